@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::Names;
 use crate::step::{Step, waited_for};
 use crate::summary::{Span, Summary, Totals};
-use crate::text::{duration, grouped};
+use crate::text::{duration, grouped, named};
 use crate::timeline::Timeline;
 
 #[derive(Template)]
@@ -185,6 +185,10 @@ impl Now<'_> {
     /// How long the conversation lasts, or lasted.
     fn lasted(&self) -> String {
         duration(self.summary.last.saturating_sub(self.summary.began))
+    }
+
+    fn named(&self, text: &str) -> String {
+        named(text, self.names)
     }
 
     fn name<'a>(&'a self, user: &'a str) -> &'a str {

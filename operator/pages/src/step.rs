@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::Names;
-use crate::text::{Block, duration, grouped};
+use crate::text::{Block, duration, grouped, named};
 
 /// Arguments that say best what a call is about, the best first.
 const TELLING: [&str; 8] =
@@ -48,6 +48,7 @@ impl Step {
         if let Some(name) = names.get(&step.who) {
             name.clone_into(&mut step.who);
         }
+        step.text = step.text.map(|text| named(&text, names));
         Some(step)
     }
 

@@ -7,6 +7,8 @@ use codebutler_wire::{Author, NanoUsd, SlackTs};
 
 /// Messages whose text is at hand when one of them turns out to be the plan.
 const RECENT: usize = 16;
+/// Of a title, in bytes.
+const TITLE: usize = 160;
 /// Spans of a timeline.
 const SPANS: usize = 400;
 
@@ -209,7 +211,9 @@ impl Summary {
     fn message(&mut self, ts: &SlackTs, author: &Author, text: &str) {
         if self.title.is_empty() {
             let first = text.lines().next().unwrap_or_default();
-            first[..first.floor_char_boundary(120)].clone_into(&mut self.title);
+            let end = first.floor_char_boundary(TITLE);
+            let more = if end < first.len() { "…" } else { "" };
+            self.title = first[..end].trim_end().to_owned() + more;
         }
         if let Author::User { id } = author {
             self.people.insert(id.clone());

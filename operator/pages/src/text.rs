@@ -1,5 +1,7 @@
 //! Long texts: folded, and coloured where they are changes.
 
+use crate::Names;
+
 /// Lines of a text that are shown on the page itself.
 const SHOWN: usize = 80;
 /// Characters of a line that are.
@@ -78,6 +80,25 @@ fn diff(text: &str) -> Box<dyn Iterator<Item = Row> + '_> {
     }))
 }
 
+/// A text in which people are called by their names, where these are known.
+pub fn named(text: &str, names: &Names) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("<@") {
+        out.push_str(before);
+        let found = after.split_once('>').and_then(|(id, after)| Some((names.get(id)?, after)));
+        if let Some((name, after)) = found {
+            out.push('@');
+            out.push_str(name);
+            rest = after;
+        } else {
+            out.push_str("<@");
+            rest = after;
+        }
+    }
+    out + rest
+}
+
 /// With separators: 12,345.
 pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
@@ -103,6 +124,19 @@ pub fn duration(millis: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn people_are_called_by_their_names() {
+        let names = Names::from([("U1".to_owned(), "Ana <b>".to_owned())]);
+        for (text, expected) in [
+            ("hi <@U1>, <@U2> and <@U1>", "hi @Ana <b>, <@U2> and @Ana <b>"),
+            ("<@<@U1>", "<@@Ana <b>"),
+            ("<@", "<@"),
+            ("none", "none"),
+        ] {
+            assert_eq!(named(text, &names), expected);
+        }
+    }
 
     #[test]
     fn a_long_text_is_cut_and_a_change_has_colours() {
