@@ -15,6 +15,7 @@ pub mod policy;
 pub mod reason;
 pub mod repo;
 pub mod review;
+pub mod roadmap;
 pub mod role;
 pub mod spelling;
 pub mod spend;

@@ -12,6 +12,7 @@ use crate::limits::{LimitsSpec, Price};
 use crate::pods::PodSettings;
 use crate::policy::{AccessSpec, EgressSpec, PolicySpec};
 use crate::review::ReviewSpec;
+use crate::roadmap::RoadmapSpec;
 use crate::spelling::{Outdated, Word};
 use crate::spend::RepoSpend;
 use crate::unclear::UnclearConversation;
@@ -87,6 +88,9 @@ pub struct RepoSpec {
     /// How changes are reviewed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<ReviewSpec>,
+    /// How the roadmap in its repository is worked off, once somebody has that done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub roadmap: Option<RoadmapSpec>,
     /// Stops new work; running turns end.
     #[serde(default)]
     pub suspend: bool,

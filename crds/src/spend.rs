@@ -48,6 +48,9 @@ pub struct ThreadBudget {
     /// Added to the Thread's cap by people.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub raised: NanoUsd,
+    /// Added by people to what all Threads of a roadmap may cost, of which this is one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub raised_roadmap: NanoUsd,
     /// Added to the Repo's cap of one day by people, for this Thread's calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raised_today: Option<DayAmount>,
@@ -134,6 +137,8 @@ pub enum Limit {
     PerThread,
     /// `spec.limits.budget.perDay`
     PerDay,
+    /// What all Threads of a roadmap may cost together.
+    PerRoadmap,
     /// `spec.limits.callsPerHour`
     CallsPerHour,
     /// `spec.limits.callsPerUserPerHour`
@@ -147,6 +152,7 @@ impl Limit {
         match self {
             Self::PerThread => "perThread",
             Self::PerDay => "perDay",
+            Self::PerRoadmap => "perRoadmap",
             Self::CallsPerHour => "callsPerHour",
             Self::CallsPerUserPerHour => "callsPerUserPerHour",
         }

@@ -6,6 +6,7 @@
 
 mod decisions;
 mod handover;
+mod roadmap;
 
 use std::collections::BTreeMap;
 
@@ -20,6 +21,7 @@ pub use self::decisions::{
 };
 pub use self::handover::{HandOver, HandOverReason, QueuedRole, Rounds, RoutedReply};
 use crate::spelling::pull_request;
+pub use self::roadmap::{ApprovedItem, RoadmapEnd, RoadmapProposal, RoadmapRun};
 use crate::spend::ThreadBudget;
 use crate::{NanoUsd, SlackTs};
 pub use codebutler_wire::{Complexity, Pending, Plan, PullRequest, PullState, RoleState, Usage};
@@ -222,6 +224,9 @@ pub struct ThreadStatus {
     /// How often two roles handed work to each other. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<Rounds>,
+    /// The roadmap that is worked off from here. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub roadmap: Option<Box<RoadmapRun>>,
     /// USD spent by all roles. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<NanoUsd>,

@@ -15,7 +15,7 @@ use super::history::follow;
 use super::mark::Mark;
 use super::models::facts::catalog;
 use super::models::{self, settle};
-use super::{git, pulse, serve, told, watch};
+use super::{git, pulse, roadmap, serve, told, watch};
 use crate::args::GatewayArgs;
 use crate::lease::{self, Settings};
 use crate::listen::listen;
@@ -157,7 +157,8 @@ async fn look_after(gateway: &Shared, args: &GatewayArgs, mark: &Mark) {
     let telling = Box::pin(told::run(gateway));
     let watching = Box::pin(watch::run(gateway, args.github_poll()));
     let showing = Box::pin(gateway.slack.show_runs(gateway.shutdown.clone()));
-    let people = async { tokio::join!(telling, watching, showing, pause::wake(gateway)) };
+    let planning = Box::pin(roadmap::run(gateway, args.github_poll()));
+    let people = async { tokio::join!(telling, watching, showing, planning, pause::wake(gateway)) };
     let probing = Box::pin(git::probe::run(gateway));
     let settling = settle::run(gateway, settle::PATIENCE);
     let knowing = Box::pin(catalog::run(gateway));

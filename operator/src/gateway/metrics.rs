@@ -98,9 +98,13 @@ impl Metrics {
         for outcome in ["opened", "merged", "closed"] {
             self.pulls.add([&repo, outcome], 0);
         }
-        for limit in
-            [Limit::PerThread, Limit::PerDay, Limit::CallsPerHour, Limit::CallsPerUserPerHour]
-        {
+        for limit in [
+            Limit::PerThread,
+            Limit::PerDay,
+            Limit::PerRoadmap,
+            Limit::CallsPerHour,
+            Limit::CallsPerUserPerHour,
+        ] {
             self.exceeded.add([&repo, limit.name()], 0);
         }
         if let Some(model) = &model.image {

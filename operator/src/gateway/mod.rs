@@ -40,6 +40,7 @@ mod receipt;
 pub mod redact;
 pub mod remote;
 mod revisions;
+mod roadmap;
 mod serve;
 pub mod slack;
 pub mod threads;

@@ -138,6 +138,7 @@ pub fn team(
         // What a script says it looks back on is its own affair.
         retrospective: Some(RetrospectiveSpec { enabled: false, ..RetrospectiveSpec::default() }),
         review: None,
+        roadmap: None,
         suspend: false,
     };
     if let Some(edit) = edit {

@@ -13,6 +13,7 @@ use crate::gateway::approval;
 use crate::gateway::consent::{Effect, Standing, consent, spend};
 use crate::gateway::context::{ApiError, Caller};
 use crate::gateway::github::{GitHub, GitHubError, Pull, text};
+use crate::gateway::roadmap::find_missing_mark;
 use crate::gateway::{origin, receipt};
 
 const MAX_TITLE: usize = 256;
@@ -59,9 +60,14 @@ pub async fn open(
         let github = GitHub::of(&gateway.context, &caller.repo).await?;
         let head = github.tip(&branch).await?;
         let pull = if is_guarded(&caller) { github.find_pull(&branch).await? } else { None };
-        Ok((github, head, pull))
+        let commit = head.as_ref().map(|head| head.commit.as_str());
+        let missing = find_missing_mark(&github, &caller.thread, commit).await?;
+        Ok((github, head, pull, missing))
     };
-    let (github, head, pull) = note(&gateway, &caller, asked.await).await?;
+    let (github, head, pull, missing) = note(&gateway, &caller, asked.await).await?;
+    if let Some(missing) = missing {
+        return Err(missing);
+    }
     let mut standing = Standing::Unasked;
     if is_guarded(&caller) && !pull.as_ref().is_some_and(Pull::is_open) {
         let commit = head.as_ref().map_or("", |head| head.commit.as_str());

@@ -53,10 +53,15 @@ impl Account {
         self.flagged
     }
 
+    /// Used, and what calls under way may cost.
+    pub fn committed(&self) -> NanoUsd {
+        self.used() + self.reserved + self.elsewhere
+    }
+
     /// Whether a call may be let through. A pot that is used up lets nothing through, not even what
     /// costs nothing as far as is known.
     pub fn allows(&self, estimate: NanoUsd, cap: Option<NanoUsd>) -> bool {
-        let committed = self.used() + self.reserved + self.elsewhere;
+        let committed = self.committed();
         cap.is_none_or(|cap| committed < cap && committed + estimate <= cap)
     }
 

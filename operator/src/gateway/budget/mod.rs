@@ -95,9 +95,13 @@ impl Ledger {
         let user = charged(caller).to_owned();
         let call = loop {
             Box::pin(self.inner.load(&thread, &repo)).await?;
+            let purse = self.inner.purse(caller);
             let mut books = self.inner.books();
             if books.office != Office::Held {
                 return Err(OpenError::Leaving);
+            }
+            if let Some(purse) = &purse {
+                books.check_purse(purse, estimate)?;
             }
             // Forgotten by another call in between: look again.
             let Some((one, all)) = books.both(&thread, &repo) else { continue };

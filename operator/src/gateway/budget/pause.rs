@@ -15,6 +15,7 @@ use super::limits::{Caps, Exceeded};
 use super::{Near, calendar};
 use crate::gateway::api::{Shared, unwritten};
 use crate::gateway::context::{ApiError, Caller, ThreadKey};
+use crate::gateway::roadmap::Purse;
 use crate::gateway::slack::questions::budget::{BudgetAsked, go_on};
 use crate::gateway::slack::usage;
 
@@ -49,7 +50,7 @@ pub async fn ask(
     };
     let sentence = sentence(exceeded, &caller.repo.name_any());
     let table = match exceeded.limit {
-        Limit::PerThread | Limit::PerDay => usage::table(&status),
+        Limit::PerThread | Limit::PerDay | Limit::PerRoadmap => usage::table(&status),
         Limit::CallsPerHour | Limit::CallsPerUserPerHour => String::new(),
     };
     let name = &caller.role.spec.display.name;
@@ -80,6 +81,7 @@ fn sentence(exceeded: &Exceeded, repo: &str) -> String {
     let calls = used.0;
     match limit {
         Limit::PerThread => money("of this thread's budget,"),
+        Limit::PerRoadmap => money("of the budget of all threads of this roadmap,"),
         Limit::PerDay => format!("{}{when}", money(&format!("of today's budget of `{repo}`,"))),
         Limit::CallsPerHour => {
             format!("{calls} model calls in an hour are the limit of `{repo}`.{when}")
@@ -153,7 +155,8 @@ pub async fn wake(gateway: &Shared) {
         for thread in gateway.context.attended.all() {
             let namespace = thread.namespace().unwrap_or_default();
             let Some(repo) = gateway.context.repo(&namespace, &thread.spec.repo) else { continue };
-            if !has_given_way(&thread, &repo, now) {
+            let shared = || Purse::of(&gateway.context, &thread, &repo).map(|purse| purse.cap);
+            if !has_given_way(&thread, &repo, now, shared) {
                 continue;
             }
             let key = ThreadKey::from(&*thread);
@@ -165,7 +168,13 @@ pub async fn wake(gateway: &Shared) {
     }
 }
 
-fn has_given_way(thread: &Thread, repo: &Repo, now: Timestamp) -> bool {
+/// `shared`: what it may cost together with others.
+fn has_given_way(
+    thread: &Thread,
+    repo: &Repo,
+    now: Timestamp,
+    shared: impl FnOnce() -> Option<NanoUsd>,
+) -> bool {
     let budget = thread.status.as_ref().and_then(|status| status.budget.as_ref());
     let Some(BudgetAsk { limit, cap, until, .. }) = budget.and_then(|b| b.ask.as_ref()) else {
         return false;
@@ -184,6 +193,7 @@ fn has_given_way(thread: &Thread, repo: &Repo, now: Timestamp) -> bool {
         || match limit {
             Limit::PerThread => more(caps.thread),
             Limit::PerDay => more(caps.day),
+            Limit::PerRoadmap => more(shared()),
             Limit::CallsPerHour | Limit::CallsPerUserPerHour => false,
         }
 }
@@ -218,19 +228,26 @@ mod tests {
 
     #[test]
     fn a_limit_gives_way_in_time_or_when_it_is_raised() {
+        let none = || None;
         let now: Timestamp = "2026-11-22T10:00:00Z".parse().unwrap();
         let money = thread(
             &json!({"ts": "5.000000", "limit": "perThread", "roles": ["pm"], "cap": "1.00"}),
         );
-        assert!(!has_given_way(&money, &repo("1.00"), now));
-        assert!(has_given_way(&money, &repo("1.50"), now));
+        assert!(!has_given_way(&money, &repo("1.00"), now, none));
+        assert!(has_given_way(&money, &repo("1.50"), now, none));
         let calls = |until: &str| {
             thread(
                 &json!({"ts": "5.000000", "limit": "callsPerHour", "roles": ["pm"], "until": until}),
             )
         };
-        assert!(!has_given_way(&calls("2026-11-22T11:00:00Z"), &repo("1.00"), now));
-        assert!(has_given_way(&calls("2026-11-22T10:00:00Z"), &repo("1.00"), now));
+        assert!(!has_given_way(&calls("2026-11-22T11:00:00Z"), &repo("1.00"), now, none));
+        assert!(has_given_way(&calls("2026-11-22T10:00:00Z"), &repo("1.00"), now, none));
+        let shared = thread(
+            &json!({"ts": "5.000000", "limit": "perRoadmap", "roles": ["pm"], "cap": "1.00"}),
+        );
+        let cap = |cents: u64| move || Some(NanoUsd(cents * 10_000_000));
+        assert!(!has_given_way(&shared, &repo("9.00"), now, cap(100)));
+        assert!(has_given_way(&shared, &repo("9.00"), now, cap(101)));
     }
 
     #[test]

@@ -9,10 +9,11 @@ use codebutler_crds::spend::Limit;
 use super::Near;
 use super::book::{Book, RepoBook, ThreadBook};
 use super::leaving::{Clash, Entries, Office};
-use super::limits;
+use super::limits::{self, Exceeded};
 use super::open::{Open, Stage};
 use super::repos::RepoKey;
 use crate::gateway::context::ThreadKey;
+use crate::gateway::roadmap::Purse;
 use crate::gateway::threads::WriteError;
 
 /// Books that are kept; more are forgotten when nothing happens in them.
@@ -67,6 +68,23 @@ impl Books {
         repo: &RepoKey,
     ) -> Option<(&mut ThreadBook, &mut RepoBook)> {
         self.threads.get_mut(thread).zip(self.repos.get_mut(repo))
+    }
+
+    /// Whether a call may be made as far as Threads share what they may cost.
+    ///
+    /// # Errors
+    /// When together they have used it up.
+    pub fn check_purse(&self, purse: &Purse, estimate: NanoUsd) -> Result<(), Exceeded> {
+        let committed = purse.members.iter().map(|(key, recorded)| {
+            // What is under way stands in the book alone.
+            self.threads.get(key).map_or(*recorded, |book| book.book.account.committed())
+        });
+        let used = committed.fold(NanoUsd::ZERO, |all, one| all + one);
+        if used < purse.cap && used + estimate <= purse.cap {
+            return Ok(());
+        }
+        let (limit, cap, flagged) = (Limit::PerRoadmap, Some(purse.cap), NanoUsd::ZERO);
+        Err(Exceeded { limit, cap, used, flagged, until: None })
     }
 
     /// Money and times of a pot.

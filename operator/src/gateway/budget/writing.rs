@@ -20,6 +20,7 @@ use super::pot::{Books, LoadError, Pot};
 use super::repos::{RepoKey, Repos};
 use crate::gateway::context::{Caller, Context, ThreadKey};
 use crate::gateway::metrics::Metrics;
+use crate::gateway::roadmap::Purse;
 use crate::gateway::slack::Recent;
 use crate::gateway::threads::keyed::Keyed;
 use crate::gateway::threads::{Threads, WriteError};
@@ -79,6 +80,11 @@ impl Inner {
         let key = caller.key();
         let found = self.threads.freshest(&key, self.context.thread(&key));
         found.unwrap_or_else(|| Arc::clone(&caller.thread))
+    }
+
+    /// What the caller's Thread shares with others of its roadmap.
+    pub fn purse(&self, caller: &Caller) -> Option<Purse> {
+        Purse::of(&self.context, &caller.thread, &caller.repo)
     }
 
     pub fn repo_of(&self, thread: &ThreadKey) -> Option<RepoKey> {

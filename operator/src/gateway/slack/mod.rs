@@ -18,6 +18,7 @@ mod blocks;
 mod catchup;
 mod change;
 mod connections;
+mod develop;
 mod effects;
 mod ends;
 mod event;
@@ -71,7 +72,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use codebutler_crds::thread::SlackThread;
+use codebutler_crds::thread::{ApprovedItem, SlackThread};
 use codebutler_crds::wire::{
     ApprovalReply, ApprovalRequest, ErrorCode, Inbox, PostMessage, Posted, Progress,
 };
@@ -378,6 +379,48 @@ impl Slack {
         ask: &questions::budget::BudgetAsked,
     ) -> Result<(), ApiError> {
         asking::money(&self.inner, thread, key, text, ask).await
+    }
+
+    /// Asks the people of a thread whether a roadmap's items are to be built; the same key asks once.
+    ///
+    /// # Errors
+    /// A sentence for the log.
+    pub async fn ask_roadmap(
+        &self,
+        thread: &ThreadKey,
+        key: &str,
+        text: &str,
+        items: &[ApprovedItem],
+    ) -> Result<(), ApiError> {
+        asking::roadmap::ask(&self.inner, thread, key, text, items).await
+    }
+
+    /// Posts a line of CodeButler itself that names everybody whom the conversation concerns; the same key
+    /// once.
+    ///
+    /// # Errors
+    /// A sentence for the log.
+    pub async fn alert(&self, thread: &ThreadKey, key: &str, text: &str) -> Result<(), ApiError> {
+        asking::roadmap::alert(&self.inner, thread, key, text).await
+    }
+
+    /// Has one message of CodeButler itself say this from now on: it is posted, or edited in place.
+    ///
+    /// # Errors
+    /// A sentence for the log.
+    pub async fn show(&self, thread: &ThreadKey, key: &str, text: &str) -> Result<(), ApiError> {
+        asking::roadmap::show(&self.inner, thread, key, text).await
+    }
+
+    /// Whether somebody may decide in a Repo now.
+    ///
+    /// # Errors
+    /// When Slack can't be asked.
+    pub async fn may_decide(&self, repo: &Repo, user: &str) -> Result<bool, ApiError> {
+        match self.inner.refusal(repo, user).await {
+            Ok(refusal) => Ok(refusal.is_none()),
+            Err(error) => Err(self.inner.failed(error, repo).await),
+        }
     }
 
     /// Warns the people of a thread that it will be closed, with Keep and Close; the same key once.

@@ -6,7 +6,7 @@ use super::event::{Changed, Click, Incoming, Reaction, Stopped, Stored};
 use super::questions::{self, ButtonPress};
 use super::reaction::{Reacted, Sign};
 use super::said::Said;
-use super::{EVENT_TYPE, address, verdict, words};
+use super::{EVENT_TYPE, address, develop, verdict, words};
 use crate::gateway::context::ThreadKey;
 use crate::gateway::dispatch::Team;
 
@@ -186,12 +186,15 @@ pub fn changed(changed: &Changed, channels: &[Channel]) -> Action {
 pub fn said(message: &Stored, user: &str, channel: &Channel) -> Said {
     let text = message.text.as_deref().unwrap_or_default();
     let is_bot = message.person().is_none();
+    let mentioned = address::by_person(text, &channel.team.roles, channel.bot_user.as_deref());
+    // Said to nobody, or to CodeButler: it is for no role.
+    let wish = develop::find_wish(text, channel.bot_user.as_deref());
     Said {
         ts: message.ts.clone(),
         user: user.to_owned(),
-        mentioned: address::by_person(text, &channel.team.roles, channel.bot_user.as_deref()),
+        mentioned: if wish.is_some() { Vec::new() } else { mentioned },
         // Decisions are people's.
-        intent: words::intent(text).filter(|_| !is_bot),
+        intent: wish.or_else(|| words::intent(text)).filter(|_| !is_bot),
         verdict: verdict::item_verdict(text).filter(|_| !is_bot),
         is_bot,
     }

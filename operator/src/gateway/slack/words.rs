@@ -1,5 +1,7 @@
 //! Which words are a decision, in English, Spanish and German: a whole message or nothing. Pure.
 
+use codebutler_crds::NanoUsd;
+
 /// What a whole message can mean. A message that says anything more is not a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
@@ -17,6 +19,8 @@ pub enum Intent {
     Close,
     /// End what runs now, at once.
     Stop,
+    /// Work off the whole roadmap, for at most so much.
+    Develop(Option<NanoUsd>),
 }
 
 const APPROVE: &[&str] = &[

@@ -196,6 +196,9 @@ pub fn settle_open(status: &mut ThreadStatus) {
     for question in &mut status.approvals {
         question.answer.get_or_insert(ApprovalAnswer::Expired);
     }
+    if let Some(run) = &mut status.roadmap {
+        run.proposal = None;
+    }
     if let Some(budget) = &mut status.budget {
         budget.ask = None;
     }
@@ -209,11 +212,13 @@ pub fn open_questions(status: &ThreadStatus) -> Vec<SlackTs> {
     let actions = status.approvals.iter().filter(|question| question.answer.is_none());
     let offers = status.offers.iter().filter(|offer| offer.is_open());
     let money = status.budget.as_ref().and_then(|budget| budget.ask.as_ref());
+    let roadmap = status.roadmap.as_ref().and_then(|run| run.open_question());
     let mut found: Vec<SlackTs> = plan.map(|plan| plan.ts.clone()).into_iter().collect();
     found.extend(closing.map(|closing| closing.ts.clone()));
     found.extend(actions.map(|question| question.ts.clone()));
     found.extend(offers.map(|offer| offer.ts.clone()));
     found.extend(money.map(|ask| ask.ts.clone()));
+    found.extend(roadmap.map(|asked| asked.ts.clone()));
     found.extend(status.warned.clone());
     found
 }

@@ -63,6 +63,7 @@ fn fields(status: &ThreadStatus) -> Map<String, Value> {
         "queued": list(&status.queued),
         "routed": list(&status.routed),
         "rounds": status.rounds,
+        "roadmap": status.roadmap,
         "cost": status.cost,
         "budget": status.budget,
         "speaker": status.speaker,

@@ -26,7 +26,7 @@ static BUTTONS: [Button; 3] = [
 /// The buttons for a limit: calls per hour come back by themselves.
 pub fn offered_buttons(limit: Limit) -> Vec<Button> {
     match limit {
-        Limit::PerThread | Limit::PerDay => BUTTONS.to_vec(),
+        Limit::PerThread | Limit::PerDay | Limit::PerRoadmap => BUTTONS.to_vec(),
         Limit::CallsPerHour | Limit::CallsPerUserPerHour => Vec::new(),
     }
 }
@@ -75,6 +75,7 @@ impl QuestionKind for BudgetQuestion {
                     let day = today.to_owned();
                     budget.raised_today = Some(DayAmount { day, amount: before + amount });
                 }
+                Limit::PerRoadmap => budget.raised_roadmap += amount,
                 _ => budget.raised += amount,
             }
         }

@@ -1,4 +1,4 @@
-//! What people are asked: a plan, a merge, money, one action, a choice, learnings, a conversation that
+//! What people are asked: a plan, a merge, a roadmap, money, one action, a choice, learnings, a conversation that
 //! nobody writes in. All are asked, answered and settled in one way; what tells them apart is one
 //! [`QuestionKind`] each, in a file of its own, and [`KINDS`] lists them.
 //!
@@ -15,6 +15,7 @@ pub mod learnings;
 pub mod merge;
 pub mod offers;
 pub mod plan;
+pub mod roadmap;
 
 use std::borrow::Cow;
 
@@ -26,12 +27,13 @@ use crate::gateway::dispatch::Team;
 use crate::gateway::threads::Refusal;
 
 /// Every kind of question, in the order in which a reaction looks for what it answers.
-const KINDS: [&dyn QuestionKind; 7] = [
+const KINDS: [&dyn QuestionKind; 8] = [
     &action::ActionQuestion,
     &choice::ChoiceQuestion,
     &learnings::LearningsQuestion,
     &plan::PlanQuestion,
     &merge::MergeQuestion,
+    &roadmap::RoadmapQuestion,
     &budget::BudgetQuestion,
     &inactivity::InactivityQuestion,
 ];
@@ -258,6 +260,8 @@ mod tests {
             "choice:1",
             "learning:10:approve",
             "learning:2:reject",
+            "roadmap:start",
+            "roadmap:cancel",
             "collect:keep",
             "collect:close",
         ] {

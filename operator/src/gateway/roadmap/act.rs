@@ -1,0 +1,208 @@
+//! Carrying out what was decided about a roadmap, one step at a time.
+
+use codebutler_crds::thread::{RoadmapEnd, RoadmapRun};
+use codebutler_crds::wire::PlanChoice;
+use codebutler_crds::{Repo, SlackTs, Thread, ThreadSpec, ThreadStatus, names};
+use codebutler_roadmap::RoadmapItem;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{Resource as _, ResourceExt as _};
+use sha2::{Digest as _, Sha256};
+
+use super::child::child_name;
+use super::decide::{Facts, Step, TRIES};
+use super::{LookError, digest_day, shown};
+use crate::gateway::api::Shared;
+use crate::gateway::context::ThreadKey;
+use crate::gateway::dispatch::Team;
+use crate::gateway::slack::questions::plan;
+use crate::step;
+
+/// The key of the message that shows how it stands.
+pub const DASHBOARD: &str = "roadmap-dashboard";
+
+pub async fn carry_out(
+    gateway: &Shared,
+    repo: &Repo,
+    parent: &Thread,
+    facts: &Facts<'_>,
+    step: Step,
+) -> Result<(), LookError> {
+    let key = ThreadKey::from(parent);
+    let (run, base) = (facts.run, &repo.spec.git.branch);
+    match step {
+        Step::Refuse(why) => {
+            let text = shown::refusal(&why, facts.file, base);
+            gateway.slack.notice(&key, &format!("roadmap-refused:{}", run.wanted), &text).await?;
+            let wanted = &run.wanted;
+            update(gateway, &key, |run| run.answered = Some(wanted.clone())).await
+        }
+        Step::Ask(items) => {
+            let shown: Vec<String> = items.iter().map(|i| format!("{} {}", i.id, i.hash)).collect();
+            let digest = hex::encode(&Sha256::digest(shown.join("\n"))[..6]);
+            let id = format!("roadmap-{}-{digest}", run.wanted);
+            let text = shown::question(facts, &items, base, &repo.spec.limits);
+            Ok(gateway.slack.ask_roadmap(&key, &id, &text, &items).await?)
+        }
+        Step::Start(id) => {
+            let item = facts.file.and_then(|file| file.item(&id));
+            let Some((item, by)) = item.zip(run.approved_by.as_deref()) else { return Ok(()) };
+            if !may_still_decide(gateway, repo, &key, by).await? {
+                return Ok(());
+            }
+            step::point("before item");
+            gateway.threads.ensure(thread_of(parent, repo, item, by)).await?;
+            step::point("after item");
+            tracing::info!(thread = key.name, item = id, "an item of the roadmap begins");
+            touch(gateway, &key).await
+        }
+        Step::Approve { item, thread, plan } => {
+            let Some(by) = run.approved_by.as_deref() else { return Ok(()) };
+            if !may_still_decide(gateway, repo, &key, by).await? {
+                return Ok(());
+            }
+            let child = ThreadKey { namespace: key.namespace, name: thread };
+            approve(gateway, repo, &child, &plan, by).await?;
+            let text = format!(
+                "Item {} of the roadmap was approved with its acceptance criteria: a plan within them counts as approved. \
+                 Whoever wants it otherwise writes here.",
+                shown::title(facts.file, &item)
+            );
+            gateway.slack.notice(&child, &format!("roadmap-approved:{plan}"), &text).await?;
+            Ok(())
+        }
+        Step::Retry { item, thread, role, mark, number } => {
+            // On record before it is told: a try is counted however often it has to be told.
+            let tried = |run: &mut RoadmapRun| {
+                let own = run.items.iter_mut().find(|own| own.id == item);
+                if let Some(own) = own.filter(|own| own.failed.as_ref() != Some(&mark)) {
+                    (own.tries, own.failed) = (number, Some(mark.clone()));
+                }
+            };
+            update(gateway, &key, tried).await?;
+            step::point("a try is counted");
+            let child = ThreadKey { namespace: key.namespace, name: thread };
+            let text = format!(
+                "Try {} of {TRIES}: go on where you stopped. Look at what failed first; if it fails for the same reason, take another \
+                 way, or ask the people what you can't find out.",
+                number + 1
+            );
+            let id = format!("roadmap-try-{}", number + 1);
+            Ok(gateway.slack.remark(&child, &id, &text, &role).await?)
+        }
+        Step::Finish => {
+            let count = run.items.len();
+            let text =
+                format!("All {count} items of the roadmap are merged. They cost ${}.", facts.cost);
+            gateway.slack.alert(&key, &format!("roadmap-done:{}", run.wanted), &text).await?;
+            let wanted = &run.wanted;
+            let done = |run: &mut RoadmapRun| {
+                if run.wanted == *wanted {
+                    run.ended.get_or_insert(RoadmapEnd::Done);
+                }
+            };
+            update(gateway, &key, done).await
+        }
+    }
+}
+
+/// Whether who approved may still decide; told where not, or nobody would know why nothing happens.
+async fn may_still_decide(
+    gateway: &Shared,
+    repo: &Repo,
+    key: &ThreadKey,
+    by: &str,
+) -> Result<bool, LookError> {
+    if gateway.slack.may_decide(repo, by).await? {
+        return Ok(true);
+    }
+    let text = "Who approved this roadmap may not decide here any more, so nothing more begins and plans wait for people. Somebody \
+                who may has to say `stop`, and then `develop everything`.";
+    gateway.slack.alert(key, &format!("roadmap-right:{by}"), text).await?;
+    Ok(false)
+}
+
+/// Tells once a day how it stands, where the Repo wants that.
+pub async fn digest(
+    gateway: &Shared,
+    repo: &Repo,
+    key: &ThreadKey,
+    facts: &Facts<'_>,
+    dashboard: &str,
+) -> Result<(), LookError> {
+    let at = repo.spec.roadmap.as_ref().and_then(|spec| spec.digest.as_deref());
+    let (zone, told) = (&repo.spec.limits.time_zone, facts.run.digest.as_deref());
+    let day = at.and_then(|at| digest_day(at, zone, told, Timestamp::now()));
+    let Some(day) = day else { return Ok(()) };
+    gateway.slack.alert(key, &format!("roadmap-digest:{day}"), dashboard).await?;
+    update(gateway, key, |run| run.digest = Some(day.clone())).await
+}
+
+async fn update(
+    gateway: &Shared,
+    key: &ThreadKey,
+    change: impl Fn(&mut RoadmapRun) + Send + Sync,
+) -> Result<(), LookError> {
+    let changed = |status: &mut ThreadStatus| {
+        if let Some(run) = &mut status.roadmap {
+            change(run);
+        }
+        status.last_activity = Some(Time(Timestamp::now()));
+    };
+    gateway.threads.update(key, changed).await?;
+    Ok(())
+}
+
+/// Something happens here: it is not forgotten.
+async fn touch(gateway: &Shared, key: &ThreadKey) -> Result<(), LookError> {
+    update(gateway, key, |_| {}).await
+}
+
+/// What its approver would have said to a plan, unless somebody said something in between.
+async fn approve(
+    gateway: &Shared,
+    repo: &Repo,
+    child: &ThreadKey,
+    asked: &SlackTs,
+    by: &str,
+) -> Result<(), LookError> {
+    let team = Team::of(&gateway.context.roles_of(repo));
+    let id = format!("roadmap:{asked}");
+    let approved = |status: &mut ThreadStatus| {
+        let open = status.plan.as_ref().filter(|plan| plan.ts == *asked && plan::is_open(plan));
+        let Some(open) = open.filter(|_| status.speaker.is_none()) else { return Ok(()) };
+        let role = plan::carries_out(&team, &open.role).to_owned();
+        plan::record_answer(status, asked, PlanChoice::Approve, (by, &role), id.clone(), &team)
+    };
+    gateway.threads.try_update(child, approved).await?;
+    Ok(())
+}
+
+/// The Thread of an item: one, however often it is made.
+fn thread_of(parent: &Thread, repo: &Repo, item: &RoadmapItem, by: &str) -> Thread {
+    let name = child_name(&parent.spec.repo, &parent.name_any(), &item.id);
+    let spec = ThreadSpec {
+        repo: parent.spec.repo.clone(),
+        prompt: Some(prompt_of(item)),
+        parent: Some(parent.name_any()),
+        item: Some(item.id.clone()),
+        requested_by: Some(by.to_owned()),
+        ..ThreadSpec::default()
+    };
+    let mut thread = Thread::new(&name, spec);
+    thread.metadata.namespace = parent.namespace();
+    thread.labels_mut().insert(names::LABEL_REPO.to_owned(), parent.spec.repo.clone());
+    // Goes with its Repo, and stays when its parent goes.
+    thread.metadata.owner_references = repo.owner_ref(&()).map(|owner| vec![owner]);
+    thread
+}
+
+fn prompt_of(item: &RoadmapItem) -> String {
+    let notes = if item.notes.is_empty() { String::new() } else { format!("\n\n{}", item.notes) };
+    format!(
+        "Implement item `{}` of the roadmap: **{}**\n\nAcceptance criteria:\n{}{notes}\n\nThese criteria are approved, and they are all \
+         that is wanted. Plan within them and don't ask what they answer; ask before you plan what goes beyond them. In the same \
+         change set the item's `Status` to `done` and its `Branch` to this branch in `.codebutler/roadmap.md`, and nothing else there.",
+        item.id, item.title, item.criteria
+    )
+}

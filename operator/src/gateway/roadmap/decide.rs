@@ -1,0 +1,283 @@
+//! What is to be done about a roadmap that somebody wants worked off: from the file on the base branch, what
+//! people approved, and the Threads of its items. Pure, and the same whenever it is asked: whoever dies between
+//! two steps is followed by somebody who decides the same.
+
+use std::collections::BTreeMap;
+
+use codebutler_crds::thread::{ApprovedItem, RoadmapRun};
+use codebutler_crds::{NanoUsd, SlackTs};
+use codebutler_roadmap::{ItemStatus, Roadmap, RoadmapItem};
+
+use super::child::ChildState;
+
+/// How often an item is tried, the first time included.
+pub const TRIES: u32 = 3;
+
+/// What is known of an item's Thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Child {
+    /// Its name.
+    pub thread: String,
+    pub state: ChildState,
+    /// The plan that people are asked about, unless a person has said anything there.
+    pub plan: Option<SlackTs>,
+    pub pull_request: Option<u64>,
+    /// It is another conversation's.
+    pub elsewhere: bool,
+}
+
+/// Everything that is decided from.
+pub struct Facts<'a> {
+    pub run: &'a RoadmapRun,
+    /// The file, if there is one.
+    pub file: Option<&'a Roadmap>,
+    /// By item.
+    pub children: &'a BTreeMap<String, Child>,
+    /// Threads that may work at the same time.
+    pub places: usize,
+    /// What all of it may cost, and has cost. USD.
+    pub budget: Option<NanoUsd>,
+    pub cost: NanoUsd,
+    /// Another conversation develops this Repo's roadmap.
+    pub elsewhere: Option<&'a str>,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// There is nothing to ask: why.
+    Refuse(Refusal),
+    /// People are asked about these.
+    Ask(Vec<ApprovedItem>),
+    /// An item gets its Thread.
+    Start(String),
+    /// A plan counts as approved.
+    Approve { item: String, thread: String, plan: SlackTs },
+    /// A role that stopped is told to go on.
+    Retry { item: String, thread: String, role: String, mark: SlackTs, number: u32 },
+    /// All that was approved is merged.
+    Finish,
+}
+
+/// Why people are not asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no file.
+    NoRoadmap,
+    /// Nothing in it can be started; the file says why if it has faults.
+    Nothing,
+    /// It is developed from there.
+    Elsewhere(String),
+}
+
+/// How an item stands, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Merged,
+    Works,
+    Ready,
+    /// It waits for people, and since which message.
+    Asks(Why, Option<SlackTs>),
+    /// It waits for others.
+    Waits(Vec<String>),
+    /// It is next when a place is free.
+    Next,
+    /// The budget is used up.
+    TooDear,
+}
+
+/// Why an item waits for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// A question in its Thread.
+    Question,
+    /// It was tried so often.
+    Failed,
+    /// Nobody works on it any more.
+    Rests,
+    /// Its Thread was closed without a merge.
+    Dropped,
+    /// It says something else than what was approved.
+    Changed,
+    /// It is not in the file any more.
+    Gone,
+    /// The file has a mistake there.
+    Faulty,
+    /// The file says that it is blocked, and why.
+    Blocked(String),
+    /// The file says that somebody works on it, and no Thread does.
+    ByHand,
+    /// Another conversation works on it: that Thread.
+    Elsewhere(String),
+}
+
+impl Facts<'_> {
+    fn item(&self, id: &str) -> Option<&RoadmapItem> {
+        self.file.and_then(|file| file.item(id))
+    }
+
+    fn child(&self, id: &str) -> Option<&Child> {
+        self.children.get(id)
+    }
+
+    /// Whether an item is done: merged, or so in the file, which only a merge can change.
+    fn is_done(&self, id: &str) -> bool {
+        let merged = self.child(id).is_some_and(|child| child.state == ChildState::Merged);
+        merged || self.item(id).is_some_and(|item| item.status == ItemStatus::Done)
+    }
+
+    /// How an approved item stands.
+    pub fn standing(&self, approved: &ApprovedItem) -> Standing {
+        let id = &approved.id;
+        if self.is_done(id) {
+            return Standing::Merged;
+        }
+        if let Some(child) = self.child(id) {
+            if child.elsewhere {
+                return Standing::Asks(Why::Elsewhere(child.thread.clone()), None);
+            }
+            return match &child.state {
+                ChildState::Ready(_) => Standing::Ready,
+                // It is about to be approved.
+                ChildState::Asks(_) if self.approves(approved, child) => Standing::Works,
+                ChildState::Asks(mark) => Standing::Asks(Why::Question, Some(mark.clone())),
+                ChildState::Failed { mark, .. } if may_retry(approved, mark).is_none() => {
+                    Standing::Asks(Why::Failed, Some(mark.clone()))
+                }
+                // A merged one was caught above.
+                ChildState::Works | ChildState::Merged | ChildState::Failed { .. } => {
+                    Standing::Works
+                }
+                ChildState::Rests(mark) => Standing::Asks(Why::Rests, Some(mark.clone())),
+                ChildState::Dropped => Standing::Asks(Why::Dropped, None),
+            };
+        }
+        let Some(item) = self.item(id) else { return Standing::Asks(Why::Gone, None) };
+        let why = match item.status {
+            _ if !item.is_sound => Some(Why::Faulty),
+            _ if item.hash() != approved.hash => Some(Why::Changed),
+            ItemStatus::Blocked => {
+                Some(Why::Blocked(item.reason.clone().unwrap_or_else(|| "no reason".to_owned())))
+            }
+            ItemStatus::InProgress => Some(Why::ByHand),
+            ItemStatus::Pending | ItemStatus::Done => None,
+        };
+        if let Some(why) = why {
+            return Standing::Asks(why, None);
+        }
+        let waits: Vec<String> =
+            item.depends_on.iter().filter(|id| !self.is_done(id)).cloned().collect();
+        if !waits.is_empty() {
+            return Standing::Waits(waits);
+        }
+        let is_dear = self.budget.is_some_and(|budget| self.cost >= budget);
+        if is_dear { Standing::TooDear } else { Standing::Next }
+    }
+
+    /// Whether the plan in an item's Thread counts as approved: the item says what was approved, and no person
+    /// has said anything there.
+    fn approves(&self, approved: &ApprovedItem, child: &Child) -> bool {
+        let unchanged =
+            self.item(&approved.id).is_some_and(|i| i.is_sound && i.hash() == approved.hash);
+        self.run.is_approved() && !child.elsewhere && child.plan.is_some() && unchanged
+    }
+}
+
+/// The number of the try that is due after a failure.
+fn may_retry(approved: &ApprovedItem, mark: &SlackTs) -> Option<u32> {
+    // Told already, and not heard yet.
+    if approved.failed.as_ref() == Some(mark) {
+        return Some(approved.tries);
+    }
+    let next = approved.tries + 1;
+    (next < TRIES).then_some(next)
+}
+
+/// What is to be done now, in this order.
+pub fn decide(facts: &Facts<'_>) -> Vec<Step> {
+    let run = facts.run;
+    if run.ended.is_some() {
+        return Vec::new();
+    }
+    if let Some(other) = facts.elsewhere {
+        let unanswered = run.answered.as_ref() != Some(&run.wanted);
+        let refusal = Step::Refuse(Refusal::Elsewhere(other.to_owned()));
+        return if unanswered { vec![refusal] } else { Vec::new() };
+    }
+    let mut steps: Vec<Step> = ask(facts).into_iter().collect();
+    if !run.is_approved() {
+        return steps;
+    }
+    let mut free = facts.places;
+    for approved in &run.items {
+        let Some(child) = facts.child(&approved.id) else { continue };
+        if child.elsewhere {
+            continue;
+        }
+        free = free.saturating_sub(usize::from(child.state.takes_place()));
+        let (item, thread) = (approved.id.clone(), child.thread.clone());
+        match (&child.state, &child.plan) {
+            (ChildState::Asks(_), Some(plan)) if facts.approves(approved, child) => {
+                steps.push(Step::Approve { item, thread, plan: plan.clone() });
+            }
+            (ChildState::Failed { role, mark }, _) => {
+                if let Some(number) = may_retry(approved, mark) {
+                    let (role, mark) = (role.clone(), mark.clone());
+                    steps.push(Step::Retry { item, thread, role, mark, number });
+                }
+            }
+            _ => {}
+        }
+    }
+    let next = run.items.iter().filter(|item| facts.standing(item) == Standing::Next);
+    steps.extend(next.take(free).map(|item| Step::Start(item.id.clone())));
+    let all = run.items.iter().all(|item| facts.standing(item) == Standing::Merged);
+    let settled = run.answered.as_ref() == Some(&run.wanted);
+    if all && settled && !run.items.is_empty() {
+        steps.push(Step::Finish);
+    }
+    steps
+}
+
+/// What people are to be asked, or told in its place: everything open for who wants the roadmap developed, and
+/// later what says something else than what was approved.
+fn ask(facts: &Facts<'_>) -> Option<Step> {
+    let run = facts.run;
+    let wants = run.answered.as_ref() != Some(&run.wanted);
+    let Some(file) = facts.file else {
+        return wants.then_some(Step::Refuse(Refusal::NoRoadmap));
+    };
+    let known = |item: &RoadmapItem| run.items.iter().find(|own| own.id == item.id);
+    let can_begin = |item: &RoadmapItem| match facts.child(&item.id) {
+        None => true,
+        // Begun before somebody said stop: a new yes is for it, too.
+        Some(child) => {
+            let is_over = matches!(child.state, ChildState::Merged | ChildState::Dropped);
+            !run.is_approved() && !child.elsewhere && !is_over
+        }
+    };
+    let open = file.order().into_iter().filter(|item| {
+        let startable = item.is_sound && item.status == ItemStatus::Pending && can_begin(item);
+        startable
+            && match known(item) {
+                Some(own) if run.is_approved() => own.hash != item.hash(),
+                _ => wants,
+            }
+    });
+    let open: Vec<ApprovedItem> = open
+        .map(|item| ApprovedItem { id: item.id.clone(), hash: item.hash(), tries: 0, failed: None })
+        .collect();
+    if open.is_empty() {
+        return wants.then_some(Step::Refuse(Refusal::Nothing));
+    }
+    let asked = run
+        .proposal
+        .as_ref()
+        .is_some_and(|asked| asked.items == open && (!asked.declined || !wants));
+    // Nobody is asked about changes of what they did not want in the first place.
+    let concerns = wants || run.is_approved();
+    (!asked && concerns).then_some(Step::Ask(open))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,352 @@
+//! A repository's roadmap worked off unattended, by the harness and no model: each item becomes a Thread of its
+//! own, and what waits for it begins when it is merged. One gateway does, the one that serves agents.
+//!
+//! [`decide`] says what is to be done, [`child`] how an item's Thread stands, [`shown`] what people read: all
+//! pure. Here it is read and carried out. Each step has a key by which it is found again (a Thread's name, a
+//! message's), so that it can be begun anew at any time.
+
+mod act;
+pub mod child;
+pub mod decide;
+mod mark;
+mod purse;
+mod shown;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use codebutler_crds::thread::{RoadmapRun, ThreadState};
+use codebutler_crds::{NanoUsd, Repo, Thread};
+use codebutler_roadmap::Roadmap;
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+
+use self::child::{ChildState, child_name, cost_of};
+use self::decide::{Child, Facts, decide};
+pub use self::mark::find_missing_mark;
+pub use self::purse::Purse;
+use super::api::Shared;
+use super::budget::calendar;
+use super::context::{ApiError, ThreadKey};
+use super::github::{GitHub, GitHubError};
+use super::slack::questions::plan;
+
+/// Between two looks.
+const EVERY: Duration = Duration::from_millis(700);
+/// After a failure.
+const AGAIN: Duration = Duration::from_secs(10);
+/// Between two edits of the message that shows how it stands.
+const EDIT: Duration = Duration::from_secs(4);
+/// The file on a base branch.
+const PATH: &str = ".codebutler/roadmap.md";
+
+type RepoKey = (String, String);
+
+/// What spares questions. Nothing depends on it.
+#[derive(Default)]
+struct Desk {
+    files: HashMap<RepoKey, KnownFile>,
+    /// What the message of a conversation says, and since when.
+    shown: HashMap<ThreadKey, (Instant, String)>,
+    /// Conversations whose message says how it ended.
+    over: HashSet<ThreadKey>,
+    told: HashSet<(ThreadKey, String)>,
+    links: HashMap<ThreadKey, String>,
+    later: HashMap<ThreadKey, Instant>,
+}
+
+/// The roadmap of a base branch.
+#[derive(Clone)]
+struct KnownFile {
+    asked: Instant,
+    commit: String,
+    roadmap: Option<Arc<Roadmap>>,
+    /// Items that were merged by then: another one means another file.
+    merged: usize,
+}
+
+/// Why a look came to nothing.
+#[derive(Debug, thiserror::Error)]
+enum LookError {
+    #[error(transparent)]
+    GitHub(#[from] GitHubError),
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    #[error(transparent)]
+    Write(#[from] super::threads::WriteError),
+}
+
+/// Looks after all roadmaps until the gateway stops. `poll`: how old the file may be.
+pub async fn run(gateway: &Shared, poll: Duration) {
+    let mut desk = Desk::default();
+    let mut due = tokio::time::interval(EVERY);
+    due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
+        let look = Box::pin(desk.look(gateway, poll));
+        if gateway.shutdown.run_until_cancelled(look).await.is_none() {
+            return;
+        }
+    }
+}
+
+impl Desk {
+    async fn look(&mut self, gateway: &Shared, poll: Duration) {
+        let wanted = gateway.context.attended.all().into_iter().filter(|thread| {
+            let active = thread.spec.state == ThreadState::Active && !thread.is_going();
+            active && run_of(thread).is_some() && thread.conversation().is_some()
+        });
+        for thread in wanted.collect::<Vec<_>>() {
+            let key = ThreadKey::from(&*thread);
+            if self.later.get(&key).is_some_and(|later| *later > Instant::now()) {
+                continue;
+            }
+            if let Err(error) = self.look_at(gateway, &key, poll).await {
+                tracing::warn!(thread = key.name, %error, "a roadmap has to wait");
+                self.later.insert(key, Instant::now() + AGAIN);
+            }
+        }
+        self.later.retain(|_, later| *later > Instant::now());
+    }
+
+    async fn look_at(
+        &mut self,
+        gateway: &Shared,
+        key: &ThreadKey,
+        poll: Duration,
+    ) -> Result<(), LookError> {
+        let Some(parent) = gateway.threads.freshest(key, gateway.context.thread(key)) else {
+            return Ok(());
+        };
+        let Some(run) = run_of(&parent) else { return Ok(()) };
+        let Some(repo) = gateway.context.repo(&key.namespace, &parent.spec.repo) else {
+            return Ok(());
+        };
+        if run.ended.is_none() {
+            self.over.remove(key);
+        }
+        if self.over.contains(key)
+            || repo.spec.suspend
+            || (run.ended.is_some() && run.items.is_empty())
+        {
+            return Ok(());
+        }
+        let merged = merged_of(gateway, &parent, run);
+        let file = self.file(gateway, &repo, poll, merged).await?;
+        let threads = children(gateway, &parent, run, file.roadmap.as_deref());
+        let children = threads.iter().map(|(id, thread)| (id.clone(), child(&parent, thread)));
+        let children: BTreeMap<String, Child> = children.collect();
+        let own = threads.iter().filter(|(id, _)| !children[*id].elsewhere);
+        let cost = own.map(|(_, thread)| cost_of(thread)).fold(NanoUsd::ZERO, |all, one| all + one);
+        let other = other_run(gateway, &parent, run);
+        let facts = Facts {
+            run,
+            file: file.roadmap.as_deref(),
+            children: &children,
+            places: repo.spec.limits.concurrent_threads as usize,
+            budget: purse::cap(run, &repo, threads.values().map(|thread| &**thread))
+                .or(own_budget(run, &repo)),
+            cost,
+            elsewhere: other.as_deref(),
+        };
+        for step in decide(&facts) {
+            act::carry_out(gateway, &repo, &parent, &facts, step).await?;
+        }
+        if run.approved_by.is_some() {
+            self.tell(gateway, &repo, key, &facts, &threads).await?;
+        }
+        Ok(())
+    }
+
+    /// The file as the base branch has it, or had it not long ago.
+    async fn file(
+        &mut self,
+        gateway: &Shared,
+        repo: &Repo,
+        poll: Duration,
+        merged: usize,
+    ) -> Result<KnownFile, GitHubError> {
+        let key = (repo.namespace().unwrap_or_default(), repo.name_any());
+        let known = self.files.get(&key);
+        if let Some(known) = known.filter(|k| k.asked.elapsed() < poll && k.merged == merged) {
+            return Ok(known.clone());
+        }
+        let asked = Instant::now();
+        let github = GitHub::of(&gateway.context, repo).await?;
+        let base = &repo.spec.git.branch;
+        let tip = github.tip(base).await?;
+        let commit = tip.map(|tip| tip.commit).unwrap_or_default();
+        let roadmap = match known {
+            Some(known) if known.commit == commit => known.roadmap.clone(),
+            _ if commit.is_empty() => None,
+            _ => {
+                let bytes = github.file(PATH, &commit).await?;
+                bytes.map(|bytes| Arc::new(Roadmap::read(&String::from_utf8_lossy(&bytes))))
+            }
+        };
+        let fresh = KnownFile { asked, commit, roadmap, merged };
+        self.files.insert(key, fresh.clone());
+        Ok(fresh)
+    }
+
+    /// Brings what people see up to date.
+    async fn tell(
+        &mut self,
+        gateway: &Shared,
+        repo: &Repo,
+        key: &ThreadKey,
+        facts: &Facts<'_>,
+        threads: &BTreeMap<String, Arc<Thread>>,
+    ) -> Result<(), LookError> {
+        let shows = |thread: &&Arc<Thread>| ChildState::of(thread) != ChildState::Merged;
+        for thread in threads.values().filter(shows) {
+            let child = ThreadKey::from(&**thread);
+            if thread.conversation().is_some() && !self.links.contains_key(&child) {
+                let link = gateway.slack.permalink(repo, thread).await;
+                self.links.insert(child, link.unwrap_or_default());
+            }
+        }
+        let namespace = key.namespace.clone();
+        let links = &self.links;
+        let link = |name: &str| {
+            let child = ThreadKey { namespace: namespace.clone(), name: name.to_owned() };
+            links.get(&child).filter(|link| !link.is_empty()).cloned()
+        };
+        let text = shown::dashboard(facts, link);
+        let known = self.shown.get(key);
+        if known.is_none_or(|(at, old)| *old != text && at.elapsed() > EDIT) {
+            gateway.slack.show(key, act::DASHBOARD, &text).await?;
+            self.shown.insert(key.clone(), (Instant::now(), text.clone()));
+        }
+        if facts.run.ended.is_some() {
+            if self.shown.get(key).is_some_and(|(_, said)| *said == text) {
+                self.over.insert(key.clone());
+            }
+            return Ok(());
+        }
+        for item in &facts.run.items {
+            let Some((id, words)) = shown::blocked(facts, item, link) else { continue };
+            let told = (key.clone(), id);
+            if !self.told.contains(&told) {
+                gateway.slack.alert(key, &told.1, &words).await?;
+                self.told.insert(told);
+            }
+        }
+        act::digest(gateway, repo, key, facts, &text).await
+    }
+}
+
+/// What somebody wants of a Thread's roadmap.
+fn run_of(thread: &Thread) -> Option<&RoadmapRun> {
+    thread.status.as_ref().and_then(|status| status.roadmap.as_deref())
+}
+
+/// What all of it may cost, before anybody has approved it.
+fn own_budget(run: &RoadmapRun, repo: &Repo) -> Option<NanoUsd> {
+    run.budget.or(repo.spec.roadmap.as_ref().and_then(|spec| spec.budget))
+}
+
+fn fresh(gateway: &Shared, namespace: &str, name: &str) -> Option<Arc<Thread>> {
+    let key = ThreadKey { namespace: namespace.to_owned(), name: name.to_owned() };
+    gateway.threads.freshest(&key, gateway.context.thread(&key))
+}
+
+fn merged_of(gateway: &Shared, parent: &Thread, run: &RoadmapRun) -> usize {
+    let (repo, namespace) = (&parent.spec.repo, parent.namespace().unwrap_or_default());
+    let name = parent.name_any();
+    let threads = run
+        .items
+        .iter()
+        .filter_map(|item| fresh(gateway, &namespace, &child_name(repo, &name, &item.id)));
+    threads.filter(|thread| ChildState::of(thread) == ChildState::Merged).count()
+}
+
+/// The Threads that work on items, by item: this conversation's own, else another one's that is open.
+fn children(
+    gateway: &Shared,
+    parent: &Thread,
+    run: &RoadmapRun,
+    file: Option<&Roadmap>,
+) -> BTreeMap<String, Arc<Thread>> {
+    let (repo, namespace) = (&parent.spec.repo, parent.namespace().unwrap_or_default());
+    let mut found = BTreeMap::new();
+    for thread in gateway.context.attended.all() {
+        let Some(item) = thread.spec.item.clone() else { continue };
+        let open = thread.spec.state == ThreadState::Active && !thread.is_going();
+        let here = thread.namespace().as_deref() == Some(&*namespace) && thread.spec.repo == *repo;
+        if open && here {
+            found.insert(item, thread);
+        }
+    }
+    let listed = file.into_iter().flat_map(|file| file.items.iter().map(|item| &item.id));
+    for id in run.items.iter().map(|item| &item.id).chain(listed) {
+        if let Some(thread) = fresh(gateway, &namespace, &child_name(repo, &parent.name_any(), id))
+        {
+            found.insert(id.clone(), thread);
+        }
+    }
+    found
+}
+
+fn child(parent: &Thread, thread: &Thread) -> Child {
+    let status = thread.status.as_ref();
+    let own = thread.spec.parent.as_deref() == Some(&*parent.name_any());
+    // Where a person has said anything, a person approves.
+    let untouched = status.is_some_and(|status| status.speaker.is_none());
+    let plan = status.and_then(|status| status.plan.as_ref());
+    let plan = plan.filter(|asked| untouched && plan::is_open(asked)).map(|plan| plan.ts.clone());
+    let pull = status.and_then(|status| status.pull_request.as_ref());
+    Child {
+        thread: thread.name_any(),
+        state: ChildState::of(thread),
+        plan,
+        pull_request: pull.map(|pull| pull.number),
+        elsewhere: !own,
+    }
+}
+
+/// The conversation from which this Repo's roadmap is developed, if it is another one.
+fn other_run(gateway: &Shared, parent: &Thread, run: &RoadmapRun) -> Option<String> {
+    let own = (run.approved_at.as_ref().map(|at| at.0), parent.name_any());
+    let others = gateway.context.attended.all().into_iter().filter(|thread| {
+        let same = thread.namespace() == parent.namespace() && thread.spec.repo == parent.spec.repo;
+        let active = thread.spec.state == ThreadState::Active && !thread.is_going();
+        same && active
+            && thread.name_any() != own.1
+            && run_of(thread).is_some_and(RoadmapRun::is_approved)
+    });
+    let rank = |thread: &Thread| {
+        let at = run_of(thread).and_then(|run| run.approved_at.as_ref());
+        (at.map(|at| at.0), thread.name_any())
+    };
+    let first = others.min_by_key(|thread| rank(thread))?;
+    // Of two that were approved at once the earlier one goes on.
+    let own_first = run.is_approved() && own < rank(&first);
+    (!own_first).then(|| first.name_any())
+}
+
+/// Whether a time of day has come, and on which day. Pure.
+fn digest_day(at: &str, zone: &str, told: Option<&str>, now: Timestamp) -> Option<String> {
+    let day = calendar::moment(now, zone).day;
+    let zone = jiff::tz::TimeZone::get(zone).unwrap_or(jiff::tz::TimeZone::UTC);
+    let time = now.to_zoned(zone).strftime("%H:%M").to_string();
+    (time.as_str() >= at && told != Some(day.as_str())).then_some(day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_comes_once_a_day_from_its_time_on() {
+        let now: Timestamp = "2026-11-22T07:30:00Z".parse().unwrap();
+        let day = |at: &str, zone: &str, told| digest_day(at, zone, told, now);
+        assert_eq!(day("08:00", "UTC", None), None);
+        assert_eq!(day("08:00", "Europe/Berlin", None).as_deref(), Some("2026-11-22"));
+        assert_eq!(day("08:00", "Europe/Berlin", Some("2026-11-22")), None);
+        assert_eq!(
+            day("08:00", "Europe/Berlin", Some("2026-11-21")).as_deref(),
+            Some("2026-11-22")
+        );
+    }
+}

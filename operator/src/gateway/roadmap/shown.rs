@@ -1,0 +1,250 @@
+//! What people read of a roadmap that is worked off. Pure.
+
+use std::fmt::Write as _;
+
+use codebutler_crds::NanoUsd;
+use codebutler_crds::limits::LimitsSpec;
+use codebutler_crds::thread::{ApprovedItem, RoadmapEnd};
+use codebutler_roadmap::Roadmap;
+
+use super::decide::{Facts, Refusal, Standing, Why};
+
+/// Characters of a message: Slack takes some more.
+const LIMIT: usize = 3600;
+/// Characters of a title.
+const TITLE: usize = 80;
+/// Mistakes that are told of a file.
+const FAULTS: usize = 8;
+const FILE: &str = ".codebutler/roadmap.md";
+
+/// The title of an item as the file has it, and nothing in it is markup.
+pub fn title(file: Option<&Roadmap>, id: &str) -> String {
+    let title = file.and_then(|file| file.item(id)).map_or("", |item| item.title.as_str());
+    let plain = title.chars().filter(|c| !"*_`<>~".contains(*c));
+    format!("`{id}` {}", plain.take(TITLE).collect::<String>()).trim_end().to_owned()
+}
+
+/// The question whether to begin.
+pub fn question(
+    facts: &Facts<'_>,
+    items: &[ApprovedItem],
+    base: &str,
+    limits: &LimitsSpec,
+) -> String {
+    let again = facts.run.is_approved();
+    let count = items.len();
+    let noun = if count == 1 { "item" } else { "items" };
+    let head = if again {
+        format!(
+            "**{count} {noun} of the roadmap: new, or changed since they were approved** (`{FILE}` on `{base}`)"
+        )
+    } else {
+        format!("**Develop the roadmap: {count} {noun}** (`{FILE}` on `{base}`)")
+    };
+    let line = |item: &ApprovedItem| {
+        let depends = facts.file.and_then(|file| file.item(&item.id)).map(|item| &item.depends_on);
+        let after = depends.filter(|ids| !ids.is_empty());
+        let after = after.map(|ids| format!(", after `{}`", ids.join("`, `"))).unwrap_or_default();
+        format!("- {}{after}", title(facts.file, &item.id))
+    };
+    let lines: Vec<String> = items.iter().map(line).collect();
+    let faults = faults(facts.file);
+    let money = money(facts.budget, limits);
+    let places = facts.places;
+    let rules = format!(
+        "At most {places} at a time, each in a thread, on a branch and with a pull request of its own; what depends on \
+         another one begins when that is merged. You merge. A plan within an item's acceptance criteria counts as \
+         approved; whatever goes beyond is asked there. An item is tried three times. {money}"
+    );
+    let tail = format!("{faults}\n\n{rules}");
+    format!("{head}\n{}{tail}", fitting(&lines, LIMIT.saturating_sub(head.len() + tail.len())))
+}
+
+fn money(budget: Option<NanoUsd>, limits: &LimitsSpec) -> String {
+    let budget = match budget {
+        Some(budget) => format!("All together may cost ${budget}; then nothing more begins"),
+        None => "There is no budget for all together: say `develop everything for $20` to have one"
+            .to_owned(),
+    };
+    let cap = |cap: Option<NanoUsd>, of: &str| cap.map(|cap| format!("${cap} {of}"));
+    let caps = [cap(limits.budget.per_thread, "a thread"), cap(limits.budget.per_day, "a day")];
+    let caps: Vec<_> = caps.into_iter().flatten().collect();
+    match caps.as_slice() {
+        [] => format!("{budget}."),
+        caps => format!("{budget}. The Repo's own caps hold: {}.", caps.join(", ")),
+    }
+}
+
+/// What is wrong in the file, line by line.
+fn faults(file: Option<&Roadmap>) -> String {
+    let faults = file.map(|file| file.faults.as_slice()).unwrap_or_default();
+    if faults.is_empty() {
+        return String::new();
+    }
+    let mut lines: Vec<String> =
+        faults.iter().take(FAULTS).map(|fault| format!("- {fault}")).collect();
+    if faults.len() > FAULTS {
+        lines.push(format!("- and {} more", faults.len() - FAULTS));
+    }
+    format!("\n\nNot started, until `{FILE}` is mended:\n{}", lines.join("\n"))
+}
+
+/// Why there is nothing to ask.
+pub fn refusal(refusal: &Refusal, file: Option<&Roadmap>, base: &str) -> String {
+    match refusal {
+        Refusal::NoRoadmap => format!(
+            "There is no `{FILE}` on `{base}` yet. Say `add … to the roadmap` and what you want, and the team writes it with you."
+        ),
+        Refusal::Nothing => format!(
+            "Nothing in `{FILE}` on `{base}` is there to be started: what is `pending`, has no mistakes and no thread yet.{}",
+            faults(file)
+        ),
+        Refusal::Elsewhere(thread) => format!(
+            "The roadmap of this repository is developed from another conversation already (Thread `{thread}`). Say `stop` there, or \
+             `develop everything` there to have new items built, too."
+        ),
+    }
+}
+
+/// How all of it stands, in one message.
+pub fn dashboard(facts: &Facts<'_>, link: impl Fn(&str) -> Option<String>) -> String {
+    let run = facts.run;
+    let all: Vec<(&ApprovedItem, Standing)> =
+        run.items.iter().map(|item| (item, facts.standing(item))).collect();
+    let count = |standing: &Standing| all.iter().filter(|(_, own)| own == standing).count();
+    let merged = count(&Standing::Merged);
+    let ended = match run.ended {
+        None => "",
+        Some(RoadmapEnd::Done) => " Done.",
+        Some(RoadmapEnd::Stopped) => " Stopped: nothing more is started.",
+    };
+    let budget = facts.budget.map(|budget| format!(" of ${budget}")).unwrap_or_default();
+    let head = format!(
+        "**Roadmap: {merged} of {} merged**, ${}{budget} spent.{ended}",
+        all.len(),
+        facts.cost
+    );
+    let row = |(item, standing): &(&ApprovedItem, Standing)| {
+        let child = facts.children.get(&item.id);
+        let place = child.and_then(|child| link(&child.thread));
+        let place = place.map(|link| format!(" ([thread]({link}))")).unwrap_or_default();
+        let pull = child.and_then(|child| child.pull_request);
+        let pull = pull.map(|number| format!(", PR #{number}")).unwrap_or_default();
+        let (mark, how) = how(standing);
+        format!("{mark} {}: {how}{pull}{place}", title(facts.file, &item.id))
+    };
+    // What somebody has to look at comes first, what is over last.
+    let rank = |standing: &Standing| match standing {
+        Standing::Asks(..) | Standing::TooDear => 0,
+        Standing::Ready => 1,
+        Standing::Works => 2,
+        Standing::Next => 3,
+        Standing::Waits(_) => 4,
+        Standing::Merged => 5,
+    };
+    let mut sorted: Vec<_> = all.iter().collect();
+    sorted.sort_by_key(|(_, standing)| rank(standing));
+    let rows: Vec<String> = sorted.into_iter().map(row).collect();
+    format!("{head}\n{}", fitting(&rows, LIMIT - head.len()))
+}
+
+/// As many lines as fit, and how many there are besides.
+fn fitting(lines: &[String], limit: usize) -> String {
+    let mut text = String::new();
+    for (at, line) in lines.iter().enumerate() {
+        if text.len() + line.len() + 40 > limit {
+            let more = lines.len() - at;
+            let _ = write!(text, "… and {more} more");
+            break;
+        }
+        text.push_str(line);
+        text.push('\n');
+    }
+    text.trim_end().to_owned()
+}
+
+fn how(standing: &Standing) -> (&'static str, String) {
+    match standing {
+        Standing::Merged => (":white_check_mark:", "merged".to_owned()),
+        Standing::Works => (":arrows_counterclockwise:", "in progress".to_owned()),
+        Standing::Ready => (":inbox_tray:", "ready, waits for you to merge it".to_owned()),
+        Standing::Asks(why, _) => (":no_entry:", format!("blocked: {}", reason(why))),
+        Standing::Waits(ids) => {
+            (":hourglass_flowing_sand:", format!("waits for `{}`", ids.join("`, `")))
+        }
+        Standing::Next => (":hourglass_flowing_sand:", "is next".to_owned()),
+        Standing::TooDear => (":no_entry:", "blocked: the budget is used up".to_owned()),
+    }
+}
+
+/// Why an item waits for people, and what they can do.
+pub fn reason(why: &Why) -> String {
+    match why {
+        Why::Question => "a question in its thread waits for an answer".to_owned(),
+        Why::Failed => {
+            "three tries failed; write in its thread what is to be done otherwise".to_owned()
+        }
+        Why::Rests => {
+            "nobody works on it and nothing was merged; write in its thread how to go on".to_owned()
+        }
+        Why::Dropped => "its thread was closed without a merge; to have it built anew, say `stop` here and `develop everything` in a new conversation".to_owned(),
+        Why::Changed => {
+            "it says something else than what was approved; answer the newest question here"
+                .to_owned()
+        }
+        Why::Gone => format!("it is not in `{FILE}` any more"),
+        Why::Faulty => format!("`{FILE}` has a mistake there: mend it"),
+        Why::Blocked(reason) => {
+            let plain: String =
+                reason.chars().filter(|c| !"*_`<>~\n".contains(*c)).take(200).collect();
+            format!("so says `{FILE}` ({plain})")
+        }
+        Why::ByHand => format!(
+            "`{FILE}` says that somebody works on it; set it to `pending` to have it built here"
+        ),
+        Why::Elsewhere(thread) => format!("Thread `{thread}` works on it"),
+    }
+}
+
+/// What is told once of an item that waits for people: a key, and the words.
+pub fn blocked(
+    facts: &Facts<'_>,
+    item: &ApprovedItem,
+    link: impl Fn(&str) -> Option<String>,
+) -> Option<(String, String)> {
+    let Standing::Asks(why, mark) = facts.standing(item) else { return None };
+    let since = match (&why, &mark) {
+        (_, Some(mark)) => mark.to_string(),
+        // Said again when it says something else.
+        (why, None) => format!("{}-{}", word(why), item.hash),
+    };
+    let place = facts.children.get(&item.id).and_then(|child| link(&child.thread));
+    let place = place.map(|link| format!(" [Its thread]({link})")).unwrap_or_default();
+    let others = facts.run.items.iter().filter(
+        |other| matches!(facts.standing(other), Standing::Waits(ids) if ids.contains(&item.id)),
+    );
+    let others: Vec<_> = others.map(|other| format!("`{}`", other.id)).collect();
+    let others = if others.is_empty() {
+        " All others go on.".to_owned()
+    } else {
+        format!(" {} wait for it, all others go on.", others.join(", "))
+    };
+    let text =
+        format!("{} is blocked: {}.{place}{others}", title(facts.file, &item.id), reason(&why));
+    Some((format!("roadmap-blocked:{}:{since}", item.id), text))
+}
+
+const fn word(why: &Why) -> &'static str {
+    match why {
+        Why::Question => "question",
+        Why::Failed => "failed",
+        Why::Rests => "rests",
+        Why::Dropped => "dropped",
+        Why::Changed => "changed",
+        Why::Gone => "gone",
+        Why::Faulty => "faulty",
+        Why::Blocked(_) => "blocked",
+        Why::ByHand => "by-hand",
+        Why::Elsewhere(_) => "elsewhere",
+    }
+}

@@ -1,0 +1,84 @@
+//! What CodeButler says in a conversation from which a roadmap is worked off: the question whether to, one
+//! message that always shows how it stands, and what somebody has to look at.
+
+use codebutler_crds::SlackTs;
+use codebutler_crds::thread::ApprovedItem;
+use codebutler_crds::wire::ErrorCode;
+use serde_json::{Value, json};
+
+use super::{EMPTY, post_own};
+use crate::gateway::context::{ApiError, ThreadKey, conversation};
+use crate::gateway::masks;
+use crate::gateway::slack::post::{self, NOTICE, not_recorded, notice, notice_id};
+use crate::gateway::slack::questions::roadmap::{self, BUTTONS};
+use crate::gateway::slack::{Inner, markdown, people};
+
+/// Asks whether these items are to be built; a quick press waits until the question is recorded.
+pub async fn ask(
+    inner: &Inner,
+    key: &ThreadKey,
+    id: &str,
+    text: &str,
+    items: &[ApprovedItem],
+) -> Result<(), ApiError> {
+    let _turn = inner.posting.lock(key).await;
+    let sent = post_own(inner, key, id, text, ("roadmap", &BUTTONS)).await?;
+    let asked = sent.last().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))?;
+    let recorded = inner.threads.update(key, |status| roadmap::record(status, asked, items)).await;
+    recorded.map(drop).map_err(|error| not_recorded(&error))
+}
+
+/// Says something to everybody whom the conversation concerns; the same key once.
+pub async fn alert(inner: &Inner, key: &ThreadKey, id: &str, text: &str) -> Result<(), ApiError> {
+    let _turn = inner.posting.lock(key).await;
+    let (thread, repo) = inner.conversation(key)?;
+    let tags: Vec<_> =
+        people::concerned(&thread).iter().filter_map(|user| people::mention(user)).collect();
+    let redactor = masks::as_known(&inner.context, &repo).await;
+    let text = format!("{}\n{}", markdown::inline(&redactor.mask(text)), tags.join(" "));
+    let outgoing = post::Outgoing {
+        repo: &repo,
+        thread: &thread,
+        slack: conversation(&thread)?,
+        key: id,
+        role: None,
+        kind: NOTICE,
+        asks: post::Asks::Nothing,
+        digest: None,
+        parts: vec![text.trim_end().to_owned()],
+        note: None,
+        handing: post::Handing::default(),
+    };
+    match post::once(inner, &outgoing).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(inner.failed(error, &repo).await),
+    }
+}
+
+/// Has a message of CodeButler's own say this: posts it, or edits it in place.
+pub async fn show(inner: &Inner, key: &ThreadKey, id: &str, text: &str) -> Result<(), ApiError> {
+    let (thread, repo) = inner.conversation(key)?;
+    let slack = conversation(&thread)?;
+    let known = post::lookup(inner, &repo, &thread, slack, &notice_id(id)).await;
+    let known: Option<SlackTs> = match known {
+        Ok(known) => known,
+        Err(error) => return Err(inner.failed(error, &repo).await),
+    };
+    let Some(ts) = known else {
+        return notice(inner, key, id, text).await.map(drop);
+    };
+    let redactor = masks::as_known(&inner.context, &repo).await;
+    let text = markdown::inline(&redactor.mask(text));
+    let metadata = post::metadata(&thread, "", id, NOTICE, 1);
+    let body = json!({"channel": slack.channel, "ts": ts, "text": text, "metadata": metadata});
+    let account = match inner.account(&repo).await {
+        Ok(account) => account,
+        Err(error) => return Err(inner.failed(error, &repo).await),
+    };
+    match inner.web.post::<Value>(&account.bot, "chat.update", &body).await {
+        // Somebody took it away: it is posted no second time.
+        Err(error) if error.code() == Some("message_not_found") => Ok(()),
+        Err(error) => Err(inner.failed(error, &repo).await),
+        Ok(_) => Ok(()),
+    }
+}
