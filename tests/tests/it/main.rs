@@ -56,6 +56,7 @@ mod recordings;
 mod redact;
 mod resources;
 mod review;
+mod roadmaps;
 mod sandbox;
 mod scenario;
 mod seeds;

@@ -1,0 +1,146 @@
+//! A roadmap is worked off by the harness: items become threads, approved criteria are approved plans, what
+//! waits begins with a merge, and people see all of it in one message.
+
+use codebutler_crds::Thread;
+use codebutler_testbed::models::{Conversation, RoleScript, Script, Step, Text};
+use codebutler_testbed::slack::MessageView;
+use kube::ResourceExt as _;
+use kube::api::ListParams;
+use serde_json::json;
+
+use crate::support::{Setup, Team, asks};
+
+const PATH: &str = ".codebutler/roadmap.md";
+const ROADMAP: &str = "# Roadmap: shop\n\n## 1. Cents\n- Status: pending\n- Acceptance criteria: the price is 10 cents\n\n\
+    ## 2. Currency\n- Status: pending\n- Acceptance criteria: the price names its currency\n\n\
+    ## 3. Tax\n- Status: pending\n- Depends on: 1\n- Acceptance criteria: the price has its tax\n\n\
+    ## 5. Shipping\n- Depends on: 9\n- Acceptance criteria: it is shipped\n";
+
+fn talk(item: &str, steps: Vec<Step>) -> Conversation {
+    Conversation { thread: Some(Text::Contains(format!("Implement item `{item}`"))), steps }
+}
+
+fn script() -> Script {
+    let plan = |words: &str| asks(words, "plan");
+    let question = json!({"message": "Which currency?", "waitForReply": true});
+    let pm = vec![
+        talk("1", vec![plan("Plan: ten cents.")]),
+        talk("2", vec![Step::tool("SendMessage", question), plan("Plan: euros.")]),
+        talk("3", vec![plan("Plan: tax.")]),
+    ];
+    let done = ROADMAP.replacen("Status: pending", "Status: done", 1);
+    let coder = vec![
+        Step::tool("Write", json!({"path": "src/price.txt", "content": "price = 10\n"})),
+        Step::tool("Write", json!({"path": PATH, "content": done})),
+        Step::tool("GitCommit", json!({"message": "Write cents"})),
+        Step::tool("GitPush", json!({})),
+        Step::tool("GHCreatePR", json!({"title": "Write cents", "body": "As planned."})),
+        Step::say("@codebutler.lead done"),
+    ];
+    let lead =
+        vec![asks("Merge?", "merge"), Step::tool("CloseThread", json!({"summary": "Cents."}))];
+    let mut script = Script::default();
+    script.0.insert("pm".to_owned(), RoleScript { conversations: pm });
+    let only = |steps| RoleScript { conversations: vec![talk("1", steps)] };
+    script.0.insert("coder".to_owned(), only(coder));
+    script.0.insert("lead".to_owned(), only(lead));
+    script
+}
+
+fn click(team: &Team, message: &MessageView, action: &str) {
+    let (ana, channel) = (&team.stack.users["ana"], &team.stack.channel);
+    team.stack.slack.click(ana, channel, &message.ts, action).unwrap();
+}
+
+/// The Threads of an item.
+async fn of_item(team: &Team, item: &str) -> Vec<Thread> {
+    let all = team.stack.threads().list(&ListParams::default()).await.unwrap();
+    all.items.into_iter().filter(|thread| thread.spec.item.as_deref() == Some(item)).collect()
+}
+
+/// The conversation of an item, once there is one.
+async fn conversation(team: &Team, item: &str) -> String {
+    team.until(&format!("a conversation about {item}"), || async {
+        let threads = of_item(team, item).await;
+        threads.first().and_then(|thread| Some(thread.conversation()?.ts.to_string()))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_roadmap_is_worked_off_within_what_people_approved() {
+    let team = Setup::new(script()).file(PATH, ROADMAP).start().await;
+    let root = team.says("ana", None, "develop everything for $20");
+    let asked = team.message(&root, "Develop the roadmap: 3 items").await;
+    for part in [
+        "`1` Cents",
+        "`3` Tax, after `1`",
+        "$20.00",
+        "item 5 depends on 9, which is not in the file",
+    ] {
+        assert!(asked.shown.contains(part), "{part}: {}", asked.shown);
+    }
+    assert!(of_item(&team, "1").await.is_empty(), "nobody has said yes");
+    click(&team, &asked, "roadmap:start");
+
+    // Its plan needs no second yes; and whoever built it has its commit say who gave the first.
+    let first = conversation(&team, "1").await;
+    team.message(&first, "a plan within them counts as approved").await;
+    let ready = team.message(&first, "Merge?").await;
+    let thread = of_item(&team, "1").await.remove(0);
+    let ana = team.stack.users["ana"].clone();
+    let status = thread.status.clone().unwrap();
+    assert_eq!(status.plan.unwrap().approved_by.as_ref(), Some(&ana));
+    let parent = team.thread(&root).await.name_any();
+    assert_eq!(
+        (thread.spec.parent.as_ref(), thread.spec.requested_by.as_ref()),
+        (Some(&parent), Some(&ana))
+    );
+
+    // What waits for people is told, and keeps nobody else.
+    let second = conversation(&team, "2").await;
+    team.message(&second, "Which currency?").await;
+    let blocked = team.message(&root, "`2` Currency is blocked").await;
+    assert!(blocked.shown.contains("All others go on"), "{}", blocked.shown);
+    let board = team.message(&root, "Roadmap: 0 of 3 merged").await;
+    let shows = |part: &'static str| {
+        let ts = board.ts.clone();
+        let (team, root) = (&team, &root);
+        async move {
+            team.until(part, || async {
+                let all = team.messages(root);
+                all.into_iter().find(|m| m.ts == ts && m.shown.contains(part)).map(drop)
+            })
+            .await;
+        }
+    };
+    shows("`1` Cents: ready, waits for you to merge it, PR #1").await;
+    shows("`3` Tax: waits for `1`").await;
+    assert!(of_item(&team, "3").await.is_empty(), "ready is not done");
+
+    // A second conversation is told where the first one is.
+    let other = team.says("ben", None, "develop everything");
+    team.message(&other, &format!("another conversation already (Thread `{parent}`)")).await;
+
+    click(&team, &ready, "merge:merge");
+    let third = conversation(&team, "3").await;
+    team.message(&third, "a plan within them counts as approved").await;
+    shows("Roadmap: 1 of 3 merged").await;
+    let roadmap = team.stack.remote.show("main", PATH).await.unwrap();
+    assert!(roadmap.contains("## 1. Cents\n- Status: done"), "{roadmap}");
+
+    // Where a person speaks, a person approves.
+    team.says("ben", Some(&second), "Euros.");
+    let plan = team.message(&second, "Plan: euros.").await;
+    shows("`2` Currency: blocked: a question in its thread waits for an answer").await;
+    let open = of_item(&team, "2").await.remove(0).status.unwrap().plan.unwrap();
+    assert_eq!((open.ts.as_str(), open.approved_by), (plan.ts.as_str(), None));
+
+    // Stop: what runs goes on, and nothing begins.
+    team.says("ana", Some(&root), "stop");
+    shows("Stopped: nothing more is started").await;
+    for item in ["1", "2", "3"] {
+        assert_eq!(of_item(&team, item).await.len(), 1, "{item}");
+    }
+    team.stop().await;
+}
