@@ -3,7 +3,10 @@
 //! posted. Afterwards every word was read, nothing with a key was done twice, and no money that the
 //! provider billed is missing from the books.
 
+mod roadmap;
+
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -60,8 +63,21 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
     let files = dir.path().join("files");
     std::fs::create_dir_all(&files)?;
     std::fs::write(files.join("price.txt"), "price = 0.1\n")?;
-    let options = StackOptions {
-        dir: dir.path().join("stack"),
+    let options = options(dir.path(), files, script())?;
+    let mut stack = Box::pin(Stack::start(options)).await?;
+    let figures = Box::pin(run(&mut stack, StdRng::seed_from_u64(seed))).await;
+    stack.stop().await?;
+    let mut figures =
+        figures.with_context(|| format!("CODEBUTLER_SEED={seed} tries this again"))?;
+    figures.extend(Box::pin(roadmap::measure()).await?);
+    Ok(figures)
+}
+
+fn options(dir: &Path, files: PathBuf, script: Script) -> anyhow::Result<StackOptions> {
+    let dir = dir.join("stack");
+    std::fs::create_dir_all(&dir)?;
+    Ok(StackOptions {
+        dir,
         place: Place::usual(),
         program: std::env::current_exe()?,
         name: "shop".to_owned(),
@@ -69,7 +85,7 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
         roles: vec!["pm".to_owned(), "coder".to_owned()],
         branch: "main".to_owned(),
         files,
-        script: script(),
+        script,
         idle_timeout_seconds: Some(2),
         debounce_seconds: 0,
         log: "warn".to_owned(),
@@ -80,12 +96,7 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
         agent_silence: None,
         nodes: None,
         pages: PagesAccess::default(),
-    };
-    std::fs::create_dir_all(&options.dir)?;
-    let mut stack = Box::pin(Stack::start(options)).await?;
-    let figures = Box::pin(run(&mut stack, StdRng::seed_from_u64(seed))).await;
-    stack.stop().await?;
-    figures.with_context(|| format!("CODEBUTLER_SEED={seed} tries this again"))
+    })
 }
 
 /// A pm that plans and a coder's whole day.
