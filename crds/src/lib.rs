@@ -6,6 +6,7 @@
 
 #![warn(missing_docs)]
 
+pub mod branches;
 pub mod condition;
 pub mod history;
 pub mod limits;

@@ -7,6 +7,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::branches::BranchesSpec;
 use crate::history::{ClosedThread, ThreadsSpec};
 use crate::limits::{LimitsSpec, Price};
 use crate::pods::PodSettings;
@@ -81,6 +82,9 @@ pub struct RepoSpec {
     /// What becomes of its Threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<ThreadsSpec>,
+    /// How its Threads' branches are kept up to date.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branches: Option<BranchesSpec>,
     /// Which conversations the team looks back on before they are merged. Those in which more than one role
     /// worked on a pull request, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -107,7 +107,7 @@ pub struct AgentRoleSpec {
     #[schemars(length(max = 8))]
     pub image_pull_secrets: Vec<PullSecret>,
     /// Requests that the role answers at the same time, each in a conversation of its own. It needs a
-    /// role without tools that change the worktree (Write, Edit, GitCommit, GitPush, and Bash unless
+    /// role without tools that change the worktree (Write, Edit, GitCommit, GitUpdate, GitPush, and Bash unless
     /// `workspace.worktree` is `ReadOnly`): one that has such a tool answers one after the other, and
     /// its condition `Parallel` says so.
     #[serde(default = "one")]

@@ -6,6 +6,7 @@
 
 mod decisions;
 mod handover;
+mod radar;
 mod roadmap;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ pub use self::decisions::{
 pub use self::handover::{HandOver, HandOverReason, QueuedRole, Rounds, RoutedReply};
 use crate::spelling::pull_request;
 pub use self::roadmap::{ApprovedItem, RoadmapEnd, RoadmapProposal, RoadmapRun};
+pub use self::radar::{BaseStanding, MOST_MEETINGS, Meeting, Radar};
 use crate::spend::ThreadBudget;
 use crate::{NanoUsd, SlackTs};
 pub use codebutler_wire::{Complexity, Pending, Plan, PullRequest, PullState, RoleState, Usage};
@@ -52,6 +54,7 @@ pub use codebutler_wire::{Complexity, Pending, Plan, PullRequest, PullState, Rol
     printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase","priority":1}"#,
     printcolumn = r#"{"name":"Queue","type":"integer","jsonPath":".status.queuePosition","priority":1}"#,
     printcolumn = r#"{"name":"Branch","type":"string","jsonPath":".status.branch","priority":1}"#,
+    printcolumn = r#"{"name":"Radar","type":"string","jsonPath":".status.radar.summary","priority":1}"#,
     printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message","priority":1}"#,
     selectable = ".spec.repo",
     selectable = ".spec.state",
@@ -174,6 +177,9 @@ pub struct ThreadStatus {
     /// The newest test run that is proven for a commit on the remote. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<Receipt>,
+    /// How its branch stands to those of other Threads. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub radar: Option<Box<Radar>>,
     /// The open or answered question how to end the thread. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closing: Option<Closing>,
@@ -199,6 +205,9 @@ pub struct ThreadStatus {
     /// The message that warns that the thread will be closed, while it can be answered. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warned: Option<SlackTs>,
+    /// The message that offers to bring the branch up to date, while it can be answered. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_offer: Option<SlackTs>,
     /// Newest message that shows that it is finished, or that is older than one that does. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished: Option<SlackTs>,

@@ -157,6 +157,15 @@ pub enum Request {
     },
     /// Pushes the thread's branch. → [`Reply::Text`] or [`Reply::Conflict`]
     GitPush,
+    /// How a call of [`Request::GitUpdate`] is found again. → [`Reply::Text`]
+    UpdateKey,
+    /// Merges the base branch into the thread's. → [`Reply::Text`] or [`Reply::Conflict`]
+    GitUpdate {
+        /// What [`Request::UpdateKey`] said before.
+        key: String,
+        /// It may have been carried out in part.
+        again: bool,
+    },
     /// Stop working on another request. Not answered.
     Cancel {
         id: u64,

@@ -185,6 +185,18 @@ impl Toolbox {
                     git::Pushed::Conflict(files, why) => Reply::Conflict { files, why },
                 })
             }
+            Request::UpdateKey => {
+                let place = self.place()?;
+                blocking(move || git::update_key(&place)).await.map(Reply::Text)
+            }
+            Request::GitUpdate { .. } if self.copy.is_some() => Err(ToolError::refused(NO_CHANGE)),
+            Request::GitUpdate { key, again } => {
+                let place = self.place()?;
+                Ok(match blocking(move || git::update(&place, &key, again)).await? {
+                    git::Updated::Done(text) => Reply::Text(text),
+                    git::Updated::Conflict(files, why) => Reply::Conflict { files, why },
+                })
+            }
             Request::Touched => {
                 let place = self.place()?;
                 blocking(move || git::touched(&place)).await.map(Reply::Names)

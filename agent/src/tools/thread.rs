@@ -26,7 +26,8 @@ impl Handler for ListThreads {
     type Args = args::Nothing;
     const NAME: &'static str = "ListThreads";
     const DESCRIPTION: &'static str = "Lists the other open conversations of this repository: branch, phase, \
-        the files of the plan, the files that are changed, and where they meet this one.";
+        the files of the plan, the files that are changed, how large the change is, where they meet this one, \
+        and whether the two branches merge as text.";
     const RISK: Risk = Risk::Reads;
 
     async fn call(&self, cx: &Context, _: args::Nothing, _: Call<'_>) -> Result<Done, Failure> {
@@ -49,7 +50,8 @@ fn other(thread: &wire::OtherThread) -> String {
         Some(false) => "plan not approved",
     };
     let pull = pull_request.map(|number| format!(", pull request #{number}")).unwrap_or_default();
-    let mut lines = vec![format!("{name}: {phase}, {branch}, {plan}{pull}")];
+    let size = thread.size.map(|size| format!(", {}", sized(size))).unwrap_or_default();
+    let mut lines = vec![format!("{name}: {phase}, {branch}, {plan}{pull}{size}")];
     let mut list = |what: &str, files: &[String], more: u64| {
         if !files.is_empty() {
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -58,22 +60,41 @@ fn other(thread: &wire::OtherThread) -> String {
     };
     list("its plan names", &thread.planned, 0);
     list("its branch changes", &thread.changed, thread.more);
-    if let Some(wire::Overlap { files, folders, .. }) = &thread.overlap {
+    if let Some(wire::Overlap { files, folders, symbols, text, .. }) = &thread.overlap {
         list("MEETS this conversation at", files, 0);
         list("is at other files in", folders, 0);
+        list("at these definitions", symbols, 0);
+        lines.extend(text.map(|text| format!("  {}", merges(text))));
     }
     lines.join("\n")
+}
+
+fn sized(wire::ChangeSize { lines, files }: wire::ChangeSize) -> String {
+    format!("changed lines: {lines} in {files} files")
+}
+
+/// Whether two branches merge, as far as Git can tell.
+const fn merges(text: wire::TextMerge) -> &'static str {
+    match text {
+        wire::TextMerge::Clean => "what both have pushed merges without a conflict, as text",
+        wire::TextMerge::Conflict => {
+            "what both have pushed CONFLICTS: whoever is merged second has to adapt"
+        }
+        wire::TextMerge::Unknown => "whether what both have pushed merges is not known",
+    }
 }
 
 /// What a plan meets, for the model.
 fn meets(overlaps: &[wire::Overlap]) -> String {
     let line = |overlap: &wire::Overlap| {
-        let wire::Overlap { thread, files, folders, .. } = overlap;
-        let (what, places) = match &files[..] {
-            [] => ("other files in ", folders),
-            files => ("", &files.to_vec()),
+        let wire::Overlap { thread, files, folders, symbols, text, .. } = overlap;
+        let (what, places) = match (&files[..], &folders[..]) {
+            ([], []) => ("", symbols),
+            ([], _) => ("other files in ", folders),
+            (_, _) => ("", files),
         };
-        format!("\n{thread} is at {what}{} too.", places.join(", "))
+        let text = text.map(|text| format!(" {}.", merges(text))).unwrap_or_default();
+        format!("\n{thread} is at {what}{} too.{text}", places.join(", "))
     };
     overlaps.iter().map(line).collect()
 }

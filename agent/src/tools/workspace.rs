@@ -2,8 +2,9 @@
 
 use async_trait::async_trait;
 
-use super::{Call, Context, Done, Failure, Handler, Pushed, Risk, Tool, args, history};
+use super::{Call, Carried, Context, Done, Failure, Handler, Pushed, Risk, Tool, args, history};
 use crate::builds::Slot;
+use crate::gateway::GatewayError;
 use crate::policy::builds::is_build;
 use crate::policy::{Policy, Verdict};
 use crate::text::clip;
@@ -20,8 +21,13 @@ pub fn all() -> Vec<Box<dyn Tool>> {
         Box::new(Grep),
         Box::new(Glob),
     ];
-    let rest: [Box<dyn Tool>; 4] =
-        [Box::new(GitCommit), Box::new(GitPush), Box::new(ReadMemory), Box::new(Todo)];
+    let rest: [Box<dyn Tool>; 5] = [
+        Box::new(GitCommit),
+        Box::new(GitUpdate),
+        Box::new(GitPush),
+        Box::new(ReadMemory),
+        Box::new(Todo),
+    ];
     files.into_iter().chain(history::all()).chain(rest).collect()
 }
 
@@ -290,6 +296,36 @@ impl Handler for GitCommit {
         call: Call<'_>,
     ) -> Result<Done, Failure> {
         done(cx, Request::GitCommit { commit: args, parent: call.key.to_owned() }).await
+    }
+}
+
+struct GitUpdate;
+
+#[async_trait]
+impl Handler for GitUpdate {
+    type Args = args::Nothing;
+    const NAME: &'static str = "GitUpdate";
+    const DESCRIPTION: &'static str = "Brings this conversation's branch up to date with the base branch: merges \
+        it in and commits that, or leaves what conflicts in the files for you to settle.";
+    const RISK: Risk = Risk::Changes;
+
+    /// How the branch is before: what was begun and cut off begins anew.
+    async fn key(&self, cx: &Context, _: &args::Nothing, _: &str) -> Result<String, Failure> {
+        text(cx, Request::UpdateKey).await
+    }
+
+    async fn call(&self, cx: &Context, _: args::Nothing, call: Call<'_>) -> Result<Done, Failure> {
+        let request = Request::GitUpdate { key: call.key.to_owned(), again: call.again };
+        let Carried { reply, said, away } = cx.through_relay(&request).await?;
+        match reply {
+            Reply::Conflict { why, .. } => Ok(Done::plain(why)),
+            // The successor of this process finds out how it stands.
+            Reply::Refused(why) | Reply::Failed(why) if away => {
+                Err(Failure::Gateway(GatewayError::Away(why)))
+            }
+            Reply::Refused(why) => Err(Failure::Respond(said.unwrap_or(why))),
+            other => read(other).map(Done::plain),
+        }
     }
 }
 

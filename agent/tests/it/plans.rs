@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use codebutler_wire::{OtherThread, Overlap};
+use codebutler_wire::{ChangeSize, OtherThread, Overlap, TextMerge};
 use serde_json::{Value, json};
 
 use crate::world::{World, calls, git, in_order, results, says, until};
@@ -19,6 +19,8 @@ fn overlap() -> Overlap {
         branch: Some("codebutler/shop-2".into()),
         files: vec!["src/price.rs".into()],
         folders: vec![],
+        symbols: vec!["src/price.rs: total".into()],
+        text: Some(TextMerge::Conflict),
     }
 }
 
@@ -45,6 +47,7 @@ async fn a_plan_that_meets_another_thread_is_told_so() {
                 planned: vec!["src/".into()],
                 changed: vec!["src/price.rs".into()],
                 more: 2,
+                size: Some(ChangeSize { lines: 40, files: 3 }),
                 overlap: Some(overlap()),
             },
             OtherThread { name: "shop-3".into(), ..OtherThread::default() },
@@ -56,16 +59,20 @@ async fn a_plan_that_meets_another_thread_is_told_so() {
     let decided = decisions(&world);
     let inner = world.gateway.lock();
     insta::assert_snapshot!(results(&inner.asked[1])[0], @r"
-    shop-2: coder, `codebutler/shop-2`, plan approved, pull request #7
+    shop-2: coder, `codebutler/shop-2`, plan approved, pull request #7, changed lines: 40 in 3 files
       its plan names: src/
       its branch changes: src/price.rs and 2 more
       MEETS this conversation at: src/price.rs
+      at these definitions: src/price.rs: total
+      what both have pushed CONFLICTS: whoever is merged second has to adapt
     shop-3: not begun, no branch yet, no plan
     ");
     assert_eq!(inner.posts[0].files, ["src/price.rs"]);
     let told = world.transcript();
     let told = told.iter().rfind(|record| record["record"] == "result").unwrap();
-    assert!(told["text"].as_str().unwrap().ends_with("shop-2 is at src/price.rs too."), "{told}");
+    let met = "shop-2 is at src/price.rs too. what both have pushed CONFLICTS: whoever is merged second has \
+               to adapt.";
+    assert!(told["text"].as_str().unwrap().ends_with(met), "{told}");
     let shown: Vec<_> = decided
         .iter()
         .map(|d| (d["kind"].as_str().unwrap(), d["chosen"].as_str().unwrap()))

@@ -46,7 +46,7 @@ pub enum WorktreeAccess {
     ReadWrite,
     /// They work in a copy of the role's own, which follows the worktree and is thrown away with the
     /// Thread: tests run in it, and nothing that they do reaches the worktree, `.git` or another
-    /// role. Such a role has no Write, Edit, GitCommit or GitPush. It needs `sandbox: Landlock`.
+    /// role. Such a role has no Write, Edit, GitCommit, GitUpdate or GitPush. It needs `sandbox: Landlock`.
     ReadOnly,
 }
 

@@ -42,6 +42,8 @@ pub enum PendingDecision {
     Action(ActionChoice),
     /// Which of several answers, from 1.
     Choice(u32),
+    /// The branch is to be brought up to date with the base branch.
+    Update,
     /// Whether a learning is kept.
     Learning {
         /// Which one, from 1.
@@ -95,6 +97,7 @@ impl PendingDecision {
     pub fn to_words(self) -> (&'static str, String) {
         let (kind, choice) = match self {
             Self::Stop => ("stop", "stop"),
+            Self::Update => ("update", "update"),
             Self::Plan(PlanChoice::Approve) => ("plan", "approve"),
             Self::Plan(PlanChoice::Modify) => ("plan", "modify"),
             Self::Plan(PlanChoice::Reject) => ("plan", "reject"),
@@ -127,6 +130,7 @@ impl PendingDecision {
         };
         let decision = match (kind, choice) {
             ("stop", _) => Self::Stop,
+            ("update", "update") => Self::Update,
             ("plan", "approve") => Self::Plan(PlanChoice::Approve),
             ("plan", "modify") => Self::Plan(PlanChoice::Modify),
             ("plan", "reject") => Self::Plan(PlanChoice::Reject),
@@ -182,7 +186,8 @@ mod tests {
         let plan = [PlanChoice::Approve, PlanChoice::Modify, PlanChoice::Reject];
         let merge = [MergeChoice::Merge, MergeChoice::Hold, MergeChoice::Discard];
         let action = [ActionChoice::Approved, ActionChoice::Denied, ActionChoice::Expired];
-        let all = [PendingDecision::Stop, PendingDecision::Choice(3)].into_iter();
+        let all = [PendingDecision::Stop, PendingDecision::Update, PendingDecision::Choice(3)]
+            .into_iter();
         let all = all.chain(plan.map(PendingDecision::Plan));
         let all = all.chain(merge.map(PendingDecision::Merge));
         let all = all.chain(action.map(PendingDecision::Action));

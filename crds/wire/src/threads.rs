@@ -1,6 +1,7 @@
 //! Other threads of a Repo, as far as they matter to one that must not get in their way. What people
 //! said in them is not told.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Another open thread of the caller's Repo.
@@ -30,6 +31,9 @@ pub struct OtherThread {
     /// How many more files are changed than `changed` names.
     #[serde(default)]
     pub more: u64,
+    /// How large its change is, as it is pushed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<ChangeSize>,
     /// Where it meets the caller's own plan and branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Overlap>,
@@ -50,4 +54,33 @@ pub struct Overlap {
     /// Folders in which both change different files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub folders: Vec<String>,
+    /// Definitions that both change, as `file: name`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub symbols: Vec<String>,
+    /// Whether the two branches merge as text; absent where one of them has nothing pushed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<TextMerge>,
+}
+
+/// How much a branch changes since it left the base branch.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangeSize {
+    /// Lines added and removed.
+    pub lines: u64,
+    /// Files in which they are.
+    pub files: u64,
+}
+
+/// Whether two commits merge as text, as Git found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum TextMerge {
+    /// Without conflict; what it means is another question.
+    Clean,
+    /// Both change the same lines in different ways.
+    Conflict,
+    /// Git could not be asked, or gave no answer that is understood.
+    Unknown,
 }

@@ -1,7 +1,7 @@
 //! The tools of a role.
 
 /// The tools that agents know: what `spec.tools.allow` may name.
-pub const TOOLS: [&str; 30] = [
+pub const TOOLS: [&str; 31] = [
     "Read",
     "Write",
     "Edit",
@@ -13,6 +13,7 @@ pub const TOOLS: [&str; 30] = [
     "GitShow",
     "GitBlame",
     "GitCommit",
+    "GitUpdate",
     "GitPush",
     "ReadMemory",
     "Todo",
@@ -35,4 +36,4 @@ pub const TOOLS: [&str; 30] = [
 ];
 
 /// The tools that change a worktree. Whoever has one works on one request at a time.
-pub const CHANGING: [&str; 5] = ["Write", "Edit", "Bash", "GitCommit", "GitPush"];
+pub const CHANGING: [&str; 6] = ["Write", "Edit", "Bash", "GitCommit", "GitUpdate", "GitPush"];

@@ -15,7 +15,7 @@ use super::history::follow;
 use super::mark::Mark;
 use super::models::facts::catalog;
 use super::models::{self, settle};
-use super::{git, pulse, roadmap, serve, told, watch};
+use super::{git, pulse, radar, roadmap, serve, told, watch};
 use crate::args::GatewayArgs;
 use crate::lease::{self, Settings};
 use crate::listen::listen;
@@ -171,5 +171,6 @@ async fn look_after(gateway: &Shared, args: &GatewayArgs, mark: &Mark) {
     let knowing = async { tokio::join!(probing, settling, knowing, git::tidy(gateway), elsewhere) };
     let hearing = Box::pin(pulse::watch(gateway, args.agent_silence()));
     let following = Box::pin(follow::run(gateway, args.retention()));
-    tokio::join!(people, knowing, found, hearing, following);
+    let comparing = Box::pin(radar::run(gateway));
+    tokio::join!(people, knowing, found, hearing, following, comparing);
 }

@@ -36,6 +36,7 @@ mod origin;
 pub mod overlap;
 pub mod pages;
 pub mod pulse;
+pub mod radar;
 mod receipt;
 pub mod redact;
 pub mod remote;
@@ -120,6 +121,7 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
         ledger: Ledger::new(context.clone(), threads.clone(), metrics.clone()),
         builds: builds::Builds::default(),
         pulse: pulse::Pulse::default(),
+        branches: radar::BranchDesk::default(),
         models: Models::default(),
         mirrors: Mirrors::new(args.git_cache.clone())
             .within(args.git_cache_limit, cgroup::memory_limit()),

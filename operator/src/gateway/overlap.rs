@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use codebutler_crds::thread::{PlanDetails, ThreadState};
-use codebutler_crds::wire::{ErrorCode, OtherThread, Overlap};
+use codebutler_crds::wire::{ErrorCode, OtherThread, Overlap, TextMerge};
 use codebutler_crds::{Repo, Thread, names};
 use kube::ResourceExt as _;
 
 use super::api::Shared;
 use super::context::{ApiError, Caller, ThreadKey};
-use super::git;
+use super::git::{Change, Survey};
 use super::github::GitHub;
+use super::radar::{Contact, compare};
 
 /// Files and folders that a plan may name, and the longest of them, in bytes.
 const MAX_FILES: usize = 24;
@@ -71,7 +72,8 @@ pub async fn tell_of_merge(
     key: &ThreadKey,
     (pull, commit): (u64, &str),
 ) {
-    if open_threads(gateway, repo, key).is_empty() {
+    gateway.branches.touch(repo);
+    if open_threads(gateway, repo, Some(key)).is_empty() {
         return;
     }
     let short: String = commit.chars().take(10).collect();
@@ -99,12 +101,45 @@ pub async fn tell_of_merge(
     }
 }
 
+/// Tells the other threads of a plan that wants to be where they are: each once, by key.
+pub async fn tell_of_plan(gateway: &Shared, key: &ThreadKey, overlaps: &[Overlap]) {
+    for Overlap { thread, files, folders, .. } in overlaps {
+        if files.is_empty() {
+            continue;
+        }
+        let text = format!(
+            "Thread {} plans to change {}, which this thread is at too. Nothing has to be done: once both \
+             have pushed, I say here whether they merge.",
+            key.name,
+            named(files, folders)
+        );
+        let other = ThreadKey { namespace: key.namespace.clone(), name: thread.clone() };
+        let id = format!("overlap-{}-plan", key.name);
+        if let Err(error) = gateway.slack.notice(&other, &id, &text).await {
+            tracing::warn!(thread, %error, "a thread was not told of a plan");
+        }
+    }
+}
+
 /// For people: a line of Markdown for each thread that is met.
 pub fn lines(overlaps: &[Overlap]) -> Option<String> {
     let line = |overlap: &Overlap| {
-        let Overlap { thread, branch, files, folders } = overlap;
+        let Overlap { thread, branch, files, folders, symbols, text } = overlap;
         let branch = branch.as_ref().map(|branch| format!(" (`{branch}`)")).unwrap_or_default();
-        format!(":warning: Thread {thread}{branch} is at {} too", named(files, folders))
+        let symbols = match &symbols[..] {
+            [] => String::new(),
+            symbols => format!(" ({})", named(symbols, &[])),
+        };
+        let text = match text {
+            None => "",
+            Some(TextMerge::Clean) => "; what both have pushed merges",
+            Some(TextMerge::Conflict) => "; what both have pushed **conflicts**",
+            Some(TextMerge::Unknown) => "; whether what both have pushed merges is not known",
+        };
+        format!(
+            ":warning: Thread {thread}{branch} is at {} too{symbols}{text}",
+            named(files, folders)
+        )
     };
     let lines: Vec<_> = overlaps.iter().take(MAX_NAMED).map(line).collect();
     (!lines.is_empty()).then(|| lines.join("\n"))
@@ -116,6 +151,7 @@ fn named(files: &[String], folders: &[String]) -> String {
         all.join(", ")
     };
     match (files, folders) {
+        ([], []) => "the same definitions".to_owned(),
         ([], folders) => format!("other files in {}", list(folders)),
         (files, _) => {
             let more = if files.len() > 5 { " and others" } else { "" };
@@ -136,33 +172,82 @@ async fn look(
     own: &ThreadKey,
     planned: &[String],
 ) -> Vec<OtherThread> {
-    let threads = open_threads(gateway, repo, own);
+    let mut threads = open_threads(gateway, repo, Some(own));
+    threads.truncate(MAX_THREADS);
     if threads.is_empty() {
         return Vec::new();
     }
-    let branch = |thread: &Thread| thread.status.as_ref()?.branch.clone();
-    let mut branches: Vec<String> = threads.iter().filter_map(|thread| branch(thread)).collect();
-    branches.push(names::branch(&own.name));
-    let changes = git::changed_files(gateway, repo, own, &branches).await;
-    let mine = changes.get(&names::branch(&own.name));
-    let mine: Vec<String> = mine.into_iter().flatten().chain(planned).cloned().collect();
-    threads.iter().map(|thread| describe(thread, &mine, &changes)).collect()
+    let mut known = Known::default();
+    match Survey::take(gateway, repo, own).await {
+        Ok(survey) => known = Known::read(gateway, &survey, own, &threads).await,
+        // Who is only warned by this is not kept from working.
+        Err(error) => tracing::warn!(%error, "what branches change is not known"),
+    }
+    let mine = known.changes.get(&names::branch(&own.name));
+    let mine = mine.map(|change| change.files.clone()).unwrap_or_default();
+    let mine: Vec<String> = mine.into_iter().chain(planned.iter().cloned()).collect();
+    threads.iter().map(|thread| describe(thread, &mine, &known)).collect()
+}
+
+/// What branches change, and how the caller's own stands to the others: by branch.
+#[derive(Default)]
+struct Known {
+    changes: BTreeMap<String, Arc<Change>>,
+    met: BTreeMap<String, (Contact, TextMerge)>,
+}
+
+impl Known {
+    async fn read(
+        gateway: &Shared,
+        survey: &Survey,
+        own: &ThreadKey,
+        threads: &[Arc<Thread>],
+    ) -> Self {
+        let own = names::branch(&own.name);
+        let branch = |thread: &Arc<Thread>| thread.status.as_ref()?.branch.clone();
+        let branches: Vec<String> = threads.iter().filter_map(branch).collect();
+        let mut known = Self::default();
+        for branch in branches.iter().chain([&own]) {
+            let Some(tip) = survey.tip(branch) else { continue };
+            if let Some(change) = gateway.branches.change(survey, tip).await {
+                known.changes.insert(branch.clone(), change);
+            }
+        }
+        let (Some(mine), Some(tip)) = (known.changes.get(&own), survey.tip(&own)) else {
+            return known;
+        };
+        let contact = |branch: &String| {
+            let contact = compare(mine, known.changes.get(branch)?)?;
+            Some((branch.clone(), contact, survey.tip(branch)?))
+        };
+        let contacts: Vec<_> =
+            branches.iter().filter(|branch| **branch != own).filter_map(contact).collect();
+        let pairs: Vec<_> = contacts.iter().map(|(_, _, other)| (tip, *other)).collect();
+        let merged = gateway.branches.merges(survey, &pairs).await;
+        let met = contacts.into_iter().zip(merged);
+        known.met = met.map(|((branch, c, _), merged)| (branch, (c, merged.text))).collect();
+        known
+    }
 }
 
 /// The newest ones first.
-fn open_threads(gateway: &Shared, repo: &Repo, own: &ThreadKey) -> Vec<Arc<Thread>> {
+pub(super) fn open_threads(
+    gateway: &Shared,
+    repo: &Repo,
+    except: Option<&ThreadKey>,
+) -> Vec<Arc<Thread>> {
     let of_repo = |thread: &Thread| {
         thread.spec.repo == repo.name_any() && thread.namespace() == repo.namespace()
     };
     let open = |thread: &Thread| thread.spec.state == ThreadState::Active && !thread.is_going();
     let all = gateway.context.attended.all().into_iter();
     let mut threads: Vec<_> = all
-        .filter(|thread| of_repo(thread) && thread.name_any() != own.name)
+        .filter(|thread| of_repo(thread))
+        .filter(|thread| except.is_none_or(|key| key.name != thread.name_any()))
         .filter_map(|thread| gateway.threads.freshest(&ThreadKey::from(&*thread), Some(thread)))
         .filter(|thread| open(thread))
         .collect();
     threads.sort_by_key(|thread| std::cmp::Reverse(thread.creation_timestamp()));
-    threads.truncate(MAX_THREADS);
     threads
 }
 
@@ -175,22 +260,29 @@ fn planned(thread: &Thread) -> Vec<String> {
     details.map(|details| details.files.clone()).unwrap_or_default()
 }
 
-fn describe(
-    thread: &Thread,
-    mine: &[String],
-    by_branch: &BTreeMap<String, Vec<String>>,
-) -> OtherThread {
+fn describe(thread: &Thread, mine: &[String], known: &Known) -> OtherThread {
     let status = thread.status.clone().unwrap_or_default();
     let planned = planned(thread);
-    let changed = status.branch.as_ref().and_then(|branch| by_branch.get(branch));
-    let mut changed = changed.cloned().unwrap_or_default();
+    let change = status.branch.as_ref().and_then(|branch| known.changes.get(branch));
+    let mut changed: Vec<String> =
+        change.map(|change| change.files.iter().cloned().collect()).unwrap_or_default();
     let theirs: Vec<String> = planned.iter().chain(&changed).cloned().collect();
     let (files, folders) = meet(mine, &theirs);
-    let overlap = (!files.is_empty() || !folders.is_empty()).then(|| Overlap {
+    let met = status.branch.as_ref().and_then(|branch| known.met.get(branch));
+    let symbols = match (met, change) {
+        (Some((contact, _)), _) => contact.symbols.clone(),
+        // Nothing is pushed here yet: what the other one is at in those files.
+        (None, Some(change)) => symbols_in(change, &files),
+        (None, None) => Vec::new(),
+    };
+    let meets = !files.is_empty() || !folders.is_empty() || !symbols.is_empty();
+    let overlap = meets.then(|| Overlap {
         thread: thread.name_any(),
         branch: status.branch.clone(),
         files: files.into_iter().take(MAX_NAMED).collect(),
         folders: folders.into_iter().take(MAX_NAMED).collect(),
+        symbols: symbols.into_iter().take(MAX_NAMED).collect(),
+        text: met.map(|(_, text)| *text),
     });
     let more = changed.len().saturating_sub(MAX_CHANGED);
     changed.truncate(MAX_CHANGED);
@@ -203,8 +295,16 @@ fn describe(
         planned,
         changed,
         more: u64::try_from(more).unwrap_or_default(),
+        size: change.map(|change| change.size),
         overlap,
     }
+}
+
+/// The definitions at which a change is, in some files.
+fn symbols_in(change: &Change, files: &BTreeSet<String>) -> Vec<String> {
+    let inside = |path: &str| files.iter().any(|file| file == path || is_below(path, file));
+    let found = change.symbols.iter().filter(|(path, _)| inside(path));
+    found.map(|(path, name)| format!("{path}: {name}")).collect()
 }
 
 /// Files that both name, or one of them by its folder; and folders of which both name different
@@ -287,6 +387,7 @@ mod tests {
             branch: Some("codebutler/shop-2".into()),
             files: files.iter().map(|f| (*f).to_owned()).collect(),
             folders: folders.iter().map(|f| (*f).to_owned()).collect(),
+            ..Overlap::default()
         };
         assert_eq!(
             lines(&[overlap(&["a"], &["b"]), overlap(&[], &["src"])]).unwrap(),

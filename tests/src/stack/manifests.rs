@@ -135,6 +135,7 @@ pub fn team(
         policy: PolicySpec::default(),
         pods: None,
         threads: None,
+        branches: None,
         // What a script says it looks back on is its own affair.
         retrospective: Some(RetrospectiveSpec { enabled: false, ..RetrospectiveSpec::default() }),
         review: None,

@@ -49,6 +49,7 @@ mod pages;
 mod product;
 mod provider;
 mod python;
+mod radar;
 mod rbac;
 mod reasons;
 mod receipts;

@@ -2,6 +2,7 @@
 
 use git2::{Index, IndexAddOption, Oid, Repository, RepositoryState, Signature, StatusOptions};
 
+use super::update::{other_parents, stage_settled};
 use super::{Place, short};
 use crate::toolbox::ToolError;
 use crate::toolbox::paths::Tree;
@@ -19,14 +20,15 @@ pub fn commit(
     parent: &str,
 ) -> Result<String, ToolError> {
     let _lock = place.lock()?;
-    let repo = place.open()?;
+    let mut repo = place.open()?;
     let message = git2::message_prettify(args.message.as_str(), None)?;
     if message.is_empty() {
         return Err(ToolError::refused("`message` is empty"));
     }
-    if repo.state() != RepositoryState::Clean {
+    let merges = repo.state() == RepositoryState::Merge;
+    if !merges && repo.state() != RepositoryState::Clean {
         return Err(ToolError::refused(
-            "a merge or rebase is in progress: finish or abort it with `git` in Bash first",
+            "a rebase is in progress: finish or abort it with `git` in Bash first",
         ));
     }
     let head = place.head_on_branch(&repo)?;
@@ -41,6 +43,14 @@ pub fn commit(
     }
     let mut index = repo.index()?;
     index.read(true)?;
+    if merges {
+        if args.paths.is_some() {
+            return Err(ToolError::refused(
+                "a merge is under way, which is committed as a whole: leave `paths` out",
+            ));
+        }
+        stage_settled(&mut index, &place.tree())?;
+    }
     match &args.paths {
         None => {
             index.add_all(["*"], IndexAddOption::DEFAULT, None)?;
@@ -52,14 +62,25 @@ pub fn commit(
         }
     }
     index.write()?;
-    let parent = repo.find_commit(head)?;
-    let tree = repo.find_tree(index.write_tree()?)?;
-    if tree.id() == parent.tree_id() {
+    let tree = index.write_tree()?;
+    if !merges && tree == repo.find_commit(head)?.tree_id() {
         return Err(ToolError::refused(nothing_to_commit(&repo, args)?));
     }
     let author = &place.hello.author;
     let signature = Signature::now(&author.name, &author.email)?;
-    let id = repo.commit(Some("HEAD"), &signature, &signature, &message, &tree, &[&parent])?;
+    let mut parents = vec![head];
+    if merges {
+        parents.extend(other_parents(&mut repo)?);
+    }
+    let id = {
+        let found: Result<Vec<_>, _> = parents.iter().map(|id| repo.find_commit(*id)).collect();
+        let found = found?;
+        let (tree, parents) = (repo.find_tree(tree)?, found.iter().collect::<Vec<_>>());
+        repo.commit(Some("HEAD"), &signature, &signature, &message, &tree, &parents)?
+    };
+    if merges {
+        repo.cleanup_state()?;
+    }
     said(&repo, id)
 }
 

@@ -22,6 +22,7 @@ mod push;
 mod show;
 mod skills;
 mod surroundings;
+mod update;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -50,6 +51,7 @@ pub use push::{Pushed, push};
 pub use show::show;
 pub use skills::skills;
 pub use surroundings::surroundings;
+pub use update::{Updated, update, update_key};
 
 /// Where Git works and for whom.
 #[derive(Clone, Debug)]

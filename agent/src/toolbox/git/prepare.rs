@@ -101,7 +101,7 @@ pub(super) fn is_clean(repo: &Repository) -> Result<bool, ToolError> {
     Ok(repo.statuses(Some(&mut options))?.is_empty())
 }
 
-fn same_as(repo: &Repository, commit: &git2::Commit<'_>) -> Result<bool, ToolError> {
+pub(super) fn same_as(repo: &Repository, commit: &git2::Commit<'_>) -> Result<bool, ToolError> {
     let diff = repo.diff_tree_to_workdir(Some(&commit.tree()?), None)?;
     Ok(diff.deltas().len() == 0)
 }

@@ -132,6 +132,12 @@ fn rebase(place: &Place, repo: &Repository, remote: Oid) -> Result<Rebased, Tool
              again, and they are put on top"
         )));
     }
+    if has_merges(repo, remote)? {
+        return Err(ToolError::refused(format!(
+            "the remote's `{branch}` has commits that you don't have, and yours contain a merge: bring both \
+             together with `git merge origin/{branch}` in Bash, then push again"
+        )));
+    }
     let upstream = repo.find_annotated_commit(remote)?;
     let signature = Signature::now(&place.hello.author.name, &place.hello.author.email)?;
     let mut checkout = CheckoutBuilder::new();
@@ -162,6 +168,19 @@ fn rebase(place: &Place, repo: &Repository, remote: Oid) -> Result<Rebased, Tool
         error.message()
     );
     if files.is_empty() { Err(ToolError::refused(why)) } else { Ok(Rebased::Conflict(files, why)) }
+}
+
+/// Whether one of the own commits is a merge, which can't be put on top of others.
+fn has_merges(repo: &Repository, remote: Oid) -> Result<bool, ToolError> {
+    let mut walk = repo.revwalk()?;
+    walk.push_head()?;
+    walk.hide(remote)?;
+    for id in walk {
+        if repo.find_commit(id?)?.parent_count() > 1 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The files of a step that two sides have changed.

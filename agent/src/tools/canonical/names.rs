@@ -15,7 +15,7 @@ pub struct Meant {
 const PREFIXES: [&str; 5] = ["functions", "function", "tools", "default_api", "tool"];
 
 /// Own name, and what others call it.
-const NAMES: [(&str, &[&str]); 24] = [
+const NAMES: [(&str, &[&str]); 25] = [
     ("Read", &["readfile", "view", "viewfile", "openfile", "cat", "readtextfile", "fileread"]),
     ("Write", &["writefile", "createfile", "writetofile", "savefile", "filewrite", "newfile"]),
     (
@@ -99,6 +99,7 @@ const NAMES: [(&str, &[&str]); 24] = [
     ("GitShow", &["show", "showcommit"]),
     ("GitBlame", &["blame"]),
     ("GitCommit", &["commit"]),
+    ("GitUpdate", &["update", "gitpull", "pull", "gitmerge", "updatebranch"]),
     ("GitPush", &["push"]),
     ("ReadMemory", &["memory", "memoryread"]),
     (

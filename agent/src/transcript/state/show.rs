@@ -54,6 +54,11 @@ pub fn show_decision(pending: &Pending, carried_out: bool) -> String {
                 "[decision] user {user} approved learning {item} of message {message} in their own words."
             )
         }
+        Some(PendingDecision::Update) => format!(
+            "[decision] user {user} wants this branch brought up to date with the base branch (message \
+             {message}): call GitUpdate, run the test command, then GitPush. If a test fails, both sides \
+             don't work together: mend that first."
+        ),
         Some(PendingDecision::Choice(item)) => {
             format!("[decision] user {user} chose answer {item} of message {message}.")
         }

@@ -89,6 +89,10 @@ pub async fn message(
     let estimate = forecast.and_then(|forecast| forecast.estimate);
     let beside = Beside { closing_head: head, note, estimate };
     let posted = gateway.slack.post_noted(&caller, &message, beside).await?;
+    if !overlaps.is_empty() {
+        let (shared, key, met) = (gateway.clone(), caller.key(), overlaps.clone());
+        gateway.calls.spawn(async move { overlap::tell_of_plan(&shared, &key, &met).await });
+    }
     Ok(axum::Json(Posted { overlaps, ..posted }))
 }
 

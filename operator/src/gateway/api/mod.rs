@@ -39,6 +39,7 @@ use super::identity::{self, Identity};
 use super::metrics::Metrics;
 use super::models::Models;
 use super::pulse::Pulse;
+use super::radar::BranchDesk;
 use super::slack::Slack;
 use super::threads::{Threads, WriteError};
 use super::{builds, git, models, web};
@@ -61,6 +62,8 @@ pub struct Gateway {
     pub ledger: Ledger,
     pub builds: Builds,
     pub pulse: Pulse,
+    /// What is known of branches, and which are to be compared.
+    pub branches: BranchDesk,
     pub models: Models,
     /// Copies of the Repos' repositories.
     pub mirrors: Mirrors,
@@ -93,6 +96,7 @@ impl Gateway {
             ledger,
             builds: Builds::default(),
             pulse: Pulse::default(),
+            branches: BranchDesk::default(),
             models: Models::default(),
             mirrors: mirrors.clone(),
             egress: self.egress.clone(),

@@ -3,12 +3,14 @@
 //! only then passed on to the [`host`] with the Repo's credential.
 
 mod cache;
-mod changes;
+mod change;
 mod command;
 mod confine;
+mod definitions;
 mod guard;
 mod host;
 mod lfs;
+mod merges;
 pub mod mirror;
 mod outline;
 pub mod pktline;
@@ -20,6 +22,9 @@ mod quarantine;
 mod receive;
 mod rules;
 mod serve;
+mod survey;
+#[cfg(test)]
+mod testing;
 
 use std::convert::Infallible;
 use std::io;
@@ -44,11 +49,13 @@ use super::api::{Shared, tell};
 use super::context::{ApiError, Caller, ThreadKey};
 use super::github::{GitHub, moved};
 
-pub use self::changes::changed_files;
+pub use self::change::Change;
 #[cfg(test)]
 pub use self::host::fuzzed;
+pub use self::merges::Merged;
 pub use self::receive::receive_pack;
 pub use self::serve::{info_refs, upload_pack};
+pub use self::survey::{Apart, Survey, SurveyError};
 
 const FETCH: &str = "git-upload-pack";
 const PUSH: &str = "git-receive-pack";

@@ -165,6 +165,7 @@ impl Quarantine {
         let mut history = History::read(&self.git, &ids).await?;
         let blobs = self.new_blobs(new).await?;
         let mut commits = history.commits(&self.git, &ids).await?;
+        self.find_foreign(&mut commits, &history, place).await?;
         if let Some(old) = old.as_ref().filter(|_| !fast_forward) {
             commits.push(history.rewritten(&self.git, old, new, guard).await?);
         } else if let Some(known) = self.takes_over(place, &ids).await? {
@@ -172,6 +173,36 @@ impl Quarantine {
         }
         self.accept(&mut commits, &mut history, place, guard).await?;
         Ok(Incoming { fast_forward, commits, blobs })
+    }
+
+    /// Notes which merges bring in something else than the base branch.
+    async fn find_foreign(
+        &self,
+        commits: &mut [NewCommit],
+        history: &History,
+        place: &Place<'_>,
+    ) -> Result<(), ReceiveError> {
+        let merges = history.merges();
+        let sides: BTreeSet<&str> = merges.iter().flat_map(|(_, sides)| sides.clone()).collect();
+        let known: Vec<&str> =
+            place.update.old.as_deref().into_iter().chain(place.base_tip()).collect();
+        if sides.is_empty() || known.is_empty() {
+            return Ok(());
+        }
+        let most = format!("--max-count={MAX_COMMITS}");
+        let sides: Vec<&str> = sides.into_iter().collect();
+        let unknown =
+            self.list(&[&["rev-list", &most], &*sides, &["--not"], &*known].concat()).await?;
+        let unknown: BTreeSet<&str> = unknown.iter().map(String::as_str).collect();
+        // As many as that can't be looked through: they are not the base branch's.
+        let all = unknown.len() == MAX_COMMITS;
+        for (id, sides) in merges {
+            let foreign = sides.into_iter().filter(|side| all || unknown.contains(side));
+            if let Some(commit) = commits.iter_mut().find(|commit| commit.id == id) {
+                commit.foreign = foreign.map(str::to_owned).collect();
+            }
+        }
+        Ok(())
     }
 
     /// Whether the push brings commits that are on another branch of the remote only, and what to compare

@@ -199,6 +199,7 @@ async fn pass(
             None => {
                 consent::spend(gateway, caller, &standing).await;
                 carry_receipt(gateway, caller, &update, &incoming).await;
+                gateway.branches.touch(&caller.repo);
                 Told::new("", redactor.mask(verdict.said.trim()))
             }
             Some(why) => Told::new(redactor.mask(&why), redactor.mask(verdict.said.trim())),
@@ -210,6 +211,7 @@ async fn pass(
         Err(error) => {
             let told = look_again(&host, &update, &error).await;
             if told.reason.is_empty() {
+                gateway.branches.touch(&caller.repo);
                 consent::spend(gateway, caller, &standing).await;
             }
             told

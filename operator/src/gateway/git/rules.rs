@@ -32,6 +32,8 @@ pub struct NewCommit {
     pub text: String,
     /// What differs from at least one parent.
     pub changes: Vec<Change>,
+    /// Parents of a merge that are neither new nor on the base branch nor on this one.
+    pub foreign: Vec<String>,
     /// Guarded files among them that are as in a version which people have accepted.
     pub accepted: BTreeSet<String>,
 }
@@ -63,6 +65,8 @@ pub struct Rules<'a> {
 pub enum Violation {
     /// It would take back commits.
     Rewrite,
+    /// A merge brings in another branch than the base branch: the merge's short id and the other side's.
+    Foreign(String, String),
     /// A file that it may not touch.
     File(Guarded, String),
     /// A file's path and size in MiB, rounded up.
@@ -80,6 +84,9 @@ impl Violation {
     pub fn reason(&self) -> String {
         match self {
             Self::Rewrite => "non-fast-forward".to_owned(),
+            Self::Foreign(id, other) => {
+                format!("{id} merges {other}, which is not on the base branch")
+            }
             Self::File(Guarded::Protected, path) => format!("protected file {path}"),
             Self::File(Guarded::NotAllowed, path) => format!("not this role's file: {path}"),
             Self::Large(path, _) => format!("file too large: {path}"),
@@ -94,6 +101,10 @@ impl Violation {
         match self {
             Self::Rewrite => format!(
                 "this role may not take back what is on {branch}: fetch, and put your commits on top"
+            ),
+            Self::Foreign(id, other) => format!(
+                "{id} merges {other}, which is on another branch: only the base branch may be merged in \
+                 (GitUpdate does that), as people have accepted it"
             ),
             Self::File(Guarded::Protected, path) => {
                 format!("{path} is protected in this repository: a person has to change it")
@@ -149,7 +160,11 @@ pub fn judge(incoming: &Incoming, rules: &Rules<'_>) -> BTreeSet<Violation> {
         wrong.insert(Violation::Rewrite);
     }
     let most = u64::from(rules.max_file_mib) << 20;
+    let short = |id: &str| id.chars().take(10).collect::<String>();
     for commit in &incoming.commits {
+        wrong.extend(
+            commit.foreign.iter().map(|other| Violation::Foreign(short(&commit.id), short(other))),
+        );
         for (path, why) in guarded(commit, &rules.guard) {
             if !commit.accepted.contains(path) {
                 wrong.insert(Violation::File(why, shown(rules, path)));

@@ -188,6 +188,7 @@ pub fn settle_open(status: &mut ThreadStatus) {
         settle(status, Settled { ts, choice: Some(CLOSED.to_owned()), user: None });
     }
     status.warned = None;
+    status.update_offer = None;
     status.standing.clear();
     status.offers.retain(|offer| !offer.is_open());
     status.closing = status.closing.take().filter(|closing| closing.choice.is_some());
@@ -220,6 +221,7 @@ pub fn open_questions(status: &ThreadStatus) -> Vec<SlackTs> {
     found.extend(money.map(|ask| ask.ts.clone()));
     found.extend(roadmap.map(|asked| asked.ts.clone()));
     found.extend(status.warned.clone());
+    found.extend(status.update_offer.clone());
     found
 }
 

@@ -53,6 +53,7 @@ use codebutler_operator::gateway::identity::{Identity, PodIndex};
 use codebutler_operator::gateway::metrics::Metrics;
 use codebutler_operator::gateway::models::{Models, settle};
 use codebutler_operator::gateway::pulse::Pulse;
+use codebutler_operator::gateway::radar::BranchDesk;
 use codebutler_operator::gateway::slack::{self, Slack};
 use codebutler_operator::gateway::threads::Threads;
 use codebutler_operator::gateway::web;
@@ -288,6 +289,7 @@ async fn gateway_of(
     let gateway = Gateway {
         builds: Builds::default(),
         pulse: Pulse::default(),
+        branches: BranchDesk::default(),
         ledger: Ledger::new(context.clone(), threads.clone(), metrics.clone()),
         models: Models::default(),
         mirrors: Mirrors::new(cache),

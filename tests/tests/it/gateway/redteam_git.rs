@@ -176,6 +176,14 @@ async fn an_old_workflow_does_not_come_back_in_a_merge() {
     attack.git(&["reset", "-q", "--hard", &evil]).await;
     let attack = Attack { before: attack.world.remote.branches().await.unwrap(), ..attack };
     attack.is_refused(&["protected file .github/workflows/ci.yml"]).await;
+    // Nor does what nobody has put on the base branch, however harmless.
+    attack.git(&["reset", "-q", "--hard", "HEAD^1"]).await;
+    let draft = [("draft.txt", Some("draft\n"))];
+    attack.world.remote.commit("draft", "ben", "Draft", &draft).await.unwrap();
+    attack.git(&["fetch", "-q", "origin"]).await;
+    attack.git(&["merge", "-q", "--no-edit", "origin/draft"]).await;
+    let attack = Attack { before: attack.world.remote.branches().await.unwrap(), ..attack };
+    attack.is_refused(&["which is on another branch", "GitUpdate"]).await;
 }
 
 #[tokio::test]

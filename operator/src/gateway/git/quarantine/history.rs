@@ -76,9 +76,20 @@ impl History {
         let commit = |(id, olds, tree): (String, Vec<String>, String)| {
             let text = self.new.get(&id).map(|(_, _, text)| text.clone()).unwrap_or_default();
             let diffs = olds.iter().flat_map(|old| self.diffs.get(old, &tree));
-            NewCommit { changes: changes(diffs), id, text, accepted: BTreeSet::new() }
+            NewCommit { changes: changes(diffs), id, text, ..NewCommit::default() }
         };
         Ok(pairs.into_iter().map(commit).collect())
+    }
+
+    /// The merges among the new commits, with those parents that are not new.
+    pub fn merges(&self) -> Vec<(&str, Vec<&str>)> {
+        let merges = self.new.iter().filter(|(_, (_, parents, _))| parents.len() > 1);
+        merges
+            .map(|(id, (_, parents, _))| {
+                let known = parents.iter().filter(|id| !self.new.contains_key(*id));
+                (id.as_str(), known.map(String::as_str).collect())
+            })
+            .collect()
     }
 
     /// What of the guarded files is different after a rewrite: as if it were one commit.

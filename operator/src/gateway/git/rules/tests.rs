@@ -24,7 +24,7 @@ fn change(path: &str, blob: Option<&str>) -> Change {
 fn commit(changes: Vec<Change>) -> Incoming {
     let id = "1234567890abcdef".to_owned();
     let text = "tree x\nauthor A <a@example.com> 1 +0000\n\nAdd a test\n".to_owned();
-    let commits = vec![NewCommit { id, text, changes, accepted: BTreeSet::new() }];
+    let commits = vec![NewCommit { id, text, changes, ..NewCommit::default() }];
     Incoming { fast_forward: true, commits, blobs: BTreeMap::new() }
 }
 
@@ -46,6 +46,15 @@ fn protected_files_may_neither_change_nor_go_but_may_be_as_accepted() {
         incoming.commits[0].accepted.insert(".github/workflows/ci.yml".to_owned());
         assert_eq!(judged(&incoming, false), [""; 0]);
     }
+}
+
+#[test]
+fn a_merge_brings_in_the_base_branch_alone() {
+    let mut incoming = commit(vec![]);
+    incoming.commits[0].foreign.push("fedcba0987654321".to_owned());
+    let refused = ["1234567890 merges fedcba0987, which is not on the base branch"];
+    assert_eq!(judged(&incoming, false), refused);
+    assert_eq!(judged(&incoming, true), refused, "whatever else the role may");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use codebutler_crds::{SlackTs, ThreadStatus};
 
 use super::post::{Asks, Handing, LIMIT, Outgoing, not_recorded, once};
 use super::questions::budget::{self, BudgetAsked};
-use super::questions::{Button, inactivity};
+use super::questions::{Button, inactivity, update};
 use super::split::split;
 use super::{Inner, markdown, people};
 use crate::gateway::context::{ApiError, ThreadKey, conversation};
@@ -39,6 +39,21 @@ pub async fn warning(inner: &Inner, key: &ThreadKey, id: &str, text: &str) -> Re
     let record = |status: &mut ThreadStatus| {
         if !answered(status) {
             status.warned = sent.last().cloned();
+        }
+    };
+    inner.threads.update(key, record).await.map(drop).map_err(|error| not_recorded(&error))
+}
+
+/// Offers to bring the branch up to date; a quick press waits until the question is recorded.
+pub async fn update(inner: &Inner, key: &ThreadKey, id: &str, text: &str) -> Result<(), ApiError> {
+    let _turn = inner.posting.lock(key).await;
+    let sent = post_own(inner, key, id, text, ("update", &update::BUTTONS)).await?;
+    let answered =
+        |status: &ThreadStatus| status.settled.iter().any(|settled| sent.contains(&settled.ts));
+    let record = |status: &mut ThreadStatus| {
+        if !answered(status) {
+            update::end_offer(status, None);
+            status.update_offer = sent.last().cloned();
         }
     };
     inner.threads.update(key, record).await.map(drop).map_err(|error| not_recorded(&error))

@@ -86,7 +86,7 @@ fn fits(offer: &Offer, said: &Said) -> bool {
 fn asked_since(status: &ThreadStatus, question: &SlackTs, words: &SlackTs) -> bool {
     let money = status.budget.iter().filter_map(|budget| budget.ask.as_ref());
     let money = money.map(|ask| &ask.ts);
-    let asked = status.asked.iter().chain(&status.warned).chain(money);
+    let asked = status.asked.iter().chain(&status.warned).chain(&status.update_offer).chain(money);
     asked.into_iter().any(|asked| question < asked && asked < words)
 }
 

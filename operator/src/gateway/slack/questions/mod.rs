@@ -16,6 +16,7 @@ pub mod merge;
 pub mod offers;
 pub mod plan;
 pub mod roadmap;
+pub mod update;
 
 use std::borrow::Cow;
 
@@ -27,7 +28,7 @@ use crate::gateway::dispatch::Team;
 use crate::gateway::threads::Refusal;
 
 /// Every kind of question, in the order in which a reaction looks for what it answers.
-const KINDS: [&dyn QuestionKind; 8] = [
+const KINDS: [&dyn QuestionKind; 9] = [
     &action::ActionQuestion,
     &choice::ChoiceQuestion,
     &learnings::LearningsQuestion,
@@ -36,6 +37,7 @@ const KINDS: [&dyn QuestionKind; 8] = [
     &roadmap::RoadmapQuestion,
     &budget::BudgetQuestion,
     &inactivity::InactivityQuestion,
+    &update::UpdateQuestion,
 ];
 
 /// Told to who answers what is over.
@@ -264,6 +266,8 @@ mod tests {
             "roadmap:cancel",
             "collect:keep",
             "collect:close",
+            "update:update",
+            "update:leave",
         ] {
             let kinds = KINDS.iter().filter(|kind| kind.find_button(id).is_some()).count();
             assert_eq!(kinds, 1, "{id}");

@@ -1,0 +1,324 @@
+//! GitUpdate: what the base branch has and the thread's branch lacks comes in, as a merge. What both have
+//! changed is left to be settled in the files, and [`commit`](super::commit) ends the merge.
+
+use std::path::Path;
+
+use git2::build::CheckoutBuilder;
+use git2::{Index, MergeOptions, Oid, Repository, RepositoryState, ResetType, Signature};
+
+use super::prepare::{is_clean, same_as};
+use super::{Place, short};
+use crate::toolbox::ToolError;
+
+/// Files in conflict that are named.
+const MAX_NAMED: usize = 20;
+/// How a line begins that a merge left to be settled.
+const MARKERS: [&[u8]; 2] = [b"<<<<<<< ", b">>>>>>> "];
+/// Behind the commit in the key of a call that finds a merge under way.
+const MERGING: &str = "+merge";
+
+#[derive(Debug)]
+pub enum Updated {
+    /// The branch has all of the base branch; for the model.
+    Done(String),
+    /// Both sides have changed these files: they hold both versions now. For the model.
+    Conflict(Vec<String>, String),
+}
+
+/// By which a repetition knows how it was before: the commit, and whether a merge was under way.
+pub fn update_key(place: &Place) -> Result<String, ToolError> {
+    let repo = place.open()?;
+    let merging = if repo.state() == RepositoryState::Merge { MERGING } else { "" };
+    Ok(format!("{}{merging}", place.head_on_branch(&repo)?))
+}
+
+/// Merges the base branch in. `key` is what [`update_key`] said when the call was recorded; `again`, that
+/// it may have been carried out in part.
+pub fn update(place: &Place, key: &str, again: bool) -> Result<Updated, ToolError> {
+    let _lock = place.lock()?;
+    let mut repo = place.open()?;
+    if repo.state() == RepositoryState::Merge {
+        if key.ends_with(MERGING) || !again {
+            return under_way(&mut repo);
+        }
+        // Begun by this call and cut off: nobody has worked on it, and there was nothing uncommitted.
+        let head = repo.head()?.peel_to_commit()?;
+        repo.reset(head.as_object(), ResetType::Hard, None)?;
+        repo.cleanup_state()?;
+    } else if repo.state() != RepositoryState::Clean {
+        return Err(ToolError::refused(
+            "a rebase or something like it is in progress: finish or abort it with `git` in Bash first",
+        ));
+    }
+    place.fetch(&repo)?;
+    let (own, base) = (place.head_on_branch(&repo)?, super::base::commit(place)?);
+    let name = &place.hello.base_branch;
+    if own == base || repo.graph_descendant_of(own, base)? {
+        let at = short(base);
+        return Ok(Updated::Done(format!("the branch has all of `{name}` (at {at}) already")));
+    }
+    refuse_strangers(place, &repo, own)?;
+    let (_, behind) = repo.graph_ahead_behind(own, base)?;
+    let what = format!("{behind} commits of `{name}` (up to {})", short(base));
+    if repo.graph_descendant_of(base, own)? {
+        return settle_in(place, &repo, base, &what);
+    }
+    let mut merged =
+        repo.merge_commits(&repo.find_commit(own)?, &repo.find_commit(base)?, Some(&options()))?;
+    if merged.has_conflicts() {
+        return begin(place, &repo, base, (&merged, &what));
+    }
+    let tree = repo.find_tree(merged.write_tree_to(&repo)?)?;
+    let author = &place.hello.author;
+    let signature = Signature::now(&author.name, &author.email)?;
+    let parents = [&repo.find_commit(own)?, &repo.find_commit(base)?];
+    let message = message(place);
+    let commit = repo.commit(None, &signature, &signature, &message, &tree, &parents)?;
+    settle_in(place, &repo, commit, &what)
+}
+
+/// What a merge is called that is made here.
+fn message(place: &Place) -> String {
+    format!("Merge branch '{}' into {}\n", place.hello.base_branch, place.hello.branch)
+}
+
+fn options() -> MergeOptions {
+    let mut options = MergeOptions::new();
+    options.find_renames(true);
+    options
+}
+
+/// Others' commits on the thread's branch come first: a merge can't be put on top of them later.
+fn refuse_strangers(place: &Place, repo: &Repository, own: Oid) -> Result<(), ToolError> {
+    let branch = &place.hello.branch;
+    let Ok(remote) = repo.refname_to_id(&place.remote_branch()) else { return Ok(()) };
+    if remote == own || repo.graph_descendant_of(own, remote)? {
+        return Ok(());
+    }
+    let how = if repo.graph_descendant_of(remote, own)? {
+        format!("get them with `git merge --ff-only origin/{branch}` in Bash")
+    } else {
+        "call GitPush, which puts yours on top of them".to_owned()
+    };
+    Err(ToolError::refused(format!(
+        "the remote's `{branch}` has commits that you don't have: {how}, then try again"
+    )))
+}
+
+/// Moves the branch and the files of the worktree on to a commit.
+fn settle_in(place: &Place, repo: &Repository, to: Oid, what: &str) -> Result<Updated, ToolError> {
+    let target = repo.find_commit(to)?;
+    // The second case was killed after its files were there.
+    if !is_clean(repo)? && !same_as(repo, &target)? {
+        return Err(uncommitted());
+    }
+    repo.checkout_tree(target.as_object(), Some(CheckoutBuilder::new().safe()))?;
+    repo.reference(&place.local(), to, true, "update from the base branch")?;
+    Ok(Updated::Done(format!(
+        "{what} came in without a conflict; the branch is at {}. Run the tests: what was tested before \
+         is not what is here now. Then GitPush",
+        short(to)
+    )))
+}
+
+fn uncommitted() -> ToolError {
+    ToolError::refused("files differ from the last commit: commit them (GitCommit), then try again")
+}
+
+/// Leaves the merge in the worktree, to be settled.
+fn begin(
+    place: &Place,
+    repo: &Repository,
+    base: Oid,
+    (merged, what): (&Index, &str),
+) -> Result<Updated, ToolError> {
+    if !is_clean(repo)? {
+        return Err(uncommitted());
+    }
+    let theirs = repo.find_annotated_commit(base)?;
+    let mut checkout = CheckoutBuilder::new();
+    checkout.safe().allow_conflicts(true);
+    checkout.our_label(&place.hello.branch).their_label(&place.hello.base_branch);
+    repo.merge(&[&theirs], Some(&mut options()), Some(&mut checkout))?;
+    let files = conflicts(merged)?;
+    let why = format!(
+        "{what} come in, and conflict with this branch in {}. Each of these files holds both sides between \
+         `<<<<<<<` and `>>>>>>>`: read what both sides meant (GitLog with `path` tells), Edit the file so that \
+         both hold, without the markers, run the tests, then GitCommit and GitPush. To take it all back: `git \
+         merge --abort` in Bash",
+        files.join(", ")
+    );
+    Ok(Updated::Conflict(files, why))
+}
+
+fn under_way(repo: &mut Repository) -> Result<Updated, ToolError> {
+    let files = conflicts(&repo.index()?)?;
+    let named = if files.is_empty() { "none any more".to_owned() } else { files.join(", ") };
+    let why = format!(
+        "a merge is under way already; files to be settled: {named}. Edit them, run the tests, then GitCommit \
+         ends it. To take it all back: `git merge --abort` in Bash"
+    );
+    Ok(Updated::Conflict(files, why))
+}
+
+/// The files that two sides have changed.
+pub(super) fn conflicts(index: &Index) -> Result<Vec<String>, git2::Error> {
+    if !index.has_conflicts() {
+        return Ok(Vec::new());
+    }
+    let paths = index.conflicts()?.filter_map(|conflict| {
+        let conflict = conflict.ok()?;
+        let entry = conflict.our.or(conflict.their).or(conflict.ancestor)?;
+        Some(String::from_utf8_lossy(&entry.path).into_owned())
+    });
+    let mut paths: Vec<String> = paths.collect();
+    paths.dedup();
+    paths.truncate(MAX_NAMED);
+    Ok(paths)
+}
+
+/// Stages the files of a merge as they are in the worktree.
+///
+/// # Errors
+/// `Refused` as long as one holds both sides.
+pub(super) fn stage_settled(index: &mut Index, tree: &Path) -> Result<(), ToolError> {
+    for path in conflicts(index)? {
+        let at = tree.join(&path);
+        if at.symlink_metadata().is_err() {
+            index.remove_path(Path::new(&path))?;
+            continue;
+        }
+        let text = std::fs::read(&at).unwrap_or_default();
+        let mut lines = text.split_inclusive(|byte| *byte == b'\n').zip(1..);
+        let marked = lines.find(|(line, _)| MARKERS.iter().any(|marker| line.starts_with(marker)));
+        if let Some((_, line)) = marked {
+            return Err(ToolError::refused(format!(
+                "`{path}` holds both sides of the merge still (line {line}): settle it first"
+            )));
+        }
+        index.add_path(Path::new(&path))?;
+    }
+    Ok(())
+}
+
+/// The other side of a merge that is under way.
+pub(super) fn other_parents(repo: &mut Repository) -> Result<Vec<Oid>, git2::Error> {
+    let mut found = Vec::new();
+    repo.mergehead_foreach(|id| {
+        found.push(*id);
+        true
+    })?;
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::Fixture;
+    use super::super::{Pushed, commit, head, prepare, push};
+    use super::*;
+    use crate::toolbox::paths::Tree;
+    use crate::tools::args;
+
+    fn fixture() -> Fixture {
+        let f = Fixture::new();
+        prepare(&f.place).unwrap();
+        f
+    }
+
+    fn try_commit(f: &Fixture, message: &str) -> Result<String, ToolError> {
+        let args = args::GitCommit { message: message.to_owned(), paths: None };
+        let tree = Tree::open(&f.place.tree()).unwrap();
+        commit(&f.place, &tree, &args, &head(&f.place).unwrap())
+    }
+
+    fn written(f: &Fixture, path: &str, content: &str) {
+        f.write(path, content);
+        try_commit(f, &format!("Change {path}")).unwrap();
+    }
+
+    fn updated(f: &Fixture) -> Updated {
+        let key = update_key(&f.place).unwrap();
+        update(&f.place, &key, false).unwrap()
+    }
+
+    fn parents(f: &Fixture) -> usize {
+        f.git(&f.place.tree(), &["log", "-1", "--format=%P"]).split(' ').count()
+    }
+
+    #[test]
+    fn what_the_base_branch_has_comes_in_as_a_merge_once() {
+        let f = fixture();
+        assert!(matches!(updated(&f), Updated::Done(text) if text.contains("already")));
+        f.merge(&[("b", "2")]);
+        // Nothing of its own yet: it moves on.
+        assert!(matches!(updated(&f), Updated::Done(text) if text.contains("1 commits of `main`")));
+        assert_eq!((f.file("b"), parents(&f)), ("2".to_owned(), 1));
+        written(&f, "a", "1");
+        f.merge(&[("c", "3")]);
+        f.write("a", "dirty");
+        let key = update_key(&f.place).unwrap();
+        let refused = update(&f.place, &key, false).unwrap_err().to_string();
+        assert!(refused.contains("GitCommit"), "{refused}");
+        f.write("a", "1");
+        assert!(matches!(updated(&f), Updated::Done(text) if text.contains("Run the tests")));
+        assert_eq!((f.file("a"), f.file("c"), parents(&f)), ("1".into(), "3".into(), 2));
+        assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
+        let tip = head(&f.place).unwrap();
+        assert!(matches!(updated(&f), Updated::Done(text) if text.contains("already")));
+        assert_eq!(head(&f.place).unwrap(), tip);
+        assert!(matches!(push(&f.place).unwrap(), Pushed::Done(_)));
+        assert_eq!(f.remote_tip(), tip);
+    }
+
+    #[test]
+    fn a_conflict_is_left_in_the_files_until_it_is_settled() {
+        let f = fixture();
+        written(&f, "README", "mine\n");
+        f.merge(&[("README", "theirs\n")]);
+        f.merge(&[("c", "3")]);
+        let Updated::Conflict(files, why) = updated(&f) else { panic!() };
+        assert_eq!(files, ["README"]);
+        assert!(why.contains("GitCommit") && f.file("README").contains("<<<<<<< codebutler/t"));
+        assert_eq!(f.file("c"), "3");
+        let refused = try_commit(&f, "Merge").unwrap_err().to_string();
+        assert!(refused.contains("both sides of the merge still (line 1)"), "{refused}");
+        // Cut off after that: what was begun by an earlier call stays as it was left.
+        f.write("README", "both\n");
+        let key = update_key(&f.place).unwrap();
+        assert!(matches!(update(&f.place, &key, true).unwrap(), Updated::Conflict(..)));
+        assert_eq!(f.file("README"), "both\n");
+        try_commit(&f, "Merge main").unwrap();
+        assert_eq!((parents(&f), f.file("README")), (2, "both\n".to_owned()));
+        assert!(matches!(updated(&f), Updated::Done(text) if text.contains("already")));
+    }
+
+    #[test]
+    fn a_merge_that_was_cut_off_begins_anew() {
+        let f = fixture();
+        written(&f, "README", "mine\n");
+        f.merge(&[("README", "theirs\n")]);
+        f.merge(&[("c", "3")]);
+        let key = update_key(&f.place).unwrap();
+        assert!(matches!(update(&f.place, &key, false).unwrap(), Updated::Conflict(..)));
+        // As if it had died before all files were there.
+        std::fs::remove_file(f.place.tree().join("c")).unwrap();
+        assert!(matches!(update(&f.place, &key, true).unwrap(), Updated::Conflict(..)));
+        assert_eq!(f.file("c"), "3");
+    }
+
+    #[test]
+    fn others_commits_come_first() {
+        let f = fixture();
+        written(&f, "a", "1");
+        f.commit_elsewhere("b", "2");
+        f.merge(&[("c", "3")]);
+        let key = update_key(&f.place).unwrap();
+        let refused = update(&f.place, &key, false).unwrap_err().to_string();
+        assert!(refused.contains("call GitPush"), "{refused}");
+        push(&f.place).unwrap();
+        assert!(matches!(updated(&f), Updated::Done(_)));
+        f.commit_elsewhere("d", "4");
+        let refused = push(&f.place).unwrap_err().to_string();
+        assert!(refused.contains("git merge origin/codebutler/t"), "{refused}");
+    }
+}

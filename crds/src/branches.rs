@@ -1,0 +1,26 @@
+//! How the branches of a Repo's Threads are kept up to date.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What happens to branches whose base branch has moved on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BranchesSpec {
+    /// What is done where the base branch has moved past a Thread's branch. Where the two conflict, the
+    /// role that pushes is told, unless this is `Never`.
+    #[serde(default)]
+    pub update: BranchUpdate,
+}
+
+/// What is done where a branch merges with the base branch without a conflict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum BranchUpdate {
+    /// People are asked whether the branch shall be brought up to date.
+    #[default]
+    Offer,
+    /// The role that pushes does it, and runs the tests again.
+    Automatic,
+    /// Nothing, unless somebody says so.
+    Never,
+}

@@ -1,0 +1,156 @@
+//! The branches of a Repo as the remote has them at one moment, and what can be asked of their commits.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use codebutler_crds::Repo;
+
+use super::change::Change;
+use super::command::{CommandError, Git};
+use super::definitions::HEADERS;
+use super::host::Refs;
+use super::merges::{self, Merged};
+use super::mirror::Mirror;
+use super::{Bench, Fresh, GitError, bench_of};
+use crate::gateway::api::Shared;
+use crate::gateway::context::ThreadKey;
+
+/// Why branches are not known; for the log and for people.
+#[derive(Debug, thiserror::Error)]
+pub enum SurveyError {
+    #[error("{0}")]
+    Git(String),
+    /// What is known may be old.
+    #[error("the Git host is away: {0}")]
+    Away(String),
+    #[error("the base branch `{0}` is not on the remote")]
+    NoBase(String),
+}
+
+/// How a commit stands to the base branch's tip.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Apart {
+    /// Commits that it has more.
+    pub ahead: u64,
+    /// Commits that it lacks.
+    pub behind: u64,
+}
+
+/// The remote's branches at one moment.
+#[derive(Clone)]
+pub struct Survey {
+    mirror: Arc<Mirror>,
+    refs: Arc<Refs>,
+    /// The tip of the base branch.
+    pub base: String,
+}
+
+impl Survey {
+    /// Asks the remote. `thread` is told what is wrong with the repository's policy.
+    ///
+    /// # Errors
+    /// When the remote can't be asked: nothing is said of what may be old.
+    pub async fn take(
+        gateway: &Shared,
+        repo: &Arc<Repo>,
+        thread: &ThreadKey,
+    ) -> Result<Self, SurveyError> {
+        let bench = bench_of(gateway, repo, thread, Fresh::IfPossible).await;
+        let said = |error: GitError| SurveyError::Git(error.to_string());
+        let Bench { mirror, snapshot, .. } = bench.map_err(said)?;
+        if let Some(why) = snapshot.stale {
+            return Err(SurveyError::Away(why));
+        }
+        let name = &repo.spec.git.branch;
+        let base = snapshot.refs.get(&format!("refs/heads/{name}")).cloned();
+        let base = base.ok_or_else(|| SurveyError::NoBase(name.clone()))?;
+        Ok(Self { mirror, refs: snapshot.refs, base })
+    }
+
+    /// What a branch is at, if it has commits that the base branch may lack.
+    pub fn tip(&self, branch: &str) -> Option<&str> {
+        let tip = self.refs.get(&format!("refs/heads/{branch}")).map(String::as_str);
+        tip.filter(|tip| *tip != self.base)
+    }
+
+    /// How a commit differs from where it left the base branch.
+    ///
+    /// # Errors
+    /// When Git can't tell.
+    pub async fn change(&self, tip: &str) -> Result<Change, CommandError> {
+        read_change(self.mirror.git(), &self.base, tip).await
+    }
+
+    /// Whether pairs of commits merge as text.
+    pub async fn merges(&self, pairs: &[(String, String)]) -> Vec<Merged> {
+        merges::try_merges(self.mirror.git(), pairs).await
+    }
+
+    /// How all branches' commits stand to the base branch.
+    ///
+    /// # Errors
+    /// When Git can't tell.
+    pub async fn apart(&self) -> Result<HashMap<String, Apart>, CommandError> {
+        let format = format!("--format=%(objectname) %(ahead-behind:{})", self.base);
+        let said = self.mirror.git().run(&["for-each-ref", &format, "refs/heads/"], b"").await?;
+        let read = |line: &str| {
+            let mut words = line.split(' ');
+            let (id, ahead, behind) = (words.next()?, words.next()?, words.next()?);
+            Some((
+                id.to_owned(),
+                Apart { ahead: ahead.parse().ok()?, behind: behind.parse().ok()? },
+            ))
+        };
+        Ok(String::from_utf8_lossy(&said).lines().filter_map(read).collect())
+    }
+}
+
+impl Survey {
+    /// The newest commit that a tip and the base branch have both.
+    ///
+    /// # Errors
+    /// When Git can't tell, or there is none.
+    pub async fn left(&self, tip: &str) -> Result<String, CommandError> {
+        let said = self.mirror.git().run(&["merge-base", &self.base, tip], b"").await?;
+        Ok(String::from_utf8_lossy(&said).trim().to_owned())
+    }
+}
+
+/// What `git diff` says; of a change that is too large to be read whole only files and lines.
+async fn read_change(git: &Git, base: &str, tip: &str) -> Result<Change, CommandError> {
+    let headers = format!("diff.default.xfuncname={HEADERS}");
+    let range = format!("{base}...{tip}");
+    let common =
+        ["--numstat", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color"];
+    let shown = ["--src-prefix=a/", "--dst-prefix=b/"];
+    let whole = [&["-c", &headers, "diff", "-U0", "--patch"], &common[..], &shown, &[&range, "--"]];
+    match git.run(&whole.concat(), b"").await {
+        Err(CommandError::TooMuch(_)) => {
+            let counts = [&["diff"], &common[..], &[&range, "--"]].concat();
+            git.run(&counts, b"").await.map(|said| Change::read(&said))
+        }
+        said => said.map(|said| Change::read(&said)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gateway::git::testing::Workshop;
+
+    #[tokio::test]
+    async fn a_branchs_change_is_what_it_did_since_it_left_the_base() {
+        let shop = Workshop::new();
+        let cart = "impl Cart {\n    pub fn total(&self) -> u32 {\n        let a = 1;\n        a\n    }\n}\n";
+        let first = shop.commit(&[], &[("src/cart.rs", cart), ("b.py", "def f():\n    x = 1\n")]);
+        let base = shop.commit(&[&first], &[("other.rs", "fn other() {}\n")]);
+        let tip = shop.commit(
+            &[&first],
+            &[("src/cart.rs", &cart.replace("a = 1", "a = 2")), ("b.py", "def f():\n    x = 2\n")],
+        );
+        let change = read_change(&shop.git(), &base, &tip).await.unwrap();
+        assert_eq!((change.size.files, change.size.lines), (2, 4));
+        let symbols: Vec<_> = change.symbols.iter().map(|(p, n)| format!("{p}: {n}")).collect();
+        assert_eq!(symbols, ["b.py: f", "src/cart.rs: total"]);
+    }
+}

@@ -1,0 +1,69 @@
+//! A repository that tests make commits in.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use super::command::Git;
+
+pub struct Workshop {
+    dir: tempfile::TempDir,
+}
+
+impl Workshop {
+    pub fn new() -> Self {
+        let shop = Self { dir: tempfile::tempdir().unwrap() };
+        shop.run(&["init", "--quiet", "--bare", "-b", "main"], "");
+        shop
+    }
+
+    pub fn git(&self) -> Git {
+        Git::at(self.dir.path().join("copy.git"))
+    }
+
+    pub fn run(&self, arguments: &[&str], input: &str) -> String {
+        let mut child = Command::new("git")
+            .args(arguments)
+            .env("GIT_DIR", self.dir.path().join("copy.git"))
+            .env("GIT_INDEX_FILE", self.dir.path().join("index"))
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .envs([("GIT_AUTHOR_NAME", "A"), ("GIT_AUTHOR_EMAIL", "a@example.com")])
+            .envs([("GIT_COMMITTER_NAME", "A"), ("GIT_COMMITTER_EMAIL", "a@example.com")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let done = child.wait_with_output().unwrap();
+        assert!(done.status.success(), "{arguments:?}");
+        String::from_utf8(done.stdout).unwrap().trim().to_owned()
+    }
+
+    /// A commit with the first parent's files, and these.
+    pub fn commit(&self, parents: &[&str], files: &[(&str, &str)]) -> String {
+        match parents.first() {
+            Some(first) => self.run(&["read-tree", first], ""),
+            None => self.run(&["read-tree", "--empty"], ""),
+        };
+        for (path, text) in files {
+            let blob = self.run(&["hash-object", "-w", "--stdin"], text);
+            self.run(
+                &["update-index", "--add", "--cacheinfo", &format!("100644,{blob},{path}")],
+                "",
+            );
+        }
+        let tree = self.run(&["write-tree"], "");
+        let mut arguments = vec!["commit-tree", &tree, "-m", "Change"];
+        arguments.extend(parents.iter().flat_map(|parent| ["-p", *parent]));
+        self.run(&arguments, "")
+    }
+
+    /// How many objects there are.
+    pub fn objects(&self) -> String {
+        self.run(&["count-objects"], "")
+    }
+
+    /// What lies beside the copy.
+    pub fn beside(&self) -> usize {
+        std::fs::read_dir(self.dir.path()).unwrap().count()
+    }
+}

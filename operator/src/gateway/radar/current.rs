@@ -1,0 +1,177 @@
+//! What happens when the base branch has moved past a Thread's branch. Pure.
+
+use std::collections::BTreeSet;
+
+use codebutler_crds::branches::BranchUpdate;
+use codebutler_crds::thread::BaseStanding;
+use codebutler_crds::wire::TextMerge;
+
+use super::words::{commits, named};
+
+/// Letters of a commit that keys are made of.
+const SHORT: usize = 12;
+
+/// How a branch stands to the base branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Past<'a> {
+    pub base: &'a str,
+    pub behind: u64,
+    pub text: TextMerge,
+    /// Files in conflict.
+    pub conflicts: &'a BTreeSet<String>,
+    /// The newest commit that both have.
+    pub left: &'a str,
+    /// Whether it has an open pull request.
+    pub has_pull: bool,
+}
+
+/// What is done about it, found again by its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Response {
+    /// The role that pushes has to do something.
+    Mail { key: String, text: String },
+    /// People are asked.
+    Offer { key: String, text: String },
+    /// People are told.
+    Say { key: String, text: String },
+}
+
+/// What the status says now, and what is done. Once for each commit at which the branch left the base
+/// branch, and once more if it has become a conflict.
+pub fn judge(
+    past: &Past<'_>,
+    update: BranchUpdate,
+    before: Option<&BaseStanding>,
+) -> (BaseStanding, Option<Response>) {
+    let told = before.filter(|known| known.left == past.left).and_then(|known| known.told);
+    let standing =
+        BaseStanding { behind: past.behind, text: past.text, left: past.left.to_owned(), told };
+    let is_news = match told {
+        None => true,
+        Some(TextMerge::Conflict) => false,
+        Some(_) => past.text == TextMerge::Conflict,
+    };
+    let response = if is_news { respond(past, update) } else { None };
+    (standing, response)
+}
+
+fn respond(past: &Past<'_>, update: BranchUpdate) -> Option<Response> {
+    let Past { base, behind, text, conflicts, left, has_pull } = past;
+    let key = |kind: &str| format!("behind-{}-{kind}", left.get(..SHORT).unwrap_or(left));
+    let moved = format!("`{base}` has moved on by {} since this branch left it", commits(*behind));
+    let files =
+        if conflicts.is_empty() { String::new() } else { format!(" in {}", named(conflicts)) };
+    let how = "call GitUpdate, which merges it in and leaves both sides in the files; settle each by what both \
+               meant, run the tests, then GitCommit and GitPush";
+    match (text, update) {
+        (TextMerge::Conflict, BranchUpdate::Never) => Some(Response::Say {
+            key: key("conflict"),
+            text: format!(
+                ":warning: {moved}, and the two conflict{files}. This Repo has nobody bring branches up to \
+                 date unasked: say so, or it has to happen before the merge."
+            ),
+        }),
+        (TextMerge::Conflict, _) => Some(Response::Mail {
+            key: key("conflict"),
+            text: format!(
+                ":warning: {moved}, and the two conflict{files}. To bring the branch up to date: {how}."
+            ),
+        }),
+        (TextMerge::Unknown, _) if *has_pull => Some(Response::Say {
+            key: key("unknown"),
+            text: format!(
+                ":grey_question: {moved}. Whether the two merge is not known: Git could not try it on the \
+                 gateway's copy. GitUpdate in a run of this thread tells."
+            ),
+        }),
+        // Before there is a pull request it is soon enough to look again.
+        (TextMerge::Clean, BranchUpdate::Offer) if *has_pull => Some(Response::Offer {
+            key: key("clean"),
+            text: format!(
+                "{moved}. The two merge without a conflict; whether they work together shows when the tests \
+                 run on both. Shall the branch be brought up to date, and tested again?"
+            ),
+        }),
+        (TextMerge::Clean, BranchUpdate::Automatic) if *has_pull => Some(Response::Mail {
+            key: key("clean"),
+            text: format!(
+                "{moved}, and the two merge without a conflict. Bring the branch up to date: GitUpdate, run the \
+                 test command, then GitPush. If a test fails, both sides don't work together: mend that first."
+            ),
+        }),
+        _ => None,
+    }
+}
+
+/// For a column.
+pub fn summary(standing: &BaseStanding) -> String {
+    let BaseStanding { behind, text, .. } = standing;
+    match text {
+        TextMerge::Clean => format!("{behind} behind"),
+        TextMerge::Conflict => format!("{behind} behind, conflict"),
+        TextMerge::Unknown => format!("{behind} behind, unknown"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEFT: &str = "abcdef0123456789abcdef0123456789abcdef01";
+
+    fn past(text: TextMerge, conflicts: &BTreeSet<String>) -> Past<'_> {
+        Past { base: "main", behind: 2, text, conflicts, left: LEFT, has_pull: true }
+    }
+
+    fn key(response: Option<Response>) -> Option<(&'static str, String)> {
+        response.map(|response| match response {
+            Response::Mail { key, .. } => ("mail", key),
+            Response::Offer { key, .. } => ("offer", key),
+            Response::Say { key, .. } => ("say", key),
+        })
+    }
+
+    #[test]
+    fn what_merges_is_offered_or_done_and_what_conflicts_is_mail() {
+        let (none, files) = (BTreeSet::new(), BTreeSet::from(["a.rs".to_owned()]));
+        let of = |text, conflicts, update| key(judge(&past(text, conflicts), update, None).1);
+        let named = |how, kind: &str| Some((how, format!("behind-abcdef012345-{kind}")));
+        use BranchUpdate::{Automatic, Never, Offer};
+        assert_eq!(of(TextMerge::Clean, &none, Offer), named("offer", "clean"));
+        assert_eq!(of(TextMerge::Clean, &none, Automatic), named("mail", "clean"));
+        assert_eq!(of(TextMerge::Clean, &none, Never), None);
+        assert_eq!(of(TextMerge::Conflict, &files, Offer), named("mail", "conflict"));
+        assert_eq!(of(TextMerge::Conflict, &files, Automatic), named("mail", "conflict"));
+        assert_eq!(of(TextMerge::Conflict, &files, Never), named("say", "conflict"));
+        assert_eq!(of(TextMerge::Unknown, &none, Automatic), named("say", "unknown"));
+        let early = Past { has_pull: false, ..past(TextMerge::Clean, &none) };
+        assert_eq!(key(judge(&early, Offer, None).1), None);
+        let Some(Response::Mail { text, .. }) = respond(&past(TextMerge::Conflict, &files), Offer)
+        else {
+            panic!()
+        };
+        assert!(text.contains("by 2 commits") && text.contains("conflict in `a.rs`"), "{text}");
+    }
+
+    #[test]
+    fn it_is_said_once_for_each_place_where_a_branch_left() {
+        let (none, files) = (BTreeSet::new(), BTreeSet::from(["a.rs".to_owned()]));
+        let clean = past(TextMerge::Clean, &none);
+        let (mut known, _) = judge(&clean, BranchUpdate::Offer, None);
+        assert!(judge(&clean, BranchUpdate::Offer, Some(&known)).1.is_some(), "until it was said");
+        known.told = Some(TextMerge::Clean);
+        assert_eq!(judge(&clean, BranchUpdate::Offer, Some(&known)).1, None);
+        let conflict = past(TextMerge::Conflict, &files);
+        let (mut known, response) = judge(&conflict, BranchUpdate::Offer, Some(&known));
+        assert!(response.is_some(), "it has become worse");
+        known.told = Some(TextMerge::Conflict);
+        assert_eq!(judge(&conflict, BranchUpdate::Offer, Some(&known)).1, None);
+        assert_eq!(judge(&clean, BranchUpdate::Offer, Some(&known)).1, None);
+        let later = Past { left: "1234567890123456", ..conflict };
+        assert!(
+            judge(&later, BranchUpdate::Offer, Some(&known)).1.is_some(),
+            "it was settled once"
+        );
+        assert_eq!(summary(&known), "2 behind, conflict");
+    }
+}

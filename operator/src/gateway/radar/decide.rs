@@ -1,0 +1,223 @@
+//! What a Thread's status says of others' branches, and what its conversation is told. Pure.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use codebutler_crds::thread::{MOST_MEETINGS, Meeting, Radar};
+use codebutler_crds::wire::{ChangeSize, TextMerge};
+use jiff::Timestamp;
+
+use super::{current, words};
+
+/// Longest summary, in characters, and Threads that it names of a kind.
+const MAX_SUMMARY: usize = 200;
+const MAX_NAMED: usize = 3;
+/// Nothing is in its way.
+const CLEAR: &str = "clear";
+
+/// An open Thread's branch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Side {
+    pub name: String,
+    pub branch: String,
+    pub created: Option<Timestamp>,
+    pub size: ChangeSize,
+}
+
+/// Another branch, and what Git and the two changes say of both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Met<'a> {
+    pub other: &'a Side,
+    pub files: &'a BTreeSet<String>,
+    pub symbols: &'a [String],
+    pub text: TextMerge,
+    /// Files in conflict.
+    pub conflicts: &'a BTreeSet<String>,
+}
+
+/// Something to tell a conversation, by key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word {
+    pub key: String,
+    pub text: String,
+    /// The other Thread, and what is told of it.
+    pub of: (String, TextMerge),
+    /// Whether who takes what is for nobody has to judge it.
+    pub is_mail: bool,
+}
+
+/// In the order in which merging them is proposed: the smaller first, then the older.
+pub fn precedes(one: &Side, other: &Side) -> bool {
+    let rank = |side: &Side| (side.size, side.created, side.name.clone());
+    rank(one) < rank(other)
+}
+
+/// How it stands, in a column: to others and to the base branch.
+pub fn summarize(radar: &mut Radar) {
+    let behind = radar.base.as_ref().map(current::summary);
+    if let Some(behind) = behind {
+        let others = std::mem::take(&mut radar.summary);
+        let parts = [Some(behind), Some(others).filter(|said| said != CLEAR)];
+        let said = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
+        radar.summary = said.chars().take(MAX_SUMMARY).collect();
+    }
+}
+
+/// What a Thread's status says now, and what its conversation does not know yet. What is told is noted by
+/// [`note`].
+pub fn decide(own: &Side, before: &Radar, met: &[Met<'_>]) -> (Radar, Vec<Word>) {
+    let mut met: Vec<&Met<'_>> = met.iter().collect();
+    met.sort_by_key(|one| (Reverse(gravity(one)), one.other.name.clone()));
+    let told = |name: &str| {
+        let known = before.meets.iter().find(|meeting| meeting.thread == name);
+        known.and_then(|meeting| meeting.told)
+    };
+    let kept = met.iter().take(MOST_MEETINGS);
+    let meeting = |one: &&Met<'_>| Meeting {
+        thread: one.other.name.clone(),
+        text: one.text,
+        told: told(&one.other.name),
+    };
+    let words = kept.clone().filter_map(|one| word(own, told(&one.other.name), one));
+    let radar = Radar {
+        summary: summary(&met),
+        size: own.size,
+        meets: kept.clone().map(meeting).collect(),
+        base: None,
+        more: u32::try_from(met.len().saturating_sub(MOST_MEETINGS)).unwrap_or(u32::MAX),
+    };
+    (radar, words.collect())
+}
+
+/// Takes note that a conversation knows.
+pub fn note(radar: &mut Radar, (thread, text): &(String, TextMerge)) {
+    if let Some(meeting) = radar.meets.iter_mut().find(|meeting| meeting.thread == *thread) {
+        meeting.told = Some(*text);
+    }
+}
+
+fn gravity(met: &Met<'_>) -> u8 {
+    match met.text {
+        TextMerge::Conflict => 3,
+        TextMerge::Unknown => 2,
+        TextMerge::Clean => u8::from(!met.symbols.is_empty()),
+    }
+}
+
+/// Told once, and once more when it has become a conflict.
+fn word(own: &Side, told: Option<TextMerge>, met: &Met<'_>) -> Option<Word> {
+    let is_news = match told {
+        None => true,
+        Some(TextMerge::Conflict) => false,
+        Some(_) => met.text == TextMerge::Conflict,
+    };
+    let kind = match met.text {
+        TextMerge::Clean => "clean",
+        TextMerge::Conflict => "conflict",
+        TextMerge::Unknown => "unknown",
+    };
+    let name = &met.other.name;
+    // One of the two conversations is enough to judge it: that which has to adapt.
+    let is_mail = told.is_none() && !met.symbols.is_empty() && precedes(met.other, own);
+    is_news.then(|| Word {
+        key: format!("overlap-{name}-{kind}"),
+        text: words::meeting(own, met, is_mail),
+        of: (name.clone(), met.text),
+        is_mail,
+    })
+}
+
+/// For a column.
+fn summary(met: &[&Met<'_>]) -> String {
+    let of = |text: TextMerge| {
+        let names: Vec<&str> =
+            met.iter().filter(|one| one.text == text).map(|one| &*one.other.name).collect();
+        let more = names.len().saturating_sub(MAX_NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        (!names.is_empty())
+            .then(|| format!("{}{more}", names[..names.len().min(MAX_NAMED)].join(", ")))
+    };
+    let parts = [
+        of(TextMerge::Conflict).map(|names| format!("conflicts with {names}")),
+        of(TextMerge::Unknown).map(|names| format!("unknown with {names}")),
+        of(TextMerge::Clean).map(|names| format!("meets {names}")),
+    ];
+    let said = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    let said = if said.is_empty() { CLEAR.to_owned() } else { said };
+    said.chars().take(MAX_SUMMARY).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn side(name: &str, lines: u64) -> Side {
+        let (branch, size) = (format!("codebutler/{name}"), ChangeSize { lines, files: 1 });
+        Side { name: name.into(), branch, created: None, size }
+    }
+
+    fn set(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn both_sides_hear_once_and_again_when_it_becomes_a_conflict() {
+        let (small, large) = (side("shop-1", 3), side("shop-2", 40));
+        let (files, none, symbols) = (set(&["a.rs"]), set(&[]), ["a.rs: total".to_owned()]);
+        let met = |other, text, conflicts| Met {
+            other,
+            files: &files,
+            symbols: &symbols,
+            text,
+            conflicts,
+        };
+        let clean = [met(&small, TextMerge::Clean, &none)];
+        let (mut radar, words) = decide(&large, &Radar::default(), &clean);
+        assert_eq!(radar.summary, "meets shop-1");
+        assert_eq!(words.len(), 1);
+        assert!(words[0].is_mail, "the larger one adapts: there it is judged");
+        assert_eq!(decide(&large, &radar, &clean).1, words, "until it is told, by the same key");
+        note(&mut radar, &words[0].of);
+        assert_eq!(decide(&large, &radar, &clean), (radar.clone(), vec![]));
+        let conflict = [met(&small, TextMerge::Conflict, &files)];
+        let (mut radar, words) = decide(&large, &radar, &conflict);
+        assert_eq!(words[0].key, "overlap-shop-1-conflict");
+        assert!(!words[0].is_mail, "it was judged");
+        note(&mut radar, &words[0].of);
+        for again in [&conflict, &clean, &conflict] {
+            let (next, words) = decide(&large, &radar, again);
+            assert_eq!(words, []);
+            radar = next;
+        }
+        let (_, words) = decide(&small, &Radar::default(), &[met(&large, TextMerge::Clean, &none)]);
+        assert!(words.len() == 1 && !words[0].is_mail);
+    }
+
+    #[test]
+    fn the_gravest_come_first_and_the_rest_is_counted() {
+        let others: Vec<Side> = (0..12).map(|n| side(&format!("s-{n:02}"), 1)).collect();
+        let (files, none) = (set(&["a"]), set(&[]));
+        let met: Vec<Met<'_>> = others
+            .iter()
+            .enumerate()
+            .map(|(n, other)| {
+                let text = match n {
+                    11 => TextMerge::Conflict,
+                    10 => TextMerge::Unknown,
+                    _ => TextMerge::Clean,
+                };
+                Met { other, files: &files, symbols: &[], text, conflicts: &none }
+            })
+            .collect();
+        let (radar, words) = decide(&side("own", 9), &Radar::default(), &met);
+        assert_eq!(
+            radar.summary,
+            "conflicts with s-11; unknown with s-10; meets s-00, s-01, s-02 and 7 more"
+        );
+        assert_eq!((radar.meets.len(), radar.more, words.len()), (8, 4, 8));
+        assert_eq!(decide(&side("own", 9), &radar, &[]).0.summary, "clear");
+        let (old, new) = (Some(Timestamp::UNIX_EPOCH), Some(Timestamp::MAX));
+        let aged = |name, created| Side { created, ..side(name, 3) };
+        assert!(precedes(&aged("b", old), &aged("a", new)), "of equals the older");
+    }
+}

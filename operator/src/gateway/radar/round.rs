@@ -1,0 +1,334 @@
+//! One look at a Repo's open branches: observe, decide, tell, take note.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use codebutler_crds::thread::{PullState, Radar};
+use codebutler_crds::wire::TextMerge;
+use codebutler_crds::{Repo, Thread};
+use kube::ResourceExt as _;
+
+use super::contact::{Contact, compare};
+use super::current::{self, Response, judge};
+use super::decide::{Met, Side, Word, decide, note, summarize};
+use crate::gateway::api::Shared;
+use crate::gateway::context::{ApiError, ThreadKey};
+use crate::gateway::dispatch::Team;
+use crate::gateway::git::{Change, Merged, Survey};
+use crate::gateway::overlap::open_threads;
+
+/// Messages of one look; the rest comes with the next one.
+const MAX_TOLD: usize = 24;
+
+/// A branch with what it changes.
+struct Branch {
+    thread: Arc<Thread>,
+    side: Side,
+    tip: String,
+    change: Arc<Change>,
+}
+
+/// Two branches that touch, by index.
+struct Pair {
+    sides: (usize, usize),
+    contact: Arc<Contact>,
+    merged: Merged,
+}
+
+/// What an earlier look found out about a Repo's branches: only those that moved are compared again.
+#[derive(Default)]
+pub struct Memory {
+    base: String,
+    seen: BTreeSet<String>,
+    /// By two tips, the lesser first.
+    contacts: HashMap<(String, String), Arc<Contact>>,
+}
+
+impl Memory {
+    fn learn(&mut self, base: &str, branches: &[Branch]) {
+        if self.base != base {
+            *self = Self { base: base.to_owned(), ..Self::default() };
+        }
+        let now: BTreeSet<String> = branches.iter().map(|branch| branch.tip.clone()).collect();
+        self.contacts.retain(|(one, other), _| now.contains(one) && now.contains(other));
+        for fresh in branches.iter().filter(|branch| !self.seen.contains(&branch.tip)) {
+            for other in branches.iter().filter(|other| other.tip != fresh.tip) {
+                if let Some(contact) = compare(&fresh.change, &other.change) {
+                    self.contacts.insert(tips(fresh, other), Arc::new(contact));
+                }
+            }
+        }
+        self.seen = now;
+    }
+}
+
+pub async fn look(gateway: &Shared, repo: &Arc<Repo>, memory: &mut Memory) {
+    let threads: Vec<_> = open_threads(gateway, repo, None)
+        .into_iter()
+        .filter(|thread| branch(thread).is_some())
+        .collect();
+    let Some(first) = threads.first() else { return };
+    let survey = match Survey::take(gateway, repo, &ThreadKey::from(&**first)).await {
+        Ok(survey) => survey,
+        Err(error) => {
+            tracing::warn!(repo = repo.name_any(), %error, "branches are not compared");
+            return;
+        }
+    };
+    let branches = observe(gateway, &survey, threads).await;
+    let past = behind(gateway, repo, &survey, &branches).await;
+    let pairs = pair(gateway, &survey, &branches, memory).await;
+    let mut of_branch: Vec<Vec<&Pair>> = branches.iter().map(|_| Vec::new()).collect();
+    for pair in &pairs {
+        of_branch[pair.sides.0].push(pair);
+        of_branch[pair.sides.1].push(pair);
+    }
+    let mut left = MAX_TOLD;
+    for (at, branch) in branches.iter().enumerate() {
+        let met = of_branch[at].iter().map(|pair| seen_from(at, pair, &branches));
+        let met: Vec<Met<'_>> = met.collect();
+        let before = radar(&branch.thread);
+        let (mut after, words) = decide(&branch.side, &before, &met);
+        let (base, response) = match &past[at] {
+            Some(past) => {
+                let mode = repo.spec.branches.unwrap_or_default().update;
+                let (base, response) =
+                    judge(&past.as_seen(repo, branch), mode, before.base.as_ref());
+                (Some(base), response)
+            }
+            None => (None, None),
+        };
+        after.base = base;
+        summarize(&mut after);
+        if past[at].is_none() {
+            end_offer(gateway, branch).await;
+        }
+        if after != before || !words.is_empty() || response.is_some() {
+            if let Some(response) = response {
+                answer(gateway, repo, branch, &mut after, response).await;
+            }
+            settle(gateway, repo, branch, after, words, &mut left).await;
+        }
+    }
+    if left == 0 {
+        gateway.branches.touch(repo);
+    }
+}
+
+fn branch(thread: &Thread) -> Option<&str> {
+    thread.status.as_ref()?.branch.as_deref()
+}
+
+fn radar(thread: &Thread) -> Radar {
+    let known = thread.status.as_ref().and_then(|status| status.radar.as_deref());
+    known.cloned().unwrap_or_default()
+}
+
+/// The branches that change something.
+async fn observe(gateway: &Shared, survey: &Survey, threads: Vec<Arc<Thread>>) -> Vec<Branch> {
+    let mut all = Vec::new();
+    for thread in threads {
+        let Some((name, tip)) = branch(&thread).and_then(|name| Some((name, survey.tip(name)?)))
+        else {
+            continue;
+        };
+        let Some(change) = gateway.branches.change(survey, tip).await else { continue };
+        let side = Side {
+            name: thread.name_any(),
+            branch: name.to_owned(),
+            created: thread.creation_timestamp().map(|time| time.0),
+            size: change.size,
+        };
+        let tip = tip.to_owned();
+        all.push(Branch { side, tip, change, thread });
+    }
+    all
+}
+
+/// Those that touch, and whether they merge. Only what shares a file is tried.
+async fn pair(
+    gateway: &Shared,
+    survey: &Survey,
+    branches: &[Branch],
+    memory: &mut Memory,
+) -> Vec<Pair> {
+    memory.learn(&survey.base, branches);
+    let mut found = Vec::new();
+    for (one, first) in branches.iter().enumerate() {
+        for (other, second) in branches.iter().enumerate().skip(one + 1) {
+            if let Some(contact) = memory.contacts.get(&tips(first, second)) {
+                found.push(((one, other), contact.clone()));
+            }
+        }
+    }
+    let shares = |contact: &Contact| !contact.files.is_empty();
+    let tried: Vec<(&str, &str)> = found
+        .iter()
+        .filter(|(_, contact)| shares(contact))
+        .map(|((one, other), _)| (&*branches[*one].tip, &*branches[*other].tip))
+        .collect();
+    let mut answers = gateway.branches.merges(survey, &tried).await.into_iter();
+    let mut pairs = Vec::new();
+    for (sides, contact) in found {
+        let apart = || Merged { text: TextMerge::Clean, tree: None, files: BTreeSet::new() };
+        let answer = if shares(&contact) { answers.next() } else { Some(apart()) };
+        pairs.push(Pair { sides, merged: answer.unwrap_or_else(Merged::unknown), contact });
+    }
+    pairs
+}
+
+/// How a branch stands to a base branch that has moved past it.
+struct Past {
+    behind: u64,
+    left: String,
+    merged: Merged,
+}
+
+impl Past {
+    fn as_seen<'a>(&'a self, repo: &'a Repo, branch: &Branch) -> current::Past<'a> {
+        let status = branch.thread.status.as_ref();
+        let pull = status.and_then(|status| status.pull_request.as_ref());
+        current::Past {
+            base: &repo.spec.git.branch,
+            behind: self.behind,
+            text: self.merged.text,
+            conflicts: &self.merged.files,
+            left: &self.left,
+            has_pull: pull
+                .is_some_and(|pull| pull.state.unwrap_or(PullState::Open) == PullState::Open),
+        }
+    }
+}
+
+/// Which branches lack what the base branch has, and whether the two merge. Not those whose end is decided.
+async fn behind(
+    gateway: &Shared,
+    repo: &Repo,
+    survey: &Survey,
+    branches: &[Branch],
+) -> Vec<Option<Past>> {
+    let apart = survey.apart().await.unwrap_or_else(|error| {
+        tracing::warn!(repo = repo.name_any(), %error, "how far branches are behind is not known");
+        HashMap::new()
+    });
+    let ends = |branch: &Branch| {
+        let closing = branch.thread.status.as_ref().and_then(|status| status.closing.as_ref());
+        closing.is_some_and(|closing| closing.choice.is_some())
+    };
+    let mut found = Vec::new();
+    for branch in branches {
+        let apart = apart.get(&branch.tip).filter(|apart| apart.behind > 0 && apart.ahead > 0);
+        let Some(apart) = apart.filter(|_| !ends(branch)) else {
+            found.push(None);
+            continue;
+        };
+        let left = gateway.branches.left(survey, &branch.tip).await;
+        found.push(left.map(|left| (apart.behind, left)));
+    }
+    let tried: Vec<(&str, &str)> = branches
+        .iter()
+        .zip(&found)
+        .filter(|(_, found)| found.is_some())
+        .map(|(branch, _)| (&*survey.base, &*branch.tip))
+        .collect();
+    let mut answers = gateway.branches.merges(survey, &tried).await.into_iter();
+    let past = |(behind, left)| {
+        let merged = answers.next().unwrap_or_else(Merged::unknown);
+        Past { behind, left, merged }
+    };
+    let mut past = past;
+    found.into_iter().map(|found| found.map(&mut past)).collect()
+}
+
+/// Does what is to be done about a base branch that has moved on, and takes note of it.
+async fn answer(
+    gateway: &Shared,
+    repo: &Repo,
+    branch: &Branch,
+    after: &mut Radar,
+    response: Response,
+) {
+    let key = ThreadKey::from(&*branch.thread);
+    let team = Team::of(&gateway.context.roles_of(repo));
+    let done = match (&response, &team.implements) {
+        (Response::Mail { key: id, text }, Some(role)) => {
+            gateway.slack.remark(&key, id, text, role).await
+        }
+        (Response::Offer { key: id, text }, Some(_)) => {
+            gateway.slack.offer_update(&key, id, text).await
+        }
+        (Response::Mail { key: id, text } | Response::Offer { key: id, text }, None)
+        | (Response::Say { key: id, text }, _) => {
+            gateway.slack.notice(&key, id, text).await.map(drop)
+        }
+    };
+    match done {
+        Ok(()) => after.base.iter_mut().for_each(|base| base.told = Some(base.text)),
+        Err(error) => {
+            tracing::warn!(thread = key.name, %error, "a thread was not told that it is behind");
+        }
+    }
+}
+
+/// Nobody has to be asked any more whether a branch shall be brought up to date that is.
+async fn end_offer(gateway: &Shared, branch: &Branch) {
+    let offered = branch.thread.status.as_ref().is_some_and(|status| status.update_offer.is_some());
+    let key = ThreadKey::from(&*branch.thread);
+    if offered && let Err(error) = gateway.slack.end_update_offer(&key).await {
+        tracing::warn!(thread = key.name, %error, "an offer was not taken back");
+    }
+}
+
+fn tips(one: &Branch, other: &Branch) -> (String, String) {
+    (one.tip.clone().min(other.tip.clone()), one.tip.clone().max(other.tip.clone()))
+}
+
+/// A pair as one of its branches sees it.
+fn seen_from<'a>(at: usize, pair: &'a Pair, branches: &'a [Branch]) -> Met<'a> {
+    let (one, other) = pair.sides;
+    Met {
+        other: &branches[if one == at { other } else { one }].side,
+        files: &pair.contact.files,
+        symbols: &pair.contact.symbols,
+        text: pair.merged.text,
+        conflicts: &pair.merged.files,
+    }
+}
+
+/// Tells, and takes note of it. What could not be told stays to be told.
+async fn settle(
+    gateway: &Shared,
+    repo: &Repo,
+    branch: &Branch,
+    mut after: Radar,
+    words: Vec<Word>,
+    left: &mut usize,
+) {
+    let key = ThreadKey::from(&*branch.thread);
+    for word in words {
+        if *left == 0 {
+            break;
+        }
+        *left -= 1;
+        match tell(gateway, repo, &key, &word).await {
+            Ok(()) => note(&mut after, &word.of),
+            Err(error) => {
+                tracing::warn!(thread = key.name, %error, "a thread was not told of another branch");
+                break;
+            }
+        }
+    }
+    let after = Some(Box::new(after));
+    let written = gateway.threads.update(&key, |status| status.radar.clone_from(&after)).await;
+    if let Err(error) = written {
+        tracing::warn!(thread = key.name, %error, "how a branch stands to others was not written");
+    }
+}
+
+async fn tell(gateway: &Shared, repo: &Repo, key: &ThreadKey, word: &Word) -> Result<(), ApiError> {
+    let team = Team::of(&gateway.context.roles_of(repo));
+    match team.first().filter(|_| word.is_mail) {
+        Some(role) => gateway.slack.remark(key, &word.key, &word.text, role).await,
+        None => gateway.slack.notice(key, &word.key, &word.text).await.map(drop),
+    }
+}

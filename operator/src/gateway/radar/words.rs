@@ -1,0 +1,120 @@
+//! How conversations are told of each other's branches. Pure.
+
+use std::collections::BTreeSet;
+
+use codebutler_crds::wire::{ChangeSize, TextMerge};
+
+use super::decide::{Met, Side, precedes};
+
+/// Places that are named, and the longest of them.
+const MAX_NAMED: usize = 5;
+const MAX_PATH: usize = 120;
+
+/// What `own`'s conversation is told of another branch. `judges` asks its reader what both mean.
+pub fn meeting(own: &Side, met: &Met<'_>, judges: bool) -> String {
+    let Met { other, files, symbols, text, conflicts } = met;
+    let who = format!("Thread {} (`{}`, {})", other.name, other.branch, size(other.size));
+    let places: Vec<String> = symbols.iter().take(MAX_NAMED).map(|one| code(one)).collect();
+    let (first, second) = if precedes(own, other) { (own, *other) } else { (*other, own) };
+    let called = |side: &Side| match side.name == own.name {
+        true => format!("this thread ({})", size(side.size)),
+        false => format!("{} ({})", side.name, size(side.size)),
+    };
+    let order = format!(
+        "Proposed order of merging, the smaller first: {}, then {}.",
+        called(first),
+        called(second)
+    );
+    let found = match text {
+        TextMerge::Conflict => format!(
+            ":warning: {who} and this thread change the same lines of {}: whichever is merged second has \
+             a conflict. Nothing has to be done before the first one is merged; the second is brought up \
+             to date then.",
+            named(if conflicts.is_empty() { files } else { conflicts })
+        ),
+        TextMerge::Clean if files.is_empty() => {
+            format!("{who} and this thread meet at a definition, in different files.")
+        }
+        TextMerge::Clean => {
+            format!("{who} changes {} too. As text the two merge without a conflict.", named(files))
+        }
+        TextMerge::Unknown => format!(
+            ":grey_question: {who} changes {} too. Whether the two merge is not known: Git could not \
+             try it on the gateway's copy.",
+            named(files)
+        ),
+    };
+    let meaning = match &places[..] {
+        [] => String::new(),
+        places if judges => format!(
+            " Both concern {}: judge whether what the two mean fits together (ListThreads says what the \
+             other one plans and changes), and say here if it does not.",
+            places.join(", ")
+        ),
+        places => format!(" Both concern {}.", places.join(", ")),
+    };
+    format!("{found}{meaning} {order}")
+}
+
+/// Such as `3 lines in 1 file`.
+pub fn size(size: ChangeSize) -> String {
+    format!("{} in {}", counted(size.lines, "line"), counted(size.files, "file"))
+}
+
+/// Such as `3 commits`.
+pub fn commits(count: u64) -> String {
+    counted(count, "commit")
+}
+
+fn counted(n: u64, one: &str) -> String {
+    if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
+}
+
+/// Files, for people.
+pub fn named(files: &BTreeSet<String>) -> String {
+    let all: Vec<_> = files.iter().take(MAX_NAMED).map(|file| code(file)).collect();
+    let more = files.len().saturating_sub(MAX_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", all.join(", "))
+}
+
+/// As code, whatever is in it.
+fn code(path: &str) -> String {
+    let plain = |c: char| if c == '`' || c.is_control() { '\'' } else { c };
+    format!("`{}`", path.chars().take(MAX_PATH).map(plain).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_verdict_says_what_to_do() {
+        let side = |name: &str, lines| {
+            let (branch, size) = (format!("codebutler/{name}"), ChangeSize { lines, files: 1 });
+            Side { name: name.into(), branch, created: None, size }
+        };
+        let (own, other) = (side("shop-1", 40), side("shop-2", 1));
+        let files = BTreeSet::from(["a.rs".to_owned(), "b`c".to_owned()]);
+        let (conflicts, none) = (BTreeSet::from(["a.rs".to_owned()]), BTreeSet::new());
+        let symbols = ["a.rs: total".to_owned()];
+        let told = |files, symbols, text, conflicts, judges| {
+            meeting(&own, &Met { other: &other, files, symbols, text, conflicts }, judges)
+        };
+        insta::assert_snapshot!(
+            [
+                told(&files, &[], TextMerge::Conflict, &conflicts, false),
+                told(&files, &symbols, TextMerge::Clean, &none, true),
+                told(&none, &symbols, TextMerge::Clean, &none, false),
+                told(&files, &[], TextMerge::Unknown, &none, false),
+            ]
+            .join("\n"),
+            @r"
+        :warning: Thread shop-2 (`codebutler/shop-2`, 1 line in 1 file) and this thread change the same lines of `a.rs`: whichever is merged second has a conflict. Nothing has to be done before the first one is merged; the second is brought up to date then. Proposed order of merging, the smaller first: shop-2 (1 line in 1 file), then this thread (40 lines in 1 file).
+        Thread shop-2 (`codebutler/shop-2`, 1 line in 1 file) changes `a.rs`, `b'c` too. As text the two merge without a conflict. Both concern `a.rs: total`: judge whether what the two mean fits together (ListThreads says what the other one plans and changes), and say here if it does not. Proposed order of merging, the smaller first: shop-2 (1 line in 1 file), then this thread (40 lines in 1 file).
+        Thread shop-2 (`codebutler/shop-2`, 1 line in 1 file) and this thread meet at a definition, in different files. Both concern `a.rs: total`. Proposed order of merging, the smaller first: shop-2 (1 line in 1 file), then this thread (40 lines in 1 file).
+        :grey_question: Thread shop-2 (`codebutler/shop-2`, 1 line in 1 file) changes `a.rs`, `b'c` too. Whether the two merge is not known: Git could not try it on the gateway's copy. Proposed order of merging, the smaller first: shop-2 (1 line in 1 file), then this thread (40 lines in 1 file).
+        "
+        );
+    }
+}

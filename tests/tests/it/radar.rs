@@ -1,0 +1,127 @@
+//! Branches that get in each other's way, and in that of the base branch: seen while they are worked on.
+
+use codebutler_crds::Thread;
+use codebutler_testbed::models::{Script, Step};
+use kube::ResourceExt as _;
+use serde_json::json;
+
+use crate::support::{Setup, Team};
+
+const PRICE: &str = "pub fn total() -> u32 {\n    1\n}\n";
+
+/// A change of the same line, another one for each branch.
+fn edit() -> Step {
+    let command =
+        "sed -i \"s/^    1$/    $(git branch --show-current | cksum | cut -c1-6)/\" src/price.rs";
+    Step::tool("Bash", json!({"command": command}))
+}
+
+fn commit(message: &str) -> Step {
+    Step::tool("GitCommit", json!({"message": message}))
+}
+
+fn push() -> Step {
+    Step::tool("GitPush", json!({}))
+}
+
+/// A team in which plans are nobody's concern.
+fn setup(coder: Vec<Step>) -> Setup {
+    let script = Script::of("pm", vec![Step::say("They fit together.")]).and("coder", coder);
+    Setup::new(script).file("src/price.rs", PRICE).role(|role| {
+        if let Some(push) = &mut role.push {
+            push.needs_approved_plan = false;
+        }
+    })
+}
+
+fn summary(thread: &Thread) -> &str {
+    let radar = thread.status.as_ref().and_then(|status| status.radar.as_ref());
+    radar.map_or("", |radar| &*radar.summary)
+}
+
+async fn at_work(team: &Team, what: &str) -> (String, String) {
+    let root = team.says("ana", None, &format!("@codebutler.coder {what}"));
+    team.message(&root, "Pushed.").await;
+    let name = team.thread(&root).await.name_any();
+    (root, name)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_pushes_the_same_lines_is_told_in_both_threads_once() {
+    let team = setup(vec![edit(), commit("Raise it"), push(), Step::say("Pushed.")]).start().await;
+    let (first, first_name) = at_work(&team, "raise the price").await;
+    let (second, second_name) = at_work(&team, "raise the price more").await;
+    for (root, other) in [(&first, &second_name), (&second, &first_name)] {
+        let told = team.message(root, "change the same lines of `src/price.rs`").await;
+        assert!(
+            told.shown
+                .contains(&format!("Thread {other} (`codebutler/{other}`, 2 lines in 1 file)"))
+        );
+        assert!(told.shown.contains("`src/price.rs: total`"), "{}", told.shown);
+        let seen = format!("conflicts with {other}");
+        team.thread_when(root, "the radar", |thread| summary(thread) == seen).await;
+    }
+    // Of equals the older goes first: who comes second judges whether both fit together.
+    let judged = team.message(&second, "They fit together.").await;
+    assert_eq!(judged.sender.name, "PM");
+    let ordered = team.message(&second, "Proposed order of merging").await;
+    assert!(
+        ordered
+            .shown
+            .contains(&format!("the smaller first: {first_name} (2 lines in 1 file), then this"))
+    );
+    let times = |root: &str| {
+        let all = team.messages(root);
+        all.iter().filter(|message| message.shown.contains("the same lines")).count()
+    };
+    assert_eq!((times(&first), times(&second)), (1, 1));
+    assert!(!team.messages(&first).iter().any(|message| message.sender.name == "PM"));
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_branch_is_brought_up_to_date_when_people_want_it_or_when_it_conflicts() {
+    let bash = |command: &str| Step::tool("Bash", json!({"command": command}));
+    let mut coder = vec![edit(), commit("Raise it"), push()];
+    coder.push(Step::tool("GHCreatePR", json!({"title": "Raise it", "body": "Too low."})));
+    coder.push(Step::say("Pushed."));
+    coder.extend([bash("echo one > notes.md"), commit("Note"), push(), Step::say("Noted.")]);
+    coder
+        .push(Step::tool("GitUpdate", json!({})).expecting("wants this branch brought up to date"));
+    coder.extend([push().expecting("came in without a conflict"), Step::say("Updated.")]);
+    coder.extend([bash("echo two > notes.md"), commit("Note"), push(), Step::say("Noted again.")]);
+    coder.push(Step::tool("GitUpdate", json!({})).expecting("the two conflict in `src/price.rs`"));
+    let settle = "grep -q '<<<<<<<' src/price.rs && printf 'pub fn total() -> u32 {\\n    9\\n}\\n' > src/price.rs";
+    coder.push(bash(settle).expecting("Each of these files holds both sides"));
+    coder.extend([commit("Merge main"), push(), Step::say("Settled.")]);
+    let team = setup(coder).start().await;
+    let (ana, channel, remote) =
+        (&team.stack.users["ana"], &team.stack.channel, &team.stack.remote);
+    let (root, name) = at_work(&team, "raise the price").await;
+    let branch = codebutler_crds::names::branch(&name);
+    let has_base = || async {
+        let has = ["merge-base", "--is-ancestor", "main", &branch];
+        remote.git().succeeds(&has).await
+    };
+
+    remote.commit("main", "ben", "Else", &[("else.txt", Some("else\n"))]).await.unwrap();
+    team.says("ana", Some(&root), "@codebutler.coder note it");
+    let offer = team.message(&root, "Shall the branch be brought up to date").await;
+    assert!(offer.shown.contains("`main` has moved on by 1 commit"), "{}", offer.shown);
+    team.thread_when(&root, "the radar", |thread| summary(thread) == "1 behind").await;
+    team.message(&root, "Noted.").await;
+    team.stack.slack.click(ana, channel, &offer.ts, "update:update").unwrap();
+    team.message(&root, "Updated.").await;
+    assert!(has_base().await);
+    team.message(&root, "Update wanted by").await;
+
+    let lower = PRICE.replace('1', "0");
+    remote.commit("main", "ben", "Lower it", &[("src/price.rs", Some(&lower))]).await.unwrap();
+    team.says("ana", Some(&root), "@codebutler.coder note that too");
+    team.message(&root, "Settled.").await;
+    assert!(has_base().await);
+    let settled = remote.show(&branch, "src/price.rs").await.unwrap();
+    assert_eq!(settled, "pub fn total() -> u32 {\n    9\n}\n");
+    team.thread_when(&root, "the radar", |thread| summary(thread) == "clear").await;
+    team.stop().await;
+}
