@@ -13,6 +13,7 @@ mod ingest;
 mod learnings;
 mod memory;
 mod operator;
+mod overlap;
 mod packs;
 mod pages;
 mod price;
@@ -128,6 +129,7 @@ pub const NAMES: &[&str] = &[
     "handover",
     "ingest",
     "memory",
+    "overlap",
     "packs",
     "pages",
     "price",
@@ -152,6 +154,7 @@ pub async fn measure(name: &str) -> anyhow::Result<Vec<Figure>> {
         "handover" => Box::pin(handover::measure()).await,
         "ingest" => ingest::measure().await,
         "memory" => learnings::measure(),
+        "overlap" => Box::pin(overlap::measure()).await,
         "packs" => packs::measure().await,
         "pages" => Box::pin(pages::measure()).await,
         "price" => Box::pin(price::measure()).await,

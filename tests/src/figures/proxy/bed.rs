@@ -194,6 +194,41 @@ impl Bed {
         &self.ca
     }
 
+    /// Where people talk.
+    pub const fn slack(&self) -> &SlackServer {
+        &self.slack
+    }
+
+    /// Another Repo with its Secrets, whose conversations are in `channel`.
+    pub async fn add_repo(
+        &self,
+        provider: &str,
+        name: &str,
+        channel: &str,
+        git: (&str, &str),
+    ) -> anyhow::Result<()> {
+        for object in repo_with_secrets(provider, name, channel, git) {
+            self.cluster.apply_yaml(&object.to_string()).await?;
+        }
+        Ok(())
+    }
+
+    /// A pod of a Thread's role, as the controller registers it; its token.
+    pub async fn register(&self, repo: &str, thread: &str) -> anyhow::Result<String> {
+        register(&self.cluster, repo, thread).await
+    }
+
+    /// Processor time that the gateway and the processes that it ran have used, in seconds.
+    pub fn cpu_seconds(&self) -> anyhow::Result<f64> {
+        let pid = self.gateway.pid().context("the gateway is gone")?;
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        let (_, fields) = stat.rsplit_once(')').context("a strange /proc")?;
+        let ticks = fields.split_whitespace().skip(11).take(4).map(str::parse::<f64>);
+        let ticks: f64 = ticks.sum::<Result<f64, _>>()?;
+        // Linux counts in hundredths for everybody outside.
+        Ok(ticks / 100.0)
+    }
+
     /// The branch of a Repo's Thread.
     pub fn branch(repo: usize, n: usize) -> String {
         names::branch(&thread_name(repo, n))
@@ -282,29 +317,9 @@ fn objects(provider: &str, slack: &SlackServer) -> Vec<Value> {
     ]
 }
 
-fn repo_objects(provider: &str, repo: usize, (url, token): (&str, &str)) -> Vec<Value> {
-    let (name, git) = (repo_name(repo), format!("git-{repo}"));
-    let mut objects = vec![
-        secret(&git, url, &json!({"token": token})),
-        json!({
-            "apiVersion": "v1", "kind": "ServiceAccount",
-            "metadata": {"namespace": TEAM, "name": names::service_account(&name)},
-        }),
-        json!({
-            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
-            "metadata": {"namespace": TEAM, "name": name},
-            "spec": {
-                "git": {"url": url, "credentials": {"name": git}},
-                "slack": {"channel": channel(repo), "credentials": {"name": "slack"}},
-                "model": {"baseURL": provider, "credentials": {"name": "model"}},
-                "roles": ["pm"],
-                "limits": {
-                    "callsPerHour": 1_000_000,
-                    "budget": {"perThread": "1000000", "perDay": "1000000"},
-                },
-            },
-        }),
-    ];
+fn repo_objects(provider: &str, repo: usize, git: (&str, &str)) -> Vec<Value> {
+    let name = repo_name(repo);
+    let mut objects = repo_with_secrets(provider, &name, &channel(repo), git);
     objects.extend((0..PODS).map(|n| {
         json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
@@ -313,6 +328,36 @@ fn repo_objects(provider: &str, repo: usize, (url, token): (&str, &str)) -> Vec<
         })
     }));
     objects
+}
+
+fn repo_with_secrets(
+    provider: &str,
+    name: &str,
+    channel: &str,
+    (url, token): (&str, &str),
+) -> Vec<Value> {
+    let git = format!("git-{name}");
+    vec![
+        secret(&git, url, &json!({"token": token})),
+        json!({
+            "apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"namespace": TEAM, "name": names::service_account(name)},
+        }),
+        json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
+            "metadata": {"namespace": TEAM, "name": name},
+            "spec": {
+                "git": {"url": url, "credentials": {"name": git}},
+                "slack": {"channel": channel, "credentials": {"name": "slack"}},
+                "model": {"baseURL": provider, "credentials": {"name": "model"}},
+                "roles": ["pm"],
+                "limits": {
+                    "callsPerHour": 1_000_000,
+                    "budget": {"perThread": "1000000", "perDay": "1000000"},
+                },
+            },
+        }),
+    ]
 }
 
 fn repo_name(repo: usize) -> String {
@@ -333,10 +378,12 @@ fn thread_name(repo: usize, n: usize) -> String {
 
 /// Registers a pod, as the controller does, and answers its token.
 async fn thread(cluster: &Cluster, repo: usize, n: usize) -> anyhow::Result<String> {
+    register(cluster, &repo_name(repo), &thread_name(repo, n)).await
+}
+
+async fn register(cluster: &Cluster, repo: &str, thread: &str) -> anyhow::Result<String> {
     let client = cluster.client();
-    let thread = thread_name(repo, n);
-    let (name, account) =
-        (names::pod_name(&thread, "pm"), names::service_account(&repo_name(repo)));
+    let (name, account) = (names::pod_name(thread, "pm"), names::service_account(repo));
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": TEAM, "name": name},
         "spec": {
@@ -348,7 +395,7 @@ async fn thread(cluster: &Cluster, repo: usize, n: usize) -> anyhow::Result<Stri
     let uid = pod.uid().context("a pod without UID")?;
     let status = json!({"status": {"roles": {"pm": {"podUID": uid, "admitted": true}}}});
     let threads = Api::<Thread>::namespaced(client.clone(), TEAM);
-    threads.patch_status(&thread, &PatchParams::default(), &Patch::Merge(status)).await?;
+    threads.patch_status(thread, &PatchParams::default(), &Patch::Merge(status)).await?;
     let bound = BoundObjectReference {
         api_version: Some("v1".to_owned()),
         kind: Some("Pod".to_owned()),
