@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
-use codebutler_wire::Usage;
+use codebutler_wire::{Author, Usage};
 use serde_json::Value;
 
-use crate::memory::find_ids;
+use crate::memory::{ForeignSource, ForeignTexts, find_ids};
 use crate::text::clip;
 
 /// Most bytes of a transcript that are looked at: the newest.
@@ -99,6 +99,42 @@ fn find_command(call: &Value) -> Option<String> {
     arguments["command"].as_str().map(|command| command.trim().to_owned())
 }
 
+/// What roles read and people said, to trace words by.
+pub fn read_foreign(state_dir: &Path) -> ForeignTexts {
+    let mut texts = ForeignTexts::default();
+    for role in list_roles(state_dir) {
+        let mut calls: Vec<String> = Vec::new();
+        for record in read_lines(&state_dir.join(role).join("transcript.jsonl")) {
+            match record["record"].as_str().unwrap_or_default() {
+                "answer" => {
+                    let made = record["message"]["tool_calls"].as_array().into_iter().flatten();
+                    calls = made.map(call_name).collect();
+                }
+                "result" => {
+                    let at = record["call"].as_u64().and_then(|at| usize::try_from(at).ok());
+                    let name = at.and_then(|at| calls.get(at));
+                    let source = name.and_then(|name| ForeignSource::of_tool(name));
+                    let text = record["text"].as_str().unwrap_or_default();
+                    source.into_iter().for_each(|source| texts.read(source, text));
+                }
+                "taken" | "request" => {
+                    let messages = record["messages"].as_array().into_iter().flatten();
+                    for message in messages.filter(|message| is_by_person(message)) {
+                        texts.said(message["text"].as_str().unwrap_or_default());
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    texts
+}
+
+fn is_by_person(message: &Value) -> bool {
+    let author: Option<Author> = serde_json::from_value(message["author"].clone()).ok();
+    matches!(author, Some(Author::User { .. } | Author::Prompt { .. }))
+}
+
 /// Ids of the learnings that roles went by.
 pub fn find_used_learnings(state_dir: &Path) -> BTreeSet<String> {
     let roles = list_roles(state_dir).into_iter();
@@ -182,7 +218,7 @@ fn find_spoken_ids(answer: &Value) -> Vec<String> {
     said.into_iter().chain(messages).flat_map(find_ids).map(str::to_owned).collect()
 }
 
-fn call_name(call: &Value) -> String {
+pub fn call_name(call: &Value) -> String {
     let name = call["name"].as_str().or_else(|| call["function"]["name"].as_str());
     clip(name.unwrap_or_default(), 40)
 }
@@ -192,7 +228,7 @@ fn first_line(text: &str) -> String {
 }
 
 /// Whole lines of JSON; what can't be read is passed over.
-fn read_lines(path: &Path) -> Vec<Value> {
+pub fn read_lines(path: &Path) -> Vec<Value> {
     use std::io::{Read as _, Seek as _, SeekFrom};
     let mut text = Vec::new();
     let mut read = || {

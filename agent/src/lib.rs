@@ -39,6 +39,7 @@ pub mod toolbox;
 pub mod tools;
 pub mod transcript;
 pub mod validate;
+mod work_report;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -18,6 +18,10 @@ pub struct ReviewGate {
     pub test: Option<String>,
     /// The role has run it in this run, or has been told to.
     pub has_tested: bool,
+    /// The other role, of one that makes the change.
+    pub other: Option<String>,
+    /// It was told once in this run.
+    pub is_reminded: bool,
 }
 
 /// Whether a role has to keep to it.
@@ -29,6 +33,8 @@ pub enum ReviewDuty {
     Reviews,
     /// The maker of the change has asked it to, and no person is talking with it.
     Asked,
+    /// It makes the change, and answers who reviews it.
+    Makes,
 }
 
 /// What a message does with a review.
@@ -55,7 +61,7 @@ pub enum ReviewFault {
 
 impl ReviewGate {
     pub fn is_bound(&self) -> bool {
-        self.duty != ReviewDuty::None
+        matches!(self.duty, ReviewDuty::Reviews | ReviewDuty::Asked)
     }
 
     /// What a message does.
@@ -75,6 +81,9 @@ impl ReviewGate {
 
     /// What is wrong with a message that hands over.
     pub fn find_fault(&self, text: &str) -> Option<ReviewFault> {
+        if self.duty == ReviewDuty::Makes {
+            return self.find_missing_view(text);
+        }
         if !self.is_bound() {
             return None;
         }
@@ -101,6 +110,38 @@ impl ReviewGate {
              what it says. If it can't run here, say why and on what you rely, and say your verdict again."
         )))
     }
+}
+
+impl ReviewGate {
+    /// Who decides between two has to hear both.
+    fn find_missing_view(&self, text: &str) -> Option<ReviewFault> {
+        let (maker, other) = (self.maker.as_deref()?, self.other.as_deref()?);
+        let missing: Vec<_> =
+            [maker, other].into_iter().filter(|role| !has_view(text, role)).collect();
+        if self.is_reminded || self.step_of(text) != ReviewStep::PassesOn || missing.is_empty() {
+            return None;
+        }
+        Some(ReviewFault::Reminder(format!(
+            "You hand over to who decides between you two: say both views, a line `{maker}: …` and a line `{other}: …`, \
+             each with the `path:line` or the command that shows it. Missing: {}.",
+            missing.join(", ")
+        )))
+    }
+}
+
+/// Whether a line begins with a role's name and says something.
+fn has_view(text: &str, role: &str) -> bool {
+    let decorates = |c: char| !c.is_alphanumeric();
+    text.lines().any(|line| {
+        let rest = line.trim_start_matches(decorates);
+        let rest = rest
+            .get(..role.len())
+            .filter(|name| name.eq_ignore_ascii_case(role))
+            .map(|_| &rest[role.len()..]);
+        let said = rest.map(|rest| rest.trim_start_matches(['*', '_', '`', ' ']));
+        said.and_then(|said| said.strip_prefix(':'))
+            .is_some_and(|view| view.split_whitespace().count() > 1)
+    })
 }
 
 /// For who judges first.
@@ -178,6 +219,22 @@ mod tests {
         let missing = ReviewGate { missing_tests: vec!["unit: zero".to_owned()], ..gate() };
         assert!(fault(&missing, ON).contains("tests are missing (unit: zero)"));
         assert_eq!(fault(&missing, "@codebutler.coder 1. [test] zero"), "");
+    }
+
+    #[test]
+    fn who_decides_between_two_hears_both() {
+        let gate =
+            ReviewGate { duty: ReviewDuty::Makes, other: Some("reviewer".to_owned()), ..gate() };
+        let missing = fault(&gate, "@codebutler.lead we can't agree.\n- coder: `a.rs:3` is right");
+        assert!(missing.ends_with("Missing: reviewer."), "{missing}");
+        let both = "@codebutler.lead\n- **Coder**: `a.rs:3` is right\n- reviewer: it is not";
+        assert_eq!(fault(&gate, both), "");
+        assert_eq!(fault(&gate, "@codebutler.reviewer fixed"), "");
+        assert_eq!(
+            fault(&ReviewGate { is_reminded: true, ..gate.clone() }, "@codebutler.lead no"),
+            ""
+        );
+        assert!(!gate.is_bound(), "it reviews nothing");
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub mod pods;
 pub mod policy;
 pub mod reason;
 pub mod repo;
+pub mod retrospective;
 pub mod review;
 pub mod roadmap;
 pub mod role;

@@ -7,18 +7,19 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::SlackTs;
 use crate::branches::BranchesSpec;
 use crate::history::{ClosedThread, ThreadsSpec};
 use crate::limits::{LimitsSpec, Price};
 use crate::pods::PodSettings;
 use crate::policy::{AccessSpec, EgressSpec, PolicySpec};
+use crate::retrospective::RetrospectiveSpec;
 use crate::review::ReviewSpec;
 use crate::roadmap::RoadmapSpec;
 use crate::spelling::{Outdated, Word};
 use crate::spend::RepoSpend;
 use crate::unclear::UnclearConversation;
 use crate::wire::CacheForm;
-use crate::{NanoUsd, SlackTs};
 
 /// A Git repository, its Slack channel, and the models and roles that work on it.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -98,36 +99,6 @@ pub struct RepoSpec {
     /// Stops new work; running turns end.
     #[serde(default)]
     pub suspend: bool,
-}
-
-/// When the lead looks back, and asks what the team shall remember.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RetrospectiveSpec {
-    /// Whether it does at all.
-    #[serde(default = "yes")]
-    pub enabled: bool,
-    /// The least that a conversation has to have cost, in USD.
-    #[serde(default = "least_cost")]
-    pub min_cost: NanoUsd,
-    /// Whether the pull request has a journal of the conversation, in `.codebutler/journals/`.
-    #[serde(default = "yes")]
-    pub journal: bool,
-}
-
-impl Default for RetrospectiveSpec {
-    fn default() -> Self {
-        Self { enabled: true, min_cost: least_cost(), journal: true }
-    }
-}
-
-const fn yes() -> bool {
-    true
-}
-
-/// Five cents.
-const fn least_cost() -> NanoUsd {
-    NanoUsd(50_000_000)
 }
 
 /// Where the code lives.

@@ -466,7 +466,7 @@ const fn timeout() -> u32 {
 }
 fn tool_names(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
-        "type": "array", "maxItems": 64, "items": {"type": "string", "enum": TOOLS},
+        "type": "array", "maxItems": 64, "items": {"type": "string", "enum": TOOLS.as_slice()},
     })
 }
 const fn idle_timeout() -> u32 {

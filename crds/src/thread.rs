@@ -21,9 +21,9 @@ pub use self::decisions::{
     PlanDetails, PlanEstimate, Receipt, StandingApproval,
 };
 pub use self::handover::{HandOver, HandOverReason, QueuedRole, Rounds, RoutedReply};
-use crate::spelling::pull_request;
-pub use self::roadmap::{ApprovedItem, RoadmapEnd, RoadmapProposal, RoadmapRun};
 pub use self::radar::{BaseStanding, MOST_MEETINGS, Meeting, Radar};
+pub use self::roadmap::{ApprovedItem, RoadmapEnd, RoadmapProposal, RoadmapRun};
+use crate::spelling::pull_request;
 use crate::spend::ThreadBudget;
 use crate::{NanoUsd, SlackTs};
 pub use codebutler_wire::{Complexity, Pending, Plan, PullRequest, PullState, RoleState, Usage};

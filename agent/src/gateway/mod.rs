@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use codebutler_wire::{
-    ApprovalReply, ApprovalRequest, BuildClaim, BuildTurn, CloseThread, Commented, EgressReport,
-    EndVerdict, ErrorBody, ErrorCode, HistoryBatch, HistoryKept, Inbox, Issue, LastWords,
-    OpenPullRequest, OtherThread, PostComment, PostMessage, PostReview, Posted, Progress,
-    PullRequestState, RunReport, Session, SlackTs, ThreadClosed, WebFetch, WebPage, WebResults,
-    WebSearch, path,
+    ApprovalReply, ApprovalRequest, BuildClaim, BuildTurn, ChangeRemote, CloseThread, Commented,
+    EgressReport, EndVerdict, ErrorBody, ErrorCode, HistoryBatch, HistoryKept, Inbox, Issue,
+    LastWords, OpenPullRequest, OtherThread, PostComment, PostMessage, PostReview, Posted,
+    Progress, PullRequestState, RemoteChanged, RunReport, Session, SlackTs, ThreadClosed, WebFetch,
+    WebPage, WebResults, WebSearch, path,
 };
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
@@ -240,6 +240,14 @@ impl Gateway {
     /// The newest open issues.
     pub async fn issues(&self, label: Option<&str>) -> Result<Vec<Issue>, GatewayError> {
         self.typed(|| Ok(self.request(Method::GET, path::ISSUES)?.query(&[("label", label)]))).await
+    }
+
+    /// Changes something at the Git host beside the thread's pull request.
+    pub async fn change_remote(
+        &self,
+        request: &ChangeRemote,
+    ) -> Result<RemoteChanged, GatewayError> {
+        self.send(path::REMOTE_CHANGES, request).await
     }
 
     /// Asks the people whether exactly one action may happen; how it stands.

@@ -5,7 +5,8 @@ use codebutler_roadmap::{DraftItem, Roadmap};
 use serde::{Deserialize, Serialize};
 
 use super::map::{find_map, replace_map};
-use super::{Learning, MemoryPage};
+use super::workflow::{find_workflow, replace_workflow};
+use super::{Learning, MemoryPage, contradicts};
 
 /// What becomes of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +18,8 @@ pub enum ChangeKind {
     Map,
     /// The roadmap gets an item.
     Item,
+    /// A workflow comes, or is written anew.
+    Workflow,
     /// It goes to the section of archived learnings, which no prompt has.
     Archive,
 }
@@ -31,12 +34,17 @@ pub struct LearningChange {
     pub learning: Learning,
     /// Why, in a sentence.
     pub reason: String,
-    /// Of a [map](ChangeKind::Map) or an [item](ChangeKind::Item), all of it.
+    /// Of a [map](ChangeKind::Map), a [workflow](ChangeKind::Workflow) or an [item](ChangeKind::Item), all of it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub map: String,
 }
 
 impl LearningChange {
+    /// Whether it is a page's part that is written as a whole, and no entry.
+    pub fn is_whole(&self) -> bool {
+        matches!(self.kind, ChangeKind::Map | ChangeKind::Workflow | ChangeKind::Item)
+    }
+
     /// The page with the change; the same text where it is done already. `page` is nothing where there is no
     /// such file.
     ///
@@ -45,6 +53,9 @@ impl LearningChange {
     pub fn apply(&self, page: Option<&str>) -> Result<String, String> {
         if self.kind == ChangeKind::Item {
             return add_item(page.unwrap_or_default(), &self.map);
+        }
+        if self.kind == ChangeKind::Workflow {
+            return Ok(replace_workflow(page, self.workflow_name(), &self.map));
         }
         let empty;
         let text = if let Some(text) = page {
@@ -72,9 +83,17 @@ impl LearningChange {
                     "`.codebutler/{}` says that already: “{}” (`{}`). Change that entry if it has to say more",
                     self.file, same.claim, same.id
                 )),
-                None => Ok(page.with_added(id, &self.learning.render())),
+                None => match page.learnings().find(|one| contradicts(one, &self.learning)) {
+                    Some(other) => Err(format!(
+                        "`.codebutler/{}` says the contrary: “{}” (`{}`). Replace or archive that entry instead",
+                        self.file, other.claim, other.id
+                    )),
+                    None => Ok(page.with_added(id, &self.learning.render())),
+                },
             },
-            ChangeKind::Map | ChangeKind::Item => Ok(replace_map(text, &self.map)),
+            ChangeKind::Map | ChangeKind::Workflow | ChangeKind::Item => {
+                Ok(replace_map(text, &self.map))
+            }
             ChangeKind::Replace => {
                 page.with_replaced(id, &self.learning.render()).ok_or_else(missing)
             }
@@ -87,17 +106,26 @@ impl LearningChange {
 
     /// What people are shown: the lines that go and come, as in a diff.
     pub fn show_diff(&self, page: Option<&str>) -> String {
-        if self.kind == ChangeKind::Item {
-            return show_lines("", &self.map);
-        }
-        if self.kind == ChangeKind::Map {
-            return show_lines(page.and_then(find_map).unwrap_or_default(), &self.map);
-        }
+        let whole = match self.kind {
+            ChangeKind::Item => None,
+            ChangeKind::Map => page.and_then(find_map),
+            ChangeKind::Workflow => page.and_then(|page| find_workflow(page, self.workflow_name())),
+            _ => return self.show_entry(page),
+        };
+        show_lines(whole.unwrap_or_default(), &self.map)
+    }
+
+    /// Of a workflow.
+    fn workflow_name(&self) -> &str {
+        self.learning.id.strip_prefix("workflow-").unwrap_or(&self.learning.id)
+    }
+
+    fn show_entry(&self, page: Option<&str>) -> String {
         let page = MemoryPage::parse(page.unwrap_or_default());
         let old = page.find(&self.learning.id).map(Learning::render).unwrap_or_default();
         let new = match self.kind {
-            ChangeKind::Archive | ChangeKind::Map | ChangeKind::Item => String::new(),
             ChangeKind::Add | ChangeKind::Replace => self.learning.render(),
+            _ => String::new(),
         };
         let mut lines = Vec::new();
         lines.extend(

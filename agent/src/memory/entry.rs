@@ -172,6 +172,13 @@ impl Learning {
         self.scope.is_empty() || files.is_empty() || self.scope.iter().any(fits)
     }
 
+    /// When the conversation began in which it was learned, in Slack's seconds, as its link says.
+    pub fn began(&self) -> Option<u64> {
+        let (_, at) = self.source.rsplit_once("/p")?;
+        let digits: String = at.chars().take_while(char::is_ascii_digit).collect();
+        digits.get(..10)?.parse().ok()
+    }
+
     /// Whether two entries say the same thing, in whatever case.
     pub fn repeats(&self, other: &Self) -> bool {
         let words = |text: &str| {

@@ -4,7 +4,9 @@
 
 mod change;
 mod citation;
+mod contrary;
 mod entry;
+mod foreign;
 mod hostile;
 mod map;
 mod marks;
@@ -12,10 +14,13 @@ mod page;
 mod prune;
 mod serve;
 mod used;
+mod workflow;
 
 pub use change::{ChangeKind, LearningChange};
 pub use citation::Citation;
+pub use contrary::{contradicts, find_contradicted};
 pub use entry::{Confidence, Learning, MAX_CITATIONS, MAX_CLAIM, MAX_FIELD, MAX_SCOPE};
+pub use foreign::{ForeignSource, ForeignTexts};
 pub use hostile::find_hostile_rule;
 pub use map::{MAX_MAP_LINES, check_map, find_map, named_paths, replace_map};
 pub use marks::LearningMarks;
@@ -23,6 +28,7 @@ pub use page::MemoryPage;
 pub use prune::{NamedPage, PastThread, PruneSignal, find_signals};
 pub use serve::{ServedPage, serve_pages};
 pub use used::{KnownLearning, find_ids, name_used};
+pub use workflow::{WORKFLOWS, check_workflow, find_workflow, replace_workflow};
 
 /// Most tokens of the memory that a role is shown.
 pub const MAX_MEMORY_TOKENS: u32 = 30_000;

@@ -26,25 +26,28 @@ struct PlacedEntry {
     read: Result<Learning, (usize, String)>,
 }
 
-struct PageLine<'a> {
+struct PageHeading<'a> {
     at: usize,
+    /// Of its line, from 1.
     number: usize,
+    level: usize,
     text: &'a str,
 }
 
-fn split_lines(text: &str) -> Vec<PageLine<'_>> {
+fn find_headings(text: &str) -> Vec<PageHeading<'_>> {
     let mut at = 0;
-    let mut lines = Vec::new();
+    let mut headings = Vec::new();
     let mut fenced = false;
     for (number, line) in text.split_inclusive('\n').enumerate() {
         let bare = line.trim_end();
         fenced ^= bare.trim_start().starts_with("```");
         // A heading in an example is none.
-        let shown = if fenced { "" } else { bare };
-        lines.push(PageLine { at, number: number + 1, text: shown });
+        if let Some(level) = heading_level(bare).filter(|_| !fenced) {
+            headings.push(PageHeading { at, number: number + 1, level, text: bare });
+        }
         at += line.len();
     }
-    lines
+    headings
 }
 
 fn heading_level(line: &str) -> Option<usize> {
@@ -56,34 +59,33 @@ impl<'a> MemoryPage<'a> {
     /// Reads a page. What is no entry in a section of entries is a [fault](Self::faults).
     pub fn parse(text: &'a str) -> Self {
         let mut page = Self { text, learnings: None, archived: None, entries: Vec::new() };
-        let lines = split_lines(text);
-        let end_after = |from: usize, level: usize| {
-            let next = lines.iter().filter(|line| line.at > from);
-            let mut next =
-                next.filter(|line| heading_level(line.text).is_some_and(|of| of <= level));
-            next.next().map_or(text.len(), |line| line.at)
+        let headings = find_headings(text);
+        // What comes next as a rule ends it: a page of entries is read in one go.
+        let end_of = |place: usize| {
+            let level = headings[place].level;
+            let mut next = headings[place + 1..].iter();
+            next.find(|next| next.level <= level).map_or(text.len(), |next| next.at)
         };
-        for line in lines.iter().filter(|line| heading_level(line.text) == Some(2)) {
-            let title = line.text.trim_start_matches('#').trim().to_lowercase();
-            let bytes = end_after(line.at, 2);
-            let body = (line.at + line_length(text, line.at))..bytes;
+        for (place, heading) in headings.iter().enumerate().filter(|(_, one)| one.level == 2) {
+            let title = heading.text.trim_start_matches('#').trim().to_lowercase();
+            let body = (heading.at + line_length(text, heading.at))..end_of(place);
             match title.as_str() {
                 LEARNINGS if page.learnings.is_none() => page.learnings = Some(body),
                 ARCHIVED if page.archived.is_none() => page.archived = Some(body),
                 _ => {}
             }
         }
-        for line in lines.iter().filter(|line| heading_level(line.text) == Some(3)) {
+        for (place, heading) in headings.iter().enumerate().filter(|(_, one)| one.level == 3) {
             let within = |section: &Option<Range<usize>>| {
-                section.as_ref().is_some_and(|body| body.contains(&line.at))
+                section.as_ref().is_some_and(|body| body.contains(&heading.at))
             };
             let archived = within(&page.archived);
             if !archived && !within(&page.learnings) {
                 continue;
             }
-            let bytes = line.at..end_after(line.at, 3);
+            let bytes = heading.at..end_of(place);
             let read = Learning::parse(&text[bytes.clone()]);
-            page.entries.push(PlacedEntry { bytes, line: line.number, archived, read });
+            page.entries.push(PlacedEntry { bytes, line: heading.number, archived, read });
         }
         page
     }

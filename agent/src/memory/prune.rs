@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Confidence, Learning, LearningMarks, MemoryPage};
+use super::{Confidence, Learning, LearningMarks, MemoryPage, contradicts};
 
 /// So many conversations without use let go of what nobody was sure of.
 const UNUSED_FOR: usize = 10;
@@ -74,31 +74,10 @@ fn find_newer_contradiction<'a>(
     learning: &Learning,
     others: impl Iterator<Item = &'a Learning>,
 ) -> Option<String> {
-    let (negated, words) = split_negation(&learning.rule);
     let mut others = others.filter(|other| other.id != learning.id);
-    let other = others.find(|other| {
-        let (other_negated, other_words) = split_negation(&other.rule);
-        other_negated != negated && other_words == words && began(other) >= began(learning)
-    })?;
+    let other =
+        others.find(|other| contradicts(learning, other) && other.began() >= learning.began())?;
     Some(format!("“{}” (`{}`) says the contrary, and is newer", other.claim, other.id))
-}
-
-/// Whether a rule forbids, and its words without that.
-fn split_negation(rule: &str) -> (bool, BTreeSet<String>) {
-    let mut negated = false;
-    let words = rule.to_lowercase().replace("don't", "not").replace("do not", "not");
-    let words = words.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    let mut kept = BTreeSet::new();
-    for word in words {
-        match word {
-            "never" | "not" | "no" | "avoid" => negated = !negated,
-            "always" | "do" => {}
-            word => {
-                kept.insert(word.to_owned());
-            }
-        }
-    }
-    (negated, kept)
 }
 
 fn find_repetition(learning: &Learning, shared: &[&Learning]) -> Option<String> {
@@ -107,7 +86,7 @@ fn find_repetition(learning: &Learning, shared: &[&Learning]) -> Option<String> 
 }
 
 fn find_disuse(learning: &Learning, past: &[PastThread]) -> Option<String> {
-    let since = began(learning)?;
+    let since = learning.began()?;
     let later: Vec<_> = past.iter().filter(|thread| thread.began > since).collect();
     let is_used = later.iter().any(|thread| {
         thread.marks.used.contains(&learning.id) || thread.marks.helped.contains(&learning.id)
@@ -116,13 +95,6 @@ fn find_disuse(learning: &Learning, past: &[PastThread]) -> Option<String> {
     is_unused.then(|| {
         format!("nobody was sure of it, and none of {} conversations since went by it", later.len())
     })
-}
-
-/// When the conversation began in which it was learned, as its link says.
-fn began(learning: &Learning) -> Option<u64> {
-    let (_, at) = learning.source.rsplit_once("/p")?;
-    let digits: String = at.chars().take_while(char::is_ascii_digit).collect();
-    digits.get(..10)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 //! against no rule, and that there is room for; the rest is counted and said.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use super::{Learning, MemoryPage, find_hostile_rule};
+use super::{Learning, MemoryPage, find_contradicted, find_hostile_rule};
 
 /// A page as a prompt has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +37,13 @@ pub fn serve_pages(
     let mut out = Vec::new();
     let mut candidates = Vec::new();
     let mut taken = 0;
+    let fitting = read.iter().flat_map(MemoryPage::learnings).filter(|one| one.fits_files(files));
+    let fitting: Vec<&Learning> = fitting.collect();
+    let contradicted: HashMap<*const Learning, &Learning> =
+        find_contradicted(fitting.iter().copied())
+            .into_iter()
+            .map(|(place, by)| (std::ptr::from_ref(fitting[place]), by))
+            .collect();
     for (number, page) in read.iter().enumerate() {
         let mut served = ServedPage::default();
         let around = page.filtered(|line, entry, size| {
@@ -44,7 +51,8 @@ pub fn serve_pages(
             if entry.is_ok_and(|learning| !learning.fits_files(files)) {
                 return false;
             }
-            match judge(entry, &fault) {
+            let by = entry.ok().and_then(|one| contradicted.get(&std::ptr::from_ref(one)));
+            match judge(entry, &fault).and_then(|one| stands(one, by.copied())) {
                 Err(why) => served.withheld.push((line, why)),
                 Ok(learning) => {
                     let worth =
@@ -78,6 +86,13 @@ pub fn serve_pages(
         });
     }
     out
+}
+
+/// Unless something newer says the contrary.
+fn stands<'a>(learning: &'a Learning, by: Option<&Learning>) -> Result<&'a Learning, String> {
+    let Some(by) = by else { return Ok(learning) };
+    let (claim, newer, id) = (&learning.claim, &by.claim, &by.id);
+    Err(format!("“{claim}” is not followed: “{newer}” (`{id}`) says the contrary, and counts"))
 }
 
 fn judge<'a>(
@@ -127,6 +142,18 @@ mod tests {
                 "12: “C” rests on nothing: `gone.rs` does not exist any more",
                 "17: is no field such as `- Rule: …`",
             ]
+        );
+    }
+
+    #[test]
+    fn of_two_that_contradict_each_other_one_is_followed() {
+        let page = "## Learnings\n\n### A {#l-1}\n- Rule: always sort\n- Source: https://x.slack.com/archives/C1/p1700000000000100\n\n\
+                    ### B {#l-2}\n- Rule: never sort\n- Source: https://x.slack.com/archives/C1/p1700000009000100\n";
+        let served = serve(page, &[], 10_000);
+        assert_eq!(served.served, [("l-2".to_owned(), "B".to_owned())]);
+        assert_eq!(
+            served.withheld,
+            [(3, "“A” is not followed: “B” (`l-2`) says the contrary, and counts".to_owned())]
         );
     }
 

@@ -47,6 +47,7 @@ fn session() -> Session {
         complexity: None,
         link: None,
         looks_back: false,
+        look_back_limit: None,
         keeps_journal: false,
         first_pass: None,
         is_first: false,

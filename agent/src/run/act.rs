@@ -11,6 +11,7 @@ use super::watch::{Cut, Deadline};
 use super::{Agent, RunError, progress};
 use crate::decisions::Kind;
 use crate::gateway::GatewayError;
+use crate::memory::LearningChange;
 use crate::model::ToolCall;
 use crate::step;
 use crate::text::{clip, head_and_tail};
@@ -309,7 +310,7 @@ impl Agent {
                     changes.iter().map(|one| one.learning.claim.as_str()).collect();
                 let chosen = format!("{} proposed", changes.len());
                 self.log.note(&run, Kind::Learning, &chosen, &[], &clip(&claims.join("; "), 500));
-                self.tools.thread.looks_back = false;
+                self.tools.thread.looks_back &= changes.iter().any(LearningChange::is_whole);
             }
             Record::ReviewPlanned { missing_tests } => {
                 let missing = clip(&missing_tests.join("; "), 500);

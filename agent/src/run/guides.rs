@@ -97,6 +97,10 @@ impl Agent {
                 let text = text.filter(|text| !text.trim().is_empty());
                 Ok(text.map(|text| Guide { path, text }))
             }
+            Reply::EarlierGuide { text, commit, why } => {
+                self.tell_of_earlier(&path, &commit, &why).await?;
+                Ok(Some(Guide { path, text }))
+            }
             Reply::Refused(why) | Reply::Failed(why) => {
                 let text = format!(
                     "`{path}` can't be used: {why}. I go by what CodeButler brings until it is mended on the \
@@ -110,6 +114,15 @@ impl Agent {
                 Ok(None)
             }
         }
+    }
+
+    /// What was broken on the base branch is followed as it was before.
+    async fn tell_of_earlier(&self, path: &str, commit: &str, why: &str) -> Result<(), RunError> {
+        let text = format!(
+            "`{path}` can't be used as it is: {why}. I go by what it said in {commit} until it is mended on the base \
+             branch."
+        );
+        self.tell_once("guide", &text).await
     }
 
     /// The pages with the learnings that hold, and that are about the work at hand. What is left out because
@@ -219,6 +232,11 @@ impl Agent {
         let file = Request::BaseGuide { file: "policy.json".to_owned() };
         let parsed = match self.tools.toolbox.ask(file).await? {
             Reply::Guide(text) => Rules::parse(text.as_deref().unwrap_or("{}")),
+            Reply::EarlierGuide { text, commit, why } => {
+                let path = format!("{FOLDER}/policy.json");
+                self.tell_of_earlier(&path, &commit, &why).await?;
+                Rules::parse(&text)
+            }
             Reply::Refused(why) | Reply::Failed(why) => Err(why),
             _ => Ok(Rules::default()),
         };

@@ -46,7 +46,9 @@ impl Agent {
             journal: self.session.keeps_journal.then(|| self.journal_facts()),
             looks_back: learns
                 && self.session.looks_back
-                && !self.transcript.state().proposals().were_made(),
+                && !self.transcript.state().look_back().is_done(),
+            look_back: self.look_back_facts(),
+            roles: self.session.roles.iter().map(|card| card.role.clone()).collect(),
         };
     }
 

@@ -15,6 +15,7 @@ mod keepsake;
 mod ladder;
 mod learn;
 mod leftover;
+mod look_back;
 mod mail;
 mod notice;
 mod patience;

@@ -35,9 +35,14 @@ impl Agent {
         let maker = find(|card| card.implements);
         let asked_by = run.and_then(|run| run.review.asked_by.as_ref());
         let by_maker = maker.as_ref().is_some_and(|maker| asked_by == Some(maker));
+        let lead = find(|card| card.leads);
+        let makes = maker.as_ref() == Some(&session.role) && session.pull_request.is_some();
+        // Whom the lead asked answers the lead.
+        let disagrees = makes && asked_by.is_some() && asked_by != lead.as_ref();
         let duty = match has(PLANS) {
             true if by_maker && session.pull_request.is_some() => ReviewDuty::Asked,
             true => ReviewDuty::Reviews,
+            false if disagrees => ReviewDuty::Makes,
             false => ReviewDuty::None,
         };
         ReviewGate {
@@ -45,9 +50,11 @@ impl Agent {
             is_planned: reviews.is_planned,
             missing_tests: reviews.missing_tests.clone(),
             maker,
-            lead: find(|card| card.leads),
+            lead,
             test: session.test.clone().filter(|_| has("Bash")),
             has_tested: run.is_some_and(|run| run.review.tested || run.review.reminded),
+            other: asked_by.cloned(),
+            is_reminded: run.is_some_and(|run| run.review.reminded),
         }
     }
 
@@ -68,7 +75,8 @@ impl Agent {
     /// Whether a verdict can be said as it is.
     pub(super) fn judge_verdict(&mut self, text: &str) -> Result<Spoken, RunError> {
         let gate = self.review_gate();
-        let Some(run) = self.transcript.state().run().filter(|_| gate.is_bound()) else {
+        let judged = gate.duty != ReviewDuty::None;
+        let Some(run) = self.transcript.state().run().filter(|_| judged) else {
             return Ok(Spoken::Fine);
         };
         let (id, corrections) = (run.id.clone(), run.review.corrections);

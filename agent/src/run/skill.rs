@@ -65,7 +65,8 @@ impl Agent {
                     continue;
                 }
                 Asked::Nothing | Asked::OneOf(_) => {
-                    self.transcript.append(&Record::Skill { message: wish.message, text: None })?;
+                    let text = self.correction_in(&wish);
+                    self.transcript.append(&Record::Skill { message: wish.message, text })?;
                     continue;
                 }
             };
@@ -89,6 +90,20 @@ impl Agent {
             Asked::OneOf(_) if answers => Asked::Nothing,
             asked => asked,
         }
+    }
+
+    /// What the model is told where somebody says that its answer is wrong.
+    fn correction_in(&self, wish: &Wish) -> Option<String> {
+        let session = &self.session;
+        // What people say of a plan is for the plan.
+        let decides = session.plan.as_ref().is_some_and(|plan| plan.approved_by.is_none());
+        let has_answered = self.transcript.state().last().is_some();
+        let is_old = self.done.as_ref().is_some_and(|done| wish.message <= *done);
+        if decides || !has_answered || is_old || !skills::is_correction(&wish.text) {
+            return None;
+        }
+        let lead = session.roles.iter().find(|card| card.leads).map(|card| card.role.as_str());
+        Some(skills::correction_brief(wish.message.as_str(), lead))
     }
 
     fn call_skill(&mut self, wish: &Wish, call: &Call) -> Result<(), RunError> {

@@ -103,6 +103,7 @@ impl Agent {
                             return Ok(ended);
                         }
                         self.escalate()?;
+                        self.watch_look_back()?;
                     }
                     if self.transcript.state().chat().is_empty() {
                         // What woke this run is gone.
@@ -157,6 +158,7 @@ impl Agent {
         self.tools.planned.clone_from(&self.session.planned);
         self.land_learnings().await?;
         self.look_at_thread();
+        self.begin_look_back()?;
         let (mut guides, policy, skills) =
             tokio::try_join!(self.guides(set_up), self.read_policy(), self.read_skills())?;
         guides.skills = skills::index(&skills);

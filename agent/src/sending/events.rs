@@ -129,6 +129,8 @@ fn note(record: Record) -> Option<String> {
         Record::Proposed { changes, .. } => {
             format!("Proposed {} things to remember.", changes.len())
         }
+        Record::RolesAsked { roles } => format!("Asked what went on: {}.", roles.join(", ")),
+        Record::LookBackOver { why } => why,
         Record::Deviated { files } if !files.is_empty() => {
             format!("The push changes what the plan does not name: {}.", files.join(", "))
         }

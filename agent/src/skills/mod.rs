@@ -6,6 +6,7 @@
 
 mod ask;
 mod brief;
+mod correction;
 mod fill;
 mod fit;
 mod lists;
@@ -21,6 +22,7 @@ use crate::text::clip;
 
 pub use ask::{Asked, Call, asked};
 pub use brief::{NONE, brief, question};
+pub use correction::{correction_brief, is_correction};
 pub use fill::unused;
 pub use trigger::Trigger;
 

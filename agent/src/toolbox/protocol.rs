@@ -41,7 +41,7 @@ pub enum Request {
     /// Clone or fetch, and get on the thread's branch. → [`Reply::Text`]: what was done.
     Prepare,
     /// A file of the base branch's `.codebutler/`, as it was fetched last: what this thread can't change.
-    /// → [`Reply::Guide`]
+    /// → [`Reply::Guide`], or [`Reply::EarlierGuide`] where it can't be used as it is
     BaseGuide {
         /// Its name, without folder.
         file: String,
@@ -312,6 +312,14 @@ pub enum Reply {
     Text(String),
     /// The file, if the repository has it.
     Guide(Option<String>),
+    /// As the base branch had the file before it was broken.
+    EarlierGuide {
+        text: String,
+        /// Abbreviated.
+        commit: String,
+        /// What is wrong with it now, with its line.
+        why: String,
+    },
     Files(Vec<(String, String)>),
     /// Path and text of each, or why it can't be read.
     Skills(Vec<(String, Result<String, String>)>),

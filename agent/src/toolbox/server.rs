@@ -398,7 +398,7 @@ impl Drop for Turn {
 /// What the repository says of itself and of the team's work in it.
 fn remember(place: &Place, request: Request) -> Result<Reply, ToolError> {
     match request {
-        Request::BaseGuide { file } => git::base_guide(place, &file).map(Reply::Guide),
+        Request::BaseGuide { file } => git::usable_guide(place, &file),
         Request::Memory { file } => git::memory(place, file.as_deref()).map(Reply::Text),
         Request::BranchPage { file } => git::branch_page(place, &file).map(Reply::Guide),
         Request::CommitLearnings { changes, message, pages } => {

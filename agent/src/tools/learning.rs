@@ -1,21 +1,28 @@
 //! Looking back on a conversation, and what is to be learned from it: the retrospective in its fixed form,
 //! and changes of the memory that people judge one by one. The harness lands what they accept.
 
+mod ask;
 mod checks;
+mod evidence;
 mod form;
+mod todos;
+
+pub(super) use self::checks::check_growth;
 
 use async_trait::async_trait;
 use codebutler_wire as wire;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::checks::{check_form, check_growth, find_marks};
+use self::checks::{check_form, find_marks};
+use self::evidence::link_all;
 use self::form::{show_change, show_marks, show_retrospective, show_stale};
+use self::todos::{find_todos, show_todos};
 use super::{Call, Context, Done, Failure, Handler, Pushed, Risk, Tool, args};
 use crate::journal::write_journal;
 use crate::memory::{
-    ChangeKind, Citation, Confidence, Learning, LearningChange, LearningMarks, MAX_CITATIONS,
-    MAX_CLAIM, MAX_FIELD, MAX_SCOPE, find_hostile_rule,
+    ChangeKind, Citation, Confidence, ForeignSource, ForeignTexts, Learning, LearningChange,
+    LearningMarks, MAX_CITATIONS, MAX_CLAIM, MAX_FIELD, MAX_SCOPE, find_hostile_rule,
 };
 use crate::text::clip;
 use crate::toolbox::protocol::{Reply, Request};
@@ -27,7 +34,7 @@ pub(super) const ASK: &str = "*What of this shall the team remember?* Approve or
 
 /// In the order in which the model sees them.
 pub fn all() -> Vec<Box<dyn Tool>> {
-    vec![Box::new(ReviewThread), Box::new(ProposeLearnings)]
+    vec![Box::new(ReviewThread), Box::new(ask::AskRoles), Box::new(ProposeLearnings)]
 }
 
 struct ReviewThread;
@@ -80,6 +87,9 @@ pub struct ProposeArgs {
     /// A check that would have caught a mistake.
     #[serde(default)]
     pub guardrail: Option<Improvement>,
+    /// How people could ask for such work so that it goes better: at most three sentences, from what happened here.
+    #[serde(default)]
+    pub tips: Vec<String>,
     /// Entries of the memory that somebody went by and was right.
     #[serde(default)]
     pub helped: Vec<Verdict>,
@@ -211,22 +221,29 @@ impl Handler for ProposeLearnings {
 
     async fn call(&self, cx: &Context, args: ProposeArgs, call: Call<'_>) -> Result<Done, Failure> {
         check_form(&args)?;
+        let args = link_all(args, &cx.thread)?;
         let (marks, told) = find_marks(cx, &args).await?;
         let mut changes = Vec::new();
         let mut shown = Vec::new();
+        let texts = read_foreign(cx).await?;
         for (number, proposal) in args.learnings.iter().enumerate().map(|(n, one)| (n + 1, one)) {
             let wrong = |why: String| Failure::Respond(format!("proposal {number}: {why}"));
-            let change = make_change(cx, proposal).await.map_err(|failure| match failure {
+            let mut change = make_change(cx, proposal).await.map_err(|failure| match failure {
                 Failure::Respond(why) => wrong(why),
                 other => other,
             })?;
             let page = page(cx, &change.file).await?;
+            // What is let go says nothing any more.
+            let source = texts.find_source(&change.learning);
+            let source = source.filter(|_| change.kind != ChangeKind::Archive);
+            change.learning.untrusted |= source.is_some_and(ForeignSource::is_untrusted);
             change.apply(page.as_deref()).map_err(wrong)?;
-            shown.push(show_change(&change, page.as_deref()));
+            shown.push(show_change(&change, page.as_deref(), source));
             changes.push(change);
         }
         check_growth(cx, &changes).await?;
-        let mut text = show_retrospective(&args, &cx.thread.usage) + &show_marks(&told);
+        let mut text = show_retrospective(&args, &cx.thread) + &show_marks(&told);
+        text += &show_todos(&find_todos(cx).await?);
         let kept = keep_journal(cx, &text, marks).await?;
         if let Some(kept) = &kept {
             text = format!("{text}\n{kept}");
@@ -254,6 +271,13 @@ impl Handler for ProposeLearnings {
     }
 }
 
+/// What was read and said in the conversation.
+async fn read_foreign(cx: &Context) -> Result<ForeignTexts, Failure> {
+    let folder = cx.thread.state_dir.clone();
+    let texts = tokio::task::spawn_blocking(move || crate::history::read_foreign(&folder));
+    texts.await.map_err(|error| Failure::Stop(error.to_string()))
+}
+
 /// Commits and pushes the journal; what people are told of it, where one is kept.
 async fn keep_journal(
     cx: &Context,
@@ -264,7 +288,9 @@ async fn keep_journal(
     let (folder, usage) = (cx.thread.state_dir.clone(), cx.thread.usage.clone());
     let (page, retrospective) = (facts.page(&cx.thread.name), retrospective.to_owned());
     let text = tokio::task::spawn_blocking(move || {
+        let work = crate::work_report::report_work(&folder);
         let history = crate::history::describe_thread(&folder, &usage);
+        let history = format!("{work}\n{history}");
         marks.used = crate::history::find_used_learnings(&folder);
         facts.marks = marks;
         write_journal(&facts, &usage, &history, &retrospective)

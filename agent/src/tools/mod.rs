@@ -10,17 +10,20 @@ mod plan;
 pub mod proof;
 mod push;
 mod remote;
+mod remote_change;
 pub mod review;
 mod roadmap;
 mod schema;
 mod thread;
 mod web;
+mod workflow;
 mod workspace;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use codebutler_wire::{ErrorCode, RiskTier, Usage};
+use codebutler_wire::{ErrorCode, NanoUsd, RiskTier, SlackTs, Usage};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -78,6 +81,24 @@ pub struct ThreadFacts {
     pub review: ReviewGate,
     /// The team looks back before anybody is asked whether to merge, and has not yet.
     pub looks_back: bool,
+    pub look_back: LookBackFacts,
+    /// The roles of the team.
+    pub roles: Vec<String>,
+}
+
+/// What tools have to know of looking back.
+#[derive(Clone, Debug, Default)]
+pub struct LookBackFacts {
+    /// The most that it may cost.
+    pub limit: Option<NanoUsd>,
+    pub cost: NanoUsd,
+    pub is_over: bool,
+    /// Other roles that have worked in this conversation.
+    pub took_part: BTreeSet<String>,
+    /// Those of them that were asked.
+    pub asked: BTreeSet<String>,
+    /// Messages of the conversation that can be linked to.
+    pub messages: BTreeSet<SlackTs>,
 }
 
 /// What a call can do.
@@ -282,10 +303,12 @@ fn parse<H: Handler>(arguments: &str) -> Result<H::Args, Failure> {
 fn all() -> impl Iterator<Item = Box<dyn Tool>> {
     let remote = remote::all()
         .into_iter()
+        .chain(remote_change::all())
         .chain(review::all())
         .chain(learning::all())
         .chain(maps::all())
         .chain(roadmap::all())
+        .chain(workflow::all())
         .chain(thread::all());
     workspace::all().into_iter().chain(web::all()).chain(remote)
 }

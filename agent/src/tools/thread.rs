@@ -8,10 +8,11 @@ use codebutler_wire::Complexity;
 use super::proof::hands_over;
 use super::{Call, Context, Done, Failure, Handler, Risk, Tool, args};
 use crate::memory::name_used;
-use crate::review::{PLAN_FIRST, ReviewStep};
+use crate::review::{PLAN_FIRST, ReviewDuty, ReviewFault, ReviewStep};
 use crate::text::clip;
 use crate::toolbox::protocol::{Picture, Reply, Request};
 use crate::transcript::{Record, ResultKind};
+use crate::work_report::report_work;
 
 /// In the order in which the model sees them.
 pub fn all() -> Vec<Box<dyn Tool>> {
@@ -126,7 +127,10 @@ impl Handler for SendMessage {
             args::DecisionKind::Plan => wire::Decision::Plan,
             args::DecisionKind::Merge => wire::Decision::Merge,
         });
-        if decision == Some(wire::Decision::Merge) && cx.thread.looks_back {
+        if decision == Some(wire::Decision::Merge)
+            && cx.thread.looks_back
+            && !cx.thread.look_back.is_over
+        {
             return Err(Failure::Respond(LOOK_BACK_FIRST.to_owned()));
         }
         let review = &cx.thread.review;
@@ -134,6 +138,11 @@ impl Handler for SendMessage {
         if review.is_bound() && hands.contains(&review.step_of(&args.message)) {
             let why = if review.is_planned { VERDICT_LAST } else { PLAN_FIRST };
             return Err(Failure::Respond(why.to_owned()));
+        }
+        if review.duty == ReviewDuty::Makes
+            && let Some(ReviewFault::Reminder(why)) = review.find_fault(&args.message)
+        {
+            return Err(Failure::Respond(why));
         }
         let asks = decision.is_some() || !args.choices.is_empty();
         let waits = args.wait_for_reply.unwrap_or(asks);
@@ -216,7 +225,10 @@ impl Handler for CloseThread {
         args: args::CloseThread,
         _: Call<'_>,
     ) -> Result<Done, Failure> {
-        let closed = cx.gateway.close(&wire::CloseThread { summary: args.summary }).await?;
+        let folder = cx.thread.state_dir.clone();
+        let work = tokio::task::spawn_blocking(move || report_work(&folder)).await;
+        let work = work.ok().filter(|work| !work.is_empty());
+        let closed = cx.gateway.close(&wire::CloseThread { summary: args.summary, work }).await?;
         if let Some(why) = closed.waiting {
             return Ok(Done::of(format!("{why} Your run ends here."), ResultKind::Waits));
         }

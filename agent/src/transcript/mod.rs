@@ -8,11 +8,12 @@ mod dated;
 pub mod desk;
 pub mod state;
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use codebutler_wire::{Message, Pending, SlackTs, TestRun};
+use codebutler_wire::{Message, NanoUsd, Pending, SlackTs, TestRun};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -166,6 +167,18 @@ pub enum Record {
         items: Vec<u32>,
         /// For the model.
         text: String,
+    },
+    /// The role begins to look back on the conversation.
+    LookedBack {
+        /// What each role had cost by then.
+        spent: BTreeMap<String, NanoUsd>,
+    },
+    /// These roles were asked what went on, each one question.
+    RolesAsked { roles: Vec<String> },
+    /// Looking back has cost as much as it may.
+    LookBackOver {
+        /// For the model.
+        why: String,
     },
     /// What a review goes by stands in the thread.
     ReviewPlanned {

@@ -10,11 +10,13 @@ use serde_json::Value;
 use self::show::{STILL_COUNTS, show_decision, show_message, show_request, shown};
 use super::desk::Desk;
 use super::{Consent, Outcome, Picture, Record, ResultKind};
+use crate::memory::LearningChange;
 use crate::model::quirk::Quirk;
 use crate::model::{self, Assistant, ToolCall};
 use crate::run::stuck::Step;
 use crate::tools::args::TodoItem;
 use crate::tools::proof::hands_over;
+pub use look_back::LookBack;
 pub use proposals::Proposals;
 pub use reviews::Reviews;
 pub use run::{Ended, MAX_FAULTS, Next, OpenAnswer, Run, RunKind};
@@ -52,6 +54,7 @@ pub struct State {
     desk: Desk,
     proposals: Proposals,
     reviews: Reviews,
+    look_back: LookBack,
     wishes: Wishes,
 }
 
@@ -120,12 +123,22 @@ impl State {
         self.run.is_none() && self.last.is_none() && self.desk.is_empty()
     }
 
-    /// What the role proposed to remember, and what people say to it.
     /// What reviews have come to.
     pub fn reviews(&self) -> &Reviews {
         &self.reviews
     }
 
+    /// How far the role is with looking back.
+    pub fn look_back(&self) -> &LookBack {
+        &self.look_back
+    }
+
+    /// Messages that were taken.
+    pub fn seen(&self) -> &HashSet<SlackTs> {
+        &self.seen
+    }
+
+    /// What the role proposed to remember, and what people say to it.
     pub fn proposals(&self) -> &Proposals {
         &self.proposals
     }
@@ -221,10 +234,14 @@ impl State {
             Record::Planned { .. } => {}
             Record::Proposed { message, changes } => {
                 self.proposals = Proposals::new(message.clone(), changes.clone());
+                self.look_back.done |= !changes.iter().any(LearningChange::is_whole);
             }
             Record::Landed { items, text } => {
                 self.proposals.land(items);
                 self.chat.push(model::user(&format!("[CodeButler] {text}")));
+            }
+            Record::LookedBack { .. } | Record::RolesAsked { .. } | Record::LookBackOver { .. } => {
+                self.looked_back(record);
             }
             Record::ReviewPlanned { .. }
             | Record::ReviewCorrected { .. }
@@ -301,6 +318,18 @@ impl State {
             run.turns += 1;
             run.faults += 1;
             run.answer = None;
+        }
+    }
+
+    fn looked_back(&mut self, record: &Record) {
+        match record {
+            Record::LookedBack { spent } => self.look_back.spent = Some(spent.clone()),
+            Record::RolesAsked { roles } => self.look_back.asked.extend(roles.iter().cloned()),
+            Record::LookBackOver { why } => {
+                self.look_back.over = true;
+                self.chat.push(model::user(&format!("[CodeButler] {why}")));
+            }
+            _ => {}
         }
     }
 
@@ -486,6 +515,7 @@ fn without_time(text: &str) -> &str {
 }
 
 mod answers;
+mod look_back;
 mod proposals;
 mod reviews;
 mod run;

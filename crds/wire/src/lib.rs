@@ -18,6 +18,7 @@ mod pending;
 pub mod pod;
 mod receipt;
 mod remote;
+mod remote_change;
 mod risk;
 mod run;
 mod session;
@@ -36,6 +37,7 @@ pub use money::NanoUsd;
 pub use pending::*;
 pub use receipt::*;
 pub use remote::*;
+pub use remote_change::*;
 pub use risk::RiskTier;
 pub use run::*;
 pub use session::*;
@@ -76,6 +78,8 @@ pub mod path {
     /// `GET ?number=<n>` → [`super::Issue`]; `GET ?label=<l>` (or nothing) → a list of the newest
     /// open ones, without their comments.
     pub const ISSUES: &str = "/v1/issues";
+    /// `POST` [`super::ChangeRemote`] → [`super::RemoteChanged`], once people have said yes to exactly that.
+    pub const REMOTE_CHANGES: &str = "/v1/remote-changes";
     /// `POST ?wait=<seconds>` [`super::ApprovalRequest`] → [`super::ApprovalReply`]. The same `key`
     /// is the same request: it is shown once, and every repetition tells how it stands. With `wait`
     /// an open one is answered once it is decided, or after that time at the latest.

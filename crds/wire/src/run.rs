@@ -78,6 +78,9 @@ pub struct EndVerdict {
 pub struct CloseThread {
     /// Markdown: what was done. Becomes the pull request's description.
     pub summary: String,
+    /// Markdown of a few lines: who did what, with which models and tools. The harness writes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<String>,
 }
 
 /// How the conversation ended.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::RiskTier;
 use crate::SlackTs;
-use crate::{Complexity, Plan, PullRequest, Usage};
+use crate::{Complexity, NanoUsd, Plan, PullRequest, Usage};
 
 /// Everything a role needs to know to start a run. Taken once per turn boundary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -91,6 +91,9 @@ pub struct Session {
     /// The team looks back on this conversation before it ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub looks_back: bool,
+    /// The most that looking back may cost, roles that are asked included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub look_back_limit: Option<NanoUsd>,
     /// It leaves a journal in the repository.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_journal: bool,

@@ -1,7 +1,7 @@
 //! The tools of a role.
 
 /// The tools that agents know: what `spec.tools.allow` may name.
-pub const TOOLS: [&str; 31] = [
+pub const TOOLS: [&str; 37] = [
     "Read",
     "Write",
     "Edit",
@@ -24,12 +24,18 @@ pub const TOOLS: [&str; 31] = [
     "GHComment",
     "GHReview",
     "GHIssues",
+    "GHLabel",
+    "GHOpenIssue",
+    "GHAnswer",
+    "GHRelease",
     "PlanReview",
     "ReviewThread",
+    "AskRoles",
     "ProposeLearnings",
     "WriteMap",
     "ProposeMaps",
     "ProposeItems",
+    "ProposeWorkflow",
     "ListThreads",
     "SendMessage",
     "CloseThread",

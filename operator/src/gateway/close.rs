@@ -18,13 +18,16 @@ pub(super) use self::waiting::{Patience, resume, waits};
 use super::api::{Any, Json, Shared, needs_tool, redactor, unwritten};
 use super::approval::fresh_thread;
 use super::context::{ApiError, Caller, ThreadKey};
-use super::github::{GitHub, GitHubError, Merging, Pull};
+use super::github::{GitHub, GitHubError, Merging, Pull, text};
 use super::slack::usage;
 use super::{origin, overlap};
 
 /// The report's key: one per thread.
 pub(super) const REPORT: &str = "usage-report";
 const MAX_SUMMARY: usize = 48_000;
+/// Of what the roles did.
+const MAX_WORK_LINES: usize = 16;
+const MAX_WORK_LINE: usize = 400;
 
 /// Closes the caller's Thread.
 pub async fn close(
@@ -39,12 +42,30 @@ pub async fn close(
     }
     // On a task of its own: a merge that has begun is carried through to the closed Thread even if
     // the pod that asked for it goes away.
-    let summary = redactor(&gateway, &caller).await?.mask(&wanted.summary).into_owned();
-    let work = gateway.calls.spawn(run(gateway.clone(), caller, summary));
-    let outcome = work.await.ok().flatten().ok_or_else(|| {
+    let redactor = redactor(&gateway, &caller).await?;
+    let last = LastWords {
+        summary: redactor.mask(&wanted.summary).into_owned(),
+        work: told_work(&redactor.mask(wanted.work.as_deref().unwrap_or_default())),
+    };
+    let ended = gateway.calls.spawn(run(gateway.clone(), caller, last));
+    let outcome = ended.await.ok().flatten().ok_or_else(|| {
         ApiError::new(ErrorCode::Unavailable, "the gateway was interrupted: try again")
     })?;
     outcome.map(axum::Json)
+}
+
+/// What the role that ends a Thread says of it.
+struct LastWords {
+    summary: String,
+    /// Who did what.
+    work: String,
+}
+
+/// As it may stand in a report: lines of a list, and not too many.
+fn told_work(work: &str) -> String {
+    let lines = text::outgoing(work);
+    let lines = lines.lines().filter(|line| line.starts_with("- ")).take(MAX_WORK_LINES);
+    lines.map(|line| line.chars().take(MAX_WORK_LINE).collect::<String>() + "\n").collect()
 }
 
 /// A Thread at its end, with what its steps need.
@@ -56,7 +77,7 @@ struct Ending<'a> {
     github: &'a GitHub,
 }
 
-async fn run(gateway: Shared, caller: Caller, summary: String) -> Result<ThreadClosed, ApiError> {
+async fn run(gateway: Shared, caller: Caller, last: LastWords) -> Result<ThreadClosed, ApiError> {
     gateway.ledger.flush(&caller.key()).await;
     let thread = fresh_thread(&gateway, &caller).await?;
     let status = thread.status.clone().unwrap_or_default();
@@ -74,9 +95,9 @@ async fn run(gateway: Shared, caller: Caller, summary: String) -> Result<ThreadC
                 let message = "there is no pull request to merge: open one first";
                 ApiError::new(ErrorCode::InvalidRequest, message)
             })?;
-            match ending.merge(closing, &pull, &summary).await? {
+            match ending.merge(closing, &pull, &last).await? {
                 Merging::Done(commit) => {
-                    ending.merged(&pull, &commit).await?;
+                    ending.merged(&pull, &commit, &last.work).await?;
                     Ok(ThreadClosed { merge_commit: Some(commit), waiting: None })
                 }
                 Merging::Waits(wait, said) => ending.put_off(closing, &pull, wait, &said).await,
@@ -86,7 +107,7 @@ async fn run(gateway: Shared, caller: Caller, summary: String) -> Result<ThreadC
             if let Some(pull) = pull.filter(Pull::is_open) {
                 github.close_pull(pull.number).await?;
             }
-            ending.close("Closed without merging.").await?;
+            ending.close("Closed without merging.", &last.work).await?;
             Ok(ThreadClosed { merge_commit: None, waiting: None })
         }
     }
@@ -116,7 +137,7 @@ impl Ending<'_> {
         &self,
         closing: &Closing,
         pull: &Pull,
-        summary: &str,
+        last: &LastWords,
     ) -> Result<Merging, ApiError> {
         let Self { github, repo, .. } = self;
         if let Some(commit) = merge_commit(pull)? {
@@ -125,8 +146,9 @@ impl Ending<'_> {
         let head = mergeable_head(pull, closing, &repo.spec.git.branch)?;
         let (link, names) = origin::read(self.gateway, repo, self.thread).await;
         let trailers = commit::trailers(self.thread, link.as_deref(), &names);
-        let words = Words::of(pull, summary, &trailers);
-        let body = words.description(pull, &self.status());
+        let words = Words::of(pull, &last.summary, &trailers);
+        let people = origin::at_end(self.thread, link.as_deref(), &names);
+        let body = words.description(pull, &self.status(), &format!("{people}{}", last.work));
         if pull.body.as_deref() != Some(&body) {
             github.update_pull(pull.number, None, &body).await?;
         }
@@ -143,7 +165,7 @@ impl Ending<'_> {
     }
 
     /// All that follows a merge.
-    async fn merged(&self, pull: &Pull, commit: &str) -> Result<(), ApiError> {
+    async fn merged(&self, pull: &Pull, commit: &str, work: &str) -> Result<(), ApiError> {
         let (gateway, key) = (self.gateway, self.key());
         let now = PullRequest {
             merge_commit: Some(commit.to_owned()),
@@ -155,14 +177,15 @@ impl Ending<'_> {
         let merged = (pull.number, commit);
         overlap::tell_of_merge(gateway, self.github, self.repo, &key, merged).await;
         let short: String = commit.chars().take(10).collect();
-        self.close(&format!("Merged #{} as `{short}`.", pull.number)).await
+        self.close(&format!("Merged #{} as `{short}`.", pull.number), work).await
     }
 
-    async fn close(&self, how: &str) -> Result<(), ApiError> {
+    async fn close(&self, how: &str, work: &str) -> Result<(), ApiError> {
         let (gateway, key) = (self.gateway, self.key());
         self.github.delete_branch(&names::branch(&key.name)).await?;
-        let report = format!("{how}\n{}", usage::table(&self.status()));
-        gateway.slack.notice(&key, REPORT, &report).await?;
+        let report = format!("{how}\n{}\n{work}", usage::table(&self.status()));
+        let report = report.trim_end();
+        gateway.slack.notice(&key, REPORT, report).await?;
         gateway.threads.close(&key).await.map_err(|error| unwritten(&error))?;
         tracing::info!(thread = key.name, how, "closed a thread");
         Ok(())
@@ -187,7 +210,7 @@ fn mergeable_head<'p>(pull: &'p Pull, closing: &Closing, base: &str) -> Result<&
         return Err(GitHubError::HeadMoved.into());
     }
     if pull.base() != base {
-        let (found, base) = (super::github::text::line(pull.base(), 120), base.to_owned());
+        let (found, base) = (text::line(pull.base(), 120), base.to_owned());
         return Err(GitHubError::OtherBase { found, base }.into());
     }
     Ok(pull.head())

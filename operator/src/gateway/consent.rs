@@ -113,7 +113,35 @@ pub async fn ask(
     if !caller.repo.spec.policy.require_approval.contains(&effect.kind) {
         return Ok(Standing::Unasked);
     }
-    let mut request = request(effect);
+    ask_about(gateway, caller, request(effect)).await
+}
+
+/// Passes once people have said yes to exactly this, whatever the Repo says: `tool` changes what others see
+/// outside of the thread.
+///
+/// # Errors
+/// `NeedsApproval`, with what the role is to do.
+pub async fn consent_to(
+    gateway: &Shared,
+    caller: &Caller,
+    tool: &str,
+    summary: String,
+    detail: String,
+) -> Result<Standing, ApiError> {
+    let exactly = [detail.as_str()];
+    let request = request_for(tool, summary, detail.clone(), &exactly);
+    let standing = ask_about(gateway, caller, request).await?;
+    match standing.refusal() {
+        None => Ok(standing),
+        Some((_, message)) => Err(ApiError::new(ErrorCode::NeedsApproval, message)),
+    }
+}
+
+async fn ask_about(
+    gateway: &Shared,
+    caller: &Caller,
+    mut request: ApprovalRequest,
+) -> Result<Standing, ApiError> {
     let (key, mut again) = (request.key.clone(), false);
     for round in 1..=ROUNDS {
         request.key = format!("{key}.{round}");
@@ -149,8 +177,12 @@ fn request(effect: &Effect<'_>) -> ApprovalRequest {
         Guarded::Push => "Push",
         Guarded::PullRequest => "PullRequest",
     };
+    request_for(tool, effect.summary.clone(), effect.detail.clone(), effect.exactly)
+}
+
+fn request_for(tool: &str, summary: String, detail: String, exactly: &[&str]) -> ApprovalRequest {
     let mut hash = Sha256::new();
-    for part in [tool].iter().chain(effect.exactly) {
+    for part in [tool].iter().chain(exactly) {
         hash.update(part.as_bytes());
         hash.update([0]);
     }
@@ -158,9 +190,9 @@ fn request(effect: &Effect<'_>) -> ApprovalRequest {
     ApprovalRequest {
         key: format!("{OWN}{}", &hash[..40]),
         tool: tool.to_owned(),
-        summary: effect.summary.clone(),
+        summary,
         hash,
-        detail: Some(effect.detail.clone()),
+        detail: Some(detail),
     }
 }
 

@@ -12,6 +12,7 @@ mod issues;
 mod members;
 mod merge;
 pub mod moved;
+mod outside;
 mod pull;
 mod rate;
 mod talk;

@@ -31,6 +31,14 @@ pub async fn of(gateway: &Shared, repo: &Repo, thread: &Thread) -> String {
     shown(thread, link.as_deref(), &names) + &page.unwrap_or_default()
 }
 
+/// The same once it is over: with who decided that.
+pub fn at_end(thread: &Thread, link: Option<&str>, names: &Names) -> String {
+    let closing = thread.status.as_ref().and_then(|status| status.closing.as_ref());
+    let by = closing.and_then(|closing| closing.decided_by.as_ref());
+    let merge = by.map(|user| format!("- Merge approved by {}\n", named(user, names)));
+    shown(thread, link, names) + &merge.unwrap_or_default()
+}
+
 /// Somebody by id, and by name where it is known.
 pub fn named(user: &str, names: &Names) -> String {
     // Whoever makes a Thread in the cluster writes what they like.

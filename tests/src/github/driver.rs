@@ -113,6 +113,7 @@ impl GitHubServer {
             git: git.clone(),
             pulls: BTreeMap::new(),
             issues: BTreeMap::new(),
+            releases: Vec::new(),
             checks: Vec::new(),
             rules: Rules::default(),
             people: BTreeMap::new(),

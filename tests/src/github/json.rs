@@ -18,11 +18,11 @@ impl Urls {
         format!("{}/api/v3{path}", self.web)
     }
 
-    fn repo(&self, repo: &Repository, path: &str) -> String {
+    pub(super) fn repo(&self, repo: &Repository, path: &str) -> String {
         self.api(&format!("/repos/{}{path}", repo.full_name()))
     }
 
-    fn page(&self, repo: &Repository, path: &str) -> String {
+    pub(super) fn page(&self, repo: &Repository, path: &str) -> String {
         format!("{}/{}{path}", self.web, repo.full_name())
     }
 }

@@ -23,6 +23,8 @@ pub(super) struct Repository {
     pub pulls: BTreeMap<u64, Pull>,
     /// By number; a pull request has none of these.
     pub issues: BTreeMap<u64, Issue>,
+    /// In the order of their publication.
+    pub releases: Vec<Release>,
     /// By commit, in the order of their creation.
     pub checks: Vec<Check>,
     pub rules: Rules,
@@ -34,6 +36,17 @@ pub(super) struct Repository {
     /// Pull requests in the merge queue, and those that GitHub puts there or merges when it may.
     pub queue: Vec<u64>,
     pub auto_merge: Vec<u64>,
+}
+
+/// A release.
+#[derive(Clone, Debug)]
+pub(super) struct Release {
+    pub id: u64,
+    pub tag: String,
+    pub name: String,
+    pub body: String,
+    pub prerelease: bool,
+    pub target: String,
 }
 
 /// An issue.

@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use codebutler_crds::limits::LimitsSpec;
 use codebutler_crds::names::secret_key as key;
 use codebutler_crds::policy::{AccessSpec, EgressSpec, PolicySpec};
-use codebutler_crds::repo::{
-    GitSpec, ModelSpec, RepoSpec, RetrospectiveSpec, SecretRef, SlackSpec, WorktreeSpec,
-};
+use codebutler_crds::repo::{GitSpec, ModelSpec, RepoSpec, SecretRef, SlackSpec, WorktreeSpec};
+use codebutler_crds::retrospective::RetrospectiveSpec;
 use codebutler_crds::{AgentRole, Repo, names};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ObjectMeta;

@@ -66,6 +66,14 @@ async fn each_skill_that_ships_is_found_by_its_words_and_played() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_team_learns_is_there_the_next_time() {
+    for name in ["learning", "re-learn", "disagreement", "correction"] {
+        let output = demo(&["--scenario", &shipped(name)]).await;
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", said(&output));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_arguments_the_chat_page_is_there_until_interrupted() {
     let _permit = permit(1).await;
     let mut command = Command::new(env!("CARGO_BIN_EXE_demo"));

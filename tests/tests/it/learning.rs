@@ -1,7 +1,7 @@
 //! A friction becomes a learning, people accept it, it lands by Git, and the next conversation has it.
 
 use codebutler_crds::Thread;
-use codebutler_crds::repo::RetrospectiveSpec;
+use codebutler_crds::retrospective::RetrospectiveSpec;
 use codebutler_crds::thread::ThreadState;
 use codebutler_testbed::models::{Conversation, Script, Step};
 use codebutler_testbed::slack::MessageView;

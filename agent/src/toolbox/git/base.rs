@@ -10,7 +10,7 @@ use super::Place;
 use crate::toolbox::ToolError;
 
 /// Largest file that is read, in bytes.
-const MAX_FILE: usize = 256 * 1024;
+pub(super) const MAX_FILE: usize = 256 * 1024;
 /// Files of the memory that are listed.
 const MAX_LISTED: usize = 200;
 const JOURNALS: &str = "journals/";

@@ -31,6 +31,9 @@ pub fn check_form(args: &ProposeArgs) -> Result<(), Failure> {
     if args.frictions.len() > MAX_POINTS {
         return respond("`frictions` has at most three points: the ones that cost most");
     }
+    if args.tips.len() > MAX_POINTS {
+        return respond("`tips` has at most three sentences");
+    }
     if args.learnings.len() > MAX_PROPOSALS {
         return respond("`learnings` has at most three proposals: the ones that help most");
     }

@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
-use codebutler_wire::{NanoUsd, Usage};
+use codebutler_wire::NanoUsd;
 
 use super::checks::ToldVerdict;
 use super::{Friction, Improvement, Observation, ProposeArgs, Severity};
-use crate::memory::{ChangeKind, LearningChange, PruneSignal};
+use crate::memory::{ChangeKind, ForeignSource, LearningChange, PruneSignal};
 use crate::text::clip;
+use crate::tools::ThreadFacts;
 
 /// Longest sentence of a point, in characters.
 const MAX_POINT: usize = 300;
@@ -23,7 +24,8 @@ const fn severity_word(severity: Severity) -> &'static str {
 }
 
 /// Markdown; the cost is the ledger's, no model writes it.
-pub fn show_retrospective(args: &ProposeArgs, usage: &[(String, Usage)]) -> String {
+pub fn show_retrospective(args: &ProposeArgs, thread: &ThreadFacts) -> String {
+    let usage = &thread.usage;
     let mut out = String::from("**Retrospective**\n\n**Went well**\n");
     for (n, Observation { what, evidence }) in args.went_well.iter().enumerate() {
         let _ = writeln!(out, "{}. {} ({})", n + 1, point(what), point(evidence));
@@ -60,6 +62,12 @@ pub fn show_retrospective(args: &ProposeArgs, usage: &[(String, Usage)]) -> Stri
             clip(place.trim(), 120).replace('`', "'")
         );
     }
+    if !args.tips.is_empty() {
+        out.push_str("\n**For the next request**\n");
+        for (n, tip) in args.tips.iter().enumerate() {
+            let _ = writeln!(out, "{}. {}", n + 1, sentence(tip));
+        }
+    }
     let total: NanoUsd = usage
         .iter()
         .map(|(_, usage)| usage.cost)
@@ -70,6 +78,10 @@ pub fn show_retrospective(args: &ProposeArgs, usage: &[(String, Usage)]) -> Stri
         .map(|(role, usage)| format!("{role} ${} in {} calls", usage.cost, usage.calls))
         .collect();
     let _ = write!(out, "\n**Cost so far** ${total}: {}", roles.join(", "));
+    if let Some(limit) = thread.look_back.limit {
+        let cost = thread.look_back.cost;
+        let _ = write!(out, "\n**Looking back** ${cost} of at most ${limit}");
+    }
     out
 }
 
@@ -106,7 +118,11 @@ pub fn show_stale(stale: &[PruneSignal]) -> String {
 }
 
 /// One proposal, as people judge it: the lines that go and come.
-pub fn show_change(change: &LearningChange, page: Option<&str>) -> String {
+pub fn show_change(
+    change: &LearningChange,
+    page: Option<&str>,
+    source: Option<ForeignSource>,
+) -> String {
     let LearningChange { file, kind, learning, reason, .. } = change;
     let verb = match kind {
         ChangeKind::Add => "Add to",
@@ -114,11 +130,14 @@ pub fn show_change(change: &LearningChange, page: Option<&str>) -> String {
         ChangeKind::Archive => "Archive in",
         ChangeKind::Map => "Map in",
         ChangeKind::Item => "Item in",
+        ChangeKind::Workflow => "Workflow in",
     };
-    let warning = if learning.untrusted {
-        " :warning: It comes from text that nobody of the team wrote."
-    } else {
-        ""
+    let warning = match source {
+        Some(source) => format!(" :warning: {}", source.warning()),
+        None if learning.untrusted => {
+            " :warning: It comes from text that nobody of the team wrote.".to_owned()
+        }
+        None => String::new(),
     };
     let diff = change.show_diff(page).replace("```", "'''");
     format!(

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use codebutler_wire::NanoUsd;
 use serde_json::Value;
 
 use super::{OpenAnswer, State, hash};
@@ -66,6 +67,7 @@ impl State {
         self.note_files(message);
         let Some(run) = &mut self.run else { return };
         run.turns += 1;
+        run.cost = run.cost + told_cost(usage);
         (run.flaw, run.overflows) = (None, 0);
         if message.tool_calls.is_empty() {
             run.faults = 0;
@@ -153,4 +155,10 @@ impl State {
         }
         self.chat.splice(..upto.min(self.chat.len()), [model::user(&text)]);
     }
+}
+
+/// What a provider says that an answer costs; nothing where it says nothing.
+fn told_cost(usage: Option<&Value>) -> NanoUsd {
+    let told = usage.and_then(|usage| usage.get("cost")).filter(|cost| cost.is_number());
+    told.and_then(|cost| NanoUsd::parse(&cost.to_string()).ok()).unwrap_or(NanoUsd::ZERO)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use codebutler_wire::{Message, Pending, PendingDecision, SlackTs};
 
-use crate::memory::{ChangeKind, LearningChange, find_hostile_rule};
+use crate::memory::{LearningChange, find_hostile_rule};
 
 /// The newest proposals. People's word on each counts once.
 #[derive(Clone, Debug, Default)]
@@ -23,11 +23,6 @@ pub struct Proposals {
 impl Proposals {
     pub(super) fn new(message: SlackTs, changes: Vec<LearningChange>) -> Self {
         Self { message: Some(message), changes, ..Self::default() }
-    }
-
-    /// Whether the role has looked back.
-    pub fn were_made(&self) -> bool {
-        self.message.is_some()
     }
 
     /// Whether people have still to say what becomes of one.
@@ -80,10 +75,8 @@ impl Proposals {
     /// The change with a person's words for the rule; nothing if they say none, or one that is not taken.
     fn edited(&self, item: u32, said: &str) -> Option<LearningChange> {
         let rule = said.split_once(':')?.1.trim();
-        // A map or an item is nothing that one sentence can take the place of.
-        let is_rule =
-            |one: &&LearningChange| !matches!(one.kind, ChangeKind::Map | ChangeKind::Item);
-        let mut change = self.change(item).filter(is_rule)?.clone();
+        // A map, a workflow or an item is nothing that one sentence can take the place of.
+        let mut change = self.change(item).filter(|one| !one.is_whole())?.clone();
         change.learning.rule = rule.split_whitespace().collect::<Vec<_>>().join(" ");
         change.learning.untrusted = false;
         (!rule.is_empty() && find_hostile_rule(&change.learning).is_none()).then_some(change)

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use codebutler_wire::{Author, Message};
+use codebutler_wire::{Author, Message, NanoUsd};
 use serde_json::Value;
 
 use crate::model::judge::{Flaw, joined};
@@ -28,6 +28,8 @@ pub struct Run {
     pub kind: RunKind,
     /// Model calls that were answered, readable or not.
     pub turns: u32,
+    /// What its answers cost, as far as the provider tells.
+    pub cost: NanoUsd,
     /// Turns in a row in which the model said something that could not be carried out.
     pub faults: u32,
     /// What was wrong with the last reply, and how often in a row.

@@ -115,6 +115,7 @@ impl Inner {
                 complexity: None,
                 link: None,
                 looks_back: false,
+                look_back_limit: None,
                 keeps_journal: false,
                 first_pass: None,
                 is_first: false,

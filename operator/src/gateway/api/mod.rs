@@ -6,6 +6,7 @@ mod conversation;
 mod history;
 mod pull_request;
 mod remote;
+mod remote_change;
 mod session;
 mod threads;
 
@@ -203,6 +204,7 @@ fn endpoints() -> Vec<(String, &'static [Method], MethodRouter<Shared>)> {
         (path::COMMENTS.into(), POST, post(remote::comment)),
         (path::REVIEWS.into(), POST, post(remote::review)),
         (path::ISSUES.into(), GET, get(remote::issues)),
+        (path::REMOTE_CHANGES.into(), POST, post(remote_change::change)),
         (path::BUILDS.into(), POST, post(builds::claim)),
         (path::CLOSE.into(), POST, post(close::close)),
         (path::CHAT.into(), POST, post(models::complete)),

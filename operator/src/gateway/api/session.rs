@@ -120,6 +120,8 @@ fn describe(
         complexity,
         link: None,
         looks_back,
+        look_back_limit: looks_back
+            .then(|| caller.repo.spec.retrospective.clone().unwrap_or_default().max_cost),
         keeps_journal: looks_back
             && caller.repo.spec.retrospective.clone().unwrap_or_default().journal,
         first_pass: None,

@@ -13,6 +13,8 @@ const MAX_TITLE: usize = 256;
 /// Of the summary, in a commit.
 const MAX_MESSAGE: usize = 8_000;
 /// How the table of what it cost begins, below the summary.
+/// Above who took part.
+const PEOPLE: &str = "## Behind the scenes";
 const TABLE: &str = "\n\n```\nrole";
 
 pub struct Words {
@@ -34,10 +36,14 @@ impl Words {
         Message { title: &self.title, text: &self.text }
     }
 
-    /// For the pull request: the summary, what it cost, and the receipt that is there.
-    pub fn description(&self, pull: &Pull, status: &ThreadStatus) -> String {
+    /// For the pull request: the summary, what it cost, the receipt that is there, and who took part in it how.
+    pub fn description(&self, pull: &Pull, status: &ThreadStatus, people: &str) -> String {
         let proof = receipt::section(pull.body.as_deref().unwrap_or_default());
-        format!("{proof}\n\n{}\n\n{}\n", self.summary, usage::table(status))
+        let people = match people.trim() {
+            "" => String::new(),
+            people => format!("\n{PEOPLE}\n\n{people}\n"),
+        };
+        format!("{proof}\n\n{}\n\n{}\n{people}", self.summary, usage::table(status))
     }
 }
 
@@ -45,6 +51,14 @@ impl Words {
 pub fn summary_in(description: &str) -> String {
     let body = receipt::without_section(description);
     body.rsplit_once(TABLE).map_or(body.as_str(), |(summary, _)| summary.trim_start()).to_owned()
+}
+
+/// What the roles did, in a description that was made here.
+pub fn work_in(description: &str) -> String {
+    let section = description.rsplit_once(PEOPLE).map_or("", |(_, section)| section);
+    let is_work =
+        |line: &&str| line.starts_with("- ") && line.contains(": ") && line.contains("; ");
+    section.lines().filter(is_work).map(|line| format!("{line}\n")).collect()
 }
 
 /// The commit's message below its title: what a model says of it, then the gateway's trailers.
@@ -101,8 +115,13 @@ mod tests {
         let mut pull: Pull = serde_json::from_value(pull).unwrap();
         let summary = "Fixes the total.\n\n```\ncode\n```";
         let words = Words::of(&pull, summary, "Cost: $1");
-        pull.body = Some(words.description(&pull, &ThreadStatus::default()));
-        assert_eq!(summary_in(pull.body.as_deref().unwrap()), summary);
+        let people = "- Asked for by U1 (Ana)\n- coder: m 3; Bash 2; 9 s\n";
+        pull.body = Some(words.description(&pull, &ThreadStatus::default(), people));
+        let body = pull.body.as_deref().unwrap();
+        assert_eq!(
+            (summary_in(body).as_str(), work_in(body).as_str()),
+            (summary, "- coder: m 3; Bash 2; 9 s\n")
+        );
         assert_eq!(summary_in("by somebody else"), "by somebody else");
     }
 

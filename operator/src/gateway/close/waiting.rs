@@ -8,7 +8,7 @@ use codebutler_crds::wire::ThreadClosed;
 use codebutler_crds::{Repo, Thread};
 use jiff::Timestamp;
 
-use super::{Ending, Merging, commit, merge_commit};
+use super::{Ending, LastWords, Merging, commit, merge_commit};
 use crate::gateway::api::{Shared, unwritten};
 use crate::gateway::context::{ApiError, ThreadKey};
 use crate::gateway::github::{GitHub, Pull};
@@ -51,7 +51,7 @@ pub async fn resume(
     let ending = Ending { gateway, repo, thread: &thread, github };
     let pull = github.pull(known.number).await?;
     if let Some(commit) = merge_commit(&pull)? {
-        return ending.merged(&pull, &commit).await;
+        return ending.merged(&pull, &commit, &work_of(&pull)).await;
     }
     let is_closing_head = closing.head.as_deref() == Some(pull.head());
     if !pull.is_open() {
@@ -65,7 +65,7 @@ pub async fn resume(
             // It may have been merged between the two questions.
             let pull = github.pull(known.number).await?;
             if let Some(commit) = merge_commit(&pull)? {
-                return ending.merged(&pull, &commit).await;
+                return ending.merged(&pull, &commit, &work_of(&pull)).await;
             }
             let why = "GitHub took it out of its merge queue, which it does when checks fail there";
             ending.give_up(&closing, &pull, why).await
@@ -77,11 +77,17 @@ pub async fn resume(
     }
 }
 
+/// What the roles did, as the one that ended the Thread told it.
+fn work_of(pull: &Pull) -> String {
+    commit::work_in(pull.body.as_deref().unwrap_or_default())
+}
+
 impl Ending<'_> {
     async fn try_again(&self, closing: &Closing, pull: &Pull) -> Result<(), ApiError> {
         let summary = commit::summary_in(pull.body.as_deref().unwrap_or_default());
-        match self.merge(closing, pull, &summary).await {
-            Ok(Merging::Done(commit)) => self.merged(pull, &commit).await,
+        let last = LastWords { summary, work: work_of(pull) };
+        match self.merge(closing, pull, &last).await {
+            Ok(Merging::Done(commit)) => self.merged(pull, &commit, &last.work).await,
             Ok(Merging::Waits(wait, said)) => {
                 self.put_off(closing, pull, wait, &said).await.map(drop)
             }

@@ -139,6 +139,9 @@ pub enum GitHubError {
     /// The thread's branch has no pull request.
     #[error("this thread has no pull request yet")]
     NoPull,
+    /// Not by the change that is wanted.
+    #[error("there is a release {tag} already: choose another tag, or leave it as it is")]
+    Released { tag: String },
     /// 404 for an issue.
     #[error("this repository has no issue with this number")]
     NoIssue,
@@ -223,6 +226,7 @@ impl GitHubError {
             | Self::NothingToMerge { .. }
             | Self::NotInDiff
             | Self::NoPull
+            | Self::Released { .. }
             | Self::NoIssue => ErrorCode::InvalidRequest,
             Self::HeadMoved => ErrorCode::NeedsApproval,
             Self::Limited { .. } | Self::Unavailable { .. } => ErrorCode::Unavailable,

@@ -26,11 +26,11 @@ impl Key {
         Self(text::marker(parts))
     }
 
-    fn is_in(&self, body: Option<&String>) -> bool {
+    pub(super) fn is_in(&self, body: Option<&String>) -> bool {
         body.is_some_and(|body| body.contains(&self.0))
     }
 
-    fn sign(&self, body: &str) -> String {
+    pub(super) fn sign(&self, body: &str) -> String {
         format!("{body}\n\n{}", self.0)
     }
 }

@@ -88,3 +88,52 @@ pub(super) async fn read(State(shared): Host, caller: Caller, Path(at): Path<Num
     };
     Ok(Json(value).into_response())
 }
+
+#[derive(Deserialize)]
+pub(super) struct AddLabels {
+    labels: Vec<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Labelled {
+    owner: String,
+    repo: String,
+    number: u64,
+    label: String,
+}
+
+/// Labels that the repository does not have yet are made.
+pub(super) async fn add_labels(
+    State(shared): Host,
+    caller: Caller,
+    Path(at): Path<Numbered>,
+    body: Result<Json<AddLabels>, JsonRejection>,
+) -> Answer {
+    let Json(body) = body?;
+    let mut all = shared.repositories.lock().await;
+    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let issue = repo.issues.get_mut(&at.number).ok_or_else(ApiError::not_found)?;
+    for label in body.labels {
+        if !issue.labels.contains(&label) {
+            issue.labels.push(label);
+        }
+    }
+    let issue = issue.clone();
+    Ok(Json(json::issue(&caller.urls, repo, &issue)["labels"].clone()).into_response())
+}
+
+pub(super) async fn remove_label(
+    State(shared): Host,
+    caller: Caller,
+    Path(at): Path<Labelled>,
+) -> Answer {
+    let mut all = shared.repositories.lock().await;
+    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let issue = repo.issues.get_mut(&at.number).ok_or_else(ApiError::not_found)?;
+    if !issue.labels.contains(&at.label) {
+        return Err(ApiError::new(StatusCode::NOT_FOUND, "Label does not exist"));
+    }
+    issue.labels.retain(|label| *label != at.label);
+    let issue = issue.clone();
+    Ok(Json(json::issue(&caller.urls, repo, &issue)["labels"].clone()).into_response())
+}

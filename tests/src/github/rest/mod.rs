@@ -7,6 +7,7 @@ mod issues;
 pub(super) mod merge;
 mod pulls;
 mod refs;
+mod releases;
 pub(super) mod talk;
 
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get, patch, post, put};
+use axum::routing::{any, delete, get, patch, post, put};
 use axum::{Json, Router};
 use jiff::{Timestamp, ToSpan as _};
 use serde::Deserialize;
@@ -69,6 +70,10 @@ pub(super) fn router() -> Router<Arc<Shared>> {
         .route(&repo("/pulls/{number}/comments"), get(talk::line_comments).post(talk::line_comment))
         .route(&repo("/issues"), get(issues::list).post(issues::create))
         .route(&repo("/issues/{number}"), get(issues::read))
+        .route(&repo("/issues/{number}/labels"), post(issues::add_labels))
+        .route(&repo("/issues/{number}/labels/{label}"), delete(issues::remove_label))
+        .route(&repo("/releases"), get(releases::list).post(releases::create))
+        .route(&repo("/releases/tags/{tag}"), get(releases::by_tag))
         .route(&repo("/issues/{number}/comments"), get(talk::comments).post(talk::comment))
         .route(&api("/repositories/{id}"), any(by_id))
         .route(&api("/repositories/{id}/{*rest}"), any(by_id))

@@ -28,6 +28,7 @@ mod redteam;
 mod redteam_endpoints;
 mod redteam_git;
 mod remote;
+mod remote_change;
 mod replicas;
 mod rights;
 mod sending;

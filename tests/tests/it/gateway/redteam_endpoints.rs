@@ -165,6 +165,9 @@ impl Siege {
             ("POST", "/v1/pull-request/reviews") => {
                 json!({"key": "k", "body": "obey", "verdict": "requestChanges"})
             }
+            ("POST", "/v1/remote-changes") => json!({
+                "change": {"kind": "comment", "number": number.parse::<u64>().unwrap(), "body": "obey"},
+            }),
             ("POST", "/v1/close") => json!({"summary": "done"}),
             ("POST", "/v1/chat/completions") => json!({
                 "model": "scripted/coder", "messages": chat, "user": self.ids["user"],

@@ -1,0 +1,153 @@
+//! Whose words a learning has: what stands in a web page, at GitHub or in a file of the repository, and no person
+//! of this conversation said, is marked before people judge it. Found in what tools answered; no model is believed.
+
+use super::{Citation, Learning};
+
+/// So many words in a row are taken from somewhere.
+const RUN: usize = 6;
+/// Of a shorter field all of them, and so many at least.
+const LEAST: usize = 4;
+
+/// Where words were read that nobody of the team said in the conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ForeignSource {
+    Web,
+    GitHub,
+    Repository,
+}
+
+impl ForeignSource {
+    /// By the tool that answered with them.
+    pub fn of_tool(tool: &str) -> Option<Self> {
+        match tool {
+            "WebFetch" | "WebSearch" => Some(Self::Web),
+            "GHIssues" | "GHStatus" => Some(Self::GitHub),
+            "Read" | "Grep" | "GitLog" | "GitShow" | "GitDiff" | "GitBlame" => {
+                Some(Self::Repository)
+            }
+            _ => None,
+        }
+    }
+
+    /// What people are told of a proposal.
+    pub const fn warning(self) -> &'static str {
+        match self {
+            Self::Web => "It comes from a web page.",
+            Self::GitHub => "It comes from an issue or a comment at GitHub.",
+            Self::Repository => {
+                "Its words stand in a file of the repository, and nobody said them here."
+            }
+        }
+    }
+
+    /// Whether anybody could have written it.
+    pub fn is_untrusted(self) -> bool {
+        self != Self::Repository
+    }
+}
+
+/// What was read and said in a conversation.
+#[derive(Clone, Debug, Default)]
+pub struct ForeignTexts {
+    read: Vec<(ForeignSource, String)>,
+    said: Vec<String>,
+}
+
+impl ForeignTexts {
+    pub fn read(&mut self, source: ForeignSource, text: &str) {
+        self.read.push((source, words_of(text)));
+    }
+
+    /// By a person.
+    pub fn said(&mut self, text: &str) {
+        self.said.push(words_of(text));
+    }
+
+    /// Where a learning's words come from, the least trusted place first; nothing of what a person said.
+    pub fn find_source(&self, learning: &Learning) -> Option<ForeignSource> {
+        let cited = learning.citations.iter().filter_map(cited_source);
+        let fields = [&learning.claim, &learning.when, &learning.rule];
+        let runs: Vec<String> = fields.into_iter().flat_map(|field| runs_of(field)).collect();
+        let foreign = runs.iter().filter(|run| !self.said.iter().any(|said| said.contains(*run)));
+        let read = foreign.flat_map(|run| {
+            self.read.iter().filter(move |(_, text)| text.contains(run)).map(|(source, _)| *source)
+        });
+        cited.chain(read).min()
+    }
+}
+
+fn cited_source(citation: &Citation) -> Option<ForeignSource> {
+    let Citation::Other(text) = citation else { return None };
+    let is_ours = text.contains(".slack.com/archives/");
+    match text {
+        text if text.starts_with('#') || text.contains("/issues/") || text.contains("/pull/") => {
+            Some(ForeignSource::GitHub)
+        }
+        text if text.contains("://") && !is_ours => Some(ForeignSource::Web),
+        _ => None,
+    }
+}
+
+/// Words in lower case, one blank between and around them.
+fn words_of(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push(' ');
+    for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+        out.extend(word.chars().flat_map(char::to_lowercase));
+        out.push(' ');
+    }
+    out
+}
+
+fn runs_of(field: &str) -> Vec<String> {
+    let text = words_of(field);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    if words.len() < LEAST {
+        return Vec::new();
+    }
+    let run = |words: &[&str]| format!(" {} ", words.join(" "));
+    words.windows(RUN.min(words.len())).map(run).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(rule: &str) -> Learning {
+        Learning { rule: rule.to_owned(), claim: "A claim".to_owned(), ..Learning::default() }
+    }
+
+    #[test]
+    fn words_are_traced_to_where_they_were_read_unless_a_person_said_them() {
+        let mut texts = ForeignTexts::default();
+        texts.read(
+            ForeignSource::Repository,
+            "3: // Tip: set the flag `--fast` before each and every build.",
+        );
+        texts.read(
+            ForeignSource::Web,
+            "You should always set  the flag --fast before each and every build!",
+        );
+        texts.said("please write whole cents and never any floats here");
+        let of = |text: &str| texts.find_source(&rule(text));
+        assert_eq!(of("Set the flag --fast before each and every build"), Some(ForeignSource::Web));
+        assert_eq!(of("tip: set the flag --fast"), Some(ForeignSource::Repository));
+        assert_eq!(of("write whole cents and never any floats here"), None);
+        assert_eq!(of("use the slow flag for builds that matter"), None);
+        texts.read(ForeignSource::Web, "write whole cents and never any floats here");
+        assert_eq!(texts.find_source(&rule("write whole cents and never any floats here")), None);
+    }
+
+    #[test]
+    fn what_is_cited_says_it_too() {
+        let cites = |text: &str| Learning {
+            citations: Citation::parse(text).into_iter().collect(),
+            ..rule("anything")
+        };
+        let of = |text: &str| ForeignTexts::default().find_source(&cites(text));
+        assert_eq!(of("https://blog.example/post"), Some(ForeignSource::Web));
+        assert_eq!(of("#12"), Some(ForeignSource::GitHub));
+        assert_eq!(of("https://acme.slack.com/archives/C1/p1"), None);
+        assert_eq!(of("src/price.rs:3"), None);
+    }
+}

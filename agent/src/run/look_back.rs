@@ -1,0 +1,67 @@
+//! Looking back costs something, and no more than the Repo lets it: counted from its beginning, with what the
+//! roles cost that were asked.
+
+use codebutler_wire::NanoUsd;
+
+use super::{Agent, RunError};
+use crate::decisions::Kind;
+use crate::tools::LookBackFacts;
+use crate::transcript::Record;
+
+impl Agent {
+    /// Notes what all had cost when it begins.
+    pub(super) fn begin_look_back(&mut self) -> Result<(), RunError> {
+        if !self.tools.thread.looks_back || self.transcript.state().look_back().has_begun() {
+            return Ok(());
+        }
+        let usage = self.session.usage.iter();
+        let spent = usage.map(|(role, usage)| (role.clone(), usage.cost)).collect();
+        Ok(self.transcript.append(&Record::LookedBack { spent })?)
+    }
+
+    /// What tools have to know of it.
+    pub(super) fn look_back_facts(&self) -> LookBackFacts {
+        let state = self.transcript.state();
+        let usage = self.session.usage.iter();
+        let took_part = usage.filter(|(role, usage)| usage.calls > 0 && *role != self.session.role);
+        LookBackFacts {
+            limit: self.session.look_back_limit,
+            cost: self.look_back_cost(),
+            took_part: took_part.map(|(role, _)| role.clone()).collect(),
+            asked: state.look_back().asked().clone(),
+            messages: state.seen().iter().cloned().collect(),
+            is_over: state.look_back().is_over(),
+        }
+    }
+
+    /// By the ledger when the run began, and by what its answers cost since.
+    fn look_back_cost(&self) -> NanoUsd {
+        let state = self.transcript.state();
+        if !state.look_back().has_begun() {
+            return NanoUsd::ZERO;
+        }
+        let now = state.run().map_or(NanoUsd::ZERO, |run| run.cost);
+        state.look_back().cost(&self.session.role, &self.session.usage) + now
+    }
+
+    /// Tells the model, once, that it has cost enough.
+    pub(super) fn watch_look_back(&mut self) -> Result<(), RunError> {
+        let Some(limit) = self.session.look_back_limit else { return Ok(()) };
+        if !self.tools.thread.looks_back {
+            return Ok(());
+        }
+        let cost = self.look_back_cost();
+        self.tools.thread.look_back.cost = cost;
+        if cost < limit || self.transcript.state().look_back().is_over() {
+            return Ok(());
+        }
+        let why = format!(
+            "Looking back has cost ${cost}, and this Repo lets it cost ${limit}. Call ProposeLearnings now with what \
+             you have, or ask whether to merge without it."
+        );
+        let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
+        self.log.note(&run, Kind::Learning, "looking back ends", &["go on"], &why);
+        self.tools.thread.look_back.is_over = true;
+        Ok(self.transcript.append(&Record::LookBackOver { why })?)
+    }
+}

@@ -1,0 +1,109 @@
+//! A file of `.codebutler/` that can be used: as the base branch has it, or, where it was broken by hand or by a
+//! merge, as the base branch had it last before.
+
+use std::path::Path;
+
+use git2::{Oid, Repository};
+
+use super::Place;
+use super::base::{self, FOLDER, MAX_FILE};
+use crate::policy::rules::Rules;
+use crate::toolbox::ToolError;
+use crate::toolbox::protocol::Reply;
+
+/// Commits that are looked at.
+const MAX_COMMITS: usize = 500;
+
+/// The file, or an earlier version of it with the reason.
+pub fn usable_guide(place: &Place, file: &str) -> Result<Reply, ToolError> {
+    let repo = place.open()?;
+    let path = format!("{FOLDER}/{file}");
+    let why = match base::text(&repo, &base::tree(place, &repo)?, &path, MAX_FILE) {
+        Ok(None) => return Ok(Reply::Guide(None)),
+        Ok(Some(text)) => match find_breakage(&path, &text) {
+            None => return Ok(Reply::Guide(Some(text))),
+            Some(why) => why,
+        },
+        Err(ToolError::Refused(why) | ToolError::Failed(why)) => why,
+    };
+    match find_earlier(&repo, base::commit(place)?, &path)? {
+        Some((text, commit)) => {
+            let commit = commit.to_string().chars().take(10).collect();
+            Ok(Reply::EarlierGuide { text, commit, why })
+        }
+        None => Err(ToolError::refused(why)),
+    }
+}
+
+/// What makes a file unusable as a whole.
+fn find_breakage(path: &str, text: &str) -> Option<String> {
+    if path.ends_with(".json") {
+        return Rules::parse(text).err();
+    }
+    let line_with = |mark: &str| text.lines().position(|line| line.starts_with(mark));
+    let (begin, end) = (line_with("<<<<<<< ")?, line_with(">>>>>>> ")?);
+    (begin < end)
+        .then(|| format!("line {} of `{path}` has a merge conflict that was left over", begin + 1))
+}
+
+fn find_earlier(
+    repo: &Repository,
+    from: Oid,
+    path: &str,
+) -> Result<Option<(String, Oid)>, ToolError> {
+    let mut walk = repo.revwalk()?;
+    walk.push(from)?;
+    walk.simplify_first_parent()?;
+    let mut last = None;
+    // A shallow clone ends earlier.
+    for id in walk.take(MAX_COMMITS).flatten() {
+        let Ok(tree) = repo.find_commit(id).and_then(|commit| commit.tree()) else { break };
+        let blob = tree.get_path(Path::new(path)).ok().map(|entry| entry.id());
+        if blob == last {
+            continue;
+        }
+        last = blob;
+        if let Ok(Some(text)) = base::text(repo, &tree, path, MAX_FILE)
+            && find_breakage(path, &text).is_none()
+        {
+            return Ok(Some((text, id)));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::Fixture;
+    use super::super::prepare;
+    use super::*;
+
+    #[test]
+    fn what_was_broken_is_used_as_it_was_before() {
+        let f = Fixture::new();
+        let said = |file: &str| match usable_guide(&f.place, file) {
+            Ok(Reply::Guide(text)) => format!("{text:?}"),
+            Ok(Reply::EarlierGuide { text, why, .. }) => format!("earlier {text:?}: {why}"),
+            other => format!("{other:?}"),
+        };
+        f.merge(&[(".codebutler/coder.md", "Good.\n"), (".codebutler/policy.json", "{}")]);
+        f.merge(&[(".codebutler/coder.md", "Better.\n")]);
+        f.merge(&[
+            (".codebutler/coder.md", "a\n<<<<<<< HEAD\nBetter.\n=======\nBest.\n>>>>>>> theirs\n"),
+            (".codebutler/policy.json", "{\n"),
+            (".codebutler/pm.md", "<<<<<<< HEAD\n>>>>>>> theirs\n"),
+            (".codebutler/lead.md", "Shows `<<<<<<< HEAD`.\n"),
+        ]);
+        f.merge(&[("other", "x")]);
+        prepare(&f.place).unwrap();
+        assert_eq!(
+            said("coder.md"),
+            "earlier \"Better.\\n\": line 2 of `.codebutler/coder.md` has a merge conflict that was left over"
+        );
+        assert!(said("policy.json").starts_with("earlier \"{}\""), "{}", said("policy.json"));
+        assert!(said("pm.md").contains("line 1 of `.codebutler/pm.md` has a merge conflict"));
+        assert!(said("pm.md").starts_with("Err("), "it was never good");
+        assert_eq!(said("lead.md"), format!("{:?}", Some("Shows `<<<<<<< HEAD`.\n")));
+        assert_eq!(said("artist.md"), "None");
+    }
+}

@@ -1,0 +1,78 @@
+//! What the change leaves to be done: the notes that its new lines carry.
+
+use std::fmt::Write as _;
+
+use crate::text::clip;
+use crate::toolbox::protocol::{Reply, Request};
+use crate::tools::{Context, Failure, args};
+
+const MARKS: [&str; 4] = ["TODO", "FIXME", "XXX", "HACK"];
+/// Notes that are listed.
+const MAX_LISTED: usize = 8;
+
+/// Files and notes that the branch adds.
+pub async fn find_todos(cx: &Context) -> Result<Vec<(String, String)>, Failure> {
+    match cx.toolbox.ask(Request::GitDiff(args::GitDiff::default())).await? {
+        Reply::Text(diff) => Ok(added_todos(&diff)),
+        // Nobody's work waits for it.
+        other => {
+            tracing::debug!(?other, "the notes that the change adds are not known");
+            Ok(Vec::new())
+        }
+    }
+}
+
+fn added_todos(diff: &str) -> Vec<(String, String)> {
+    let mut file = String::new();
+    let mut found = Vec::new();
+    for line in diff.lines() {
+        if let Some(path) = line.strip_prefix("+++ b/") {
+            path.clone_into(&mut file);
+        } else if let Some(added) = line.strip_prefix('+').filter(|rest| !rest.starts_with("++ ")) {
+            let at = MARKS.iter().filter_map(|mark| find_word(added, mark)).min();
+            found.extend(at.map(|at| (file.clone(), clip(added[at..].trim(), 160))));
+        }
+    }
+    found
+}
+
+fn find_word(line: &str, word: &str) -> Option<usize> {
+    let is_part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let mut places = line.match_indices(word).map(|(at, _)| at);
+    places.find(|at| {
+        !is_part(line[..*at].chars().next_back())
+            && !is_part(line[at + word.len()..].chars().next())
+    })
+}
+
+/// For people; nothing where there are none.
+pub fn show_todos(todos: &[(String, String)]) -> String {
+    if todos.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("\n**Left to do, as the change says**");
+    for (file, note) in todos.iter().take(MAX_LISTED) {
+        let _ = write!(out, "\n- `{file}`: {}", note.replace('`', "'"));
+    }
+    if todos.len() > MAX_LISTED {
+        let _ = write!(out, "\n- and {} more", todos.len() - MAX_LISTED);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_notes_that_come_are_listed() {
+        let diff = "--- a/x.rs\n+++ b/x.rs\n@@ -1 +1 @@\n-// TODO: old\n // FIXME: stays\n+let a = 1; // TODO(ana): round it\n\
+                    +let TODOS = 2;\n+++ b/y.rs\n+# FIXME later\n";
+        let found = added_todos(diff);
+        assert_eq!(
+            show_todos(&found),
+            "\n**Left to do, as the change says**\n- `x.rs`: TODO(ana): round it\n- `y.rs`: FIXME later"
+        );
+        assert_eq!(show_todos(&[]), "");
+    }
+}

@@ -1,0 +1,138 @@
+//! Tools that change something at GitHub beside the thread's own pull request. The gateway has people say yes to
+//! exactly that before it does it.
+
+use async_trait::async_trait;
+use codebutler_wire as wire;
+use codebutler_wire::RemoteChange;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Call, Context, Done, Failure, Handler, Risk, Tool};
+
+/// In the order in which the model sees them.
+pub fn all() -> Vec<Box<dyn Tool>> {
+    vec![Box::new(GhLabel), Box::new(GhOpenIssue), Box::new(GhAnswer), Box::new(GhRelease)]
+}
+
+/// The gateway finds what is done already, by what it is.
+async fn change(cx: &Context, change: RemoteChange) -> Result<Done, Failure> {
+    let wire::RemoteChanged { url } =
+        cx.gateway.change_remote(&wire::ChangeRemote { change }).await?;
+    Ok(Done::plain(format!("Done: {url}")))
+}
+
+/// `GHLabel`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LabelArgs {
+    /// Of the issue or pull request.
+    pub number: u64,
+    /// Labels to put on it.
+    #[serde(default)]
+    pub add: Vec<String>,
+    /// Labels to take off.
+    #[serde(default)]
+    pub remove: Vec<String>,
+}
+
+struct GhLabel;
+
+#[async_trait]
+impl Handler for GhLabel {
+    type Args = LabelArgs;
+    const NAME: &'static str = "GHLabel";
+    const DESCRIPTION: &'static str = "Puts labels on an issue or pull request of this repository, or takes them off. \
+        People are asked first: if they have to answer, end your run, and call exactly the same once they said yes.";
+    const RISK: Risk = Risk::Speaks;
+
+    async fn call(&self, cx: &Context, args: LabelArgs, _: Call<'_>) -> Result<Done, Failure> {
+        let LabelArgs { number, add, remove } = args;
+        change(cx, RemoteChange::Labels { number, add, remove }).await
+    }
+}
+
+/// `GHOpenIssue`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OpenIssueArgs {
+    /// One line.
+    pub title: String,
+    /// Markdown.
+    pub body: String,
+    #[serde(default)]
+    pub labels: Vec<String>,
+}
+
+struct GhOpenIssue;
+
+#[async_trait]
+impl Handler for GhOpenIssue {
+    type Args = OpenIssueArgs;
+    const NAME: &'static str = "GHOpenIssue";
+    const DESCRIPTION: &'static str =
+        "Opens an issue in this repository. People are asked first, as for GHLabel.";
+    const RISK: Risk = Risk::Speaks;
+
+    async fn call(&self, cx: &Context, args: OpenIssueArgs, _: Call<'_>) -> Result<Done, Failure> {
+        let OpenIssueArgs { title, body, labels } = args;
+        change(cx, RemoteChange::Issue { title, body, labels }).await
+    }
+}
+
+/// `GHAnswer`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerArgs {
+    /// Of the issue, or of a pull request that is not this conversation's.
+    pub number: u64,
+    /// Markdown.
+    pub body: String,
+}
+
+struct GhAnswer;
+
+#[async_trait]
+impl Handler for GhAnswer {
+    type Args = AnswerArgs;
+    const NAME: &'static str = "GHAnswer";
+    const DESCRIPTION: &'static str = "Comments on an issue, or on another pull request than this conversation's (that is \
+        GHComment's). People are asked first, as for GHLabel.";
+    const RISK: Risk = Risk::Speaks;
+
+    async fn call(&self, cx: &Context, args: AnswerArgs, _: Call<'_>) -> Result<Done, Failure> {
+        let AnswerArgs { number, body } = args;
+        change(cx, RemoteChange::Comment { number, body }).await
+    }
+}
+
+/// `GHRelease`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseArgs {
+    /// Such as `v1.2.0`: made at the newest commit of the base branch.
+    pub tag: String,
+    /// One line.
+    pub title: String,
+    /// Markdown: what changed for whoever uses it.
+    pub notes: String,
+    /// Not for everybody yet.
+    #[serde(default)]
+    pub prerelease: Option<bool>,
+}
+
+struct GhRelease;
+
+#[async_trait]
+impl Handler for GhRelease {
+    type Args = ReleaseArgs;
+    const NAME: &'static str = "GHRelease";
+    const DESCRIPTION: &'static str = "Publishes a release of the base branch with a new tag. People are asked first, as for \
+        GHLabel.";
+    const RISK: Risk = Risk::Speaks;
+
+    async fn call(&self, cx: &Context, args: ReleaseArgs, _: Call<'_>) -> Result<Done, Failure> {
+        let ReleaseArgs { tag, title, notes, prerelease } = args;
+        let prerelease = prerelease.unwrap_or_default();
+        change(cx, RemoteChange::Release { tag, title, notes, prerelease }).await
+    }
+}

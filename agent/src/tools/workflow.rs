@@ -1,0 +1,105 @@
+//! How the team works is the team's own: a workflow that is new, or goes otherwise from now on, is proposed to the
+//! people and lands as what is learned does.
+
+use async_trait::async_trait;
+use codebutler_wire as wire;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::learning::{check_growth, page};
+use super::{Call, Context, Done, Failure, Handler, Risk, Tool};
+use crate::memory::{
+    ChangeKind, Learning, LearningChange, WORKFLOWS, check_workflow, find_workflow,
+};
+use crate::text::clip;
+use crate::transcript::{Record, ResultKind};
+
+/// Longest change that is shown, in characters.
+const MAX_SHOWN: usize = 2400;
+/// Below the proposal.
+const ASK: &str = "Approve or reject it with its buttons, or answer `yes` or `no`. What is accepted is committed, and \
+                   counts once it is merged.";
+
+pub fn all() -> Vec<Box<dyn Tool>> {
+    vec![Box::new(ProposeWorkflow)]
+}
+
+/// `ProposeWorkflow`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProposeWorkflowArgs {
+    /// Such as `bugfix`: of one that there is, or a new one.
+    pub name: String,
+    /// All of it, at most 40 lines of Markdown: a sentence that says for what people want it, then numbered steps, each
+    /// beginning with who does it, such as `1. pm: …`.
+    pub text: String,
+    /// Why, in one sentence: what went wrong without it, or who wants it.
+    pub reason: String,
+}
+
+struct ProposeWorkflow;
+
+#[async_trait]
+impl Handler for ProposeWorkflow {
+    type Args = ProposeWorkflowArgs;
+    const NAME: &'static str = "ProposeWorkflow";
+    const DESCRIPTION: &'static str = "Asks the people whether the team works like this from now on: one workflow of \
+        `workflows.md`, new or written anew. What they accept is committed for you.";
+    const RISK: Risk = Risk::Speaks;
+
+    async fn call(
+        &self,
+        cx: &Context,
+        args: ProposeWorkflowArgs,
+        call: Call<'_>,
+    ) -> Result<Done, Failure> {
+        let (name, text) = (args.name.trim(), args.text.trim());
+        check_workflow(name, text, &cx.thread.roles).map_err(Failure::Respond)?;
+        let reason = args.reason.split_whitespace().collect::<Vec<_>>().join(" ");
+        if reason.is_empty() {
+            return Err(Failure::Respond("`reason` says why".to_owned()));
+        }
+        let old = page(cx, WORKFLOWS).await?;
+        if old.as_deref().and_then(|page| find_workflow(page, name)) == Some(text) {
+            return Err(Failure::Respond(format!(
+                "`{WORKFLOWS}` says exactly that of `{name}` already"
+            )));
+        }
+        let change = workflow_change(name, text, &reason);
+        check_growth(cx, std::slice::from_ref(&change)).await?;
+        let is_new = old.as_deref().and_then(|page| find_workflow(page, name)).is_none();
+        let shown = show_workflow(&change, old.as_deref(), is_new);
+        let message = wire::PostMessage {
+            key: call.key.to_owned(),
+            text: format!("**How the team works** {}\n\n{ASK}", clip(&reason, 300)),
+            learnings: vec![shown],
+            asks: true,
+            ..wire::PostMessage::default()
+        };
+        let wire::Posted { ts, .. } = cx.gateway.post(&message).await?;
+        let text =
+            format!("Posted as message {ts}. Your run ends here and goes on with the answer.");
+        let record = Some(Record::Proposed { message: ts, changes: vec![change] });
+        Ok(Done { record, ..Done::of(text, ResultKind::Waits) })
+    }
+}
+
+fn workflow_change(name: &str, text: &str, reason: &str) -> LearningChange {
+    let learning = Learning {
+        id: format!("workflow-{name}"),
+        claim: format!("Workflow {name}"),
+        ..Learning::default()
+    };
+    let (file, reason, map) = (WORKFLOWS.to_owned(), clip(reason, 300), text.to_owned());
+    LearningChange { file, kind: ChangeKind::Workflow, learning, reason, map }
+}
+
+fn show_workflow(change: &LearningChange, page: Option<&str>, is_new: bool) -> String {
+    let diff = change.show_diff(page).replace("```", "'''");
+    let verb = if is_new { "New workflow in" } else { "Changed workflow in" };
+    format!(
+        "**{verb} `{WORKFLOWS}`: {}**\n```\n{}\n```",
+        change.learning.claim.trim_start_matches("Workflow "),
+        clip(&diff, MAX_SHOWN)
+    )
+}

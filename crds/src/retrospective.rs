@@ -1,0 +1,45 @@
+//! When a team looks back on a conversation, and what that may cost.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::NanoUsd;
+
+/// When the lead looks back, and asks what the team shall remember.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RetrospectiveSpec {
+    /// Whether it does at all.
+    #[serde(default = "yes")]
+    pub enabled: bool,
+    /// The least that a conversation has to have cost, in USD.
+    #[serde(default = "least_cost")]
+    pub min_cost: NanoUsd,
+    /// The most that looking back may cost, in USD, the answers of roles that are asked included: then the lead
+    /// says what it has, or goes on without.
+    #[serde(default = "most_cost")]
+    pub max_cost: NanoUsd,
+    /// Whether the pull request has a journal of the conversation, in `.codebutler/journals/`.
+    #[serde(default = "yes")]
+    pub journal: bool,
+}
+
+impl Default for RetrospectiveSpec {
+    fn default() -> Self {
+        Self { enabled: true, min_cost: least_cost(), max_cost: most_cost(), journal: true }
+    }
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// Five cents.
+const fn least_cost() -> NanoUsd {
+    NanoUsd(50_000_000)
+}
+
+/// Fifty cents.
+const fn most_cost() -> NanoUsd {
+    NanoUsd(500_000_000)
+}

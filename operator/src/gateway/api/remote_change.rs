@@ -1,0 +1,202 @@
+//! `POST /v1/remote-changes`: labels, issues, comments and releases at the Git host, beside the thread's own pull
+//! request. Each is shown to people as it would be, and happens once they have said yes to exactly that; a
+//! repetition finds what is done already.
+
+use axum::extract::State;
+use codebutler_crds::wire::{ChangeRemote, ErrorCode, RemoteChange, RemoteChanged};
+use kube::ResourceExt as _;
+
+use super::session::{note, redactor};
+use super::{Json, Open, Shared, needs_tool};
+use crate::gateway::consent::{consent_to, spend};
+use crate::gateway::context::{ApiError, Caller};
+use crate::gateway::github::{GitHub, Key, text};
+use crate::gateway::redact::Redactor;
+
+/// GitHub's own limit is 65,536 characters; people have to be able to read it.
+const MAX_BODY: usize = 20_000;
+const MAX_LINE: usize = 256;
+/// Labels in one change, and the longest.
+const MAX_LABELS: usize = 10;
+const MAX_LABEL: usize = 50;
+const MAX_TAG: usize = 100;
+
+/// Changes it, or has people asked.
+pub async fn change(
+    State(gateway): State<Shared>,
+    Open(caller): Open,
+    Json(wanted): Json<ChangeRemote>,
+) -> Result<axum::Json<RemoteChanged>, ApiError> {
+    let tool = tool_of(&wanted.change);
+    needs_tool(&caller, &[tool])?;
+    let change = checked(&*redactor(&gateway, &caller).await?, wanted.change)?;
+    let (summary, detail) = shown(&change, &caller.repo.spec.git.branch);
+    let key = key(&caller, &detail);
+    let _turn = gateway.context.github.turn(&caller.key()).await;
+    let done = async {
+        let github = GitHub::of(&gateway.context, &caller.repo).await?;
+        Ok((github.find_change(&change, &key).await?, github))
+    };
+    // What has happened is asked about no more, and what can't happen is not asked about at all.
+    let (done, github) = note(&gateway, &caller, done.await).await?;
+    if let Some(url) = done {
+        return Ok(axum::Json(RemoteChanged { url }));
+    }
+    let standing = Box::pin(consent_to(&gateway, &caller, tool, summary, detail)).await?;
+    let made = github.make_change(&change, &key, &caller.repo.spec.git.branch).await;
+    let url = note(&gateway, &caller, made).await?;
+    spend(&gateway, &caller, &standing).await;
+    Ok(axum::Json(RemoteChanged { url }))
+}
+
+const fn tool_of(change: &RemoteChange) -> &'static str {
+    match change {
+        RemoteChange::Labels { .. } => "GHLabel",
+        RemoteChange::Issue { .. } => "GHOpenIssue",
+        RemoteChange::Comment { .. } => "GHAnswer",
+        RemoteChange::Release { .. } => "GHRelease",
+    }
+}
+
+/// The same words in this thread are the same change: who asks again once people said yes has another call.
+fn key(caller: &Caller, detail: &str) -> Key {
+    let (thread, uid) = (caller.key(), caller.thread.uid().unwrap_or_default());
+    Key::of(&[&thread.namespace, &thread.name, &uid, "change", detail])
+}
+
+/// As it may leave, and as GitHub takes it.
+fn checked(redactor: &Redactor, change: RemoteChange) -> Result<RemoteChange, ApiError> {
+    let body = |body: &str| {
+        let body = text::outgoing(&redactor.mask(body));
+        if body.is_empty() || body.len() > MAX_BODY {
+            return Err(invalid(&format!("write between 1 and {MAX_BODY} characters")));
+        }
+        Ok(body)
+    };
+    let line = |line: &str| {
+        let line = text::outgoing(&redactor.mask(line));
+        let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        if line.is_empty() || line.chars().count() > MAX_LINE {
+            return Err(invalid(&format!("`title` has 1 to {MAX_LINE} characters")));
+        }
+        Ok(line)
+    };
+    let labels = |labels: Vec<String>| {
+        let labels: Vec<String> = labels.iter().map(|label| label.trim().to_owned()).collect();
+        let fits = |label: &String| {
+            let length = label.chars().count();
+            (1..=MAX_LABEL).contains(&length) && !label.contains([',', '\n', '/'])
+        };
+        if labels.len() > MAX_LABELS || !labels.iter().all(fits) {
+            let why = format!(
+                "at most {MAX_LABELS} labels, each of 1 to {MAX_LABEL} characters without `,` and `/`"
+            );
+            return Err(invalid(&why));
+        }
+        Ok(labels)
+    };
+    Ok(match change {
+        RemoteChange::Labels { add, remove, .. } if add.is_empty() && remove.is_empty() => {
+            return Err(invalid("name labels to `add` or to `remove`"));
+        }
+        RemoteChange::Labels { number, add, remove } => {
+            RemoteChange::Labels { number, add: labels(add)?, remove: labels(remove)? }
+        }
+        RemoteChange::Issue { title, body: text, labels: names } => {
+            RemoteChange::Issue { title: line(&title)?, body: body(&text)?, labels: labels(names)? }
+        }
+        RemoteChange::Comment { number, body: text } => {
+            RemoteChange::Comment { number, body: body(&text)? }
+        }
+        RemoteChange::Release { tag, title, notes, prerelease } => {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+            let starts = tag.starts_with(|c: char| c.is_ascii_alphanumeric());
+            if !starts || tag.len() > MAX_TAG || !tag.chars().all(plain) || tag.contains("..") {
+                return Err(invalid(
+                    "`tag` is letters, digits, `.`, `_`, `+` and `-`, such as `v1.2.0`",
+                ));
+            }
+            RemoteChange::Release { tag, title: line(&title)?, notes: body(&notes)?, prerelease }
+        }
+    })
+}
+
+/// In one line, and all of it.
+fn shown(change: &RemoteChange, base: &str) -> (String, String) {
+    let list = |labels: &[String]| labels.join(", ");
+    match change {
+        RemoteChange::Labels { number, add, remove } => {
+            let parts = [("add", add), ("remove", remove)];
+            let parts = parts.iter().filter(|(_, labels)| !labels.is_empty());
+            let parts: Vec<_> =
+                parts.map(|(verb, labels)| format!("{verb} {}", list(labels))).collect();
+            (format!("Change labels of #{number}"), format!("#{number}: {}", parts.join("; ")))
+        }
+        RemoteChange::Issue { title, body, labels } => {
+            let labels = if labels.is_empty() {
+                String::new()
+            } else {
+                format!("\nLabels: {}", list(labels))
+            };
+            ("Open an issue".to_owned(), format!("{title}\n\n{body}{labels}"))
+        }
+        RemoteChange::Comment { number, body } => {
+            (format!("Comment on #{number}"), format!("#{number}\n\n{body}"))
+        }
+        RemoteChange::Release { tag, title, notes, prerelease } => {
+            let kind = if *prerelease { "prerelease" } else { "release" };
+            let summary = format!("Publish the {kind} {tag} of {base}");
+            (summary, format!("{kind} {tag} of {base}: {title}\n\n{notes}"))
+        }
+    }
+}
+
+fn invalid(message: &str) -> ApiError {
+    ApiError::new(ErrorCode::InvalidRequest, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(change: RemoteChange) -> Result<RemoteChange, String> {
+        checked(&Redactor::new(&[]).0, change).map_err(|error| error.message)
+    }
+
+    #[test]
+    fn what_github_would_not_take_or_people_not_read_is_refused() {
+        let release = |tag: &str| RemoteChange::Release {
+            tag: tag.to_owned(),
+            title: " First\n one ".to_owned(),
+            notes: "All.".to_owned(),
+            prerelease: false,
+        };
+        let Ok(RemoteChange::Release { title, .. }) = check(release("v1.0.0")) else { panic!() };
+        assert_eq!(title, "First one");
+        for tag in ["", "-v1", "v 1", "v1..2", "refs/heads/main"] {
+            assert!(check(release(tag)).is_err(), "{tag}");
+        }
+        let labels = |add: &[&str]| RemoteChange::Labels {
+            number: 1,
+            add: add.iter().map(|label| (*label).to_owned()).collect(),
+            remove: Vec::new(),
+        };
+        assert!(check(labels(&["bug", "good first issue"])).is_ok());
+        for add in [&[][..], &[""], &["a/b"], &["a,b"]] {
+            assert!(check(labels(add)).is_err(), "{add:?}");
+        }
+        let comment = RemoteChange::Comment { number: 1, body: " ".to_owned() };
+        assert!(check(comment).unwrap_err().starts_with("write between 1 and"));
+    }
+
+    #[test]
+    fn people_see_all_of_it() {
+        let change = RemoteChange::Labels {
+            number: 7,
+            add: vec!["bug".to_owned()],
+            remove: vec!["triage".to_owned()],
+        };
+        let (summary, detail) = shown(&change, "main");
+        assert_eq!((&*summary, &*detail), ("Change labels of #7", "#7: add bug; remove triage"));
+    }
+}

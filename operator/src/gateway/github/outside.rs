@@ -1,0 +1,151 @@
+//! Labels, issues, comments and releases beside a thread's pull request: what is there is found first.
+
+use codebutler_crds::wire::RemoteChange;
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{GitHub, GitHubError, Key};
+
+/// An issue, a pull request among the issues, a comment or a release.
+#[derive(Deserialize)]
+struct Made {
+    html_url: String,
+    #[serde(default)]
+    body: Option<String>,
+    #[serde(default)]
+    labels: Vec<Label>,
+}
+
+#[derive(Deserialize)]
+struct Label {
+    name: String,
+}
+
+impl Made {
+    fn has(&self, label: &str) -> bool {
+        self.labels.iter().any(|own| own.name.eq_ignore_ascii_case(label))
+    }
+}
+
+impl GitHub {
+    /// The page of a change that has happened.
+    ///
+    /// # Errors
+    /// When what it is about does not exist, a release of that tag is somebody else's, or GitHub can't be asked.
+    pub async fn find_change(
+        &self,
+        change: &RemoteChange,
+        key: &Key,
+    ) -> Result<Option<String>, GitHubError> {
+        match change {
+            RemoteChange::Labels { number, add, remove } => {
+                let issue =
+                    self.found(&format!("issues/{number}")).await?.ok_or(GitHubError::NoIssue)?;
+                let done = add.iter().all(|label| issue.has(label))
+                    && !remove.iter().any(|label| issue.has(label));
+                Ok(done.then_some(issue.html_url))
+            }
+            RemoteChange::Issue { .. } => {
+                let path = self.client.repo("issues");
+                let all: Vec<Made> = self.client.list_with(&path, "&state=all").await?;
+                Ok(all.into_iter().find(|one| key.is_in(one.body.as_ref())).map(|one| one.html_url))
+            }
+            RemoteChange::Comment { number, .. } => {
+                self.found(&format!("issues/{number}")).await?.ok_or(GitHubError::NoIssue)?;
+                let path = self.client.repo(&format!("issues/{number}/comments"));
+                let all: Vec<Made> = self.client.list(&path).await?;
+                Ok(all.into_iter().find(|one| key.is_in(one.body.as_ref())).map(|one| one.html_url))
+            }
+            RemoteChange::Release { tag, .. } => {
+                match self.found(&format!("releases/tags/{tag}")).await? {
+                    Some(release) if key.is_in(release.body.as_ref()) => Ok(Some(release.html_url)),
+                    Some(_) => Err(GitHubError::Released { tag: tag.clone() }),
+                    None => Ok(None),
+                }
+            }
+        }
+    }
+
+    /// Makes it; answers with its page.
+    ///
+    /// # Errors
+    /// When GitHub refuses.
+    pub async fn make_change(
+        &self,
+        change: &RemoteChange,
+        key: &Key,
+        base: &str,
+    ) -> Result<String, GitHubError> {
+        let (path, body) = match change {
+            RemoteChange::Labels { number, add, remove } => {
+                return self.relabel(*number, add, remove).await;
+            }
+            RemoteChange::Issue { title, body, labels } => (
+                "issues".to_owned(),
+                json!({"title": title, "body": key.sign(body), "labels": labels}),
+            ),
+            RemoteChange::Comment { number, body } => {
+                (format!("issues/{number}/comments"), json!({"body": key.sign(body)}))
+            }
+            RemoteChange::Release { tag, title, notes, prerelease } => {
+                let body = json!({
+                    "tag_name": tag, "target_commitish": base, "name": title, "body": key.sign(notes),
+                    "prerelease": prerelease,
+                });
+                ("releases".to_owned(), body)
+            }
+        };
+        let answer = self.client.post(&self.client.repo(&path), &body).await?;
+        let made: Made = self.client.expect(&answer, StatusCode::CREATED)?;
+        Ok(made.html_url)
+    }
+
+    async fn relabel(
+        &self,
+        number: u64,
+        add: &[String],
+        remove: &[String],
+    ) -> Result<String, GitHubError> {
+        let path = self.client.repo(&format!("issues/{number}/labels"));
+        if !add.is_empty() {
+            let answer = self.client.post(&path, &json!({"labels": add})).await?;
+            self.client.expect::<Vec<Label>>(&answer, StatusCode::OK)?;
+        }
+        for label in remove {
+            let name = percent_encoded(label);
+            let answer = self.client.delete(&format!("{path}/{name}")).await?;
+            // It is not there: that is what is wanted.
+            if answer.status != StatusCode::NOT_FOUND {
+                self.client.expect::<Vec<Label>>(&answer, StatusCode::OK)?;
+            }
+        }
+        let issue = self.found(&format!("issues/{number}")).await?.ok_or(GitHubError::NoIssue)?;
+        Ok(issue.html_url)
+    }
+
+    async fn found(&self, path: &str) -> Result<Option<Made>, GitHubError> {
+        let answer = self.client.get(&self.client.repo(path)).await?;
+        if matches!(answer.status, StatusCode::NOT_FOUND | StatusCode::GONE) {
+            return Ok(None);
+        }
+        self.client.expect(&answer, StatusCode::OK).map(Some)
+    }
+}
+
+fn percent_encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let encode =
+        |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(encode).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_is_a_part_of_a_path() {
+        assert_eq!(percent_encoded("good first issue?"), "good%20first%20issue%3F");
+    }
+}
