@@ -115,7 +115,9 @@ pub fn read_foreign(state_dir: &Path) -> ForeignTexts {
                     let name = at.and_then(|at| calls.get(at));
                     let source = name.and_then(|name| ForeignSource::of_tool(name));
                     let text = record["text"].as_str().unwrap_or_default();
-                    source.into_iter().for_each(|source| texts.read(source, text));
+                    if let Some(source) = source {
+                        texts.read(source, text);
+                    }
                 }
                 "taken" | "request" => {
                     let messages = record["messages"].as_array().into_iter().flatten();

@@ -36,9 +36,9 @@ impl Agent {
         let asked_by = run.and_then(|run| run.review.asked_by.as_ref());
         let by_maker = maker.as_ref().is_some_and(|maker| asked_by == Some(maker));
         let lead = find(|card| card.leads);
-        let makes = maker.as_ref() == Some(&session.role) && session.pull_request.is_some();
+        let is_author = maker.as_ref() == Some(&session.role) && session.pull_request.is_some();
         // Whom the lead asked answers the lead.
-        let disagrees = makes && asked_by.is_some() && asked_by != lead.as_ref();
+        let disagrees = is_author && asked_by.is_some() && asked_by != lead.as_ref();
         let duty = match has(PLANS) {
             true if by_maker && session.pull_request.is_some() => ReviewDuty::Asked,
             true => ReviewDuty::Reviews,

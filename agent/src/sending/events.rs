@@ -122,7 +122,7 @@ impl Teller {
 fn note(record: Record) -> Option<String> {
     let text = match record {
         Record::Stuck { why, .. } => format!("The run goes in circles: {why}."),
-        Record::Held { why } => why,
+        Record::Held { why } | Record::LookBackOver { why } => why,
         Record::Note { text } | Record::Landed { text, .. } => text,
         Record::Picture(picture) => format!("Looked at {}.", picture.shown),
         Record::Planned { workflow, .. } => format!("The plan follows the workflow {workflow}."),
@@ -130,7 +130,6 @@ fn note(record: Record) -> Option<String> {
             format!("Proposed {} things to remember.", changes.len())
         }
         Record::RolesAsked { roles } => format!("Asked what went on: {}.", roles.join(", ")),
-        Record::LookBackOver { why } => why,
         Record::Deviated { files } if !files.is_empty() => {
             format!("The push changes what the plan does not name: {}.", files.join(", "))
         }

@@ -51,9 +51,7 @@ pub fn is_correction(text: &str) -> bool {
             words.strip_prefix(*said).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
         };
         let asks = text.trim_end().ends_with('?');
-        !asks
-            && (BEGINS.iter().any(|said| begins(said))
-                || SAYS.iter().any(|said| words.contains(said)))
+        !asks && (BEGINS.iter().any(begins) || SAYS.iter().any(|said| words.contains(said)))
     })
 }
 

@@ -178,25 +178,12 @@ impl Toolbox {
                 blocking(move || git::take_back(&place, &message)).await?;
                 Ok(Reply::Text(String::new()))
             }
-            Request::GitPush => {
-                let place = self.place()?;
-                Ok(match blocking(move || git::push(&place)).await? {
-                    git::Pushed::Done(text) => Reply::Text(text),
-                    git::Pushed::Conflict(files, why) => Reply::Conflict { files, why },
-                })
-            }
+            Request::GitPush => self.push().await,
             Request::UpdateKey => {
                 let place = self.place()?;
                 blocking(move || git::update_key(&place)).await.map(Reply::Text)
             }
-            Request::GitUpdate { .. } if self.copy.is_some() => Err(ToolError::refused(NO_CHANGE)),
-            Request::GitUpdate { key, again } => {
-                let place = self.place()?;
-                Ok(match blocking(move || git::update(&place, &key, again)).await? {
-                    git::Updated::Done(text) => Reply::Text(text),
-                    git::Updated::Conflict(files, why) => Reply::Conflict { files, why },
-                })
-            }
+            Request::GitUpdate { key, again } => self.update(key, again).await,
             Request::Touched => {
                 let place = self.place()?;
                 blocking(move || git::touched(&place)).await.map(Reply::Names)
@@ -214,6 +201,26 @@ impl Toolbox {
                     .map(Reply::Text)
             }
         }
+    }
+
+    async fn push(&self) -> Result<Reply, ToolError> {
+        let place = self.place()?;
+        Ok(match blocking(move || git::push(&place)).await? {
+            git::Pushed::Done(text) => Reply::Text(text),
+            git::Pushed::Conflict(files, why) => Reply::Conflict { files, why },
+        })
+    }
+
+    /// Brings the branch up to date with the base branch.
+    async fn update(&self, key: String, again: bool) -> Result<Reply, ToolError> {
+        if self.copy.is_some() {
+            return Err(ToolError::refused(NO_CHANGE));
+        }
+        let place = self.place()?;
+        Ok(match blocking(move || git::update(&place, &key, again)).await? {
+            git::Updated::Done(text) => Reply::Text(text),
+            git::Updated::Conflict(files, why) => Reply::Conflict { files, why },
+        })
     }
 
     /// Where a file is that may be read: the worktree, or what is beside it and the role's own.

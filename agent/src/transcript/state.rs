@@ -275,12 +275,7 @@ impl State {
                     run.test(test.exit_code);
                 }
             }
-            Record::Escalated { model } => {
-                self.think_anew();
-                if let Some(run) = &mut self.run {
-                    run.model = Some(model.clone());
-                }
-            }
+            Record::Escalated { model } => self.escalate(model),
             Record::RunEnded { outcome, reason } => {
                 self.answer_dangling_calls();
                 let left = self.run.iter().flat_map(|run| &run.allowed);
@@ -321,30 +316,10 @@ impl State {
         }
     }
 
-    fn looked_back(&mut self, record: &Record) {
-        match record {
-            Record::LookedBack { spent } => self.look_back.spent = Some(spent.clone()),
-            Record::RolesAsked { roles } => self.look_back.asked.extend(roles.iter().cloned()),
-            Record::LookBackOver { why } => {
-                self.look_back.over = true;
-                self.chat.push(model::user(&format!("[CodeButler] {why}")));
-            }
-            _ => {}
-        }
-    }
-
-    fn review(&mut self, record: &Record) {
-        match record {
-            Record::ReviewPlanned { missing_tests } => self.reviews.plan(missing_tests),
-            Record::ReviewCorrected { why, reminder } => self.go_on(why, |run| {
-                run.review.corrections += 1;
-                run.review.reminded |= *reminder;
-            }),
-            Record::SecondPass { why } => {
-                self.think_anew();
-                self.go_on(why, |run| run.model = None);
-            }
-            _ => {}
+    fn escalate(&mut self, model: &str) {
+        self.think_anew();
+        if let Some(run) = &mut self.run {
+            run.model = Some(model.to_owned());
         }
     }
 

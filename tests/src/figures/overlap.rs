@@ -158,9 +158,9 @@ async fn push_every_second(
         let file = meets.unwrap_or(pusher.own);
         clone.push(bed, ca, pusher, (file, &format!("{n} + 2"))).await?;
         if let (Some(other), Some(threads)) = (meets, threads) {
-            let pushed = Instant::now();
+            let since = Instant::now();
             let sides = [&threads[n % pushers.len()], &threads[other]];
-            waiting.push(told(bed, sides, pushed));
+            waiting.push(told(bed, sides, since));
         }
     }
     let spent = (bed.cpu_seconds()? - used) / began.elapsed().as_secs_f64();
@@ -171,7 +171,7 @@ async fn push_every_second(
 }
 
 /// Milliseconds until both conversations of a pair know.
-async fn told(bed: &Bed, sides: [&Open; 2], pushed: Instant) -> anyhow::Result<f64> {
+async fn told(bed: &Bed, sides: [&Open; 2], since: Instant) -> anyhow::Result<f64> {
     let knows = |at: usize| {
         let Open { channel, root, .. } = sides[at];
         let other = &sides[1 - at].name;
@@ -181,7 +181,7 @@ async fn told(bed: &Bed, sides: [&Open; 2], pushed: Instant) -> anyhow::Result<f
     };
     let both = || async { Ok((knows(0) && knows(1)).then_some(())) };
     until("a conflict is told", PATIENCE, both).await?;
-    Ok(pushed.elapsed().as_secs_f64() * 1000.0)
+    Ok(since.elapsed().as_secs_f64() * 1000.0)
 }
 
 /// A clone from which all push.

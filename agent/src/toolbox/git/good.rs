@@ -37,7 +37,7 @@ pub fn usable_guide(place: &Place, file: &str) -> Result<Reply, ToolError> {
 
 /// What makes a file unusable as a whole.
 fn find_breakage(path: &str, text: &str) -> Option<String> {
-    if path.ends_with(".json") {
+    if Path::new(path).extension().is_some_and(|ending| ending == "json") {
         return Rules::parse(text).err();
     }
     let line_with = |mark: &str| text.lines().position(|line| line.starts_with(mark));

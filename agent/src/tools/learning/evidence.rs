@@ -1,5 +1,7 @@
 //! Evidence is something that one can look up: a message becomes a link to it, a claim without any is sent back.
 
+use std::fmt::Write as _;
+
 use codebutler_wire::SlackTs;
 
 use super::ProposeArgs;
@@ -35,7 +37,7 @@ fn link_messages(text: &str, thread: &ThreadFacts) -> String {
             id.parse::<SlackTs>().ok().filter(|ts| thread.look_back.messages.contains(ts));
         match message.and_then(|ts| permalink(link, &ts)) {
             Some(to) => {
-                out.push_str(&format!("[message]({to})"));
+                let _ = write!(out, "[message]({to})");
                 out.push_str(&word[id.len()..]);
             }
             None => out.push_str(word),

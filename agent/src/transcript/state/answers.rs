@@ -67,7 +67,7 @@ impl State {
         self.note_files(message);
         let Some(run) = &mut self.run else { return };
         run.turns += 1;
-        run.cost = run.cost + told_cost(usage);
+        run.cost += told_cost(usage);
         (run.flaw, run.overflows) = (None, 0);
         if message.tool_calls.is_empty() {
             run.faults = 0;

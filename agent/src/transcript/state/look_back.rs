@@ -4,6 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use codebutler_wire::{NanoUsd, Usage};
 
+use super::State;
+use crate::model;
+use crate::transcript::Record;
+
 /// What looking back has come to so far.
 #[derive(Clone, Debug, Default)]
 pub struct LookBack {
@@ -42,6 +46,20 @@ impl LookBack {
             usage.cost.less(before.get(name).copied().unwrap_or(NanoUsd::ZERO))
         });
         since.fold(NanoUsd::ZERO, |sum, one| sum + one)
+    }
+}
+
+impl State {
+    pub(super) fn looked_back(&mut self, record: &Record) {
+        match record {
+            Record::LookedBack { spent } => self.look_back.spent = Some(spent.clone()),
+            Record::RolesAsked { roles } => self.look_back.asked.extend(roles.iter().cloned()),
+            Record::LookBackOver { why } => {
+                self.look_back.over = true;
+                self.chat.push(model::user(&format!("[CodeButler] {why}")));
+            }
+            _ => {}
+        }
     }
 }
 

@@ -58,7 +58,7 @@ pub fn work_in(description: &str) -> String {
     let section = description.rsplit_once(PEOPLE).map_or("", |(_, section)| section);
     let is_work =
         |line: &&str| line.starts_with("- ") && line.contains(": ") && line.contains("; ");
-    section.lines().filter(is_work).map(|line| format!("{line}\n")).collect()
+    section.lines().filter(is_work).flat_map(|line| [line, "\n"]).collect()
 }
 
 /// The commit's message below its title: what a model says of it, then the gateway's trailers.

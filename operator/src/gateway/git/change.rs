@@ -93,9 +93,9 @@ impl Reader<'_> {
                 self.content(line, &mut header);
                 continue;
             }
-            if let Some(path) = line.strip_prefix("+++ ").or_else(|| line.strip_prefix("--- ")) {
-                let path = path.trim_end_matches('\t');
-                if let Some((_, path)) = path.split_once('/').filter(|_| path != "/dev/null") {
+            if let Some(side) = line.strip_prefix("+++ ").or_else(|| line.strip_prefix("--- ")) {
+                let side = side.trim_end_matches('\t');
+                if let Some((_, path)) = side.split_once('/').filter(|_| side != "/dev/null") {
                     path.replace(char::is_control, "?").clone_into(&mut self.path);
                 }
             } else if let Some(hunk) = line.strip_prefix("@@ ") {
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_diff_is_read_by_files_lines_and_definitions() {
-        let diff = "2\t2\tsrc/a b.rs\0-\t-\tlogo.png\01\t0\tREADME.md\0\0\
+        let diff = "2\t2\tsrc/a b.rs\0-\t-\tlogo.png\x001\t0\tREADME.md\0\0\
             diff --git a/src/a b.rs b/src/a b.rs\n--- a/src/a b.rs\t\n+++ b/src/a b.rs\t\n\
             @@ -7 +7 @@     pub fn total(&self) -> u32 {\n-        one\n+        --- old(Cart::of(price))\n\
             @@ -20 +20,0 @@ fn total() {\n-fn added(x: u8) {\n\

@@ -61,7 +61,8 @@ async fn try_batch(mirror: &Git, pairs: &[(String, String)]) -> Result<Vec<Merge
     let plain = ["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", "--stdin"];
     let running = git.start(&plain)?;
     running.give_way();
-    let input: String = pairs.iter().map(|(one, other)| format!("{one} {other}\n")).collect();
+    let input: String =
+        pairs.iter().flat_map(|(one, other)| [one.as_str(), " ", other, "\n"]).collect();
     let late = |_| CommandError::TooLong("merge-tree".to_owned());
     let said = running.finish(input.as_bytes());
     let said = tokio::time::timeout(PATIENCE, said).await.map_err(late)??;
@@ -132,7 +133,7 @@ mod tests {
     #[tokio::test]
     async fn fifty_branches_are_tried_against_each_other() {
         let shop = Workshop::new();
-        let lines: String = (0..60).map(|n| format!("line {n}\n\n\n")).collect();
+        let lines = (0..60).map(|n| format!("line {n}\n\n\n")).collect::<Vec<_>>().concat();
         let base = shop.commit(&[], &[("a.txt", &lines)]);
         let edited = |n: usize| lines.replace(&format!("line {}\n", n / 2), &format!("new {n}\n"));
         let tips: Vec<String> =

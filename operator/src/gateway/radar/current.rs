@@ -115,6 +115,8 @@ pub fn summary(standing: &BaseStanding) -> String {
 
 #[cfg(test)]
 mod tests {
+    use BranchUpdate::{Automatic, Never, Offer};
+
     use super::*;
 
     const LEFT: &str = "abcdef0123456789abcdef0123456789abcdef01";
@@ -136,7 +138,6 @@ mod tests {
         let (none, files) = (BTreeSet::new(), BTreeSet::from(["a.rs".to_owned()]));
         let of = |text, conflicts, update| key(judge(&past(text, conflicts), update, None).1);
         let named = |how, kind: &str| Some((how, format!("behind-abcdef012345-{kind}")));
-        use BranchUpdate::{Automatic, Never, Offer};
         assert_eq!(of(TextMerge::Clean, &none, Offer), named("offer", "clean"));
         assert_eq!(of(TextMerge::Clean, &none, Automatic), named("mail", "clean"));
         assert_eq!(of(TextMerge::Clean, &none, Never), None);
@@ -157,21 +158,18 @@ mod tests {
     fn it_is_said_once_for_each_place_where_a_branch_left() {
         let (none, files) = (BTreeSet::new(), BTreeSet::from(["a.rs".to_owned()]));
         let clean = past(TextMerge::Clean, &none);
-        let (mut known, _) = judge(&clean, BranchUpdate::Offer, None);
-        assert!(judge(&clean, BranchUpdate::Offer, Some(&known)).1.is_some(), "until it was said");
+        let (mut known, _) = judge(&clean, Offer, None);
+        assert!(judge(&clean, Offer, Some(&known)).1.is_some(), "until it was said");
         known.told = Some(TextMerge::Clean);
-        assert_eq!(judge(&clean, BranchUpdate::Offer, Some(&known)).1, None);
+        assert_eq!(judge(&clean, Offer, Some(&known)).1, None);
         let conflict = past(TextMerge::Conflict, &files);
-        let (mut known, response) = judge(&conflict, BranchUpdate::Offer, Some(&known));
+        let (mut known, response) = judge(&conflict, Offer, Some(&known));
         assert!(response.is_some(), "it has become worse");
         known.told = Some(TextMerge::Conflict);
-        assert_eq!(judge(&conflict, BranchUpdate::Offer, Some(&known)).1, None);
-        assert_eq!(judge(&clean, BranchUpdate::Offer, Some(&known)).1, None);
+        assert_eq!(judge(&conflict, Offer, Some(&known)).1, None);
+        assert_eq!(judge(&clean, Offer, Some(&known)).1, None);
         let later = Past { left: "1234567890123456", ..conflict };
-        assert!(
-            judge(&later, BranchUpdate::Offer, Some(&known)).1.is_some(),
-            "it was settled once"
-        );
+        assert!(judge(&later, Offer, Some(&known)).1.is_some(), "it was settled once");
         assert_eq!(summary(&known), "2 behind, conflict");
     }
 }

@@ -140,7 +140,7 @@ async fn observe(gateway: &Shared, survey: &Survey, threads: Vec<Arc<Thread>>) -
             size: change.size,
         };
         let tip = tip.to_owned();
-        all.push(Branch { side, tip, change, thread });
+        all.push(Branch { thread, side, tip, change });
     }
     all
 }

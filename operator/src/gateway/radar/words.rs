@@ -16,9 +16,12 @@ pub fn meeting(own: &Side, met: &Met<'_>, judges: bool) -> String {
     let who = format!("Thread {} (`{}`, {})", other.name, other.branch, size(other.size));
     let places: Vec<String> = symbols.iter().take(MAX_NAMED).map(|one| code(one)).collect();
     let (first, second) = if precedes(own, other) { (own, *other) } else { (*other, own) };
-    let called = |side: &Side| match side.name == own.name {
-        true => format!("this thread ({})", size(side.size)),
-        false => format!("{} ({})", side.name, size(side.size)),
+    let called = |side: &Side| {
+        if side.name == own.name {
+            format!("this thread ({})", size(side.size))
+        } else {
+            format!("{} ({})", side.name, size(side.size))
+        }
     };
     let order = format!(
         "Proposed order of merging, the smaller first: {}, then {}.",

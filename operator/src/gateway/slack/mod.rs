@@ -431,28 +431,6 @@ impl Slack {
         asking::warning(&self.inner, thread, key, text).await
     }
 
-    /// Offers the people of a thread to bring its branch up to date; the same key once.
-    ///
-    /// # Errors
-    /// A sentence for the log.
-    pub async fn offer_update(
-        &self,
-        thread: &ThreadKey,
-        key: &str,
-        text: &str,
-    ) -> Result<(), ApiError> {
-        asking::update(&self.inner, thread, key, text).await
-    }
-
-    /// Takes back such an offer that nobody needs any more.
-    ///
-    /// # Errors
-    /// When the Thread can't be written.
-    pub async fn end_update_offer(&self, thread: &ThreadKey) -> Result<(), WriteError> {
-        let end = |status: &mut ThreadStatus| questions::update::end_offer(status, None);
-        self.inner.threads.update(thread, end).await.map(drop)
-    }
-
     /// Posts a line of CodeButler itself; the same key posts once.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Messages that ask people something: CodeButler's own questions, and whether a role's can be asked.
 
 pub mod action;
+mod branch;
 pub mod roadmap;
 
 use codebutler_crds::wire::{ErrorCode, PostMessage};

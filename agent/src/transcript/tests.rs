@@ -1,0 +1,121 @@
+//! Transcripts that are cut, damaged, or of an earlier version.
+
+use super::*;
+
+fn records() -> Vec<Record> {
+    vec![
+        Record::RunStarted { run: "r1".into(), at: 1, brief: false },
+        Record::Flawed {
+            flaw: Flaw::CutOff { tokens: Some(7) },
+            message: Assistant { content: Some("one ñ two".into()), ..Assistant::default() },
+            usage: None,
+        },
+        Record::Flawed {
+            flaw: Flaw::Refused { said: "no \"never\"".into() },
+            message: Assistant::default(),
+            usage: None,
+        },
+        Record::Overflowed { shown: 9 },
+        Record::Learned { quirk: Quirk::Bridge },
+        Record::Facts { text: "- Plan: none".into() },
+        Record::Answer {
+            message: Assistant { content: Some("three".into()), ..Assistant::default() },
+            usage: None,
+            source: Some(Source { model: "m".into(), by: Some("n".into()), shown: Some(5) }),
+        },
+        Record::Unreadable { why: "ñ \n \"quoted\"".into() },
+        Record::Intent { call: 0, key: "k".into(), consent: None },
+    ]
+}
+
+#[test]
+fn a_line_torn_at_any_byte_is_removed_and_the_rest_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut transcript = Transcript::open(dir.path(), "pm").unwrap();
+    for record in records() {
+        transcript.append(&record).unwrap();
+    }
+    drop(transcript);
+    let path = dir.path().join("pm/transcript.jsonl");
+    let whole = fs::read(&path).unwrap();
+    let last = whole[..whole.len() - 1].iter().rposition(|b| *b == b'\n').unwrap() + 1;
+    for cut in last..whole.len() {
+        for tail in [&b""[..], &b"\0\0"[..], &b"\0\n"[..]] {
+            let mut torn = whole[..cut].to_vec();
+            if cut > last || tail.is_empty() {
+                torn.extend_from_slice(tail);
+            }
+            fs::write(&path, &torn).unwrap();
+            let mut transcript = Transcript::open(dir.path(), "pm").unwrap();
+            assert_eq!(fs::read(&path).unwrap(), &whole[..last], "cut at {cut}");
+            transcript.append(records().last().unwrap()).unwrap();
+            let (kept, _) = parse(&fs::read(&path).unwrap()).unwrap();
+            assert_eq!(kept, records(), "cut at {cut}");
+        }
+    }
+}
+
+#[test]
+fn a_transcript_cut_at_any_byte_goes_on_with_its_whole_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut transcript = Transcript::open(dir.path(), "pm").unwrap();
+    for record in records() {
+        transcript.append(&record).unwrap();
+    }
+    drop(transcript);
+    let path = dir.path().join("pm/transcript.jsonl");
+    let whole = fs::read(&path).unwrap();
+    let next = Record::Unreadable { why: "later".into() };
+    for cut in 0..=whole.len() {
+        fs::write(&path, &whole[..cut]).unwrap();
+        let mut transcript = Transcript::open(dir.path(), "pm").unwrap();
+        let lines = whole[..cut].split(|byte| *byte == b'\n').count() - 1;
+        let mut expected = State::default();
+        for record in &records()[..lines] {
+            expected.apply(record);
+        }
+        assert_eq!(transcript.state().chat(), expected.chat(), "cut at {cut}");
+        let next_of = |state: &State| state.run().map(state::Run::next);
+        assert_eq!(next_of(transcript.state()), next_of(&expected), "cut at {cut}");
+        assert_eq!(transcript.state().is_new(), lines == 0, "cut at {cut}");
+        transcript.append(&next).unwrap();
+        drop(transcript);
+        let (kept, good) = parse(&fs::read(&path).unwrap()).unwrap();
+        assert_eq!(kept[..lines], records()[..lines], "cut at {cut}");
+        assert_eq!((kept.len(), kept.last()), (lines + 1, Some(&next)), "cut at {cut}");
+        assert_eq!(good, fs::read(&path).unwrap().len());
+    }
+}
+
+#[test]
+fn a_transcript_of_an_earlier_version_is_read() {
+    let lines = concat!(
+        r#"{"record":"run_started","run":"r","at":1}"#,
+        "\n",
+        r#"{"record":"answer","message":{"content":"hi","reasoning":{"reasoning":"hm"}}}"#,
+        "\n"
+    );
+    let (records, good) = parse(lines.as_bytes()).unwrap();
+    assert_eq!((records.len(), good), (2, lines.len()));
+    let mut state = State::default();
+    for record in &records {
+        state.apply(record);
+    }
+    assert_eq!(state.run().unwrap().next(), state::Next::Post("hi".into()));
+}
+
+#[test]
+fn damage_in_the_middle_stops_everything() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut transcript = Transcript::open(dir.path(), "pm").unwrap();
+    for record in records() {
+        transcript.append(&record).unwrap();
+    }
+    let path = dir.path().join("pm/transcript.jsonl");
+    let mut text = fs::read(&path).unwrap();
+    text[3] = b'#';
+    fs::write(&path, &text).unwrap();
+    let error = Transcript::open(dir.path(), "pm").unwrap_err();
+    assert!(matches!(error, TranscriptError::Damaged { line: 1, .. }), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), text);
+}
