@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use codebutler_crds::thread::{MOST_MEETINGS, Meeting, Radar};
 use codebutler_crds::wire::{ChangeSize, TextMerge};
 use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
 
 use super::{current, words};
 
@@ -40,8 +41,8 @@ pub struct Met<'a> {
 pub struct Word {
     pub key: String,
     pub text: String,
-    /// The other Thread, and what is told of it.
-    pub of: (String, TextMerge),
+    /// The other Threads, and what is told of them.
+    pub of: Vec<(String, TextMerge)>,
     /// Whether who takes what is for nobody has to judge it.
     pub is_mail: bool,
 }
@@ -86,14 +87,33 @@ pub fn decide(own: &Side, before: &Radar, met: &[Met<'_>]) -> (Radar, Vec<Word>)
         base: None,
         more: u32::try_from(met.len().saturating_sub(MOST_MEETINGS)).unwrap_or(u32::MAX),
     };
-    (radar, words.collect())
+    (radar, gather(words.collect()))
 }
 
 /// Takes note that a conversation knows.
-pub fn note(radar: &mut Radar, (thread, text): &(String, TextMerge)) {
-    if let Some(meeting) = radar.meets.iter_mut().find(|meeting| meeting.thread == *thread) {
-        meeting.told = Some(*text);
+pub fn note(radar: &mut Radar, told: &[(String, TextMerge)]) {
+    for (thread, text) in told {
+        if let Some(meeting) = radar.meets.iter_mut().find(|meeting| meeting.thread == *thread) {
+            meeting.told = Some(*text);
+        }
     }
+}
+
+/// One message for all that nobody has to judge: a channel takes one in a second, and people read as many.
+fn gather(words: Vec<Word>) -> Vec<Word> {
+    let (mail, plain): (Vec<_>, Vec<_>) = words.into_iter().partition(|word| word.is_mail);
+    if plain.len() < 2 {
+        return plain.into_iter().chain(mail).collect();
+    }
+    let list = |of: fn(&Word) -> &str| plain.iter().map(of).collect::<Vec<_>>().join("\n");
+    let keys = Sha256::digest(list(|word| &word.key));
+    let all = Word {
+        key: format!("overlaps-{}", hex::encode(&keys[..8])),
+        text: list(|word| &word.text),
+        of: plain.iter().flat_map(|word| word.of.clone()).collect(),
+        is_mail: false,
+    };
+    std::iter::once(all).chain(mail).collect()
 }
 
 fn gravity(met: &Met<'_>) -> u8 {
@@ -122,7 +142,7 @@ fn word(own: &Side, told: Option<TextMerge>, met: &Met<'_>) -> Option<Word> {
     is_news.then(|| Word {
         key: format!("overlap-{name}-{kind}"),
         text: words::meeting(own, met, is_mail),
-        of: (name.clone(), met.text),
+        of: vec![(name.clone(), met.text)],
         is_mail,
     })
 }
@@ -214,7 +234,13 @@ mod tests {
             radar.summary,
             "conflicts with s-11; unknown with s-10; meets s-00, s-01, s-02 and 7 more"
         );
-        assert_eq!((radar.meets.len(), radar.more, words.len()), (8, 4, 8));
+        assert_eq!((radar.meets.len(), radar.more), (8, 4));
+        assert_eq!((words.len(), words[0].of.len(), words[0].text.lines().count()), (1, 8, 8));
+        let again = decide(&side("own", 9), &Radar::default(), &met).1;
+        assert_eq!(again, words, "until it is told, by the same key");
+        let mut told = radar.clone();
+        note(&mut told, &words[0].of);
+        assert_eq!(decide(&side("own", 9), &told, &met).1, []);
         assert_eq!(decide(&side("own", 9), &radar, &[]).0.summary, "clear");
         let (old, new) = (Some(Timestamp::UNIX_EPOCH), Some(Timestamp::MAX));
         let aged = |name, created| Side { created, ..side(name, 3) };
