@@ -18,7 +18,7 @@ pub struct ReviewGate {
     pub test: Option<String>,
     /// The role has run it in this run, or has been told to.
     pub has_tested: bool,
-    /// The other role, of one that makes the change.
+    /// The role that reviews the change, for the one that makes it.
     pub other: Option<String>,
     /// It was told once in this run.
     pub is_reminded: bool,

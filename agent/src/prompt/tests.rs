@@ -12,6 +12,7 @@ fn session() -> Session {
         name: name.into(),
         description: description.into(),
         implements: role == "coder",
+        reviews: false,
         leads: false,
     };
     Session {

@@ -37,8 +37,8 @@ impl Agent {
         let by_maker = maker.as_ref().is_some_and(|maker| asked_by == Some(maker));
         let lead = find(|card| card.leads);
         let is_author = maker.as_ref() == Some(&session.role) && session.pull_request.is_some();
-        // Whom the lead asked answers the lead.
-        let disagrees = is_author && asked_by.is_some() && asked_by != lead.as_ref();
+        let reviewer = find(|card| card.reviews);
+        let disagrees = is_author && reviewer.is_some() && asked_by == reviewer.as_ref();
         let duty = match has(PLANS) {
             true if by_maker && session.pull_request.is_some() => ReviewDuty::Asked,
             true => ReviewDuty::Reviews,

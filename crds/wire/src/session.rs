@@ -169,6 +169,9 @@ pub struct RoleCard {
     /// It carries out what people approve.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub implements: bool,
+    /// It reviews what that one did.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reviews: bool,
     /// It asks whether to merge, and decides between others.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leads: bool,

@@ -10,6 +10,7 @@ use codebutler_testbed::models::{Script, Step};
 use codebutler_testbed::slack::{MessageView, Release};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
+use kube::api::DeleteParams;
 use serde_json::json;
 
 use crate::support::{Setup, Team, asks, needs_process_kubelet};
@@ -182,7 +183,7 @@ async fn an_agent_killed_between_any_two_steps_repeats_nothing() {
     }
     let killer = Arc::new(Killer { at: Mutex::default(), pods: Mutex::default() });
     let team = Setup::new(coder_script()).idle(0).inject_env(killer.inject()).start().await;
-    let mut repeats = 0;
+    let (mut repeats, mut costs) = (0, Vec::new());
     let mut step = 1;
     loop {
         let root = team.says("ana", None, &format!("change the price, take {step}"));
@@ -214,22 +215,23 @@ async fn an_agent_killed_between_any_two_steps_repeats_nothing() {
         let calls = status.roles["coder"].usage.calls;
         let cost = NanoUsd(123_456 * calls);
         assert_eq!(status.roles["coder"].usage.cost, cost, "killed at step {step}");
+        costs.push(cost);
 
         let pods = killer.pods.lock().unwrap()[&thread.name_any()].len();
         if pods == 1 {
             break; // The run has fewer steps than this: all have been tried.
         }
-        // The agent's own tests walk through every step; here every fourth one has to do.
-        step += 4;
+        // While its branch is open, the next one is told that both change the same file: mail, at a moment
+        // of its own, for which a model is asked anew.
+        team.stack.threads().delete(&thread.name_any(), &DeleteParams::default()).await.unwrap();
+        // The agent's own tests walk through every step; here every seventh one has to do.
+        step += 7;
         assert!(step < 300, "a run of this size has no {step} steps");
     }
     assert!(step > 40, "only {step} steps: are the step points gone?");
     // Only an answer that had arrived and was not yet recorded may be paid twice: there are two
     // step points between the two, for each of seven calls.
     assert!(repeats <= 14, "{repeats} answers were paid twice");
-    assert_eq!(team.stack.models.billed().roles["coder"].cost, {
-        let threads = team.stack.threads().list(&kube::api::ListParams::default()).await.unwrap();
-        threads.iter().map(|t| t.status.as_ref().unwrap().roles["coder"].usage.cost).sum()
-    });
+    assert_eq!(team.stack.models.billed().roles["coder"].cost, costs.into_iter().sum());
     team.stop().await;
 }

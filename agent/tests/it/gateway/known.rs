@@ -77,6 +77,7 @@ impl Inner {
             name: name.into(),
             description: String::new(),
             implements: role == "coder",
+            reviews: role == "reviewer",
             leads: role == "lead",
         };
         let tools = "Read Write Edit Bash Grep Glob GitLog GitDiff GitCommit GitPush GHCreatePR GHStatus \

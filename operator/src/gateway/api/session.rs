@@ -37,6 +37,7 @@ pub async fn session(
         name: role.spec.display.name.clone(),
         description: role.spec.description.clone(),
         implements: team.implements.as_ref() == Some(&role.spec.role),
+        reviews: team.reviews.as_ref() == Some(&role.spec.role),
         leads: team.leads.as_ref() == Some(&role.spec.role),
     });
     let root = conversation(&caller.thread)?.ts.clone();
