@@ -97,11 +97,17 @@ impl World {
     /// Tells a gateway to stop in the middle of an answer, and lets that go on when it is in another
     /// one's books; answers with what status it came, if it did, and whether the gateway lived.
     async fn hands_over(&self, mut holder: Holder) -> (Option<u16>, bool) {
-        let (answered, ()) = tokio::join!(answer_at(self, holder.address, true), async {
-            tokio::select! {
-                () = self.models.held_midway() => {}
-                _ = holder.child.wait() => {}
+        let answer = answer_at(self, holder.address, true);
+        tokio::pin!(answer);
+        tokio::select! {
+            // Refused before it came to the model: nothing would ever wait there.
+            early = &mut answer => {
+                return (early.map(|(status, _)| status), holder.stop().await);
             }
+            () = self.models.held_midway() => {}
+            _ = holder.child.wait() => {}
+        }
+        let (answered, ()) = tokio::join!(answer, async {
             holder.tell_to_stop();
             let apart = eventually("what is under way is apart", || async {
                 self.both_books().await.iter().all(|own| own.leaving.len() == 1)
