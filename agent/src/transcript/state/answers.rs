@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use codebutler_wire::NanoUsd;
 use serde_json::Value;
 
-use super::{OpenAnswer, State, hash};
+use super::calls::hash;
+use super::{OpenAnswer, State};
 use crate::model::judge::Flaw;
 use crate::model::quirk::Quirk;
 use crate::model::{self, Assistant, Source};

@@ -4,6 +4,7 @@ use serde_json::json;
 use super::*;
 use crate::model::Source;
 use crate::model::judge::Flaw;
+use crate::transcript::{Assistant, ResultKind, ToolCall};
 
 fn ts(n: u32) -> SlackTs {
     format!("{n}.000000").parse().unwrap()

@@ -1,0 +1,136 @@
+//! What calls of tools add up to: their results for the model, and the actions that people were asked about.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use codebutler_wire::{ActionChoice, Pending, PendingDecision};
+use serde_json::Value;
+
+use super::show::{STILL_COUNTS, shown};
+use super::{OpenAnswer, State};
+use crate::model::{self, Assistant, ToolCall};
+use crate::run::stuck::Step;
+use crate::tools::proof::hands_over;
+use crate::transcript::{Consent, Picture, ResultKind};
+
+/// A question about an action.
+#[derive(Debug)]
+pub struct Asked {
+    pub(super) key: String,
+    pub(super) call: Option<ToolCall>,
+}
+
+impl Asked {
+    pub(super) fn is_in(&self, item: &Pending) -> bool {
+        item.id.ends_with(&format!(":{}", self.key))
+    }
+}
+
+impl State {
+    /// The key of the question whose action can be carried out now, if this says yes to one.
+    pub(super) fn allowed(&self, item: &Pending) -> Option<String> {
+        if item.decision() != Some(PendingDecision::Action(ActionChoice::Approved)) {
+            return None;
+        }
+        let known = self.asked.values().filter(|asked| asked.call.is_some());
+        known.filter(|asked| asked.is_in(item)).map(|asked| asked.key.clone()).next()
+    }
+
+    /// The call that people were asked about, as if the model made it now.
+    pub(super) fn allow(&mut self, key: &str) {
+        self.answer_dangling_calls();
+        let call = self.asked.values().find(|asked| asked.key == key);
+        let call = call.and_then(|asked| asked.call.clone());
+        let Some(run) = &mut self.run else { return };
+        run.allowed.retain(|waiting| waiting != key);
+        let message = Assistant { tool_calls: call.into_iter().collect(), ..Assistant::default() };
+        // Without a call there is nothing to do.
+        run.answer = (!message.tool_calls.is_empty()).then(|| OpenAnswer {
+            message,
+            allowed: Some(key.to_owned()),
+            ..OpenAnswer::default()
+        });
+    }
+
+    pub(super) fn used_up(&mut self, consent: &Consent) {
+        self.asked.remove(&consent.hash);
+        // The pending item says nothing new any more.
+        if let (Some(id), Some(run)) = (&consent.pending, &mut self.run)
+            && self.decided.insert(id.clone())
+        {
+            run.handled.push(id.clone());
+        }
+    }
+
+    pub(super) fn result(&mut self, call: usize, text: &str, kind: ResultKind) {
+        let Some(run) = &mut self.run else { return };
+        let Some(answer) = &mut run.answer else { return };
+        let Some(asked) = answer.message.tool_calls.get(call) else { return };
+        self.chat.push(match &answer.allowed {
+            // It stands where the call was made that it is the result of.
+            None => model::tool(&asked.id, text),
+            Some(_) => model::user(&format!(
+                "[CodeButler] {} was carried out, as it was allowed. It came to:\n{text}",
+                asked.name
+            )),
+        });
+        run.steps.push(Step {
+            call: hash(&[&asked.name, &asked.arguments]),
+            result: hash(&[without_time(text)]),
+            failed: text.starts_with("Error: "),
+        });
+        run.published |= kind == ResultKind::Published;
+        run.tried_push |= asked.name == PUSH;
+        if asked.name == SEND && !text.starts_with("Error: ") {
+            run.posted = Some(run.turns);
+            run.parting.handed_over =
+                message_of(&asked.arguments).is_some_and(|said| hands_over(&said));
+        }
+        answer.results.insert(call, kind);
+        if answer.open_calls().next().is_none() {
+            self.chat.append(&mut run.pictures);
+            run.faults = if answer.any(ResultKind::Fault) { run.faults + 1 } else { 0 };
+        }
+    }
+
+    /// Results are text alone: a picture follows them.
+    pub(super) fn picture(&mut self, picture: &Picture) {
+        let Some(run) = &mut self.run else { return };
+        run.pictures.push(shown(picture));
+    }
+
+    /// The API wants an answer to every call before anything else is said.
+    pub(super) fn answer_dangling_calls(&mut self) {
+        let Some(answer) = self.run.as_ref().and_then(|run| run.answer.as_ref()) else { return };
+        let missing: Vec<_> = answer
+            .open_calls()
+            .map(|(_, call)| match &answer.allowed {
+                None => model::tool(&call.id, "[CodeButler] Not carried out: the run ended first."),
+                Some(_) => model::user(STILL_COUNTS),
+            })
+            .collect();
+        self.chat.extend(missing);
+        if let Some(run) = &mut self.run {
+            self.chat.append(&mut run.pictures);
+        }
+    }
+}
+
+const PUSH: &str = "GitPush";
+const SEND: &str = "SendMessage";
+
+/// What a call of [`SEND`] says.
+fn message_of(arguments: &str) -> Option<String> {
+    let value: Value = serde_json::from_str(arguments).ok()?;
+    Some(value.get("message")?.as_str()?.to_owned())
+}
+
+pub(super) fn hash(parts: &[&str]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    parts.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A command that did the same took another tenth of a second.
+fn without_time(text: &str) -> &str {
+    text.strip_suffix(" s]").and_then(|rest| rest.rsplit_once(", ")).map_or(text, |(rest, _)| rest)
+}
