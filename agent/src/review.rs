@@ -37,6 +37,35 @@ pub enum ReviewDuty {
     Makes,
 }
 
+/// What a role's duty is decided from.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReviewParts<'a> {
+    /// The role itself.
+    pub own: &'a str,
+    /// It has the tool that plans a review.
+    pub plans_reviews: bool,
+    pub has_pull_request: bool,
+    /// The role that makes changes, and the one that reviews them.
+    pub maker: Option<&'a str>,
+    pub reviewer: Option<&'a str>,
+    /// The role that asked for this run.
+    pub asked_by: Option<&'a str>,
+}
+
+impl ReviewDuty {
+    /// Only between who makes a change and who reviews it is there something to agree on.
+    pub fn find(parts: ReviewParts<'_>) -> Self {
+        let ReviewParts { own, plans_reviews, has_pull_request, maker, reviewer, asked_by } = parts;
+        let by = |role: Option<&str>| role.is_some() && asked_by == role;
+        match plans_reviews {
+            true if by(maker) && has_pull_request => Self::Asked,
+            true => Self::Reviews,
+            false if maker == Some(own) && by(reviewer) && has_pull_request => Self::Makes,
+            false => Self::None,
+        }
+    }
+}
+
 /// What a message does with a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReviewStep {
@@ -235,6 +264,29 @@ mod tests {
             ""
         );
         assert!(!gate.is_bound(), "it reviews nothing");
+    }
+
+    #[test]
+    fn who_makes_a_change_disagrees_with_who_reviews_it_and_with_nobody_else() {
+        let coder = ReviewParts {
+            own: "coder",
+            has_pull_request: true,
+            maker: Some("coder"),
+            reviewer: Some("reviewer"),
+            ..ReviewParts::default()
+        };
+        let by = |asked_by| ReviewDuty::find(ReviewParts { asked_by, ..coder });
+        assert_eq!(by(Some("reviewer")), ReviewDuty::Makes);
+        // The plan came from the pm; whom the lead asked answers the lead; a person asked.
+        for asked_by in [Some("pm"), Some("lead"), None] {
+            assert_eq!(by(asked_by), ReviewDuty::None, "{asked_by:?}");
+        }
+        let alone = ReviewParts { reviewer: None, asked_by: None, ..coder };
+        assert_eq!(ReviewDuty::find(alone), ReviewDuty::None);
+        let reviewer = ReviewParts { own: "reviewer", plans_reviews: true, ..coder };
+        let by = |asked_by| ReviewDuty::find(ReviewParts { asked_by, ..reviewer });
+        assert_eq!(by(Some("coder")), ReviewDuty::Asked);
+        assert_eq!(by(None), ReviewDuty::Reviews);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use codebutler_wire::RoleCard;
 use super::turns::{Ended, failed};
 use super::{Agent, RunError};
 use crate::decisions::Kind;
-use crate::review::{ReviewDuty, ReviewFault, ReviewGate, ReviewStep};
+use crate::review::{ReviewDuty, ReviewFault, ReviewGate, ReviewParts, ReviewStep};
 use crate::transcript::Record;
 
 /// How often a verdict is sent back in a run until the run ends.
@@ -34,23 +34,21 @@ impl Agent {
         let has = |tool: &str| session.tools.iter().any(|one| one == tool);
         let maker = find(|card| card.implements);
         let asked_by = run.and_then(|run| run.review.asked_by.as_ref());
-        let by_maker = maker.as_ref().is_some_and(|maker| asked_by == Some(maker));
-        let lead = find(|card| card.leads);
-        let is_author = maker.as_ref() == Some(&session.role) && session.pull_request.is_some();
         let reviewer = find(|card| card.reviews);
-        let disagrees = is_author && reviewer.is_some() && asked_by == reviewer.as_ref();
-        let duty = match has(PLANS) {
-            true if by_maker && session.pull_request.is_some() => ReviewDuty::Asked,
-            true => ReviewDuty::Reviews,
-            false if disagrees => ReviewDuty::Makes,
-            false => ReviewDuty::None,
-        };
+        let duty = ReviewDuty::find(ReviewParts {
+            own: &session.role,
+            plans_reviews: has(PLANS),
+            has_pull_request: session.pull_request.is_some(),
+            maker: maker.as_deref(),
+            reviewer: reviewer.as_deref(),
+            asked_by: asked_by.map(String::as_str),
+        });
         ReviewGate {
             duty,
             is_planned: reviews.is_planned,
             missing_tests: reviews.missing_tests.clone(),
             maker,
-            lead,
+            lead: find(|card| card.leads),
             test: session.test.clone().filter(|_| has("Bash")),
             has_tested: run.is_some_and(|run| run.review.tested || run.review.reminded),
             other: asked_by.cloned(),
