@@ -66,10 +66,10 @@ fn key(caller: &Caller, detail: &str) -> Key {
 
 /// As it may leave, and as GitHub takes it.
 fn checked(redactor: &Redactor, change: RemoteChange) -> Result<RemoteChange, ApiError> {
-    let body = |body: &str| {
+    let body = |body: &str, field: &str| {
         let body = text::outgoing(&redactor.mask(body));
-        if body.is_empty() || body.len() > MAX_BODY {
-            return Err(invalid(&format!("write between 1 and {MAX_BODY} characters")));
+        if body.is_empty() || body.chars().count() > MAX_BODY {
+            return Err(invalid(&format!("`{field}` has 1 to {MAX_BODY} characters")));
         }
         Ok(body)
     };
@@ -102,11 +102,13 @@ fn checked(redactor: &Redactor, change: RemoteChange) -> Result<RemoteChange, Ap
         RemoteChange::Labels { number, add, remove } => {
             RemoteChange::Labels { number, add: labels(add)?, remove: labels(remove)? }
         }
-        RemoteChange::Issue { title, body: text, labels: names } => {
-            RemoteChange::Issue { title: line(&title)?, body: body(&text)?, labels: labels(names)? }
-        }
+        RemoteChange::Issue { title, body: text, labels: names } => RemoteChange::Issue {
+            title: line(&title)?,
+            body: body(&text, "body")?,
+            labels: labels(names)?,
+        },
         RemoteChange::Comment { number, body: text } => {
-            RemoteChange::Comment { number, body: body(&text)? }
+            RemoteChange::Comment { number, body: body(&text, "body")? }
         }
         RemoteChange::Release { tag, title, notes, prerelease } => {
             let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
@@ -116,7 +118,12 @@ fn checked(redactor: &Redactor, change: RemoteChange) -> Result<RemoteChange, Ap
                     "`tag` is letters, digits, `.`, `_`, `+` and `-`, such as `v1.2.0`",
                 ));
             }
-            RemoteChange::Release { tag, title: line(&title)?, notes: body(&notes)?, prerelease }
+            RemoteChange::Release {
+                tag,
+                title: line(&title)?,
+                notes: body(&notes, "notes")?,
+                prerelease,
+            }
         }
     })
 }
@@ -186,7 +193,9 @@ mod tests {
             assert!(check(labels(add)).is_err(), "{add:?}");
         }
         let comment = RemoteChange::Comment { number: 1, body: " ".to_owned() };
-        assert!(check(comment).unwrap_err().starts_with("write between 1 and"));
+        assert_eq!(check(comment).unwrap_err(), "`body` has 1 to 20000 characters");
+        let long = |letters: usize| RemoteChange::Comment { number: 1, body: "é".repeat(letters) };
+        assert!(check(long(MAX_BODY)).is_ok() && check(long(MAX_BODY + 1)).is_err());
     }
 
     #[test]

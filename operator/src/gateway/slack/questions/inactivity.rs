@@ -35,10 +35,7 @@ impl QuestionKind for InactivityQuestion {
     ) -> Result<AnswerOutcome, Refusal> {
         let ButtonPress { message, action_id, user } = press;
         if status.warned.as_ref() != Some(message) {
-            let again =
-                |one: &Settled| one.ts == *message && one.choice.as_ref() == Some(action_id);
-            let known = status.settled.iter().any(again);
-            return Ok(if known { AnswerOutcome::Counts } else { AnswerOutcome::Stale });
+            return Ok(press.when_over(status));
         }
         let mut changed = status.clone();
         end_warning(&mut changed, action_id, user);

@@ -20,6 +20,7 @@ pub mod update;
 
 use std::borrow::Cow;
 
+use codebutler_crds::thread::Settled;
 use codebutler_crds::wire::PendingDecision;
 use codebutler_crds::{SlackTs, ThreadStatus};
 use jiff::Timestamp;
@@ -145,6 +146,18 @@ impl ButtonPress {
     fn pending_id(&self, decision: PendingDecision) -> String {
         let (_, word) = decision.to_words();
         format!("click:{}:{word}:{}", self.message, self.user)
+    }
+
+    /// Whether it settled its question before: it was delivered twice.
+    fn has_settled(&self, status: &ThreadStatus) -> bool {
+        let same =
+            |one: &Settled| one.ts == self.message && one.choice.as_ref() == Some(&self.action_id);
+        status.settled.iter().any(same)
+    }
+
+    /// What it means once its question is over.
+    fn when_over(&self, status: &ThreadStatus) -> AnswerOutcome {
+        if self.has_settled(status) { AnswerOutcome::Counts } else { AnswerOutcome::Stale }
     }
 }
 

@@ -34,8 +34,7 @@ impl QuestionKind for RoadmapQuestion {
         context: &AnswerContext<'_>,
     ) -> Result<AnswerOutcome, Refusal> {
         let ButtonPress { message, action_id, user } = press;
-        let again = |one: &Settled| one.ts == *message && one.choice.as_ref() == Some(action_id);
-        if status.settled.iter().any(again) {
+        if press.has_settled(status) {
             return Ok(AnswerOutcome::Counts);
         }
         let Some(run) = status.roadmap.as_mut() else { return Ok(AnswerOutcome::Unknown) };

@@ -38,9 +38,7 @@ impl QuestionKind for UpdateQuestion {
     ) -> Result<AnswerOutcome, Refusal> {
         let ButtonPress { message, action_id, user } = press;
         if status.update_offer.as_ref() != Some(message) {
-            let same = |one: &Settled| one.ts == *message && one.choice.as_ref() == Some(action_id);
-            let known = status.settled.iter().any(same);
-            return Ok(if known { AnswerOutcome::Counts } else { AnswerOutcome::Stale });
+            return Ok(press.when_over(status));
         }
         if let (UPDATE, Some(role)) = (action_id.as_str(), &context.team.implements) {
             let id = press.pending_id(PendingDecision::Update);
