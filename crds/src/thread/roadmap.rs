@@ -119,8 +119,11 @@ impl RoadmapRun {
     }
 
     fn is_open(&self, asked: &RoadmapProposal) -> bool {
+        let same =
+            |own: &ApprovedItem, item: &ApprovedItem| own.id == item.id && own.hash == item.hash;
+        // Before a yes they are those of a run that was stopped.
         let approved = |item: &ApprovedItem| {
-            self.items.iter().any(|own| own.id == item.id && own.hash == item.hash)
+            self.approved_by.is_some() && self.items.iter().any(|own| same(own, item))
         };
         !asked.declined && !asked.items.iter().all(approved)
     }

@@ -132,13 +132,16 @@ async fn a_roadmap_is_worked_off_within_what_people_approved() {
     // Where a person speaks, a person approves.
     team.says("ben", Some(&second), "Euros.");
     let plan = team.message(&second, "Plan: euros.").await;
+    let plan_of = || async { of_item(&team, "2").await.remove(0).status?.plan };
+    // It is recorded after it is posted.
+    let open = team.until("the plan to be asked about", plan_of).await;
+    assert_eq!(open.ts.as_str(), plan.ts.as_str());
     shows("`2` Currency: blocked: a question in its thread waits for an answer").await;
-    let open = of_item(&team, "2").await.remove(0).status.unwrap().plan.unwrap();
-    assert_eq!((open.ts.as_str(), open.approved_by), (plan.ts.as_str(), None));
 
     // Stop: what runs goes on, and nothing begins.
     team.says("ana", Some(&root), "stop");
     shows("Stopped: nothing more is started").await;
+    assert_eq!(plan_of().await.unwrap().approved_by, None, "a person's to approve");
     for item in ["1", "2", "3"] {
         assert_eq!(of_item(&team, item).await.len(), 1, "{item}");
     }

@@ -40,7 +40,9 @@ pub async fn carry_out(
         Step::Ask(items) => {
             let shown: Vec<String> = items.iter().map(|i| format!("{} {}", i.id, i.hash)).collect();
             let digest = hex::encode(&Sha256::digest(shown.join("\n"))[..6]);
-            let id = format!("roadmap-{}-{digest}", run.wanted);
+            // What was asked in between has taken the buttons of an earlier one about the same.
+            let before = run.proposal.as_ref().map(|asked| format!("-{}", asked.ts));
+            let id = format!("roadmap-{}-{digest}{}", run.wanted, before.unwrap_or_default());
             let text = shown::question(facts, &items, base, &repo.spec.limits);
             Ok(gateway.slack.ask_roadmap(&key, &id, &text, &items).await?)
         }

@@ -55,7 +55,9 @@ impl ChildState {
         if closing.is_some_and(|closing| closing.choice.is_some()) {
             return Self::Works;
         }
-        let asked = open_questions(status).into_iter().max();
+        // Whether a branch is brought up to date holds up nobody.
+        let offer = status.update_offer.as_ref();
+        let asked = open_questions(status).into_iter().filter(|ts| Some(ts) != offer).max();
         let is_busy = |name: &str| status.is_running(name) || status.wants(name);
         let busy = status.roles.keys().any(|name| is_busy(name))
             || !status.handovers.is_empty()
@@ -157,6 +159,14 @@ mod tests {
             (
                 json!({"closing": closing, "roles": idle("Waiting")}),
                 ChildState::Ready(ts("6.000000")),
+            ),
+            (
+                json!({"closing": closing, "updateOffer": "7.000000", "roles": idle("Idle")}),
+                ChildState::Ready(ts("6.000000")),
+            ),
+            (
+                json!({"updateOffer": "7.000000", "roles": idle("Failed")}),
+                ChildState::Failed { role: "pm".into(), mark: ts("4.000000") },
             ),
             (json!({"pullRequest": pull("merged")}), ChildState::Merged),
             (

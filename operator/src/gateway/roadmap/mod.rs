@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codebutler_crds::thread::{RoadmapRun, ThreadState};
-use codebutler_crds::{NanoUsd, Repo, Thread};
+use codebutler_crds::{NanoUsd, Repo, SlackTs, Thread};
 use codebutler_roadmap::Roadmap;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
@@ -54,6 +54,8 @@ struct Desk {
     told: HashSet<(ThreadKey, String)>,
     links: HashMap<ThreadKey, String>,
     later: HashMap<ThreadKey, Instant>,
+    /// The newest wish of a conversation for which the file was read.
+    wishes: HashMap<ThreadKey, SlackTs>,
 }
 
 /// The roadmap of a base branch.
@@ -132,7 +134,21 @@ impl Desk {
             return Ok(());
         }
         let merged = merged_of(gateway, &parent, run);
-        let file = self.file(gateway, &repo, poll, merged).await?;
+        // What somebody says is about the file as it is then.
+        let is_new = self.wishes.get(key) != Some(&run.wanted);
+        let age = if is_new { Duration::ZERO } else { poll };
+        let file = match self.file(gateway, &repo, age, merged).await {
+            Ok(file) => file,
+            Err(error) if error.is_about_repo() => {
+                let text =
+                    format!(":warning: The roadmap can't be read: {error}. It is tried again.");
+                let id = format!("roadmap-unread:{}", run.wanted);
+                gateway.slack.notice(key, &id, &text).await?;
+                return Err(error.into());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.wishes.insert(key.clone(), run.wanted.clone());
         let threads = children(gateway, &parent, run, file.roadmap.as_deref());
         let children = threads.iter().map(|(id, thread)| (id.clone(), child(&parent, thread)));
         let children: BTreeMap<String, Child> = children.collect();
@@ -149,13 +165,16 @@ impl Desk {
             cost,
             elsewhere: other.as_deref(),
         };
+        // One that fails keeps no other.
+        let mut failed = None;
         for step in decide(&facts) {
-            act::carry_out(gateway, &repo, &parent, &facts, step).await?;
+            let done = act::carry_out(gateway, &repo, &parent, &facts, step).await;
+            failed = failed.or(done.err());
         }
         if run.approved_by.is_some() {
             self.tell(gateway, &repo, key, &facts, &threads).await?;
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     /// The file as the base branch has it, or had it not long ago.

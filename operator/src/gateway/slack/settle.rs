@@ -6,7 +6,7 @@ use codebutler_crds::thread::{Settled, SlackThread};
 use serde_json::{Value, json};
 
 use super::account::{AccessError, Account};
-use super::questions::{Button, action, find_button};
+use super::questions::{self, Button, action, find_button};
 use super::{Inner, blocks, history, mrkdwn};
 use crate::gateway::context::ThreadKey;
 use crate::gateway::threads::{CLOSED, done_settling};
@@ -68,6 +68,9 @@ fn settled_line(settled: &Settled) -> SettledLine {
     }
     if choice == Some(CLOSED) {
         return SettledLine::of(":no_entry_sign: The thread is closed");
+    }
+    if choice == Some(questions::WITHDRAWN) {
+        return SettledLine::of(":heavy_minus_sign: No longer asked");
     }
     match (choice.and_then(find_button), &settled.user) {
         (Some(button), Some(user)) => {

@@ -25,7 +25,10 @@ impl Slack {
     /// # Errors
     /// When the Thread can't be written.
     pub async fn end_update_offer(&self, thread: &ThreadKey) -> Result<(), WriteError> {
-        let end = |status: &mut ThreadStatus| questions::update::end_offer(status, None);
+        let withdrawn = Some(questions::WITHDRAWN);
+        let end = |status: &mut ThreadStatus| {
+            questions::update::end_offer(status, withdrawn, None);
+        };
         self.inner.threads.update(thread, end).await.map(drop)
     }
 }

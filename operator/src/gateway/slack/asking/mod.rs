@@ -53,7 +53,7 @@ pub async fn update(inner: &Inner, key: &ThreadKey, id: &str, text: &str) -> Res
         |status: &ThreadStatus| status.settled.iter().any(|settled| sent.contains(&settled.ts));
     let record = |status: &mut ThreadStatus| {
         if !answered(status) {
-            update::end_offer(status, None);
+            update::end_offer(status, None, None);
             status.update_offer = sent.last().cloned();
         }
     };

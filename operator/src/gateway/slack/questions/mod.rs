@@ -46,6 +46,9 @@ const ANSWERED_OR_NEWER: &str = "This is no longer open: it was answered, or a n
 /// Told to who answers after the time for it.
 pub const LATE: &str = "This is no longer open: nobody answered in time. It has to be asked again.";
 
+/// In the place of a choice: nobody has to answer any more.
+pub const WITHDRAWN: &str = "withdrawn";
+
 /// Everything that tells one kind of question from another.
 pub trait QuestionKind: Sync {
     /// Its buttons, in order, where they are always the same.

@@ -4,7 +4,9 @@ use codebutler_crds::thread::{ApprovedItem, RoadmapEnd, RoadmapProposal, Roadmap
 use codebutler_crds::{NanoUsd, SlackTs, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{AnswerContext, AnswerOutcome, Button, ButtonPress, ButtonStyle, QuestionKind, Thumb};
+use super::{
+    AnswerContext, AnswerOutcome, Button, ButtonPress, ButtonStyle, QuestionKind, Thumb, WITHDRAWN,
+};
 use crate::gateway::threads::{self, Refusal};
 
 pub struct RoadmapQuestion;
@@ -113,7 +115,7 @@ pub fn stop(status: &mut ThreadStatus) {
     let open = run.open_question().map(|asked| asked.ts.clone());
     run.ended.get_or_insert(RoadmapEnd::Stopped);
     if let Some(ts) = open {
-        threads::settle(status, Settled { ts, choice: None, user: None });
+        threads::settle(status, Settled { ts, choice: Some(WITHDRAWN.to_owned()), user: None });
     }
 }
 
@@ -205,5 +207,9 @@ mod tests {
         want(&mut status, &ts("9.000000"), "U1", None);
         let run = status.roadmap.as_ref().unwrap();
         assert!(!run.is_approved() && run.ended.is_none() && run.items.len() == 1);
+        // The same items, asked about again, take a yes again.
+        record(&mut status, &ts("10.000000"), &[item("1", "aa")]);
+        assert_eq!(press(&mut status, "10.000000", START), AnswerOutcome::Counts);
+        assert!(status.roadmap.as_ref().unwrap().is_approved());
     }
 }

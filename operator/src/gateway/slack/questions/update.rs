@@ -45,7 +45,7 @@ impl QuestionKind for UpdateQuestion {
             let pending = Pending::new(id, role, PendingDecision::Update, user, message);
             threads::add_pending(status, &pending)?;
         }
-        end_offer(status, Some((action_id, user)));
+        end_offer(status, Some(action_id), Some(user));
         Ok(AnswerOutcome::Counts)
     }
 
@@ -55,9 +55,8 @@ impl QuestionKind for UpdateQuestion {
 }
 
 /// The offer is over: answered, or of a branch that needs it no more.
-pub fn end_offer(status: &mut ThreadStatus, answer: Option<(&str, &str)>) {
+pub fn end_offer(status: &mut ThreadStatus, choice: Option<&str>, user: Option<&str>) {
     if let Some(ts) = status.update_offer.take() {
-        let (choice, user) = answer.unzip();
         let owned = |text: Option<&str>| text.map(str::to_owned);
         threads::settle(status, Settled { ts, choice: owned(choice), user: owned(user) });
     }
@@ -67,6 +66,7 @@ pub fn end_offer(status: &mut ThreadStatus, answer: Option<(&str, &str)>) {
 mod tests {
     use jiff::Timestamp;
 
+    use super::super::WITHDRAWN;
     use super::*;
     use crate::gateway::dispatch::Team;
 
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(press(&mut status, LEAVE), AnswerOutcome::Counts);
         assert_eq!((status.pending.len(), status.settled.len()), (0, 1));
         let mut status = offered();
-        end_offer(&mut status, None);
+        end_offer(&mut status, Some(WITHDRAWN), None);
         assert_eq!(press(&mut status, UPDATE), AnswerOutcome::Stale, "it needs it no more");
     }
 }
