@@ -56,8 +56,8 @@ pub fn show_decision(pending: &Pending, carried_out: bool) -> String {
         }
         Some(PendingDecision::Update) => format!(
             "[decision] user {user} wants this branch brought up to date with the base branch (message \
-             {message}): call GitUpdate, run the test command, then GitPush. If a test fails, both sides \
-             don't work together: mend that first."
+             {message}): call GitUpdate, run the test command, then GitPush, and hand over to the reviewer: \
+             what was reviewed was another commit. If a test fails, both sides don't work together: mend that first."
         ),
         Some(PendingDecision::Choice(item)) => {
             format!("[decision] user {user} chose answer {item} of message {message}.")

@@ -49,7 +49,8 @@ pub fn judge(
     let is_news = match told {
         None => true,
         Some(TextMerge::Conflict) => false,
-        Some(_) => past.text == TextMerge::Conflict,
+        Some(TextMerge::Unknown) => past.text != TextMerge::Unknown,
+        Some(TextMerge::Clean) => past.text == TextMerge::Conflict,
     };
     let response = if is_news { respond(past, update) } else { None };
     (standing, response)
@@ -62,7 +63,8 @@ fn respond(past: &Past<'_>, update: BranchUpdate) -> Option<Response> {
     let files =
         if conflicts.is_empty() { String::new() } else { format!(" in {}", named(conflicts)) };
     let how = "call GitUpdate, which merges it in and leaves both sides in the files; settle each by what both \
-               meant, run the tests, then GitCommit and GitPush";
+               meant, run the tests, then GitCommit and GitPush, and hand over to the reviewer: what was reviewed was \
+               another commit";
     match (text, update) {
         (TextMerge::Conflict, BranchUpdate::Never) => Some(Response::Say {
             key: key("conflict"),
@@ -96,7 +98,8 @@ fn respond(past: &Past<'_>, update: BranchUpdate) -> Option<Response> {
             key: key("clean"),
             text: format!(
                 "{moved}, and the two merge without a conflict. Bring the branch up to date: GitUpdate, run the \
-                 test command, then GitPush. If a test fails, both sides don't work together: mend that first."
+                 test command, then GitPush, and hand over to the reviewer: what was reviewed was another commit. If a test \
+                 fails, both sides don't work together: mend that first."
             ),
         }),
         _ => None,
@@ -168,6 +171,10 @@ mod tests {
         known.told = Some(TextMerge::Conflict);
         assert_eq!(judge(&conflict, Offer, Some(&known)).1, None);
         assert_eq!(judge(&clean, Offer, Some(&known)).1, None);
+        let (mut unsure, _) = judge(&past(TextMerge::Unknown, &none), Offer, None);
+        unsure.told = Some(TextMerge::Unknown);
+        assert_eq!(judge(&past(TextMerge::Unknown, &none), Offer, Some(&unsure)).1, None);
+        assert!(judge(&clean, Offer, Some(&unsure)).1.is_some(), "now it is known");
         let later = Past { left: "1234567890123456", ..conflict };
         assert!(judge(&later, Offer, Some(&known)).1.is_some(), "it was settled once");
         assert_eq!(summary(&known), "2 behind, conflict");

@@ -90,19 +90,20 @@ pub async fn look(gateway: &Shared, repo: &Arc<Repo>, memory: &mut Memory) {
         let before = radar(&branch.thread);
         let (mut after, words) = decide(&branch.side, &before, &met);
         let (base, response) = match &past[at] {
-            Some(past) => {
+            Standing::Past(past) => {
                 let mode = repo.spec.branches.unwrap_or_default().update;
                 let (base, response) =
                     judge(&past.as_seen(repo, branch), mode, before.base.as_ref());
                 (Some(base), response)
             }
-            None => (None, None),
+            Standing::Current => {
+                end_offer(gateway, branch).await;
+                (None, None)
+            }
+            Standing::Unknown => (before.base.clone(), None),
         };
         after.base = base;
         summarize(&mut after);
-        if past[at].is_none() {
-            end_offer(gateway, branch).await;
-        }
         if after != before || !words.is_empty() || response.is_some() {
             if let Some(response) = response {
                 answer(gateway, repo, branch, &mut after, response).await;
@@ -184,6 +185,14 @@ struct Past {
     merged: Merged,
 }
 
+enum Standing {
+    Past(Past),
+    /// It lacks nothing, or has nothing of its own.
+    Current,
+    /// Not found out, or of no use any more: what is known stays.
+    Unknown,
+}
+
 impl Past {
     fn as_seen<'a>(&'a self, repo: &'a Repo, branch: &Branch) -> current::Past<'a> {
         let status = branch.thread.status.as_ref();
@@ -206,7 +215,7 @@ async fn behind(
     repo: &Repo,
     survey: &Survey,
     branches: &[Branch],
-) -> Vec<Option<Past>> {
+) -> Vec<Standing> {
     let apart = survey.apart().await.unwrap_or_else(|error| {
         tracing::warn!(repo = repo.name_any(), %error, "how far branches are behind is not known");
         HashMap::new()
@@ -217,27 +226,29 @@ async fn behind(
     };
     let mut found = Vec::new();
     for branch in branches {
-        let apart = apart.get(&branch.tip).filter(|apart| apart.behind > 0 && apart.ahead > 0);
-        let Some(apart) = apart.filter(|_| !ends(branch)) else {
-            found.push(None);
-            continue;
+        let apart = apart.get(&branch.tip).filter(|_| !ends(branch));
+        let left = match apart {
+            None => Err(Standing::Unknown),
+            Some(apart) if apart.behind == 0 || apart.ahead == 0 => Err(Standing::Current),
+            Some(apart) => {
+                let left = gateway.branches.left(survey, &branch.tip).await;
+                left.map(|left| (apart.behind, left)).ok_or(Standing::Unknown)
+            }
         };
-        let left = gateway.branches.left(survey, &branch.tip).await;
-        found.push(left.map(|left| (apart.behind, left)));
+        found.push(left);
     }
     let tried: Vec<(&str, &str)> = branches
         .iter()
         .zip(&found)
-        .filter(|(_, found)| found.is_some())
+        .filter(|(_, found)| found.is_ok())
         .map(|(branch, _)| (&*survey.base, &*branch.tip))
         .collect();
     let mut answers = gateway.branches.merges(survey, &tried).await.into_iter();
-    let past = |(behind, left)| {
+    let mut past = |(behind, left)| {
         let merged = answers.next().unwrap_or_else(Merged::unknown);
-        Past { behind, left, merged }
+        Standing::Past(Past { behind, left, merged })
     };
-    let mut past = past;
-    found.into_iter().map(|found| found.map(&mut past)).collect()
+    found.into_iter().map(|found| found.map_or_else(|known| known, &mut past)).collect()
 }
 
 /// Does what is to be done about a base branch that has moved on, and takes note of it.
