@@ -2,7 +2,7 @@
 
 use git2::{Index, IndexAddOption, Oid, Repository, RepositoryState, Signature, StatusOptions};
 
-use super::update::{other_parents, stage_settled};
+use super::update::{other_parents, refuse_markers, stage_settled};
 use super::{Place, short};
 use crate::toolbox::ToolError;
 use crate::toolbox::paths::Tree;
@@ -33,6 +33,10 @@ pub fn commit(
     }
     let head = place.head_on_branch(&repo)?;
     if is_done(place, &repo, head, parent, &message)? {
+        // Killed between the commit and the end of its merge.
+        if merges && is_merged(&mut repo, head)? {
+            repo.cleanup_state()?;
+        }
         return said(&repo, head);
     }
     if head.to_string() != parent {
@@ -61,6 +65,11 @@ pub fn commit(
             }
         }
     }
+    let mut parents = vec![head];
+    if merges {
+        parents.extend(other_parents(&mut repo)?);
+        refuse_markers(&repo, &index, &parents)?;
+    }
     index.write()?;
     let tree = index.write_tree()?;
     if !merges && tree == repo.find_commit(head)?.tree_id() {
@@ -68,10 +77,6 @@ pub fn commit(
     }
     let author = &place.hello.author;
     let signature = Signature::now(&author.name, &author.email)?;
-    let mut parents = vec![head];
-    if merges {
-        parents.extend(other_parents(&mut repo)?);
-    }
     let id = {
         let found: Result<Vec<_>, _> = parents.iter().map(|id| repo.find_commit(*id)).collect();
         let found = found?;
@@ -82,6 +87,13 @@ pub fn commit(
         repo.cleanup_state()?;
     }
     said(&repo, id)
+}
+
+/// Whether a commit holds the other side of the merge that is under way.
+fn is_merged(repo: &mut Repository, head: Oid) -> Result<bool, git2::Error> {
+    let others = other_parents(repo)?;
+    let commit = repo.find_commit(head)?;
+    Ok(!others.is_empty() && others.iter().all(|id| commit.parent_ids().any(|own| own == *id)))
 }
 
 fn is_done(

@@ -146,16 +146,16 @@ fn begin(
          `<<<<<<<` and `>>>>>>>`: read what both sides meant (GitLog with `path` tells), Edit the file so that \
          both hold, without the markers, run the tests, then GitCommit and GitPush. To take it all back: `git \
          merge --abort` in Bash",
-        files.join(", ")
+        named(&files)
     );
     Ok(Updated::Conflict(files, why))
 }
 
 fn under_way(repo: &mut Repository) -> Result<Updated, ToolError> {
     let files = conflicts(&repo.index()?)?;
-    let named = if files.is_empty() { "none any more".to_owned() } else { files.join(", ") };
+    let left = if files.is_empty() { "none any more".to_owned() } else { named(&files) };
     let why = format!(
-        "a merge is under way already; files to be settled: {named}. Edit them, run the tests, then GitCommit \
+        "a merge is under way already; files to be settled: {left}. Edit them, run the tests, then GitCommit \
          ends it. To take it all back: `git merge --abort` in Bash"
     );
     Ok(Updated::Conflict(files, why))
@@ -173,8 +173,58 @@ pub(super) fn conflicts(index: &Index) -> Result<Vec<String>, git2::Error> {
     });
     let mut paths: Vec<String> = paths.collect();
     paths.dedup();
-    paths.truncate(MAX_NAMED);
     Ok(paths)
+}
+
+fn named(files: &[String]) -> String {
+    let more = files.len().saturating_sub(MAX_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", files[..files.len().min(MAX_NAMED)].join(", "))
+}
+
+/// Nothing of a merge is committed that holds both sides still, whoever staged it: a marker that neither side
+/// has in that file.
+///
+/// # Errors
+/// `Refused`, with the file and the line.
+pub(super) fn refuse_markers(
+    repo: &Repository,
+    index: &Index,
+    parents: &[Oid],
+) -> Result<(), ToolError> {
+    let trees: Result<Vec<_>, _> =
+        parents.iter().map(|id| repo.find_commit(*id).and_then(|commit| commit.tree())).collect();
+    let trees = trees?;
+    for entry in index.iter() {
+        let path = String::from_utf8_lossy(&entry.path).into_owned();
+        let before = trees.iter().filter_map(|tree| tree.get_path(Path::new(&path)).ok());
+        let before: Vec<Oid> = before.map(|known| known.id()).collect();
+        if before.contains(&entry.id) {
+            continue;
+        }
+        let Ok(blob) = repo.find_blob(entry.id) else { continue };
+        let is_theirs = || {
+            let mut known = before.iter().filter_map(|id| repo.find_blob(*id).ok());
+            known.any(|blob| marked_line(blob.content()).is_some())
+        };
+        if let Some(line) = marked_line(blob.content()).filter(|_| !is_theirs()) {
+            return Err(unsettled(&path, line));
+        }
+    }
+    Ok(())
+}
+
+/// The first line that begins as a merge leaves it.
+fn marked_line(text: &[u8]) -> Option<usize> {
+    let mut lines = text.split_inclusive(|byte| *byte == b'\n').zip(1..);
+    let marked = lines.find(|(line, _)| MARKERS.iter().any(|marker| line.starts_with(marker)));
+    marked.map(|(_, line)| line)
+}
+
+fn unsettled(path: &str, line: usize) -> ToolError {
+    ToolError::refused(format!(
+        "`{path}` holds both sides of the merge still (line {line}): settle it first"
+    ))
 }
 
 /// Stages the files of a merge as they are in the worktree.
@@ -189,12 +239,8 @@ pub(super) fn stage_settled(index: &mut Index, tree: &Path) -> Result<(), ToolEr
             continue;
         }
         let text = std::fs::read(&at).unwrap_or_default();
-        let mut lines = text.split_inclusive(|byte| *byte == b'\n').zip(1..);
-        let marked = lines.find(|(line, _)| MARKERS.iter().any(|marker| line.starts_with(marker)));
-        if let Some((_, line)) = marked {
-            return Err(ToolError::refused(format!(
-                "`{path}` holds both sides of the merge still (line {line}): settle it first"
-            )));
+        if let Some(line) = marked_line(&text) {
+            return Err(unsettled(&path, line));
         }
         index.add_path(Path::new(&path))?;
     }
@@ -290,6 +336,34 @@ mod tests {
         try_commit(&f, "Merge main").unwrap();
         assert_eq!((parents(&f), f.file("README")), (2, "both\n".to_owned()));
         assert!(matches!(updated(&f), Updated::Done(text) if text.contains("already")));
+    }
+
+    #[test]
+    fn no_file_with_both_sides_is_committed_however_many_and_whoever_staged_them() {
+        let f = fixture();
+        let names: Vec<String> = (10..35).map(|n| format!("f{n}")).collect();
+        for name in &names {
+            f.write(name, "mine\n");
+        }
+        try_commit(&f, "Add them").unwrap();
+        let theirs: Vec<(&str, &str)> = names.iter().map(|name| (&**name, "theirs\n")).collect();
+        f.merge(&theirs);
+        let Updated::Conflict(files, why) = updated(&f) else { panic!() };
+        assert!(files.len() == 25 && why.contains("f29 and 5 more"), "{why}");
+        for name in &names[..20] {
+            f.write(name, "both\n");
+        }
+        let refused = try_commit(&f, "Merge").unwrap_err().to_string();
+        assert!(refused.contains("`f30` holds both sides"), "{refused}");
+        // Staged past the tools, no conflict is on record any more.
+        f.git(&f.place.tree(), &["add", "-A"]);
+        let refused = try_commit(&f, "Merge").unwrap_err().to_string();
+        assert!(refused.contains("`f30` holds both sides"), "{refused}");
+        for name in &names[20..] {
+            f.write(name, "both\n");
+        }
+        try_commit(&f, "Merge main").unwrap();
+        assert_eq!(parents(&f), 2);
     }
 
     #[test]
