@@ -12,6 +12,7 @@ use crate::journal::JournalFacts;
 use crate::memory::{ChangeKind, LearningChange};
 use crate::step;
 use crate::text::clip;
+use crate::toolbox::git::UNDER_WAY;
 use crate::toolbox::protocol::{Reply, Request};
 use crate::tools::{Failure, Pushed, ThreadFacts};
 use crate::transcript::Record;
@@ -75,6 +76,12 @@ impl Agent {
         let (items, changes): (Vec<u32>, Vec<LearningChange>) = accepted.into_iter().unzip();
         let text = match self.land(&changes).await? {
             Ok(text) => text,
+            // Its end is another role's: what is not on record is tried again in the next run.
+            Err(why) if why.contains(UNDER_WAY) => {
+                tracing::info!(why, "learnings wait");
+                let text = format!("What is to be remembered waits: {UNDER_WAY}.");
+                return self.tell_once("learn-later", &text).await;
+            }
             Err(why) => {
                 let text = format!("What was to be remembered is not on the branch: {why}.");
                 self.tell_once("not-learned", &text).await?;

@@ -17,6 +17,9 @@ const MAX_PAGE: usize = 256 * 1024;
 pub(super) const MAX_CITED: usize = 1024 * 1024;
 const FILE: u32 = 0o100_644;
 
+/// Why nothing can be committed beside what is being settled in the worktree.
+pub const UNDER_WAY: &str = "a merge or rebase is in progress in the worktree";
+
 /// A file of `.codebutler/` as the thread's branch has it.
 pub fn branch_page(place: &Place, file: &str) -> Result<Option<String>, ToolError> {
     let repo = place.open()?;
@@ -35,7 +38,7 @@ pub fn commit_learnings(
     let _lock = place.lock()?;
     let repo = place.open()?;
     if repo.state() != RepositoryState::Clean {
-        return Err(ToolError::refused("a merge or rebase is in progress in the worktree"));
+        return Err(ToolError::refused(UNDER_WAY));
     }
     let head = place.head_on_branch(&repo)?;
     let parent = repo.find_commit(head)?;

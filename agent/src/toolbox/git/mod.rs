@@ -42,7 +42,7 @@ pub use copy::{Brought, bring};
 pub use good::usable_guide;
 pub use history::{diff, log};
 pub use keepsake::keep_work;
-pub use learn::{branch_page, check_citations, commit_learnings, quote_citation};
+pub use learn::{UNDER_WAY, branch_page, check_citations, commit_learnings, quote_citation};
 pub use leftover::{keep, take_back};
 pub use libgit::init;
 pub use memory::memory;
