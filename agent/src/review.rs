@@ -48,6 +48,8 @@ pub struct ReviewParts<'a> {
     /// The role that makes changes, and the one that reviews them.
     pub maker: Option<&'a str>,
     pub reviewer: Option<&'a str>,
+    /// The role that decides between others.
+    pub lead: Option<&'a str>,
     /// The role that asked for this run.
     pub asked_by: Option<&'a str>,
 }
@@ -55,10 +57,13 @@ pub struct ReviewParts<'a> {
 impl ReviewDuty {
     /// Only between who makes a change and who reviews it is there something to agree on.
     pub fn find(parts: ReviewParts<'_>) -> Self {
-        let ReviewParts { own, plans_reviews, has_pull_request, maker, reviewer, asked_by } = parts;
+        let ReviewParts { own, plans_reviews, has_pull_request, maker, reviewer, lead, asked_by } =
+            parts;
         let by = |role: Option<&str>| role.is_some() && asked_by == role;
         match plans_reviews {
             true if by(maker) && has_pull_request => Self::Asked,
+            // An answer to a question is no verdict.
+            true if by(lead) => Self::None,
             true => Self::Reviews,
             false if maker == Some(own) && by(reviewer) && has_pull_request => Self::Makes,
             false => Self::None,
@@ -273,6 +278,7 @@ mod tests {
             has_pull_request: true,
             maker: Some("coder"),
             reviewer: Some("reviewer"),
+            lead: Some("lead"),
             ..ReviewParts::default()
         };
         let by = |asked_by| ReviewDuty::find(ReviewParts { asked_by, ..coder });
@@ -287,6 +293,7 @@ mod tests {
         let by = |asked_by| ReviewDuty::find(ReviewParts { asked_by, ..reviewer });
         assert_eq!(by(Some("coder")), ReviewDuty::Asked);
         assert_eq!(by(None), ReviewDuty::Reviews);
+        assert_eq!(by(Some("lead")), ReviewDuty::None);
     }
 
     #[test]

@@ -34,13 +34,14 @@ impl Agent {
         let has = |tool: &str| session.tools.iter().any(|one| one == tool);
         let maker = find(|card| card.implements);
         let asked_by = run.and_then(|run| run.review.asked_by.as_ref());
-        let reviewer = find(|card| card.reviews);
+        let (reviewer, lead) = (find(|card| card.reviews), find(|card| card.leads));
         let duty = ReviewDuty::find(ReviewParts {
             own: &session.role,
             plans_reviews: has(PLANS),
             has_pull_request: session.pull_request.is_some(),
             maker: maker.as_deref(),
             reviewer: reviewer.as_deref(),
+            lead: lead.as_deref(),
             asked_by: asked_by.map(String::as_str),
         });
         ReviewGate {
@@ -48,7 +49,7 @@ impl Agent {
             is_planned: reviews.is_planned,
             missing_tests: reviews.missing_tests.clone(),
             maker,
-            lead: find(|card| card.leads),
+            lead,
             test: session.test.clone().filter(|_| has("Bash")),
             has_tested: run.is_some_and(|run| run.review.tested || run.review.reminded),
             other: asked_by.cloned(),
@@ -61,7 +62,11 @@ impl Agent {
         let Some(first) = self.session.first_pass.clone() else { return Ok(()) };
         let state = self.transcript.state();
         let own = self.model().to_owned();
-        let fresh = state.run().is_some_and(|run| run.model.is_none());
+        let lead = self.session.roles.iter().find(|card| card.leads).map(|card| &card.role);
+        let fresh = state.run().is_some_and(|run| {
+            let asker = run.review.asked_by.as_ref();
+            run.model.is_none() && (asker.is_none() || asker != lead)
+        });
         if !fresh || state.model().is_some() || own == first {
             return Ok(());
         }

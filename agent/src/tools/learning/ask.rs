@@ -61,8 +61,8 @@ impl Handler for AskRoles {
         let wire::Posted { ts, .. } = cx.gateway.post(&message).await?;
         let roles = args.questions.into_iter().map(|one| one.role).collect();
         let text = format!(
-            "Posted as message {ts}. Your run ends here and goes on with an answer; end it again without a word as long as \
-             one is missing."
+            "Posted as message {ts}. Your run ends here and goes on with an answer; end it again with a line that \
+             says whose answer is missing, as long as one is."
         );
         let record = Some(Record::RolesAsked { roles });
         Ok(Done { record, ..Done::of(text, ResultKind::Waits) })

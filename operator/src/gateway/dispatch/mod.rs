@@ -160,11 +160,13 @@ pub fn decide(facts: &DispatchFacts<'_>) -> DispatchStep {
         return DispatchStep::Rest;
     }
     let unfinished = is_unfinished(status);
+    let asker = facts.heard.asker(role).map(|(asker, _)| asker);
+    let answers_lead = asker.is_some() && asker == team.leads.as_deref();
     let own = if !unfinished {
         None
     } else if team.is_implementer(role) {
         Some(facts.after_implementing())
-    } else if team.is_reviewer(role) && facts.pull().is_some() {
+    } else if team.is_reviewer(role) && facts.pull().is_some() && !answers_lead {
         facts.after_review()
     } else {
         None
