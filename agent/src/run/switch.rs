@@ -29,8 +29,9 @@ fn wanted(mail: &Mail, role: &str) -> Vec<Wanted> {
 
 /// Whether there is something else to work on.
 fn with_more(mail: &Mail, role: &str) -> bool {
-    let mut others = mail.messages.iter().filter(|m| is_said(m) && m.addressed);
-    others.any(|m| command(&m.text, role).is_none()) || !mail.pending.is_empty()
+    let mut requests = mail.messages.iter().filter(|m| mail.requests.contains(&m.ts));
+    let is_command = |m: &Message| is_said(m) && command(&m.text, role).is_some();
+    requests.any(|m| !is_command(m)) || !mail.pending.is_empty()
 }
 
 fn is_said(message: &Message) -> bool {
@@ -200,6 +201,26 @@ mod tests {
         ] {
             assert_eq!(command(text, "pm").as_deref(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn what_came_with_a_switch_is_worked_on_whoever_said_it() {
+        let said = |n: u32, author: Author, text: &str| Message {
+            ts: format!("{n}.000000").parse().unwrap(),
+            author,
+            text: text.to_owned(),
+            addressed: true,
+            pictures: vec![],
+        };
+        let switch = said(1, Author::User { id: "U1".into() }, "@codebutler.pm model strong");
+        let mail = |messages: Vec<Message>| Mail {
+            requests: messages.iter().map(|message| message.ts.clone()).collect(),
+            messages,
+            ..Mail::default()
+        };
+        assert!(!with_more(&mail(vec![switch.clone()]), "pm"));
+        let conflict = said(2, Author::Role { role: "codebutler".into() }, "`main` has moved on");
+        assert!(with_more(&mail(vec![switch, conflict]), "pm"));
     }
 
     #[test]
