@@ -177,7 +177,10 @@ impl Shared {
             return Err(ApiError::not_found());
         }
         let level = if method == Method::GET { "read" } else { "write" };
-        let any = needed(parts.next().unwrap_or_default());
+        let rest = parts.next().unwrap_or_default();
+        // To open an issue it takes that permission; to speak on a pull request either will do.
+        let opens = *method == Method::POST && rest == "issues";
+        let any = if opens { &["issues"][..] } else { needed(rest) };
         if any.is_empty() || any.iter().any(|name| covers(issued.permissions.get(*name), level)) {
             return Ok(LOGIN.to_owned());
         }

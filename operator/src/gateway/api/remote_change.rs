@@ -2,6 +2,8 @@
 //! request. Each is shown to people as it would be, and happens once they have said yes to exactly that; a
 //! repetition finds what is done already.
 
+use std::fmt::Write as _;
+
 use axum::extract::State;
 use codebutler_crds::wire::{ChangeRemote, ErrorCode, RemoteChange, RemoteChanged};
 use kube::ResourceExt as _;
@@ -30,20 +32,32 @@ pub async fn change(
     let tool = tool_of(&wanted.change);
     needs_tool(&caller, &[tool])?;
     let change = checked(&*redactor(&gateway, &caller).await?, wanted.change)?;
-    let (summary, detail) = shown(&change, &caller.repo.spec.git.branch);
+    let base = &caller.repo.spec.git.branch;
+    let (mut summary, mut detail) = shown(&change, base);
     let key = key(&caller, &detail);
     let _turn = gateway.context.github.turn(&caller.key()).await;
     let done = async {
         let github = GitHub::of(&gateway.context, &caller.repo).await?;
-        Ok((github.find_change(&change, &key).await?, github))
+        let done = github.find_change(&change, &key).await?;
+        let commit = match &change {
+            RemoteChange::Release { .. } if done.is_none() => github.tip(base).await?,
+            _ => None,
+        };
+        Ok((done, commit.map(|tip| tip.commit), github))
     };
     // What has happened is asked about no more, and what can't happen is not asked about at all.
-    let (done, github) = note(&gateway, &caller, done.await).await?;
+    let (done, commit, github) = note(&gateway, &caller, done.await).await?;
     if let Some(url) = done {
         return Ok(axum::Json(RemoteChanged { url }));
     }
+    // The yes is for that commit, and no later one.
+    if let Some(commit) = &commit {
+        let _ = write!(summary, " at {}", &commit[..commit.len().min(10)]);
+        let _ = write!(detail, "\n\nCommit: {commit}");
+    }
+    let commit = commit.unwrap_or_else(|| base.clone());
     let standing = Box::pin(consent_to(&gateway, &caller, tool, summary, detail)).await?;
-    let made = github.make_change(&change, &key, &caller.repo.spec.git.branch).await;
+    let made = github.make_change(&change, &key, &commit).await;
     let url = note(&gateway, &caller, made).await?;
     spend(&gateway, &caller, &standing).await;
     Ok(axum::Json(RemoteChanged { url }))

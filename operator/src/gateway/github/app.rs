@@ -237,7 +237,12 @@ fn missing(granted: &BTreeMap<String, String>) -> String {
 /// What a token asks for: no more than CodeButler uses.
 fn wanted(granted: &BTreeMap<String, String>) -> BTreeMap<&'static str, &'static str> {
     let used = USED.into_iter().filter(|(name, _)| granted.contains_key(*name));
-    NEEDED.into_iter().chain(used).collect()
+    let all: BTreeMap<_, _> = NEEDED.into_iter().chain(used).collect();
+    let writes = |name: &str| granted.get(name).is_some_and(|level| level == "write");
+    // Labels, issues and answers to them, where the installation lets it.
+    let level =
+        |(name, level)| (name, if name == "issues" && writes(name) { "write" } else { level });
+    all.into_iter().map(level).collect()
 }
 
 #[cfg(test)]
@@ -268,5 +273,8 @@ mod tests {
         let expected =
             [("checks", "read"), ("contents", "write"), ("pull_requests", "write")].into();
         assert_eq!(wanted(&all), expected);
+        for level in ["read", "write"] {
+            assert_eq!(wanted(&granted(&[("issues", level)])).get("issues"), Some(&level));
+        }
     }
 }

@@ -139,6 +139,20 @@ pub enum GitHubError {
     /// The thread's branch has no pull request.
     #[error("this thread has no pull request yet")]
     NoPull,
+    /// 403 for something beside the pull request: the repository itself is fine.
+    #[error(
+        "{host} does not let the credential of Secret `{secret}` do this: give it write access to {needs}{said}"
+    )]
+    ChangeForbidden {
+        host: String,
+        secret: String,
+        needs: &'static str,
+        /// GitHub's own words, masked and cut.
+        said: String,
+    },
+    /// A release would be of whatever the tag names.
+    #[error("there is a tag {tag} already, which names some commit: choose another tag")]
+    Tagged { tag: String },
     /// Not by the change that is wanted.
     #[error("there is a release {tag} already: choose another tag, or leave it as it is")]
     Released { tag: String },
@@ -227,6 +241,7 @@ impl GitHubError {
             | Self::NotInDiff
             | Self::NoPull
             | Self::Released { .. }
+            | Self::Tagged { .. }
             | Self::NoIssue => ErrorCode::InvalidRequest,
             Self::HeadMoved => ErrorCode::NeedsApproval,
             Self::Limited { .. } | Self::Unavailable { .. } => ErrorCode::Unavailable,

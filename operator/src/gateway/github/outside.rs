@@ -61,13 +61,16 @@ impl GitHub {
                 match self.found(&format!("releases/tags/{tag}")).await? {
                     Some(release) if key.is_in(release.body.as_ref()) => Ok(Some(release.html_url)),
                     Some(_) => Err(GitHubError::Released { tag: tag.clone() }),
+                    None if self.has_tag(tag).await? => {
+                        Err(GitHubError::Tagged { tag: tag.clone() })
+                    }
                     None => Ok(None),
                 }
             }
         }
     }
 
-    /// Makes it; answers with its page.
+    /// Makes it, a release of this commit; answers with its page.
     ///
     /// # Errors
     /// When GitHub refuses.
@@ -75,7 +78,23 @@ impl GitHub {
         &self,
         change: &RemoteChange,
         key: &Key,
-        base: &str,
+        commit: &str,
+    ) -> Result<String, GitHubError> {
+        let needs =
+            if matches!(change, RemoteChange::Release { .. }) { "contents" } else { "issues" };
+        self.try_change(change, key, commit).await.map_err(|error| match error {
+            GitHubError::Permission { host, secret, said } => {
+                GitHubError::ChangeForbidden { host, secret, needs, said }
+            }
+            other => other,
+        })
+    }
+
+    async fn try_change(
+        &self,
+        change: &RemoteChange,
+        key: &Key,
+        commit: &str,
     ) -> Result<String, GitHubError> {
         let (path, body) = match change {
             RemoteChange::Labels { number, add, remove } => {
@@ -90,7 +109,7 @@ impl GitHub {
             }
             RemoteChange::Release { tag, title, notes, prerelease } => {
                 let body = json!({
-                    "tag_name": tag, "target_commitish": base, "name": title, "body": key.sign(notes),
+                    "tag_name": tag, "target_commitish": commit, "name": title, "body": key.sign(notes),
                     "prerelease": prerelease,
                 });
                 ("releases".to_owned(), body)
@@ -122,6 +141,14 @@ impl GitHub {
         }
         let issue = self.found(&format!("issues/{number}")).await?.ok_or(GitHubError::NoIssue)?;
         Ok(issue.html_url)
+    }
+
+    async fn has_tag(&self, tag: &str) -> Result<bool, GitHubError> {
+        let answer = self.client.get(&self.client.repo(&format!("git/ref/tags/{tag}"))).await?;
+        if answer.status == StatusCode::NOT_FOUND {
+            return Ok(false);
+        }
+        self.client.expect::<serde_json::Value>(&answer, StatusCode::OK).map(|_| true)
     }
 
     async fn found(&self, path: &str) -> Result<Option<Made>, GitHubError> {

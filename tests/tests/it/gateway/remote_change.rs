@@ -73,6 +73,10 @@ async fn what_others_see_happens_once_and_after_a_yes_to_exactly_that() {
     // The same tag with other words is somebody else's.
     let again = json!({"kind": "release", "tag": "v1.0.0", "title": "Second", "notes": "x", "prerelease": false});
     assert_eq!(wants(&world, &again).await, (400, "invalid_request".to_owned()));
+    // A release of a tag that is there would be of whatever it names.
+    git.run(&["tag", "v0.9.0", "main"]).await.unwrap();
+    let old = json!({"kind": "release", "tag": "v0.9.0", "title": "Old", "notes": "x", "prerelease": false});
+    assert_eq!(wants(&world, &old).await, (400, "invalid_request".to_owned()));
     let missing = json!({"kind": "labels", "number": 99, "add": ["bug"], "remove": []});
     assert_eq!(
         wants(&world, &missing).await,
