@@ -15,8 +15,8 @@ pub struct RetrospectiveSpec {
     /// The least that a conversation has to have cost, in USD.
     #[serde(default = "least_cost")]
     pub min_cost: NanoUsd,
-    /// The most that looking back may cost, in USD, the answers of roles that are asked included: then the lead
-    /// says what it has, or goes on without.
+    /// What looking back may cost, in USD, the answers of roles that are asked included: from there on the lead is
+    /// told to say what it has, or to go on without, and asks nobody any more. A call under way is not cut.
     #[serde(default = "most_cost")]
     pub max_cost: NanoUsd,
     /// Whether the pull request has a journal of the conversation, in `.codebutler/journals/`.
