@@ -2,7 +2,7 @@
 //! one commit that changes nothing but the memory, pushed through the same checks as any other. Done twice, it
 //! is done once.
 
-use codebutler_wire::{OpenPullRequest, PendingDecision};
+use codebutler_wire::{OpenPullRequest, PendingDecision, SlackTs};
 
 use super::mail::Mail;
 use super::{Agent, RunError};
@@ -26,12 +26,17 @@ impl Agent {
                 Some(PendingDecision::Learning { .. } | PendingDecision::LearningEdited { .. })
             )
         };
-        let mut proposals = self.transcript.state().proposals().clone();
-        proposals.judge(&mail.messages, &mail.pending);
-        !mail.pending.is_empty()
+        let before = self.transcript.state().proposals();
+        let mut after = before.clone();
+        after.judge(&mail.messages, &mail.pending);
+        let is_word = |ts: &SlackTs| {
+            let said = mail.messages.iter().find(|message| message.ts == *ts);
+            said.is_some_and(|message| before.takes_words(&message.text))
+        };
+        !(mail.pending.is_empty() && mail.requests.is_empty())
             && mail.pending.iter().all(|item| judges(item.decision()))
-            && mail.requests.is_empty()
-            && proposals.is_open()
+            && mail.requests.iter().all(is_word)
+            && after.is_open()
     }
 
     /// What tools have to know of the conversation.

@@ -89,12 +89,9 @@ impl Agent {
                 }
                 Next::Ask => {
                     if !std::mem::take(&mut fresh) {
-                        let mut news = self.mail(Duration::ZERO).await?;
-                        if let Some(stop) = news.stop.take() {
-                            return self.cut(Cut::Stop(Box::new(stop))).await;
+                        if let Some(ended) = self.take_news().await? {
+                            return Ok(ended);
                         }
-                        self.obey(&mut news).await?;
-                        self.take(news).await?;
                         if self.transcript.state().run().is_some_and(|run| run.next() != Next::Ask)
                         {
                             continue;
@@ -149,6 +146,21 @@ impl Agent {
                 Next::GiveUp => return Ok(self.given_up()),
             }
         }
+    }
+
+    /// Takes what came since the last call, and does at once what was decided by it. Some: the run ends.
+    async fn take_news(&mut self) -> Result<Option<Ended>, RunError> {
+        let mut news = self.mail(Duration::ZERO).await?;
+        if let Some(stop) = news.stop.take() {
+            return self.cut(Cut::Stop(Box::new(stop))).await.map(Some);
+        }
+        self.obey(&mut news).await?;
+        let judged = !news.pending.is_empty();
+        self.take(news).await?;
+        if judged {
+            self.land_learnings().await?;
+        }
+        Ok(None)
     }
 
     /// What the run goes by: how the conversation stands, and what the repository says of how to work.

@@ -30,6 +30,13 @@ impl Proposals {
         self.verdicts.len() < self.changes.len()
     }
 
+    /// Whether a text is a person's words for one that nobody has said anything of yet. They can be read before
+    /// the decision that they are.
+    pub fn takes_words(&self, text: &str) -> bool {
+        let item = text.split_once(':').and_then(|(item, _)| item.trim().parse().ok());
+        item.is_some_and(|item| self.change(item).is_some() && !self.verdicts.contains_key(&item))
+    }
+
     pub fn judge(&mut self, messages: &[Message], pending: &[Pending]) {
         if self.is_open() {
             let words = messages.iter().map(|message| (message.ts.clone(), message.text.clone()));
@@ -142,6 +149,8 @@ mod tests {
         let mut before = proposed(1);
         before.judge(&words, &[]);
         assert!(before.is_open() && before.to_land().is_empty());
+        let takes = |text: &str| before.takes_words(text);
+        assert!(takes("1: use whole cents") && !takes("2: more") && !takes("why: it is 1"));
         before.judge(&[], &edited);
         let mut together = proposed(1);
         together.judge(&words, &edited);
@@ -150,7 +159,7 @@ mod tests {
         assert!(after.is_open(), "what was said is not known yet");
         after.judge(&words, &[]);
         for proposals in [before, together, after] {
-            assert!(!proposals.is_open());
+            assert!(!proposals.is_open() && !proposals.takes_words("1: something else"));
             let land = proposals.to_land();
             assert_eq!((land[0].0, land[0].1.learning.rule.as_str()), (1, "use whole cents"));
         }

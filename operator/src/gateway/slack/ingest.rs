@@ -197,9 +197,10 @@ impl Inner {
             return Ok(vec![Effect::TellClosed { thread: key }]);
         }
         // Words may answer what was posted before the gateway has recorded that it asks.
-        let _turn = match said.intent {
-            Some(_) => tokio::time::timeout(PATIENCE, self.posting.lock(&key)).await.ok(),
-            None => None,
+        let _turn = if said.intent.is_some() || said.verdict.is_some() {
+            tokio::time::timeout(PATIENCE, self.posting.lock(&key)).await.ok()
+        } else {
+            None
         };
         let refused = match &repo {
             Some(repo) if said.decides() => self.refusal(repo, &said.user).await?,
