@@ -31,9 +31,11 @@ impl Proposals {
     }
 
     /// Whether a text is a person's words for one that nobody has said anything of yet. They can be read before
-    /// the decision that they are.
+    /// the decision that they are. Only what the gateway takes for one counts: nobody would answer the rest.
     pub fn takes_words(&self, text: &str) -> bool {
-        let item = text.split_once(':').and_then(|(item, _)| item.trim().parse().ok());
+        let parts = text.trim().split_once(':');
+        let parts = parts.filter(|(_, words)| words.starts_with(char::is_whitespace));
+        let item = parts.and_then(|(item, _)| item.trim().parse().ok());
         item.is_some_and(|item| self.change(item).is_some() && !self.verdicts.contains_key(&item))
     }
 
@@ -151,6 +153,7 @@ mod tests {
         assert!(before.is_open() && before.to_land().is_empty());
         let takes = |text: &str| before.takes_words(text);
         assert!(takes("1: use whole cents") && !takes("2: more") && !takes("why: it is 1"));
+        assert!(!takes("1:30 is fine") && !takes("1:1 with the author?") && !takes("1:"));
         before.judge(&[], &edited);
         let mut together = proposed(1);
         together.judge(&words, &edited);
