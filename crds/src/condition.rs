@@ -36,6 +36,8 @@ pub const MODELS_KNOWN: &str = "ModelsKnown";
 pub const MODEL_REACHABLE: &str = "ModelReachable";
 /// A Repo's agent pods reach the gateway and nothing else.
 pub const EGRESS_ENFORCED: &str = "EgressEnforced";
+/// Each of a Repo's schedules names times that come. Present only while false.
+pub const SCHEDULES_VALID: &str = "SchedulesValid";
 
 /// A field is written as the first previews had it. Present only while true.
 pub const OLD_SPELLING: &str = "OldSpelling";

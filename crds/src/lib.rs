@@ -19,8 +19,10 @@ pub mod retrospective;
 pub mod review;
 pub mod roadmap;
 pub mod role;
+pub mod secret_ref;
 pub mod spelling;
 pub mod spend;
+pub mod starts;
 pub mod thread;
 pub mod unclear;
 

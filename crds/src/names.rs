@@ -8,6 +8,8 @@ pub const LABEL_REPO: &str = "codebutler.dev/repo";
 pub const LABEL_THREAD: &str = "codebutler.dev/thread";
 /// Label on pods: the role that runs in it. For people and selectors; it proves nothing.
 pub const LABEL_ROLE: &str = "codebutler.dev/role";
+/// Label on Threads that nobody asked for in Slack: what began them, such as `schedule`.
+pub const LABEL_ORIGIN: &str = "codebutler.dev/origin";
 /// `app.kubernetes.io/managed-by` of every child, and its well-known sisters' values.
 pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// The value of [`LABEL_MANAGED_BY`] and the field manager of applied children.
@@ -48,6 +50,8 @@ pub mod secret_key {
     pub const CLIENT_ID: &str = "clientId";
     /// What it proves that with.
     pub const CLIENT_SECRET: &str = "clientSecret";
+    /// What deliveries are signed with (`whsec_…`).
+    pub const SIGNING_SECRET: &str = "signingSecret";
     /// API key of the model provider.
     pub const MODEL_API_KEY: &str = "apiKey";
 }

@@ -43,6 +43,7 @@ reasons! {
         GatewayNotFound at "Ready, Reconciling, event": "The gateway's Service is not there or not as it has to be.", "Install the chart again (`helm upgrade`).";
         GitNotReachable at "Ready, Reconciling, event": "Git does not take the credentials, or does not answer.", "Correct `spec.git` or the Secret that is named.";
         InvalidCredentials at "SlackReachable, event": "Slack does not take a token of the Secret, or the Secret can't be used.", "Put valid tokens into the Secret; no restart is needed.";
+        IssuesNotRead at "event": "Issues with the label of `spec.issues` can't be read.", "Let the token read issues, or see what GitHub says; it is tried again.";
         KeyRefused at "ModelReachable": "The model API does not take the key.", "Put a valid one into the Secret.";
         Known at "ModelsKnown": "The provider has the models of all roles.", "";
         MissingScope at "SlackReachable, event": "The Slack app lacks scopes.", "Add those that are named and install the app again.";
@@ -68,6 +69,8 @@ reasons! {
         Repaired at "event": "Somebody had changed an account, a policy or a certificate of the Repo; it is as it has to be again.", "";
         RoleNotFound at "Ready, Stalled, event": "`spec.roles` names an AgentRole that does not exist.", "Create it, or take it out.";
         RoleTwice at "Ready, Stalled, event": "Two AgentRoles of `spec.roles` are the same role.", "Take one out.";
+        ScheduleInvalid at "SchedulesValid, event": "A schedule can't be read, or names no time that ever comes, so that it begins nothing.", "Correct `cron` or `timeZone` of the schedule that is named.";
+        ScheduleMissed at "event": "Runs of a schedule did not begin: no gateway served for longer than its `startingDeadlineSeconds`.", "Start what is still wanted by hand; the next run says it, too.";
         Served at "ModelReachable": "The model API serves the key.", "";
         Serving at "GatewayServing": "A gateway serves agents.", "";
         SharedApp at "SlackReachable, event": "Another installation uses the same Slack app, so that each hears only some messages.", "Give each installation an app of its own.";

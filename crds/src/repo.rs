@@ -16,8 +16,10 @@ use crate::policy::{AccessSpec, EgressSpec, PolicySpec};
 use crate::retrospective::RetrospectiveSpec;
 use crate::review::ReviewSpec;
 use crate::roadmap::RoadmapSpec;
+pub use crate::secret_ref::SecretRef;
 use crate::spelling::{Outdated, Word};
 use crate::spend::RepoSpend;
+use crate::starts::{DeliveriesSpec, IssuesSpec, MOST_ISSUES, ScheduleSpec, ScheduleStatus};
 use crate::unclear::UnclearConversation;
 use crate::wire::CacheForm;
 
@@ -96,6 +98,17 @@ pub struct RepoSpec {
     /// How the roadmap in its repository is worked off, once somebody has that done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roadmap: Option<RoadmapSpec>,
+    /// Threads that begin by the clock.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub schedules: Vec<ScheduleSpec>,
+    /// Issues that begin work. None do if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issues: Option<IssuesSpec>,
+    /// Signed requests that begin work. None do if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deliveries: Option<DeliveriesSpec>,
     /// Stops new work; running turns end.
     #[serde(default)]
     pub suspend: bool,
@@ -241,16 +254,6 @@ pub struct ModelNote {
     pub cache: Option<Word<CacheForm>>,
 }
 
-/// A Secret in the Repo's namespace. Its annotation `codebutler.dev/hosts` names the hosts that it
-/// may be sent to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SecretRef {
-    /// Name of the Secret.
-    #[schemars(length(min = 1, max = 253))]
-    pub name: String,
-}
-
 /// The volume that each Thread works in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -318,7 +321,7 @@ pub struct RepoStatus {
     /// The generation that the conditions speak of. Written by the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// `Ready`, `Reconciling`, `Stalled`, `GatewayServing`, `OldSpelling` by the controller; `SlackReachable`,
+    /// `Ready`, `Reconciling`, `Stalled`, `GatewayServing`, `SchedulesValid`, `OldSpelling` by the controller; `SlackReachable`,
     /// `GitReachable`, `ModelsKnown`, `ModelReachable`, `EgressEnforced` by the gateway.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
@@ -332,6 +335,15 @@ pub struct RepoStatus {
     /// Slack's side. Written by the gateway.
     #[serde(default)]
     pub slack: RepoSlackStatus,
+    /// What has become of `spec.schedules`. Written by the gateway.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub schedules: Vec<ScheduleStatus>,
+    /// Issues that have got a Thread, the newest last. Written by the gateway.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_ISSUES))]
+    pub begun_issues: Vec<u64>,
     /// Closed Threads that were deleted, the newest last. Written by the controller.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]

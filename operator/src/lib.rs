@@ -19,6 +19,7 @@ pub mod metrics;
 pub mod platform;
 pub mod quantity;
 mod recent;
+mod schedule;
 pub mod scope;
 pub mod step;
 pub mod tasks;

@@ -24,6 +24,7 @@ mod retention;
 mod rewritten;
 mod role;
 mod scale_up;
+mod schedules;
 mod serving;
 mod slots;
 mod spelling;

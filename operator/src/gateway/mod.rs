@@ -44,6 +44,7 @@ mod revisions;
 mod roadmap;
 mod serve;
 pub mod slack;
+pub mod starts;
 pub mod threads;
 pub mod tls;
 pub mod told;

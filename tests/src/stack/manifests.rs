@@ -139,6 +139,9 @@ pub fn team(
         retrospective: Some(RetrospectiveSpec { enabled: false, ..RetrospectiveSpec::default() }),
         review: None,
         roadmap: None,
+        schedules: Vec::new(),
+        issues: None,
+        deliveries: None,
         suspend: false,
     };
     if let Some(edit) = edit {

@@ -65,6 +65,7 @@ mod signing_in;
 mod skills;
 mod slack;
 mod soak;
+mod starts;
 mod stop;
 mod support;
 mod switching;

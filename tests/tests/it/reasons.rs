@@ -66,6 +66,7 @@ const OTHERS: &[&str] = &[
     "Unknown",
     "Unschedulable",
     // Verbs of events.
+    "Begin",
     "Connect",
     "Record",
     // Buttons, tools, kinds of approvals, and names for people.

@@ -18,7 +18,7 @@ use super::reach;
 use super::status::OwnRepoStatus;
 use crate::args::ControllerArgs;
 use crate::controller::health::{Health, Level, Notice};
-use crate::controller::{refusals, spelling};
+use crate::controller::{refusals, schedules, spelling};
 use crate::gateway::redact::Redactor;
 
 /// How long caches may lag behind what was just made.
@@ -85,6 +85,7 @@ pub fn desired(
         generation,
         now,
     ));
+    plan.notices.extend(schedules::tell_invalid(repo, &mut plan.status.conditions, now));
     plan.status.observed_generation = generation;
     plan.status.threads = ThreadCounts { open: observed.open_threads };
     plan

@@ -90,6 +90,21 @@ impl GitHub {
         let issues = found.into_iter().filter(|found| found.pull_request.is_none());
         Ok(issues.take(LIST).map(|found| found.into_issue(EXCERPT, Vec::new())).collect())
     }
+
+    /// All open ones that have a label, the oldest first, with their text up to `limit` characters.
+    ///
+    /// # Errors
+    /// When GitHub can't be asked.
+    pub async fn labelled(&self, label: &str, limit: usize) -> Result<Vec<Issue>, GitHubError> {
+        let label: String = url::form_urlencoded::byte_serialize(label.as_bytes()).collect();
+        let query = format!("&state=open&sort=created&direction=asc&labels={label}");
+        let found: Vec<FoundIssues> =
+            self.client.list_with(&self.client.repo("issues"), &query).await?;
+        let issues = found.into_iter().filter(|found| found.pull_request.is_none());
+        let mut issues: Vec<_> = issues.map(|i| i.into_issue(limit, Vec::new())).collect();
+        issues.sort_by_key(|issue| issue.number);
+        Ok(issues)
+    }
 }
 
 fn query(label: Option<&str>) -> String {

@@ -49,7 +49,7 @@ pub fn by_role(text: &str, roles: &[String], sender: &str, last: bool) -> Vec<St
     found
 }
 
-fn is_quote(line: &str) -> bool {
+pub fn is_quote(line: &str) -> bool {
     let line = line.trim_start();
     line.starts_with("&gt;") || line.starts_with('>')
 }

@@ -118,9 +118,11 @@ pub fn claim(status: &mut ThreadStatus, by: &str, now: &Time) -> Claimed {
     outcome
 }
 
-/// The roles that a prompt is for.
+/// The roles that a prompt is for. Whom it quotes, whoever wrote it does not speak for.
 pub fn recipients(prompt: &str, channel: &Channel) -> Vec<String> {
-    let mentioned = address::by_person(prompt, &channel.team.roles, channel.bot_user.as_deref());
+    let own: Vec<&str> = prompt.lines().filter(|line| !address::is_quote(line)).collect();
+    let mentioned =
+        address::by_person(&own.join("\n"), &channel.team.roles, channel.bot_user.as_deref());
     let first = || channel.first().map(str::to_owned).into_iter().collect();
     if mentioned.is_empty() { first() } else { mentioned }
 }

@@ -1,0 +1,14 @@
+//! How a Repo names a Secret.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A Secret in the Repo's namespace. Its annotation `codebutler.dev/hosts` names the hosts that it
+/// may be sent to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecretRef {
+    /// Name of the Secret.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+}

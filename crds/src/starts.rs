@@ -1,0 +1,106 @@
+//! How work begins that nobody asks for in Slack: by the clock, by a labelled issue, by a signed delivery.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::secret_ref::SecretRef;
+
+/// Issues that a Repo remembers to have begun work for.
+pub const MOST_ISSUES: usize = 512;
+
+/// A Thread that begins at times that a schedule names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ScheduleSpec {
+    /// By which it is told apart and its Threads are named.
+    #[schemars(regex(pattern = r"^[a-z0-9]([-a-z0-9]{0,28}[a-z0-9])?$"))]
+    pub name: String,
+    /// When, in the five fields of cron: minute, hour, day of the month, month, day of the week, such as
+    /// `30 2 * * 1-5`. A time that the clocks leave out is left out, and one that they show twice counts once.
+    #[schemars(regex(pattern = r"^\S+( +\S+){4}$"), length(max = 128))]
+    pub cron: String,
+    /// Time zone of `cron`, such as `Europe/Berlin`; `spec.limits.timeZone` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^[A-Za-z0-9_+/-]+$"), length(max = 64))]
+    pub time_zone: Option<String>,
+    /// What is wanted, in Markdown, as in a Thread.
+    #[schemars(length(min = 1, max = 8000))]
+    pub prompt: String,
+    /// Seconds that a run may be late, because no gateway served. One that is later is missed, and the next one says so.
+    #[serde(default = "deadline")]
+    #[schemars(range(min = 60, max = 604_800))]
+    pub starting_deadline_seconds: u32,
+    /// What happens at a time at which the Thread of the run before is still open.
+    #[serde(default)]
+    pub concurrency_policy: ConcurrencyPolicy,
+    /// Stops it. What would have begun meanwhile is not made up for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub suspend: bool,
+}
+
+/// What happens at a time at which the Thread of the run before is still open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ConcurrencyPolicy {
+    /// No other one begins, and the open one is told.
+    #[default]
+    Forbid,
+    /// Another one begins beside it.
+    Allow,
+}
+
+/// Issues that begin work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct IssuesSpec {
+    /// An open issue that has this label gets one Thread, once, the oldest first, with at most
+    /// `spec.limits.concurrentThreads` of them open at a time. Whoever may label issues can begin work.
+    #[schemars(length(min = 1, max = 50))]
+    pub label: String,
+}
+
+/// Signed requests that begin work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeliveriesSpec {
+    /// Secret with the key `signingSecret`: `whsec_` and 24 to 64 bytes in base64, as Standard Webhooks has
+    /// it.
+    pub credentials: SecretRef,
+}
+
+/// What has become of a schedule.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ScheduleStatus {
+    /// Its name.
+    #[schemars(length(max = 30))]
+    pub name: String,
+    /// Its times and their zone, as they were read. Others begin anew, from when they were seen first.
+    #[schemars(length(max = 200))]
+    pub cron: String,
+    /// Up to when it is settled what has begun and what has not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<Time>,
+    /// The time of the run that began last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_schedule_time: Option<Time>,
+    /// Its Thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 50))]
+    pub last_thread: Option<String>,
+    /// Runs since then that did not begin because nobody served.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub missed: u32,
+    /// Runs since then that did not begin because that Thread was open.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub skipped: u32,
+}
+
+const fn deadline() -> u32 {
+    3600
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+const fn is_zero(n: &u32) -> bool {
+    *n == 0
+}

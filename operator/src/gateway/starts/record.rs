@@ -1,0 +1,77 @@
+//! What a Repo keeps of what began by itself. One writer, and it gives way to others of the same status.
+
+use codebutler_crds::Repo;
+use codebutler_crds::starts::{MOST_ISSUES, ScheduleStatus};
+use kube::api::Patch;
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::json;
+
+use crate::gateway::writes;
+
+/// Attempts against other writers of the same status.
+const ATTEMPTS: u32 = 8;
+
+/// What is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BegunWork {
+    pub schedules: Vec<ScheduleStatus>,
+    /// Newest last.
+    pub issues: Vec<u64>,
+}
+
+impl BegunWork {
+    fn of(repo: &Repo) -> Self {
+        let status = repo.status.clone().unwrap_or_default();
+        Self { schedules: status.schedules, issues: status.begun_issues }
+    }
+
+    /// Puts a schedule's record in place of the one that is there, and forgets those that are gone.
+    pub fn put_schedule(&mut self, repo: &Repo, record: &ScheduleStatus) {
+        let is_there = |name: &str| repo.spec.schedules.iter().any(|own| own.name == name);
+        self.schedules.retain(|own| own.name != record.name && is_there(&own.name));
+        self.schedules.push(record.clone());
+        self.schedules.sort_by(|one, other| one.name.cmp(&other.name));
+    }
+
+    /// Keeps that issues have got their Threads; the oldest are forgotten where there is no room.
+    pub fn put_issues(&mut self, numbers: &[u64]) {
+        let new: Vec<u64> = numbers.iter().copied().filter(|n| !self.issues.contains(n)).collect();
+        self.issues.extend(new);
+        let surplus = self.issues.len().saturating_sub(MOST_ISSUES);
+        self.issues.drain(..surplus);
+    }
+}
+
+/// Changes what a Repo keeps. Answers how it is then; nothing if the Repo is gone.
+///
+/// # Errors
+/// When the API server does not take it, or others write the same status again and again.
+pub async fn update(
+    client: &Client,
+    repo: &Repo,
+    change: impl Fn(&mut BegunWork) + Send + Sync,
+) -> Result<Option<BegunWork>, kube::Error> {
+    let api: Api<Repo> = Api::namespaced(client.clone(), &repo.namespace().unwrap_or_default());
+    let mut attempt = 1;
+    loop {
+        let found = api.get_opt(&repo.name_any()).await?;
+        let Some(now) = found.filter(|now| now.uid() == repo.uid()) else { return Ok(None) };
+        let before = BegunWork::of(&now);
+        let mut after = before.clone();
+        change(&mut after);
+        if after == before {
+            return Ok(Some(after));
+        }
+        let patch = json!({
+            "metadata": {"resourceVersion": now.resource_version()},
+            "status": {"schedules": after.schedules, "begunIssues": after.issues},
+        });
+        match api.patch_status(&repo.name_any(), &writes::patched(), &Patch::Merge(patch)).await {
+            Ok(_) => return Ok(Some(after)),
+            Err(kube::Error::Api(refused)) if refused.code == 409 && attempt < ATTEMPTS => {
+                attempt += 1;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}

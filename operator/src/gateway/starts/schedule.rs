@@ -1,0 +1,207 @@
+//! What is to be done about a schedule. Pure: from its times, what became of it, and the Thread of its last
+//! run. Whoever dies between a Thread and its record is followed by somebody who decides the same.
+
+use codebutler_crds::starts::{ConcurrencyPolicy, ScheduleSpec, ScheduleStatus};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::schedule::{DueRuns, ScheduleClock};
+
+/// What is to be done now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScheduleStep {
+    /// It is seen for the first time, or its times are other ones: it begins to count.
+    Watch,
+    /// Nobody wants these.
+    Pass(DueRuns),
+    /// A Thread begins for the newest.
+    Begin(DueRuns),
+    /// None begins, as the last one is open.
+    Skip(DueRuns),
+    /// None begins, as it is too late.
+    Miss(DueRuns),
+}
+
+/// How a schedule stands.
+#[derive(Clone, Copy, Debug)]
+pub struct ScheduleFacts<'a> {
+    pub spec: &'a ScheduleSpec,
+    pub clock: &'a ScheduleClock,
+    /// As its times are read.
+    pub cron: &'a str,
+    pub status: Option<&'a ScheduleStatus>,
+    /// Nothing begins in this Repo.
+    pub suspended: bool,
+    /// The Thread of its last run is open.
+    pub open: bool,
+}
+
+/// What is to be done, if anything.
+pub fn decide(facts: &ScheduleFacts<'_>, now: Timestamp) -> Option<ScheduleStep> {
+    let known = facts.status.filter(|status| status.cron == facts.cron);
+    let Some(settled) = known.and_then(|status| status.settled.as_ref()) else {
+        return Some(ScheduleStep::Watch);
+    };
+    let due = facts.clock.due(settled.0, now)?;
+    if facts.suspended || facts.spec.suspend {
+        return Some(ScheduleStep::Pass(due));
+    }
+    let deadline = SignedDuration::from_secs(facts.spec.starting_deadline_seconds.into());
+    if now.duration_since(due.newest) > deadline || due.count >= 10_000 {
+        return Some(ScheduleStep::Miss(due));
+    }
+    if facts.open && facts.spec.concurrency_policy == ConcurrencyPolicy::Forbid {
+        return Some(ScheduleStep::Skip(due));
+    }
+    Some(ScheduleStep::Begin(due))
+}
+
+/// What is on record once a step is done.
+pub fn recorded(
+    before: Option<&ScheduleStatus>,
+    facts: (&str, &str),
+    step: &ScheduleStep,
+    thread: Option<&str>,
+    now: Timestamp,
+) -> ScheduleStatus {
+    let (name, cron) = facts;
+    let empty = || ScheduleStatus { name: name.to_owned(), ..ScheduleStatus::default() };
+    let mut status = before.cloned().unwrap_or_else(empty);
+    cron.clone_into(&mut status.cron);
+    let settled = match step {
+        ScheduleStep::Watch => now,
+        ScheduleStep::Pass(due)
+        | ScheduleStep::Begin(due)
+        | ScheduleStep::Skip(due)
+        | ScheduleStep::Miss(due) => due.newest,
+    };
+    status.settled = Some(Time(settled));
+    match step {
+        ScheduleStep::Begin(due) => {
+            status.last_schedule_time = Some(Time(due.newest));
+            status.last_thread = thread.map(str::to_owned);
+            (status.missed, status.skipped) = (0, 0);
+        }
+        ScheduleStep::Skip(due) => status.skipped = status.skipped.saturating_add(due.count),
+        ScheduleStep::Miss(due) => status.missed = status.missed.saturating_add(due.count),
+        ScheduleStep::Watch | ScheduleStep::Pass(_) => {}
+    }
+    status
+}
+
+/// What a run is asked to do: what the schedule says, and what did not happen since the last one.
+pub fn prompt_of(spec: &ScheduleSpec, status: Option<&ScheduleStatus>, due: DueRuns) -> String {
+    let missed = status.map_or(0, |status| status.missed) + due.count.saturating_sub(1);
+    let skipped = status.map_or(0, |status| status.skipped);
+    let told = |count: u32, why: &str| {
+        let runs = if count == 1 { "run".to_owned() } else { format!("{count} runs") };
+        (count > 0).then(|| format!("_The {runs} before this one did not begin: {why}._"))
+    };
+    let own = Some(spec.prompt.trim_end().to_owned());
+    let missed = told(missed, "CodeButler was away");
+    let skipped = told(skipped, "the conversation of an earlier one was open");
+    let parts: Vec<String> = own.into_iter().chain(missed).chain(skipped).collect();
+    parts.join("\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn spec() -> ScheduleSpec {
+        serde_json::from_value(json!({"name": "nightly", "cron": "0 2 * * *", "prompt": "Update."}))
+            .unwrap()
+    }
+
+    const CRON: &str = "0 2 * * * UTC";
+
+    fn step(
+        spec: &ScheduleSpec,
+        status: Option<&ScheduleStatus>,
+        (suspended, open): (bool, bool),
+        now: &str,
+    ) -> Option<ScheduleStep> {
+        let clock = ScheduleClock::read(CRON, at(now)).unwrap();
+        let facts = ScheduleFacts { spec, clock: &clock, cron: CRON, status, suspended, open };
+        decide(&facts, at(now))
+    }
+
+    fn settled(text: &str) -> ScheduleStatus {
+        ScheduleStatus {
+            name: "nightly".into(),
+            cron: CRON.into(),
+            settled: Some(Time(at(text))),
+            ..ScheduleStatus::default()
+        }
+    }
+
+    #[test]
+    fn a_run_begins_once_and_what_is_too_late_is_missed() {
+        let spec = spec();
+        let status = settled("2026-11-25T01:00:00Z");
+        let run = |count| DueRuns { newest: at("2026-11-25T02:00:00Z"), count };
+        let free = (false, false);
+        assert_eq!(step(&spec, None, free, "2026-11-25T02:00:00Z"), Some(ScheduleStep::Watch));
+        assert_eq!(step(&spec, Some(&status), free, "2026-11-25T01:59:59Z"), None);
+        let now = "2026-11-25T02:30:00Z";
+        assert_eq!(step(&spec, Some(&status), free, now), Some(ScheduleStep::Begin(run(1))));
+        assert_eq!(
+            step(&spec, Some(&status), (true, false), now),
+            Some(ScheduleStep::Pass(run(1)))
+        );
+        assert_eq!(
+            step(&spec, Some(&status), (false, true), now),
+            Some(ScheduleStep::Skip(run(1)))
+        );
+        let mut beside = spec.clone();
+        beside.concurrency_policy = ConcurrencyPolicy::Allow;
+        assert_eq!(
+            step(&beside, Some(&status), (false, true), now),
+            Some(ScheduleStep::Begin(run(1)))
+        );
+        assert_eq!(
+            step(&spec, Some(&status), free, "2026-11-25T03:00:01Z"),
+            Some(ScheduleStep::Miss(run(1)))
+        );
+        let old = settled("2026-11-22T03:00:00Z");
+        assert_eq!(step(&spec, Some(&old), free, now), Some(ScheduleStep::Begin(run(3))));
+        // Other times count from when they are seen.
+        let mut other = status.clone();
+        other.cron = "0 1 * * * UTC".into();
+        assert_eq!(step(&spec, Some(&other), free, now), Some(ScheduleStep::Watch));
+    }
+
+    #[test]
+    fn what_did_not_begin_is_counted_and_told_by_the_next_run() {
+        let (now, spec) = (at("2026-11-25T05:00:00Z"), spec());
+        let due = DueRuns { newest: at("2026-11-25T02:00:00Z"), count: 2 };
+        let mut status = settled("2026-11-23T03:00:00Z");
+        for (step, counts) in [
+            (ScheduleStep::Miss(due), (2, 0)),
+            (ScheduleStep::Skip(due), (2, 2)),
+            (ScheduleStep::Pass(due), (2, 2)),
+        ] {
+            status = recorded(Some(&status), ("nightly", CRON), &step, None, now);
+            assert_eq!((status.missed, status.skipped), counts, "{step:?}");
+            assert_eq!(status.settled, Some(Time(due.newest)));
+        }
+        let prompt = prompt_of(&spec, Some(&status), DueRuns { count: 1, ..due });
+        assert!(prompt.starts_with("Update."), "{prompt}");
+        assert!(
+            prompt.contains("The 2 runs before this one did not begin: CodeButler"),
+            "{prompt}"
+        );
+        assert!(prompt.contains("an earlier one was open"), "{prompt}");
+        let step = ScheduleStep::Begin(due);
+        let begun = recorded(Some(&status), ("nightly", CRON), &step, Some("t"), now);
+        assert_eq!((begun.missed, begun.skipped), (0, 0));
+        assert_eq!(begun.last_thread.as_deref(), Some("t"));
+        assert_eq!(prompt_of(&spec, Some(&begun), DueRuns { count: 1, ..due }), "Update.");
+    }
+}
