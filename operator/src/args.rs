@@ -253,6 +253,9 @@ pub struct GatewayArgs {
     /// Pages on threads.
     #[command(flatten)]
     pub pages: PagesOptions,
+    /// Where signed deliveries that begin Threads are taken (plain HTTP, for an ingress); nowhere if absent.
+    #[arg(long, env = "CODEBUTLER_DELIVERIES_LISTEN")]
+    pub deliveries_listen: Option<SocketAddr>,
     /// Days after its last event that a history is kept; an open Thread's always is.
     #[arg(long, env = "CODEBUTLER_HISTORY_DAYS", default_value_t = 365,
           value_parser = clap::value_parser!(u32).range(1..=36_500))]

@@ -178,6 +178,12 @@ impl Conditions {
         self.put(repo, &finding).await;
     }
 
+    /// Tells that deliveries can't be checked, and why.
+    pub async fn signing_fails(&self, repo: &Repo, why: &str) {
+        let message = self.redactors.of(repo).mask_but(why, SHOWN).into_owned();
+        self.warn(repo, "SigningSecretInvalid", &message).await;
+    }
+
     /// Records what is not known to be on the Repo. The caller's work does not depend on it: failing
     /// to is logged, and the next call tries again.
     async fn tell(

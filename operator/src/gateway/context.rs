@@ -142,15 +142,30 @@ impl Context {
         if reach == Reach::Outside && self.dialer.admit(url).is_err() {
             return Err(SecretError::Internal { name: name.clone(), host: host() });
         }
+        let opened = self.read_secret(namespace, reference).await?;
+        let annotations = opened.secret.annotations();
+        let allowed = annotations.get(names::ANNOTATION_HOSTS).map_or("", String::as_str);
+        if !allows(allowed, url) {
+            return Err(SecretError::Host { name: name.clone(), host: host() });
+        }
+        Ok(opened)
+    }
+
+    /// The whole Secret, for what is sent nowhere: no annotation has to allow it.
+    ///
+    /// # Errors
+    /// A sentence that names the Secret.
+    pub async fn read_secret(
+        &self,
+        namespace: &str,
+        reference: &SecretRef,
+    ) -> Result<OpenedSecret, SecretError> {
+        let name = &reference.name;
         let secret = Api::<Secret>::namespaced(self.client.clone(), namespace)
             .get_opt(name)
             .await
             .map_err(|source| self.unread(namespace, name, source))?
             .ok_or_else(|| SecretError::Missing { name: name.clone() })?;
-        let allowed = secret.annotations().get(names::ANNOTATION_HOSTS).map_or("", String::as_str);
-        if !allows(allowed, url) {
-            return Err(SecretError::Host { name: name.clone(), host: host() });
-        }
         Ok(OpenedSecret { name: name.clone(), secret })
     }
 
@@ -165,7 +180,7 @@ impl Context {
     }
 }
 
-/// A Secret that may be sent where it is wanted.
+/// A Secret that may be used for what it is wanted for.
 pub struct OpenedSecret {
     pub name: String,
     secret: Secret,

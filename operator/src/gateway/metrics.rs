@@ -36,6 +36,7 @@ pub struct Metrics {
     history_lost: Gauge,
     refused: Counts<1>,
     egress: Counts<1>,
+    deliveries: Counts<1>,
 }
 
 impl Metrics {
@@ -61,6 +62,7 @@ impl Metrics {
             history_lost: catalog::HISTORY_LOST.level(registry),
             refused: catalog::IDENTITY_REFUSED.counts(registry),
             egress: catalog::EGRESS_REFUSED.counts(registry),
+            deliveries: catalog::DELIVERIES.counts(registry),
         }
     }
 
@@ -215,6 +217,11 @@ impl Metrics {
     /// Counts a connection or page that was refused.
     pub fn egress_refused(&self, reason: &'static str) {
         self.egress.one([reason]);
+    }
+
+    /// Counts a delivery by what became of it.
+    pub fn delivery(&self, outcome: &'static str) {
+        self.deliveries.one([outcome]);
     }
 
     /// Counts a call whose caller was refused.

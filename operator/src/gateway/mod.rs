@@ -141,6 +141,7 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
         shutdown: shutdown.clone(),
     };
     pages::serve(&args.pages, &gateway, shutdown.clone())?;
+    starts::deliveries::serve(args.deliveries_listen, &gateway, shutdown.clone())?;
     // Slack is heard by every replica, agents by the holder of the lease alone.
     ready.set(true);
     let agents = holder::run(&gateway, &args, tls);

@@ -105,19 +105,24 @@ impl Threads {
 
     /// Creates a Thread, or returns the one that has its name.
     pub async fn ensure(&self, thread: Thread) -> Result<Thread, WriteError> {
+        Box::pin(self.begin(thread)).await.map(|(thread, _)| thread)
+    }
+
+    /// The same, and whether it was created. Of one whose first answer was lost it is not known any more.
+    pub async fn begin(&self, thread: Thread) -> Result<(Thread, bool), WriteError> {
         let key = ThreadKey::from(&thread);
         let api = self.api(&key);
         for attempt in 0..ATTEMPTS {
             let result = match api.create(&writes::created(), &thread).await {
                 Err(kube::Error::Api(status)) if status.is_already_exists() => {
-                    api.get(&key.name).await
+                    api.get(&key.name).await.map(|there| (there, false))
                 }
-                other => other,
+                other => other.map(|thread| (thread, true)),
             };
             match result {
-                Ok(thread) => {
+                Ok((thread, created)) => {
                     self.remember(&key, Arc::new(thread.clone()));
-                    return Ok(thread);
+                    return Ok((thread, created));
                 }
                 Err(error) if is_transient(&error) && attempt + 1 < ATTEMPTS => {
                     pause(attempt).await;

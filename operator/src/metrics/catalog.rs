@@ -131,6 +131,8 @@ pub mod gateway {
             "Calls refused because the caller proved no role of an active Thread");
         EGRESS_REFUSED: 1 = Spec::new("egress_refused", Counter, ["reason"],
             "Connections and pages refused to workspaces and web tools");
+        DELIVERIES: 1 = Spec::new("deliveries", Counter, ["outcome"],
+            "Signed deliveries by what became of them: begun, known (came before), refused (the sender has to mend it), unsigned, busy or failed (come again)");
         SLACK_SOCKETS: 0 = Spec::new("slack_sockets", Gauge, [],
             "Open Socket Mode connections");
         SLACK_ENVELOPES: 1 = Spec::new("slack_envelopes", Counter, ["outcome"],

@@ -160,9 +160,11 @@ async fn here(
     let ip = own_loopback_address();
     let gateway_address = SocketAddr::new(ip, GATEWAY_PORT);
     let pages = SocketAddr::new(ip, METRICS_PORT + 2);
+    let deliveries = SocketAddr::new(ip, METRICS_PORT + 3);
     let metrics = Metrics {
         gateway: SocketAddr::new(ip, METRICS_PORT),
         pages: Some(pages),
+        deliveries: Some(deliveries),
         controller: SocketAddr::new(ip, METRICS_PORT + 1),
     };
     let api = url::Url::parse(cluster.url()).map_err(part("API server"))?;
@@ -181,6 +183,7 @@ async fn here(
         format!("--git-cache={}", dir.join("git-cache").display()),
         format!("--history={}", dir.join("history").display()),
         format!("--pages={pages}"),
+        format!("--deliveries-listen={deliveries}"),
         // The outside world of the testbed is on this machine.
         "--egress-allow=127.0.0.0/8".to_owned(),
     ];

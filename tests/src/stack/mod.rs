@@ -184,6 +184,8 @@ pub struct Metrics {
     pub gateway: SocketAddr,
     /// Where the gateway serves pages, if it is a process of this machine.
     pub pages: Option<SocketAddr>,
+    /// Where it takes deliveries, if it is a process of this machine.
+    pub deliveries: Option<SocketAddr>,
 }
 
 impl Stack {

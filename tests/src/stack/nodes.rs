@@ -168,6 +168,7 @@ pub(super) async fn deployed(
         gateway: available(&gateway, names::GATEWAY).await?,
         controller: available(&controller, "codebutler-controller").await?,
         pages: None,
+        deliveries: None,
     };
     Ok((gateway, controller, metrics))
 }

@@ -3,6 +3,7 @@
 //!
 //! One gateway looks at clocks and issues, the one that serves agents; deliveries come to whichever is asked.
 
+pub mod deliveries;
 mod issue;
 mod record;
 mod schedule;
