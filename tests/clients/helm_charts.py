@@ -179,6 +179,24 @@ def every_alert_has_its_page(chart):
         assert f"## {chart.metadata['version']}\n" in file.read(), "CHANGELOG.md has nothing on this version"
 
 
+def deliveries_are_taken_where_the_values_say(chart):
+    plain = chart.render({})
+    assert "deliveries" not in "".join(plain.values())
+    peer = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}
+    for values, peers in [({"enabled": True}, None), ({"enabled": True, "from": [peer]}, [peer])]:
+        rendered = chart.render({"deliveries": values})
+        assert "--deliveries-listen=[::]:8091" in rendered["codebutler/templates/gateway.yaml"]
+        (service,) = documents(rendered["codebutler/templates/deliveries.yaml"])
+        (port,) = service["spec"]["ports"]
+        deployment = next(d for d in documents(rendered["codebutler/templates/gateway.yaml"]) if d["kind"] == "Deployment")
+        ports = deployment["spec"]["template"]["spec"]["containers"][0]["ports"]
+        assert {"name": port["targetPort"], "containerPort": 8091} in ports, ports
+        policies = documents(rendered["codebutler/templates/networkpolicies.yaml"])
+        rules = [rule for p in policies for rule in p["spec"].get("ingress", [])]
+        (rule,) = [r for r in rules if r["ports"][0]["port"] == "deliveries"]
+        assert rule.get("from") == peers, rule
+
+
 def whoever_may_see_a_namespace_sees_threads():
     chart = helm.Chart.load(CRDS)
     roles = {d["metadata"]["name"]: d for d in documents(chart.render({})["codebutler-crds/templates/access.yaml"])}
@@ -228,6 +246,7 @@ def render_everything():
         assert part in rule, part
     assert "runbook_url" not in rule
     every_alert_has_its_page(chart)
+    deliveries_are_taken_where_the_values_say(chart)
     dashboards = documents(rendered["codebutler/templates/dashboards.yaml"])
     assert [d["metadata"]["name"] for d in dashboards] == [
         "codebutler-dashboard-cost", "codebutler-dashboard-operations"], dashboards

@@ -17,6 +17,7 @@ mod clusters;
 mod conformance;
 mod controller;
 mod controllers;
+mod deliveries;
 mod demo;
 mod egress;
 mod expectations;
