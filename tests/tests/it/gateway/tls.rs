@@ -36,6 +36,7 @@ fn args(cluster: &Cluster) -> GatewayArgs {
         history_days: 365,
         history_url: None,
         pages: codebutler_operator::gateway::pages::options::PagesOptions::default(),
+        deliveries_listen: None,
         history_limit: None,
         search: codebutler_operator::gateway::web::SearchOptions::default(),
         github_poll_seconds: 60,

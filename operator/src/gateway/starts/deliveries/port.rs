@@ -16,12 +16,11 @@ use tokio_util::sync::CancellationToken;
 const CONNECTIONS: usize = 256;
 /// Bytes of a request's head at most.
 const HEAD: usize = 32 << 10;
-/// How long a connection is kept for further requests.
+/// How long one may be open in all, so that who takes no answer does not stay.
 const LIFE: Duration = Duration::from_mins(1);
-/// How long the last one may take.
-const END: Duration = Duration::from_secs(45);
 
-/// Serves until told to stop. A request's head may take as long as `patience`.
+/// Serves until told to stop; what has come in before is served to its end while the process lasts. A
+/// request's head may take as long as `patience`.
 pub async fn serve(
     listener: TcpListener,
     app: Router,
@@ -36,9 +35,9 @@ pub async fn serve(
     while let Some((place, accepted)) = stop.run_until_cancelled(accept()).await {
         match accepted {
             Ok((stream, _)) => {
-                let (app, stop) = (app.clone(), stop.clone());
+                let app = app.clone();
                 tokio::spawn(async move {
-                    connection(stream, app, patience, stop).await;
+                    connection(stream, app, patience).await;
                     drop(place);
                 });
             }
@@ -51,25 +50,67 @@ pub async fn serve(
     }
 }
 
-async fn connection(stream: TcpStream, app: Router, patience: Duration, stop: CancellationToken) {
+async fn connection(stream: TcpStream, app: Router, patience: Duration) {
     let _ = stream.set_nodelay(true);
+    // Each brings one delivery: none is closed while its owner sends the next one.
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(patience)
+        .keep_alive(false)
         .max_buf_size(HEAD)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
-    tokio::pin!(connection);
-    let outcome = tokio::select! {
-        outcome = connection.as_mut() => Ok(outcome),
-        () = async { tokio::select! { () = sleep(LIFE) => (), () = stop.cancelled() => () } } => {
-            connection.as_mut().graceful_shutdown();
-            // Who takes no answer does not stay.
-            timeout(END, connection).await
-        }
-    };
-    match outcome {
-        Ok(Ok(())) => {}
+    match timeout(LIFE, connection).await {
         Ok(Err(error)) => tracing::debug!(%error, "a connection ended badly"),
         Err(_) => tracing::debug!("a connection took too long"),
+        Ok(Ok(())) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Bytes;
+    use axum::routing::post;
+    use std::net::SocketAddr;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio_util::sync::DropGuard;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    async fn open() -> (SocketAddr, DropGuard) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
+        let app = Router::new().route("/", post(|body: Bytes| async move { body }));
+        tokio::spawn(serve(listener, app, Duration::from_millis(300), stop.clone()));
+        (address, stop.drop_guard())
+    }
+
+    /// What is answered until the connection is closed.
+    async fn said(address: SocketAddr, sent: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let read = timeout(SOON, stream.read_to_end(&mut answer)).await.expect("it is closed");
+        let _ = read;
+        String::from_utf8(answer).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_connection_brings_one_request_and_ends() {
+        let (address, _serves) = open().await;
+        let request = "POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n\r\nhi";
+        let answer = said(address, &request.repeat(2)).await;
+        assert_eq!(answer.matches("HTTP/1.1 200").count(), 1, "{answer}");
+        assert!(answer.ends_with("hi") && answer.contains("connection: close"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn who_does_not_come_to_an_end_does_not_stay() {
+        let (address, _serves) = open().await;
+        for sent in ["", "POST / HTTP/1.1\r\nx-slow: "] {
+            assert!(!said(address, sent).await.contains("200"));
+        }
+        let long = format!("POST / HTTP/1.1\r\nx-long: {}\r\n\r\n", "x".repeat(HEAD));
+        assert!(said(address, &long).await.contains("431"));
     }
 }
