@@ -15,6 +15,8 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use ring::hmac;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use crate::support::{Setup, Team};
 
@@ -217,8 +219,40 @@ async fn what_is_not_signed_or_not_right_begins_nothing() {
     assert!(metrics.contains("codebutler_deliveries_total{outcome=\"unsigned\"}"), "{metrics}");
     let log = std::fs::read_to_string(team.stack.gateway.log()).unwrap();
     assert!(!log.contains(&STANDARD.encode(KEY)), "the secret is in the log");
+    slow_ones_are_few(&team, &client).await;
     example_begins_a_thread(&team).await;
     team.stop().await;
+}
+
+/// Who sends no body may hold so much and no more, and not for long.
+async fn slow_ones_are_few(team: &Team, client: &reqwest::Client) {
+    let address = team.stack.metrics.deliveries.unwrap();
+    let now = jiff::Timestamp::now().as_second();
+    let head = format!(
+        "POST /v1/repos/a/b/deliveries HTTP/1.1\r\nhost: here\r\ncontent-type: application/json\r\n\
+         content-length: 9\r\nwebhook-id: slow\r\nwebhook-timestamp: {now}\r\n\
+         webhook-signature: v1,aGVsbG8=\r\n\r\n"
+    );
+    let mut slow = Vec::new();
+    for _ in 0..32 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        slow.push(stream);
+    }
+    let nowhere = url(team, "nothing");
+    let busy = SentDelivery::of("busy", &json!({}));
+    team.until("all room to be taken", || async {
+        let (status, answer) = busy.send(client, &nowhere).await;
+        (status == 429 && answer["error"]["code"] == "busy").then_some(())
+    })
+    .await;
+    let mut answer = [0; 12];
+    slow[0].read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 408");
+    team.until("room again", || async {
+        (busy.send(client, &nowhere).await.0 == 401).then_some(())
+    })
+    .await;
 }
 
 /// What the README tells people to run, as it stands there but for the address.
