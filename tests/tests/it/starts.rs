@@ -170,6 +170,13 @@ async fn a_schedule_begins_each_run_once_and_tells_what_did_not_begin() {
     })
     .await;
     assert_eq!(begun_by(&team, "schedule").await.len(), 1);
+
+    // One that comes back under its name is another one: nothing was due while it was not there.
+    change(&team, json!({"schedules": []})).await;
+    team.until("what is gone to be forgotten", || async {
+        status(&team).await.schedules.is_empty().then_some(())
+    })
+    .await;
     team.stop().await;
 }
 

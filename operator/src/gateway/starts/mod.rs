@@ -103,8 +103,10 @@ struct StartDesk {
     recorder: Recorder,
     /// When a Repo's issues were asked for, and of which generation.
     asked: HashMap<RepoKey, (Option<i64>, Instant)>,
-    /// Until when a Repo is left alone.
+    /// Until when a Repo's clocks are left alone after a failure.
     later: HashMap<RepoKey, Instant>,
+    /// The next time of a Repo's schedules, as this version of it has them.
+    quiet: HashMap<RepoKey, (Option<String>, Timestamp)>,
     /// What was last said of a Repo's issues.
     told: HashMap<RepoKey, String>,
 }
@@ -125,8 +127,8 @@ enum StartError {
 /// Begins what is due until the gateway stops. `poll`: between two questions for a Repo's issues.
 pub async fn run(gateway: &Shared, poll: Duration) {
     let recorder = Recorder::new(gateway.context.client.clone(), Reporter::from(names::GATEWAY));
-    let (asked, later, told) = (HashMap::new(), HashMap::new(), HashMap::new());
-    let mut desk = StartDesk { recorder, asked, later, told };
+    let (asked, later, quiet, told) = Default::default();
+    let mut desk = StartDesk { recorder, asked, later, quiet, told };
     let mut due = tokio::time::interval(EVERY);
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
@@ -141,40 +143,58 @@ impl StartDesk {
     async fn look(&mut self, gateway: &Shared, poll: Duration) {
         let repos = gateway.context.repos.state().into_iter();
         let wanted = repos.filter(|repo| {
-            let begins = !repo.spec.schedules.is_empty() || repo.spec.issues.is_some();
+            let known = repo.status.as_ref().is_some_and(|status| !status.schedules.is_empty());
+            let begins = known || !repo.spec.schedules.is_empty() || repo.spec.issues.is_some();
             begins && repo.metadata.deletion_timestamp.is_none()
         });
         for repo in wanted.collect::<Vec<_>>() {
             let key = RepoKey::from(&*repo);
-            if self.later.get(&key).is_some_and(|later| *later > Instant::now()) {
-                continue;
+            let waits = self.later.get(&key).is_some_and(|later| *later > Instant::now());
+            if !waits && let Err(error) = self.look_at_clocks(gateway, &repo, &key).await {
+                tracing::warn!(repo = repo.name_any(), %error, "a schedule has to wait");
+                self.later.insert(key.clone(), Instant::now() + AGAIN);
             }
-            let clocks = self.look_at_clocks(gateway, &repo).await;
-            let issues = self.look_at_issues(gateway, &repo, &key, poll).await;
-            if let Err(error) = clocks.and(issues) {
-                tracing::warn!(repo = repo.name_any(), %error, "work that begins by itself has to wait");
-                self.later.insert(key, Instant::now() + AGAIN);
+            // Asked no more often than the poll, also after a failure.
+            if let Err(error) = self.look_at_issues(gateway, &repo, &key, poll).await {
+                tracing::warn!(repo = repo.name_any(), %error, "work on issues has to wait");
             }
         }
         self.later.retain(|_, later| *later > Instant::now());
     }
 
-    async fn look_at_clocks(&self, gateway: &Shared, repo: &Arc<Repo>) -> Result<(), StartError> {
-        let now = Timestamp::now();
-        let due = |repo: &Repo, spec: &ScheduleSpec| step_of(gateway, repo, spec, now).is_some();
-        if !repo.spec.schedules.iter().any(|spec| due(repo, spec)) {
+    async fn look_at_clocks(
+        &mut self,
+        gateway: &Shared,
+        repo: &Arc<Repo>,
+        key: &RepoKey,
+    ) -> Result<(), StartError> {
+        let (now, version) = (Timestamp::now(), repo.resource_version());
+        let quiet = self.quiet.get(key).filter(|(known, _)| *known == version);
+        if quiet.is_some_and(|(_, next)| now < *next) {
+            return Ok(());
+        }
+        let due = |spec: &ScheduleSpec| step_of(gateway, repo, spec, now).is_some();
+        if !repo.spec.schedules.iter().any(due) && !has_gone(repo) {
+            self.quiet.insert(key.clone(), (version, next_time(repo, now)));
             return Ok(());
         }
         // The cache may be behind what was just done.
         let api: Api<Repo> =
             Api::namespaced(gateway.context.client.clone(), &repo.namespace().unwrap_or_default());
         let Some(repo) = api.get_opt(&repo.name_any()).await? else { return Ok(()) };
+        if has_gone(&repo) {
+            let forget = |work: &mut BegunWork| work.forget_schedules(&repo);
+            record::update(&gateway.context.client, &repo, forget).await?;
+        }
+        // One that fails keeps no other.
+        let mut failed = None;
         for spec in &repo.spec.schedules {
             if let Some(step) = step_of(gateway, &repo, spec, now) {
-                self.carry_out(gateway, &repo, spec, &step, now).await?;
+                let done = self.carry_out(gateway, &repo, spec, &step, now).await;
+                failed = failed.or(done.err());
             }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     async fn carry_out(
@@ -224,9 +244,12 @@ impl StartDesk {
         let cron = cron_of(repo, spec);
         let change = |work: &mut BegunWork| {
             let before = work.schedules.iter().find(|own| own.name == spec.name);
+            if before.is_some_and(|before| schedule::is_settled(before, &cron, step)) {
+                return;
+            }
             let facts = (spec.name.as_str(), cron.as_str());
             let record = schedule::recorded(before, facts, step, thread.as_deref(), now);
-            work.put_schedule(repo, &record);
+            work.put_schedule(&record);
         };
         record::update(&gateway.context.client, repo, change).await?;
         Ok(())
@@ -296,6 +319,22 @@ fn step_of(
     schedule::decide(&ScheduleFacts { spec, clock, cron, status, suspended, open }, now)
 }
 
+/// The first time at which a schedule of a Repo is due after a moment.
+fn next_time(repo: &Repo, now: Timestamp) -> Timestamp {
+    let next = repo.spec.schedules.iter().filter_map(|spec| {
+        let clock = ScheduleClock::read(&cron_of(repo, spec), now).ok()?;
+        clock.next(now)
+    });
+    next.min().unwrap_or(Timestamp::MAX)
+}
+
+/// Whether something is on record of a schedule that is not there any more: one that comes back under its
+/// name is another one.
+fn has_gone(repo: &Repo) -> bool {
+    let mut known = repo.status.iter().flat_map(|status| &status.schedules);
+    known.any(|known| !repo.spec.schedules.iter().any(|own| own.name == known.name))
+}
+
 fn status_of<'a>(repo: &'a Repo, name: &str) -> Option<&'a ScheduleStatus> {
     repo.status.as_ref()?.schedules.iter().find(|own| own.name == name)
 }
@@ -327,19 +366,29 @@ async fn begin_issues(gateway: &Shared, repo: &Repo, found: Vec<Issue>) -> Resul
     });
     let places = repo.spec.limits.concurrent_threads as usize;
     let free = places.saturating_sub(open.count());
-    let mut begun = Vec::new();
-    for issue in found.iter().filter(|issue| !known.contains(&issue.number)).take(free) {
+    let (mut begun, mut failed) = (Vec::new(), None);
+    let waiting = found.iter().filter(|issue| !known.contains(&issue.number));
+    for issue in waiting {
+        if begun.len() >= free {
+            break;
+        }
         let (id, by) = (issue.number.to_string(), format!("issue #{}", issue.number));
         let shown = format!("issue-{id}");
         let own = thread_of(repo, Origin::Issue, (&id, &shown), &by, issue::prompt_of(issue));
-        let thread = gateway.threads.ensure(own).await?;
-        step::point("an issue has its thread");
-        tracing::info!(thread = thread.name_any(), issue = issue.number, "work on an issue begins");
-        begun.push(issue.number);
+        // One that fails keeps no other.
+        match gateway.threads.ensure(own).await {
+            Ok(thread) => {
+                step::point("an issue has its thread");
+                let thread = thread.name_any();
+                tracing::info!(thread, issue = issue.number, "work on an issue begins");
+                begun.push(issue.number);
+            }
+            Err(error) => failed = failed.or(Some(error)),
+        }
     }
     if !begun.is_empty() {
         let change = |work: &mut BegunWork| work.put_issues(&begun);
         record::update(&gateway.context.client, repo, change).await?;
     }
-    Ok(())
+    failed.map_or(Ok(()), |error| Err(error.into()))
 }

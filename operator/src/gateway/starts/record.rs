@@ -25,10 +25,15 @@ impl BegunWork {
         Self { schedules: status.schedules, issues: status.begun_issues }
     }
 
-    /// Puts a schedule's record in place of the one that is there, and forgets those that are gone.
-    pub fn put_schedule(&mut self, repo: &Repo, record: &ScheduleStatus) {
+    /// Forgets what is on record of schedules that are gone.
+    pub fn forget_schedules(&mut self, repo: &Repo) {
         let is_there = |name: &str| repo.spec.schedules.iter().any(|own| own.name == name);
-        self.schedules.retain(|own| own.name != record.name && is_there(&own.name));
+        self.schedules.retain(|own| is_there(&own.name));
+    }
+
+    /// Puts a schedule's record in place of the one that is there.
+    pub fn put_schedule(&mut self, record: &ScheduleStatus) {
+        self.schedules.retain(|own| own.name != record.name);
         self.schedules.push(record.clone());
         self.schedules.sort_by(|one, other| one.name.cmp(&other.name));
     }

@@ -56,6 +56,18 @@ pub fn decide(facts: &ScheduleFacts<'_>, now: Timestamp) -> Option<ScheduleStep>
     Some(ScheduleStep::Begin(due))
 }
 
+/// Whether a step is on record: another gateway took it at the same moment.
+pub fn is_settled(status: &ScheduleStatus, cron: &str, step: &ScheduleStep) -> bool {
+    let settled = status.settled.as_ref().filter(|_| status.cron == cron).map(|time| time.0);
+    match step {
+        ScheduleStep::Watch => settled.is_some(),
+        ScheduleStep::Pass(due)
+        | ScheduleStep::Begin(due)
+        | ScheduleStep::Skip(due)
+        | ScheduleStep::Miss(due) => settled.is_some_and(|settled| settled >= due.newest),
+    }
+}
+
 /// What is on record once a step is done.
 pub fn recorded(
     before: Option<&ScheduleStatus>,
@@ -190,6 +202,7 @@ mod tests {
             status = recorded(Some(&status), ("nightly", CRON), &step, None, now);
             assert_eq!((status.missed, status.skipped), counts, "{step:?}");
             assert_eq!(status.settled, Some(Time(due.newest)));
+            assert!(is_settled(&status, CRON, &step) && !is_settled(&status, "", &step));
         }
         let prompt = prompt_of(&spec, Some(&status), DueRuns { count: 1, ..due });
         assert!(prompt.starts_with("Update."), "{prompt}");
