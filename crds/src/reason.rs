@@ -70,7 +70,7 @@ reasons! {
         RoleNotFound at "Ready, Stalled, event": "`spec.roles` names an AgentRole that does not exist.", "Create it, or take it out.";
         RoleTwice at "Ready, Stalled, event": "Two AgentRoles of `spec.roles` are the same role.", "Take one out.";
         ScheduleInvalid at "SchedulesValid, event": "A schedule can't be read, or names no time that ever comes, so that it begins nothing.", "Correct `cron` or `timeZone` of the schedule that is named.";
-        ScheduleMissed at "event": "Runs of a schedule did not begin: no gateway served for longer than its `startingDeadlineSeconds`.", "Start what is still wanted by hand; the next run says it, too.";
+        ScheduleMissed at "event": "Runs of a schedule did not begin within its `startingDeadlineSeconds`: no gateway served, or the events before say what refused them.", "Start what is still wanted by hand; the next run says it, too.";
         Served at "ModelReachable": "The model API serves the key.", "";
         Serving at "GatewayServing": "A gateway serves agents.", "";
         SharedApp at "SlackReachable, event": "Another installation uses the same Slack app, so that each hears only some messages.", "Give each installation an app of its own.";
@@ -78,6 +78,7 @@ reasons! {
         SlackNotReachable at "Ready, Reconciling, event": "Slack can't be worked with.", "See the condition SlackReachable.";
         SlackRefused at "SlackReachable, event": "Slack refuses a call, with the code that is named.", "Look the code up in Slack's documentation of the method.";
         SlackUnavailable at "SlackReachable, event": "Slack does not answer.", "Wait; if it lasts for all Repos, see the gateway's way out.";
+        StartRefused at "event": "Work that begins by itself could not, for the reason that is named.", "Mend what is named; it is tried again until it is.";
         Suspended at "Suspended, Ready, event": "`spec.suspend` is set: nothing new starts.", "Unset it.";
     }
     AgentRole {

@@ -46,6 +46,8 @@ use crate::wire::CacheForm;
     printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message","priority":1}"#,
     validation = Rule::new("self.metadata.name.size() <= 32")
         .message("a Repo's name is at most 32 characters, so that names derived from it stay valid"),
+    validation = Rule::new("!self.metadata.name.contains('.')")
+        .message("a Repo's name has no dots, so that names derived from it stay valid"),
     validation = Rule::new("self.spec.git.url == oldSelf.spec.git.url || !has(self.status) || !has(self.status.threads) || self.status.threads.open == 0")
         .message("spec.git.url: open Threads work on this repository: close or delete them first (kubectl get threads), or make another Repo"),
     validation = Rule::new("self.spec.slack.channel == oldSelf.spec.slack.channel || !has(self.status) || !has(self.status.threads) || self.status.threads.open == 0")

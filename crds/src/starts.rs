@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::secret_ref::SecretRef;
 
 /// Issues that a Repo remembers to have begun work for.
-pub const MOST_ISSUES: usize = 512;
+pub const MOST_ISSUES: usize = 1000;
 
 /// A Thread that begins at times that a schedule names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -17,7 +17,8 @@ pub struct ScheduleSpec {
     #[schemars(regex(pattern = r"^[a-z0-9]([-a-z0-9]{0,28}[a-z0-9])?$"))]
     pub name: String,
     /// When, in the five fields of cron: minute, hour, day of the month, month, day of the week, such as
-    /// `30 2 * * 1-5`. A time that the clocks leave out is left out, and one that they show twice counts once.
+    /// `30 2 * * 1-5`. A time that the clocks leave out is left out. One that they show twice counts once, unless
+    /// the hours are a rhythm, such as `*/2`.
     #[schemars(regex(pattern = r"^\S+( +\S+){4}$"), length(max = 128))]
     pub cron: String,
     /// Time zone of `cron`, such as `Europe/Berlin`; `spec.limits.timeZone` if absent.
@@ -27,7 +28,7 @@ pub struct ScheduleSpec {
     /// What is wanted, in Markdown, as in a Thread.
     #[schemars(length(min = 1, max = 8000))]
     pub prompt: String,
-    /// Seconds that a run may be late, because no gateway served. One that is later is missed, and the next one says so.
+    /// Seconds that a run may be late, as where no gateway served. One that is later is missed, and the next one says so.
     #[serde(default = "deadline")]
     #[schemars(range(min = 60, max = 604_800))]
     pub starting_deadline_seconds: u32,
@@ -42,7 +43,7 @@ pub struct ScheduleSpec {
 /// What happens at a time at which the Thread of the run before is still open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ConcurrencyPolicy {
-    /// No other one begins, and the open one is told.
+    /// None begins while roles work there or people are asked, and it is told there once a day.
     #[default]
     Forbid,
     /// Another one begins beside it.
@@ -88,10 +89,10 @@ pub struct ScheduleStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 50))]
     pub last_thread: Option<String>,
-    /// Runs since then that did not begin because nobody served.
+    /// Runs since then that did not begin in time.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missed: u32,
-    /// Runs since then that did not begin because that Thread was open.
+    /// Runs since then that did not begin because of that Thread.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub skipped: u32,
 }

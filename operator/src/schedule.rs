@@ -1,18 +1,28 @@
 //! When a schedule's runs are due. Pure; the controller says of what can't be read why, the gateway begins the
 //! rest.
 
+use std::collections::VecDeque;
+
 use codebutler_crds::Repo;
 use codebutler_crds::starts::ScheduleSpec;
 use cronexpr::{Crontab, MakeTimestamp};
-use jiff::{Timestamp, Zoned};
+use jiff::civil::DateTime;
+use jiff::tz::{AmbiguousOffset, TimeZone};
+use jiff::{Timestamp, ToSpan as _};
 
 /// Runs that are counted one by one; of more it is only said that they are more.
 const COUNTED: usize = 10_000;
 
-/// The times of a schedule.
+/// Civil times that are tried: more than there are minutes in a day that a zone leaves out.
+const TRIED: usize = 1500;
+
+/// The times of a schedule. They are looked for on the clock of its zone, and then found in time: what looks for
+/// them in time itself does not come to an end where a zone's clock is set by less than an hour.
 #[derive(Debug)]
 pub struct ScheduleClock {
+    /// In UTC, which stands for the clock on the wall.
     times: Crontab,
+    zone: TimeZone,
     /// Its hours are a rhythm, such as `*/2`: an hour that a clock shows twice counts twice.
     is_rhythm: bool,
 }
@@ -41,24 +51,71 @@ impl ScheduleClock {
         if fields != 6 {
             return Err(format!("cron has {} fields instead of 5", fields.saturating_sub(1)));
         }
-        let is_rhythm = cron.split_whitespace().nth(1).is_some_and(|hour| hour.starts_with('*'));
-        let clock = cronexpr::parse_crontab(cron).map(|times| Self { times, is_rhythm });
-        let clock = clock.map_err(|error| {
+        let (times, zone) = cron.rsplit_once(' ').unwrap_or((cron, ""));
+        let zone = TimeZone::get(zone).map_err(|_| format!("there is no time zone {zone}"))?;
+        if let Some(field) = times.split(' ').find(|field| is_extension(field)) {
+            return Err(format!(
+                "`{field}` is not one of cron's: L, W, # and H are not known here"
+            ));
+        }
+        let is_rhythm = times.split(' ').nth(1).is_some_and(|hour| hour.starts_with('*'));
+        let parsed = cronexpr::parse_crontab(&format!("{times} UTC")).map_err(|error| {
             let whole = error.to_string();
             // What comes before shows the whole line with an arrow.
             let why = whole.rsplit("^ ").next().unwrap_or(&whole).split(';').next();
             why.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
         })?;
+        let clock = Self { times: parsed, zone, is_rhythm };
         clock.next(now).map(|_| clock).ok_or_else(|| "no such time ever comes".to_owned())
     }
 
     /// The first time after a moment.
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
-        let mut next = self.times.find_next(MakeTimestamp(after)).ok()?;
-        while !self.is_rhythm && is_second(&next) {
-            next = self.times.find_next(MakeTimestamp(next.timestamp())).ok()?;
+        let wall = after.to_zoned(self.zone.clone()).datetime();
+        let first = self.next_on_wall(wall, after);
+        // A clock that is set back shows hours again that it has passed.
+        let set = self.zone.following(after).next().map(|set| set.timestamp());
+        let set = set.filter(|set| self.is_rhythm && first.is_none_or(|first| *set <= first));
+        let again = set.and_then(|set| {
+            let wall = set.to_zoned(self.zone.clone()).datetime().checked_sub(1.second()).ok()?;
+            self.next_on_wall(wall, after)
+        });
+        first.into_iter().chain(again).min()
+    }
+
+    /// The first time that the clock shows later than `wall`, and that is after a moment.
+    fn next_on_wall(&self, wall: DateTime, after: Timestamp) -> Option<Timestamp> {
+        let mut wall = wall.to_zoned(TimeZone::UTC).ok()?.timestamp();
+        for _ in 0..TRIED {
+            let shown = self.times.find_next(MakeTimestamp(wall)).ok()?;
+            wall = shown.timestamp();
+            let ambiguous = self.zone.to_ambiguous_timestamp(shown.datetime());
+            let found = match ambiguous.offset() {
+                AmbiguousOffset::Unambiguous { .. } => [ambiguous.unambiguous().ok(), None],
+                // The clock leaves it out.
+                AmbiguousOffset::Gap { .. } => [None, None],
+                AmbiguousOffset::Fold { .. } => {
+                    let later = ambiguous.later().ok().filter(|_| self.is_rhythm);
+                    [ambiguous.earlier().ok(), later]
+                }
+            };
+            if let Some(found) = found.into_iter().flatten().find(|found| *found > after) {
+                return Some(found);
+            }
         }
-        Some(next.timestamp())
+        None
+    }
+
+    /// The newest times after one moment and up to another one, at most so many, the newest first.
+    pub fn newest(&self, after: Timestamp, now: Timestamp, most: usize) -> Vec<Timestamp> {
+        let next = |last: &Timestamp| self.next(*last).filter(|next| *next <= now);
+        let times = std::iter::successors(next(&after), next).take(COUNTED);
+        let mut newest: VecDeque<Timestamp> = VecDeque::new();
+        for time in times {
+            newest.truncate(most.saturating_sub(1));
+            newest.push_front(time);
+        }
+        newest.into()
     }
 
     /// The runs after one moment and up to another one.
@@ -76,10 +133,12 @@ impl ScheduleClock {
     }
 }
 
-/// Whether clocks have shown this time of day before, in the night in which they are set back.
-fn is_second(time: &Zoned) -> bool {
-    let first = time.datetime().to_zoned(time.time_zone().clone());
-    first.is_ok_and(|first| first.timestamp() < time.timestamp())
+/// Whether a field has what other crons have on top: the last day, the nearest weekday, a week's number, a hash.
+fn is_extension(field: &str) -> bool {
+    field.split([',', '-', '/']).any(|part| {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
+        part.contains('#') || matches!(&*rest.to_ascii_uppercase(), "L" | "W" | "LW" | "H")
+    })
 }
 
 #[cfg(test)]
@@ -117,6 +176,23 @@ mod tests {
         );
     }
 
+    /// There clocks are set by half an hour.
+    #[test]
+    fn a_clock_that_is_set_by_half_an_hour_goes_on() {
+        let early = clock("0 3 4 4 * Australia/Lord_Howe");
+        assert_eq!(early.next(at("2027-01-01T00:00:00Z")), Some(at("2027-04-03T16:30:00Z")));
+        for cron in ["45 1 * * * Australia/Lord_Howe", "15 2 * * * Australia/Lord_Howe"] {
+            let days = clock(cron).due(at("2027-03-01T00:00:00Z"), at("2028-03-01T00:00:00Z"));
+            let count = days.unwrap().count;
+            assert!((365..=366).contains(&count), "{cron}: {count}");
+        }
+        let rhythm = clock("*/30 * * * * Australia/Lord_Howe");
+        let all = rhythm.due(at("2027-03-01T00:00:00Z"), at("2027-05-01T00:00:00Z")).unwrap();
+        assert_eq!(all.count, 61 * 48, "one each half an hour");
+        let newest = rhythm.newest(at("2027-03-01T00:00:00Z"), at("2027-05-01T00:00:00Z"), 2);
+        assert_eq!(newest, [at("2027-05-01T00:00:00Z"), at("2027-04-30T23:30:00Z")]);
+    }
+
     #[test]
     fn what_is_wrong_is_said_in_one_line() {
         let now = at("2026-11-25T00:00:00Z");
@@ -127,6 +203,9 @@ mod tests {
             ("0 0 * * UTC", "4 fields"),
             ("0 0 * * * * UTC", "6 fields"),
             ("a b c d e UTC", ""),
+            ("0 6 L * * UTC", "`L` is not one of cron's"),
+            ("0 6 * * 1#2 UTC", "`1#2` is not"),
+            ("0 6 15W * * UTC", "`15W` is not"),
         ] {
             let why = ScheduleClock::read(cron, now).unwrap_err();
             assert!(why.contains(part) && !why.contains('\n'), "{cron}: {why}");

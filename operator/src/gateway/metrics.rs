@@ -42,6 +42,11 @@ pub struct Metrics {
 impl Metrics {
     /// Makes the families and registers them.
     pub fn register(registry: &mut Registry) -> Self {
+        let deliveries = catalog::DELIVERIES.counts(registry);
+        // Known from the first one on: a rate needs what was before.
+        for outcome in ["begun", "known", "refused", "unsigned", "busy", "failed"] {
+            deliveries.add([outcome], 0);
+        }
         Self {
             leader: catalog::LEADER.level(registry),
             cost: catalog::COST.amounts(registry),
@@ -62,7 +67,7 @@ impl Metrics {
             history_lost: catalog::HISTORY_LOST.level(registry),
             refused: catalog::IDENTITY_REFUSED.counts(registry),
             egress: catalog::EGRESS_REFUSED.counts(registry),
-            deliveries: catalog::DELIVERIES.counts(registry),
+            deliveries,
         }
     }
 

@@ -3,17 +3,17 @@
 use codebutler_crds::names::LABEL_ORIGIN;
 use codebutler_crds::starts::{IssuesSpec, ScheduleSpec};
 use codebutler_crds::{Repo, RepoStatus, Thread};
-use codebutler_testbed::models::{Conversation, RoleScript, Script, Step};
+use codebutler_testbed::models::{Conversation, RoleScript, Script};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
-use crate::support::{Setup, Team};
+use crate::support::{Setup, Team, asks};
 
 fn script() -> Script {
-    let steps = vec![Step::say("I have looked at it.")];
+    let steps = vec![asks("I have looked at it: serde is outdated.", "plan")];
     let own = RoleScript { conversations: vec![Conversation { thread: None, steps }] };
     let mut script = Script::default();
     script.0.insert("pm".to_owned(), own);
@@ -69,7 +69,7 @@ async fn conversation(team: &Team, origin: &str) -> (Thread, String) {
 }
 
 /// Has the gateway take it that it was away since then.
-async fn set_back(team: &Team, name: &str, to: Timestamp) {
+async fn set_back(team: &Team, name: &str, to: Timestamp, last: Option<&Thread>) {
     let known = team
         .until("the schedule to be watched", || async {
             let known = status(team).await.schedules;
@@ -79,6 +79,9 @@ async fn set_back(team: &Team, name: &str, to: Timestamp) {
     let mut known = serde_json::to_value(known).unwrap();
     for own in known.as_array_mut().unwrap().iter_mut().filter(|own| own["name"] == name) {
         own["settled"] = to.to_string().into();
+        let own = own.as_object_mut().unwrap();
+        own.remove("lastThread");
+        own.extend(last.map(|last| ("lastThread".to_owned(), last.name_any().into())));
     }
     let patch = Patch::Merge(json!({"status": {"schedules": known}}));
     repos(team).patch_status("shop", &PatchParams::default(), &patch).await.unwrap();
@@ -101,9 +104,15 @@ async fn a_schedule_begins_each_run_once_and_tells_what_did_not_begin() {
     let edit = move |spec: &mut codebutler_crds::RepoSpec| {
         let mut late = schedule("late", &daily(old));
         late.starting_deadline_seconds = 60;
-        let own = [schedule("nightly", &daily(run)), late, schedule("never", "0 0 30 2 *")];
+        let (nightly, beside) = (daily(run), daily(run));
+        let own = [
+            schedule("nightly", &nightly),
+            schedule("beside", &beside),
+            late,
+            schedule("never", "0 0 30 2 *"),
+        ];
         spec.schedules = shipped().into_iter().chain(own).collect();
-        assert_eq!(spec.schedules.len(), 5);
+        assert_eq!(spec.schedules.len(), 6);
     };
     let team = Setup::new(script()).repo(edit).start().await;
 
@@ -119,7 +128,7 @@ async fn a_schedule_begins_each_run_once_and_tells_what_did_not_begin() {
     assert!(said.message.starts_with(why), "{}", said.message);
 
     // What was due while nobody served begins late, and says who wants it.
-    set_back(&team, "nightly", ago(2 * 24 * 60 + 30)).await;
+    set_back(&team, "nightly", ago(2 * 24 * 60 + 30), None).await;
     let (thread, root) = conversation(&team, "schedule").await;
     assert_eq!(thread.spec.requested_by.as_deref(), Some("schedule nightly"));
     let opening = team.messages(&root).remove(0);
@@ -127,34 +136,38 @@ async fn a_schedule_begins_each_run_once_and_tells_what_did_not_begin() {
     {
         assert!(opening.shown.contains(part), "{part}: {}", opening.shown);
     }
-    team.message(&root, "I have looked at it.").await;
-    let recorded = |wanted: u32| {
-        let team = &team;
+    team.message(&root, "I have looked at it").await;
+    let recorded = |name: &'static str, skipped: u32| {
+        let (team, thread) = (&team, Some(thread.name_any()));
         async move {
             team.until("the run to be on record", || async {
                 let all = status(team).await.schedules;
-                let own = all.into_iter().find(|own| own.name == "nightly")?;
-                (own.skipped == wanted && own.last_thread.is_some()).then_some(own)
+                let own = all.into_iter().find(|own| own.name == name)?;
+                let settled = own.settled.as_ref().is_some_and(|at| at.0 > ago(20));
+                (settled && own.skipped == skipped && own.last_thread == thread).then_some(())
             })
-            .await
+            .await;
         }
     };
-    let own = recorded(0).await;
-    assert_eq!(own.last_thread, Some(thread.name_any()));
+    recorded("nightly", 0).await;
 
-    // Another run while that one is open does not begin, and the open one is told.
-    set_back(&team, "nightly", ago(30)).await;
-    team.message(&root, "A later run of the schedule `nightly` did not begin").await;
-    recorded(1).await;
+    // A run whose predecessor is still asked about does not begin, and it is told there.
+    set_back(&team, "beside", ago(30), Some(&thread)).await;
+    team.message(&root, "A later run of the schedule `beside` did not begin").await;
+    recorded("beside", 1).await;
 
-    // Of whatever is on record, a run begins once.
-    close(&team, &thread).await;
-    set_back(&team, "nightly", ago(30)).await;
-    recorded(0).await;
-    assert_eq!(begun_by(&team, "schedule").await.len(), 1);
+    // One whose Thread is not on record, as who made it died, is put there; and it begins once.
+    for closed in [false, true] {
+        if closed {
+            close(&team, &thread).await;
+        }
+        set_back(&team, "nightly", ago(2 * 24 * 60 + 30), None).await;
+        recorded("nightly", 0).await;
+        assert_eq!(begun_by(&team, "schedule").await.len(), 1);
+    }
 
     // One that is too late is told.
-    set_back(&team, "late", ago(240)).await;
+    set_back(&team, "late", ago(240), None).await;
     let events: Api<Event> = Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);
     let event = team
         .until("an event about the missed run", || async {
@@ -163,7 +176,7 @@ async fn a_schedule_begins_each_run_once_and_tells_what_did_not_begin() {
         })
         .await;
     let note = event.message.unwrap_or_default();
-    assert!(note.contains("`late`: a run until") && note.contains("60 seconds"), "{note}");
+    assert!(note.contains("`late`: the run of") && note.contains("60 seconds"), "{note}");
     team.until("the missed run to be counted", || async {
         let all = status(&team).await.schedules;
         all.iter().any(|own| own.name == "late" && own.missed == 1).then_some(())
@@ -198,7 +211,7 @@ async fn a_labelled_issue_begins_one_thread_and_its_words_are_material() {
     for part in ["Totals are off", "it is material", "Closes #"] {
         assert!(opening.shown.contains(part), "{part}: {}", opening.shown);
     }
-    team.message(&root, "I have looked at it.").await;
+    team.message(&root, "I have looked at it").await;
     let now = team.stack.threads().get(&thread.name_any()).await.unwrap();
     let roles = now.status.unwrap().roles;
     assert!(roles.contains_key("pm") && !roles.contains_key("coder"), "{roles:?}");

@@ -25,9 +25,8 @@ impl BegunWork {
         Self { schedules: status.schedules, issues: status.begun_issues }
     }
 
-    /// Forgets what is on record of schedules that are gone.
-    pub fn forget_schedules(&mut self, repo: &Repo) {
-        let is_there = |name: &str| repo.spec.schedules.iter().any(|own| own.name == name);
+    /// Keeps what is on record of schedules that are there.
+    pub fn keep_schedules(&mut self, is_there: impl Fn(&str) -> bool) {
         self.schedules.retain(|own| is_there(&own.name));
     }
 
@@ -38,10 +37,17 @@ impl BegunWork {
         self.schedules.sort_by(|one, other| one.name.cmp(&other.name));
     }
 
-    /// Keeps that issues have got their Threads; the oldest are forgotten where there is no room.
-    pub fn put_issues(&mut self, numbers: &[u64]) {
+    /// Keeps that issues have got their Threads. Where there is no room those are forgotten first that are not
+    /// `waiting` any more, the oldest first.
+    pub fn put_issues(&mut self, numbers: &[u64], waiting: &[u64]) {
         let new: Vec<u64> = numbers.iter().copied().filter(|n| !self.issues.contains(n)).collect();
         self.issues.extend(new);
+        let mut surplus = self.issues.len().saturating_sub(MOST_ISSUES);
+        self.issues.retain(|number| {
+            let goes = surplus > 0 && !waiting.contains(number);
+            surplus -= usize::from(goes);
+            !goes
+        });
         let surplus = self.issues.len().saturating_sub(MOST_ISSUES);
         self.issues.drain(..surplus);
     }
@@ -78,5 +84,20 @@ pub async fn update(
             }
             Err(error) => return Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_issue_that_waits_no_more_is_forgotten_first() {
+        let most = MOST_ISSUES as u64;
+        let mut work = BegunWork { issues: (1..=most).collect(), ..BegunWork::default() };
+        work.put_issues(&[most + 1, 1], &[1, 2, most + 1]);
+        assert_eq!(work.issues.len(), MOST_ISSUES);
+        assert!([1, 2, most + 1].iter().all(|number| work.issues.contains(number)));
+        assert!(!work.issues.contains(&3));
     }
 }

@@ -12,6 +12,8 @@ use crate::schedule::{DueRuns, ScheduleClock};
 pub enum ScheduleStep {
     /// It is seen for the first time, or its times are other ones: it begins to count.
     Watch,
+    /// It has its Thread already, which is not on record: who made it died.
+    Adopt(DueRuns),
     /// Nobody wants these.
     Pass(DueRuns),
     /// A Thread begins for the newest.
@@ -32,8 +34,10 @@ pub struct ScheduleFacts<'a> {
     pub status: Option<&'a ScheduleStatus>,
     /// Nothing begins in this Repo.
     pub suspended: bool,
-    /// The Thread of its last run is open.
+    /// The Thread of its last run is at work, or waits for people.
     pub open: bool,
+    /// The newest run after what is settled that has a Thread.
+    pub begun: Option<Timestamp>,
 }
 
 /// What is to be done, if anything.
@@ -43,6 +47,9 @@ pub fn decide(facts: &ScheduleFacts<'_>, now: Timestamp) -> Option<ScheduleStep>
         return Some(ScheduleStep::Watch);
     };
     let due = facts.clock.due(settled.0, now)?;
+    if let Some(newest) = facts.begun {
+        return Some(ScheduleStep::Adopt(DueRuns { newest, count: 1 }));
+    }
     if facts.suspended || facts.spec.suspend {
         return Some(ScheduleStep::Pass(due));
     }
@@ -61,7 +68,8 @@ pub fn is_settled(status: &ScheduleStatus, cron: &str, step: &ScheduleStep) -> b
     let settled = status.settled.as_ref().filter(|_| status.cron == cron).map(|time| time.0);
     match step {
         ScheduleStep::Watch => settled.is_some(),
-        ScheduleStep::Pass(due)
+        ScheduleStep::Adopt(due)
+        | ScheduleStep::Pass(due)
         | ScheduleStep::Begin(due)
         | ScheduleStep::Skip(due)
         | ScheduleStep::Miss(due) => settled.is_some_and(|settled| settled >= due.newest),
@@ -82,14 +90,15 @@ pub fn recorded(
     cron.clone_into(&mut status.cron);
     let settled = match step {
         ScheduleStep::Watch => now,
-        ScheduleStep::Pass(due)
+        ScheduleStep::Adopt(due)
+        | ScheduleStep::Pass(due)
         | ScheduleStep::Begin(due)
         | ScheduleStep::Skip(due)
         | ScheduleStep::Miss(due) => due.newest,
     };
     status.settled = Some(Time(settled));
     match step {
-        ScheduleStep::Begin(due) => {
+        ScheduleStep::Adopt(due) | ScheduleStep::Begin(due) => {
             status.last_schedule_time = Some(Time(due.newest));
             status.last_thread = thread.map(str::to_owned);
             (status.missed, status.skipped) = (0, 0);
@@ -110,8 +119,9 @@ pub fn prompt_of(spec: &ScheduleSpec, status: Option<&ScheduleStatus>, due: DueR
         (count > 0).then(|| format!("_The {runs} before this one did not begin: {why}._"))
     };
     let own = Some(spec.prompt.trim_end().to_owned());
-    let missed = told(missed, "CodeButler was away");
-    let skipped = told(skipped, "the conversation of an earlier one was open");
+    let missed = told(missed, "it was too late for it");
+    let skipped =
+        told(skipped, "the conversation of an earlier one was at work, or waited for people");
     let parts: Vec<String> = own.into_iter().chain(missed).chain(skipped).collect();
     parts.join("\n\n")
 }
@@ -140,7 +150,14 @@ mod tests {
         now: &str,
     ) -> Option<ScheduleStep> {
         let clock = ScheduleClock::read(CRON, at(now)).unwrap();
-        let facts = ScheduleFacts { spec, clock: &clock, cron: CRON, status, suspended, open };
+        let begun = None;
+        let facts =
+            ScheduleFacts { spec, clock: &clock, cron: CRON, status, suspended, open, begun };
+        // One that is not on record is put there before anything else is decided.
+        let adopted = ScheduleFacts { begun: Some(at("2026-11-24T02:00:00Z")), ..facts };
+        if let Some(ScheduleStep::Begin(_)) = decide(&facts, at(now)) {
+            assert!(matches!(decide(&adopted, at(now)), Some(ScheduleStep::Adopt(_))));
+        }
         decide(&facts, at(now))
     }
 
@@ -207,10 +224,10 @@ mod tests {
         let prompt = prompt_of(&spec, Some(&status), DueRuns { count: 1, ..due });
         assert!(prompt.starts_with("Update."), "{prompt}");
         assert!(
-            prompt.contains("The 2 runs before this one did not begin: CodeButler"),
+            prompt.contains("The 2 runs before this one did not begin: it was too late"),
             "{prompt}"
         );
-        assert!(prompt.contains("an earlier one was open"), "{prompt}");
+        assert!(prompt.contains("an earlier one was at work"), "{prompt}");
         let step = ScheduleStep::Begin(due);
         let begun = recorded(Some(&status), ("nightly", CRON), &step, Some("t"), now);
         assert_eq!((begun.missed, begun.skipped), (0, 0));
