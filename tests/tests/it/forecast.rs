@@ -57,8 +57,14 @@ async fn a_plan_says_what_work_like_it_came_to() {
     let second = team.message(&root, "Plan: second.").await;
     let told = "about $0.24 and 7 minutes until you are asked to merge (median of 3 like it)";
     assert!(second.shown.contains(told), "{}", second.shown);
-    let details = team.thread(&root).await.status.unwrap().plan_details.unwrap();
-    let estimate = details.estimate.unwrap();
+    // The message comes before its record.
+    let estimate_of = |thread: &Thread| {
+        let details = thread.status.as_ref()?.plan_details.as_ref()?;
+        details.estimate
+    };
+    let recorded = |thread: &Thread| estimate_of(thread).is_some();
+    let planned = team.thread_when(&root, "the estimate to be on record", recorded).await;
+    let estimate = estimate_of(&planned).unwrap();
     assert_eq!((estimate.cost, estimate.minutes, estimate.of), ("0.231".parse().unwrap(), 7, 3));
     team.settled(&root, "pm").await;
     team.says("ana", Some(&root), "it is harder than that");
