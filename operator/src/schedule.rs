@@ -10,7 +10,7 @@ use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, ToSpan as _};
 
-/// Runs that are counted one by one; of more it is only said that they are more.
+/// Runs that are counted one by one. So many are a week of minutes: they are missed.
 const COUNTED: usize = 10_000;
 
 /// Civil times that are tried: more than there are minutes in a day that a zone leaves out.
@@ -34,6 +34,13 @@ pub struct DueRuns {
     pub newest: Timestamp,
     /// How many there are, the newest included.
     pub count: u32,
+}
+
+impl DueRuns {
+    /// Whether they were not counted to their end.
+    pub const fn is_beyond_count(&self) -> bool {
+        self.count as usize >= COUNTED
+    }
 }
 
 /// As a schedule's times are read: its five fields with their time zone.

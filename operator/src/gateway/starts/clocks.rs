@@ -153,9 +153,18 @@ impl ClockDesk {
                 "A later run of the schedule `{}` did not begin: first this conversation has to come to its end.",
                 spec.name
             );
-            let day = due.newest.strftime("%Y-%m-%d");
-            let key = ThreadKey::from(&*open);
-            gateway.slack.notice(&key, &format!("schedule-skipped:{day}"), &text).await?;
+            let (key, day) = (ThreadKey::from(&*open), due.newest.strftime("%Y-%m-%d"));
+            let id = format!("schedule-skipped:{day}");
+            // It is on record and not tried again: whoever looks at the Repo has to be told instead.
+            if let Err(error) = gateway.slack.notice(&key, &id, &text).await {
+                let (name, thread) = (&spec.name, &key.name);
+                let note = format!(
+                    "spec.schedules `{name}`: the run of {} did not begin, as Thread `{thread}` of an earlier one is at work, \
+                     which could not be said there: {error}",
+                    due.newest
+                );
+                warn(gateway, &self.recorder, repo, "StartRefused", &note).await;
+            }
         }
         Ok(())
     }

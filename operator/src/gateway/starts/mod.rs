@@ -18,7 +18,7 @@ use kube::{Resource as _, ResourceExt as _};
 use sha2::{Digest as _, Sha256};
 
 use super::api::Shared;
-use super::context::{ApiError, ThreadKey};
+use super::context::ThreadKey;
 use super::github::GitHubError;
 use super::threads::WriteError;
 use crate::apply::shortened;
@@ -92,8 +92,6 @@ enum StartError {
     GitHub(#[from] GitHubError),
     #[error("GitHub takes too long")]
     Slow,
-    #[error(transparent)]
-    Slack(#[from] ApiError),
     #[error("{0}: {1}")]
     Write(&'static str, String),
     #[error("the Repo can't be written: {0}")]

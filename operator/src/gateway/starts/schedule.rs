@@ -54,7 +54,7 @@ pub fn decide(facts: &ScheduleFacts<'_>, now: Timestamp) -> Option<ScheduleStep>
         return Some(ScheduleStep::Pass(due));
     }
     let deadline = SignedDuration::from_secs(facts.spec.starting_deadline_seconds.into());
-    if now.duration_since(due.newest) > deadline || due.count >= 10_000 {
+    if now.duration_since(due.newest) > deadline || due.is_beyond_count() {
         return Some(ScheduleStep::Miss(due));
     }
     if facts.open && facts.spec.concurrency_policy == ConcurrencyPolicy::Forbid {
