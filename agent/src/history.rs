@@ -9,7 +9,7 @@ use codebutler_wire::{Author, Usage};
 use serde_json::Value;
 
 use crate::memory::{ForeignSource, ForeignTexts, find_ids};
-use crate::text::clip;
+use codebutler_guides::text::clip;
 
 /// Most bytes of a transcript that are looked at: the newest.
 const MAX_BYTES: u64 = 8 * 1024 * 1024;

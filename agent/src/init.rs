@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::args::InitArgs;
-use crate::seeds;
+use codebutler_guides::seeds;
 
 const FOLDER: &str = ".codebutler";
 /// What a role's page is for, where it says nothing yet.
@@ -93,7 +93,7 @@ fn write_new(path: &Path, text: &str) -> std::io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::validate;
+    use codebutler_guides::validate::{self, files::GuideFiles};
 
     #[test]
     fn what_is_written_is_fit_for_use_and_what_is_there_stays() {
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&own).unwrap(), "Mine.\n");
         let global = std::fs::read_to_string(dir.path().join(".codebutler/global.md")).unwrap();
         assert!(global.contains("- `test -d .`\n") && !global.contains("false"), "{global}");
-        assert_eq!(validate::check(&dir.path().join(".codebutler"), &[]), []);
+        assert_eq!(validate::check(&GuideFiles::read(dir.path()), &[]), []);
         let (code, said) = run(&[]);
         assert_eq!(code, format!("{:?}", ExitCode::SUCCESS));
         assert!(!said.contains(": written"), "{said}");

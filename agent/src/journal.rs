@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use codebutler_wire::{NanoUsd, PullRequest, SlackTs, Usage};
 
 use crate::memory::LearningMarks;
-use crate::text::clip;
+use codebutler_guides::text::clip;
 
 /// Longest plan that is kept, in characters.
 const MAX_PLAN: usize = 8_000;

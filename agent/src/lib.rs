@@ -8,7 +8,7 @@
 //! - [`sending`] sends what transcripts record to the gateway, for people to see.
 //! - [`builds`] keeps the pod's build slot at the gateway.
 //! - [`supervise`] is what the toolbox starts for each command, and [`sandbox`] what confines it.
-//! - [`validate`] judges a repository's `.codebutler/`, in its CI.
+//! - `codebutler_guides` reads and judges what a repository says in `.codebutler/`, `validate` in its CI.
 //! - `init` writes the one that a repository begins with.
 //! - [`install`] copies this binary to where the toolbox's image finds it.
 
@@ -23,22 +23,18 @@ pub mod install;
 mod journal;
 pub mod memory;
 pub mod model;
-pub mod policy;
+mod policy_told;
 pub mod prompt;
 pub mod relay;
 mod review;
 pub mod run;
 pub mod sandbox;
-pub mod seeds;
 mod sending;
-pub mod skills;
 pub mod step;
 pub mod supervise;
-pub mod text;
 pub mod toolbox;
 pub mod tools;
 pub mod transcript;
-pub mod validate;
 mod work_report;
 
 use std::ffi::OsString;
@@ -52,7 +48,7 @@ use tracing_subscriber::EnvFilter;
 /// Runs the part of an agent pod that the command line names.
 ///
 /// Exit codes: 0 when there is nothing (more) to do, 2 for wrong flags, those of
-/// [`exit_code`], 1 for anything else. `validate` has its own, see [`validate::run`].
+/// [`exit_code`], 1 for anything else. `validate` has its own, see [`codebutler_guides::validate::run`].
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args = match args::Args::try_parse_from(words) {
         Ok(args) => args,
@@ -80,12 +76,15 @@ fn start(command: args::Command) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         args::Command::Exec(args) => Ok(supervise::run(&args)),
-        args::Command::Validate(args) => {
-            Ok(validate::run(&args.dir, args.strict, &args.roles, &mut std::io::stdout()))
-        }
+        args::Command::Validate(args) => Ok(codebutler_guides::validate::run(
+            &args.dir,
+            args.strict,
+            &args.roles,
+            &mut std::io::stdout(),
+        )),
         args::Command::Init(args) => Ok(init::run(&args, &mut std::io::stdout())),
         args::Command::Policy(args) => {
-            Ok(policy::tell::run(&args, &mut std::io::stdout(), &mut std::io::stderr()))
+            Ok(policy_told::run(&args, &mut std::io::stdout(), &mut std::io::stderr()))
         }
         args::Command::Toolbox(args) => {
             let runtime = runtime()?;

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::history::{call_name, list_roles, read_lines};
-use crate::text::clip;
+use codebutler_guides::text::clip;
 
 /// Tools that are named of a role: those it used most.
 const MAX_TOOLS: usize = 6;

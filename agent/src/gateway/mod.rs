@@ -24,8 +24,8 @@ use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::text::clip;
 pub use chat::ChatError;
+use codebutler_guides::text::clip;
 pub use token::TokenFile;
 
 /// How long ordinary calls are tried for.

@@ -2,7 +2,7 @@
 //! time; every other line stays as it is.
 
 use super::check_map;
-use crate::seeds;
+use codebutler_guides::seeds;
 
 /// The page, below `.codebutler/`.
 pub const WORKFLOWS: &str = "workflows.md";

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Finish, ModelReply, leak, narration};
-use crate::text::clip;
+use codebutler_guides::text::clip;
 
 /// Longest quote of what a model or provider said.
 const MAX_SAID: usize = 300;

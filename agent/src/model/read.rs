@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Assistant, REASONING, ToolCall};
-use crate::text::clip;
+use codebutler_guides::text::clip;
 
 /// A readable reply. Whether it is an answer is another question.
 #[derive(Debug, Default, PartialEq)]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use codebutler_wire::Session;
 
 use super::Guides;
-use crate::text::{clip, head_and_tail, plain};
+use codebutler_guides::text::{clip, head_and_tail, plain};
 
 /// Characters of a plan that are shown.
 const MAX_PLAN: usize = 16_000;

@@ -1,6 +1,6 @@
 //! What families of models need to be told, from `seeds/families.md`: nothing here knows a model.
 
-use crate::seeds;
+use codebutler_guides::seeds;
 
 /// The words for a model by its id, if its family needs any.
 pub fn addendum(model: &str) -> Option<&'static str> {

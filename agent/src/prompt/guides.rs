@@ -3,13 +3,13 @@
 
 use std::fmt::Write as _;
 
+use codebutler_guides::MAX_GUIDE;
+use codebutler_guides::text::clip;
+
 use super::window::characters;
 use crate::memory::{KnownLearning, MAX_MEMORY_TOKENS};
-use crate::text::clip;
 use crate::toolbox::protocol::Surroundings;
 
-/// Largest guide, in characters.
-pub const MAX_GUIDE: usize = 48 * 1024;
 /// Most of the repository's own, in characters.
 pub const MAX_OWN: usize = characters(MAX_MEMORY_TOKENS);
 /// The same of what a project tells everybody, and of all of that together.

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::tools::args::{TodoItem, TodoState};
 
 pub use facts::changing_facts;
-pub use guides::{Guide, Guides, MAX_GUIDE, MAX_OWN, sections};
+pub use guides::{Guide, Guides, MAX_OWN, sections};
 pub use window::{
     Look, WindowRequest, has_pictures, is_marked, limits, overlong, request, room, squeezed,
     summary_request, tokens, told,

@@ -3,8 +3,8 @@
 use codebutler_wire::{Plan, PullRequest, RoleCard};
 
 use super::*;
-use crate::seeds;
 use crate::toolbox::protocol::Surroundings;
+use codebutler_guides::seeds;
 
 fn session() -> Session {
     let card = |role: &str, name: &str, description: &str| RoleCard {

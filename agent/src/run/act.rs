@@ -14,9 +14,9 @@ use crate::gateway::GatewayError;
 use crate::memory::LearningChange;
 use crate::model::ToolCall;
 use crate::step;
-use crate::text::{clip, head_and_tail};
 use crate::tools::{Call, Context, Done, Failure, Risk, Tools};
 use crate::transcript::{Consent, Outcome, Record, ResultKind};
+use codebutler_guides::text::{clip, head_and_tail};
 
 /// Calls that read at the same time.
 const SIDE_BY_SIDE: usize = 8;

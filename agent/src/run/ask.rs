@@ -15,10 +15,10 @@ use crate::model::quirk;
 use crate::model::{self, Source, Unreadable, ids};
 use crate::prompt::{self, Look};
 use crate::step;
-use crate::text::clip;
 use crate::tools::Tools;
 use crate::transcript::Record;
 use crate::transcript::state::Run;
+use codebutler_guides::text::clip;
 
 /// How often in a row a conversation is made shorter before it is given up.
 const OVERFLOWS: u32 = 3;

@@ -11,8 +11,8 @@ use crate::decisions::Kind;
 use crate::model;
 use crate::model::judge::{self, Circumstances, Flaw};
 use crate::prompt;
-use crate::text::clip;
 use crate::transcript::Record;
+use codebutler_guides::text::clip;
 use serde_json::Value;
 
 /// Longest summary, in characters.

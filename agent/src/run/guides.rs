@@ -12,12 +12,12 @@ use crate::gateway::GatewayError;
 use crate::memory::{
     Citation, KnownLearning, Learning, MAX_MEMORY_TOKENS, MemoryPage, serve_pages,
 };
-use crate::policy::Policy;
-use crate::policy::rules::Rules;
 use crate::prompt::{self, Guide, Guides};
-use crate::seeds;
-use crate::text::clip;
 use crate::toolbox::protocol::{Reply, Request, Surroundings};
+use codebutler_guides::policy::Policy;
+use codebutler_guides::policy::rules::Rules;
+use codebutler_guides::seeds;
+use codebutler_guides::text::clip;
 
 /// Where a repository keeps them.
 const FOLDER: &str = ".codebutler";

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::Agent;
-use crate::policy::Verdict;
 use crate::toolbox::client::ToolboxError;
 use crate::toolbox::protocol::{Kept, Reply, Request};
 use crate::tools::{Done, Failure};
+use codebutler_guides::policy::Verdict;
 
 /// How long it may take; another role may hold the repository.
 const PATIENCE: Duration = Duration::from_mins(2);

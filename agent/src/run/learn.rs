@@ -11,11 +11,11 @@ use crate::gateway::GatewayError;
 use crate::journal::JournalFacts;
 use crate::memory::{ChangeKind, LearningChange};
 use crate::step;
-use crate::text::clip;
 use crate::toolbox::git::UNDER_WAY;
 use crate::toolbox::protocol::{Reply, Request};
 use crate::tools::{Failure, Pushed, ThreadFacts};
 use crate::transcript::Record;
+use codebutler_guides::text::clip;
 
 impl Agent {
     /// Whether mail says what becomes of some proposals only: the run that goes on comes with the last word.

@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::watch::Deadline;
 use super::{Agent, RunError};
 use crate::decisions::Kind;
-use crate::text::clip;
 use crate::toolbox::protocol::{Leftover, Reply, Request};
 use crate::tools::{Failure, Pushed};
+use codebutler_guides::text::clip;
 
 /// Tools without which a role keeps nothing on its own.
 const NEEDED: [&str; 2] = ["GitCommit", "GitPush"];

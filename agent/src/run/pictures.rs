@@ -6,8 +6,8 @@ use codebutler_wire::{Message, SharedPicture};
 
 use super::{Agent, RunError};
 use crate::gateway::GatewayError;
-use crate::text::clip;
 use crate::transcript::Picture;
+use codebutler_guides::text::clip;
 
 /// Pictures that are got at once: the newest.
 const AT_ONCE: usize = 4;

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tracing::Instrument as _;
 
 use crate::gateway::Gateway;
-use crate::text::clip;
+use codebutler_guides::text::clip;
 
 /// Between two reports at least, and at most.
 const PAUSE: Duration = Duration::from_secs(1);

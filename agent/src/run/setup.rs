@@ -8,8 +8,8 @@ use super::watch::Deadline;
 use super::{Agent, RunError};
 use crate::gateway::GatewayError;
 use crate::step;
-use crate::text::clip;
 use crate::toolbox::protocol::{Reply, Request, SetUp, SetUpEnd};
+use codebutler_guides::text::clip;
 
 /// The tool that needs a worktree in which commands work.
 pub const TOOL: &str = "Bash";

@@ -10,11 +10,11 @@ use super::turns::Ended;
 use super::{Agent, RunError};
 use crate::decisions::Kind;
 use crate::gateway::GatewayError;
-use crate::skills::{self, Asked, Call, Skill};
-use crate::text::clip;
 use crate::toolbox::protocol::{Reply, Request};
 use crate::transcript::state::wishes::{Offer, Wish};
 use crate::transcript::{Outcome, Record};
+use codebutler_guides::skills::{self, Asked, Call, Skill};
+use codebutler_guides::text::clip;
 
 impl Agent {
     /// The skills of the base branch, for the role that users talk to first. Those that can't be used are

@@ -5,8 +5,8 @@ use codebutler_wire::{Author, Message, PostMessage, SlackTs};
 use super::mail::Mail;
 use super::{Agent, RunError};
 use crate::decisions::Kind;
-use crate::text::clip;
 use crate::transcript::Record;
+use codebutler_guides::text::clip;
 
 /// Models that a list names.
 const LISTED: usize = 40;

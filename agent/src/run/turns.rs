@@ -13,14 +13,14 @@ use super::watch::{Cut, Deadline};
 use super::{Agent, RunError, setup};
 use crate::prompt::{self, Guides};
 use crate::sandbox::is_level;
-use crate::skills;
 use crate::step;
-use crate::text::clip;
 use crate::toolbox::protocol::{Reply, Request};
 use crate::tools::proof::Tests;
 use crate::tools::{Carried, Tools};
 use crate::transcript::state::Next;
 use crate::transcript::{Outcome, Record};
+use codebutler_guides::skills;
+use codebutler_guides::text::clip;
 
 /// Tries of making the worktree ready.
 const PREPARATIONS: u32 = 3;

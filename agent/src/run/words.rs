@@ -9,12 +9,12 @@ use crate::decisions::Kind;
 use crate::gateway::GatewayError;
 use crate::memory::name_used;
 use crate::step;
-use crate::text::clip;
 use crate::toolbox::protocol::Request;
 use crate::tools::args::TodoState;
 use crate::tools::proof::addresses;
 use crate::transcript::state::MAX_FAULTS;
 use crate::transcript::{Outcome, Record};
+use codebutler_guides::text::clip;
 
 /// Longest text of a last message, in characters; the gateway takes 64 KiB.
 const MAX_LAST_WORDS: usize = 16_000;

@@ -7,9 +7,9 @@ use codebutler_wire::{Message, Pending};
 
 use crate::model::judge::Flaw;
 use crate::model::{Assistant, ToolCall};
-use crate::text::head_and_tail;
 use crate::tools::args::{TodoItem, TodoState};
 use crate::transcript::{Outcome, Record, ResultKind};
+use codebutler_guides::text::head_and_tail;
 
 /// Longest text, in characters: of four bytes at most.
 const MAX: usize = MAX_TEXT / 4;

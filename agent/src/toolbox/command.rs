@@ -25,8 +25,8 @@ use super::processes::kill_descendants;
 use super::protocol::Reply;
 use crate::args::ExecArgs;
 use crate::sandbox::{Level, Mode, Plan, SandboxError};
-use crate::text::clip;
 use crate::tools::args;
+use codebutler_guides::text::clip;
 
 const DEFAULT_TIMEOUT: u32 = 120;
 const MAX_TIMEOUT: u32 = 3600;

@@ -11,7 +11,7 @@ use super::command::Shell;
 use super::git::{self, Brought, Place};
 use super::protocol::SetUpEnd;
 use super::setup::Site;
-use crate::text::clip;
+use codebutler_guides::text::clip;
 
 /// Seconds that a set-up may take.
 const SET_UP_SECONDS: u32 = 900;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use nix::fcntl::OFlag;
 
-use crate::text::plain;
+use codebutler_guides::text::plain;
 
 /// Bytes kept of the beginning and of the end.
 const HALF_OUTPUT: usize = 15_000;

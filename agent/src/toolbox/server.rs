@@ -23,9 +23,9 @@ use super::protocol::{Answer, Frame, Hello, Reply, Request, codec};
 use super::setup::{self, Site};
 use super::toolchains::{self, Programs};
 use super::{ToolError, search};
-use crate::policy::builds::is_build;
-use crate::text::clip;
 use crate::tools::args;
+use codebutler_guides::policy::builds::is_build;
+use codebutler_guides::text::clip;
 
 /// What a role is told that works in a copy.
 const NO_CHANGE: &str = "this role may not change the worktree (`workspace.worktree: ReadOnly`)";

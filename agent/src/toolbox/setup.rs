@@ -224,5 +224,8 @@ pub fn is_beside(path: &str, build: &Path) -> bool {
 fn tail(output: &str) -> String {
     let lines: Vec<&str> = output.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(TOLD_LINES)..];
-    last.iter().map(|line| crate::text::clip(line, TOLD_CHARS)).collect::<Vec<_>>().join("\n")
+    last.iter()
+        .map(|line| codebutler_guides::text::clip(line, TOLD_CHARS))
+        .collect::<Vec<_>>()
+        .join("\n")
 }

@@ -55,7 +55,7 @@ pub fn notebook(text: &str) -> Option<String> {
         for output in cell["outputs"].as_array().into_iter().flatten() {
             let shown = shown(output);
             if !shown.trim().is_empty() {
-                let shown = crate::text::head_and_tail(shown.trim_end(), MAX_OUTPUT);
+                let shown = codebutler_guides::text::head_and_tail(shown.trim_end(), MAX_OUTPUT);
                 let _ = writeln!(out, "# [output]\n{shown}");
             }
         }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::ToolError;
 use super::command::Ran;
-use crate::text::{clip, plain};
+use codebutler_guides::text::{clip, plain};
 
 /// All of them together, asked at the same time.
 pub const SECONDS: u32 = 3;

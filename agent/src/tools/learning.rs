@@ -24,9 +24,9 @@ use crate::memory::{
     ChangeKind, Citation, Confidence, ForeignSource, ForeignTexts, Learning, LearningChange,
     LearningMarks, MAX_CITATIONS, MAX_CLAIM, MAX_FIELD, MAX_SCOPE, find_hostile_rule,
 };
-use crate::text::clip;
 use crate::toolbox::protocol::{Reply, Request};
 use crate::transcript::{Record, ResultKind};
+use codebutler_guides::text::clip;
 
 /// Under the retrospective, if something is proposed.
 pub(super) const ASK: &str = "*What of this shall the team remember?* Approve or reject each with its buttons, answer `all`, \

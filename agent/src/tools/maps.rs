@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::learning::{ASK, page};
 use super::{Call, Context, Done, Failure, Handler, Risk, Tool};
 use crate::memory::{ChangeKind, Learning, LearningChange, check_map, find_map};
-use crate::text::clip;
 use crate::transcript::{Record, ResultKind};
+use codebutler_guides::text::clip;
 
 /// Where a role keeps its map until it is on the branch, in its folder.
 const DRAFT: &str = "map.md";

@@ -32,12 +32,12 @@ use crate::builds::Builds;
 use crate::gateway::{Gateway, GatewayError};
 use crate::journal::JournalFacts;
 use crate::memory::KnownLearning;
-use crate::policy::{Policy, Verdict};
 use crate::relay::Relay;
 use crate::review::ReviewGate;
-use crate::text::clip;
 use crate::toolbox::client::{Toolbox, ToolboxError};
 use crate::transcript::{Record, ResultKind};
+use codebutler_guides::policy::{Policy, Verdict};
+use codebutler_guides::text::clip;
 
 pub use push::{Carried, Pushed};
 

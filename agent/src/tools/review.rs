@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Call, Context, Done, Failure, Handler, Risk, Tool};
-use crate::text::clip;
 use crate::transcript::{Record, ResultKind};
+use codebutler_guides::text::clip;
 
 /// Most points of a list.
 const MAX_POINTS: usize = 10;

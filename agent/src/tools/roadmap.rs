@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::learning::page;
 use super::{Call, Context, Done, Failure, Handler, Risk, Tool};
 use crate::memory::{ChangeKind, Learning, LearningChange};
-use crate::text::clip;
 use crate::transcript::{Record, ResultKind};
+use codebutler_guides::text::clip;
 
 /// What people are asked, below the items.
 const ASK: &str = "*Which of these shall the roadmap get?* Accept or reject each with its buttons, or answer `all`, \

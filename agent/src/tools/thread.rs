@@ -9,10 +9,10 @@ use super::proof::hands_over;
 use super::{Call, Context, Done, Failure, Handler, Risk, Tool, args};
 use crate::memory::name_used;
 use crate::review::{PLAN_FIRST, ReviewDuty, ReviewFault, ReviewStep};
-use crate::text::clip;
 use crate::toolbox::protocol::{Picture, Reply, Request};
 use crate::transcript::{Record, ResultKind};
 use crate::work_report::report_work;
+use codebutler_guides::text::clip;
 
 /// In the order in which the model sees them.
 pub fn all() -> Vec<Box<dyn Tool>> {

@@ -11,8 +11,8 @@ use super::{Call, Context, Done, Failure, Handler, Risk, Tool};
 use crate::memory::{
     ChangeKind, Learning, LearningChange, WORKFLOWS, check_workflow, find_workflow,
 };
-use crate::text::clip;
 use crate::transcript::{Record, ResultKind};
+use codebutler_guides::text::clip;
 
 /// Longest change that is shown, in characters.
 const MAX_SHOWN: usize = 2400;

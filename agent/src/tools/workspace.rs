@@ -5,11 +5,11 @@ use async_trait::async_trait;
 use super::{Call, Carried, Context, Done, Failure, Handler, Pushed, Risk, Tool, args, history};
 use crate::builds::Slot;
 use crate::gateway::GatewayError;
-use crate::policy::builds::is_build;
-use crate::policy::{Policy, Verdict};
-use crate::text::clip;
 use crate::toolbox::protocol::{EditPlan, Picture, Reply, Request};
 use crate::transcript::{self, Record};
+use codebutler_guides::policy::builds::is_build;
+use codebutler_guides::policy::{Policy, Verdict};
+use codebutler_guides::text::clip;
 
 /// In the order in which the model sees them.
 pub fn all() -> Vec<Box<dyn Tool>> {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::text_of;
 use super::{Look, PICTURES, Shown, total};
-use crate::text::{clip, head_and_tail};
+use codebutler_guides::text::{clip, head_and_tail};
 
 /// Characters of a message in what a summary is made from, where even that is too long.
 const SQUEEZED: usize = 2_000;

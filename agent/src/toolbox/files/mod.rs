@@ -22,8 +22,8 @@ use sha2::{Digest as _, Sha256};
 use super::paths::{Located, Tree};
 use super::protocol::Reply;
 use super::{ToolError, show};
-use crate::text::clip;
 use crate::tools::args;
+use codebutler_guides::text::clip;
 
 pub use edit::{edit, plan_edit};
 pub use missing::not_found;

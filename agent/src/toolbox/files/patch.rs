@@ -67,7 +67,7 @@ pub fn parse_patch(patch: &str) -> Result<Vec<Change>, String> {
         } else if !line.trim().is_empty() {
             return Err(format!(
                 "`{}` is not `*** Add File: `, `*** Update File: ` or `*** Delete File: `",
-                crate::text::clip(line, 80)
+                codebutler_guides::text::clip(line, 80)
             ));
         }
     }
@@ -120,7 +120,7 @@ fn hunks<'a>(
             Some(_) => {
                 return Err(format!(
                     "a line of a patch begins with a space, `+` or `-`: `{}`",
-                    crate::text::clip(line, 80)
+                    codebutler_guides::text::clip(line, 80)
                 ));
             }
         }

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::lenient;
-use crate::text::clip;
 use crate::tools::args::Replacement;
+use codebutler_guides::text::clip;
 
 /// Most lines that are named for a text that occurs several times.
 const LINES_NAMED: usize = 6;

@@ -7,10 +7,10 @@ use git2::BlameOptions;
 
 use super::history::{ENDS_HERE, date, find_commit};
 use super::{Place, short};
-use crate::text::{clip, plain};
 use crate::toolbox::ToolError;
 use crate::toolbox::paths::Tree;
 use crate::tools::args;
+use codebutler_guides::text::{clip, plain};
 
 /// Lines that one answer has.
 const MAX_LINES: usize = 200;

@@ -15,8 +15,8 @@ use git2::{Delta, Diff, Oid, Repository, RepositoryInitOptions};
 use super::Place;
 use super::proof::tree_of_files;
 use crate::sandbox::{Plan, confined};
-use crate::text::clip;
 use crate::toolbox::ToolError;
+use codebutler_guides::text::clip;
 
 /// References that a copy is given.
 const MAX_REFERENCES: usize = 2_000;

@@ -7,9 +7,9 @@ use git2::{Oid, Repository};
 
 use super::Place;
 use super::base::{self, FOLDER, MAX_FILE};
-use crate::policy::rules::Rules;
 use crate::toolbox::ToolError;
 use crate::toolbox::protocol::Reply;
+use codebutler_guides::policy::rules::Rules;
 
 /// Commits that are looked at.
 const MAX_COMMITS: usize = 500;

@@ -8,10 +8,10 @@ use regex::{Regex, RegexBuilder};
 
 use super::prepare::fork_point;
 use super::{Place, short};
-use crate::text::{clip, head_and_tail, plain};
 use crate::toolbox::ToolError;
 use crate::toolbox::paths::Tree;
 use crate::tools::args;
+use codebutler_guides::text::{clip, head_and_tail, plain};
 
 const DEFAULT_COMMITS: u32 = 20;
 const MAX_COMMITS: u32 = 200;

@@ -3,9 +3,9 @@
 
 use super::Place;
 use super::base::{base_guide, names};
-use crate::seeds;
-use crate::text::head_and_tail;
 use crate::toolbox::ToolError;
+use codebutler_guides::seeds;
+use codebutler_guides::text::head_and_tail;
 
 /// Characters of a file that are shown.
 const MAX_SHOWN: usize = 60_000;

@@ -9,8 +9,8 @@ use git2::{
 
 use super::prepare::is_clean;
 use super::{Place, short};
-use crate::text::clip;
 use crate::toolbox::ToolError;
+use codebutler_guides::text::clip;
 
 /// Tries of a push that others are faster than.
 const TRIES: u32 = 3;

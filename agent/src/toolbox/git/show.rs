@@ -5,10 +5,10 @@ use std::path::Path;
 
 use super::history::{MAX_COMPARED, changes, date, find_commit, text_of};
 use super::{Place, short};
-use crate::text::{clip, head_and_tail, plain};
 use crate::toolbox::ToolError;
 use crate::toolbox::paths::Tree;
 use crate::tools::args;
+use codebutler_guides::text::{clip, head_and_tail, plain};
 
 /// Characters of what is shown.
 const MAX_SHOWN: usize = 40_000;

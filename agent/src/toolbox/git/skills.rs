@@ -7,8 +7,8 @@ use git2::{Repository, Tree as GitTree};
 
 use super::Place;
 use super::base::{FOLDER, LINK, inside, text, tree};
-use crate::skills::{File, MAX_FILE};
 use crate::toolbox::ToolError;
+use codebutler_guides::skills::{File, MAX_FILE};
 
 /// Skills that are read of one folder.
 const MAX_SKILLS: usize = 64;

@@ -8,9 +8,9 @@ use git2::{DiffOptions, Repository, StatusOptions};
 use super::base::{self, FOLDER};
 use super::history::date;
 use super::{Place, short};
-use crate::text::clip;
 use crate::toolbox::ToolError;
 use crate::toolbox::protocol::Surroundings;
+use codebutler_guides::text::clip;
 
 /// Guides that are named as changed.
 const MAX_GUIDES: usize = 10;
@@ -37,7 +37,7 @@ pub fn surroundings(place: &Place) -> Result<Surroundings, ToolError> {
 
 fn summary(commit: &git2::Commit<'_>) -> String {
     let summary = commit.summary_bytes().map(String::from_utf8_lossy).unwrap_or_default();
-    clip(&crate::text::plain(&summary).replace('`', "'"), 80)
+    clip(&codebutler_guides::text::plain(&summary).replace('`', "'"), 80)
 }
 
 fn today() -> String {
@@ -87,7 +87,7 @@ fn elsewhere(repo: &Repository, tree: &git2::Tree<'_>) -> Vec<String> {
     let kept = kept.filter(|line| line.split_whitespace().any(|word| word == "filter=lfs"));
     let pattern = |line: &str| Some(line.split_whitespace().next()?.replace('`', "?"));
     kept.filter_map(pattern)
-        .map(|pattern| clip(&crate::text::plain(&pattern), 60))
+        .map(|pattern| clip(&codebutler_guides::text::plain(&pattern), 60))
         .take(MAX_PATTERNS)
         .collect()
 }

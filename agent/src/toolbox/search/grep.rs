@@ -12,10 +12,10 @@ use ignore::WalkState;
 use ignore::types::{Types, TypesBuilder};
 
 use super::{glob, is_match, modified, walk};
-use crate::text::clip;
 use crate::toolbox::paths::Tree;
 use crate::toolbox::{ToolError, files};
 use crate::tools::args::{self, GrepMode};
+use codebutler_guides::text::clip;
 
 /// Lines that one Grep answers with: matches alone, and with the lines around them.
 const MAX_LINES: usize = 250;

@@ -4,7 +4,7 @@ use serde_json::{Map, Number, Value};
 
 use super::json::{self, kind};
 use super::{bare, keys};
-use crate::text::clip;
+use codebutler_guides::text::clip;
 
 /// Jaro-Winkler similarity of two names from which on one may be meant by the other.
 const ALIKE: f64 = 0.8;

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::super::{Failure, Tools};
 use crate::model::{Assistant, ToolCall};
-use crate::policy::Policy;
+use codebutler_guides::policy::Policy;
 
 fn all() -> Tools {
     Tools::new(&codebutler_wire::TOOLS.map(str::to_owned))

@@ -8,9 +8,9 @@ use codebutler_wire as wire;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::text::clip;
 use crate::tools::{Call, Context, Done, Failure, Handler, LookBackFacts, Risk};
 use crate::transcript::{Record, ResultKind};
+use codebutler_guides::text::clip;
 
 /// Longest question, in characters.
 const MAX_QUESTION: usize = 500;

@@ -3,8 +3,8 @@
 use super::{ProposeArgs, Verdict, page};
 use crate::memory::{LearningChange, LearningMarks, MAX_MEMORY_TOKENS, MemoryPage};
 use crate::prompt::MAX_OWN;
-use crate::text::clip;
 use crate::tools::{Context, Failure};
+use codebutler_guides::text::clip;
 
 /// Most changes of the memory that one conversation proposes.
 const MAX_PROPOSALS: usize = 3;

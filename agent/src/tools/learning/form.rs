@@ -7,8 +7,8 @@ use codebutler_wire::NanoUsd;
 use super::checks::ToldVerdict;
 use super::{Friction, Improvement, Observation, ProposeArgs, Severity};
 use crate::memory::{ChangeKind, ForeignSource, LearningChange, PruneSignal};
-use crate::text::clip;
 use crate::tools::ThreadFacts;
+use codebutler_guides::text::clip;
 
 /// Longest sentence of a point, in characters.
 const MAX_POINT: usize = 300;

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::text::clip;
 use crate::toolbox::protocol::{Reply, Request};
 use crate::tools::{Context, Failure, args};
+use codebutler_guides::text::clip;
 
 const MARKS: [&str; 4] = ["TODO", "FIXME", "XXX", "HACK"];
 /// Notes that are listed.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use codebutler_redact::Redactor;
 use serde::Deserialize;
 
-use super::{Found, Severity, line_in, line_of_quoted};
+use super::{JudgedLines, Severity, line_in, line_of_quoted};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -30,7 +30,7 @@ struct Server {
 }
 
 /// What is wrong with a file.
-pub fn judge(text: &str) -> Found {
+pub fn judge(text: &str) -> JudgedLines {
     let unread = "this version of CodeButler does not read it: servers are named in the Repo";
     let mut found = vec![(0, Severity::Warning, unread.to_owned())];
     let file: McpFile = match serde_json::from_str(text) {

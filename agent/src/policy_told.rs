@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
 
-use super::rules::Rules;
-use super::{Policy, Verdict};
 use crate::args::PolicyArgs;
+use codebutler_guides::policy::rules::Rules;
+use codebutler_guides::policy::{Policy, Verdict};
 
 /// What is said of one command.
 #[derive(Debug, Serialize)]

@@ -47,11 +47,6 @@ impl Fit {
     }
 }
 
-/// Whether a word is left out of triggers.
-pub fn says_nothing(word: &str) -> bool {
-    matches!(word, "a" | "an" | "the" | "some" | "my" | "our" | "your")
-}
-
 /// Whether a message takes back what it says.
 pub fn cancels(sentences: &[Sentence]) -> bool {
     let says = |tokens: &[Token]| CANCELS.iter().any(|words| begins(tokens, words));

@@ -140,8 +140,13 @@ pub fn is_name(name: &str) -> bool {
 /// The words that a message is compared with: what says nothing is left out on both sides.
 fn fixed(chunk: &str) -> Vec<Part> {
     let tokens = words::phrase(chunk).into_iter();
-    let said = tokens.map(|token| token.word).filter(|word| !super::fit::says_nothing(word));
+    let said = tokens.map(|token| token.word).filter(|word| !says_nothing(word));
     said.map(Part::Word).collect()
+}
+
+/// Whether a word is left out of triggers.
+fn says_nothing(word: &str) -> bool {
+    matches!(word, "a" | "an" | "the" | "some" | "my" | "our" | "your")
 }
 
 #[cfg(test)]

@@ -1,20 +1,19 @@
-//! `validate`: what is wrong with a repository's `.codebutler/`, for its CI. It is judged by the code
-//! that reads it in a run.
+//! `validate`: what is wrong with a repository's `.codebutler/`, for its CI and for the channel where its team
+//! is. It is judged by the code that reads it in a run.
 
+pub mod files;
 mod mcp;
 mod roadmap;
 mod skill;
 
 use std::fmt;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
+use self::files::{FOLDER, GuideFiles};
+use crate::MAX_GUIDE;
 use crate::policy::rules::Rules;
-use crate::prompt::MAX_GUIDE;
-
-/// The folder in a repository.
-const FOLDER: &str = ".codebutler";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -26,8 +25,8 @@ pub enum Severity {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// The file, as the folder was named.
-    pub file: PathBuf,
+    /// The file, from the root of the repository.
+    pub file: String,
     /// Its line, from 1; 0 for all of it.
     pub line: usize,
     pub severity: Severity,
@@ -41,7 +40,7 @@ impl fmt::Display for Finding {
             Severity::Warning => "warning",
             Severity::Error => "error",
         };
-        let file = self.file.display();
+        let file = &self.file;
         match self.line {
             0 => write!(f, "{file}: {severity}: {}", self.message),
             line => write!(f, "{file}:{line}: {severity}: {}", self.message),
@@ -58,68 +57,58 @@ pub fn run(dir: &Path, strict: bool, roles: &[String], out: &mut impl Write) -> 
         let _ = writeln!(out, "{}: there is no folder {FOLDER} to check", dir.display());
         return ExitCode::from(2);
     }
-    let findings = check(&folder, roles);
+    let root = folder.parent().unwrap_or(Path::new(""));
+    let findings = check(&GuideFiles::read(root), roles);
     for finding in &findings {
-        let _ = writeln!(out, "{finding}");
+        let file = root.join(&finding.file).display().to_string();
+        let _ = writeln!(out, "{}", Finding { file, ..finding.clone() });
     }
     let limit = if strict { Severity::Warning } else { Severity::Error };
     ExitCode::from(u8::from(findings.iter().any(|finding| finding.severity >= limit)))
 }
 
-/// Everything that is wrong in the folder, by file and line. `roles`: those beside CodeButler's own.
-pub fn check(folder: &Path, roles: &[String]) -> Vec<Finding> {
+/// Everything that is wrong, by file and line. `roles`: those beside CodeButler's own.
+pub fn check(files: &GuideFiles, roles: &[String]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let entries = match std::fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) => {
-            findings.push(whole(folder, Severity::Error, format!("can't be read: {error}")));
-            return findings;
-        }
-    };
-    for entry in entries.flatten() {
-        let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-        if name == "mcp.json" {
-            with_text(&path, &mut findings, mcp::judge);
-        } else if name == "policy.json" {
-            with_text(&path, &mut findings, policy);
-        } else if name == codebutler_roadmap::FILE {
-            with_text(&path, &mut findings, roadmap::judge);
-        } else if is_markdown(&path) {
-            with_text(&path, &mut findings, guide);
-        }
+    for (path, bytes) in files.all() {
+        let Some(name) = files::name_in_folder(path) else { continue };
+        let judge: fn(&str) -> JudgedLines = match name {
+            "mcp.json" => mcp::judge,
+            "policy.json" => policy,
+            codebutler_roadmap::FILE => roadmap::judge,
+            _ => guide,
+        };
+        with_text(path, bytes, &mut findings, judge);
     }
-    skill::judge_all(folder, roles, &mut findings);
+    skill::judge_all(files, roles, &mut findings);
     findings.sort();
     findings
 }
 
-fn whole(file: &Path, severity: Severity, message: String) -> Finding {
-    Finding { file: file.to_owned(), line: 0, severity, message }
-}
+type JudgedLines = Vec<(usize, Severity, String)>;
 
-type Found = Vec<(usize, Severity, String)>;
-
-fn with_text(path: &Path, findings: &mut Vec<Finding>, judge: impl FnOnce(&str) -> Found) {
-    let found = match std::fs::read(path).map(String::from_utf8) {
-        Err(error) => vec![(0, Severity::Error, format!("can't be read: {error}"))],
+fn with_text(
+    path: &str,
+    bytes: &Result<Vec<u8>, String>,
+    findings: &mut Vec<Finding>,
+    judge: impl FnOnce(&str) -> JudgedLines,
+) {
+    let found = match bytes.as_ref().map(|bytes| std::str::from_utf8(bytes)) {
+        Err(why) => vec![(0, Severity::Error, format!("can't be read: {why}"))],
         Ok(Err(error)) => {
-            let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-            let line = String::from_utf8_lossy(good).matches('\n').count() + 1;
+            let good = bytes.iter().flatten().take(error.valid_up_to());
+            let line = good.filter(|byte| **byte == b'\n').count() + 1;
             vec![(line, Severity::Error, "is no UTF-8: it is left out".to_owned())]
         }
-        Ok(Ok(text)) => judge(&text).into_iter().chain(anywhere(&text)).collect(),
+        Ok(Ok(text)) => judge(text).into_iter().chain(anywhere(text)).collect(),
     };
     let finding =
         |(line, severity, message)| Finding { file: path.to_owned(), line, severity, message };
     findings.extend(found.into_iter().map(finding));
 }
 
-fn is_markdown(path: &Path) -> bool {
-    path.extension().is_some_and(|end| end == "md")
-}
-
 /// A role's guide, `global.md` or `workflows.md`.
-fn guide(text: &str) -> Found {
+fn guide(text: &str) -> JudgedLines {
     let mut found = Vec::new();
     if text.trim().is_empty() {
         let message =
@@ -136,7 +125,7 @@ fn guide(text: &str) -> Found {
 }
 
 /// `policy.json`, by the rules of [`Rules::parse`].
-fn policy(text: &str) -> Found {
+fn policy(text: &str) -> JudgedLines {
     let Err(message) = Rules::parse(text) else { return Vec::new() };
     let line = match serde_json::from_str::<serde_json::Value>(text) {
         Err(error) => error.line(),
@@ -160,7 +149,7 @@ fn line_of_quoted(text: &str, message: &str) -> usize {
 }
 
 /// What is wrong in any file.
-fn anywhere(text: &str) -> Found {
+fn anywhere(text: &str) -> JudgedLines {
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {
         if line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ") {

@@ -2,7 +2,7 @@
 
 use include_dir::{Dir, include_dir};
 
-static SEEDS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../seeds");
+static SEEDS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../seeds");
 
 /// A seed such as `pm.md` (a role's instructions), `global.md` or `workflows.md`.
 pub fn seed(file: &str) -> Option<&'static str> {

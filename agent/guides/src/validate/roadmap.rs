@@ -2,10 +2,10 @@
 
 use codebutler_roadmap::{Fault, Roadmap};
 
-use super::{Found, Severity};
+use super::{JudgedLines, Severity};
 
 /// What is wrong, by line. What is not mentioned here is worked on all the same.
-pub fn judge(text: &str) -> Found {
+pub fn judge(text: &str) -> JudgedLines {
     let faults = Roadmap::read(text).faults.into_iter();
     faults.map(|Fault { line, message }| (line, Severity::Error, message)).collect()
 }

@@ -1,70 +1,44 @@
 //! Skills: each by the rules of [`skills::parse`], and all of them beside each other.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
-use super::{Finding, Found, Severity, is_markdown, with_text};
+use super::files::{FOLDER, GuideFiles, is_skill};
+use super::{Finding, JudgedLines, Severity, with_text};
 use crate::seeds;
 use crate::skills::{self, Skill};
 
-/// Where skills in the open form are, beside the folder. The first one wins.
-const OPEN: [&str; 2] = [".agents/skills", ".claude/skills"];
-
 /// A skill that can be read, with its file and text.
 struct Read {
-    file: PathBuf,
+    file: String,
     text: String,
     skill: Skill,
 }
 
-/// Judges the skills of a repository, whose `.codebutler` is `folder`.
-pub fn judge_all(folder: &Path, roles: &[String], findings: &mut Vec<Finding>) {
+/// Judges the skills of a repository.
+pub fn judge_all(files: &GuideFiles, roles: &[String], findings: &mut Vec<Finding>) {
     let mut known: Vec<String> = seeds::roles().map(str::to_owned).collect();
     known.extend(roles.iter().cloned());
     let mut read: Vec<Read> = Vec::new();
-    for file in files(folder) {
-        with_text(&file, findings, |text| {
-            let shown = file.to_string_lossy();
-            match skills::parse(&shown, text) {
-                Err(wrong) => {
-                    vec![(wrong.line, Severity::Error, format!("{}: it is left out", wrong.why))]
-                }
-                Ok(skill) => {
-                    let found = alone(&skill, text, &known);
-                    read.push(Read { file: file.clone(), text: text.to_owned(), skill });
-                    found
-                }
+    // The repository's own win over those in the open form.
+    let mut skills: Vec<_> = files.all().filter(|(path, _)| is_skill(path)).collect();
+    skills.sort_by_key(|(path, _)| !path.starts_with(FOLDER));
+    for (file, bytes) in skills {
+        with_text(file, bytes, findings, |text| match skills::parse(file, text) {
+            Err(wrong) => {
+                vec![(wrong.line, Severity::Error, format!("{}: it is left out", wrong.why))]
+            }
+            Ok(skill) => {
+                let found = alone(&skill, text, &known);
+                read.push(Read { file: file.clone(), text: text.to_owned(), skill });
+                found
             }
         });
     }
     together(&read, findings);
 }
 
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let within = |folder: PathBuf| {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-        paths.sort();
-        paths
-    };
-    let mut files: Vec<PathBuf> =
-        within(folder.join("skills")).into_iter().filter(|file| is_markdown(file)).collect();
-    let root = folder.parent().unwrap_or(Path::new(""));
-    let mut seen: Vec<PathBuf> = Vec::new();
-    for open in OPEN.map(|open| root.join(open)) {
-        // One folder may be a link to the other.
-        let Some(place) = open.canonicalize().ok().filter(|place| !seen.contains(place)) else {
-            continue;
-        };
-        seen.push(place);
-        let found = within(open).into_iter().map(|skill| skill.join("SKILL.md"));
-        files.extend(found.filter(|file| file.is_file()));
-    }
-    files
-}
-
 /// What is wrong with one, though it can be read.
-fn alone(skill: &Skill, text: &str, known: &[String]) -> Found {
+fn alone(skill: &Skill, text: &str, known: &[String]) -> JudgedLines {
     let mut found = Vec::new();
     if let Some(role) = skill.role.as_ref().filter(|role| !known.contains(role)) {
         let message = format!(
@@ -101,8 +75,7 @@ fn together(read: &[Read], findings: &mut Vec<Finding>) {
         };
         if let Some(first) = names.get(one.skill.name.as_str()) {
             let name = &one.skill.name;
-            let message =
-                format!("is not used: `{name}` is in {} too, which wins", first.file.display());
+            let message = format!("is not used: `{name}` is in {} too, which wins", first.file);
             tell(0, Severity::Warning, message);
             continue;
         }
@@ -112,8 +85,7 @@ fn together(read: &[Read], findings: &mut Vec<Finding>) {
                 let line = line_of(&one.text, "## Trigger", &trigger.text);
                 let message = format!(
                     "the trigger `{}` is in {} too: people would be asked each time which one they mean",
-                    trigger.text,
-                    first.file.display()
+                    trigger.text, first.file
                 );
                 tell(line, Severity::Error, message);
             }
@@ -152,10 +124,10 @@ mod tests {
         write(".claude/skills/pdf/SKILL.md", open);
         write(".claude/skills/bad/SKILL.md", "# bad\n");
         let mut findings = Vec::new();
-        judge_all(&dir.path().join(".codebutler"), &[], &mut findings);
+        judge_all(&GuideFiles::read(dir.path()), &[], &mut findings);
         findings.sort();
         let shown: Vec<String> = findings.iter().map(ToString::to_string).collect();
-        let shown = shown.join("\n").replace(&format!("{}/", dir.path().display()), "");
+        let shown = shown.join("\n");
         insta::assert_snapshot!(shown, @r#"
         .claude/skills/bad/SKILL.md:1: error: it has to begin with front matter: a line `---`: it is left out
         .claude/skills/pdf/SKILL.md: warning: is not used: `pdf` is in .agents/skills/pdf/SKILL.md too, which wins
@@ -169,8 +141,8 @@ mod tests {
         "#);
         // A Repo may have roles of its own.
         let mut findings = Vec::new();
-        judge_all(&dir.path().join(".codebutler"), &["builder".into()], &mut findings);
-        assert!(findings.iter().all(|found| !found.file.ends_with("builder.md")), "{findings:?}");
+        judge_all(&GuideFiles::read(dir.path()), &["builder".into()], &mut findings);
+        assert!(findings.iter().all(|found| !found.file.ends_with("/builder.md")), "{findings:?}");
     }
 
     #[test]
@@ -182,7 +154,7 @@ mod tests {
             std::fs::write(folder.join(name), text).unwrap();
         }
         let mut findings = Vec::new();
-        judge_all(&dir.path().join(".codebutler"), &[], &mut findings);
+        judge_all(&GuideFiles::read(dir.path()), &[], &mut findings);
         assert_eq!(findings, []);
     }
 }

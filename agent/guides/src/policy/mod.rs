@@ -2,7 +2,7 @@
 //!
 //! [`builds`] tells which commands build. [`shell`] finds the commands of a script, [`risk`] judges them by
 //! what `programs`, `reach` and `names` know, [`rules`] is what the repository says in
-//! `.codebutler/policy.json`, [`tell`] says beforehand what a command would be taken for. This keeps a model
+//! `.codebutler/policy.json`. This keeps a model
 //! from breaking things that people care about by accident; the walls against a hostile one are the sandbox
 //! and the gateway.
 
@@ -13,7 +13,6 @@ mod reach;
 pub mod risk;
 pub mod rules;
 pub mod shell;
-pub mod tell;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -1,0 +1,18 @@
+//! What a repository tells CodeButler in `.codebutler/`, read and judged by one code: the agent works by it, the
+//! gateway and `codebutler-agent validate` say what is wrong with it. Pure: nothing here asks the network or
+//! runs anything.
+//!
+//! - [`policy`]: how much harm a command can do, and what `policy.json` says of it.
+//! - [`skills`]: what people can ask for in a few words.
+//! - [`seeds`]: the prompts and skills that CodeButler brings.
+//! - [`validate`]: what is wrong with all of it, by file and line.
+//! - [`text`]: shortening what comes from outside.
+
+pub mod policy;
+pub mod seeds;
+pub mod skills;
+pub mod text;
+pub mod validate;
+
+/// Characters of one guide; the rest is cut.
+pub const MAX_GUIDE: usize = 48 * 1024;
