@@ -36,6 +36,8 @@ pub const MODELS_KNOWN: &str = "ModelsKnown";
 pub const MODEL_REACHABLE: &str = "ModelReachable";
 /// A Repo's agent pods reach the gateway and nothing else.
 pub const EGRESS_ENFORCED: &str = "EgressEnforced";
+/// Each file of `.codebutler/` on the base branch can be used as it stands. Absent until there is a copy of it.
+pub const GUIDES_VALID: &str = "GuidesValid";
 /// Each of a Repo's schedules names times that come. Present only while false.
 pub const SCHEDULES_VALID: &str = "SchedulesValid";
 

@@ -42,6 +42,8 @@ reasons! {
         GatewayCertificateNotFound at "Ready, Reconciling, event": "The gateway has not written its certificate authority yet.", "See that a gateway runs, and its log.";
         GatewayNotFound at "Ready, Reconciling, event": "The gateway's Service is not there or not as it has to be.", "Install the chart again (`helm upgrade`).";
         GitNotReachable at "Ready, Reconciling, event": "Git does not take the credentials, or does not answer.", "Correct `spec.git` or the Secret that is named.";
+        GuidesInvalid at "GuidesValid, event": "Files of `.codebutler/` on the base branch have mistakes; what can't be read is left out, and work goes on.", "Mend the files and lines that the sentence names; `codebutler-agent validate` shows all.";
+        GuidesUsable at "GuidesValid": "Each file of `.codebutler/` on the base branch can be used as it stands.", "";
         InvalidCredentials at "SlackReachable, event": "Slack does not take a token of the Secret, or the Secret can't be used.", "Put valid tokens into the Secret; no restart is needed.";
         IssuesNotRead at "event": "Issues with the label of `spec.issues` can't be read.", "Let the token read issues, or see what GitHub says; it is tried again.";
         KeyRefused at "ModelReachable": "The model API does not take the key.", "Put a valid one into the Secret.";

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::SlackTs;
 use crate::branches::BranchesSpec;
+use crate::guides::GuidesStatus;
 use crate::history::{ClosedThread, ThreadsSpec};
 use crate::limits::{LimitsSpec, Price};
 use crate::pods::PodSettings;
@@ -324,7 +325,7 @@ pub struct RepoStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// `Ready`, `Reconciling`, `Stalled`, `GatewayServing`, `SchedulesValid`, `OldSpelling` by the controller; `SlackReachable`,
-    /// `GitReachable`, `ModelsKnown`, `ModelReachable`, `EgressEnforced` by the gateway.
+    /// `GitReachable`, `ModelsKnown`, `ModelReachable`, `EgressEnforced`, `GuidesValid` by the gateway.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -346,6 +347,9 @@ pub struct RepoStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_ISSUES))]
     pub begun_issues: Vec<u64>,
+    /// Mistakes in `.codebutler/` of the base branch. Written by the gateway; absent when there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guides: Option<GuidesStatus>,
     /// Closed Threads that were deleted, the newest last. Written by the controller.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]

@@ -2,7 +2,7 @@
 //! NetworkPolicy are as they should be.
 
 use codebutler_crds::condition::{
-    self, EGRESS_ENFORCED, GIT_REACHABLE, MODEL_REACHABLE, MODELS_KNOWN,
+    self, EGRESS_ENFORCED, GIT_REACHABLE, GUIDES_VALID, MODEL_REACHABLE, MODELS_KNOWN,
 };
 use codebutler_crds::{Repo, names};
 use jiff::Timestamp;
@@ -176,6 +176,16 @@ impl Conditions {
         let message = ANSWERS;
         let finding = Finding { type_, holds: Some(true), reason: "Served", message, event };
         self.put(repo, &finding).await;
+    }
+
+    /// What is wrong with the guides of the base branch, if anything. Answers whether the Repo says it now.
+    pub async fn guides(&self, repo: &Repo, wrong: Option<&str>) -> bool {
+        let (reason, message) = match wrong {
+            None => ("GuidesUsable", "each file of .codebutler/ can be used as it stands"),
+            Some(wrong) => ("GuidesInvalid", wrong),
+        };
+        let (type_, holds) = (GUIDES_VALID, Some(wrong.is_none()));
+        self.put(repo, &Finding { type_, holds, reason, message, event: "GuidesInvalid" }).await
     }
 
     /// Tells that deliveries can't be checked, and why.

@@ -15,7 +15,7 @@ use super::history::follow;
 use super::mark::Mark;
 use super::models::facts::catalog;
 use super::models::{self, settle};
-use super::{git, pulse, radar, roadmap, serve, starts, told, watch};
+use super::{git, guides, pulse, radar, roadmap, serve, starts, told, watch};
 use crate::args::GatewayArgs;
 use crate::lease::{self, Settings};
 use crate::listen::listen;
@@ -173,5 +173,6 @@ async fn look_after(gateway: &Shared, args: &GatewayArgs, mark: &Mark) {
     let following = Box::pin(follow::run(gateway, args.retention()));
     let comparing = Box::pin(radar::run(gateway));
     let beginning = Box::pin(starts::run(gateway, args.github_poll()));
-    tokio::join!(people, knowing, found, hearing, following, comparing, beginning);
+    let judging = Box::pin(guides::run(gateway, args.github_poll()));
+    tokio::join!(people, knowing, found, hearing, following, comparing, beginning, judging);
 }

@@ -25,6 +25,7 @@ mod forecast;
 mod fuzz;
 pub mod git;
 pub mod github;
+mod guides;
 pub mod history;
 pub mod holder;
 pub mod identity;

@@ -27,6 +27,7 @@ mod forecast;
 mod gateway;
 mod github;
 mod gitops;
+mod guides;
 mod handover;
 mod hanging;
 mod histories;

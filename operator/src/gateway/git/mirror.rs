@@ -189,6 +189,11 @@ impl Mirror {
         !self.suspect.load(Ordering::Relaxed) && self.last.lock().await.is_some()
     }
 
+    /// Whether there is a copy, in whatever state.
+    pub fn is_there(&self) -> bool {
+        self.git.dir().join("HEAD").exists()
+    }
+
     /// Brings the copy up to what the remote has at this moment or later. `base` is what a clone
     /// checks out.
     ///

@@ -8,6 +8,7 @@ mod command;
 mod confine;
 mod definitions;
 mod guard;
+pub mod guides;
 mod host;
 mod lfs;
 mod merges;
@@ -134,11 +135,25 @@ async fn try_bench(
     fresh: Fresh,
 ) -> Result<Bench, MirrorError> {
     let host = Host::of(gateway, repo).await?;
+    let snapshot = copy(gateway, repo, mirror, &host, fresh).await?;
+    let bench = Bench { host, mirror: Arc::clone(mirror), snapshot };
+    learn(gateway, repo, thread, &bench).await?;
+    Ok(bench)
+}
+
+/// Brings a copy up to date, within its room on the disk.
+async fn copy(
+    gateway: &Shared,
+    repo: &Repo,
+    mirror: &Mirror,
+    host: &Host,
+    fresh: Fresh,
+) -> Result<Snapshot, MirrorError> {
     let base = &repo.spec.git.branch;
     let copied = async {
         match fresh {
-            Fresh::Must => mirror.sync(&host, base).await,
-            Fresh::IfPossible => mirror.read(&host, base).await,
+            Fresh::Must => mirror.sync(host, base).await,
+            Fresh::IfPossible => mirror.read(host, base).await,
         }
     };
     let snapshot = tokio::select! {
@@ -148,9 +163,7 @@ async fn try_bench(
     if mirror.has_grown() {
         make_room(gateway).await;
     }
-    let bench = Bench { host, mirror: Arc::clone(mirror), snapshot };
-    learn(gateway, repo, thread, &bench).await?;
-    Ok(bench)
+    Ok(snapshot)
 }
 
 /// Removes copies that no Repo needs, from time to time, until the gateway stops.

@@ -11,6 +11,7 @@
 mod access;
 mod account;
 mod address;
+mod announce;
 mod answering;
 mod asking;
 pub mod audio;
