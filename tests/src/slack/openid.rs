@@ -55,6 +55,8 @@ struct Grant {
     team: String,
     redirect: String,
     nonce: Option<String>,
+    /// Of PKCE: who comes with the code has to know what it was made of.
+    challenge: Option<String>,
     scopes: Vec<String>,
     given: Instant,
     used: bool,
@@ -143,13 +145,18 @@ fn consent(core: &mut Core, asked: &Fields) -> Response {
     if !scopes.iter().any(|scope| scope == "openid") {
         return wrong("scope has to include openid");
     }
+    if asked.contains_key("code_challenge") && of("code_challenge_method") != "S256" {
+        return wrong("code_challenge_method has to be S256");
+    }
     let Some((user, team)) = openid.browser.clone() else { return wrong("nobody is signed in") };
     let Ok(mut back) = url::Url::parse(of("redirect_uri")) else { return wrong("redirect_uri") };
     let ticket = format!("{}.{}", unix_now(), uuid::Uuid::new_v4().simple());
     back.query_pairs_mut().append_pair("code", &ticket).append_pair("state", of("state"));
     let nonce = asked.get("nonce").cloned();
+    let challenge = asked.get("code_challenge").cloned();
     let redirect = of("redirect_uri").to_owned();
-    let grant = Grant { user, team, redirect, nonce, scopes, given: Instant::now(), used: false };
+    let given = Instant::now();
+    let grant = Grant { user, team, redirect, nonce, challenge, scopes, given, used: false };
     openid.codes.insert(ticket, grant);
     Redirect::to(back.as_str()).into_response()
 }
@@ -208,6 +215,12 @@ fn exchange(core: &mut Core, issuer: &str, (id, secret): (&str, &str), form: &Fi
     }
     if grant.redirect != of("redirect_uri") {
         return refused("bad_redirect_uri");
+    }
+    let proof = form.get("code_verifier").map(|secret| {
+        URL_SAFE_NO_PAD.encode(ring::digest::digest(&ring::digest::SHA256, secret.as_bytes()))
+    });
+    if proof != grant.challenge {
+        return refused("bad_code_verifier");
     }
     grant.used = true;
     let grant = grant.clone();

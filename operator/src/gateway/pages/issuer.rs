@@ -11,8 +11,9 @@ use openidconnect::core::{
 };
 use openidconnect::{
     AdditionalClaims, AuthorizationCode, Client, ClientId, ClientSecret, CsrfToken,
-    EmptyExtraTokenFields, HttpRequest, HttpResponse, IdTokenFields, IssuerUrl, Nonce, RedirectUrl,
-    Scope, StandardErrorResponse, StandardTokenResponse, TokenResponse as _,
+    EmptyExtraTokenFields, HttpRequest, HttpResponse, IdTokenFields, IssuerUrl, Nonce,
+    PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, Scope, StandardErrorResponse,
+    StandardTokenResponse, TokenResponse as _,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
@@ -117,6 +118,8 @@ pub struct Question {
     pub address: Url,
     pub state: String,
     pub nonce: String,
+    /// Proves that who asked is who comes with the code (PKCE). Slack has none.
+    pub verifier: Option<String>,
 }
 
 #[derive(Debug)]
@@ -150,12 +153,16 @@ impl Issuer {
         let client = client(metadata, own);
         let flow = CoreAuthenticationFlow::AuthorizationCode;
         let mut request = client.authorize_url(flow, CsrfToken::new_random, Nonce::new_random);
+        let mut verifier = None;
         if self.kind == SignInKind::Oidc {
+            let (challenge, secret) = PkceCodeChallenge::new_random_sha256();
+            verifier = Some(secret.into_secret());
             request = request.add_scope(Scope::new("email".to_owned()));
+            request = request.set_pkce_challenge(challenge);
         }
         let (address, state, nonce) = request.url();
         let (state, nonce) = (state.secret().clone(), nonce.secret().clone());
-        Ok(Question { address, state, nonce })
+        Ok(Question { address, state, nonce, verifier })
     }
 
     /// Ends one: who came back with the code.
@@ -167,13 +174,17 @@ impl Issuer {
         own: &Registration,
         code: String,
         nonce: &str,
+        verifier: Option<String>,
     ) -> Result<Identity, IssuerError> {
         // Its keys as they are now.
         let metadata = self.metadata(true).await?;
         let client = client(metadata, own);
-        let exchange = client
+        let mut exchange = client
             .exchange_code(AuthorizationCode::new(code))
             .map_err(|_| IssuerError::Silent("it has no token endpoint"))?;
+        if let Some(verifier) = verifier {
+            exchange = exchange.set_pkce_verifier(PkceCodeVerifier::new(verifier));
+        }
         let http = |request| fetch(self.dialer.clone(), request);
         let tokens = exchange.request_async(&http).await.map_err(|error| {
             tracing::info!(error = %brief(&error), "a sign-in was not accepted");
@@ -260,4 +271,50 @@ async fn fetch(dialer: Dialer, request: HttpRequest) -> Result<HttpResponse, Unr
         built.body(body).map_err(|error| Unreached(error.to_string()))
     });
     asked.await.unwrap_or_else(|_| Err(Unreached("it does not answer in time".to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    use ring::digest::{SHA256, digest};
+    use serde_json::json;
+
+    use super::*;
+    use crate::gateway::dial::DialOptions;
+
+    async fn asked(kind: SignInKind) -> (Question, Vec<(String, String)>) {
+        let own = "https://id.example.com".parse().unwrap();
+        let issuer = Issuer::new(kind, &own, Dialer::new(&DialOptions::default()).unwrap());
+        let metadata = serde_json::from_value(json!({
+            "issuer": "https://id.example.com",
+            "authorization_endpoint": "https://id.example.com/authorize",
+            "token_endpoint": "https://id.example.com/token",
+            "jwks_uri": "https://id.example.com/keys",
+            "response_types_supported": ["code"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["RS256"],
+        }));
+        *issuer.known.lock().await = Some((Instant::now(), metadata.unwrap()));
+        let redirect = "https://pages.example.com/sign-in/done".parse().unwrap();
+        let registration = Registration { id: "id".into(), secret: "secret".into(), redirect };
+        let question = issuer.question(&registration).await.unwrap();
+        let query = question.address.query_pairs().into_owned().collect();
+        (question, query)
+    }
+
+    #[tokio::test]
+    async fn an_issuer_learns_what_only_who_asked_can_prove_and_slack_is_asked_as_it_was() {
+        let (question, query) = asked(SignInKind::Oidc).await;
+        let of = |name: &str| query.iter().find(|(own, _)| own == name).map(|(_, v)| v.as_str());
+        let verifier = question.verifier.unwrap();
+        let challenge = URL_SAFE_NO_PAD.encode(digest(&SHA256, verifier.as_bytes()));
+        assert_eq!(of("code_challenge"), Some(challenge.as_str()));
+        assert_eq!(of("code_challenge_method"), Some("S256"));
+        assert_eq!(of("scope"), Some("openid email"));
+        assert!(!question.address.as_str().contains(&verifier), "it stays with the browser");
+        let (question, query) = asked(SignInKind::Slack).await;
+        assert_eq!(question.verifier, None);
+        assert!(query.iter().all(|(name, _)| !name.starts_with("code_challenge")), "{query:?}");
+    }
 }

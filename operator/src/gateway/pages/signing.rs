@@ -11,6 +11,7 @@ use http::header::SET_COOKIE;
 use serde::{Deserialize, Serialize};
 
 use super::door::{Door, Keys, Person, SESSION, SignIn, Viewer, cookies, seconds};
+use super::issuer::Question;
 use super::{Pages, Problem};
 
 /// Where the issuer sends people back to.
@@ -25,6 +26,8 @@ const FLOW: &str = "flow";
 struct Flow {
     state: String,
     nonce: String,
+    #[serde(default)]
+    verifier: Option<String>,
     to: String,
 }
 
@@ -76,9 +79,10 @@ pub async fn begin(
         tracing::warn!(%error, "nobody can sign in to pages");
         Problem::NoSignIn
     })?;
-    let flow = Flow { state: question.state, nonce: question.nonce, to: own_path(&wanted.to) };
+    let Question { address, state, nonce, verifier } = question;
+    let flow = Flow { state, nonce, verifier, to: own_path(&wanted.to) };
     let value = keys.seal.close(FLOW, flow, seconds() + FLOW_LIFE).ok_or(Problem::NoSignIn)?;
-    let mut answer = Redirect::to(question.address.as_str()).into_response();
+    let mut answer = Redirect::to(address.as_str()).into_response();
     set(&mut answer, sign_in, FLOW, &value, FLOW_LIFE);
     Ok(answer)
 }
@@ -100,7 +104,8 @@ pub async fn done(
     if !returned.error.is_empty() || returned.code.is_empty() {
         return Err(Problem::NotSignedIn { to: flow.to });
     }
-    let answered = sign_in.issuer.answer(&keys.registration, returned.code, &flow.nonce).await;
+    let (issuer, own) = (&sign_in.issuer, &keys.registration);
+    let answered = issuer.answer(own, returned.code, &flow.nonce, flow.verifier).await;
     let identity = answered.map_err(|error| {
         tracing::warn!(%error, "a sign-in failed");
         Problem::NotSignedIn { to: flow.to.clone() }
