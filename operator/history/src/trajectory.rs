@@ -260,5 +260,118 @@ mod tests {
         assert_eq!(whole["final_metrics"]["extra"]["cost_usd"], "0.000123458");
         assert_eq!(whole["schema_version"], FORMAT);
         assert!(steps[0].get("tool_calls").is_none() && steps[0].get("metrics").is_none());
+        assert_eq!(flaws(&whole), Vec::<String>::new());
+    }
+
+    /// What a value has that the format doesn't, or lacks that it needs.
+    fn fields(at: &str, value: &Value, needed: &[&str], known: &[&str]) -> Vec<String> {
+        let Some(object) = value.as_object() else { return vec![format!("{at} is no object")] };
+        let lacking = needed.iter().filter(|name| object.get(**name).is_none_or(Value::is_null));
+        let odd = object.keys().filter(|name| {
+            let name = name.as_str();
+            !needed.contains(&name) && !known.contains(&name) && name != "extra"
+        });
+        let lacking = lacking.map(|name| format!("{at} lacks {name}"));
+        lacking.chain(odd.map(|name| format!("{at} has {name}"))).collect()
+    }
+
+    /// Where a trajectory is not as the format has it: no fields but its own, steps counted from one,
+    /// the model's fields in steps of the agent alone, results of calls of the same step.
+    fn flaws(whole: &Value) -> Vec<String> {
+        const AGENT: [&str; 5] =
+            ["model_name", "reasoning_effort", "reasoning_content", "tool_calls", "metrics"];
+        let root = ["schema_version", "session_id", "agent", "steps"];
+        let mut flaws = fields("root", whole, &root, &["notes", "final_metrics"]);
+        flaws.extend(fields("agent", &whole["agent"], &["name", "version"], &["model_name"]));
+        let steps = whole["steps"].as_array().cloned().unwrap_or_default();
+        if whole["final_metrics"]["total_steps"] != json!(steps.len()) {
+            flaws.push("total_steps is another number".to_owned());
+        }
+        for (n, step) in steps.iter().enumerate() {
+            let at = format!("step {}", n + 1);
+            let known = [&AGENT[..], &["timestamp", "observation"]].concat();
+            flaws.extend(fields(&at, step, &["step_id", "source", "message"], &known));
+            if step["step_id"] != json!(n + 1) {
+                flaws.push(format!("{at} is counted wrongly"));
+            }
+            match step["source"].as_str() {
+                Some("agent") => {}
+                Some("user" | "system") => {
+                    let own = AGENT.iter().filter(|name| step.get(**name).is_some());
+                    flaws.extend(own.map(|name| format!("{at} has {name} and is not the agent's")));
+                }
+                _ => flaws.push(format!("{at} is of nobody")),
+            }
+            let time = step.get("timestamp").and_then(Value::as_str);
+            if step.get("timestamp").is_some()
+                && time.is_none_or(|time| time.parse::<Timestamp>().is_err())
+            {
+                flaws.push(format!("{at} is at no time"));
+            }
+            let calls = step["tool_calls"].as_array().cloned().unwrap_or_default();
+            for call in &calls {
+                let needed = ["tool_call_id", "function_name", "arguments"];
+                flaws.extend(fields(&format!("a call of {at}"), call, &needed, &[]));
+                if !call["arguments"].is_object() {
+                    flaws.push(format!("a call of {at} has no arguments by name"));
+                }
+            }
+            for result in step["observation"]["results"].as_array().into_iter().flatten() {
+                let known = ["source_call_id", "content", "subagent_trajectory_ref"];
+                flaws.extend(fields(&format!("a result of {at}"), result, &[], &known));
+                let of = result.get("source_call_id");
+                if of.is_some_and(|of| !calls.iter().any(|call| call["tool_call_id"] == *of)) {
+                    flaws.push(format!("a result of {at} is of no call of it"));
+                }
+            }
+            for count in ["prompt_tokens", "completion_tokens", "cached_tokens"] {
+                if step.get("metrics").is_some_and(|metrics| !metrics[count].is_u64()) {
+                    flaws.push(format!("{at} has no whole number of {count}"));
+                }
+            }
+        }
+        flaws
+    }
+
+    #[test]
+    fn whatever_comes_in_whatever_order_is_a_trajectory_and_a_flawed_one_is_found() {
+        let call = ToolUse { tool: "Bash".into(), arguments: "no JSON".into() };
+        let result = Event::Tool {
+            call: call.clone(),
+            output: "x".into(),
+            ok: false,
+            exit_code: None,
+            millis: None,
+        };
+        let answer = Event::Answer { model: None, text: None, thoughts: None, calls: vec![call] };
+        let mut trajectory = Trajectory::new("team/shop-1");
+        for (role, event) in [
+            ("pm", result.clone()),
+            ("pm", Event::Note { text: String::new() }),
+            ("pm", answer),
+            ("pm", result.clone()),
+            ("pm", result),
+            ("pm", Event::ModelCall(ModelCall::default())),
+            ("pm", Event::ModelCall(ModelCall::default())),
+            ("coder", Event::Flawed { why: "cut".into() }),
+        ] {
+            trajectory.add(&line(role, event));
+        }
+        let whole = trajectory.finish();
+        assert_eq!(flaws(&whole), Vec::<String>::new());
+        let agent = whole["steps"].as_array().unwrap().iter().position(|s| s["source"] == "agent");
+        let agent = agent.unwrap();
+        for (path, value) in [
+            ("surprise", json!(1)),
+            ("step_id", json!(9)),
+            ("source", json!("user")),
+            ("timestamp", json!("yesterday")),
+            ("tool_calls", json!([])),
+            ("metrics", json!({"prompt_tokens": 1.5})),
+        ] {
+            let mut flawed = whole.clone();
+            flawed["steps"][agent][path] = value;
+            assert!(!flaws(&flawed).is_empty(), "{path}");
+        }
     }
 }
