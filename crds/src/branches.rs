@@ -11,6 +11,10 @@ pub struct BranchesSpec {
     /// role that pushes is told, unless this is `Never`.
     #[serde(default)]
     pub update: BranchUpdate,
+    /// Minutes that the checks of a merge train may take, from the push on. 60 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1440))]
+    pub train_minutes: Option<u32>,
 }
 
 /// What is done where a branch merges with the base branch without a conflict.

@@ -8,6 +8,7 @@ mod decisions;
 mod handover;
 mod radar;
 mod roadmap;
+mod train;
 
 use std::collections::BTreeMap;
 
@@ -23,6 +24,9 @@ pub use self::decisions::{
 pub use self::handover::{HandOver, HandOverReason, QueuedRole, Rounds, RoutedReply};
 pub use self::radar::{BaseStanding, MOST_MEETINGS, Meeting, Radar};
 pub use self::roadmap::{ApprovedItem, RoadmapEnd, RoadmapProposal, RoadmapRun};
+pub use self::train::{
+    MOST_CARS, MergeTrain, TrainCar, TrainEnd, TrainProposal, TrainRound, TrainStep,
+};
 use crate::spelling::pull_request;
 use crate::spend::ThreadBudget;
 use crate::{NanoUsd, SlackTs};
@@ -236,6 +240,9 @@ pub struct ThreadStatus {
     /// The roadmap that is worked off from here. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roadmap: Option<Box<RoadmapRun>>,
+    /// The pull requests that are merged from here, one behind the other. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub train: Option<Box<MergeTrain>>,
     /// USD spent by all roles. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<NanoUsd>,

@@ -222,6 +222,8 @@ pub enum MergeWait {
     Checks,
     /// GitHub merges it: its merge queue, or as soon as all requirements are met.
     Queue,
+    /// Its turn in a merge train.
+    Train,
 }
 
 /// The ways a thread can end.

@@ -3,17 +3,21 @@
 //! does not do at once is taken up again by [`resume`].
 
 mod commit;
+mod turn;
 mod waiting;
 
 use std::sync::Arc;
 
 use axum::extract::State;
-use codebutler_crds::thread::{Closing, ClosingChoice, PullRequest, PullState, ThreadState};
+use codebutler_crds::thread::{
+    Closing, ClosingChoice, MergeWait, PullRequest, PullState, ThreadState,
+};
 use codebutler_crds::wire::{CloseThread, ErrorCode, ThreadClosed};
 use codebutler_crds::{Repo, Thread, ThreadStatus, names};
 use kube::ResourceExt as _;
 
 use self::commit::Words;
+pub(super) use self::turn::{Turn, let_go, merge_in_turn};
 pub(super) use self::waiting::{Patience, resume, waits};
 use super::api::{Any, Json, Shared, needs_tool, redactor, unwritten};
 use super::approval::fresh_thread;
@@ -95,6 +99,10 @@ async fn run(gateway: Shared, caller: Caller, last: LastWords) -> Result<ThreadC
                 let message = "there is no pull request to merge: open one first";
                 ApiError::new(ErrorCode::InvalidRequest, message)
             })?;
+            if closing.waits == Some(MergeWait::Train) && pull.is_open() {
+                ending.describe(&pull, &last).await?;
+                return ending.put_off(closing, &pull, MergeWait::Train, "").await;
+            }
             match ending.merge(closing, &pull, &last).await? {
                 Merging::Done(commit) => {
                     ending.merged(&pull, &commit, &last.work).await?;
@@ -144,14 +152,7 @@ impl Ending<'_> {
             return Ok(Merging::Done(commit));
         }
         let head = mergeable_head(pull, closing, &repo.spec.git.branch)?;
-        let (link, names) = origin::read(self.gateway, repo, self.thread).await;
-        let trailers = commit::trailers(self.thread, link.as_deref(), &names);
-        let words = Words::of(pull, &last.summary, &trailers);
-        let people = origin::at_end(self.thread, link.as_deref(), &names);
-        let body = words.description(pull, &self.status(), &format!("{people}{}", last.work));
-        if pull.body.as_deref() != Some(&body) {
-            github.update_pull(pull.number, None, &body).await?;
-        }
+        let words = self.describe(pull, last).await?;
         let method = repo.spec.git.merge_method.map(|method| *method);
         match github.merge(pull, head, method, words.message()).await {
             Ok(merging) => Ok(merging),
@@ -162,6 +163,20 @@ impl Ending<'_> {
                 commit.map(Merging::Done).ok_or_else(|| error.into())
             }
         }
+    }
+
+    /// Writes the pull request's last description; gives what the commit is to say.
+    async fn describe(&self, pull: &Pull, last: &LastWords) -> Result<Words, ApiError> {
+        let Self { github, repo, .. } = self;
+        let (link, names) = origin::read(self.gateway, repo, self.thread).await;
+        let trailers = commit::trailers(self.thread, link.as_deref(), &names);
+        let words = Words::of(pull, &last.summary, &trailers);
+        let people = origin::at_end(self.thread, link.as_deref(), &names);
+        let body = words.description(pull, &self.status(), &format!("{people}{}", last.work));
+        if pull.body.as_deref() != Some(&body) {
+            github.update_pull(pull.number, None, &body).await?;
+        }
+        Ok(words)
     }
 
     /// All that follows a merge.

@@ -15,7 +15,7 @@ use super::history::follow;
 use super::mark::Mark;
 use super::models::facts::catalog;
 use super::models::{self, settle};
-use super::{git, guides, pulse, radar, roadmap, serve, starts, told, watch};
+use super::{git, guides, pulse, radar, roadmap, serve, starts, told, train, watch};
 use crate::args::GatewayArgs;
 use crate::lease::{self, Settings};
 use crate::listen::listen;
@@ -174,5 +174,7 @@ async fn look_after(gateway: &Shared, args: &GatewayArgs, mark: &Mark) {
     let comparing = Box::pin(radar::run(gateway));
     let beginning = Box::pin(starts::run(gateway, args.github_poll()));
     let judging = Box::pin(guides::run(gateway, args.github_poll()));
-    tokio::join!(people, knowing, found, hearing, following, comparing, beginning, judging);
+    let merging = Box::pin(train::run(gateway, args.github_poll()));
+    let repos = async { tokio::join!(comparing, beginning, judging, merging) };
+    tokio::join!(people, knowing, found, hearing, following, repos);
 }

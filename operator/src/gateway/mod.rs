@@ -49,6 +49,7 @@ pub mod starts;
 pub mod threads;
 pub mod tls;
 pub mod told;
+mod train;
 pub mod watch;
 pub mod web;
 mod writes;

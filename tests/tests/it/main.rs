@@ -72,6 +72,7 @@ mod stop;
 mod support;
 mod switching;
 mod traces;
+mod trains;
 mod webhooks;
 mod worktrees;
 mod world;

@@ -7,7 +7,9 @@ use codebutler_crds::thread::{Closing, ClosingChoice, MergeWait, ThreadState};
 use codebutler_crds::wire::ThreadClosed;
 use codebutler_crds::{Repo, Thread};
 use jiff::Timestamp;
+use kube::ResourceExt as _;
 
+use super::turn::let_go;
 use super::{Ending, LastWords, Merging, commit, merge_commit};
 use crate::gateway::api::{Shared, unwritten};
 use crate::gateway::context::{ApiError, ThreadKey};
@@ -53,6 +55,14 @@ pub async fn resume(
     if let Some(commit) = merge_commit(&pull)? {
         return ending.merged(&pull, &commit, &work_of(&pull)).await;
     }
+    if wait == MergeWait::Train {
+        // Whoever runs the train sees to it, as long as there is one.
+        return if has_train(gateway, &thread) {
+            Ok(())
+        } else {
+            let_go(gateway, key, "its merge train is gone").await
+        };
+    }
     let is_closing_head = closing.head.as_deref() == Some(pull.head());
     if !pull.is_open() {
         return ending.give_up(&closing, &pull, "it was closed at GitHub").await;
@@ -77,8 +87,25 @@ pub async fn resume(
     }
 }
 
+/// Whether a merge train of the same Repo has a Thread's pull request.
+fn has_train(gateway: &Shared, thread: &Thread) -> bool {
+    let name = thread.name_any();
+    gateway.context.attended.all().into_iter().any(|other| {
+        let same = other.namespace() == thread.namespace() && other.spec.repo == thread.spec.repo;
+        let fresh = || {
+            let key = ThreadKey::from(&*other);
+            gateway.threads.freshest(&key, Some(Arc::clone(&other)))
+        };
+        same && fresh().is_some_and(|other| {
+            let train = other.status.as_ref().and_then(|status| status.train.as_deref());
+            let open = other.spec.state == ThreadState::Active && !other.is_going();
+            open && train.is_some_and(|train| train.holds(&name))
+        })
+    })
+}
+
 /// What the roles did, as the one that ended the Thread told it.
-fn work_of(pull: &Pull) -> String {
+pub(super) fn work_of(pull: &Pull) -> String {
     commit::work_in(pull.body.as_deref().unwrap_or_default())
 }
 
@@ -118,6 +145,10 @@ impl Ending<'_> {
             MergeWait::Queue => {
                 ("queue", format!("GitHub merges [#{name}]({page}) by itself as soon as it may."))
             }
+            MergeWait::Train => (
+                "train",
+                format!("[#{name}]({page}) is merged when its turn comes in the merge train."),
+            ),
         };
         let said = if said.is_empty() { String::new() } else { format!(" It says: “{said}”") };
         let text = format!("{text}{said}");

@@ -14,7 +14,8 @@ use super::mirror::PUSHES;
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Merges that one process tries.
 const BATCH: usize = 400;
-const BOUNDS: Bounds = Bounds { memory: 512 << 20, piece: 256 << 20, seconds: 120, file: 1 << 30 };
+pub const BOUNDS: Bounds =
+    Bounds { memory: 512 << 20, piece: 256 << 20, seconds: 120, file: 1 << 30 };
 
 /// What came of a merge that was tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +58,11 @@ pub async fn try_merges(mirror: &Git, pairs: &[(String, String)]) -> Vec<Merged>
 async fn try_batch(mirror: &Git, pairs: &[(String, String)]) -> Result<Vec<Merged>, CommandError> {
     let beside = mirror.dir().parent().unwrap_or(mirror.dir());
     let folder = tempfile::Builder::new().prefix(PUSHES).tempdir_in(beside)?;
-    let git = mirror.with_quarantine(folder.path(), BOUNDS);
+    try_in(&mirror.with_quarantine(folder.path(), BOUNDS), pairs).await
+}
+
+/// The same, where the trees that they lead to are to be kept.
+pub async fn try_in(git: &Git, pairs: &[(String, String)]) -> Result<Vec<Merged>, CommandError> {
     let plain = ["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", "--stdin"];
     let running = git.start(&plain)?;
     running.give_way();

@@ -26,6 +26,7 @@ mod serve;
 mod survey;
 #[cfg(test)]
 mod testing;
+mod train;
 
 use std::convert::Infallible;
 use std::io;
@@ -57,6 +58,7 @@ pub use self::merges::Merged;
 pub use self::receive::receive_pack;
 pub use self::serve::{info_refs, upload_pack};
 pub use self::survey::{Apart, Survey, SurveyError};
+pub use self::train::{PushedBranch, TrainBench, TrainHead};
 
 const FETCH: &str = "git-upload-pack";
 const PUSH: &str = "git-receive-pack";

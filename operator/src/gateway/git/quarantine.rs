@@ -311,24 +311,9 @@ impl Quarantine {
         Ok(wrong)
     }
 
-    /// The request that passes the push on: the change of the ref, then all that the remote lacks.
+    /// The request that passes the push on.
     pub fn request(&self, place: &Place<'_>) -> Result<reqwest::Body, CommandError> {
-        let arguments =
-            ["pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset", "-q"];
-        let (mut stdin, stdout, child) = self.git.start(&arguments)?.apart()?;
-        let tips: BTreeSet<&String> = place.refs.values().collect();
-        let known = tips.into_iter().fold(String::new(), |all, tip| all + "^" + tip + "\n");
-        let revisions = format!("{}\n{known}", place.update.new);
-        tokio::spawn(async move {
-            let _ = stdin.write_all(revisions.as_bytes()).await;
-        });
-        // The process lives as long as its output is read.
-        let pack = ReaderStream::with_capacity(stdout, 64 * 1024).inspect_ok(move |_| {
-            let _ = &child;
-        });
-        let head = Bytes::from(super::host::ask_for_update(place.update));
-        let head = stream::once(async move { Ok(head) });
-        Ok(reqwest::Body::wrap_stream(head.chain(pack)))
+        request(&self.git, place.update, place.refs)
     }
 
     /// Contents that no ref of the remote leads to, with their sizes.
@@ -375,6 +360,25 @@ impl Quarantine {
         }
         Ok(false)
     }
+}
+
+/// The request for a push: the change of the ref, then all that the remote lacks.
+pub fn request(git: &Git, update: &Update, refs: &Refs) -> Result<reqwest::Body, CommandError> {
+    let arguments = ["pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset", "-q"];
+    let (mut stdin, stdout, child) = git.start(&arguments)?.apart()?;
+    let tips: BTreeSet<&String> = refs.values().collect();
+    let known = tips.into_iter().fold(String::new(), |all, tip| all + "^" + tip + "\n");
+    let revisions = format!("{}\n{known}", update.new);
+    tokio::spawn(async move {
+        let _ = stdin.write_all(revisions.as_bytes()).await;
+    });
+    // The process lives as long as its output is read.
+    let pack = ReaderStream::with_capacity(stdout, 64 * 1024).inspect_ok(move |_| {
+        let _ = &child;
+    });
+    let head = Bytes::from(super::host::ask_for_update(update));
+    let head = stream::once(async move { Ok(head) });
+    Ok(reqwest::Body::wrap_stream(head.chain(pack)))
 }
 
 /// What stood in the parents' version of a file, and in files that went with this commit.

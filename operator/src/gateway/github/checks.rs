@@ -83,7 +83,10 @@ impl GitHub {
 
     /// Check runs and commit statuses. A credential that may not read them is told so as a check of
     /// its own: nobody is to take silence for success.
-    async fn checks(&self, commit: &str) -> Result<Vec<Check>, GitHubError> {
+    ///
+    /// # Errors
+    /// When GitHub can't be asked.
+    pub async fn checks(&self, commit: &str) -> Result<Vec<Check>, GitHubError> {
         let path =
             |below: &str| self.client.repo(&format!("commits/{commit}/{below}?per_page=100"));
         let (runs, statuses) = (path("check-runs"), path("status"));

@@ -19,7 +19,6 @@ mod blocks;
 mod catchup;
 mod change;
 mod connections;
-mod develop;
 mod effects;
 mod ends;
 mod event;
@@ -66,6 +65,7 @@ pub mod usage;
 mod verdict;
 mod web;
 mod which;
+mod wish;
 mod words;
 
 use std::collections::{BTreeMap, HashMap};

@@ -6,7 +6,7 @@ use super::event::{Changed, Click, Incoming, Reaction, Stopped, Stored};
 use super::questions::{self, ButtonPress};
 use super::reaction::{Reacted, Sign};
 use super::said::Said;
-use super::{EVENT_TYPE, address, develop, verdict, words};
+use super::{EVENT_TYPE, address, verdict, wish, words};
 use crate::gateway::context::ThreadKey;
 use crate::gateway::dispatch::Team;
 
@@ -188,7 +188,7 @@ pub fn said(message: &Stored, user: &str, channel: &Channel) -> Said {
     let is_bot = message.person().is_none();
     let mentioned = address::by_person(text, &channel.team.roles, channel.bot_user.as_deref());
     // Said to nobody, or to CodeButler: it is for no role.
-    let wish = develop::find_wish(text, channel.bot_user.as_deref());
+    let wish = wish::find_wish(text, channel.bot_user.as_deref());
     Said {
         ts: message.ts.clone(),
         user: user.to_owned(),

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::questions::answered::{AnsweredQuestion, find_answered};
 use super::questions::plan::carries_out;
-use super::questions::{action, inactivity, learnings, merge, plan, roadmap};
+use super::questions::{action, inactivity, learnings, merge, plan, roadmap, train};
 use super::verdict::ItemVerdict;
 use super::words::Intent;
 use crate::gateway::dispatch::{Team, reply};
@@ -59,7 +59,10 @@ pub fn recipients(status: &ThreadStatus, said: &Said, team: &Team) -> Vec<String
         return said.mentioned.clone();
     }
     // It ends what runs and wakes nobody.
-    if matches!(said.intent, Some(Intent::Stop | Intent::Revoke | Intent::Develop(_))) {
+    if matches!(
+        said.intent,
+        Some(Intent::Stop | Intent::Revoke | Intent::Develop(_) | Intent::MergeAll)
+    ) {
         return Vec::new();
     }
     let asker = reply::stored(status, &said.ts)
@@ -72,7 +75,7 @@ pub fn recipients(status: &ThreadStatus, said: &Said, team: &Team) -> Vec<String
 fn replied_to(status: &ThreadStatus, said: &Said, team: &Team) -> Option<String> {
     let answers = question(status, said, team).is_some_and(|(_, open)| open);
     if !said.mentioned.is_empty()
-        || matches!(said.intent, Some(Intent::Stop | Intent::Develop(_)))
+        || matches!(said.intent, Some(Intent::Stop | Intent::Develop(_) | Intent::MergeAll))
         || answers
     {
         return None;
@@ -107,7 +110,12 @@ fn question<'a>(status: &'a ThreadStatus, said: &Said, team: &'a Team) -> Option
         }),
         Intent::Merge => closing.map(|closing| (closing.role.as_str(), false)),
         Intent::Close => closing.map(|closing| (closing.role.as_str(), closing.choice.is_none())),
-        Intent::Always | Intent::Revoke | Intent::Deny | Intent::Stop | Intent::Develop(_) => None,
+        Intent::Always
+        | Intent::Revoke
+        | Intent::Deny
+        | Intent::Stop
+        | Intent::Develop(_)
+        | Intent::MergeAll => None,
     }
 }
 
@@ -153,7 +161,8 @@ pub fn take_refused(
 ) -> Result<Taken, Refusal> {
     let mut decided = status.clone();
     let taken = take_message(&mut decided, said, team, now);
-    if decided.pending.len() == status.pending.len() && decided.roadmap == status.roadmap {
+    let same = decided.roadmap == status.roadmap && decided.train == status.train;
+    if decided.pending.len() == status.pending.len() && same {
         *status = decided;
         return taken;
     }
@@ -216,6 +225,7 @@ fn in_words(
         }
         Some(Intent::Stop) => stop_runs(status, &said.ts, &said.user)?,
         Some(Intent::Develop(budget)) => roadmap::want(status, &said.ts, &said.user, budget),
+        Some(Intent::MergeAll) => train::want(status, &said.ts, &said.user),
         Some(Intent::Close) => match closing.map(|c| (c.ts < said.ts, c.choice, c.ts.clone())) {
             Some((true, None, asked)) => {
                 let role = closing.map(|closing| closing.role.clone()).unwrap_or_default();
@@ -254,6 +264,7 @@ pub fn stop_runs(status: &mut ThreadStatus, ts: &SlackTs, user: &str) -> Result<
     let running: Vec<String> = running.map(|(name, _)| name.clone()).collect();
     status.standing.clear();
     roadmap::stop(status);
+    train::stop(status);
     for role in running {
         let id = format!("stop:{ts}:{role}");
         threads::add_pending(status, &Pending::new(id, &role, PendingDecision::Stop, user, ts))?;

@@ -21,6 +21,8 @@ pub enum Intent {
     Stop,
     /// Work off the whole roadmap, for at most so much.
     Develop(Option<NanoUsd>),
+    /// Merge everything that is ready.
+    MergeAll,
 }
 
 const APPROVE: &[&str] = &[

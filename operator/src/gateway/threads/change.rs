@@ -200,6 +200,9 @@ pub fn settle_open(status: &mut ThreadStatus) {
     if let Some(run) = &mut status.roadmap {
         run.proposal = None;
     }
+    if let Some(train) = &mut status.train {
+        train.proposal = None;
+    }
     if let Some(budget) = &mut status.budget {
         budget.ask = None;
     }
@@ -220,6 +223,8 @@ pub fn open_questions(status: &ThreadStatus) -> Vec<SlackTs> {
     found.extend(offers.map(|offer| offer.ts.clone()));
     found.extend(money.map(|ask| ask.ts.clone()));
     found.extend(roadmap.map(|asked| asked.ts.clone()));
+    let train = status.train.as_ref().and_then(|train| train.open_question());
+    found.extend(train.map(|asked| asked.ts.clone()));
     found.extend(status.warned.clone());
     found.extend(status.update_offer.clone());
     found

@@ -66,6 +66,7 @@ fn fields(status: &ThreadStatus) -> Map<String, Value> {
         "routed": list(&status.routed),
         "rounds": status.rounds,
         "roadmap": status.roadmap,
+        "train": status.train,
         "cost": status.cost,
         "budget": status.budget,
         "speaker": status.speaker,

@@ -75,6 +75,34 @@ pub(super) async fn read(State(shared): Host, caller: Caller, Path(path): Path<R
     Ok(Json(value).into_response())
 }
 
+/// A commit as Git has it: by its full id only.
+pub(super) async fn object(
+    State(shared): Host,
+    caller: Caller,
+    Path(path): Path<Object>,
+) -> Answer {
+    let mut all = shared.repositories.lock().await;
+    let repo = find(&mut all, &path.owner, &path.repo)?;
+    let sha = repo.git.commit_id(&path.sha).await.filter(|sha| *sha == path.sha);
+    let commit = repo.git.log(&sha.ok_or_else(ApiError::not_found)?, 1).await?.pop();
+    let commit = commit.ok_or_else(ApiError::not_found)?;
+    let mut value = json::commit(&caller.urls, repo, &commit);
+    let mut whole = value["commit"].take();
+    for field in ["sha", "node_id", "html_url", "parents"] {
+        whole[field] = value[field].take();
+    }
+    let of = format!("/repos/{}/git/commits/{}", repo.full_name(), commit.sha);
+    whole["url"] = caller.urls.api(&of).into();
+    Ok(Json(whole).into_response())
+}
+
+#[derive(Deserialize)]
+pub(super) struct Object {
+    owner: String,
+    repo: String,
+    sha: String,
+}
+
 #[derive(Deserialize)]
 pub(super) struct RunsQuery {
     head_sha: Option<String>,

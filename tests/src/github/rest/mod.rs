@@ -59,6 +59,8 @@ pub(super) fn router() -> Router<Arc<Shared>> {
         .route(&repo("/git/refs/{*name}"), patch(refs::update).delete(refs::delete).get(refs::read))
         .route(&repo("/commits"), get(commits::list))
         .route(&repo("/commits/{*rest}"), get(commits::read))
+        .route(&repo("/git/commits/{*sha}"), get(commits::object))
+        .route(&repo("/rules/branches/{*branch}"), get(refs::rules))
         .route(&repo("/compare/{*range}"), get(commits::compare))
         .route(&repo("/contents/{*path}"), get(commits::contents))
         .route(&repo("/pulls"), get(pulls::list).post(pulls::create))

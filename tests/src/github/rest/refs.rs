@@ -6,6 +6,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use serde::Deserialize;
+use serde_json::json;
 
 use super::{Answer, Caller, Host, Name, Paged, find};
 use crate::github::error::ApiError;
@@ -30,7 +31,7 @@ pub(super) async fn branches(
     let branches = repo.git.branches().await?;
     let items = branches.iter().map(|(branch, sha)| {
         let path = format!("/repos/{}/commits/{sha}", repo.full_name());
-        let commit = serde_json::json!({"sha": sha, "url": caller.urls.api(&path)});
+        let commit = json!({"sha": sha, "url": caller.urls.api(&path)});
         let mut branch = json::branch(&caller.urls, repo, branch, &commit);
         if let Some(fields) = branch.as_object_mut() {
             fields.remove("_links");
@@ -48,6 +49,40 @@ pub(super) async fn branch(State(shared): Host, caller: Caller, Path(path): Path
     let commit = repo.git.log(&sha, 1).await?.pop().ok_or_else(missing)?;
     let commit = json::commit(&caller.urls, repo, &commit);
     Ok(Json(json::branch(&caller.urls, repo, &path.name, &commit)).into_response())
+}
+
+/// The rules of a branch; a branch that does not exist has those that it would have.
+pub(super) async fn rules(State(shared): Host, _: Caller, Path(path): Path<Named>) -> Answer {
+    let mut all = shared.repositories.lock().await;
+    let repo = find(&mut all, &path.owner, &path.repo)?;
+    let source = |kind: &str| {
+        json!({
+            "type": kind, "ruleset_source_type": "Repository",
+            "ruleset_source": repo.full_name(), "ruleset_id": 1,
+        })
+    };
+    let mut rules = Vec::new();
+    let is_base = path.name == repo.default_branch;
+    if is_base && !repo.rules.required_checks.is_empty() {
+        let mut rule = source("required_status_checks");
+        let checks = repo.rules.required_checks.iter().map(|name| json!({"context": name}));
+        rule["parameters"] = json!({
+            "required_status_checks": checks.collect::<Vec<_>>(),
+            "strict_required_status_checks_policy": false,
+            "do_not_enforce_on_create": false,
+        });
+        rules.push(rule);
+    }
+    if is_base && repo.rules.merge_queue {
+        let mut rule = source("merge_queue");
+        rule["parameters"] = json!({
+            "check_response_timeout_minutes": 60, "grouping_strategy": "ALLGREEN",
+            "max_entries_to_build": 5, "max_entries_to_merge": 5, "merge_method": "SQUASH",
+            "min_entries_to_merge": 1, "min_entries_to_merge_wait_minutes": 5,
+        });
+        rules.push(rule);
+    }
+    Ok(Json(rules).into_response())
 }
 
 pub(super) async fn read(State(shared): Host, caller: Caller, Path(path): Path<Named>) -> Answer {

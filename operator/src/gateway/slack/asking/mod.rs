@@ -3,6 +3,7 @@
 pub mod action;
 mod branch;
 pub mod roadmap;
+mod train;
 
 use codebutler_crds::wire::{ErrorCode, PostMessage};
 use codebutler_crds::{SlackTs, ThreadStatus};

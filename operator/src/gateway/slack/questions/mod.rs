@@ -1,4 +1,4 @@
-//! What people are asked: a plan, a merge, a roadmap, money, one action, a choice, learnings, a conversation that
+//! What people are asked: a plan, a merge, several, a roadmap, money, one action, a choice, learnings, a conversation that
 //! nobody writes in. All are asked, answered and settled in one way; what tells them apart is one
 //! [`QuestionKind`] each, in a file of its own, and [`KINDS`] lists them.
 //!
@@ -16,6 +16,7 @@ pub mod merge;
 pub mod offers;
 pub mod plan;
 pub mod roadmap;
+pub mod train;
 pub mod update;
 
 use std::borrow::Cow;
@@ -29,13 +30,14 @@ use crate::gateway::dispatch::Team;
 use crate::gateway::threads::Refusal;
 
 /// Every kind of question, in the order in which a reaction looks for what it answers.
-const KINDS: [&dyn QuestionKind; 9] = [
+const KINDS: [&dyn QuestionKind; 10] = [
     &action::ActionQuestion,
     &choice::ChoiceQuestion,
     &learnings::LearningsQuestion,
     &plan::PlanQuestion,
     &merge::MergeQuestion,
     &roadmap::RoadmapQuestion,
+    &train::TrainQuestion,
     &budget::BudgetQuestion,
     &inactivity::InactivityQuestion,
     &update::UpdateQuestion,
@@ -280,6 +282,8 @@ mod tests {
             "learning:2:reject",
             "roadmap:start",
             "roadmap:cancel",
+            "train:start",
+            "train:cancel",
             "collect:keep",
             "collect:close",
             "update:update",

@@ -1,11 +1,11 @@
-//! The words with which people have the whole roadmap worked off, in English, Spanish and German: a whole
-//! message, with what it may cost or without. Pure.
+//! What people want of a whole repository, in English, Spanish and German: the roadmap worked off, with what
+//! that may cost or without, and everything merged that is ready. A whole message or nothing. Pure.
 
 use codebutler_crds::NanoUsd;
 
 use super::words::Intent;
 
-const WISHES: &[&str] = &[
+const DEVELOP: &[&str] = &[
     "develop everything",
     "develop all",
     "develop all items",
@@ -31,6 +31,29 @@ const WISHES: &[&str] = &[
     "setz die roadmap um",
     "arbeite die roadmap ab",
 ];
+const MERGE_ALL: &[&str] = &[
+    "merge all that are ready",
+    "merge all that is ready",
+    "merge everything that is ready",
+    "merge everything thats ready",
+    "merge all ready pull requests",
+    "merge all ready prs",
+    "merge whatever is ready",
+    "merge what is ready",
+    "merge all",
+    "merge everything",
+    "start a merge train",
+    "merge train",
+    "mergea todo lo que esté listo",
+    "mergea todo lo que este listo",
+    "mergea todo",
+    "fusiona todo lo que esté listo",
+    "fusiona todo lo que este listo",
+    "fusiona todo",
+    "merge alles was fertig ist",
+    "merge alles",
+    "führe alles zusammen was fertig ist",
+];
 /// Before an amount.
 const FOR: &[&str] = &[" for ", " with ", " up to ", " por ", " für ", " mit "];
 /// Words around it that say nothing.
@@ -49,11 +72,15 @@ pub fn find_wish(text: &str, bot: Option<&str>) -> Option<Intent> {
         words = words.strip_suffix(polite.trim_end()).unwrap_or(words);
     }
     let words = words.trim_matches(|c: char| c.is_whitespace() || c == ',');
-    if WISHES.contains(&words) {
+    if DEVELOP.contains(&words) {
         return Some(Intent::Develop(None));
     }
+    let plain = words.replace(['\'', '’', ','], "");
+    if MERGE_ALL.contains(&plain.as_str()) {
+        return Some(Intent::MergeAll);
+    }
     let parts = FOR.iter().filter_map(|word| words.split_once(word));
-    let (_, amount) = parts.into_iter().find(|(wish, _)| WISHES.contains(wish))?;
+    let (_, amount) = parts.into_iter().find(|(wish, _)| DEVELOP.contains(wish))?;
     let amount = amount.strip_prefix("at most ").unwrap_or(amount);
     dollars(amount).map(|budget| Intent::Develop(Some(budget)))
 }
@@ -72,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_whole_roadmap_is_wanted_by_these_words_and_no_others() {
+    fn a_wish_is_these_words_and_no_others() {
         let dollars = |n: u64| Some(Intent::Develop(Some(NanoUsd(n * 1_000_000_000))));
         for (text, expected) in [
             ("develop everything", Some(Intent::Develop(None))),
@@ -87,6 +114,12 @@ mod tests {
             ("develop everything for Ana", None),
             ("develop everything for $20 and more", None),
             ("don't develop everything", None),
+            ("merge all that are ready", Some(Intent::MergeAll)),
+            ("<@U0BOT> please merge everything that's ready!", Some(Intent::MergeAll)),
+            ("Merge alles, was fertig ist.", Some(Intent::MergeAll)),
+            ("merge all that are ready?", None),
+            ("merge all the files into one", None),
+            ("don't merge all", None),
             ("develop everything?", None),
             ("<@U0ANA> develop everything", None),
             ("develop the login", None),

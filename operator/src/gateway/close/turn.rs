@@ -1,0 +1,107 @@
+//! A merge whose turn has come in a merge train, and one that was left out of it.
+
+use std::sync::Arc;
+
+use codebutler_crds::thread::{MergeWait, ThreadState};
+use codebutler_crds::wire::ErrorCode;
+use codebutler_crds::{Repo, ThreadStatus};
+
+use super::waiting::work_of;
+use super::{Ending, LastWords, Merging, commit, merge_commit};
+use crate::gateway::api::{Shared, unwritten};
+use crate::gateway::context::{ApiError, ThreadKey};
+use crate::gateway::github::{GitHub, Pull};
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// The commit on the base branch; its Thread is closed.
+    Merged(String),
+    /// GitHub's merge queue has it.
+    Queued,
+    /// Why not.
+    Refused(String),
+}
+
+/// Merges a Thread's pull request as people decided, and ends the Thread.
+///
+/// # Errors
+/// When something can't be asked: it is found again later.
+pub async fn merge_in_turn(
+    gateway: &Shared,
+    repo: &Arc<Repo>,
+    github: &GitHub,
+    key: &ThreadKey,
+    pull: &Pull,
+) -> Result<Turn, ApiError> {
+    gateway.ledger.flush(key).await;
+    let thread = gateway.threads.read(key).await.map_err(|error| unwritten(&error))?;
+    let status = thread.status.clone().unwrap_or_default();
+    if thread.spec.state == ThreadState::Closed {
+        let known = status.pull_request.and_then(|pull| pull.merge_commit);
+        return Ok(known.map_or_else(|| refused("its thread was closed"), Turn::Merged));
+    }
+    let ending = Ending { gateway, repo, thread: &thread, github };
+    if let Some(commit) = merge_commit(pull)? {
+        ending.merged(pull, &commit, &work_of(pull)).await?;
+        return Ok(Turn::Merged(commit));
+    }
+    let Some(closing) = status.closing.filter(|closing| closing.choice.is_some()) else {
+        return Ok(refused("nobody has decided any more that it is merged"));
+    };
+    let summary = commit::summary_in(pull.body.as_deref().unwrap_or_default());
+    let last = LastWords { summary, work: work_of(pull) };
+    match ending.merge(&closing, pull, &last).await {
+        Ok(Merging::Done(commit)) => {
+            ending.merged(pull, &commit, &last.work).await?;
+            Ok(Turn::Merged(commit))
+        }
+        Ok(Merging::Waits(MergeWait::Queue, said)) => {
+            ending.put_off(&closing, pull, MergeWait::Queue, &said).await?;
+            Ok(Turn::Queued)
+        }
+        Ok(Merging::Waits(_, said)) => {
+            Ok(refused(&format!("GitHub does not merge it now. It says: “{said}”")))
+        }
+        Err(error) if error.code == ErrorCode::Unavailable => Err(error),
+        Err(error) => Ok(Turn::Refused(error.message)),
+    }
+}
+
+fn refused(why: &str) -> Turn {
+    Turn::Refused(why.to_owned())
+}
+
+/// A pull request does not wait for its turn any more: the decision is void, and the role that asked for it
+/// hears why. The branch stays as it is.
+///
+/// # Errors
+/// When Slack or the API server can't be asked: it is told once, however often it is begun.
+pub async fn let_go(gateway: &Shared, key: &ThreadKey, why: &str) -> Result<(), ApiError> {
+    let thread = match gateway.threads.read(key).await {
+        Ok(thread) => thread,
+        Err(crate::gateway::threads::WriteError::Missing(_)) => return Ok(()),
+        Err(error) => return Err(unwritten(&error)),
+    };
+    let status = thread.status.clone().unwrap_or_default();
+    let waits = |status: &ThreadStatus| {
+        let closing = status.closing.clone();
+        closing.filter(|closing| closing.waits == Some(MergeWait::Train))
+    };
+    let Some(closing) = waits(&status).filter(|_| thread.spec.state == ThreadState::Active) else {
+        return Ok(());
+    };
+    let number = status.pull_request.map(|pull| format!(" #{}", pull.number)).unwrap_or_default();
+    let text = format!(
+        "Pull request{number} was left out of the merge train: {why}. Nothing of it was merged, and its branch is as it \
+         was. Once that is mended, ask again whether it is to be merged."
+    );
+    let id = format!("merge-train-{}", closing.ts);
+    gateway.slack.remark(key, &id, &text, &closing.role).await?;
+    let end = |status: &mut ThreadStatus| {
+        if waits(status).is_some_and(|known| known.ts == closing.ts) {
+            status.closing = None;
+        }
+    };
+    gateway.threads.update(key, end).await.map(drop).map_err(|error| unwritten(&error))
+}

@@ -1,0 +1,105 @@
+//! What has to hold before a branch changes, as far as rulesets say it.
+
+use std::collections::BTreeSet;
+
+use http::StatusCode;
+use serde::Deserialize;
+
+use super::client::read;
+use super::{GitHub, GitHubError, branch_path};
+
+/// Rules of a branch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BranchRules {
+    /// Pull requests go through GitHub's own merge queue.
+    pub queue: bool,
+    /// Names of checks that have to be green.
+    pub checks: BTreeSet<String>,
+}
+
+#[derive(Deserialize)]
+struct Rule {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    parameters: Parameters,
+}
+
+#[derive(Default, Deserialize)]
+struct Parameters {
+    #[serde(default)]
+    required_status_checks: Vec<RequiredCheck>,
+}
+
+#[derive(Deserialize)]
+struct RequiredCheck {
+    context: String,
+}
+
+#[derive(Deserialize)]
+struct CommitObject {
+    tree: TreeObject,
+}
+
+#[derive(Deserialize)]
+struct TreeObject {
+    sha: String,
+}
+
+impl GitHub {
+    /// The rules of a branch. Those of the older branch protection are not among them: only owners may read
+    /// them, and a merge that they forbid is refused in words. None where the host has no rulesets.
+    ///
+    /// # Errors
+    /// When GitHub can't be asked.
+    pub async fn branch_rules(&self, branch: &str) -> Result<BranchRules, GitHubError> {
+        let path = self.client.repo(&branch_path("rules/branches", branch));
+        let answer = self.client.get(&format!("{path}?per_page=100")).await?;
+        match answer.status {
+            StatusCode::OK => Ok(of(read(&answer)?)),
+            StatusCode::NOT_FOUND | StatusCode::FORBIDDEN => Ok(BranchRules::default()),
+            _ => Err(self.client.complain(&answer)),
+        }
+    }
+
+    /// Id of a commit's tree.
+    ///
+    /// # Errors
+    /// When GitHub can't be asked, or has no such commit.
+    pub async fn tree_of(&self, commit: &str) -> Result<String, GitHubError> {
+        let answer = self.client.get(&self.client.repo(&format!("git/commits/{commit}"))).await?;
+        let CommitObject { tree } = self.client.expect(&answer, StatusCode::OK)?;
+        Ok(tree.sha)
+    }
+}
+
+fn of(rules: Vec<Rule>) -> BranchRules {
+    let mut found = BranchRules::default();
+    for rule in rules {
+        found.queue |= rule.kind == "merge_queue";
+        let checks = rule.parameters.required_status_checks;
+        found.checks.extend(checks.into_iter().map(|check| check.context));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_branchs_rules_are_read_as_github_writes_them() {
+        let rules = json!([
+            {"type": "deletion", "ruleset_source_type": "Repository", "ruleset_source": "acme/shop", "ruleset_id": 4},
+            {"type": "required_status_checks", "ruleset_id": 4, "parameters": {
+                "strict_required_status_checks_policy": false, "do_not_enforce_on_create": false,
+                "required_status_checks": [{"context": "ci", "integration_id": 15368}, {"context": "lint"}]}},
+            {"type": "merge_queue", "ruleset_id": 4, "parameters": {"merge_method": "SQUASH"}},
+        ]);
+        let found = of(serde_json::from_value(rules).unwrap());
+        assert!(found.queue);
+        assert_eq!(found.checks, BTreeSet::from(["ci".to_owned(), "lint".to_owned()]));
+        assert_eq!(of(Vec::new()), BranchRules::default());
+    }
+}

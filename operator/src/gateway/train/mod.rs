@@ -1,0 +1,273 @@
+//! Merge trains: everything of a repository that is ready is merged one behind the other, tested together. By
+//! the harness and no model; one gateway does, the one that serves agents.
+//!
+//! [`engine`] says what comes next and is tried on a thousand random trains; [`host`] is what it is about:
+//! GitHub, the gateway's copy, the Threads. [`ready`] says what is asked about, [`shown`] what people read.
+
+mod engine;
+mod host;
+mod ready;
+mod shown;
+mod verdict;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use codebutler_crds::thread::{MergeTrain, ThreadState, TrainCar};
+use codebutler_crds::{Repo, Thread, ThreadStatus};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
+
+use self::engine::{Progress, advance};
+use self::host::{HostDesk, RepoHost, TrainError};
+use self::shown::ShownPull;
+use super::api::Shared;
+use super::context::ThreadKey;
+use super::github::GitHub;
+use crate::step;
+
+/// Between two looks.
+const EVERY: Duration = Duration::from_millis(700);
+/// After a failure.
+const AGAIN: Duration = Duration::from_secs(10);
+/// Between two questions about checks, and between two that have to say that all is green.
+const CHECKS: Duration = Duration::from_secs(8);
+const SETTLE: Duration = Duration::from_secs(3);
+/// Steps of one look: others wait meanwhile.
+const STEPS: usize = 8;
+/// The key of the message that shows how it stands.
+const DASHBOARD: &str = "train-dashboard";
+
+/// What spares questions. Nothing depends on it.
+#[derive(Default)]
+struct Desk {
+    later: HashMap<ThreadKey, Instant>,
+    links: HashMap<ThreadKey, String>,
+    /// What the message of a conversation says.
+    shown: HashMap<ThreadKey, String>,
+    host: HostDesk,
+}
+
+/// Looks after all merge trains until the gateway stops. `poll`: how often GitHub is asked at least.
+pub async fn run(gateway: &Shared, poll: Duration) {
+    let mut desk = Desk::default();
+    let mut due = tokio::time::interval(EVERY);
+    due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
+        let look = Box::pin(desk.look(gateway, poll));
+        if gateway.shutdown.run_until_cancelled(look).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// What somebody wants merged from a Thread.
+fn train_of(thread: &Thread) -> Option<&MergeTrain> {
+    thread.status.as_ref().and_then(|status| status.train.as_deref())
+}
+
+fn is_open(thread: &Thread) -> bool {
+    thread.spec.state == ThreadState::Active && !thread.is_going()
+}
+
+/// Whether anything is left to be done for it.
+fn is_due(train: &MergeTrain) -> bool {
+    let is_new = train.answered.as_ref() != Some(&train.wanted) && train.proposal.is_none();
+    let ends = train.approved_by.is_some()
+        && (train.round.is_some() || train.cars.iter().any(TrainCar::is_here));
+    is_new || train.is_under_way() || ends || is_asked_again(train)
+}
+
+/// Somebody wants what is under way, or was, once more.
+fn is_asked_again(train: &MergeTrain) -> bool {
+    train.approved_by.is_some() && train.answered.as_ref() != Some(&train.wanted)
+}
+
+impl Desk {
+    async fn look(&mut self, gateway: &Shared, poll: Duration) {
+        let all = gateway.context.attended.all().into_iter();
+        let wanted = all.filter(|thread| {
+            is_open(thread) && train_of(thread).is_some() && thread.conversation().is_some()
+        });
+        for thread in wanted.collect::<Vec<_>>() {
+            let key = ThreadKey::from(&*thread);
+            if self.later.get(&key).is_some_and(|later| *later > Instant::now()) {
+                continue;
+            }
+            if let Err(error) = self.look_at(gateway, &key, poll).await {
+                tracing::warn!(thread = key.name, %error, "a merge train has to wait");
+                if error.is_about_repo() {
+                    self.complain(gateway, &key, &error).await;
+                }
+                self.later.insert(key, Instant::now() + AGAIN);
+            }
+        }
+        self.later.retain(|_, later| *later > Instant::now());
+    }
+
+    /// Says why nothing happens; once for each reason.
+    async fn complain(&self, gateway: &Shared, key: &ThreadKey, error: &TrainError) {
+        let text = format!(":warning: The merge train has to wait: {error}. It is tried again.");
+        let wanted = gateway.context.thread(key);
+        let wanted = wanted.as_deref().and_then(train_of).map(|train| train.wanted.to_string());
+        let id = format!("train-waits:{}", wanted.unwrap_or_default());
+        if let Err(error) = gateway.slack.notice(key, &id, &text).await {
+            tracing::warn!(thread = key.name, %error, "why a merge train waits was not told");
+        }
+    }
+
+    async fn look_at(
+        &mut self,
+        gateway: &Shared,
+        key: &ThreadKey,
+        poll: Duration,
+    ) -> Result<(), TrainError> {
+        for _ in 0..STEPS {
+            let cached = gateway.context.thread(key);
+            let Some(parent) = gateway.threads.freshest(key, cached) else { return Ok(()) };
+            let Some(train) = train_of(&parent).filter(|train| is_due(train)) else {
+                return Ok(());
+            };
+            let Some(repo) = gateway.context.repo(&key.namespace, &parent.spec.repo) else {
+                return Ok(());
+            };
+            if repo.spec.suspend {
+                return Ok(());
+            }
+            let github = GitHub::of(&gateway.context, &repo).await?;
+            if is_asked_again(train) {
+                tell_under_way(gateway, key, train).await?;
+                continue;
+            }
+            if train.approved_by.is_none() {
+                return ready::ask(gateway, &repo, &github, &parent, train).await;
+            }
+            let host = RepoHost {
+                gateway,
+                repo: &repo,
+                train,
+                namespace: &key.namespace,
+                github: &github,
+                desk: &self.host,
+            };
+            let progress = advance(train, &host).await?;
+            let shown = match &progress {
+                Progress::Changed(next) => {
+                    put_on_record(gateway, key, next).await?;
+                    step::point("a train is on record");
+                    (**next).clone()
+                }
+                Progress::Waits { .. } | Progress::Over => train.clone(),
+            };
+            self.show(gateway, &repo, key, &shown).await?;
+            if let Progress::Waits { soon } = progress {
+                let pause = if soon { SETTLE } else { poll.min(CHECKS) };
+                self.later.insert(key.clone(), Instant::now() + pause);
+            }
+            if !matches!(progress, Progress::Changed(_)) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings the message up to date that shows how it stands.
+    async fn show(
+        &mut self,
+        gateway: &Shared,
+        repo: &Repo,
+        key: &ThreadKey,
+        train: &MergeTrain,
+    ) -> Result<(), TrainError> {
+        for car in &train.cars {
+            let child = ThreadKey { namespace: key.namespace.clone(), name: car.thread.clone() };
+            if self.links.contains_key(&child) {
+                continue;
+            }
+            let Some(thread) = gateway.context.thread(&child) else { continue };
+            let link = gateway.slack.permalink(repo, &thread).await;
+            self.links.insert(child, link.unwrap_or_default());
+        }
+        let links = &self.links;
+        let shown = |car: &TrainCar| find_pull(gateway, &key.namespace, car, links);
+        let text = shown::dashboard(train, &repo.spec.git.branch, shown);
+        if self.shown.get(key) == Some(&text) {
+            return Ok(());
+        }
+        let id = format!("{DASHBOARD}:{}", proposed(train));
+        gateway.slack.show(key, &id, &text).await?;
+        self.shown.insert(key.clone(), text);
+        Ok(())
+    }
+}
+
+/// By which one train of a conversation is told from the next.
+fn proposed(train: &MergeTrain) -> String {
+    train.proposal.as_ref().map_or_else(|| train.wanted.to_string(), |asked| asked.ts.to_string())
+}
+
+/// A pull request with where its conversation is.
+fn find_pull(
+    gateway: &Shared,
+    namespace: &str,
+    car: &TrainCar,
+    links: &HashMap<ThreadKey, String>,
+) -> Option<ShownPull> {
+    let child = ThreadKey { namespace: namespace.to_owned(), name: car.thread.clone() };
+    let thread = gateway.context.thread(&child)?;
+    let url = thread.status.as_ref()?.pull_request.as_ref()?.url.clone();
+    let place = links.get(&child).filter(|link| !link.is_empty()).cloned();
+    Some(ShownPull { url, place })
+}
+
+/// Puts a step on record, unless people have said something in between.
+async fn put_on_record(
+    gateway: &Shared,
+    key: &ThreadKey,
+    next: &MergeTrain,
+) -> Result<(), TrainError> {
+    let change = |status: &mut ThreadStatus| {
+        let Some(known) = status.train.as_mut() else { return };
+        if known.approved_by.is_none() || proposed(known) != proposed(next) {
+            return;
+        }
+        // What people say is theirs: a newer wish, and stop.
+        let (wanted, by, answered) =
+            (known.wanted.clone(), known.by.clone(), known.answered.clone());
+        let ended = next.ended.or(known.ended);
+        **known = MergeTrain { wanted, by, answered, ended, ..next.clone() };
+        status.last_activity = Some(Time(Timestamp::now()));
+    };
+    gateway.threads.update(key, change).await?;
+    Ok(())
+}
+
+/// Whoever asks for the same again is told that it is under way.
+async fn tell_under_way(
+    gateway: &Shared,
+    key: &ThreadKey,
+    train: &MergeTrain,
+) -> Result<(), TrainError> {
+    let text = "A merge train is under way here. What has become ready since goes with the next one: ask again when this one is \
+                done.";
+    gateway.slack.notice(key, &format!("train-again:{}", train.wanted), text).await?;
+    let wanted = &train.wanted;
+    let answered = |status: &mut ThreadStatus| {
+        if let Some(train) = status.train.as_mut().filter(|train| train.wanted == *wanted) {
+            train.answered = Some(wanted.clone());
+        }
+    };
+    gateway.threads.update(key, answered).await?;
+    Ok(())
+}
+
+/// The conversation from which another train of this Repo is run.
+fn other_train(gateway: &Shared, parent: &Thread) -> Option<Arc<Thread>> {
+    gateway.context.attended.all().into_iter().find(|thread| {
+        let same = thread.namespace() == parent.namespace() && thread.spec.repo == parent.spec.repo;
+        let other = thread.name_any() != parent.name_any();
+        same && other && is_open(thread) && train_of(thread).is_some_and(MergeTrain::is_under_way)
+    })
+}

@@ -1,0 +1,128 @@
+//! Which pull requests are ready: an open Thread asks whether to merge exactly this commit, and nobody has
+//! answered.
+
+use std::sync::Arc;
+
+use codebutler_crds::thread::{MOST_CARS, MergeTrain, TrainCar};
+use codebutler_crds::{Repo, Thread, ThreadStatus};
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use sha2::{Digest as _, Sha256};
+
+use super::host::{TrainError, gone};
+use super::shown::{self, ReadyPull, ShownPull};
+use super::{is_open, other_train};
+use crate::gateway::api::Shared;
+use crate::gateway::context::ThreadKey;
+use crate::gateway::github::GitHub;
+
+/// What was found, in the order of merging: the smaller first, then the older.
+type Found = (Vec<ReadyPull>, Vec<(u64, String)>);
+
+/// Asks about everything that is ready, or says that nothing is.
+pub async fn ask(
+    gateway: &Shared,
+    repo: &Repo,
+    github: &GitHub,
+    parent: &Thread,
+    train: &MergeTrain,
+) -> Result<(), TrainError> {
+    let key = ThreadKey::from(parent);
+    if let Some(other) = other_train(gateway, parent) {
+        let text = format!(
+            "A merge train of this repository is under way in another conversation (Thread `{}`). Ask again when it is done.",
+            other.name_any()
+        );
+        return refuse(gateway, &key, train, &text).await;
+    }
+    let (ready, others) = find(gateway, repo, github, parent).await?;
+    if ready.is_empty() {
+        return refuse(gateway, &key, train, &shown::nothing(&others)).await;
+    }
+    let cars: Vec<TrainCar> = ready.iter().map(|one| one.car.clone()).collect();
+    let show = |car: &TrainCar| {
+        let child = ThreadKey { namespace: key.namespace.clone(), name: car.thread.clone() };
+        let thread = gateway.context.thread(&child)?;
+        let url = thread.status.as_ref()?.pull_request.as_ref()?.url.clone();
+        Some(ShownPull { url, place: None })
+    };
+    let text = shown::question(&ready, &others, &repo.spec.git.branch, show);
+    let heads: Vec<&str> = cars.iter().map(|car| car.head.as_str()).collect();
+    let digest = hex::encode(&Sha256::digest(heads.join("\n"))[..6]);
+    let id = format!("train-{}-{digest}", train.wanted);
+    Ok(gateway.slack.ask_train(&key, &id, &text, &cars).await?)
+}
+
+async fn refuse(
+    gateway: &Shared,
+    key: &ThreadKey,
+    train: &MergeTrain,
+    text: &str,
+) -> Result<(), TrainError> {
+    gateway.slack.notice(key, &format!("train-refused:{}", train.wanted), text).await?;
+    let wanted = &train.wanted;
+    let answered = |status: &mut ThreadStatus| {
+        if let Some(train) = status.train.as_mut().filter(|train| train.wanted == *wanted) {
+            train.answered = Some(wanted.clone());
+        }
+    };
+    gateway.threads.update(key, answered).await?;
+    Ok(())
+}
+
+async fn find(
+    gateway: &Shared,
+    repo: &Repo,
+    github: &GitHub,
+    parent: &Thread,
+) -> Result<Found, TrainError> {
+    let mut found = Vec::new();
+    let mut others = Vec::new();
+    for thread in gateway.context.attended.all() {
+        let same = thread.namespace() == parent.namespace() && thread.spec.repo == parent.spec.repo;
+        if !same || !is_open(&thread) {
+            continue;
+        }
+        let Some((car, status)) = asks_to_merge(&thread) else { continue };
+        if thread.name_any() == parent.name_any() {
+            let why = "this conversation's own: merge it by its own question".to_owned();
+            others.push((car.number, why));
+            continue;
+        }
+        let pull = github.pull(car.number).await?;
+        match gone(&pull, &car.head, &repo.spec.git.branch) {
+            Some(why) => others.push((car.number, why)),
+            None => found.push((thread, ready(car, &pull.title, &status))),
+        }
+    }
+    found.sort_by_cached_key(|(thread, one)| rank(thread, one));
+    let mut ready: Vec<ReadyPull> = found.into_iter().map(|(_, one)| one).collect();
+    if ready.len() > MOST_CARS {
+        let late = ready.split_off(MOST_CARS);
+        others.extend(late.into_iter().map(|one| (one.car.number, "in the next one".to_owned())));
+    }
+    Ok((ready, others))
+}
+
+fn rank(thread: &Arc<Thread>, one: &ReadyPull) -> (u64, Option<Timestamp>, String) {
+    (one.size.lines, thread.creation_timestamp().map(|time| time.0), thread.name_any())
+}
+
+/// The pull request about which a Thread asks whether to merge it.
+fn asks_to_merge(thread: &Thread) -> Option<(TrainCar, ThreadStatus)> {
+    let status = thread.status.clone()?;
+    let closing = status.closing.as_ref().filter(|closing| closing.choice.is_none())?;
+    let pull = status.pull_request.as_ref().filter(|pull| pull.merge_commit.is_none())?;
+    let car = TrainCar::ready(&thread.name_any(), pull.number, closing.head.as_deref()?);
+    Some((car, status))
+}
+
+fn ready(car: TrainCar, title: &str, status: &ThreadStatus) -> ReadyPull {
+    let receipt = status.receipt.as_ref().filter(|receipt| receipt.commit == car.head);
+    ReadyPull {
+        tested: receipt.map(|receipt| receipt.exit_code),
+        size: status.radar.as_ref().map(|radar| radar.size).unwrap_or_default(),
+        title: title.to_owned(),
+        car,
+    }
+}
