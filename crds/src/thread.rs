@@ -6,6 +6,7 @@
 
 mod decisions;
 mod handover;
+mod parts;
 mod radar;
 mod roadmap;
 mod train;
@@ -22,6 +23,7 @@ pub use self::decisions::{
     PlanDetails, PlanEstimate, Receipt, StandingApproval,
 };
 pub use self::handover::{HandOver, HandOverReason, QueuedRole, Rounds, RoutedReply};
+pub use self::parts::{LandedHalf, RequestPart, RequestSplit, SplitEnd};
 pub use self::radar::{BaseStanding, MOST_MEETINGS, Meeting, Radar};
 pub use self::roadmap::{ApprovedItem, RoadmapEnd, RoadmapProposal, RoadmapRun};
 pub use self::train::{
@@ -93,8 +95,8 @@ pub struct ThreadSpec {
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a prompt is said once: say more in the Slack thread"}]))]
     #[schemars(with = "String")]
     pub prompt: Option<String>,
-    /// The Thread of the same Repo that this one is a part of; at most three above each other. No role starts
-    /// before it exists. Closing or deleting it leaves this one as it is, and the other way round.
+    /// The Thread that this one is a part of, of the same Repo or of one whose request has a part here; at most
+    /// three above each other. No role starts before it exists. Closing or deleting it leaves this one as it is, and the other way round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 50))]
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a Thread keeps its parent"}]))]
@@ -240,6 +242,9 @@ pub struct ThreadStatus {
     /// The roadmap that is worked off from here. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roadmap: Option<Box<RoadmapRun>>,
+    /// The parts in which the request is built. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<Box<RequestSplit>>,
     /// The pull requests that are merged from here, one behind the other. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub train: Option<Box<MergeTrain>>,

@@ -16,8 +16,8 @@ use codebutler_wire::{
     ApprovalReply, ApprovalRequest, BuildClaim, BuildTurn, ChangeRemote, CloseThread, Commented,
     EgressReport, EndVerdict, ErrorBody, ErrorCode, HistoryBatch, HistoryKept, Inbox, Issue,
     LastWords, OpenPullRequest, OtherThread, PostComment, PostMessage, PostReview, Posted,
-    Progress, PullRequestState, RemoteChanged, RunReport, Session, SlackTs, ThreadClosed, WebFetch,
-    WebPage, WebResults, WebSearch, path,
+    Progress, ProposeSplit, PullRequestState, RemoteChanged, RunReport, Session, SlackTs,
+    SplitAsked, ThreadClosed, WebFetch, WebPage, WebResults, WebSearch, path,
 };
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
@@ -248,6 +248,11 @@ impl Gateway {
         request: &ChangeRemote,
     ) -> Result<RemoteChanged, GatewayError> {
         self.send(path::REMOTE_CHANGES, request).await
+    }
+
+    /// Has people asked whether the request is built in parts.
+    pub async fn split(&self, request: &ProposeSplit) -> Result<SplitAsked, GatewayError> {
+        self.send(path::SPLITS, request).await
     }
 
     /// Asks the people whether exactly one action may happen; how it stands.

@@ -14,6 +14,7 @@ mod remote_change;
 pub mod review;
 mod roadmap;
 mod schema;
+mod split;
 mod thread;
 mod web;
 mod workflow;
@@ -309,6 +310,7 @@ fn all() -> impl Iterator<Item = Box<dyn Tool>> {
         .chain(maps::all())
         .chain(roadmap::all())
         .chain(workflow::all())
+        .chain(split::all())
         .chain(thread::all());
     workspace::all().into_iter().chain(web::all()).chain(remote)
 }

@@ -224,6 +224,8 @@ pub enum MergeWait {
     Queue,
     /// Its turn in a merge train.
     Train,
+    /// Pull requests that come before it.
+    Depends,
 }
 
 /// The ways a thread can end.

@@ -23,6 +23,7 @@ mod risk;
 mod run;
 mod session;
 pub mod slack_ts;
+mod split;
 mod threads;
 mod tools;
 mod web;
@@ -42,6 +43,7 @@ pub use risk::RiskTier;
 pub use run::*;
 pub use session::*;
 pub use slack_ts::SlackTs;
+pub use split::*;
 pub use threads::*;
 pub use tools::{CHANGING, TOOLS};
 pub use web::*;
@@ -80,6 +82,8 @@ pub mod path {
     pub const ISSUES: &str = "/v1/issues";
     /// `POST` [`super::ChangeRemote`] → [`super::RemoteChanged`], once people have said yes to exactly that.
     pub const REMOTE_CHANGES: &str = "/v1/remote-changes";
+    /// `POST` [`super::ProposeSplit`] → [`super::SplitAsked`].
+    pub const SPLITS: &str = "/v1/splits";
     /// `POST ?wait=<seconds>` [`super::ApprovalRequest`] → [`super::ApprovalReply`]. The same `key`
     /// is the same request: it is shown once, and every repetition tells how it stands. With `wait`
     /// an open one is answered once it is decided, or after that time at the latest.

@@ -44,6 +44,8 @@ pub enum PendingDecision {
     Choice(u32),
     /// The branch is to be brought up to date with the base branch.
     Update,
+    /// The request is not built in parts.
+    KeepWhole,
     /// Whether a learning is kept.
     Learning {
         /// Which one, from 1.
@@ -98,6 +100,7 @@ impl PendingDecision {
         let (kind, choice) = match self {
             Self::Stop => ("stop", "stop"),
             Self::Update => ("update", "update"),
+            Self::KeepWhole => ("split", "whole"),
             Self::Plan(PlanChoice::Approve) => ("plan", "approve"),
             Self::Plan(PlanChoice::Modify) => ("plan", "modify"),
             Self::Plan(PlanChoice::Reject) => ("plan", "reject"),
@@ -131,6 +134,7 @@ impl PendingDecision {
         let decision = match (kind, choice) {
             ("stop", _) => Self::Stop,
             ("update", "update") => Self::Update,
+            ("split", "whole") => Self::KeepWhole,
             ("plan", "approve") => Self::Plan(PlanChoice::Approve),
             ("plan", "modify") => Self::Plan(PlanChoice::Modify),
             ("plan", "reject") => Self::Plan(PlanChoice::Reject),
@@ -186,8 +190,9 @@ mod tests {
         let plan = [PlanChoice::Approve, PlanChoice::Modify, PlanChoice::Reject];
         let merge = [MergeChoice::Merge, MergeChoice::Hold, MergeChoice::Discard];
         let action = [ActionChoice::Approved, ActionChoice::Denied, ActionChoice::Expired];
-        let all = [PendingDecision::Stop, PendingDecision::Update, PendingDecision::Choice(3)]
+        let all = [PendingDecision::Stop, PendingDecision::Update, PendingDecision::KeepWhole]
             .into_iter();
+        let all = all.chain([PendingDecision::Choice(3)]);
         let all = all.chain(plan.map(PendingDecision::Plan));
         let all = all.chain(merge.map(PendingDecision::Merge));
         let all = all.chain(action.map(PendingDecision::Action));

@@ -1,7 +1,7 @@
 //! The tools of a role.
 
 /// The tools that agents know: what `spec.tools.allow` may name.
-pub const TOOLS: [&str; 37] = [
+pub const TOOLS: [&str; 38] = [
     "Read",
     "Write",
     "Edit",
@@ -36,6 +36,7 @@ pub const TOOLS: [&str; 37] = [
     "ProposeMaps",
     "ProposeItems",
     "ProposeWorkflow",
+    "SplitRequest",
     "ListThreads",
     "SendMessage",
     "CloseThread",

@@ -24,7 +24,7 @@ use super::approval::fresh_thread;
 use super::context::{ApiError, Caller, ThreadKey};
 use super::github::{GitHub, GitHubError, Merging, Pull, text};
 use super::slack::usage;
-use super::{origin, overlap};
+use super::{origin, overlap, parts};
 
 /// The report's key: one per thread.
 pub(super) const REPORT: &str = "usage-report";
@@ -152,6 +152,9 @@ impl Ending<'_> {
             return Ok(Merging::Done(commit));
         }
         let head = mergeable_head(pull, closing, &repo.spec.git.branch)?;
+        if let Some(what) = parts::find_unmet(self.gateway, self.thread) {
+            return Ok(Merging::Waits(MergeWait::Depends, what));
+        }
         let words = self.describe(pull, last).await?;
         let method = repo.spec.git.merge_method.map(|method| *method);
         match github.merge(pull, head, method, words.message()).await {
@@ -169,7 +172,8 @@ impl Ending<'_> {
     async fn describe(&self, pull: &Pull, last: &LastWords) -> Result<Words, ApiError> {
         let Self { github, repo, .. } = self;
         let (link, names) = origin::read(self.gateway, repo, self.thread).await;
-        let trailers = commit::trailers(self.thread, link.as_deref(), &names);
+        let needed = parts::find_needed(self.gateway, self.thread);
+        let trailers = commit::trailers(self.thread, link.as_deref(), &names, &needed);
         let words = Words::of(pull, &last.summary, &trailers);
         let people = origin::at_end(self.thread, link.as_deref(), &names);
         let body = words.description(pull, &self.status(), &format!("{people}{}", last.work));

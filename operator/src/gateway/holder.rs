@@ -15,7 +15,7 @@ use super::history::follow;
 use super::mark::Mark;
 use super::models::facts::catalog;
 use super::models::{self, settle};
-use super::{git, guides, pulse, radar, roadmap, serve, starts, told, train, watch};
+use super::{git, guides, parts, pulse, radar, roadmap, serve, starts, told, train, watch};
 use crate::args::GatewayArgs;
 use crate::lease::{self, Settings};
 use crate::listen::listen;
@@ -175,6 +175,7 @@ async fn look_after(gateway: &Shared, args: &GatewayArgs, mark: &Mark) {
     let beginning = Box::pin(starts::run(gateway, args.github_poll()));
     let judging = Box::pin(guides::run(gateway, args.github_poll()));
     let merging = Box::pin(train::run(gateway, args.github_poll()));
-    let repos = async { tokio::join!(comparing, beginning, judging, merging) };
+    let dividing = Box::pin(parts::run(gateway));
+    let repos = async { tokio::join!(comparing, beginning, judging, merging, dividing) };
     tokio::join!(people, knowing, found, hearing, following, repos);
 }

@@ -36,6 +36,7 @@ pub mod models;
 mod origin;
 pub mod overlap;
 pub mod pages;
+mod parts;
 pub mod pulse;
 pub mod radar;
 mod receipt;

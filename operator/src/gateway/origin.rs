@@ -8,6 +8,7 @@ use codebutler_crds::{Repo, Thread};
 
 use super::api::Shared;
 use super::context::ThreadKey;
+use super::parts;
 
 /// Longest name of whoever asked, in characters.
 const MAX_NAME: usize = 64;
@@ -28,7 +29,17 @@ pub async fn of(gateway: &Shared, repo: &Repo, thread: &Thread) -> String {
     let (link, names) = read(gateway, repo, thread).await;
     let page = gateway.context.page(&ThreadKey::from(thread));
     let page = page.map(|page| format!("- [What happened](<{page}>)\n"));
-    shown(thread, link.as_deref(), &names) + &page.unwrap_or_default()
+    let needed = parts::find_needed(gateway, thread);
+    depends_on(&needed) + &shown(thread, link.as_deref(), &names) + &page.unwrap_or_default()
+}
+
+/// The lines that say on which pull requests one depends, as tools for several repositories read them.
+pub fn depends_on(needed: &[String]) -> String {
+    if needed.is_empty() {
+        return String::new();
+    }
+    let lines = needed.iter().map(|page| format!("Depends-On: {page}\n"));
+    lines.collect::<String>() + "\n"
 }
 
 /// The same once it is over: with who decided that.

@@ -152,6 +152,16 @@ impl ReceiptVerdict {
     }
 }
 
+/// A body whose receipt says on which pull requests its own depends.
+pub fn with_needed(body: &str, needed: &[String]) -> String {
+    let missing = needed.iter().any(|page| !body.contains(&format!("Depends-On: {page}")));
+    let Some((before, after)) = body.split_once(HEADING).filter(|_| missing) else {
+        return body.to_owned();
+    };
+    let lines = origin::depends_on(needed);
+    format!("{before}{HEADING}\n\n{lines}{}", after.trim_start())
+}
+
 /// The receipt in a body.
 pub fn section(body: &str) -> &str {
     let found =

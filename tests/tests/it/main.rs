@@ -48,6 +48,7 @@ mod own_nodes;
 mod own_repository;
 mod page;
 mod pages;
+mod parts;
 mod product;
 mod provider;
 mod python;

@@ -59,6 +59,9 @@ pub fn show_decision(pending: &Pending, carried_out: bool) -> String {
              {message}): call GitUpdate, run the test command, then GitPush, and hand over to the reviewer: \
              what was reviewed was another commit. If a test fails, both sides don't work together: mend that first."
         ),
+        Some(PendingDecision::KeepWhole) => format!(
+            "[decision] user {user} does not want the request split (message {message}): plan it as one."
+        ),
         Some(PendingDecision::Choice(item)) => {
             format!("[decision] user {user} chose answer {item} of message {message}.")
         }

@@ -1,5 +1,6 @@
-//! Whether a Thread's parent is one: of the same Repo, there, and not too far up. Asked until the first
-//! role has begun; what becomes of a parent later is none of its children's business.
+//! Whether a Thread's parent is one: of the same Repo, or with a part that is built in this one, there, and not
+//! too far up. Asked until the first role has begun; what becomes of a parent later is none of its children's
+//! business.
 
 use codebutler_crds::Thread;
 use kube::ResourceExt as _;
@@ -35,7 +36,7 @@ impl Lineage {
                 let own = current.name_any() == thread.name_any();
                 return if own { Self::Missing(name) } else { Self::Sound };
             };
-            if parent.spec.repo != thread.spec.repo {
+            if parent.spec.repo != thread.spec.repo && !is_split_into(&parent, &thread.spec.repo) {
                 return Self::Elsewhere(name);
             }
             current = parent;
@@ -72,6 +73,13 @@ impl Lineage {
         };
         Some(Health::new(Level::Stalled, reason, message))
     }
+}
+
+/// Whether people approved that a part of a Thread's request is built in another Repo.
+fn is_split_into(parent: &Thread, repo: &str) -> bool {
+    let split = parent.status.as_ref().and_then(|status| status.split.as_ref());
+    let split = split.filter(|split| split.approved_by.is_some());
+    split.is_some_and(|split| split.parts.iter().any(|part| part.repo.as_deref() == Some(repo)))
 }
 
 #[cfg(test)]
@@ -111,6 +119,21 @@ mod tests {
         ] {
             let found = Lineage::of(&thread("new", "shop", Some(parent)), find);
             assert_eq!(found, expected, "{parent}");
+        }
+        let mut split = thread("split", "blog", None);
+        let parts = json!([{"title": "t", "request": "r", "repo": "shop"}]);
+        let of = |by: Option<&str>| {
+            let split =
+                json!({"asked": "5.000000", "role": "pm", "parts": parts, "approvedBy": by});
+            serde_json::from_value(json!({ "split": split })).unwrap()
+        };
+        for (by, expected) in
+            [(Some("U1"), Lineage::Sound), (None, Lineage::Elsewhere("split".to_owned()))]
+        {
+            split.status = Some(of(by));
+            let known = split.clone();
+            let part = thread("part", "shop", Some("split"));
+            assert_eq!(Lineage::of(&part, |_| Some(known.clone())), expected);
         }
         let missing = Lineage::Missing("gone".to_owned()).verdict(&all[0]).unwrap();
         assert!(missing.message.contains("no Thread `gone`"), "{}", missing.message);

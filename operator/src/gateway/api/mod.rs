@@ -8,6 +8,7 @@ mod pull_request;
 mod remote;
 mod remote_change;
 mod session;
+mod split;
 mod threads;
 
 use std::ops::Deref;
@@ -205,6 +206,7 @@ fn endpoints() -> Vec<(String, &'static [Method], MethodRouter<Shared>)> {
         (path::REVIEWS.into(), POST, post(remote::review)),
         (path::ISSUES.into(), GET, get(remote::issues)),
         (path::REMOTE_CHANGES.into(), POST, post(remote_change::change)),
+        (path::SPLITS.into(), POST, post(split::propose)),
         (path::BUILDS.into(), POST, post(builds::claim)),
         (path::CLOSE.into(), POST, post(close::close)),
         (path::CHAT.into(), POST, post(models::complete)),

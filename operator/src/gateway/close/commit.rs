@@ -84,7 +84,7 @@ fn is_trailer(line: &str) -> bool {
 }
 
 /// Who said yes to what, where it was said and what it cost, for the history.
-pub fn trailers(thread: &Thread, slack: Option<&str>, names: &Names) -> String {
+pub fn trailers(thread: &Thread, slack: Option<&str>, names: &Names, needed: &[String]) -> String {
     let status = thread.status.clone().unwrap_or_default();
     let namespace = thread.namespace().unwrap_or_default();
     let mut lines = vec![format!("Codebutler-Thread: {namespace}/{}", thread.name_any())];
@@ -96,6 +96,7 @@ pub fn trailers(thread: &Thread, slack: Option<&str>, names: &Names) -> String {
     lines.extend(plan.map(|user| format!("Plan-approved-by: {}", who(user))));
     let merge = status.closing.as_ref().and_then(|closing| closing.decided_by.as_ref());
     lines.extend(merge.map(|user| format!("Merge-approved-by: {}", who(user))));
+    lines.extend(needed.iter().map(|page| format!("Depends-On: {page}")));
     lines.extend(status.cost.map(|cost| format!("Cost: ${cost}")));
     lines.join("\n")
 }
@@ -133,7 +134,7 @@ mod tests {
             "spec": {"repo": "shop", "slack": {"channel": "C01", "ts": "1.000000"}},
         }))
         .unwrap();
-        assert_eq!(trailers(&thread, None, &Names::new()), "Codebutler-Thread: team/shop-1");
+        assert_eq!(trailers(&thread, None, &Names::new(), &[]), "Codebutler-Thread: team/shop-1");
         let plan = Plan {
             ts: "1.000000".parse().unwrap(),
             hash: "h".into(),
@@ -159,10 +160,11 @@ mod tests {
             trailers(
                 &thread,
                 Some("https://acme.slack.com/archives/C01/p1"),
-                &Names::from([("U2".into(), "Bob".into())])
+                &Names::from([("U2".into(), "Bob".into())]),
+                &["https://h/7".into()]
             ),
             "Codebutler-Thread: team/shop-1\nSlack: https://acme.slack.com/archives/C01/p1\n\
-             Plan-approved-by: U2 (Bob)\nMerge-approved-by: U1\nCost: $0.25"
+             Plan-approved-by: U2 (Bob)\nMerge-approved-by: U1\nDepends-On: https://h/7\nCost: $0.25"
         );
     }
 

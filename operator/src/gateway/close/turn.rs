@@ -60,6 +60,7 @@ pub async fn merge_in_turn(
             ending.put_off(&closing, pull, MergeWait::Queue, &said).await?;
             Ok(Turn::Queued)
         }
+        Ok(Merging::Waits(MergeWait::Depends, what)) => Ok(refused(&format!("it {what}"))),
         Ok(Merging::Waits(_, said)) => {
             Ok(refused(&format!("GitHub does not merge it now. It says: “{said}”")))
         }

@@ -14,6 +14,7 @@ use super::{Ending, LastWords, Merging, commit, merge_commit};
 use crate::gateway::api::{Shared, unwritten};
 use crate::gateway::context::{ApiError, ThreadKey};
 use crate::gateway::github::{GitHub, Pull};
+use crate::gateway::parts;
 
 /// Whether a merge is tried that GitHub says is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +64,10 @@ pub async fn resume(
             let_go(gateway, key, "its merge train is gone").await
         };
     }
+    let unmet = parts::find_unmet(gateway, &thread);
+    if wait == MergeWait::Depends && unmet.is_some() && pull.is_open() {
+        return Ok(());
+    }
     let is_closing_head = closing.head.as_deref() == Some(pull.head());
     if !pull.is_open() {
         return ending.give_up(&closing, &pull, "it was closed at GitHub").await;
@@ -80,6 +85,7 @@ pub async fn resume(
             let why = "GitHub took it out of its merge queue, which it does when checks fail there";
             ending.give_up(&closing, &pull, why).await
         }
+        MergeWait::Depends => ending.try_again(&closing, &pull).await,
         _ if !is_closing_head || pull.is_ready() || patience == Patience::Asks => {
             ending.try_again(&closing, &pull).await
         }
@@ -145,12 +151,18 @@ impl Ending<'_> {
             MergeWait::Queue => {
                 ("queue", format!("GitHub merges [#{name}]({page}) by itself as soon as it may."))
             }
+            MergeWait::Depends => ("depends", format!("[#{name}]({page}) {said}.")),
             MergeWait::Train => (
                 "train",
                 format!("[#{name}]({page}) is merged when its turn comes in the merge train."),
             ),
         };
-        let said = if said.is_empty() { String::new() } else { format!(" It says: “{said}”") };
+        let is_own = matches!(wait, MergeWait::Train | MergeWait::Depends);
+        let said = if said.is_empty() || is_own {
+            String::new()
+        } else {
+            format!(" It says: “{said}”")
+        };
         let text = format!("{text}{said}");
         let id = format!("merge-waits-{id}-{}", closing.ts);
         self.gateway

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::questions::answered::{AnsweredQuestion, find_answered};
 use super::questions::plan::carries_out;
-use super::questions::{action, inactivity, learnings, merge, plan, roadmap, train};
+use super::questions::{action, inactivity, learnings, merge, parts, plan, roadmap, train};
 use super::verdict::ItemVerdict;
 use super::words::Intent;
 use crate::gateway::dispatch::{Team, reply};
@@ -265,6 +265,7 @@ pub fn stop_runs(status: &mut ThreadStatus, ts: &SlackTs, user: &str) -> Result<
     status.standing.clear();
     roadmap::stop(status);
     train::stop(status);
+    parts::stop(status);
     for role in running {
         let id = format!("stop:{ts}:{role}");
         threads::add_pending(status, &Pending::new(id, &role, PendingDecision::Stop, user, ts))?;

@@ -203,6 +203,10 @@ pub fn settle_open(status: &mut ThreadStatus) {
     if let Some(train) = &mut status.train {
         train.proposal = None;
     }
+    if let Some(split) = &mut status.split {
+        split.declined |= split.is_open();
+        split.halves.retain(|half| half.undo.is_some());
+    }
     if let Some(budget) = &mut status.budget {
         budget.ask = None;
     }
@@ -225,6 +229,11 @@ pub fn open_questions(status: &ThreadStatus) -> Vec<SlackTs> {
     found.extend(roadmap.map(|asked| asked.ts.clone()));
     let train = status.train.as_ref().and_then(|train| train.open_question());
     found.extend(train.map(|asked| asked.ts.clone()));
+    if let Some(split) = &status.split {
+        found.extend(split.is_open().then(|| split.asked.clone()));
+        let halves = split.halves.iter().filter(|half| half.undo.is_none());
+        found.extend(halves.map(|half| half.asked.clone()));
+    }
     found.extend(status.warned.clone());
     found.extend(status.update_offer.clone());
     found

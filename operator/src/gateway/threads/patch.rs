@@ -67,6 +67,7 @@ fn fields(status: &ThreadStatus) -> Map<String, Value> {
         "rounds": status.rounds,
         "roadmap": status.roadmap,
         "train": status.train,
+        "split": status.split,
         "cost": status.cost,
         "budget": status.budget,
         "speaker": status.speaker,

@@ -15,6 +15,7 @@ use super::{is_open, other_train};
 use crate::gateway::api::Shared;
 use crate::gateway::context::ThreadKey;
 use crate::gateway::github::GitHub;
+use crate::gateway::parts;
 
 /// What was found, in the order of merging: the smaller first, then the older.
 type Found = (Vec<ReadyPull>, Vec<(u64, String)>);
@@ -87,6 +88,10 @@ async fn find(
         if thread.name_any() == parent.name_any() {
             let why = "this conversation's own: merge it by its own question".to_owned();
             others.push((car.number, why));
+            continue;
+        }
+        if let Some(what) = parts::find_unmet(gateway, &thread) {
+            others.push((car.number, format!("it {what}")));
             continue;
         }
         let pull = github.pull(car.number).await?;

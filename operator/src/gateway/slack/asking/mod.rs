@@ -2,6 +2,7 @@
 
 pub mod action;
 mod branch;
+mod parts;
 pub mod roadmap;
 mod train;
 

@@ -1,4 +1,4 @@
-//! What people are asked: a plan, a merge, several, a roadmap, money, one action, a choice, learnings, a conversation that
+//! What people are asked: a plan, a merge, several, a request in parts, a roadmap, money, one action, a choice, learnings, a conversation that
 //! nobody writes in. All are asked, answered and settled in one way; what tells them apart is one
 //! [`QuestionKind`] each, in a file of its own, and [`KINDS`] lists them.
 //!
@@ -14,6 +14,7 @@ pub mod inactivity;
 pub mod learnings;
 pub mod merge;
 pub mod offers;
+pub mod parts;
 pub mod plan;
 pub mod roadmap;
 pub mod train;
@@ -30,7 +31,7 @@ use crate::gateway::dispatch::Team;
 use crate::gateway::threads::Refusal;
 
 /// Every kind of question, in the order in which a reaction looks for what it answers.
-const KINDS: [&dyn QuestionKind; 10] = [
+const KINDS: [&dyn QuestionKind; 11] = [
     &action::ActionQuestion,
     &choice::ChoiceQuestion,
     &learnings::LearningsQuestion,
@@ -38,6 +39,7 @@ const KINDS: [&dyn QuestionKind; 10] = [
     &merge::MergeQuestion,
     &roadmap::RoadmapQuestion,
     &train::TrainQuestion,
+    &parts::PartsQuestion,
     &budget::BudgetQuestion,
     &inactivity::InactivityQuestion,
     &update::UpdateQuestion,
@@ -284,6 +286,8 @@ mod tests {
             "roadmap:cancel",
             "train:start",
             "train:cancel",
+            "parts:split",
+            "parts:undo",
             "collect:keep",
             "collect:close",
             "update:update",

@@ -1,0 +1,71 @@
+//! A request that is too large for one pull request: the people are asked whether it is built in parts.
+
+use async_trait::async_trait;
+use codebutler_wire as wire;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Call, Context, Done, Failure, Handler, Risk, Tool};
+use crate::transcript::ResultKind;
+
+/// In the order in which the model sees them.
+pub fn all() -> Vec<Box<dyn Tool>> {
+    vec![Box::new(SplitRequest)]
+}
+
+/// `SplitRequest`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SplitRequestArgs {
+    /// 2 to 10, in the order in which they are built.
+    pub parts: Vec<SplitPart>,
+}
+
+/// A part of a request.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SplitPart {
+    /// One line, at most 80 characters.
+    pub title: String,
+    /// What is wanted and how one sees that it is done, for somebody who has not read this conversation; at most
+    /// 2,000 characters.
+    pub request: String,
+    /// The name of another Repo of this team, if it is to be built there.
+    #[serde(default)]
+    pub repo: Option<String>,
+    /// Numbers of earlier parts, from 1, on which it builds.
+    #[serde(default)]
+    pub after: Vec<u32>,
+}
+
+struct SplitRequest;
+
+#[async_trait]
+impl Handler for SplitRequest {
+    type Args = SplitRequestArgs;
+    const NAME: &'static str = "SplitRequest";
+    const DESCRIPTION: &'static str = "Asks the people whether a large request is built in parts, each with a thread, \
+        a plan, a branch and a pull request of its own. A part begins when those before it are merged; in another \
+        repository it begins at once and is merged after them. Your run ends here: if they want it as one, you hear it.";
+    const RISK: Risk = Risk::Speaks;
+
+    async fn call(
+        &self,
+        cx: &Context,
+        args: SplitRequestArgs,
+        call: Call<'_>,
+    ) -> Result<Done, Failure> {
+        let part = |part: SplitPart| {
+            let SplitPart { title, request, repo, after } = part;
+            wire::ProposedPart { title, request, repo, after }
+        };
+        let parts = args.parts.into_iter().map(part).collect();
+        let wish = wire::ProposeSplit { key: call.key.to_owned(), parts };
+        let wire::SplitAsked { ts } = cx.gateway.split(&wish).await?;
+        let text = format!(
+            "The people are asked in message {ts}. If they want the parts, CodeButler begins them, and nothing is left \
+             to do here."
+        );
+        Ok(Done::of(text, ResultKind::Waits))
+    }
+}
