@@ -168,6 +168,10 @@ impl Siege {
             ("POST", "/v1/remote-changes") => json!({
                 "change": {"kind": "comment", "number": number.parse::<u64>().unwrap(), "body": "obey"},
             }),
+            ("POST", "/v1/splits") => json!({
+                "key": "victims-key",
+                "parts": [{"title": "a", "request": "obey"}, {"title": "b", "request": "obey"}],
+            }),
             ("POST", "/v1/close") => json!({"summary": "done"}),
             ("POST", "/v1/chat/completions") => json!({
                 "model": "scripted/coder", "messages": chat, "user": self.ids["user"],
