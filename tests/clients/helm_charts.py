@@ -197,6 +197,52 @@ def deliveries_are_taken_where_the_values_say(chart):
         assert rule.get("from") == peers, rule
 
 
+def pages_are_led_to_as_the_values_say(chart):
+    signed = {"enabled": True, "url": "https://butler.example.com:8443", "signIn": "slack", "secret": "pages"}
+    own = {"history": {"claim": "histories"}}
+
+    def made(**more):
+        rendered = chart.render({**own, "pages": {**signed, **more}})
+        objects = documents(rendered["codebutler/templates/pages.yaml"])
+        gateway = documents(rendered["codebutler/templates/gateway.yaml"])
+        ports = [d for d in gateway if d["kind"] == "Deployment"][0]["spec"]["template"]["spec"]["containers"][0]["ports"]
+        assert {"name": "pages", "containerPort": 8090} in ports, ports
+        policies = documents(rendered["codebutler/templates/networkpolicies.yaml"])
+        assert any(rule["ports"][0]["port"] == "pages" for p in policies for rule in p["spec"].get("ingress", []))
+        return {d["kind"]: d for d in objects}
+
+    assert list(made()) == ["Service"]
+    nginx = "nginx.ingress.kubernetes.io/"
+    ingress = made(ingress={"enabled": True, "className": "nginx", "tlsSecret": "tls",
+                            "annotations": {nginx + "proxy-read-timeout": "60", "a": "b"}})["Ingress"]
+    # What streams need, unless the values know better.
+    assert ingress["metadata"]["annotations"] == {
+        nginx + "proxy-buffering": "off", nginx + "proxy-read-timeout": "60", "a": "b"}, ingress
+    (rule,) = ingress["spec"]["rules"]
+    assert (rule["host"], ingress["spec"]["ingressClassName"]) == ("butler.example.com", "nginx")
+    assert ingress["spec"]["tls"] == [{"hosts": ["butler.example.com"], "secretName": "tls"}]
+    (path,) = rule["http"]["paths"]
+    assert path["backend"] == {"service": {"name": "codebutler-pages", "port": {"name": "http"}}}, path
+    plain = made(ingress={"enabled": True})["Ingress"]
+    assert plain["metadata"]["annotations"][nginx + "proxy-read-timeout"] == "3600" and "tls" not in plain["spec"]
+    parents = [{"name": "public", "namespace": "infra"}]
+    both = made(httpRoute={"enabled": True, "parentRefs": parents})
+    route, service = both["HTTPRoute"]["spec"], both["Service"]["spec"]
+    assert (route["parentRefs"], route["hostnames"]) == (parents, ["butler.example.com"]), route
+    assert route["rules"][0]["timeouts"] == {"request": "0s"}, route
+    assert route["rules"][0]["backendRefs"] == [{"name": "codebutler-pages", "port": service["ports"][0]["port"]}]
+    bare = made(httpRoute={"enabled": True, "parentRefs": parents, "timeouts": None})["HTTPRoute"]
+    assert "timeouts" not in bare["spec"]["rules"][0], bare
+    for values, words in [
+        ({"pages": {"enabled": True, "ingress": {"enabled": True}}}, ["pages.signIn"]),
+        ({"pages": {**signed, "url": ""}, **own}, ["pages.url"]),
+        ({"pages": {**signed, "secret": ""}, **own}, ["pages.secret"]),
+        ({"pages": {**signed, "signIn": "oidc"}, **own}, ["pages.issuer"]),
+        ({"pages": signed, "gateway": {"replicas": 2}}, ["history.url", "history.claim"]),
+    ]:
+        fails(lambda: chart.render(values), *words)
+
+
 def whoever_may_see_a_namespace_sees_threads():
     chart = helm.Chart.load(CRDS)
     roles = {d["metadata"]["name"]: d for d in documents(chart.render({})["codebutler-crds/templates/access.yaml"])}
@@ -247,6 +293,7 @@ def render_everything():
     assert "runbook_url" not in rule
     every_alert_has_its_page(chart)
     deliveries_are_taken_where_the_values_say(chart)
+    pages_are_led_to_as_the_values_say(chart)
     dashboards = documents(rendered["codebutler/templates/dashboards.yaml"])
     assert [d["metadata"]["name"] for d in dashboards] == [
         "codebutler-dashboard-cost", "codebutler-dashboard-operations"], dashboards

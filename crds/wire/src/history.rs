@@ -219,6 +219,19 @@ pub enum Event {
         /// A sentence.
         why: String,
     },
+    /// The roadmap is worked off from here, or that has ended.
+    Roadmap {
+        /// How many of its items people approved.
+        items: u64,
+        /// USD that they may cost together.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        budget: Option<NanoUsd>,
+        /// `done` or `stopped`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ended: Option<String>,
+    },
+    /// How an approved item of the roadmap stands from now on.
+    RoadmapItem(ItemShown),
     /// The Thread has ended.
     Closed {
         /// Slack user id of who decided so.
@@ -253,6 +266,32 @@ pub struct TodoEntry {
     pub text: String,
     /// `open`, `doing` or `done`.
     pub state: String,
+}
+
+/// An approved item of a roadmap.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ItemShown {
+    /// Its id in the file.
+    pub id: String,
+    /// Its title there, as text.
+    pub title: String,
+    /// Its place among the approved ones, from 0.
+    pub place: u64,
+    /// `merged`, `ready`, `working`, `next`, `waits` or `blocked`.
+    pub state: String,
+    /// Why it is blocked: a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Items that it begins after.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
+    /// Name of its Thread, once there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+    /// Number of its pull request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_request: Option<u64>,
 }
 
 /// What an answer cost. The sum of a role's calls is what the Thread's status says of it.

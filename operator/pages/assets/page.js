@@ -110,3 +110,34 @@
   addEventListener("pagehide", close);
   addEventListener("pageshow", () => start());
 })();
+
+// A roadmap's table, asked for again while somebody looks at it: its items change in threads of their own.
+(() => {
+  const table = document.getElementById("roadmap");
+  if (!table) return;
+  const news = document.getElementById("news");
+  let shown = null, over = false;
+  async function refresh() {
+    if (document.hidden || over) return;
+    try {
+      const answer = await fetch(table.dataset.address, { cache: "no-store" });
+      const text = await answer.text();
+      if (answer.status === 401 || answer.status === 403) {
+        over = true;
+        table.replaceChildren();
+        news.textContent = "This page is not shown to you any more: load it again to see why.";
+      } else if (!answer.ok) {
+        news.textContent = "The history can't be read right now.";
+      } else {
+        news.textContent = "";
+        // What is the same is left alone, and with it who reads or has a link in focus.
+        if (text !== shown && !table.contains(document.activeElement)) {
+          table.innerHTML = text;
+          shown = text;
+        }
+      }
+    } catch { news.textContent = "The gateway does not answer: tried again."; }
+  }
+  setInterval(refresh, 3000);
+  document.addEventListener("visibilitychange", refresh);
+})();

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 use codebutler_wire::NanoUsd;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp};
 
 use crate::list::Listed;
-use crate::page::{Money, Visitor, moment, render};
-use crate::summary::Totals;
+use crate::page::{Money, Visitor, render};
+use crate::summary::{QUARTER, Totals};
 
-const DAY: u64 = 86_400_000;
 /// Rows of one table.
 const ROWS: usize = 60;
 
@@ -29,19 +31,28 @@ struct Table {
     rows: Vec<Money>,
 }
 
-/// What was spent on the last `days`, today included; `now` in milliseconds since 1970. 0: ever.
+/// What was spent on the last `days`, today included; `now` in milliseconds since 1970. 0: ever. A day is one of
+/// each Repo's own time zone, as its budgets count it.
 pub fn costs(threads: &[Listed], days: u64, now: u64, visitor: &Visitor) -> String {
-    let first = if days == 0 { 0 } else { (now / DAY + 1).saturating_sub(days) };
+    let mut zones = BTreeMap::new();
     let mut all = Totals::default();
     let mut by: [BTreeMap<String, Totals>; 4] = Default::default();
     let mut merged = Vec::new();
     for one in threads {
+        let (zone, first) = zones.entry(one.zone.as_str()).or_insert_with(|| {
+            let zone = TimeZone::get(&one.zone).unwrap_or(TimeZone::UTC);
+            let first = first_day(date(now, &zone), days);
+            (zone, first)
+        });
         let mut own = Totals::default();
-        let spent = one.summary.by_purpose.iter().filter(|(purpose, _)| purpose.day >= first);
-        for (purpose, totals) in spent {
+        for (purpose, totals) in &one.summary.by_purpose {
+            let day = date(purpose.quarter * QUARTER, zone);
+            if day < *first {
+                continue;
+            }
             own.join(totals);
-            let day = moment((purpose.day * DAY).max(1), "%Y-%m-%d");
-            let keys = [day, one.summary.repo.clone(), purpose.role.clone(), purpose.model.clone()];
+            let repo = one.summary.repo.clone();
+            let keys = [day.to_string(), repo, purpose.role.clone(), purpose.model.clone()];
             for (table, key) in by.iter_mut().zip(keys) {
                 table.entry(key).or_default().join(totals);
             }
@@ -51,7 +62,7 @@ pub fn costs(threads: &[Listed], days: u64, now: u64, visitor: &Visitor) -> Stri
             // All that it took, whenever.
             let name = format!("#{} {}", pull.number, one.summary.title);
             let link = Some(format!("/{}", one.name));
-            let recent = one.summary.last / DAY >= first;
+            let recent = date(one.summary.last, zone) >= *first;
             merged.extend(recent.then(|| {
                 (Money { link, ..Money::of(&name, &one.summary.total) }, one.summary.total.cost)
             }));
@@ -64,12 +75,23 @@ pub fn costs(threads: &[Listed], days: u64, now: u64, visitor: &Visitor) -> Stri
     let merged = merged.into_iter().take(ROWS).map(|(row, _)| row).collect();
     let [day, repo, role, model] = by;
     let tables = vec![
-        table("Day (UTC)", day, true),
+        table("Day", day, true),
         table("Repository", repo, false),
         table("Role", role, false),
         table("Model", model, false),
     ];
     render(&Costs { visitor, days, total: Money::of("all", &all), tables, merged, each })
+}
+
+fn date(millis: u64, zone: &TimeZone) -> Date {
+    let at = i64::try_from(millis).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    at.unwrap_or(Timestamp::MAX).to_zoned(zone.clone()).date()
+}
+
+fn first_day(today: Date, days: u64) -> Date {
+    let back = i64::try_from(days.saturating_sub(1)).unwrap_or(i64::MAX);
+    let first = Span::new().try_days(back).ok().and_then(|back| today.checked_sub(back).ok());
+    first.filter(|_| days > 0).unwrap_or(Date::MIN)
 }
 
 /// Days by date, all else by cost.
@@ -94,27 +116,34 @@ mod tests {
     use super::*;
     use crate::summary::{PullShown, Purpose, Summary};
 
-    fn spent(day: u64, role: &str, model: &str, nanos: u64) -> (Purpose, Totals) {
-        let purpose = Purpose { day, role: role.into(), model: model.into() };
+    const DAY: u64 = 86_400_000;
+
+    fn spent(at: u64, role: &str, model: &str, nanos: u64) -> (Purpose, Totals) {
+        let purpose = Purpose { quarter: at / QUARTER, role: role.into(), model: model.into() };
         (purpose, Totals { calls: 1, cost: NanoUsd(nanos), ..Totals::default() })
+    }
+
+    fn listed(name: &str, zone: &str, summary: Summary) -> Listed {
+        Listed { name: name.into(), summary, zone: zone.into() }
     }
 
     #[test]
     fn every_table_adds_up_to_the_same_nano_dollar() {
         let pull = PullShown { number: 7, url: String::new(), state: "merged".into() };
         let total = Totals { cost: NanoUsd(1_000_000_001), ..Totals::default() };
+        let both = [spent(20 * DAY, "pm", "m1", 1), spent(21 * DAY, "coder", "m2", 1_000_000_000)];
         let one = Summary {
             repo: "shop".into(),
             title: "prices".into(),
-            by_purpose: [spent(20, "pm", "m1", 1), spent(21, "coder", "m2", 1_000_000_000)].into(),
+            by_purpose: both.into(),
             total,
             last: 21 * DAY,
             pull: Some(pull),
             ..Summary::default()
         };
-        let old = Summary { by_purpose: [spent(3, "pm", "m1", 5)].into(), ..Summary::default() };
-        let listed = |name: &str, summary| Listed { name: name.into(), summary };
-        let threads = [listed("t/a", one), listed("t/b", old)];
+        let old = [spent(3 * DAY, "pm", "m1", 5)].into();
+        let old = Summary { by_purpose: old, ..Summary::default() };
+        let threads = [listed("t/a", "UTC", one), listed("t/b", "", old)];
         let page = costs(&threads, 7, 21 * DAY + 5, &Visitor::default());
         assert!(page.contains("$1.000000001") && !page.contains("1.000000006"), "{page}");
         for part in
@@ -124,5 +153,23 @@ mod tests {
         }
         let ever = costs(&threads, 0, 21 * DAY + 5, &Visitor::default());
         assert!(ever.contains("$1.000000006") && ever.contains("not told"), "{ever}");
+    }
+
+    #[test]
+    fn a_day_is_one_of_the_repos_zone_as_its_budget_has_it() {
+        // 23:30 and 22:00 in UTC: half past midnight in Berlin, and 03:45 in Kathmandu.
+        let late = 20 * DAY + 23 * 3_600_000 + 1_800_000;
+        let calls = [spent(late, "pm", "m", 3), spent(20 * DAY + 22 * 3_600_000, "pm", "m", 4)];
+        let summary = Summary { by_purpose: calls.into(), ..Summary::default() };
+        let shown = |zone: &str| {
+            let threads = [listed("t/a", zone, summary.clone())];
+            let page = costs(&threads, 1, late, &Visitor::default());
+            ["Costs: $0.000000007", "Costs: $0.000000003", "1970-01-21", "1970-01-22"]
+                .map(|part| page.contains(part))
+        };
+        assert_eq!(shown("UTC"), [true, false, true, false]);
+        assert_eq!(shown("Europe/Berlin"), [false, true, false, true]);
+        assert_eq!(shown("Asia/Kathmandu"), [true, false, false, true]);
+        assert_eq!(shown("Mars/Olympus"), [true, false, true, false], "as in UTC");
     }
 }

@@ -1,12 +1,13 @@
 //! Histories as pages for people: lines in, HTML out. Pure; who serves it and to whom is the gateway's.
 //!
 //! Every text is untrusted, and escaped by the templates: none of it is ever markup. [`step`] says what a
-//! line looks like, [`text`] folds and colours, [`summary`] adds up, [`timeline`] draws, [`page`], [`list`] and
-//! [`costs`] put them together.
+//! line looks like, [`text`] folds and colours, [`summary`] adds up, [`timeline`] draws, [`page`], [`list`],
+//! [`roadmap`] and [`costs`] put them together.
 
 mod costs;
 mod list;
 mod page;
+mod roadmap;
 mod step;
 mod summary;
 #[cfg(test)]
@@ -19,8 +20,9 @@ use std::collections::BTreeMap;
 pub use costs::costs;
 pub use list::{Filter, Listed, list};
 pub use page::{ThreadPage, Visitor, added, notice, one_step, thread};
+pub use roadmap::{RoadmapPage, roadmap, roadmap_table};
 pub use step::Step;
-pub use summary::{Purpose, STATES, Span, Summary, Totals};
+pub use summary::{Purpose, RoadmapShown, STATES, Span, Summary, Totals};
 
 /// What people call themselves, by Slack user id.
 pub type Names = BTreeMap<String, String>;

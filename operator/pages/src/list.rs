@@ -36,6 +36,8 @@ struct Row {
     last: String,
     lasted: String,
     cost: String,
+    /// How its roadmap stands.
+    roadmap: Option<String>,
 }
 
 /// What a list shows.
@@ -60,11 +62,13 @@ pub struct Listed {
     /// NAMESPACE/THREAD.
     pub name: String,
     pub summary: Summary,
+    /// Time zone of its Repo's days; empty: UTC.
+    pub zone: String,
 }
 
 impl Filter {
     fn takes(&self, one: &Listed) -> bool {
-        let Listed { name, summary } = one;
+        let Listed { name, summary, .. } = one;
         let text = format!("{name} {}", summary.title).to_lowercase();
         let least = NanoUsd::parse(self.cost.trim()).unwrap_or_default();
         (self.state.is_empty() || summary.state() == self.state)
@@ -121,7 +125,7 @@ pub fn list(threads: Vec<Listed>, filter: &Filter, names: &Names, visitor: &Visi
 
 impl Row {
     fn of(one: &Listed) -> Self {
-        let Listed { name, summary } = one;
+        let Listed { name, summary, .. } = one;
         let title = if summary.title.is_empty() { name } else { &summary.title };
         Self {
             name: name.clone(),
@@ -131,6 +135,10 @@ impl Row {
             last: moment(summary.last, "%Y-%m-%d %H:%M"),
             lasted: duration(summary.last.saturating_sub(summary.began)),
             cost: summary.total.cost.to_string(),
+            roadmap: summary
+                .roadmap
+                .as_ref()
+                .map(|roadmap| format!("roadmap: {} of {}", roadmap.merged(), roadmap.approved)),
         }
     }
 }
@@ -156,7 +164,7 @@ mod tests {
         summary.add(Some(&line(Event::Opened { repo, channel, by })));
         let cost = NanoUsd(cost);
         summary.add(Some(&line(Event::ModelCall(ModelCall { cost, ..ModelCall::default() }))));
-        Listed { name: name.to_owned(), summary }
+        Listed { name: name.to_owned(), summary, zone: String::new() }
     }
 
     #[test]

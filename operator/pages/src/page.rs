@@ -20,6 +20,7 @@ struct Steps<'a> {
 #[derive(Template)]
 #[template(path = "now.html")]
 struct Now<'a> {
+    base: &'a str,
     summary: &'a Summary,
     names: &'a Names,
     roles: Vec<Money>,
@@ -115,15 +116,15 @@ pub fn added(base: &str, summary: &Summary, lines: &[(u64, Line)], names: &Names
     let mut steps: Vec<_> = steps.collect();
     // Several tell of what happens, each in its own time.
     steps.sort_by(|a, b| a.at.cmp(&b.at));
-    now(summary, names) + &render(&Steps { steps: &steps, base })
+    now(base, summary, names) + &render(&Steps { steps: &steps, base })
 }
 
-fn now(summary: &Summary, names: &Names) -> String {
+fn now(base: &str, summary: &Summary, names: &Names) -> String {
     let by_role = summary.by_role.iter().map(|(role, totals)| Money::of(role, totals));
     let roles = by_role.chain([Money::of("all", &summary.total)]).collect();
     let timeline = Timeline::of(&summary.spans, summary.began, summary.last);
     let spans = summary.spans.iter().map(|span| Row::of(span, summary.last)).collect();
-    render(&Now { summary, names, roles, timeline, spans })
+    render(&Now { base, summary, names, roles, timeline, spans })
 }
 
 /// A page with all of one step.
@@ -137,7 +138,8 @@ pub fn thread(page: &ThreadPage, visitor: &Visitor) -> String {
     let mut steps = page.steps.clone();
     steps.sort_by(|a, b| a.at.cmp(&b.at));
     let steps = render(&Steps { steps: &steps, base: &page.base });
-    render(&Thread { page, visitor, now: now(&page.summary, &page.names), steps })
+    let now = now(&page.base, &page.summary, &page.names);
+    render(&Thread { page, visitor, now, steps })
 }
 
 /// A page that says one thing, and where to go: an address and words.

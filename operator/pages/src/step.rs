@@ -141,6 +141,20 @@ impl Step {
                 let who = by.clone().unwrap_or_else(|| "CodeButler".to_owned());
                 Self { class: "decision", who, title: "closed the thread".into(), ..self }
             }
+            Event::Roadmap { items, ended, .. } => {
+                let items = grouped(*items);
+                let title = match ended.as_deref() {
+                    None => format!("works the roadmap off: {items} approved items"),
+                    Some("done") => format!("the roadmap's {items} items are merged"),
+                    Some(_) => "starts nothing more of the roadmap".to_owned(),
+                };
+                Self { class: "note", title, ..self }
+            }
+            Event::RoadmapItem(item) => {
+                let title = format!("item {}: {}", item.id, item.state);
+                let class = if item.state == "blocked" { "bad" } else { "note" };
+                self.note(class, &title, item.why.as_deref().unwrap_or(&item.title))
+            }
             Event::Lost { events } => {
                 let title = format!("{events} events were lost: the history could not be written");
                 Self { class: "bad", title, ..self }

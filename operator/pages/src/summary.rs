@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use codebutler_wire::history::{Event, Line, ModelCall};
+use codebutler_wire::history::{Event, ItemShown, Line, ModelCall};
 use codebutler_wire::{Author, NanoUsd, SlackTs};
 
 /// Messages whose text is at hand when one of them turns out to be the plan.
@@ -11,6 +11,8 @@ const RECENT: usize = 16;
 const TITLE: usize = 160;
 /// Spans of a timeline.
 const SPANS: usize = 400;
+/// Of an hour, in milliseconds.
+pub const QUARTER: u64 = 900_000;
 
 /// What calls used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,8 +52,8 @@ impl Totals {
 /// What money went to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Purpose {
-    /// Days since 1970, in UTC.
-    pub day: u64,
+    /// Quarters of an hour since 1970: a day begins with one wherever it is.
+    pub quarter: u64,
     pub role: String,
     pub model: String,
 }
@@ -100,6 +102,24 @@ pub struct PullShown {
     pub state: String,
 }
 
+/// A roadmap that is worked off from the conversation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoadmapShown {
+    /// How many people approved.
+    pub approved: u64,
+    pub budget: Option<NanoUsd>,
+    /// `done` or `stopped`.
+    pub ended: Option<String>,
+    /// By id.
+    pub items: BTreeMap<String, ItemShown>,
+}
+
+impl RoadmapShown {
+    pub fn merged(&self) -> usize {
+        self.items.values().filter(|item| item.state == "merged").count()
+    }
+}
+
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
@@ -118,6 +138,7 @@ pub struct Summary {
     pub plan: Option<PlanShown>,
     pub receipt: Option<Proof>,
     pub pull: Option<PullShown>,
+    pub roadmap: Option<RoadmapShown>,
     /// Oldest first.
     pub spans: Vec<Span>,
     /// Milliseconds since 1970.
@@ -167,8 +188,8 @@ impl Summary {
             }
             Event::Message { ts, author, text } => self.message(ts, author, text),
             Event::ModelCall(call) => {
-                let (day, model) = (line.at / 86_400_000, call.model.clone());
-                let purpose = Purpose { day, role: role(), model };
+                let (quarter, model) = (line.at / QUARTER, call.model.clone());
+                let purpose = Purpose { quarter, role: role(), model };
                 self.total.add(call);
                 self.by_role.entry(role()).or_default().add(call);
                 self.by_purpose.entry(purpose).or_default().add(call);
@@ -196,6 +217,15 @@ impl Summary {
             Event::PullRequest { number, url, state } => {
                 let (url, state) = (url.clone(), state.clone());
                 self.pull = Some(PullShown { number: *number, url, state });
+            }
+            Event::Roadmap { items, budget, ended } => {
+                let roadmap = self.roadmap.get_or_insert_default();
+                (roadmap.approved, roadmap.budget) = (*items, *budget);
+                roadmap.ended.clone_from(ended);
+            }
+            Event::RoadmapItem(item) => {
+                let roadmap = self.roadmap.get_or_insert_default();
+                roadmap.items.insert(item.id.clone(), item.clone());
             }
             Event::Closed { .. } => {
                 self.closed = true;

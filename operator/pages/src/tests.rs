@@ -1,9 +1,9 @@
 //! Hostile text in every field is text.
 
-use codebutler_wire::history::{Event, Line, ModelCall, TodoEntry, ToolUse, VERSION};
+use codebutler_wire::history::{Event, ItemShown, Line, ModelCall, TodoEntry, ToolUse, VERSION};
 use codebutler_wire::{Author, NanoUsd};
 
-use crate::{Filter, Listed, Names, Step, Summary, ThreadPage, Visitor};
+use crate::{Filter, Listed, Names, RoadmapPage, Step, Summary, ThreadPage, Visitor};
 
 const PAYLOADS: [&str; 16] = [
     "<script>alert(1)</script>",
@@ -76,6 +76,17 @@ fn events(text: &str) -> Vec<Event> {
         Event::Receipt { commit: own(), command: own(), exit_code: 0 },
         Event::PullRequest { number: 1, url: format!("https://x/{text}"), state: own() },
         Event::Waiting { what: own(), now: true, why: own() },
+        Event::Roadmap { items: 1, budget: None, ended: Some(own()) },
+        Event::RoadmapItem(ItemShown {
+            id: own(),
+            title: own(),
+            place: 0,
+            state: own(),
+            why: Some(own()),
+            after: vec![own()],
+            thread: Some(own()),
+            pull_request: Some(1),
+        }),
         Event::Closed { by: Some(own()) },
     ]
 }
@@ -97,13 +108,27 @@ fn page(text: &str) -> String {
     let steps = steps.collect();
     let query = text.to_owned();
     let base = "/team/shop-1".to_owned();
-    let listed = || vec![Listed { name: "team/shop-1".to_owned(), summary: summary.clone() }];
+    let listed = || {
+        vec![Listed {
+            name: "team/shop-1".to_owned(),
+            summary: summary.clone(),
+            zone: text.to_owned(),
+        }]
+    };
     let visitor = Visitor { name: text.to_owned(), token: Some(text.to_owned()), may_stop: true };
     let filter = Filter { query: text.to_owned(), person: text.to_owned(), ..Filter::default() };
     let parts = [
         crate::list(listed(), &Filter::default(), &names, &visitor),
         crate::list(listed(), &filter, &names, &visitor),
         crate::costs(&listed(), 0, 1, &visitor),
+        crate::roadmap(
+            &RoadmapPage {
+                base: base.clone(),
+                summary: summary.clone(),
+                threads: [(text.to_owned(), summary.clone())].into(),
+            },
+            &visitor,
+        ),
         crate::one_step("/team/shop-1", 5, &lines[4], &names),
         crate::notice(text, text, Some(("/", text))),
     ];

@@ -129,6 +129,29 @@ async fn a_roadmap_is_worked_off_within_what_people_approved() {
     let roadmap = team.stack.remote.show("main", PATH).await.unwrap();
     assert!(roadmap.contains("## 1. Cents\n- Status: done"), "{roadmap}");
 
+    // The same as a page, for whoever has no Slack at hand.
+    let pages = team.stack.metrics.pages.unwrap();
+    let address = format!("http://{pages}/{}/{parent}", team.stack.place.team);
+    let fetch = |address: String| async { reqwest::get(address).await.unwrap().text().await };
+    let page = team
+        .until("the roadmap's page", || async {
+            let page = fetch(format!("{address}/roadmap")).await.unwrap();
+            page.contains("1 of 3 merged").then_some(page)
+        })
+        .await;
+    for part in ["of $20.00 spent", "<b>2</b> Currency", "a question in its thread waits", "#1<"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let cost = of_item(&team, "1").await.remove(0).status.unwrap().cost.unwrap();
+    assert!(page.contains(&format!("<td class=\"n\">{cost}</td>")), "{cost}: {page}");
+    let whole = fetch(address).await.unwrap();
+    assert!(
+        whole.contains("Roadmap: 1 of 3 merged") && whole.contains("item 1: merged"),
+        "{whole}"
+    );
+    let list = fetch(format!("http://{pages}/")).await.unwrap();
+    assert!(list.contains("roadmap: 1 of 3"), "{list}");
+
     // Where a person speaks, a person approves.
     team.says("ben", Some(&second), "Euros.");
     let plan = team.message(&second, "Plan: euros.").await;

@@ -11,6 +11,7 @@ mod issuer;
 mod live;
 pub mod options;
 mod problem;
+mod roadmap;
 mod seal;
 mod shelf;
 mod signing;
@@ -99,6 +100,8 @@ fn router(pages: Pages) -> Router {
         .route("/{namespace}/{name}/stop", post(end))
         .route("/{namespace}/{name}/steps", get(live::steps))
         .route("/{namespace}/{name}/events", get(live::events))
+        .route("/{namespace}/{name}/roadmap", get(roadmap::whole))
+        .route("/{namespace}/{name}/roadmap/now", get(roadmap::table))
         .route("/{namespace}/{name}/lines/{n}", get(line))
         .route("/{namespace}/{name}/events.jsonl", get(whole::lines))
         .route("/{namespace}/{name}/trajectory.json", get(whole::trajectory))
@@ -179,7 +182,12 @@ async fn costs(
     viewer: Viewer,
     Query(Days { days }): Query<Days>,
 ) -> Result<Html<String>, Problem> {
-    let threads = pages.sight.seen(&viewer, pages.shelf.all().await?).await;
+    let mut threads = pages.sight.seen(&viewer, pages.shelf.all().await?).await;
+    for one in &mut threads {
+        let Ok(place) = one.name.parse::<Place>() else { continue };
+        let repo = pages.sight.context.repo(place.namespace(), &one.summary.repo);
+        one.zone = repo.map(|repo| repo.spec.limits.time_zone.clone()).unwrap_or_default();
+    }
     Ok(Html(codebutler_pages::costs(&threads, days, now(), &viewer.visitor())))
 }
 

@@ -61,7 +61,8 @@ impl Shelf {
             lock(&own.views).retain(|place, _| kept.iter().any(|kept| kept.place == *place));
             let listed = kept.into_iter().map(|kept| {
                 let summary = own.with(&kept.place, |view| Ok(view.summary.clone()))?;
-                Ok(Listed { name: kept.place.to_string(), summary })
+                let name = kept.place.to_string();
+                Ok(Listed { name, summary, zone: String::new() })
             });
             listed.collect()
         })

@@ -17,10 +17,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codebutler_crds::thread::{RoadmapRun, ThreadState};
+use codebutler_crds::wire::history::Event;
 use codebutler_crds::{NanoUsd, Repo, SlackTs, Thread};
 use codebutler_roadmap::Roadmap;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
+use sha2::{Digest as _, Sha256};
 
 use self::child::{ChildState, child_name, cost_of};
 use self::decide::{Child, Facts, decide};
@@ -30,6 +32,7 @@ use super::api::Shared;
 use super::budget::calendar;
 use super::context::{ApiError, ThreadKey};
 use super::github::{GitHub, GitHubError};
+use super::history::{self, Telling};
 use super::slack::questions::plan;
 
 /// Between two looks.
@@ -52,6 +55,8 @@ struct Desk {
     /// Conversations whose message says how it ended.
     over: HashSet<ThreadKey>,
     told: HashSet<(ThreadKey, String)>,
+    /// What the history says of a conversation's roadmap and its items.
+    kept: HashMap<(ThreadKey, String), Event>,
     links: HashMap<ThreadKey, String>,
     later: HashMap<ThreadKey, Instant>,
     /// The newest wish of a conversation for which the file was read.
@@ -225,13 +230,16 @@ impl Desk {
                 self.links.insert(child, link.unwrap_or_default());
             }
         }
+        self.keep(gateway, repo, key, facts, threads).await;
         let namespace = key.namespace.clone();
         let links = &self.links;
         let link = |name: &str| {
             let child = ThreadKey { namespace: namespace.clone(), name: name.to_owned() };
             links.get(&child).filter(|link| !link.is_empty()).cloned()
         };
-        let text = shown::dashboard(facts, link);
+        let page = gateway.context.pages.as_ref();
+        let page = page.map(|pages| format!("{pages}/{}/{}/roadmap", key.namespace, key.name));
+        let text = shown::dashboard(facts, page.as_deref(), link);
         let known = self.shown.get(key);
         if known.is_none_or(|(at, old)| *old != text && at.elapsed() > EDIT) {
             gateway.slack.show(key, act::DASHBOARD, &text).await?;
@@ -252,6 +260,46 @@ impl Desk {
             }
         }
         act::digest(gateway, repo, key, facts, &text).await
+    }
+}
+
+impl Desk {
+    /// Tells the history what has changed, which pages show.
+    async fn keep(
+        &mut self,
+        gateway: &Shared,
+        repo: &Repo,
+        key: &ThreadKey,
+        facts: &Facts<'_>,
+        threads: &BTreeMap<String, Arc<Thread>>,
+    ) {
+        let run = facts.run;
+        let all = (String::new(), shown::run_event(run, facts.budget));
+        let items = run.items.iter().zip(0..).map(|(item, place)| {
+            let shown = shown::item_event(facts, place, item);
+            (item.id.clone(), Event::RoadmapItem(shown))
+        });
+        let changed = |(id, event): &(String, Event)| {
+            self.kept.get(&(key.clone(), id.clone())) != Some(event)
+        };
+        let changed: Vec<_> = std::iter::once(all).chain(items).filter(changed).collect();
+        if changed.is_empty() {
+            return;
+        }
+        let redactor = history::redactor(&gateway.context, repo).await;
+        for (id, event) in changed {
+            // Said again when it is so again, and not because somebody else says it.
+            let activity = threads.get(&id).and_then(|thread| {
+                thread.status.as_ref()?.last_activity.as_ref().map(|at| at.0.to_string())
+            });
+            let text = serde_json::to_vec(&event).unwrap_or_default();
+            let digest = hex::encode(&Sha256::digest(text)[..8]);
+            let of = activity.unwrap_or_else(|| run.wanted.to_string());
+            let (key, name) = (key.clone(), format!("roadmap:{id}:{digest}:{of}"));
+            let told = Telling { key: name, at: None, role: None, run: None, event: event.clone() };
+            gateway.context.history.tell(&key, &redactor, told);
+            self.kept.insert((key, id), event);
+        }
     }
 }
 

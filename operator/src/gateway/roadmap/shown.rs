@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use codebutler_crds::NanoUsd;
 use codebutler_crds::limits::LimitsSpec;
-use codebutler_crds::thread::{ApprovedItem, RoadmapEnd};
+use codebutler_crds::thread::{ApprovedItem, RoadmapEnd, RoadmapRun};
+use codebutler_crds::wire::history::{Event, ItemShown};
 use codebutler_roadmap::Roadmap;
 
 use super::decide::{Facts, Refusal, Standing, Why};
@@ -16,12 +17,47 @@ const TITLE: usize = 80;
 /// Mistakes that are told of a file.
 const FAULTS: usize = 8;
 const FILE: &str = ".codebutler/roadmap.md";
+const TOO_DEAR: &str = "the budget is used up";
 
 /// The title of an item as the file has it, and nothing in it is markup.
 pub fn title(file: Option<&Roadmap>, id: &str) -> String {
     let title = file.and_then(|file| file.item(id)).map_or("", |item| item.title.as_str());
     let plain = title.chars().filter(|c| !"*_`<>~".contains(*c));
     format!("`{id}` {}", plain.take(TITLE).collect::<String>()).trim_end().to_owned()
+}
+
+/// How all of it stands, for the history.
+pub fn run_event(run: &RoadmapRun, budget: Option<NanoUsd>) -> Event {
+    let ended = run.ended.map(|end| match end {
+        RoadmapEnd::Done => "done".to_owned(),
+        RoadmapEnd::Stopped => "stopped".to_owned(),
+    });
+    Event::Roadmap { items: run.items.len() as u64, budget, ended }
+}
+
+/// How an item stands, for the history.
+pub fn item_event(facts: &Facts<'_>, place: u64, approved: &ApprovedItem) -> ItemShown {
+    let item = facts.file.and_then(|file| file.item(&approved.id));
+    let child = facts.children.get(&approved.id).filter(|child| !child.elsewhere);
+    let (state, why) = match facts.standing(approved) {
+        Standing::Merged => ("merged", None),
+        Standing::Works => ("working", None),
+        Standing::Ready => ("ready", None),
+        Standing::Next => ("next", None),
+        Standing::Waits(_) => ("waits", None),
+        Standing::Asks(why, _) => ("blocked", Some(reason(&why))),
+        Standing::TooDear => ("blocked", Some(TOO_DEAR.to_owned())),
+    };
+    ItemShown {
+        id: approved.id.clone(),
+        title: item.map(|item| item.title.clone()).unwrap_or_default(),
+        place,
+        state: state.to_owned(),
+        why,
+        after: item.map(|item| item.depends_on.clone()).unwrap_or_default(),
+        thread: child.map(|child| child.thread.clone()),
+        pull_request: child.and_then(|child| child.pull_request),
+    }
 }
 
 /// The question whether to begin.
@@ -107,7 +143,11 @@ pub fn refusal(refusal: &Refusal, file: Option<&Roadmap>, base: &str) -> String 
 }
 
 /// How all of it stands, in one message.
-pub fn dashboard(facts: &Facts<'_>, link: impl Fn(&str) -> Option<String>) -> String {
+pub fn dashboard(
+    facts: &Facts<'_>,
+    page: Option<&str>,
+    link: impl Fn(&str) -> Option<String>,
+) -> String {
     let run = facts.run;
     let all: Vec<(&ApprovedItem, Standing)> =
         run.items.iter().map(|item| (item, facts.standing(item))).collect();
@@ -120,9 +160,10 @@ pub fn dashboard(facts: &Facts<'_>, link: impl Fn(&str) -> Option<String>) -> St
     };
     let budget = facts.budget.map(|budget| format!(" of ${budget}")).unwrap_or_default();
     let head = format!(
-        "**Roadmap: {merged} of {} merged**, ${}{budget} spent.{ended}",
+        "**Roadmap: {merged} of {} merged**, ${}{budget} spent.{ended}{}",
         all.len(),
-        facts.cost
+        facts.cost,
+        page.map(|page| format!(" [Its page]({page})")).unwrap_or_default()
     );
     let row = |(item, standing): &(&ApprovedItem, Standing)| {
         let child = facts.children.get(&item.id);
@@ -173,7 +214,7 @@ fn how(standing: &Standing) -> (&'static str, String) {
             (":hourglass_flowing_sand:", format!("waits for `{}`", ids.join("`, `")))
         }
         Standing::Next => (":hourglass_flowing_sand:", "is next".to_owned()),
-        Standing::TooDear => (":no_entry:", "blocked: the budget is used up".to_owned()),
+        Standing::TooDear => (":no_entry:", format!("blocked: {TOO_DEAR}")),
     }
 }
 

@@ -1,0 +1,191 @@
+//! The page of a roadmap that is worked off: its items, how each stands, and what they cost together.
+
+use std::collections::BTreeMap;
+
+use askama::Template;
+use codebutler_wire::NanoUsd;
+use codebutler_wire::history::ItemShown;
+
+use crate::page::{Visitor, moment, render};
+use crate::summary::{RoadmapShown, Summary};
+use crate::text::duration;
+
+/// What a page shows of a roadmap.
+#[derive(Clone, Debug, Default)]
+pub struct RoadmapPage {
+    /// Address of the conversation that it is worked off from, such as `/team/shop-1`.
+    pub base: String,
+    /// Of that conversation.
+    pub summary: Summary,
+    /// Of the items' threads, by name: those that may be seen.
+    pub threads: BTreeMap<String, Summary>,
+}
+
+#[derive(Template)]
+#[template(path = "roadmap.html")]
+struct Roadmap<'a> {
+    page: &'a RoadmapPage,
+    visitor: &'a Visitor,
+    table: String,
+}
+
+#[derive(Template)]
+#[template(path = "roadmaptable.html")]
+struct RoadmapTable<'a> {
+    head: String,
+    money: String,
+    own: String,
+    share: u64,
+    changed: String,
+    /// What people have to look at comes first, what is over last.
+    rows: Vec<Row<'a>>,
+}
+
+struct Row<'a> {
+    item: &'a ItemShown,
+    words: &'static str,
+    class: &'static str,
+    after: String,
+    /// Address and state of its thread.
+    thread: Option<(String, &'static str)>,
+    /// Page and number of its pull request.
+    pull: Option<(Option<&'a str>, u64)>,
+    cost: String,
+    lasted: String,
+}
+
+/// The page of a roadmap.
+pub fn roadmap(page: &RoadmapPage, visitor: &Visitor) -> String {
+    render(&Roadmap { page, visitor, table: roadmap_table(page) })
+}
+
+/// What changes of it while it is looked at.
+pub fn roadmap_table(page: &RoadmapPage) -> String {
+    let none = RoadmapShown::default();
+    let known = page.summary.roadmap.as_ref().unwrap_or(&none);
+    let mut rows: Vec<_> = known.items.values().map(|item| Row::of(page, item)).collect();
+    rows.sort_by_key(|row| (rank(&row.item.state), row.item.place));
+    let cost: NanoUsd = page.threads.values().map(|summary| summary.total.cost).sum();
+    let (merged, approved) = (known.merged(), known.approved);
+    let ended = match known.ended.as_deref() {
+        None => "",
+        Some("done") => ": done",
+        Some(_) => ": stopped, nothing more is started",
+    };
+    let budget = known.budget.map(|budget| format!(" of ${budget}")).unwrap_or_default();
+    let last = page.threads.values().map(|one| one.last).max().unwrap_or_default();
+    render(&RoadmapTable {
+        head: format!("{merged} of {approved} merged{ended}"),
+        money: format!("${cost}{budget}"),
+        own: page.summary.total.cost.to_string(),
+        share: merged as u64 * 1000 / approved.max(1),
+        changed: moment(last.max(page.summary.last), "%Y-%m-%d %H:%M:%S"),
+        rows,
+    })
+}
+
+fn rank(state: &str) -> u8 {
+    match state {
+        "blocked" => 0,
+        "ready" => 1,
+        "working" => 2,
+        "next" => 3,
+        "merged" => 5,
+        _ => 4,
+    }
+}
+
+impl<'a> Row<'a> {
+    fn of(page: &'a RoadmapPage, item: &'a ItemShown) -> Self {
+        let (words, class) = match item.state.as_str() {
+            "merged" => ("merged", "good"),
+            "ready" => ("waits for somebody to merge it", ""),
+            "working" => ("in progress", ""),
+            "next" => ("is next", ""),
+            "waits" => ("waits for others", ""),
+            "blocked" => ("blocked", "bad"),
+            _ => ("not known", ""),
+        };
+        let namespace = page.base.trim_start_matches('/').split('/').next().unwrap_or_default();
+        let thread = item.thread.as_ref();
+        let seen = thread.and_then(|name| Some((name, page.threads.get(name)?)));
+        let pull = seen.and_then(|(_, summary)| summary.pull.as_ref());
+        let number = pull.map(|pull| pull.number).or(item.pull_request);
+        let link = pull.map(|pull| pull.url.as_str()).filter(|url| url.starts_with("https://"));
+        Self {
+            item,
+            words,
+            class,
+            after: item.after.join(", "),
+            thread: seen.map(|(name, one)| (format!("/{namespace}/{name}"), one.state())),
+            pull: number.map(|number| (link, number)),
+            cost: seen.map(|(_, one)| one.total.cost.to_string()).unwrap_or_default(),
+            lasted: seen
+                .map(|(_, one)| duration(one.last.saturating_sub(one.began)))
+                .unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::{PullShown, Totals};
+
+    fn item(id: &str, place: u64, state: &str, thread: Option<&str>) -> ItemShown {
+        let (id, title, state) = (id.to_owned(), format!("Title {id}"), state.to_owned());
+        ItemShown {
+            id,
+            title,
+            place,
+            state,
+            thread: thread.map(Into::into),
+            ..ItemShown::default()
+        }
+    }
+
+    fn spent(nanos: u64) -> Summary {
+        let total = Totals { cost: NanoUsd(nanos), ..Totals::default() };
+        Summary { total, lines: 3, began: 1_000, last: 61_000, ..Summary::default() }
+    }
+
+    #[test]
+    fn what_people_have_to_look_at_comes_first_and_costs_add_up() {
+        let mut blocked = item("2", 1, "blocked", Some("shop-b"));
+        blocked.why = Some("a question waits".to_owned());
+        let mut waits = item("3", 2, "waits", None);
+        waits.after = vec!["1".to_owned(), "2".to_owned()];
+        let all = [item("1", 0, "merged", Some("shop-a")), blocked, waits];
+        let items = all.into_iter().map(|item| (item.id.clone(), item)).collect();
+        let budget = Some(NanoUsd(20_000_000_000));
+        let known = RoadmapShown { approved: 3, budget, ended: None, items };
+        let mut a = spent(1_000_000_001);
+        let url = "https://git.example/7".to_owned();
+        a.pull = Some(PullShown { number: 7, url, state: "merged".into() });
+        let threads = [("shop-a".to_owned(), a), ("shop-b".to_owned(), spent(2))];
+        let page = RoadmapPage {
+            base: "/team/shop-1".to_owned(),
+            summary: Summary { roadmap: Some(known), ..spent(5) },
+            threads: threads.into(),
+        };
+        let shown = roadmap(&page, &Visitor::default());
+        for part in [
+            "1 of 3 merged",
+            "$1.000000003 of $20.00",
+            "$0.000000005",
+            "a question waits",
+            "1, 2",
+            "href=\"/team/shop-a\"",
+            "href=\"https://git.example/7\"",
+        ] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        let at = ["Title 2", "Title 3", "Title 1"].map(|title| shown.find(title).unwrap());
+        assert!(at.is_sorted(), "{shown}");
+        // Of a thread that may not be seen nothing is shown but that it is there.
+        let mut page = page;
+        page.threads.remove("shop-b");
+        let shown = roadmap(&page, &Visitor::default());
+        assert!(!shown.contains("shop-b") && shown.contains("Title 2"), "{shown}");
+    }
+}
