@@ -36,6 +36,7 @@ reasons! {
         ChannelArchived at "SlackReachable, event": "The channel is archived.", "Unarchive it, or name another one.";
         ChannelNotFound at "SlackReachable, event": "The app sees no such channel.", "Check the id or name, and invite the app if the channel is private.";
         Checking at "Ready, Reconciling": "The gateway has not yet asked everything for the Repo as it is now.", "Wait. If it lasts, look at the gateway.";
+        CommentsNotRead at "event": "Comments with the word of `spec.comments` can't be read.", "Let the token read issues and pull requests, or see what GitHub says; it is tried again.";
         EgressNotEnforced at "Ready, Reconciling, event": "Agent pods could connect past the gateway, so that none works.", "Use a network plugin that enforces NetworkPolicies, or set `spec.egress.requireEnforcement: false`.";
         Enforced at "EgressEnforced": "Agent pods reach the gateway and nothing else.", "";
         GatewayAway at "Ready, Reconciling, GatewayServing, event": "No gateway serves agents.", "See the pods of Deployment `codebutler-gateway`.";

@@ -20,7 +20,10 @@ use crate::roadmap::RoadmapSpec;
 pub use crate::secret_ref::SecretRef;
 use crate::spelling::{Outdated, Word};
 use crate::spend::RepoSpend;
-use crate::starts::{DeliveriesSpec, IssuesSpec, MOST_ISSUES, ScheduleSpec, ScheduleStatus};
+use crate::starts::{
+    CommentsSpec, CommentsStatus, DeliveriesSpec, IssuesSpec, MOST_ISSUES, ScheduleSpec,
+    ScheduleStatus,
+};
 use crate::unclear::UnclearConversation;
 use crate::wire::CacheForm;
 
@@ -109,6 +112,9 @@ pub struct RepoSpec {
     /// Issues that begin work. None do if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issues: Option<IssuesSpec>,
+    /// Comments on issues and pull requests that begin work. None do if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comments: Option<CommentsSpec>,
     /// Signed requests that begin work. None do if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deliveries: Option<DeliveriesSpec>,
@@ -347,6 +353,9 @@ pub struct RepoStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_ISSUES))]
     pub begun_issues: Vec<u64>,
+    /// Which comments of `spec.comments` were looked at. Written by the gateway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comments: Option<CommentsStatus>,
     /// Mistakes in `.codebutler/` of the base branch. Written by the gateway; absent when there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guides: Option<GuidesStatus>,

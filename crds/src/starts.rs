@@ -8,6 +8,8 @@ use crate::secret_ref::SecretRef;
 
 /// Issues that a Repo remembers to have begun work for.
 pub const MOST_ISSUES: usize = 1000;
+/// Comments that a Repo remembers to have settled.
+pub const MOST_COMMENTS: usize = 1000;
 
 /// A Thread that begins at times that a schedule names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -58,6 +60,29 @@ pub struct IssuesSpec {
     /// `spec.limits.concurrentThreads` of them open at a time. Whoever may label issues can begin work.
     #[schemars(length(min = 1, max = 50))]
     pub label: String,
+}
+
+/// Comments at GitHub that begin work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommentsSpec {
+    /// The first word of such a comment, such as `/codebutler` or `@acme-butler`; what follows is what is wanted. On an
+    /// issue, a pull request or a line of one, by somebody who may write to the repository, it gets one Thread. On a
+    /// Thread's own pull request it is told in that Thread, as every comment there is.
+    #[schemars(regex(pattern = r"^[/@][A-Za-z0-9][A-Za-z0-9-]{0,38}$"))]
+    pub command: String,
+}
+
+/// Which comments were looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommentsStatus {
+    /// What was written before is settled.
+    pub since: Time,
+    /// Ids of comments since then that have got a Thread or were turned away.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_COMMENTS))]
+    pub settled: Vec<u64>,
 }
 
 /// Signed requests that begin work.

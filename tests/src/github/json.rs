@@ -303,7 +303,8 @@ pub(super) fn pull_in_full(
 }
 
 pub(super) fn comment(urls: &Urls, repo: &Repository, pull: u64, comment: &Comment) -> Value {
-    let page = urls.page(repo, &format!("/pull/{pull}#issuecomment-{}", comment.id));
+    let kind = if repo.issues.contains_key(&pull) { "issues" } else { "pull" };
+    let page = urls.page(repo, &format!("/{kind}/{pull}#issuecomment-{}", comment.id));
     json!({
         "id": comment.id, "node_id": node_id("IC", comment.id),
         "url": urls.repo(repo, &format!("/issues/comments/{}", comment.id)), "html_url": page,

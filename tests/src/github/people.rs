@@ -57,6 +57,7 @@ impl Remote {
             body: body.to_owned(),
             created_at: Timestamp::now(),
             association: standing.association().into(),
+            reactions: Vec::new(),
         }
     }
 
@@ -115,7 +116,7 @@ impl Remote {
         state: &'static str,
         body: &str,
     ) -> Result<(), GitHubError> {
-        let Comment { id, user, body, created_at, association } =
+        let Comment { id, user, body, created_at, association, .. } =
             self.said(login, Standing::Collaborator, body);
         self.with(async |repository| {
             repository.people.insert(login.to_owned(), Standing::Collaborator);
@@ -218,14 +219,32 @@ impl Remote {
         &self,
         number: u64,
         login: &str,
+        standing: Standing,
         body: &str,
     ) -> Result<(), GitHubError> {
-        let comment = self.said(login, Standing::Stranger, body);
+        let comment = self.said(login, standing, body);
         self.with(async |repository| {
+            repository.people.insert(login.to_owned(), standing);
             let missing = || GitHubError::Name(format!("no issue {number}"));
             let issue = repository.issues.get_mut(&number).ok_or_else(missing)?;
             issue.comments.push(comment);
             Ok(())
+        })
+        .await
+    }
+
+    /// What was shown beneath comments that say this, by account.
+    ///
+    /// # Errors
+    /// When the repository is gone.
+    pub async fn reactions(&self, words: &str) -> Result<Vec<(String, String)>, GitHubError> {
+        self.with(async |repository| {
+            let issues = repository.issues.values().flat_map(|issue| &issue.comments);
+            let pulls = repository.pulls.values();
+            let said = issues.chain(pulls.clone().flat_map(|pull| &pull.comments));
+            let said = said.chain(pulls.flat_map(|pull| &pull.lines).map(|line| &line.comment));
+            let found = said.filter(|comment| comment.body.contains(words));
+            Ok(found.flat_map(|comment| comment.reactions.clone()).collect())
         })
         .await
     }

@@ -134,6 +134,9 @@ pub(super) struct Comment {
     /// What the author is to the repository.
     #[serde(default = "member")]
     pub association: Cow<'static, str>,
+    /// Who showed what: account and content.
+    #[serde(default)]
+    pub reactions: Vec<(String, String)>,
 }
 
 /// What an account with a token is to a repository.

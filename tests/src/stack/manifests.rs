@@ -141,6 +141,7 @@ pub fn team(
         roadmap: None,
         schedules: Vec::new(),
         issues: None,
+        comments: None,
         deliveries: None,
         suspend: false,
     };

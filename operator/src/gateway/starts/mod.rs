@@ -1,13 +1,16 @@
-//! Work that nobody asks for in Slack: by the clock, by a labelled issue, by a signed delivery. Each begins a
-//! Thread whose name is derived from what began it, so that it begins once, however often it is come to.
+//! Work that nobody asks for in Slack: by the clock, by a labelled issue, by a comment, by a signed delivery. Each
+//! begins a Thread whose name is derived from what began it, so that it begins once, however often it is come to.
 //!
-//! One gateway looks at clocks and issues, the one that serves agents; deliveries come to whichever is asked.
+//! One gateway looks at clocks and at GitHub, the one that serves agents; deliveries come to whichever is asked.
 
 mod clocks;
 pub mod deliveries;
 mod issue;
 mod labelled;
+mod poll;
 mod record;
+mod remark;
+mod remarked;
 mod schedule;
 
 use std::time::Duration;
@@ -17,6 +20,7 @@ use kube::runtime::events::{Event, EventType, Recorder};
 use kube::{Resource as _, ResourceExt as _};
 use sha2::{Digest as _, Sha256};
 
+use self::poll::PolledSource;
 use super::api::Shared;
 use super::context::ThreadKey;
 use super::github::GitHubError;
@@ -33,6 +37,7 @@ const SHOWN: usize = 18;
 pub enum Origin {
     Schedule,
     Issue,
+    Comment,
     Delivery,
 }
 
@@ -42,6 +47,7 @@ impl Origin {
         match self {
             Self::Schedule => "schedule",
             Self::Issue => "issue",
+            Self::Comment => "comment",
             Self::Delivery => "delivery",
         }
     }
@@ -107,10 +113,14 @@ impl From<WriteError> for StartError {
     }
 }
 
-/// Begins what is due until the gateway stops. `poll`: between two questions for a Repo's issues.
-pub async fn run(gateway: &Shared, poll: Duration) {
+/// Begins what is due until the gateway stops. `every`: between two questions for a Repo's issues or comments.
+pub async fn run(gateway: &Shared, every: Duration) {
     // What GitHub takes to answer keeps no clock.
-    tokio::join!(Box::pin(clocks::run(gateway)), Box::pin(labelled::run(gateway, poll)));
+    tokio::join!(
+        Box::pin(clocks::run(gateway)),
+        Box::pin(poll::run(gateway, PolledSource::Issues, every)),
+        Box::pin(poll::run(gateway, PolledSource::Comments, every)),
+    );
 }
 
 /// Makes a Thread, or finds the one that was made for the same.

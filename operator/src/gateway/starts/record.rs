@@ -1,7 +1,7 @@
 //! What a Repo keeps of what began by itself. One writer, and it gives way to others of the same status.
 
 use codebutler_crds::Repo;
-use codebutler_crds::starts::{MOST_ISSUES, ScheduleStatus};
+use codebutler_crds::starts::{CommentsStatus, MOST_ISSUES, ScheduleStatus};
 use kube::api::Patch;
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
@@ -17,12 +17,14 @@ pub struct BegunWork {
     pub schedules: Vec<ScheduleStatus>,
     /// Newest last.
     pub issues: Vec<u64>,
+    pub comments: Option<CommentsStatus>,
 }
 
 impl BegunWork {
     fn of(repo: &Repo) -> Self {
         let status = repo.status.clone().unwrap_or_default();
-        Self { schedules: status.schedules, issues: status.begun_issues }
+        let (schedules, issues) = (status.schedules, status.begun_issues);
+        Self { schedules, issues, comments: status.comments }
     }
 
     /// Keeps what is on record of schedules that are there.
@@ -75,7 +77,7 @@ pub async fn update(
         }
         let patch = json!({
             "metadata": {"resourceVersion": now.resource_version()},
-            "status": {"schedules": after.schedules, "begunIssues": after.issues},
+            "status": {"schedules": after.schedules, "begunIssues": after.issues, "comments": after.comments},
         });
         match api.patch_status(&repo.name_any(), &writes::patched(), &Patch::Merge(patch)).await {
             Ok(_) => return Ok(Some(after)),

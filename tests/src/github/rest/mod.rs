@@ -8,6 +8,7 @@ pub(super) mod merge;
 mod pulls;
 mod refs;
 mod releases;
+mod remarks;
 pub(super) mod talk;
 
 use std::collections::BTreeMap;
@@ -71,6 +72,10 @@ pub(super) fn router() -> Router<Arc<Shared>> {
         .route(&repo("/pulls/{number}/reviews"), get(talk::reviews).post(talk::review))
         .route(&repo("/pulls/{number}/comments"), get(talk::line_comments).post(talk::line_comment))
         .route(&repo("/issues"), get(issues::list).post(issues::create))
+        .route(&repo("/issues/comments"), get(remarks::comments))
+        .route(&repo("/issues/comments/{number}/reactions"), post(remarks::react))
+        .route(&repo("/pulls/comments"), get(remarks::line_comments))
+        .route(&repo("/pulls/comments/{number}/reactions"), post(remarks::react_to_line))
         .route(&repo("/issues/{number}"), get(issues::read))
         .route(&repo("/issues/{number}/labels"), post(issues::add_labels))
         .route(&repo("/issues/{number}/labels/{label}"), delete(issues::remove_label))

@@ -51,7 +51,7 @@ pub(super) async fn comment(
 
 fn said(shared: &Shared, user: String, body: String) -> Comment {
     let (id, created_at) = (shared.next_id(), Timestamp::now());
-    Comment { id, user, body, created_at, association: member() }
+    Comment { id, user, body, created_at, association: member(), reactions: Vec::new() }
 }
 
 #[derive(Deserialize)]
