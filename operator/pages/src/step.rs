@@ -1,7 +1,7 @@
 //! What a line of a history looks like.
 
 use codebutler_wire::Author;
-use codebutler_wire::history::{Event, Line, ModelCall, TodoEntry, ToolUse};
+use codebutler_wire::history::{Event, ItemShown, Line, ModelCall, TodoEntry, ToolUse};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -141,20 +141,8 @@ impl Step {
                 let who = by.clone().unwrap_or_else(|| "CodeButler".to_owned());
                 Self { class: "decision", who, title: "closed the thread".into(), ..self }
             }
-            Event::Roadmap { items, ended, .. } => {
-                let items = grouped(*items);
-                let title = match ended.as_deref() {
-                    None => format!("works the roadmap off: {items} approved items"),
-                    Some("done") => format!("the roadmap's {items} items are merged"),
-                    Some(_) => "starts nothing more of the roadmap".to_owned(),
-                };
-                Self { class: "note", title, ..self }
-            }
-            Event::RoadmapItem(item) => {
-                let title = format!("item {}: {}", item.id, item.state);
-                let class = if item.state == "blocked" { "bad" } else { "note" };
-                self.note(class, &title, item.why.as_deref().unwrap_or(&item.title))
-            }
+            Event::Roadmap { items, ended, .. } => self.roadmap(*items, ended.as_deref()),
+            Event::RoadmapItem(item) => self.item(item),
             Event::Lost { events } => {
                 let title = format!("{events} events were lost: the history could not be written");
                 Self { class: "bad", title, ..self }
@@ -166,6 +154,22 @@ impl Step {
     fn note(self, class: &'static str, title: &str, text: &str) -> Self {
         let text = Some(text.to_owned()).filter(|text| !text.is_empty());
         Self { class, title: title.to_owned(), text, ..self }
+    }
+
+    fn roadmap(self, items: u64, ended: Option<&str>) -> Self {
+        let items = grouped(items);
+        let title = match ended {
+            None => format!("works the roadmap off: {items} approved items"),
+            Some("done") => format!("the roadmap's {items} items are merged"),
+            Some(_) => "starts nothing more of the roadmap".to_owned(),
+        };
+        Self { class: "note", title, ..self }
+    }
+
+    fn item(self, item: &ItemShown) -> Self {
+        let title = format!("item {}: {}", item.id, item.state);
+        let class = if item.state == "blocked" { "bad" } else { "note" };
+        self.note(class, &title, item.why.as_deref().unwrap_or(&item.title))
     }
 
     fn model(self, call: &ModelCall) -> Self {
