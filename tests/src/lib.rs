@@ -12,6 +12,7 @@ pub mod figures;
 pub mod github;
 pub mod kubelet;
 pub mod models;
+pub mod openid;
 pub mod place;
 pub mod proxy;
 pub mod pytools;

@@ -15,19 +15,13 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use ring::rand::SystemRandom;
-use ring::rsa::PublicKeyComponents;
-use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
-use rustls::pki_types::PrivateKeyDer;
-use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 
 use super::SlackServer;
 use super::core::{Core, Inner};
 use super::world::unix_now;
+use crate::openid::{public_key, signature};
 
-/// Signs nothing but this fake's identities.
-const KEY: &str = include_str!("../github/app.pem");
 const KEY_ID: &str = "testbed";
 const CODE_LIFE: Duration = Duration::from_mins(10);
 /// As in Slack's own tokens, in seconds.
@@ -77,6 +71,11 @@ impl SlackServer {
     /// Names an address to which people may be sent back.
     pub fn allow_redirect(&self, address: &str) {
         self.inner.update(|core| core.openid.redirects.push(address.to_owned()));
+    }
+
+    /// The app is installed again with one more scope.
+    pub fn grant_scope(&self, scope: &str) {
+        self.inner.update(|core| core.options.scopes.push(scope.to_owned()));
     }
 
     /// This person sits at every browser now; of another workspace than the app's, if one is named.
@@ -161,19 +160,8 @@ fn consent(core: &mut Core, asked: &Fields) -> Response {
     Redirect::to(back.as_str()).into_response()
 }
 
-fn signer() -> Option<RsaKeyPair> {
-    match PrivateKeyDer::from_pem_slice(KEY.as_bytes()).ok()? {
-        PrivateKeyDer::Pkcs1(der) => RsaKeyPair::from_der(der.secret_pkcs1_der()).ok(),
-        _ => None,
-    }
-}
-
 async fn keys() -> Response {
-    let Some(signer) = signer() else { return wrong("no key") };
-    let public: PublicKeyComponents<Vec<u8>> = signer.public().into();
-    let part = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
-    let (n, e) = (part(&public.n), part(&public.e));
-    let key = json!({"e": e, "n": n, "use": "sig", "kid": KEY_ID, "alg": "RS256", "kty": "RSA"});
+    let Some(key) = public_key(KEY_ID) else { return wrong("no key") };
     Json(json!({"keys": [key]})).into_response()
 }
 
@@ -264,10 +252,7 @@ fn signed(claims: &Value) -> Option<String> {
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let head = json!({"alg": "RS256", "typ": "JWT", "kid": KEY_ID});
     let text = format!("{}.{}", part(&head), part(claims));
-    let signer = signer()?;
-    let mut mark = vec![0; signer.public().modulus_len()];
-    signer.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), text.as_bytes(), &mut mark).ok()?;
-    Some(format!("{text}.{}", URL_SAFE_NO_PAD.encode(mark)))
+    Some(format!("{text}.{}", signature(&text)?))
 }
 
 async fn user_info(State(inner): Shared, headers: HeaderMap) -> Response {

@@ -220,19 +220,28 @@ async fn watching(
     outside: &Running,
 ) -> Result<Vec<String>, StackError> {
     let own = format!("http://{address}");
-    match options.pages {
+    match &options.pages {
         PagesAccess::Unlinked => Ok(Vec::new()),
         PagesAccess::Open => Ok(vec![format!("--pages-url={own}")]),
-        PagesAccess::Slack => {
-            outside.slack.allow_redirect(&format!("{own}/sign-in/done"));
-            let client = outside.slack.openid_client();
-            for object in manifests::sign_in(&options.place, outside.slack.origin(), &client) {
+        PagesAccess::Slack | PagesAccess::OpenId(_) => {
+            let back = format!("{own}/sign-in/done");
+            let (kind, issuer, client) = match &options.pages {
+                PagesAccess::OpenId(issuer) => {
+                    issuer.allow_redirect(&back);
+                    ("oidc", issuer.origin(), issuer.client())
+                }
+                _ => {
+                    outside.slack.allow_redirect(&back);
+                    ("slack", outside.slack.origin(), outside.slack.openid_client())
+                }
+            };
+            for object in manifests::sign_in(&options.place, issuer, &client) {
                 apply(cluster, &object).await?;
             }
             Ok(vec![
                 format!("--pages-url={own}"),
-                "--pages-sign-in=slack".to_owned(),
-                format!("--pages-issuer={}", outside.slack.origin()),
+                format!("--pages-sign-in={kind}"),
+                format!("--pages-issuer={issuer}"),
                 format!("--pages-secret={}", manifests::SIGN_IN),
             ])
         }

@@ -24,6 +24,7 @@ use crate::controllers::ControllerManager;
 use crate::github::{GitHubServer, Remote};
 use crate::kubelet::{InjectEnv, Kubelet};
 use crate::models::{ModelServer, Script};
+use crate::openid::OpenIdIssuer;
 use crate::place::Place;
 use crate::slack::SlackServer;
 
@@ -75,7 +76,7 @@ pub struct StackOptions {
 }
 
 /// Who may look at pages on threads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub enum PagesAccess {
     /// Whoever reaches the address, which nothing links to.
     #[default]
@@ -84,6 +85,8 @@ pub enum PagesAccess {
     Open,
     /// Who has signed in with Slack, and is in the thread's channel.
     Slack,
+    /// Who has signed in at this issuer, and is in the thread's channel.
+    OpenId(Arc<OpenIdIssuer>),
 }
 
 /// Changes a Repo's spec.

@@ -64,6 +64,7 @@ mod roadmaps;
 mod sandbox;
 mod scenario;
 mod seeds;
+mod signing_by_mail;
 mod signing_in;
 mod skills;
 mod slack;

@@ -18,17 +18,17 @@ const OUT: Duration = Duration::from_mins(1);
 const LINK: &str = "Watch what happens";
 
 /// One browser: it keeps cookies, and goes where it is sent.
-struct Browsing {
+pub struct Browsing {
     client: reqwest::Client,
-    base: String,
+    pub base: String,
     cookies: BTreeMap<String, String>,
     /// Attributes of the newest cookie, and every address that it was sent to.
     attributes: String,
-    sent: Vec<String>,
+    pub sent: Vec<String>,
 }
 
 impl Browsing {
-    fn new(team: &Team) -> Self {
+    pub fn new(team: &Team) -> Self {
         let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
         let base = format!("http://{}", team.stack.metrics.pages.unwrap());
         let client = client.build().unwrap();
@@ -61,12 +61,12 @@ impl Browsing {
         answer
     }
 
-    async fn get(&mut self, url: &str) -> Response {
+    pub async fn get(&mut self, url: &str) -> Response {
         self.ask(Method::GET, url, None).await
     }
 
     /// Status and text of a page, wherever it leads.
-    async fn open(&mut self, url: &str) -> (StatusCode, String) {
+    pub async fn open(&mut self, url: &str) -> (StatusCode, String) {
         let mut answer = self.get(url).await;
         while answer.status().is_redirection() {
             let to = answer.headers()[header::LOCATION].to_str().unwrap().to_owned();

@@ -143,7 +143,7 @@ impl FromRequestParts<Pages> for Viewer {
         let Door::Signed(sign_in) = &pages.door else { return Ok(Self::Anyone) };
         let keys = sign_in.keys().await.map_err(|error| {
             tracing::warn!(%error, "nobody can sign in to pages");
-            Problem::NoSignIn
+            Problem::NoSignIn(super::signing::NO_SECRET)
         })?;
         let name = sign_in.cookie(SESSION);
         let session = cookies(parts).find(|(own, _)| *own == name).map(|(_, value)| value);
@@ -241,8 +241,11 @@ impl Sight {
     }
 
     /// Those of all threads that somebody sees. What can't be told is left out.
-    pub async fn seen(&self, viewer: &Viewer, all: Vec<Listed>) -> Vec<Listed> {
-        let Viewer::Person(person) = viewer else { return all };
+    ///
+    /// # Errors
+    /// When nothing is left because nothing could be told.
+    pub async fn seen(&self, viewer: &Viewer, all: Vec<Listed>) -> Result<Vec<Listed>, Problem> {
+        let Viewer::Person(person) = viewer else { return Ok(all) };
         let mut by_channel = ByChannel::new();
         for one in all {
             let Ok(place) = one.name.parse::<Place>() else { continue };
@@ -251,9 +254,16 @@ impl Sight {
             by_channel.entry(key).or_insert_with(|| (repo, Vec::new())).1.push(one);
         }
         let asked = by_channel.into_iter().map(async |((.., channel), (repo, own))| {
-            let member = self.member(person, &repo, &channel).await;
-            if matches!(member, Ok(Some(_))) { own } else { Vec::new() }
+            let member = self.member(person, &repo, &channel).await?;
+            Ok(if member.is_some() { own } else { Vec::new() })
         });
-        join_all(asked).await.into_iter().flatten().collect()
+        let (mut seen, mut failed) = (Vec::new(), None);
+        for part in join_all(asked).await {
+            match part {
+                Ok(own) => seen.extend(own),
+                Err(problem) => failed = Some(problem),
+            }
+        }
+        failed.filter(|_| seen.is_empty()).map_or(Ok(seen), Err)
     }
 }

@@ -62,6 +62,33 @@ pub enum IssuerError {
     Untrusted(String),
     #[error("the issuer does not say what is needed: {0}")]
     Silent(&'static str),
+    #[error("the issuer gives no verified e-mail address")]
+    NoMail,
+}
+
+impl IssuerError {
+    /// For who wanted to sign in: what it means, and what can be done.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Self::Away(_) => "The issuer can't be reached.",
+            Self::Refused => {
+                "The issuer did not take back what it gave out: sign in again. If that lasts, the client's secret or address \
+                 at the issuer is another one than in the Secret of `pages.secret`; the gateway's log says more."
+            }
+            Self::Untrusted(_) => {
+                "What the issuer said can't be trusted: its signature, its time, or whom it is for is wrong. The gateway's log \
+                 says which."
+            }
+            Self::Silent(_) => {
+                "The issuer does not say who you are: its client here has to be allowed `openid` and what the chart's page \
+                 names."
+            }
+            Self::NoMail => {
+                "The issuer gives no verified e-mail address for you. Have it verified there, or the issuer's client there \
+                 has to be allowed the scope `email` with the claim `email_verified`."
+            }
+        }
+    }
 }
 
 /// Slack's own claims.
@@ -203,7 +230,7 @@ impl Issuer {
             SignInKind::Oidc => {
                 let proven = claims.email_verified() == Some(true);
                 let mail = claims.email().filter(|_| proven);
-                let mail = mail.ok_or(IssuerError::Silent("no verified e-mail address"))?;
+                let mail = mail.ok_or(IssuerError::NoMail)?;
                 Ok(Identity::Mail(mail.to_lowercase()))
             }
         }

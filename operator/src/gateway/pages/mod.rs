@@ -156,7 +156,7 @@ async fn list(
 ) -> Result<Html<String>, Problem> {
     let Wanted { q: query, state, repo, person, cost, page } = wanted;
     let filter = Filter { state, query, repo, person, cost, page };
-    let threads = pages.sight.seen(&viewer, pages.shelf.all().await?).await;
+    let threads = pages.sight.seen(&viewer, pages.shelf.all().await?).await?;
     let mut names = Names::new();
     for repo in pages.sight.context.repos.state() {
         let own = threads.iter().filter(|one| one.summary.repo == repo.name_any());
@@ -182,7 +182,7 @@ async fn costs(
     viewer: Viewer,
     Query(Days { days }): Query<Days>,
 ) -> Result<Html<String>, Problem> {
-    let mut threads = pages.sight.seen(&viewer, pages.shelf.all().await?).await;
+    let mut threads = pages.sight.seen(&viewer, pages.shelf.all().await?).await?;
     for one in &mut threads {
         let Ok(place) = one.name.parse::<Place>() else { continue };
         let repo = pages.sight.context.repo(place.namespace(), &one.summary.repo);

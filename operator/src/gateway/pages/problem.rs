@@ -17,11 +17,13 @@ pub enum Problem {
     NotSteering,
     /// A change that was not asked for on a page of these.
     NotAsked,
-    /// The issuer or the Secret is away.
-    NoSignIn,
-    /// The issuer said no.
+    /// The issuer or the Secret is away: a sentence.
+    NoSignIn(&'static str),
+    /// The issuer said no, or not enough.
     NotSignedIn {
         to: String,
+        /// Sentences: why, and what can be done.
+        why: String,
     },
     /// An answer of the issuer that nobody waits for.
     SignedInLate,
@@ -72,16 +74,16 @@ impl IntoResponse for Problem {
                     .to_owned(),
                 Some(home()),
             ),
-            Self::NoSignIn => (
+            Self::NoSignIn(why) => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "Nobody can sign in right now",
-                "The gateway's log says why. Try again in a minute.".to_owned(),
+                format!("{why} The gateway's log says more. Try again in a minute."),
                 None,
             ),
-            Self::NotSignedIn { to } => (
+            Self::NotSignedIn { to, why } => (
                 StatusCode::FORBIDDEN,
                 "You are not signed in",
-                "The sign-in was cancelled or refused.".to_owned(),
+                why,
                 Some((again(&to), "Try again")),
             ),
             Self::SignedInLate => (

@@ -44,7 +44,7 @@ impl Pages {
             }
         }
         // An item's thread may be held in another channel.
-        let seen = self.sight.seen(viewer, listed).await;
+        let seen = self.sight.seen(viewer, listed).await?;
         let name = |one: &Listed| one.name.rsplit('/').next().unwrap_or_default().to_owned();
         let threads = seen.into_iter().map(|one| (name(&one), one.summary)).collect();
         Ok(RoadmapPage { base: base(own), summary, threads })

@@ -11,7 +11,7 @@ use http::header::SET_COOKIE;
 use serde::{Deserialize, Serialize};
 
 use super::door::{Door, Keys, Person, SESSION, SignIn, Viewer, cookies, seconds};
-use super::issuer::Question;
+use super::issuer::{IssuerError, Question};
 use super::{Pages, Problem};
 
 /// Where the issuer sends people back to.
@@ -21,6 +21,8 @@ const FLOW_LIFE: u64 = 600;
 /// How long somebody stays signed in.
 const SESSION_LIFE: u64 = 8 * 3600;
 const FLOW: &str = "flow";
+/// Nothing of the Secret is told.
+pub const NO_SECRET: &str = "The Secret of `pages.secret` can't be used.";
 
 #[derive(Serialize, Deserialize)]
 struct Flow {
@@ -64,7 +66,7 @@ fn signed(pages: &Pages) -> Result<&Arc<SignIn>, Problem> {
 async fn keys(sign_in: &SignIn) -> Result<Arc<Keys>, Problem> {
     sign_in.keys().await.map_err(|error| {
         tracing::warn!(%error, "nobody can sign in to pages");
-        Problem::NoSignIn
+        Problem::NoSignIn(NO_SECRET)
     })
 }
 
@@ -77,11 +79,12 @@ pub async fn begin(
     let keys = keys(sign_in).await?;
     let question = sign_in.issuer.question(&keys.registration).await.map_err(|error| {
         tracing::warn!(%error, "nobody can sign in to pages");
-        Problem::NoSignIn
+        Problem::NoSignIn(error.advice())
     })?;
     let Question { address, state, nonce, verifier } = question;
     let flow = Flow { state, nonce, verifier, to: own_path(&wanted.to) };
-    let value = keys.seal.close(FLOW, flow, seconds() + FLOW_LIFE).ok_or(Problem::NoSignIn)?;
+    let value =
+        keys.seal.close(FLOW, flow, seconds() + FLOW_LIFE).ok_or(Problem::NoSignIn(NO_SECRET))?;
     let mut answer = Redirect::to(address.as_str()).into_response();
     set(&mut answer, sign_in, FLOW, &value, FLOW_LIFE);
     Ok(answer)
@@ -102,16 +105,20 @@ pub async fn done(
     let flow = flow.filter(|flow| !flow.state.is_empty() && flow.state == returned.state);
     let Some(flow) = flow else { return Err(Problem::SignedInLate) };
     if !returned.error.is_empty() || returned.code.is_empty() {
-        return Err(Problem::NotSignedIn { to: flow.to });
+        tracing::info!(error = code_of(&returned.error), "a sign-in ended at the issuer");
+        return Err(Problem::NotSignedIn { to: flow.to, why: refused(&returned.error) });
     }
     let (issuer, own) = (&sign_in.issuer, &keys.registration);
     let answered = issuer.answer(own, returned.code, &flow.nonce, flow.verifier).await;
     let identity = answered.map_err(|error| {
         tracing::warn!(%error, "a sign-in failed");
-        Problem::NotSignedIn { to: flow.to.clone() }
+        match error {
+            IssuerError::Away(_) => Problem::NoSignIn(error.advice()),
+            error => Problem::NotSignedIn { to: flow.to.clone(), why: error.advice().to_owned() },
+        }
     })?;
     let value = keys.seal.close(SESSION, identity, seconds() + SESSION_LIFE);
-    let value = value.ok_or(Problem::NoSignIn)?;
+    let value = value.ok_or(Problem::NoSignIn(NO_SECRET))?;
     // The code is not in the address any more.
     let mut answer = Redirect::to(&flow.to).into_response();
     set(&mut answer, sign_in, SESSION, &value, SESSION_LIFE);
@@ -150,6 +157,30 @@ fn set(answer: &mut Response, sign_in: &SignIn, name: &str, value: &str, life: u
     let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={life}{secure}");
     if let Ok(value) = HeaderValue::from_str(&text) {
         answer.headers_mut().append(SET_COOKIE, value);
+    }
+}
+
+/// An error as OAuth has it: a word.
+fn code_of(error: &str) -> &str {
+    let plain = |b: u8| b.is_ascii_lowercase() || b == b'_';
+    if error.len() <= 40 && error.bytes().all(plain) { error } else { "an unknown error" }
+}
+
+/// What an issuer meant that sent somebody back without a code.
+fn refused(error: &str) -> String {
+    match code_of(error) {
+        "" => "The issuer sent no code.".to_owned(),
+        "access_denied" => {
+            "The sign-in was cancelled, or the issuer does not let you in here (access_denied): whoever looks after it can \
+             allow your account the client of these pages."
+                .to_owned()
+        }
+        "temporarily_unavailable" | "server_error" => {
+            "The issuer is in trouble: try again in a minute.".to_owned()
+        }
+        other => format!(
+            "The issuer refused how these pages asked ({other}): its client there and the values of `pages` have to agree."
+        ),
     }
 }
 

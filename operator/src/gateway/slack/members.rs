@@ -19,6 +19,8 @@ use crate::gateway::context::{ApiError, ThreadKey, conversation};
 const FRESH: Duration = Duration::from_secs(15);
 /// How long it counts while Slack gives no other.
 const LONGEST: Duration = Duration::from_secs(35);
+const NO_MAILS: &str = "The Slack app may not look for people by their e-mail address, by which you signed in. Whoever looks \
+    after it adds the bot scope `users:read.email` and installs it again";
 /// Pages of a thousand people.
 const PAGES: usize = 50;
 
@@ -85,6 +87,10 @@ impl Slack {
             Whom::Mail(address) => match inner.user_of(&account, address).await {
                 Ok(Some(user)) => user,
                 Ok(None) => return Ok(None),
+                Err(error) if error.code() == Some("missing_scope") => {
+                    tracing::warn!(%error, "nobody can be found by an e-mail address");
+                    return Err(unavailable(NO_MAILS));
+                }
                 Err(error) => return Err(unknown(&error)),
             },
         };
