@@ -9,11 +9,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::questions::answered::{AnsweredQuestion, find_answered};
 use super::questions::plan::carries_out;
-use super::questions::{action, inactivity, learnings, merge, parts, plan, roadmap, train};
+use super::questions::{
+    action, harness, inactivity, learnings, merge, parts, plan, roadmap, train,
+};
 use super::verdict::ItemVerdict;
 use super::words::Intent;
 use crate::gateway::dispatch::{Team, reply};
 use crate::gateway::threads::{self, Refusal};
+
+/// For whom an answer is that the harness asked for.
+const NOBODY: &str = "";
 
 /// A person's message, as far as a Thread is concerned with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +73,7 @@ pub fn recipients(status: &ThreadStatus, said: &Said, team: &Team) -> Vec<String
     let asker = reply::stored(status, &said.ts)
         .or_else(|| question(status, said, team).map(|(role, _)| role))
         .or(team.first());
-    asker.map(str::to_owned).into_iter().collect()
+    asker.filter(|role| *role != NOBODY).map(str::to_owned).into_iter().collect()
 }
 
 /// The role that a message which names nobody is for as of now: whoever asked, stopped or works.
@@ -99,6 +104,7 @@ fn question<'a>(status: &'a ThreadStatus, said: &Said, team: &'a Team) -> Option
         AnsweredQuestion::Plan(plan) => return Some((carries_out(team, &plan.role), true)),
         AnsweredQuestion::Merge(closing) => return Some((&closing.role, true)),
         AnsweredQuestion::Learnings(offer) => return Some((&offer.role, true)),
+        AnsweredQuestion::Harness(..) => return Some((NOBODY, true)),
         AnsweredQuestion::Nothing | AnsweredQuestion::Unclear => {}
     }
     let plan = status.plan.as_ref().filter(|plan| plan.ts < said.ts);
@@ -161,7 +167,9 @@ pub fn take_refused(
 ) -> Result<Taken, Refusal> {
     let mut decided = status.clone();
     let taken = take_message(&mut decided, said, team, now);
-    let same = decided.roadmap == status.roadmap && decided.train == status.train;
+    let same = decided.roadmap == status.roadmap
+        && decided.train == status.train
+        && decided.split == status.split;
     if decided.pending.len() == status.pending.len() && same {
         *status = decided;
         return taken;
@@ -213,6 +221,12 @@ fn in_words(
             let (role, asked) = (offer.role.clone(), offer.ts.clone());
             reply::store(status, &said.ts, &role);
             learnings::take_words(status, &asked, said)?;
+            return Ok(Taken::Decided(asked));
+        }
+        AnsweredQuestion::Harness(asked, kind) => {
+            let asked = asked.clone();
+            reply::store(status, &said.ts, NOBODY);
+            harness::take_words(status, (asked.clone(), kind), said, team, now.0)?;
             return Ok(Taken::Decided(asked));
         }
         AnsweredQuestion::Nothing | AnsweredQuestion::Unclear => {}

@@ -68,6 +68,7 @@ async fn the_fake_github_says_what_its_description_says() {
     remote.report_check(&head, "build", Some("success"), "All fine").await.unwrap();
     remote.report_check(&head, "slow", None, "").await.unwrap();
     let shapes = Shapes::read(include_str!("../../../recordings/github.txt"));
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let mut it = Asking { server, shapes, http: reqwest::Client::new(), wrong: Vec::new() };
     let at = |path: &str| format!("{REPO}{path}");
 

@@ -78,6 +78,7 @@ type Socket = WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>;
 
 #[tokio::test]
 async fn the_fake_slack_says_what_its_samples_say() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let slack = SlackServer::start(Options::default()).await.unwrap();
     let (ana, bot) = (slack.create_user("ana", "Ana Example"), slack.bot_user_id());
     let channel = slack.create_channel("shop", &[&ana, &bot]);

@@ -3,6 +3,7 @@
 use codebutler_crds::thread::{Approval, Closing, Offer, OfferKind, Plan};
 use codebutler_crds::{SlackTs, ThreadStatus};
 
+use super::harness::{self, HarnessQuestion};
 use super::plan;
 use crate::gateway::dispatch::reply;
 use crate::gateway::slack::said::Said;
@@ -18,6 +19,8 @@ pub enum AnsweredQuestion<'a> {
     Merge(&'a Closing),
     /// What of several things is to be remembered.
     Learnings(&'a Offer),
+    /// Something that no role asks: the message, and what about.
+    Harness(&'a SlackTs, HarnessQuestion),
     /// More than one question is open, or something else was asked since: words answer none.
     Unclear,
 }
@@ -55,15 +58,20 @@ pub fn find_answered<'a>(status: &'a ThreadStatus, said: &Said) -> AnsweredQuest
     let merges = yes_or_no || intent == Intent::Merge;
     let merge = status.closing.iter().filter(|closing| merges && closing.choice.is_none());
     let merge = merge.map(|closing| (&closing.ts, AnsweredQuestion::Merge(closing)));
+    let asks = matches!(intent, Intent::Approve | Intent::Deny);
+    let harness = harness::open_questions(status).filter(|_| asks);
+    let harness = harness.map(|(asked, kind)| (asked, AnsweredQuestion::Harness(asked, kind)));
     let open: Vec<_> = actions
         .chain(plan)
         .chain(merge)
         .chain(learnings)
+        .chain(harness)
         .filter(|(asked, _)| **asked < said.ts)
         .collect();
     // A plain no is for what is about to happen; to anything else it is something to read.
     let about_action = open.iter().any(|(_, words)| {
-        matches!(words, AnsweredQuestion::Action(_) | AnsweredQuestion::Learnings(_))
+        use AnsweredQuestion::{Action, Harness, Learnings};
+        matches!(words, Action(_) | Learnings(_) | Harness(..))
     });
     if open.is_empty() || (!about_action && matches!(intent, Intent::Always | Intent::Deny)) {
         return AnsweredQuestion::Nothing;
@@ -114,6 +122,9 @@ mod tests {
             AnsweredQuestion::Plan(_) => "plan",
             AnsweredQuestion::Merge(_) => "merge",
             AnsweredQuestion::Learnings(_) => "learnings",
+            AnsweredQuestion::Harness(_, HarnessQuestion::Roadmap) => "roadmap",
+            AnsweredQuestion::Harness(_, HarnessQuestion::Train) => "train",
+            AnsweredQuestion::Harness(_, HarnessQuestion::Parts) => "parts",
             AnsweredQuestion::Unclear => "unclear",
         };
         let of_plan = || json!({"plan": plan, "asked": "10.000000"});
@@ -122,6 +133,12 @@ mod tests {
             let offer = json!({"ts": "10.000000", "role": "lead", "kind": "learnings", "of": 3});
             json!({"offers": [offer], "asked": "10.000000"})
         };
+        let of_roadmap = || {
+            let proposal = json!({"ts": "10.000000", "items": [{"id": "1", "hash": "aa"}]});
+            let run = json!({"wanted": "9.000000", "by": "U1", "proposal": proposal});
+            json!({"roadmap": run, "asked": "10.000000"})
+        };
+        let split = json!({"asked": "12.000000", "role": "pm", "parts": []});
         let with = |mut status: Value, field: &str, value: Value| {
             status[field] = value;
             status
@@ -159,6 +176,13 @@ mod tests {
             (with(of_learnings(), "asked", json!("12.000000")), "1 and 3", "nothing"),
             (with(of_learnings(), "plan", plan.clone()), "yes", "unclear"),
             (with(of_learnings(), "plan", plan.clone()), "1", "learnings"),
+            (of_roadmap(), "yes", "roadmap"),
+            (of_roadmap(), "no", "roadmap"),
+            (of_roadmap(), "merge", "nothing"),
+            (of_roadmap(), "yes always", "nothing"),
+            (with(of_roadmap(), "plan", plan.clone()), "yes", "unclear"),
+            (with(of_roadmap(), "asked", json!("12.000000")), "yes", "unclear"),
+            (json!({"split": split, "asked": "12.000000"}), "dale", "parts"),
         ] {
             let shown = status.to_string();
             let status: ThreadStatus = serde_json::from_value(status).unwrap();

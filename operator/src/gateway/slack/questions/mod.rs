@@ -10,6 +10,7 @@ pub mod action;
 pub mod answered;
 pub mod budget;
 mod choice;
+pub mod harness;
 pub mod inactivity;
 pub mod learnings;
 pub mod merge;

@@ -1,5 +1,6 @@
 use codebutler_crds::thread::{Closing, ClosingChoice, HandOverReason, Plan};
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::*;
 use crate::gateway::slack::questions::{self, AnswerContext, AnswerOutcome, ButtonPress};
@@ -338,4 +339,40 @@ fn a_reply_that_names_nobody_goes_to_whoever_asked_and_stays_there() {
     // Who stops what runs wakes nobody.
     take_message(&mut status, &said("14.000000", "stop"), &makers(), &now()).unwrap();
     assert_eq!(status.roles["pm"].inbox, Some(ts("13.000000")));
+}
+
+#[test]
+fn a_plain_answer_to_what_the_harness_asks_presses_its_button_and_wakes_nobody() {
+    let roadmap = || {
+        let proposal = json!({"ts": "10.000000", "items": [{"id": "1", "hash": "aa"}]});
+        let run = json!({"wanted": "9.000000", "by": "U1", "proposal": proposal});
+        serde_json::from_value::<ThreadStatus>(json!({"roadmap": run, "asked": "10.000000"}))
+            .unwrap()
+    };
+    let (yes, no) = (said("11.000000", "yes"), said("11.000000", "no"));
+    let mut status = roadmap();
+    let taken = take_message(&mut status, &yes, &makers(), &now());
+    assert_eq!(taken, Ok(Taken::Decided(ts("10.000000"))));
+    assert!(status.roadmap.as_ref().unwrap().is_approved());
+    assert!(status.roles.is_empty() && recipients(&status, &yes, &makers()).is_empty());
+    let after = status.clone();
+    assert_eq!(take_message(&mut status, &yes, &makers(), &now()), Ok(Taken::Message));
+    assert_eq!(status, after, "read again");
+
+    let mut status = roadmap();
+    take_message(&mut status, &no, &makers(), &now()).unwrap();
+    let run = status.roadmap.as_ref().unwrap();
+    assert!(run.open_question().is_none() && !run.is_approved());
+    let mut status = roadmap();
+    let refused = take_refused(&mut status, &yes, "not you", &makers(), &now());
+    assert_eq!(refused, Ok(Taken::Refused("not you")));
+    assert!(status.roadmap.unwrap().open_question().is_some());
+
+    // To keep a request whole is for who proposed the parts.
+    let split = json!({"asked": "10.000000", "role": "pm", "parts": []});
+    let mut status: ThreadStatus =
+        serde_json::from_value(json!({"split": split, "asked": "10.000000"})).unwrap();
+    take_message(&mut status, &no, &makers(), &now()).unwrap();
+    assert!(status.split.as_ref().unwrap().declined);
+    assert_eq!(status.pending.len(), 1);
 }
