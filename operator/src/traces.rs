@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use codebutler_crds::redact::log::MaskedLog;
 use http::{Request, Response};
-use opentelemetry::trace::{SpanContext, TraceId, TraceState, TracerProvider as _};
+use opentelemetry::trace::{SpanContext, SpanId, TraceId, TraceState, TracerProvider as _};
 use opentelemetry::{KeyValue, StringValue, Value};
 use opentelemetry_http::{HttpClient, HttpError};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _, WithHttpConfig as _};
@@ -24,7 +24,13 @@ use tracing_subscriber::registry::LookupSpan;
 use url::Url;
 
 /// The field of a span that says of which Thread it is: `namespace/name`.
-const THREAD: &str = "thread";
+pub const THREAD: &str = "thread";
+/// The field by which a span that is told again is the same, and the one that names another as its parent. Neither
+/// leaves.
+pub const SPAN_KEY: &str = "codebutler.span";
+pub const SPAN_PARENT: &str = "codebutler.parent";
+/// Of all spans.
+pub const TRACER: &str = "codebutler-operator";
 /// How long a collector may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// What has not been sent when the process ends gets this long.
@@ -58,7 +64,10 @@ impl Traces {
             .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
             .build();
         let provider = SdkTracerProvider::builder().with_resource(resource);
-        Ok(Self(provider.with_batch_exporter(ByThread(exporter)).build()))
+        let provider = provider.with_batch_exporter(ByThread(exporter)).build();
+        // For spans that are told of after the fact.
+        opentelemetry::global::set_tracer_provider(provider.clone());
+        Ok(Self(provider))
     }
 
     /// Takes spans in.
@@ -66,7 +75,7 @@ impl Traces {
     where
         S: Subscriber + for<'span> LookupSpan<'span>,
     {
-        let tracer = self.0.tracer("codebutler-operator");
+        let tracer = self.0.tracer(TRACER);
         tracing_opentelemetry::layer()
             .with_tracer(tracer)
             .with_location(false)
@@ -106,6 +115,18 @@ impl<E: Export> Export for ByThread<E> {
 }
 
 fn prepared(mut span: SpanData) -> SpanData {
+    let field = |name: &str| {
+        let found = span.attributes.iter().find(|field| field.key.as_str() == name);
+        found.map(|field| span_of(&field.value.as_str()))
+    };
+    let (own, parent) = (field(SPAN_KEY), field(SPAN_PARENT));
+    if let Some(id) = own {
+        let known = &span.span_context;
+        let (trace, flags) = (known.trace_id(), known.trace_flags());
+        span.span_context = SpanContext::new(trace, id, flags, false, TraceState::default());
+    }
+    span.parent_span_id = parent.unwrap_or(span.parent_span_id);
+    span.attributes.retain(|field| ![SPAN_KEY, SPAN_PARENT].contains(&field.key.as_str()));
     let thread = span.attributes.iter().find(|field| field.key.as_str() == THREAD);
     if let Some(thread) = thread.map(|field| field.value.as_str()) {
         let own = &span.span_context;
@@ -125,6 +146,14 @@ fn trace_of(thread: &str) -> TraceId {
     let mut id = [0; 16];
     id.copy_from_slice(&hash[..16]);
     TraceId::from_bytes(id)
+}
+
+/// The same whenever it is told.
+fn span_of(key: &str) -> SpanId {
+    let hash = Sha256::digest(key.as_bytes());
+    let mut id = [0; 8];
+    id.copy_from_slice(&hash[..8]);
+    SpanId::from_bytes(id)
 }
 
 fn mask(field: &mut KeyValue) {

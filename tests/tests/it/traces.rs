@@ -15,6 +15,7 @@ use kube::ResourceExt as _;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use prost::Message as _;
+use serde_json::json;
 
 use crate::support::Setup;
 
@@ -59,6 +60,14 @@ impl Spans {
         found
     }
 
+    /// The span of this name.
+    fn named(&self, name: &str) -> opentelemetry_proto::tonic::trace::v1::Span {
+        let taken = self.0.lock().unwrap();
+        let all = taken.iter().flat_map(|(_, request)| &request.resource_spans);
+        let mut all = all.flat_map(|spans| &spans.scope_spans).flat_map(|scope| &scope.spans);
+        all.find(|span| span.name == name).unwrap().clone()
+    }
+
     fn contains(&self, words: &str) -> bool {
         let taken = self.0.lock().unwrap();
         taken
@@ -78,7 +87,8 @@ fn text(value: Option<&opentelemetry_proto::tonic::common::v1::AnyValue>) -> Opt
 async fn a_message_is_followed_from_socket_to_post() {
     let spans = Spans::default();
     let collector = spans.collect().await;
-    let script = Script::of("pm", vec![Step::say("Both kinds are counted.")]);
+    let look = Step::tool("Bash", json!({"command": "echo hidden; exit 3"}));
+    let script = Script::of("coder", vec![look, Step::say("Both kinds are counted.")]);
     let mut team = Setup::new(script).start().await;
     if !matches!(team.stack.gateway, Part::Process(_)) {
         // A Deployment is told by the chart's values.
@@ -92,7 +102,7 @@ async fn a_message_is_followed_from_socket_to_post() {
         process.restart().unwrap();
     }
     team.stack.slack.wait_connected(1, Duration::from_mins(1)).await.unwrap();
-    let root = team.says("ana", None, "@codebutler.pm which kinds are counted?");
+    let root = team.says("ana", None, "@codebutler.coder which kinds are counted?");
     team.message(&root, "Both kinds are counted.").await;
     let name = team.thread(&root).await.name_any();
     let thread = format!("{}/{name}", team.stack.place.team);
@@ -103,12 +113,24 @@ async fn a_message_is_followed_from_socket_to_post() {
             "codebutler-controller: reconcile",
             "codebutler-gateway: call",
             "codebutler-gateway: post",
+            "codebutler-gateway: chat",
+            "codebutler-gateway: invoke_agent coder",
+            "codebutler-gateway: execute_tool Bash",
         ];
         let seen = (seen.len() == 1).then(|| seen.into_values().next())??;
         way.iter().all(|step| seen.contains(*step)).then_some(())
     })
     .await;
-    for words in ["which kinds", "Both kinds", "xoxb-", "xapp-"] {
+    let (run, tool) = (spans.named("invoke_agent coder"), spans.named("execute_tool Bash"));
+    assert_eq!(tool.parent_span_id, run.span_id);
+    let of = |name: &str| {
+        let found = tool.attributes.iter().find(|a| a.key == name);
+        found.and_then(|a| text(a.value.as_ref())).map(str::to_owned)
+    };
+    let told = ["gen_ai.operation.name", "gen_ai.tool.name", "gen_ai.agent.name", "error.type"];
+    let expected = ["execute_tool", "Bash", "coder", "exit_code"].map(|word| Some(word.to_owned()));
+    assert_eq!(told.map(of), expected);
+    for words in ["which kinds", "Both kinds", "hidden", "codebutler.span", "xoxb-", "xapp-"] {
         assert!(!spans.contains(words), "{words}");
     }
     team.stop().await;

@@ -7,6 +7,7 @@
 mod facts;
 pub mod follow;
 pub mod mask;
+mod spans;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use codebutler_crds::wire::history::{Event, HistoryBatch, ModelCall};
 use codebutler_crds::wire::{Author, Message};
 use codebutler_crds::{Repo, SlackTs};
 use codebutler_history::{AnyStore, Bucket, Place, Volume};
+use kube::ResourceExt as _;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -30,6 +32,7 @@ use super::dial::{Dialer, Reach};
 use super::redact::Redactor;
 
 pub use self::facts::decision;
+use self::spans::{RunBeginnings, SpanOwner};
 pub use self::writer::{Away, News};
 
 /// Histories, written. Cheap to clone; of the default one nothing is kept.
@@ -37,6 +40,7 @@ pub use self::writer::{Away, News};
 pub struct History {
     writer: Option<Writer>,
     store: Option<AnyStore>,
+    runs: RunBeginnings,
 }
 
 impl History {
@@ -53,7 +57,7 @@ impl History {
     ) -> anyhow::Result<Self> {
         let store = open(root, url, dialer, Handle::current())?;
         let writer = Writer::start(store.clone(), metrics)?;
-        Ok(Self { writer: Some(writer), store: Some(store) })
+        Ok(Self { writer: Some(writer), store: Some(store), runs: RunBeginnings::default() })
     }
 
     /// Where they can be read.
@@ -137,8 +141,15 @@ impl History {
         };
         let (reply, kept) = oneshot::channel();
         let role = caller.role_name().to_owned();
+        let told = batch.clone();
         writer.order(Order::Batch(Batch { place, role, told: batch, reply }))?;
-        kept.await.unwrap_or(Err(Away))
+        let kept = kept.await.unwrap_or(Err(Away))?;
+        if let Some(told) = told {
+            let (thread, conversation) = (caller.key().to_string(), &*caller.thread.name_any());
+            let owner = SpanOwner { thread, conversation, role: caller.role_name() };
+            self.runs.send(&owner, &told);
+        }
+        Ok(kept)
     }
 }
 

@@ -12,6 +12,7 @@ use crate::gateway::context::Caller;
 pub fn span(caller: &Caller, model: &str) -> Span {
     tracing::info_span!(
         "chat",
+        thread = %caller.key(),
         "gen_ai.operation.name" = "chat",
         "gen_ai.request.model" = model,
         "gen_ai.response.model" = Empty,
