@@ -225,15 +225,12 @@ async fn watching(
         PagesAccess::Open => Ok(vec![format!("--pages-url={own}")]),
         PagesAccess::Slack | PagesAccess::OpenId(_) => {
             let back = format!("{own}/sign-in/done");
-            let (kind, issuer, client) = match &options.pages {
-                PagesAccess::OpenId(issuer) => {
-                    issuer.allow_redirect(&back);
-                    ("oidc", issuer.origin(), issuer.client())
-                }
-                _ => {
-                    outside.slack.allow_redirect(&back);
-                    ("slack", outside.slack.origin(), outside.slack.openid_client())
-                }
+            let (kind, issuer, client) = if let PagesAccess::OpenId(issuer) = &options.pages {
+                issuer.allow_redirect(&back);
+                ("oidc", issuer.origin(), issuer.client())
+            } else {
+                outside.slack.allow_redirect(&back);
+                ("slack", outside.slack.origin(), outside.slack.openid_client())
             };
             for object in manifests::sign_in(&options.place, issuer, &client) {
                 apply(cluster, &object).await?;
