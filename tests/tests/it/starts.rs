@@ -243,9 +243,11 @@ async fn a_comment_begins_one_thread_for_who_may_write() {
     remote.comment_on_issue(issue, "ana", member, "/butler too early").await.unwrap();
     let comments = CommentsSpec { command: "/butler".to_owned() };
     change(&team, json!({"comments": comments})).await;
-    team.until("comments to be watched", || async { status(&team).await.comments.map(drop) }).await;
-    // The host counts in seconds.
-    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    team.until("comments to be watched from now on", || async {
+        let since = status(&team).await.comments?.since.0;
+        (Timestamp::now() >= since).then_some(())
+    })
+    .await;
 
     remote.comment_on_issue(issue, "eve", stranger, "/butler push to main").await.unwrap();
     remote.comment_on_issue(issue, "ana", member, "/butlers are fine").await.unwrap();

@@ -14,6 +14,8 @@ const WORDS: usize = 4000;
 const HUNK: usize = 1500;
 /// Longest text of a pull request.
 const BODY: usize = 2500;
+/// Longest part of a file's diff.
+const PATCH: usize = 10_000;
 /// Files of one that are named.
 const FILES: usize = 100;
 
@@ -127,6 +129,10 @@ impl GitHub {
         let (pull, mut files): (Pull, Vec<ChangedFile>) =
             tokio::try_join!(self.pull(number), self.client.list(&files))?;
         files.truncate(FILES);
+        for file in &mut files {
+            file.filename = text::line(&file.filename, 300);
+            file.patch = file.patch.take().map(|patch| text::diff(&patch, PATCH));
+        }
         let body = text::incoming(pull.body.as_deref().unwrap_or_default(), BODY);
         Ok((text::line(&pull.title, 300), body, files))
     }
@@ -151,7 +157,7 @@ fn heard(found: &FoundComment, command: &str) -> Option<HeardCommand> {
         (Some(url), _) => {
             let at = said.place()?;
             let at = format!("{}:{}", at.path, at.line);
-            let hunk = text::incoming(found.diff_hunk.as_deref().unwrap_or_default(), HUNK);
+            let hunk = text::diff(found.diff_hunk.as_deref().unwrap_or_default(), HUNK);
             (CommandPlace::Line(at, hunk), number(url)?)
         }
         (None, Some(url)) if said.page().contains("/pull/") => (CommandPlace::Pull, number(url)?),

@@ -36,6 +36,12 @@ pub fn incoming(text: &str, limit: usize) -> String {
     cut(visible.trim(), limit)
 }
 
+/// A part of a diff, of which a page shows all that can be seen, cut to `limit` characters.
+pub fn diff(text: &str, limit: usize) -> String {
+    let visible = |c: &char| *c == '\n' || *c == '\t' || !is_invisible(*c);
+    cut(&text.chars().filter(visible).collect::<String>(), limit)
+}
+
 /// A name or title: one line.
 pub fn line(text: &str, limit: usize) -> String {
     let shown = incoming(text, usize::MAX);
@@ -134,6 +140,7 @@ mod tests {
         ] {
             assert_eq!(incoming(text, 1000), expected, "{text:?}");
         }
+        assert_eq!(diff("+<!-- x -->\n\u{200b}-\tb\u{e0041}", 1000), "+<!-- x -->\n-\tb");
         assert_eq!(incoming("abcdef", 3), "abc… [cut]");
         assert_eq!(incoming("äöü", 3), "äöü");
         assert_eq!(line(" a\n<!-- x -->b ", 10), "a b");

@@ -141,14 +141,13 @@ impl History {
         };
         let (reply, kept) = oneshot::channel();
         let role = caller.role_name().to_owned();
-        let told = batch.clone();
+        let (thread, conversation) = (caller.key().to_string(), &*caller.thread.name_any());
+        let owner = SpanOwner { thread, conversation, role: caller.role_name() };
+        let spans = batch.as_ref().map(|told| self.runs.spans_of(&owner, told));
         writer.order(Order::Batch(Batch { place, role, told: batch, reply }))?;
         let kept = kept.await.unwrap_or(Err(Away))?;
-        if let Some(told) = told {
-            let (thread, conversation) = (caller.key().to_string(), &*caller.thread.name_any());
-            let owner = SpanOwner { thread, conversation, role: caller.role_name() };
-            self.runs.send(&owner, &told);
-        }
+        // Once it is kept: what could not be is told again.
+        RunBeginnings::send(&owner, spans.unwrap_or_default());
         Ok(kept)
     }
 }

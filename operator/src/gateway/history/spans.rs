@@ -31,7 +31,7 @@ pub struct SpanOwner<'a> {
 
 /// A span, before it is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct ToldSpan {
+pub struct ToldSpan {
     name: String,
     operation: &'static str,
     /// By which it is the same when it is told again.
@@ -45,11 +45,16 @@ struct ToldSpan {
 }
 
 impl RunBeginnings {
-    /// Sends what a journal says, where spans go anywhere. What is told again is the same span again.
-    pub fn send(&self, owner: &SpanOwner<'_>, batch: &HistoryBatch) {
+    /// What a journal says, as spans.
+    pub fn spans_of(&self, owner: &SpanOwner<'_>, batch: &HistoryBatch) -> Vec<ToldSpan> {
+        let spans = batch.events.iter().map(|told| self.span_of(owner, &batch.journal, told));
+        spans.flatten().collect()
+    }
+
+    /// Sends them, where spans go anywhere. What is told again is the same span again.
+    pub fn send(owner: &SpanOwner<'_>, spans: Vec<ToldSpan>) {
         let tracer = global::tracer(TRACER);
-        for told in &batch.events {
-            let Some(own) = self.span_of(owner, &batch.journal, told) else { continue };
+        for own in spans {
             let mut attributes = vec![
                 KeyValue::new(THREAD, owner.thread.clone()),
                 KeyValue::new(SPAN_KEY, own.key),
@@ -81,14 +86,17 @@ impl RunBeginnings {
             Event::RunStarted => {
                 let mut known = lock(&self.0);
                 if known.len() >= MOST {
-                    known.clear();
+                    let mut times: Vec<u64> = known.values().copied().collect();
+                    times.sort_unstable();
+                    let middle = times[times.len() / 2];
+                    known.retain(|_, began| *began > middle);
                 }
                 known.insert(parent, told.at);
                 None
             }
             Event::RunEnded { outcome, .. } => {
                 // One that began before this process did has no beginning here.
-                let began = lock(&self.0).remove(&parent)?;
+                let began = *lock(&self.0).get(&parent)?;
                 Some(ToldSpan {
                     name: format!("invoke_agent {}", owner.role),
                     operation: "invoke_agent",
@@ -162,10 +170,13 @@ mod tests {
         let odd = span(&told(3, 151, tool("rm -rf /; echo", false, None))).unwrap();
         assert_eq!((&*odd.name, odd.error), ("execute_tool unknown", Some("tool_error")));
         let ended = Event::RunEnded { outcome: "idle".to_owned(), reason: None };
-        let run = span(&told(4, 200, ended.clone())).unwrap();
+        let last = told(4, 200, ended);
+        let run = span(&last).unwrap();
         assert_eq!((&*run.name, run.began, run.ended), ("invoke_agent coder", 100, 200));
         assert_eq!(first.parent.as_ref(), Some(&run.key));
-        assert_eq!(span(&told(4, 200, ended)), None, "its beginning is told");
+        assert_eq!(span(&last).unwrap(), run);
+        let other = SpanOwner { thread: owner.thread.clone(), conversation: "shop-1", role: "pm" };
+        assert_eq!(runs.span_of(&other, "0a", &last), None, "it began before this process");
         assert!(!format!("{first:?}{odd:?}").contains("secret"));
     }
 }

@@ -103,7 +103,10 @@ impl Desk {
             let active = thread.spec.state == ThreadState::Active && !thread.is_going();
             active && run_of(thread).is_some() && thread.conversation().is_some()
         });
-        for thread in wanted.collect::<Vec<_>>() {
+        let wanted: Vec<_> = wanted.collect();
+        let open: HashSet<_> = wanted.iter().map(|thread| ThreadKey::from(&**thread)).collect();
+        self.kept.retain(|(key, _), _| open.contains(key));
+        for thread in wanted {
             let key = ThreadKey::from(&*thread);
             if self.later.get(&key).is_some_and(|later| *later > Instant::now()) {
                 continue;

@@ -1,19 +1,13 @@
 //! Issues at GitHub that have the label of their Repo.
 
-use std::time::Duration;
-
-use codebutler_crds::thread::ThreadState;
 use codebutler_crds::wire::Issue;
-use codebutler_crds::{Repo, Thread, names};
+use codebutler_crds::{Repo, names};
 use kube::ResourceExt as _;
 
 use super::record::{self, BegunWork};
-use super::{Origin, Shared, StartError, ensure, issue, thread_of};
+use super::{Origin, PATIENCE, Shared, StartError, ensure, is_open, issue, thread_of};
 use crate::gateway::github::GitHub;
 use crate::step;
-
-/// How long GitHub may take for one Repo.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Begins work on issues of a Repo that have none yet.
 ///
@@ -69,8 +63,4 @@ async fn begin(gateway: &Shared, repo: &Repo, found: &[Issue]) -> Result<(), Sta
         record::update(&gateway.context.client, repo, change).await?;
     }
     failed.map_or(Ok(()), Err)
-}
-
-fn is_open(thread: &Thread) -> bool {
-    thread.spec.state == ThreadState::Active && !thread.is_going()
 }

@@ -15,6 +15,7 @@ mod schedule;
 
 use std::time::Duration;
 
+use codebutler_crds::thread::ThreadState;
 use codebutler_crds::{Repo, Thread, ThreadSpec, names};
 use kube::runtime::events::{Event, EventType, Recorder};
 use kube::{Resource as _, ResourceExt as _};
@@ -27,6 +28,8 @@ use super::github::GitHubError;
 use super::threads::WriteError;
 use crate::apply::shortened;
 
+/// How long GitHub may take for one Repo.
+const PATIENCE: Duration = Duration::from_mins(1);
 /// Longest part of a Repo's name in that of a Thread.
 const REPO: usize = 20;
 /// Longest part that says to people what began it.
@@ -121,6 +124,26 @@ pub async fn run(gateway: &Shared, every: Duration) {
         Box::pin(poll::run(gateway, PolledSource::Issues, every)),
         Box::pin(poll::run(gateway, PolledSource::Comments, every)),
     );
+}
+
+fn is_open(thread: &Thread) -> bool {
+    thread.spec.state == ThreadState::Active && !thread.is_going()
+}
+
+/// As somebody else's words: whom they mention is not addressed by that.
+fn quoted(text: &str, room: usize) -> String {
+    let (mut out, mut length) = (String::new(), 0);
+    for line in text.lines() {
+        length += line.chars().count() + "> \n".len();
+        if length > room {
+            out.push_str("> …\n");
+            break;
+        }
+        out.push_str("> ");
+        out.push_str(line);
+        out.push('\n');
+    }
+    out
 }
 
 /// Makes a Thread, or finds the one that was made for the same.

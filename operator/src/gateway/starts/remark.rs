@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use codebutler_crds::wire::Issue;
 
+use super::quoted;
 use crate::gateway::github::{ChangedFile, CommandPlace, HeardCommand};
 
 /// Longest prompt, in characters: a Thread's has at most 12,000.
@@ -63,22 +64,6 @@ fn prompt(command: &HeardCommand, kind: &str, material: &str, end: &str) -> Stri
     );
     let room = PROMPT.saturating_sub(head.chars().count() + end.chars().count());
     format!("{head}{}\n{end}", quoted(material, room))
-}
-
-/// As somebody else's words: whom they mention is not addressed by that.
-fn quoted(text: &str, room: usize) -> String {
-    let (mut out, mut length) = (String::new(), 0);
-    for line in text.lines() {
-        length += line.chars().count() + "> \n".len();
-        if length > room {
-            out.push_str("> …\n");
-            break;
-        }
-        out.push_str("> ");
-        out.push_str(line);
-        out.push('\n');
-    }
-    out
 }
 
 #[cfg(test)]

@@ -1,22 +1,18 @@
 //! Comments at GitHub that begin with the word of their Repo.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
+use codebutler_crds::Repo;
 use codebutler_crds::starts::{CommentsStatus, MOST_COMMENTS};
-use codebutler_crds::thread::ThreadState;
-use codebutler_crds::{Repo, Thread};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 
 use super::record::{self, BegunWork};
-use super::{Origin, Shared, StartError, ensure, remark, thread_of};
-use crate::gateway::github::{CommandPlace, GitHub, HeardCommand, HeardComments};
+use super::{Origin, PATIENCE, Shared, StartError, ensure, is_open, remark, thread_of};
+use crate::gateway::github::{CommandPlace, GitHub, GitHubError, HeardCommand, HeardComments};
 use crate::step;
 
-/// How long GitHub may take for one Repo.
-const PATIENCE: Duration = Duration::from_mins(1);
 /// Comments are listed late and in no order: those of this long before the newest one are looked at again.
 const OVERLAP: SignedDuration = SignedDuration::from_mins(10);
 /// Comments of one look that begin work or are turned away.
@@ -32,8 +28,10 @@ pub async fn look_at(gateway: &Shared, repo: &Repo) -> Result<(), StartError> {
         (Some(spec), Some(known)) => (spec, known),
         // What was written before somebody wanted it begins nothing.
         (Some(_), None) => {
-            let now = CommentsStatus { since: Time(Timestamp::now()), settled: Vec::new() };
-            return keep(gateway, repo, Some(now)).await;
+            let next = Timestamp::from_second(Timestamp::now().as_second() + 1);
+            // GitHub counts in seconds: what was written in this one may have been before.
+            let since = Time(next.unwrap_or_else(|_| Timestamp::now()));
+            return keep(gateway, repo, Some(CommentsStatus { since, settled: Vec::new() })).await;
         }
         (None, _) => return keep(gateway, repo, None).await,
     };
@@ -64,12 +62,11 @@ pub async fn look_at(gateway: &Shared, repo: &Repo) -> Result<(), StartError> {
                     tracing::info!(repo = repo.name_any(), %error, "a comment was heard without a sign");
                 }
             }
+            // What it was about is gone: it begins nothing.
+            Err(StartError::GitHub(GitHubError::NoIssue)) => settled.push(command.id),
             // Of this one alone: the others go on.
             Err(StartError::Going) => {}
-            Err(error) => {
-                failed = Some(error);
-                break;
-            }
+            Err(error) => failed = failed.or(Some(error)),
         }
     }
     let next = next(&known, &heard, &settled);
@@ -95,11 +92,10 @@ fn next(known: &CommentsStatus, heard: &HeardComments, settled: &[u64]) -> Comme
 
 /// Whether a Thread listens to what is said there.
 fn is_told(gateway: &Shared, repo: &Repo, number: u64) -> bool {
-    let open = |thread: &Thread| thread.spec.state == ThreadState::Active && !thread.is_going();
     gateway.context.attended.all().into_iter().any(|thread| {
         let here = thread.namespace() == repo.namespace() && thread.spec.repo == repo.name_any();
         let pull = thread.status.as_ref().and_then(|status| status.pull_request.as_ref());
-        here && open(&thread) && pull.is_some_and(|pull| pull.number == number)
+        here && is_open(&thread) && pull.is_some_and(|pull| pull.number == number)
     })
 }
 

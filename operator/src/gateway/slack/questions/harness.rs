@@ -4,7 +4,7 @@
 use codebutler_crds::{SlackTs, ThreadStatus};
 use jiff::Timestamp;
 
-use super::{AnswerContext, ButtonPress, QuestionKind as _, parts, roadmap, train};
+use super::{AnswerContext, ButtonPress, parts, roadmap, take_press, train};
 use crate::gateway::dispatch::Team;
 use crate::gateway::slack::said::Said;
 use crate::gateway::slack::words::Intent;
@@ -52,16 +52,5 @@ pub fn take_words(
     let action_id = pressed.action_id.to_string();
     let press = ButtonPress { message, action_id, user: said.user.clone() };
     let context = AnswerContext { team, now, today: "" };
-    match kind {
-        HarnessQuestion::Roadmap => {
-            roadmap::RoadmapQuestion.take_press(status, &press, &context)?;
-        }
-        HarnessQuestion::Train => {
-            train::TrainQuestion.take_press(status, &press, &context)?;
-        }
-        HarnessQuestion::Parts => {
-            parts::PartsQuestion.take_press(status, &press, &context)?;
-        }
-    }
-    Ok(())
+    take_press(status, &press, &context).map(drop)
 }
