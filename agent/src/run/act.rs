@@ -6,7 +6,7 @@ use futures::{StreamExt as _, stream};
 use sha2::{Digest as _, Sha256};
 
 use super::keepsake::{Keeping, note_after_crash, with_note};
-use super::turns::Ended;
+use super::view::Ended;
 use super::watch::{Cut, Deadline};
 use super::{Agent, RunError, progress};
 use crate::decisions::Kind;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use codebutler_wire::{ErrorCode, PostMessage};
 
 use super::patience::{Patience, Trouble};
-use super::turns::{Ended, View, failed, spares_words};
+use super::view::{Ended, View, failed, spares_words};
 use super::watch::Deadline;
 use super::{Agent, RunError, notice};
 use crate::gateway::{ChatError, GatewayError};

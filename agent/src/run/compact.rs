@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::patience::Patience;
-use super::turns::{Ended, View};
+use super::view::{Ended, View};
 use super::watch::Deadline;
 use super::{Agent, RunError};
 use crate::decisions::Kind;

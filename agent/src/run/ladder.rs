@@ -1,6 +1,6 @@
 //! When work goes badly: the model is told, a stronger one goes on, and at last people are asked.
 
-use super::turns::Ended;
+use super::view::Ended;
 use super::{Agent, RunError, stuck};
 use crate::decisions::Kind;
 use crate::transcript::{Outcome, Record};

@@ -29,6 +29,7 @@ mod skill;
 pub mod stuck;
 mod switch;
 mod turns;
+mod view;
 mod wall;
 mod watch;
 mod words;

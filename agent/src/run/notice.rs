@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::turns::spares_words;
+use super::view::spares_words;
 
 /// What to say before the next call, if there is something to say.
 pub fn limit_notice(turns: u32, most: u32, time: Duration, left: Duration) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use codebutler_wire::RoleCard;
 
-use super::turns::{Ended, failed};
+use super::view::{Ended, failed};
 use super::{Agent, RunError};
 use crate::decisions::Kind;
 use crate::review::{ReviewDuty, ReviewFault, ReviewGate, ReviewParts, ReviewStep};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::turns::Ended;
+use super::view::Ended;
 use super::watch::Deadline;
 use super::{Agent, RunError};
 use crate::gateway::GatewayError;

@@ -6,7 +6,7 @@
 
 use codebutler_wire::{ErrorCode, PostMessage, SlackTs};
 
-use super::turns::Ended;
+use super::view::Ended;
 use super::{Agent, RunError};
 use crate::decisions::Kind;
 use crate::gateway::GatewayError;

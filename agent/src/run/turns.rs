@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::compact::Room;
 use super::patience::Patience;
 use super::review::Spoken;
 use super::seat::Seat;
+use super::view::{Ended, View, failed};
 use super::watch::{Cut, Deadline};
 use super::{Agent, RunError, setup};
 use crate::prompt::{self, Guides};
@@ -24,29 +23,6 @@ use codebutler_guides::text::clip;
 
 /// Tries of making the worktree ready.
 const PREPARATIONS: u32 = 3;
-
-/// What stays the same in each call of a run.
-pub struct View {
-    pub system: String,
-    /// The tools that are offered.
-    pub specs: Vec<Value>,
-    /// How long they are, in characters.
-    pub told: usize,
-    /// The same tools, to carry calls out.
-    pub tools: Tools,
-}
-
-/// How a run ended, and for failures what the thread is told.
-pub type Ended = (Outcome, Option<String>);
-
-pub fn failed(reason: impl Into<String>) -> Ended {
-    (Outcome::Failed, Some(reason.into()))
-}
-
-/// Whether a run of so many calls has one to spare that is for words alone.
-pub const fn spares_words(most: u32) -> bool {
-    most > 2
-}
 
 impl Agent {
     /// Runs until an outcome. Mail is looked for before each model call, except the first one of a

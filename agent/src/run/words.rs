@@ -2,7 +2,7 @@
 
 use codebutler_wire::{ErrorCode, PostMessage};
 
-use super::turns::{Ended, failed, spares_words};
+use super::view::{Ended, failed, spares_words};
 use super::watch::Cut;
 use super::{Agent, RunError, progress};
 use crate::decisions::Kind;

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::workspace::done;
+use super::asked::done;
 use super::{Call, Context, Done, Failure, Handler, Risk, Tool, args};
 use crate::toolbox::protocol::Request;
 

@@ -2,6 +2,7 @@
 //! knows no tool by name.
 
 pub mod args;
+mod asked;
 mod canonical;
 mod history;
 pub mod learning;

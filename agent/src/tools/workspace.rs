@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 
+use super::asked::{done, read, text};
 use super::{Call, Carried, Context, Done, Failure, Handler, Pushed, Risk, Tool, args, history};
 use crate::builds::Slot;
 use crate::gateway::GatewayError;
@@ -29,23 +30,6 @@ pub fn all() -> Vec<Box<dyn Tool>> {
         Box::new(Todo),
     ];
     files.into_iter().chain(history::all()).chain(rest).collect()
-}
-
-async fn text(cx: &Context, request: Request) -> Result<String, Failure> {
-    read(cx.toolbox.ask(request).await?)
-}
-
-fn read(reply: Reply) -> Result<String, Failure> {
-    match reply {
-        Reply::Text(text) | Reply::Started { text, .. } => Ok(text),
-        Reply::Refused(why) => Err(Failure::Respond(why)),
-        Reply::Failed(why) => Err(Failure::Stop(why)),
-        other => Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
-    }
-}
-
-pub(super) async fn done(cx: &Context, request: Request) -> Result<Done, Failure> {
-    text(cx, request).await.map(Done::plain)
 }
 
 struct ReadMemory;
