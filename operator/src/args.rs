@@ -276,12 +276,6 @@ pub struct GatewayArgs {
     pub agent_silence_seconds: u32,
 }
 
-/// The first of these variables that says anything: proxies have names in both cases.
-pub fn environment(names: &[&str]) -> String {
-    let said = names.iter().filter_map(|name| std::env::var(name).ok());
-    said.into_iter().find(|value| !value.is_empty()).unwrap_or_default()
-}
-
 impl GatewayArgs {
     /// The time between two looks at GitHub.
     pub const fn github_poll(&self) -> Duration {

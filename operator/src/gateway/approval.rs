@@ -5,8 +5,9 @@ use codebutler_crds::Thread;
 use codebutler_crds::wire::ErrorCode;
 use kube::Api;
 
-use super::api::Shared;
-use super::context::{ApiError, Caller};
+use super::api_error::ApiError;
+use super::caller::Caller;
+use super::state::Shared;
 
 /// The caller's Thread as the API server has it now.
 ///

@@ -11,8 +11,8 @@ use kube::ResourceExt as _;
 use kube::runtime::watcher::Event;
 use parking_lot::RwLock;
 
-use super::context::ThreadKey;
-use super::slack::finish_due;
+use super::finished;
+use super::thread_key::ThreadKey;
 use super::threads;
 
 type KnownThreads = HashMap<ThreadKey, Arc<Thread>>;
@@ -61,7 +61,7 @@ fn needs_attention(thread: &Thread) -> bool {
     let Some(status) = &thread.status else { return false };
     let shows = status.roles.values().any(|role| role.shown.is_some());
     let asks = !status.settled.is_empty() || !threads::open_questions(status).is_empty();
-    thread.is_going() || shows || asks || finish_due(thread, Timestamp::now()).is_some()
+    thread.is_going() || shows || asks || finished::due(thread, Timestamp::now()).is_some()
 }
 
 #[cfg(test)]

@@ -9,23 +9,18 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use axum::extract::State;
 use codebutler_crds::thread::RoleState;
-use codebutler_crds::wire::{BUILD_SLOT_SECONDS, BuildClaim, BuildTurn, BuildWant, ErrorCode};
+use codebutler_crds::wire::{BUILD_SLOT_SECONDS, BuildClaim, BuildTurn, BuildWant};
 use kube::ResourceExt as _;
 use parking_lot::{Mutex, MutexGuard};
-use serde::Deserialize;
 use tokio::sync::Notify;
 
-use super::api::{Json, Open, Query, Shared, needs_tool};
-use super::context::{ApiError, Caller, Context, ThreadKey};
+use super::caller::Caller;
+use super::context::Context;
+use super::thread_key::ThreadKey;
 
 /// The tool by which a role can build.
-const TOOL: &str = "Bash";
-/// Longest wait of one question.
-const LONGEST: Duration = Duration::from_secs(25);
-/// Between looks while somebody waits: a pod that is gone says nothing.
-const LOOK: Duration = Duration::from_millis(500);
+pub const TOOL: &str = "Bash";
 /// How long a place in the queue is kept between two questions.
 const BETWEEN: Duration = Duration::from_secs(5);
 /// Claims that are remembered as given back.
@@ -33,14 +28,14 @@ const REMEMBERED: usize = 64;
 const TERM: Duration = Duration::from_secs(BUILD_SLOT_SECONDS);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Who {
-    thread: ThreadKey,
+pub struct Who {
+    pub thread: ThreadKey,
     role: String,
     pod: String,
 }
 
 impl Who {
-    fn of(caller: &Caller) -> Option<Self> {
+    pub fn of(caller: &Caller) -> Option<Self> {
         let role = caller.role_name();
         let pod = caller.thread.status.as_ref()?.roles.get(role)?.pod_uid.clone()?;
         Some(Self { thread: caller.key(), role: role.to_owned(), pod })
@@ -140,7 +135,7 @@ fn count_builds(claims: &[HeldBuild]) -> u32 {
 #[derive(Debug, Default)]
 pub struct Builds {
     repos: Mutex<HashMap<(String, String), BuildSlots>>,
-    changed: Notify,
+    pub changed: Notify,
 }
 
 impl Builds {
@@ -173,7 +168,13 @@ impl Builds {
     }
 
     /// One question about a claim, answered at once.
-    fn ask(&self, context: &Context, caller: &Caller, who: &Who, claim: &BuildClaim) -> BuildTurn {
+    pub fn ask(
+        &self,
+        context: &Context,
+        caller: &Caller,
+        who: &Who,
+        claim: &BuildClaim,
+    ) -> BuildTurn {
         let key = (who.thread.namespace.clone(), caller.repo.name_any());
         // The Repo as it is now: people raise the limit while roles wait.
         let repo = context.repo(&key.0, &key.1).unwrap_or_else(|| caller.repo.clone());
@@ -186,70 +187,11 @@ impl Builds {
     }
 
     /// Keeps a place in the queue only for as long as it takes to ask again.
-    fn leave(&self, repo: &(String, String), who: &Who) {
+    pub fn leave(&self, repo: &(String, String), who: &Who) {
         if let Some(slots) = self.lock().get_mut(repo)
             && let Some(claim) = slots.queue.iter_mut().find(|claim| claim.who == *who)
         {
             claim.until = claim.until.min(Instant::now() + BETWEEN);
-        }
-    }
-}
-
-/// Leaves the queue soon, however the question ends.
-struct Asking<'a> {
-    builds: &'a Builds,
-    repo: (String, String),
-    who: &'a Who,
-}
-
-impl Drop for Asking<'_> {
-    fn drop(&mut self) {
-        self.builds.leave(&self.repo, self.who);
-    }
-}
-
-/// The query of `/v1/builds`.
-#[derive(Deserialize)]
-pub struct BuildPatience {
-    #[serde(default)]
-    wait: u64,
-}
-
-/// `POST /v1/builds`: answers how a claim stands, once it is granted or after at most `wait` seconds.
-pub async fn claim(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
-    Query(patience): Query<BuildPatience>,
-    Json(claim): Json<BuildClaim>,
-) -> Result<axum::Json<BuildTurn>, ApiError> {
-    needs_tool(&caller, &[TOOL])?;
-    if claim.id.is_empty() || claim.id.len() > 64 {
-        let message = "`id` has 1 to 64 characters";
-        return Err(ApiError::new(ErrorCode::InvalidRequest, message));
-    }
-    let who = Who::of(&caller).ok_or_else(|| {
-        ApiError::new(ErrorCode::NotRegistered, "no role of a Thread has this pod any more")
-    })?;
-    let deadline = Instant::now() + Duration::from_secs(patience.wait).min(LONGEST);
-    let repo = (who.thread.namespace.clone(), caller.repo.name_any());
-    let _asking = Asking { builds: &gateway.builds, repo, who: &who };
-    loop {
-        let changed = gateway.builds.changed.notified();
-        let turn = gateway.builds.ask(&gateway.context, &caller, &who, &claim);
-        if claim.want == BuildWant::Release {
-            gateway.builds.changed.notify_waiters();
-        }
-        let left = deadline.saturating_duration_since(Instant::now());
-        if turn.granted || claim.want != BuildWant::Slot || left.is_zero() {
-            return Ok(axum::Json(turn));
-        }
-        tokio::select! {
-            () = changed => {}
-            () = tokio::time::sleep(left.min(LOOK)) => {}
-            () = gateway.shutdown.cancelled() => {
-                let message = "the gateway restarts: ask again";
-                return Err(ApiError::new(ErrorCode::Unavailable, message));
-            }
         }
     }
 }

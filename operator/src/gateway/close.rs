@@ -19,11 +19,16 @@ use kube::ResourceExt as _;
 use self::commit::Words;
 pub(super) use self::turn::{Turn, let_go, merge_in_turn};
 pub(super) use self::waiting::{Patience, resume, waits};
-use super::api::{Any, Json, Shared, needs_tool, redactor, unwritten};
+use super::api::redactor;
+use super::api_error::ApiError;
 use super::approval::fresh_thread;
-use super::context::{ApiError, Caller, ThreadKey};
+use super::caller::Caller;
+use super::extract::{Any, Json, needs_tool};
 use super::github::{GitHub, GitHubError, Merging, Pull, text};
 use super::slack::usage;
+use super::state::Shared;
+use super::thread_key::ThreadKey;
+use super::threads::unwritten;
 use super::{origin, overlap, parts};
 
 /// The report's key: one per thread.

@@ -6,9 +6,11 @@
 use codebutler_crds::{Repo, Thread, ThreadStatus, condition, names};
 use kube::ResourceExt as _;
 
-use super::context::{ApiError, Context, ThreadKey};
+use super::api_error::ApiError;
+use super::context::Context;
 use super::github::{GitHub, GitHubError, Pull};
 use super::slack::{Slack, usage};
+use super::thread_key::ThreadKey;
 use super::threads::Threads;
 
 /// Where the work of collected Threads is kept on the remote.
@@ -40,7 +42,7 @@ pub async fn collect(
         }
         tracing::info!(thread = key.name, "collected untold: its conversation is gone");
     }
-    threads.close(&key).await.map_err(|error| super::api::unwritten(&error))
+    threads.close(&key).await.map_err(|error| super::threads::unwritten(&error))
 }
 
 /// What is outside of Kubernetes.

@@ -8,9 +8,10 @@ use codebutler_crds::policy::Guarded;
 use codebutler_crds::wire::{ApprovalRequest, ApprovalState, ErrorCode};
 use sha2::{Digest as _, Sha256};
 
-use super::api::Shared;
-use super::context::{ApiError, Caller};
+use super::api_error::ApiError;
+use super::caller::Caller;
 use super::slack::spend_approval;
+use super::state::Shared;
 
 /// Begins the keys of the gateway's own questions: a role can ask nothing under them, or it could
 /// have people say yes to other words.

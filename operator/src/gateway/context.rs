@@ -1,13 +1,9 @@
-//! What every part of the gateway shares: watch caches, secrets by name, and the error that an
-//! agent sees.
+//! What every part of the gateway shares: watch caches, secrets by name, and what leads outside.
 
-use std::fmt;
 use std::sync::Arc;
 
 use codebutler_crds::repo::SecretRef;
-use codebutler_crds::thread::SlackThread;
-use codebutler_crds::wire::{ErrorBody, ErrorCode, ErrorDetail};
-use codebutler_crds::{AgentRole, Repo, Thread, names};
+use codebutler_crds::{AgentRole, Repo, Thread};
 use k8s_openapi::api::core::v1::Secret;
 use kube::runtime::reflector::store::WriterDropped;
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -15,38 +11,13 @@ use kube::{Api, Client, ResourceExt as _};
 use url::Url;
 
 use super::attended::Attended;
-use super::dial::{Dialer, Reach, Trouble};
+use super::dial::{Dialer, Reach};
 use super::github::Access;
 use super::history::History;
-use super::redact::{Redactors, log};
+use super::redact::Redactors;
 use super::remote::{allows, named};
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ThreadKey {
-    pub namespace: String,
-    pub name: String,
-}
-
-impl From<&Thread> for ThreadKey {
-    fn from(thread: &Thread) -> Self {
-        Self { namespace: thread.namespace().unwrap_or_default(), name: thread.name_any() }
-    }
-}
-
-impl fmt::Display for ThreadKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
-
-/// Where a Thread's conversation is.
-///
-/// # Errors
-/// When it was not opened yet.
-pub fn conversation(thread: &Thread) -> Result<&SlackThread, ApiError> {
-    let message = "the conversation in Slack is not opened yet: try again";
-    thread.conversation().ok_or_else(|| ApiError::new(ErrorCode::Unavailable, message))
-}
+use super::secrets::{OpenedSecret, SecretError};
+use super::thread_key::ThreadKey;
 
 /// Clients and watch caches. Cheap to clone.
 #[derive(Clone)]
@@ -143,9 +114,7 @@ impl Context {
             return Err(SecretError::Internal { name: name.clone(), host: host() });
         }
         let opened = self.read_secret(namespace, reference).await?;
-        let annotations = opened.secret.annotations();
-        let allowed = annotations.get(names::ANNOTATION_HOSTS).map_or("", String::as_str);
-        if !allows(allowed, url) {
+        if !allows(opened.allowed_hosts(), url) {
             return Err(SecretError::Host { name: name.clone(), host: host() });
         }
         Ok(opened)
@@ -166,7 +135,7 @@ impl Context {
             .await
             .map_err(|source| self.unread(namespace, name, source))?
             .ok_or_else(|| SecretError::Missing { name: name.clone() })?;
-        Ok(OpenedSecret { name: name.clone(), secret })
+        Ok(OpenedSecret::new(name, secret))
     }
 
     fn unread(&self, namespace: &str, name: &str, source: kube::Error) -> SecretError {
@@ -176,137 +145,6 @@ impl Context {
                 SecretError::Forbidden { name, namespace, system: self.namespace.clone() }
             }
             source => SecretError::Unreadable { name, source },
-        }
-    }
-}
-
-/// A Secret that may be used for what it is wanted for.
-pub struct OpenedSecret {
-    pub name: String,
-    secret: Secret,
-}
-
-impl OpenedSecret {
-    /// Whether a key holds anything.
-    pub fn has(&self, key: &str) -> bool {
-        self.value(key).is_ok()
-    }
-
-    /// The value of one key.
-    ///
-    /// # Errors
-    /// A sentence that names Secret and key.
-    pub fn value(&self, key: &str) -> Result<String, SecretError> {
-        self.secret
-            .data
-            .as_ref()
-            .and_then(|data| data.get(key))
-            .and_then(|value| String::from_utf8(value.0.clone()).ok())
-            .map(|value| value.trim().to_owned())
-            .filter(|value| !value.is_empty())
-            .inspect(|value| log::hold(value))
-            .ok_or_else(|| SecretError::Key { name: self.name.clone(), key: key.to_owned() })
-    }
-
-    /// Another one after every change, and for every other Secret.
-    pub fn revision(&self) -> String {
-        let uid = self.secret.uid().unwrap_or_default();
-        format!("{uid}/{}", self.secret.resource_version().unwrap_or_default())
-    }
-}
-
-/// Why a credential can't be used.
-#[derive(Debug, thiserror::Error)]
-pub enum SecretError {
-    #[error("Secret `{name}` does not exist: create it, or name another one in the Repo")]
-    Missing { name: String },
-    /// The key is absent or empty.
-    #[error("Secret `{name}` has no usable key `{key}`: add it")]
-    Key { name: String, key: String },
-    /// The annotation does not allow this host.
-    #[error(
-        "Secret `{name}` may not be sent to `{host}`: add the host to its annotation `{}`",
-        names::ANNOTATION_HOSTS
-    )]
-    Host {
-        name: String,
-        /// The host it would have been sent to.
-        host: String,
-    },
-    /// The host is nothing that a Repo may name.
-    #[error("Secret `{name}` is not sent to `{host}`: {}", Trouble::Internal)]
-    Internal {
-        name: String,
-        /// The host it would have been sent to.
-        host: String,
-    },
-    /// The team has not let the gateway read its Secrets.
-    #[error(
-        "Secret `{name}` can't be read: the gateway has no right on Secrets of this namespace. Give it: \
-         kubectl -n {namespace} create rolebinding {0} --clusterrole={0} --serviceaccount={system}:{1}",
-        names::SECRETS_ROLE,
-        names::GATEWAY
-    )]
-    Forbidden { name: String, namespace: String, system: String },
-    #[error("Secret `{name}` can't be read")]
-    Unreadable {
-        name: String,
-        #[source]
-        source: kube::Error,
-    },
-}
-
-/// Who calls: proven by a pod's token, resolved to a role of a Thread.
-#[derive(Clone)]
-pub struct Caller {
-    /// The Thread, as cached when the call came in.
-    pub thread: Arc<Thread>,
-    pub repo: Arc<Repo>,
-    pub role: Arc<AgentRole>,
-}
-
-impl Caller {
-    pub fn key(&self) -> ThreadKey {
-        ThreadKey::from(&*self.thread)
-    }
-
-    pub fn role_name(&self) -> &str {
-        &self.role.spec.role
-    }
-
-    /// Whether the role has a tool.
-    pub fn has_tool(&self, tool: &str) -> bool {
-        self.role.spec.tools.offered().any(|offered| offered == tool)
-    }
-}
-
-/// A refusal, as the agent sees it. Never carries a secret or an upstream's raw answer.
-#[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct ApiError {
-    /// Stable code; decides the HTTP status.
-    pub code: ErrorCode,
-    /// A sentence that says what to do.
-    pub message: String,
-    /// Seconds after which asking again may help.
-    pub retry_after: Option<u32>,
-}
-
-impl ApiError {
-    /// A refusal with a sentence.
-    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), retry_after: None }
-    }
-
-    /// The body in the shape of OpenAI's errors.
-    pub fn body(&self) -> ErrorBody {
-        ErrorBody {
-            error: ErrorDetail {
-                code: self.code,
-                message: self.message.clone(),
-                type_: "codebutler_error".to_owned(),
-                retry_after: self.retry_after,
-            },
         }
     }
 }

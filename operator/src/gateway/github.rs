@@ -1,6 +1,7 @@
 //! GitHub's REST API, as far as a thread needs it: its branch and its pull request. What exists is
 //! looked for before it is made, so that a repeated call changes nothing.
 
+mod access;
 mod actions;
 pub(super) mod app;
 mod changed;
@@ -8,6 +9,7 @@ mod checks;
 mod client;
 mod commands;
 mod error;
+mod exchange;
 mod file;
 mod issues;
 mod members;
@@ -26,11 +28,12 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 
+pub use self::access::Access;
 pub use self::changed::Changed;
-pub use self::client::Access;
-use self::client::{Client, read};
+use self::client::Client;
 pub use self::commands::{ChangedFile, CommandPlace, HeardCommand, HeardComments};
 pub use self::error::GitHubError;
+use self::exchange::read;
 pub use self::merge::{Merging, Message};
 pub use self::pull::Pull;
 pub use self::rate::Quota;

@@ -21,11 +21,11 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tokio::time::MissedTickBehavior;
 
-use super::api::Shared;
+use super::api_error::ApiError;
 use super::budget::repos::RepoKey;
-use super::context::ApiError;
 use super::git::guides::BaseCopy;
 use super::git::mirror::MirrorError;
+use super::state::Shared;
 use super::writes;
 use crate::step;
 

@@ -8,13 +8,14 @@ use anyhow::Context as _;
 use rustls::ServerConfig;
 use tokio::time::timeout;
 
-use super::api::{self, Shared};
+use super::api;
 use super::budget::pause;
 use super::drain::{self, Shares};
 use super::history::follow;
 use super::mark::Mark;
-use super::models::facts::catalog;
+use super::models::facts::standing;
 use super::models::{self, settle};
+use super::state::{Gateway, Shared};
 use super::{git, guides, parts, pulse, radar, roadmap, serve, starts, told, train, watch};
 use crate::args::GatewayArgs;
 use crate::lease::{self, Settings};
@@ -28,11 +29,7 @@ pub const LEASE: &str = "codebutler-gateway";
 ///
 /// # Errors
 /// When the port can't be listened on.
-pub async fn run(
-    gateway: &api::Gateway,
-    args: &GatewayArgs,
-    tls: ServerConfig,
-) -> anyhow::Result<()> {
+pub async fn run(gateway: &Gateway, args: &GatewayArgs, tls: ServerConfig) -> anyhow::Result<()> {
     let client = gateway.context.client.clone();
     let mark = Mark::new(client.clone(), args);
     // A container that is started again in a pod that was the holder's.
@@ -161,7 +158,7 @@ async fn look_after(gateway: &Shared, args: &GatewayArgs, mark: &Mark) {
     let people = async { tokio::join!(telling, watching, showing, planning, pause::wake(gateway)) };
     let probing = Box::pin(git::probe::run(gateway));
     let settling = settle::run(gateway, settle::PATIENCE);
-    let knowing = Box::pin(catalog::run(gateway));
+    let knowing = Box::pin(standing::run(gateway));
     let found = async {
         mark.keep(&gateway.shutdown).await;
         // No new request finds its way to a port that is closed, while those under way end.
@@ -169,7 +166,12 @@ async fn look_after(gateway: &Shared, args: &GatewayArgs, mark: &Mark) {
     };
     let elsewhere = gateway.shutdown.run_until_cancelled(gateway.ledger.look_elsewhere());
     let knowing = async { tokio::join!(probing, settling, knowing, git::tidy(gateway), elsewhere) };
-    let hearing = Box::pin(pulse::watch(gateway, args.agent_silence()));
+    let hearing = Box::pin(pulse::watch(
+        &gateway.context,
+        &gateway.threads,
+        &gateway.pulse,
+        (args.agent_silence(), &gateway.shutdown),
+    ));
     let following = Box::pin(follow::run(gateway, args.retention()));
     let comparing = Box::pin(radar::run(gateway));
     let beginning = Box::pin(starts::run(gateway, args.github_poll()));

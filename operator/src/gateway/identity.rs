@@ -15,7 +15,9 @@ use http::header::AUTHORIZATION;
 
 pub use self::index::PodIndex;
 use self::review::Reviews;
-use super::context::{ApiError, Caller, Context};
+use super::api_error::ApiError;
+use super::caller::Caller;
+use super::context::Context;
 use super::metrics::Metrics;
 
 /// A pod, proven by its token.

@@ -8,7 +8,7 @@ use codebutler_crds::{AgentRole, Repo};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::context::Caller;
+use super::caller::Caller;
 use super::models::billing::Bill;
 use crate::metrics::catalog::gateway as catalog;
 use crate::metrics::family::{Amounts, Counts, Times};

@@ -4,11 +4,13 @@
 //! do there is in [`api`]; what it does outside is in [`slack`], [`models`], [`git`] and [`github`].
 
 pub mod api;
+pub mod api_error;
 pub mod approval;
 pub mod attended;
 pub mod budget;
 pub mod builds;
 pub mod caches;
+pub mod caller;
 mod cgroup;
 pub mod close;
 mod collect;
@@ -20,6 +22,8 @@ pub mod dial;
 mod dispatch;
 mod drain;
 pub mod egress;
+pub mod extract;
+mod finished;
 mod forecast;
 #[cfg(test)]
 mod fuzz;
@@ -44,9 +48,12 @@ pub mod redact;
 pub mod remote;
 mod revisions;
 mod roadmap;
+pub mod secrets;
 mod serve;
 pub mod slack;
 pub mod starts;
+pub mod state;
+pub mod thread_key;
 pub mod threads;
 pub mod tls;
 pub mod told;
@@ -121,7 +128,7 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
     let tls = tls::server_config(&client, &args, shutdown.clone()).await?;
     let threads = Threads::new(client.clone(), metrics.clone());
     let slack = Slack::new(context.clone(), threads.clone(), &api_url, slack_metrics);
-    let gateway = api::Gateway {
+    let gateway = state::Gateway {
         ledger: Ledger::new(context.clone(), threads.clone(), metrics.clone()),
         builds: builds::Builds::default(),
         pulse: pulse::Pulse::default(),

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use codebutler_crds::thread::ApprovalAnswer;
 use codebutler_crds::{Repo, Thread};
 
-use super::api::Shared;
-use super::context::ThreadKey;
 use super::parts;
+use super::state::Shared;
+use super::thread_key::ThreadKey;
 
 /// Longest name of whoever asked, in characters.
 const MAX_NAME: usize = 64;

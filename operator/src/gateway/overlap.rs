@@ -9,11 +9,13 @@ use codebutler_crds::wire::{ErrorCode, OtherThread, Overlap, TextMerge};
 use codebutler_crds::{Repo, Thread, names};
 use kube::ResourceExt as _;
 
-use super::api::Shared;
-use super::context::{ApiError, Caller, ThreadKey};
-use super::git::{Change, Survey};
+use super::api_error::ApiError;
+use super::caller::Caller;
+use super::git::{Change, Survey, take_survey};
 use super::github::GitHub;
 use super::radar::{Contact, compare};
+use super::state::Shared;
+use super::thread_key::ThreadKey;
 
 /// Files and folders that a plan may name, and the longest of them, in bytes.
 const MAX_FILES: usize = 24;
@@ -178,7 +180,7 @@ async fn look(
         return Vec::new();
     }
     let mut known = Known::default();
-    match Survey::take(gateway, repo, own).await {
+    match take_survey(gateway, repo, own).await {
         Ok(survey) => known = Known::read(gateway, &survey, own, &threads).await,
         // Who is only warned by this is not kept from working.
         Err(error) => tracing::warn!(%error, "what branches change is not known"),

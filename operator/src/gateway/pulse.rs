@@ -14,9 +14,11 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
 
-use super::api::Gateway;
-use super::context::{Caller, ThreadKey};
+use super::caller::Caller;
+use super::context::Context;
+use super::thread_key::ThreadKey;
 use super::threads::{Threads, change};
 
 /// How often silence is looked at: so many times until it is too long.
@@ -60,14 +62,18 @@ impl Pulse {
 }
 
 /// Listens until the gateway stops.
-pub async fn watch(gateway: &Gateway, limit: Duration) {
-    let Gateway { context, threads, pulse, shutdown, .. } = gateway;
+pub async fn watch(
+    context: &Context,
+    threads: &Threads,
+    pulse: &Pulse,
+    (limit, stop): (Duration, &CancellationToken),
+) {
     let every = (limit / LOOKS).clamp(OFTEN, SELDOM);
     pulse.pass(std::iter::empty(), Duration::ZERO);
     let mut due = tokio::time::interval(every);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut last = Instant::now();
-    while shutdown.run_until_cancelled(due.tick()).await.is_some() {
+    while stop.run_until_cancelled(due.tick()).await.is_some() {
         // A process that was held up itself has heard nobody.
         let passed = last.elapsed().min(every * 2);
         last = Instant::now();

@@ -8,11 +8,13 @@ use codebutler_crds::wire::{Decision, PostMessage, Proof, TestRun};
 use codebutler_crds::{Repo, names};
 use kube::ResourceExt as _;
 
-use super::api::{Shared, unwritten};
+use super::api_error::ApiError;
 use super::approval::fresh_thread;
-use super::context::{ApiError, Caller};
+use super::caller::Caller;
 use super::github::{GitHub, Pull, Tip};
 use super::origin;
+use super::state::Shared;
+use super::threads::unwritten;
 
 /// Longest command that is kept, in characters.
 const MAX_COMMAND: usize = 200;

@@ -17,7 +17,7 @@ use codebutler_crds::names;
 use codebutler_crds::thread::{
     Closing, ClosingChoice, MergeWait, Pending, Plan, PullRequest, Receipt, ThreadState,
 };
-use codebutler_crds::wire::RunReport;
+use codebutler_crds::wire::{ErrorCode, RunReport};
 use codebutler_crds::{SlackTs, Thread, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::Patch;
@@ -26,8 +26,9 @@ use kube::{Api, Client, Resource as _, ResourceExt as _};
 use parking_lot::Mutex;
 
 use self::keyed::Keyed;
-use super::context::ThreadKey;
+use super::api_error::ApiError;
 use super::metrics::Metrics;
+use super::thread_key::ThreadKey;
 use super::writes;
 use crate::metrics::repo_of;
 use crate::recent::RecentMap;
@@ -61,6 +62,21 @@ pub enum WriteError {
     /// The API server refused or failed.
     #[error("the Thread can't be written")]
     Api(#[source] Box<kube::Error>),
+}
+
+/// What an agent is told when its Thread could not be written.
+pub fn unwritten(error: &WriteError) -> ApiError {
+    tracing::warn!(%error, "a Thread was not written");
+    match error {
+        WriteError::Missing(_) => {
+            ApiError::new(ErrorCode::ThreadClosed, "the Thread does not exist any more")
+        }
+        WriteError::Refused(why) => ApiError::new(ErrorCode::InvalidRequest, why.to_string()),
+        WriteError::Contended(_) | WriteError::Api(_) => ApiError::new(
+            ErrorCode::Unavailable,
+            "the Thread can't be written right now: try again",
+        ),
+    }
 }
 
 /// When a Thread was written, and what the API server made of it.

@@ -10,10 +10,11 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 
-use super::api::Gateway;
+use super::api_error::ApiError;
 use super::collect::{collect, is_due};
-use super::context::{ApiError, ThreadKey};
 use super::slack::Slack;
+use super::state::Gateway;
+use super::thread_key::ThreadKey;
 
 /// How often conditions are looked at. People read this, no machine waits for it.
 const EVERY: Duration = Duration::from_secs(2);

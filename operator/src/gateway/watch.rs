@@ -20,14 +20,16 @@ use kube::ResourceExt as _;
 
 use self::budget::{PollBudget, is_scarce};
 use self::news::{PullNews, Remark};
-use super::api::{Shared, unwritten};
+use super::api_error::ApiError;
 use super::close::{self, Patience, REPORT};
 use super::collect;
-use super::context::{ApiError, ThreadKey};
 use super::github::{Changed, GitHub, GitHubError, Pull};
 use super::masks;
 use super::overlap;
 use super::slack::usage;
+use super::state::Shared;
+use super::thread_key::ThreadKey;
+use super::threads::unwritten;
 
 /// The tool whose role answers for the pull request.
 const OPENS: &str = "GHCreatePR";

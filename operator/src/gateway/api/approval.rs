@@ -7,8 +7,10 @@ use codebutler_crds::wire::{ApprovalReply, ApprovalRequest, ErrorCode};
 use serde::Deserialize;
 
 use super::conversation::check_key;
-use super::{Json, Open, Query, Shared, redactor};
-use crate::gateway::context::ApiError;
+use super::redactor;
+use crate::gateway::api_error::ApiError;
+use crate::gateway::extract::{Json, Open, Query};
+use crate::gateway::state::Shared;
 
 /// The query of `/v1/approvals`.
 #[derive(Deserialize)]

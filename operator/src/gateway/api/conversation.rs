@@ -15,12 +15,15 @@ use kube::ResourceExt as _;
 use serde::Deserialize;
 
 use super::session::{note, redactor};
-use super::{Any, Json, Open, Query, Shared, needs_tool, unwritten};
+use crate::gateway::api_error::ApiError;
+use crate::gateway::caller::Caller;
 use crate::gateway::consent::is_own_key;
-use crate::gateway::context::{ApiError, Caller};
+use crate::gateway::extract::{Any, Json, Open, Query, needs_tool};
 use crate::gateway::forecast::forecast_plan;
 use crate::gateway::github::{GitHub, Pull};
 use crate::gateway::slack::Beside;
+use crate::gateway::state::Shared;
+use crate::gateway::threads::unwritten;
 use crate::gateway::{identity, masks, overlap, receipt};
 
 /// Longest wait for mail; agents ask again.

@@ -5,9 +5,11 @@ use codebutler_crds::wire::history::MAX_BATCH;
 use codebutler_crds::wire::{ErrorCode, HistoryBatch, HistoryKept};
 
 use super::session::redactor;
-use super::{Any, Json, Shared};
-use crate::gateway::context::{ApiError, Caller};
+use crate::gateway::api_error::ApiError;
+use crate::gateway::caller::Caller;
+use crate::gateway::extract::{Any, Json};
 use crate::gateway::history::{mask, now};
+use crate::gateway::state::Shared;
 
 /// How far an agent's clock may be ahead, in milliseconds.
 const AHEAD: u64 = 60_000;

@@ -8,12 +8,15 @@ use codebutler_crds::wire::{ErrorCode, OpenPullRequest, PullRequestState};
 use kube::ResourceExt as _;
 
 use super::session::{note, redactor};
-use super::{Json, Open, Shared, needs_tool, unwritten};
+use crate::gateway::api_error::ApiError;
 use crate::gateway::approval;
+use crate::gateway::caller::Caller;
 use crate::gateway::consent::{Effect, Standing, consent, spend};
-use crate::gateway::context::{ApiError, Caller};
+use crate::gateway::extract::{Json, Open, needs_tool};
 use crate::gateway::github::{GitHub, GitHubError, Pull, text};
 use crate::gateway::roadmap::find_missing_mark;
+use crate::gateway::state::Shared;
+use crate::gateway::threads::unwritten;
 use crate::gateway::{origin, receipt};
 
 const MAX_TITLE: usize = 256;

@@ -12,10 +12,12 @@ use serde::{Deserialize, Serialize};
 
 use super::conversation::check_key;
 use super::session::{note, redactor};
-use super::{Json, Open, Query, Shared, needs_tool};
-use crate::gateway::context::{ApiError, Caller};
+use crate::gateway::api_error::ApiError;
+use crate::gateway::caller::Caller;
+use crate::gateway::extract::{Json, Open, Query, needs_tool};
 use crate::gateway::github::{GitHub, GitHubError, Key, Pull, text};
 use crate::gateway::redact::Redactor;
+use crate::gateway::state::Shared;
 
 /// GitHub's own limit is 65,536 characters.
 const MAX_BODY: usize = 60_000;

@@ -9,11 +9,13 @@ use codebutler_crds::wire::{ChangeRemote, ErrorCode, RemoteChange, RemoteChanged
 use kube::ResourceExt as _;
 
 use super::session::{note, redactor};
-use super::{Json, Open, Shared, needs_tool};
+use crate::gateway::api_error::ApiError;
+use crate::gateway::caller::Caller;
 use crate::gateway::consent::{consent_to, spend};
-use crate::gateway::context::{ApiError, Caller};
+use crate::gateway::extract::{Json, Open, needs_tool};
 use crate::gateway::github::{GitHub, Key, text};
 use crate::gateway::redact::Redactor;
+use crate::gateway::state::Shared;
 
 /// GitHub's own limit is 65,536 characters; people have to be able to read it.
 const MAX_BODY: usize = 20_000;

@@ -12,13 +12,17 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 
-use super::{Open, Shared, unwritten};
-use crate::gateway::context::{ApiError, Caller, ThreadKey, conversation};
+use crate::gateway::api_error::{ApiError, conversation};
+use crate::gateway::caller::Caller;
 use crate::gateway::dispatch::Team;
 use crate::gateway::egress::check::needs_enforcement;
+use crate::gateway::extract::Open;
 use crate::gateway::github::{GitHub, GitHubError, moved};
 use crate::gateway::models::facts::catalog::Catalog;
 use crate::gateway::redact::Redactor;
+use crate::gateway::state::Shared;
+use crate::gateway::thread_key::ThreadKey;
+use crate::gateway::threads::unwritten;
 use crate::gateway::{masks, receipt};
 
 /// Answers with the session.
@@ -42,7 +46,7 @@ pub async fn session(
     });
     let root = conversation(&caller.thread)?.ts.clone();
     let catalog = &gateway.models.catalog;
-    catalog.ready(&gateway, &caller.repo).await;
+    catalog.ready(&gateway.models.asker(&gateway.context), &caller.repo).await;
     let facts = catalog.told(&caller.repo, &caller.role.spec.model).collect();
     let (plan_text, people) = gateway.slack.told(&caller.repo, &caller.thread).await;
     let session = describe(&caller, cards.collect(), base_commit, root);

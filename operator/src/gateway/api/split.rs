@@ -8,10 +8,12 @@ use codebutler_crds::wire::{ErrorCode, ProposeSplit, ProposedPart, SplitAsked};
 use kube::ResourceExt as _;
 
 use super::session::redactor;
-use super::{Json, Open, Shared, needs_tool};
+use crate::gateway::api_error::ApiError;
 use crate::gateway::approval::fresh_thread;
-use crate::gateway::context::{ApiError, Caller};
+use crate::gateway::caller::Caller;
+use crate::gateway::extract::{Json, Open, needs_tool};
 use crate::gateway::parts;
+use crate::gateway::state::Shared;
 
 const MOST: usize = 10;
 const MAX_TITLE: usize = 80;

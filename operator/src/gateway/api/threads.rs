@@ -4,9 +4,10 @@ use axum::Json;
 use axum::extract::State;
 use codebutler_crds::wire::OtherThread;
 
-use super::{Open, Shared, needs_tool};
-use crate::gateway::context::ApiError;
+use crate::gateway::api_error::ApiError;
+use crate::gateway::extract::{Open, needs_tool};
 use crate::gateway::overlap;
+use crate::gateway::state::Shared;
 
 /// The other open threads of the Repo.
 pub async fn list(

@@ -11,28 +11,7 @@ use super::account::Written;
 use super::book::Book;
 use super::leaving::{self, Clash, Entries, Handed, LeavingBase, Office};
 use super::open::{Listing, Open, Stage};
-
-/// What is written of calls whose cost is not known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Calls {
-    /// All of them.
-    pub all: Listing,
-    /// Those of others that are in the books now.
-    pub taken: Entries,
-    /// Where they are written.
-    pub part: Part,
-}
-
-/// Where calls are written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// In the books.
-    Own,
-    /// Those under way are taken out of the books, which say the others.
-    HandOver(Listing, Leaving),
-    /// Where those were put that were taken out.
-    Apart(Leaving),
-}
+use super::record::{Calls, Part};
 
 impl Book {
     /// Takes in what a copy of the record says of gateways that leave.

@@ -11,10 +11,10 @@ use codebutler_crds::{NanoUsd, ThreadStatus};
 use tokio::time::Instant;
 
 use super::account::{Account, Written};
-use super::apart::{Calls, Part};
 use super::calendar::Moment;
 use super::leaving::{self, Clash, Elsewhere, Entries, Handed, Office};
 use super::open::{Open, OpenCalls, Stage};
+use super::record::{Calls, Part};
 
 /// What books of both kinds have.
 #[derive(Debug, Default)]

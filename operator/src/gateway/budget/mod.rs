@@ -19,6 +19,7 @@ pub mod limits;
 pub mod open;
 pub mod pause;
 mod pot;
+mod record;
 pub mod repos;
 mod writing;
 
@@ -37,8 +38,10 @@ use self::open::Open;
 use self::pot::{Books, Pot};
 use self::repos::{RepoKey, Repos};
 use self::writing::Inner;
-use super::context::{Caller, Context, ThreadKey};
+use super::caller::Caller;
+use super::context::Context;
 use super::metrics::Metrics;
+use super::thread_key::ThreadKey;
 use super::threads::{Threads, WriteError};
 use crate::step;
 

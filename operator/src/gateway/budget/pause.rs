@@ -13,11 +13,14 @@ use tokio::time::Instant;
 
 use super::limits::{Caps, Exceeded};
 use super::{Near, calendar};
-use crate::gateway::api::{Shared, unwritten};
-use crate::gateway::context::{ApiError, Caller, ThreadKey};
+use crate::gateway::api_error::ApiError;
+use crate::gateway::caller::Caller;
 use crate::gateway::roadmap::Purse;
 use crate::gateway::slack::questions::budget::{BudgetAsked, go_on};
 use crate::gateway::slack::usage;
+use crate::gateway::state::Shared;
+use crate::gateway::thread_key::ThreadKey;
+use crate::gateway::threads::unwritten;
 
 /// Time between two looks for limits that have given way.
 const EVERY: Duration = Duration::from_secs(2);

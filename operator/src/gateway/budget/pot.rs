@@ -12,8 +12,8 @@ use super::leaving::{Clash, Entries, Office};
 use super::limits::{self, Exceeded};
 use super::open::{Open, Stage};
 use super::repos::RepoKey;
-use crate::gateway::context::ThreadKey;
 use crate::gateway::roadmap::Purse;
+use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::WriteError;
 
 /// Books that are kept; more are forgotten when nothing happens in them.

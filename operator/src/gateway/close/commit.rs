@@ -101,6 +101,11 @@ pub fn trailers(thread: &Thread, slack: Option<&str>, names: &Names, needed: &[S
     lines.join("\n")
 }
 
+/// What the roles did, as the one that ended the Thread told it.
+pub fn work_of(pull: &Pull) -> String {
+    work_in(pull.body.as_deref().unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,11 +6,12 @@ use codebutler_crds::thread::{MergeWait, ThreadState};
 use codebutler_crds::wire::ErrorCode;
 use codebutler_crds::{Repo, ThreadStatus};
 
-use super::waiting::work_of;
 use super::{Ending, LastWords, Merging, commit, merge_commit};
-use crate::gateway::api::{Shared, unwritten};
-use crate::gateway::context::{ApiError, ThreadKey};
+use crate::gateway::api_error::ApiError;
 use crate::gateway::github::{GitHub, Pull};
+use crate::gateway::state::Shared;
+use crate::gateway::thread_key::ThreadKey;
+use crate::gateway::threads::unwritten;
 
 /// What became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,14 +44,14 @@ pub async fn merge_in_turn(
     }
     let ending = Ending { gateway, repo, thread: &thread, github };
     if let Some(commit) = merge_commit(pull)? {
-        ending.merged(pull, &commit, &work_of(pull)).await?;
+        ending.merged(pull, &commit, &commit::work_of(pull)).await?;
         return Ok(Turn::Merged(commit));
     }
     let Some(closing) = status.closing.filter(|closing| closing.choice.is_some()) else {
         return Ok(refused("nobody has decided any more that it is merged"));
     };
     let summary = commit::summary_in(pull.body.as_deref().unwrap_or_default());
-    let last = LastWords { summary, work: work_of(pull) };
+    let last = LastWords { summary, work: commit::work_of(pull) };
     match ending.merge(&closing, pull, &last).await {
         Ok(Merging::Done(commit)) => {
             ending.merged(pull, &commit, &last.work).await?;

@@ -11,10 +11,12 @@ use kube::ResourceExt as _;
 
 use super::turn::let_go;
 use super::{Ending, LastWords, Merging, commit, merge_commit};
-use crate::gateway::api::{Shared, unwritten};
-use crate::gateway::context::{ApiError, ThreadKey};
+use crate::gateway::api_error::ApiError;
 use crate::gateway::github::{GitHub, Pull};
 use crate::gateway::parts;
+use crate::gateway::state::Shared;
+use crate::gateway::thread_key::ThreadKey;
+use crate::gateway::threads::unwritten;
 
 /// Whether a merge is tried that GitHub says is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +56,7 @@ pub async fn resume(
     let ending = Ending { gateway, repo, thread: &thread, github };
     let pull = github.pull(known.number).await?;
     if let Some(commit) = merge_commit(&pull)? {
-        return ending.merged(&pull, &commit, &work_of(&pull)).await;
+        return ending.merged(&pull, &commit, &commit::work_of(&pull)).await;
     }
     if wait == MergeWait::Train {
         // Whoever runs the train sees to it, as long as there is one.
@@ -80,7 +82,7 @@ pub async fn resume(
             // It may have been merged between the two questions.
             let pull = github.pull(known.number).await?;
             if let Some(commit) = merge_commit(&pull)? {
-                return ending.merged(&pull, &commit, &work_of(&pull)).await;
+                return ending.merged(&pull, &commit, &commit::work_of(&pull)).await;
             }
             let why = "GitHub took it out of its merge queue, which it does when checks fail there";
             ending.give_up(&closing, &pull, why).await
@@ -110,15 +112,10 @@ fn has_train(gateway: &Shared, thread: &Thread) -> bool {
     })
 }
 
-/// What the roles did, as the one that ended the Thread told it.
-pub(super) fn work_of(pull: &Pull) -> String {
-    commit::work_in(pull.body.as_deref().unwrap_or_default())
-}
-
 impl Ending<'_> {
     async fn try_again(&self, closing: &Closing, pull: &Pull) -> Result<(), ApiError> {
         let summary = commit::summary_in(pull.body.as_deref().unwrap_or_default());
-        let last = LastWords { summary, work: work_of(pull) };
+        let last = LastWords { summary, work: commit::work_of(pull) };
         match self.merge(closing, pull, &last).await {
             Ok(Merging::Done(commit)) => self.merged(pull, &commit, &last.work).await,
             Ok(Merging::Waits(wait, said)) => {

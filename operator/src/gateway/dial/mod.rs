@@ -7,6 +7,7 @@
 //! address, or the name itself, has to be one of the outside.
 
 mod authorities;
+mod causes;
 mod names;
 mod options;
 mod trouble;
@@ -28,11 +29,12 @@ use tokio::net::TcpStream;
 use tower::{Service, ServiceExt as _};
 use url::Url;
 
+pub use self::causes::{refusal, trouble};
 use self::names::{HostNames, Resolver};
 pub use self::names::{NameLookup, Reach};
 pub use self::options::DialOptions;
 use self::options::Proxies;
-pub use self::trouble::{Trouble, refusal, trouble};
+pub use self::trouble::Trouble;
 use super::egress::{EgressRefusal, Target};
 
 /// How long a host may take to accept a connection, a proxy on the way included.

@@ -13,7 +13,6 @@ use rustls::{ClientConfig, RootCertStore};
 use url::Url;
 
 use super::authorities::TrustedAuthorities;
-use crate::args::environment;
 use crate::gateway::egress::Network;
 use crate::gateway::redact::log;
 
@@ -137,6 +136,12 @@ fn parse_proxy(name: &str, text: &str) -> anyhow::Result<Option<Url>> {
         Some(url) => Ok(Some(url)),
         None => bail!("{name} is no proxy that can be used: write http://host:port"),
     }
+}
+
+/// The first of these variables that says anything: proxies have names in both cases.
+fn environment(names: &[&str]) -> String {
+    let said = names.iter().filter_map(|name| std::env::var(name).ok());
+    said.into_iter().find(|value| !value.is_empty()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -10,8 +10,10 @@ use codebutler_crds::wire::{EgressReport, ErrorCode, Trial, Way};
 use kube::ResourceExt as _;
 
 use super::walls::{WallVerdict, ways};
-use crate::gateway::api::{Json, Open, Shared};
-use crate::gateway::context::{ApiError, Caller};
+use crate::gateway::api_error::ApiError;
+use crate::gateway::caller::Caller;
+use crate::gateway::extract::{Json, Open};
+use crate::gateway::state::Shared;
 
 pub async fn report(
     State(gateway): State<Shared>,

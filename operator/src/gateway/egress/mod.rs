@@ -4,6 +4,7 @@
 
 pub mod address;
 pub mod check;
+mod refusal;
 mod rules;
 pub mod target;
 mod tunnel;
@@ -13,79 +14,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use codebutler_crds::policy::EgressSpec;
-use codebutler_crds::wire::ErrorCode;
 use parking_lot::Mutex;
 use url::Url;
 
 pub use self::address::Network;
+pub use self::refusal::EgressRefusal;
+use self::refusal::MOST;
 pub use self::rules::allows;
 pub use self::target::Target;
 pub use self::tunnel::connect;
 use self::walls::Walls;
-use super::context::{ApiError, ThreadKey};
-use super::dial::{Dialer, Line, Reach, Trouble};
-
-/// Connections of one Thread at a time: package managers open dozens.
-const MOST: usize = 64;
-
-/// Why a connection is refused, in words for whoever runs the command.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EgressRefusal {
-    /// Not `host:port`.
-    #[error("`{0}` is no host and port that can be connected to")]
-    Form(String),
-    /// Not listed.
-    #[error(
-        "{host}:{port} is not among the hosts that this repository allows (spec.egress.hosts of \
-         its Repo): a person has to add it"
-    )]
-    NotListed {
-        /// As asked.
-        host: String,
-        /// As asked.
-        port: u16,
-    },
-    /// Private, local, or a cloud's metadata.
-    #[error("{0} leads to an internal address, which workspaces must not reach")]
-    Internal(String),
-    #[error("{0} can't be resolved")]
-    Unknown(String),
-    #[error("{0} does not accept the connection")]
-    Unreachable(String),
-    /// Something on the way that a person has to mend.
-    #[error("{0} can't be reached: {1}")]
-    Barred(String, Trouble),
-    #[error("this thread has {MOST} connections open already: close some first")]
-    TooMany,
-}
-
-impl EgressRefusal {
-    pub const fn reason(&self) -> &'static str {
-        match self {
-            Self::Form(_) => "form",
-            Self::NotListed { .. } => "not_listed",
-            Self::Internal(_) => "internal_address",
-            Self::Unknown(_) => "unknown_name",
-            Self::Unreachable(_) | Self::Barred(..) => "unreachable",
-            Self::TooMany => "too_many",
-        }
-    }
-}
-
-impl From<EgressRefusal> for ApiError {
-    fn from(refusal: EgressRefusal) -> Self {
-        let code = match &refusal {
-            EgressRefusal::Form(_) => ErrorCode::InvalidRequest,
-            EgressRefusal::Unknown(_)
-            | EgressRefusal::Unreachable(_)
-            | EgressRefusal::Barred(..) => ErrorCode::Upstream,
-            EgressRefusal::NotListed { .. }
-            | EgressRefusal::Internal(_)
-            | EgressRefusal::TooMany => ErrorCode::Forbidden,
-        };
-        Self::new(code, refusal.to_string())
-    }
-}
+use super::dial::{Dialer, Line, Reach};
+use super::thread_key::ThreadKey;
 
 /// Opens connections for Threads. Cheap to clone; clones count together.
 #[derive(Clone)]

@@ -14,8 +14,9 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::Instant;
 
 use super::{Permit, Target};
-use crate::gateway::api::{Open, Query, Shared, needs_tool};
-use crate::gateway::context::ApiError;
+use crate::gateway::api_error::ApiError;
+use crate::gateway::extract::{Open, Query, needs_tool};
+use crate::gateway::state::Shared;
 
 /// How long nothing may be said in either direction, and how long a connection may last at all.
 const IDLE: Duration = Duration::from_mins(5);

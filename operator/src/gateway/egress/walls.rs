@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use codebutler_crds::wire::{EgressReport, Trial, Way};
 use parking_lot::Mutex;
 
-use crate::gateway::context::{Caller, ThreadKey};
+use crate::gateway::caller::Caller;
+use crate::gateway::thread_key::ThreadKey;
 
 /// How long a pod's word counts that is not heard of again.
 const REMEMBERED: Duration = Duration::from_mins(15);

@@ -9,7 +9,7 @@ use super::command::{CommandError, Git};
 use super::host::Host;
 use super::mirror::{Mirror, MirrorError};
 use super::{Fresh, copy};
-use crate::gateway::api::Shared;
+use crate::gateway::state::Shared;
 
 /// Bytes of a file that is judged.
 const MAX_FILE: u64 = 1024 * 1024;
@@ -33,7 +33,7 @@ impl BaseCopy {
         if !mirror.is_there() {
             return Ok(None);
         }
-        let host = Host::of(gateway, repo).await?;
+        let host = Host::of(&gateway.context, repo).await?;
         let snapshot = copy(gateway, repo, &mirror, &host, Fresh::Must).await?;
         let commit = snapshot.refs.get(&format!("refs/heads/{}", repo.spec.git.branch)).cloned();
         Ok(commit.map(|commit| Self { mirror, commit }))

@@ -19,8 +19,8 @@ use self::talk::{
     MAX_ANSWER, PATIENCE, PUSHED, Sections, ask_for_pack, ask_for_refs, read_refs, report,
 };
 use super::pktline::{self, PacketError};
-use super::{FETCH, PROTOCOL, PUSH};
-use crate::gateway::api::Shared;
+use super::service::{FETCH, PROTOCOL, PUSH};
+use crate::gateway::context::Context;
 use crate::gateway::credential::Credential;
 use crate::gateway::dial::{Trouble, trouble};
 use crate::gateway::github::GitHubError;
@@ -109,12 +109,12 @@ impl Host {
     ///
     /// # Errors
     /// When URL or credential can't be used.
-    pub async fn of(gateway: &Shared, repo: &Repo) -> Result<Self, HostError> {
+    pub async fn of(context: &Context, repo: &Repo) -> Result<Self, HostError> {
         let remote =
             Remote::parse(&repo.spec.git.url).map_err(|e| HostError::Repo(e.to_string()))?;
-        let remote = gateway.context.github.moved.of(&remote).unwrap_or(remote);
-        let credential = Credential::of(&gateway.context, repo, &remote).await?;
-        Ok(Self { http: gateway.context.http().clone(), remote, credential })
+        let remote = context.github.moved.of(&remote).unwrap_or(remote);
+        let credential = Credential::of(context, repo, &remote).await?;
+        Ok(Self { http: context.http().clone(), remote, credential })
     }
 
     /// Its name, for people.

@@ -23,6 +23,7 @@ mod quarantine;
 mod receive;
 mod rules;
 mod serve;
+mod service;
 mod survey;
 #[cfg(test)]
 mod testing;
@@ -36,8 +37,8 @@ use std::time::Duration;
 use axum::response::{IntoResponse as _, Response};
 use codebutler_crds::Repo;
 use codebutler_crds::wire::ErrorCode;
+use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderName, StatusCode};
 use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 use tokio::time::MissedTickBehavior;
@@ -47,9 +48,12 @@ use self::host::{Host, HostError};
 use self::mirror::{Mirror, MirrorError, Snapshot};
 use self::policy::Wanted;
 use self::quarantine::ReceiveError;
-use super::api::{Shared, tell};
-use super::context::{ApiError, Caller, ThreadKey};
+use super::api::tell;
+use super::api_error::ApiError;
+use super::caller::Caller;
 use super::github::{GitHub, moved};
+use super::state::Shared;
+use super::thread_key::ThreadKey;
 
 pub use self::change::Change;
 #[cfg(test)]
@@ -60,8 +64,6 @@ pub use self::serve::{info_refs, upload_pack};
 pub use self::survey::{Apart, Survey, SurveyError};
 pub use self::train::{PushedBranch, TrainBench, TrainHead};
 
-const FETCH: &str = "git-upload-pack";
-const PUSH: &str = "git-receive-pack";
 const ADVERTISEMENT: &str = "advertisement";
 const RESULT: &str = "result";
 /// How often copies that no Repo needs are looked for.
@@ -69,7 +71,6 @@ const TIDY: Duration = Duration::from_mins(5);
 /// How often room is made while something is fetched: nodes look for who takes too much of their disk
 /// less often.
 const ROOM: Duration = Duration::from_secs(3);
-const PROTOCOL: HeaderName = HeaderName::from_static("git-protocol");
 
 /// What a Git request works with.
 struct Bench {
@@ -129,6 +130,21 @@ async fn bench_of(
     done.map_err(MirrorError::Folder)?.map_err(GitError::from)
 }
 
+/// The branches of a Repo as its remote has them now. `thread` is told what is wrong with the repository's
+/// policy.
+///
+/// # Errors
+/// When the remote can't be asked: nothing is said of what may be old.
+pub async fn take_survey(
+    gateway: &Shared,
+    repo: &Arc<Repo>,
+    thread: &ThreadKey,
+) -> Result<Survey, SurveyError> {
+    let bench = bench_of(gateway, repo, thread, Fresh::IfPossible).await;
+    let Bench { mirror, snapshot, .. } = bench.map_err(|e| SurveyError::Git(e.to_string()))?;
+    Survey::of(mirror, snapshot, &repo.spec.git.branch)
+}
+
 async fn try_bench(
     gateway: &Shared,
     repo: &Arc<Repo>,
@@ -136,7 +152,7 @@ async fn try_bench(
     mirror: &Arc<Mirror>,
     fresh: Fresh,
 ) -> Result<Bench, MirrorError> {
-    let host = Host::of(gateway, repo).await?;
+    let host = Host::of(&gateway.context, repo).await?;
     let snapshot = copy(gateway, repo, mirror, &host, fresh).await?;
     let bench = Bench { host, mirror: Arc::clone(mirror), snapshot };
     learn(gateway, repo, thread, &bench).await?;

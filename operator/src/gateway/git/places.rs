@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use crate::gateway::budget::repos::RepoKey;
-use crate::gateway::context::ThreadKey;
+use crate::gateway::thread_key::ThreadKey;
 
 /// How many are served at once: in all, for one Repo, and for one thread.
 #[derive(Clone, Copy, Debug)]

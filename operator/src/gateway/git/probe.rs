@@ -14,10 +14,10 @@ use kube::ResourceExt as _;
 use tokio::time::MissedTickBehavior;
 
 use super::host::{Host, HostError};
-use crate::gateway::api::Shared;
 use crate::gateway::budget::repos::RepoKey;
 use crate::gateway::github::{GitHub, GitHubError, moved};
 use crate::gateway::revisions::Revisions;
+use crate::gateway::state::Shared;
 
 /// Time between two looks at the Repos: nobody is asked for it.
 const LOOK: Duration = Duration::from_secs(2);
@@ -148,9 +148,9 @@ impl From<GitHubError> for No {
 
 /// Git's own protocol, which copies are made with, and the API, which branches are made with.
 async fn ask(gateway: &Shared, repo: &Arc<Repo>) -> Result<(), No> {
-    let refs = match Host::of(gateway, repo).await?.refs().await {
+    let refs = match Host::of(&gateway.context, repo).await?.refs().await {
         Err(HostError::Moved(_)) if GitHub::look_for_move(&gateway.context, repo).await? => {
-            Host::of(gateway, repo).await?.refs().await?
+            Host::of(&gateway.context, repo).await?.refs().await?
         }
         refs => refs?,
     };

@@ -21,11 +21,13 @@ use super::outline::Outline;
 use super::push::{self, Command, Push, Rights};
 use super::quarantine::{Place, Quarantine, ReceiveError};
 use super::rules::{self, Incoming, Rules};
-use super::{Answered, Bench, Fresh, GitError, PUSH, RESULT, answer, bench, finish};
-use crate::gateway::api::{Open, Shared};
-use crate::gateway::context::Caller;
+use super::service::PUSH;
+use super::{Answered, Bench, Fresh, GitError, RESULT, answer, bench, finish};
+use crate::gateway::caller::Caller;
+use crate::gateway::extract::Open;
 use crate::gateway::history::Telling;
 use crate::gateway::redact::Redactor;
+use crate::gateway::state::Shared;
 use crate::gateway::{approval, consent};
 use crate::step;
 

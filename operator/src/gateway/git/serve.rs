@@ -21,12 +21,13 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::command::{CommandError, Running};
 use super::host::Refs;
 use super::push::{self, Refusal};
+use super::service::{FETCH, PROTOCOL, PUSH};
 use super::{
-    ADVERTISEMENT, Answered, Bench, FETCH, Fresh, GitError, PROTOCOL, PUSH, RESULT, answer, bench,
-    finish, pktline, text,
+    ADVERTISEMENT, Answered, Bench, Fresh, GitError, RESULT, answer, bench, finish, pktline, text,
 };
-use crate::gateway::api::{Open, Query, Shared};
-use crate::gateway::context::Caller;
+use crate::gateway::caller::Caller;
+use crate::gateway::extract::{Open, Query};
+use crate::gateway::state::Shared;
 
 /// Longest request of a fetch, in bytes, compressed or not.
 const MAX_REQUEST: usize = 16 * 1024 * 1024;

@@ -3,17 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use codebutler_crds::Repo;
-
 use super::change::Change;
 use super::command::{CommandError, Git};
 use super::definitions::HEADERS;
 use super::host::Refs;
 use super::merges::{self, Merged};
-use super::mirror::Mirror;
-use super::{Bench, Fresh, GitError, bench_of};
-use crate::gateway::api::Shared;
-use crate::gateway::context::ThreadKey;
+use super::mirror::{Mirror, Snapshot};
 
 /// Why branches are not known; for the log and for people.
 #[derive(Debug, thiserror::Error)]
@@ -46,24 +41,20 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Asks the remote. `thread` is told what is wrong with the repository's policy.
+    /// Of a copy that was just brought up to date.
     ///
     /// # Errors
-    /// When the remote can't be asked: nothing is said of what may be old.
-    pub async fn take(
-        gateway: &Shared,
-        repo: &Arc<Repo>,
-        thread: &ThreadKey,
+    /// When the remote could not be asked: nothing is said of what may be old.
+    pub(super) fn of(
+        mirror: Arc<Mirror>,
+        snapshot: Snapshot,
+        branch: &str,
     ) -> Result<Self, SurveyError> {
-        let bench = bench_of(gateway, repo, thread, Fresh::IfPossible).await;
-        let said = |error: GitError| SurveyError::Git(error.to_string());
-        let Bench { mirror, snapshot, .. } = bench.map_err(said)?;
         if let Some(why) = snapshot.stale {
             return Err(SurveyError::Away(why));
         }
-        let name = &repo.spec.git.branch;
-        let base = snapshot.refs.get(&format!("refs/heads/{name}")).cloned();
-        let base = base.ok_or_else(|| SurveyError::NoBase(name.clone()))?;
+        let base = snapshot.refs.get(&format!("refs/heads/{branch}")).cloned();
+        let base = base.ok_or_else(|| SurveyError::NoBase(branch.to_owned()))?;
         Ok(Self { mirror, refs: snapshot.refs, base })
     }
 

@@ -13,7 +13,7 @@ use super::merges::{self, BOUNDS};
 use super::mirror::{Mirror, MirrorError, PUSHES};
 use super::quarantine::request;
 use super::{Fresh, copy};
-use crate::gateway::api::Shared;
+use crate::gateway::state::Shared;
 
 const NAME: &str = "CodeButler";
 const ADDRESS: &str = "codebutler@localhost";
@@ -64,7 +64,7 @@ impl TrainBench {
     /// # Errors
     /// When the remote can't be asked.
     pub async fn take(gateway: &Shared, repo: &Repo) -> Result<Option<Self>, MirrorError> {
-        let host = Host::of(gateway, repo).await?;
+        let host = Host::of(&gateway.context, repo).await?;
         let mirror = gateway.mirrors.of(repo);
         let snapshot = copy(gateway, repo, &mirror, &host, Fresh::Must).await?;
         let refs = snapshot.refs;

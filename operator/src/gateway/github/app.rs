@@ -19,10 +19,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::GitHubError;
-use super::client::{Answer, exchange, read};
-use crate::gateway::context::OpenedSecret;
+use super::exchange::{Answer, exchange, read};
 use crate::gateway::dial::Trouble;
 use crate::gateway::remote::Remote;
+use crate::gateway::secrets::OpenedSecret;
 use crate::gateway::threads::keyed::Keyed;
 
 /// A token is used until this long before its end.

@@ -4,62 +4,33 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
 use codebutler_crds::Repo;
 use http::header::{ACCEPT, AUTHORIZATION, LOCATION};
-use http::{HeaderMap, Method, StatusCode};
+use http::{Method, StatusCode};
 use kube::ResourceExt as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::sync::OwnedMutexGuard;
 
-use super::app::Tokens;
-use super::members::Members;
-use super::moved::Moved;
-use super::rate::{Quota, Rates};
+use super::access::Access;
+use super::exchange::{Answer, exchange, read, words};
+use super::rate::Quota;
 use super::{GitHubError, text};
-use crate::gateway::context::{Context, ThreadKey};
+use crate::gateway::context::Context;
 use crate::gateway::credential::Credential;
 use crate::gateway::dial::Trouble;
 use crate::gateway::redact::Redactor;
 use crate::gateway::remote::Remote;
-use crate::gateway::threads::keyed::Keyed;
 
-/// How long one request may take.
-const TIMEOUT: Duration = Duration::from_mins(1);
 /// Reads are repeated this often; writes never, for their outcome is unknown.
 const READS: u32 = 3;
-const MAX_ANSWER: usize = 8 * 1024 * 1024;
 /// Redirects that are followed in a row.
 const REDIRECTS: u32 = 3;
-/// What GitHub calls the limits that it tells nothing else of.
-const LIMITS: [&str; 3] = ["secondary rate limit", "rate limit exceeded", "abuse detection"];
 /// Characters of GitHub's own words that are shown.
 const SAID: usize = 290;
 /// Items a page; the most that GitHub gives.
 const PAGE: usize = 100;
 /// Pages of a list that are read.
 const PAGES: usize = 10;
-
-/// What calls to GitHub share: tokens, and one writer per thread. Cheap to clone.
-#[derive(Clone, Default)]
-pub struct Access {
-    /// One remark at a time per thread, so that a key is looked for and written in one go.
-    writing: Keyed<ThreadKey>,
-    pub(in crate::gateway) tokens: Tokens,
-    /// What GitHub said of its limits.
-    rates: Rates,
-    pub(super) members: Members,
-    /// Repositories that have another name by now.
-    pub(in crate::gateway) moved: Moved,
-}
-
-impl Access {
-    /// Waits for a thread's turn to say something on its pull request.
-    pub(in crate::gateway) async fn turn(&self, thread: &ThreadKey) -> OwnedMutexGuard<()> {
-        self.writing.lock(thread).await
-    }
-}
 
 pub struct Client {
     http: reqwest::Client,
@@ -69,39 +40,6 @@ pub struct Client {
     pub access: Access,
     /// By which the credential is known to all that use it.
     shared: String,
-}
-
-pub struct Answer {
-    pub status: StatusCode,
-    headers: HeaderMap,
-    body: Bytes,
-}
-
-impl Answer {
-    /// Whether it was one request too many. A limit that GitHub keeps to itself shows in its words alone.
-    pub fn is_limited(&self) -> bool {
-        let refused = matches!(self.status.as_u16(), 403 | 429);
-        let words = || self.words().to_ascii_lowercase();
-        refused
-            && (self.status == StatusCode::TOO_MANY_REQUESTS
-                || self.headers.contains_key("retry-after")
-                || self.headers.get("x-ratelimit-remaining").is_some_and(|left| left == "0")
-                || LIMITS.iter().any(|limit| words().contains(limit)))
-    }
-
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
-    }
-
-    /// Whether the body says so.
-    pub fn mentions(&self, words: &str) -> bool {
-        String::from_utf8_lossy(&self.body).contains(words)
-    }
-
-    /// GitHub's own words about a refusal, as they came: to be shown by [`Client::said`] only.
-    pub fn words(&self) -> String {
-        words(&serde_json::from_slice(&self.body).unwrap_or_default())
-    }
 }
 
 impl Client {
@@ -330,37 +268,10 @@ impl Client {
     }
 }
 
-/// One request and its whole answer.
-pub async fn exchange(
-    request: reqwest::RequestBuilder,
-) -> Result<Result<Answer, GitHubError>, reqwest::Error> {
-    let mut response = request.timeout(TIMEOUT).send().await?;
-    let (status, headers) = (response.status(), response.headers().clone());
-    let mut body = BytesMut::new();
-    while let Some(chunk) = response.chunk().await? {
-        if body.len() + chunk.len() > MAX_ANSWER {
-            return Ok(Err(GitHubError::Garbled));
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(Ok(Answer { status, headers, body: body.freeze() }))
-}
-
-/// The message of a refusal and those of its errors.
-fn words(body: &Value) -> String {
-    let errors = body["errors"].as_array().into_iter().flatten();
-    let errors = errors.filter_map(|error| error.as_str().or_else(|| error["message"].as_str()));
-    let all: Vec<&str> = body["message"].as_str().into_iter().chain(errors).collect();
-    all.join(": ")
-}
-
-/// Reads what GitHub described.
-pub fn read<T: DeserializeOwned>(answer: &Answer) -> Result<T, GitHubError> {
-    serde_json::from_slice(&answer.body).map_err(|_| GitHubError::Garbled)
-}
-
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
     use crate::gateway::redact::Redactors;
 

@@ -5,9 +5,10 @@ use std::time::Duration;
 use codebutler_crds::repo::MergeMethod;
 use codebutler_crds::wire::ErrorCode;
 
-use crate::gateway::context::{ApiError, SecretError};
+use crate::gateway::api_error::ApiError;
 use crate::gateway::dial::{Trouble, trouble};
 use crate::gateway::remote::RemoteError;
+use crate::gateway::secrets::SecretError;
 
 /// Why GitHub did not do it.
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::Value;
 
-use super::client::read;
+use super::exchange::read;
 use super::{GitHub, GitHubError};
 use crate::gateway::masks::decoded;
 

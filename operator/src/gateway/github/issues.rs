@@ -4,7 +4,7 @@ use codebutler_crds::wire::{Issue, Remark};
 use http::StatusCode;
 use serde::Deserialize;
 
-use super::talk::Account;
+use super::pull::Account;
 use super::{GitHub, GitHubError, text};
 
 /// Longest issue, in characters.

@@ -1,40 +1,12 @@
 //! Who may write to the repository. GitHub says it of each person when asked; what it writes beside a
 //! remark (`author_association`) hides the members of an organisation from most credentials.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::collections::BTreeSet;
 
 use http::StatusCode;
-use parking_lot::Mutex;
 use serde::Deserialize;
 
 use super::{GitHub, GitHubError};
-
-/// How long an answer counts.
-const FRESH: Duration = Duration::from_mins(30);
-const MOST: usize = 4096;
-
-/// Answers by credential, repository and account. Cheap to clone; clones share them.
-#[derive(Clone, Default)]
-pub struct Members {
-    known: Arc<Mutex<HashMap<String, (Instant, bool)>>>,
-}
-
-impl Members {
-    fn get(&self, key: &str) -> Option<bool> {
-        let known = self.known.lock();
-        known.get(key).filter(|(at, _)| at.elapsed() < FRESH).map(|(_, may)| *may)
-    }
-
-    fn put(&self, key: String, may: bool) {
-        let mut known = self.known.lock();
-        if known.len() >= MOST {
-            known.clear();
-        }
-        known.insert(key, (Instant::now(), may));
-    }
-}
 
 #[derive(Deserialize)]
 struct Permission {

@@ -1,41 +1,13 @@
 //! Repositories that have another name by now. GitHub leads from the old one to the new one, and the Repo
 //! goes on working; it says where to.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
 use codebutler_crds::Repo;
-use parking_lot::Mutex;
 use serde::Deserialize;
 
-use super::client::read;
+use super::exchange::read;
 use super::{GitHub, GitHubError};
 use crate::gateway::context::Context;
 use crate::gateway::remote::Remote;
-
-/// How long a new name counts: afterwards the old one may be another repository's.
-const FRESH: Duration = Duration::from_mins(15);
-
-/// New names by the old ones. Cheap to clone; clones share them.
-#[derive(Clone, Default)]
-pub struct Moved {
-    known: Arc<Mutex<HashMap<String, (Instant, Remote)>>>,
-}
-
-impl Moved {
-    /// Where the repository is by now.
-    pub fn of(&self, remote: &Remote) -> Option<Remote> {
-        let known = self.known.lock();
-        known.get(&remote.git).filter(|(at, _)| at.elapsed() < FRESH).map(|(_, new)| new.clone())
-    }
-
-    fn put(&self, old: &Remote, new: Remote) {
-        let mut known = self.known.lock();
-        known.retain(|_, (at, _)| at.elapsed() < FRESH);
-        known.insert(old.git.clone(), (Instant::now(), new));
-    }
-}
 
 #[derive(Deserialize)]
 struct MovedName {

@@ -5,8 +5,15 @@ use codebutler_crds::wire::PullRequestState;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::talk::Account;
 use super::text;
+
+/// Who did something, as GitHub names it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Account {
+    pub login: String,
+    #[serde(default, rename = "type")]
+    pub kind: Option<String>,
+}
 
 /// A pull request as GitHub describes it.
 #[derive(Clone, Debug, Deserialize)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use http::StatusCode;
 use serde::Deserialize;
 
-use super::client::read;
+use super::exchange::read;
 use super::{GitHub, GitHubError, branch_path};
 
 /// Rules of a branch.

@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::client::Answer;
+use super::exchange::Answer;
+use super::pull::Account;
 use super::{GitHub, GitHubError, Pull, text};
 
 /// Longest remark that a role is shown, in characters.
@@ -33,13 +34,6 @@ impl Key {
     pub(super) fn sign(&self, body: &str) -> String {
         format!("{body}\n\n{}", self.0)
     }
-}
-
-#[derive(Clone, Debug, Deserialize)]
-pub struct Account {
-    pub login: String,
-    #[serde(default, rename = "type")]
-    kind: Option<String>,
 }
 
 /// Something on the pull request: a comment, a comment on a line, or a review.

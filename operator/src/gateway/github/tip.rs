@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde::Deserialize;
 
-use super::client::read;
+use super::exchange::read;
 use super::{GitHub, GitHubError, branch_path};
 
 /// The newest commit of a branch.

@@ -9,9 +9,11 @@ use codebutler_history::{Kept, Store as _};
 use kube::ResourceExt as _;
 use tokio::time::MissedTickBehavior;
 
-use super::{History, Telling, facts, redactor};
-use crate::gateway::api::Gateway;
-use crate::gateway::context::{Context, ThreadKey};
+use super::{History, Telling, facts};
+use crate::gateway::context::Context;
+use crate::gateway::masks;
+use crate::gateway::state::Gateway;
+use crate::gateway::thread_key::ThreadKey;
 
 /// How often Threads are looked at.
 const EVERY: Duration = Duration::from_millis(500);
@@ -66,7 +68,7 @@ async fn tell(context: &Context, thread: &Arc<Thread>) {
     if facts.is_empty() {
         return;
     }
-    let redactor = redactor(context, &repo).await;
+    let redactor = masks::as_known(context, &repo).await;
     for (name, role, event) in facts {
         let told = Telling { key: name, at: None, role, run: None, event };
         context.history.tell(&key, &redactor, told);

@@ -12,13 +12,13 @@ mod writer;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
+use codebutler_crds::SlackTs;
 use codebutler_crds::wire::history::{Event, HistoryBatch, ModelCall};
 use codebutler_crds::wire::{Author, Message};
-use codebutler_crds::{Repo, SlackTs};
 use codebutler_history::{AnyStore, Bucket, Place, Volume};
 use kube::ResourceExt as _;
 use tokio::runtime::Handle;
@@ -27,9 +27,10 @@ use tokio::time::timeout;
 use url::Url;
 
 use self::writer::{Batch, Note, Order, Writer};
-use super::context::{Caller, ThreadKey};
+use super::caller::Caller;
 use super::dial::{Dialer, Reach};
 use super::redact::Redactor;
+use super::thread_key::ThreadKey;
 
 pub use self::facts::decision;
 use self::spans::{RunBeginnings, SpanOwner};
@@ -179,11 +180,6 @@ pub struct Telling {
     pub role: Option<String>,
     pub run: Option<String>,
     pub event: Event,
-}
-
-/// What masks everything that is told of a Repo.
-pub async fn redactor(context: &super::context::Context, repo: &Repo) -> Arc<Redactor> {
-    super::masks::as_known(context, repo).await
 }
 
 fn place(thread: &ThreadKey) -> Option<Place> {

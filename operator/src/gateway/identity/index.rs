@@ -7,7 +7,7 @@ use codebutler_crds::Thread;
 use kube::runtime::watcher::Event;
 use parking_lot::RwLock;
 
-use crate::gateway::context::ThreadKey;
+use crate::gateway::thread_key::ThreadKey;
 
 /// An index over the pods in Threads' statuses. Cheap to clone; all clones are one index.
 ///

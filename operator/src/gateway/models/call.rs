@@ -1,8 +1,7 @@
 //! One call from its estimate to its settlement.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use codebutler_crds::NanoUsd;
@@ -25,10 +24,11 @@ use super::stream::{self, BUFFER, Ended};
 use super::trace;
 use super::upstream::{self, ModelError, Question, Subject, Upstream};
 use super::verdict::classify_inner;
-use crate::gateway::api::Shared;
 use crate::gateway::budget::repos::RepoKey;
 use crate::gateway::budget::{Call, OpenError, estimate, pause};
-use crate::gateway::context::{Caller, ThreadKey};
+use crate::gateway::caller::Caller;
+use crate::gateway::state::Shared;
+use crate::gateway::thread_key::ThreadKey;
 use crate::step;
 
 /// Shortest answer, in tokens, that is worth asking for where the credit is low.
@@ -414,39 +414,6 @@ fn keep(gateway: &Shared, caller: &Caller, call: &Call, usage: Usage, made: &Mad
     gateway.context.history.call(&caller.key(), caller.role_name(), &id, told);
 }
 
-/// By how much estimates were too low, by model: what was billed once may be billed again.
-#[derive(Default)]
-pub struct Calibration {
-    factors: Mutex<HashMap<(RepoKey, String), u64>>,
-}
-
-impl Calibration {
-    fn apply(&self, caller: &Caller, model: &str, estimate: NanoUsd) -> NanoUsd {
-        let factors = self.factors.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = factors.get(&(RepoKey::from(&*caller.repo), model.to_owned()));
-        estimate.times(known.copied().unwrap_or(ONE), ONE)
-    }
-
-    fn learn(&self, caller: &Caller, model: &str, estimate: NanoUsd, billed: NanoUsd) {
-        if billed > estimate {
-            let mut factors = self.factors.lock().unwrap_or_else(PoisonError::into_inner);
-            let key = (RepoKey::from(&*caller.repo), model.to_owned());
-            let factor = factors.entry(key).or_insert(ONE);
-            *factor = grown(*factor, estimate, billed);
-        }
-    }
-}
-
-/// Estimates are multiplied by so many thousandths.
-const ONE: u64 = 1000;
-/// A single odd figure is not to block a model for ever.
-const MOST: u64 = 100 * ONE;
-
-fn grown(factor: u64, estimate: NanoUsd, billed: NanoUsd) -> u64 {
-    let grown = u128::from(factor) * u128::from(billed.0);
-    u64::try_from(grown.div_ceil(u128::from(estimate.0.max(1)))).unwrap_or(MOST).min(MOST)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -474,13 +441,5 @@ mod tests {
             assert_eq!(found, end, "{told:?} {failed}");
         }
         assert_eq!(of_bill(None, false), End::Flag);
-    }
-
-    #[test]
-    fn an_estimate_that_was_too_low_grows() {
-        assert_eq!(grown(ONE, NanoUsd(1_000), NanoUsd(2_500)), 2_500);
-        assert_eq!(grown(2_500, NanoUsd(2_500), NanoUsd(3_000)), 3_000);
-        assert_eq!(grown(ONE, NanoUsd(1), NanoUsd(u64::MAX)), MOST);
-        assert_eq!(grown(ONE, NanoUsd(0), NanoUsd(1)), ONE);
     }
 }

@@ -5,17 +5,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use axum::extract::FromRequestParts;
-use codebutler_crds::wire::ErrorCode;
-use http::request::Parts;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::gateway::api::{Open, Shared};
-use crate::gateway::context::{ApiError, Caller, ThreadKey};
+use crate::gateway::thread_key::ThreadKey;
 
 /// Conversations at a desk, their summaries, and recordings side by side are far fewer.
-const MOST: usize = 16;
+pub const MOST: usize = 16;
 /// How long the next one waits.
 const PATIENCE: Duration = Duration::from_secs(45);
 
@@ -41,7 +37,7 @@ pub struct Place {
 }
 
 impl Flights {
-    async fn place(&self, role: FlightRole) -> Option<Place> {
+    pub async fn place(&self, role: FlightRole) -> Option<Place> {
         let count = self.count(role);
         let own = tokio::time::timeout(self.patience, Arc::clone(&count).acquire_owned()).await;
         Some(Place { _own: own.ok()?.ok()?, _count: count })
@@ -56,23 +52,6 @@ impl Flights {
         let count = Arc::new(Semaphore::new(MOST));
         roles.insert(role, Arc::downgrade(&count));
         count
-    }
-}
-
-/// A caller that may make one more call. Before its request's body is read.
-pub struct Calling(pub Caller, pub Place);
-
-impl FromRequestParts<Shared> for Calling {
-    type Rejection = ApiError;
-    async fn from_request_parts(parts: &mut Parts, gateway: &Shared) -> Result<Self, ApiError> {
-        let Open(caller) = Open::from_request_parts(parts, gateway).await?;
-        let role = (caller.key(), caller.role_name().to_owned());
-        let place = gateway.models.flights.place(role).await.ok_or_else(|| {
-            let message =
-                format!("{MOST} model calls of this role are under way: wait for one to end");
-            ApiError::new(ErrorCode::Unavailable, message)
-        })?;
-        Ok(Self(caller, place))
     }
 }
 

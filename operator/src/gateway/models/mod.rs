@@ -9,13 +9,16 @@
 
 pub mod billing;
 pub mod breaker;
+mod calibration;
 mod call;
+mod calling;
 pub mod complaint;
 pub mod dialect;
 pub mod facts;
 mod flights;
 pub mod form;
 mod job;
+mod pool;
 pub mod prepare;
 pub mod refusal;
 pub mod request;
@@ -39,26 +42,20 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::Instrument as _;
 
-use self::breaker::Breakers;
 use self::call::Reply;
-use self::facts::catalog::Catalog;
-use self::flights::{Calling, Flights, Place};
+use self::calling::Calling;
+use self::flights::Place;
 use self::form::Recording;
 use self::job::Job;
+pub use self::pool::Models;
 use self::request::Request;
-use self::upstream::{Keys, ModelError};
-use super::api::{Body, Shared, redactor};
-use super::context::{ApiError, Caller};
+use self::upstream::ModelError;
+use super::api::redactor;
+use super::api_error::ApiError;
+use super::caller::Caller;
+use super::extract::Body;
 use super::slack::audio::{Scribe, Sound};
-
-#[derive(Default)]
-pub struct Models {
-    keys: Keys,
-    breakers: Breakers,
-    calibration: call::Calibration,
-    flights: Flights,
-    pub catalog: Catalog,
-}
+use super::state::Shared;
 
 /// `POST /v1/chat/completions`
 pub async fn complete(

@@ -11,10 +11,8 @@ use serde_json::{Map, Value, json};
 
 use super::dialect::Dialect;
 use super::facts::{Facts, Thinking};
-use super::request::{Request, RequestError};
+use super::request::{Request, RequestError, THOUGHTS};
 
-/// What an assistant's message keeps of its model's thinking.
-pub const THOUGHTS: [&str; 3] = ["reasoning", "reasoning_content", "reasoning_details"];
 /// Fewest tokens of thinking that providers take for a number.
 const LEAST_THINKING: u32 = 1024;
 

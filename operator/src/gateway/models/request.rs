@@ -8,9 +8,10 @@ use codebutler_crds::role::RoleModel;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::prepare::THOUGHTS;
 use crate::gateway::redact::Redactor;
 
+/// What an assistant's message keeps of its model's thinking.
+pub const THOUGHTS: [&str; 3] = ["reasoning", "reasoning_content", "reasoning_details"];
 /// Fields by which a request could reach another model or provider, or run up another bill, than the
 /// one that the role is given.
 const REFUSED: [&str; 14] = [

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use super::billing;
 use super::upstream::Upstream;
-use crate::gateway::api::Shared;
 use crate::gateway::budget::Lost;
+use crate::gateway::state::Shared;
 
 /// How long a provider is asked for a call.
 pub const PATIENCE: Duration = Duration::from_mins(10);

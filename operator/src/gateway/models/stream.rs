@@ -84,7 +84,7 @@ pub async fn pump(
 
 /// The headers are gone: the error is an event, in the form that OpenAI's clients know.
 fn error_event(error: &ModelError) -> Bytes {
-    let body = crate::gateway::context::ApiError::new(error.code(), error.to_string()).body();
+    let body = crate::gateway::api_error::ApiError::new(error.code(), error.to_string()).body();
     let body = serde_json::to_string(&body).unwrap_or_default();
     Bytes::from(format!("\n\ndata: {body}\n\n"))
 }

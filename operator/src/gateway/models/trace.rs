@@ -6,7 +6,7 @@ use kube::ResourceExt as _;
 use tracing::Span;
 use tracing::field::{Empty, display};
 
-use crate::gateway::context::Caller;
+use crate::gateway::caller::Caller;
 
 /// Of one call, from before it is made to its settlement.
 pub fn span(caller: &Caller, model: &str) -> Span {

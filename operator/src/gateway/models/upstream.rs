@@ -24,10 +24,11 @@ use super::refusal::{self, About, RefusedModel};
 use super::retry;
 use super::verdict::{self, AnswerVerdict, ModelRefusal};
 use crate::gateway::budget::Call;
-use crate::gateway::context::{Context, SecretError};
+use crate::gateway::context::Context;
 use crate::gateway::dial::{Reach, Trouble, trouble};
 use crate::gateway::redact::Redactor;
 use crate::gateway::remote::named;
+use crate::gateway::secrets::SecretError;
 use crate::step;
 
 /// How long a provider may take until the first byte of a whole answer.

@@ -19,14 +19,21 @@ use super::issuer::{Identity, Issuer, Registration};
 use super::options::SignInPlan;
 use super::seal::Seal;
 use super::{Pages, Problem};
-use crate::gateway::context::{Context, SecretError, ThreadKey};
+use crate::gateway::context::Context;
 use crate::gateway::dial::Reach;
+use crate::gateway::secrets::SecretError;
 use crate::gateway::slack::{Slack, Whom};
+use crate::gateway::thread_key::ThreadKey;
 
 /// How long a Secret is not read again.
 const FRESH: Duration = Duration::from_mins(1);
 /// Of the cookie that says who somebody is.
 pub const SESSION: &str = "session";
+
+/// Where the issuer sends people back to.
+pub const DONE: &str = "/sign-in/done";
+/// Nothing of the Secret is told.
+pub const NO_SECRET: &str = "The Secret of `pages.secret` can't be used.";
 
 /// Whether people have to say who they are.
 #[derive(Clone)]
@@ -73,7 +80,7 @@ impl SignIn {
         let secret = opened.value(secret_key::CLIENT_SECRET)?;
         let seal = Seal::of(&secret);
         let mut redirect = self.plan.own.clone();
-        redirect.set_path(super::signing::DONE);
+        redirect.set_path(DONE);
         let id = opened.value(secret_key::CLIENT_ID)?;
         let keys = Arc::new(Keys { registration: Registration { id, secret, redirect }, seal });
         *known = Some((Instant::now(), Arc::clone(&keys)));
@@ -143,7 +150,7 @@ impl FromRequestParts<Pages> for Viewer {
         let Door::Signed(sign_in) = &pages.door else { return Ok(Self::Anyone) };
         let keys = sign_in.keys().await.map_err(|error| {
             tracing::warn!(%error, "nobody can sign in to pages");
-            Problem::NoSignIn(super::signing::NO_SECRET)
+            Problem::NoSignIn(NO_SECRET)
         })?;
         let name = sign_in.cookie(SESSION);
         let session = cookies(parts).find(|(own, _)| *own == name).map(|(_, value)| value);

@@ -34,9 +34,9 @@ use self::options::{PagesOptions, PagesPlan};
 use self::problem::Problem;
 use self::shelf::Shelf;
 use self::signing::Change;
-use super::api::Gateway;
-use super::context::ThreadKey;
 use super::history::now;
+use super::state::Gateway;
+use super::thread_key::ThreadKey;
 use crate::listen::listen;
 
 /// Lines of a page.
@@ -94,7 +94,7 @@ fn router(pages: Pages) -> Router {
         .route("/assets/page.css", asset("text/css; charset=utf-8", STYLE))
         .route("/assets/page.js", asset("text/javascript; charset=utf-8", SCRIPT))
         .route("/sign-in", get(signing::begin))
-        .route(signing::DONE, get(signing::done))
+        .route(door::DONE, get(signing::done))
         .route("/sign-out", post(signing::out))
         .route("/{namespace}/{name}", get(thread))
         .route("/{namespace}/{name}/stop", post(end))

@@ -10,19 +10,15 @@ use http::HeaderValue;
 use http::header::SET_COOKIE;
 use serde::{Deserialize, Serialize};
 
-use super::door::{Door, Keys, Person, SESSION, SignIn, Viewer, cookies, seconds};
+use super::door::{Door, Keys, NO_SECRET, Person, SESSION, SignIn, Viewer, cookies, seconds};
 use super::issuer::{IssuerError, Question};
 use super::{Pages, Problem};
 
-/// Where the issuer sends people back to.
-pub const DONE: &str = "/sign-in/done";
 /// How long signing in may take.
 const FLOW_LIFE: u64 = 600;
 /// How long somebody stays signed in.
 const SESSION_LIFE: u64 = 8 * 3600;
 const FLOW: &str = "flow";
-/// Nothing of the Secret is told.
-pub const NO_SECRET: &str = "The Secret of `pages.secret` can't be used.";
 
 #[derive(Serialize, Deserialize)]
 struct Flow {

@@ -8,11 +8,11 @@ use kube::{Resource as _, ResourceExt as _};
 
 use super::decide::{PartStep, SplitFacts};
 use super::{PartsError, fresh, part_name, shown};
-use crate::gateway::api::Shared;
-use crate::gateway::context::ThreadKey;
 use crate::gateway::github::{GitHub, Pull};
 use crate::gateway::receipt;
 use crate::gateway::roadmap::child::child_name;
+use crate::gateway::state::Shared;
+use crate::gateway::thread_key::ThreadKey;
 use crate::step;
 
 pub async fn carry_out(

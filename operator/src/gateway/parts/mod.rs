@@ -19,10 +19,11 @@ use kube::ResourceExt as _;
 
 use self::decide::{PartThread, SplitFacts, decide};
 pub use self::shown::question;
-use super::api::Shared;
-use super::context::{ApiError, ThreadKey};
+use super::api_error::ApiError;
 use super::github::GitHubError;
 use super::roadmap::child::{ChildState, child_name};
+use super::state::Shared;
+use super::thread_key::ThreadKey;
 use super::threads::WriteError;
 
 /// Between two looks.

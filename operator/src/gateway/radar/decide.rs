@@ -1,13 +1,12 @@
 //! What a Thread's status says of others' branches, and what its conversation is told. Pure.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
 
 use codebutler_crds::thread::{MOST_MEETINGS, Meeting, Radar};
-use codebutler_crds::wire::{ChangeSize, TextMerge};
-use jiff::Timestamp;
+use codebutler_crds::wire::TextMerge;
 use sha2::{Digest as _, Sha256};
 
+use super::side::{Met, Side, precedes};
 use super::{current, words};
 
 /// Longest summary, in characters, and Threads that it names of a kind.
@@ -15,26 +14,6 @@ const MAX_SUMMARY: usize = 200;
 const MAX_NAMED: usize = 3;
 /// Nothing is in its way.
 const CLEAR: &str = "clear";
-
-/// An open Thread's branch.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Side {
-    pub name: String,
-    pub branch: String,
-    pub created: Option<Timestamp>,
-    pub size: ChangeSize,
-}
-
-/// Another branch, and what Git and the two changes say of both.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Met<'a> {
-    pub other: &'a Side,
-    pub files: &'a BTreeSet<String>,
-    pub symbols: &'a [String],
-    pub text: TextMerge,
-    /// Files in conflict.
-    pub conflicts: &'a BTreeSet<String>,
-}
 
 /// Something to tell a conversation, by key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,12 +24,6 @@ pub struct Word {
     pub of: Vec<(String, TextMerge)>,
     /// Whether who takes what is for nobody has to judge it.
     pub is_mail: bool,
-}
-
-/// In the order in which merging them is proposed: the smaller first, then the older.
-pub fn precedes(one: &Side, other: &Side) -> bool {
-    let rank = |side: &Side| (side.size, side.created, side.name.clone());
-    rank(one) < rank(other)
 }
 
 /// How it stands, in a column: to others and to the base branch.
@@ -169,6 +142,11 @@ fn summary(met: &[&Met<'_>]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use codebutler_crds::wire::ChangeSize;
+    use jiff::Timestamp;
+
     use super::*;
 
     fn side(name: &str, lines: u64) -> Side {

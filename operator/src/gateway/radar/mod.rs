@@ -11,131 +11,26 @@
 mod contact;
 mod current;
 mod decide;
+mod desk;
 mod round;
+mod side;
 mod words;
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
 use std::time::Duration;
 
-use codebutler_crds::Repo;
-use codebutler_crds::wire::TextMerge;
 use kube::ResourceExt as _;
-use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
 
 pub use self::contact::{Contact, compare};
-use super::api::Shared;
-use super::git::{Change, Merged, Survey};
+pub use self::desk::BranchDesk;
+use self::desk::RepoKey;
+use super::state::Shared;
 
 /// How long pushes are gathered. People are told within five seconds.
 const GATHER: Duration = Duration::from_millis(1500);
 /// How often all are looked at, whatever was pushed: people push past the gateway.
 const EVERY: Duration = Duration::from_mins(1);
-/// What is kept of commits: all is forgotten beyond that.
-const MOST_KEPT: usize = 20_000;
-
-/// Repos by namespace and name.
-type RepoKey = (String, String);
-
-/// Which Repos are to be looked at, and what is known of commits. Cheap to share.
-#[derive(Default)]
-pub struct BranchDesk {
-    touched: Mutex<BTreeSet<RepoKey>>,
-    wake: Notify,
-    /// By base and tip.
-    changes: Mutex<HashMap<(String, String), Arc<Change>>>,
-    /// The newest common commit, by base and tip.
-    left: Mutex<HashMap<(String, String), String>>,
-    /// By two tips, the lesser first.
-    merges: Mutex<HashMap<(String, String), Merged>>,
-}
-
-impl BranchDesk {
-    /// Has a Repo's branches compared soon: something was pushed or merged.
-    pub fn touch(&self, repo: &Repo) {
-        lock(&self.touched).insert((repo.namespace().unwrap_or_default(), repo.name_any()));
-        self.wake.notify_one();
-    }
-
-    fn take_touched(&self) -> BTreeSet<RepoKey> {
-        std::mem::take(&mut *lock(&self.touched))
-    }
-
-    /// What a branch changes; nothing where Git can't tell.
-    pub async fn change(&self, survey: &Survey, tip: &str) -> Option<Arc<Change>> {
-        let key = (survey.base.clone(), tip.to_owned());
-        if let Some(known) = lock(&self.changes).get(&key) {
-            return Some(Arc::clone(known));
-        }
-        match survey.change(tip).await {
-            Ok(change) => {
-                let change = Arc::new(change);
-                keep(&self.changes, key, Arc::clone(&change));
-                Some(change)
-            }
-            Err(error) => {
-                tracing::warn!(tip, %error, "what a branch changes is not known");
-                None
-            }
-        }
-    }
-
-    /// How a tip stands to the base branch, where that has commits that it lacks.
-    pub async fn left(&self, survey: &Survey, tip: &str) -> Option<String> {
-        let key = (survey.base.clone(), tip.to_owned());
-        if let Some(known) = lock(&self.left).get(&key) {
-            return Some(known.clone());
-        }
-        match survey.left(tip).await {
-            Ok(left) => {
-                keep(&self.left, key, left.clone());
-                Some(left)
-            }
-            Err(error) => {
-                tracing::warn!(tip, %error, "where a branch left the base branch is not known");
-                None
-            }
-        }
-    }
-
-    /// Whether pairs of tips merge: each is tried once. What could not be tried is tried again.
-    pub async fn merges(&self, survey: &Survey, pairs: &[(&str, &str)]) -> Vec<Merged> {
-        let key = |(one, other): &(&str, &str)| {
-            ((*one.min(other)).to_owned(), (*one.max(other)).to_owned())
-        };
-        let keys: Vec<_> = pairs.iter().map(key).collect();
-        let missing: BTreeSet<_> = {
-            let known = lock(&self.merges);
-            keys.iter().filter(|key| !known.contains_key(*key)).cloned().collect()
-        };
-        let missing: Vec<_> = missing.into_iter().collect();
-        let answers = if missing.is_empty() { Vec::new() } else { survey.merges(&missing).await };
-        let found: HashMap<_, _> = missing.into_iter().zip(answers).collect();
-        let all = keys.iter().map(|key| {
-            let known = || lock(&self.merges).get(key).cloned();
-            found.get(key).cloned().or_else(known).unwrap_or_else(Merged::unknown)
-        });
-        let all = all.collect();
-        for (key, merged) in found.into_iter().filter(|(_, one)| one.text != TextMerge::Unknown) {
-            keep(&self.merges, key, merged);
-        }
-        all
-    }
-}
-
-fn keep<V>(all: &Mutex<HashMap<(String, String), V>>, key: (String, String), value: V) {
-    let mut all = lock(all);
-    if all.len() >= MOST_KEPT {
-        all.clear();
-    }
-    all.insert(key, value);
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Compares branches until the gateway stops.
 pub async fn run(gateway: &Shared) {
     let mut memory: HashMap<RepoKey, round::Memory> = HashMap::new();
@@ -145,7 +40,7 @@ pub async fn run(gateway: &Shared) {
         let woken = async {
             tokio::select! {
                 _ = due.tick() => true,
-                () = gateway.branches.wake.notified() => false,
+                () = gateway.branches.woken() => false,
             }
         };
         let Some(all) = gateway.shutdown.run_until_cancelled(woken).await else { return };

@@ -10,12 +10,14 @@ use kube::ResourceExt as _;
 
 use super::contact::{Contact, compare};
 use super::current::{self, Response, judge};
-use super::decide::{Met, Side, Word, decide, note, summarize};
-use crate::gateway::api::Shared;
-use crate::gateway::context::{ApiError, ThreadKey};
+use super::decide::{Word, decide, note, summarize};
+use super::side::{Met, Side};
+use crate::gateway::api_error::ApiError;
 use crate::gateway::dispatch::Team;
-use crate::gateway::git::{Change, Merged, Survey};
+use crate::gateway::git::{Change, Merged, Survey, take_survey};
 use crate::gateway::overlap::open_threads;
+use crate::gateway::state::Shared;
+use crate::gateway::thread_key::ThreadKey;
 
 /// Messages of one look; the rest comes with the next one.
 const MAX_TOLD: usize = 24;
@@ -68,7 +70,7 @@ pub async fn look(gateway: &Shared, repo: &Arc<Repo>, memory: &mut Memory) {
         .filter(|thread| branch(thread).is_some())
         .collect();
     let Some(first) = threads.first() else { return };
-    let survey = match Survey::take(gateway, repo, &ThreadKey::from(&**first)).await {
+    let survey = match take_survey(gateway, repo, &ThreadKey::from(&**first)).await {
         Ok(survey) => survey,
         Err(error) => {
             tracing::warn!(repo = repo.name_any(), %error, "branches are not compared");

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use codebutler_crds::wire::{ChangeSize, TextMerge};
 
-use super::decide::{Met, Side, precedes};
+use super::side::{Met, Side, precedes};
 
 /// Places that are named, and the longest of them.
 const MAX_NAMED: usize = 5;

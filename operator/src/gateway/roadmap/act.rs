@@ -12,10 +12,10 @@ use sha2::{Digest as _, Sha256};
 use super::child::child_name;
 use super::decide::{Facts, Step, TRIES};
 use super::{LookError, digest_day, shown};
-use crate::gateway::api::Shared;
-use crate::gateway::context::ThreadKey;
 use crate::gateway::dispatch::Team;
 use crate::gateway::slack::questions::plan;
+use crate::gateway::state::Shared;
+use crate::gateway::thread_key::ThreadKey;
 use crate::step;
 
 /// The key of the message that shows how it stands.

@@ -6,7 +6,7 @@ use codebutler_crds::wire::ErrorCode;
 use codebutler_roadmap::{ItemStatus, Roadmap};
 
 use super::PATH;
-use crate::gateway::context::ApiError;
+use crate::gateway::api_error::ApiError;
 use crate::gateway::github::{GitHub, GitHubError};
 
 /// What the commit that a pull request is opened for lacks, if it is for an item of the roadmap.

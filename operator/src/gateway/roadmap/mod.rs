@@ -28,12 +28,14 @@ use self::child::{ChildState, child_name, cost_of};
 use self::decide::{Child, Facts, decide};
 pub use self::mark::find_missing_mark;
 pub use self::purse::Purse;
-use super::api::Shared;
+use super::api_error::ApiError;
 use super::budget::calendar;
-use super::context::{ApiError, ThreadKey};
 use super::github::{GitHub, GitHubError};
-use super::history::{self, Telling};
+use super::history::Telling;
+use super::masks;
 use super::slack::questions::plan;
+use super::state::Shared;
+use super::thread_key::ThreadKey;
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_millis(700);
@@ -289,7 +291,7 @@ impl Desk {
         if changed.is_empty() {
             return;
         }
-        let redactor = history::redactor(&gateway.context, repo).await;
+        let redactor = masks::as_known(&gateway.context, repo).await;
         for (id, event) in changed {
             // Said again when it is so again, and not because somebody else says it.
             let activity = threads.get(&id).and_then(|thread| {

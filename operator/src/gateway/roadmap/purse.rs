@@ -7,7 +7,8 @@ use codebutler_crds::{NanoUsd, Repo, Thread};
 use kube::ResourceExt as _;
 
 use super::child::cost_of;
-use crate::gateway::context::{Context, ThreadKey};
+use crate::gateway::context::Context;
+use crate::gateway::thread_key::ThreadKey;
 
 /// What the Threads of a roadmap may cost together.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,9 +14,10 @@ use url::Url;
 use super::event::Stored;
 use super::scopes::{self, Scopes};
 use super::web::{CallError, SlackToken, Web};
-use crate::gateway::context::{Context, SecretError};
+use crate::gateway::context::Context;
 use crate::gateway::dial::Reach;
 use crate::gateway::remote::authority;
+use crate::gateway::secrets::SecretError;
 
 /// How long a Secret is not read again.
 const FRESH: Duration = Duration::from_mins(1);

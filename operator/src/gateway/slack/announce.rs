@@ -7,8 +7,9 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 use super::account::AccessError;
-use super::{EVENT_TYPE, Inner, Slack, catchup, history, markdown, own_metadata};
-use crate::gateway::context::ApiError;
+use super::clock;
+use super::{EVENT_TYPE, Inner, Slack, history, markdown, own_metadata};
+use crate::gateway::api_error::ApiError;
 use crate::gateway::masks;
 
 /// `kind` of such messages.
@@ -46,7 +47,7 @@ async fn announce(
     let Some(channel) = repo.channel() else { return Ok(()) };
     let account = inner.account(repo).await?;
     if let Some(before) = before {
-        let after = catchup::timestamp(before.as_second() - SKEW, 0);
+        let after = clock::timestamp(before.as_second() - SKEW, 0);
         let messages = history::channel(&inner.web, &account.bot, channel, &after).await?;
         let is_it = |payload: &Value| {
             payload["kind"] == KIND && payload["key"] == key && payload["uid"] == json!(repo.uid())

@@ -9,15 +9,15 @@ use codebutler_crds::{Repo, SlackTs, Thread, ThreadStatus};
 use jiff::Timestamp;
 use tokio::sync::OwnedMutexGuard;
 
+use super::channel::Channel;
 use super::effects::Effect;
-use super::ingest::{PATIENCE, TakeError};
 use super::questions::{
     self, AnswerContext, AnswerOutcome, AnswerRight, ButtonPress, QuestionKind,
 };
-use super::route::Channel;
+use super::take_error::{PATIENCE, TakeError};
 use super::{Inner, access};
 use crate::gateway::budget::calendar;
-use crate::gateway::context::ThreadKey;
+use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::WriteError;
 
 /// How long after a message a question may still be on its way into the Thread.

@@ -11,9 +11,10 @@ use futures::future::BoxFuture;
 
 use super::account::Account;
 use super::event::{SharedMessage, Stored};
-use super::files::{about, fence};
+use super::quoting::{about, fence};
 use super::{Inner, post};
-use crate::gateway::context::{Caller, ThreadKey};
+use crate::gateway::caller::Caller;
+use crate::gateway::thread_key::ThreadKey;
 
 /// Larger ones are named, not heard: what providers take at most.
 const LARGEST: u64 = 24 * 1024 * 1024;
@@ -40,7 +41,7 @@ pub(super) async fn read(
     message: &Stored,
 ) -> String {
     let mut said = String::new();
-    for file in message.files.iter().filter(|file| is_sound(file)) {
+    for file in message.files.iter().filter(|file| file.is_sound()) {
         let about = about(file);
         match heard(inner, caller, account, thread, file).await {
             Ok(Some(text)) => {
@@ -58,11 +59,6 @@ pub(super) async fn read(
         }
     }
     said
-}
-
-/// Whether it is heard rather than read.
-pub(super) fn is_sound(file: &SharedMessage) -> bool {
-    file.mimetype.starts_with("audio/")
 }
 
 /// None: it was written down by another process, in the thread.

@@ -1,9 +1,10 @@
 //! Block Kit of messages that ask for a decision. Pure.
 
+use codebutler_crds::thread::OfferKind;
 use serde_json::{Value, json};
 
-use super::questions::offers::OfferShown;
-use super::questions::{Button, ButtonStyle};
+use super::questions::shown::OfferShown;
+use super::questions::{Button, ButtonStyle, choice, learnings};
 use super::split::split;
 
 /// Slack takes 3,000 characters in a section.
@@ -18,6 +19,23 @@ pub fn asking(text: &str, block_id: &str, buttons: &[Button], key: &str) -> Valu
         blocks.push(actions(block_id, buttons, key));
     }
     Value::Array(blocks)
+}
+
+/// What stands under the text of an offer.
+fn of_offer(offer: &OfferShown, key: &str) -> Vec<Value> {
+    let numbered = || offer.items.iter().zip(1..);
+    if offer.kind == OfferKind::Choice {
+        let buttons: Vec<Button> =
+            numbered().map(|(label, item)| choice::button(item, label)).collect();
+        return vec![actions("choice", &buttons, key)];
+    }
+    let of_item = |(text, item): (&String, u32)| {
+        let mut blocks = sections(&format!("{item}. {text}"));
+        let id = learnings::block_id(item);
+        blocks.push(actions(&id, &learnings::buttons(item), key));
+        blocks
+    };
+    numbered().flat_map(of_item).collect()
 }
 
 pub fn actions(block_id: &str, buttons: &[Button], key: &str) -> Value {
@@ -99,7 +117,7 @@ pub fn label<'a>(blocks: &'a Value, action_id: &str) -> Option<&'a str> {
 /// The text with an offer's buttons under it.
 pub fn offering(text: &str, offer: &OfferShown, key: &str) -> Value {
     let mut blocks = sections(text);
-    blocks.extend(offer.blocks(key));
+    blocks.extend(of_offer(offer, key));
     Value::Array(blocks)
 }
 

@@ -15,15 +15,19 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::account::{AccessError, Account};
+use super::channel::Channel;
+use super::clock::now;
+use super::clock::timestamp;
 use super::effects::Effect;
 use super::event::Stored;
 use super::questions::plan;
-use super::reaction::{Reacted, Sign};
-use super::route::{self, Action, Channel};
+use super::route;
+use super::route::Action;
+use super::sign::{Reacted, Sign};
 use super::web::{CallError, Web};
 use super::which::Whose;
 use super::{Inner, explain, history};
-use crate::gateway::context::ThreadKey;
+use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::writes;
 
 /// Between two sweeps, and after one in which a channel failed.
@@ -349,14 +353,4 @@ fn newest_mark(thread: &Thread) -> SlackTs {
     let marks = roles.filter_map(|role| role.inbox.clone());
     let root = || thread.conversation().map_or_else(SlackTs::zero, |slack| slack.ts.clone());
     marks.max().unwrap_or_else(root)
-}
-
-pub fn now() -> SlackTs {
-    let now = jiff::Timestamp::now();
-    timestamp(now.as_second(), now.subsec_microsecond())
-}
-
-pub fn timestamp(seconds: i64, micros: i32) -> SlackTs {
-    let text = format!("{}.{:06}", seconds.max(0), micros.max(0));
-    text.parse().unwrap_or_else(|_| SlackTs::zero())
 }

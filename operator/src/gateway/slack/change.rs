@@ -8,13 +8,13 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::account::AccessError;
+use super::channel::Channel;
 use super::effects::Effect;
 use super::inbox::Reader;
-use super::ingest::TakeError;
-use super::route::Channel;
 use super::said::Said;
+use super::take_error::TakeError;
 use super::{Inner, access, history};
-use crate::gateway::context::ThreadKey;
+use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::{self, WriteError};
 
 impl Inner {
@@ -37,7 +37,7 @@ impl Inner {
         {
             let now = Time(Timestamp::now());
             let raise = |status: &mut ThreadStatus| {
-                let mut roles = super::said::recipients(status, said, &channel.team);
+                let mut roles = super::taking::recipients(status, said, &channel.team);
                 // What it took, a role has read as it was.
                 roles.retain(|role| {
                     let entry = status.roles.get(role);

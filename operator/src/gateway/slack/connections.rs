@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::route::Channel;
+use super::channel::Channel;
 use super::web::SlackToken;
 use super::{Inner, catchup, socket};
 

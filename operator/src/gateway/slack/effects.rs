@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use tracing::Instrument as _;
 
 use super::account::{AccessError, Account};
-use super::reaction::Reacted;
-use super::route::Channel;
+use super::channel::Channel;
+use super::sign::Reacted;
 use super::{Inner, access, post, settle};
-use crate::gateway::context::ThreadKey;
+use crate::gateway::thread_key::ThreadKey;
 
 /// Something visible that follows.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::Inner;
-use super::route::Channel;
+use super::channel::Channel;
 use crate::gateway::writes;
 
 /// Ends that a Repo remembers, and that this process does.

@@ -98,6 +98,13 @@ pub struct SharedMessage {
     pub url_private: Option<Url>,
 }
 
+impl SharedMessage {
+    /// Whether it is heard rather than read.
+    pub fn is_sound(&self) -> bool {
+        self.mimetype.starts_with("audio/")
+    }
+}
+
 /// What can't be read is left out: it must not hide the message that it is a part of.
 fn if_readable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where

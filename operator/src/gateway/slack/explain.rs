@@ -5,10 +5,10 @@ use codebutler_crds::Repo;
 use codebutler_crds::wire::ErrorCode;
 
 use super::account::AccessError;
+use super::channel::Channel;
 use super::reach;
-use super::route::Channel;
 use super::web::{CallError, remark};
-use crate::gateway::context::ApiError;
+use crate::gateway::api_error::ApiError;
 
 /// `reason` and `message` of the Repo's condition.
 pub fn condition(error: &AccessError, repo: &Repo) -> (&'static str, String) {

@@ -15,12 +15,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 
 use super::account::AccessError;
-use super::open::{self, Claimed, LaterError};
+use super::clock;
+use super::later::LaterError;
+use super::open;
+use super::open::Claimed;
 use super::post::{self, Asks, Handing, Outgoing};
 use super::settle::SettledLine;
 use super::split::split;
-use super::{Inner, catchup, markdown, progress, settle};
-use crate::gateway::context::ThreadKey;
+use super::{Inner, markdown, progress, settle};
+use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads;
 
 /// How long a deleted Thread waits for its conversation to be told.
@@ -44,7 +47,7 @@ pub async fn take_leave(inner: &Arc<Inner>, thread: &Thread) -> Result<(), Later
         Err(error) if is_final(&error) || is_late(thread, Timestamp::now()) => {
             tracing::warn!(thread = key.name, %error, "a conversation is not told of its end");
             let slack = thread.conversation().cloned();
-            slack.map(|slack| (slack, catchup::now()))
+            slack.map(|slack| (slack, clock::now()))
         }
         Err(error) => return Err(error),
     };

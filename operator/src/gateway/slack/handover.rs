@@ -16,12 +16,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::account::Account;
+use super::channel::Channel;
 use super::event::Stored;
-use super::open::LaterError;
+use super::later::LaterError;
 use super::{Inner, access, address, history, own_metadata, people, post, route};
-use crate::gateway::context::{ApiError, ThreadKey};
+use crate::gateway::api_error::ApiError;
 use crate::gateway::dispatch::heard::{Heard, HeardLine, Speaker};
 use crate::gateway::dispatch::{self, DispatchFacts, DispatchStep, Team, rounds};
+use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads;
 
 /// Between two looks.
@@ -181,7 +183,7 @@ async fn hear(inner: &Inner, repo: &Repo, thread: &Thread) -> Result<Heard, Late
 
 struct Listener<'a> {
     team: Team,
-    channel: route::Channel,
+    channel: Channel,
     account: &'a Account,
     users: &'a [String],
     thread: &'a Thread,

@@ -4,9 +4,11 @@ use codebutler_crds::ThreadStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
+use super::channel::Channel;
 use super::event::{Frame, Incoming, Payload};
-use super::route::{self, Action, Channel, Ignored};
-use super::said::{self, Said, Taken};
+use super::route::{self, Action, Ignored};
+use super::said::Said;
+use super::taking::{self, Taken};
 use crate::gateway::dispatch::Team;
 
 fn channel() -> Channel {
@@ -48,7 +50,7 @@ fn said(text: &str) -> Said {
 fn taken(text: &str) -> (Taken, Vec<String>, usize) {
     let mut status = ThreadStatus::default();
     let now = Time(jiff::Timestamp::UNIX_EPOCH);
-    let taken = said::take_message(&mut status, &said(text), &channel().team, &now).unwrap();
+    let taken = taking::take_message(&mut status, &said(text), &channel().team, &now).unwrap();
     let size = serde_json::to_string(&status).unwrap().len();
     (taken, status.roles.keys().cloned().collect(), size)
 }

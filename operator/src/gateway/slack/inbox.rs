@@ -10,13 +10,15 @@ use kube::ResourceExt as _;
 use tokio::time::Instant;
 
 use super::account::Account;
+use super::channel::Channel;
 use super::event::Stored;
-use super::route::{self, Channel};
+use super::route;
 use super::{
     Inner, access, address, audio, files, history, links, mrkdwn, open, own_metadata, pictures,
     post, progress,
 };
-use crate::gateway::context::{ApiError, Caller, conversation};
+use crate::gateway::api_error::{ApiError, conversation};
+use crate::gateway::caller::Caller;
 
 /// How often the watch cache is looked at while nothing waits.
 const LOOK: Duration = Duration::from_millis(150);
@@ -174,7 +176,7 @@ impl Reader<'_> {
             if !said.is_bot && !access::permits(self.users, user) {
                 return None;
             }
-            let recipients = super::said::recipients(self.status, &said, &self.channel.team);
+            let recipients = super::taking::recipients(self.status, &said, &self.channel.team);
             (Author::User { id: user.to_owned() }, recipients.iter().any(|r| r == self.role))
         } else {
             (bot(stored), false)

@@ -1,7 +1,7 @@
 //! Taking in: what a message or click changes in its Thread, stored before anything else happens.
 
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use codebutler_crds::thread::{SlackThread, ThreadState};
 use codebutler_crds::{Repo, SlackTs, Thread, ThreadSpec, ThreadStatus, names};
@@ -9,45 +9,25 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Resource as _, ResourceExt as _};
 use tracing::field::display;
 
-use super::account::AccessError;
+use super::channel::Channel;
 use super::effects::Effect;
 use super::event::{Frame, Payload};
-use super::route::{self, Action, Channel, Ignored};
-use super::said::{self, Said, Taken};
+use super::route;
+use super::route::{Action, Ignored};
+use super::said::Said;
+use super::take_error::PATIENCE;
+use super::take_error::TakeError;
+use super::taking;
+use super::taking::Taken;
 use super::which::Whose;
 use super::{Inner, access, open};
-use crate::gateway::context::ThreadKey;
+use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::{Refusal, WriteError};
-
-/// How long a decision waits for a post that is under way: Slack wants its answer within three
-/// seconds.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Told to who says yes or no where that can mean several things.
 const REVOKED: &str = "Nothing is approved for this thread any more: people are asked each time.";
 const UNCLEAR: &str = "That decided nothing: several questions are open here, or something else was asked since. Please \
      press the button of the one that you mean.";
-
-/// Why something was not taken in. It comes again.
-#[derive(Debug, thiserror::Error)]
-pub enum TakeError {
-    #[error(transparent)]
-    Write(#[from] WriteError),
-    /// Slack, when it had to be asked which Thread is meant.
-    #[error(transparent)]
-    Access(#[from] AccessError),
-    /// A Repo that keeps what is unclear.
-    #[error("the Repo can't be written")]
-    Repo(#[from] kube::Error),
-    #[error("Slack takes too long")]
-    Slow,
-    /// Deleted, and the conversation is not told yet: what is said now begins it anew afterwards.
-    #[error("the Thread `{0}` is being deleted")]
-    Going(String),
-    /// Somebody gave another Thread the name that belongs to this conversation.
-    #[error("the Thread `{0}` is about another conversation")]
-    NameTaken(String),
-}
 
 impl Inner {
     /// Takes in an envelope. None: it could not be stored and has to come again.
@@ -292,8 +272,8 @@ impl Inner {
         let take = |status: &mut ThreadStatus| {
             status.speaker = Some(said.user.clone());
             match refused {
-                Some(why) => said::take_refused(status, said, why, &channel.team, &now),
-                None => said::take_message(status, said, &channel.team, &now),
+                Some(why) => taking::take_refused(status, said, why, &channel.team, &now),
+                None => taking::take_message(status, said, &channel.team, &now),
             }
         };
         match self.threads.try_update(key, take).await {
@@ -302,7 +282,7 @@ impl Inner {
                 // The decision has no place, but the message itself is not to be lost.
                 let plain = Said { intent: None, verdict: None, ..said.clone() };
                 let take = |status: &mut ThreadStatus| {
-                    said::take_message(status, &plain, &channel.team, &now)
+                    taking::take_message(status, &plain, &channel.team, &now)
                 };
                 let (thread, _) = self.threads.try_update(key, take).await?;
                 Ok(Stored { thread, taken: Taken::Message, full: true })

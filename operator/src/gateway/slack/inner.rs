@@ -8,10 +8,12 @@ use codebutler_crds::{Repo, Thread};
 use kube::ResourceExt as _;
 
 use super::account::{AccessError, Account};
+use super::channel::Channel;
 use super::scopes::Scopes;
-use super::{Inner, access, explain, reach, route, which};
-use crate::gateway::context::{ApiError, ThreadKey};
+use super::{Inner, access, explain, reach, which};
+use crate::gateway::api_error::ApiError;
 use crate::gateway::dispatch::Team;
+use crate::gateway::thread_key::ThreadKey;
 
 /// How long it is told that somebody else uses the same app.
 const SHARED: Duration = Duration::from_hours(1);
@@ -99,13 +101,13 @@ impl Inner {
     }
 
     /// A Repo as the router sees it.
-    pub(super) fn channel(&self, repo: &Repo, account: &Account) -> route::Channel {
+    pub(super) fn channel(&self, repo: &Repo, account: &Account) -> Channel {
         self.place(repo, Some(account))
     }
 
     /// The same; without an app it hears nothing.
-    pub(super) fn place(&self, repo: &Repo, account: Option<&Account>) -> route::Channel {
-        route::Channel {
+    pub(super) fn place(&self, repo: &Repo, account: Option<&Account>) -> Channel {
+        Channel {
             namespace: repo.namespace().unwrap_or_default(),
             repo: repo.name_any(),
             uid: repo.uid().unwrap_or_default(),

@@ -5,14 +5,16 @@ use codebutler_crds::wire::{Author, Message, Pending};
 
 use super::post::Outgoing;
 use super::{Inner, mrkdwn, progress};
-use crate::gateway::context::{Caller, ThreadKey};
-use crate::gateway::history::{Telling, decision, redactor};
+use crate::gateway::caller::Caller;
+use crate::gateway::history::{Telling, decision};
+use crate::gateway::masks;
+use crate::gateway::thread_key::ThreadKey;
 
 impl Inner {
     /// What a role is about to read.
     pub(super) async fn heard(&self, caller: &Caller, messages: &[Message], pending: &[Pending]) {
         let (key, context) = (caller.key(), &self.context);
-        let redactor = redactor(context, &caller.repo).await;
+        let redactor = masks::as_known(context, &caller.repo).await;
         context.history.messages(&key, &redactor, messages);
         for (name, role, event) in pending.iter().filter_map(decision) {
             let told = Telling { key: name, at: None, role, run: None, event };
@@ -31,7 +33,7 @@ impl Inner {
         };
         let note = outgoing.note.as_deref().filter(|_| part + 1 == outgoing.parts.len());
         let text = [&outgoing.parts[part], note.unwrap_or_default()].join("\n");
-        let redactor = redactor(&self.context, outgoing.repo).await;
+        let redactor = masks::as_known(&self.context, outgoing.repo).await;
         let (key, text) = (ThreadKey::from(outgoing.thread), mrkdwn::to_text(text.trim_end()));
         self.context.history.message(&key, &redactor, ts, author, &text);
     }

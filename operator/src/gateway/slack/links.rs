@@ -10,7 +10,7 @@ use url::Url;
 
 use super::account::Account;
 use super::event::Stored;
-use super::files::fence;
+use super::quoting::fence;
 use super::{Inner, history, mrkdwn};
 use crate::gateway::github::{GitHub, text};
 use crate::gateway::masks;

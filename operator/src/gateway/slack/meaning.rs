@@ -1,16 +1,27 @@
 //! What a role's message means for its Thread once it is in Slack: a decision asked, roles addressed.
 
-use codebutler_crds::thread::{Closing, Offer, Plan, PlanDetails, QueuedRole};
+use codebutler_crds::thread::{Closing, Offer, Plan, PlanDetails, PlanEstimate, QueuedRole};
 use codebutler_crds::wire::{Decision, PostMessage};
 use codebutler_crds::{SlackTs, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sha2::{Digest as _, Sha256};
 
 use super::address;
-use super::post::{Asks, Beside, Outgoing, SentPart};
+use super::post::{Asks, Outgoing, SentPart};
 use super::questions::offers;
 use crate::gateway::dispatch::{Team, rounds};
 use crate::gateway::threads;
+
+/// What the gateway itself knows of a role's message.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// Head of the pull request that a merge is asked for.
+    pub closing_head: Option<String>,
+    /// A line of CodeButler's own under the message.
+    pub note: Option<String>,
+    /// What a plan will probably come to.
+    pub estimate: Option<PlanEstimate>,
+}
 
 /// What a posted message means for its Thread. Applied again, nothing changes.
 pub struct Meaning {

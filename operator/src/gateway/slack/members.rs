@@ -13,7 +13,8 @@ use super::account::Account;
 use super::pinned::PinnedMemory;
 use super::web::CallError;
 use super::{Inner, Slack, access};
-use crate::gateway::context::{ApiError, ThreadKey, conversation};
+use crate::gateway::api_error::{ApiError, conversation};
+use crate::gateway::thread_key::ThreadKey;
 
 /// How long an answer counts.
 const FRESH: Duration = Duration::from_secs(15);

@@ -18,6 +18,8 @@ pub mod audio;
 mod blocks;
 mod catchup;
 mod change;
+mod channel;
+mod clock;
 mod connections;
 mod conversation;
 mod effects;
@@ -35,6 +37,7 @@ mod inbox;
 mod ingest;
 mod inner;
 mod keep;
+mod later;
 mod links;
 mod literal;
 mod markdown;
@@ -46,22 +49,29 @@ mod named;
 mod open;
 mod people;
 mod person;
+mod picture_files;
 mod pictures;
 mod pinned;
 mod post;
 mod progress;
 pub mod questions;
 mod queue;
+mod quoting;
 mod reach;
 mod reaction;
 mod recent;
+mod role_message;
 mod route;
 mod said;
 mod scopes;
 mod settle;
+mod sign;
 mod socket;
 mod split;
+mod take_error;
+mod taking;
 mod tend;
+mod uploads;
 pub mod usage;
 mod verdict;
 mod web;
@@ -87,18 +97,20 @@ use url::Url;
 use self::account::Accounts;
 use self::effects::Effect;
 use self::event::Metadata;
-pub use self::finish::due as finish_due;
+pub use self::meaning::Beside;
 pub use self::members::Whom;
 pub use self::metrics::Metrics;
-pub use self::post::Beside;
 use self::post::Sent;
 pub use self::questions::action::spend as spend_approval;
 use self::reach::Reach;
 pub(super) use self::recent::Recent;
 use self::web::Web;
+use super::api_error::ApiError;
+use super::caller::Caller;
 use super::conditions::Conditions;
-use super::context::{ApiError, Caller, Context, ThreadKey};
+use super::context::Context;
 use super::dispatch;
+use super::thread_key::ThreadKey;
 use super::threads::keyed::Keyed;
 use super::threads::{self, Threads, WriteError};
 
@@ -160,7 +172,7 @@ struct Inner {
     /// Counts what Slack refused because of the Repo: whether it is mended is looked at.
     troubles: watch::Sender<u64>,
     /// The Repos that name a channel, the oldest first.
-    places: watch::Sender<Vec<route::Channel>>,
+    places: watch::Sender<Vec<channel::Channel>>,
     /// Channels of no Repo that were logged.
     strangers: Recent<String>,
     /// Apps, by their user id, that somebody else uses too, and when that was last seen.
@@ -306,7 +318,7 @@ impl Slack {
         message: &SlackTs,
         id: &str,
     ) -> Result<(&'static str, Vec<u8>), ApiError> {
-        pictures::get(&self.inner, caller, message, id).await
+        picture_files::get(&self.inner, caller, message, id).await
     }
 
     /// Posts a role's message under its own name; the same key posts once. `closing_head` is the
@@ -334,7 +346,7 @@ impl Slack {
         message: &PostMessage,
         beside: Beside,
     ) -> Result<Posted, ApiError> {
-        let posted = post::of_role(&self.inner, caller, message, beside).await?;
+        let posted = role_message::of_role(&self.inner, caller, message, beside).await?;
         if message.decision.is_some() {
             // What it replaced.
             self.inner.follow_up(vec![Effect::Settled { thread: caller.key() }]);

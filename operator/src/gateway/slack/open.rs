@@ -17,15 +17,17 @@ use kube::{Api, ResourceExt as _};
 use serde::Deserialize;
 
 use super::account::{AccessError, Account};
+use super::channel::Channel;
+use super::clock;
 use super::effects::Effect;
+use super::later::LaterError;
 use super::post::{self, Asks, Handing, Outgoing};
-use super::route::Channel;
 use super::split::split;
 use super::web::CallError;
-use super::{Inner, address, catchup, explain, history, markdown, own_metadata};
-use crate::gateway::context::ThreadKey;
+use super::{Inner, address, explain, history, markdown, own_metadata};
 use crate::gateway::masks;
-use crate::gateway::threads::{self, WriteError};
+use crate::gateway::thread_key::ThreadKey;
+use crate::gateway::threads::{self};
 
 /// `kind` of the messages that show a prompt.
 pub const KIND: &str = "opening";
@@ -68,31 +70,6 @@ impl Opened {
             known.clear();
         }
         known.insert((slack.channel.clone(), slack.ts.clone()), thread);
-    }
-}
-
-/// Why a conversation is not opened, or a Thread not taken leave of, yet.
-#[derive(Debug, thiserror::Error)]
-pub enum LaterError {
-    #[error(transparent)]
-    Access(#[from] AccessError),
-    #[error(transparent)]
-    Write(#[from] WriteError),
-    #[error("the Repo can't be written")]
-    Repo(#[from] kube::Error),
-    /// Something outside, as the Thread's condition says.
-    #[error("it waits: {0}")]
-    Waits(&'static str),
-    /// Another replica is at it.
-    #[error("another replica is at it")]
-    Claimed,
-    #[error("Slack takes too long")]
-    Slow,
-}
-
-impl From<CallError> for LaterError {
-    fn from(error: CallError) -> Self {
-        Self::Access(error.into())
     }
 }
 
@@ -317,7 +294,7 @@ pub async fn posted(
     thread: &Thread,
 ) -> Result<Option<SlackTs>, CallError> {
     let created = thread.creation_timestamp().map_or(0, |time| time.0.as_second());
-    let after = catchup::timestamp(created - SKEW, 0);
+    let after = clock::timestamp(created - SKEW, 0);
     let Some(channel) = repo.channel() else { return Ok(None) };
     let messages = history::channel(&inner.web, &account.bot, channel, &after).await?;
     let is_it = |message: &&super::event::Stored| {

@@ -5,19 +5,18 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use codebutler_crds::thread::SlackThread;
+use codebutler_crds::Thread;
 use codebutler_crds::wire::{ErrorCode, MAX_PICTURE, MAX_PICTURES, OwnPicture, SharedPicture};
-use codebutler_crds::{SlackTs, Thread};
 
 use super::event::{SharedMessage, Stored};
-use super::files::{self, Attachment};
-use super::{Inner, history, inbox};
-use crate::gateway::context::{ApiError, Caller, conversation};
+use super::uploads;
+use super::uploads::Attachment;
+use crate::gateway::api_error::ApiError;
 
 /// Types that models take, as Slack names them.
 const TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /// Pictures of one message that are offered.
-const OFFERED: usize = 4;
+pub const OFFERED: usize = 4;
 /// Longest name that is told, in characters.
 const MAX_NAME: usize = 80;
 
@@ -36,53 +35,11 @@ pub fn of(message: &Stored) -> Vec<SharedPicture> {
     offered.map(|file| SharedPicture { id: file.id.clone(), name: plain(&file.name) }).collect()
 }
 
-fn can_be_shown(file: &SharedMessage) -> bool {
+pub fn can_be_shown(file: &SharedMessage) -> bool {
     is_picture(file)
         && file.size <= MAX_PICTURE
         && file.url_private.is_some()
         && !file.id.is_empty()
-}
-
-/// A picture of one of [`of`]'s: its type and bytes.
-///
-/// # Errors
-/// A sentence for the role.
-pub async fn get(
-    inner: &Inner,
-    caller: &Caller,
-    message: &SlackTs,
-    id: &str,
-) -> Result<(&'static str, Vec<u8>), ApiError> {
-    let refused = |why: &str| ApiError::new(ErrorCode::InvalidRequest, why);
-    let repo = &caller.repo;
-    let account = match inner.account(repo).await {
-        Ok(account) => account,
-        Err(error) => return Err(inner.failed(error, repo).await),
-    };
-    let SlackThread { channel, ts: root } = conversation(&caller.thread)?;
-    let after = message.minus_secs(1);
-    let read = history::replies(&inner.web, &account.bot, channel, root, Some(&after)).await;
-    let stored = match read {
-        Ok(stored) => stored,
-        Err(error) => return Err(inner.failed(error, repo).await),
-    };
-    let found = stored.iter().find(|stored| stored.ts == *message && stored.is_said());
-    let found = found.filter(|stored| inbox::can_read(inner, caller, &account, stored));
-    let file = found.and_then(|stored| {
-        let mut offered = stored.files.iter().filter(|file| can_be_shown(file)).take(OFFERED);
-        offered.find(|file| file.id == id)
-    });
-    let url = file.and_then(|file| file.url_private.clone());
-    let url = url.ok_or_else(|| refused("this message has no such picture (any more)"))?;
-    let most = usize::try_from(MAX_PICTURE).unwrap_or(usize::MAX);
-    let bytes = match inner.web.download(&account.bot, url, most).await {
-        Ok(bytes) => bytes,
-        Err(error) => return Err(inner.failed(error, repo).await),
-    };
-    match media_type(&bytes) {
-        Some(media_type) => Ok((media_type, bytes)),
-        None => Err(refused("the file is no picture of a kind that models take")),
-    }
 }
 
 /// What a role shows with a message, as files of it.
@@ -111,14 +68,14 @@ pub fn shown_pictures(
             return refused("a picture has to be PNG, JPEG, GIF or WebP".to_owned());
         };
         let extension = media_type.rsplit('/').next().unwrap_or_default();
-        let name = files::file_name("picture", thread, role, key, (index, extension));
+        let name = uploads::file_name("picture", thread, role, key, (index, extension));
         files.push(Attachment { name, content });
     }
     Ok(files)
 }
 
 /// By its first bytes.
-fn media_type(bytes: &[u8]) -> Option<&'static str> {
+pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => Some(TYPES[0]),
         [0xff, 0xd8, 0xff, ..] => Some(TYPES[1]),

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::account::Account;
 use super::event::Stored;
 use super::{Inner, history, mrkdwn, own_metadata};
-use crate::gateway::context::ThreadKey;
+use crate::gateway::thread_key::ThreadKey;
 
 /// Plans, or people, that are remembered.
 const REMEMBERED: usize = 512;

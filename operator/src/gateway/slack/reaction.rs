@@ -6,51 +6,23 @@ use std::time::Duration;
 use codebutler_crds::{SlackTs, ThreadStatus};
 use serde::Deserialize;
 
+use super::Inner;
 use super::account::AccessError;
 use super::answering::{Answering, answer_effects, is_new};
+use super::channel::Channel;
 use super::effects::Effect;
 use super::event::Stored;
-use super::ingest::TakeError;
 use super::questions::{self, AnswerContext, AnswerOutcome, AnswerRight, Thumb};
-use super::route::Channel;
-use super::{Inner, said};
-use crate::gateway::context::ThreadKey;
+use super::sign::Reacted;
+use super::sign::Sign;
+use super::take_error::TakeError;
+use super::taking;
+use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::{Refusal, WriteError};
 
 /// Before each further look for what a thumb may have answered: Slack tells it once.
 const LOOKS: [Duration; 3] =
     [Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(8)];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sign {
-    /// A thumb: up; false: down.
-    Thumb(bool),
-    Stop,
-}
-
-impl Sign {
-    /// The meaning of an emoji's name.
-    pub fn by_name(name: &str) -> Option<Self> {
-        match name.split("::").next() {
-            Some("octagonal_sign" | "hand" | "raised_hand") => Some(Self::Stop),
-            // Whatever the colour of the hand.
-            Some("+1" | "thumbsup") => Some(Self::Thumb(true)),
-            Some("-1" | "thumbsdown") => Some(Self::Thumb(false)),
-            _ => None,
-        }
-    }
-}
-
-/// An emoji that means something, on a message of a Repo's channel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reacted {
-    pub message: SlackTs,
-    pub sign: Sign,
-    pub user: String,
-    /// Whether the message can be CodeButler's own.
-    pub on_ours: bool,
-    pub at: SlackTs,
-}
 
 #[derive(Deserialize)]
 struct Item {
@@ -165,7 +137,7 @@ impl Inner {
             Answering::May(key, _) => key,
             Answering::MayNot(effects) => return Ok(effects),
         };
-        let stop = |status: &mut ThreadStatus| said::stop_runs(status, at, user);
+        let stop = |status: &mut ThreadStatus| taking::stop_runs(status, at, user);
         match self.threads.try_update(&key, stop).await {
             Ok(_) | Err(WriteError::Missing(_)) => Ok(Vec::new()),
             Err(WriteError::Refused(refusal @ Refusal::Full)) => {

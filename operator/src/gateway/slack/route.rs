@@ -1,49 +1,13 @@
 //! From what arrived to what is to be done: pure. State is looked at later, where it is changed.
 
-use codebutler_crds::{SlackTs, names};
+use codebutler_crds::SlackTs;
 
+use super::channel::Channel;
 use super::event::{Changed, Click, Incoming, Reaction, Stopped, Stored};
 use super::questions::{self, ButtonPress};
-use super::reaction::{Reacted, Sign};
 use super::said::Said;
+use super::sign::{Reacted, Sign};
 use super::{EVENT_TYPE, address, verdict, wish, words};
-use crate::gateway::context::ThreadKey;
-use crate::gateway::dispatch::Team;
-
-/// A Repo as the router sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Channel {
-    pub namespace: String,
-    pub repo: String,
-    /// Of the Repo: one that is made anew is read anew.
-    pub uid: String,
-    pub id: String,
-    /// Its Git repository: host, owner and name, in small letters.
-    pub git: String,
-    /// Name of the Secret with the app's tokens: with another one, everything is read anew.
-    pub secret: String,
-    pub team: Team,
-    /// The app's own user id in the workspace.
-    pub bot_user: Option<String>,
-    /// Bots that may write here, by bot id or user id.
-    pub bots: Vec<String>,
-    /// Whether the app that hears this is the Repo's; false: another app's Repo in the same channel.
-    pub is_own: bool,
-    /// Whether Slack keeps it from hearing and answering.
-    pub deaf: bool,
-}
-
-impl Channel {
-    /// The Thread of a conversation.
-    pub fn thread(&self, root: &SlackTs) -> ThreadKey {
-        ThreadKey { namespace: self.namespace.clone(), name: names::thread(&self.repo, root) }
-    }
-
-    /// Who takes what is for nobody.
-    pub fn first(&self) -> Option<&str> {
-        self.team.first()
-    }
-}
 
 /// What is to be done about an envelope.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -257,8 +221,10 @@ fn of<'a>(channel: &str, channels: &'a [Channel]) -> Option<&'a Channel> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
+    use crate::gateway::dispatch::Team;
 
     fn channels() -> Vec<Channel> {
         vec![Channel {

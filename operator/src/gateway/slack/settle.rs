@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::account::{AccessError, Account};
 use super::questions::{self, Button, action, find_button};
 use super::{Inner, blocks, history, mrkdwn};
-use crate::gateway::context::ThreadKey;
+use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::{CLOSED, done_settling};
 
 /// `kind` of a question about an action that is answered.

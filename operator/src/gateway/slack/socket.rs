@@ -20,8 +20,8 @@ use tower::ServiceExt as _;
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
+use super::channel::Channel;
 use super::event::Frame;
-use super::route::Channel;
 use super::web::{CallError, SlackToken, unsent};
 use super::{Inner, explain};
 use crate::gateway::dial::{Dialer, Line};

@@ -15,10 +15,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::open::{self, LaterError};
+use super::later::LaterError;
+use super::open;
 use super::questions::action;
 use super::{Inner, farewell, finish, settle};
-use crate::gateway::context::ThreadKey;
+use crate::gateway::finished;
+use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads;
 
 /// Between two looks.
@@ -66,7 +68,7 @@ fn due(thread: &Thread, now: Timestamp) -> Option<UpkeepDue> {
         Some(_) if active && late() => Some(UpkeepDue::Expire),
         Some(_) if active && !held => Some(UpkeepDue::Hold),
         Some(_) if !active && held => Some(UpkeepDue::Release),
-        Some(_) if finish::due(thread, now).is_some() => Some(UpkeepDue::Finish),
+        Some(_) if finished::due(thread, now).is_some() => Some(UpkeepDue::Finish),
         None | Some(_) => None,
     }
 }

@@ -22,9 +22,9 @@ use kube::{Resource as _, ResourceExt as _};
 use sha2::{Digest as _, Sha256};
 
 use self::poll::PolledSource;
-use super::api::Shared;
-use super::context::ThreadKey;
 use super::github::GitHubError;
+use super::state::Shared;
+use super::thread_key::ThreadKey;
 use super::threads::WriteError;
 use crate::apply::shortened;
 

@@ -16,13 +16,14 @@ use parking_lot::Mutex;
 
 use super::engine::{Assembly, CheckVerdict, Landing, TrainHost};
 use super::verdict::judge;
-use crate::gateway::api::Shared;
+use crate::gateway::api_error::ApiError;
 use crate::gateway::close::{self, Turn};
-use crate::gateway::context::{ApiError, ThreadKey};
 use crate::gateway::git::mirror::MirrorError;
 use crate::gateway::git::{PushedBranch, TrainBench, TrainHead};
 use crate::gateway::github::{BranchRules, GitHub, GitHubError, Pull};
 use crate::gateway::slack::questions::merge;
+use crate::gateway::state::Shared;
+use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::{Refusal, WriteError};
 use crate::step;
 

@@ -23,9 +23,9 @@ use kube::ResourceExt as _;
 use self::engine::{Progress, advance};
 use self::host::{HostDesk, RepoHost, TrainError};
 use self::shown::ShownPull;
-use super::api::Shared;
-use super::context::ThreadKey;
 use super::github::GitHub;
+use super::state::Shared;
+use super::thread_key::ThreadKey;
 use crate::step;
 
 /// Between two looks.

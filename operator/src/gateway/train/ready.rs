@@ -12,10 +12,10 @@ use sha2::{Digest as _, Sha256};
 use super::host::{TrainError, gone};
 use super::shown::{self, ReadyPull, ShownPull};
 use super::{is_open, other_train};
-use crate::gateway::api::Shared;
-use crate::gateway::context::ThreadKey;
 use crate::gateway::github::GitHub;
 use crate::gateway::parts;
+use crate::gateway::state::Shared;
+use crate::gateway::thread_key::ThreadKey;
 
 /// What was found, in the order of merging: the smaller first, then the older.
 type Found = (Vec<ReadyPull>, Vec<(u64, String)>);

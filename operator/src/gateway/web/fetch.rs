@@ -10,7 +10,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, LOCATION};
 use url::Url;
 
 use super::text;
-use crate::gateway::context::ApiError;
+use crate::gateway::api_error::ApiError;
 use crate::gateway::dial::{refusal, trouble};
 use crate::gateway::egress::{Egress, EgressRefusal};
 

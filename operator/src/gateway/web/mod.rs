@@ -10,8 +10,10 @@ use axum::extract::State;
 use codebutler_crds::wire::{WebFetch, WebPage, WebResults, WebSearch};
 
 pub use self::search::{Provider, Search, SearchOptions};
-use super::api::{Json, Open, Shared, needs_tool, redactor};
-use super::context::ApiError;
+use super::api::redactor;
+use super::api_error::ApiError;
+use super::extract::{Json, Open, needs_tool};
+use super::state::Shared;
 
 pub async fn page(
     State(gateway): State<Shared>,

@@ -8,7 +8,8 @@ use codebutler_crds::wire::{ErrorCode, WebResult, WebResults};
 use serde::Deserialize;
 use url::Url;
 
-use crate::gateway::context::{ApiError, Context};
+use crate::gateway::api_error::ApiError;
+use crate::gateway::context::Context;
 use crate::gateway::dial::Reach;
 
 const TIMEOUT: Duration = Duration::from_secs(15);

@@ -42,7 +42,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use codebutler_crds::{AgentRole, Repo, Thread, names};
-use codebutler_operator::gateway::api::{self, Gateway};
+use codebutler_operator::gateway::api;
 use codebutler_operator::gateway::budget::{Ledger, pause};
 use codebutler_operator::gateway::builds::Builds;
 use codebutler_operator::gateway::caches;
@@ -56,6 +56,7 @@ use codebutler_operator::gateway::models::{Models, settle};
 use codebutler_operator::gateway::pulse::Pulse;
 use codebutler_operator::gateway::radar::BranchDesk;
 use codebutler_operator::gateway::slack::{self, Slack};
+use codebutler_operator::gateway::state::{Gateway, Shared};
 use codebutler_operator::gateway::threads::Threads;
 use codebutler_operator::gateway::web;
 use codebutler_operator::metrics::{Ready, Server, registry};
@@ -92,7 +93,7 @@ struct World {
     /// Pods' tokens by role.
     tokens: BTreeMap<String, String>,
     metrics: Server,
-    gateway: api::Shared,
+    gateway: Shared,
     dir: tempfile::TempDir,
     _alive: (AbortOnDropHandle<()>, DropGuard),
 }
@@ -227,7 +228,7 @@ impl World {
 }
 
 /// Serves a gateway's API for the rest of the test; its URL.
-async fn serve(gateway: api::Shared) -> String {
+async fn serve(gateway: Shared) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let app = api::router(gateway);
@@ -257,7 +258,7 @@ async fn gateway(
     slack: &SlackServer,
     metrics: Metrics,
     stop: &CancellationToken,
-) -> api::Shared {
+) -> Shared {
     // The outside world of these tests is on this machine.
     let open = vec!["127.0.0.0/8".parse().unwrap()];
     let dialer = Dialer::new(&DialOptions { egress_allow: open, ..DialOptions::default() });
@@ -265,7 +266,7 @@ async fn gateway(
 }
 
 /// A gateway with this way out, in the same world.
-async fn gateway_by(world: &World, dialer: Dialer, stop: &CancellationToken) -> api::Shared {
+async fn gateway_by(world: &World, dialer: Dialer, stop: &CancellationToken) -> Shared {
     let counted = Metrics::register(&mut registry());
     let cache = world.dir.path().join("cache-by");
     gateway_of(&world.cluster, (cache, dialer), &world.slack, counted, stop).await
@@ -277,7 +278,7 @@ async fn gateway_of(
     slack: &SlackServer,
     metrics: Metrics,
     stop: &CancellationToken,
-) -> api::Shared {
+) -> Shared {
     let client = cluster.gateway.clone();
     let index = PodIndex::default();
     let scope = Scope::of(&cluster.watched());
@@ -308,7 +309,7 @@ async fn gateway_of(
         connections: Tasks::default(),
         shutdown: stop.clone(),
     };
-    let gateway = api::Shared::from(gateway);
+    let gateway = Shared::from(gateway);
     gateway.slack.hear_with(codebutler_operator::gateway::models::scribe(&gateway));
     let waking = gateway.clone();
     tokio::spawn(async move { pause::wake(&waking).await });

@@ -2,7 +2,7 @@
 //! mended.
 
 use codebutler_operator::gateway::git::probe;
-use codebutler_operator::gateway::models::facts::catalog;
+use codebutler_operator::gateway::models::facts::standing;
 use codebutler_testbed::models::Script;
 use serde_json::json;
 
@@ -61,7 +61,7 @@ async fn a_key_is_tried_before_it_is_needed_and_when_its_secret_changes() {
         let wrong = json!({"apiKey": "sk-or-v1-wrong"});
         world.cluster.secret("model", &world.models.url(), &wrong).await;
         let gateway = world.gateway.clone();
-        let _asking = tokio::spawn(async move { catalog::run(&gateway).await });
+        let _asking = tokio::spawn(async move { standing::run(&gateway).await });
         if api == "Plain" {
             // The list of this one is anybody's, too, and nothing says so.
             world.comes_to("ModelReachable", "True", "answers").await;

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use codebutler_crds::{AgentRole, NanoUsd};
-use codebutler_operator::gateway::models::facts::catalog;
+use codebutler_operator::gateway::models::facts::standing;
 use codebutler_testbed::models::Script;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
@@ -346,7 +346,7 @@ async fn a_model_that_does_not_exist_is_on_the_repo_with_the_nearest() {
     set("lead", "meta-llama/llama-guard-4-12b").await;
     let knowing = world.gateway.clone();
     let _knowing =
-        AbortOnDropHandle::new(tokio::spawn(async move { catalog::run(&knowing).await }));
+        AbortOnDropHandle::new(tokio::spawn(async move { standing::run(&knowing).await }));
     eventually("the condition names them", || async {
         let message = world.condition("ModelsKnown").await;
         message.contains(

@@ -123,9 +123,9 @@ impl Siege {
         }
     }
 
-    fn victim(&self) -> codebutler_operator::gateway::context::ThreadKey {
+    fn victim(&self) -> codebutler_operator::gateway::thread_key::ThreadKey {
         let (namespace, name) = (self.world.cluster.team().to_owned(), self.world.name.clone());
-        codebutler_operator::gateway::context::ThreadKey { namespace, name }
+        codebutler_operator::gateway::thread_key::ThreadKey { namespace, name }
     }
 
     /// What this endpoint takes, with the victim's ids wherever it takes one.

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use codebutler_crds::{AgentRole, Repo, Thread, condition, names};
 use codebutler_operator::gateway::attended::Attended;
-use codebutler_operator::gateway::context::{Caller, Context, ThreadKey};
+use codebutler_operator::gateway::caller::Caller;
+use codebutler_operator::gateway::context::Context;
 use codebutler_operator::gateway::dial::{DialOptions, Dialer};
 use codebutler_operator::gateway::metrics::Metrics as Counted;
 use codebutler_operator::gateway::slack::{Metrics, Slack};
+use codebutler_operator::gateway::thread_key::ThreadKey;
 use codebutler_operator::gateway::threads::Threads;
 use codebutler_operator::metrics::registry;
 use codebutler_testbed::cluster::Cluster;

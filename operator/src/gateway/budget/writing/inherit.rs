@@ -10,7 +10,7 @@ use super::{Inner, LONGEST};
 use crate::gateway::budget::book::{RepoBook, ThreadBook};
 use crate::gateway::budget::pot::Pot;
 use crate::gateway::budget::repos::RepoKey;
-use crate::gateway::context::ThreadKey;
+use crate::gateway::thread_key::ThreadKey;
 
 /// Before the first look for calls of gateways that leave; the next ones come ever later.
 const LOOK: Duration = Duration::from_secs(5);

@@ -2,46 +2,33 @@
 //! is wrong. A list that can't be had stops no work: then models are taken as they are written down.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::condition::MODEL_REACHABLE;
+use codebutler_crds::Repo;
 use codebutler_crds::role::RoleModel;
 use codebutler_crds::wire::ModelFacts;
-use codebutler_crds::{AgentRole, Repo};
-use futures::StreamExt as _;
-use jiff::{Timestamp, tz::TimeZone};
 use kube::ResourceExt as _;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout};
 
-use super::check::{self, CheckedModels, Worker};
+use super::check::{self, CheckedModels};
 use super::{Facts, builtin};
-use crate::gateway::api::Shared;
-use crate::gateway::budget::repos::RepoKey;
-use crate::gateway::conditions::{ConditionStanding, ServedModel};
+use crate::gateway::conditions::ServedModel;
+use crate::gateway::context::Context;
 use crate::gateway::models::dialect::Dialect;
-use crate::gateway::models::upstream::Upstream;
 use crate::gateway::models::upstream::lookup::{Means, Unlisted};
+use crate::gateway::models::upstream::{Keys, Upstream};
 use crate::gateway::revisions::Revisions;
 
-/// Time between two looks at the Repos: nobody is asked for it.
-const LOOK: Duration = Duration::from_secs(2);
-const GOOD: Duration = Duration::from_hours(1);
+pub(super) const GOOD: Duration = Duration::from_hours(1);
 /// How long until a list is asked for again that could not be had, or that does not fit.
 const AGAIN: Duration = Duration::from_mins(1);
-/// How long it is good while the Repo says that its key is not served.
-const UNSERVED: Duration = Duration::from_mins(5);
-/// How long it is kept although somebody changed something that it may have to do with.
-const SETTLED: Duration = Duration::from_secs(10);
 /// How long a role that begins waits for the list.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Models of a page, and pages, at most.
 const PAGE: usize = 1000;
 const PAGES: usize = 20;
-/// Providers that are asked at the same time.
-const AT_ONCE: usize = 8;
 
 /// The lists. Repos that ask the same provider with the same Secret share one.
 #[derive(Default)]
@@ -52,27 +39,33 @@ pub struct Catalog {
     asking: Mutex<HashMap<ListSource, Arc<tokio::sync::Mutex<()>>>>,
 }
 
+/// What providers are asked with.
+pub struct Asker<'a> {
+    pub keys: &'a Keys,
+    pub context: &'a Context,
+}
+
 /// Base URL, and namespace and name of the Secret.
-type ListSource = (String, String, String);
+pub(super) type ListSource = (String, String, String);
 
 #[derive(Clone)]
-struct List {
-    at: Instant,
+pub(super) struct List {
+    pub at: Instant,
     /// Why there is none, or what it has.
-    known: Result<Arc<ListedModels>, String>,
+    pub known: Result<Arc<ListedModels>, String>,
     /// What asking for it said of the key.
-    served: ServedModel,
+    pub served: ServedModel,
     /// The Secret that the key was from, as it was.
-    secret: Option<String>,
+    pub secret: Option<String>,
 }
 
 #[derive(Default)]
-struct ListedModels {
-    models: CheckedModels,
+pub(super) struct ListedModels {
+    pub models: CheckedModels,
     is_ollama: bool,
 }
 
-fn source(repo: &Repo) -> ListSource {
+pub(super) fn source(repo: &Repo) -> ListSource {
     let spec = &repo.spec.model;
     (spec.base_url.clone(), repo.namespace().unwrap_or_default(), spec.credentials.name.clone())
 }
@@ -102,12 +95,12 @@ impl Catalog {
         listed.as_ref().map(known).unwrap_or_default()
     }
 
-    fn list(&self, repo: &Repo) -> Option<List> {
+    pub(super) fn list(&self, repo: &Repo) -> Option<List> {
         lock(&self.lists).get(&source(repo)).cloned()
     }
 
     /// Asks if there is no list, or only one older than `age`.
-    async fn refresh(&self, gateway: &Shared, repo: &Repo, age: Duration) {
+    pub(super) async fn refresh(&self, asker: &Asker<'_>, repo: &Repo, age: Duration) {
         let source = source(repo);
         let turn = Arc::clone(lock(&self.asking).entry(source.clone()).or_default());
         let _turn = turn.lock().await;
@@ -116,8 +109,8 @@ impl Catalog {
         if lock(&self.lists).get(&source).is_some_and(is_good) {
             return;
         }
-        let secret = self.secret(gateway, repo).await;
-        let (known, served) = ask_for_models(gateway, repo).await;
+        let secret = self.secret(asker.context, repo).await;
+        let (known, served) = ask_for_models(asker, repo).await;
         if let Err(why) = &known {
             tracing::info!(repo = repo.name_any(), why, "the provider's models are not known");
         }
@@ -126,17 +119,17 @@ impl Catalog {
     }
 
     /// The Secret with the Repo's key, as it is.
-    async fn secret(&self, gateway: &Shared, repo: &Repo) -> Option<String> {
+    pub(super) async fn secret(&self, context: &Context, repo: &Repo) -> Option<String> {
         let (_, namespace, name) = source(repo);
-        self.secrets.of(&gateway.context, &namespace, &name).await
+        self.secrets.of(context, &namespace, &name).await
     }
 
     /// Waits a moment for a list that nobody has asked for yet. Who comes next does not wait again.
-    pub async fn ready(&self, gateway: &Shared, repo: &Repo) {
+    pub async fn ready(&self, asker: &Asker<'_>, repo: &Repo) {
         if self.list(repo).is_some() {
             return;
         }
-        if timeout(PATIENCE, self.refresh(gateway, repo, GOOD)).await.is_err() {
+        if timeout(PATIENCE, self.refresh(asker, repo, GOOD)).await.is_err() {
             let why = "no answer in time".to_owned();
             let (known, served) = (Err(why.clone()), ServedModel::Unasked(why));
             let none = List { at: Instant::now(), known, served, secret: None };
@@ -144,13 +137,13 @@ impl Catalog {
         }
     }
 
-    fn forget_all_but(&self, wanted: &HashSet<ListSource>) {
+    pub(super) fn forget_all_but(&self, wanted: &HashSet<ListSource>) {
         lock(&self.lists).retain(|source, _| wanted.contains(source));
         lock(&self.asking).retain(|source, _| wanted.contains(source));
     }
 }
 
-fn facts(repo: &Repo, model: &str, listed: Option<&ListedModels>) -> Facts {
+pub(super) fn facts(repo: &Repo, model: &str, listed: Option<&ListedModels>) -> Facts {
     let told = listed.and_then(|listed| check::find_model(model, &listed.models)).cloned();
     let facts = told.unwrap_or_default().or(builtin::facts(Dialect::of(repo), model));
     let served = if listed.is_some_and(|listed| listed.is_ollama) {
@@ -163,10 +156,10 @@ fn facts(repo: &Repo, model: &str, listed: Option<&ListedModels>) -> Facts {
 
 /// All pages of the list, and what that says of the key.
 async fn ask_for_models(
-    gateway: &Shared,
+    asker: &Asker<'_>,
     repo: &Repo,
 ) -> (Result<ListedModels, String>, ServedModel) {
-    let upstream = match Upstream::of(&gateway.models.keys, &gateway.context, repo).await {
+    let upstream = match Upstream::of(asker.keys, asker.context, repo).await {
         Ok(upstream) => upstream,
         Err(error) => {
             let error = Unlisted::from(error);
@@ -175,13 +168,13 @@ async fn ask_for_models(
             return (Err(error.why), served);
         }
     };
-    let listed = all_pages(gateway, &upstream).await;
+    let listed = all_pages(asker.context, &upstream).await;
     // OpenRouter's list is anybody's.
-    let asked = match upstream.dialect {
-        Dialect::OpenRouter => Some(upstream.knows_key(gateway.context.http()).await),
+    let key_known = match upstream.dialect {
+        Dialect::OpenRouter => Some(upstream.knows_key(asker.context.http()).await),
         _ => None,
     };
-    let served = match (&listed, &asked) {
+    let served = match (&listed, &key_known) {
         (Err(error), _) if error.means != Means::Nothing => served(error, &upstream),
         (_, Some(Err(error))) | (Err(error), None) => served(error, &upstream),
         (_, Some(Ok(()))) | (Ok(_), None) => ServedModel::Yes,
@@ -210,12 +203,12 @@ fn served(Unlisted { why, means }: &Unlisted, upstream: &Upstream<'_>) -> Served
     }
 }
 
-async fn all_pages(gateway: &Shared, upstream: &Upstream<'_>) -> Result<ListedModels, Unlisted> {
+async fn all_pages(context: &Context, upstream: &Upstream<'_>) -> Result<ListedModels, Unlisted> {
     let pages = upstream.dialect == Dialect::OpenRouter;
     let mut all = ListedModels::default();
     for number in 0..PAGES {
         let place = pages.then_some((number * PAGE, PAGE));
-        let page = upstream.models(gateway.context.http(), place).await?;
+        let page = upstream.models(context.http(), place).await?;
         let before = all.models.len();
         all.models.extend(page.models);
         all.is_ollama |= page.is_ollama;
@@ -228,97 +221,6 @@ async fn all_pages(gateway: &Shared, upstream: &Upstream<'_>) -> Result<ListedMo
         return Err(Unlisted { why: "it is empty".to_owned(), means: Means::Nothing });
     }
     Ok(all)
-}
-
-/// Keeps lists fresh and Repos told, until the gateway stops.
-pub async fn run(gateway: &Shared) {
-    let told = Mutex::new(HashMap::<RepoKey, u64>::new());
-    let mut ticks = tokio::time::interval(LOOK);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    while gateway.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
-        let round = round(gateway, &told);
-        if gateway.shutdown.run_until_cancelled(round).await.is_none() {
-            return;
-        }
-    }
-}
-
-async fn round(gateway: &Shared, told: &Mutex<HashMap<RepoKey, u64>>) {
-    let repos: Vec<Arc<Repo>> = gateway.context.repos.state();
-    let repos: Vec<Arc<Repo>> =
-        repos.into_iter().filter(|repo| repo.metadata.deletion_timestamp.is_none()).collect();
-    let keys: HashSet<RepoKey> = repos.iter().map(|repo| RepoKey::from(&**repo)).collect();
-    lock(told).retain(|key, _| keys.contains(key));
-    let sources = repos.iter().map(|repo| source(repo)).collect();
-    gateway.models.catalog.forget_all_but(&sources);
-    futures::stream::iter(repos)
-        .for_each_concurrent(AT_ONCE, |repo| look_at_models(gateway, repo, told))
-        .await;
-}
-
-async fn look_at_models(gateway: &Shared, repo: Arc<Repo>, told: &Mutex<HashMap<RepoKey, u64>>) {
-    let catalog = &gateway.models.catalog;
-    let roles = gateway.context.roles_of(&repo);
-    let key = RepoKey::from(&*repo);
-    let said = lock(told).get(&key).copied();
-    let seen = |list: Option<List>| fingerprint(&repo, &roles, list.map(|list| list.at));
-    let is_news = said.is_some_and(|said| said != seen(catalog.list(&repo)));
-    let secret = catalog.secret(gateway, &repo).await;
-    let anew = catalog.list(&repo).is_some_and(|list| list.secret != secret);
-    if anew {
-        gateway.models.keys.clear();
-    }
-    let age = match (anew, is_news) {
-        (true, _) => Duration::ZERO,
-        (_, true) => SETTLED,
-        _ if is_unserved(&repo) => UNSERVED,
-        _ => GOOD,
-    };
-    catalog.refresh(gateway, &repo, age).await;
-    let now = seen(catalog.list(&repo));
-    if said == Some(now) {
-        return;
-    }
-    let Some(list) = catalog.list(&repo) else { return };
-    let standing = standing(&repo, &roles, &list);
-    let told_of_key = gateway.conditions.model_asked(&repo, &list.served, anew).await;
-    if gateway.conditions.models(&repo, &standing).await && told_of_key {
-        lock(told).insert(key, now);
-    }
-}
-
-/// Whether the Repo says that its key is not served: somebody may have mended it.
-fn is_unserved(repo: &Repo) -> bool {
-    let mut conditions = repo.status.iter().flat_map(|status| &status.conditions);
-    conditions.any(|c| c.type_ == MODEL_REACHABLE && c.status == "False")
-}
-
-/// Another one once anything may have to be said anew.
-fn fingerprint(repo: &Repo, roles: &[Arc<AgentRole>], at: Option<Instant>) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (repo.uid(), repo.metadata.generation, at).hash(&mut hasher);
-    for role in roles {
-        (role.uid(), role.metadata.generation).hash(&mut hasher);
-    }
-    hasher.finish()
-}
-
-fn standing(repo: &Repo, roles: &[Arc<AgentRole>], list: &List) -> ConditionStanding {
-    let listed = match &list.known {
-        Err(why) => return ConditionStanding::Unknown(why.clone()),
-        // It lists what could be deployed, and what is has names of its own.
-        Ok(_) if Dialect::of(repo) == Dialect::Azure => {
-            return ConditionStanding::Unknown(
-                "Azure lists models, and not what is deployed".to_owned(),
-            );
-        }
-        Ok(listed) => listed,
-    };
-    let of = |model: &str| facts(repo, model, Some(listed));
-    let workers: Vec<Worker<'_>> = roles.iter().map(|role| Worker { role, facts: &of }).collect();
-    let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
-    check::faults(&workers, &listed.models, today)
-        .map_or(ConditionStanding::Known, ConditionStanding::Wrong)
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {

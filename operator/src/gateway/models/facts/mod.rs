@@ -3,13 +3,14 @@
 //! than both.
 //!
 //! Pure: [`builtin`], [`check`], [`list`], [`price`]. [`catalog`] asks the providers and keeps what
-//! they say.
+//! they say, [`standing`] says on the Repos how that is.
 
 pub mod builtin;
 pub mod catalog;
 pub mod check;
 pub mod list;
 pub mod price;
+pub mod standing;
 
 use codebutler_crds::Repo;
 use codebutler_crds::repo::ModelNote;

@@ -8,10 +8,10 @@ use http::header::AUTHORIZATION;
 use tokio::time::timeout;
 
 use super::{ModelError, Upstream, beginning, collect};
-use crate::gateway::context::SecretError;
 use crate::gateway::dial::{Trouble, trouble};
 use crate::gateway::models::facts::list::{self, ListPage};
 use crate::gateway::models::{complaint, refusal};
+use crate::gateway::secrets::SecretError;
 
 /// How long an answer may take to begin, and again as long to arrive.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -14,7 +14,6 @@ use tokio::time::Instant;
 
 use super::super::account::AccessError;
 use super::super::effects::Effect;
-use super::super::files::{self, Attachment};
 use super::super::post::{self, Asks, Handing, Outgoing};
 use super::super::questions::action::shown::ActionShown;
 use super::super::questions::action::{
@@ -22,7 +21,10 @@ use super::super::questions::action::{
 };
 use super::super::web::CallError;
 use super::super::{Inner, people};
-use crate::gateway::context::{ApiError, Caller, conversation};
+use crate::gateway::api_error::{ApiError, conversation};
+use crate::gateway::caller::Caller;
+use crate::gateway::slack::uploads;
+use crate::gateway::slack::uploads::Attachment;
 use crate::gateway::threads::{Refusal, WriteError};
 
 /// How often the watch cache is looked at while nobody has answered.
@@ -213,7 +215,7 @@ async fn attach_whole(
         return Ok(None);
     }
     let key = [&*request.key, &digest(request)].concat();
-    let name = files::file_name("action", thread, caller.role_name(), &key, (0, "txt"));
+    let name = uploads::file_name("action", thread, caller.role_name(), &key, (0, "txt"));
     let content = shown::whole(masked).into_bytes();
     match post::attach(inner, caller, thread, vec![Attachment { name: name.clone(), content }])
         .await

@@ -3,7 +3,8 @@
 use codebutler_crds::ThreadStatus;
 
 use super::super::{Slack, questions};
-use crate::gateway::context::{ApiError, ThreadKey};
+use crate::gateway::api_error::ApiError;
+use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::WriteError;
 
 impl Slack {

@@ -9,13 +9,14 @@ mod train;
 use codebutler_crds::wire::{ErrorCode, PostMessage};
 use codebutler_crds::{SlackTs, ThreadStatus};
 
-use super::post::{Asks, Handing, LIMIT, Outgoing, not_recorded, once};
+use super::post::{Asks, EMPTY, Handing, LIMIT, Outgoing, not_recorded, once};
 use super::questions::budget::{self, BudgetAsked};
 use super::questions::{Button, inactivity, update};
 use super::split::split;
 use super::{Inner, markdown, people};
-use crate::gateway::context::{ApiError, ThreadKey, conversation};
+use crate::gateway::api_error::{ApiError, conversation};
 use crate::gateway::masks;
+use crate::gateway::thread_key::ThreadKey;
 
 /// Asks about money; a quick press waits until the question is recorded.
 pub async fn money(
@@ -92,9 +93,6 @@ async fn post_own(
         Err(error) => Err(inner.failed(error, &repo).await),
     }
 }
-
-/// Told to a role that says nothing.
-pub const EMPTY: &str = "the text is empty: say something";
 
 /// Whether a role's message can be posted.
 pub fn check(message: &PostMessage) -> Result<(), ApiError> {

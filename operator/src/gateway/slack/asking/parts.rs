@@ -5,10 +5,11 @@ use codebutler_crds::thread::RequestSplit;
 use codebutler_crds::wire::ErrorCode;
 
 use super::super::Slack;
-use super::super::post::not_recorded;
+use super::super::post::{EMPTY, not_recorded};
 use super::super::questions::parts::{self, BUTTONS, HALF_BUTTONS};
-use super::{EMPTY, post_own};
-use crate::gateway::context::{ApiError, ThreadKey};
+use super::post_own;
+use crate::gateway::api_error::ApiError;
+use crate::gateway::thread_key::ThreadKey;
 
 impl Slack {
     /// Asks the people of a thread whether it is built in these parts; the same key asks once. Gives the

@@ -6,12 +6,13 @@ use codebutler_crds::thread::ApprovedItem;
 use codebutler_crds::wire::ErrorCode;
 use serde_json::{Value, json};
 
-use super::{EMPTY, post_own};
-use crate::gateway::context::{ApiError, ThreadKey, conversation};
+use super::post_own;
+use crate::gateway::api_error::{ApiError, conversation};
 use crate::gateway::masks;
-use crate::gateway::slack::post::{self, NOTICE, not_recorded, notice, notice_id};
+use crate::gateway::slack::post::{self, EMPTY, NOTICE, not_recorded, notice, notice_id};
 use crate::gateway::slack::questions::roadmap::{self, BUTTONS};
 use crate::gateway::slack::{Inner, markdown, people};
+use crate::gateway::thread_key::ThreadKey;
 
 /// Asks whether these items are to be built; a quick press waits until the question is recorded.
 pub async fn ask(

@@ -4,10 +4,11 @@ use codebutler_crds::thread::TrainCar;
 use codebutler_crds::wire::ErrorCode;
 
 use super::super::Slack;
-use super::super::post::not_recorded;
+use super::super::post::{EMPTY, not_recorded};
 use super::super::questions::train::{self, BUTTONS};
-use super::{EMPTY, post_own};
-use crate::gateway::context::{ApiError, ThreadKey};
+use super::post_own;
+use crate::gateway::api_error::ApiError;
+use crate::gateway::thread_key::ThreadKey;
 
 impl Slack {
     /// Asks the people of a thread whether these are merged; the same key asks once. A quick press waits

@@ -6,10 +6,10 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 use super::super::questions::Button;
-use super::super::questions::offers::OfferShown;
 use super::super::{EVENT_TYPE, blocks, mrkdwn};
 use super::handing::Handing;
-use super::sent::MessageIdentity;
+use super::identity::MessageIdentity;
+use crate::gateway::slack::questions::shown::OfferShown;
 
 /// A text on its way into a thread.
 pub struct Outgoing<'a> {
@@ -121,11 +121,4 @@ pub fn metadata(thread: &Thread, role: &str, key: &str, kind: &str, of: usize) -
         "uid": thread.uid(),
         "of": of.to_string(),
     }})
-}
-
-/// Whether a message's metadata speaks of exactly this Thread.
-pub fn speaks_of(payload: &Value, thread: &Thread) -> bool {
-    let uid = payload["uid"].as_str();
-    payload["thread"] == thread.name_any()
-        && uid.is_none_or(|uid| thread.uid().as_deref() == Some(uid))
 }

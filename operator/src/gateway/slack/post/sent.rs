@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use codebutler_crds::thread::SlackThread;
 use codebutler_crds::{Repo, SlackTs, Thread};
 use parking_lot::Mutex;
-use serde_json::Value;
 
 use super::super::account::{AccessError, Account};
 use super::super::questions::action;
 use super::super::web::CallError;
 use super::super::{Inner, history, own_metadata};
+use super::identity::MessageIdentity;
 use super::{handing, speaks_of};
-use crate::gateway::context::ThreadKey;
+use crate::gateway::thread_key::ThreadKey;
 use crate::recent::RecentMap;
 
 /// Threads whose keys are remembered.
@@ -26,39 +26,6 @@ pub struct Sent {
 impl Default for Sent {
     fn default() -> Self {
         Self { threads: Mutex::new(RecentMap::new(REMEMBERED)) }
-    }
-}
-
-/// By which a message of ours is found again. Words of one kind can't pass for those of another, nor
-/// words that are asked about for others.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct MessageIdentity {
-    role: String,
-    kind: String,
-    key: String,
-    digest: Option<String>,
-}
-
-impl MessageIdentity {
-    /// Of a message that people can't say yes to.
-    pub fn of(role: &str, kind: &str, key: &str) -> Self {
-        Self { role: role.to_owned(), kind: kind.to_owned(), key: key.to_owned(), digest: None }
-    }
-
-    /// Of one that they can: these words and no others.
-    pub(super) fn with_digest(self, digest: Option<String>) -> Self {
-        Self { digest, ..self }
-    }
-
-    /// A file's; its name has the key in it.
-    pub(super) fn file(name: &str) -> Self {
-        Self::of("", "file", name)
-    }
-
-    fn read(payload: &Value) -> Self {
-        let text = |name: &str| payload[name].as_str().unwrap_or_default();
-        let digest = payload["digest"].as_str().map(str::to_owned);
-        Self::of(text("role"), text("kind"), text("key")).with_digest(digest)
     }
 }
 

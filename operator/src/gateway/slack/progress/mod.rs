@@ -29,10 +29,10 @@ use self::session::Session;
 use self::step::{ShownStep, step};
 use super::Inner;
 use super::account::{AccessError, Account};
-use super::open::LaterError;
+use super::later::LaterError;
 use super::post::{self, Asks, Handing, Outgoing};
-use crate::gateway::context::ThreadKey;
 use crate::gateway::masks;
+use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::Refusal;
 
 /// `kind` in the message's metadata: no role reads it.

@@ -12,7 +12,11 @@ use super::{
 use crate::gateway::slack::said::Said;
 use crate::gateway::slack::verdict::ItemVerdict;
 use crate::gateway::slack::words::Intent;
+use crate::gateway::threads;
 use crate::gateway::threads::Refusal;
+use codebutler_crds::thread::OfferAnswer;
+use codebutler_crds::thread::Pending;
+use codebutler_crds::thread::Settled;
 
 pub struct LearningsQuestion;
 
@@ -111,11 +115,35 @@ pub fn take_words(status: &mut ThreadStatus, asked: &SlackTs, said: &Said) -> Re
             }
             ItemVerdict::Not(_) | ItemVerdict::Edit(_) => continue,
         };
-        offers::take_item(status, asked, said, (item, decision))?;
+        take_item(status, asked, said, (item, decision))?;
     }
     Ok(())
 }
 
 fn find_offer<'a>(status: &'a ThreadStatus, asked: &SlackTs) -> Option<&'a Offer> {
     offers::find_offer(status, asked, OfferKind::Learnings)
+}
+
+/// Takes in what was said of one learning in words: the message shows it as if its button was pressed.
+///
+/// # Errors
+/// When too many decisions wait already.
+fn take_item(
+    status: &mut ThreadStatus,
+    asked: &SlackTs,
+    said: &Said,
+    (item, decision): (u32, PendingDecision),
+) -> Result<(), Refusal> {
+    let is_it = |offer: &&mut Offer| offer.ts == *asked && offer.kind == OfferKind::Learnings;
+    let Some(offer) = status.offers.iter_mut().find(is_it) else { return Ok(()) };
+    let yes = decision != PendingDecision::Learning { item, approved: false };
+    let id = format!("text:{}:{item}", said.ts);
+    let pending = Pending::new(id, &offer.role, decision, &said.user, asked);
+    offer.answers.push(OfferAnswer { item, yes, by: said.user.clone() });
+    threads::add_pending(status, &pending)?;
+    let [approve, reject] = buttons(item);
+    let choice = Some(if yes { approve.action_id } else { reject.action_id }.into_owned());
+    let settled = Settled { ts: asked.clone(), choice, user: Some(said.user.clone()) };
+    threads::settle(status, settled);
+    Ok(())
 }

@@ -9,7 +9,7 @@
 pub mod action;
 pub mod answered;
 pub mod budget;
-mod choice;
+pub mod choice;
 pub mod harness;
 pub mod inactivity;
 pub mod learnings;
@@ -18,6 +18,7 @@ pub mod offers;
 pub mod parts;
 pub mod plan;
 pub mod roadmap;
+pub mod shown;
 pub mod train;
 pub mod update;
 

@@ -2,70 +2,14 @@
 //! [learnings](super::learnings) that are judged one by one.
 
 use codebutler_crds::thread::{Offer, OfferAnswer, OfferKind, Pending, Settled};
-use codebutler_crds::wire::{PendingDecision, PostMessage};
+use codebutler_crds::wire::PendingDecision;
 use codebutler_crds::{SlackTs, ThreadStatus};
-use serde_json::Value;
 
-use super::{AnswerOutcome, Button, ButtonPress, choice, learnings};
-use crate::gateway::slack::said::Said;
-use crate::gateway::slack::{blocks, markdown, mrkdwn};
+use super::{AnswerOutcome, ButtonPress};
 use crate::gateway::threads::{self, Refusal};
 
 /// Offers that a Thread remembers.
 const KEPT: usize = 4;
-
-/// What a role offers, as it is shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OfferShown {
-    pub kind: OfferKind,
-    /// One line each, in Slack's markup for learnings and plain for answers.
-    items: Vec<String>,
-}
-
-impl OfferShown {
-    /// What a message offers. Its texts are masked already.
-    pub fn of(message: &PostMessage) -> Option<Self> {
-        if !message.choices.is_empty() {
-            return Some(Self { kind: OfferKind::Choice, items: message.choices.clone() });
-        }
-        let items: Vec<String> =
-            message.learnings.iter().map(|text| markdown::inline(text)).collect();
-        (!items.is_empty()).then_some(Self { kind: OfferKind::Learnings, items })
-    }
-
-    pub fn count(&self) -> u32 {
-        u32::try_from(self.items.len()).unwrap_or(u32::MAX)
-    }
-
-    /// For notifications, other roles, and where blocks can't be shown.
-    pub fn listed(&self) -> String {
-        let lines = self.items.iter().zip(1..).map(|(item, n)| {
-            let item = match self.kind {
-                OfferKind::Choice => mrkdwn::escape(item),
-                OfferKind::Learnings => item.clone(),
-            };
-            format!("{n}. {item}")
-        });
-        lines.collect::<Vec<_>>().join("\n")
-    }
-
-    /// What stands under the text.
-    pub fn blocks(&self, key: &str) -> Vec<Value> {
-        let numbered = || self.items.iter().zip(1..);
-        if self.kind == OfferKind::Choice {
-            let buttons: Vec<Button> =
-                numbered().map(|(label, item)| choice::button(item, label)).collect();
-            return vec![blocks::actions("choice", &buttons, key)];
-        }
-        let of_item = |(text, item): (&String, u32)| {
-            let mut blocks = blocks::sections(&format!("{item}. {text}"));
-            let id = learnings::block_id(item);
-            blocks.push(blocks::actions(&id, &learnings::buttons(item), key));
-            blocks
-        };
-        numbered().flat_map(of_item).collect()
-    }
-}
 
 /// Records an offer that was posted. What it pushes out loses its buttons, and so does an earlier
 /// question of the same role that nobody answered.
@@ -134,30 +78,6 @@ pub(super) fn take_answer(
     let (choice, user) = (Some(action_id.clone()), Some(user.clone()));
     threads::settle(status, Settled { ts: message.clone(), choice, user });
     Ok(AnswerOutcome::Counts)
-}
-
-/// Takes in what was said of one learning in words: the message shows it as if its button was pressed.
-///
-/// # Errors
-/// When too many decisions wait already.
-pub(super) fn take_item(
-    status: &mut ThreadStatus,
-    asked: &SlackTs,
-    said: &Said,
-    (item, decision): (u32, PendingDecision),
-) -> Result<(), Refusal> {
-    let is_it = |offer: &&mut Offer| offer.ts == *asked && offer.kind == OfferKind::Learnings;
-    let Some(offer) = status.offers.iter_mut().find(is_it) else { return Ok(()) };
-    let yes = decision != PendingDecision::Learning { item, approved: false };
-    let id = format!("text:{}:{item}", said.ts);
-    let pending = Pending::new(id, &offer.role, decision, &said.user, asked);
-    offer.answers.push(OfferAnswer { item, yes, by: said.user.clone() });
-    threads::add_pending(status, &pending)?;
-    let [approve, reject] = learnings::buttons(item);
-    let choice = Some(if yes { approve.action_id } else { reject.action_id }.into_owned());
-    let settled = Settled { ts: asked.clone(), choice, user: Some(said.user.clone()) };
-    threads::settle(status, settled);
-    Ok(())
 }
 
 #[cfg(test)]

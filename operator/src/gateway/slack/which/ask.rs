@@ -21,12 +21,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::account::{AccessError, Account};
 use super::super::event::Stored;
-use super::super::ingest::TakeError;
 use super::super::questions::{Button, ButtonStyle};
-use super::super::route::{self, Channel};
+use super::super::route;
 use super::super::settle::{self, SettledLine};
-use super::super::{EVENT_TYPE, Inner, blocks, catchup, history, own_metadata};
+use super::super::{EVENT_TYPE, Inner, blocks, history, own_metadata};
 use super::{BUTTON, decide, label, record};
+use crate::gateway::slack::channel::Channel;
+use crate::gateway::slack::clock;
+use crate::gateway::slack::take_error::TakeError;
 
 /// `kind` of the message that asks.
 const KIND: &str = "which";
@@ -175,7 +177,7 @@ impl Case<'_> {
         }
         if is_late(one, Timestamp::now()) {
             self.answered(&messages, LATE.to_owned()).await?;
-            let ended = Ended { root: root.clone(), at: catchup::now().max(one.heard.clone()) };
+            let ended = Ended { root: root.clone(), at: clock::now().max(one.heard.clone()) };
             inner.end(self.repo, &self.place.channel, &ended).await?;
             return self.forget().await;
         }

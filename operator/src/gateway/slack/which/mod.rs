@@ -17,13 +17,15 @@ pub use self::naming::address;
 use self::naming::{Named, label, named};
 use self::record::Noted;
 use super::answering::is_new;
+use super::channel::Channel;
+use super::clock;
 use super::effects::Effect;
 use super::event::{Click, Payload, Reaction, Stored};
-use super::ingest::TakeError;
-use super::reaction::Sign;
-use super::route::{self, Channel};
-use super::{Inner, access, catchup};
-use crate::gateway::context::ThreadKey;
+use super::route;
+use super::sign::Sign;
+use super::take_error::TakeError;
+use super::{Inner, access};
+use crate::gateway::thread_key::ThreadKey;
 
 /// What `action_id`s of the question's buttons begin with; the Repo's UID follows.
 const BUTTON: &str = "repository:";
@@ -217,7 +219,7 @@ impl Inner {
     async fn reworded(&self, root: &SlackTs, sharing: &[Channel]) -> Result<Whose, TakeError> {
         let keeper = self.keeper(root, sharing).filter(|keeper| self.kept(root, keeper).is_some());
         let Some(keeper) = keeper else { return Ok(Whose::Done(Vec::new())) };
-        let at = catchup::now();
+        let at = clock::now();
         let look = |list: &mut Vec<codebutler_crds::unclear::UnclearConversation>| {
             for known in list.iter_mut().filter(|known| known.root == *root) {
                 known.heard = at.clone();

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::super::mrkdwn;
-use super::super::route::Channel;
+use crate::gateway::slack::channel::Channel;
 
 /// What a message says of the Repos of its channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

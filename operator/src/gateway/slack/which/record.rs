@@ -9,7 +9,7 @@ use kube::api::Patch;
 use serde_json::json;
 
 use super::super::Inner;
-use super::super::route::Channel;
+use crate::gateway::slack::channel::Channel;
 use crate::gateway::writes;
 
 /// Conversations that a Repo keeps at most.

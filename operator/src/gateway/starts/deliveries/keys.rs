@@ -11,7 +11,8 @@ use parking_lot::Mutex;
 
 use super::signature::SigningKey;
 use crate::gateway::conditions::Conditions;
-use crate::gateway::context::{Context, SecretError};
+use crate::gateway::context::Context;
+use crate::gateway::secrets::SecretError;
 use crate::recent::RecentMap;
 
 /// How long a Secret is taken to be as it was read.

@@ -33,9 +33,10 @@ use self::keys::SigningKeys;
 use self::refusal::DeliveryRefusal;
 use self::signature::{SignedHead, SigningKey};
 use super::{Origin, thread_of};
-use crate::gateway::api::Gateway;
-use crate::gateway::context::{Context, ThreadKey};
+use crate::gateway::context::Context;
 use crate::gateway::metrics::Metrics;
+use crate::gateway::state::Gateway;
+use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::Threads;
 use crate::listen::listen;
 

@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde_json::json;
 
-use super::signature::TOLERANCE;
-
+/// Seconds that the sender's clock and ours may be apart, the way included.
+pub const TOLERANCE: u64 = 300;
 /// Seconds after which to try again.
 const AGAIN: HeaderValue = HeaderValue::from_static("5");
 

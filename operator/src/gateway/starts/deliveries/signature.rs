@@ -9,7 +9,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::HeaderMap;
 use sha2::Sha256;
 
-use super::refusal::DeliveryRefusal;
+use super::refusal::{DeliveryRefusal, TOLERANCE};
 
 /// What makes a delivery the same one as another.
 pub const ID: &str = "webhook-id";
@@ -18,8 +18,6 @@ pub const TIMESTAMP: &str = "webhook-timestamp";
 /// Signatures, separated by a space: a sender that changes its secret signs with both.
 pub const SIGNATURE: &str = "webhook-signature";
 
-/// Seconds that the sender's clock and ours may be apart, the way included.
-pub const TOLERANCE: u64 = 300;
 /// Longest id.
 const LONGEST_ID: usize = 128;
 /// Signatures that are looked at.

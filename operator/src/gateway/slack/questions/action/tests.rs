@@ -200,7 +200,7 @@ fn a_yes_for_the_thread_answers_the_same_words_until_it_is_taken_back() {
     // Nobody is woken by it, and no message loses its buttons.
     assert_eq!((status.pending.len(), status.settled.len()), (1, 1));
 
-    crate::gateway::slack::said::stop_runs(&mut status, &ts("7.000000"), "U2").unwrap();
+    crate::gateway::slack::taking::stop_runs(&mut status, &ts("7.000000"), "U2").unwrap();
     assert!(status.standing.is_empty());
     let third = Approval { id: "pm:m".to_owned(), ..again };
     assert_eq!(standing::answer_for_thread(&mut status, &third, &[]), Ok(false));

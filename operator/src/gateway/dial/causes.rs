@@ -1,0 +1,65 @@
+//! What a client's error comes from: somewhere in it is what a person can mend, or an address that was
+//! refused.
+
+use std::error::Error;
+use std::io;
+
+use rustls::CertificateError;
+
+use super::authorities::AuthorityExpired;
+use super::trouble::Trouble;
+use crate::gateway::egress::EgressRefusal;
+
+/// What a client's error comes from.
+pub fn trouble(error: &(dyn Error + 'static)) -> Option<Trouble> {
+    causes(error).find_map(of_one)
+}
+
+/// The refusal of an address in a client's error.
+pub fn refusal(error: &(dyn Error + 'static)) -> Option<EgressRefusal> {
+    causes(error).find_map(|cause| cause.downcast_ref::<EgressRefusal>().cloned())
+}
+
+fn of_one(error: &(dyn Error + 'static)) -> Option<Trouble> {
+    if let Some(EgressRefusal::Internal(_)) = error.downcast_ref() {
+        return Some(Trouble::Internal);
+    }
+    if let Some(error) = error.downcast_ref::<rustls::Error>() {
+        return of_tls(error);
+    }
+    // The type is nobody's to name.
+    match error.to_string().as_str() {
+        "tunnel error: proxy authorization required" => Some(Trouble::ProxyPassword),
+        "tunnel error: unsuccessful" => Some(Trouble::ProxyRefuses),
+        _ => None,
+    }
+}
+
+fn of_tls(error: &rustls::Error) -> Option<Trouble> {
+    let rustls::Error::InvalidCertificate(why) = error else { return None };
+    match why {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            Some(Trouble::Expired)
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            Some(Trouble::Name)
+        }
+        CertificateError::UnknownIssuer => Some(Trouble::Authority),
+        CertificateError::Other(other) if other.0.is::<AuthorityExpired>() => {
+            Some(Trouble::AuthorityExpired)
+        }
+        _ => None,
+    }
+}
+
+/// An error and what it was made of, down to what an I/O error carries.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error| beneath(*error))
+}
+
+fn beneath<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(carried) => Some(carried),
+        None => error.source(),
+    }
+}

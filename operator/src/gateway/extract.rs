@@ -1,0 +1,109 @@
+//! What handlers take from a request, and whom they refuse.
+
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use bytes::Bytes;
+use codebutler_crds::wire::{ErrorCode, path};
+use http::request::Parts;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+use tracing::field::display;
+
+use super::api_error::ApiError;
+use super::caller::Caller;
+use super::identity;
+use super::state::Shared;
+
+/// Largest request body but for Git's: a model call with a full context and pictures.
+const MAX_BODY: usize = 32 * 1024 * 1024;
+
+/// A caller, whatever the state of its Thread.
+pub struct Any(pub Caller);
+
+/// A caller whose Thread is not closed.
+pub struct Open(pub Caller);
+
+impl FromRequestParts<Shared> for Any {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, gateway: &Shared) -> Result<Self, ApiError> {
+        // Apart: few tokens have to be reviewed, and every call would keep room for it.
+        let caller = Box::pin(gateway.identity.caller(&parts.headers)).await?;
+        let span = tracing::Span::current();
+        span.record("thread", display(caller.key()));
+        span.record("role", caller.role_name());
+        if is_own_word(parts.uri.path()) {
+            gateway.pulse.heard(&caller);
+        }
+        Ok(Self(caller))
+    }
+}
+
+/// What commands do through the agent, and what is told of it after the fact, shows nothing of the agent.
+fn is_own_word(called: &str) -> bool {
+    called != path::CONNECT && called != path::HISTORY && !called.starts_with(path::GIT)
+}
+
+impl FromRequestParts<Shared> for Open {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, gateway: &Shared) -> Result<Self, ApiError> {
+        let Any(caller) = Any::from_request_parts(parts, gateway).await?;
+        if identity::is_closed(&caller) {
+            gateway.metrics.refused("thread_closed");
+            return Err(ApiError::new(ErrorCode::ThreadClosed, "the Thread is closed"));
+        }
+        Ok(Self(caller))
+    }
+}
+
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequestParts<Shared> for Query<T> {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, gateway: &Shared) -> Result<Self, ApiError> {
+        axum::extract::Query::from_request_parts(parts, gateway)
+            .await
+            .map(|axum::extract::Query(query)| Self(query))
+            .map_err(|refused| ApiError::new(ErrorCode::InvalidRequest, refused.body_text()))
+    }
+}
+
+/// A whole body of bounded size.
+pub struct Body(pub Bytes);
+
+impl FromRequest<Shared> for Body {
+    type Rejection = ApiError;
+    async fn from_request(request: Request, _: &Shared) -> Result<Self, ApiError> {
+        let invalid = |message: String| ApiError::new(ErrorCode::InvalidRequest, message);
+        match Limited::new(request.into_body(), MAX_BODY).collect().await {
+            Ok(body) => Ok(Self(body.to_bytes())),
+            Err(error) if error.is::<LengthLimitError>() => {
+                Err(invalid(format!("the request is longer than {} MiB", MAX_BODY / 1024 / 1024)))
+            }
+            Err(_) => Err(invalid("the request broke off".to_owned())),
+        }
+    }
+}
+
+pub struct Json<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<Shared> for Json<T> {
+    type Rejection = ApiError;
+    async fn from_request(request: Request, gateway: &Shared) -> Result<Self, ApiError> {
+        let Body(body) = Body::from_request(request, gateway).await?;
+        serde_json::from_slice(&body).map(Self).map_err(|error| {
+            ApiError::new(ErrorCode::InvalidRequest, format!("the request's body: {error}"))
+        })
+    }
+}
+
+/// Refuses a caller whose role has none of `tools`.
+///
+/// # Errors
+/// `Forbidden`, naming the first tool.
+pub fn needs_tool(caller: &Caller, tools: &[&str]) -> Result<(), ApiError> {
+    if tools.iter().any(|tool| caller.has_tool(tool)) {
+        return Ok(());
+    }
+    let (role, tool) = (caller.role_name(), tools.first().copied().unwrap_or_default());
+    let message = format!("the role {role} does not have the tool {tool}");
+    Err(ApiError::new(ErrorCode::Forbidden, message))
+}

@@ -1,0 +1,78 @@
+//! One request to GitHub and its whole answer.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, StatusCode};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::error::GitHubError;
+
+/// How long one request may take.
+const TIMEOUT: Duration = Duration::from_mins(1);
+const MAX_ANSWER: usize = 8 * 1024 * 1024;
+/// What GitHub calls the limits that it tells nothing else of.
+const LIMITS: [&str; 3] = ["secondary rate limit", "rate limit exceeded", "abuse detection"];
+
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Answer {
+    /// Whether it was one request too many. A limit that GitHub keeps to itself shows in its words alone.
+    pub fn is_limited(&self) -> bool {
+        let refused = matches!(self.status.as_u16(), 403 | 429);
+        let words = || self.words().to_ascii_lowercase();
+        refused
+            && (self.status == StatusCode::TOO_MANY_REQUESTS
+                || self.headers.contains_key("retry-after")
+                || self.headers.get("x-ratelimit-remaining").is_some_and(|left| left == "0")
+                || LIMITS.iter().any(|limit| words().contains(limit)))
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// Whether the body says so.
+    pub fn mentions(&self, words: &str) -> bool {
+        String::from_utf8_lossy(&self.body).contains(words)
+    }
+
+    /// GitHub's own words about a refusal, as they came: to be shown masked only.
+    pub fn words(&self) -> String {
+        words(&serde_json::from_slice(&self.body).unwrap_or_default())
+    }
+}
+
+/// One request and its whole answer.
+pub async fn exchange(
+    request: reqwest::RequestBuilder,
+) -> Result<Result<Answer, GitHubError>, reqwest::Error> {
+    let mut response = request.timeout(TIMEOUT).send().await?;
+    let (status, headers) = (response.status(), response.headers().clone());
+    let mut body = BytesMut::new();
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > MAX_ANSWER {
+            return Ok(Err(GitHubError::Garbled));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Ok(Answer { status, headers, body: body.freeze() }))
+}
+
+/// The message of a refusal and those of its errors.
+pub fn words(body: &Value) -> String {
+    let errors = body["errors"].as_array().into_iter().flatten();
+    let errors = errors.filter_map(|error| error.as_str().or_else(|| error["message"].as_str()));
+    let all: Vec<&str> = body["message"].as_str().into_iter().chain(errors).collect();
+    all.join(": ")
+}
+
+/// Reads what GitHub described.
+pub fn read<T: DeserializeOwned>(answer: &Answer) -> Result<T, GitHubError> {
+    serde_json::from_slice(&answer.body).map_err(|_| GitHubError::Garbled)
+}

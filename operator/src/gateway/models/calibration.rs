@@ -1,0 +1,55 @@
+//! By how much estimates were too low.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use codebutler_crds::NanoUsd;
+
+use crate::gateway::budget::repos::RepoKey;
+use crate::gateway::caller::Caller;
+
+/// By how much estimates were too low, by model: what was billed once may be billed again.
+#[derive(Default)]
+pub struct Calibration {
+    factors: Mutex<HashMap<(RepoKey, String), u64>>,
+}
+
+impl Calibration {
+    pub fn apply(&self, caller: &Caller, model: &str, estimate: NanoUsd) -> NanoUsd {
+        let factors = self.factors.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = factors.get(&(RepoKey::from(&*caller.repo), model.to_owned()));
+        estimate.times(known.copied().unwrap_or(ONE), ONE)
+    }
+
+    pub fn learn(&self, caller: &Caller, model: &str, estimate: NanoUsd, billed: NanoUsd) {
+        if billed > estimate {
+            let mut factors = self.factors.lock().unwrap_or_else(PoisonError::into_inner);
+            let key = (RepoKey::from(&*caller.repo), model.to_owned());
+            let factor = factors.entry(key).or_insert(ONE);
+            *factor = grown(*factor, estimate, billed);
+        }
+    }
+}
+
+/// Estimates are multiplied by so many thousandths.
+const ONE: u64 = 1000;
+/// A single odd figure is not to block a model for ever.
+const MOST: u64 = 100 * ONE;
+
+fn grown(factor: u64, estimate: NanoUsd, billed: NanoUsd) -> u64 {
+    let grown = u128::from(factor) * u128::from(billed.0);
+    u64::try_from(grown.div_ceil(u128::from(estimate.0.max(1)))).unwrap_or(MOST).min(MOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_estimate_that_was_too_low_grows() {
+        assert_eq!(grown(ONE, NanoUsd(1_000), NanoUsd(2_500)), 2_500);
+        assert_eq!(grown(2_500, NanoUsd(2_500), NanoUsd(3_000)), 3_000);
+        assert_eq!(grown(ONE, NanoUsd(1), NanoUsd(u64::MAX)), MOST);
+        assert_eq!(grown(ONE, NanoUsd(0), NanoUsd(1)), ONE);
+    }
+}

@@ -1,0 +1,32 @@
+//! Branches as they are compared. Pure.
+
+use std::collections::BTreeSet;
+
+use codebutler_crds::wire::{ChangeSize, TextMerge};
+use jiff::Timestamp;
+
+/// An open Thread's branch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Side {
+    pub name: String,
+    pub branch: String,
+    pub created: Option<Timestamp>,
+    pub size: ChangeSize,
+}
+
+/// Another branch, and what Git and the two changes say of both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Met<'a> {
+    pub other: &'a Side,
+    pub files: &'a BTreeSet<String>,
+    pub symbols: &'a [String],
+    pub text: TextMerge,
+    /// Files in conflict.
+    pub conflicts: &'a BTreeSet<String>,
+}
+
+/// In the order in which merging them is proposed: the smaller first, then the older.
+pub fn precedes(one: &Side, other: &Side) -> bool {
+    let rank = |side: &Side| (side.size, side.created, side.name.clone());
+    rank(one) < rank(other)
+}

@@ -1,0 +1,45 @@
+//! By which messages of ours are known again in Slack.
+
+use codebutler_crds::Thread;
+use kube::ResourceExt as _;
+use serde_json::Value;
+
+/// By which a message of ours is found again. Words of one kind can't pass for those of another, nor
+/// words that are asked about for others.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MessageIdentity {
+    role: String,
+    pub kind: String,
+    key: String,
+    digest: Option<String>,
+}
+
+impl MessageIdentity {
+    /// Of a message that people can't say yes to.
+    pub fn of(role: &str, kind: &str, key: &str) -> Self {
+        Self { role: role.to_owned(), kind: kind.to_owned(), key: key.to_owned(), digest: None }
+    }
+
+    /// Of one that they can: these words and no others.
+    pub(super) fn with_digest(self, digest: Option<String>) -> Self {
+        Self { digest, ..self }
+    }
+
+    /// A file's; its name has the key in it.
+    pub(super) fn file(name: &str) -> Self {
+        Self::of("", "file", name)
+    }
+
+    pub(super) fn read(payload: &Value) -> Self {
+        let text = |name: &str| payload[name].as_str().unwrap_or_default();
+        let digest = payload["digest"].as_str().map(str::to_owned);
+        Self::of(text("role"), text("kind"), text("key")).with_digest(digest)
+    }
+}
+
+/// Whether a message's metadata speaks of exactly this Thread.
+pub fn speaks_of(payload: &Value, thread: &Thread) -> bool {
+    let uid = payload["uid"].as_str();
+    payload["thread"] == thread.name_any()
+        && uid.is_none_or(|uid| thread.uid().as_deref() == Some(uid))
+}

@@ -1,0 +1,136 @@
+//! A role's message: what people see of it, and what it means for the Thread.
+
+use std::sync::Arc;
+
+use codebutler_crds::Thread;
+use codebutler_crds::thread::ThreadState;
+use codebutler_crds::wire::{Decision, ErrorCode, PostMessage, Posted};
+
+use super::account::AccessError;
+use super::markdown::{self, Rendered, Snippet};
+use super::meaning::Beside;
+use super::post::{Asks, EMPTY, Handing, LIMIT, Outgoing, attach, not_recorded, once_in_parts};
+use super::questions::shown::OfferShown;
+use super::questions::{merge, plan};
+use super::split::split;
+use super::uploads::{self, Attachment};
+use super::web::CallError;
+use super::{Inner, asking, meaning, people, pictures, usage};
+use crate::gateway::api_error::{ApiError, conversation};
+use crate::gateway::caller::Caller;
+
+/// Posts a role's message and records what it means: a decision asked, roles addressed.
+pub async fn of_role(
+    inner: &Inner,
+    caller: &Caller,
+    message: &PostMessage,
+    beside: Beside,
+) -> Result<Posted, ApiError> {
+    asking::check(message)?;
+    // What people see and approve is what is recorded and hashed.
+    let redactor = inner.context.redactors.of(&caller.repo);
+    let mask = |text: &String| redactor.mask(text).into_owned();
+    let message = &PostMessage {
+        text: mask(&message.text),
+        choices: message.choices.iter().map(mask).collect(),
+        learnings: message.learnings.iter().map(mask).collect(),
+        ..message.clone()
+    };
+    let key = caller.key();
+    let thread = inner.thread(&key).unwrap_or_else(|| Arc::clone(&caller.thread));
+    if thread.spec.state == ThreadState::Closed || thread.is_going() {
+        return Err(ApiError::new(ErrorCode::ThreadClosed, "the thread is closed"));
+    }
+    // Until what the message means is recorded: a quick click on it waits for that.
+    let _turn = inner.posting.lock(&key).await;
+    let digest = meaning::digest(message, beside.closing_head.as_deref());
+    let mut text = in_slack(inner, caller, &thread, message, digest.as_deref()).await?;
+    if let Some(asker) = message.to.as_deref().and_then(people::mention) {
+        text = format!("{asker} {text}");
+    }
+    if message.asks || message.decision.is_some() {
+        text = format!("{text}\n{}", people::mentioned(&thread));
+    }
+    if message.decision == Some(Decision::Merge) {
+        let status = thread.status.clone().unwrap_or_default();
+        text = format!("{text}\n\n{}", usage::table(&status));
+    }
+    let offered = OfferShown::of(message);
+    let parts = split(text.trim_end(), LIMIT);
+    let (team, status) = (inner.team(&caller.repo), thread.status.clone().unwrap_or_default());
+    let handing = Handing::of(&parts, &team, &status, caller.role_name(), message.last);
+    let outgoing = Outgoing {
+        repo: &caller.repo,
+        thread: &thread,
+        slack: conversation(&thread)?,
+        key: &message.key,
+        role: Some(&caller.role),
+        kind: message.decision.map_or("message", Decision::kind),
+        asks: match (message.decision, &offered) {
+            (Some(Decision::Plan), _) => Asks::Buttons(&plan::BUTTONS),
+            (Some(Decision::Merge), _) => Asks::Buttons(&merge::BUTTONS),
+            (None, Some(offer)) => Asks::Offer(offer),
+            (None, None) => Asks::Nothing,
+        },
+        digest,
+        parts,
+        note: beside.note.as_deref().map(markdown::inline),
+        handing,
+    };
+    let sent = match once_in_parts(inner, &outgoing).await {
+        Ok(sent) => sent,
+        Err(error) => return Err(inner.failed(error, &caller.repo).await),
+    };
+    if let (Some(Decision::Plan), Some(ts)) = (message.decision, sent.last()) {
+        inner.keep_plan(&key, &ts.ts, &message.text);
+    }
+    let meaning = meaning::of(&team, &outgoing, &sent, message, &beside);
+    inner
+        .threads
+        .update(&key, |status| meaning.apply(status))
+        .await
+        .map_err(|error| not_recorded(&error))?;
+    let first = sent.into_iter().next();
+    first
+        .map(|part| Posted { ts: part.ts, overlaps: Vec::new() })
+        .ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))
+}
+
+/// The message in Slack's markup. Long code goes into files first, so that the text, and buttons
+/// under it, come last; where Slack takes no files, it stays in the text.
+async fn in_slack(
+    inner: &Inner,
+    caller: &Caller,
+    thread: &Thread,
+    message: &PostMessage,
+    digest: Option<&str>,
+) -> Result<String, ApiError> {
+    let role = caller.role_name();
+    // Files belong to the words that people say yes to, too.
+    let key = &[&*message.key, digest.unwrap_or_default()].concat();
+    let name = |index, snippet: &Snippet| uploads::name(thread, role, key, index, snippet);
+    let Rendered { mut text, snippets } = markdown::render(&message.text, name);
+    let pictures = pictures::shown_pictures(thread, role, key, &message.pictures)?;
+    for picture in &pictures {
+        text = format!("{text}\n📎 `{}`", picture.name);
+    }
+    let lost = pictures.len();
+    let code = snippets.into_iter().enumerate().map(|(index, snippet)| Attachment {
+        name: name(index, &snippet),
+        content: snippet.code.into_bytes(),
+    });
+    match attach(inner, caller, thread, code.chain(pictures).collect()).await {
+        Ok(()) => Ok(text),
+        Err(AccessError::Call(CallError::Refused { code, .. })) => {
+            tracing::warn!(code, "Slack takes no files: code stays in the text");
+            let text = markdown::inline(&message.text);
+            if lost == 0 {
+                return Ok(text);
+            }
+            Ok(format!(
+                "{text}\n_Slack takes no files of this app: {lost} of its pictures are missing._"
+            ))
+        }
+        Err(error) => Err(inner.failed(error, &caller.repo).await),
+    }
+}

@@ -1,0 +1,34 @@
+//! Emoji that mean something.
+
+use codebutler_crds::SlackTs;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// A thumb: up; false: down.
+    Thumb(bool),
+    Stop,
+}
+
+impl Sign {
+    /// The meaning of an emoji's name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        match name.split("::").next() {
+            Some("octagonal_sign" | "hand" | "raised_hand") => Some(Self::Stop),
+            // Whatever the colour of the hand.
+            Some("+1" | "thumbsup") => Some(Self::Thumb(true)),
+            Some("-1" | "thumbsdown") => Some(Self::Thumb(false)),
+            _ => None,
+        }
+    }
+}
+
+/// An emoji that means something, on a message of a Repo's channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reacted {
+    pub message: SlackTs,
+    pub sign: Sign,
+    pub user: String,
+    /// Whether the message can be CodeButler's own.
+    pub on_ours: bool,
+    pub at: SlackTs,
+}

@@ -1,0 +1,136 @@
+//! Files that go into a conversation: long code, and pictures.
+//!
+//! Slack has no key for an upload, so a file's name carries it: what is in the thread under that
+//! name is not uploaded again.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use codebutler_crds::thread::SlackThread;
+use codebutler_crds::{SlackTs, Thread};
+use kube::ResourceExt as _;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use url::Url;
+
+use super::Inner;
+use super::account::Account;
+use super::markdown::Snippet;
+use super::web::CallError;
+
+/// Before each look whether a file is in its thread.
+const LOOKS: [Duration; 7] = [
+    Duration::from_millis(100),
+    Duration::from_millis(300),
+    Duration::from_millis(600),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(3),
+    Duration::from_secs(3),
+];
+
+/// Code or a picture that goes into a thread as a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attachment {
+    /// Says which message of which role it belongs to.
+    pub name: String,
+    pub content: Vec<u8>,
+}
+
+/// The name of a message's n-th file, from 0.
+pub fn name(thread: &Thread, role: &str, key: &str, index: usize, snippet: &Snippet) -> String {
+    file_name("code", thread, role, key, (index, snippet.extension()))
+}
+
+/// The name of a file of a message: what it was called before says nothing, and nothing leaves by it.
+pub fn file_name(
+    what: &str,
+    thread: &Thread,
+    role: &str,
+    key: &str,
+    (index, extension): (usize, &str),
+) -> String {
+    let uid = thread.uid().unwrap_or_default();
+    let digest = Sha256::digest(format!("{uid}/{role}/{key}").as_bytes());
+    format!("{what}-{}-{}.{extension}", hex::encode(&digest[..5]), index + 1)
+}
+
+#[derive(Deserialize)]
+struct UploadTicket {
+    upload_url: Url,
+    file_id: String,
+}
+
+/// Uploads a file into a thread, in Slack's three steps.
+pub async fn upload(
+    inner: &Inner,
+    account: &Account,
+    slack: &SlackThread,
+    file: &Attachment,
+) -> Result<(), CallError> {
+    const FIRST: &str = "files.getUploadURLExternal";
+    const LAST: &str = "files.completeUploadExternal";
+    let length = file.content.len().to_string();
+    let params = [("filename", file.name.as_str()), ("length", &length)];
+    let ticket: UploadTicket = inner.web.get(&account.bot, FIRST, &params).await?;
+    inner.web.upload(FIRST, ticket.upload_url, file.content.clone()).await?;
+    let body = json!({
+        "files": [{"id": ticket.file_id, "title": file.name}],
+        "channel_id": slack.channel,
+        "thread_ts": slack.ts,
+    });
+    let taken = inner.web.post::<Value>(&account.bot, LAST, &body).await.map(drop);
+    if taken.as_ref().is_err_and(|error| error.code().is_some()) {
+        return taken;
+    }
+    // An answer that got lost says nothing.
+    if is_shared(inner, account, slack, &ticket.file_id).await? {
+        return Ok(());
+    }
+    taken?;
+    let (code, said) = ("not_shared".to_owned(), None);
+    Err(CallError::Refused { method: LAST, code, needed: None, said })
+}
+
+#[derive(Deserialize)]
+struct Info {
+    file: Sharing,
+}
+
+#[derive(Deserialize)]
+struct Sharing {
+    /// By kind of channel, and by channel.
+    #[serde(default)]
+    shares: HashMap<String, HashMap<String, Vec<FileShare>>>,
+}
+
+#[derive(Deserialize)]
+struct FileShare {
+    #[serde(default)]
+    thread_ts: Option<SlackTs>,
+}
+
+/// Waits until a file is in its thread: Slack says that it takes a file, and shares it some time later.
+/// What belongs under the file is not to come before.
+async fn is_shared(
+    inner: &Inner,
+    account: &Account,
+    slack: &SlackThread,
+    id: &str,
+) -> Result<bool, CallError> {
+    for pause in LOOKS {
+        tokio::time::sleep(pause).await;
+        let info = match inner.web.get::<Info>(&account.bot, "files.info", &[("file", id)]).await {
+            // Then it can't be known.
+            Err(error) if error.code() == Some("missing_scope") => return Ok(true),
+            Err(error) if error.code() == Some("file_not_found") => continue,
+            other => other?,
+        };
+        let here = info.file.shares.values().filter_map(|channels| channels.get(&slack.channel));
+        if here.flatten().any(|share| share.thread_ts.as_ref() == Some(&slack.ts)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
