@@ -11,12 +11,20 @@ use codebutler_guides::text::clip;
 /// Longest plan that is kept, in characters.
 const MAX_PLAN: usize = 8_000;
 
+/// What people began it with, in a journal's head, and the longest of it, in characters.
+const ASKED: &str = "Asked";
+const MAX_ASKED: usize = 300;
+/// Lines of a head.
+const MAX_HEAD: usize = 40;
+
 /// What a journal is written from.
 #[derive(Clone, Debug, Default)]
 pub struct JournalFacts {
     /// The conversation's first message.
     pub root: Option<SlackTs>,
     pub link: Option<String>,
+    /// What people began it with.
+    pub asked: Option<String>,
     /// As it was approved.
     pub plan: Option<String>,
     /// Who approved it, by the name that they go by.
@@ -41,7 +49,7 @@ pub fn write_journal(
     history: &str,
     retrospective: &str,
 ) -> String {
-    let JournalFacts { link, plan, approved_by, pull_request, marks, .. } = facts;
+    let JournalFacts { link, asked, plan, approved_by, pull_request, marks, .. } = facts;
     let title = plan.as_deref().and_then(|plan| plan.lines().find(|line| !line.trim().is_empty()));
     let mut out = format!(
         "# {}\n\n",
@@ -52,6 +60,7 @@ pub fn write_journal(
             let _ = writeln!(out, "- {name}: {value}");
         }
     };
+    line(ASKED, asked.as_deref().and_then(one_line));
     line("Thread", link.clone());
     line("Pull request", pull_request.as_ref().map(|pull| pull.url.clone()));
     line("Plan approved by", approved_by.clone());
@@ -68,6 +77,20 @@ pub fn write_journal(
         below(retrospective.trim()).replacen("**Retrospective**", "## Retrospective", 1)
     );
     out
+}
+
+/// Somebody's words on one line, which nothing in them can leave.
+fn one_line(text: &str) -> Option<String> {
+    let plain = |c: char| if c.is_control() || c.is_whitespace() { ' ' } else { c };
+    let text: String = text.chars().take(4 * MAX_ASKED).map(plain).collect();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    (!words.is_empty()).then(|| clip(&words.join(" "), MAX_ASKED))
+}
+
+/// What people began a conversation with, as its journal says.
+pub fn find_asked(journal: &str) -> Option<&str> {
+    let mut head = journal.lines().take(MAX_HEAD).take_while(|line| !line.starts_with("## "));
+    head.find_map(|line| line.strip_prefix("- ")?.strip_prefix(ASKED)?.strip_prefix(": "))
 }
 
 /// With headings that stand below the page's own.
@@ -88,6 +111,7 @@ mod tests {
         let facts = JournalFacts {
             root: Some("1764000000.000100".parse().unwrap()),
             link: Some("https://acme.slack.com/archives/C1/p1764000000000100".to_owned()),
+            asked: Some("raise\n- Thread: mine\n\nthe price".to_owned()),
             plan: Some("Plan: raise the price.\n# Why\nIt is too low.".to_owned()),
             approved_by: Some("Ana".to_owned()),
             pull_request: None,
@@ -103,7 +127,7 @@ mod tests {
                 "## coder\n2 runs",
                 "**Retrospective**\n\n**Went well**\n1. All"
             ),
-            "# Plan: raise the price.\n\n- Thread: https://acme.slack.com/archives/C1/p1764000000000100\n- Plan \
+            "# Plan: raise the price.\n\n- Asked: raise - Thread: mine the price\n- Thread: https://acme.slack.com/archives/C1/p1764000000000100\n- Plan \
              approved by: Ana\n- Cost until the retrospective: $0.25\n\n## Plan\n\nPlan: raise the price.\n### \
              Why\nIt is too low.\n\n## Behind the scenes\n\n### coder\n2 runs\n\n## Retrospective\n\n**Went \
              well**\n1. All\n"

@@ -26,6 +26,7 @@ pub mod model;
 mod policy_told;
 pub mod prompt;
 pub mod relay;
+pub mod research;
 mod review;
 pub mod run;
 pub mod sandbox;

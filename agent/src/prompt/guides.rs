@@ -43,6 +43,8 @@ pub struct Guides {
     pub known: Vec<KnownLearning>,
     /// What the project tells everybody, such as `AGENTS.md`.
     pub conventions: Vec<Guide>,
+    /// What was found out before, for who can read it.
+    pub research: Option<String>,
     /// How the worktree was set up.
     pub set_up: Option<String>,
     pub surroundings: Surroundings,
@@ -77,6 +79,9 @@ impl Guides {
             for shown in &own {
                 shown.write(&mut out);
             }
+        }
+        if let Some(research) = &self.research {
+            let _ = writeln!(out, "{research}");
         }
         let conventions = self.shown_conventions();
         if !conventions.is_empty() {

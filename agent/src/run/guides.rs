@@ -13,6 +13,7 @@ use crate::memory::{
     Citation, KnownLearning, Learning, MAX_MEMORY_TOKENS, MemoryPage, serve_pages,
 };
 use crate::prompt::{self, Guide, Guides};
+use crate::research::research_index;
 use crate::toolbox::protocol::{Reply, Request, Surroundings};
 use codebutler_guides::policy::Policy;
 use codebutler_guides::policy::rules::Rules;
@@ -80,6 +81,7 @@ impl Agent {
             own,
             known,
             conventions,
+            research: self.research().await?,
             set_up,
             surroundings,
         };
@@ -186,6 +188,20 @@ impl Agent {
             other => {
                 tracing::warn!(?other, "what the memory rests on can't be looked up");
                 Ok(HashMap::new())
+            }
+        }
+    }
+
+    /// What was found out before, for a role that can read it.
+    async fn research(&self) -> Result<Option<String>, RunError> {
+        if !self.session.tools.iter().any(|tool| tool == "ReadMemory") {
+            return Ok(None);
+        }
+        match self.tools.toolbox.ask(Request::Research).await? {
+            Reply::Research(pages) => Ok(research_index(&pages)),
+            other => {
+                tracing::warn!(?other, "what was found out before is not known");
+                Ok(None)
             }
         }
     }

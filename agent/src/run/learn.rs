@@ -65,6 +65,7 @@ impl Agent {
         JournalFacts {
             root: Some(session.root.clone()),
             link: session.link.clone(),
+            asked: self.transcript.state().wishes().first().map(|wish| wish.text.clone()),
             plan: session.plan_text.clone(),
             approved_by: approved_by.map(name),
             pull_request: session.pull_request.clone(),

@@ -13,7 +13,7 @@ use crate::gateway::GatewayError;
 use crate::toolbox::protocol::{Reply, Request};
 use crate::transcript::state::wishes::{Offer, Wish};
 use crate::transcript::{Outcome, Record};
-use codebutler_guides::skills::{self, Asked, Call, Skill};
+use codebutler_guides::skills::{self, Asked, Call, PastRequest, Skill};
 use codebutler_guides::text::clip;
 
 impl Agent {
@@ -65,7 +65,10 @@ impl Agent {
                     continue;
                 }
                 Asked::Nothing | Asked::OneOf(_) => {
-                    let text = self.correction_in(&wish);
+                    let text = match self.correction_in(&wish) {
+                        None if alone => self.repeat_in(&wish).await?,
+                        correction => correction,
+                    };
                     self.transcript.append(&Record::Skill { message: wish.message, text })?;
                     continue;
                 }
@@ -104,6 +107,35 @@ impl Agent {
         }
         let lead = session.roles.iter().find(|card| card.leads).map(|card| card.role.as_str());
         Some(skills::correction_brief(wish.message.as_str(), lead))
+    }
+
+    /// What the model is told where somebody begins a conversation with what people begin them with again and
+    /// again.
+    async fn repeat_in(&mut self, wish: &Wish) -> Result<Option<String>, RunError> {
+        let begins = self.transcript.state().wishes().first() == Some(wish);
+        if !begins || self.transcript.state().last().is_some() {
+            return Ok(None);
+        }
+        let files = match self.tools.toolbox.ask(Request::PastRequests).await? {
+            Reply::Files(files) => files,
+            other => {
+                tracing::warn!(?other, "what earlier conversations began with is not known");
+                return Ok(None);
+            }
+        };
+        let past = files.into_iter().map(|(place, asked)| PastRequest { place, asked });
+        let past: Vec<PastRequest> = past.collect();
+        let repeats = skills::find_repeats(&wish.text, &past);
+        if repeats.is_empty() {
+            return Ok(None);
+        }
+        let text = skills::repeat_brief(wish.message.as_str(), &repeats);
+        let places: Vec<&str> = repeats.iter().map(|one| one.place.as_str()).collect();
+        let evidence =
+            format!("message {} asks for the same as {}", wish.message, places.join(", "));
+        let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
+        self.log.note(&run, Kind::Skill, "suggest one", &[], &evidence);
+        Ok(Some(text))
     }
 
     fn call_skill(&mut self, wish: &Wish, call: &Call) -> Result<(), RunError> {

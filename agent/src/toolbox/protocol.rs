@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::codec::LengthDelimitedCodec;
 
 use crate::memory::{Citation, LearningChange, PruneSignal};
+use crate::research::KnownResearch;
 use crate::tools::args;
 
 /// Longest frame, in bytes, either way.
@@ -86,6 +87,10 @@ pub enum Request {
     StaleLearnings,
     /// The base branch's skills. → [`Reply::Skills`]
     Skills,
+    /// What earlier conversations began with, as their journals on the base branch say. → [`Reply::Files`]
+    PastRequests,
+    /// The pages of what was found out before, on the base branch. → [`Reply::Research`]
+    Research,
     /// Ends all background jobs. → [`Reply::Text`]
     EndJobs,
     /// The commit that HEAD is at. → [`Reply::Text`]
@@ -321,6 +326,7 @@ pub enum Reply {
         why: String,
     },
     Files(Vec<(String, String)>),
+    Research(Vec<KnownResearch>),
     /// Path and text of each, or why it can't be read.
     Skills(Vec<(String, Result<String, String>)>),
     Names(Vec<String>),

@@ -134,6 +134,8 @@ impl Toolbox {
             | Request::QuoteCitation { .. }
             | Request::StaleLearnings
             | Request::Skills
+            | Request::PastRequests
+            | Request::Research
             | Request::Conventions { .. }) => {
                 let place = self.place()?;
                 blocking(move || remember(&place, request)).await
@@ -419,6 +421,8 @@ fn remember(place: &Place, request: Request) -> Result<Reply, ToolError> {
         }
         Request::StaleLearnings => git::find_stale_learnings(place).map(Reply::Stale),
         Request::Skills => git::skills(place).map(Reply::Skills),
+        Request::Research => git::known_research(place).map(Reply::Research),
+        Request::PastRequests => git::past_requests(place).map(Reply::Files),
         Request::Conventions { planned } => git::conventions(place, &planned).map(Reply::Files),
         _ => Err(ToolError::Failed("this is asked of somebody else".into())),
     }

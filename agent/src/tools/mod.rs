@@ -12,6 +12,7 @@ pub mod proof;
 mod push;
 mod remote;
 mod remote_change;
+mod research;
 pub mod review;
 mod roadmap;
 mod schema;
@@ -309,6 +310,7 @@ fn all() -> impl Iterator<Item = Box<dyn Tool>> {
         .chain(review::all())
         .chain(learning::all())
         .chain(maps::all())
+        .chain(research::all())
         .chain(roadmap::all())
         .chain(workflow::all())
         .chain(split::all())

@@ -1,7 +1,7 @@
 //! The tools of a role.
 
 /// The tools that agents know: what `spec.tools.allow` may name.
-pub const TOOLS: [&str; 38] = [
+pub const TOOLS: [&str; 39] = [
     "Read",
     "Write",
     "Edit",
@@ -34,6 +34,7 @@ pub const TOOLS: [&str; 38] = [
     "ProposeLearnings",
     "WriteMap",
     "ProposeMaps",
+    "KeepResearch",
     "ProposeItems",
     "ProposeWorkflow",
     "SplitRequest",

@@ -58,6 +58,7 @@ mod reasons;
 mod receipts;
 mod recordings;
 mod redact;
+mod research;
 mod resources;
 mod review;
 mod roadmaps;

@@ -167,8 +167,12 @@ fn only_the_coder_changes_anything_but_the_team_s_memory() {
     for name in ["pm", "researcher", "artist", "reviewer", "lead"] {
         let role = role(name);
         let paths = role.spec.push.map(|push| push.paths);
-        let memory = vec![".codebutler/**".to_owned()];
-        assert_eq!(paths, (name == "lead").then_some(memory));
+        let memory = match name {
+            "lead" => Some(".codebutler/**"),
+            "researcher" => Some(".codebutler/research/**"),
+            _ => None,
+        };
+        assert_eq!(paths, memory.map(|path| vec![path.to_owned()]));
         for tool in ["Write", "Edit", "GitCommit", "GitPush", "GHCreatePR"] {
             assert!(!role.spec.tools.allow.iter().any(|t| t == tool), "{name} has {tool}");
         }

@@ -71,3 +71,42 @@ async fn which_of_two_skills_is_meant_is_asked_before_any_model() {
     assert!(request.contains(r#"Print \"the menu\"."#), "{request}");
     team.stop().await;
 }
+
+/// A journal as an earlier conversation has left it.
+fn journal(asked: &str) -> String {
+    format!("# Plan: bump\n\n- Asked: {asked}\n\n## Plan\n\n1. Bump.\n")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_for_the_third_time_is_to_become_a_skill() {
+    let team = Setup::new(Script::of(
+        "pm",
+        vec![Step::say("Bumped. Shall I make a skill of it?"), Step::say("Fixed.")],
+    ))
+    .file(
+        ".codebutler/journals/thread-1700000000-000100.md",
+        &journal("bump the rust dependencies please"),
+    )
+    .file(".codebutler/journals/thread-1700000900-000100.md", &journal("fix the login page"))
+    .file(
+        ".codebutler/journals/thread-1700000500-000100.md",
+        &journal("hey, could you bump our Rust dependency?"),
+    )
+    .start()
+    .await;
+    let root = team.says("ana", None, "can you bump the rust dependencies to `2.0`?");
+    team.message(&root, "It is done.").await;
+    let other = team.says("ana", None, "fix the login page once more");
+    team.message(&other, "It is done.").await;
+    let requests = team.stack.models.requests();
+    let told = requests[0].body.to_string();
+    for part in [
+        "asks for what people asked for 2 times before, and no skill does it",
+        r#"- journals/thread-1700000500-000100.md: \"hey, could you bump"#,
+        r#"- journals/thread-1700000000-000100.md: \"bump the rust"#,
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(!requests[1].body.to_string().contains("no skill does it"), "the second time is none");
+    team.stop().await;
+}

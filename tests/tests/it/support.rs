@@ -71,6 +71,8 @@ pub struct Setup {
     pub late_wall: Option<Duration>,
     pub agent_silence: Option<Duration>,
     pub pages: PagesAccess,
+    /// Of the team.
+    pub roles: Vec<String>,
 }
 
 impl Setup {
@@ -87,6 +89,7 @@ impl Setup {
             late_wall: None,
             agent_silence: None,
             pages: PagesAccess::default(),
+            roles: ["pm", "coder", "reviewer", "lead"].map(str::to_owned).to_vec(),
         }
     }
 
@@ -111,6 +114,12 @@ impl Setup {
     /// With this file in the repository.
     pub fn file(mut self, path: &str, text: &str) -> Self {
         self.files.push((path.to_owned(), text.to_owned()));
+        self
+    }
+
+    /// With one more role than the usual four.
+    pub fn and_role(mut self, role: &str) -> Self {
+        self.roles.push(role.to_owned());
         self
     }
 
@@ -167,7 +176,7 @@ impl Setup {
             program: PathBuf::from(env!("CARGO_BIN_EXE_demo")),
             name: "shop".to_owned(),
             users: vec!["ana".to_owned(), "ben".to_owned()],
-            roles: ["pm", "coder", "reviewer", "lead"].map(str::to_owned).to_vec(),
+            roles: self.roles,
             branch: "main".to_owned(),
             files,
             script: self.script,

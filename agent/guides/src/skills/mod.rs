@@ -12,6 +12,7 @@ mod fit;
 mod lists;
 mod open;
 mod own;
+mod repeat;
 mod trigger;
 mod words;
 
@@ -24,6 +25,7 @@ pub use ask::{Asked, Call, asked};
 pub use brief::{NONE, brief, question};
 pub use correction::{correction_brief, is_correction};
 pub use fill::unused;
+pub use repeat::{PastRequest, find_repeats, repeat_brief};
 pub use trigger::Trigger;
 
 /// Bytes of a file.

@@ -233,3 +233,16 @@ pub(super) fn inside(path: &Path) -> Option<PathBuf> {
     }
     (!plain.as_os_str().is_empty()).then_some(plain)
 }
+
+/// Names of a folder's pages, sorted; none where there is no folder.
+pub fn files_in(
+    repo: &Repository,
+    tree: &GitTree<'_>,
+    folder: &str,
+) -> Result<Vec<String>, ToolError> {
+    let Ok(entry) = tree.get_path(Path::new(folder)) else { return Ok(Vec::new()) };
+    let object = entry.to_object(repo)?;
+    let Some(folder) = object.as_tree() else { return Ok(Vec::new()) };
+    let names = folder.iter().filter_map(|entry| entry.name().ok().map(str::to_owned));
+    Ok(names.filter(|name| name.strip_suffix(".md").is_some()).collect())
+}

@@ -6,6 +6,7 @@ use git2::{Repository, Tree as GitTree};
 
 use super::Place;
 use super::base::{self, FOLDER};
+use super::journals::{Journal, journals};
 use super::learn::{MAX_CITED, check_citations};
 use crate::memory::{
     Citation, Learning, LearningMarks, MemoryPage, NamedPage, PastThread, PruneSignal, find_map,
@@ -50,17 +51,9 @@ pub fn find_stale_learnings(place: &Place) -> Result<Vec<PruneSignal>, ToolError
     Ok(found)
 }
 
-fn files_in(repo: &Repository, tree: &GitTree<'_>, folder: &str) -> Result<Vec<String>, ToolError> {
-    let Ok(entry) = tree.get_path(std::path::Path::new(folder)) else { return Ok(Vec::new()) };
-    let object = entry.to_object(repo)?;
-    let Some(folder) = object.as_tree() else { return Ok(Vec::new()) };
-    let names = folder.iter().filter_map(|entry| entry.name().ok().map(str::to_owned));
-    Ok(names.filter(|name| name.strip_suffix(".md").is_some()).collect())
-}
-
 fn read_pages(repo: &Repository, tree: &GitTree<'_>) -> Result<Vec<(String, String)>, ToolError> {
     let mut pages = Vec::new();
-    for file in files_in(repo, tree, FOLDER)? {
+    for file in base::files_in(repo, tree, FOLDER)? {
         // What can't be read is told where it is used.
         if let Ok(Some(text)) = base::text(repo, tree, &format!("{FOLDER}/{file}"), MAX_PAGE) {
             pages.push((file, text));
@@ -70,16 +63,10 @@ fn read_pages(repo: &Repository, tree: &GitTree<'_>) -> Result<Vec<(String, Stri
 }
 
 fn read_journals(repo: &Repository, tree: &GitTree<'_>) -> Result<Vec<PastThread>, ToolError> {
-    let folder = format!("{FOLDER}/journals");
-    let mut past = Vec::new();
-    for file in files_in(repo, tree, &folder)?.into_iter().rev() {
-        let began = file.strip_prefix("thread-").and_then(|rest| rest.get(..10)?.parse().ok());
-        let Some(began) = began.filter(|_| past.len() < MAX_JOURNALS) else { continue };
-        if let Ok(Some(text)) = base::text(repo, tree, &format!("{folder}/{file}"), MAX_PAGE) {
-            past.push(PastThread { began, marks: LearningMarks::parse(&text) });
-        }
-    }
-    Ok(past)
+    let journals = journals(repo, tree, MAX_JOURNALS)?;
+    let past =
+        |one: Journal| PastThread { began: one.began, marks: LearningMarks::parse(&one.text) };
+    Ok(journals.into_iter().map(past).collect())
 }
 
 /// A map whose paths are gone leads astray.

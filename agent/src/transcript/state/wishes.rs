@@ -63,11 +63,18 @@ pub struct Wishes {
     offer: Option<Offer>,
     /// What people answered to it.
     chosen: Option<(Wish, String)>,
+    /// What people began the conversation with.
+    first: Option<Wish>,
 }
 
 impl Wishes {
     pub fn fresh(&self) -> &[Wish] {
         &self.fresh
+    }
+
+    /// What people began the conversation with.
+    pub fn first(&self) -> Option<&Wish> {
+        self.first.as_ref()
     }
 
     /// The answer that was chosen, and of what.
@@ -86,12 +93,18 @@ impl Wishes {
     }
 
     pub(super) fn take(&mut self, messages: &[Message], pending: &[Pending]) {
-        let asks = |message: &&Message| {
-            let of_people = matches!(message.author, Author::User { .. } | Author::Prompt { .. });
-            of_people && message.addressed
+        let of_people = |message: &&Message| {
+            matches!(message.author, Author::User { .. } | Author::Prompt { .. })
         };
+        let asks = |message: &&Message| of_people(message) && message.addressed;
         let wish =
             |message: &Message| Wish { message: message.ts.clone(), text: message.text.clone() };
+        let oldest = messages.iter().filter(of_people).min_by_key(|message| &message.ts);
+        if let Some(oldest) = oldest
+            && self.first.as_ref().is_none_or(|first| oldest.ts < first.message)
+        {
+            self.first = Some(wish(oldest));
+        }
         self.fresh.extend(messages.iter().filter(asks).map(wish));
         for item in pending {
             let Some(PendingDecision::Choice(number)) = item.decision() else { continue };

@@ -1,0 +1,86 @@
+//! The journals of earlier conversations on the base branch.
+
+use git2::{Repository, Tree as GitTree};
+
+use super::Place;
+use super::base::{self, FOLDER};
+use crate::journal::find_asked;
+use crate::toolbox::ToolError;
+
+/// Largest journal, in bytes.
+const MAX_JOURNAL: usize = 256 * 1024;
+/// Journals that are looked through for what people asked for: the newest.
+const MAX_ASKED: usize = 200;
+
+/// A conversation that has ended.
+pub struct Journal {
+    /// Its page, below `.codebutler/`.
+    pub page: String,
+    /// Seconds since 1970.
+    pub began: u64,
+    pub text: String,
+}
+
+/// What earlier conversations began with, by the page that tells of them; the newest first.
+pub fn past_requests(place: &Place) -> Result<Vec<(String, String)>, ToolError> {
+    let repo = place.open()?;
+    let tree = base::tree(place, &repo)?;
+    let asked = |one: Journal| Some((one.page, find_asked(&one.text)?.to_owned()));
+    Ok(journals(&repo, &tree, MAX_ASKED)?.into_iter().filter_map(asked).collect())
+}
+
+/// At most so many, the newest first.
+pub fn journals(
+    repo: &Repository,
+    tree: &GitTree<'_>,
+    most: usize,
+) -> Result<Vec<Journal>, ToolError> {
+    let folder = format!("{FOLDER}/journals");
+    let mut found = Vec::new();
+    for file in base::files_in(repo, tree, &folder)?.into_iter().rev() {
+        let began = file.strip_prefix("thread-").and_then(|rest| rest.get(..10)?.parse().ok());
+        let Some(began) = began.filter(|_| found.len() < most) else { continue };
+        let path = format!("{folder}/{file}");
+        if let Ok(Some(text)) = base::text(repo, tree, &path, MAX_JOURNAL) {
+            found.push(Journal { page: format!("journals/{file}"), began, text });
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::Fixture;
+    use super::super::prepare;
+    use super::*;
+
+    #[test]
+    fn what_people_asked_for_before_is_read_newest_first_and_from_the_head_alone() {
+        let f = Fixture::new();
+        prepare(&f.place).unwrap();
+        assert_eq!(past_requests(&f.place).unwrap(), []);
+        let journal = |asked: &str| {
+            format!("# A plan\n\n- Asked: {asked}\n- Thread: x\n\n## Plan\n\n- Asked: no\n")
+        };
+        f.merge(&[
+            (".codebutler/journals/thread-1700000000-000100.md", &journal("bump it")),
+            (".codebutler/journals/thread-1700000009-000100.md", &journal("bump it again")),
+            (
+                ".codebutler/journals/thread-1700000005-000100.md",
+                "# None\n\n## Plan\n\n- Asked: no\n",
+            ),
+            (".codebutler/journals/notes.md", &journal("by hand")),
+        ]);
+        prepare(&f.place).unwrap();
+        let found = past_requests(&f.place).unwrap();
+        let asked: Vec<_> =
+            found.iter().map(|(page, asked)| (page.as_str(), asked.as_str())).collect();
+        assert_eq!(
+            asked,
+            [
+                ("journals/thread-1700000009-000100.md", "bump it again"),
+                ("journals/thread-1700000000-000100.md", "bump it"),
+            ]
+        );
+    }
+}

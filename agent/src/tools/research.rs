@@ -1,0 +1,196 @@
+//! What was found out once and will be asked again: kept as a page of `.codebutler/research/` on the thread's
+//! branch, so that it is merged with the work that needed it. Each role is shown which pages there are.
+
+use async_trait::async_trait;
+use http::Uri;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Call, Context, Done, Failure, Handler, Pushed, Risk, Tool};
+use crate::research::{ResearchPage, page_path};
+use crate::toolbox::protocol::{Reply, Request};
+use codebutler_guides::text::clip;
+
+/// Longest findings, in characters.
+const MAX_FINDINGS: usize = 12_000;
+/// Longest topic, question and source, in characters.
+const MAX_TOPIC: usize = 80;
+const MAX_QUESTION: usize = 300;
+const MAX_SOURCE: usize = 300;
+const MAX_SOURCES: usize = 12;
+
+pub fn all() -> Vec<Box<dyn Tool>> {
+    vec![Box::new(KeepResearch)]
+}
+
+/// `KeepResearch`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KeepResearchArgs {
+    /// What it is about, as somebody would look for it: `Stripe webhooks: retries and signatures`. The same topic
+    /// again takes the place of what was kept.
+    pub topic: String,
+    /// What was asked.
+    pub question: String,
+    /// What you found, in Markdown, headings from `###` on: facts with their versions, each with its source.
+    pub findings: String,
+    /// Addresses of the pages that you read, and places in this repository as `path:line`.
+    pub sources: Vec<String>,
+    /// What it is true for, such as `stripe-node 17`.
+    #[serde(default)]
+    pub version: Option<String>,
+}
+
+struct KeepResearch;
+
+#[async_trait]
+impl Handler for KeepResearch {
+    type Args = KeepResearchArgs;
+    const NAME: &'static str = "KeepResearch";
+    const DESCRIPTION: &'static str = "Keeps what you found out as a page of `.codebutler/research/` on this conversation's \
+        branch. Roles of later conversations see that it is there and read it with ReadMemory instead of asking again.";
+    const RISK: Risk = Risk::Speaks;
+
+    async fn call(
+        &self,
+        cx: &Context,
+        args: KeepResearchArgs,
+        _: Call<'_>,
+    ) -> Result<Done, Failure> {
+        let day = find_day(cx).await?;
+        let page = read_page(&args, day, cx.thread.link.clone()).map_err(Failure::Respond)?;
+        let path = page_path(&page.topic).ok_or_else(|| {
+            Failure::Respond(
+                "`topic` has letters or numbers that a file can be named by".to_owned(),
+            )
+        })?;
+        let request = Request::CommitLearnings {
+            changes: Vec::new(),
+            message: format!("Keep research: {}\n", clip(&page.topic, 60)),
+            pages: vec![(path.clone(), page.render())],
+        };
+        let commit = match cx.toolbox.ask(request).await? {
+            Reply::Text(commit) => commit,
+            Reply::Refused(why) => return Err(Failure::Respond(why)),
+            Reply::Failed(why) => return Err(Failure::Stop(why)),
+            other => {
+                return Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}")));
+            }
+        };
+        match cx.push(&commit).await? {
+            Pushed::Done(_) => Ok(Done::plain(format!(
+                "Kept as `.codebutler/{path}` on this conversation's branch. It is merged with its pull request; until then \
+                 only your answer in the conversation says it."
+            ))),
+            Pushed::Conflict(why) => Err(Failure::Respond(why)),
+        }
+    }
+}
+
+async fn find_day(cx: &Context) -> Result<String, Failure> {
+    match cx.toolbox.ask(Request::Surroundings { programs: false }).await? {
+        Reply::Surroundings(found) => Ok(found.day),
+        other => Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
+    }
+}
+
+/// The page, if it says what it has to.
+fn read_page(
+    args: &KeepResearchArgs,
+    day: String,
+    thread: Option<String>,
+) -> Result<ResearchPage, String> {
+    let (topic, question) = (one_line(&args.topic), one_line(&args.question));
+    let findings = args.findings.trim();
+    for (name, text, most) in [("topic", &topic, MAX_TOPIC), ("question", &question, MAX_QUESTION)]
+    {
+        let length = text.chars().count();
+        if length == 0 || length > most {
+            return Err(format!("`{name}` has 1 to {most} characters on one line"));
+        }
+    }
+    let length = findings.chars().count();
+    if length == 0 || length > MAX_FINDINGS {
+        return Err(format!(
+            "`findings` has {length} characters, and may have 1 to {MAX_FINDINGS}: what others need of it, no more"
+        ));
+    }
+    if args.sources.is_empty() || args.sources.len() > MAX_SOURCES {
+        return Err(format!(
+            "`sources` has 1 to {MAX_SOURCES} entries: what is from memory alone is not kept"
+        ));
+    }
+    let sources =
+        args.sources.iter().map(|source| read_source(source)).collect::<Result<_, _>>()?;
+    let version = args.version.as_deref().map(one_line).filter(|version| !version.is_empty());
+    let version = version.map(|version| clip(&version, MAX_TOPIC));
+    Ok(ResearchPage {
+        topic,
+        question,
+        day,
+        version,
+        thread,
+        sources,
+        findings: findings.to_owned(),
+    })
+}
+
+/// An address, or a place in the repository.
+fn read_source(source: &str) -> Result<String, String> {
+    let source = one_line(source);
+    let address = source.parse::<Uri>().ok().filter(|uri| uri.host().is_some());
+    let is_address = address.is_some_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")));
+    let is_place = !source.contains(char::is_whitespace)
+        && !source.contains("://")
+        && !source.starts_with('/')
+        && source.contains(['/', '.']);
+    if source.chars().count() <= MAX_SOURCE && (is_address || is_place) {
+        return Ok(source);
+    }
+    Err(format!(
+        "the source `{}` is neither the address of a page nor a place such as `src/pay.rs:12`",
+        clip(&source, 80)
+    ))
+}
+
+fn one_line(text: &str) -> String {
+    let plain = |c: char| if c.is_control() || c == '`' { ' ' } else { c };
+    text.chars().map(plain).collect::<String>().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args() -> KeepResearchArgs {
+        KeepResearchArgs {
+            topic: "Stripe webhooks:\nretries".to_owned(),
+            question: "How often are they sent again?".to_owned(),
+            findings: "Up to three days.".to_owned(),
+            sources: vec!["https://docs.stripe.com/webhooks".to_owned()],
+            version: None,
+        }
+    }
+
+    fn refusal(change: impl FnOnce(&mut KeepResearchArgs)) -> String {
+        let mut args = args();
+        change(&mut args);
+        read_page(&args, "2026-11-26".to_owned(), None).unwrap_err()
+    }
+
+    #[test]
+    fn what_says_where_it_is_from_is_kept_and_nothing_else() {
+        let page = read_page(&args(), "2026-11-26".to_owned(), None).unwrap();
+        assert_eq!(page.topic, "Stripe webhooks: retries");
+        let from = |source: &str| refusal(|args| args.sources = vec![source.to_owned()]);
+        for source in ["my memory", "docs", "javascript:alert(1)", "/etc/passwd", ""] {
+            assert!(from(source).contains("neither the address"), "{source}");
+        }
+        assert!(refusal(|args| args.sources.clear()).contains("from memory alone is not kept"));
+        assert!(refusal(|args| args.topic = "x".repeat(81)).starts_with("`topic` has 1 to 80"));
+        assert!(refusal(|args| args.findings = " ".to_owned()).contains("has 0 characters"));
+        let mut here = args();
+        here.sources = vec!["src/pay.rs:12".to_owned(), "Cargo.lock".to_owned()];
+        assert!(read_page(&here, String::new(), None).is_ok());
+    }
+}
