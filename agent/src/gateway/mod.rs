@@ -15,9 +15,9 @@ use bytes::Bytes;
 use codebutler_wire::{
     ApprovalReply, ApprovalRequest, BuildClaim, BuildTurn, ChangeRemote, CloseThread, Commented,
     EgressReport, EndVerdict, ErrorBody, ErrorCode, HistoryBatch, HistoryKept, Inbox, Issue,
-    LastWords, OpenPullRequest, OtherThread, PostComment, PostMessage, PostReview, Posted,
-    Progress, ProposeSplit, PullRequestState, RemoteChanged, RunReport, Session, SlackTs,
-    SplitAsked, ThreadClosed, WebFetch, WebPage, WebResults, WebSearch, path,
+    ItemIssues, LastWords, OpenItemIssues, OpenPullRequest, OtherThread, PostComment, PostMessage,
+    PostReview, Posted, Progress, ProposeSplit, PullRequestState, RemoteChanged, RunReport,
+    Session, SlackTs, SplitAsked, ThreadClosed, WebFetch, WebPage, WebResults, WebSearch, path,
 };
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
@@ -248,6 +248,14 @@ impl Gateway {
         request: &ChangeRemote,
     ) -> Result<RemoteChanged, GatewayError> {
         self.send(path::REMOTE_CHANGES, request).await
+    }
+
+    /// Opens issues for items of the roadmap.
+    pub async fn open_item_issues(
+        &self,
+        request: &OpenItemIssues,
+    ) -> Result<ItemIssues, GatewayError> {
+        self.send(path::ITEM_ISSUES, request).await
     }
 
     /// Has people asked whether the request is built in parts.

@@ -2,14 +2,18 @@
 //! they accept, by a pull request.
 
 use async_trait::async_trait;
-use codebutler_roadmap::{DraftItem, FILE, Roadmap, fresh_id};
+use codebutler_roadmap::edit::set_field;
+use codebutler_roadmap::{DraftItem, FILE, Field, Roadmap, fresh_id};
 use codebutler_wire as wire;
+use codebutler_wire::ErrorCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::learning::page;
-use super::{Call, Context, Done, Failure, Handler, Risk, Tool};
+use super::{Call, Context, Done, Failure, Handler, Pushed, Risk, Tool};
+use crate::gateway::GatewayError;
 use crate::memory::{ChangeKind, Learning, LearningChange};
+use crate::toolbox::protocol::{Reply, Request};
 use crate::transcript::{Record, ResultKind};
 use codebutler_guides::text::clip;
 
@@ -19,7 +23,7 @@ const ASK: &str = "*Which of these shall the roadmap get?* Accept or reject each
 const MAX_PROPOSED: usize = 10;
 
 pub fn all() -> Vec<Box<dyn Tool>> {
-    vec![Box::new(ProposeItems)]
+    vec![Box::new(ProposeItems), Box::new(GhOpenIssues)]
 }
 
 /// `ProposeItems`
@@ -82,6 +86,87 @@ impl Handler for ProposeItems {
         let record = Some(Record::Proposed { message: ts, changes });
         Ok(Done { record, ..Done::of(text, ResultKind::Waits) })
     }
+}
+
+/// `GHOpenIssues`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OpenIssuesArgs {
+    /// Ids of the items; all that are open and have no issue if you name none.
+    #[serde(default)]
+    pub items: Vec<String>,
+}
+
+struct GhOpenIssues;
+
+#[async_trait]
+impl Handler for GhOpenIssues {
+    type Args = OpenIssuesArgs;
+    const NAME: &'static str = "GHOpenIssues";
+    const DESCRIPTION: &'static str = "Opens an issue at GitHub for each of these items of the roadmap, and notes its number in the \
+        file on this conversation's branch. People are asked first, once for all: if they have to answer, end your run, and call \
+        exactly the same once they said yes.";
+    const RISK: Risk = Risk::Speaks;
+
+    async fn call(&self, cx: &Context, args: OpenIssuesArgs, _: Call<'_>) -> Result<Done, Failure> {
+        let request = wire::OpenItemIssues { items: args.items };
+        let wire::ItemIssues { issues } = cx.gateway.open_item_issues(&request).await?;
+        let text = page(cx, FILE).await?.unwrap_or_default();
+        let noted = note_issues(&text, &issues).map_err(Failure::Respond)?;
+        let commit = commit_page(cx, noted, issues.len()).await?;
+        let lines: Vec<_> =
+            issues.iter().map(|one| format!("- item {}: {}", one.item, one.url)).collect();
+        if let Pushed::Conflict(why) = cx.push(&commit).await? {
+            return Err(Failure::Respond(why));
+        }
+        let told = open_pull_request(cx, &lines).await?;
+        Ok(Done::plain(format!("{}\n{told}", lines.join("\n"))))
+    }
+}
+
+/// Where nothing else is to be merged, the numbers need a pull request of their own.
+async fn open_pull_request(cx: &Context, lines: &[String]) -> Result<String, Failure> {
+    let noted = "Their numbers are in the roadmap on this branch";
+    match cx.gateway.pull_request().await {
+        Ok(_) => return Ok(format!("{noted}: ask whether to merge that.")),
+        Err(GatewayError::Refused { code: ErrorCode::InvalidRequest, .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let title = "Note the issues of the roadmap's items".to_owned();
+    let request = wire::OpenPullRequest { title, body: lines.join("\n"), proof: None };
+    match cx.gateway.open_pull_request(&request).await {
+        Ok(_) => Ok(format!("{noted}, which has a pull request now: ask whether to merge that.")),
+        Err(GatewayError::Refused { message, .. }) => {
+            Ok(format!("{noted}. There is no pull request for it: {message}."))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn commit_page(cx: &Context, text: String, count: usize) -> Result<String, Failure> {
+    let request = Request::CommitLearnings {
+        changes: Vec::new(),
+        message: format!("Note the issues of {count} items of the roadmap\n"),
+        pages: vec![(FILE.to_owned(), text)],
+    };
+    match cx.toolbox.ask(request).await? {
+        Reply::Text(commit) => Ok(commit),
+        Reply::Refused(why) => Err(Failure::Respond(why)),
+        Reply::Failed(why) => Err(Failure::Stop(why)),
+        other => Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
+    }
+}
+
+/// The file with the numbers of its items' issues; what is not there any more is left out.
+fn note_issues(text: &str, issues: &[wire::ItemIssue]) -> Result<String, String> {
+    let mut noted = text.to_owned();
+    for wire::ItemIssue { item, number, .. } in issues {
+        if Roadmap::read(&noted).item(item).is_some() {
+            let value = format!("#{number}");
+            noted = set_field(&noted, item, Field::Issue, &value).map_err(|e| e.to_string())?;
+        }
+    }
+    Ok(noted)
 }
 
 /// The items as they would stand in the file. Pure but for the ids.

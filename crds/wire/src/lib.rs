@@ -82,6 +82,8 @@ pub mod path {
     pub const ISSUES: &str = "/v1/issues";
     /// `POST` [`super::ChangeRemote`] → [`super::RemoteChanged`], once people have said yes to exactly that.
     pub const REMOTE_CHANGES: &str = "/v1/remote-changes";
+    /// `POST` [`super::OpenItemIssues`] → [`super::ItemIssues`], once people have said yes to exactly them.
+    pub const ITEM_ISSUES: &str = "/v1/item-issues";
     /// `POST` [`super::ProposeSplit`] → [`super::SplitAsked`].
     pub const SPLITS: &str = "/v1/splits";
     /// `POST ?wait=<seconds>` [`super::ApprovalRequest`] → [`super::ApprovalReply`]. The same `key`

@@ -52,6 +52,35 @@ pub enum RemoteChange {
     },
 }
 
+/// Issues for items of the roadmap.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenItemIssues {
+    /// Ids of the items; all that are open and have no issue if none is named.
+    #[serde(default)]
+    pub items: Vec<String>,
+}
+
+/// The issues that there are now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ItemIssues {
+    /// In the order of the file, or of the request.
+    pub issues: Vec<ItemIssue>,
+}
+
+/// The issue of an item.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ItemIssue {
+    /// Its id in the roadmap.
+    pub item: String,
+    /// The issue's number.
+    pub number: u64,
+    /// Its page.
+    pub url: String,
+}
+
 /// Where it is to be seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -1,7 +1,7 @@
 //! The tools of a role.
 
 /// The tools that agents know: what `spec.tools.allow` may name.
-pub const TOOLS: [&str; 39] = [
+pub const TOOLS: [&str; 40] = [
     "Read",
     "Write",
     "Edit",
@@ -26,6 +26,7 @@ pub const TOOLS: [&str; 39] = [
     "GHIssues",
     "GHLabel",
     "GHOpenIssue",
+    "GHOpenIssues",
     "GHAnswer",
     "GHRelease",
     "PlanReview",

@@ -175,7 +175,7 @@ impl Remote {
             let taken = pull(repository, number)?.clone();
             let message = format!("{} (#{number})\n", taken.title);
             let sha = merge::commit(repository, &taken, true, &message, login).await?;
-            merge::record(pull(repository, number)?, &sha, login);
+            merge::record(repository, &taken, &sha, login);
             Ok(sha)
         })
         .await

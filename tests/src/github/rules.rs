@@ -127,7 +127,7 @@ impl Remote {
                 let message = format!("{} (#{number})\n", taken.title);
                 let login = "github-merge-queue[bot]";
                 let sha = merge::commit(repository, &taken, true, &message, login).await?;
-                merge::record(pull(repository, number)?, &sha, login);
+                merge::record(repository, &taken, &sha, login);
             }
             Ok(())
         })

@@ -111,6 +111,7 @@ async fn people_change_their_minds_ask_say_no_and_come_two_at_a_time() {
         "after-close",
         "budget",
         "two-threads",
+        "roadmap",
         "from-kubectl",
         "destructive",
     ];

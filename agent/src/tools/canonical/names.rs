@@ -15,7 +15,7 @@ pub struct Meant {
 const PREFIXES: [&str; 5] = ["functions", "function", "tools", "default_api", "tool"];
 
 /// Own name, and what others call it.
-const NAMES: [(&str, &[&str]); 27] = [
+const NAMES: [(&str, &[&str]); 28] = [
     ("Read", &["readfile", "view", "viewfile", "openfile", "cat", "readtextfile", "fileread"]),
     ("Write", &["writefile", "createfile", "writetofile", "savefile", "filewrite", "newfile"]),
     (
@@ -126,6 +126,7 @@ const NAMES: [(&str, &[&str]); 27] = [
     ("GHComment", &["prcomment"]),
     ("GHReview", &["prreview", "submitreview"]),
     ("GHIssues", &["issues", "getissue", "listissues"]),
+    ("GHOpenIssues", &["openissues", "createissues", "openitemissues"]),
     ("KeepResearch", &["research", "saveresearch", "writeresearch"]),
     ("SplitRequest", &["split", "splittask", "decompose"]),
     ("ListThreads", &["threads"]),

@@ -5,6 +5,7 @@ mod approval;
 mod builds;
 mod conversation;
 mod history;
+mod item_issues;
 mod pull_request;
 mod remote;
 mod remote_change;
@@ -94,6 +95,7 @@ fn endpoints() -> Vec<(String, &'static [Method], MethodRouter<Shared>)> {
         (path::REVIEWS.into(), POST, post(remote::review)),
         (path::ISSUES.into(), GET, get(remote::issues)),
         (path::REMOTE_CHANGES.into(), POST, post(remote_change::change)),
+        (path::ITEM_ISSUES.into(), POST, post(item_issues::open)),
         (path::SPLITS.into(), POST, post(split::propose)),
         (path::BUILDS.into(), POST, post(builds::claim)),
         (path::CLOSE.into(), POST, post(close::close)),

@@ -14,7 +14,7 @@ use crate::gateway::caller::Caller;
 use crate::gateway::consent::{Effect, Standing, consent, spend};
 use crate::gateway::extract::{Json, Open, needs_tool};
 use crate::gateway::github::{GitHub, GitHubError, Pull, text};
-use crate::gateway::roadmap::find_missing_mark;
+use crate::gateway::roadmap::find_mark;
 use crate::gateway::state::Shared;
 use crate::gateway::threads::unwritten;
 use crate::gateway::{origin, receipt};
@@ -64,13 +64,14 @@ pub async fn open(
         let head = github.tip(&branch).await?;
         let pull = if is_guarded(&caller) { github.find_pull(&branch).await? } else { None };
         let commit = head.as_ref().map(|head| head.commit.as_str());
-        let missing = find_missing_mark(&github, &caller.thread, commit).await?;
-        Ok((github, head, pull, missing))
+        let mark = find_mark(&github, &caller.thread, commit).await?;
+        Ok((github, head, pull, mark))
     };
-    let (github, head, pull, missing) = note(&gateway, &caller, asked.await).await?;
-    if let Some(missing) = missing {
+    let (github, head, pull, mut mark) = note(&gateway, &caller, asked.await).await?;
+    if let Some(missing) = mark.missing.take() {
         return Err(missing);
     }
+    let body = mark.inscribe(body);
     let mut standing = Standing::Unasked;
     if is_guarded(&caller) && !pull.as_ref().is_some_and(Pull::is_open) {
         let commit = head.as_ref().map_or("", |head| head.commit.as_str());

@@ -12,9 +12,12 @@ use crate::gateway::slack::usage;
 const MAX_TITLE: usize = 256;
 /// Of the summary, in a commit.
 const MAX_MESSAGE: usize = 8_000;
-/// How the table of what it cost begins, below the summary.
+/// Words by which GitHub closes an issue.
+const CLOSING: [&str; 9] =
+    ["close", "closes", "closed", "fix", "fixes", "fixed", "resolve", "resolves", "resolved"];
 /// Above who took part.
 const PEOPLE: &str = "## Behind the scenes";
+/// How the table of what it cost begins, below the summary.
 const TABLE: &str = "\n\n```\nrole";
 
 pub struct Words {
@@ -43,8 +46,23 @@ impl Words {
             "" => String::new(),
             people => format!("\n{PEOPLE}\n\n{people}\n"),
         };
-        format!("{proof}\n\n{}\n\n{}\n{people}", self.summary, usage::table(status))
+        let closes = closing_lines(pull.body.as_deref().unwrap_or_default(), &self.summary);
+        format!("{proof}\n\n{}{closes}\n\n{}\n{people}", self.summary, usage::table(status))
     }
+}
+
+/// Lines by which GitHub closes issues with the merge: who wrote the description named them, and what is written
+/// last takes none of them away.
+fn closing_lines(description: &str, summary: &str) -> String {
+    let closes = |line: &&str| {
+        let Some((word, number)) = line.split_once(" #") else { return false };
+        let word = word.trim_end_matches(':').to_ascii_lowercase();
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        is_number && CLOSING.contains(&&*word)
+    };
+    let known = |line: &&str| summary.lines().any(|own| own.trim() == *line);
+    let lines = description.lines().map(str::trim).filter(closes).filter(|line| !known(line));
+    lines.fold(String::new(), |all, line| format!("{all}\n\n{line}"))
 }
 
 /// The summary in a description that was made here.
@@ -129,6 +147,24 @@ mod tests {
             (summary, "- coder: m 3; Bash 2; 9 s\n")
         );
         assert_eq!(summary_in("by somebody else"), "by somebody else");
+    }
+
+    #[test]
+    fn the_last_description_still_closes_what_the_first_one_closes() {
+        let pull = json!({
+            "number": 7, "html_url": "https://h/7", "state": "open", "head": {"sha": "abc"}, "title": "Fix it",
+            "body": "As planned.\n\nCloses #12\nfixes: #3\nIt closes #4 too.\nCloses #x",
+        });
+        let mut pull: Pull = serde_json::from_value(pull).unwrap();
+        let words = Words::of(&pull, "All is well.", "Cost: $1");
+        for _ in 0..2 {
+            let body = words.description(&pull, &ThreadStatus::default(), "");
+            assert!(
+                body.contains("All is well.\n\nCloses #12\n\nfixes: #3\n\n```\nrole"),
+                "{body}"
+            );
+            pull.body = Some(body);
+        }
     }
 
     #[test]

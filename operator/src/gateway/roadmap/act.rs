@@ -95,7 +95,7 @@ pub async fn carry_out(
         Step::Finish => {
             let count = run.items.len();
             let text =
-                format!("All {count} items of the roadmap are merged. They cost ${}.", facts.cost);
+                format!("All {count} items of the roadmap are merged. They cost ${}.", facts.spent);
             gateway.slack.alert(&key, &format!("roadmap-done:{}", run.wanted), &text).await?;
             let wanted = &run.wanted;
             let done = |run: &mut RoadmapRun| {

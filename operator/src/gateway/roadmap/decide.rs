@@ -35,9 +35,13 @@ pub struct Facts<'a> {
     pub children: &'a BTreeMap<String, Child>,
     /// Threads that may work at the same time.
     pub places: usize,
-    /// What all of it may cost, and has cost. USD.
+    /// What all of it may cost, and may have cost by the end of the calls under way. USD.
     pub budget: Option<NanoUsd>,
     pub cost: NanoUsd,
+    /// What it has cost. USD.
+    pub spent: NanoUsd,
+    /// Calls are under way whose cost is not known yet.
+    pub is_settling: bool,
     /// Another conversation develops this Repo's roadmap.
     pub elsewhere: Option<&'a str>,
 }
@@ -233,7 +237,8 @@ pub fn decide(facts: &Facts<'_>) -> Vec<Step> {
     steps.extend(next.take(free).map(|item| Step::Start(item.id.clone())));
     let all = run.items.iter().all(|item| facts.standing(item) == Standing::Merged);
     let settled = run.answered.as_ref() == Some(&run.wanted);
-    if all && settled && !run.items.is_empty() {
+    // What it has cost is told once, and to the last call.
+    if all && settled && !facts.is_settling && !run.items.is_empty() {
         steps.push(Step::Finish);
     }
     steps

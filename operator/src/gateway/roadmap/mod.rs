@@ -24,9 +24,9 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 
-use self::child::{ChildState, child_name, cost_of};
+use self::child::{ChildState, child_name, cost_of, granted_of, spent_of};
 use self::decide::{Child, Facts, decide};
-pub use self::mark::find_missing_mark;
+pub use self::mark::find_mark;
 pub use self::purse::Purse;
 use super::api_error::ApiError;
 use super::budget::calendar;
@@ -43,8 +43,10 @@ const EVERY: Duration = Duration::from_millis(700);
 const AGAIN: Duration = Duration::from_secs(10);
 /// Between two edits of the message that shows how it stands.
 const EDIT: Duration = Duration::from_secs(4);
+/// How long the end waits for what the last calls cost.
+const SETTLES: Duration = Duration::from_mins(2);
 /// The file on a base branch.
-const PATH: &str = ".codebutler/roadmap.md";
+pub const PATH: &str = ".codebutler/roadmap.md";
 
 type RepoKey = (String, String);
 
@@ -61,6 +63,8 @@ struct Desk {
     kept: HashMap<(ThreadKey, String), Event>,
     links: HashMap<ThreadKey, String>,
     later: HashMap<ThreadKey, Instant>,
+    /// Since when all is merged, and calls are still under way.
+    settling: HashMap<ThreadKey, Instant>,
     /// The newest wish of a conversation for which the file was read.
     wishes: HashMap<ThreadKey, SlackTs>,
 }
@@ -108,6 +112,7 @@ impl Desk {
         let wanted: Vec<_> = wanted.collect();
         let open: HashSet<_> = wanted.iter().map(|thread| ThreadKey::from(&**thread)).collect();
         self.kept.retain(|(key, _), _| open.contains(key));
+        self.settling.retain(|key, _| open.contains(key));
         for thread in wanted {
             let key = ThreadKey::from(&*thread);
             if self.later.get(&key).is_some_and(|later| *later > Instant::now()) {
@@ -162,8 +167,13 @@ impl Desk {
         let threads = children(gateway, &parent, run, file.roadmap.as_deref());
         let children = threads.iter().map(|(id, thread)| (id.clone(), child(&parent, thread)));
         let children: BTreeMap<String, Child> = children.collect();
-        let own = threads.iter().filter(|(id, _)| !children[*id].elsewhere);
-        let cost = own.map(|(_, thread)| cost_of(thread)).fold(NanoUsd::ZERO, |all, one| all + one);
+        let own = threads.iter().filter(|(id, _)| !children[*id].elsewhere).map(|(_, own)| own);
+        let sum = |of: fn(&Thread) -> NanoUsd| {
+            own.clone().map(|thread| of(thread)).fold(NanoUsd::ZERO, |all, one| all + one)
+        };
+        let (cost, spent) = (sum(cost_of), sum(spent_of));
+        let all_merged = children.values().all(|child| child.state == ChildState::Merged);
+        let is_settling = self.is_settling(key, all_merged && sum(granted_of) > NanoUsd::ZERO);
         let other = other_run(gateway, &parent, run);
         let facts = Facts {
             run,
@@ -173,6 +183,8 @@ impl Desk {
             budget: purse::cap(run, &repo, threads.values().map(|thread| &**thread))
                 .or(own_budget(run, &repo)),
             cost,
+            spent,
+            is_settling,
             elsewhere: other.as_deref(),
         };
         // One that fails keeps no other.
@@ -185,6 +197,17 @@ impl Desk {
             self.tell(gateway, &repo, key, &facts, &threads).await?;
         }
         failed.map_or(Ok(()), Err)
+    }
+
+    /// Whether the end waits for what calls cost that are under way: what a provider never tells is waited for
+    /// no longer than so.
+    fn is_settling(&mut self, key: &ThreadKey, waits: bool) -> bool {
+        if !waits {
+            self.settling.remove(key);
+            return false;
+        }
+        let since = *self.settling.entry(key.clone()).or_insert_with(Instant::now);
+        since.elapsed() < SETTLES
     }
 
     /// The file as the base branch has it, or had it not long ago.

@@ -162,7 +162,7 @@ pub fn dashboard(
     let head = format!(
         "**Roadmap: {merged} of {} merged**, ${}{budget} spent.{ended}{}",
         all.len(),
-        facts.cost,
+        facts.spent,
         page.map(|page| format!(" [Its page]({page})")).unwrap_or_default()
     );
     let row = |(item, standing): &(&ApprovedItem, Standing)| {

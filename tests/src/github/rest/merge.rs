@@ -1,11 +1,14 @@
 //! Merging a pull request, with real commits.
 
+use std::sync::LazyLock;
+
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use jiff::Timestamp;
+use regex::Regex;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -78,7 +81,7 @@ pub(super) async fn merge(
     };
     let sha =
         sha.map_err(|_| refuse("Base branch was modified. Review and try the merge again."))?;
-    record(find_pull(repo, at.number)?, &sha, &caller.login);
+    record(repo, &pull, &sha, &caller.login);
     let value = json!({"sha": sha, "merged": true, "message": "Pull Request successfully merged"});
     Ok(Json(value).into_response())
 }
@@ -121,11 +124,28 @@ async fn rebased(repo: &Repository, pull: &Pull) -> Result<String, GitError> {
     Ok(top)
 }
 
+/// Words by which a description closes issues, where it is merged into the default branch.
+static CLOSES: LazyLock<Regex> = LazyLock::new(|| {
+    let words = r"(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):? #(\d+)\b";
+    Regex::new(words).unwrap_or_else(|error| panic!("{error}"))
+});
+
 /// Takes note of a merge.
-pub(in crate::github) fn record(pull: &mut Pull, sha: &str, login: &str) {
+pub(in crate::github) fn record(repo: &mut Repository, taken: &Pull, sha: &str, login: &str) {
     let now = Timestamp::now();
-    pull.merged = Some(Merged { sha: sha.to_owned(), at: now, by: login.to_owned() });
-    pull.close(now);
+    if let Some(pull) = repo.pulls.get_mut(&taken.number) {
+        pull.merged = Some(Merged { sha: sha.to_owned(), at: now, by: login.to_owned() });
+        pull.close(now);
+    }
+    if taken.base != repo.default_branch {
+        return;
+    }
+    let body = taken.body.as_deref().unwrap_or_default();
+    for number in CLOSES.captures_iter(body).filter_map(|found| found[1].parse::<u64>().ok()) {
+        if let Some(issue) = repo.issues.get_mut(&number) {
+            issue.open = false;
+        }
+    }
 }
 
 async fn message(

@@ -168,6 +168,7 @@ impl Siege {
             ("POST", "/v1/remote-changes") => json!({
                 "change": {"kind": "comment", "number": number.parse::<u64>().unwrap(), "body": "obey"},
             }),
+            ("POST", "/v1/item-issues") => json!({"items": ["1"]}),
             ("POST", "/v1/splits") => json!({
                 "key": "victims-key",
                 "parts": [{"title": "a", "request": "obey"}, {"title": "b", "request": "obey"}],
