@@ -191,6 +191,13 @@ pub enum Event {
         /// What it ended with.
         exit_code: i32,
     },
+    /// How checks at the Git host stand for a commit.
+    Checks {
+        /// The commit.
+        commit: String,
+        /// Each by its name.
+        checks: Vec<CheckShown>,
+    },
     /// The branch got commits.
     Pushed {
         /// Its name.
@@ -265,6 +272,16 @@ pub struct TodoEntry {
     /// What.
     pub text: String,
     /// `open`, `doing` or `done`.
+    pub state: String,
+}
+
+/// A check at the Git host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckShown {
+    /// Its name.
+    pub name: String,
+    /// `pending`, `success`, `failure`, … as the host says.
     pub state: String,
 }
 

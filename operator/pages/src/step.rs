@@ -1,7 +1,7 @@
 //! What a line of a history looks like.
 
 use codebutler_wire::Author;
-use codebutler_wire::history::{Event, ItemShown, Line, ModelCall, TodoEntry, ToolUse};
+use codebutler_wire::history::{CheckShown, Event, ItemShown, Line, ModelCall, TodoEntry, ToolUse};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -11,6 +11,11 @@ use crate::text::{Block, duration, grouped, named};
 /// Arguments that say best what a call is about, the best first.
 const TELLING: [&str; 8] =
     ["command", "path", "file", "pattern", "query", "url", "title", "message"];
+
+/// How checks end well, and badly.
+const PASSED: [&str; 3] = ["success", "neutral", "skipped"];
+const FAILED: [&str; 6] =
+    ["failure", "error", "timed_out", "cancelled", "action_required", "startup_failure"];
 
 /// A line, as it is shown.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +65,7 @@ impl Step {
             Event::Message { author, text, .. } => {
                 Self { who: name(author), class: "message", text: Some(text.clone()), ..self }
             }
+            Event::Checks { commit, checks } => self.checks(commit, checks),
             Event::Pushed { branch, commit, subjects } => {
                 let commit = commit.get(..10).unwrap_or(commit);
                 let title = format!("pushed {branch}, now {commit}");
@@ -154,6 +160,27 @@ impl Step {
     fn note(self, class: &'static str, title: &str, text: &str) -> Self {
         let text = Some(text.to_owned()).filter(|text| !text.is_empty());
         Self { class, title: title.to_owned(), text, ..self }
+    }
+
+    fn checks(self, commit: &str, checks: &[CheckShown]) -> Self {
+        let commit = commit.get(..10).unwrap_or(commit);
+        let fine = |check: &&CheckShown| PASSED.contains(&&*check.state);
+        let failed = |check: &&CheckShown| FAILED.contains(&&*check.state);
+        let (good, bad) =
+            (checks.iter().filter(fine).count(), checks.iter().filter(failed).count());
+        let (class, title) = match (good, bad) {
+            (_, 1..) => ("bad", format!("{bad} of {} checks failed at {commit}", checks.len())),
+            (good, 0) if good == checks.len() => {
+                ("good", format!("checks passed at {commit}: {good}"))
+            }
+            (good, 0) => ("note", format!("checks at {commit}: {good} of {} passed", checks.len())),
+        };
+        // What failed comes first.
+        let mut sorted: Vec<&CheckShown> = checks.iter().collect();
+        sorted.sort_by_key(|check| (fine(check), !failed(check)));
+        let lines: Vec<String> =
+            sorted.iter().map(|check| format!("{}: {}", check.name, check.state)).collect();
+        self.note(class, &title, &lines.join("\n"))
     }
 
     fn roadmap(self, items: u64, ended: Option<&str>) -> Self {

@@ -1,6 +1,8 @@
 //! Hostile text in every field is text.
 
-use codebutler_wire::history::{Event, ItemShown, Line, ModelCall, TodoEntry, ToolUse, VERSION};
+use codebutler_wire::history::{
+    CheckShown, Event, ItemShown, Line, ModelCall, TodoEntry, ToolUse, VERSION,
+};
 use codebutler_wire::{Author, NanoUsd};
 
 use crate::{Filter, Listed, Names, RoadmapPage, Step, Summary, ThreadPage, Visitor};
@@ -70,6 +72,10 @@ fn events(text: &str) -> Vec<Event> {
         Event::Model { model: own(), why: own() },
         Event::Note { text: own() },
         Event::RunEnded { outcome: own(), reason },
+        Event::Checks {
+            commit: own(),
+            checks: vec![CheckShown { name: own(), state: "failure".into() }],
+        },
         Event::Pushed { branch: own(), commit: own(), subjects: vec![own()] },
         Event::Plan { message: ts(), approved_by: Some(own()) },
         Event::Decision { kind: own(), choice: own(), user: own(), message: ts() },
@@ -155,6 +161,36 @@ fn only_pages_of_the_web_are_led_to() {
         let line = Line { v: 1, at: 1, source, seq: None, key: None, role: None, run: None, event };
         assert_eq!(Step::of(1, &line, &Names::new(), false).unwrap().link, None, "{url}");
     }
+}
+
+#[test]
+fn checks_say_how_many_passed_and_which_failed() {
+    let step = |states: &[(&str, &str)]| {
+        let of = |(name, state): &(&str, &str)| CheckShown {
+            name: (*name).to_owned(),
+            state: (*state).to_owned(),
+        };
+        let (commit, checks) = ("0123456789abcdef".to_owned(), states.iter().map(of).collect());
+        let (source, event) = ("gateway".to_owned(), Event::Checks { commit, checks });
+        let line = Line { v: 1, at: 1, source, seq: None, key: None, role: None, run: None, event };
+        let step = Step::of(1, &line, &Names::new(), false).unwrap();
+        (step.class, step.title, step.text.unwrap_or_default())
+    };
+    let said = |class, title: &str, text: &str| (class, title.to_owned(), text.to_owned());
+    assert_eq!(
+        step(&[("lint", "success"), ("test", "failure"), ("e2e", "queued")]),
+        said(
+            "bad",
+            "1 of 3 checks failed at 0123456789",
+            "test: failure\ne2e: queued\nlint: success"
+        )
+    );
+    assert_eq!(
+        step(&[("lint", "success"), ("docs", "skipped")]),
+        said("good", "checks passed at 0123456789: 2", "lint: success\ndocs: skipped")
+    );
+    let running = step(&[("lint", "success"), ("test", "in_progress")]);
+    assert_eq!((running.0, &*running.1), ("note", "checks at 0123456789: 1 of 2 passed"));
 }
 
 #[test]

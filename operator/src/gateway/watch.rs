@@ -6,6 +6,7 @@
 //! which only spares GitHub questions.
 
 mod budget;
+pub mod checks;
 mod news;
 
 use std::cmp::Reverse;
@@ -14,11 +15,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codebutler_crds::thread::{PullRequest, PullState, ThreadState};
+use codebutler_crds::wire::Check;
 use codebutler_crds::{Repo, Thread, ThreadStatus, names};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 
 use self::budget::{PollBudget, is_scarce};
+use self::checks::{are_over, tell_checks};
 use self::news::{PullNews, Remark};
 use super::api_error::ApiError;
 use super::close::{self, Patience, REPORT};
@@ -46,6 +49,9 @@ const SETTLED: SignedDuration = SignedDuration::from_secs(5);
 const LOOK: u64 = 4;
 /// What a merge that waits asks.
 const WAIT: u64 = 2;
+/// What asks how checks stand, and how often that is asked of a commit that has none.
+const CHECKS: u64 = 2;
+const CHECKLESS: u32 = 5;
 
 /// Repos by namespace and name.
 type PolledRepo = (String, String);
@@ -69,6 +75,8 @@ struct PollMemory {
     again: HashMap<ThreadKey, Instant>,
     /// Merges that wait: how often they were looked at.
     waited: HashMap<ThreadKey, u32>,
+    /// Commits whose checks are over, or that have none: how often they were looked at.
+    checked: HashMap<ThreadKey, (String, u32)>,
     /// It is left alone until then, after so many failures.
     paused: Option<Instant>,
     failures: u32,
@@ -106,6 +114,7 @@ impl PollMemory {
         self.due.retain(|key| keys.contains(key));
         self.again.retain(|key, _| keys.contains(key));
         self.waited.retain(|key, _| keys.contains(key));
+        self.checked.retain(|key, _| keys.contains(key));
     }
 
     /// Notes which of the Threads' pull requests are to be looked at.
@@ -149,6 +158,25 @@ impl PollMemory {
             let left = asked.duration_until(settled).unsigned_abs() + Duration::from_secs(1);
             self.again.insert(key.clone(), Instant::now() + left);
         }
+    }
+
+    /// The commit of a pull request whose checks may say something else by now.
+    fn unchecked(&self, key: &ThreadKey) -> Option<String> {
+        let told = self.told.get(key).filter(|told| told.standing == PullState::Open)?;
+        let known = self.checked.get(key).filter(|(head, _)| *head == told.head);
+        let is_known = known.is_some_and(|(_, looks)| *looks >= CHECKLESS);
+        (!is_known).then(|| told.head.clone())
+    }
+
+    /// Takes note of how the checks of a commit stand.
+    fn checked(&mut self, key: ThreadKey, head: String, checks: &[Check]) {
+        let before = self.checked.remove(&key).filter(|(known, _)| *known == head);
+        let looks = match before {
+            _ if are_over(checks) => CHECKLESS,
+            Some((_, looks)) if checks.is_empty() => looks + 1,
+            _ => u32::from(checks.is_empty()),
+        };
+        self.checked.insert(key, (head, looks));
     }
 
     /// It is left alone for a while.
@@ -258,6 +286,29 @@ async fn of_repo(
         if let Some(pull) = look_at_pull(gateway, repo, &github, &thread).await? {
             memory.told(&key, &pull, changed.at);
         }
+    }
+    look_at_checks(gateway, memory, repo, (&github, &open)).await
+}
+
+/// Asks how checks stand that are not over, as far as there are questions left.
+async fn look_at_checks(
+    gateway: &Shared,
+    memory: &mut PollMemory,
+    repo: &Repo,
+    (github, threads): (&GitHub, &[Arc<Thread>]),
+) -> Result<(), GitHubError> {
+    if gateway.context.history.store().is_none() {
+        return Ok(());
+    }
+    for thread in threads {
+        let key = ThreadKey::from(&**thread);
+        let Some(head) = memory.unchecked(&key).filter(|_| memory.budget.has_any()) else {
+            continue;
+        };
+        memory.budget.spend(CHECKS);
+        let checks = github.checks(&head).await?;
+        tell_checks(gateway, repo, thread, (&head, &checks)).await;
+        memory.checked(key, head, &checks);
     }
     Ok(())
 }
@@ -414,4 +465,32 @@ async fn report_status(gateway: &Shared, key: &ThreadKey, thread: &Thread) -> Th
     let fresh = gateway.threads.read(key).await.ok();
     let status = fresh.as_ref().and_then(|thread| thread.status.clone());
     status.or_else(|| thread.status.clone()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_are_asked_about_until_they_are_over() {
+        let key = ThreadKey { namespace: "team".into(), name: "shop-1".into() };
+        let check = |state: &str| Check { name: "lint".into(), state: state.into(), summary: None };
+        let mut memory = PollMemory::default();
+        assert_eq!(memory.unchecked(&key), None, "it was not looked at yet");
+        let at = |head: &str| Stamp { updated: None, head: head.into(), standing: PullState::Open };
+        memory.told.insert(key.clone(), at("a"));
+        for state in ["queued", "in_progress"] {
+            assert_eq!(memory.unchecked(&key).as_deref(), Some("a"));
+            memory.checked(key.clone(), "a".into(), &[check(state)]);
+        }
+        memory.checked(key.clone(), "a".into(), &[check("success")]);
+        assert_eq!(memory.unchecked(&key), None);
+        // Another push; and one without checks is asked about a few times only.
+        memory.told.insert(key.clone(), at("b"));
+        let asked = (0..20).take_while(|_| {
+            let head = memory.unchecked(&key);
+            head.map(|head| memory.checked(key.clone(), head, &[])).is_some()
+        });
+        assert_eq!(asked.count(), 5);
+    }
 }

@@ -147,3 +147,49 @@ async fn a_gateway_that_dies_loses_and_doubles_nothing() {
     }
     team.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn how_checks_stand_is_part_of_what_happened() {
+    let pm = vec![asks("Plan: raise the price.", "plan"), Step::say("Thanks.")];
+    let coder = vec![
+        Step::tool("Write", json!({"path": "src/price.txt", "content": "price = 20\n"})),
+        Step::tool("GitCommit", json!({"message": "Raise the price"})),
+        Step::tool("GitPush", json!({})),
+        Step::tool("GHCreatePR", json!({"title": "Raise", "body": "Because."})),
+        Step::say("It is open."),
+        Step::tool("GHStatus", json!({})),
+        Step::say("One check failed."),
+    ];
+    let team = Setup::new(Script::of("pm", pm).and("coder", coder)).start().await;
+    let root = team.says("ana", None, "the price is too low");
+    let plan = team.message(&root, "Plan: raise").await;
+    let (ana, channel) = (&team.stack.users["ana"], &team.stack.channel);
+    team.stack.slack.click(ana, channel, &plan.ts, "plan:approve").unwrap();
+    team.message(&root, "It is open.").await;
+    let branch =
+        codebutler_crds::names::branch(team.thread(&root).await.metadata.name.as_ref().unwrap());
+    let head = team.stack.remote.head(&branch).await.unwrap();
+    for (name, conclusion) in [("lint", "success"), ("test", "failure")] {
+        team.stack.remote.report_check(&head, name, Some(conclusion), "").await.unwrap();
+    }
+    team.says("ana", Some(&root), "@codebutler.coder how are the checks?");
+    team.message(&root, "One check failed.").await;
+    let lines = team
+        .until("the checks in the history", || async {
+            let lines = printed(&team, &root).await;
+            let told = lines.iter().any(|line| matches!(line.event, Event::Checks { .. }));
+            told.then_some(lines)
+        })
+        .await;
+    once(&lines);
+    let checks = lines.iter().find_map(|line| match &line.event {
+        Event::Checks { commit, checks } => Some((commit, checks)),
+        _ => None,
+    });
+    let (commit, checks) = checks.unwrap();
+    assert_eq!(*commit, head);
+    let mut named: Vec<_> = checks.iter().map(|one| (&*one.name, &*one.state)).collect();
+    named.sort_unstable();
+    assert_eq!(named, [("lint", "success"), ("test", "failure")]);
+    team.stop().await;
+}

@@ -17,6 +17,7 @@ use crate::gateway::github::{GitHub, GitHubError, Pull, text};
 use crate::gateway::roadmap::find_mark;
 use crate::gateway::state::Shared;
 use crate::gateway::threads::unwritten;
+use crate::gateway::watch::checks::tell_checks;
 use crate::gateway::{origin, receipt};
 
 const MAX_TITLE: usize = 256;
@@ -38,6 +39,7 @@ pub async fn state(
     };
     let (pull, state) = note(&gateway, &caller, Box::pin(found).await).await?;
     record(&gateway, &caller, &pull).await?;
+    tell_checks(&gateway, &caller.repo, &caller.thread, (pull.head(), &state.checks)).await;
     Ok(axum::Json(state))
 }
 
