@@ -4,6 +4,8 @@
 //! and made only if there is none of that name: of two writers who go on from the same place, one has to
 //! look first what the other has added. Objects are never changed but by [`Store::replace`].
 
+mod adopt;
+
 use std::collections::HashMap;
 use std::future::Future;
 use std::io;
@@ -30,7 +32,7 @@ const FRESH: Duration = Duration::from_millis(900);
 const LISTED: Duration = Duration::from_secs(10);
 /// How long one operation may take, its own repetitions included.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// An object that changes when something was replaced.
+/// An object that changes when something was replaced or removed.
 const REPLACED: &str = "replaced";
 
 /// See the module. Cheap to clone.
@@ -42,6 +44,8 @@ pub struct Bucket {
     cache: Volume,
     handle: Handle,
     known: Arc<Mutex<Known>>,
+    /// Whether what the volume held before there was a store is in it.
+    adopted: Arc<Mutex<bool>>,
 }
 
 #[derive(Default)]
@@ -104,7 +108,7 @@ impl Bucket {
     }
 
     fn of(store: Arc<dyn ObjectStore>, prefix: Path, cache: Volume, handle: Handle) -> Self {
-        Self { store, prefix, cache, handle, known: Arc::default() }
+        Self { store, prefix, cache, handle, known: Arc::default(), adopted: Arc::default() }
     }
 
     /// When something of what was written was replaced last, as far as it was noticed.
@@ -130,8 +134,16 @@ impl Bucket {
         }
     }
 
+    /// Tells all who have read something that it may be another one, or gone.
+    fn mark_replaced(&self) -> io::Result<()> {
+        let marker = self.prefix.clone().join(REPLACED);
+        let now = format!("{:?}", SystemTime::now());
+        self.wait(self.store.put(&marker, PutPayload::from(now.into_bytes()))).map(drop)
+    }
+
     /// Reads what was added since, unless that was just done.
     fn follow(&self, place: &Place, most: Duration) -> io::Result<u64> {
+        self.adopt()?;
         self.heed_replaced()?;
         let known = self.cache.length(place)?;
         if lock(&self.known).looked.get(place).is_some_and(|at| at.elapsed() < most) {
@@ -223,6 +235,7 @@ impl Store for Bucket {
     }
 
     fn append(&mut self, place: &Place, length: u64, lines: &[u8]) -> io::Result<bool> {
+        self.adopt()?;
         if !self.put(place, length, lines, PutMode::Create)? {
             // Or it was this writer's own try, whose answer was lost: its lines are known then.
             self.fetch(place, self.cache.length(place)?)?;
@@ -249,9 +262,7 @@ impl Store for Bucket {
                 let from = usize::try_from(at - start).map_err(io::Error::other)?;
                 whole[from..from + text.len()].copy_from_slice(text);
                 self.put(place, start, &whole, PutMode::Overwrite)?;
-                let marker = self.prefix.clone().join(REPLACED);
-                let now = format!("{:?}", SystemTime::now());
-                self.wait(self.store.put(&marker, PutPayload::from(now.into_bytes())))?;
+                self.mark_replaced()?;
                 return self.cache.replace(place, at, text);
             }
             start = end;
@@ -265,6 +276,7 @@ impl Store for Bucket {
         {
             return Ok(listed.clone());
         }
+        self.adopt()?;
         let pieces: Vec<_> = self.wait(self.store.list(Some(&self.prefix)).try_collect())?;
         let mut by_place: HashMap<Place, Kept> = HashMap::new();
         for piece in pieces {
@@ -291,6 +303,7 @@ impl Store for Bucket {
         for piece in pieces.into_iter().rev() {
             self.wait(self.store.delete(&piece.location))?;
         }
+        self.mark_replaced()?;
         lock(&self.known).listed = None;
         if self.cache.length(place)? > 0 { self.cache.remove(place) } else { Ok(()) }
     }
@@ -407,6 +420,34 @@ mod tests {
         forget_time(&here);
         assert_eq!(here.bucket.length(&one).unwrap(), 0);
         assert_eq!(here.bucket.list().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_a_volume_held_before_is_put_into_the_store_once() {
+        let (store, runtime) = (Arc::new(InMemory::new()), Runtime::new().unwrap());
+        let [one, other] = ["shop-1", "docs-2"].map(|name| Place::new("team", name).unwrap());
+        let before = gateway(&store, &runtime);
+        let mut volume = before.bucket.cache.clone();
+        let long = format!("{}\n", "x".repeat(6 * 1024 * 1024));
+        for (place, text) in [(&one, "aaaa\nbbbb\nunfini"), (&other, long.as_str())] {
+            assert!(volume.append(place, 0, text.as_bytes()).unwrap());
+        }
+        let mut here = again(&before, &store, &runtime);
+        let listed = here.list().unwrap();
+        assert_eq!(listed.iter().map(|kept| kept.bytes).sum::<u64>(), 10 + long.len() as u64);
+        // Another replica, with a volume of its own, reads all and goes on behind it.
+        let there = gateway(&store, &runtime);
+        assert_eq!(there.bucket.read(&one, 0, 99).unwrap(), b"aaaa\nbbbb\n");
+        assert_eq!(there.bucket.read(&other, 0, u64::MAX).unwrap(), long.as_bytes());
+        assert!(here.append(&one, 10, b"cccc\n").unwrap());
+        forget_time(&there);
+        assert_eq!(there.bucket.read(&one, 0, 99).unwrap(), b"aaaa\nbbbb\ncccc\n");
+        // What was removed since does not come back with a process that had read it.
+        let mut there = there;
+        there.bucket.remove(&other).unwrap();
+        let late = again(&before, &store, &runtime);
+        assert_eq!(late.length(&other).unwrap(), 0);
+        assert_eq!(late.list().unwrap().len(), 1);
     }
 
     #[test]

@@ -84,6 +84,8 @@ pub struct Volume {
 const FILE: &str = "events.jsonl";
 /// Changes when something was replaced.
 const REPLACED: &str = ".replaced";
+/// Says that what is there is what was read of an object store.
+const CACHE: &str = ".cache";
 
 impl Volume {
     pub fn new(root: &Path) -> Self {
@@ -99,6 +101,27 @@ impl Volume {
     pub(crate) fn mark_replaced(&self) -> io::Result<()> {
         fs::create_dir_all(&self.root)?;
         File::create(self.root.join(REPLACED))?.sync_all()
+    }
+
+    /// Whether what is there is what was read of an object store, and may go at any time.
+    pub(crate) fn is_cache(&self) -> bool {
+        self.root.join(CACHE).exists()
+    }
+
+    /// Whoever writes here without a store writes the only copy.
+    ///
+    /// # Errors
+    /// When the volume can't be written.
+    pub fn unmark_cache(&self) -> io::Result<()> {
+        match fs::remove_file(self.root.join(CACHE)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn mark_cache(&self) -> io::Result<()> {
+        fs::create_dir_all(&self.root)?;
+        File::create(self.root.join(CACHE))?.sync_all()
     }
 
     fn folder(&self, place: &Place) -> PathBuf {

@@ -49,7 +49,7 @@ impl History {
     /// of it.
     ///
     /// # Errors
-    /// When no thread can be had for it, or the address is wrong.
+    /// When no thread can be had for it, the folder can't be written, or the address is wrong.
     pub fn at(
         root: &Path,
         url: Option<&Url>,
@@ -57,6 +57,9 @@ impl History {
         metrics: super::metrics::Metrics,
     ) -> anyhow::Result<Self> {
         let store = open(root, url, dialer, Handle::current())?;
+        if let AnyStore::Volume(volume) = &store {
+            volume.unmark_cache().context("the folder of --history can't be written")?;
+        }
         let writer = Writer::start(store.clone(), metrics)?;
         Ok(Self { writer: Some(writer), store: Some(store), runs: RunBeginnings::default() })
     }

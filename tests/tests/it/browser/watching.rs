@@ -1,12 +1,12 @@
 //! A thread is watched in a real browser: on a desktop and a phone, live, and without scripts running
 //! that came with a text.
 
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{Conversation, RoleScript, Script, Step, Text};
 use serde_json::json;
 
 use super::chromium::Browser;
 use super::{DESKTOP, accessible, picture};
-use crate::support::Setup;
+use crate::support::{Setup, asks};
 
 /// In both sizes, in light and in dark, and by who does not see it.
 async fn looked_at(browser: &mut Browser, name: &str) {
@@ -102,6 +102,44 @@ async fn a_thread_is_watched_in_a_browser() {
     browser.open(&format!("http://{pages}/costs")).await;
     browser.until("document.body.textContent.includes('0.012345678')").await;
     looked_at(&mut browser, "13-costs").await;
+    let complaints = browser.complaints();
+    assert!(complaints.is_empty(), "{complaints:?}");
+    browser.close().await;
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_roadmap_is_watched_in_a_browser() {
+    let Some(mut browser) = Browser::start().await else { return };
+    let roadmap = "## 1. Cents\n- Acceptance criteria: the price is in cents\n\n## 2. Currency <img src=x \
+        onerror=\"document.title='taken'\">\n- Depends on: 1\n- Acceptance criteria: the price names its currency\n";
+    let thread = Some(Text::Contains("Implement item `1`".to_owned()));
+    let question = json!({"message": "Which cents?", "waitForReply": true});
+    let steps = vec![Step::tool("SendMessage", question), asks("Plan: ten cents.", "plan")];
+    let mut script = Script::default();
+    let conversations = vec![Conversation { thread, steps }];
+    script.0.insert("pm".to_owned(), RoleScript { conversations });
+    let team = Setup::new(script).file(".codebutler/roadmap.md", roadmap).start().await;
+    let root = team.says("ana", None, "develop everything for $20");
+    team.message(&root, "Develop the roadmap: 2 items").await;
+    team.says("ana", Some(&root), "yes");
+    let name = team.thread(&root).await.metadata.name.unwrap();
+    let pages = team.stack.metrics.pages.unwrap();
+    let page = format!("http://{pages}/{}/{name}/roadmap", team.stack.place.team);
+    team.until("the roadmap's page", || async {
+        reqwest::get(&page).await.ok()?.status().is_success().then_some(())
+    })
+    .await;
+    browser.resize(DESKTOP).await;
+    browser.open(&page).await;
+    let says = |text: &str| format!("document.body.textContent.includes('{text}')");
+    browser.until(&says("0 of 2 merged")).await;
+    // What happens meanwhile is shown without a reload.
+    browser.until(&says("a question in its thread waits")).await;
+    browser.until(&says("of $20.00 spent")).await;
+    assert_eq!(browser.value("document.querySelectorAll('main img').length").await, json!(0));
+    assert_eq!(browser.value("document.title === 'taken'").await, json!(false));
+    looked_at(&mut browser, "14-roadmap").await;
     let complaints = browser.complaints();
     assert!(complaints.is_empty(), "{complaints:?}");
     browser.close().await;
