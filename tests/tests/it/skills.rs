@@ -79,21 +79,18 @@ fn journal(asked: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_asked_for_the_third_time_is_to_become_a_skill() {
-    let team = Setup::new(Script::of(
-        "pm",
-        vec![Step::say("Bumped. Shall I make a skill of it?"), Step::say("Fixed.")],
-    ))
-    .file(
-        ".codebutler/journals/thread-1700000000-000100.md",
-        &journal("bump the rust dependencies please"),
-    )
-    .file(".codebutler/journals/thread-1700000900-000100.md", &journal("fix the login page"))
-    .file(
-        ".codebutler/journals/thread-1700000500-000100.md",
-        &journal("hey, could you bump our Rust dependency?"),
-    )
-    .start()
-    .await;
+    let team = Setup::new(Script::of("pm", vec![Step::say("It is done.")]))
+        .file(
+            ".codebutler/journals/thread-1700000000-000100.md",
+            &journal("bump the rust dependencies please"),
+        )
+        .file(".codebutler/journals/thread-1700000900-000100.md", &journal("fix the login page"))
+        .file(
+            ".codebutler/journals/thread-1700000500-000100.md",
+            &journal("hey, could you bump our Rust dependency?"),
+        )
+        .start()
+        .await;
     let root = team.says("ana", None, "can you bump the rust dependencies to `2.0`?");
     team.message(&root, "It is done.").await;
     let other = team.says("ana", None, "fix the login page once more");

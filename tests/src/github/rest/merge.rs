@@ -1,14 +1,11 @@
 //! Merging a pull request, with real commits.
 
-use std::sync::LazyLock;
-
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use jiff::Timestamp;
-use regex::Regex;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -125,10 +122,22 @@ async fn rebased(repo: &Repository, pull: &Pull) -> Result<String, GitError> {
 }
 
 /// Words by which a description closes issues, where it is merged into the default branch.
-static CLOSES: LazyLock<Regex> = LazyLock::new(|| {
-    let words = r"(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):? #(\d+)\b";
-    Regex::new(words).unwrap_or_else(|error| panic!("{error}"))
-});
+const CLOSING: [&str; 9] =
+    ["close", "closes", "closed", "fix", "fixes", "fixed", "resolve", "resolves", "resolved"];
+
+/// The issues that a description closes.
+fn closed_by(body: &str) -> Vec<u64> {
+    let words: Vec<&str> = body.split_whitespace().collect();
+    let number = |word: &str| -> Option<u64> {
+        word.strip_prefix('#')?.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok()
+    };
+    let closes = |word: &str| {
+        let word = word.trim_end_matches(':').to_ascii_lowercase();
+        CLOSING.contains(&word.as_str())
+    };
+    let pairs = words.windows(2).filter(|pair| closes(pair[0]));
+    pairs.filter_map(|pair| number(pair[1])).collect()
+}
 
 /// Takes note of a merge.
 pub(in crate::github) fn record(repo: &mut Repository, taken: &Pull, sha: &str, login: &str) {
@@ -141,7 +150,7 @@ pub(in crate::github) fn record(repo: &mut Repository, taken: &Pull, sha: &str, 
         return;
     }
     let body = taken.body.as_deref().unwrap_or_default();
-    for number in CLOSES.captures_iter(body).filter_map(|found| found[1].parse::<u64>().ok()) {
+    for number in closed_by(body) {
         if let Some(issue) = repo.issues.get_mut(&number) {
             issue.open = false;
         }
