@@ -6,8 +6,10 @@ use http::Uri;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::asked::text;
+use super::learning::page;
 use super::{Call, Context, Done, Failure, Handler, Pushed, Risk, Tool};
-use crate::research::{ResearchPage, page_path};
+use crate::research::{KnownResearch, ResearchPage, page_path};
 use crate::toolbox::protocol::{Reply, Request};
 use codebutler_guides::text::clip;
 
@@ -58,25 +60,22 @@ impl Handler for KeepResearch {
         _: Call<'_>,
     ) -> Result<Done, Failure> {
         let day = find_day(cx).await?;
-        let page = read_page(&args, day, cx.thread.link.clone()).map_err(Failure::Respond)?;
-        let path = page_path(&page.topic).ok_or_else(|| {
+        let fresh = read_page(&args, day, cx.thread.link.clone()).map_err(Failure::Respond)?;
+        let path = page_path(&fresh.topic).ok_or_else(|| {
             Failure::Respond(
-                "`topic` has letters or numbers that a file can be named by".to_owned(),
+                "`topic` needs letters from a to z, or digits: its file is named by them"
+                    .to_owned(),
             )
         })?;
+        if let Some(old) = page(cx, &path).await? {
+            check_topic(&path, &old, &fresh.topic).map_err(Failure::Respond)?;
+        }
         let request = Request::CommitLearnings {
             changes: Vec::new(),
-            message: format!("Keep research: {}\n", clip(&page.topic, 60)),
-            pages: vec![(path.clone(), page.render())],
+            message: format!("Keep research: {}\n", clip(&fresh.topic, 60)),
+            pages: vec![(path.clone(), fresh.render())],
         };
-        let commit = match cx.toolbox.ask(request).await? {
-            Reply::Text(commit) => commit,
-            Reply::Refused(why) => return Err(Failure::Respond(why)),
-            Reply::Failed(why) => return Err(Failure::Stop(why)),
-            other => {
-                return Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}")));
-            }
-        };
+        let commit = text(cx, request).await?;
         match cx.push(&commit).await? {
             Pushed::Done(_) => Ok(Done::plain(format!(
                 "Kept as `.codebutler/{path}` on this conversation's branch. It is merged with its pull request; until then \
@@ -85,6 +84,17 @@ impl Handler for KeepResearch {
             Pushed::Conflict(why) => Err(Failure::Respond(why)),
         }
     }
+}
+
+/// Two topics may come to the same name of a file: one does not take the place of the other.
+fn check_topic(path: &str, old: &str, topic: &str) -> Result<(), String> {
+    let known = KnownResearch::of(path, old).title;
+    if known == KnownResearch::of(path, &format!("# {topic}\n")).title {
+        return Ok(());
+    }
+    Err(format!(
+        "`.codebutler/{path}` is about “{known}”: take exactly this topic to bring it up to date, or another one"
+    ))
 }
 
 async fn find_day(cx: &Context) -> Result<String, Failure> {
@@ -176,6 +186,15 @@ mod tests {
         let mut args = args();
         change(&mut args);
         read_page(&args, "2026-11-26".to_owned(), None).unwrap_err()
+    }
+
+    #[test]
+    fn one_topic_does_not_take_the_place_of_another() {
+        let page = read_page(&args(), "2026-11-26".to_owned(), None).unwrap().render();
+        let path = "research/stripe-webhooks-retries.md";
+        assert_eq!(check_topic(path, &page, "Stripe webhooks: retries"), Ok(()));
+        let why = check_topic(path, &page, "Stripe webhooks – retries").unwrap_err();
+        assert!(why.contains("is about “Stripe webhooks: retries”"), "{why}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::learning::page;
 use super::{Call, Context, Done, Failure, Handler, Pushed, Risk, Tool};
 use crate::gateway::GatewayError;
 use crate::memory::{ChangeKind, Learning, LearningChange};
-use crate::toolbox::protocol::{Reply, Request};
+use crate::toolbox::protocol::Request;
 use crate::transcript::{Record, ResultKind};
 use codebutler_guides::text::clip;
 
@@ -130,6 +130,12 @@ async fn open_pull_request(cx: &Context, lines: &[String]) -> Result<String, Fai
     match cx.gateway.pull_request().await {
         Ok(_) => return Ok(format!("{noted}: ask whether to merge that.")),
         Err(GatewayError::Refused { code: ErrorCode::InvalidRequest, .. }) => {}
+        // A role that may not look could write over one that there is.
+        Err(GatewayError::Refused { message, .. }) => {
+            return Ok(format!(
+                "{noted}. Whether that has a pull request is not known: {message}."
+            ));
+        }
         Err(error) => return Err(error.into()),
     }
     let title = "Note the issues of the roadmap's items".to_owned();
@@ -149,12 +155,7 @@ async fn commit_page(cx: &Context, text: String, count: usize) -> Result<String,
         message: format!("Note the issues of {count} items of the roadmap\n"),
         pages: vec![(FILE.to_owned(), text)],
     };
-    match cx.toolbox.ask(request).await? {
-        Reply::Text(commit) => Ok(commit),
-        Reply::Refused(why) => Err(Failure::Respond(why)),
-        Reply::Failed(why) => Err(Failure::Stop(why)),
-        other => Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
-    }
+    super::asked::text(cx, request).await
 }
 
 /// The file with the numbers of its items' issues; what is not there any more is left out.

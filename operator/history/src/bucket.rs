@@ -451,6 +451,26 @@ mod tests {
     }
 
     #[test]
+    fn what_another_gateway_has_put_into_the_store_is_not_gone_on_with() {
+        let (store, runtime) = (Arc::new(InMemory::new()), Runtime::new().unwrap());
+        let place = Place::new("team", "shop-1").unwrap();
+        let mut volumes = ["aaaa\n", "bbbb\ncccc\n"].map(|text| {
+            let before = gateway(&store, &runtime);
+            assert!(before.bucket.cache.clone().append(&place, 0, text.as_bytes()).unwrap());
+            before
+        });
+        for before in &mut volumes {
+            let now = again(before, &store, &runtime);
+            assert_eq!(now.read(&place, 0, 99).unwrap(), b"aaaa\n");
+        }
+        // One that was broken off goes on where it was.
+        let broken = gateway(&store, &runtime);
+        assert!(broken.bucket.cache.clone().append(&place, 0, b"aaaa\ndddd\n").unwrap());
+        assert_eq!(again(&broken, &store, &runtime).read(&place, 0, 99).unwrap(), b"aaaa\ndddd\n");
+        assert_eq!(gateway(&store, &runtime).bucket.read(&place, 0, 99).unwrap(), b"aaaa\ndddd\n");
+    }
+
+    #[test]
     fn an_address_names_the_store() {
         let folder = |address: &str| scheme(&address.parse().unwrap()).map(|(_, path)| path);
         assert_eq!(folder("s3://bucket/team/kept").unwrap(), Path::from("team/kept"));

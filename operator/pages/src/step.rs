@@ -14,6 +14,8 @@ const TELLING: [&str; 8] =
 
 /// How checks end well, and badly.
 const PASSED: [&str; 3] = ["success", "neutral", "skipped"];
+/// Nobody may ask.
+const UNKNOWN: &str = "unknown";
 const FAILED: [&str; 6] =
     ["failure", "error", "timed_out", "cancelled", "action_required", "startup_failure"];
 
@@ -170,6 +172,9 @@ impl Step {
             (checks.iter().filter(fine).count(), checks.iter().filter(failed).count());
         let (class, title) = match (good, bad) {
             (_, 1..) => ("bad", format!("{bad} of {} checks failed at {commit}", checks.len())),
+            (0, 0) if checks.iter().all(|check| check.state == UNKNOWN) => {
+                ("note", format!("checks at {commit} can't be read"))
+            }
             (good, 0) if good == checks.len() => {
                 ("good", format!("checks passed at {commit}: {good}"))
             }

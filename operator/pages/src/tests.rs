@@ -189,6 +189,8 @@ fn checks_say_how_many_passed_and_which_failed() {
         step(&[("lint", "success"), ("docs", "skipped")]),
         said("good", "checks passed at 0123456789: 2", "lint: success\ndocs: skipped")
     );
+    let hidden = step(&[("commit statuses", "unknown")]);
+    assert_eq!(hidden.1, "checks at 0123456789 can't be read");
     let running = step(&[("lint", "success"), ("test", "in_progress")]);
     assert_eq!((running.0, &*running.1), ("note", "checks at 0123456789: 1 of 2 passed"));
 }

@@ -306,7 +306,15 @@ async fn look_at_checks(
             continue;
         };
         memory.budget.spend(CHECKS);
-        let checks = github.checks(&head).await?;
+        let checks = match github.checks(&head).await {
+            Ok(checks) => checks,
+            Err(error) if error.wait().is_some() => return Err(error),
+            // What people and roles do there is still looked at.
+            Err(error) => {
+                tracing::warn!(thread = key.name, head, %error, "how checks stand is not known");
+                Vec::new()
+            }
+        };
         tell_checks(gateway, repo, thread, (&head, &checks)).await;
         memory.checked(key, head, &checks);
     }

@@ -22,6 +22,7 @@ async fn what_was_found_out_lands_with_the_work_and_the_next_conversation_knows_
     let researcher = vec![
         keeps("Stripe webhooks: retries", &["I just know it"]),
         keeps("Stripe webhooks: retries", &[source, "src/price.txt:1"]),
+        keeps("Stripe webhooks – retries", &[source]),
         Step::tool("GHCreatePR", json!({"title": "no"})),
         Step::say("@codebutler.pm Up to three days."),
     ];
@@ -52,6 +53,11 @@ async fn what_was_found_out_lands_with_the_work_and_the_next_conversation_knows_
     let answers = answers.body.to_string();
     assert!(answers.contains("neither the address of a page nor a place"), "{answers}");
     assert!(answers.contains(&format!("Kept as `{PAGE}`")), "{answers}");
+    assert!(
+        answers.contains("is about “Stripe webhooks: retries”: take exactly this"),
+        "{answers}"
+    );
+    assert!(answers.contains("there is no tool `GHCreatePR`"), "{answers}");
 
     // Once it is on the base branch.
     git.run(&["update-ref", "refs/heads/main", &format!("refs/heads/{branch}")]).await.unwrap();

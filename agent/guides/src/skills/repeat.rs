@@ -1,5 +1,6 @@
 //! What people ask for again and again, and no skill does. Pure: the same words always give the same answer.
 
+use super::lists::{DETERMINERS, PREPOSITIONS};
 use super::words::{Token, same, sentences};
 use crate::text::clip;
 
@@ -13,14 +14,12 @@ const LIKENESS: usize = 60;
 /// Earlier requests that are named, and the longest of them, in characters.
 const MAX_NAMED: usize = 4;
 const MAX_SHOWN: usize = 140;
-/// Words that stand in any request.
+/// Other words that stand in any request.
 const PLAIN: &[&str] = &[
-    "a", "again", "all", "also", "an", "and", "any", "are", "as", "at", "be", "but", "by", "can",
-    "could", "do", "does", "for", "from", "have", "hello", "hey", "hi", "i", "if", "in", "is",
-    "it", "its", "just", "let", "like", "make", "me", "my", "need", "new", "now", "of", "on",
-    "one", "or", "our", "please", "pls", "should", "so", "some", "thank", "thanks", "that", "the",
-    "their", "then", "there", "these", "this", "those", "to", "today", "us", "want", "was", "we",
-    "were", "what", "when", "which", "will", "with", "would", "you", "your",
+    "again", "all", "also", "and", "any", "are", "as", "be", "but", "can", "could", "do", "does",
+    "have", "hello", "hey", "hi", "if", "is", "it", "just", "let", "like", "make", "me", "need",
+    "new", "now", "one", "or", "please", "pls", "should", "so", "thank", "thanks", "then", "there",
+    "today", "us", "want", "was", "we", "were", "what", "when", "which", "will", "would", "you",
 ];
 
 /// What somebody began an earlier conversation with.
@@ -60,7 +59,8 @@ fn telling_words(text: &str) -> Vec<String> {
     let tells = |token: &Token| {
         let word = token.word.as_str();
         let letters = word.chars().filter(|c| c.is_alphabetic()).count();
-        !token.quoted && letters > 1 && !word.starts_with('#') && !PLAIN.contains(&word)
+        let is_plain = [PLAIN, DETERMINERS, PREPOSITIONS].iter().any(|list| list.contains(&word));
+        !token.quoted && letters > 1 && !word.starts_with('#') && !is_plain
     };
     let mut words: Vec<String> = Vec::new();
     for token in sentences(text).into_iter().flat_map(|sentence| sentence.tokens) {

@@ -3,7 +3,7 @@
 use std::io;
 
 use futures::TryStreamExt as _;
-use object_store::{ObjectStore as _, PutMode};
+use object_store::{ObjectStoreExt as _, PutMode};
 
 use super::{Bucket, lock};
 use crate::store::{Place, Store as _};
@@ -30,7 +30,13 @@ impl Bucket {
     }
 
     fn adopt_one(&self, place: &Place) -> io::Result<()> {
-        let (length, mut start) = (self.cache.length(place)?, self.stored(place)?);
+        let length = self.cache.length(place)?;
+        let stored = self.stored(place)?;
+        let mut start = stored.len() as u64;
+        // Of an adoption that was broken off, or another gateway's: that one counts.
+        if start > length || self.cache.read(place, 0, start)? != stored {
+            return self.give_up(place);
+        }
         while start < length {
             let mut text = self.cache.read(place, start, ADOPTED)?;
             // What a writer that died had not finished is no line.
@@ -42,27 +48,32 @@ impl Bucket {
                 break;
             }
             if !self.put(place, start, &text, PutMode::Create)? {
-                // Somebody else is quicker: theirs is read.
-                return self.cache.clone().remove(place);
+                return self.give_up(place);
             }
             start += text.len() as u64;
         }
-        // What was there before, if it was more or other than this.
-        if start > length { self.cache.clone().remove(place) } else { Ok(()) }
+        Ok(())
     }
 
-    /// How much of a history the store has.
-    fn stored(&self, place: &Place) -> io::Result<u64> {
+    /// The store has another history of that thread, which is read from now on.
+    fn give_up(&self, place: &Place) -> io::Result<()> {
+        tracing::warn!(%place, "the store has this history already: that of the volume is let go");
+        self.cache.clone().remove(place)
+    }
+
+    /// What the store has of a history, without a gap.
+    fn stored(&self, place: &Place) -> io::Result<Vec<u8>> {
         let listed = self.store.list(Some(&self.folder(place)));
         let mut pieces: Vec<_> = self.wait(listed.try_collect())?;
         pieces.sort_by(|a, b| a.location.cmp(&b.location));
-        let mut length = 0;
+        let mut text = Vec::new();
         for piece in pieces {
-            if self.piece(place, length) != piece.location {
+            if self.piece(place, text.len() as u64) != piece.location {
                 break;
             }
-            length += piece.size;
+            let got = async { self.store.get(&piece.location).await?.bytes().await };
+            text.extend_from_slice(&self.wait(got)?);
         }
-        Ok(length)
+        Ok(text)
     }
 }

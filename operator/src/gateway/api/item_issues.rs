@@ -41,7 +41,9 @@ pub async fn open(
 ) -> Result<axum::Json<ItemIssues>, ApiError> {
     needs_tool(&caller, &[TOOL])?;
     let redactor = redactor(&gateway, &caller).await?;
-    let _turn = gateway.context.github.turn(&caller.key()).await;
+    // Two conversations may want the same.
+    let repo = (caller.key().namespace, caller.repo.name_any());
+    let _turn = gateway.context.github.turn_of_repo(repo).await;
     let read = async {
         let github = GitHub::of(&gateway.context, &caller.repo).await?;
         let text = read_roadmap(&github, &caller).await?;
@@ -51,11 +53,9 @@ pub async fn open(
     let items = find_items(&text, &wanted.items).map_err(invalid)?;
     let drafts: Vec<DraftIssue> =
         items.iter().map(|item| draft(&caller, item, &redactor)).collect();
-    let mut issues = Vec::new();
-    for one in &drafts {
-        let found = github.find_change(&one.change(), &one.key).await;
-        issues.push((one, note(&gateway, &caller, found).await?));
-    }
+    let keys: Vec<&Key> = drafts.iter().map(|one| &one.key).collect();
+    let found = note(&gateway, &caller, github.find_issues(&keys).await).await?;
+    let mut issues: Vec<_> = drafts.iter().zip(found).collect();
     if issues.iter().any(|(_, url)| url.is_none()) {
         let detail = show_all(&drafts);
         if detail.chars().count() > MAX_SHOWN {
@@ -79,10 +79,12 @@ pub async fn open(
     }
     let opened = issues.into_iter().filter_map(|(one, url)| {
         let url = url?;
-        let number = url.rsplit('/').next()?.parse().ok()?;
-        Some(ItemIssue { item: one.item.clone(), number, url })
+        let number = url.rsplit('/').next().and_then(|number| number.parse().ok());
+        let number = number.ok_or(GitHubError::Garbled);
+        Some(number.map(|number| ItemIssue { item: one.item.clone(), number, url }))
     });
-    Ok(axum::Json(ItemIssues { issues: opened.collect() }))
+    let issues = opened.collect::<Result<_, _>>().map_err(ApiError::from)?;
+    Ok(axum::Json(ItemIssues { issues }))
 }
 
 /// The file as the thread's branch has it, on which new items are before they are merged.

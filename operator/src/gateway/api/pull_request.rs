@@ -50,7 +50,10 @@ pub async fn open(
     Json(wanted): Json<OpenPullRequest>,
 ) -> Result<axum::Json<PullRequestState>, ApiError> {
     // What people accept of the latter is to be merged, too.
-    needs_tool(&caller, &["GHCreatePR", "ProposeLearnings", "ProposeMaps", "ProposeItems"])?;
+    needs_tool(
+        &caller,
+        &["GHCreatePR", "ProposeLearnings", "ProposeMaps", "ProposeItems", "GHOpenIssues"],
+    )?;
     let title = check(&wanted)?;
     let redactor = redactor(&gateway, &caller).await?;
     let title = text::outgoing(&redactor.mask(&title));

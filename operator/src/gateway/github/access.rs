@@ -66,6 +66,8 @@ impl Moved {
 pub struct Access {
     /// One remark at a time per thread, so that a key is looked for and written in one go.
     writing: Keyed<ThreadKey>,
+    /// The same for what is the Repo's, by its namespace and name.
+    writing_for_repo: Keyed<(String, String)>,
     pub tokens: Tokens,
     /// What GitHub said of its limits.
     pub rates: Rates,
@@ -78,5 +80,10 @@ impl Access {
     /// Waits for a thread's turn to say something on its pull request.
     pub async fn turn(&self, thread: &ThreadKey) -> OwnedMutexGuard<()> {
         self.writing.lock(thread).await
+    }
+
+    /// Waits for the turn to make something that a Repo has once, whichever thread asks for it.
+    pub async fn turn_of_repo(&self, repo: (String, String)) -> OwnedMutexGuard<()> {
+        self.writing_for_repo.lock(&repo).await
     }
 }

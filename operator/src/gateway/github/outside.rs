@@ -46,11 +46,7 @@ impl GitHub {
                     && !remove.iter().any(|label| issue.has(label));
                 Ok(done.then_some(issue.html_url))
             }
-            RemoteChange::Issue { .. } => {
-                let path = self.client.repo("issues");
-                let all: Vec<Made> = self.client.list_with(&path, "&state=all").await?;
-                Ok(all.into_iter().find(|one| key.is_in(one.body.as_ref())).map(|one| one.html_url))
-            }
+            RemoteChange::Issue { .. } => Ok(self.find_issues(&[key]).await?.pop().flatten()),
             RemoteChange::Comment { number, .. } => {
                 self.found(&format!("issues/{number}")).await?.ok_or(GitHubError::NoIssue)?;
                 let path = self.client.repo(&format!("issues/{number}/comments"));
@@ -68,6 +64,20 @@ impl GitHub {
                 }
             }
         }
+    }
+
+    /// The pages of issues that were opened under these keys, in their order.
+    ///
+    /// # Errors
+    /// When GitHub can't be asked.
+    pub async fn find_issues(&self, keys: &[&Key]) -> Result<Vec<Option<String>>, GitHubError> {
+        let path = self.client.repo("issues");
+        let all: Vec<Made> = self.client.list_with(&path, "&state=all").await?;
+        let find = |key: &&Key| {
+            let found = all.iter().find(|one| key.is_in(one.body.as_ref()));
+            found.map(|one| one.html_url.clone())
+        };
+        Ok(keys.iter().map(find).collect())
     }
 
     /// Makes it, a release of this commit; answers with its page.

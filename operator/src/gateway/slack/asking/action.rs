@@ -25,7 +25,7 @@ use crate::gateway::api_error::{ApiError, conversation};
 use crate::gateway::caller::Caller;
 use crate::gateway::slack::uploads;
 use crate::gateway::slack::uploads::Attachment;
-use crate::gateway::threads::{Refusal, WriteError};
+use crate::gateway::threads::{Refusal, unwritten};
 
 /// How often the watch cache is looked at while nobody has answered.
 const LOOK: Duration = Duration::from_millis(150);
@@ -271,18 +271,4 @@ fn check_request(request: &ApprovalRequest) -> Result<(), ApiError> {
         return invalid("`detail` is too long: nobody can judge more than 64 KiB");
     }
     Ok(())
-}
-
-fn unwritten(error: &WriteError) -> ApiError {
-    tracing::warn!(%error, "a question about an action is not recorded");
-    match error {
-        WriteError::Missing(_) => {
-            ApiError::new(ErrorCode::ThreadClosed, "the Thread does not exist any more")
-        }
-        WriteError::Refused(why) => ApiError::new(ErrorCode::InvalidRequest, why.to_string()),
-        WriteError::Contended(_) | WriteError::Api(_) => ApiError::new(
-            ErrorCode::Unavailable,
-            "the Thread can't be written right now: ask again with the same key",
-        ),
-    }
 }
