@@ -20,6 +20,8 @@ pub enum ChangeKind {
     Item,
     /// A workflow comes, or is written anew.
     Workflow,
+    /// A file that is read as a whole comes, or is written anew: a skill, the policy.
+    File,
     /// It goes to the section of archived learnings, which no prompt has.
     Archive,
 }
@@ -34,7 +36,7 @@ pub struct LearningChange {
     pub learning: Learning,
     /// Why, in a sentence.
     pub reason: String,
-    /// Of a [map](ChangeKind::Map), a [workflow](ChangeKind::Workflow) or an [item](ChangeKind::Item), all of it.
+    /// Of what is [whole](Self::is_whole), all of it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub map: String,
 }
@@ -42,7 +44,8 @@ pub struct LearningChange {
 impl LearningChange {
     /// Whether it is a page's part that is written as a whole, and no entry.
     pub fn is_whole(&self) -> bool {
-        matches!(self.kind, ChangeKind::Map | ChangeKind::Workflow | ChangeKind::Item)
+        use ChangeKind::{File, Item, Map, Workflow};
+        matches!(self.kind, Map | Workflow | Item | File)
     }
 
     /// The page with the change; the same text where it is done already. `page` is nothing where there is no
@@ -56,6 +59,9 @@ impl LearningChange {
         }
         if self.kind == ChangeKind::Workflow {
             return Ok(replace_workflow(page, self.workflow_name(), &self.map));
+        }
+        if self.kind == ChangeKind::File {
+            return Ok(format!("{}\n", self.map.trim()));
         }
         let empty;
         let text = if let Some(text) = page {
@@ -91,7 +97,7 @@ impl LearningChange {
                     None => Ok(page.with_added(id, &self.learning.render())),
                 },
             },
-            ChangeKind::Map | ChangeKind::Workflow | ChangeKind::Item => {
+            ChangeKind::Map | ChangeKind::Workflow | ChangeKind::Item | ChangeKind::File => {
                 Ok(replace_map(text, &self.map))
             }
             ChangeKind::Replace => {
@@ -108,6 +114,7 @@ impl LearningChange {
     pub fn show_diff(&self, page: Option<&str>) -> String {
         let whole = match self.kind {
             ChangeKind::Item => None,
+            ChangeKind::File => page,
             ChangeKind::Map => page.and_then(find_map),
             ChangeKind::Workflow => page.and_then(|page| find_workflow(page, self.workflow_name())),
             _ => return self.show_entry(page),

@@ -18,11 +18,12 @@ use self::checks::{check_form, find_marks};
 use self::evidence::link_all;
 use self::form::{show_change, show_marks, show_retrospective, show_stale};
 use self::todos::{find_todos, show_todos};
+use super::section::POLICY;
 use super::{Call, Context, Done, Failure, Handler, Pushed, Risk, Tool, args};
 use crate::journal::write_journal;
 use crate::memory::{
     ChangeKind, Citation, Confidence, ForeignSource, ForeignTexts, Learning, LearningChange,
-    LearningMarks, MAX_CITATIONS, MAX_CLAIM, MAX_FIELD, MAX_SCOPE, find_hostile_rule,
+    LearningMarks, MAX_CITATIONS, MAX_CLAIM, MAX_FIELD, MAX_SCOPE, WORKFLOWS, find_hostile_rule,
 };
 use crate::toolbox::protocol::{Reply, Request};
 use crate::transcript::{Record, ResultKind};
@@ -372,6 +373,12 @@ async fn make_change(cx: &Context, proposal: &Proposal) -> Result<LearningChange
         return respond(format!("nobody is asked to remember that: {why}"));
     }
     let file = proposal.file.trim().trim_start_matches("./").trim_start_matches(".codebutler/");
+    if file.contains('/') || [WORKFLOWS, codebutler_roadmap::FILE, POLICY].contains(&file) {
+        return respond(format!(
+            "`{file}` has no entries: name `<role>.md` or `global.md`; workflows are for ProposeWorkflow, skills and the policy \
+             for ProposeMaps"
+        ));
+    }
     let (file, reason) = (file.to_owned(), field(&proposal.reason));
     Ok(LearningChange { file, kind, learning, reason, map: String::new() })
 }

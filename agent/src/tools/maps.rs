@@ -8,7 +8,8 @@ use codebutler_wire as wire;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::learning::{ASK, page};
+use super::learning::{ASK, check_growth, page};
+use super::section::{NamedSection, draft_policy, draft_skill, draft_workflow, show_section};
 use super::{Call, Context, Done, Failure, Handler, Risk, Tool};
 use crate::memory::{ChangeKind, Learning, LearningChange, check_map, find_map};
 use crate::transcript::{Record, ResultKind};
@@ -19,8 +20,8 @@ const DRAFT: &str = "map.md";
 /// Most commands that a map names.
 const MAX_COMMANDS: usize = 12;
 const SHARED: &str = "global.md";
-/// Longest change that is shown of a page, in characters.
-const MAX_SHOWN: usize = 1400;
+/// Most parts that people are asked about at once.
+const MAX_SECTIONS: usize = 10;
 
 pub fn all() -> Vec<Box<dyn Tool>> {
     vec![Box::new(WriteMap), Box::new(ProposeMaps)]
@@ -118,6 +119,18 @@ pub struct ProposeMapsArgs {
     /// conventions, decisions. Nothing that a role's own map says.
     #[serde(default)]
     pub global: Option<String>,
+    /// Kinds of work that this project has and the team's workflows don't, or that go otherwise here. Each at most 40 lines
+    /// of Markdown: a sentence that says for what people want it, then numbered steps that begin with who does them.
+    #[serde(default)]
+    pub workflows: Vec<NamedSection>,
+    /// What people of this project will ask for again and again in a few words: each a whole file `skills/<name>.md`, with
+    /// `# <name>`, a line that describes it, `## Trigger`, `## Agent` and `## Prompt`.
+    #[serde(default)]
+    pub skills: Vec<NamedSection>,
+    /// All of `policy.json`, with what it has now: commands that destroy something here, commands that are safe because
+    /// they ran here and ended well, patterns to mask.
+    #[serde(default)]
+    pub policy: Option<String>,
     /// What is different from before, or why these pages: one or two sentences for the people.
     pub reason: String,
 }
@@ -129,7 +142,8 @@ impl Handler for ProposeMaps {
     type Args = ProposeMapsArgs;
     const NAME: &'static str = "ProposeMaps";
     const DESCRIPTION: &'static str = "Asks the people which of the maps that roles wrote in this conversation their \
-        pages shall have, one by one, yours for `global.md` among them. What they accept is committed for you.";
+        pages shall have, one by one, and with them what you wrote for all: `global.md`, workflows, skills, the policy. \
+        What they accept is committed for you.";
     const RISK: Risk = Risk::Speaks;
 
     async fn call(
@@ -138,25 +152,23 @@ impl Handler for ProposeMaps {
         args: ProposeMapsArgs,
         call: Call<'_>,
     ) -> Result<Done, Failure> {
-        let mut maps = read_drafts(cx.thread.state_dir.clone()).await?;
-        if let Some(global) = args.global.as_deref().filter(|map| !map.trim().is_empty()) {
-            check_map(global).map_err(Failure::Respond)?;
-            maps.push((SHARED.to_owned(), global.trim().to_owned()));
+        let drafted = draft_sections(cx, &args).await?;
+        if drafted.len() > MAX_SECTIONS {
+            return Err(Failure::Respond(format!(
+                "people are asked about at most {MAX_SECTIONS} parts at once: these are {}",
+                drafted.len()
+            )));
         }
         let (mut changes, mut shown) = (Vec::new(), Vec::new());
-        for (file, map) in maps {
-            let old = page(cx, &file).await?;
-            if old.as_deref().and_then(find_map) == Some(map.as_str()) {
-                continue;
-            }
-            let change = map_change(&file, &map, args.reason.trim());
-            shown.push(show_map(&change, old.as_deref()));
+        for (number, change) in (1..).zip(drafted) {
+            let old = page(cx, &change.file).await?;
+            shown.push(show_section(cx, &call, number, &change, old.as_deref()).await?);
             changes.push(change);
         }
         if changes.is_empty() {
             return Err(Failure::Respond(
                 "no role has written a map that differs from what its page has: ask the roles for theirs (WriteMap), \
-                 and wait for them"
+                 and wait for them. What you wrote for all differs in nothing either"
                     .to_owned(),
             ));
         }
@@ -190,15 +202,35 @@ fn map_change(file: &str, map: &str, reason: &str) -> LearningChange {
     LearningChange { file, kind: ChangeKind::Map, learning, reason, map: map.to_owned() }
 }
 
-fn show_map(change: &LearningChange, page: Option<&str>) -> String {
-    let diff = change.show_diff(page).replace("```", "'''");
-    let (file, lines) = (&change.file, change.map.lines().count());
-    let count = |sign: char| diff.lines().filter(|line| line.starts_with(sign)).count();
-    let (added, removed) = (count('+'), count('-'));
-    format!(
-        "**Project map in `{file}`** {lines} lines: {added} come, {removed} go.\n```\n{}\n```",
-        clip(&diff, MAX_SHOWN)
-    )
+/// Everything that differs from what the branch has: pages first, then what is for all.
+async fn draft_sections(
+    cx: &Context,
+    args: &ProposeMapsArgs,
+) -> Result<Vec<LearningChange>, Failure> {
+    let mut maps = read_drafts(cx.thread.state_dir.clone()).await?;
+    if let Some(global) = args.global.as_deref().filter(|map| !map.trim().is_empty()) {
+        check_map(global).map_err(Failure::Respond)?;
+        maps.push((SHARED.to_owned(), global.trim().to_owned()));
+    }
+    let (reason, mut changes) = (args.reason.trim(), Vec::new());
+    for (file, map) in maps {
+        let old = page(cx, &file).await?;
+        if old.as_deref().and_then(find_map) != Some(map.as_str()) {
+            changes.push(map_change(&file, &map, reason));
+        }
+    }
+    for workflow in &args.workflows {
+        changes.extend(draft_workflow(cx, workflow, reason).await?);
+    }
+    for skill in &args.skills {
+        let change = draft_skill(cx, skill, &changes, reason).await?;
+        changes.extend(change);
+    }
+    if let Some(policy) = args.policy.as_deref().filter(|policy| !policy.trim().is_empty()) {
+        changes.extend(draft_policy(cx, policy, reason).await?);
+    }
+    check_growth(cx, &changes).await?;
+    Ok(changes)
 }
 
 /// What roles wrote in this conversation: page and map.

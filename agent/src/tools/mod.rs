@@ -16,6 +16,7 @@ mod research;
 pub mod review;
 mod roadmap;
 mod schema;
+mod section;
 mod split;
 mod thread;
 mod web;

@@ -7,15 +7,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::learning::{check_growth, page};
+use super::section::{NamedSection, draft_workflow, show_section};
 use super::{Call, Context, Done, Failure, Handler, Risk, Tool};
-use crate::memory::{
-    ChangeKind, Learning, LearningChange, WORKFLOWS, check_workflow, find_workflow,
-};
+use crate::memory::WORKFLOWS;
 use crate::transcript::{Record, ResultKind};
 use codebutler_guides::text::clip;
 
-/// Longest change that is shown, in characters.
-const MAX_SHOWN: usize = 2400;
 /// Below the proposal.
 const ASK: &str = "Approve or reject it with its buttons, or answer `yes` or `no`. What is accepted is committed, and \
                    counts once it is merged.";
@@ -53,22 +50,20 @@ impl Handler for ProposeWorkflow {
         args: ProposeWorkflowArgs,
         call: Call<'_>,
     ) -> Result<Done, Failure> {
-        let (name, text) = (args.name.trim(), args.text.trim());
-        check_workflow(name, text, &cx.thread.roles).map_err(Failure::Respond)?;
         let reason = args.reason.split_whitespace().collect::<Vec<_>>().join(" ");
         if reason.is_empty() {
             return Err(Failure::Respond("`reason` says why".to_owned()));
         }
-        let old = page(cx, WORKFLOWS).await?;
-        if old.as_deref().and_then(|page| find_workflow(page, name)) == Some(text) {
+        let section = NamedSection { name: args.name, text: args.text };
+        let Some(change) = draft_workflow(cx, &section, &reason).await? else {
             return Err(Failure::Respond(format!(
-                "`{WORKFLOWS}` says exactly that of `{name}` already"
+                "`{WORKFLOWS}` says exactly that of `{}` already",
+                section.name.trim()
             )));
-        }
-        let change = workflow_change(name, text, &reason);
+        };
         check_growth(cx, std::slice::from_ref(&change)).await?;
-        let is_new = old.as_deref().and_then(|page| find_workflow(page, name)).is_none();
-        let shown = show_workflow(&change, old.as_deref(), is_new);
+        let old = page(cx, WORKFLOWS).await?;
+        let shown = show_section(cx, &call, 1, &change, old.as_deref()).await?;
         let message = wire::PostMessage {
             key: call.key.to_owned(),
             text: format!("**How the team works** {}\n\n{ASK}", clip(&reason, 300)),
@@ -82,24 +77,4 @@ impl Handler for ProposeWorkflow {
         let record = Some(Record::Proposed { message: ts, changes: vec![change] });
         Ok(Done { record, ..Done::of(text, ResultKind::Waits) })
     }
-}
-
-fn workflow_change(name: &str, text: &str, reason: &str) -> LearningChange {
-    let learning = Learning {
-        id: format!("workflow-{name}"),
-        claim: format!("Workflow {name}"),
-        ..Learning::default()
-    };
-    let (file, reason, map) = (WORKFLOWS.to_owned(), clip(reason, 300), text.to_owned());
-    LearningChange { file, kind: ChangeKind::Workflow, learning, reason, map }
-}
-
-fn show_workflow(change: &LearningChange, page: Option<&str>, is_new: bool) -> String {
-    let diff = change.show_diff(page).replace("```", "'''");
-    let verb = if is_new { "New workflow in" } else { "Changed workflow in" };
-    format!(
-        "**{verb} `{WORKFLOWS}`: {}**\n```\n{}\n```",
-        change.learning.claim.trim_start_matches("Workflow "),
-        clip(&diff, MAX_SHOWN)
-    )
 }

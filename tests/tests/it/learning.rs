@@ -299,3 +299,87 @@ async fn a_team_learns_a_project_and_people_say_page_by_page_what_stays() {
     assert!(team.stack.remote.show("main", ".codebutler/global.md").await.is_none());
     team.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_learned_of_workflows_skills_and_policy_is_approved_part_by_part() {
+    let skill = |prompt: &str| {
+        let trigger = "deploy to {stage}";
+        format!(
+            "# deploy\n\nDeploys the shop.\n\n## Trigger\n{trigger}\n\n## Agent\ncoder\n\n## Prompt\n{prompt}\n"
+        )
+    };
+    let policy = |safe: &str| {
+        format!(
+            r#"{{"tool_overrides": {{"bash": {{"destructive": ["./wipe.sh"], "safe": ["{safe}"]}}}}}}"#
+        )
+    };
+    let steps = "Something is to be tried.\n\n1. coder: try it\n2. reviewer: judge it";
+    let long: String =
+        (1..=60).map(|n| format!("{n}. Look at screen {n} of {{{{stage}}}}.\n")).collect();
+    let propose = |prompt: &str, policy: String| {
+        Step::tool(
+            "ProposeMaps",
+            json!({"reason": "First look.", "global": "It sells things.",
+                "workflows": [{"name": "spike", "text": steps}],
+                "skills": [{"name": "deploy", "text": skill(prompt)}], "policy": policy}),
+        )
+    };
+    let coder = vec![
+        Step::tool("Bash", json!({"command": "grep price src/price.txt"})),
+        Step::say("@codebutler.lead looked."),
+    ];
+    let lead = vec![
+        Step::say("@codebutler.coder explore it."),
+        propose("Deploy.", policy("grep price")),
+        propose(&long, policy("rm -r build")),
+        propose(&long, r#"{"tool_overrides": {"bash": {}}}"#.to_owned()),
+        propose(&long, policy("grep price")),
+        asks("Shall it be merged?", "merge"),
+        Step::tool("CloseThread", json!({"summary": "Learned."})),
+    ];
+    let pm = vec![Step::say("@codebutler.lead learn this repository")];
+    let team = start(Script::of("pm", pm).and("coder", coder).and("lead", lead)).await;
+    let kept = r#"{"tool_overrides": {"bash": {"destructive": ["./wipe.sh"]}}}"#;
+    let files = [(PRICE, Some("price = 10\n")), (".codebutler/policy.json", Some(kept))];
+    team.stack.remote.commit("main", "ana", "Begin", &files).await.unwrap();
+    let root = team.says("ana", None, "learn this repository");
+    let asked = team.message(&root, "What the team knows").await;
+    let requests = team.stack.models.requests();
+    let lead: Vec<_> =
+        requests.iter().filter(|request| request.role.as_deref() == Some("lead")).collect();
+    let told = |call: usize| {
+        let messages = lead[call].body["messages"].as_array().unwrap();
+        messages.last().unwrap()["content"].to_string()
+    };
+    assert!(told(2).contains("skills/deploy.md:6: warning: `{stage}` is not used"), "{}", told(2));
+    assert!(told(3).contains("`rm -r build` is called safe"), "{}", told(3));
+    assert!(told(4).contains("what protects is taken away by people only"), "{}", told(4));
+    for said in [
+        "Project map in `global.md`",
+        "New workflow in `workflows.md`: spike",
+        "+ 2. reviewer: judge it",
+        "New skill in `skills/deploy.md`",
+        "Changed policy in `policy.json`",
+        "+ {\"tool_overrides\"",
+    ] {
+        assert!(asked.shown.contains(said), "{said}: {}", asked.shown);
+    }
+    // What is too long to stand beside its buttons was posted before.
+    let whole = team.message(&root, "Skill deploy, all of it").await;
+    assert!(whole.shown.contains("60. Look at screen 60"), "{}", whole.shown);
+    for button in ["1:reject", "2:approve", "3:approve", "4:approve"] {
+        click(&team, &asked, &format!("learning:{button}"));
+    }
+    let ready = team.message(&root, "Shall it be merged?").await;
+    click(&team, &ready, "merge:merge");
+    let closed = |thread: &Thread| thread.spec.state == ThreadState::Closed;
+    team.thread_when(&root, "the end", closed).await;
+    let main =
+        async |file: &str| team.stack.remote.show("main", &format!(".codebutler/{file}")).await;
+    assert_eq!(main("global.md").await, None);
+    let workflows = main("workflows.md").await.unwrap();
+    assert!(workflows.ends_with(&format!("## spike\n\n{steps}\n")), "{workflows}");
+    assert_eq!(main("skills/deploy.md").await.unwrap(), skill(long.trim_end()));
+    assert_eq!(main("policy.json").await.unwrap(), policy("grep price") + "\n");
+    team.stop().await;
+}

@@ -75,6 +75,11 @@ impl Rules {
         self.tools.get(name).copied()
     }
 
+    /// Those that it calls safe, as words.
+    pub fn safe_commands(&self) -> &[Vec<String>] {
+        &self.safe
+    }
+
     /// What it says of a command; the stricter rule wins.
     pub fn command(&self, simple: &Simple) -> Option<Verdict> {
         let find = |rules: &[Vec<String>], tier, word: &str| {

@@ -185,7 +185,11 @@ fn page_path(file: &str) -> Result<String, ToolError> {
     let plain =
         Path::new(file).components().all(|part| matches!(part, std::path::Component::Normal(_)));
     let markdown = Path::new(file).extension().is_some_and(|extension| extension == "md");
-    if !plain || !markdown || file.len() > 100 || file.contains(['\\', '\n']) {
+    if !plain
+        || !(markdown || file == "policy.json")
+        || file.len() > 100
+        || file.contains(['\\', '\n'])
+    {
         return Err(ToolError::refused(format!(
             "`{file}` is no page of the memory: name one such as `coder.md` or `global.md`"
         )));
@@ -319,7 +323,7 @@ mod tests {
     fn pages_are_markdown_in_one_folder() {
         let f = Fixture::new();
         prepare(&f.place).unwrap();
-        for file in ["../README.md", "policy.json", "/etc/a.md", "a\\b.md"] {
+        for file in ["../README.md", "mcp.json", "../policy.json", "/etc/a.md", "a\\b.md"] {
             assert!(branch_page(&f.place, file).is_err(), "{file}");
         }
         assert_eq!(branch_page(&f.place, ".codebutler/coder.md").unwrap(), None);

@@ -131,6 +131,7 @@ pub fn show_change(
         ChangeKind::Map => "Map in",
         ChangeKind::Item => "Item in",
         ChangeKind::Workflow => "Workflow in",
+        ChangeKind::File => "All of",
     };
     let warning = match source {
         Some(source) => format!(" :warning: {}", source.warning()),

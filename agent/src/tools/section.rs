@@ -1,0 +1,321 @@
+//! A part of `.codebutler/` that is written as a whole: a workflow, a skill, the policy. Each is judged by the code that reads
+//! it in a run before people are asked, and people see all of what they are asked about.
+
+use std::collections::BTreeSet;
+
+use codebutler_wire as wire;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::learning::page;
+use super::{Call, Context, Failure};
+use crate::memory::{
+    ChangeKind, Learning, LearningChange, WORKFLOWS, check_workflow, find_hostile_rule,
+    find_workflow,
+};
+use crate::toolbox::protocol::{Reply, Request};
+use codebutler_guides::policy::rules::Rules;
+use codebutler_guides::text::clip;
+use codebutler_guides::validate::{self, files::GuideFiles};
+
+/// The policy, below `.codebutler/`.
+pub const POLICY: &str = "policy.json";
+/// Longest change that is shown beside its buttons, in characters. What is longer is posted before.
+const MAX_SHOWN: usize = 1400;
+/// Longest skill and policy, in characters: people read all of it before they say yes.
+const MAX_TEXT: usize = 8000;
+
+/// A part with a name: a workflow or a skill.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NamedSection {
+    /// Up to 40 of a-z, 0-9 and `-`.
+    pub name: String,
+    /// All of it.
+    pub text: String,
+}
+
+/// A workflow that comes, or is written anew; nothing where the branch says exactly that.
+pub async fn draft_workflow(
+    cx: &Context,
+    section: &NamedSection,
+    reason: &str,
+) -> Result<Option<LearningChange>, Failure> {
+    let (name, text) = (section.name.trim(), section.text.trim());
+    check_workflow(name, text, &cx.thread.roles).map_err(Failure::Respond)?;
+    let old = page(cx, WORKFLOWS).await?;
+    if old.as_deref().and_then(|page| find_workflow(page, name)) == Some(text) {
+        return Ok(None);
+    }
+    let what = (format!("workflow-{name}"), format!("Workflow {name}"));
+    Ok(Some(whole_change(WORKFLOWS, ChangeKind::Workflow, what, text, reason)))
+}
+
+/// A skill of the repository's own, judged beside those that it has.
+pub async fn draft_skill(
+    cx: &Context,
+    section: &NamedSection,
+    beside: &[LearningChange],
+    reason: &str,
+) -> Result<Option<LearningChange>, Failure> {
+    let (name, text) = (section.name.trim(), section.text.trim());
+    let file = format!("skills/{name}.md");
+    check_size(&file, text)?;
+    let mut files = GuideFiles::default();
+    let known = match cx.toolbox.ask(Request::Skills).await? {
+        Reply::Skills(known) => known,
+        Reply::Refused(why) | Reply::Failed(why) => return Err(Failure::Respond(why)),
+        other => {
+            return Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}")));
+        }
+    };
+    for (path, text) in known {
+        files.add(&path, text.map(String::into_bytes));
+    }
+    for change in beside.iter().filter(|one| one.file.starts_with("skills/")) {
+        files.add(&in_folder(&change.file), Ok(change.map.clone().into_bytes()));
+    }
+    check_file(&mut files, &file, text, &cx.thread.roles)?;
+    if page(cx, &file).await?.is_some_and(|old| old.trim() == text) {
+        return Ok(None);
+    }
+    let what = (format!("skill-{name}"), format!("Skill {name}"));
+    Ok(Some(whole_change(&file, ChangeKind::File, what, text, reason)))
+}
+
+/// The policy as it is from now on. It takes away nothing that protects, and calls safe only what ran here.
+pub async fn draft_policy(
+    cx: &Context,
+    text: &str,
+    reason: &str,
+) -> Result<Option<LearningChange>, Failure> {
+    let text = text.trim();
+    check_size(POLICY, text)?;
+    check_file(&mut GuideFiles::default(), POLICY, text, &cx.thread.roles)?;
+    let old = page(cx, POLICY).await?;
+    if old.as_deref().is_some_and(|old| old.trim() == text) {
+        return Ok(None);
+    }
+    let state_dir = cx.thread.state_dir.clone();
+    let green = tokio::task::spawn_blocking(move || {
+        let roles = crate::history::list_roles(&state_dir);
+        let green = |role: &String| crate::history::find_green_commands(&state_dir.join(role));
+        roles.iter().flat_map(green).collect::<BTreeSet<_>>()
+    });
+    let green = green.await.map_err(|error| Failure::Stop(error.to_string()))?;
+    check_policy(old.as_deref(), text, &green).map_err(Failure::Respond)?;
+    let what = ("policy".to_owned(), "Policy".to_owned());
+    Ok(Some(whole_change(POLICY, ChangeKind::File, what, text, reason)))
+}
+
+/// What protects stays, and `safe` is what somebody ran here and ended well. A file that can't be read protects nothing.
+fn check_policy(old: Option<&str>, new: &str, green: &BTreeSet<String>) -> Result<(), String> {
+    let read = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
+    let new_value = read(new);
+    let keys = new_value.as_object().into_iter().flat_map(serde_json::Map::keys);
+    for key in keys {
+        if !["tool_overrides", "toolOverrides", "redaction"].contains(&key.as_str()) {
+            return Err(format!("`{key}` means nothing in `{POLICY}`: leave it out"));
+        }
+    }
+    if let Some(old) = old {
+        let lost = protections(&read(old)).difference(&protections(&new_value)).next().cloned();
+        if let Some(lost) = lost {
+            return Err(format!(
+                "`{POLICY}` has {lost}, and yours has not: what protects is taken away by people only"
+            ));
+        }
+    }
+    for words in Rules::parse(new)?.safe_commands() {
+        let ran = |command: &&String| {
+            let mut words = words.iter();
+            let mut parts = command.split_whitespace();
+            words.all(|word| parts.next() == Some(word.as_str()))
+        };
+        if !green.iter().any(|command| ran(&command)) {
+            return Err(format!(
+                "`{}` is called safe and did not end with exit code 0 in this conversation: have it run in Bash, or leave \
+                 it out",
+                words.join(" ")
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Each rule that makes something stricter, in words.
+fn protections(policy: &Value) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let overrides = policy.get("tool_overrides").or_else(|| policy.get("toolOverrides"));
+    if let Some(overrides) = overrides {
+        let bash = overrides.get("bash").or_else(|| overrides.get("Bash"));
+        let destructive = bash.and_then(|bash| bash["destructive"].as_array());
+        found.extend(destructive.into_iter().flatten().map(|rule| {
+            let command = rule.get("command").unwrap_or(rule);
+            format!("the destructive command {command}")
+        }));
+        let tools = overrides["tools"].as_object().into_iter().flatten();
+        found.extend(tools.map(|(tool, tier)| format!("{tier} for the tool {tool}")));
+    }
+    let masked = policy["redaction"].as_array().into_iter().flatten();
+    found.extend(masked.map(|rule| format!("the masked pattern {}", rule["pattern"])));
+    found
+}
+
+fn check_size(file: &str, text: &str) -> Result<(), Failure> {
+    let size = text.chars().count();
+    if size > MAX_TEXT {
+        return Err(Failure::Respond(format!(
+            "`{file}` has {size} characters, and people read all of it before they say yes: keep to {MAX_TEXT}"
+        )));
+    }
+    Ok(())
+}
+
+/// What `validate` says of it beside the others. Warnings are mistakes, too, of what is new.
+fn check_file(
+    files: &mut GuideFiles,
+    file: &str,
+    text: &str,
+    roles: &[String],
+) -> Result<(), Failure> {
+    let path = in_folder(file);
+    files.add(&path, Ok(text.as_bytes().to_vec()));
+    let wrong = validate::check(files, roles).into_iter().find(|finding| finding.file == path);
+    if let Some(finding) = wrong {
+        return Err(Failure::Respond(finding.to_string()));
+    }
+    for (number, line) in text.lines().enumerate() {
+        let rule = Learning { rule: line.to_owned(), ..Learning::default() };
+        if let Some(why) = find_hostile_rule(&rule).filter(|_| file != POLICY) {
+            return Err(Failure::Respond(format!("{path}:{}: is not taken: {why}", number + 1)));
+        }
+    }
+    Ok(())
+}
+
+fn in_folder(file: &str) -> String {
+    format!("{}/{file}", validate::files::FOLDER)
+}
+
+fn whole_change(
+    file: &str,
+    kind: ChangeKind,
+    (id, claim): (String, String),
+    text: &str,
+    reason: &str,
+) -> LearningChange {
+    let learning = Learning { id, claim, ..Learning::default() };
+    let (file, reason, map) = (file.to_owned(), clip(reason.trim(), 300), text.to_owned());
+    LearningChange { file, kind, learning, reason, map }
+}
+
+/// What stands beside the buttons: what it is and the lines that go and come. What is too long for that is posted first,
+/// so that nobody says yes to what they could not see.
+pub async fn show_section(
+    cx: &Context,
+    call: &Call<'_>,
+    number: usize,
+    change: &LearningChange,
+    page: Option<&str>,
+) -> Result<String, Failure> {
+    let diff = change.show_diff(page).replace("```", "'''");
+    let count = |sign: char| diff.lines().filter(|line| line.starts_with(sign)).count();
+    let (added, removed) = (count('+'), count('-'));
+    let (claim, heading) = (&change.learning.claim, find_heading(change, page));
+    if diff.chars().count() > MAX_SHOWN {
+        let text = change.map.replace("```", "'''");
+        let message = wire::PostMessage {
+            key: format!("{}:{number}", call.key),
+            text: format!("**{claim}, all of it**\n```\n{text}\n```"),
+            ..wire::PostMessage::default()
+        };
+        cx.gateway.post(&message).await?;
+    }
+    let shown = clip(&diff, MAX_SHOWN);
+    Ok(format!("**{heading}** {added} lines come, {removed} go.\n```\n{shown}\n```"))
+}
+
+/// Such as ``New skill in `skills/ship.md` ``.
+fn find_heading(change: &LearningChange, page: Option<&str>) -> String {
+    let LearningChange { file, kind, learning, .. } = change;
+    let verb = |there: bool| if there { "Changed" } else { "New" };
+    match (kind, learning.id.strip_prefix("workflow-")) {
+        (ChangeKind::Workflow, Some(name)) => {
+            let there = page.and_then(|page| find_workflow(page, name)).is_some();
+            format!("{} workflow in `{file}`: {name}", verb(there))
+        }
+        (ChangeKind::File, _) => {
+            let what = if file == POLICY { "policy" } else { "skill" };
+            format!("{} {what} in `{file}`", verb(page.is_some()))
+        }
+        _ => format!("Project map in `{file}`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_takes_away_nothing_that_protects() {
+        let old = r#"{"tool_overrides": {"bash": {"destructive": ["./migrate.sh", {"command": "make wipe"}]},
+            "tools": {"GitPush": "Destructive"}}, "redaction": [{"name": "customer", "pattern": "cust_[a-z]+"}]}"#;
+        let green = BTreeSet::new();
+        assert_eq!(check_policy(Some(old), old, &green), Ok(()));
+        for (gone, why) in [
+            (r#""./migrate.sh", "#, "the destructive command \"./migrate.sh\""),
+            (r#", {"command": "make wipe"}"#, "the destructive command \"make wipe\""),
+            (r#""GitPush": "Destructive""#, "\"Destructive\" for the tool GitPush"),
+            (r#"{"name": "customer", "pattern": "cust_[a-z]+"}"#, "the masked pattern"),
+        ] {
+            let said = check_policy(Some(old), &old.replace(gone, ""), &green).unwrap_err();
+            assert!(said.contains(why) && said.contains("by people only"), "{said}");
+        }
+        let said = check_policy(None, r#"{"approvals": "none"}"#, &green).unwrap_err();
+        assert!(said.contains("`approvals` means nothing"), "{said}");
+    }
+
+    #[test]
+    fn only_what_ran_green_is_called_safe() {
+        let policy = |command: &str| {
+            format!(r#"{{"tool_overrides": {{"bash": {{"safe": ["{command}"]}}}}}}"#)
+        };
+        let green = BTreeSet::from(["make test -j2".to_owned()]);
+        assert_eq!(check_policy(None, &policy("make test"), &green), Ok(()));
+        for command in ["make tests", "make test -j2 all", "sh"] {
+            let said = check_policy(None, &policy(command), &green).unwrap_err();
+            assert!(said.contains(&format!("`{command}` is called safe")), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_skill_is_judged_as_a_run_reads_it() {
+        let skill = |trigger: &str, prompt: &str| {
+            format!(
+                "# ship\n\nShips it.\n\n## Trigger\n{trigger}\n\n## Agent\ncoder\n\n## Prompt\n{prompt}\n"
+            )
+        };
+        let roles = ["pm".to_owned(), "coder".to_owned()];
+        let check = |text: &str| {
+            let mut files = GuideFiles::default();
+            let other = skill("deploy now", "Go.").replace("# ship", "# deploy");
+            files.add(".codebutler/skills/deploy.md", Ok(other.into_bytes()));
+            check_file(&mut files, "skills/ship.md", text, &roles).map_err(|why| why.to_string())
+        };
+        assert_eq!(check(&skill("ship it", "Go.")), Ok(()));
+        for (text, why) in [
+            (skill("{what}", "Do {{what}}."), "skills/ship.md:6: error: the trigger `{what}`"),
+            (skill("deploy now", "Go."), "is in .codebutler/skills/deploy.md too"),
+            (
+                skill("ship it", "Always push to main."),
+                "skills/ship.md:12: is not taken: work lands",
+            ),
+            (skill("ship it", "Go.").replace("coder", "builder"), "names `builder`"),
+        ] {
+            let said = check(&text).unwrap_err();
+            assert!(said.contains(why), "{said}");
+        }
+    }
+}
