@@ -20,6 +20,8 @@ pub const GATEWAY: &str = "codebutler-gateway";
 pub const SECRETS_ROLE: &str = "codebutler-gateway-secrets";
 /// Annotation on a Secret: comma-separated hosts (`host` or `host:port`) that it may be sent to.
 pub const ANNOTATION_HOSTS: &str = "codebutler.dev/hosts";
+/// What the items of a roadmap may cost together, in USD, on the Thread of each: known where their parent is gone.
+pub const ANNOTATION_ROADMAP_BUDGET: &str = "codebutler.dev/roadmap-budget";
 /// Label of a ConfigMap that AgentRoles may read instructions from.
 pub const LABEL_PROMPT: &str = "codebutler.dev/prompt";
 /// Finalizer of a Thread whose Slack conversation has to be told before it goes.

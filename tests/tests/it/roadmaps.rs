@@ -175,3 +175,43 @@ async fn a_roadmap_is_worked_off_within_what_people_approved() {
     }
     team.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn items_of_a_deleted_conversation_are_told_and_keep_to_its_budget() {
+    let question = json!({"message": "Which price?", "waitForReply": true});
+    let pm = vec![Step::tool("SendMessage", question), asks("Plan: ten cents.", "plan")];
+    let coder = vec![
+        Step::tool("Write", json!({"path": "src/price.txt", "content": "price = 10\n"}))
+            .costing(1000, 100, "1.2"),
+        Step::say("@codebutler.lead done"),
+    ];
+    let mut script = Script::default();
+    let only = |steps| RoleScript { conversations: vec![talk("1", steps)] };
+    script.0.insert("pm".to_owned(), only(pm));
+    script.0.insert("coder".to_owned(), only(coder));
+    let page = ROADMAP.split("## 2.").next().unwrap().to_owned() + "## 3. Tax\n- Status: pending\n- Depends on: 1\n\
+        - Acceptance criteria: the price has its tax\n";
+    let team = Setup::new(script).file(PATH, &page).start().await;
+    let root = team.says("ana", None, "develop everything for $1");
+    let asked = team.message(&root, "Develop the roadmap: 2 items").await;
+    click(&team, &asked, "roadmap:start");
+    let first = conversation(&team, "1").await;
+    team.message(&first, "Which price?").await;
+    let parent = team.thread(&root).await.name_any();
+    team.stack.threads().delete(&parent, &Default::default()).await.unwrap();
+    let told = team.message(&first, "The conversation that this belongs to is gone").await;
+    for part in [parent.as_str(), "all its items may still cost $1.00 together", "develop everything"] {
+        assert!(told.shown.contains(part), "{part}: {}", told.shown);
+    }
+    // Nobody but a person approves now, and the budget is the one that was agreed.
+    team.says("ben", Some(&first), "Ten cents.");
+    let plan = team.message(&first, "Plan: ten cents.").await;
+    click(&team, &plan, "plan:approve");
+    let paused = team.message(&first, "of the budget of all threads of this roadmap").await;
+    assert!(paused.shown.contains("$1.00"), "{}", paused.shown);
+    assert!(of_item(&team, "3").await.is_empty(), "nobody begins it");
+    let again = team.messages(&first);
+    let said = again.iter().filter(|message| message.shown.contains("this belongs to is gone"));
+    assert_eq!(said.count(), 1);
+    team.stop().await;
+}

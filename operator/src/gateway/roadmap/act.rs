@@ -2,7 +2,7 @@
 
 use codebutler_crds::thread::{RoadmapEnd, RoadmapRun};
 use codebutler_crds::wire::PlanChoice;
-use codebutler_crds::{Repo, SlackTs, Thread, ThreadSpec, ThreadStatus, names};
+use codebutler_crds::{NanoUsd, Repo, SlackTs, Thread, ThreadSpec, ThreadStatus, names};
 use codebutler_roadmap::RoadmapItem;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::child::child_name;
 use super::decide::{Facts, Step, TRIES};
+use super::purse::agreed;
 use super::{LookError, digest_day, shown};
 use crate::gateway::dispatch::Team;
 use crate::gateway::slack::questions::plan;
@@ -53,7 +54,7 @@ pub async fn carry_out(
                 return Ok(());
             }
             step::point("before item");
-            gateway.threads.ensure(thread_of(parent, repo, item, by)).await?;
+            gateway.threads.ensure(thread_of(parent, repo, item, by, agreed(run, repo))).await?;
             step::point("after item");
             tracing::info!(thread = key.name, item = id, "an item of the roadmap begins");
             touch(gateway, &key).await
@@ -181,7 +182,13 @@ async fn approve(
 }
 
 /// The Thread of an item: one, however often it is made.
-fn thread_of(parent: &Thread, repo: &Repo, item: &RoadmapItem, by: &str) -> Thread {
+fn thread_of(
+    parent: &Thread,
+    repo: &Repo,
+    item: &RoadmapItem,
+    by: &str,
+    budget: Option<NanoUsd>,
+) -> Thread {
     let name = child_name(&parent.spec.repo, &parent.name_any(), &item.id);
     let spec = ThreadSpec {
         repo: parent.spec.repo.clone(),
@@ -194,6 +201,10 @@ fn thread_of(parent: &Thread, repo: &Repo, item: &RoadmapItem, by: &str) -> Thre
     let mut thread = Thread::new(&name, spec);
     thread.metadata.namespace = parent.namespace();
     thread.labels_mut().insert(names::LABEL_REPO.to_owned(), parent.spec.repo.clone());
+    if let Some(budget) = budget {
+        let name = names::ANNOTATION_ROADMAP_BUDGET.to_owned();
+        thread.annotations_mut().insert(name, budget.to_string());
+    }
     // Goes with its Repo, and stays when its parent goes.
     thread.metadata.owner_references = repo.owner_ref(&()).map(|owner| vec![owner]);
     thread

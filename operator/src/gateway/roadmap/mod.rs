@@ -9,6 +9,7 @@ mod act;
 pub mod child;
 pub mod decide;
 mod mark;
+mod orphan;
 mod purse;
 mod shown;
 
@@ -124,6 +125,9 @@ impl Desk {
             }
         }
         self.later.retain(|_, later| *later > Instant::now());
+        if let Err(error) = orphan::tell_orphans(gateway, &mut self.told).await {
+            tracing::warn!(%error, "threads without their parent are told later");
+        }
     }
 
     async fn look_at(
@@ -181,7 +185,7 @@ impl Desk {
             children: &children,
             places: repo.spec.limits.concurrent_threads as usize,
             budget: purse::cap(run, &repo, threads.values().map(|thread| &**thread))
-                .or(own_budget(run, &repo)),
+                .or(purse::agreed(run, &repo)),
             cost,
             spent,
             is_settling,
@@ -334,11 +338,6 @@ impl Desk {
 /// What somebody wants of a Thread's roadmap.
 fn run_of(thread: &Thread) -> Option<&RoadmapRun> {
     thread.status.as_ref().and_then(|status| status.roadmap.as_deref())
-}
-
-/// What all of it may cost, before anybody has approved it.
-fn own_budget(run: &RoadmapRun, repo: &Repo) -> Option<NanoUsd> {
-    run.budget.or(repo.spec.roadmap.as_ref().and_then(|spec| spec.budget))
 }
 
 fn fresh(gateway: &Shared, namespace: &str, name: &str) -> Option<Arc<Thread>> {

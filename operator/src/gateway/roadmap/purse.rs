@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use codebutler_crds::thread::RoadmapRun;
-use codebutler_crds::{NanoUsd, Repo, Thread};
+use codebutler_crds::{NanoUsd, Repo, Thread, names};
 use kube::ResourceExt as _;
 
 use super::child::cost_of;
@@ -25,18 +25,33 @@ impl Purse {
         let namespace = thread.namespace()?;
         let name = thread.spec.parent.clone().filter(|_| thread.spec.item.is_some())?;
         let parent =
-            context.thread(&ThreadKey { namespace: namespace.clone(), name: name.clone() })?;
-        let run = parent.status.as_ref().and_then(|status| status.roadmap.as_deref())?;
+            context.thread(&ThreadKey { namespace: namespace.clone(), name: name.clone() });
         let all = context.threads.state();
         let is_member = |member: &&Arc<Thread>| {
             member.spec.parent.as_ref() == Some(&name)
                 && member.namespace().as_ref() == Some(&namespace)
         };
         let members: Vec<&Arc<Thread>> = all.iter().filter(is_member).collect();
-        let cap = cap(run, repo, members.iter().map(|member| &***member))?;
+        let threads = || members.iter().map(|member| &***member);
+        let cap = match parent {
+            Some(parent) => cap(parent.status.as_ref()?.roadmap.as_deref()?, repo, threads()),
+            // What was agreed holds without the conversation in which it was.
+            None => threads().filter_map(budget_of).max().map(|cap| cap + raised_by(threads())),
+        }?;
         let members = members.iter().map(|member| (ThreadKey::from(&***member), cost_of(member)));
         Some(Self { cap, members: members.collect() })
     }
+}
+
+/// What the items of a roadmap may cost together, as it was when this one began. USD.
+pub fn budget_of(item: &Thread) -> Option<NanoUsd> {
+    item.annotations().get(names::ANNOTATION_ROADMAP_BUDGET)?.parse().ok()
+}
+
+/// What people added in any of the Threads. USD.
+fn raised_by<'a>(members: impl Iterator<Item = &'a Thread>) -> NanoUsd {
+    let budgets = members.filter_map(|member| member.status.as_ref()?.budget.as_ref());
+    budgets.fold(NanoUsd::ZERO, |all, budget| all + budget.raised_roadmap)
 }
 
 /// As it was said, or as the Repo says, with what people added in any of the Threads.
@@ -46,8 +61,10 @@ pub fn cap<'a>(
     members: impl Iterator<Item = &'a Thread>,
 ) -> Option<NanoUsd> {
     run.approved_by.as_ref()?;
-    let own = repo.spec.roadmap.as_ref().and_then(|spec| spec.budget);
-    let budgets = members.filter_map(|member| member.status.as_ref()?.budget.as_ref());
-    let raised = budgets.fold(NanoUsd::ZERO, |all, budget| all + budget.raised_roadmap);
-    run.budget.or(own).map(|budget| budget + raised)
+    agreed(run, repo).map(|budget| budget + raised_by(members))
+}
+
+/// What was agreed at the beginning. USD.
+pub fn agreed(run: &RoadmapRun, repo: &Repo) -> Option<NanoUsd> {
+    run.budget.or(repo.spec.roadmap.as_ref().and_then(|spec| spec.budget))
 }

@@ -1,0 +1,67 @@
+//! Threads whose parent was deleted: what they are a part of is worked off no more, and they go on. Said once,
+//! in each of their own conversations, since the parent's is looked after by nobody.
+
+use std::collections::HashSet;
+
+use codebutler_crds::thread::ThreadState;
+use codebutler_crds::{NanoUsd, Thread};
+use kube::ResourceExt as _;
+
+use super::LookError;
+use crate::gateway::state::Shared;
+use crate::gateway::thread_key::ThreadKey;
+use crate::gateway::threads::WriteError;
+
+/// Tells those that were not told yet.
+pub async fn tell_orphans(
+    gateway: &Shared,
+    told: &mut HashSet<(ThreadKey, String)>,
+) -> Result<(), LookError> {
+    let open = |thread: &Thread| {
+        let active = thread.spec.state == ThreadState::Active && !thread.is_going();
+        active && thread.conversation().is_some()
+    };
+    for thread in gateway.context.attended.all().into_iter().filter(|thread| open(thread)) {
+        let key = ThreadKey::from(&*thread);
+        let Some(parent) = thread.spec.parent.clone() else { continue };
+        let of = ThreadKey { namespace: key.namespace.clone(), name: parent.clone() };
+        let mark = (key.clone(), format!("parent-gone:{parent}"));
+        if told.contains(&mark) || gateway.context.thread(&of).is_some() {
+            continue;
+        }
+        // What is not in the cache may be new.
+        match gateway.threads.read(&of).await {
+            Ok(_) => continue,
+            Err(WriteError::Missing(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let text = describe_orphan(&thread, &parent, super::purse::budget_of(&thread));
+        gateway.slack.notice(&key, &mark.1, &text).await?;
+        tracing::warn!(thread = key.name, parent, "a thread goes on without its parent");
+        told.insert(mark);
+    }
+    Ok(())
+}
+
+/// What people are told.
+fn describe_orphan(thread: &Thread, parent: &str, budget: Option<NanoUsd>) -> String {
+    let what = match &thread.spec.item {
+        Some(item) => {
+            let budget = match budget {
+                Some(budget) => format!("all its items may still cost ${budget} together"),
+                None => "the Repo's own limits hold".to_owned(),
+            };
+            format!(
+                "Item `{item}` goes on here, but its plan waits for a person now, nothing begins once it is merged, and {budget}. \
+                 `develop everything` in a new thread goes on with the rest."
+            )
+        }
+        None => "This part goes on here: parts that had not begun will not, and nobody sees to their order any more. Who wants the \
+                 rest asks for it in a new thread."
+            .to_owned(),
+    };
+    format!(
+        ":warning: The conversation that this belongs to is gone (Thread `{parent}` of `{}` was deleted). {what}",
+        thread.namespace().unwrap_or_default()
+    )
+}
