@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 /// The version of the format.
-const FORMAT: &str = "ATIF-v1.4";
+const FORMAT: &str = "ATIF-v1.7";
 
 /// See the module.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Trajectory {
                 self.push(line, source, text, &json!({"by": author}));
             }
             Event::Answer { .. } => self.answer(line),
-            Event::Tool { call, output, .. } => self.result(line, call, output),
+            Event::Tool { .. } => self.result(line),
             Event::ModelCall(call) => self.pay(line.role.as_deref().unwrap_or_default(), call),
             Event::Decision { kind, choice, user, .. } => {
                 let text = format!("{kind}: {choice}");
@@ -117,11 +117,19 @@ impl Trajectory {
         }
     }
 
-    fn result(&mut self, line: &Line, call: &ToolUse, output: &str) {
+    fn result(&mut self, line: &Line) {
+        let Event::Tool { call, output, ok, exit_code, millis } = &line.event else { return };
         let Some((place, open)) = self.open.get_mut(&line.source) else { return };
         let found = open.iter().position(|(_, one)| one == call);
         let id = found.map(|found| open.remove(found).0);
-        let mut result = json!({"content": output});
+        let mut extra = json!({"ok": ok});
+        if let Some(code) = exit_code {
+            extra["exit_code"] = json!(code);
+        }
+        if let Some(millis) = millis {
+            extra["duration_ms"] = json!(millis);
+        }
+        let mut result = json!({"content": output, "extra": extra});
         if let Some(id) = id {
             result["source_call_id"] = json!(id);
         }
@@ -162,15 +170,22 @@ impl Trajectory {
             "cost_usd": sum.cost.as_f64(),
             "extra": extra,
         });
+        step["llm_call_count"] = json!(paid.len());
     }
 
     /// The whole, as one JSON object.
-    pub fn finish(self) -> Value {
+    pub fn finish(mut self) -> Value {
+        if self.steps.is_empty() {
+            // The format has no trajectory without a step.
+            let text = "Nothing has happened yet.";
+            self.steps.push(json!({"step_id": 1, "source": "system", "message": text}));
+        }
         let mut extra = metered(&self.total);
         extra["model_calls"] = json!(self.calls);
         json!({
             "schema_version": FORMAT,
             "session_id": self.session,
+            "trajectory_id": self.session,
             "agent": {"name": "codebutler", "version": env!("CARGO_PKG_VERSION")},
             "final_metrics": {
                 "total_prompt_tokens": self.total.fresh + self.total.cached,
@@ -253,7 +268,10 @@ mod tests {
         let results = &steps[1]["observation"]["results"];
         assert_eq!(results[0]["source_call_id"], "call_2_2");
         assert_eq!(results[1]["source_call_id"], "call_2_1");
+        assert_eq!(results[0]["extra"], json!({"ok": true}));
         assert_eq!(steps[1]["metrics"]["prompt_tokens"], 15);
+        assert_eq!((&steps[1]["llm_call_count"], &steps[2]["llm_call_count"]), (&json!(1), &json!(1)));
+        assert_eq!(flaws(&Trajectory::new("team/empty-1").finish()), Vec::<String>::new());
         assert_eq!(steps[2]["metrics"]["extra"]["cost_usd"], "0.000000001");
         assert_eq!(steps[2]["observation"]["results"][0]["source_call_id"], "call_3_1");
         assert_eq!(steps[1]["tool_calls"][1]["arguments"], json!({"n": 2}));
@@ -280,16 +298,20 @@ mod tests {
     fn flaws(whole: &Value) -> Vec<String> {
         const AGENT: [&str; 5] =
             ["model_name", "reasoning_effort", "reasoning_content", "tool_calls", "metrics"];
-        let root = ["schema_version", "session_id", "agent", "steps"];
+        const ANY: [&str; 3] = ["timestamp", "observation", "llm_call_count"];
+        let root = ["schema_version", "session_id", "trajectory_id", "agent", "steps"];
         let mut flaws = fields("root", whole, &root, &["notes", "final_metrics"]);
         flaws.extend(fields("agent", &whole["agent"], &["name", "version"], &["model_name"]));
         let steps = whole["steps"].as_array().cloned().unwrap_or_default();
+        if steps.is_empty() {
+            flaws.push("there are no steps".to_owned());
+        }
         if whole["final_metrics"]["total_steps"] != json!(steps.len()) {
             flaws.push("total_steps is another number".to_owned());
         }
         for (n, step) in steps.iter().enumerate() {
             let at = format!("step {}", n + 1);
-            let known = [&AGENT[..], &["timestamp", "observation"]].concat();
+            let known = [&AGENT[..], &ANY].concat();
             flaws.extend(fields(&at, step, &["step_id", "source", "message"], &known));
             if step["step_id"] != json!(n + 1) {
                 flaws.push(format!("{at} is counted wrongly"));
@@ -301,6 +323,10 @@ mod tests {
                     flaws.extend(own.map(|name| format!("{at} has {name} and is not the agent's")));
                 }
                 _ => flaws.push(format!("{at} is of nobody")),
+            }
+            let asked = step.get("llm_call_count").and_then(Value::as_u64);
+            if asked.is_some_and(|asked| asked > 0) != step.get("metrics").is_some() {
+                flaws.push(format!("{at} has another number of calls than it has metrics of"));
             }
             let time = step.get("timestamp").and_then(Value::as_str);
             if step.get("timestamp").is_some()
