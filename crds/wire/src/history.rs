@@ -76,6 +76,15 @@ pub enum Event {
         /// As text.
         text: String,
     },
+    /// Somebody showed a picture. It stays where it was shown.
+    Picture {
+        /// Slack's id of the file.
+        id: String,
+        /// What its owner called it.
+        name: String,
+        /// Who.
+        author: Author,
+    },
     /// A role began to work.
     RunStarted,
     /// It read messages and decisions.

@@ -32,6 +32,11 @@ impl Speaker {
         line["event"] == "message" && line["author"]["id"] == self.user.as_str()
     }
 
+    /// The file itself is Slack's to delete.
+    fn is_picture_by(&self, line: &Value) -> bool {
+        line["event"] == "picture" && line["author"]["id"] == self.user.as_str()
+    }
+
     /// Takes in a line of the conversation.
     pub fn hear(&mut self, line: &[u8]) {
         let Ok(line) = serde_json::from_slice::<Value>(line) else { return };
@@ -56,6 +61,9 @@ impl Speaker {
             && let Some(text) = value["text"].as_str()
         {
             value["text"] = if text.len() < GONE.len() { "".into() } else { GONE.into() };
+        }
+        if self.is_picture_by(&value) {
+            (value["name"], value["id"]) = ("".into(), "".into());
         }
         self.walk(&mut value);
         if value == before {
@@ -158,15 +166,20 @@ mod tests {
             said("U0BEN", "hello there, everybody"),
             line(Event::Tool { call, output, ok: true, exit_code: None, millis: None }),
             said("U0ANA", "yes!"),
+            line(Event::Picture {
+                id: "F0SHOT".into(),
+                name: "home.png".into(),
+                author: Author::User { id: "U0ANA".into() },
+            }),
         ];
         let whole = text.concat();
         assert!(volume.append(&place, 0, whole.as_bytes()).unwrap());
         let mut index = Index::default();
         index.refresh(&volume, &place).unwrap();
-        assert_eq!(forget(&mut volume, &place, "U0ANA").unwrap(), 3);
+        assert_eq!(forget(&mut volume, &place, "U0ANA").unwrap(), 4);
         assert_eq!(volume.length(&place).unwrap(), whole.len() as u64);
         let lines = index.page(&volume, &place, 1, (9, 9999)).unwrap().lines;
-        for gone in ["Lake Road", "U0ANA", "yes!"] {
+        for gone in ["Lake Road", "U0ANA", "yes!", "F0SHOT", "home.png"] {
             assert!(!lines.concat().contains(gone), "{gone}: {lines:?}");
         }
         assert!(lines[1].contains("hello there") && lines[2].contains(GONE));

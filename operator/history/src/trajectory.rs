@@ -60,6 +60,11 @@ impl Trajectory {
                 let text = format!("{kind}: {choice}");
                 self.push(line, "user", &text, &json!({"by": {"kind": "user", "id": user}}));
             }
+            Event::Picture { name, author, id } => {
+                let source = if matches!(author, Author::User { .. }) { "user" } else { "system" };
+                let extra = json!({"by": author, "picture": id});
+                self.push(line, source, &format!("[picture {name}]"), &extra);
+            }
             Event::Note { text } | Event::Flawed { why: text } => {
                 self.push(line, "system", text, &json!({}));
             }
@@ -270,7 +275,10 @@ mod tests {
         assert_eq!(results[1]["source_call_id"], "call_2_1");
         assert_eq!(results[0]["extra"], json!({"ok": true}));
         assert_eq!(steps[1]["metrics"]["prompt_tokens"], 15);
-        assert_eq!((&steps[1]["llm_call_count"], &steps[2]["llm_call_count"]), (&json!(1), &json!(1)));
+        assert_eq!(
+            (&steps[1]["llm_call_count"], &steps[2]["llm_call_count"]),
+            (&json!(1), &json!(1))
+        );
         assert_eq!(flaws(&Trajectory::new("team/empty-1").finish()), Vec::<String>::new());
         assert_eq!(steps[2]["metrics"]["extra"]["cost_usd"], "0.000000001");
         assert_eq!(steps[2]["observation"]["results"][0]["source_call_id"], "call_3_1");

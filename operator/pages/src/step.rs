@@ -36,6 +36,8 @@ pub struct Step {
     pub text: Option<String>,
     /// A page elsewhere.
     pub link: Option<String>,
+    /// What a picture is called that is shown.
+    pub picture: Option<String>,
     pub blocks: Vec<Block>,
 }
 
@@ -66,6 +68,11 @@ impl Step {
             }
             Event::Message { author, text, .. } => {
                 Self { who: name(author), class: "message", text: Some(text.clone()), ..self }
+            }
+            Event::Picture { name: called, author, .. } => {
+                let picture = Some(called.clone());
+                let title = "shows a picture".to_owned();
+                Self { who: name(author), class: "message", title, picture, ..self }
             }
             Event::Checks { commit, checks } => self.checks(commit, checks),
             Event::Pushed { branch, commit, subjects } => {

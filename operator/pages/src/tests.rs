@@ -54,6 +54,7 @@ fn events(text: &str) -> Vec<Event> {
         Event::Opened { repo: own(), channel: own(), by: Some(own()) },
         Event::Message { ts: ts(), author: Author::User { id: own() }, text: own() },
         Event::Message { ts: ts(), author: Author::Bot { id: own() }, text: own() },
+        Event::Picture { id: own(), name: own(), author: Author::User { id: own() } },
         Event::ModelCall(model),
         Event::Answer {
             model: Some(own()),

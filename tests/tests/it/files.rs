@@ -72,6 +72,8 @@ async fn a_role_shows_pictures_of_its_worktree_and_nothing_else() {
     assert_eq!(said.len(), 1, "{messages:?}");
     assert!(said[0].shown.contains(&format!("📎 `{name}`")), "{}", said[0].shown);
     assert_eq!(said[0].sender.name, "Coder");
+    let (kind, bytes) = picture_on_page(&team, &root, name).await.unwrap();
+    assert_eq!((kind.as_str(), Some(bytes)), ("image/png", sent));
     team.stop().await;
 }
 
@@ -146,5 +148,44 @@ async fn a_persons_picture_reaches_a_model_that_sees() {
     let prompt = last_prompt(&team, "pm");
     assert!(prompt.contains("a picture of more than 3 MiB, not shown here"), "{prompt}");
     assert_eq!(prompt.matches("image_url").count(), 2, "one part, its kind and its name: {prompt}");
+    let shown = picture_on_page(&team, &root, "shot.png").await;
+    assert_eq!(shown, Ok(("image/png".to_owned(), png.to_vec())));
+    assert_eq!(picture_on_page(&team, &root, "fake.png").await, Err(404));
+    let page = page_of(&team, &root).await;
+    assert!(!page.1.contains("alt=\"huge.png\""), "{}", page.1);
+    // A line that shows none has none.
+    let none = reqwest::get(format!("{}/lines/1/picture", page.0)).await.unwrap();
+    assert_eq!(none.status().as_u16(), 404);
     team.stop().await;
+}
+
+/// A conversation's page: its address and text.
+async fn page_of(team: &Team, root: &str) -> (String, String) {
+    let name = team.thread(root).await.metadata.name.unwrap();
+    let pages = team.stack.metrics.pages.unwrap();
+    let address = format!("http://{pages}/{}/{name}", team.stack.place.team);
+    let page = reqwest::get(&address).await.unwrap().text().await.unwrap();
+    (address, page)
+}
+
+/// A picture as a browser finds it on the conversation's page, with its kind; or the status.
+async fn picture_on_page(team: &Team, root: &str, name: &str) -> Result<(String, Vec<u8>), u16> {
+    let alt = format!("alt=\"{name}\"");
+    let source = team
+        .until(name, || async {
+            let (address, page) = page_of(team, root).await;
+            let image = page.split("<img ").find(|image| image.contains(&alt))?;
+            let path = image.split("src=\"").nth(1)?.split('"').next()?;
+            let host = address.split('/').nth(2)?;
+            Some(format!("http://{host}{path}"))
+        })
+        .await;
+    let answer = reqwest::get(source).await.unwrap();
+    if !answer.status().is_success() {
+        return Err(answer.status().as_u16());
+    }
+    let kind = answer.headers()["content-type"].to_str().unwrap().to_owned();
+    assert_eq!(answer.headers()["cache-control"], "private, max-age=60");
+    assert_eq!(answer.headers()["x-content-type-options"], "nosniff");
+    Ok((kind, answer.bytes().await.unwrap().to_vec()))
 }

@@ -366,7 +366,12 @@ async fn what_is_learned_of_workflows_skills_and_policy_is_approved_part_by_part
     }
     // What is too long to stand beside its buttons was posted before.
     let whole = team.message(&root, "Skill deploy, all of it").await;
-    assert!(whole.shown.contains("60. Look at screen 60"), "{}", whole.shown);
+    assert!(whole.shown.contains("(71 lines)"), "{}", whole.shown);
+    let said = team.messages(&root);
+    let mut files = said.iter().flat_map(|message| &message.files);
+    let file = files.find(|file| whole.shown.contains(&file.name)).unwrap();
+    let text = String::from_utf8(team.stack.slack.file(&file.id).unwrap()).unwrap();
+    assert!(text.contains("60. Look at screen 60"), "{text}");
     for button in ["1:reject", "2:approve", "3:approve", "4:approve"] {
         click(&team, &asked, &format!("learning:{button}"));
     }

@@ -189,7 +189,8 @@ async fn items_of_a_deleted_conversation_are_told_and_keep_to_its_budget() {
     let only = |steps| RoleScript { conversations: vec![talk("1", steps)] };
     script.0.insert("pm".to_owned(), only(pm));
     script.0.insert("coder".to_owned(), only(coder));
-    let page = ROADMAP.split("## 2.").next().unwrap().to_owned() + "## 3. Tax\n- Status: pending\n- Depends on: 1\n\
+    let page = ROADMAP.split("## 2.").next().unwrap().to_owned()
+        + "## 3. Tax\n- Status: pending\n- Depends on: 1\n\
         - Acceptance criteria: the price has its tax\n";
     let team = Setup::new(script).file(PATH, &page).start().await;
     let root = team.says("ana", None, "develop everything for $1");
@@ -200,7 +201,9 @@ async fn items_of_a_deleted_conversation_are_told_and_keep_to_its_budget() {
     let parent = team.thread(&root).await.name_any();
     team.stack.threads().delete(&parent, &Default::default()).await.unwrap();
     let told = team.message(&first, "The conversation that this belongs to is gone").await;
-    for part in [parent.as_str(), "all its items may still cost $1.00 together", "develop everything"] {
+    for part in
+        [parent.as_str(), "all its items may still cost $1.00 together", "develop everything"]
+    {
         assert!(told.shown.contains(part), "{part}: {}", told.shown);
     }
     // Nobody but a person approves now, and the budget is the one that was agreed.

@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Context as _;
 use codebutler_crds::SlackTs;
 use codebutler_crds::wire::history::{Event, HistoryBatch, ModelCall};
-use codebutler_crds::wire::{Author, Message};
+use codebutler_crds::wire::{Author, Message, SharedPicture};
 use codebutler_history::{AnyStore, Bucket, Place, Volume};
 use kube::ResourceExt as _;
 use tokio::runtime::Handle;
@@ -85,9 +85,26 @@ impl History {
 
     /// Messages of a conversation.
     pub fn messages(&self, thread: &ThreadKey, redactor: &Redactor, messages: &[Message]) {
-        for Message { ts, author, text, .. } in messages {
+        for Message { ts, author, text, pictures, .. } in messages {
             self.message(thread, redactor, ts, author.clone(), text);
+            for picture in pictures {
+                self.picture(thread, redactor, Some(ts), author.clone(), picture);
+            }
         }
+    }
+
+    /// A picture of a conversation, and the message that it came with where that is known.
+    pub fn picture(
+        &self,
+        thread: &ThreadKey,
+        redactor: &Redactor,
+        ts: Option<&SlackTs>,
+        author: Author,
+        SharedPicture { id, name }: &SharedPicture,
+    ) {
+        let (key, at, role) = (format!("picture:{id}"), ts.map(millis), role_of(&author));
+        let event = Event::Picture { id: id.clone(), name: name.clone(), author };
+        self.tell(thread, redactor, Telling { key, at, role, run: None, event });
     }
 
     /// A message of a conversation.
@@ -102,10 +119,7 @@ impl History {
         if self.writer.is_none() {
             return;
         }
-        let role = match &author {
-            Author::Role { role } => Some(role.clone()),
-            _ => None,
-        };
+        let role = role_of(&author);
         let event = Event::Message { ts: ts.clone(), author, text: text.to_owned() };
         let (key, at) = (format!("message:{ts}"), Some(millis(ts)));
         self.tell(thread, redactor, Telling { key, at, role, run: None, event });
@@ -183,6 +197,13 @@ pub struct Telling {
     pub role: Option<String>,
     pub run: Option<String>,
     pub event: Event,
+}
+
+fn role_of(author: &Author) -> Option<String> {
+    match author {
+        Author::Role { role } => Some(role.clone()),
+        _ => None,
+    }
 }
 
 fn place(thread: &ThreadKey) -> Option<Place> {

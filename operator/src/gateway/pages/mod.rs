@@ -22,6 +22,7 @@ use axum::extract::{Path, Query, State};
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Form, Router, middleware};
+use codebutler_crds::wire::history::Event;
 use codebutler_history::Place;
 use codebutler_pages::{Filter, Names, SCRIPT, STYLE, Step, Summary, ThreadPage};
 use http::{StatusCode, header};
@@ -103,6 +104,7 @@ fn router(pages: Pages) -> Router {
         .route("/{namespace}/{name}/roadmap", get(roadmap::whole))
         .route("/{namespace}/{name}/roadmap/now", get(roadmap::table))
         .route("/{namespace}/{name}/lines/{n}", get(line))
+        .route("/{namespace}/{name}/lines/{n}/picture", get(picture))
         .route("/{namespace}/{name}/events.jsonl", get(whole::lines))
         .route("/{namespace}/{name}/trajectory.json", get(whole::trajectory))
         .fallback(|| async { Problem::NoPage })
@@ -250,6 +252,29 @@ async fn line(
     let lines = pages.shelf.lines(&place, n, 1).await?;
     let Some((n, Some(line))) = lines.first() else { return Err(Problem::NoPage) };
     Ok(Html(codebutler_pages::one_step(&base(&place), *n, line, &names)))
+}
+
+/// A picture that is part of a thread, as long as Slack has it.
+async fn picture(
+    State(pages): State<Pages>,
+    viewer: Viewer,
+    Path((namespace, name, n)): Path<(String, String, u64)>,
+) -> Result<Response, Problem> {
+    let place = place(&namespace, &name)?;
+    let (summary, _) = pages.permit(&viewer, &place).await?;
+    let lines = pages.shelf.lines(&place, n, 1).await?;
+    let event = lines.first().and_then(|(_, line)| Some(&line.as_ref()?.event));
+    let (Some(Event::Picture { id, .. }), Some((repo, channel))) =
+        (event, pages.sight.origin(&place, &summary))
+    else {
+        return Err(Problem::NoPage);
+    };
+    let found = pages.sight.slack.show_picture(&repo, &channel, id).await;
+    let (media_type, bytes) = found.map_err(|error| Problem::NoPicture(error.message))?;
+    // No longer than it takes to notice that somebody has left the channel.
+    let headers =
+        [(header::CONTENT_TYPE, media_type), (header::CACHE_CONTROL, "private, max-age=60")];
+    Ok((headers, bytes).into_response())
 }
 
 /// Ends what runs in a thread, for who may.

@@ -27,6 +27,8 @@ pub enum Problem {
     },
     /// An answer of the issuer that nobody waits for.
     SignedInLate,
+    /// Slack does not hand a picture out; a sentence.
+    NoPicture(String),
     /// Slack or the cluster does not say; a sentence.
     Unknown(String),
     Away(std::io::Error),
@@ -92,6 +94,9 @@ impl IntoResponse for Problem {
                 "Signing in takes ten minutes at most, and is done in one browser.".to_owned(),
                 Some((again("/"), "Sign in")),
             ),
+            Self::NoPicture(sentence) => {
+                (StatusCode::NOT_FOUND, "This picture can't be shown", sentence, None)
+            }
             Self::Unknown(sentence) => {
                 (StatusCode::SERVICE_UNAVAILABLE, "Nobody knows right now", sentence, None)
             }

@@ -1,7 +1,7 @@
 //! What is heard and said in a conversation, for its history.
 
-use codebutler_crds::SlackTs;
-use codebutler_crds::wire::{Author, Message, Pending};
+use codebutler_crds::wire::{Author, Message, Pending, SharedPicture};
+use codebutler_crds::{SlackTs, Thread};
 
 use super::post::Outgoing;
 use super::{Inner, mrkdwn, progress};
@@ -19,6 +19,21 @@ impl Inner {
         for (name, role, event) in pending.iter().filter_map(decision) {
             let told = Telling { key: name, at: None, role, run: None, event };
             context.history.tell(&key, &redactor, told);
+        }
+    }
+
+    /// Pictures that a role put into its conversation.
+    pub(super) async fn showed(
+        &self,
+        caller: &Caller,
+        thread: &Thread,
+        pictures: impl Iterator<Item = SharedPicture>,
+    ) {
+        let redactor = masks::as_known(&self.context, &caller.repo).await;
+        let author = || Author::Role { role: caller.role_name().to_owned() };
+        for picture in pictures.filter(|picture| !picture.id.is_empty()) {
+            let key = ThreadKey::from(thread);
+            self.context.history.picture(&key, &redactor, None, author(), &picture);
         }
     }
 

@@ -437,6 +437,19 @@ impl Slack {
         }
     }
 
+    /// A picture of a channel, as its pages show it: its type and bytes.
+    ///
+    /// # Errors
+    /// A sentence for who looks at the page.
+    pub async fn show_picture(
+        &self,
+        repo: &Repo,
+        channel: &str,
+        id: &str,
+    ) -> Result<(&'static str, Vec<u8>), ApiError> {
+        picture_files::show(&self.inner, repo, channel, id).await
+    }
+
     /// Warns the people of a thread that it will be closed, with Keep and Close; the same key once.
     ///
     /// # Errors

@@ -1,10 +1,17 @@
 //! Pictures of a conversation, as roles ask for them: only what is in a message of its own conversation
-//! that the role can read.
+//! that the role can read. And as pages show them: only what is in the channel still.
 
-use codebutler_crds::SlackTs;
+use std::collections::HashMap;
+
 use codebutler_crds::thread::SlackThread;
 use codebutler_crds::wire::{ErrorCode, MAX_PICTURE};
+use codebutler_crds::{Repo, SlackTs};
+use serde::Deserialize;
+use serde_json::Value;
+use url::Url;
 
+use super::account::Account;
+use super::event::SharedMessage;
 use super::pictures::{OFFERED, can_be_shown, media_type};
 use super::{Inner, history, inbox};
 use crate::gateway::api_error::{ApiError, conversation};
@@ -41,13 +48,69 @@ pub async fn get(
     });
     let url = file.and_then(|file| file.url_private.clone());
     let url = url.ok_or_else(|| refused("this message has no such picture (any more)"))?;
+    download(inner, repo, &account, url).await
+}
+
+/// A file of a channel, as Slack tells of it.
+#[derive(Deserialize)]
+struct ToldFile {
+    file: ChannelFile,
+}
+
+#[derive(Deserialize)]
+struct ChannelFile {
+    #[serde(flatten)]
+    told: SharedMessage,
+    /// By kind of channel, and by channel.
+    #[serde(default)]
+    shares: HashMap<String, HashMap<String, Value>>,
+}
+
+/// A picture that is in a channel.
+///
+/// # Errors
+/// A sentence for who looks at a page.
+pub async fn show(
+    inner: &Inner,
+    repo: &Repo,
+    channel: &str,
+    id: &str,
+) -> Result<(&'static str, Vec<u8>), ApiError> {
+    let gone = || ApiError::new(ErrorCode::InvalidRequest, "Slack has this picture no more.");
+    if id.is_empty() {
+        return Err(gone());
+    }
+    let account = match inner.account(repo).await {
+        Ok(account) => account,
+        Err(error) => return Err(inner.failed(error, repo).await),
+    };
+    let told = match inner.web.get::<ToldFile>(&account.bot, "files.info", &[("file", id)]).await {
+        Ok(told) => told.file,
+        Err(error) if matches!(error.code(), Some("file_not_found" | "file_deleted")) => {
+            return Err(gone());
+        }
+        Err(error) => return Err(inner.failed(error, repo).await),
+    };
+    let is_here = told.shares.values().any(|channels| channels.contains_key(channel));
+    let url = told.told.url_private.clone().filter(|_| is_here && can_be_shown(&told.told));
+    download(inner, repo, &account, url.ok_or_else(gone)?).await
+}
+
+/// Whatever Slack says that it is, its first bytes say what it is.
+async fn download(
+    inner: &Inner,
+    repo: &Repo,
+    account: &Account,
+    url: Url,
+) -> Result<(&'static str, Vec<u8>), ApiError> {
     let most = usize::try_from(MAX_PICTURE).unwrap_or(usize::MAX);
     let bytes = match inner.web.download(&account.bot, url, most).await {
         Ok(bytes) => bytes,
         Err(error) => return Err(inner.failed(error, repo).await),
     };
+    let no_picture = "the file is no picture of a kind that models take";
     match media_type(&bytes) {
         Some(media_type) => Ok((media_type, bytes)),
-        None => Err(refused("the file is no picture of a kind that models take")),
+        None => Err(ApiError::new(ErrorCode::InvalidRequest, no_picture)),
     }
 }

@@ -98,32 +98,37 @@ pub async fn post_notice(
     }
 }
 
-/// Uploads the files that are not in the thread yet. The caller holds the thread's turn to post.
+/// Uploads the files that are not in the thread yet; Slack's ids of all, in their order. The caller holds the thread's turn to post.
 pub async fn attach(
     inner: &Inner,
     caller: &Caller,
     thread: &Thread,
     files: Vec<Attachment>,
-) -> Result<(), AccessError> {
-    if files.is_empty() {
-        return Ok(());
-    }
-    let Some(slack) = thread.conversation() else { return Ok(()) };
+) -> Result<Vec<String>, AccessError> {
+    let Some(slack) = thread.conversation().filter(|_| !files.is_empty()) else {
+        return Ok(Vec::new());
+    };
     let account = inner.account(&caller.repo).await?;
+    let mut ids = Vec::new();
     for file in files {
         let id = MessageIdentity::file(&file.name);
-        if find_sent(inner, &account, thread, slack, &id).await?.is_some() {
+        if let Some(sent) = find_sent(inner, &account, thread, slack, &id).await? {
+            ids.push(sent.file.unwrap_or_default());
             continue;
         }
-        if let Err(error) = uploads::upload(inner, &account, slack, &file).await {
-            // It may be there all the same.
-            inner.sent.forget(&ThreadKey::from(thread));
-            return Err(error.into());
-        }
-        let part = SentPart::file(slack.ts.clone());
+        let uploaded = match uploads::upload(inner, &account, slack, &file).await {
+            Ok(uploaded) => uploaded,
+            Err(error) => {
+                // It may be there all the same.
+                inner.sent.forget(&ThreadKey::from(thread));
+                return Err(error.into());
+            }
+        };
+        let part = SentPart::file(slack.ts.clone(), uploaded.clone());
         inner.sent.add(&ThreadKey::from(thread), id, part);
+        ids.push(uploaded);
     }
-    Ok(())
+    Ok(ids)
 }
 
 pub fn not_recorded(error: &WriteError) -> ApiError {
@@ -191,7 +196,7 @@ async fn send(
         match result {
             Ok(PostedAt { ts }) => {
                 let (to, held) = outgoing.handing.part(index);
-                let part = SentPart { ts, of: outgoing.parts.len(), to, held };
+                let part = SentPart { ts, of: outgoing.parts.len(), to, held, file: None };
                 inner.sent.add(thread, id, part.clone());
                 inner.told(outgoing, index, &part.ts).await;
                 return Ok(part);

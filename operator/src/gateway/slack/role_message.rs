@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use codebutler_crds::Thread;
 use codebutler_crds::thread::ThreadState;
-use codebutler_crds::wire::{Decision, ErrorCode, PostMessage, Posted};
+use codebutler_crds::wire::{Decision, ErrorCode, PostMessage, Posted, SharedPicture};
 
 use super::account::AccessError;
 use super::markdown::{self, Rendered, Snippet};
@@ -115,12 +115,18 @@ async fn in_slack(
         text = format!("{text}\n📎 `{}`", picture.name);
     }
     let lost = pictures.len();
+    let names: Vec<String> = pictures.iter().map(|picture| picture.name.clone()).collect();
     let code = snippets.into_iter().enumerate().map(|(index, snippet)| Attachment {
         name: name(index, &snippet),
         content: snippet.code.into_bytes(),
     });
     match attach(inner, caller, thread, code.chain(pictures).collect()).await {
-        Ok(()) => Ok(text),
+        Ok(ids) => {
+            // Pictures come last.
+            let own = ids.into_iter().rev().zip(names.into_iter().rev()).rev();
+            inner.showed(caller, thread, own.map(|(id, name)| SharedPicture { id, name })).await;
+            Ok(text)
+        }
         Err(AccessError::Call(CallError::Refused { code, .. })) => {
             tracing::warn!(code, "Slack takes no files: code stays in the text");
             let text = markdown::inline(&message.text);

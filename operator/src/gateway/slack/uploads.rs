@@ -62,13 +62,13 @@ struct UploadTicket {
     file_id: String,
 }
 
-/// Uploads a file into a thread, in Slack's three steps.
+/// Uploads a file into a thread, in Slack's three steps; Slack's id of it.
 pub async fn upload(
     inner: &Inner,
     account: &Account,
     slack: &SlackThread,
     file: &Attachment,
-) -> Result<(), CallError> {
+) -> Result<String, CallError> {
     const FIRST: &str = "files.getUploadURLExternal";
     const LAST: &str = "files.completeUploadExternal";
     let length = file.content.len().to_string();
@@ -81,12 +81,13 @@ pub async fn upload(
         "thread_ts": slack.ts,
     });
     let taken = inner.web.post::<Value>(&account.bot, LAST, &body).await.map(drop);
-    if taken.as_ref().is_err_and(|error| error.code().is_some()) {
-        return taken;
-    }
+    let taken = match taken {
+        Err(error) if error.code().is_some() => return Err(error),
+        other => other,
+    };
     // An answer that got lost says nothing.
     if is_shared(inner, account, slack, &ticket.file_id).await? {
-        return Ok(());
+        return Ok(ticket.file_id);
     }
     taken?;
     let (code, said) = ("not_shared".to_owned(), None);

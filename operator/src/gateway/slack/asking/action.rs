@@ -220,7 +220,7 @@ async fn attach_whole(
     match post::attach(inner, caller, thread, vec![Attachment { name: name.clone(), content }])
         .await
     {
-        Ok(()) => Ok(Some(name)),
+        Ok(_) => Ok(Some(name)),
         Err(AccessError::Call(CallError::Refused { .. })) => Ok(None),
         Err(error) => Err(inner.failed(error, &caller.repo).await),
     }

@@ -42,11 +42,13 @@ pub struct SentPart {
     pub to: Option<Vec<String>>,
     /// The role that it addresses and that does not go on.
     pub held: Option<String>,
+    /// Slack's id, of a file.
+    pub file: Option<String>,
 }
 
 impl SentPart {
-    pub(super) fn file(ts: SlackTs) -> Self {
-        Self { ts, of: 1, to: None, held: None }
+    pub(super) fn file(ts: SlackTs, file: String) -> Self {
+        Self { ts, of: 1, to: None, held: None, file: Some(file) }
     }
 }
 
@@ -120,7 +122,8 @@ pub(super) async fn find_sent(
     let mut keys = HashMap::new();
     for message in messages.iter().filter(|message| account.wrote(message)) {
         for file in &message.files {
-            keys.insert(MessageIdentity::file(&file.name), SentPart::file(message.ts.clone()));
+            let part = SentPart::file(message.ts.clone(), file.id.clone());
+            keys.insert(MessageIdentity::file(&file.name), part);
         }
         let Some(payload) = own_metadata(message.metadata.as_ref()) else { continue };
         if speaks_of(payload, thread) {
@@ -131,6 +134,7 @@ pub(super) async fn find_sent(
                 of,
                 to,
                 held,
+                file: None,
             });
         }
     }
