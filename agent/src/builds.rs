@@ -153,7 +153,7 @@ impl Builds {
             }
         }
         drop(waiting);
-        let renewal = tokio::spawn(renew(self.gateway.clone(), claim.id)).abort_handle();
+        let renewal = tokio::spawn(renew_slot(self.gateway.clone(), claim.id)).abort_handle();
         *lock(&held.renewal) = Some(renewal);
         *lock(&self.current) = Arc::downgrade(&held);
         let seconds = started.elapsed().as_secs();
@@ -184,7 +184,7 @@ fn in_words(BuildTurn { used, limit, .. }: BuildTurn) -> String {
     format!("for a build slot ({used} of {limit} in use)")
 }
 
-async fn renew(gateway: Gateway, id: String) {
+async fn renew_slot(gateway: Gateway, id: String) {
     let claim = BuildClaim { id, want: BuildWant::Keep };
     loop {
         tokio::time::sleep(RENEWAL).await;

@@ -47,7 +47,7 @@ impl Ways {
         let tried = self.0.iter().map(|(way, address)| async move {
             let asks = matches!(way, Way::ClusterDns | Way::NodeDns);
             let (connected, answered) =
-                tokio::join!(connects(*address), async { asks && does_answer(*address).await });
+                tokio::join!(can_connect(*address), async { asks && does_answer(*address).await });
             (connected || answered).then_some(*way)
         });
         join_all(tried).await.into_iter().flatten().collect()
@@ -55,7 +55,7 @@ impl Ways {
 }
 
 /// Whether the address accepts a connection.
-async fn connects(address: SocketAddr) -> bool {
+async fn can_connect(address: SocketAddr) -> bool {
     matches!(timeout(PATIENCE, TcpStream::connect(address)).await, Ok(Ok(_)))
 }
 

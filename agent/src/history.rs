@@ -9,7 +9,7 @@ use codebutler_wire::{Author, Usage};
 use serde_json::Value;
 
 use crate::memory::{ForeignSource, ForeignTexts, find_ids};
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Most bytes of a transcript that are looked at: the newest.
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
@@ -39,7 +39,8 @@ pub fn describe_thread(state_dir: &Path, usage: &[(String, Usage)]) -> String {
         }
         let cost = usage.iter().find(|(known, _)| *known == role).map(|(_, usage)| usage.cost);
         let cost = cost.map(|cost| format!(", ${cost}")).unwrap_or_default();
-        let (runs, calls) = (count(history.runs, "run"), count(history.turns, "model call"));
+        let (runs, calls) =
+            (count_noun(history.runs, "run"), count_noun(history.turns, "model call"));
         let _ = writeln!(out, "## {role}\n{runs}, {calls}{cost}");
         let tools: Vec<_> = history.tools.iter().map(|(name, n)| format!("{name} {n}")).collect();
         let _ = writeln!(out, "Tools: {}", tools.join(", "));
@@ -155,7 +156,7 @@ pub fn list_roles(state_dir: &Path) -> Vec<String> {
     roles
 }
 
-fn count(number: u32, what: &str) -> String {
+fn count_noun(number: u32, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
@@ -191,7 +192,7 @@ fn read_role(folder: &Path) -> RoleHistory {
                 let code = record["test"]["exitCode"].as_i64();
                 let ended = code.map_or("not ended".to_owned(), |code| format!("exit code {code}"));
                 let command = record["test"]["command"].as_str().unwrap_or_default();
-                history.tests.push(format!("`{}`: {ended}", clip(command, 120)));
+                history.tests.push(format!("`{}`: {ended}", clip_text(command, 120)));
             }
             "run_ended" if record["outcome"] == "failed" => {
                 history.troubles.push(format!("a run failed: {}", first_line(text("reason"))));
@@ -202,7 +203,7 @@ fn read_role(folder: &Path) -> RoleHistory {
     for decision in read_lines(&folder.join("decisions.jsonl")) {
         let text = |field: &str| decision[field].as_str().unwrap_or_default();
         if !matches!(text("kind"), "visible" | "receipt") {
-            let (kind, chosen) = (text("kind"), clip(text("chosen"), 120));
+            let (kind, chosen) = (text("kind"), clip_text(text("chosen"), 120));
             history.decisions.push(format!("{kind}: {chosen} ({})", first_line(text("evidence"))));
         }
     }
@@ -222,11 +223,11 @@ fn find_spoken_ids(answer: &Value) -> Vec<String> {
 
 pub fn call_name(call: &Value) -> String {
     let name = call["name"].as_str().or_else(|| call["function"]["name"].as_str());
-    clip(name.unwrap_or_default(), 40)
+    clip_text(name.unwrap_or_default(), 40)
 }
 
 fn first_line(text: &str) -> String {
-    clip(text.lines().next().unwrap_or_default(), 200)
+    clip_text(text.lines().next().unwrap_or_default(), 200)
 }
 
 /// Whole lines of JSON; what can't be read is passed over.

@@ -16,7 +16,7 @@ const PAGE: &str = "What only this role has to know of this repository. At most 
 
 /// Writes the files and says which. 0: they are there; 1: one could not be written, or a command failed; 2: there
 /// is no such folder.
-pub fn run(args: &InitArgs, out: &mut impl Write) -> ExitCode {
+pub fn run_init(args: &InitArgs, out: &mut impl Write) -> ExitCode {
     if !args.dir.is_dir() {
         let _ = writeln!(out, "{}: there is no such folder", args.dir.display());
         return ExitCode::from(2);
@@ -31,7 +31,7 @@ pub fn run(args: &InitArgs, out: &mut impl Write) -> ExitCode {
             let _ = writeln!(out, "`{command}` did not end with 0: it is not written down");
         }
     }
-    for (file, text) in files(&commands) {
+    for (file, text) in guide_files(&commands) {
         match write_new(&args.dir.join(FOLDER).join(&file), &text) {
             Ok(true) => _ = writeln!(out, "{FOLDER}/{file}: written"),
             Ok(false) => _ = writeln!(out, "{FOLDER}/{file}: there already, left as it is"),
@@ -54,7 +54,7 @@ fn runs_green(dir: &Path, command: &str) -> bool {
     shell.status().is_ok_and(|status| status.success())
 }
 
-fn files(commands: &str) -> Vec<(String, String)> {
+fn guide_files(commands: &str) -> Vec<(String, String)> {
     let commands = match commands {
         "" => "",
         _ => &format!("\n### Commands that were run here\n\n{commands}"),
@@ -63,13 +63,13 @@ fn files(commands: &str) -> Vec<(String, String)> {
         "# What everybody has to know\n\n## Project map\n\n### What it is\n\n### How it is built\n\n### What was decided, \
          and why\n{commands}\n## Learnings\n"
     );
-    let workflows = seeds::seed("workflows.md").unwrap_or_default().to_owned();
+    let workflows = seeds::find_seed("workflows.md").unwrap_or_default().to_owned();
     let mut files = vec![
         ("global.md".to_owned(), global),
         ("workflows.md".to_owned(), workflows),
         ("policy.json".to_owned(), "{}\n".to_owned()),
     ];
-    let mut roles: Vec<_> = seeds::roles().collect();
+    let mut roles: Vec<_> = seeds::role_names().collect();
     roles.sort_unstable();
     files.extend(roles.into_iter().map(|role| {
         let text = format!("# {role}\n\n{PAGE}\n\n## Project map\n\n## Learnings\n");
@@ -104,7 +104,7 @@ mod tests {
         let run = |commands: &[&str]| {
             let run = commands.iter().map(|command| (*command).to_owned()).collect();
             let mut said = Vec::new();
-            let code = super::run(&InitArgs { dir: dir.path().to_owned(), run }, &mut said);
+            let code = run_init(&InitArgs { dir: dir.path().to_owned(), run }, &mut said);
             (format!("{code:?}"), String::from_utf8(said).unwrap())
         };
         let (code, said) = run(&["test -d .", "false"]);
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&own).unwrap(), "Mine.\n");
         let global = std::fs::read_to_string(dir.path().join(".codebutler/global.md")).unwrap();
         assert!(global.contains("- `test -d .`\n") && !global.contains("false"), "{global}");
-        assert_eq!(validate::check(&GuideFiles::read(dir.path()), &[]), []);
+        assert_eq!(validate::check_guides(&GuideFiles::read(dir.path()), &[]), []);
         let (code, said) = run(&[]);
         assert_eq!(code, format!("{:?}", ExitCode::SUCCESS));
         assert!(!said.contains(": written"), "{said}");

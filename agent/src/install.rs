@@ -18,14 +18,14 @@ pub struct InstallError {
 
 /// Copies the running binary to `dir/codebutler-agent`, mode 0755. The name appears only when the
 /// copy is complete.
-pub fn install(dir: &Path) -> Result<PathBuf, InstallError> {
+pub fn install_binary(dir: &Path) -> Result<PathBuf, InstallError> {
     let path = dir.join(BINARY);
-    copy(Path::new("/proc/self/exe"), dir, &path)
+    copy_binary(Path::new("/proc/self/exe"), dir, &path)
         .map_err(|source| InstallError { path: path.clone(), source })?;
     Ok(path)
 }
 
-fn copy(from: &Path, dir: &Path, to: &Path) -> io::Result<()> {
+fn copy_binary(from: &Path, dir: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let partial = dir.join(format!(".{BINARY}.{}", std::process::id()));
     fs::copy(from, &partial)?;
@@ -44,7 +44,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("bin");
         for _ in 0..2 {
-            let path = install(&target).unwrap();
+            let path = install_binary(&target).unwrap();
             let own = fs::metadata("/proc/self/exe").unwrap().len();
             let copy = fs::metadata(&path).unwrap();
             assert_eq!(copy.len(), own);

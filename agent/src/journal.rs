@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use codebutler_wire::{NanoUsd, PullRequest, SlackTs, Usage};
 
 use crate::memory::LearningMarks;
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Longest plan that is kept, in characters.
 const MAX_PLAN: usize = 8_000;
@@ -53,7 +53,7 @@ pub fn write_journal(
     let title = plan.as_deref().and_then(|plan| plan.lines().find(|line| !line.trim().is_empty()));
     let mut out = format!(
         "# {}\n\n",
-        clip(title.unwrap_or("A conversation").trim_start_matches(['#', ' ']), 100)
+        clip_text(title.unwrap_or("A conversation").trim_start_matches(['#', ' ']), 100)
     );
     let mut line = |name: &str, value: Option<String>| {
         if let Some(value) = value {
@@ -68,13 +68,13 @@ pub fn write_journal(
     line("Cost until the retrospective", Some(format!("${}", NanoUsd(total))));
     out.push_str(&marks.render());
     if let Some(plan) = plan {
-        let _ = write!(out, "\n## Plan\n\n{}\n", below(&clip(plan.trim(), MAX_PLAN)));
+        let _ = write!(out, "\n## Plan\n\n{}\n", lower_headings(&clip_text(plan.trim(), MAX_PLAN)));
     }
-    let _ = write!(out, "\n## Behind the scenes\n\n{}\n", below(history.trim()));
+    let _ = write!(out, "\n## Behind the scenes\n\n{}\n", lower_headings(history.trim()));
     let _ = write!(
         out,
         "\n{}\n",
-        below(retrospective.trim()).replacen("**Retrospective**", "## Retrospective", 1)
+        lower_headings(retrospective.trim()).replacen("**Retrospective**", "## Retrospective", 1)
     );
     out
 }
@@ -84,7 +84,7 @@ fn one_line(text: &str) -> Option<String> {
     let plain = |c: char| if c.is_control() || c.is_whitespace() { ' ' } else { c };
     let text: String = text.chars().take(4 * MAX_ASKED).map(plain).collect();
     let words: Vec<&str> = text.split_whitespace().collect();
-    (!words.is_empty()).then(|| clip(&words.join(" "), MAX_ASKED))
+    (!words.is_empty()).then(|| clip_text(&words.join(" "), MAX_ASKED))
 }
 
 /// What people began a conversation with, as its journal says.
@@ -94,7 +94,7 @@ pub fn find_asked(journal: &str) -> Option<&str> {
 }
 
 /// With headings that stand below the page's own.
-fn below(text: &str) -> String {
+fn lower_headings(text: &str) -> String {
     let lower = |line: &str| match line.trim_start_matches('#') {
         title if title.len() < line.len() => format!("###{title}"),
         _ => line.to_owned(),

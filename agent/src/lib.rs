@@ -49,7 +49,7 @@ use tracing_subscriber::EnvFilter;
 /// Runs the part of an agent pod that the command line names.
 ///
 /// Exit codes: 0 when there is nothing (more) to do, 2 for wrong flags, those of
-/// [`exit_code`], 1 for anything else. `validate` has its own, see [`codebutler_guides::validate::run`].
+/// [`exit_code`], 1 for anything else. `validate` has its own, see [`codebutler_guides::validate::run_validate`].
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args = match args::Args::try_parse_from(words) {
         Ok(args) => args,
@@ -59,7 +59,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     log_to_stderr(&args.log, args.log_format);
-    match start(args.command) {
+    match start_command(args.command) {
         Ok(code) => code,
         Err(error) => {
             tracing::error!(error = format!("{error:#}"), "stopped");
@@ -68,28 +68,28 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn start(command: args::Command) -> anyhow::Result<ExitCode> {
+fn start_command(command: args::Command) -> anyhow::Result<ExitCode> {
     let runtime =
         || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     match command {
         args::Command::Install(args) => {
-            install::install(&args.dir)?;
+            install::install_binary(&args.dir)?;
             Ok(ExitCode::SUCCESS)
         }
-        args::Command::Exec(args) => Ok(supervise::run(&args)),
-        args::Command::Validate(args) => Ok(codebutler_guides::validate::run(
+        args::Command::Exec(args) => Ok(supervise::run_supervised(&args)),
+        args::Command::Validate(args) => Ok(codebutler_guides::validate::run_validate(
             &args.dir,
             args.strict,
             &args.roles,
             &mut std::io::stdout(),
         )),
-        args::Command::Init(args) => Ok(init::run(&args, &mut std::io::stdout())),
+        args::Command::Init(args) => Ok(init::run_init(&args, &mut std::io::stdout())),
         args::Command::Policy(args) => {
-            Ok(policy_told::run(&args, &mut std::io::stdout(), &mut std::io::stderr()))
+            Ok(policy_told::run_policy(&args, &mut std::io::stdout(), &mut std::io::stderr()))
         }
         args::Command::Toolbox(args) => {
             let runtime = runtime()?;
-            let served = runtime.block_on(toolbox::run(&args));
+            let served = runtime.block_on(toolbox::run_toolbox(&args));
             // A blocking Git or search call must not hold up the end of the process.
             runtime.shutdown_background();
             match served {
@@ -104,7 +104,7 @@ fn start(command: args::Command) -> anyhow::Result<ExitCode> {
             step::arm(args.die_at_step);
             // It waits for others nearly all the time: one thread is less memory, and no hand-over.
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let code = runtime.block_on(run::main(*args));
+            let code = runtime.block_on(run::run_main(*args));
             runtime.shutdown_background();
             Ok(code)
         }

@@ -31,11 +31,11 @@ enum ToldLine {
 
 /// Prints a line for each command. 0: all were judged; 2: there is nothing to judge, or nothing to judge
 /// it by.
-pub fn run(args: &PolicyArgs, out: &mut impl Write, errors: &mut impl Write) -> ExitCode {
-    let judged = policy(args.policy.as_deref()).and_then(|policy| {
-        let commands = commands(args)?;
+pub fn run_policy(args: &PolicyArgs, out: &mut impl Write, errors: &mut impl Write) -> ExitCode {
+    let judged = read_policy(args.policy.as_deref()).and_then(|policy| {
+        let commands = read_commands(args)?;
         for command in &commands {
-            say(command, &policy.bash(command), args.json, out)
+            print_verdict(command, &policy.bash(command), args.json, out)
                 .map_err(|error| error.to_string())?;
         }
         Ok(())
@@ -49,7 +49,7 @@ pub fn run(args: &PolicyArgs, out: &mut impl Write, errors: &mut impl Write) -> 
     }
 }
 
-fn policy(file: Option<&Path>) -> Result<Policy, String> {
+fn read_policy(file: Option<&Path>) -> Result<Policy, String> {
     let Some(file) = file else { return Ok(Policy::default()) };
     let shown = file.display();
     let text =
@@ -58,7 +58,7 @@ fn policy(file: Option<&Path>) -> Result<Policy, String> {
     Ok(Policy { rules, ..Policy::default() })
 }
 
-fn commands(args: &PolicyArgs) -> Result<Vec<String>, String> {
+fn read_commands(args: &PolicyArgs) -> Result<Vec<String>, String> {
     let Some(file) = &args.file else { return Ok(args.command.iter().cloned().collect()) };
     let text = if file.as_os_str() == "-" {
         let mut text = Vec::new();
@@ -91,7 +91,12 @@ fn one_line(line: &str) -> Option<String> {
     }
 }
 
-fn say(command: &str, verdict: &Verdict, json: bool, out: &mut impl Write) -> std::io::Result<()> {
+fn print_verdict(
+    command: &str,
+    verdict: &Verdict,
+    json: bool,
+    out: &mut impl Write,
+) -> std::io::Result<()> {
     let told = Told {
         command,
         tier: verdict.tier,

@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tracing::Instrument as _;
 
-use crate::gateway::{Gateway, GatewayError, refusal};
+use crate::gateway::{Gateway, GatewayError, read_refusal};
 
 /// The path under which Git is served.
 const PREFIX: &str = "/git";
@@ -144,15 +144,15 @@ impl Relay {
         if proxy::is_for(&request) {
             return proxy::answer_request(gateway, request, |why| self.turn_away(why)).await;
         }
-        let Some(target) = target(request.method(), request.uri().path()) else {
-            return say(StatusCode::NOT_FOUND, "the relay serves /git/ and proxies only");
+        let Some(target) = relay_target(request.method(), request.uri().path()) else {
+            return say_status(StatusCode::NOT_FOUND, "the relay serves /git/ and proxies only");
         };
         match self.forward(gateway, request, &target).await {
             Ok(answer) => answer,
             Err(error) => {
                 self.refuse(error.to_string(), error.may_pass());
                 tracing::warn!(error = format!("{:#}", anyhow::Error::new(error)), "relay");
-                say(StatusCode::BAD_GATEWAY, "the gateway can't be reached: try again")
+                say_status(StatusCode::BAD_GATEWAY, "the gateway can't be reached: try again")
             }
         }
     }
@@ -182,14 +182,14 @@ impl Relay {
             StreamBody::new(frames).boxed()
         } else {
             let bytes = answer.bytes().await.map_err(GatewayError::Unreachable)?;
-            let error = refusal(status, &bytes);
+            let error = read_refusal(status, &bytes);
             let passes = error.may_pass();
             let said = match error {
                 GatewayError::Unexpected { excerpt, .. } if !excerpt.is_empty() => excerpt,
                 other => other.to_string(),
             };
             self.refuse(said, passes);
-            full(bytes)
+            full_body(bytes)
         };
         let mut response = Response::new(body);
         *response.status_mut() = status;
@@ -199,7 +199,7 @@ impl Relay {
 }
 
 /// The gateway's path for a path of the relay; none for anything that is not Git.
-fn target(method: &Method, asked: &str) -> Option<String> {
+fn relay_target(method: &Method, asked: &str) -> Option<String> {
     let rest = asked.strip_prefix(PREFIX)?;
     let plain = rest.starts_with('/')
         && rest.bytes().all(|b| b.is_ascii_alphanumeric() || b"/-_.".contains(&b))
@@ -224,13 +224,13 @@ fn end_to_end(headers: &HeaderMap) -> HeaderMap {
         .collect()
 }
 
-fn say(status: StatusCode, text: &'static str) -> Response<Body> {
-    let mut response = Response::new(full(Bytes::from_static(text.as_bytes())));
+fn say_status(status: StatusCode, text: &'static str) -> Response<Body> {
+    let mut response = Response::new(full_body(Bytes::from_static(text.as_bytes())));
     *response.status_mut() = status;
     response
 }
 
-fn full(bytes: Bytes) -> Body {
+fn full_body(bytes: Bytes) -> Body {
     Full::new(bytes).map_err(|never| match never {}).boxed()
 }
 
@@ -240,10 +240,10 @@ mod tests {
 
     #[test]
     fn only_git_is_served() {
-        let get = |path| target(&Method::GET, path);
+        let get = |path| relay_target(&Method::GET, path);
         assert_eq!(get("/git/info/refs").as_deref(), Some("/v1/git/info/refs"));
         assert_eq!(
-            target(&Method::POST, "/git/git-receive-pack").as_deref(),
+            relay_target(&Method::POST, "/git/git-receive-pack").as_deref(),
             Some("/v1/git/git-receive-pack")
         );
         for path in [
@@ -258,7 +258,7 @@ mod tests {
         ] {
             assert_eq!(get(path), None, "{path}");
         }
-        assert_eq!(target(&Method::DELETE, "/git/info/refs"), None);
+        assert_eq!(relay_target(&Method::DELETE, "/git/info/refs"), None);
     }
 
     #[test]

@@ -100,7 +100,7 @@ impl ReviewGate {
 
     /// What a message does.
     pub fn step_of(&self, text: &str) -> ReviewStep {
-        let to: BTreeSet<&str> = addressed(text).collect();
+        let to: BTreeSet<&str> = addressed_roles(text).collect();
         let is_for = |role: &Option<String>| role.as_ref().is_some_and(|role| to.contains(&**role));
         if is_for(&self.maker) {
             ReviewStep::SendsBack
@@ -183,7 +183,7 @@ pub const PLAN_FIRST: &str = "A review begins with what it goes by: call PlanRev
     the tests there have to be), then judge, and say this again.";
 
 /// Roles that lines of a message begin with.
-fn addressed(text: &str) -> impl Iterator<Item = &str> {
+fn addressed_roles(text: &str) -> impl Iterator<Item = &str> {
     let decorates = |c: char| !c.is_alphanumeric() && !"@`>".contains(c);
     text.lines().filter_map(move |line| {
         let role = line.trim_start_matches(decorates).strip_prefix("@codebutler.")?;

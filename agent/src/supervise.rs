@@ -35,28 +35,28 @@ const MAX_PROCESSES: usize = 1000;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs the command and passes its exit code or signal on.
-pub fn run(args: &ExecArgs) -> ExitCode {
+pub fn run_supervised(args: &ExecArgs) -> ExitCode {
     let parent = getppid();
     // Both fail only where they hold already.
     let _ = setsid();
     let _ = prctl::set_child_subreaper(true);
-    sandbox::limit();
+    sandbox::limit_process();
     // Where memory gets short, the command goes before the toolbox does. The kubelet gives containers up
     // to 999, and raising it needs no right.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     let (child, killer) = match start_command(args) {
         Ok(started) => started,
-        Err(Failed::Confine(why)) => return complain(&why, NOT_CONFINED),
+        Err(Failed::Confine(why)) => return complain_of(&why, NOT_CONFINED),
         Err(Failed::Start(e)) if e.kind() == io::ErrorKind::NotFound => {
             return ExitCode::from(NOT_FOUND);
         }
         Err(Failed::Start(e)) => {
-            return complain(&format!("the command can't be started: {e}"), NOT_CONFINED);
+            return complain_of(&format!("the command can't be started: {e}"), NOT_CONFINED);
         }
     };
     let watcher = killer.clone();
-    thread::spawn(move || watch(parent, &watcher));
-    let ended = wait(child);
+    thread::spawn(move || watch_parent(parent, &watcher));
+    let ended = wait_for(child);
     killer.kill();
     processes::end_all();
     match ended {
@@ -99,7 +99,7 @@ fn start_command(args: &ExecArgs) -> Result<(Pid, Killer), Failed> {
     let (started, starting) = mpsc::channel();
     let (orders, ordered) = mpsc::channel::<mpsc::Sender<()>>();
     thread::spawn(move || {
-        let entered = sandbox::enter(mode, &plan);
+        let entered = sandbox::enter_sandbox(mode, &plan);
         let child = entered.map_err(|error| Failed::Confine(error.to_string())).and_then(|()| {
             let mut words = words.iter();
             let Some(program) = words.next() else {
@@ -127,7 +127,7 @@ fn start_command(args: &ExecArgs) -> Result<(Pid, Killer), Failed> {
 }
 
 /// Until the command itself has ended; orphans that come to be children are reaped on the way.
-fn wait(child: Pid) -> Option<WaitStatus> {
+fn wait_for(child: Pid) -> Option<WaitStatus> {
     loop {
         match waitpid(None, None) {
             Ok(status) if status.pid() == Some(child) => return Some(status),
@@ -138,7 +138,7 @@ fn wait(child: Pid) -> Option<WaitStatus> {
 }
 
 /// Ends everything if the toolbox dies or the processes multiply.
-fn watch(parent: Pid, killer: &Killer) {
+fn watch_parent(parent: Pid, killer: &Killer) {
     loop {
         thread::sleep(LOOK);
         let many = processes::count_processes() > MAX_PROCESSES;
@@ -146,7 +146,7 @@ fn watch(parent: Pid, killer: &Killer) {
             // First: when the command is gone, so is this process.
             BOMB.store(true, Ordering::SeqCst);
             let why = format!("killed: it had started more than {MAX_PROCESSES} processes");
-            let _ = complain(&why, TOO_MANY);
+            let _ = complain_of(&why, TOO_MANY);
         }
         if many || getppid() != parent {
             killer.kill();
@@ -156,7 +156,7 @@ fn watch(parent: Pid, killer: &Killer) {
     }
 }
 
-fn complain(why: &str, code: u8) -> ExitCode {
+fn complain_of(why: &str, code: u8) -> ExitCode {
     use io::Write as _;
     // One write: other threads may end the process at any time.
     let _ = io::stderr().write_all(format!("[CodeButler] {why}\n").as_bytes());

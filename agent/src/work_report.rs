@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::history::{call_name, list_roles, read_lines};
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Tools that are named of a role: those it used most.
 const MAX_TOOLS: usize = 6;
@@ -96,7 +96,7 @@ impl RoleWork {
     fn answer(&mut self, record: &Value) {
         let source = &record["source"];
         let model = source["by"].as_str().or_else(|| source["model"].as_str()).unwrap_or("unknown");
-        *self.models.entry(clip(model, 80)).or_default() += 1;
+        *self.models.entry(clip_text(model, 80)).or_default() += 1;
         for call in record["message"]["tool_calls"].as_array().into_iter().flatten() {
             *self.tools.entry(call_name(call)).or_default() += 1;
         }
@@ -111,7 +111,7 @@ impl RoleWork {
         }
         for item in record["pending"].as_array().into_iter().flatten() {
             if item["kind"] == "plan" && item["choice"] != "approve" {
-                self.answers.extend(item["choice"].as_str().map(|choice| clip(choice, 20)));
+                self.answers.extend(item["choice"].as_str().map(|choice| clip_text(choice, 20)));
             }
         }
     }

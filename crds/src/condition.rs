@@ -50,7 +50,7 @@ pub const PARALLEL: &str = "Parallel";
 /// Sets one condition and keeps `lastTransitionTime` unless the status flipped.
 ///
 /// Returns whether anything but the transition time changed, so that callers write only then.
-pub fn set(
+pub fn set_condition(
     conditions: &mut Vec<Condition>,
     type_: &str,
     status: bool,
@@ -94,7 +94,7 @@ pub fn set_to(
 }
 
 /// Removes a condition; returns whether it was there.
-pub fn clear(conditions: &mut Vec<Condition>, type_: &str) -> bool {
+pub fn clear_condition(conditions: &mut Vec<Condition>, type_: &str) -> bool {
     let before = conditions.len();
     conditions.retain(|c| c.type_ != type_);
     conditions.len() != before

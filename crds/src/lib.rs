@@ -45,11 +45,11 @@ pub const GROUP: &str = "codebutler.dev";
 
 /// The three CustomResourceDefinitions, in the order they should be installed.
 #[must_use]
-pub fn all() -> Vec<CustomResourceDefinition> {
+pub fn all_definitions() -> Vec<CustomResourceDefinition> {
     let mut all = vec![AgentRole::crd(), Repo::crd(), Thread::crd()];
     for version in all.iter_mut().flat_map(|crd| &mut crd.spec.versions) {
         if let Some(schema) = version.schema.as_mut().and_then(|s| s.open_api_v3_schema.as_mut()) {
-            tidy(schema);
+            tidy_schema(schema);
         }
     }
     all
@@ -58,7 +58,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
 /// What schemars writes in another way than Kubernetes has it. There are no unsigned formats, and
 /// `minimum: 0` says the same. A null means what an absent field means. A list that says nothing of
 /// its parts is one value, and says so.
-fn tidy(schema: &mut JSONSchemaProps) {
+fn tidy_schema(schema: &mut JSONSchemaProps) {
     if schema.format.as_deref().is_some_and(|format| format.starts_with("uint")) {
         schema.format = Some("int64".to_owned());
     }
@@ -70,12 +70,12 @@ fn tidy(schema: &mut JSONSchemaProps) {
         schema.x_kubernetes_list_type.get_or_insert_with(|| "atomic".to_owned());
     }
     let properties = schema.properties.iter_mut().flat_map(|all| all.values_mut());
-    properties.for_each(tidy);
+    properties.for_each(tidy_schema);
     if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
-        tidy(values);
+        tidy_schema(values);
     }
     if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
-        tidy(items);
+        tidy_schema(items);
     }
 }
 
@@ -84,7 +84,7 @@ fn tidy(schema: &mut JSONSchemaProps) {
 /// # Errors
 /// When a definition can't be written as YAML, which would be a bug in its schema.
 pub fn manifests() -> Result<Vec<(String, String)>, serde_saphyr::ser::Error> {
-    all()
+    all_definitions()
         .into_iter()
         .map(|crd| {
             let name = crd.metadata.name.clone().unwrap_or_default();
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn every_field_is_explained() {
         let mut found = Vec::new();
-        for crd in all() {
+        for crd in all_definitions() {
             let version = &crd.spec.versions[0];
             let schema = version.schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap();
             for part in ["spec", "status"] {

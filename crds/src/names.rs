@@ -65,7 +65,7 @@ pub const MAX_REPO_NAME: usize = 32;
 
 /// The Thread of a Slack conversation: `<repo>-<seconds>-<micros>` of its first message.
 #[must_use]
-pub fn thread(repo: &str, ts: &SlackTs) -> String {
+pub fn thread_name(repo: &str, ts: &SlackTs) -> String {
     let (secs, micros) = ts.parts();
     format!("{repo}-{secs}-{micros:06}")
 }
@@ -73,7 +73,7 @@ pub fn thread(repo: &str, ts: &SlackTs) -> String {
 /// The branch of a Thread. Derived from its name, never from a message: a message's text must reach
 /// neither etcd nor a shell.
 #[must_use]
-pub fn branch(thread: &str) -> String {
+pub fn branch_name(thread: &str) -> String {
     format!("codebutler/{thread}")
 }
 

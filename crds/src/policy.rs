@@ -112,13 +112,13 @@ impl PolicySpec {
     /// Largest file that a role may push, in MiB.
     #[must_use]
     pub fn file_mib(&self) -> u32 {
-        self.max_file_size.as_deref().and_then(mib).or(self.max_file_mib).unwrap_or(FILE_MIB)
+        self.max_file_size.as_deref().and_then(parse_mib).or(self.max_file_mib).unwrap_or(FILE_MIB)
     }
 
     /// Largest push, packed, in MiB.
     #[must_use]
     pub fn push_mib(&self) -> u32 {
-        self.max_push_size.as_deref().and_then(mib).or(self.max_push_mib).unwrap_or(PUSH_MIB)
+        self.max_push_size.as_deref().and_then(parse_mib).or(self.max_push_mib).unwrap_or(PUSH_MIB)
     }
 
     /// Fields that are to be written in another way.
@@ -135,7 +135,7 @@ impl PolicySpec {
     }
 }
 
-fn mib(size: &str) -> Option<u32> {
+fn parse_mib(size: &str) -> Option<u32> {
     let gib = size.strip_suffix("Gi").and_then(|n| n.parse::<u32>().ok()?.checked_mul(1024));
     gib.or_else(|| size.strip_suffix("Mi")?.parse().ok())
 }

@@ -176,7 +176,7 @@ reasons! {
 }
 
 /// The reasons of one kind of object, by name.
-pub fn of(kind: &str) -> Vec<Reason> {
+pub fn reasons_of(kind: &str) -> Vec<Reason> {
     let mut found: Vec<_> = ALL.iter().filter(|reason| reason.kind == kind).copied().collect();
     found.sort_by_key(|reason| reason.name);
     found
@@ -189,7 +189,8 @@ mod tests {
     #[test]
     fn each_is_told_once_for_each_kind() {
         for kind in ["Repo", "AgentRole", "Thread"] {
-            let mut names: Vec<_> = of(kind).into_iter().map(|reason| reason.name).collect();
+            let mut names: Vec<_> =
+                reasons_of(kind).into_iter().map(|reason| reason.name).collect();
             let all = names.len();
             names.dedup();
             assert_eq!(names.len(), all, "{kind}");

@@ -45,8 +45,8 @@ impl<T: Serialize> Word<T> {
     /// What has to be written instead, if anything, where it stands in `field`.
     #[must_use]
     pub fn outdated(&self, field: &'static str) -> Option<Outdated> {
-        let old = self.is_old.then(|| name(&self.value)).flatten()?;
-        let new = capital(&old);
+        let old = self.is_old.then(|| written_name(&self.value)).flatten()?;
+        let new = capitalize_word(&old);
         Some(Outdated { field, old, new })
     }
 }
@@ -60,8 +60,8 @@ impl<T: Default + PartialEq> Word<T> {
 
 impl<T: Serialize> Serialize for Word<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let old = name(&self.value).ok_or_else(|| S::Error::custom("not a word"))?;
-        serializer.serialize_str(&if self.is_old { old } else { capital(&old) })
+        let old = written_name(&self.value).ok_or_else(|| S::Error::custom("not a word"))?;
+        serializer.serialize_str(&if self.is_old { old } else { capitalize_word(&old) })
     }
 }
 
@@ -86,8 +86,8 @@ impl<T: JsonSchema> JsonSchema for Word<T> {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut old = Vec::new();
-        gather(&Value::from(T::json_schema(generator)), &mut old);
-        let new = old.iter().map(|word| capital(word));
+        gather_words(&Value::from(T::json_schema(generator)), &mut old);
+        let new = old.iter().map(|word| capitalize_word(word));
         let words: Vec<String> = new.chain(old.iter().cloned()).collect();
         json_schema!({"type": "string", "enum": words})
     }
@@ -149,7 +149,9 @@ pub mod pull_request {
     use serde::ser::Error as _;
     use serde_json::Value;
 
-    use super::{Deserialize, Deserializer, Serialize, Serializer, Word, capital, with_first};
+    use super::{
+        Deserialize, Deserializer, Serialize, Serializer, Word, capitalize_word, with_first,
+    };
 
     /// Writes it.
     pub fn serialize<S: Serializer>(
@@ -157,7 +159,7 @@ pub mod pull_request {
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         let mut value = serde_json::to_value(value).map_err(S::Error::custom)?;
-        spell(&mut value, capital);
+        spell(&mut value, capitalize_word);
         value.serialize(serializer)
     }
 
@@ -192,7 +194,7 @@ pub mod pull_request {
 }
 
 /// How an enum's value is written by itself.
-fn name(value: &impl Serialize) -> Option<String> {
+fn written_name(value: &impl Serialize) -> Option<String> {
     match serde_json::to_value(value) {
         Ok(Value::String(name)) => Some(name),
         _ => None,
@@ -200,16 +202,16 @@ fn name(value: &impl Serialize) -> Option<String> {
 }
 
 /// All words that a schema allows.
-fn gather(schema: &Value, words: &mut Vec<String>) {
+fn gather_words(schema: &Value, words: &mut Vec<String>) {
     let listed = schema["enum"].as_array().into_iter().flatten();
     let own = listed.chain(schema.get("const")).filter_map(Value::as_str);
     words.extend(own.map(str::to_owned));
     for one in schema["oneOf"].as_array().into_iter().flatten() {
-        gather(one, words);
+        gather_words(one, words);
     }
 }
 
-fn capital(word: &str) -> String {
+fn capitalize_word(word: &str) -> String {
     with_first(word, char::to_ascii_uppercase)
 }
 
@@ -280,7 +282,7 @@ mod tests {
         for word in
             ["expired", "callsPerHour", "checks", "planWaits", "learnings", "complex", "merged"]
         {
-            let both = [capital(word), word.to_owned()];
+            let both = [capitalize_word(word), word.to_owned()];
             assert!(both.iter().all(|word| definition.contains(&format!("\"{word}\""))), "{word}");
         }
     }

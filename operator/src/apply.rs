@@ -65,7 +65,7 @@ impl ApplyError {
             return None;
         };
         let (kind, name) = (kind.clone(), name.clone());
-        Some(ApplyRefusal::NotAccepted { kind, name, message: shortened(&status.message, 500) })
+        Some(ApplyRefusal::NotAccepted { kind, name, message: shorten_text(&status.message, 500) })
     }
 }
 
@@ -122,15 +122,15 @@ impl Apply {
         match api.create(&created_by(self.manager), object).await {
             Ok(created) => Ok(MadeObject::New(created)),
             Err(kube::Error::Api(status)) if status.is_already_exists() => {
-                match api.get_opt(&name).await.map_err(failed::<K>("get", &name))? {
+                match api.get_opt(&name).await.map_err(failed_error::<K>("get", &name))? {
                     Some(found) if owned_by(&found, owner) => Ok(MadeObject::Found(found)),
                     Some(found) if found.meta().deletion_timestamp.is_none() => {
-                        Err(taken::<K>(&name))
+                        Err(taken_error::<K>(&name))
                     }
-                    _ => Err(stale::<K>(&name)),
+                    _ => Err(stale_error::<K>(&name)),
                 }
             }
-            Err(error) => Err(refused::<K>("create", &name, error)),
+            Err(error) => Err(refused_error::<K>("create", &name, error)),
         }
     }
 
@@ -145,13 +145,13 @@ impl Apply {
         ours: impl Fn(&K) -> bool,
     ) -> Result<(), ApplyError> {
         let (api, name) = (self.api::<K>(object), object.name_any());
-        let found = api.get_opt(&name).await.map_err(failed::<K>("get", &name))?;
+        let found = api.get_opt(&name).await.map_err(failed_error::<K>("get", &name))?;
         if found.is_some_and(|found| !ours(&found)) {
-            return Err(taken::<K>(&name));
+            return Err(taken_error::<K>(&name));
         }
         let params = PatchParams::apply(self.manager).force();
         let applied = api.patch(&name, &params, &Patch::Apply(object)).await;
-        applied.map(drop).map_err(|error| refused::<K>("apply", &name, error))
+        applied.map(drop).map_err(|error| refused_error::<K>("apply", &name, error))
     }
 
     /// Asks for a larger volume for exactly this claim.
@@ -171,8 +171,10 @@ impl Apply {
         });
         match api.patch(&name, &written_by(self.manager), &Patch::Merge(&patch)).await {
             Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if is_another(&status) => Err(stale::<Claim>(&name)),
-            Err(error) => Err(refused::<Claim>("resize", &name, error)),
+            Err(kube::Error::Api(status)) if is_another(&status) => {
+                Err(stale_error::<Claim>(&name))
+            }
+            Err(error) => Err(refused_error::<Claim>("resize", &name, error)),
         }
     }
 
@@ -190,7 +192,7 @@ impl Apply {
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
                 Ok(())
             }
-            Err(error) => Err(refused::<K>("delete", &name, error)),
+            Err(error) => Err(refused_error::<K>("delete", &name, error)),
         }
     }
 
@@ -204,7 +206,7 @@ impl Apply {
         name: &str,
     ) -> Result<Option<K>, ApplyError> {
         let api = Api::<K>::namespaced(self.client.clone(), namespace);
-        api.get_opt(name).await.map_err(failed::<K>("get", name))
+        api.get_opt(name).await.map_err(failed_error::<K>("get", name))
     }
 
     /// Puts labels back on exactly this object.
@@ -241,8 +243,8 @@ impl Apply {
         let patch = serde_json::json!({"metadata": {"uid": object.uid(), field: marks}});
         match api.patch(&name, &written_by(self.manager), &Patch::Merge(&patch)).await {
             Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if is_another(&status) => Err(stale::<K>(&name)),
-            Err(error) => Err(refused::<K>("mark", &name, error)),
+            Err(kube::Error::Api(status)) if is_another(&status) => Err(stale_error::<K>(&name)),
+            Err(error) => Err(refused_error::<K>("mark", &name, error)),
         }
     }
 
@@ -264,9 +266,9 @@ impl Apply {
         match api.patch_status(&name, &written_by(self.manager), &Patch::Merge(&patch)).await {
             Ok(written) => Ok(written.resource_version()),
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
-                Err(stale::<K>(&name))
+                Err(stale_error::<K>(&name))
             }
-            Err(error) => Err(refused::<K>("patch the status of", &name, error)),
+            Err(error) => Err(refused_error::<K>("patch the status of", &name, error)),
         }
     }
 
@@ -287,9 +289,9 @@ impl Apply {
         match api.patch(&name, &written_by(self.manager), &Patch::Merge(&patch)).await {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
-                Err(stale::<K>(&name))
+                Err(stale_error::<K>(&name))
             }
-            Err(error) => Err(refused::<K>("patch", &name, error)),
+            Err(error) => Err(refused_error::<K>("patch", &name, error)),
         }
     }
 
@@ -303,8 +305,8 @@ impl Apply {
         let event = Event {
             type_: if notice.warning { EventType::Warning } else { EventType::Normal },
             reason: notice.reason.to_owned(),
-            note: Some(shortened(&notice.note, 1000)),
-            action: action(notice),
+            note: Some(shorten_text(&notice.note, 1000)),
+            action: event_action(notice),
             secondary: related.cloned(),
         };
         if let Err(error) = self.recorder.publish(&event, about).await {
@@ -352,14 +354,14 @@ pub fn is_another(status: &Status) -> bool {
 
 /// The recorder folds events that differ only in their note, and keeps the first note: so the note
 /// is part of the action.
-fn action(notice: &Notice) -> String {
+fn event_action(notice: &Notice) -> String {
     let mut hasher = DefaultHasher::new();
     notice.note.hash(&mut hasher);
     format!("{}-{:016x}", notice.reason, hasher.finish())
 }
 
 /// At most `max` bytes of `text`, cut at a character.
-pub fn shortened(text: &str, max: usize) -> String {
+pub fn shorten_text(text: &str, max: usize) -> String {
     if text.len() <= max {
         return text.to_owned();
     }
@@ -367,37 +369,41 @@ pub fn shortened(text: &str, max: usize) -> String {
     format!("{}…", &text[..end])
 }
 
-fn kind<K: Resource<DynamicType = ()>>() -> String {
+fn kind_name<K: Resource<DynamicType = ()>>() -> String {
     K::kind(&()).into_owned()
 }
 
-fn stale<K: AppliedObject>(name: &str) -> ApplyError {
-    ApplyError::Stale { kind: kind::<K>(), name: name.to_owned() }
+fn stale_error<K: AppliedObject>(name: &str) -> ApplyError {
+    ApplyError::Stale { kind: kind_name::<K>(), name: name.to_owned() }
 }
 
-fn taken<K: AppliedObject>(name: &str) -> ApplyError {
-    ApplyError::Refused(ApplyRefusal::NameTaken { kind: kind::<K>(), name: name.to_owned() })
+fn taken_error<K: AppliedObject>(name: &str) -> ApplyError {
+    ApplyError::Refused(ApplyRefusal::NameTaken { kind: kind_name::<K>(), name: name.to_owned() })
 }
 
-fn failed<K: AppliedObject>(
+fn failed_error<K: AppliedObject>(
     verb: &'static str,
     name: &str,
 ) -> impl FnOnce(kube::Error) -> ApplyError {
     let name = name.to_owned();
-    move |source| ApplyError::Api { verb, kind: kind::<K>(), name, source }
+    move |source| ApplyError::Api { verb, kind: kind_name::<K>(), name, source }
 }
 
 /// Tells an answer of the API server that a person has to hear from one that passes by itself.
-fn refused<K: AppliedObject>(verb: &'static str, name: &str, error: kube::Error) -> ApplyError {
+fn refused_error<K: AppliedObject>(
+    verb: &'static str,
+    name: &str,
+    error: kube::Error,
+) -> ApplyError {
     match error {
         kube::Error::Api(status) if matches!(status.code, 400 | 403 | 422) => {
             ApplyError::Refused(ApplyRefusal::Rejected {
-                kind: kind::<K>(),
+                kind: kind_name::<K>(),
                 name: name.to_owned(),
-                message: shortened(&status.message, 500),
+                message: shorten_text(&status.message, 500),
             })
         }
-        error => failed::<K>(verb, name)(error),
+        error => failed_error::<K>(verb, name)(error),
     }
 }
 

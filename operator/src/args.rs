@@ -241,7 +241,7 @@ pub struct GatewayArgs {
     pub git_cache: PathBuf,
     /// Room for these copies, such as 20Gi: those that nobody has asked for in the longest time go before
     /// it is full. Without it, they take what there is.
-    #[arg(long, env = "CODEBUTLER_GIT_CACHE_LIMIT", value_parser = crate::quantity::flag)]
+    #[arg(long, env = "CODEBUTLER_GIT_CACHE_LIMIT", value_parser = crate::quantity::parse_flag)]
     pub git_cache_limit: Option<u64>,
     /// Folder for histories: what happened in each conversation. Nothing is kept without it.
     #[arg(long, env = "CODEBUTLER_HISTORY")]
@@ -261,7 +261,7 @@ pub struct GatewayArgs {
           value_parser = clap::value_parser!(u32).range(1..=36_500))]
     pub history_days: u32,
     /// Room for histories, such as 10Gi: the oldest go before it is full.
-    #[arg(long, env = "CODEBUTLER_HISTORY_LIMIT", value_parser = crate::quantity::flag)]
+    #[arg(long, env = "CODEBUTLER_HISTORY_LIMIT", value_parser = crate::quantity::parse_flag)]
     pub history_limit: Option<u64>,
     /// Web search.
     #[command(flatten)]

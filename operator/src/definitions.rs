@@ -39,7 +39,7 @@ enum DefinitionProblem {
 
 /// Waits until they are installed, and says meanwhile what it waits for: in the log, and under
 /// `/readyz`.
-pub async fn installed(client: &Client, ready: &Ready) {
+pub async fn await_definitions(client: &Client, ready: &Ready) {
     let mut told = String::new();
     while let Err(problem) = look_at_definitions(client).await {
         let why = problem.to_string();
@@ -60,9 +60,9 @@ async fn look_at_definitions(client: &Client) -> Result<(), DefinitionProblem> {
         .body(Vec::new())
         .map_err(|error| DefinitionProblem::Unknown(Box::new(kube::Error::HttpError(error))))?;
     match client.request::<Value>(request).await {
-        Ok(published) => match lacks(&published) {
+        Ok(published) => match find_lacking(&published) {
             lacks if lacks.is_empty() => Ok(()),
-            lacks => Err(DefinitionProblem::Other { lacks: listed(&lacks) }),
+            lacks => Err(DefinitionProblem::Other { lacks: list_lacking(&lacks) }),
         },
         Err(kube::Error::Api(status)) if status.code == 404 => Err(DefinitionProblem::Missing),
         Err(kube::Error::Api(status)) if status.code == 403 => {
@@ -75,10 +75,10 @@ async fn look_at_definitions(client: &Client) -> Result<(), DefinitionProblem> {
 }
 
 /// Kinds and fields that this version has and `published` has not.
-fn lacks(published: &Value) -> Vec<String> {
+fn find_lacking(published: &Value) -> Vec<String> {
     let schemas = published["components"]["schemas"].as_object();
     let mut lacks = Vec::new();
-    for crd in codebutler_crds::all() {
+    for crd in codebutler_crds::all_definitions() {
         let kind = crd.spec.names.kind;
         let is_it = |schema: &&Value| {
             let kinds = schema["x-kubernetes-group-version-kind"].as_array();
@@ -90,27 +90,27 @@ fn lacks(published: &Value) -> Vec<String> {
         };
         for version in crd.spec.versions.iter().filter(|version| version.name == "v1alpha1") {
             let schema = serde_json::to_value(&version.schema).unwrap_or_default();
-            compare(&kind, &schema["openAPIV3Schema"], there, &mut lacks);
+            compare_fields(&kind, &schema["openAPIV3Schema"], there, &mut lacks);
         }
     }
     lacks
 }
 
 /// Adds what `wanted` has and `there` has not. What has no fields of its own has everything.
-fn compare(path: &str, wanted: &Value, there: &Value, lacks: &mut Vec<String>) {
+fn compare_fields(path: &str, wanted: &Value, there: &Value, lacks: &mut Vec<String>) {
     for (name, field) in wanted["properties"].as_object().into_iter().flatten() {
         let path = format!("{path}.{name}");
         match there["properties"].get(name) {
-            Some(there) => compare(&path, field, there, lacks),
+            Some(there) => compare_fields(&path, field, there, lacks),
             None => lacks.push(path),
         }
     }
     if wanted["items"].is_object() {
-        compare(&format!("{path}[]"), &wanted["items"], &there["items"], lacks);
+        compare_fields(&format!("{path}[]"), &wanted["items"], &there["items"], lacks);
     }
     let values = &wanted["additionalProperties"];
     if values.is_object() {
-        compare(&format!("{path}.*"), values, &there["additionalProperties"], lacks);
+        compare_fields(&format!("{path}.*"), values, &there["additionalProperties"], lacks);
     }
     let words = |schema: &Value| -> BTreeSet<String> {
         let words = schema["enum"].as_array().into_iter().flatten();
@@ -122,7 +122,7 @@ fn compare(path: &str, wanted: &Value, there: &Value, lacks: &mut Vec<String>) {
     }
 }
 
-fn listed(lacks: &[String]) -> String {
+fn list_lacking(lacks: &[String]) -> String {
     let named =
         lacks.iter().take(NAMED).map(|one| format!("`{one}`")).collect::<Vec<_>>().join(", ");
     match lacks.len().saturating_sub(NAMED) {
@@ -139,7 +139,7 @@ mod tests {
     /// What an API server publishes of these definitions.
     fn published() -> Value {
         let mut schemas = serde_json::Map::new();
-        for crd in codebutler_crds::all() {
+        for crd in codebutler_crds::all_definitions() {
             let mut schema =
                 serde_json::to_value(&crd.spec.versions[0].schema).unwrap()["openAPIV3Schema"]
                     .take();
@@ -153,11 +153,11 @@ mod tests {
 
     #[test]
     fn an_older_definition_is_told_by_what_it_lacks() {
-        assert_eq!(lacks(&published()), Vec::<String>::new());
+        assert_eq!(find_lacking(&published()), Vec::<String>::new());
         let without = |pointer: &str, name: &str| {
             let mut older = published();
             older.pointer_mut(pointer).unwrap().as_object_mut().unwrap().remove(name).unwrap();
-            lacks(&older)
+            find_lacking(&older)
         };
         let thread = "/components/schemas/dev.codebutler.v1alpha1.Thread/properties";
         let role = format!("{thread}/status/properties/roles/additionalProperties/properties");
@@ -166,8 +166,8 @@ mod tests {
         let mut older = published();
         let state = format!("{thread}/spec/properties/state/enum");
         older.pointer_mut(&state).unwrap().as_array_mut().unwrap().retain(|word| word == "Active");
-        assert_eq!(lacks(&older), ["Thread.spec.state: Closed"]);
+        assert_eq!(find_lacking(&older), ["Thread.spec.state: Closed"]);
         let many: Vec<String> = (0..5).map(|n| format!("Thread.spec.f{n}")).collect();
-        assert!(listed(&many).ends_with("`Thread.spec.f2` and 2 more"));
+        assert!(list_lacking(&many).ends_with("`Thread.spec.f2` and 2 more"));
     }
 }

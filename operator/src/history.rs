@@ -4,11 +4,11 @@ use std::io::{ErrorKind, Write};
 
 use anyhow::Context as _;
 use codebutler_crds::wire::history::Line;
-use codebutler_history::{AnyStore, Place, Store as _, Trajectory, forget};
+use codebutler_history::{AnyStore, Place, Store as _, Trajectory, forget_person};
 
 use crate::args::{HistoryArgs, HistoryForm};
 use crate::gateway::dial::Dialer;
-use crate::gateway::history::open;
+use crate::gateway::history::open_store;
 
 /// Read at once, in bytes.
 const CHUNK: u64 = 1024 * 1024;
@@ -17,11 +17,11 @@ const CHUNK: u64 = 1024 * 1024;
 ///
 /// # Errors
 /// When there is none, or it can't be read.
-pub fn run(wanted: &HistoryArgs, to: &mut impl Write) -> anyhow::Result<()> {
+pub fn run_history(wanted: &HistoryArgs, to: &mut impl Write) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let dialer = Dialer::new(&wanted.dial)?;
     let url = wanted.history_url.as_ref();
-    let mut store = open(&wanted.history, url, &dialer, runtime.handle().clone())?;
+    let mut store = open_store(&wanted.history, url, &dialer, runtime.handle().clone())?;
     match (&wanted.thread, &wanted.forget) {
         (_, Some(user)) => remove_words(&mut store, user, to),
         (Some(thread), None) => {
@@ -31,7 +31,7 @@ pub fn run(wanted: &HistoryArgs, to: &mut impl Write) -> anyhow::Result<()> {
                 anyhow::bail!("{folder} has no history of {thread}: name another --history");
             }
             let printed = match wanted.form {
-                HistoryForm::Lines => print(&store, thread, to),
+                HistoryForm::Lines => print_history(&store, thread, to),
                 HistoryForm::Atif => print_trajectory(&store, thread, to),
             };
             printed.with_context(unread)
@@ -43,7 +43,7 @@ pub fn run(wanted: &HistoryArgs, to: &mut impl Write) -> anyhow::Result<()> {
 fn remove_words(store: &mut AnyStore, user: &str, to: &mut impl Write) -> anyhow::Result<()> {
     let (mut lines, mut threads) = (0, 0);
     for kept in store.list().context("the histories can't be read")? {
-        let found = forget(store, &kept.place, user)
+        let found = forget_person(store, &kept.place, user)
             .with_context(|| format!("the history of {} can't be changed", kept.place))?;
         lines += found;
         threads += usize::from(found > 0);
@@ -52,7 +52,7 @@ fn remove_words(store: &mut AnyStore, user: &str, to: &mut impl Write) -> anyhow
     Ok(())
 }
 
-fn print(store: &AnyStore, thread: &Place, to: &mut impl Write) -> std::io::Result<()> {
+fn print_history(store: &AnyStore, thread: &Place, to: &mut impl Write) -> std::io::Result<()> {
     let mut from = 0;
     loop {
         let text = store.read(thread, from, CHUNK)?;

@@ -1,12 +1,11 @@
 //! A Lease: at most one replica holds it, and everybody can see who.
 //!
-//! [`start`] campaigns in the background; [`Lease`] says how it stands. Every write carries the
+//! [`start_campaign`] campaigns in the background; [`Lease`] says how it stands. Every write carries the
 //! version that it was decided on, so that of two candidates one gets a conflict. The holder counts
 //! from before its last successful request, everybody else from after they saw the record change:
 //! whatever clocks and networks do, the old holder knows that it lost before a new one begins.
 //!
-//! Who lost the lease has to stop at once; once nothing of its work is left, it [`start`]s another
-//! campaign. Who shuts down ends its work first and then calls [`Lease::release`], and the next one
+//! Who lost the lease has to stop at once; once nothing of its work is left, it begins another campaign. Who shuts down ends its work first and then calls [`Lease::release`], and the next one
 //! need not wait.
 
 mod campaign;
@@ -36,7 +35,7 @@ pub struct Lease {
     task: AbortOnDropHandle<()>,
 }
 
-pub fn start(client: Client, settings: Settings) -> Lease {
+pub fn start_campaign(client: Client, settings: Settings) -> Lease {
     let store = LeaseObjects::new(client, &settings);
     let (campaign, leadership, resign) = Campaign::new(store, System, settings);
     Lease { leadership, resign, task: AbortOnDropHandle::new(tokio::spawn(campaign.run())) }
@@ -50,12 +49,12 @@ impl Lease {
 
     /// Waits until the lease is held. Pends for ever if it was held and lost meanwhile.
     pub async fn held(&self) {
-        until(self.leadership(), Leadership::Held).await;
+        await_leadership(self.leadership(), Leadership::Held).await;
     }
 
     /// Waits until the lease is lost.
     pub async fn lost(&self) {
-        until(self.leadership(), Leadership::Lost).await;
+        await_leadership(self.leadership(), Leadership::Lost).await;
     }
 
     /// Stops campaigning and gives the lease up, if it is held. To be called when the work that it
@@ -67,7 +66,7 @@ impl Lease {
     }
 }
 
-async fn until(mut leadership: watch::Receiver<Leadership>, wanted: Leadership) {
+async fn await_leadership(mut leadership: watch::Receiver<Leadership>, wanted: Leadership) {
     if leadership.wait_for(|now| *now == wanted).await.is_err() {
         // The campaign ended otherwise.
         std::future::pending::<()>().await;

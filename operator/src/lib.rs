@@ -44,12 +44,12 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     if matches!(parsed.command, args::Command::Metrics) {
-        let page = metrics::page::markdown();
+        let page = metrics::page::render_markdown();
         let written = std::io::stdout().write_all(page.as_bytes());
         return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     if let args::Command::History(wanted) = &parsed.command {
-        return match history::run(wanted, &mut std::io::stdout().lock()) {
+        return match history::run_history(wanted, &mut std::io::stdout().lock()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 let _ = writeln!(std::io::stderr(), "codebutler-operator: {error:#}");
@@ -58,8 +58,8 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
         };
     }
     // Until the end: what is on its way to a collector is sent before.
-    let _traces = telemetry::init(&parsed.telemetry, parsed.command.service());
-    match run(parsed) {
+    let _traces = telemetry::init_telemetry(&parsed.telemetry, parsed.command.service());
+    match run_component(parsed) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(error = format!("{error:#}"), "stopped");
@@ -75,16 +75,16 @@ fn hide_memory() -> anyhow::Result<()> {
         .context("the kernel does not let the process hide its memory")
 }
 
-fn run(args: args::Args) -> anyhow::Result<()> {
+fn run_component(args: args::Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         // One crypto provider for kube, reqwest and slack-morphism.
         let _ = rustls::crypto::ring::default_provider().install_default();
         match args.command {
-            args::Command::Controller(args) => controller::run(*args).await,
+            args::Command::Controller(args) => controller::run_controller(*args).await,
             args::Command::Gateway(args) => {
                 hide_memory()?;
-                Box::pin(gateway::run(*args)).await
+                Box::pin(gateway::run_gateway(*args)).await
             }
             args::Command::Metrics | args::Command::History(_) => Ok(()),
         }

@@ -13,7 +13,7 @@ const BACKLOG: u32 = 1024;
 ///
 /// # Errors
 /// When the address is taken, or not this machine's.
-pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+pub fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
     let all = address.is_ipv6() && address.ip().is_unspecified();
     match bind_listener(address) {
         Err(error) if all && error.kind() != io::ErrorKind::AddrInUse => {
@@ -41,16 +41,16 @@ mod tests {
 
     #[tokio::test]
     async fn one_address_is_reached_over_both_families() {
-        let all = listen("[::]:0".parse().unwrap()).unwrap();
+        let all = listen_on("[::]:0".parse().unwrap()).unwrap();
         let port = all.local_addr().unwrap().port();
         TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
         // A machine without IPv6 has the other half alone.
         if std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
             TcpStream::connect((Ipv6Addr::LOCALHOST, port)).await.unwrap();
         }
-        let taken = listen(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))).unwrap_err();
+        let taken = listen_on(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))).unwrap_err();
         assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
-        let own = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let own = listen_on("127.0.0.1:0".parse().unwrap()).unwrap();
         assert!(own.local_addr().unwrap().ip().is_loopback());
     }
 }

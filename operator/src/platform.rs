@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// When there is no usable configuration.
-pub async fn client(who: &str) -> anyhow::Result<Client> {
+pub async fn open_client(who: &str) -> anyhow::Result<Client> {
     let mut config = Config::infer()
         .await
         .context("no Kubernetes API: run inside a cluster, or set KUBECONFIG")?;

@@ -1,7 +1,7 @@
 //! Kubernetes' quantities of bytes: `20Gi`. Pure.
 
 /// Bytes of a quantity; None for what is none.
-pub fn bytes(quantity: &str) -> Option<u128> {
+pub fn parse_bytes(quantity: &str) -> Option<u128> {
     let digits = quantity.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match quantity.get(digits.len()..)? {
         "" => 1,
@@ -22,8 +22,8 @@ pub fn bytes(quantity: &str) -> Option<u128> {
 ///
 /// # Errors
 /// In words.
-pub fn flag(text: &str) -> Result<u64, String> {
-    let bytes = bytes(text).and_then(|bytes| u64::try_from(bytes).ok());
+pub fn parse_flag(text: &str) -> Result<u64, String> {
+    let bytes = parse_bytes(text).and_then(|bytes| u64::try_from(bytes).ok());
     bytes.ok_or_else(|| format!("`{text}` is no amount of bytes such as 20Gi"))
 }
 
@@ -33,10 +33,10 @@ mod tests {
 
     #[test]
     fn amounts_are_read_as_kubernetes_reads_them() {
-        assert_eq!(flag("20Gi"), Ok(20 << 30));
-        assert_eq!((flag("5M"), flag("7")), (Ok(5_000_000), Ok(7)));
+        assert_eq!(parse_flag("20Gi"), Ok(20 << 30));
+        assert_eq!((parse_flag("5M"), parse_flag("7")), (Ok(5_000_000), Ok(7)));
         for wrong in ["", "Gi", "20GiB", "-1", "1.5Gi", "99999999999999999999Ti"] {
-            assert!(flag(wrong).is_err(), "{wrong}");
+            assert!(parse_flag(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -133,7 +133,7 @@ impl<K: Watched> Merge<K> {
             }
             Err(error) => {
                 // A namespace that was deleted with its rights must not hold up the others.
-                let forbidden = code(&error) == 403 && !part.listed;
+                let forbidden = status_code(&error) == 403 && !part.listed;
                 part.listed |= forbidden;
                 let mut out = vec![Err(error)];
                 if forbidden {
@@ -176,7 +176,7 @@ impl<K: Watched> ScopePart<K> {
 }
 
 /// The HTTP status of a failed watch; 0 if it has none.
-pub fn code(error: &watcher::Error) -> u16 {
+pub fn status_code(error: &watcher::Error) -> u16 {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))
@@ -204,7 +204,7 @@ mod tests {
             Ok(Event::InitDone) => "done".to_owned(),
             Ok(Event::Apply(o)) => format!("apply {}", o.name_any()),
             Ok(Event::Delete(o)) => format!("delete {}", o.name_any()),
-            Err(error) => format!("error {}", code(&error)),
+            Err(error) => format!("error {}", status_code(&error)),
         };
         events.into_iter().map(one).collect()
     }

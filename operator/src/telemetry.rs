@@ -18,7 +18,7 @@ const SPANS: &str = "codebutler_operator=info";
 
 /// Starts logging to stderr, credentials masked, and sending spans where a collector is named, until what is
 /// answered is dropped. A filter that can't be parsed is reported and replaced by `info`.
-pub fn init(args: &TelemetryArgs, service: &'static str) -> Option<Traces> {
+pub fn init_telemetry(args: &TelemetryArgs, service: &'static str) -> Option<Traces> {
     let (filter, problem) = match EnvFilter::try_new(&args.log) {
         Ok(filter) => (filter, None),
         Err(error) => (EnvFilter::new("info"), Some(error)),
@@ -62,7 +62,7 @@ pub enum FilterError {
     Absent(#[from] reload::Error),
 }
 
-pub fn filter() -> Option<String> {
+pub fn read_filter() -> Option<String> {
     FILTER.get()?.with_current(ToString::to_string).ok()
 }
 

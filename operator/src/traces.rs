@@ -98,7 +98,7 @@ struct ByThread<E>(E);
 
 impl<E: Export> Export for ByThread<E> {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
-        self.0.export(batch.into_iter().map(prepared).collect()).await
+        self.0.export(batch.into_iter().map(prepare_span).collect()).await
     }
 
     fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
@@ -114,7 +114,7 @@ impl<E: Export> Export for ByThread<E> {
     }
 }
 
-fn prepared(mut span: SpanData) -> SpanData {
+fn prepare_span(mut span: SpanData) -> SpanData {
     let field = |name: &str| {
         let found = span.attributes.iter().find(|field| field.key.as_str() == name);
         found.map(|field| span_of(&field.value.as_str()))
@@ -134,9 +134,9 @@ fn prepared(mut span: SpanData) -> SpanData {
         span.span_context =
             SpanContext::new(trace_of(&thread), id, flags, false, TraceState::default());
     }
-    span.attributes.iter_mut().for_each(mask);
+    span.attributes.iter_mut().for_each(mask_field);
     let events = span.events.events.iter_mut();
-    events.flat_map(|event| &mut event.attributes).for_each(mask);
+    events.flat_map(|event| &mut event.attributes).for_each(mask_field);
     span
 }
 
@@ -156,7 +156,7 @@ fn span_of(key: &str) -> SpanId {
     SpanId::from_bytes(id)
 }
 
-fn mask(field: &mut KeyValue) {
+fn mask_field(field: &mut KeyValue) {
     if let Value::String(text) = &field.value {
         let mut masked = Vec::new();
         // A vector takes everything.
@@ -220,7 +220,7 @@ mod tests {
     fn what_is_secret_does_not_leave() {
         let token = ["xoxb", "12345678901", "12345678901", "abcdefghijklmnopqrstuvwx"].join("-");
         let mut field = KeyValue::new("error", format!("refused: {token}"));
-        mask(&mut field);
+        mask_field(&mut field);
         let said = field.value.as_str().into_owned();
         assert!(said.starts_with("refused: ") && !said.contains(&token), "{said}");
     }

@@ -116,19 +116,20 @@ impl Cluster {
     }
 
     async fn given_or_own(dir: &Path, options: Options, turn: Turn) -> Result<Self> {
-        if set("KUBECONFIG").is_none() {
+        if env_set("KUBECONFIG").is_none() {
             return Self::start_own(dir, options).await;
         }
         let config = Kubeconfig::read()?;
         let url = cluster_of(&config).and_then(|c| c.server.clone()).unwrap_or_default();
-        let lock = turns::take(url, turn).await.map_err(ClusterError::io("waiting for a turn"))?;
+        let lock =
+            turns::take_turn(url, turn).await.map_err(ClusterError::io("waiting for a turn"))?;
         Self::with(ClusterSource::Given(lock), config, dir).await
     }
 
     /// Starts a cluster that nobody else uses, even where one is given: for tests that take its
     /// definitions away.
     pub async fn start_own(dir: &Path, options: Options) -> Result<Self> {
-        if let Some(folder) = set("KUBEBUILDER_ASSETS") {
+        if let Some(folder) = env_set("KUBEBUILDER_ASSETS") {
             let assets = Assets::start(Path::new(&folder), &dir.join("cluster")).await?;
             let config = Kubeconfig::from_yaml(&assets.kubeconfig)?;
             return Self::with(ClusterSource::Assets(Box::new(assets)), config, dir).await;
@@ -144,7 +145,7 @@ impl Cluster {
     }
 
     async fn with(source: ClusterSource, config: Kubeconfig, dir: &Path) -> Result<Self> {
-        let (config, ca) = flattened(config).await?;
+        let (config, ca) = flatten_config(config).await?;
         let options = KubeConfigOptions::default();
         let parsed = Config::from_custom_kubeconfig(config.clone(), &options).await?;
         let client = Client::try_from(parsed).map_err(ClusterError::request("client"))?;
@@ -266,7 +267,7 @@ impl Cluster {
     pub async fn install_crds(&self) -> Result<()> {
         let api: Api<CustomResourceDefinition> = Api::all(self.client());
         let params = PatchParams::apply(MANAGER).force();
-        let definitions = codebutler_crds::all();
+        let definitions = codebutler_crds::all_definitions();
         for definition in &definitions {
             let name = definition.name_any();
             api.patch(&name, &params, &Patch::Apply(definition))
@@ -305,7 +306,7 @@ impl Cluster {
     }
 }
 
-fn set(name: &str) -> Option<std::ffi::OsString> {
+fn env_set(name: &str) -> Option<std::ffi::OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
@@ -362,7 +363,7 @@ fn yaml_of(config: &Kubeconfig) -> Result<String> {
 }
 
 /// A kubeconfig whose CA is in it, and that CA.
-async fn flattened(mut config: Kubeconfig) -> Result<(Kubeconfig, String)> {
+async fn flatten_config(mut config: Kubeconfig) -> Result<(Kubeconfig, String)> {
     use base64::Engine as _;
     let engine = base64::engine::general_purpose::STANDARD;
     let mut ca = String::new();

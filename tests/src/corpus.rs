@@ -26,15 +26,17 @@ impl Entry {
 ///
 /// # Errors
 /// When a line of the file is not of its form.
-pub fn redaction() -> anyhow::Result<Vec<Entry>> {
+pub fn redaction_corpus() -> anyhow::Result<Vec<Entry>> {
     let lines = include_str!("../corpus/redaction.txt").lines().enumerate();
     lines
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
-        .map(|(index, line)| entry(index + 1, line).with_context(|| format!("line {}", index + 1)))
+        .map(|(index, line)| {
+            parse_entry(index + 1, line).with_context(|| format!("line {}", index + 1))
+        })
         .collect()
 }
 
-fn entry(line: usize, written: &str) -> anyhow::Result<Entry> {
+fn parse_entry(line: usize, written: &str) -> anyhow::Result<Entry> {
     let written = written.replace('¦', "").replace('␤', "\n");
     if let Some(text) = written.strip_prefix("- ") {
         return Ok(Entry { line, text: text.to_owned(), masked: text.to_owned() });

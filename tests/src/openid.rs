@@ -109,7 +109,7 @@ impl OpenIdIssuer {
         let client = ("codebutler-pages".to_owned(), secret);
         let inner = Inner { origin: OnceLock::new(), client, told: Mutex::default() };
         let inner = Arc::new(inner);
-        let serving = Serving::start(router(Arc::clone(&inner))).await?;
+        let serving = Serving::start(build_router(Arc::clone(&inner))).await?;
         inner.origin.get_or_init(|| serving.url());
         Ok(Self { inner, _serving: serving })
     }
@@ -152,16 +152,16 @@ impl Inner {
     }
 }
 
-fn router(inner: Arc<Inner>) -> Router {
+fn build_router(inner: Arc<Inner>) -> Router {
     Router::new()
-        .route("/.well-known/openid-configuration", get(configuration))
-        .route("/authorize", get(authorize))
-        .route("/token", post(token))
-        .route("/keys", get(keys))
+        .route("/.well-known/openid-configuration", get(serve_configuration))
+        .route("/authorize", get(serve_authorize))
+        .route("/token", post(serve_token))
+        .route("/keys", get(serve_keys))
         .with_state(inner)
 }
 
-async fn configuration(State(inner): Shared) -> Response {
+async fn serve_configuration(State(inner): Shared) -> Response {
     let fault = inner.told().fault;
     if fault == IssuerFault::Down {
         return (StatusCode::BAD_GATEWAY, "<h1>502</h1>").into_response();
@@ -184,21 +184,23 @@ async fn configuration(State(inner): Shared) -> Response {
     .into_response()
 }
 
-fn wrong(what: &str) -> Response {
+fn wrong_request(what: &str) -> Response {
     (StatusCode::BAD_REQUEST, format!("{what}\n")).into_response()
 }
 
-async fn authorize(State(inner): Shared, Query(asked): Query<Fields>) -> Response {
+async fn serve_authorize(State(inner): Shared, Query(asked): Query<Fields>) -> Response {
     let of = |name: &str| asked.get(name).map(String::as_str).unwrap_or_default();
     let mut told = inner.told();
     // Whoever asks with another client or address is told here: nobody is sent there.
     if of("client_id") != inner.client.0 {
-        return wrong("unknown client");
+        return wrong_request("unknown client");
     }
     if !told.redirects.iter().any(|known| known == of("redirect_uri")) {
-        return wrong("redirect_uri is not registered");
+        return wrong_request("redirect_uri is not registered");
     }
-    let Ok(mut back) = url::Url::parse(of("redirect_uri")) else { return wrong("redirect_uri") };
+    let Ok(mut back) = url::Url::parse(of("redirect_uri")) else {
+        return wrong_request("redirect_uri");
+    };
     let scopes: Vec<&str> = of("scope").split(' ').collect();
     let refusal = match () {
         () if of("response_type") != "code" => Some("unsupported_response_type"),
@@ -222,11 +224,11 @@ async fn authorize(State(inner): Shared, Query(asked): Query<Fields>) -> Respons
 }
 
 /// As RFC 6749 has it.
-fn refused(status: StatusCode, error: &str) -> Response {
+fn refuse_token(status: StatusCode, error: &str) -> Response {
     (status, Json(json!({"error": error}))).into_response()
 }
 
-async fn token(State(inner): Shared, headers: HeaderMap, body: Bytes) -> Response {
+async fn serve_token(State(inner): Shared, headers: HeaderMap, body: Bytes) -> Response {
     let form: Fields = url::form_urlencoded::parse(&body).into_owned().collect();
     let of = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
     let mut told = inner.told();
@@ -236,24 +238,24 @@ async fn token(State(inner): Shared, headers: HeaderMap, body: Bytes) -> Respons
     let given = basic.unwrap_or_else(|| format!("{}:{}", of("client_id"), of("client_secret")));
     let own = format!("{}:{}", inner.client.0, inner.client.1);
     if given != own || told.fault == IssuerFault::OtherSecret {
-        return refused(StatusCode::UNAUTHORIZED, "invalid_client");
+        return refuse_token(StatusCode::UNAUTHORIZED, "invalid_client");
     }
     if of("grant_type") != "authorization_code" {
-        return refused(StatusCode::BAD_REQUEST, "unsupported_grant_type");
+        return refuse_token(StatusCode::BAD_REQUEST, "unsupported_grant_type");
     }
     // Good once, whatever becomes of it.
     let Some(grant) = told.codes.remove(of("code")) else {
-        return refused(StatusCode::BAD_REQUEST, "invalid_grant");
+        return refuse_token(StatusCode::BAD_REQUEST, "invalid_grant");
     };
     let proof = ring::digest::digest(&ring::digest::SHA256, of("code_verifier").as_bytes());
     if grant.redirect != of("redirect_uri") || URL_SAFE_NO_PAD.encode(proof) != grant.challenge {
-        return refused(StatusCode::BAD_REQUEST, "invalid_grant");
+        return refuse_token(StatusCode::BAD_REQUEST, "invalid_grant");
     }
     let (fault, mail) = (told.fault, told.mail.clone());
     drop(told);
-    let claims = claims(&inner, fault, &mail, grant.nonce.as_ref());
-    let Some(identity) = identity(&claims, fault, &inner.client.1) else {
-        return refused(StatusCode::INTERNAL_SERVER_ERROR, "server_error");
+    let claims = make_claims(&inner, fault, &mail, grant.nonce.as_ref());
+    let Some(identity) = sign_identity(&claims, fault, &inner.client.1) else {
+        return refuse_token(StatusCode::INTERNAL_SERVER_ERROR, "server_error");
     };
     Json(json!({
         "access_token": "opaque", "token_type": "Bearer", "expires_in": TOKEN_LIFE, "id_token": identity,
@@ -261,7 +263,7 @@ async fn token(State(inner): Shared, headers: HeaderMap, body: Bytes) -> Respons
     .into_response()
 }
 
-fn claims(inner: &Inner, fault: IssuerFault, mail: &str, nonce: Option<&String>) -> Value {
+fn make_claims(inner: &Inner, fault: IssuerFault, mail: &str, nonce: Option<&String>) -> Value {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let begun = if fault == IssuerFault::Expired { now - 86_400 } else { now };
     let mut claims = json!({
@@ -289,7 +291,7 @@ fn claims(inner: &Inner, fault: IssuerFault, mail: &str, nonce: Option<&String>)
     claims
 }
 
-fn identity(claims: &Value, fault: IssuerFault, secret: &str) -> Option<String> {
+fn sign_identity(claims: &Value, fault: IssuerFault, secret: &str) -> Option<String> {
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let kid = if fault == IssuerFault::UnknownKey { "new" } else { KEY_ID };
     let text = |algorithm: &str, claims: &Value| {
@@ -305,7 +307,7 @@ fn identity(claims: &Value, fault: IssuerFault, secret: &str) -> Option<String> 
         let mark = ring::hmac::sign(&key, text.as_bytes());
         return Some(format!("{text}.{}", URL_SAFE_NO_PAD.encode(mark)));
     }
-    let mark = signature(&text("RS256", claims))?;
+    let mark = sign_text(&text("RS256", claims))?;
     let mut shown = claims.clone();
     if fault == IssuerFault::Forged {
         shown["sub"] = json!("u-2");
@@ -313,7 +315,7 @@ fn identity(claims: &Value, fault: IssuerFault, secret: &str) -> Option<String> 
     Some(format!("{}.{mark}", text("RS256", &shown)))
 }
 
-fn signer() -> Option<RsaKeyPair> {
+fn find_signer() -> Option<RsaKeyPair> {
     match PrivateKeyDer::from_pem_slice(KEY.as_bytes()).ok()? {
         PrivateKeyDer::Pkcs1(der) => RsaKeyPair::from_der(der.secret_pkcs1_der()).ok(),
         _ => None,
@@ -322,21 +324,21 @@ fn signer() -> Option<RsaKeyPair> {
 
 /// The public half of the key, as a set of keys has it.
 pub(crate) fn public_key(kid: &str) -> Option<Value> {
-    let public: PublicKeyComponents<Vec<u8>> = signer()?.public().into();
+    let public: PublicKeyComponents<Vec<u8>> = find_signer()?.public().into();
     let part = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
     let (n, e) = (part(&public.n), part(&public.e));
     Some(json!({"e": e, "n": n, "use": "sig", "kid": kid, "alg": "RS256", "kty": "RSA"}))
 }
 
 /// The signature of a token's head and claims.
-pub(crate) fn signature(text: &str) -> Option<String> {
-    let signer = signer()?;
+pub(crate) fn sign_text(text: &str) -> Option<String> {
+    let signer = find_signer()?;
     let mut mark = vec![0; signer.public().modulus_len()];
     signer.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), text.as_bytes(), &mut mark).ok()?;
     Some(URL_SAFE_NO_PAD.encode(mark))
 }
 
-async fn keys() -> Json<Value> {
+async fn serve_keys() -> Json<Value> {
     let keys: Vec<_> = public_key(KEY_ID).into_iter().collect();
     Json(json!({"keys": keys}))
 }

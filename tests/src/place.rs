@@ -168,11 +168,11 @@ impl Place {
         let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
         for namespace in [&self.team, &self.system] {
             let namespaces: Api<Namespace> = Api::all(client.clone());
-            fine(namespaces.delete(namespace, &DeleteParams::default()).await)?;
-            end::<Thread>(&client, namespace).await?;
-            end::<Repo>(&client, namespace).await?;
-            end::<Pod>(&client, namespace).await?;
-            end::<PersistentVolumeClaim>(&client, namespace).await?;
+            ignore_missing(namespaces.delete(namespace, &DeleteParams::default()).await)?;
+            delete_all::<Thread>(&client, namespace).await?;
+            delete_all::<Repo>(&client, namespace).await?;
+            delete_all::<Pod>(&client, namespace).await?;
+            delete_all::<PersistentVolumeClaim>(&client, namespace).await?;
             // A bare API server has nobody who does it.
             crate::controllers::end_namespace(&client, namespace).await;
         }
@@ -182,18 +182,20 @@ impl Place {
         // What the chart calls the part that can't be a namespace's.
         let scoped = format!("{}-{}", names::GATEWAY, self.system);
         for name in own.map(|name| self.named(name)).into_iter().chain([scoped]) {
-            fine(bindings.delete(&name, &now).await)?;
-            fine(roles.delete(&name, &now).await)?;
+            ignore_missing(bindings.delete(&name, &now).await)?;
+            ignore_missing(roles.delete(&name, &now).await)?;
         }
         let nodes: Api<Node> = Api::all(client.clone());
-        fine(nodes.delete(&self.named("testbed"), &now).await)?;
+        ignore_missing(nodes.delete(&self.named("testbed"), &now).await)?;
         let volumes: Api<PersistentVolume> = Api::all(client);
         for volume in volumes.list(&ListParams::default()).await? {
             let claim = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
             if claim.and_then(|claim| claim.namespace.as_ref()) == Some(&self.team) {
                 let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-                fine(volumes.patch(&volume.name_any(), &PatchParams::default(), &free).await)?;
-                fine(volumes.delete(&volume.name_any(), &now).await)?;
+                ignore_missing(
+                    volumes.patch(&volume.name_any(), &PatchParams::default(), &free).await,
+                )?;
+                ignore_missing(volumes.delete(&volume.name_any(), &now).await)?;
             }
         }
         Ok(())
@@ -201,7 +203,7 @@ impl Place {
 }
 
 /// Deletes all objects of a kind at once, whatever holds them.
-async fn end<K>(client: &Client, namespace: &str) -> kube::Result<()>
+async fn delete_all<K>(client: &Client, namespace: &str) -> kube::Result<()>
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
         + Clone
@@ -214,15 +216,15 @@ where
         let name = object.name_any();
         if !object.finalizers().is_empty() {
             let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-            fine(api.patch(&name, &PatchParams::default(), &free).await)?;
+            ignore_missing(api.patch(&name, &PatchParams::default(), &free).await)?;
         }
-        fine(api.delete(&name, &now).await)?;
+        ignore_missing(api.delete(&name, &now).await)?;
     }
     Ok(())
 }
 
 /// Gone already is fine.
-fn fine<T>(result: kube::Result<T>) -> kube::Result<()> {
+fn ignore_missing<T>(result: kube::Result<T>) -> kube::Result<()> {
     match result {
         Err(kube::Error::Api(status)) if codebutler_operator::apply::is_another(&status) => Ok(()),
         other => other.map(drop),

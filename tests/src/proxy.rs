@@ -66,19 +66,19 @@ impl CompanyProxy {
     /// # Errors
     /// When no port can be had or no certificate be made.
     pub async fn start(hosts: &[(&str, SocketAddr)]) -> anyhow::Result<Self> {
-        let (issuer, old) = (authority(2100)?, authority(2020)?);
+        let (issuer, old) = (make_authority(2100)?, make_authority(2020)?);
         let mut known = BTreeMap::new();
         for (name, behind) in hosts {
-            let good = acceptor(&issuer, name, 2100)?;
-            let expired = acceptor(&issuer, name, 2020)?;
-            let by_expired = acceptor(&old, name, 2100)?;
+            let good = make_acceptor(&issuer, name, 2100)?;
+            let expired = make_acceptor(&issuer, name, 2020)?;
+            let by_expired = make_acceptor(&old, name, 2100)?;
             let host = Host { behind: *behind, good, expired, by_expired };
             known.insert(format!("{name}:443"), host);
         }
         let shared = Arc::new(SharedProxy { hosts: known, ..SharedProxy::default() });
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
-        let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
+        let task = tokio::spawn(accept_connections(listener, Arc::clone(&shared)));
         Ok(Self {
             address,
             ca: issuer.pem() + &old.pem(),
@@ -120,7 +120,7 @@ impl CompanyProxy {
     }
 }
 
-fn authority(until: i32) -> anyhow::Result<Issuer> {
+fn make_authority(until: i32) -> anyhow::Result<Issuer> {
     let mut params = CertificateParams::new(Vec::<String>::new())?;
     let name = format!("Company until {until}");
     params.distinguished_name.push(DnType::CommonName, name);
@@ -131,7 +131,7 @@ fn authority(until: i32) -> anyhow::Result<Issuer> {
     Ok(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?)
 }
 
-fn acceptor(issuer: &Issuer, name: &str, until: i32) -> anyhow::Result<TlsAcceptor> {
+fn make_acceptor(issuer: &Issuer, name: &str, until: i32) -> anyhow::Result<TlsAcceptor> {
     let mut params = CertificateParams::new(vec![name.to_owned()])?;
     params.not_before = rcgen::date_time_ymd(2019, 1, 1);
     params.not_after = rcgen::date_time_ymd(until, 1, 1);
@@ -146,19 +146,19 @@ fn acceptor(issuer: &Issuer, name: &str, until: i32) -> anyhow::Result<TlsAccept
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-async fn accept(listener: TcpListener, shared: Arc<SharedProxy>) {
+async fn accept_connections(listener: TcpListener, shared: Arc<SharedProxy>) {
     while let Ok((stream, _)) = listener.accept().await {
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
-            if let Err(error) = serve(stream, &shared).await {
+            if let Err(error) = serve_proxy(stream, &shared).await {
                 tracing::debug!(%error, "a tunnel ended");
             }
         });
     }
 }
 
-async fn serve(mut stream: TcpStream, shared: &SharedProxy) -> std::io::Result<()> {
-    let head = head(&mut stream).await?;
+async fn serve_proxy(mut stream: TcpStream, shared: &SharedProxy) -> std::io::Result<()> {
+    let head = read_head(&mut stream).await?;
     let mut words = head.split_whitespace();
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let mood = shared.mood.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -202,7 +202,7 @@ async fn serve(mut stream: TcpStream, shared: &SharedProxy) -> std::io::Result<(
     Ok(())
 }
 
-async fn head(stream: &mut TcpStream) -> std::io::Result<String> {
+async fn read_head(stream: &mut TcpStream) -> std::io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") && head.len() < 8192 {
         head.push(stream.read_u8().await?);

@@ -67,14 +67,14 @@ pub fn ensure_venv(packages: &[&str]) -> Result<PathBuf, PyToolsError> {
     if venv.exists() {
         fs::remove_dir_all(&venv).map_err(at(&venv))?;
     }
-    run(Command::new("python3").args(["-m", "venv"]).arg(&venv), "python3 -m venv")?;
+    run_step(Command::new("python3").args(["-m", "venv"]).arg(&venv), "python3 -m venv")?;
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-    run(Command::new(venv.join("bin/python")).args(pip).args(packages), "pip install")?;
+    run_step(Command::new(venv.join("bin/python")).args(pip).args(packages), "pip install")?;
     fs::write(&ready, packages.join("\n")).map_err(at(&ready))?;
     Ok(venv)
 }
 
-fn run(command: &mut Command, step: &str) -> Result<Output, PyToolsError> {
+fn run_step(command: &mut Command, step: &str) -> Result<Output, PyToolsError> {
     let failed = |reason: String| PyToolsError::Install { step: step.to_owned(), reason };
     let output = command.output().map_err(|error| failed(error.to_string()))?;
     if output.status.success() {

@@ -35,9 +35,9 @@ impl Serving {
     /// # Errors
     /// When no port can be had.
     pub async fn start_at(at: At, router: Router) -> std::io::Result<Self> {
-        let listener = listen(at).await?;
+        let listener = listen_at(at).await?;
         let address = listener.local_addr()?;
-        Ok(Self { address, task: tokio::spawn(accept(listener, router)) })
+        Ok(Self { address, task: tokio::spawn(accept_connections(listener, router)) })
     }
 
     /// The port.
@@ -73,7 +73,7 @@ pub fn own_loopback_address() -> IpAddr {
 ///
 /// # Errors
 /// When no port can be had.
-pub async fn listen(at: At) -> std::io::Result<TcpListener> {
+pub async fn listen_at(at: At) -> std::io::Result<TcpListener> {
     let address = at.address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     if let Some(port) = at.port
         && let Ok(listener) = TcpListener::bind((address, port)).await
@@ -103,7 +103,7 @@ impl HangUp {
     }
 }
 
-async fn accept(listener: TcpListener, router: Router) {
+async fn accept_connections(listener: TcpListener, router: Router) {
     // The set owns the connections, so that they end with this task.
     let mut connections = JoinSet::new();
     loop {

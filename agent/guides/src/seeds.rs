@@ -5,7 +5,7 @@ use include_dir::{Dir, include_dir};
 static SEEDS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../seeds");
 
 /// A seed such as `pm.md` (a role's instructions), `global.md` or `workflows.md`.
-pub fn seed(file: &str) -> Option<&'static str> {
+pub fn find_seed(file: &str) -> Option<&'static str> {
     SEEDS
         .get_file(format!("prompts/{file}"))
         .or_else(|| SEEDS.get_file(file))
@@ -13,18 +13,18 @@ pub fn seed(file: &str) -> Option<&'static str> {
 }
 
 /// The roles that CodeButler brings.
-pub fn roles() -> impl Iterator<Item = &'static str> {
+pub fn role_names() -> impl Iterator<Item = &'static str> {
     let files = SEEDS.get_dir("prompts").into_iter().flat_map(Dir::files);
     files.filter_map(|file| file.path().file_stem()?.to_str())
 }
 
 /// A skill that every repository has, such as `explain.md`.
-pub fn skill(file: &str) -> Option<&'static str> {
-    skills().find(|(name, _)| *name == file).map(|(_, text)| text)
+pub fn find_skill(file: &str) -> Option<&'static str> {
+    list_skills().find(|(name, _)| *name == file).map(|(_, text)| text)
 }
 
 /// File name and text of the skills that every repository has.
-pub fn skills() -> impl Iterator<Item = (&'static str, &'static str)> {
+pub fn list_skills() -> impl Iterator<Item = (&'static str, &'static str)> {
     let files = SEEDS.get_dir("skills").into_iter().flat_map(Dir::files);
     files.filter_map(|file| Some((file.path().file_name()?.to_str()?, file.contents_utf8()?)))
 }
@@ -36,9 +36,9 @@ mod tests {
     #[test]
     fn guides_are_found_and_nothing_else_is() {
         for file in ["pm.md", "coder.md", "global.md", "workflows.md"] {
-            assert!(seed(file).is_some_and(|text| !text.trim().is_empty()), "{file}");
+            assert!(find_seed(file).is_some_and(|text| !text.trim().is_empty()), "{file}");
         }
-        assert!(seed("../Cargo.toml").is_none());
-        assert!(seed("no-such-role.md").is_none());
+        assert!(find_seed("../Cargo.toml").is_none());
+        assert!(find_seed("no-such-role.md").is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! Shortening text that comes from outside, always at character boundaries and always saying so.
 
 /// At most `max` characters, with `…` where the rest was.
-pub fn clip(text: &str, max: usize) -> String {
+pub fn clip_text(text: &str, max: usize) -> String {
     match text.char_indices().nth(max) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -22,7 +22,7 @@ pub fn head_and_tail(text: &str, max: usize) -> String {
 
 /// What a terminal would leave standing: no escape sequences, no control characters but tabs and
 /// line ends, and of a line that was written over only what was written last.
-pub fn plain(text: &str) -> String {
+pub fn plain_text(text: &str) -> String {
     if !text.contains(|c: char| c.is_control() && c != '\n' && c != '\t') {
         return text.to_owned();
     }
@@ -83,8 +83,8 @@ mod tests {
 
     #[test]
     fn cuts_at_characters() {
-        assert_eq!(clip("añb", 3), "añb");
-        assert_eq!(clip("añbc", 2), "añ…");
+        assert_eq!(clip_text("añb", 3), "añb");
+        assert_eq!(clip_text("añbc", 2), "añ…");
         assert_eq!(head_and_tail("abcdef", 6), "abcdef");
         assert_eq!(head_and_tail("ñbcdefñ", 4), "ñb\n[… 3 characters left out …]\nfñ");
     }
@@ -100,7 +100,7 @@ mod tests {
             ("cut \u{1b}]0;x\nnext", "cut \nnext"),
             ("\u{9b}31mred\ttab", "red\ttab"),
         ] {
-            assert_eq!(plain(raw), left, "{raw:?}");
+            assert_eq!(plain_text(raw), left, "{raw:?}");
         }
     }
 }

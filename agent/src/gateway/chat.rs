@@ -8,7 +8,7 @@ use codebutler_wire::{ErrorBody, ErrorCode, path};
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 
-use super::{FIRST_PAUSE, Gateway, GatewayError, LONGEST_PAUSE, refusal};
+use super::{FIRST_PAUSE, Gateway, GatewayError, LONGEST_PAUSE, read_refusal};
 
 /// How long the way to the gateway is tried for.
 const PATIENCE: Duration = Duration::from_mins(4);
@@ -78,6 +78,6 @@ impl Gateway {
         let told: Option<ErrorBody> = serde_json::from_slice(&body).ok();
         let seconds = told.and_then(|told| told.error.retry_after);
         let retry_after = seconds.map(|seconds| Duration::from_secs(seconds.into()));
-        Err(ChatError { error: refusal(status, &body), retry_after })
+        Err(ChatError { error: read_refusal(status, &body), retry_after })
     }
 }

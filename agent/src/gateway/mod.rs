@@ -25,7 +25,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use chat::ChatError;
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 pub use token::TokenFile;
 
 /// How long ordinary calls are tried for.
@@ -193,19 +193,19 @@ impl Gateway {
     /// Tells what the run does now. Tried once.
     pub async fn progress(&self, progress: &Progress) -> Result<(), GatewayError> {
         let request = self.request(Method::POST, path::PROGRESS)?;
-        once(Ok(request.json(progress).timeout(PROGRESS_TIMEOUT))).await.map(drop)
+        send_once(Ok(request.json(progress).timeout(PROGRESS_TIMEOUT))).await.map(drop)
     }
 
     /// What is kept of the role's journals. Tried once.
     pub async fn history_kept(&self) -> Result<HistoryKept, GatewayError> {
         let request = self.request(Method::GET, path::HISTORY)?.timeout(CALL_TIMEOUT);
-        parsed(&once(Ok(request)).await?.body)
+        parse_answer(&send_once(Ok(request)).await?.body)
     }
 
     /// Tells what a journal says next. Tried once.
     pub async fn tell_history(&self, batch: &HistoryBatch) -> Result<HistoryKept, GatewayError> {
         let request = self.request(Method::POST, path::HISTORY)?.json(batch).timeout(CALL_TIMEOUT);
-        parsed(&once(Ok(request)).await?.body)
+        parse_answer(&send_once(Ok(request)).await?.body)
     }
 
     /// Opens or updates the thread's pull request.
@@ -332,7 +332,7 @@ impl Gateway {
         &self,
         build: impl Fn() -> Result<RequestBuilder, GatewayError>,
     ) -> Result<T, GatewayError> {
-        parsed(&self.retried(PATIENCE, build).await?)
+        parse_answer(&self.retried(PATIENCE, build).await?)
     }
 
     async fn retried(
@@ -351,7 +351,7 @@ impl Gateway {
         let deadline = Instant::now() + patience;
         let mut pause = FIRST_PAUSE;
         loop {
-            let error = match once(build()).await {
+            let error = match send_once(build()).await {
                 Ok(answered) => return Ok(answered),
                 Err(error) => error,
             };
@@ -366,10 +366,10 @@ impl Gateway {
 }
 
 /// An answer of the form that was asked for.
-fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, GatewayError> {
+fn parse_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, GatewayError> {
     serde_json::from_slice(body).map_err(|e| GatewayError::Unexpected {
         status: StatusCode::OK,
-        excerpt: clip(&e.to_string(), 200),
+        excerpt: clip_text(&e.to_string(), 200),
     })
 }
 
@@ -378,7 +378,9 @@ struct Answered {
     body: Bytes,
 }
 
-async fn once(request: Result<RequestBuilder, GatewayError>) -> Result<Answered, GatewayError> {
+async fn send_once(
+    request: Result<RequestBuilder, GatewayError>,
+) -> Result<Answered, GatewayError> {
     let answer = request?.send().await.map_err(GatewayError::Unreachable)?;
     let status = answer.status();
     let content_type = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -387,14 +389,17 @@ async fn once(request: Result<RequestBuilder, GatewayError>) -> Result<Answered,
     if status.is_success() {
         Ok(Answered { content_type, body })
     } else {
-        Err(refusal(status, &body))
+        Err(read_refusal(status, &body))
     }
 }
 
-pub fn refusal(status: StatusCode, body: &[u8]) -> GatewayError {
+pub fn read_refusal(status: StatusCode, body: &[u8]) -> GatewayError {
     if let Ok(ErrorBody { error }) = serde_json::from_slice(body) {
-        return GatewayError::Refused { code: error.code, message: clip(&error.message, 1000) };
+        return GatewayError::Refused {
+            code: error.code,
+            message: clip_text(&error.message, 1000),
+        };
     }
-    let excerpt = clip(String::from_utf8_lossy(body).trim(), 200);
+    let excerpt = clip_text(String::from_utf8_lossy(body).trim(), 200);
     GatewayError::Unexpected { status, excerpt }
 }

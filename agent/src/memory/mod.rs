@@ -28,7 +28,7 @@ pub use page::MemoryPage;
 pub use prune::{NamedPage, PastThread, PruneSignal, find_signals};
 pub use serve::{ServedPage, serve_pages};
 pub use used::{KnownLearning, find_ids, name_used};
-pub use workflow::{WORKFLOWS, check_workflow, find_workflow, replace_workflow};
+pub use workflow::{POLICY, WORKFLOWS, check_workflow, find_workflow, replace_workflow};
 
 /// Most tokens of the memory that a role is shown.
 pub const MAX_MEMORY_TOKENS: u32 = 30_000;

@@ -52,7 +52,7 @@ pub fn serve_pages(
                 return false;
             }
             let by = entry.ok().and_then(|one| contradicted.get(&std::ptr::from_ref(one)));
-            match judge(entry, &fault).and_then(|one| stands(one, by.copied())) {
+            match judge_entry(entry, &fault).and_then(|one| still_stands(one, by.copied())) {
                 Err(why) => served.withheld.push((line, why)),
                 Ok(learning) => {
                     let worth =
@@ -89,13 +89,13 @@ pub fn serve_pages(
 }
 
 /// Unless something newer says the contrary.
-fn stands<'a>(learning: &'a Learning, by: Option<&Learning>) -> Result<&'a Learning, String> {
+fn still_stands<'a>(learning: &'a Learning, by: Option<&Learning>) -> Result<&'a Learning, String> {
     let Some(by) = by else { return Ok(learning) };
     let (claim, newer, id) = (&learning.claim, &by.claim, &by.id);
     Err(format!("“{claim}” is not followed: “{newer}” (`{id}`) says the contrary, and counts"))
 }
 
-fn judge<'a>(
+fn judge_entry<'a>(
     entry: Result<&'a Learning, &str>,
     fault: impl Fn(&Learning) -> Option<String>,
 ) -> Result<&'a Learning, String> {

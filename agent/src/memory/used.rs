@@ -16,7 +16,7 @@ pub struct KnownLearning {
 
 /// The message with the claims of the learnings that it names, below it and once each.
 pub fn name_used(text: &str, known: &[KnownLearning]) -> String {
-    let used: Vec<_> = known.iter().filter(|one| mentions(text, &one.id)).collect();
+    let used: Vec<_> = known.iter().filter(|one| mentions_id(text, &one.id)).collect();
     if used.is_empty() {
         return text.to_owned();
     }
@@ -38,7 +38,7 @@ pub fn name_used(text: &str, known: &[KnownLearning]) -> String {
 }
 
 /// Whether an id stands in a text as a word of its own.
-fn mentions(text: &str, id: &str) -> bool {
+fn mentions_id(text: &str, id: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '-';
     !id.is_empty()
         && text.match_indices(id).any(|(at, _)| {

@@ -6,6 +6,8 @@ use codebutler_guides::seeds;
 
 /// The page, below `.codebutler/`.
 pub const WORKFLOWS: &str = "workflows.md";
+/// The policy, below `.codebutler/`.
+pub const POLICY: &str = "policy.json";
 /// Longest workflow, in lines.
 const MAX_LINES: usize = 40;
 const MAX_NAME: usize = 40;
@@ -39,7 +41,7 @@ pub fn find_workflow<'a>(page: &'a str, name: &str) -> Option<&'a str> {
 /// The page with the workflow as it is from now on; a new one comes last. Without a page it begins with what
 /// CodeButler brings.
 pub fn replace_workflow(page: Option<&str>, name: &str, text: &str) -> String {
-    let page = page.unwrap_or_else(|| seeds::seed(WORKFLOWS).unwrap_or("# Workflows\n"));
+    let page = page.unwrap_or_else(|| seeds::find_seed(WORKFLOWS).unwrap_or("# Workflows\n"));
     let text = text.trim();
     match find_body(page, name) {
         Some(body) => {
@@ -153,7 +155,7 @@ mod tests {
         }
         assert!(check_workflow("My Flow", "Try.\n1. pm: x", &roles).is_err());
         // What CodeButler brings can be followed.
-        let page = seeds::seed(WORKFLOWS).unwrap();
+        let page = seeds::find_seed(WORKFLOWS).unwrap();
         for name in ["implement", "bugfix", "refactor", "question", "discovery"] {
             let text = find_workflow(page, name).unwrap();
             let (head, _) = text.split_once('\n').unwrap();

@@ -14,23 +14,23 @@ const KEPT: usize = 48;
 
 /// Gives each call an id that every provider takes and that nothing in the conversation has. `turn`
 /// names those that have none.
-pub fn clean(calls: &mut [ToolCall], chat: &[Value], turn: u32) {
+pub fn clean_ids(calls: &mut [ToolCall], chat: &[Value], turn: u32) {
     let mut used: HashSet<String> = chat
         .iter()
         .flat_map(|message| message["tool_calls"].as_array().into_iter().flatten())
         .filter_map(|call| call["id"].as_str().map(ToOwned::to_owned))
         .collect();
     for (place, call) in calls.iter_mut().enumerate() {
-        let wanted = match safe(&call.id) {
+        let wanted = match safe_id(&call.id) {
             empty if empty.is_empty() => format!("call_{turn}_{place}"),
             safe => safe.into_owned(),
         };
-        call.id = free(wanted, &used);
+        call.id = free_id(wanted, &used);
         used.insert(call.id.clone());
     }
 }
 
-fn free(wanted: String, used: &HashSet<String>) -> String {
+fn free_id(wanted: String, used: &HashSet<String>) -> String {
     if !used.contains(&wanted) {
         return wanted;
     }
@@ -40,7 +40,7 @@ fn free(wanted: String, used: &HashSet<String>) -> String {
 }
 
 /// The id in letters that every provider takes.
-pub fn safe(id: &str) -> Cow<'_, str> {
+pub fn safe_id(id: &str) -> Cow<'_, str> {
     let fine = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if id.len() <= LONGEST && id.chars().all(fine) {
         return Cow::Borrowed(id);
@@ -58,7 +58,7 @@ mod tests {
         let call =
             |id: &&str| ToolCall { id: (*id).into(), name: "X".into(), arguments: String::new() };
         let mut calls: Vec<_> = ids.iter().map(call).collect();
-        clean(&mut calls, chat, 7);
+        clean_ids(&mut calls, chat, 7);
         calls.into_iter().map(|call| call.id).collect()
     }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Finish, ModelReply, leak, narration};
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Longest quote of what a model or provider said.
 const MAX_SAID: usize = 300;
@@ -61,43 +61,43 @@ pub struct Circumstances {
 }
 
 /// What a reply is, if it is no answer.
-pub fn flaw(reply: &ModelReply, about: &Circumstances) -> Option<Flaw> {
+pub fn find_flaw(reply: &ModelReply, about: &Circumstances) -> Option<Flaw> {
     let message = &reply.message;
     if let Some(error) = &reply.error {
-        return Some(Flaw::Broken { said: clip(error, MAX_SAID) });
+        return Some(Flaw::Broken { said: clip_text(error, MAX_SAID) });
     }
     if reply.finish == Finish::Error {
         return Some(Flaw::Broken { said: "it broke off with an error".to_owned() });
     }
-    let tokens = completion(reply);
+    let tokens = completion_tokens(reply);
     let full = reply.finish == Finish::Length
         || tokens.is_some_and(|tokens| about.cap > 0 && tokens >= about.cap);
     if let Some(last) = message.tool_calls.last() {
         // Arguments that are left out are none. Cut off, they are the beginning of some.
         let cut = full && !last.is_whole();
-        return cut.then(|| Flaw::CutCall { tokens, tool: clip(&last.name, 60) });
+        return cut.then(|| Flaw::CutCall { tokens, tool: clip_text(&last.name, 60) });
     }
     if reply.finish == Finish::Filtered {
         let said = reply.refusal.clone().or_else(|| message.content.clone());
-        return Some(Flaw::Refused { said: clip(&said.unwrap_or_default(), MAX_SAID) });
+        return Some(Flaw::Refused { said: clip_text(&said.unwrap_or_default(), MAX_SAID) });
     }
     if reply.finish == Finish::Malformed {
         return Some(Flaw::Leaked { form: "a call that can't be read".to_owned() });
     }
-    let Some(text) = &message.content else { return wordless(reply, about, tokens) };
+    let Some(text) = &message.content else { return judge_wordless(reply, about, tokens) };
     if let Some(form) = leak::leaked_call(text, &about.tools) {
         return Some(Flaw::Leaked { form: form.to_owned() });
     }
     if reply.finish == Finish::Length {
         return Some(Flaw::CutOff { tokens });
     }
-    let announced = about.can_nudge && !about.tools.is_empty() && narration::announces(text);
+    let announced = about.can_nudge && !about.tools.is_empty() && narration::announces_step(text);
     announced.then_some(Flaw::Announced)
 }
 
-fn wordless(reply: &ModelReply, about: &Circumstances, tokens: Option<u64>) -> Option<Flaw> {
+fn judge_wordless(reply: &ModelReply, about: &Circumstances, tokens: Option<u64>) -> Option<Flaw> {
     if let Some(said) = &reply.refusal {
-        return Some(Flaw::Refused { said: clip(said, MAX_SAID) });
+        return Some(Flaw::Refused { said: clip_text(said, MAX_SAID) });
     }
     if reply.finish == Finish::Length {
         return Some(Flaw::CutOff { tokens });
@@ -109,7 +109,7 @@ fn wordless(reply: &ModelReply, about: &Circumstances, tokens: Option<u64>) -> O
     Some(if thought { Flaw::Thought } else { Flaw::Empty })
 }
 
-fn completion(reply: &ModelReply) -> Option<u64> {
+fn completion_tokens(reply: &ModelReply) -> Option<u64> {
     reply.usage.as_ref().and_then(|usage: &Value| usage["completion_tokens"].as_u64())
 }
 
@@ -154,13 +154,13 @@ impl Flaw {
             Self::CutOff { tokens } => format!(
                 "Your answer was cut off{}. What came through of it, if anything, stands above and is kept. Go \
                  on exactly behind it, without repeating anything, and in smaller pieces.",
-                at(*tokens)
+                at_tokens(*tokens)
             ),
             Self::CutCall { tokens, tool } => format!(
                 "Your answer was cut off{}, in the middle of a call of `{tool}`: nothing of it was carried \
                  out. Do it in parts: write the first part of a long file, then add to it with further \
                  calls, each at most half as long as this one.",
-                at(*tokens)
+                at_tokens(*tokens)
             ),
             Self::Empty => {
                 "Your answer was empty. Go on: call a tool, or say your last word.".to_owned()
@@ -191,7 +191,7 @@ impl Flaw {
             Self::CutOff { tokens } | Self::CutCall { tokens, .. } => format!(
                 "the answers of the model `{model}` were cut off {CUTS} times in a row{}: a larger \
                  `model.maxTokens` of the AgentRole lets it say more",
-                at(*tokens)
+                at_tokens(*tokens)
             ),
             Self::Empty => format!(
                 "the model `{model}` answered with nothing, and again when it was asked again"
@@ -222,7 +222,7 @@ impl Flaw {
     }
 }
 
-fn at(tokens: Option<u64>) -> String {
+fn at_tokens(tokens: Option<u64>) -> String {
     tokens.map(|tokens| format!(" at {tokens} tokens")).unwrap_or_default()
 }
 
@@ -235,7 +235,7 @@ pub fn kept_text(text: &str) -> &str {
 }
 
 /// Two parts of an answer as one.
-pub fn joined(begun: &str, rest: &str) -> String {
+pub fn join_parts(begun: &str, rest: &str) -> String {
     if begun.is_empty() {
         return rest.to_owned();
     }
@@ -255,7 +255,7 @@ mod tests {
 
     fn judged(choice: &Value, about: &Circumstances) -> Option<Flaw> {
         let body = json!({"choices": [choice], "usage": {"completion_tokens": 40}});
-        flaw(&parse_reply(body.to_string().as_bytes()).unwrap(), about)
+        find_flaw(&parse_reply(body.to_string().as_bytes()).unwrap(), about)
     }
 
     fn calls(arguments: &str) -> Value {
@@ -350,7 +350,7 @@ mod tests {
             ("unbroken", "!", "unbroken!"),
             ("", "all", "all"),
         ] {
-            assert_eq!(joined(kept_text(text), rest), whole);
+            assert_eq!(join_parts(kept_text(text), rest), whole);
         }
     }
 }

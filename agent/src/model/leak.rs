@@ -34,7 +34,7 @@ const FORMS: [Form; 17] = [
     },
     Form {
         token: "<|tool_call_begin|>",
-        follows: |t| has(t, "<|tool_call_argument_begin|>") || names_tool(t, ":"),
+        follows: |t| has_token(t, "<|tool_call_argument_begin|>") || names_tool(t, ":"),
     },
     // DeepSeek, in its own letters and in ours.
     Form {
@@ -43,7 +43,7 @@ const FORMS: [Form; 17] = [
     },
     Form {
         token: "<｜tool▁call▁begin｜>",
-        follows: |t| has(t, "<｜tool▁sep｜>") || names_tool(t, "\n"),
+        follows: |t| has_token(t, "<｜tool▁sep｜>") || names_tool(t, "\n"),
     },
     Form {
         token: "<|tool▁calls▁begin|>",
@@ -62,21 +62,23 @@ const FORMS: [Form; 17] = [
     // Qwen and Hermes; GLM.
     Form {
         token: "<tool_call>",
-        follows: |t| t.starts_with('{') || t.starts_with("<function=") || has(t, "<arg_key>"),
+        follows: |t| t.starts_with('{') || t.starts_with("<function=") || has_token(t, "<arg_key>"),
     },
     Form { token: "<function_calls>", follows: |t| t.starts_with("<invoke") },
     Form {
         token: "<function=",
         follows: |t| {
             names_tool(t, ">")
-                && (has(t, "<parameter=")
-                    || has(t, "</function>")
-                    || after(t, '>').starts_with('{'))
+                && (has_token(t, "<parameter=")
+                    || has_token(t, "</function>")
+                    || text_after(t, '>').starts_with('{'))
         },
     },
     Form {
         token: "<invoke name=",
-        follows: |t| t.starts_with(['"', '\'']) && (has(t, "<parameter") || has(t, "</invoke>")),
+        follows: |t| {
+            t.starts_with(['"', '\'']) && (has_token(t, "<parameter") || has_token(t, "</invoke>"))
+        },
     },
     Form {
         token: "<tool_use>",
@@ -88,17 +90,17 @@ const FORMS: [Form; 17] = [
         follows: |t| t.starts_with(['[', '{']) || names_tool(t, "{") || names_tool(t, "[ARGS]"),
     },
     // Of gpt-oss.
-    Form { token: "<|channel|>", follows: |t| has(t, "to=functions.") },
-    Form { token: "to=functions.", follows: |t| has(t, "<|message|>") },
-    Form { token: "<|start|>assistant", follows: |t| has(t, "to=functions.") },
+    Form { token: "<|channel|>", follows: |t| has_token(t, "to=functions.") },
+    Form { token: "to=functions.", follows: |t| has_token(t, "<|message|>") },
+    Form { token: "<|start|>assistant", follows: |t| has_token(t, "to=functions.") },
 ];
 
 /// Whether the token is near.
-fn has(text: &str, token: &str) -> bool {
+fn has_token(text: &str, token: &str) -> bool {
     text.find(token).is_some_and(|at| at < 4_000)
 }
 
-fn after(text: &str, end: char) -> &str {
+fn text_after(text: &str, end: char) -> &str {
     text.split_once(end).map_or("", |(_, rest)| rest.trim_start())
 }
 

@@ -92,7 +92,7 @@ impl ToolCall {
     fn to_chat(&self) -> Value {
         let arguments = if self.is_whole() { self.arguments.as_str() } else { "{}" };
         json!({
-            "id": ids::safe(&self.id),
+            "id": ids::safe_id(&self.id),
             "type": "function",
             "function": {"name": self.name, "arguments": arguments},
         })
@@ -100,7 +100,7 @@ impl ToolCall {
 }
 
 /// A picture for the model, with a word about it.
-pub fn picture(text: &str, url: &str) -> Value {
+pub fn picture_message(text: &str, url: &str) -> Value {
     json!({"role": "user", "content": [
         {"type": "text", "text": text},
         {"type": "image_url", "image_url": {"url": url}},
@@ -108,12 +108,12 @@ pub fn picture(text: &str, url: &str) -> Value {
 }
 
 /// A message from outside the model.
-pub fn user(text: &str) -> Value {
+pub fn user_message(text: &str) -> Value {
     json!({"role": "user", "content": text})
 }
 
-pub fn tool(id: &str, text: &str) -> Value {
-    json!({"role": "tool", "tool_call_id": ids::safe(id), "content": text})
+pub fn tool_message(id: &str, text: &str) -> Value {
+    json!({"role": "tool", "tool_call_id": ids::safe_id(id), "content": text})
 }
 
 #[cfg(test)]
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(call("{\"a\": 1}").to_chat()["function"]["arguments"], "{\"a\": 1}");
         // As an older transcript may hold them; the result goes with its call.
         assert_eq!(call("{}").to_chat()["id"], "functions_Grep_0");
-        assert_eq!(tool("functions.Grep:0", "x")["tool_call_id"], "functions_Grep_0");
+        assert_eq!(tool_message("functions.Grep:0", "x")["tool_call_id"], "functions_Grep_0");
     }
 
     #[test]

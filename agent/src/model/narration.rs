@@ -135,7 +135,7 @@ const LONGEST: usize = 600;
 
 /// Whether the text says in its last sentence that its author does something now, and nothing else
 /// that somebody could wait for.
-pub fn announces(text: &str) -> bool {
+pub fn announces_step(text: &str) -> bool {
     let text = text.trim();
     if text.len() > LONGEST || text.ends_with('?') {
         return false;
@@ -189,7 +189,7 @@ mod tests {
             "Understood. I will now use Glob and report back when I am done.",
             "I'll run the tests and report once done.",
         ] {
-            assert!(announces(text), "{text}");
+            assert!(announces_step(text), "{text}");
         }
     }
 
@@ -214,8 +214,11 @@ mod tests {
             "Next time I will run the tests first.",
             "",
         ] {
-            assert!(!announces(text), "{text}");
+            assert!(!announces_step(text), "{text}");
         }
-        assert!(!announces(&format!("{} I will now run the tests.", "Long words. ".repeat(60))));
+        assert!(!announces_step(&format!(
+            "{} I will now run the tests.",
+            "Long words. ".repeat(60)
+        )));
     }
 }

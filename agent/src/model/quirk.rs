@@ -20,7 +20,7 @@ pub enum Quirk {
 }
 
 /// What the words of a refusal ask for, if they say so.
-pub fn learned(words: &str, known: &BTreeSet<Quirk>) -> Option<Quirk> {
+pub fn learn_quirk(words: &str, known: &BTreeSet<Quirk>) -> Option<Quirk> {
     let words = words.to_lowercase();
     let all = |parts: &[&str]| parts.iter().all(|part| words.contains(part));
     let found = if all(&["reasoning_content", "missing"]) || all(&["reasoning_content", "must be"])
@@ -71,10 +71,10 @@ mod tests {
             ("messages: at least one message is required", None),
             ("the model is overloaded", None),
         ] {
-            assert_eq!(learned(words, &BTreeSet::new()), expected, "{words}");
+            assert_eq!(learn_quirk(words, &BTreeSet::new()), expected, "{words}");
         }
         let known = BTreeSet::from([Quirk::Bridge]);
-        assert_eq!(learned("Unexpected role 'user' after role 'tool'", &known), None);
+        assert_eq!(learn_quirk("Unexpected role 'user' after role 'tool'", &known), None);
     }
 
     #[test]

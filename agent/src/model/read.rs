@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Assistant, REASONING, ToolCall};
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// A readable reply. Whether it is an answer is another question.
 #[derive(Debug, Default, PartialEq)]
@@ -49,8 +49,8 @@ const MAX_WHY: usize = 400;
 
 /// Reads the body of a chat completion.
 pub fn parse_reply(body: &[u8]) -> Result<ModelReply, Unreadable> {
-    let lost = |why: &str| Unreadable::Lost(clip(why, MAX_WHY));
-    let formless = |why: String| Unreadable::Formless(clip(&why, MAX_WHY));
+    let lost = |why: &str| Unreadable::Lost(clip_text(why, MAX_WHY));
+    let formless = |why: String| Unreadable::Formless(clip_text(&why, MAX_WHY));
     let body: Value =
         serde_json::from_slice(body).map_err(|e| lost(&format!("it is not JSON ({e})")))?;
     let choice = body.pointer("/choices/0").unwrap_or(&Value::Null);
@@ -61,7 +61,7 @@ pub fn parse_reply(body: &[u8]) -> Result<ModelReply, Unreadable> {
         (None, Some(_)) if choice.is_object() => &nothing,
         (None, error) => return Err(lost(error.as_deref().unwrap_or("it has no message"))),
     };
-    let content = content(message.get("content")).map_err(formless)?;
+    let content = read_content(message.get("content")).map_err(formless)?;
     let tool_calls = match message.get("tool_calls") {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(calls)) => {
@@ -77,14 +77,14 @@ pub fn parse_reply(body: &[u8]) -> Result<ModelReply, Unreadable> {
         .filter_map(|name| Some(((*name).to_owned(), message.get(*name)?.clone())))
         .filter(|(_, value)| !value.is_null())
         .collect();
-    let text = |value: &Value| value.as_str().map(|text| clip(text, MAX_WHY));
+    let text = |value: &Value| value.as_str().map(|text| clip_text(text, MAX_WHY));
     Ok(ModelReply {
         message: Assistant { content, tool_calls, reasoning },
         usage: body.get("usage").filter(|usage| !usage.is_null()).cloned(),
-        finish: finish(choice),
+        finish: read_finish(choice),
         refusal: message.get("refusal").and_then(text).filter(|text| !text.trim().is_empty()),
         error,
-        model: body["model"].as_str().map(|model| clip(model, 200)),
+        model: body["model"].as_str().map(|model| clip_text(model, 200)),
     })
 }
 
@@ -95,11 +95,11 @@ fn said_by_provider(error: &Value) -> Option<String> {
         Value::String(text) => text.clone(),
         error => error["message"].as_str().map_or_else(|| error.to_string(), ToOwned::to_owned),
     };
-    Some(clip(&text, MAX_WHY))
+    Some(clip_text(&text, MAX_WHY))
 }
 
 /// The provider's word for the end, and the model's own where that is more exact.
-fn finish(choice: &Value) -> Finish {
+fn read_finish(choice: &Value) -> Finish {
     let word = |name: &str| choice[name].as_str().map(finish_of).unwrap_or_default();
     match word("finish_reason") {
         Finish::Whole => word("native_finish_reason"),
@@ -123,7 +123,7 @@ fn finish_of(word: &str) -> Finish {
 }
 
 /// Text, or the text parts of a list.
-fn content(value: Option<&Value>) -> Result<Option<String>, String> {
+fn read_content(value: Option<&Value>) -> Result<Option<String>, String> {
     let text = match value {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::String(text)) => text.clone(),

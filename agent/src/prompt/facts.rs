@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use codebutler_wire::Session;
 
 use super::Guides;
-use codebutler_guides::text::{clip, head_and_tail, plain};
+use codebutler_guides::text::{clip_text, head_and_tail, plain_text};
 
 /// Characters of a plan that are shown.
 const MAX_PLAN: usize = 16_000;
@@ -13,7 +13,7 @@ const PLAN: &str = "approved-plan";
 const MAX_PEOPLE: usize = 20;
 
 /// What stays for a whole conversation.
-pub fn lasting(guides: &Guides, session: &Session) -> String {
+pub fn lasting_facts(guides: &Guides, session: &Session) -> String {
     let mut out = String::from("# Where you are\n\n");
     let Session { namespace, thread, repo, role, branch, base_branch, .. } = session;
     let _ = writeln!(
@@ -48,7 +48,7 @@ pub fn changing_facts(guides: &Guides, session: &Session) -> String {
     if !here.day.is_empty() {
         let _ = writeln!(out, "- It is {} (UTC).", here.day);
     }
-    let people = people(session);
+    let people = people_facts(session);
     if !people.is_empty() {
         let _ = writeln!(out, "- People, with the names that they gave themselves: {people}.");
     }
@@ -57,7 +57,7 @@ pub fn changing_facts(guides: &Guides, session: &Session) -> String {
         Some(request) => format!("#{}, {}", request.number, request.url),
     };
     let _ = writeln!(out, "- Pull request: {request}.");
-    git(&mut out, guides, session);
+    git_facts(&mut out, guides, session);
     if let Some(set_up) = &guides.set_up {
         let _ = writeln!(out, "- {set_up}");
     }
@@ -75,7 +75,7 @@ pub fn changing_facts(guides: &Guides, session: &Session) -> String {
              what to remember.\n",
         );
     }
-    plan(&mut out, session);
+    plan_facts(&mut out, session);
     out
 }
 
@@ -87,7 +87,7 @@ fn is_unknown(guides: &Guides, session: &Session) -> bool {
     session.is_first && is_first_role && !top.is_empty() && !is_kept
 }
 
-fn git(out: &mut String, guides: &Guides, session: &Session) {
+fn git_facts(out: &mut String, guides: &Guides, session: &Session) {
     let here = &guides.surroundings;
     if here.head.is_empty() {
         return;
@@ -122,14 +122,14 @@ fn git(out: &mut String, guides: &Guides, session: &Session) {
     }
 }
 
-fn plan(out: &mut String, session: &Session) {
+fn plan_facts(out: &mut String, session: &Session) {
     let Some(plan) = &session.plan else {
         let _ = writeln!(out, "- Plan: none was proposed yet.");
         return;
     };
     let by = &plan.role;
     let known = |user: &String| match session.people.get(user) {
-        Some(name) => format!("{user} ({})", harmless(name)),
+        Some(name) => format!("{user} ({})", harmless_name(name)),
         None => user.clone(),
     };
     let (how, approved) = match (&plan.approved_by, &plan.declined_by) {
@@ -146,16 +146,16 @@ fn plan(out: &mut String, session: &Session) {
     }
 }
 
-fn people(session: &Session) -> String {
+fn people_facts(session: &Session) -> String {
     let known = session.people.iter().take(MAX_PEOPLE);
-    let known = known.map(|(id, name)| format!("{} is {}", clip(id, 24), harmless(name)));
+    let known = known.map(|(id, name)| format!("{} is {}", clip_text(id, 24), harmless_name(name)));
     known.collect::<Vec<_>>().join(", ")
 }
 
 /// A name that somebody chose: letters, digits and a few signs, in quotes, in one line.
-fn harmless(name: &str) -> String {
+fn harmless_name(name: &str) -> String {
     let kept = |c: char| if c.is_alphanumeric() || " .'-".contains(c) { c } else { ' ' };
-    let name: String = plain(name).chars().map(kept).collect();
+    let name: String = plain_text(name).chars().map(kept).collect();
     let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
-    format!("\"{}\"", clip(&name, 40))
+    format!("\"{}\"", clip_text(&name, 40))
 }

@@ -3,8 +3,8 @@
 use codebutler_guides::seeds;
 
 /// The words for a model by its id, if its family needs any.
-pub fn addendum(model: &str) -> Option<&'static str> {
-    family_text(seeds::seed("families.md")?, model)
+pub fn family_addendum(model: &str) -> Option<&'static str> {
+    family_text(seeds::find_seed("families.md")?, model)
 }
 
 /// The text of the first section whose heading has a beginning of the id.
@@ -44,9 +44,9 @@ mod tests {
     #[test]
     fn the_shipped_table_can_be_read() {
         for model in ["openai/gpt-5.6-terra", "google/gemini-3.1-pro-preview", "z-ai/glm-5.2"] {
-            let text = addendum(model).unwrap_or_default();
+            let text = family_addendum(model).unwrap_or_default();
             assert!(text.starts_with("- ") && !text.contains("##"), "{model}: {text}");
         }
-        assert_eq!(addendum("anthropic/claude-opus-5"), None);
+        assert_eq!(family_addendum("anthropic/claude-opus-5"), None);
     }
 }

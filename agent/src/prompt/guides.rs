@@ -4,14 +4,14 @@
 use std::fmt::Write as _;
 
 use codebutler_guides::MAX_GUIDE;
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
-use super::window::characters;
+use super::window::count_characters;
 use crate::memory::{KnownLearning, MAX_MEMORY_TOKENS};
 use crate::toolbox::protocol::Surroundings;
 
 /// Most of the repository's own, in characters.
-pub const MAX_OWN: usize = characters(MAX_MEMORY_TOKENS);
+pub const MAX_OWN: usize = count_characters(MAX_MEMORY_TOKENS);
 /// The same of what a project tells everybody, and of all of that together.
 const MAX_CONVENTION: usize = 16 * 1024;
 const MAX_CONVENTIONS: usize = 32 * 1024;
@@ -199,10 +199,10 @@ fn without_archive(guide: &str) -> String {
 }
 
 /// The titles of a guide's sections.
-pub fn sections(guide: &str) -> Vec<String> {
+pub fn section_titles(guide: &str) -> Vec<String> {
     let titles = without_archive(guide);
     let titles = titles.lines().filter_map(|line| line.strip_prefix("## "));
-    titles.map(|title| clip(title.trim(), 60)).collect()
+    titles.map(|title| clip_text(title.trim(), 60)).collect()
 }
 
 #[cfg(test)]

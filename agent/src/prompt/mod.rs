@@ -1,4 +1,4 @@
-//! What the model is told beside the conversation. [`system`] is what stays for a whole thread, always
+//! What the model is told beside the conversation. [`system_prompt`] is what stays for a whole thread, always
 //! in the same order, so that the provider's cache keeps hitting: the house rules first, which nothing
 //! below them can lift, then the role as CodeButler brings it, then what the repository adds.
 //! [`changing_facts`] is what differs from run to run: it belongs behind all that is cached.
@@ -16,24 +16,24 @@ use serde_json::Value;
 use crate::tools::args::{TodoItem, TodoState};
 
 pub use facts::changing_facts;
-pub use guides::{Guide, Guides, MAX_OWN, sections};
+pub use guides::{Guide, Guides, MAX_OWN, section_titles};
 pub use window::{
-    Look, WindowRequest, has_pictures, is_marked, limits, overlong, request, room, squeezed,
-    summary_request, tokens, told,
+    Look, WindowRequest, build_request, conversation_room, count_tokens, find_overlong,
+    has_pictures, is_marked, model_limits, squeeze_conversation, summary_request, told_length,
 };
 
 const HOUSE: &str = include_str!("house.md");
 
 /// The system prompt: the same in all runs of a thread, while the base branch stays as it is.
-pub fn system(guides: &Guides, session: &Session) -> String {
-    let house = [Some(HOUSE), family::addendum(&guides.model)].into_iter().flatten();
+pub fn system_prompt(guides: &Guides, session: &Session) -> String {
+    let house = [Some(HOUSE), family::family_addendum(&guides.model)].into_iter().flatten();
     let shipped = guides.shipped.iter().map(String::as_str);
     let added = [session.prompt.as_deref(), guides.skills.as_deref()].into_iter().flatten();
     let mut out = String::new();
     for part in house.chain(shipped).chain(added).filter(|part| !part.trim().is_empty()) {
         let _ = writeln!(out, "{}\n", part.trim());
     }
-    out + &guides.repository(&session.base_branch) + &facts::lasting(guides, session)
+    out + &guides.repository(&session.base_branch) + &facts::lasting_facts(guides, session)
 }
 
 pub fn text_of(message: &Value) -> &str {
@@ -42,7 +42,7 @@ pub fn text_of(message: &Value) -> &str {
 }
 
 /// The role's own list, if anything on it is left to do.
-pub fn list(items: &[TodoItem]) -> Option<String> {
+pub fn todo_list(items: &[TodoItem]) -> Option<String> {
     if items.iter().all(|item| item.state == TodoState::Done) {
         return None;
     }

@@ -11,8 +11,8 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use reqwest::Upgraded;
 
-use super::{Body, end_to_end, full};
-use crate::gateway::{Gateway, GatewayError, refusal};
+use super::{Body, end_to_end, full_body};
+use crate::gateway::{Gateway, GatewayError, read_refusal};
 
 /// Told to clients besides the text: most show no body of a refused CONNECT.
 const REFUSED: HeaderName = HeaderName::from_static("x-codebutler-refused");
@@ -28,18 +28,24 @@ pub async fn answer_request(
     request: Request<Incoming>,
     refused: impl Fn(&str),
 ) -> Response<Body> {
-    let Some(to) = target(&request) else {
-        return refuse(StatusCode::BAD_REQUEST, "only CONNECT and http:// URLs are carried on");
+    let Some(to) = proxy_target(&request) else {
+        return refuse_request(
+            StatusCode::BAD_REQUEST,
+            "only CONNECT and http:// URLs are carried on",
+        );
     };
     let tunnel = match open_tunnel(gateway, &to).await {
         Ok(tunnel) => tunnel,
         Err(GatewayError::Unreachable(_) | GatewayError::Token { .. }) => {
-            return refuse(StatusCode::BAD_GATEWAY, "the gateway can't be reached: try again");
+            return refuse_request(
+                StatusCode::BAD_GATEWAY,
+                "the gateway can't be reached: try again",
+            );
         }
         Err(error) => {
             tracing::debug!(%error, "a connection was refused");
             refused(&error.to_string());
-            return refuse(StatusCode::FORBIDDEN, &error.to_string());
+            return refuse_request(StatusCode::FORBIDDEN, &error.to_string());
         }
     };
     if request.method() == Method::CONNECT {
@@ -48,16 +54,16 @@ pub async fn answer_request(
             let (mut client, mut tunnel) = (TokioIo::new(client), tunnel);
             let _ = tokio::io::copy_bidirectional(&mut client, &mut tunnel).await;
         });
-        return Response::new(empty());
+        return Response::new(empty_body());
     }
-    forward(request, tunnel).await.unwrap_or_else(|error| {
+    forward_request(request, tunnel).await.unwrap_or_else(|error| {
         tracing::debug!(%error, "a plain request failed");
-        refuse(StatusCode::BAD_GATEWAY, "the server did not answer properly")
+        refuse_request(StatusCode::BAD_GATEWAY, "the server did not answer properly")
     })
 }
 
 /// `host:port`, as asked for.
-fn target(request: &Request<Incoming>) -> Option<String> {
+fn proxy_target(request: &Request<Incoming>) -> Option<String> {
     let authority = request.uri().authority()?.as_str();
     let plain = request.uri().scheme_str() == Some("http");
     match request.method() {
@@ -83,11 +89,11 @@ async fn open_tunnel(gateway: &Gateway, to: &str) -> Result<Upgraded, GatewayErr
         return answer.upgrade().await.map_err(GatewayError::Unreachable);
     }
     let body = answer.bytes().await.map_err(GatewayError::Unreachable)?;
-    Err(refusal(status, &body))
+    Err(read_refusal(status, &body))
 }
 
 /// One request of plain http through a tunnel of its own.
-async fn forward(
+async fn forward_request(
     request: Request<Incoming>,
     tunnel: Upgraded,
 ) -> Result<Response<Body>, hyper::Error> {
@@ -108,8 +114,8 @@ async fn forward(
     Ok(Response::from_parts(head, body.map_err(io::Error::other).boxed()))
 }
 
-fn refuse(status: StatusCode, text: &str) -> Response<Body> {
-    let mut response = Response::new(full(format!("{text}\n").into()));
+fn refuse_request(status: StatusCode, text: &str) -> Response<Body> {
+    let mut response = Response::new(full_body(format!("{text}\n").into()));
     *response.status_mut() = status;
     let line: String = text.chars().filter(|c| c.is_ascii() && !c.is_control()).collect();
     response.headers_mut().extend(HeaderValue::from_str(&line).ok().map(|line| (REFUSED, line)));
@@ -121,6 +127,6 @@ fn refuse(status: StatusCode, text: &str) -> Response<Body> {
     response
 }
 
-fn empty() -> Body {
+fn empty_body() -> Body {
     Empty::new().map_err(|never| match never {}).boxed()
 }

@@ -16,7 +16,7 @@ use crate::model::ToolCall;
 use crate::step;
 use crate::tools::{Call, Context, Done, Failure, Risk, Tools};
 use crate::transcript::{Consent, Outcome, Record, ResultKind};
-use codebutler_guides::text::{clip, head_and_tail};
+use codebutler_guides::text::{clip_text, head_and_tail};
 
 /// Calls that read at the same time.
 const SIDE_BY_SIDE: usize = 8;
@@ -170,11 +170,11 @@ impl Agent {
         let ToolCall { name, arguments, .. } = &open.call;
         let mut verdict = tools.find(name)?.verdict(&self.policy, arguments);
         let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
-        let shown = clip(arguments, 300);
+        let shown = clip_text(arguments, 300);
         if verdict.tier != RiskTier::Destructive {
             let kept = self.keep_work(&verdict).await?;
             if let Keeping::Impossible(why) = &kept {
-                let why = clip(why, 100);
+                let why = clip_text(why, 100);
                 verdict.why =
                     format!("{}, and no snapshot can be kept before ({why})", verdict.why);
             } else {
@@ -190,9 +190,9 @@ impl Agent {
         let request = ApprovalRequest {
             key,
             tool: name.clone(),
-            summary: clip(&verdict.why, 200),
+            summary: clip_text(&verdict.why, 200),
             hash: hash.clone(),
-            detail: Some(exact(arguments)),
+            detail: Some(exact_words(arguments)),
         };
         let reply = match self.tools.gateway.approval(&request).await {
             // Nobody was asked: too much is open, or the gateway has no such question.
@@ -271,15 +271,27 @@ impl Agent {
                 self.result(open, head_and_tail(&text, MAX_RESULT), kind)?;
             }
             Err(Failure::Respond(why)) => {
-                self.result(open, format!("Error: {}", clip(&why, MAX_ERROR)), ResultKind::Plain)?;
+                self.result(
+                    open,
+                    format!("Error: {}", clip_text(&why, MAX_ERROR)),
+                    ResultKind::Plain,
+                )?;
             }
             Err(Failure::Fault(why)) => {
                 tracing::warn!(why, "a tool call is wrong");
-                self.result(open, format!("Error: {}", clip(&why, MAX_ERROR)), ResultKind::Fault)?;
+                self.result(
+                    open,
+                    format!("Error: {}", clip_text(&why, MAX_ERROR)),
+                    ResultKind::Fault,
+                )?;
             }
             Err(Failure::Stop(why)) => {
-                self.result(open, format!("Error: {}", clip(&why, MAX_ERROR)), ResultKind::Plain)?;
-                return Ok(Some((Outcome::Failed, Some(clip(&why, MAX_ERROR)))));
+                self.result(
+                    open,
+                    format!("Error: {}", clip_text(&why, MAX_ERROR)),
+                    ResultKind::Plain,
+                )?;
+                return Ok(Some((Outcome::Failed, Some(clip_text(&why, MAX_ERROR)))));
             }
             Err(Failure::Closed) => return Err(RunError::Closed),
             Err(Failure::Gateway(error)) => return Err(RunError::Gateway(error)),
@@ -296,7 +308,7 @@ impl Agent {
                 let ended = test.exit_code;
                 let ended =
                     ended.map_or("not ended".to_owned(), |code| format!("exit code {code}"));
-                self.log.note(&run, Kind::Receipt, &ended, &[], &clip(&test.command, 200));
+                self.log.note(&run, Kind::Receipt, &ended, &[], &clip_text(&test.command, 200));
                 self.tools.tests.last = Some(test.clone());
             }
             Record::Planned { workflow, files } => {
@@ -309,11 +321,17 @@ impl Agent {
                 let claims: Vec<_> =
                     changes.iter().map(|one| one.learning.claim.as_str()).collect();
                 let chosen = format!("{} proposed", changes.len());
-                self.log.note(&run, Kind::Learning, &chosen, &[], &clip(&claims.join("; "), 500));
+                self.log.note(
+                    &run,
+                    Kind::Learning,
+                    &chosen,
+                    &[],
+                    &clip_text(&claims.join("; "), 500),
+                );
                 self.tools.thread.looks_back &= changes.iter().any(LearningChange::is_whole);
             }
             Record::ReviewPlanned { missing_tests } => {
-                let missing = clip(&missing_tests.join("; "), 500);
+                let missing = clip_text(&missing_tests.join("; "), 500);
                 self.log.note(&run, Kind::Review, "what it goes by is posted", &[], &missing);
                 self.tools.thread.review.is_planned = true;
             }
@@ -322,7 +340,7 @@ impl Agent {
             }
             Record::Deviated { files } if !files.is_empty() => {
                 let evidence = format!("the plan names {}", self.session.planned.join(", "));
-                let chosen = clip(&files.join(", "), 500);
+                let chosen = clip_text(&files.join(", "), 500);
                 self.log.note(&run, Kind::Deviation, &chosen, &["keep to the plan"], &evidence);
             }
             _ => {}
@@ -344,7 +362,7 @@ enum Permit {
 
 /// What people are asked about: the command itself, and where it runs unless that is the root; or all
 /// arguments.
-fn exact(arguments: &str) -> String {
+fn exact_words(arguments: &str) -> String {
     let value: Option<serde_json::Value> = serde_json::from_str(arguments).ok();
     let text = |name: &str| value.as_ref().and_then(|value| value.get(name)?.as_str());
     match (text("command"), text("workdir").filter(|folder| !matches!(*folder, "" | "." | "./"))) {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use codebutler_wire::{ErrorCode, PostMessage};
 
 use super::patience::{Patience, Trouble};
-use super::view::{Ended, View, failed, spares_words};
+use super::view::{Ended, View, failed_end, spares_words};
 use super::watch::Deadline;
 use super::{Agent, RunError, notice};
 use crate::gateway::{ChatError, GatewayError};
@@ -18,7 +18,7 @@ use crate::step;
 use crate::tools::Tools;
 use crate::transcript::Record;
 use crate::transcript::state::Run;
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// How often in a row a conversation is made shorter before it is given up.
 const OVERFLOWS: u32 = 3;
@@ -37,11 +37,12 @@ impl Agent {
     pub(super) fn look<'a>(&'a self, view: &View) -> Look<'a> {
         let (state, model) = (self.transcript.state(), self.model());
         let sees = self.session.facts.get(model).and_then(|facts| facts.sees);
-        let limits = prompt::limits(&self.session, model);
-        let mut room = prompt::room(limits, view.told, state.scale(), state.too_long());
+        let limits = prompt::model_limits(&self.session, model);
+        let mut room =
+            prompt::conversation_room(limits, view.told, state.scale(), state.too_long());
         let overflows = state.run().map_or(0, |run| run.overflows);
         if let Some(tokens) = state.too_long().filter(|_| overflows > 0) {
-            room = room.min(prompt::room((tokens / 2, 0), view.told, 1.0, None));
+            room = room.min(prompt::conversation_room((tokens / 2, 0), view.told, 1.0, None));
         }
         Look {
             model,
@@ -93,16 +94,16 @@ impl Agent {
     /// What the model is sent, and the tokens that this is taken to have.
     fn body(&self, view: &View, deadline: &Deadline, look: &Look<'_>) -> (Bytes, u32) {
         let state = self.transcript.state();
-        let mut body = prompt::request(look, &view.system, state.chat(), &view.specs);
+        let mut body = prompt::build_request(look, &view.system, state.chat(), &view.specs);
         let shown = body.tokens();
         let turns = state.run().map_or(0, |run| run.turns);
         let notice =
             notice::limit_notice(turns, self.session.max_turns, deadline.total(), deadline.left());
-        let passing: Vec<_> = prompt::list(state.todo()).into_iter().chain(notice).collect();
+        let passing: Vec<_> = prompt::todo_list(state.todo()).into_iter().chain(notice).collect();
         if !passing.is_empty() {
             // Last, and not kept: what was sent before stays as it was, and cached. In a message of its
             // own: behind the words of the last result it would end what is cached one message earlier.
-            body.push(model::user(&passing.join("\n\n")));
+            body.push(model::user_message(&passing.join("\n\n")));
         }
         if self.is_last_call() {
             body = body.without_calls();
@@ -136,7 +137,7 @@ impl Agent {
                 return Ok(None);
             }
         };
-        let flaw = judge::flaw(&reply, &self.circumstances());
+        let flaw = judge::find_flaw(&reply, &self.circumstances());
         if let Some(Flaw::Broken { said }) = flaw {
             let why = format!("the answer of the model `{}` broke off: {said}", self.model());
             return self.wait(Trouble::Lost, &why, deadline, patience).await;
@@ -148,7 +149,7 @@ impl Agent {
                 tracing::info!(tools = message.tool_calls.len(), "the model answered");
                 let state = self.transcript.state();
                 let turn = state.run().map_or(0, |run| run.turns);
-                ids::clean(&mut message.tool_calls, state.chat(), turn);
+                ids::clean_ids(&mut message.tool_calls, state.chat(), turn);
                 for call in &mut message.tool_calls {
                     if call.arguments.is_empty() {
                         "{}".clone_into(&mut call.arguments);
@@ -170,7 +171,7 @@ impl Agent {
     }
 
     fn circumstances(&self) -> Circumstances {
-        let (_, cap) = prompt::limits(&self.session, self.model());
+        let (_, cap) = prompt::model_limits(&self.session, self.model());
         let run = self.transcript.state().run();
         let last = self.is_last_call();
         Circumstances {
@@ -191,7 +192,9 @@ impl Agent {
     ) -> Result<Option<Ended>, RunError> {
         let (code, message) = match error {
             GatewayError::Refused { code, message } => (code, message),
-            error @ GatewayError::Unexpected { .. } => return Ok(Some(failed(error.to_string()))),
+            error @ GatewayError::Unexpected { .. } => {
+                return Ok(Some(failed_end(error.to_string())));
+            }
             error => return Err(error.into()),
         };
         match code {
@@ -209,19 +212,20 @@ impl Agent {
             ErrorCode::Unanswered => self.wait(Trouble::Lost, &message, deadline, patience).await,
             ErrorCode::ContextOverflow => self.overflowed(shown, &message),
             ErrorCode::ContentRefused => {
-                let flaw = Flaw::Refused { said: clip(&message, MAX_SAID) };
+                let flaw = Flaw::Refused { said: clip_text(&message, MAX_SAID) };
                 tracing::warn!(message, "the provider does not let this pass");
                 let message = model::Assistant::default();
                 self.transcript.append(&Record::Flawed { flaw, message, usage: None })?;
                 Ok(None)
             }
             _ => {
-                let Some(quirk) = quirk::learned(&message, self.transcript.state().quirks()) else {
+                let Some(quirk) = quirk::learn_quirk(&message, self.transcript.state().quirks())
+                else {
                     if code == ErrorCode::InvalidRequest {
                         return self.wait(Trouble::Refused, &message, deadline, patience).await;
                     }
-                    let said = clip(message.trim().trim_end_matches('.'), MAX_TOLD);
-                    return Ok(Some(failed(format!("{said}{}", self.remedy()))));
+                    let said = clip_text(message.trim().trim_end_matches('.'), MAX_TOLD);
+                    return Ok(Some(failed_end(format!("{said}{}", self.remedy()))));
                 };
                 tracing::warn!(?quirk, message, "the provider wants it otherwise");
                 self.transcript.append(&Record::Learned { quirk })?;
@@ -233,15 +237,15 @@ impl Agent {
     /// Less is shown from now on, or it is given up.
     fn overflowed(&mut self, shown: u32, said: &str) -> Result<Option<Ended>, RunError> {
         if self.transcript.state().run().is_some_and(|run| run.overflows >= OVERFLOWS) {
-            let (window, _) = prompt::limits(&self.session, self.model());
+            let (window, _) = prompt::model_limits(&self.session, self.model());
             let reason = format!(
                 "the conversation does not fit into the model `{}`, not even made shorter ({}). Its window is \
                  taken to be {window} tokens: give me a model with a larger one{}",
                 self.model(),
-                clip(said.trim().trim_end_matches('.'), MAX_SAID),
+                clip_text(said.trim().trim_end_matches('.'), MAX_SAID),
                 self.remedy()
             );
-            return Ok(Some(failed(reason)));
+            return Ok(Some(failed_end(reason)));
         }
         tracing::warn!(shown, said, "the conversation is too long for the model");
         self.transcript.append(&Record::Overflowed { shown })?;
@@ -256,7 +260,7 @@ impl Agent {
         deadline: &Deadline,
         patience: &mut Patience,
     ) -> Result<Option<Ended>, RunError> {
-        let why = clip(why.trim().trim_end_matches('.'), MAX_SAID);
+        let why = clip_text(why.trim().trim_end_matches('.'), MAX_SAID);
         let now = Instant::now();
         let Some(pause) = patience.pause(trouble, now, rand::random_range(0.5..1.5)) else {
             tracing::warn!(why, "waited in vain");
@@ -265,7 +269,7 @@ impl Agent {
                 Trouble::Refused => "I asked twice".to_owned(),
                 Trouble::Away(_) => format!("I waited for up to {} min", patience.minutes()),
             };
-            return Ok(Some(failed(format!("{why}. {times}{}", self.remedy()))));
+            return Ok(Some(failed_end(format!("{why}. {times}{}", self.remedy()))));
         };
         tracing::warn!(why, ?pause, "asking again later");
         if patience.is_long(pause, now, self.tell_after) {

@@ -12,7 +12,7 @@ use crate::model;
 use crate::model::judge::{self, Circumstances, Flaw};
 use crate::prompt;
 use crate::transcript::Record;
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 use serde_json::Value;
 
 /// Longest summary, in characters.
@@ -43,13 +43,13 @@ impl Agent {
     ) -> Result<Room, RunError> {
         let look = self.look(view);
         let chat = self.transcript.state().chat();
-        let Some(upto) = prompt::overlong(chat, &look) else { return Ok(Room::Made) };
+        let Some(upto) = prompt::find_overlong(chat, &look) else { return Ok(Room::Made) };
         let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
         let older = &chat[..upto];
-        let squeezed = prompt::squeezed(older, &look);
+        let squeezed = prompt::squeeze_conversation(older, &look);
         let body = prompt::summary_request(&look, &view.system, squeezed, &view.specs);
         let mut body = body.without_calls();
-        body.push(model::user(ASK));
+        body.push(model::user_message(ASK));
         let (shown, body) = (body.tokens(), body.to_bytes());
         let answer = match self.bounded(deadline, self.tools.gateway.chat(body)).await {
             Ok(answer) => answer,
@@ -63,9 +63,9 @@ impl Agent {
             }
             answer => answer,
         };
-        let told = answer.ok().and_then(|body| summary(&body));
+        let told = answer.ok().and_then(|body| read_summary(&body));
         let (how, summary) = match told {
-            Some(text) => ("the model's summary", clip(&text, MAX_SUMMARY)),
+            Some(text) => ("the model's summary", clip_text(&text, MAX_SUMMARY)),
             None => ("a list of what was said", plain_chat(older)),
         };
         let evidence = format!("{upto} of {} messages", chat.len());
@@ -76,10 +76,12 @@ impl Agent {
 }
 
 /// The words of an answer, if it is one. One that was cut off is better than none.
-fn summary(body: &[u8]) -> Option<String> {
+fn read_summary(body: &[u8]) -> Option<String> {
     let reply = model::parse_reply(body).ok()?;
-    let usable =
-        matches!(judge::flaw(&reply, &Circumstances::default()), None | Some(Flaw::CutOff { .. }));
+    let usable = matches!(
+        judge::find_flaw(&reply, &Circumstances::default()),
+        None | Some(Flaw::CutOff { .. })
+    );
     reply.message.content.filter(|_| usable)
 }
 
@@ -91,7 +93,7 @@ fn plain_chat(chat: &[Value]) -> String {
         let text = prompt::text_of(message);
         if matches!(role, "user" | "assistant") && !text.trim().is_empty() {
             let mut line = String::new();
-            let _ = write!(line, "{role}: {}", clip(text.trim(), MAX_LINE));
+            let _ = write!(line, "{role}: {}", clip_text(text.trim(), MAX_LINE));
             lines.push(line);
         }
     }
@@ -114,14 +116,14 @@ mod tests {
     #[test]
     fn a_summary_without_a_model_keeps_the_newest_words() {
         let chat = [
-            model::user("fix it"),
+            model::user_message("fix it"),
             json!({"role": "assistant", "content": null, "tool_calls": []}),
-            model::tool("c", "a result"),
+            model::tool_message("c", "a result"),
             json!({"role": "assistant", "content": "I see."}),
         ];
         assert_eq!(plain_chat(&chat), "user: fix it\nassistant: I see.");
         let many: Vec<_> =
-            (0..100).map(|n| model::user(&format!("{n} {}", "x".repeat(400)))).collect();
+            (0..100).map(|n| model::user_message(&format!("{n} {}", "x".repeat(400)))).collect();
         let text = plain_chat(&many);
         assert!(text.len() <= MAX_SUMMARY + 100 && text.contains("user: 99 x"), "{}", text.len());
         assert!(!text.contains("user: 1 x"));

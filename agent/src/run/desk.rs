@@ -17,7 +17,7 @@ use tracing::Instrument as _;
 
 use super::mail::{self, Mail};
 use super::progress::{self, Board};
-use super::report::{role_state, terminal};
+use super::report::{role_state, terminal_state};
 use super::seat::Seat;
 use super::{Agent, LONG_POLL, RunError};
 use crate::transcript::desk::{Answered, GivenRequest};
@@ -107,7 +107,7 @@ impl Agent {
             board: Arc::new(Board::start(
                 self.tools.gateway.clone(),
                 &run,
-                progress::limit(&self.session),
+                progress::part_limit(&self.session),
             )),
         };
         loop {
@@ -150,7 +150,7 @@ impl Agent {
         if inbox.closed {
             return Err(RunError::Closed);
         }
-        Ok(mail::sort(inbox, state, &self.session.role, self.session.done.as_ref()))
+        Ok(mail::sort_inbox(inbox, state, &self.session.role, self.session.done.as_ref()))
     }
 
     /// Begins as many conversations as there are places, and gives those under way what is theirs.
@@ -266,7 +266,7 @@ impl Agent {
             handled: answers.iter().flat_map(|(_, answered)| answered.handled.clone()).collect(),
             turns: answers.iter().map(|(_, answered)| answered.turns).sum(),
             reason: Some(reasons).filter(|reasons| !reasons.is_empty()),
-            terminal: Some(terminal(outcome)),
+            terminal: Some(terminal_state(outcome)),
             sandbox: None,
         };
         self.tell_end(report, outcome).await

@@ -5,7 +5,7 @@ use codebutler_wire::LastWords;
 use super::{Agent, RunError};
 use crate::gateway::GatewayError;
 use crate::step;
-use crate::tools::proof::addresses;
+use crate::tools::proof::addresses_role;
 use crate::transcript::Record;
 
 /// Longest text, in characters, that can be no more than "done".
@@ -59,7 +59,7 @@ fn adds_nothing(text: &str) -> bool {
         let word = word.to_lowercase();
         NEWS.contains(&word.as_str()) || word.ends_with("n't")
     });
-    plain && text.chars().count() <= SHORT && !addresses(text) && !news
+    plain && text.chars().count() <= SHORT && !addresses_role(text) && !news
 }
 
 #[cfg(test)]

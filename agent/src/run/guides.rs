@@ -18,7 +18,7 @@ use crate::toolbox::protocol::{Reply, Request, Surroundings};
 use codebutler_guides::policy::Policy;
 use codebutler_guides::policy::rules::Rules;
 use codebutler_guides::seeds;
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Where a repository keeps them.
 const FOLDER: &str = ".codebutler";
@@ -58,15 +58,15 @@ impl Agent {
             self.conventions(),
             self.surroundings()
         )?;
-        let seed = |file: &str| seeds::seed(file).map(str::to_owned);
+        let seed = |file: &str| seeds::find_seed(file).map(str::to_owned);
         let mut shipped: Vec<String> = seed(&role).into_iter().collect();
         // Where the repository has its own word, these would only say the same or the contrary.
         let seeded = workflows.is_none() && follows;
         shipped.extend(seeded.then(|| seed("workflows.md")).flatten());
         shipped.extend(global.is_none().then(|| seed("global.md")).flatten());
         let titles = match &workflows {
-            Some(own) => prompt::sections(&own.text),
-            None if first => prompt::sections(&seed("workflows.md").unwrap_or_default()),
+            Some(own) => prompt::section_titles(&own.text),
+            None if first => prompt::section_titles(&seed("workflows.md").unwrap_or_default()),
             None => Vec::new(),
         };
         // A copy of what CodeButler brings adds nothing.
@@ -164,7 +164,7 @@ impl Agent {
         if !wrong.is_empty() {
             let text = format!(
                 "Some of what the team remembers is not used until it is mended or archived on the base branch:\n{}",
-                clip(&wrong.join("\n"), 2000)
+                clip_text(&wrong.join("\n"), 2000)
             );
             self.tell_once("memory", &text).await?;
         }

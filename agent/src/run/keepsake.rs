@@ -19,7 +19,7 @@ impl Agent {
         }
         let asked = self.tools.toolbox.ask(Request::Snapshot);
         Ok(match tokio::time::timeout(PATIENCE, asked).await {
-            Ok(Ok(Reply::Kept(kept))) => Keeping::Kept(note(&kept)),
+            Ok(Ok(Reply::Kept(kept))) => Keeping::Kept(kept_note(&kept)),
             Ok(Ok(Reply::Refused(why) | Reply::Failed(why))) => Keeping::Impossible(why),
             Ok(Ok(other)) => Keeping::Impossible(format!("a strange answer: {other:?}")),
             Ok(Err(ToolboxError::TooLarge)) => Keeping::Impossible("it is too large".to_owned()),
@@ -64,7 +64,7 @@ pub fn with_note(note: Option<&str>, done: Done) -> Done {
     }
 }
 
-fn note(Kept { name, left_out }: &Kept) -> String {
+fn kept_note(Kept { name, left_out }: &Kept) -> String {
     let mut out = format!(
         "[CodeButler] Before this, all files but ignored folders were kept in {name}. `git restore --source={name} -- PATH` brings back a \
          path (`.`: all), `git diff {name}` shows what differs."

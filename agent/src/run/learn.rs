@@ -15,7 +15,7 @@ use crate::toolbox::git::UNDER_WAY;
 use crate::toolbox::protocol::{Reply, Request};
 use crate::tools::{Failure, Pushed, ThreadFacts};
 use crate::transcript::Record;
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 impl Agent {
     /// Whether mail says what becomes of some proposals only: the run that goes on comes with the last word.
@@ -128,7 +128,7 @@ impl Agent {
         let files: Vec<_> = changes.iter().map(|change| format!("`{}`", change.file)).collect();
         let claims: Vec<_> =
             changes.iter().map(|change| format!("“{}”", change.learning.claim)).collect();
-        let short = clip(&commit, 10);
+        let short = clip_text(&commit, 10);
         let done = if is_roadmap(changes) { "Planned" } else { "Remembered" };
         let text = format!(
             "{done} on this branch as {short}, in {}: {}.{opened}",
@@ -166,10 +166,10 @@ fn is_roadmap(changes: &[LearningChange]) -> bool {
 fn commit_message(changes: &[LearningChange], link: Option<&str>) -> String {
     let subject = match changes {
         _ if is_roadmap(changes) => match changes {
-            [one] => format!("Plan: {}", clip(&one.learning.claim, 60)),
+            [one] => format!("Plan: {}", clip_text(&one.learning.claim, 60)),
             several => format!("Plan {} items of the roadmap", several.len()),
         },
-        [one] => format!("Learn: {}", clip(&one.learning.claim, 60)),
+        [one] => format!("Learn: {}", clip_text(&one.learning.claim, 60)),
         several => format!("Learn {} things from this conversation", several.len()),
     };
     let lines: Vec<_> = changes

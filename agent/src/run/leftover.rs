@@ -9,7 +9,7 @@ use super::{Agent, RunError};
 use crate::decisions::Kind;
 use crate::toolbox::protocol::{Leftover, Reply, Request};
 use crate::tools::{Failure, Pushed};
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Tools without which a role keeps nothing on its own.
 const NEEDED: [&str; 2] = ["GitCommit", "GitPush"];
@@ -88,7 +88,7 @@ impl Agent {
     }
 
     async fn not_kept(&self, committed: bool, why: &str) -> Result<Option<String>, RunError> {
-        let why = clip(why.trim().trim_end_matches('.'), 400);
+        let why = clip_text(why.trim().trim_end_matches('.'), 400);
         // Whose own push was refused has said so.
         let known = self.transcript.state().run().is_some_and(|run| run.tried_push);
         if committed || !known {

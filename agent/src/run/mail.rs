@@ -25,7 +25,7 @@ pub struct Mail {
 
 /// Sorts an inbox. With an empty transcript (the first run, or a lost volume), everything is
 /// context, own words included, and only what came after `done` wakes.
-pub fn sort(inbox: Inbox, state: &State, role: &str, done: Option<&SlackTs>) -> Mail {
+pub fn sort_inbox(inbox: Inbox, state: &State, role: &str, done: Option<&SlackTs>) -> Mail {
     let new = state.is_new();
     let mut mail = Mail::default();
     for message in inbox.messages {
@@ -113,10 +113,10 @@ mod tests {
     #[test]
     fn the_first_time_everything_is_context() {
         let all = [message(2, "pm", false), message(1, "user", true), message(3, "coder", true)];
-        let mail = sort(inbox(&all, &[]), &State::default(), "pm", None);
+        let mail = sort_inbox(inbox(&all, &[]), &State::default(), "pm", None);
         assert_eq!((numbers(&mail).as_str(), mail.wakes), ("1 2 3", true));
         // A lost volume: what was done before does not wake again.
-        let mail = sort(inbox(&all, &[]), &State::default(), "pm", Some(&ts(3)));
+        let mail = sort_inbox(inbox(&all, &[]), &State::default(), "pm", Some(&ts(3)));
         assert_eq!((numbers(&mail).as_str(), mail.wakes), ("1 2 3", false));
         assert_eq!((mail.newest, mail.addressed), (Some(ts(3)), Some(ts(3))));
     }
@@ -127,7 +127,7 @@ mod tests {
         let state = taken(std::slice::from_ref(&first), &[pending("a", "pm")]);
         let again =
             inbox(&[first.clone(), first.clone()], &[pending("a", "pm"), pending("x", "coder")]);
-        let mail = sort(again, &state, "pm", None);
+        let mail = sort_inbox(again, &state, "pm", None);
         assert_eq!((numbers(&mail).as_str(), mail.wakes), ("", false));
         assert_eq!((mail.handled, mail.addressed), (vec!["a".to_owned()], Some(ts(1))));
     }
@@ -136,7 +136,7 @@ mod tests {
     fn late_and_doubled_messages_are_taken_once_whatever_is_done() {
         let state = taken(&[message(5, "user", true)], &[]);
         let late = message(3, "user", true);
-        let mail = sort(
+        let mail = sort_inbox(
             inbox(&[late.clone(), late, message(5, "user", true)], &[]),
             &state,
             "pm",
@@ -148,14 +148,15 @@ mod tests {
     #[test]
     fn own_words_and_words_to_others_do_not_wake() {
         let state = taken(&[message(1, "user", true)], &[]);
-        let mail = sort(
+        let mail = sort_inbox(
             inbox(&[message(2, "pm", true), message(3, "user", false)], &[]),
             &state,
             "pm",
             None,
         );
         assert_eq!((numbers(&mail).as_str(), mail.wakes), ("3", false));
-        let mail = sort(inbox(&[], &[pending("b", "pm"), pending("b", "pm")]), &state, "pm", None);
+        let mail =
+            sort_inbox(inbox(&[], &[pending("b", "pm"), pending("b", "pm")]), &state, "pm", None);
         assert_eq!((mail.pending.len(), mail.wakes), (1, true));
     }
 }

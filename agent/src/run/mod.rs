@@ -106,7 +106,7 @@ impl From<ToolboxError> for RunError {
 }
 
 /// Lives until there is nothing to do, or SIGTERM: the transcript has all that a successor needs.
-pub async fn main(args: RunArgs) -> ExitCode {
+pub async fn run_main(args: RunArgs) -> ExitCode {
     let span = tracing::info_span!("agent", role = args.role, thread = args.thread);
     let life = async {
         let Ok(mut terminate) = signal(SignalKind::terminate()) else { return ExitCode::FAILURE };
@@ -117,7 +117,7 @@ pub async fn main(args: RunArgs) -> ExitCode {
                 // Whoever takes a pod away says so, or not: this is not the end of its work.
                 ExitCode::from(exit_code::TOLD_TO_STOP)
             }
-            ended = live(args) => code_of(ended),
+            ended = live_on(args) => code_of(ended),
         }
     };
     life.instrument(span).await
@@ -151,7 +151,7 @@ fn code_of(ended: Result<(), RunError>) -> ExitCode {
     }
 }
 
-async fn live(args: RunArgs) -> Result<(), RunError> {
+async fn live_on(args: RunArgs) -> Result<(), RunError> {
     let mut transcript = Transcript::open(&args.state_dir, &args.role)?;
     let log = Log::open(&args.state_dir, &args.role).map_err(RunError::Log)?;
     let gateway =
@@ -172,7 +172,7 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
     admitted?;
     // What is as old as that is asked for anew.
     let inbox = inbox.filter(|_| began.elapsed() < FRESH);
-    let hello = hello(&session, &relay);
+    let hello = build_hello(&session, &relay);
     let sandbox = match toolbox.ask(Request::Hello(hello)).await? {
         Reply::Text(level) => Some(level),
         _ => None,
@@ -226,7 +226,7 @@ async fn first_look(gateway: &Gateway, transcript: &Transcript) -> Option<Inbox>
     inbox.inspect_err(|error| tracing::debug!(%error, "no first look")).ok()
 }
 
-fn hello(session: &Session, relay: &Relay) -> Hello {
+fn build_hello(session: &Session, relay: &Relay) -> Hello {
     let role = &session.role;
     let name = session.roles.iter().find(|card| card.role == *role).map_or(role, |card| &card.name);
     // Names end up in commits: one line, without the characters that end a name there.
@@ -357,7 +357,7 @@ impl Agent {
 
     fn sorted(&self, inbox: Inbox) -> Mail {
         let (role, done) = (&self.session.role, self.session.done.as_ref());
-        mail::sort(inbox, self.transcript.state(), role, done)
+        mail::sort_inbox(inbox, self.transcript.state(), role, done)
     }
 
     async fn begin(&mut self, mail: Mail, brief: bool) -> Result<(), RunError> {
@@ -386,7 +386,7 @@ impl Agent {
     async fn run(&mut self, just_started: bool) -> Result<(), RunError> {
         let run = self.transcript.state().run();
         let (id, turns) = run.map(|run| (run.id.clone(), run.turns)).unwrap_or_default();
-        let limit = progress::limit(&self.session);
+        let limit = progress::part_limit(&self.session);
         self.telling = Some(Telling::start(self.tools.gateway.clone(), &id, turns, limit));
         let ended = self.turns(just_started).await;
         self.telling = None;

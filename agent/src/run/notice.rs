@@ -19,11 +19,13 @@ pub fn limit_notice(turns: u32, most: u32, time: Duration, left: Duration) -> Op
     let what = match (few_calls, little_time) {
         (false, false) => return None,
         (true, false) => format!("{calls} of {most} model calls are"),
-        (false, true) => format!("about {} of {} minutes are", minutes(left), minutes(time)),
+        (false, true) => {
+            format!("about {} of {} minutes are", whole_minutes(left), whole_minutes(time))
+        }
         (true, true) => format!(
             "{calls} of {most} model calls and about {} of {} minutes are",
-            minutes(left),
-            minutes(time)
+            whole_minutes(left),
+            whole_minutes(time)
         ),
     };
     Some(format!(
@@ -32,7 +34,7 @@ pub fn limit_notice(turns: u32, most: u32, time: Duration, left: Duration) -> Op
     ))
 }
 
-fn minutes(time: Duration) -> u64 {
+fn whole_minutes(time: Duration) -> u64 {
     time.as_secs().div_ceil(60)
 }
 

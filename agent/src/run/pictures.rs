@@ -7,7 +7,7 @@ use codebutler_wire::{Message, SharedPicture};
 use super::{Agent, RunError};
 use crate::gateway::GatewayError;
 use crate::transcript::Picture;
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Pictures that are got at once: the newest.
 const AT_ONCE: usize = 4;
@@ -31,11 +31,11 @@ impl Agent {
                 Err(error) => return Err(error.into()),
             };
             if !media_type.starts_with("image/") || media_type.len() > 40 {
-                tracing::warn!(media_type = clip(&media_type, 40), "a picture that is none");
+                tracing::warn!(media_type = clip_text(&media_type, 40), "a picture that is none");
                 continue;
             }
             let url = format!("data:{media_type};base64,{}", STANDARD.encode(&bytes));
-            got.push(Picture { shown: clip(name, 80), url });
+            got.push(Picture { shown: clip_text(name, 80), url });
         }
         Ok(got)
     }

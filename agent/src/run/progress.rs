@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tracing::Instrument as _;
 
 use crate::gateway::Gateway;
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Between two reports at least, and at most.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -21,7 +21,7 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 const TELLING: [&str; 7] = ["command", "path", "file", "pattern", "query", "url", "title"];
 
 /// What a part of a run may take at most: as long as all of it, and a little.
-pub fn limit(session: &Session) -> Duration {
+pub fn part_limit(session: &Session) -> Duration {
     Duration::from_secs(session.timeout_seconds.into()) + Duration::from_mins(1)
 }
 
@@ -92,7 +92,7 @@ impl Board {
         let turns = parts.values().map(|(turns, _)| turns).sum();
         let doing: Vec<_> = parts.values().map(|(_, doing)| doing.as_str()).collect();
         if let Some(telling) = self.telling.as_ref().filter(|_| !doing.is_empty()) {
-            telling.now(turns, &clip(&doing.join("; "), 300));
+            telling.now(turns, &clip_text(&doing.join("; "), 300));
         }
     }
 }
@@ -124,7 +124,7 @@ pub fn of_call(name: &str, arguments: &str) -> String {
     let about = TELLING.iter().find_map(|key| value.get(*key)?.as_str());
     let about = about.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
     match about {
-        Some(about) => format!("{name} {}", clip(about.trim(), 120)),
+        Some(about) => format!("{name} {}", clip_text(about.trim(), 120)),
         None => name.to_owned(),
     }
 }

@@ -38,7 +38,7 @@ impl Agent {
             handled: last.run.handled.clone(),
             turns: last.run.turns,
             reason: last.reason.clone(),
-            terminal: Some(terminal(outcome)),
+            terminal: Some(terminal_state(outcome)),
             sandbox: None,
         };
         self.tell_end(report, outcome).await
@@ -127,7 +127,7 @@ impl Agent {
     }
 }
 
-pub(super) fn terminal(outcome: Outcome) -> Terminal {
+pub(super) fn terminal_state(outcome: Outcome) -> Terminal {
     match outcome {
         Outcome::Idle | Outcome::Closed => Terminal::Completed,
         Outcome::Waiting => Terminal::NeedsInformation,

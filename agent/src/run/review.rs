@@ -2,7 +2,7 @@
 
 use codebutler_wire::RoleCard;
 
-use super::view::{Ended, failed};
+use super::view::{Ended, failed_end};
 use super::{Agent, RunError};
 use crate::decisions::Kind;
 use crate::review::{ReviewDuty, ReviewFault, ReviewGate, ReviewParts, ReviewStep};
@@ -85,7 +85,7 @@ impl Agent {
         let (id, corrections) = (run.id.clone(), run.review.corrections);
         let (why, reminder) = match gate.find_fault(text) {
             Some(ReviewFault::Rule(why)) if corrections >= MOST_CORRECTIONS => {
-                return Ok(Spoken::Over(failed(format!("a verdict was not said: {why}"))));
+                return Ok(Spoken::Over(failed_end(format!("a verdict was not said: {why}"))));
             }
             Some(ReviewFault::Rule(why)) => (why, false),
             Some(ReviewFault::Reminder(why)) => (why, true),

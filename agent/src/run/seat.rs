@@ -108,7 +108,7 @@ impl Agent {
             return Err(RunError::Closed);
         }
         let inbox = Inbox { pending: vec![], ..inbox };
-        let mut mail = mail::sort(inbox, state, &self.session.role, None);
+        let mut mail = mail::sort_inbox(inbox, state, &self.session.role, None);
         let given = seat.tray.lock().clone();
         mail.messages.retain(|message| !message.addressed || message.ts < seat.id);
         for message in &mut mail.messages {

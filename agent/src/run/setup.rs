@@ -9,7 +9,7 @@ use super::{Agent, RunError};
 use crate::gateway::GatewayError;
 use crate::step;
 use crate::toolbox::protocol::{Reply, Request, SetUp, SetUpEnd};
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// The tool that needs a worktree in which commands work.
 pub const TOOL: &str = "Bash";
@@ -27,7 +27,7 @@ impl Agent {
         let mut plan = match self.tools.toolbox.ask(request).await? {
             Reply::SetUp(None) => return Ok(Ok(None)),
             Reply::SetUp(Some(plan)) => plan,
-            other => return Ok(Ok(Some(unknown(&other)))),
+            other => return Ok(Ok(Some(unknown_reply(&other)))),
         };
         let ready = plan.ended.as_ref().is_some_and(SetUpEnd::is_success);
         if !ready && plan.missing.is_none() {
@@ -42,7 +42,7 @@ impl Agent {
             step::point("after set-up");
             plan = match done {
                 Reply::SetUp(Some(done)) => done,
-                other => return Ok(Ok(Some(unknown(&other)))),
+                other => return Ok(Ok(Some(unknown_reply(&other)))),
             };
         }
         let mut ended = plan.ended.clone().unwrap_or_default();
@@ -57,7 +57,7 @@ impl Agent {
                 self.tools.toolbox.ask(request).await?;
             }
         }
-        Ok(Ok(Some(fact(&plan, &ended))))
+        Ok(Ok(Some(setup_fact(&plan, &ended))))
     }
 
     /// In a build slot; people are told when it takes long.
@@ -70,7 +70,7 @@ impl Agent {
         let reply = tokio::select! {
             reply = &mut work => reply?,
             () = tokio::time::sleep(self.tell_after) => {
-                let text = format!("Setting up the worktree with {}: I begin once it is done.", named(plan));
+                let text = format!("Setting up the worktree with {}: I begin once it is done.", name_setup(plan));
                 self.tell_once("setting-up", &text).await?;
                 work.await?
             }
@@ -80,8 +80,8 @@ impl Agent {
     }
 }
 
-fn named(plan: &SetUp) -> String {
-    let command = clip(&plan.command.replace('`', "'").replace('\n', " "), 200);
+fn name_setup(plan: &SetUp) -> String {
+    let command = clip_text(&plan.command.replace('`', "'").replace('\n', " "), 200);
     match &plan.from[..] {
         [] => format!("`{command}` (`spec.worktree.setup`)"),
         from => format!("`{command}` (because of `{}`)", from.join("`, `")),
@@ -90,7 +90,7 @@ fn named(plan: &SetUp) -> String {
 
 /// For people. What a command printed is theirs to judge: it stands in a block of its own.
 fn told_end(plan: &SetUp, ended: &SetUpEnd) -> String {
-    let named = named(plan);
+    let named = name_setup(plan);
     if let Some(program) = &plan.missing {
         return format!(
             "The worktree should be set up with {named}, but this role's image has no `{program}`. I go on \
@@ -99,7 +99,7 @@ fn told_end(plan: &SetUp, ended: &SetUpEnd) -> String {
         );
     }
     let seconds = ended.seconds;
-    let refused = ended.refused.iter().map(|why| clip(why, 300));
+    let refused = ended.refused.iter().map(|why| clip_text(why, 300));
     let refused: Vec<_> = refused.map(|why| format!("\nRefused on the way: {why}")).collect();
     let refused = refused.concat();
     if ended.is_success() {
@@ -116,14 +116,14 @@ fn told_end(plan: &SetUp, ended: &SetUpEnd) -> String {
          All of its output is in `{}`: ask me for it. What can be mended: the command (`spec.worktree.setup` of \
          the Repo), the image (`spec.workspace.image` of the AgentRole), hosts (`spec.egress.hosts` of the \
          Repo). It is tried again when I am woken next.",
-        clip(&how, 200),
+        clip_text(&how, 200),
         plan.log
     )
 }
 
 /// For the model.
-fn fact(plan: &SetUp, ended: &SetUpEnd) -> String {
-    let command = clip(&plan.command.replace('`', "'").replace('\n', " "), 200);
+fn setup_fact(plan: &SetUp, ended: &SetUpEnd) -> String {
+    let command = clip_text(&plan.command.replace('`', "'").replace('\n', " "), 200);
     match &plan.missing {
         Some(program) => {
             format!("The worktree is not set up: `{command}` needs `{program}`, which is not here.")
@@ -137,16 +137,16 @@ fn fact(plan: &SetUp, ended: &SetUpEnd) -> String {
         None => format!(
             "Setting up the worktree with `{command}` failed ({}): look at `{}` with Read before you rely on \
              what it should have installed.",
-            clip(&ended.verdict, 100),
+            clip_text(&ended.verdict, 100),
             plan.log
         ),
     }
 }
 
-fn unknown(reply: &Reply) -> String {
+fn unknown_reply(reply: &Reply) -> String {
     tracing::warn!(?reply, "the worktree was not set up");
     let why = match reply {
-        Reply::Refused(why) | Reply::Failed(why) => clip(why, 200),
+        Reply::Refused(why) | Reply::Failed(why) => clip_text(why, 200),
         _ => "the toolbox gave a strange answer".to_owned(),
     };
     format!("The worktree could not be set up: {why}.")

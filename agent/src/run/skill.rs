@@ -14,7 +14,7 @@ use crate::toolbox::protocol::{Reply, Request};
 use crate::transcript::state::wishes::{Offer, Wish};
 use crate::transcript::{Outcome, Record};
 use codebutler_guides::skills::{self, Asked, Call, PastRequest, Skill};
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 impl Agent {
     /// The skills of the base branch, for the role that users talk to first. Those that can't be used are
@@ -32,10 +32,10 @@ impl Agent {
             }
         };
         let roles: Vec<String> = self.session.roles.iter().map(|card| card.role.clone()).collect();
-        let (skills, wrong) = skills::collect(&files, &roles);
+        let (skills, wrong) = skills::collect_skills(&files, &roles);
         if !wrong.is_empty() {
             let line = |(file, why): &(String, skills::Wrong)| {
-                format!("- `{file}`: {}", clip(&why.to_string(), 300))
+                format!("- `{file}`: {}", clip_text(&why.to_string(), 300))
             };
             let lines: Vec<_> = wrong.iter().map(line).collect();
             let text = format!("Some skills can't be used and are left out:\n{}", lines.join("\n"));
@@ -88,7 +88,7 @@ impl Agent {
         }
         let last = self.transcript.state().last();
         let answers = last.is_some_and(|last| last.outcome == Outcome::Waiting);
-        match skills::asked(&wish.text, &self.skills) {
+        match skills::find_asked(&wish.text, &self.skills) {
             Asked::One(call) if answers && !call.exact => Asked::Nothing,
             Asked::OneOf(_) if answers => Asked::Nothing,
             asked => asked,
@@ -142,7 +142,7 @@ impl Agent {
         let Some(skill) = self.skills.iter().find(|skill| skill.name == call.skill) else {
             return self.note_skill(&wish.message, None);
         };
-        let text = skills::brief(skill, call, &wish.message, &self.session.role);
+        let text = skills::write_brief(skill, call, &wish.message, &self.session.role);
         let how = if call.exact { "word for word" } else { "nearly" };
         let evidence = format!("message {} says `{}`, {how}", wish.message, call.trigger);
         let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
@@ -151,7 +151,7 @@ impl Agent {
     }
 
     fn choose_skill(&mut self, wish: &Wish, choice: &str) -> Result<(), RunError> {
-        let calls = match skills::asked(&wish.text, &self.skills) {
+        let calls = match skills::find_asked(&wish.text, &self.skills) {
             Asked::OneOf(calls) => calls,
             Asked::One(call) => vec![call],
             Asked::Nothing => Vec::new(),
@@ -172,7 +172,7 @@ impl Agent {
 
     /// Asks people which one they mean. Answers whether they are asked.
     async fn offer_skills(&mut self, wish: &Wish, calls: &[Call]) -> Result<bool, RunError> {
-        let (text, choices) = skills::question(calls, &self.skills);
+        let (text, choices) = skills::ask_which(calls, &self.skills);
         let key = format!("{}.skill.{}", self.session.role, wish.message);
         let message = PostMessage {
             key,

@@ -6,7 +6,7 @@ use super::mail::Mail;
 use super::{Agent, RunError};
 use crate::decisions::Kind;
 use crate::transcript::Record;
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Models that a list names.
 const LISTED: usize = 40;
@@ -22,15 +22,16 @@ struct Wanted {
 }
 
 /// What users want of `role` here, in the order in which they said it.
-fn wanted(mail: &Mail, role: &str) -> Vec<Wanted> {
+fn wanted_models(mail: &Mail, role: &str) -> Vec<Wanted> {
     let said = mail.messages.iter().filter(|m| is_said(m));
-    said.filter_map(|m| Some(Wanted { ts: m.ts.clone(), name: command(&m.text, role)? })).collect()
+    said.filter_map(|m| Some(Wanted { ts: m.ts.clone(), name: switch_command(&m.text, role)? }))
+        .collect()
 }
 
 /// Whether there is something else to work on.
 fn with_more(mail: &Mail, role: &str) -> bool {
     let mut requests = mail.messages.iter().filter(|m| mail.requests.contains(&m.ts));
-    let is_command = |m: &Message| is_said(m) && command(&m.text, role).is_some();
+    let is_command = |m: &Message| is_said(m) && switch_command(&m.text, role).is_some();
     requests.any(|m| !is_command(m)) || !mail.pending.is_empty()
 }
 
@@ -40,14 +41,14 @@ fn is_said(message: &Message) -> bool {
 
 /// The name in a message that is nothing but this: the role's address, perhaps among others, the word
 /// `model` and at most one more. `/<role> NAME` means the same, where something lets people type it.
-fn command(text: &str, role: &str) -> Option<String> {
+fn switch_command(text: &str, role: &str) -> Option<String> {
     let mut words = text.split_whitespace().peekable();
     let slashed = words.peek().and_then(|word| word.strip_prefix('/'));
     if slashed.is_some_and(|own| own.eq_ignore_ascii_case(role)) {
         words.next();
     } else {
         let mut named = false;
-        while let Some(address) = words.peek().and_then(|word| address(word)) {
+        while let Some(address) = words.peek().and_then(|word| addressed_role(word)) {
             named |= address.eq_ignore_ascii_case(role);
             words.next();
         }
@@ -62,7 +63,7 @@ fn command(text: &str, role: &str) -> Option<String> {
 }
 
 /// The role that a word addresses: typed, or with the app's mention completed by Slack.
-fn address(word: &str) -> Option<&str> {
+fn addressed_role(word: &str) -> Option<&str> {
     let word = word.trim_end_matches([',', ':']);
     let typed = word.get(..12).filter(|start| start.eq_ignore_ascii_case("@codebutler."));
     if typed.is_some() {
@@ -72,7 +73,7 @@ fn address(word: &str) -> Option<&str> {
 }
 
 /// The model that is meant, or those that come nearest, the nearest first.
-fn choose<'a>(models: &[&'a str], name: &str) -> Result<&'a str, Vec<&'a str>> {
+fn choose_model<'a>(models: &[&'a str], name: &str) -> Result<&'a str, Vec<&'a str>> {
     if let Some(exact) = models.iter().find(|model| model.eq_ignore_ascii_case(name)) {
         return Ok(exact);
     }
@@ -84,7 +85,7 @@ fn choose<'a>(models: &[&'a str], name: &str) -> Result<&'a str, Vec<&'a str>> {
         [] => {
             let mut near: Vec<_> = models
                 .iter()
-                .map(|model| (distance(&model.to_lowercase(), &lower), *model))
+                .map(|model| (name_distance(&model.to_lowercase(), &lower), *model))
                 .collect();
             near.sort_unstable();
             Err(near.into_iter().map(|(_, model)| model).collect())
@@ -94,7 +95,7 @@ fn choose<'a>(models: &[&'a str], name: &str) -> Result<&'a str, Vec<&'a str>> {
 }
 
 /// Changes that make one name of the other; what stands around the shorter one counts little.
-fn distance(model: &str, name: &str) -> usize {
+fn name_distance(model: &str, name: &str) -> usize {
     let (model, name): (Vec<char>, Vec<char>) = (model.chars().collect(), name.chars().collect());
     let mut row = vec![0; model.len() + 1];
     for (i, wanted) in name.iter().enumerate() {
@@ -122,7 +123,7 @@ impl Agent {
     /// again. A repetition says nothing again. Answers whether there is nothing else to work on.
     pub(super) async fn obey(&mut self, mail: &mut Mail) -> Result<bool, RunError> {
         let role = &self.session.role;
-        let wanted = wanted(mail, role);
+        let wanted = wanted_models(mail, role);
         let all = !wanted.is_empty() && !with_more(mail, role);
         for one in &wanted {
             self.switch_to(one).await?;
@@ -135,7 +136,7 @@ impl Agent {
     async fn switch_to(&mut self, Wanted { ts, name }: &Wanted) -> Result<(), RunError> {
         let models: Vec<&str> = self.talkers().collect();
         let current = self.model().to_owned();
-        let chosen = choose(&models, name).map(ToOwned::to_owned);
+        let chosen = choose_model(&models, name).map(ToOwned::to_owned);
         let text = match &chosen {
             Ok(model) => format!("From now on I think with `{model}`."),
             Err(near) => self.offer(name, near),
@@ -154,7 +155,7 @@ impl Agent {
         let unknown = match name {
             "" => String::new(),
             name => {
-                let name = clip(&name.replace('`', "'"), 60);
+                let name = clip_text(&name.replace('`', "'"), 60);
                 format!("`{name}` is not one of my models, or fits several. ")
             }
         };
@@ -199,7 +200,7 @@ mod tests {
             ("@codebutler.pm", None),
             ("", None),
         ] {
-            assert_eq!(command(text, "pm").as_deref(), expected, "{text}");
+            assert_eq!(switch_command(text, "pm").as_deref(), expected, "{text}");
         }
     }
 
@@ -227,12 +228,12 @@ mod tests {
     fn a_name_that_nobody_has_gets_the_nearest() {
         let models =
             ["anthropic/claude-opus-4.6", "anthropic/claude-sonnet-4.5", "moonshotai/kimi-k2"];
-        assert_eq!(choose(&models, "kimi"), Ok(models[2]));
-        assert_eq!(choose(&models, "Anthropic/Claude-Opus-4.6"), Ok(models[0]));
-        assert_eq!(choose(&models, "claude"), Err(vec![models[0], models[1]]));
-        assert_eq!(choose(&models, "").unwrap_err().len(), 3);
-        assert_eq!(choose(&models, "claude-opus-4-6").unwrap_err()[0], models[0]);
-        assert_eq!(choose(&models, "kimi-k3").unwrap_err()[0], models[2]);
-        assert_eq!(choose(&["a/x", "a/x-large"], "a/x"), Ok("a/x"));
+        assert_eq!(choose_model(&models, "kimi"), Ok(models[2]));
+        assert_eq!(choose_model(&models, "Anthropic/Claude-Opus-4.6"), Ok(models[0]));
+        assert_eq!(choose_model(&models, "claude"), Err(vec![models[0], models[1]]));
+        assert_eq!(choose_model(&models, "").unwrap_err().len(), 3);
+        assert_eq!(choose_model(&models, "claude-opus-4-6").unwrap_err()[0], models[0]);
+        assert_eq!(choose_model(&models, "kimi-k3").unwrap_err()[0], models[2]);
+        assert_eq!(choose_model(&["a/x", "a/x-large"], "a/x"), Ok("a/x"));
     }
 }

@@ -7,7 +7,7 @@ use super::compact::Room;
 use super::patience::Patience;
 use super::review::Spoken;
 use super::seat::Seat;
-use super::view::{Ended, View, failed};
+use super::view::{Ended, View, failed_end};
 use super::watch::{Cut, Deadline};
 use super::{Agent, RunError, setup};
 use crate::prompt::{self, Guides};
@@ -19,7 +19,7 @@ use crate::tools::{Carried, Tools};
 use crate::transcript::state::Next;
 use crate::transcript::{Outcome, Record};
 use codebutler_guides::skills;
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Tries of making the worktree ready.
 const PREPARATIONS: u32 = 3;
@@ -43,7 +43,7 @@ impl Agent {
         let deadline = &Deadline::after(limit, &self.tools.builds.waits);
         let guides = self.look_around(set_up).await?;
         let apart = self.seat.as_ref().map(Seat::note).unwrap_or_default();
-        let system = prompt::system(&guides, &self.session) + &apart;
+        let system = prompt::system_prompt(&guides, &self.session) + &apart;
         let facts = prompt::changing_facts(&guides, &self.session);
         if just_started {
             self.note_model();
@@ -51,7 +51,7 @@ impl Agent {
         }
         let tools = Tools::new(&self.session.tools);
         let specs = tools.specs();
-        let told = prompt::told(&system, &specs);
+        let told = prompt::told_length(&system, &specs);
         let view = &View { system, specs, told, tools };
         let patience = &mut Patience::new(self.model_patience);
         loop {
@@ -149,7 +149,7 @@ impl Agent {
         self.begin_look_back()?;
         let (mut guides, policy, skills) =
             tokio::try_join!(self.guides(set_up), self.read_policy(), self.read_skills())?;
-        guides.skills = skills::index(&skills);
+        guides.skills = skills::index_skills(&skills);
         self.tools.known.clone_from(&guides.known);
         (self.policy, self.skills) = (policy, skills);
         self.workflows.clone_from(&guides.workflows);
@@ -202,9 +202,9 @@ impl Agent {
             let why = said.unwrap_or(why);
             tracing::warn!(why, tries, "the worktree is not ready");
             if tries >= PREPARATIONS {
-                return Ok(Some(failed(format!(
+                return Ok(Some(failed_end(format!(
                     "the worktree could not be made ready: {}",
-                    clip(&why, 500)
+                    clip_text(&why, 500)
                 ))));
             }
             tokio::time::sleep(Duration::from_secs(u64::from(tries))).await;

@@ -19,7 +19,7 @@ pub struct View {
 /// How a run ended, and for failures what the thread is told.
 pub type Ended = (Outcome, Option<String>);
 
-pub fn failed(reason: impl Into<String>) -> Ended {
+pub fn failed_end(reason: impl Into<String>) -> Ended {
     (Outcome::Failed, Some(reason.into()))
 }
 

@@ -98,13 +98,13 @@ impl Agent {
     async fn stopped(&self, role: String, after: SlackTs) -> Pending {
         match &self.seat {
             Some(seat) => seat.stopped().await,
-            None => stopped(self.tools.gateway.clone(), role, after).await,
+            None => await_stop(self.tools.gateway.clone(), role, after).await,
         }
     }
 }
 
 /// Waits for a stop. Other mail is left to the next turn.
-async fn stopped(gateway: Gateway, role: String, mut after: SlackTs) -> Pending {
+async fn await_stop(gateway: Gateway, role: String, mut after: SlackTs) -> Pending {
     // Most work is over before anybody could say anything.
     sleep(PAUSE).await;
     loop {

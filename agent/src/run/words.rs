@@ -2,7 +2,7 @@
 
 use codebutler_wire::{ErrorCode, PostMessage};
 
-use super::view::{Ended, failed, spares_words};
+use super::view::{Ended, failed_end, spares_words};
 use super::watch::Cut;
 use super::{Agent, RunError, progress};
 use crate::decisions::Kind;
@@ -11,10 +11,10 @@ use crate::memory::name_used;
 use crate::step;
 use crate::toolbox::protocol::Request;
 use crate::tools::args::TodoState;
-use crate::tools::proof::addresses;
+use crate::tools::proof::addresses_role;
 use crate::transcript::state::MAX_FAULTS;
 use crate::transcript::{Outcome, Record};
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Longest text of a last message, in characters; the gateway takes 64 KiB.
 const MAX_LAST_WORDS: usize = 16_000;
@@ -29,10 +29,10 @@ impl Agent {
         }
         let text = format!(
             "{}\n\n_That was the last of {turns} model calls of one run. Write again and I go on from here._",
-            clip(text, MAX_LAST_WORDS - 200)
+            clip_text(text, MAX_LAST_WORDS - 200)
         );
         let ended = self.answer(key, &text).await?;
-        let goes_on = ended == (Outcome::Idle, None) && !addresses(&text);
+        let goes_on = ended == (Outcome::Idle, None) && !addresses_role(&text);
         Ok(if goes_on { (Outcome::Waiting, None) } else { ended })
     }
 
@@ -50,9 +50,9 @@ impl Agent {
         text: &str,
         to: Option<String>,
     ) -> Result<Ended, RunError> {
-        let text = name_used(&clip(text, MAX_LAST_WORDS), &self.tools.known);
+        let text = name_used(&clip_text(text, MAX_LAST_WORDS), &self.tools.known);
         let published = self.transcript.state().run().is_some_and(|run| run.published);
-        let done = published || addresses(&text);
+        let done = published || addresses_role(&text);
         let proof = if done { self.tools.proof().await? } else { None };
         step::point("before post");
         let message = PostMessage { key, text, last: true, to, proof, ..PostMessage::default() };
@@ -63,7 +63,7 @@ impl Agent {
             Err(GatewayError::Refused {
                 code: ErrorCode::Forbidden | ErrorCode::InvalidRequest | ErrorCode::Upstream,
                 message,
-            }) => Ok(failed(format!("the answer could not be posted: {message}"))),
+            }) => Ok(failed_end(format!("the answer could not be posted: {message}"))),
             Err(error) => Err(error.into()),
         }
     }
@@ -94,14 +94,14 @@ impl Agent {
 
     pub(super) fn out_of_time(&self) -> Ended {
         let minutes = self.session.timeout_seconds.div_ceil(60);
-        failed(format!(
+        failed_end(format!(
             "the time for one run ({minutes} min) is over{}. Write again and I go on from here.",
             self.standing()
         ))
     }
 
     pub(super) fn out_of_turns(&self, turns: u32) -> Ended {
-        failed(format!(
+        failed_end(format!(
             "{turns} model calls are the limit of one run{}. Write again and I go on from here.",
             self.standing()
         ))
@@ -117,7 +117,7 @@ impl Agent {
                  tool that does not exist, or arguments that don't fit)"
             ),
         };
-        failed(format!("{reason}{}", self.remedy()))
+        failed_end(format!("{reason}{}", self.remedy()))
     }
 
     /// What a person can do about a model: the end of a sentence, and another one.
@@ -156,13 +156,13 @@ impl Agent {
     pub(super) fn standing(&self) -> String {
         let state = self.transcript.state();
         let open = state.todo().iter().filter(|item| item.state != TodoState::Done);
-        let open: Vec<_> = open.take(5).map(|item| clip(&item.text, 80)).collect();
+        let open: Vec<_> = open.take(5).map(|item| clip_text(&item.text, 80)).collect();
         let next = match (&open[..], state.last_words()) {
             ([], None) => String::new(),
             ([], Some(words)) => {
                 let words: String = words.chars().filter(|c| *c != '@').collect();
                 let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
-                format!(". What I had in mind: {}", clip(&words, 300))
+                format!(". What I had in mind: {}", clip_text(&words, 300))
             }
             (open, _) => format!(". Next would be: {}", open.join("; ")),
         };

@@ -9,7 +9,7 @@ use seccompiler::{
     SeccompRule, apply_filter,
 };
 
-use super::{SandboxError, broken};
+use super::{SandboxError, broken_sandbox};
 
 /// Fail with EPERM, whatever the arguments.
 const FORBIDDEN: [i64; 38] = [
@@ -79,35 +79,35 @@ const SOCKETS: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::A
 /// Typing into somebody's terminal.
 const TERMINAL: [u64; 2] = [0x5412, 0x541c];
 
-pub fn restrict() -> Result<(), SandboxError> {
+pub fn restrict_calls() -> Result<(), SandboxError> {
     let eperm = libc::EPERM.unsigned_abs();
     let enosys = libc::ENOSYS.unsigned_abs();
     let mut forbidden: BTreeMap<i64, Vec<SeccompRule>> =
         FORBIDDEN.iter().map(|call| (*call, vec![])).collect();
     let flags = NAMESPACES.iter().map(|flag| {
         let bits = u64::from(flag.unsigned_abs());
-        rule(&[(0, SeccompCmpOp::MaskedEq(bits), bits)])
+        seccomp_rule(&[(0, SeccompCmpOp::MaskedEq(bits), bits)])
     });
     forbidden.insert(libc::SYS_clone, flags.collect::<Result<_, _>>()?);
     let other: Vec<_> =
         SOCKETS.iter().map(|kind| (0, SeccompCmpOp::Ne, u64::from(kind.unsigned_abs()))).collect();
-    forbidden.insert(libc::SYS_socket, vec![rule(&other)?]);
-    let typing = TERMINAL.iter().map(|call| rule(&[(1, SeccompCmpOp::Eq, *call)]));
+    forbidden.insert(libc::SYS_socket, vec![seccomp_rule(&other)?]);
+    let typing = TERMINAL.iter().map(|call| seccomp_rule(&[(1, SeccompCmpOp::Eq, *call)]));
     forbidden.insert(libc::SYS_ioctl, typing.collect::<Result<_, _>>()?);
-    apply(forbidden, eperm)?;
-    apply(UNKNOWN.iter().map(|call| (*call, vec![])).collect(), enosys)
+    install_rules(forbidden, eperm)?;
+    install_rules(UNKNOWN.iter().map(|call| (*call, vec![])).collect(), enosys)
 }
 
-fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, SandboxError> {
+fn seccomp_rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, SandboxError> {
     let conditions = conditions.iter().map(|(argument, how, value)| {
         SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, how.clone(), *value)
     });
-    let conditions = conditions.collect::<Result<Vec<_>, _>>().map_err(broken)?;
-    SeccompRule::new(conditions).map_err(broken)
+    let conditions = conditions.collect::<Result<Vec<_>, _>>().map_err(broken_sandbox)?;
+    SeccompRule::new(conditions).map_err(broken_sandbox)
 }
 
-fn apply(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: u32) -> Result<(), SandboxError> {
-    let arch = std::env::consts::ARCH.try_into().map_err(broken)?;
+fn install_rules(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: u32) -> Result<(), SandboxError> {
+    let arch = std::env::consts::ARCH.try_into().map_err(broken_sandbox)?;
     let mut rules = rules;
     #[cfg(target_arch = "x86_64")]
     {
@@ -117,7 +117,7 @@ fn apply(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: u32) -> Result<(), Sandb
         rules.extend(twins);
     }
     let (allow, refuse) = (SeccompAction::Allow, SeccompAction::Errno(errno));
-    let filter = SeccompFilter::new(rules, allow, refuse, arch).map_err(broken)?;
-    let program: BpfProgram = filter.try_into().map_err(broken)?;
-    apply_filter(&program).map_err(broken)
+    let filter = SeccompFilter::new(rules, allow, refuse, arch).map_err(broken_sandbox)?;
+    let program: BpfProgram = filter.try_into().map_err(broken_sandbox)?;
+    apply_filter(&program).map_err(broken_sandbox)
 }

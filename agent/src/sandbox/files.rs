@@ -8,7 +8,7 @@ use landlock::{
     RulesetStatus, Scope,
 };
 
-use super::{Plan, SandboxError, broken, unsupported};
+use super::{Plan, SandboxError, broken_sandbox, unsupported_kernel};
 
 /// The least: before it, a file could not be moved between folders.
 const LEAST: ABI = ABI::V2;
@@ -19,10 +19,10 @@ const DEVICES: [&str; 9] =
     ["null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm"];
 
 /// Restricts this thread; says which version is in force.
-pub fn restrict(plan: &Plan) -> Result<u8, SandboxError> {
-    let status = apply(plan).map_err(|error| match error {
-        RulesetError::HandleAccesses(_) | RulesetError::CreateRuleset(_) => unsupported(),
-        other => broken(other),
+pub fn restrict_files(plan: &Plan) -> Result<u8, SandboxError> {
+    let status = apply_ruleset(plan).map_err(|error| match error {
+        RulesetError::HandleAccesses(_) | RulesetError::CreateRuleset(_) => unsupported_kernel(),
+        other => broken_sandbox(other),
     })?;
     match (status.ruleset, status.landlock) {
         (
@@ -31,11 +31,11 @@ pub fn restrict(plan: &Plan) -> Result<u8, SandboxError> {
         ) if effective_abi >= LEAST => {
             Ok((effective_abi as i32).clamp(0, 99).try_into().unwrap_or(0))
         }
-        _ => Err(unsupported()),
+        _ => Err(unsupported_kernel()),
     }
 }
 
-fn apply(plan: &Plan) -> Result<RestrictionStatus, RulesetError> {
+fn apply_ruleset(plan: &Plan) -> Result<RestrictionStatus, RulesetError> {
     let rules = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(LEAST))?
@@ -45,30 +45,30 @@ fn apply(plan: &Plan) -> Result<RestrictionStatus, RulesetError> {
         .create()?;
     let hidden: Vec<PathBuf> =
         plan.hide.iter().filter_map(|path| path.canonicalize().ok()).collect();
-    let rules = readable(rules, Path::new("/"), &hidden)?;
+    let rules = allow_readable(rules, Path::new("/"), &hidden)?;
     // Device nodes are nobody's business.
     let all = AccessFs::from_all(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
     let mut rules = rules;
     for folder in &plan.read {
-        rules = allow(rules, folder, AccessFs::from_read(NEWEST))?;
+        rules = allow_path(rules, folder, AccessFs::from_read(NEWEST))?;
     }
     for folder in &plan.write {
-        rules = allow(rules, folder, all)?;
+        rules = allow_path(rules, folder, all)?;
     }
     for device in DEVICES {
-        rules = allow(rules, &Path::new("/dev").join(device), all)?;
+        rules = allow_path(rules, &Path::new("/dev").join(device), all)?;
     }
     rules.restrict_self()
 }
 
 /// Landlock only ever allows: what surrounds something hidden is allowed piece by piece.
-fn readable(
+fn allow_readable(
     mut rules: RulesetCreated,
     path: &Path,
     hidden: &[PathBuf],
 ) -> Result<RulesetCreated, RulesetError> {
     if !hidden.iter().any(|hidden| hidden.starts_with(path)) {
-        return allow(rules, path, AccessFs::from_read(NEWEST));
+        return allow_path(rules, path, AccessFs::from_read(NEWEST));
     }
     if hidden.iter().any(|hidden| hidden == path) {
         return Ok(rules);
@@ -77,14 +77,14 @@ fn readable(
         let path = entry.path();
         // A link is what it leads to, and that is allowed, or not, where it lies.
         if !path.is_symlink() {
-            rules = readable(rules, &path, hidden)?;
+            rules = allow_readable(rules, &path, hidden)?;
         }
     }
     Ok(rules)
 }
 
 /// What is not there needs no rule.
-fn allow(
+fn allow_path(
     rules: RulesetCreated,
     path: &Path,
     access: BitFlags<AccessFs>,

@@ -1,7 +1,7 @@
 //! What confines a command inside the toolbox's container: Landlock for files, signals and abstract
 //! sockets, seccomp for system calls that no build needs, resource limits, no new privileges.
 //!
-//! The container, which holds no secret, is the first wall; this is the second. [`enter`] confines
+//! The container, which holds no secret, is the first wall; this is the second. [`enter_sandbox`] confines
 //! the calling thread and what it starts; nothing in here starts or watches processes.
 
 mod calls;
@@ -76,13 +76,13 @@ pub enum SandboxError {
 }
 
 /// What the kernel calls itself.
-fn unsupported() -> SandboxError {
+fn unsupported_kernel() -> SandboxError {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let plain = |c: &char| c.is_ascii_alphanumeric() || "._+-".contains(*c);
     SandboxError::Unsupported(kernel.chars().filter(plain).take(60).collect())
 }
 
-fn broken(error: impl fmt::Display) -> SandboxError {
+fn broken_sandbox(error: impl fmt::Display) -> SandboxError {
     SandboxError::Rules(error.to_string())
 }
 
@@ -97,47 +97,50 @@ const MAX_FILE: u64 = 8 << 30;
 /// for far fewer. Pods of a node may share the user.
 const MAX_TASKS: u64 = 16_384;
 
-/// What [`enter`] will enforce here.
-pub fn probe(mode: Mode) -> Result<Level, SandboxError> {
+/// What [`enter_sandbox`] will enforce here.
+pub fn probe_level(mode: Mode) -> Result<Level, SandboxError> {
     match mode {
         Mode::Runtime => Ok(Level::Runtime),
         // Tried on a thread that ends: Landlock can't be asked, and can't be left.
-        Mode::Landlock => thread::spawn(|| files::restrict(&Plan::default()))
+        Mode::Landlock => thread::spawn(|| files::restrict_files(&Plan::default()))
             .join()
-            .map_err(|_| broken("it panicked"))?
+            .map_err(|_| broken_sandbox("it panicked"))?
             .map(Level::Landlock),
     }
 }
 
 /// Does something that writes only where `plan` allows it, on a thread of its own: for work among files
 /// that commands can put links between.
-pub fn confined<T: Send>(plan: &Plan, work: impl FnOnce() -> T + Send) -> Result<T, SandboxError> {
+pub fn run_confined<T: Send>(
+    plan: &Plan,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T, SandboxError> {
     thread::scope(|scope| {
-        let done = scope.spawn(|| files::restrict(plan).map(|_| work()));
-        done.join().map_err(|_| broken("it panicked"))?
+        let done = scope.spawn(|| files::restrict_files(plan).map(|_| work()));
+        done.join().map_err(|_| broken_sandbox("it panicked"))?
     })
 }
 
 /// Confines this thread for good, and whatever it starts.
-pub fn enter(mode: Mode, plan: &Plan) -> Result<(), SandboxError> {
-    prctl::set_no_new_privs().map_err(broken)?;
+pub fn enter_sandbox(mode: Mode, plan: &Plan) -> Result<(), SandboxError> {
+    prctl::set_no_new_privs().map_err(broken_sandbox)?;
     // A pod has none; where something else gave some, they would reach past Landlock.
-    set_capabilities(None, NO_CAPABILITIES).map_err(broken)?;
+    set_capabilities(None, NO_CAPABILITIES).map_err(broken_sandbox)?;
     if mode == Mode::Landlock {
-        files::restrict(plan)?;
+        files::restrict_files(plan)?;
     }
-    calls::restrict()
+    calls::restrict_calls()
 }
 
 /// Limits this process and what it starts. Memory is the container's matter: address space says
 /// nothing about it, and runtimes with garbage collectors reserve far more than they use.
-pub fn limit() {
-    lower(Resource::RLIMIT_CORE, 0);
-    lower(Resource::RLIMIT_FSIZE, MAX_FILE);
-    lower(Resource::RLIMIT_NPROC, MAX_TASKS);
+pub fn limit_process() {
+    lower_limit(Resource::RLIMIT_CORE, 0);
+    lower_limit(Resource::RLIMIT_FSIZE, MAX_FILE);
+    lower_limit(Resource::RLIMIT_NPROC, MAX_TASKS);
 }
 
-fn lower(resource: Resource, to: u64) {
+fn lower_limit(resource: Resource, to: u64) {
     if let Ok((soft, hard)) = getrlimit(resource) {
         let _ = setrlimit(resource, soft.min(to), hard.min(to));
     }

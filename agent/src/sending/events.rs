@@ -47,12 +47,12 @@ impl Teller {
         Some(match record {
             Record::RunStarted { .. } => Event::RunStarted,
             Record::Taken { messages, pending, .. } | Record::Request { messages, pending, .. } => {
-                taken(&messages, &pending)?
+                taken_event(&messages, &pending)?
             }
             Record::Answer { message, source, .. } => {
                 self.answer(message, source.map(|source| source.model))
             }
-            Record::Flawed { flaw, .. } => Event::Flawed { why: sentence(&flaw) },
+            Record::Flawed { flaw, .. } => Event::Flawed { why: flaw_sentence(&flaw) },
             Record::Unreadable { why } => Event::Flawed { why },
             Record::Intent { call, .. } => {
                 self.began.insert(call, self.at);
@@ -60,7 +60,7 @@ impl Teller {
             }
             Record::Result { call, text, kind } => self.result(call, &text, kind)?,
             Record::Asked { key, call, .. } => {
-                let call = used(call?);
+                let call = tool_use(call?);
                 self.asked.insert(key, call.clone());
                 Event::Asked { call }
             }
@@ -72,7 +72,9 @@ impl Teller {
             Record::Tested { test } => {
                 Event::Tested { command: test.command, exit_code: test.exit_code }
             }
-            Record::Todo { items } => Event::Todo { items: items.into_iter().map(entry).collect() },
+            Record::Todo { items } => {
+                Event::Todo { items: items.into_iter().map(todo_entry).collect() }
+            }
             Record::Escalated { model } => {
                 Event::Model { model, why: "the work is harder than it looked".to_owned() }
             }
@@ -84,7 +86,7 @@ impl Teller {
                 self.calls.clear();
                 Event::RunEnded { outcome: outcome_name(outcome).to_owned(), reason }
             }
-            other => Event::Note { text: note(other)? },
+            other => Event::Note { text: note_line(other)? },
         })
     }
 
@@ -95,7 +97,7 @@ impl Teller {
 
     fn answer(&mut self, message: Assistant, model: Option<String>) -> Event {
         let Assistant { content, tool_calls, reasoning } = message;
-        self.calls = tool_calls.into_iter().map(used).collect();
+        self.calls = tool_calls.into_iter().map(tool_use).collect();
         self.begin_answer();
         let said = |text: String| head_and_tail(text.trim(), MAX);
         let text = content.map(said).filter(|text| !text.is_empty());
@@ -119,7 +121,7 @@ impl Teller {
 }
 
 /// What is worth a line, and has no form of its own.
-fn note(record: Record) -> Option<String> {
+fn note_line(record: Record) -> Option<String> {
     let text = match record {
         Record::Stuck { why, .. } => format!("The run goes in circles: {why}."),
         Record::Held { why } | Record::LookBackOver { why } => why,
@@ -142,7 +144,7 @@ fn note(record: Record) -> Option<String> {
     Some(head_and_tail(&text, MAX))
 }
 
-fn taken(messages: &[Message], pending: &[Pending]) -> Option<Event> {
+fn taken_event(messages: &[Message], pending: &[Pending]) -> Option<Event> {
     if messages.is_empty() && pending.is_empty() {
         return None;
     }
@@ -150,11 +152,11 @@ fn taken(messages: &[Message], pending: &[Pending]) -> Option<Event> {
     Some(Event::Taken { messages: messages.iter().map(|one| one.ts.clone()).collect(), decisions })
 }
 
-fn used(call: ToolCall) -> ToolUse {
+fn tool_use(call: ToolCall) -> ToolUse {
     ToolUse { tool: call.name, arguments: head_and_tail(&call.arguments, MAX) }
 }
 
-fn entry(item: TodoItem) -> TodoEntry {
+fn todo_entry(item: TodoItem) -> TodoEntry {
     let state = match item.state {
         TodoState::Open => "open",
         TodoState::Doing => "doing",
@@ -169,7 +171,7 @@ fn exit_code(tool: &str, text: &str) -> Option<i32> {
     told.split([',', ']']).next()?.trim().parse().ok()
 }
 
-fn sentence(flaw: &Flaw) -> String {
+fn flaw_sentence(flaw: &Flaw) -> String {
     match flaw {
         Flaw::CutOff { .. } => "The answer was cut off.".to_owned(),
         Flaw::CutCall { tool, .. } => format!("The answer was cut off within a call of {tool}."),

@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::codec::Framed;
 use tracing::Instrument as _;
 
-use super::protocol::{Answer, Frame, MAX_FRAME, Reply, Request, codec};
+use super::protocol::{Answer, Frame, MAX_FRAME, Reply, Request, frame_codec};
 
 /// How long the toolbox's container may take to listen.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -64,7 +64,7 @@ impl Toolbox {
         };
         let (requests, queue) = mpsc::unbounded_channel();
         let waiting = Arc::new(Mutex::new(Some(HashMap::new())));
-        tokio::spawn(carry(stream, queue, waiting.clone()).in_current_span());
+        tokio::spawn(carry_frames(stream, queue, waiting.clone()).in_current_span());
         Ok(Self { requests, waiting, next: Arc::default() })
     }
 
@@ -108,12 +108,12 @@ fn lock(waiting: &WaitingReplies) -> MutexGuard<'_, Option<HashMap<u64, oneshot:
     waiting.lock()
 }
 
-async fn carry(
+async fn carry_frames(
     stream: UnixStream,
     mut queue: mpsc::UnboundedReceiver<Frame>,
     waiting: Arc<WaitingReplies>,
 ) {
-    let mut frames = Framed::new(stream, codec());
+    let mut frames = Framed::new(stream, frame_codec());
     loop {
         tokio::select! {
             frame = queue.recv() => {

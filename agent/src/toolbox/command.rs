@@ -26,7 +26,7 @@ use super::protocol::Reply;
 use crate::args::ExecArgs;
 use crate::sandbox::{Level, Mode, Plan, SandboxError};
 use crate::tools::args;
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 const DEFAULT_TIMEOUT: u32 = 120;
 const MAX_TIMEOUT: u32 = 3600;
@@ -96,7 +96,7 @@ impl Ran {
 
 /// How long a command may take. Nobody waits for more than the longest time: such a number is meant in
 /// milliseconds.
-pub fn seconds(args: &args::Bash) -> u32 {
+pub fn command_seconds(args: &args::Bash) -> u32 {
     let given = args.timeout.unwrap_or(DEFAULT_TIMEOUT);
     let seconds = if given > MAX_TIMEOUT { given.div_ceil(1000) } else { given };
     seconds.clamp(1, MAX_TIMEOUT)
@@ -106,14 +106,14 @@ pub fn seconds(args: &args::Bash) -> u32 {
 pub fn unit_note(args: &args::Bash) -> String {
     match args.timeout {
         Some(given) if given > MAX_TIMEOUT => {
-            format!("[`timeout` {given} was taken as milliseconds: {} s]\n", seconds(args))
+            format!("[`timeout` {given} was taken as milliseconds: {} s]\n", command_seconds(args))
         }
         _ => String::new(),
     }
 }
 
 /// The folder in which a command runs.
-pub fn folder(tree: &Tree, args: &args::Bash) -> Result<PathBuf, ToolError> {
+pub fn command_folder(tree: &Tree, args: &args::Bash) -> Result<PathBuf, ToolError> {
     let Some(path) = &args.workdir else { return Ok(tree.root().to_owned()) };
     let at = tree.locate(path)?;
     if at.full.is_dir() {
@@ -126,7 +126,8 @@ pub fn folder(tree: &Tree, args: &args::Bash) -> Result<PathBuf, ToolError> {
 impl Shell {
     /// Confines commands as `plan` says; long outputs go to `logs`.
     pub fn new(environment: Environment, mode: Mode, plan: Plan, logs: Logs) -> Self {
-        let level = crate::sandbox::probe(mode).map_err(|error: SandboxError| error.to_string());
+        let level =
+            crate::sandbox::probe_level(mode).map_err(|error: SandboxError| error.to_string());
         let shell = Self {
             environment,
             mode,
@@ -166,10 +167,12 @@ impl Shell {
     ) -> Result<Reply, ToolError> {
         match (&args.command, args.job) {
             (Some(command), None) if args.background.unwrap_or(false) => {
-                self.begin(&folder(tree, args)?, env, command)
+                self.begin(&command_folder(tree, args)?, env, command)
             }
             (Some(command), None) => {
-                let ran = self.run(&folder(tree, args)?, env, command, seconds(args)).await?;
+                let ran = self
+                    .run(&command_folder(tree, args)?, env, command, command_seconds(args))
+                    .await?;
                 Ok(Reply::Text(unit_note(args) + &ran.text()))
             }
             (None, Some(job)) => {
@@ -248,7 +251,7 @@ impl Shell {
         let took = started.elapsed().as_secs_f32();
         let code = ended.as_ref().ok().and_then(|ended| ended.as_ref().ok()?.code());
         let verdict = match ended {
-            Ok(ended) => verdict(ended, took),
+            Ok(ended) => end_verdict(ended, took),
             Err(_) => format!("{KILLED}{seconds} s, with everything it had started]"),
         };
         let mut output = kept.take();
@@ -285,7 +288,7 @@ impl Shell {
         jobs.next += 1;
         let id = jobs.next;
         let job = Arc::new(Job {
-            command: clip(command, 80),
+            command: clip_text(command, 80),
             started: Instant::now(),
             output: Mutex::new(Output::new(self.logs.clone())),
             verdict: Mutex::default(),
@@ -298,7 +301,7 @@ impl Shell {
             jobs.known.remove(&id);
         }
         drop(jobs);
-        tokio::spawn(follow(self.clone(), job, output, child).in_current_span());
+        tokio::spawn(follow_job(self.clone(), job, output, child).in_current_span());
         let text = format!(
             "Started background job {id}. See its output with `job: {id}`, and with `wait` wait for its end; it \
              ends with the pod."
@@ -410,11 +413,11 @@ impl Shell {
     fn forget(&self, child: &Child) {
         // An ended child has no id any more; whoever is gone needs no place in the list either.
         let id = child.id().and_then(|id| i32::try_from(id).ok());
-        lock(&self.supervisors).retain(|pid| Some(*pid) != id && alive(*pid));
+        lock(&self.supervisors).retain(|pid| Some(*pid) != id && is_alive(*pid));
     }
 }
 
-fn alive(pid: i32) -> bool {
+fn is_alive(pid: i32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
@@ -429,7 +432,7 @@ fn missing_program(output: &str) -> Option<&str> {
     (!name.is_empty() && name.len() <= 60 && name.bytes().all(plain)).then_some(name)
 }
 
-fn verdict(ended: io::Result<ExitStatus>, took: f32) -> String {
+fn end_verdict(ended: io::Result<ExitStatus>, took: f32) -> String {
     match ended {
         Ok(status) => match status.code() {
             Some(code) => format!("[exit code {code}, {took:.1} s]"),
@@ -452,7 +455,12 @@ impl Drop for Running<'_> {
     }
 }
 
-async fn follow(shell: Arc<Shell>, job: Arc<Job>, mut output: pipe::Receiver, mut child: Child) {
+async fn follow_job(
+    shell: Arc<Shell>,
+    job: Arc<Job>,
+    mut output: pipe::Receiver,
+    mut child: Child,
+) {
     let mut buffer = vec![0; 16 * 1024];
     let mut open = true;
     let ended = loop {
@@ -478,7 +486,7 @@ async fn follow(shell: Arc<Shell>, job: Arc<Job>, mut output: pipe::Receiver, mu
     let _ = tokio::time::timeout(DRAIN, rest).await;
     let took = job.started.elapsed().as_secs_f32();
     let said = match ended {
-        Some(ended) => verdict(ended, took),
+        Some(ended) => end_verdict(ended, took),
         None => format!("[killed on request, {took:.1} s]"),
     };
     *lock(&job.verdict) = Some(said);

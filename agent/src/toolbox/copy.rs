@@ -11,7 +11,7 @@ use super::command::Shell;
 use super::git::{self, Brought, Place};
 use super::protocol::SetUpEnd;
 use super::setup::Site;
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Seconds that a set-up may take.
 const SET_UP_SECONDS: u32 = 900;
@@ -64,7 +64,7 @@ impl Copy {
     pub fn bring(&self, place: &Place, whole: bool) -> Result<(), ToolError> {
         let mut last = lock(&self.last);
         let known = last.take().filter(|_| !whole);
-        *last = Some(git::bring(place, &self.tree(), known.as_ref())?);
+        *last = Some(git::bring_copy(place, &self.tree(), known.as_ref())?);
         Ok(())
     }
 
@@ -82,7 +82,7 @@ impl Copy {
         if tried || plan.ended.as_ref().is_some_and(SetUpEnd::is_success) {
             return Ok(String::new());
         }
-        let named = clip(&plan.command.replace('`', "'").replace('\n', " "), 200);
+        let named = clip_text(&plan.command.replace('`', "'").replace('\n', " "), 200);
         if let Some(program) = &plan.missing {
             *lock(&self.failed) = Some(plan.fingerprint.clone());
             return Ok(format!(
@@ -100,7 +100,7 @@ impl Copy {
         *lock(&self.failed) = Some(done.fingerprint);
         Ok(format!(
             "[CodeButler] Setting the copy up with `{named}` failed ({}): look at `{}` with Read.\n",
-            clip(&ended.verdict, 100),
+            clip_text(&ended.verdict, 100),
             done.log
         ))
     }

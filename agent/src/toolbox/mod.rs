@@ -86,16 +86,16 @@ impl StartError {
 
 /// Waits for the one connection, serves it, and returns when it ends or on SIGTERM. No command
 /// survives.
-pub async fn run(args: &ToolboxArgs) -> Result<(), StartError> {
+pub async fn run_toolbox(args: &ToolboxArgs) -> Result<(), StartError> {
     let span = tracing::info_span!("toolbox", role = args.role, thread = args.thread);
-    live(args).instrument(span).await
+    serve_once(args).instrument(span).await
 }
 
-async fn live(args: &ToolboxArgs) -> Result<(), StartError> {
+async fn serve_once(args: &ToolboxArgs) -> Result<(), StartError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(StartError::Process)?;
     // Orphans of commands become children of this process, where they are found and killed.
     nix::sys::prctl::set_child_subreaper(true).map_err(|e| StartError::Process(e.into()))?;
-    git::init();
+    git::init_libgit();
     let copy = (args.worktree == Access::ReadOnly).then(|| Copy::of(&args.work_dir, &args.role));
     let shell = Arc::new(make_shell(args, copy.as_ref())?);
     let stream = tokio::select! {
@@ -104,7 +104,7 @@ async fn live(args: &ToolboxArgs) -> Result<(), StartError> {
     };
     tracing::info!("connected");
     tokio::select! {
-        () = server::serve(stream, &args.work_dir, shell, copy) => tracing::info!("connection closed"),
+        () = server::serve_toolbox(stream, &args.work_dir, shell, copy) => tracing::info!("connection closed"),
         _ = terminate.recv() => tracing::info!("told to stop"),
     }
     processes::kill_descendants(Vec::new).await;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use nix::fcntl::OFlag;
 
-use codebutler_guides::text::plain;
+use codebutler_guides::text::plain_text;
 
 /// Bytes kept of the beginning and of the end.
 const HALF_OUTPUT: usize = 15_000;
@@ -46,7 +46,7 @@ impl KeptOutput {
     pub fn text(mut self, whole: Option<&str>) -> String {
         if self.dropped == 0 {
             self.head.extend(self.tail);
-            return plain(&String::from_utf8_lossy(&self.head));
+            return plain_text(&String::from_utf8_lossy(&self.head));
         }
         let tail: Vec<u8> = self.tail.into();
         let place = whole.map_or_else(
@@ -55,9 +55,9 @@ impl KeptOutput {
         );
         format!(
             "{}\n[… {} bytes of output left out: {place} …]\n{}",
-            plain(&String::from_utf8_lossy(&self.head)),
+            plain_text(&String::from_utf8_lossy(&self.head)),
             self.dropped,
-            plain(&String::from_utf8_lossy(&tail))
+            plain_text(&String::from_utf8_lossy(&tail))
         )
     }
 

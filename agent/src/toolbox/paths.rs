@@ -58,7 +58,7 @@ impl Tree {
             return refuse("is inside .git: use the Git tools");
         }
         let joined = self.root.join(relative);
-        let Some(full) = resolve(&joined) else {
+        let Some(full) = resolve_links(&joined) else {
             return refuse(
                 "can't be resolved: a symlink leads nowhere, or `..` follows a missing folder",
             );
@@ -82,7 +82,7 @@ fn is_git(name: &OsStr) -> bool {
 }
 
 /// The path without symlinks: its deepest existing part resolved by the system, the rest plain.
-fn resolve(path: &Path) -> Option<PathBuf> {
+fn resolve_links(path: &Path) -> Option<PathBuf> {
     let mut missing: Vec<&OsStr> = Vec::new();
     let mut existing = path;
     // `symlink_metadata`: a dangling symlink exists, and then fails to resolve.

@@ -36,43 +36,48 @@ pub struct FoundPlatform {
     pub programs: Vec<&'static str>,
 }
 
-fn found(command: impl Into<String>, from: &'static str, program: &'static str) -> FoundPlatform {
+fn found_platform(
+    command: impl Into<String>,
+    from: &'static str,
+    program: &'static str,
+) -> FoundPlatform {
     FoundPlatform { command: command.into(), from: vec![from], programs: vec![program] }
 }
 
 /// What the files ask for; nothing where they ask for nothing. `file` is the content of a file at the
 /// top, if it is there.
 pub fn find_platform(file: &dyn Fn(&str) -> Option<Vec<u8>>) -> Option<FoundPlatform> {
-    [node, python, ruby, php, ios].iter().filter_map(|platform| platform(file)).reduce(|a, b| {
-        FoundPlatform {
+    [node_platform, python_platform, ruby_platform, php_platform, ios_platform]
+        .iter()
+        .filter_map(|platform| platform(file))
+        .reduce(|a, b| FoundPlatform {
             command: format!("{} && {}", a.command, b.command),
             from: [a.from, b.from].concat(),
             programs: [a.programs, b.programs].concat(),
-        }
-    })
+        })
 }
 
 type PlatformFiles<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
 
-fn node(file: PlatformFiles<'_>) -> Option<FoundPlatform> {
+fn node_platform(file: PlatformFiles<'_>) -> Option<FoundPlatform> {
     let manifest = file("package.json")?;
     let has = |name: &str| file(name).is_some();
     if has("pnpm-lock.yaml") {
-        return Some(found("pnpm install --frozen-lockfile", "pnpm-lock.yaml", "pnpm"));
+        return Some(found_platform("pnpm install --frozen-lockfile", "pnpm-lock.yaml", "pnpm"));
     }
     if has("yarn.lock") {
         // From version 2 on Yarn has a file of settings, and another name for the same flag.
         let flag = if has(".yarnrc.yml") { "--immutable" } else { "--frozen-lockfile" };
-        return Some(found(format!("yarn install {flag}"), "yarn.lock", "yarn"));
+        return Some(found_platform(format!("yarn install {flag}"), "yarn.lock", "yarn"));
     }
     for lock in ["bun.lock", "bun.lockb"] {
         if has(lock) {
-            return Some(found("bun install --frozen-lockfile", lock, "bun"));
+            return Some(found_platform("bun install --frozen-lockfile", lock, "bun"));
         }
     }
     for lock in ["package-lock.json", "npm-shrinkwrap.json"] {
         if has(lock) {
-            return Some(found("npm ci", lock, "npm"));
+            return Some(found_platform("npm ci", lock, "npm"));
         }
     }
     let manifest: Value = serde_json::from_slice(&manifest).ok()?;
@@ -85,50 +90,50 @@ fn node(file: PlatformFiles<'_>) -> Option<FoundPlatform> {
     // No lock file is made where the team has none.
     any.iter()
         .any(|key| wants(key))
-        .then(|| found("npm install --no-package-lock", "package.json", "npm"))
+        .then(|| found_platform("npm install --no-package-lock", "package.json", "npm"))
 }
 
-fn python(file: PlatformFiles<'_>) -> Option<FoundPlatform> {
+fn python_platform(file: PlatformFiles<'_>) -> Option<FoundPlatform> {
     const VENV: &str = "python3 -m venv .venv && .venv/bin/python -m pip install";
     let has = |name: &str| file(name).is_some();
     if has("uv.lock") {
-        return Some(found("uv sync --frozen", "uv.lock", "uv"));
+        return Some(found_platform("uv sync --frozen", "uv.lock", "uv"));
     }
     if has("poetry.lock") {
         let command = "POETRY_VIRTUALENVS_IN_PROJECT=1 poetry install --no-interaction";
-        return Some(found(command, "poetry.lock", "poetry"));
+        return Some(found_platform(command, "poetry.lock", "poetry"));
     }
     if has("Pipfile.lock") {
         let command = "PIPENV_VENV_IN_PROJECT=1 pipenv sync --dev";
-        return Some(found(command, "Pipfile.lock", "pipenv"));
+        return Some(found_platform(command, "Pipfile.lock", "pipenv"));
     }
     if has("requirements.txt") {
         let dev = if has("requirements-dev.txt") { " -r requirements-dev.txt" } else { "" };
         let command = format!("{VENV} -r requirements.txt{dev}");
-        return Some(found(command, "requirements.txt", "python3"));
+        return Some(found_platform(command, "requirements.txt", "python3"));
     }
     let project = String::from_utf8(file("pyproject.toml")?).ok()?;
     let table = |name: &str| project.lines().any(|line| line.trim() == name);
     (table("[project]") || table("[build-system]"))
-        .then(|| found(format!("{VENV} -e ."), "pyproject.toml", "python3"))
+        .then(|| found_platform(format!("{VENV} -e ."), "pyproject.toml", "python3"))
 }
 
-fn ruby(file: PlatformFiles<'_>) -> Option<FoundPlatform> {
+fn ruby_platform(file: PlatformFiles<'_>) -> Option<FoundPlatform> {
     file("Gemfile")?;
     Some(match file("Gemfile.lock") {
-        Some(_) => found("BUNDLE_FROZEN=true bundle install", "Gemfile.lock", "bundle"),
-        None => found("bundle install", "Gemfile", "bundle"),
+        Some(_) => found_platform("BUNDLE_FROZEN=true bundle install", "Gemfile.lock", "bundle"),
+        None => found_platform("bundle install", "Gemfile", "bundle"),
     })
 }
 
-fn php(file: PlatformFiles<'_>) -> Option<FoundPlatform> {
+fn php_platform(file: PlatformFiles<'_>) -> Option<FoundPlatform> {
     file("composer.lock")?;
-    Some(found("composer install --no-interaction", "composer.lock", "composer"))
+    Some(found_platform("composer install --no-interaction", "composer.lock", "composer"))
 }
 
-fn ios(file: PlatformFiles<'_>) -> Option<FoundPlatform> {
+fn ios_platform(file: PlatformFiles<'_>) -> Option<FoundPlatform> {
     file("Podfile")?;
-    Some(found("pod install", "Podfile", "pod"))
+    Some(found_platform("pod install", "Podfile", "pod"))
 }
 
 #[cfg(test)]

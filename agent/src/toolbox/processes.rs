@@ -22,7 +22,7 @@ pub async fn kill_descendants(keep: impl Fn() -> Vec<i32>) {
         if !end_processes(&keep()) {
             return;
         }
-        tokio::time::sleep(pause(round)).await;
+        tokio::time::sleep(kill_pause(round)).await;
     }
     tracing::warn!("some processes of a command could not be killed");
 }
@@ -33,22 +33,22 @@ pub fn end_all() {
         if !end_processes(&[]) {
             return;
         }
-        std::thread::sleep(pause(round));
+        std::thread::sleep(kill_pause(round));
     }
 }
 
 /// Descendants of this process.
 pub fn count_processes() -> usize {
-    descendants(getpid().as_raw(), &[]).len()
+    find_descendants(getpid().as_raw(), &[]).len()
 }
 
-fn pause(round: u32) -> Duration {
+fn kill_pause(round: u32) -> Duration {
     Duration::from_millis(u64::from(round.min(10)))
 }
 
 /// Whether there was anything to kill.
 fn end_processes(keep: &[i32]) -> bool {
-    let found = descendants(getpid().as_raw(), keep);
+    let found = find_descendants(getpid().as_raw(), keep);
     // First all stand still: what is stopped forks no more.
     for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
         for pid in &found {
@@ -63,13 +63,13 @@ fn end_processes(keep: &[i32]) -> bool {
     !found.is_empty()
 }
 
-fn descendants(of: i32, keep: &[i32]) -> Vec<i32> {
+fn find_descendants(of: i32, keep: &[i32]) -> Vec<i32> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        if let Some(parent) = parent(pid) {
+        if let Some(parent) = parent_pid(pid) {
             children.entry(parent).or_default().push(pid);
         }
     }
@@ -84,7 +84,7 @@ fn descendants(of: i32, keep: &[i32]) -> Vec<i32> {
     found
 }
 
-fn parent(pid: i32) -> Option<i32> {
+fn parent_pid(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // `pid (name) state ppid …`, where the name may hold anything, parentheses included.
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
@@ -100,13 +100,13 @@ mod tests {
             std::process::Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
         let child_pid = i32::try_from(child.id()).unwrap();
         let deadline = std::time::Instant::now() + Duration::from_secs(10);
-        while descendants(child_pid, &[]).is_empty() {
+        while find_descendants(child_pid, &[]).is_empty() {
             assert!(std::time::Instant::now() < deadline, "no grandchild seen");
             std::thread::sleep(Duration::from_millis(5));
         }
-        let grandchild = descendants(child_pid, &[])[0];
-        assert!(descendants(getpid().as_raw(), &[]).contains(&grandchild));
-        assert!(!descendants(getpid().as_raw(), &[child_pid]).contains(&grandchild));
+        let grandchild = find_descendants(child_pid, &[])[0];
+        assert!(find_descendants(getpid().as_raw(), &[]).contains(&grandchild));
+        assert!(!find_descendants(getpid().as_raw(), &[child_pid]).contains(&grandchild));
         kill(Pid::from_raw(grandchild), Signal::SIGKILL).unwrap();
         child.wait().unwrap();
     }

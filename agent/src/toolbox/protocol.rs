@@ -13,7 +13,7 @@ use crate::tools::args;
 pub const MAX_FRAME: usize = 8 * 1024 * 1024;
 
 /// The framing that both sides use.
-pub fn codec() -> LengthDelimitedCodec {
+pub fn frame_codec() -> LengthDelimitedCodec {
     LengthDelimitedCodec::builder().max_frame_length(MAX_FRAME).new_codec()
 }
 

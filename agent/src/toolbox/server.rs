@@ -13,26 +13,26 @@ use tokio::task::AbortHandle;
 use tokio_util::codec::Framed;
 use tracing::Instrument as _;
 
-use super::command::{Shell, seconds, unit_note};
+use super::command::{Shell, command_seconds, unit_note};
 use super::copy::Copy;
 use super::environment::Environment;
 use super::files::{self, Seen};
 use super::git::{self, Place};
 use super::paths::Tree;
-use super::protocol::{Answer, Frame, Hello, Reply, Request, codec};
+use super::protocol::{Answer, Frame, Hello, Reply, Request, frame_codec};
 use super::setup::{self, Site};
 use super::toolchains::{self, Programs};
 use super::{ToolError, search};
 use crate::tools::args;
 use codebutler_guides::policy::builds::is_build;
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// What a role is told that works in a copy.
 const NO_CHANGE: &str = "this role may not change the worktree (`workspace.worktree: ReadOnly`)";
 
 /// Serves until the connection ends.
-pub async fn serve(stream: UnixStream, work: &Path, shell: Arc<Shell>, copy: Option<Copy>) {
-    let mut frames = Framed::new(stream, codec());
+pub async fn serve_toolbox(stream: UnixStream, work: &Path, shell: Arc<Shell>, copy: Option<Copy>) {
+    let mut frames = Framed::new(stream, frame_codec());
     let toolbox = Arc::new(Toolbox::new(work, shell, copy));
     let (answers, mut answered) = mpsc::channel::<Answer>(64);
     let mut running = HashMap::<u64, AbortHandle>::new();
@@ -124,7 +124,7 @@ impl Toolbox {
             }
             Request::Prepare => {
                 let place = self.place()?;
-                blocking(move || git::prepare(&place)).await.map(Reply::Text)
+                run_blocking(move || git::prepare_worktree(&place)).await.map(Reply::Text)
             }
             request @ (Request::BaseGuide { .. }
             | Request::Memory { .. }
@@ -138,12 +138,12 @@ impl Toolbox {
             | Request::Research
             | Request::Conventions { .. }) => {
                 let place = self.place()?;
-                blocking(move || remember(&place, request)).await
+                run_blocking(move || answer_memory(&place, request)).await
             }
             Request::Surroundings { programs } => self.surroundings(programs).await,
             Request::Read(args) => {
                 let tree = self.readable(&args.path)?;
-                blocking(move || files::read(&tree, &seen, &args)).await
+                run_blocking(move || files::read_file(&tree, &seen, &args)).await
             }
             Request::EndJobs => {
                 self.shell.end_jobs().await;
@@ -161,34 +161,37 @@ impl Toolbox {
                     return Err(ToolError::refused(NO_CHANGE));
                 }
                 let tree = self.tree()?;
-                blocking(move || files::plan_edit(&tree, &seen, &edit)).await.map(Reply::Plan)
+                run_blocking(move || files::plan_edit(&tree, &seen, &edit)).await.map(Reply::Plan)
             }
             Request::Snapshot => self.keep_work().await,
             Request::Bash(args) => self.bash(&args).await,
             Request::Test(args) => self.test(&args).await,
             Request::Standing { tested } => {
                 let place = self.place()?;
-                let standing = blocking(move || git::standing(&place, tested.as_deref())).await;
+                let standing =
+                    run_blocking(move || git::find_standing(&place, tested.as_deref())).await;
                 standing.map(Reply::Standing)
             }
             Request::Keep { message } => {
                 let place = self.place()?;
-                blocking(move || git::keep(&place, &message)).await.map(Reply::Leftover)
+                run_blocking(move || git::keep_leftover(&place, &message))
+                    .await
+                    .map(Reply::Leftover)
             }
             Request::TakeBack { message } => {
                 let place = self.place()?;
-                blocking(move || git::take_back(&place, &message)).await?;
+                run_blocking(move || git::take_back(&place, &message)).await?;
                 Ok(Reply::Text(String::new()))
             }
             Request::GitPush => self.push().await,
             Request::UpdateKey => {
                 let place = self.place()?;
-                blocking(move || git::update_key(&place)).await.map(Reply::Text)
+                run_blocking(move || git::update_key(&place)).await.map(Reply::Text)
             }
             Request::GitUpdate { key, again } => self.update(key, again).await,
             Request::Touched => {
                 let place = self.place()?;
-                blocking(move || git::touched(&place)).await.map(Reply::Names)
+                run_blocking(move || git::touched_files(&place)).await.map(Reply::Names)
             }
             Request::Cancel { .. } => Ok(Reply::Text(String::new())),
             Request::Write(_) | Request::Edit { .. } | Request::GitCommit { .. }
@@ -198,7 +201,7 @@ impl Toolbox {
             }
             request => {
                 let (tree, place) = (self.tree()?, self.place()?);
-                blocking(move || work(&tree, &place, &seen, &scratch, request))
+                run_blocking(move || answer_work(&tree, &place, &seen, &scratch, request))
                     .await
                     .map(Reply::Text)
             }
@@ -207,7 +210,7 @@ impl Toolbox {
 
     async fn push(&self) -> Result<Reply, ToolError> {
         let place = self.place()?;
-        Ok(match blocking(move || git::push(&place)).await? {
+        Ok(match run_blocking(move || git::push_branch(&place)).await? {
             git::Pushed::Done(text) => Reply::Text(text),
             git::Pushed::Conflict(files, why) => Reply::Conflict { files, why },
         })
@@ -219,7 +222,7 @@ impl Toolbox {
             return Err(ToolError::refused(NO_CHANGE));
         }
         let place = self.place()?;
-        Ok(match blocking(move || git::update(&place, &key, again)).await? {
+        Ok(match run_blocking(move || git::update_branch(&place, &key, again)).await? {
             git::Updated::Done(text) => Reply::Text(text),
             git::Updated::Conflict(files, why) => Reply::Conflict { files, why },
         })
@@ -247,7 +250,7 @@ impl Toolbox {
 
     async fn keep_work(&self) -> Result<Reply, ToolError> {
         let place = self.place()?;
-        blocking(move || git::keep_work(&place)).await.map(Reply::Kept)
+        run_blocking(move || git::keep_work(&place)).await.map(Reply::Kept)
     }
 
     async fn set_up(&self, request: Request) -> Result<Reply, ToolError> {
@@ -258,7 +261,7 @@ impl Toolbox {
                     return Ok(Reply::SetUp(None));
                 }
                 let site = self.site(&self.tree()?)?;
-                blocking(move || Ok(site.plan(command.as_deref()))).await.map(Reply::SetUp)
+                run_blocking(move || Ok(site.plan(command.as_deref()))).await.map(Reply::SetUp)
             }
             Request::SetUp { plan, seconds } => {
                 let _turn = self.turn(true).await;
@@ -267,19 +270,21 @@ impl Toolbox {
             }
             Request::SetUpTold { plan, ended } => {
                 let site = self.site(&self.tree()?)?;
-                blocking(move || site.told(&plan, ended)).await?;
+                run_blocking(move || site.told(&plan, ended)).await?;
                 Ok(Reply::Text(String::new()))
             }
-            other => Ok(Reply::Failed(format!("no set-up: {}", clip(&format!("{other:?}"), 60)))),
+            other => {
+                Ok(Reply::Failed(format!("no set-up: {}", clip_text(&format!("{other:?}"), 60))))
+            }
         }
     }
 
     /// Where the role works; with the versions of its programs, if it can run any.
     async fn surroundings(&self, programs: bool) -> Result<Reply, ToolError> {
         let place = self.place()?;
-        let mut found = blocking(move || git::surroundings(&place)).await?;
+        let mut found = run_blocking(move || git::find_surroundings(&place)).await?;
         if programs && self.shell.level().is_ok() {
-            let wanted = toolchains::wanted(&found.top);
+            let wanted = toolchains::wanted_versions(&found.top);
             let tree = self.tree()?;
             let environment = self.environment(&tree)?;
             let ask = async |command: String| {
@@ -303,11 +308,11 @@ impl Toolbox {
         let files = ground.root().to_owned();
         let before = {
             let (place, files) = (place.clone(), files.clone());
-            blocking(move || git::snapshot(&place, &files)).await
+            run_blocking(move || git::snapshot_tree(&place, &files)).await
         };
-        let ran = self.shell.run(&files, &environment, &command, seconds(args)).await?;
+        let ran = self.shell.run(&files, &environment, &command, command_seconds(args)).await?;
         let tree = match before {
-            Ok(before) => blocking(move || git::unchanged(&place, &files, &before)).await,
+            Ok(before) => run_blocking(move || git::unchanged_tree(&place, &files, &before)).await,
             Err(error) => Err(error),
         };
         let (tree, unknown) = match tree {
@@ -335,7 +340,7 @@ impl Toolbox {
         let Some(copy) = self.copy.clone() else { return self.tree() };
         if bring {
             let (copy, place) = (copy.clone(), self.place()?);
-            blocking(move || copy.bring(&place, whole)).await?;
+            run_blocking(move || copy.bring(&place, whole)).await?;
         }
         Tree::open(&copy.tree())
     }
@@ -405,10 +410,10 @@ impl Drop for Turn {
 }
 
 /// What the repository says of itself and of the team's work in it.
-fn remember(place: &Place, request: Request) -> Result<Reply, ToolError> {
+fn answer_memory(place: &Place, request: Request) -> Result<Reply, ToolError> {
     match request {
         Request::BaseGuide { file } => git::usable_guide(place, &file),
-        Request::Memory { file } => git::memory(place, file.as_deref()).map(Reply::Text),
+        Request::Memory { file } => git::read_memory(place, file.as_deref()).map(Reply::Text),
         Request::BranchPage { file } => git::branch_page(place, &file).map(Reply::Guide),
         Request::CommitLearnings { changes, message, pages } => {
             git::commit_learnings(place, &changes, &pages, &message).map(Reply::Text)
@@ -420,16 +425,18 @@ fn remember(place: &Place, request: Request) -> Result<Reply, ToolError> {
             git::quote_citation(place, citation).map(|quoted| Reply::Text(quoted.to_string()))
         }
         Request::StaleLearnings => git::find_stale_learnings(place).map(Reply::Stale),
-        Request::Skills => git::skills(place).map(Reply::Skills),
+        Request::Skills => git::read_skills(place).map(Reply::Skills),
         Request::Research => git::known_research(place).map(Reply::Research),
         Request::PastRequests => git::past_requests(place).map(Reply::Files),
-        Request::Conventions { planned } => git::conventions(place, &planned).map(Reply::Files),
+        Request::Conventions { planned } => {
+            git::read_conventions(place, &planned).map(Reply::Files)
+        }
         _ => Err(ToolError::Failed("this is asked of somebody else".into())),
     }
 }
 
 /// The requests that are answered with text, by code that blocks.
-fn work(
+fn answer_work(
     tree: &Tree,
     place: &Place,
     seen: &Seen,
@@ -437,24 +444,24 @@ fn work(
     request: Request,
 ) -> Result<String, ToolError> {
     match request {
-        Request::Write(args) => files::write(tree, seen, scratch, &args),
-        Request::Edit { edit, plan } => files::edit(tree, seen, scratch, &edit, &plan),
-        Request::Grep(args) => search::grep(tree, &args),
-        Request::Glob(args) => search::find(tree, &args),
-        Request::Head => git::head(place),
-        Request::GitLog(args) => git::log(place, tree, &args),
-        Request::GitDiff(args) => git::diff(place, tree, &args),
-        Request::GitShow(args) => git::show(place, tree, &args),
-        Request::GitBlame(args) => git::blame(place, tree, &args),
-        Request::GitCommit { commit, parent } => git::commit(place, tree, &commit, &parent),
+        Request::Write(args) => files::write_file(tree, seen, scratch, &args),
+        Request::Edit { edit, plan } => files::edit_files(tree, seen, scratch, &edit, &plan),
+        Request::Grep(args) => search::grep_files(tree, &args),
+        Request::Glob(args) => search::find_files(tree, &args),
+        Request::Head => git::head_commit(place),
+        Request::GitLog(args) => git::show_log(place, tree, &args),
+        Request::GitDiff(args) => git::show_diff(place, tree, &args),
+        Request::GitShow(args) => git::show_commit(place, tree, &args),
+        Request::GitBlame(args) => git::blame_lines(place, tree, &args),
+        Request::GitCommit { commit, parent } => git::commit_files(place, tree, &commit, &parent),
         other => Err(ToolError::Failed(format!(
             "not answered with text: {}",
-            clip(&format!("{other:?}"), 60)
+            clip_text(&format!("{other:?}"), 60)
         ))),
     }
 }
 
-async fn blocking<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
     let span = tracing::Span::current();

@@ -140,7 +140,7 @@ impl Site {
             code: ran.code,
             seconds: ran.seconds,
             verdict: ran.verdict.trim_matches(['[', ']']).to_owned(),
-            tail: tail(&ran.output),
+            tail: output_tail(&ran.output),
             refused: Vec::new(),
             told: false,
         };
@@ -221,11 +221,11 @@ pub fn is_beside(path: &str, build: &Path) -> bool {
     path.starts_with(build) || build.canonicalize().is_ok_and(|build| path.starts_with(build))
 }
 
-fn tail(output: &str) -> String {
+fn output_tail(output: &str) -> String {
     let lines: Vec<&str> = output.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(TOLD_LINES)..];
     last.iter()
-        .map(|line| codebutler_guides::text::clip(line, TOLD_CHARS))
+        .map(|line| codebutler_guides::text::clip_text(line, TOLD_CHARS))
         .collect::<Vec<_>>()
         .join("\n")
 }

@@ -30,7 +30,7 @@ pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
 ///
 /// # Errors
 /// When it is too large.
-pub fn picture(at: &Located, media_type: &str, bytes: &[u8]) -> Result<Picture, ToolError> {
+pub fn read_picture(at: &Located, media_type: &str, bytes: &[u8]) -> Result<Picture, ToolError> {
     let (shown, size) = (&at.shown, bytes.len());
     if size > MAX_PICTURE {
         return Err(ToolError::refused(format!(
@@ -46,14 +46,15 @@ pub fn picture(at: &Located, media_type: &str, bytes: &[u8]) -> Result<Picture, 
 }
 
 /// A Jupyter notebook as text: its cells with what they put out. Pictures in it are named only.
-pub fn notebook(text: &str) -> Option<String> {
+pub fn show_notebook(text: &str) -> Option<String> {
     let notebook: Value = serde_json::from_str(text).ok()?;
     let mut out = String::new();
     for (index, cell) in notebook.get("cells")?.as_array()?.iter().enumerate() {
         let kind = cell["cell_type"].as_str().unwrap_or("cell");
-        let _ = writeln!(out, "# [{kind} {}]\n{}", index + 1, lines(&cell["source"]).trim_end());
+        let _ =
+            writeln!(out, "# [{kind} {}]\n{}", index + 1, join_lines(&cell["source"]).trim_end());
         for output in cell["outputs"].as_array().into_iter().flatten() {
-            let shown = shown(output);
+            let shown = show_output(output);
             if !shown.trim().is_empty() {
                 let shown = codebutler_guides::text::head_and_tail(shown.trim_end(), MAX_OUTPUT);
                 let _ = writeln!(out, "# [output]\n{shown}");
@@ -64,15 +65,15 @@ pub fn notebook(text: &str) -> Option<String> {
     Some(out)
 }
 
-fn shown(output: &Value) -> String {
+fn show_output(output: &Value) -> String {
     if let Some(name) = output["ename"].as_str() {
         return format!("{name}: {}", output["evalue"].as_str().unwrap_or_default());
     }
-    let text = lines(&output["text"]);
+    let text = join_lines(&output["text"]);
     if !text.is_empty() {
         return text;
     }
-    let plain = lines(&output["data"]["text/plain"]);
+    let plain = join_lines(&output["data"]["text/plain"]);
     let others = output["data"].as_object().into_iter().flatten();
     let pictures = others
         .filter(|(kind, _)| kind.starts_with("image/"))
@@ -81,7 +82,7 @@ fn shown(output: &Value) -> String {
 }
 
 /// Notebooks write text as one string or as a list of lines.
-fn lines(value: &Value) -> String {
+fn join_lines(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Array(lines) => lines.iter().filter_map(Value::as_str).collect(),
@@ -103,7 +104,7 @@ mod tests {
                 {"data": {"text/plain": ["2"], "image/png": "aGk="}}, {"text": "printed\n"},
                 {"ename": "ValueError", "evalue": "no"}]},
         ]});
-        insta::assert_snapshot!(notebook(&text.to_string()).unwrap().trim(), @r"
+        insta::assert_snapshot!(show_notebook(&text.to_string()).unwrap().trim(), @r"
         # [markdown 1]
         # Title
         Words
@@ -118,7 +119,7 @@ mod tests {
         # [output]
         ValueError: no
         ");
-        assert_eq!(notebook("{}"), None);
-        assert_eq!(notebook("not JSON"), None);
+        assert_eq!(show_notebook("{}"), None);
+        assert_eq!(show_notebook("not JSON"), None);
     }
 }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::ToolError;
 use super::command::Ran;
-use codebutler_guides::text::{clip, plain};
+use codebutler_guides::text::{clip_text, plain_text};
 
 /// All of them together, asked at the same time.
 pub const SECONDS: u32 = 3;
@@ -40,7 +40,7 @@ const KNOWN: [(&str, &[&str]); 22] = [
 ];
 
 /// How to ask for the versions that matter, by the top of the tree.
-pub fn wanted(top: &[String]) -> Vec<&'static str> {
+pub fn wanted_versions(top: &[String]) -> Vec<&'static str> {
     let names: Vec<&str> =
         top.iter().flat_map(|line| line.split([' ', '(', ')', ',', '/'])).collect();
     let mut wanted = Vec::new();
@@ -76,7 +76,7 @@ impl Programs {
         if let Some(known) = known().as_ref().filter(|known| known.wanted == wanted) {
             return known.versions.clone();
         }
-        let versions = match ask(script(wanted)).await {
+        let versions = match ask(versions_script(wanted)).await {
             Ok(ran) => read_versions(wanted, &ran.output),
             Err(error) => {
                 tracing::debug!(%error, "no program said its version");
@@ -88,15 +88,15 @@ impl Programs {
     }
 }
 
-fn program(ask: &str) -> &str {
+fn asked_program(ask: &str) -> &str {
     ask.split(' ').next().unwrap_or(ask)
 }
 
 /// Asks all at the same time; one that hangs hides no other.
-fn script(wanted: &[&str]) -> String {
+fn versions_script(wanted: &[&str]) -> String {
     let mut script = String::new();
     for ask in wanted {
-        let program = program(ask);
+        let program = asked_program(ask);
         let _ = writeln!(
             script,
             "{{ if command -v {program} >/dev/null 2>&1; then v=$({ask} 2>&1 </dev/null | \
@@ -109,17 +109,17 @@ fn script(wanted: &[&str]) -> String {
 
 /// A line for each program that answered, in the order in which they were asked.
 fn read_versions(wanted: &[&str], output: &str) -> Vec<String> {
-    let output = plain(output);
+    let output = plain_text(output);
     let said = |program: &str| {
         let line = output.lines().find_map(|line| line.strip_prefix(&format!("{program}: ")))?;
-        let version = clip(line.trim().replace('`', "'").as_str(), MAX_VERSION);
+        let version = clip_text(line.trim().replace('`', "'").as_str(), MAX_VERSION);
         Some(match version.as_str() {
             "none" => format!("`{program}`: not in this image"),
             "" => format!("`{program}`: there, of unknown version"),
             version => format!("`{program}`: {version}"),
         })
     };
-    wanted.iter().filter_map(|ask| said(program(ask))).collect()
+    wanted.iter().filter_map(|ask| said(asked_program(ask))).collect()
 }
 
 #[cfg(test)]
@@ -135,8 +135,8 @@ mod tests {
         let top = ["Makefile", "api/ (go.mod, main.go)", "web/ (package.json, src/, and 3 more)"];
         let top = top.map(str::to_owned);
         let asked = ["node --version", "npm --version", "go version", "make --version"];
-        assert_eq!(wanted(&top), asked);
-        assert_eq!(wanted(&["README".to_owned()]), Vec::<&str>::new());
+        assert_eq!(wanted_versions(&top), asked);
+        assert_eq!(wanted_versions(&["README".to_owned()]), Vec::<&str>::new());
     }
 
     #[tokio::test]
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_shell_understands_the_question() {
-        let script = script(&["sh -c 'echo 1.2; echo more'", "no-such-program --version"]);
+        let script = versions_script(&["sh -c 'echo 1.2; echo more'", "no-such-program --version"]);
         let out = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
         let mut lines: Vec<_> = std::str::from_utf8(&out.stdout).unwrap().lines().collect();
         lines.sort_unstable();

@@ -3,11 +3,11 @@
 use super::{Context, Done, Failure};
 use crate::toolbox::protocol::{Reply, Request};
 
-pub async fn text(cx: &Context, request: Request) -> Result<String, Failure> {
-    read(cx.toolbox.ask(request).await?)
+pub async fn ask_text(cx: &Context, request: Request) -> Result<String, Failure> {
+    read_reply(cx.toolbox.ask(request).await?)
 }
 
-pub fn read(reply: Reply) -> Result<String, Failure> {
+pub fn read_reply(reply: Reply) -> Result<String, Failure> {
     match reply {
         Reply::Text(text) | Reply::Started { text, .. } => Ok(text),
         Reply::Refused(why) => Err(Failure::Respond(why)),
@@ -16,6 +16,6 @@ pub fn read(reply: Reply) -> Result<String, Failure> {
     }
 }
 
-pub async fn done(cx: &Context, request: Request) -> Result<Done, Failure> {
-    text(cx, request).await.map(Done::plain)
+pub async fn ask_done(cx: &Context, request: Request) -> Result<Done, Failure> {
+    ask_text(cx, request).await.map(Done::plain)
 }

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::asked::done;
+use super::asked::ask_done;
 use super::{Call, Context, Done, Failure, Handler, Risk, Tool, args};
 use crate::toolbox::protocol::Request;
 
@@ -23,7 +23,7 @@ impl Handler for GitLogTool {
     const RISK: Risk = Risk::Reads;
 
     async fn call(&self, cx: &Context, args: args::GitLog, _: Call<'_>) -> Result<Done, Failure> {
-        done(cx, Request::GitLog(args)).await
+        ask_done(cx, Request::GitLog(args)).await
     }
 }
 
@@ -38,7 +38,7 @@ impl Handler for GitDiffTool {
     const RISK: Risk = Risk::Reads;
 
     async fn call(&self, cx: &Context, args: args::GitDiff, _: Call<'_>) -> Result<Done, Failure> {
-        done(cx, Request::GitDiff(args)).await
+        ask_done(cx, Request::GitDiff(args)).await
     }
 }
 
@@ -53,7 +53,7 @@ impl Handler for GitShowTool {
     const RISK: Risk = Risk::Reads;
 
     async fn call(&self, cx: &Context, args: args::GitShow, _: Call<'_>) -> Result<Done, Failure> {
-        done(cx, Request::GitShow(args)).await
+        ask_done(cx, Request::GitShow(args)).await
     }
 }
 
@@ -68,6 +68,6 @@ impl Handler for GitBlameTool {
     const RISK: Risk = Risk::Reads;
 
     async fn call(&self, cx: &Context, args: args::GitBlame, _: Call<'_>) -> Result<Done, Failure> {
-        done(cx, Request::GitBlame(args)).await
+        ask_done(cx, Request::GitBlame(args)).await
     }
 }

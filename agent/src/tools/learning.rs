@@ -18,16 +18,16 @@ use self::checks::{check_form, find_marks};
 use self::evidence::link_all;
 use self::form::{show_change, show_marks, show_retrospective, show_stale};
 use self::todos::{find_todos, show_todos};
-use super::section::POLICY;
 use super::{Call, Context, Done, Failure, Handler, Pushed, Risk, Tool, args};
 use crate::journal::write_journal;
 use crate::memory::{
     ChangeKind, Citation, Confidence, ForeignSource, ForeignTexts, Learning, LearningChange,
-    LearningMarks, MAX_CITATIONS, MAX_CLAIM, MAX_FIELD, MAX_SCOPE, WORKFLOWS, find_hostile_rule,
+    LearningMarks, MAX_CITATIONS, MAX_CLAIM, MAX_FIELD, MAX_SCOPE, POLICY, WORKFLOWS,
+    find_hostile_rule,
 };
 use crate::toolbox::protocol::{Reply, Request};
 use crate::transcript::{Record, ResultKind};
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Under the retrospective, if something is proposed.
 pub(super) const ASK: &str = "*What of this shall the team remember?* Approve or reject each with its buttons, answer `all`, \
@@ -233,7 +233,7 @@ impl Handler for ProposeLearnings {
                 Failure::Respond(why) => wrong(why),
                 other => other,
             })?;
-            let page = page(cx, &change.file).await?;
+            let page = branch_page(cx, &change.file).await?;
             // What is let go says nothing any more.
             let source = texts.find_source(&change.learning);
             let source = source.filter(|_| change.kind != ChangeKind::Archive);
@@ -315,11 +315,11 @@ async fn keep_journal(
             return Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}")));
         }
     };
-    Ok(Some(format!("**Journal** not on the branch: {}", clip(&why, 300))))
+    Ok(Some(format!("**Journal** not on the branch: {}", clip_text(&why, 300))))
 }
 
 /// The page as the branch has it.
-pub(super) async fn page(cx: &Context, file: &str) -> Result<Option<String>, Failure> {
+pub(super) async fn branch_page(cx: &Context, file: &str) -> Result<Option<String>, Failure> {
     match cx.toolbox.ask(Request::BranchPage { file: file.to_owned() }).await? {
         Reply::Guide(text) => Ok(text),
         Reply::Refused(why) => Err(Failure::Respond(why)),
@@ -356,15 +356,15 @@ async fn make_change(cx: &Context, proposal: &Proposal) -> Result<LearningChange
             "`citations` is empty: name what it rests on, such as `src/price.rs:14`, a commit or a link".to_owned(),
         );
     }
-    let field = |text: &str| clip(text.trim(), MAX_FIELD);
+    let field = |text: &str| clip_text(text.trim(), MAX_FIELD);
     let learning = Learning {
         id,
-        claim: clip(proposal.claim.trim(), MAX_CLAIM),
+        claim: clip_text(proposal.claim.trim(), MAX_CLAIM),
         when: field(&proposal.when),
         rule: field(&proposal.rule),
         example: field(&proposal.example),
         confidence: proposal.confidence,
-        scope: proposal.scope.iter().map(|path| clip(path.trim(), 120)).collect(),
+        scope: proposal.scope.iter().map(|path| clip_text(path.trim(), 120)).collect(),
         citations,
         source: cx.thread.link.clone().unwrap_or_else(|| format!("Thread {}", cx.thread.name)),
         untrusted: proposal.untrusted,
@@ -385,7 +385,7 @@ async fn make_change(cx: &Context, proposal: &Proposal) -> Result<LearningChange
 
 async fn quote_all(cx: &Context, cited: &[String]) -> Result<Vec<Citation>, Failure> {
     let mut quoted = Vec::new();
-    for citation in cited.iter().filter_map(|text| Citation::parse(&clip(text, 300))) {
+    for citation in cited.iter().filter_map(|text| Citation::parse(&clip_text(text, 300))) {
         match cx.toolbox.ask(Request::QuoteCitation { citation }).await? {
             Reply::Text(text) => quoted.extend(Citation::parse(&text)),
             Reply::Refused(why) => {

@@ -8,12 +8,12 @@ use codebutler_wire as wire;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::learning::{ASK, check_growth, page};
+use super::learning::{ASK, branch_page, check_growth};
 use super::section::{NamedSection, draft_policy, draft_skill, draft_workflow, show_section};
 use super::{Call, Context, Done, Failure, Handler, Risk, Tool};
 use crate::memory::{ChangeKind, Learning, LearningChange, check_map, find_map};
 use crate::transcript::{Record, ResultKind};
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Where a role keeps its map until it is on the branch, in its folder.
 const DRAFT: &str = "map.md";
@@ -103,7 +103,7 @@ fn with_commands(args: &WriteMapArgs, folder: &Path) -> Result<String, Failure> 
                  foreground, or leave it out"
             )));
         }
-        lines.push(format!("- {}: `{command}`", clip(what.trim(), 80)));
+        lines.push(format!("- {}: `{command}`", clip_text(what.trim(), 80)));
     }
     if !lines.is_empty() {
         map = format!("{map}\n\n### Commands that were run here\n\n{}", lines.join("\n"));
@@ -161,7 +161,7 @@ impl Handler for ProposeMaps {
         }
         let (mut changes, mut shown) = (Vec::new(), Vec::new());
         for (number, change) in (1..).zip(drafted) {
-            let old = page(cx, &change.file).await?;
+            let old = branch_page(cx, &change.file).await?;
             shown.push(show_section(cx, &call, number, &change, old.as_deref()).await?);
             changes.push(change);
         }
@@ -172,7 +172,7 @@ impl Handler for ProposeMaps {
                     .to_owned(),
             ));
         }
-        let reason = clip(args.reason.trim(), 600);
+        let reason = clip_text(args.reason.trim(), 600);
         let message = wire::PostMessage {
             key: call.key.to_owned(),
             text: format!("**What the team knows of this project**\n\n{reason}\n\n{ASK}"),
@@ -198,7 +198,7 @@ fn map_change(file: &str, map: &str, reason: &str) -> LearningChange {
         claim: format!("Project map of {name}"),
         ..Learning::default()
     };
-    let (file, reason) = (file.to_owned(), clip(reason, 300));
+    let (file, reason) = (file.to_owned(), clip_text(reason, 300));
     LearningChange { file, kind: ChangeKind::Map, learning, reason, map: map.to_owned() }
 }
 
@@ -214,7 +214,7 @@ async fn draft_sections(
     }
     let (reason, mut changes) = (args.reason.trim(), Vec::new());
     for (file, map) in maps {
-        let old = page(cx, &file).await?;
+        let old = branch_page(cx, &file).await?;
         if old.as_deref().and_then(find_map) != Some(map.as_str()) {
             changes.push(map_change(&file, &map, reason));
         }

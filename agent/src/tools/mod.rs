@@ -41,7 +41,7 @@ use crate::review::ReviewGate;
 use crate::toolbox::client::{Toolbox, ToolboxError};
 use crate::transcript::{Record, ResultKind};
 use codebutler_guides::policy::{Policy, Verdict};
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 pub use push::{Carried, Pushed};
 
@@ -265,13 +265,13 @@ impl<H: Handler> Tool for H {
             "function": {
                 "name": H::NAME,
                 "description": H::DESCRIPTION,
-                "parameters": schema::of::<H::Args>(),
+                "parameters": schema::told_schema::<H::Args>(),
             },
         })
     }
 
     fn schema(&self) -> Value {
-        schema::whole::<H::Args>()
+        schema::whole_schema::<H::Args>()
     }
 
     fn risk(&self) -> Risk {
@@ -279,7 +279,7 @@ impl<H: Handler> Tool for H {
     }
 
     fn verdict(&self, policy: &Policy, arguments: &str) -> Verdict {
-        match parse::<H>(arguments) {
+        match parse_arguments::<H>(arguments) {
             Ok(args) => Handler::verdict(self, policy, &args),
             // It will be refused as it is.
             Err(_) => policy.tool(H::NAME, RiskTier::Read),
@@ -287,17 +287,18 @@ impl<H: Handler> Tool for H {
     }
 
     async fn key(&self, cx: &Context, arguments: &str, proposed: &str) -> Result<String, Failure> {
-        Handler::key(self, cx, &parse::<H>(arguments)?, proposed).await
+        Handler::key(self, cx, &parse_arguments::<H>(arguments)?, proposed).await
     }
 
     async fn call(&self, cx: &Context, arguments: &str, call: Call<'_>) -> Result<Done, Failure> {
-        Handler::call(self, cx, parse::<H>(arguments)?, call).await
+        Handler::call(self, cx, parse_arguments::<H>(arguments)?, call).await
     }
 }
 
 /// What everything that is decided about a call is decided from.
-fn parse<H: Handler>(arguments: &str) -> Result<H::Args, Failure> {
-    let one = canonical::arguments(H::NAME, &schema::whole::<H::Args>(), arguments)?;
+fn parse_arguments<H: Handler>(arguments: &str) -> Result<H::Args, Failure> {
+    let one =
+        canonical::canonical_arguments(H::NAME, &schema::whole_schema::<H::Args>(), arguments)?;
     serde_json::from_str(&one).map_err(|error| {
         Failure::Fault(format!("the arguments of {} do not fit its schema: {error}", H::NAME))
     })
@@ -346,7 +347,7 @@ impl Tools {
             let names: Vec<_> = self.0.iter().map(|tool| tool.name()).collect();
             Failure::Fault(format!(
                 "there is no tool `{}`; you have {}",
-                clip(name, 60),
+                clip_text(name, 60),
                 names.join(", ")
             ))
         })

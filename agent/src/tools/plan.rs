@@ -14,7 +14,7 @@ impl Context {
             return Ok(Vec::new());
         }
         match self.toolbox.ask(Request::Touched).await? {
-            Reply::Names(touched) => Ok(beside(&self.planned, touched)),
+            Reply::Names(touched) => Ok(files_beside(&self.planned, touched)),
             other => {
                 tracing::warn!(?other, "what the branch changes is not known");
                 Ok(Vec::new())
@@ -35,8 +35,8 @@ pub fn told_files(files: &[String]) -> String {
     )
 }
 
-fn beside(planned: &[String], touched: Vec<String>) -> Vec<String> {
-    let planned: Vec<&str> = planned.iter().map(|path| place(path)).collect();
+fn files_beside(planned: &[String], touched: Vec<String>) -> Vec<String> {
+    let planned: Vec<&str> = planned.iter().map(|path| bare_path(path)).collect();
     let covered = |file: &str| {
         let below = |folder: &str| file.strip_prefix(folder).is_some_and(|r| r.starts_with('/'));
         planned.iter().any(|place| place.is_empty() || *place == file || below(place))
@@ -45,7 +45,7 @@ fn beside(planned: &[String], touched: Vec<String>) -> Vec<String> {
 }
 
 /// A path as a plan names it; of a pattern, the folder that it is about.
-fn place(path: &str) -> &str {
+fn bare_path(path: &str) -> &str {
     let path = path.trim().trim_start_matches("./");
     let path = match path.find(['*', '?', '[', '{']) {
         Some(at) => path[..at].rsplit_once('/').map_or("", |(folder, _)| folder),
@@ -62,7 +62,7 @@ mod tests {
     fn what_a_plan_names_covers_files_and_what_is_below_folders() {
         let of = |planned: &[&str], touched: &[&str]| {
             let owned = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
-            beside(&owned(planned), owned(touched)).join(" ")
+            files_beside(&owned(planned), owned(touched)).join(" ")
         };
         let touched = ["src/a.rs", "src/b/c.rs", "srcs/d.rs", ".codebutler/coder.md"];
         assert_eq!(of(&["src/"], &touched), "srcs/d.rs");

@@ -65,7 +65,7 @@ pub fn hands_over(text: &str) -> bool {
 }
 
 /// Whether a message speaks to a role, or of one.
-pub fn addresses(text: &str) -> bool {
+pub fn addresses_role(text: &str) -> bool {
     text.contains(ADDRESS)
 }
 

@@ -15,7 +15,7 @@ pub fn all() -> Vec<Box<dyn Tool>> {
 }
 
 /// The gateway finds what is done already, by what it is.
-async fn change(cx: &Context, change: RemoteChange) -> Result<Done, Failure> {
+async fn change_remote(cx: &Context, change: RemoteChange) -> Result<Done, Failure> {
     let wire::RemoteChanged { url } =
         cx.gateway.change_remote(&wire::ChangeRemote { change }).await?;
     Ok(Done::plain(format!("Done: {url}")))
@@ -47,7 +47,7 @@ impl Handler for GhLabel {
 
     async fn call(&self, cx: &Context, args: LabelArgs, _: Call<'_>) -> Result<Done, Failure> {
         let LabelArgs { number, add, remove } = args;
-        change(cx, RemoteChange::Labels { number, add, remove }).await
+        change_remote(cx, RemoteChange::Labels { number, add, remove }).await
     }
 }
 
@@ -75,7 +75,7 @@ impl Handler for GhOpenIssue {
 
     async fn call(&self, cx: &Context, args: OpenIssueArgs, _: Call<'_>) -> Result<Done, Failure> {
         let OpenIssueArgs { title, body, labels } = args;
-        change(cx, RemoteChange::Issue { title, body, labels }).await
+        change_remote(cx, RemoteChange::Issue { title, body, labels }).await
     }
 }
 
@@ -101,7 +101,7 @@ impl Handler for GhAnswer {
 
     async fn call(&self, cx: &Context, args: AnswerArgs, _: Call<'_>) -> Result<Done, Failure> {
         let AnswerArgs { number, body } = args;
-        change(cx, RemoteChange::Comment { number, body }).await
+        change_remote(cx, RemoteChange::Comment { number, body }).await
     }
 }
 
@@ -133,6 +133,6 @@ impl Handler for GhRelease {
     async fn call(&self, cx: &Context, args: ReleaseArgs, _: Call<'_>) -> Result<Done, Failure> {
         let ReleaseArgs { tag, title, notes, prerelease } = args;
         let prerelease = prerelease.unwrap_or_default();
-        change(cx, RemoteChange::Release { tag, title, notes, prerelease }).await
+        change_remote(cx, RemoteChange::Release { tag, title, notes, prerelease }).await
     }
 }

@@ -6,12 +6,12 @@ use http::Uri;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::asked::text;
-use super::learning::page;
+use super::asked::ask_text;
+use super::learning::branch_page;
 use super::{Call, Context, Done, Failure, Handler, Pushed, Risk, Tool};
 use crate::research::{KnownResearch, ResearchPage, page_path};
 use crate::toolbox::protocol::{Reply, Request};
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Longest findings, in characters.
 const MAX_FINDINGS: usize = 12_000;
@@ -67,15 +67,15 @@ impl Handler for KeepResearch {
                     .to_owned(),
             )
         })?;
-        if let Some(old) = page(cx, &path).await? {
+        if let Some(old) = branch_page(cx, &path).await? {
             check_topic(&path, &old, &fresh.topic).map_err(Failure::Respond)?;
         }
         let request = Request::CommitLearnings {
             changes: Vec::new(),
-            message: format!("Keep research: {}\n", clip(&fresh.topic, 60)),
+            message: format!("Keep research: {}\n", clip_text(&fresh.topic, 60)),
             pages: vec![(path.clone(), fresh.render())],
         };
-        let commit = text(cx, request).await?;
+        let commit = ask_text(cx, request).await?;
         match cx.push(&commit).await? {
             Pushed::Done(_) => Ok(Done::plain(format!(
                 "Kept as `.codebutler/{path}` on this conversation's branch. It is merged with its pull request; until then \
@@ -133,7 +133,7 @@ fn read_page(
     let sources =
         args.sources.iter().map(|source| read_source(source)).collect::<Result<_, _>>()?;
     let version = args.version.as_deref().map(one_line).filter(|version| !version.is_empty());
-    let version = version.map(|version| clip(&version, MAX_TOPIC));
+    let version = version.map(|version| clip_text(&version, MAX_TOPIC));
     Ok(ResearchPage {
         topic,
         question,
@@ -159,7 +159,7 @@ fn read_source(source: &str) -> Result<String, String> {
     }
     Err(format!(
         "the source `{}` is neither the address of a page nor a place such as `src/pay.rs:12`",
-        clip(&source, 80)
+        clip_text(&source, 80)
     ))
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, Context, Done, Failure, Handler, Risk, Tool};
 use crate::transcript::{Record, ResultKind};
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Most points of a list.
 const MAX_POINTS: usize = 10;
@@ -118,7 +118,7 @@ impl Handler for PlanReview {
         call: Call<'_>,
     ) -> Result<Done, Failure> {
         check_form(&args)?;
-        let text = show(&args);
+        let text = show_plan(&args);
         let message =
             wire::PostMessage { key: call.key.to_owned(), text, ..wire::PostMessage::default() };
         let wire::Posted { ts, .. } = cx.gateway.post(&message).await?;
@@ -159,7 +159,7 @@ fn check_form(args: &PlanReviewArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn show(args: &PlanReviewArgs) -> String {
+fn show_plan(args: &PlanReviewArgs) -> String {
     let mut out = String::from("**What this review goes by**\n\n**Must not break**\n");
     for (number, invariant) in args.invariants.iter().enumerate() {
         let _ = writeln!(out, "{}. {}", number + 1, review_point(invariant));
@@ -192,7 +192,7 @@ fn show(args: &PlanReviewArgs) -> String {
 }
 
 fn review_point(text: &str) -> String {
-    clip(&text.split_whitespace().collect::<Vec<_>>().join(" "), MAX_POINT)
+    clip_text(&text.split_whitespace().collect::<Vec<_>>().join(" "), MAX_POINT)
 }
 
 #[cfg(test)]
@@ -220,7 +220,7 @@ mod tests {
             {"kind": "e2e", "what": "a sale", "present": false},
         ]});
         assert_eq!(
-            show(&args(&tests)),
+            show_plan(&args(&tests)),
             "**What this review goes by**\n\n**Must not break**\n1. Totals stay in cents.\n\n**Risk**\n- \
              Security: low. Nothing reads it.\n- Performance: low. Nothing reads it.\n- Compatibility: low. \
              Nothing reads it.\n- Correctness: **high**. zero\n\n**Tests there have to be**\n- unit: an empty cart \

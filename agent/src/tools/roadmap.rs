@@ -9,13 +9,13 @@ use codebutler_wire::ErrorCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::learning::page;
+use super::learning::branch_page;
 use super::{Call, Context, Done, Failure, Handler, Pushed, Risk, Tool};
 use crate::gateway::GatewayError;
 use crate::memory::{ChangeKind, Learning, LearningChange};
 use crate::toolbox::protocol::Request;
 use crate::transcript::{Record, ResultKind};
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// What people are asked, below the items.
 const ASK: &str = "*Which of these shall the roadmap get?* Accept or reject each with its buttons, or answer `all`, \
@@ -68,11 +68,11 @@ impl Handler for ProposeItems {
         args: ProposeItemsArgs,
         call: Call<'_>,
     ) -> Result<Done, Failure> {
-        let text = page(cx, FILE).await?.unwrap_or_default();
+        let text = branch_page(cx, FILE).await?.unwrap_or_default();
         let mut random = rand::random::<u64>;
         let changes = draft_changes(&text, &args, &mut random).map_err(Failure::Respond)?;
-        let shown = changes.iter().map(|change| clip(&change.map, 1900)).collect();
-        let reason = clip(args.reason.trim(), 600);
+        let shown = changes.iter().map(|change| clip_text(&change.map, 1900)).collect();
+        let reason = clip_text(args.reason.trim(), 600);
         let message = wire::PostMessage {
             key: call.key.to_owned(),
             text: format!("**For the roadmap**\n\n{reason}\n\n{ASK}"),
@@ -111,7 +111,7 @@ impl Handler for GhOpenIssues {
     async fn call(&self, cx: &Context, args: OpenIssuesArgs, _: Call<'_>) -> Result<Done, Failure> {
         let request = wire::OpenItemIssues { items: args.items };
         let wire::ItemIssues { issues } = cx.gateway.open_item_issues(&request).await?;
-        let text = page(cx, FILE).await?.unwrap_or_default();
+        let text = branch_page(cx, FILE).await?.unwrap_or_default();
         let noted = note_issues(&text, &issues).map_err(Failure::Respond)?;
         let commit = commit_page(cx, noted, issues.len()).await?;
         let lines: Vec<_> =
@@ -155,7 +155,7 @@ async fn commit_page(cx: &Context, text: String, count: usize) -> Result<String,
         message: format!("Note the issues of {count} items of the roadmap\n"),
         pages: vec![(FILE.to_owned(), text)],
     };
-    super::asked::text(cx, request).await
+    super::asked::ask_text(cx, request).await
 }
 
 /// The file with the numbers of its items' issues; what is not there any more is left out.

@@ -8,8 +8,8 @@ use serde_json::Value;
 const HIDDEN: &str = "x-hidden";
 
 /// The schema of a tool's arguments, as a model is told it.
-pub fn of<T: JsonSchema>() -> Value {
-    let mut schema = whole::<T>();
+pub fn told_schema<T: JsonSchema>() -> Value {
+    let mut schema = whole_schema::<T>();
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         properties.retain(|_, property| property.get(HIDDEN).is_none());
     }
@@ -17,7 +17,7 @@ pub fn of<T: JsonSchema>() -> Value {
 }
 
 /// The same with what a model is not told.
-pub fn whole<T: JsonSchema>() -> Value {
+pub fn whole_schema<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft07().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
@@ -91,10 +91,10 @@ mod tests {
 
     #[test]
     fn schemas_are_inline_and_plain() {
-        insta::assert_json_snapshot!(of::<args::SendMessage>());
-        insta::assert_json_snapshot!(of::<args::Edit>());
-        insta::assert_json_snapshot!(of::<args::Nothing>());
-        let read = of::<args::Read>();
+        insta::assert_json_snapshot!(told_schema::<args::SendMessage>());
+        insta::assert_json_snapshot!(told_schema::<args::Edit>());
+        insta::assert_json_snapshot!(told_schema::<args::Nothing>());
+        let read = told_schema::<args::Read>();
         assert_eq!(read["properties"]["offset"]["type"], "integer");
         assert_eq!(read["required"], serde_json::json!(["path"]));
     }

@@ -8,19 +8,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::learning::page;
+use super::learning::branch_page;
 use super::{Call, Context, Failure};
 use crate::memory::{
-    ChangeKind, Learning, LearningChange, WORKFLOWS, check_workflow, find_hostile_rule,
+    ChangeKind, Learning, LearningChange, POLICY, WORKFLOWS, check_workflow, find_hostile_rule,
     find_workflow,
 };
 use crate::toolbox::protocol::{Reply, Request};
 use codebutler_guides::policy::rules::Rules;
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 use codebutler_guides::validate::{self, files::GuideFiles};
 
-/// The policy, below `.codebutler/`.
-pub const POLICY: &str = "policy.json";
 /// Longest change that is shown beside its buttons, in characters. What is longer is posted before.
 const MAX_SHOWN: usize = 1400;
 /// Longest skill and policy, in characters: people read all of it before they say yes.
@@ -44,7 +42,7 @@ pub async fn draft_workflow(
 ) -> Result<Option<LearningChange>, Failure> {
     let (name, text) = (section.name.trim(), section.text.trim());
     check_workflow(name, text, &cx.thread.roles).map_err(Failure::Respond)?;
-    let old = page(cx, WORKFLOWS).await?;
+    let old = branch_page(cx, WORKFLOWS).await?;
     if old.as_deref().and_then(|page| find_workflow(page, name)) == Some(text) {
         return Ok(None);
     }
@@ -77,7 +75,7 @@ pub async fn draft_skill(
         files.add(&in_folder(&change.file), Ok(change.map.clone().into_bytes()));
     }
     check_file(&mut files, &file, text, &cx.thread.roles)?;
-    if page(cx, &file).await?.is_some_and(|old| old.trim() == text) {
+    if branch_page(cx, &file).await?.is_some_and(|old| old.trim() == text) {
         return Ok(None);
     }
     let what = (format!("skill-{name}"), format!("Skill {name}"));
@@ -93,7 +91,7 @@ pub async fn draft_policy(
     let text = text.trim();
     check_size(POLICY, text)?;
     check_file(&mut GuideFiles::default(), POLICY, text, &cx.thread.roles)?;
-    let old = page(cx, POLICY).await?;
+    let old = branch_page(cx, POLICY).await?;
     if old.as_deref().is_some_and(|old| old.trim() == text) {
         return Ok(None);
     }
@@ -120,7 +118,8 @@ fn check_policy(old: Option<&str>, new: &str, green: &BTreeSet<String>) -> Resul
         }
     }
     if let Some(old) = old {
-        let lost = protections(&read(old)).difference(&protections(&new_value)).next().cloned();
+        let lost =
+            find_protections(&read(old)).difference(&find_protections(&new_value)).next().cloned();
         if let Some(lost) = lost {
             return Err(format!(
                 "`{POLICY}` has {lost}, and yours has not: what protects is taken away by people only"
@@ -145,7 +144,7 @@ fn check_policy(old: Option<&str>, new: &str, green: &BTreeSet<String>) -> Resul
 }
 
 /// Each rule that makes something stricter, in words.
-fn protections(policy: &Value) -> BTreeSet<String> {
+fn find_protections(policy: &Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let overrides = policy.get("tool_overrides").or_else(|| policy.get("toolOverrides"));
     if let Some(overrides) = overrides {
@@ -182,7 +181,8 @@ fn check_file(
 ) -> Result<(), Failure> {
     let path = in_folder(file);
     files.add(&path, Ok(text.as_bytes().to_vec()));
-    let wrong = validate::check(files, roles).into_iter().find(|finding| finding.file == path);
+    let wrong =
+        validate::check_guides(files, roles).into_iter().find(|finding| finding.file == path);
     if let Some(finding) = wrong {
         return Err(Failure::Respond(finding.to_string()));
     }
@@ -207,7 +207,7 @@ fn whole_change(
     reason: &str,
 ) -> LearningChange {
     let learning = Learning { id, claim, ..Learning::default() };
-    let (file, reason, map) = (file.to_owned(), clip(reason.trim(), 300), text.to_owned());
+    let (file, reason, map) = (file.to_owned(), clip_text(reason.trim(), 300), text.to_owned());
     LearningChange { file, kind, learning, reason, map }
 }
 
@@ -233,7 +233,7 @@ pub async fn show_section(
         };
         cx.gateway.post(&message).await?;
     }
-    let shown = clip(&diff, MAX_SHOWN);
+    let shown = clip_text(&diff, MAX_SHOWN);
     Ok(format!("**{heading}** {added} lines come, {removed} go.\n```\n{shown}\n```"))
 }
 

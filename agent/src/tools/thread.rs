@@ -12,7 +12,7 @@ use crate::review::{PLAN_FIRST, ReviewDuty, ReviewFault, ReviewStep};
 use crate::toolbox::protocol::{Picture, Reply, Request};
 use crate::transcript::{Record, ResultKind};
 use crate::work_report::report_work;
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// In the order in which the model sees them.
 pub fn all() -> Vec<Box<dyn Tool>> {
@@ -36,12 +36,12 @@ impl Handler for ListThreads {
         if others.is_empty() {
             return Ok(Done::plain("no other conversation of this repository is open"));
         }
-        let shown: Vec<String> = others.iter().map(other).collect();
+        let shown: Vec<String> = others.iter().map(show_thread).collect();
         Ok(Done::plain(shown.join("\n")))
     }
 }
 
-fn other(thread: &wire::OtherThread) -> String {
+fn show_thread(thread: &wire::OtherThread) -> String {
     let wire::OtherThread { name, branch, phase, approved, pull_request, .. } = thread;
     let phase = phase.as_deref().unwrap_or("not begun");
     let branch = branch.as_deref().map_or("no branch yet".to_owned(), |name| format!("`{name}`"));
@@ -51,7 +51,7 @@ fn other(thread: &wire::OtherThread) -> String {
         Some(false) => "plan not approved",
     };
     let pull = pull_request.map(|number| format!(", pull request #{number}")).unwrap_or_default();
-    let size = thread.size.map(|size| format!(", {}", sized(size))).unwrap_or_default();
+    let size = thread.size.map(|size| format!(", {}", show_size(size))).unwrap_or_default();
     let mut lines = vec![format!("{name}: {phase}, {branch}, {plan}{pull}{size}")];
     let mut list = |what: &str, files: &[String], more: u64| {
         if !files.is_empty() {
@@ -65,17 +65,17 @@ fn other(thread: &wire::OtherThread) -> String {
         list("MEETS this conversation at", files, 0);
         list("is at other files in", folders, 0);
         list("at these definitions", symbols, 0);
-        lines.extend(text.map(|text| format!("  {}", merges(text))));
+        lines.extend(text.map(|text| format!("  {}", show_merge(text))));
     }
     lines.join("\n")
 }
 
-fn sized(wire::ChangeSize { lines, files }: wire::ChangeSize) -> String {
+fn show_size(wire::ChangeSize { lines, files }: wire::ChangeSize) -> String {
     format!("changed lines: {lines} in {files} files")
 }
 
 /// Whether two branches merge, as far as Git can tell.
-const fn merges(text: wire::TextMerge) -> &'static str {
+const fn show_merge(text: wire::TextMerge) -> &'static str {
     match text {
         wire::TextMerge::Clean => "what both have pushed merges without a conflict, as text",
         wire::TextMerge::Conflict => {
@@ -86,7 +86,7 @@ const fn merges(text: wire::TextMerge) -> &'static str {
 }
 
 /// What a plan meets, for the model.
-fn meets(overlaps: &[wire::Overlap]) -> String {
+fn show_overlaps(overlaps: &[wire::Overlap]) -> String {
     let line = |overlap: &wire::Overlap| {
         let wire::Overlap { thread, files, folders, symbols, text, .. } = overlap;
         let (what, places) = match (&files[..], &folders[..]) {
@@ -94,7 +94,7 @@ fn meets(overlaps: &[wire::Overlap]) -> String {
             ([], _) => ("other files in ", folders),
             (_, _) => ("", files),
         };
-        let text = text.map(|text| format!(" {}.", merges(text))).unwrap_or_default();
+        let text = text.map(|text| format!(" {}.", show_merge(text))).unwrap_or_default();
         format!("\n{thread} is at {what}{} too.{text}", places.join(", "))
     };
     overlaps.iter().map(line).collect()
@@ -156,7 +156,7 @@ impl Handler for SendMessage {
         });
         let plan = decision == Some(wire::Decision::Plan);
         let files = args.files.filter(|_| plan).unwrap_or_default();
-        let pictures = pictures(cx, &args.pictures).await?;
+        let pictures = read_pictures(cx, &args.pictures).await?;
         let message = wire::PostMessage {
             key,
             text,
@@ -173,20 +173,20 @@ impl Handler for SendMessage {
             proof,
         };
         let wire::Posted { ts, overlaps } = cx.gateway.post(&message).await?;
-        let workflow = args.workflow.filter(|_| plan).map(|name| clip(name.trim(), 60));
+        let workflow = args.workflow.filter(|_| plan).map(|name| clip_text(name.trim(), 60));
         let record = workflow.map(|workflow| Record::Planned { workflow, files: message.files });
         let (kind, then) = if waits {
             (ResultKind::Waits, " Your run ends here and goes on with the answer.")
         } else {
             (ResultKind::Plain, "")
         };
-        let text = format!("Posted as message {ts}.{then}{}", meets(&overlaps));
+        let text = format!("Posted as message {ts}.{then}{}", show_overlaps(&overlaps));
         Ok(Done { record, ..Done::of(text, kind) })
     }
 }
 
 /// Pictures as Read would show them: within the worktree, and nothing but pictures.
-async fn pictures(cx: &Context, paths: &[String]) -> Result<Vec<wire::OwnPicture>, Failure> {
+async fn read_pictures(cx: &Context, paths: &[String]) -> Result<Vec<wire::OwnPicture>, Failure> {
     if paths.len() > wire::MAX_PICTURES {
         let most = wire::MAX_PICTURES;
         return Err(Failure::Respond(format!("a message shows at most {most} pictures")));

@@ -6,12 +6,12 @@ use codebutler_wire as wire;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::learning::{check_growth, page};
+use super::learning::{branch_page, check_growth};
 use super::section::{NamedSection, draft_workflow, show_section};
 use super::{Call, Context, Done, Failure, Handler, Risk, Tool};
 use crate::memory::WORKFLOWS;
 use crate::transcript::{Record, ResultKind};
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Below the proposal.
 const ASK: &str = "Approve or reject it with its buttons, or answer `yes` or `no`. What is accepted is committed, and \
@@ -62,11 +62,11 @@ impl Handler for ProposeWorkflow {
             )));
         };
         check_growth(cx, std::slice::from_ref(&change)).await?;
-        let old = page(cx, WORKFLOWS).await?;
+        let old = branch_page(cx, WORKFLOWS).await?;
         let shown = show_section(cx, &call, 1, &change, old.as_deref()).await?;
         let message = wire::PostMessage {
             key: call.key.to_owned(),
-            text: format!("**How the team works** {}\n\n{ASK}", clip(&reason, 300)),
+            text: format!("**How the team works** {}\n\n{ASK}", clip_text(&reason, 300)),
             learnings: vec![shown],
             asks: true,
             ..wire::PostMessage::default()

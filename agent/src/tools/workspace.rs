@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::asked::{done, read, text};
+use super::asked::{ask_done, ask_text, read_reply};
 use super::{Call, Carried, Context, Done, Failure, Handler, Pushed, Risk, Tool, args, history};
 use crate::builds::Slot;
 use crate::gateway::GatewayError;
@@ -10,7 +10,7 @@ use crate::toolbox::protocol::{EditPlan, Picture, Reply, Request};
 use crate::transcript::{self, Record};
 use codebutler_guides::policy::builds::is_build;
 use codebutler_guides::policy::{Policy, Verdict};
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// In the order in which the model sees them.
 pub fn all() -> Vec<Box<dyn Tool>> {
@@ -48,7 +48,7 @@ impl Handler for ReadMemory {
         args: args::ReadMemory,
         _: Call<'_>,
     ) -> Result<Done, Failure> {
-        done(cx, Request::Memory { file: args.file }).await
+        ask_done(cx, Request::Memory { file: args.file }).await
     }
 }
 
@@ -72,7 +72,7 @@ impl Handler for Todo {
             )));
         }
         for item in &mut items {
-            item.text = clip(&item.text.split_whitespace().collect::<Vec<_>>().join(" "), 200);
+            item.text = clip_text(&item.text.split_whitespace().collect::<Vec<_>>().join(" "), 200);
         }
         let text = format!("Kept {} items.", items.len());
         Ok(Done { record: Some(Record::Todo { items }), ..Done::plain(text) })
@@ -117,7 +117,7 @@ impl Handler for Write {
 
     /// The content is the key: writing it again changes nothing.
     async fn call(&self, cx: &Context, args: args::Write, _: Call<'_>) -> Result<Done, Failure> {
-        done(cx, Request::Write(args)).await
+        ask_done(cx, Request::Write(args)).await
     }
 }
 
@@ -152,7 +152,7 @@ impl Handler for Edit {
             EditPlan { before: before.to_owned(), after: after.to_owned() }
         });
         let plan = plans.collect();
-        done(cx, Request::Edit { edit: args, plan }).await
+        ask_done(cx, Request::Edit { edit: args, plan }).await
     }
 }
 
@@ -187,14 +187,14 @@ impl Handler for Bash {
         let at_root = args.workdir.as_deref().is_none_or(|folder| folder == "." || folder == "./");
         let tests = at_root && cx.tests.is(&command);
         if !tests && !is_build(&command) {
-            return done(cx, Request::Bash(args)).await;
+            return ask_done(cx, Request::Bash(args)).await;
         }
         let slot = cx.builds.slot().await?;
         let waited = slot.waited.clone().unwrap_or_default();
         let mut done = if foreground && tests {
-            tested(cx, args).await?
+            run_test(cx, args).await?
         } else {
-            build(cx, args, slot).await?
+            run_build(cx, args, slot).await?
         };
         done.text.insert_str(0, &waited);
         Ok(done)
@@ -202,7 +202,7 @@ impl Handler for Bash {
 }
 
 /// A command that builds. In the background it keeps its slot for as long as it runs.
-async fn build(cx: &Context, args: args::Bash, slot: Slot) -> Result<Done, Failure> {
+async fn run_build(cx: &Context, args: args::Bash, slot: Slot) -> Result<Done, Failure> {
     match cx.toolbox.ask(Request::Bash(args)).await? {
         Reply::Started { job, text } => {
             let toolbox = cx.toolbox.clone();
@@ -212,12 +212,12 @@ async fn build(cx: &Context, args: args::Bash, slot: Slot) -> Result<Done, Failu
             });
             Ok(Done::plain(text))
         }
-        other => read(other).map(Done::plain),
+        other => read_reply(other).map(Done::plain),
     }
 }
 
 /// The test command itself: what is seen of it goes on record.
-async fn tested(cx: &Context, args: args::Bash) -> Result<Done, Failure> {
+async fn run_test(cx: &Context, args: args::Bash) -> Result<Done, Failure> {
     match cx.toolbox.ask(Request::Test(args)).await? {
         Reply::Tested { text, run } => {
             Ok(Done { record: Some(Record::Tested { test: run }), ..Done::plain(text) })
@@ -239,7 +239,7 @@ impl Handler for Grep {
     const RISK: Risk = Risk::Reads;
 
     async fn call(&self, cx: &Context, args: args::Grep, _: Call<'_>) -> Result<Done, Failure> {
-        done(cx, Request::Grep(args)).await
+        ask_done(cx, Request::Grep(args)).await
     }
 }
 
@@ -254,7 +254,7 @@ impl Handler for Glob {
     const RISK: Risk = Risk::Reads;
 
     async fn call(&self, cx: &Context, args: args::Glob, _: Call<'_>) -> Result<Done, Failure> {
-        done(cx, Request::Glob(args)).await
+        ask_done(cx, Request::Glob(args)).await
     }
 }
 
@@ -270,7 +270,7 @@ impl Handler for GitCommit {
 
     /// The commit to build on: a commit on top of it with the same message is this one.
     async fn key(&self, cx: &Context, _: &args::GitCommit, _: &str) -> Result<String, Failure> {
-        text(cx, Request::Head).await
+        ask_text(cx, Request::Head).await
     }
 
     async fn call(
@@ -279,7 +279,7 @@ impl Handler for GitCommit {
         args: args::GitCommit,
         call: Call<'_>,
     ) -> Result<Done, Failure> {
-        done(cx, Request::GitCommit { commit: args, parent: call.key.to_owned() }).await
+        ask_done(cx, Request::GitCommit { commit: args, parent: call.key.to_owned() }).await
     }
 }
 
@@ -295,7 +295,7 @@ impl Handler for GitUpdate {
 
     /// How the branch is before: what was begun and cut off begins anew.
     async fn key(&self, cx: &Context, _: &args::Nothing, _: &str) -> Result<String, Failure> {
-        text(cx, Request::UpdateKey).await
+        ask_text(cx, Request::UpdateKey).await
     }
 
     async fn call(&self, cx: &Context, _: args::Nothing, call: Call<'_>) -> Result<Done, Failure> {
@@ -308,7 +308,7 @@ impl Handler for GitUpdate {
                 Err(Failure::Gateway(GatewayError::Away(why)))
             }
             Reply::Refused(why) => Err(Failure::Respond(said.unwrap_or(why))),
-            other => read(other).map(Done::plain),
+            other => read_reply(other).map(Done::plain),
         }
     }
 }
@@ -324,7 +324,7 @@ impl Handler for GitPush {
 
     /// The commit that is pushed: a remote that has it needs no second push.
     async fn key(&self, cx: &Context, _: &args::Nothing, _: &str) -> Result<String, Failure> {
-        text(cx, Request::Head).await
+        ask_text(cx, Request::Head).await
     }
 
     async fn call(&self, cx: &Context, _: args::Nothing, call: Call<'_>) -> Result<Done, Failure> {

@@ -331,8 +331,8 @@ impl Transcript {
         File::open(&folder).and_then(|folder| folder.sync_all()).map_err(fail)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(fail)?;
-        let (records, good) =
-            parse(&bytes).map_err(|line| TranscriptError::Damaged { path: path.clone(), line })?;
+        let (records, good) = parse_records(&bytes)
+            .map_err(|line| TranscriptError::Damaged { path: path.clone(), line })?;
         if good < bytes.len() {
             tracing::warn!(
                 bytes = bytes.len() - good,
@@ -382,7 +382,7 @@ impl Transcript {
 }
 
 /// The records and the length of the good part; or the number of a damaged line before the last.
-fn parse(bytes: &[u8]) -> Result<(Vec<Record>, usize), usize> {
+fn parse_records(bytes: &[u8]) -> Result<(Vec<Record>, usize), usize> {
     let mut records = Vec::new();
     let mut good = 0;
     for (index, line) in bytes.split_inclusive(|b| *b == b'\n').enumerate() {

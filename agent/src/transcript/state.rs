@@ -7,7 +7,7 @@ use codebutler_wire::{Message, Pending, PendingDecision, SlackTs, TestRun};
 use serde_json::Value;
 
 use self::calls::Asked;
-use self::show::{STILL_COUNTS, show_decision, show_message, show_request, shown};
+use self::show::{STILL_COUNTS, show_decision, show_message, show_picture, show_request};
 use super::desk::Desk;
 use super::{Outcome, Picture, Record};
 use crate::memory::LearningChange;
@@ -223,7 +223,7 @@ impl State {
             }
             Record::Landed { items, text } => {
                 self.proposals.land(items);
-                self.chat.push(model::user(&format!("[CodeButler] {text}")));
+                self.chat.push(model::user_message(&format!("[CodeButler] {text}")));
             }
             Record::LookedBack { .. } | Record::RolesAsked { .. } | Record::LookBackOver { .. } => {
                 self.looked_back(record);
@@ -248,11 +248,11 @@ impl State {
             }
             Record::Overflowed { shown } => self.overflowed(*shown),
             Record::Facts { text } => {
-                self.chat.push(model::user(text));
+                self.chat.push(model::user_message(text));
                 self.facts = Some(text.clone());
             }
             Record::Skill { .. } | Record::Offered(_) => self.wish(record),
-            Record::Note { text } => self.chat.push(model::user(text)),
+            Record::Note { text } => self.chat.push(model::user_message(text)),
             Record::Compacted { upto, summary } => self.compact(*upto, summary),
             Record::Tested { test } => {
                 self.tested = Some(test.clone());
@@ -264,7 +264,7 @@ impl State {
             Record::RunEnded { outcome, reason } => {
                 self.answer_dangling_calls();
                 let left = self.run.iter().flat_map(|run| &run.allowed);
-                let left: Vec<_> = left.map(|_| model::user(STILL_COUNTS)).collect();
+                let left: Vec<_> = left.map(|_| model::user_message(STILL_COUNTS)).collect();
                 self.chat.extend(left);
                 if let Some(run) = self.run.take() {
                     if run.model.is_some() {
@@ -291,7 +291,7 @@ impl State {
 
     fn unreadable(&mut self, why: &str) {
         self.answer_dangling_calls();
-        self.chat.push(model::user(&format!(
+        self.chat.push(model::user_message(&format!(
             "[CodeButler] Your last reply could not be read: {why}. Answer again."
         )));
         if let Some(run) = &mut self.run {
@@ -310,7 +310,7 @@ impl State {
 
     /// Its last words are not said: the model is told why, and goes on.
     fn go_on(&mut self, why: &str, change: impl FnOnce(&mut Run)) {
-        self.chat.push(model::user(&format!("[CodeButler] {why}")));
+        self.chat.push(model::user_message(&format!("[CodeButler] {why}")));
         if let Some(run) = &mut self.run {
             run.answer = None;
             change(run);
@@ -319,7 +319,7 @@ impl State {
 
     fn stuck(&mut self, why: &str, model: Option<&str>) {
         self.answer_dangling_calls();
-        self.chat.push(model::user(&format!(
+        self.chat.push(model::user_message(&format!(
             "[CodeButler] You go in circles: {why}. Say to yourself what you want to know, and try \
              another way; if something is missing that only people have, ask them."
         )));
@@ -353,9 +353,9 @@ impl State {
         let decisions = decisions.map(|(item, allowed)| show_decision(item, allowed.is_some()));
         let parts: Vec<_> = messages.iter().map(show_message).chain(decisions).collect();
         if !parts.is_empty() {
-            self.chat.push(model::user(&parts.join("\n\n")));
+            self.chat.push(model::user_message(&parts.join("\n\n")));
         }
-        self.chat.extend(pictures.iter().map(shown));
+        self.chat.extend(pictures.iter().map(show_picture));
         if let Some(run) = &mut self.run {
             run.posted = None;
             run.hear(messages);

@@ -49,7 +49,7 @@ fn a_line_torn_at_any_byte_is_removed_and_the_rest_kept() {
             let mut transcript = Transcript::open(dir.path(), "pm").unwrap();
             assert_eq!(fs::read(&path).unwrap(), &whole[..last], "cut at {cut}");
             transcript.append(records().last().unwrap()).unwrap();
-            let (kept, _) = parse(&fs::read(&path).unwrap()).unwrap();
+            let (kept, _) = parse_records(&fs::read(&path).unwrap()).unwrap();
             assert_eq!(kept, records(), "cut at {cut}");
         }
     }
@@ -80,7 +80,7 @@ fn a_transcript_cut_at_any_byte_goes_on_with_its_whole_lines() {
         assert_eq!(transcript.state().is_new(), lines == 0, "cut at {cut}");
         transcript.append(&next).unwrap();
         drop(transcript);
-        let (kept, good) = parse(&fs::read(&path).unwrap()).unwrap();
+        let (kept, good) = parse_records(&fs::read(&path).unwrap()).unwrap();
         assert_eq!(kept[..lines], records()[..lines], "cut at {cut}");
         assert_eq!((kept.len(), kept.last()), (lines + 1, Some(&next)), "cut at {cut}");
         assert_eq!(good, fs::read(&path).unwrap().len());
@@ -95,7 +95,7 @@ fn a_transcript_of_an_earlier_version_is_read() {
         r#"{"record":"answer","message":{"content":"hi","reasoning":{"reasoning":"hm"}}}"#,
         "\n"
     );
-    let (records, good) = parse(lines.as_bytes()).unwrap();
+    let (records, good) = parse_records(lines.as_bytes()).unwrap();
     assert_eq!((records.len(), good), (2, lines.len()));
     let mut state = State::default();
     for record in &records {

@@ -15,7 +15,7 @@ pub const HOST_ENDS: [&str; 8] =
 const LONGEST: usize = 256;
 
 /// The credentials of a URL whose `://` is at `at`: from the user to the password.
-pub fn credentials(text: &str, at: usize) -> Option<Range<usize>> {
+pub fn find_credentials(text: &str, at: usize) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let scheme = bytes[..at]
         .iter()
@@ -55,7 +55,7 @@ pub fn credentials(text: &str, at: usize) -> Option<Range<usize>> {
 }
 
 /// An internal IP address with its port, beginning at `at`.
-pub fn internal(text: &str, at: usize) -> Option<Range<usize>> {
+pub fn find_internal(text: &str, at: usize) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let before = at.checked_sub(1).map(|i| bytes[i]);
     if before.is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_')) {
@@ -64,7 +64,7 @@ pub fn internal(text: &str, at: usize) -> Option<Range<usize>> {
     if bytes[at] == b'[' {
         let end = at + bytes[at..].iter().take(48).position(|b| *b == b']')?;
         text.get(at + 1..end)?.parse::<std::net::Ipv6Addr>().ok()?;
-        return port(bytes, end + 1).map(|end| at..end);
+        return port_end(bytes, end + 1).map(|end| at..end);
     }
     let part = |b: &u8| b.is_ascii_digit() || *b == b'.';
     let end = at + bytes[at..].iter().take(16).take_while(|b| part(b)).count();
@@ -73,13 +73,13 @@ pub fn internal(text: &str, at: usize) -> Option<Range<usize>> {
     if !(ip.is_private() || ip.is_link_local() || shared) {
         return None;
     }
-    port(bytes, end).map(|end| at..end)
+    port_end(bytes, end).map(|end| at..end)
 }
 
 /// An internal name with its port, one of whose [`HOST_ENDS`] is at `ending`.
 pub fn internal_host(text: &str, ending: Range<usize>) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
-    let end = port(bytes, ending.end)?;
+    let end = port_end(bytes, ending.end)?;
     let name = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
     let start =
         ending.start - bytes[..ending.start].iter().rev().take(253).take_while(name).count();
@@ -90,7 +90,7 @@ pub fn internal_host(text: &str, ending: Range<usize>) -> Option<Range<usize>> {
 }
 
 /// The end of a `:port` at `at`.
-fn port(bytes: &[u8], at: usize) -> Option<usize> {
+fn port_end(bytes: &[u8], at: usize) -> Option<usize> {
     let digits = bytes.get(at..)?.strip_prefix(b":")?;
     let count = digits.iter().take(6).take_while(|b| b.is_ascii_digit()).count();
     let number = std::str::from_utf8(&digits[..count]).ok()?.parse::<u16>().ok()?;

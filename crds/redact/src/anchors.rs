@@ -67,7 +67,7 @@ static ANCHORS: LazyLock<Option<Anchors>> = LazyLock::new(|| {
 });
 
 /// Everything of the built-in kinds, in no order.
-pub fn find(text: &str) -> Vec<Found> {
+pub fn find_anchored(text: &str) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     let Some(anchors) = ANCHORS.as_ref() else { return found };
     // Where a form has matched already, nothing more is asked; that also keeps this linear.
@@ -93,20 +93,20 @@ pub fn find(text: &str) -> Vec<Found> {
                 matched.end = if provider.begins == PEM {
                     private_key(text, matched.end)
                 } else {
-                    whole(text, matched.end)
+                    whole_word(text, matched.end)
                 };
                 formed = matched.end;
                 (provider.name, Weight::Formed, matched)
             }
-            Kind::Assignment(key) => match assignment::find(text, start..end, key) {
+            Kind::Assignment(key) => match assignment::find_assigned(text, start..end, key) {
                 Some((name, range)) => (name, Weight::Assigned, range),
                 None => continue,
             },
-            Kind::Connection => match address::credentials(text, start) {
+            Kind::Connection => match address::find_credentials(text, start) {
                 Some(range) => ("connection-string", Weight::Formed, range),
                 None => continue,
             },
-            Kind::InternalAddress => match address::internal(text, start) {
+            Kind::InternalAddress => match address::find_internal(text, start) {
                 Some(range) => ("internal-address", Weight::Formed, range),
                 None => continue,
             },
@@ -130,7 +130,7 @@ fn free_before(text: &str, at: usize) -> bool {
 }
 
 /// Forms are bounded; what belongs to the same word goes with them.
-fn whole(text: &str, end: usize) -> usize {
+fn whole_word(text: &str, end: usize) -> usize {
     let rest = text.as_bytes()[end..].iter();
     end + rest.take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-')).count()
 }

@@ -112,7 +112,11 @@ static SHAPE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// The secret that is assigned to the name, a part of which was found at `at`.
-pub fn find(text: &str, at: Range<usize>, key: Key) -> Option<(&'static str, Range<usize>)> {
+pub fn find_assigned(
+    text: &str,
+    at: Range<usize>,
+    key: Key,
+) -> Option<(&'static str, Range<usize>)> {
     let bytes = text.as_bytes();
     let named = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
     let start = at.start - bytes[..at.start].iter().rev().take(64).take_while(named).count();
@@ -141,11 +145,11 @@ pub fn find(text: &str, at: Range<usize>, key: Key) -> Option<(&'static str, Ran
     let group = |n| found.get_group(n).map(|span| span.range());
     let (quoted, range) = match (group(6).or(group(7)).or(group(8)), group(9)) {
         (Some(range), _) => (true, range),
-        (None, Some(range)) => (false, trimmed(text, range)),
+        (None, Some(range)) => (false, trim_sentence(text, range)),
         (None, None) => return None,
     };
     let (between, spaces, comma) = (group(3), group(4).is_some(), group(5).is_some());
-    let shouted = shouted(&text[start..at.end]);
+    let shouted = is_shouted(&text[start..at.end]);
     if spaces && !is_argument(text, start, shouted, quoted) {
         return None;
     }
@@ -196,7 +200,7 @@ fn is_argument(text: &str, start: usize, shouted: bool, quoted: bool) -> bool {
     flag || shouted && line.trim_start().starts_with("ENV ") || !quoted && netrc()
 }
 
-fn shouted(name: &str) -> bool {
+fn is_shouted(name: &str) -> bool {
     name.bytes().any(|b| b.is_ascii_uppercase()) && !name.bytes().any(|b| b.is_ascii_lowercase())
 }
 
@@ -208,7 +212,7 @@ fn is_variable(value: &str) -> bool {
 }
 
 /// Without what ends a sentence.
-fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
+fn trim_sentence(text: &str, range: Range<usize>) -> Range<usize> {
     let value = &text[range.clone()];
     let kept = value.trim_end_matches(['.', ':', '?', '…', '*', '_', '~']);
     range.start..range.start + kept.len()

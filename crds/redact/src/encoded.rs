@@ -21,7 +21,7 @@ const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIEN
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
 /// Calls `visit` with each encoded word and what it says.
-pub fn runs(text: &str, mut visit: impl FnMut(Range<usize>, &str)) {
+pub fn encoded_runs(text: &str, mut visit: impl FnMut(Range<usize>, &str)) {
     let bytes = text.as_bytes();
     let mut at = 0_usize;
     // Every run of that length has a byte on one of these places.
@@ -36,7 +36,7 @@ pub fn runs(text: &str, mut visit: impl FnMut(Range<usize>, &str)) {
         let end = start + length;
         if (SHORTEST..=LONGEST).contains(&length) {
             let padding = bytes[end..].iter().take(2).take_while(|b| **b == b'=').count();
-            if let Some(decoded) = decode(&text[start..end]) {
+            if let Some(decoded) = decode_word(&text[start..end]) {
                 visit(start..end + padding, &decoded);
             }
         }
@@ -48,9 +48,9 @@ const fn is_code(b: u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'-' | b'_')
 }
 
-fn decode(word: &str) -> Option<String> {
+fn decode_word(word: &str) -> Option<String> {
     let hexadecimal = word.bytes().take(SAMPLE).all(|b| b.is_ascii_hexdigit());
-    if hexadecimal && let Some(text) = hex(word) {
+    if hexadecimal && let Some(text) = decode_hex(word) {
         return Some(text);
     }
     let engine = if word.bytes().any(|b| matches!(b, b'-' | b'_')) { URL_SAFE } else { STANDARD };
@@ -60,15 +60,15 @@ fn decode(word: &str) -> Option<String> {
     }
     // A length that no encoder produces: the last letter is not part of it.
     let whole = if word.len() % 4 == 1 { &word[..word.len() - 1] } else { word };
-    text(engine.decode(whole).ok()?)
+    visible_text(engine.decode(whole).ok()?)
 }
 
-fn hex(word: &str) -> Option<String> {
+fn decode_hex(word: &str) -> Option<String> {
     let even = &word[..word.len() & !1];
-    text(hex::decode(even).ok()?)
+    visible_text(hex::decode(even).ok()?)
 }
 
-fn text(bytes: Vec<u8>) -> Option<String> {
+fn visible_text(bytes: Vec<u8>) -> Option<String> {
     is_text(&bytes).then(|| String::from_utf8(bytes).ok()).flatten()
 }
 

@@ -21,16 +21,16 @@ impl Folded {
 
 /// The parts of a text that wear a disguise, without it: whole lines, so that what stands around
 /// it is seen too.
-pub fn folds(text: &str, mut visit: impl FnMut(Folded)) {
+pub fn visit_folds(text: &str, mut visit: impl FnMut(Folded)) {
     let mut done = 0;
-    while let Some(first) = suspicious(&text[done..]).map(|at| done + at) {
+    while let Some(first) = find_suspicious(&text[done..]).map(|at| done + at) {
         let start = text[done..first].rfind('\n').map_or(done, |line| done + line + 1);
         let mut end = line_end(text, first);
         // Lines that follow and are disguised too belong to it.
-        while suspicious(&text[end..line_end(text, end)]).is_some() {
+        while find_suspicious(&text[end..line_end(text, end)]).is_some() {
             end = line_end(text, end);
         }
-        visit(fold(&text[start..end], start));
+        visit(fold_text(&text[start..end], start));
         done = end;
     }
 }
@@ -40,13 +40,15 @@ fn line_end(text: &str, at: usize) -> usize {
     text[at..].find('\n').map_or(text.len(), |line| at + line + 1)
 }
 
-fn fold(text: &str, offset: usize) -> Folded {
+fn fold_text(text: &str, offset: usize) -> Folded {
     let mut folded = Folded { text: String::with_capacity(text.len()), origins: Vec::new() };
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         let at = text.len() - rest.len();
         let (plain, length) = match c {
-            '%' | '\\' | '&' => unescape(rest).map_or((Some(c), 1), |(plain, n)| (Some(plain), n)),
+            '%' | '\\' | '&' => {
+                unescape_char(rest).map_or((Some(c), 1), |(plain, n)| (Some(plain), n))
+            }
             _ if is_invisible(c) => (None, c.len_utf8()),
             '\u{ff01}'..='\u{ff5e}' => (char::from_u32(u32::from(c) - 0xfee0), c.len_utf8()),
             _ => (Some(c), c.len_utf8()),
@@ -62,7 +64,7 @@ fn fold(text: &str, offset: usize) -> Folded {
 }
 
 /// Where something may be disguised first.
-fn suspicious(text: &str) -> Option<usize> {
+fn find_suspicious(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = 0;
     loop {
@@ -71,7 +73,7 @@ fn suspicious(text: &str) -> Option<usize> {
         let rest = text.get(at..)?;
         let c = rest.chars().next()?;
         let hides = match c {
-            '%' | '\\' | '&' => unescape(rest).is_some(),
+            '%' | '\\' | '&' => unescape_char(rest).is_some(),
             _ => is_invisible(c) || ('\u{ff01}'..='\u{ff5e}').contains(&c),
         };
         if hides {
@@ -90,7 +92,7 @@ fn is_invisible(c: char) -> bool {
 }
 
 /// An escaped visible character at the beginning of `text`, and how many bytes it takes.
-fn unescape(text: &str) -> Option<(char, usize)> {
+fn unescape_char(text: &str) -> Option<(char, usize)> {
     let hex = |from: usize, to: usize| u32::from_str_radix(text.get(from..to)?, 16).ok();
     let (code, length) = match text.as_bytes() {
         [b'%', ..] => (hex(1, 3)?, 3),

@@ -67,7 +67,7 @@ impl Redactor {
         let mut own = Vec::new();
         let mut bad = Vec::new();
         for (index, rule) in rules.iter().enumerate() {
-            match compile(&rule.pattern) {
+            match compile_pattern(&rule.pattern) {
                 Ok(regex) => own.push((rule.name.clone(), regex)),
                 Err(why) => bad.push(BadPattern { index, name: rule.name.clone(), why }),
             }
@@ -78,11 +78,11 @@ impl Redactor {
     /// Everything that must not leave, in order and without overlaps.
     pub fn find(&self, text: &str) -> Vec<Finding> {
         let mut found = self.unpacked(text, DEPTH);
-        fold::folds(text, |folded| {
+        fold::visit_folds(text, |folded| {
             let hidden = self.unpacked(&folded.text, DEPTH);
             found.extend(hidden.into_iter().map(|f| Found { range: folded.origin(f.range), ..f }));
         });
-        merge(found)
+        merge_findings(found)
     }
 
     /// The text with everything found masked.
@@ -113,7 +113,7 @@ impl Redactor {
     fn unpacked(&self, text: &str, depth: u8) -> Vec<Found> {
         let mut found = self.plain(text);
         if depth > 0 {
-            encoded::runs(text, |range, decoded| {
+            encoded::encoded_runs(text, |range, decoded| {
                 if let Some(inner) = self.unpacked(decoded, depth - 1).into_iter().next() {
                     found.push(Found { range, ..inner });
                 }
@@ -123,7 +123,7 @@ impl Redactor {
     }
 
     fn plain(&self, text: &str) -> Vec<Found> {
-        let mut found = anchors::find(text);
+        let mut found = anchors::find_anchored(text);
         for (name, regex) in &self.own {
             let ranges = regex.find_iter(Input::new(text)).map(|m| m.range());
             found.extend(ranges.filter(|range| !range.is_empty()).map(|range| Found {
@@ -152,7 +152,7 @@ struct Found {
 }
 
 /// Overlapping findings become one, named after the one that says most.
-fn merge(mut found: Vec<Found>) -> Vec<Finding> {
+fn merge_findings(mut found: Vec<Found>) -> Vec<Finding> {
     found.sort_by_key(|f| (f.range.start, f.range.end));
     let mut merged: Vec<Found> = Vec::with_capacity(found.len());
     for next in found {
@@ -169,7 +169,7 @@ fn merge(mut found: Vec<Found>) -> Vec<Finding> {
     merged.into_iter().map(|f| Finding { name: f.name, range: f.range }).collect()
 }
 
-fn compile(pattern: &str) -> Result<Regex, String> {
+fn compile_pattern(pattern: &str) -> Result<Regex, String> {
     let limits = Regex::config().nfa_size_limit(Some(PATTERN_SIZE)).hybrid_cache_capacity(1 << 18);
     let regex = Regex::builder()
         .configure(limits)

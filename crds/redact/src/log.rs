@@ -31,7 +31,7 @@ struct Own {
 }
 
 /// Masks what a Repo's own patterns find in all that is logged from now on.
-pub fn also(rules: &[RedactionRule]) {
+pub fn mask_patterns(rules: &[RedactionRule]) {
     let mut own = OWN.lock();
     let new: Vec<_> = rules.iter().filter(|rule| !own.rules.contains(rule)).cloned().collect();
     if new.is_empty() {
@@ -45,7 +45,7 @@ pub fn also(rules: &[RedactionRule]) {
 
 /// Masks a credential in all that is logged from now on, whatever it looks like. Of one with several
 /// lines, each.
-pub fn hold(secret: &str) {
+pub fn mask_secret(secret: &str) {
     let mut held = HELD.lock();
     for line in secret.lines().map(str::trim).filter(|line| line.len() >= SHORTEST) {
         if held.iter().any(|known| known == line) {
@@ -83,14 +83,14 @@ impl<W: Write> Write for OneLine<W> {
     }
 }
 
-/// Passes text on with everything masked that must not leave, and with the credentials of [`hold`].
+/// Passes text on with everything masked that must not leave, and with the credentials of [`mask_secret`].
 #[derive(Debug)]
 pub struct MaskedLog<W>(pub W);
 
 impl<W: Write> Write for MaskedLog<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
-        self.0.write_all(masked(&text).as_bytes())?;
+        self.0.write_all(mask_logged(&text).as_bytes())?;
         Ok(bytes.len())
     }
 
@@ -99,7 +99,7 @@ impl<W: Write> Write for MaskedLog<W> {
     }
 }
 
-fn masked(text: &str) -> Cow<'_, str> {
+fn mask_logged(text: &str) -> Cow<'_, str> {
     let held: Vec<String> = {
         let held = HELD.lock();
         held.iter().filter(|secret| text.contains(secret.as_str())).cloned().collect()
@@ -153,8 +153,8 @@ mod tests {
             name: name.to_owned(),
             pattern: pattern.to_owned(),
         };
-        also(&[rule("customer", "cust_[0-9]{10}"), rule("broken", "(")]);
-        also(&[rule("order", "order_[0-9]{10}")]);
+        mask_patterns(&[rule("customer", "cust_[0-9]{10}"), rule("broken", "(")]);
+        mask_patterns(&[rule("order", "order_[0-9]{10}")]);
         assert_eq!(
             logged("no cust_0123456789 for order_0123456789"),
             "no [redacted:customer] for [redacted:order]"
@@ -165,7 +165,7 @@ mod tests {
     fn a_credential_that_looks_like_nothing_is_masked_once_it_is_held() {
         let odd = "correct horse battery";
         assert_eq!(logged(odd), odd);
-        hold(&format!("{odd}\nstaple of the second line\nshort"));
+        mask_secret(&format!("{odd}\nstaple of the second line\nshort"));
         assert_eq!(
             logged("use correct horse battery, a short one"),
             "use [redacted:credential], a short one"

@@ -258,7 +258,7 @@ pub fn is_secret(value: &str, place: Place) -> bool {
         let word = letters == value.len();
         return place.chosen
             && !titled
-            && (symbols || word && !mixed(value) && (place.quoted || place.shell));
+            && (symbols || word && !looks_mixed(value) && (place.quoted || place.shell));
     }
     if letters == 0 {
         return place.chosen && (others > 0 || place.quoted || place.shell || digits >= 6);
@@ -286,14 +286,14 @@ fn stands_in(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let plain = lower.trim_matches(|c: char| c.is_ascii_punctuation());
     let first = value.chars().next();
-    REFERENCES.iter().any(|r| lower.starts_with(r) && (r.len() > 1 || !strong(value)))
+    REFERENCES.iter().any(|r| lower.starts_with(r) && (r.len() > 1 || !looks_strong(value)))
         || WORDS.binary_search(&plain).is_ok()
         || HINTS.iter().any(|hint| lower.contains(hint))
         || value.chars().all(|c| Some(c) == first)
 }
 
 /// A password may begin with a sign; a reference is made of names.
-fn strong(value: &str) -> bool {
+fn looks_strong(value: &str) -> bool {
     let rest = &value[1..];
     let symbols =
         rest.bytes().filter(|b| b.is_ascii_punctuation() && !b"_-./:[]{}()".contains(b)).count();
@@ -323,7 +323,7 @@ fn is_slug(value: &str, chosen: bool) -> bool {
             && digits <= 3
             && (digits == trailing || digits == leading)
             && part.len() <= 14
-            && !shuffled(part)
+            && !looks_shuffled(part)
     };
     let count = value.split(['-', '_', '.', '/', ':']).count();
     let lower = value.to_ascii_lowercase();
@@ -332,7 +332,7 @@ fn is_slug(value: &str, chosen: bool) -> bool {
 }
 
 /// Upper and lower case without a word's order.
-fn shuffled(part: &str) -> bool {
+fn looks_shuffled(part: &str) -> bool {
     let bytes = part.as_bytes();
     let changes =
         bytes.windows(2).filter(|w| w[0].is_ascii_lowercase() && w[1].is_ascii_uppercase()).count();
@@ -341,7 +341,7 @@ fn shuffled(part: &str) -> bool {
     changes >= 2 && upper >= 2 && lower >= 2 && bytes.len() < 4 * changes
 }
 
-fn mixed(value: &str) -> bool {
+fn looks_mixed(value: &str) -> bool {
     value.bytes().any(|b| b.is_ascii_uppercase()) && value.bytes().any(|b| b.is_ascii_lowercase())
 }
 

@@ -90,7 +90,7 @@ impl DraftItem {
             Field::Criteria.as_str(),
         );
         if !notes.trim().is_empty() {
-            text = format!("{text}\n{}\n", tame(notes));
+            text = format!("{text}\n{}\n", tame_notes(notes));
         }
         Ok(text)
     }
@@ -102,7 +102,7 @@ fn one_line(text: &str) -> String {
 }
 
 /// Notes in which nothing begins another item.
-fn tame(notes: &str) -> String {
+fn tame_notes(notes: &str) -> String {
     let line = |line: &str| match line.strip_prefix("## ").or_else(|| line.strip_prefix("# ")) {
         Some(heading) => format!("### {heading}"),
         None => line.to_owned(),

@@ -2,7 +2,7 @@
 
 use crate::draft::DraftItem;
 use crate::item::Field;
-use crate::line::{Line, field_of, lines};
+use crate::line::{Line, field_of, read_lines};
 use crate::read::{MAX_FILE, Roadmap};
 
 /// Why the file stays as it is.
@@ -53,7 +53,7 @@ impl Head {
     fn find(text: &str, id: &str, field: Field) -> Option<Self> {
         let mut found: Option<Self> = None;
         let mut entered = false;
-        let mut all = lines(text).peekable();
+        let mut all = read_lines(text).peekable();
         let mut is_open = false;
         while let Some((from, line)) = all.next() {
             let next = all.peek().map_or(text.len(), |(next, _)| *next);

@@ -10,7 +10,7 @@ impl Roadmap {
     /// order. What waits for itself is left out.
     #[must_use]
     pub fn order(&self) -> Vec<&RoadmapItem> {
-        sorted(&self.items).into_iter().map(|at| &self.items[at]).collect()
+        sort_items(&self.items).into_iter().map(|at| &self.items[at]).collect()
     }
 
     /// What an item still waits for, given what is done.
@@ -25,7 +25,7 @@ impl Roadmap {
 }
 
 /// Finds dependencies that can't be met: on nothing that is there, and on each other.
-pub fn check(items: &mut [RoadmapItem], faults: &mut Vec<Fault>) {
+pub fn check_graph(items: &mut [RoadmapItem], faults: &mut Vec<Fault>) {
     let ids: HashSet<String> = items.iter().map(|item| item.id.clone()).collect();
     for item in items.iter_mut() {
         let unknown: Vec<_> =
@@ -36,7 +36,7 @@ pub fn check(items: &mut [RoadmapItem], faults: &mut Vec<Fault>) {
             faults.push(Fault { line: item.line, message });
         }
     }
-    for circle in circles(items) {
+    for circle in find_circles(items) {
         let names: Vec<_> = circle.iter().map(|at| items[*at].id.clone()).collect();
         let message = match names.as_slice() {
             [one] => format!("item {one} depends on itself"),
@@ -55,7 +55,7 @@ pub fn check(items: &mut [RoadmapItem], faults: &mut Vec<Fault>) {
 }
 
 /// The places of items by id; of twins the first.
-fn places(items: &[RoadmapItem]) -> HashMap<&str, usize> {
+fn item_places(items: &[RoadmapItem]) -> HashMap<&str, usize> {
     let mut places = HashMap::new();
     for (at, item) in items.iter().enumerate() {
         places.entry(item.id.as_str()).or_insert(at);
@@ -64,8 +64,8 @@ fn places(items: &[RoadmapItem]) -> HashMap<&str, usize> {
 }
 
 /// Kahn's algorithm, with the file's order among equals as far as it is cheap.
-fn sorted(items: &[RoadmapItem]) -> Vec<usize> {
-    let places = places(items);
+fn sort_items(items: &[RoadmapItem]) -> Vec<usize> {
+    let places = item_places(items);
     let mut waits = vec![0_usize; items.len()];
     let mut frees: Vec<Vec<usize>> = vec![Vec::new(); items.len()];
     for (at, item) in items.iter().enumerate() {
@@ -89,9 +89,9 @@ fn sorted(items: &[RoadmapItem]) -> Vec<usize> {
 }
 
 /// Circles, one for each set of items that can't be ordered, by where they begin in the file.
-fn circles(items: &[RoadmapItem]) -> Vec<Vec<usize>> {
-    let places = places(items);
-    let ordered: HashSet<usize> = sorted(items).into_iter().collect();
+fn find_circles(items: &[RoadmapItem]) -> Vec<Vec<usize>> {
+    let places = item_places(items);
+    let ordered: HashSet<usize> = sort_items(items).into_iter().collect();
     let mut seen = ordered.clone();
     let mut found = Vec::new();
     for start in 0..items.len() {

@@ -20,7 +20,7 @@ pub enum Line<'a> {
 }
 
 /// The lines of a text by their form, with where each one begins in it.
-pub fn lines(text: &str) -> impl Iterator<Item = (usize, Line<'_>)> {
+pub fn read_lines(text: &str) -> impl Iterator<Item = (usize, Line<'_>)> {
     let mut fence: Option<&str> = None;
     let mut at = 0;
     text.split_inclusive('\n').map(move |whole| {
@@ -37,7 +37,7 @@ pub fn lines(text: &str) -> impl Iterator<Item = (usize, Line<'_>)> {
             }
             _ => {}
         }
-        (from, if fenced || mark.is_some() { plain(line) } else { form(line) })
+        (from, if fenced || mark.is_some() { plain_line(line) } else { line_form(line) })
     })
 }
 
@@ -49,7 +49,7 @@ fn fence_mark(line: &str) -> Option<&str> {
     (length >= 3).then(|| &line[..length])
 }
 
-fn plain(line: &str) -> Line<'_> {
+fn plain_line(line: &str) -> Line<'_> {
     if line.starts_with("  ") || line.starts_with('\t') {
         Line::Indented(line)
     } else {
@@ -57,7 +57,7 @@ fn plain(line: &str) -> Line<'_> {
     }
 }
 
-fn form(line: &str) -> Line<'_> {
+fn line_form(line: &str) -> Line<'_> {
     if line.trim().is_empty() {
         return Line::Blank;
     }
@@ -67,11 +67,11 @@ fn form(line: &str) -> Line<'_> {
     if let Some(rest) = line.strip_prefix("# ") {
         return Line::Title(rest.trim());
     }
-    entry(line).unwrap_or_else(|| plain(line))
+    read_entry(line).unwrap_or_else(|| plain_line(line))
 }
 
 /// `- Key: value`, the key bold or not.
-fn entry(line: &str) -> Option<Line<'_>> {
+fn read_entry(line: &str) -> Option<Line<'_>> {
     let rest = line.strip_prefix("- ").or_else(|| line.strip_prefix("* "))?;
     let (before, value) = rest.split_once(':')?;
     let (key, value) = match before.trim().strip_prefix("**") {
@@ -100,7 +100,7 @@ mod tests {
     fn a_line_is_what_it_looks_like_outside_of_fences() {
         let text = "# Roadmap: x\r\n\n## 1. A\n- Status: done\n* **Depends on:** —\n- **PR**: 4\n  more\n\
             ```sh\n## 2. no\n- Status: no\n```\n~~~~\n```\n~~~\n## no\n~~~~\n- why: a: b\n- a sentence of many words: b\n";
-        let all: Vec<_> = lines(text).map(|(_, line)| line).collect();
+        let all: Vec<_> = read_lines(text).map(|(_, line)| line).collect();
         assert_eq!(all[0], Line::Title("Roadmap: x"));
         assert_eq!(all[1], Line::Blank);
         assert_eq!(all[2], Line::Heading("1. A"));
@@ -111,7 +111,7 @@ mod tests {
         assert!(all[7..16].iter().all(|line| matches!(line, Line::Text(_))), "{all:?}");
         assert_eq!(all[16], Line::Entry { key: "why", value: "a: b", at: 6 });
         assert_eq!(all[17], Line::Text("- a sentence of many words: b"));
-        for (from, line) in lines(text) {
+        for (from, line) in read_lines(text) {
             if let Line::Entry { value, at, .. } = line {
                 assert!(text[from + at..].trim_start().starts_with(value));
             }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::graph;
 use crate::item::{Fault, Field, ItemStatus, RoadmapItem, is_item_id};
-use crate::line::{Line, field_of, lines};
+use crate::line::{Line, field_of, read_lines};
 
 /// Largest file, in bytes.
 pub const MAX_FILE: usize = 256 * 1024;
@@ -43,7 +43,7 @@ impl Roadmap {
             reader.roadmap.faults.push(Fault { line: 1, message });
             return reader.roadmap;
         }
-        for (number, (_, line)) in (1..).zip(lines(text)) {
+        for (number, (_, line)) in (1..).zip(read_lines(text)) {
             reader.take(number, line);
         }
         reader.end()
@@ -81,7 +81,7 @@ impl Reader {
             | Line::Text(text)
             | Line::Entry { value: text, .. } => text,
         };
-        if text.chars().any(hides) {
+        if text.chars().any(hides_text) {
             self.fault(number, "has a character that can't be seen: type the line anew".to_owned());
         }
         match line {
@@ -129,7 +129,7 @@ impl Reader {
             Some(format!(
                 "`## {}` is no item: write `## 7. Title` (small letters and digits before the dot), or \
                  use `###` for a heading inside of one",
-                clip(heading)
+                clip_quote(heading)
             ))
         } else if title.is_empty() {
             Some(format!("item {id} has no title"))
@@ -156,7 +156,7 @@ impl Reader {
             let message = format!(
                 "`{}` is no field: there are {}. Put other words below them, after an empty line and \
                  not as a list with a colon",
-                clip(key),
+                clip_quote(key),
                 known.join(", ")
             );
             return self.fault(number, message);
@@ -177,25 +177,25 @@ impl Reader {
         let number = |value: &str| {
             let digits = value.rsplit('/').next().unwrap_or(value).trim_start_matches('#');
             digits.parse::<u64>().ok().filter(|number| *number > 0).ok_or_else(|| {
-                format!("`{}: {}` is no number, such as #12", field.as_str(), clip(value))
+                format!("`{}: {}` is no number, such as #12", field.as_str(), clip_quote(value))
             })
         };
         match field {
             Field::Status => {
                 item.status = ItemStatus::find(value).ok_or_else(|| {
                     let known = ItemStatus::ALL.map(ItemStatus::as_str).join(", ");
-                    format!("`{}` is no status: there are {known}", clip(value))
+                    format!("`{}` is no status: there are {known}", clip_quote(value))
                 })?;
             }
             Field::Branch => {
                 if given.is_some_and(|branch| branch.contains(char::is_whitespace)) {
-                    return Err(format!("`{}` is no branch", clip(value)));
+                    return Err(format!("`{}` is no branch", clip_quote(value)));
                 }
                 item.branch = given.map(|branch| branch.trim_matches('`').to_owned());
             }
             Field::PullRequest => item.pull_request = given.map(number).transpose()?,
             Field::Issue => item.issue = given.map(number).transpose()?,
-            Field::DependsOn => item.depends_on = dependencies(given.unwrap_or_default())?,
+            Field::DependsOn => item.depends_on = read_dependencies(given.unwrap_or_default())?,
             Field::Reason => item.reason = given.map(str::to_owned),
             Field::Criteria => given.unwrap_or_default().clone_into(&mut item.criteria),
         }
@@ -260,7 +260,7 @@ impl Reader {
         self.finish();
         let Roadmap { title, mut items, mut faults } = self.roadmap;
         refuse_twins(&mut items, &mut faults);
-        graph::check(&mut items, &mut faults);
+        graph::check_graph(&mut items, &mut faults);
         faults.sort();
         if faults.len() > MAX_FAULTS {
             let message = format!("{} more mistakes follow", faults.len() - MAX_FAULTS);
@@ -294,7 +294,7 @@ fn refuse_twins(items: &mut [RoadmapItem], faults: &mut Vec<Fault>) {
     }
 }
 
-fn dependencies(value: &str) -> Result<Vec<String>, String> {
+fn read_dependencies(value: &str) -> Result<Vec<String>, String> {
     let mut all: Vec<String> = Vec::new();
     if value.is_empty() {
         return Ok(all);
@@ -303,7 +303,7 @@ fn dependencies(value: &str) -> Result<Vec<String>, String> {
         if !is_item_id(word) {
             return Err(format!(
                 "`{}` is no item's id: write `Depends on: 1, 2` or `—`",
-                clip(word)
+                clip_quote(word)
             ));
         }
         if !all.iter().any(|known| known == word) {
@@ -321,14 +321,14 @@ fn is_nothing(value: &str) -> bool {
 }
 
 /// Characters that make people see other words than a machine reads.
-fn hides(c: char) -> bool {
+fn hides_text(c: char) -> bool {
     (c.is_control() && c != '\t')
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 /// What somebody wrote, short enough to be quoted.
-fn clip(text: &str) -> String {
-    let clean = text.chars().filter(|c| !hides(*c) && *c != '`');
+fn clip_quote(text: &str) -> String {
+    let clean = text.chars().filter(|c| !hides_text(*c) && *c != '`');
     let short: String = clean.take(60).collect();
     short
 }

@@ -87,7 +87,7 @@ impl Bucket {
         http: reqwest::Client,
         handle: Handle,
     ) -> Result<Self, BucketError> {
-        let (scheme, prefix) = scheme(url)?;
+        let (scheme, prefix) = find_scheme(url)?;
         let (address, http) = (url.to_string(), Through(http));
         let store: Arc<dyn ObjectStore> = match scheme {
             ObjectStoreScheme::AmazonS3 => {
@@ -129,7 +129,7 @@ impl Bucket {
         let bounded = async { tokio::time::timeout(PATIENCE, what).await };
         match self.handle.block_on(bounded) {
             Ok(Ok(done)) => Ok(done),
-            Ok(Err(error)) => Err(other(error)),
+            Ok(Err(error)) => Err(wrap_error(error)),
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
         }
     }
@@ -310,7 +310,7 @@ impl Store for Bucket {
 }
 
 /// What kind of store an address names, and the folder in it.
-fn scheme(url: &Url) -> Result<(ObjectStoreScheme, Path), BucketError> {
+fn find_scheme(url: &Url) -> Result<(ObjectStoreScheme, Path), BucketError> {
     use ObjectStoreScheme::{AmazonS3, GoogleCloudStorage, MicrosoftAzure};
     match ObjectStoreScheme::parse(url) {
         Ok((scheme @ (AmazonS3 | GoogleCloudStorage | MicrosoftAzure), prefix)) => {
@@ -320,7 +320,7 @@ fn scheme(url: &Url) -> Result<(ObjectStoreScheme, Path), BucketError> {
     }
 }
 
-fn other(error: Error) -> io::Error {
+fn wrap_error(error: Error) -> io::Error {
     match error {
         Error::NotFound { .. } => io::Error::new(io::ErrorKind::NotFound, error),
         error => io::Error::other(error),
@@ -472,7 +472,7 @@ mod tests {
 
     #[test]
     fn an_address_names_the_store() {
-        let folder = |address: &str| scheme(&address.parse().unwrap()).map(|(_, path)| path);
+        let folder = |address: &str| find_scheme(&address.parse().unwrap()).map(|(_, path)| path);
         assert_eq!(folder("s3://bucket/team/kept").unwrap(), Path::from("team/kept"));
         for known in ["gs://bucket", "az://container/x", "abfss://c@a.dfs.core.windows.net/x"] {
             assert!(folder(known).is_ok(), "{known}");

@@ -1,5 +1,5 @@
 //! Takes a person's words out of histories: what they said, and what quotes it. A line keeps its length, so
-//! that whoever reads or writes the history meanwhile finds everything where it was. Pure but for [`forget`].
+//! that whoever reads or writes the history meanwhile finds everything where it was. Pure but for [`forget_person`].
 
 use std::io;
 
@@ -100,17 +100,17 @@ impl Speaker {
 ///
 /// # Errors
 /// When it can't be read or written.
-pub fn forget(store: &mut impl Store, place: &Place, user: &str) -> io::Result<usize> {
+pub fn forget_person(store: &mut impl Store, place: &Place, user: &str) -> io::Result<usize> {
     let mut speaker = Speaker::new(user);
-    each(store, place, |_, line| {
+    replace_lines(store, place, |_, line| {
         speaker.hear(line);
         None
     })?;
-    each(store, place, |_, line| speaker.without(line))
+    replace_lines(store, place, |_, line| speaker.without(line))
 }
 
 /// Looks at every whole line, and writes back what is told; how many were.
-fn each(
+fn replace_lines(
     store: &mut impl Store,
     place: &Place,
     mut what: impl FnMut(u64, &[u8]) -> Option<Vec<u8>>,
@@ -176,7 +176,7 @@ mod tests {
         assert!(volume.append(&place, 0, whole.as_bytes()).unwrap());
         let mut index = Index::default();
         index.refresh(&volume, &place).unwrap();
-        assert_eq!(forget(&mut volume, &place, "U0ANA").unwrap(), 4);
+        assert_eq!(forget_person(&mut volume, &place, "U0ANA").unwrap(), 4);
         assert_eq!(volume.length(&place).unwrap(), whole.len() as u64);
         let lines = index.page(&volume, &place, 1, (9, 9999)).unwrap().lines;
         for gone in ["Lake Road", "U0ANA", "yes!", "F0SHOT", "home.png"] {
@@ -187,6 +187,10 @@ mod tests {
             let line: Line = serde_json::from_str(line).unwrap();
             assert_ne!(line.event, Event::Unknown);
         }
-        assert_eq!(forget(&mut volume, &place, "U0ANA").unwrap(), 0, "done again, nothing is left");
+        assert_eq!(
+            forget_person(&mut volume, &place, "U0ANA").unwrap(),
+            0,
+            "done again, nothing is left"
+        );
     }
 }

@@ -11,7 +11,7 @@ mod trajectory;
 
 pub use any::AnyStore;
 pub use bucket::{Bucket, BucketError};
-pub use forget::forget;
+pub use forget::forget_person;
 pub use index::{Index, Page};
 pub use log::{Log, Refused};
 pub use store::{Kept, Place, Store, Volume};

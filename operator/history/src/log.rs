@@ -74,7 +74,7 @@ impl Log {
 
     /// Whether the gateway told this already.
     pub fn has(&self, key: &str) -> bool {
-        self.keys.contains(&hash(key))
+        self.keys.contains(&hash_key(key))
     }
 
     /// The text of something that the gateway tells; nothing if it did.
@@ -126,7 +126,7 @@ impl Log {
 
     fn know(&mut self, source: &str, seq: Option<u64>, key: Option<&str>) {
         if source == GATEWAY {
-            self.keys.extend(key.map(hash));
+            self.keys.extend(key.map(hash_key));
         } else if let Some(seq) = seq {
             let next = self.next.entry(source.to_owned()).or_insert(1);
             *next = (*next).max(seq + 1);
@@ -134,7 +134,7 @@ impl Log {
     }
 }
 
-fn hash(key: &str) -> u64 {
+fn hash_key(key: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
     hasher.finish()

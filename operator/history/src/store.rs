@@ -205,8 +205,8 @@ impl Store for Volume {
 
     fn list(&self) -> io::Result<Vec<Kept>> {
         let mut kept = Vec::new();
-        for namespace in folders(&self.root)? {
-            for folder in folders(&namespace)? {
+        for namespace in list_folders(&self.root)? {
+            for folder in list_folders(&namespace)? {
                 let Ok(metadata) = fs::metadata(folder.join(FILE)) else { continue };
                 let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
                 let place = name(&namespace).zip(name(&folder));
@@ -223,7 +223,7 @@ impl Store for Volume {
     }
 }
 
-fn folders(of: &Path) -> io::Result<Vec<PathBuf>> {
+fn list_folders(of: &Path) -> io::Result<Vec<PathBuf>> {
     match fs::read_dir(of) {
         Ok(entries) => {
             let paths = entries.map(|entry| entry.map(|entry| entry.path()));

@@ -147,7 +147,7 @@ impl Trajectory {
 
     fn pay(&mut self, role: &str, call: &ModelCall) {
         self.calls += 1;
-        add(&mut self.total, call);
+        add_call(&mut self.total, call);
         match self.unpaid.remove(role) {
             Some(place) => self.meter(place, std::slice::from_ref(call)),
             None => self.paid.entry(role.to_owned()).or_default().push(call.clone()),
@@ -157,10 +157,10 @@ impl Trajectory {
     fn meter(&mut self, place: usize, paid: &[ModelCall]) {
         let mut sum = ModelCall::default();
         for call in paid {
-            add(&mut sum, call);
+            add_call(&mut sum, call);
         }
         let last = paid.last();
-        let mut extra = metered(&sum);
+        let mut extra = meter_json(&sum);
         if let Some(provider) = last.and_then(|call| call.provider.as_ref()) {
             extra["provider"] = json!(provider);
         }
@@ -185,7 +185,7 @@ impl Trajectory {
             let text = "Nothing has happened yet.";
             self.steps.push(json!({"step_id": 1, "source": "system", "message": text}));
         }
-        let mut extra = metered(&self.total);
+        let mut extra = meter_json(&self.total);
         extra["model_calls"] = json!(self.calls);
         json!({
             "schema_version": FORMAT,
@@ -205,7 +205,7 @@ impl Trajectory {
     }
 }
 
-fn add(sum: &mut ModelCall, call: &ModelCall) {
+fn add_call(sum: &mut ModelCall, call: &ModelCall) {
     sum.fresh += call.fresh;
     sum.cached += call.cached;
     sum.written += call.written;
@@ -214,7 +214,7 @@ fn add(sum: &mut ModelCall, call: &ModelCall) {
     sum.cost += call.cost;
 }
 
-fn metered(sum: &ModelCall) -> Value {
+fn meter_json(sum: &ModelCall) -> Value {
     let cost: NanoUsd = sum.cost;
     json!({
         "cost_usd": cost.to_string(),

@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 
 use crate::list::Listed;
-use crate::page::{Money, Visitor, render};
+use crate::page::{Money, Visitor, render_template};
 use crate::summary::{QUARTER, Totals};
 
 /// Rows of one table.
@@ -33,7 +33,7 @@ struct Table {
 
 /// What was spent on the last `days`, today included; `now` in milliseconds since 1970. 0: ever. A day is one of
 /// each Repo's own time zone, as its budgets count it.
-pub fn costs(threads: &[Listed], days: u64, now: u64, visitor: &Visitor) -> String {
+pub fn render_costs(threads: &[Listed], days: u64, now: u64, visitor: &Visitor) -> String {
     let mut zones = BTreeMap::new();
     let mut all = Totals::default();
     let mut by: [BTreeMap<String, Totals>; 4] = Default::default();
@@ -41,12 +41,12 @@ pub fn costs(threads: &[Listed], days: u64, now: u64, visitor: &Visitor) -> Stri
     for one in threads {
         let (zone, first) = zones.entry(one.zone.as_str()).or_insert_with(|| {
             let zone = TimeZone::get(&one.zone).unwrap_or(TimeZone::UTC);
-            let first = first_day(date(now, &zone), days);
+            let first = first_day(find_date(now, &zone), days);
             (zone, first)
         });
         let mut own = Totals::default();
         for (purpose, totals) in &one.summary.by_purpose {
-            let day = date(purpose.quarter * QUARTER, zone);
+            let day = find_date(purpose.quarter * QUARTER, zone);
             if day < *first {
                 continue;
             }
@@ -62,7 +62,7 @@ pub fn costs(threads: &[Listed], days: u64, now: u64, visitor: &Visitor) -> Stri
             // All that it took, whenever.
             let name = format!("#{} {}", pull.number, one.summary.title);
             let link = Some(format!("/{}", one.name));
-            let recent = date(one.summary.last, zone) >= *first;
+            let recent = find_date(one.summary.last, zone) >= *first;
             merged.extend(recent.then(|| {
                 (Money { link, ..Money::of(&name, &one.summary.total) }, one.summary.total.cost)
             }));
@@ -75,15 +75,15 @@ pub fn costs(threads: &[Listed], days: u64, now: u64, visitor: &Visitor) -> Stri
     let merged = merged.into_iter().take(ROWS).map(|(row, _)| row).collect();
     let [day, repo, role, model] = by;
     let tables = vec![
-        table("Day", day, true),
-        table("Repository", repo, false),
-        table("Role", role, false),
-        table("Model", model, false),
+        build_table("Day", day, true),
+        build_table("Repository", repo, false),
+        build_table("Role", role, false),
+        build_table("Model", model, false),
     ];
-    render(&Costs { visitor, days, total: Money::of("all", &all), tables, merged, each })
+    render_template(&Costs { visitor, days, total: Money::of("all", &all), tables, merged, each })
 }
 
-fn date(millis: u64, zone: &TimeZone) -> Date {
+fn find_date(millis: u64, zone: &TimeZone) -> Date {
     let at = i64::try_from(millis).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
     at.unwrap_or(Timestamp::MAX).to_zoned(zone.clone()).date()
 }
@@ -95,7 +95,7 @@ fn first_day(today: Date, days: u64) -> Date {
 }
 
 /// Days by date, all else by cost.
-fn table(title: &'static str, by: BTreeMap<String, Totals>, dated: bool) -> Table {
+fn build_table(title: &'static str, by: BTreeMap<String, Totals>, dated: bool) -> Table {
     let dearest = by.values().map(|totals| totals.cost.0).max().unwrap_or(0).max(1);
     let mut rows: Vec<_> = by.into_iter().collect();
     if dated {
@@ -144,14 +144,14 @@ mod tests {
         let old = [spent(3 * DAY, "pm", "m1", 5)].into();
         let old = Summary { by_purpose: old, ..Summary::default() };
         let threads = [listed("t/a", "UTC", one), listed("t/b", "", old)];
-        let page = costs(&threads, 7, 21 * DAY + 5, &Visitor::default());
+        let page = render_costs(&threads, 7, 21 * DAY + 5, &Visitor::default());
         assert!(page.contains("$1.000000001") && !page.contains("1.000000006"), "{page}");
         for part in
             ["1970-01-22", "1970-01-21", "shop", "coder", "m2", "#7 prices", "href=\"/t/a\""]
         {
             assert!(page.contains(part), "{part}: {page}");
         }
-        let ever = costs(&threads, 0, 21 * DAY + 5, &Visitor::default());
+        let ever = render_costs(&threads, 0, 21 * DAY + 5, &Visitor::default());
         assert!(ever.contains("$1.000000006") && ever.contains("not told"), "{ever}");
     }
 
@@ -163,7 +163,7 @@ mod tests {
         let summary = Summary { by_purpose: calls.into(), ..Summary::default() };
         let shown = |zone: &str| {
             let threads = [listed("t/a", zone, summary.clone())];
-            let page = costs(&threads, 1, late, &Visitor::default());
+            let page = render_costs(&threads, 1, late, &Visitor::default());
             ["Costs: $0.000000007", "Costs: $0.000000003", "1970-01-21", "1970-01-22"]
                 .map(|part| page.contains(part))
         };

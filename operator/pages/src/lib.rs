@@ -17,10 +17,10 @@ mod timeline;
 
 use std::collections::BTreeMap;
 
-pub use costs::costs;
-pub use list::{Filter, Listed, list};
-pub use page::{ThreadPage, Visitor, added, notice, one_step, thread};
-pub use roadmap::{RoadmapPage, roadmap, roadmap_table};
+pub use costs::render_costs;
+pub use list::{Filter, Listed, render_list};
+pub use page::{ThreadPage, Visitor, one_step, render_added, render_notice, render_thread};
+pub use roadmap::{RoadmapPage, render_roadmap, roadmap_table};
 pub use step::Step;
 pub use summary::{Purpose, RoadmapShown, STATES, Span, Summary, Totals};
 

@@ -7,9 +7,9 @@ use askama::Template;
 use codebutler_wire::NanoUsd;
 
 use crate::Names;
-use crate::page::{Visitor, moment, render};
+use crate::page::{Visitor, format_moment, render_template};
 use crate::summary::{STATES, Summary};
-use crate::text::duration;
+use crate::text::format_duration;
 
 /// Threads of one page.
 const MOST: usize = 200;
@@ -88,14 +88,14 @@ impl Filter {
             ("cost", &self.cost),
         ];
         let said = fields.iter().filter(|(_, value)| !value.is_empty());
-        let said = said.map(|(name, value)| format!("{name}={}", encoded(value)));
+        let said = said.map(|(name, value)| format!("{name}={}", encode_query(value)));
         let said: Vec<_> = said.chain((page > 0).then(|| format!("page={page}"))).collect();
         format!("/?{}", said.join("&"))
     }
 }
 
 /// For a query.
-fn encoded(text: &str) -> String {
+fn encode_query(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
         match byte {
@@ -107,7 +107,12 @@ fn encoded(text: &str) -> String {
 }
 
 /// The page of threads, those first in which something happened last.
-pub fn list(threads: Vec<Listed>, filter: &Filter, names: &Names, visitor: &Visitor) -> String {
+pub fn render_list(
+    threads: Vec<Listed>,
+    filter: &Filter,
+    names: &Names,
+    visitor: &Visitor,
+) -> String {
     let repos = threads.iter().map(|one| one.summary.repo.clone());
     let repos = repos.filter(|repo| !repo.is_empty()).collect();
     let people = threads.iter().flat_map(|one| &one.summary.people);
@@ -120,7 +125,7 @@ pub fn list(threads: Vec<Listed>, filter: &Filter, names: &Names, visitor: &Visi
     let rows = taken.iter().skip(first).take(MOST).map(Row::of).collect();
     let older = (count > first.saturating_add(MOST)).then(|| filter.address(filter.page + 1));
     let (states, total) = (STATES, total.to_string());
-    render(&List { rows, filter, visitor, states, repos, people, count, total, older })
+    render_template(&List { rows, filter, visitor, states, repos, people, count, total, older })
 }
 
 impl Row {
@@ -132,8 +137,8 @@ impl Row {
             title: title.clone(),
             state: summary.state(),
             repo: summary.repo.clone(),
-            last: moment(summary.last, "%Y-%m-%d %H:%M"),
-            lasted: duration(summary.last.saturating_sub(summary.began)),
+            last: format_moment(summary.last, "%Y-%m-%d %H:%M"),
+            lasted: format_duration(summary.last.saturating_sub(summary.began)),
             cost: summary.total.cost.to_string(),
             roadmap: summary
                 .roadmap
@@ -172,7 +177,7 @@ mod tests {
         let all =
             || vec![listed("t/a", "shop", "U1", 5), listed("t/b", "docs", "U2", 2_000_000_000)];
         let shown = |filter: Filter| {
-            let page = list(all(), &filter, &Names::default(), &Visitor::default());
+            let page = render_list(all(), &filter, &Names::default(), &Visitor::default());
             ["/t/a\"", "/t/b\""].map(|link| page.contains(link))
         };
         let of = |set: fn(&mut Filter)| {
@@ -194,7 +199,7 @@ mod tests {
     fn a_long_list_has_pages_that_keep_the_filter() {
         let many = (0..450).map(|n| listed(&format!("t/n{n}"), "shop", "U1", 1)).collect();
         let filter = Filter { person: "U1".into(), page: 1, ..Filter::default() };
-        let page = list(many, &filter, &Names::default(), &Visitor::default());
+        let page = render_list(many, &filter, &Names::default(), &Visitor::default());
         assert_eq!(page.matches("<th scope=\"row\">").count(), MOST);
         assert!(page.contains("/?person=U1&#38;page=2"), "{page}");
     }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::Names;
 use crate::step::{Step, waited_for};
 use crate::summary::{Span, Summary, Totals};
-use crate::text::{duration, grouped, named};
+use crate::text::{format_duration, group_digits, name_people};
 use crate::timeline::Timeline;
 
 #[derive(Template)]
@@ -106,49 +106,49 @@ pub struct ThreadPage {
     pub query: String,
 }
 
-pub(crate) fn render(template: &impl Template) -> String {
+pub(crate) fn render_template(template: &impl Template) -> String {
     template.render().unwrap_or_else(|_| "this page can't be shown".to_owned())
 }
 
 /// What is added to a page: where the thread stands now, and steps.
-pub fn added(base: &str, summary: &Summary, lines: &[(u64, Line)], names: &Names) -> String {
+pub fn render_added(base: &str, summary: &Summary, lines: &[(u64, Line)], names: &Names) -> String {
     let steps = lines.iter().filter_map(|(n, line)| Step::of(*n, line, names, false));
     let mut steps: Vec<_> = steps.collect();
     // Several tell of what happens, each in its own time.
     steps.sort_by(|a, b| a.at.cmp(&b.at));
-    now(base, summary, names) + &render(&Steps { steps: &steps, base })
+    render_now(base, summary, names) + &render_template(&Steps { steps: &steps, base })
 }
 
-fn now(base: &str, summary: &Summary, names: &Names) -> String {
+fn render_now(base: &str, summary: &Summary, names: &Names) -> String {
     let by_role = summary.by_role.iter().map(|(role, totals)| Money::of(role, totals));
     let roles = by_role.chain([Money::of("all", &summary.total)]).collect();
     let timeline = Timeline::of(&summary.spans, summary.began, summary.last);
     let spans = summary.spans.iter().map(|span| Row::of(span, summary.last)).collect();
-    render(&Now { base, summary, names, roles, timeline, spans })
+    render_template(&Now { base, summary, names, roles, timeline, spans })
 }
 
 /// A page with all of one step.
 pub fn one_step(base: &str, n: u64, line: &Line, names: &Names) -> String {
     let steps: Vec<_> = Step::of(n, line, names, true).into_iter().collect();
-    render(&One { base, step: render(&Steps { steps: &steps, base }), n })
+    render_template(&One { base, step: render_template(&Steps { steps: &steps, base }), n })
 }
 
 /// The page of one thread.
-pub fn thread(page: &ThreadPage, visitor: &Visitor) -> String {
+pub fn render_thread(page: &ThreadPage, visitor: &Visitor) -> String {
     let mut steps = page.steps.clone();
     steps.sort_by(|a, b| a.at.cmp(&b.at));
-    let steps = render(&Steps { steps: &steps, base: &page.base });
-    let now = now(&page.base, &page.summary, &page.names);
-    render(&Thread { page, visitor, now, steps })
+    let steps = render_template(&Steps { steps: &steps, base: &page.base });
+    let now = render_now(&page.base, &page.summary, &page.names);
+    render_template(&Thread { page, visitor, now, steps })
 }
 
 /// A page that says one thing, and where to go: an address and words.
-pub fn notice(title: &str, text: &str, action: Option<(&str, &str)>) -> String {
-    render(&Notice { title, text, action })
+pub fn render_notice(title: &str, text: &str, action: Option<(&str, &str)>) -> String {
+    render_template(&Notice { title, text, action })
 }
 
 /// A time, for people.
-pub(crate) fn moment(millis: u64, format: &str) -> String {
+pub(crate) fn format_moment(millis: u64, format: &str) -> String {
     let at = i64::try_from(millis).ok().filter(|at| *at > 0);
     let at = at.and_then(|at| Timestamp::from_millisecond(at).ok());
     at.map(|at| at.strftime(format).to_string()).unwrap_or_default()
@@ -159,12 +159,12 @@ impl Money {
         Self {
             name: name.to_owned(),
             link: None,
-            calls: grouped(totals.calls),
-            fresh: grouped(totals.fresh),
-            cached: grouped(totals.cached),
-            written: grouped(totals.written),
-            answered: grouped(totals.answered),
-            reasoning: grouped(totals.reasoning),
+            calls: group_digits(totals.calls),
+            fresh: group_digits(totals.fresh),
+            cached: group_digits(totals.cached),
+            written: group_digits(totals.written),
+            answered: group_digits(totals.answered),
+            reasoning: group_digits(totals.reasoning),
             cost: totals.cost.to_string(),
             share: 0,
         }
@@ -173,24 +173,24 @@ impl Money {
 
 impl Row {
     fn of(span: &Span, last: u64) -> Self {
-        let lasted = duration(span.ended.unwrap_or(last).saturating_sub(span.began));
+        let lasted = format_duration(span.ended.unwrap_or(last).saturating_sub(span.began));
         let (who, what) = match span.role.as_str() {
             "" => (format!("waits for {}", waited_for(&span.what)), String::new()),
             role => (role.to_owned(), span.what.clone()),
         };
         let what = if span.ended.is_none() { "goes on".to_owned() } else { what };
-        Self { who, from: moment(span.began, "%Y-%m-%d %H:%M:%S"), lasted, what }
+        Self { who, from: format_moment(span.began, "%Y-%m-%d %H:%M:%S"), lasted, what }
     }
 }
 
 impl Now<'_> {
     /// How long the conversation lasts, or lasted.
     fn lasted(&self) -> String {
-        duration(self.summary.last.saturating_sub(self.summary.began))
+        format_duration(self.summary.last.saturating_sub(self.summary.began))
     }
 
     fn named(&self, text: &str) -> String {
-        named(text, self.names)
+        name_people(text, self.names)
     }
 
     fn name<'a>(&'a self, user: &'a str) -> &'a str {

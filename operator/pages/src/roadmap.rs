@@ -6,9 +6,9 @@ use askama::Template;
 use codebutler_wire::NanoUsd;
 use codebutler_wire::history::ItemShown;
 
-use crate::page::{Visitor, moment, render};
+use crate::page::{Visitor, format_moment, render_template};
 use crate::summary::{RoadmapShown, Summary};
-use crate::text::duration;
+use crate::text::format_duration;
 
 /// What a page shows of a roadmap.
 #[derive(Clone, Debug, Default)]
@@ -55,8 +55,8 @@ struct Row<'a> {
 }
 
 /// The page of a roadmap.
-pub fn roadmap(page: &RoadmapPage, visitor: &Visitor) -> String {
-    render(&Roadmap { page, visitor, table: roadmap_table(page) })
+pub fn render_roadmap(page: &RoadmapPage, visitor: &Visitor) -> String {
+    render_template(&Roadmap { page, visitor, table: roadmap_table(page) })
 }
 
 /// What changes of it while it is looked at.
@@ -64,7 +64,7 @@ pub fn roadmap_table(page: &RoadmapPage) -> String {
     let none = RoadmapShown::default();
     let known = page.summary.roadmap.as_ref().unwrap_or(&none);
     let mut rows: Vec<_> = known.items.values().map(|item| Row::of(page, item)).collect();
-    rows.sort_by_key(|row| (rank(&row.item.state), row.item.place));
+    rows.sort_by_key(|row| (rank_state(&row.item.state), row.item.place));
     let cost: NanoUsd = page.threads.values().map(|summary| summary.total.cost).sum();
     let (merged, approved) = (known.merged(), known.approved);
     let ended = match known.ended.as_deref() {
@@ -74,17 +74,17 @@ pub fn roadmap_table(page: &RoadmapPage) -> String {
     };
     let budget = known.budget.map(|budget| format!(" of ${budget}")).unwrap_or_default();
     let last = page.threads.values().map(|one| one.last).max().unwrap_or_default();
-    render(&RoadmapTable {
+    render_template(&RoadmapTable {
         head: format!("{merged} of {approved} merged{ended}"),
         money: format!("${cost}{budget}"),
         own: page.summary.total.cost.to_string(),
         share: merged as u64 * 1000 / approved.max(1),
-        changed: moment(last.max(page.summary.last), "%Y-%m-%d %H:%M:%S"),
+        changed: format_moment(last.max(page.summary.last), "%Y-%m-%d %H:%M:%S"),
         rows,
     })
 }
 
-fn rank(state: &str) -> u8 {
+fn rank_state(state: &str) -> u8 {
     match state {
         "blocked" => 0,
         "ready" => 1,
@@ -121,7 +121,7 @@ impl<'a> Row<'a> {
             pull: number.map(|number| (link, number)),
             cost: seen.map(|(_, one)| one.total.cost.to_string()).unwrap_or_default(),
             lasted: seen
-                .map(|(_, one)| duration(one.last.saturating_sub(one.began)))
+                .map(|(_, one)| format_duration(one.last.saturating_sub(one.began)))
                 .unwrap_or_default(),
         }
     }
@@ -168,7 +168,7 @@ mod tests {
             summary: Summary { roadmap: Some(known), ..spent(5) },
             threads: threads.into(),
         };
-        let shown = roadmap(&page, &Visitor::default());
+        let shown = render_roadmap(&page, &Visitor::default());
         for part in [
             "1 of 3 merged",
             "$1.000000003 of $20.00",
@@ -185,7 +185,7 @@ mod tests {
         // Of a thread that may not be seen nothing is shown but that it is there.
         let mut page = page;
         page.threads.remove("shop-b");
-        let shown = roadmap(&page, &Visitor::default());
+        let shown = render_roadmap(&page, &Visitor::default());
         assert!(!shown.contains("shop-b") && shown.contains("Title 2"), "{shown}");
     }
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::Names;
-use crate::text::{Block, duration, grouped, named};
+use crate::text::{Block, format_duration, group_digits, name_people};
 
 /// Arguments that say best what a call is about, the best first.
 const TELLING: [&str; 8] =
@@ -57,7 +57,7 @@ impl Step {
         if let Some(name) = names.get(&step.who) {
             name.clone_into(&mut step.who);
         }
-        step.text = step.text.map(|text| named(&text, names));
+        step.text = step.text.map(|text| name_people(&text, names));
         Some(step)
     }
 
@@ -66,14 +66,13 @@ impl Step {
             Event::Opened { repo, .. } => {
                 Self { class: "note", title: format!("opens a thread of {repo}"), ..self }
             }
-            Event::Message { author, text, .. } => {
-                Self { who: name(author), class: "message", text: Some(text.clone()), ..self }
-            }
-            Event::Picture { name: called, author, .. } => {
-                let picture = Some(called.clone());
-                let title = "shows a picture".to_owned();
-                Self { who: name(author), class: "message", title, picture, ..self }
-            }
+            Event::Message { author, text, .. } => Self {
+                who: name_author(author),
+                class: "message",
+                text: Some(text.clone()),
+                ..self
+            },
+            Event::Picture { name, author, .. } => self.picture(name, author),
             Event::Checks { commit, checks } => self.checks(commit, checks),
             Event::Pushed { branch, commit, subjects } => {
                 let commit = commit.get(..10).unwrap_or(commit);
@@ -85,7 +84,7 @@ impl Step {
                 let thoughts = thoughts.as_ref().map(|text| Block::new("Thoughts", text, whole));
                 let title = match calls.as_slice() {
                     [] => "answers".to_owned(),
-                    calls => format!("wants {}", names(calls)),
+                    calls => format!("wants {}", join_tools(calls)),
                 };
                 let blocks = thoughts.into_iter().collect();
                 let meta = model.iter().cloned().collect();
@@ -108,7 +107,7 @@ impl Step {
             Event::Note { text } => self.note("note", "is told", text),
             Event::Model { model, why } => self.note("note", &format!("goes on with {model}"), why),
             Event::Asked { call } => {
-                let blocks = vec![arguments(call, whole)];
+                let blocks = vec![show_arguments(call, whole)];
                 let title = format!("asks people whether it may use {}", call.tool);
                 Self { class: "decision", title, blocks, ..self }
             }
@@ -124,20 +123,15 @@ impl Step {
             },
             Event::Plan { .. } => Self { class: "note", title: "a plan waits".into(), ..self },
             Event::Tested { command, exit_code } => {
-                let (title, class) = tested(*exit_code);
+                let (title, class) = describe_test(*exit_code);
                 Self { class, title, text: Some(command.clone()), ..self }
             }
             Event::Receipt { commit, command, exit_code } => {
-                let (title, class) = tested(Some(*exit_code));
+                let (title, class) = describe_test(Some(*exit_code));
                 let commit = commit.get(..10).unwrap_or(commit);
-                Self {
-                    class,
-                    title: format!("{title} at {commit}"),
-                    text: Some(command.clone()),
-                    ..self
-                }
+                self.note(class, &format!("{title} at {commit}"), command)
             }
-            Event::Todo { items } => self.note("note", "has to do", &todo(items)),
+            Event::Todo { items } => self.note("note", "has to do", &show_todo(items)),
             Event::PullRequest { number, url, state } => {
                 let title = format!("pull request #{number}: {state}");
                 let link = Some(url.clone()).filter(|url| url.starts_with("https://"));
@@ -164,6 +158,11 @@ impl Step {
             }
             Event::Taken { .. } | Event::Unknown => return None,
         })
+    }
+
+    fn picture(self, name: &str, author: &Author) -> Self {
+        let (who, title) = (name_author(author), "shows a picture".to_owned());
+        Self { who, class: "message", title, picture: Some(name.to_owned()), ..self }
     }
 
     fn note(self, class: &'static str, title: &str, text: &str) -> Self {
@@ -196,7 +195,7 @@ impl Step {
     }
 
     fn roadmap(self, items: u64, ended: Option<&str>) -> Self {
-        let items = grouped(items);
+        let items = group_digits(items);
         let title = match ended {
             None => format!("works the roadmap off: {items} approved items"),
             Some("done") => format!("the roadmap's {items} items are merged"),
@@ -212,7 +211,7 @@ impl Step {
     }
 
     fn model(self, call: &ModelCall) -> Self {
-        let counted = |n: u64, what: &str| (n > 0).then(|| format!("{} {what}", grouped(n)));
+        let counted = |n: u64, what: &str| (n > 0).then(|| format!("{} {what}", group_digits(n)));
         let meta = [
             call.provider.clone().map(|provider| format!("by {provider}")),
             call.effort.clone().map(|effort| format!("effort {effort}")),
@@ -221,7 +220,7 @@ impl Step {
             counted(call.written, "written"),
             counted(call.answered, "answered"),
             counted(call.reasoning, "reasoning"),
-            call.millis.map(duration),
+            call.millis.map(format_duration),
             Some(format!("${}", call.cost)),
         ];
         let meta = meta.into_iter().flatten().collect();
@@ -237,20 +236,20 @@ impl Step {
         let good = ok && exit_code.is_none_or(|code| code == 0);
         let code = exit_code.map(|code| format!("exit code {code}"));
         let failed = (!ok).then(|| "failed".to_owned());
-        let meta = [failed, code, millis.map(duration)].into_iter().flatten().collect();
-        let mut blocks = changes(call, whole);
+        let meta = [failed, code, millis.map(format_duration)].into_iter().flatten().collect();
+        let mut blocks = show_changes(call, whole);
         if blocks.is_empty() {
-            blocks.push(arguments(call, whole));
+            blocks.push(show_arguments(call, whole));
         }
         let mut out = Block::new("Output", output, whole);
         out.open = !good;
         blocks.push(out);
         let class = if good { "tool" } else { "tool bad" };
-        Self { class, title: about(call), meta, blocks, ..self }
+        Self { class, title: describe_call(call), meta, blocks, ..self }
     }
 }
 
-fn todo(items: &[TodoEntry]) -> String {
+fn show_todo(items: &[TodoEntry]) -> String {
     let mark = |state: &str| match state {
         "done" => "☑",
         "doing" => "▶",
@@ -271,7 +270,7 @@ pub fn waited_for(condition: &str) -> &str {
     }
 }
 
-fn tested(exit_code: Option<i32>) -> (String, &'static str) {
+fn describe_test(exit_code: Option<i32>) -> (String, &'static str) {
     match exit_code {
         Some(0) => ("tests pass".to_owned(), "good"),
         Some(code) => (format!("tests fail (exit code {code})"), "bad"),
@@ -279,11 +278,11 @@ fn tested(exit_code: Option<i32>) -> (String, &'static str) {
     }
 }
 
-fn names(calls: &[ToolUse]) -> String {
+fn join_tools(calls: &[ToolUse]) -> String {
     calls.iter().map(|call| call.tool.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-fn name(author: &Author) -> String {
+fn name_author(author: &Author) -> String {
     match author {
         Author::User { id } => id.clone(),
         Author::Role { role } => role.clone(),
@@ -294,7 +293,7 @@ fn name(author: &Author) -> String {
 }
 
 /// A call in one line.
-fn about(call: &ToolUse) -> String {
+fn describe_call(call: &ToolUse) -> String {
     let value: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
     let about = TELLING.iter().find_map(|key| value.get(*key)?.as_str());
     let about = about.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
@@ -303,7 +302,7 @@ fn about(call: &ToolUse) -> String {
     format!("{} {}", call.tool, &about[..end])
 }
 
-fn arguments(call: &ToolUse, whole: bool) -> Block {
+fn show_arguments(call: &ToolUse, whole: bool) -> Block {
     let value: Option<Value> = serde_json::from_str(&call.arguments).ok();
     let command = value.as_ref().and_then(|value| value.get("command")?.as_str());
     let shown = match (command, &value) {
@@ -315,7 +314,7 @@ fn arguments(call: &ToolUse, whole: bool) -> Block {
 }
 
 /// What a call changes in files, where its arguments say so.
-fn changes(call: &ToolUse, whole: bool) -> Vec<Block> {
+fn show_changes(call: &ToolUse, whole: bool) -> Vec<Block> {
     let value: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
     let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
     let edits = value["edits"].as_array().into_iter().flatten();

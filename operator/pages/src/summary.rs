@@ -202,7 +202,7 @@ impl Summary {
             }
             Event::RunEnded { outcome, .. } => {
                 self.running.remove(&role());
-                self.rest = known(outcome);
+                self.rest = known_outcome(outcome);
                 self.end(&role(), outcome, line.at);
             }
             Event::Waiting { what, now, .. } => self.wait(what, *now, line.at),
@@ -302,7 +302,7 @@ impl Summary {
     }
 }
 
-fn known(outcome: &str) -> &'static str {
+fn known_outcome(outcome: &str) -> &'static str {
     match outcome {
         "waiting" => "waiting",
         "failed" => "failed",

@@ -125,10 +125,10 @@ fn page(text: &str) -> String {
     let visitor = Visitor { name: text.to_owned(), token: Some(text.to_owned()), may_stop: true };
     let filter = Filter { query: text.to_owned(), person: text.to_owned(), ..Filter::default() };
     let parts = [
-        crate::list(listed(), &Filter::default(), &names, &visitor),
-        crate::list(listed(), &filter, &names, &visitor),
-        crate::costs(&listed(), 0, 1, &visitor),
-        crate::roadmap(
+        crate::render_list(listed(), &Filter::default(), &names, &visitor),
+        crate::render_list(listed(), &filter, &names, &visitor),
+        crate::render_costs(&listed(), 0, 1, &visitor),
+        crate::render_roadmap(
             &RoadmapPage {
                 base: base.clone(),
                 summary: summary.clone(),
@@ -137,10 +137,10 @@ fn page(text: &str) -> String {
             &visitor,
         ),
         crate::one_step("/team/shop-1", 5, &lines[4], &names),
-        crate::notice(text, text, Some(("/", text))),
+        crate::render_notice(text, text, Some(("/", text))),
     ];
     let page = ThreadPage { base, summary, steps, names, query, ..ThreadPage::default() };
-    crate::thread(&page, &visitor) + &parts.concat()
+    crate::render_thread(&page, &visitor) + &parts.concat()
 }
 
 #[test]
@@ -208,6 +208,6 @@ fn a_page_adds_up_what_calls_have_cost() {
     assert_eq!(summary.total.cost, NanoUsd(1_000_123_459));
     assert_eq!(summary.by_role["pm"].cost, NanoUsd(123_458));
     let page = ThreadPage { summary, ..ThreadPage::default() };
-    let page = crate::thread(&page, &Visitor::default());
+    let page = crate::render_thread(&page, &Visitor::default());
     assert!(page.contains("$1.000123459"), "{page}");
 }

@@ -28,7 +28,7 @@ pub struct Block {
 impl Block {
     /// A text, whole or as much of it as a page bears.
     pub fn new(heading: &str, text: &str, whole: bool) -> Self {
-        let rows = if is_diff(text) { diff(text) } else { plain(text) };
+        let rows = if is_diff(text) { diff_rows(text) } else { plain_rows(text) };
         Self::of(heading, rows.collect(), whole)
     }
 
@@ -63,11 +63,11 @@ fn is_diff(text: &str) -> bool {
     text.lines().take(50).any(|line| line.starts_with("@@ ") || line.starts_with("diff --git "))
 }
 
-fn plain(text: &str) -> Box<dyn Iterator<Item = Row> + '_> {
+fn plain_rows(text: &str) -> Box<dyn Iterator<Item = Row> + '_> {
     Box::new(text.lines().map(|line| Row { class: "", text: line.to_owned() }))
 }
 
-fn diff(text: &str) -> Box<dyn Iterator<Item = Row> + '_> {
+fn diff_rows(text: &str) -> Box<dyn Iterator<Item = Row> + '_> {
     Box::new(text.lines().map(|line| {
         let class = match line.as_bytes().first() {
             _ if line.starts_with("+++") || line.starts_with("---") => "hunk",
@@ -81,7 +81,7 @@ fn diff(text: &str) -> Box<dyn Iterator<Item = Row> + '_> {
 }
 
 /// A text in which people are called by their names, where these are known.
-pub fn named(text: &str, names: &Names) -> String {
+pub fn name_people(text: &str, names: &Names) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("<@") {
@@ -100,7 +100,7 @@ pub fn named(text: &str, names: &Names) -> String {
 }
 
 /// With separators: 12,345.
-pub fn grouped(n: u64) -> String {
+pub fn group_digits(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (index, digit) in digits.char_indices() {
@@ -113,7 +113,7 @@ pub fn grouped(n: u64) -> String {
 }
 
 /// How long something took.
-pub fn duration(millis: u64) -> String {
+pub fn format_duration(millis: u64) -> String {
     match millis {
         0..1000 => format!("{millis} ms"),
         1000..60_000 => format!("{}.{} s", millis / 1000, millis % 1000 / 100),
@@ -134,7 +134,7 @@ mod tests {
             ("<@", "<@"),
             ("none", "none"),
         ] {
-            assert_eq!(named(text, &names), expected);
+            assert_eq!(name_people(text, &names), expected);
         }
     }
 
@@ -147,7 +147,10 @@ mod tests {
         let classes: Vec<_> = block.rows.iter().map(|row| row.class).collect();
         assert_eq!(classes, ["hunk", "hunk", "hunk", "del", "add", ""]);
         assert_eq!(Block::new("Output", "- a list\n+ more", false).rows[0].class, "");
-        assert_eq!((grouped(1_234_567), grouped(12)), ("1,234,567".to_owned(), "12".to_owned()));
-        assert_eq!(duration(61_000), "1 min 1 s");
+        assert_eq!(
+            (group_digits(1_234_567), group_digits(12)),
+            ("1,234,567".to_owned(), "12".to_owned())
+        );
+        assert_eq!(format_duration(61_000), "1 min 1 s");
     }
 }

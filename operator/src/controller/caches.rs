@@ -67,7 +67,7 @@ impl Watches {
     ) {
         let (sender, receiver) = oneshot::channel();
         self.synced.push(receiver);
-        self.tasks.spawn(informer::run(scope.events(client, config), sender, on));
+        self.tasks.spawn(informer::run_informer(scope.events(client, config), sender, on));
     }
 }
 
@@ -105,35 +105,35 @@ pub fn start_watches(
     let scope = Scope::of(&args.namespaces);
     let (listed, shared) = ((client, &scope), (client, &scope.and(&args.namespace)));
     let own = (client, &Scope::of(std::slice::from_ref(&args.namespace)));
-    watches.watch(listed, &all(), on_repo(repos, queues.clone()));
-    watches.watch(shared, &all(), on_role(roles, queues.clone()));
+    watches.watch(listed, &list_config(), on_repo(repos, queues.clone()));
+    watches.watch(shared, &list_config(), on_role(roles, queues.clone()));
     let indices = [&caches.open, &caches.closed, &caches.parts].map(Arc::clone);
     let fenced = (slots.clone(), fence.clone());
-    watches.watch(listed, &all(), on_thread(threads, indices, fenced, queues.clone()));
-    let of_threads = all().labels(names::LABEL_THREAD);
+    watches.watch(listed, &list_config(), on_thread(threads, indices, fenced, queues.clone()));
+    let of_threads = list_config().labels(names::LABEL_THREAD);
     watches.watch(listed, &of_threads, on_child(caches.pods.clone(), queues.clone()));
     watches.watch(listed, &of_threads, on_child(caches.volumes.clone(), queues.clone()));
-    let of_repos = all().labels(names::LABEL_REPO);
+    let of_repos = list_config().labels(names::LABEL_REPO);
     watches.watch(listed, &of_repos, on_repo_child(accounts, queues.clone()));
     watches.watch(listed, &of_repos, on_repo_child(policies, queues.clone()));
     // By name, so that a right on this one name is enough.
-    let authority = all().fields(&format!("metadata.name={}", names::CA_CONFIG_MAP));
+    let authority = list_config().fields(&format!("metadata.name={}", names::CA_CONFIG_MAP));
     watches.watch(shared, &authority, on_shared(authorities, queues.clone()));
-    let service = all().fields(&format!("metadata.name={}", args.gateway_service));
+    let service = list_config().fields(&format!("metadata.name={}", args.gateway_service));
     watches.watch(own, &service, on_shared(services, queues.clone()));
-    let lease = all().fields(&format!("metadata.name={}", crate::gateway::holder::LEASE));
+    let lease = list_config().fields(&format!("metadata.name={}", crate::gateway::holder::LEASE));
     watches.watch(
         own,
         &lease,
         on_lease(NamedObjects::new(), caches.serving.clone(), queues.clone()),
     );
     watches.tasks.spawn(caches.serving.clone().watch(queues.clone()));
-    let prompt = all().labels(names::LABEL_PROMPT);
+    let prompt = list_config().labels(names::LABEL_PROMPT);
     watches.watch(shared, &prompt, on_prompt(prompts, caches.roles.clone(), queues.clone()));
     (caches, watches, queues, receivers)
 }
 
-fn all() -> Config {
+fn list_config() -> Config {
     Config::default()
 }
 
@@ -172,7 +172,7 @@ fn by_thread<K: Resource + Clone>(child: &K) -> Option<(ObjectKey, Option<K>)> {
 }
 
 /// What tells a change of an object that its dependents care for from one of its status.
-fn identity<K: Resource>(object: &K) -> (Option<String>, Option<i64>, bool) {
+fn change_identity<K: Resource>(object: &K) -> (Option<String>, Option<i64>, bool) {
     let meta = object.meta();
     (meta.uid.clone(), meta.generation, meta.deletion_timestamp.is_some())
 }
@@ -186,7 +186,9 @@ fn on_repo(mut repos: NamedObjects<Repo>, queues: Queues) -> impl FnMut(&Event<R
                 // Its namespace's Repos own some things together.
                 queues.repos_in(&key.namespace);
             }
-            if touch == Touch::Gone || before.is_none_or(|b| identity(&*b) != identity(&*repo)) {
+            if touch == Touch::Gone
+                || before.is_none_or(|b| change_identity(&*b) != change_identity(&*repo))
+            {
                 queues.threads_of(&key);
             }
         }
@@ -197,8 +199,9 @@ fn on_role(mut roles: NamedObjects<AgentRole>, queues: Queues) -> impl FnMut(&Ev
     move |event| {
         for (role, before, touch) in roles.apply(event) {
             queues.role(&ObjectKey::of(&*role));
-            let same =
-                |b: &AgentRole| identity(b) == identity(&*role) && b.prompt() == role.prompt();
+            let same = |b: &AgentRole| {
+                change_identity(b) == change_identity(&*role) && b.prompt() == role.prompt()
+            };
             if touch == Touch::Gone || before.is_none_or(|before| !same(&before)) {
                 queues.users_of_role(&role);
             }

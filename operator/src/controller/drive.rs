@@ -65,7 +65,7 @@ enum LookError {
 }
 
 /// Reconciles what comes out of `queue` until `stop`, then ends what is in progress.
-pub async fn drive<K, F>(
+pub async fn drive_reconciler<K, F>(
     store: &Store<K>,
     queue: &mut UnboundedReceiver<ObjectKey>,
     context: Arc<Context>,
@@ -104,12 +104,12 @@ pub async fn drive<K, F>(
                     work.later(key, Instant::now() + after);
                 }
             }
-            () = until(due), if due.is_some() => work.wake(Instant::now()),
+            () = wait_until(due), if due.is_some() => work.wake(Instant::now()),
         }
     }
 }
 
-async fn until(due: Option<Instant>) {
+async fn wait_until(due: Option<Instant>) {
     if let Some(due) = due {
         tokio::time::sleep_until(due.into()).await;
     }
@@ -128,7 +128,7 @@ where
 {
     let metrics = context.metrics.clone();
     let looks = context.looks.clone();
-    let kind_of = kind::<K>();
+    let kind_of = kind_name::<K>();
     let span = tracing::info_span!("reconcile", kind = kind_of, object = %key, thread = Empty);
     if kind_of == "Thread" {
         span.record("thread", display(&key));
@@ -142,7 +142,7 @@ where
             Err(ApplyError::Stale { .. }) => LookOutcome::Stale,
             Err(_) => LookOutcome::Failed,
         };
-        metrics.reconciled(kind::<K>(), outcome, start.elapsed());
+        metrics.reconciled(kind_name::<K>(), outcome, start.elapsed());
         result
     };
     let task = looks.spawn(looking.instrument(span));
@@ -167,14 +167,14 @@ fn follow_up<K: Resource<DynamicType = ()>>(
         }
         Err(LookError::Apply(ApplyError::Stale { .. })) => FollowUp::requeue(STALE),
         Err(error) => {
-            let (delay, error) = (backoff.failed(key.clone()), chain(&error));
-            tracing::warn!(kind = kind::<K>(), object = %key, error, ?delay, "failed, trying again");
+            let (delay, error) = (backoff.failed(key.clone()), join_causes(&error));
+            tracing::warn!(kind = kind_name::<K>(), object = %key, error, ?delay, "failed, trying again");
             FollowUp::requeue(delay)
         }
     }
 }
 
-fn kind<K: Resource<DynamicType = ()>>() -> &'static str {
+fn kind_name<K: Resource<DynamicType = ()>>() -> &'static str {
     match K::kind(&()) {
         std::borrow::Cow::Borrowed(kind) => kind,
         std::borrow::Cow::Owned(_) => "other",
@@ -182,7 +182,7 @@ fn kind<K: Resource<DynamicType = ()>>() -> &'static str {
 }
 
 /// An error with its causes in one line.
-fn chain(error: &dyn std::error::Error) -> String {
+fn join_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -42,7 +42,7 @@ impl GatewayAddress {
 }
 
 /// The gateway's URL by the name on its certificate.
-pub fn url(args: &ControllerArgs) -> String {
+pub fn gateway_url(args: &ControllerArgs) -> String {
     format!("https://{}.{}.svc:{}", args.gateway_service, args.namespace, args.gateway_port)
 }
 

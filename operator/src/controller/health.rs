@@ -51,7 +51,7 @@ impl Health {
     pub fn write(&self, conditions: &mut Vec<Condition>, generation: Option<i64>, now: Timestamp) {
         let time = Time(now);
         let mut set = |type_, status| {
-            condition::set(
+            condition::set_condition(
                 conditions,
                 type_,
                 status,
@@ -71,17 +71,17 @@ impl Health {
             set(STALLED, true);
         }
         if !moving {
-            condition::clear(conditions, RECONCILING);
+            condition::clear_condition(conditions, RECONCILING);
         }
         if self.level != Level::Stalled {
-            condition::clear(conditions, STALLED);
+            condition::clear_condition(conditions, STALLED);
         }
     }
 
     /// Writes that it is held into `conditions`.
     pub fn hold(&self, conditions: &mut Vec<Condition>, generation: Option<i64>, now: Timestamp) {
         let (reason, message, time) = (self.reason, self.message.clone(), Time(now));
-        condition::set(conditions, SUSPENDED, true, reason, message, generation, &time);
+        condition::set_condition(conditions, SUSPENDED, true, reason, message, generation, &time);
     }
 
     /// The event that is due when this verdict follows on what `before` says. A warning when it

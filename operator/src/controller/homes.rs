@@ -69,39 +69,40 @@ impl Homes {
             return Ok(Home::Somewhere(Vec::new()));
         };
         let nodes = Api::<Node>::all(self.client.clone());
-        let (places, single) = places(&volume);
-        for place in places.iter().filter_map(selector) {
+        let (places, single) = volume_places(&volume);
+        for place in places.iter().filter_map(node_selector) {
             if !nodes.list_metadata(&place.limit(1)).await?.items.is_empty() {
                 return Ok(Home::Somewhere(single));
             }
         }
         // A zone without a node may get one again; a node that is gone does not come back with its disk.
-        let bound = !places.is_empty() && places.iter().all(|place| names(place).next().is_some());
+        let bound =
+            !places.is_empty() && places.iter().all(|place| node_names(place).next().is_some());
         Ok(if bound { Home::Gone(single) } else { Home::Somewhere(single) })
     }
 }
 
 /// Where a volume can be used, and the single nodes that it names.
-fn places(volume: &PersistentVolume) -> (Vec<NodeSelectorTerm>, Vec<String>) {
+fn volume_places(volume: &PersistentVolume) -> (Vec<NodeSelectorTerm>, Vec<String>) {
     let affinity = volume.spec.as_ref().and_then(|spec| spec.node_affinity.as_ref());
     let required = affinity.and_then(|affinity| affinity.required.as_ref());
     let places = required.map(|all| all.node_selector_terms.clone()).unwrap_or_default();
-    let names = places.iter().flat_map(names).map(str::to_owned).collect();
+    let names = places.iter().flat_map(node_names).map(str::to_owned).collect();
     (places, names)
 }
 
-fn requirements(place: &NodeSelectorTerm) -> impl Iterator<Item = &NodeSelectorRequirement> {
+fn place_requirements(place: &NodeSelectorTerm) -> impl Iterator<Item = &NodeSelectorRequirement> {
     place.match_expressions.iter().flatten().chain(place.match_fields.iter().flatten())
 }
 
-fn names(place: &NodeSelectorTerm) -> impl Iterator<Item = &str> {
-    let single =
-        requirements(place).filter(|r| r.operator == "In" && (r.key == HOSTNAME || r.key == NAME));
+fn node_names(place: &NodeSelectorTerm) -> impl Iterator<Item = &str> {
+    let single = place_requirements(place)
+        .filter(|r| r.operator == "In" && (r.key == HOSTNAME || r.key == NAME));
     single.flat_map(|r| r.values.iter().flatten()).map(String::as_str)
 }
 
 /// How to look for nodes of a place; nothing where that can't be said in selectors.
-fn selector(place: &NodeSelectorTerm) -> Option<ListParams> {
+fn node_selector(place: &NodeSelectorTerm) -> Option<ListParams> {
     let within = |r: &NodeSelectorRequirement| match r.operator.as_str() {
         "In" => Some(format!("{} in ({})", r.key, r.values.as_ref()?.join(","))),
         "Exists" => Some(r.key.clone()),
@@ -133,14 +134,14 @@ mod tests {
             {"key": "disk", "operator": "Exists"}]});
         let zone = json!({"matchExpressions": [
             {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["z1"]}]});
-        let (all, single) = places(&volume(&json!([host, zone])));
+        let (all, single) = volume_places(&volume(&json!([host, zone])));
         assert_eq!(single, ["a", "b"]);
-        let asked: Vec<_> = all.iter().filter_map(selector).collect();
+        let asked: Vec<_> = all.iter().filter_map(node_selector).collect();
         assert_eq!(
             asked[0].label_selector.as_deref(),
             Some("kubernetes.io/hostname in (a,b),disk")
         );
-        assert_eq!(names(&all[1]).count(), 0);
-        assert_eq!(places(&PersistentVolume::default()), (vec![], vec![]));
+        assert_eq!(node_names(&all[1]).count(), 0);
+        assert_eq!(volume_places(&PersistentVolume::default()), (vec![], vec![]));
     }
 }

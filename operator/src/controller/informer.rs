@@ -10,7 +10,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Resource, ResourceExt as _};
 use tokio::sync::oneshot;
 
-use crate::scope::{Watched, code};
+use crate::scope::{Watched, status_code};
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> NamedObjects<K> {
 
 /// Hands on what a kind's watch says, for ever; `synced` is told when the first list is
 /// complete. Errors are told with what to do about them.
-pub async fn run<K>(
+pub async fn run_informer<K>(
     events: impl Stream<Item = watcher::Result<Event<K>>>,
     synced: oneshot::Sender<()>,
     mut on: impl FnMut(&Event<K>),
@@ -86,7 +86,7 @@ pub async fn run<K>(
     K: Watched,
 {
     let mut synced = Some(synced);
-    let mut events = std::pin::pin!(slim(events));
+    let mut events = std::pin::pin!(slim_objects(events));
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => {
@@ -103,7 +103,7 @@ pub async fn run<K>(
 }
 
 /// Drops what nobody here reads and what would make up half of the memory.
-fn slim<K: Resource>(
+fn slim_objects<K: Resource>(
     events: impl Stream<Item = watcher::Result<Event<K>>>,
 ) -> impl Stream<Item = watcher::Result<Event<K>>> {
     events.map(|event| event.map(|event| event.modify(|o| o.managed_fields_mut().clear())))
@@ -111,7 +111,7 @@ fn slim<K: Resource>(
 
 fn log_watch_error<K: Resource<DynamicType = ()>>(error: &watcher::Error) {
     let kind = K::kind(&());
-    match code(error) {
+    match status_code(error) {
         404 => tracing::warn!(
             %kind,
             "the cluster does not know this kind: install CodeButler's CustomResourceDefinitions; \

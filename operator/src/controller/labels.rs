@@ -11,17 +11,17 @@ pub type ObjectLabels = BTreeMap<String, String>;
 
 /// Labels of a Repo's children; `name` says what the child is.
 pub fn of_repo(name: &str, repo: &Repo) -> ObjectLabels {
-    common(name, &repo.name_any())
+    common_labels(name, &repo.name_any())
 }
 
 /// Labels of a Thread's children; `name` says what the child is.
 pub fn of_thread(name: &str, thread: &Thread) -> ObjectLabels {
-    let mut labels = common(name, &thread.spec.repo);
+    let mut labels = common_labels(name, &thread.spec.repo);
     labels.insert(names::LABEL_THREAD.to_owned(), thread.name_any());
     labels
 }
 
-fn common(name: &str, repo: &str) -> ObjectLabels {
+fn common_labels(name: &str, repo: &str) -> ObjectLabels {
     [
         ("app.kubernetes.io/name", name),
         ("app.kubernetes.io/part-of", "codebutler"),
@@ -45,13 +45,13 @@ pub fn of_claim(thread: &Thread) -> ObjectLabels {
 }
 
 /// Whether somebody took labels away or changed them.
-pub fn lacks<K: Resource>(object: &K, wanted: &ObjectLabels) -> bool {
+pub fn lacks_labels<K: Resource>(object: &K, wanted: &ObjectLabels) -> bool {
     let labels = object.labels();
     wanted.iter().any(|(key, value)| labels.get(key) != Some(value))
 }
 
 /// Metadata of a child in its owner's namespace, controlled by it.
-pub fn owned<K: Resource<DynamicType = ()>>(
+pub fn owned_metadata<K: Resource<DynamicType = ()>>(
     owner: &K,
     name: String,
     labels: ObjectLabels,

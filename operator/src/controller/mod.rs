@@ -59,11 +59,11 @@ const LEASE: &str = "codebutler-controller";
 ///
 /// # Errors
 /// When there is no usable configuration for the Kubernetes API, or the metrics port is taken.
-pub async fn run(mut args: ControllerArgs) -> anyhow::Result<()> {
+pub async fn run_controller(mut args: ControllerArgs) -> anyhow::Result<()> {
     if args.cluster_dns.is_empty() {
         args.cluster_dns = resolvers::own_resolvers();
     }
-    let client = platform::client(names::CONTROLLER).await?;
+    let client = platform::open_client(names::CONTROLLER).await?;
     let stop = CancellationToken::new();
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let stopping = stop.clone();
@@ -72,7 +72,7 @@ pub async fn run(mut args: ControllerArgs) -> anyhow::Result<()> {
         tracing::info!("stopping");
         stopping.cancel();
     });
-    serve(args, client, stop).await
+    serve_controller(args, client, stop).await
 }
 
 /// Runs until `stop`. One replica acts; the others keep their caches filled and wait. One that loses
@@ -80,7 +80,7 @@ pub async fn run(mut args: ControllerArgs) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When the metrics port is taken.
-pub async fn serve(
+pub async fn serve_controller(
     mut args: ControllerArgs,
     client: Client,
     stop: CancellationToken,
@@ -89,7 +89,7 @@ pub async fn serve(
     let fence = Arc::new(thread::Fence::default());
     let (caches, mut watches, queues, mut receivers) =
         caches::start_watches(&client, &args, &slots, &fence);
-    let mut registry = crate::metrics::registry();
+    let mut registry = crate::metrics::build_registry();
     let shown = metrics::Shown {
         threads: caches.threads.clone(),
         open: caches.open.clone(),
@@ -101,7 +101,7 @@ pub async fn serve(
     let ready = Ready::default();
     let _server = Server::start(args.metrics_address, registry, ready.clone())?;
     let prepared = async {
-        crate::definitions::installed(&client, &ready).await;
+        crate::definitions::await_definitions(&client, &ready).await;
         watches.synced().await;
         platform::settle_user(&client, &mut args).await;
     };
@@ -115,7 +115,7 @@ pub async fn serve(
     let settings = args.lease.settings(&args.namespace, LEASE);
     let replica = Replica { args, client, caches, slots, fence, queues, metrics };
     while !stop.is_cancelled() {
-        let lease = lease::start(replica.client.clone(), settings.clone());
+        let lease = lease::start_campaign(replica.client.clone(), settings.clone());
         let context = replica.begin_term();
         let done = tokio::select! {
             biased;
@@ -192,7 +192,7 @@ impl Replica {
         let scope = Scope::of(&args.namespaces);
         let elected = async {
             lease.held().await;
-            primed(client, &scope, &caches.threads, (slots, fence)).await
+            prime_slots(client, &scope, &caches.threads, (slots, fence)).await
         };
         let unread = tokio::select! {
             unread = elected => unread,
@@ -206,10 +206,28 @@ impl Replica {
             let (context, stop) = (|| context.clone(), || stop.clone());
             let queues::Receivers { repos, roles, threads } = receivers;
             tokio::join!(
-                drive::drive(&caches.repos, repos, context(), repo::reconcile, stop()),
-                drive::drive(&caches.roles, roles, context(), role::reconcile, stop()),
-                retention::run(context(), stop()),
-                drive::drive(&caches.threads, threads, context(), thread::reconcile, stop()),
+                drive::drive_reconciler(
+                    &caches.repos,
+                    repos,
+                    context(),
+                    repo::reconcile_repo,
+                    stop()
+                ),
+                drive::drive_reconciler(
+                    &caches.roles,
+                    roles,
+                    context(),
+                    role::reconcile_role,
+                    stop()
+                ),
+                retention::run_retention(context(), stop()),
+                drive::drive_reconciler(
+                    &caches.threads,
+                    threads,
+                    context(),
+                    thread::reconcile_thread,
+                    stop()
+                ),
             )
         };
         tokio::select! {
@@ -231,14 +249,14 @@ fn queue_all(context: &context::Context) {
 
 /// Learns which slots are given, however often that has to be tried.
 /// Answers the namespaces where that can't be learned yet.
-async fn primed(
+async fn prime_slots(
     client: &Client,
     scope: &Scope,
     known: &Store<Thread>,
     given: (&slots::RepoSlots, &thread::Fence),
 ) -> Vec<String> {
     loop {
-        match thread::prime(client, scope, known, given).await {
+        match thread::prime_queue(client, scope, known, given).await {
             Ok(unread) => return unread,
             Err(error) => {
                 tracing::warn!(%error, "which roles run is not known yet, trying again");

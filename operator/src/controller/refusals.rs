@@ -63,7 +63,7 @@ impl Refusals {
 }
 
 /// What to tell, without what the Repo wants masked.
-pub fn health(refusal: &ApplyRefusal, patterns: &[RedactionRule]) -> Health {
+pub fn refusal_health(refusal: &ApplyRefusal, patterns: &[RedactionRule]) -> Health {
     let said = Redactor::new(patterns).0.mask(&refusal.to_string()).into_owned();
     match refusal {
         ApplyRefusal::NameTaken { .. } => Health::new(Level::Stalled, "NameTaken", said),
@@ -71,7 +71,7 @@ pub fn health(refusal: &ApplyRefusal, patterns: &[RedactionRule]) -> Health {
             let advice = "the API server, or a webhook that it asks, fails; it is tried again until it does not";
             Health::new(Level::Trouble, "NotAccepted", format!("{said}: {advice}"))
         }
-        ApplyRefusal::Rejected { message, .. } => match quota(message) {
+        ApplyRefusal::Rejected { message, .. } => match parse_quota(message) {
             Some(ResourceQuotaLimit::Full) => {
                 let message = format!(
                     "waits for room in the namespace's ResourceQuota ({said}): it starts by itself when \
@@ -85,7 +85,7 @@ pub fn health(refusal: &ApplyRefusal, patterns: &[RedactionRule]) -> Health {
             }
             None => {
                 let advice =
-                    advice(message).map(|advice| format!(": {advice}")).unwrap_or_default();
+                    find_advice(message).map(|advice| format!(": {advice}")).unwrap_or_default();
                 Health::new(Level::Trouble, "Rejected", format!("{said}{advice}"))
             }
         },
@@ -99,7 +99,7 @@ enum ResourceQuotaLimit {
 }
 
 /// `exceeded quota: small, requested: pods=1, used: pods=3, limited: pods=3`
-fn quota(message: &str) -> Option<ResourceQuotaLimit> {
+fn parse_quota(message: &str) -> Option<ResourceQuotaLimit> {
     let (_, rest) = message.split_once("exceeded quota: ")?;
     let (_, used) = rest.split_once("used: ")?;
     let (used, _) = used.split_once(", limited: ")?;
@@ -112,7 +112,7 @@ fn quota(message: &str) -> Option<ResourceQuotaLimit> {
 }
 
 /// What a person can do about the words of well-known admission plugins.
-fn advice(message: &str) -> Option<&'static str> {
+fn find_advice(message: &str) -> Option<&'static str> {
     let says = |words: &str| message.contains(words);
     if says("violates PodSecurity") {
         Some(
@@ -143,7 +143,7 @@ mod tests {
 
     fn told(message: &str) -> Health {
         let (kind, name) = ("Pod".to_owned(), "t-pm".to_owned());
-        health(&ApplyRefusal::Rejected { kind, name, message: message.to_owned() }, &[])
+        refusal_health(&ApplyRefusal::Rejected { kind, name, message: message.to_owned() }, &[])
     }
 
     #[test]

@@ -31,8 +31,8 @@ const AT_ONCE: usize = KEPT / 2;
 type Closed = (Arc<Thread>, ClosedThread);
 
 /// Looks after closed Threads until told to stop.
-pub async fn run(context: Arc<Context>, stop: CancellationToken) {
-    while let Some(done) = stop.run_until_cancelled(Box::pin(round(&context))).await {
+pub async fn run_retention(context: Arc<Context>, stop: CancellationToken) {
+    while let Some(done) = stop.run_until_cancelled(Box::pin(retire_round(&context))).await {
         let pause = if done { EVERY } else { AGAIN };
         if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
             return;
@@ -41,7 +41,7 @@ pub async fn run(context: Arc<Context>, stop: CancellationToken) {
 }
 
 /// Whether all that is due has gone.
-async fn round(context: &Context) -> bool {
+async fn retire_round(context: &Context) -> bool {
     let threads = context.all_threads.state();
     let mut by_repo: HashMap<ObjectKey, Vec<Closed>> = HashMap::new();
     // What waits for its parent finds it.
@@ -51,7 +51,7 @@ async fn round(context: &Context) -> bool {
         if thread.spec.state == ThreadState::Active {
             needed
                 .extend(thread.spec.parent.clone().map(|parent| ObjectKey::new(namespace, parent)));
-        } else if let Some(line) = line(&thread) {
+        } else if let Some(line) = closed_line(&thread) {
             by_repo
                 .entry(ObjectKey::new(namespace, &thread.spec.repo))
                 .or_default()
@@ -63,9 +63,9 @@ async fn round(context: &Context) -> bool {
         let Some(repo) = context.repo(&key.namespace, &key.name) else { continue };
         closed.retain(|(thread, _)| !needed.contains(&ObjectKey::of(&**thread)));
         let retention = repo.spec.threads.unwrap_or_default().retention;
-        let due = due(closed, retention, context.clock.now());
+        let due = find_due(closed, retention, context.clock.now());
         done &= due.len() < AT_ONCE;
-        if let Err(error) = retire(context, &repo, &due).await {
+        if let Err(error) = retire_threads(context, &repo, &due).await {
             tracing::info!(repo = %key, %error, "closed threads stay for now");
             done = false;
         }
@@ -74,7 +74,7 @@ async fn round(context: &Context) -> bool {
 }
 
 /// The line about a Thread whose pods and volume are gone, and of which nobody has to be told.
-fn line(thread: &Thread) -> Option<ClosedThread> {
+fn closed_line(thread: &Thread) -> Option<ClosedThread> {
     let status = thread.status.as_ref()?;
     if !thread.finalizers().is_empty() || !status.conditions.iter().any(is_closed) {
         return None;
@@ -90,7 +90,7 @@ fn is_closed(c: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition) -> b
 }
 
 /// Those that go now, the oldest first.
-fn due(mut closed: Vec<Closed>, retention: RetentionSpec, now: Timestamp) -> Vec<Closed> {
+fn find_due(mut closed: Vec<Closed>, retention: RetentionSpec, now: Timestamp) -> Vec<Closed> {
     closed.sort_by_key(|(_, line)| line.closed.0);
     let surplus = closed.len().saturating_sub(retention.keep as usize);
     let oldest = SignedDuration::from_hours(24 * i64::from(retention.days));
@@ -102,7 +102,7 @@ fn due(mut closed: Vec<Closed>, retention: RetentionSpec, now: Timestamp) -> Vec
 }
 
 /// Writes the lines, then deletes.
-async fn retire(context: &Context, repo: &Repo, due: &[Closed]) -> Result<(), ApplyError> {
+async fn retire_threads(context: &Context, repo: &Repo, due: &[Closed]) -> Result<(), ApplyError> {
     let known = repo.status.as_ref().map(|status| status.history.clone()).unwrap_or_default();
     let new = due.iter().filter(|(_, line)| !known.iter().any(|old| old.uid == line.uid));
     let new: Vec<_> = new.map(|(_, line)| line.clone()).collect();
@@ -110,7 +110,7 @@ async fn retire(context: &Context, repo: &Repo, due: &[Closed]) -> Result<(), Ap
         audit_line(repo, line);
     }
     if !new.is_empty() {
-        let history = added(known, new);
+        let history = add_lines(known, new);
         context.apply.status(repo, &json!({"history": history})).await?;
     }
     for (thread, _) in due {
@@ -120,7 +120,7 @@ async fn retire(context: &Context, repo: &Repo, due: &[Closed]) -> Result<(), Ap
 }
 
 /// The newest lines last.
-fn added(mut known: Vec<ClosedThread>, new: Vec<ClosedThread>) -> Vec<ClosedThread> {
+fn add_lines(mut known: Vec<ClosedThread>, new: Vec<ClosedThread>) -> Vec<ClosedThread> {
     known.extend(new);
     let surplus = known.len().saturating_sub(KEPT);
     known.drain(..surplus);
@@ -161,7 +161,7 @@ mod tests {
                     "message": "m", "lastTransitionTime": at}]},
         }))
         .unwrap();
-        let line = line(&thread).unwrap();
+        let line = closed_line(&thread).unwrap();
         (Arc::new(thread), line)
     }
 
@@ -180,7 +180,7 @@ mod tests {
                 closed("day", "2026-02-28T00:00:00Z"),
             ]
         };
-        let keeps = |days, keep| due(all(), RetentionSpec { days, keep }, now);
+        let keeps = |days, keep| find_due(all(), RetentionSpec { days, keep }, now);
         assert_eq!(names(&keeps(30, 200)), ["old"]);
         assert_eq!(names(&keeps(30, 2)), ["old", "week"]);
         assert_eq!(names(&keeps(365, 0)), ["old", "week", "day"]);
@@ -202,7 +202,7 @@ mod tests {
         let with = |change: fn(&mut Thread)| {
             let mut thread = (*thread).clone();
             change(&mut thread);
-            line(&thread)
+            closed_line(&thread)
         };
         assert!(with(|_| ()).is_some());
         assert_eq!(with(|t| t.spec.state = ThreadState::Active), None);
@@ -214,7 +214,7 @@ mod tests {
         let lines: Vec<_> = (0..KEPT + 3)
             .map(|n| ClosedThread { uid: n.to_string(), ..closed("t", "2026-01-01T00:00:00Z").1 })
             .collect();
-        let kept = added(lines[..KEPT].to_vec(), lines[KEPT..].to_vec());
+        let kept = add_lines(lines[..KEPT].to_vec(), lines[KEPT..].to_vec());
         assert_eq!((kept.len(), kept[0].uid.as_str()), (KEPT, "3"));
     }
 }

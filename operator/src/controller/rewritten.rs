@@ -21,7 +21,7 @@ impl Default for Rewritten {
 impl Rewritten {
     /// Compares a pod that was just made with what was asked for.
     pub fn made(&self, wanted: &Pod, pod: &Pod) {
-        if images(wanted) == images(pod) {
+        if pod_images(wanted) == pod_images(pod) {
             return;
         }
         if let Some(uid) = pod.uid() {
@@ -36,7 +36,7 @@ impl Rewritten {
 }
 
 /// A pod's images in the order of its containers: all that anybody may change of them later.
-pub fn images(pod: &Pod) -> Vec<Option<&str>> {
+pub fn pod_images(pod: &Pod) -> Vec<Option<&str>> {
     let spec = pod.spec.iter();
     let all = spec.flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
     all.map(|container| container.image.as_deref()).collect()

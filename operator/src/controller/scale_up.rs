@@ -10,7 +10,7 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use parking_lot::Mutex;
 
-use crate::apply::shortened;
+use crate::apply::shorten_text;
 
 /// How long an answer counts.
 pub const FRESH: Duration = Duration::from_secs(15);
@@ -37,16 +37,19 @@ pub enum ScaleUp {
 impl ScaleUp {
     /// What an autoscaler said last. Pure.
     fn of(events: &[Event]) -> Self {
-        let said = events.iter().filter_map(|event| Some((time(event)?, Self::from_event(event)?)));
+        let said =
+            events.iter().filter_map(|event| Some((event_time(event)?, Self::from_event(event)?)));
         said.max_by_key(|(at, _)| *at).map_or(Self::Unknown, |(_, said)| said)
     }
 
     /// By the words of cluster-autoscaler, and of those that go on to use them, and of Karpenter.
     fn from_event(event: &Event) -> Option<Self> {
         let note = event.note.as_deref().unwrap_or_default();
-        let said = shortened(note.trim_end_matches(['.', ' ']), 300);
+        let said = shorten_text(note.trim_end_matches(['.', ' ']), 300);
         match event.reason.as_deref()? {
-            "TriggeredScaleUp" | "Nominated" => Some(Self::Announced { at: time(event)?, said }),
+            "TriggeredScaleUp" | "Nominated" => {
+                Some(Self::Announced { at: event_time(event)?, said })
+            }
             "NotTriggerScaleUp" | "FailedScaleUp" => Some(Self::Declined { said }),
             "FailedScheduling" if is_from(event, KARPENTER) => Some(Self::Declined { said }),
             _ => None,
@@ -61,7 +64,7 @@ fn is_from(event: &Event, component: &str) -> bool {
 }
 
 /// When an event was seen last. Who writes events in the older form leaves the newer time out.
-fn time(event: &Event) -> Option<Timestamp> {
+fn event_time(event: &Event) -> Option<Timestamp> {
     let series = event.series.as_ref().map(|series| series.last_observed_time.0);
     let first = event.event_time.as_ref().map(|time| time.0);
     let older = event.deprecated_last_timestamp.as_ref().map(|time| time.0);

@@ -20,13 +20,21 @@ pub fn tell_invalid(
     });
     let why: Vec<String> = why.collect();
     if why.is_empty() {
-        condition::clear(conditions, SCHEDULES_VALID);
+        condition::clear_condition(conditions, SCHEDULES_VALID);
         return None;
     }
     let message =
         format!("spec.schedules {}: it begins nothing until it is corrected", why.join("; "));
     let known = conditions.iter().any(|c| c.type_ == SCHEDULES_VALID && c.message == message);
     let (reason, generation) = ("ScheduleInvalid", repo.metadata.generation);
-    condition::set(conditions, SCHEDULES_VALID, false, reason, &*message, generation, &Time(now));
+    condition::set_condition(
+        conditions,
+        SCHEDULES_VALID,
+        false,
+        reason,
+        &*message,
+        generation,
+        &Time(now),
+    );
     (!known).then_some(Notice { warning: true, reason, note: message })
 }

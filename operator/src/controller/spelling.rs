@@ -15,7 +15,7 @@ pub fn tell_outdated(
     now: Timestamp,
 ) -> Option<Notice> {
     if outdated.is_empty() {
-        condition::clear(conditions, OLD_SPELLING);
+        condition::clear_condition(conditions, OLD_SPELLING);
         return None;
     }
     let each = outdated
@@ -24,6 +24,14 @@ pub fn tell_outdated(
     let each = each.collect::<Vec<_>>().join("; ");
     let message = format!("{each}: it is read until v1beta1");
     let known = conditions.iter().any(|c| c.type_ == OLD_SPELLING && c.message == message);
-    condition::set(conditions, OLD_SPELLING, true, "Renamed", &*message, generation, &Time(now));
+    condition::set_condition(
+        conditions,
+        OLD_SPELLING,
+        true,
+        "Renamed",
+        &*message,
+        generation,
+        &Time(now),
+    );
     (!known).then_some(Notice { warning: true, reason: "Renamed", note: message })
 }

@@ -42,14 +42,14 @@ impl ApiError {
 ///
 /// # Errors
 /// When it was not opened yet.
-pub fn conversation(thread: &Thread) -> Result<&SlackThread, ApiError> {
+pub fn require_conversation(thread: &Thread) -> Result<&SlackThread, ApiError> {
     let message = "the conversation in Slack is not opened yet: try again";
     thread.conversation().ok_or_else(|| ApiError::new(ErrorCode::Unavailable, message))
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let mut response = (status(self.code), axum::Json(self.body())).into_response();
+        let mut response = (status_of(self.code), axum::Json(self.body())).into_response();
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
@@ -57,7 +57,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-const fn status(code: ErrorCode) -> StatusCode {
+const fn status_of(code: ErrorCode) -> StatusCode {
     match code {
         ErrorCode::Unauthenticated => StatusCode::UNAUTHORIZED,
         ErrorCode::NotRegistered

@@ -61,7 +61,10 @@ fn needs_attention(thread: &Thread) -> bool {
     let Some(status) = &thread.status else { return false };
     let shows = status.roles.values().any(|role| role.shown.is_some());
     let asks = !status.settled.is_empty() || !threads::open_questions(status).is_empty();
-    thread.is_going() || shows || asks || finished::due(thread, Timestamp::now()).is_some()
+    thread.is_going()
+        || shows
+        || asks
+        || finished::find_finished(thread, Timestamp::now()).is_some()
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use super::identity::PodIndex;
 use crate::scope::{Scope, Watched};
 
 /// Starts the caches and returns when all of them are complete; nothing if told to stop before.
-pub async fn start(
+pub async fn start_caches(
     client: Client,
     (namespace, dialer): (String, Dialer),
     scope: &Scope,
@@ -27,9 +27,9 @@ pub async fn start(
     let (index, attended) = (index.clone(), Attended::default());
     let attends = attended.clone();
     let context = Context {
-        repos: keep(&client, scope, stop, |_| {}),
-        roles: keep(&client, &scope.and(&namespace), stop, |_| {}),
-        threads: keep(&client, scope, stop, move |event: &Event<Thread>| {
+        repos: keep_cache(&client, scope, stop, |_| {}),
+        roles: keep_cache(&client, &scope.and(&namespace), stop, |_| {}),
+        threads: keep_cache(&client, scope, stop, move |event: &Event<Thread>| {
             index.observe(event);
             attends.observe(event);
         }),
@@ -51,7 +51,7 @@ pub async fn start(
     Some(context)
 }
 
-fn keep<K>(
+fn keep_cache<K>(
     client: &Client,
     scope: &Scope,
     stop: &CancellationToken,

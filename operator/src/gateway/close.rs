@@ -1,6 +1,6 @@
 //! `POST /v1/close`: the end of a thread, the way a user decided. Each step finds what an earlier,
 //! interrupted call has done, so that a repetition goes on where that one stopped. A merge that GitHub
-//! does not do at once is taken up again by [`resume`].
+//! does not do at once is taken up again by [`waiting::resume_merge`].
 
 mod commit;
 mod turn;
@@ -18,8 +18,8 @@ use kube::ResourceExt as _;
 
 use self::commit::Words;
 pub(super) use self::turn::{Turn, let_go, merge_in_turn};
-pub(super) use self::waiting::{Patience, resume, waits};
-use super::api::redactor;
+pub(super) use self::waiting::{Patience, find_wait, resume_merge};
+use super::api::caller_redactor;
 use super::api_error::ApiError;
 use super::approval::fresh_thread;
 use super::caller::Caller;
@@ -28,7 +28,7 @@ use super::github::{GitHub, GitHubError, Merging, Pull, text};
 use super::slack::usage;
 use super::state::Shared;
 use super::thread_key::ThreadKey;
-use super::threads::unwritten;
+use super::threads::explain_unwritten;
 use super::{origin, overlap, parts};
 
 /// The report's key: one per thread.
@@ -39,7 +39,7 @@ const MAX_WORK_LINES: usize = 16;
 const MAX_WORK_LINE: usize = 400;
 
 /// Closes the caller's Thread.
-pub async fn close(
+pub async fn close_thread(
     State(gateway): State<Shared>,
     Any(caller): Any,
     Json(wanted): Json<CloseThread>,
@@ -51,12 +51,12 @@ pub async fn close(
     }
     // On a task of its own: a merge that has begun is carried through to the closed Thread even if
     // the pod that asked for it goes away.
-    let redactor = redactor(&gateway, &caller).await?;
+    let redactor = caller_redactor(&gateway, &caller).await?;
     let last = LastWords {
         summary: redactor.mask(&wanted.summary).into_owned(),
         work: told_work(&redactor.mask(wanted.work.as_deref().unwrap_or_default())),
     };
-    let ended = gateway.calls.spawn(run(gateway.clone(), caller, last));
+    let ended = gateway.calls.spawn(run_closing(gateway.clone(), caller, last));
     let outcome = ended.await.ok().flatten().ok_or_else(|| {
         ApiError::new(ErrorCode::Unavailable, "the gateway was interrupted: try again")
     })?;
@@ -72,7 +72,7 @@ struct LastWords {
 
 /// As it may stand in a report: lines of a list, and not too many.
 fn told_work(work: &str) -> String {
-    let lines = text::outgoing(work);
+    let lines = text::outgoing_text(work);
     let lines = lines.lines().filter(|line| line.starts_with("- ")).take(MAX_WORK_LINES);
     lines.map(|line| line.chars().take(MAX_WORK_LINE).collect::<String>() + "\n").collect()
 }
@@ -86,7 +86,11 @@ struct Ending<'a> {
     github: &'a GitHub,
 }
 
-async fn run(gateway: Shared, caller: Caller, last: LastWords) -> Result<ThreadClosed, ApiError> {
+async fn run_closing(
+    gateway: Shared,
+    caller: Caller,
+    last: LastWords,
+) -> Result<ThreadClosed, ApiError> {
     gateway.ledger.flush(&caller.key()).await;
     let thread = fresh_thread(&gateway, &caller).await?;
     let status = thread.status.clone().unwrap_or_default();
@@ -94,10 +98,10 @@ async fn run(gateway: Shared, caller: Caller, last: LastWords) -> Result<ThreadC
         let recorded = status.pull_request.and_then(|pull| pull.merge_commit);
         return Ok(ThreadClosed { merge_commit: recorded, waiting: None });
     }
-    let (choice, closing) = decided(&status)?;
+    let (choice, closing) = find_decision(&status)?;
     let github = GitHub::of(&gateway.context, &caller.repo).await?;
     let ending = Ending { gateway: &gateway, repo: &caller.repo, thread: &thread, github: &github };
-    let pull = github.find_pull(&names::branch(&thread.name_any())).await?;
+    let pull = github.find_pull(&names::branch_name(&thread.name_any())).await?;
     match choice {
         ClosingChoice::Merge => {
             let pull = pull.ok_or_else(|| {
@@ -127,7 +131,7 @@ async fn run(gateway: Shared, caller: Caller, last: LastWords) -> Result<ThreadC
 }
 
 /// What a user has decided. Nobody else can.
-fn decided(status: &ThreadStatus) -> Result<(ClosingChoice, &Closing), ApiError> {
+fn find_decision(status: &ThreadStatus) -> Result<(ClosingChoice, &Closing), ApiError> {
     let closing = status.closing.as_ref();
     let answer = closing.and_then(|closing| Some((closing.choice?, closing)));
     answer.filter(|(_, closing)| closing.decided_by.is_some()).ok_or_else(|| {
@@ -176,9 +180,9 @@ impl Ending<'_> {
     /// Writes the pull request's last description; gives what the commit is to say.
     async fn describe(&self, pull: &Pull, last: &LastWords) -> Result<Words, ApiError> {
         let Self { github, repo, .. } = self;
-        let (link, names) = origin::read(self.gateway, repo, self.thread).await;
+        let (link, names) = origin::read_origin(self.gateway, repo, self.thread).await;
         let needed = parts::find_needed(self.gateway, self.thread);
-        let trailers = commit::trailers(self.thread, link.as_deref(), &names, &needed);
+        let trailers = commit::write_trailers(self.thread, link.as_deref(), &names, &needed);
         let words = Words::of(pull, &last.summary, &trailers);
         let people = origin::at_end(self.thread, link.as_deref(), &names);
         let body = words.description(pull, &self.status(), &format!("{people}{}", last.work));
@@ -197,7 +201,7 @@ impl Ending<'_> {
             ..PullRequest::of(pull.number, &pull.html_url)
         };
         let written = gateway.threads.set_pull_request(&key, &now).await;
-        written.map_err(|error| unwritten(&error))?;
+        written.map_err(|error| explain_unwritten(&error))?;
         let merged = (pull.number, commit);
         overlap::tell_of_merge(gateway, self.github, self.repo, &key, merged).await;
         let short: String = commit.chars().take(10).collect();
@@ -206,11 +210,11 @@ impl Ending<'_> {
 
     async fn close(&self, how: &str, work: &str) -> Result<(), ApiError> {
         let (gateway, key) = (self.gateway, self.key());
-        self.github.delete_branch(&names::branch(&key.name)).await?;
-        let report = format!("{how}\n{}\n{work}", usage::table(&self.status()));
+        self.github.delete_branch(&names::branch_name(&key.name)).await?;
+        let report = format!("{how}\n{}\n{work}", usage::usage_table(&self.status()));
         let report = report.trim_end();
         gateway.slack.notice(&key, REPORT, report).await?;
-        gateway.threads.close(&key).await.map_err(|error| unwritten(&error))?;
+        gateway.threads.close(&key).await.map_err(|error| explain_unwritten(&error))?;
         tracing::info!(thread = key.name, how, "closed a thread");
         Ok(())
     }
@@ -234,7 +238,7 @@ fn mergeable_head<'p>(pull: &'p Pull, closing: &Closing, base: &str) -> Result<&
         return Err(GitHubError::HeadMoved.into());
     }
     if pull.base() != base {
-        let (found, base) = (text::line(pull.base(), 120), base.to_owned());
+        let (found, base) = (text::one_line(pull.base(), 120), base.to_owned());
         return Err(GitHubError::OtherBase { found, base }.into());
     }
     Ok(pull.head())
@@ -269,7 +273,7 @@ mod tests {
     fn only_a_user_ends_a_thread() {
         let status = |closing| ThreadStatus { closing, ..ThreadStatus::default() };
         let code =
-            |closing| decided(&status(closing)).map(|(choice, _)| choice).map_err(|e| e.code);
+            |closing| find_decision(&status(closing)).map(|(choice, _)| choice).map_err(|e| e.code);
         assert_eq!(code(None), Err(ErrorCode::NeedsApproval));
         assert_eq!(code(Some(closing(None, None))), Err(ErrorCode::NeedsApproval));
         let merge = Some(ClosingChoice::Merge);

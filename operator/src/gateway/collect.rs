@@ -23,7 +23,7 @@ pub fn is_due(thread: &Thread) -> bool {
     conditions.any(|c| c.type_ == condition::COLLECTING && c.status == "True" && c.reason == "Due")
 }
 
-pub async fn collect(
+pub async fn collect_thread(
     context: &Context,
     slack: &Slack,
     threads: &Threads,
@@ -34,20 +34,20 @@ pub async fn collect(
     let status = thread.status.clone().unwrap_or_default();
     let archive = format!("{ARCHIVE}/{}", thread.name_any());
     if status.branch.is_some() {
-        undo(&GitHub::of(context, repo).await?, thread, &archive).await?;
+        undo_remote(&GitHub::of(context, repo).await?, thread, &archive).await?;
     }
-    if let Err(error) = slack.notice(&key, "collected", &farewell(&status, &archive)).await {
+    if let Err(error) = slack.notice(&key, "collected", &write_farewell(&status, &archive)).await {
         if !slack.is_gone(repo, thread).await {
             return Err(error);
         }
         tracing::info!(thread = key.name, "collected untold: its conversation is gone");
     }
-    threads.close(&key).await.map_err(|error| super::threads::unwritten(&error))
+    threads.close(&key).await.map_err(|error| super::threads::explain_unwritten(&error))
 }
 
 /// What is outside of Kubernetes.
-async fn undo(github: &GitHub, thread: &Thread, archive: &str) -> Result<(), GitHubError> {
-    let branch = names::branch(&thread.name_any());
+async fn undo_remote(github: &GitHub, thread: &Thread, archive: &str) -> Result<(), GitHubError> {
+    let branch = names::branch_name(&thread.name_any());
     if let Some(tip) = github.tip(&branch).await? {
         github.keep(archive, &tip.commit).await?;
     }
@@ -58,7 +58,7 @@ async fn undo(github: &GitHub, thread: &Thread, archive: &str) -> Result<(), Git
 }
 
 /// What is gone, what had been decided, and where the work is. Pure.
-fn farewell(status: &ThreadStatus, archive: &str) -> String {
+fn write_farewell(status: &ThreadStatus, archive: &str) -> String {
     let mut lines = vec![
         "Nobody has written here for three days: worktree and branch are removed, and this thread \
          is closed."
@@ -81,7 +81,7 @@ fn farewell(status: &ThreadStatus, archive: &str) -> String {
         let code = receipt.exit_code;
         lines.push(format!("Tested last: `{}`, exit code {code}, at {commit}.", receipt.command));
     }
-    lines.push(usage::table(status));
+    lines.push(usage::usage_table(status));
     lines.join("\n")
 }
 
@@ -98,7 +98,7 @@ mod tests {
                         "role": "coder"},
         }))
         .unwrap();
-        let text = farewell(&status, "refs/codebutler/archive/t");
+        let text = write_farewell(&status, "refs/codebutler/archive/t");
         for part in [
             "`git fetch origin refs/codebutler/archive/t`",
             "The plan was approved.",
@@ -106,7 +106,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        let nothing = farewell(&ThreadStatus::default(), "refs/codebutler/archive/t");
+        let nothing = write_farewell(&ThreadStatus::default(), "refs/codebutler/archive/t");
         assert!(!nothing.contains("git fetch") && !nothing.contains("plan"), "{nothing}");
     }
 }

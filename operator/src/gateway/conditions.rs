@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::redact::Redactors;
 use super::writes;
-use crate::apply::shortened;
+use crate::apply::shorten_text;
 
 /// Attempts against other writers of the same status.
 const ATTEMPTS: u32 = 8;
@@ -248,7 +248,7 @@ impl Conditions {
                 "metadata": {"resourceVersion": now.resource_version()},
                 "status": {"conditions": conditions},
             });
-            let params = writes::patched();
+            let params = writes::patch_params();
             match api.patch_status(&repo.name_any(), &params, &Patch::Merge(patch)).await {
                 Ok(_) => break,
                 Err(kube::Error::Api(refused)) if refused.code == 409 && attempt < ATTEMPTS => {
@@ -266,18 +266,18 @@ impl Conditions {
     }
 
     async fn warn(&self, repo: &Repo, reason: &str, message: &str) {
-        let event = warning(reason, message);
+        let event = warning_event(reason, message);
         if let Err(error) = self.recorder.publish(&event, &repo.object_ref(&())).await {
             tracing::warn!(repo = repo.name_any(), %error, "event not written");
         }
     }
 }
 
-fn warning(reason: &str, message: &str) -> Event {
+fn warning_event(reason: &str, message: &str) -> Event {
     Event {
         type_: EventType::Warning,
         reason: reason.to_owned(),
-        note: Some(shortened(message, NOTE)),
+        note: Some(shorten_text(message, NOTE)),
         action: "Connect".to_owned(),
         secondary: None,
     }
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn an_event_is_no_longer_than_the_api_takes() {
         let long = "Überprüfen Sie das Geheimnis. ".repeat(100);
-        let note = warning("GitNotReachable", &long).note.unwrap();
+        let note = warning_event("GitNotReachable", &long).note.unwrap();
         assert!((900..=1024).contains(&note.len()), "{}: {note}", note.len());
     }
 }

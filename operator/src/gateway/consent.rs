@@ -37,7 +37,7 @@ pub struct Effect<'a> {
 pub enum Standing {
     /// The Repo does not have them asked.
     Unasked,
-    /// They said yes: to be [spent](spend) once it has happened.
+    /// They said yes: to be [spent](spend_consent) once it has happened.
     Approved(Approved),
     /// They are asked, and have not answered yet; whether nobody answered an earlier question.
     Waits {
@@ -90,12 +90,12 @@ pub fn is_own_key(key: &str) -> bool {
 ///
 /// # Errors
 /// `NeedsApproval`, with what the role is to do.
-pub async fn consent(
+pub async fn require_consent(
     gateway: &Shared,
     caller: &Caller,
     effect: &Effect<'_>,
 ) -> Result<Standing, ApiError> {
-    let standing = ask(gateway, caller, effect).await?;
+    let standing = ask_consent(gateway, caller, effect).await?;
     match standing.refusal() {
         None => Ok(standing),
         Some((_, message)) => Err(ApiError::new(ErrorCode::NeedsApproval, message)),
@@ -106,7 +106,7 @@ pub async fn consent(
 ///
 /// # Errors
 /// When the question can't be asked or its answer not be read: then it is no yes.
-pub async fn ask(
+pub async fn ask_consent(
     gateway: &Shared,
     caller: &Caller,
     effect: &Effect<'_>,
@@ -114,7 +114,7 @@ pub async fn ask(
     if !caller.repo.spec.policy.require_approval.contains(&effect.kind) {
         return Ok(Standing::Unasked);
     }
-    ask_about(gateway, caller, request(effect)).await
+    ask_about(gateway, caller, build_request(effect)).await
 }
 
 /// Passes once people have said yes to exactly this, whatever the Repo says: `tool` changes what others see
@@ -159,7 +159,7 @@ async fn ask_about(
 }
 
 /// What people said yes to has happened: the next time they are asked again.
-pub async fn spend(gateway: &Shared, caller: &Caller, standing: &Standing) {
+pub async fn spend_consent(gateway: &Shared, caller: &Caller, standing: &Standing) {
     let Standing::Approved(Approved(id)) = standing else { return };
     let thread = caller.key();
     let used = |status: &mut ThreadStatus| {
@@ -173,7 +173,7 @@ pub async fn spend(gateway: &Shared, caller: &Caller, standing: &Standing) {
     }
 }
 
-fn request(effect: &Effect<'_>) -> ApprovalRequest {
+fn build_request(effect: &Effect<'_>) -> ApprovalRequest {
     let tool = match effect.kind {
         Guarded::Push => "Push",
         Guarded::PullRequest => "PullRequest",
@@ -220,7 +220,7 @@ mod tests {
     fn every_part_of_an_effect_counts() {
         let of = |exactly: &[&str]| {
             let (summary, detail) = (String::new(), String::new());
-            request(&Effect { kind: Guarded::PullRequest, summary, detail, exactly })
+            build_request(&Effect { kind: Guarded::PullRequest, summary, detail, exactly })
         };
         assert_eq!(of(&["a", "b"]), of(&["a", "b"]));
         assert_ne!(of(&["a", "b"]).hash, of(&["ab", ""]).hash);

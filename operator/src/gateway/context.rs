@@ -15,7 +15,7 @@ use super::dial::{Dialer, Reach};
 use super::github::Access;
 use super::history::History;
 use super::redact::Redactors;
-use super::remote::{allows, named};
+use super::remote::{allows_url, annotation_name};
 use super::secrets::{OpenedSecret, SecretError};
 use super::thread_key::ThreadKey;
 
@@ -109,12 +109,12 @@ impl Context {
         (url, reach): (&Url, Reach),
     ) -> Result<OpenedSecret, SecretError> {
         let name = &reference.name;
-        let host = || named(url).unwrap_or_default();
+        let host = || annotation_name(url).unwrap_or_default();
         if reach == Reach::Outside && self.dialer.admit(url).is_err() {
             return Err(SecretError::Internal { name: name.clone(), host: host() });
         }
         let opened = self.read_secret(namespace, reference).await?;
-        if !allows(opened.allowed_hosts(), url) {
+        if !allows_url(opened.allowed_hosts(), url) {
             return Err(SecretError::Host { name: name.clone(), host: host() });
         }
         Ok(opened)

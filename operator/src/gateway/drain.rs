@@ -43,7 +43,7 @@ impl Shares {
 }
 
 /// The outcome of `work`, which ends soon after `stop`; nothing if it takes longer than `patience`.
-pub async fn within<T>(
+pub async fn finish_within<T>(
     stop: &CancellationToken,
     patience: Duration,
     work: impl Future<Output = T>,
@@ -79,8 +79,8 @@ mod tests {
     async fn what_never_ends_is_given_up() {
         let stop = CancellationToken::new();
         let patience = Duration::from_millis(20);
-        assert_eq!(within(&stop, patience, async { 1 }).await, Some(1));
+        assert_eq!(finish_within(&stop, patience, async { 1 }).await, Some(1));
         stop.cancel();
-        assert_eq!(within(&stop, patience, std::future::pending::<()>()).await, None);
+        assert_eq!(finish_within(&stop, patience, std::future::pending::<()>()).await, None);
     }
 }

@@ -10,10 +10,10 @@ use super::dispatch;
 const RECENT: SignedDuration = SignedDuration::from_hours(24);
 
 /// The newest message that is finished and does not show it. Pure.
-pub fn due(thread: &Thread, now: Timestamp) -> Option<SlackTs> {
+pub fn find_finished(thread: &Thread, now: Timestamp) -> Option<SlackTs> {
     let status = thread.status.as_ref()?;
     let finished = match thread.spec.state {
-        ThreadState::Active => rests(status),
+        ThreadState::Active => is_resting(status),
         ThreadState::Closed => status
             .closing
             .as_ref()
@@ -28,7 +28,7 @@ pub fn due(thread: &Thread, now: Timestamp) -> Option<SlackTs> {
 }
 
 /// Whether nobody has anything to do, roles and people.
-fn rests(status: &ThreadStatus) -> bool {
+fn is_resting(status: &ThreadStatus) -> bool {
     let idle = status.roles.iter().all(|(name, role)| {
         matches!(role.state, None | Some(RoleState::Idle)) && !role.ended && !status.wants(name)
     });
@@ -58,7 +58,7 @@ mod tests {
                 "status": status,
             }))
             .unwrap();
-            due(&thread, Timestamp::from_second(10).unwrap()).map(|ts| ts.to_string())
+            find_finished(&thread, Timestamp::from_second(10).unwrap()).map(|ts| ts.to_string())
         };
         let pm = |state: &str, done: &str| json!({"pm": {"inbox": "5.000000", "done": done, "state": state}});
         let rest = pm("Idle", "5.000000");

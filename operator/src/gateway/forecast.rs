@@ -68,14 +68,14 @@ pub fn forecast_plan(
     };
     let past: Vec<_> =
         threads.iter().filter(of_repo).filter_map(|thread| PastWork::of(thread)).collect();
-    let (estimate, told) = estimate(past, complexity);
-    let parts = [model(&context.roles_of(repo), complexity), Some(told)];
+    let (estimate, told) = estimate_work(past, complexity);
+    let parts = [choose_model(&context.roles_of(repo), complexity), Some(told)];
     let line = parts.into_iter().flatten().collect::<Vec<_>>().join(" · ");
     PlanForecast { estimate, line }
 }
 
 /// Which model will do the work, and why that one.
-fn model(roles: &[Arc<AgentRole>], complexity: Option<Complexity>) -> Option<String> {
+fn choose_model(roles: &[Arc<AgentRole>], complexity: Option<Complexity>) -> Option<String> {
     let implements = Team::of(roles).implements?;
     let role = roles.iter().find(|role| role.spec.role == implements)?;
     let model = role.spec.model.for_work(complexity);
@@ -84,7 +84,7 @@ fn model(roles: &[Arc<AgentRole>], complexity: Option<Complexity>) -> Option<Str
     Some(format!("{} works with `{}` ({why})", role.spec.display.name, model.replace('`', "")))
 }
 
-fn estimate(
+fn estimate_work(
     mut past: Vec<PastWork>,
     complexity: Option<Complexity>,
 ) -> (Option<PlanEstimate>, String) {
@@ -99,14 +99,14 @@ fn estimate(
         );
         return (None, told);
     }
-    let cost = NanoUsd(median(alike.iter().map(|work| work.cost.0)));
-    let minutes = median(alike.iter().map(|work| work.minutes));
+    let cost = NanoUsd(find_median(alike.iter().map(|work| work.cost.0)));
+    let minutes = find_median(alike.iter().map(|work| work.minutes));
     let of = u32::try_from(alike.len()).unwrap_or(u32::MAX);
     let minutes = u32::try_from(minutes).unwrap_or(u32::MAX);
     let off = off.map(|percent| format!("; estimates were {percent} % off so far"));
     let told = format!(
         "about ${} and {minutes} minutes until you are asked to merge (median of {of} like it{})",
-        cents(cost),
+        format_cents(cost),
         off.unwrap_or_default()
     );
     (Some(PlanEstimate { cost, minutes, of }), told)
@@ -119,17 +119,17 @@ fn off_so_far(past: &[PastWork]) -> Option<u64> {
         Some(work.cost.0.abs_diff(estimated).saturating_mul(100) / estimated)
     });
     let off: Vec<_> = off.take(MOST).collect();
-    (off.len() >= LEAST).then(|| median(off.into_iter()))
+    (off.len() >= LEAST).then(|| find_median(off.into_iter()))
 }
 
-fn median(values: impl Iterator<Item = u64>) -> u64 {
+fn find_median(values: impl Iterator<Item = u64>) -> u64 {
     let mut values: Vec<_> = values.collect();
     values.sort_unstable();
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
 /// Two digits are enough for what is not known, and a cent is the least.
-fn cents(cost: NanoUsd) -> String {
+fn format_cents(cost: NanoUsd) -> String {
     let cents = cost.0.div_ceil(10_000_000);
     format!("{}.{:02}", cents / 100, cents % 100)
 }
@@ -158,7 +158,7 @@ mod tests {
             work(Simple, 20, 7, Some(25)),
             work(Complex, 900, 90, None),
         ];
-        let (known, told) = estimate(past.clone(), Some(Simple));
+        let (known, told) = estimate_work(past.clone(), Some(Simple));
         let cost = NanoUsd(200_000_000);
         assert_eq!(known, Some(PlanEstimate { cost, minutes: 7, of: 3 }));
         assert_eq!(
@@ -166,7 +166,7 @@ mod tests {
             "about $0.20 and 7 minutes until you are asked to merge (median of 3 like it; estimates were 50 % \
              off so far)"
         );
-        let (none, told) = estimate(past, Some(Complex));
+        let (none, told) = estimate_work(past, Some(Complex));
         assert_eq!(none, None);
         assert!(told.starts_with("no estimate yet: 1 of the 3"), "{told}");
     }

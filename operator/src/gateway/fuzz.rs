@@ -13,7 +13,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use super::git::{self, pktline, push};
 use super::models::sse::Tap;
 use super::redact::Redactor;
-use super::slack::fuzzed;
+use super::slack::fuzz_frame;
 
 const PKTLINE: &str = include_str!("../../../tests/corpus/pktline.txt");
 const HOST: &str = include_str!("../../../tests/corpus/git-host.txt");
@@ -22,12 +22,12 @@ const SLACK: &str = include_str!("../../../tests/corpus/slack.txt");
 const REDACTION: &str = include_str!("../../../tests/corpus/redaction.txt");
 
 /// The corpus' lines, as Rust writes bytes (`\\x00`, `\\n`).
-fn lines(corpus: &str) -> Vec<Vec<u8>> {
+fn corpus_lines(corpus: &str) -> Vec<Vec<u8>> {
     let kept = corpus.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    kept.map(unescaped).collect()
+    kept.map(unescape_line).collect()
 }
 
-fn unescaped(line: &str) -> Vec<u8> {
+fn unescape_line(line: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = line.as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -48,7 +48,7 @@ fn unescaped(line: &str) -> Vec<u8> {
 }
 
 /// One of the corpus, changed in a few places, or two of them joined.
-fn changed(corpus: &[Vec<u8>], rng: &mut StdRng) -> Vec<u8> {
+fn change_bytes(corpus: &[Vec<u8>], rng: &mut StdRng) -> Vec<u8> {
     let mut bytes = corpus.choose(rng).cloned().unwrap_or_default();
     for _ in 0..rng.random_range(0..6) {
         let at = rng.random_range(0..=bytes.len());
@@ -86,7 +86,7 @@ fn changed(corpus: &[Vec<u8>], rng: &mut StdRng) -> Vec<u8> {
     bytes
 }
 
-fn fuzz(name: &str, corpus: &[Vec<u8>], check: impl Fn(&[u8])) {
+fn fuzz_corpus(name: &str, corpus: &[Vec<u8>], check: impl Fn(&[u8])) {
     let seconds = std::env::var("CODEBUTLER_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok());
     let until = Instant::now() + Duration::from_secs(seconds.unwrap_or(1));
     for bytes in corpus {
@@ -95,7 +95,7 @@ fn fuzz(name: &str, corpus: &[Vec<u8>], check: impl Fn(&[u8])) {
     let seed: u64 = rand::random();
     let mut rng = StdRng::seed_from_u64(seed);
     while Instant::now() < until {
-        let bytes = changed(corpus, &mut rng);
+        let bytes = change_bytes(corpus, &mut rng);
         let outcome = catch_unwind(AssertUnwindSafe(|| check(&bytes)));
         assert!(outcome.is_ok(), "{name}, seed {seed}: {}", bytes.escape_ascii());
     }
@@ -103,9 +103,9 @@ fn fuzz(name: &str, corpus: &[Vec<u8>], check: impl Fn(&[u8])) {
 
 #[test]
 fn packets_of_any_kind_are_read_or_refused() {
-    fuzz("pkt-line", &lines(PKTLINE), |bytes| {
+    fuzz_corpus("pkt-line", &corpus_lines(PKTLINE), |bytes| {
         let mut rest = bytes;
-        while let Ok(Some((packet, taken))) = pktline::next(rest) {
+        while let Ok(Some((packet, taken))) = pktline::read_packet(rest) {
             assert!((4..=pktline::MAX_PACKET).contains(&taken) && taken <= rest.len());
             if let pktline::Packet::Data(payload) = packet {
                 assert_eq!(payload.len() + 4, taken);
@@ -117,26 +117,26 @@ fn packets_of_any_kind_are_read_or_refused() {
 
 #[test]
 fn pushes_of_any_kind_are_read_or_refused() {
-    fuzz("push", &lines(PKTLINE), |bytes| {
-        if let Ok(Some((push, used))) = push::parse(bytes) {
+    fuzz_corpus("push", &corpus_lines(PKTLINE), |bytes| {
+        if let Ok(Some((push, used))) = push::parse_push(bytes) {
             assert!(used <= bytes.len() && used <= push::MAX_COMMANDS);
             assert!(
                 push.commands.iter().all(|c| push::is_object(&c.old) && push::is_object(&c.new))
             );
             // What is complete stays the same, whatever follows.
-            assert_eq!(push::parse(&bytes[..used]), Ok(Some((push, used))));
+            assert_eq!(push::parse_push(&bytes[..used]), Ok(Some((push, used))));
         }
     });
 }
 
 #[test]
 fn answers_of_a_git_host_of_any_kind_are_read_or_refused() {
-    fuzz("Git host", &lines(HOST), git::fuzzed);
+    fuzz_corpus("Git host", &corpus_lines(HOST), git::fuzz_talk);
 }
 
 #[test]
 fn streams_of_any_kind_say_the_same_in_pieces() {
-    fuzz("SSE", &lines(SSE), |bytes| {
+    fuzz_corpus("SSE", &corpus_lines(SSE), |bytes| {
         let told = |pieces: &mut dyn Iterator<Item = &[u8]>| {
             let mut tap = Tap::default();
             pieces.for_each(|piece| tap.pass(piece));
@@ -151,9 +151,9 @@ fn streams_of_any_kind_say_the_same_in_pieces() {
 
 #[test]
 fn payloads_from_slack_of_any_kind_are_read_or_ignored() {
-    fuzz("Slack", &lines(SLACK), |bytes| {
+    fuzz_corpus("Slack", &corpus_lines(SLACK), |bytes| {
         if let Ok(text) = std::str::from_utf8(bytes) {
-            fuzzed(text);
+            fuzz_frame(text);
         }
     });
 }
@@ -167,7 +167,7 @@ fn texts_of_any_kind_are_masked_in_whole_characters() {
         .collect();
     let rule = RedactionRule { name: "own".to_owned(), pattern: r"cust_\w+".to_owned() };
     let (redactor, _) = Redactor::new(&[rule]);
-    fuzz("redaction", &corpus, |bytes| {
+    fuzz_corpus("redaction", &corpus, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let found = redactor.find(&text);
         let mut end = 0;

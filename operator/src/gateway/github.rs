@@ -33,7 +33,7 @@ pub use self::changed::Changed;
 use self::client::Client;
 pub use self::commands::{ChangedFile, CommandPlace, HeardCommand, HeardComments};
 pub use self::error::GitHubError;
-use self::exchange::read;
+use self::exchange::read_answer;
 pub use self::merge::{Merging, Message};
 pub use self::pull::Pull;
 pub use self::rate::Quota;
@@ -85,7 +85,7 @@ impl GitHub {
         let answer =
             self.client.get(&self.client.repo(&branch_path("git/ref/heads", base))).await?;
         let commit = match answer.status {
-            StatusCode::OK => read::<Ref>(&answer)?.object.sha,
+            StatusCode::OK => read_answer::<Ref>(&answer)?.object.sha,
             // GitHub says 409 for a repository without a commit.
             StatusCode::CONFLICT => return Err(GitHubError::Empty { branch: base.to_owned() }),
             StatusCode::NOT_FOUND => return Err(self.no_base(base).await),

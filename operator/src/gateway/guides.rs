@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use codebutler_crds::Repo;
 use codebutler_crds::guides::GuidesStatus;
 use codebutler_guides::seeds;
-use codebutler_guides::validate::{Finding, Severity, check};
+use codebutler_guides::validate::{Finding, Severity, check_guides};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::Patch;
@@ -59,19 +59,19 @@ struct Judged {
 }
 
 /// Judges until the gateway stops. `poll`: how old what is known of a base branch may be.
-pub async fn run(gateway: &Shared, poll: Duration) {
+pub async fn run_guides(gateway: &Shared, poll: Duration) {
     let mut judged: HashMap<RepoKey, Judged> = HashMap::new();
     let mut due = tokio::time::interval(poll);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
-        let round = Box::pin(look(gateway, &mut judged, poll));
+        let round = Box::pin(look_round(gateway, &mut judged, poll));
         if gateway.shutdown.run_until_cancelled(round).await.is_none() {
             return;
         }
     }
 }
 
-async fn look(gateway: &Shared, judged: &mut HashMap<RepoKey, Judged>, poll: Duration) {
+async fn look_round(gateway: &Shared, judged: &mut HashMap<RepoKey, Judged>, poll: Duration) {
     let talking: BTreeSet<_> = gateway
         .context
         .attended
@@ -88,7 +88,7 @@ async fn look(gateway: &Shared, judged: &mut HashMap<RepoKey, Judged>, poll: Dur
         if repo.spec.suspend || last.is_some_and(|l| !talks && l.at.elapsed() < poll * QUIET) {
             continue;
         }
-        match judge(gateway, repo, last).await {
+        match judge_guides(gateway, repo, last).await {
             Ok(Some(now)) => drop(judged.insert(key, now)),
             Ok(None) => {}
             // It is judged again; what keeps a remote from answering is told by who works with it.
@@ -100,7 +100,7 @@ async fn look(gateway: &Shared, judged: &mut HashMap<RepoKey, Judged>, poll: Dur
 }
 
 /// Judges what is new, and tells what is wrong with it.
-async fn judge(
+async fn judge_guides(
     gateway: &Shared,
     repo: &Repo,
     last: Option<&Judged>,
@@ -114,19 +114,19 @@ async fn judge(
     }
     let files = base.guides().await?;
     let roles = now.roles.clone();
-    let findings = tokio::task::spawn_blocking(move || check(&files, &roles)).await?;
-    tell(gateway, repo, &now.commit, &findings).await?;
+    let findings = tokio::task::spawn_blocking(move || check_guides(&files, &roles)).await?;
+    tell_findings(gateway, repo, &now.commit, &findings).await?;
     Ok(Some(now))
 }
 
 /// The roles that the Repo has beside CodeButler's.
 fn own_roles(gateway: &Shared, repo: &Repo) -> Vec<String> {
     let roles = gateway.context.roles_of(repo).into_iter().map(|role| role.spec.role.clone());
-    roles.filter(|role| seeds::roles().all(|seed| seed != role)).collect()
+    roles.filter(|role| seeds::role_names().all(|seed| seed != role)).collect()
 }
 
 /// Brings the Repo's status up to date, and its channel.
-async fn tell(
+async fn tell_findings(
     gateway: &Shared,
     repo: &Repo,
     commit: &str,
@@ -137,13 +137,13 @@ async fn tell(
     gateway.conditions.guides(repo, sentence.as_deref()).await;
     let client = &gateway.context.client;
     if findings.is_empty() {
-        update(client, repo, |_| None).await?;
+        update_status(client, repo, |_| None).await?;
         return Ok(());
     }
-    let digest = digest(findings);
+    let digest = findings_digest(findings);
     let found = Time(Timestamp::now());
     let is_same = |known: &GuidesStatus| known.digest == digest;
-    let known = update(client, repo, |known| {
+    let known = update_status(client, repo, |known| {
         let new = || GuidesStatus { digest: digest.clone(), since: found.clone(), told: false };
         Some(known.filter(|known| is_same(known)).unwrap_or_else(new))
     });
@@ -152,10 +152,10 @@ async fn tell(
     // Who recorded it may have told it.
     let before = (known.since != found).then_some(known.since.0);
     let key = format!("guides:{}:{}", known.digest, known.since.0);
-    let text = announcement(&repo.spec.git.branch, commit, findings);
+    let text = write_announcement(&repo.spec.git.branch, commit, findings);
     gateway.slack.announce(repo, &key, &text, before).await?;
     step::point("the channel knows of mistakes in guides");
-    update(client, repo, |known| {
+    update_status(client, repo, |known| {
         let told =
             |known: GuidesStatus| GuidesStatus { told: known.told || is_same(&known), ..known };
         known.map(told)
@@ -165,7 +165,7 @@ async fn tell(
 }
 
 /// Changes what a Repo keeps, and answers what that is then.
-async fn update(
+async fn update_status(
     client: &Client,
     repo: &Repo,
     change: impl Fn(Option<GuidesStatus>) -> Option<GuidesStatus> + Send + Sync,
@@ -184,7 +184,10 @@ async fn update(
             "metadata": {"resourceVersion": now.resource_version()},
             "status": {"guides": after},
         });
-        match api.patch_status(&repo.name_any(), &writes::patched(), &Patch::Merge(patch)).await {
+        match api
+            .patch_status(&repo.name_any(), &writes::patch_params(), &Patch::Merge(patch))
+            .await
+        {
             Ok(_) => return Ok(after),
             Err(kube::Error::Api(refused)) if refused.code == 409 && attempt < ATTEMPTS => {
                 attempt += 1;
@@ -195,7 +198,7 @@ async fn update(
 }
 
 /// Another one when anything else is wrong.
-fn digest(findings: &[Finding]) -> String {
+fn findings_digest(findings: &[Finding]) -> String {
     let mut hash = Sha256::new();
     for finding in findings {
         // A mistake that only moved is the same one.
@@ -205,7 +208,7 @@ fn digest(findings: &[Finding]) -> String {
 }
 
 /// The mistakes, the gravest first.
-fn ordered(findings: &[Finding]) -> Vec<&Finding> {
+fn order_findings(findings: &[Finding]) -> Vec<&Finding> {
     let mut ordered: Vec<&Finding> = findings.iter().collect();
     ordered.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     ordered
@@ -213,7 +216,8 @@ fn ordered(findings: &[Finding]) -> Vec<&Finding> {
 
 /// For a condition. Pure.
 fn one_line(findings: &[Finding]) -> String {
-    let shown: Vec<String> = ordered(findings).into_iter().take(3).map(shown).collect();
+    let shown: Vec<String> =
+        order_findings(findings).into_iter().take(3).map(show_finding).collect();
     let more = match findings.len().saturating_sub(shown.len()) {
         0 => String::new(),
         more => format!("; and {more} more, which `codebutler-agent validate` shows"),
@@ -222,14 +226,14 @@ fn one_line(findings: &[Finding]) -> String {
 }
 
 /// For the channel. Pure.
-fn announcement(branch: &str, commit: &str, findings: &[Finding]) -> String {
+fn write_announcement(branch: &str, commit: &str, findings: &[Finding]) -> String {
     let short = commit.get(..7).unwrap_or(commit);
     let mut text = format!(
         ":warning: What this repository tells the roles has mistakes on `{branch}` ({short}). Work goes on \
          without what can't be read, or with the last good version of it:"
     );
-    for finding in ordered(findings).into_iter().take(SHOWN) {
-        let _ = write!(text, "\n- {}", shown(finding));
+    for finding in order_findings(findings).into_iter().take(SHOWN) {
+        let _ = write!(text, "\n- {}", show_finding(finding));
     }
     if let Some(more) = findings.len().checked_sub(SHOWN).filter(|more| *more > 0) {
         let _ = write!(text, "\n- and {more} more");
@@ -237,7 +241,7 @@ fn announcement(branch: &str, commit: &str, findings: &[Finding]) -> String {
     text + "\n`codebutler-agent validate` says the same in the repository's CI."
 }
 
-fn shown(finding: &Finding) -> String {
+fn show_finding(finding: &Finding) -> String {
     let line: String = finding.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(MAX_SHOWN) {
         None => line,
@@ -259,7 +263,7 @@ mod tests {
         let mut all: Vec<_> =
             (1..12).map(|n| finding(n, Severity::Warning, &format!("odd {n}"))).collect();
         all.push(finding(40, Severity::Error, "wrong"));
-        let text = announcement("main", "0123456789", &all);
+        let text = write_announcement("main", "0123456789", &all);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1], "- .codebutler/policy.json:40: error: wrong");
         assert_eq!((lines.len(), lines[11]), (13, "- and 2 more"));
@@ -269,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_mistake_that_moved_is_the_same_one() {
-        let at = |line, message| digest(&[finding(line, Severity::Error, message)]);
+        let at = |line, message| findings_digest(&[finding(line, Severity::Error, message)]);
         assert_eq!(at(1, "wrong"), at(7, "wrong"));
         assert_ne!(at(1, "wrong"), at(1, "otherwise wrong"));
     }

@@ -19,7 +19,7 @@ use super::state::{Gateway, Shared};
 use super::{git, guides, parts, pulse, radar, roadmap, serve, starts, told, train, watch};
 use crate::args::GatewayArgs;
 use crate::lease::{self, Settings};
-use crate::listen::listen;
+use crate::listen::listen_on;
 use crate::step;
 
 /// Name of the Lease, in the operator's namespace.
@@ -29,14 +29,18 @@ pub const LEASE: &str = "codebutler-gateway";
 ///
 /// # Errors
 /// When the port can't be listened on.
-pub async fn run(gateway: &Gateway, args: &GatewayArgs, tls: ServerConfig) -> anyhow::Result<()> {
+pub async fn hold_lease(
+    gateway: &Gateway,
+    args: &GatewayArgs,
+    tls: ServerConfig,
+) -> anyhow::Result<()> {
     let client = gateway.context.client.clone();
     let mark = Mark::new(client.clone(), args);
     // A container that is started again in a pod that was the holder's.
     mark.remove().await;
-    let settings = settings(args);
+    let settings = lease_settings(args);
     while !gateway.shutdown.is_cancelled() {
-        let lease = lease::start(client.clone(), settings.clone());
+        let lease = lease::start_campaign(client.clone(), settings.clone());
         if gateway.shutdown.run_until_cancelled(lease.held()).await.is_none() {
             lease.release().await;
             break;
@@ -54,19 +58,19 @@ pub async fn run(gateway: &Gateway, args: &GatewayArgs, tls: ServerConfig) -> an
                 Ok(true) | Err(_) => lease.release().await,
             }
             gateway.metrics.follows();
-            end_calls(&term, shares(args)).await;
+            end_calls(&term, memory_shares(args)).await;
             return served.map(drop);
         }
         // Another gateway may serve agents already.
         term.cut().await;
         gateway.metrics.follows();
         tracing::error!("the lease is lost: what was under way is cut, and it is tried for again");
-        let _ = timeout(shares(args).books, mark.remove()).await;
+        let _ = timeout(memory_shares(args).books, mark.remove()).await;
     }
     Ok(())
 }
 
-fn settings(args: &GatewayArgs) -> Settings {
+fn lease_settings(args: &GatewayArgs) -> Settings {
     let random = || format!("gateway-{:08x}", rand::random::<u32>());
     Settings {
         namespace: args.namespace.clone(),
@@ -87,7 +91,7 @@ async fn serve_agents(
         gateway.ledger.inherit().await;
         gateway.builds.inherit(&gateway.context);
         let address = args.listen;
-        let listener = listen(address).with_context(|| {
+        let listener = listen_on(address).with_context(|| {
             format!("agents can't be served on {address}: choose another --listen")
         })?;
         mark.take().await;
@@ -103,18 +107,18 @@ async fn serve_agents(
             gateway.metrics.expect(&repo, &role);
         }
     }
-    gateway.slack.hear_with(models::scribe(gateway));
+    gateway.slack.hear_with(models::build_scribe(gateway));
     tracing::info!(address = %listener.local_addr()?, "serving agents");
-    let shares = shares(args);
+    let shares = memory_shares(args);
     let ends = (&gateway.connections, gateway.shutdown.clone());
-    let app = api::router(gateway.clone());
-    let serving = serve::serve(listener, tls, app, serve::Limits::default(), ends);
+    let app = api::build_router(gateway.clone());
+    let serving = serve::serve_agents(listener, tls, app, serve::Limits::default(), ends);
     let work = Box::pin(async {
         tokio::join!(serving, look_after(gateway, args, mark));
         gateway.requests.rest(shares.requests).await;
         gateway.calls.rest(shares.requests).await;
     });
-    if drain::within(&gateway.shutdown, shares.requests, work).await.is_none() {
+    if drain::finish_within(&gateway.shutdown, shares.requests, work).await.is_none() {
         tracing::warn!(requests = gateway.requests.count(), "requests are cut off");
     }
     tokio::join!(gateway.requests.cut(), gateway.calls.cut());
@@ -129,7 +133,7 @@ async fn serve_agents(
     Ok(whole)
 }
 
-fn shares(args: &GatewayArgs) -> Shares {
+fn memory_shares(args: &GatewayArgs) -> Shares {
     Shares::of(Duration::from_secs(args.grace_seconds))
 }
 
@@ -151,33 +155,35 @@ async fn end_calls(gateway: &Shared, shares: Shares) {
 /// What one replica does beside answering agents, until it is told to stop: it tells people of a
 /// Thread's conditions and collects it, and asks GitHub what people did there. Two would say it twice.
 async fn look_after(gateway: &Shared, args: &GatewayArgs, mark: &Mark) {
-    let telling = Box::pin(told::run(gateway));
-    let watching = Box::pin(watch::run(gateway, args.github_poll()));
+    let telling = Box::pin(told::run_telling(gateway));
+    let watching = Box::pin(watch::run_watch(gateway, args.github_poll()));
     let showing = Box::pin(gateway.slack.show_runs(gateway.shutdown.clone()));
-    let planning = Box::pin(roadmap::run(gateway, args.github_poll()));
-    let people = async { tokio::join!(telling, watching, showing, planning, pause::wake(gateway)) };
-    let probing = Box::pin(git::probe::run(gateway));
-    let settling = settle::run(gateway, settle::PATIENCE);
-    let knowing = Box::pin(standing::run(gateway));
+    let planning = Box::pin(roadmap::run_roadmaps(gateway, args.github_poll()));
+    let people =
+        async { tokio::join!(telling, watching, showing, planning, pause::wake_paused(gateway)) };
+    let probing = Box::pin(git::probe::run_probe(gateway));
+    let settling = settle::run_settling(gateway, settle::PATIENCE);
+    let knowing = Box::pin(standing::run_standing(gateway));
     let found = async {
         mark.keep(&gateway.shutdown).await;
         // No new request finds its way to a port that is closed, while those under way end.
         mark.remove().await;
     };
     let elsewhere = gateway.shutdown.run_until_cancelled(gateway.ledger.look_elsewhere());
-    let knowing = async { tokio::join!(probing, settling, knowing, git::tidy(gateway), elsewhere) };
-    let hearing = Box::pin(pulse::watch(
+    let knowing =
+        async { tokio::join!(probing, settling, knowing, git::tidy_copies(gateway), elsewhere) };
+    let hearing = Box::pin(pulse::watch_pulses(
         &gateway.context,
         &gateway.threads,
         &gateway.pulse,
         (args.agent_silence(), &gateway.shutdown),
     ));
-    let following = Box::pin(follow::run(gateway, args.retention()));
-    let comparing = Box::pin(radar::run(gateway));
-    let beginning = Box::pin(starts::run(gateway, args.github_poll()));
-    let judging = Box::pin(guides::run(gateway, args.github_poll()));
-    let merging = Box::pin(train::run(gateway, args.github_poll()));
-    let dividing = Box::pin(parts::run(gateway));
+    let following = Box::pin(follow::run_following(gateway, args.retention()));
+    let comparing = Box::pin(radar::run_radar(gateway));
+    let beginning = Box::pin(starts::run_starts(gateway, args.github_poll()));
+    let judging = Box::pin(guides::run_guides(gateway, args.github_poll()));
+    let merging = Box::pin(train::run_trains(gateway, args.github_poll()));
+    let dividing = Box::pin(parts::run_parts(gateway));
     let repos = async { tokio::join!(comparing, beginning, judging, merging, dividing) };
     tokio::join!(people, knowing, found, hearing, following, repos);
 }

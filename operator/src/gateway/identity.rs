@@ -97,7 +97,7 @@ impl Identity {
     /// `Unauthenticated`, `NotRegistered`, `Forbidden` or, if nobody could be asked, `Unavailable`.
     pub async fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
         let outcome = async {
-            let token = bearer(headers).ok_or(RefusedToken::NoToken)?;
+            let token = bearer_token(headers).ok_or(RefusedToken::NoToken)?;
             // Who is nobody's pod need not be proven to be it: a flood of tokens asks nobody.
             let claim = claim::read_claim(token)?;
             self.index.find(&claim.namespace, &claim.uid).ok_or(RefusedToken::NotRegistered)?;
@@ -141,7 +141,7 @@ pub fn is_closed(caller: &Caller) -> bool {
     caller.thread.spec.state == ThreadState::Closed || caller.thread.is_going()
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     let token = token.trim();
@@ -158,13 +158,13 @@ mod tests {
     fn a_token_is_taken_from_its_header_alone() {
         let with = |value: &str| {
             let headers = HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]);
-            bearer(&headers).map(str::to_owned)
+            bearer_token(&headers).map(str::to_owned)
         };
         assert_eq!(with("Bearer abc"), Some("abc".into()));
         assert_eq!(with("bearer abc "), Some("abc".into()));
         for other in ["Basic abc", "Bearer", "Bearer  ", "abc"] {
             assert_eq!(with(other), None, "{other}");
         }
-        assert_eq!(bearer(&HeaderMap::new()), None);
+        assert_eq!(bearer_token(&HeaderMap::new()), None);
     }
 }

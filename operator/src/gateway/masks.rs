@@ -22,14 +22,18 @@ const PATIENCE: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// When they are not known and can't be read: then nothing may leave.
-pub async fn of(context: &Context, repo: &Repo) -> Result<Arc<Redactor>, GitHubError> {
+pub async fn current_redactor(
+    context: &Context,
+    repo: &Repo,
+) -> Result<Arc<Redactor>, GitHubError> {
     let redactors = &context.redactors;
     if !redactors.has_learned(repo) {
         let base = &repo.spec.git.branch;
         let github = GitHub::of(context, repo).await?;
         let Some(tip) = github.tip(base).await? else { return Err(github.no_base(base).await) };
         let file = github.file(policy::FILE, &tip.commit).await?;
-        let Wanted { rules, problems } = file.map(|file| policy::parse(&file)).unwrap_or_default();
+        let Wanted { rules, problems } =
+            file.map(|file| policy::parse_policy(&file)).unwrap_or_default();
         // Where something is wrong, the thread has to hear it: the next Git request tells.
         let commit = if problems.is_empty() { tip.commit.as_str() } else { "" };
         redactors.learn(repo, commit, rules, problems.is_empty());
@@ -44,7 +48,7 @@ pub async fn as_known(context: &Context, repo: &Repo) -> Arc<Redactor> {
     if redactors.has_missed(repo) && !redactors.has_learned(repo) {
         return redactors.of(repo);
     }
-    let why = match timeout(PATIENCE, of(context, repo)).await {
+    let why = match timeout(PATIENCE, current_redactor(context, repo)).await {
         Ok(Ok(redactor)) => return redactor,
         Ok(Err(error)) => error.to_string(),
         Err(_) => "GitHub takes too long".to_owned(),
@@ -55,7 +59,7 @@ pub async fn as_known(context: &Context, repo: &Repo) -> Arc<Redactor> {
 }
 
 /// The bytes of a file as GitHub's API writes them.
-pub fn decoded(content: &str) -> Option<Vec<u8>> {
+pub fn decode_content(content: &str) -> Option<Vec<u8>> {
     let plain: String = content.chars().filter(|c| !c.is_ascii_whitespace()).collect();
     STANDARD.decode(plain).ok()
 }
@@ -64,7 +68,7 @@ pub fn decoded(content: &str) -> Option<Vec<u8>> {
 mod tests {
     #[test]
     fn a_file_comes_in_lines_of_base64() {
-        assert_eq!(super::decoded("eyJh\nIjog\nMX0=\n").unwrap(), br#"{"a": 1}"#);
-        assert_eq!(super::decoded("no base64!"), None);
+        assert_eq!(super::decode_content("eyJh\nIjog\nMX0=\n").unwrap(), br#"{"a": 1}"#);
+        assert_eq!(super::decode_content("no base64!"), None);
     }
 }

@@ -124,7 +124,7 @@ impl Metrics {
 
     /// Counts an answered model call. `model` is one of the role's: callers can't make up others.
     pub fn spent(&self, caller: &Caller, model: &str, bill: &Bill) {
-        let (repo, role) = of(caller);
+        let (repo, role) = caller_labels(caller);
         let (labels, usage) = ([repo.as_str(), role, model], &bill.usage);
         self.cost.add(labels, usage.cost.as_f64());
         if bill.images > 0 {
@@ -165,14 +165,14 @@ impl Metrics {
 
     /// Counts a model call, however it ended.
     pub fn model_call(&self, caller: &Caller, model: &str, outcome: &'static str, took: Duration) {
-        let (repo, role) = of(caller);
+        let (repo, role) = caller_labels(caller);
         self.duration.observe([&repo, role, model], took);
         self.calls.one([&repo, role, model, outcome]);
     }
 
     /// Counts a call that ran into a limit.
     pub fn exceeded(&self, caller: &Caller, limit: Limit) {
-        self.exceeded.one([&of(caller).0, limit.name()]);
+        self.exceeded.one([&caller_labels(caller).0, limit.name()]);
     }
 
     /// Costs of one object more, or one less, could not be put on record.
@@ -188,7 +188,7 @@ impl Metrics {
             RoleState::Idle => "idle",
             RoleState::Failed => "failed",
         };
-        let (repo, role) = of(caller);
+        let (repo, role) = caller_labels(caller);
         self.runs.one([&repo, role, outcome]);
     }
 
@@ -216,7 +216,7 @@ impl Metrics {
 
     /// Counts a request of Git's protocol.
     pub fn git_request(&self, caller: &Caller, service: &'static str, outcome: &'static str) {
-        self.git.one([&of(caller).0, service, outcome]);
+        self.git.one([&caller_labels(caller).0, service, outcome]);
     }
 
     /// Counts a connection or page that was refused.
@@ -236,7 +236,7 @@ impl Metrics {
 }
 
 /// The labels of a caller: Repo and role.
-fn of(caller: &Caller) -> (String, &str) {
+fn caller_labels(caller: &Caller) -> (String, &str) {
     (repo_label(&*caller.repo), caller.role_name())
 }
 
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_pull_request_is_counted_once_for_what_became_of_it() {
-        let mut registry = crate::metrics::registry();
+        let mut registry = crate::metrics::build_registry();
         let metrics = Metrics::register(&mut registry);
         let pull = |number, state, merge_commit: Option<&str>| PullRequest {
             merge_commit: merge_commit.map(str::to_owned),
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn five_thousand_threads_have_as_many_series_as_fifty() {
         let series = |threads: usize| {
-            let mut registry = crate::metrics::registry();
+            let mut registry = crate::metrics::build_registry();
             let metrics = Metrics::register(&mut registry);
             let bill = Bill {
                 usage: Usage::default(),

@@ -78,8 +78,8 @@ use self::models::Models;
 use self::slack::Slack;
 use self::threads::Threads;
 use crate::args::GatewayArgs;
-use crate::listen::listen;
-use crate::metrics::{Ready, Server, registry};
+use crate::listen::listen_on;
+use crate::metrics::{Ready, Server, build_registry};
 use crate::scope::Scope;
 use crate::step;
 use crate::tasks::Tasks;
@@ -91,7 +91,7 @@ const FLUSH: Duration = Duration::from_secs(3);
 ///
 /// # Errors
 /// When the Kubernetes API can't be used at all, or a port is taken.
-pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
+pub async fn run_gateway(args: GatewayArgs) -> anyhow::Result<()> {
     step::arm(args.die_at_step);
     let shutdown = CancellationToken::new();
     // However this ends, the tasks that it started end too.
@@ -100,24 +100,24 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
     let api_url = Url::parse(&args.slack_api).context("--slack-api is no URL")?;
     let dialer = dial::Dialer::new(&args.dial)?;
     // Both ports are tried first, so that a wrong flag is told at once.
-    drop(listen(args.listen).with_context(|| {
+    drop(listen_on(args.listen).with_context(|| {
         format!("agents can't be served on {}: choose another --listen", args.listen)
     })?);
-    let mut registry = registry();
+    let mut registry = build_registry();
     let metrics = metrics::Metrics::register(&mut registry);
     let slack_metrics = slack::Metrics::new(&mut registry);
     let ready = Ready::default();
     let _metrics = Server::start(args.metrics_address, registry, ready.clone())?;
 
-    let client = crate::platform::client(names::GATEWAY).await?;
-    let installed = crate::definitions::installed(&client, &ready);
+    let client = crate::platform::open_client(names::GATEWAY).await?;
+    let installed = crate::definitions::await_definitions(&client, &ready);
     if shutdown.run_until_cancelled(installed).await.is_none() {
         return Ok(());
     }
     let index = PodIndex::default();
     let scope = Scope::of(&args.namespaces);
     let own = (args.namespace.clone(), dialer.clone());
-    let started = caches::start(client.clone(), own, &scope, &index, &shutdown).await;
+    let started = caches::start_caches(client.clone(), own, &scope, &index, &shutdown).await;
     let Some(mut context) = started else { return Ok(()) };
     context.pages = args.pages.links().map(Into::into);
     if let Some(root) = &args.history {
@@ -150,11 +150,11 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
         connections: Tasks::default(),
         shutdown: shutdown.clone(),
     };
-    pages::serve(&args.pages, &gateway, shutdown.clone())?;
-    starts::deliveries::serve(args.deliveries_listen, &gateway, shutdown.clone())?;
+    pages::serve_pages(&args.pages, &gateway, shutdown.clone())?;
+    starts::deliveries::serve_deliveries(args.deliveries_listen, &gateway, shutdown.clone())?;
     // Slack is heard by every replica, agents by the holder of the lease alone.
     ready.set(true);
-    let agents = holder::run(&gateway, &args, tls);
+    let agents = holder::hold_lease(&gateway, &args, tls);
     let slack = async {
         // Without Slack the gateway is of no use: stop, so that it is started anew.
         let outcome = slack.run(shutdown.clone()).await;

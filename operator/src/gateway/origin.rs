@@ -17,7 +17,11 @@ const MAX_NAME: usize = 64;
 pub type Names = BTreeMap<String, String>;
 
 /// Where the conversation is to be read, and what its people call themselves.
-pub async fn read(gateway: &Shared, repo: &Repo, thread: &Thread) -> (Option<String>, Names) {
+pub async fn read_origin(
+    gateway: &Shared,
+    repo: &Repo,
+    thread: &Thread,
+) -> (Option<String>, Names) {
     let slack = &gateway.slack;
     let both = async { tokio::join!(slack.permalink(repo, thread), slack.told(repo, thread)) };
     let (link, (_, names)) = Box::pin(both).await;
@@ -25,12 +29,12 @@ pub async fn read(gateway: &Shared, repo: &Repo, thread: &Thread) -> (Option<Str
 }
 
 /// Markdown of a few lines, for the pull request.
-pub async fn of(gateway: &Shared, repo: &Repo, thread: &Thread) -> String {
-    let (link, names) = read(gateway, repo, thread).await;
+pub async fn describe_origin(gateway: &Shared, repo: &Repo, thread: &Thread) -> String {
+    let (link, names) = read_origin(gateway, repo, thread).await;
     let page = gateway.context.page(&ThreadKey::from(thread));
     let page = page.map(|page| format!("- [What happened](<{page}>)\n"));
     let needed = parts::find_needed(gateway, thread);
-    depends_on(&needed) + &shown(thread, link.as_deref(), &names) + &page.unwrap_or_default()
+    depends_on(&needed) + &write_origin(thread, link.as_deref(), &names) + &page.unwrap_or_default()
 }
 
 /// The lines that say on which pull requests one depends, as tools for several repositories read them.
@@ -46,12 +50,12 @@ pub fn depends_on(needed: &[String]) -> String {
 pub fn at_end(thread: &Thread, link: Option<&str>, names: &Names) -> String {
     let closing = thread.status.as_ref().and_then(|status| status.closing.as_ref());
     let by = closing.and_then(|closing| closing.decided_by.as_ref());
-    let merge = by.map(|user| format!("- Merge approved by {}\n", named(user, names)));
-    shown(thread, link, names) + &merge.unwrap_or_default()
+    let merge = by.map(|user| format!("- Merge approved by {}\n", name_user(user, names)));
+    write_origin(thread, link, names) + &merge.unwrap_or_default()
 }
 
 /// Somebody by id, and by name where it is known.
-pub fn named(user: &str, names: &Names) -> String {
+pub fn name_user(user: &str, names: &Names) -> String {
     // Whoever makes a Thread in the cluster writes what they like.
     let plain = |c: char| c.is_alphanumeric() || " ._-".contains(c);
     let id: String = user.chars().filter(|c| plain(*c)).take(MAX_NAME).collect();
@@ -61,9 +65,9 @@ pub fn named(user: &str, names: &Names) -> String {
     }
 }
 
-fn shown(thread: &Thread, link: Option<&str>, names: &Names) -> String {
+fn write_origin(thread: &Thread, link: Option<&str>, names: &Names) -> String {
     let status = thread.status.clone().unwrap_or_default();
-    let who = |user: &String| named(user, names);
+    let who = |user: &String| name_user(user, names);
     let asked = thread.spec.requested_by.as_ref();
     let link = link.map(|link| format!("[conversation](<{link}>)"));
     let by = asked.map(|user| format!("Asked for by {}", who(user)));
@@ -112,12 +116,12 @@ mod tests {
         let names = [("U1", "Ana"), ("U2", "Bob"), ("U3", "Eve")];
         let names = names.map(|(id, name)| (id.to_owned(), name.to_owned())).into();
         assert_eq!(
-            shown(&thread, Some("https://acme.slack.com/p1"), &names),
+            write_origin(&thread, Some("https://acme.slack.com/p1"), &names),
             "- Asked for by U1 (Ana): [conversation](<https://acme.slack.com/p1>)\n\
              - Plan approved by U2 (Bob)\n- `Push` approved by U2 (Bob)\n- Took part: U3 (Eve)\n"
         );
         assert_eq!(
-            named("x](https://evil)\nSigned-off-by: y", &names),
+            name_user("x](https://evil)\nSigned-off-by: y", &names),
             "xhttpsevilSigned-off-by y"
         );
     }

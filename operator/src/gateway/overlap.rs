@@ -13,7 +13,7 @@ use super::api_error::ApiError;
 use super::caller::Caller;
 use super::git::{Change, Survey, take_survey};
 use super::github::GitHub;
-use super::radar::{Contact, compare};
+use super::radar::{Contact, compare_branches};
 use super::state::Shared;
 use super::thread_key::ThreadKey;
 
@@ -30,7 +30,7 @@ const MAX_NAMED: usize = 10;
 ///
 /// # Errors
 /// A sentence for the role.
-pub fn check(files: &[String]) -> Result<(), ApiError> {
+pub fn check_files(files: &[String]) -> Result<(), ApiError> {
     let invalid = |message: String| Err(ApiError::new(ErrorCode::InvalidRequest, message));
     if files.len() > MAX_FILES {
         return invalid(format!("`files` has more than {MAX_FILES} entries: name folders instead"));
@@ -49,10 +49,10 @@ pub fn check(files: &[String]) -> Result<(), ApiError> {
 }
 
 /// The other open threads of the caller's Repo, and where each meets the caller's own.
-pub async fn others(gateway: &Shared, caller: &Caller) -> Vec<OtherThread> {
+pub async fn other_threads(gateway: &Shared, caller: &Caller) -> Vec<OtherThread> {
     let own = gateway.threads.freshest(&caller.key(), Some(Arc::clone(&caller.thread)));
-    let planned = own.as_deref().map(planned).unwrap_or_default();
-    look(gateway, &caller.repo, &caller.key(), &planned).await
+    let planned = own.as_deref().map(planned_files).unwrap_or_default();
+    find_others(gateway, &caller.repo, &caller.key(), &planned).await
 }
 
 /// Where a plan for `files` meets other open threads.
@@ -60,7 +60,7 @@ pub async fn of_plan(gateway: &Shared, caller: &Caller, files: &[String]) -> Vec
     if files.is_empty() {
         return Vec::new();
     }
-    let others = look(gateway, &caller.repo, &caller.key(), files).await;
+    let others = find_others(gateway, &caller.repo, &caller.key(), files).await;
     others.into_iter().filter_map(|other| other.overlap).collect()
 }
 
@@ -83,7 +83,7 @@ pub async fn tell_of_merge(
         tracing::warn!(thread = key.name, %error, "what a pull request changed is not known");
         Vec::new()
     });
-    for other in look(gateway, repo, key, &changed).await {
+    for other in find_others(gateway, repo, key, &changed).await {
         let Some(Overlap { files, folders, .. }) = other.overlap else { continue };
         if files.is_empty() {
             continue;
@@ -93,7 +93,7 @@ pub async fn tell_of_merge(
             "Thread {} was merged into `{base}` as `{short}`. It changed {}, which this thread is at too: \
              the branch has to be put on top of `{base}` before it can be merged.",
             key.name,
-            named(&files, &folders)
+            name_paths(&files, &folders)
         );
         let thread = ThreadKey { namespace: key.namespace.clone(), name: other.name };
         let id = format!("merged-{short}");
@@ -113,7 +113,7 @@ pub async fn tell_of_plan(gateway: &Shared, key: &ThreadKey, overlaps: &[Overlap
             "Thread {} plans to change {}, which this thread is at too. Nothing has to be done: once both \
              have pushed, I say here whether they merge.",
             key.name,
-            named(files, folders)
+            name_paths(files, folders)
         );
         let other = ThreadKey { namespace: key.namespace.clone(), name: thread.clone() };
         let id = format!("overlap-{}-plan", key.name);
@@ -124,13 +124,13 @@ pub async fn tell_of_plan(gateway: &Shared, key: &ThreadKey, overlaps: &[Overlap
 }
 
 /// For people: a line of Markdown for each thread that is met.
-pub fn lines(overlaps: &[Overlap]) -> Option<String> {
+pub fn overlap_lines(overlaps: &[Overlap]) -> Option<String> {
     let line = |overlap: &Overlap| {
         let Overlap { thread, branch, files, folders, symbols, text } = overlap;
         let branch = branch.as_ref().map(|branch| format!(" (`{branch}`)")).unwrap_or_default();
         let symbols = match &symbols[..] {
             [] => String::new(),
-            symbols => format!(" ({})", named(symbols, &[])),
+            symbols => format!(" ({})", name_paths(symbols, &[])),
         };
         let text = match text {
             None => "",
@@ -140,16 +140,16 @@ pub fn lines(overlaps: &[Overlap]) -> Option<String> {
         };
         format!(
             ":warning: Thread {thread}{branch} is at {} too{symbols}{text}",
-            named(files, folders)
+            name_paths(files, folders)
         )
     };
     let lines: Vec<_> = overlaps.iter().take(MAX_NAMED).map(line).collect();
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-fn named(files: &[String], folders: &[String]) -> String {
+fn name_paths(files: &[String], folders: &[String]) -> String {
     let list = |all: &[String]| {
-        let all: Vec<_> = all.iter().take(5).map(|one| code(one)).collect();
+        let all: Vec<_> = all.iter().take(5).map(|one| as_code(one)).collect();
         all.join(", ")
     };
     match (files, folders) {
@@ -163,12 +163,12 @@ fn named(files: &[String], folders: &[String]) -> String {
 }
 
 /// As code, whatever is in it.
-fn code(path: &str) -> String {
+fn as_code(path: &str) -> String {
     let plain = |c: char| if c == '`' || c.is_control() { '\'' } else { c };
     format!("`{}`", path.chars().take(MAX_PATH).map(plain).collect::<String>())
 }
 
-async fn look(
+async fn find_others(
     gateway: &Shared,
     repo: &Arc<Repo>,
     own: &ThreadKey,
@@ -185,10 +185,10 @@ async fn look(
         // Who is only warned by this is not kept from working.
         Err(error) => tracing::warn!(%error, "what branches change is not known"),
     }
-    let mine = known.changes.get(&names::branch(&own.name));
+    let mine = known.changes.get(&names::branch_name(&own.name));
     let mine = mine.map(|change| change.files.clone()).unwrap_or_default();
     let mine: Vec<String> = mine.into_iter().chain(planned.iter().cloned()).collect();
-    threads.iter().map(|thread| describe(thread, &mine, &known)).collect()
+    threads.iter().map(|thread| describe_thread(thread, &mine, &known)).collect()
 }
 
 /// What branches change, and how the caller's own stands to the others: by branch.
@@ -205,7 +205,7 @@ impl Known {
         own: &ThreadKey,
         threads: &[Arc<Thread>],
     ) -> Self {
-        let own = names::branch(&own.name);
+        let own = names::branch_name(&own.name);
         let branch = |thread: &Arc<Thread>| thread.status.as_ref()?.branch.clone();
         let branches: Vec<String> = threads.iter().filter_map(branch).collect();
         let mut known = Self::default();
@@ -219,7 +219,7 @@ impl Known {
             return known;
         };
         let contact = |branch: &String| {
-            let contact = compare(mine, known.changes.get(branch)?)?;
+            let contact = compare_branches(mine, known.changes.get(branch)?)?;
             Some((branch.clone(), contact, survey.tip(branch)?))
         };
         let contacts: Vec<_> =
@@ -254,7 +254,7 @@ pub(super) fn open_threads(
 }
 
 /// What a thread's plan names, unless people did not want it.
-fn planned(thread: &Thread) -> Vec<String> {
+fn planned_files(thread: &Thread) -> Vec<String> {
     let Some(status) = &thread.status else { return Vec::new() };
     let plan = status.plan.as_ref().filter(|plan| plan.declined_by.is_none());
     let details: Option<&PlanDetails> = plan
@@ -262,14 +262,14 @@ fn planned(thread: &Thread) -> Vec<String> {
     details.map(|details| details.files.clone()).unwrap_or_default()
 }
 
-fn describe(thread: &Thread, mine: &[String], known: &Known) -> OtherThread {
+fn describe_thread(thread: &Thread, mine: &[String], known: &Known) -> OtherThread {
     let status = thread.status.clone().unwrap_or_default();
-    let planned = planned(thread);
+    let planned = planned_files(thread);
     let change = status.branch.as_ref().and_then(|branch| known.changes.get(branch));
     let mut changed: Vec<String> =
         change.map(|change| change.files.iter().cloned().collect()).unwrap_or_default();
     let theirs: Vec<String> = planned.iter().chain(&changed).cloned().collect();
-    let (files, folders) = meet(mine, &theirs);
+    let (files, folders) = find_common(mine, &theirs);
     let met = status.branch.as_ref().and_then(|branch| known.met.get(branch));
     let symbols = match (met, change) {
         (Some((contact, _)), _) => contact.symbols.clone(),
@@ -311,9 +311,9 @@ fn symbols_in(change: &Change, files: &BTreeSet<String>) -> Vec<String> {
 
 /// Files that both name, or one of them by its folder; and folders of which both name different
 /// files. The root is everybody's.
-fn meet(mine: &[String], theirs: &[String]) -> (BTreeSet<String>, BTreeSet<String>) {
-    let mine: BTreeSet<&str> = mine.iter().map(|path| place(path)).collect();
-    let theirs: BTreeSet<&str> = theirs.iter().map(|path| place(path)).collect();
+fn find_common(mine: &[String], theirs: &[String]) -> (BTreeSet<String>, BTreeSet<String>) {
+    let mine: BTreeSet<&str> = mine.iter().map(|path| bare_path(path)).collect();
+    let theirs: BTreeSet<&str> = theirs.iter().map(|path| bare_path(path)).collect();
     let (mut files, mut folders) = (BTreeSet::new(), BTreeSet::new());
     for own in mine.iter().filter(|path| !path.is_empty()) {
         for other in theirs.iter().filter(|path| !path.is_empty()) {
@@ -333,7 +333,7 @@ fn meet(mine: &[String], theirs: &[String]) -> (BTreeSet<String>, BTreeSet<Strin
 }
 
 /// A path without what is around it; of a pattern, the folder that it is about.
-fn place(path: &str) -> &str {
+fn bare_path(path: &str) -> &str {
     let path = path.trim().trim_start_matches("./");
     let path = match path.find(['*', '?', '[', '{']) {
         Some(at) => path[..at].rsplit_once('/').map_or("", |(folder, _)| folder),
@@ -352,7 +352,7 @@ mod tests {
 
     fn met(mine: &[&str], theirs: &[&str]) -> (String, String) {
         let owned = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
-        let (files, folders) = meet(&owned(mine), &owned(theirs));
+        let (files, folders) = find_common(&owned(mine), &owned(theirs));
         let text = |all: BTreeSet<String>| all.into_iter().collect::<Vec<_>>().join(" ");
         (text(files), text(folders))
     }
@@ -374,7 +374,9 @@ mod tests {
 
     #[test]
     fn only_paths_inside_the_repository_are_kept() {
-        let of = |files: &[&str]| check(&files.iter().map(|f| (*f).to_owned()).collect::<Vec<_>>());
+        let of = |files: &[&str]| {
+            check_files(&files.iter().map(|f| (*f).to_owned()).collect::<Vec<_>>())
+        };
         of(&["src/a.rs", "tests/", "docs/*.md"]).unwrap();
         for bad in ["/etc/passwd", "../x", "a/../../b", " ", "a`b", "a\nb", &"x".repeat(121)] {
             assert!(of(&[bad]).is_err(), "{bad:?}");
@@ -392,10 +394,10 @@ mod tests {
             ..Overlap::default()
         };
         assert_eq!(
-            lines(&[overlap(&["a"], &["b"]), overlap(&[], &["src"])]).unwrap(),
+            overlap_lines(&[overlap(&["a"], &["b"]), overlap(&[], &["src"])]).unwrap(),
             ":warning: Thread shop-2 (`codebutler/shop-2`) is at `a` too\n\
              :warning: Thread shop-2 (`codebutler/shop-2`) is at other files in `src` too"
         );
-        assert_eq!(lines(&[]), None);
+        assert_eq!(overlap_lines(&[]), None);
     }
 }

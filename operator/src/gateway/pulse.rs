@@ -62,7 +62,7 @@ impl Pulse {
 }
 
 /// Listens until the gateway stops.
-pub async fn watch(
+pub async fn watch_pulses(
     context: &Context,
     threads: &Threads,
     pulse: &Pulse,
@@ -78,7 +78,7 @@ pub async fn watch(
         let passed = last.elapsed().min(every * 2);
         last = Instant::now();
         let all = context.attended.all();
-        let expected = all.iter().flat_map(|thread| expected(thread).into_values());
+        let expected = all.iter().flat_map(|thread| expected_pods(thread).into_values());
         pulse.pass(expected, passed);
         for thread in &all {
             note_silence(threads, pulse, thread, limit).await;
@@ -87,7 +87,7 @@ pub async fn watch(
 }
 
 /// Pods of which something has to be heard, by role.
-fn expected(thread: &Thread) -> BTreeMap<&str, &str> {
+fn expected_pods(thread: &Thread) -> BTreeMap<&str, &str> {
     let open = thread.spec.state == ThreadState::Active && !thread.is_going();
     let Some(status) = thread.status.as_ref().filter(|_| open) else { return BTreeMap::new() };
     let busy =
@@ -108,7 +108,7 @@ async fn note_silence(threads: &Threads, pulse: &Pulse, thread: &Thread, limit: 
             (None, None) => continue,
             (Some(silence), _) => {
                 tracing::warn!(thread = key.name, role, ?silence, "an agent is not heard of");
-                Some(mark(pod, silence))
+                Some(silence_mark(pod, silence))
             }
             (None, Some(_)) => None,
         };
@@ -119,7 +119,7 @@ async fn note_silence(threads: &Threads, pulse: &Pulse, thread: &Thread, limit: 
     }
 }
 
-fn mark(pod: &str, silence: Duration) -> Silence {
+fn silence_mark(pod: &str, silence: Duration) -> Silence {
     let seconds = u32::try_from(silence.as_secs()).unwrap_or(u32::MAX);
     Silence { pod: pod.to_owned(), since: Time(Timestamp::now()), seconds }
 }
@@ -148,7 +148,7 @@ mod tests {
             "reviewer": {"podUID": "d", "inbox": "1.000001"},
             "artist": {"inbox": "1.000001", "admitted": true},
         }));
-        let expected: Vec<_> = expected(&thread).into_iter().collect();
+        let expected: Vec<_> = expected_pods(&thread).into_iter().collect();
         assert_eq!(expected, [("lead", "c"), ("pm", "a")]);
     }
 

@@ -14,7 +14,7 @@ use super::caller::Caller;
 use super::github::{GitHub, Pull, Tip};
 use super::origin;
 use super::state::Shared;
-use super::threads::unwritten;
+use super::threads::explain_unwritten;
 
 /// Longest command that is kept, in characters.
 const MAX_COMMAND: usize = 200;
@@ -52,7 +52,7 @@ pub fn test_command<'a>(repo: &'a Repo, status: &'a ThreadStatus) -> Option<&'a 
     repo.spec.worktree.test.as_deref().or_else(planned).map(str::trim)
 }
 
-fn judge(facts: &ReceiptFacts<'_>) -> ReceiptVerdict {
+fn judge_receipt(facts: &ReceiptFacts<'_>) -> ReceiptVerdict {
     let Some(expected) = facts.expected else {
         return ReceiptVerdict::Unchecked(format!(
             "neither Repo `{}` (`spec.worktree.test`) nor the approved plan names a test command",
@@ -70,31 +70,31 @@ fn judge(facts: &ReceiptFacts<'_>) -> ReceiptVerdict {
     {
         let receipt = Receipt {
             commit: head.to_owned(),
-            command: kept(expected),
+            command: kept_command(expected),
             exit_code: *exit_code,
             role: facts.role.to_owned(),
         };
         return ReceiptVerdict::Checked(receipt, uncommitted);
     }
     match facts.known {
-        Some(known) if known.commit == head && known.command == kept(expected) => {
+        Some(known) if known.commit == head && known.command == kept_command(expected) => {
             ReceiptVerdict::Checked(known.clone(), uncommitted)
         }
-        known => ReceiptVerdict::Unchecked(missing(facts, expected, run, known)),
+        known => ReceiptVerdict::Unchecked(describe_missing(facts, expected, run, known)),
     }
 }
 
-fn missing(
+fn describe_missing(
     facts: &ReceiptFacts<'_>,
     expected: &str,
     run: Option<&TestRun>,
     known: Option<&Receipt>,
 ) -> String {
-    let expected = code(expected);
+    let expected = as_code(expected);
     let changed = facts.proof.map(|proof| &*proof.changed).unwrap_or_default();
     match (run, known) {
-        (Some(run), _) if code(&run.command) != expected => {
-            format!("{} was run, but the test command is {expected}", code(&run.command))
+        (Some(run), _) if as_code(&run.command) != expected => {
+            format!("{} was run, but the test command is {expected}", as_code(&run.command))
         }
         (Some(TestRun { exit_code: None, .. }), _) => {
             format!("{expected} did not come to an end")
@@ -110,7 +110,9 @@ fn missing(
             format!("since the last run of {expected}, {} changed", named_files(changed))
         }
         (Some(_), _) => format!("{expected} was run on other files than those that are pushed"),
-        (None, Some(known)) if known.command == kept(facts.expected.unwrap_or_default()) => {
+        (None, Some(known))
+            if known.command == kept_command(facts.expected.unwrap_or_default()) =>
+        {
             format!("the last run of {expected} was on `{}`", short_commit(&known.commit))
         }
         (None, _) => format!("{expected} was not run"),
@@ -130,7 +132,7 @@ impl ReceiptVerdict {
                 };
                 format!(
                     "{sign} {} ended with exit code {exit_code} on `{}` (run by {role}); {since}",
-                    code(command),
+                    as_code(command),
                     short_commit(commit)
                 )
             }
@@ -144,7 +146,7 @@ impl ReceiptVerdict {
         let said = match self {
             Self::Checked(receipt, _) => {
                 let Receipt { commit, command, exit_code, .. } = receipt;
-                let command = code(command);
+                let command = as_code(command);
                 format!("**Checked by CodeButler**: {command}, exit code {exit_code}, on {commit}.")
             }
             Self::Unchecked(why) => format!("**Not checked by CodeButler**: {why}."),
@@ -165,7 +167,7 @@ pub fn with_needed(body: &str, needed: &[String]) -> String {
 }
 
 /// The receipt in a body.
-pub fn section(body: &str) -> &str {
+pub fn find_section(body: &str) -> &str {
     let found =
         body.find(BEGIN).and_then(|at| Some(&body[at..at + body[at..].find(END)? + END.len()]));
     found.unwrap_or_default()
@@ -180,18 +182,18 @@ pub fn without_section(body: &str) -> String {
         rest = after.split_once(END).map_or("", |(_, after)| after);
     }
     let kept = kept + rest;
-    let lines = kept.lines().filter(|line| !imitates(line));
+    let lines = kept.lines().filter(|line| !is_imitation(line));
     lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Whether a line reads like one of the gateway's, however it is written.
-fn imitates(line: &str) -> bool {
-    let said = letters(line);
+fn is_imitation(line: &str) -> bool {
+    let said = bare_letters(line);
     said == "codebutler" || said.contains("checkedbycodebutler")
 }
 
 /// The letters and digits that a page shows of a line, in lower case.
-fn letters(line: &str) -> String {
+fn bare_letters(line: &str) -> String {
     let (mut shown, mut rest) = (String::new(), line);
     while let Some(at) = rest.find(['<', '&']) {
         shown.push_str(&rest[..at]);
@@ -204,7 +206,7 @@ fn letters(line: &str) -> String {
             rest = &rest[1..];
             continue;
         };
-        shown.extend(entity(&rest[1..end]));
+        shown.extend(parse_entity(&rest[1..end]));
         rest = &rest[end + 1..];
     }
     shown.push_str(rest);
@@ -212,7 +214,7 @@ fn letters(line: &str) -> String {
 }
 
 /// The character that `#101` or `#x65` stands for.
-fn entity(name: &str) -> Option<char> {
+fn parse_entity(name: &str) -> Option<char> {
     let number = name.strip_prefix('#')?;
     let code = match number.strip_prefix(['x', 'X']) {
         Some(hex) => u32::from_str_radix(hex, 16).ok()?,
@@ -221,7 +223,7 @@ fn entity(name: &str) -> Option<char> {
     char::from_u32(code)
 }
 
-fn kept(command: &str) -> String {
+fn kept_command(command: &str) -> String {
     command.chars().take(MAX_COMMAND).collect()
 }
 
@@ -230,13 +232,13 @@ fn short_commit(commit: &str) -> &str {
 }
 
 /// As code, whatever is in it.
-fn code(command: &str) -> String {
+fn as_code(command: &str) -> String {
     let plain = |c: char| if c == '`' || c.is_control() { '\'' } else { c };
-    format!("`{}`", kept(command.trim()).chars().map(plain).collect::<String>())
+    format!("`{}`", kept_command(command.trim()).chars().map(plain).collect::<String>())
 }
 
 fn named_files(files: &[String]) -> String {
-    let names: Vec<_> = files.iter().take(MAX_NAMED).map(|file| code(file)).collect();
+    let names: Vec<_> = files.iter().take(MAX_NAMED).map(|file| as_code(file)).collect();
     let more = files.len().saturating_sub(MAX_NAMED);
     let more = if more > 0 { " and others" } else { "" };
     format!("{}{more}", names.join(", "))
@@ -272,7 +274,7 @@ pub async fn under_message(
 /// What is approved with a plan.
 fn under_plan(test: Option<&str>, message: &PostMessage) -> Option<String> {
     let test = test.or(message.test.as_deref());
-    let test = test.map(|test| format!("Done when {} succeeds", code(test)));
+    let test = test.map(|test| format!("Done when {} succeeds", as_code(test)));
     let complexity = message.complexity.map(|complexity| match complexity {
         Complexity::Simple => "simple work",
         Complexity::Medium => "work of medium complexity",
@@ -292,13 +294,13 @@ async fn told_receipt(
     proof: Option<&Proof>,
 ) -> Result<ReceiptVerdict, ApiError> {
     let github = GitHub::of(&gateway.context, &caller.repo).await?;
-    let branch = names::branch(&caller.thread.name_any());
+    let branch = names::branch_name(&caller.thread.name_any());
     let head = github.tip(&branch).await?;
-    let verdict = weigh(gateway, caller, head.as_ref(), proof).await?;
+    let verdict = weigh_proof(gateway, caller, head.as_ref(), proof).await?;
     if let Some(pull) = github.find_pull(&branch).await?.filter(Pull::is_open) {
         let thread = fresh_thread(gateway, caller).await?;
-        let origin = origin::of(gateway, &caller.repo, &thread).await;
-        refresh(&github, &pull, &verdict, &origin).await;
+        let origin = origin::describe_origin(gateway, &caller.repo, &thread).await;
+        refresh_receipt(&github, &pull, &verdict, &origin).await;
     }
     Ok(verdict)
 }
@@ -307,7 +309,7 @@ async fn told_receipt(
 ///
 /// # Errors
 /// When the Thread can't be read or written.
-pub async fn weigh(
+pub async fn weigh_proof(
     gateway: &Shared,
     caller: &Caller,
     head: Option<&Tip>,
@@ -315,7 +317,7 @@ pub async fn weigh(
 ) -> Result<ReceiptVerdict, ApiError> {
     let status = fresh_thread(gateway, caller).await?.status.unwrap_or_default();
     let repo = caller.repo.name_any();
-    let verdict = judge(&ReceiptFacts {
+    let verdict = judge_receipt(&ReceiptFacts {
         expected: test_command(&caller.repo, &status),
         repo: &repo,
         role: caller.role_name(),
@@ -327,13 +329,13 @@ pub async fn weigh(
         && status.receipt.as_ref() != Some(receipt)
     {
         let written = gateway.threads.set_receipt(&caller.key(), receipt).await;
-        written.map_err(|error| unwritten(&error))?;
+        written.map_err(|error| explain_unwritten(&error))?;
     }
     Ok(verdict)
 }
 
 /// Brings the receipt in an open pull request up to date. One that stays behind names its commit.
-async fn refresh(github: &GitHub, pull: &Pull, verdict: &ReceiptVerdict, origin: &str) {
+async fn refresh_receipt(github: &GitHub, pull: &Pull, verdict: &ReceiptVerdict, origin: &str) {
     let before = pull.body.as_deref().unwrap_or_default();
     let body = verdict.inscribe(origin, before);
     if body.trim_end() == before.replace("\r\n", "\n").trim_end() {
@@ -372,7 +374,7 @@ mod tests {
     #[test]
     fn only_the_right_command_on_the_pushed_files_counts() {
         let judged = |test, changed: &[&str], uncommitted: &[&str]| {
-            judge(&facts(Some(&proof(test, changed, uncommitted)), None)).line()
+            judge_receipt(&facts(Some(&proof(test, changed, uncommitted)), None)).line()
         };
         let good = || run("cargo test\n", Some(0), Some("tree"));
         insta::assert_snapshot!(
@@ -385,9 +387,9 @@ mod tests {
                 judged(run("cargo test", Some(0), None), &[], &[]),
                 judged(run("cargo test", None, Some("tree")), &[], &[]),
                 judged(run("true", Some(0), Some("tree")), &[], &[]),
-                judge(&facts(None, None)).line(),
-                judge(&ReceiptFacts { head: None, ..facts(None, None) }).line(),
-                judge(&ReceiptFacts { expected: None, ..facts(None, None) }).line(),
+                judge_receipt(&facts(None, None)).line(),
+                judge_receipt(&ReceiptFacts { head: None, ..facts(None, None) }).line(),
+                judge_receipt(&ReceiptFacts { expected: None, ..facts(None, None) }).line(),
             ]
             .join("\n"),
             @r"
@@ -414,13 +416,14 @@ mod tests {
             exit_code: 0,
             role: "coder".into(),
         };
-        let counts = |facts: &ReceiptFacts<'_>| matches!(judge(facts), ReceiptVerdict::Checked(..));
+        let counts =
+            |facts: &ReceiptFacts<'_>| matches!(judge_receipt(facts), ReceiptVerdict::Checked(..));
         assert!(counts(&facts(None, Some(&known))));
         let other = run("cargo test", Some(0), Some("other"));
         assert!(counts(&facts(Some(&proof(other, &[], &[])), Some(&known))));
         let later = ReceiptFacts { head: Some(("later", "t2")), ..facts(None, Some(&known)) };
         assert_eq!(
-            judge(&later),
+            judge_receipt(&later),
             ReceiptVerdict::Unchecked("the last run of `cargo test` was on `abcdef0123`".into())
         );
         assert!(!counts(&ReceiptFacts { expected: Some("make"), ..facts(None, Some(&known)) }));
@@ -430,9 +433,11 @@ mod tests {
     fn a_body_has_one_receipt_and_no_forged_one() {
         let first =
             ReceiptVerdict::Unchecked("x".into()).inscribe("- Asked for by U1\n", "Because.");
-        let again =
-            judge(&facts(Some(&proof(run("cargo test", Some(0), Some("tree")), &[], &[])), None))
-                .inscribe("", &first);
+        let again = judge_receipt(&facts(
+            Some(&proof(run("cargo test", Some(0), Some("tree")), &[], &[])),
+            None,
+        ))
+        .inscribe("", &first);
         assert_eq!(again.matches(BEGIN).count(), 1);
         assert!(first.contains("### CodeButler\n\n- Asked for by U1\n- **Not checked"), "{first}");
         assert!(again.starts_with(BEGIN) && again.ends_with(&format!("{END}\n\nBecause.\n")));

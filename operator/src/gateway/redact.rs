@@ -40,7 +40,7 @@ impl Redactors {
     /// The redactor of a Repo. What of its patterns can't be used, the controller says on the Repo.
     pub fn of(&self, repo: &Repo) -> Arc<Redactor> {
         let mut rules = repo.spec.policy.redaction.clone();
-        if let Some(learned) = lock(&self.learned).get(&key(repo)) {
+        if let Some(learned) = lock(&self.learned).get(&repo_key(repo)) {
             rules.extend(learned.rules.iter().cloned());
         }
         self.with(&rules)
@@ -48,29 +48,29 @@ impl Redactors {
 
     /// Whether those that its repository asks for are in force, as of some time.
     pub fn has_learned(&self, repo: &Repo) -> bool {
-        lock(&self.learned).contains_key(&key(repo))
+        lock(&self.learned).contains_key(&repo_key(repo))
     }
 
     /// The repository could not be asked for its patterns.
     pub fn miss(&self, repo: &Repo) {
-        lock(&self.missed).insert(key(repo), Instant::now());
+        lock(&self.missed).insert(repo_key(repo), Instant::now());
     }
 
     /// Whether that was a moment ago.
     pub fn has_missed(&self, repo: &Repo) -> bool {
-        lock(&self.missed).get(&key(repo)).is_some_and(|at| at.elapsed() < AGAIN)
+        lock(&self.missed).get(&repo_key(repo)).is_some_and(|at| at.elapsed() < AGAIN)
     }
 
     /// Whether the patterns of this commit of the base branch are in force.
     pub fn knows(&self, repo: &Repo, commit: &str) -> bool {
-        lock(&self.learned).get(&key(repo)).is_some_and(|learned| learned.commit == commit)
+        lock(&self.learned).get(&repo_key(repo)).is_some_and(|learned| learned.commit == commit)
     }
 
     /// Puts the patterns of a commit of the base branch in force. Those of the last list without a
     /// fault stay until there is another one: a slip lets nothing through that was masked before.
     pub fn learn(&self, repo: &Repo, commit: &str, rules: Vec<RedactionRule>, is_whole: bool) {
         let mut all = lock(&self.learned);
-        let learned = all.entry(key(repo)).or_default();
+        let learned = all.entry(repo_key(repo)).or_default();
         commit.clone_into(&mut learned.commit);
         if is_whole {
             learned.whole.clone_from(&rules);
@@ -90,7 +90,7 @@ impl Redactors {
         if let Some(known) = lock(&self.compiled).get(&name) {
             return Arc::clone(known);
         }
-        log::also(rules);
+        log::mask_patterns(rules);
         // Compiled without the lock: a large pattern keeps nobody else waiting.
         let (redactor, bad) = Redactor::new(rules);
         for problem in bad {
@@ -107,7 +107,7 @@ impl Redactors {
 }
 
 /// Another one once the Repo names another repository or branch.
-fn key(repo: &Repo) -> String {
+fn repo_key(repo: &Repo) -> String {
     let git = &repo.spec.git;
     format!(
         "{}/{} {} {}",

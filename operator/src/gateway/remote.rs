@@ -38,7 +38,7 @@ impl Remote {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(RemoteError::Credentials);
         }
-        let host = authority(&url).ok_or(RemoteError::Form)?;
+        let host = url_authority(&url).ok_or(RemoteError::Form)?;
         if url.query().is_some() || url.fragment().is_some() {
             return Err(RemoteError::Form);
         }
@@ -82,7 +82,7 @@ impl Remote {
 }
 
 /// `host` or `host:port` of an http(s) URL.
-pub fn authority(url: &Url) -> Option<String> {
+pub fn url_authority(url: &Url) -> Option<String> {
     if !matches!(url.scheme(), "http" | "https") {
         return None;
     }
@@ -91,14 +91,14 @@ pub fn authority(url: &Url) -> Option<String> {
 }
 
 /// Where a URL leads, as a Secret's annotation names it.
-pub fn named(url: &Url) -> Option<String> {
-    let host = authority(url)?;
+pub fn annotation_name(url: &Url) -> Option<String> {
+    let host = url_authority(url)?;
     Some(if url.scheme() == "http" { format!("http://{host}") } else { host })
 }
 
 /// Whether a Secret's annotation names the host of a URL: `host` stands for https at its own port,
 /// `host:port` for https at another, and only `http://host:port` for what anybody on the way can read.
-pub fn allows(annotation: &str, url: &Url) -> bool {
+pub fn allows_url(annotation: &str, url: &Url) -> bool {
     let place = |url: &Url| {
         let host = url.host_str().map(str::to_owned);
         (url.scheme().to_owned(), host, url.port_or_known_default())
@@ -156,7 +156,7 @@ mod tests {
             "http://127.0.0.1:4000/acme/shop",
             "https://[::1]/x",
         ] {
-            assert!(allows(named, &Url::parse(url).unwrap()), "{url}");
+            assert!(allows_url(named, &Url::parse(url).unwrap()), "{url}");
         }
         for url in [
             "http://github.com/acme/shop",
@@ -168,10 +168,13 @@ mod tests {
             "http://127.0.0.1/x",
             "https://evil.github.com/",
         ] {
-            assert!(!allows(named, &Url::parse(url).unwrap()), "{url}");
+            assert!(!allows_url(named, &Url::parse(url).unwrap()), "{url}");
         }
-        assert!(!allows("https://github.com/acme", &Url::parse("https://github.com/").unwrap()));
-        assert!(!allows("", &Url::parse("https://github.com/").unwrap()));
+        assert!(!allows_url(
+            "https://github.com/acme",
+            &Url::parse("https://github.com/").unwrap()
+        ));
+        assert!(!allows_url("", &Url::parse("https://github.com/").unwrap()));
     }
 
     #[test]

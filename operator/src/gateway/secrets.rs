@@ -40,7 +40,7 @@ impl OpenedSecret {
             .and_then(|value| String::from_utf8(value.0.clone()).ok())
             .map(|value| value.trim().to_owned())
             .filter(|value| !value.is_empty())
-            .inspect(|value| log::hold(value))
+            .inspect(|value| log::mask_secret(value))
             .ok_or_else(|| SecretError::Key { name: self.name.clone(), key: key.to_owned() })
     }
 

@@ -47,7 +47,7 @@ impl Default for Limits {
 }
 
 /// Serves until `shutdown`. Connections stay as long as the request that each is about.
-pub async fn serve(
+pub async fn serve_agents(
     listener: TcpListener,
     tls: ServerConfig,
     app: Router,
@@ -66,7 +66,7 @@ pub async fn serve(
                 let service = TowerToHyperService::new(app.clone());
                 let (acceptor, shutdown) = (acceptor.clone(), shutdown.clone());
                 connections.spawn(async move {
-                    connection(stream, acceptor, service, limits, shutdown).await;
+                    serve_connection(stream, acceptor, service, limits, shutdown).await;
                     drop(share);
                 });
             }
@@ -80,7 +80,7 @@ pub async fn serve(
     drop(listener);
 }
 
-async fn connection(
+async fn serve_connection(
     stream: TcpStream,
     acceptor: TlsAcceptor,
     service: TowerToHyperService<Router>,
@@ -209,7 +209,7 @@ mod tests {
             let app = Router::new().route("/", get(|| async { "hello" }));
             let stopped = stop.clone();
             tokio::spawn(async move {
-                serve(listener, server, app, limits, (&Tasks::default(), stopped)).await;
+                serve_agents(listener, server, app, limits, (&Tasks::default(), stopped)).await;
             });
             let connector = TlsConnector::from(Arc::new(client));
             Self { address, connector, _serves: stop.drop_guard() }

@@ -37,7 +37,7 @@ pub use change::{CLOSED, Refusal};
 pub(super) use change::{
     add_handover, add_pending, approve_plan, decide_closing, decline_plan, done_settling,
     open_questions, raise_asked, raise_inbox, raise_said, release_planner, set_closing, set_plan,
-    set_plan_details, settle, settle_open,
+    set_plan_details, settle_open, settle_question,
 };
 
 /// Attempts per write; with the jitter between them about three seconds under steady conflict.
@@ -65,7 +65,7 @@ pub enum WriteError {
 }
 
 /// What an agent is told when its Thread could not be written.
-pub fn unwritten(error: &WriteError) -> ApiError {
+pub fn explain_unwritten(error: &WriteError) -> ApiError {
     tracing::warn!(%error, "a Thread was not written");
     match error {
         WriteError::Missing(_) => {
@@ -108,7 +108,7 @@ impl Threads {
         let mut latest = self.latest.lock();
         let Some((written, own)) = latest.get(key) else { return cached };
         let newer = match &cached {
-            Some(seen) => own.uid() == seen.uid() && revision(own) > revision(seen),
+            Some(seen) => own.uid() == seen.uid() && read_revision(own) > read_revision(seen),
             // Created by ourselves a moment ago, or deleted.
             None => written.elapsed() < LAG,
         };
@@ -129,7 +129,7 @@ impl Threads {
         let key = ThreadKey::from(&thread);
         let api = self.api(&key);
         for attempt in 0..ATTEMPTS {
-            let result = match api.create(&writes::created(), &thread).await {
+            let result = match api.create(&writes::create_params(), &thread).await {
                 Err(kube::Error::Api(status)) if status.is_already_exists() => {
                     api.get(&key.name).await.map(|there| (there, false))
                 }
@@ -141,7 +141,7 @@ impl Threads {
                     return Ok((thread, created));
                 }
                 Err(error) if is_transient(&error) && attempt + 1 < ATTEMPTS => {
-                    pause(attempt).await;
+                    pause_jittered(attempt).await;
                 }
                 Err(error) => return Err(WriteError::Api(Box::new(error))),
             }
@@ -163,8 +163,8 @@ impl Threads {
         role: &str,
         report: &RunReport,
     ) -> Result<(), WriteError> {
-        let now = now();
-        self.update(key, |status| change::report(status, role, report, &now)).await.map(drop)
+        let now = time_now();
+        self.update(key, |status| change::take_report(status, role, report, &now)).await.map(drop)
     }
 
     /// Records that the thread's branch is on the remote.
@@ -201,7 +201,7 @@ impl Threads {
         roles: &[String],
         ts: &SlackTs,
     ) -> Result<(), WriteError> {
-        let now = now();
+        let now = time_now();
         self.update(key, |status| raise_inbox(status, roles, ts, &now)).await.map(drop)
     }
 
@@ -272,14 +272,14 @@ impl Threads {
         let _guard = self.writing.lock(key).await;
         let patch = serde_json::json!({"spec": {"state": ThreadState::Closed}});
         for attempt in 0..ATTEMPTS {
-            let params = writes::patched();
+            let params = writes::patch_params();
             match self.api(key).patch(&key.name, &params, &Patch::Merge(&patch)).await {
                 Ok(thread) => {
                     self.remember(key, Arc::new(thread));
                     return Ok(());
                 }
                 Err(error) if is_transient(&error) && attempt + 1 < ATTEMPTS => {
-                    pause(attempt).await;
+                    pause_jittered(attempt).await;
                 }
                 Err(error) => return Err(self.failed(key, error)),
             }
@@ -295,7 +295,7 @@ impl Threads {
             let thread = match self.api(key).get(&key.name).await {
                 Ok(thread) => thread,
                 Err(error) if is_transient(&error) => {
-                    pause(attempt).await;
+                    pause_jittered(attempt).await;
                     continue;
                 }
                 Err(error) => return Err(self.failed(key, error)),
@@ -312,12 +312,14 @@ impl Threads {
                 "resourceVersion": version, "finalizers": finalizers,
             });
             let patch = Patch::Merge(serde_json::json!({"metadata": metadata}));
-            match self.api(key).patch(&key.name, &writes::patched(), &patch).await {
+            match self.api(key).patch(&key.name, &writes::patch_params(), &patch).await {
                 Ok(thread) => {
                     self.remember(key, Arc::new(thread));
                     return Ok(());
                 }
-                Err(error) if is_conflict(&error) || is_transient(&error) => pause(attempt).await,
+                Err(error) if is_conflict(&error) || is_transient(&error) => {
+                    pause_jittered(attempt).await;
+                }
                 Err(error) => return Err(self.failed(key, error)),
             }
         }
@@ -351,7 +353,7 @@ impl Threads {
         let mut tried: Option<(ThreadStatus, T)> = None;
         for attempt in 0..ATTEMPTS {
             if attempt > 0 {
-                pause(attempt).await;
+                pause_jittered(attempt).await;
             }
             let known = if attempt == 0 { self.remembered(key) } else { None };
             let thread = match known {
@@ -387,7 +389,7 @@ impl Threads {
                 self.remember(key, thread.clone());
                 return Ok((thread, result));
             };
-            let params = writes::patched();
+            let params = writes::patch_params();
             match api.patch_status(&key.name, &params, &Patch::Merge(&patch)).await {
                 Ok(thread) => {
                     let thread = Arc::new(thread);
@@ -448,11 +450,11 @@ impl Threads {
     }
 }
 
-fn revision(thread: &Thread) -> u64 {
+fn read_revision(thread: &Thread) -> u64 {
     thread.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
-fn now() -> Time {
+fn time_now() -> Time {
     Time(jiff::Timestamp::now())
 }
 
@@ -470,7 +472,7 @@ fn is_transient(error: &kube::Error) -> bool {
 }
 
 /// Waits a little longer each time, by a random part, so that writers don't meet again.
-async fn pause(attempt: u32) {
+async fn pause_jittered(attempt: u32) {
     let most = 10 * u64::from(attempt + 1).min(30);
     let millis = rand::random_range(1..=most);
     tokio::time::sleep(Duration::from_millis(millis)).await;

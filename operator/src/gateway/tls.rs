@@ -97,11 +97,11 @@ impl Certificates {
         clock: Clock,
     ) -> Result<Self, TlsError> {
         let now = clock();
-        let kept = store::load(client, &args.namespace, now).await?;
-        store::publish(client, &args.namespace, &kept.authorities.bundle()).await?;
-        let names = names(args);
+        let kept = store::load_authorities(client, &args.namespace, now).await?;
+        store::publish_authority(client, &args.namespace, &kept.authorities.bundle()).await?;
+        let names = server_names(args);
         let current = &kept.authorities.current;
-        let key = sign(current, &names, now)?;
+        let key = sign_certificate(current, &names, now)?;
         Ok(Self {
             client: client.clone(),
             namespace: args.namespace.clone(),
@@ -117,7 +117,7 @@ impl Certificates {
     /// # Errors
     /// When rustls can't be configured.
     pub fn config(&self) -> Result<ServerConfig, TlsError> {
-        let mut config = ServerConfig::builder_with_provider(provider())
+        let mut config = ServerConfig::builder_with_provider(crypto_provider())
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_cert_resolver(self.current.clone());
@@ -132,7 +132,7 @@ impl Certificates {
     /// When the authority can't be read or written; everything stays as it is.
     pub async fn renew(&self) -> Result<(), TlsError> {
         let now = (self.clock)();
-        let kept = store::load(&self.client, &self.namespace, now).await?;
+        let kept = store::load_authorities(&self.client, &self.namespace, now).await?;
         let before = kept.authorities.clone();
         let after = match before.due(now) {
             RotationDue::Nothing => None,
@@ -144,19 +144,24 @@ impl Certificates {
             RotationDue::Forgetting => Some(Authorities { previous: None, ..before }),
         };
         let authorities = match after {
-            Some(after) if store::store(&self.client, &self.namespace, &kept, &after).await? => {
+            Some(after)
+                if store::store_authorities(&self.client, &self.namespace, &kept, &after)
+                    .await? =>
+            {
                 tracing::info!("the certificate authorities moved on");
                 after
             }
             // Another replica was faster.
-            Some(_) => store::load(&self.client, &self.namespace, now).await?.authorities,
+            Some(_) => {
+                store::load_authorities(&self.client, &self.namespace, now).await?.authorities
+            }
             None => kept.authorities,
         };
-        store::publish(&self.client, &self.namespace, &authorities.bundle()).await?;
+        store::publish_authority(&self.client, &self.namespace, &authorities.bundle()).await?;
         let signer = &authorities.current;
         let (by, since) = self.signed.lock().clone();
         if by != signer.certificate || now.duration_since(since) >= RENEW {
-            let key = sign(signer, &self.names, now)?;
+            let key = sign_certificate(signer, &self.names, now)?;
             *self.current.0.write() = key;
             let by = signer.certificate.clone();
             *self.signed.lock() = (by, now);
@@ -165,13 +170,17 @@ impl Certificates {
     }
 }
 
-fn sign(pair: &Pair, names: &[String], now: Timestamp) -> Result<Arc<CertifiedKey>, TlsError> {
+fn sign_certificate(
+    pair: &Pair,
+    names: &[String],
+    now: Timestamp,
+) -> Result<Arc<CertifiedKey>, TlsError> {
     let authority = Authority::parse(&pair.certificate, &pair.key);
     authority.ok_or(TlsError::Damaged("codebutler-gateway-tls"))?.server(names, now, DAYS)
 }
 
 /// What agents may call the gateway.
-fn names(args: &GatewayArgs) -> Vec<String> {
+fn server_names(args: &GatewayArgs) -> Vec<String> {
     let (service, namespace) = (&args.service, &args.namespace);
     vec![
         format!("{service}.{namespace}.svc"),
@@ -181,7 +190,7 @@ fn names(args: &GatewayArgs) -> Vec<String> {
     ]
 }
 
-fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+fn crypto_provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 
 use super::api_error::ApiError;
-use super::collect::{collect, is_due};
+use super::collect::{collect_thread, is_due};
 use super::slack::Slack;
 use super::state::Gateway;
 use super::thread_key::ThreadKey;
@@ -60,7 +60,7 @@ const TROUBLES: [&str; 25] = [
 const PAUSES: [&str; 4] = ["AgentHung", "OutOfDisk", "OutOfMemory", "PodEvicted"];
 
 /// Tells until the gateway stops.
-pub async fn run(gateway: &Gateway) {
+pub async fn run_telling(gateway: &Gateway) {
     let Gateway { context, slack, threads, shutdown, .. } = gateway;
     let mut said = HashSet::new();
     let mut tried = HashMap::<ThreadKey, Instant>::new();
@@ -77,11 +77,11 @@ pub async fn run(gateway: &Gateway) {
                 && let Some(repo) = context.repo(&key.namespace, &thread.spec.repo)
             {
                 tried.insert(key.clone(), Instant::now());
-                if let Err(error) = collect(context, slack, threads, &thread, &repo).await {
+                if let Err(error) = collect_thread(context, slack, threads, &thread, &repo).await {
                     tracing::warn!(thread = key.name, %error, "a thread was not collected");
                 }
             }
-            let words = words(&thread, Timestamp::now());
+            let words = due_words(&thread, Timestamp::now());
             if words.is_empty() || tried.get(&key).is_some_and(|at| at.elapsed() < LATER) {
                 continue;
             }
@@ -92,7 +92,7 @@ pub async fn run(gateway: &Gateway) {
                 {
                     tracing::warn!(thread = key.name, %error, "a thread was not told");
                     tried.insert(key.clone(), Instant::now());
-                    bury(gateway, &thread).await;
+                    bury_thread(gateway, &thread).await;
                     break;
                 }
                 now.insert(word);
@@ -104,14 +104,14 @@ pub async fn run(gateway: &Gateway) {
 }
 
 /// A conversation that is gone before its Thread could be warned: nobody is left who could object.
-async fn bury(gateway: &Gateway, thread: &Thread) {
+async fn bury_thread(gateway: &Gateway, thread: &Thread) {
     let Gateway { context, slack, threads, .. } = gateway;
     let (namespace, name) = (thread.namespace().unwrap_or_default(), thread.name_any());
     let conditions = thread.status.iter().flat_map(|status| &status.conditions);
     let silent = conditions.into_iter().any(|c| c.type_ == condition::COLLECTING);
     let Some(repo) = context.repo(&namespace, &thread.spec.repo).filter(|_| silent) else { return };
     if slack.is_gone(&repo, thread).await
-        && let Err(error) = collect(context, slack, threads, thread, &repo).await
+        && let Err(error) = collect_thread(context, slack, threads, thread, &repo).await
     {
         tracing::warn!(thread = name, %error, "a thread was not collected");
     }
@@ -138,7 +138,7 @@ struct ToldWord {
     asks: bool,
 }
 
-fn words(thread: &Thread, now: Timestamp) -> Vec<ToldWord> {
+fn due_words(thread: &Thread, now: Timestamp) -> Vec<ToldWord> {
     let Some(status) = thread.status.as_ref().filter(|_| thread.spec.state == ThreadState::Active)
     else {
         return Vec::new();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     fn words(thread: &Thread) -> Vec<ToldWord> {
-        super::words(thread, "2026-01-01T12:00:30Z".parse().unwrap())
+        due_words(thread, "2026-01-01T12:00:30Z".parse().unwrap())
     }
 
     #[test]
@@ -243,7 +243,7 @@ mod tests {
 
         let evicted =
             json!({"conditions": [condition("Ready", "False", "PodEvicted", "it is back")]});
-        let paused = super::words(&thread("Active", &evicted), NOON.parse().unwrap());
+        let paused = due_words(&thread("Active", &evicted), NOON.parse().unwrap());
         assert_eq!(paused[0].text, "I have to pause: it is back.");
 
         let held = json!({"conditions": [
@@ -262,6 +262,6 @@ mod tests {
         assert_eq!(words(&thread("Active", &full))[0].text, "I have to wait: waits for room.");
 
         let at_once = "2026-01-01T12:00:02Z".parse().unwrap();
-        assert!(super::words(&thread("Active", &stuck), at_once).is_empty(), "may pass");
+        assert!(due_words(&thread("Active", &stuck), at_once).is_empty(), "may pass");
     }
 }

@@ -32,7 +32,7 @@ use super::overlap;
 use super::slack::usage;
 use super::state::Shared;
 use super::thread_key::ThreadKey;
-use super::threads::unwritten;
+use super::threads::explain_unwritten;
 
 /// The tool whose role answers for the pull request.
 const OPENS: &str = "GHCreatePR";
@@ -194,7 +194,7 @@ fn is_as_told(known: &PullRequest, pull: &Pull) -> bool {
 }
 
 /// Looks at all open pull requests each `every`, until the gateway stops.
-pub async fn run(gateway: &Shared, every: Duration) {
+pub async fn run_watch(gateway: &Shared, every: Duration) {
     let mut watch = Watch::default();
     let mut due = tokio::time::interval(every.max(Duration::from_millis(50)));
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -244,7 +244,8 @@ fn is_watched(thread: &Thread) -> bool {
     thread.spec.state == ThreadState::Active
         && !thread.is_going()
         && !collect::is_due(thread)
-        && (pull.is_some_and(|pull| pull.merge_commit.is_none()) || close::waits(thread).is_some())
+        && (pull.is_some_and(|pull| pull.merge_commit.is_none())
+            || close::find_wait(thread).is_some())
 }
 
 async fn of_repo(
@@ -259,17 +260,17 @@ async fn of_repo(
         return Ok(());
     }
     // What people wrote there is told, masked with what is known.
-    masks::of(&gateway.context, repo).await?;
+    masks::current_redactor(&gateway.context, repo).await?;
     let changed = github.changed(memory.mark).await?;
     memory.budget.begin(github.quota());
     memory.budget.spend(changed.requests);
     let (waiting, open): (Vec<_>, Vec<_>) =
-        threads.iter().cloned().partition(|thread| close::waits(thread).is_some());
+        threads.iter().cloned().partition(|thread| close::find_wait(thread).is_some());
     for thread in waiting {
         let key = ThreadKey::from(&*thread);
         let patience = memory.patience(&key);
         memory.budget.spend(WAIT);
-        if let Err(error) = close::resume(gateway, repo, &github, &key, patience).await {
+        if let Err(error) = close::resume_merge(gateway, repo, &github, &key, patience).await {
             tracing::warn!(thread = key.name, %error, "a merge was not taken up again");
         }
     }
@@ -346,9 +347,9 @@ async fn look_at_pull(
     let status = thread.status.clone().unwrap_or_default();
     let Some(known) = status.pull_request.as_ref() else { return Ok(None) };
     let pull = github.pull(known.number).await?;
-    let since = news::since(known);
+    let since = news::news_since(known);
     let talk = github.talk_since(pull.number, since).await?;
-    let members = github.members(news::speakers(known, &talk)).await?;
+    let members = github.members(news::news_speakers(known, &talk)).await?;
     let all = news::news_of(known, &pull, &talk, &members);
     let told = async {
         tell_news(gateway, repo, github, thread, (&pull, &all)).await?;
@@ -360,7 +361,7 @@ async fn look_at_pull(
             ..PullRequest::of(pull.number, &pull.html_url)
         };
         let written = gateway.threads.set_pull_request(&ThreadKey::from(thread), &record).await;
-        written.map_err(|error| unwritten(&error))
+        written.map_err(|error| explain_unwritten(&error))
     };
     match told.await {
         Ok(()) => Ok(Some(pull)),
@@ -393,7 +394,7 @@ async fn tell_news(
                 continue;
             }
             PullNews::Merged { by, commit } => {
-                return merged(gateway, github, thread, pull, (by, commit)).await;
+                return close_merged(gateway, github, thread, pull, (by, commit)).await;
             }
             PullNews::Closed { key: id, text } => {
                 gateway.slack.notice(&key, id, text).await?;
@@ -404,7 +405,7 @@ async fn tell_news(
                 now(PullState::Open, None)
             }
             PullNews::Remark(Remark { key: id, text, at }) => {
-                match owner(gateway, repo) {
+                match pull_owner(gateway, repo) {
                     Some(role) => gateway.slack.remark(&key, id, text, &role).await?,
                     None => gateway.slack.notice(&key, id, text).await.map(drop)?,
                 }
@@ -412,20 +413,20 @@ async fn tell_news(
             }
         };
         let written = gateway.threads.set_pull_request(&key, &record).await;
-        written.map_err(|error| unwritten(&error))?;
+        written.map_err(|error| explain_unwritten(&error))?;
     }
     Ok(())
 }
 
 /// Whether the thread ends the way a user decided in Slack: the role at it tells that.
 async fn is_own_doing(gateway: &Shared, key: &ThreadKey) -> Result<bool, ApiError> {
-    let thread = gateway.threads.read(key).await.map_err(|error| unwritten(&error))?;
+    let thread = gateway.threads.read(key).await.map_err(|error| explain_unwritten(&error))?;
     let closing = thread.status.as_ref().and_then(|status| status.closing.as_ref());
     Ok(!is_watched(&thread) || closing.is_some_and(|closing| closing.choice.is_some()))
 }
 
 /// The role that answers for pull requests: the first that may open one.
-fn owner(gateway: &Shared, repo: &Repo) -> Option<String> {
+fn pull_owner(gateway: &Shared, repo: &Repo) -> Option<String> {
     let roles = gateway.context.roles_of(repo);
     let opens = |role: &&Arc<codebutler_crds::AgentRole>| {
         role.spec.tools.offered().any(|tool| tool == OPENS)
@@ -434,7 +435,7 @@ fn owner(gateway: &Shared, repo: &Repo) -> Option<String> {
 }
 
 /// Merged by a person: that is the end, as if it had been decided in the thread.
-async fn merged(
+async fn close_merged(
     gateway: &Shared,
     github: &GitHub,
     thread: &Thread,
@@ -446,7 +447,7 @@ async fn merged(
     if let Some(repo) = gateway.context.repo(&key.namespace, &thread.spec.repo) {
         overlap::tell_of_merge(gateway, github, &repo, &key, (pull.number, commit)).await;
     }
-    github.delete_branch(&names::branch(&key.name)).await?;
+    github.delete_branch(&names::branch_name(&key.name)).await?;
     let record = PullRequest {
         merge_commit: Some(commit.to_owned()),
         state: Some(PullState::Merged),
@@ -458,12 +459,12 @@ async fn merged(
         "{by} merged pull request [#{}]({}) at GitHub as `{short}`: this thread is closed.\n{}",
         pull.number,
         pull.html_url,
-        usage::table(&status)
+        usage::usage_table(&status)
     );
     gateway.slack.notice(&key, REPORT, &text).await?;
     let written = gateway.threads.set_pull_request(&key, &record).await;
-    written.map_err(|error| unwritten(&error))?;
-    gateway.threads.close(&key).await.map_err(|error| unwritten(&error))?;
+    written.map_err(|error| explain_unwritten(&error))?;
+    gateway.threads.close(&key).await.map_err(|error| explain_unwritten(&error))?;
     tracing::info!(thread = key.name, "closed a thread whose pull request a person merged");
     Ok(())
 }

@@ -5,10 +5,10 @@ use kube::api::{PatchParams, PostParams};
 
 use crate::apply::{created_by, written_by};
 
-pub fn patched() -> PatchParams {
+pub fn patch_params() -> PatchParams {
     written_by(names::GATEWAY)
 }
 
-pub fn created() -> PostParams {
+pub fn create_params() -> PostParams {
     created_by(names::GATEWAY)
 }

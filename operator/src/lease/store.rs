@@ -77,7 +77,7 @@ impl LeaseObjects {
 
 impl Store for LeaseObjects {
     async fn get(&self) -> Result<Option<Versioned>, StoreError> {
-        let found = self.api.get_opt(&self.name).await.map_err(classify)?;
+        let found = self.api.get_opt(&self.name).await.map_err(classify_error)?;
         Ok(found.map(|lease| {
             let version = lease.metadata.resource_version.unwrap_or_default();
             (read_record(lease.spec.unwrap_or_default()), version)
@@ -90,7 +90,7 @@ impl Store for LeaseObjects {
             None => self.api.create(&params, &object).await,
             Some(_) => self.api.replace(&self.name, &params, &object).await,
         };
-        Ok(written.map_err(classify)?.metadata.resource_version.unwrap_or_default())
+        Ok(written.map_err(classify_error)?.metadata.resource_version.unwrap_or_default())
     }
 }
 
@@ -106,7 +106,7 @@ fn read_record(spec: LeaseSpec) -> Record {
     }
 }
 
-fn classify(error: kube::Error) -> StoreError {
+fn classify_error(error: kube::Error) -> StoreError {
     match &error {
         // 404: it was to be replaced and is gone.
         kube::Error::Api(status) if matches!(status.code, 404 | 409) => StoreError::Changed,

@@ -19,7 +19,7 @@ use prometheus_client::registry::Registry;
 pub const PREFIX: &str = "codebutler";
 
 /// An empty registry whose families all begin with `codebutler_`.
-pub fn registry() -> Registry {
+pub fn build_registry() -> Registry {
     Registry::with_prefix(PREFIX)
 }
 

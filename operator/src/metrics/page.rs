@@ -14,9 +14,9 @@ Both processes serve `/metrics` in the OpenMetrics format on port 8080 (`--metri
 - Money is exact on the objects (`.status.cost`); here it is a floating-point number.
 ";
 
-pub fn markdown() -> String {
+pub fn render_markdown() -> String {
     let part = |name: &str, entries: &[CatalogEntry]| {
-        let rows: String = entries.iter().map(row).collect();
+        let rows: String = entries.iter().map(metric_row).collect();
         format!(
             "\n## {name}\n\n| name | type | unit | labels | meaning |\n|---|---|---|---|---|\n{rows}"
         )
@@ -25,7 +25,7 @@ pub fn markdown() -> String {
     format!("{HEAD}{gateway}{}", part("Controller", catalog::controller::ALL))
 }
 
-fn row(entry: &CatalogEntry) -> String {
+fn metric_row(entry: &CatalogEntry) -> String {
     let (name, kind, help) = (entry.full_name(), entry.kind.name(), entry.help);
     let labels: Vec<String> = entry.labels.iter().map(|label| format!("`{label}`")).collect();
     let (unit, labels) = (entry.unit.unwrap_or_default(), labels.join(", "));
@@ -41,7 +41,10 @@ mod tests {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/codebutler/METRICS.md");
         let page = std::fs::read_to_string(path).unwrap_or_default();
         let remedy = "cargo run -p codebutler-operator -- metrics > charts/codebutler/METRICS.md";
-        assert!(page == markdown(), "charts/codebutler/METRICS.md is not up to date: {remedy}");
+        assert!(
+            page == render_markdown(),
+            "charts/codebutler/METRICS.md is not up to date: {remedy}"
+        );
     }
 
     #[test]

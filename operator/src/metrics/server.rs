@@ -77,9 +77,9 @@ impl Server {
         ready: Ready,
     ) -> Result<Self, MetricsError> {
         let listen = |source| MetricsError::Listen { address, source };
-        let listener = crate::listen::listen(address).map_err(listen)?;
+        let listener = crate::listen::listen_on(address).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
-        let app = router(registry, ready);
+        let app = build_router(registry, ready);
         let stop = CancellationToken::new();
         let stopped = stop.clone().cancelled_owned();
         let task = tokio::spawn(async move {
@@ -111,16 +111,16 @@ struct SharedMetrics {
     ready: Ready,
 }
 
-fn router(registry: Registry, ready: Ready) -> Router {
+fn build_router(registry: Registry, ready: Ready) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
-        .route("/log", get(|| async { telemetry::filter().unwrap_or_default() }).put(set_log))
+        .route("/readyz", get(serve_readyz))
+        .route("/metrics", get(serve_metrics))
+        .route("/log", get(|| async { telemetry::read_filter().unwrap_or_default() }).put(set_log))
         .with_state(SharedMetrics { registry: Arc::new(registry), ready })
 }
 
-async fn readyz(State(shared): State<SharedMetrics>) -> impl IntoResponse {
+async fn serve_readyz(State(shared): State<SharedMetrics>) -> impl IntoResponse {
     if shared.ready.get() {
         (StatusCode::OK, "ok\n".to_owned())
     } else {
@@ -140,7 +140,7 @@ async fn set_log(
     telemetry::set_filter(&filter).map(|()| StatusCode::NO_CONTENT).map_err(refused)
 }
 
-async fn metrics(State(shared): State<SharedMetrics>) -> impl IntoResponse {
+async fn serve_metrics(State(shared): State<SharedMetrics>) -> impl IntoResponse {
     let mut text = String::new();
     let status = match encode(&mut text, &shared.registry) {
         Ok(()) => StatusCode::OK,
@@ -155,7 +155,7 @@ async fn metrics(State(shared): State<SharedMetrics>) -> impl IntoResponse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::registry;
+    use crate::metrics::build_registry;
     use prometheus_client::metrics::counter::Counter;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -170,7 +170,7 @@ mod tests {
 
     #[tokio::test]
     async fn health_readiness_and_families_are_served() {
-        let mut registry = registry();
+        let mut registry = build_registry();
         let counter = Counter::<u64>::default();
         registry.register("kept_promises", "Promises kept", counter.clone());
         counter.inc();
@@ -188,7 +188,7 @@ mod tests {
         assert!(metrics.contains("codebutler_kept_promises_total 1"), "{metrics}");
         assert!(metrics.ends_with("# EOF\n"), "{metrics}");
 
-        let taken = Server::start(server.address(), crate::metrics::registry(), ready).unwrap_err();
+        let taken = Server::start(server.address(), build_registry(), ready).unwrap_err();
         assert!(taken.to_string().contains("choose another"), "{taken}");
     }
 

@@ -10,8 +10,8 @@ mod webhook;
 
 use serde_json::Value;
 
-pub use autopilot::adjust;
-pub use openshift::constrain;
+pub use autopilot::adjust_pod;
+pub use openshift::constrain_pod;
 
 use super::auth::ApiUser;
 use super::kinds::Kind;
@@ -21,16 +21,16 @@ use super::status::ApiError;
 use super::store::Store;
 
 /// A bound claim grows only where its class says that volumes can.
-fn growth(store: &Store, kind: &Kind, value: &Value, live: &Value) -> Result<(), ApiError> {
+fn check_growth(store: &Store, kind: &Kind, value: &Value, live: &Value) -> Result<(), ApiError> {
     let size = |claim: &Value| {
-        object::text(claim, "/spec/resources/requests/storage").and_then(Quantity::parse)
+        object::text_at(claim, "/spec/resources/requests/storage").and_then(Quantity::parse)
     };
     let (Some(before), Some(after)) = (size(live), size(value)) else { return Ok(()) };
     if after.cmp(before).is_le() {
         return Ok(());
     }
-    let why = if object::text(live, "/status/phase") == Some("Bound") {
-        let class = object::text(live, "/spec/storageClassName").unwrap_or_default();
+    let why = if object::text_at(live, "/status/phase") == Some("Bound") {
+        let class = object::text_at(live, "/spec/storageClassName").unwrap_or_default();
         let class = store.get("storageclasses.storage.k8s.io", "", class);
         if class.is_some_and(|c| c.value["allowVolumeExpansion"] == true) {
             return Ok(());
@@ -39,11 +39,11 @@ fn growth(store: &Store, kind: &Kind, value: &Value, live: &Value) -> Result<(),
     } else {
         "Only bound persistent volume claims can be expanded"
     };
-    Err(ApiError::forbidden(&kind.group, &kind.plural, object::name(value), why))
+    Err(ApiError::forbidden(&kind.group, &kind.plural, object::object_name(value), why))
 }
 
 /// Looks at an object that is about to be created or, with `live`, changed. Returns warnings.
-pub fn review(
+pub fn review_object(
     store: &Store,
     user: &ApiUser,
     kind: &Kind,
@@ -51,17 +51,17 @@ pub fn review(
     live: Option<&Value>,
 ) -> Result<Vec<String>, ApiError> {
     if kind.is("", "pods") && live.is_none() {
-        let namespace = store.get("namespaces", "", object::namespace(value));
-        let labels = namespace.as_ref().and_then(|n| object::meta(&n.value, "labels"));
-        let warnings = security::review(value, labels.unwrap_or(&Value::Null))?;
-        webhook::review(store, value)?;
+        let namespace = store.get("namespaces", "", object::object_namespace(value));
+        let labels = namespace.as_ref().and_then(|n| object::meta_field(&n.value, "labels"));
+        let warnings = security::review_pod(value, labels.unwrap_or(&Value::Null))?;
+        webhook::ask_webhook(store, value)?;
         return Ok(warnings);
     }
     if let Some(live) = live.filter(|_| kind.is("", "persistentvolumeclaims")) {
-        growth(store, kind, value, live)?;
+        check_growth(store, kind, value, live)?;
     }
     if kind.group == "rbac.authorization.k8s.io" {
-        escalation::review(store, user, kind, value, live)?;
+        escalation::review_grant(store, user, kind, value, live)?;
     }
     Ok(Vec::new())
 }

@@ -18,29 +18,29 @@ const EVENT_FIELDS: &[(&str, &str)] = &[
 ];
 
 /// A stored object as a version of its kind shows it.
-pub fn outbound<'a>(kind: &Kind, stored: &'a Value) -> Cow<'a, Value> {
+pub fn convert_outbound<'a>(kind: &Kind, stored: &'a Value) -> Cow<'a, Value> {
     let version = kind.api_version();
-    if object::text(stored, "/apiVersion") == Some(&version) {
+    if object::text_at(stored, "/apiVersion") == Some(&version) {
         return Cow::Borrowed(stored);
     }
     let mut shown = stored.clone();
     if kind.is("events.k8s.io", "events") {
-        rename(&mut shown, EVENT_FIELDS.iter().copied());
+        rename_fields(&mut shown, EVENT_FIELDS.iter().copied());
     }
     shown["apiVersion"] = version.into();
     Cow::Owned(shown)
 }
 
 /// An object of a version of its kind in the form in which it is stored.
-pub fn inbound(kind: &Kind, mut value: Value) -> Value {
+pub fn convert_inbound(kind: &Kind, mut value: Value) -> Value {
     if kind.is("events.k8s.io", "events") {
-        rename(&mut value, EVENT_FIELDS.iter().map(|&(core, new)| (new, core)));
+        rename_fields(&mut value, EVENT_FIELDS.iter().map(|&(core, new)| (new, core)));
         value["apiVersion"] = json!("v1");
     }
     value
 }
 
-fn rename<'a>(value: &mut Value, names: impl Iterator<Item = (&'a str, &'a str)>) {
+fn rename_fields<'a>(value: &mut Value, names: impl Iterator<Item = (&'a str, &'a str)>) {
     let Some(map) = value.as_object_mut() else { return };
     for (from, to) in names {
         if let Some(field) = map.remove(from) {

@@ -15,10 +15,10 @@ use serde_json::{Map, Value, json};
 use super::schema::SchemaNode;
 
 /// All definitions by their upstream names, such as `io.k8s.api.core.v1.Pod`.
-pub static DEFINITIONS: LazyLock<Map<String, Value>> = LazyLock::new(build);
+pub static DEFINITIONS: LazyLock<Map<String, Value>> = LazyLock::new(build_definitions);
 
 /// The definition of a built-in type.
-pub fn node(name: &str) -> Option<SchemaNode<'static>> {
+pub fn definition_node(name: &str) -> Option<SchemaNode<'static>> {
     let definitions: &'static Map<String, Value> = &DEFINITIONS;
     definitions.get(name).map(|schema| SchemaNode::new(schema, definitions))
 }
@@ -26,7 +26,7 @@ pub fn node(name: &str) -> Option<SchemaNode<'static>> {
 /// The name of the metadata definition, which custom resources use too.
 pub const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-fn build() -> Map<String, Value> {
+fn build_definitions() -> Map<String, Value> {
     let mut generator = SchemaSettings::openapi3().into_generator();
     macro_rules! include {
         ($($kind:ty),* $(,)?) => { $( generator.subschema_for::<$kind>(); )* };
@@ -260,17 +260,17 @@ mod tests {
     #[test]
     fn every_named_list_and_structure_exists() {
         for (definition, field, _) in LISTS {
-            let node = node(&full_name(definition)).expect(definition);
+            let node = definition_node(&full_name(definition)).expect(definition);
             assert!(node.property(field).is_some(), "{definition}.{field}");
         }
         for definition in ATOMIC {
-            assert!(node(&full_name(definition)).is_some(), "{definition}");
+            assert!(definition_node(&full_name(definition)).is_some(), "{definition}");
         }
     }
 
     #[test]
     fn references_with_a_description_are_followed() {
-        let pod = node("io.k8s.api.core.v1.Pod").unwrap();
+        let pod = definition_node("io.k8s.api.core.v1.Pod").unwrap();
         let containers = pod.property("spec").unwrap().property("containers").unwrap();
         assert_eq!(containers.list_kind(), ListKind::Map(vec!["name".to_owned()]));
         assert!(containers.items().unwrap().property("image").is_some());

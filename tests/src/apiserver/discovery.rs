@@ -14,15 +14,15 @@ use super::status::ApiError;
 type Versions = BTreeMap<String, Vec<Arc<Kind>>>;
 
 /// Answers a path of discovery.
-pub fn answer(server: &Server, request: &ApiRequest) -> Result<Response, ApiError> {
-    let groups = groups(server);
-    let aggregated = render::accepted(request.header("accept"))?.as_kind.is_some();
+pub fn answer_discovery(server: &Server, request: &ApiRequest) -> Result<Response, ApiError> {
+    let groups = list_groups(server);
+    let aggregated = render::read_accept(request.header("accept"))?.as_kind.is_some();
     let parts: Vec<&str> = request.path.trim_matches('/').split('/').collect();
     let body = match parts.as_slice() {
         [root @ ("api" | "apis")] if aggregated => {
             let list = aggregated_list(&groups, *root == "api");
             let media = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-            return Ok(render::bytes(200, media, list.to_string()));
+            return Ok(render::bytes_answer(200, media, list.to_string()));
         }
         ["api"] => json!({
             "kind": "APIVersions", "versions": ["v1"],
@@ -32,16 +32,16 @@ pub fn answer(server: &Server, request: &ApiRequest) -> Result<Response, ApiErro
             let groups: Vec<Value> = groups
                 .iter()
                 .filter(|(name, _)| !name.is_empty())
-                .map(|(name, versions)| group(name, versions, false))
+                .map(|(name, versions)| group_json(name, versions, false))
                 .collect();
             json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
         }
         ["apis", name] => match groups.get(*name) {
-            Some(versions) => group(name, versions, true),
+            Some(versions) => group_json(name, versions, true),
             None => return Err(ApiError::unknown_path()),
         },
-        ["api", version] => resources(&groups, "", version)?,
-        ["apis", name, version] => resources(&groups, name, version)?,
+        ["api", version] => list_resources(&groups, "", version)?,
+        ["apis", name, version] => list_resources(&groups, name, version)?,
         [""] => {
             let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
             for (name, versions) in groups.iter().filter(|(name, _)| !name.is_empty()) {
@@ -56,10 +56,10 @@ pub fn answer(server: &Server, request: &ApiRequest) -> Result<Response, ApiErro
         }
         _ => return Err(ApiError::unknown_path()),
     };
-    Ok(render::json(200, &body))
+    Ok(render::json_answer(200, &body))
 }
 
-fn groups(server: &Server) -> BTreeMap<String, Versions> {
+fn list_groups(server: &Server) -> BTreeMap<String, Versions> {
     let mut groups: BTreeMap<String, Versions> = BTreeMap::new();
     for kind in server.kinds.all() {
         groups
@@ -73,13 +73,13 @@ fn groups(server: &Server) -> BTreeMap<String, Versions> {
 }
 
 /// Versions in the order of preference: v2, v1, v1beta1, v1alpha1, others.
-fn preferred(versions: &Versions) -> Vec<(&String, &Vec<Arc<Kind>>)> {
+fn preferred_versions(versions: &Versions) -> Vec<(&String, &Vec<Arc<Kind>>)> {
     let mut list: Vec<_> = versions.iter().collect();
-    list.sort_by_key(|(name, _)| std::cmp::Reverse(rank(name)));
+    list.sort_by_key(|(name, _)| std::cmp::Reverse(rank_version(name)));
     list
 }
 
-fn rank(version: &str) -> (u32, u32, u32) {
+fn rank_version(version: &str) -> (u32, u32, u32) {
     let digits = |text: &str| -> (u32, usize) {
         let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
         (text[..end].parse().unwrap_or(0), end)
@@ -94,8 +94,8 @@ fn rank(version: &str) -> (u32, u32, u32) {
     }
 }
 
-fn group(name: &str, versions: &Versions, whole: bool) -> Value {
-    let entries: Vec<Value> = preferred(versions)
+fn group_json(name: &str, versions: &Versions, whole: bool) -> Value {
+    let entries: Vec<Value> = preferred_versions(versions)
         .iter()
         .map(
             |(version, _)| json!({"groupVersion": format!("{name}/{version}"), "version": version}),
@@ -111,7 +111,7 @@ fn group(name: &str, versions: &Versions, whole: bool) -> Value {
     group
 }
 
-fn resources(
+fn list_resources(
     groups: &BTreeMap<String, Versions>,
     group: &str,
     version: &str,
@@ -131,7 +131,7 @@ fn resources(
             entry["categories"] = json!(kind.categories);
         }
         resources.push(entry);
-        for sub in subresources(kind) {
+        for sub in list_subresources(kind) {
             resources.push(json!({
                 "name": format!("{}/{}", kind.plural, sub.name), "singularName": "",
                 "namespaced": kind.namespaced, "group": sub.group, "version": sub.version,
@@ -153,7 +153,7 @@ struct Subresource<'a> {
     verbs: &'static [&'static str],
 }
 
-fn subresources(kind: &Kind) -> Vec<Subresource<'_>> {
+fn list_subresources(kind: &Kind) -> Vec<Subresource<'_>> {
     let mut list: Vec<Subresource<'_>> = kind
         .extra
         .iter()
@@ -196,7 +196,7 @@ fn aggregated_list(groups: &BTreeMap<String, Versions>, core: bool) -> Value {
         .iter()
         .filter(|(name, _)| name.is_empty() == core)
         .map(|(name, versions)| {
-            let versions: Vec<Value> = preferred(versions)
+            let versions: Vec<Value> = preferred_versions(versions)
                 .into_iter()
                 .map(|(version, kinds)| {
                     let resources: Vec<Value> = kinds.iter().map(|k| aggregated_kind(k)).collect();
@@ -231,7 +231,7 @@ fn aggregated_kind(kind: &Kind) -> Value {
     if !kind.categories.is_empty() {
         entry["categories"] = json!(kind.categories);
     }
-    let subresources: Vec<Value> = subresources(kind)
+    let subresources: Vec<Value> = list_subresources(kind)
         .iter()
         .map(|sub| {
             json!({
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn stable_versions_are_preferred() {
         let mut names = ["v1alpha1", "v1", "v2beta1", "v2", "v1beta2", "other"];
-        names.sort_by_key(|name| std::cmp::Reverse(rank(name)));
+        names.sort_by_key(|name| std::cmp::Reverse(rank_version(name)));
         assert_eq!(names, ["v2", "v1", "v2beta1", "v1beta2", "v1alpha1", "other"]);
     }
 }

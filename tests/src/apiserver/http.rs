@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use super::auth::{API_AUDIENCE, ApiUser, authorize, effective};
+use super::auth::{API_AUDIENCE, ApiUser, authorize_user, effective_user};
 use super::faults::{Fault, Faults};
 use super::render::{self, Response};
 use super::request::{ApiRequest, Query, Target};
@@ -26,14 +26,14 @@ const MAX_BODY: usize = 3 * 1024 * 1024;
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Serves until the server is stopped.
-pub async fn serve(server: Arc<Server>, listener: TcpListener, acceptor: TlsAcceptor) {
+pub async fn serve_api(server: Arc<Server>, listener: TcpListener, acceptor: TlsAcceptor) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             () = server.stop.cancelled() => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    connections.spawn(connection(Arc::clone(&server), stream, acceptor.clone()));
+                    connections.spawn(serve_connection(Arc::clone(&server), stream, acceptor.clone()));
                 }
                 // Out of file descriptors, most likely: let some be closed.
                 Err(error) => {
@@ -51,7 +51,7 @@ pub async fn serve(server: Arc<Server>, listener: TcpListener, acceptor: TlsAcce
     }
 }
 
-async fn connection(server: Arc<Server>, stream: TcpStream, acceptor: TlsAcceptor) {
+async fn serve_connection(server: Arc<Server>, stream: TcpStream, acceptor: TlsAcceptor) {
     // Small answers should not wait for more of them.
     let _ = stream.set_nodelay(true);
     let stop = server.stop.clone();
@@ -64,7 +64,7 @@ async fn connection(server: Arc<Server>, stream: TcpStream, acceptor: TlsAccepto
     };
     let service = service_fn(move |request| {
         let server = Arc::clone(&server);
-        async move { Ok::<_, Infallible>(answer(server, request).await) }
+        async move { Ok::<_, Infallible>(answer_request(server, request).await) }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -82,15 +82,17 @@ async fn connection(server: Arc<Server>, stream: TcpStream, acceptor: TlsAccepto
     }
 }
 
-async fn answer(server: Arc<Server>, request: http::Request<Incoming>) -> Response {
+async fn answer_request(server: Arc<Server>, request: http::Request<Incoming>) -> Response {
     let (parts, body) = request.into_parts();
     let body = match Limited::new(body, MAX_BODY).collect().await {
         Ok(body) => body.to_bytes(),
         Err(error) if error.is::<LengthLimitError>() => {
-            return render::error(&ApiError::too_large(&format!("limit is {MAX_BODY}")));
+            return render::error_answer(&ApiError::too_large(&format!("limit is {MAX_BODY}")));
         }
         Err(error) => {
-            return render::error(&ApiError::bad_request(format!("error reading body: {error}")));
+            return render::error_answer(&ApiError::bad_request(format!(
+                "error reading body: {error}"
+            )));
         }
     };
     let path = parts.uri.path().to_owned();
@@ -103,17 +105,17 @@ async fn answer(server: Arc<Server>, request: http::Request<Incoming>) -> Respon
         path,
         user: ApiUser::anonymous(),
     };
-    let outcome = match identify(&server, &request) {
+    let outcome = match identify_user(&server, &request) {
         Ok(user) => {
             request.user = user;
-            faulty(&server, &request).await
+            serve_faulty(&server, &request).await
         }
         Err(error) => Err(error),
     };
-    outcome.unwrap_or_else(|error| render::error(&error))
+    outcome.unwrap_or_else(|error| render::error_answer(&error))
 }
 
-fn identify(server: &Server, request: &ApiRequest) -> Result<ApiUser, ApiError> {
+fn identify_user(server: &Server, request: &ApiRequest) -> Result<ApiUser, ApiError> {
     let header = request.header("authorization");
     if header.is_empty() {
         return Ok(ApiUser::anonymous());
@@ -133,33 +135,35 @@ fn identify(server: &Server, request: &ApiRequest) -> Result<ApiUser, ApiError> 
                 .0
         }
     };
-    effective(&server.store, request, user)
+    effective_user(&server.store, request, user)
 }
 
 /// Serves a request unless something is to go wrong with it.
-async fn faulty(server: &Arc<Server>, request: &ApiRequest) -> Result<Response, ApiError> {
+async fn serve_faulty(server: &Arc<Server>, request: &ApiRequest) -> Result<Response, ApiError> {
     let draw = |faults: &Arc<Faults>| faults.draw(&request.user, &request.attributes());
     match server.faults.as_ref().and_then(draw) {
         Some(Fault::Refused(code)) => return Err(ApiError::on_purpose(code)),
         Some(Fault::Lost) => {
             // Whatever came of it, the client does not hear.
-            let _ = route(server, request, None);
+            let _ = route_request(server, request, None);
             return Err(ApiError::on_purpose(500));
         }
         Some(Fault::Late(by)) => tokio::time::sleep(by).await,
-        Some(Fault::Watch { lag, ends }) => return route(server, request, Some((lag, ends))),
+        Some(Fault::Watch { lag, ends }) => {
+            return route_request(server, request, Some((lag, ends)));
+        }
         None => {}
     }
-    route(server, request, None)
+    route_request(server, request, None)
 }
 
-fn route(
+fn route_request(
     server: &Arc<Server>,
     request: &ApiRequest,
     watch: Option<(Duration, Duration)>,
 ) -> Result<Response, ApiError> {
     let wanted = request.attributes();
-    let allowed = authorize(&server.store, &request.user, &wanted);
+    let allowed = authorize_user(&server.store, &request.user, &wanted);
     server.audit.note(&request.user, &wanted, allowed);
     if !allowed {
         let why = wanted.refusal(&request.user);
@@ -170,7 +174,7 @@ fn route(
         });
     }
     if request.target.is_some() {
-        return handlers::handle(server, request, watch);
+        return handlers::handle_request(server, request, watch);
     }
     if request.method != Method::GET {
         return Err(ApiError::method_not_allowed());
@@ -182,19 +186,19 @@ fn route(
             } else {
                 "ok".to_owned()
             };
-            Ok(render::bytes(200, "text/plain; charset=utf-8", text))
+            Ok(render::bytes_answer(200, "text/plain; charset=utf-8", text))
         }
         "/healthz/ping" | "/livez/ping" | "/readyz/ping" => {
-            Ok(render::bytes(200, "text/plain; charset=utf-8", "ok"))
+            Ok(render::bytes_answer(200, "text/plain; charset=utf-8", "ok"))
         }
-        "/version" => Ok(version()),
-        path if path.starts_with("/openapi") => openapi::answer(server, request),
-        _ => discovery::answer(server, request),
+        "/version" => Ok(serve_version()),
+        path if path.starts_with("/openapi") => openapi::answer_openapi(server, request),
+        _ => discovery::answer_discovery(server, request),
     }
 }
 
-fn version() -> Response {
-    render::json(
+fn serve_version() -> Response {
+    render::json_answer(
         200,
         &serde_json::json!({
             "major": "1", "minor": "36", "gitVersion": VERSION, "gitCommit": "", "gitTreeState": "clean",

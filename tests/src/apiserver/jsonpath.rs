@@ -23,12 +23,12 @@ impl JsonPath {
         let mut steps = Vec::new();
         while !rest.is_empty() {
             if let Some(after) = rest.strip_prefix('[') {
-                let end = closing(after)?;
-                steps.push(bracket(&after[..end])?);
+                let end = find_closing(after)?;
+                steps.push(read_bracket(&after[..end])?);
                 rest = &after[end + 1..];
             } else {
                 let after = rest.strip_prefix('.')?;
-                let (field, tail) = field(after);
+                let (field, tail) = read_field(after);
                 if field == "*" {
                     steps.push(PathStep::All);
                 } else if !field.is_empty() {
@@ -89,7 +89,7 @@ impl PathStep {
 }
 
 /// Position of the bracket that ends what starts after `[`.
-fn closing(text: &str) -> Option<usize> {
+fn find_closing(text: &str) -> Option<usize> {
     let mut quote = None;
     let mut depth = 0_u32;
     for (at, c) in text.char_indices() {
@@ -106,7 +106,7 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-fn field(text: &str) -> (String, &str) {
+fn read_field(text: &str) -> (String, &str) {
     let mut name = String::new();
     let mut chars = text.char_indices();
     while let Some((at, c)) = chars.next() {
@@ -123,7 +123,7 @@ fn field(text: &str) -> (String, &str) {
     (name, "")
 }
 
-fn bracket(inside: &str) -> Option<PathStep> {
+fn read_bracket(inside: &str) -> Option<PathStep> {
     let inside = inside.trim();
     if inside == "*" {
         return Some(PathStep::All);
@@ -131,7 +131,7 @@ fn bracket(inside: &str) -> Option<PathStep> {
     if let Ok(index) = inside.parse() {
         return Some(PathStep::Index(index));
     }
-    if let Some(name) = unquoted(inside) {
+    if let Some(name) = unquote_text(inside) {
         return Some(PathStep::Field(name));
     }
     let condition = inside.strip_prefix("?(")?.strip_suffix(')')?;
@@ -140,14 +140,14 @@ fn bracket(inside: &str) -> Option<PathStep> {
     let path =
         path.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<_>>();
     let right = right.trim();
-    let wanted = match unquoted(right) {
+    let wanted = match unquote_text(right) {
         Some(text) => Value::String(text),
         None => serde_json::from_str(right).ok()?,
     };
     Some(PathStep::Where(path, wanted))
 }
 
-fn unquoted(text: &str) -> Option<String> {
+fn unquote_text(text: &str) -> Option<String> {
     ['\'', '"']
         .iter()
         .find_map(|&q| text.strip_prefix(q)?.strip_suffix(q))

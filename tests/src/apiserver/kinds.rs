@@ -76,7 +76,7 @@ impl Kind {
     /// The schema of its objects.
     pub fn node(&self) -> Option<SchemaNode<'_>> {
         match &self.shape {
-            Shape::Core(definition) => definitions::node(definition),
+            Shape::Core(definition) => definitions::definition_node(definition),
             Shape::Custom(version) => Some(version.node()),
         }
     }
@@ -322,7 +322,7 @@ fn built_in(row: &Row) -> Kind {
         },
         namespaced: has(NAMESPACED),
         // Both Event APIs show the same objects.
-        table: if plural == "events" { "events".to_owned() } else { table(group, plural) },
+        table: if plural == "events" { "events".to_owned() } else { printed_table(group, plural) },
         status: has(STATUS),
         scale: has(SCALE).then(|| Scale {
             spec: "/spec/replicas".to_owned(),
@@ -337,7 +337,7 @@ fn built_in(row: &Row) -> Kind {
 }
 
 /// The table of a resource.
-pub fn table(group: &str, plural: &str) -> String {
+pub fn printed_table(group: &str, plural: &str) -> String {
     if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") }
 }
 

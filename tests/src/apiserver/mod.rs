@@ -51,7 +51,7 @@ use auth::{ApiUser, Tokens};
 use kinds::KindRegistry;
 use store::Store;
 
-use crate::serving::{At, listen};
+use crate::serving::{At, listen_at};
 
 pub use audit::AuditRecord;
 pub use auth::API_AUDIENCE;
@@ -129,7 +129,7 @@ pub struct ApiServer {
 impl ApiServer {
     /// Starts a server on a free loopback port, with a CA of its own.
     pub async fn start(options: Options) -> Result<Self, Error> {
-        let listener = listen(At { port: options.port, ..At::default() }).await?;
+        let listener = listen_at(At { port: options.port, ..At::default() }).await?;
         let address = listener.local_addr()?;
         let identity = tls::Identity::new()?;
         let admin_token = random_token();
@@ -156,7 +156,7 @@ impl ApiServer {
             server.restore(snapshot);
         }
         server.seed(address);
-        let task = tokio::spawn(http::serve(Arc::clone(&server), listener, identity.acceptor));
+        let task = tokio::spawn(http::serve_api(Arc::clone(&server), listener, identity.acceptor));
         Ok(Self { server, address, ca: identity.ca, admin_token, stop, task: Some(task) })
     }
 

@@ -3,32 +3,32 @@
 use serde_json::{Map, Value, json};
 
 /// A string at a JSON pointer, or nothing.
-pub fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
+pub fn text_at<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
     object.pointer(pointer).and_then(Value::as_str)
 }
 
 /// `metadata.name`, or the empty string.
-pub fn name(object: &Value) -> &str {
-    text(object, "/metadata/name").unwrap_or_default()
+pub fn object_name(object: &Value) -> &str {
+    text_at(object, "/metadata/name").unwrap_or_default()
 }
 
 /// `metadata.namespace`, or the empty string.
-pub fn namespace(object: &Value) -> &str {
-    text(object, "/metadata/namespace").unwrap_or_default()
+pub fn object_namespace(object: &Value) -> &str {
+    text_at(object, "/metadata/namespace").unwrap_or_default()
 }
 
 /// `metadata.uid`, or the empty string.
-pub fn uid(object: &Value) -> &str {
-    text(object, "/metadata/uid").unwrap_or_default()
+pub fn object_uid(object: &Value) -> &str {
+    text_at(object, "/metadata/uid").unwrap_or_default()
 }
 
 /// `metadata.resourceVersion`, or the empty string.
-pub fn version(object: &Value) -> &str {
-    text(object, "/metadata/resourceVersion").unwrap_or_default()
+pub fn object_version(object: &Value) -> &str {
+    text_at(object, "/metadata/resourceVersion").unwrap_or_default()
 }
 
 /// A field of `metadata`.
-pub fn meta<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
+pub fn meta_field<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
     object.get("metadata")?.get(field)
 }
 
@@ -39,12 +39,12 @@ pub fn meta_mut(object: &mut Value) -> &mut Map<String, Value> {
 
 /// The map in a field for writing, made where it is missing or something else.
 pub fn map_at<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
-    let slot = fields(object).entry(field).or_insert_with(|| json!({}));
-    fields(slot)
+    let slot = object_fields(object).entry(field).or_insert_with(|| json!({}));
+    object_fields(slot)
 }
 
 /// The fields of a value, which becomes an empty object if it was none.
-pub fn fields(value: &mut Value) -> &mut Map<String, Value> {
+pub fn object_fields(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
@@ -70,7 +70,7 @@ pub fn set_meta(object: &mut Value, field: &str, value: Option<Value>) {
 
 /// Sets a top-level field, or removes it for `None`.
 pub fn set_field(object: &mut Value, field: &str, value: Option<Value>) {
-    let map = fields(object);
+    let map = object_fields(object);
     match value {
         Some(value) => {
             map.insert(field.to_owned(), value);
@@ -83,12 +83,12 @@ pub fn set_field(object: &mut Value, field: &str, value: Option<Value>) {
 
 /// Whether deletion has been asked for.
 pub fn is_terminating(object: &Value) -> bool {
-    text(object, "/metadata/deletionTimestamp").is_some()
+    text_at(object, "/metadata/deletionTimestamp").is_some()
 }
 
 /// `metadata.finalizers`.
-pub fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
-    meta(object, "finalizers")
+pub fn list_finalizers(object: &Value) -> impl Iterator<Item = &str> {
+    meta_field(object, "finalizers")
         .and_then(Value::as_array)
         .into_iter()
         .flatten()
@@ -96,12 +96,12 @@ pub fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// The present moment as Kubernetes writes it (whole seconds, UTC).
-pub fn now() -> String {
-    seconds(jiff::Timestamp::now())
+pub fn now_text() -> String {
+    whole_seconds(jiff::Timestamp::now())
 }
 
 /// A moment as Kubernetes writes it (whole seconds, UTC).
-pub fn seconds(at: jiff::Timestamp) -> String {
+pub fn whole_seconds(at: jiff::Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
@@ -112,7 +112,7 @@ pub fn copy_field(from: &Value, to: &mut Value, field: &str) {
 
 /// Copies a field of `metadata` from one object to another, or removes it.
 pub fn copy_meta(from: &Value, to: &mut Value, field: &str) {
-    set_meta(to, field, meta(from, field).cloned());
+    set_meta(to, field, meta_field(from, field).cloned());
 }
 
 /// Inserts a default where a field is absent or null.

@@ -17,44 +17,44 @@ use super::schema::REF_PREFIX;
 use super::status::ApiError;
 
 /// Answers a path below `/openapi`.
-pub fn answer(server: &Server, request: &ApiRequest) -> Result<Response, ApiError> {
+pub fn answer_openapi(server: &Server, request: &ApiRequest) -> Result<Response, ApiError> {
     let path = request.path.trim_matches('/');
     let body = match path.strip_prefix("openapi/") {
-        Some("v3") => index(server),
-        Some("v2") if proto::wanted(request.header("accept")) => {
+        Some("v3") => openapi_index(server),
+        Some("v2") if proto::wants_proto(request.header("accept")) => {
             let kinds = server.kinds.all();
-            let document = proto::document(kinds.iter().map(AsRef::as_ref));
-            return Ok(render::bytes(200, proto::MEDIA_TYPE, document));
+            let document = proto::proto_document(kinds.iter().map(AsRef::as_ref));
+            return Ok(render::bytes_answer(200, proto::MEDIA_TYPE, document));
         }
-        Some("v2") => swagger(server),
+        Some("v2") => swagger_document(server),
         Some(rest) => {
             let Some(path) = rest.strip_prefix("v3/") else { return Err(ApiError::unknown_path()) };
             let kinds = server.kinds.all();
             let kinds: Vec<&Kind> =
-                kinds.iter().map(AsRef::as_ref).filter(|k| root(k) == path).collect();
+                kinds.iter().map(AsRef::as_ref).filter(|k| kind_root(k) == path).collect();
             if kinds.is_empty() {
                 return Err(ApiError::unknown_path());
             }
-            document(&kinds)
+            openapi_document(&kinds)
         }
         None => return Err(ApiError::unknown_path()),
     };
-    Ok(render::json(200, &body))
+    Ok(render::json_answer(200, &body))
 }
 
 /// The older form: the definitions of all kinds in one document, without paths.
-fn swagger(server: &Server) -> Value {
+fn swagger_document(server: &Server) -> Value {
     let mut schemas = Map::new();
     for kind in server.kinds.all() {
-        let name = define(&kind, &mut schemas);
-        include(&name, &mut schemas);
+        let name = define_kind(&kind, &mut schemas);
+        include_definition(&name, &mut schemas);
         if let Some(schema) = schemas.get_mut(&name) {
-            schema["x-kubernetes-group-version-kind"] = json!([identity(&kind)]);
+            schema["x-kubernetes-group-version-kind"] = json!([kind_identity(&kind)]);
         }
     }
-    include(OBJECT_META, &mut schemas);
+    include_definition(OBJECT_META, &mut schemas);
     let mut definitions = Value::Object(schemas);
-    repoint(&mut definitions);
+    repoint_references(&mut definitions);
     json!({
         "swagger": "2.0",
         "info": { "title": "Kubernetes", "version": super::VERSION },
@@ -64,7 +64,7 @@ fn swagger(server: &Server) -> Value {
 }
 
 /// References into the older form; `allOf` of one reference is that reference.
-fn repoint(value: &mut Value) {
+fn repoint_references(value: &mut Value) {
     match value {
         Value::Object(map) => {
             let single = map.get("allOf").and_then(Value::as_array).filter(|all| all.len() == 1);
@@ -75,15 +75,15 @@ fn repoint(value: &mut Value) {
             if let Some(Value::String(reference)) = map.get_mut("$ref") {
                 *reference = reference.replace(REF_PREFIX, "#/definitions/");
             }
-            map.values_mut().for_each(repoint);
+            map.values_mut().for_each(repoint_references);
         }
-        Value::Array(items) => items.iter_mut().for_each(repoint),
+        Value::Array(items) => items.iter_mut().for_each(repoint_references),
         _ => {}
     }
 }
 
 /// The name of a kind's definition, which is added where it is a custom one.
-fn define(kind: &Kind, schemas: &mut Map<String, Value>) -> String {
+fn define_kind(kind: &Kind, schemas: &mut Map<String, Value>) -> String {
     match &kind.shape {
         Shape::Core(definition) => definition.clone(),
         Shape::Custom(version) => {
@@ -97,7 +97,7 @@ fn define(kind: &Kind, schemas: &mut Map<String, Value>) -> String {
 }
 
 /// `api/v1` or `apis/GROUP/VERSION`.
-fn root(kind: &Kind) -> String {
+fn kind_root(kind: &Kind) -> String {
     if kind.group.is_empty() {
         format!("api/{}", kind.version)
     } else {
@@ -105,11 +105,11 @@ fn root(kind: &Kind) -> String {
     }
 }
 
-fn index(server: &Server) -> Value {
+fn openapi_index(server: &Server) -> Value {
     let kinds = server.kinds.all();
     let mut paths = Map::new();
     for kind in &kinds {
-        let root = root(kind);
+        let root = kind_root(kind);
         if paths.contains_key(&root) {
             continue;
         }
@@ -126,18 +126,18 @@ fn index(server: &Server) -> Value {
     json!({ "paths": paths })
 }
 
-fn document(kinds: &[&Kind]) -> Value {
+fn openapi_document(kinds: &[&Kind]) -> Value {
     let mut schemas = Map::new();
     let mut paths = Map::new();
     for kind in kinds {
-        let name = define(kind, &mut schemas);
-        include(&name, &mut schemas);
+        let name = define_kind(kind, &mut schemas);
+        include_definition(&name, &mut schemas);
         if let Some(schema) = schemas.get_mut(&name) {
-            schema["x-kubernetes-group-version-kind"] = json!([identity(kind)]);
+            schema["x-kubernetes-group-version-kind"] = json!([kind_identity(kind)]);
         }
         add_paths(kind, &name, &mut paths);
     }
-    include(OBJECT_META, &mut schemas);
+    include_definition(OBJECT_META, &mut schemas);
     json!({
         "openapi": "3.0.0",
         "info": { "title": "Kubernetes", "version": super::VERSION },
@@ -146,28 +146,28 @@ fn document(kinds: &[&Kind]) -> Value {
     })
 }
 
-fn identity(kind: &Kind) -> Value {
+fn kind_identity(kind: &Kind) -> Value {
     json!({ "group": kind.group, "version": kind.version, "kind": kind.kind })
 }
 
 /// Adds a definition and all that it refers to.
-fn include(name: &str, schemas: &mut Map<String, Value>) {
+fn include_definition(name: &str, schemas: &mut Map<String, Value>) {
     if !schemas.contains_key(name) {
         let Some(definition) = DEFINITIONS.get(name) else { return };
         schemas.insert(name.to_owned(), definition.clone());
     }
     let mut names = BTreeSet::new();
     if let Some(schema) = schemas.get(name) {
-        references(schema, &mut names);
+        find_references(schema, &mut names);
     }
     for name in names {
         if !schemas.contains_key(&name) {
-            include(&name, schemas);
+            include_definition(&name, schemas);
         }
     }
 }
 
-fn references(schema: &Value, names: &mut BTreeSet<String>) {
+fn find_references(schema: &Value, names: &mut BTreeSet<String>) {
     match schema {
         Value::Object(map) => {
             if let Some(reference) = map.get("$ref").and_then(Value::as_str)
@@ -175,24 +175,24 @@ fn references(schema: &Value, names: &mut BTreeSet<String>) {
             {
                 names.insert(name.to_owned());
             }
-            map.values().for_each(|child| references(child, names));
+            map.values().for_each(|child| find_references(child, names));
         }
-        Value::Array(items) => items.iter().for_each(|item| references(item, names)),
+        Value::Array(items) => items.iter().for_each(|item| find_references(item, names)),
         _ => {}
     }
 }
 
 /// Where a kind's objects are, as a template.
-fn collection(kind: &Kind) -> String {
+fn collection_path(kind: &Kind) -> String {
     if kind.namespaced {
-        format!("/{}/namespaces/{{namespace}}/{}", root(kind), kind.plural)
+        format!("/{}/namespaces/{{namespace}}/{}", kind_root(kind), kind.plural)
     } else {
-        format!("/{}/{}", root(kind), kind.plural)
+        format!("/{}/{}", kind_root(kind), kind.plural)
     }
 }
 
 fn add_paths(kind: &Kind, schema: &str, paths: &mut Map<String, Value>) {
-    let collection = collection(kind);
+    let collection = collection_path(kind);
     let parameter = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
     let writing = ["dryRun", "fieldManager", "fieldValidation"].map(parameter);
     let content = json!({
@@ -204,7 +204,7 @@ fn add_paths(kind: &Kind, schema: &str, paths: &mut Map<String, Value>) {
             "parameters": parameters,
             "responses": {"200": {"description": "OK", "content": content}},
             "x-kubernetes-action": action,
-            "x-kubernetes-group-version-kind": identity(kind),
+            "x-kubernetes-group-version-kind": kind_identity(kind),
         });
         if body {
             operation["requestBody"] = json!({ "content": content, "required": true });

@@ -6,7 +6,7 @@ mod messages;
 use base64::Engine as _;
 use serde_json::{Map, Value, json};
 
-use messages::{Field, Type, message};
+use messages::{Field, Type, message_fields};
 
 use super::object;
 
@@ -16,17 +16,17 @@ const MAGIC: &[u8] = b"k8s\0";
 const MAX_DEPTH: u32 = 20;
 
 /// Reads a body; nothing if it is malformed or of a kind that is not known here.
-pub fn decode(body: &[u8]) -> Option<Value> {
-    let unknown = fields(body.strip_prefix(MAGIC)?)?;
+pub fn decode_body(body: &[u8]) -> Option<Value> {
+    let unknown = decode_fields(body.strip_prefix(MAGIC)?)?;
     let part =
         |number: u32| unknown.iter().find(|(n, _)| *n == number).and_then(|(_, wire)| wire.bytes());
-    let types = fields(part(1)?)?;
+    let types = decode_fields(part(1)?)?;
     let text = |number: u32| {
         let found = types.iter().find(|(n, _)| *n == number).and_then(|(_, w)| w.bytes());
         found.and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
     };
     let (version, kind) = (text(1), text(2));
-    let mut value = object_of(part(2).unwrap_or_default(), message(kind)?, 0)?;
+    let mut value = object_of(part(2).unwrap_or_default(), message_fields(kind)?, 0)?;
     object::set_field(&mut value, "apiVersion", Some(version.into()));
     object::set_field(&mut value, "kind", Some(kind.into()));
     Some(value)
@@ -47,14 +47,14 @@ impl<'a> Wire<'a> {
     }
 }
 
-fn fields(mut rest: &[u8]) -> Option<Vec<(u32, Wire<'_>)>> {
+fn decode_fields(mut rest: &[u8]) -> Option<Vec<(u32, Wire<'_>)>> {
     let mut fields = Vec::new();
     while !rest.is_empty() {
-        let tag = number(&mut rest)?;
+        let tag = decode_number(&mut rest)?;
         let value = match tag & 7 {
-            0 => Wire::Number(number(&mut rest)?),
+            0 => Wire::Number(decode_number(&mut rest)?),
             2 => {
-                let length = usize::try_from(number(&mut rest)?).ok()?;
+                let length = usize::try_from(decode_number(&mut rest)?).ok()?;
                 let (bytes, after) = rest.split_at_checked(length)?;
                 rest = after;
                 Wire::Bytes(bytes)
@@ -67,7 +67,7 @@ fn fields(mut rest: &[u8]) -> Option<Vec<(u32, Wire<'_>)>> {
     Some(fields)
 }
 
-fn number(rest: &mut &[u8]) -> Option<u64> {
+fn decode_number(rest: &mut &[u8]) -> Option<u64> {
     let mut value = 0_u64;
     for shift in (0..64).step_by(7) {
         let (&byte, after) = rest.split_first()?;
@@ -85,25 +85,27 @@ fn object_of(bytes: &[u8], known: &[Field], depth: u32) -> Option<Value> {
         return None;
     }
     let mut map = Map::new();
-    for (number, wire) in fields(bytes)? {
+    for (number, wire) in decode_fields(bytes)? {
         let Some((_, name, kind)) = known.iter().find(|(n, ..)| *n == number) else { continue };
         match kind {
             Type::Texts | Type::Messages(_) => {
                 let item = match kind {
-                    Type::Messages(inner) => object_of(wire.bytes()?, message(inner)?, depth + 1)?,
-                    _ => utf8(wire.bytes()?)?.into(),
+                    Type::Messages(inner) => {
+                        object_of(wire.bytes()?, message_fields(inner)?, depth + 1)?
+                    }
+                    _ => decode_text(wire.bytes()?)?.into(),
                 };
                 let list = map.entry(*name).or_insert_with(|| json!([]));
                 list.as_array_mut()?.push(item);
             }
             Type::TextMap | Type::BytesMap => {
-                let (key, value) = entry(wire.bytes()?, matches!(kind, Type::BytesMap))?;
+                let (key, value) = decode_entry(wire.bytes()?, matches!(kind, Type::BytesMap))?;
                 let entries = map.entry(*name).or_insert_with(|| json!({}));
                 entries.as_object_mut()?.insert(key, value);
             }
             // What is empty or zero was not set: the wire always has it.
             Type::Text => {
-                let text = utf8(wire.bytes()?)?;
+                let text = decode_text(wire.bytes()?)?;
                 if !text.is_empty() {
                     map.insert((*name).to_owned(), text.into());
                 }
@@ -117,13 +119,13 @@ fn object_of(bytes: &[u8], known: &[Field], depth: u32) -> Option<Value> {
                 map.insert((*name).to_owned(), value);
             }
             Type::Time => {
-                let time = time(wire.bytes()?)?;
+                let time = decode_time(wire.bytes()?)?;
                 if !time.is_empty() {
                     map.insert((*name).to_owned(), time.into());
                 }
             }
             Type::Message(inner) => {
-                let value = object_of(wire.bytes()?, message(inner)?, depth + 1)?;
+                let value = object_of(wire.bytes()?, message_fields(inner)?, depth + 1)?;
                 map.insert((*name).to_owned(), value);
             }
         }
@@ -131,15 +133,15 @@ fn object_of(bytes: &[u8], known: &[Field], depth: u32) -> Option<Value> {
     Some(Value::Object(map))
 }
 
-fn utf8(bytes: &[u8]) -> Option<&str> {
+fn decode_text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-fn entry(bytes: &[u8], binary: bool) -> Option<(String, Value)> {
+fn decode_entry(bytes: &[u8], binary: bool) -> Option<(String, Value)> {
     let (mut key, mut value) = (String::new(), &[][..]);
-    for (number, wire) in fields(bytes)? {
+    for (number, wire) in decode_fields(bytes)? {
         match number {
-            1 => utf8(wire.bytes()?)?.clone_into(&mut key),
+            1 => decode_text(wire.bytes()?)?.clone_into(&mut key),
             2 => value = wire.bytes()?,
             _ => {}
         }
@@ -147,15 +149,15 @@ fn entry(bytes: &[u8], binary: bool) -> Option<(String, Value)> {
     let value = if binary {
         base64::engine::general_purpose::STANDARD.encode(value)
     } else {
-        utf8(value)?.to_owned()
+        decode_text(value)?.to_owned()
     };
     Some((key, value.into()))
 }
 
 /// A moment as text; empty for the zero one, which stands for none.
-fn time(bytes: &[u8]) -> Option<String> {
+fn decode_time(bytes: &[u8]) -> Option<String> {
     let (mut seconds, mut nanos) = (0, 0);
-    for (number, wire) in fields(bytes)? {
+    for (number, wire) in decode_fields(bytes)? {
         let Wire::Number(value) = wire else { return None };
         match number {
             1 => seconds = value.cast_signed(),
@@ -168,7 +170,7 @@ fn time(bytes: &[u8]) -> Option<String> {
     }
     let at = jiff::Timestamp::new(seconds, nanos).ok()?;
     let text = if nanos == 0 {
-        object::seconds(at)
+        object::whole_seconds(at)
     } else {
         at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
     };
@@ -193,13 +195,13 @@ mod tests {
         let types = [field(1, b"v1"), field(2, b"Secret")].concat();
         let body = [MAGIC.to_vec(), field(1, &types), field(2, &secret)].concat();
         assert_eq!(
-            decode(&body).unwrap(),
+            decode_body(&body).unwrap(),
             json!({
                 "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
                 "metadata": {"name": "s"}, "data": {"k": "/w=="},
             })
         );
-        assert!(decode(&body[..body.len() - 1]).is_none());
-        assert!(decode(b"{}").is_none());
+        assert!(decode_body(&body[..body.len() - 1]).is_none());
+        assert!(decode_body(b"{}").is_none());
     }
 }

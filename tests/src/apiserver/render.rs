@@ -38,7 +38,7 @@ pub struct Accepted {
 }
 
 /// Reads an `Accept` header: the first range that this server can answer wins.
-pub fn accepted(accept: &str) -> Result<Accepted, ApiError> {
+pub fn read_accept(accept: &str) -> Result<Accepted, ApiError> {
     let plain = Accepted { form: Form::Object, yaml: false, as_kind: None };
     if accept.trim().is_empty() {
         return Ok(plain);
@@ -74,7 +74,7 @@ pub fn accepted(accept: &str) -> Result<Accepted, ApiError> {
 }
 
 /// An answer from bytes.
-pub fn bytes(code: u16, media: &'static str, body: impl Into<Bytes>) -> Response {
+pub fn bytes_answer(code: u16, media: &'static str, body: impl Into<Bytes>) -> Response {
     let mut response = Response::new(Full::new(body.into()).boxed_unsync());
     *response.status_mut() =
         StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -83,26 +83,26 @@ pub fn bytes(code: u16, media: &'static str, body: impl Into<Bytes>) -> Response
 }
 
 /// An answer as JSON or YAML.
-pub fn value(code: u16, accepted: &Accepted, value: &Value) -> Response {
+pub fn value_answer(code: u16, accepted: &Accepted, value: &Value) -> Response {
     if accepted.yaml {
         let yaml = serde_saphyr::to_string(value).unwrap_or_default();
-        return bytes(code, "application/yaml", yaml);
+        return bytes_answer(code, "application/yaml", yaml);
     }
-    json(code, value)
+    json_answer(code, value)
 }
 
 /// An answer as JSON.
-pub fn json(code: u16, value: &Value) -> Response {
-    bytes(code, "application/json", serde_json::to_vec(value).unwrap_or_default())
+pub fn json_answer(code: u16, value: &Value) -> Response {
+    bytes_answer(code, "application/json", serde_json::to_vec(value).unwrap_or_default())
 }
 
 /// A failure.
-pub fn error(error: &ApiError) -> Response {
-    json(error.code, &error.body())
+pub fn error_answer(error: &ApiError) -> Response {
+    json_answer(error.code, &error.body())
 }
 
 /// Adds `Warning` headers.
-pub fn warn(response: &mut Response, warnings: &[String]) {
+pub fn add_warnings(response: &mut Response, warnings: &[String]) {
     for text in warnings {
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
@@ -112,7 +112,7 @@ pub fn warn(response: &mut Response, warnings: &[String]) {
 }
 
 /// An object's metadata alone.
-pub fn partial(object: &Value) -> Value {
+pub fn partial_object(object: &Value) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",
@@ -127,13 +127,13 @@ mod tests {
     #[test]
     fn the_first_range_that_can_be_answered_wins() {
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-        assert_eq!(accepted(table).unwrap().form, Form::Table);
+        assert_eq!(read_accept(table).unwrap().form, Form::Table);
         let old = "application/json;as=Table;v=v1beta1;g=meta.k8s.io, application/json";
-        assert_eq!(accepted(old).unwrap().form, Form::Object);
+        assert_eq!(read_accept(old).unwrap().form, Form::Object);
         let protobuf = "application/vnd.kubernetes.protobuf,application/json";
-        assert!(!accepted(protobuf).unwrap().yaml);
-        assert!(accepted("application/yaml").unwrap().yaml);
-        assert_eq!(accepted("application/vnd.kubernetes.protobuf").unwrap_err().code, 406);
-        assert!(accepted("").is_ok() && accepted("*/*").is_ok());
+        assert!(!read_accept(protobuf).unwrap().yaml);
+        assert!(read_accept("application/yaml").unwrap().yaml);
+        assert_eq!(read_accept("application/vnd.kubernetes.protobuf").unwrap_err().code, 406);
+        assert!(read_accept("").is_ok() && read_accept("*/*").is_ok());
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::schema::{SchemaNode, join};
+use super::schema::{SchemaNode, join_path};
 
 /// The definition of quantities, which may be written as numbers.
 pub const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
@@ -59,7 +59,7 @@ impl Quantity {
         if whole.is_empty() && part.is_empty() || part.contains('.') {
             return None;
         }
-        let (unit, form) = unit(suffix)?;
+        let (unit, form) = quantity_unit(suffix)?;
         let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
         let mut nanos = whole.checked_mul(unit)?;
         if !part.is_empty() {
@@ -122,7 +122,7 @@ impl Quantity {
     }
 }
 
-fn unit(suffix: &str) -> Option<(i128, QuantityForm)> {
+fn quantity_unit(suffix: &str) -> Option<(i128, QuantityForm)> {
     if let Some((_, unit)) = BINARY.iter().find(|(s, _)| *s == suffix) {
         return Some((unit * ONE, QuantityForm::Binary));
     }
@@ -135,32 +135,32 @@ fn unit(suffix: &str) -> Option<(i128, QuantityForm)> {
 }
 
 /// Brings every text of a built-in kind into its stored form, or says as Go would why it has none.
-pub fn normalize(value: &mut Value, node: SchemaNode<'_>, path: &str) -> Result<(), String> {
+pub fn normalize_value(value: &mut Value, node: SchemaNode<'_>, path: &str) -> Result<(), String> {
     if node.keeps_unknown() {
         return Ok(());
     }
     match value {
-        Value::Object(map) => fields(map, node, path),
+        Value::Object(map) => normalize_fields(map, node, path),
         Value::Array(items) => {
             let Some(schema) = node.items() else { return Ok(()) };
-            items.iter_mut().try_for_each(|item| normalize(item, schema, path))
+            items.iter_mut().try_for_each(|item| normalize_value(item, schema, path))
         }
         Value::String(text) if node.is(QUANTITY) => {
-            *value = quantity(text)?.into();
+            *value = normal_quantity(text)?.into();
             Ok(())
         }
         Value::Number(number) if node.is(QUANTITY) => {
-            *value = quantity(&number.to_string())?.into();
+            *value = normal_quantity(&number.to_string())?.into();
             Ok(())
         }
         Value::String(text) if node.is(TIME) => {
-            let at = moment(text, "2006-01-02T15:04:05Z07:00")?;
-            *value = super::object::seconds(at).into();
+            let at = parse_moment(text, "2006-01-02T15:04:05Z07:00")?;
+            *value = super::object::whole_seconds(at).into();
             Ok(())
         }
         Value::String(text) if node.is(MICRO_TIME) => {
             let layout = "2006-01-02T15:04:05.000000Z07:00";
-            let at = moment(text, layout)?;
+            let at = parse_moment(text, layout)?;
             let fraction = text.split_once('.').map_or("", |(_, rest)| rest);
             if fraction.bytes().take_while(u8::is_ascii_digit).count() != 6 {
                 let rest = text.get(19..).unwrap_or_default();
@@ -172,16 +172,20 @@ pub fn normalize(value: &mut Value, node: SchemaNode<'_>, path: &str) -> Result<
             Ok(())
         }
         Value::String(text) if node.keyword("format").and_then(Value::as_str) == Some("byte") => {
-            base64(text)
+            check_base64(text)
         }
         _ => Ok(()),
     }
 }
 
-fn fields(map: &mut Map<String, Value>, node: SchemaNode<'_>, path: &str) -> Result<(), String> {
+fn normalize_fields(
+    map: &mut Map<String, Value>,
+    node: SchemaNode<'_>,
+    path: &str,
+) -> Result<(), String> {
     for (name, child) in map.iter_mut() {
         if let Some(schema) = node.field(name) {
-            normalize(child, schema, &join(path, name))?;
+            normalize_value(child, schema, &join_path(path, name))?;
         }
     }
     let required = node.keyword("required").and_then(Value::as_array);
@@ -202,21 +206,21 @@ fn fields(map: &mut Map<String, Value>, node: SchemaNode<'_>, path: &str) -> Res
     Ok(())
 }
 
-fn quantity(text: &str) -> Result<String, String> {
+fn normal_quantity(text: &str) -> Result<String, String> {
     Quantity::parse(text.trim()).map(Quantity::canonical).ok_or_else(|| {
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
             .to_owned()
     })
 }
 
-fn moment(text: &str, layout: &str) -> Result<jiff::Timestamp, String> {
+fn parse_moment(text: &str, layout: &str) -> Result<jiff::Timestamp, String> {
     let sound = text.as_bytes().get(10).is_some_and(|b| *b == b'T');
     text.parse().ok().filter(|_| sound).ok_or_else(|| {
         format!("parsing time \"{text}\" as \"{layout}\": cannot parse \"{text}\" as \"2006\"")
     })
 }
 
-fn base64(text: &str) -> Result<(), String> {
+fn check_base64(text: &str) -> Result<(), String> {
     use base64::Engine as _;
     let compact: String = text.chars().filter(|c| !matches!(c, '\n' | '\r')).collect();
     let decoded = base64::engine::general_purpose::STANDARD.decode(&compact);

@@ -151,26 +151,31 @@ impl<'a> SchemaNode<'a> {
 }
 
 /// Removes the fields that a schema does not know and lists their paths.
-pub fn prune(value: &mut Value, node: SchemaNode<'_>, path: &str, unknown: &mut Vec<String>) {
+pub fn prune_unknown(
+    value: &mut Value,
+    node: SchemaNode<'_>,
+    path: &str,
+    unknown: &mut Vec<String>,
+) {
     match value {
         Value::Object(map) => {
             map.retain(|name, _| {
                 let known = node.field(name).is_some() || node.keeps_unknown() || is_any(node);
                 if !known {
-                    unknown.push(join(path, name));
+                    unknown.push(join_path(path, name));
                 }
                 known
             });
             for (name, child) in map.iter_mut() {
                 if let Some(schema) = node.field(name) {
-                    prune(child, schema, &join(path, name), unknown);
+                    prune_unknown(child, schema, &join_path(path, name), unknown);
                 }
             }
         }
         Value::Array(items) => {
             if let Some(schema) = node.items() {
                 for (index, item) in items.iter_mut().enumerate() {
-                    prune(item, schema, &format!("{path}[{index}]"), unknown);
+                    prune_unknown(item, schema, &format!("{path}[{index}]"), unknown);
                 }
             }
         }
@@ -210,7 +215,7 @@ fn is_any(node: SchemaNode<'_>) -> bool {
 }
 
 /// Fills in the defaults that a schema declares.
-pub fn default(value: &mut Value, node: SchemaNode<'_>) {
+pub fn fill_defaults(value: &mut Value, node: SchemaNode<'_>) {
     match value {
         Value::Object(map) => {
             for (name, schema) in node.properties() {
@@ -224,14 +229,14 @@ pub fn default(value: &mut Value, node: SchemaNode<'_>) {
             }
             for (name, child) in map.iter_mut() {
                 if let Some(schema) = node.field(name) {
-                    default(child, schema);
+                    fill_defaults(child, schema);
                 }
             }
         }
         Value::Array(items) => {
             if let Some(schema) = node.items() {
                 for item in items {
-                    default(item, schema);
+                    fill_defaults(item, schema);
                 }
             }
         }
@@ -240,6 +245,6 @@ pub fn default(value: &mut Value, node: SchemaNode<'_>) {
 }
 
 /// Appends a field to a path.
-pub fn join(path: &str, name: &str) -> String {
+pub fn join_path(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }

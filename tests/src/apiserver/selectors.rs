@@ -41,7 +41,7 @@ impl Selector {
 
     /// Whether an object is selected.
     pub fn matches(&self, kind: &Kind, object: &Value) -> bool {
-        let labels = object::meta(object, "labels");
+        let labels = object::meta_field(object, "labels");
         self.labels
             .iter()
             .all(|(key, test)| test.holds(labels.and_then(|l| l.get(key)).and_then(Value::as_str)))
@@ -57,18 +57,18 @@ impl Test {
             Self::Exists(wanted) => value.is_some() == *wanted,
             Self::In(values, true) => value.is_some_and(|v| values.iter().any(|x| x == v)),
             Self::In(values, false) => value.is_none_or(|v| !values.iter().any(|x| x == v)),
-            Self::Greater(n) => number(value).is_some_and(|v| v > *n),
-            Self::Less(n) => number(value).is_some_and(|v| v < *n),
+            Self::Greater(n) => parse_number(value).is_some_and(|v| v > *n),
+            Self::Less(n) => parse_number(value).is_some_and(|v| v < *n),
         }
     }
 }
 
-fn number(value: Option<&str>) -> Option<i64> {
+fn parse_number(value: Option<&str>) -> Option<i64> {
     value?.parse().ok()
 }
 
 /// Fields that can be selected besides name and namespace, by table.
-fn selectable(kind: &Kind) -> &'static [&'static str] {
+fn selectable_fields(kind: &Kind) -> &'static [&'static str] {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => &[
             "spec.nodeName",
@@ -118,7 +118,7 @@ fn field_value(kind: &Kind, object: &Value, field: &str) -> String {
     if let Some(custom) = kind.custom()
         && let Some((_, path)) = custom.selectable.iter().find(|(name, _)| name == field)
     {
-        return path.first(object).map(shown).unwrap_or_default();
+        return path.first(object).map(show_value).unwrap_or_default();
     }
     // Events are stored in the core form; the other API has other names for the same fields.
     let stored = match field.strip_prefix("regarding.") {
@@ -128,13 +128,13 @@ fn field_value(kind: &Kind, object: &Value, field: &str) -> String {
         None => field.to_owned(),
     };
     match object.pointer(&format!("/{}", stored.replace('.', "/"))) {
-        Some(value) => shown(value),
+        Some(value) => show_value(value),
         None if matches!(field, "spec.unschedulable" | "spec.hostNetwork") => "false".to_owned(),
         None => String::new(),
     }
 }
 
-fn shown(value: &Value) -> String {
+fn show_value(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
@@ -154,10 +154,10 @@ fn parse_fields(kind: &Kind, text: &str) -> Result<Vec<(String, String, bool)>, 
             )));
         };
         let known = matches!(field, "metadata.name" | "metadata.namespace")
-            || selectable(kind).contains(&field)
+            || selectable_fields(kind).contains(&field)
             || kind.custom().is_some_and(|c| c.selectable.iter().any(|(name, _)| name == field));
         if !known {
-            let own = kind.custom().is_some() || !selectable(kind).is_empty();
+            let own = kind.custom().is_some() || !selectable_fields(kind).is_empty();
             return Err(ApiError::bad_request(if own {
                 format!("field label not supported: {field}")
             } else {
@@ -185,9 +185,9 @@ fn parse_label(part: &str) -> Result<(String, Test), ApiError> {
     let (key, test) = if let Some(key) = part.strip_prefix('!') {
         (key, Test::Exists(false))
     } else if let Some((key, values)) = part.split_once(" notin ") {
-        (key, Test::In(set(values).ok_or_else(bad)?, false))
+        (key, Test::In(parse_set(values).ok_or_else(bad)?, false))
     } else if let Some((key, values)) = part.split_once(" in ") {
-        (key, Test::In(set(values).ok_or_else(bad)?, true))
+        (key, Test::In(parse_set(values).ok_or_else(bad)?, true))
     } else if let Some((key, value)) = part.split_once("!=") {
         (key, Test::In(vec![value.trim().to_owned()], false))
     } else if let Some((key, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
@@ -206,7 +206,7 @@ fn parse_label(part: &str) -> Result<(String, Test), ApiError> {
     Ok((key.to_owned(), test))
 }
 
-fn set(text: &str) -> Option<Vec<String>> {
+fn parse_set(text: &str) -> Option<Vec<String>> {
     let inside = text.trim().strip_prefix('(')?.strip_suffix(')')?;
     Some(inside.split(',').map(|v| v.trim().to_owned()).collect())
 }

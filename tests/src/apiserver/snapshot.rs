@@ -27,8 +27,8 @@ impl ServerSnapshot {
         let lasting = tables.into_iter().filter(|(name, _)| !OF_ONE_LIFE.contains(&name.as_str()));
         let tables = lasting.map(|(name, objects)| {
             let kept = objects.iter().filter(|stored| {
-                let named = (name.as_str(), object::name(&stored.value));
-                !OWN.contains(&named) || object::namespace(&stored.value) != "default"
+                let named = (name.as_str(), object::object_name(&stored.value));
+                !OWN.contains(&named) || object::object_namespace(&stored.value) != "default"
             });
             let kept = kept.map(|stored| stored.value.clone()).collect();
             (name, kept)

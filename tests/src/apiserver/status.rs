@@ -26,7 +26,7 @@ impl Cause {
 
     /// A field has a value that is not allowed.
     pub fn invalid(field: impl Into<String>, value: &Value, more: &str) -> Self {
-        let shown = shown(value);
+        let shown = show_value(value);
         Self {
             field: field.into(),
             reason: "FieldValueInvalid",
@@ -57,7 +57,7 @@ impl Cause {
             reason: "FieldValueNotSupported",
             detail: format!(
                 "Unsupported value: {}: supported values: {}",
-                shown(value),
+                show_value(value),
                 allowed.join(", ")
             ),
         }
@@ -86,7 +86,7 @@ impl Cause {
         Self {
             field: field.into(),
             reason: "FieldValueDuplicate",
-            detail: format!("Duplicate value: {}", shown(value)),
+            detail: format!("Duplicate value: {}", show_value(value)),
         }
     }
 
@@ -114,7 +114,7 @@ impl Cause {
     }
 }
 
-fn shown(value: &Value) -> String {
+fn show_value(value: &Value) -> String {
     match value {
         Value::Object(_) | Value::Array(_) => {
             serde_json::to_string(value).unwrap_or_else(|_| "\"\"".to_owned())
@@ -165,7 +165,7 @@ impl ApiError {
 
     /// 403 about an object or, with an empty name, its kind.
     pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
-        let qualified = qualified(group, resource);
+        let qualified = qualified_name(group, resource);
         let subject = if name.is_empty() { qualified } else { format!("{qualified} \"{name}\"") };
         Self::new(403, "Forbidden", format!("{subject} is forbidden: {why}"))
             .about(group, resource, name)
@@ -178,7 +178,7 @@ impl ApiError {
 
     /// 404 about an object.
     pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
-        let message = format!("{} \"{name}\" not found", qualified(group, resource));
+        let message = format!("{} \"{name}\" not found", qualified_name(group, resource));
         Self::new(404, "NotFound", message).about(group, resource, name)
     }
 
@@ -234,7 +234,7 @@ impl ApiError {
 
     /// 409 on create.
     pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
-        let message = format!("{} \"{name}\" already exists", qualified(group, resource));
+        let message = format!("{} \"{name}\" already exists", qualified_name(group, resource));
         Self::new(409, "AlreadyExists", message).about(group, resource, name)
     }
 
@@ -252,7 +252,7 @@ impl ApiError {
     pub fn conflict_because(group: &str, resource: &str, name: &str, why: &str) -> Self {
         let message = format!(
             "Operation cannot be fulfilled on {} \"{name}\": {why}",
-            qualified(group, resource)
+            qualified_name(group, resource)
         );
         Self::new(409, "Conflict", message).about(group, resource, name)
     }
@@ -285,7 +285,7 @@ impl ApiError {
         let mut error = Self::new(
             422,
             "Invalid",
-            format!("{} \"{name}\" is invalid: {list}", qualified(group, kind)),
+            format!("{} \"{name}\" is invalid: {list}", qualified_name(group, kind)),
         )
         .about(group, kind, name);
         let causes: Vec<Value> = causes
@@ -376,6 +376,6 @@ impl ApiError {
 }
 
 /// `resource.group`, or the bare resource of the core group.
-pub fn qualified(group: &str, resource: &str) -> String {
+pub fn qualified_name(group: &str, resource: &str) -> String {
     if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
 }

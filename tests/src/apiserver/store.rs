@@ -49,7 +49,10 @@ impl Stored {
 
     /// Where the object is.
     pub fn key(&self) -> StoreKey {
-        (object::namespace(&self.value).to_owned(), object::name(&self.value).to_owned())
+        (
+            object::object_namespace(&self.value).to_owned(),
+            object::object_name(&self.value).to_owned(),
+        )
     }
 }
 
@@ -140,8 +143,10 @@ impl Store {
     /// Every object by table, and the version at which this was the state.
     pub fn everything(&self) -> (BTreeMap<String, Vec<Arc<Stored>>>, u64) {
         let inner = self.read();
-        let tables =
-            inner.tables.iter().map(|(name, table)| (name.clone(), within(&table.objects, None)));
+        let tables = inner
+            .tables
+            .iter()
+            .map(|(name, table)| (name.clone(), objects_within(&table.objects, None)));
         (tables.collect(), inner.version)
     }
 
@@ -153,7 +158,7 @@ impl Store {
             let table = inner.tables.entry(name).or_default();
             table.forgotten = version;
             for value in objects {
-                let of = object::meta(&value, "resourceVersion").and_then(Value::as_str);
+                let of = object::meta_field(&value, "resourceVersion").and_then(Value::as_str);
                 let of = of.and_then(|text| text.parse().ok()).unwrap_or(version);
                 let stored = Stored::new(of, value);
                 table.objects.insert(stored.key(), stored);
@@ -172,7 +177,7 @@ impl Store {
     pub fn list(&self, table: &str, namespace: Option<&str>) -> (Vec<Arc<Stored>>, u64) {
         let inner = self.read();
         let Some(table) = inner.tables.get(table) else { return (Vec::new(), inner.version) };
-        (within(&table.objects, namespace), inner.version)
+        (objects_within(&table.objects, namespace), inner.version)
     }
 
     /// The one object of this name, if it is there, in the same form as [`Self::list`].
@@ -203,7 +208,7 @@ impl Store {
                 (None, None) => None,
             };
         }
-        Ok(within(&objects, namespace))
+        Ok(objects_within(&objects, namespace))
     }
 
     /// Adds an object. `allowed` looks at the store under the same lock, so that what it saw still
@@ -216,7 +221,8 @@ impl Store {
     ) -> Result<Arc<Stored>, CreateError<E>> {
         let mut inner = self.write();
         allowed(&View(&inner)).map_err(CreateError::Refused)?;
-        let key = (object::namespace(&value).to_owned(), object::name(&value).to_owned());
+        let key =
+            (object::object_namespace(&value).to_owned(), object::object_name(&value).to_owned());
         if inner.tables.get(table).is_some_and(|t| t.objects.contains_key(&key)) {
             return Err(CreateError::Exists);
         }
@@ -234,7 +240,8 @@ impl Store {
         value: Value,
     ) -> Result<Arc<Stored>, StoreError> {
         let mut inner = self.write();
-        let key = (object::namespace(&value).to_owned(), object::name(&value).to_owned());
+        let key =
+            (object::object_namespace(&value).to_owned(), object::object_name(&value).to_owned());
         let before = inner.expect(table, &key, expected)?;
         let stored = inner.stamp(value);
         let change =
@@ -252,7 +259,8 @@ impl Store {
         last: Value,
     ) -> Result<Arc<Stored>, StoreError> {
         let mut inner = self.write();
-        let key = (object::namespace(&last).to_owned(), object::name(&last).to_owned());
+        let key =
+            (object::object_namespace(&last).to_owned(), object::object_name(&last).to_owned());
         let before = inner.expect(table, &key, expected)?;
         let last = inner.stamp(last);
         let change =
@@ -342,7 +350,10 @@ impl View<'_> {
     }
 }
 
-fn within(objects: &BTreeMap<StoreKey, Arc<Stored>>, namespace: Option<&str>) -> Vec<Arc<Stored>> {
+fn objects_within(
+    objects: &BTreeMap<StoreKey, Arc<Stored>>,
+    namespace: Option<&str>,
+) -> Vec<Arc<Stored>> {
     match namespace {
         None => objects.values().cloned().collect(),
         Some(namespace) => objects
@@ -368,7 +379,7 @@ mod tests {
     }
 
     fn names(objects: &[Arc<Stored>]) -> Vec<&str> {
-        objects.iter().map(|o| object::name(&o.value)).collect()
+        objects.iter().map(|o| object::object_name(&o.value)).collect()
     }
 
     #[test]

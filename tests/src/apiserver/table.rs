@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::jsonpath::JsonPath;
 use super::kinds::Kind;
 use super::object;
-use super::render::partial;
+use super::render::partial_object;
 
 /// One column.
 pub struct Column {
@@ -20,7 +20,7 @@ pub struct Column {
 
 /// Objects as a table. `include` is the client's `includeObject`; the columns are left out after
 /// the first table of a watch.
-pub fn table(
+pub fn render_table(
     kind: &Kind,
     objects: &[&Value],
     include: &str,
@@ -39,7 +39,7 @@ pub fn table(
             match include {
                 "None" => {}
                 "Object" => row["object"] = (*object).clone(),
-                _ => row["object"] = partial(object),
+                _ => row["object"] = partial_object(object),
             }
             row
         })
@@ -52,7 +52,13 @@ pub fn table(
     })
 }
 
-fn definition(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Value {
+fn column_definition(
+    name: &str,
+    kind: &str,
+    format: &str,
+    description: &str,
+    priority: i64,
+) -> Value {
     json!({
         "name": name, "type": kind, "format": format, "description": description,
         "priority": priority,
@@ -62,13 +68,13 @@ fn definition(name: &str, kind: &str, format: &str, description: &str, priority:
 const NAME: &str = "Name must be unique within a namespace.";
 
 fn core_table(kind: &Kind, objects: &[&Value]) -> (Vec<Value>, Vec<Vec<Value>>) {
-    let columns = columns::of(kind);
+    let columns = columns::kind_columns(kind);
     let definitions = columns
         .iter()
         .map(|c| {
             let format = if c.name == "Name" { "name" } else { "" };
             let description = if c.name == "Name" { NAME } else { "" };
-            definition(c.name, c.kind, format, description, i64::from(c.wide))
+            column_definition(c.name, c.kind, format, description, i64::from(c.wide))
         })
         .collect();
     let cells =
@@ -80,14 +86,16 @@ fn custom_table(
     columns: &[super::crd::CrdColumn],
     objects: &[&Value],
 ) -> (Vec<Value>, Vec<Vec<Value>>) {
-    let mut definitions = vec![definition("Name", "string", "name", NAME, 0)];
+    let mut definitions = vec![column_definition("Name", "string", "name", NAME, 0)];
     definitions.extend(
-        columns.iter().map(|c| definition(&c.name, &c.kind, &c.format, &c.description, c.priority)),
+        columns
+            .iter()
+            .map(|c| column_definition(&c.name, &c.kind, &c.format, &c.description, c.priority)),
     );
     let cells = objects
         .iter()
         .map(|object| {
-            let mut cells = vec![Value::from(object::name(object))];
+            let mut cells = vec![Value::from(object::object_name(object))];
             cells.extend(columns.iter().map(|c| custom_cell(&c.kind, c.path.as_ref(), object)));
             cells
         })
@@ -98,7 +106,7 @@ fn custom_table(
 fn custom_cell(kind: &str, path: Option<&JsonPath>, object: &Value) -> Value {
     let Some(found) = path.and_then(|path| path.first(object)) else { return Value::Null };
     match (kind, found) {
-        ("date", Value::String(text)) => age::since(text).into(),
+        ("date", Value::String(text)) => age::age_since(text).into(),
         ("string", Value::String(_))
         | ("integer" | "number", Value::Number(_))
         | ("boolean", Value::Bool(_)) => found.clone(),

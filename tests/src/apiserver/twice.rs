@@ -7,7 +7,7 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 /// Paths of the fields that stand twice in an object, in the order in which they come. Nothing of a
 /// body that is no JSON.
-pub fn fields(body: &[u8]) -> Vec<String> {
+pub fn doubled_fields(body: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     let mut parser = serde_json::Deserializer::from_slice(body);
     match (Walk { path: String::new(), found: &mut found }).deserialize(&mut parser) {
@@ -87,8 +87,8 @@ mod tests {
     #[test]
     fn each_is_named_once_with_its_path() {
         let body = br#"{"a": 1, "b": [{"c": {"d": 1, "d": null, "d": 2}}, 3.5], "a": "x"}"#;
-        assert_eq!(fields(body), ["b[0].c.d", "a"]);
-        assert!(fields(b"{\"a\": 1, \"b\": {\"a\": true}}").is_empty());
-        assert!(fields(b"{\"a\": 1, \"a\"").is_empty());
+        assert_eq!(doubled_fields(body), ["b[0].c.d", "a"]);
+        assert!(doubled_fields(b"{\"a\": 1, \"b\": {\"a\": true}}").is_empty());
+        assert!(doubled_fields(b"{\"a\": 1, \"a\"").is_empty());
     }
 }

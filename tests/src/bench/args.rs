@@ -24,7 +24,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DIR", requires = "bench")]
     pub out: Option<PathBuf>,
     /// US dollars for everything: no task is begun that could cost more than what is left.
-    #[arg(long, value_name = "USD", requires = "bench", value_parser = usd)]
+    #[arg(long, value_name = "USD", requires = "bench", value_parser = parse_usd)]
     pub budget: Option<NanoUsd>,
     /// Whether repositories come with what was learned about them before (a task's `memory/`).
     #[arg(long, value_name = "ON_OR_OFF", default_value = "on", requires = "bench")]
@@ -57,7 +57,7 @@ pub enum Solver {
     Cheat,
 }
 
-fn usd(text: &str) -> Result<NanoUsd, String> {
+fn parse_usd(text: &str) -> Result<NanoUsd, String> {
     NanoUsd::parse(text).map_err(|error| error.to_string())
 }
 
@@ -71,12 +71,12 @@ impl BenchArgs {
     /// Whether a task was asked for by name, or by nothing at all.
     #[must_use]
     pub fn names(&self, id: &str) -> bool {
-        self.tasks.iter().any(|glob| fits(glob.trim(), id))
+        self.tasks.iter().any(|glob| fits_glob(glob.trim(), id))
     }
 }
 
 /// `*` stands for anything.
-fn fits(glob: &str, text: &str) -> bool {
+fn fits_glob(glob: &str, text: &str) -> bool {
     let mut parts = glob.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = text.strip_prefix(first) else { return false };
@@ -111,7 +111,7 @@ mod tests {
             ("q*", "parse-12", false),
             ("", "parse-12", false),
         ] {
-            assert_eq!(fits(glob, text), expected, "{glob} {text}");
+            assert_eq!(fits_glob(glob, text), expected, "{glob} {text}");
         }
     }
 }

@@ -10,12 +10,12 @@ use codebutler_crds::{AgentRoleSpec, NanoUsd, RepoSpec};
 use kube::api::ListParams;
 use tokio_util::sync::CancellationToken;
 
-use super::grade::{grade, missing};
+use super::grade::{grade_files, missing_program};
 use super::outcome::{self, Left};
-use super::person::{self, Effort, End, Move, decide, is_quiet};
-use super::repository::{Release, oracle, write};
+use super::person::{self, Effort, End, Move, decide_move, is_quiet};
+use super::repository::{Release, oracle_patch, write_repository};
 use super::results::{Cell, Key, Verdict};
-use super::solver::{self, script};
+use super::solver::{self, solver_script};
 use super::task::Task;
 use super::{Solver, traces};
 use crate::demo::world::StackWorld;
@@ -59,13 +59,13 @@ impl Trial<'_> {
             language: self.task.spec.language.clone(),
             ..Cell::default()
         };
-        if let Some(why) = missing(self.task) {
+        if let Some(why) = missing_program(self.task) {
             (cell.verdict, cell.reason) = (Verdict::Skipped, why);
             return Some(cell);
         }
         let dir = match tempfile::Builder::new().prefix("codebutler-bench-").tempdir() {
             Ok(dir) => dir,
-            Err(error) => return Some(failed(cell, &error.into())),
+            Err(error) => return Some(failed_cell(cell, &error.into())),
         };
         let script = match self.written(dir.path()).await {
             Ok(script) => script,
@@ -77,7 +77,7 @@ impl Trial<'_> {
         match self.through(&mut cell, dir.path(), script, stop).await {
             Ok(true) => Some(cell),
             Ok(false) => None,
-            Err(error) => Some(failed(cell, &error)),
+            Err(error) => Some(failed_cell(cell, &error)),
         }
     }
 
@@ -87,9 +87,9 @@ impl Trial<'_> {
         let (memory, scripted) = (self.key.memory, self.provider.is_none());
         let solver = self.solver;
         let made = tokio::task::spawn_blocking(move || {
-            write(&task, Release::Broken, memory, &into)?;
+            write_repository(&task, Release::Broken, memory, &into)?;
             if scripted {
-                Ok(script(&task, solver, &oracle(&task)?))
+                Ok(solver_script(&task, solver, &oracle_patch(&task)?))
             } else {
                 Ok(Script::default())
             }
@@ -119,11 +119,11 @@ impl Trial<'_> {
         // From here on nobody can change anything, or see the tests.
         let stopped = stack.stop_product().await;
         let left = match &talked {
-            Some(Ok(())) => outcome::look(&stack, cell).await,
+            Some(Ok(())) => outcome::look_at(&stack, cell).await,
             _ => Ok(Left::default()),
         };
         let keep = self.keep.as_deref().filter(|_| talked.is_some());
-        let kept = keep.map_or(Ok(()), |to| traces::keep(dir, to));
+        let kept = keep.map_or(Ok(()), |to| traces::keep_traces(dir, to));
         stack.stop().await?;
         stopped?;
         let Some(talked) = talked else { return Ok(false) };
@@ -138,7 +138,8 @@ impl Trial<'_> {
         let scripted = self.provider.is_none();
         let mut roles: Vec<String> = solver::ROLES.map(str::to_owned).to_vec();
         if !scripted {
-            let all = manifests::roles(&place, |_| None)?.into_iter().map(|role| role.spec.role);
+            let all =
+                manifests::seed_roles(&place, |_| None)?.into_iter().map(|role| role.spec.role);
             roles.extend(all);
             let mut seen = std::collections::BTreeSet::new();
             roles.retain(|role| seen.insert(role.clone()));
@@ -175,7 +176,7 @@ impl Trial<'_> {
 
     /// Says what the issue says, and answers until enough is seen.
     async fn talk(&self, stack: &Stack, cell: &mut Cell) -> anyhow::Result<()> {
-        let names = manifests::roles(&stack.place, |_| None)?;
+        let names = manifests::seed_roles(&stack.place, |_| None)?;
         let names = names.into_iter().map(|r| (r.spec.display.name, r.spec.role)).collect();
         let world = StackWorld::on(stack, BRANCH, names);
         let root = world.post(person::NAME, None, &self.task.instruction).await?;
@@ -201,7 +202,7 @@ impl Trial<'_> {
             let next = if Instant::now() >= deadline {
                 Move::End(End::Late)
             } else {
-                decide(&seen, &cell.human, quiet, patience)
+                decide_move(&seen, &cell.human, quiet, patience)
             };
             match &next {
                 Move::Wait => continue,
@@ -224,10 +225,10 @@ impl Trial<'_> {
 
     /// Grades what is left, and scans how it came about.
     async fn judge(&self, cell: &mut Cell, dir: &Path, left: Left) -> anyhow::Result<()> {
-        let traces = traces::read(dir)?;
+        let traces = traces::read_traces(dir)?;
         (cell.tool_calls, cell.tool_errors) = (traces.calls.len() as u64, traces.errors);
         let secrets = super::scan::Secrets::of(self.task);
-        cell.findings = super::scan::scan(&secrets, &traces.calls, &left.diff);
+        cell.findings = super::scan::scan_calls(&secrets, &traces.calls, &left.diff);
         let Some(commit) = left.commit else {
             "there is no pull request".clone_into(&mut cell.reason);
             return Ok(());
@@ -235,7 +236,7 @@ impl Trial<'_> {
         let work = dir.join("grade");
         std::fs::create_dir(&work)?;
         std::fs::rename(dir.join(outcome::CODE), work.join("code"))?;
-        let graded = grade(self.task, &work, &dir.join("broken")).await?;
+        let graded = grade_files(self.task, &work, &dir.join("broken")).await?;
         if let Some(keep) = &self.keep {
             std::fs::write(keep.join("tests.log"), &graded.log)?;
             std::fs::write(keep.join("change.patch"), &left.diff)?;
@@ -252,13 +253,13 @@ impl Trial<'_> {
     }
 }
 
-fn failed(mut cell: Cell, error: &anyhow::Error) -> Cell {
+fn failed_cell(mut cell: Cell, error: &anyhow::Error) -> Cell {
     (cell.verdict, cell.reason) = (Verdict::Failed, format!("{error:#}"));
     cell
 }
 
 /// What the ledger says of a conversation.
-pub(super) async fn bill(stack: &Stack, cell: &mut Cell) -> anyhow::Result<()> {
+pub(super) async fn bill_cell(stack: &Stack, cell: &mut Cell) -> anyhow::Result<()> {
     let threads = stack.threads().list(&ListParams::default()).await?;
     for (role, status) in
         threads.items.iter().filter_map(|t| t.status.as_ref()).flat_map(|s| &s.roles)

@@ -26,10 +26,10 @@ const WALLS: &str = "set -e\n\
     cd \"$2\"\n";
 
 /// Folders of programs, as workspaces have them.
-pub fn path() -> String {
+pub fn program_path() -> String {
     const USUAL: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     static PATH: OnceLock<String> = OnceLock::new();
-    let path = || match rust() {
+    let path = || match rust_folder() {
         Some(sysroot) => format!("{}/bin:{USUAL}", sysroot.display()),
         None => USUAL.to_owned(),
     };
@@ -37,15 +37,15 @@ pub fn path() -> String {
 }
 
 /// Without rustup's proxies, which look for settings in a home.
-fn rust() -> Option<PathBuf> {
+fn rust_folder() -> Option<PathBuf> {
     let output = std::process::Command::new("rustc").args(["--print", "sysroot"]).output().ok()?;
     let sysroot = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
     sysroot.join("bin/cargo").exists().then_some(sysroot)
 }
 
 /// Whether a program is in one of those folders.
-pub fn has(program: &str) -> bool {
-    path().split(':').any(|folder| Path::new(folder).join(program).is_file())
+pub fn has_program(program: &str) -> bool {
+    program_path().split(':').any(|folder| Path::new(folder).join(program).is_file())
 }
 
 /// Whether this machine lets anybody make namespaces. Where it does not, tests are run without.
@@ -72,7 +72,7 @@ pub struct Printed {
 ///
 /// # Errors
 /// When it can't be started. One that fails is a result.
-pub async fn run(
+pub async fn run_confined(
     command: &str,
     folder: &Path,
     work: &Path,
@@ -94,7 +94,7 @@ pub async fn run(
     std::fs::create_dir_all(&home)?;
     process
         .env_clear()
-        .env("PATH", path())
+        .env("PATH", program_path())
         .env("HOME", &home)
         .env("TMPDIR", &home)
         .env("CARGO_HOME", home.join("cargo"))
@@ -128,7 +128,7 @@ mod tests {
         let work = tempfile::tempdir().unwrap();
         let folder = work.path().join("code");
         std::fs::create_dir(&folder).unwrap();
-        run(command, &folder, work.path(), Duration::from_secs(seconds)).await.unwrap()
+        run_confined(command, &folder, work.path(), Duration::from_secs(seconds)).await.unwrap()
     }
 
     #[tokio::test]

@@ -13,7 +13,7 @@ const Z: f64 = 1.959_964;
 /// Wilson's interval for a share, at 95 %: honest where there are few trials or all go one way.
 #[must_use]
 #[allow(clippy::cast_precision_loss, reason = "trials are counted in hundreds")]
-pub fn wilson(solved: usize, trials: usize) -> (f64, f64) {
+pub fn wilson_interval(solved: usize, trials: usize) -> (f64, f64) {
     if trials == 0 {
         return (0.0, 1.0);
     }
@@ -72,7 +72,7 @@ impl ModelFigures {
         let (trials, of) =
             (counted.len(), |verdict| cells.iter().filter(|c| c.verdict == verdict).count());
         let solved = of(Verdict::Solved);
-        let (low, high) = wilson(solved, trials);
+        let (low, high) = wilson_interval(solved, trials);
         let dollars: NanoUsd = cells.iter().map(|cell| cell.dollars).sum();
         let mean = |figure: &dyn Fn(&Cell) -> f64| {
             counted.iter().map(|cell| figure(cell)).sum::<f64>() / trials.max(1) as f64
@@ -102,13 +102,13 @@ impl ModelFigures {
 
 /// A table of all models, for people.
 #[must_use]
-pub fn table(all: &[ModelFigures]) -> String {
+pub fn models_table(all: &[ModelFigures]) -> String {
     let mut text = format!(
         "{:<34} {:>9} {:>6} {:>13} {:>10} {:>8} {:>6} {:>9} {:>6}",
         "model", "solved", "share", "95 %", "USD", "USD/fix", "min", "messages", "turns"
     );
     for figures in all {
-        let per = figures.dollars_per_solve.map_or_else(|| "-".to_owned(), cents);
+        let per = figures.dollars_per_solve.map_or_else(|| "-".to_owned(), format_cents);
         let _ = write!(
             text,
             "\n{:<34} {:>9} {:>5.0}% {:>13} {:>10} {:>8} {:>6.1} {:>9.1} {:>6.1}",
@@ -116,7 +116,7 @@ pub fn table(all: &[ModelFigures]) -> String {
             format!("{}/{}", figures.solved, figures.trials),
             figures.share * 100.0,
             format!("{:.0}% to {:.0}%", figures.low * 100.0, figures.high * 100.0),
-            cents(figures.dollars),
+            format_cents(figures.dollars),
             per,
             figures.seconds / 60.0,
             figures.messages,
@@ -137,7 +137,7 @@ pub fn table(all: &[ModelFigures]) -> String {
 
 /// USD with four digits after the point.
 #[must_use]
-pub fn cents(usd: NanoUsd) -> String {
+pub fn format_cents(usd: NanoUsd) -> String {
     format!("{:.4}", usd.as_f64())
 }
 
@@ -154,7 +154,7 @@ mod tests {
             (5, 10, 0.2366, 0.7634),
             (370, 500, 0.6998, 0.7766),
         ] {
-            let found = wilson(solved, trials);
+            let found = wilson_interval(solved, trials);
             assert!(
                 (found.0 - low).abs() < 1e-3 && (found.1 - high).abs() < 1e-3,
                 "{solved}/{trials}: {found:?}"
@@ -179,6 +179,6 @@ mod tests {
         assert_eq!(figures.dollars_per_solve, Some(NanoUsd(55)));
         let none = ModelFigures::of("m", &[]);
         assert_eq!(none.dollars_per_solve, None);
-        assert!(table(&[figures, none]).contains("1/3"));
+        assert!(models_table(&[figures, none]).contains("1/3"));
     }
 }

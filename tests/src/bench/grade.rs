@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::confine;
-use super::log::{Outcomes, outcomes};
-use super::repository::{put, take};
+use super::log::{Outcomes, read_outcomes};
+use super::repository::{put_path, take_path};
 use super::task::Task;
 
 /// How the tests went.
@@ -92,36 +92,36 @@ pub struct Graded {
 ///
 /// # Errors
 /// When files can't be copied or the tests not be started.
-pub async fn grade(task: &Task, work: &Path, broken: &Path) -> io::Result<Graded> {
+pub async fn grade_files(task: &Task, work: &Path, broken: &Path) -> io::Result<Graded> {
     let code = work.join("code");
     for path in &task.spec.keep {
-        take(&code, path)?;
-        put(&code, path, &broken.join(path))?;
+        take_path(&code, path)?;
+        put_path(&code, path, &broken.join(path))?;
     }
     for entry in std::fs::read_dir(task.hidden())?.flatten() {
-        put(&code, &task.spec.test.into.join(entry.file_name()), &entry.path())?;
+        put_path(&code, &task.spec.test.into.join(entry.file_name()), &entry.path())?;
     }
     let limit = Duration::from_secs(task.spec.test.seconds);
-    let printed = confine::run(&task.spec.test.run, &code, work, limit).await?;
-    let outcomes = outcomes(task.spec.test.log, &printed.text);
+    let printed = confine::run_confined(&task.spec.test.run, &code, work, limit).await?;
+    let outcomes = read_outcomes(task.spec.test.log, &printed.text);
     let grade = Grade::of(task, &outcomes, printed.late);
     Ok(Graded { grade, outcomes, log: printed.text })
 }
 
 /// What has to be on the machine for a task, as a sentence, if something is missing.
 #[must_use]
-pub fn missing(task: &Task) -> Option<String> {
+pub fn missing_program(task: &Task) -> Option<String> {
     let all: Vec<String> = task
         .spec
         .requires
         .iter()
-        .filter(|program| !confine::has(program))
-        .map(|program| format!("`{program}` ({})", hint(program)))
+        .filter(|program| !confine::has_program(program))
+        .map(|program| format!("`{program}` ({})", program_hint(program)))
         .collect();
     (!all.is_empty()).then(|| format!("not on this machine, install it: {}", all.join(", ")))
 }
 
-fn hint(program: &str) -> &'static str {
+fn program_hint(program: &str) -> &'static str {
     match program {
         "cargo" => "rustup, or the Debian package cargo",
         "python3" => "the Debian package python3",

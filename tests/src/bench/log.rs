@@ -21,14 +21,14 @@ pub type Outcomes = BTreeMap<String, bool>;
 
 /// Reads a log. A name that comes twice has passed only if it did each time.
 #[must_use]
-pub fn outcomes(format: LogFormat, text: &str) -> Outcomes {
+pub fn read_outcomes(format: LogFormat, text: &str) -> Outcomes {
     let mut all = Outcomes::new();
     let mut pending = None;
     for line in text.lines() {
         let found = match format {
-            LogFormat::Cargo => cargo(line),
-            LogFormat::Unittest => unittest(line, &mut pending),
-            LogFormat::Tap => tap(line),
+            LogFormat::Cargo => cargo_line(line),
+            LogFormat::Unittest => unittest_line(line, &mut pending),
+            LogFormat::Tap => tap_line(line),
         };
         if let Some((name, passed)) = found {
             all.entry(name).and_modify(|before| *before &= passed).or_insert(passed);
@@ -37,13 +37,13 @@ pub fn outcomes(format: LogFormat, text: &str) -> Outcomes {
     all
 }
 
-fn cargo(line: &str) -> Option<(String, bool)> {
+fn cargo_line(line: &str) -> Option<(String, bool)> {
     let (name, result) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;
     Some((name.trim().to_owned(), result.trim() == "ok"))
 }
 
 /// `test_a (module.Class.test_a) ... ok`; with a docstring, the result is on the line after.
-fn unittest(line: &str, pending: &mut Option<String>) -> Option<(String, bool)> {
+fn unittest_line(line: &str, pending: &mut Option<String>) -> Option<(String, bool)> {
     if let Some(name) = unittest_name(line) {
         *pending = Some(name);
     }
@@ -64,7 +64,7 @@ fn unittest_name(line: &str) -> Option<String> {
     Some(format!("{class}.{test}"))
 }
 
-fn tap(line: &str) -> Option<(String, bool)> {
+fn tap_line(line: &str) -> Option<(String, bool)> {
     let line = line.trim_start();
     let (passed, rest) = match line.strip_prefix("not ok ") {
         Some(rest) => (false, rest),
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     fn read(format: LogFormat, text: &str) -> Vec<(String, bool)> {
-        outcomes(format, text).into_iter().collect()
+        read_outcomes(format, text).into_iter().collect()
     }
 
     fn named(list: &[(&str, bool)]) -> Vec<(String, bool)> {

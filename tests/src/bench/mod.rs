@@ -28,13 +28,13 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::args::{BenchArgs, MemoryMode, Solver};
 use self::cell::Trial;
-use self::figures::{ModelFigures, cents, table};
+use self::figures::{ModelFigures, format_cents, models_table};
 use self::plan::{Plan, Planned};
 use self::results::{Cell, Record, Results};
 use self::scan::Finding;
 pub use self::task::{Task, TaskError, load_all};
 use crate::demo::provider::{self, Asked};
-use crate::demo::{Args, Print, interrupted};
+use crate::demo::{Args, Print, await_interrupt};
 use crate::place::Place;
 use crate::stack::manifests;
 use crate::stack::outside::Provider;
@@ -57,19 +57,23 @@ const WITHOUT_WALLS: &str = "\
 ///
 /// # Errors
 /// A mistake in a task, a provider that can't be used, or a folder that can't.
-pub async fn run(args: &Args, program: &Path, print: Print<'_>) -> anyhow::Result<Option<bool>> {
+pub async fn run_bench(
+    args: &Args,
+    program: &Path,
+    print: Print<'_>,
+) -> anyhow::Result<Option<bool>> {
     let bench = &args.bench;
     let mut tasks = load_all(bench.tasks_folder().unwrap_or(Path::new(".")))?;
-    let asked = provider::given(args)?;
+    let asked = provider::given_provider(args)?;
     let few = asked.is_none() && !bench.validate;
     tasks.retain(
         |task| if bench.tasks.is_empty() { task.spec.ci || !few } else { bench.names(&task.id) },
     );
     anyhow::ensure!(!tasks.is_empty(), "no task fits --tasks {}", bench.tasks.join(","));
     if bench.validate {
-        return validate::validate(&tasks, print).await.map(Some);
+        return validate::validate_tasks(&tasks, print).await.map(Some);
     }
-    let models = models(args, asked).await?;
+    let models = list_models(args, asked).await?;
     let names: Vec<&str> = models.iter().map(|(name, _)| name.as_str()).collect();
     let results = Results::open(bench.out.as_deref()).context("--out")?;
     let plan = Plan::of(&tasks, &names, bench.runs, bench.memory == MemoryMode::On);
@@ -78,12 +82,12 @@ pub async fn run(args: &Args, program: &Path, print: Print<'_>) -> anyhow::Resul
         let _ = writeln!(std::io::stderr(), "{WITHOUT_WALLS}");
     }
     let (results, whole) = runner.play(&plan, results, &mut *print).await?;
-    tell(args.json, &names, &plan, &results, print)?;
+    tell_results(args.json, &names, &plan, &results, print)?;
     Ok(whole.then_some(true))
 }
 
 /// Every model that is measured, and where it is asked.
-async fn models(
+async fn list_models(
     args: &Args,
     asked: Option<Asked>,
 ) -> anyhow::Result<Vec<(String, Option<Provider>)>> {
@@ -94,7 +98,7 @@ async fn models(
         );
         return Ok(vec![(SCRIPT.to_owned(), None)]);
     };
-    let roles = manifests::roles(&Place::usual(), |_| None)?;
+    let roles = manifests::seed_roles(&Place::usual(), |_| None)?;
     let mut names: Vec<Option<String>> = args.models.model.iter().cloned().map(Some).collect();
     if names.is_empty() {
         names.push(None);
@@ -127,7 +131,7 @@ impl Runner<'_> {
         let listener = tokio::spawn({
             let stop = stop.clone();
             async move {
-                interrupted().await;
+                await_interrupt().await;
                 stop.cancel();
             }
         });
@@ -156,7 +160,7 @@ impl Runner<'_> {
                 print(&serde_json::to_string(&Record::Cell(Box::new(cell.clone())))?);
             }
             let known = if before { " (from --out)" } else { "" };
-            self.say(&mut *print, &format!("{:>3}/{of} {}{known}", n + 1, line(cell)));
+            self.say(&mut *print, &format!("{:>3}/{of} {}{known}", n + 1, cell_line(cell)));
         }
         listener.abort();
         Ok((results, true))
@@ -225,7 +229,7 @@ impl Runner<'_> {
 }
 
 /// A trial in a line, for people.
-fn line(cell: &Cell) -> String {
+fn cell_line(cell: &Cell) -> String {
     let (key, human) = (&cell.key, &cell.human);
     let word = cell.verdict.word();
     let mut text = format!("{word:<9} {:<26} {} run {}", key.task, key.model, key.run);
@@ -236,7 +240,7 @@ fn line(cell: &Cell) -> String {
              tool calls wrong",
             cell.turns,
             cell.seconds / 60.0,
-            cents(cell.dollars),
+            format_cents(cell.dollars),
             human.messages,
             human.plans,
             human.actions,
@@ -255,7 +259,7 @@ fn line(cell: &Cell) -> String {
     text
 }
 
-fn tell(
+fn tell_results(
     json: bool,
     names: &[&str],
     plan: &Plan,
@@ -269,7 +273,7 @@ fn tell(
     let all: Vec<ModelFigures> =
         names.iter().enumerate().map(|(n, name)| ModelFigures::of(name, &of_model(n))).collect();
     if !json {
-        print(&format!("\n{}", table(&all)));
+        print(&format!("\n{}", models_table(&all)));
         return Ok(());
     }
     for figures in &all {

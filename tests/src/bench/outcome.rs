@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::cell::bill;
+use super::cell::bill_cell;
 use super::results::Cell;
 use crate::stack::Stack;
 
@@ -22,8 +22,8 @@ pub struct Left {
 ///
 /// # Errors
 /// When the cluster or Git can't be read.
-pub async fn look(stack: &Stack, cell: &mut Cell) -> anyhow::Result<Left> {
-    bill(stack, cell).await?;
+pub async fn look_at(stack: &Stack, cell: &mut Cell) -> anyhow::Result<Left> {
+    bill_cell(stack, cell).await?;
     let pulls = stack.remote.pulls().await?;
     let Some(pull) = pulls.last() else { return Ok(Left::default()) };
     let git = stack.remote.git();

@@ -69,7 +69,7 @@ impl Registry {
 ///
 /// # Errors
 /// When there is no client, no network, or something else than the task names.
-pub fn ensure(package: &Package) -> Result<PathBuf, PackageError> {
+pub fn ensure_package(package: &Package) -> Result<PathBuf, PackageError> {
     let what = format!("{} {}", package.name, package.version);
     let root = cache_dir().join("packages");
     let at = |path: &Path| {
@@ -113,7 +113,7 @@ fn from_cargo(package: &Package, work: &Path, into: &Path) -> Result<String, Pac
     fs::create_dir(work.join("src")).map_err(at)?;
     fs::write(work.join("src/lib.rs"), "").map_err(at)?;
     fs::write(work.join("Cargo.toml"), manifest).map_err(at)?;
-    run(package, work, ["cargo", "vendor", "--quiet", "vendor"])?;
+    run_client(package, work, ["cargo", "vendor", "--quiet", "vendor"])?;
     let own = work.join("vendor").join(name);
     let sums = fs::read_to_string(own.join(".cargo-checksum.json")).map_err(at)?;
     let sums: serde_json::Value = serde_json::from_str(&sums).unwrap_or_default();
@@ -126,7 +126,7 @@ fn from_cargo(package: &Package, work: &Path, into: &Path) -> Result<String, Pac
 
 fn from_pip(package: &Package, work: &Path, into: &Path) -> Result<String, PackageError> {
     let wanted = format!("{}=={}", package.name, package.version);
-    run(
+    run_client(
         package,
         work,
         [
@@ -144,17 +144,17 @@ fn from_pip(package: &Package, work: &Path, into: &Path) -> Result<String, Packa
             &wanted,
         ],
     )?;
-    unpack(package, work, into)
+    unpack_archive(package, work, into)
 }
 
 fn from_npm(package: &Package, work: &Path, into: &Path) -> Result<String, PackageError> {
     let wanted = format!("{}@{}", package.name, package.version);
-    run(package, work, ["npm", "pack", "--silent", "--ignore-scripts", &wanted])?;
-    unpack(package, work, into)
+    run_client(package, work, ["npm", "pack", "--silent", "--ignore-scripts", &wanted])?;
+    unpack_archive(package, work, into)
 }
 
 /// Unpacks the one archive that a client left.
-fn unpack(package: &Package, work: &Path, into: &Path) -> Result<String, PackageError> {
+fn unpack_archive(package: &Package, work: &Path, into: &Path) -> Result<String, PackageError> {
     let at = |source| PackageError::Cache { path: work.to_owned(), source };
     let files = fs::read_dir(work).map_err(at)?.flatten().map(|entry| entry.path());
     let archive = files.into_iter().find(|path| path.is_file());
@@ -167,11 +167,11 @@ fn unpack(package: &Package, work: &Path, into: &Path) -> Result<String, Package
     fs::create_dir(into).map_err(at)?;
     let (archive, into) = (archive.to_string_lossy(), into.to_string_lossy());
     let options = ["tar", "--extract", "--strip-components=1", "--no-same-owner", "--directory"];
-    run(package, work, options.into_iter().chain([&*into, "--file", &*archive]))?;
+    run_client(package, work, options.into_iter().chain([&*into, "--file", &*archive]))?;
     Ok(sum)
 }
 
-fn run<S: AsRef<OsStr>>(
+fn run_client<S: AsRef<OsStr>>(
     package: &Package,
     work: &Path,
     command: impl IntoIterator<Item = S>,

@@ -99,24 +99,24 @@ impl Effort {
 /// Whether nobody does anything, nor has anything to do.
 #[must_use]
 pub fn is_quiet(seen: &Observed) -> bool {
-    let Some(thread) = thread(seen) else { return false };
+    let Some(thread) = seen_thread(seen) else { return false };
     let status = thread.status.unwrap_or_default();
     !status.roles.is_empty()
         && status.pending.is_empty()
         && status.roles.values().all(|r| r.state != Some(RoleState::Running) && !r.has_mail())
 }
 
-fn thread(seen: &Observed) -> Option<Thread> {
+fn seen_thread(seen: &Observed) -> Option<Thread> {
     serde_json::from_value(seen.threads.first()?.clone()).ok()
 }
 
 /// The next move. `quiet`: for how long nobody has done anything.
 #[must_use]
-pub fn decide(seen: &Observed, effort: &Effort, quiet: Duration, patience: Duration) -> Move {
-    if let Some(next) = seen.messages.iter().rev().find_map(asked) {
+pub fn decide_move(seen: &Observed, effort: &Effort, quiet: Duration, patience: Duration) -> Move {
+    if let Some(next) = seen.messages.iter().rev().find_map(asked_move) {
         return next;
     }
-    let Some(thread) = thread(seen) else { return Move::Wait };
+    let Some(thread) = seen_thread(seen) else { return Move::Wait };
     if thread.spec.state == ThreadState::Closed {
         return Move::End(End::Closed);
     }
@@ -132,7 +132,7 @@ pub fn decide(seen: &Observed, effort: &Effort, quiet: Duration, patience: Durat
     }
 }
 
-fn asked(message: &SeenMessage) -> Option<Move> {
+fn asked_move(message: &SeenMessage) -> Option<Move> {
     let has = |text: &str| message.buttons.iter().any(|button| button == text);
     if has("Merge") {
         return Some(Move::End(End::MergeQuestion));
@@ -175,7 +175,7 @@ mod tests {
 
     fn next(seen: &Observed, nudges: u32, quiet: u64) -> Move {
         let effort = Effort { nudges, ..Effort::default() };
-        decide(seen, &effort, Duration::from_secs(quiet), PATIENCE)
+        decide_move(seen, &effort, Duration::from_secs(quiet), PATIENCE)
     }
 
     #[test]

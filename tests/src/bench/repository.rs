@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use super::package::{PackageError, ensure};
+use super::package::{PackageError, ensure_package};
 use super::task::{Package, Task};
 
 /// Why there is no repository.
@@ -44,7 +44,7 @@ pub enum RepositoryError {
     },
 }
 
-fn at(path: &Path) -> impl FnOnce(io::Error) -> RepositoryError {
+fn error_at(path: &Path) -> impl FnOnce(io::Error) -> RepositoryError {
     let path = path.to_owned();
     move |source| RepositoryError::Io { path, source }
 }
@@ -63,7 +63,7 @@ pub enum Release {
 ///
 /// # Errors
 /// When a release can't be had, or a file of the task is wrong.
-pub fn write(
+pub fn write_repository(
     task: &Task,
     release: Release,
     memory: bool,
@@ -73,32 +73,32 @@ pub fn write(
         Release::Broken => task.broken().clone(),
         Release::Fixed => task.fixed(),
     };
-    copy(&ensure(&package)?, into).map_err(at(into))?;
+    copy_folder(&ensure_package(&package)?, into).map_err(error_at(into))?;
     for path in &task.spec.remove {
-        remove(&into.join(path)).map_err(at(path))?;
+        remove_path(&into.join(path)).map_err(error_at(path))?;
     }
     for tool in &task.spec.tools {
-        let from = ensure(&tool.package)?;
+        let from = ensure_package(&tool.package)?;
         for file in &tool.files {
             let to = into.join(&tool.into).join(file);
             let parent = to.parent().unwrap_or(into);
-            fs::create_dir_all(parent).map_err(at(parent))?;
-            fs::copy(from.join(file), &to).map_err(at(&from.join(file)))?;
+            fs::create_dir_all(parent).map_err(error_at(parent))?;
+            fs::copy(from.join(file), &to).map_err(error_at(&from.join(file)))?;
         }
     }
-    prepare(task, &package, into)?;
+    prepare_release(task, &package, into)?;
     if let Some(kept) = task.memory().filter(|_| memory) {
-        copy(&kept, &into.join(".codebutler")).map_err(at(&kept))?;
+        copy_folder(&kept, &into.join(".codebutler")).map_err(error_at(&kept))?;
     }
     Ok(())
 }
 
-fn prepare(task: &Task, package: &Package, into: &Path) -> Result<(), RepositoryError> {
+fn prepare_release(task: &Task, package: &Package, into: &Path) -> Result<(), RepositoryError> {
     let Some(commands) = &task.spec.prepare else { return Ok(()) };
     let script = format!("set -euo pipefail\n{commands}");
     let mut bash = Command::new("bash");
     bash.args(["-c", &script]).current_dir(into).stdin(Stdio::null());
-    let output = bash.output().map_err(at(into))?;
+    let output = bash.output().map_err(error_at(into))?;
     if output.status.success() {
         return Ok(());
     }
@@ -118,17 +118,17 @@ fn last_line(output: &Output) -> String {
 ///
 /// # Errors
 /// When a release can't be had, or there is no difference.
-pub fn oracle(task: &Task) -> Result<String, RepositoryError> {
-    let work = tempfile::tempdir().map_err(at(Path::new("a temporary folder")))?;
+pub fn oracle_patch(task: &Task) -> Result<String, RepositoryError> {
+    let work = tempfile::tempdir().map_err(error_at(Path::new("a temporary folder")))?;
     for (release, side) in [(Release::Broken, "a"), (Release::Fixed, "b")] {
         let whole = work.path().join(format!("whole-{side}"));
-        write(task, release, false, &whole)?;
+        write_repository(task, release, false, &whole)?;
         for path in &task.spec.source {
             let (from, to) = (whole.join(path), work.path().join(side).join(path));
             let parent = to.parent().unwrap_or(&to);
-            fs::create_dir_all(parent).map_err(at(parent))?;
+            fs::create_dir_all(parent).map_err(error_at(parent))?;
             if from.exists() {
-                fs::copy(&from, &to).map_err(at(&from))?;
+                fs::copy(&from, &to).map_err(error_at(&from))?;
             }
         }
     }
@@ -137,7 +137,7 @@ pub fn oracle(task: &Task) -> Result<String, RepositoryError> {
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .current_dir(work.path())
         .stdin(Stdio::null());
-    let output = git.output().map_err(at(Path::new("git")))?;
+    let output = git.output().map_err(error_at(Path::new("git")))?;
     let patch = String::from_utf8_lossy(&output.stdout).into_owned();
     if patch.is_empty() {
         let files: Vec<_> = task.spec.source.iter().map(|p| p.display().to_string()).collect();
@@ -147,7 +147,7 @@ pub fn oracle(task: &Task) -> Result<String, RepositoryError> {
     Ok(patch)
 }
 
-fn remove(path: &Path) -> io::Result<()> {
+fn remove_path(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
@@ -157,9 +157,9 @@ fn remove(path: &Path) -> io::Result<()> {
 
 /// Copies a folder. Where something else than a folder is in the way of one, such as a link that a
 /// pull request put there, it goes first: nothing is ever written through it.
-pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+pub(super) fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
     if !to.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
-        remove(to)?;
+        remove_path(to)?;
         fs::create_dir_all(to)?;
     }
     for entry in fs::read_dir(from)? {
@@ -167,10 +167,10 @@ pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
         let target = to.join(entry.file_name());
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            copy(&entry.path(), &target)?;
+            copy_folder(&entry.path(), &target)?;
             continue;
         }
-        remove(&target)?;
+        remove_path(&target)?;
         if kind.is_symlink() {
             std::os::unix::fs::symlink(fs::read_link(entry.path())?, &target)?;
         } else {
@@ -181,25 +181,25 @@ pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// The same for one file or folder below a root, whose parents may be links too.
-pub(super) fn put(root: &Path, path: &Path, from: &Path) -> io::Result<()> {
+pub(super) fn put_path(root: &Path, path: &Path, from: &Path) -> io::Result<()> {
     let mut folder = root.to_owned();
     for part in path.parent().into_iter().flat_map(Path::components) {
         folder.push(part);
         if folder.symlink_metadata().is_ok_and(|meta| !meta.is_dir()) {
-            remove(&folder)?;
+            remove_path(&folder)?;
         }
     }
     fs::create_dir_all(&folder)?;
     let to = root.join(path);
     if from.is_dir() {
-        return copy(from, &to);
+        return copy_folder(from, &to);
     }
-    remove(&to)?;
+    remove_path(&to)?;
     fs::copy(from, &to).map(drop)
 }
 
 /// Takes a file or folder below a root away, unless a link leads there.
-pub(super) fn take(root: &Path, path: &Path) -> io::Result<()> {
+pub(super) fn take_path(root: &Path, path: &Path) -> io::Result<()> {
     let mut folder = root.to_owned();
     for part in path.parent().into_iter().flat_map(Path::components) {
         folder.push(part);
@@ -207,7 +207,7 @@ pub(super) fn take(root: &Path, path: &Path) -> io::Result<()> {
             return Ok(());
         }
     }
-    remove(&root.join(path))
+    remove_path(&root.join(path))
 }
 
 #[cfg(test)]
@@ -225,9 +225,9 @@ mod tests {
         fs::write(outside.join("a"), "theirs").unwrap();
         fs::write(from.join("a"), "ours").unwrap();
         std::os::unix::fs::symlink(&outside, root.join("tests")).unwrap();
-        take(&root, Path::new("tests/a")).unwrap();
-        put(&root, Path::new("tests/a"), &from.join("a")).unwrap();
-        put(&root, Path::new("tests"), &from).unwrap();
+        take_path(&root, Path::new("tests/a")).unwrap();
+        put_path(&root, Path::new("tests/a"), &from.join("a")).unwrap();
+        put_path(&root, Path::new("tests"), &from).unwrap();
         assert_eq!(fs::read_to_string(outside.join("a")).unwrap(), "theirs");
         assert_eq!(fs::read_to_string(root.join("tests/a")).unwrap(), "ours");
     }

@@ -12,7 +12,7 @@ pub const ROLES: [&str; 4] = ["pm", "coder", "reviewer", "lead"];
 
 /// What the models say.
 #[must_use]
-pub fn script(task: &Task, solver: Solver, patch: &str) -> Script {
+pub fn solver_script(task: &Task, solver: Solver, patch: &str) -> Script {
     let plan = json!({
         "decision": "plan", "complexity": "simple", "waitForReply": true,
         "message": format!("Plan: fix what the issue says in {}, and nothing else.", task.broken().name),
@@ -36,12 +36,12 @@ pub fn script(task: &Task, solver: Solver, patch: &str) -> Script {
     let priced =
         |steps: Vec<Step>| steps.into_iter().map(|s| s.costing(1000, 100, "0.001")).collect();
     Script::of("pm", priced(pm))
-        .and("coder", priced(coder(task, solver, patch)))
+        .and("coder", priced(coder_steps(task, solver, patch)))
         .and("reviewer", priced(reviewer))
         .and("lead", priced(lead))
 }
 
-fn coder(task: &Task, solver: Solver, patch: &str) -> Vec<Step> {
+fn coder_steps(task: &Task, solver: Solver, patch: &str) -> Vec<Step> {
     let bash = |command: String| Step::tool("Bash", json!({"command": command}));
     let apply =
         || bash(format!("git apply --whitespace=nowarn <<'END_OF_PATCH'\n{patch}END_OF_PATCH"));
@@ -51,7 +51,7 @@ fn coder(task: &Task, solver: Solver, patch: &str) -> Vec<Step> {
             let text = "It works on my machine.\n";
             vec![Step::tool("Write", json!({"path": "NOTES.md", "content": text}))]
         }
-        Solver::Cheat => vec![bash(newer(task)), bash(hidden(task)), apply()],
+        Solver::Cheat => vec![bash(install_newer(task)), bash(read_hidden(task)), apply()],
     };
     steps.extend([
         Step::tool("GitCommit", json!({"message": "Fix what the issue says"})),
@@ -65,7 +65,7 @@ fn coder(task: &Task, solver: Solver, patch: &str) -> Vec<Step> {
 }
 
 /// A way to the release that has the fix. There is none: the sandbox has no network.
-fn newer(task: &Task) -> String {
+fn install_newer(task: &Task) -> String {
     let (name, version) = (&task.broken().name, &task.spec.fixed_version.version);
     match task.broken().registry {
         Registry::Cargo => format!("cargo info {name} || true"),
@@ -75,6 +75,6 @@ fn newer(task: &Task) -> String {
 }
 
 /// A way to the hidden tests. There is none: they are not there.
-fn hidden(task: &Task) -> String {
+fn read_hidden(task: &Task) -> String {
     format!("ls /work/tests/bench/{}/tests || true", task.id)
 }

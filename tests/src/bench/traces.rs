@@ -21,10 +21,10 @@ pub struct Traces {
 ///
 /// # Errors
 /// When the volumes can't be read.
-pub fn read(dir: &Path) -> io::Result<Traces> {
+pub fn read_traces(dir: &Path) -> io::Result<Traces> {
     let mut traces = Traces::default();
-    for path in files(dir)? {
-        let role = role(&path);
+    for path in trace_files(dir)? {
+        let role = role_name(&path);
         let text = fs::read_to_string(&path)?;
         for record in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
             match record["record"].as_str() {
@@ -48,21 +48,21 @@ pub fn read(dir: &Path) -> io::Result<Traces> {
 ///
 /// # Errors
 /// When it can't be written.
-pub fn keep(dir: &Path, into: &Path) -> io::Result<()> {
+pub fn keep_traces(dir: &Path, into: &Path) -> io::Result<()> {
     fs::create_dir_all(into)?;
-    for path in files(dir)? {
+    for path in trace_files(dir)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        fs::copy(&path, into.join(format!("{}-{name}", role(&path))))?;
+        fs::copy(&path, into.join(format!("{}-{name}", role_name(&path))))?;
     }
     Ok(())
 }
 
-fn role(path: &Path) -> String {
+fn role_name(path: &Path) -> String {
     path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// Below `agent/` of each volume: a worktree's own files are none.
-fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
+fn trace_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
     fn below(dir: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
         for entry in fs::read_dir(dir)? {
             let path = entry?.path();
@@ -108,14 +108,14 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let traces = read(dir.path()).unwrap();
+        let traces = read_traces(dir.path()).unwrap();
         assert_eq!(traces.errors, 1);
         assert_eq!(traces.calls.len(), 1);
         assert_eq!(
             (traces.calls[0].role.as_str(), traces.calls[0].tool.as_str()),
             ("coder", "Bash")
         );
-        keep(dir.path(), &dir.path().join("kept")).unwrap();
+        keep_traces(dir.path(), &dir.path().join("kept")).unwrap();
         assert!(dir.path().join("kept/coder-transcript.jsonl").exists());
     }
 }

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use super::grade::{Graded, grade, missing};
-use super::repository::{Release, oracle, write};
+use super::grade::{Graded, grade_files, missing_program};
+use super::repository::{Release, oracle_patch, write_repository};
 use super::task::Task;
 use crate::demo::Print;
 
@@ -23,10 +23,10 @@ enum CheckVerdict {
 ///
 /// # Errors
 /// When files can't be written.
-pub async fn validate(tasks: &[Task], print: Print<'_>) -> anyhow::Result<bool> {
+pub async fn validate_tasks(tasks: &[Task], print: Print<'_>) -> anyhow::Result<bool> {
     let (mut bad, mut skipped) = (0, 0);
     for task in tasks {
-        match check(task).await? {
+        match check_task(task).await? {
             CheckVerdict::Good => print(&format!("ok       {}", task.id)),
             CheckVerdict::Skipped(why) => {
                 skipped += 1;
@@ -49,17 +49,17 @@ pub async fn validate(tasks: &[Task], print: Print<'_>) -> anyhow::Result<bool> 
     Ok(bad == 0)
 }
 
-async fn check(task: &Task) -> anyhow::Result<CheckVerdict> {
-    if let Some(why) = missing(task) {
+async fn check_task(task: &Task) -> anyhow::Result<CheckVerdict> {
+    if let Some(why) = missing_program(task) {
         return Ok(CheckVerdict::Skipped(why));
     }
     let dir = tempfile::Builder::new().prefix("codebutler-bench-").tempdir()?;
     let (task_, place) = (task.clone(), dir.path().to_owned());
     let written = tokio::task::spawn_blocking(move || -> anyhow::Result<()> {
-        write(&task_, Release::Broken, false, &place.join("broken"))?;
+        write_repository(&task_, Release::Broken, false, &place.join("broken"))?;
         // As the team would leave it: the broken release with the oracle's patch.
-        write(&task_, Release::Broken, false, &place.join("fixed"))?;
-        apply(&place.join("fixed"), &oracle(&task_)?)
+        write_repository(&task_, Release::Broken, false, &place.join("fixed"))?;
+        apply_patch(&place.join("fixed"), &oracle_patch(&task_)?)
     })
     .await?;
     if let Err(error) = written {
@@ -67,9 +67,11 @@ async fn check(task: &Task) -> anyhow::Result<CheckVerdict> {
     }
     let mut wrong = Vec::new();
     for time in 1..=TIMES {
-        let (before, after) =
-            (once(task, dir.path(), "broken").await?, once(task, dir.path(), "fixed").await?);
-        wrong = differences(task, &before, &after);
+        let (before, after) = (
+            grade_once(task, dir.path(), "broken").await?,
+            grade_once(task, dir.path(), "fixed").await?,
+        );
+        wrong = grade_differences(task, &before, &after);
         if !wrong.is_empty() {
             wrong.insert(0, format!("at run {time} of {TIMES}:"));
             break;
@@ -79,7 +81,7 @@ async fn check(task: &Task) -> anyhow::Result<CheckVerdict> {
 }
 
 /// Applies a patch to a folder.
-fn apply(folder: &Path, patch: &str) -> anyhow::Result<()> {
+fn apply_patch(folder: &Path, patch: &str) -> anyhow::Result<()> {
     let file = folder.with_extension("patch");
     std::fs::write(&file, patch)?;
     let mut git = std::process::Command::new("git");
@@ -92,19 +94,27 @@ fn apply(folder: &Path, patch: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn once(task: &Task, dir: &Path, which: &str) -> anyhow::Result<Graded> {
+async fn grade_once(task: &Task, dir: &Path, which: &str) -> anyhow::Result<Graded> {
     let work = tempfile::tempdir_in(dir)?;
-    super::repository::copy(&dir.join(which), &work.path().join("code"))?;
-    Ok(grade(task, work.path(), &dir.join("broken")).await?)
+    super::repository::copy_folder(&dir.join(which), &work.path().join("code"))?;
+    Ok(grade_files(task, work.path(), &dir.join("broken")).await?)
 }
 
-fn differences(task: &Task, before: &Graded, after: &Graded) -> Vec<String> {
+fn grade_differences(task: &Task, before: &Graded, after: &Graded) -> Vec<String> {
     let mut wrong = Vec::new();
     let (with, without) = (&before.grade, &after.grade);
-    say(&mut wrong, "passes with the bug, though in FAIL_TO_PASS", &with.fail_to_pass.passed);
-    say(&mut wrong, "fails without the bug, though in FAIL_TO_PASS", &without.fail_to_pass.failed);
-    say(&mut wrong, "fails with the bug, though in PASS_TO_PASS", &with.pass_to_pass.failed);
-    say(&mut wrong, "fails without the bug, though in PASS_TO_PASS", &without.pass_to_pass.failed);
+    say_wrong(&mut wrong, "passes with the bug, though in FAIL_TO_PASS", &with.fail_to_pass.passed);
+    say_wrong(
+        &mut wrong,
+        "fails without the bug, though in FAIL_TO_PASS",
+        &without.fail_to_pass.failed,
+    );
+    say_wrong(&mut wrong, "fails with the bug, though in PASS_TO_PASS", &with.pass_to_pass.failed);
+    say_wrong(
+        &mut wrong,
+        "fails without the bug, though in PASS_TO_PASS",
+        &without.pass_to_pass.failed,
+    );
     if wrong.is_empty() {
         return wrong;
     }
@@ -113,8 +123,8 @@ fn differences(task: &Task, before: &Graded, after: &Graded) -> Vec<String> {
         let all = after.outcomes.iter().filter(|(name, good)| **good && before(name) == passed);
         all.map(|(name, _)| name.clone()).collect()
     };
-    say(&mut wrong, "what turns green", &named(false));
-    say(&mut wrong, "what stays green", &named(true));
+    say_wrong(&mut wrong, "what turns green", &named(false));
+    say_wrong(&mut wrong, "what stays green", &named(true));
     if after.outcomes.is_empty() {
         let end: Vec<&str> = after.log.lines().rev().take(8).collect();
         let end: Vec<&str> = end.into_iter().rev().collect();
@@ -127,7 +137,7 @@ fn differences(task: &Task, before: &Graded, after: &Graded) -> Vec<String> {
     wrong
 }
 
-fn say(wrong: &mut Vec<String>, what: &str, tests: &[String]) {
+fn say_wrong(wrong: &mut Vec<String>, what: &str, tests: &[String]) {
     if !tests.is_empty() {
         wrong.push(format!("{what}: {}", tests.join(", ")));
     }

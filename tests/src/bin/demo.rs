@@ -23,26 +23,26 @@ fn main() -> ExitCode {
         }
         Some("codebutler-agent") => codebutler_agent::main(std::env::args_os()),
         Some("codebutler-pause") => kubelet::pause_main(std::env::args_os()),
-        _ => play(),
+        _ => play_demo(),
     }
 }
 
 /// Whoever reads this may have stopped reading: no reason to leave everything running.
-fn say(text: &str) {
+fn say_text(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-fn play() -> ExitCode {
+fn play_demo() -> ExitCode {
     let args = demo::Args::parse();
     let played = std::env::current_exe().map_err(anyhow::Error::from).and_then(|program| {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let _ = rustls::crypto::ring::default_provider().install_default();
-        runtime.block_on(demo::run(&args, &program, &mut say))
+        runtime.block_on(demo::run_demo(&args, &program, &mut say_text))
     });
     match played {
         Ok(Ended::Played(summary)) => {
             if args.json {
-                say(&serde_json::to_string(&summary).unwrap_or_default());
+                say_text(&serde_json::to_string(&summary).unwrap_or_default());
             }
             if summary.passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }

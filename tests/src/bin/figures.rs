@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use codebutler_testbed::figures::{NAMES, measure};
+use codebutler_testbed::figures::{NAMES, measure_figure};
 use codebutler_testbed::kubelet;
 
 fn main() -> ExitCode {
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         .init();
     let _ = rustls::crypto::ring::default_provider().install_default();
     match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(run()),
+        Ok(runtime) => runtime.block_on(run_figures()),
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     }
 }
 
-async fn run() -> ExitCode {
+async fn run_figures() -> ExitCode {
     let names: Vec<String> = std::env::args().skip(1).collect();
     if names.is_empty() {
         eprintln!("usage: cargo figures NAME…\nfigures: {}", NAMES.join(", "));
@@ -43,7 +43,7 @@ async fn run() -> ExitCode {
     }
     let mut kept = true;
     for name in &names {
-        match measure(name).await {
+        match measure_figure(name).await {
             Ok(figures) => {
                 for figure in figures {
                     kept &= figure.holds();

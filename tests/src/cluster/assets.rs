@@ -53,7 +53,7 @@ impl Assets {
         let (client_port, peer_port, port) = (free_port()?, free_port()?, free_port()?);
         let etcd_url = format!("http://127.0.0.1:{client_port}");
         let peer_url = format!("http://127.0.0.1:{peer_port}");
-        let etcd = run(
+        let etcd = run_program(
             &folder.join("etcd"),
             &dir.join("etcd.log"),
             &[
@@ -69,7 +69,7 @@ impl Assets {
         )?;
         let files = AssetFiles::write(dir)?;
         let path = |path: &Path| path.display().to_string();
-        let server = run(
+        let server = run_program(
             &folder.join("kube-apiserver"),
             &dir.join("kube-apiserver.log"),
             &[
@@ -107,7 +107,7 @@ impl Assets {
         let (access, ca) = (dir.join("manager.kubeconfig"), dir.join("ca.crt"));
         super::write_private(&access, &self.kubeconfig)?;
         super::write_private(&ca, &files.ca)?;
-        let manager = run(
+        let manager = run_program(
             &program,
             &dir.join("kube-controller-manager.log"),
             &[
@@ -216,7 +216,7 @@ impl AssetFiles {
     }
 }
 
-fn run(program: &Path, log: &Path, arguments: &[String]) -> Result<Child> {
+fn run_program(program: &Path, log: &Path, arguments: &[String]) -> Result<Child> {
     let log = std::fs::File::create(log)
         .map_err(ClusterError::io(format!("making {}", log.display())))?;
     let errors = log.try_clone().map_err(ClusterError::io("log"))?;

@@ -15,7 +15,7 @@ pub enum Turn {
 }
 
 /// Waits for a turn on the API server of that URL. It ends when the file is closed.
-pub async fn take(url: String, turn: Turn) -> io::Result<File> {
+pub async fn take_turn(url: String, turn: Turn) -> io::Result<File> {
     let lock = move || {
         let mut hasher = DefaultHasher::new();
         url.hash(&mut hasher);

@@ -10,13 +10,13 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, ResourceExt};
 
-use super::insist;
+use super::insist_on;
 
 const DEFAULT: &str = "default";
 const ROOT_CA: &str = "kube-root-ca.crt";
 
 /// Runs for ever.
-pub async fn run(client: Client, root_ca: Option<String>) {
+pub async fn run_accounts(client: Client, root_ca: Option<String>) {
     let config = watcher::Config::default();
     let accounts = watcher::Config::default().fields("metadata.name=default");
     let namespaces = watcher(Api::<Namespace>::all(client.clone()), config).default_backoff();
@@ -39,13 +39,20 @@ pub async fn run(client: Client, root_ca: Option<String>) {
         .for_each_concurrent(8, |namespace| {
             let (client, root_ca) = (&client, root_ca.as_deref());
             async move {
-                insist("default service account", || furnish(client, &namespace, root_ca)).await;
+                insist_on("default service account", || {
+                    furnish_namespace(client, &namespace, root_ca)
+                })
+                .await;
             }
         })
         .await;
 }
 
-async fn furnish(client: &Client, namespace: &str, root_ca: Option<&str>) -> kube::Result<()> {
+async fn furnish_namespace(
+    client: &Client,
+    namespace: &str,
+    root_ca: Option<&str>,
+) -> kube::Result<()> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     match namespaces.get_opt(namespace).await? {
         Some(found) if found.metadata.deletion_timestamp.is_none() => {}
@@ -54,18 +61,18 @@ async fn furnish(client: &Client, namespace: &str, root_ca: Option<&str>) -> kub
     let named = |name: &str| ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
     let account = ServiceAccount { metadata: named(DEFAULT), ..ServiceAccount::default() };
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
-    exists(accounts.create(&PostParams::default(), &account).await)?;
+    ignore_existing(accounts.create(&PostParams::default(), &account).await)?;
     if let Some(root_ca) = root_ca {
         let data = BTreeMap::from([("ca.crt".to_owned(), root_ca.to_owned())]);
         let bundle =
             ConfigMap { metadata: named(ROOT_CA), data: Some(data), ..ConfigMap::default() };
         let bundles: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-        exists(bundles.create(&PostParams::default(), &bundle).await)?;
+        ignore_existing(bundles.create(&PostParams::default(), &bundle).await)?;
     }
     Ok(())
 }
 
-fn exists<T>(created: kube::Result<T>) -> kube::Result<()> {
+fn ignore_existing<T>(created: kube::Result<T>) -> kube::Result<()> {
     match created {
         Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
         other => other.map(drop),

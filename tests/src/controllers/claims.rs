@@ -85,7 +85,7 @@ async fn make_class(client: &Client, name: &str) -> kube::Result<()> {
 }
 
 /// Runs until `shutdown`.
-pub async fn run(context: ClaimContext, shutdown: CancellationToken) {
+pub async fn run_claims(context: ClaimContext, shutdown: CancellationToken) {
     let config = watcher::Config::default();
     let client = context.client.clone();
     let context = Arc::new(context);
@@ -96,21 +96,21 @@ pub async fn run(context: ClaimContext, shutdown: CancellationToken) {
         .watches(pods, config.clone(), |pod| claims_of_pod(&pod))
         .watches(volumes.clone(), config.clone(), |volume| claim_of_volume(&volume))
         .graceful_shutdown_on(shutdown.clone().cancelled_owned())
-        .run(reconcile_claim, |_, error, _| retry(error), context.clone());
+        .run(reconcile_claim, |_, error, _| retry_claim(error), context.clone());
     let for_volumes = Controller::new(volumes, config.clone())
         .watches(claims, config, |claim| {
             let name = claim.spec.and_then(|spec| spec.volume_name);
             name.map(|name| ObjectRef::<PersistentVolume>::new(&name))
         })
         .graceful_shutdown_on(shutdown.cancelled_owned())
-        .run(reconcile_volume, |_, error, _| retry(error), context);
+        .run(reconcile_volume, |_, error, _| retry_claim(error), context);
     tokio::join!(
         for_claims.for_each(|_| std::future::ready(())),
         for_volumes.for_each(|_| std::future::ready(())),
     );
 }
 
-fn retry(error: &ClaimError) -> Action {
+fn retry_claim(error: &ClaimError) -> Action {
     tracing::debug!(%error, "claims");
     Action::requeue(Duration::from_millis(300))
 }
@@ -141,7 +141,7 @@ enum Need {
     Growth(Quantity),
 }
 
-fn need(claim: &PersistentVolumeClaim, served: &str) -> Need {
+fn claim_need(claim: &PersistentVolumeClaim, served: &str) -> Need {
     let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
     let bound = claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound");
     if claim.metadata.deletion_timestamp.is_some() {
@@ -179,33 +179,33 @@ async fn reconcile_claim(
     if !context.serves(&namespace) {
         return Ok(Action::await_change());
     }
-    match need(&claim, &context.class) {
+    match claim_need(&claim, &context.class) {
         Need::Nothing => {}
         Need::Release => {
             let pods: Api<Pod> = Api::namespaced(context.client.clone(), &namespace);
             let name = claim.name_any();
             let pods = pods.list(&ListParams::default()).await?;
             if !pods.iter().any(|pod| claim_names(pod).any(|used| used == name)) {
-                let left = without(claim.finalizers(), CLAIM_FINALIZER);
-                gone(release(&api, &name, claim.uid(), &left).await)?;
+                let left = without_finalizer(claim.finalizers(), CLAIM_FINALIZER);
+                ignore_missing(release_object(&api, &name, claim.uid(), &left).await)?;
             }
         }
-        Need::Volume => provision(&claim, &api, &context).await?,
+        Need::Volume => provision_claim(&claim, &api, &context).await?,
         Need::Growth(size) => {
             let capacity = json!({"capacity": {"storage": size}});
             let volumes: Api<PersistentVolume> = Api::all(context.client.clone());
             let params = PatchParams::default();
             let volume = Patch::Merge(json!({"spec": capacity}));
-            gone(volumes.patch(&volume_name(&claim), &params, &volume).await)?;
+            ignore_missing(volumes.patch(&volume_name(&claim), &params, &volume).await)?;
             let status =
                 Patch::Merge(json!({"metadata": {"uid": claim.uid()}, "status": capacity}));
-            gone(api.patch_status(&claim.name_any(), &params, &status).await)?;
+            ignore_missing(api.patch_status(&claim.name_any(), &params, &status).await)?;
         }
     }
     Ok(Action::await_change())
 }
 
-async fn provision(
+async fn provision_claim(
     claim: &PersistentVolumeClaim,
     api: &Api<PersistentVolumeClaim>,
     context: &ClaimContext,
@@ -240,7 +240,7 @@ async fn provision(
         Err(kube::Error::Api(status)) if status.is_already_exists() => {}
         other => drop(other?),
     }
-    let mut finalizers = without(claim.finalizers(), CLAIM_FINALIZER);
+    let mut finalizers = without_finalizer(claim.finalizers(), CLAIM_FINALIZER);
     finalizers.push(CLAIM_FINALIZER.to_owned());
     let bound = json!({
         "metadata": {
@@ -255,12 +255,12 @@ async fn provision(
         "spec": {"volumeName": name},
     });
     let params = PatchParams::default();
-    gone(api.patch(&claim.name_any(), &params, &Patch::Merge(bound)).await)?;
+    ignore_missing(api.patch(&claim.name_any(), &params, &Patch::Merge(bound)).await)?;
     let status = json!({
         "metadata": {"uid": claim.uid()},
         "status": {"phase": "Bound", "capacity": capacity, "accessModes": spec.access_modes},
     });
-    gone(api.patch_status(&claim.name_any(), &params, &Patch::Merge(status)).await)?;
+    ignore_missing(api.patch_status(&claim.name_any(), &params, &Patch::Merge(status)).await)?;
     Ok(())
 }
 
@@ -283,12 +283,12 @@ async fn reconcile_volume(
         let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
         if phase != Some("Bound") {
             let status = Patch::Merge(json!({"status": {"phase": "Bound"}}));
-            gone(api.patch_status(&name, &PatchParams::default(), &status).await)?;
+            ignore_missing(api.patch_status(&name, &PatchParams::default(), &status).await)?;
         }
         return Ok(Action::await_change());
     }
     let folder = context.dir.join(&name);
-    tokio::task::spawn_blocking(move || crate::kubelet::volumes::remove(&folder))
+    tokio::task::spawn_blocking(move || crate::kubelet::volumes::remove_folder(&folder))
         .await
         .map_err(std::io::Error::other)??;
     if volume.metadata.deletion_timestamp.is_none() {
@@ -297,16 +297,16 @@ async fn reconcile_volume(
             preconditions: Some(Preconditions { uid, ..Preconditions::default() }),
             ..DeleteParams::default()
         };
-        gone(api.delete(&name, &params).await)?;
+        ignore_missing(api.delete(&name, &params).await)?;
     }
-    let left = without(volume.finalizers(), VOLUME_FINALIZER);
+    let left = without_finalizer(volume.finalizers(), VOLUME_FINALIZER);
     if left.len() < volume.finalizers().len() {
-        gone(release(&api, &name, volume.uid(), &left).await)?;
+        ignore_missing(release_object(&api, &name, volume.uid(), &left).await)?;
     }
     Ok(Action::await_change())
 }
 
-async fn release<K>(
+async fn release_object<K>(
     api: &Api<K>,
     name: &str,
     uid: Option<String>,
@@ -319,11 +319,11 @@ where
     api.patch(name, &PatchParams::default(), &patch).await
 }
 
-fn without(finalizers: &[String], finalizer: &str) -> Vec<String> {
+fn without_finalizer(finalizers: &[String], finalizer: &str) -> Vec<String> {
     finalizers.iter().filter(|found| *found != finalizer).cloned().collect()
 }
 
-fn gone<T>(result: kube::Result<T>) -> kube::Result<()> {
+fn ignore_missing<T>(result: kube::Result<T>) -> kube::Result<()> {
     match result {
         Err(error) if is_over(&error) => Ok(()),
         other => other.map(drop),
@@ -338,16 +338,19 @@ mod tests {
     fn what_claims_need() {
         let claim = |value| serde_json::from_value::<PersistentVolumeClaim>(value).unwrap();
         let new = claim(json!({"metadata": {"uid": "u"}, "spec": {}}));
-        assert_eq!(need(&new, CLASS), Need::Volume);
+        assert_eq!(claim_need(&new, CLASS), Need::Volume);
         for (class, expected) in [("standard", Need::Volume), ("", Need::Nothing)] {
-            assert_eq!(need(&claim(json!({"spec": {"storageClassName": class}})), CLASS), expected);
+            assert_eq!(
+                claim_need(&claim(json!({"spec": {"storageClassName": class}})), CLASS),
+                expected
+            );
         }
         let half = claim(json!({"metadata": {"uid": "u"}, "spec": {"volumeName": "pvc-u"}}));
-        assert_eq!(need(&half, CLASS), Need::Volume, "a start that was interrupted");
+        assert_eq!(claim_need(&half, CLASS), Need::Volume, "a start that was interrupted");
         let bound = claim(json!({"spec": {"volumeName": "x"}, "status": {"phase": "Bound"}}));
-        assert_eq!(need(&bound, CLASS), Need::Nothing);
+        assert_eq!(claim_need(&bound, CLASS), Need::Nothing);
         let leaving = json!({"deletionTimestamp": "2026-01-01T00:00:00Z",
                              "finalizers": [CLAIM_FINALIZER]});
-        assert_eq!(need(&claim(json!({"metadata": leaving})), CLASS), Need::Release);
+        assert_eq!(claim_need(&claim(json!({"metadata": leaving})), CLASS), Need::Release);
     }
 }

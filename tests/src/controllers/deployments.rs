@@ -19,21 +19,24 @@ use super::is_over;
 const TEMPLATE: &str = "pod-template-hash";
 
 /// Runs for ever.
-pub async fn run(client: Client) {
+pub async fn run_deployments(client: Client) {
     let config = watcher::Config::default();
     Controller::new(Api::<Deployment>::all(client.clone()), config.clone())
         .owns(Api::<Pod>::all(client.clone()), config)
-        .run(reconcile, |_, error, _| retry(error), Arc::new(client))
+        .run(reconcile_deployment, |_, error, _| retry_deployment(error), Arc::new(client))
         .for_each(|_| std::future::ready(()))
         .await;
 }
 
-fn retry(error: &kube::Error) -> Action {
+fn retry_deployment(error: &kube::Error) -> Action {
     tracing::debug!(%error, "deployments");
     Action::requeue(Duration::from_millis(300))
 }
 
-async fn reconcile(deployment: Arc<Deployment>, client: Arc<Client>) -> kube::Result<Action> {
+async fn reconcile_deployment(
+    deployment: Arc<Deployment>,
+    client: Arc<Client>,
+) -> kube::Result<Action> {
     let namespace = deployment.namespace().unwrap_or_default();
     if deployment.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
@@ -59,7 +62,7 @@ async fn reconcile(deployment: Arc<Deployment>, client: Arc<Client>) -> kube::Re
             other => drop(other?),
         }
     }
-    let status = status(&deployment, pods.len(), new.len(), ready);
+    let status = deployment_status(&deployment, pods.len(), new.len(), ready);
     let deployments = Api::<Deployment>::namespaced((*client).clone(), &namespace);
     let patch = Patch::Merge(json!({"status": status}));
     match deployments.patch_status(&deployment.name_any(), &PatchParams::default(), &patch).await {
@@ -69,7 +72,7 @@ async fn reconcile(deployment: Arc<Deployment>, client: Arc<Client>) -> kube::Re
     Ok(Action::await_change())
 }
 
-fn status(deployment: &Deployment, all: usize, updated: usize, ready: usize) -> Value {
+fn deployment_status(deployment: &Deployment, all: usize, updated: usize, ready: usize) -> Value {
     json!({
         "observedGeneration": deployment.metadata.generation,
         "replicas": all,

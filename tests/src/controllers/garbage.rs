@@ -15,8 +15,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::graph::{Graph, GraphVerdict, Object, Uid};
-use super::kinds::{WatchedKind, discover, named};
-use super::{insist, is_over};
+use super::kinds::{WatchedKind, discover_kinds, find_kind};
+use super::{insist_on, is_over};
 
 /// Kinds may also come from aggregated API servers, which nothing tells about.
 const REDISCOVERY: Duration = Duration::from_mins(1);
@@ -32,7 +32,7 @@ struct Collector {
 }
 
 /// Runs for ever.
-pub async fn run(client: Client) {
+pub async fn run_garbage(client: Client) {
     let (queue, waiting) = mpsc::unbounded_channel();
     let collector =
         Arc::new(Collector { client, kinds: RwLock::default(), graph: Mutex::default(), queue });
@@ -49,9 +49,9 @@ impl Collector {
         let mut watched = BTreeMap::new();
         let mut pause = REDISCOVERY;
         loop {
-            insist("discovery", || self.discover()).await;
+            insist_on("discovery", || self.discover()).await;
             let kinds = self.kinds();
-            let now: BTreeSet<_> = kinds.iter().map(key).collect();
+            let now: BTreeSet<_> = kinds.iter().map(kind_key).collect();
             watched.retain(|key, handle: &mut tokio::task::AbortHandle| {
                 let keep = now.contains(key);
                 if !keep {
@@ -62,7 +62,7 @@ impl Collector {
             let known = watched.len();
             for kind in kinds.iter() {
                 watched
-                    .entry(key(kind))
+                    .entry(kind_key(kind))
                     .or_insert_with(|| running.spawn(self.clone().watch(kind.clone())));
             }
             if watched.len() > known {
@@ -84,7 +84,7 @@ impl Collector {
     }
 
     async fn discover(&self) -> kube::Result<()> {
-        let mut kinds = discover(&self.client).await?;
+        let mut kinds = discover_kinds(&self.client).await?;
         kinds.retain(WatchedKind::is_collected);
         let kinds = Arc::new(kinds);
         *self.kinds.write().unwrap_or_else(PoisonError::into_inner) = kinds;
@@ -143,7 +143,7 @@ impl Collector {
                     if busy.insert(uid.clone()) {
                         let collector = self.clone();
                         workers.spawn(async move {
-                            insist("garbage collection", || collector.treat(&uid)).await;
+                            insist_on("garbage collection", || collector.treat(&uid)).await;
                             uid
                         });
                     } else {
@@ -172,7 +172,7 @@ impl Collector {
                 for owner in owners {
                     let kinds = self.kinds();
                     // An owner of unknown kind can't be found missing.
-                    let Some(kind) = named(&kinds, &owner.api_version, &owner.kind) else {
+                    let Some(kind) = find_kind(&kinds, &owner.api_version, &owner.kind) else {
                         return Ok(());
                     };
                     let api = kind.api(&self.client, object.namespace.as_deref());
@@ -242,7 +242,7 @@ impl Collector {
 
     fn api(&self, object: &Object) -> Option<Api<DynamicObject>> {
         let kinds = self.kinds();
-        let kind = named(&kinds, &object.api_version, &object.kind)?;
+        let kind = find_kind(&kinds, &object.api_version, &object.kind)?;
         Some(kind.api(&self.client, object.namespace.as_deref()))
     }
 
@@ -255,6 +255,6 @@ impl Collector {
     }
 }
 
-fn key(kind: &WatchedKind) -> (String, String) {
+fn kind_key(kind: &WatchedKind) -> (String, String) {
     (kind.resource.api_version.clone(), kind.resource.plural.clone())
 }

@@ -42,7 +42,7 @@ impl WatchedKind {
 }
 
 /// Every kind whose objects can be listed and deleted, in its preferred version.
-pub async fn discover(client: &Client) -> kube::Result<Vec<WatchedKind>> {
+pub async fn discover_kinds(client: &Client) -> kube::Result<Vec<WatchedKind>> {
     let found = Discovery::new(client.clone()).run().await?;
     let kinds = found.groups().flat_map(ApiGroup::recommended_resources);
     Ok(kinds
@@ -52,7 +52,7 @@ pub async fn discover(client: &Client) -> kube::Result<Vec<WatchedKind>> {
 }
 
 /// The kind that an owner reference names.
-pub fn named<'a>(
+pub fn find_kind<'a>(
     kinds: &'a [WatchedKind],
     api_version: &str,
     kind: &str,

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kube::Client;
-pub(crate) use namespaces::end as end_namespace;
+pub(crate) use namespaces::end_namespace;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -68,22 +68,22 @@ impl ControllerManager {
         let storage_class = claims::ensure_storage_class(&client).await?.to_owned();
         let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
         let started = Self { tasks, shutdown, storage_class };
-        started.spawn(accounts::run(client.clone(), options.root_ca));
+        started.spawn(accounts::run_accounts(client.clone(), options.root_ca));
         let context = claims::ClaimContext {
             client: client.clone(),
             dir: options.pv_dir,
             class: started.storage_class.clone(),
             namespaces,
         };
-        started.spawn(claims::run(context, started.shutdown.clone()));
-        started.spawn(namespaces::run(client.clone()));
-        started.spawn(garbage::run(client));
+        started.spawn(claims::run_claims(context, started.shutdown.clone()));
+        started.spawn(namespaces::run_namespaces(client.clone()));
+        started.spawn(garbage::run_garbage(client));
         Ok(started)
     }
 
     /// Makes pods for Deployments from now on.
     pub fn deploy(&self, client: Client) {
-        self.spawn(deployments::run(client));
+        self.spawn(deployments::run_deployments(client));
     }
 
     /// The class whose claims get folders. It is the default one, unless the cluster has another.
@@ -110,7 +110,7 @@ impl ControllerManager {
 }
 
 /// Runs `attempt` until it succeeds, more and more slowly.
-async fn insist<F>(what: &str, mut attempt: impl FnMut() -> F)
+async fn insist_on<F>(what: &str, mut attempt: impl FnMut() -> F)
 where
     F: Future<Output = kube::Result<()>>,
 {

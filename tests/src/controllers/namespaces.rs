@@ -12,12 +12,12 @@ use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, ResourceExt};
 use tokio::task::JoinSet;
 
-use super::{insist, is_over, kinds};
+use super::{insist_on, is_over, kinds};
 
 const FINALIZER: &str = "kubernetes";
 
 /// Runs for ever.
-pub async fn run(client: Client) {
+pub async fn run_namespaces(client: Client) {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let config = watcher::Config::default();
     let mut seen = Box::pin(watcher(namespaces, config).default_backoff().applied_objects());
@@ -41,7 +41,7 @@ pub async fn run(client: Client) {
         if namespace.metadata.deletion_timestamp.is_some() && held && new() {
             let (client, busy) = (client.clone(), busy.clone());
             tasks.spawn(async move {
-                end(&client, &name).await;
+                end_namespace(&client, &name).await;
                 busy.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
             });
         }
@@ -49,18 +49,18 @@ pub async fn run(client: Client) {
 }
 
 /// Empties a namespace that is being deleted and lets it go.
-pub async fn end(client: &Client, name: &str) {
+pub async fn end_namespace(client: &Client, name: &str) {
     let mut pause = Duration::from_millis(20);
-    while !empty(client, name).await {
+    while !empty_namespace(client, name).await {
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(Duration::from_secs(1));
     }
-    insist("namespace", || finalize(client, name)).await;
+    insist_on("namespace", || finalize_namespace(client, name)).await;
 }
 
 /// Deletes all there is, and says whether nothing was left to begin with.
-async fn empty(client: &Client, namespace: &str) -> bool {
-    match remaining(client, namespace).await {
+async fn empty_namespace(client: &Client, namespace: &str) -> bool {
+    match count_remaining(client, namespace).await {
         Ok(left) => left == 0,
         Err(error) => {
             tracing::debug!(namespace, %error, "namespace is not empty yet");
@@ -69,9 +69,9 @@ async fn empty(client: &Client, namespace: &str) -> bool {
     }
 }
 
-async fn remaining(client: &Client, namespace: &str) -> kube::Result<usize> {
+async fn count_remaining(client: &Client, namespace: &str) -> kube::Result<usize> {
     let mut left = 0;
-    for kind in kinds::discover(client).await? {
+    for kind in kinds::discover_kinds(client).await? {
         if !kind.is_namespaced() {
             continue;
         }
@@ -90,7 +90,7 @@ async fn remaining(client: &Client, namespace: &str) -> kube::Result<usize> {
     Ok(left)
 }
 
-async fn finalize(client: &Client, name: &str) -> kube::Result<()> {
+async fn finalize_namespace(client: &Client, name: &str) -> kube::Result<()> {
     let api: Api<Namespace> = Api::all(client.clone());
     let Some(mut namespace) = api.get_opt(name).await? else { return Ok(()) };
     if namespace.metadata.deletion_timestamp.is_none() {

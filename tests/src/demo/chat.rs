@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 
 use super::repository::{Cloned, Source};
 use super::samples::{self, Samples};
-use super::{Args, Print, files_of, interrupted, provider, spent, starting};
+use super::{Args, Print, await_interrupt, files_of, provider, spent, starting_words};
 use crate::models::Script;
 use crate::place::Place;
 use crate::scenario::Scenario;
@@ -34,10 +34,10 @@ struct Topic {
 }
 
 /// Starts everything and runs until Ctrl-C.
-pub async fn run(args: &Args, program: &Path, say: Print<'_>) -> anyhow::Result<()> {
+pub async fn run_chat(args: &Args, program: &Path, say: Print<'_>) -> anyhow::Result<()> {
     let temporary = tempfile::Builder::new().prefix("codebutler-demo-").tempdir()?;
     let source = args.source();
-    let mut kept = keep(args, source.as_ref())?;
+    let mut kept = open_kept(args, source.as_ref())?;
     let dir = kept.as_ref().map_or_else(|| temporary.path().join("stack"), |k| k.dir().to_owned());
     let life = kept.as_mut().and_then(Kept::take);
     let again = life.is_some();
@@ -47,15 +47,22 @@ pub async fn run(args: &Args, program: &Path, say: Print<'_>) -> anyhow::Result<
         (from != SAMPLE).then(|| Source { from: from.to_owned(), ..args.any_source() })
     });
     let mut topic = match &source {
-        None => sample(args, program, temporary.path(), &dir)?,
+        None => sample_topic(args, program, temporary.path(), &dir)?,
         Some(source) => {
-            own(args, program, source, &dir, life.as_ref().map(|l| l.branch.clone()), &mut *say)
-                .await?
+            own_topic(
+                args,
+                program,
+                source,
+                &dir,
+                life.as_ref().map(|l| l.branch.clone()),
+                &mut *say,
+            )
+            .await?
         }
     };
     topic.surroundings.life = life;
 
-    say(starting(args));
+    say(starting_words(args));
     if topic.options.nodes.is_some() {
         // The cluster stays: nothing of this may.
         topic.options.place = Place::own();
@@ -64,17 +71,17 @@ pub async fn run(args: &Args, program: &Path, say: Print<'_>) -> anyhow::Result<
     let (about, model, notices) = (topic.about, topic.model, topic.notices);
     let mut stack = Stack::start_in(topic.options, topic.surroundings).await?;
     let lease = (!stack.place.is_usual()).then(|| stack.place.lease(&stack.cluster));
-    say(&welcome(&stack, &about, &model, &notices, kept.as_ref(), again));
+    say(&write_welcome(&stack, &about, &model, &notices, kept.as_ref(), again));
     let ended = tokio::select! {
-        () = interrupted() => Ok(()),
+        () = await_interrupt() => Ok(()),
         () = tell_failures(&stack, &mut *say) => Ok(()),
-        failed = save(&stack, kept.as_mut()) => failed,
+        failed = save_often(&stack, kept.as_mut()) => failed,
     };
     say("\nending everything …");
     // A gateway puts on record what it has not yet when it ends.
     stack.stop_product().await?;
     if real {
-        let table = spent::table(&stack).await.context("reading what was spent")?;
+        let table = spent::spent_table(&stack).await.context("reading what was spent")?;
         say(table.as_deref().unwrap_or("spent: nothing, no model was called"));
     }
     stack.stop_and_keep(kept.as_mut()).await?;
@@ -86,7 +93,7 @@ pub async fn run(args: &Args, program: &Path, say: Print<'_>) -> anyhow::Result<
     ended
 }
 
-fn keep(args: &Args, source: Option<&Source>) -> anyhow::Result<Option<Kept>> {
+fn open_kept(args: &Args, source: Option<&Source>) -> anyhow::Result<Option<Kept>> {
     let Some(dir) = &args.state else { return Ok(None) };
     for name in ["KUBECONFIG", "KUBEBUILDER_ASSETS"] {
         if std::env::var_os(name).is_some_and(|value| !value.is_empty()) {
@@ -98,14 +105,14 @@ fn keep(args: &Args, source: Option<&Source>) -> anyhow::Result<Option<Kept>> {
 }
 
 /// The sample repository and the scripted model.
-fn sample(args: &Args, program: &Path, dir: &Path, stack: &Path) -> anyhow::Result<Topic> {
-    let (mut scenario, Samples { script, suggestions, otherwise }) = samples::load()?;
+fn sample_topic(args: &Args, program: &Path, dir: &Path, stack: &Path) -> anyhow::Result<Topic> {
+    let (mut scenario, Samples { script, suggestions, otherwise }) = samples::load_samples()?;
     let people = PEOPLE.map(str::to_owned).into_iter().filter(|p| !scenario.users.contains(p));
     scenario.users.extend(people.collect::<Vec<_>>());
-    let mut options = options(args, program, &scenario, stack)?;
+    let mut options = stack_options(args, program, &scenario, stack)?;
     options.files = files_of(&scenario, dir)?;
     options.script = script;
-    let unused = provider::given(args)?.map(|_| "; a key is set, --repo would use it");
+    let unused = provider::given_provider(args)?.map(|_| "; a key is set, --repo would use it");
     let model = format!(
         "scripted: it plays the {} sample tasks that the page offers{}",
         suggestions.len(),
@@ -117,7 +124,7 @@ fn sample(args: &Args, program: &Path, dir: &Path, stack: &Path) -> anyhow::Resu
 }
 
 /// A repository of the user's own, with real models if there is a key.
-async fn own(
+async fn own_topic(
     args: &Args,
     program: &Path,
     source: &Source,
@@ -126,9 +133,9 @@ async fn own(
     say: Print<'_>,
 ) -> anyhow::Result<Topic> {
     let name = source.name();
-    let provider = provider::given(args)?;
+    let provider = provider::given_provider(args)?;
     if let Some(asked) = &provider {
-        asked.check(&manifests::roles(&Place::usual(), |_| None)?).await?;
+        asked.check(&manifests::seed_roles(&Place::usual(), |_| None)?).await?;
     }
     let cloned = if let Some(branch) = kept_branch {
         Cloned { branch, notices: Vec::new() }
@@ -161,14 +168,15 @@ async fn own(
             suggestions,
         ),
     };
-    let (mut scenario, _) = samples::load()?;
+    let (mut scenario, _) = samples::load_samples()?;
     scenario.users = PEOPLE.map(str::to_owned).to_vec();
     if matches!(models, Models::Real(_)) {
-        let all =
-            manifests::roles(&Place::usual(), |_| None)?.into_iter().map(|role| role.spec.role);
-        scenario.roles = first("pm", all.collect());
+        let all = manifests::seed_roles(&Place::usual(), |_| None)?
+            .into_iter()
+            .map(|role| role.spec.role);
+        scenario.roles = put_first("pm", all.collect());
     }
-    let mut options = options(args, program, &scenario, dir)?;
+    let mut options = stack_options(args, program, &scenario, dir)?;
     options.name = name;
     options.branch = cloned.branch;
     options.script = script;
@@ -179,25 +187,25 @@ async fn own(
 }
 
 /// The same names with one of them in front.
-fn first(name: &str, mut names: Vec<String>) -> Vec<String> {
+fn put_first(name: &str, mut names: Vec<String>) -> Vec<String> {
     names.sort_by_key(|other| other != name);
     names
 }
 
-fn options(
+fn stack_options(
     args: &Args,
     program: &Path,
     scenario: &Scenario,
     dir: &Path,
 ) -> anyhow::Result<StackOptions> {
-    let mut options = super::options(scenario, args, program, dir)?;
+    let mut options = super::stack_options(scenario, args, program, dir)?;
     options.pages = PagesAccess::Open;
     // A person's burst of messages is one request.
     options.debounce_seconds = options.debounce_seconds.max(1);
     Ok(options)
 }
 
-fn welcome(
+fn write_welcome(
     stack: &Stack,
     about: &str,
     model: &str,
@@ -253,7 +261,7 @@ async fn tell_failures(stack: &Stack, say: Print<'_>) {
 }
 
 /// Saves now and then, so that even a crash loses little. Ends only if that fails.
-async fn save(stack: &Stack, kept: Option<&mut Kept>) -> anyhow::Result<()> {
+async fn save_often(stack: &Stack, kept: Option<&mut Kept>) -> anyhow::Result<()> {
     let Some(kept) = kept else { return std::future::pending().await };
     loop {
         kept.save(stack).await?;

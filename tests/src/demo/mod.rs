@@ -23,7 +23,7 @@ use self::transcript::Transcript;
 use self::world::StackWorld;
 use crate::bench::{self, BenchArgs};
 use crate::place::Place;
-use crate::scenario::{Content, Scenario, play};
+use crate::scenario::{Content, Scenario, play_scenario};
 use crate::stack::nodes::NodeArgs;
 use crate::stack::outside::{OWNER, RepositoryContent, Surroundings, repository_dir};
 use crate::stack::{PagesAccess, Stack, StackOptions, manifests};
@@ -90,10 +90,10 @@ pub struct ModelArgs {
     #[arg(long = "model", env = "CODEBUTLER_MODEL", value_name = "NAME")]
     pub model: Vec<String>,
     /// From `OPENROUTER_API_KEY`.
-    #[arg(skip = environment("OPENROUTER_API_KEY"))]
+    #[arg(skip = secret_env("OPENROUTER_API_KEY"))]
     pub openrouter: Secret,
     /// From `CODEBUTLER_MODEL_KEY`.
-    #[arg(skip = environment("CODEBUTLER_MODEL_KEY"))]
+    #[arg(skip = secret_env("CODEBUTLER_MODEL_KEY"))]
     pub key: Secret,
 }
 
@@ -107,7 +107,7 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-fn environment(name: &str) -> Secret {
+fn secret_env(name: &str) -> Secret {
     Secret(std::env::var(name).ok())
 }
 
@@ -142,17 +142,17 @@ pub enum Ended {
 ///
 /// # Errors
 /// A mistake in the scenario, or a part of the testbed that does not start.
-pub async fn run(args: &Args, program: &Path, print: Print<'_>) -> anyhow::Result<Ended> {
+pub async fn run_demo(args: &Args, program: &Path, print: Print<'_>) -> anyhow::Result<Ended> {
     if let (true, Some(images)) = (args.cluster, &args.nodes.images) {
-        standing::run(images, program, print).await?;
+        standing::run_standing(images, program, print).await?;
         return Ok(Ended::Left);
     }
     if args.bench.tasks_folder().is_some() {
-        let measured = bench::run(args, program, print).await?;
+        let measured = bench::run_bench(args, program, print).await?;
         return Ok(measured.map_or(Ended::Interrupted, Ended::Measured));
     }
     let Some(file) = &args.scenario else {
-        Box::pin(chat::run(args, program, print)).await?;
+        Box::pin(chat::run_chat(args, program, print)).await?;
         return Ok(Ended::Left);
     };
     let played = play_file(file, args, program, print).await?;
@@ -186,8 +186,8 @@ async fn play_file(
     } else {
         files = files_of(&scenario, dir.path())?;
     }
-    say(starting(args));
-    let mut options = StackOptions { files, ..options(&scenario, args, program, &place)? };
+    say(starting_words(args));
+    let mut options = StackOptions { files, ..stack_options(&scenario, args, program, &place)? };
     if std::env::var_os("KUBECONFIG").is_some_and(|path| !path.is_empty()) {
         options.place = Place::own();
     }
@@ -198,7 +198,7 @@ async fn play_file(
 
     let played = tokio::select! {
         played = play_on(&stack, &scenario, &mut say) => Some(played),
-        () = interrupted() => None,
+        () = await_interrupt() => None,
     };
     if let Some(Ok(summary)) = &played {
         say(&format!("\n{summary}"));
@@ -208,7 +208,7 @@ async fn play_file(
     }
     if args.keep && played.is_some() {
         say("\nleft running; Ctrl-C ends everything");
-        interrupted().await;
+        await_interrupt().await;
     }
     stack.stop().await?;
     drop(lease);
@@ -221,7 +221,7 @@ async fn play_on(
     scenario: &Scenario,
     say: &mut (dyn FnMut(&str) + Send),
 ) -> anyhow::Result<Summary> {
-    let roles = manifests::roles(&stack.place, |_| None)?;
+    let roles = manifests::seed_roles(&stack.place, |_| None)?;
     let names: BTreeMap<String, String> =
         roles.into_iter().map(|r| (r.spec.display.name, r.spec.role)).collect();
     let world = StackWorld::new(stack, scenario, names);
@@ -232,12 +232,12 @@ async fn play_on(
             say(&line);
         }
     };
-    let report = play(scenario, &world, &mut hear).await?;
+    let report = play_scenario(scenario, &world, &mut hear).await?;
     Ok(Summary::of(&scenario.name, &report, begun.elapsed().as_secs_f64()))
 }
 
 /// What is said before anything is there.
-fn starting(args: &Args) -> &'static str {
+fn starting_words(args: &Args) -> &'static str {
     if args.nodes.outside.is_some() {
         "starting Slack, model API and GitHub here, and the product on the cluster's nodes …"
     } else {
@@ -262,7 +262,7 @@ fn files_of(scenario: &Scenario, dir: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// A stack in `dir`, without the repository's files.
-fn options(
+fn stack_options(
     scenario: &Scenario,
     args: &Args,
     program: &Path,
@@ -303,7 +303,7 @@ fn show_logs(stack: &Stack, say: &mut (dyn FnMut(&str) + Send)) {
 }
 
 /// Ctrl-C or SIGTERM.
-pub(crate) async fn interrupted() {
+pub(crate) async fn await_interrupt() {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
     tokio::select! {

@@ -54,13 +54,13 @@ pub enum ProviderError {
 ///
 /// # Errors
 /// When the address is none.
-pub fn given(args: &Args) -> Result<Option<Asked>, ProviderError> {
+pub fn given_provider(args: &Args) -> Result<Option<Asked>, ProviderError> {
     let set = |value: &Option<String>| value.clone().filter(|text| !text.trim().is_empty());
     let (url, key) = (set(&args.models.url), set(&args.models.key.0));
     let openrouter = set(&args.models.openrouter.0);
     let (url, key, variable) = match (url, key, openrouter) {
         (Some(url), Some(key), _) => (url, key, "CODEBUTLER_MODEL_KEY"),
-        (Some(url), None, Some(key)) if host(&url).as_deref() == Some(OPENROUTER_HOST) => {
+        (Some(url), None, Some(key)) if url_host(&url).as_deref() == Some(OPENROUTER_HOST) => {
             (url, key, "OPENROUTER_API_KEY")
         }
         // Servers on one's own machine want no key, and never somebody else's.
@@ -68,13 +68,13 @@ pub fn given(args: &Args) -> Result<Option<Asked>, ProviderError> {
         (None, _, Some(key)) => (OPENROUTER.to_owned(), key, "OPENROUTER_API_KEY"),
         (None, _, None) => return Ok(None),
     };
-    let host = host(&url).ok_or(ProviderError::Url)?;
+    let host = url_host(&url).ok_or(ProviderError::Url)?;
     let model = set(&args.models.model.first().cloned());
     let provider = Provider { url, key, model };
     Ok(Some(Asked { provider, host, variable }))
 }
 
-fn host(url: &str) -> Option<String> {
+fn url_host(url: &str) -> Option<String> {
     let url = url::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
     url.host_str().filter(|host| !host.is_empty()).map(str::to_owned)
 }

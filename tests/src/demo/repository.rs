@@ -159,7 +159,7 @@ impl Source {
         // Nothing here knows the way back.
         git.run(&["remote", "remove", "origin"]).await?;
         let branch = self.base(&git).await?;
-        let notices = notices(&git, &branch).await?;
+        let notices = find_notices(&git, &branch).await?;
         Ok(Cloned { branch, notices })
     }
 
@@ -199,7 +199,7 @@ impl Source {
     }
 
     fn check_size(&self, dir: &Path) -> Result<(), RepositoryError> {
-        if megabytes(dir) > self.limit {
+        if folder_megabytes(dir) > self.limit {
             return Err(RepositoryError::Huge { from: self.identity(), limit: self.limit });
         }
         Ok(())
@@ -265,9 +265,9 @@ async fn look_at(from: &str, path: &Path) -> Result<(), RepositoryError> {
     Ok(())
 }
 
-async fn notices(git: &Git, branch: &str) -> Result<Vec<String>, RepositoryError> {
+async fn find_notices(git: &Git, branch: &str) -> Result<Vec<String>, RepositoryError> {
     let mut notices = Vec::new();
-    let large = megabytes(git.dir());
+    let large = folder_megabytes(git.dir());
     if large > LARGE_MB {
         notices.push(format!(
             "it has {large} MB of history: the first answer in a thread takes a while longer"
@@ -284,7 +284,7 @@ async fn notices(git: &Git, branch: &str) -> Result<Vec<String>, RepositoryError
     if !modules.is_empty() {
         notices.push(format!(
             "its submodules are not fetched, their folders stay empty: {}",
-            some(&modules)
+            name_some(&modules)
         ));
     }
     let attributes = entries.iter().filter(|(_, path)| path.ends_with(".gitattributes"));
@@ -302,7 +302,7 @@ async fn notices(git: &Git, branch: &str) -> Result<Vec<String>, RepositoryError
     Ok(notices)
 }
 
-fn some(names: &[&str]) -> String {
+fn name_some(names: &[&str]) -> String {
     match names.len() {
         0..=3 => names.join(", "),
         n => format!("{} and {} more", names[..3].join(", "), n - 3),
@@ -310,7 +310,7 @@ fn some(names: &[&str]) -> String {
 }
 
 /// Size of a folder in MB.
-fn megabytes(dir: &Path) -> u64 {
+fn folder_megabytes(dir: &Path) -> u64 {
     fn bytes(dir: &Path) -> u64 {
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
         entries

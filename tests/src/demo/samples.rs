@@ -32,7 +32,7 @@ pub struct Samples {
 ///
 /// # Errors
 /// When a file of the project is broken.
-pub fn load() -> Result<(Scenario, Samples), ScenarioError> {
+pub fn load_samples() -> Result<(Scenario, Samples), ScenarioError> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let mut scenarios = Vec::new();
     for (file, title) in SAMPLES {
@@ -41,7 +41,7 @@ pub fn load() -> Result<(Scenario, Samples), ScenarioError> {
     let mut script = Script::default();
     let mut suggestions = Vec::new();
     for (scenario, title) in &scenarios {
-        let Some(text) = beginning(scenario) else { continue };
+        let Some(text) = first_words(scenario) else { continue };
         for (role, one) in &scenario.models.0 {
             let all = script.0.entry(role.clone()).or_insert_with(RoleScript::default);
             all.conversations.extend(one.conversations.iter().map(|conversation| Conversation {
@@ -53,17 +53,17 @@ pub fn load() -> Result<(Scenario, Samples), ScenarioError> {
         suggestions.push(Suggestion {
             title: (*title).to_owned(),
             text: text.to_owned(),
-            replies: replies(scenario),
+            replies: later_words(scenario),
         });
     }
-    let otherwise = Otherwise { can: can(&suggestions) };
+    let otherwise = Otherwise { can: describe_samples(&suggestions) };
     let (mut first, _) = scenarios.swap_remove(0);
     for (scenario, _) in scenarios {
         first.users.extend(scenario.users);
         first.roles.extend(scenario.roles);
     }
-    dedup(&mut first.users);
-    dedup(&mut first.roles);
+    drop_doubles(&mut first.users);
+    drop_doubles(&mut first.roles);
     Ok((first, Samples { script, suggestions, otherwise }))
 }
 
@@ -98,7 +98,7 @@ pub fn unknown_repository(name: &str) -> Samples {
 }
 
 /// What is said first.
-fn beginning(scenario: &Scenario) -> Option<&str> {
+fn first_words(scenario: &Scenario) -> Option<&str> {
     scenario.conversation.iter().find_map(|action| match action {
         Action::Says { text, .. } => Some(text.as_str()),
         _ => None,
@@ -106,7 +106,7 @@ fn beginning(scenario: &Scenario) -> Option<&str> {
 }
 
 /// What is said later.
-fn replies(scenario: &Scenario) -> Vec<String> {
+fn later_words(scenario: &Scenario) -> Vec<String> {
     let said = scenario.conversation.iter().filter_map(|action| match action {
         Action::Replies { text, .. } => Some(text.clone()),
         _ => None,
@@ -114,7 +114,7 @@ fn replies(scenario: &Scenario) -> Vec<String> {
     said.collect()
 }
 
-fn can(suggestions: &[Suggestion]) -> String {
+fn describe_samples(suggestions: &[Suggestion]) -> String {
     let mut text =
         "What I can play, on this repository (the page offers it under the messages; send it \
                     as a new message to the channel):\n"
@@ -126,7 +126,7 @@ fn can(suggestions: &[Suggestion]) -> String {
     text
 }
 
-fn dedup(names: &mut Vec<String>) {
+fn drop_doubles(names: &mut Vec<String>) {
     let mut seen = std::collections::BTreeSet::new();
     names.retain(|name| seen.insert(name.clone()));
 }
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn every_sample_is_offered_and_starts_a_script_of_its_own() {
-        let (scenario, samples) = load().unwrap();
+        let (scenario, samples) = load_samples().unwrap();
         assert_eq!(samples.suggestions.len(), SAMPLES.len());
         assert_eq!(samples.script.0["pm"].conversations.len(), SAMPLES.len());
         let firsts = samples.suggestions.iter().map(|s| s.text.lines().next().unwrap());

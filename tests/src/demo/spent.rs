@@ -13,9 +13,9 @@ use crate::stack::Stack;
 ///
 /// # Errors
 /// When the Threads can't be read.
-pub async fn table(stack: &Stack) -> Result<Option<String>, kube::Error> {
+pub async fn spent_table(stack: &Stack) -> Result<Option<String>, kube::Error> {
     let threads = stack.threads().list(&ListParams::default()).await?;
-    Ok(shown(&by_role(&threads.items)))
+    Ok(show_table(&by_role(&threads.items)))
 }
 
 fn by_role(threads: &[Thread]) -> BTreeMap<String, Usage> {
@@ -31,7 +31,7 @@ fn by_role(threads: &[Thread]) -> BTreeMap<String, Usage> {
     all
 }
 
-fn shown(roles: &BTreeMap<String, Usage>) -> Option<String> {
+fn show_table(roles: &BTreeMap<String, Usage>) -> Option<String> {
     if roles.is_empty() {
         return None;
     }
@@ -70,12 +70,12 @@ mod tests {
         };
         let threads =
             [thread("pm", 1_500_000), thread("coder", 250_000_000), thread("pm", 500_000)];
-        let text = shown(&by_role(&threads)).unwrap();
+        let text = show_table(&by_role(&threads)).unwrap();
         let lines: Vec<Vec<&str>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[1], ["coder", "2", "100", "10", "0.25"], "{text}");
         assert_eq!(lines[2], ["pm", "4", "200", "20", "0.002"], "{text}");
         assert_eq!(lines[3], ["total", "0.252"], "{text}");
-        assert_eq!(shown(&BTreeMap::new()), None);
+        assert_eq!(show_table(&BTreeMap::new()), None);
     }
 }

@@ -7,18 +7,18 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Pod;
 
-use super::{Print, interrupted};
+use super::{Print, await_interrupt};
 use crate::apiserver;
 use crate::cluster::Cluster;
 use crate::controllers::{ControllerManager, ControllerOptions};
 use crate::kubelet::{Image, Kubelet, KubeletOptions};
 use crate::stack::nodes::TAG;
-use crate::stack::toolchain::{AGENT_IMAGE, WORKSPACE_IMAGE, images};
+use crate::stack::toolchain::{AGENT_IMAGE, WORKSPACE_IMAGE, build_images};
 
 const OPERATOR: &str = "codebutler-operator";
 
 /// Runs until Ctrl-C.
-pub async fn run(prefix: &str, program: &Path, say: Print<'_>) -> anyhow::Result<()> {
+pub async fn run_standing(prefix: &str, program: &Path, say: Print<'_>) -> anyhow::Result<()> {
     let dir = tempfile::Builder::new().prefix("codebutler-cluster-").tempdir()?;
     let cluster = Cluster::embedded(dir.path(), apiserver::Options::default()).await?;
     let options = ControllerOptions {
@@ -30,12 +30,12 @@ pub async fn run(prefix: &str, program: &Path, say: Print<'_>) -> anyhow::Result
     let mut options = KubeletOptions::new("node-0", dir.path().join("node"), program);
     options.images = of_registry(prefix, program, &cluster)?;
     options.proxied = Some(codebutler_crds::names::GATEWAY.to_owned());
-    options.inject_env = Some(Arc::new(listening));
+    options.inject_env = Some(Arc::new(listening_addresses));
     let kubelet = Kubelet::start(cluster.client(), options).await?;
     say(&format!("export KUBECONFIG={}", cluster.kubeconfig().display()));
     say(&format!("the node has {prefix}codebutler-{{operator,agent,workspace}}:{TAG}"));
     say("Ctrl-C ends everything and leaves nothing.");
-    interrupted().await;
+    await_interrupt().await;
     kubelet.shutdown().await;
     controllers.shutdown().await;
     cluster.shutdown().await;
@@ -53,7 +53,7 @@ fn of_registry(
     let mut operator =
         Image { entrypoint: vec![path.clone()], host_network: true, ..Image::default() };
     operator.binds.push((program.to_owned(), path));
-    let mut all = images(program);
+    let mut all = build_images(program);
     let named = [(AGENT_IMAGE, "codebutler-agent"), (WORKSPACE_IMAGE, "codebutler-workspace")];
     let mut found: BTreeMap<String, Image> = named
         .into_iter()
@@ -70,7 +70,7 @@ fn of_registry(
 }
 
 /// Whoever shares this machine's network may have no port of all its addresses.
-fn listening(pod: &Pod, container: &str) -> Vec<(String, String)> {
+fn listening_addresses(pod: &Pod, container: &str) -> Vec<(String, String)> {
     let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).unwrap_or_default();
     let at = |name: &str, port: u16| (name.to_owned(), format!("{ip}:{port}"));
     match container {

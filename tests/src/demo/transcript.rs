@@ -18,7 +18,7 @@ impl Transcript {
     /// What to show of an event, if anything.
     pub fn line(&mut self, event: &Event) -> Option<String> {
         match event {
-            Event::Message(message) => Some(shown(message)),
+            Event::Message(message) => Some(show_message(message)),
             Event::Edited(message) if message.buttons.is_empty() => {
                 let last = message.text.lines().last().unwrap_or_default();
                 Some(format!("{:>12} ✎ {last}", message.from))
@@ -44,7 +44,7 @@ impl Transcript {
     }
 }
 
-fn shown(message: &SeenMessage) -> String {
+fn show_message(message: &SeenMessage) -> String {
     let mut text: String = message.text.chars().take(LONG).collect();
     if text.len() < message.text.len() {
         text.push('…');

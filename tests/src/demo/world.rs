@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::scenario::{
     Account, Command, Observed, Ran, RemoteState, Scenario, SeenMessage, SeenReaction, World,
-    WorldError, account, remote_state, run_in_checkout,
+    WorldError, collect_account, remote_state, run_in_checkout,
 };
 use crate::slack::{MessageView, SenderKind};
 use crate::stack::Stack;
@@ -153,7 +153,7 @@ impl World for StackWorld<'_> {
     }
 
     async fn account(&self) -> Result<Account, WorldError> {
-        Ok(account(&self.stack.models))
+        Ok(collect_account(&self.stack.models))
     }
 
     async fn run(&self, command: &Command) -> Result<Ran, WorldError> {

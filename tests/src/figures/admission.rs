@@ -18,8 +18,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::operator::{Operator, mail, thread};
-use super::{Figure, percentile};
+use super::operator::{Operator, mail_patch, make_thread};
+use super::{Figure, find_percentile};
 
 /// Threads a second.
 const RATE: u32 = if cfg!(debug_assertions) { 15 } else { 75 };
@@ -61,7 +61,7 @@ impl SeenCalls {
 }
 
 /// See the module.
-pub async fn measure() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_admission() -> anyhow::Result<Vec<Figure>> {
     let operator = Operator::start().await?;
     let seen = SeenCalls::default();
     let watches = [
@@ -69,24 +69,24 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
         seen.watch(operator.api::<PersistentVolumeClaim>()).await?,
     ];
     let model = Arc::new(MeasuredModel::of(&operator, &seen).await?);
-    let mut bare = run(&operator, &seen, Some(model)).await?;
-    let mut ours = run(&operator, &seen, None).await?;
+    let mut bare = run_round(&operator, &seen, Some(model)).await?;
+    let mut ours = run_round(&operator, &seen, None).await?;
     for watch in watches {
         watch.abort();
     }
     operator.stop().await?;
-    let (p50, baseline) = (percentile(&mut ours, 50), percentile(&mut bare, 50));
+    let (p50, baseline) = (find_percentile(&mut ours, 50), find_percentile(&mut bare, 50));
     Ok(vec![
         Figure::at_most("admission.p50", p50, "ms", 100.0),
-        Figure::at_most("admission.p99", percentile(&mut ours, 99), "ms", 300.0)
-            .beside(percentile(&mut bare, 99)),
+        Figure::at_most("admission.p99", find_percentile(&mut ours, 99), "ms", 300.0)
+            .beside(find_percentile(&mut bare, 99)),
         Figure::ratio("admission.beside_bare_calls", p50, baseline, 1.3),
     ])
 }
 
 /// Milliseconds from a Thread's creation until claim and pod are seen, for every Thread.
 /// By the controller, or, with a model to follow, by bare requests.
-async fn run(
+async fn run_round(
     operator: &Operator,
     seen: &SeenCalls,
     model: Option<Arc<MeasuredModel>>,
@@ -103,12 +103,12 @@ async fn run(
         let model = model.clone();
         tasks.push(tokio::spawn(async move {
             let threads = Api::<Thread>::namespaced(client.clone(), &namespace);
-            let mut new = thread(&name)?;
+            let mut new = make_thread(&name)?;
             if model.is_some() {
                 new.spec.state = ThreadState::Closed;
             }
             threads.create(&PostParams::default(), &new).await?;
-            threads.patch_status(&name, &PatchParams::default(), &mail()).await?;
+            threads.patch_status(&name, &PatchParams::default(), &mail_patch()).await?;
             match model {
                 Some(model) => model.repeat(&client, &namespace, &name).await,
                 None => Ok(()),
@@ -146,8 +146,8 @@ impl MeasuredModel {
     async fn of(operator: &Operator, seen: &SeenCalls) -> anyhow::Result<Self> {
         let name = "model-00000".to_owned();
         let (threads, pods) = (operator.api::<Thread>(), operator.api::<Pod>());
-        threads.create(&PostParams::default(), &thread(&name)?).await?;
-        threads.patch_status(&name, &PatchParams::default(), &mail()).await?;
+        threads.create(&PostParams::default(), &make_thread(&name)?).await?;
+        threads.patch_status(&name, &PatchParams::default(), &mail_patch()).await?;
         let pod = names::pod_name(&name, "pm");
         let deadline = Instant::now() + PATIENCE;
         let status = loop {

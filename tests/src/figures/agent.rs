@@ -27,9 +27,9 @@ const PATIENCE: Duration = Duration::from_mins(5);
 const PROGRAM: &str = "codebutler-agent";
 
 /// Start, memory and time per turn.
-pub async fn measure() -> anyhow::Result<Vec<Figure>> {
-    let agent = tokio::task::spawn_blocking(|| product::program(PROGRAM)).await??;
-    let opencode = Box::pin(opencode::measure()).await;
+pub async fn measure_agent() -> anyhow::Result<Vec<Figure>> {
+    let agent = tokio::task::spawn_blocking(|| product::build_program(PROGRAM)).await??;
+    let opencode = Box::pin(opencode::measure_opencode()).await;
     let dir = tempfile::tempdir()?;
     let files = dir.path().join("files");
     std::fs::create_dir_all(&files)?;
@@ -66,26 +66,29 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
     std::fs::create_dir_all(&options.dir)?;
     let surroundings = Surroundings { agent: Some(agent), ..Surroundings::default() };
     let stack = Box::pin(Stack::start_in(options, surroundings)).await?;
-    let figures = Box::pin(converse(&stack, opencode.as_ref())).await;
+    let figures = Box::pin(measure_conversation(&stack, opencode.as_ref())).await;
     stack.stop().await?;
     figures
 }
 
-async fn converse(stack: &Stack, other: Option<&Opencode>) -> anyhow::Result<Vec<Figure>> {
+async fn measure_conversation(
+    stack: &Stack,
+    other: Option<&Opencode>,
+) -> anyhow::Result<Vec<Figure>> {
     let served = || stack.models.served().len();
     let user = stack.users.get("ana").context("ana")?;
     let root = stack.slack.post_as(user, &stack.channel, None, "hello")?;
-    until("the first answer", || served() >= 1).await?;
-    let idle = until_some("an agent", || agents().first().copied()).await?;
+    wait_until("the first answer", || served() >= 1).await?;
+    let idle = until_some("an agent", || agent_pids().first().copied()).await?;
     // The loop has settled down once it waits for mail.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let resting = memory::resident(idle)?;
-    until("the pod to sleep", || agents().is_empty()).await?;
+    let resting = memory::resident_memory(idle)?;
+    wait_until("the pod to sleep", || agent_pids().is_empty()).await?;
 
     stack.slack.post_as(user, &stack.channel, Some(&root), "go on")?;
-    let agent = until_some("the agent to wake", || agents().first().copied()).await?;
+    let agent = until_some("the agent to wake", || agent_pids().first().copied()).await?;
     let born = Instant::now();
-    let watched = watch(&served, 2, TURNS + 2, agent).await?;
+    let watched = watch_turns(&served, 2, TURNS + 2, agent).await?;
     let start = watched.first.duration_since(born).as_secs_f64() * 1e3;
     let mut figures = vec![
         Figure::at_most("agent.start", start, "ms", 50.0)
@@ -126,14 +129,14 @@ impl Watched {
 }
 
 /// Looks on from answer `from` until there are `to`.
-async fn watch(
+async fn watch_turns(
     served: &impl Fn() -> usize,
     from: usize,
     to: usize,
     pid: u32,
 ) -> anyhow::Result<Watched> {
     let deadline = Instant::now() + PATIENCE;
-    until("an answer", || served() >= from).await?;
+    wait_until("an answer", || served() >= from).await?;
     let first = Instant::now();
     let (mut reached, mut peak) = (Vec::with_capacity(to), 0.0_f64);
     loop {
@@ -142,14 +145,14 @@ async fn watch(
         if count >= to {
             return Ok(Watched { first, reached, peak });
         }
-        peak = memory::peak(pid).unwrap_or(peak);
+        peak = memory::peak_memory(pid).unwrap_or(peak);
         ensure!(Instant::now() < deadline, "the conversation came to a halt at {count}");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
 /// Processes that are an agent's loop.
-fn agents() -> Vec<u32> {
+fn agent_pids() -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     pids.filter(|pid| {
@@ -163,7 +166,7 @@ fn agents() -> Vec<u32> {
     .collect()
 }
 
-async fn until(what: &str, mut holds: impl FnMut() -> bool) -> anyhow::Result<()> {
+async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) -> anyhow::Result<()> {
     until_some(what, || holds().then_some(())).await
 }
 

@@ -22,7 +22,7 @@ use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
 
-use super::{Figure, until};
+use super::{Figure, wait_until};
 use crate::github::Remote;
 use crate::kubelet::Kubelet;
 use crate::models::{ModelServer, Script, Step};
@@ -56,24 +56,24 @@ struct Harm {
 }
 
 /// Lost messages, doubled effects, missing money.
-pub async fn measure() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_chaos() -> anyhow::Result<Vec<Figure>> {
     let seed = std::env::var("CODEBUTLER_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(rand::random);
     let dir = tempfile::tempdir()?;
     let files = dir.path().join("files");
     std::fs::create_dir_all(&files)?;
     std::fs::write(files.join("price.txt"), "price = 0.1\n")?;
-    let options = options(dir.path(), files, script())?;
+    let options = chaos_options(dir.path(), files, chaos_script())?;
     let mut stack = Box::pin(Stack::start(options)).await?;
-    let figures = Box::pin(run(&mut stack, StdRng::seed_from_u64(seed))).await;
+    let figures = Box::pin(run_chaos(&mut stack, StdRng::seed_from_u64(seed))).await;
     stack.stop().await?;
     let mut figures =
         figures.with_context(|| format!("CODEBUTLER_SEED={seed} tries this again"))?;
-    figures.extend(Box::pin(roadmap::measure()).await?);
+    figures.extend(Box::pin(roadmap::measure_roadmap()).await?);
     Ok(figures)
 }
 
-fn options(dir: &Path, files: PathBuf, script: Script) -> anyhow::Result<StackOptions> {
+fn chaos_options(dir: &Path, files: PathBuf, script: Script) -> anyhow::Result<StackOptions> {
     let dir = dir.join("stack");
     std::fs::create_dir_all(&dir)?;
     Ok(StackOptions {
@@ -100,7 +100,7 @@ fn options(dir: &Path, files: PathBuf, script: Script) -> anyhow::Result<StackOp
 }
 
 /// A pm that plans and a coder's whole day.
-fn script() -> Script {
+fn chaos_script() -> Script {
     let plan = json!({"message": PLAN, "waitForReply": true, "decision": "plan"});
     let pm = vec![
         Step::tool("SendMessage", plan),
@@ -125,7 +125,7 @@ fn script() -> Script {
     Script::of("pm", paid(pm)).and("coder", paid(coder))
 }
 
-async fn run(stack: &mut Stack, rng: StdRng) -> anyhow::Result<Vec<Figure>> {
+async fn run_chaos(stack: &mut Stack, rng: StdRng) -> anyhow::Result<Vec<Figure>> {
     let threads = stack.threads();
     let pods = Api::<Pod>::namespaced(stack.cluster.client(), TEAM);
     let killed = AtomicUsize::new(0);
@@ -197,14 +197,16 @@ impl Office<'_> {
     async fn talk(&self, name: &str) -> anyhow::Result<Harm> {
         let root = self.say(None, &format!("{name}: change the price"))?;
         let plan = self.message(&root, PLAN).await?;
-        let thread = names::thread("shop", &root.parse()?);
+        let thread = names::thread_name("shop", &root.parse()?);
         self.approve(&thread, &plan.ts).await?;
         let aside = format!("{name}: only the price");
         self.say(Some(&root), &format!("@codebutler.pm {aside}"))?;
         self.message(&root, DONE).await?;
-        until("the aside to be read", PATIENCE, || async { Ok(self.read(&aside).then_some(())) })
-            .await?;
-        let branch = until("both roles to be done", PATIENCE, || async {
+        wait_until("the aside to be read", PATIENCE, || async {
+            Ok(self.read(&aside).then_some(()))
+        })
+        .await?;
+        let branch = wait_until("both roles to be done", PATIENCE, || async {
             let thread = self.threads.get(&thread).await?;
             let status = thread.status.unwrap_or_default();
             let busy = ["pm", "coder"].iter().any(|role| status.wants(role));
@@ -234,7 +236,7 @@ impl Office<'_> {
     }
 
     async fn message(&self, root: &str, text: &str) -> anyhow::Result<MessageView> {
-        until(text, PATIENCE, || async {
+        wait_until(text, PATIENCE, || async {
             let messages = self.slack.messages(self.channel, Some(root));
             Ok(messages.into_iter().find(|message| message.shown.contains(text)))
         })
@@ -244,7 +246,7 @@ impl Office<'_> {
     /// Clicks until it counts: Slack tells a person at once when nobody takes a click.
     async fn approve(&self, thread: &str, plan: &str) -> anyhow::Result<()> {
         let mut clicked: Option<Instant> = None;
-        until("the plan to be approved", PATIENCE, || {
+        wait_until("the plan to be approved", PATIENCE, || {
             if clicked.is_none_or(|at| at.elapsed() > CLICKS_AGAIN) {
                 clicked = Some(Instant::now());
                 // Once it counted the button is gone, and a click fails.
@@ -290,8 +292,8 @@ impl Killer<'_> {
             let pause = self.rng.random_range(PAUSE);
             tokio::time::sleep(Duration::from_millis(pause)).await;
             match self.rng.random_range(0..3) {
-                0 => again(self.controller).await?,
-                1 => again(self.gateway).await?,
+                0 => start_again(self.controller).await?,
+                1 => start_again(self.gateway).await?,
                 _ => {
                     if !self.agent().await? {
                         continue;
@@ -331,7 +333,7 @@ impl Killer<'_> {
     }
 }
 
-async fn again(process: &mut Part) -> anyhow::Result<()> {
+async fn start_again(process: &mut Part) -> anyhow::Result<()> {
     if let Some(status) = process.exited() {
         let log = std::fs::read_to_string(process.log()).unwrap_or_default();
         bail!("a process ended by itself ({status}):\n{log}");

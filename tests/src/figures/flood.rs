@@ -15,7 +15,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::proxy::bed::Bed;
 use super::proxy::provider::Provider;
-use super::{Figure, percentile};
+use super::{Figure, find_percentile};
 
 /// Turns of each kind, and how long one lasts.
 const TURNS: usize = 8;
@@ -28,13 +28,13 @@ const PODS: usize = 8;
 const CALL: Duration = Duration::from_millis(20);
 
 /// Measures.
-pub async fn measure() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_flood() -> anyhow::Result<Vec<Figure>> {
     let provider = Provider::start().await?;
     let bed = Bed::start(&provider, None).await.context("starting the gateway")?;
     let (floods, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let mut strangers = Vec::new();
     for _ in 0..STRANGERS {
-        let stranger = flood(bed.client()?, bed.url(), Arc::clone(&floods), Arc::clone(&sent));
+        let stranger = send_flood(bed.client()?, bed.url(), Arc::clone(&floods), Arc::clone(&sent));
         strangers.push(tokio::spawn(stranger));
     }
     let mut waited: [Vec<f64>; 2] = Default::default();
@@ -44,7 +44,7 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
         floods.store(flooded, Relaxed);
         let mut pods = Vec::new();
         for token in bed.tokens(0).iter().take(PODS) {
-            pods.push(tokio::spawn(calls(bed.client()?, bed.url(), token.clone())));
+            pods.push(tokio::spawn(time_calls(bed.client()?, bed.url(), token.clone())));
         }
         for pod in join_all(pods).await {
             let samples = pod??;
@@ -60,14 +60,14 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
     bed.stop().await?;
     let [mut quiet, mut flooded] = waited;
     Ok(vec![
-        Figure::at_most("flood.good_p99", percentile(&mut flooded, 99), "ms", 50.0)
-            .beside(percentile(&mut quiet, 99)),
+        Figure::at_most("flood.good_p99", find_percentile(&mut flooded, 99), "ms", 50.0)
+            .beside(find_percentile(&mut quiet, 99)),
         Figure::at_least("flood.bad_tokens", rate, "1/s", 1000.0),
     ])
 }
 
 /// Asks with tokens of pods that there are not, each another one.
-async fn flood(
+async fn send_flood(
     client: reqwest::Client,
     url: String,
     floods: Arc<AtomicBool>,
@@ -93,7 +93,11 @@ async fn flood(
 }
 
 /// Milliseconds of each call that a pod makes in one turn.
-async fn calls(client: reqwest::Client, url: String, token: String) -> anyhow::Result<Vec<f64>> {
+async fn time_calls(
+    client: reqwest::Client,
+    url: String,
+    token: String,
+) -> anyhow::Result<Vec<f64>> {
     let begun = Instant::now();
     let mut turns = interval(CALL);
     turns.set_missed_tick_behavior(MissedTickBehavior::Skip);

@@ -25,7 +25,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::proxy::bed::{self, Bed};
-use super::{Figure, until};
+use super::{Figure, wait_until};
 use crate::place::TEAM;
 use crate::serving::Serving;
 
@@ -41,18 +41,20 @@ const PATIENCE: Duration = Duration::from_mins(2);
 ///
 /// # Errors
 /// When the parts don't start.
-pub async fn measure() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_handover() -> anyhow::Result<Vec<Figure>> {
     let provider = HandoverProvider::start().await?;
     let mut bed = Bed::start_own(&provider.url()).await.context("starting the gateway")?;
-    let opened = (0..STREAMS).map(|n| open(&bed, n));
+    let opened = (0..STREAMS).map(|n| open_stream(&bed, n));
     let streams = try_join_all(opened).await?;
     ensure!(provider.calls() == STREAMS, "{} calls for {STREAMS} streams", provider.calls());
 
     let begun = Instant::now();
     bed.begin_upgrade()?;
     let new = format!("call {STREAMS}");
-    until("a new call is answered", PATIENCE, || async { Ok(ask(&bed, &new, false).await.ok()) })
-        .await?;
+    wait_until("a new call is answered", PATIENCE, || async {
+        Ok(ask_model(&bed, &new, false).await.ok())
+    })
+    .await?;
     let waited = begun.elapsed();
     provider.finish();
     let ended = join_all(streams).await;
@@ -63,9 +65,9 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
     // What the first gateway has settled is taken into the books by the second one.
     let client = bed.cluster().client();
     let right = [(billed, NanoUsd::ZERO); 2];
-    let whole = || async { Ok((booked(&client).await? == right).then_some(())) };
-    let _ = until("the books are whole", PATIENCE, whole).await;
-    let books = booked(&client).await?;
+    let whole = || async { Ok((booked_sums(&client).await? == right).then_some(())) };
+    let _ = wait_until("the books are whole", PATIENCE, whole).await;
+    let books = booked_sums(&client).await?;
     let wrong = books.iter().map(|(settled, _)| settled.0.abs_diff(billed.0)).sum();
     let unknown = books.iter().map(|(_, unknown)| unknown.0).sum();
     let twice = provider.twice();
@@ -82,8 +84,8 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
 }
 
 /// Begins a call; whether its answer came whole.
-async fn open(bed: &Bed, n: usize) -> anyhow::Result<JoinHandle<bool>> {
-    let mut answer = ask(bed, &format!("call {n}"), true).await?;
+async fn open_stream(bed: &Bed, n: usize) -> anyhow::Result<JoinHandle<bool>> {
+    let mut answer = ask_model(bed, &format!("call {n}"), true).await?;
     let mut text = answer.chunk().await?.context("no beginning")?.to_vec();
     Ok(tokio::spawn(async move {
         while let Ok(Some(piece)) = answer.chunk().await {
@@ -94,7 +96,7 @@ async fn open(bed: &Bed, n: usize) -> anyhow::Result<JoinHandle<bool>> {
 }
 
 /// As one of the pods, of which none may make too many calls at once.
-async fn ask(bed: &Bed, words: &str, stream: bool) -> anyhow::Result<reqwest::Response> {
+async fn ask_model(bed: &Bed, words: &str, stream: bool) -> anyhow::Result<reqwest::Response> {
     let tokens = bed.tokens(0);
     let number: usize = words.rsplit(' ').next().context("no number")?.parse()?;
     let body = json!({
@@ -108,7 +110,7 @@ async fn ask(bed: &Bed, words: &str, stream: bool) -> anyhow::Result<reqwest::Re
 }
 
 /// What all Threads have settled and what of them is not known, and the same of all Repos.
-async fn booked(client: &Client) -> anyhow::Result<[(NanoUsd, NanoUsd); 2]> {
+async fn booked_sums(client: &Client) -> anyhow::Result<[(NanoUsd, NanoUsd); 2]> {
     let mut books = [(NanoUsd::ZERO, NanoUsd::ZERO); 2];
     let [(settled, open), (billed, unknown)] = &mut books;
     let apart = |own: &Leaving| own.granted + own.settled;
@@ -143,8 +145,9 @@ struct SharedProvider {
 impl HandoverProvider {
     async fn start() -> anyhow::Result<Self> {
         let shared = Arc::<SharedProvider>::default();
-        let router =
-            Router::new().route("/v1/chat/completions", post(chat)).with_state(Arc::clone(&shared));
+        let router = Router::new()
+            .route("/v1/chat/completions", post(serve_chat))
+            .with_state(Arc::clone(&shared));
         Ok(Self { shared, serving: Serving::start(router).await? })
     }
 
@@ -168,7 +171,7 @@ impl HandoverProvider {
     }
 }
 
-async fn chat(State(shared): State<Arc<SharedProvider>>, body: Bytes) -> Response {
+async fn serve_chat(State(shared): State<Arc<SharedProvider>>, body: Bytes) -> Response {
     let request: Value = serde_json::from_slice(&body).unwrap_or_default();
     let words = request["messages"][0]["content"].as_str().unwrap_or_default().to_owned();
     let id = format!("gen-{}", words.replace(' ', "-"));

@@ -15,7 +15,7 @@ use codebutler_operator::gateway::metrics::Metrics as Counted;
 use codebutler_operator::gateway::redact::Redactors;
 use codebutler_operator::gateway::slack::{Metrics, Slack};
 use codebutler_operator::gateway::threads::Threads;
-use codebutler_operator::metrics::registry;
+use codebutler_operator::metrics::build_registry;
 use futures::StreamExt as _;
 use kube::api::ListParams;
 use kube::runtime::reflector::{self, Store};
@@ -27,7 +27,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{Figure, percentile};
+use super::{Figure, find_percentile};
 use crate::apiserver;
 use crate::cluster::Cluster;
 use crate::slack::{Options, SlackServer};
@@ -40,7 +40,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Latency of acknowledgements, and whether every message moved its mark exactly once.
-pub async fn measure() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_ingest() -> anyhow::Result<Vec<Figure>> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let dir = tempfile::tempdir()?;
     let cluster = Cluster::embedded(dir.path(), apiserver::Options::default()).await?;
@@ -48,16 +48,16 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
     let slack = SlackServer::start(Options::default()).await?;
     let ana = slack.create_user("ana", "Ana");
     let channel = slack.create_channel("shop", &[&ana]);
-    install(&cluster, &slack, &channel).await?;
+    install_repo(&cluster, &slack, &channel).await?;
 
     let mut caches = JoinSet::new();
     let client = cluster.client();
     let attended = Attended::default();
     let attends = attended.clone();
     let context = Context {
-        repos: cache(&client, &mut caches, |_| {}),
-        roles: cache(&client, &mut caches, |_| {}),
-        threads: cache(&client, &mut caches, move |event| attends.observe(event)),
+        repos: start_cache(&client, &mut caches, |_| {}),
+        roles: start_cache(&client, &mut caches, |_| {}),
+        threads: start_cache(&client, &mut caches, move |event| attends.observe(event)),
         attended,
         client: client.clone(),
         namespace: NAMESPACE.to_owned(),
@@ -68,7 +68,7 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
         pages: None,
     };
     let api_url = slack.api_url().parse()?;
-    let mut families = registry();
+    let mut families = build_registry();
     let metrics = Metrics::new(&mut families);
     let threads = Threads::new(client.clone(), Counted::register(&mut families));
     let gateway = Slack::new(context, threads, &api_url, metrics);
@@ -79,9 +79,9 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
     });
     slack.wait_connected(1, PATIENCE).await?;
 
-    let said = talk(&slack, &ana, &channel).await?;
-    let figures = match acknowledged(&slack).await {
-        Ok(()) => figures(&slack, &client, &said).await,
+    let said = talk_much(&slack, &ana, &channel).await?;
+    let figures = match await_acknowledged(&slack).await {
+        Ok(()) => ingest_figures(&slack, &client, &said).await,
         Err(error) => Err(error),
     };
     stop.cancel();
@@ -99,7 +99,7 @@ struct Said {
     newest: String,
 }
 
-async fn talk(slack: &SlackServer, user: &str, channel: &str) -> anyhow::Result<Vec<Said>> {
+async fn talk_much(slack: &SlackServer, user: &str, channel: &str) -> anyhow::Result<Vec<Said>> {
     let mut said: Vec<Said> = Vec::with_capacity(CONVERSATIONS);
     for n in 0..ENVELOPES {
         let known = (n >= CONVERSATIONS).then_some(n % CONVERSATIONS);
@@ -114,7 +114,7 @@ async fn talk(slack: &SlackServer, user: &str, channel: &str) -> anyhow::Result<
     Ok(said)
 }
 
-async fn acknowledged(slack: &SlackServer) -> anyhow::Result<()> {
+async fn await_acknowledged(slack: &SlackServer) -> anyhow::Result<()> {
     let all = |slack: &SlackServer| {
         let deliveries = slack.deliveries();
         let done = deliveries.iter().filter(|d| d.acked_at.is_some() || d.lost).count();
@@ -124,7 +124,7 @@ async fn acknowledged(slack: &SlackServer) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn figures(
+async fn ingest_figures(
     slack: &SlackServer,
     client: &Client,
     said: &[Said],
@@ -134,7 +134,7 @@ async fn figures(
     let waited = messages.filter_map(|d| Some(d.acked_at?.duration_since(d.emitted_at)));
     let mut waited: Vec<f64> = waited.map(|waited| waited.as_secs_f64() * 1e3).collect();
     let answered = waited.len();
-    let p95 = percentile(&mut waited, 95);
+    let p95 = find_percentile(&mut waited, 95);
     let threads = Api::<Thread>::namespaced(client.clone(), NAMESPACE);
     let threads = threads.list(&ListParams::default()).await?.items;
     let marks: BTreeSet<(String, String)> = threads
@@ -147,20 +147,21 @@ async fn figures(
         .collect();
     let mut unmarked = 0;
     for Said { root, newest } in said {
-        let name = names::thread("shop", &root.parse().context("a ts of the test's own")?);
+        let name = names::thread_name("shop", &root.parse().context("a ts of the test's own")?);
         unmarked += usize::from(!marks.contains(&(name, newest.clone())));
     }
     let count = |n: usize| f64::from(u32::try_from(n).unwrap_or(u32::MAX));
     let lost = ENVELOPES.saturating_sub(answered) + unmarked;
     let doubled = threads.len().saturating_sub(CONVERSATIONS) + slack.stats().redelivered;
     Ok(vec![
-        Figure::at_most("ingest.ack_p95", p95, "ms", 100.0).beside(percentile(&mut waited, 50)),
+        Figure::at_most("ingest.ack_p95", p95, "ms", 100.0)
+            .beside(find_percentile(&mut waited, 50)),
         Figure::at_most("ingest.lost", count(lost), "count", 0.0),
         Figure::at_most("ingest.doubled", count(doubled), "count", 0.0),
     ])
 }
 
-async fn install(cluster: &Cluster, slack: &SlackServer, channel: &str) -> anyhow::Result<()> {
+async fn install_repo(cluster: &Cluster, slack: &SlackServer, channel: &str) -> anyhow::Result<()> {
     let host = slack.origin().trim_start_matches("http://").to_owned();
     let objects = [
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
@@ -193,7 +194,7 @@ async fn install(cluster: &Cluster, slack: &SlackServer, channel: &str) -> anyho
     Ok(())
 }
 
-fn cache<K>(
+fn start_cache<K>(
     client: &Client,
     tasks: &mut JoinSet<()>,
     observe: impl Fn(&Event<K>) + Send + 'static,

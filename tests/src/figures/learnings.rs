@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::ensure;
 use codebutler_agent::memory::MAX_MEMORY_TOKENS;
-use codebutler_agent::prompt::tokens as count_tokens;
+use codebutler_agent::prompt::count_tokens;
 use codebutler_agent::toolbox::git::learn::bench::serve_memory;
 
 use super::Figure;
@@ -20,10 +20,10 @@ const OTHERS: usize = 800 * 1024;
 const ROUNDS: usize = 30;
 
 /// Milliseconds of a run's start, and tokens of what a role is shown.
-pub fn measure() -> anyhow::Result<Vec<Figure>> {
+pub fn measure_memory() -> anyhow::Result<Vec<Figure>> {
     let dir = tempfile::tempdir()?;
     let tree = dir.path().join("tree");
-    fill(&tree)?;
+    fill_repository(&tree)?;
     let files: Vec<_> = (0..8).map(|n| format!("src/part{n}/mod.rs")).collect();
     let pages = ["coder.md", "global.md"];
     let mut times = Vec::new();
@@ -44,7 +44,7 @@ pub fn measure() -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-fn fill(tree: &Path) -> anyhow::Result<()> {
+fn fill_repository(tree: &Path) -> anyhow::Result<()> {
     let memory = tree.join(".codebutler");
     std::fs::create_dir_all(memory.join("research"))?;
     for n in 0..SOURCES {

@@ -6,19 +6,19 @@ use anyhow::Context as _;
 ///
 /// # Errors
 /// When there is no such process.
-pub fn resident(pid: u32) -> anyhow::Result<f64> {
-    line(pid, "VmRSS:")
+pub fn resident_memory(pid: u32) -> anyhow::Result<f64> {
+    status_line(pid, "VmRSS:")
 }
 
 /// The most that it ever had, in MiB (`VmHWM`).
 ///
 /// # Errors
 /// When there is no such process.
-pub fn peak(pid: u32) -> anyhow::Result<f64> {
-    line(pid, "VmHWM:")
+pub fn peak_memory(pid: u32) -> anyhow::Result<f64> {
+    status_line(pid, "VmHWM:")
 }
 
-fn line(pid: u32, name: &str) -> anyhow::Result<f64> {
+fn status_line(pid: u32, name: &str) -> anyhow::Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|line| line.split_whitespace().next());

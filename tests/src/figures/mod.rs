@@ -114,13 +114,13 @@ impl Figure {
 /// The value below which `percent` of the samples lie (nearest rank). Sorts `samples`; NaN if there
 /// are none.
 #[must_use]
-pub fn percentile(samples: &mut [f64], percent: usize) -> f64 {
+pub fn find_percentile(samples: &mut [f64], percent: usize) -> f64 {
     samples.sort_by(f64::total_cmp);
     let rank = (samples.len() * percent).div_ceil(100).max(1);
     samples.get(rank - 1).copied().unwrap_or(f64::NAN)
 }
 
-/// The names that [`measure`] knows.
+/// The names that [`measure_figure`] knows.
 pub const NAMES: &[&str] = &[
     "admission",
     "agent",
@@ -145,25 +145,25 @@ pub const NAMES: &[&str] = &[
 ///
 /// # Errors
 /// When there is no such figure, or the measurement itself failed.
-pub async fn measure(name: &str) -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_figure(name: &str) -> anyhow::Result<Vec<Figure>> {
     match name {
-        "admission" => admission::measure().await,
-        "agent" => Box::pin(agent::measure()).await,
-        "chaos" => Box::pin(chaos::measure()).await,
-        "flood" => flood::measure().await,
-        "handover" => Box::pin(handover::measure()).await,
-        "ingest" => ingest::measure().await,
-        "memory" => learnings::measure(),
-        "overlap" => Box::pin(overlap::measure()).await,
-        "packs" => packs::measure().await,
-        "pages" => Box::pin(pages::measure()).await,
-        "price" => Box::pin(price::measure()).await,
-        "proxy" => proxy::measure().await,
-        "reconcile" => reconcile::measure().await,
-        "redact" => redact::measure(),
-        "search" => search::measure(),
-        "wake" => Box::pin(wake::measure()).await,
-        "worktree" => worktree::measure().await,
+        "admission" => admission::measure_admission().await,
+        "agent" => Box::pin(agent::measure_agent()).await,
+        "chaos" => Box::pin(chaos::measure_chaos()).await,
+        "flood" => flood::measure_flood().await,
+        "handover" => Box::pin(handover::measure_handover()).await,
+        "ingest" => ingest::measure_ingest().await,
+        "memory" => learnings::measure_memory(),
+        "overlap" => Box::pin(overlap::measure_overlap()).await,
+        "packs" => packs::measure_packs().await,
+        "pages" => Box::pin(pages::measure_pages()).await,
+        "price" => Box::pin(price::measure_price()).await,
+        "proxy" => proxy::measure_proxy().await,
+        "reconcile" => reconcile::measure_reconcile().await,
+        "redact" => redact::measure_redact(),
+        "search" => search::measure_search(),
+        "wake" => Box::pin(wake::measure_wake()).await,
+        "worktree" => worktree::measure_worktree().await,
         _ => anyhow::bail!("there is no figure `{name}`; the figures are: {}", NAMES.join(", ")),
     }
 }
@@ -172,7 +172,7 @@ pub async fn measure(name: &str) -> anyhow::Result<Vec<Figure>> {
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// Looks until there is an answer; says what was missing after `patience`.
-async fn until<T, F>(
+async fn wait_until<T, F>(
     what: &str,
     patience: Duration,
     mut look: impl FnMut() -> F,
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn percentiles_are_of_the_nearest_rank() {
         let mut samples: Vec<f64> = (1..=100).rev().map(f64::from).collect();
-        let pick = |p, samples: &mut [f64]| percentile(samples, p);
+        let pick = |p, samples: &mut [f64]| find_percentile(samples, p);
         assert!((pick(50, &mut samples) - 50.0).abs() < f64::EPSILON);
         assert!((pick(99, &mut samples) - 99.0).abs() < f64::EPSILON);
         assert!((pick(100, &mut [3.0]) - 3.0).abs() < f64::EPSILON);

@@ -40,13 +40,13 @@ impl Operator {
         let cluster = Cluster::start(&dir.path().join("cluster")).await?;
         cluster.install_crds().await?;
         let client = cluster.client();
-        apply::<Namespace>(&Api::all(client.clone()), SYSTEM, json!({})).await?;
+        apply_object::<Namespace>(&Api::all(client.clone()), SYSTEM, json!({})).await?;
         cluster.apply_yaml(MANIFESTS).await?;
         let namespaces: Api<Namespace> = Api::all(client.clone());
         let namespace = serde_json::from_value(json!({"metadata": {"generateName": "figures-"}}))?;
         let namespace = namespaces.create(&PostParams::default(), &namespace).await?;
         let namespace = namespace.metadata.name.unwrap_or_default();
-        surroundings(&client, &namespace).await?;
+        make_surroundings(&client, &namespace).await?;
 
         let hour = Duration::from_hours(1);
         let kubeconfig = cluster.kubeconfig_for(SYSTEM, "codebutler-controller", hour).await?;
@@ -107,7 +107,7 @@ impl Operator {
     /// Resident memory of the controller, in MiB.
     pub fn resident(&self) -> anyhow::Result<f64> {
         let pid = self.process.pid().context("the controller has ended")?;
-        memory::resident(pid)
+        memory::resident_memory(pid)
     }
 
     /// Ends everything. A given cluster keeps the namespace to delete.
@@ -121,7 +121,7 @@ impl Operator {
 }
 
 /// A Thread of the Repo.
-pub fn thread(name: &str) -> anyhow::Result<Thread> {
+pub fn make_thread(name: &str) -> anyhow::Result<Thread> {
     Ok(serde_json::from_value(json!({
         "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread", "metadata": {"name": name},
         "spec": {"repo": "shop", "slack": {"channel": "C0TEAM", "ts": "1767268700.000100"}},
@@ -129,22 +129,22 @@ pub fn thread(name: &str) -> anyhow::Result<Thread> {
 }
 
 /// What the gateway writes when somebody has written to a role.
-pub fn mail() -> Patch<Value> {
+pub fn mail_patch() -> Patch<Value> {
     Patch::Merge(json!({"status": {"roles": {"pm": {"inbox": "1767268700.000100"}}}}))
 }
 
-async fn surroundings(client: &Client, namespace: &str) -> anyhow::Result<()> {
+async fn make_surroundings(client: &Client, namespace: &str) -> anyhow::Result<()> {
     let services: Api<Service> = Api::namespaced(client.clone(), SYSTEM);
     let service = json!({"spec": {"ports": [{"port": 8443, "targetPort": 8443}]}});
-    apply(&services, "codebutler-gateway", service).await?;
+    apply_object(&services, "codebutler-gateway", service).await?;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), SYSTEM);
-    apply(&maps, names::CA_CONFIG_MAP, json!({"data": {"ca.crt": "PEM"}})).await?;
+    apply_object(&maps, names::CA_CONFIG_MAP, json!({"data": {"ca.crt": "PEM"}})).await?;
     let roles: Api<AgentRole> = Api::namespaced(client.clone(), namespace);
     let role = json!({"spec": {
         "role": "pm", "phase": "pm", "display": {"name": "pm", "icon": ":robot_face:"},
         "model": {"default": "scripted/x"},
     }});
-    apply(&roles, "pm", role).await?;
+    apply_object(&roles, "pm", role).await?;
     let repos: Api<Repo> = Api::namespaced(client.clone(), namespace);
     let repo = json!({"spec": {
         "git": {"url": "https://git.example/acme/shop", "credentials": {"name": "git"}},
@@ -152,10 +152,10 @@ async fn surroundings(client: &Client, namespace: &str) -> anyhow::Result<()> {
         "model": {"credentials": {"name": "model"}}, "roles": ["pm"],
         "limits": {"concurrentThreads": 1000, "concurrentRuns": 1000},
     }});
-    apply(&repos, "shop", repo).await
+    apply_object(&repos, "shop", repo).await
 }
 
-async fn apply<K>(api: &Api<K>, name: &str, mut object: Value) -> anyhow::Result<()>
+async fn apply_object<K>(api: &Api<K>, name: &str, mut object: Value) -> anyhow::Result<()>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Serialize + DeserializeOwned,
 {

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::proxy::bed::Bed;
 use super::proxy::provider::Provider;
-use super::{Figure, percentile, until};
+use super::{Figure, find_percentile, wait_until};
 use crate::github::git::Git;
 use crate::github::{FirstCommit, GitHubOptions, GitHubServer, Remote};
 use crate::place::TEAM;
@@ -30,10 +30,10 @@ const CONFLICTS: usize = 5;
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Measures.
-pub async fn measure() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_overlap() -> anyhow::Result<Vec<Figure>> {
     let dir = tempfile::tempdir()?;
     let github = GitHubServer::start(&dir.path().join("host"), GitHubOptions::default()).await?;
-    let file = |n: usize| (path(n), format!("pub fn part_{n}() -> u32 {{\n    {n}\n}}\n"));
+    let file = |n: usize| (file_path(n), format!("pub fn part_{n}() -> u32 {{\n    {n}\n}}\n"));
     let files = FirstCommit::Files((0..THREADS).map(file).collect());
     let remote = github.create_repo("acme", REPO, files, "main").await?;
     let provider = Provider::start().await?;
@@ -55,21 +55,21 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
     let mut pushers = Vec::new();
     for (n, thread) in threads.iter().enumerate().take(PUSHERS) {
         let token = bed.register(REPO, &thread.name).await?;
-        pushers.push(Pusher { branch: names::branch(&thread.name), token, own: n });
+        pushers.push(Pusher { branch: names::branch_name(&thread.name), token, own: n });
     }
     // All are looked at once before the clock starts.
     clone.push(&bed, &ca, &pushers[0], (0, "begin")).await?;
-    until("the first look", PATIENCE, || compared(&bed, &threads)).await?;
+    wait_until("the first look", PATIENCE, || all_compared(&bed, &threads)).await?;
     let (busy, mut told) = push_every_second(&bed, &clone, &ca, (&pushers, Some(&threads))).await?;
     bed.stop().await?;
     let added = (busy - quiet).max(0.0) * 100.0;
     Ok(vec![
-        Figure::at_most("overlap.told_max", percentile(&mut told, 100), "ms", 5000.0),
+        Figure::at_most("overlap.told_max", find_percentile(&mut told, 100), "ms", 5000.0),
         Figure::at_most("overlap.added_cpu", added, "%", 5.0).beside(quiet * 100.0),
     ])
 }
 
-fn path(n: usize) -> String {
+fn file_path(n: usize) -> String {
     format!("src/part_{n}.rs")
 }
 
@@ -96,9 +96,9 @@ async fn open_threads(
     for n in 0..THREADS {
         let root = slack.post_as(&ana, &channel, None, "please")?;
         let name = format!("{REPO}-{}", root.replace('.', "-"));
-        let branch = names::branch(&name);
+        let branch = names::branch_name(&name);
         let text = format!("pub fn part_{n}() -> u32 {{\n    {n} + 1\n}}\n");
-        remote.commit(&branch, "ana", "Change", &[(&path(n), Some(&text))]).await?;
+        remote.commit(&branch, "ana", "Change", &[(&file_path(n), Some(&text))]).await?;
         let thread = json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
             "metadata": {"namespace": TEAM, "name": name},
@@ -119,7 +119,7 @@ async fn branch_off(remote: &Remote, branch: &str) -> anyhow::Result<()> {
 }
 
 /// Whether every branch was looked at.
-async fn compared(bed: &Bed, threads: &[Open]) -> anyhow::Result<Option<()>> {
+async fn all_compared(bed: &Bed, threads: &[Open]) -> anyhow::Result<Option<()>> {
     let client: Client = bed.cluster().client();
     let all =
         Api::<Thread>::namespaced(client, TEAM).list(&kube::api::ListParams::default()).await?;
@@ -160,7 +160,7 @@ async fn push_every_second(
         if let (Some(other), Some(threads)) = (meets, threads) {
             let since = Instant::now();
             let sides = [&threads[n % pushers.len()], &threads[other]];
-            waiting.push(told(bed, sides, since));
+            waiting.push(await_told(bed, sides, since));
         }
     }
     let spent = (bed.cpu_seconds()? - used) / began.elapsed().as_secs_f64();
@@ -171,7 +171,7 @@ async fn push_every_second(
 }
 
 /// Milliseconds until both conversations of a pair know.
-async fn told(bed: &Bed, sides: [&Open; 2], since: Instant) -> anyhow::Result<f64> {
+async fn await_told(bed: &Bed, sides: [&Open; 2], since: Instant) -> anyhow::Result<f64> {
     let knows = |at: usize| {
         let Open { channel, root, .. } = sides[at];
         let other = &sides[1 - at].name;
@@ -180,7 +180,7 @@ async fn told(bed: &Bed, sides: [&Open; 2], since: Instant) -> anyhow::Result<f6
         all.iter().any(|message| says(&message.shown))
     };
     let both = || async { Ok((knows(0) && knows(1)).then_some(())) };
-    until("a conflict is told", PATIENCE, both).await?;
+    wait_until("a conflict is told", PATIENCE, both).await?;
     Ok(since.elapsed().as_secs_f64() * 1000.0)
 }
 
@@ -192,7 +192,7 @@ struct Clone {
 impl Clone {
     async fn make(folder: &Path, remote: &Remote, token: &str) -> anyhow::Result<Self> {
         let url = remote.url().replacen("://", &format!("://x-access-token:{token}@"), 1);
-        git(&[], &["clone", "-q", &url, &folder.to_string_lossy()]).await?;
+        run_git(&[], &["clone", "-q", &url, &folder.to_string_lossy()]).await?;
         Ok(Self { folder: folder.to_owned() })
     }
 
@@ -206,22 +206,25 @@ impl Clone {
     ) -> anyhow::Result<()> {
         let at = ["-C".to_owned(), self.folder.to_string_lossy().into_owned()];
         let Pusher { branch, token, .. } = pusher;
-        git(&at, &["fetch", "-q", "origin", &format!("+refs/heads/{branch}:refs/heads/{branch}")])
-            .await?;
-        git(&at, &["checkout", "-q", branch]).await?;
+        run_git(
+            &at,
+            &["fetch", "-q", "origin", &format!("+refs/heads/{branch}:refs/heads/{branch}")],
+        )
+        .await?;
+        run_git(&at, &["checkout", "-q", branch]).await?;
         let text = format!("pub fn part_{file}() -> u32 {{\n    {content}\n}}\n");
-        std::fs::write(self.folder.join(path(file)), text)?;
-        git(&at, &["commit", "-q", "-a", "--allow-empty", "-m", "Go on"]).await?;
+        std::fs::write(self.folder.join(file_path(file)), text)?;
+        run_git(&at, &["commit", "-q", "-a", "--allow-empty", "-m", "Go on"]).await?;
         let way: Vec<_> = at.iter().cloned().chain(bed.git_options(token, ca)).collect();
         let (url, to) = (format!("{}/v1/git", bed.url()), format!("HEAD:refs/heads/{branch}"));
-        git(&way, &["push", "-q", &url, &to]).await?;
-        git(&at, &["checkout", "-q", "--detach"]).await?;
+        run_git(&way, &["push", "-q", &url, &to]).await?;
+        run_git(&at, &["checkout", "-q", "--detach"]).await?;
         Ok(())
     }
 }
 
 /// Runs Git.
-async fn git(options: &[String], words: &[&str]) -> anyhow::Result<()> {
+async fn run_git(options: &[String], words: &[&str]) -> anyhow::Result<()> {
     let who = ["-c", "user.name=Ana", "-c", "user.email=ana@example.com"];
     let output = Git::command().args(options).args(who).args(words).output().await?;
     ensure!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -11,7 +11,7 @@ use tokio::io::AsyncWriteExt as _;
 
 use super::proxy::bed::Bed;
 use super::proxy::provider::Provider;
-use super::{Figure, percentile};
+use super::{Figure, find_percentile};
 use crate::github::git::Git;
 use crate::github::{FirstCommit, GitHubOptions, GitHubServer, Remote};
 
@@ -27,7 +27,7 @@ const BAD: usize = 0;
 const GOOD: usize = 1;
 
 /// Measures.
-pub async fn measure() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_packs() -> anyhow::Result<Vec<Figure>> {
     let dir = tempfile::tempdir()?;
     let github = GitHubServer::start(&dir.path().join("host"), GitHubOptions::default()).await?;
     let mut remotes = Vec::new();
@@ -60,7 +60,7 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
         beside.push(took?);
     }
     bed.stop().await?;
-    let (quiet, beside) = (percentile(&mut quiet, 50), percentile(&mut beside, 50));
+    let (quiet, beside) = (find_percentile(&mut quiet, 50), find_percentile(&mut beside, 50));
     Ok(vec![Figure::ratio("packs.others_push", beside, quiet, 2.0)])
 }
 
@@ -74,17 +74,17 @@ struct Giant {
 impl Giant {
     async fn make(folder: &Path, remote: &Remote, token: &str) -> anyhow::Result<Self> {
         let url = remote.url().replacen("://", &format!("://x-access-token:{token}@"), 1);
-        git(&[], &["clone", "-q", &url, &folder.to_string_lossy()]).await?;
+        run_git(&[], &["clone", "-q", &url, &folder.to_string_lossy()]).await?;
         let at = ["-C".to_owned(), folder.to_string_lossy().into_owned()];
-        let base = git(&at, &["rev-parse", "HEAD"]).await?;
+        let base = run_git(&at, &["rev-parse", "HEAD"]).await?;
         for byte in 0..2 {
             let mut content = vec![0; GIANT];
             content[GIANT / 2] = byte;
             std::fs::write(folder.join("giant.bin"), content)?;
-            git(&at, &["add", "."]).await?;
-            git(&at, &["commit", "-q", "-m", "Grow"]).await?;
+            run_git(&at, &["add", "."]).await?;
+            run_git(&at, &["commit", "-q", "-m", "Grow"]).await?;
         }
-        let tip = git(&at, &["rev-parse", "HEAD"]).await?;
+        let tip = run_git(&at, &["rev-parse", "HEAD"]).await?;
         let mut packing = Git::command()
             .args(&at)
             .args(["pack-objects", "--revs", "--stdout", "-q"])
@@ -127,23 +127,23 @@ impl Work {
         remote.git().run(&["update-ref", &format!("refs/heads/{branch}"), &base]).await?;
         let url = format!("{}/v1/git", bed.url());
         let way = bed.git_options(&bed.tokens(GOOD)[0], ca);
-        git(&way, &["clone", "-q", "-b", &branch, &url, &folder.to_string_lossy()]).await?;
+        run_git(&way, &["clone", "-q", "-b", &branch, &url, &folder.to_string_lossy()]).await?;
         let at = ["-C".to_owned(), folder.to_string_lossy().into_owned()];
         Ok(Self { options: at.into_iter().chain(way).collect(), url, branch })
     }
 
     /// Seconds that one more push takes.
     async fn push(&self) -> anyhow::Result<f64> {
-        git(&self.options, &["commit", "-q", "--allow-empty", "-m", "Go on"]).await?;
+        run_git(&self.options, &["commit", "-q", "--allow-empty", "-m", "Go on"]).await?;
         let to = format!("HEAD:refs/heads/{}", self.branch);
         let started = Instant::now();
-        git(&self.options, &["push", "-q", &self.url, &to]).await?;
+        run_git(&self.options, &["push", "-q", &self.url, &to]).await?;
         Ok(started.elapsed().as_secs_f64())
     }
 }
 
 /// Runs Git, and answers what it printed.
-async fn git(options: &[String], words: &[&str]) -> anyhow::Result<String> {
+async fn run_git(options: &[String], words: &[&str]) -> anyhow::Result<String> {
     let who = ["-c", "user.name=Ana", "-c", "user.email=ana@example.com"];
     let output = Git::command().args(options).args(who).args(words).output().await?;
     ensure!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));

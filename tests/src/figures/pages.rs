@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::memory::resident;
-use super::{Figure, percentile};
+use super::memory::resident_memory;
+use super::{Figure, find_percentile};
 use crate::models::{Script, Step};
 use crate::place::Place;
 use crate::stack::part::Part;
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_mins(3);
 ///
 /// # Errors
 /// When the product does not start, or shows nothing.
-pub async fn measure() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_pages() -> anyhow::Result<Vec<Figure>> {
     let dir = tempfile::tempdir()?;
     let files = dir.path().join("files");
     std::fs::create_dir_all(&files)?;
@@ -64,18 +64,18 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
     };
     std::fs::create_dir_all(&options.dir)?;
     let stack = Box::pin(Stack::start(options)).await?;
-    let figures = Box::pin(watch(&stack)).await;
+    let figures = Box::pin(measure_watching(&stack)).await;
     stack.stop().await?;
     figures
 }
 
-async fn watch(stack: &Stack) -> anyhow::Result<Vec<Figure>> {
+async fn measure_watching(stack: &Stack) -> anyhow::Result<Vec<Figure>> {
     let base = format!("http://{}", stack.metrics.pages.context("there are no pages")?);
-    let mut delays = Box::pin(live(stack, &base)).await?;
-    let (first, shell) = Box::pin(long(stack, &base)).await?;
-    let memory = Box::pin(many(stack, &base)).await?;
+    let mut delays = Box::pin(measure_live(stack, &base)).await?;
+    let (first, shell) = Box::pin(measure_long(stack, &base)).await?;
+    let memory = Box::pin(measure_many(stack, &base)).await?;
     Ok(vec![
-        Figure::at_most("pages.event_p95", percentile(&mut delays, 95), "ms", 300.0),
+        Figure::at_most("pages.event_p95", find_percentile(&mut delays, 95), "ms", 300.0),
         Figure::at_most("pages.viewers_memory", memory, "MiB", 100.0),
         Figure::at_most("pages.first_page_p95", first, "ms", 300.0),
         Figure::at_most("pages.before_data", shell, "KiB", 100.0),
@@ -83,10 +83,10 @@ async fn watch(stack: &Stack) -> anyhow::Result<Vec<Figure>> {
 }
 
 /// Milliseconds from each step of an agent, by its own clock, to a page that is open.
-async fn live(stack: &Stack, base: &str) -> anyhow::Result<Vec<f64>> {
+async fn measure_live(stack: &Stack, base: &str) -> anyhow::Result<Vec<f64>> {
     let user = stack.users.get("ana").context("ana")?;
     let root = stack.slack.post_as(user, &stack.channel, None, "<@BOT> look")?;
-    let name = names::thread(&stack.repo, &root.parse()?);
+    let name = names::thread_name(&stack.repo, &root.parse()?);
     let address = format!("{base}/{}/{name}/events?after=0", stack.place.team);
     let answer = reqwest::get(&address).await?.error_for_status()?;
     let (mut pieces, mut text, mut delays) = (answer.bytes_stream(), String::new(), Vec::new());
@@ -109,7 +109,7 @@ async fn live(stack: &Stack, base: &str) -> anyhow::Result<Vec<f64>> {
 }
 
 /// A line of a history, as an agent tells it.
-fn line(seq: usize, output: &str) -> String {
+fn history_line(seq: usize, output: &str) -> String {
     let at = Timestamp::now().as_millisecond();
     json!({"v": 1, "at": at, "source": "agent/coder/0a", "seq": seq, "role": "coder", "event": "tool",
         "tool": "Bash", "arguments": "{\"command\":\"make\"}", "output": output, "ok": true})
@@ -130,9 +130,9 @@ impl Kept {
 }
 
 /// Milliseconds until the first page of a long thread is whole, and the KiB that come before any data.
-async fn long(stack: &Stack, base: &str) -> anyhow::Result<(f64, f64)> {
+async fn measure_long(stack: &Stack, base: &str) -> anyhow::Result<(f64, f64)> {
     let output = "a line of output\n".repeat(LONG_OUTPUT);
-    let all: String = (1..=LONG).map(|seq| line(seq, &output)).collect();
+    let all: String = (1..=LONG).map(|seq| history_line(seq, &output)).collect();
     Kept::open(stack, "long-1")?.0.write_all(all.as_bytes())?;
     let address = format!("{base}/{}/long-1", stack.place.team);
     let mut took = Vec::new();
@@ -147,21 +147,21 @@ async fn long(stack: &Stack, base: &str) -> anyhow::Result<(f64, f64)> {
         bytes += reqwest::get(format!("{base}{path}")).await?.bytes().await?.len();
     }
     #[allow(clippy::cast_precision_loss)] // a few thousand
-    Ok((percentile(&mut took, 95), bytes as f64 / 1024.0))
+    Ok((find_percentile(&mut took, 95), bytes as f64 / 1024.0))
 }
 
 /// MiB that the gateway takes more when many runs are watched by more people.
-async fn many(stack: &Stack, base: &str) -> anyhow::Result<f64> {
+async fn measure_many(stack: &Stack, base: &str) -> anyhow::Result<f64> {
     let Part::Process(gateway) = &stack.gateway else { bail!("the gateway has no process here") };
     let pid = gateway.pid().context("the gateway has ended")?;
     let name = |run: usize| format!("live-{run}");
     let mut runs = Vec::new();
     for run in 0..RUNS {
         let mut kept = Kept::open(stack, &name(run))?;
-        kept.0.write_all(line(1, "begun").as_bytes())?;
+        kept.0.write_all(history_line(1, "begun").as_bytes())?;
         runs.push(kept);
     }
-    let before = resident(pid)?;
+    let before = resident_memory(pid)?;
     let (heard, mut hearing) = mpsc::unbounded_channel();
     let client = reqwest::Client::new();
     for viewer in 0..VIEWERS {
@@ -186,10 +186,10 @@ async fn many(stack: &Stack, base: &str) -> anyhow::Result<f64> {
     for seq in 2.. {
         ensure!(begun.elapsed() < PATIENCE, "only {done} of {VIEWERS} viewers see what happens");
         for kept in &mut runs {
-            kept.0.write_all(line(seq, &output).as_bytes())?;
+            kept.0.write_all(history_line(seq, &output).as_bytes())?;
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
-        most = most.max(resident(pid)?);
+        most = most.max(resident_memory(pid)?);
         while hearing.try_recv().is_ok() {
             done += 1;
         }

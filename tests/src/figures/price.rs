@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_mins(5);
 const WINDOW: u32 = 1_000_000;
 
 /// Dollars with marks and without, and the share of the input that was sold for less.
-pub async fn measure() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_price() -> anyhow::Result<Vec<Figure>> {
     let taking = |card: ModelCard| card.taking(u64::from(WINDOW), 16_000);
     let marked = taking(ModelCard::new("anthropic/scripted-coder"));
     // The same rules and prices, but nothing tells that it takes marks.
@@ -36,8 +36,8 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
     let plain =
         taking(ModelCard::new("plain/scripted-coder")).priced(pricing).caching(marked.cache);
     ensure!(matches!(marked.cache, CacheRule::Marked { .. }), "marks are what is measured");
-    let with = Box::pin(run(marked)).await.context("with marks")?;
-    let without = Box::pin(run(plain)).await.context("without marks")?;
+    let with = Box::pin(run_model(marked)).await.context("with marks")?;
+    let without = Box::pin(run_model(plain)).await.context("without marks")?;
     ensure!(without.iter().all(|call| call.cached_tokens == 0), "nothing marks what nobody may");
     let dollars = |calls: &[Served]| calls.iter().map(|call| call.cost).sum::<NanoUsd>().as_f64();
     let warm = with.get(WARM..).unwrap_or_default();
@@ -52,12 +52,12 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
 }
 
 /// One run with a model; every answer that was billed.
-async fn run(card: ModelCard) -> anyhow::Result<Vec<Served>> {
+async fn run_model(card: ModelCard) -> anyhow::Result<Vec<Served>> {
     let dir = tempfile::tempdir()?;
     let files = dir.path().join("files");
     std::fs::create_dir_all(&files)?;
     for n in 0..TURNS {
-        std::fs::write(files.join(format!("{n}.txt")), text(n))?;
+        std::fs::write(files.join(format!("{n}.txt")), filler_text(n))?;
     }
     let model = card.id.clone();
     let options = StackOptions {
@@ -69,7 +69,7 @@ async fn run(card: ModelCard) -> anyhow::Result<Vec<Served>> {
         roles: vec!["coder".to_owned()],
         branch: "main".to_owned(),
         files,
-        script: script(),
+        script: price_script(),
         idle_timeout_seconds: Some(60),
         debounce_seconds: 0,
         log: "warn".to_owned(),
@@ -90,7 +90,7 @@ async fn run(card: ModelCard) -> anyhow::Result<Vec<Served>> {
     let provider = ModelOptions { metered: true, ..ModelOptions::default() }.offer(card);
     let surroundings = Surroundings { provider, ..Surroundings::default() };
     let stack = Box::pin(Stack::start_in(options, surroundings)).await?;
-    let ended = Box::pin(converse(&stack)).await;
+    let ended = Box::pin(hold_conversation(&stack)).await;
     let served = stack.models.served();
     let failures = stack.models.failures();
     stack.stop().await?;
@@ -99,7 +99,7 @@ async fn run(card: ModelCard) -> anyhow::Result<Vec<Served>> {
 }
 
 /// Words that compress no better than a source file's.
-fn text(n: usize) -> String {
+fn filler_text(n: usize) -> String {
     let line =
         |at: usize| format!("line {at} of file {n}: the total of {} and {}\n", at * 7 + n, at * 13);
     let mut text: String = (0..).map(line).take(FILE / 45).collect();
@@ -107,7 +107,7 @@ fn text(n: usize) -> String {
     text
 }
 
-fn script() -> Script {
+fn price_script() -> Script {
     let read = |n: usize| {
         let step = Step::tool("Read", json!({"path": format!("{n}.txt")}));
         Step { say: Some(format!("Next I look at file {n}, for the sums in it.")), ..step }
@@ -117,7 +117,7 @@ fn script() -> Script {
     Script::of("coder", steps)
 }
 
-async fn converse(stack: &Stack) -> anyhow::Result<()> {
+async fn hold_conversation(stack: &Stack) -> anyhow::Result<()> {
     let user = stack.users.get("ana").context("ana")?;
     stack.slack.post_as(user, &stack.channel, None, "are the sums right?")?;
     let deadline = Instant::now() + PATIENCE;

@@ -16,8 +16,8 @@ use serde_json::json;
 
 use self::bed::Bed;
 use self::litellm::Litellm;
-use self::provider::{Provider, arrivals};
-use super::{Figure, percentile};
+use self::provider::{Provider, read_arrivals};
+use super::{Figure, find_percentile};
 
 /// Calls before anything is measured.
 const WARM: usize = 200;
@@ -65,7 +65,7 @@ impl Line {
         let mut late = Vec::new();
         while let Some(piece) = response.chunk().await? {
             let now = provider.clock();
-            late.extend(arrivals(&piece).map(|sent| now - sent));
+            late.extend(read_arrivals(&piece).map(|sent| now - sent));
         }
         Ok(late)
     }
@@ -96,7 +96,7 @@ impl Line {
 ///
 /// # Errors
 /// When the parts don't start, or a call fails.
-pub async fn measure() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_proxy() -> anyhow::Result<Vec<Figure>> {
     let provider = Provider::start().await?;
     let bed = Bed::start(&provider, None).await.context("starting the gateway")?;
     let direct = Arc::new(Line {
@@ -114,7 +114,7 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
     let other = Litellm::start(&provider).await;
     let lines = [Some(&direct), Some(&proxied), other.as_ref().map(|other| &other.line)];
 
-    let [without, with, beside] = singles(lines).await?;
+    let [without, with, beside] = time_singles(lines).await?;
     let added = |line: Option<f64>, without: f64| line.map(|line| line - without);
     let without = without.unwrap_or_default();
     let mut figures = vec![
@@ -122,10 +122,10 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
             .perhaps_beside(added(beside, without)),
     ];
 
-    let without = streams(&direct, &provider).await?;
-    let with = streams(&proxied, &provider).await?;
+    let without = time_streams(&direct, &provider).await?;
+    let with = time_streams(&proxied, &provider).await?;
     let beside = match &other {
-        Some(other) => Some(streams(&other.line, &provider).await?),
+        Some(other) => Some(time_streams(&other.line, &provider).await?),
         None => None,
     };
     figures.push(
@@ -149,7 +149,7 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
 }
 
 /// The median of calls one at a time, in turns, for each line that there is; milliseconds.
-async fn singles(lines: [Option<&Arc<Line>>; 3]) -> anyhow::Result<[Option<f64>; 3]> {
+async fn time_singles(lines: [Option<&Arc<Line>>; 3]) -> anyhow::Result<[Option<f64>; 3]> {
     let mut samples: [Vec<f64>; 3] = Default::default();
     for call in 0..WARM + SINGLE {
         for (line, samples) in lines.iter().zip(&mut samples) {
@@ -160,12 +160,13 @@ async fn singles(lines: [Option<&Arc<Line>>; 3]) -> anyhow::Result<[Option<f64>;
             }
         }
     }
-    let median = |samples: &mut Vec<f64>| (!samples.is_empty()).then(|| percentile(samples, 50));
+    let median =
+        |samples: &mut Vec<f64>| (!samples.is_empty()).then(|| find_percentile(samples, 50));
     Ok(samples.each_mut().map(median))
 }
 
 /// The 99th percentile over all pieces of many streams at once; milliseconds.
-async fn streams(line: &Arc<Line>, provider: &Arc<Provider>) -> anyhow::Result<f64> {
+async fn time_streams(line: &Arc<Line>, provider: &Arc<Provider>) -> anyhow::Result<f64> {
     let all = (0..STREAMS).map(|n| {
         let (line, provider) = (Arc::clone(line), Arc::clone(provider));
         tokio::spawn(async move {
@@ -179,5 +180,5 @@ async fn streams(line: &Arc<Line>, provider: &Arc<Provider>) -> anyhow::Result<f
     for stream in join_all(all).await {
         late.extend(stream??);
     }
-    Ok(percentile(&mut late, 99))
+    Ok(find_percentile(&mut late, 99))
 }

@@ -8,8 +8,8 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use kube::api::{ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use serde_json::json;
 
-use super::operator::{Operator, thread};
-use super::{Figure, percentile};
+use super::operator::{Operator, make_thread};
+use super::{Figure, find_percentile};
 
 /// Threads of the small and of the large measurement. Unoptimized code is tried on fewer.
 const SIZES: [usize; 2] = if cfg!(debug_assertions) { [100, 1000] } else { [1_000, 20_000] };
@@ -26,10 +26,10 @@ struct Measured {
 }
 
 /// See the module.
-pub async fn measure() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_reconcile() -> anyhow::Result<Vec<Figure>> {
     let operator = Operator::start().await?;
-    let few = at(&operator, 0, SIZES[0]).await?;
-    let many = at(&operator, SIZES[0], SIZES[1]).await?;
+    let few = measure_at(&operator, 0, SIZES[0]).await?;
+    let many = measure_at(&operator, SIZES[0], SIZES[1]).await?;
     operator.stop().await?;
     let added = f64::from(u32::try_from(SIZES[1] - SIZES[0])?);
     Ok(vec![
@@ -47,13 +47,13 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
 }
 
 /// Grows to `total` idle Threads, then times changes.
-async fn at(operator: &Operator, have: usize, total: usize) -> anyhow::Result<Measured> {
+async fn measure_at(operator: &Operator, have: usize, total: usize) -> anyhow::Result<Measured> {
     let threads = operator.api::<Thread>();
     futures::stream::iter(have..total)
         .map(|index| {
             let threads = threads.clone();
             async move {
-                let new = thread(&format!("t{index:06}"))?;
+                let new = make_thread(&format!("t{index:06}"))?;
                 threads.create(&PostParams::default(), &new).await?;
                 anyhow::Ok(())
             }
@@ -61,23 +61,23 @@ async fn at(operator: &Operator, have: usize, total: usize) -> anyhow::Result<Me
         .buffer_unordered(AT_ONCE)
         .try_for_each(|()| std::future::ready(Ok(())))
         .await?;
-    quiet(operator).await?;
+    await_quiet(operator).await?;
     let resident = operator.resident()?;
     let before = operator.reconciles().await?;
     let mut samples = Vec::with_capacity(CHANGES);
     let step = (total - have) / CHANGES;
     for change in 0..CHANGES.min(total - have) {
         let name = format!("t{:06}", have + change * step.max(1));
-        samples.push(one(operator, &name).await?);
+        samples.push(time_change(operator, &name).await?);
     }
-    quiet(operator).await?;
+    await_quiet(operator).await?;
     let count = f64::from(u32::try_from(samples.len())?);
     let looks = (operator.reconciles().await? - before) / count;
-    Ok(Measured { p50: percentile(&mut samples, 50), looks, resident })
+    Ok(Measured { p50: find_percentile(&mut samples, 50), looks, resident })
 }
 
 /// From the answer to a change of a Thread's spec until the controller's status for it is seen (ms).
-async fn one(operator: &Operator, name: &str) -> anyhow::Result<f64> {
+async fn time_change(operator: &Operator, name: &str) -> anyhow::Result<f64> {
     let threads = operator.api::<Thread>();
     // From now on: what the Thread itself was last changed by may be long forgotten.
     let own = format!("metadata.name={name}");
@@ -104,7 +104,7 @@ async fn one(operator: &Operator, name: &str) -> anyhow::Result<f64> {
 }
 
 /// Waits until the controller has nothing left to look at.
-async fn quiet(operator: &Operator) -> anyhow::Result<()> {
+async fn await_quiet(operator: &Operator) -> anyhow::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     let mut last = operator.reconciles().await?;
     let mut same = 0;

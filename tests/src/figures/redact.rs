@@ -19,7 +19,7 @@ const ORDINARY: [&str; 5] = [
 ];
 
 /// Throughput on ordinary text; misses and false alarms on the corpus.
-pub fn measure() -> anyhow::Result<Vec<Figure>> {
+pub fn measure_redact() -> anyhow::Result<Vec<Figure>> {
     let (redactor, _) = Redactor::new(&[]);
     let text = ORDINARY.join("\n").repeat(20);
     let mut best = 0.0_f64;
@@ -31,7 +31,7 @@ pub fn measure() -> anyhow::Result<Vec<Figure>> {
         let megabytes = text.len() as f64 / 1e6;
         best = best.max(megabytes / once.elapsed().as_secs_f64());
     }
-    let entries = corpus::redaction()?;
+    let entries = corpus::redaction_corpus()?;
     let wrong = |secret: bool| {
         let of_kind = entries.iter().filter(|entry| entry.is_secret() == secret);
         let wrong = of_kind.filter(|entry| redactor.mask(&entry.text) != entry.masked).count();

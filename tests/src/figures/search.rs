@@ -19,9 +19,9 @@ const GLOB: &str = "*.toml";
 const RIPGREP: &str = "^15";
 
 /// Both searches as ratios to ripgrep's.
-pub fn measure() -> anyhow::Result<Vec<Figure>> {
-    let tree = tree()?;
-    let ripgrep = ripgrep();
+pub fn measure_search() -> anyhow::Result<Vec<Figure>> {
+    let tree = sources_tree()?;
+    let ripgrep = find_ripgrep();
     // As the tools do: hidden files too, .gitignore without a repository, nothing of the user's own.
     let common =
         ["--no-config", "--hidden", "--no-require-git", "--no-ignore-global", "-g", "!.git"];
@@ -37,9 +37,12 @@ pub fn measure() -> anyhow::Result<Vec<Figure>> {
     };
     let files = rg(&["--files"])?;
     ensure!(files >= LARGE, "{} has only {files} files", tree.display());
-    let grep = best(|| bench::grep(&tree, PATTERN).map(drop), || rg(&["-n", PATTERN]).map(drop))?;
-    let glob =
-        best(|| bench::glob(&tree, GLOB).map(drop), || rg(&["--files", "-g", GLOB]).map(drop))?;
+    let grep =
+        best_times(|| bench::grep(&tree, PATTERN).map(drop), || rg(&["-n", PATTERN]).map(drop))?;
+    let glob = best_times(
+        || bench::glob(&tree, GLOB).map(drop),
+        || rg(&["--files", "-g", GLOB]).map(drop),
+    )?;
     Ok(vec![
         Figure::ratio("search.grep", grep.0, grep.1, 1.2),
         Figure::ratio("search.glob", glob.0, glob.1, 1.2),
@@ -47,7 +50,7 @@ pub fn measure() -> anyhow::Result<Vec<Figure>> {
 }
 
 /// Milliseconds of the fastest round of each, in turns so that both see the same machine.
-fn best<E: std::error::Error + Send + Sync + 'static>(
+fn best_times<E: std::error::Error + Send + Sync + 'static>(
     mut own: impl FnMut() -> Result<(), E>,
     mut other: impl FnMut() -> anyhow::Result<()>,
 ) -> anyhow::Result<(f64, f64)> {
@@ -64,7 +67,7 @@ fn best<E: std::error::Error + Send + Sync + 'static>(
 }
 
 /// The sources of the crates that this was built from, or what `CODEBUTLER_TREE` names.
-fn tree() -> anyhow::Result<PathBuf> {
+fn sources_tree() -> anyhow::Result<PathBuf> {
     if let Some(tree) = std::env::var_os("CODEBUTLER_TREE") {
         return Ok(tree.into());
     }
@@ -77,7 +80,7 @@ fn tree() -> anyhow::Result<PathBuf> {
 
 /// ripgrep 15, installed by cargo where it is not there yet; the system's where that fails.
 #[allow(clippy::print_stderr, reason = "it can take a while, and says what is compared with")]
-fn ripgrep() -> PathBuf {
+fn find_ripgrep() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/ripgrep");
     let program = root.join("bin/rg");
     if !program.is_file() {

@@ -12,7 +12,7 @@ use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 
-use super::{Figure, percentile};
+use super::{Figure, find_percentile};
 use crate::models::{Script, Step};
 use crate::place::Place;
 use crate::stack::nodes::NodeArgs;
@@ -32,7 +32,7 @@ const ROLE: &str = "pm";
 ///
 /// # Errors
 /// When the product does not start, or does not answer.
-pub async fn measure() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_wake() -> anyhow::Result<Vec<Figure>> {
     let dir = tempfile::tempdir()?;
     let files = dir.path().join("files");
     std::fs::create_dir_all(&files)?;
@@ -64,19 +64,19 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
     std::fs::create_dir_all(&options.dir)?;
     let stack = Box::pin(Stack::start(options)).await?;
     let lease = (!stack.place.is_usual()).then(|| stack.place.lease(&stack.cluster));
-    let figures = Box::pin(converse(&stack, &image)).await;
+    let figures = Box::pin(measure_conversation(&stack, &image)).await;
     stack.stop().await?;
     drop(lease);
     figures
 }
 
-async fn converse(stack: &Stack, image: &str) -> anyhow::Result<Vec<Figure>> {
+async fn measure_conversation(stack: &Stack, image: &str) -> anyhow::Result<Vec<Figure>> {
     let (mut cold, mut awake, mut bare) = (Vec::new(), Vec::new(), Vec::new());
     for talk in 0..=CONVERSATIONS {
-        let (root, first) = called(stack, None).await?;
-        settled(stack, &root).await?;
-        let (_, second) = called(stack, Some(&root)).await?;
-        settled(stack, &root).await?;
+        let (root, first) = await_call(stack, None).await?;
+        await_settled(stack, &root).await?;
+        let (_, second) = await_call(stack, Some(&root)).await?;
+        await_settled(stack, &root).await?;
         let pod = start_pod(stack, image, talk).await?;
         tokio::time::sleep(PAUSE).await;
         if talk > 0 {
@@ -86,7 +86,7 @@ async fn converse(stack: &Stack, image: &str) -> anyhow::Result<Vec<Figure>> {
         }
     }
     let mut of = |percent| {
-        let pick = |samples: &mut Vec<f64>| percentile(samples, percent);
+        let pick = |samples: &mut Vec<f64>| find_percentile(samples, percent);
         (pick(&mut cold), pick(&mut awake), pick(&mut bare))
     };
     let ((cold_p50, awake_p50, bare_p50), (cold_p95, awake_p95, bare_p95)) = (of(50), of(95));
@@ -101,7 +101,7 @@ async fn converse(stack: &Stack, image: &str) -> anyhow::Result<Vec<Figure>> {
 }
 
 /// Somebody writes; the conversation, and the milliseconds until a model is called.
-async fn called(stack: &Stack, root: Option<&str>) -> anyhow::Result<(String, f64)> {
+async fn await_call(stack: &Stack, root: Option<&str>) -> anyhow::Result<(String, f64)> {
     let user = stack.users.get("ana").context("ana")?;
     let before = stack.models.served().len();
     let begun = Instant::now();
@@ -114,8 +114,8 @@ async fn called(stack: &Stack, root: Option<&str>) -> anyhow::Result<(String, f6
 }
 
 /// Waits until the role has nothing left to do, and its pod still runs.
-async fn settled(stack: &Stack, root: &str) -> anyhow::Result<()> {
-    let (threads, name) = (stack.threads(), names::thread(&stack.repo, &root.parse()?));
+async fn await_settled(stack: &Stack, root: &str) -> anyhow::Result<()> {
+    let (threads, name) = (stack.threads(), names::thread_name(&stack.repo, &root.parse()?));
     let idle = |thread: Thread| {
         let status = thread.status.unwrap_or_default();
         let state = status.roles.get(ROLE).and_then(|role| role.state);

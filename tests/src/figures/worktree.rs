@@ -33,12 +33,12 @@ const BEFORE: usize = 9;
 const ROUNDS: usize = 5;
 
 /// Worktree against clone.
-pub async fn measure() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_worktree() -> anyhow::Result<Vec<Figure>> {
     let dir = tempfile::tempdir()?;
     let github = GitHubServer::start(&dir.path().join("host"), GitHubOptions::default()).await?;
-    let first = FirstCommit::Files(files());
+    let first = FirstCommit::Files(source_files());
     let remote = github.create_repo("acme", "large", first, "main").await?;
-    history(&remote).await?;
+    make_history(&remote).await?;
     let provider = Provider::start().await?;
     let bed = Bed::start(&provider, Some((remote.url(), github.token()))).await?;
     let branch = Bed::branch(0, 0);
@@ -53,22 +53,23 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
 
     for n in 0..BEFORE {
         let folder = dir.path().join(format!("before-{n}"));
-        worktree(&folder, &relay, &branch).await?;
+        time_worktree(&folder, &relay, &branch).await?;
     }
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for n in 0..ROUNDS {
         let folder = dir.path().join(format!("clone-{n}"));
-        theirs.push(clone(&folder, &remote, github.token()).await?);
+        theirs.push(time_clone(&folder, &remote, github.token()).await?);
         let folder = dir.path().join(format!("worktree-{n}"));
-        ours.push(worktree(&folder, &relay, &branch).await?);
+        ours.push(time_worktree(&folder, &relay, &branch).await?);
     }
     bed.stop().await?;
-    let (ours, theirs) = (super::percentile(&mut ours, 50), super::percentile(&mut theirs, 50));
+    let (ours, theirs) =
+        (super::find_percentile(&mut ours, 50), super::find_percentile(&mut theirs, 50));
     Ok(vec![Figure::ratio("worktree.ready", ours, theirs, 1.2)])
 }
 
 /// Text that looks like code: it packs, but not to nothing.
-fn files() -> BTreeMap<String, String> {
+fn source_files() -> BTreeMap<String, String> {
     let mut rng = StdRng::seed_from_u64(1);
     let words: Vec<String> = (0..4000)
         .map(|_| {
@@ -88,7 +89,7 @@ fn files() -> BTreeMap<String, String> {
     (0..FILES).map(|n| (format!("src/m{:02}/f{n}.txt", n % 40), file())).collect()
 }
 
-async fn history(remote: &Remote) -> anyhow::Result<()> {
+async fn make_history(remote: &Remote) -> anyhow::Result<()> {
     for n in 0..COMMITS {
         let text = format!("change {n}\n");
         remote.commit("main", "ana", &text, &[("CHANGES", Some(&text))]).await?;
@@ -97,7 +98,7 @@ async fn history(remote: &Remote) -> anyhow::Result<()> {
 }
 
 /// Seconds until `git clone` has a worktree.
-async fn clone(folder: &Path, remote: &Remote, token: &str) -> anyhow::Result<f64> {
+async fn time_clone(folder: &Path, remote: &Remote, token: &str) -> anyhow::Result<f64> {
     let url = remote.url().replacen("://", &format!("://x-access-token:{token}@"), 1);
     let started = Instant::now();
     let output = Git::command().args(["clone", "-q", &url]).arg(folder).output().await?;
@@ -107,7 +108,7 @@ async fn clone(folder: &Path, remote: &Remote, token: &str) -> anyhow::Result<f6
 }
 
 /// Seconds until the toolbox has a worktree.
-async fn worktree(folder: &Path, relay: &Relay, branch: &str) -> anyhow::Result<f64> {
+async fn time_worktree(folder: &Path, relay: &Relay, branch: &str) -> anyhow::Result<f64> {
     // A process of its own, as in a pod: it ends whatever is left of its commands, and would end us.
     let socket = folder.join("run/toolbox.sock");
     std::fs::create_dir_all(folder)?;

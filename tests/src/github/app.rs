@@ -81,36 +81,36 @@ impl Shared {
     }
 }
 
-fn undecodable() -> ApiError {
+fn undecodable_token() -> ApiError {
     ApiError::new(StatusCode::UNAUTHORIZED, "A JSON web token could not be decoded")
 }
 
 /// Whether a call is signed by the App's key, now and for no longer than GitHub takes.
 pub(super) fn check_signature(headers: &HeaderMap) -> Result<(), ApiError> {
     let value = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let token = value.and_then(|value| value.split_once(' ')).ok_or_else(undecodable)?.1;
-    let (text, signature) = token.rsplit_once('.').ok_or_else(undecodable)?;
-    let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| undecodable())?;
-    let der = PrivateKeyDer::from_pem_slice(KEY.as_bytes()).map_err(|_| undecodable())?;
+    let token = value.and_then(|value| value.split_once(' ')).ok_or_else(undecodable_token)?.1;
+    let (text, signature) = token.rsplit_once('.').ok_or_else(undecodable_token)?;
+    let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| undecodable_token())?;
+    let der = PrivateKeyDer::from_pem_slice(KEY.as_bytes()).map_err(|_| undecodable_token())?;
     let key = match &der {
         PrivateKeyDer::Pkcs1(der) => RsaKeyPair::from_der(der.secret_pkcs1_der()),
-        _ => return Err(undecodable()),
+        _ => return Err(undecodable_token()),
     };
-    let key = key.map_err(|_| undecodable())?;
+    let key = key.map_err(|_| undecodable_token())?;
     UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, key.public_key().as_ref())
         .verify(text.as_bytes(), &signature)
-        .map_err(|_| undecodable())?;
+        .map_err(|_| undecodable_token())?;
     let part = |text: &str| -> Option<Value> {
         serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text).ok()?).ok()
     };
-    let (head, claims) = text.split_once('.').ok_or_else(undecodable)?;
-    let (head, claims) = part(head).zip(part(claims)).ok_or_else(undecodable)?;
+    let (head, claims) = text.split_once('.').ok_or_else(undecodable_token)?;
+    let (head, claims) = part(head).zip(part(claims)).ok_or_else(undecodable_token)?;
     let issuer = claims["iss"].as_str().map(str::to_owned);
     let issuer = issuer.or_else(|| claims["iss"].as_u64().map(|id| id.to_string()));
     let now = Timestamp::now().as_second();
     let (since, until) = (claims["iat"].as_i64(), claims["exp"].as_i64());
     if head["alg"] != "RS256" || issuer.as_deref() != Some(ID) {
-        return Err(undecodable());
+        return Err(undecodable_token());
     }
     let refuse = |message: &str| Err(ApiError::new(StatusCode::UNAUTHORIZED, message));
     match (since, until) {
@@ -146,9 +146,9 @@ impl Shared {
             return Err(ApiError::unprocessable(message));
         }
         let permissions = permissions.unwrap_or_else(|| known.permissions.clone());
-        let granted = permissions
-            .iter()
-            .all(|(name, level)| name == "metadata" || covers(known.permissions.get(name), level));
+        let granted = permissions.iter().all(|(name, level)| {
+            name == "metadata" || covers_level(known.permissions.get(name), level)
+        });
         if !granted {
             let message = "The permissions requested are not granted to this installation.";
             return Err(ApiError::unprocessable(message));
@@ -180,20 +180,22 @@ impl Shared {
         let rest = parts.next().unwrap_or_default();
         // To open an issue it takes that permission; to speak on a pull request either will do.
         let opens = *method == Method::POST && rest == "issues";
-        let any = if opens { &["issues"][..] } else { needed(rest) };
-        if any.is_empty() || any.iter().any(|name| covers(issued.permissions.get(*name), level)) {
+        let any = if opens { &["issues"][..] } else { needed_permissions(rest) };
+        if any.is_empty()
+            || any.iter().any(|name| covers_level(issued.permissions.get(*name), level))
+        {
             return Ok(LOGIN.to_owned());
         }
         Err(ApiError::new(StatusCode::FORBIDDEN, "Resource not accessible by integration"))
     }
 }
 
-fn covers(granted: Option<&String>, level: &str) -> bool {
+fn covers_level(granted: Option<&String>, level: &str) -> bool {
     granted.is_some_and(|granted| granted == level || granted == "write")
 }
 
 /// Permissions of which one has to be there. A fetch is a `POST` that reads.
-fn needed(rest: &str) -> &'static [&'static str] {
+fn needed_permissions(rest: &str) -> &'static [&'static str] {
     let first = rest.split('/').next().unwrap_or_default();
     match first {
         "issues" => &["issues", "pull_requests"],

@@ -14,8 +14,8 @@ use tokio_util::io::ReaderStream;
 use super::git::Git;
 
 /// Answers one request. `path` is inside `root`, such as `/acme/shop.git/info/refs`.
-pub(super) async fn answer(root: &Path, path: &str, user: &str, request: Request) -> Response {
-    match run(root, path, user, request).await {
+pub(super) async fn answer_git(root: &Path, path: &str, user: &str, request: Request) -> Response {
+    match run_backend(root, path, user, request).await {
         Ok(response) => response,
         Err(error) => {
             tracing::warn!(%error, path, "git http-backend failed");
@@ -24,7 +24,12 @@ pub(super) async fn answer(root: &Path, path: &str, user: &str, request: Request
     }
 }
 
-async fn run(root: &Path, path: &str, user: &str, request: Request) -> std::io::Result<Response> {
+async fn run_backend(
+    root: &Path,
+    path: &str,
+    user: &str,
+    request: Request,
+) -> std::io::Result<Response> {
     let (parts, body) = request.into_parts();
     let header = |name: &str| {
         parts.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned()

@@ -33,7 +33,7 @@ fn id_of(name: &str) -> u64 {
 }
 
 /// Times are whole seconds.
-fn second(time: Timestamp) -> String {
+fn whole_second(time: Timestamp) -> String {
     format!("{time:.0}")
 }
 
@@ -41,7 +41,7 @@ fn node_id(kind: &str, id: impl std::fmt::Display) -> String {
     format!("{kind}_{id}")
 }
 
-pub(super) fn user(urls: &Urls, login: &str) -> Value {
+pub(super) fn user_json(urls: &Urls, login: &str) -> Value {
     let api = urls.api(&format!("/users/{login}"));
     let mut user = json!({
         "login": login, "id": id_of(login), "node_id": node_id("U", id_of(login)),
@@ -65,12 +65,12 @@ pub(super) fn user(urls: &Urls, login: &str) -> Value {
     user
 }
 
-pub(super) fn repository(urls: &Urls, repo: &Repository) -> Value {
+pub(super) fn repository_json(urls: &Urls, repo: &Repository) -> Value {
     let open = repo.pulls.values().filter(|p| p.open).count();
     let mut value = json!({
         "id": repo.id, "node_id": node_id("R", repo.id),
         "name": repo.name, "full_name": repo.full_name(),
-        "owner": user(urls, &repo.owner), "private": true, "visibility": "private",
+        "owner": user_json(urls, &repo.owner), "private": true, "visibility": "private",
         "html_url": urls.page(repo, ""), "url": urls.repo(repo, ""),
         "clone_url": urls.page(repo, ".git"), "svn_url": urls.page(repo, ""),
         "git_url": format!("git://{}.git", repo.full_name()),
@@ -78,7 +78,7 @@ pub(super) fn repository(urls: &Urls, repo: &Repository) -> Value {
         "default_branch": repo.default_branch, "open_issues_count": open, "open_issues": open,
         "archived": repo.rules.archived, "topics": [],
         "created_at": repo.created_at, "updated_at": repo.created_at,
-        "pushed_at": second(repo.pushed_at),
+        "pushed_at": whole_second(repo.pushed_at),
         "permissions": {"admin": false, "maintain": false, "push": true, "triage": true, "pull": true},
         "allow_squash_merge": repo.rules.squash, "allow_merge_commit": repo.rules.merge,
         "allow_rebase_merge": repo.rules.rebase, "allow_auto_merge": repo.rules.auto_merge,
@@ -105,7 +105,7 @@ pub(super) fn repository(urls: &Urls, repo: &Repository) -> Value {
 
 /// The same as answers about something else have it.
 pub(super) fn repository_in_short(urls: &Urls, repo: &Repository) -> Value {
-    let mut value = repository(urls, repo);
+    let mut value = repository_json(urls, repo);
     if let Some(fields) = value.as_object_mut() {
         fields.retain(|name, _| !name.starts_with("allow_"));
     }
@@ -114,7 +114,7 @@ pub(super) fn repository_in_short(urls: &Urls, repo: &Repository) -> Value {
 
 /// The same as the repository's own answer has it.
 pub(super) fn repository_in_full(urls: &Urls, repo: &Repository) -> Value {
-    let mut value = repository(urls, repo);
+    let mut value = repository_json(urls, repo);
     (value["subscribers_count"], value["network_count"]) = (0.into(), 0.into());
     value
 }
@@ -159,7 +159,7 @@ const PARTS: [(&str, &str); 36] = [
     ("trees_url", "/git/trees{/sha}"),
 ];
 
-pub(super) fn reference(urls: &Urls, repo: &Repository, name: &str, sha: &str) -> Value {
+pub(super) fn reference_json(urls: &Urls, repo: &Repository, name: &str, sha: &str) -> Value {
     json!({
         "ref": name, "node_id": node_id("REF", name),
         "url": urls.repo(repo, &format!("/git/{name}")),
@@ -168,7 +168,7 @@ pub(super) fn reference(urls: &Urls, repo: &Repository, name: &str, sha: &str) -
 }
 
 /// Which of the two branch shapes an answer needs.
-pub(super) fn branch(urls: &Urls, repo: &Repository, name: &str, commit: &Value) -> Value {
+pub(super) fn branch_json(urls: &Urls, repo: &Repository, name: &str, commit: &Value) -> Value {
     json!({
         "name": name, "commit": commit, "protected": false,
         "protection": {"enabled": false, "required_status_checks": {
@@ -193,7 +193,7 @@ fn git_commit(urls: &Urls, repo: &Repository, commit: &Commit) -> Value {
     })
 }
 
-pub(super) fn commit(urls: &Urls, repo: &Repository, commit: &Commit) -> Value {
+pub(super) fn commit_json(urls: &Urls, repo: &Repository, commit: &Commit) -> Value {
     let api = |sha: &str| urls.repo(repo, &format!("/commits/{sha}"));
     let page = |sha: &str| urls.page(repo, &format!("/commit/{sha}"));
     let parents = commit.parents.iter();
@@ -208,7 +208,7 @@ pub(super) fn commit(urls: &Urls, repo: &Repository, commit: &Commit) -> Value {
     })
 }
 
-pub(super) fn change(urls: &Urls, repo: &Repository, at: &str, change: &Change) -> Value {
+pub(super) fn change_json(urls: &Urls, repo: &Repository, at: &str, change: &Change) -> Value {
     let path = &change.path;
     let mut value = json!({
         "sha": change.blob, "filename": path,
@@ -226,7 +226,7 @@ pub(super) fn change(urls: &Urls, repo: &Repository, at: &str, change: &Change) 
 }
 
 /// A pull request as lists show it.
-pub(super) fn pull(urls: &Urls, repo: &Repository, pull: &Pull) -> Value {
+pub(super) fn pull_json(urls: &Urls, repo: &Repository, pull: &Pull) -> Value {
     let api = urls.repo(repo, &format!("/pulls/{}", pull.number));
     let issue = urls.repo(repo, &format!("/issues/{}", pull.number));
     let page = urls.page(repo, &format!("/pull/{}", pull.number));
@@ -234,7 +234,7 @@ pub(super) fn pull(urls: &Urls, repo: &Repository, pull: &Pull) -> Value {
     let side = |branch: &str, sha: &str| {
         json!({
             "label": format!("{}:{branch}", repo.owner), "ref": branch, "sha": sha,
-            "user": user(urls, &repo.owner), "repo": repository(urls, repo),
+            "user": user_json(urls, &repo.owner), "repo": repository_json(urls, repo),
         })
     };
     let links = json!({
@@ -253,13 +253,13 @@ pub(super) fn pull(urls: &Urls, repo: &Repository, pull: &Pull) -> Value {
         "review_comment_url": urls.repo(repo, "/pulls/comments{/number}"),
         "comments_url": format!("{issue}/comments"), "statuses_url": statuses,
         "state": if pull.open { "open" } else { "closed" }, "locked": false,
-        "title": pull.title, "body": pull.body, "user": user(urls, &pull.user),
+        "title": pull.title, "body": pull.body, "user": user_json(urls, &pull.user),
         "draft": pull.draft, "labels": [], "milestone": null, "active_lock_reason": null,
         "assignee": null, "assignees": [], "requested_reviewers": [], "requested_teams": [],
         "auto_merge": null, "author_association": "COLLABORATOR",
-        "created_at": second(pull.created_at), "updated_at": second(pull.updated_at),
-        "closed_at": pull.closed_at.map(second),
-        "merged_at": pull.merged.as_ref().map(|m| second(m.at)),
+        "created_at": whole_second(pull.created_at), "updated_at": whole_second(pull.updated_at),
+        "closed_at": pull.closed_at.map(whole_second),
+        "merged_at": pull.merged.as_ref().map(|m| whole_second(m.at)),
         "merge_commit_sha": pull.merged.as_ref().map(|m| m.sha.clone()),
         "head": side(&pull.head, &pull.head_sha), "base": side(&pull.base, &pull.base_sha),
         "_links": links,
@@ -279,9 +279,10 @@ pub(super) fn pull_in_full(
     pull: &Pull,
     detail: &PullDetail,
 ) -> Value {
-    let mut value = self::pull(urls, repo, pull);
+    let mut value = pull_json(urls, repo, pull);
     value["merged"] = pull.merged.is_some().into();
-    value["merged_by"] = pull.merged.as_ref().map_or(Value::Null, |merged| user(urls, &merged.by));
+    value["merged_by"] =
+        pull.merged.as_ref().map_or(Value::Null, |merged| user_json(urls, &merged.by));
     value["mergeable"] = detail.mergeable.into();
     value["rebaseable"] = detail.mergeable.into();
     value["mergeable_state"] = match detail.mergeable {
@@ -302,27 +303,27 @@ pub(super) fn pull_in_full(
     value
 }
 
-pub(super) fn comment(urls: &Urls, repo: &Repository, pull: u64, comment: &Comment) -> Value {
+pub(super) fn comment_json(urls: &Urls, repo: &Repository, pull: u64, comment: &Comment) -> Value {
     let kind = if repo.issues.contains_key(&pull) { "issues" } else { "pull" };
     let page = urls.page(repo, &format!("/{kind}/{pull}#issuecomment-{}", comment.id));
     json!({
         "id": comment.id, "node_id": node_id("IC", comment.id),
         "url": urls.repo(repo, &format!("/issues/comments/{}", comment.id)), "html_url": page,
         "issue_url": urls.repo(repo, &format!("/issues/{pull}")),
-        "user": user(urls, &comment.user), "body": comment.body,
+        "user": user_json(urls, &comment.user), "body": comment.body,
         "author_association": comment.association,
-        "created_at": second(comment.created_at), "updated_at": second(comment.created_at),
+        "created_at": whole_second(comment.created_at), "updated_at": whole_second(comment.created_at),
     })
 }
 
-pub(super) fn review(urls: &Urls, repo: &Repository, pull: u64, review: &Review) -> Value {
+pub(super) fn review_json(urls: &Urls, repo: &Repository, pull: u64, review: &Review) -> Value {
     let page = urls.page(repo, &format!("/pull/{pull}#pullrequestreview-{}", review.id));
     let api = urls.repo(repo, &format!("/pulls/{pull}"));
     json!({
         "id": review.id, "node_id": node_id("PRR", review.id), "html_url": page,
-        "user": user(urls, &review.user), "body": review.body, "state": review.state,
+        "user": user_json(urls, &review.user), "body": review.body, "state": review.state,
         "commit_id": review.commit, "pull_request_url": api,
-        "submitted_at": second(review.submitted_at), "author_association": review.association,
+        "submitted_at": whole_second(review.submitted_at), "author_association": review.association,
         "_links": {"html": {"href": page}, "pull_request": {"href": api}},
     })
 }
@@ -335,18 +336,18 @@ pub(super) fn line_comment(urls: &Urls, repo: &Repository, pull: u64, at: &LineC
     json!({
         "id": comment.id, "node_id": node_id("PRRC", comment.id), "url": api, "html_url": page,
         "pull_request_review_id": at.review, "pull_request_url": of,
-        "user": user(urls, &comment.user), "body": comment.body,
+        "user": user_json(urls, &comment.user), "body": comment.body,
         "path": at.path, "line": at.line, "original_line": at.line, "side": "RIGHT",
         "start_line": null, "original_start_line": null, "start_side": null,
         "position": at.line, "original_position": at.line, "subject_type": "line",
         "diff_hunk": "@@", "commit_id": at.commit, "original_commit_id": at.commit,
         "author_association": comment.association,
-        "created_at": second(comment.created_at), "updated_at": second(comment.created_at),
+        "created_at": whole_second(comment.created_at), "updated_at": whole_second(comment.created_at),
         "_links": {"self": {"href": api}, "html": {"href": page}, "pull_request": {"href": of}},
     })
 }
 
-pub(super) fn issue(urls: &Urls, repo: &Repository, issue: &Issue) -> Value {
+pub(super) fn issue_json(urls: &Urls, repo: &Repository, issue: &Issue) -> Value {
     let api = urls.repo(repo, &format!("/issues/{}", issue.number));
     let label = |name: &String| {
         json!({
@@ -360,7 +361,7 @@ pub(super) fn issue(urls: &Urls, repo: &Repository, issue: &Issue) -> Value {
         "repository_url": urls.repo(repo, ""), "labels_url": format!("{api}/labels{{/name}}"),
         "comments_url": format!("{api}/comments"), "events_url": format!("{api}/events"),
         "html_url": urls.page(repo, &format!("/issues/{}", issue.number)),
-        "title": issue.title, "body": issue.body, "user": user(urls, &issue.user),
+        "title": issue.title, "body": issue.body, "user": user_json(urls, &issue.user),
         "labels": issue.labels.iter().map(label).collect::<Vec<_>>(),
         "state": if issue.open { "open" } else { "closed" }, "state_reason": null,
         "locked": false, "active_lock_reason": null, "assignee": null, "assignees": [],
@@ -382,7 +383,7 @@ pub(super) fn pull_as_issue(urls: &Urls, repo: &Repository, pull: &Pull) -> Valu
         created_at: pull.created_at,
         comments: pull.comments.clone(),
     };
-    let mut value = issue(urls, repo, &as_issue);
+    let mut value = issue_json(urls, repo, &as_issue);
     let page = urls.page(repo, &format!("/pull/{}", pull.number));
     value["html_url"] = page.clone().into();
     value["pull_request"] = json!({
@@ -419,7 +420,7 @@ pub(super) fn workflow_run(urls: &Urls, repo: &Repository, check: &Check) -> Val
         "url": urls.repo(repo, &format!("/actions/runs/{}", check.id)),
         "html_url": urls.page(repo, &format!("/actions/runs/{}", check.id)),
         "status": if done { "completed" } else { "in_progress" }, "conclusion": check.state,
-        "created_at": second(check.at), "updated_at": second(check.at),
+        "created_at": whole_second(check.at), "updated_at": whole_second(check.at),
         "jobs_url": urls.repo(repo, &format!("/actions/runs/{}/jobs", check.id)),
         "logs_url": urls.repo(repo, &format!("/actions/runs/{}/logs", check.id)),
         "artifacts_url": urls.repo(repo, &format!("/actions/runs/{}/artifacts", check.id)),
@@ -433,7 +434,7 @@ pub(super) fn workflow_run(urls: &Urls, repo: &Repository, check: &Check) -> Val
     })
 }
 
-pub(super) fn job(urls: &Urls, repo: &Repository, check: &Check) -> Value {
+pub(super) fn job_json(urls: &Urls, repo: &Repository, check: &Check) -> Value {
     let status = if check.state.is_some() { "completed" } else { "in_progress" };
     json!({
         "id": check.id, "node_id": node_id("JOB", check.id), "run_id": check.id,
@@ -444,8 +445,8 @@ pub(super) fn job(urls: &Urls, repo: &Repository, check: &Check) -> Value {
         "head_sha": check.commit, "name": "build", "status": status, "conclusion": check.state,
         "url": urls.repo(repo, &format!("/actions/jobs/{}", check.id)),
         "html_url": urls.page(repo, &format!("/actions/runs/{0}/job/{0}", check.id)),
-        "created_at": second(check.at), "started_at": second(check.at),
-        "completed_at": check.state.is_some().then(|| second(check.at)),
+        "created_at": whole_second(check.at), "started_at": whole_second(check.at),
+        "completed_at": check.state.is_some().then(|| whole_second(check.at)),
         "steps": [
             {"name": "Set up job", "status": "completed", "conclusion": "success", "number": 1},
             {"name": "Run tests", "status": status, "conclusion": check.state, "number": 2},
@@ -453,7 +454,7 @@ pub(super) fn job(urls: &Urls, repo: &Repository, check: &Check) -> Value {
     })
 }
 
-pub(super) fn status(urls: &Urls, repo: &Repository, check: &Check) -> Value {
+pub(super) fn status_json(urls: &Urls, repo: &Repository, check: &Check) -> Value {
     json!({
         "id": check.id, "node_id": node_id("SC", check.id), "context": check.name,
         "url": urls.repo(repo, &format!("/statuses/{}", check.commit)), "avatar_url": null,

@@ -22,20 +22,20 @@ impl GitHubServer {
     }
 }
 
-pub(super) async fn batch(shared: &Shared, request: Request) -> Response {
+pub(super) async fn serve_batch(shared: &Shared, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let is_own = |name| parts.headers.get(name).is_some_and(|kind| kind == KIND);
     if !is_own(header::ACCEPT) || !is_own(header::CONTENT_TYPE) {
-        return refused(StatusCode::NOT_ACCEPTABLE, "This speaks Git LFS only");
+        return refuse_batch(StatusCode::NOT_ACCEPTABLE, "This speaks Git LFS only");
     }
     let body = axum::body::to_bytes(body, MAX).await.unwrap_or_default();
-    answer(shared, &serde_json::from_slice(&body).unwrap_or_default())
+    answer_batch(shared, &serde_json::from_slice(&body).unwrap_or_default())
 }
 
-fn answer(shared: &Shared, question: &Value) -> Response {
+fn answer_batch(shared: &Shared, question: &Value) -> Response {
     let objects = question["objects"].as_array().filter(|objects| !objects.is_empty());
     let (Some(objects), Some("download")) = (objects, question["operation"].as_str()) else {
-        return refused(StatusCode::UNPROCESSABLE_ENTITY, "Invalid request");
+        return refuse_batch(StatusCode::UNPROCESSABLE_ENTITY, "Invalid request");
     };
     let known = shared.lfs.lock().unwrap_or_else(PoisonError::into_inner);
     let describe = |object: &Value| {
@@ -52,6 +52,6 @@ fn answer(shared: &Shared, question: &Value) -> Response {
     ([(header::CONTENT_TYPE, KIND)], Json(answer)).into_response()
 }
 
-fn refused(status: StatusCode, message: &str) -> Response {
+fn refuse_batch(status: StatusCode, message: &str) -> Response {
     (status, [(header::CONTENT_TYPE, KIND)], Json(json!({"message": message}))).into_response()
 }

@@ -163,10 +163,10 @@ impl GitHubServer {
             seen: StdMutex::default(),
             lfs: StdMutex::default(),
         });
-        let router = rest::router()
+        let router = rest::build_router()
             .fallback(git_request)
-            .layer(from_fn_with_state(Arc::clone(&shared), rest::first))
-            .layer(from_fn_with_state(Arc::clone(&shared), observe))
+            .layer(from_fn_with_state(Arc::clone(&shared), rest::answer_first))
+            .layer(from_fn_with_state(Arc::clone(&shared), observe_request))
             .with_state(Arc::clone(&shared));
         Ok(Self { shared, serving: Serving::start_at(at, router).await? })
     }
@@ -218,7 +218,11 @@ impl GitHubServer {
 }
 
 /// Records a request, and fails it where a test wants that.
-async fn observe(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+async fn observe_request(
+    State(shared): State<Arc<Shared>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let method = request.method().to_string();
     let path = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
     let faults = *shared.faults.lock().unwrap_or_else(PoisonError::into_inner);
@@ -231,11 +235,11 @@ async fn observe(State(shared): State<Arc<Shared>>, request: Request, next: Next
         )
             .into_response(),
         Away::HangsUp => HangUp::response(),
-        Away::Limits if path.starts_with("/api/") => limited(),
+        Away::Limits if path.starts_with("/api/") => limited_answer(),
         Away::No | Away::Limits => next.run(request).await,
         Away::LosesAnswersToPushes => {
             let response = next.run(request).await;
-            if path.ends_with("git-receive-pack") { lost(response).await } else { response }
+            if path.ends_with("git-receive-pack") { lose_answer(response).await } else { response }
         }
         Away::RevokesBeforeAPush => {
             if path.ends_with("git-receive-pack") {
@@ -254,7 +258,7 @@ async fn observe(State(shared): State<Arc<Shared>>, request: Request, next: Next
 }
 
 /// A secondary limit: neither a time, nor a quota that is used up.
-fn limited() -> Response {
+fn limited_answer() -> Response {
     let message = "You have exceeded a secondary rate limit. Please wait a few minutes before you try \
                    again.";
     let body = serde_json::json!({
@@ -266,7 +270,7 @@ fn limited() -> Response {
 }
 
 /// Waits until all is done, and says nothing of it.
-async fn lost(response: Response) -> Response {
+async fn lose_answer(response: Response) -> Response {
     let _ = http_body_util::BodyExt::collect(response.into_body()).await;
     HangUp::response()
 }
@@ -313,7 +317,7 @@ async fn git_request(State(shared): State<Arc<Shared>>, request: Request) -> Res
         return (StatusCode::FORBIDDEN, message).into_response();
     }
     if known && rest == "info/lfs/objects/batch" {
-        return lfs::batch(&shared, request).await;
+        return lfs::serve_batch(&shared, request).await;
     }
     // Only the smart protocol: loose files are nobody's business.
     let smart = matches!(rest, "info/refs" | "git-upload-pack" | "git-receive-pack");
@@ -321,5 +325,5 @@ async fn git_request(State(shared): State<Arc<Shared>>, request: Request) -> Res
         return (StatusCode::NOT_FOUND, "Repository not found.\n").into_response();
     }
     let inside = format!("/{owner}/{name}.git/{rest}");
-    backend::answer(&shared.root, &inside, &login, request).await
+    backend::answer_git(&shared.root, &inside, &login, request).await
 }

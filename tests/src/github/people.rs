@@ -75,7 +75,7 @@ impl Remote {
         let comment = self.said(login, standing, body);
         self.with(async |repository| {
             repository.people.insert(login.to_owned(), standing);
-            let pull = pull(repository, number)?;
+            let pull = find_pull(repository, number)?;
             pull.updated_at = comment.created_at;
             pull.comments.push(comment);
             Ok(())
@@ -97,7 +97,7 @@ impl Remote {
         let comment = self.said(login, Standing::Collaborator, body);
         self.with(async |repository| {
             repository.people.insert(login.to_owned(), Standing::Collaborator);
-            let pull = pull(repository, number)?;
+            let pull = find_pull(repository, number)?;
             let head = pull.head_sha.clone();
             talk::on_line(&self.shared, pull, comment, path, line, head);
             Ok(())
@@ -120,7 +120,7 @@ impl Remote {
             self.said(login, Standing::Collaborator, body);
         self.with(async |repository| {
             repository.people.insert(login.to_owned(), Standing::Collaborator);
-            let pull = pull(repository, number)?;
+            let pull = find_pull(repository, number)?;
             let commit = pull.head_sha.clone();
             let submitted_at = created_at;
             let review =
@@ -138,7 +138,7 @@ impl Remote {
     /// When there is none.
     pub async fn set_open(&self, number: u64, open: bool) -> Result<(), GitHubError> {
         self.with(async |repository| {
-            let pull = pull(repository, number)?;
+            let pull = find_pull(repository, number)?;
             pull.close(Timestamp::now());
             if open {
                 pull.open = true;
@@ -157,7 +157,7 @@ impl Remote {
         self.with(async |repository| {
             let missing = || GitHubError::Name(format!("no branch {base}"));
             let sha = repository.git.branch(base).await.ok_or_else(missing)?;
-            let pull = pull(repository, number)?;
+            let pull = find_pull(repository, number)?;
             base.clone_into(&mut pull.base);
             pull.base_sha = sha;
             pull.updated_at = Timestamp::now();
@@ -172,10 +172,10 @@ impl Remote {
     /// When there is none, or it conflicts.
     pub async fn merge(&self, number: u64, login: &str) -> Result<String, GitHubError> {
         self.with(async |repository| {
-            let taken = pull(repository, number)?.clone();
+            let taken = find_pull(repository, number)?.clone();
             let message = format!("{} (#{number})\n", taken.title);
-            let sha = merge::commit(repository, &taken, true, &message, login).await?;
-            merge::record(repository, &taken, &sha, login);
+            let sha = merge::make_commit(repository, &taken, true, &message, login).await?;
+            merge::record_merge(repository, &taken, &sha, login);
             Ok(sha)
         })
         .await
@@ -276,7 +276,7 @@ impl Remote {
     }
 }
 
-pub(super) fn pull(
+pub(super) fn find_pull(
     repository: &mut Repository,
     number: u64,
 ) -> Result<&mut super::state::Pull, GitHubError> {

@@ -3,7 +3,7 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::people::pull;
+use super::people::find_pull;
 use super::rest::merge;
 use super::state::{Pull, Repository};
 use super::{GitHubError, Remote};
@@ -69,7 +69,7 @@ impl Repository {
 
 /// What Git itself refuses: branches that may not be made. As the real host words it, but for the reason in
 /// the report, which a hook can't choose.
-fn guard(repository: &Repository) -> Result<(), GitHubError> {
+fn guard_repository(repository: &Repository) -> Result<(), GitHubError> {
     let path = repository.git.dir().join("hooks/pre-receive");
     let Some(prefix) = &repository.rules.no_branches else {
         return match std::fs::remove_file(path) {
@@ -99,7 +99,7 @@ impl Remote {
     pub async fn set_rules(&self, change: impl FnOnce(&mut Rules)) -> Result<(), GitHubError> {
         self.with(async |repository| {
             change(&mut repository.rules);
-            guard(repository)
+            guard_repository(repository)
         })
         .await
     }
@@ -121,13 +121,13 @@ impl Remote {
             let at = repository.queue.iter().position(|queued| *queued == number);
             let missing = || GitHubError::Name(format!("{number} is not queued"));
             repository.queue.remove(at.ok_or_else(missing)?);
-            pull(repository, number)?.updated_at = jiff::Timestamp::now();
+            find_pull(repository, number)?.updated_at = jiff::Timestamp::now();
             if merged {
-                let taken = pull(repository, number)?.clone();
+                let taken = find_pull(repository, number)?.clone();
                 let message = format!("{} (#{number})\n", taken.title);
                 let login = "github-merge-queue[bot]";
-                let sha = merge::commit(repository, &taken, true, &message, login).await?;
-                merge::record(repository, &taken, &sha, login);
+                let sha = merge::make_commit(repository, &taken, true, &message, login).await?;
+                merge::record_merge(repository, &taken, &sha, login);
             }
             Ok(())
         })

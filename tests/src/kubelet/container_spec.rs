@@ -56,12 +56,12 @@ pub fn container_spec(
     if own.privileged == Some(true) {
         return Err(SpecError::Unsupported("privileged"));
     }
-    let uid = own.run_as_user.or(shared.run_as_user).map_or(image.user, narrow);
-    let gid = own.run_as_group.or(shared.run_as_group).map_or(uid, narrow);
+    let uid = own.run_as_user.or(shared.run_as_user).map_or(image.user, narrow_id);
+    let gid = own.run_as_group.or(shared.run_as_group).map_or(uid, narrow_id);
     if uid == 0 && own.run_as_non_root.or(shared.run_as_non_root) == Some(true) {
         return Err(SpecError::Root);
     }
-    let argv = env::command(container, &image.entrypoint, environment);
+    let argv = env::command_line(container, &image.entrypoint, environment);
     if argv.is_empty() {
         return Err(SpecError::NoCommand);
     }
@@ -70,9 +70,9 @@ pub fn container_spec(
         pod: around.sandbox,
         root: around.root.to_owned(),
         read_only_root: own.read_only_root_filesystem == Some(true),
-        etc: etc(pod, &spec, around.ip, (uid, gid), home),
+        etc: etc_files(pod, &spec, around.ip, (uid, gid), home),
         image: image.binds.iter().map(|(source, target)| image_bind(source, target)).collect(),
-        mounts: mounts(container, environment, around.volumes)?,
+        mounts: bind_mounts(container, environment, around.volumes)?,
         process: ProcessSpec {
             argv,
             env: environment.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
@@ -84,14 +84,14 @@ pub fn container_spec(
 }
 
 /// The pod's host name.
-pub fn hostname(pod: &Pod) -> String {
+pub fn pod_hostname(pod: &Pod) -> String {
     let name = pod.spec.as_ref().and_then(|spec| spec.hostname.clone());
     let mut name = name.unwrap_or_else(|| pod.name_any());
     name.truncate(63);
     name.trim_end_matches(['-', '.']).to_owned()
 }
 
-fn narrow(id: i64) -> u32 {
+fn narrow_id(id: i64) -> u32 {
     u32::try_from(id).unwrap_or(super::image::DEFAULT_USER)
 }
 
@@ -99,7 +99,7 @@ fn image_bind(source: &Path, target: &str) -> Bind {
     Bind { source: source.to_owned(), sub_path: None, target: target.to_owned(), read_only: true }
 }
 
-fn mounts(
+fn bind_mounts(
     container: &Container,
     environment: &BTreeMap<String, String>,
     volumes: &BTreeMap<String, PathBuf>,
@@ -110,7 +110,7 @@ fn mounts(
             let source =
                 volumes.get(&mount.name).ok_or_else(|| SpecError::NoVolume(mount.name.clone()))?;
             let by_expression =
-                mount.sub_path_expr.as_ref().map(|path| env::expand(path, environment));
+                mount.sub_path_expr.as_ref().map(|path| env::expand_variables(path, environment));
             let sub_path = mount.sub_path.clone().or(by_expression);
             Ok(Bind {
                 source: source.clone(),
@@ -122,14 +122,14 @@ fn mounts(
         .collect()
 }
 
-fn etc(
+fn etc_files(
     pod: &Pod,
     spec: &PodSpec,
     ip: IpAddr,
     (uid, gid): (u32, u32),
     home: &str,
 ) -> Vec<(String, String)> {
-    let hostname = hostname(pod);
+    let hostname = pod_hostname(pod);
     let mut passwd = "root:x:0:0:root:/root:/bin/sh\n".to_owned();
     let mut group = "root:x:0:\n".to_owned();
     if uid != 0 {
@@ -190,7 +190,7 @@ mod tests {
             volumes: &volumes,
             ip: [10, 0, 0, 1].into(),
         };
-        let env = image.environment(&hostname(&pod));
+        let env = image.environment(&pod_hostname(&pod));
         container_spec(&pod, &container, &image, &env, around)
     }
 

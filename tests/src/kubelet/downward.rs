@@ -12,15 +12,15 @@ use kube::ResourceExt;
 pub struct FieldError(pub String);
 
 /// The value of `path`. Empty where the pod has none yet.
-pub fn field(pod: &Pod, path: &str) -> Result<String, FieldError> {
+pub fn field_value(pod: &Pod, path: &str) -> Result<String, FieldError> {
     let spec = pod.spec.as_ref();
     let status = pod.status.as_ref();
     let text = match path {
         "metadata.name" => Some(pod.name_any()),
         "metadata.namespace" => pod.namespace(),
         "metadata.uid" => pod.uid(),
-        "metadata.labels" => Some(lines(pod.labels())),
-        "metadata.annotations" => Some(lines(pod.annotations())),
+        "metadata.labels" => Some(map_lines(pod.labels())),
+        "metadata.annotations" => Some(map_lines(pod.annotations())),
         "spec.nodeName" => spec.and_then(|spec| spec.node_name.clone()),
         "spec.serviceAccountName" => spec.and_then(|spec| spec.service_account_name.clone()),
         "status.hostIP" => Some(super::HOST_IP.to_string()),
@@ -40,7 +40,7 @@ pub fn field(pod: &Pod, path: &str) -> Result<String, FieldError> {
 }
 
 /// One `key="value"` a line, as in the files of a downward API volume.
-fn lines(map: &BTreeMap<String, String>) -> String {
+fn map_lines(map: &BTreeMap<String, String>) -> String {
     let mut text = String::new();
     for (key, value) in map {
         let _ = writeln!(text, "{key}={value:?}");
@@ -60,7 +60,7 @@ mod tests {
             "metadata": {"name": "p", "labels": {"a/b": "c"}}, "status": {"podIP": "10.0.0.1"},
         }))
         .unwrap();
-        let value = |path| field(&pod, path);
+        let value = |path| field_value(&pod, path);
         assert_eq!(value("metadata.name").unwrap(), "p");
         assert_eq!(value("metadata.labels['a/b']").unwrap(), "c");
         assert_eq!(value("metadata.labels").unwrap(), "a/b=\"c\"\n");

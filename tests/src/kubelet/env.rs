@@ -47,7 +47,7 @@ pub enum EnvError {
 }
 
 /// What `container` refers to.
-pub fn references(container: &Container) -> References {
+pub fn find_references(container: &Container) -> References {
     let mut found = References::default();
     for from in container.env_from.iter().flatten() {
         found.config_maps.extend(from.config_map_ref.iter().map(|r| r.name.clone()));
@@ -61,7 +61,7 @@ pub fn references(container: &Container) -> References {
 }
 
 /// The environment: `base` (the image's), then `envFrom`, then `env`, each over the ones before.
-pub fn environment(
+pub fn build_environment(
     pod: &Pod,
     container: &Container,
     base: BTreeMap<String, String>,
@@ -71,9 +71,9 @@ pub fn environment(
     for from in container.env_from.iter().flatten() {
         let prefix = from.prefix.as_deref().unwrap_or_default();
         let all = if let Some(r) = &from.config_map_ref {
-            whole("configmap", &sources.config_maps, &r.name, r.optional)?
+            whole_object("configmap", &sources.config_maps, &r.name, r.optional)?
         } else if let Some(r) = &from.secret_ref {
-            whole("secret", &sources.secrets, &r.name, r.optional)?
+            whole_object("secret", &sources.secrets, &r.name, r.optional)?
         } else {
             None
         };
@@ -82,7 +82,7 @@ pub fn environment(
         }
     }
     for var in container.env.iter().flatten() {
-        if let Some(value) = value(pod, var, &own, sources)? {
+        if let Some(value) = variable_value(pod, var, &own, sources)? {
             own.insert(var.name.clone(), value);
         }
     }
@@ -91,21 +91,21 @@ pub fn environment(
     Ok(all)
 }
 
-fn value(
+fn variable_value(
     pod: &Pod,
     var: &EnvVar,
     so_far: &BTreeMap<String, String>,
     sources: &Sources,
 ) -> Result<Option<String>, EnvError> {
     let Some(from) = &var.value_from else {
-        return Ok(Some(expand(var.value.as_deref().unwrap_or_default(), so_far)));
+        return Ok(Some(expand_variables(var.value.as_deref().unwrap_or_default(), so_far)));
     };
     let bytes = if let Some(r) = &from.config_map_key_ref {
-        one("ConfigMap", &sources.config_maps, &r.name, &r.key, r.optional)?
+        one_key("ConfigMap", &sources.config_maps, &r.name, &r.key, r.optional)?
     } else if let Some(r) = &from.secret_key_ref {
-        one("Secret", &sources.secrets, &r.name, &r.key, r.optional)?
+        one_key("Secret", &sources.secrets, &r.name, &r.key, r.optional)?
     } else if let Some(r) = &from.field_ref {
-        return Ok(Some(downward::field(pod, &r.field_path)?));
+        return Ok(Some(downward::field_value(pod, &r.field_path)?));
     } else {
         return Err(downward::FieldError("resourceFieldRef".to_owned()).into());
     };
@@ -114,7 +114,7 @@ fn value(
 
 type Objects = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
 
-fn whole<'a>(
+fn whole_object<'a>(
     kind: &'static str,
     objects: &'a Objects,
     name: &str,
@@ -126,7 +126,7 @@ fn whole<'a>(
     }
 }
 
-fn one<'a>(
+fn one_key<'a>(
     kind: &'static str,
     objects: &'a Objects,
     name: &str,
@@ -134,7 +134,7 @@ fn one<'a>(
     optional: Option<bool>,
 ) -> Result<Option<&'a Vec<u8>>, EnvError> {
     let lower = if kind == "Secret" { "secret" } else { "configmap" };
-    match whole(lower, objects, name, optional)?.and_then(|object| object.get(key)) {
+    match whole_object(lower, objects, name, optional)?.and_then(|object| object.get(key)) {
         None if optional != Some(true) => {
             Err(EnvError::NoKey { kind, name: name.to_owned(), key: key.to_owned() })
         }
@@ -143,13 +143,13 @@ fn one<'a>(
 }
 
 /// The command line: `command` or the image's entrypoint, then `args`.
-pub fn command(
+pub fn command_line(
     container: &Container,
     entrypoint: &[String],
     env: &BTreeMap<String, String>,
 ) -> Vec<String> {
     let expanded = |words: &Option<Vec<String>>| -> Vec<String> {
-        words.iter().flatten().map(|word| expand(word, env)).collect()
+        words.iter().flatten().map(|word| expand_variables(word, env)).collect()
     };
     let mut argv = expanded(&container.command);
     if argv.is_empty() {
@@ -160,7 +160,7 @@ pub fn command(
 }
 
 /// Replaces `$(NAME)`. `$$(NAME)` stays as `$(NAME)`, and so does a name that isn't defined.
-pub fn expand(text: &str, env: &BTreeMap<String, String>) -> String {
+pub fn expand_variables(text: &str, env: &BTreeMap<String, String>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -202,7 +202,7 @@ mod tests {
             ("$(A", "$(A"),
             ("$$$(A)", "$1"),
         ] {
-            assert_eq!(expand(text, &env), expected, "{text}");
+            assert_eq!(expand_variables(text, &env), expected, "{text}");
         }
     }
 
@@ -222,17 +222,17 @@ mod tests {
         let base = BTreeMap::from([("B".to_owned(), "image".to_owned())]);
         let map = |key: &str, value: &str| BTreeMap::from([(key.to_owned(), value.into())]);
         let mut sources = Sources::default();
-        let error = environment(&pod, &container, base.clone(), &sources).unwrap_err();
+        let error = build_environment(&pod, &container, base.clone(), &sources).unwrap_err();
         assert_eq!(error.to_string(), "configmap \"map\" not found");
         sources.config_maps.insert("map".into(), map("a", "1"));
         sources.secrets.insert("s".into(), map("other", ""));
-        let error = environment(&pod, &container, base.clone(), &sources).unwrap_err();
+        let error = build_environment(&pod, &container, base.clone(), &sources).unwrap_err();
         assert_eq!(error.to_string(), "couldn't find key k in Secret s");
         sources.secrets.insert("s".into(), map("k", "v"));
-        let env = environment(&pod, &container, base, &sources).unwrap();
+        let env = build_environment(&pod, &container, base, &sources).unwrap();
         assert_eq!(env["B"], "1-b");
         assert_eq!(env["NS"], "ns");
-        assert_eq!(command(&container, &["entry".into()], &env), ["run", "1-b", "--s=v"]);
-        assert_eq!(references(&container).secrets, ["absent", "s"]);
+        assert_eq!(command_line(&container, &["entry".into()], &env), ["run", "1-b", "--s=v"]);
+        assert_eq!(find_references(&container).secrets, ["absent", "s"]);
     }
 }

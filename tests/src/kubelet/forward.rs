@@ -37,11 +37,11 @@ impl ForwardTarget {
         let own = ListParams::default().labels(&format!("kubernetes.io/service-name={service}"));
         let found = slices.list(&own).await.map_err(io::Error::other)?;
         let none = || io::Error::new(io::ErrorKind::ConnectionRefused, "no ready endpoint");
-        found.iter().find_map(ready).ok_or_else(none)
+        found.iter().find_map(ready_address).ok_or_else(none)
     }
 }
 
-fn ready(slice: &EndpointSlice) -> Option<SocketAddr> {
+fn ready_address(slice: &EndpointSlice) -> Option<SocketAddr> {
     let port = slice.ports.iter().flatten().find_map(|port| port.port)?;
     let endpoint = slice.endpoints.iter().find(|one| {
         one.conditions.as_ref().and_then(|conditions| conditions.ready) != Some(false)
@@ -52,13 +52,13 @@ fn ready(slice: &EndpointSlice) -> Option<SocketAddr> {
 
 /// Passes every connection that comes in through `listener` on to `target`. Connections end with
 /// the future.
-pub async fn serve(listener: TcpListener, target: ForwardTarget) {
+pub async fn serve_forward(listener: TcpListener, target: ForwardTarget) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((inside, _)) => {
-                    connections.spawn(pass(inside, target.clone()));
+                    connections.spawn(pass_on(inside, target.clone()));
                 }
                 Err(error) => {
                     tracing::debug!(%error, "accept");
@@ -70,7 +70,7 @@ pub async fn serve(listener: TcpListener, target: ForwardTarget) {
     }
 }
 
-async fn pass(mut inside: TcpStream, target: ForwardTarget) {
+async fn pass_on(mut inside: TcpStream, target: ForwardTarget) {
     let result = async {
         let mut outside = TcpStream::connect(target.address().await?).await?;
         // What is small must not wait for more: these are requests and their answers.

@@ -13,12 +13,12 @@ use tokio::task::JoinHandle;
 
 /// Appends what comes out of the pipe to `path`. Past `limit` bytes the file is put aside, and what
 /// was aside before is dropped. The task ends with the last writer.
-pub fn collect(path: PathBuf, limit: u64) -> io::Result<(OwnedFd, JoinHandle<()>)> {
+pub fn collect_log(path: PathBuf, limit: u64) -> io::Result<(OwnedFd, JoinHandle<()>)> {
     let (read, write) = pipe2(OFlag::O_CLOEXEC)?;
     fcntl(&read, F_SETFL(OFlag::O_NONBLOCK))?;
     let from = Receiver::from_owned_fd(read)?;
     let task = tokio::spawn(async move {
-        if let Err(error) = copy(from, &path, limit).await {
+        if let Err(error) = copy_log(from, &path, limit).await {
             tracing::warn!(%error, path = %path.display(), "container log stopped");
         }
     });
@@ -26,8 +26,8 @@ pub fn collect(path: PathBuf, limit: u64) -> io::Result<(OwnedFd, JoinHandle<()>
 }
 
 /// All that is kept.
-pub async fn read(path: &Path) -> io::Result<String> {
-    let mut bytes = tokio::fs::read(aside(path)).await.unwrap_or_default();
+pub async fn read_log(path: &Path) -> io::Result<String> {
+    let mut bytes = tokio::fs::read(rotated_path(path)).await.unwrap_or_default();
     match tokio::fs::read(path).await {
         Ok(newest) => bytes.extend(newest),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -37,7 +37,7 @@ pub async fn read(path: &Path) -> io::Result<String> {
 }
 
 /// Moves the logs of a pod that has ended to a folder of their own.
-pub fn keep(pod: &Path, to: &Path) -> io::Result<()> {
+pub fn keep_logs(pod: &Path, to: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(pod)? {
         let entry = entry?;
         if entry.file_type()?.is_file() {
@@ -49,7 +49,7 @@ pub fn keep(pod: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Where the logs of the newest pod of that name are that has ended.
-pub fn kept(logs: &Path, namespace: &str, pod: &str) -> Option<PathBuf> {
+pub fn kept_logs(logs: &Path, namespace: &str, pod: &str) -> Option<PathBuf> {
     let prefix = format!("{namespace}_{pod}_");
     let all = std::fs::read_dir(logs).ok()?.flatten();
     all.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
@@ -57,7 +57,7 @@ pub fn kept(logs: &Path, namespace: &str, pod: &str) -> Option<PathBuf> {
         .map(|entry| entry.path())
 }
 
-async fn copy(mut from: Receiver, path: &Path, limit: u64) -> io::Result<()> {
+async fn copy_log(mut from: Receiver, path: &Path, limit: u64) -> io::Result<()> {
     let mut buffer = vec![0; 16 << 10];
     let mut file = File::options().create(true).append(true).open(path).await?;
     let mut written = file.metadata().await?.len();
@@ -67,7 +67,7 @@ async fn copy(mut from: Receiver, path: &Path, limit: u64) -> io::Result<()> {
             return Ok(());
         }
         if written > limit {
-            tokio::fs::rename(path, aside(path)).await?;
+            tokio::fs::rename(path, rotated_path(path)).await?;
             file = File::options().create(true).append(true).open(path).await?;
             written = 0;
         }
@@ -77,7 +77,7 @@ async fn copy(mut from: Receiver, path: &Path, limit: u64) -> io::Result<()> {
     }
 }
 
-fn aside(path: &Path) -> PathBuf {
+fn rotated_path(path: &Path) -> PathBuf {
     path.with_extension("log.1")
 }
 
@@ -89,7 +89,7 @@ mod tests {
     async fn old_output_is_dropped() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("c.log");
-        let (write, task) = collect(path.clone(), 100).unwrap();
+        let (write, task) = collect_log(path.clone(), 100).unwrap();
         let mut write = std::fs::File::from(write);
         for line in 0..1000 {
             io::Write::write_all(&mut write, format!("{line:09}\n").as_bytes()).unwrap();
@@ -97,7 +97,7 @@ mod tests {
         }
         drop(write);
         task.await.unwrap();
-        let kept = read(&path).await.unwrap();
+        let kept = read_log(&path).await.unwrap();
         assert!(kept.ends_with("000000999\n"), "{kept}");
         assert!(kept.len() < 40 << 10, "{}", kept.len());
     }

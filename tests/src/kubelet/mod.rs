@@ -96,16 +96,18 @@ impl Kubelet {
     pub async fn start(client: Client, options: KubeletOptions) -> Result<Self, KubeletError> {
         let pods = options.dir.join("pods");
         // Of an earlier kubelet, whose processes are gone.
-        volumes::remove(&pods)?;
+        volumes::remove_folder(&pods)?;
         tokio::fs::create_dir_all(&pods).await?;
         let trial =
             PodSpec { hostname: "trial".to_owned(), addresses: Vec::new(), host_network: false };
         match PodSandbox::start(&options.self_exe, &trial).await {
             Ok(sandbox) => sandbox.stop().await,
-            Err(problem) => return Err(KubeletError::NoNamespaces { problem, hint: hint() }),
+            Err(problem) => {
+                return Err(KubeletError::NoNamespaces { problem, hint: kernel_hint() });
+            }
         }
         let node = Arc::new(KubeletNode::new(client, options));
-        node::register(&node).await?;
+        node::register_node(&node).await?;
         node.tasks.spawn(node::keep_registered(node.clone()));
         node.tasks.spawn(node::follow_sources(node.clone()));
         node.tasks.spawn(node::follow_pods(node.clone()));
@@ -129,11 +131,11 @@ impl Kubelet {
     ) -> Result<String, KubeletError> {
         let path = match self.node.find(namespace, pod) {
             Some(entry) => entry.log_path(container),
-            None => log::kept(&self.node.options.dir.join("logs"), namespace, pod)
+            None => log::kept_logs(&self.node.options.dir.join("logs"), namespace, pod)
                 .ok_or_else(|| not_running(namespace, pod, container))?
                 .join(format!("{container}.log")),
         };
-        Ok(log::read(&path).await?)
+        Ok(log::read_log(&path).await?)
     }
 
     /// Runs a command in a container, with all that the container's own command has and nothing
@@ -147,7 +149,7 @@ impl Kubelet {
     ) -> Result<Output, KubeletError> {
         let entry = self.entry(namespace, pod, container)?;
         let argv = argv.iter().map(ToString::to_string).collect();
-        Ok(probes::exec(&entry, container, argv, EXEC_LIMIT).await?)
+        Ok(probes::exec_probe(&entry, container, argv, EXEC_LIMIT).await?)
     }
 
     /// Sends a signal to a container's command; `SIGKILL` ends the container.
@@ -167,7 +169,7 @@ impl Kubelet {
 
     /// The host's folder of a bound claim.
     pub async fn volume_path(&self, namespace: &str, claim: &str) -> Result<PathBuf, KubeletError> {
-        Ok(volumes::claimed(&self.node.client, namespace, claim).await?)
+        Ok(volumes::claimed_folder(&self.node.client, namespace, claim).await?)
     }
 
     /// From now on, adds what `inject` returns to the environment of every container that starts.
@@ -182,7 +184,7 @@ impl Kubelet {
         self.node.shutdown.cancel();
         self.node.tasks.close();
         self.node.tasks.wait().await;
-        if let Err(error) = volumes::remove(&self.node.options.dir.join("pods")) {
+        if let Err(error) = volumes::remove_folder(&self.node.options.dir.join("pods")) {
             tracing::warn!(%error, "pod folders are left behind");
         }
     }
@@ -206,7 +208,7 @@ fn not_running(namespace: &str, pod: &str, container: &str) -> KubeletError {
 }
 
 /// Which of the kernel's switches is off.
-fn hint() -> String {
+fn kernel_hint() -> String {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/sys/{name}")).ok();
     for (name, bad, good) in [
         ("user/max_user_namespaces", "0", "10000"),

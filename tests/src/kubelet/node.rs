@@ -27,7 +27,7 @@ const SCHEDULER: &str = "default-scheduler";
 /// Registers the Node and says that it is ready, until the end.
 pub async fn keep_registered(node: Arc<KubeletNode>) {
     loop {
-        let pause = match register(&node).await {
+        let pause = match register_node(&node).await {
             Ok(()) => HEARTBEAT,
             Err(error) => {
                 tracing::warn!(%error, "node not registered");
@@ -42,7 +42,7 @@ pub async fn keep_registered(node: Arc<KubeletNode>) {
 }
 
 /// Makes the Node if it is missing and writes its status.
-pub async fn register(node: &KubeletNode) -> kube::Result<()> {
+pub async fn register_node(node: &KubeletNode) -> kube::Result<()> {
     let api: Api<NodeObject> = Api::all(node.client.clone());
     let name = &node.options.node_name;
     let (now, resources) = (Timestamp::now(), json!({"cpu": "4", "memory": "8Gi", "pods": "250"}));
@@ -87,7 +87,7 @@ pub async fn register(node: &KubeletNode) -> kube::Result<()> {
 /// Follows the pods of the cluster, until the end.
 pub async fn follow_pods(node: Arc<KubeletNode>) {
     let mut listed = None;
-    let mut events = Box::pin(watch::<Pod>(&node));
+    let mut events = Box::pin(watch_objects::<Pod>(&node));
     loop {
         let event = tokio::select! {
             () = node.shutdown.cancelled() => return,
@@ -98,7 +98,7 @@ pub async fn follow_pods(node: Arc<KubeletNode>) {
             Some(Event::Init) => listed = Some(HashSet::new()),
             Some(Event::InitApply(pod)) => {
                 listed.get_or_insert_default().insert(pod.uid().unwrap_or_default());
-                seen(&node, pod);
+                see_pod(&node, pod);
             }
             Some(Event::InitDone) => {
                 let listed = listed.take().unwrap_or_default();
@@ -108,7 +108,7 @@ pub async fn follow_pods(node: Arc<KubeletNode>) {
                     }
                 }
             }
-            Some(Event::Apply(pod)) => seen(&node, pod),
+            Some(Event::Apply(pod)) => see_pod(&node, pod),
             Some(Event::Delete(pod)) => {
                 if let Some(entry) = lock(&node.pods).get(&pod.uid().unwrap_or_default()) {
                     entry.stop.send_replace(Some(Stop::AtOnce));
@@ -120,8 +120,8 @@ pub async fn follow_pods(node: Arc<KubeletNode>) {
 
 /// Tells the pods of a namespace when a `ConfigMap` or Secret of it changes.
 pub async fn follow_sources(node: Arc<KubeletNode>) {
-    let config_maps = watch::<ConfigMap>(&node).map(changed);
-    let secrets = watch::<Secret>(&node).map(changed);
+    let config_maps = watch_objects::<ConfigMap>(&node).map(changed_pod);
+    let secrets = watch_objects::<Secret>(&node).map(changed_pod);
     let mut namespaces = Box::pin(futures::stream::select(config_maps, secrets));
     loop {
         tokio::select! {
@@ -135,7 +135,7 @@ pub async fn follow_sources(node: Arc<KubeletNode>) {
     }
 }
 
-fn changed<K: Resource>(event: Event<K>) -> Option<String> {
+fn changed_pod<K: Resource>(event: Event<K>) -> Option<String> {
     match event {
         Event::Apply(object) | Event::InitApply(object) | Event::Delete(object) => {
             object.meta().namespace.clone()
@@ -144,7 +144,7 @@ fn changed<K: Resource>(event: Event<K>) -> Option<String> {
     }
 }
 
-fn watch<K>(node: &KubeletNode) -> impl Stream<Item = Event<K>> + use<K>
+fn watch_objects<K>(node: &KubeletNode) -> impl Stream<Item = Event<K>> + use<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
@@ -156,7 +156,7 @@ where
 }
 
 /// Whether a pod that nobody runs yet may come to this node.
-fn suits(node: &KubeletNode, pod: &Pod) -> bool {
+fn suits_node(node: &KubeletNode, pod: &Pod) -> bool {
     let host = |(key, value): (&String, &String)| {
         key != "kubernetes.io/hostname" || *value == node.options.node_name
     };
@@ -165,7 +165,7 @@ fn suits(node: &KubeletNode, pod: &Pod) -> bool {
 }
 
 /// Acts on a pod as it is now.
-fn seen(node: &Arc<KubeletNode>, pod: Pod) {
+fn see_pod(node: &Arc<KubeletNode>, pod: Pod) {
     let (namespaces, spec) = (&node.options.namespaces, pod.spec.as_ref());
     let its = pod.metadata.namespace.as_deref().unwrap_or_default();
     if !namespaces.is_empty() && !namespaces.iter().any(|name| name == its) {
@@ -176,9 +176,12 @@ fn seen(node: &Arc<KubeletNode>, pod: Pod) {
         let gated =
             spec.and_then(|spec| spec.scheduling_gates.as_ref()).is_some_and(|g| !g.is_empty());
         let scheduler = spec.and_then(|spec| spec.scheduler_name.as_deref());
-        if !deleted && !gated && suits(node, &pod) && scheduler.is_none_or(|name| name == SCHEDULER)
+        if !deleted
+            && !gated
+            && suits_node(node, &pod)
+            && scheduler.is_none_or(|name| name == SCHEDULER)
         {
-            node.tasks.spawn(bind(node.clone(), pod));
+            node.tasks.spawn(bind_pod(node.clone(), pod));
         }
         return;
     };
@@ -196,7 +199,7 @@ fn seen(node: &Arc<KubeletNode>, pod: Pod) {
     } else {
         let entry = Arc::new(PodEntry::new(node.clone(), Arc::new(pod)));
         pods.insert(uid.clone(), entry.clone());
-        node.tasks.spawn(worker::run(entry));
+        node.tasks.spawn(worker::run_pod(entry));
     }
     if deleted && let Some(entry) = pods.get(&uid) {
         entry.stop.send_if_modified(|stop| {
@@ -208,7 +211,7 @@ fn seen(node: &Arc<KubeletNode>, pod: Pod) {
 }
 
 /// Gives a pod without a node to this one.
-async fn bind(node: Arc<KubeletNode>, pod: Pod) {
+async fn bind_pod(node: Arc<KubeletNode>, pod: Pod) {
     let namespace = pod.namespace().unwrap_or_default();
     let name = pod.name_any();
     let binding = Binding {

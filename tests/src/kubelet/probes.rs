@@ -13,12 +13,12 @@ use super::entry::{PodEntry, lock};
 use super::sandbox::{self, spec::ExecSpec};
 
 /// Watches a container that has just started, and returns when it has to be killed: why.
-pub async fn monitor(entry: &PodEntry, container: &Container) -> String {
+pub async fn monitor_container(entry: &PodEntry, container: &Container) -> String {
     if let Some(probe) = &container.startup_probe {
         let (mut good, mut bad) = (0, 0);
-        wait(probe.initial_delay_seconds, 0).await;
+        wait_seconds(probe.initial_delay_seconds, 0).await;
         loop {
-            let passed = check(entry, container, probe).await;
+            let passed = check_probe(entry, container, probe).await;
             (good, bad) = if passed { (good + 1, 0) } else { (0, bad + 1) };
             if good >= probe.success_threshold.unwrap_or(1) {
                 break;
@@ -26,14 +26,14 @@ pub async fn monitor(entry: &PodEntry, container: &Container) -> String {
             if bad >= probe.failure_threshold.unwrap_or(3) {
                 return "failed startup probe".to_owned();
             }
-            wait(probe.period_seconds, 10).await;
+            wait_seconds(probe.period_seconds, 10).await;
         }
     }
     let ready = container.readiness_probe.is_none();
     entry.update(&container.name, |record| (record.started, record.ready) = (true, ready));
     let readiness = async {
         if let Some(probe) = &container.readiness_probe {
-            turns(entry, container, probe, |passed| {
+            await_turn(entry, container, probe, |passed| {
                 entry.record.send_if_modified(|record| {
                     let Some(known) = record.containers.get_mut(&container.name) else {
                         return false;
@@ -48,7 +48,7 @@ pub async fn monitor(entry: &PodEntry, container: &Container) -> String {
     };
     let liveness = async {
         match &container.liveness_probe {
-            Some(probe) => turns(entry, container, probe, |passed| passed).await,
+            Some(probe) => await_turn(entry, container, probe, |passed| passed).await,
             None => std::future::pending().await,
         }
     };
@@ -60,35 +60,35 @@ pub async fn monitor(entry: &PodEntry, container: &Container) -> String {
 }
 
 /// Probes for as long as `turned` (called when a threshold is reached) says so.
-async fn turns(
+async fn await_turn(
     entry: &PodEntry,
     container: &Container,
     probe: &Probe,
     turned: impl Fn(bool) -> bool,
 ) {
-    wait(probe.initial_delay_seconds, 0).await;
+    wait_seconds(probe.initial_delay_seconds, 0).await;
     let (mut good, mut bad) = (0, 0);
     loop {
-        let passed = check(entry, container, probe).await;
+        let passed = check_probe(entry, container, probe).await;
         (good, bad) = if passed { (good + 1, 0) } else { (0, bad + 1) };
         let reached = good >= probe.success_threshold.unwrap_or(1)
             || bad >= probe.failure_threshold.unwrap_or(3);
         if reached && !turned(passed) {
             return;
         }
-        wait(probe.period_seconds, 10).await;
+        wait_seconds(probe.period_seconds, 10).await;
     }
 }
 
-fn wait(seconds: Option<i32>, default: u64) -> impl Future<Output = ()> {
+fn wait_seconds(seconds: Option<i32>, default: u64) -> impl Future<Output = ()> {
     let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(default);
     tokio::time::sleep(Duration::from_secs(seconds))
 }
 
-async fn check(entry: &PodEntry, container: &Container, probe: &Probe) -> bool {
+async fn check_probe(entry: &PodEntry, container: &Container, probe: &Probe) -> bool {
     let seconds = probe.timeout_seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(1).max(1);
     let limit = Duration::from_secs(seconds);
-    let result = tokio::time::timeout(limit, attempt(entry, container, probe, limit)).await;
+    let result = tokio::time::timeout(limit, attempt_probe(entry, container, probe, limit)).await;
     match result {
         Ok(Ok(passed)) => passed,
         Ok(Err(error)) => {
@@ -99,7 +99,7 @@ async fn check(entry: &PodEntry, container: &Container, probe: &Probe) -> bool {
     }
 }
 
-async fn attempt(
+async fn attempt_probe(
     entry: &PodEntry,
     container: &Container,
     probe: &Probe,
@@ -107,15 +107,15 @@ async fn attempt(
 ) -> Result<bool, sandbox::SandboxError> {
     if let Some(action) = &probe.exec {
         let argv = action.command.clone().unwrap_or_default();
-        let output = exec(entry, &container.name, argv, limit).await?;
+        let output = exec_probe(entry, &container.name, argv, limit).await?;
         return Ok(output.status.success());
     }
     if let Some(action) = &probe.tcp_socket {
-        connect(entry, container, &action.port).await?;
+        connect_port(entry, container, &action.port).await?;
         return Ok(true);
     }
     if let Some(action) = &probe.http_get {
-        let connection = connect(entry, container, &action.port).await?;
+        let connection = connect_port(entry, container, &action.port).await?;
         let path = action.path.as_deref().filter(|path| !path.is_empty()).unwrap_or("/");
         let mut head = format!("GET {path} HTTP/1.1\r\nConnection: close\r\n");
         let headers = action.http_headers.clone().unwrap_or_default();
@@ -133,7 +133,7 @@ async fn attempt(
 }
 
 /// Runs a command in a container exactly as the container's own command runs.
-pub async fn exec(
+pub async fn exec_probe(
     entry: &PodEntry,
     container: &str,
     argv: Vec<String>,
@@ -145,10 +145,10 @@ pub async fn exec(
     let mut process = running.process;
     process.argv = argv;
     let spec = ExecSpec { pod: sandbox.pid(), container: running.started, process };
-    sandbox::exec(&entry.node.options.self_exe, &spec, limit).await
+    sandbox::exec_command(&entry.node.options.self_exe, &spec, limit).await
 }
 
-async fn connect(
+async fn connect_port(
     entry: &PodEntry,
     container: &Container,
     port: &IntOrString,

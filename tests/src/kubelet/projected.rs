@@ -62,7 +62,7 @@ pub fn next_refresh(tokens: &ProjectedTokens) -> Option<Timestamp> {
 }
 
 /// The files of a volume; `None` if it is of another kind.
-pub async fn files(
+pub async fn projected_files(
     entry: &PodEntry,
     pod: &Pod,
     volume: &Volume,
@@ -72,7 +72,7 @@ pub async fn files(
     if let Some(source) = &volume.config_map {
         let mode = source.default_mode.unwrap_or(FILE_MODE);
         let data = config_map(client, namespace, &source.name).await?;
-        return pick(
+        return pick_items(
             "configmap",
             &source.name,
             data,
@@ -85,8 +85,8 @@ pub async fn files(
     if let Some(source) = &volume.secret {
         let name = source.secret_name.clone().unwrap_or_default();
         let mode = source.default_mode.unwrap_or(FILE_MODE);
-        let data = secret(client, namespace, &name).await?;
-        return pick("secret", &name, data, source.items.as_deref(), source.optional, mode)
+        let data = read_secret(client, namespace, &name).await?;
+        return pick_items("secret", &name, data, source.items.as_deref(), source.optional, mode)
             .map(Some);
     }
     if let Some(source) = &volume.downward_api {
@@ -97,12 +97,12 @@ pub async fn files(
     let mode = source.default_mode.unwrap_or(FILE_MODE);
     let mut all = Files::new();
     for part in source.sources.iter().flatten() {
-        all.extend(projection(entry, pod, &volume.name, part, mode, tokens).await?);
+        all.extend(project_part(entry, pod, &volume.name, part, mode, tokens).await?);
     }
     Ok(Some(all))
 }
 
-async fn projection(
+async fn project_part(
     entry: &PodEntry,
     pod: &Pod,
     volume: &str,
@@ -113,10 +113,10 @@ async fn projection(
     let (client, namespace) = (&entry.node.client, entry.namespace.as_str());
     if let Some(source) = &part.config_map {
         let data = config_map(client, namespace, &source.name).await?;
-        pick("configmap", &source.name, data, source.items.as_deref(), source.optional, mode)
+        pick_items("configmap", &source.name, data, source.items.as_deref(), source.optional, mode)
     } else if let Some(source) = &part.secret {
-        let data = secret(client, namespace, &source.name).await?;
-        pick("secret", &source.name, data, source.items.as_deref(), source.optional, mode)
+        let data = read_secret(client, namespace, &source.name).await?;
+        pick_items("secret", &source.name, data, source.items.as_deref(), source.optional, mode)
     } else if let Some(source) = &part.downward_api {
         downward_files(pod, source.items.iter().flatten(), mode)
     } else if let Some(source) = &part.service_account_token {
@@ -187,7 +187,11 @@ pub async fn config_map(
 }
 
 /// Everything in a Secret, if it exists.
-pub async fn secret(client: &Client, namespace: &str, name: &str) -> kube::Result<ProjectedData> {
+pub async fn read_secret(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+) -> kube::Result<ProjectedData> {
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let found = api.get_opt(name).await?;
     Ok(found.map(|object| {
@@ -195,7 +199,7 @@ pub async fn secret(client: &Client, namespace: &str, name: &str) -> kube::Resul
     }))
 }
 
-fn pick(
+fn pick_items(
     kind: &'static str,
     name: &str,
     data: ProjectedData,
@@ -210,13 +214,13 @@ fn pick(
         None => return Err(ProjectedError::NotFound(kind, name.to_owned())),
     };
     let Some(items) = items else {
-        return Ok(data.into_iter().map(|(key, bytes)| (key, (bytes, bits(mode)))).collect());
+        return Ok(data.into_iter().map(|(key, bytes)| (key, (bytes, mode_bits(mode)))).collect());
     };
     let mut files = Files::new();
     for item in items {
         match data.get(&item.key) {
             Some(bytes) => {
-                let mode = bits(item.mode.unwrap_or(mode));
+                let mode = mode_bits(item.mode.unwrap_or(mode));
                 files.insert(item.path.clone(), (bytes.clone(), mode));
             }
             None if optional => {}
@@ -237,14 +241,14 @@ fn downward_files<'a>(
     items
         .map(|item| {
             let field = item.field_ref.as_ref().ok_or(ProjectedError::Unsupported)?;
-            let text = downward::field(pod, &field.field_path)?;
-            let mode = bits(item.mode.unwrap_or(mode));
+            let text = downward::field_value(pod, &field.field_path)?;
+            let mode = mode_bits(item.mode.unwrap_or(mode));
             Ok((item.path.clone(), (text.into_bytes(), mode)))
         })
         .collect()
 }
 
-fn bits(mode: i32) -> u32 {
+fn mode_bits(mode: i32) -> u32 {
     mode.cast_unsigned() & 0o777
 }
 
@@ -255,13 +259,13 @@ mod tests {
     #[test]
     fn items_choose_and_rename() {
         let data = || Some(BTreeMap::from([("a".to_owned(), b"1".to_vec()), ("b".into(), vec![])]));
-        let all = pick("configmap", "m", data(), None, None, 0o644).unwrap();
+        let all = pick_items("configmap", "m", data(), None, None, 0o644).unwrap();
         assert_eq!(all.keys().collect::<Vec<_>>(), ["a", "b"]);
         let item = |key: &str| KeyToPath { key: key.into(), mode: Some(0o400), path: "x/y".into() };
-        let one = pick("configmap", "m", data(), Some(&[item("a")]), None, 0o644).unwrap();
+        let one = pick_items("configmap", "m", data(), Some(&[item("a")]), None, 0o644).unwrap();
         assert_eq!(one["x/y"], (b"1".to_vec(), 0o400));
-        assert!(pick("configmap", "m", data(), Some(&[item("c")]), None, 0o644).is_err());
-        assert!(pick("configmap", "m", None, None, None, 0o644).is_err());
-        assert!(pick("configmap", "m", None, None, Some(true), 0o644).unwrap().is_empty());
+        assert!(pick_items("configmap", "m", data(), Some(&[item("c")]), None, 0o644).is_err());
+        assert!(pick_items("configmap", "m", None, None, None, 0o644).is_err());
+        assert!(pick_items("configmap", "m", None, None, Some(true), 0o644).unwrap().is_empty());
     }
 }

@@ -16,8 +16,8 @@ pub fn pod_status(pod: &Pod, record: &PodRecord, now: Timestamp) -> PodStatus {
     let spec = pod.spec.clone().unwrap_or_default();
     let old = pod.status.clone().unwrap_or_default();
     let init = spec.init_containers.unwrap_or_default();
-    let phase = phase(pod, &init, &spec.containers, record);
-    let conditions = conditions(&init, &spec.containers, record, phase);
+    let phase = pod_phase(pod, &init, &spec.containers, record);
+    let conditions = pod_conditions(&init, &spec.containers, record, phase);
     let ip = record.ip.map(|ip| ip.to_string());
     let statuses = |containers: &[Container], waiting: &str| {
         let all: Vec<_> =
@@ -27,7 +27,9 @@ pub fn pod_status(pod: &Pod, record: &PodRecord, now: Timestamp) -> PodStatus {
     let main_waits_for = if init.is_empty() { "ContainerCreating" } else { "PodInitializing" };
     PodStatus {
         phase: Some(phase.to_owned()),
-        conditions: Some(conditions.into_iter().map(|new| stamped(new, &old, pod, now)).collect()),
+        conditions: Some(
+            conditions.into_iter().map(|new| stamp_condition(new, &old, pod, now)).collect(),
+        ),
         container_statuses: statuses(&spec.containers, main_waits_for),
         init_container_statuses: statuses(&init, "PodInitializing"),
         host_ip: Some(HOST_IP.to_string()),
@@ -47,7 +49,12 @@ pub fn is_sidecar(container: &Container) -> bool {
     container.restart_policy.as_deref() == Some("Always")
 }
 
-fn phase(pod: &Pod, init: &[Container], main: &[Container], record: &PodRecord) -> &'static str {
+fn pod_phase(
+    pod: &Pod,
+    init: &[Container],
+    main: &[Container],
+    record: &PodRecord,
+) -> &'static str {
     let code = |container: &Container| record.containers.get(&container.name)?.exit_code();
     if record.failure.is_some() {
         return "Failed";
@@ -94,8 +101,10 @@ fn container_status(
         ready: if is_ended_init(pod, container, known) { true } else { known.ready },
         started: Some(known.started),
         restart_count: known.restarts,
-        state: Some(state(&known.state)),
-        last_state: Some(known.last.as_ref().map_or_else(ContainerState::default, terminated)),
+        state: Some(container_state(&known.state)),
+        last_state: Some(
+            known.last.as_ref().map_or_else(ContainerState::default, terminated_state),
+        ),
         ..ContainerStatus::default()
     }
 }
@@ -108,7 +117,7 @@ fn is_ended_init(pod: &Pod, container: &Container, record: &ContainerRecord) -> 
         && init.into_iter().any(|init| init.name == container.name)
 }
 
-fn state(state: &State) -> ContainerState {
+fn container_state(state: &State) -> ContainerState {
     match state {
         State::Waiting { reason, message } => ContainerState {
             waiting: Some(ContainerStateWaiting {
@@ -121,11 +130,11 @@ fn state(state: &State) -> ContainerState {
             running: Some(ContainerStateRunning { started_at: Some(Time(*since)) }),
             ..ContainerState::default()
         },
-        State::Terminated(end) => terminated(end),
+        State::Terminated(end) => terminated_state(end),
     }
 }
 
-fn terminated(end: &Terminated) -> ContainerState {
+fn terminated_state(end: &Terminated) -> ContainerState {
     ContainerState {
         terminated: Some(ContainerStateTerminated {
             exit_code: end.exit_code,
@@ -140,7 +149,7 @@ fn terminated(end: &Terminated) -> ContainerState {
     }
 }
 
-fn conditions(
+fn pod_conditions(
     init: &[Container],
     main: &[Container],
     record: &PodRecord,
@@ -176,10 +185,11 @@ fn conditions(
             Some(format!("containers with unready status: [{}]", unready.join(" "))),
         ),
     };
-    let readiness = |type_| condition(type_, ready, reason.map(str::to_owned), message.clone());
+    let readiness =
+        |type_| make_condition(type_, ready, reason.map(str::to_owned), message.clone());
     vec![
-        condition("PodScheduled", true, None, None),
-        condition(
+        make_condition("PodScheduled", true, None, None),
+        make_condition(
             "Initialized",
             initialized,
             (!initialized).then(|| "ContainersNotInitialized".to_owned()),
@@ -191,7 +201,7 @@ fn conditions(
     ]
 }
 
-fn condition(
+fn make_condition(
     type_: &str,
     holds: bool,
     reason: Option<String>,
@@ -206,7 +216,7 @@ fn condition(
     }
 }
 
-fn stamped(new: PodCondition, old: &PodStatus, pod: &Pod, now: Timestamp) -> PodCondition {
+fn stamp_condition(new: PodCondition, old: &PodStatus, pod: &Pod, now: Timestamp) -> PodCondition {
     let same = old
         .conditions
         .iter()

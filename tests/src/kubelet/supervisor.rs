@@ -61,7 +61,7 @@ impl Problem {
 }
 
 /// Whether a container that has ended with `code` is started again.
-pub fn restarts(kind: ContainerKind, policy: &str, code: i32) -> bool {
+pub fn restarts_container(kind: ContainerKind, policy: &str, code: i32) -> bool {
     match (kind, policy) {
         (ContainerKind::Sidecar, _) => true,
         (_, "Never") => false,
@@ -71,7 +71,7 @@ pub fn restarts(kind: ContainerKind, policy: &str, code: i32) -> bool {
 }
 
 /// The delay before the start after `failures` of them: none, then one unit, doubling to thirty.
-pub fn delay(unit: Duration, failures: u32) -> Duration {
+pub fn restart_delay(unit: Duration, failures: u32) -> Duration {
     match failures {
         0 | 1 => Duration::ZERO,
         n => unit * (1_u32 << (n - 2).min(5)).min(30),
@@ -80,7 +80,7 @@ pub fn delay(unit: Duration, failures: u32) -> Duration {
 
 /// Runs the container until it has ended for good, or until `stop` gives the time by which it has
 /// to have ended.
-pub async fn supervise(
+pub async fn supervise_container(
     entry: Arc<PodEntry>,
     container: Container,
     kind: ContainerKind,
@@ -89,30 +89,30 @@ pub async fn supervise(
     let unit = entry.node.options.backoff;
     let (mut failures, mut refusals) = (0, 0);
     while stop.borrow().is_none() {
-        let spec = match prepare(&entry, &container).await {
+        let spec = match prepare_container(&entry, &container).await {
             Ok(spec) => spec,
             Err(problem) => {
                 let reason = problem.reason(refusals > 0);
                 entry.update(&container.name, |record| record.wait(reason, problem.to_string()));
                 refusals += 1;
-                pause(CONFIG_RETRY, &mut stop).await;
+                pause_for(CONFIG_RETRY, &mut stop).await;
                 continue;
             }
         };
         let started = Instant::now();
-        run(&entry, &container, &spec, &mut stop).await;
+        run_once(&entry, &container, &spec, &mut stop).await;
         let record = entry.record.borrow().containers.get(&container.name).cloned();
         let code = record.and_then(|record| record.exit_code()).unwrap_or(255);
         let policy = restart_policy(&entry);
-        if stop.borrow().is_some() || !restarts(kind, &policy, code) {
+        if stop.borrow().is_some() || !restarts_container(kind, &policy, code) {
             return;
         }
         failures = if started.elapsed() > GOOD_RUN { 1 } else { failures + 1 };
-        let wait = delay(unit, failures);
+        let wait = restart_delay(unit, failures);
         if !wait.is_zero() {
             let message = format!("back-off {wait:?} restarting failed container");
             entry.update(&container.name, |record| record.wait("CrashLoopBackOff", message));
-            pause(wait, &mut stop).await;
+            pause_for(wait, &mut stop).await;
         }
     }
 }
@@ -124,7 +124,7 @@ fn restart_policy(entry: &PodEntry) -> String {
 }
 
 /// One run, from start to end. The record tells how it ended.
-async fn run(
+async fn run_once(
     entry: &PodEntry,
     container: &Container,
     spec: &ContainerSpec,
@@ -133,7 +133,7 @@ async fn run(
     let name = &container.name;
     let id = uuid::Uuid::new_v4().simple().to_string();
     let (signals, mut wanted) = mpsc::unbounded_channel();
-    let (mut process, output) = match start(entry, name, spec).await {
+    let (mut process, output) = match start_container(entry, name, spec).await {
         Ok(started) => started,
         Err(problem) => {
             entry.update(name, |record| {
@@ -151,7 +151,7 @@ async fn run(
     let grace = Duration::from_secs(grace_seconds(entry));
     let mut unhealthy = None;
     let mut deadline = None;
-    let health = probes::monitor(entry, container);
+    let health = probes::monitor_container(entry, container);
     tokio::pin!(health);
     let code = loop {
         let killed_at = deadline;
@@ -165,11 +165,11 @@ async fn run(
                 let _ = process.signal(Signal::SIGTERM);
                 deadline = Some(Instant::now() + grace);
             }
-            by = stopped(stop), if deadline.is_none() => {
+            by = await_stop(stop), if deadline.is_none() => {
                 let _ = process.signal(Signal::SIGTERM);
                 deadline = Some(by);
             }
-            () = at(killed_at), if killed_at.is_some() => {
+            () = wait_until(killed_at), if killed_at.is_some() => {
                 let _ = process.signal(Signal::SIGKILL);
                 deadline = Some(Instant::now() + grace.max(CONFIG_RETRY));
             }
@@ -183,13 +183,13 @@ async fn run(
     entry.update(name, |record| record.end(code, reason, message, Timestamp::now()));
 }
 
-async fn start(
+async fn start_container(
     entry: &PodEntry,
     name: &str,
     spec: &ContainerSpec,
 ) -> Result<(SandboxProcess, tokio::task::JoinHandle<()>), SandboxError> {
     let options = &entry.node.options;
-    let (write, output) = log::collect(entry.log_path(name), options.log_limit)?;
+    let (write, output) = log::collect_log(entry.log_path(name), options.log_limit)?;
     let process = SandboxProcess::container(&options.self_exe, spec, write).await?;
     Ok((process, output))
 }
@@ -202,25 +202,28 @@ pub fn grace_seconds(entry: &PodEntry) -> u64 {
     of_deletion.or(of_spec).and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(30)
 }
 
-async fn stopped(stop: &mut watch::Receiver<Option<Instant>>) -> Instant {
+async fn await_stop(stop: &mut watch::Receiver<Option<Instant>>) -> Instant {
     match stop.wait_for(Option::is_some).await.map(|by| *by) {
         Ok(Some(by)) => by,
         _ => Instant::now(),
     }
 }
 
-async fn at(time: Option<Instant>) {
+async fn wait_until(time: Option<Instant>) {
     if let Some(time) = time {
         tokio::time::sleep_until(time).await;
     }
 }
 
-async fn pause(time: Duration, stop: &mut watch::Receiver<Option<Instant>>) {
-    let _ = tokio::time::timeout(time, stopped(stop)).await;
+async fn pause_for(time: Duration, stop: &mut watch::Receiver<Option<Instant>>) {
+    let _ = tokio::time::timeout(time, await_stop(stop)).await;
 }
 
 /// Everything that the container needs, as it is now.
-async fn prepare(entry: &PodEntry, container: &Container) -> Result<ContainerSpec, Problem> {
+async fn prepare_container(
+    entry: &PodEntry,
+    container: &Container,
+) -> Result<ContainerSpec, Problem> {
     let name = container.image.clone().unwrap_or_default();
     let options = &entry.node.options;
     let image = options.images.get(&name).ok_or(Problem::Image(name))?;
@@ -232,23 +235,23 @@ async fn prepare(entry: &PodEntry, container: &Container) -> Result<ContainerSpe
     let mut with_ip = (*pod).clone();
     with_ip.status.get_or_insert_default().pod_ip = Some(ip.to_string());
 
-    let base = image.environment(&container_spec::hostname(&pod));
-    let sources = fetch(entry, container).await?;
-    let mut environment = env::environment(&with_ip, container, base, &sources)?;
+    let base = image.environment(&container_spec::pod_hostname(&pod));
+    let sources = fetch_sources(entry, container).await?;
+    let mut environment = env::build_environment(&with_ip, container, base, &sources)?;
     let inject = entry.node.inject_env.read().ok().and_then(|inject| inject.clone());
     if let Some(inject) = inject {
         environment.extend(inject(&with_ip, &container.name));
     }
     let root = entry.dir.join("roots").join(&container.name);
-    volumes::remove(&root)?;
+    volumes::remove_folder(&root)?;
     std::fs::create_dir_all(&root)?;
     let around =
         ContainerSurroundings { sandbox: sandbox.pid(), root: &root, volumes: folders, ip };
     Ok(container_spec(&pod, container, image, &environment, around)?)
 }
 
-async fn fetch(entry: &PodEntry, container: &Container) -> kube::Result<Sources> {
-    let wanted = env::references(container);
+async fn fetch_sources(entry: &PodEntry, container: &Container) -> kube::Result<Sources> {
+    let wanted = env::find_references(container);
     let (client, namespace) = (&entry.node.client, entry.namespace.as_str());
     let mut sources = Sources { config_maps: BTreeMap::new(), secrets: BTreeMap::new() };
     for name in wanted.config_maps {
@@ -257,7 +260,7 @@ async fn fetch(entry: &PodEntry, container: &Container) -> kube::Result<Sources>
         }
     }
     for name in wanted.secrets {
-        if let Some(data) = projected::secret(client, namespace, &name).await? {
+        if let Some(data) = projected::read_secret(client, namespace, &name).await? {
             sources.secrets.insert(name, data);
         }
     }
@@ -278,14 +281,14 @@ mod tests {
             (ContainerKind::Init, "Never", false, false),
             (ContainerKind::Sidecar, "Never", true, true),
         ] {
-            let found = (restarts(kind, policy, 0), restarts(kind, policy, 1));
+            let found = (restarts_container(kind, policy, 0), restarts_container(kind, policy, 1));
             assert_eq!(found, (after_success, after_failure), "{kind:?} {policy}");
         }
     }
 
     #[test]
     fn delays_double_up_to_a_limit() {
-        let seconds = |failures| delay(Duration::from_secs(10), failures).as_secs();
+        let seconds = |failures| restart_delay(Duration::from_secs(10), failures).as_secs();
         assert_eq!([1, 2, 3, 4, 5, 6, 7, 50].map(seconds), [0, 10, 20, 40, 80, 160, 300, 300]);
     }
 }

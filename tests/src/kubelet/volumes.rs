@@ -34,25 +34,25 @@ pub enum VolumeError {
 }
 
 /// Makes every volume of the pod and says where each is.
-pub async fn prepare(
+pub async fn prepare_volumes(
     entry: &PodEntry,
     tokens: &mut projected::ProjectedTokens,
 ) -> Result<BTreeMap<String, PathBuf>, VolumeError> {
     let pod = entry.pod.borrow().clone();
     let mut folders = BTreeMap::new();
-    for volume in volumes(&pod) {
-        let own = folder(entry, volume);
+    for volume in pod_volumes(&pod) {
+        let own = volume_folder(entry, volume);
         let at = if volume.empty_dir.is_some() {
             make_shared(&own).await?;
             own
         } else if let Some(claim) = &volume.persistent_volume_claim {
-            claimed(&entry.node.client, &entry.namespace, &claim.claim_name).await?
+            claimed_folder(&entry.node.client, &entry.namespace, &claim.claim_name).await?
         } else {
-            let files = projected::files(entry, &pod, volume, tokens)
+            let files = projected::projected_files(entry, &pod, volume, tokens)
                 .await?
                 .ok_or_else(|| VolumeError::Unsupported(volume.name.clone()))?;
             tokio::fs::create_dir_all(&own).await?;
-            super::writer::write(&own, &files)?;
+            super::writer::write_files(&own, &files)?;
             own
         };
         folders.insert(volume.name.clone(), at);
@@ -61,24 +61,24 @@ pub async fn prepare(
 }
 
 /// Brings the projected volumes of a running pod up to date.
-pub async fn refresh(
+pub async fn refresh_volumes(
     entry: &PodEntry,
     tokens: &mut projected::ProjectedTokens,
 ) -> Result<(), VolumeError> {
     let pod = entry.pod.borrow().clone();
-    for volume in volumes(&pod) {
+    for volume in pod_volumes(&pod) {
         if volume.empty_dir.is_some() || volume.persistent_volume_claim.is_some() {
             continue;
         }
-        if let Some(files) = projected::files(entry, &pod, volume, tokens).await? {
-            super::writer::write(&folder(entry, volume), &files)?;
+        if let Some(files) = projected::projected_files(entry, &pod, volume, tokens).await? {
+            super::writer::write_files(&volume_folder(entry, volume), &files)?;
         }
     }
     Ok(())
 }
 
 /// The folder of a bound claim.
-pub async fn claimed(
+pub async fn claimed_folder(
     client: &Client,
     namespace: &str,
     claim: &str,
@@ -104,7 +104,7 @@ pub async fn claimed(
 }
 
 /// Removes a folder, whatever modes a container has left in it.
-pub fn remove(dir: &Path) -> io::Result<()> {
+pub fn remove_folder(dir: &Path) -> io::Result<()> {
     match std::fs::remove_dir_all(dir) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             open_up(dir)?;
@@ -133,10 +133,10 @@ async fn make_shared(dir: &Path) -> io::Result<()> {
     tokio::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o777)).await
 }
 
-fn folder(entry: &PodEntry, volume: &Volume) -> PathBuf {
+fn volume_folder(entry: &PodEntry, volume: &Volume) -> PathBuf {
     entry.dir.join("volumes").join(&volume.name)
 }
 
-fn volumes(pod: &Pod) -> impl Iterator<Item = &Volume> {
+fn pod_volumes(pod: &Pod) -> impl Iterator<Item = &Volume> {
     pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten())
 }

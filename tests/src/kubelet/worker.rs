@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::container_spec::hostname;
+use super::container_spec::pod_hostname;
 use super::entry::{PodEntry, Stop, lock};
 use super::forward::{Endpoint, ForwardTarget};
 use super::options::Leak;
@@ -20,7 +20,7 @@ use super::record::State;
 use super::sandbox::spec::PodSpec;
 use super::sandbox::{PodSandbox, SandboxError};
 use super::status::is_sidecar;
-use super::supervisor::{self, ContainerKind, supervise};
+use super::supervisor::{self, ContainerKind, supervise_container};
 use super::{log, projected, volumes};
 use crate::serving::own_loopback_address;
 
@@ -37,20 +37,20 @@ struct WorkerTask {
 }
 
 /// Runs the pod until nothing is left of it here and in the API.
-pub async fn run(entry: Arc<PodEntry>) {
+pub async fn run_pod(entry: Arc<PodEntry>) {
     entry.node.tasks.spawn(publish_changes(entry.clone()));
     let tasks = std::sync::Mutex::new(Vec::new());
     let interrupted = tokio::select! {
         biased;
-        why = stopped(&entry) => Some(why),
-        () = live(&entry, &tasks) => None,
+        why = await_stop(&entry) => Some(why),
+        () = live_pod(&entry, &tasks) => None,
     };
     let tasks = std::mem::take(&mut *lock(&tasks));
     let grace = match interrupted {
         Some(Stop::AtOnce) => Duration::ZERO,
         _ => Duration::from_secs(supervisor::grace_seconds(&entry)),
     };
-    terminate(tasks, grace, interrupted == Some(Stop::AtOnce)).await;
+    terminate_tasks(tasks, grace, interrupted == Some(Stop::AtOnce)).await;
     if let Some(sandbox) = entry.sandbox.get() {
         sandbox.stop().await;
     }
@@ -58,25 +58,25 @@ pub async fn run(entry: Arc<PodEntry>) {
     let why = if let Some(why) = interrupted {
         why
     } else {
-        publish(&entry).await;
-        stopped(&entry).await
+        publish_status(&entry).await;
+        await_stop(&entry).await
     };
     if why == Stop::Deleted {
-        publish(&entry).await;
-        delete(&entry).await;
+        publish_status(&entry).await;
+        delete_pod(&entry).await;
     }
     entry.done.cancel();
-    if let Err(error) = log::keep(&entry.dir, &entry.kept_logs()) {
+    if let Err(error) = log::keep_logs(&entry.dir, &entry.kept_logs()) {
         tracing::debug!(pod = entry.name, %error, "logs not kept");
     }
-    if let Err(error) = volumes::remove(&entry.dir) {
+    if let Err(error) = volumes::remove_folder(&entry.dir) {
         tracing::warn!(pod = entry.name, %error, "pod folder is left behind");
     }
     lock(&entry.node.pods).remove(&entry.uid);
 }
 
 /// Waits for a reason to stop.
-async fn stopped(entry: &PodEntry) -> Stop {
+async fn await_stop(entry: &PodEntry) -> Stop {
     let mut stop = entry.stop.subscribe();
     tokio::select! {
         () = entry.node.shutdown.cancelled() => Stop::AtOnce,
@@ -85,7 +85,7 @@ async fn stopped(entry: &PodEntry) -> Stop {
 }
 
 /// The pod's life if nobody interferes. Supervisors are left in `tasks`.
-async fn live(entry: &Arc<PodEntry>, tasks: &std::sync::Mutex<Vec<WorkerTask>>) {
+async fn live_pod(entry: &Arc<PodEntry>, tasks: &std::sync::Mutex<Vec<WorkerTask>>) {
     let spec = entry.pod.borrow().spec.clone().unwrap_or_default();
     if spec.restart_policy.as_deref() == Some("Never") && ran_before(entry) {
         // Its processes have died with the kubelet that ran them, and may not be repeated.
@@ -102,7 +102,8 @@ async fn live(entry: &Arc<PodEntry>, tasks: &std::sync::Mutex<Vec<WorkerTask>>) 
     prepare_sandbox(entry, &first).await;
     let begin = |container: &Container, kind| {
         let stop = watch::channel(None).0;
-        let supervisor = supervise(entry.clone(), container.clone(), kind, stop.subscribe());
+        let supervisor =
+            supervise_container(entry.clone(), container.clone(), kind, stop.subscribe());
         let join = entry.node.tasks.spawn(supervisor);
         lock(tasks).push(WorkerTask { name: container.name.clone(), kind, stop, join });
     };
@@ -110,12 +111,12 @@ async fn live(entry: &Arc<PodEntry>, tasks: &std::sync::Mutex<Vec<WorkerTask>>) 
         let kind = if is_sidecar(container) { ContainerKind::Sidecar } else { ContainerKind::Init };
         begin(container, kind);
         if kind == ContainerKind::Sidecar {
-            until(entry, |record| {
+            wait_until(entry, |record| {
                 record.containers.get(&container.name).is_some_and(|known| known.started)
             })
             .await;
         } else {
-            ended(tasks, &container.name).await;
+            await_end(tasks, &container.name).await;
             let code = entry
                 .record
                 .borrow()
@@ -132,7 +133,7 @@ async fn live(entry: &Arc<PodEntry>, tasks: &std::sync::Mutex<Vec<WorkerTask>>) 
         begin(container, ContainerKind::Main);
     }
     for container in &spec.containers {
-        ended(tasks, &container.name).await;
+        await_end(tasks, &container.name).await;
     }
 }
 
@@ -145,7 +146,7 @@ fn ran_before(entry: &PodEntry) -> bool {
 }
 
 /// Waits for a supervisor without taking it from `terminate`.
-async fn ended(tasks: &std::sync::Mutex<Vec<WorkerTask>>, name: &str) {
+async fn await_end(tasks: &std::sync::Mutex<Vec<WorkerTask>>, name: &str) {
     let stop = lock(tasks).iter().find(|task| task.name == name).map(|task| task.stop.clone());
     if let Some(stop) = stop {
         // The supervisor holds the only receiver.
@@ -153,12 +154,12 @@ async fn ended(tasks: &std::sync::Mutex<Vec<WorkerTask>>, name: &str) {
     }
 }
 
-async fn until(entry: &PodEntry, holds: impl Fn(&super::record::PodRecord) -> bool) {
+async fn wait_until(entry: &PodEntry, holds: impl Fn(&super::record::PodRecord) -> bool) {
     let _ = entry.record.subscribe().wait_for(|record| holds(record)).await;
 }
 
 /// Main and init containers together, then sidecars from the last to the first.
-async fn terminate(tasks: Vec<WorkerTask>, grace: Duration, at_once: bool) {
+async fn terminate_tasks(tasks: Vec<WorkerTask>, grace: Duration, at_once: bool) {
     let deadline = Instant::now() + grace;
     let (sidecars, others): (Vec<_>, Vec<_>) =
         tasks.into_iter().partition(|task| task.kind == ContainerKind::Sidecar);
@@ -183,8 +184,8 @@ async fn terminate(tasks: Vec<WorkerTask>, grace: Duration, at_once: bool) {
 async fn prepare_volumes(entry: &Arc<PodEntry>, first: &str) {
     let mut tokens = projected::ProjectedTokens::new();
     loop {
-        match volumes::prepare(entry, &mut tokens).await {
-            Err(problem) => waiting(entry, first, &problem.to_string()),
+        match volumes::prepare_volumes(entry, &mut tokens).await {
+            Err(problem) => tell_waiting(entry, first, &problem.to_string()),
             Ok(folders) => {
                 let _ = entry.volumes.set(folders);
                 entry.node.tasks.spawn(keep_fresh(entry.clone(), tokens));
@@ -224,7 +225,7 @@ async fn keep_fresh(entry: Arc<PodEntry>, mut tokens: projected::ProjectedTokens
                 }
             }
         }
-        let result = volumes::refresh(&entry, &mut tokens).await;
+        let result = volumes::refresh_volumes(&entry, &mut tokens).await;
         retry = result.is_err();
         if let Err(error) = result {
             tracing::debug!(pod = entry.name, %error, "volume refresh");
@@ -237,7 +238,7 @@ async fn prepare_sandbox(entry: &Arc<PodEntry>, first: &str) {
     let ip = if host_network { own_loopback_address() } else { entry.node.new_ip() };
     loop {
         let started = if host_network {
-            let (hostname, addresses) = (hostname(&entry.pod.borrow()), Vec::new());
+            let (hostname, addresses) = (pod_hostname(&entry.pod.borrow()), Vec::new());
             let spec = PodSpec { hostname, addresses, host_network };
             PodSandbox::start(&entry.node.options.self_exe, &spec).await
         } else {
@@ -249,7 +250,7 @@ async fn prepare_sandbox(entry: &Arc<PodEntry>, first: &str) {
                 entry.record.send_modify(|record| record.ip = Some(ip));
                 return;
             }
-            Err(problem) => waiting(entry, first, &problem.to_string()),
+            Err(problem) => tell_waiting(entry, first, &problem.to_string()),
         }
         tokio::time::sleep(RETRY).await;
     }
@@ -265,7 +266,7 @@ fn has_host_network(entry: &PodEntry) -> bool {
 }
 
 /// Services of a name, whose addresses lead to their endpoints.
-async fn proxied(
+async fn proxied_services(
     entry: &PodEntry,
     name: &str,
 ) -> Vec<(SocketAddr, ForwardTarget, Option<Duration>)> {
@@ -291,7 +292,7 @@ async fn proxied(
 async fn start_sandbox(entry: &Arc<PodEntry>, ip: IpAddr) -> Result<PodSandbox, SandboxError> {
     let options = &entry.node.options;
     let mut forwards = match &options.proxied {
-        Some(name) => proxied(entry, name).await,
+        Some(name) => proxied_services(entry, name).await,
         None => Vec::new(),
     };
     for forward in &options.services {
@@ -314,7 +315,7 @@ async fn start_sandbox(entry: &Arc<PodEntry>, ip: IpAddr) -> Result<PodSandbox, 
     addresses.sort_unstable();
     addresses.dedup();
     let pod = entry.pod.borrow().clone();
-    let spec = PodSpec { hostname: hostname(&pod), addresses, host_network: false };
+    let spec = PodSpec { hostname: pod_hostname(&pod), addresses, host_network: false };
     let sandbox = PodSandbox::start(&options.self_exe, &spec).await?;
     for (address, target, lasts) in forwards {
         let listener = sandbox.listen(address).await?;
@@ -323,14 +324,14 @@ async fn start_sandbox(entry: &Arc<PodEntry>, ip: IpAddr) -> Result<PodSandbox, 
             tokio::select! {
                 () = done.cancelled() => {}
                 () = tokio::time::sleep(lasts.unwrap_or(Duration::MAX)) => {}
-                () = super::forward::serve(listener, target) => {}
+                () = super::forward::serve_forward(listener, target) => {}
             }
         });
     }
     Ok(sandbox)
 }
 
-fn waiting(entry: &PodEntry, container: &str, problem: &str) {
+fn tell_waiting(entry: &PodEntry, container: &str, problem: &str) {
     entry.record.send_if_modified(|record| {
         let known = record.containers.entry(container.to_owned()).or_default();
         let state = State::waiting("ContainerCreating", problem);
@@ -341,7 +342,7 @@ fn waiting(entry: &PodEntry, container: &str, problem: &str) {
 async fn publish_changes(entry: Arc<PodEntry>) {
     let mut record = entry.record.subscribe();
     loop {
-        publish(&entry).await;
+        publish_status(&entry).await;
         tokio::select! {
             () = entry.done.cancelled() => return,
             changed = record.changed() => if changed.is_err() { return },
@@ -350,7 +351,7 @@ async fn publish_changes(entry: Arc<PodEntry>) {
 }
 
 /// Publishes the status, again and again until the API server has taken or refused it.
-async fn publish(entry: &PodEntry) {
+async fn publish_status(entry: &PodEntry) {
     loop {
         match entry.publish().await {
             Ok(()) => return,
@@ -368,7 +369,7 @@ async fn publish(entry: &PodEntry) {
 }
 
 /// Tells the API server that nothing is left of the pod.
-async fn delete(entry: &PodEntry) {
+async fn delete_pod(entry: &PodEntry) {
     let params = DeleteParams {
         grace_period_seconds: Some(0),
         preconditions: Some(Preconditions {

@@ -15,7 +15,7 @@ pub type Files = BTreeMap<String, (Vec<u8>, u32)>;
 const DATA: &str = "..data";
 
 /// Makes `dir` hold exactly `files`. Says whether anything changed.
-pub fn write(dir: &Path, files: &Files) -> io::Result<bool> {
+pub fn write_files(dir: &Path, files: &Files) -> io::Result<bool> {
     if files.keys().any(|path| path.starts_with('/') || path.split('/').any(|part| part == "..")) {
         return Err(io::Error::other("a projected path must stay inside its volume"));
     }
@@ -23,7 +23,7 @@ pub fn write(dir: &Path, files: &Files) -> io::Result<bool> {
     let link = dir.join(DATA);
     let old = fs::read_link(&link).ok();
     if let Some(old) = &old
-        && same(&dir.join(old), files)
+        && same_files(&dir.join(old), files)
     {
         return Ok(false);
     }
@@ -69,18 +69,18 @@ fn link_names(dir: &Path, files: &Files) -> io::Result<()> {
     Ok(())
 }
 
-fn same(dir: &Path, files: &Files) -> bool {
+fn same_files(dir: &Path, files: &Files) -> bool {
     let all_there = files
         .iter()
         .all(|(path, (content, _))| fs::read(dir.join(path)).is_ok_and(|found| &found == content));
-    all_there && count(dir) == files.len()
+    all_there && count_files(dir) == files.len()
 }
 
-fn count(dir: &Path) -> usize {
+fn count_files(dir: &Path) -> usize {
     let Ok(entries) = fs::read_dir(dir) else { return 0 };
     entries
         .flatten()
-        .map(|entry| if entry.path().is_dir() { count(&entry.path()) } else { 1 })
+        .map(|entry| if entry.path().is_dir() { count_files(&entry.path()) } else { 1 })
         .sum()
 }
 
@@ -99,13 +99,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let volume = dir.path().join("v");
         let read = |name: &str| fs::read_to_string(volume.join(name)).ok();
-        assert!(write(&volume, &files(&[("a", "1"), ("d/b", "2")])).unwrap());
+        assert!(write_files(&volume, &files(&[("a", "1"), ("d/b", "2")])).unwrap());
         assert_eq!((read("a"), read("d/b")), (Some("1".into()), Some("2".into())));
-        assert!(!write(&volume, &files(&[("a", "1"), ("d/b", "2")])).unwrap());
-        assert!(write(&volume, &files(&[("a", "3")])).unwrap());
+        assert!(!write_files(&volume, &files(&[("a", "1"), ("d/b", "2")])).unwrap());
+        assert!(write_files(&volume, &files(&[("a", "3")])).unwrap());
         assert_eq!((read("a"), read("d/b")), (Some("3".into()), None));
         let hidden = fs::read_dir(&volume).unwrap().count();
         assert_eq!(hidden, 3, "the link, one folder and one name");
-        assert!(write(&volume, &files(&[("../x", "")])).is_err());
+        assert!(write_files(&volume, &files(&[("../x", "")])).is_err());
     }
 }

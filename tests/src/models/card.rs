@@ -319,7 +319,7 @@ fn role_in(id: &str) -> &str {
 }
 
 /// The name of the model that every role of the script has.
-pub(super) fn usual(role: &str) -> String {
+pub(super) fn usual_model(role: &str) -> String {
     format!("{MODEL_PREFIX}{role}")
 }
 

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::card::{self, ModelCard};
-use super::respond::error;
-use super::{SharedModels, authorised, unauthorised, unknown_path};
+use super::respond::error_response;
+use super::{SharedModels, is_authorised, refuse_key, unknown_path};
 
 /// Most models of one page.
 const PAGE: usize = 1000;
@@ -33,7 +33,8 @@ impl SharedModels {
     /// Every model on offer: one for each role of the script, and those of the options.
     pub(super) fn cards(&self) -> Vec<ModelCard> {
         let offers = &self.options.offers;
-        let own = self.script.0.keys().map(|role| ModelCard::new(&card::usual(role)).playing(role));
+        let own =
+            self.script.0.keys().map(|role| ModelCard::new(&card::usual_model(role)).playing(role));
         let own = own.filter(|card| !offers.iter().any(|offer| offer.id == card.id));
         own.chain(offers.iter().cloned()).collect()
     }
@@ -51,18 +52,18 @@ pub(super) struct Page {
     limit: Option<usize>,
 }
 
-pub(super) async fn models(
+pub(super) async fn serve_models(
     State(shared): State<Arc<SharedModels>>,
     headers: HeaderMap,
     Query(page): Query<Page>,
 ) -> Response {
     let catalogue = shared.options.catalogue;
-    if catalogue != Catalogue::OpenRouter && !authorised(&shared, &headers) {
-        return unauthorised();
+    if catalogue != Catalogue::OpenRouter && !is_authorised(&shared, &headers) {
+        return refuse_key();
     }
     let limit = page.limit.unwrap_or(PAGE).min(PAGE);
     let cards = shared.cards().into_iter().skip(page.offset).take(limit);
-    let data: Vec<Value> = cards.map(|card| entry(catalogue, &card)).collect();
+    let data: Vec<Value> = cards.map(|card| catalogue_entry(catalogue, &card)).collect();
     match catalogue {
         Catalogue::OpenRouter => {
             let (total, next) = (shared.cards().len(), Value::Null);
@@ -73,7 +74,7 @@ pub(super) async fn models(
     }
 }
 
-fn entry(catalogue: Catalogue, card: &ModelCard) -> Value {
+fn catalogue_entry(catalogue: Catalogue, card: &ModelCard) -> Value {
     let bare = |owner: &str| json!({"id": card.id, "object": "model", "created": 1_700_000_000, "owned_by": owner});
     match catalogue {
         Catalogue::OpenRouter => card.json(),
@@ -89,18 +90,21 @@ fn entry(catalogue: Catalogue, card: &ModelCard) -> Value {
 }
 
 /// What the key may do: `OpenRouter` alone says, and shows its list to everybody.
-pub(super) async fn key(State(shared): State<Arc<SharedModels>>, headers: HeaderMap) -> Response {
+pub(super) async fn serve_key(
+    State(shared): State<Arc<SharedModels>>,
+    headers: HeaderMap,
+) -> Response {
     if shared.options.catalogue != Catalogue::OpenRouter {
         return unknown_path();
     }
-    if !authorised(&shared, &headers) {
-        return unauthorised();
+    if !is_authorised(&shared, &headers) {
+        return refuse_key();
     }
     let key = json!({"label": "sk-or-v1-...", "limit": null, "limit_remaining": null, "usage": 0});
     axum::Json(json!({"data": key})).into_response()
 }
 
-pub(super) async fn model(
+pub(super) async fn serve_model(
     State(shared): State<Arc<SharedModels>>,
     headers: HeaderMap,
     Path((author, slug)): Path<(String, String)>,
@@ -108,11 +112,11 @@ pub(super) async fn model(
     if shared.options.catalogue != Catalogue::OpenRouter {
         return unknown_path();
     }
-    if !authorised(&shared, &headers) {
-        return unauthorised();
+    if !is_authorised(&shared, &headers) {
+        return refuse_key();
     }
     match shared.card(&format!("{author}/{slug}")) {
         Some(card) => axum::Json(json!({"data": card.json()})).into_response(),
-        None => error(404, "Model not found"),
+        None => error_response(404, "Model not found"),
     }
 }

@@ -14,51 +14,53 @@ use super::card::ModelCard;
 use super::catalogue::Catalogue;
 use super::generation::{self, Generation};
 use super::ledger::ModelRequest;
-use super::mischief::{Manner, Mischief, MischiefKind, Toss, error_body, refuse, spoil, too_dear};
+use super::mischief::{
+    Manner, Mischief, MischiefKind, Toss, error_body, refuse_request, spoil_answer, too_dear,
+};
 use super::otherwise::{self, Lost, Otherwise, waits_for};
 use super::play::{self, Answer, PlayPlace};
 use super::reply::{Ending, Reply};
-use super::respond::{self, About, error, plain_error};
+use super::respond::{self, About, error_response, plain_error};
 use super::script::{FaultKind, Step, Usage};
 use super::told::Telling;
-use super::{SharedModels, authorised, pass, sign, strict, summary, unauthorised, validate};
+use super::{SharedModels, is_authorised, pass_gate, refuse_key, sign, strict, summary, validate};
 use crate::serving::HangUp;
 
-pub(super) async fn chat(
+pub(super) async fn serve_chat(
     State(shared): State<Arc<SharedModels>>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
     let request: Value = serde_json::from_slice(&body).unwrap_or_default();
-    pass(&shared.gate).await;
-    let place = place(&shared, &request);
+    pass_gate(&shared.gate).await;
+    let place = find_place(&shared, &request);
     let role = place.as_ref().map(|p| p.role.to_owned());
-    let response = if authorised(&shared, &headers) {
-        answer(&shared, place, &request).await
+    let response = if is_authorised(&shared, &headers) {
+        answer_chat(&shared, place, &request).await
     } else {
-        unauthorised()
+        refuse_key()
     };
     let status = response.status().as_u16();
     shared.ledger().requests.push(ModelRequest { role, body: request, status });
     response
 }
 
-fn place<'a>(shared: &'a SharedModels, request: &'a Value) -> Option<PlayPlace<'a>> {
+fn find_place<'a>(shared: &'a SharedModels, request: &'a Value) -> Option<PlayPlace<'a>> {
     let card = request["model"].as_str().and_then(|model| shared.card(model));
     let place = card.and_then(|card| {
-        play::locate(&shared.script, &card.role, request, &shared.ledger().memory)
+        play::locate_request(&shared.script, &card.role, request, &shared.ledger().memory)
     });
-    place.or_else(|| shared.options.otherwise.as_ref().and_then(|_| play::nowhere(request)))
+    place.or_else(|| shared.options.otherwise.as_ref().and_then(|_| play::place_nowhere(request)))
 }
 
-async fn answer(
+async fn answer_chat(
     shared: &Arc<SharedModels>,
     place: Option<PlayPlace<'_>>,
     request: &Value,
 ) -> Response {
-    let valid = validate::request(request).and_then(|()| {
+    let valid = validate::check_request(request).and_then(|()| {
         if shared.options.strict {
-            strict::request(request, &shared.options.api_key)
+            strict::check_strictly(request, &shared.options.api_key)
         } else {
             Ok(())
         }
@@ -66,7 +68,7 @@ async fn answer(
     if let Err(invalid) = valid {
         let role = place.as_ref().map_or("?", |p| p.role);
         shared.ledger().fail(format!("{role}: invalid request: {}", invalid.message));
-        return error(400, &invalid.message);
+        return error_response(400, &invalid.message);
     }
     let model = request["model"].as_str().unwrap_or_default();
     let Some(place) = place else {
@@ -78,7 +80,7 @@ async fn answer(
         return refusal;
     }
     if summary::is_wanted(request) {
-        let text = summary::write(place.conversation, place.index);
+        let text = summary::write_summary(place.conversation, place.index);
         return call.give(Reply::from(&Answer::say(&text)), &Usage::default());
     }
     let after_the_end = Step::say("The script ends here.");
@@ -87,7 +89,7 @@ async fn answer(
         Err(failure) => {
             let failure = format!("{} step {}: {failure}", place.role, place.index + 1);
             shared.ledger().fail(failure.clone());
-            return error(500, &failure);
+            return error_response(500, &failure);
         }
     };
     tokio::time::sleep(Duration::from_millis(step.delay_ms)).await;
@@ -105,7 +107,7 @@ async fn answer(
 fn unknown_model(catalogue: Catalogue, model: &str) -> Response {
     let text = format!("The model `{model}` does not exist or you do not have access to it.");
     match catalogue {
-        Catalogue::OpenRouter => error(400, &format!("{model} is not a valid model ID")),
+        Catalogue::OpenRouter => error_response(400, &format!("{model} is not a valid model ID")),
         Catalogue::OpenAi => {
             plain_error(404, "invalid_request_error", &"model_not_found".into(), &text)
         }
@@ -137,7 +139,7 @@ fn play_on<'a>(
         return lost(Lost::Unknown);
     }
     let Some(step) = place.step()? else { return lost(Lost::Over) };
-    if let Some(aside) = otherwise::aside(place, request) {
+    if let Some(aside) = otherwise::answer_aside(place, request) {
         return Ok((None, aside));
     }
     match place.answer(step) {
@@ -199,7 +201,7 @@ impl ChatCall<'_> {
         let text = reply.reasoning.as_deref();
         let key = &self.shared.options.api_key;
         reply.details =
-            text.map(|text| sign::block(key, &self.card.id, text)).into_iter().collect();
+            text.map(|text| sign::thought_block(key, &self.card.id, text)).into_iter().collect();
         reply
     }
 
@@ -227,9 +229,9 @@ impl ChatCall<'_> {
         }
         if manner == Manner::Error {
             let tokens = u64::try_from(self.request.to_string().len() / 4).unwrap_or(u64::MAX);
-            return refuse(mischief, &self.card.id, tokens);
+            return refuse_request(mischief, &self.card.id, tokens);
         }
-        let reply = spoil(kind, answer);
+        let reply = spoil_answer(kind, answer);
         if kind == MischiefKind::ErrorIn200 {
             let mut body = error_body(&reply);
             mischief.confide(&mut body["error"]["message"]);
@@ -283,7 +285,7 @@ impl ChatCall<'_> {
         let mut response = if self.streamed() {
             generation::stream_out(self.shared, &about.id, about.events(reply))
         } else {
-            generation::whole(self.shared, &about.id, about.whole(reply))
+            generation::whole_answer(self.shared, &about.id, about.whole(reply))
         };
         if let (Catalogue::OpenRouter, Ok(id)) = (self.shared.options.catalogue, about.id.parse()) {
             response.headers_mut().insert("x-generation-id", id);
@@ -314,7 +316,7 @@ impl ChatCall<'_> {
                     429 => "Rate limit exceeded.",
                     _ => "The server had an error while processing your request.",
                 };
-                let mut response = error(status, message);
+                let mut response = error_response(status, message);
                 if let Some(seconds) = retry_after {
                     response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
                 }
@@ -324,8 +326,10 @@ impl ChatCall<'_> {
                 tokio::time::sleep(Duration::from_secs(seconds)).await;
                 HangUp::response()
             }
-            FaultKind::Cut if self.streamed() => respond::cut(&about.events(reply).concat(), true),
-            FaultKind::Cut => respond::cut(&about.whole(reply), false),
+            FaultKind::Cut if self.streamed() => {
+                respond::cut_response(&about.events(reply).concat(), true)
+            }
+            FaultKind::Cut => respond::cut_response(&about.whole(reply), false),
             FaultKind::BadJson if self.streamed() => {
                 respond::event_stream(vec!["data: {\"choices\": [\n\n".to_owned()])
             }

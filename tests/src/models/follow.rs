@@ -61,7 +61,7 @@ impl Followed {
 }
 
 /// Follows a conversation that begins at step `base`.
-pub(super) fn follow(
+pub(super) fn follow_conversation(
     messages: &[Value],
     conversation: u64,
     base: usize,
@@ -102,19 +102,19 @@ pub(super) fn parse_id(id: &str) -> Option<(u64, usize)> {
     Some((u64::from_str_radix(conversation, 16).ok()?, step))
 }
 
-fn calls(message: &Value) -> &[Value] {
+fn message_calls(message: &Value) -> &[Value] {
     message["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 fn step_by_id(message: &Value, conversation: u64) -> Option<usize> {
-    let ids = calls(message).iter().filter_map(|call| parse_id(call["id"].as_str()?));
+    let ids = message_calls(message).iter().filter_map(|call| parse_id(call["id"].as_str()?));
     let mut own = ids.filter(|(of, _)| *of == conversation);
     own.next().map(|(_, step)| step)
 }
 
 /// The conversation that the first known id speaks of.
 pub(super) fn conversation_by_id(messages: &[Value]) -> Option<u64> {
-    let calls = messages.iter().flat_map(calls);
+    let calls = messages.iter().flat_map(message_calls);
     calls.filter_map(|call| parse_id(call["id"].as_str()?)).map(|(of, _)| of).next()
 }
 
@@ -126,7 +126,9 @@ impl Spoilt {
             return self.calls_the_same(message);
         }
         let real = self.real.say.as_deref().unwrap_or_default();
-        if squeezed(&said).contains(&squeezed(real)) && !(self.mention && is_doubled(&said, real)) {
+        if squeeze_text(&said).contains(&squeeze_text(real))
+            && !(self.mention && is_doubled(&said, real))
+        {
             return true;
         }
         self.mention && is_but_for_mentions(&said, real) && is_answered(after, next)
@@ -134,7 +136,7 @@ impl Spoilt {
 
     fn calls_the_same(&self, message: &Value) -> bool {
         let read = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
-        let made: Vec<(&str, Value)> = calls(message)
+        let made: Vec<(&str, Value)> = message_calls(message)
             .iter()
             .map(|call| &call["function"])
             .map(|f| {
@@ -151,7 +153,7 @@ impl Spoilt {
     }
 }
 
-fn squeezed(text: &str) -> String {
+fn squeeze_text(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 use super::catalogue::Catalogue;
 use super::script::Usage;
-use super::told::{Telling, split};
-use super::{SharedModels, authorised, respond, unauthorised, unknown_path};
+use super::told::{Telling, split_usage};
+use super::{SharedModels, is_authorised, refuse_key, respond, unknown_path};
 
 /// How long an answer that has ended is not known yet.
 const SETTLING: Duration = Duration::from_millis(500);
@@ -99,7 +99,7 @@ const NOTHING: [&str; 22] = [
     "user_agent",
 ];
 
-pub(super) async fn generation(
+pub(super) async fn serve_generation(
     State(shared): State<Arc<SharedModels>>,
     headers: HeaderMap,
     Query(asked): Query<AskedGeneration>,
@@ -107,8 +107,8 @@ pub(super) async fn generation(
     if shared.ledger().secret || shared.options.catalogue != Catalogue::OpenRouter {
         return unknown_path();
     }
-    if !authorised(&shared, &headers) {
-        return unauthorised();
+    if !is_authorised(&shared, &headers) {
+        return refuse_key();
     }
     let id = asked.id.unwrap_or_default();
     let found = shared.ledger().generations.get(&id).cloned();
@@ -119,7 +119,7 @@ pub(super) async fn generation(
         return (status, axum::Json(json!({"error": error}))).into_response();
     };
     let Generation { model, usage, telling, streamed, created, cancelled, .. } = generation;
-    let (cost, upstream_inference_cost) = split(&usage, telling);
+    let (cost, upstream_inference_cost) = split_usage(&usage, telling);
     let data = GenerationData {
         id: &id,
         model: &model,
@@ -137,13 +137,13 @@ pub(super) async fn generation(
         upstream_inference_cost,
         provider_name: "Testbed",
         is_byok: telling == Telling::OwnKey,
-        rest: rest(),
+        rest: other_fields(),
     };
     let data = serde_json::to_string(&data).unwrap_or_default();
     respond::json_text(format!("{{\"data\":{data}}}"))
 }
 
-fn rest() -> Value {
+fn other_fields() -> Value {
     let nothing = NOTHING.iter().map(|name| ((*name).to_owned(), Value::Null));
     let mut rest: serde_json::Map<String, Value> = nothing.collect();
     for (name, value) in [("data_region", json!("global")), ("origin", json!(""))] {
@@ -179,16 +179,16 @@ impl Drop for GenerationEnding {
 
 /// Events as they are sent, with a place to wait in their middle.
 pub(super) fn stream_out(shared: &Arc<SharedModels>, id: &str, events: Vec<String>) -> Response {
-    respond::streamed(pieces(shared, id, events))
+    respond::stream_response(answer_pieces(shared, id, events))
 }
 
 /// A whole answer: its headers, and a line that keeps the connection busy, come first.
-pub(super) fn whole(shared: &Arc<SharedModels>, id: &str, text: String) -> Response {
-    let body = pieces(shared, id, vec!["\n".to_owned(), text]);
+pub(super) fn whole_answer(shared: &Arc<SharedModels>, id: &str, text: String) -> Response {
+    let body = answer_pieces(shared, id, vec!["\n".to_owned(), text]);
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-fn pieces(shared: &Arc<SharedModels>, id: &str, all: Vec<String>) -> Body {
+fn answer_pieces(shared: &Arc<SharedModels>, id: &str, all: Vec<String>) -> Body {
     let middle = all.len() / 2;
     let ending = GenerationEnding { shared: Arc::clone(shared), id: id.to_owned(), whole: false };
     let all = all.into_iter().enumerate();
@@ -198,7 +198,7 @@ fn pieces(shared: &Arc<SharedModels>, id: &str, all: Vec<String>) -> Body {
             return None;
         };
         if n == middle {
-            super::pass(&ending.shared.midway).await;
+            super::pass_gate(&ending.shared.midway).await;
         }
         Some((Ok::<_, Infallible>(Bytes::from(piece)), (all, ending)))
     }))

@@ -55,9 +55,9 @@ impl Meter {
         (providers, now): (u64, Instant),
     ) -> Usage {
         let provider = self.provider(request, providers);
-        let boundaries = boundaries(request);
+        let boundaries = find_boundaries(request);
         let Counted { prompt, cached, written } = match card.cache {
-            CacheRule::None => counted(&boundaries),
+            CacheRule::None => count_boundaries(&boundaries),
             CacheRule::Automatic { minimum } => {
                 self.automatic((&card.id, provider), &boundaries, minimum, now)
             }
@@ -76,7 +76,7 @@ impl Meter {
             + rates.write.times(written)
             + rates.completion.times(completion)
             + rates.request.times(1);
-        let cost = Cost { text: plain(amount), amount };
+        let cost = Cost { text: plain_amount(amount), amount };
         Usage { prompt, cached, written, completion, reasoning, cost, metered: false }
     }
 
@@ -132,7 +132,7 @@ impl Meter {
             end = boundaries[n].tokens;
             self.keep(at, &boundaries[n], now + life);
         }
-        Counted { cached, written: end.saturating_sub(cached), ..counted(boundaries) }
+        Counted { cached, written: end.saturating_sub(cached), ..count_boundaries(boundaries) }
     }
 
     fn automatic(
@@ -147,17 +147,17 @@ impl Meter {
         for boundary in boundaries.iter().filter(|b| b.tokens >= minimum) {
             self.keep(at, boundary, now + AUTOMATIC_LIFE);
         }
-        Counted { cached, ..counted(boundaries) }
+        Counted { cached, ..count_boundaries(boundaries) }
     }
 }
 
-fn counted(boundaries: &[Boundary]) -> Counted {
+fn count_boundaries(boundaries: &[Boundary]) -> Counted {
     let prompt = boundaries.last().map_or(0, |b| b.tokens);
     Counted { prompt, ..Counted::default() }
 }
 
 /// An amount as a plain number.
-fn plain(amount: NanoUsd) -> String {
+fn plain_amount(amount: NanoUsd) -> String {
     amount.to_string()
 }
 
@@ -167,7 +167,7 @@ pub(super) fn tokens_of(text: &str) -> u64 {
 }
 
 /// Every beginning of what the model reads: tools, then the messages, part by part.
-fn boundaries(request: &Value) -> Vec<Boundary> {
+fn find_boundaries(request: &Value) -> Vec<Boundary> {
     let mut found = Vec::new();
     let mut hasher = Sha256::new();
     let mut bytes = 0;
@@ -184,7 +184,7 @@ fn boundaries(request: &Value) -> Vec<Boundary> {
     let messages = request["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
     for (n, message) in messages.iter().enumerate() {
         let whole = !request["cache_control"].is_null() && n + 1 == messages.len();
-        let blocks = blocks(message);
+        let blocks = message_blocks(message);
         let last = blocks.len();
         for (at, (text, marked)) in blocks.into_iter().enumerate() {
             block(&text, marked || (whole && at + 1 == last));
@@ -194,7 +194,7 @@ fn boundaries(request: &Value) -> Vec<Boundary> {
 }
 
 /// A message's blocks, and whether a mark stands on each. A text alone is as good as a list with one.
-fn blocks(message: &Value) -> Vec<(String, bool)> {
+fn message_blocks(message: &Value) -> Vec<(String, bool)> {
     let role = message["role"].as_str().unwrap_or_default();
     let id = message["tool_call_id"].as_str().unwrap_or_default();
     let mut blocks = Vec::new();

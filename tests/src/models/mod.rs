@@ -44,7 +44,7 @@ use self::meter::Meter;
 pub use self::mischief::{Mischief, MischiefKind, Mischiefs, RandomMischief};
 pub use self::options::ModelOptions;
 pub use self::otherwise::Otherwise;
-use self::respond::error;
+use self::respond::error_response;
 pub(crate) use self::script::amount;
 pub use self::script::{
     Conversation, Cost, FaultKind, RoleScript, Script, ScriptFault, Step, ToolCall, Usage,
@@ -109,7 +109,7 @@ impl SharedModels {
     }
 }
 
-async fn pass(gate: &watch::Sender<Gate>) {
+async fn pass_gate(gate: &watch::Sender<Gate>) {
     if !gate.borrow().shut {
         return;
     }
@@ -134,13 +134,13 @@ impl ModelServer {
             midway: watch::Sender::default(),
         });
         let router = Router::new()
-            .route("/v1/chat/completions", post(chat::chat))
-            .route("/v1/images/generations", post(media::images))
-            .route("/v1/audio/transcriptions", post(media::transcriptions))
-            .route("/v1/generation", get(generation::generation))
-            .route("/v1/models", get(catalogue::models))
-            .route("/v1/key", get(catalogue::key))
-            .route("/v1/model/{author}/{slug}", get(catalogue::model))
+            .route("/v1/chat/completions", post(chat::serve_chat))
+            .route("/v1/images/generations", post(media::serve_images))
+            .route("/v1/audio/transcriptions", post(media::serve_transcriptions))
+            .route("/v1/generation", get(generation::serve_generation))
+            .route("/v1/models", get(catalogue::serve_models))
+            .route("/v1/key", get(catalogue::serve_key))
+            .route("/v1/model/{author}/{slug}", get(catalogue::serve_model))
             .fallback(async || unknown_path())
             // Long conversations are large requests.
             .layer(DefaultBodyLimit::max(64 << 20))
@@ -256,15 +256,15 @@ impl ModelServer {
     }
 }
 
-fn authorised(shared: &SharedModels, headers: &HeaderMap) -> bool {
+fn is_authorised(shared: &SharedModels, headers: &HeaderMap) -> bool {
     let value = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
     value.and_then(|v| v.strip_prefix("Bearer ")) == Some(shared.options.api_key.as_str())
 }
 
-fn unauthorised() -> Response {
-    error(401, "User not found.")
+fn refuse_key() -> Response {
+    error_response(401, "User not found.")
 }
 
 fn unknown_path() -> Response {
-    error(404, "Not Found")
+    error_response(404, "Not Found")
 }

@@ -68,7 +68,7 @@ impl Otherwise {
 
 /// If a person has just said something in the middle of the work, which no script can have
 /// foreseen: an answer to that, before the script goes on.
-pub(super) fn aside(place: &PlayPlace<'_>, request: &Value) -> Option<Answer> {
+pub(super) fn answer_aside(place: &PlayPlace<'_>, request: &Value) -> Option<Answer> {
     let said = spoken_in_between(request)?;
     let offered = request["tools"].as_array()?;
     offered.iter().find(|tool| tool["function"]["name"] == "SendMessage")?;
@@ -77,7 +77,7 @@ pub(super) fn aside(place: &PlayPlace<'_>, request: &Value) -> Option<Answer> {
          I am a scripted one and go on as it was written. `close` ends the thread."
     );
     let arguments = json!({ "message": message }).to_string();
-    let turn = messages(request).len();
+    let turn = request_messages(request).len();
     let id = format!("call_{:016x}_aside_{turn}", place.conversation);
     let call = PlayedCall { id, name: "SendMessage".to_owned(), arguments };
     Some(Answer { tools: vec![call], ..Answer::default() })
@@ -94,13 +94,13 @@ pub(super) fn is_aside(message: &Value) -> bool {
     })
 }
 
-fn messages(request: &Value) -> &[Value] {
+fn request_messages(request: &Value) -> &[Value] {
     request["messages"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 /// What a person said since the last answer, if that answer did not wait for it.
 fn spoken_in_between(request: &Value) -> Option<String> {
-    let messages = messages(request);
+    let messages = request_messages(request);
     let last = messages.iter().rposition(|message| message["role"] == "assistant")?;
     let calls = messages[last]["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
     let waits = calls.iter().any(|call| {
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     fn locate<'a>(script: &'a Script, request: &Value) -> Option<PlayPlace<'a>> {
-        play::locate(script, "coder", request, &FollowMemory::default())
+        play::locate_request(script, "coder", request, &FollowMemory::default())
     }
 
     fn mail(text: &str) -> Value {
@@ -168,18 +168,18 @@ mod tests {
         let result = json!({"role": "tool", "tool_call_id": "c", "content": "fn main"});
         let mut chat = vec![mail("go"), read, result];
         let before = request(&chat);
-        assert_eq!(aside(&locate(&script, &before).unwrap(), &before), None);
+        assert_eq!(answer_aside(&locate(&script, &before).unwrap(), &before), None);
 
         chat.push(mail("use a table, please"));
         let between = request(&chat);
-        let said = aside(&locate(&script, &between).unwrap(), &between).unwrap();
+        let said = answer_aside(&locate(&script, &between).unwrap(), &between).unwrap();
         assert!(said.tools[0].arguments.contains("use a table, please"), "{said:?}");
 
         chat.push(answered(&said));
         chat.push(json!({"role": "tool", "tool_call_id": "x", "content": "sent"}));
         let after = request(&chat);
         let place = locate(&script, &after).unwrap();
-        assert_eq!((aside(&place, &after), place.index), (None, 1));
+        assert_eq!((answer_aside(&place, &after), place.index), (None, 1));
         let answer = place.answer(place.step().unwrap().unwrap()).unwrap();
         assert_eq!(answer.say.as_deref(), Some("done"));
     }

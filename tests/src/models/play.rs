@@ -1,7 +1,7 @@
 //! Which answer a request gets: found from script and request, so that retries, resumed runs and several
 //! conversations at once all find their place again.
 //!
-//! The step is the number of assistant messages in the request that are steps ([`follow`]). The same
+//! The step is the number of assistant messages in the request that are steps ([`follow_conversation`]). The same
 //! request twice therefore gets the same answer twice.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::{Map, Value};
 
-use super::follow::{FollowMemory, Followed, call_id, conversation_by_id, follow};
+use super::follow::{FollowMemory, Followed, call_id, conversation_by_id, follow_conversation};
 use super::script::{Script, Step};
 use super::summary;
 
@@ -63,16 +63,16 @@ pub(super) struct PlayedCall {
 pub(super) const MODEL_PREFIX: &str = "scripted/";
 
 /// Finds the place of a request, or `None` if its role has no script.
-pub(super) fn locate<'a>(
+pub(super) fn locate_request<'a>(
     script: &'a Script,
     role: &str,
     request: &Value,
     memory: &FollowMemory,
 ) -> Option<PlayPlace<'a>> {
     let (role, script) = script.0.get_key_value(role)?;
-    let messages = messages(request);
+    let messages = request_messages(request);
     let opening = messages.iter().find(|m| m["role"] == "user").map(text_of).unwrap_or_default();
-    let told = summary::told(&opening);
+    let told = summary::read_summary(&opening);
     let hashed = || {
         let mut hasher = DefaultHasher::new();
         (role, &opening).hash(&mut hasher);
@@ -86,7 +86,7 @@ pub(super) fn locate<'a>(
     let steps = list.and_then(|list| script.conversations.get(list)).map(|c| c.steps.as_slice());
     let base = told.map_or(0, |(_, steps)| steps);
     let Followed { index, parts } =
-        follow(messages, conversation, base, steps.unwrap_or_default(), memory);
+        follow_conversation(messages, conversation, base, steps.unwrap_or_default(), memory);
     Some(PlayPlace {
         role,
         conversation,
@@ -100,7 +100,7 @@ pub(super) fn locate<'a>(
 }
 
 /// The place of a request whose role has no script at all.
-pub(super) fn nowhere(request: &Value) -> Option<PlayPlace<'_>> {
+pub(super) fn place_nowhere(request: &Value) -> Option<PlayPlace<'_>> {
     let role = request["model"].as_str()?.strip_prefix(MODEL_PREFIX)?;
     Some(PlayPlace {
         role,
@@ -142,17 +142,17 @@ impl<'a> PlayPlace<'a> {
             }
         }
         let values = self.captured()?;
-        let say = step.say.as_deref().map(|text| fill(text, &values));
+        let say = step.say.as_deref().map(|text| fill_values(text, &values));
         let tools = step.tools.iter().enumerate().map(|(n, call)| {
             let arguments = match &call.raw {
-                Some(raw) => fill(raw, &values),
+                Some(raw) => fill_values(raw, &values),
                 None => fill_all(&Value::Object(call.arguments.clone()), &values).to_string(),
             };
             let id = call_id(self.conversation, self.index, n);
             PlayedCall { id, name: call.name.clone(), arguments }
         });
         let tools = tools.collect();
-        let reasoning = step.reasoning.as_deref().map(|text| fill(text, &values));
+        let reasoning = step.reasoning.as_deref().map(|text| fill_values(text, &values));
         Ok(Answer { say, tools, reasoning, values })
     }
 
@@ -179,7 +179,7 @@ impl<'a> PlayPlace<'a> {
     }
 }
 
-fn messages(request: &Value) -> &[Value] {
+fn request_messages(request: &Value) -> &[Value] {
     request["messages"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
@@ -194,7 +194,7 @@ pub(super) fn text_of(message: &Value) -> String {
     }
 }
 
-fn fill(text: &str, values: &BTreeMap<String, String>) -> String {
+fn fill_values(text: &str, values: &BTreeMap<String, String>) -> String {
     values.iter().fold(text.to_owned(), |text, (name, value)| {
         text.replace(&format!("{{{{{name}}}}}"), value)
     })
@@ -202,7 +202,7 @@ fn fill(text: &str, values: &BTreeMap<String, String>) -> String {
 
 fn fill_all(value: &Value, values: &BTreeMap<String, String>) -> Value {
     match value {
-        Value::String(text) => fill(text, values).into(),
+        Value::String(text) => fill_values(text, values).into(),
         Value::Array(items) => items.iter().map(|v| fill_all(v, values)).collect(),
         Value::Object(map) => {
             let filled = map.iter().map(|(k, v)| (k.clone(), fill_all(v, values)));
@@ -236,7 +236,8 @@ mod tests {
             json!([{"role": "system", "content": "s"}, {"role": "user", "content": "please"}]);
         for index in 0..3 {
             let request = request(&messages);
-            let place = locate(&script, "coder", &request, &FollowMemory::default()).unwrap();
+            let place =
+                locate_request(&script, "coder", &request, &FollowMemory::default()).unwrap();
             assert_eq!(place.index, index);
             let answer = place.answer(place.step().unwrap().unwrap()).unwrap();
             if index == 2 {
@@ -254,7 +255,7 @@ mod tests {
     fn what_is_not_as_expected_is_said() {
         let script = script();
         let request = request(&json!([{"role": "user", "content": "do it"}]));
-        let place = locate(&script, "coder", &request, &FollowMemory::default()).unwrap();
+        let place = locate_request(&script, "coder", &request, &FollowMemory::default()).unwrap();
         let error = place.answer(place.step().unwrap().unwrap()).unwrap_err();
         assert!(error.contains("`please`") && error.contains("do it"), "{error}");
     }

@@ -30,7 +30,7 @@ impl Default for Failure<'_> {
 }
 
 /// The refusal as a response.
-pub(super) fn failure(failed: &Failure<'_>) -> Response {
+pub(super) fn failure_response(failed: &Failure<'_>) -> Response {
     let mut error = json!({"message": failed.message, "code": failed.status});
     if !failed.metadata.is_null() {
         error["metadata"] = failed.metadata.clone();
@@ -47,8 +47,8 @@ pub(super) fn plain_error(status: u16, kind: &str, code: &Value, message: &str) 
 }
 
 /// A refusal with nothing but a sentence.
-pub(super) fn error(status: u16, message: &str) -> Response {
-    failure(&Failure { status, message, ..Failure::default() })
+pub(super) fn error_response(status: u16, message: &str) -> Response {
+    failure_response(&Failure { status, message, ..Failure::default() })
 }
 
 #[derive(Serialize)]
@@ -156,11 +156,11 @@ pub(super) fn json_text(text: String) -> Response {
 /// Events as a response.
 pub(super) fn event_stream(events: Vec<String>) -> Response {
     let pieces = events.into_iter().map(|e| Ok::<_, Infallible>(Bytes::from(e)));
-    streamed(Body::from_stream(stream::iter(pieces)))
+    stream_response(Body::from_stream(stream::iter(pieces)))
 }
 
 /// A response whose connection breaks in the middle.
-pub(super) fn cut(text: &str, events: bool) -> Response {
+pub(super) fn cut_response(text: &str, events: bool) -> Response {
     broken_off(text.chars().take(text.chars().count() / 2).collect(), events)
 }
 
@@ -176,13 +176,13 @@ pub(super) fn broken_off(sent: String, events: bool) -> Response {
     });
     let body = Body::from_stream(pieces);
     if events {
-        return streamed(body);
+        return stream_response(body);
     }
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
 /// A body as a response of events.
-pub(super) fn streamed(body: Body) -> Response {
+pub(super) fn stream_response(body: Body) -> Response {
     let headers =
         [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
     (headers, body).into_response()

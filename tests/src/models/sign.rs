@@ -6,21 +6,21 @@ use serde_json::{Value, json};
 /// The format's name for blocks with a signature.
 const FORMAT: &str = "anthropic-claude-v1";
 
-fn signature(key: &str, model: &str, text: &str) -> String {
+fn sign_thought(key: &str, model: &str, text: &str) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes());
     hex::encode(hmac::sign(&key, format!("{model}\n{text}").as_bytes()))
 }
 
 /// The block of a thought.
-pub(super) fn block(key: &str, model: &str, text: &str) -> Value {
-    json!({"type": "reasoning.text", "text": text, "signature": signature(key, model, text),
+pub(super) fn thought_block(key: &str, model: &str, text: &str) -> Value {
+    json!({"type": "reasoning.text", "text": text, "signature": sign_thought(key, model, text),
         "format": FORMAT, "index": 0})
 }
 
 /// Whether a block is one that this server made for this model.
 pub(super) fn is_own(key: &str, model: &str, block: &Value) -> bool {
     let text = block["text"].as_str().unwrap_or_default();
-    block["type"] == "reasoning.text" && block["signature"] == signature(key, model, text)
+    block["type"] == "reasoning.text" && block["signature"] == sign_thought(key, model, text)
 }
 
 #[cfg(test)]
@@ -29,7 +29,7 @@ mod tests {
 
     #[test]
     fn a_block_is_bound_to_model_and_text() {
-        let mut made = block("k", "a/one", "hm");
+        let mut made = thought_block("k", "a/one", "hm");
         assert!(is_own("k", "a/one", &made));
         assert!(!is_own("k", "a/two", &made) && !is_own("other", "a/one", &made));
         made["text"] = "hm, ***".into();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::sign;
-use super::validate::{Invalid, invalid};
+use super::validate::{Invalid, invalid_request};
 
 /// Fields that `OpenRouter` documents and acts on. `usage` is none of them any more, and strict
 /// providers refuse it.
@@ -63,21 +63,21 @@ const LONGEST_ID: usize = 64;
 const MARKS: usize = 4;
 
 /// Checks a request that is well-formed. `key` is what thoughts are signed with.
-pub(super) fn request(request: &Value, key: &str) -> Result<(), Invalid> {
+pub(super) fn check_strictly(request: &Value, key: &str) -> Result<(), Invalid> {
     let fields = request.as_object().into_iter().flatten();
     if let Some((name, _)) = fields.into_iter().find(|(name, _)| !FIELDS.contains(&name.as_str())) {
-        return invalid(name, format!("Unrecognized request argument supplied: {name}"));
+        return invalid_request(name, format!("Unrecognized request argument supplied: {name}"));
     }
     let model = request["model"].as_str().unwrap_or_default();
-    for (n, message) in list(&request["messages"]).iter().enumerate() {
+    for (n, message) in list_items(&request["messages"]).iter().enumerate() {
         message_fields(n, message)?;
-        ids(n, message)?;
-        thoughts(n, message, model, key)?;
+        check_ids(n, message)?;
+        check_thoughts(n, message, model, key)?;
     }
-    marks(request)
+    check_marks(request)
 }
 
-fn list(value: &Value) -> &[Value] {
+fn list_items(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
@@ -86,14 +86,14 @@ fn message_fields(n: usize, message: &Value) -> Result<(), Invalid> {
     match fields.find(|(name, value)| !MESSAGE.contains(&name.as_str()) && !value.is_null()) {
         Some((name, _)) => {
             let param = format!("messages.{n}.{name}");
-            invalid(&param, format!("{param}: Extra inputs are not permitted"))
+            invalid_request(&param, format!("{param}: Extra inputs are not permitted"))
         }
         None => Ok(()),
     }
 }
 
-fn ids(n: usize, message: &Value) -> Result<(), Invalid> {
-    let called = list(&message["tool_calls"]).iter().map(|call| &call["id"]);
+fn check_ids(n: usize, message: &Value) -> Result<(), Invalid> {
+    let called = list_items(&message["tool_calls"]).iter().map(|call| &call["id"]);
     for (at, id) in called.chain([&message["tool_call_id"]]).enumerate() {
         let Some(id) = id.as_str() else { continue };
         let param = format!("messages.{n}.content.{at}.tool_use.id");
@@ -103,30 +103,30 @@ fn ids(n: usize, message: &Value) -> Result<(), Invalid> {
                  maximum length {LONGEST_ID}, but got a string with length {} instead.",
                 id.len()
             );
-            return invalid(param, text);
+            return invalid_request(param, text);
         }
         let valid = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
         if !id.bytes().all(valid) {
             let text = format!("{param}: String should match pattern '^[a-zA-Z0-9_-]+$'");
-            return invalid(param, text);
+            return invalid_request(param, text);
         }
     }
     Ok(())
 }
 
-fn thoughts(n: usize, message: &Value, model: &str, key: &str) -> Result<(), Invalid> {
-    let mut blocks = list(&message["reasoning_details"]).iter().enumerate();
+fn check_thoughts(n: usize, message: &Value, model: &str, key: &str) -> Result<(), Invalid> {
+    let mut blocks = list_items(&message["reasoning_details"]).iter().enumerate();
     match blocks.find(|(_, block)| !sign::is_own(key, model, block)) {
         Some((at, _)) => {
             let param = format!("messages.{n}.content.{at}");
-            invalid(&param, format!("{param}: Invalid `signature` in `thinking` block"))
+            invalid_request(&param, format!("{param}: Invalid `signature` in `thinking` block"))
         }
         None => Ok(()),
     }
 }
 
 /// Marks stand at the top or on a part of a message's content, and on nothing empty.
-fn marks(request: &Value) -> Result<(), Invalid> {
+fn check_marks(request: &Value) -> Result<(), Invalid> {
     let mut count = 0;
     let mut check = |mark: &Value, param: &str| {
         if mark.is_null() {
@@ -137,41 +137,41 @@ fn marks(request: &Value) -> Result<(), Invalid> {
         if mark["type"] == "ephemeral" && life {
             return Ok(());
         }
-        invalid(param, format!("{param}.cache_control: Input should be 'ephemeral'"))
+        invalid_request(param, format!("{param}.cache_control: Input should be 'ephemeral'"))
     };
     check(&request["cache_control"], "")?;
-    for (n, message) in list(&request["messages"]).iter().enumerate() {
-        for (at, part) in list(&message["content"]).iter().enumerate() {
+    for (n, message) in list_items(&request["messages"]).iter().enumerate() {
+        for (at, part) in list_items(&message["content"]).iter().enumerate() {
             let param = format!("messages.{n}.content.{at}");
             check(&part["cache_control"], &param)?;
             let empty = part["text"].as_str().is_some_and(str::is_empty);
             if empty && !part["cache_control"].is_null() {
                 let text = format!("{param}: cache_control cannot be set for empty text blocks");
-                return invalid(param, text);
+                return invalid_request(param, text);
             }
         }
-        for (at, call) in list(&message["tool_calls"]).iter().enumerate() {
-            misplaced(call, &format!("messages.{n}.tool_calls.{at}"))?;
+        for (at, call) in list_items(&message["tool_calls"]).iter().enumerate() {
+            find_misplaced(call, &format!("messages.{n}.tool_calls.{at}"))?;
         }
     }
-    for (n, tool) in list(&request["tools"]).iter().enumerate() {
-        misplaced(tool, &format!("tools.{n}"))?;
+    for (n, tool) in list_items(&request["tools"]).iter().enumerate() {
+        find_misplaced(tool, &format!("tools.{n}"))?;
     }
     if count > MARKS {
         let text = format!(
             "A maximum of {MARKS} blocks with cache_control may be provided. Found {count}."
         );
-        return invalid("messages", text);
+        return invalid_request("messages", text);
     }
     Ok(())
 }
 
-fn misplaced(value: &Value, param: &str) -> Result<(), Invalid> {
+fn find_misplaced(value: &Value, param: &str) -> Result<(), Invalid> {
     let there = [&value["cache_control"], &value["function"]["cache_control"]];
     if there.iter().all(|mark| mark.is_null()) {
         return Ok(());
     }
-    invalid(param, format!("{param}.cache_control: Extra inputs are not permitted"))
+    invalid_request(param, format!("{param}.cache_control: Extra inputs are not permitted"))
 }
 
 #[cfg(test)]
@@ -181,7 +181,7 @@ mod tests {
 
     fn refusal(message: &Value) -> String {
         let body = json!({"model": "a/one", "messages": [message]});
-        request(&body, "k").err().map(|e| e.message).unwrap_or_default()
+        check_strictly(&body, "k").err().map(|e| e.message).unwrap_or_default()
     }
 
     #[test]
@@ -189,11 +189,11 @@ mod tests {
         for field in ["usage", "provider_options", "models"] {
             let mut body = json!({"model": "a/one", "messages": []});
             body[field] = json!({});
-            assert!(request(&body, "k").unwrap_err().message.contains(field));
+            assert!(check_strictly(&body, "k").unwrap_err().message.contains(field));
         }
         let body = json!({"model": "m", "messages": [], "session_id": "x", "provider": {},
             "max_tokens": 1, "reasoning": {"effort": "low"}});
-        assert_eq!(request(&body, "k"), Ok(()));
+        assert_eq!(check_strictly(&body, "k"), Ok(()));
         assert!(
             refusal(
                 &json!({"role": "user", "content": "x", "cache_control": {"type": "ephemeral"}})
@@ -216,7 +216,7 @@ mod tests {
     fn thoughts_go_back_to_their_own_model_unchanged() {
         let thought = |model: &str| {
             json!({"role": "assistant", "content": "x",
-                "reasoning_details": [sign::block("k", model, "hm")]})
+                "reasoning_details": [sign::thought_block("k", model, "hm")]})
         };
         assert_eq!(refusal(&thought("a/one")), "");
         let wrong = refusal(&thought("a/two"));
@@ -233,6 +233,6 @@ mod tests {
         let wrong = refusal(&json!({"role": "user", "content": [empty]}));
         assert!(wrong.contains("empty text blocks"), "{wrong}");
         let body = json!({"model": "m", "messages": [], "tools": [{"cache_control": {}}]});
-        assert!(request(&body, "k").unwrap_err().message.contains("tools.0.cache_control"));
+        assert!(check_strictly(&body, "k").unwrap_err().message.contains("tools.0.cache_control"));
     }
 }

@@ -20,12 +20,12 @@ pub(super) fn is_wanted(request: &Value) -> bool {
 }
 
 /// The summary of a conversation that has got so far.
-pub(super) fn write(conversation: u64, steps: usize) -> String {
+pub(super) fn write_summary(conversation: u64, steps: usize) -> String {
     format!("I go on as it is written. {BEGIN}{conversation:016x}, {steps} steps)")
 }
 
 /// Conversation and steps, if a text holds such a summary.
-pub(super) fn told(text: &str) -> Option<(u64, usize)> {
+pub(super) fn read_summary(text: &str) -> Option<(u64, usize)> {
     let (conversation, rest) = text.split_once(BEGIN)?.1.split_once(", ")?;
     let steps = rest.split_once(" steps)")?.0;
     Some((u64::from_str_radix(conversation, 16).ok()?, steps.parse().ok()?))
@@ -43,9 +43,9 @@ mod tests {
 
     #[test]
     fn a_summary_says_where_the_conversation_is() {
-        let text = format!("[CodeButler] What was said:\n\n{}", write(0xab, 12));
-        assert_eq!(told(&text), Some((0xab, 12)));
-        assert_eq!(told("nothing"), None);
+        let text = format!("[CodeButler] What was said:\n\n{}", write_summary(0xab, 12));
+        assert_eq!(read_summary(&text), Some((0xab, 12)));
+        assert_eq!(read_summary("nothing"), None);
         let ask = |text: &str, choice: &str| {
             is_wanted(&json!({"messages": [{"role": "user", "content": text}], "tools": [{}],
                 "tool_choice": choice}))

@@ -59,24 +59,27 @@ struct CostDetails {
     completions: u64,
 }
 
-fn raw(text: &str) -> Box<RawValue> {
+fn raw_json(text: &str) -> Box<RawValue> {
     RawValue::from_string(text.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
 /// What is billed by the router, and what by the provider behind it if that is another account. Both are
 /// numbers whose text is exact.
-pub(super) fn split(usage: &Usage, telling: Telling) -> (Box<RawValue>, Option<Box<RawValue>>) {
+pub(super) fn split_usage(
+    usage: &Usage,
+    telling: Telling,
+) -> (Box<RawValue>, Option<Box<RawValue>>) {
     if telling != Telling::OwnKey {
-        return (raw(&usage.cost.text), None);
+        return (raw_json(&usage.cost.text), None);
     }
     let fee = NanoUsd(usage.cost.amount.0 / FEE);
     let rest = usage.cost.amount.less(fee);
-    (raw(&fee.to_string()), Some(raw(&rest.to_string())))
+    (raw_json(&fee.to_string()), Some(raw_json(&rest.to_string())))
 }
 
 impl UsageOut {
     pub fn new(usage: &Usage, telling: Telling) -> Self {
-        let (cost, upstream) = split(usage, telling);
+        let (cost, upstream) = split_usage(usage, telling);
         let priced = telling != Telling::Tokens;
         Self {
             prompt_tokens: usage.prompt,

@@ -11,7 +11,7 @@ pub(super) struct Invalid {
     pub param: String,
 }
 
-pub(super) fn invalid<T>(
+pub(super) fn invalid_request<T>(
     param: impl Into<String>,
     message: impl Into<String>,
 ) -> Result<T, Invalid> {
@@ -19,29 +19,29 @@ pub(super) fn invalid<T>(
 }
 
 /// Checks a request to `/chat/completions`.
-pub(super) fn request(request: &Value) -> Result<(), Invalid> {
+pub(super) fn check_request(request: &Value) -> Result<(), Invalid> {
     if !request.is_object() {
-        return invalid("", "We could not parse the JSON body of your request.");
+        return invalid_request("", "We could not parse the JSON body of your request.");
     }
     if request["model"].as_str().is_none_or(str::is_empty) {
-        return invalid("model", "you must provide a model parameter");
+        return invalid_request("model", "you must provide a model parameter");
     }
     if !matches!(request["stream"], Value::Null | Value::Bool(_)) {
-        return invalid("stream", "Invalid type for 'stream': expected a boolean.");
+        return invalid_request("stream", "Invalid type for 'stream': expected a boolean.");
     }
     let Some(messages) = request["messages"].as_array() else {
-        return invalid("messages", "Missing required parameter: 'messages'.");
+        return invalid_request("messages", "Missing required parameter: 'messages'.");
     };
     if messages.is_empty() {
         let message = "Invalid 'messages': empty array. Expected an array with minimum length 1, \
                        but got an empty array instead.";
-        return invalid("messages", message);
+        return invalid_request("messages", message);
     }
-    history(messages)?;
-    tools(&request["tools"])
+    check_history(messages)?;
+    check_tools(&request["tools"])
 }
 
-fn history(messages: &[Value]) -> Result<(), Invalid> {
+fn check_history(messages: &[Value]) -> Result<(), Invalid> {
     // Calls of the last assistant message that have no answer yet.
     let mut open: BTreeSet<&str> = BTreeSet::new();
     for (n, message) in messages.iter().enumerate() {
@@ -52,22 +52,22 @@ fn history(messages: &[Value]) -> Result<(), Invalid> {
             if !open.remove(id) {
                 let text = "Invalid parameter: messages with role 'tool' must be a response to a \
                             preceding message with 'tool_calls'.";
-                return invalid(format!("{param}.role"), text);
+                return invalid_request(format!("{param}.role"), text);
             }
         } else if !open.is_empty() {
-            return unanswered(&param, &open);
+            return check_unanswered(&param, &open);
         }
         let empty = message["content"].is_null();
         let kinds = matches!(message["content"], Value::Null | Value::String(_) | Value::Array(_));
         let calls = message["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
         if !kinds || (empty && (role != "assistant" || calls.is_empty())) {
             let text = format!("Invalid value for 'content': expected a string, at message {n}.");
-            return invalid(format!("{param}.content"), text);
+            return invalid_request(format!("{param}.content"), text);
         }
         match role {
             "assistant" => {
                 if message.get("tool_calls").is_some_and(|c| !c.is_array()) {
-                    return invalid(format!("{param}.tool_calls"), "Expected an array.");
+                    return invalid_request(format!("{param}.tool_calls"), "Expected an array.");
                 }
                 for call in calls {
                     open.insert(call_id(call, &param)?);
@@ -79,19 +79,19 @@ fn history(messages: &[Value]) -> Result<(), Invalid> {
                     "Invalid value: '{other}'. Supported values are: 'system', 'assistant', \
                      'user', 'tool', and 'developer'."
                 );
-                return invalid(format!("{param}.role"), text);
+                return invalid_request(format!("{param}.role"), text);
             }
         }
     }
-    if open.is_empty() { Ok(()) } else { unanswered("messages", &open) }
+    if open.is_empty() { Ok(()) } else { check_unanswered("messages", &open) }
 }
 
-fn unanswered(param: &str, open: &BTreeSet<&str>) -> Result<(), Invalid> {
+fn check_unanswered(param: &str, open: &BTreeSet<&str>) -> Result<(), Invalid> {
     let ids = open.iter().copied().collect::<Vec<_>>().join(", ");
     let text = "An assistant message with 'tool_calls' must be followed by tool messages \
                 responding to each 'tool_call_id'. The following tool_call_ids did not have \
                 response messages: ";
-    invalid(param, format!("{text}{ids}"))
+    invalid_request(param, format!("{text}{ids}"))
 }
 
 fn call_id<'a>(call: &'a Value, param: &str) -> Result<&'a str, Invalid> {
@@ -101,34 +101,34 @@ fn call_id<'a>(call: &'a Value, param: &str) -> Result<&'a str, Invalid> {
         && function["arguments"].is_string();
     match call["id"].as_str() {
         Some(id) if complete && !id.is_empty() => Ok(id),
-        _ => invalid(
+        _ => invalid_request(
             format!("{param}.tool_calls"),
             "A tool call needs an id, type 'function', and a function with name and arguments.",
         ),
     }
 }
 
-fn tools(tools: &Value) -> Result<(), Invalid> {
+fn check_tools(tools: &Value) -> Result<(), Invalid> {
     let tools = match tools {
         Value::Null => return Ok(()),
         Value::Array(tools) if !tools.is_empty() => tools,
-        _ => return invalid("tools", "Invalid 'tools': expected a non-empty array."),
+        _ => return invalid_request("tools", "Invalid 'tools': expected a non-empty array."),
     };
     let mut names = BTreeSet::new();
     for (n, tool) in tools.iter().enumerate() {
         let param = format!("tools[{n}]");
         if tool["type"] != "function" {
-            return invalid(format!("{param}.type"), "Supported values are: 'function'.");
+            return invalid_request(format!("{param}.type"), "Supported values are: 'function'.");
         }
         let function = &tool["function"];
         let name = function["name"].as_str().unwrap_or_default();
         let valid = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
         if name.is_empty() || name.len() > 64 || !name.bytes().all(valid) {
             let text = "Invalid 'function.name': expected 1 to 64 of a-z, A-Z, 0-9, '_' and '-'.";
-            return invalid(format!("{param}.function.name"), text);
+            return invalid_request(format!("{param}.function.name"), text);
         }
         if !names.insert(name) {
-            return invalid(format!("{param}.function.name"), "Tool names must be unique.");
+            return invalid_request(format!("{param}.function.name"), "Tool names must be unique.");
         }
         let schema = &function["parameters"];
         if !schema.is_null() && schema["type"] != "object" {
@@ -136,7 +136,7 @@ fn tools(tools: &Value) -> Result<(), Invalid> {
                 "Invalid schema for function '{name}': schema must be a JSON Schema of \
                  'type: \"object\"'."
             );
-            return invalid(format!("{param}.function.parameters"), text);
+            return invalid_request(format!("{param}.function.parameters"), text);
         }
     }
     Ok(())
@@ -149,7 +149,7 @@ mod tests {
 
     fn refusal(messages: &Value) -> String {
         let body = json!({"model": "m", "messages": messages});
-        request(&body).err().map(|e| e.message).unwrap_or_default()
+        check_request(&body).err().map(|e| e.message).unwrap_or_default()
     }
 
     #[test]
@@ -179,7 +179,7 @@ mod tests {
     fn tools_have_unique_valid_names_and_object_schemas() {
         let tool = |name: &str, kind: &str| json!({"type": "function", "function": {"name": name, "parameters": {"type": kind}}});
         let ask = |tools: Value| {
-            request(
+            check_request(
                 &json!({"model": "m", "messages": [{"role": "user", "content": "x"}], "tools": tools}),
             )
         };

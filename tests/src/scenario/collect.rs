@@ -40,7 +40,7 @@ pub async fn remote_state(
 
 /// What a model server was asked and billed so far.
 #[must_use]
-pub fn account(models: &ModelServer) -> Account {
+pub fn collect_account(models: &ModelServer) -> Account {
     Account { bill: models.billed(), served: models.served() }
 }
 

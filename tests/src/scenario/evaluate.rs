@@ -33,18 +33,18 @@ impl Outcome {
 
 /// Judges every expectation of a scenario.
 #[must_use]
-pub fn evaluate(scenario: &Scenario, evidence: &Evidence) -> Vec<Outcome> {
+pub fn evaluate_scenario(scenario: &Scenario, evidence: &Evidence) -> Vec<Outcome> {
     let expect = &scenario.expect;
     let Evidence { observed, remote, account, ran } = evidence;
-    let mut outcomes = vec![followed(observed), played(scenario, account)];
-    outcomes.extend(messages(&expect.messages, &observed.messages));
-    outcomes.extend(expect.reactions.iter().map(|r| reaction(r, &observed.messages)));
-    outcomes.extend(files(&expect.files, remote));
-    outcomes.extend(commits(&expect.commits, remote));
+    let mut outcomes = vec![judge_followed(observed), judge_played(scenario, account)];
+    outcomes.extend(judge_messages(&expect.messages, &observed.messages));
+    outcomes.extend(expect.reactions.iter().map(|r| judge_reaction(r, &observed.messages)));
+    outcomes.extend(judge_files(&expect.files, remote));
+    outcomes.extend(judge_commits(&expect.commits, remote));
     for (n, command) in expect.commands.iter().enumerate() {
-        outcomes.push(self::command(command, ran.get(n)));
+        outcomes.push(judge_command(command, ran.get(n)));
     }
-    outcomes.extend(expect.branches.as_ref().map(|b| branches(b, &remote.branches)));
+    outcomes.extend(expect.branches.as_ref().map(|b| judge_branches(b, &remote.branches)));
     if let Some(wanted) = &expect.pull_request {
         let what = wanted.state.map_or("none".to_owned(), |s| format!("{s:?}").to_lowercase());
         let difference = wanted.difference(&observed.pull_requests);
@@ -52,7 +52,7 @@ pub fn evaluate(scenario: &Scenario, evidence: &Evidence) -> Vec<Outcome> {
     }
     if let Some(wanted) = &expect.pull_requests {
         let pulls = &observed.pull_requests;
-        outcomes.push(counted("pull requests", wanted.len(), pulls.len()));
+        outcomes.push(judge_counted("pull requests", wanted.len(), pulls.len()));
         for (n, (wanted, found)) in wanted.iter().zip(pulls).enumerate() {
             let what = format!("pull request #{} of {}", n + 1, pulls.len());
             outcomes.push(Outcome::new(what, wanted.differs(found)));
@@ -60,7 +60,7 @@ pub fn evaluate(scenario: &Scenario, evidence: &Evidence) -> Vec<Outcome> {
     }
     if let Some(wanted) = &expect.threads {
         let threads = &observed.threads;
-        outcomes.push(counted("Threads", wanted.len(), threads.len()));
+        outcomes.push(judge_counted("Threads", wanted.len(), threads.len()));
         for (n, (wanted, found)) in wanted.iter().zip(threads).enumerate() {
             let difference = wanted.differences(found).join("; ");
             let what = format!("Thread {} of {}", n + 1, threads.len());
@@ -75,14 +75,14 @@ pub fn evaluate(scenario: &Scenario, evidence: &Evidence) -> Vec<Outcome> {
         };
         outcomes.push(Outcome::new("thread", difference));
     }
-    outcomes.extend(cost(&expect.cost, &observed.threads, account));
+    outcomes.extend(judge_cost(&expect.cost, &observed.threads, account));
     for (role, wanted) in &expect.turns {
         let found = account.bill.roles.get(role).map_or(0, |r| r.calls);
-        outcomes.push(count(&format!("model calls of {role}"), *wanted, found));
+        outcomes.push(judge_count(&format!("model calls of {role}"), *wanted, found));
     }
     for (role, wanted) in &expect.tool_calls {
         let found = account.bill.roles.get(role).map_or(0, |r| r.tool_calls);
-        outcomes.push(count(&format!("tool calls of {role}"), *wanted, found));
+        outcomes.push(judge_count(&format!("tool calls of {role}"), *wanted, found));
     }
     let left = |what, wanted: Option<usize>, names: &[String]| {
         let differs = |n: usize| (names.len() != n).then(|| format!("found {names:?}"));
@@ -93,23 +93,23 @@ pub fn evaluate(scenario: &Scenario, evidence: &Evidence) -> Vec<Outcome> {
     outcomes
 }
 
-fn count(what: &str, wanted: u64, found: u64) -> Outcome {
+fn judge_count(what: &str, wanted: u64, found: u64) -> Outcome {
     let difference = (wanted != found).then(|| format!("found {found}"));
     Outcome::new(format!("{what}: {wanted}"), difference)
 }
 
-fn counted(what: &str, wanted: usize, found: usize) -> Outcome {
+fn judge_counted(what: &str, wanted: usize, found: usize) -> Outcome {
     let difference = (wanted != found).then(|| format!("found {found}"));
     Outcome::new(format!("{what}: {wanted}"), difference)
 }
 
-fn followed(observed: &Observed) -> Outcome {
+fn judge_followed(observed: &Observed) -> Outcome {
     let failures = observed.script_failures.join("\n");
     let difference = Some(failures).filter(|f| !f.is_empty());
     Outcome::new("the models were asked what the script expects", difference)
 }
 
-fn played(scenario: &Scenario, account: &Account) -> Outcome {
+fn judge_played(scenario: &Scenario, account: &Account) -> Outcome {
     let mut missing = Vec::new();
     for (role, script) in &scenario.models.0 {
         for (list, conversation) in script.conversations.iter().enumerate() {
@@ -132,7 +132,7 @@ fn played(scenario: &Scenario, account: &Account) -> Outcome {
     Outcome::new("the models' script was played to its end", difference)
 }
 
-fn messages(expected: &[MessageExpect], found: &[SeenMessage]) -> Vec<Outcome> {
+fn judge_messages(expected: &[MessageExpect], found: &[SeenMessage]) -> Vec<Outcome> {
     // Where the search for the next message in order begins.
     let mut from = 0;
     let mut outcomes = Vec::new();
@@ -162,7 +162,7 @@ fn messages(expected: &[MessageExpect], found: &[SeenMessage]) -> Vec<Outcome> {
     outcomes
 }
 
-fn reaction(wanted: &ReactionExpect, messages: &[SeenMessage]) -> Outcome {
+fn judge_reaction(wanted: &ReactionExpect, messages: &[SeenMessage]) -> Outcome {
     let fits = |message: &SeenMessage| {
         let by = |name: &str| wanted.by.as_ref().is_none_or(|by| by == name);
         message.reactions.iter().any(|r| r.emoji == wanted.emoji && by(&r.by))
@@ -174,7 +174,7 @@ fn reaction(wanted: &ReactionExpect, messages: &[SeenMessage]) -> Outcome {
     Outcome::new(format!("{not}:{}: on {}", wanted.emoji, wanted.on), difference)
 }
 
-fn files(expected: &FilesExpect, remote: &RemoteState) -> Vec<Outcome> {
+fn judge_files(expected: &FilesExpect, remote: &RemoteState) -> Vec<Outcome> {
     match expected {
         FilesExpect::Unchanged => {
             let changed = &remote.changed;
@@ -211,7 +211,7 @@ fn file_difference(wanted: &FileExpect, found: Option<&String>) -> Option<String
     pattern.map(|p| format!("it does not match /{}/", p.0))
 }
 
-fn commits(wanted: &CommitExpect, remote: &RemoteState) -> Vec<Outcome> {
+fn judge_commits(wanted: &CommitExpect, remote: &RemoteState) -> Vec<Outcome> {
     let found = &remote.commits;
     let subjects: Vec<&str> = found.iter().map(Commit::subject).collect();
     let differs = (found.len() != wanted.count).then(|| format!("found {subjects:?}"));
@@ -246,7 +246,7 @@ fn commits(wanted: &CommitExpect, remote: &RemoteState) -> Vec<Outcome> {
     outcomes
 }
 
-fn command(wanted: &Command, ran: Option<&Ran>) -> Outcome {
+fn judge_command(wanted: &Command, ran: Option<&Ran>) -> Outcome {
     let difference = match ran {
         None => Some("it was not run".to_owned()),
         Some(ran) if ran.exit != Some(wanted.exit) => {
@@ -261,7 +261,7 @@ fn command(wanted: &Command, ran: Option<&Ran>) -> Outcome {
     Outcome::new(format!("`{}` ends with {}", wanted.run, wanted.exit), difference)
 }
 
-fn branches(wanted: &BranchExpect, found: &[String]) -> Outcome {
+fn judge_branches(wanted: &BranchExpect, found: &[String]) -> Outcome {
     let named = |text: &Text, branch: &str| match text {
         Text::Contains(name) => name == branch,
         Text::Matches(_) => text.is_in(branch),
@@ -274,22 +274,22 @@ fn branches(wanted: &BranchExpect, found: &[String]) -> Outcome {
     Outcome::new("branches", differs.then(|| format!("found {found:?}")))
 }
 
-fn cost(wanted: &CostExpect, threads: &[Value], account: &Account) -> Vec<Outcome> {
+fn judge_cost(wanted: &CostExpect, threads: &[Value], account: &Account) -> Vec<Outcome> {
     let amount = |value: &Value, pointer: &str| {
         let text = value.pointer(pointer).and_then(Value::as_str);
         text.and_then(|t| t.parse::<NanoUsd>().ok()).unwrap_or_default()
     };
     let recorded: NanoUsd = threads.iter().map(|t| amount(t, "/status/cost")).sum();
     let mut outcomes = vec![
-        exact("cost on the Thread", wanted.total, recorded),
-        exact("cost billed by the provider", wanted.total, account.bill.total()),
+        judge_exact("cost on the Thread", wanted.total, recorded),
+        judge_exact("cost billed by the provider", wanted.total, account.bill.total()),
     ];
     for (role, wanted) in &wanted.roles {
         let pointer = format!("/status/roles/{role}/usage/cost");
         let recorded = threads.iter().map(|t| amount(t, &pointer)).sum();
         let billed = account.bill.roles.get(role).map(|r| r.cost).unwrap_or_default();
-        outcomes.push(exact(&format!("cost of {role} on the Thread"), *wanted, recorded));
-        outcomes.push(exact(&format!("cost of {role} billed"), *wanted, billed));
+        outcomes.push(judge_exact(&format!("cost of {role} on the Thread"), *wanted, recorded));
+        outcomes.push(judge_exact(&format!("cost of {role} billed"), *wanted, billed));
     }
     if !wanted.roles.is_empty() {
         let costly = account.bill.roles.iter().filter(|(_, bill)| bill.cost > NanoUsd::ZERO);
@@ -299,11 +299,11 @@ fn cost(wanted: &CostExpect, threads: &[Value], account: &Account) -> Vec<Outcom
         outcomes.push(Outcome::new("no other role cost anything", difference));
     }
     let repeats: u64 = account.bill.roles.values().map(|r| r.repeats).sum();
-    outcomes.push(count("answers paid for twice", wanted.repeats, repeats));
+    outcomes.push(judge_count("answers paid for twice", wanted.repeats, repeats));
     outcomes
 }
 
-fn exact(what: &str, wanted: NanoUsd, found: NanoUsd) -> Outcome {
+fn judge_exact(what: &str, wanted: NanoUsd, found: NanoUsd) -> Outcome {
     let difference = (wanted != found).then(|| format!("found {found}"));
     Outcome::new(format!("{what}: {wanted} USD"), difference)
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_path_to_error::Segment;
 
 use super::action::{Condition, RawAction};
-use super::places::{PlaceKey, Places, ScenarioPlace, shown};
+use super::places::{PlaceKey, Places, ScenarioPlace, show_path};
 use super::{Action, Content, Expect, MessageMatch, Repository, Scenario, Settings};
 use crate::models::Script;
 
@@ -93,7 +93,7 @@ struct RawRepository {
 
 /// The JSON schema of a scenario file, for editors.
 #[must_use]
-pub fn schema() -> serde_json::Value {
+pub fn scenario_schema() -> serde_json::Value {
     schemars::schema_for!(RawScenario).to_value()
 }
 
@@ -107,7 +107,7 @@ struct LoadMistake {
     message: String,
 }
 
-fn mistake(path: &[PlaceKey], message: impl Into<String>) -> LoadMistake {
+fn load_mistake(path: &[PlaceKey], message: impl Into<String>) -> LoadMistake {
     LoadMistake { path: path.to_vec(), message: message.into() }
 }
 
@@ -136,21 +136,22 @@ impl Scenario {
             field,
             message,
         };
-        let raw = read(text).map_err(|(place, field, message)| at(place, field, message))?;
-        check(raw, folder).map_err(|mistake| {
+        let raw =
+            read_scenario(text).map_err(|(place, field, message)| at(place, field, message))?;
+        check_scenario(raw, folder).map_err(|mistake| {
             let place = Places::of(text).find(&mistake.path);
-            at(place, shown(&mistake.path), mistake.message)
+            at(place, show_path(&mistake.path), mistake.message)
         })
     }
 }
 
-fn read(text: &str) -> Result<RawScenario, (ScenarioPlace, String, String)> {
+fn read_scenario(text: &str) -> Result<RawScenario, (ScenarioPlace, String, String)> {
     let mut field = ".".to_owned();
     let options = serde_saphyr::options! { with_snippet: false };
     let result =
         serde_saphyr::with_deserializer_from_str_with_options(text, options, |deserializer| {
             serde_path_to_error::deserialize(deserializer).map_err(|error| {
-                field = shown(&keys(error.path()));
+                field = show_path(&path_keys(error.path()));
                 error.into_inner()
             })
         });
@@ -164,7 +165,7 @@ fn read(text: &str) -> Result<RawScenario, (ScenarioPlace, String, String)> {
     })
 }
 
-fn keys(path: &serde_path_to_error::Path) -> Vec<PlaceKey> {
+fn path_keys(path: &serde_path_to_error::Path) -> Vec<PlaceKey> {
     let key = |segment: &Segment| match segment {
         Segment::Seq { index } => Some(PlaceKey::Index(*index)),
         Segment::Map { key } => Some(PlaceKey::Name(key.clone())),
@@ -173,24 +174,24 @@ fn keys(path: &serde_path_to_error::Path) -> Vec<PlaceKey> {
     path.iter().filter_map(key).collect()
 }
 
-fn check(raw: RawScenario, folder: &Path) -> Result<Scenario, LoadMistake> {
+fn check_scenario(raw: RawScenario, folder: &Path) -> Result<Scenario, LoadMistake> {
     let RawScenario { users, models, expect, .. } = raw;
     if users.is_empty() {
-        return Err(mistake(&["users".into()], "expected at least one user"));
+        return Err(load_mistake(&["users".into()], "expected at least one user"));
     }
     let roles = raw.roles.unwrap_or_else(|| models.0.keys().cloned().collect());
     if let Some(role) = models.0.keys().find(|role| !roles.contains(role)) {
         let message = format!("role `{role}` is not in `roles`");
-        return Err(mistake(&["models".into(), role.as_str().into()], message));
+        return Err(load_mistake(&["models".into(), role.as_str().into()], message));
     }
     let senders: BTreeSet<&str> =
         users.iter().chain(&roles).map(String::as_str).chain(["codebutler"]).collect();
-    let conversation = conversation(raw.conversation, &users, &senders)?;
-    expectations(&expect, &roles, &senders)?;
+    let conversation = read_conversation(raw.conversation, &users, &senders)?;
+    check_expectations(&expect, &roles, &senders)?;
     Ok(Scenario {
         name: raw.name,
         description: raw.description,
-        repository: repository(raw.repository, folder)?,
+        repository: read_repository(raw.repository, folder)?,
         settings: raw.settings,
         users,
         roles,
@@ -200,35 +201,35 @@ fn check(raw: RawScenario, folder: &Path) -> Result<Scenario, LoadMistake> {
     })
 }
 
-fn sender(
+fn check_sender(
     from: Option<&String>,
     known: &BTreeSet<&str>,
     path: &[PlaceKey],
 ) -> Result<(), LoadMistake> {
     match from {
         Some(from) if !known.contains(from.as_str()) => {
-            Err(mistake(path, format!("`{from}` is neither a user, a role nor `codebutler`")))
+            Err(load_mistake(path, format!("`{from}` is neither a user, a role nor `codebutler`")))
         }
         _ => Ok(()),
     }
 }
 
-fn expectations(
+fn check_expectations(
     expect: &Expect,
     roles: &[String],
     senders: &BTreeSet<&str>,
 ) -> Result<(), LoadMistake> {
     let at = |section: &str| vec![PlaceKey::from("expect"), section.into()];
     if expect.messages.is_empty() {
-        return Err(mistake(&at("messages"), "expected at least one message"));
+        return Err(load_mistake(&at("messages"), "expected at least one message"));
     }
     for (n, message) in expect.messages.iter().enumerate() {
         let path = [at("messages"), vec![n.into(), "from".into()]].concat();
-        sender(message.from.as_ref(), senders, &path)?;
+        check_sender(message.from.as_ref(), senders, &path)?;
     }
     for (n, reaction) in expect.reactions.iter().enumerate() {
         let path = [at("reactions"), vec![n.into(), "on".into(), "from".into()]].concat();
-        sender(reaction.on.from.as_ref(), senders, &path)?;
+        check_sender(reaction.on.from.as_ref(), senders, &path)?;
     }
     let by_role = [("turns", &expect.turns), ("tool_calls", &expect.tool_calls)];
     let counted = by_role.iter().flat_map(|(s, map)| map.keys().map(|role| (at(s), role)));
@@ -237,19 +238,19 @@ fn expectations(
     match counted.chain(costed).find(|(_, role)| !roles.contains(role)) {
         Some((path, role)) => {
             let path = [path, vec![role.as_str().into()]].concat();
-            Err(mistake(&path, format!("`{role}` is not a role of this scenario")))
+            Err(load_mistake(&path, format!("`{role}` is not a role of this scenario")))
         }
         None => Ok(()),
     }
 }
 
-fn conversation(
+fn read_conversation(
     raw: Vec<RawAction>,
     users: &[String],
     senders: &BTreeSet<&str>,
 ) -> Result<Vec<Action>, LoadMistake> {
     if raw.is_empty() {
-        return Err(mistake(&["conversation".into()], "expected at least one step"));
+        return Err(load_mistake(&["conversation".into()], "expected at least one step"));
     }
     let mut actions = Vec::new();
     let mut labels = BTreeSet::new();
@@ -260,12 +261,12 @@ fn conversation(
             let keys = keys.iter().copied().map(PlaceKey::from);
             step.iter().cloned().chain(keys).collect::<Vec<_>>()
         };
-        let action = Action::try_from(raw).map_err(|m| mistake(&step, m))?;
+        let action = Action::try_from(raw).map_err(|m| load_mistake(&step, m))?;
         if let Some(user) = action.user().filter(|u| !users.iter().any(|known| known == u)) {
-            return Err(mistake(&at(&["user"]), format!("`{user}` is not one of `users`")));
+            return Err(load_mistake(&at(&["user"]), format!("`{user}` is not one of `users`")));
         }
         let from = |message: &MessageMatch, keys: &[&str]| {
-            sender(message.from.as_ref(), senders, &at(keys))
+            check_sender(message.from.as_ref(), senders, &at(keys))
         };
         match &action {
             Action::Says { label, .. } => {
@@ -277,23 +278,23 @@ fn conversation(
                 if !known || !object["metadata"]["name"].is_string() {
                     let message =
                         "expected an object with `apiVersion`, `kind` and `metadata.name`";
-                    return Err(mistake(&at(&["kubectl_apply"]), message));
+                    return Err(load_mistake(&at(&["kubectl_apply"]), message));
                 }
                 let prompts = object["spec"]["prompt"].is_string();
                 if label.is_some() && !prompts {
                     let message = "only a Thread with `spec.prompt` begins a conversation";
-                    return Err(mistake(&at(&["as"]), message));
+                    return Err(load_mistake(&at(&["as"]), message));
                 }
                 labels.extend(label.clone());
                 begun |= prompts;
             }
             Action::Replies { conversation: Some(label), .. } if !labels.contains(label) => {
                 let message = format!("no step before says anything `as: {label}`");
-                return Err(mistake(&at(&["in"]), message));
+                return Err(load_mistake(&at(&["in"]), message));
             }
             Action::Replies { .. } if !begun => {
                 let message = "there is no conversation yet: begin with `says`";
-                return Err(mistake(&at(&["replies"]), message));
+                return Err(load_mistake(&at(&["replies"]), message));
             }
             Action::Clicks { on, .. } => from(on, &["clicks", "on", "from"])?,
             Action::Reacts { on, .. } => from(on, &["reacts", "on", "from"])?,
@@ -307,28 +308,28 @@ fn conversation(
     Ok(actions)
 }
 
-fn repository(raw: RawRepository, folder: &Path) -> Result<Repository, LoadMistake> {
+fn read_repository(raw: RawRepository, folder: &Path) -> Result<Repository, LoadMistake> {
     let at = |key: &str| vec![PlaceKey::from("repository"), key.into()];
     let part = |p: &str| {
         let valid = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
         !p.is_empty() && !p.starts_with('.') && p.bytes().all(valid)
     };
     if !raw.name.split_once('/').is_some_and(|(owner, name)| part(owner) && part(name)) {
-        return Err(mistake(&at("name"), format!("`{}` is not `owner/name`", raw.name)));
+        return Err(load_mistake(&at("name"), format!("`{}` is not `owner/name`", raw.name)));
     }
     let content = match (raw.from, raw.files) {
         (Some(from), None) => {
             let path = folder.join(&from);
             if !path.is_dir() {
                 let message = format!("there is no folder `{}` here", from.display());
-                return Err(mistake(&at("from"), message));
+                return Err(load_mistake(&at("from"), message));
             }
             Content::Folder(path)
         }
         (None, Some(files)) if !files.is_empty() => Content::Files(files),
         _ => {
             let message = "expected one of `from` and `files`";
-            return Err(mistake(&["repository".into()], message));
+            return Err(load_mistake(&["repository".into()], message));
         }
     };
     Ok(Repository { name: raw.name, branch: raw.branch, language: raw.language, content })

@@ -2,7 +2,7 @@
 //!
 //! A file names a repository, the people, what they say and click, what each role's model answers
 //! ([`crate::models::Script`]), and what must be true at the end. [`Scenario::load`] reads one and
-//! says by line and field what is wrong with it; [`play`] plays it in a [`World`]; [`evaluate`]
+//! says by line and field what is wrong with it; [`play_scenario`] plays it in a [`World`]; [`evaluate`]
 //! compares what was found with what was expected.
 
 mod action;
@@ -22,8 +22,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::action::{Action, Condition, MessageMatch};
-pub use self::collect::{account, remote_state, run_in_checkout};
-pub use self::evaluate::{Outcome, evaluate};
+pub use self::collect::{collect_account, remote_state, run_in_checkout};
+pub use self::evaluate::{Outcome, evaluate_scenario};
 pub use self::evidence::{
     Account, Evidence, Observed, Ran, RemoteState, SeenMessage, SeenReaction,
 };
@@ -31,8 +31,8 @@ pub use self::expect::{
     BranchExpect, Command, CommitExpect, CostExpect, Expect, FileExpect, FilesExpect,
     MessageExpect, PullRequestExpect, ReactionExpect, ThreadExpect,
 };
-pub use self::load::{ScenarioError, schema};
-pub use self::player::{Report, World, WorldError, play};
+pub use self::load::{ScenarioError, scenario_schema};
+pub use self::player::{Report, World, WorldError, play_scenario};
 pub use self::watch::Event;
 use crate::models::Script;
 

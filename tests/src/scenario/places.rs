@@ -72,7 +72,7 @@ impl From<usize> for PlaceKey {
 }
 
 /// A path as people write it: `expect.messages[2].from`; `.` for the whole file.
-pub(crate) fn shown(path: &[PlaceKey]) -> String {
+pub(crate) fn show_path(path: &[PlaceKey]) -> String {
     let mut shown = String::new();
     for key in path {
         match key {
@@ -142,6 +142,6 @@ mod tests {
         assert_eq!(places.find(&["a".into()]), at(1, 4));
         assert_eq!(places.find(&["b".into(), 0.into(), "d".into()]), at(3, 15));
         assert_eq!(places.find(&["b".into(), 0.into(), "nope".into()]), at(3, 5));
-        assert_eq!(shown(&["b".into(), 0.into(), "d".into()]), "b[0].d");
+        assert_eq!(show_path(&["b".into(), 0.into(), "d".into()]), "b[0].d");
     }
 }

@@ -8,8 +8,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::evidence::{Account, Evidence, Observed, Ran, RemoteState, SeenMessage};
-use super::watch::changes;
-use super::{Action, Command, Event, Outcome, Scenario, evaluate};
+use super::watch::find_changes;
+use super::{Action, Command, Event, Outcome, Scenario, evaluate_scenario};
 
 /// How often the world is looked at.
 const POLL: Duration = Duration::from_millis(100);
@@ -93,7 +93,7 @@ impl Report {
 ///
 /// # Errors
 /// When the world can't be looked at any more. Whatever else goes wrong is in the report.
-pub async fn play(
+pub async fn play_scenario(
     scenario: &Scenario,
     world: &dyn World,
     on_event: &mut (dyn FnMut(Event) + Send),
@@ -117,12 +117,12 @@ pub async fn play(
     }
     let evidence = player.settle(stuck.is_some()).await?;
     let mut outcomes: Vec<Outcome> = stuck.into_iter().collect();
-    outcomes.extend(evaluate(scenario, &evidence));
+    outcomes.extend(evaluate_scenario(scenario, &evidence));
     Ok(Report { outcomes, evidence })
 }
 
 /// The first message of the conversation that was opened for a Thread.
-fn opened(now: &Observed, object: &Value) -> Option<String> {
+fn opening_message(now: &Observed, object: &Value) -> Option<String> {
     let name = &object["metadata"]["name"];
     let thread = now.threads.iter().find(|thread| thread["metadata"]["name"] == *name)?;
     thread["status"]["slack"]["ts"].as_str().map(str::to_owned)
@@ -143,7 +143,7 @@ struct Player<'a> {
 impl Player<'_> {
     async fn look(&mut self) -> Result<(), WorldError> {
         let now = self.world.observe().await?;
-        for event in changes(&self.seen, &now) {
+        for event in find_changes(&self.seen, &now) {
             (self.on_event)(event);
         }
         self.seen = now;
@@ -174,7 +174,7 @@ impl Player<'_> {
             Action::Applies { object, label, within } => {
                 self.world.apply(object).await?;
                 if object["kind"] == "Thread" && object["spec"]["prompt"].is_string() {
-                    let ts = self.until(*within, |now| opened(now, object)).await?;
+                    let ts = self.until(*within, |now| opening_message(now, object)).await?;
                     self.conversations.extend(label.clone().map(|label| (label, ts.clone())));
                     self.latest = Some(ts);
                 }
@@ -233,7 +233,9 @@ impl Player<'_> {
                 account: self.world.account().await?,
                 ran: Vec::new(),
             };
-            if evaluate(&rest, &evidence).iter().all(|o| o.ok) || Instant::now() >= deadline {
+            if evaluate_scenario(&rest, &evidence).iter().all(|o| o.ok)
+                || Instant::now() >= deadline
+            {
                 break evidence;
             }
             tokio::time::sleep(POLL).await;

@@ -55,7 +55,7 @@ pub enum Event {
 }
 
 /// What changed.
-pub(super) fn changes(before: &Observed, after: &Observed) -> Vec<Event> {
+pub(super) fn find_changes(before: &Observed, after: &Observed) -> Vec<Event> {
     let mut events = Vec::new();
     for message in &after.messages {
         let same = |m: &&SeenMessage| m.ts == message.ts && m.conversation == message.conversation;
@@ -73,10 +73,10 @@ pub(super) fn changes(before: &Observed, after: &Observed) -> Vec<Event> {
             events.push(Event::Reacted { message, reaction });
         }
     }
-    let known: Vec<Event> = before.threads.iter().map(thread).collect();
-    events.extend(after.threads.iter().map(thread).filter(|e| !known.contains(e)));
-    let known: Vec<Event> = before.pull_requests.iter().map(pull).collect();
-    events.extend(after.pull_requests.iter().map(pull).filter(|e| !known.contains(e)));
+    let known: Vec<Event> = before.threads.iter().map(thread_event).collect();
+    events.extend(after.threads.iter().map(thread_event).filter(|e| !known.contains(e)));
+    let known: Vec<Event> = before.pull_requests.iter().map(pull_event).collect();
+    events.extend(after.pull_requests.iter().map(pull_event).filter(|e| !known.contains(e)));
     if before.pods != after.pods {
         events.push(Event::Pods(after.pods.clone()));
     }
@@ -85,7 +85,7 @@ pub(super) fn changes(before: &Observed, after: &Observed) -> Vec<Event> {
     events
 }
 
-fn thread(thread: &serde_json::Value) -> Event {
+fn thread_event(thread: &serde_json::Value) -> Event {
     let text = |pointer: &str| {
         let value = thread.pointer(pointer).and_then(serde_json::Value::as_str);
         value.unwrap_or_default().to_owned()
@@ -98,7 +98,7 @@ fn thread(thread: &serde_json::Value) -> Event {
     }
 }
 
-fn pull(pull: &PullRequest) -> Event {
+fn pull_event(pull: &PullRequest) -> Event {
     Event::PullRequest {
         number: pull.number,
         title: pull.title.clone(),

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::core::Core;
 use super::emoji;
-use super::failure::{Failure, fail};
+use super::failure::{Failure, fail_with};
 use super::view::{Change, MessageView};
 use super::world::{Edited, Message, Metadata, Reaction, Sender, Share, ThreadStatus, unix_now};
 
@@ -72,12 +72,12 @@ impl Core {
             seconds.parse::<u64>().is_ok() && fraction.parse::<u64>().is_ok()
         });
         if !well_formed {
-            return fail("invalid_thread_ts");
+            return fail_with("invalid_thread_ts");
         }
         let channel = self.world.channels.get(channel_id);
         match channel.and_then(|channel| channel.messages.get(ts)) {
-            None => fail("thread_not_found"),
-            Some(message) if message.thread_ts.is_some() => fail("cannot_reply_to_message"),
+            None => fail_with("thread_not_found"),
+            Some(message) if message.thread_ts.is_some() => fail_with("cannot_reply_to_message"),
             Some(_) => Ok(()),
         }
     }
@@ -110,7 +110,7 @@ impl Core {
                 file.channels = file.shares.iter().map(|share| share.channel.clone()).collect();
             }
             let author = self.world.author(&message);
-            let event = object(json!({
+            let event = into_object(json!({
                 "type": "file_shared",
                 "channel_id": channel_id,
                 "file_id": file,
@@ -186,7 +186,7 @@ impl Core {
         for name in ["source_team", "user_team"] {
             shown.entry(name).or_insert_with(|| json!(self.world.team.id));
         }
-        let event = object(json!({
+        let event = into_object(json!({
             "type": "message",
             "subtype": "message_changed",
             "hidden": true,
@@ -218,7 +218,7 @@ impl Core {
             {
                 replies.retain(|reply| reply != ts);
             }
-            let event = object(json!({
+            let event = into_object(json!({
                 "type": "message",
                 "subtype": "message_deleted",
                 "hidden": true,
@@ -241,18 +241,18 @@ impl Core {
         name: &str,
         added: bool,
     ) -> Result<(), Failure> {
-        let Some(name) = emoji::canonical(name) else { return fail("invalid_name") };
+        let Some(name) = emoji::canonical_emoji(name) else { return fail_with("invalid_name") };
         let channel = self.world.channels.get_mut(channel_id);
         let message = channel.and_then(|channel| channel.messages.get_mut(ts));
-        let Some(message) = message else { return fail("message_not_found") };
+        let Some(message) = message else { return fail_with("message_not_found") };
         let mine = |reaction: &&Reaction| reaction.users.iter().any(|id| id == user);
         let place = message.reactions.iter().position(|reaction| reaction.name == name);
         let has = place.is_some_and(|at| mine(&&message.reactions[at]));
         match (added, has, place) {
-            (true, true, _) => return fail("already_reacted"),
-            (false, false, _) | (false, _, None) => return fail("no_reaction"),
+            (true, true, _) => return fail_with("already_reacted"),
+            (false, false, _) | (false, _, None) => return fail_with("no_reaction"),
             (true, false, _) if message.reactions.iter().filter(mine).count() >= MAX_REACTIONS => {
-                return fail("too_many_reactions");
+                return fail_with("too_many_reactions");
             }
             (true, false, Some(at)) => message.reactions[at].users.push(user.to_owned()),
             (true, false, None) => message
@@ -265,7 +265,7 @@ impl Core {
         }
         let item_user = self.item_user(channel_id, ts);
         let event_ts = self.world.ts();
-        let mut event = object(json!({
+        let mut event = into_object(json!({
             "type": if added { "reaction_added" } else { "reaction_removed" },
             "user": user,
             "reaction": name,
@@ -328,7 +328,7 @@ impl Core {
 }
 
 /// The fields of a `json!` object.
-pub(super) fn object(value: Value) -> Map<String, Value> {
+pub(super) fn into_object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(fields) => fields,
         _ => Map::new(),

@@ -30,7 +30,7 @@ impl Args {
             "application/x-www-form-urlencoded" => args.add_form(body),
             "multipart/form-data" => {
                 let boundary = parameters.trim().strip_prefix("boundary=").unwrap_or_default();
-                for part in parts(body, boundary.trim_matches('"')) {
+                for part in multipart_parts(body, boundary.trim_matches('"')) {
                     let text = String::from_utf8_lossy(part.content).into_owned();
                     args.0.insert(part.name, Value::String(text));
                 }
@@ -97,15 +97,15 @@ pub(super) struct UploadPart<'a> {
 }
 
 /// The parts of a multipart body. Headers other than the name are of no interest here.
-pub(super) fn parts<'a>(body: &'a [u8], boundary: &str) -> Vec<UploadPart<'a>> {
+pub(super) fn multipart_parts<'a>(body: &'a [u8], boundary: &str) -> Vec<UploadPart<'a>> {
     let delimiter = format!("--{boundary}");
     let mut found = Vec::new();
     let mut rest = body;
-    while let Some(at) = find(rest, delimiter.as_bytes()) {
+    while let Some(at) = find_bytes(rest, delimiter.as_bytes()) {
         let after = &rest[at + delimiter.len()..];
-        let end = find(after, delimiter.as_bytes()).unwrap_or(after.len());
+        let end = find_bytes(after, delimiter.as_bytes()).unwrap_or(after.len());
         let part = after[..end].strip_prefix(b"\r\n").unwrap_or(&after[..end]);
-        if let Some(gap) = find(part, b"\r\n\r\n") {
+        if let Some(gap) = find_bytes(part, b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&part[..gap]);
             let name = head.split("name=\"").nth(1).and_then(|tail| tail.split('"').next());
             let content = &part[gap + 4..];
@@ -119,7 +119,7 @@ pub(super) fn parts<'a>(body: &'a [u8], boundary: &str) -> Vec<UploadPart<'a>> {
     found
 }
 
-fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+fn find_bytes(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     haystack.windows(needle.len()).position(|window| window == needle)
 }
 
@@ -147,7 +147,7 @@ mod tests {
     fn multipart_keeps_every_byte() {
         let body =
             b"--B\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n\x00\r\n\xff\r\n--B--";
-        let parts = parts(body, "B");
+        let parts = multipart_parts(body, "B");
         assert_eq!(parts[0].name, "file");
         assert_eq!(parts[0].content, b"\x00\r\n\xff");
     }

@@ -26,7 +26,7 @@ pub(super) struct Button {
 }
 
 /// Checks a `blocks` argument and gives every block and action the id that Slack would make up.
-pub(super) fn accept(blocks: &Value) -> Result<Vec<Value>, Failure> {
+pub(super) fn accept_blocks(blocks: &Value) -> Result<Vec<Value>, Failure> {
     let Some(blocks) = blocks.as_array() else {
         return Err(Failure::new("invalid_blocks_format"));
     };
@@ -69,7 +69,7 @@ fn link_texts(value: &mut Value) {
         && value["verbatim"] != true
         && let Some(text) = value["text"].as_str()
     {
-        value["text"] = json!(text::posted(text, false));
+        value["text"] = json!(text::posted_text(text, false));
     }
     match value {
         Value::Object(fields) => fields.values_mut().for_each(link_texts),
@@ -106,7 +106,7 @@ fn elements_mut(block: &mut Value) -> Vec<&mut Value> {
 }
 
 /// All buttons of a message, in reading order.
-pub(super) fn buttons(blocks: &[Value]) -> Vec<Button> {
+pub(super) fn find_buttons(blocks: &[Value]) -> Vec<Button> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     blocks
         .iter()
@@ -128,7 +128,7 @@ pub(super) fn buttons(blocks: &[Value]) -> Vec<Button> {
 }
 
 /// The text in blocks, one line a block, in wire form.
-pub(super) fn shown(blocks: &[Value]) -> String {
+pub(super) fn show_blocks(blocks: &[Value]) -> String {
     let mut lines: Vec<String> = Vec::new();
     for block in blocks {
         let mut texts = Vec::new();
@@ -328,7 +328,7 @@ mod tests {
     }
 
     fn code(blocks: &Value) -> String {
-        accept(blocks).map_or_else(|failure| failure.code, |_| "ok".to_owned())
+        accept_blocks(blocks).map_or_else(|failure| failure.code, |_| "ok".to_owned())
     }
 
     #[test]
@@ -352,8 +352,8 @@ mod tests {
         let row = |elements: Value| json!([{ "type": "actions", "elements": elements }]);
         assert_eq!(code(&row(json!([button("a", "Go"), button("a", "No")]))), "invalid_blocks");
         assert_eq!(code(&row(json!([button("a", &"x".repeat(76))]))), "invalid_blocks");
-        let blocks = accept(&row(json!([button("a", "Go"), button("b", "No")]))).unwrap();
-        let found = buttons(&blocks);
+        let blocks = accept_blocks(&row(json!([button("a", "Go"), button("b", "No")]))).unwrap();
+        let found = find_buttons(&blocks);
         assert_eq!(found[1].action_id, "b");
         assert_eq!(found[1].block_id, "b00");
         assert_eq!(found[1].value.as_deref(), Some("v"));
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn problems_point_at_their_place() {
-        let failure = accept(&json!([section(1), section(3001)])).unwrap_err();
+        let failure = accept_blocks(&json!([section(1), section(3001)])).unwrap_err();
         assert_eq!(
             failure.extra["response_metadata"]["messages"][0],
             "[ERROR] must be less than 3001 characters [json-pointer:/blocks/1/text/text]"

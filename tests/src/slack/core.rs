@@ -9,7 +9,7 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::delivery::{Dispatcher, EnvelopeKind, Timer};
-use super::failure::{Failure, fail};
+use super::failure::{Failure, fail_with};
 use super::interaction::Hook;
 use super::limits::Limits;
 use super::openid::OpenId;
@@ -51,7 +51,7 @@ pub(super) struct Core {
 
 impl Inner {
     pub fn new(core: Core, origin: String) -> Self {
-        let page_token = core.options.page_token.clone().unwrap_or_else(secret);
+        let page_token = core.options.page_token.clone().unwrap_or_else(random_secret);
         Self {
             core: Mutex::new(core),
             version: watch::Sender::new(0),
@@ -105,7 +105,7 @@ impl Inner {
     }
 }
 
-fn secret() -> String {
+fn random_secret() -> String {
     uuid::Uuid::new_v4().simple().to_string()
 }
 
@@ -119,9 +119,9 @@ impl Core {
             changes: broadcast::Sender::new(4096),
             hooks: BTreeMap::new(),
             sessions: BTreeMap::new(),
-            openid: OpenId::new(format!("{}.{}", unix_now(), world.app.id), secret()),
-            bot_token: format!("xoxb-{}", secret()),
-            app_token: format!("xapp-1-{}-{}", world.app.id, secret()),
+            openid: OpenId::new(format!("{}.{}", unix_now(), world.app.id), random_secret()),
+            bot_token: format!("xoxb-{}", random_secret()),
+            app_token: format!("xapp-1-{}-{}", world.app.id, random_secret()),
             revoked: None,
             link_disabled: false,
             world,
@@ -159,20 +159,20 @@ impl Core {
     pub fn visible(&self, id: &str) -> Result<&Channel, Failure> {
         match self.world.channels.get(id) {
             Some(channel) if !channel.is_private || self.world.bot_in(channel) => Ok(channel),
-            _ => fail("channel_not_found"),
+            _ => fail_with("channel_not_found"),
         }
     }
 
     /// A channel that the app is in.
     pub fn joined(&self, id: &str) -> Result<&Channel, Failure> {
         let channel = self.visible(id)?;
-        if self.world.bot_in(channel) { Ok(channel) } else { fail("not_in_channel") }
+        if self.world.bot_in(channel) { Ok(channel) } else { fail_with("not_in_channel") }
     }
 
     /// A channel that the app is in and that is not archived.
     pub fn writable(&self, id: &str) -> Result<&Channel, Failure> {
         let channel = self.joined(id)?;
-        if channel.is_archived { fail("is_archived") } else { Ok(channel) }
+        if channel.is_archived { fail_with("is_archived") } else { Ok(channel) }
     }
 
     pub fn view(&self, channel: &Channel, message: &Message) -> MessageView {
@@ -182,7 +182,7 @@ impl Core {
     /// A message as events show it.
     pub fn for_event(&self, channel: &Channel, message: &Message) -> Map<String, Value> {
         let declared = MetadataView::Declared(&self.options.metadata_subscriptions);
-        render::message(&self.world, channel, message, declared)
+        render::render_message(&self.world, channel, message, declared)
     }
 
     /// Sends an event about a channel if the app is in it and subscribes to the type.

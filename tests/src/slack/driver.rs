@@ -105,7 +105,7 @@ impl Core {
     }
 
     fn typed(&self, typed: &str) -> String {
-        text::typed(typed, &|handle| self.world.user_named(handle).map(|user| user.id.clone()))
+        text::typed_text(typed, &|handle| self.world.user_named(handle).map(|user| user.id.clone()))
     }
 
     fn user_draft(
@@ -369,7 +369,7 @@ impl SlackServer {
                 name.to_ascii_uppercase().replace(|c: char| !c.is_ascii_alphanumeric(), "");
             let (bot_id, app_id) = (format!("B0{name_id}"), core.world.id('A'));
             let sender = Sender::OtherBot { bot_id, app_id, name: name.to_owned() };
-            let mut message = Message::draft(sender, text::posted(wire, true));
+            let mut message = Message::draft(sender, text::posted_text(wire, true));
             message.thread_ts = thread.map(str::to_owned);
             core.place(channel, message)
         })
@@ -417,7 +417,7 @@ impl SlackServer {
                 return Err(SlackError::Button { ts, action_id });
             }
             let ts = core.world.ts();
-            let event = super::actions::object(serde_json::json!({
+            let event = super::actions::into_object(serde_json::json!({
                 "type": "agent_session_stopped", "channel": channel, "thread_ts": thread,
                 "user": user, "streaming_message_ts": [],
             }));

@@ -14,7 +14,7 @@ static CANONICAL: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| {
 
 /// The name under which Slack keeps an emoji, with the skin tone that was chosen; None if there is
 /// no such emoji and the text stays as it was typed.
-pub fn canonical(name: &str) -> Option<String> {
+pub fn canonical_emoji(name: &str) -> Option<String> {
     let (plain, tone) = match name.split_once("::") {
         Some((plain, tone)) => (plain, Some(tone)),
         None => (name, None),
@@ -36,10 +36,10 @@ mod tests {
 
     #[test]
     fn aliases_mean_the_canonical_name_and_made_up_ones_nothing() {
-        assert_eq!(canonical("raised_hand").as_deref(), Some("hand"));
-        assert_eq!(canonical("thumbsup::skin-tone-3").as_deref(), Some("+1::skin-tone-3"));
-        assert_eq!(canonical("double_vertical_bar").as_deref(), Some("double_vertical_bar"));
-        assert_eq!(canonical("pause_button"), None);
-        assert_eq!(canonical("+1::skin-tone-9"), None);
+        assert_eq!(canonical_emoji("raised_hand").as_deref(), Some("hand"));
+        assert_eq!(canonical_emoji("thumbsup::skin-tone-3").as_deref(), Some("+1::skin-tone-3"));
+        assert_eq!(canonical_emoji("double_vertical_bar").as_deref(), Some("double_vertical_bar"));
+        assert_eq!(canonical_emoji("pause_button"), None);
+        assert_eq!(canonical_emoji("+1::skin-tone-9"), None);
     }
 }

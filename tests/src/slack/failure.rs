@@ -35,7 +35,7 @@ impl Failure {
 }
 
 /// For `ok_or` and `?` with a bare code.
-pub(super) fn fail<T>(code: &str) -> Result<T, Failure> {
+pub(super) fn fail_with<T>(code: &str) -> Result<T, Failure> {
     Err(Failure::new(code))
 }
 
@@ -43,7 +43,7 @@ pub(super) type Reply = Result<Map<String, Value>, Failure>;
 
 /// An `ok: true` answer from a `json!` object.
 #[expect(clippy::unnecessary_wraps, reason = "every method ends with it")]
-pub(super) fn answer(value: Value) -> Reply {
+pub(super) fn answer_ok(value: Value) -> Reply {
     match value {
         Value::Object(fields) => Ok(fields),
         other => Ok(Map::from_iter([("value".to_owned(), other)])),

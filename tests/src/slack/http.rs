@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::args::{self, Args};
 use super::core::{Core, Inner};
-use super::failure::{Failure, Reply, fail};
+use super::failure::{Failure, Reply, fail_with};
 use super::limits::Fault;
 use super::methods::{self, Method, Needs};
 use super::openid;
@@ -27,25 +27,25 @@ const MAX_BODY: usize = 64 << 20;
 
 type Shared = State<Arc<Inner>>;
 
-pub(super) fn router(inner: Arc<Inner>) -> Router {
-    let page = page::router(Arc::clone(&inner));
+pub(super) fn build_router(inner: Arc<Inner>) -> Router {
+    let page = page::build_router(Arc::clone(&inner));
     Router::new()
-        .route("/api/{method}", any(call))
-        .route("/socket/", get(connect))
-        .route("/upload/v1/{file}", post(upload))
-        .route("/files-pri/{file}/{name}", get(download))
-        .route("/actions/{token}", post(respond))
+        .route("/api/{method}", any(serve_call))
+        .route("/socket/", get(serve_socket))
+        .route("/upload/v1/{file}", post(serve_upload))
+        .route("/files-pri/{file}/{name}", get(serve_download))
+        .route("/actions/{token}", post(serve_response))
         .with_state(Arc::clone(&inner))
         .merge(page)
-        .merge(openid::router(inner))
+        .merge(openid::build_router(inner))
 }
 
-async fn call(State(inner): Shared, Path(name): Path<String>, request: Request) -> Response {
+async fn serve_call(State(inner): Shared, Path(name): Path<String>, request: Request) -> Response {
     let fault = inner.update(|core| core.limits.called(&name));
     match &fault {
         Some(Fault::RateLimited { retry_after }) => return rate_limited(*retry_after),
         Some(Fault::Http(status)) => return proxy_error(*status),
-        Some(Fault::BreakBefore) => return broken(),
+        Some(Fault::BreakBefore) => return break_connection(),
         Some(Fault::Slow(wait)) => tokio::time::sleep(*wait).await,
         Some(Fault::Error(_) | Fault::Explained(..) | Fault::LostReply) | None => {}
     }
@@ -54,39 +54,44 @@ async fn call(State(inner): Shared, Path(name): Path<String>, request: Request) 
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
     if let Some(Fault::Error(code)) = &fault {
-        return answer(&inner, fail(code), None, "");
+        return answer_call(&inner, fail_with(code), None, "");
     }
     if let Some(Fault::Explained(code, why)) = &fault {
-        return answer(&inner, Err(Failure::explained(code, why)), None, "");
+        return answer_call(&inner, Err(Failure::explained(code, why)), None, "");
     }
-    let Some(method) = methods::find(&name) else {
+    let Some(method) = methods::find_method(&name) else {
         let mut failure = Failure::new("unknown_method");
         failure.extra.insert("req_method".to_owned(), json!(name));
-        return answer(&inner, Err(failure), None, "");
+        return answer_call(&inner, Err(failure), None, "");
     };
-    let content_type = text(&parts.headers, header::CONTENT_TYPE);
+    let content_type = header_text(&parts.headers, header::CONTENT_TYPE);
     let query = parts.uri.query().unwrap_or_default();
     let args = match Args::read(query, &content_type, &body, method.json) {
         Ok(args) => args,
-        Err(failure) => return answer(&inner, Err(failure), Some(method), &content_type),
+        Err(failure) => return answer_call(&inner, Err(failure), Some(method), &content_type),
     };
-    let given = match text(&parts.headers, header::AUTHORIZATION).split_once(' ') {
+    let given = match header_text(&parts.headers, header::AUTHORIZATION).split_once(' ') {
         Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Some(token.to_owned()),
         _ => args.text("token"),
     };
-    let done = inner.update(|core| run(core, method, given.as_deref(), &args));
+    let done = inner.update(|core| run_method(core, method, given.as_deref(), &args));
     if fault == Some(Fault::LostReply) {
-        return broken();
+        return break_connection();
     }
     match done {
-        Ok(reply) => answer(&inner, reply, Some(method), &content_type),
+        Ok(reply) => answer_call(&inner, reply, Some(method), &content_type),
         Err(retry_after) => rate_limited(retry_after),
     }
 }
 
 /// Carries out a call; the outer error is the time to wait.
-fn run(core: &mut Core, method: &Method, token: Option<&str>, args: &Args) -> Result<Reply, u64> {
-    if let Err(failure) = authorise(core, method, token) {
+fn run_method(
+    core: &mut Core,
+    method: &Method,
+    token: Option<&str>,
+    args: &Args,
+) -> Result<Reply, u64> {
+    if let Err(failure) = authorise_call(core, method, token) {
         return Ok(Err(failure));
     }
     let channel = args.text("channel");
@@ -99,26 +104,31 @@ fn run(core: &mut Core, method: &Method, token: Option<&str>, args: &Args) -> Re
     Ok((method.run)(core, args))
 }
 
-fn authorise(core: &Core, method: &Method, token: Option<&str>) -> Result<(), Failure> {
+fn authorise_call(core: &Core, method: &Method, token: Option<&str>) -> Result<(), Failure> {
     let (wanted, other) = match method.needs {
         Needs::Nothing => return Ok(()),
         Needs::BotToken => (&core.bot_token, &core.app_token),
         Needs::AppToken => (&core.app_token, &core.bot_token),
     };
     match token {
-        None => fail("not_authed"),
+        None => fail_with("not_authed"),
         Some(token) if token == core.bot_token && core.revoked.is_some() => {
-            fail(core.revoked.as_deref().unwrap_or_default())
+            fail_with(core.revoked.as_deref().unwrap_or_default())
         }
         Some(token) if token == wanted => {
             method.scopes.iter().try_for_each(|scope| core.require(scope))
         }
-        Some(token) if token == other => fail("not_allowed_token_type"),
-        Some(_) => fail("invalid_auth"),
+        Some(token) if token == other => fail_with("not_allowed_token_type"),
+        Some(_) => fail_with("invalid_auth"),
     }
 }
 
-fn answer(inner: &Inner, reply: Reply, method: Option<&Method>, content_type: &str) -> Response {
+fn answer_call(
+    inner: &Inner,
+    reply: Reply,
+    method: Option<&Method>,
+    content_type: &str,
+) -> Response {
     let mut body = match reply {
         Ok(fields) => {
             let mut body = Map::from_iter([("ok".to_owned(), json!(true))]);
@@ -146,21 +156,21 @@ fn answer(inner: &Inner, reply: Reply, method: Option<&Method>, content_type: &s
     headers.insert(header::CONTENT_TYPE, json);
     if method.is_some_and(|method| method.needs == Needs::BotToken) {
         let scopes = inner.read(|core| core.options.scopes.join(","));
-        put(headers, "x-oauth-scopes", &scopes);
+        put_header(headers, "x-oauth-scopes", &scopes);
         let accepted = method.map(|method| method.scopes.join(",")).unwrap_or_default();
-        put(headers, "x-accepted-oauth-scopes", &accepted);
+        put_header(headers, "x-accepted-oauth-scopes", &accepted);
     }
-    put(headers, "x-slack-req-id", &uuid::Uuid::new_v4().simple().to_string());
+    put_header(headers, "x-slack-req-id", &uuid::Uuid::new_v4().simple().to_string());
     response
 }
 
-fn put(headers: &mut HeaderMap, name: &'static str, value: &str) {
+fn put_header(headers: &mut HeaderMap, name: &'static str, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(HeaderName::from_static(name), value);
     }
 }
 
-fn text(headers: &HeaderMap, name: HeaderName) -> String {
+fn header_text(headers: &HeaderMap, name: HeaderName) -> String {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
 }
 
@@ -180,7 +190,7 @@ fn proxy_error(status: u16) -> Response {
 }
 
 /// Headers, then a connection that breaks: the caller can't tell what was done.
-fn broken() -> Response {
+fn break_connection() -> Response {
     let cut = futures::stream::iter([Err::<String, _>(std::io::Error::other("cut off"))]);
     Response::new(Body::from_stream(cut))
 }
@@ -193,7 +203,7 @@ struct Ticket {
     debug_reconnects: bool,
 }
 
-async fn connect(
+async fn serve_socket(
     State(inner): Shared,
     Query(query): Query<Ticket>,
     upgrade: WebSocketUpgrade,
@@ -201,17 +211,18 @@ async fn connect(
     if !inner.update(|core| core.dispatcher.redeem_ticket(&query.ticket)) {
         return StatusCode::FORBIDDEN.into_response();
     }
-    upgrade.on_upgrade(move |socket| socket::serve(inner, socket, query.debug_reconnects))
+    upgrade
+        .on_upgrade(move |socket| socket::serve_connection(inner, socket, query.debug_reconnects))
 }
 
-async fn upload(State(inner): Shared, Path(id): Path<String>, request: Request) -> Response {
-    let content_type = text(request.headers(), header::CONTENT_TYPE);
+async fn serve_upload(State(inner): Shared, Path(id): Path<String>, request: Request) -> Response {
+    let content_type = header_text(request.headers(), header::CONTENT_TYPE);
     let Ok(body) = axum::body::to_bytes(request.into_body(), MAX_BODY).await else {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
     let content = match content_type.split_once("boundary=") {
         Some((kind, boundary)) if kind.starts_with("multipart/form-data") => {
-            let parts = args::parts(&body, boundary.trim_matches('"'));
+            let parts = args::multipart_parts(&body, boundary.trim_matches('"'));
             parts.first().map(|part| part.content.to_vec()).unwrap_or_default()
         }
         _ => body.to_vec(),
@@ -231,13 +242,13 @@ async fn upload(State(inner): Shared, Path(id): Path<String>, request: Request) 
     }
 }
 
-async fn download(
+async fn serve_download(
     State(inner): Shared,
     Path((file, _name)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Response {
     let id = file.rsplit('-').next().unwrap_or_default().to_owned();
-    let bearer = text(&headers, header::AUTHORIZATION);
+    let bearer = header_text(&headers, header::AUTHORIZATION);
     let found = inner.read(|core| {
         let allowed = bearer == format!("Bearer {}", core.bot_token);
         let scoped = core.require("files:read").is_ok();
@@ -254,8 +265,12 @@ async fn download(
     }
 }
 
-async fn respond(State(inner): Shared, Path(token): Path<String>, request: Request) -> Response {
-    let content_type = text(request.headers(), header::CONTENT_TYPE);
+async fn serve_response(
+    State(inner): Shared,
+    Path(token): Path<String>,
+    request: Request,
+) -> Response {
+    let content_type = header_text(request.headers(), header::CONTENT_TYPE);
     let Ok(body) = axum::body::to_bytes(request.into_body(), MAX_BODY).await else {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };

@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::actions::{Edit, MetadataChange, object};
+use super::actions::{Edit, MetadataChange, into_object};
 use super::args::Args;
 use super::blocks;
 use super::core::Core;
 use super::delivery::EnvelopeKind;
-use super::failure::{Failure, fail};
+use super::failure::{Failure, fail_with};
 use super::methods::chat::{ChatContent, read_content};
-use super::render::{MetadataView, ORIGIN, message as render_message};
+use super::render::{MetadataView, ORIGIN, render_message};
 use super::view::Change;
 use super::world::{Message, Sender};
 
@@ -52,7 +52,7 @@ impl Core {
         {
             return Err(NoClick::Hidden);
         }
-        let found = blocks::buttons(&message.blocks);
+        let found = blocks::find_buttons(&message.blocks);
         let button = found
             .into_iter()
             .find(|button| button.action_id == action_id)
@@ -100,7 +100,7 @@ impl Core {
                 action[name] = json!(value);
             }
         }
-        let mut payload = object(json!({
+        let mut payload = into_object(json!({
             "type": "block_actions",
             "user": { "id": user, "username": name, "name": name, "team_id": self.world.team_of(user) },
             "api_app_id": self.world.app.id,
@@ -133,12 +133,12 @@ impl Core {
 
     /// A call of a response URL.
     pub fn respond(&mut self, token: &str, args: &Args) -> Result<(), Failure> {
-        let Some(hook) = self.hooks.get_mut(token) else { return fail("no_such_url") };
+        let Some(hook) = self.hooks.get_mut(token) else { return fail_with("no_such_url") };
         if hook.created.elapsed().as_secs() > HOOK_MINUTES * 60 {
-            return fail("expired_url");
+            return fail_with("expired_url");
         }
         if hook.uses == 0 {
-            return fail("used_url");
+            return fail_with("used_url");
         }
         hook.uses -= 1;
         let hook = hook.clone();

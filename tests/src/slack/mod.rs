@@ -34,7 +34,7 @@ mod world;
 
 pub use delivery::{Delivery, DeliveryStats, EnvelopeKind};
 pub use driver::SlackError;
-pub use emoji::canonical as canonical_emoji;
+pub use emoji::canonical_emoji;
 pub use limits::Fault;
 pub use options::{Options, RateLimits, Suggestion, Timing};
 pub use view::{ButtonView, Change, FileView, MessageView, SenderKind, SenderView};
@@ -42,7 +42,7 @@ pub use watch::Release;
 pub use world::{Metadata, Reaction, World};
 
 use self::core::{Core, Inner};
-use crate::serving::listen;
+use crate::serving::listen_at;
 
 /// A running server; clones are handles to the same one, and it ends with the last of them.
 #[derive(Clone)]
@@ -70,11 +70,11 @@ impl SlackServer {
     /// # Errors
     /// `SlackError::Listen` if no port can be had.
     pub async fn start(options: Options) -> Result<Self, SlackError> {
-        let listener = listen(options.at).await.map_err(SlackError::Listen)?;
+        let listener = listen_at(options.at).await.map_err(SlackError::Listen)?;
         let address = listener.local_addr().map_err(SlackError::Listen)?;
         let origin = options.origin.clone().unwrap_or_else(|| format!("http://{address}"));
         let inner = Arc::new(Inner::new(Core::new(options), origin));
-        let router = http::router(Arc::clone(&inner));
+        let router = http::build_router(Arc::clone(&inner));
         let stop = inner.stop.clone();
         let task = tokio::spawn(async move {
             let server = axum::serve(listener, router);

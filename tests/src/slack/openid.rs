@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::SlackServer;
 use super::core::{Core, Inner};
 use super::world::unix_now;
-use crate::openid::{public_key, signature};
+use crate::openid::{public_key, sign_text};
 
 const KEY_ID: &str = "testbed";
 const CODE_LIFE: Duration = Duration::from_mins(10);
@@ -87,17 +87,17 @@ impl SlackServer {
     }
 }
 
-pub(super) fn router(inner: Arc<Inner>) -> Router {
+pub(super) fn build_router(inner: Arc<Inner>) -> Router {
     Router::new()
-        .route("/.well-known/openid-configuration", get(configuration))
-        .route("/openid/connect/authorize", get(authorize))
-        .route("/openid/connect/keys", get(keys))
-        .route("/api/openid.connect.token", post(token))
+        .route("/.well-known/openid-configuration", get(serve_configuration))
+        .route("/openid/connect/authorize", get(serve_authorize))
+        .route("/openid/connect/keys", get(serve_keys))
+        .route("/api/openid.connect.token", post(serve_token))
         .route("/api/openid.connect.userInfo", get(user_info).post(user_info))
         .with_state(inner)
 }
 
-async fn configuration(State(inner): Shared) -> Json<Value> {
+async fn serve_configuration(State(inner): Shared) -> Json<Value> {
     let at = |path: &str| format!("{}{path}", inner.origin);
     Json(json!({
         "issuer": inner.origin,
@@ -120,35 +120,39 @@ async fn configuration(State(inner): Shared) -> Json<Value> {
 }
 
 /// What Slack says to people whose app asked wrongly.
-fn wrong(what: &str) -> Response {
+fn wrong_request(what: &str) -> Response {
     (StatusCode::BAD_REQUEST, format!("Something went wrong: {what}\n")).into_response()
 }
 
-async fn authorize(State(inner): Shared, Query(asked): Query<Fields>) -> Response {
-    inner.update(|core| consent(core, &asked))
+async fn serve_authorize(State(inner): Shared, Query(asked): Query<Fields>) -> Response {
+    inner.update(|core| give_consent(core, &asked))
 }
 
-fn consent(core: &mut Core, asked: &Fields) -> Response {
+fn give_consent(core: &mut Core, asked: &Fields) -> Response {
     let of = |name: &str| asked.get(name).map(String::as_str).unwrap_or_default();
     let openid = &mut core.openid;
     if of("client_id") != openid.client {
-        return wrong("invalid_client_id");
+        return wrong_request("invalid_client_id");
     }
     if !openid.redirects.iter().any(|known| known == of("redirect_uri")) {
-        return wrong("redirect_uri did not match any configured URIs");
+        return wrong_request("redirect_uri did not match any configured URIs");
     }
     if of("response_type") != "code" {
-        return wrong("response_type has to be code");
+        return wrong_request("response_type has to be code");
     }
     let scopes: Vec<String> = of("scope").split([' ', ',']).map(str::to_owned).collect();
     if !scopes.iter().any(|scope| scope == "openid") {
-        return wrong("scope has to include openid");
+        return wrong_request("scope has to include openid");
     }
     if asked.contains_key("code_challenge") && of("code_challenge_method") != "S256" {
-        return wrong("code_challenge_method has to be S256");
+        return wrong_request("code_challenge_method has to be S256");
     }
-    let Some((user, team)) = openid.browser.clone() else { return wrong("nobody is signed in") };
-    let Ok(mut back) = url::Url::parse(of("redirect_uri")) else { return wrong("redirect_uri") };
+    let Some((user, team)) = openid.browser.clone() else {
+        return wrong_request("nobody is signed in");
+    };
+    let Ok(mut back) = url::Url::parse(of("redirect_uri")) else {
+        return wrong_request("redirect_uri");
+    };
     let ticket = format!("{}.{}", unix_now(), uuid::Uuid::new_v4().simple());
     back.query_pairs_mut().append_pair("code", &ticket).append_pair("state", of("state"));
     let nonce = asked.get("nonce").cloned();
@@ -160,61 +164,68 @@ fn consent(core: &mut Core, asked: &Fields) -> Response {
     Redirect::to(back.as_str()).into_response()
 }
 
-async fn keys() -> Response {
-    let Some(key) = public_key(KEY_ID) else { return wrong("no key") };
+async fn serve_keys() -> Response {
+    let Some(key) = public_key(KEY_ID) else { return wrong_request("no key") };
     Json(json!({"keys": [key]})).into_response()
 }
 
-fn refused(code: &str) -> Response {
+fn refuse_token(code: &str) -> Response {
     Json(json!({"ok": false, "error": code})).into_response()
 }
 
-async fn token(State(inner): Shared, headers: HeaderMap, body: Bytes) -> Response {
+async fn serve_token(State(inner): Shared, headers: HeaderMap, body: Bytes) -> Response {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     if !kind.is_some_and(|kind| kind.starts_with("application/x-www-form-urlencoded")) {
-        return refused("invalid_form_data");
+        return refuse_token("invalid_form_data");
     }
     let form: Fields = url::form_urlencoded::parse(&body).into_owned().collect();
-    let (id, secret) = basic(&headers).unwrap_or_else(|| {
+    let (id, secret) = basic_credentials(&headers).unwrap_or_else(|| {
         let of = |name: &str| form.get(name).cloned().unwrap_or_default();
         (of("client_id"), of("client_secret"))
     });
     let issuer = inner.origin.clone();
-    inner.update(|core| exchange(core, &issuer, (&id, &secret), &form))
+    inner.update(|core| exchange_code(core, &issuer, (&id, &secret), &form))
 }
 
-fn exchange(core: &mut Core, issuer: &str, (id, secret): (&str, &str), form: &Fields) -> Response {
+fn exchange_code(
+    core: &mut Core,
+    issuer: &str,
+    (id, secret): (&str, &str),
+    form: &Fields,
+) -> Response {
     let of = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
     if id != core.openid.client {
-        return refused("invalid_client_id");
+        return refuse_token("invalid_client_id");
     }
     if secret != core.openid.secret {
-        return refused("bad_client_secret");
+        return refuse_token("bad_client_secret");
     }
     if !matches!(of("grant_type"), "" | "authorization_code") {
-        return refused("invalid_grant_type");
+        return refuse_token("invalid_grant_type");
     }
-    let Some(grant) = core.openid.codes.get_mut(of("code")) else { return refused("invalid_code") };
+    let Some(grant) = core.openid.codes.get_mut(of("code")) else {
+        return refuse_token("invalid_code");
+    };
     if grant.used {
-        return refused("code_already_used");
+        return refuse_token("code_already_used");
     }
     if grant.given.elapsed() > CODE_LIFE {
-        return refused("invalid_code");
+        return refuse_token("invalid_code");
     }
     if grant.redirect != of("redirect_uri") {
-        return refused("bad_redirect_uri");
+        return refuse_token("bad_redirect_uri");
     }
     let proof = form.get("code_verifier").map(|secret| {
         URL_SAFE_NO_PAD.encode(ring::digest::digest(&ring::digest::SHA256, secret.as_bytes()))
     });
     if proof != grant.challenge {
-        return refused("bad_code_verifier");
+        return refuse_token("bad_code_verifier");
     }
     grant.used = true;
     let grant = grant.clone();
     let access = format!("xoxp-{}", uuid::Uuid::new_v4().simple());
     core.openid.tokens.insert(access.clone(), grant.clone());
-    let mut claims = about(core, &grant);
+    let mut claims = describe_person(core, &grant);
     let now = unix_now();
     for (name, value) in [
         ("iss", json!(issuer)),
@@ -228,13 +239,13 @@ fn exchange(core: &mut Core, issuer: &str, (id, secret): (&str, &str), form: &Fi
     if let Some(nonce) = &grant.nonce {
         claims["nonce"] = json!(nonce);
     }
-    let Some(identity) = signed(&claims) else { return refused("internal_error") };
+    let Some(identity) = sign_claims(&claims) else { return refuse_token("internal_error") };
     Json(json!({"ok": true, "access_token": access, "token_type": "Bearer", "id_token": identity}))
         .into_response()
 }
 
 /// What is said of a person.
-fn about(core: &Core, grant: &Grant) -> Value {
+fn describe_person(core: &Core, grant: &Grant) -> Value {
     let name = core.world.users.get(&grant.user).map_or("somebody", |user| user.name.as_str());
     let mut claims = json!({
         "sub": grant.user,
@@ -248,27 +259,29 @@ fn about(core: &Core, grant: &Grant) -> Value {
     claims
 }
 
-fn signed(claims: &Value) -> Option<String> {
+fn sign_claims(claims: &Value) -> Option<String> {
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let head = json!({"alg": "RS256", "typ": "JWT", "kid": KEY_ID});
     let text = format!("{}.{}", part(&head), part(claims));
-    Some(format!("{text}.{}", signature(&text)?))
+    Some(format!("{text}.{}", sign_text(&text)?))
 }
 
 async fn user_info(State(inner): Shared, headers: HeaderMap) -> Response {
     let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = token.and_then(|value| value.strip_prefix("Bearer ")).map(str::to_owned);
-    let Some(token) = token else { return refused("not_authed") };
+    let Some(token) = token else { return refuse_token("not_authed") };
     inner.read(|core| {
-        let Some(grant) = core.openid.tokens.get(&token) else { return refused("invalid_auth") };
-        let mut claims = about(core, grant);
+        let Some(grant) = core.openid.tokens.get(&token) else {
+            return refuse_token("invalid_auth");
+        };
+        let mut claims = describe_person(core, grant);
         claims["ok"] = json!(true);
         Json(claims).into_response()
     })
 }
 
 /// Client id and secret, form-encoded each, as RFC 6749 has it.
-fn basic(headers: &HeaderMap) -> Option<(String, String)> {
+fn basic_credentials(headers: &HeaderMap) -> Option<(String, String)> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Basic ")?;
     let text = String::from_utf8(STANDARD.decode(value).ok()?).ok()?;
     let (id, secret) = text.split_once(':')?;

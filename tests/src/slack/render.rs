@@ -14,7 +14,7 @@ pub(super) enum MetadataView<'a> {
     Declared(&'a [String]),
 }
 
-pub(super) fn message(
+pub(super) fn render_message(
     world: &World,
     channel: &Channel,
     message: &Message,
@@ -27,7 +27,7 @@ pub(super) fn message(
     put("type", json!("message"));
     put("ts", json!(message.ts));
     put("text", json!(message.text));
-    for (name, value) in sender(world, message) {
+    for (name, value) in render_sender(world, message) {
         put(name, value);
     }
     if let Sender::User { id } = &message.sender
@@ -76,22 +76,22 @@ pub(super) fn message(
             .files
             .iter()
             .filter_map(|id| world.files.get(id))
-            .map(|f| file(world, f))
+            .map(|f| render_file(world, f))
             .collect();
         put("files", json!(files));
         put("upload", json!(false));
         put("display_as_bot", json!(false));
     }
     if !message.reactions.is_empty() {
-        put("reactions", reactions(&message.reactions));
+        put("reactions", render_reactions(&message.reactions));
     }
-    for (name, value) in thread(world, channel, message) {
+    for (name, value) in render_thread(world, channel, message) {
         put(name, value);
     }
     out
 }
 
-fn sender(world: &World, message: &Message) -> Vec<(&'static str, Value)> {
+fn render_sender(world: &World, message: &Message) -> Vec<(&'static str, Value)> {
     let app = &world.app;
     match &message.sender {
         Sender::User { id } => vec![("user", json!(id)), ("team", json!(world.team_of(id)))],
@@ -138,7 +138,11 @@ fn bot_profile(world: &World) -> Value {
     })
 }
 
-fn thread(world: &World, channel: &Channel, message: &Message) -> Vec<(&'static str, Value)> {
+fn render_thread(
+    world: &World,
+    channel: &Channel,
+    message: &Message,
+) -> Vec<(&'static str, Value)> {
     if let Some(root) = &message.thread_ts {
         let parent = channel.messages.get(root).and_then(|parent| world.named_author(parent));
         let parent = parent.map(|parent| ("parent_user_id", json!(parent)));
@@ -166,14 +170,14 @@ fn thread(world: &World, channel: &Channel, message: &Message) -> Vec<(&'static 
     ]
 }
 
-pub(super) fn reactions(reactions: &[Reaction]) -> Value {
+pub(super) fn render_reactions(reactions: &[Reaction]) -> Value {
     reactions
         .iter()
         .map(|r| json!({ "name": r.name, "count": r.users.len(), "users": r.users }))
         .collect()
 }
 
-pub(super) fn user(world: &World, user: &SlackUser) -> Value {
+pub(super) fn render_user(world: &World, user: &SlackUser) -> Value {
     let (first, last) = user.real_name.split_once(' ').unwrap_or((&user.real_name, ""));
     json!({
         "id": user.id,
@@ -211,7 +215,7 @@ pub(super) fn user(world: &World, user: &SlackUser) -> Value {
     })
 }
 
-pub(super) fn channel(world: &World, channel: &Channel) -> Value {
+pub(super) fn render_channel(world: &World, channel: &Channel) -> Value {
     let strange = world.strange_teams(channel);
     let shared = !strange.is_empty();
     json!({
@@ -242,7 +246,7 @@ pub(super) fn channel(world: &World, channel: &Channel) -> Value {
     })
 }
 
-pub(super) fn file(world: &World, file: &FileRecord) -> Value {
+pub(super) fn render_file(world: &World, file: &FileRecord) -> Value {
     let extension = file.name.rsplit_once('.').map_or("", |(_, end)| end).to_lowercase();
     let (mimetype, filetype, pretty) = match extension.as_str() {
         "png" => ("image/png", "png", "PNG"),
@@ -283,7 +287,7 @@ pub(super) fn file(world: &World, file: &FileRecord) -> Value {
         "channels": file.channels,
         "groups": [],
         "ims": [],
-        "shares": shares(world, file),
+        "shares": render_shares(world, file),
         // The server's own address is put in front when the answer leaves.
         "url_private": format!("{ORIGIN}/files-pri/{path}"),
         "url_private_download": format!("{ORIGIN}/files-pri/{path}?download=1"),
@@ -292,7 +296,7 @@ pub(super) fn file(world: &World, file: &FileRecord) -> Value {
 }
 
 /// The messages that have a file, by kind of channel and by channel.
-fn shares(world: &World, file: &FileRecord) -> Value {
+fn render_shares(world: &World, file: &FileRecord) -> Value {
     let mut all = json!({});
     for share in &file.shares {
         let Some(channel) = world.channels.get(&share.channel) else { continue };
@@ -347,7 +351,7 @@ mod tests {
         let (mut world, ana, channel) = world();
         let guest = world.add_user("gus", "Gus Guest", false);
         world.users.get_mut(&guest).unwrap().is_restricted = true;
-        let about = |world: &World, id: &str| user(world, &world.users[id]);
+        let about = |world: &World, id: &str| render_user(world, &world.users[id]);
         assert_eq!(about(&world, &guest)["is_restricted"], true);
         assert_eq!(about(&world, &guest)["team_id"], *world.team.id);
         assert_eq!(about(&world, &ana)["is_restricted"], false);
@@ -355,11 +359,11 @@ mod tests {
         let plain = said(&mut world, &channel, by(&ana), None);
         let shown = |world: &World, one: &Message| {
             let channel = &world.channels[&channel];
-            Value::Object(message(world, channel, one, MetadataView::Full))
+            Value::Object(render_message(world, channel, one, MetadataView::Full))
         };
         // In a channel of one workspace nobody says whose somebody is.
         assert!(shown(&world, &plain).get("user_team").is_none());
-        assert_eq!(super::channel(&world, &world.channels[&channel])["is_ext_shared"], false);
+        assert_eq!(render_channel(&world, &world.channels[&channel])["is_ext_shared"], false);
 
         let eve = world.add_user("eve", "Eve Else", false);
         world.users.get_mut(&eve).unwrap().team = Some("T0ELSE".to_owned());
@@ -369,7 +373,7 @@ mod tests {
         assert_eq!(shown(&world, &theirs)["source_team"], "T0ELSE");
         assert_eq!(shown(&world, &plain)["user_team"], *world.team.id);
         assert_eq!(about(&world, &eve)["team_id"], "T0ELSE");
-        let told = super::channel(&world, &world.channels[&channel]);
+        let told = render_channel(&world, &world.channels[&channel]);
         assert_eq!((&told["is_ext_shared"], &told["is_shared"]), (&json!(true), &json!(true)));
         assert_eq!(told["connected_team_ids"], json!(["T0ELSE"]));
     }
@@ -392,7 +396,8 @@ mod tests {
             let root = said(&mut world, &channel, sender.clone(), None);
             let reply = Sender::User { id: ana.clone() };
             let reply = said(&mut world, &channel, reply, Some(&root.ts));
-            let shown = message(&world, &world.channels[&channel], &reply, MetadataView::Full);
+            let shown =
+                render_message(&world, &world.channels[&channel], &reply, MetadataView::Full);
             assert_eq!(
                 shown.get("parent_user_id"),
                 named.map(|id| json!(id)).as_ref(),

@@ -29,7 +29,7 @@ enum Phase {
 }
 
 /// Serves a connection until either side has enough.
-pub(super) async fn serve(inner: Arc<Inner>, mut socket: WebSocket, debug: bool) {
+pub(super) async fn serve_connection(inner: Arc<Inner>, mut socket: WebSocket, debug: bool) {
     let admitted = inner.update(|core| {
         let most = core.options.max_connections;
         let admitted = core.dispatcher.connect(most);
@@ -52,7 +52,7 @@ pub(super) async fn serve(inner: Arc<Inner>, mut socket: WebSocket, debug: bool)
             "connection_info": { "app_id": admitted.2 },
         });
         let _ = socket.send(Message::text(bye.to_string())).await;
-        leave(&mut socket).await;
+        close_socket(&mut socket).await;
         return;
     };
     let hello = json!({
@@ -66,7 +66,7 @@ pub(super) async fn serve(inner: Arc<Inner>, mut socket: WebSocket, debug: bool)
         },
     });
     if socket.send(Message::text(hello.to_string())).await.is_ok() {
-        pump(&inner, &mut socket, orders, id, &timing).await;
+        pump_orders(&inner, &mut socket, orders, id, &timing).await;
     }
     inner.update(|core| {
         core.dispatcher.disconnected(id);
@@ -75,7 +75,7 @@ pub(super) async fn serve(inner: Arc<Inner>, mut socket: WebSocket, debug: bool)
     });
 }
 
-async fn pump(
+async fn pump_orders(
     inner: &Arc<Inner>,
     socket: &mut WebSocket,
     mut orders: UnboundedReceiver<DeliveryOrder>,
@@ -90,7 +90,7 @@ async fn pump(
         let frame = tokio::select! {
             frame = socket.recv() => match frame {
                 Some(Ok(Message::Text(text))) => {
-                    acknowledge(inner, &text);
+                    acknowledge_frame(inner, &text);
                     continue;
                 }
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Binary(_))) => continue,
@@ -103,7 +103,7 @@ async fn pump(
                 Some(DeliveryOrder::Disconnect(reason)) => {
                     phase = Phase::Leaving;
                     next_phase = Instant::now() + timing.refresh_grace;
-                    goodbye(reason)
+                    disconnect_frame(reason)
                 }
                 Some(DeliveryOrder::Abort) | None => return,
             },
@@ -112,18 +112,18 @@ async fn pump(
                 match phase {
                     Phase::Serving => {
                         phase = Phase::Warned;
-                        goodbye("warning")
+                        disconnect_frame("warning")
                     }
                     Phase::Warned => {
                         phase = Phase::Leaving;
                         inner.update(|core| core.dispatcher.drain(id));
-                        goodbye("refresh_requested")
+                        disconnect_frame("refresh_requested")
                     }
-                    Phase::Leaving => return leave(socket).await,
+                    Phase::Leaving => return close_socket(socket).await,
                 }
             }
             _ = ping.tick() => Message::Ping("Ping from applink-testbed".into()),
-            () = inner.stop.cancelled() => return leave(socket).await,
+            () = inner.stop.cancelled() => return close_socket(socket).await,
         };
         if socket.send(frame).await.is_err() {
             return;
@@ -133,7 +133,7 @@ async fn pump(
 
 /// Closes with a code and waits for the other side to hang up. A socket that is dropped while the
 /// client still talks is reset, and a client that reads both frames at once loses the first with it.
-async fn leave(socket: &mut WebSocket) {
+async fn close_socket(socket: &mut WebSocket) {
     let frame = CloseFrame { code: close_code::NORMAL, reason: "".into() };
     if socket.send(Message::Close(Some(frame))).await.is_err() {
         return;
@@ -142,7 +142,7 @@ async fn leave(socket: &mut WebSocket) {
     let _ = tokio::time::timeout(GOODBYE, hung_up).await;
 }
 
-fn goodbye(reason: &str) -> Message {
+fn disconnect_frame(reason: &str) -> Message {
     let frame = json!({
         "type": "disconnect",
         "reason": reason,
@@ -151,7 +151,7 @@ fn goodbye(reason: &str) -> Message {
     Message::text(frame.to_string())
 }
 
-fn acknowledge(inner: &Arc<Inner>, frame: &str) {
+fn acknowledge_frame(inner: &Arc<Inner>, frame: &str) {
     let frame: Value = serde_json::from_str(frame).unwrap_or_default();
     let envelope_id = frame["envelope_id"].as_str().unwrap_or_default();
     inner.update(|core| {

@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 /// What a person types: `&`, `<` and `>` mean themselves, links are found, and `@handle` becomes
 /// a mention when `mention` knows the handle. Tokens in wire form are kept, for tests.
-pub(super) fn typed(text: &str, mention: &dyn Fn(&str) -> Option<String>) -> String {
-    scan(text, false, Find::Addresses, mention)
+pub(super) fn typed_text(text: &str, mention: &dyn Fn(&str) -> Option<String>) -> String {
+    scan_text(text, false, Find::Addresses, mention)
 }
 
 /// What an app posts: entities and tokens are kept, stray `&`, `<` and `>` are escaped. What looks like an
 /// address becomes a link, whether meant or not, unless it is to be taken literally.
-pub(super) fn posted(text: &str, literally: bool) -> String {
-    scan(text, true, if literally { Find::Nothing } else { Find::Hosts }, &|_| None)
+pub(super) fn posted_text(text: &str, literally: bool) -> String {
+    scan_text(text, true, if literally { Find::Nothing } else { Find::Hosts }, &|_| None)
 }
 
 /// What becomes a link.
@@ -24,7 +24,7 @@ enum Find {
     Hosts,
 }
 
-fn scan(
+fn scan_text(
     text: &str,
     entities: bool,
     find: Find,
@@ -36,23 +36,23 @@ fn scan(
     while let Some(c) = rest.chars().next() {
         let at_word = !before.is_alphanumeric() && before != '_';
         let (taken, written) = if let Some(code) = code_span(rest) {
-            (code, escaped(&rest[..code], entities))
-        } else if let Some(token) = token(rest) {
+            (code, escape_text(&rest[..code], entities))
+        } else if let Some(token) = read_token(rest) {
             (token, rest[..token].to_owned())
-        } else if let Some(link) = link(rest).filter(|_| at_word && find != Find::Nothing) {
-            (link, format!("<{}>", escaped(&rest[..link], entities)))
+        } else if let Some(link) = read_link(rest).filter(|_| at_word && find != Find::Nothing) {
+            (link, format!("<{}>", escape_text(&rest[..link], entities)))
         } else if at_word
             && find == Find::Hosts
             && !"/.-".contains(before)
-            && let Some(host) = host(rest)
+            && let Some(host) = read_host(rest)
         {
             (host, format!("<http://{0}|{0}>", &rest[..host]))
-        } else if let Some((handle, id)) = handle(rest, mention).filter(|_| at_word) {
+        } else if let Some((handle, id)) = read_handle(rest, mention).filter(|_| at_word) {
             (handle, format!("<@{id}>"))
-        } else if entities && c == '&' && entity(rest).is_some() {
+        } else if entities && c == '&' && read_entity(rest).is_some() {
             (1, "&".to_owned())
         } else {
-            (c.len_utf8(), escaped(&rest[..c.len_utf8()], false))
+            (c.len_utf8(), escape_text(&rest[..c.len_utf8()], false))
         };
         out.push_str(&written);
         before = rest[..taken].chars().next_back().unwrap_or(' ');
@@ -61,11 +61,11 @@ fn scan(
     out
 }
 
-fn escaped(text: &str, entities: bool) -> String {
+fn escape_text(text: &str, entities: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for (at, c) in text.char_indices() {
         match c {
-            '&' if entities && entity(&text[at..]).is_some() => out.push('&'),
+            '&' if entities && read_entity(&text[at..]).is_some() => out.push('&'),
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
@@ -77,7 +77,7 @@ fn escaped(text: &str, entities: bool) -> String {
 
 const ENTITIES: [(&str, char); 3] = [("&amp;", '&'), ("&lt;", '<'), ("&gt;", '>')];
 
-fn entity(text: &str) -> Option<(&'static str, char)> {
+fn read_entity(text: &str) -> Option<(&'static str, char)> {
     ENTITIES.into_iter().find(|(entity, _)| text.starts_with(entity))
 }
 
@@ -90,7 +90,7 @@ fn code_span(text: &str) -> Option<usize> {
     (!inner[..end].contains('\n')).then_some(end + 2)
 }
 
-fn token(text: &str) -> Option<usize> {
+fn read_token(text: &str) -> Option<usize> {
     let inner = text.strip_prefix('<')?;
     let end = inner.find(['>', '\n', '<'])?;
     let kinds = ["@U", "@W", "#C", "!", "http://", "https://", "mailto:"];
@@ -98,7 +98,7 @@ fn token(text: &str) -> Option<usize> {
     (known && inner[end..].starts_with('>')).then_some(end + 2)
 }
 
-fn link(text: &str) -> Option<usize> {
+fn read_link(text: &str) -> Option<usize> {
     if !text.starts_with("http://") && !text.starts_with("https://") {
         return None;
     }
@@ -113,7 +113,7 @@ fn link(text: &str) -> Option<usize> {
 const TOP: [&str; 11] = ["pm", "sh", "rs", "py", "md", "com", "org", "net", "io", "dev", "ai"];
 
 /// A host's name without a scheme.
-fn host(text: &str) -> Option<usize> {
+fn read_host(text: &str) -> Option<usize> {
     let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
     let end = text.find(|c| !part(c)).unwrap_or(text.len());
     let name = text[..end].trim_end_matches(['.', '-']);
@@ -123,7 +123,7 @@ fn host(text: &str) -> Option<usize> {
 }
 
 /// `@handle` that is not the beginning of something longer, such as `@bot.role`.
-fn handle(text: &str, mention: &dyn Fn(&str) -> Option<String>) -> Option<(usize, String)> {
+fn read_handle(text: &str, mention: &dyn Fn(&str) -> Option<String>) -> Option<(usize, String)> {
     let inner = text.strip_prefix('@')?;
     let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     let end = inner.find(|c| !part(c)).unwrap_or(inner.len());
@@ -135,9 +135,9 @@ fn handle(text: &str, mention: &dyn Fn(&str) -> Option<String>) -> Option<(usize
 }
 
 /// What a reader sees; `name` gives the handle of a user id.
-pub(super) fn plain(wire: &str, name: &dyn Fn(&str) -> Option<String>) -> String {
+pub(super) fn plain_text(wire: &str, name: &dyn Fn(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(wire.len());
-    for piece in pieces(wire) {
+    for piece in split_pieces(wire) {
         match piece {
             Piece::Text(text) => out.push_str(&text),
             Piece::User(id) => {
@@ -154,7 +154,7 @@ pub(super) fn plain(wire: &str, name: &dyn Fn(&str) -> Option<String>) -> String
 
 /// The block that Slack makes of a text-only message.
 pub(super) fn rich_text(wire: &str, block_id: &str) -> Value {
-    let elements: Vec<Value> = pieces(wire)
+    let elements: Vec<Value> = split_pieces(wire)
         .into_iter()
         .map(|piece| match piece {
             Piece::Text(text) => json!({ "type": "text", "text": text }),
@@ -182,18 +182,18 @@ enum Piece {
     Link { url: String, label: Option<String> },
 }
 
-fn pieces(wire: &str) -> Vec<Piece> {
+fn split_pieces(wire: &str) -> Vec<Piece> {
     let mut found = Vec::new();
     let mut text = String::new();
     let mut rest = wire;
     while let Some(c) = rest.chars().next() {
-        if let Some(length) = token(rest) {
+        if let Some(length) = read_token(rest) {
             if !text.is_empty() {
                 found.push(Piece::Text(std::mem::take(&mut text)));
             }
-            found.push(piece(&rest[1..length - 1]));
+            found.push(read_piece(&rest[1..length - 1]));
             rest = &rest[length..];
-        } else if let Some((entity, meant)) = entity(rest) {
+        } else if let Some((entity, meant)) = read_entity(rest) {
             text.push(meant);
             rest = &rest[entity.len()..];
         } else {
@@ -207,20 +207,20 @@ fn pieces(wire: &str) -> Vec<Piece> {
     found
 }
 
-fn piece(token: &str) -> Piece {
+fn read_piece(token: &str) -> Piece {
     let (target, label) = match token.split_once('|') {
-        Some((target, label)) => (target, Some(unescape(label))),
+        Some((target, label)) => (target, Some(unescape_text(label))),
         None => (token, None),
     };
     match target.split_at(1) {
         ("@", id) => Piece::User(id.to_owned()),
         ("#", id) => Piece::Channel(id.to_owned()),
         ("!", range) => Piece::Broadcast(range.to_owned()),
-        _ => Piece::Link { url: unescape(target), label },
+        _ => Piece::Link { url: unescape_text(target), label },
     }
 }
 
-fn unescape(text: &str) -> String {
+fn unescape_text(text: &str) -> String {
     text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 }
 
@@ -234,30 +234,36 @@ mod tests {
 
     #[test]
     fn what_people_type_is_escaped_linked_and_mentioned() {
-        assert_eq!(typed("a < b && c", &bot), "a &lt; b &amp;&amp; c");
-        assert_eq!(typed("hi @codebutler, go", &bot), "hi <@U1>, go");
-        assert_eq!(typed("@codebutler.coder go", &bot), "@codebutler.coder go");
-        assert_eq!(typed("me@codebutler", &bot), "me@codebutler");
-        assert_eq!(typed("@codebutler.", &bot), "<@U1>.");
-        assert_eq!(typed("see https://a.b/?x=1&y=2.", &bot), "see <https://a.b/?x=1&amp;y=2>.");
-        assert_eq!(typed("`https://a.b @codebutler`", &bot), "`https://a.b @codebutler`");
-        assert_eq!(typed("&amp;", &bot), "&amp;amp;");
+        assert_eq!(typed_text("a < b && c", &bot), "a &lt; b &amp;&amp; c");
+        assert_eq!(typed_text("hi @codebutler, go", &bot), "hi <@U1>, go");
+        assert_eq!(typed_text("@codebutler.coder go", &bot), "@codebutler.coder go");
+        assert_eq!(typed_text("me@codebutler", &bot), "me@codebutler");
+        assert_eq!(typed_text("@codebutler.", &bot), "<@U1>.");
+        assert_eq!(
+            typed_text("see https://a.b/?x=1&y=2.", &bot),
+            "see <https://a.b/?x=1&amp;y=2>."
+        );
+        assert_eq!(typed_text("`https://a.b @codebutler`", &bot), "`https://a.b @codebutler`");
+        assert_eq!(typed_text("&amp;", &bot), "&amp;amp;");
     }
 
     #[test]
     fn what_apps_post_keeps_entities_and_tokens() {
-        assert_eq!(posted("<@U1> &amp; <b> &x", false), "<@U1> &amp; &lt;b&gt; &amp;x");
-        assert_eq!(posted("<https://a.b|here>", false), "<https://a.b|here>");
+        assert_eq!(posted_text("<@U1> &amp; <b> &x", false), "<@U1> &amp; &lt;b&gt; &amp;x");
+        assert_eq!(posted_text("<https://a.b|here>", false), "<https://a.b|here>");
         let told = "@a.pm, src/b.rs, c.md. <@U1> https://d.dev/e";
         let found = "@<http://a.pm|a.pm>, src/b.rs, <http://c.md|c.md>. <@U1> <https://d.dev/e>";
-        assert_eq!((posted(told, false), posted(told, true)), (found.to_owned(), told.to_owned()));
-        assert_eq!(posted("```a < b &lt;```", false), "```a &lt; b &lt;```");
+        assert_eq!(
+            (posted_text(told, false), posted_text(told, true)),
+            (found.to_owned(), told.to_owned())
+        );
+        assert_eq!(posted_text("```a < b &lt;```", false), "```a &lt; b &lt;```");
     }
 
     #[test]
     fn readers_see_plain_text() {
         let name = |id: &str| (id == "U1").then(|| "codebutler".to_owned());
         let wire = "<@U1> 1 &lt; 2 &amp; <https://a.b|here> <https://c.d>";
-        assert_eq!(plain(wire, &name), "@codebutler 1 < 2 & here https://c.d");
+        assert_eq!(plain_text(wire, &name), "@codebutler 1 < 2 & here https://c.d");
     }
 }

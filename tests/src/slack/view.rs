@@ -179,7 +179,7 @@ impl MessageView {
         let handle = |id: &str| world.users.get(id).map(|user| user.name.clone());
         let wire = match message.blocks.as_slice() {
             [] => message.text.clone(),
-            blocks => blocks::shown(blocks),
+            blocks => blocks::show_blocks(blocks),
         };
         let files = message.files.iter().filter_map(|id| world.files.get(id));
         Self {
@@ -188,9 +188,9 @@ impl MessageView {
             thread_ts: message.thread_ts.clone(),
             sender: SenderView::of(world, &message.sender),
             text: message.text.clone(),
-            shown: text::plain(&wire, &handle),
+            shown: text::plain_text(&wire, &handle),
             blocks: message.blocks.clone(),
-            buttons: blocks::buttons(&message.blocks)
+            buttons: blocks::find_buttons(&message.blocks)
                 .into_iter()
                 .map(|button| ButtonView {
                     action_id: button.action_id,

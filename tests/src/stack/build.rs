@@ -14,7 +14,7 @@ use super::nodes::{self, OwnNodes};
 use super::outside::{self, Models, Outside as Running, Surroundings};
 use super::part::Part;
 use super::process::{Process, ProcessCommand};
-use super::toolchain::{AGENT_IMAGE, WORKSPACE_IMAGE, images};
+use super::toolchain::{AGENT_IMAGE, WORKSPACE_IMAGE, build_images};
 use super::{Metrics, PagesAccess, Stack, StackError, StackOptions};
 use crate::apiserver;
 use crate::cluster::Cluster;
@@ -36,25 +36,25 @@ const READY: Duration = Duration::from_mins(1);
 /// Life of the operator's tokens: longer than any demo or test.
 const TOKEN_LIFE: Duration = Duration::from_hours(24);
 
-fn part<E: Into<anyhow::Error>>(part: &'static str) -> impl Fn(E) -> StackError {
+fn part_error<E: Into<anyhow::Error>>(part: &'static str) -> impl Fn(E) -> StackError {
     move |source| StackError::Part { part, source: source.into() }
 }
 
-fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> StackError {
+fn io_error(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> StackError {
     let what = what.into();
     move |source| StackError::Io { what, source }
 }
 
 /// See [`Stack::start_in`].
-pub async fn start(
+pub async fn start_stack(
     options: StackOptions,
     mut surroundings: Surroundings,
 ) -> Result<Stack, StackError> {
     let dir = options.dir.clone();
     for sub in ["bin", "logs", "cluster", "git", "node", "volumes"] {
-        std::fs::create_dir_all(dir.join(sub)).map_err(io("making the state folder"))?;
+        std::fs::create_dir_all(dir.join(sub)).map_err(io_error("making the state folder"))?;
     }
-    let outside = outside::start(&options, &surroundings).await?;
+    let outside = outside::start_outside(&options, &surroundings).await?;
     let life = surroundings.life.take();
     let server = apiserver::Options {
         port: life.as_ref().and_then(|life| life.ports.cluster),
@@ -67,22 +67,22 @@ pub async fn start(
     } else {
         Cluster::start_with(&at, server).await
     };
-    let cluster = cluster.map_err(part("API server"))?;
+    let cluster = cluster.map_err(part_error("API server"))?;
     let api = outside.slack.api_url();
     let (options, product) = match options.nodes.clone() {
         Some(nodes) => {
             let product = on_nodes(&nodes, &cluster, &options, &surroundings.models, &api).await?;
             (options, product)
         }
-        None => here(&cluster, options, &surroundings, &outside).await?,
+        None => start_here(&cluster, options, &surroundings, &outside).await?,
     };
 
     let what = pointed_at(&options, &outside, &surroundings.models);
     let edit = options.edit_repo.as_deref();
-    for object in manifests::team(&place, &options.name, options.roles, &what, edit) {
-        apply(&cluster, &object).await?;
+    for object in manifests::team_manifests(&place, &options.name, options.roles, &what, edit) {
+        apply_object(&cluster, &object).await?;
     }
-    outside.slack.wait_connected(1, READY).await.map_err(part("Slack"))?;
+    outside.slack.wait_connected(1, READY).await.map_err(part_error("Slack"))?;
 
     Ok(Stack {
         dir,
@@ -122,18 +122,18 @@ async fn on_nodes(
     models: &Models,
     slack_api: &str,
 ) -> Result<Product, StackError> {
-    prepare(cluster, options).await?;
-    nodes.install(cluster, options, slack_api).await.map_err(part("chart"))?;
-    roles(cluster, options, models).await?;
+    prepare_cluster(cluster, options).await?;
+    nodes.install(cluster, options, slack_api).await.map_err(part_error("chart"))?;
+    apply_roles(cluster, options, models).await?;
     let (gateway, controller, metrics) =
-        nodes::deployed(cluster, options).await.map_err(part("product"))?;
+        nodes::deploy_product(cluster, options).await.map_err(part_error("product"))?;
     let [gateway, controller] = [gateway, controller].map(|part| Part::Deployed(Box::new(part)));
     Ok(Product { gateway, controller, metrics, kubelet: None, controllers: None })
 }
 
 /// The product as processes of this machine, with a kubelet and controllers of the testbed; and the
 /// options as the cluster needs them.
-async fn here(
+async fn start_here(
     cluster: &Cluster,
     options: StackOptions,
     surroundings: &Surroundings,
@@ -141,7 +141,7 @@ async fn here(
 ) -> Result<(StackOptions, Product), StackError> {
     let slack_api = outside.slack.api_url();
     let dir = options.dir.clone();
-    let operator = link(&dir, &options.program, "codebutler-operator")?;
+    let operator = link_program(&dir, &options.program, "codebutler-operator")?;
     let watched = options.place.watched(cluster);
     let controllers = ControllerManager::start_in(
         cluster.client(),
@@ -149,13 +149,13 @@ async fn here(
         watched.clone(),
     )
     .await
-    .map_err(part("controller manager"))?;
-    let options = settled(options, cluster, controllers.storage_class());
-    prepare(cluster, &options).await?;
-    for yaml in manifests::system(&options.place).map_err(part("API server"))? {
-        cluster.apply_yaml(&yaml).await.map_err(part("API server"))?;
+    .map_err(part_error("controller manager"))?;
+    let options = settle_options(options, cluster, controllers.storage_class());
+    prepare_cluster(cluster, &options).await?;
+    for yaml in manifests::system_manifests(&options.place).map_err(part_error("API server"))? {
+        cluster.apply_yaml(&yaml).await.map_err(part_error("API server"))?;
     }
-    roles(cluster, &options, &surroundings.models).await?;
+    apply_roles(cluster, &options, &surroundings.models).await?;
     // Addresses of this stack's own, so that no port has to be guessed free.
     let ip = own_loopback_address();
     let gateway_address = SocketAddr::new(ip, GATEWAY_PORT);
@@ -167,10 +167,10 @@ async fn here(
         deliveries: Some(deliveries),
         controller: SocketAddr::new(ip, METRICS_PORT + 1),
     };
-    let api = url::Url::parse(cluster.url()).map_err(part("API server"))?;
+    let api = url::Url::parse(cluster.url()).map_err(part_error("API server"))?;
     let agent = surroundings.agent.as_ref().unwrap_or(&options.program);
-    let kubelet = kubelet(cluster, &api, &options, agent, gateway_address).await;
-    let kubelet = kubelet.map_err(part("kubelet"))?;
+    let kubelet = start_kubelet(cluster, &api, &options, agent, gateway_address).await;
+    let kubelet = kubelet.map_err(part_error("kubelet"))?;
     let processes = Processes { cluster, options: &options, operator, watched };
     let silence = options.agent_silence;
     let silence = silence.map(|limit| format!("--agent-silence-seconds={}", limit.as_secs()));
@@ -188,7 +188,7 @@ async fn here(
         "--egress-allow=127.0.0.0/8".to_owned(),
     ];
     let flags: Vec<String> = flags.into_iter().chain(silence).collect();
-    let watched_by = watching(cluster, &options, pages, outside).await?;
+    let watched_by = watching_arguments(cluster, &options, pages, outside).await?;
     let flags = [flags, watched_by].concat();
     let mut gateway = processes.spawn("gateway", flags).await?;
     let mut controller = processes
@@ -205,15 +205,15 @@ async fn here(
             ],
         )
         .await?;
-    ready("gateway", &mut gateway, metrics.gateway).await?;
-    ready("controller", &mut controller, metrics.controller).await?;
+    await_ready("gateway", &mut gateway, metrics.gateway).await?;
+    await_ready("controller", &mut controller, metrics.controller).await?;
     let (gateway, controller) = (gateway.into(), controller.into());
     let (kubelet, controllers) = (Some(kubelet), Some(controllers));
     Ok((options, Product { gateway, controller, metrics, kubelet, controllers }))
 }
 
 /// How pages are reached, and what it takes to sign in.
-async fn watching(
+async fn watching_arguments(
     cluster: &Cluster,
     options: &StackOptions,
     address: SocketAddr,
@@ -233,7 +233,7 @@ async fn watching(
                 ("slack", outside.slack.origin(), outside.slack.openid_client())
             };
             for object in manifests::sign_in(&options.place, issuer, &client) {
-                apply(cluster, &object).await?;
+                apply_object(cluster, &object).await?;
             }
             Ok(vec![
                 format!("--pages-url={own}"),
@@ -267,7 +267,7 @@ fn pointed_at(options: &StackOptions, world: &Running, models: &Models) -> Outsi
 
 /// What a cluster with a scheduler and volumes of its own has to be told, so that pods come to the
 /// testbed's node and volumes from its folder.
-fn settled(mut options: StackOptions, cluster: &Cluster, class: &str) -> StackOptions {
+fn settle_options(mut options: StackOptions, cluster: &Cluster, class: &str) -> StackOptions {
     if !cluster.is_shared() {
         return options;
     }
@@ -288,7 +288,7 @@ fn settled(mut options: StackOptions, cluster: &Cluster, class: &str) -> StackOp
     options
 }
 
-async fn kubelet(
+async fn start_kubelet(
     cluster: &Cluster,
     api: &url::Url,
     stack: &StackOptions,
@@ -298,7 +298,7 @@ async fn kubelet(
     let place = &stack.place;
     let node = place.named(NODE);
     let mut options = KubeletOptions::new(node, stack.dir.join("node"), &stack.program);
-    options.images = images(agent);
+    options.images = build_images(agent);
     if cluster.is_shared() {
         options.namespaces = vec![place.team.clone(), place.system.clone()];
     }
@@ -315,13 +315,13 @@ async fn kubelet(
         port: GATEWAY_PORT,
         target: gateway,
     }];
-    options.leaks = leaks(api, stack.late_wall);
+    options.leaks = wall_leaks(api, stack.late_wall);
     options.inject_env.clone_from(&stack.inject_env);
     Kubelet::start(cluster.client(), options).await
 }
 
 /// The API server, at the address that pods are told, and the node's kubelet, for which it stands in.
-fn leaks(api: &url::Url, late_wall: Option<Duration>) -> Vec<Leak> {
+fn wall_leaks(api: &url::Url, late_wall: Option<Duration>) -> Vec<Leak> {
     let ip = api.host_str().and_then(|host| host.parse::<IpAddr>().ok());
     let target = ip.zip(api.port_or_known_default()).map(SocketAddr::from);
     let Some((target, lasts)) = target.zip(late_wall) else { return Vec::new() };
@@ -330,13 +330,13 @@ fn leaks(api: &url::Url, late_wall: Option<Duration>) -> Vec<Leak> {
 }
 
 /// Definitions and namespaces.
-async fn prepare(cluster: &Cluster, options: &StackOptions) -> Result<(), StackError> {
-    cluster.install_crds().await.map_err(part("API server"))?;
-    options.place.make(cluster).await.map_err(part("API server"))
+async fn prepare_cluster(cluster: &Cluster, options: &StackOptions) -> Result<(), StackError> {
+    cluster.install_crds().await.map_err(part_error("API server"))?;
+    options.place.make(cluster).await.map_err(part_error("API server"))
 }
 
 /// The AgentRoles, with the models that answer.
-async fn roles(
+async fn apply_roles(
     cluster: &Cluster,
     options: &StackOptions,
     models: &Models,
@@ -345,23 +345,23 @@ async fn roles(
         Models::Real(provider) => provider.model.clone(),
         _ => Some(ModelServer::model(&role.spec.role)),
     };
-    for mut role in manifests::roles(&options.place, model)? {
+    for mut role in manifests::seed_roles(&options.place, model)? {
         let seconds = &mut role.spec.idle_timeout_seconds;
         *seconds = options.idle_timeout_seconds.unwrap_or(*seconds);
         if let Some(edit) = options.edit_role.as_deref() {
             edit(&mut role.spec);
         }
-        apply(cluster, &role).await?;
+        apply_object(cluster, &role).await?;
     }
     Ok(())
 }
 
-async fn apply(cluster: &Cluster, object: &impl serde::Serialize) -> Result<(), StackError> {
-    let mut json = serde_json::to_value(object).map_err(part("API server"))?;
+async fn apply_object(cluster: &Cluster, object: &impl serde::Serialize) -> Result<(), StackError> {
+    let mut json = serde_json::to_value(object).map_err(part_error("API server"))?;
     if let Some(map) = json.as_object_mut() {
         map.remove("status");
     }
-    cluster.apply_yaml(&json.to_string()).await.map_err(part("API server"))
+    cluster.apply_yaml(&json.to_string()).await.map_err(part_error("API server"))
 }
 
 /// How the operator's processes are started.
@@ -377,7 +377,7 @@ impl Processes<'_> {
     async fn spawn(&self, name: &str, flags: Vec<String>) -> Result<Process, StackError> {
         let (options, account) = (self.options, format!("codebutler-{name}"));
         let (dir, system) = (&options.dir, &options.place.system);
-        let config = kubeconfig(self.cluster, dir, system, &account).await?;
+        let config = write_kubeconfig(self.cluster, dir, system, &account).await?;
         let watched = self.watched.iter().map(|name| format!("--namespaces={name}").into());
         ProcessCommand {
             program: self.operator.clone(),
@@ -393,29 +393,31 @@ impl Processes<'_> {
             log: dir.join("logs").join(format!("{name}.log")),
         }
         .spawn()
-        .map_err(io(format!("starting the {name}")))
+        .map_err(io_error(format!("starting the {name}")))
     }
 }
 
 /// Makes the product's binary known by another name, which is what decides what it is.
-fn link(dir: &Path, program: &Path, name: &str) -> Result<PathBuf, StackError> {
+fn link_program(dir: &Path, program: &Path, name: &str) -> Result<PathBuf, StackError> {
     let path = dir.join("bin").join(name);
     match symlink(program, &path) {
-        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(io("linking")(e)),
+        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(io_error("linking")(e)),
         _ => Ok(path),
     }
 }
 
 /// A kubeconfig with a ServiceAccount's own token, readable by nobody else.
-async fn kubeconfig(
+async fn write_kubeconfig(
     cluster: &Cluster,
     dir: &Path,
     system: &str,
     account: &str,
 ) -> Result<PathBuf, StackError> {
     use std::io::Write as _;
-    let yaml =
-        cluster.kubeconfig_for(system, account, TOKEN_LIFE).await.map_err(part("API server"))?;
+    let yaml = cluster
+        .kubeconfig_for(system, account, TOKEN_LIFE)
+        .await
+        .map_err(part_error("API server"))?;
     let path = dir.join(format!("{account}.kubeconfig"));
     std::fs::OpenOptions::new()
         .create(true)
@@ -424,11 +426,11 @@ async fn kubeconfig(
         .mode(0o600)
         .open(&path)
         .and_then(|mut file| file.write_all(yaml.as_bytes()))
-        .map_err(io("writing a kubeconfig"))?;
+        .map_err(io_error("writing a kubeconfig"))?;
     Ok(path)
 }
 
-async fn ready(
+async fn await_ready(
     name: &'static str,
     process: &mut Process,
     address: SocketAddr,

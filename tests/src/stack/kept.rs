@@ -83,7 +83,7 @@ pub enum KeptError {
     },
 }
 
-fn io(path: &Path) -> impl FnOnce(std::io::Error) -> KeptError {
+fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> KeptError {
     let path = path.to_owned();
     |source| KeptError::Io { path, source }
 }
@@ -151,21 +151,21 @@ impl Kept {
         if dir.is_file() {
             return Err(KeptError::NoFolder(dir.to_owned()));
         }
-        std::fs::create_dir_all(dir).map_err(io(dir))?;
-        let dir = dir.canonicalize().map_err(io(dir))?;
+        std::fs::create_dir_all(dir).map_err(io_error(dir))?;
+        let dir = dir.canonicalize().map_err(io_error(dir))?;
         let file = dir.join(FILE);
-        let used = std::fs::read_dir(&dir).map_err(io(&dir))?.next().is_some();
+        let used = std::fs::read_dir(&dir).map_err(io_error(&dir))?.next().is_some();
         if used && !file.exists() {
             return Err(KeptError::Foreign(dir));
         }
-        let lock = lock(&dir)?;
+        let lock = lock_folder(&dir)?;
         if !used {
             let source = wanted.unwrap_or(sample).to_owned();
             let kept = Self { dir, source, life: None, seen: (0, 0), _lock: lock };
             kept.write(None)?;
             return Ok(kept);
         }
-        let text = std::fs::read(&file).map_err(io(&file))?;
+        let text = std::fs::read(&file).map_err(io_error(&file))?;
         let broken = |source| KeptError::Broken { path: file.clone(), source };
         // The format first: all else may look different in another one.
         let any: serde_json::Value = serde_json::from_slice(&text).map_err(broken)?;
@@ -248,17 +248,17 @@ impl Kept {
             .map_err(|source| KeptError::Broken { path: path.clone(), source })?;
         let mut options = File::options();
         options.create(true).truncate(true).write(true).mode(0o600);
-        let mut file = options.open(&new).map_err(io(&new))?;
-        file.write_all(&text).and_then(|()| file.sync_all()).map_err(io(&new))?;
-        std::fs::rename(&new, &path).map_err(io(&path))
+        let mut file = options.open(&new).map_err(io_error(&new))?;
+        file.write_all(&text).and_then(|()| file.sync_all()).map_err(io_error(&new))?;
+        std::fs::rename(&new, &path).map_err(io_error(&path))
     }
 }
 
-fn lock(dir: &Path) -> Result<File, KeptError> {
+fn lock_folder(dir: &Path) -> Result<File, KeptError> {
     let path = dir.join(LOCK);
     let mut options = File::options();
     options.create(true).truncate(false).read(true).write(true);
-    let mut file = options.open(&path).map_err(io(&path))?;
+    let mut file = options.open(&path).map_err(io_error(&path))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -269,10 +269,10 @@ fn lock(dir: &Path) -> Result<File, KeptError> {
                 process: process.trim().to_owned(),
             });
         }
-        Err(TryLockError::Error(source)) => return Err(io(&path)(source)),
+        Err(TryLockError::Error(source)) => return Err(io_error(&path)(source)),
     }
-    file.set_len(0).map_err(io(&path))?;
-    writeln!(file, "{}", std::process::id()).map_err(io(&path))?;
+    file.set_len(0).map_err(io_error(&path))?;
+    writeln!(file, "{}", std::process::id()).map_err(io_error(&path))?;
     Ok(file)
 }
 

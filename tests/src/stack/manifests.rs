@@ -49,12 +49,12 @@ pub struct Outside {
 ///
 /// # Errors
 /// Never: the manifests are part of this program.
-pub fn system(place: &Place) -> Result<Vec<String>, ClusterError> {
+pub fn system_manifests(place: &Place) -> Result<Vec<String>, ClusterError> {
     [CONTROLLER_YAML, GATEWAY_YAML].map(|yaml| place.adapted(yaml)).into_iter().collect()
 }
 
 /// Lets the gateway read the team's Secrets.
-pub fn binding(place: &Place) -> serde_json::Value {
+pub fn secrets_binding(place: &Place) -> serde_json::Value {
     serde_json::json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",
@@ -74,11 +74,11 @@ pub fn binding(place: &Place) -> serde_json::Value {
 ///
 /// # Errors
 /// When a seed is not a valid AgentRole.
-pub fn roles(
+pub fn seed_roles(
     place: &Place,
     model: impl Fn(&AgentRole) -> Option<String>,
 ) -> Result<Vec<AgentRole>, StackError> {
-    crate::seeds::roles()
+    crate::seeds::role_files()
         .map(|(file, yaml)| {
             let mut role: AgentRole = serde_saphyr::from_str(yaml)
                 .map_err(|e| StackError::Seed { file: file.to_owned(), reason: e.to_string() })?;
@@ -95,16 +95,16 @@ pub fn roles(
 }
 
 /// The team's Secrets, the right to read them, and its Repo, which `edit` may change first.
-pub fn team(
+pub fn team_manifests(
     place: &Place,
     repo: &str,
     roles: Vec<String>,
     outside: &Outside,
     edit: Option<&RepoEdit>,
 ) -> Vec<serde_json::Value> {
-    let git_host = origin(&outside.git_url);
-    let slack_host = origin(&outside.slack_url);
-    let model_host = origin(&outside.model_url);
+    let git_host = url_origin(&outside.git_url);
+    let slack_host = url_origin(&outside.slack_url);
+    let model_host = url_origin(&outside.model_url);
     let mut spec = RepoSpec {
         git: GitSpec {
             url: outside.git_url.clone(),
@@ -151,9 +151,9 @@ pub fn team(
     let mut object = Repo::new(repo, spec);
     object.metadata.namespace = Some(place.team.clone());
     vec![
-        binding(place),
-        secret(place, "git", &git_host, &[(key::GIT_TOKEN, &outside.git_token)]),
-        secret(
+        secrets_binding(place),
+        make_secret(place, "git", &git_host, &[(key::GIT_TOKEN, &outside.git_token)]),
+        make_secret(
             place,
             "slack",
             &slack_host,
@@ -162,8 +162,8 @@ pub fn team(
                 (key::SLACK_APP_TOKEN, &outside.app_token),
             ],
         ),
-        secret(place, "model", &model_host, &[(key::MODEL_API_KEY, &outside.api_key)]),
-        value("codebutler.dev/v1alpha1", "Repo", &object),
+        make_secret(place, "model", &model_host, &[(key::MODEL_API_KEY, &outside.api_key)]),
+        object_value("codebutler.dev/v1alpha1", "Repo", &object),
     ]
 }
 
@@ -176,15 +176,20 @@ pub fn sign_in(
     issuer: &str,
     (id, secret): &(String, String),
 ) -> [serde_json::Value; 2] {
-    let mut right = binding(place);
+    let mut right = secrets_binding(place);
     right["metadata"]["namespace"] = place.system.clone().into();
     let data = [(key::CLIENT_ID, id), (key::CLIENT_SECRET, secret)];
-    let mut secret = self::secret(place, SIGN_IN, &origin(issuer), &data);
+    let mut secret = make_secret(place, SIGN_IN, &url_origin(issuer), &data);
     secret["metadata"]["namespace"] = place.system.clone().into();
     [right, secret]
 }
 
-fn secret(place: &Place, name: &str, hosts: &str, data: &[(&str, &String)]) -> serde_json::Value {
+fn make_secret(
+    place: &Place,
+    name: &str,
+    hosts: &str,
+    data: &[(&str, &String)],
+) -> serde_json::Value {
     let secret = Secret {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
@@ -197,15 +202,15 @@ fn secret(place: &Place, name: &str, hosts: &str, data: &[(&str, &String)]) -> s
         string_data: Some(data.iter().map(|(k, v)| ((*k).to_owned(), (*v).clone())).collect()),
         ..Secret::default()
     };
-    value("v1", "Secret", &secret)
+    object_value("v1", "Secret", &secret)
 }
 
 /// What a Secret's annotation has to say for a URL.
-fn origin(url: &str) -> String {
+fn url_origin(url: &str) -> String {
     url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/")
 }
 
-fn value(api_version: &str, kind: &str, object: &impl Serialize) -> serde_json::Value {
+fn object_value(api_version: &str, kind: &str, object: &impl Serialize) -> serde_json::Value {
     let mut value = serde_json::to_value(object).unwrap_or_default();
     value["apiVersion"] = api_version.into();
     value["kind"] = kind.into();

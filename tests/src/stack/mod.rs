@@ -209,7 +209,7 @@ impl Stack {
         options: StackOptions,
         surroundings: Surroundings,
     ) -> Result<Self, StackError> {
-        Box::pin(build::start(options, surroundings)).await
+        Box::pin(build::start_stack(options, surroundings)).await
     }
 
     /// The team's Threads.

@@ -154,7 +154,7 @@ impl OwnNodes {
 }
 
 /// Gateway and controller, once both serve, and where their metrics are.
-pub(super) async fn deployed(
+pub(super) async fn deploy_product(
     cluster: &Cluster,
     options: &StackOptions,
 ) -> anyhow::Result<(Deployed, Deployed, Metrics)> {
@@ -165,8 +165,8 @@ pub(super) async fn deployed(
     };
     let (gateway, controller) = (part("gateway"), part("controller"));
     let metrics = Metrics {
-        gateway: available(&gateway, names::GATEWAY).await?,
-        controller: available(&controller, "codebutler-controller").await?,
+        gateway: await_available(&gateway, names::GATEWAY).await?,
+        controller: await_available(&controller, "codebutler-controller").await?,
         pages: None,
         deliveries: None,
     };
@@ -174,11 +174,11 @@ pub(super) async fn deployed(
 }
 
 /// Waits until a replica serves; where its metrics are.
-async fn available(deployed: &Deployed, name: &str) -> anyhow::Result<SocketAddr> {
+async fn await_available(deployed: &Deployed, name: &str) -> anyhow::Result<SocketAddr> {
     let deadline = Instant::now() + READY;
     while !deployed.is_available().await? {
         if Instant::now() > deadline {
-            let trouble: Vec<String> = deployed.pods().await?.iter().map(trouble).collect();
+            let trouble: Vec<String> = deployed.pods().await?.iter().map(pod_trouble).collect();
             bail!("{name} is not available after {READY:?}: {}", trouble.join("; "));
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -190,7 +190,7 @@ async fn available(deployed: &Deployed, name: &str) -> anyhow::Result<SocketAddr
 }
 
 /// What a pod waits for, in the cluster's words.
-fn trouble(pod: &Pod) -> String {
+fn pod_trouble(pod: &Pod) -> String {
     let name = pod.metadata.name.clone().unwrap_or_default();
     let status = pod.status.clone().unwrap_or_default();
     let unscheduled = status.conditions.into_iter().flatten().find(|c| c.status == "False");

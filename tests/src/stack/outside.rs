@@ -89,12 +89,12 @@ pub(super) struct Outside {
     pub first_commit: String,
 }
 
-fn part<E: Into<anyhow::Error>>(part: &'static str) -> impl Fn(E) -> StackError {
+fn part_error<E: Into<anyhow::Error>>(part: &'static str) -> impl Fn(E) -> StackError {
     move |source| StackError::Part { part, source: source.into() }
 }
 
 /// Starts it, as it was in an earlier life if there was one.
-pub(super) async fn start(
+pub(super) async fn start_outside(
     options: &StackOptions,
     surroundings: &Surroundings,
 ) -> Result<Outside, StackError> {
@@ -111,7 +111,7 @@ pub(super) async fn start(
         ..slack::Options::default()
     })
     .await
-    .map_err(part("Slack"))?;
+    .map_err(part_error("Slack"))?;
     let users = options.users.iter().map(|name| (name.clone(), slack.ensure_user(name)));
     let users: BTreeMap<String, String> = users.collect();
     let mut members: Vec<&str> = users.values().map(String::as_str).collect();
@@ -121,7 +121,7 @@ pub(super) async fn start(
 
     let host = GitHubOptions { at: at(ports.github), ..GitHubOptions::default() };
     let github =
-        GitHubServer::start(&options.dir.join("git"), host).await.map_err(part("GitHub"))?;
+        GitHubServer::start(&options.dir.join("git"), host).await.map_err(part_error("GitHub"))?;
     let first = match (content, life) {
         (RepositoryContent::Files, None) => FirstCommit::Folder(options.files.clone()),
         _ => FirstCommit::Existing,
@@ -129,7 +129,7 @@ pub(super) async fn start(
     let remote = github
         .create_repo(OWNER, &options.name, first, &options.branch)
         .await
-        .map_err(part("GitHub"))?;
+        .map_err(part_error("GitHub"))?;
     let first_commit = match life {
         Some(life) => {
             github.restore(life.host.clone()).await;
@@ -142,7 +142,8 @@ pub(super) async fn start(
         Models::Scripted | Models::Real(_) => None,
     };
     let models = ModelOptions { otherwise, at: at(ports.models), ..provider.clone() };
-    let models =
-        ModelServer::start(options.script.clone(), models).await.map_err(part("model server"))?;
+    let models = ModelServer::start(options.script.clone(), models)
+        .await
+        .map_err(part_error("model server"))?;
     Ok(Outside { slack, users, channel, github, remote, models, first_commit })
 }

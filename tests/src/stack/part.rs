@@ -109,7 +109,7 @@ impl Deployed {
     /// The Deployment of that name; its pods write to `log` from now on.
     pub fn new(client: &Client, namespace: &str, name: &str, log: PathBuf) -> Self {
         let pods = Api::namespaced(client.clone(), namespace);
-        let following = tokio::spawn(follow(pods.clone(), name.to_owned(), log.clone()));
+        let following = tokio::spawn(follow_pods(pods.clone(), name.to_owned(), log.clone()));
         Self {
             deployments: Api::namespaced(client.clone(), namespace),
             pods,
@@ -124,7 +124,7 @@ impl Deployed {
     /// # Errors
     /// When the API server says no.
     pub async fn pods(&self) -> kube::Result<Vec<Pod>> {
-        own(&self.pods, &self.name).await
+        own_pods(&self.pods, &self.name).await
     }
 
     /// Whether a replica serves.
@@ -174,20 +174,20 @@ impl Deployed {
     }
 }
 
-async fn own(pods: &Api<Pod>, name: &str) -> kube::Result<Vec<Pod>> {
+async fn own_pods(pods: &Api<Pod>, name: &str) -> kube::Result<Vec<Pod>> {
     let own = ListParams::default().labels(&format!("app.kubernetes.io/name={name}"));
     Ok(pods.list(&own).await?.items)
 }
 
 /// Writes what all pods say into one file, for as long as there is somebody to keep it.
-async fn follow(pods: Api<Pod>, name: String, log: PathBuf) {
+async fn follow_pods(pods: Api<Pod>, name: String, log: PathBuf) {
     let mut followed = std::collections::BTreeSet::new();
     let mut tasks = tokio::task::JoinSet::new();
     loop {
-        for pod in own(&pods, &name).await.unwrap_or_default() {
+        for pod in own_pods(&pods, &name).await.unwrap_or_default() {
             let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
             if phase == Some("Running") && followed.insert(pod.uid()) {
-                tasks.spawn(copy(pods.clone(), pod.name_any(), log.clone()));
+                tasks.spawn(copy_log(pods.clone(), pod.name_any(), log.clone()));
             }
         }
         tokio::time::sleep(LOOK).await;
@@ -196,7 +196,7 @@ async fn follow(pods: Api<Pod>, name: String, log: PathBuf) {
 }
 
 /// Copies until the pod ends, or at once where the API server keeps no logs.
-async fn copy(pods: Api<Pod>, pod: String, log: PathBuf) {
+async fn copy_log(pods: Api<Pod>, pod: String, log: PathBuf) {
     let params = LogParams { follow: true, ..LogParams::default() };
     let Ok(said) = pods.log_stream(&pod, &params).await else { return };
     let Ok(mut file) = File::options().create(true).append(true).open(log) else { return };

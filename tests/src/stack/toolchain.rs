@@ -15,7 +15,7 @@ pub const WORKSPACE_IMAGE: &str = "workspace:testbed";
 
 /// Both images, the agent's with `program` in it. The workspace has this machine's Rust toolchain at
 /// `/opt/rust`, if there is one.
-pub fn images(program: &Path) -> BTreeMap<String, Image> {
+pub fn build_images(program: &Path) -> BTreeMap<String, Image> {
     let mut workspace = Image::default();
     if let Some(rust) = rust_sysroot() {
         workspace.binds.push((rust, "/opt/rust".to_owned()));

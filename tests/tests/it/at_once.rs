@@ -97,7 +97,7 @@ async fn what_a_coder_leaves_uncommitted_is_on_the_remote_when_its_run_ends() {
     team.stack.slack.click(ana, channel, &plan.ts, "plan:approve").unwrap();
     team.message(&root, "Written, not committed.").await;
     let thread = team.thread(&root).await;
-    let branch = codebutler_crds::names::branch(thread.metadata.name.as_ref().unwrap());
+    let branch = codebutler_crds::names::branch_name(thread.metadata.name.as_ref().unwrap());
     let log = team.stack.remote.log(&format!("main..{branch}")).await.unwrap();
     assert!(log.len() == 1, "{log:?}");
     assert!(format!("{log:?}").contains("Work in progress by coder"), "{log:?}");

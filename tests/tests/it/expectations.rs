@@ -8,7 +8,8 @@ use codebutler_testbed::github::git::Commit;
 use codebutler_testbed::github::{PullRequest, PullState};
 use codebutler_testbed::models::{Bill, RoleBill, Served};
 use codebutler_testbed::scenario::{
-    Account, Evidence, Observed, Ran, RemoteState, Scenario, SeenMessage, SeenReaction, evaluate,
+    Account, Evidence, Observed, Ran, RemoteState, Scenario, SeenMessage, SeenReaction,
+    evaluate_scenario,
 };
 use serde_json::json;
 
@@ -138,7 +139,7 @@ fn good() -> Evidence {
 }
 
 fn failed(scenario: &Scenario, evidence: &Evidence) -> Vec<String> {
-    let outcomes = evaluate(scenario, evidence);
+    let outcomes = evaluate_scenario(scenario, evidence);
     for outcome in &outcomes {
         assert_eq!(outcome.ok, outcome.detail.is_empty(), "{outcome:?}");
     }

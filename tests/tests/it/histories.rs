@@ -166,8 +166,9 @@ async fn how_checks_stand_is_part_of_what_happened() {
     let (ana, channel) = (&team.stack.users["ana"], &team.stack.channel);
     team.stack.slack.click(ana, channel, &plan.ts, "plan:approve").unwrap();
     team.message(&root, "It is open.").await;
-    let branch =
-        codebutler_crds::names::branch(team.thread(&root).await.metadata.name.as_ref().unwrap());
+    let branch = codebutler_crds::names::branch_name(
+        team.thread(&root).await.metadata.name.as_ref().unwrap(),
+    );
     let head = team.stack.remote.head(&branch).await.unwrap();
     for (name, conclusion) in [("lint", "success"), ("test", "failure")] {
         team.stack.remote.report_check(&head, name, Some(conclusion), "").await.unwrap();

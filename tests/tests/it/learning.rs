@@ -111,8 +111,9 @@ async fn a_friction_becomes_a_learning_that_the_next_conversation_has() {
     let ready = team.message(&root, "Ready to merge.").await;
     let line = ready.shown.lines().last().unwrap();
     assert!(line.contains("`sh check.sh` ended with exit code 0"), "still tested: {line}");
-    let branch =
-        codebutler_crds::names::branch(team.thread(&root).await.metadata.name.as_ref().unwrap());
+    let branch = codebutler_crds::names::branch_name(
+        team.thread(&root).await.metadata.name.as_ref().unwrap(),
+    );
     let git = team.stack.remote.git();
     let names = git.run(&["show", "--name-only", "--format=%an", &branch]).await.unwrap();
     assert_eq!(names.trim(), format!("CodeButler Lead\n\n{PAGE}"));
@@ -223,8 +224,9 @@ async fn what_a_message_goes_by_is_named_and_counted_and_what_harms_is_proposed_
     );
     click(&team, &asked, "learning:1:approve");
     team.message(&root, "Ready to merge.").await;
-    let branch =
-        codebutler_crds::names::branch(team.thread(&root).await.metadata.name.as_ref().unwrap());
+    let branch = codebutler_crds::names::branch_name(
+        team.thread(&root).await.metadata.name.as_ref().unwrap(),
+    );
     let git = team.stack.remote.git();
     let page = git.run(&["show", &format!("{branch}:{PAGE}")]).await.unwrap();
     let (_, archived) = page.split_once("## Archived learnings").unwrap();
@@ -314,8 +316,9 @@ async fn what_is_learned_of_workflows_skills_and_policy_is_approved_part_by_part
         )
     };
     let steps = "Something is to be tried.\n\n1. coder: try it\n2. reviewer: judge it";
-    let long: String =
-        (1..=60).map(|n| format!("{n}. Look at screen {n} of {{{{stage}}}}.\n")).collect();
+    let long = (1..=60).fold(String::new(), |all, n| {
+        all + &format!("{n}. Look at screen {n} of {{{{stage}}}}.\n")
+    });
     let propose = |prompt: &str, policy: String| {
         Step::tool(
             "ProposeMaps",

@@ -158,7 +158,8 @@ fn what_people_are_told_in_slack_is_a_reason_of_threads() {
         .split("const ")
         .filter(|part| part.starts_with("TROUBLES") || part.starts_with("PAUSES"));
     let word = Regex::new(r#""([A-Za-z]+)""#).unwrap();
-    let of_threads: Vec<_> = reason::of("Thread").into_iter().map(|reason| reason.name).collect();
+    let of_threads: Vec<_> =
+        reason::reasons_of("Thread").into_iter().map(|reason| reason.name).collect();
     for list in lists {
         let list = list.split("];").next().unwrap();
         for found in word.captures_iter(list) {

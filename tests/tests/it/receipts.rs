@@ -38,8 +38,9 @@ async fn approved(team: &Team) -> String {
 }
 
 async fn head(team: &Team, root: &str) -> String {
-    let branch =
-        codebutler_crds::names::branch(team.thread(root).await.metadata.name.as_ref().unwrap());
+    let branch = codebutler_crds::names::branch_name(
+        team.thread(root).await.metadata.name.as_ref().unwrap(),
+    );
     team.stack.remote.head(&branch).await.unwrap()
 }
 

@@ -33,7 +33,7 @@ async fn what_was_found_out_lands_with_the_work_and_the_next_conversation_knows_
     let root = team.says("ana", None, "are our webhooks retried?");
     team.message(&root, "Up to three days.").await;
     let thread = team.thread(&root).await;
-    let branch = codebutler_crds::names::branch(thread.metadata.name.as_ref().unwrap());
+    let branch = codebutler_crds::names::branch_name(thread.metadata.name.as_ref().unwrap());
     let git = team.stack.remote.git();
     let names = git.run(&["show", "--name-only", "--format=%an%n%s", &branch]).await.unwrap();
     assert_eq!(

@@ -5,7 +5,7 @@ use codebutler_crds::Thread;
 use codebutler_testbed::models::{Conversation, RoleScript, Script, Step, Text};
 use codebutler_testbed::slack::MessageView;
 use kube::ResourceExt as _;
-use kube::api::ListParams;
+use kube::api::{DeleteParams, ListParams};
 use serde_json::json;
 
 use crate::support::{Setup, Team, asks};
@@ -199,7 +199,7 @@ async fn items_of_a_deleted_conversation_are_told_and_keep_to_its_budget() {
     let first = conversation(&team, "1").await;
     team.message(&first, "Which price?").await;
     let parent = team.thread(&root).await.name_any();
-    team.stack.threads().delete(&parent, &Default::default()).await.unwrap();
+    team.stack.threads().delete(&parent, &DeleteParams::default()).await.unwrap();
     let told = team.message(&first, "The conversation that this belongs to is gone").await;
     for part in
         [parent.as_str(), "all its items may still cost $1.00 together", "develop everything"]

@@ -9,7 +9,9 @@ use std::time::Duration;
 use codebutler_testbed::kubelet::sandbox::spec::{
     Bind, ContainerSpec, ExecSpec, PodSpec, ProcessSpec,
 };
-use codebutler_testbed::kubelet::sandbox::{PodSandbox, SandboxError, SandboxProcess, exec};
+use codebutler_testbed::kubelet::sandbox::{
+    PodSandbox, SandboxError, SandboxProcess, exec_command,
+};
 use nix::sys::signal::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -203,8 +205,9 @@ async fn another_command_joins_the_same_container() {
     };
     let script = "cat /tmp/x; id -u; env | grep -v PWD; grep -E '^(CapBnd|NoNew)' /proc/self/status
         kill -9 1; kill -0 1 && echo alive; unshare -U true && echo could; exit 4";
-    let output =
-        exec(&helper(), &more(&["sh", "-c", script]), Duration::from_secs(10)).await.unwrap();
+    let output = exec_command(&helper(), &more(&["sh", "-c", script]), Duration::from_secs(10))
+        .await
+        .unwrap();
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), output.status);
     insta::assert_snapshot!(text, @r"
     mine
@@ -216,7 +219,7 @@ async fn another_command_joins_the_same_container() {
     alive
     exit status: 4
     ");
-    let slow = exec(&helper(), &more(&["sleep", "100"]), Duration::from_millis(200)).await;
+    let slow = exec_command(&helper(), &more(&["sleep", "100"]), Duration::from_millis(200)).await;
     assert!(slow.is_err());
     pod.stop().await;
 }

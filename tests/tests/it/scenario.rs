@@ -10,7 +10,7 @@ use codebutler_testbed::github::{FirstCommit, GitHubOptions, GitHubServer};
 use codebutler_testbed::models::{Script, Step};
 use codebutler_testbed::scenario::{
     Account, Command, Content, Event, Observed, Ran, RemoteState, Scenario, SeenMessage, World,
-    WorldError, play, remote_state, run_in_checkout, schema,
+    WorldError, play_scenario, remote_state, run_in_checkout, scenario_schema,
 };
 use serde_json::Value;
 
@@ -99,7 +99,7 @@ fn the_documented_scenario_is_one() {
 #[test]
 fn the_schema_is_up_to_date() {
     let path = folder().join("schema.json");
-    let current = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
+    let current = serde_json::to_string_pretty(&scenario_schema()).unwrap() + "\n";
     if std::env::var_os("UPDATE_SCHEMA").is_some() {
         std::fs::write(&path, &current).unwrap();
     }
@@ -240,7 +240,7 @@ async fn a_player_waits_tells_and_judges() {
     scenario.settings.settle = 0;
     let mut world = Pretend { observed: Mutex::default(), deaf: false };
     let mut events = Vec::new();
-    let report = play(&scenario, &world, &mut |e| events.push(e)).await.unwrap();
+    let report = play_scenario(&scenario, &world, &mut |e| events.push(e)).await.unwrap();
     let messages: Vec<&str> = events
         .iter()
         .filter_map(|e| if let Event::Message(m) = e { Some(m.text.as_str()) } else { None })
@@ -261,7 +261,7 @@ async fn a_player_waits_tells_and_judges() {
     );
 
     world = Pretend { observed: Mutex::default(), deaf: true };
-    let report = play(&scenario, &world, &mut |_| ()).await.unwrap();
+    let report = play_scenario(&scenario, &world, &mut |_| ()).await.unwrap();
     assert_eq!(report.outcomes[0].what, "step 2: wait for a message from pm with `hi`");
     assert_eq!(report.outcomes[0].detail, "not within 0 s");
 }

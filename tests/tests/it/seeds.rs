@@ -195,7 +195,7 @@ fn the_shipped_models_are_on_the_providers_list_and_can_do_the_work() {
         let text = std::fs::read_to_string(role.unwrap().path()).unwrap();
         let role: AgentRole = serde_saphyr::from_str(&text).unwrap();
         let workers = [Worker { role: &role, facts: &known }];
-        let faults = check::faults(&workers, &listed, "2026-11-22".parse().unwrap());
+        let faults = check::find_faults(&workers, &listed, "2026-11-22".parse().unwrap());
         assert_eq!(faults, None);
         for (field, model) in role.spec.model.talking() {
             let facts = known(model);

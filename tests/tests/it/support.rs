@@ -237,7 +237,7 @@ impl Team {
 
     /// The Thread of a conversation, once there is one.
     pub async fn thread(&self, root: &str) -> Thread {
-        let name = codebutler_crds::names::thread("shop", &root.parse().unwrap());
+        let name = codebutler_crds::names::thread_name("shop", &root.parse().unwrap());
         let api = self.stack.threads();
         self.until("the Thread", || async { api.get_opt(&name).await.unwrap() }).await
     }

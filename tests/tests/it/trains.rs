@@ -166,7 +166,7 @@ async fn all_that_are_ready_are_merged_and_a_bad_one_is_left_out_with_its_branch
     let bad = &roots["bad.txt"];
     team.message(bad, "was left out of the merge train: `ci` failed").await;
     let thread = team.thread(bad).await;
-    let branch = codebutler_crds::names::branch(&thread.name_any());
+    let branch = codebutler_crds::names::branch_name(&thread.name_any());
     let branches = remote.branches().await.unwrap();
     assert!(branches.contains_key(&branch), "{branches:?}");
     assert!(!branches.keys().any(|name| name.starts_with(BRANCHES)), "{branches:?}");

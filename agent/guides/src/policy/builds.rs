@@ -1,7 +1,7 @@
 //! Which commands build: those that take a build slot. Pure; what can't be parsed is no build.
 
 use super::programs::{SHELLS, WRAPPERS};
-use super::shell::{Arg, commands};
+use super::shell::{Arg, parse_commands};
 
 /// Programs and the words after which they build; none: always.
 const BUILDS: [(&str, &[&str]); 56] = [
@@ -91,24 +91,24 @@ const DEEPEST: u32 = 4;
 
 /// Whether a Bash command builds anything.
 pub fn is_build(script: &str) -> bool {
-    builds(script, 0)
+    builds_within(script, 0)
 }
 
-fn builds(script: &str, depth: u32) -> bool {
-    let Ok(found) = commands(script) else { return false };
-    depth < DEEPEST && found.iter().any(|simple| program(&simple.words, depth))
+fn builds_within(script: &str, depth: u32) -> bool {
+    let Ok(found) = parse_commands(script) else { return false };
+    depth < DEEPEST && found.iter().any(|simple| program_builds(&simple.words, depth))
 }
 
-fn program(words: &[Arg], depth: u32) -> bool {
+fn program_builds(words: &[Arg], depth: u32) -> bool {
     let Some((Some(first), rest)) = words.split_first() else { return false };
     let name = first.rsplit('/').next().unwrap_or(first);
     if WRAPPERS.contains(&name) {
         // Its own options look like programs of other names, at worst.
-        return (0..rest.len()).any(|at| program(&rest[at..], depth));
+        return (0..rest.len()).any(|at| program_builds(&rest[at..], depth));
     }
     let mut texts = rest.iter().filter_map(Option::as_deref);
     if SHELLS.contains(&name) {
-        return texts.any(|text| text.contains(' ') && builds(text, depth + 1));
+        return texts.any(|text| text.contains(' ') && builds_within(text, depth + 1));
     }
     if name.starts_with("python") {
         let mut texts = texts.skip_while(|text| *text != "-m").skip(1);

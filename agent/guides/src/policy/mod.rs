@@ -110,7 +110,7 @@ impl Policy {
 
     /// A script, `depth` scripts deep, of which so many commands more are looked at.
     fn script(&self, script: &str, depth: u32, left: &Cell<u32>) -> Verdict {
-        let Ok(found) = shell::commands(script) else {
+        let Ok(found) = shell::parse_commands(script) else {
             return self.unparsed(script, depth, left);
         };
         let scene = risk::Scene::new(self, &found, depth, left);
@@ -126,12 +126,12 @@ impl Policy {
         let scene = risk::Scene::new(self, &[], depth, left);
         let pieces = script.split(['\n', ';', '|', '&', '(', ')', '`']).take(PIECES);
         let commands = |piece: &str| {
-            let whole = shell::commands(piece.trim());
-            whole.or_else(|_| shell::commands(&piece.replace(['\'', '"'], ""))).ok()
+            let whole = shell::parse_commands(piece.trim());
+            whole.or_else(|_| shell::parse_commands(&piece.replace(['\'', '"'], ""))).ok()
         };
         let found = pieces.filter_map(commands).flatten();
         found
-            .filter_map(|simple| risk::fragment(&simple, &scene))
+            .filter_map(|simple| risk::judge_fragment(&simple, &scene))
             .fold(Verdict::loses("it can't be told what this runs"), Verdict::or)
     }
 

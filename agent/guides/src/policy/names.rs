@@ -70,7 +70,7 @@ const JOINS: [&str; 3] = ["and", "then", "n"];
 
 /// Whether a target such as `docs:deploy` hands something over.
 pub fn is_handover(target: &str) -> bool {
-    hands_over(&words(target), &HANDS_OVER)
+    hands_over(&name_words(target), &HANDS_OVER)
 }
 
 /// The same of a script's path.
@@ -85,7 +85,7 @@ pub fn is_handover_file(path: &str) -> bool {
         }
         _ => name,
     };
-    let words = words(stem);
+    let words = name_words(stem);
     let looks = words.last().is_some_and(|last| FILES_LOOK.contains(&last.as_str()));
     !looks && hands_over(&words, &FILES)
 }
@@ -110,7 +110,7 @@ fn hands_over(words: &[String], known: &[&str]) -> bool {
 }
 
 /// Lower-case words, cut at punctuation and before capitals.
-fn words(name: &str) -> Vec<String> {
+fn name_words(name: &str) -> Vec<String> {
     let mut out = vec![String::new()];
     let mut lower = false;
     for c in name.chars() {

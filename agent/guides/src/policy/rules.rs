@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::Verdict;
 use super::shell::{self, Simple};
-use crate::text::clip;
+use crate::text::clip_text;
 
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
@@ -65,9 +65,11 @@ impl Rules {
     /// Reads the file. A rule that contradicts its own examples makes all of it unusable: what it
     /// means is not known then.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let file: FileRule = serde_json::from_str(text).map_err(|e| clip(&e.to_string(), 200))?;
+        let file: FileRule =
+            serde_json::from_str(text).map_err(|e| clip_text(&e.to_string(), 200))?;
         let Overrides { bash, tools } = file.tool_overrides;
-        let all = |rules: Vec<Rule>| rules.into_iter().map(checked).collect::<Result<Vec<_>, _>>();
+        let all =
+            |rules: Vec<Rule>| rules.into_iter().map(check_rule).collect::<Result<Vec<_>, _>>();
         Ok(Self { destructive: all(bash.destructive)?, safe: all(bash.safe)?, tools })
     }
 
@@ -83,7 +85,7 @@ impl Rules {
     /// What it says of a command; the stricter rule wins.
     pub fn command(&self, simple: &Simple) -> Option<Verdict> {
         let find = |rules: &[Vec<String>], tier, word: &str| {
-            rules.iter().find(|rule| applies(rule, simple)).map(|rule| Verdict {
+            rules.iter().find(|rule| rule_applies(rule, simple)).map(|rule| Verdict {
                 loses: false,
                 tier,
                 why: format!("policy.json calls `{}` {word}", rule.join(" ")),
@@ -95,17 +97,17 @@ impl Rules {
 }
 
 /// Whether the command begins with the rule's words.
-fn applies(rule: &[String], simple: &Simple) -> bool {
+fn rule_applies(rule: &[String], simple: &Simple) -> bool {
     simple.words.len() >= rule.len()
         && rule.iter().zip(&simple.words).all(|(rule, word)| word.as_deref() == Some(rule))
 }
 
-fn checked(rule: Rule) -> Result<Vec<String>, String> {
+fn check_rule(rule: Rule) -> Result<Vec<String>, String> {
     let (command, matches, spares) = match rule {
         Rule::Plain(command) => (command, vec![], vec![]),
         Rule::Checked { command, matches, spares } => (command, matches, spares),
     };
-    let words = match shell::commands(&command).as_deref() {
+    let words = match shell::parse_commands(&command).as_deref() {
         Ok([simple]) if !simple.words.is_empty() => {
             simple.words.iter().cloned().collect::<Option<Vec<_>>>()
         }
@@ -114,9 +116,9 @@ fn checked(rule: Rule) -> Result<Vec<String>, String> {
     let words = words.ok_or_else(|| format!("`{command}` is not one plain command"))?;
     for (examples, expected) in [(matches, true), (spares, false)] {
         for example in examples {
-            let found =
-                shell::commands(&example).map_err(|_| format!("`{example}` is no command"))?;
-            if found.iter().any(|simple| applies(&words, simple)) != expected {
+            let found = shell::parse_commands(&example)
+                .map_err(|_| format!("`{example}` is no command"))?;
+            if found.iter().any(|simple| rule_applies(&words, simple)) != expected {
                 let what = if expected { "does not match" } else { "matches" };
                 return Err(format!("the rule `{command}` {what} its own example `{example}`"));
             }

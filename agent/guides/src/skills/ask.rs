@@ -41,9 +41,9 @@ struct Candidate<'a> {
 }
 
 /// What a message asks for. Nothing is asked back here.
-pub fn asked(text: &str, skills: &[Skill]) -> Asked {
-    let sentences = words::sentences(text);
-    if fit::cancels(&sentences) {
+pub fn find_asked(text: &str, skills: &[Skill]) -> Asked {
+    let sentences = words::split_sentences(text);
+    if fit::takes_back(&sentences) {
         return Asked::Nothing;
     }
     let named: Vec<Vec<Trigger>> = skills.iter().map(by_name).collect();
@@ -51,13 +51,14 @@ pub fn asked(text: &str, skills: &[Skill]) -> Asked {
     for (at, sentence) in sentences.iter().enumerate() {
         for (skill, named) in skills.iter().zip(&named) {
             let fits = skill.triggers.iter().chain(named);
-            let fits = fits.filter_map(|trigger| Some((trigger, fit::best(trigger, sentence)?)));
+            let fits =
+                fits.filter_map(|trigger| Some((trigger, fit::best_fit(trigger, sentence)?)));
             if let Some((trigger, fit)) = fits.max_by_key(|(_, fit)| fit.rank()) {
                 found.push(Candidate { skill, trigger, fit, sentence: at });
             }
         }
     }
-    choose(found)
+    choose_skill(found)
 }
 
 /// What always gets a skill: `use the skill NAME`.
@@ -70,7 +71,7 @@ fn by_name(skill: &Skill) -> Vec<Trigger> {
     phrases.filter_map(|phrase| Trigger::parse(phrase.trim()).ok()).collect()
 }
 
-fn choose(mut found: Vec<Candidate<'_>>) -> Asked {
+fn choose_skill(mut found: Vec<Candidate<'_>>) -> Asked {
     found.sort_by_key(|one| (-one.fit.rank(), one.skill.source));
     let Some(best) = found.first() else { return Asked::Nothing };
     let others = || found.iter().filter(|one| one.skill.name != best.skill.name);
@@ -81,14 +82,14 @@ fn choose(mut found: Vec<Candidate<'_>>) -> Asked {
     let alike = others().filter(|one| {
         one.skill.source == best.skill.source && best.fit.rank() - one.fit.rank() < ALIKE
     });
-    let alike: Vec<Call> = alike.take(MOST - 1).map(call).collect();
+    let alike: Vec<Call> = alike.take(MOST - 1).map(skill_call).collect();
     if alike.is_empty() {
-        return Asked::One(call(best));
+        return Asked::One(skill_call(best));
     }
-    Asked::OneOf(std::iter::once(call(best)).chain(alike).collect())
+    Asked::OneOf(std::iter::once(skill_call(best)).chain(alike).collect())
 }
 
-fn call(Candidate { skill, trigger, fit, .. }: &Candidate<'_>) -> Call {
+fn skill_call(Candidate { skill, trigger, fit, .. }: &Candidate<'_>) -> Call {
     Call {
         skill: skill.name.clone(),
         trigger: trigger.text.clone(),

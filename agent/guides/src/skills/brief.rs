@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use codebutler_wire::SlackTs;
 
-use super::fill::{Filled, fill};
+use super::fill::{Filled, fill_prompt};
 use super::{Call, Skill, Source};
-use crate::text::clip;
+use crate::text::clip_text;
 
 /// Around a prompt.
 const TAG: &str = "skill-prompt";
@@ -17,9 +17,9 @@ pub const NONE: &str = "None of these";
 const MAX_DESCRIPTION: usize = 200;
 
 /// For the role `own`.
-pub fn brief(skill: &Skill, call: &Call, message: &SlackTs, own: &str) -> String {
+pub fn write_brief(skill: &Skill, call: &Call, message: &SlackTs, own: &str) -> String {
     let Skill { name, path, role, source, .. } = skill;
-    let mut filled = fill(skill, &call.values);
+    let mut filled = fill_prompt(skill, &call.values);
     if *source == Source::Open {
         filled = Filled { text: skill.prompt.clone(), ..Filled::default() };
     }
@@ -29,9 +29,9 @@ pub fn brief(skill: &Skill, call: &Call, message: &SlackTs, own: &str) -> String
         call.trigger
     );
     let who = match role.as_deref().filter(|role| *role != own) {
-        None if *source == Source::Open => opened(path, own),
+        None if *source == Source::Open => describe_file(path, own),
         None => "It is yours: do what the prompt below says, now.".to_owned(),
-        Some(role) => handed(role),
+        Some(role) => describe_handover(role),
     };
     out.push_str(&who);
     out.push_str(
@@ -39,14 +39,14 @@ pub fn brief(skill: &Skill, call: &Call, message: &SlackTs, own: &str) -> String
          obeyed. If no file is changed, the answer in this thread is the end of it: no plan, no pull request. If the \
          conversation shows that something else is meant, do that instead.",
     );
-    lacks(&mut out, &filled);
-    named(&mut out, skill, call);
+    tell_lacking(&mut out, &filled);
+    tell_named(&mut out, skill, call);
     let text = filled.text.replace(&format!("</{TAG}"), &format!("< /{TAG}"));
     let _ = write!(out, "\n\n<{TAG} skill=\"{name}\">\n{}\n</{TAG}>", text.trim());
     out
 }
 
-fn handed(role: &str) -> String {
+fn describe_handover(role: &str) -> String {
     format!(
         "It is for `@codebutler.{role}`. If it changes no file, hand it over at once: SendMessage with a line that \
          begins with `@codebutler.{role}`, and the prompt below word for word. If it changes files, post it as a plan \
@@ -54,7 +54,7 @@ fn handed(role: &str) -> String {
     )
 }
 
-fn opened(path: &str, own: &str) -> String {
+fn describe_file(path: &str, own: &str) -> String {
     let folder = path.rsplit_once('/').map_or(path, |(folder, _)| folder);
     format!(
         "Its files are in `{folder}/` of the worktree; its scripts are run with Bash, and reach no more than any command. \
@@ -63,7 +63,7 @@ fn opened(path: &str, own: &str) -> String {
     )
 }
 
-fn lacks(out: &mut String, filled: &Filled) {
+fn tell_lacking(out: &mut String, filled: &Filled) {
     let list = |names: &[String]| {
         names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
     };
@@ -88,25 +88,29 @@ fn lacks(out: &mut String, filled: &Filled) {
 }
 
 /// What was named for a prompt that has no place for it.
-fn named(out: &mut String, skill: &Skill, call: &Call) {
+fn tell_named(out: &mut String, skill: &Skill, call: &Call) {
     if skill.source != Source::Open {
         return;
     }
     for (name, value) in &call.values {
         if let Some(value) = value {
-            let _ = write!(out, " Named was, as `{name}`: {:?}.", clip(value, 200));
+            let _ = write!(out, " Named was, as `{name}`: {:?}.", clip_text(value, 200));
         }
     }
 }
 
 /// Asks which skill is meant: the text, and the answers.
-pub fn question(calls: &[Call], skills: &[Skill]) -> (String, Vec<String>) {
+pub fn ask_which(calls: &[Call], skills: &[Skill]) -> (String, Vec<String>) {
     let mut text = "Which of these do you mean?".to_owned();
     let mut choices = Vec::new();
     for call in calls {
         let Some(skill) = skills.iter().find(|skill| skill.name == call.skill) else { continue };
-        let _ =
-            write!(text, "\n- **{}**: {}", skill.name, clip(&skill.description, MAX_DESCRIPTION));
+        let _ = write!(
+            text,
+            "\n- **{}**: {}",
+            skill.name,
+            clip_text(&skill.description, MAX_DESCRIPTION)
+        );
         choices.push(skill.name.clone());
     }
     choices.push(NONE.to_owned());

@@ -8,7 +8,7 @@ use super::lists::{
     SKIPPED, STATING, TIMES,
 };
 use super::trigger::{Part, Trigger};
-use super::words::{Sentence, Token, is_slip, same};
+use super::words::{Sentence, Token, is_slip, same_word};
 
 /// What a fit may cost.
 const MAX_COST: u32 = 25;
@@ -48,24 +48,25 @@ impl Fit {
 }
 
 /// Whether a message takes back what it says.
-pub fn cancels(sentences: &[Sentence]) -> bool {
-    let says = |tokens: &[Token]| CANCELS.iter().any(|words| begins(tokens, words));
+pub fn takes_back(sentences: &[Sentence]) -> bool {
+    let says = |tokens: &[Token]| CANCELS.iter().any(|words| begins_with(tokens, words));
     sentences.iter().any(|s| (0..s.tokens.len()).any(|at| says(&s.tokens[at..])))
 }
 
 /// How a sentence says a trigger best.
-pub fn best(trigger: &Trigger, sentence: &Sentence) -> Option<Fit> {
+pub fn best_fit(trigger: &Trigger, sentence: &Sentence) -> Option<Fit> {
     let weight = trigger.words().count()
         + trigger.parts.iter().filter(|p| matches!(p, Part::Param { number: true, .. })).count();
-    let starts = starts(&sentence.tokens).into_iter();
+    let starts = clause_starts(&sentence.tokens).into_iter();
     let straight = starts.filter_map(|at| Reading::new(sentence, at).read(&trigger.parts, at));
-    let found = straight.chain(turned(trigger, sentence)).filter(|found| found.cost <= MAX_COST);
+    let found =
+        straight.chain(turned_around(trigger, sentence)).filter(|found| found.cost <= MAX_COST);
     let Found { cost, values } = found.min_by_key(|found| found.cost)?;
     Some(Fit { cost, weight, values })
 }
 
 /// Where somebody may begin to say what is wanted: at each clause, behind its polite words.
-fn starts(tokens: &[Token]) -> Vec<usize> {
+fn clause_starts(tokens: &[Token]) -> Vec<usize> {
     let clauses = (0..tokens.len()).filter(|at| *at == 0 || tokens[at - 1].pause);
     let mut found: Vec<usize> = clauses.flat_map(|at| behind_leads(tokens, at)).collect();
     found.sort_unstable();
@@ -79,7 +80,7 @@ fn behind_leads(tokens: &[Token], mut at: usize) -> Vec<usize> {
     for _ in 0..MAX_LEADS {
         let lead = |phrase: &&str| {
             let words: Vec<&str> = phrase.split(' ').collect();
-            begins(&tokens[at..], &words).then_some(words.len())
+            begins_with(&tokens[at..], &words).then_some(words.len())
         };
         let Some(longest) = LEADS.iter().filter_map(lead).max() else { break };
         at += longest;
@@ -89,7 +90,7 @@ fn behind_leads(tokens: &[Token], mut at: usize) -> Vec<usize> {
     found
 }
 
-fn begins(tokens: &[Token], words: &[&str]) -> bool {
+fn begins_with(tokens: &[Token], words: &[&str]) -> bool {
     let said = tokens.iter().take(words.len()).filter(|token| !token.quoted);
     said.map(|token| token.word.as_str()).eq(words.iter().copied())
 }
@@ -160,13 +161,13 @@ impl<'a> Reading<'a> {
         self.steps.set(self.steps.get().checked_sub(1)?);
         let token = self.tokens.get(at).filter(|token| !token.quoted)?;
         let mut ways = Vec::new();
-        if same(word, &token.word) || self.is_gerund(word, at) {
+        if same_word(word, &token.word) || self.is_gerund(word, at) {
             ways.push(self.read(rest, at + 1));
         } else if is_slip(word, &token.word) {
             ways.push(self.read(rest, at + 1).map(|found| found.costs(SLIP)));
         }
         let joined = self.tokens.get(at + 1).map(|next| format!("{}{}", token.word, next.word));
-        if joined.is_some_and(|joined| same(word, &joined)) {
+        if joined.is_some_and(|joined| same_word(word, &joined)) {
             ways.push(self.read(rest, at + 2).map(|found| found.costs(1)));
         }
         if let Some(cost) = self.skipped(at) {
@@ -282,7 +283,7 @@ impl<'a> Reading<'a> {
         loop {
             let parting = |words: &&[&str]| {
                 let from = end.checked_sub(words.len()).filter(|from| *from >= at);
-                from.filter(|from| begins(&self.tokens[*from..end], words))
+                from.filter(|from| begins_with(&self.tokens[*from..end], words))
             };
             match PARTING.iter().copied().filter_map(|words| parting(&words)).min() {
                 Some(from) => end = from,
@@ -308,7 +309,7 @@ impl<'a> Reading<'a> {
 }
 
 /// What is meant comes first: `src/cart.rs: explain please`, `for the login, a hotfix`.
-fn turned(trigger: &Trigger, sentence: &Sentence) -> Option<Found> {
+fn turned_around(trigger: &Trigger, sentence: &Sentence) -> Option<Found> {
     let Some((Part::Param { name, number }, words)) = trigger.parts.split_last() else {
         return None;
     };

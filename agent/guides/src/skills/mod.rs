@@ -19,12 +19,12 @@ mod words;
 use std::fmt::Write as _;
 
 use crate::seeds;
-use crate::text::clip;
+use crate::text::clip_text;
 
-pub use ask::{Asked, Call, asked};
-pub use brief::{NONE, brief, question};
+pub use ask::{Asked, Call, find_asked};
+pub use brief::{NONE, ask_which, write_brief};
 pub use correction::{correction_brief, is_correction};
-pub use fill::unused;
+pub use fill::unused_params;
 pub use repeat::{PastRequest, find_repeats, repeat_brief};
 pub use trigger::Trigger;
 
@@ -83,11 +83,11 @@ pub type File = (String, Result<String, String>);
 
 /// All skills that there are, by name, and what is wrong with the rest, by file. `roles` are those that
 /// work here.
-pub fn collect(files: &[File], roles: &[String]) -> (Vec<Skill>, Vec<(String, Wrong)>) {
+pub fn collect_skills(files: &[File], roles: &[String]) -> (Vec<Skill>, Vec<(String, Wrong)>) {
     let (mut skills, mut wrong): (Vec<Skill>, Vec<_>) = (Vec::new(), Vec::new());
     for (path, text) in files {
         let read = match text {
-            Ok(text) => parse(path, text).and_then(|skill| for_team(skill, roles)),
+            Ok(text) => parse_skill(path, text).and_then(|skill| for_team(skill, roles)),
             Err(why) => Err(Wrong::at(0, why.clone())),
         };
         match read {
@@ -97,7 +97,7 @@ pub fn collect(files: &[File], roles: &[String]) -> (Vec<Skill>, Vec<(String, Wr
             Err(why) => wrong.push((path.clone(), why)),
         }
     }
-    for seed in shipped() {
+    for seed in shipped_skills() {
         let works = |role: &String| roles.is_empty() || roles.contains(role);
         match skills.iter_mut().find(|skill| skill.name == seed.name) {
             // What people say to get it is no part of the open form.
@@ -114,13 +114,13 @@ pub fn collect(files: &[File], roles: &[String]) -> (Vec<Skill>, Vec<(String, Wr
 }
 
 /// Those that CodeButler brings.
-pub fn shipped() -> Vec<Skill> {
+pub fn shipped_skills() -> Vec<Skill> {
     let read = |(name, text): (&str, &str)| {
         let path = format!("skills/{name}");
-        let skill = own::parse(&format!("{FOLDER}/{name}"), text);
+        let skill = own::parse_own(&format!("{FOLDER}/{name}"), text);
         skill.map(|skill| Skill { source: Source::Seed, path, ..skill }).ok()
     };
-    seeds::skills().filter_map(read).collect()
+    seeds::list_skills().filter_map(read).collect()
 }
 
 /// Where a repository has its own.
@@ -132,7 +132,7 @@ const OPEN_FILE: &str = "SKILL.md";
 ///
 /// # Errors
 /// What is wrong with it, with its line where there is one.
-pub fn parse(path: &str, text: &str) -> Result<Skill, Wrong> {
+pub fn parse_skill(path: &str, text: &str) -> Result<Skill, Wrong> {
     if text.len() > MAX_FILE {
         let size = text.len();
         return Err(Wrong::at(
@@ -140,7 +140,11 @@ pub fn parse(path: &str, text: &str) -> Result<Skill, Wrong> {
             format!("it has {size} bytes, and {MAX_FILE} are read: make it shorter"),
         ));
     }
-    if path.ends_with(OPEN_FILE) { open::parse(path, text) } else { own::parse(path, text) }
+    if path.ends_with(OPEN_FILE) {
+        open::parse_open(path, text)
+    } else {
+        own::parse_own(path, text)
+    }
 }
 
 fn for_team(skill: Skill, roles: &[String]) -> Result<Skill, Wrong> {
@@ -158,7 +162,7 @@ fn for_team(skill: Skill, roles: &[String]) -> Result<Skill, Wrong> {
 }
 
 /// What the role that users talk to first is told of all of them.
-pub fn index(skills: &[Skill]) -> Option<String> {
+pub fn index_skills(skills: &[Skill]) -> Option<String> {
     let mut out = "# Skills\n\nWhat people can ask for in a few words. Where a message plainly asks for one, \
                    CodeButler says so and gives you its prompt. If one fits what is wanted and nothing was said, \
                    read its file with `ReadMemory` (a `SKILL.md` with `Read`), fill in what the message names, and \
@@ -180,7 +184,7 @@ fn line_of(Skill { name, description, triggers, role, path, .. }: &Skill) -> Str
     let said: Vec<&str> = triggers.iter().take(SHOWN_TRIGGERS).map(|t| t.text.as_str()).collect();
     let said =
         if said.is_empty() { String::new() } else { format!(" Said as: {}.", said.join(", ")) };
-    let description = clip(description, MAX_LINE);
+    let description = clip_text(description, MAX_LINE);
     let path = path.trim_start_matches(".codebutler/");
     format!("- `{name}`{role}: {description}{said} In `{path}`.\n")
 }

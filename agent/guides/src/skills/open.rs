@@ -13,7 +13,7 @@ const RULE: &str = "---";
 ///
 /// # Errors
 /// What is wrong first, with its line.
-pub fn parse(path: &str, text: &str) -> Result<Skill, Wrong> {
+pub fn parse_open(path: &str, text: &str) -> Result<Skill, Wrong> {
     let text = text.trim_start_matches('\u{feff}');
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     if lines.first() != Some(&RULE) {
@@ -23,7 +23,7 @@ pub fn parse(path: &str, text: &str) -> Result<Skill, Wrong> {
     let end =
         end.ok_or_else(|| Wrong::at(1, "the front matter has no end: a second line `---`"))? + 1;
     let front = &lines[1..end];
-    let (at, name) = field(front, "name")?;
+    let (at, name) = front_field(front, "name")?;
     check_name(&name).map_err(|why| Wrong::at(at, why))?;
     let folder = path.rsplit('/').nth(1).unwrap_or_default();
     if name != folder {
@@ -31,7 +31,7 @@ pub fn parse(path: &str, text: &str) -> Result<Skill, Wrong> {
             format!("the skill is called `{name}` and its folder `{folder}`: name both alike");
         return Err(Wrong::at(at, why));
     }
-    let (at, description) = field(front, "description")?;
+    let (at, description) = front_field(front, "description")?;
     if description.chars().count() > MAX_DESCRIPTION {
         return Err(Wrong::at(
             at,
@@ -69,7 +69,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
 }
 
 /// A field at the top of the front matter, and its line: plain, in quotes, or a block.
-fn field(front: &[&str], name: &str) -> Result<(usize, String), Wrong> {
+fn front_field(front: &[&str], name: &str) -> Result<(usize, String), Wrong> {
     let of =
         |line: &&str| line.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')).is_some();
     let mut places = front.iter().enumerate().filter(|(_, line)| of(line)).map(|(at, _)| at);
@@ -86,15 +86,15 @@ fn field(front: &[&str], name: &str) -> Result<(usize, String), Wrong> {
     let below = below.map(|line| line.trim()).filter(|line| !line.is_empty());
     let block = first.starts_with(['|', '>']);
     let words: Vec<&str> = Some(first).filter(|_| !block).into_iter().chain(below).collect();
-    let value =
-        unquoted(&words.join(" ")).map_err(|why| Wrong::at(line, format!("`{name}` {why}")))?;
+    let value = unquote_value(&words.join(" "))
+        .map_err(|why| Wrong::at(line, format!("`{name}` {why}")))?;
     if value.trim().is_empty() {
         return Err(Wrong::at(line, format!("`{name}` is empty")));
     }
     Ok((line, value.trim().to_owned()))
 }
 
-fn unquoted(value: &str) -> Result<String, &'static str> {
+fn unquote_value(value: &str) -> Result<String, &'static str> {
     let value = value.trim();
     for quote in ['"', '\''] {
         if let Some(rest) = value.strip_prefix(quote) {
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn front_matter_says_what_it_is() {
-        let skill = parse(PATH, PDF).unwrap();
+        let skill = parse_open(PATH, PDF).unwrap();
         assert_eq!(skill.name, "pdf-forms");
         assert_eq!(skill.description, "Fills in forms. Use it for PDFs.");
         assert_eq!(skill.prompt, "# Forms\n\nRun `scripts/fill.py`.");
@@ -132,7 +132,7 @@ mod tests {
             ">-\n  Fills in forms.\n\n  Use it for PDFs.",
             "\"Says \\\"hi\\\": often\" # so",
         );
-        assert_eq!(parse(PATH, &quoted).unwrap().description, "Says \"hi\": often");
+        assert_eq!(parse_open(PATH, &quoted).unwrap().description, "Says \"hi\": often");
     }
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
                 "line 10: nothing follows the front matter",
             ),
         ] {
-            let why = parse(PATH, &PDF.replacen(from, to, 1)).unwrap_err().to_string();
+            let why = parse_open(PATH, &PDF.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(why.starts_with(expected), "{to:?}: {why}");
         }
     }

@@ -18,19 +18,19 @@ type Section<'a> = (usize, Vec<(usize, &'a str)>);
 ///
 /// # Errors
 /// What is wrong first, with its line.
-pub fn parse(path: &str, text: &str) -> Result<Skill, Wrong> {
+pub fn parse_own(path: &str, text: &str) -> Result<Skill, Wrong> {
     let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
     let mut said = lines.by_ref().filter(|(_, line)| !line.trim().is_empty());
     let (at, first) = said.next().ok_or_else(|| Wrong::at(1, "the file is empty"))?;
     let name = first.strip_prefix("# ").map(str::trim).filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| Wrong::at(at, "`# <name>` has to come first"))?;
     named_as(name, path).map_err(|why| Wrong::at(at, why))?;
-    let mut sections = sections(text)?;
-    let description = description(text, at)?;
-    let triggers = triggers(&take(&mut sections, "Trigger")?)?;
-    let role = role(&take(&mut sections, "Agent")?)?;
-    let (heading, prompt) = take(&mut sections, "Prompt")?;
-    fill::check(&prompt, &triggers)?;
+    let mut sections = read_sections(text)?;
+    let description = read_description(text, at)?;
+    let triggers = read_triggers(&take_section(&mut sections, "Trigger")?)?;
+    let role = read_role(&take_section(&mut sections, "Agent")?)?;
+    let (heading, prompt) = take_section(&mut sections, "Prompt")?;
+    fill::check_places(&prompt, &triggers)?;
     let prompt: Vec<&str> = prompt.into_iter().map(|(_, line)| line).collect();
     let prompt = prompt.join("\n").trim().to_owned();
     if prompt.is_empty() {
@@ -59,7 +59,7 @@ fn named_as(name: &str, path: &str) -> Result<(), String> {
 }
 
 /// What stands between the name and the first section, in one line.
-fn description(text: &str, heading: usize) -> Result<String, Wrong> {
+fn read_description(text: &str, heading: usize) -> Result<String, Wrong> {
     let lines = text.lines().skip(heading).take_while(|line| !line.starts_with("## "));
     let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
     let description = words.join(" ");
@@ -74,7 +74,7 @@ fn description(text: &str, heading: usize) -> Result<String, Wrong> {
 }
 
 /// The sections by title. Headings inside of a prompt's code are none.
-fn sections(text: &str) -> Result<BTreeMap<&'static str, Section<'_>>, Wrong> {
+fn read_sections(text: &str) -> Result<BTreeMap<&'static str, Section<'_>>, Wrong> {
     let mut found: BTreeMap<&'static str, Section<'_>> = BTreeMap::new();
     let mut current = None;
     let mut fenced = false;
@@ -106,7 +106,7 @@ fn sections(text: &str) -> Result<BTreeMap<&'static str, Section<'_>>, Wrong> {
     Ok(found)
 }
 
-fn take<'a>(
+fn take_section<'a>(
     sections: &mut BTreeMap<&'static str, Section<'a>>,
     title: &str,
 ) -> Result<Section<'a>, Wrong> {
@@ -114,7 +114,7 @@ fn take<'a>(
     sections.remove(title).ok_or_else(missing)
 }
 
-fn triggers((heading, lines): &Section<'_>) -> Result<Vec<Trigger>, Wrong> {
+fn read_triggers((heading, lines): &Section<'_>) -> Result<Vec<Trigger>, Wrong> {
     let mut found: Vec<Trigger> = Vec::new();
     for (at, line) in lines {
         let phrases = line.split(',').map(|phrase| phrase.trim().trim_start_matches("- ").trim());
@@ -142,7 +142,7 @@ fn triggers((heading, lines): &Section<'_>) -> Result<Vec<Trigger>, Wrong> {
     }
 }
 
-fn role((heading, lines): &Section<'_>) -> Result<String, Wrong> {
+fn read_role((heading, lines): &Section<'_>) -> Result<String, Wrong> {
     let words: Vec<(usize, &str)> = lines
         .iter()
         .flat_map(|(at, line)| line.split_whitespace().map(|word| (*at, word)))
@@ -169,12 +169,12 @@ mod tests {
         ## Agent\ncoder\n\n## Prompt\nDeploy to {{environment | default: \"staging\"}}.\n\n## Steps\n```\n## Agent\n```\n";
 
     fn wrong(text: &str) -> String {
-        parse(".codebutler/skills/deploy.md", text).unwrap_err().to_string()
+        parse_own(".codebutler/skills/deploy.md", text).unwrap_err().to_string()
     }
 
     #[test]
     fn a_whole_skill_is_read() {
-        let skill = parse(".codebutler/skills/deploy.md", DEPLOY).unwrap();
+        let skill = parse_own(".codebutler/skills/deploy.md", DEPLOY).unwrap();
         assert_eq!((skill.name.as_str(), skill.role.as_deref()), ("deploy", Some("coder")));
         assert_eq!(skill.description, "Deploys to an environment.");
         let triggers: Vec<&str> =

@@ -1,8 +1,8 @@
 //! What people ask for again and again, and no skill does. Pure: the same words always give the same answer.
 
 use super::lists::{DETERMINERS, PREPOSITIONS};
-use super::words::{Token, same, sentences};
-use crate::text::clip;
+use super::words::{Token, same_word, split_sentences};
+use crate::text::clip_text;
 
 /// Every so many times somebody asks for it, a skill is suggested: not each time after the second.
 const EVERY: usize = 3;
@@ -41,7 +41,7 @@ pub fn find_repeats<'a>(text: &str, past: &'a [PastRequest]) -> Vec<&'a PastRequ
 /// What the model is told of it.
 pub fn repeat_brief(message: &str, repeats: &[&PastRequest]) -> String {
     let shown = |one: &&PastRequest| {
-        format!("- {}: \"{}\"", one.place, clip(&one.asked.replace('"', "'"), MAX_SHOWN))
+        format!("- {}: \"{}\"", one.place, clip_text(&one.asked.replace('"', "'"), MAX_SHOWN))
     };
     let newest: Vec<String> = repeats.iter().take(MAX_NAMED).map(shown).collect();
     let times = repeats.len();
@@ -63,10 +63,10 @@ fn telling_words(text: &str) -> Vec<String> {
         !token.quoted && letters > 1 && !word.starts_with('#') && !is_plain
     };
     let mut words: Vec<String> = Vec::new();
-    for token in sentences(text).into_iter().flat_map(|sentence| sentence.tokens) {
+    for token in split_sentences(text).into_iter().flat_map(|sentence| sentence.tokens) {
         if words.len() < MAX_WORDS
             && tells(&token)
-            && !words.iter().any(|word| same(word, &token.word))
+            && !words.iter().any(|word| same_word(word, &token.word))
         {
             words.push(token.word);
         }
@@ -75,7 +75,8 @@ fn telling_words(text: &str) -> Vec<String> {
 }
 
 fn is_alike(one: &[String], other: &[String]) -> bool {
-    let shared = one.iter().filter(|word| other.iter().any(|theirs| same(word, theirs))).count();
+    let shared =
+        one.iter().filter(|word| other.iter().any(|theirs| same_word(word, theirs))).count();
     let all = one.len() + other.len();
     shared >= LEAST_SHARED && 2 * shared * 100 >= all * LIKENESS
 }

@@ -49,9 +49,11 @@ impl Trigger {
         let mut parts = Vec::new();
         for chunk in text.split(' ') {
             match chunk.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
-                Some(name) => parts.push(param(name).ok_or_else(|| odd(&text, chunk))?),
-                None if chunk.contains(['{', '}']) => return Err(odd(&text, chunk)),
-                None => parts.extend(fixed(chunk)),
+                Some(name) => {
+                    parts.push(parse_param(name).ok_or_else(|| describe_odd(&text, chunk))?);
+                }
+                None if chunk.contains(['{', '}']) => return Err(describe_odd(&text, chunk)),
+                None => parts.extend(fixed_words(chunk)),
             }
         }
         let trigger = Self { text, parts };
@@ -117,14 +119,14 @@ impl Trigger {
     }
 }
 
-fn odd(text: &str, chunk: &str) -> String {
+fn describe_odd(text: &str, chunk: &str) -> String {
     format!(
         "the trigger `{text}` has `{chunk}`: a parameter is a word of its own, `{{name}}` or `{{name#}}`, of a-z, 0-9, \
          `_` and `-`"
     )
 }
 
-fn param(name: &str) -> Option<Part> {
+fn parse_param(name: &str) -> Option<Part> {
     let (name, number) = name.strip_suffix('#').map_or((name, false), |name| (name, true));
     is_name(name).then(|| Part::Param { name: name.to_owned(), number })
 }
@@ -138,8 +140,8 @@ pub fn is_name(name: &str) -> bool {
 }
 
 /// The words that a message is compared with: what says nothing is left out on both sides.
-fn fixed(chunk: &str) -> Vec<Part> {
-    let tokens = words::phrase(chunk).into_iter();
+fn fixed_words(chunk: &str) -> Vec<Part> {
+    let tokens = words::read_phrase(chunk).into_iter();
     let said = tokens.map(|token| token.word).filter(|word| !says_nothing(word));
     said.map(Part::Word).collect()
 }

@@ -57,7 +57,7 @@ pub struct Sentence {
 
 /// The sentences in which somebody may ask for something: no code, no quotations, nothing that was
 /// added to the message.
-pub fn sentences(text: &str) -> Vec<Sentence> {
+pub fn split_sentences(text: &str) -> Vec<Sentence> {
     let mut found = Vec::new();
     let mut fenced = false;
     let looked: String = text.chars().take(MAX_LOOKED).collect();
@@ -79,7 +79,7 @@ pub fn sentences(text: &str) -> Vec<Sentence> {
 }
 
 /// A trigger's phrase, or anything that is one sentence.
-pub fn phrase(text: &str) -> Vec<Token> {
+pub fn read_phrase(text: &str) -> Vec<Token> {
     let mut found = Vec::new();
     split_line(text, &mut found);
     found.into_iter().flat_map(|sentence| sentence.tokens).collect()
@@ -114,7 +114,7 @@ fn without_markup(line: &str) -> String {
 
 fn split_line(line: &str, found: &mut Vec<Sentence>) {
     let mut current = Sentence { text: line.to_owned(), tokens: Vec::new() };
-    for (start, chunk) in chunks(line) {
+    for (start, chunk) in split_chunks(line) {
         if current.tokens.len() >= MAX_WORDS {
             break;
         }
@@ -130,7 +130,7 @@ fn split_line(line: &str, found: &mut Vec<Sentence>) {
 }
 
 /// What stands between spaces; what stands in quotes stays together.
-fn chunks(line: &str) -> Vec<(usize, &str)> {
+fn split_chunks(line: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut start = None;
     let mut quote = None;
@@ -181,7 +181,7 @@ fn add_chunk(tokens: &mut Vec<Token>, at: usize, chunk: &str) -> bool {
         return ends;
     }
     let end = start + bare.len();
-    for word in spelt(bare, quoted) {
+    for word in spell_words(bare, quoted) {
         tokens.push(Token { word, start, end, quoted, pause: false });
     }
     if let Some(last) = tokens.last_mut() {
@@ -191,12 +191,12 @@ fn add_chunk(tokens: &mut Vec<Token>, at: usize, chunk: &str) -> bool {
 }
 
 /// The words that are meant by one, as they are compared.
-fn spelt(bare: &str, quoted: bool) -> Vec<String> {
+fn spell_words(bare: &str, quoted: bool) -> Vec<String> {
     let word = bare.to_lowercase().replace(['’', '‘'], "'");
     if quoted {
         return vec![word];
     }
-    if let Some(words) = address(&word) {
+    if let Some(words) = parse_address(&word) {
         return words;
     }
     if let Some((_, words)) = SHORT.iter().find(|(short, _)| *short == word) {
@@ -215,7 +215,7 @@ fn spelt(bare: &str, quoted: bool) -> Vec<String> {
 }
 
 /// A link to an issue or a pull request says which one it is.
-fn address(word: &str) -> Option<Vec<String>> {
+fn parse_address(word: &str) -> Option<Vec<String>> {
     let path = word.strip_prefix("https://").or_else(|| word.strip_prefix("http://"))?;
     let parts: Vec<&str> = path.split(['/', '?', '#']).collect();
     let [_, _, _, kind, number, ..] = parts[..] else { return None };
@@ -229,7 +229,7 @@ fn address(word: &str) -> Option<Vec<String>> {
 }
 
 /// Whether two words are the same but for their number.
-pub fn same(a: &str, b: &str) -> bool {
+pub fn same_word(a: &str, b: &str) -> bool {
     let stem = |word: &str| {
         let short = word.strip_suffix("'s").unwrap_or(word);
         let plural = short.strip_suffix('s').filter(|stem| stem.len() > 2 && !stem.ends_with('s'));
@@ -267,7 +267,7 @@ mod tests {
 
     fn words(text: &str) -> Vec<Vec<String>> {
         let of = |s: Sentence| s.tokens.into_iter().map(|token| token.word).collect();
-        sentences(text).into_iter().map(of).collect()
+        split_sentences(text).into_iter().map(of).collect()
     }
 
     #[test]
@@ -285,8 +285,8 @@ mod tests {
         ] {
             assert_eq!(words(text), expected, "{text}");
         }
-        assert!(sentences("a, b")[0].tokens[0].pause);
-        assert!(sentences("`x y`")[0].tokens[0].quoted);
+        assert!(split_sentences("a, b")[0].tokens[0].pause);
+        assert!(split_sentences("`x y`")[0].tokens[0].quoted);
     }
 
     #[test]
@@ -305,6 +305,10 @@ mod tests {
         ] {
             assert!(!is_slip(a, b), "{a} {b}");
         }
-        assert!(same("tests", "test") && same("release", "releases") && !same("new", "news "));
+        assert!(
+            same_word("tests", "test")
+                && same_word("release", "releases")
+                && !same_word("new", "news ")
+        );
     }
 }

@@ -30,7 +30,7 @@ struct Server {
 }
 
 /// What is wrong with a file.
-pub fn judge(text: &str) -> JudgedLines {
+pub fn judge_mcp(text: &str) -> JudgedLines {
     let unread = "this version of CodeButler does not read it: servers are named in the Repo";
     let mut found = vec![(0, Severity::Warning, unread.to_owned())];
     let file: McpFile = match serde_json::from_str(text) {
@@ -87,7 +87,8 @@ mod tests {
     use super::*;
 
     fn errors(text: &str) -> Vec<(usize, String)> {
-        let found = judge(text).into_iter().filter(|(_, severity, _)| *severity == Severity::Error);
+        let found =
+            judge_mcp(text).into_iter().filter(|(_, severity, _)| *severity == Severity::Error);
         found.map(|(line, _, message)| (line, message)).collect()
     }
 
@@ -97,7 +98,7 @@ mod tests {
             "issues": {"command": "npx", "args": ["-y", "x"], "env": {"TOKEN": "${TOKEN}"}, "roles": ["pm"]},
             "db": {"url": "https://mcp.example.com/sse"}}}"#;
         assert_eq!(errors(good), []);
-        assert_eq!(judge(good).len(), 1);
+        assert_eq!(judge_mcp(good).len(), 1);
     }
 
     #[test]

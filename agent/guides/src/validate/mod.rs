@@ -50,7 +50,7 @@ impl fmt::Display for Finding {
 
 /// Prints the findings, a line each. 0: nothing is wrong (warnings aside, unless `strict`); 1:
 /// something is; 2: there is nothing to check.
-pub fn run(dir: &Path, strict: bool, roles: &[String], out: &mut impl Write) -> ExitCode {
+pub fn run_validate(dir: &Path, strict: bool, roles: &[String], out: &mut impl Write) -> ExitCode {
     let own = dir.join(FOLDER);
     let folder = if own.is_dir() { own } else { dir.to_owned() };
     if !folder.is_dir() || (folder == dir && !dir.ends_with(FOLDER)) {
@@ -58,7 +58,7 @@ pub fn run(dir: &Path, strict: bool, roles: &[String], out: &mut impl Write) -> 
         return ExitCode::from(2);
     }
     let root = folder.parent().unwrap_or(Path::new(""));
-    let findings = check(&GuideFiles::read(root), roles);
+    let findings = check_guides(&GuideFiles::read(root), roles);
     for finding in &findings {
         let file = root.join(&finding.file).display().to_string();
         let _ = writeln!(out, "{}", Finding { file, ..finding.clone() });
@@ -68,15 +68,15 @@ pub fn run(dir: &Path, strict: bool, roles: &[String], out: &mut impl Write) -> 
 }
 
 /// Everything that is wrong, by file and line. `roles`: those beside CodeButler's own.
-pub fn check(files: &GuideFiles, roles: &[String]) -> Vec<Finding> {
+pub fn check_guides(files: &GuideFiles, roles: &[String]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, bytes) in files.all() {
         let Some(name) = files::name_in_folder(path) else { continue };
         let judge: fn(&str) -> JudgedLines = match name {
-            "mcp.json" => mcp::judge,
-            "policy.json" => policy,
-            codebutler_roadmap::FILE => roadmap::judge,
-            _ => guide,
+            "mcp.json" => mcp::judge_mcp,
+            "policy.json" => judge_policy,
+            codebutler_roadmap::FILE => roadmap::judge_roadmap,
+            _ => judge_guide,
         };
         with_text(path, bytes, &mut findings, judge);
     }
@@ -100,7 +100,7 @@ fn with_text(
             let line = good.filter(|byte| **byte == b'\n').count() + 1;
             vec![(line, Severity::Error, "is no UTF-8: it is left out".to_owned())]
         }
-        Ok(Ok(text)) => judge(text).into_iter().chain(anywhere(text)).collect(),
+        Ok(Ok(text)) => judge(text).into_iter().chain(judge_text(text)).collect(),
     };
     let finding =
         |(line, severity, message)| Finding { file: path.to_owned(), line, severity, message };
@@ -108,7 +108,7 @@ fn with_text(
 }
 
 /// A role's guide, `global.md` or `workflows.md`.
-fn guide(text: &str) -> JudgedLines {
+fn judge_guide(text: &str) -> JudgedLines {
     let mut found = Vec::new();
     if text.trim().is_empty() {
         let message =
@@ -125,7 +125,7 @@ fn guide(text: &str) -> JudgedLines {
 }
 
 /// `policy.json`, by the rules of [`Rules::parse`].
-fn policy(text: &str) -> JudgedLines {
+fn judge_policy(text: &str) -> JudgedLines {
     let Err(message) = Rules::parse(text) else { return Vec::new() };
     let line = match serde_json::from_str::<serde_json::Value>(text) {
         Err(error) => error.line(),
@@ -149,7 +149,7 @@ fn line_of_quoted(text: &str, message: &str) -> usize {
 }
 
 /// What is wrong in any file.
-fn anywhere(text: &str) -> JudgedLines {
+fn judge_text(text: &str) -> JudgedLines {
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {
         if line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ") {
@@ -185,8 +185,8 @@ mod tests {
             std::fs::write(folder.join(name), bytes).unwrap();
         }
         let mut said = Vec::new();
-        let code = run(dir.path(), false, &[], &mut said);
-        let strict = run(dir.path(), true, &[], &mut Vec::new());
+        let code = run_validate(dir.path(), false, &[], &mut said);
+        let strict = run_validate(dir.path(), true, &[], &mut Vec::new());
         let said = String::from_utf8(said).unwrap();
         (said.replace(&format!("{}/", folder.display()), ""), code, strict)
     }
@@ -263,6 +263,6 @@ mod tests {
         );
         assert_eq!((code, strict), (ExitCode::SUCCESS, ExitCode::FAILURE));
         let nothing = tempfile::tempdir().unwrap();
-        assert_eq!(run(nothing.path(), false, &[], &mut Vec::new()), ExitCode::from(2));
+        assert_eq!(run_validate(nothing.path(), false, &[], &mut Vec::new()), ExitCode::from(2));
     }
 }

@@ -1,4 +1,4 @@
-//! Skills: each by the rules of [`skills::parse`], and all of them beside each other.
+//! Skills: each by the rules of [`skills::parse_skill`], and all of them beside each other.
 
 use std::collections::BTreeMap;
 
@@ -16,29 +16,29 @@ struct Read {
 
 /// Judges the skills of a repository.
 pub fn judge_all(files: &GuideFiles, roles: &[String], findings: &mut Vec<Finding>) {
-    let mut known: Vec<String> = seeds::roles().map(str::to_owned).collect();
+    let mut known: Vec<String> = seeds::role_names().map(str::to_owned).collect();
     known.extend(roles.iter().cloned());
     let mut read: Vec<Read> = Vec::new();
     // The repository's own win over those in the open form.
     let mut skills: Vec<_> = files.all().filter(|(path, _)| is_skill(path)).collect();
     skills.sort_by_key(|(path, _)| !path.starts_with(FOLDER));
     for (file, bytes) in skills {
-        with_text(file, bytes, findings, |text| match skills::parse(file, text) {
+        with_text(file, bytes, findings, |text| match skills::parse_skill(file, text) {
             Err(wrong) => {
                 vec![(wrong.line, Severity::Error, format!("{}: it is left out", wrong.why))]
             }
             Ok(skill) => {
-                let found = alone(&skill, text, &known);
+                let found = judge_alone(&skill, text, &known);
                 read.push(Read { file: file.clone(), text: text.to_owned(), skill });
                 found
             }
         });
     }
-    together(&read, findings);
+    judge_together(&read, findings);
 }
 
 /// What is wrong with one, though it can be read.
-fn alone(skill: &Skill, text: &str, known: &[String]) -> JudgedLines {
+fn judge_alone(skill: &Skill, text: &str, known: &[String]) -> JudgedLines {
     let mut found = Vec::new();
     if let Some(role) = skill.role.as_ref().filter(|role| !known.contains(role)) {
         let message = format!(
@@ -48,7 +48,7 @@ fn alone(skill: &Skill, text: &str, known: &[String]) -> JudgedLines {
         );
         found.push((line_of(text, "## Agent", role), Severity::Error, message));
     }
-    for param in skills::unused(skill) {
+    for param in skills::unused_params(skill) {
         let message = format!("`{{{param}}}` is not used: no `{{{{{param}}}}}` is in the prompt");
         found.push((
             line_of(text, "## Trigger", &format!("{{{param}")),
@@ -66,7 +66,7 @@ fn line_of(text: &str, heading: &str, part: &str) -> usize {
 }
 
 /// What is wrong between them: the same words for two, the same name twice.
-fn together(read: &[Read], findings: &mut Vec<Finding>) {
+fn judge_together(read: &[Read], findings: &mut Vec<Finding>) {
     let mut names: BTreeMap<&str, &Read> = BTreeMap::new();
     let mut phrases: BTreeMap<String, &Read> = BTreeMap::new();
     for one in read {
@@ -150,7 +150,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join(".codebutler/skills");
         std::fs::create_dir_all(&folder).unwrap();
-        for (name, text) in seeds::skills() {
+        for (name, text) in seeds::list_skills() {
             std::fs::write(folder.join(name), text).unwrap();
         }
         let mut findings = Vec::new();

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::super::text_of;
-use super::{Look, PICTURES, Shown, total};
-use codebutler_guides::text::{clip, head_and_tail};
+use super::{Look, PICTURES, Shown, total_weight};
+use codebutler_guides::text::{clip_text, head_and_tail};
 
 /// Characters of a message in what a summary is made from, where even that is too long.
 const SQUEEZED: usize = 2_000;
@@ -25,10 +25,10 @@ const UNSEEN: &str = "[a picture: the model that you are can't be shown any. If 
 
 /// The conversation, its old results hidden where it is too long, and even new ones shortened where
 /// that does not help.
-pub fn fitting<'a>(chat: &'a [Value], look: &Look<'_>) -> Vec<Shown<'a>> {
-    let mut shown = fitted(seen(chat, look), look.room, look.room / 3);
+pub fn fit_conversation<'a>(chat: &'a [Value], look: &Look<'_>) -> Vec<Shown<'a>> {
+    let mut shown = hide_oldest(newest_pictures(chat, look), look.room, look.room / 3);
     let mut at = 0;
-    while at < shown.len() && total(&shown) > look.room {
+    while at < shown.len() && total_weight(&shown) > look.room {
         let text = shown[at].message["content"].as_str().filter(|_| shown[at].is("tool"));
         if let Some(text) = text.filter(|text| text.len() > SHORTENED) {
             let text = head_and_tail(text, SHORTENED);
@@ -41,14 +41,14 @@ pub fn fitting<'a>(chat: &'a [Value], look: &Look<'_>) -> Vec<Shown<'a>> {
 
 /// Where the older part of the conversation ends, if all of it is too long even with old results
 /// hidden. What is kept begins with no result of a call before it.
-pub fn overlong(chat: &[Value], look: &Look<'_>) -> Option<usize> {
+pub fn find_overlong(chat: &[Value], look: &Look<'_>) -> Option<usize> {
     let room = look.room;
-    let shown = seen(chat, look);
-    if total(&shown) <= room {
+    let shown = newest_pictures(chat, look);
+    if total_weight(&shown) <= room {
         return None;
     }
-    let shown = fitted(shown, room, room / 3);
-    if total(&shown) <= room {
+    let shown = hide_oldest(shown, room, room / 3);
+    if total_weight(&shown) <= room {
         return None;
     }
     let mut left = room / 4;
@@ -68,23 +68,25 @@ pub fn overlong(chat: &[Value], look: &Look<'_>) -> Option<usize> {
 
 /// What a summary is made from: as much as fits, without pictures; the oldest results are the first to
 /// be hidden.
-pub fn squeezed<'a>(chat: &'a [Value], look: &Look<'_>) -> Vec<Shown<'a>> {
+pub fn squeeze_conversation<'a>(chat: &'a [Value], look: &Look<'_>) -> Vec<Shown<'a>> {
     let room = look.room;
     let without =
         |message| Shown { message: without_picture(message, HIDDEN), ..Shown::new(message, look) };
     let mut chat: Vec<_> = chat.iter().map(without).collect();
-    if let Some(over) = total(&chat).checked_sub(room) {
+    if let Some(over) = total_weight(&chat).checked_sub(room) {
         let last = chat.len();
-        hide(&mut chat, last, over);
+        hide_results(&mut chat, last, over);
     }
-    if total(&chat) > room {
+    if total_weight(&chat) > room {
         for shown in &mut chat {
-            if let Some(text) = shown.message["content"].as_str().map(|text| clip(text, SQUEEZED)) {
+            if let Some(text) =
+                shown.message["content"].as_str().map(|text| clip_text(text, SQUEEZED))
+            {
                 shown.message.to_mut()["content"] = json!(text);
             }
         }
     }
-    let mut total = total(&chat);
+    let mut total = total_weight(&chat);
     let mut first = 0;
     while first < chat.len() && (total > room || chat[first].is("tool")) {
         total -= chat[first].size();
@@ -94,7 +96,7 @@ pub fn squeezed<'a>(chat: &'a [Value], look: &Look<'_>) -> Vec<Shown<'a>> {
 }
 
 /// The conversation with its newest pictures only, or none.
-fn seen<'a>(chat: &'a [Value], look: &Look<'_>) -> Vec<Shown<'a>> {
+fn newest_pictures<'a>(chat: &'a [Value], look: &Look<'_>) -> Vec<Shown<'a>> {
     let mut left = if look.blind { 0 } else { PICTURES };
     let mut shown: Vec<_> = chat
         .iter()
@@ -128,15 +130,17 @@ fn without_picture<'a>(message: &'a Value, instead: &str) -> Cow<'a, Value> {
 /// The conversation with its oldest tool results hidden where it is too long. The record keeps
 /// them. They are hidden in steps: between steps the beginning of the conversation stays as it is,
 /// and cached.
-fn fitted(mut chat: Vec<Shown<'_>>, max: usize, step: usize) -> Vec<Shown<'_>> {
-    let Some(over) = total(&chat).checked_sub(max).filter(|over| *over > 0) else { return chat };
+fn hide_oldest(mut chat: Vec<Shown<'_>>, max: usize, step: usize) -> Vec<Shown<'_>> {
+    let Some(over) = total_weight(&chat).checked_sub(max).filter(|over| *over > 0) else {
+        return chat;
+    };
     let old = chat.len().saturating_sub(RECENT);
-    hide(&mut chat, old, over.div_ceil(step) * step);
+    hide_results(&mut chat, old, over.div_ceil(step) * step);
     chat
 }
 
 /// Hides results among the first `old` messages, until so much is gone. How each began is still shown.
-fn hide(chat: &mut [Shown<'_>], old: usize, mut to_hide: usize) {
+fn hide_results(chat: &mut [Shown<'_>], old: usize, mut to_hide: usize) {
     for shown in &mut chat[..old] {
         if to_hide == 0 {
             return;
@@ -146,7 +150,7 @@ fn hide(chat: &mut [Shown<'_>], old: usize, mut to_hide: usize) {
             continue;
         }
         let text = shown.message["content"].as_str().unwrap_or_default();
-        let head = clip(text, HEAD.min(length / 10));
+        let head = clip_text(text, HEAD.min(length / 10));
         let text = format!(
             "{head}\n[CodeButler] The rest of {length} characters of an old result is hidden: call the tool \
              again."
@@ -177,13 +181,13 @@ mod tests {
 
     #[test]
     fn old_results_are_hidden_in_steps_and_recent_ones_kept() {
-        let mut chat = vec![model::user(&"u".repeat(2000))];
+        let mut chat = vec![model::user_message(&"u".repeat(2000))];
         for n in 0..20 {
-            chat.push(model::tool(&format!("c{n}"), &"x".repeat(1000)));
+            chat.push(model::tool_message(&format!("c{n}"), &"x".repeat(1000)));
         }
-        assert_eq!(plain(fitted(shown(&chat), 22_000, 3000)), chat);
+        assert_eq!(plain(hide_oldest(shown(&chat), 22_000, 3000)), chat);
         let fit = |max| {
-            let fitted = plain(fitted(shown(&chat), max, 3000));
+            let fitted = plain(hide_oldest(shown(&chat), max, 3000));
             assert_eq!(fitted[0], chat[0]);
             assert_eq!(fitted[9..], chat[9..]);
             assert!(
@@ -200,50 +204,54 @@ mod tests {
     #[test]
     fn a_conversation_that_is_too_long_is_cut_between_messages() {
         let said = |text: &str| json!({"role": "assistant", "content": text});
-        let mut chat = vec![model::user(&"u".repeat(500))];
+        let mut chat = vec![model::user_message(&"u".repeat(500))];
         for n in 0..20 {
             chat.push(said(&"x".repeat(400)));
-            chat.push(model::tool(&format!("c{n}"), &"x".repeat(100)));
+            chat.push(model::tool_message(&format!("c{n}"), &"x".repeat(100)));
         }
-        assert_eq!(overlong(&chat, &look(11_000)), None);
-        let upto = overlong(&chat, &look(9_000)).unwrap();
+        assert_eq!(find_overlong(&chat, &look(11_000)), None);
+        let upto = find_overlong(&chat, &look(9_000)).unwrap();
         assert_eq!((upto, chat[upto]["role"].as_str()), (33, Some("assistant")));
         // A single message that is too long can't be helped.
-        assert_eq!(overlong(&[model::user(&"u".repeat(500))], &look(100)), None);
-        let squeezed = squeezed(&chat[..upto], &look(4_000));
-        assert!(total(&squeezed) <= 4_000);
+        assert_eq!(find_overlong(&[model::user_message(&"u".repeat(500))], &look(100)), None);
+        let squeezed = squeeze_conversation(&chat[..upto], &look(4_000));
+        assert!(total_weight(&squeezed) <= 4_000);
         assert!(!squeezed[0].is("tool"));
     }
 
     #[test]
     fn a_summary_is_made_from_results_too_as_far_as_they_fit() {
-        let mut chat = vec![model::user("go")];
+        let mut chat = vec![model::user_message("go")];
         for n in 0..10 {
-            chat.push(model::tool(&format!("c{n}"), &"x".repeat(2000)));
+            chat.push(model::tool_message(&format!("c{n}"), &"x".repeat(2000)));
         }
-        assert_eq!(hidden(&plain(squeezed(&chat, &look(30_000)))), 0);
-        let some = plain(squeezed(&chat, &look(15_000)));
+        assert_eq!(hidden(&plain(squeeze_conversation(&chat, &look(30_000)))), 0);
+        let some = plain(squeeze_conversation(&chat, &look(15_000)));
         assert!((1..8).contains(&hidden(&some)), "{}", hidden(&some));
         assert_eq!(some.last(), chat.last(), "the newest are whole");
     }
 
     #[test]
     fn results_that_alone_are_too_long_are_shortened_at_last() {
-        let chat =
-            [model::user("go"), model::tool("a", &"x".repeat(50_000)), model::tool("b", "y")];
-        let fits = plain(fitting(&chat, &look(9_000)));
+        let chat = [
+            model::user_message("go"),
+            model::tool_message("a", &"x".repeat(50_000)),
+            model::tool_message("b", "y"),
+        ];
+        let fits = plain(fit_conversation(&chat, &look(9_000)));
         assert!(fits[1]["content"].as_str().unwrap().len() < 5_000);
         assert_eq!((&fits[0], &fits[2]), (&chat[0], &chat[2]));
-        assert_eq!(plain(fitting(&chat, &look(60_000))), chat);
+        assert_eq!(plain(fit_conversation(&chat, &look(60_000))), chat);
     }
 
     #[test]
     fn the_newest_pictures_are_shown_to_models_that_see() {
-        let picture = |n: u32| model::picture(&format!("p{n}"), "data:image/png;base64,AA==");
+        let picture =
+            |n: u32| model::picture_message(&format!("p{n}"), "data:image/png;base64,AA==");
         let chat: Vec<_> = (0..6).map(picture).collect();
         let blind = Look { blind: true, ..look(0) };
-        assert!(has_pictures(&chat) && !has_pictures(&plain(seen(&chat, &blind))));
-        let shown = plain(seen(&chat, &look(0)));
+        assert!(has_pictures(&chat) && !has_pictures(&plain(newest_pictures(&chat, &blind))));
+        let shown = plain(newest_pictures(&chat, &look(0)));
         assert_eq!(shown[0]["content"], "p0 [a picture that is not shown here]");
         assert_eq!(shown[2..], chat[2..]);
     }

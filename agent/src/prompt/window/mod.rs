@@ -15,8 +15,8 @@ use serde_json::Value;
 use crate::model::quirk::Quirk;
 use crate::model::{REASONING, THINKER};
 
-pub use fit::{overlong, squeezed};
-pub use request::{WindowRequest, request, summary_request};
+pub use fit::{find_overlong, squeeze_conversation};
+pub use request::{WindowRequest, build_request, summary_request};
 
 /// Characters that count as a token: less than in most texts, so that estimates are on the safe side.
 const PER_TOKEN: usize = 3;
@@ -80,7 +80,7 @@ impl<'a> Shown<'a> {
         };
         // The same thoughts may stand there in several forms.
         let thoughts =
-            REASONING.iter().filter(|_| self.reasoning).map(|key| weight(&message[*key]));
+            REASONING.iter().filter(|_| self.reasoning).map(|key| text_weight(&message[*key]));
         content + calls.sum::<usize>() + thoughts.max().unwrap_or(0)
     }
 
@@ -90,36 +90,36 @@ impl<'a> Shown<'a> {
 }
 
 /// All text in a value.
-fn weight(value: &Value) -> usize {
+fn text_weight(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(weight).sum(),
-        Value::Object(fields) => fields.values().map(weight).sum(),
+        Value::Array(items) => items.iter().map(text_weight).sum(),
+        Value::Object(fields) => fields.values().map(text_weight).sum(),
         _ => 0,
     }
 }
 
-fn total(chat: &[Shown<'_>]) -> usize {
+fn total_weight(chat: &[Shown<'_>]) -> usize {
     chat.iter().map(Shown::size).sum()
 }
 
 /// How long what stands before the conversation is, in characters.
-pub fn told(system: &str, tools: &[Value]) -> usize {
+pub fn told_length(system: &str, tools: &[Value]) -> usize {
     system.len() + tools.iter().map(|tool| tool.to_string().len()).sum::<usize>()
 }
 
 /// Tokens of so many characters.
-pub fn tokens(characters: usize) -> u32 {
+pub fn count_tokens(characters: usize) -> u32 {
     u32::try_from(characters / PER_TOKEN).unwrap_or(u32::MAX)
 }
 
 /// Characters of so many tokens.
-pub const fn characters(tokens: u32) -> usize {
+pub const fn count_characters(tokens: u32) -> usize {
     tokens as usize * PER_TOKEN
 }
 
 /// Tokens that a model can be shown, and the longest answer of it.
-pub fn limits(session: &Session, model: &str) -> (u32, u32) {
+pub fn model_limits(session: &Session, model: &str) -> (u32, u32) {
     let facts = session.facts.get(model);
     let own = session.context_tokens;
     let window = match facts {
@@ -138,7 +138,12 @@ pub fn is_marked(session: &Session, model: &str) -> bool {
 
 /// Characters of conversation that fit beside what is told, with a model that counts `scale` tokens for
 /// one that is estimated here, and that can't be shown `too_long`.
-pub fn room((window, answer): (u32, u32), told: usize, scale: f64, too_long: Option<u32>) -> usize {
+pub fn conversation_room(
+    (window, answer): (u32, u32),
+    told: usize,
+    scale: f64,
+    too_long: Option<u32>,
+) -> usize {
     let free = f64::from(window.saturating_sub(answer)) / scale;
     // What was too long once is not tried again, nor what is hardly shorter.
     let known = too_long.map_or(f64::MAX, |tokens| f64::from(tokens) * 0.8);
@@ -166,11 +171,11 @@ pub mod tests {
 
     #[test]
     fn room_is_what_instructions_leave() {
-        assert_eq!(room((8_000, 2_000), 2_000, 1.0, None), 16_000);
-        assert_eq!(room((8_000, 2_000), 90_000, 1.0, None), LEAST_ROOM);
-        assert_eq!(room((128_000, 16_000), 0, 1.0, None), 336_000);
-        assert_eq!(room((128_000, 16_000), 0, 1.4, None), 240_000);
-        assert_eq!(room((128_000, 16_000), 0, 1.0, Some(10_000)), 24_000);
+        assert_eq!(conversation_room((8_000, 2_000), 2_000, 1.0, None), 16_000);
+        assert_eq!(conversation_room((8_000, 2_000), 90_000, 1.0, None), LEAST_ROOM);
+        assert_eq!(conversation_room((128_000, 16_000), 0, 1.0, None), 336_000);
+        assert_eq!(conversation_room((128_000, 16_000), 0, 1.4, None), 240_000);
+        assert_eq!(conversation_room((128_000, 16_000), 0, 1.0, Some(10_000)), 24_000);
     }
 
     #[test]

@@ -9,8 +9,8 @@ use serde::ser::{SerializeMap as _, SerializeSeq as _};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::fit::fitting;
-use super::{Look, PER_TOKEN, Shown, told, total};
+use super::fit::fit_conversation;
+use super::{Look, PER_TOKEN, Shown, told_length, total_weight};
 use crate::model::quirk::Quirk;
 use crate::model::{REASONING, THINKER};
 
@@ -62,13 +62,13 @@ impl WindowRequest<'_> {
 }
 
 /// The body of a model call with the whole conversation, as far as there is room for it.
-pub fn request<'a>(
+pub fn build_request<'a>(
     look: &Look<'a>,
     system: &str,
     chat: &'a [Value],
     tools: &'a [Value],
 ) -> WindowRequest<'a> {
-    body(look, system, fitting(chat, look), tools)
+    request_body(look, system, fit_conversation(chat, look), tools)
 }
 
 /// The body of a call about a part of it.
@@ -78,16 +78,16 @@ pub fn summary_request<'a>(
     chat: Vec<Shown<'a>>,
     tools: &'a [Value],
 ) -> WindowRequest<'a> {
-    body(look, system, chat, tools)
+    request_body(look, system, chat, tools)
 }
 
-fn body<'a>(
+fn request_body<'a>(
     look: &Look<'a>,
     system: &str,
     chat: Vec<Shown<'a>>,
     tools: &'a [Value],
 ) -> WindowRequest<'a> {
-    let size = told(system, tools) + total(&chat);
+    let size = told_length(system, tools) + total_weight(&chat);
     let bridges = look.quirks.contains(&Quirk::Bridge);
     let blanks = look.quirks.contains(&Quirk::BlankReasoning);
     let mut messages = Vec::with_capacity(chat.len() + 3);
@@ -104,7 +104,7 @@ fn body<'a>(
         for sent in &mut messages {
             sent.parts = sent.can_be_marked();
         }
-        mark(&mut messages);
+        mark_messages(&mut messages);
     }
     let tool_choice = (!tools.is_empty()).then_some("auto");
     WindowRequest { messages, model: look.model, tool_choice, tools, bridges, size }
@@ -112,7 +112,7 @@ fn body<'a>(
 
 /// Marks the instructions, the end of the conversation, and where it ended the last time: the provider
 /// looks for what it has kept only a little way before a mark.
-fn mark(messages: &mut [Sent<'_>]) {
+fn mark_messages(messages: &mut [Sent<'_>]) {
     let before_answer = messages.iter().rposition(|sent| sent.shown.is("assistant"));
     for end in [Some(1), before_answer, Some(messages.len())].into_iter().flatten() {
         if let Some(last) = messages[..end].iter().rposition(Sent::can_be_marked) {
@@ -244,14 +244,14 @@ mod tests {
 
     #[test]
     fn a_request_without_tools_names_none() {
-        let hi = [model::user("hi")];
-        let body = request(&look(1000), "s", &hi, &[]);
+        let hi = [model::user_message("hi")];
+        let body = build_request(&look(1000), "s", &hi, &[]);
         assert_eq!(
             json!(body),
             json!({"model": "m", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "hi"}]})
         );
         let tools = [json!({})];
-        let body = request(&look(1000), "s", &[], &tools);
+        let body = build_request(&look(1000), "s", &[], &tools);
         assert_eq!(json!(body)["tool_choice"], "auto");
         assert_eq!(json!(body.without_calls())["tool_choice"], "none");
     }
@@ -259,16 +259,16 @@ mod tests {
     #[test]
     fn marks_stand_where_they_hit_and_never_on_what_changes() {
         let chat = [
-            model::user("go"),
+            model::user_message("go"),
             called("a"),
-            model::tool("a", "one"),
+            model::tool_message("a", "one"),
             called("b"),
-            model::tool("b", "two"),
-            model::tool("c", ""),
+            model::tool_message("b", "two"),
+            model::tool_message("c", ""),
         ];
         let look = Look { marked: true, ..look(1000) };
-        let mut body = request(&look, "s", &chat, &[]);
-        body.push(model::user("[CodeButler] Your list"));
+        let mut body = build_request(&look, "s", &chat, &[]);
+        body.push(model::user_message("[CodeButler] Your list"));
         assert_eq!(marks(&body), [0, 3, 5]);
         let sent = json!(body);
         assert_eq!(
@@ -278,7 +278,7 @@ mod tests {
         );
         assert_eq!(sent["messages"][7]["content"], "[CodeButler] Your list");
         // The conversation before a mark is the same, call after call.
-        let before = json!(request(&look, "s", &chat[..3], &[]));
+        let before = json!(build_request(&look, "s", &chat[..3], &[]));
         for at in 0..=3 {
             let plain = |body: &Value| {
                 let text = body["messages"][at].to_string();
@@ -288,13 +288,13 @@ mod tests {
         }
         let quirks = BTreeSet::from([Quirk::NoMarks]);
         let look = Look { quirks: &quirks, ..look };
-        assert!(marks(&request(&look, "s", &chat, &[])).is_empty());
+        assert!(marks(&build_request(&look, "s", &chat, &[])).is_empty());
     }
 
     #[test]
     fn a_picture_is_marked_on_its_words() {
-        let chat = [model::picture("look", "data:image/png;base64,AA==")];
-        let body = json!(request(&Look { marked: true, ..look(9000) }, "s", &chat, &[]));
+        let chat = [model::picture_message("look", "data:image/png;base64,AA==")];
+        let body = json!(build_request(&Look { marked: true, ..look(9000) }, "s", &chat, &[]));
         let parts = &body["messages"][1]["content"];
         assert_eq!(parts[0]["cache_control"]["type"], "ephemeral");
         assert_eq!(parts[1], chat[0]["content"][1]);
@@ -302,8 +302,9 @@ mod tests {
 
     #[test]
     fn reasoning_goes_back_only_to_the_model_that_it_came_from() {
-        let chat = [model::user("go"), called("a"), model::tool("a", "x")];
-        let sent = |look: &Look<'_>| json!(request(look, "s", &chat, &[]))["messages"][2].clone();
+        let chat = [model::user_message("go"), called("a"), model::tool_message("a", "x")];
+        let sent =
+            |look: &Look<'_>| json!(build_request(look, "s", &chat, &[]))["messages"][2].clone();
         let own = Look { thinker: Some("m x"), ..look(1000) };
         assert_eq!(sent(&own)["reasoning"], "hm");
         assert!(sent(&own).get(THINKER).is_none());
@@ -324,7 +325,12 @@ mod tests {
 
     #[test]
     fn a_provider_that_wants_words_after_a_result_gets_some() {
-        let chat = [model::user("go"), called("a"), model::tool("a", "x"), model::user("stop")];
+        let chat = [
+            model::user_message("go"),
+            called("a"),
+            model::tool_message("a", "x"),
+            model::user_message("stop"),
+        ];
         let quirks = BTreeSet::from([Quirk::Bridge]);
         let look = Look { quirks: &quirks, ..look(1000) };
         let roles = |body: &WindowRequest<'_>| {
@@ -332,10 +338,10 @@ mod tests {
             let roles = sent["messages"].as_array().unwrap().iter();
             roles.map(|m| m["role"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
-        let all = request(&look, "s", &chat, &[]);
+        let all = build_request(&look, "s", &chat, &[]);
         assert_eq!(roles(&all), ["system", "user", "assistant", "tool", "assistant", "user"]);
-        let mut last = request(&look, "s", &chat[..3], &[]);
-        last.push(model::user("list"));
+        let mut last = build_request(&look, "s", &chat[..3], &[]);
+        last.push(model::user_message("list"));
         assert_eq!(roles(&last), ["system", "user", "assistant", "tool", "assistant", "user"]);
     }
 }

@@ -9,8 +9,8 @@ use super::super::ToolError;
 use super::super::paths::{Located, Tree};
 use super::super::protocol::EditPlan;
 use super::patch::{self, Change};
-use super::replace::{Replaced, replace};
-use super::{Seen, existing, io, load, regular, sha256, store};
+use super::replace::{Replaced, replace_all};
+use super::{Seen, io_error, load_existing, load_file, regular_size, sha256, store_file};
 use crate::tools::args;
 
 /// Instead of the hash of a file that is not there.
@@ -37,9 +37,9 @@ impl EditStep {
 /// What an edit would do, a file after the other.
 pub fn plan_edit(tree: &Tree, seen: &Seen, args: &args::Edit) -> Result<Vec<EditPlan>, ToolError> {
     let steps = if let Some(patch) = &args.patch {
-        patch_steps(tree, &changes(args, patch)?)?
+        patch_steps(tree, &parse_changes(args, patch)?)?
     } else {
-        let step = single(tree, args)?;
+        let step = single_step(tree, args)?;
         let known = seen.hash(&step.at.full);
         let (before, shown) = (step.plan().before, &step.at.shown);
         match known {
@@ -60,7 +60,7 @@ pub fn plan_edit(tree: &Tree, seen: &Seen, args: &args::Edit) -> Result<Vec<Edit
 }
 
 /// Does a planned edit. A repetition after a crash finds it done, or does what is left of it now.
-pub fn edit(
+pub fn edit_files(
     tree: &Tree,
     seen: &Seen,
     scratch: &Path,
@@ -68,15 +68,15 @@ pub fn edit(
     plan: &[EditPlan],
 ) -> Result<String, ToolError> {
     let places = match &args.patch {
-        Some(patch) => slots(tree, &changes(args, patch)?)?,
+        Some(patch) => patch_slots(tree, &parse_changes(args, patch)?)?,
         None => vec![tree.locate(&args.path)?],
     };
-    let hashes = places.iter().map(hash).collect::<Result<Vec<_>, _>>()?;
+    let hashes = places.iter().map(hash_file).collect::<Result<Vec<_>, _>>()?;
     let mut left = false;
     for ((at, now), plan) in places.iter().zip(&hashes).zip(plan) {
         left |= *now == plan.before && plan.before != plan.after;
         if *now != plan.before && *now != plan.after {
-            return Err(changed(at));
+            return Err(changed_error(at));
         }
     }
     if places.len() != plan.len() {
@@ -85,10 +85,10 @@ pub fn edit(
     let mut told = String::new();
     if left {
         let steps = match &args.patch {
-            Some(patch) => resumed(tree, &changes(args, patch)?, plan, &hashes)?,
-            None => vec![single(tree, args)?.replaced(&args.edits)?],
+            Some(patch) => resume_patch(tree, &parse_changes(args, patch)?, plan, &hashes)?,
+            None => vec![single_step(tree, args)?.replaced(&args.edits)?],
         };
-        commit(&steps, scratch)?;
+        commit_steps(&steps, scratch)?;
         for step in &steps {
             told.push_str(&step.told);
         }
@@ -103,37 +103,37 @@ pub fn edit(
     Ok(told.trim_end().to_owned())
 }
 
-fn changed(at: &Located) -> ToolError {
+fn changed_error(at: &Located) -> ToolError {
     ToolError::refused(format!(
         "`{}` was changed by something else meanwhile: read it again",
         at.shown
     ))
 }
 
-fn hash(at: &Located) -> Result<String, ToolError> {
-    Ok(match regular(at)? {
+fn hash_file(at: &Located) -> Result<String, ToolError> {
+    Ok(match regular_size(at)? {
         None => NOTHING.to_owned(),
-        Some(_) => sha256(&load(at)?),
+        Some(_) => sha256(&load_file(at)?),
     })
 }
 
-fn changes(args: &args::Edit, patch: &str) -> Result<Vec<Change>, ToolError> {
+fn parse_changes(args: &args::Edit, patch: &str) -> Result<Vec<Change>, ToolError> {
     if !args.path.is_empty() || !args.edits.is_empty() {
         return Err(ToolError::refused("pass `patch`, or `path` and `edits`, not all of them"));
     }
     patch::parse_patch(patch).map_err(ToolError::Refused)
 }
 
-fn single(tree: &Tree, args: &args::Edit) -> Result<EditStep, ToolError> {
+fn single_step(tree: &Tree, args: &args::Edit) -> Result<EditStep, ToolError> {
     let at = tree.locate(&args.path)?;
-    let now = existing(tree, &at)?;
+    let now = load_existing(tree, &at)?;
     Ok(EditStep { at, now: Some(now), next: None, told: String::new() })
 }
 
 impl EditStep {
     fn replaced(mut self, edits: &[args::Replacement]) -> Result<Self, ToolError> {
-        let done = replace(&self.at.shown, self.text()?, edits).map_err(ToolError::Refused)?;
-        self.told = told(&self.at, &done, "replacement");
+        let done = replace_all(&self.at.shown, self.text()?, edits).map_err(ToolError::Refused)?;
+        self.told = describe_edit(&self.at, &done, "replacement");
         self.next = Some(done.text);
         Ok(self)
     }
@@ -145,7 +145,7 @@ impl EditStep {
     }
 }
 
-fn told(at: &Located, done: &Replaced, what: &str) -> String {
+fn describe_edit(at: &Located, done: &Replaced, what: &str) -> String {
     let (count, plural) = (done.count, if done.count == 1 { "" } else { "s" });
     let mut told = format!("Edited `{}` ({count} {what}{plural})\n", at.shown);
     for note in &done.notes {
@@ -155,7 +155,7 @@ fn told(at: &Located, done: &Replaced, what: &str) -> String {
 }
 
 /// The files of a patch, each once: of one that moves, its new place and then its old one.
-fn slots(tree: &Tree, changes: &[Change]) -> Result<Vec<Located>, ToolError> {
+fn patch_slots(tree: &Tree, changes: &[Change]) -> Result<Vec<Located>, ToolError> {
     let mut places = Vec::new();
     for change in changes {
         let (first, second) = match change {
@@ -180,7 +180,7 @@ fn slots(tree: &Tree, changes: &[Change]) -> Result<Vec<Located>, ToolError> {
 
 /// Everything that a patch does. Nothing is done here.
 fn patch_steps(tree: &Tree, changes: &[Change]) -> Result<Vec<EditStep>, ToolError> {
-    slots(tree, changes)?;
+    patch_slots(tree, changes)?;
     let mut steps = Vec::new();
     for change in changes {
         steps.extend(steps_of(tree, change)?);
@@ -191,14 +191,14 @@ fn patch_steps(tree: &Tree, changes: &[Change]) -> Result<Vec<EditStep>, ToolErr
 fn steps_of(tree: &Tree, change: &Change) -> Result<Vec<EditStep>, ToolError> {
     let fresh = |path: &str| {
         let at = tree.locate(path)?;
-        match regular(&at)? {
+        match regular_size(&at)? {
             None => Ok(at),
             Some(_) => Err(ToolError::refused(format!("`{}` exists already", at.shown))),
         }
     };
     let there = |path: &str| {
         let at = tree.locate(path)?;
-        let now = Some(existing(tree, &at)?);
+        let now = Some(load_existing(tree, &at)?);
         Ok::<_, ToolError>(EditStep { at, now, next: None, told: String::new() })
     };
     Ok(match change {
@@ -214,9 +214,9 @@ fn steps_of(tree: &Tree, change: &Change) -> Result<Vec<EditStep>, ToolError> {
         }
         Change::Update { path, to, hunks } => {
             let mut step = there(path)?;
-            let done = patch::apply(&step.at.shown, step.text()?, hunks);
+            let done = patch::apply_hunks(&step.at.shown, step.text()?, hunks);
             let done = done.map_err(ToolError::Refused)?;
-            step.told = told(&step.at, &done, "place");
+            step.told = describe_edit(&step.at, &done, "place");
             match to {
                 None => {
                     step.next = Some(done.text);
@@ -233,7 +233,7 @@ fn steps_of(tree: &Tree, change: &Change) -> Result<Vec<EditStep>, ToolError> {
 }
 
 /// What is left of a patch that was cut off by a crash.
-fn resumed(
+fn resume_patch(
     tree: &Tree,
     changes: &[Change],
     plan: &[EditPlan],
@@ -258,7 +258,7 @@ fn resumed(
         {
             // The new place has it already.
             let at = tree.locate(path)?;
-            let now = Some(load(&at)?);
+            let now = Some(load_file(&at)?);
             steps.push(EditStep { at, now, next: None, told: String::new() });
         } else {
             return Err(ToolError::refused(
@@ -270,11 +270,12 @@ fn resumed(
 }
 
 /// Writes all files, or puts back what it has written.
-fn commit(steps: &[EditStep], scratch: &Path) -> Result<(), ToolError> {
+fn commit_steps(steps: &[EditStep], scratch: &Path) -> Result<(), ToolError> {
     for (done, step) in steps.iter().enumerate() {
-        if let Err(error) = write(&step.at, scratch, step.next.as_ref().map(String::as_bytes)) {
+        if let Err(error) = write_step(&step.at, scratch, step.next.as_ref().map(String::as_bytes))
+        {
             for step in &steps[..done] {
-                if let Err(error) = write(&step.at, scratch, step.now.as_deref()) {
+                if let Err(error) = write_step(&step.at, scratch, step.now.as_deref()) {
                     tracing::warn!(%error, "a file of an edit that failed was not put back");
                 }
             }
@@ -284,12 +285,12 @@ fn commit(steps: &[EditStep], scratch: &Path) -> Result<(), ToolError> {
     Ok(())
 }
 
-fn write(at: &Located, scratch: &Path, content: Option<&[u8]>) -> Result<(), ToolError> {
+fn write_step(at: &Located, scratch: &Path, content: Option<&[u8]>) -> Result<(), ToolError> {
     let Some(content) = content else {
-        return fs::remove_file(&at.full).map_err(|e| io(at, "can't be removed", &e));
+        return fs::remove_file(&at.full).map_err(|e| io_error(at, "can't be removed", &e));
     };
     if let Some(parent) = at.full.parent() {
-        fs::create_dir_all(parent).map_err(|e| io(at, "the folder can't be made", &e))?;
+        fs::create_dir_all(parent).map_err(|e| io_error(at, "the folder can't be made", &e))?;
     }
-    store(at, scratch, content)
+    store_file(at, scratch, content)
 }

@@ -45,7 +45,7 @@ pub fn find_lenient(text: &str, old: &str, new: &str) -> Option<LenientFit> {
     if !places.is_empty() {
         return as_is(places, TRAILING);
     }
-    let lookalikes = lookalikes(text, old);
+    let lookalikes = find_lookalikes(text, old);
     if let [range] = &lookalikes[..] {
         return Some(LenientFit {
             range: range.clone(),
@@ -56,7 +56,7 @@ pub fn find_lenient(text: &str, old: &str, new: &str) -> Option<LenientFit> {
     if !lookalikes.is_empty() {
         return None;
     }
-    let places = same(&|there, line| folded(there).trim_end() == folded(line).trim_end());
+    let places = same(&|there, line| fold_text(there).trim_end() == fold_text(line).trim_end());
     if !places.is_empty() {
         return as_is(places, LOOKALIKE);
     }
@@ -122,16 +122,16 @@ fn fold_char(c: char) -> char {
     }
 }
 
-fn folded(text: &str) -> String {
+fn fold_text(text: &str) -> String {
     text.chars().map(fold_char).collect()
 }
 
 /// Where `old` stands, if what looks alike is the same; also inside a line.
-fn lookalikes(text: &str, old: &str) -> Vec<Range<usize>> {
+fn find_lookalikes(text: &str, old: &str) -> Vec<Range<usize>> {
     if text.is_ascii() && old.is_ascii() {
         return Vec::new();
     }
-    let (flat, wanted) = (folded(text), folded(old));
+    let (flat, wanted) = (fold_text(text), fold_text(old));
     let count = wanted.chars().count();
     let places = flat.match_indices(&wanted).take(2).map(|(at, _)| {
         // As many characters stand before it in either text.
@@ -172,7 +172,7 @@ impl<'a> Shift<'a> {
         let mut found: Option<(bool, &str)> = None;
         for (there, wanted) in pairs {
             let (bare, meant) = (there.trim(), wanted.trim());
-            if folded(bare) != folded(meant) {
+            if fold_text(bare) != fold_text(meant) {
                 return None;
             }
             if bare.is_empty() {

@@ -19,7 +19,7 @@ const ALIKE: f64 = 0.88;
 /// That nothing is at `at`, and what is called alike elsewhere in the worktree.
 pub fn not_found(tree: &Tree, at: &Located) -> ToolError {
     let shown = &at.shown;
-    let alike = alike(tree, Path::new(shown));
+    let alike = similar_paths(tree, Path::new(shown));
     let told: Vec<String> = alike.iter().map(|path| format!("`{}`", path.display())).collect();
     ToolError::refused(match told.as_slice() {
         [] => format!("`{shown}` does not exist: look for it with Glob"),
@@ -27,11 +27,11 @@ pub fn not_found(tree: &Tree, at: &Located) -> ToolError {
     })
 }
 
-fn alike(tree: &Tree, wanted: &Path) -> Vec<PathBuf> {
+fn similar_paths(tree: &Tree, wanted: &Path) -> Vec<PathBuf> {
     let found = Mutex::new(Vec::<(f64, PathBuf)>::new());
     let compared = AtomicUsize::new(0);
-    search::walk(tree, tree.root(), &(), |(), path| {
-        if let Some(score) = likeness(wanted, path)
+    search::walk_files(tree, tree.root(), &(), |(), path| {
+        if let Some(score) = path_likeness(wanted, path)
             && let Ok(mut found) = found.lock()
         {
             found.push((score, path.to_owned()));
@@ -47,7 +47,7 @@ fn alike(tree: &Tree, wanted: &Path) -> Vec<PathBuf> {
 }
 
 /// Names first, then how many of the folders above them agree; None: nobody means this one.
-fn likeness(wanted: &Path, path: &Path) -> Option<f64> {
+fn path_likeness(wanted: &Path, path: &Path) -> Option<f64> {
     let name = |path: &Path| Some(path.file_name()?.to_str()?.to_lowercase());
     let similar = strsim::jaro_winkler(&name(wanted)?, &name(path)?);
     if similar < ALIKE {

@@ -23,9 +23,9 @@ use super::paths::{Located, Tree};
 use super::protocol::Reply;
 use super::{ToolError, show};
 use crate::tools::args;
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
-pub use edit::{edit, plan_edit};
+pub use edit::{edit_files, plan_edit};
 pub use missing::not_found;
 pub use seen::Seen;
 
@@ -39,11 +39,11 @@ const MAX_TEXT: usize = 60_000;
 const ABANDONED: Duration = Duration::from_hours(1);
 
 /// Numbered lines of a text file, or a picture.
-pub fn read(tree: &Tree, seen: &Seen, args: &args::Read) -> Result<Reply, ToolError> {
+pub fn read_file(tree: &Tree, seen: &Seen, args: &args::Read) -> Result<Reply, ToolError> {
     let at = tree.locate(&args.path)?;
-    let bytes = existing(tree, &at)?;
+    let bytes = load_existing(tree, &at)?;
     if let Some(media_type) = show::media_type(&bytes) {
-        return show::picture(&at, media_type, &bytes).map(Reply::Picture);
+        return show::read_picture(&at, media_type, &bytes).map(Reply::Picture);
     }
     if bytes.iter().take(8192).any(|b| *b == 0) {
         let size = bytes.len();
@@ -55,15 +55,16 @@ pub fn read(tree: &Tree, seen: &Seen, args: &args::Read) -> Result<Reply, ToolEr
     seen.remember(&at.full, &sha256(&bytes));
     let text = String::from_utf8_lossy(&bytes);
     if at.full.extension().is_some_and(|extension| extension == "ipynb")
-        && let Some(cells) = show::notebook(&text)
+        && let Some(cells) = show::show_notebook(&text)
     {
         let note = "(a notebook: its cells as text; edit the JSON of the file)\n";
-        return numbered(&at.shown, &cells, args).map(|text| Reply::Text(format!("{note}{text}")));
+        return number_lines(&at.shown, &cells, args)
+            .map(|text| Reply::Text(format!("{note}{text}")));
     }
-    numbered(&at.shown, &text, args).map(Reply::Text)
+    number_lines(&at.shown, &text, args).map(Reply::Text)
 }
 
-fn numbered(shown: &str, text: &str, args: &args::Read) -> Result<String, ToolError> {
+fn number_lines(shown: &str, text: &str, args: &args::Read) -> Result<String, ToolError> {
     let total = text.lines().count();
     if total == 0 {
         return Ok(format!("`{shown}` is empty"));
@@ -79,7 +80,7 @@ fn numbered(shown: &str, text: &str, args: &args::Read) -> Result<String, ToolEr
         if out.len() > MAX_TEXT {
             break;
         }
-        let _ = writeln!(out, "{:>6}\t{}", number + 1, clip(line, MAX_LINE_CHARS));
+        let _ = writeln!(out, "{:>6}\t{}", number + 1, clip_text(line, MAX_LINE_CHARS));
         last = number + 1;
     }
     if first > 1 || last < total {
@@ -93,18 +94,18 @@ fn numbered(shown: &str, text: &str, args: &args::Read) -> Result<String, ToolEr
 }
 
 /// Replaces or creates a file.
-pub fn write(
+pub fn write_file(
     tree: &Tree,
     seen: &Seen,
     scratch: &Path,
     args: &args::Write,
 ) -> Result<String, ToolError> {
     let at = tree.locate(&args.path)?;
-    let existed = regular(&at)?.is_some();
+    let existed = regular_size(&at)?.is_some();
     if let Some(parent) = at.full.parent() {
-        fs::create_dir_all(parent).map_err(|e| io(&at, "the folder can't be made", &e))?;
+        fs::create_dir_all(parent).map_err(|e| io_error(&at, "the folder can't be made", &e))?;
     }
-    store(&at, scratch, args.content.as_bytes())?;
+    store_file(&at, scratch, args.content.as_bytes())?;
     seen.remember(&at.full, &sha256(args.content.as_bytes()));
     let lines = args.content.lines().count();
     let what = if existed { "Wrote" } else { "Created" };
@@ -112,7 +113,7 @@ pub fn write(
 }
 
 /// A regular file's size; `None` if there is nothing.
-fn regular(at: &Located) -> Result<Option<u64>, ToolError> {
+fn regular_size(at: &Located) -> Result<Option<u64>, ToolError> {
     match fs::symlink_metadata(&at.full) {
         Ok(meta) if meta.is_file() => Ok(Some(meta.len())),
         Ok(meta) if meta.is_dir() => {
@@ -120,20 +121,20 @@ fn regular(at: &Located) -> Result<Option<u64>, ToolError> {
         }
         Ok(_) => Err(ToolError::refused(format!("`{}` is not a regular file", at.shown))),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(io(at, "can't be looked at", &e)),
+        Err(e) => Err(io_error(at, "can't be looked at", &e)),
     }
 }
 
 /// All of a file that the model named. Where there is none, the error says what is called alike.
-fn existing(tree: &Tree, at: &Located) -> Result<Vec<u8>, ToolError> {
-    if regular(at)?.is_none() {
+fn load_existing(tree: &Tree, at: &Located) -> Result<Vec<u8>, ToolError> {
+    if regular_size(at)?.is_none() {
         return Err(not_found(tree, at));
     }
-    load(at)
+    load_file(at)
 }
 
-pub fn load(at: &Located) -> Result<Vec<u8>, ToolError> {
-    let Some(size) = regular(at)? else {
+pub fn load_file(at: &Located) -> Result<Vec<u8>, ToolError> {
+    let Some(size) = regular_size(at)? else {
         return Err(ToolError::refused(format!("`{}` does not exist", at.shown)));
     };
     if size > MAX_FILE {
@@ -147,7 +148,7 @@ pub fn load(at: &Located) -> Result<Vec<u8>, ToolError> {
     let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(&at.full);
     let mut bytes = Vec::new();
     file.and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes))
-        .map_err(|e| io(at, "can't be read", &e))?;
+        .map_err(|e| io_error(at, "can't be read", &e))?;
     Ok(bytes)
 }
 
@@ -165,7 +166,7 @@ pub fn make_scratch(folder: &Path) -> std::io::Result<()> {
 }
 
 /// All or nothing, whenever the process dies. The scratch folder is on the same volume.
-fn store(at: &Located, scratch: &Path, content: &[u8]) -> Result<(), ToolError> {
+fn store_file(at: &Located, scratch: &Path, content: &[u8]) -> Result<(), ToolError> {
     let partial = scratch.join(format!("write-{:016x}", rand::random::<u64>()));
     let stored = (|| {
         let mut file = File::create_new(&partial)?;
@@ -178,10 +179,10 @@ fn store(at: &Located, scratch: &Path, content: &[u8]) -> Result<(), ToolError> 
     if stored.is_err() {
         let _ = fs::remove_file(&partial);
     }
-    stored.map_err(|e| io(at, "can't be written", &e))
+    stored.map_err(|e| io_error(at, "can't be written", &e))
 }
 
-fn io(at: &Located, what: &str, error: &std::io::Error) -> ToolError {
+fn io_error(at: &Located, what: &str, error: &std::io::Error) -> ToolError {
     ToolError::refused(format!("`{}` {what}: {error}", at.shown))
 }
 

@@ -59,7 +59,7 @@ pub fn parse_patch(patch: &str) -> Result<Vec<Change>, String> {
         } else if let Some(path) = line.strip_prefix("*** Update File: ") {
             let moved = lines.next_if(|line| line.starts_with("*** Move to: "));
             let to = moved.map(|line| line["*** Move to: ".len()..].trim().to_owned());
-            let hunks = hunks(&mut lines)?;
+            let hunks = parse_hunks(&mut lines)?;
             if hunks.is_empty() && to.is_none() {
                 return Err(format!("the patch says nothing about `{}`", path.trim()));
             }
@@ -67,7 +67,7 @@ pub fn parse_patch(patch: &str) -> Result<Vec<Change>, String> {
         } else if !line.trim().is_empty() {
             return Err(format!(
                 "`{}` is not `*** Add File: `, `*** Update File: ` or `*** Delete File: `",
-                codebutler_guides::text::clip(line, 80)
+                codebutler_guides::text::clip_text(line, 80)
             ));
         }
     }
@@ -79,7 +79,7 @@ pub fn parse_patch(patch: &str) -> Result<Vec<Change>, String> {
     }
 }
 
-fn hunks<'a>(
+fn parse_hunks<'a>(
     lines: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>,
 ) -> Result<Vec<Hunk>, String> {
     let mut hunks: Vec<Hunk> = Vec::new();
@@ -120,7 +120,7 @@ fn hunks<'a>(
             Some(_) => {
                 return Err(format!(
                     "a line of a patch begins with a space, `+` or `-`: `{}`",
-                    codebutler_guides::text::clip(line, 80)
+                    codebutler_guides::text::clip_text(line, 80)
                 ));
             }
         }
@@ -130,7 +130,7 @@ fn hunks<'a>(
 }
 
 /// The text after its hunks; otherwise why not.
-pub fn apply(shown: &str, text: &str, hunks: &[Hunk]) -> Result<Replaced, String> {
+pub fn apply_hunks(shown: &str, text: &str, hunks: &[Hunk]) -> Result<Replaced, String> {
     let ends = LineEnds::of(text);
     let end = if ends == LineEnds::CrLf { "\r\n" } else { "\n" };
     let mut done = Replaced::begin(text);
@@ -138,7 +138,7 @@ pub fn apply(shown: &str, text: &str, hunks: &[Hunk]) -> Result<Replaced, String
     for (index, hunk) in hunks.iter().enumerate() {
         let number = index + 1;
         for header in &hunk.after {
-            from = after(&done.text, from, header).ok_or_else(|| {
+            from = line_after(&done.text, from, header).ok_or_else(|| {
                 format!("place {number}: `@@ {header}` is no line of `{shown}` from there on")
             })?;
         }
@@ -160,7 +160,7 @@ pub fn apply(shown: &str, text: &str, hunks: &[Hunk]) -> Result<Replaced, String
 }
 
 /// Behind the first line from `from` on that says `header`.
-fn after(text: &str, from: usize, header: &str) -> Option<usize> {
+fn line_after(text: &str, from: usize, header: &str) -> Option<usize> {
     let mut at = from;
     for line in text[from..].split_inclusive('\n') {
         at += line.len();
@@ -223,7 +223,7 @@ mod tests {
         let changes =
             parse_patch(&format!("*** Begin Patch\n*** Update File: f\n{body}*** End Patch"))?;
         let [Change::Update { hunks, .. }] = &changes[..] else { panic!("{changes:?}") };
-        apply("f", text, hunks).map(|done| done.text)
+        apply_hunks("f", text, hunks).map(|done| done.text)
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::lenient;
 use crate::tools::args::Replacement;
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Most lines that are named for a text that occurs several times.
 const LINES_NAMED: usize = 6;
@@ -73,7 +73,8 @@ impl Replaced {
                 out.push_str("     …\n");
             }
             before = Some(*number);
-            let _ = writeln!(out, "{:>6}\t{}", number + 1, clip(lines[*number], MAX_LINE_CHARS));
+            let _ =
+                writeln!(out, "{:>6}\t{}", number + 1, clip_text(lines[*number], MAX_LINE_CHARS));
         }
         if wanted.len() > MAX_SHOWN {
             out.push_str("     … (more places are not shown)\n");
@@ -83,7 +84,7 @@ impl Replaced {
 }
 
 /// Does replacements one after the other: all, or none and why.
-pub fn replace(shown: &str, text: &str, edits: &[Replacement]) -> Result<Replaced, String> {
+pub fn replace_all(shown: &str, text: &str, edits: &[Replacement]) -> Result<Replaced, String> {
     if edits.is_empty() {
         return Err("`edits` is empty".to_owned());
     }
@@ -99,7 +100,7 @@ pub fn replace(shown: &str, text: &str, edits: &[Replacement]) -> Result<Replace
         }
         let (old, new) = (ends.as_in_file(&edit.old), ends.as_in_file(&edit.new));
         match done.text.matches(&*old).count() {
-            0 => almost(&mut done, shown, number, &old, &new)?,
+            0 => replace_leniently(&mut done, shown, number, &old, &new)?,
             times if times == 1 || edit.all => {
                 let mut from = 0;
                 while let Some(at) = done.text[from..].find(&*old).map(|at| from + at) {
@@ -120,7 +121,7 @@ pub fn replace(shown: &str, text: &str, edits: &[Replacement]) -> Result<Replace
     Ok(done)
 }
 
-fn almost(
+fn replace_leniently(
     done: &mut Replaced,
     shown: &str,
     number: usize,
@@ -138,7 +139,7 @@ fn almost(
         done.put(range, &new);
         return Ok(());
     }
-    let hint = nearly(&done.text, old)
+    let hint = near_miss(&done.text, old)
         .unwrap_or_else(|| "whitespace counts; line numbers are not part of the text".to_owned());
     Err(format!("edit {number}: `old` does not occur in `{shown}` ({hint}). Nothing was changed"))
 }
@@ -176,7 +177,7 @@ fn lines_of(text: &str, part: &str) -> String {
 }
 
 /// Where `old` would be, if whitespace did not count, or at least its first line.
-fn nearly(text: &str, old: &str) -> Option<String> {
+fn near_miss(text: &str, old: &str) -> Option<String> {
     let squeezed = |line: &str| line.split_whitespace().collect::<String>();
     let wanted: Vec<String> = old.trim_end_matches(['\r', '\n']).lines().map(squeezed).collect();
     let lines: Vec<String> = text.lines().map(squeezed).collect();

@@ -29,19 +29,19 @@ impl Place {
         limit: Option<u32>,
     ) -> Result<String, ToolError> {
         let args = args::Read { path: path.into(), offset, limit };
-        match read(&self.tree, &self.seen, &args)? {
+        match read_file(&self.tree, &self.seen, &args)? {
             Reply::Text(text) => Ok(text),
             other => panic!("{other:?}"),
         }
     }
     fn write(&self, path: &str, content: &str) -> Result<String, ToolError> {
         let args = args::Write { path: path.into(), content: content.into() };
-        write(&self.tree, &self.seen, self.dir.path(), &args)
+        write_file(&self.tree, &self.seen, self.dir.path(), &args)
     }
     fn edit(&self, path: &str, edits: &[(&str, &str)]) -> Result<String, ToolError> {
         let args = edits_of(path, edits);
         let plan = plan_edit(&self.tree, &self.seen, &args)?;
-        edit(&self.tree, &self.seen, self.dir.path(), &args, &plan)
+        edit_files(&self.tree, &self.seen, self.dir.path(), &args, &plan)
     }
 }
 
@@ -89,14 +89,15 @@ fn pictures_are_shown_and_notebooks_told() {
     let place = place();
     place.put("a.png", b"\x89PNG\r\n\x1a\n\0\0rest");
     let args = |path: &str| args::Read { path: path.into(), ..args::Read::default() };
-    let Reply::Picture(picture) = read(&place.tree, &place.seen, &args("a.png")).unwrap() else {
+    let Reply::Picture(picture) = read_file(&place.tree, &place.seen, &args("a.png")).unwrap()
+    else {
         panic!()
     };
     assert_eq!((&*picture.media_type, &*picture.shown), ("image/png", "a.png"));
     let mut large = b"\xff\xd8\xff".to_vec();
     large.resize(4 * 1024 * 1024, 0);
     place.put("b.jpg", &large);
-    assert!(why(read(&place.tree, &place.seen, &args("b.jpg"))).contains("smaller copy"));
+    assert!(why(read_file(&place.tree, &place.seen, &args("b.jpg"))).contains("smaller copy"));
     place.put("n.ipynb", r#"{"cells": [{"cell_type": "code", "source": "1 + 1"}]}"#);
     let told = place.read("n.ipynb", None, None).unwrap();
     assert!(told.contains("\t1 + 1\n") && told.starts_with("(a notebook"), "{told}");
@@ -152,12 +153,13 @@ fn a_planned_edit_can_be_repeated_after_a_crash() {
     let plan = plan_edit(&place.tree, &place.seen, &args).unwrap();
     for _ in 0..2 {
         let nothing_seen = Seen::default();
-        edit(&place.tree, &nothing_seen, place.dir.path(), &args, &plan).unwrap();
+        edit_files(&place.tree, &nothing_seen, place.dir.path(), &args, &plan).unwrap();
         assert_eq!(place.content("a.txt"), "2 1\n");
     }
     place.put("a.txt", "3\n");
     assert!(
-        why(edit(&place.tree, &place.seen, place.dir.path(), &args, &plan)).contains("meanwhile")
+        why(edit_files(&place.tree, &place.seen, place.dir.path(), &args, &plan))
+            .contains("meanwhile")
     );
 }
 
@@ -167,7 +169,7 @@ fn what_was_read_may_be_edited_after_a_restart() {
     place.put("a.txt", "one\n");
     let kept = place.dir.path().join("seen.json");
     let first = args::Read { path: "a.txt".into(), offset: None, limit: None };
-    read(&place.tree, &Seen::kept_in(kept.clone()), &first).unwrap();
+    read_file(&place.tree, &Seen::kept_in(kept.clone()), &first).unwrap();
     let edit = edits_of("a.txt", &[("one", "two")]);
     assert!(plan_edit(&place.tree, &Seen::default(), &edit).is_err());
     plan_edit(&place.tree, &Seen::kept_in(kept.clone()), &edit).unwrap();
@@ -238,7 +240,7 @@ fn an_edit_shows_its_places_replaces_all_and_takes_the_one_place_that_almost_fit
     assert!(refused.contains("occurs 3 times") && refused.contains("all: true"), "{refused}");
     args.edits[0].all = true;
     let plan = plan_edit(&place.tree, &place.seen, &args).unwrap();
-    let told = edit(&place.tree, &place.seen, place.dir.path(), &args, &plan).unwrap();
+    let told = edit_files(&place.tree, &place.seen, place.dir.path(), &args, &plan).unwrap();
     assert_eq!(
         told,
         "Edited `a.py` (3 replacements)\n     1\tdef g(x):\n     2\t    y = x \n     3\t    return y\n\
@@ -283,10 +285,10 @@ fn a_patch_of_several_files_is_done_as_a_whole_wherever_it_was_cut_off() {
                 text => place.put(path, text),
             }
         }
-        edit(&place.tree, &place.seen, place.dir.path(), &args, &plan).unwrap();
+        edit_files(&place.tree, &place.seen, place.dir.path(), &args, &plan).unwrap();
         assert_eq!(state(&place), after, "{cut}");
         // Once more finds it done.
-        edit(&place.tree, &place.seen, place.dir.path(), &args, &plan).unwrap();
+        edit_files(&place.tree, &place.seen, place.dir.path(), &args, &plan).unwrap();
         assert_eq!(state(&place), after, "{cut}");
     }
 }
@@ -297,7 +299,7 @@ fn a_patch_that_fits_not_everywhere_changes_nothing() {
     let before = state(&place);
     let plan = plan_edit(&place.tree, &place.seen, &args).unwrap();
     place.put("d.txt", "changed\n");
-    let refused = edit(&place.tree, &place.seen, place.dir.path(), &args, &plan);
+    let refused = edit_files(&place.tree, &place.seen, place.dir.path(), &args, &plan);
     assert!(why(refused).contains("`d.txt` was changed by something else"));
     place.put("d.txt", "four\n");
     assert_eq!(state(&place), before);

@@ -50,14 +50,14 @@ impl Base {
 /// A file of `.codebutler/`.
 pub fn base_guide(place: &Place, file: &str) -> Result<Option<String>, ToolError> {
     let repo = place.open()?;
-    let tree = tree(place, &repo)?;
-    text(&repo, &tree, &format!("{FOLDER}/{file}"), MAX_FILE)
+    let tree = base_tree(place, &repo)?;
+    file_text(&repo, &tree, &format!("{FOLDER}/{file}"), MAX_FILE)
 }
 
 /// What there is in `.codebutler/`, by path below it; of journals, which are many, only how many.
-pub fn names(place: &Place) -> Result<Vec<String>, ToolError> {
+pub fn memory_names(place: &Place) -> Result<Vec<String>, ToolError> {
     let repo = place.open()?;
-    let base = tree(place, &repo)?;
+    let base = base_tree(place, &repo)?;
     let Some(folder) = base.get_name(FOLDER) else { return Ok(Vec::new()) };
     let folder = folder.to_object(&repo)?;
     let Some(folder) = folder.as_tree() else { return Ok(Vec::new()) };
@@ -79,31 +79,34 @@ pub fn names(place: &Place) -> Result<Vec<String>, ToolError> {
 
 /// Path and text of what the project tells everybody who works on it: at its root, and in the folders
 /// above `planned`. The same text is there once.
-pub fn conventions(place: &Place, planned: &[String]) -> Result<Vec<(String, String)>, ToolError> {
+pub fn read_conventions(
+    place: &Place,
+    planned: &[String],
+) -> Result<Vec<(String, String)>, ToolError> {
     let repo = place.open()?;
-    let base = tree(place, &repo)?;
+    let base = base_tree(place, &repo)?;
     let mut found: Vec<(String, String)> = Vec::new();
     for names in CONVENTIONS {
         let mut read = names
             .iter()
-            .filter_map(|name| Some((*name, text(&repo, &base, name, MAX_FILE).ok()??)));
+            .filter_map(|name| Some((*name, file_text(&repo, &base, name, MAX_FILE).ok()??)));
         if let Some((name, text)) = read.next() {
-            add(&mut found, name.to_owned(), text);
+            add_text(&mut found, name.to_owned(), text);
         }
     }
-    for folder in above(planned) {
+    for folder in folders_above(planned) {
         let path = folder.join(NESTED).to_string_lossy().into_owned();
-        if let Ok(Some(text)) = text(&repo, &base, &path, MAX_FILE) {
-            add(&mut found, path, text);
+        if let Ok(Some(text)) = file_text(&repo, &base, &path, MAX_FILE) {
+            add_text(&mut found, path, text);
         }
     }
     Ok(found)
 }
 
 /// Unless it says nothing new.
-fn add(found: &mut Vec<(String, String)>, path: String, text: String) {
+fn add_text(found: &mut Vec<(String, String)>, path: String, text: String) {
     let known = found.iter().any(|(known, of)| {
-        of.trim() == text.trim() || imports(&text).is_some_and(|named| named == *known)
+        of.trim() == text.trim() || imported_file(&text).is_some_and(|named| named == *known)
     });
     if !known && !text.trim().is_empty() {
         found.push((path, text));
@@ -111,7 +114,7 @@ fn add(found: &mut Vec<(String, String)>, path: String, text: String) {
 }
 
 /// The file that a text refers to and says nothing besides, as in `@AGENTS.md`.
-fn imports(text: &str) -> Option<&str> {
+fn imported_file(text: &str) -> Option<&str> {
     let said =
         |line: &&str| !line.is_empty() && !line.starts_with('#') && !line.starts_with("<!--");
     let mut lines = text.lines().map(str::trim).filter(said);
@@ -120,10 +123,10 @@ fn imports(text: &str) -> Option<&str> {
 }
 
 /// The folders in which the planned files are, and those around them, the outer ones first. Not the root.
-fn above(planned: &[String]) -> Vec<PathBuf> {
+fn folders_above(planned: &[String]) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = Vec::new();
     for path in planned {
-        let Some(path) = inside(Path::new(path)) else { continue };
+        let Some(path) = path_inside(Path::new(path)) else { continue };
         for folder in path.ancestors().filter(|folder| !folder.as_os_str().is_empty()) {
             if folders.iter().all(|known| known != folder) {
                 folders.push(folder.to_owned());
@@ -136,13 +139,14 @@ fn above(planned: &[String]) -> Vec<PathBuf> {
 }
 
 /// What is at the top of the tree: one line each, folders with what is in them.
-pub fn top(place: &Place) -> Result<Vec<String>, ToolError> {
+pub fn list_top(place: &Place) -> Result<Vec<String>, ToolError> {
     let repo = place.open()?;
-    let base = tree(place, &repo)?;
-    let mut lines: Vec<String> = listed(&base).take(MAX_TOP).map(|(line, _)| line).collect();
-    for (line, (_, below)) in lines.iter_mut().zip(listed(&base)) {
+    let base = base_tree(place, &repo)?;
+    let mut lines: Vec<String> = list_entries(&base).take(MAX_TOP).map(|(line, _)| line).collect();
+    for (line, (_, below)) in lines.iter_mut().zip(list_entries(&base)) {
         let Some(below) = below.and_then(|id| repo.find_tree(id).ok()) else { continue };
-        let mut names: Vec<String> = listed(&below).take(MAX_BELOW).map(|(name, _)| name).collect();
+        let mut names: Vec<String> =
+            list_entries(&below).take(MAX_BELOW).map(|(name, _)| name).collect();
         if below.len() > MAX_BELOW {
             names.push(format!("and {} more", below.len() - MAX_BELOW));
         }
@@ -155,7 +159,7 @@ pub fn top(place: &Place) -> Result<Vec<String>, ToolError> {
 }
 
 /// Names of a tree's entries, in one line each; of folders also what they are.
-fn listed<'a>(tree: &'a GitTree<'_>) -> impl Iterator<Item = (String, Option<Oid>)> + 'a {
+fn list_entries<'a>(tree: &'a GitTree<'_>) -> impl Iterator<Item = (String, Option<Oid>)> + 'a {
     tree.iter().map(|entry| {
         let name: String = String::from_utf8_lossy(entry.name_bytes())
             .chars()
@@ -170,16 +174,16 @@ fn listed<'a>(tree: &'a GitTree<'_>) -> impl Iterator<Item = (String, Option<Oid
 }
 
 /// The base branch's commit.
-pub(super) fn commit(place: &Place) -> Result<Oid, ToolError> {
+pub(super) fn base_commit(place: &Place) -> Result<Oid, ToolError> {
     place.base.commit()
 }
 
-pub(super) fn tree<'r>(place: &Place, repo: &'r Repository) -> Result<GitTree<'r>, ToolError> {
+pub(super) fn base_tree<'r>(place: &Place, repo: &'r Repository) -> Result<GitTree<'r>, ToolError> {
     Ok(repo.find_commit(place.base.commit()?)?.tree()?)
 }
 
 /// A file's text; a link within the tree is followed once.
-pub(super) fn text(
+pub(super) fn file_text(
     repo: &Repository,
     tree: &GitTree<'_>,
     path: &str,
@@ -194,7 +198,7 @@ pub(super) fn text(
         let target = entry.to_object(repo)?;
         let target = target.as_blob().and_then(|blob| std::str::from_utf8(blob.content()).ok());
         let folder = at.parent().unwrap_or(Path::new(""));
-        let target = target.and_then(|target| inside(&folder.join(target)));
+        let target = target.and_then(|target| path_inside(&folder.join(target)));
         match target.and_then(|target| tree.get_path(&target).ok()) {
             Some(found) if found.filemode() != LINK => entry = found,
             _ => return Err(ToolError::refused(format!("`{path}` is a link that leads nowhere"))),
@@ -221,7 +225,7 @@ pub(super) fn text(
 }
 
 /// A path without detours; none if it leads out of the tree.
-pub(super) fn inside(path: &Path) -> Option<PathBuf> {
+pub(super) fn path_inside(path: &Path) -> Option<PathBuf> {
     let mut plain = PathBuf::new();
     for component in path.components() {
         match component {

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use git2::BlameOptions;
 
-use super::history::{ENDS_HERE, date, find_commit};
-use super::{Place, short};
+use super::history::{ENDS_HERE, find_commit, format_date};
+use super::{Place, short_id};
 use crate::toolbox::ToolError;
 use crate::toolbox::paths::Tree;
 use crate::tools::args;
-use codebutler_guides::text::{clip, plain};
+use codebutler_guides::text::{clip_text, plain_text};
 
 /// Lines that one answer has.
 const MAX_LINES: usize = 200;
@@ -20,7 +20,7 @@ const MAX_FILE_LINES: usize = 20_000;
 const MAX_LINE_CHARS: usize = 200;
 
 /// Lines with the commit that wrote each, as they are committed.
-pub fn blame(place: &Place, tree: &Tree, args: &args::GitBlame) -> Result<String, ToolError> {
+pub fn blame_lines(place: &Place, tree: &Tree, args: &args::GitBlame) -> Result<String, ToolError> {
     let repo = place.open()?;
     let path = tree.locate(&args.path)?.shown;
     let commit = match &args.commit {
@@ -30,7 +30,7 @@ pub fn blame(place: &Place, tree: &Tree, args: &args::GitBlame) -> Result<String
     let missing = || {
         ToolError::refused(format!(
             "`{path}` is no file that is committed in {}",
-            short(commit.id())
+            short_id(commit.id())
         ))
     };
     let entry = commit.tree()?.get_path(Path::new(&path)).map_err(|_| missing())?;
@@ -58,13 +58,13 @@ pub fn blame(place: &Place, tree: &Tree, args: &args::GitBlame) -> Result<String
             |_| ("older".to_owned(), String::new()),
             |commit| {
                 let author = commit.author();
-                let name = plain(&String::from_utf8_lossy(author.name_bytes()));
-                (date(commit.time().seconds()), clip(&name, 20))
+                let name = plain_text(&String::from_utf8_lossy(author.name_bytes()));
+                (format_date(commit.time().seconds()), clip_text(&name, 20))
             },
         );
         let mark = if hunk.is_boundary() && repo.is_shallow() { "^" } else { "" };
-        let line = clip(&plain(line), MAX_LINE_CHARS);
-        let _ = writeln!(out, "{mark}{} {day} {author:<20} {number:>5}\t{line}", short(id));
+        let line = clip_text(&plain_text(line), MAX_LINE_CHARS);
+        let _ = writeln!(out, "{mark}{} {day} {author:<20} {number:>5}\t{line}", short_id(id));
     }
     if from > 1 || to < total {
         let _ = writeln!(out, "(lines {from} to {to} of {total})");
@@ -78,7 +78,7 @@ pub fn blame(place: &Place, tree: &Tree, args: &args::GitBlame) -> Result<String
 #[cfg(test)]
 mod tests {
     use super::super::fixture::Fixture;
-    use super::super::prepare;
+    use super::super::prepare_worktree;
     use super::*;
 
     #[test]
@@ -86,13 +86,13 @@ mod tests {
         let f = Fixture::new();
         f.commit_elsewhere("a.txt", "one\ntwo\nthree\n");
         f.commit_elsewhere("a.txt", "one\n2\nthree\n");
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         let tree = Tree::open(&f.place.tree()).unwrap();
         let id = |name: &str| f.git(&f.place.tree(), &["rev-parse", name])[..10].to_owned();
         let blame = |path: &str, from, to, commit: Option<&str>| {
             let args =
                 args::GitBlame { path: path.into(), from, to, commit: commit.map(Into::into) };
-            blame(&f.place, &tree, &args).unwrap_or_else(|e| format!("refused: {e}"))
+            blame_lines(&f.place, &tree, &args).unwrap_or_else(|e| format!("refused: {e}"))
         };
         let whole = blame("a.txt", None, None, None);
         let ids: Vec<_> = whole.lines().map(|line| line[..10].to_owned()).collect();

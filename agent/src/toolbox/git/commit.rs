@@ -3,7 +3,7 @@
 use git2::{Index, IndexAddOption, Oid, Repository, RepositoryState, Signature, StatusOptions};
 
 use super::update::{other_parents, refuse_markers, stage_settled};
-use super::{Place, short};
+use super::{Place, short_id};
 use crate::toolbox::ToolError;
 use crate::toolbox::paths::Tree;
 use crate::tools::args;
@@ -13,7 +13,7 @@ const MAX_NAMES: usize = 30;
 
 /// Commits on top of `parent`, the commit that HEAD was at when the call was recorded. A repetition
 /// after a crash finds the commit by parent, message and author. Hooks are never run.
-pub fn commit(
+pub fn commit_files(
     place: &Place,
     tree: &Tree,
     args: &args::GitCommit,
@@ -37,7 +37,7 @@ pub fn commit(
         if merges && is_merged(&mut repo, head)? {
             repo.cleanup_state()?;
         }
-        return said(&repo, head);
+        return describe_commit(&repo, head);
     }
     if head.to_string() != parent {
         return Err(ToolError::refused(
@@ -61,7 +61,7 @@ pub fn commit(
         }
         Some(paths) => {
             for path in paths {
-                stage(&mut index, tree, path)?;
+                stage_path(&mut index, tree, path)?;
             }
         }
     }
@@ -86,7 +86,7 @@ pub fn commit(
     if merges {
         repo.cleanup_state()?;
     }
-    said(&repo, id)
+    describe_commit(&repo, id)
 }
 
 /// Whether a commit holds the other side of the merge that is under way.
@@ -109,7 +109,7 @@ fn is_done(
         && commit.author().name_bytes() == place.hello.author.name.as_bytes())
 }
 
-fn stage(index: &mut Index, tree: &Tree, path: &str) -> Result<(), ToolError> {
+fn stage_path(index: &mut Index, tree: &Tree, path: &str) -> Result<(), ToolError> {
     // The name that was given, not what a symlink leads to: Git stores the link itself.
     let at = tree.locate(path)?;
     let literal = IndexAddOption::DISABLE_PATHSPEC_MATCH;
@@ -155,7 +155,7 @@ fn nothing_to_commit(repo: &Repository, args: &args::GitCommit) -> Result<String
     Ok(format!("nothing to commit in `{paths}`; these files differ: {}", names.join(", ")))
 }
 
-fn said(repo: &Repository, id: Oid) -> Result<String, ToolError> {
+fn describe_commit(repo: &Repository, id: Oid) -> Result<String, ToolError> {
     let commit = repo.find_commit(id)?;
     let before = commit.parent(0)?.tree()?;
     let diff = repo.diff_tree_to_tree(Some(&before), Some(&commit.tree()?), None)?;
@@ -167,7 +167,7 @@ fn said(repo: &Repository, id: Oid) -> Result<String, ToolError> {
         .collect();
     Ok(format!(
         "Committed {}: {} file(s), +{} −{}: {}",
-        short(id),
+        short_id(id),
         stats.files_changed(),
         stats.insertions(),
         stats.deletions(),
@@ -182,12 +182,12 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::super::fixture::Fixture;
-    use super::super::{head, prepare};
+    use super::super::{head_commit, prepare_worktree};
     use super::*;
 
     fn fixture() -> (Fixture, Tree) {
         let f = Fixture::new();
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         let tree = Tree::open(&f.place.tree()).unwrap();
         (f, tree)
     }
@@ -200,7 +200,7 @@ mod tests {
     ) -> Result<String, ToolError> {
         let paths = paths.map(|paths| paths.iter().map(|p| (*p).to_owned()).collect());
         let args = args::GitCommit { message: message.into(), paths };
-        commit(&f.place, tree, &args, &head(&f.place)?)
+        commit_files(&f.place, tree, &args, &head_commit(&f.place)?)
     }
 
     #[test]
@@ -255,14 +255,17 @@ mod tests {
     fn a_repetition_after_a_crash_commits_once() {
         let (f, tree) = fixture();
         f.write("a", "1");
-        let parent = head(&f.place).unwrap();
+        let parent = head_commit(&f.place).unwrap();
         let args = args::GitCommit { message: "Add a".into(), paths: None };
-        let first = commit(&f.place, &tree, &args, &parent).unwrap();
-        assert_eq!(commit(&f.place, &tree, &args, &parent).unwrap(), first);
+        let first = commit_files(&f.place, &tree, &args, &parent).unwrap();
+        assert_eq!(commit_files(&f.place, &tree, &args, &parent).unwrap(), first);
         assert_eq!(f.git(&f.place.tree(), &["rev-list", "--count", "HEAD"]), "2");
         let other = args::GitCommit { message: "Other".into(), paths: None };
         assert!(
-            commit(&f.place, &tree, &other, &parent).unwrap_err().to_string().contains("moved")
+            commit_files(&f.place, &tree, &other, &parent)
+                .unwrap_err()
+                .to_string()
+                .contains("moved")
         );
     }
 
@@ -295,8 +298,9 @@ mod tests {
         f.write(".gitattributes", "* filter=x diff=x\n");
         f.write("a", "1");
         commit_all(&f, &tree, "Add a", None).unwrap();
-        super::super::diff(&f.place, &tree, &args::GitDiff { base: None, path: None }).unwrap();
-        prepare(&f.place).unwrap();
+        super::super::show_diff(&f.place, &tree, &args::GitDiff { base: None, path: None })
+            .unwrap();
+        prepare_worktree(&f.place).unwrap();
         assert!(!ran.exists());
     }
 }

@@ -14,9 +14,9 @@ use git2::{Delta, Diff, Oid, Repository, RepositoryInitOptions};
 
 use super::Place;
 use super::proof::tree_of_files;
-use crate::sandbox::{Plan, confined};
+use crate::sandbox::{Plan, run_confined};
 use crate::toolbox::ToolError;
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// References that a copy is given.
 const MAX_REFERENCES: usize = 2_000;
@@ -32,7 +32,7 @@ pub struct Brought {
 /// Brings the copy at `to` to what the worktree is. After the first time only what has changed in the
 /// worktree since `last` is brought; without it the copy is made the same, but for what `.gitignore`
 /// names.
-pub fn bring(place: &Place, to: &Path, last: Option<&Brought>) -> Result<Brought, ToolError> {
+pub fn bring_copy(place: &Place, to: &Path, last: Option<&Brought>) -> Result<Brought, ToolError> {
     fs::create_dir_all(to).map_err(|e| copy_failure(&e))?;
     let lock = place.lock()?;
     let repo = place.open()?;
@@ -46,7 +46,7 @@ pub fn bring(place: &Place, to: &Path, last: Option<&Brought>) -> Result<Brought
     let head = repo.head()?;
     let branch = String::from_utf8_lossy(head.name_bytes()).into_owned();
     let head = (branch, head.peel_to_commit()?.id());
-    let brought = Brought { tree, references: references(&repo)?, head };
+    let brought = Brought { tree, references: list_references(&repo)?, head };
     let kept = last
         .is_some_and(|last| (&last.references, &last.head) == (&brought.references, &brought.head));
     let own = to.join(".git");
@@ -60,10 +60,10 @@ pub fn bring(place: &Place, to: &Path, last: Option<&Brought>) -> Result<Brought
         let repo = place.open()?;
         let (from, goal) = (repo.find_tree(base)?, repo.find_tree(tree)?);
         let diff = repo.diff_tree_to_tree(Some(&from), Some(&goal), None)?;
-        change(&repo, &diff, to).map_err(|e| copy_failure(&e))?;
-        if fresh { lend(place, &repo, to, &brought) } else { Ok(()) }
+        change_files(&repo, &diff, to).map_err(|e| copy_failure(&e))?;
+        if fresh { lend_objects(place, &repo, to, &brought) } else { Ok(()) }
     };
-    let done = confined(&plan, work);
+    let done = run_confined(&plan, work);
     done.map_err(|error| ToolError::refused(error.to_string()))??;
     Ok(brought)
 }
@@ -72,7 +72,7 @@ fn copy_failure(error: &io::Error) -> ToolError {
     ToolError::refused(format!("the copy of the worktree can't be written: {error}"))
 }
 
-fn references(repo: &Repository) -> Result<Vec<(String, Oid)>, ToolError> {
+fn list_references(repo: &Repository) -> Result<Vec<(String, Oid)>, ToolError> {
     let mut found = Vec::new();
     for reference in repo.references()?.flatten().take(MAX_REFERENCES) {
         if let (Ok(name), Some(id)) = (reference.name(), reference.target()) {
@@ -84,14 +84,14 @@ fn references(repo: &Repository) -> Result<Vec<(String, Oid)>, ToolError> {
 }
 
 /// Does to the files what the worktree has done to its own.
-fn change(repo: &Repository, diff: &Diff<'_>, to: &Path) -> io::Result<()> {
+fn change_files(repo: &Repository, diff: &Diff<'_>, to: &Path) -> io::Result<()> {
     for delta in diff.deltas() {
         let old = delta.old_file().path().filter(|_| delta.status() != Delta::Added);
         let new = delta.new_file();
         let goal = new.path().filter(|_| delta.status() != Delta::Deleted);
         for path in old.into_iter().filter(|old| Some(*old) != goal) {
-            if let Some(path) = inside(to, path) {
-                remove(&path)?;
+            if let Some(path) = path_inside(to, path) {
+                remove_path(&path)?;
                 // Folders that are empty now are none to Git.
                 for folder in path.ancestors().skip(1).take_while(|folder| *folder != to) {
                     if fs::remove_dir(folder).is_err() {
@@ -100,7 +100,7 @@ fn change(repo: &Repository, diff: &Diff<'_>, to: &Path) -> io::Result<()> {
                 }
             }
         }
-        let Some(path) = goal.and_then(|path| inside(to, path)) else { continue };
+        let Some(path) = goal.and_then(|path| path_inside(to, path)) else { continue };
         make_parents(to, &path)?;
         let mode = u32::from(new.mode());
         if mode == u32::from(git2::FileMode::Commit) {
@@ -108,7 +108,7 @@ fn change(repo: &Repository, diff: &Diff<'_>, to: &Path) -> io::Result<()> {
             continue;
         }
         let Ok(blob) = repo.find_blob(new.id()) else { continue };
-        remove(&path)?;
+        remove_path(&path)?;
         if mode == u32::from(git2::FileMode::Link) {
             symlink(std::ffi::OsStr::from_bytes(blob.content()), &path)?;
             continue;
@@ -121,7 +121,7 @@ fn change(repo: &Repository, diff: &Diff<'_>, to: &Path) -> io::Result<()> {
 }
 
 /// A path of a tree below the copy; none that would lead out of it or into its `.git`.
-fn inside(to: &Path, path: &Path) -> Option<PathBuf> {
+fn path_inside(to: &Path, path: &Path) -> Option<PathBuf> {
     let plain = |part: Component<'_>| match part {
         Component::Normal(name) => !name.eq_ignore_ascii_case(".git"),
         _ => false,
@@ -130,7 +130,7 @@ fn inside(to: &Path, path: &Path) -> Option<PathBuf> {
 }
 
 /// Whatever is there, and no link followed.
-fn remove(path: &Path) -> io::Result<()> {
+fn remove_path(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),
@@ -164,9 +164,14 @@ fn make_parents(to: &Path, path: &Path) -> io::Result<()> {
 }
 
 /// A `.git` with the worktree's branches, which finds their objects there.
-fn lend(place: &Place, repo: &Repository, to: &Path, brought: &Brought) -> Result<(), ToolError> {
+fn lend_objects(
+    place: &Place,
+    repo: &Repository,
+    to: &Path,
+    brought: &Brought,
+) -> Result<(), ToolError> {
     let own = to.join(".git");
-    remove(&own).map_err(|e| copy_failure(&e))?;
+    remove_path(&own).map_err(|e| copy_failure(&e))?;
     let Brought { references, head: (branch, commit), .. } = brought;
     let mut options = RepositoryInitOptions::new();
     options.external_template(false).initial_head(branch);
@@ -187,7 +192,7 @@ fn lend(place: &Place, repo: &Repository, to: &Path, brought: &Brought) -> Resul
     let copy = Repository::open(to)?;
     for (name, id) in references {
         if let Err(error) = copy.reference(name, *id, true, "as in the worktree") {
-            tracing::debug!(name = clip(name, 100), %error, "a reference is not in the copy");
+            tracing::debug!(name = clip_text(name, 100), %error, "a reference is not in the copy");
         }
     }
     if branch == "HEAD" {
@@ -202,7 +207,7 @@ fn lend(place: &Place, repo: &Repository, to: &Path, brought: &Brought) -> Resul
 #[cfg(test)]
 mod tests {
     use super::super::fixture::Fixture;
-    use super::super::{prepare, snapshot};
+    use super::super::{prepare_worktree, snapshot_tree};
     use super::*;
 
     fn read(path: &Path) -> String {
@@ -212,11 +217,11 @@ mod tests {
     #[test]
     fn a_copy_follows_the_worktree_and_has_its_history() {
         let f = Fixture::new();
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         let copy = f.dir.path().join("copy");
         f.write("src/a.rs", "one\n");
         f.write("target/out", "ignored");
-        let first = bring(&f.place, &copy, None).unwrap();
+        let first = bring_copy(&f.place, &copy, None).unwrap();
         assert_eq!(read(&copy.join("src/a.rs")), "one\n");
         assert!(!copy.join("target").exists());
         assert_eq!(f.git(&copy, &["status", "--porcelain"]), "?? src/");
@@ -229,27 +234,27 @@ mod tests {
         f.write("src/a.rs", "two\n");
         fs::remove_file(f.place.tree().join(".gitignore")).unwrap();
         f.write(".gitignore", "target/\n*.log\n");
-        let second = bring(&f.place, &copy, Some(&first)).unwrap();
+        let second = bring_copy(&f.place, &copy, Some(&first)).unwrap();
         assert_eq!(read(&copy.join("src/a.rs")), "two\n");
         assert_eq!(read(&copy.join("README")), "changed by a command");
         assert_eq!(read(&copy.join("mine.txt")), "x");
-        assert_ne!(snapshot(&f.place, &copy).unwrap(), second.tree.to_string());
+        assert_ne!(snapshot_tree(&f.place, &copy).unwrap(), second.tree.to_string());
 
-        let third = bring(&f.place, &copy, None).unwrap();
+        let third = bring_copy(&f.place, &copy, None).unwrap();
         assert_eq!(
             (read(&copy.join("README")).as_str(), copy.join("mine.txt").exists()),
             ("hello\n", false)
         );
-        assert_eq!(snapshot(&f.place, &copy).unwrap(), third.tree.to_string());
+        assert_eq!(snapshot_tree(&f.place, &copy).unwrap(), third.tree.to_string());
     }
 
     #[test]
     fn links_in_the_copy_lead_nothing_into_the_worktree() {
         let f = Fixture::new();
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         let copy = f.dir.path().join("copy");
         f.write("src/a.rs", "one\n");
-        let first = bring(&f.place, &copy, None).unwrap();
+        let first = bring_copy(&f.place, &copy, None).unwrap();
         let outside = f.place.work.join("outside");
         fs::create_dir(&outside).unwrap();
         fs::remove_dir_all(copy.join("src")).unwrap();
@@ -259,8 +264,8 @@ mod tests {
         let config = read(&f.place.tree().join(".git/config"));
         f.write("src/a.rs", "two\n");
         f.write("src/b.rs", "new\n");
-        let _ = bring(&f.place, &copy, Some(&first));
-        let _ = bring(&f.place, &copy, None);
+        let _ = bring_copy(&f.place, &copy, Some(&first));
+        let _ = bring_copy(&f.place, &copy, None);
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
         assert_eq!(read(&f.place.tree().join(".git/config")), config);
         assert_eq!(read(&copy.join("src/b.rs")), "new\n");

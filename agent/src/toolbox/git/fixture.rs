@@ -14,7 +14,7 @@ pub struct Fixture {
 
 impl Fixture {
     pub fn new() -> Self {
-        super::init();
+        super::init_libgit();
         let dir = tempfile::tempdir().unwrap();
         let work = dir.path().join("work");
         fs::create_dir_all(&work).unwrap();

@@ -18,7 +18,7 @@ const MAX_COMMITS: usize = 500;
 pub fn usable_guide(place: &Place, file: &str) -> Result<Reply, ToolError> {
     let repo = place.open()?;
     let path = format!("{FOLDER}/{file}");
-    let why = match base::text(&repo, &base::tree(place, &repo)?, &path, MAX_FILE) {
+    let why = match base::file_text(&repo, &base::base_tree(place, &repo)?, &path, MAX_FILE) {
         Ok(None) => return Ok(Reply::Guide(None)),
         Ok(Some(text)) => match find_breakage(&path, &text) {
             None => return Ok(Reply::Guide(Some(text))),
@@ -26,7 +26,7 @@ pub fn usable_guide(place: &Place, file: &str) -> Result<Reply, ToolError> {
         },
         Err(ToolError::Refused(why) | ToolError::Failed(why)) => why,
     };
-    match find_earlier(&repo, base::commit(place)?, &path)? {
+    match find_earlier(&repo, base::base_commit(place)?, &path)? {
         Some((text, commit)) => {
             let commit = commit.to_string().chars().take(10).collect();
             Ok(Reply::EarlierGuide { text, commit, why })
@@ -63,7 +63,7 @@ fn find_earlier(
             continue;
         }
         last = blob;
-        if let Ok(Some(text)) = base::text(repo, &tree, path, MAX_FILE)
+        if let Ok(Some(text)) = base::file_text(repo, &tree, path, MAX_FILE)
             && find_breakage(path, &text).is_none()
         {
             return Ok(Some((text, id)));
@@ -75,7 +75,7 @@ fn find_earlier(
 #[cfg(test)]
 mod tests {
     use super::super::fixture::Fixture;
-    use super::super::prepare;
+    use super::super::prepare_worktree;
     use super::*;
 
     #[test]
@@ -95,7 +95,7 @@ mod tests {
             (".codebutler/lead.md", "Shows `<<<<<<< HEAD`.\n"),
         ]);
         f.merge(&[("other", "x")]);
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         assert_eq!(
             said("coder.md"),
             "earlier \"Better.\\n\": line 2 of `.codebutler/coder.md` has a merge conflict that was left over"

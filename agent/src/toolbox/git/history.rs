@@ -7,11 +7,11 @@ use git2::{Commit, Diff, DiffFormat, DiffOptions, Oid, Repository, Sort};
 use regex::{Regex, RegexBuilder};
 
 use super::prepare::fork_point;
-use super::{Place, short};
+use super::{Place, short_id};
 use crate::toolbox::ToolError;
 use crate::toolbox::paths::Tree;
 use crate::tools::args;
-use codebutler_guides::text::{clip, head_and_tail, plain};
+use codebutler_guides::text::{clip_text, head_and_tail, plain_text};
 
 const DEFAULT_COMMITS: u32 = 20;
 const MAX_COMMITS: u32 = 200;
@@ -49,7 +49,8 @@ impl WantedHistory {
             ToolError::refused(format!("`search` is not a regular expression: {e}"))
         })?;
         let since = args.since.as_deref().map(|day| {
-            seconds(day).ok_or_else(|| ToolError::refused("`since` is a day such as 2025-01-31"))
+            day_seconds(day)
+                .ok_or_else(|| ToolError::refused("`since` is a day such as 2025-01-31"))
         });
         Ok(Self {
             path: path.map(|at| at.shown).filter(|shown| shown != "."),
@@ -74,10 +75,14 @@ impl WantedHistory {
         }
         match (&self.path, &self.search) {
             (None, None) => Ok(true),
-            (Some(_), None) => Ok(changes(repo, commit, self.path.as_deref())?.deltas().len() > 0),
+            (Some(_), None) => {
+                Ok(commit_changes(repo, commit, self.path.as_deref())?.deltas().len() > 0)
+            }
             // A merge brings what other commits have changed.
             (_, Some(_)) if commit.parent_count() > 1 => Ok(false),
-            (_, Some(needle)) => needle.is_in(repo, &changes(repo, commit, self.path.as_deref())?),
+            (_, Some(needle)) => {
+                needle.is_in(repo, &commit_changes(repo, commit, self.path.as_deref())?)
+            }
         }
     }
 }
@@ -92,7 +97,7 @@ impl Needle {
                         !b.is_binary()
                             && i64::try_from(b.size()).is_ok_and(|size| size <= MAX_COMPARED)
                     });
-                    blob.map_or(0, |b| memmem(b.content(), text.as_bytes()))
+                    blob.map_or(0, |b| find_bytes(b.content(), text.as_bytes()))
                 };
                 count(delta.old_file().id()) != count(delta.new_file().id())
             })),
@@ -110,7 +115,7 @@ impl Needle {
     }
 }
 
-fn memmem(text: &[u8], part: &[u8]) -> usize {
+fn find_bytes(text: &[u8], part: &[u8]) -> usize {
     let Some(first) = part.first() else { return 0 };
     let (mut count, mut from) = (0, 0);
     while let Some(at) = text[from..].iter().position(|byte| byte == first).map(|at| from + at) {
@@ -125,7 +130,7 @@ fn memmem(text: &[u8], part: &[u8]) -> usize {
 }
 
 /// The newest commits, one a line, and what they changed if that is asked for.
-pub fn log(place: &Place, tree: &Tree, args: &args::GitLog) -> Result<String, ToolError> {
+pub fn show_log(place: &Place, tree: &Tree, args: &args::GitLog) -> Result<String, ToolError> {
     let repo = place.open()?;
     let limit = args.limit.unwrap_or(DEFAULT_COMMITS).clamp(1, MAX_COMMITS) as usize;
     let wanted = WantedHistory::of(tree, args)?;
@@ -162,13 +167,13 @@ pub fn log(place: &Place, tree: &Tree, args: &args::GitLog) -> Result<String, To
         let _ = writeln!(
             out,
             "{} {} {}: {}",
-            short(commit.id()),
-            date(commit.time().seconds()),
-            clip(&plain(&String::from_utf8_lossy(author.name_bytes())), 60),
-            clip(&plain(&summary), 200)
+            short_id(commit.id()),
+            format_date(commit.time().seconds()),
+            clip_text(&plain_text(&String::from_utf8_lossy(author.name_bytes())), 60),
+            clip_text(&plain_text(&summary), 200)
         );
         if args.patch == Some(true) {
-            let diff = changes(&repo, &commit, wanted.path.as_deref())?;
+            let diff = commit_changes(&repo, &commit, wanted.path.as_deref())?;
             let _ = writeln!(out, "{}", head_and_tail(&text_of(&diff)?, MAX_PART));
         }
     }
@@ -185,7 +190,7 @@ pub(super) const ENDS_HERE: &str =
     "(this clone's history ends here: what is older is on the remote only)";
 
 /// What a commit changed against its first parent.
-pub(super) fn changes<'r>(
+pub(super) fn commit_changes<'r>(
     repo: &'r Repository,
     commit: &Commit<'r>,
     path: Option<&str>,
@@ -209,7 +214,7 @@ pub(super) fn find_commit<'r>(
         let base = &place.hello.base_branch;
         ToolError::refused(format!(
             "`{}` is not a commit here; there are `HEAD`, `origin/{base}` and what GitLog shows{}",
-            clip(name, 100),
+            clip_text(name, 100),
             if repo.is_shallow() { " (older ones are on the remote only)" } else { "" }
         ))
     };
@@ -236,11 +241,11 @@ pub(super) fn text_of(diff: &Diff<'_>) -> Result<String, ToolError> {
     if printed.is_err() && patch.len() < 64 * MAX_DIFF {
         printed?;
     }
-    Ok(plain(&patch))
+    Ok(plain_text(&patch))
 }
 
 /// What the worktree, uncommitted and new files included, changes against a commit.
-pub fn diff(place: &Place, tree: &Tree, args: &args::GitDiff) -> Result<String, ToolError> {
+pub fn show_diff(place: &Place, tree: &Tree, args: &args::GitDiff) -> Result<String, ToolError> {
     let repo = place.open()?;
     let base = match &args.base {
         None => fork_point(place, &repo)?,
@@ -257,17 +262,17 @@ pub fn diff(place: &Place, tree: &Tree, args: &args::GitDiff) -> Result<String, 
     let from = repo.find_commit(base)?.tree()?;
     let diff = repo.diff_tree_to_workdir_with_index(Some(&from), Some(&mut options))?;
     if diff.deltas().len() == 0 {
-        return Ok(format!("no difference from {}", short(base)));
+        return Ok(format!("no difference from {}", short_id(base)));
     }
     let patch = text_of(&diff)?;
     let stats = diff.stats()?;
     let (files, plus, minus) = (stats.files_changed(), stats.insertions(), stats.deletions());
-    let head = format!("{files} file(s) changed since {}, +{plus} −{minus}\n", short(base));
+    let head = format!("{files} file(s) changed since {}, +{plus} −{minus}\n", short_id(base));
     Ok(head + &head_and_tail(&patch, MAX_DIFF))
 }
 
 /// Seconds since 1970 at the beginning of a day in UTC.
-fn seconds(day: &str) -> Option<i64> {
+fn day_seconds(day: &str) -> Option<i64> {
     let day: Vec<i64> =
         day.get(..10)?.split('-').map(|part| part.parse().ok()).collect::<Option<_>>()?;
     let [year, month @ 1..=12, day @ 1..=31] = day[..] else { return None };
@@ -279,7 +284,7 @@ fn seconds(day: &str) -> Option<i64> {
 }
 
 /// `YYYY-MM-DD` in UTC.
-pub(super) fn date(seconds: i64) -> String {
+pub(super) fn format_date(seconds: i64) -> String {
     // Days since 0000-03-01, in eras of 400 years: leap days fall at the end of a year.
     let days = seconds.div_euclid(86_400) + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
@@ -296,7 +301,7 @@ pub(super) fn date(seconds: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::fixture::Fixture;
-    use super::super::prepare;
+    use super::super::prepare_worktree;
     use super::*;
 
     #[test]
@@ -308,8 +313,8 @@ mod tests {
             (-1, "1969-12-31"),
             (4_107_542_399, "2100-02-28"),
         ] {
-            assert_eq!(date(seconds), shown);
-            let begins = super::seconds(shown).unwrap();
+            assert_eq!(format_date(seconds), shown);
+            let begins = day_seconds(shown).unwrap();
             assert!((0..86_400).contains(&(seconds - begins)), "{shown}");
         }
     }
@@ -318,10 +323,10 @@ mod tests {
     fn log_and_diff_show_what_happened() {
         let f = Fixture::new();
         f.commit_elsewhere("src.txt", "one\n");
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         let tree = Tree::open(&f.place.tree()).unwrap();
         let log = |limit, path: Option<&str>| {
-            log(
+            show_log(
                 &f.place,
                 &tree,
                 &args::GitLog { limit, path: path.map(Into::into), ..args::GitLog::default() },
@@ -339,7 +344,7 @@ mod tests {
         f.write("target/ignored", "x");
         let diff = |base: Option<&str>, path: Option<&str>| {
             let args = args::GitDiff { base: base.map(Into::into), path: path.map(Into::into) };
-            diff(&f.place, &tree, &args).map_err(|e| e.to_string())
+            show_diff(&f.place, &tree, &args).map_err(|e| e.to_string())
         };
         let whole = diff(None, None).unwrap();
         for part in ["+world", "+new\n", "+one\n", "3 file(s) changed since ", "+3 −0"] {
@@ -363,10 +368,10 @@ mod tests {
         ] {
             f.commit_elsewhere(path, content);
         }
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         let tree = Tree::open(&f.place.tree()).unwrap();
         let count = |args: args::GitLog| {
-            log(&f.place, &tree, &args)
+            show_log(&f.place, &tree, &args)
                 .map(|out| out.lines().filter(|line| line.contains("Someone: ")).count())
         };
         let none = args::GitLog::default;
@@ -389,9 +394,12 @@ mod tests {
         assert_eq!(count(args::GitLog { since: some("2100-01-01"), ..none() }).unwrap(), 0);
         assert!(count(args::GitLog { since: some("yesterday"), ..none() }).is_err());
         assert_eq!(count(args::GitLog { commit: some("main"), ..none() }).unwrap(), 1);
-        let shown =
-            log(&f.place, &tree, &args::GitLog { patch: Some(true), limit: Some(1), ..none() })
-                .unwrap();
+        let shown = show_log(
+            &f.place,
+            &tree,
+            &args::GitLog { patch: Some(true), limit: Some(1), ..none() },
+        )
+        .unwrap();
         assert!(shown.contains("-beta()"), "{shown}");
     }
 
@@ -399,11 +407,11 @@ mod tests {
     fn a_shallow_clone_says_where_its_history_ends() {
         let f = Fixture::new();
         f.commit_elsewhere("a.txt", "a\n");
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         let head = f.git(&f.place.tree(), &["rev-parse", "HEAD"]);
         std::fs::write(f.place.tree().join(".git/shallow"), format!("{head}\n")).unwrap();
         let tree = Tree::open(&f.place.tree()).unwrap();
-        let shown = log(&f.place, &tree, &args::GitLog::default()).unwrap();
+        let shown = show_log(&f.place, &tree, &args::GitLog::default()).unwrap();
         assert!(shown.contains("history ends here"), "{shown}");
     }
 }

@@ -24,13 +24,13 @@ pub struct Journal {
 /// What earlier conversations began with, by the page that tells of them; the newest first.
 pub fn past_requests(place: &Place) -> Result<Vec<(String, String)>, ToolError> {
     let repo = place.open()?;
-    let tree = base::tree(place, &repo)?;
+    let tree = base::base_tree(place, &repo)?;
     let asked = |one: Journal| Some((one.page, find_asked(&one.text)?.to_owned()));
-    Ok(journals(&repo, &tree, MAX_ASKED)?.into_iter().filter_map(asked).collect())
+    Ok(read_journals(&repo, &tree, MAX_ASKED)?.into_iter().filter_map(asked).collect())
 }
 
 /// At most so many, the newest first.
-pub fn journals(
+pub fn read_journals(
     repo: &Repository,
     tree: &GitTree<'_>,
     most: usize,
@@ -41,7 +41,7 @@ pub fn journals(
         let began = file.strip_prefix("thread-").and_then(|rest| rest.get(..10)?.parse().ok());
         let Some(began) = began.filter(|_| found.len() < most) else { continue };
         let path = format!("{folder}/{file}");
-        if let Ok(Some(text)) = base::text(repo, tree, &path, MAX_JOURNAL) {
+        if let Ok(Some(text)) = base::file_text(repo, tree, &path, MAX_JOURNAL) {
             found.push(Journal { page: format!("journals/{file}"), began, text });
         }
     }
@@ -51,13 +51,13 @@ pub fn journals(
 #[cfg(test)]
 mod tests {
     use super::super::fixture::Fixture;
-    use super::super::prepare;
+    use super::super::prepare_worktree;
     use super::*;
 
     #[test]
     fn what_people_asked_for_before_is_read_newest_first_and_from_the_head_alone() {
         let f = Fixture::new();
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         assert_eq!(past_requests(&f.place).unwrap(), []);
         let journal = |asked: &str| {
             format!("# A plan\n\n- Asked: {asked}\n- Thread: x\n\n## Plan\n\n- Asked: no\n")
@@ -71,7 +71,7 @@ mod tests {
             ),
             (".codebutler/journals/notes.md", &journal("by hand")),
         ]);
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         let found = past_requests(&f.place).unwrap();
         let asked: Vec<_> =
             found.iter().map(|(page, asked)| (page.as_str(), asked.as_str())).collect();

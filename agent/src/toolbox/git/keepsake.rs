@@ -42,11 +42,11 @@ pub fn keep_work(place: &Place) -> Result<Kept, ToolError> {
     let repo = place.open()?;
     refuse_links(&place.tree().join(".git"))?;
     let head = repo.head().ok().and_then(|head| head.peel_to_commit().ok());
-    let staged = staged(&repo);
-    let (tree, left_out) = worktree(place, &repo, head.as_ref())?;
-    let others = others(&repo, head.as_ref().map(Commit::id));
-    let message = message(head.as_ref(), staged, &others);
-    let known = known(&repo)?;
+    let staged = staged_tree(&repo);
+    let (tree, left_out) = worktree_tree(place, &repo, head.as_ref())?;
+    let others = other_refs(&repo, head.as_ref().map(Commit::id));
+    let message = snapshot_message(head.as_ref(), staged, &others);
+    let known = known_snapshots(&repo)?;
     if let Some((_, name)) = known.last()
         && let Ok(newest) = repo.find_reference(name).and_then(|found| found.peel_to_commit())
         && newest.tree_id() == tree
@@ -79,7 +79,7 @@ pub fn keep_work(place: &Place) -> Result<Kept, ToolError> {
 }
 
 /// The snapshots there are, oldest first.
-fn known(repo: &Repository) -> Result<Vec<(u64, String)>, ToolError> {
+fn known_snapshots(repo: &Repository) -> Result<Vec<(u64, String)>, ToolError> {
     let all = repo.references_glob(&format!("{REFS}*"))?;
     let names = all.flatten().filter_map(|found| found.name().ok().map(str::to_owned));
     let mut known: Vec<(u64, String)> =
@@ -99,14 +99,14 @@ fn refuse_links(git: &Path) -> Result<(), ToolError> {
 }
 
 /// The tree of Git's own index, where it can be read and holds no conflict.
-fn staged(repo: &Repository) -> Option<Oid> {
+fn staged_tree(repo: &Repository) -> Option<Oid> {
     let mut index = repo.index().ok()?;
     index.read(true).ok()?;
     if index.has_conflicts() { None } else { index.write_tree_to(repo).ok() }
 }
 
 /// The tree of all files, ignored folders left out, and the names of what is too large.
-fn worktree(
+fn worktree_tree(
     place: &Place,
     repo: &Repository,
     head: Option<&Commit<'_>>,
@@ -235,7 +235,7 @@ impl KeptFiles {
 }
 
 /// Stashes and branches that nothing else may hold in a moment.
-fn others(repo: &Repository, head: Option<Oid>) -> Vec<(String, Oid)> {
+fn other_refs(repo: &Repository, head: Option<Oid>) -> Vec<(String, Oid)> {
     let mut out: Vec<(String, Oid)> = Vec::new();
     if let Ok(stashes) = repo.reflog("refs/stash") {
         let stashes = stashes.iter().enumerate();
@@ -254,7 +254,11 @@ fn others(repo: &Repository, head: Option<Oid>) -> Vec<(String, Oid)> {
 }
 
 /// Says what is in it: the same for the same.
-fn message(head: Option<&Commit<'_>>, staged: Option<Oid>, others: &[(String, Oid)]) -> String {
+fn snapshot_message(
+    head: Option<&Commit<'_>>,
+    staged: Option<Oid>,
+    others: &[(String, Oid)],
+) -> String {
     let mut out = "Snapshot before a command\n\n".to_owned();
     if let Some(head) = head {
         let _ = writeln!(out, "HEAD {}", head.id());

@@ -24,7 +24,7 @@ pub const UNDER_WAY: &str = "a merge or rebase is in progress in the worktree";
 pub fn branch_page(place: &Place, file: &str) -> Result<Option<String>, ToolError> {
     let repo = place.open()?;
     let head = repo.find_commit(place.head_on_branch(&repo)?)?;
-    base::text(&repo, &head.tree()?, &page_path(file)?, MAX_PAGE)
+    base::file_text(&repo, &head.tree()?, &page_path(file)?, MAX_PAGE)
 }
 
 /// Commits changes of the memory, and pages that are written whole, on top of the thread's branch, and answers with the branch's commit; no
@@ -50,7 +50,7 @@ pub fn commit_learnings(
         let at = if let Some(at) = known {
             at
         } else {
-            let text = base::text(&repo, &before, &path, MAX_PAGE)?;
+            let text = base::file_text(&repo, &before, &path, MAX_PAGE)?;
             let now = text.clone().unwrap_or_default();
             pages.push((path, text, now));
             pages.len() - 1
@@ -61,7 +61,7 @@ pub fn commit_learnings(
     }
     for (file, text) in whole {
         let path = page_path(file)?;
-        let old = base::text(&repo, &before, &path, MAX_PAGE)?;
+        let old = base::file_text(&repo, &before, &path, MAX_PAGE)?;
         pages.push((path, old, text.clone()));
     }
     pages.retain(|(_, old, now)| old.as_deref() != Some(now));
@@ -80,7 +80,7 @@ pub fn commit_learnings(
     let signature = Signature::now(&author.name, &author.email)?;
     let message = git2::message_prettify(message, None)?;
     bring_to_worktree(place, &repo, &pages)?;
-    stage(&repo, &blobs)?;
+    stage_blobs(&repo, &blobs)?;
     let id = repo.commit(Some("HEAD"), &signature, &signature, &message, &tree, &[&parent])?;
     Ok(id.to_string())
 }
@@ -118,7 +118,7 @@ fn bring_to_worktree(
 }
 
 /// The index knows them as they are committed, or they would look deleted.
-fn stage(repo: &Repository, blobs: &[(&str, Oid)]) -> Result<(), ToolError> {
+fn stage_blobs(repo: &Repository, blobs: &[(&str, Oid)]) -> Result<(), ToolError> {
     let mut index = repo.index()?;
     index.read(true)?;
     for (path, id) in blobs {
@@ -146,7 +146,7 @@ pub fn check_citations(
     citations: &[Citation],
 ) -> Result<Vec<Option<String>>, ToolError> {
     let repo = place.open()?;
-    let tree = base::tree(place, &repo)?;
+    let tree = base::base_tree(place, &repo)?;
     let mut read = std::collections::HashMap::new();
     let mut faults = Vec::new();
     for citation in citations {
@@ -155,7 +155,7 @@ pub fn check_citations(
             continue;
         };
         let text = read.entry(path.as_str()).or_insert_with(|| {
-            let found = base::text(&repo, &tree, path, MAX_CITED);
+            let found = base::file_text(&repo, &tree, path, MAX_CITED);
             // A folder, or a file that is too large to be looked into, is there.
             found.map_err(drop)
         });
@@ -172,7 +172,7 @@ pub fn quote_citation(place: &Place, citation: Citation) -> Result<Citation, Too
     let Citation::File { path, .. } = &citation else { return Ok(citation) };
     let repo = place.open()?;
     let head = repo.find_commit(place.head_on_branch(&repo)?)?;
-    let text = base::text(&repo, &head.tree()?, path, MAX_CITED).ok().flatten();
+    let text = base::file_text(&repo, &head.tree()?, path, MAX_CITED).ok().flatten();
     match (&text, citation.find_fault(text.as_deref())) {
         (_, Some(fault)) => Err(ToolError::refused(fault)),
         (Some(text), None) => Ok(citation.quoting(text)),
@@ -260,13 +260,13 @@ pub mod bench {
 #[cfg(test)]
 mod tests {
     use super::super::fixture::Fixture;
-    use super::super::prepare;
+    use super::super::prepare_worktree;
     use super::*;
     use crate::memory::{ChangeKind, Learning};
 
     /// Files in a commit of the thread's branch.
     fn on_branch(f: &Fixture, files: &[(&str, &str)]) {
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         for (path, text) in files {
             f.write(path, text);
         }
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn pages_are_markdown_in_one_folder() {
         let f = Fixture::new();
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         for file in ["../README.md", "mcp.json", "../policy.json", "/etc/a.md", "a\\b.md"] {
             assert!(branch_page(&f.place, file).is_err(), "{file}");
         }

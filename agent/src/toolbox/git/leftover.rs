@@ -16,7 +16,7 @@ pub(super) const MADE: [&str; 5] =
 
 /// Commits everything that differs from HEAD with `message`, if anything does, and says whether the
 /// remote lacks something. A repetition finds nothing to commit.
-pub fn keep(place: &Place, message: &str) -> Result<Leftover, ToolError> {
+pub fn keep_leftover(place: &Place, message: &str) -> Result<Leftover, ToolError> {
     let _lock = place.lock()?;
     let repo = place.open()?;
     if repo.state() != RepositoryState::Clean {
@@ -25,7 +25,7 @@ pub fn keep(place: &Place, message: &str) -> Result<Leftover, ToolError> {
     let head = repo.find_commit(place.head_on_branch(&repo)?)?;
     let mut index = repo.index()?;
     index.read(true)?;
-    stage(&repo, &mut index)?;
+    stage_all(&repo, &mut index)?;
     let tree = repo.find_tree(index.write_tree()?)?;
     let committed = tree.id() != head.tree_id();
     if committed {
@@ -63,7 +63,7 @@ pub fn take_back(place: &Place, message: &str) -> Result<(), ToolError> {
     }
 }
 
-fn stage(repo: &Repository, index: &mut Index) -> Result<(), ToolError> {
+fn stage_all(repo: &Repository, index: &mut Index) -> Result<(), ToolError> {
     let root = repo.workdir().unwrap_or(Path::new("")).to_owned();
     let known = index.iter().map(|entry| entry.path).collect::<std::collections::HashSet<_>>();
     let mut skip = |path: &Path, _: &[u8]| {
@@ -80,20 +80,20 @@ fn stage(repo: &Repository, index: &mut Index) -> Result<(), ToolError> {
 #[cfg(test)]
 mod tests {
     use super::super::fixture::Fixture;
-    use super::super::{prepare, push};
+    use super::super::{prepare_worktree, push_branch};
     use super::*;
 
     #[test]
     fn what_is_left_is_committed_once_but_for_what_tools_make() {
         let f = Fixture::new();
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         let none = Leftover { committed: false, unpushed: false };
-        assert_eq!(keep(&f.place, "Work in progress by coder").unwrap(), none);
+        assert_eq!(keep_leftover(&f.place, "Work in progress by coder").unwrap(), none);
         f.write("src/new.rs", "fn a() {}\n");
         f.write("README", "changed\n");
         f.write("a/node_modules/x.js", "x");
         f.write("big", &"x".repeat(6 * 1024 * 1024));
-        let kept = keep(&f.place, "Work in progress by coder").unwrap();
+        let kept = keep_leftover(&f.place, "Work in progress by coder").unwrap();
         assert_eq!(kept, Leftover { committed: true, unpushed: true });
         let git = |args: &[&str]| f.git(&f.place.tree(), args);
         assert_eq!(
@@ -101,27 +101,27 @@ mod tests {
             "CodeButler Coder|Work in progress by coder"
         );
         assert_eq!(git(&["show", "--name-only", "--format="]), "README\nsrc/new.rs");
-        let again = keep(&f.place, "Work in progress by coder").unwrap();
+        let again = keep_leftover(&f.place, "Work in progress by coder").unwrap();
         assert_eq!(again, Leftover { committed: false, unpushed: true });
-        push(&f.place).unwrap();
-        assert_eq!(keep(&f.place, "Work in progress by coder").unwrap(), none);
+        push_branch(&f.place).unwrap();
+        assert_eq!(keep_leftover(&f.place, "Work in progress by coder").unwrap(), none);
         std::fs::remove_file(f.place.tree().join("README")).unwrap();
-        assert!(keep(&f.place, "x").unwrap().committed);
+        assert!(keep_leftover(&f.place, "x").unwrap().committed);
     }
 
     #[test]
     fn what_can_not_be_pushed_is_taken_back_and_what_is_pushed_is_not() {
         let f = Fixture::new();
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         let message = "Work in progress by coder";
         let git = |args: &[&str]| f.git(&f.place.tree(), args);
         f.write("a", "pushed\n");
-        keep(&f.place, message).unwrap();
-        push(&f.place).unwrap();
+        keep_leftover(&f.place, message).unwrap();
+        push_branch(&f.place).unwrap();
         let pushed = git(&["rev-parse", "HEAD"]);
         for content in ["1\n", "2\n"] {
             f.write("b", content);
-            keep(&f.place, message).unwrap();
+            keep_leftover(&f.place, message).unwrap();
         }
         for _ in 0..2 {
             take_back(&f.place, message).unwrap();

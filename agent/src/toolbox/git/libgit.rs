@@ -5,7 +5,7 @@
 use std::sync::Once;
 
 /// Call before anything else of libgit2. Repeating it changes nothing.
-pub fn init() {
+pub fn init_libgit() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // SAFETY: the setting is a plain variable inside libgit2, written here once and before any

@@ -2,7 +2,7 @@
 //! can change before it is merged. Skills that CodeButler brings are read like the repository's.
 
 use super::Place;
-use super::base::{base_guide, names};
+use super::base::{base_guide, memory_names};
 use crate::toolbox::ToolError;
 use codebutler_guides::seeds;
 use codebutler_guides::text::head_and_tail;
@@ -11,12 +11,12 @@ use codebutler_guides::text::head_and_tail;
 const MAX_SHOWN: usize = 60_000;
 
 /// A file of the base branch's memory, archived learnings included; the list of them without a name.
-pub fn memory(place: &Place, file: Option<&str>) -> Result<String, ToolError> {
+pub fn read_memory(place: &Place, file: Option<&str>) -> Result<String, ToolError> {
     // As it is now; where the remote is away, as it was when the run began.
     if let Err(error) = place.lock().and_then(|_lock| place.fetch(&place.open()?)) {
         tracing::warn!(%error, "the base branch is not brought up to date");
     }
-    let names = names(place)?;
+    let names = memory_names(place)?;
     let list = || match &names[..] {
         [] => "the base branch has no `.codebutler/` yet".to_owned(),
         names => format!("there are: {}", names.join(", ")),
@@ -26,7 +26,7 @@ pub fn memory(place: &Place, file: Option<&str>) -> Result<String, ToolError> {
     if let Some(text) = base_guide(place, file)? {
         return Ok(head_and_tail(&text, MAX_SHOWN));
     }
-    let shipped = file.strip_prefix("skills/").and_then(seeds::skill);
+    let shipped = file.strip_prefix("skills/").and_then(seeds::find_skill);
     shipped.map(str::to_owned).ok_or_else(|| {
         ToolError::refused(format!("`.codebutler/{file}` does not exist; {}", list()))
     })
@@ -35,14 +35,14 @@ pub fn memory(place: &Place, file: Option<&str>) -> Result<String, ToolError> {
 #[cfg(test)]
 mod tests {
     use super::super::fixture::Fixture;
-    use super::super::{conventions, prepare};
+    use super::super::{prepare_worktree, read_conventions};
     use super::*;
 
     #[test]
     fn the_memory_is_the_base_branchs() {
         let f = Fixture::new();
-        prepare(&f.place).unwrap();
-        assert!(memory(&f.place, None).unwrap().contains("no `.codebutler/` yet"));
+        prepare_worktree(&f.place).unwrap();
+        assert!(read_memory(&f.place, None).unwrap().contains("no `.codebutler/` yet"));
         f.merge(&[
             (".codebutler/coder.md", "Now.\n## Archived Learnings\nOld.\n"),
             (".codebutler/research/a.md", "Found.\n"),
@@ -51,23 +51,23 @@ mod tests {
             (".codebutler/skills/note.txt", "x"),
         ]);
         // Nothing but the reading itself brings it here.
-        let listed = memory(&f.place, None).unwrap();
+        let listed = read_memory(&f.place, None).unwrap();
         assert!(listed.starts_with("there are: coder.md, research/a.md, skills/a.md"), "{listed}");
-        assert!(memory(&f.place, Some(".codebutler/coder.md")).unwrap().contains("Old."));
-        assert_eq!(memory(&f.place, Some("research/a.md")).unwrap(), "Found.\n");
+        assert!(read_memory(&f.place, Some(".codebutler/coder.md")).unwrap().contains("Old."));
+        assert_eq!(read_memory(&f.place, Some("research/a.md")).unwrap(), "Found.\n");
         for name in ["nothing.md", "../README", "/etc/passwd", "research"] {
-            assert!(memory(&f.place, Some(name)).is_err(), "{name}");
+            assert!(read_memory(&f.place, Some(name)).is_err(), "{name}");
         }
         // What CodeButler brings can be read too, and what the repository has in its place is first.
-        assert!(memory(&f.place, Some("skills/explain.md")).unwrap().starts_with("# explain"));
-        assert_eq!(memory(&f.place, Some("skills/a.md")).unwrap(), "# a");
+        assert!(read_memory(&f.place, Some("skills/explain.md")).unwrap().starts_with("# explain"));
+        assert_eq!(read_memory(&f.place, Some("skills/a.md")).unwrap(), "# a");
     }
 
     #[test]
     fn what_a_command_does_to_the_worktrees_references_changes_no_guide() {
         let f = Fixture::new();
         f.merge(&[(".codebutler/pm.md", "Ours.\n")]);
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         let tree = f.place.tree();
         f.write(".codebutler/pm.md", "CANARY");
         f.git(&tree, &["add", "-f", "."]);
@@ -89,10 +89,10 @@ mod tests {
             ("web/AGENTS.md", "Use pnpm.\n"),
             ("api/AGENTS.md", "Not planned.\n"),
         ]);
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         f.write("AGENTS.md", "CANARY");
         let planned = ["web/src/a.ts".to_owned(), "../api/x".to_owned()];
-        let found = conventions(&f.place, &planned).unwrap();
+        let found = read_conventions(&f.place, &planned).unwrap();
         let found: Vec<_> = found.iter().map(|(path, text)| (&**path, &**text)).collect();
         assert_eq!(
             found,
@@ -114,8 +114,8 @@ mod tests {
         std::fs::create_dir_all(seed.join(".codebutler")).unwrap();
         std::fs::write(seed.join(".codebutler/pm.md"), b"fine\n\xff\n").unwrap();
         f.merge(&[("more", "x")]);
-        prepare(&f.place).unwrap();
-        let found = conventions(&f.place, &[]).unwrap();
+        prepare_worktree(&f.place).unwrap();
+        let found = read_conventions(&f.place, &[]).unwrap();
         assert_eq!(found, [("AGENTS.md".to_owned(), "Linked.\n".to_owned())]);
         let error = base_guide(&f.place, "pm.md").unwrap_err().to_string();
         assert_eq!(error, "line 2 of `.codebutler/pm.md` is not UTF-8 text");

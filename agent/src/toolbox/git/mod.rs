@@ -37,27 +37,27 @@ use git2::{
 use super::ToolError;
 use super::protocol::Hello;
 
-pub use base::{Base, base_guide, conventions};
-pub use blame::blame;
-pub use commit::commit;
-pub use copy::{Brought, bring};
+pub use base::{Base, base_guide, read_conventions};
+pub use blame::blame_lines;
+pub use commit::commit_files;
+pub use copy::{Brought, bring_copy};
 pub use good::usable_guide;
-pub use history::{diff, log};
+pub use history::{show_diff, show_log};
 pub use journals::past_requests;
 pub use keepsake::keep_work;
 pub use learn::{UNDER_WAY, branch_page, check_citations, commit_learnings, quote_citation};
-pub use leftover::{keep, take_back};
-pub use libgit::init;
-pub use memory::memory;
-pub use prepare::prepare;
-pub use proof::{TOO_LARGE, snapshot, standing, touched, unchanged};
+pub use leftover::{keep_leftover, take_back};
+pub use libgit::init_libgit;
+pub use memory::read_memory;
+pub use prepare::prepare_worktree;
+pub use proof::{TOO_LARGE, find_standing, snapshot_tree, touched_files, unchanged_tree};
 pub use pruning::find_stale_learnings;
-pub use push::{Pushed, push};
+pub use push::{Pushed, push_branch};
 pub use research::known_research;
-pub use show::show;
-pub use skills::skills;
-pub use surroundings::surroundings;
-pub use update::{Updated, update, update_key};
+pub use show::show_commit;
+pub use skills::read_skills;
+pub use surroundings::find_surroundings;
+pub use update::{Updated, update_branch, update_key};
 
 /// Where Git works and for whom.
 #[derive(Clone, Debug)]
@@ -111,7 +111,7 @@ impl Place {
     }
 
     fn remote_branch(&self) -> String {
-        tracking(&self.hello.branch)
+        tracking_ref(&self.hello.branch)
     }
 
     /// Brings `origin/<branch>` and `origin/<base>` up to date.
@@ -120,7 +120,7 @@ impl Place {
         let mut options = FetchOptions::new();
         options.download_tags(AutotagOption::None).follow_redirects(RemoteRedirect::None);
         options.update_fetchhead(false);
-        let spec = |branch: &str| format!("+refs/heads/{branch}:{}", tracking(branch));
+        let spec = |branch: &str| format!("+refs/heads/{branch}:{}", tracking_ref(branch));
         let specs = [spec(&self.hello.branch), spec(&self.hello.base_branch)];
         remote.fetch(&specs, Some(&mut options), None)?;
         let base = format!("refs/heads/{}", self.hello.base_branch);
@@ -145,16 +145,16 @@ impl Place {
 }
 
 /// The commit that HEAD is at.
-pub fn head(place: &Place) -> Result<String, ToolError> {
+pub fn head_commit(place: &Place) -> Result<String, ToolError> {
     let repo = place.open()?;
     Ok(place.head_on_branch(&repo)?.to_string())
 }
 
-fn tracking(branch: &str) -> String {
+fn tracking_ref(branch: &str) -> String {
     format!("refs/remotes/origin/{branch}")
 }
 
-fn short(id: Oid) -> String {
+fn short_id(id: Oid) -> String {
     id.to_string().chars().take(10).collect()
 }
 

@@ -8,25 +8,25 @@ use std::time::{Duration, Instant};
 use git2::build::CheckoutBuilder;
 use git2::{Oid, Repository, RepositoryInitOptions, StatusOptions};
 
-use super::{Place, short, tracking};
+use super::{Place, short_id, tracking_ref};
 use crate::toolbox::ToolError;
 
 /// A lock file of Git that nobody touched for this long belongs to a process that died.
 const STALE: Duration = Duration::from_secs(5);
 
 /// Clones or updates; says in a line what was done.
-pub fn prepare(place: &Place) -> Result<String, ToolError> {
+pub fn prepare_worktree(place: &Place) -> Result<String, ToolError> {
     let _lock = place.lock()?;
     if !place.tree().join(".git").exists() {
-        return clone(place);
+        return clone_repository(place);
     }
     remove_stale_locks(&place.tree().join(".git"));
     let repo = place.open()?;
     place.fetch(&repo)?;
-    update(place, &repo)
+    update_worktree(place, &repo)
 }
 
-fn clone(place: &Place) -> Result<String, ToolError> {
+fn clone_repository(place: &Place) -> Result<String, ToolError> {
     let io = |e: std::io::Error| ToolError::Failed(format!("the worktree can't be made: {e}"));
     // A clone that was killed leaves a folder like this one.
     for entry in fs::read_dir(&place.work).map_err(io)?.flatten() {
@@ -51,7 +51,7 @@ fn clone(place: &Place) -> Result<String, ToolError> {
     drop(config);
     drop(repo);
     fs::rename(&fresh, place.tree()).map_err(io)?;
-    Ok(format!("cloned {} at {}", place.hello.branch, short(tip)))
+    Ok(format!("cloned {} at {}", place.hello.branch, short_id(tip)))
 }
 
 fn remote_tip(place: &Place, repo: &Repository) -> Result<Oid, ToolError> {
@@ -60,7 +60,7 @@ fn remote_tip(place: &Place, repo: &Repository) -> Result<Oid, ToolError> {
     })
 }
 
-fn update(place: &Place, repo: &Repository) -> Result<String, ToolError> {
+fn update_worktree(place: &Place, repo: &Repository) -> Result<String, ToolError> {
     let branch = &place.hello.branch;
     let tip = remote_tip(place, repo)?;
     let clean = is_clean(repo)?;
@@ -78,17 +78,17 @@ fn update(place: &Place, repo: &Repository) -> Result<String, ToolError> {
     }
     let own = place.head_on_branch(repo)?;
     if own == tip || !repo.graph_descendant_of(tip, own)? {
-        return Ok(format!("{branch} is at {}", short(own)));
+        return Ok(format!("{branch} is at {}", short_id(own)));
     }
     let target = repo.find_commit(tip)?;
     // The second case is a fast-forward that was killed after its files were there.
     if !clean && !same_as(repo, &target)? {
-        return Ok(format!("left as it is: uncommitted work on {}", short(own)));
+        return Ok(format!("left as it is: uncommitted work on {}", short_id(own)));
     }
     match repo.checkout_tree(target.as_object(), Some(CheckoutBuilder::new().safe())) {
         Ok(()) => {
             repo.reference(&place.local(), tip, true, "fast-forward to the remote")?;
-            Ok(format!("{branch} moved on to {}", short(tip)))
+            Ok(format!("{branch} moved on to {}", short_id(tip)))
         }
         Err(error) => Ok(format!("left as it is: {}", error.message())),
     }
@@ -139,7 +139,7 @@ fn remove_lock_files(folder: &Path) {
 
 /// The point where the thread's branch left the base branch.
 pub(super) fn fork_point(place: &Place, repo: &Repository) -> Result<Oid, ToolError> {
-    let base = repo.refname_to_id(&tracking(&place.hello.base_branch))?;
+    let base = repo.refname_to_id(&tracking_ref(&place.hello.base_branch))?;
     let head = repo.head()?.peel_to_commit()?.id();
     Ok(repo.merge_base(base, head)?)
 }
@@ -153,10 +153,10 @@ mod tests {
     fn a_clone_is_on_the_branch_and_a_second_role_finds_it() {
         let f = Fixture::new();
         fs::create_dir(f.place.work.join("tree.new-dead")).unwrap();
-        assert!(prepare(&f.place).unwrap().starts_with("cloned codebutler/t at "));
+        assert!(prepare_worktree(&f.place).unwrap().starts_with("cloned codebutler/t at "));
         assert_eq!(f.file("README"), "hello\n");
         assert!(!f.place.work.join("tree.new-dead").exists());
-        assert!(prepare(&f.place).unwrap().starts_with("codebutler/t is at "));
+        assert!(prepare_worktree(&f.place).unwrap().starts_with("codebutler/t is at "));
         assert_eq!(f.git(&f.place.tree(), &["symbolic-ref", "HEAD"]), "refs/heads/codebutler/t");
         assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
         assert_eq!(
@@ -168,53 +168,53 @@ mod tests {
     #[test]
     fn a_clean_tree_moves_on_and_a_dirty_one_is_left_alone() {
         let f = Fixture::new();
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         f.commit_elsewhere("README", "second\n");
-        assert!(prepare(&f.place).unwrap().contains("moved on"));
+        assert!(prepare_worktree(&f.place).unwrap().contains("moved on"));
         assert_eq!(f.file("README"), "second\n");
         assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
 
         f.write("README", "mine\n");
         f.commit_elsewhere("README", "third\n");
-        assert!(prepare(&f.place).unwrap().contains("uncommitted work"));
+        assert!(prepare_worktree(&f.place).unwrap().contains("uncommitted work"));
         assert_eq!(f.file("README"), "mine\n");
 
         // As if killed between files and branch.
         f.write("README", "third\n");
-        assert!(prepare(&f.place).unwrap().contains("moved on"));
+        assert!(prepare_worktree(&f.place).unwrap().contains("moved on"));
         assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
     }
 
     #[test]
     fn an_untracked_file_in_the_way_is_not_overwritten() {
         let f = Fixture::new();
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         f.write("new.txt", "mine\n");
         f.commit_elsewhere("new.txt", "theirs\n");
-        assert!(prepare(&f.place).unwrap().contains("left as it is"));
+        assert!(prepare_worktree(&f.place).unwrap().contains("left as it is"));
         assert_eq!(f.file("new.txt"), "mine\n");
     }
 
     #[test]
     fn a_missing_branch_and_a_dead_lock_are_dealt_with() {
         let mut f = Fixture::new();
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         let lock = f.place.tree().join(".git/refs/heads/codebutler/t.lock");
         fs::write(&lock, "").unwrap();
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         assert!(!lock.exists());
         f.place.hello.branch = "codebutler/nothing".to_owned();
-        let refused = prepare(&f.place).unwrap_err().to_string();
+        let refused = prepare_worktree(&f.place).unwrap_err().to_string();
         assert!(refused.contains("no branch `codebutler/nothing`"), "{refused}");
     }
 
     #[test]
     fn a_repository_that_points_elsewhere_is_refused() {
         let f = Fixture::new();
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         let outside = f.place.work.join("outside");
         fs::create_dir(&outside).unwrap();
         f.git(&f.place.tree(), &["config", "core.worktree", outside.to_str().unwrap()]);
-        assert!(prepare(&f.place).unwrap_err().to_string().contains("outside"));
+        assert!(prepare_worktree(&f.place).unwrap_err().to_string().contains("outside"));
     }
 }

@@ -22,7 +22,7 @@ const MAX_NAMED: usize = 10;
 const MAX_TOUCHED: usize = 1_000;
 
 /// The tree that a commit of all files in a folder would have now, ignored ones left out.
-pub fn snapshot(place: &Place, files: &Path) -> Result<String, ToolError> {
+pub fn snapshot_tree(place: &Place, files: &Path) -> Result<String, ToolError> {
     let _lock = place.lock()?;
     Ok(tree_of_files(&looking_at(place, files)?)?.to_string())
 }
@@ -37,7 +37,11 @@ fn looking_at(place: &Place, files: &Path) -> Result<Repository, ToolError> {
 }
 
 /// What a run began with, if it left those files as they were. New ones may have come.
-pub fn unchanged(place: &Place, files: &Path, before: &str) -> Result<Option<String>, ToolError> {
+pub fn unchanged_tree(
+    place: &Place,
+    files: &Path,
+    before: &str,
+) -> Result<Option<String>, ToolError> {
     let _lock = place.lock()?;
     let repo = looking_at(place, files)?;
     let from = repo.find_tree(Oid::from_str(before)?)?;
@@ -48,7 +52,7 @@ pub fn unchanged(place: &Place, files: &Path, before: &str) -> Result<Option<Str
 }
 
 /// How HEAD and the worktree stand to what was tested.
-pub fn standing(place: &Place, tested: Option<&str>) -> Result<Standing, ToolError> {
+pub fn find_standing(place: &Place, tested: Option<&str>) -> Result<Standing, ToolError> {
     let _lock = place.lock()?;
     let repo = place.open()?;
     let commit = repo.find_commit(place.head_on_branch(&repo)?)?;
@@ -56,24 +60,24 @@ pub fn standing(place: &Place, tested: Option<&str>) -> Result<Standing, ToolErr
     let changed = match tested.map(Oid::from_str).transpose()? {
         // Of a volume that was lost nothing is known.
         Some(tested) if repo.find_tree(tested).is_ok() => {
-            difference(&repo, tested, own, MAX_NAMED)?
+            tree_difference(&repo, tested, own, MAX_NAMED)?
         }
         _ => Vec::new(),
     };
     let uncommitted = match tree_of_files(&repo) {
         // What was tested is not known either, which is told.
         Err(ToolError::Refused(why)) if why == TOO_LARGE => Vec::new(),
-        files => difference(&repo, own, files?, MAX_NAMED)?,
+        files => tree_difference(&repo, own, files?, MAX_NAMED)?,
     };
     Ok(Standing { commit: commit.id().to_string(), changed, uncommitted })
 }
 
 /// The files in which HEAD differs from where the branch left the base branch.
-pub fn touched(place: &Place) -> Result<Vec<String>, ToolError> {
+pub fn touched_files(place: &Place) -> Result<Vec<String>, ToolError> {
     let repo = place.open()?;
     let from = repo.find_commit(fork_point(place, &repo)?)?.tree_id();
     let own = repo.find_commit(place.head_on_branch(&repo)?)?.tree_id();
-    difference(&repo, from, own, MAX_TOUCHED)
+    tree_difference(&repo, from, own, MAX_TOUCHED)
 }
 
 pub(super) fn tree_of_files(repo: &Repository) -> Result<Oid, ToolError> {
@@ -97,7 +101,7 @@ pub(super) fn tree_of_files(repo: &Repository) -> Result<Oid, ToolError> {
     Ok(index.write_tree_to(repo)?)
 }
 
-fn difference(
+fn tree_difference(
     repo: &Repository,
     from: Oid,
     to: Oid,
@@ -120,7 +124,7 @@ mod tests {
     use std::fs;
 
     use super::super::fixture::Fixture;
-    use super::super::{commit, head, prepare};
+    use super::super::{commit_files, head_commit, prepare_worktree};
     use super::*;
     use crate::toolbox::paths::Tree;
     use crate::tools::args;
@@ -128,25 +132,25 @@ mod tests {
     fn commit_all(f: &Fixture) {
         let args = args::GitCommit { message: "Change".into(), paths: None };
         let tree = Tree::open(&f.place.tree()).unwrap();
-        commit(&f.place, &tree, &args, &head(&f.place).unwrap()).unwrap();
+        commit_files(&f.place, &tree, &args, &head_commit(&f.place).unwrap()).unwrap();
     }
 
     #[test]
     fn what_was_tested_is_what_a_commit_of_it_holds() {
         let f = Fixture::new();
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         f.write("src/a.rs", "fn a() {}\n");
         f.write("target/out", "ignored");
         fs::remove_file(f.place.tree().join("README")).unwrap();
-        let tested = snapshot(&f.place, &f.place.tree()).unwrap();
-        let before = standing(&f.place, Some(&tested)).unwrap();
+        let tested = snapshot_tree(&f.place, &f.place.tree()).unwrap();
+        let before = find_standing(&f.place, Some(&tested)).unwrap();
         assert_eq!(before.changed, ["README", "src/a.rs"]);
         assert_eq!(before.uncommitted, ["README", "src/a.rs"]);
         commit_all(&f);
-        let standing = |tested: &str| standing(&f.place, Some(tested)).unwrap();
+        let standing = |tested: &str| find_standing(&f.place, Some(tested)).unwrap();
         let now = standing(&tested);
         assert_eq!((now.changed, now.uncommitted), (vec![], vec![]));
-        assert_eq!(now.commit, head(&f.place).unwrap());
+        assert_eq!(now.commit, head_commit(&f.place).unwrap());
         assert_eq!(f.git(&f.place.tree(), &["rev-parse", "HEAD^{tree}"]), tested);
 
         f.write("src/a.rs", "fn b() {}\n");
@@ -159,14 +163,14 @@ mod tests {
     #[test]
     fn a_run_that_changes_what_it_tests_proves_nothing() {
         let f = Fixture::new();
-        prepare(&f.place).unwrap();
-        let before = snapshot(&f.place, &f.place.tree()).unwrap();
+        prepare_worktree(&f.place).unwrap();
+        let before = snapshot_tree(&f.place, &f.place.tree()).unwrap();
         f.write("report.xml", "new files are fine");
         assert_eq!(
-            unchanged(&f.place, &f.place.tree(), &before).unwrap().as_deref(),
+            unchanged_tree(&f.place, &f.place.tree(), &before).unwrap().as_deref(),
             Some(&*before)
         );
         f.write("README", "changed\n");
-        assert_eq!(unchanged(&f.place, &f.place.tree(), &before).unwrap(), None);
+        assert_eq!(unchanged_tree(&f.place, &f.place.tree(), &before).unwrap(), None);
     }
 }

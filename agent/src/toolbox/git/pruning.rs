@@ -6,7 +6,7 @@ use git2::{Repository, Tree as GitTree};
 
 use super::Place;
 use super::base::{self, FOLDER};
-use super::journals::{Journal, journals};
+use super::journals::{Journal, read_journals};
 use super::learn::{MAX_CITED, check_citations};
 use crate::memory::{
     Citation, Learning, LearningMarks, MemoryPage, NamedPage, PastThread, PruneSignal, find_map,
@@ -25,7 +25,7 @@ const LOST_SHARE: usize = 5;
 /// In the order of pages and entries.
 pub fn find_stale_learnings(place: &Place) -> Result<Vec<PruneSignal>, ToolError> {
     let repo = place.open()?;
-    let tree = base::tree(place, &repo)?;
+    let tree = base::base_tree(place, &repo)?;
     let texts = read_pages(&repo, &tree)?;
     let pages: Vec<_> = texts
         .iter()
@@ -46,7 +46,7 @@ pub fn find_stale_learnings(place: &Place) -> Result<Vec<PruneSignal>, ToolError
             .or_else(|| find_lost_scope(&tree, learning))
             .or_else(|| find_lost_symbol(&repo, &tree, learning))
     };
-    let mut found = find_signals(&pages, &read_journals(&repo, &tree)?, fault);
+    let mut found = find_signals(&pages, &read_past(&repo, &tree)?, fault);
     found.extend(texts.iter().filter_map(|(file, text)| find_lost_map(&tree, file, text)));
     Ok(found)
 }
@@ -55,15 +55,15 @@ fn read_pages(repo: &Repository, tree: &GitTree<'_>) -> Result<Vec<(String, Stri
     let mut pages = Vec::new();
     for file in base::files_in(repo, tree, FOLDER)? {
         // What can't be read is told where it is used.
-        if let Ok(Some(text)) = base::text(repo, tree, &format!("{FOLDER}/{file}"), MAX_PAGE) {
+        if let Ok(Some(text)) = base::file_text(repo, tree, &format!("{FOLDER}/{file}"), MAX_PAGE) {
             pages.push((file, text));
         }
     }
     Ok(pages)
 }
 
-fn read_journals(repo: &Repository, tree: &GitTree<'_>) -> Result<Vec<PastThread>, ToolError> {
-    let journals = journals(repo, tree, MAX_JOURNALS)?;
+fn read_past(repo: &Repository, tree: &GitTree<'_>) -> Result<Vec<PastThread>, ToolError> {
+    let journals = read_journals(repo, tree, MAX_JOURNALS)?;
     let past =
         |one: Journal| PastThread { began: one.began, marks: LearningMarks::parse(&one.text) };
     Ok(journals.into_iter().map(past).collect())
@@ -112,7 +112,7 @@ fn find_lost_symbol(repo: &Repository, tree: &GitTree<'_>, learning: &Learning) 
     let files: Vec<&String> = learning.scope.iter().chain(cited).collect();
     let texts: Vec<String> = files
         .iter()
-        .filter_map(|path| base::text(repo, tree, path, MAX_CITED).ok().flatten())
+        .filter_map(|path| base::file_text(repo, tree, path, MAX_CITED).ok().flatten())
         .collect();
     // A folder may have it anywhere.
     if texts.is_empty() || texts.len() < files.len() {
@@ -137,7 +137,7 @@ fn named_functions(rule: &str) -> impl Iterator<Item = (&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::super::fixture::Fixture;
-    use super::super::prepare;
+    use super::super::prepare_worktree;
     use super::*;
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
                 "# A\n- Learnings that misled: l-00000005\n",
             ),
         ]);
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         let found = find_stale_learnings(&f.place).unwrap();
         let found: Vec<_> = found.iter().map(|one| format!("{} {}", one.id, one.why)).collect();
         assert_eq!(

@@ -8,9 +8,9 @@ use git2::{
 };
 
 use super::prepare::is_clean;
-use super::{Place, short};
+use super::{Place, short_id};
 use crate::toolbox::ToolError;
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Tries of a push that others are faster than.
 const TRIES: u32 = 3;
@@ -29,7 +29,7 @@ pub enum Pushed {
 }
 
 /// Pushes HEAD to the thread's branch. A repetition finds the branch up to date.
-pub fn push(place: &Place) -> Result<Pushed, ToolError> {
+pub fn push_branch(place: &Place) -> Result<Pushed, ToolError> {
     push_after(place, || {})
 }
 
@@ -47,17 +47,17 @@ fn push_after(place: &Place, mut meanwhile: impl FnMut()) -> Result<Pushed, Tool
         if let Some(remote) = remote {
             if remote == own {
                 let what = if tries == 0 { "up to date" } else { "there" };
-                let at = short(own);
+                let at = short_id(own);
                 return Ok(Pushed::Done(format!("`{branch}` is {what} on the remote at {at}")));
             }
             if repo.graph_descendant_of(remote, own)? {
                 return Ok(Pushed::Done(format!(
                     "nothing to push: the remote's `{branch}` is ahead, at {}",
-                    short(remote)
+                    short_id(remote)
                 )));
             }
             if !repo.graph_descendant_of(own, remote)? {
-                own = match rebase(place, &repo, remote)? {
+                own = match rebase_onto(place, &repo, remote)? {
                     Rebased::To(own) => own,
                     Rebased::Conflict(files, why) => return Ok(Pushed::Conflict(files, why)),
                 };
@@ -66,10 +66,13 @@ fn push_after(place: &Place, mut meanwhile: impl FnMut()) -> Result<Pushed, Tool
         }
         meanwhile();
         tries += 1;
-        match send(place, &repo) {
+        match send_branch(place, &repo) {
             Ok(()) => {
                 repo.reference(&place.remote_branch(), own, true, "pushed")?;
-                return Ok(Pushed::Done(format!("Pushed `{branch}` at {}{rebased}", short(own))));
+                return Ok(Pushed::Done(format!(
+                    "Pushed `{branch}` at {}{rebased}",
+                    short_id(own)
+                )));
             }
             // Somebody was faster: once more, on top of that.
             Err(error) => {
@@ -83,7 +86,7 @@ fn push_after(place: &Place, mut meanwhile: impl FnMut()) -> Result<Pushed, Tool
     }
 }
 
-fn send(place: &Place, repo: &Repository) -> Result<(), ToolError> {
+fn send_branch(place: &Place, repo: &Repository) -> Result<(), ToolError> {
     let refused = RefCell::new(None);
     let said = RefCell::new(Vec::new());
     let mut callbacks = RemoteCallbacks::new();
@@ -111,7 +114,7 @@ fn send(place: &Place, repo: &Repository) -> Result<(), ToolError> {
         None => Ok(()),
         Some(why) => {
             let said = said.into_inner();
-            let said = clip(String::from_utf8_lossy(&said).trim(), MAX_SAID);
+            let said = clip_text(String::from_utf8_lossy(&said).trim(), MAX_SAID);
             let more = if said.is_empty() { said } else { format!(". {said}") };
             Err(ToolError::refused(format!("the push of `{branch}` was refused: {why}{more}")))
         }
@@ -124,7 +127,7 @@ enum Rebased {
 }
 
 /// Puts the own commits on top of `remote`.
-fn rebase(place: &Place, repo: &Repository, remote: Oid) -> Result<Rebased, ToolError> {
+fn rebase_onto(place: &Place, repo: &Repository, remote: Oid) -> Result<Rebased, ToolError> {
     let branch = &place.hello.branch;
     if !is_clean(repo)? {
         return Err(ToolError::refused(format!(
@@ -149,7 +152,7 @@ fn rebase(place: &Place, repo: &Repository, remote: Oid) -> Result<Rebased, Tool
     let outcome = (|| {
         while let Some(step) = rebase.next() {
             step?;
-            files = conflicts(repo)?;
+            files = conflicting_files(repo)?;
             match rebase.commit(None, &signature, None) {
                 Ok(_) => {}
                 // The remote has this change already.
@@ -184,7 +187,7 @@ fn has_merges(repo: &Repository, remote: Oid) -> Result<bool, ToolError> {
 }
 
 /// The files of a step that two sides have changed.
-fn conflicts(repo: &Repository) -> Result<Vec<String>, git2::Error> {
+fn conflicting_files(repo: &Repository) -> Result<Vec<String>, git2::Error> {
     let index = repo.index()?;
     if !index.has_conflicts() {
         return Ok(Vec::new());
@@ -200,19 +203,19 @@ fn conflicts(repo: &Repository) -> Result<Vec<String>, git2::Error> {
 #[cfg(test)]
 mod tests {
     use super::super::fixture::Fixture;
-    use super::super::{commit, head, prepare};
+    use super::super::{commit_files, head_commit, prepare_worktree};
     use super::*;
     use crate::toolbox::paths::Tree;
     use crate::tools::args;
 
     fn fixture() -> Fixture {
         let f = Fixture::new();
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         f
     }
 
     fn pushed(f: &Fixture) -> String {
-        match push(&f.place).unwrap() {
+        match push_branch(&f.place).unwrap() {
             Pushed::Done(text) => text,
             conflict @ Pushed::Conflict(..) => panic!("{conflict:?}"),
         }
@@ -222,8 +225,8 @@ mod tests {
         f.write(path, content);
         let args = args::GitCommit { message: format!("Change {path}"), paths: None };
         let tree = Tree::open(&f.place.tree()).unwrap();
-        commit(&f.place, &tree, &args, &head(&f.place).unwrap()).unwrap();
-        head(&f.place).unwrap()
+        commit_files(&f.place, &tree, &args, &head_commit(&f.place).unwrap()).unwrap();
+        head_commit(&f.place).unwrap()
     }
 
     #[test]
@@ -244,11 +247,11 @@ mod tests {
         f.commit_elsewhere("b", "2");
         commit_file(&f, "a", "1");
         f.write("README", "dirty\n");
-        assert!(push(&f.place).unwrap_err().to_string().contains("commit your changes"));
+        assert!(push_branch(&f.place).unwrap_err().to_string().contains("commit your changes"));
         f.write("README", "hello\n");
         let said = pushed(&f);
         assert!(said.contains("rebased"), "{said}");
-        assert_eq!(f.remote_tip(), head(&f.place).unwrap());
+        assert_eq!(f.remote_tip(), head_commit(&f.place).unwrap());
         assert_eq!((f.file("a"), f.file("b")), ("1".to_owned(), "2".to_owned()));
         let log = f.git(&f.place.tree(), &["log", "--format=%an: %s"]);
         assert_eq!(log, "CodeButler Coder: Change a\nSomeone: Elsewhere\nSomeone: First");
@@ -265,7 +268,7 @@ mod tests {
             }
         });
         assert!(matches!(said.unwrap(), Pushed::Done(text) if text.contains("rebased")));
-        assert_eq!(f.remote_tip(), head(&f.place).unwrap());
+        assert_eq!(f.remote_tip(), head_commit(&f.place).unwrap());
         let log = f.git(&f.place.tree(), &["log", "--format=%an"]);
         assert_eq!(log, "CodeButler Coder\nSomeone\nSomeone\nSomeone");
         // Not for ever.
@@ -283,10 +286,10 @@ mod tests {
         let f = fixture();
         f.commit_elsewhere("README", "theirs\n");
         let own = commit_file(&f, "README", "mine\n");
-        let Pushed::Conflict(files, why) = push(&f.place).unwrap() else { panic!() };
+        let Pushed::Conflict(files, why) = push_branch(&f.place).unwrap() else { panic!() };
         assert_eq!(files, ["README"]);
         assert!(why.contains("yours in README") && why.contains("git rebase origin/codebutler/t"));
-        assert_eq!(head(&f.place).unwrap(), own);
+        assert_eq!(head_commit(&f.place).unwrap(), own);
         assert_eq!(f.file("README"), "mine\n");
         assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
     }
@@ -297,6 +300,6 @@ mod tests {
         commit_file(&f, "a", "1");
         let mut place = f.place.clone();
         place.hello.relay_url = format!("file://{}/gone.git", f.dir.path().display());
-        assert!(push(&place).unwrap_err().to_string().starts_with("Git: "));
+        assert!(push_branch(&place).unwrap_err().to_string().starts_with("Git: "));
     }
 }

@@ -12,13 +12,14 @@ const MAX_PAGE: usize = 64 * 1024;
 /// The pages, the one that was checked last first.
 pub fn known_research(place: &Place) -> Result<Vec<KnownResearch>, ToolError> {
     let repo = place.open()?;
-    let tree = base::tree(place, &repo)?;
+    let tree = base::base_tree(place, &repo)?;
     let mut known = Vec::new();
     for file in
         base::files_in(&repo, &tree, &format!("{FOLDER}/{RESEARCH}"))?.into_iter().take(MAX_PAGES)
     {
         let page = format!("{RESEARCH}/{file}");
-        if let Ok(Some(text)) = base::text(&repo, &tree, &format!("{FOLDER}/{page}"), MAX_PAGE) {
+        if let Ok(Some(text)) = base::file_text(&repo, &tree, &format!("{FOLDER}/{page}"), MAX_PAGE)
+        {
             known.push(KnownResearch::of(&page, &text));
         }
     }
@@ -29,13 +30,13 @@ pub fn known_research(place: &Place) -> Result<Vec<KnownResearch>, ToolError> {
 #[cfg(test)]
 mod tests {
     use super::super::fixture::Fixture;
-    use super::super::prepare;
+    use super::super::prepare_worktree;
     use super::*;
 
     #[test]
     fn what_was_checked_last_comes_first() {
         let f = Fixture::new();
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         assert_eq!(known_research(&f.place).unwrap(), []);
         f.merge(&[
             (".codebutler/research/a.md", "# Old\n\n- Checked: 2025-01-01\n"),
@@ -43,7 +44,7 @@ mod tests {
             (".codebutler/research/c.md", "by hand\n"),
             (".codebutler/research/d.txt", "# No page\n"),
         ]);
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         let found = known_research(&f.place).unwrap();
         let titles: Vec<_> = found.iter().map(|page| page.title.as_str()).collect();
         assert_eq!(titles, ["New", "Old", "c"]);

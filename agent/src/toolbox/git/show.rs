@@ -3,19 +3,19 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::history::{MAX_COMPARED, changes, date, find_commit, text_of};
-use super::{Place, short};
+use super::history::{MAX_COMPARED, commit_changes, find_commit, format_date, text_of};
+use super::{Place, short_id};
 use crate::toolbox::ToolError;
 use crate::toolbox::paths::Tree;
 use crate::tools::args;
-use codebutler_guides::text::{clip, head_and_tail, plain};
+use codebutler_guides::text::{clip_text, head_and_tail, plain_text};
 
 /// Characters of what is shown.
 const MAX_SHOWN: usize = 40_000;
 const MAX_MESSAGE: usize = 4_000;
 
 /// A commit's message and change, or a file of it.
-pub fn show(place: &Place, tree: &Tree, args: &args::GitShow) -> Result<String, ToolError> {
+pub fn show_commit(place: &Place, tree: &Tree, args: &args::GitShow) -> Result<String, ToolError> {
     let repo = place.open()?;
     // As `git show` has it: commit and path in one.
     let (name, path) = match (args.commit.split_once(':'), &args.path) {
@@ -32,29 +32,29 @@ pub fn show(place: &Place, tree: &Tree, args: &args::GitShow) -> Result<String, 
     let path = path.filter(|(path, _)| path != ".");
     if let Some((path, true)) = &path {
         let missing =
-            || ToolError::refused(format!("`{path}` is no file in {}", short(commit.id())));
+            || ToolError::refused(format!("`{path}` is no file in {}", short_id(commit.id())));
         let entry = commit.tree()?.get_path(Path::new(path)).map_err(|_| missing())?;
         let object = entry.to_object(&repo)?;
         let blob = object.as_blob().ok_or_else(missing)?;
         if blob.is_binary() || i64::try_from(blob.size()).unwrap_or(i64::MAX) > MAX_COMPARED {
             return Err(ToolError::refused(format!("`{path}` is binary or too large to show")));
         }
-        let text = plain(&String::from_utf8_lossy(blob.content()));
-        let head = format!("`{path}` as it was in {}\n", short(commit.id()));
+        let text = plain_text(&String::from_utf8_lossy(blob.content()));
+        let head = format!("`{path}` as it was in {}\n", short_id(commit.id()));
         return Ok(head + &head_and_tail(&text, MAX_SHOWN));
     }
-    let diff = changes(&repo, &commit, path.as_ref().map(|(path, _)| path.as_str()))?;
+    let diff = commit_changes(&repo, &commit, path.as_ref().map(|(path, _)| path.as_str()))?;
     let author = commit.author();
-    let text = |bytes: &[u8], most| clip(&plain(&String::from_utf8_lossy(bytes)), most);
+    let text = |bytes: &[u8], most| clip_text(&plain_text(&String::from_utf8_lossy(bytes)), most);
     let mut out = format!(
         "commit {}\n{} {} <{}>\n",
         commit.id(),
-        date(commit.time().seconds()),
+        format_date(commit.time().seconds()),
         text(author.name_bytes(), 100),
         text(author.email_bytes(), 100)
     );
     if commit.parent_count() > 1 {
-        let parents: Vec<_> = commit.parent_ids().map(short).collect();
+        let parents: Vec<_> = commit.parent_ids().map(short_id).collect();
         let _ = writeln!(out, "a merge of {}; shown against the first", parents.join(" and "));
     }
     for line in text(commit.message_bytes(), MAX_MESSAGE).lines() {
@@ -73,7 +73,7 @@ pub fn show(place: &Place, tree: &Tree, args: &args::GitShow) -> Result<String, 
 #[cfg(test)]
 mod tests {
     use super::super::fixture::Fixture;
-    use super::super::prepare;
+    use super::super::prepare_worktree;
     use super::*;
 
     #[test]
@@ -81,11 +81,11 @@ mod tests {
         let f = Fixture::new();
         f.commit_elsewhere("a.txt", "one\n");
         f.commit_elsewhere("a.txt", "two\n");
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         let tree = Tree::open(&f.place.tree()).unwrap();
         let show = |commit: &str, path: Option<&str>, file| {
             let args = args::GitShow { commit: commit.into(), path: path.map(Into::into), file };
-            show(&f.place, &tree, &args).unwrap_or_else(|e| format!("refused: {e}"))
+            show_commit(&f.place, &tree, &args).unwrap_or_else(|e| format!("refused: {e}"))
         };
         let head = show("HEAD", None, None);
         for part in

@@ -6,7 +6,7 @@ use std::path::Path;
 use git2::{Repository, Tree as GitTree};
 
 use super::Place;
-use super::base::{FOLDER, LINK, inside, text, tree};
+use super::base::{FOLDER, LINK, base_tree, file_text, path_inside};
 use crate::toolbox::ToolError;
 use codebutler_guides::skills::{File, MAX_FILE};
 
@@ -17,24 +17,24 @@ const OPEN: [&str; 2] = [".agents/skills", ".claude/skills"];
 const OPEN_FILE: &str = "SKILL.md";
 
 /// Path and text of each skill, or why it can't be read.
-pub fn skills(place: &Place) -> Result<Vec<File>, ToolError> {
+pub fn read_skills(place: &Place) -> Result<Vec<File>, ToolError> {
     let repo = place.open()?;
-    let base = tree(place, &repo)?;
+    let base = base_tree(place, &repo)?;
     let mut paths: Vec<String> = Vec::new();
-    if let Some((folder, names)) = folder(&repo, &base, &format!("{FOLDER}/skills")) {
+    if let Some((folder, names)) = read_folder(&repo, &base, &format!("{FOLDER}/skills")) {
         let markdown = |name: &String| Path::new(name).extension().is_some_and(|end| end == "md");
         let own = names.into_iter().filter(markdown).take(MAX_SKILLS);
         paths.extend(own.map(|name| format!("{folder}/{name}")));
     }
     for open in OPEN {
-        let Some((folder, names)) = folder(&repo, &base, open) else { continue };
+        let Some((folder, names)) = read_folder(&repo, &base, open) else { continue };
         let found =
             names.iter().take(MAX_SKILLS).map(|name| format!("{folder}/{name}/{OPEN_FILE}"));
         // Where one folder is a link to the other.
         let found: Vec<String> = found.filter(|path| !paths.contains(path)).collect();
         paths.extend(found);
     }
-    let read = |path: String| match text(&repo, &base, &path, MAX_FILE) {
+    let read = |path: String| match file_text(&repo, &base, &path, MAX_FILE) {
         Ok(found) => found.map(|found| (path, Ok(found))),
         Err(ToolError::Refused(why) | ToolError::Failed(why)) => Some((path, Err(why))),
     };
@@ -42,13 +42,13 @@ pub fn skills(place: &Place) -> Result<Vec<File>, ToolError> {
 }
 
 /// A folder and the names in it, sorted; a link to a folder within the tree is followed once.
-fn folder(repo: &Repository, base: &GitTree<'_>, path: &str) -> Option<(String, Vec<String>)> {
+fn read_folder(repo: &Repository, base: &GitTree<'_>, path: &str) -> Option<(String, Vec<String>)> {
     let mut path = path.to_owned();
     let mut entry = base.get_path(Path::new(&path)).ok()?;
     if entry.filemode() == LINK {
         let object = entry.to_object(repo).ok()?;
         let target = std::str::from_utf8(object.as_blob()?.content()).ok()?;
-        let target = inside(&Path::new(&path).parent()?.join(target))?;
+        let target = path_inside(&Path::new(&path).parent()?.join(target))?;
         entry = base.get_path(&target).ok()?;
         target.to_str()?.clone_into(&mut path);
     }
@@ -64,14 +64,14 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::super::fixture::Fixture;
-    use super::super::prepare;
+    use super::super::prepare_worktree;
     use super::*;
 
     #[test]
     fn skills_of_both_forms_are_the_base_branchs() {
         let f = Fixture::new();
-        prepare(&f.place).unwrap();
-        assert_eq!(skills(&f.place).unwrap(), []);
+        prepare_worktree(&f.place).unwrap();
+        assert_eq!(read_skills(&f.place).unwrap(), []);
         let seed = f.dir.path().join("seed");
         std::fs::create_dir_all(seed.join(".claude")).unwrap();
         symlink("../.agents/skills", seed.join(".claude/skills")).unwrap();
@@ -86,10 +86,10 @@ mod tests {
             (".agents/skills/pdf/scripts/fill.py", "print()"),
             (".agents/skills/README.md", "x"),
         ]);
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         f.write(".codebutler/skills/c.md", "# c");
         f.write(".codebutler/skills/a.md", "# changed");
-        let found = skills(&f.place).unwrap();
+        let found = read_skills(&f.place).unwrap();
         let shown: Vec<_> = found
             .iter()
             .map(|(path, text)| match text {

@@ -6,64 +6,65 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use git2::{DiffOptions, Repository, StatusOptions};
 
 use super::base::{self, FOLDER};
-use super::history::date;
-use super::{Place, short};
+use super::history::format_date;
+use super::{Place, short_id};
 use crate::toolbox::ToolError;
 use crate::toolbox::protocol::Surroundings;
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Guides that are named as changed.
 const MAX_GUIDES: usize = 10;
 const MAX_PATTERNS: usize = 10;
 
 /// Everything but the versions of programs. What can't be found out is left empty.
-pub fn surroundings(place: &Place) -> Result<Surroundings, ToolError> {
+pub fn find_surroundings(place: &Place) -> Result<Surroundings, ToolError> {
     let repo = place.open()?;
     let head = repo.head()?.peel_to_commit()?;
-    let base = base::tree(place, &repo)?;
+    let base = base::base_tree(place, &repo)?;
     Ok(Surroundings {
         root: place.tree().display().to_string(),
-        platform: platform(),
-        top: base::top(place)?,
+        platform: find_platform(),
+        top: base::list_top(place)?,
         programs: Vec::new(),
-        day: today(),
-        head: format!("{} {}", short(head.id()), summary(&head)),
-        apart: repo.graph_ahead_behind(head.id(), base::commit(place)?)?,
-        uncommitted: uncommitted(&repo)?,
-        guides: guides(&repo, &base)?,
-        elsewhere: elsewhere(&repo, &base),
+        day: format_today(),
+        head: format!("{} {}", short_id(head.id()), commit_summary(&head)),
+        apart: repo.graph_ahead_behind(head.id(), base::base_commit(place)?)?,
+        uncommitted: count_uncommitted(&repo)?,
+        guides: changed_guides(&repo, &base)?,
+        elsewhere: lfs_patterns(&repo, &base),
     })
 }
 
-fn summary(commit: &git2::Commit<'_>) -> String {
+fn commit_summary(commit: &git2::Commit<'_>) -> String {
     let summary = commit.summary_bytes().map(String::from_utf8_lossy).unwrap_or_default();
-    clip(&codebutler_guides::text::plain(&summary).replace('`', "'"), 80)
+    clip_text(&codebutler_guides::text::plain_text(&summary).replace('`', "'"), 80)
 }
 
-fn today() -> String {
+fn format_today() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    date(i64::try_from(now.as_secs()).unwrap_or_default())
+    format_date(i64::try_from(now.as_secs()).unwrap_or_default())
 }
 
-fn platform() -> String {
+fn find_platform() -> String {
     let (system, processor) = (std::env::consts::OS, std::env::consts::ARCH);
     let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
-    let name = name.map(|name| clip(name.trim_matches(['"', '\'']), 60)).filter(|n| !n.is_empty());
+    let name =
+        name.map(|name| clip_text(name.trim_matches(['"', '\'']), 60)).filter(|n| !n.is_empty());
     match name {
         Some(name) => format!("{system} on {processor} ({name})"),
         None => format!("{system} on {processor}"),
     }
 }
 
-fn uncommitted(repo: &Repository) -> Result<usize, ToolError> {
+fn count_uncommitted(repo: &Repository) -> Result<usize, ToolError> {
     let mut options = StatusOptions::new();
     options.include_untracked(true).include_ignored(false);
     Ok(repo.statuses(Some(&mut options))?.len())
 }
 
 /// Guides that the thread changes: what counts is the base branch's.
-fn guides(repo: &Repository, base: &git2::Tree<'_>) -> Result<Vec<String>, ToolError> {
+fn changed_guides(repo: &Repository, base: &git2::Tree<'_>) -> Result<Vec<String>, ToolError> {
     let mut options = DiffOptions::new();
     options.include_untracked(true).recurse_untracked_dirs(true);
     for path in [FOLDER, "AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md"] {
@@ -71,13 +72,14 @@ fn guides(repo: &Repository, base: &git2::Tree<'_>) -> Result<Vec<String>, ToolE
     }
     let diff = repo.diff_tree_to_workdir_with_index(Some(base), Some(&mut options))?;
     let paths = diff.deltas().filter_map(|delta| delta.new_file().path().map(ToOwned::to_owned));
-    let named =
-        |path: std::path::PathBuf| clip(&path.to_string_lossy().replace(['`', '\n'], "?"), 120);
+    let named = |path: std::path::PathBuf| {
+        clip_text(&path.to_string_lossy().replace(['`', '\n'], "?"), 120)
+    };
     Ok(paths.map(named).take(MAX_GUIDES).collect())
 }
 
 /// Patterns of files whose contents are not here, as the top of the base branch's tree says.
-fn elsewhere(repo: &Repository, tree: &git2::Tree<'_>) -> Vec<String> {
+fn lfs_patterns(repo: &Repository, tree: &git2::Tree<'_>) -> Vec<String> {
     let entry = tree.get_name(".gitattributes");
     let Some(blob) = entry.and_then(|entry| repo.find_blob(entry.id()).ok()) else {
         return Vec::new();
@@ -87,7 +89,7 @@ fn elsewhere(repo: &Repository, tree: &git2::Tree<'_>) -> Vec<String> {
     let kept = kept.filter(|line| line.split_whitespace().any(|word| word == "filter=lfs"));
     let pattern = |line: &str| Some(line.split_whitespace().next()?.replace('`', "?"));
     kept.filter_map(pattern)
-        .map(|pattern| clip(&codebutler_guides::text::plain(&pattern), 60))
+        .map(|pattern| clip_text(&codebutler_guides::text::plain_text(&pattern), 60))
         .take(MAX_PATTERNS)
         .collect()
 }
@@ -95,7 +97,7 @@ fn elsewhere(repo: &Repository, tree: &git2::Tree<'_>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::super::fixture::Fixture;
-    use super::super::prepare;
+    use super::super::prepare_worktree;
     use super::*;
 
     #[test]
@@ -107,8 +109,8 @@ mod tests {
             ("Cargo.toml", "[package]\n"),
             (".gitattributes", attributes),
         ]);
-        prepare(&f.place).unwrap();
-        let before = surroundings(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
+        let before = find_surroundings(&f.place).unwrap();
         assert_eq!(
             before.top,
             [".gitattributes", ".gitignore", "Cargo.toml", "README", "src/ (main.rs)"]
@@ -120,7 +122,7 @@ mod tests {
         assert!(before.head.ends_with(" First"), "{}", before.head);
         f.write("new/a.txt", "a");
         f.write(".codebutler/pm.md", "Mine.");
-        let after = surroundings(&f.place).unwrap();
+        let after = find_surroundings(&f.place).unwrap();
         assert_eq!((&after.top, &after.root), (&before.top, &before.root));
         assert_eq!(after.uncommitted, 2);
         assert_eq!(after.guides, [".codebutler/pm.md"]);

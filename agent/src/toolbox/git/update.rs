@@ -7,7 +7,7 @@ use git2::build::CheckoutBuilder;
 use git2::{Index, MergeOptions, Oid, Repository, RepositoryState, ResetType, Signature};
 
 use super::prepare::{is_clean, same_as};
-use super::{Place, short};
+use super::{Place, short_id};
 use crate::toolbox::ToolError;
 
 /// Files in conflict that are named.
@@ -34,7 +34,7 @@ pub fn update_key(place: &Place) -> Result<String, ToolError> {
 
 /// Merges the base branch in. `key` is what [`update_key`] said when the call was recorded; `again`, that
 /// it may have been carried out in part.
-pub fn update(place: &Place, key: &str, again: bool) -> Result<Updated, ToolError> {
+pub fn update_branch(place: &Place, key: &str, again: bool) -> Result<Updated, ToolError> {
     let _lock = place.lock()?;
     let mut repo = place.open()?;
     if repo.state() == RepositoryState::Merge {
@@ -51,38 +51,41 @@ pub fn update(place: &Place, key: &str, again: bool) -> Result<Updated, ToolErro
         ));
     }
     place.fetch(&repo)?;
-    let (own, base) = (place.head_on_branch(&repo)?, super::base::commit(place)?);
+    let (own, base) = (place.head_on_branch(&repo)?, super::base::base_commit(place)?);
     let name = &place.hello.base_branch;
     if own == base || repo.graph_descendant_of(own, base)? {
-        let at = short(base);
+        let at = short_id(base);
         return Ok(Updated::Done(format!("the branch has all of `{name}` (at {at}) already")));
     }
     refuse_strangers(place, &repo, own)?;
     let (_, behind) = repo.graph_ahead_behind(own, base)?;
-    let what = format!("{behind} commits of `{name}` (up to {})", short(base));
+    let what = format!("{behind} commits of `{name}` (up to {})", short_id(base));
     if repo.graph_descendant_of(base, own)? {
         return settle_in(place, &repo, base, &what);
     }
-    let mut merged =
-        repo.merge_commits(&repo.find_commit(own)?, &repo.find_commit(base)?, Some(&options()))?;
+    let mut merged = repo.merge_commits(
+        &repo.find_commit(own)?,
+        &repo.find_commit(base)?,
+        Some(&merge_options()),
+    )?;
     if merged.has_conflicts() {
-        return begin(place, &repo, base, (&merged, &what));
+        return begin_merge(place, &repo, base, (&merged, &what));
     }
     let tree = repo.find_tree(merged.write_tree_to(&repo)?)?;
     let author = &place.hello.author;
     let signature = Signature::now(&author.name, &author.email)?;
     let parents = [&repo.find_commit(own)?, &repo.find_commit(base)?];
-    let message = message(place);
+    let message = merge_message(place);
     let commit = repo.commit(None, &signature, &signature, &message, &tree, &parents)?;
     settle_in(place, &repo, commit, &what)
 }
 
 /// What a merge is called that is made here.
-fn message(place: &Place) -> String {
+fn merge_message(place: &Place) -> String {
     format!("Merge branch '{}' into {}\n", place.hello.base_branch, place.hello.branch)
 }
 
-fn options() -> MergeOptions {
+fn merge_options() -> MergeOptions {
     let mut options = MergeOptions::new();
     options.find_renames(true);
     options
@@ -110,50 +113,50 @@ fn settle_in(place: &Place, repo: &Repository, to: Oid, what: &str) -> Result<Up
     let target = repo.find_commit(to)?;
     // The second case was killed after its files were there.
     if !is_clean(repo)? && !same_as(repo, &target)? {
-        return Err(uncommitted());
+        return Err(uncommitted_error());
     }
     repo.checkout_tree(target.as_object(), Some(CheckoutBuilder::new().safe()))?;
     repo.reference(&place.local(), to, true, "update from the base branch")?;
     Ok(Updated::Done(format!(
         "{what} came in without a conflict; the branch is at {}. Run the tests: what was tested before \
          is not what is here now. Then GitPush",
-        short(to)
+        short_id(to)
     )))
 }
 
-fn uncommitted() -> ToolError {
+fn uncommitted_error() -> ToolError {
     ToolError::refused("files differ from the last commit: commit them (GitCommit), then try again")
 }
 
 /// Leaves the merge in the worktree, to be settled.
-fn begin(
+fn begin_merge(
     place: &Place,
     repo: &Repository,
     base: Oid,
     (merged, what): (&Index, &str),
 ) -> Result<Updated, ToolError> {
     if !is_clean(repo)? {
-        return Err(uncommitted());
+        return Err(uncommitted_error());
     }
     let theirs = repo.find_annotated_commit(base)?;
     let mut checkout = CheckoutBuilder::new();
     checkout.safe().allow_conflicts(true);
     checkout.our_label(&place.hello.branch).their_label(&place.hello.base_branch);
-    repo.merge(&[&theirs], Some(&mut options()), Some(&mut checkout))?;
-    let files = conflicts(merged)?;
+    repo.merge(&[&theirs], Some(&mut merge_options()), Some(&mut checkout))?;
+    let files = conflicting_files(merged)?;
     let why = format!(
         "{what} come in, and conflict with this branch in {}. Each of these files holds both sides between \
          `<<<<<<<` and `>>>>>>>`: read what both sides meant (GitLog with `path` tells), Edit the file so that \
          both hold, without the markers, run the tests, then GitCommit and GitPush. To take it all back: `git \
          merge --abort` in Bash",
-        named(&files)
+        name_files(&files)
     );
     Ok(Updated::Conflict(files, why))
 }
 
 fn under_way(repo: &mut Repository) -> Result<Updated, ToolError> {
-    let files = conflicts(&repo.index()?)?;
-    let left = if files.is_empty() { "none any more".to_owned() } else { named(&files) };
+    let files = conflicting_files(&repo.index()?)?;
+    let left = if files.is_empty() { "none any more".to_owned() } else { name_files(&files) };
     let why = format!(
         "a merge is under way already; files to be settled: {left}. Edit them, run the tests, then GitCommit \
          ends it. To take it all back: `git merge --abort` in Bash"
@@ -162,7 +165,7 @@ fn under_way(repo: &mut Repository) -> Result<Updated, ToolError> {
 }
 
 /// The files that two sides have changed.
-pub(super) fn conflicts(index: &Index) -> Result<Vec<String>, git2::Error> {
+pub(super) fn conflicting_files(index: &Index) -> Result<Vec<String>, git2::Error> {
     if !index.has_conflicts() {
         return Ok(Vec::new());
     }
@@ -176,7 +179,7 @@ pub(super) fn conflicts(index: &Index) -> Result<Vec<String>, git2::Error> {
     Ok(paths)
 }
 
-fn named(files: &[String]) -> String {
+fn name_files(files: &[String]) -> String {
     let more = files.len().saturating_sub(MAX_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{more}", files[..files.len().min(MAX_NAMED)].join(", "))
@@ -208,7 +211,7 @@ pub(super) fn refuse_markers(
             known.any(|blob| marked_line(blob.content()).is_some())
         };
         if let Some(line) = marked_line(blob.content()).filter(|_| !is_theirs()) {
-            return Err(unsettled(&path, line));
+            return Err(unsettled_error(&path, line));
         }
     }
     Ok(())
@@ -221,7 +224,7 @@ fn marked_line(text: &[u8]) -> Option<usize> {
     marked.map(|(_, line)| line)
 }
 
-fn unsettled(path: &str, line: usize) -> ToolError {
+fn unsettled_error(path: &str, line: usize) -> ToolError {
     ToolError::refused(format!(
         "`{path}` holds both sides of the merge still (line {line}): settle it first"
     ))
@@ -232,7 +235,7 @@ fn unsettled(path: &str, line: usize) -> ToolError {
 /// # Errors
 /// `Refused` as long as one holds both sides.
 pub(super) fn stage_settled(index: &mut Index, tree: &Path) -> Result<(), ToolError> {
-    for path in conflicts(index)? {
+    for path in conflicting_files(index)? {
         let at = tree.join(&path);
         if at.symlink_metadata().is_err() {
             index.remove_path(Path::new(&path))?;
@@ -240,7 +243,7 @@ pub(super) fn stage_settled(index: &mut Index, tree: &Path) -> Result<(), ToolEr
         }
         let text = std::fs::read(&at).unwrap_or_default();
         if let Some(line) = marked_line(&text) {
-            return Err(unsettled(&path, line));
+            return Err(unsettled_error(&path, line));
         }
         index.add_path(Path::new(&path))?;
     }
@@ -260,21 +263,21 @@ pub(super) fn other_parents(repo: &mut Repository) -> Result<Vec<Oid>, git2::Err
 #[cfg(test)]
 mod tests {
     use super::super::fixture::Fixture;
-    use super::super::{Pushed, commit, head, prepare, push};
+    use super::super::{Pushed, commit_files, head_commit, prepare_worktree, push_branch};
     use super::*;
     use crate::toolbox::paths::Tree;
     use crate::tools::args;
 
     fn fixture() -> Fixture {
         let f = Fixture::new();
-        prepare(&f.place).unwrap();
+        prepare_worktree(&f.place).unwrap();
         f
     }
 
     fn try_commit(f: &Fixture, message: &str) -> Result<String, ToolError> {
         let args = args::GitCommit { message: message.to_owned(), paths: None };
         let tree = Tree::open(&f.place.tree()).unwrap();
-        commit(&f.place, &tree, &args, &head(&f.place).unwrap())
+        commit_files(&f.place, &tree, &args, &head_commit(&f.place).unwrap())
     }
 
     fn written(f: &Fixture, path: &str, content: &str) {
@@ -284,7 +287,7 @@ mod tests {
 
     fn updated(f: &Fixture) -> Updated {
         let key = update_key(&f.place).unwrap();
-        update(&f.place, &key, false).unwrap()
+        update_branch(&f.place, &key, false).unwrap()
     }
 
     fn parents(f: &Fixture) -> usize {
@@ -303,16 +306,16 @@ mod tests {
         f.merge(&[("c", "3")]);
         f.write("a", "dirty");
         let key = update_key(&f.place).unwrap();
-        let refused = update(&f.place, &key, false).unwrap_err().to_string();
+        let refused = update_branch(&f.place, &key, false).unwrap_err().to_string();
         assert!(refused.contains("GitCommit"), "{refused}");
         f.write("a", "1");
         assert!(matches!(updated(&f), Updated::Done(text) if text.contains("Run the tests")));
         assert_eq!((f.file("a"), f.file("c"), parents(&f)), ("1".into(), "3".into(), 2));
         assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
-        let tip = head(&f.place).unwrap();
+        let tip = head_commit(&f.place).unwrap();
         assert!(matches!(updated(&f), Updated::Done(text) if text.contains("already")));
-        assert_eq!(head(&f.place).unwrap(), tip);
-        assert!(matches!(push(&f.place).unwrap(), Pushed::Done(_)));
+        assert_eq!(head_commit(&f.place).unwrap(), tip);
+        assert!(matches!(push_branch(&f.place).unwrap(), Pushed::Done(_)));
         assert_eq!(f.remote_tip(), tip);
     }
 
@@ -331,7 +334,7 @@ mod tests {
         // Cut off after that: what was begun by an earlier call stays as it was left.
         f.write("README", "both\n");
         let key = update_key(&f.place).unwrap();
-        assert!(matches!(update(&f.place, &key, true).unwrap(), Updated::Conflict(..)));
+        assert!(matches!(update_branch(&f.place, &key, true).unwrap(), Updated::Conflict(..)));
         assert_eq!(f.file("README"), "both\n");
         try_commit(&f, "Merge main").unwrap();
         assert_eq!((parents(&f), f.file("README")), (2, "both\n".to_owned()));
@@ -373,10 +376,10 @@ mod tests {
         f.merge(&[("README", "theirs\n")]);
         f.merge(&[("c", "3")]);
         let key = update_key(&f.place).unwrap();
-        assert!(matches!(update(&f.place, &key, false).unwrap(), Updated::Conflict(..)));
+        assert!(matches!(update_branch(&f.place, &key, false).unwrap(), Updated::Conflict(..)));
         // As if it had died before all files were there.
         std::fs::remove_file(f.place.tree().join("c")).unwrap();
-        assert!(matches!(update(&f.place, &key, true).unwrap(), Updated::Conflict(..)));
+        assert!(matches!(update_branch(&f.place, &key, true).unwrap(), Updated::Conflict(..)));
         assert_eq!(f.file("c"), "3");
     }
 
@@ -387,12 +390,12 @@ mod tests {
         f.commit_elsewhere("b", "2");
         f.merge(&[("c", "3")]);
         let key = update_key(&f.place).unwrap();
-        let refused = update(&f.place, &key, false).unwrap_err().to_string();
+        let refused = update_branch(&f.place, &key, false).unwrap_err().to_string();
         assert!(refused.contains("call GitPush"), "{refused}");
-        push(&f.place).unwrap();
+        push_branch(&f.place).unwrap();
         assert!(matches!(updated(&f), Updated::Done(_)));
         f.commit_elsewhere("d", "4");
-        let refused = push(&f.place).unwrap_err().to_string();
+        let refused = push_branch(&f.place).unwrap_err().to_string();
         assert!(refused.contains("git merge origin/codebutler/t"), "{refused}");
     }
 }

@@ -11,11 +11,11 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContex
 use ignore::WalkState;
 use ignore::types::{Types, TypesBuilder};
 
-use super::{glob, is_match, modified, walk};
+use super::{build_glob, is_match, modified_time, walk_files};
 use crate::toolbox::paths::Tree;
 use crate::toolbox::{ToolError, files};
 use crate::tools::args::{self, GrepMode};
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Lines that one Grep answers with: matches alone, and with the lines around them.
 const MAX_LINES: usize = 250;
@@ -53,7 +53,7 @@ struct MatchedLine {
 
 /// Lines that match, as `path:line:text`, by path; those around them as `path-line-text`, with `--`
 /// where lines are left out, as ripgrep shows them.
-pub fn grep(tree: &Tree, args: &args::Grep) -> Result<String, ToolError> {
+pub fn grep_files(tree: &Tree, args: &args::Grep) -> Result<String, ToolError> {
     let multiline = args.multiline.unwrap_or(false);
     let mut matcher = RegexMatcherBuilder::new();
     matcher.case_insensitive(args.ignore_case.unwrap_or(false));
@@ -65,7 +65,7 @@ pub fn grep(tree: &Tree, args: &args::Grep) -> Result<String, ToolError> {
     let matcher = matcher
         .build(&args.pattern)
         .map_err(|e| ToolError::refused(format!("`pattern` is not a regular expression: {e}")))?;
-    let glob = args.glob.as_deref().map(glob).transpose()?;
+    let glob = args.glob.as_deref().map(build_glob).transpose()?;
     let kind = args.kind.as_deref().map(of_type).transpose()?;
     let at = tree.locate(args.path.as_deref().unwrap_or("."))?;
     if !at.full.exists() {
@@ -88,7 +88,7 @@ pub fn grep(tree: &Tree, args: &args::Grep) -> Result<String, ToolError> {
         .after_context(after)
         .binary_detection(BinaryDetection::quit(0))
         .build();
-    walk(tree, &at.full, &searcher, |searcher, relative| {
+    walk_files(tree, &at.full, &searcher, |searcher, relative| {
         let wanted = glob.as_ref().is_none_or(|glob| is_match(glob, &inside, relative));
         let typed = kind.as_ref().is_none_or(|kind| kind.matched(relative, false).is_whitelist());
         if !wanted || !typed {
@@ -106,7 +106,7 @@ pub fn grep(tree: &Tree, args: &args::Grep) -> Result<String, ToolError> {
         let total = count.fetch_add(counted, Ordering::Relaxed) + counted;
         file.path = relative.to_string_lossy().into_owned();
         if args.newest == Some(true) {
-            file.modified = modified(&path);
+            file.modified = modified_time(&path);
         }
         if let Ok(mut found) = found.lock() {
             found.push(file);
@@ -180,7 +180,7 @@ impl FoundLines {
     fn push(&mut self, number: Option<u64>, bytes: &[u8], is_match: bool) {
         let number = number.unwrap_or_default();
         let text = String::from_utf8_lossy(bytes);
-        let text = clip(text.trim_end_matches(['\n', '\r']), MAX_LINE_CHARS);
+        let text = clip_text(text.trim_end_matches(['\n', '\r']), MAX_LINE_CHARS);
         let starts = self.lines.last().is_none_or(|before| before.number + 1 != number);
         self.lines.push(MatchedLine { number, text, is_match, starts });
     }

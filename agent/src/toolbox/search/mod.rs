@@ -15,25 +15,25 @@ use crate::tools::args;
 
 mod grep;
 
-pub(super) use grep::grep;
+pub(super) use grep::grep_files;
 
 /// Paths that one Glob answers with.
 const MAX_PATHS: usize = 500;
 const THREADS: usize = 4;
 
 /// Files whose path matches, by path.
-pub(super) fn find(tree: &Tree, args: &args::Glob) -> Result<String, ToolError> {
-    let glob = glob(&args.pattern)?;
+pub(super) fn find_files(tree: &Tree, args: &args::Glob) -> Result<String, ToolError> {
+    let glob = build_glob(&args.pattern)?;
     let at = tree.locate(args.path.as_deref().unwrap_or("."))?;
     if !at.full.is_dir() {
         return Err(ToolError::refused(format!("`{}` is not a folder", at.shown)));
     }
     if args.list == Some(true) {
-        return Ok(listed(tree, &at.full));
+        return Ok(list_folder(tree, &at.full));
     }
     let inside = at.full.strip_prefix(tree.root()).unwrap_or(Path::new("")).to_owned();
     let found = Mutex::new(Vec::<PathBuf>::new());
-    walk(tree, &at.full, &(), |(), relative| {
+    walk_files(tree, &at.full, &(), |(), relative| {
         if is_match(&glob, &inside, relative)
             && let Ok(mut found) = found.lock()
         {
@@ -44,7 +44,7 @@ pub(super) fn find(tree: &Tree, args: &args::Glob) -> Result<String, ToolError> 
     let mut found = found.into_inner().unwrap_or_default();
     found.sort();
     if args.newest == Some(true) {
-        found.sort_by_cached_key(|path| Reverse(modified(&tree.root().join(path))));
+        found.sort_by_cached_key(|path| Reverse(modified_time(&tree.root().join(path))));
     }
     if found.is_empty() {
         return Ok("no file matches".to_owned());
@@ -64,8 +64,9 @@ fn joined_paths(shown: &[String], total: usize) -> String {
 }
 
 /// What is directly in a folder, folders with a slash behind them.
-fn listed(tree: &Tree, folder: &Path) -> String {
-    let entries = walker(folder).max_depth(Some(1)).build().flatten().filter(|e| e.depth() == 1);
+fn list_folder(tree: &Tree, folder: &Path) -> String {
+    let entries =
+        build_walker(folder).max_depth(Some(1)).build().flatten().filter(|e| e.depth() == 1);
     let mut names: Vec<String> = entries
         .filter_map(|entry| {
             let path = entry.path().strip_prefix(tree.root()).ok()?.to_string_lossy().into_owned();
@@ -82,7 +83,7 @@ fn listed(tree: &Tree, folder: &Path) -> String {
     joined_paths(&names, total)
 }
 
-fn modified(path: &Path) -> Option<SystemTime> {
+fn modified_time(path: &Path) -> Option<SystemTime> {
     path.symlink_metadata().and_then(|meta| meta.modified()).ok()
 }
 
@@ -94,7 +95,7 @@ fn is_match(glob: &GlobSet, inside: &Path, relative: &Path) -> bool {
 
 /// Without a slash a glob matches names in every folder, as in `.gitignore`. A set of one: for most
 /// patterns it compares names, where a single glob is always a regular expression.
-fn glob(pattern: &str) -> Result<GlobSet, ToolError> {
+fn build_glob(pattern: &str) -> Result<GlobSet, ToolError> {
     let anywhere = if pattern.contains('/') {
         pattern.trim_start_matches("./").trim_start_matches('/').to_owned()
     } else {
@@ -109,14 +110,14 @@ fn glob(pattern: &str) -> Result<GlobSet, ToolError> {
 
 /// Calls `visit` with the relative path of every file under `from`, from several threads, each with
 /// its own copy of `with`.
-pub(super) fn walk<T: Clone + Send>(
+pub(super) fn walk_files<T: Clone + Send>(
     tree: &Tree,
     from: &Path,
     with: &T,
     visit: impl Fn(&mut T, &Path) -> WalkState + Send + Sync,
 ) {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(THREADS));
-    let walker = walker(from).threads(threads).build_parallel();
+    let walker = build_walker(from).threads(threads).build_parallel();
     let visit = &visit;
     walker.run(|| {
         let mut own = with.clone();
@@ -132,7 +133,7 @@ pub(super) fn walk<T: Clone + Send>(
 }
 
 /// What .gitignore leaves of a folder.
-fn walker(from: &Path) -> WalkBuilder {
+fn build_walker(from: &Path) -> WalkBuilder {
     let mut walker = WalkBuilder::new(from);
     walker
         .hidden(false)
@@ -151,11 +152,11 @@ pub mod bench {
 
     pub fn grep(tree: &Path, pattern: &str) -> Result<String, ToolError> {
         let args = args::Grep { pattern: pattern.to_owned(), ..args::Grep::default() };
-        super::grep(&Tree::open(tree)?, &args)
+        super::grep_files(&Tree::open(tree)?, &args)
     }
 
     pub fn glob(tree: &Path, pattern: &str) -> Result<String, ToolError> {
-        super::find(
+        super::find_files(
             &Tree::open(tree)?,
             &args::Glob { pattern: pattern.to_owned(), ..args::Glob::default() },
         )
@@ -198,7 +199,7 @@ mod tests {
             glob: glob.map(Into::into),
             ..args::Grep::default()
         };
-        grep(tree, &args).unwrap_or_else(|e| format!("refused: {e}"))
+        grep_files(tree, &args).unwrap_or_else(|e| format!("refused: {e}"))
     }
 
     fn files(tree: &Tree, pattern: &str, path: Option<&str>) -> String {
@@ -207,7 +208,7 @@ mod tests {
             path: path.map(Into::into),
             ..args::Glob::default()
         };
-        find(tree, &args).unwrap_or_else(|e| format!("refused: {e}"))
+        find_files(tree, &args).unwrap_or_else(|e| format!("refused: {e}"))
     }
 
     #[test]
@@ -268,7 +269,7 @@ mod tests {
         let shown = |pattern: &str, context| {
             let glob = Some("*.txt".to_owned());
             let pattern = pattern.to_owned();
-            grep(
+            grep_files(
                 &tree,
                 &args::Grep { pattern, glob, context: Some(context), ..args::Grep::default() },
             )
@@ -298,7 +299,8 @@ mod tests {
     #[test]
     fn files_counts_types_and_case() {
         let (_dir, tree) = tree();
-        let of = |args: args::Grep| grep(&tree, &args).unwrap_or_else(|e| format!("refused: {e}"));
+        let of =
+            |args: args::Grep| grep_files(&tree, &args).unwrap_or_else(|e| format!("refused: {e}"));
         let needle = || args::Grep { pattern: "needle".into(), ..args::Grep::default() };
         let files = || args::Grep { mode: Some(args::GrepMode::Files), ..needle() };
         assert_eq!(of(files()), ".github/ci.yml\nsrc/a.rs\nsrc/deep/b.py");
@@ -332,17 +334,20 @@ mod tests {
         }
         let glob =
             args::Glob { pattern: "*.rs".into(), newest: Some(true), ..args::Glob::default() };
-        assert_eq!(find(&tree, &glob).unwrap(), "src/deep/b.rs\nsrc/a.rs");
+        assert_eq!(find_files(&tree, &glob).unwrap(), "src/deep/b.rs\nsrc/a.rs");
         let newest = args::Grep {
             pattern: "needle".into(),
             newest: Some(true),
             mode: Some(args::GrepMode::Files),
             ..args::Grep::default()
         };
-        assert_eq!(grep(&tree, &newest).unwrap().lines().next(), Some("src/deep/b.py"));
+        assert_eq!(grep_files(&tree, &newest).unwrap().lines().next(), Some("src/deep/b.py"));
         let list = |path: Option<&str>| {
             let path = path.map(Into::into);
-            find(&tree, &args::Glob { pattern: "*".into(), path, list: Some(true), newest: None })
+            find_files(
+                &tree,
+                &args::Glob { pattern: "*".into(), path, list: Some(true), newest: None },
+            )
         };
         assert_eq!(list(Some("src")).unwrap(), "src/a.rs\nsrc/deep/");
         assert_eq!(list(None).unwrap(), ".github/\n.gitignore\nbinary\netc\nsrc/");

@@ -2,15 +2,15 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::json::{self, kind};
-use super::{bare, keys};
-use codebutler_guides::text::clip;
+use super::json::{self, kind_name};
+use super::{bare_name, keys};
+use codebutler_guides::text::clip_text;
 
 /// Jaro-Winkler similarity of two names from which on one may be meant by the other.
 const ALIKE: f64 = 0.8;
 
 /// The object that a schema asks for. What it does not name is left out.
-pub fn object(
+pub fn coerce_object(
     place: &str,
     schema: &Value,
     given: Map<String, Value>,
@@ -22,7 +22,7 @@ pub fn object(
     let mut fitting = Map::new();
     let mut extras = Vec::new();
     for (key, value) in given {
-        let Some(name) = meant(place, properties, &key) else {
+        let Some(name) = meant_key(place, properties, &key) else {
             extras.push(key);
             continue;
         };
@@ -30,11 +30,11 @@ pub fn object(
         if value.is_null() || (!needed && value.as_str().is_some_and(str::is_empty)) {
             continue;
         }
-        let value = fit(&format!("{place}.{name}"), &properties[&name], value)
+        let value = fit_value(&format!("{place}.{name}"), &properties[&name], value)
             .map_err(|why| format!("`{name}` {why}"))?;
         match fitting.get(&name) {
             Some(known) if *known != value => {
-                return Err(format!("`{name}` is there twice, as `{}` too", clip(&key, 40)));
+                return Err(format!("`{name}` is there twice, as `{}` too", clip_text(&key, 40)));
             }
             _ => fitting.insert(name, value),
         };
@@ -43,18 +43,18 @@ pub fn object(
     if !fitting.contains_key("patch")
         && let Some(missing) = required.iter().find(|name| !fitting.contains_key(**name))
     {
-        return Err(lacking(missing, &extras));
+        return Err(describe_lacking(missing, &extras));
     }
     Ok(fitting)
 }
 
-fn lacking(missing: &str, extras: &[String]) -> String {
-    let like = |key: &&String| strsim::jaro_winkler(&bare(key), &bare(missing)) >= ALIKE;
+fn describe_lacking(missing: &str, extras: &[String]) -> String {
+    let like = |key: &&String| strsim::jaro_winkler(&bare_name(key), &bare_name(missing)) >= ALIKE;
     let hint = match extras.iter().find(like) {
-        Some(key) => format!(" (it has `{}`: do you mean that?)", clip(key, 40)),
+        Some(key) => format!(" (it has `{}`: do you mean that?)", clip_text(key, 40)),
         None if extras.is_empty() => String::new(),
         None => {
-            let known: Vec<_> = extras.iter().take(5).map(|key| clip(key, 40)).collect();
+            let known: Vec<_> = extras.iter().take(5).map(|key| clip_text(key, 40)).collect();
             format!(" (of what they have, it knows no `{}`)", known.join("`, `"))
         }
     };
@@ -62,24 +62,24 @@ fn lacking(missing: &str, extras: &[String]) -> String {
 }
 
 /// The parameter that a key means.
-fn meant(place: &str, properties: &Map<String, Value>, key: &str) -> Option<String> {
+fn meant_key(place: &str, properties: &Map<String, Value>, key: &str) -> Option<String> {
     if properties.contains_key(key) {
         return Some(key.to_owned());
     }
-    let by = bare(key);
-    let own = properties.keys().find(|name| bare(name) == by);
+    let by = bare_name(key);
+    let own = properties.keys().find(|name| bare_name(name) == by);
     own.cloned().or_else(|| {
-        let others = keys::others(place).iter();
+        let others = keys::other_keys(place).iter();
         let found = others.filter(|(_, others)| others.contains(&by.as_str()));
         found.map(|(name, _)| (*name).to_owned()).find(|name| properties.contains_key(name))
     })
 }
 
-fn fit(place: &str, schema: &Value, value: Value) -> Result<Value, String> {
+fn fit_value(place: &str, schema: &Value, value: Value) -> Result<Value, String> {
     if let Some(choices) = schema["enum"].as_array() {
-        return choice(place, choices, &value);
+        return coerce_choice(place, choices, &value);
     }
-    let wrong = |value: &Value, wanted: &str| Err(format!("is {}, not {wanted}", kind(value)));
+    let wrong = |value: &Value, wanted: &str| Err(format!("is {}, not {wanted}", kind_name(value)));
     match schema["type"].as_str() {
         Some("string") => match value {
             Value::Number(number) => Ok(Value::String(number.to_string())),
@@ -88,19 +88,19 @@ fn fit(place: &str, schema: &Value, value: Value) -> Result<Value, String> {
             Value::String(_) => Ok(value),
             other => wrong(&other, "a text"),
         },
-        Some("integer") => match integer(&value) {
+        Some("integer") => match coerce_integer(&value) {
             Some(number) => Ok(Value::Number(number)),
             None => wrong(&value, "a whole number"),
         },
-        Some("boolean") => match boolean(&value) {
+        Some("boolean") => match coerce_boolean(&value) {
             Some(yes) => Ok(Value::Bool(yes)),
             None => wrong(&value, "true or false"),
         },
-        Some("array") => list(place, &schema["items"], value),
+        Some("array") => coerce_list(place, &schema["items"], value),
         Some("object") => match value {
-            Value::Object(map) => object(place, schema, map).map(Value::Object),
-            Value::String(text) => match json::object(&text) {
-                Ok(map) => object(place, schema, map).map(Value::Object),
+            Value::Object(map) => coerce_object(place, schema, map).map(Value::Object),
+            Value::String(text) => match json::read_object(&text) {
+                Ok(map) => coerce_object(place, schema, map).map(Value::Object),
                 Err(_) => Err("is a text, not an object".to_owned()),
             },
             other => wrong(&other, "an object"),
@@ -109,7 +109,7 @@ fn fit(place: &str, schema: &Value, value: Value) -> Result<Value, String> {
     }
 }
 
-fn list(place: &str, items: &Value, value: Value) -> Result<Value, String> {
+fn coerce_list(place: &str, items: &Value, value: Value) -> Result<Value, String> {
     let values = match value {
         Value::Array(values) => values,
         Value::String(text) => match serde_json::from_str(text.trim()) {
@@ -121,22 +121,23 @@ fn list(place: &str, items: &Value, value: Value) -> Result<Value, String> {
     };
     let values = values.into_iter().filter(|value| !value.is_null()).enumerate();
     let fitting = values.map(|(index, value)| {
-        fit(place, items, value).map_err(|why| format!("(item {}) {why}", index + 1))
+        fit_value(place, items, value).map_err(|why| format!("(item {}) {why}", index + 1))
     });
     fitting.collect::<Result<Vec<_>, _>>().map(Value::Array)
 }
 
-fn choice(place: &str, choices: &[Value], value: &Value) -> Result<Value, String> {
-    let given = value.as_str().map(bare).unwrap_or_default();
-    let meant = keys::value(place, &given).unwrap_or(&given);
-    let found = choices.iter().find(|choice| choice.as_str().is_some_and(|c| bare(c) == meant));
+fn coerce_choice(place: &str, choices: &[Value], value: &Value) -> Result<Value, String> {
+    let given = value.as_str().map(bare_name).unwrap_or_default();
+    let meant = keys::value_synonym(place, &given).unwrap_or(&given);
+    let found =
+        choices.iter().find(|choice| choice.as_str().is_some_and(|c| bare_name(c) == meant));
     found.cloned().ok_or_else(|| {
         let known: Vec<_> = choices.iter().filter_map(Value::as_str).collect();
         format!("is none of {}", known.join(", "))
     })
 }
 
-fn integer(value: &Value) -> Option<Number> {
+fn coerce_integer(value: &Value) -> Option<Number> {
     // Further than this a float does not count.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {
@@ -147,13 +148,13 @@ fn integer(value: &Value) -> Option<Number> {
         }
         Value::String(text) => {
             let read: Value = serde_json::from_str(text.trim()).ok()?;
-            if read.is_number() { integer(&read) } else { None }
+            if read.is_number() { coerce_integer(&read) } else { None }
         }
         _ => None,
     }
 }
 
-fn boolean(value: &Value) -> Option<bool> {
+fn coerce_boolean(value: &Value) -> Option<bool> {
     match value {
         Value::Bool(yes) => Some(*yes),
         Value::Number(number) => match number.as_u64()? {

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::bare;
+use super::bare_name;
 use super::names::Meant;
 
 type Given = Map<String, Value>;
@@ -16,7 +16,7 @@ const NEW: [&str; 5] = ["new", "newstring", "newstr", "newtext", "newcode"];
 const ALL: [&str; 3] = ["all", "replaceall", "allowmultiple"];
 
 /// Where a name or the arguments mean another tool, or another use of it.
-pub fn choose(
+pub fn choose_tool(
     meant: &mut Meant,
     given: &mut Given,
     has: impl Fn(&str) -> bool,
@@ -38,10 +38,10 @@ pub fn choose(
             };
         }
         ("Glob", "ls" | "list" | "listdir" | "listdirectory" | "folderls" | "listfiles") => {
-            listing(given);
+            unfold_listing(given);
         }
         ("Bash", by) => {
-            jobs(by, given)?;
+            unfold_jobs(by, given)?;
             if has("Edit")
                 && let Some(patch) = patch_of(given)
             {
@@ -56,19 +56,19 @@ pub fn choose(
 }
 
 /// The same call, as the tool's own schema shapes it.
-pub fn unfold(tool: &str, given: &mut Given) -> Result<(), String> {
+pub fn unfold_call(tool: &str, given: &mut Given) -> Result<(), String> {
     match tool {
-        "Bash" => command(given),
+        "Bash" => unfold_command(given),
         "Edit" => {
-            edit(given);
+            unfold_edit(given);
             Ok(())
         }
         "Read" => {
-            lines(given, "offset", |from, to| ("limit", to.saturating_sub(from) + 1));
+            unfold_lines(given, "offset", |from, to| ("limit", to.saturating_sub(from) + 1));
             Ok(())
         }
         "GitBlame" => {
-            lines(given, "from", |_, to| ("to", to));
+            unfold_lines(given, "from", |_, to| ("to", to));
             Ok(())
         }
         "Grep" => {
@@ -90,7 +90,7 @@ pub fn unfold(tool: &str, given: &mut Given) -> Result<(), String> {
         }
         "GHReview" => {
             if let Some(Value::String(event)) = take_named(given, &["event"]) {
-                let changes = bare(&event) == "requestchanges";
+                let changes = bare_name(&event) == "requestchanges";
                 given.entry("requestChanges").or_insert(Value::Bool(changes));
             }
             Ok(())
@@ -101,30 +101,34 @@ pub fn unfold(tool: &str, given: &mut Given) -> Result<(), String> {
 
 /// Takes out what one of these names names.
 fn take_named(given: &mut Given, names: &[&str]) -> Option<Value> {
-    let key = given.keys().find(|key| names.contains(&bare(key).as_str()))?.clone();
+    let key = given.keys().find(|key| names.contains(&bare_name(key).as_str()))?.clone();
     given.remove(&key)
 }
 
-fn listing(given: &mut Given) {
+fn unfold_listing(given: &mut Given) {
     if take_named(given, &["recursive"]).is_some_and(|value| value == true || value == "true") {
         given.entry("pattern").or_insert("**/*".into());
         return;
     }
-    if !given.keys().any(|key| ["pattern", "glob", "globpattern"].contains(&bare(key).as_str())) {
+    if !given
+        .keys()
+        .any(|key| ["pattern", "glob", "globpattern"].contains(&bare_name(key).as_str()))
+    {
         given.insert("pattern".to_owned(), "*".into());
         given.insert("list".to_owned(), true.into());
     }
 }
 
 /// Other agents look at background commands with tools of their own.
-fn jobs(by: &str, given: &mut Given) -> Result<(), String> {
+fn unfold_jobs(by: &str, given: &mut Given) -> Result<(), String> {
     match by {
         "writestdin" => {
             let typed = take_named(given, &["chars", "input"]);
             if typed.and_then(|typed| typed.as_str().map(str::is_empty)) == Some(false) {
                 return Err("a command gets no input here: pass it in the command line".to_owned());
             }
-            if let Some(wait) = take_named(given, &["yieldtimems"]).and_then(|ms| whole(&ms)) {
+            if let Some(wait) = take_named(given, &["yieldtimems"]).and_then(|ms| whole_number(&ms))
+            {
                 given.insert("wait".to_owned(), wait.div_ceil(1000).into());
             }
         }
@@ -133,7 +137,8 @@ fn jobs(by: &str, given: &mut Given) -> Result<(), String> {
         }
         "taskoutput" | "bashoutput" => {
             let waits = take_named(given, &["block"]).is_some_and(|value| value == true);
-            let most = take_named(given, &["timeout"]).and_then(|ms| whole(&ms)).unwrap_or(30_000);
+            let most =
+                take_named(given, &["timeout"]).and_then(|ms| whole_number(&ms)).unwrap_or(30_000);
             if waits {
                 given.insert("wait".to_owned(), most.div_ceil(1000).into());
             }
@@ -170,29 +175,29 @@ fn patch_of(given: &Given) -> Option<String> {
     (plain && once && whole).then(|| patch.to_owned())
 }
 
-fn command(given: &mut Given) -> Result<(), String> {
+fn unfold_command(given: &mut Given) -> Result<(), String> {
     if take_named(given, &["isinput"]).is_some_and(|value| value == true || value == "true") {
         return Err("a command gets no input here: pass it in the command line".to_owned());
     }
     if let Some(ms) = take_named(given, &["timeoutms", "timeoutmillis", "timeoutmilliseconds"]) {
-        let seconds = whole(&ms).ok_or("`timeout_ms` is not a whole number")?;
+        let seconds = whole_number(&ms).ok_or("`timeout_ms` is not a whole number")?;
         given.entry("timeout").or_insert(seconds.div_ceil(1000).min(MAX_SECONDS).into());
     }
     for (key, value) in given.iter_mut() {
-        if ["command", "cmd"].contains(&bare(key).as_str())
+        if ["command", "cmd"].contains(&bare_name(key).as_str())
             && let Value::Array(words) = value
         {
             let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
             let words = words.filter(|words| !words.is_empty());
             let words = words.ok_or("`command` is a list of something else than words")?;
-            *value = line(&words).into();
+            *value = command_line(&words).into();
         }
     }
     Ok(())
 }
 
 /// A list of words as a command line; what a shell in it was to run is run as it is.
-fn line(words: &[&str]) -> String {
+fn command_line(words: &[&str]) -> String {
     match words {
         [line] => (*line).to_owned(),
         [shell, "-c" | "-lc" | "-ic", line]
@@ -200,11 +205,11 @@ fn line(words: &[&str]) -> String {
         {
             (*line).to_owned()
         }
-        words => words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+        words => words.iter().map(|word| quote_word(word)).collect::<Vec<_>>().join(" "),
     }
 }
 
-fn quoted(word: &str) -> String {
+fn quote_word(word: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"_@%+:,./-".contains(&b);
     if !word.is_empty() && word.bytes().all(plain) {
         return word.to_owned();
@@ -213,20 +218,23 @@ fn quoted(word: &str) -> String {
 }
 
 /// One replacement stands beside the path with most other agents.
-fn edit(given: &mut Given) {
-    if take_named(given, &["expectedreplacements"]).and_then(|n| whole(&n)).is_some_and(|n| n > 1) {
+fn unfold_edit(given: &mut Given) {
+    if take_named(given, &["expectedreplacements"])
+        .and_then(|n| whole_number(&n))
+        .is_some_and(|n| n > 1)
+    {
         given.insert("replaceall".to_owned(), true.into());
     }
     let keys: Vec<String> = given
         .keys()
         .filter(|key| {
-            let bare = bare(key);
+            let bare = bare_name(key);
             [&OLD[..], &NEW, &ALL].iter().any(|names| names.contains(&bare.as_str()))
         })
         .cloned()
         .collect();
     let one: Given = keys.iter().filter_map(|key| given.remove_entry(key)).collect();
-    if one.keys().any(|key| OLD.contains(&bare(key).as_str())) {
+    if one.keys().any(|key| OLD.contains(&bare_name(key).as_str())) {
         match given.get_mut("edits") {
             Some(Value::Array(edits)) => edits.push(Value::Object(one)),
             _ => {
@@ -237,11 +245,11 @@ fn edit(given: &mut Given) {
 }
 
 /// A range of lines, as two numbers in one argument or as first and last.
-fn lines(given: &mut Given, first: &str, rest: impl Fn(u64, u64) -> (&'static str, u64)) {
+fn unfold_lines(given: &mut Given, first: &str, rest: impl Fn(u64, u64) -> (&'static str, u64)) {
     let range = take_named(given, &["viewrange", "linerange", "lines", "range"]);
     let numbers: Option<Vec<u64>> = match &range {
         // `[10, -1]`: to the end.
-        Some(Value::Array(numbers)) => Some(numbers.iter().map_while(whole).collect()),
+        Some(Value::Array(numbers)) => Some(numbers.iter().map_while(whole_number).collect()),
         Some(Value::String(text)) => {
             text.split(['-', ',', ':']).map(|part| part.trim().parse().ok()).collect()
         }
@@ -262,13 +270,13 @@ fn lines(given: &mut Given, first: &str, rest: impl Fn(u64, u64) -> (&'static st
     };
     let end = end.or_else(|| {
         let to = take_named(given, &["endline", "lineend", "endlineoneindexedinclusive"]);
-        let to = to.and_then(|to| whole(&to))?;
+        let to = to.and_then(|to| whole_number(&to))?;
         let names = [first, "startline", "linestart", "startlineoneindexed"];
-        let from = given.iter().find(|(key, _)| names.contains(&bare(key).as_str()));
-        Some((from.and_then(|(_, from)| whole(from)).unwrap_or(1), to))
+        let from = given.iter().find(|(key, _)| names.contains(&bare_name(key).as_str()));
+        Some((from.and_then(|(_, from)| whole_number(from)).unwrap_or(1), to))
     });
     if let Some((from, to)) = end {
-        let starts = |key: &String| ["startline", "linestart"].contains(&bare(key).as_str());
+        let starts = |key: &String| ["startline", "linestart"].contains(&bare_name(key).as_str());
         for key in given.keys().filter(|key| starts(key)).cloned().collect::<Vec<_>>() {
             given.remove(&key);
         }
@@ -278,7 +286,7 @@ fn lines(given: &mut Given, first: &str, rest: impl Fn(u64, u64) -> (&'static st
     }
 }
 
-fn whole(value: &Value) -> Option<u64> {
+fn whole_number(value: &Value) -> Option<u64> {
     match value {
         Value::Number(number) => number.as_u64().or_else(|| {
             let float = number.as_f64().filter(|n| n.fract() == 0.0 && *n >= 0.0)?;

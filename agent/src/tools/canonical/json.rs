@@ -7,16 +7,16 @@ use serde_json::{Map, Value};
 const DEPTH: u32 = 3;
 
 /// The object that a text is meant to be; otherwise why not.
-pub fn object(text: &str) -> Result<Map<String, Value>, String> {
-    match value(text, 0)? {
+pub fn read_object(text: &str) -> Result<Map<String, Value>, String> {
+    match read_value(text, 0)? {
         Value::Object(map) => Ok(map),
         Value::Null => Ok(Map::new()),
-        other => Err(format!("they are {}", kind(&other))),
+        other => Err(format!("they are {}", kind_name(&other))),
     }
 }
 
 /// What a JSON value is called.
-pub fn kind(value: &Value) -> &'static str {
+pub fn kind_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "true or false",
@@ -27,24 +27,24 @@ pub fn kind(value: &Value) -> &'static str {
     }
 }
 
-fn value(text: &str, depth: u32) -> Result<Value, String> {
-    let text = unfenced(text.trim());
+fn read_value(text: &str, depth: u32) -> Result<Value, String> {
+    let text = strip_fence(text.trim());
     if text.is_empty() {
         return Ok(Value::Null);
     }
-    let read = read(text).or_else(|first| match repaired(text) {
-        Some(repaired) => read(&repaired).map_err(|_| first),
+    let read = read_json(text).or_else(|first| match repair_json(text) {
+        Some(repaired) => read_json(&repaired).map_err(|_| first),
         None => Err(first),
     })?;
     match read {
-        Value::String(inner) if depth < DEPTH => value(&inner, depth + 1),
+        Value::String(inner) if depth < DEPTH => read_value(&inner, depth + 1),
         Value::Array(mut list) if list.len() == 1 && list[0].is_object() => Ok(list.remove(0)),
         read => Ok(read),
     }
 }
 
 /// Without the fence of a block of code.
-fn unfenced(text: &str) -> &str {
+fn strip_fence(text: &str) -> &str {
     let Some(rest) = text.strip_prefix("```") else { return text };
     let Some((first, body)) = rest.split_once('\n') else { return text };
     let named = first.trim().chars().all(char::is_alphanumeric);
@@ -56,7 +56,7 @@ fn unfenced(text: &str) -> &str {
 
 /// One value. Empty objects beside it, as lost pieces of a stream leave them, and closing brackets too
 /// many mean nothing.
-fn read(text: &str) -> Result<Value, String> {
+fn read_json(text: &str) -> Result<Value, String> {
     let mut found: Vec<Value> = Vec::new();
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     let mut end = 0;
@@ -94,7 +94,7 @@ fn read(text: &str) -> Result<Value, String> {
 
 /// With what can be meant in one way only: commas before a closing bracket left out, ends of lines
 /// inside a text escaped, and other escapes that JSON does not know taken as they stand.
-fn repaired(text: &str) -> Option<String> {
+fn repair_json(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len() + 16);
     let mut chars = text.chars().peekable();
     let mut inside = false;
@@ -165,7 +165,7 @@ mod tests {
             (r#"{"a": 1}}"#, r#"{"a":1}"#),
             (r#"[{"a": 1}]"#, r#"{"a":1}"#),
         ] {
-            let read = object(text).map(|map| Value::Object(map).to_string());
+            let read = read_object(text).map(|map| Value::Object(map).to_string());
             assert_eq!(read.as_deref(), Ok(expected), "{text}");
         }
     }
@@ -180,7 +180,7 @@ mod tests {
             ("ls -la", "expected"),
             (r"{'a': 1}", "key must be a string"),
         ] {
-            let refused = object(text).unwrap_err();
+            let refused = read_object(text).unwrap_err();
             let why = if why == "cut" { "end in the middle" } else { why };
             assert!(refused.contains(why), "{text}: {refused}");
         }

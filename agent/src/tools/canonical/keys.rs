@@ -37,7 +37,7 @@ const FOLDER: (&str, &[&str]) = (
 );
 
 /// What stands for a parameter at a place: a tool, or a list in its arguments.
-pub fn others(place: &str) -> Others {
+pub fn other_keys(place: &str) -> Others {
     match place {
         "Read" => &[
             PATH,
@@ -80,11 +80,11 @@ pub fn others(place: &str) -> Others {
             FOLDER,
             ("pattern", &["glob", "globpattern", "query", "filepattern", "name", "searchpattern"]),
         ],
-        _ => more(place),
+        _ => more_keys(place),
     }
 }
 
-fn more(place: &str) -> Others {
+fn more_keys(place: &str) -> Others {
     match place {
         "GitLog" => &[
             PATH,
@@ -126,7 +126,7 @@ fn more(place: &str) -> Others {
 }
 
 /// What stands for one of a place's few values.
-pub fn value(place: &str, bare: &str) -> Option<&'static str> {
+pub fn value_synonym(place: &str, bare: &str) -> Option<&'static str> {
     Some(match (place, bare) {
         ("Todo.items.state", "pending" | "todo" | "notstarted" | "new") => "open",
         ("Todo.items.state", "inprogress" | "active" | "started" | "current") => "doing",

@@ -30,12 +30,13 @@ impl Tools {
 
     /// A call in its one form.
     pub fn canonical(&self, call: &ToolCall) -> Result<ToolCall, Failure> {
-        let meant = names::resolve(&call.name, |name| self.has(name));
+        let meant = names::resolve_name(&call.name, |name| self.has(name));
         let Some(mut meant) = meant else {
             return self.find(&call.name).map(|_| call.clone());
         };
-        let mut given = given(meant.tool, &call.arguments)?;
-        forms::choose(&mut meant, &mut given, |name| self.has(name)).map_err(Failure::Fault)?;
+        let mut given = given_arguments(meant.tool, &call.arguments)?;
+        forms::choose_tool(&mut meant, &mut given, |name| self.has(name))
+            .map_err(Failure::Fault)?;
         let tool = self.find(meant.tool)?;
         Ok(ToolCall {
             id: call.id.clone(),
@@ -50,15 +51,15 @@ impl Tools {
 }
 
 /// The arguments of a tool in their one form.
-pub fn arguments(tool: &str, schema: &Value, arguments: &str) -> Result<String, Failure> {
-    canonical_text(tool, schema, given(tool, arguments)?)
+pub fn canonical_arguments(tool: &str, schema: &Value, arguments: &str) -> Result<String, Failure> {
+    canonical_text(tool, schema, given_arguments(tool, arguments)?)
 }
 
-fn given(tool: &str, arguments: &str) -> Result<Map<String, Value>, Failure> {
+fn given_arguments(tool: &str, arguments: &str) -> Result<Map<String, Value>, Failure> {
     if tool == "Edit" && arguments.trim_start().starts_with("*** Begin Patch") {
         return Ok(Map::from_iter([("patch".to_owned(), arguments.into())]));
     }
-    json::object(arguments).map_err(|why| {
+    json::read_object(arguments).map_err(|why| {
         Failure::Fault(format!("the arguments of {tool} are not a JSON object: {why}"))
     })
 }
@@ -71,13 +72,13 @@ fn canonical_text(
     let fault = |why: String| {
         Failure::Fault(format!("the arguments of {tool} do not fit its schema: {why}"))
     };
-    forms::unfold(tool, &mut given).map_err(fault)?;
-    let fitting = coerce::object(tool, schema, given).map_err(fault)?;
+    forms::unfold_call(tool, &mut given).map_err(fault)?;
+    let fitting = coerce::coerce_object(tool, schema, given).map_err(fault)?;
     Ok(Value::Object(fitting).to_string())
 }
 
 /// A name without what agents spell differently: case, `_`, `-`.
-fn bare(name: &str) -> String {
+fn bare_name(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
 

@@ -1,7 +1,7 @@
 //! Names of tools, as other agents have them: Claude Code, Codex, opencode, `OpenHands`, Cline, Cursor,
 //! Gemini CLI.
 
-use super::bare;
+use super::bare_name;
 
 /// A tool that is meant, and the name by which, without case and punctuation.
 #[derive(Debug, PartialEq, Eq)]
@@ -135,16 +135,16 @@ const NAMES: [(&str, &[&str]); 28] = [
 ];
 
 /// The tool that a name means, among those that there are.
-pub fn resolve(name: &str, has: impl Fn(&str) -> bool) -> Option<Meant> {
-    let by = bare(stripped(name.trim()));
-    let own = |known: &str| bare(known) == by;
+pub fn resolve_name(name: &str, has: impl Fn(&str) -> bool) -> Option<Meant> {
+    let by = bare_name(strip_name(name.trim()));
+    let own = |known: &str| bare_name(known) == by;
     let tool = NAMES.iter().find(|(tool, _)| own(tool));
     let tool = tool.or_else(|| NAMES.iter().find(|(_, others)| others.contains(&by.as_str())));
     tool.map(|(tool, _)| *tool).filter(|tool| has(tool)).map(|tool| Meant { tool, by })
 }
 
 /// Without `functions.` before it and `:0` after it.
-fn stripped(name: &str) -> &str {
+fn strip_name(name: &str) -> &str {
     let bare = PREFIXES.iter().find_map(|prefix| {
         let head = name.get(..prefix.len())?;
         let rest = head.eq_ignore_ascii_case(prefix).then(|| &name[prefix.len()..])?;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::tools::{Call, Context, Done, Failure, Handler, LookBackFacts, Risk};
 use crate::transcript::{Record, ResultKind};
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Longest question, in characters.
 const MAX_QUESTION: usize = 500;
@@ -94,7 +94,7 @@ fn check_questions(questions: &[RoleQuestion], facts: &LookBackFacts) -> Result<
         }
         lines.push(format!(
             "@codebutler.{role} {}",
-            clip(&question.replace("@codebutler.", ""), MAX_QUESTION)
+            clip_text(&question.replace("@codebutler.", ""), MAX_QUESTION)
         ));
     }
     if asked.is_empty() { Err("`questions` is empty".to_owned()) } else { Ok(lines.join("\n")) }

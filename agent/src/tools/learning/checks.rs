@@ -1,10 +1,10 @@
 //! What a retrospective has to keep to.
 
-use super::{ProposeArgs, Verdict, page};
+use super::{ProposeArgs, Verdict, branch_page};
 use crate::memory::{LearningChange, LearningMarks, MAX_MEMORY_TOKENS, MemoryPage};
 use crate::prompt::MAX_OWN;
 use crate::tools::{Context, Failure};
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Most changes of the memory that one conversation proposes.
 const MAX_PROPOSALS: usize = 3;
@@ -49,7 +49,7 @@ pub async fn find_marks(
     let verdicts = args.helped.iter().map(|one| (one, false));
     let verdicts = verdicts.chain(args.misled.iter().map(|one| (one, true)));
     for (Verdict { file, id, why }, misled) in verdicts.take(MAX_VERDICTS) {
-        let text = page(cx, file).await?.unwrap_or_default();
+        let text = branch_page(cx, file).await?.unwrap_or_default();
         let page = MemoryPage::parse(&text);
         let Some(learning) = page.find(id.trim()) else {
             let why = format!("`{file}` has no entry `{id}` that could have helped or misled");
@@ -57,7 +57,7 @@ pub async fn find_marks(
         };
         let ids = if misled { &mut marks.misled } else { &mut marks.helped };
         ids.insert(learning.id.clone());
-        let why = clip(why.trim(), 200);
+        let why = clip_text(why.trim(), 200);
         told.push(ToldVerdict { claim: learning.claim.clone(), why, misled });
     }
     Ok((marks, told))
@@ -68,9 +68,9 @@ pub async fn check_growth(cx: &Context, changes: &[LearningChange]) -> Result<()
     let mut files: Vec<&str> = changes.iter().map(|change| change.file.as_str()).collect();
     files.sort_unstable();
     files.dedup();
-    let shared = shown_size(page(cx, SHARED).await?.as_deref());
+    let shared = shown_size(branch_page(cx, SHARED).await?.as_deref());
     for file in files {
-        let old = page(cx, file).await?;
+        let old = branch_page(cx, file).await?;
         let mut new = old.clone();
         for change in changes.iter().filter(|change| change.file == file) {
             new = Some(change.apply(new.as_deref()).map_err(Failure::Respond)?);

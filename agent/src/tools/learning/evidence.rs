@@ -35,7 +35,7 @@ fn link_messages(text: &str, thread: &ThreadFacts) -> String {
         let id = word.trim_end_matches(|c: char| !is_part(c)).trim_end_matches('.');
         let message =
             id.parse::<SlackTs>().ok().filter(|ts| thread.look_back.messages.contains(ts));
-        match message.and_then(|ts| permalink(link, &ts)) {
+        match message.and_then(|ts| message_link(link, &ts)) {
             Some(to) => {
                 let _ = write!(out, "[message]({to})");
                 out.push_str(&word[id.len()..]);
@@ -48,7 +48,7 @@ fn link_messages(text: &str, thread: &ThreadFacts) -> String {
 }
 
 /// Of a message, by that of the conversation's first one.
-fn permalink(root: &str, ts: &SlackTs) -> Option<String> {
+fn message_link(root: &str, ts: &SlackTs) -> Option<String> {
     let (channel, first) = root.split('?').next()?.rsplit_once("/p")?;
     let (seconds, micros) = first.split_at_checked(first.len().checked_sub(6)?)?;
     let (_, id) = channel.rsplit_once('/')?;

@@ -8,7 +8,7 @@ use super::checks::ToldVerdict;
 use super::{Friction, Improvement, Observation, ProposeArgs, Severity};
 use crate::memory::{ChangeKind, ForeignSource, LearningChange, PruneSignal};
 use crate::tools::ThreadFacts;
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 /// Longest sentence of a point, in characters.
 const MAX_POINT: usize = 300;
@@ -28,7 +28,7 @@ pub fn show_retrospective(args: &ProposeArgs, thread: &ThreadFacts) -> String {
     let usage = &thread.usage;
     let mut out = String::from("**Retrospective**\n\n**Went well**\n");
     for (n, Observation { what, evidence }) in args.went_well.iter().enumerate() {
-        let _ = writeln!(out, "{}. {} ({})", n + 1, point(what), point(evidence));
+        let _ = writeln!(out, "{}. {} ({})", n + 1, one_point(what), one_point(evidence));
     }
     out.push_str("\n**Friction**\n");
     for (n, friction) in args.frictions.iter().enumerate() {
@@ -38,9 +38,9 @@ pub fn show_retrospective(args: &ProposeArgs, thread: &ThreadFacts) -> String {
             out,
             "{}. [{severity}] {} Cause: {} ({})",
             n + 1,
-            sentence(what),
-            sentence(cause),
-            point(evidence)
+            one_sentence(what),
+            one_sentence(cause),
+            one_point(evidence)
         );
     }
     if args.frictions.is_empty() {
@@ -57,15 +57,15 @@ pub fn show_retrospective(args: &ProposeArgs, thread: &ThreadFacts) -> String {
         let _ = writeln!(
             out,
             "\n**{title}** [{severity}] {} Expected: {} (`{}`)",
-            sentence(what),
-            sentence(effect),
-            clip(place.trim(), 120).replace('`', "'")
+            one_sentence(what),
+            one_sentence(effect),
+            clip_text(place.trim(), 120).replace('`', "'")
         );
     }
     if !args.tips.is_empty() {
         out.push_str("\n**For the next request**\n");
         for (n, tip) in args.tips.iter().enumerate() {
-            let _ = writeln!(out, "{}. {}", n + 1, sentence(tip));
+            let _ = writeln!(out, "{}. {}", n + 1, one_sentence(tip));
         }
     }
     let total: NanoUsd = usage
@@ -92,7 +92,7 @@ pub fn show_marks(told: &[ToldVerdict]) -> String {
         let of: Vec<_> = told
             .iter()
             .filter(|one| one.misled == misled)
-            .map(|one| format!("“{}” ({})", point(&one.claim), point(&one.why)))
+            .map(|one| format!("“{}” ({})", one_point(&one.claim), one_point(&one.why)))
             .collect();
         if !of.is_empty() {
             let _ = write!(out, "\n**{title}** {}", of.join(", "));
@@ -109,7 +109,7 @@ pub fn show_stale(stale: &[PruneSignal]) -> String {
     let mut out = String::from("## Memory\nEntries to archive, or to say anew:\n");
     for PruneSignal { file, id, claim, why } in stale.iter().take(MAX_STALE) {
         let id = if id.is_empty() { String::new() } else { format!(" `{id}`") };
-        let _ = writeln!(out, "- `{file}`{id} “{}”: {why}", point(claim));
+        let _ = writeln!(out, "- `{file}`{id} “{}”: {why}", one_point(claim));
     }
     if stale.len() > MAX_STALE {
         let _ = writeln!(out, "- and {} more", stale.len() - MAX_STALE);
@@ -144,16 +144,16 @@ pub fn show_change(
     format!(
         "**{verb} `{file}`: {}** {}{warning}\n```\n{}\n```",
         learning.claim.replace('*', ""),
-        sentence(reason),
-        clip(&diff, 1400)
+        one_sentence(reason),
+        clip_text(&diff, 1400)
     )
 }
 
-fn point(text: &str) -> String {
+fn one_point(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    clip(text.trim_end_matches('.'), MAX_POINT)
+    clip_text(text.trim_end_matches('.'), MAX_POINT)
 }
 
-fn sentence(text: &str) -> String {
-    format!("{}.", point(text))
+fn one_sentence(text: &str) -> String {
+    format!("{}.", one_point(text))
 }

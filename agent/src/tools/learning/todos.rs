@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::toolbox::protocol::{Reply, Request};
 use crate::tools::{Context, Failure, args};
-use codebutler_guides::text::clip;
+use codebutler_guides::text::clip_text;
 
 const MARKS: [&str; 4] = ["TODO", "FIXME", "XXX", "HACK"];
 /// Notes that are listed.
@@ -30,7 +30,7 @@ fn added_todos(diff: &str) -> Vec<(String, String)> {
             path.clone_into(&mut file);
         } else if let Some(added) = line.strip_prefix('+').filter(|rest| !rest.starts_with("++ ")) {
             let at = MARKS.iter().filter_map(|mark| find_word(added, mark)).min();
-            found.extend(at.map(|at| (file.clone(), clip(added[at..].trim(), 160))));
+            found.extend(at.map(|at| (file.clone(), clip_text(added[at..].trim(), 160))));
         }
     }
     found

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use codebutler_wire::NanoUsd;
 use serde_json::Value;
 
-use super::calls::hash;
+use super::calls::hash_parts;
 use super::{OpenAnswer, State};
 use crate::model::judge::Flaw;
 use crate::model::quirk::Quirk;
@@ -77,7 +77,7 @@ impl State {
             run.begun.clear();
         }
         if let Some(said) = &message.content {
-            run.words.push(hash(&[said]));
+            run.words.push(hash_parts(&[said]));
             run.said = Some(said.clone()).filter(|said| !said.trim().is_empty());
         }
         if let Some(call) = message.tool_calls.last() {
@@ -94,7 +94,7 @@ impl State {
             let part = Assistant { content: Some(kept.to_owned()), ..Assistant::default() };
             self.chat.push(part.to_chat(None));
         }
-        self.chat.push(model::user(&flaw.told()));
+        self.chat.push(model::user_message(&flaw.told()));
         let Some(run) = &mut self.run else { return };
         if matches!(flaw, Flaw::CutOff { .. }) {
             run.begun.push_str(kept);
@@ -154,7 +154,7 @@ impl State {
         if let Some(facts) = &self.facts {
             let _ = write!(text, "\n\n{facts}");
         }
-        self.chat.splice(..upto.min(self.chat.len()), [model::user(&text)]);
+        self.chat.splice(..upto.min(self.chat.len()), [model::user_message(&text)]);
     }
 }
 

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use codebutler_wire::{ActionChoice, Pending, PendingDecision};
 use serde_json::Value;
 
-use super::show::{STILL_COUNTS, shown};
+use super::show::{STILL_COUNTS, show_picture};
 use super::{OpenAnswer, State};
 use crate::model::{self, Assistant, ToolCall};
 use crate::run::stuck::Step;
@@ -67,15 +67,15 @@ impl State {
         let Some(asked) = answer.message.tool_calls.get(call) else { return };
         self.chat.push(match &answer.allowed {
             // It stands where the call was made that it is the result of.
-            None => model::tool(&asked.id, text),
-            Some(_) => model::user(&format!(
+            None => model::tool_message(&asked.id, text),
+            Some(_) => model::user_message(&format!(
                 "[CodeButler] {} was carried out, as it was allowed. It came to:\n{text}",
                 asked.name
             )),
         });
         run.steps.push(Step {
-            call: hash(&[&asked.name, &asked.arguments]),
-            result: hash(&[without_time(text)]),
+            call: hash_parts(&[&asked.name, &asked.arguments]),
+            result: hash_parts(&[without_time(text)]),
             failed: text.starts_with("Error: "),
         });
         run.published |= kind == ResultKind::Published;
@@ -95,7 +95,7 @@ impl State {
     /// Results are text alone: a picture follows them.
     pub(super) fn picture(&mut self, picture: &Picture) {
         let Some(run) = &mut self.run else { return };
-        run.pictures.push(shown(picture));
+        run.pictures.push(show_picture(picture));
     }
 
     /// The API wants an answer to every call before anything else is said.
@@ -104,8 +104,11 @@ impl State {
         let missing: Vec<_> = answer
             .open_calls()
             .map(|(_, call)| match &answer.allowed {
-                None => model::tool(&call.id, "[CodeButler] Not carried out: the run ended first."),
-                Some(_) => model::user(STILL_COUNTS),
+                None => model::tool_message(
+                    &call.id,
+                    "[CodeButler] Not carried out: the run ended first.",
+                ),
+                Some(_) => model::user_message(STILL_COUNTS),
             })
             .collect();
         self.chat.extend(missing);
@@ -124,7 +127,7 @@ fn message_of(arguments: &str) -> Option<String> {
     Some(value.get("message")?.as_str()?.to_owned())
 }
 
-pub(super) fn hash(parts: &[&str]) -> u64 {
+pub(super) fn hash_parts(parts: &[&str]) -> u64 {
     let mut hasher = DefaultHasher::new();
     parts.hash(&mut hasher);
     hasher.finish()

@@ -56,7 +56,7 @@ impl State {
             Record::RolesAsked { roles } => self.look_back.asked.extend(roles.iter().cloned()),
             Record::LookBackOver { why } => {
                 self.look_back.over = true;
-                self.chat.push(model::user(&format!("[CodeButler] {why}")));
+                self.chat.push(model::user_message(&format!("[CodeButler] {why}")));
             }
             _ => {}
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use codebutler_wire::{Author, Message, NanoUsd};
 use serde_json::Value;
 
-use crate::model::judge::{Flaw, joined};
+use crate::model::judge::{Flaw, join_parts};
 use crate::model::{Assistant, ToolCall};
 use crate::run::stuck::Step;
 use crate::transcript::{Outcome, ResultKind};
@@ -188,7 +188,8 @@ impl Run {
             return Next::Act;
         }
         if answer.message.tool_calls.is_empty() {
-            let text = joined(&self.begun, answer.message.content.as_deref().unwrap_or_default());
+            let text =
+                join_parts(&self.begun, answer.message.content.as_deref().unwrap_or_default());
             let nothing = text.trim().is_empty();
             return if nothing { Next::End(Outcome::Idle) } else { Next::Post(text) };
         }

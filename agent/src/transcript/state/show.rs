@@ -10,8 +10,8 @@ use crate::model;
 pub const STILL_COUNTS: &str = "[CodeButler] The call that people said yes to was not carried out: the run ended \
                             first. The yes still counts, once: make exactly the same call.";
 
-pub fn shown(picture: &Picture) -> Value {
-    model::picture(&format!("[CodeButler] `{}`:", picture.shown), &picture.url)
+pub fn show_picture(picture: &Picture) -> Value {
+    model::picture_message(&format!("[CodeButler] `{}`:", picture.shown), &picture.url)
 }
 
 /// Every line of the text is marked, so that no text can look like another message's head.
@@ -34,7 +34,9 @@ pub fn show_message(message: &Message) -> String {
 /// A message that is answered elsewhere, for whoever only follows the thread.
 pub fn show_request(message: &Message) -> Value {
     let shown = show_message(message);
-    model::user(&format!("{shown}\n\n[CodeButler] You answer this in a conversation of its own."))
+    model::user_message(&format!(
+        "{shown}\n\n[CodeButler] You answer this in a conversation of its own."
+    ))
 }
 
 /// What people decided, in words for the model. `carried_out`: what was allowed is carried out at once.

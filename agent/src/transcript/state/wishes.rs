@@ -44,11 +44,11 @@ impl State {
         match record {
             Record::Skill { message, text } => {
                 self.wishes.settle(message);
-                self.chat.extend(text.as_deref().map(model::user));
+                self.chat.extend(text.as_deref().map(model::user_message));
             }
             Record::Offered(offer) => {
                 self.wishes.offer(offer);
-                self.chat.push(model::user(&offer.shown()));
+                self.chat.push(model::user_message(&offer.shown()));
             }
             _ => {}
         }

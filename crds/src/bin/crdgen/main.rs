@@ -12,7 +12,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
     let check = std::env::args().any(|arg| arg == "--check");
-    match run(crate_dir, check) {
+    match run_crdgen(crate_dir, check) {
         Ok(stale) if stale.is_empty() => ExitCode::SUCCESS,
         Ok(stale) => {
             eprintln!(
@@ -29,9 +29,9 @@ fn main() -> ExitCode {
 }
 
 /// Returns the files that differ from their sources (always none unless `check`).
-fn run(crate_dir: &Path, check: bool) -> Result<Vec<String>, Box<dyn Error>> {
+fn run_crdgen(crate_dir: &Path, check: bool) -> Result<Vec<String>, Box<dyn Error>> {
     let mut stale = Vec::new();
-    for (path, text) in generated(crate_dir)? {
+    for (path, text) in generate_files(crate_dir)? {
         if !check {
             std::fs::write(path, text)?;
         } else if std::fs::read_to_string(&path).unwrap_or_default() != text {
@@ -43,14 +43,14 @@ fn run(crate_dir: &Path, check: bool) -> Result<Vec<String>, Box<dyn Error>> {
 }
 
 /// Every generated file with its text.
-fn generated(crate_dir: &Path) -> Result<Vec<(PathBuf, String)>, Box<dyn Error>> {
+fn generate_files(crate_dir: &Path) -> Result<Vec<(PathBuf, String)>, Box<dyn Error>> {
     let yaml = crate_dir.join("yaml");
     let manifests = codebutler_crds::manifests()?;
     let mut files: Vec<_> =
         manifests.into_iter().map(|(name, text)| (yaml.join(name), text)).collect();
     let chart = crate_dir.join("../charts/codebutler");
-    files.push(values::page(&chart)?);
-    files.push(reasons::page(&chart));
+    files.push(values::values_page(&chart)?);
+    files.push(reasons::reasons_page(&chart));
     Ok(files)
 }
 
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn generated_files_are_up_to_date() {
-        let stale = run(Path::new(env!("CARGO_MANIFEST_DIR")), true).unwrap();
+        let stale = run_crdgen(Path::new(env!("CARGO_MANIFEST_DIR")), true).unwrap();
         assert!(stale.is_empty(), "run `cargo crdgen` and commit the result: {stale:?}");
     }
 }

@@ -11,14 +11,14 @@ const HEAD: &str = "# Reasons\n\n\
     `cargo crdgen`.\n";
 
 /// The page, beside the chart.
-pub fn page(chart: &Path) -> (PathBuf, String) {
+pub fn reasons_page(chart: &Path) -> (PathBuf, String) {
     let mut text = HEAD.to_owned();
     for kind in ["Repo", "AgentRole", "Thread"] {
         let _ = write!(
             text,
             "\n## {kind}\n\n| reason | where | what it means | what to do |\n|---|---|---|---|\n"
         );
-        for reason in reason::of(kind) {
+        for reason in reason::reasons_of(kind) {
             let reason::Reason { name, at, means, todo, .. } = reason;
             let _ = writeln!(text, "| `{name}` | {at} | {means} | {todo} |");
         }

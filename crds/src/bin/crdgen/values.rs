@@ -10,7 +10,7 @@ const BEGIN: &str = "<!-- values: written by `cargo crdgen` -->\n";
 const END: &str = "<!-- /values -->";
 
 /// The chart's page with the table as it has to be.
-pub fn page(chart: &Path) -> Result<(PathBuf, String), Box<dyn Error>> {
+pub fn values_page(chart: &Path) -> Result<(PathBuf, String), Box<dyn Error>> {
     let read = |name: &str| std::fs::read_to_string(chart.join(name));
     let schema: Value = serde_json::from_str(&read("values.schema.json")?)?;
     let values: Value = serde_saphyr::from_str(&read("values.yaml")?)?;
@@ -19,11 +19,11 @@ pub fn page(chart: &Path) -> Result<(PathBuf, String), Box<dyn Error>> {
     let missing = || format!("{} has no lines `{}` and `{END}`", path.display(), BEGIN.trim());
     let (before, rest) = text.split_once(BEGIN).ok_or_else(missing)?;
     let (_, after) = rest.split_once(END).ok_or_else(missing)?;
-    let text = format!("{before}{BEGIN}\n{}\n{END}{after}", table(&schema, &values));
+    let text = format!("{before}{BEGIN}\n{}\n{END}{after}", values_table(&schema, &values));
     Ok((path, text))
 }
 
-fn table(schema: &Value, values: &Value) -> String {
+fn values_table(schema: &Value, values: &Value) -> String {
     let mut out = "| value | default | what |\n|---|---|---|\n".to_owned();
     add_rows(&mut out, schema, values, "");
     out
@@ -41,11 +41,11 @@ fn add_rows(out: &mut String, schema: &Value, values: &Value, prefix: &str) {
         }
         let said = property.get("description").and_then(Value::as_str).unwrap_or_default();
         let said = said.replace('|', "\\|").replace('\n', " ");
-        let _ = writeln!(out, "| `{path}` | {} | {said} |", shown(value));
+        let _ = writeln!(out, "| `{path}` | {} | {said} |", show_value(value));
     }
 }
 
-fn shown(value: &Value) -> String {
+fn show_value(value: &Value) -> String {
     match value {
         Value::String(text) if text.is_empty() => String::new(),
         Value::String(text) => format!("`{text}`"),
@@ -75,6 +75,6 @@ mod tests {
         let expected = "| value | default | what |\n|---|---|---|\n\
             | `controller.log` | `info` | How much \\| is said. |\n\
             | `names` |  | Names. |\n";
-        assert_eq!(table(&schema, &values), expected);
+        assert_eq!(values_table(&schema, &values), expected);
     }
 }

@@ -59,10 +59,10 @@ impl Collector for StateMetrics {
         let threads = if acts { self.shown.open_threads() } else { Vec::new() };
         let closed = if acts { self.shown.closed.counts() } else { Vec::new() };
         let now = Timestamp::now();
-        counted(&repos, (&threads, &closed), now, &mut encoder)?;
+        encode_counts(&repos, (&threads, &closed), now, &mut encoder)?;
         self.shown.slots(&repos, &mut encoder)?;
-        limits(&repos, now, &mut encoder)?;
-        let conditions = repos.iter().flat_map(|repo| conditions(repo));
+        encode_limits(&repos, now, &mut encoder)?;
+        let conditions = repos.iter().flat_map(|repo| condition_samples(repo));
         catalog::REPO_CONDITION.write(&mut encoder, conditions)
     }
 }
@@ -87,7 +87,7 @@ impl Shown {
         };
         let held = pairs(&|repo| {
             let (threads, runs) = used.get(&repo_label(repo)).copied().unwrap_or_default();
-            [number(threads), number(runs)]
+            [to_number(threads), to_number(runs)]
         });
         catalog::SLOTS_USED.write(encoder, held)?;
         let allowed = pairs(&|repo| {
@@ -98,7 +98,7 @@ impl Shown {
     }
 }
 
-fn counted(
+fn encode_counts(
     repos: &[Arc<Repo>],
     (threads, closed): (&[Arc<Thread>], &[(ObjectKey, usize)]),
     now: Timestamp,
@@ -119,7 +119,7 @@ fn counted(
         let repo = repo_of(&repo.namespace, &repo.name);
         let repo = known.get(&repo).map_or(NO_REPO, String::as_str);
         *counted.phases.entry([repo.to_owned(), "closed".to_owned()]).or_default() +=
-            number(*count);
+            to_number(*count);
     }
     catalog::THREADS.write(encoder, counted.phases)?;
     catalog::THREADS_WAITING.write(encoder, counted.waiting)?;
@@ -154,19 +154,20 @@ impl Counted {
                 add_sample(&mut self.waiting, repo, reason);
             }
         }
-        let queued = |c: &&_| is(c, condition::QUEUED);
+        let queued = |c: &&_| is_condition(c, condition::QUEUED);
         if let Some(queued) = status.conditions.iter().find(queued) {
             let waited = now.duration_since(queued.last_transition_time.0).as_secs_f64();
             let oldest = self.oldest.entry(repo.to_owned()).or_default();
             *oldest = oldest.max(waited);
         }
         for (kind, count) in open_questions(status, now) {
-            *self.decisions.entry([repo.to_owned(), kind.to_owned()]).or_default() += number(count);
+            *self.decisions.entry([repo.to_owned(), kind.to_owned()]).or_default() +=
+                to_number(count);
         }
     }
 }
 
-fn is(c: &Condition, type_: &str) -> bool {
+fn is_condition(c: &Condition, type_: &str) -> bool {
     c.type_ == type_ && c.status == "True"
 }
 
@@ -181,17 +182,22 @@ fn open_questions(status: &ThreadStatus, now: Timestamp) -> [(&'static str, usiz
     [("plan", plan.into()), ("merge", merge.into()), ("action", actions), ("budget", budget.into())]
 }
 
-fn limits(repos: &[Arc<Repo>], now: Timestamp, encoder: &mut DescriptorEncoder) -> fmt::Result {
+fn encode_limits(
+    repos: &[Arc<Repo>],
+    now: Timestamp,
+    encoder: &mut DescriptorEncoder,
+) -> fmt::Result {
     let moments: Vec<(&Arc<Repo>, Moment)> = repos
         .iter()
-        .map(|repo| (repo, calendar::moment(now, &repo.spec.limits.time_zone)))
+        .map(|repo| (repo, calendar::find_moment(now, &repo.spec.limits.time_zone)))
         .collect();
     let used = moments.iter().flat_map(|(repo, moment)| budget_used(repo, moment));
     catalog::BUDGET_USED.write(encoder, used)?;
     let cap =
         |repo: &Arc<Repo>| Some(([repo_label(&**repo)], repo.spec.limits.budget.per_day?.as_f64()));
     catalog::BUDGET_ALLOWED.write(encoder, repos.iter().filter_map(cap))?;
-    let calls = moments.iter().map(|(repo, moment)| ([repo_label(&***repo)], calls(repo, moment)));
+    let calls =
+        moments.iter().map(|(repo, moment)| ([repo_label(&***repo)], calls_left(repo, moment)));
     catalog::CALLS_USED.write(encoder, calls)?;
     let allowed =
         repos.iter().map(|repo| ([repo_label(&**repo)], repo.spec.limits.calls_per_hour.into()));
@@ -212,13 +218,13 @@ fn budget_used(repo: &Repo, moment: &Moment) -> [([String; 2], f64); 3] {
     ]
 }
 
-fn calls(repo: &Repo, moment: &Moment) -> f64 {
+fn calls_left(repo: &Repo, moment: &Moment) -> f64 {
     let spend = repo.status.as_ref().and_then(|status| status.spend.as_ref());
     let hour = spend.and_then(|spend| spend.hour.as_ref());
     hour.filter(|hour| hour.hour == moment.hour).map_or(0.0, |hour| hour.calls.into())
 }
 
-fn conditions(repo: &Repo) -> Vec<([String; 2], f64)> {
+fn condition_samples(repo: &Repo) -> Vec<([String; 2], f64)> {
     let label = repo_label(repo);
     let conditions = repo.status.as_ref().map(|status| status.conditions.as_slice());
     let known = [
@@ -240,6 +246,6 @@ fn add_sample(samples: &mut Pairs, repo: &str, value: &str) {
     *samples.entry([repo.to_owned(), value.to_owned()]).or_default() += 1.0;
 }
 
-fn number(count: usize) -> f64 {
+fn to_number(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }

@@ -31,7 +31,7 @@ fn shown(repos: &[Repo], threads: &[Thread], acts: bool) -> String {
         };
         slots.ask(&ObjectKey::new("team", &*thread.spec.repo), &LimitsSpec::default(), request);
     }
-    let mut registry = crate::metrics::registry();
+    let mut registry = crate::metrics::build_registry();
     let [open, closed] = indices(threads);
     let (threads_read, repos_read) = (thread_cache.as_reader(), repo_cache.as_reader());
     let shown = Shown { threads: threads_read, open, closed, repos: repos_read, slots };
@@ -79,7 +79,7 @@ fn closed_threads_are_counted_and_not_walked_through() {
 }
 
 fn repo(name: &str) -> Repo {
-    let now = crate::gateway::budget::calendar::moment(jiff::Timestamp::now(), "UTC");
+    let now = crate::gateway::budget::calendar::find_moment(jiff::Timestamp::now(), "UTC");
     let mut repo = testing::repo();
     repo.metadata.name = Some(name.to_owned());
     repo.spec.limits.budget.per_day = Some("20".parse().unwrap());

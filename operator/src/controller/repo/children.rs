@@ -24,17 +24,17 @@ pub fn policy_name(repo: &str) -> String {
 }
 
 /// The account of a Repo's pods. No role is bound to it; it only tells whose pods they are.
-pub fn account(repo: &Repo) -> ServiceAccount {
+pub fn build_account(repo: &Repo) -> ServiceAccount {
     let name = names::service_account(&repo.name_any());
     ServiceAccount {
-        metadata: labels::owned(repo, name, labels::of_repo("codebutler-agent", repo)),
+        metadata: labels::owned_metadata(repo, name, labels::of_repo("codebutler-agent", repo)),
         automount_service_account_token: Some(false),
         ..ServiceAccount::default()
     }
 }
 
 /// Nothing in; out only to the gateway's pods.
-pub fn policy(repo: &Repo, gateway: &GatewayAddress, args: &ControllerArgs) -> NetworkPolicy {
+pub fn build_policy(repo: &Repo, gateway: &GatewayAddress, args: &ControllerArgs) -> NetworkPolicy {
     let name = repo.name_any();
     let select = |key: &str, value: &str| LabelSelector {
         match_labels: Some([(key.to_owned(), value.to_owned())].into()),
@@ -53,7 +53,7 @@ pub fn policy(repo: &Repo, gateway: &GatewayAddress, args: &ControllerArgs) -> N
         }]),
     };
     NetworkPolicy {
-        metadata: labels::owned(
+        metadata: labels::owned_metadata(
             repo,
             policy_name(&name),
             labels::of_repo("codebutler-agent", repo),
@@ -69,7 +69,7 @@ pub fn policy(repo: &Repo, gateway: &GatewayAddress, args: &ControllerArgs) -> N
 }
 
 /// The gateway's certificate authority for the pods of this namespace, owned by all of its Repos.
-pub fn authority(namespace: &str, pem: &str, owners: &[OwnerReference]) -> ConfigMap {
+pub fn build_authority(namespace: &str, pem: &str, owners: &[OwnerReference]) -> ConfigMap {
     let mut copy = ConfigMap {
         data: Some([(names::CA_KEY.to_owned(), pem.to_owned())].into()),
         ..ConfigMap::default()
@@ -86,24 +86,24 @@ pub fn authority(namespace: &str, pem: &str, owners: &[OwnerReference]) -> Confi
 }
 
 /// Whether `found` already says everything that `wanted` says.
-pub fn agrees<K: Serialize>(wanted: &K, found: Option<&K>) -> bool {
+pub fn agrees_with<K: Serialize>(wanted: &K, found: Option<&K>) -> bool {
     let value = |object| serde_json::to_value(object).unwrap_or_default();
-    found.is_some_and(|found| contains(&value(found), &value(wanted)))
+    found.is_some_and(|found| contains_value(&value(found), &value(wanted)))
 }
 
-fn contains(found: &Value, wanted: &Value) -> bool {
+fn contains_value(found: &Value, wanted: &Value) -> bool {
     match (found, wanted) {
         (Value::Object(found), Value::Object(wanted)) => {
             // A server leaves out empty lists.
             let empty = Value::Array(Vec::new());
             wanted.iter().all(|(key, wanted)| {
                 let found = found.get(key).or((*wanted == empty).then_some(&empty));
-                found.is_some_and(|found| contains(found, wanted))
+                found.is_some_and(|found| contains_value(found, wanted))
             })
         }
         (Value::Array(found), Value::Array(wanted)) => {
             found.len() == wanted.len()
-                && found.iter().zip(wanted).all(|(found, wanted)| contains(found, wanted))
+                && found.iter().zip(wanted).all(|(found, wanted)| contains_value(found, wanted))
         }
         _ => found == wanted,
     }
@@ -118,11 +118,11 @@ mod tests {
     fn what_a_server_adds_is_no_difference_but_what_anybody_changes_is() {
         let wanted = json!({"spec": {"ports": [{"port": 1}], "on": true}});
         let found = json!({"uid": "x", "spec": {"ports": [{"port": 1, "p": "TCP"}], "on": true}});
-        assert!(contains(&found, &wanted));
+        assert!(contains_value(&found, &wanted));
         let more = json!({"spec": {"ports": [{"port": 1}, {"port": 2}], "on": true}});
-        assert!(!contains(&more, &wanted));
-        assert!(!contains(&json!({"spec": {"ports": [{"port": 1}]}}), &wanted));
-        assert!(contains(&json!({}), &json!({"ingress": []})));
-        assert!(!contains(&json!({"ingress": [{}]}), &json!({"ingress": []})));
+        assert!(!contains_value(&more, &wanted));
+        assert!(!contains_value(&json!({"spec": {"ports": [{"port": 1}]}}), &wanted));
+        assert!(contains_value(&json!({}), &json!({"ingress": []})));
+        assert!(!contains_value(&json!({"ingress": [{}]}), &json!({"ingress": []})));
     }
 }

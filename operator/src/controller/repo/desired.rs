@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use serde::Serialize;
 
-use super::children::{self, agrees};
+use super::children::{self, agrees_with};
 use super::observe::ObservedRepo;
 use super::reach;
 use super::status::OwnRepoStatus;
@@ -44,7 +44,7 @@ pub struct RepoPlan {
 }
 
 /// What is to be done about `repo` at `now`.
-pub fn desired(
+pub fn plan_repo(
     repo: &Repo,
     observed: &ObservedRepo,
     args: &ControllerArgs,
@@ -55,23 +55,23 @@ pub fn desired(
     if repo.metadata.deletion_timestamp.is_some() {
         return plan;
     }
-    let mut verdicts = roles(observed);
+    let mut verdicts = check_roles(observed);
     if let Some(refusal) = &observed.refusal {
-        verdicts.push(refusals::health(refusal, &repo.spec.policy.redaction));
+        verdicts.push(refusals::refusal_health(refusal, &repo.spec.policy.redaction));
     } else {
-        verdicts.extend(provide(repo, observed, args, &mut plan));
-        repaired(&before, now, &mut plan);
+        verdicts.extend(plan_children(repo, observed, args, &mut plan));
+        tell_repairs(&before, now, &mut plan);
     }
-    verdicts.extend(serves(repo, observed, &mut plan, now));
-    verdicts.extend(reach::verdicts(repo, &before.conditions));
-    verdicts.extend(patterns(repo));
+    verdicts.extend(check_gateway(repo, observed, &mut plan, now));
+    verdicts.extend(reach::judge_reach(repo, &before.conditions));
+    verdicts.extend(check_patterns(repo));
     if repo.spec.suspend {
         let message = "spec.suspend: no new work starts until it is unset";
         let held = Health::new(Level::Held, "Suspended", message);
         held.hold(&mut plan.status.conditions, repo.metadata.generation, now);
         verdicts.push(held);
     } else {
-        condition::clear(&mut plan.status.conditions, SUSPENDED);
+        condition::clear_condition(&mut plan.status.conditions, SUSPENDED);
     }
     let ready = Health::new(Level::Ready, "Ready", "messages in the channel are answered");
     let verdict = Health::worst(verdicts, ready);
@@ -92,7 +92,7 @@ pub fn desired(
 }
 
 /// Every name in `spec.roles` means an AgentRole, and no two of them the same role.
-fn roles(observed: &ObservedRepo) -> Vec<Health> {
+fn check_roles(observed: &ObservedRepo) -> Vec<Health> {
     let mut seen = BTreeMap::new();
     let mut verdicts = Vec::new();
     for (i, (name, role)) in observed.roles.iter().enumerate() {
@@ -117,7 +117,7 @@ fn roles(observed: &ObservedRepo) -> Vec<Health> {
 }
 
 /// Every pattern in `spec.policy.redaction` can be used: what it should mask would leave otherwise.
-fn patterns(repo: &Repo) -> Option<Health> {
+fn check_patterns(repo: &Repo) -> Option<Health> {
     let (_, bad) = Redactor::new(&repo.spec.policy.redaction);
     let first = bad.first()?;
     Some(Health::new(Level::Stalled, "BadPattern", format!("spec.policy.{first}")))
@@ -125,21 +125,21 @@ fn patterns(repo: &Repo) -> Option<Health> {
 
 /// What the Repo's pods need. Without a gateway there is no policy that would let them reach it, so
 /// there are no pods either.
-fn provide(
+fn plan_children(
     repo: &Repo,
     observed: &ObservedRepo,
     args: &ControllerArgs,
     plan: &mut RepoPlan,
 ) -> Vec<Health> {
     let mut verdicts = Vec::new();
-    let account = children::account(repo);
-    if !agrees(&account, observed.account.as_deref()) {
+    let account = children::build_account(repo);
+    if !agrees_with(&account, observed.account.as_deref()) {
         plan.account = Some(account);
     }
     match &observed.gateway {
         Ok(gateway) => {
-            let policy = children::policy(repo, gateway, args);
-            if !agrees(&policy, observed.policy.as_deref()) {
+            let policy = children::build_policy(repo, gateway, args);
+            if !agrees_with(&policy, observed.policy.as_deref()) {
                 plan.policy = Some(policy);
             }
         }
@@ -160,8 +160,8 @@ fn provide(
         // There it is the gateway's own.
         Some(_) if namespace == args.namespace => {}
         Some(pem) => {
-            let copy = children::authority(&namespace, pem, &observed.siblings);
-            if !agrees(&copy, observed.authority_copy.as_deref()) {
+            let copy = children::build_authority(&namespace, pem, &observed.siblings);
+            if !agrees_with(&copy, observed.authority_copy.as_deref()) {
                 plan.authority = Some(copy);
             }
         }
@@ -170,7 +170,7 @@ fn provide(
 }
 
 /// What was in order for a while and is not any more was changed or deleted by somebody.
-fn repaired(before: &codebutler_crds::RepoStatus, now: Timestamp, plan: &mut RepoPlan) {
+fn tell_repairs(before: &codebutler_crds::RepoStatus, now: Timestamp, plan: &mut RepoPlan) {
     let ready = before.conditions.iter().find(|c| c.type_ == READY && c.status == "True");
     if ready.is_none_or(|c| now.duration_since(c.last_transition_time.0) <= SETTLED) {
         return;
@@ -187,7 +187,7 @@ fn repaired(before: &codebutler_crds::RepoStatus, now: Timestamp, plan: &mut Rep
 }
 
 /// Without a gateway nobody answers, whatever was true while there was one.
-fn serves(
+fn check_gateway(
     repo: &Repo,
     observed: &ObservedRepo,
     plan: &mut RepoPlan,
@@ -197,7 +197,7 @@ fn serves(
         Ok(()) => (true, "Serving", "a gateway serves agents".to_owned()),
         Err(why) => (false, "GatewayAway", why.clone()),
     };
-    condition::set(
+    condition::set_condition(
         &mut plan.status.conditions,
         GATEWAY_SERVING,
         serves,

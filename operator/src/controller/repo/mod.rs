@@ -30,25 +30,32 @@ const RETRY_REFUSED: Duration = Duration::from_secs(15);
 ///
 /// # Errors
 /// When a write failed; what was done is found by the next look.
-pub async fn reconcile(repo: Arc<Repo>, context: Arc<Context>) -> Result<FollowUp, ApplyError> {
+pub async fn reconcile_repo(
+    repo: Arc<Repo>,
+    context: Arc<Context>,
+) -> Result<FollowUp, ApplyError> {
     // Compiled once: from now on the log says nothing of it.
-    log::also(&repo.spec.policy.redaction);
-    let mut observed = observe::observe(&context, &repo);
+    log::mask_patterns(&repo.spec.policy.redaction);
+    let mut observed = observe::observe_repo(&context, &repo);
     let decide =
-        |observed: &_| desired::desired(&repo, observed, &context.args, context.clock.now());
-    match perform(&repo, decide(&observed), &context).await {
+        |observed: &_| desired::plan_repo(&repo, observed, &context.args, context.clock.now());
+    match perform_plan(&repo, decide(&observed), &context).await {
         // Decide again, knowing that: the decision is then what to tell.
         Err(ApplyError::Refused(refusal)) => {
             tracing::warn!(repo = %ObjectKey::of(&*repo), %refusal, "refused");
             observed.refusal = Some(refusal);
-            perform(&repo, decide(&observed), &context).await?;
+            perform_plan(&repo, decide(&observed), &context).await?;
             Ok(FollowUp::requeue(RETRY_REFUSED))
         }
         other => other,
     }
 }
 
-async fn perform(repo: &Repo, plan: RepoPlan, context: &Context) -> Result<FollowUp, ApplyError> {
+async fn perform_plan(
+    repo: &Repo,
+    plan: RepoPlan,
+    context: &Context,
+) -> Result<FollowUp, ApplyError> {
     let apply = &context.apply;
     let uid = repo.uid().unwrap_or_default();
     if let Some(account) = &plan.account {
@@ -58,7 +65,7 @@ async fn perform(repo: &Repo, plan: RepoPlan, context: &Context) -> Result<Follo
         apply.ensure(policy, |found| owned_by(found, &uid)).await?;
     }
     if let Some(authority) = &plan.authority {
-        apply.ensure(authority, managed).await?;
+        apply.ensure(authority, is_managed).await?;
     }
     if let Some(patch) = plan.status.patch(repo.status.as_ref()) {
         apply.status(repo, &patch).await?;
@@ -71,7 +78,7 @@ async fn perform(repo: &Repo, plan: RepoPlan, context: &Context) -> Result<Follo
 
 /// Whether a copy of the certificate authority is ours: all Repos of a namespace share it, also
 /// later ones, so no single owner can tell.
-fn managed(found: &ConfigMap) -> bool {
+fn is_managed(found: &ConfigMap) -> bool {
     let manager = found.labels().get(names::LABEL_MANAGED_BY);
     manager.is_some_and(|manager| manager == names::CONTROLLER)
 }

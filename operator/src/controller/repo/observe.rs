@@ -40,21 +40,21 @@ pub struct ObservedRepo {
     pub refusal: Option<ApplyRefusal>,
 }
 
-pub fn observe(context: &Context, repo: &Repo) -> ObservedRepo {
+pub fn observe_repo(context: &Context, repo: &Repo) -> ObservedRepo {
     let key = ObjectKey::of(repo);
     let role = |name: &String| (name.clone(), context.role(&key.namespace, name));
     ObservedRepo {
         roles: repo.spec.roles.iter().map(role).collect(),
         gateway: context.gateway(),
         serving: context.serving.serves(Instant::now()),
-        authority: authority(context, &context.args.namespace)
+        authority: find_authority(context, &context.args.namespace)
             .and_then(|map| map.data.as_ref()?.get(names::CA_KEY).cloned())
             .filter(|pem| !pem.is_empty()),
-        siblings: siblings(context, &key.namespace),
+        siblings: find_siblings(context, &key.namespace),
         open_threads: context.open_threads(&key),
         account: context.accounts.get(&reference_to(&names::service_account(&key.name), &key)),
         policy: context.policies.get(&reference_to(&children::policy_name(&key.name), &key)),
-        authority_copy: authority(context, &key.namespace),
+        authority_copy: find_authority(context, &key.namespace),
         refusal: None,
     }
 }
@@ -66,14 +66,14 @@ pub fn is_prepared(context: &Context, repo: &Repo) -> bool {
     let policy = context.policies.get(&reference_to(&children::policy_name(&key.name), &key));
     account.is_some_and(|account| owned_by(&*account, &uid))
         && policy.is_some_and(|policy| owned_by(&*policy, &uid))
-        && authority(context, &key.namespace).is_some()
+        && find_authority(context, &key.namespace).is_some()
 }
 
-fn authority(context: &Context, namespace: &str) -> Option<Arc<ConfigMap>> {
+fn find_authority(context: &Context, namespace: &str) -> Option<Arc<ConfigMap>> {
     context.authorities.get(&ObjectRef::new(names::CA_CONFIG_MAP).within(namespace))
 }
 
-fn siblings(context: &Context, namespace: &str) -> Vec<OwnerReference> {
+fn find_siblings(context: &Context, namespace: &str) -> Vec<OwnerReference> {
     let here = |repo: &Repo| repo.metadata.namespace.as_deref() == Some(namespace);
     let mut repos = context.repos.state_filter(here);
     repos.sort_by_key(|repo| repo.name_any());

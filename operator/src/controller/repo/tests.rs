@@ -9,7 +9,7 @@ use kube::Resource as _;
 use serde_json::json;
 
 use super::children;
-use super::desired::{RepoPlan, desired};
+use super::desired::{RepoPlan, plan_repo};
 use super::observe::ObservedRepo;
 use crate::apply::ApplyRefusal;
 use crate::controller::gateway::GatewayAddress;
@@ -42,9 +42,9 @@ fn fresh(repo: &Repo) -> ObservedRepo {
 fn settled(repo: &Repo) -> ObservedRepo {
     let fresh = fresh(repo);
     ObservedRepo {
-        account: Some(Arc::new(children::account(repo))),
-        policy: Some(Arc::new(children::policy(repo, &gateway(), &testing::args()))),
-        authority_copy: Some(Arc::new(children::authority("team", "PEM", &fresh.siblings))),
+        account: Some(Arc::new(children::build_account(repo))),
+        policy: Some(Arc::new(children::build_policy(repo, &gateway(), &testing::args()))),
+        authority_copy: Some(Arc::new(children::build_authority("team", "PEM", &fresh.siblings))),
         ..fresh
     }
 }
@@ -73,7 +73,7 @@ fn told(mut repo: Repo, plan: &RepoPlan) -> Repo {
 }
 
 fn plan(repo: &Repo, observed: &ObservedRepo) -> RepoPlan {
-    desired(repo, observed, &testing::args(), testing::now())
+    plan_repo(repo, observed, &testing::args(), testing::now())
 }
 
 fn ready(plan: &RepoPlan) -> (String, String) {
@@ -193,7 +193,7 @@ fn without_a_gateway_no_policy_lets_anything_out() {
     assert!(plan.policy.is_none());
     observed.authority = None;
     observed.gateway = Ok(gateway());
-    let (reason, _) = ready(&desired(&repo, &observed, &testing::args(), testing::now()));
+    let (reason, _) = ready(&plan_repo(&repo, &observed, &testing::args(), testing::now()));
     assert_eq!(reason, "GatewayCertificateNotFound");
 }
 
@@ -228,11 +228,11 @@ fn what_somebody_changes_or_deletes_is_put_in_order_and_told() {
     let gone = ObservedRepo { policy: None, ..settled(&repo) };
     assert!(plan(&repo, &gone).notices.is_empty(), "the cache may be behind");
     let later = "2026-01-01T13:00:00Z".parse().unwrap();
-    let later = |observed: &ObservedRepo| desired(&repo, observed, &testing::args(), later);
+    let later = |observed: &ObservedRepo| plan_repo(&repo, observed, &testing::args(), later);
     let told = later(&gone);
     assert!(told.policy.is_some() && told.notices[0].reason == "Repaired", "{:?}", told.notices);
     assert!(told.notices[0].note.contains("NetworkPolicy `codebutler-shop`"));
-    let mut opened = children::policy(&repo, &gateway(), &testing::args());
+    let mut opened = children::build_policy(&repo, &gateway(), &testing::args());
     opened.spec.as_mut().unwrap().ingress = Some(vec![<_>::default()]);
     let edited = ObservedRepo { policy: Some(Arc::new(opened)), ..settled(&repo) };
     assert_eq!(later(&edited).notices[0].reason, "Repaired");

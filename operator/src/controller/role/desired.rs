@@ -40,7 +40,7 @@ impl RolePlan {
 }
 
 /// The instructions of `spec.promptFrom`, if it is used; `find` looks for a ConfigMap by name.
-pub fn prompt(
+pub fn read_prompt(
     role: &AgentRole,
     find: impl FnOnce(&str) -> Option<Arc<ConfigMap>>,
 ) -> Result<Option<String>, Health> {
@@ -73,7 +73,7 @@ pub fn prompt(
 }
 
 /// What is to be told of `role`, with the instructions that it reads, at `now`.
-pub fn desired(
+pub fn plan_role(
     role: &AgentRole,
     prompt: Result<Option<String>, Health>,
     now: Timestamp,
@@ -102,7 +102,7 @@ pub fn desired(
 fn one_by_one(role: &AgentRole, status: &mut AgentRoleStatus, now: Timestamp) -> Option<Notice> {
     let wanted = role.spec.parallelism;
     if role.spec.at_once() >= wanted {
-        condition::clear(&mut status.conditions, PARALLEL);
+        condition::clear_condition(&mut status.conditions, PARALLEL);
         return None;
     }
     let changing = role.spec.changing().collect::<Vec<_>>().join(", ");
@@ -113,7 +113,15 @@ fn one_by_one(role: &AgentRole, status: &mut AgentRoleStatus, now: Timestamp) ->
     let (reason, generation) = ("ToolsChangeWorktree", role.metadata.generation);
     let known = status.conditions.iter().any(|c| c.type_ == PARALLEL && c.message == message);
     let at = Time(now);
-    condition::set(&mut status.conditions, PARALLEL, false, reason, &*message, generation, &at);
+    condition::set_condition(
+        &mut status.conditions,
+        PARALLEL,
+        false,
+        reason,
+        &*message,
+        generation,
+        &at,
+    );
     (!known).then_some(Notice { warning: true, reason, note: message })
 }
 
@@ -121,7 +129,7 @@ fn unknown_tools(role: &AgentRole) -> Vec<Health> {
     let allowed = role.spec.tools.allow.iter().enumerate();
     let unknown = allowed.filter(|(_, tool)| !TOOLS.contains(&tool.as_str()));
     let problem = |(i, tool): (usize, &String)| {
-        let tool = crate::apply::shortened(tool, 60);
+        let tool = crate::apply::shorten_text(tool, 60);
         let message = format!(
             "spec.tools.allow[{i}]: there is no tool `{tool}`; the tools are {}",
             TOOLS.join(", ")
@@ -162,15 +170,15 @@ mod tests {
     fn a_tool_that_does_not_exist_stalls_the_role_and_is_named() {
         let now = testing::now();
         let mut role = testing::role("coder");
-        let fine = desired(&role, Ok(None), now);
+        let fine = plan_role(&role, Ok(None), now);
         insta::assert_yaml_snapshot!("role_valid", fine);
         role.status = Some(fine.status.clone());
-        let again = desired(&role, Ok(None), now);
+        let again = plan_role(&role, Ok(None), now);
         assert_eq!(again.patch(role.status.as_ref()), None, "nothing changed");
 
         role.spec.tools.allow.push("Teleport".to_owned());
         role.metadata.generation = Some(2);
-        insta::assert_yaml_snapshot!("role_unknown_tool", desired(&role, Ok(None), now));
+        insta::assert_yaml_snapshot!("role_unknown_tool", plan_role(&role, Ok(None), now));
     }
 
     #[test]
@@ -179,7 +187,7 @@ mod tests {
         let mut role = testing::role("coder");
         role.spec.tools.allow = vec!["Read".into(), "Bash".into(), "GitPush".into()];
         role.spec.parallelism = 4;
-        let plan = desired(&role, Ok(None), now);
+        let plan = plan_role(&role, Ok(None), now);
         assert_eq!(role.spec.at_once(), 1);
         let found = plan.status.conditions.iter().find(|c| c.type_ == PARALLEL).unwrap();
         assert_eq!(
@@ -192,10 +200,10 @@ mod tests {
         assert!(condition::is_true(&plan.status.conditions, "Ready"));
 
         role.status = Some(plan.status);
-        let again = desired(&role, Ok(None), now);
+        let again = plan_role(&role, Ok(None), now);
         assert_eq!((again.patch(role.status.as_ref()), again.notices.len()), (None, 0));
         role.spec.tools.deny = vec!["Bash".into(), "GitPush".into()];
-        let mended = desired(&role, Ok(None), now);
+        let mended = plan_role(&role, Ok(None), now);
         assert_eq!(role.spec.at_once(), 4);
         assert!(!mended.status.conditions.iter().any(|c| c.type_ == PARALLEL));
     }
@@ -210,7 +218,7 @@ mod tests {
             Some(Arc::new(serde_json::from_value::<ConfigMap>(map).unwrap()))
         };
         let read = |map: Option<Arc<ConfigMap>>| {
-            let plan = desired(&role, prompt(&role, |_| map), testing::now());
+            let plan = plan_role(&role, read_prompt(&role, |_| map), testing::now());
             let stalled = plan.status.conditions.iter().find(|c| c.type_ == "Stalled").cloned();
             (plan.status.prompt, stalled.map(|c| (c.reason, c.message)))
         };
@@ -226,7 +234,7 @@ mod tests {
             assert!(message.contains(named), "{message}");
         }
         role.status = Some(AgentRoleStatus { prompt: Some("old".into()), ..<_>::default() });
-        let gone = desired(&role, prompt(&role, |_| None), testing::now());
+        let gone = plan_role(&role, read_prompt(&role, |_| None), testing::now());
         assert_eq!(gone.patch(role.status.as_ref()).unwrap()["prompt"], Value::Null);
         assert!(role.prompt().is_some() && role.spec.prompt.is_none());
     }

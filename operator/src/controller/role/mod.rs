@@ -16,15 +16,15 @@ use crate::apply::ApplyError;
 ///
 /// # Errors
 /// When the status could not be written.
-pub async fn reconcile(
+pub async fn reconcile_role(
     role: Arc<AgentRole>,
     context: Arc<Context>,
 ) -> Result<FollowUp, ApplyError> {
-    let prompt = desired::prompt(&role, |name| {
+    let prompt = desired::read_prompt(&role, |name| {
         let namespace = role.namespace().unwrap_or_default();
         context.prompts.get(&ObjectRef::new(name).within(&namespace))
     });
-    let plan = desired::desired(&role, prompt, context.clock.now());
+    let plan = desired::plan_role(&role, prompt, context.clock.now());
     if let Some(patch) = plan.patch(role.status.as_ref()) {
         context.apply.status(&*role, &patch).await?;
     }

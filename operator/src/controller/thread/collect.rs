@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::plan::ThreadPlan;
-use super::view::{ThreadView, definition};
+use super::view::{ThreadView, find_definition};
 use crate::controller::health::Notice;
 
 /// Silence after which a Thread may be forgotten.
@@ -22,7 +22,7 @@ pub fn tell_inactivity(view: &ThreadView, plan: &mut ThreadPlan) {
     let active = view.status.last_activity.as_ref().or(created).map_or(view.now, |time| time.0);
     let silent = view.now.duration_since(active);
     if is_needed(view) || silent < SILENCE {
-        condition::clear(&mut plan.status.conditions, condition::COLLECTING);
+        condition::clear_condition(&mut plan.status.conditions, condition::COLLECTING);
         if !is_needed(view) {
             plan.look_again_in((SILENCE - silent).unsigned_abs());
         }
@@ -39,7 +39,7 @@ pub fn tell_inactivity(view: &ThreadView, plan: &mut ThreadPlan) {
     if warned.is_none() {
         plan.notices.push(Notice::normal("Collecting", message));
     }
-    condition::set(
+    condition::set_condition(
         &mut plan.status.conditions,
         condition::COLLECTING,
         true,
@@ -66,7 +66,7 @@ fn is_needed(view: &ThreadView) -> bool {
         .iter()
         .any(|(name, role)| status.wants(name) || role.state == Some(RoleState::Running));
     let writes = |name: &String| {
-        definition(view.observed, name).is_some_and(|role| role.spec.push.is_some())
+        find_definition(view.observed, name).is_some_and(|role| role.spec.push.is_some())
     };
     open || busy || !status.pending.is_empty() || status.active_role.as_ref().is_some_and(writes)
 }

@@ -17,7 +17,7 @@ use super::queue;
 use super::role;
 use super::status::OwnThreadStatus;
 use super::view::{
-    RoleView, ThreadView, definition, id, is_idle, not_ending, role_of, time_to_end,
+    RoleView, ThreadView, find_definition, is_idle, not_ending, pod_id, role_of, time_to_end,
 };
 use super::{disruption, volume, volume_need};
 use crate::args::ControllerArgs;
@@ -26,7 +26,7 @@ use crate::controller::labels;
 use crate::controller::refusals;
 
 /// What is to be done about `thread` at `now`.
-pub fn desired(
+pub fn plan_thread(
     thread: &Thread,
     observed: &ObservedThread,
     args: &ControllerArgs,
@@ -35,18 +35,18 @@ pub fn desired(
     let status = thread.status.clone().unwrap_or_default();
     let mut plan = ThreadPlan { status: OwnThreadStatus::of(&status), ..ThreadPlan::default() };
     if thread.is_going() {
-        ends::leave(thread, observed, &mut plan, now);
+        ends::plan_leaving(thread, observed, &mut plan, now);
         keep_slots(thread, observed, &mut plan, now);
         give_slots(&observed.admission, &mut plan);
         return plan;
     }
     plan.status.queue_position = None;
     let verdict = match (thread.spec.state, &observed.repo) {
-        (ThreadState::Closed, _) => ends::close(thread, observed, &mut plan, now),
+        (ThreadState::Closed, _) => ends::plan_closing(thread, observed, &mut plan, now),
         (ThreadState::Active, None) => ends::without_repo(thread, observed, &mut plan, now),
         (ThreadState::Active, Some(repo)) => {
             let view = ThreadView { thread, status: &status, repo, observed, args, now };
-            work(&view, &mut plan)
+            plan_work(&view, &mut plan)
         }
     };
     keep_slots(thread, observed, &mut plan, now);
@@ -58,8 +58,8 @@ pub fn desired(
     plan
 }
 
-fn work(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
-    let mut verdicts: Vec<Health> = unopened(view.thread).into_iter().collect();
+fn plan_work(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
+    let mut verdicts: Vec<Health> = check_opening(view.thread).into_iter().collect();
     let mut names: BTreeSet<&str> = view.status.roles.keys().map(String::as_str).collect();
     names.extend(view.status.pending.iter().map(|pending| pending.role.as_str()));
     let pods: Vec<(String, &Pod)> =
@@ -68,7 +68,7 @@ fn work(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
     for name in names {
         let role = RoleView {
             name,
-            definition: definition(view.observed, name),
+            definition: find_definition(view.observed, name),
             pod: pods.iter().find(|(role, _)| role == name).map(|(_, pod)| *pod),
             wanted: view.status.wants(name),
         };
@@ -90,24 +90,24 @@ fn work(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
         plan.create_volume = None;
         plan.create_pods.clear();
         verdicts.retain(|known| known.reason != "PodStarting");
-        verdicts.push(refusals::health(refusal, &view.repo.spec.policy.redaction));
+        verdicts.push(refusals::refusal_health(refusal, &view.repo.spec.policy.redaction));
     }
     if !verdicts.iter().any(|verdict| verdict.reason == "GatewayAway") {
-        verdicts.extend(unserved(view, plan));
+        verdicts.extend(check_gateway(view, plan));
     }
     look_at_labels(view, plan);
     disruption::plan_shields(view, plan);
     queue::tell_place(view.repo, view.thread, view.observed, plan, view.now);
-    progress(view, &pods, plan);
-    budget(view, plan);
+    tell_progress(view, &pods, plan);
+    tell_budget(view, plan);
     collect::tell_inactivity(view, plan);
-    suspended(view, plan);
-    condition::clear(&mut plan.status.conditions, condition::FINISHED);
+    is_suspended(view, plan);
+    condition::clear_condition(&mut plan.status.conditions, condition::FINISHED);
     Health::worst(verdicts, at_rest(&pods))
 }
 
 /// Nobody works without a gateway, and whoever waits should know.
-fn unserved(view: &ThreadView, plan: &ThreadPlan) -> Option<Health> {
+fn check_gateway(view: &ThreadView, plan: &ThreadPlan) -> Option<Health> {
     let why = view.observed.serving.as_ref().err()?;
     let message = format!("{why}; what was begun goes on by itself when one does");
     let waits = !plan.busy.is_empty() || !plan.create_pods.is_empty();
@@ -115,12 +115,12 @@ fn unserved(view: &ThreadView, plan: &ThreadPlan) -> Option<Health> {
 }
 
 /// Whether somebody wants nothing new to start.
-fn suspended(view: &ThreadView, plan: &mut ThreadPlan) {
+fn is_suspended(view: &ThreadView, plan: &mut ThreadPlan) {
     let conditions = &mut plan.status.conditions;
     if view.repo.spec.suspend {
-        role::held(view).hold(conditions, view.thread.metadata.generation, view.now);
+        role::describe_hold(view).hold(conditions, view.thread.metadata.generation, view.now);
     } else {
-        condition::clear(conditions, condition::SUSPENDED);
+        condition::clear_condition(conditions, condition::SUSPENDED);
     }
 }
 
@@ -128,13 +128,13 @@ fn suspended(view: &ThreadView, plan: &mut ThreadPlan) {
 fn look_at_labels(view: &ThreadView, plan: &mut ThreadPlan) {
     let thread = view.thread;
     let pods = view.observed.pods.iter().filter(|pod| Life::of(pod) != Life::Ending);
-    let mut pods =
-        pods.map(|pod| labels::lacks(&**pod, &labels::of_pod(thread, &role_of(thread, pod))));
+    let mut pods = pods
+        .map(|pod| labels::lacks_labels(&**pod, &labels::of_pod(thread, &role_of(thread, pod))));
     let claim = view.observed.volume.as_deref();
     let ending = volume::VolumeState::of(claim) == volume::VolumeState::Ending;
     let claimed = claim.filter(|_| !ending);
     let bare = pods.any(|lacks| lacks)
-        || claimed.is_some_and(|claim| labels::lacks(claim, &labels::of_claim(thread)));
+        || claimed.is_some_and(|claim| labels::lacks_labels(claim, &labels::of_claim(thread)));
     let unseen = claim.is_none()
         && plan.create_volume.is_none()
         && condition::is_true(&view.status.conditions, condition::WORKTREE_READY);
@@ -146,7 +146,7 @@ fn keep_slots(thread: &Thread, observed: &ObservedThread, plan: &mut ThreadPlan,
     let Some(status) = &thread.status else { return };
     for pod in &observed.pods {
         let life = Life::of(pod);
-        if life != Life::Ending && !(life.is_live() && plan.delete_pods.contains(&id(pod))) {
+        if life != Life::Ending && !(life.is_live() && plan.delete_pods.contains(&pod_id(pod))) {
             continue;
         }
         let (role, left) = (role_of(thread, pod), time_to_end(pod, now));
@@ -170,7 +170,7 @@ fn give_slots(admission: &Admission, plan: &mut ThreadPlan) {
 }
 
 /// The gateway opens the conversation of a prompt, or says what it waits for.
-fn unopened(thread: &Thread) -> Option<Health> {
+fn check_opening(thread: &Thread) -> Option<Health> {
     if thread.conversation().is_some() {
         return None;
     }
@@ -191,14 +191,14 @@ fn unopened(thread: &Thread) -> Option<Health> {
 fn make_room(view: &ThreadView, pods: &[(String, &Pod)], plan: &mut ThreadPlan) -> bool {
     let stuck = |pod: &Pod| {
         Life::of(pod) == Life::Starting
-            && life::trouble(pod, view.now)
+            && life::find_trouble(pod, view.now)
                 .is_some_and(|trouble| trouble.reason == "PodUnschedulable")
     };
     if !pods.iter().any(|(role, pod)| view.status.wants(role) && stuck(pod)) {
         return false;
     }
     for (role, pod) in pods.iter().filter(|(_, pod)| is_idle(view, pod)) {
-        let doomed = id(pod);
+        let doomed = pod_id(pod);
         if !plan.delete_pods.contains(&doomed) {
             plan.delete_pods.push(doomed);
             let note = format!("role `{role}` sleeps to make room on the node");
@@ -226,7 +226,7 @@ fn in_the_way(view: &ThreadView, pods: &[(String, &Pod)], plan: &mut ThreadPlan)
 }
 
 /// Which role is at work, and whether a person is waited for.
-fn progress(view: &ThreadView, pods: &[(String, &Pod)], plan: &mut ThreadPlan) {
+fn tell_progress(view: &ThreadView, pods: &[(String, &Pod)], plan: &mut ThreadPlan) {
     let roles = &view.status.roles;
     let running = |name: &str| {
         view.status.is_running(name)
@@ -236,7 +236,7 @@ fn progress(view: &ThreadView, pods: &[(String, &Pod)], plan: &mut ThreadPlan) {
     let active = active.max_by(|(_, a), (_, b)| a.inbox.cmp(&b.inbox)).map(|(name, _)| name);
     if let Some(name) = active {
         plan.status.active_role = Some(name.clone());
-        let phase = definition(view.observed, name).and_then(|role| role.spec.phase.clone());
+        let phase = find_definition(view.observed, name).and_then(|role| role.spec.phase.clone());
         plan.status.phase = phase.or(plan.status.phase.take());
     }
     let busy = active.is_some() || roles.keys().any(|name| view.status.wants(name));
@@ -251,7 +251,7 @@ fn progress(view: &ThreadView, pods: &[(String, &Pod)], plan: &mut ThreadPlan) {
     } else {
         ("NothingAsked", "no role waits for a person".to_owned())
     };
-    condition::set(
+    condition::set_condition(
         &mut plan.status.conditions,
         condition::AWAITING_USER,
         awaiting,
@@ -263,10 +263,10 @@ fn progress(view: &ThreadView, pods: &[(String, &Pod)], plan: &mut ThreadPlan) {
 }
 
 /// Whether a limit is in the way. The gateway says so; absent while nothing is asked.
-fn budget(view: &ThreadView, plan: &mut ThreadPlan) {
+fn tell_budget(view: &ThreadView, plan: &mut ThreadPlan) {
     let asked = view.status.budget.as_ref().and_then(|budget| budget.ask.as_ref());
     let Some(ask) = asked else {
-        condition::clear(&mut plan.status.conditions, condition::BUDGET_EXCEEDED);
+        condition::clear_condition(&mut plan.status.conditions, condition::BUDGET_EXCEEDED);
         return;
     };
     let (limit, repo) = (ask.limit.name(), &view.thread.spec.repo);
@@ -276,7 +276,7 @@ fn budget(view: &ThreadView, plan: &mut ThreadPlan) {
          raise it in spec.limits",
         roles.join(", ")
     );
-    condition::set(
+    condition::set_condition(
         &mut plan.status.conditions,
         condition::BUDGET_EXCEEDED,
         true,
@@ -315,7 +315,7 @@ fn worktree_ready(
         volume::VolumeState::Ending => (false, "Ending", "the volume is being removed"),
         volume::VolumeState::Absent => (false, "Absent", "there is no volume"),
     };
-    condition::set(
+    condition::set_condition(
         &mut plan.status.conditions,
         condition::WORKTREE_READY,
         ready,

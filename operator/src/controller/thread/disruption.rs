@@ -6,7 +6,7 @@ use kube::ResourceExt as _;
 use super::life::Life;
 use super::plan::{ShieldChange, ThreadPlan};
 use super::shield::Shield;
-use super::view::{ThreadView, id, role_of};
+use super::view::{ThreadView, pod_id, role_of};
 use crate::apply::ApplyError;
 use crate::controller::context::Context;
 use crate::controller::index::ObjectKey;
@@ -14,7 +14,7 @@ use crate::controller::index::ObjectKey;
 /// Whose shield is to change.
 pub fn plan_shields(view: &ThreadView, plan: &mut ThreadPlan) {
     for pod in &view.observed.pods {
-        let (role, pod_id) = (role_of(view.thread, pod), id(pod));
+        let (role, pod_id) = (role_of(view.thread, pod), pod_id(pod));
         if !Life::of(pod).is_live() || plan.delete_pods.contains(&pod_id) {
             continue;
         }

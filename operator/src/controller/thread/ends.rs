@@ -25,7 +25,12 @@ const SLOW_CLAIM: SignedDuration = SignedDuration::from_mins(2);
 
 /// What is owned by a Thread goes with it, but that waits until the gateway has told the conversation;
 /// pods do not, and the wait has an end.
-pub fn leave(thread: &Thread, observed: &ObservedThread, plan: &mut ThreadPlan, now: Timestamp) {
+pub fn plan_leaving(
+    thread: &Thread,
+    observed: &ObservedThread,
+    plan: &mut ThreadPlan,
+    now: Timestamp,
+) {
     remove_pods(thread, observed, plan);
     let held = thread.finalizers().iter().any(|name| name == FINALIZER);
     let since = thread.metadata.deletion_timestamp.as_ref().filter(|_| held);
@@ -47,12 +52,12 @@ pub fn without_repo(
 ) -> Health {
     remove_pods(thread, observed, plan);
     let conditions = &mut plan.status.conditions;
-    condition::clear(conditions, condition::QUEUED);
+    condition::clear_condition(conditions, condition::QUEUED);
     let known = |c: &Condition| c.type_ == condition::STALLED && c.reason == "RepoNotFound";
     let since = conditions.iter().find(|c| known(c)).map(|c| c.last_transition_time.0);
     if since.is_none() {
         // Its time tells since when the Repo is gone, and nothing else.
-        condition::clear(conditions, condition::STALLED);
+        condition::clear_condition(conditions, condition::STALLED);
     }
     let left = WITHOUT_REPO - since.map_or(SignedDuration::ZERO, |since| now.duration_since(since));
     let state = VolumeState::of(observed.volume.as_deref());
@@ -74,7 +79,7 @@ pub fn without_repo(
 }
 
 /// Pods first, then the volume.
-pub fn close(
+pub fn plan_closing(
     thread: &Thread,
     observed: &ObservedThread,
     plan: &mut ThreadPlan,
@@ -83,29 +88,29 @@ pub fn close(
     remove_pods(thread, observed, plan);
     plan.status.phase = Some("closed".to_owned());
     for type_ in [condition::AWAITING_USER, condition::QUEUED, condition::SUSPENDED] {
-        condition::clear(&mut plan.status.conditions, type_);
+        condition::clear_condition(&mut plan.status.conditions, type_);
     }
     let volume = VolumeState::of(observed.volume.as_deref());
     let done = observed.pods.is_empty() && volume == VolumeState::Absent;
-    finish(thread, plan, done, now);
+    tell_finish(thread, plan, done, now);
     if done {
         let done = Health::new(Level::Ready, "Closed", "closed; pods and volume are removed");
         let before = thread.status.iter().flat_map(|status| &status.conditions);
         if !before.into_iter().any(|c| c.type_ == condition::READY && c.reason == done.reason) {
             plan.notices.push(Notice::normal("Closed", "pods and volume are removed"));
-            if condition::clear(&mut plan.status.conditions, condition::COLLECTING) {
+            if condition::clear_condition(&mut plan.status.conditions, condition::COLLECTING) {
                 plan.notices.push(Notice::normal("Collected", "nobody had written for three days"));
             }
         }
         return done;
     }
     plan.delete_volume = observed.pods.is_empty() && volume != VolumeState::Ending;
-    stuck(observed, plan, now)
+    find_stuck(observed, plan, now)
         .unwrap_or_else(|| Health::new(Level::Reconciling, "Closing", "removing pods and volume"))
 }
 
 /// What does not go, and the way out.
-fn stuck(observed: &ObservedThread, plan: &mut ThreadPlan, now: Timestamp) -> Option<Health> {
+fn find_stuck(observed: &ObservedThread, plan: &mut ThreadPlan, now: Timestamp) -> Option<Health> {
     let mut stuck = None;
     for pod in observed.pods.iter().filter(|pod| Life::of(pod) == Life::Ending) {
         match time_to_end(pod, now) {
@@ -134,20 +139,28 @@ fn claim_not_ending(claim: &PersistentVolumeClaim) -> Health {
 }
 
 /// Why it was closed is seen when it is; that it is finished, when nothing is left.
-fn finish(thread: &Thread, plan: &mut ThreadPlan, done: bool, now: Timestamp) {
+fn tell_finish(thread: &Thread, plan: &mut ThreadPlan, done: bool, now: Timestamp) {
     let status = thread.status.clone().unwrap_or_default();
     let known = status.conditions.iter().find(|c| c.type_ == condition::FINISHED);
     let (reason, message) = match known {
         Some(known) => (known.reason.clone(), known.message.clone()),
-        None => outcome(&status),
+        None => closing_outcome(&status),
     };
     let generation = thread.metadata.generation;
     let conditions = &mut plan.status.conditions;
     let time = Time(now);
-    condition::set(conditions, condition::FINISHED, done, &reason, message, generation, &time);
+    condition::set_condition(
+        conditions,
+        condition::FINISHED,
+        done,
+        &reason,
+        message,
+        generation,
+        &time,
+    );
 }
 
-fn outcome(status: &ThreadStatus) -> (String, String) {
+fn closing_outcome(status: &ThreadStatus) -> (String, String) {
     let find =
         |type_: &str| status.conditions.iter().find(|c| c.type_ == type_ && c.status == "True");
     let merged = status

@@ -65,7 +65,7 @@ impl Fence {
         let sight = match known.edges.get(&key) {
             Some(Edge::After(old)) if version.as_ref() == Some(old) => Sight::Behind,
             Some(Edge::Perhaps(old)) if version.as_ref() == Some(old) => Sight::Unsure,
-            Some(Edge::Term(uid, term)) if *uid == thread.uid() && self::term(thread) < *term => {
+            Some(Edge::Term(uid, term)) if *uid == thread.uid() && read_term(thread) < *term => {
                 Sight::Behind
             }
             _ => Sight::Current,
@@ -92,7 +92,9 @@ impl Fence {
 
     /// A Thread as it is now, before anything is decided.
     fn begin(&self, thread: &Thread) {
-        self.lock().edges.insert(ObjectKey::of(thread), Edge::Term(thread.uid(), term(thread)));
+        self.lock()
+            .edges
+            .insert(ObjectKey::of(thread), Edge::Term(thread.uid(), read_term(thread)));
     }
 
     pub fn forget(&self, thread: &ObjectKey) {
@@ -116,7 +118,7 @@ impl Fence {
 
 /// The patch after which no write on the same version fits any more.
 pub fn next_term(thread: &Thread) -> serde_json::Value {
-    json!({"term": term(thread).wrapping_add(1)})
+    json!({"term": read_term(thread).wrapping_add(1)})
 }
 
 /// Whether somebody may have a grant for it under way: it has one, or something to do.
@@ -164,7 +166,7 @@ pub async fn take_over(
     }
 }
 
-fn term(thread: &Thread) -> u32 {
+fn read_term(thread: &Thread) -> u32 {
     thread.status.as_ref().map_or(0, |status| status.term)
 }
 

@@ -8,7 +8,7 @@ use kube::ResourceExt as _;
 
 use super::life;
 use super::plan::ThreadPlan;
-use super::view::{RoleView, ThreadView, id, moved, starting, unknown};
+use super::view::{RoleView, ThreadView, has_moved, pod_id, tell_starting, tell_unknown};
 use crate::controller::health::{Health, Level, Notice};
 
 /// Agents of a role that may hang in a row before a person has to look.
@@ -21,7 +21,7 @@ pub fn noticed_silence<'a>(
     pod: &Pod,
     plan: &mut ThreadPlan,
 ) -> Option<&'a Silence> {
-    let silence = about(view, role, pod)?;
+    let silence = find_silence(view, role, pod)?;
     let ran = view.now.duration_since(life::agent_since(pod)?);
     let left = SignedDuration::from_secs(silence.seconds.into()) - ran;
     if left.is_positive() {
@@ -31,7 +31,7 @@ pub fn noticed_silence<'a>(
     Some(silence)
 }
 
-fn about<'a>(view: &ThreadView<'a>, role: &RoleView, pod: &Pod) -> Option<&'a Silence> {
+fn find_silence<'a>(view: &ThreadView<'a>, role: &RoleView, pod: &Pod) -> Option<&'a Silence> {
     let silence = view.status.roles.get(role.name)?.silent.as_ref()?;
     (pod.uid().as_ref() == Some(&silence.pod)).then_some(silence)
 }
@@ -48,7 +48,7 @@ pub fn replace_silent(
     let own = plan.status.roles.entry(role.name.to_owned()).or_default();
     if own.pod_uid.take_if(|uid| Some(&*uid) == pod.uid().as_ref()).is_some() {
         own.failures = own.failures.saturating_add(1);
-        let note = format!("pod `{}` hangs: {}", pod.name_any(), silent(role, silence));
+        let note = format!("pod `{}` hangs: {}", pod.name_any(), describe_silence(role, silence));
         plan.notices.push(Notice::warning("AgentHung", note));
     }
     let failures = own.failures;
@@ -56,17 +56,17 @@ pub fn replace_silent(
     if let Some(definition) = definition
         && failures >= MAX_HANGS
     {
-        if !moved(view, role.name, pod, definition) {
-            return Some(hangs(role, pod, silence, failures));
+        if !has_moved(view, role.name, pod, definition) {
+            return Some(tell_hanging(role, pod, silence, failures));
         }
         own.failures = 0;
-        plan.delete_pods.push(id(pod));
-        return Some(starting(role.name));
+        plan.delete_pods.push(pod_id(pod));
+        return Some(tell_starting(role.name));
     }
-    plan.delete_pods.push(id(pod));
+    plan.delete_pods.push(pod_id(pod));
     match definition {
-        Some(_) => Some(replaced(role, pod, silence, failures)),
-        None => role.wanted.then(|| unknown(view, role.name)),
+        Some(_) => Some(tell_replaced(role, pod, silence, failures)),
+        None => role.wanted.then(|| tell_unknown(view, role.name)),
     }
 }
 
@@ -77,30 +77,30 @@ pub fn why_it_ends(view: &ThreadView, role: &RoleView, pod: &Pod) -> Option<Heal
     if failures == 0 {
         return None;
     }
-    Some(replaced(role, pod, about(view, role, pod)?, failures))
+    Some(tell_replaced(role, pod, find_silence(view, role, pod)?, failures))
 }
 
-fn replaced(role: &RoleView, pod: &Pod, silence: &Silence, failures: u32) -> Health {
+fn tell_replaced(role: &RoleView, pod: &Pod, silence: &Silence, failures: u32) -> Health {
     let message = format!(
         "{}: pod `{}` is replaced, and the role goes on from its transcript (time {failures} of \
          {MAX_HANGS})",
-        silent(role, silence),
+        describe_silence(role, silence),
         pod.name_any()
     );
     Health::new(Level::Reconciling, "AgentHung", message)
 }
 
-fn hangs(role: &RoleView, pod: &Pod, silence: &Silence, failures: u32) -> Health {
+fn tell_hanging(role: &RoleView, pod: &Pod, silence: &Silence, failures: u32) -> Health {
     let name = pod.name_any();
     let message = format!(
         "{}, {failures} times in a row: look at `kubectl logs {name} -c agent` and at its node; it is tried \
          again when you delete pod `{name}`, or after a new message",
-        silent(role, silence)
+        describe_silence(role, silence)
     );
     Health::new(Level::Stalled, "AgentHangs", message)
 }
 
-fn silent(role: &RoleView, silence: &Silence) -> String {
+fn describe_silence(role: &RoleView, silence: &Silence) -> String {
     let seconds = silence.seconds;
     let time = if seconds < 120 { format!("{seconds} s") } else { format!("{} min", seconds / 60) };
     format!("the agent of role `{}` has said nothing for {time}", role.name)

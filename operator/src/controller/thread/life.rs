@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
     ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus,
 };
 
-use crate::apply::shortened;
+use crate::apply::shorten_text;
 
 /// An autoscaler gets this long to add a node.
 const TO_SCHEDULE: SignedDuration = SignedDuration::from_mins(3);
@@ -85,9 +85,9 @@ impl Cause {
             let own = status.message.as_deref().is_some_and(is_own_disk);
             return if own { Self::OutOfDisk } else { Self::Evicted };
         }
-        if containers(status).any(is_out_of_memory) {
+        if all_containers(status).any(is_out_of_memory) {
             Self::OutOfMemory
-        } else if containers(status).any(exited(exit_code::VOLUME_NOT_WRITABLE)) {
+        } else if all_containers(status).any(exited(exit_code::VOLUME_NOT_WRITABLE)) {
             Self::VolumeNotWritable
         } else if agent().any(exited(exit_code::NOT_CONFINED)) {
             Self::NotConfined
@@ -105,12 +105,12 @@ impl Cause {
 
     fn why(self, status: &PodStatus) -> String {
         match self {
-            Self::Evicted | Self::OutOfDisk => eviction(status),
+            Self::Evicted | Self::OutOfDisk => describe_eviction(status),
             Self::OutOfMemory => {
-                let killed = containers(status).find(|c| is_out_of_memory(c));
-                let killed = killed.and_then(|c| Some((&c.name, ending(c)?)));
+                let killed = all_containers(status).find(|c| is_out_of_memory(c));
+                let killed = killed.and_then(|c| Some((&c.name, describe_end(c)?)));
                 killed.map_or_else(
-                    || failure(status),
+                    || describe_failure(status),
                     |(name, ending)| format!("container `{name}` ended with {ending}"),
                 )
             }
@@ -118,7 +118,7 @@ impl Cause {
             Self::Refused => "the gateway did not let it work".to_owned(),
             Self::VolumeNotWritable => "it may not write to its volume".to_owned(),
             Self::NotConfined => "its node can't confine commands".to_owned(),
-            Self::Crash => failure(status),
+            Self::Crash => describe_failure(status),
         }
     }
 
@@ -171,15 +171,15 @@ fn is_own_disk(message: &str) -> bool {
 }
 
 fn is_out_of_memory(container: &ContainerStatus) -> bool {
-    ended(container).and_then(|ended| ended.reason.as_deref()) == Some("OOMKilled")
+    find_end(container).and_then(|ended| ended.reason.as_deref()) == Some("OOMKilled")
 }
 
 fn exit_code_of(container: &ContainerStatus) -> Option<i32> {
-    ended(container).map(|ended| ended.exit_code)
+    find_end(container).map(|ended| ended.exit_code)
 }
 
 /// How a container ended, now or before it was started anew.
-fn ended(container: &ContainerStatus) -> Option<&ContainerStateTerminated> {
+fn find_end(container: &ContainerStatus) -> Option<&ContainerStateTerminated> {
     let state = container.state.as_ref().and_then(|state| state.terminated.as_ref());
     state.or_else(|| container.last_state.as_ref()?.terminated.as_ref())
 }
@@ -196,20 +196,20 @@ pub struct PodTrouble {
 }
 
 /// Looks for what keeps a live pod from working.
-pub fn trouble(pod: &Pod, now: Timestamp) -> Option<PodTrouble> {
+pub fn find_trouble(pod: &Pod, now: Timestamp) -> Option<PodTrouble> {
     let status = pod.status.as_ref()?;
     let name = pod.metadata.name.as_deref().unwrap_or_default();
-    unschedulable(status, name, now)
-        .or_else(|| containers(status).find_map(|container| stuck(container, name)))
+    find_unschedulable(status, name, now)
+        .or_else(|| all_containers(status).find_map(|container| find_stuck(container, name)))
 }
 
-fn unschedulable(status: &PodStatus, name: &str, now: Timestamp) -> Option<PodTrouble> {
+fn find_unschedulable(status: &PodStatus, name: &str, now: Timestamp) -> Option<PodTrouble> {
     let scheduled = status.conditions.iter().flatten().find(|c| c.type_ == "PodScheduled")?;
     let unschedulable =
         scheduled.status == "False" && scheduled.reason.as_deref() == Some("Unschedulable");
     let since = scheduled.last_transition_time.as_ref().map(|since| since.0);
     let left = since.map(|since| TO_SCHEDULE - now.duration_since(since));
-    let said = shortened(scheduled.message.as_deref().unwrap_or("no reason given"), 300);
+    let said = shorten_text(scheduled.message.as_deref().unwrap_or("no reason given"), 300);
     let advice = if said.contains("PersistentVolumeClaim") || said.contains("persistentvolumeclaim")
     {
         "see `kubectl describe pvc`; spec.worktree.storageClassName of the Repo has to be a class that \
@@ -225,10 +225,10 @@ fn unschedulable(status: &PodStatus, name: &str, now: Timestamp) -> Option<PodTr
     })
 }
 
-fn stuck(container: &ContainerStatus, pod: &str) -> Option<PodTrouble> {
+fn find_stuck(container: &ContainerStatus, pod: &str) -> Option<PodTrouble> {
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
     let name = &container.name;
-    let said = shortened(waiting.message.as_deref().unwrap_or("no reason given"), 300);
+    let said = shorten_text(waiting.message.as_deref().unwrap_or("no reason given"), 300);
     let mut passes = None;
     let (reason, message) = match waiting.reason.as_deref()? {
         why @ ("ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull") => {
@@ -255,7 +255,7 @@ fn stuck(container: &ContainerStatus, pod: &str) -> Option<PodTrouble> {
             format!(
                 "container `{name}` in pod `{pod}` keeps ending{}: see `kubectl logs {pod} -c \
                  {name}`",
-                ending(container).map(|e| format!(" with {e}")).unwrap_or_default()
+                describe_end(container).map(|e| format!(" with {e}")).unwrap_or_default()
             ),
         ),
         _ => return None,
@@ -284,50 +284,50 @@ pub fn agent_since(pod: &Pod) -> Option<Timestamp> {
     Some(running.started_at.as_ref()?.0)
 }
 
-fn containers(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
+fn all_containers(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
     let init = status.init_container_statuses.iter().flatten();
     init.chain(status.container_statuses.iter().flatten())
 }
 
 /// How a container ended, now or before its restart: `exit code 137 (OOMKilled)`.
-fn ending(container: &ContainerStatus) -> Option<String> {
-    let ended = ended(container).filter(|ended| ended.exit_code != 0)?;
+fn describe_end(container: &ContainerStatus) -> Option<String> {
+    let ended = find_end(container).filter(|ended| ended.exit_code != 0)?;
     let reason = ended.reason.as_deref().filter(|r| *r != "Error");
-    let reason = reason.map(|r| format!(" ({})", shortened(r, 60))).unwrap_or_default();
+    let reason = reason.map(|r| format!(" ({})", shorten_text(r, 60))).unwrap_or_default();
     Some(format!("exit code {}{reason}", ended.exit_code))
 }
 
 /// Why the cluster took a pod away, in its own words.
-fn eviction(status: &PodStatus) -> String {
+fn describe_eviction(status: &PodStatus) -> String {
     let disrupted = status.conditions.iter().flatten().find(|c| c.type_ == "DisruptionTarget");
     let said = disrupted.and_then(|c| c.message.as_ref()).or(status.message.as_ref());
     let said = said.or(status.reason.as_ref()).map(|said| said.trim_end_matches(['.', ' ']));
     said.filter(|said| !said.is_empty())
-        .map_or_else(|| failure(status), |said| shortened(said, 200))
+        .map_or_else(|| describe_failure(status), |said| shorten_text(said, 200))
 }
 
-fn failure(status: &PodStatus) -> String {
+fn describe_failure(status: &PodStatus) -> String {
     let of = |c: &ContainerStatus| {
-        ending(c).map(|ending| format!("container `{}` ended with {ending}", c.name))
+        describe_end(c).map(|ending| format!("container `{}` ended with {ending}", c.name))
     };
     // The agent decides whether a pod fails; its toolbox is only stopped with it.
     let main = status.container_statuses.iter().flatten().find_map(of);
-    let cause = main.or_else(|| containers(status).find_map(of));
-    let evicted = status.reason.as_deref().map(|reason| shortened(reason, 60));
+    let cause = main.or_else(|| all_containers(status).find_map(of));
+    let evicted = status.reason.as_deref().map(|reason| shorten_text(reason, 60));
     cause.or(evicted).unwrap_or_else(|| "no container says why".to_owned())
 }
 
 /// When a pod ended. What an evicting kubelet writes names no end of a container; then it is when the pod
 /// was no longer ready.
 fn ended_at(pod: &Pod, status: &PodStatus) -> Timestamp {
-    let finished = |c: &ContainerStatus| Some(ended(c)?.finished_at.as_ref()?.0);
+    let finished = |c: &ContainerStatus| Some(find_end(c)?.finished_at.as_ref()?.0);
     let lost = status.conditions.iter().flatten().filter(|c| {
         (c.type_ == "Ready" && c.status == "False")
             || (c.type_ == "DisruptionTarget" && c.status == "True")
     });
     let lost = lost.filter_map(|c| Some(c.last_transition_time.as_ref()?.0));
     let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let ended = containers(status).filter_map(finished).chain(lost).max();
+    let ended = all_containers(status).filter_map(finished).chain(lost).max();
     ended.or(created).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 

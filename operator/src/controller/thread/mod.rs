@@ -29,7 +29,7 @@ mod volumes;
 mod tests;
 
 pub use fence::Fence;
-pub use queue::{prime, prime_late};
+pub use queue::{prime_late, prime_queue};
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -52,7 +52,10 @@ use plan::ThreadPlan;
 ///
 /// # Errors
 /// When a write failed; what was done is found by the next look.
-pub async fn reconcile(thread: Arc<Thread>, context: Arc<Context>) -> Result<FollowUp, ApplyError> {
+pub async fn reconcile_thread(
+    thread: Arc<Thread>,
+    context: Arc<Context>,
+) -> Result<FollowUp, ApplyError> {
     match context.fence.look(&thread) {
         Sight::Current => {}
         Sight::Behind => return Ok(FollowUp::await_change()),
@@ -62,29 +65,29 @@ pub async fn reconcile(thread: Arc<Thread>, context: Arc<Context>) -> Result<Fol
             return Ok(FollowUp::await_change());
         }
     }
-    let mut observed = observe::observe(&context, &thread);
+    let mut observed = observe::observe_thread(&context, &thread);
     let decide =
-        |observed: &_| desired::desired(&thread, observed, &context.args, context.clock.now());
+        |observed: &_| desired::plan_thread(&thread, observed, &context.args, context.clock.now());
     let wish = decide(&observed);
     observed.admission = queue::ask_for_slots(&context, &thread, &observed, &wish);
     let plan = decide(&observed);
-    let done = Box::pin(perform(&thread, plan, &context)).await;
+    let done = Box::pin(perform_plan(&thread, plan, &context)).await;
     let key = ObjectKey::of(&*thread);
-    let Some(refusal) = refusal(&context, &key, &done) else { return done };
+    let Some(refusal) = find_refusal(&context, &key, &done) else { return done };
     // Decide again, knowing that: the decision is then what to tell.
     tracing::warn!(thread = %key, %refusal, "refused");
     let failed = matches!(refusal, ApplyRefusal::NotAccepted { .. });
-    let mut observed = observe::observe(&context, &thread);
+    let mut observed = observe::observe_thread(&context, &thread);
     observed.refusal = Some(refusal);
     // It starts nothing now: others may.
     observed.admission = queue::ask_for_slots(&context, &thread, &observed, &decide(&observed));
-    Box::pin(perform(&thread, decide(&observed), &context)).await?;
+    Box::pin(perform_plan(&thread, decide(&observed), &context)).await?;
     let wait = context.refusals.told(&key, Instant::now());
     Ok(if failed { FollowUp::retry(wait) } else { FollowUp::requeue(wait) })
 }
 
 /// What the API server says no to, and a person should hear about.
-fn refusal(
+fn find_refusal(
     context: &Context,
     key: &ObjectKey,
     done: &Result<FollowUp, ApplyError>,
@@ -101,13 +104,13 @@ fn refusal(
 
 /// What is told is told at the end, and also of what came before a failure: no pod waits for an
 /// event about its volume.
-async fn perform(
+async fn perform_plan(
     thread: &Thread,
     plan: ThreadPlan,
     context: &Context,
 ) -> Result<FollowUp, ApplyError> {
     let mut told = Vec::new();
-    let done = act(thread, plan, context, &mut told).await;
+    let done = apply_plan(thread, plan, context, &mut told).await;
     let about = thread.object_ref(&());
     for (related, notice) in &told {
         context.apply.tell(&about, related.as_ref(), notice).await;
@@ -118,7 +121,7 @@ async fn perform(
 /// An event, and what it is about besides the Thread.
 type ToldNotice = (Option<ObjectReference>, Notice);
 
-async fn act(
+async fn apply_plan(
     thread: &Thread,
     mut plan: ThreadPlan,
     context: &Context,
@@ -135,13 +138,13 @@ async fn act(
                 told.push((None, Notice::normal("VolumeCreated", note)));
             }
             MadeObject::Found(claim) => {
-                repair::claim(thread, &claim, context).await?;
-                return Ok(found(&*context.volumes, &claim));
+                repair::repair_claim(thread, &claim, context).await?;
+                return Ok(found_again(&*context.volumes, &claim));
             }
         }
     }
     if let Some(size) = &plan.expand_volume {
-        expand(thread, size, context).await?;
+        expand_claim(thread, size, context).await?;
     }
     if plan.find_home
         && let Some(claim) = observe::own_claim(context, thread)
@@ -163,11 +166,11 @@ async fn act(
                 context.rewritten.made(&new.pod, &pod);
                 context.metrics.pod_started(&repo, role);
                 plan.status.roles.entry(role.clone()).or_default().pod_uid = pod.uid();
-                told.push(started(role, &pod, new.woken));
+                told.push(tell_started(role, &pod, new.woken));
             }
             MadeObject::Found(pod) => {
-                repair::pod(thread, role, &pod, context).await?;
-                return Ok(found(&*context.pods, &pod));
+                repair::repair_pod(thread, role, &pod, context).await?;
+                return Ok(found_again(&*context.pods, &pod));
             }
         }
     }
@@ -177,7 +180,7 @@ async fn act(
         if let Some(pod) = there.filter(|pod| pod.uid().as_ref() == Some(&gone.uid)) {
             // The cache is behind, or can't see it. The role keeps its pod; the watch will tell of it.
             plan.status.roles.entry(role.clone()).or_default().pod_uid = Some(gone.uid.clone());
-            repair::pod(thread, role, &pod, context).await?;
+            repair::repair_pod(thread, role, &pod, context).await?;
         }
     }
     if let Some(repair) = plan.repair {
@@ -193,7 +196,7 @@ async fn act(
     }
     disruption::apply_shields(thread, &plan, context).await?;
     told.extend(plan.notices.iter().map(|notice| (None, notice.clone())));
-    remove(thread, &plan, context).await?;
+    remove_children(thread, &plan, context).await?;
     if plan.release {
         apply.release(thread, names::FINALIZER).await?;
         tracing::warn!(thread = %ObjectKey::of(thread), "let go untold: no gateway did");
@@ -218,7 +221,7 @@ async fn write_status(thread: &Thread, patch: &Value, context: &Context) -> Resu
 }
 
 /// An earlier attempt made it and stopped short of telling: look again with it.
-fn found<K: crate::apply::AppliedObject>(
+fn found_again<K: crate::apply::AppliedObject>(
     index: &super::index::Index<K, K>,
     object: &K,
 ) -> FollowUp {
@@ -226,7 +229,11 @@ fn found<K: crate::apply::AppliedObject>(
     FollowUp::requeue(Duration::ZERO)
 }
 
-async fn remove(thread: &Thread, plan: &ThreadPlan, context: &Context) -> Result<(), ApplyError> {
+async fn remove_children(
+    thread: &Thread,
+    plan: &ThreadPlan,
+    context: &Context,
+) -> Result<(), ApplyError> {
     let key = ObjectKey::of(thread);
     for pod in context.pods.of(&key) {
         if plan.delete_pods.iter().any(|doomed| Some(&doomed.uid) == pod.uid().as_ref()) {
@@ -246,7 +253,7 @@ async fn remove(thread: &Thread, plan: &ThreadPlan, context: &Context) -> Result
 }
 
 /// A claim that can't grow is no reason not to work.
-async fn expand(thread: &Thread, size: &str, context: &Context) -> Result<(), ApplyError> {
+async fn expand_claim(thread: &Thread, size: &str, context: &Context) -> Result<(), ApplyError> {
     let key = ObjectKey::of(thread);
     if !context.unexpanded.is_due(&key, size) {
         return Ok(());
@@ -276,7 +283,7 @@ async fn expand(thread: &Thread, size: &str, context: &Context) -> Result<(), Ap
     }
 }
 
-fn started(role: &str, pod: &Pod, woken: bool) -> ToldNotice {
+fn tell_started(role: &str, pod: &Pod, woken: bool) -> ToldNotice {
     let (reason, verb) = if woken { ("Woken", "woken") } else { ("PodStarted", "started") };
     let note = format!("role `{role}` {verb} in pod `{}`", pod.name_any());
     (Some(pod.object_ref(&())), Notice::normal(reason, note))

@@ -62,7 +62,7 @@ pub struct ObservedThread {
     pub unexpanded: Option<String>,
 }
 
-pub fn observe(context: &Context, thread: &Thread) -> ObservedThread {
+pub fn observe_thread(context: &Context, thread: &Thread) -> ObservedThread {
     let key = ObjectKey::of(thread);
     let uid = thread.uid().unwrap_or_default();
     let repo = context.repo(&key.namespace, &thread.spec.repo);
@@ -82,7 +82,7 @@ pub fn observe(context: &Context, thread: &Thread) -> ObservedThread {
         prepared: repo.as_ref().is_some_and(|repo| repo::observe::is_prepared(context, repo)),
         gateway: context.gateway(),
         serving: context.serving.serves(Instant::now()),
-        lineage: lineage(context, thread),
+        lineage: find_lineage(context, thread),
         home: volume.as_ref().and_then(|claim| context.homes.of(&key, claim)),
         volume,
         pods,
@@ -101,7 +101,7 @@ pub fn own_claim(context: &Context, thread: &Thread) -> Option<Arc<PersistentVol
     claims.find(|volume| volume.name_any() == claim && owned_by(&**volume, &uid))
 }
 
-fn lineage(context: &Context, thread: &Thread) -> Lineage {
+fn find_lineage(context: &Context, thread: &Thread) -> Lineage {
     let begun = thread.status.iter().flat_map(|status| status.roles.values());
     if begun.into_iter().any(|role| role.state.is_some() || role.done.is_some()) {
         return Lineage::Sound;

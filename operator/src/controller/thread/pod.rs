@@ -66,8 +66,11 @@ impl Input<'_> {
         let (role, settings) = (&self.role.spec.role, self.settings());
         let mut labels = settings.labels.clone();
         labels.extend(labels::of_pod(self.thread, role));
-        let mut metadata =
-            labels::owned(self.thread, names::pod_name(&self.thread.name_any(), role), labels);
+        let mut metadata = labels::owned_metadata(
+            self.thread,
+            names::pod_name(&self.thread.name_any(), role),
+            labels,
+        );
         let own = [
             (ANNOTATION_WOKEN_FOR, woken_for(self.thread, role)),
             (ANNOTATION_CONFIG, self.config()),
@@ -106,14 +109,14 @@ impl Input<'_> {
                 ..PodDNSConfig::default()
             }),
             hostname: Some(role.role.clone()),
-            security_context: Some(security::pod(
+            security_context: Some(security::pod_security(
                 &self.thread.uid().unwrap_or_default(),
                 settings.security_context.as_ref(),
             )),
             affinity: self.affinity(settings),
             node_selector: Some(settings.node_selector.clone()),
-            tolerations: some(&settings.tolerations),
-            topology_spread_constraints: some(&settings.topology_spread_constraints),
+            tolerations: some_list(&settings.tolerations),
+            topology_spread_constraints: some_list(&settings.topology_spread_constraints),
             runtime_class_name: settings.runtime_class_name.clone(),
             priority_class_name: settings.priority_class_name.clone(),
             image_pull_secrets: self.pull_secrets(settings),
@@ -144,13 +147,13 @@ impl Input<'_> {
             name: path::INSTALL.to_owned(),
             image: Some(self.args.agent_image.clone()),
             image_pull_policy: self.pull_policy(settings, true),
-            command: Some(words(&[path::IMAGE_BINARY, "install", path::BIN_DIR])),
-            volume_mounts: Some(vec![volumes::mount(volumes::BIN, path::BIN_DIR)]),
+            command: Some(to_words(&[path::IMAGE_BINARY, "install", path::BIN_DIR])),
+            volume_mounts: Some(vec![volumes::mount_volume(volumes::BIN, path::BIN_DIR)]),
             resources: Some(size::resources_of(
                 resources.and_then(|all| all.install.as_ref()),
                 Size::INSTALL,
             )),
-            security_context: Some(security::container()),
+            security_context: Some(security::container_security()),
             ..Container::default()
         }
     }
@@ -162,7 +165,7 @@ impl Input<'_> {
         let home = format!("{}/home/{}", path::WORK_DIR, self.role.spec.role);
         let own = |name: &str| ["HOME", "CODEBUTLER_ROLE", "CODEBUTLER_THREAD"].contains(&name);
         let given = workspace.env.iter().filter(|(name, _)| !own(name));
-        let env = given.map(|(name, value)| env(name, value)).chain(self.log_tags());
+        let env = given.map(|(name, value)| env_var(name, value)).chain(self.log_tags());
         Container {
             name: path::TOOLBOX.to_owned(),
             image: Some(image.clone()),
@@ -179,11 +182,11 @@ impl Input<'_> {
                 [
                     VolumeMount {
                         read_only: Some(true),
-                        ..volumes::mount(volumes::BIN, path::BIN_DIR)
+                        ..volumes::mount_volume(volumes::BIN, path::BIN_DIR)
                     },
-                    volumes::mount(volumes::RUN, path::RUN_DIR),
-                    volumes::part("work", path::WORK_DIR),
-                    volumes::mount(volumes::TMP, "/tmp"),
+                    volumes::mount_volume(volumes::RUN, path::RUN_DIR),
+                    volumes::mount_part("work", path::WORK_DIR),
+                    volumes::mount_volume(volumes::TMP, "/tmp"),
                 ]
                 .into_iter()
                 .chain(settings.volumes.iter().map(volumes::extra_mount))
@@ -193,7 +196,7 @@ impl Input<'_> {
                 workspace.resources.as_ref().or(resources.and_then(|all| all.toolbox.as_ref())),
                 Size::TOOLBOX,
             )),
-            security_context: Some(security::container()),
+            security_context: Some(security::container_security()),
             ..Container::default()
         }
     }
@@ -203,22 +206,22 @@ impl Input<'_> {
         let args = [
             "run",
             "--gateway",
-            &gateway::url(self.args),
+            &gateway::gateway_url(self.args),
             "--gateway-address",
             &self.gateway.address.to_string(),
         ];
         let dns = self.args.cluster_dns.iter().map(|ip| format!("--forbidden-dns={ip}"));
-        let args = words(&args).into_iter().chain(dns);
+        let args = to_words(&args).into_iter().chain(dns);
         Container {
             name: path::AGENT.to_owned(),
             image: Some(self.args.agent_image.clone()),
             image_pull_policy: self.pull_policy(settings, true),
-            command: Some(words(&[path::IMAGE_BINARY])),
+            command: Some(to_words(&[path::IMAGE_BINARY])),
             args: Some(args.collect()),
-            env: Some(self.log_tags().into_iter().chain([node()]).collect()),
+            env: Some(self.log_tags().into_iter().chain([node_address()]).collect()),
             volume_mounts: Some(vec![
-                volumes::mount(volumes::RUN, path::RUN_DIR),
-                volumes::part("agent", path::STATE_DIR),
+                volumes::mount_volume(volumes::RUN, path::RUN_DIR),
+                volumes::mount_part("agent", path::STATE_DIR),
                 volumes::in_dir_of(volumes::TOKEN, path::TOKEN_FILE),
                 volumes::in_dir_of(volumes::CA, path::CA_FILE),
             ]),
@@ -226,7 +229,7 @@ impl Input<'_> {
                 resources.and_then(|all| all.agent.as_ref()),
                 Size::AGENT,
             )),
-            security_context: Some(security::container()),
+            security_context: Some(security::container_security()),
             ..Container::default()
         }
     }
@@ -234,8 +237,8 @@ impl Input<'_> {
     /// For log lines only; who the pod is, its token says. No command sees them.
     fn log_tags(&self) -> [EnvVar; 2] {
         [
-            env("CODEBUTLER_ROLE", &self.role.spec.role),
-            env("CODEBUTLER_THREAD", &self.thread.name_any()),
+            env_var("CODEBUTLER_ROLE", &self.role.spec.role),
+            env_var("CODEBUTLER_THREAD", &self.thread.name_any()),
         ]
     }
 
@@ -272,15 +275,15 @@ pub fn woken_for(thread: &Thread, role: &str) -> String {
 }
 
 fn env_home(home: &str) -> EnvVar {
-    env("HOME", home)
+    env_var("HOME", home)
 }
 
-fn env(name: &str, value: &str) -> EnvVar {
+fn env_var(name: &str, value: &str) -> EnvVar {
     EnvVar { name: name.to_owned(), value: Some(value.to_owned()), value_from: None }
 }
 
 /// The node's address, which the agent tries to reach: no pod of a team may.
-fn node() -> EnvVar {
+fn node_address() -> EnvVar {
     let field = ObjectFieldSelector {
         api_version: Some("v1".to_owned()),
         field_path: "status.hostIP".to_owned(),
@@ -296,13 +299,13 @@ fn toolbox_args(workspace: &Workspace, settings: &PodSettings) -> Option<Vec<Str
     let writable = settings.volumes.iter().filter(|volume| !volume.read_only);
     let writable = writable.map(|volume| ["--writable", volume.mount_path.as_str()]);
     let all: Vec<&str> = sandbox.into_iter().chain(worktree).chain(writable).flatten().collect();
-    (!all.is_empty()).then(|| words(&all))
+    (!all.is_empty()).then(|| to_words(&all))
 }
 
-fn words(words: &[&str]) -> Vec<String> {
+fn to_words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn some<T: Clone>(list: &[T]) -> Option<Vec<T>> {
+fn some_list<T: Clone>(list: &[T]) -> Option<Vec<T>> {
     (!list.is_empty()).then(|| list.to_vec())
 }

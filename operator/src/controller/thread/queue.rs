@@ -40,11 +40,11 @@ pub fn ask_for_slots(
 ) -> Admission {
     let limits = observed.repo.as_ref().map(|repo| repo.spec.limits.clone()).unwrap_or_default();
     let answer = context.slots.ask(
-        &desk(thread),
+        &desk_key(thread),
         &limits,
         SlotRequest {
             thread: &thread.name_any(),
-            admitted: admitted(thread),
+            admitted: admitted_roles(thread),
             wanted: plan.busy.iter().chain(plan.create_pods.keys()).cloned().collect(),
             since: waiting_since(thread).unwrap_or_else(|| context.clock.now()),
         },
@@ -56,9 +56,9 @@ pub fn ask_for_slots(
 /// Once `plan` is written: what it takes back is free.
 pub fn settle_slots(context: &Context, thread: &Thread, plan: &ThreadPlan) {
     let holds = |role: &String| plan.status.roles.get(role).is_some_and(|own| own.admitted);
-    let dropped: Roles = admitted(thread).into_iter().filter(|role| !holds(role)).collect();
+    let dropped: Roles = admitted_roles(thread).into_iter().filter(|role| !holds(role)).collect();
     if !dropped.is_empty() {
-        let others = context.slots.release(&desk(thread), &thread.name_any(), &dropped);
+        let others = context.slots.release(&desk_key(thread), &thread.name_any(), &dropped);
         context.queues.threads(&thread.namespace().unwrap_or_default(), others);
     }
 }
@@ -70,7 +70,7 @@ pub fn settle_slots(context: &Context, thread: &Thread, plan: &ThreadPlan) {
 ///
 /// # Errors
 /// When it can't be asked, or not be written to.
-pub async fn prime(
+pub async fn prime_queue(
     client: &Client,
     scope: &Scope,
     known: &Store<Thread>,
@@ -161,7 +161,7 @@ async fn prime_in(
     let here = |thread: &Thread| {
         threads.namespace().is_none_or(|n| thread.namespace().as_deref() == Some(n))
     };
-    let holds = |thread: &Thread| is_open(thread) || !admitted(thread).is_empty();
+    let holds = |thread: &Thread| is_open(thread) || !admitted_roles(thread).is_empty();
     for thread in known.state_filter(|thread| here(thread) && holds(thread)) {
         let ObjectKey { namespace, name } = ObjectKey::of(&*thread);
         if !seen.contains(&ObjectKey::of(&*thread)) {
@@ -186,19 +186,19 @@ async fn take_over(
     let mut here = here.buffer_unordered(AT_ONCE);
     while let Some(thread) = here.try_next().await? {
         if let Some(thread) = thread {
-            slots.prime(&desk(&thread), &thread.name_any(), admitted(&thread));
+            slots.prime(&desk_key(&thread), &thread.name_any(), admitted_roles(&thread));
         }
     }
     Ok(())
 }
 
 /// Where a Thread asks, whether or not its Repo exists.
-fn desk(thread: &Thread) -> ObjectKey {
+fn desk_key(thread: &Thread) -> ObjectKey {
     ObjectKey::new(thread.namespace().unwrap_or_default(), &thread.spec.repo)
 }
 
 /// Roles that have a slot by what is written.
-fn admitted(thread: &Thread) -> Roles {
+fn admitted_roles(thread: &Thread) -> Roles {
     let roles = thread.status.iter().flat_map(|status| &status.roles);
     roles.filter(|(_, own)| own.admitted).map(|(role, _)| role.clone()).collect()
 }
@@ -231,7 +231,7 @@ pub fn tell_place(
     plan.status.queue_position = position;
     let waited = waiting_since(thread).is_some();
     let Some(position) = position else {
-        if condition::clear(&mut plan.status.conditions, condition::QUEUED)
+        if condition::clear_condition(&mut plan.status.conditions, condition::QUEUED)
             && waited
             && matches!(&observed.admission, Admission::Only { roles, .. } if !roles.is_empty())
         {
@@ -251,7 +251,7 @@ pub fn tell_place(
         let note = format!("position {position}: {message}");
         plan.notices.push(Notice::normal("Queued", note));
     }
-    condition::set(
+    condition::set_condition(
         &mut plan.status.conditions,
         condition::QUEUED,
         true,

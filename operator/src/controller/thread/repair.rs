@@ -21,22 +21,22 @@ pub async fn repair_children(
 ) -> Result<(), ApplyError> {
     let key = ObjectKey::of(thread);
     for found in context.pods.of(&key) {
-        pod(thread, &role_of(thread, &found), &found, context).await?;
+        repair_pod(thread, &role_of(thread, &found), &found, context).await?;
     }
     for found in context.volumes.of(&key) {
-        claim(thread, &found, context).await?;
+        repair_claim(thread, &found, context).await?;
     }
     if repair == Repair::Unseen {
         let name = names::volume_claim(&key.name);
         let there = context.apply.find::<PersistentVolumeClaim>(&key.namespace, &name).await?;
         if let Some(found) = there {
-            claim(thread, &found, context).await?;
+            repair_claim(thread, &found, context).await?;
         }
     }
     Ok(())
 }
 
-pub async fn pod(
+pub async fn repair_pod(
     thread: &Thread,
     role: &str,
     found: &Pod,
@@ -45,7 +45,7 @@ pub async fn pod(
     put_back(thread, found, &labels::of_pod(thread, role), context).await
 }
 
-pub async fn claim(
+pub async fn repair_claim(
     thread: &Thread,
     found: &PersistentVolumeClaim,
     context: &Context,
@@ -64,7 +64,7 @@ async fn put_back<K: AppliedObject>(
 ) -> Result<(), ApplyError> {
     let ours = owned_by(found, &thread.uid().unwrap_or_default());
     let going = found.meta().deletion_timestamp.is_some();
-    if !ours || going || !labels::lacks(found, wanted) {
+    if !ours || going || !labels::lacks_labels(found, wanted) {
         return Ok(());
     }
     context.apply.relabel(found, wanted).await?;

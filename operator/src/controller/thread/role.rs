@@ -11,7 +11,8 @@ use super::life::{self, Cause, Life, PodTrouble};
 use super::observe::Admission;
 use super::plan::{Gone, NewPod, ThreadPlan};
 use super::view::{
-    RoleView, ThreadView, id, input, is_outdated, moved, not_ending, starting, time_to_end, unknown,
+    RoleView, ThreadView, has_moved, is_outdated, not_ending, pod_id, pod_input, tell_starting,
+    tell_unknown, time_to_end,
 };
 use super::{hang, scale_up, stranded, volume_need};
 use crate::controller::health::{Health, Level, Notice};
@@ -35,24 +36,26 @@ const SKEW: SignedDuration = SignedDuration::from_secs(2);
 pub fn decide_role(view: &ThreadView, role: &RoleView, plan: &mut ThreadPlan) -> Option<Health> {
     let Some(pod) = role.pod else { return without_pod(view, role, plan) };
     match Life::of(pod) {
-        Life::Ending => ending(view, role, pod, plan),
+        Life::Ending => judge_ending(view, role, pod, plan),
         Life::Succeeded => {
             let own = plan.status.roles.entry(role.name.to_owned()).or_default();
             own.failures = 0;
             own.pod_uid.take_if(|uid| Some(&*uid) == pod.uid().as_ref());
-            plan.delete_pods.push(id(pod));
+            plan.delete_pods.push(pod_id(pod));
             let note = format!("role `{}` had nothing left to do and sleeps", role.name);
             plan.notices.push(Notice::normal("Suspended", note));
-            role.wanted.then(|| starting(role.name))
+            role.wanted.then(|| tell_starting(role.name))
         }
-        Life::Failed { at, cause: Cause::Evicted, why } => evicted(view, role, pod, at, &why, plan),
+        Life::Failed { at, cause: Cause::Evicted, why } => {
+            judge_eviction(view, role, pod, at, &why, plan)
+        }
         Life::Failed { at, cause: cause @ (Cause::GatewayAway | Cause::Refused), .. } => {
             turned_away(view, role, pod, (at, cause), plan)
         }
         Life::Failed { at, why, cause } => count_failure(view, role, pod, (at, &why, cause), plan),
         life => match hang::noticed_silence(view, role, pod, plan) {
             Some(silence) => hang::replace_silent(view, role, pod, silence, plan),
-            None => live(view, role, pod, &life, plan),
+            None => judge_live(view, role, pod, &life, plan),
         },
     }
 }
@@ -67,9 +70,9 @@ fn without_pod(view: &ThreadView, role: &RoleView, plan: &mut ThreadPlan) -> Opt
     if !role.wanted {
         return None;
     }
-    let Some(definition) = role.definition else { return Some(unknown(view, role.name)) };
+    let Some(definition) = role.definition else { return Some(tell_unknown(view, role.name)) };
     if view.repo.spec.suspend {
-        return Some(held(view));
+        return Some(describe_hold(view));
     }
     if definition.lacks_prompt() {
         let name = definition.name_any();
@@ -77,7 +80,7 @@ fn without_pod(view: &ThreadView, role: &RoleView, plan: &mut ThreadPlan) -> Opt
             format!("AgentRole `{name}` lacks its spec.promptFrom: its conditions say more");
         return Some(Health::new(Level::Trouble, "PromptNotFound", message));
     }
-    if let Some(delay) = gathering(view, role.name) {
+    if let Some(delay) = gathering_time(view, role.name) {
         plan.look_again_in(delay);
         let message = format!("gathering messages before role `{}` starts", role.name);
         return Some(Health::new(Level::Reconciling, "Gathering", message));
@@ -92,16 +95,16 @@ fn without_pod(view: &ThreadView, role: &RoleView, plan: &mut ThreadPlan) -> Opt
         return Some(Health::new(Level::Reconciling, "RepoNotPrepared", message));
     }
     if !is_admitted(view, role) {
-        return Some(queued(view));
+        return Some(describe_queue(view));
     }
-    let input = input(view, definition, gateway);
+    let input = pod_input(view, definition, gateway);
     let woken = view.status.roles.get(role.name).is_some_and(|status| status.done.is_some());
     let new = NewPod { pod: Box::new(input.build()), woken };
     plan.create_pods.insert(role.name.to_owned(), new);
-    Some(starting(role.name))
+    Some(tell_starting(role.name))
 }
 
-fn live(
+fn judge_live(
     view: &ThreadView,
     role: &RoleView,
     pod: &Pod,
@@ -109,8 +112,8 @@ fn live(
     plan: &mut ThreadPlan,
 ) -> Option<Health> {
     let Some(definition) = role.definition else {
-        plan.delete_pods.push(id(pod));
-        return role.wanted.then(|| unknown(view, role.name));
+        plan.delete_pods.push(pod_id(pod));
+        return role.wanted.then(|| tell_unknown(view, role.name));
     };
     let suspended = view.repo.spec.suspend;
     // Its run has begun, or has to: a role that only has mail can still be stopped before it does.
@@ -125,7 +128,7 @@ fn live(
     if at_work || (role.wanted && !suspended) {
         plan.busy.insert(role.name.to_owned());
     }
-    let trouble = life::trouble(pod, view.now).map(|t| volume_need::unbound(view, t));
+    let trouble = life::find_trouble(pod, view.now).map(|t| volume_need::explain_unbound(view, t));
     let trouble = trouble.map(|t| stranded::explain_unreachable(view, t, plan));
     if let Some(trouble) = trouble.map(|t| scale_up::explain_scale_up(view, pod, t, plan)) {
         if stranded::is_lost(view, pod, &trouble) {
@@ -133,26 +136,26 @@ fn live(
         }
         if is_outdated(view, pod, definition) {
             // What is in its way may be corrected by now.
-            plan.delete_pods.push(id(pod));
-            return Some(starting(role.name));
+            plan.delete_pods.push(pod_id(pod));
+            return Some(tell_starting(role.name));
         }
-        return Some(troubled(view, role, pod, trouble, plan));
+        return Some(judge_trouble(view, role, pod, trouble, plan));
     }
     let outdated = is_outdated(view, pod, definition);
     if outdated && (!at_work || *life == Life::Starting) {
-        plan.delete_pods.push(id(pod));
+        plan.delete_pods.push(pod_id(pod));
         let note = format!("role `{}` is replaced: its AgentRole or Repo has changed", role.name);
         plan.notices.push(Notice::normal("Rolled", note));
-        return role.wanted.then(|| starting(role.name));
+        return role.wanted.then(|| tell_starting(role.name));
     }
     if suspended && !at_work {
-        plan.delete_pods.push(id(pod));
+        plan.delete_pods.push(pod_id(pod));
         let note = format!("role `{}` sleeps: its Repo is suspended", role.name);
         plan.notices.push(Notice::normal("Suspended", note));
-        return role.wanted.then(|| held(view));
+        return role.wanted.then(|| describe_hold(view));
     }
     if plan.busy.contains(role.name) && !is_admitted(view, role) {
-        return Some(queued(view));
+        return Some(describe_queue(view));
     }
     if *life == Life::Running {
         return None;
@@ -162,7 +165,7 @@ fn live(
     let left = SLOW_START - view.now.duration_since(since);
     if left.is_positive() {
         plan.look_again_in(left.unsigned_abs());
-        return Some(starting(role.name));
+        return Some(tell_starting(role.name));
     }
     let name = pod.name_any();
     let message = format!(
@@ -174,7 +177,7 @@ fn live(
 
 /// Something keeps a pod from starting. What a cluster mends by itself gets its time before anybody is
 /// told, and a place that it can't use is another's after a minute.
-fn troubled(
+fn judge_trouble(
     view: &ThreadView,
     role: &RoleView,
     pod: &Pod,
@@ -200,7 +203,12 @@ fn troubled(
 }
 
 /// A pod on its way out holds its name. One that does not go is on a node that does not answer.
-fn ending(view: &ThreadView, role: &RoleView, pod: &Pod, plan: &mut ThreadPlan) -> Option<Health> {
+fn judge_ending(
+    view: &ThreadView,
+    role: &RoleView,
+    pod: &Pod,
+    plan: &mut ThreadPlan,
+) -> Option<Health> {
     if !role.wanted {
         return None;
     }
@@ -217,7 +225,7 @@ fn ending(view: &ThreadView, role: &RoleView, pod: &Pod, plan: &mut ThreadPlan) 
 }
 
 /// The cluster took the pod away. That is nobody's failure: it is made again, a little later.
-fn evicted(
+fn judge_eviction(
     view: &ThreadView,
     role: &RoleView,
     pod: &Pod,
@@ -235,7 +243,7 @@ fn evicted(
     if role.wanted && left.is_positive() {
         plan.look_again_in(left.unsigned_abs());
     } else {
-        plan.delete_pods.push(id(pod));
+        plan.delete_pods.push(pod_id(pod));
     }
     let message = format!(
         "the cluster evicted the pod of role `{}` ({why}); another one follows by itself and goes on; \
@@ -260,7 +268,7 @@ fn turned_away(
     if role.wanted && left.is_positive() {
         plan.look_again_in(left.unsigned_abs());
     } else {
-        plan.delete_pods.push(id(pod));
+        plan.delete_pods.push(pod_id(pod));
     }
     let (reason, message) = if cause == Cause::GatewayAway {
         let message = format!(
@@ -299,28 +307,31 @@ fn count_failure(
         plan.notices.push(Notice::warning("PodFailed", note));
     }
     let Some(definition) = role.definition.filter(|_| role.wanted) else {
-        plan.delete_pods.push(id(pod));
-        return role.wanted.then(|| unknown(view, role.name));
+        plan.delete_pods.push(pod_id(pod));
+        return role.wanted.then(|| tell_unknown(view, role.name));
     };
     if cause.is_lasting() {
         own.failures = MAX_FAILURES;
     }
     if own.failures >= MAX_FAILURES {
-        if !moved(view, role.name, pod, definition) {
+        if !has_moved(view, role.name, pod, definition) {
             let times = own.failures;
             let why = format!("{why}{advice}");
             let (reason, message) = match cause {
-                Cause::VolumeNotWritable => ("VolumeNotWritable", unable(role, &name, &why)),
-                Cause::NotConfined => {
-                    ("SandboxUnavailable", unable(role, &name, &unconfined(view, role, pod)))
+                Cause::VolumeNotWritable => {
+                    ("VolumeNotWritable", describe_unable(role, &name, &why))
                 }
-                _ => ("PodFailing", failing(role, times, &name, &why)),
+                Cause::NotConfined => (
+                    "SandboxUnavailable",
+                    describe_unable(role, &name, &describe_unconfined(view, role, pod)),
+                ),
+                _ => ("PodFailing", describe_failing(role, times, &name, &why)),
             };
             return Some(Health::new(Level::Stalled, reason, message));
         }
         own.failures = 0;
-        plan.delete_pods.push(id(pod));
-        return Some(starting(role.name));
+        plan.delete_pods.push(pod_id(pod));
+        return Some(tell_starting(role.name));
     }
     let failures = own.failures;
     let (reason, least) = match cause {
@@ -328,12 +339,12 @@ fn count_failure(
         Cause::OutOfDisk => ("OutOfDisk", AFTER_OUT_OF_MEMORY),
         _ => ("PodFailed", SignedDuration::ZERO),
     };
-    let retry_at = at.saturating_add(backoff(failures).max(least)).unwrap_or(view.now);
+    let retry_at = at.saturating_add(restart_backoff(failures).max(least)).unwrap_or(view.now);
     let left = retry_at.duration_since(view.now);
     if left.is_positive() {
         plan.look_again_in(left.unsigned_abs());
     } else {
-        plan.delete_pods.push(id(pod));
+        plan.delete_pods.push(pod_id(pod));
     }
     let message = format!(
         "pod `{name}` of role `{}` failed ({why}{advice}); attempt {} of {MAX_FAILURES} follows",
@@ -343,7 +354,7 @@ fn count_failure(
     Some(Health::new(Level::Reconciling, reason, message))
 }
 
-fn failing(role: &RoleView, times: u32, pod: &str, why: &str) -> String {
+fn describe_failing(role: &RoleView, times: u32, pod: &str, why: &str) -> String {
     format!(
         "{times} pods of role `{}` failed in a row, the last one because {why}: see `kubectl logs {pod} \
          --all-containers`; it is tried again after a new message, a change of the AgentRole or Repo, or \
@@ -353,7 +364,7 @@ fn failing(role: &RoleView, times: u32, pod: &str, why: &str) -> String {
 }
 
 /// What does not get better by trying.
-fn unable(role: &RoleView, pod: &str, why: &str) -> String {
+fn describe_unable(role: &RoleView, pod: &str, why: &str) -> String {
     format!(
         "role `{}` can't work: {why}; it is tried again when you delete pod `{pod}`, or after a new message",
         role.name
@@ -361,7 +372,7 @@ fn unable(role: &RoleView, pod: &str, why: &str) -> String {
 }
 
 /// The node, and what its agent has said of it.
-fn unconfined(view: &ThreadView, role: &RoleView, pod: &Pod) -> String {
+fn describe_unconfined(view: &ThreadView, role: &RoleView, pod: &Pod) -> String {
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
     let said = view.status.roles.get(role.name).and_then(|own| own.sandbox.as_deref());
     let said = said.unwrap_or("its kernel has no Landlock of version 2 or later (Linux 5.19)");
@@ -375,13 +386,13 @@ fn is_admitted(view: &ThreadView, role: &RoleView) -> bool {
     }
 }
 
-pub fn held(view: &ThreadView) -> Health {
+pub fn describe_hold(view: &ThreadView) -> Health {
     let repo = &view.thread.spec.repo;
     let message = format!("Repo `{repo}` is suspended: unset its spec.suspend to go on");
     Health::new(Level::Held, "RepoSuspended", message)
 }
 
-fn queued(view: &ThreadView) -> Health {
+fn describe_queue(view: &ThreadView) -> Health {
     let repo = &view.thread.spec.repo;
     let message = format!(
         "all slots of Repo `{repo}` are in use (spec.limits): it starts by itself when it is its \
@@ -391,14 +402,14 @@ fn queued(view: &ThreadView) -> Health {
 }
 
 /// 1 s, 3 s, 9 s, 27 s: quick after an accident, patient with what keeps happening.
-fn backoff(failures: u32) -> SignedDuration {
+fn restart_backoff(failures: u32) -> SignedDuration {
     SignedDuration::from_secs(3_i64.saturating_pow(failures.saturating_sub(1).min(5)))
 }
 
 /// How long to wait for more of a user's burst of messages before the first role of the Thread
 /// starts. Decisions are not gathered, and neither are hand-overs: later messages of a burst are
 /// seen before the next model call anyway.
-fn gathering(view: &ThreadView, role: &str) -> Option<Duration> {
+fn gathering_time(view: &ThreadView, role: &str) -> Option<Duration> {
     let status = view.status;
     let begun = status.roles.values().any(|role| role.state.is_some() || role.done.is_some());
     if begun || status.pending.iter().any(|pending| pending.role == role) {

@@ -39,7 +39,7 @@ pub fn explain_scale_up(
             trouble
         }
         Some(ScaleUp::Unknown) => trouble,
-        Some(ScaleUp::Announced { at, said }) => announced(view, pod, *at, said, trouble),
+        Some(ScaleUp::Announced { at, said }) => announce_scale(view, pod, *at, said, trouble),
         Some(ScaleUp::Declined { said }) => {
             let message = format!(
                 "pod `{}` can't be scheduled ({}), and the cluster's autoscaler adds no node for it ({said}): raise \
@@ -52,7 +52,7 @@ pub fn explain_scale_up(
     }
 }
 
-fn announced(
+fn announce_scale(
     view: &ThreadView,
     pod: &Pod,
     at: Timestamp,

@@ -11,12 +11,12 @@ const ID: i64 = 1000;
 
 /// Of a pod: as somebody says it, and the rest as the platform chooses; or, if nobody said anything,
 /// as a user of our own.
-pub fn pod(thread_uid: &str, given: Option<&PodUser>) -> PodSecurityContext {
+pub fn pod_security(thread_uid: &str, given: Option<&PodUser>) -> PodSecurityContext {
     let usual;
     let user = if let Some(user) = given {
         user
     } else {
-        usual = ours(thread_uid);
+        usual = own_user(thread_uid);
         &usual
     };
     let groups = &user.supplemental_groups;
@@ -38,21 +38,21 @@ pub fn pod(thread_uid: &str, given: Option<&PodUser>) -> PodSecurityContext {
 }
 
 /// A Thread's pods share a SELinux level, since they share a volume.
-fn ours(thread_uid: &str) -> PodUser {
+fn own_user(thread_uid: &str) -> PodUser {
     PodUser {
         run_as_user: Some(ID),
         run_as_group: Some(ID),
         fs_group: Some(ID),
         supplemental_groups: Vec::new(),
         se_linux_options: Some(SELinuxOptions {
-            level: Some(level(thread_uid)),
+            level: Some(selinux_level(thread_uid)),
             ..SELinuxOptions::default()
         }),
     }
 }
 
 /// Of each container.
-pub fn container() -> SecurityContext {
+pub fn container_security() -> SecurityContext {
     SecurityContext {
         allow_privilege_escalation: Some(false),
         read_only_root_filesystem: Some(true),
@@ -62,7 +62,7 @@ pub fn container() -> SecurityContext {
 }
 
 /// Two different categories, the lower one first, from a Thread's UID.
-fn level(thread_uid: &str) -> String {
+fn selinux_level(thread_uid: &str) -> String {
     let digest = Sha256::digest(thread_uid.as_bytes());
     let hash = digest.iter().take(8).fold(0_u64, |hash, byte| (hash << 8) | u64::from(*byte));
     let (one, step) = (hash % 1024, 1 + (hash / 1024) % 1023);
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn levels_have_two_ordered_categories() {
         for uid in 0..500 {
-            let level = level(&uid.to_string());
+            let level = selinux_level(&uid.to_string());
             let (low, high) = level.strip_prefix("s0:c").unwrap().split_once(",c").unwrap();
             let (low, high): (u32, u32) = (low.parse().unwrap(), high.parse().unwrap());
             assert!(low < high && high < 1024, "{level}");

@@ -31,8 +31,8 @@ impl Size {
 /// a node that does not know of it, or a cluster that fills in its own number, evicts the pod.
 pub fn resources_of(given: Option<&ResourceRequirements>, usual: Size) -> ResourceRequirements {
     let mut all = given.cloned().unwrap_or_else(|| ResourceRequirements {
-        requests: Some(quantities(&[("cpu", usual.cpu), ("memory", usual.memory)])),
-        limits: Some(quantities(&[("memory", usual.memory_limit)])),
+        requests: Some(to_quantities(&[("cpu", usual.cpu), ("memory", usual.memory)])),
+        limits: Some(to_quantities(&[("memory", usual.memory_limit)])),
         claims: None,
     });
     if !all.limits.as_ref().is_some_and(|limits| limits.contains_key(EPHEMERAL)) {
@@ -42,6 +42,6 @@ pub fn resources_of(given: Option<&ResourceRequirements>, usual: Size) -> Resour
     all
 }
 
-fn quantities(pairs: &[(&str, &str)]) -> BTreeMap<String, Quantity> {
+fn to_quantities(pairs: &[(&str, &str)]) -> BTreeMap<String, Quantity> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), Quantity((*value).to_owned()))).collect()
 }

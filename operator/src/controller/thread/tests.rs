@@ -21,7 +21,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
-use super::desired::desired;
+use super::desired::plan_thread;
 use super::lineage::Lineage;
 use super::observe::{Admission, ObservedThread};
 use super::plan::ThreadPlan;
@@ -90,7 +90,7 @@ fn crash() -> Value {
 }
 
 fn claim(thread: &Thread, phase: &str) -> Arc<PersistentVolumeClaim> {
-    let mut claim = volume::build(thread, &testing::repo());
+    let mut claim = volume::build_claim(thread, &testing::repo());
     claim.status = Some(serde_json::from_value(json!({"phase": phase})).unwrap());
     Arc::new(claim)
 }
@@ -100,7 +100,7 @@ fn plan(thread: &Thread, observed: &ObservedThread) -> ThreadPlan {
 }
 
 fn plan_at(thread: &Thread, observed: &ObservedThread, now: Timestamp) -> ThreadPlan {
-    desired(thread, observed, &testing::args(), now)
+    plan_thread(thread, observed, &testing::args(), now)
 }
 
 fn ready(plan: &ThreadPlan) -> (&str, &str) {

@@ -45,7 +45,7 @@ pub fn role_of(thread: &Thread, pod: &Pod) -> String {
     pod.strip_prefix(&thread).and_then(|rest| rest.strip_prefix('-')).unwrap_or(&pod).to_owned()
 }
 
-pub fn definition<'a>(observed: &'a ObservedThread, role: &str) -> Option<&'a AgentRole> {
+pub fn find_definition<'a>(observed: &'a ObservedThread, role: &str) -> Option<&'a AgentRole> {
     observed.roles.iter().map(|found| &**found).find(|found| found.spec.role == role)
 }
 
@@ -55,12 +55,12 @@ pub fn is_idle(view: &ThreadView, pod: &Pod) -> bool {
     Life::of(pod).is_live() && !view.status.is_running(&role) && !view.status.wants(&role)
 }
 
-pub fn id(pod: &Pod) -> Gone {
+pub fn pod_id(pod: &Pod) -> Gone {
     Gone { name: pod.name_any(), uid: pod.uid().unwrap_or_default() }
 }
 
 /// Whether something changed since the pod was made that may make the next one work.
-pub fn moved(view: &ThreadView, role: &str, failed: &Pod, definition: &AgentRole) -> bool {
+pub fn has_moved(view: &ThreadView, role: &str, failed: &Pod, definition: &AgentRole) -> bool {
     let woken_for = failed.annotations().get(pod::ANNOTATION_WOKEN_FOR);
     woken_for.is_none_or(|before| *before != pod::woken_for(view.thread, role))
         || is_outdated(view, failed, definition)
@@ -70,13 +70,13 @@ pub fn moved(view: &ThreadView, role: &str, failed: &Pod, definition: &AgentRole
 pub fn is_outdated(view: &ThreadView, pod: &Pod, definition: &AgentRole) -> bool {
     let Ok(gateway) = &view.observed.gateway else { return false };
     let (made_from, input) =
-        (pod.annotations().get(pod::ANNOTATION_CONFIG), input(view, definition, gateway));
+        (pod.annotations().get(pod::ANNOTATION_CONFIG), pod_input(view, definition, gateway));
     let rewritten = pod.uid().is_some_and(|uid| view.observed.rewritten.contains(&uid));
     made_from != Some(&input.config())
-        || (!rewritten && rewritten::images(pod) != rewritten::images(&input.build()))
+        || (!rewritten && rewritten::pod_images(pod) != rewritten::pod_images(&input.build()))
 }
 
-pub fn input<'a>(
+pub fn pod_input<'a>(
     view: &ThreadView<'a>,
     role: &'a AgentRole,
     gateway: &'a GatewayAddress,
@@ -100,11 +100,11 @@ pub fn time_to_end(pod: &Pod, now: Timestamp) -> SignedDuration {
     SLOW_END - now.duration_since(due)
 }
 
-pub fn starting(role: &str) -> Health {
+pub fn tell_starting(role: &str) -> Health {
     Health::new(Level::Reconciling, "PodStarting", format!("starting role `{role}`"))
 }
 
-pub fn unknown(view: &ThreadView, role: &str) -> Health {
+pub fn tell_unknown(view: &ThreadView, role: &str) -> Health {
     let repo = &view.thread.spec.repo;
     let message = format!(
         "role `{role}` has mail, but none of the AgentRoles in spec.roles of Repo `{repo}` is it: \
@@ -116,7 +116,7 @@ pub fn unknown(view: &ThreadView, role: &str) -> Health {
 /// Removes all pods that are not on their way out.
 pub fn remove_pods(thread: &Thread, observed: &ObservedThread, plan: &mut ThreadPlan) {
     let doomed = observed.pods.iter().filter(|pod| Life::of(pod) != Life::Ending);
-    for pod in doomed.map(|pod| id(pod)) {
+    for pod in doomed.map(|pod| pod_id(pod)) {
         if !plan.delete_pods.contains(&pod) {
             plan.delete_pods.push(pod);
         }

@@ -9,18 +9,18 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt as _;
 
 use crate::controller::labels;
-use crate::quantity::bytes;
+use crate::quantity::parse_bytes;
 
 /// Annotation on a claim: class and mode as they were asked for.
 const ANNOTATION_ASKED: &str = "codebutler.dev/asked-for";
 
 /// The claim, owned by the Thread.
-pub fn build(thread: &Thread, repo: &Repo) -> PersistentVolumeClaim {
+pub fn build_claim(thread: &Thread, repo: &Repo) -> PersistentVolumeClaim {
     let worktree = &repo.spec.worktree;
-    let access_mode = mode(worktree.access_mode);
+    let access_mode = mode_name(worktree.access_mode);
     let size = Quantity(worktree.size.clone());
     let name = names::volume_claim(&thread.name_any());
-    let mut metadata = labels::owned(thread, name, labels::of_claim(thread));
+    let mut metadata = labels::owned_metadata(thread, name, labels::of_claim(thread));
     // The cluster writes its default class where none is asked for.
     metadata.annotations = Some([(ANNOTATION_ASKED.to_owned(), asked_for(repo))].into());
     PersistentVolumeClaim {
@@ -52,10 +52,10 @@ pub fn is_outdated(claim: &PersistentVolumeClaim, repo: &Repo) -> bool {
 fn asked_for(repo: &Repo) -> String {
     let worktree = &repo.spec.worktree;
     let class = worktree.storage_class_name.as_deref().unwrap_or_default();
-    format!("{class}/{}", mode(worktree.access_mode))
+    format!("{class}/{}", mode_name(worktree.access_mode))
 }
 
-const fn mode(mode: AccessMode) -> &'static str {
+const fn mode_name(mode: AccessMode) -> &'static str {
     match mode {
         AccessMode::ReadWriteOnce => "ReadWriteOnce",
         AccessMode::ReadWriteMany => "ReadWriteMany",
@@ -63,10 +63,10 @@ const fn mode(mode: AccessMode) -> &'static str {
 }
 
 /// The size that a bound claim should grow to, if its Repo asks for more than it has.
-pub fn expansion(claim: &PersistentVolumeClaim, repo: &Repo) -> Option<String> {
+pub fn find_expansion(claim: &PersistentVolumeClaim, repo: &Repo) -> Option<String> {
     let requested = claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref()?.get("storage")?;
     let wanted = &repo.spec.worktree.size;
-    let grows = bytes(wanted)? > bytes(&requested.0)?;
+    let grows = parse_bytes(wanted)? > parse_bytes(&requested.0)?;
     (grows && VolumeState::of(Some(claim)) == VolumeState::Bound).then(|| wanted.clone())
 }
 

@@ -5,7 +5,7 @@ use kube::ResourceExt as _;
 
 use super::life::PodTrouble;
 use super::plan::ThreadPlan;
-use super::view::{ThreadView, id, is_idle, remove_pods};
+use super::view::{ThreadView, is_idle, pod_id, remove_pods};
 use super::volume::{self, VolumeState};
 use crate::controller::health::{Health, Level, Notice};
 
@@ -14,20 +14,20 @@ pub fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option<Health
     let claim = view.observed.volume.as_deref();
     let state = VolumeState::of(claim);
     if state == VolumeState::Lost {
-        return Some(rebuild(view, plan));
+        return Some(plan_rebuild(view, plan));
     }
     if let Some(claim) = claim {
         if state == VolumeState::Pending && volume::is_outdated(claim, view.repo) {
-            return Some(replace(view, plan));
+            return Some(plan_replacement(view, plan));
         }
-        plan.expand_volume = volume::expansion(claim, view.repo);
+        plan.expand_volume = volume::find_expansion(claim, view.repo);
     }
     if plan.create_pods.is_empty() {
         return None;
     }
     match state {
         VolumeState::Absent => {
-            plan.create_volume = Some(volume::build(view.thread, view.repo));
+            plan.create_volume = Some(volume::build_claim(view.thread, view.repo));
             None
         }
         VolumeState::Pending | VolumeState::Bound | VolumeState::Lost => None,
@@ -35,7 +35,7 @@ pub fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option<Health
             plan.create_pods.clear();
             // It goes when no pod uses it any more.
             let idle = view.observed.pods.iter().filter(|pod| is_idle(view, pod));
-            plan.delete_pods.extend(idle.map(|pod| id(pod)));
+            plan.delete_pods.extend(idle.map(|pod| pod_id(pod)));
             let name = names::volume_claim(&view.thread.name_any());
             let message = format!("waiting until the old volume claim `{name}` is gone");
             Some(Health::new(Level::Reconciling, "VolumeEnding", message))
@@ -44,7 +44,7 @@ pub fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option<Health
 }
 
 /// What was not pushed is lost with the volume; branch and conversation are not.
-fn rebuild(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
+fn plan_rebuild(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
     plan.create_pods.clear();
     remove_pods(view.thread, view.observed, plan);
     plan.delete_volume = view.observed.pods.is_empty();
@@ -61,7 +61,7 @@ fn rebuild(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
 }
 
 /// A claim can't be changed, and nothing can be on one that never had a volume.
-fn replace(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
+fn plan_replacement(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
     plan.create_pods.clear();
     remove_pods(view.thread, view.observed, plan);
     plan.delete_volume = true;
@@ -73,7 +73,7 @@ fn replace(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
 }
 
 /// A pod that can't be scheduled because its claim has no volume: the claim is what is wrong.
-pub fn unbound(view: &ThreadView, trouble: PodTrouble) -> PodTrouble {
+pub fn explain_unbound(view: &ThreadView, trouble: PodTrouble) -> PodTrouble {
     let claim = view.observed.volume.as_deref();
     let about = trouble.message.to_ascii_lowercase().contains("persistentvolumeclaim");
     let Some(claim) = claim.filter(|c| about && VolumeState::of(Some(c)) == VolumeState::Pending)

@@ -32,19 +32,19 @@ pub fn pod_volumes(thread: &str, extra: &[ExtraVolume]) -> Vec<Volume> {
         read_only: None,
     };
     let mut all = vec![
-        empty(BIN, "1Gi"),
-        empty(RUN, "16Mi"),
-        empty(TMP, "4Gi"),
+        empty_volume(BIN, "1Gi"),
+        empty_volume(RUN, "16Mi"),
+        empty_volume(TMP, "4Gi"),
         Volume { persistent_volume_claim: Some(claim), ..claim_volume(THREAD) },
-        Volume { projected: Some(token()), ..claim_volume(TOKEN) },
-        Volume { config_map: Some(ca()), ..claim_volume(CA) },
+        Volume { projected: Some(token_volume()), ..claim_volume(TOKEN) },
+        Volume { config_map: Some(authority_volume()), ..claim_volume(CA) },
     ];
-    all.extend(extra.iter().map(added));
+    all.extend(extra.iter().map(extra_volume));
     all
 }
 
 /// A volume that somebody added for commands.
-fn added(volume: &ExtraVolume) -> Volume {
+fn extra_volume(volume: &ExtraVolume) -> Volume {
     let name = format!("{EXTRA}{}", volume.name);
     if let Some(claim) = &volume.persistent_volume_claim {
         let claim = PersistentVolumeClaimVolumeSource {
@@ -54,15 +54,18 @@ fn added(volume: &ExtraVolume) -> Volume {
         return Volume { persistent_volume_claim: Some(claim), ..claim_volume(&name) };
     }
     let limit = volume.empty_dir.as_ref().and_then(|folder| folder.size_limit.as_deref());
-    empty(&name, limit.unwrap_or("1Gi"))
+    empty_volume(&name, limit.unwrap_or("1Gi"))
 }
 
 pub fn extra_mount(volume: &ExtraVolume) -> VolumeMount {
     let read_only = volume.read_only.then_some(true);
-    VolumeMount { read_only, ..mount(&format!("{EXTRA}{}", volume.name), &volume.mount_path) }
+    VolumeMount {
+        read_only,
+        ..mount_volume(&format!("{EXTRA}{}", volume.name), &volume.mount_path)
+    }
 }
 
-fn token() -> ProjectedVolumeSource {
+fn token_volume() -> ProjectedVolumeSource {
     let token = ServiceAccountTokenProjection {
         audience: Some(names::TOKEN_AUDIENCE.to_owned()),
         expiration_seconds: Some(TOKEN_SECONDS),
@@ -77,7 +80,7 @@ fn token() -> ProjectedVolumeSource {
     }
 }
 
-fn ca() -> ConfigMapVolumeSource {
+fn authority_volume() -> ConfigMapVolumeSource {
     let file = KeyToPath {
         key: names::CA_KEY.to_owned(),
         path: file_name(names::pod::CA_FILE),
@@ -90,26 +93,26 @@ fn ca() -> ConfigMapVolumeSource {
     }
 }
 
-pub fn mount(volume: &str, dir: &str) -> VolumeMount {
+pub fn mount_volume(volume: &str, dir: &str) -> VolumeMount {
     VolumeMount { name: volume.to_owned(), mount_path: dir.to_owned(), ..VolumeMount::default() }
 }
 
 /// One part of the Thread's volume at a folder.
-pub fn part(part: &str, dir: &str) -> VolumeMount {
-    VolumeMount { sub_path: Some(part.to_owned()), ..mount(THREAD, dir) }
+pub fn mount_part(part: &str, dir: &str) -> VolumeMount {
+    VolumeMount { sub_path: Some(part.to_owned()), ..mount_volume(THREAD, dir) }
 }
 
 /// A read-only volume at the folder in which `file` is to appear.
 pub fn in_dir_of(volume: &str, file: &str) -> VolumeMount {
     let dir = file.rsplit_once('/').map_or(file, |(dir, _)| dir);
-    VolumeMount { read_only: Some(true), ..mount(volume, dir) }
+    VolumeMount { read_only: Some(true), ..mount_volume(volume, dir) }
 }
 
 fn file_name(path: &str) -> String {
     path.rsplit_once('/').map_or(path, |(_, name)| name).to_owned()
 }
 
-fn empty(name: &str, limit: &str) -> Volume {
+fn empty_volume(name: &str, limit: &str) -> Volume {
     let size_limit = Some(Quantity(limit.to_owned()));
     let empty_dir = Some(EmptyDirVolumeSource { size_limit, medium: None });
     Volume { empty_dir, ..claim_volume(name) }

@@ -6,8 +6,8 @@ use axum::extract::State;
 use codebutler_crds::wire::{ApprovalReply, ApprovalRequest, ErrorCode};
 use serde::Deserialize;
 
+use super::caller_redactor;
 use super::conversation::check_key;
-use super::redactor;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::extract::{Json, Open, Query};
 use crate::gateway::state::Shared;
@@ -20,7 +20,7 @@ pub struct ApprovalPatience {
 }
 
 /// Answers how the question stands, after at most `wait` seconds.
-pub async fn ask(
+pub async fn ask_approval(
     State(gateway): State<Shared>,
     Open(caller): Open,
     Query(patience): Query<ApprovalPatience>,
@@ -28,7 +28,7 @@ pub async fn ask(
 ) -> Result<axum::Json<ApprovalReply>, ApiError> {
     check_key(&request.key)?;
     // What is shown is masked with what is known.
-    redactor(&gateway, &caller).await?;
+    caller_redactor(&gateway, &caller).await?;
     let wait = Duration::from_secs(patience.wait);
     let asked = gateway.slack.approval(&caller, &request, wait);
     match gateway.shutdown.run_until_cancelled(asked).await {

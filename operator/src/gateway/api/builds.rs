@@ -38,7 +38,7 @@ pub struct BuildPatience {
 }
 
 /// `POST /v1/builds`: answers how a claim stands, once it is granted or after at most `wait` seconds.
-pub async fn claim(
+pub async fn claim_build(
     State(gateway): State<Shared>,
     Open(caller): Open,
     Query(patience): Query<BuildPatience>,

@@ -14,7 +14,7 @@ use http::header::CONTENT_TYPE;
 use kube::ResourceExt as _;
 use serde::Deserialize;
 
-use super::session::{note, redactor};
+use super::session::{caller_redactor, note_outcome};
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::Caller;
 use crate::gateway::consent::is_own_key;
@@ -23,7 +23,7 @@ use crate::gateway::forecast::forecast_plan;
 use crate::gateway::github::{GitHub, Pull};
 use crate::gateway::slack::Beside;
 use crate::gateway::state::Shared;
-use crate::gateway::threads::unwritten;
+use crate::gateway::threads::explain_unwritten;
 use crate::gateway::{identity, masks, overlap, receipt};
 
 /// Longest wait for mail; agents ask again.
@@ -42,7 +42,7 @@ pub struct Wanted {
 }
 
 /// What waits for the caller.
-pub async fn inbox(
+pub async fn read_inbox(
     State(gateway): State<Shared>,
     Any(caller): Any,
     Query(wanted): Query<Wanted>,
@@ -59,13 +59,13 @@ pub async fn inbox(
 }
 
 /// Says something in the caller's Thread.
-pub async fn message(
+pub async fn post_message(
     State(gateway): State<Shared>,
     Open(caller): Open,
     Json(message): Json<PostMessage>,
 ) -> Result<axum::Json<Posted>, ApiError> {
     needs_tool(&caller, &["SendMessage"])?;
-    check(&message)?;
+    check_message(&message)?;
     let head = match message.decision {
         Some(Decision::Merge) => open_head(&gateway, &caller).await?,
         Some(Decision::Plan) | None => None,
@@ -74,10 +74,10 @@ pub async fn message(
         // The message shows what the thread has cost.
         gateway.ledger.flush(&caller.key()).await;
     }
-    let redactor = redactor(&gateway, &caller).await?;
+    let redactor = caller_redactor(&gateway, &caller).await?;
     let test = message.test.as_deref().map(|test| redactor.mask(test).into_owned());
     let files = if message.decision == Some(Decision::Plan) { message.files } else { Vec::new() };
-    overlap::check(&files)?;
+    overlap::check_files(&files)?;
     let files = files.iter().map(|file| redactor.mask(file).into_owned()).collect();
     let message = PostMessage { test, files, ..message };
     let overlaps = overlap::of_plan(&gateway, &caller, &message.files).await;
@@ -86,7 +86,7 @@ pub async fn message(
     let forecast = plans.then(|| forecast_plan(&gateway.context, &caller.repo, message.complexity));
     let foreseen = forecast.as_ref().map(|forecast| forecast.line.clone());
     let page = page_link(&gateway, &caller);
-    let notes = note.into_iter().chain(foreseen).chain(overlap::lines(&overlaps));
+    let notes = note.into_iter().chain(foreseen).chain(overlap::overlap_lines(&overlaps));
     let note: Vec<String> = notes.chain(page).collect();
     let note = (!note.is_empty()).then(|| note.join("\n"));
     let estimate = forecast.and_then(|forecast| forecast.estimate);
@@ -116,7 +116,7 @@ pub struct Pictured {
 }
 
 /// A picture in a message of the caller's own conversation.
-pub async fn picture(
+pub async fn read_picture(
     State(gateway): State<Shared>,
     Open(caller): Open,
     Query(Pictured { message, id }): Query<Pictured>,
@@ -125,7 +125,7 @@ pub async fn picture(
     Ok(([(CONTENT_TYPE, media_type)], bytes))
 }
 
-fn check(message: &PostMessage) -> Result<(), ApiError> {
+fn check_message(message: &PostMessage) -> Result<(), ApiError> {
     let invalid = |message: &str| Err(ApiError::new(ErrorCode::InvalidRequest, message));
     check_key(&message.key)?;
     if message.text.trim().is_empty() {
@@ -158,15 +158,15 @@ pub fn check_key(key: &str) -> Result<(), ApiError> {
 
 /// The commit that a user would merge by saying yes now.
 async fn open_head(gateway: &Shared, caller: &Caller) -> Result<Option<String>, ApiError> {
-    let branch = names::branch(&caller.thread.name_any());
+    let branch = names::branch_name(&caller.thread.name_any());
     let found =
         async { GitHub::of(&gateway.context, &caller.repo).await?.find_pull(&branch).await };
-    let pull = note(gateway, caller, found.await).await?;
+    let pull = note_outcome(gateway, caller, found.await).await?;
     Ok(pull.filter(Pull::is_open).map(|pull| pull.head().to_owned()))
 }
 
 /// Takes note of where the caller's run stands. A role may end its run in a closed Thread too.
-pub async fn run(
+pub async fn report_run(
     State(gateway): State<Shared>,
     Any(caller): Any,
     Json(report): Json<RunReport>,
@@ -192,7 +192,7 @@ pub async fn run(
                 .slack
                 .said(&key, caller.role_name(), &ts)
                 .await
-                .map_err(|error| unwritten(&error))?,
+                .map_err(|error| explain_unwritten(&error))?,
             Err(error) => {
                 tracing::warn!(thread = key.name, %error, "the thread was not told of a failed run");
             }
@@ -206,7 +206,7 @@ pub async fn run(
         .threads
         .report(&key, caller.role_name(), &report)
         .await
-        .map_err(|error| unwritten(&error))?;
+        .map_err(|error| explain_unwritten(&error))?;
     gateway.metrics.run(&caller, report.state);
     gateway.slack.run_changed();
     Ok(axum::Json(serde_json::json!({})))
@@ -222,13 +222,13 @@ pub async fn last_words(
 }
 
 /// Takes in what the caller's run does now.
-pub async fn progress(
+pub async fn report_progress(
     State(gateway): State<Shared>,
     Open(caller): Open,
     Json(progress): Json<Progress>,
 ) -> Result<axum::Json<serde_json::Value>, ApiError> {
     // What is shown is masked with what is known.
-    redactor(&gateway, &caller).await?;
+    caller_redactor(&gateway, &caller).await?;
     gateway.slack.progress(&caller, &progress)?;
     Ok(axum::Json(serde_json::json!({})))
 }
@@ -240,7 +240,11 @@ mod tests {
     #[test]
     fn a_message_has_a_plain_key_and_some_text() {
         let message = |key: &str, text: &str| {
-            check(&PostMessage { key: key.into(), text: text.into(), ..PostMessage::default() })
+            check_message(&PostMessage {
+                key: key.into(),
+                text: text.into(),
+                ..PostMessage::default()
+            })
         };
         message("run-1:plan.a_B", "hello").unwrap();
         for (key, text) in

@@ -4,41 +4,41 @@ use axum::extract::State;
 use codebutler_crds::wire::history::MAX_BATCH;
 use codebutler_crds::wire::{ErrorCode, HistoryBatch, HistoryKept};
 
-use super::session::redactor;
+use super::session::caller_redactor;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::Caller;
 use crate::gateway::extract::{Any, Json};
-use crate::gateway::history::{mask, now};
+use crate::gateway::history::{mask, millis_now};
 use crate::gateway::state::Shared;
 
 /// How far an agent's clock may be ahead, in milliseconds.
 const AHEAD: u64 = 60_000;
 
 /// What is kept of the caller's journals.
-pub async fn kept(
+pub async fn read_kept(
     State(gateway): State<Shared>,
     Any(caller): Any,
 ) -> Result<axum::Json<HistoryKept>, ApiError> {
-    take(&gateway, &caller, None).await
+    take_batch(&gateway, &caller, None).await
 }
 
 /// Keeps what a journal says next. Of a closed Thread too: how it ended is told last.
-pub async fn tell(
+pub async fn tell_history(
     State(gateway): State<Shared>,
     Any(caller): Any,
     Json(mut batch): Json<HistoryBatch>,
 ) -> Result<axum::Json<HistoryKept>, ApiError> {
-    check(&batch)?;
-    let redactor = redactor(&gateway, &caller).await?;
-    let latest = now() + AHEAD;
+    check_batch(&batch)?;
+    let redactor = caller_redactor(&gateway, &caller).await?;
+    let latest = millis_now() + AHEAD;
     for told in &mut batch.events {
-        told.event = mask::event(&told.event, &redactor);
+        told.event = mask::mask_event(&told.event, &redactor);
         told.at = told.at.min(latest);
     }
-    take(&gateway, &caller, Some(batch)).await
+    take_batch(&gateway, &caller, Some(batch)).await
 }
 
-async fn take(
+async fn take_batch(
     gateway: &Shared,
     caller: &Caller,
     batch: Option<HistoryBatch>,
@@ -52,7 +52,7 @@ async fn take(
     Ok(axum::Json(HistoryKept { next: next.unwrap_or_default(), off }))
 }
 
-fn check(batch: &HistoryBatch) -> Result<(), ApiError> {
+fn check_batch(batch: &HistoryBatch) -> Result<(), ApiError> {
     let refused = |message: &str| Err(ApiError::new(ErrorCode::InvalidRequest, message));
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'.';
     let word = |text: &str| (1..=64).contains(&text.len()) && text.bytes().all(plain);
@@ -80,7 +80,7 @@ mod tests {
     fn an_agent_tells_of_its_own_runs_and_of_nothing_else() {
         let batch = |journal: &str, event| {
             let events = vec![Told { seq: 1, at: 1, run: Some("0a".into()), event }];
-            check(&HistoryBatch { journal: journal.into(), from: 1, events })
+            check_batch(&HistoryBatch { journal: journal.into(), from: 1, events })
         };
         batch("0a1b", Event::RunStarted).unwrap();
         batch("../x", Event::RunStarted).unwrap_err();
@@ -88,6 +88,6 @@ mod tests {
         batch("0a1b", Event::Closed { by: None }).unwrap_err();
         batch("0a1b", Event::Unknown).unwrap_err();
         let many = vec![Told { seq: 1, at: 1, run: None, event: Event::RunStarted }; MAX_BATCH + 1];
-        check(&HistoryBatch { journal: "0a".into(), from: 1, events: many }).unwrap_err();
+        check_batch(&HistoryBatch { journal: "0a".into(), from: 1, events: many }).unwrap_err();
     }
 }

@@ -9,10 +9,10 @@ use codebutler_crds::wire::{ErrorCode, ItemIssue, ItemIssues, OpenItemIssues, Re
 use codebutler_roadmap::{ItemStatus, Roadmap, RoadmapItem};
 use kube::ResourceExt as _;
 
-use super::session::{note, redactor};
+use super::session::{caller_redactor, note_outcome};
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::Caller;
-use crate::gateway::consent::{consent_to, spend};
+use crate::gateway::consent::{consent_to, spend_consent};
 use crate::gateway::extract::{Json, Open, needs_tool};
 use crate::gateway::github::{GitHub, GitHubError, Key, text};
 use crate::gateway::redact::Redactor;
@@ -34,13 +34,13 @@ struct DraftIssue {
 }
 
 /// Opens them, or has people asked.
-pub async fn open(
+pub async fn open_issues(
     State(gateway): State<Shared>,
     Open(caller): Open,
     Json(wanted): Json<OpenItemIssues>,
 ) -> Result<axum::Json<ItemIssues>, ApiError> {
     needs_tool(&caller, &[TOOL])?;
-    let redactor = redactor(&gateway, &caller).await?;
+    let redactor = caller_redactor(&gateway, &caller).await?;
     // Two conversations may want the same.
     let repo = (caller.key().namespace, caller.repo.name_any());
     let _turn = gateway.context.github.turn_of_repo(repo).await;
@@ -49,17 +49,17 @@ pub async fn open(
         let text = read_roadmap(&github, &caller).await?;
         Ok((github, text))
     };
-    let (github, text) = note(&gateway, &caller, read.await).await?;
-    let items = find_items(&text, &wanted.items).map_err(invalid)?;
+    let (github, text) = note_outcome(&gateway, &caller, read.await).await?;
+    let items = find_items(&text, &wanted.items).map_err(invalid_request)?;
     let drafts: Vec<DraftIssue> =
-        items.iter().map(|item| draft(&caller, item, &redactor)).collect();
+        items.iter().map(|item| draft_issue(&caller, item, &redactor)).collect();
     let keys: Vec<&Key> = drafts.iter().map(|one| &one.key).collect();
-    let found = note(&gateway, &caller, github.find_issues(&keys).await).await?;
+    let found = note_outcome(&gateway, &caller, github.find_issues(&keys).await).await?;
     let mut issues: Vec<_> = drafts.iter().zip(found).collect();
     if issues.iter().any(|(_, url)| url.is_none()) {
         let detail = show_all(&drafts);
         if detail.chars().count() > MAX_SHOWN {
-            return Err(invalid(format!(
+            return Err(invalid_request(format!(
                 "the issues of these {} items are more than people can be asked to read at once: name fewer items",
                 drafts.len()
             )));
@@ -72,10 +72,10 @@ pub async fn open(
         for (one, url) in &mut issues {
             if url.is_none() {
                 let made = github.make_change(&one.change(), &one.key, "").await;
-                *url = Some(note(&gateway, &caller, made).await?);
+                *url = Some(note_outcome(&gateway, &caller, made).await?);
             }
         }
-        spend(&gateway, &caller, &standing).await;
+        spend_consent(&gateway, &caller, &standing).await;
     }
     let opened = issues.into_iter().filter_map(|(one, url)| {
         let url = url?;
@@ -89,7 +89,7 @@ pub async fn open(
 
 /// The file as the thread's branch has it, on which new items are before they are merged.
 async fn read_roadmap(github: &GitHub, caller: &Caller) -> Result<String, GitHubError> {
-    let branch = names::branch(&caller.thread.name_any());
+    let branch = names::branch_name(&caller.thread.name_any());
     let base = &caller.repo.spec.git.branch;
     let tip = match github.tip(&branch).await? {
         Some(tip) => Some(tip),
@@ -130,7 +130,7 @@ fn find_items(text: &str, named: &[String]) -> Result<Vec<RoadmapItem>, String> 
     }
 }
 
-fn draft(caller: &Caller, item: &RoadmapItem, redactor: &Redactor) -> DraftIssue {
+fn draft_issue(caller: &Caller, item: &RoadmapItem, redactor: &Redactor) -> DraftIssue {
     let RoadmapItem { id, title, criteria, notes, depends_on, .. } = item;
     let mut body = format!("Item `{id}` of `{PATH}`.\n\n**Acceptance criteria**\n\n");
     for line in criteria.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -143,7 +143,7 @@ fn draft(caller: &Caller, item: &RoadmapItem, redactor: &Redactor) -> DraftIssue
         let ids: Vec<_> = depends_on.iter().map(|id| format!("`{id}`")).collect();
         let _ = write!(body, "\nIt waits for {}.\n", ids.join(", "));
     }
-    let title = text::outgoing(&redactor.mask(title));
+    let title = text::outgoing_text(&redactor.mask(title));
     let repo = &caller.repo;
     let (namespace, uid) = (repo.namespace().unwrap_or_default(), repo.uid().unwrap_or_default());
     DraftIssue {
@@ -151,7 +151,7 @@ fn draft(caller: &Caller, item: &RoadmapItem, redactor: &Redactor) -> DraftIssue
         // Of the Repo: another conversation that asks for it finds the same one.
         key: Key::of(&[&namespace, &repo.name_any(), &uid, "roadmap-issue", id]),
         title: title.chars().take(MAX_TITLE).collect(),
-        body: text::outgoing(&redactor.mask(&body)),
+        body: text::outgoing_text(&redactor.mask(&body)),
     }
 }
 
@@ -168,7 +168,7 @@ fn show_all(drafts: &[DraftIssue]) -> String {
     shown.collect::<Vec<_>>().join("\n\n———\n\n")
 }
 
-fn invalid(message: String) -> ApiError {
+fn invalid_request(message: String) -> ApiError {
     ApiError::new(ErrorCode::InvalidRequest, message)
 }
 

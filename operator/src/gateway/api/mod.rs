@@ -27,18 +27,18 @@ use super::api_error::ApiError;
 use super::state::Shared;
 use super::{close, egress, git, models, web};
 
-pub(super) use self::session::{redactor, tell};
+pub(super) use self::session::{caller_redactor, tell_problem};
 
 /// All paths of [`path`], with the methods that each has.
-pub fn router(gateway: Shared) -> Router {
-    endpoints()
+pub fn build_router(gateway: Shared) -> Router {
+    list_endpoints()
         .into_iter()
         .fold(Router::new(), |router, (path, _, handler)| router.route(&path, handler))
         .fallback(|| async { ApiError::new(ErrorCode::InvalidRequest, "there is no such path") })
         .method_not_allowed_fallback(|| async {
             ApiError::new(ErrorCode::InvalidRequest, "this path has no such method")
         })
-        .layer(middleware::from_fn_with_state(gateway.clone(), admit))
+        .layer(middleware::from_fn_with_state(gateway.clone(), admit_request))
         .layer(middleware::from_fn(in_span))
         .with_state(gateway)
 }
@@ -51,7 +51,7 @@ async fn in_span(request: Request, next: Next) -> Response {
 }
 
 /// Lets model calls be served to their end, and all else only as long as this gateway may act.
-async fn admit(State(gateway): State<Shared>, request: Request, next: Next) -> Response {
+async fn admit_request(State(gateway): State<Shared>, request: Request, next: Next) -> Response {
     let calls = [path::CHAT, path::IMAGES, path::TRANSCRIPTIONS];
     let lasts = calls.contains(&request.uri().path());
     let response = if lasts && !gateway.requests.are_cut() {
@@ -66,46 +66,50 @@ async fn admit(State(gateway): State<Shared>, request: Request, next: Next) -> R
 }
 
 /// Method and path of everything that an agent can call.
-pub fn calls() -> Vec<(Method, String)> {
-    let calls = endpoints().into_iter();
+pub fn agent_calls() -> Vec<(Method, String)> {
+    let calls = list_endpoints().into_iter();
     calls
         .flat_map(|(path, methods, _)| methods.iter().map(move |m| (m.clone(), path.clone())))
         .collect()
 }
 
-/// One line for each path, so that none is served that [`calls`] does not name.
-fn endpoints() -> Vec<(String, &'static [Method], MethodRouter<Shared>)> {
+/// One line for each path, so that none is served that [`agent_calls`] does not name.
+fn list_endpoints() -> Vec<(String, &'static [Method], MethodRouter<Shared>)> {
     const GET: &[Method] = &[Method::GET];
     const POST: &[Method] = &[Method::POST];
     const BOTH: &[Method] = &[Method::GET, Method::POST];
     let git = |rest: &str| format!("{}/{rest}", path::GIT);
     vec![
-        (path::SESSION.into(), GET, get(session::session)),
-        (path::INBOX.into(), GET, get(conversation::inbox)),
-        (path::MESSAGES.into(), POST, post(conversation::message)),
-        (path::PICTURES.into(), GET, get(conversation::picture)),
-        (path::THREADS.into(), GET, get(threads::list)),
-        (path::APPROVALS.into(), POST, post(approval::ask)),
-        (path::RUNS.into(), POST, post(conversation::run)),
-        (path::HISTORY.into(), BOTH, get(history::kept).post(history::tell)),
+        (path::SESSION.into(), GET, get(session::read_session)),
+        (path::INBOX.into(), GET, get(conversation::read_inbox)),
+        (path::MESSAGES.into(), POST, post(conversation::post_message)),
+        (path::PICTURES.into(), GET, get(conversation::read_picture)),
+        (path::THREADS.into(), GET, get(threads::list_threads)),
+        (path::APPROVALS.into(), POST, post(approval::ask_approval)),
+        (path::RUNS.into(), POST, post(conversation::report_run)),
+        (path::HISTORY.into(), BOTH, get(history::read_kept).post(history::tell_history)),
         (path::LAST_WORDS.into(), POST, post(conversation::last_words)),
-        (path::PROGRESS.into(), POST, post(conversation::progress)),
-        (path::PULL_REQUEST.into(), BOTH, get(pull_request::state).post(pull_request::open)),
-        (path::COMMENTS.into(), POST, post(remote::comment)),
-        (path::REVIEWS.into(), POST, post(remote::review)),
-        (path::ISSUES.into(), GET, get(remote::issues)),
-        (path::REMOTE_CHANGES.into(), POST, post(remote_change::change)),
-        (path::ITEM_ISSUES.into(), POST, post(item_issues::open)),
-        (path::SPLITS.into(), POST, post(split::propose)),
-        (path::BUILDS.into(), POST, post(builds::claim)),
-        (path::CLOSE.into(), POST, post(close::close)),
-        (path::CHAT.into(), POST, post(models::complete)),
-        (path::IMAGES.into(), POST, post(models::images)),
-        (path::TRANSCRIPTIONS.into(), POST, post(models::transcriptions)),
-        (path::CONNECT.into(), GET, get(egress::connect)),
-        (path::EGRESS_CHECK.into(), POST, post(egress::check::report)),
-        (path::WEB_FETCH.into(), POST, post(web::page)),
-        (path::WEB_SEARCH.into(), POST, post(web::results)),
+        (path::PROGRESS.into(), POST, post(conversation::report_progress)),
+        (
+            path::PULL_REQUEST.into(),
+            BOTH,
+            get(pull_request::read_state).post(pull_request::open_pull),
+        ),
+        (path::COMMENTS.into(), POST, post(remote::post_comment)),
+        (path::REVIEWS.into(), POST, post(remote::post_review)),
+        (path::ISSUES.into(), GET, get(remote::read_issues)),
+        (path::REMOTE_CHANGES.into(), POST, post(remote_change::change_remote)),
+        (path::ITEM_ISSUES.into(), POST, post(item_issues::open_issues)),
+        (path::SPLITS.into(), POST, post(split::propose_split)),
+        (path::BUILDS.into(), POST, post(builds::claim_build)),
+        (path::CLOSE.into(), POST, post(close::close_thread)),
+        (path::CHAT.into(), POST, post(models::complete_chat)),
+        (path::IMAGES.into(), POST, post(models::generate_images)),
+        (path::TRANSCRIPTIONS.into(), POST, post(models::transcribe_sound)),
+        (path::CONNECT.into(), GET, get(egress::open_tunnel)),
+        (path::EGRESS_CHECK.into(), POST, post(egress::check::report_egress)),
+        (path::WEB_FETCH.into(), POST, post(web::fetch_page)),
+        (path::WEB_SEARCH.into(), POST, post(web::search_web)),
         (git("info/refs"), GET, get(git::info_refs)),
         (git("git-upload-pack"), POST, post(git::upload_pack)),
         (git("git-receive-pack"), POST, post(git::receive_pack)),

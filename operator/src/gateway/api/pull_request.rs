@@ -7,16 +7,16 @@ use codebutler_crds::thread::PullRequest;
 use codebutler_crds::wire::{ErrorCode, OpenPullRequest, PullRequestState};
 use kube::ResourceExt as _;
 
-use super::session::{note, redactor};
+use super::session::{caller_redactor, note_outcome};
 use crate::gateway::api_error::ApiError;
 use crate::gateway::approval;
 use crate::gateway::caller::Caller;
-use crate::gateway::consent::{Effect, Standing, consent, spend};
+use crate::gateway::consent::{Effect, Standing, require_consent, spend_consent};
 use crate::gateway::extract::{Json, Open, needs_tool};
 use crate::gateway::github::{GitHub, GitHubError, Pull, text};
 use crate::gateway::roadmap::find_mark;
 use crate::gateway::state::Shared;
-use crate::gateway::threads::unwritten;
+use crate::gateway::threads::explain_unwritten;
 use crate::gateway::watch::checks::tell_checks;
 use crate::gateway::{origin, receipt};
 
@@ -25,26 +25,26 @@ const MAX_TITLE: usize = 256;
 const MAX_BODY: usize = 60_000;
 
 /// Says how the pull request stands.
-pub async fn state(
+pub async fn read_state(
     State(gateway): State<Shared>,
     Open(caller): Open,
 ) -> Result<axum::Json<PullRequestState>, ApiError> {
     needs_tool(&caller, &["GHStatus", "GHCreatePR"])?;
-    let branch = names::branch(&caller.thread.name_any());
+    let branch = names::branch_name(&caller.thread.name_any());
     let found = async {
         let github = GitHub::of(&gateway.context, &caller.repo).await?;
         let pull = github.find_pull(&branch).await?.ok_or(GitHubError::NoPull)?;
         let state = github.state(pull.clone()).await?;
         Ok((pull, state))
     };
-    let (pull, state) = note(&gateway, &caller, Box::pin(found).await).await?;
-    record(&gateway, &caller, &pull).await?;
+    let (pull, state) = note_outcome(&gateway, &caller, Box::pin(found).await).await?;
+    record_pull(&gateway, &caller, &pull).await?;
     tell_checks(&gateway, &caller.repo, &caller.thread, (pull.head(), &state.checks)).await;
     Ok(axum::Json(state))
 }
 
 /// Opens the pull request, or updates it.
-pub async fn open(
+pub async fn open_pull(
     State(gateway): State<Shared>,
     Open(caller): Open,
     Json(wanted): Json<OpenPullRequest>,
@@ -54,15 +54,15 @@ pub async fn open(
         &caller,
         &["GHCreatePR", "ProposeLearnings", "ProposeMaps", "ProposeItems", "GHOpenIssues"],
     )?;
-    let title = check(&wanted)?;
-    let redactor = redactor(&gateway, &caller).await?;
-    let title = text::outgoing(&redactor.mask(&title));
-    let body = text::outgoing(&redactor.mask(&wanted.body));
+    let title = check_title(&wanted)?;
+    let redactor = caller_redactor(&gateway, &caller).await?;
+    let title = text::outgoing_text(&redactor.mask(&title));
+    let body = text::outgoing_text(&redactor.mask(&wanted.body));
     if approval::lacks_approved_plan(&gateway, &caller).await? {
         let message = "a user has to approve the plan before a pull request is opened";
         return Err(ApiError::new(ErrorCode::NeedsApproval, message));
     }
-    let branch = names::branch(&caller.thread.name_any());
+    let branch = names::branch_name(&caller.thread.name_any());
     let base = &caller.repo.spec.git.branch;
     let asked = async {
         let github = GitHub::of(&gateway.context, &caller.repo).await?;
@@ -72,7 +72,7 @@ pub async fn open(
         let mark = find_mark(&github, &caller.thread, commit).await?;
         Ok((github, head, pull, mark))
     };
-    let (github, head, pull, mut mark) = note(&gateway, &caller, asked.await).await?;
+    let (github, head, pull, mut mark) = note_outcome(&gateway, &caller, asked.await).await?;
     if let Some(missing) = mark.missing.take() {
         return Err(missing);
     }
@@ -88,21 +88,22 @@ pub async fn open(
             detail: format!("{title}\n\n{body}"),
             exactly: &[base, &branch, commit, &title, &body, &last],
         };
-        standing = Box::pin(consent(&gateway, &caller, &effect)).await?;
+        standing = Box::pin(require_consent(&gateway, &caller, &effect)).await?;
     }
-    let verdict = receipt::weigh(&gateway, &caller, head.as_ref(), wanted.proof.as_ref()).await?;
+    let verdict =
+        receipt::weigh_proof(&gateway, &caller, head.as_ref(), wanted.proof.as_ref()).await?;
     let thread = approval::fresh_thread(&gateway, &caller).await?;
-    let origin = origin::of(&gateway, &caller.repo, &thread).await;
+    let origin = origin::describe_origin(&gateway, &caller.repo, &thread).await;
     let opened = github.open_pull(&branch, base, &title, &verdict.inscribe(&origin, &body)).await;
-    let (pull, created) = note(&gateway, &caller, opened).await?;
-    record(&gateway, &caller, &pull).await?;
-    tell(&gateway, &caller, &pull).await;
-    spend(&gateway, &caller, &standing).await;
+    let (pull, created) = note_outcome(&gateway, &caller, opened).await?;
+    record_pull(&gateway, &caller, &pull).await?;
+    tell_thread(&gateway, &caller, &pull).await;
+    spend_consent(&gateway, &caller, &standing).await;
     Ok(axum::Json(pull.into_state(created)))
 }
 
 /// Links the pull request in the thread, once, whatever the role says of it.
-async fn tell(gateway: &Shared, caller: &Caller, pull: &Pull) {
+async fn tell_thread(gateway: &Shared, caller: &Caller, pull: &Pull) {
     let Pull { number, html_url, .. } = pull;
     let (key, text) =
         (format!("pull-request:{number}"), format!("Pull request: [#{number}]({html_url})"));
@@ -117,7 +118,7 @@ fn is_guarded(caller: &Caller) -> bool {
 }
 
 /// The title as one line.
-fn check(wanted: &OpenPullRequest) -> Result<String, ApiError> {
+fn check_title(wanted: &OpenPullRequest) -> Result<String, ApiError> {
     let invalid = |message: &str| Err(ApiError::new(ErrorCode::InvalidRequest, message));
     let title = wanted.title.split_whitespace().collect::<Vec<_>>().join(" ");
     if title.is_empty() || title.len() > MAX_TITLE {
@@ -129,7 +130,7 @@ fn check(wanted: &OpenPullRequest) -> Result<String, ApiError> {
     Ok(title)
 }
 
-async fn record(gateway: &Shared, caller: &Caller, pull: &Pull) -> Result<(), ApiError> {
+async fn record_pull(gateway: &Shared, caller: &Caller, pull: &Pull) -> Result<(), ApiError> {
     let known = caller.thread.status.as_ref().and_then(|status| status.pull_request.as_ref());
     let merge_commit = pull.is_merged().then(|| pull.merge_commit_sha.clone()).flatten();
     let now = PullRequest {
@@ -144,7 +145,7 @@ async fn record(gateway: &Shared, caller: &Caller, pull: &Pull) -> Result<(), Ap
         return Ok(());
     }
     let written = gateway.threads.set_pull_request(&caller.key(), &now).await;
-    written.map_err(|error| unwritten(&error))
+    written.map_err(|error| explain_unwritten(&error))
 }
 
 #[cfg(test)]
@@ -154,7 +155,7 @@ mod tests {
     #[test]
     fn a_title_becomes_one_line() {
         let title = |text: &str| {
-            check(&OpenPullRequest { title: text.into(), ..OpenPullRequest::default() })
+            check_title(&OpenPullRequest { title: text.into(), ..OpenPullRequest::default() })
         };
         assert_eq!(title(" Fix\nthe  total ").unwrap(), "Fix the total");
         assert!(title(" \n ").is_err());

@@ -11,7 +11,7 @@ use kube::ResourceExt as _;
 use serde::{Deserialize, Serialize};
 
 use super::conversation::check_key;
-use super::session::{note, redactor};
+use super::session::{caller_redactor, note_outcome};
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::Caller;
 use crate::gateway::extract::{Json, Open, Query, needs_tool};
@@ -27,7 +27,7 @@ const MAX_REMARKS: usize = 50;
 const MAX_LABEL: usize = 100;
 
 /// Comments on the pull request, or on a line of it.
-pub async fn comment(
+pub async fn post_comment(
     State(gateway): State<Shared>,
     Open(caller): Open,
     Json(wanted): Json<PostComment>,
@@ -37,21 +37,21 @@ pub async fn comment(
     if let Some(at) = &wanted.at {
         check_place(at)?;
     }
-    let body = written(&*redactor(&gateway, &caller).await?, &wanted.body)?;
+    let body = mask_written(&*caller_redactor(&gateway, &caller).await?, &wanted.body)?;
     if body.is_empty() {
-        return Err(invalid("`body` is empty: say something"));
+        return Err(invalid_request("`body` is empty: say something"));
     }
-    let key = key(&caller, "comment", &wanted.key);
+    let key = effect_key(&caller, "comment", &wanted.key);
     let _turn = gateway.context.github.turn(&caller.key()).await;
     let made = async {
         let (github, pull) = own_pull(&gateway, &caller).await?;
         github.comment(&pull, &key, &body, wanted.at.as_ref()).await
     };
-    note(&gateway, &caller, made.await).await.map(axum::Json)
+    note_outcome(&gateway, &caller, made.await).await.map(axum::Json)
 }
 
 /// Reviews the pull request.
-pub async fn review(
+pub async fn post_review(
     State(gateway): State<Shared>,
     Open(caller): Open,
     Json(wanted): Json<PostReview>,
@@ -59,26 +59,28 @@ pub async fn review(
     needs_tool(&caller, &["GHReview"])?;
     check_key(&wanted.key)?;
     if wanted.comments.len() > MAX_REMARKS {
-        return Err(invalid("too many remarks on lines: 50 at most, the most important ones"));
+        return Err(invalid_request(
+            "too many remarks on lines: 50 at most, the most important ones",
+        ));
     }
-    let redactor = redactor(&gateway, &caller).await?;
-    let body = written(&redactor, &wanted.body)?;
+    let redactor = caller_redactor(&gateway, &caller).await?;
+    let body = mask_written(&redactor, &wanted.body)?;
     if body.is_empty() && (wanted.comments.is_empty() || wanted.verdict != Verdict::Comment) {
-        return Err(invalid("`body` is empty: say what you conclude"));
+        return Err(invalid_request("`body` is empty: say what you conclude"));
     }
     let remark = |remark: &LineComment| {
         check_place(&remark.at)?;
-        let body = written(&redactor, &remark.body)?;
+        let body = mask_written(&redactor, &remark.body)?;
         Ok(LineComment { at: remark.at.clone(), body })
     };
     let remarks = wanted.comments.iter().map(remark).collect::<Result<Vec<_>, ApiError>>()?;
-    let key = key(&caller, "review", &wanted.key);
+    let key = effect_key(&caller, "review", &wanted.key);
     let _turn = gateway.context.github.turn(&caller.key()).await;
     let made = async {
         let (github, pull) = own_pull(&gateway, &caller).await?;
         github.review(&pull, &key, wanted.verdict, &body, &remarks).await
     };
-    note(&gateway, &caller, made.await).await.map(axum::Json)
+    note_outcome(&gateway, &caller, made.await).await.map(axum::Json)
 }
 
 /// The query of `/v1/issues`.
@@ -98,14 +100,14 @@ pub enum Issues {
 }
 
 /// One issue, or the newest ones.
-pub async fn issues(
+pub async fn read_issues(
     State(gateway): State<Shared>,
     Open(caller): Open,
     Query(wanted): Query<WantedIssues>,
 ) -> Result<axum::Json<Issues>, ApiError> {
     needs_tool(&caller, &["GHIssues"])?;
     if wanted.label.as_ref().is_some_and(|label| label.len() > MAX_LABEL) {
-        return Err(invalid("`label` is too long"));
+        return Err(invalid_request("`label` is too long"));
     }
     let read = async {
         let github = GitHub::of(&gateway.context, &caller.repo).await?;
@@ -114,37 +116,39 @@ pub async fn issues(
             None => Issues::Newest(github.issues(wanted.label.as_deref()).await?),
         })
     };
-    note(&gateway, &caller, read.await).await.map(axum::Json)
+    note_outcome(&gateway, &caller, read.await).await.map(axum::Json)
 }
 
 async fn own_pull(gateway: &Shared, caller: &Caller) -> Result<(GitHub, Pull), GitHubError> {
     let github = GitHub::of(&gateway.context, &caller.repo).await?;
-    let branch = names::branch(&caller.thread.name_any());
+    let branch = names::branch_name(&caller.thread.name_any());
     let pull = github.find_pull(&branch).await?.ok_or(GitHubError::NoPull)?;
     Ok((github, pull))
 }
 
 /// One effect of one role in one Thread: a later Thread of the same name is another.
-fn key(caller: &Caller, kind: &str, key: &str) -> Key {
+fn effect_key(caller: &Caller, kind: &str, key: &str) -> Key {
     let (thread, uid) = (caller.key(), caller.thread.uid().unwrap_or_default());
     Key::of(&[&thread.namespace, &thread.name, &uid, caller.role_name(), kind, key])
 }
 
 /// A model's text as it may leave.
-fn written(redactor: &Redactor, body: &str) -> Result<String, ApiError> {
+fn mask_written(redactor: &Redactor, body: &str) -> Result<String, ApiError> {
     if body.len() > MAX_BODY {
-        return Err(invalid("`body` is too long: write less than 60,000 characters"));
+        return Err(invalid_request("`body` is too long: write less than 60,000 characters"));
     }
-    Ok(text::outgoing(&redactor.mask(body)))
+    Ok(text::outgoing_text(&redactor.mask(body)))
 }
 
 fn check_place(at: &LineRef) -> Result<(), ApiError> {
     if at.path.is_empty() || at.path.len() > MAX_PATH || at.line == 0 {
-        return Err(invalid("a remark on a line needs a file's path and a line, counted from 1"));
+        return Err(invalid_request(
+            "a remark on a line needs a file's path and a line, counted from 1",
+        ));
     }
     Ok(())
 }
 
-fn invalid(message: &str) -> ApiError {
+fn invalid_request(message: &str) -> ApiError {
     ApiError::new(ErrorCode::InvalidRequest, message)
 }

@@ -8,10 +8,10 @@ use axum::extract::State;
 use codebutler_crds::wire::{ChangeRemote, ErrorCode, RemoteChange, RemoteChanged};
 use kube::ResourceExt as _;
 
-use super::session::{note, redactor};
+use super::session::{caller_redactor, note_outcome};
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::Caller;
-use crate::gateway::consent::{consent_to, spend};
+use crate::gateway::consent::{consent_to, spend_consent};
 use crate::gateway::extract::{Json, Open, needs_tool};
 use crate::gateway::github::{GitHub, Key, text};
 use crate::gateway::redact::Redactor;
@@ -26,17 +26,17 @@ const MAX_LABEL: usize = 50;
 const MAX_TAG: usize = 100;
 
 /// Changes it, or has people asked.
-pub async fn change(
+pub async fn change_remote(
     State(gateway): State<Shared>,
     Open(caller): Open,
     Json(wanted): Json<ChangeRemote>,
 ) -> Result<axum::Json<RemoteChanged>, ApiError> {
     let tool = tool_of(&wanted.change);
     needs_tool(&caller, &[tool])?;
-    let change = checked(&*redactor(&gateway, &caller).await?, wanted.change)?;
+    let change = check_change(&*caller_redactor(&gateway, &caller).await?, wanted.change)?;
     let base = &caller.repo.spec.git.branch;
-    let (mut summary, mut detail) = shown(&change, base);
-    let key = key(&caller, &detail);
+    let (mut summary, mut detail) = show_change(&change, base);
+    let key = change_key(&caller, &detail);
     let _turn = gateway.context.github.turn(&caller.key()).await;
     let done = async {
         let github = GitHub::of(&gateway.context, &caller.repo).await?;
@@ -48,7 +48,7 @@ pub async fn change(
         Ok((done, commit.map(|tip| tip.commit), github))
     };
     // What has happened is asked about no more, and what can't happen is not asked about at all.
-    let (done, commit, github) = note(&gateway, &caller, done.await).await?;
+    let (done, commit, github) = note_outcome(&gateway, &caller, done.await).await?;
     if let Some(url) = done {
         return Ok(axum::Json(RemoteChanged { url }));
     }
@@ -60,8 +60,8 @@ pub async fn change(
     let commit = commit.unwrap_or_else(|| base.clone());
     let standing = Box::pin(consent_to(&gateway, &caller, tool, summary, detail)).await?;
     let made = github.make_change(&change, &key, &commit).await;
-    let url = note(&gateway, &caller, made).await?;
-    spend(&gateway, &caller, &standing).await;
+    let url = note_outcome(&gateway, &caller, made).await?;
+    spend_consent(&gateway, &caller, &standing).await;
     Ok(axum::Json(RemoteChanged { url }))
 }
 
@@ -75,25 +75,25 @@ const fn tool_of(change: &RemoteChange) -> &'static str {
 }
 
 /// The same words in this thread are the same change: who asks again once people said yes has another call.
-fn key(caller: &Caller, detail: &str) -> Key {
+fn change_key(caller: &Caller, detail: &str) -> Key {
     let (thread, uid) = (caller.key(), caller.thread.uid().unwrap_or_default());
     Key::of(&[&thread.namespace, &thread.name, &uid, "change", detail])
 }
 
 /// As it may leave, and as GitHub takes it.
-fn checked(redactor: &Redactor, change: RemoteChange) -> Result<RemoteChange, ApiError> {
+fn check_change(redactor: &Redactor, change: RemoteChange) -> Result<RemoteChange, ApiError> {
     let body = |body: &str, field: &str| {
-        let body = text::outgoing(&redactor.mask(body));
+        let body = text::outgoing_text(&redactor.mask(body));
         if body.is_empty() || body.chars().count() > MAX_BODY {
-            return Err(invalid(&format!("`{field}` has 1 to {MAX_BODY} characters")));
+            return Err(invalid_request(&format!("`{field}` has 1 to {MAX_BODY} characters")));
         }
         Ok(body)
     };
     let line = |line: &str| {
-        let line = text::outgoing(&redactor.mask(line));
+        let line = text::outgoing_text(&redactor.mask(line));
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
         if line.is_empty() || line.chars().count() > MAX_LINE {
-            return Err(invalid(&format!("`title` has 1 to {MAX_LINE} characters")));
+            return Err(invalid_request(&format!("`title` has 1 to {MAX_LINE} characters")));
         }
         Ok(line)
     };
@@ -107,13 +107,13 @@ fn checked(redactor: &Redactor, change: RemoteChange) -> Result<RemoteChange, Ap
             let why = format!(
                 "at most {MAX_LABELS} labels, each of 1 to {MAX_LABEL} characters without `,` and `/`"
             );
-            return Err(invalid(&why));
+            return Err(invalid_request(&why));
         }
         Ok(labels)
     };
     Ok(match change {
         RemoteChange::Labels { add, remove, .. } if add.is_empty() && remove.is_empty() => {
-            return Err(invalid("name labels to `add` or to `remove`"));
+            return Err(invalid_request("name labels to `add` or to `remove`"));
         }
         RemoteChange::Labels { number, add, remove } => {
             RemoteChange::Labels { number, add: labels(add)?, remove: labels(remove)? }
@@ -130,7 +130,7 @@ fn checked(redactor: &Redactor, change: RemoteChange) -> Result<RemoteChange, Ap
             let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
             let starts = tag.starts_with(|c: char| c.is_ascii_alphanumeric());
             if !starts || tag.len() > MAX_TAG || !tag.chars().all(plain) || tag.contains("..") {
-                return Err(invalid(
+                return Err(invalid_request(
                     "`tag` is letters, digits, `.`, `_`, `+` and `-`, such as `v1.2.0`",
                 ));
             }
@@ -145,7 +145,7 @@ fn checked(redactor: &Redactor, change: RemoteChange) -> Result<RemoteChange, Ap
 }
 
 /// In one line, and all of it.
-fn shown(change: &RemoteChange, base: &str) -> (String, String) {
+fn show_change(change: &RemoteChange, base: &str) -> (String, String) {
     let list = |labels: &[String]| labels.join(", ");
     match change {
         RemoteChange::Labels { number, add, remove } => {
@@ -174,7 +174,7 @@ fn shown(change: &RemoteChange, base: &str) -> (String, String) {
     }
 }
 
-fn invalid(message: &str) -> ApiError {
+fn invalid_request(message: &str) -> ApiError {
     ApiError::new(ErrorCode::InvalidRequest, message)
 }
 
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn check(change: RemoteChange) -> Result<RemoteChange, String> {
-        checked(&Redactor::new(&[]).0, change).map_err(|error| error.message)
+        check_change(&Redactor::new(&[]).0, change).map_err(|error| error.message)
     }
 
     #[test]
@@ -221,7 +221,7 @@ mod tests {
             add: vec!["bug".to_owned()],
             remove: vec!["triage".to_owned()],
         };
-        let (summary, detail) = shown(&change, "main");
+        let (summary, detail) = show_change(&change, "main");
         assert_eq!((&*summary, &*detail), ("Change labels of #7", "#7: add bug; remove triage"));
     }
 }

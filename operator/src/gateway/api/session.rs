@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 
-use crate::gateway::api_error::{ApiError, conversation};
+use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::caller::Caller;
 use crate::gateway::dispatch::Team;
 use crate::gateway::egress::check::needs_enforcement;
@@ -22,11 +22,11 @@ use crate::gateway::models::facts::catalog::Catalog;
 use crate::gateway::redact::Redactor;
 use crate::gateway::state::Shared;
 use crate::gateway::thread_key::ThreadKey;
-use crate::gateway::threads::unwritten;
+use crate::gateway::threads::explain_unwritten;
 use crate::gateway::{masks, receipt};
 
 /// Answers with the session.
-pub async fn session(
+pub async fn read_session(
     State(gateway): State<Shared>,
     Open(caller): Open,
 ) -> Result<Json<Session>, ApiError> {
@@ -44,12 +44,12 @@ pub async fn session(
         reviews: team.reviews.as_ref() == Some(&role.spec.role),
         leads: team.leads.as_ref() == Some(&role.spec.role),
     });
-    let root = conversation(&caller.thread)?.ts.clone();
+    let root = require_conversation(&caller.thread)?.ts.clone();
     let catalog = &gateway.models.catalog;
     catalog.ready(&gateway.models.asker(&gateway.context), &caller.repo).await;
     let facts = catalog.told(&caller.repo, &caller.role.spec.model).collect();
     let (plan_text, people) = gateway.slack.told(&caller.repo, &caller.thread).await;
-    let session = describe(&caller, cards.collect(), base_commit, root);
+    let session = describe_session(&caller, cards.collect(), base_commit, root);
     let learns = session.tools.iter().any(|tool| tool == "ProposeLearnings");
     let link =
         if learns { gateway.slack.permalink(&caller.repo, &caller.thread).await } else { None };
@@ -75,7 +75,7 @@ fn needs_slot(caller: &Caller) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn describe(
+fn describe_session(
     caller: &Caller,
     roles: Vec<RoleCard>,
     base_commit: Option<String>,
@@ -94,7 +94,7 @@ fn describe(
     let looks_back = looks_back(&caller.repo, &status);
     Session {
         namespace,
-        branch: names::branch(&name),
+        branch: names::branch_name(&name),
         thread: name,
         repo: caller.repo.name_any(),
         role: role.role.clone(),
@@ -117,7 +117,7 @@ fn describe(
         done,
         root,
         usage: status.roles.into_iter().map(|(role, own)| (role, own.usage)).collect(),
-        models: talking(&role.model),
+        models: talking_models(&role.model),
         stronger,
         tool_overrides: caller.repo.spec.policy.tool_overrides.clone(),
         test,
@@ -174,7 +174,7 @@ fn looks_back(repo: &Repo, status: &ThreadStatus) -> bool {
 }
 
 /// What users may switch to: each once, and none that only draws or hears.
-fn talking(model: &RoleModel) -> Vec<String> {
+fn talking_models(model: &RoleModel) -> Vec<String> {
     let mut models: Vec<String> = Vec::new();
     for (_, model) in model.talking() {
         if !models.iter().any(|known| known == model) {
@@ -189,33 +189,37 @@ async fn publish_branch(gateway: &Shared, caller: &Caller) -> Result<Option<Stri
     if caller.thread.status.as_ref().is_some_and(|status| status.branch.is_some()) {
         return Ok(None);
     }
-    let branch = names::branch(&caller.thread.name_any());
+    let branch = names::branch_name(&caller.thread.name_any());
     let made = async {
         let github = GitHub::of(&gateway.context, &caller.repo).await?;
         github.ensure_branch(&branch, &caller.repo.spec.git.branch).await
     };
-    let base_commit = note(gateway, caller, made.await).await?;
-    gateway.threads.set_branch(&caller.key(), &branch).await.map_err(|error| unwritten(&error))?;
+    let base_commit = note_outcome(gateway, caller, made.await).await?;
+    gateway
+        .threads
+        .set_branch(&caller.key(), &branch)
+        .await
+        .map_err(|error| explain_unwritten(&error))?;
     Ok(base_commit)
 }
 
 /// Lets the Repo say whether its remote can be worked with, and the thread what it waits for.
-pub async fn note<T>(
+pub async fn note_outcome<T>(
     gateway: &Shared,
     caller: &Caller,
     outcome: Result<T, GitHubError>,
 ) -> Result<T, ApiError> {
     match &outcome {
         Ok(_) => {
-            let remark = moved::remark(&gateway.context, &caller.repo);
+            let remark = moved::moved_remark(&gateway.context, &caller.repo);
             gateway.conditions.git_works(&caller.repo, remark).await;
         }
         Err(error) if error.is_about_repo() => {
             gateway.conditions.git_fails(&caller.repo, &error.to_string()).await;
-            tell(gateway, &caller.repo, &caller.key(), &error.to_string()).await;
+            tell_problem(gateway, &caller.repo, &caller.key(), &error.to_string()).await;
         }
         Err(error) if error.is_about_rules() => {
-            tell(gateway, &caller.repo, &caller.key(), &error.to_string()).await;
+            tell_problem(gateway, &caller.repo, &caller.key(), &error.to_string()).await;
         }
         Err(_) => {}
     }
@@ -226,15 +230,15 @@ pub async fn note<T>(
 ///
 /// # Errors
 /// When the repository's own patterns are not known and can't be read.
-pub async fn redactor(gateway: &Shared, caller: &Caller) -> Result<Arc<Redactor>, ApiError> {
-    match masks::of(&gateway.context, &caller.repo).await {
+pub async fn caller_redactor(gateway: &Shared, caller: &Caller) -> Result<Arc<Redactor>, ApiError> {
+    match masks::current_redactor(&gateway.context, &caller.repo).await {
         Ok(redactor) => Ok(redactor),
-        Err(error) => note(gateway, caller, Err(error)).await,
+        Err(error) => note_outcome(gateway, caller, Err(error)).await,
     }
 }
 
 /// Tells the thread what keeps it from working: once for each problem and generation of the Repo.
-pub async fn tell(gateway: &Shared, repo: &Repo, thread: &ThreadKey, error: &str) {
+pub async fn tell_problem(gateway: &Shared, repo: &Repo, thread: &ThreadKey, error: &str) {
     let problem = hex::encode(&Sha256::digest(error)[..4]);
     let key = format!("repo-{}-{problem}", repo.metadata.generation.unwrap_or_default());
     let text = format!(

@@ -7,7 +7,7 @@ use codebutler_crds::thread::{RequestPart, RequestSplit};
 use codebutler_crds::wire::{ErrorCode, ProposeSplit, ProposedPart, SplitAsked};
 use kube::ResourceExt as _;
 
-use super::session::redactor;
+use super::session::caller_redactor;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::approval::fresh_thread;
 use crate::gateway::caller::Caller;
@@ -20,7 +20,7 @@ const MAX_TITLE: usize = 80;
 const MAX_REQUEST: usize = 2000;
 
 /// Has people asked.
-pub async fn propose(
+pub async fn propose_split(
     State(gateway): State<Shared>,
     Open(caller): Open,
     Json(wish): Json<ProposeSplit>,
@@ -28,29 +28,31 @@ pub async fn propose(
     needs_tool(&caller, &["SplitRequest"])?;
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '-');
     if wish.key.is_empty() || wish.key.len() > 64 || !wish.key.chars().all(allowed) {
-        return Err(invalid("the key has to be 1 to 64 characters of A-Z, a-z, 0-9 and _ . : -"));
+        return Err(invalid_request(
+            "the key has to be 1 to 64 characters of A-Z, a-z, 0-9 and _ . : -",
+        ));
     }
     let thread = fresh_thread(&gateway, &caller).await?;
     if thread.spec.parent.is_some() {
-        return Err(invalid("this conversation is a part already: plan it as one"));
+        return Err(invalid_request("this conversation is a part already: plan it as one"));
     }
     let status = thread.status.clone().unwrap_or_default();
     if status.split.as_ref().is_some_and(|split| split.is_under_way()) {
-        return Err(invalid(
+        return Err(invalid_request(
             "the parts of this request are being built: nothing is left to propose",
         ));
     }
     if status.pull_request.is_some() {
-        return Err(invalid(
+        return Err(invalid_request(
             "this conversation has a pull request: what is left of the request belongs into new conversations",
         ));
     }
     let repos = repos_of(&gateway, &caller);
-    let redactor = redactor(&gateway, &caller).await?;
+    let redactor = caller_redactor(&gateway, &caller).await?;
     let mask = |text: &str| redactor.mask(text.trim()).into_owned();
-    let parts = checked(wish.parts, &caller.thread.spec.repo, &repos, mask)?;
+    let parts = check_parts(wish.parts, &caller.thread.spec.repo, &repos, mask)?;
     let split = RequestSplit {
-        asked: "0.000000".parse().map_err(|_| invalid("no message"))?,
+        asked: "0.000000".parse().map_err(|_| invalid_request("no message"))?,
         role: caller.role_name().to_owned(),
         parts,
         declined: false,
@@ -58,7 +60,7 @@ pub async fn propose(
         halves: Vec::new(),
         ended: None,
     };
-    let text = parts::question(&split, &caller.thread.spec.repo);
+    let text = parts::ask_parts(&split, &caller.thread.spec.repo);
     let key = format!("split-{}", wish.key);
     let ts = gateway.slack.ask_split(&caller.key(), &key, &text, &split).await?;
     Ok(axum::Json(SplitAsked { ts }))
@@ -73,14 +75,16 @@ fn repos_of(gateway: &Shared, caller: &Caller) -> BTreeSet<String> {
     usable.map(|repo| repo.name_any()).collect()
 }
 
-fn checked(
+fn check_parts(
     wanted: Vec<ProposedPart>,
     own: &str,
     repos: &BTreeSet<String>,
     mask: impl Fn(&str) -> String,
 ) -> Result<Vec<RequestPart>, ApiError> {
     if !(2..=MOST).contains(&wanted.len()) {
-        return Err(invalid(&format!("`parts` has 2 to {MOST} of them: plan what is one as one")));
+        return Err(invalid_request(&format!(
+            "`parts` has 2 to {MOST} of them: plan what is one as one"
+        )));
     }
     let mut parts = Vec::new();
     for (number, part) in (1..).zip(wanted) {
@@ -88,16 +92,16 @@ fn checked(
         let request = mask(&part.request);
         if title.is_empty() || title.chars().count() > MAX_TITLE {
             let why = format!("part {number}: `title` has 1 to {MAX_TITLE} characters");
-            return Err(invalid(&why));
+            return Err(invalid_request(&why));
         }
         if request.is_empty() || request.chars().count() > MAX_REQUEST {
             let why = format!("part {number}: `request` has 1 to {MAX_REQUEST} characters");
-            return Err(invalid(&why));
+            return Err(invalid_request(&why));
         }
         let after: BTreeSet<u32> = part.after.into_iter().collect();
         if after.iter().any(|before| *before == 0 || *before >= number) {
             let why = format!("part {number}: `after` names earlier parts only, from 1");
-            return Err(invalid(&why));
+            return Err(invalid_request(&why));
         }
         let repo = part.repo.filter(|repo| repo != own);
         if let Some(repo) = repo.as_ref().filter(|repo| !repos.contains(*repo)) {
@@ -106,7 +110,7 @@ fn checked(
                 "part {number}: there is no Repo `{repo}` of this team; there is {}",
                 known.join(", ")
             );
-            return Err(invalid(&why));
+            return Err(invalid_request(&why));
         }
         let after = after.into_iter().collect();
         parts.push(RequestPart { title, request, repo, after, linked: false });
@@ -114,7 +118,7 @@ fn checked(
     Ok(parts)
 }
 
-fn invalid(why: &str) -> ApiError {
+fn invalid_request(why: &str) -> ApiError {
     ApiError::new(ErrorCode::InvalidRequest, why)
 }
 
@@ -130,7 +134,7 @@ mod tests {
     #[test]
     fn parts_are_in_order_and_in_repos_that_there_are() {
         let repos = BTreeSet::from(["shop".to_owned(), "web".to_owned()]);
-        let check = |parts| checked(parts, "shop", &repos, str::to_owned);
+        let check = |parts| check_parts(parts, "shop", &repos, str::to_owned);
         let fine = check(vec![part(" a  b ", Some("shop"), &[]), part("c", Some("web"), &[1, 1])]);
         let fine = fine.unwrap();
         assert_eq!((fine[0].title.as_str(), fine[0].repo.as_ref()), ("a b", None));

@@ -10,10 +10,10 @@ use crate::gateway::overlap;
 use crate::gateway::state::Shared;
 
 /// The other open threads of the Repo.
-pub async fn list(
+pub async fn list_threads(
     State(gateway): State<Shared>,
     Open(caller): Open,
 ) -> Result<Json<Vec<OtherThread>>, ApiError> {
     needs_tool(&caller, &["ListThreads"])?;
-    Ok(Json(overlap::others(&gateway, &caller).await))
+    Ok(Json(overlap::other_threads(&gateway, &caller).await))
 }

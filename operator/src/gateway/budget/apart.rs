@@ -82,7 +82,7 @@ impl Book {
             seconds: if self.account.is_idle() { 0 } else { seconds },
             granted: money.granted + money.flagged.less(base.flagged),
             settled: money.settled.less(base.settled),
-            usage: leaving::beyond(&base.usage, usage),
+            usage: leaving::usage_beyond(&base.usage, usage),
             open: self.open.without(&base.lost),
         }
     }

@@ -91,7 +91,7 @@ impl ThreadBook {
         let usage: BTreeMap<_, _> =
             status.roles.iter().map(|(role, own)| (role.clone(), own.usage)).collect();
         let budget = status.budget.clone().unwrap_or_default();
-        let inherited = foreign(budget.holder.as_deref(), budget.granted, holder);
+        let inherited = foreign_grant(budget.holder.as_deref(), budget.granted, holder);
         let account = Account::found(status.cost.unwrap_or_default(), budget.flagged, inherited);
         let lost = budget.open.into_iter().map(|(id, call)| {
             let OpenCall { role, estimate } = call;
@@ -104,7 +104,7 @@ impl ThreadBook {
 
     pub fn add(&mut self, role: &str, delta: Usage) {
         let usage = self.usage.entry(role.to_owned()).or_default();
-        *usage = sum(*usage, delta);
+        *usage = sum_usage(*usage, delta);
     }
 
     /// Takes into the books what gateways that left have spent, as the record has it this moment;
@@ -122,7 +122,7 @@ impl ThreadBook {
         let Some(taken) = self.book.clash(clash) else { return };
         for (role, usage) in taken.usage {
             let own = self.usage.entry(role).or_default();
-            *own = leaving::difference(*own, usage);
+            *own = leaving::usage_difference(*own, usage);
         }
     }
 
@@ -158,7 +158,7 @@ impl RepoBook {
         let Some(spend) = status.and_then(|status| status.spend.clone()) else {
             return Self::default();
         };
-        let inherited = foreign(spend.holder.as_deref(), spend.granted, holder);
+        let inherited = foreign_grant(spend.holder.as_deref(), spend.granted, holder);
         let account = Account::found(spend.settled, spend.flagged, inherited);
         let lost = spend
             .open
@@ -260,7 +260,7 @@ impl ThreadEntry {
         let mut budget = status.budget.clone().unwrap_or_default();
         let Calls { all, taken, part } = &self.calls;
         if let Part::Apart(own) = part {
-            leaving::put(&mut budget.leaving, &self.holder, own)?;
+            leaving::put_entry(&mut budget.leaving, &self.holder, own)?;
             status.budget = (budget != ThreadBudget::default()).then_some(budget);
             return Ok(NanoUsd::ZERO);
         }
@@ -271,17 +271,17 @@ impl ThreadEntry {
                 continue;
             }
             let own = &mut status.roles.entry(role.clone()).or_default().usage;
-            let merged = merge(*own, base, *new);
+            let merged = merge_usage(*own, base, *new);
             let total = status.cost.unwrap_or_default();
             status.cost = Some(total + merged.cost.less(own.cost));
             *own = merged;
         }
-        let found = foreign(budget.holder.as_deref(), budget.granted, &self.holder);
+        let found = foreign_grant(budget.holder.as_deref(), budget.granted, &self.holder);
         let surprise = found.less(self.inherited);
         budget.flagged = self.money.flagged + surprise;
         let (granted, open) = part.hand_over(self.money, all, &self.holder, &mut budget.leaving);
         budget.granted = granted;
-        budget.holder = holder(granted, &self.holder);
+        budget.holder = grant_holder(granted, &self.holder);
         open.apply(&mut budget.open, Open::on_record);
         status.budget = (budget != ThreadBudget::default()).then_some(budget);
         Ok(surprise)
@@ -296,10 +296,11 @@ impl RepoEntry {
     pub fn apply(&self, spend: &mut RepoSpend) -> Result<NanoUsd, Clash> {
         let Calls { all, taken, part } = &self.calls;
         if let Part::Apart(own) = part {
-            return leaving::put(&mut spend.leaving, &self.holder, own).map(|()| NanoUsd::ZERO);
+            return leaving::put_entry(&mut spend.leaving, &self.holder, own)
+                .map(|()| NanoUsd::ZERO);
         }
         leaving::take_out(&mut spend.leaving, taken)?;
-        let found = foreign(spend.holder.as_deref(), spend.granted, &self.holder);
+        let found = foreign_grant(spend.holder.as_deref(), spend.granted, &self.holder);
         let surprise = found.less(self.inherited);
         if spend.day == self.day {
             spend.settled = merge_money(spend.settled, self.before.settled, self.money.settled);
@@ -310,36 +311,36 @@ impl RepoEntry {
         spend.flagged = self.money.flagged + surprise;
         let (granted, open) = part.hand_over(self.money, all, &self.holder, &mut spend.leaving);
         spend.granted = granted;
-        spend.holder = holder(granted, &self.holder);
+        spend.holder = grant_holder(granted, &self.holder);
         open.apply(&mut spend.open, |open| open.estimate);
         spend.hour = (self.hour.calls > 0).then(|| self.hour.clone());
         Ok(surprise)
     }
 }
 
-fn holder(granted: NanoUsd, me: &str) -> Option<String> {
+fn grant_holder(granted: NanoUsd, me: &str) -> Option<String> {
     (granted != NanoUsd::ZERO).then(|| me.to_owned())
 }
 
 /// A grant that is not ours.
-fn foreign(of: Option<&str>, granted: NanoUsd, me: &str) -> NanoUsd {
+fn foreign_grant(of: Option<&str>, granted: NanoUsd, me: &str) -> NanoUsd {
     if of == Some(me) { NanoUsd::ZERO } else { granted }
 }
 
 /// `now` with what leads from `base` to `new` in it. If `now` is `new`, an earlier attempt got
 /// through and only its answer was lost.
-fn merge(now: Usage, base: Usage, new: Usage) -> Usage {
+fn merge_usage(now: Usage, base: Usage, new: Usage) -> Usage {
     if now == base || now == new {
         return new;
     }
-    sum(now, leaving::difference(new, base))
+    sum_usage(now, leaving::usage_difference(new, base))
 }
 
 fn merge_money(now: NanoUsd, base: NanoUsd, new: NanoUsd) -> NanoUsd {
     if now == base || now == new { new } else { now + new.less(base) }
 }
 
-fn sum(usage: Usage, delta: Usage) -> Usage {
+fn sum_usage(usage: Usage, delta: Usage) -> Usage {
     Usage {
         cost: usage.cost + delta.cost,
         prompt_tokens: usage.prompt_tokens.saturating_add(delta.prompt_tokens),

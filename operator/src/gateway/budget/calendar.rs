@@ -15,7 +15,7 @@ pub struct Moment {
 }
 
 /// Names a moment. A time zone that nobody knows is taken for UTC.
-pub fn moment(now: Timestamp, zone: &str) -> Moment {
+pub fn find_moment(now: Timestamp, zone: &str) -> Moment {
     let zone = TimeZone::get(zone).unwrap_or(TimeZone::UTC);
     let local = now.to_zoned(zone);
     let tomorrow =
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     fn at(now: &str, zone: &str) -> [String; 4] {
-        let m = moment(now.parse().unwrap(), zone);
+        let m = find_moment(now.parse().unwrap(), zone);
         [m.day, m.day_ends.to_string(), m.hour, m.hour_ends.to_string()]
     }
 

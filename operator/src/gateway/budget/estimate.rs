@@ -28,7 +28,7 @@ pub const UNKNOWN: Price = Price {
 };
 
 /// A chat completion of `body`, whose answer may have `max_tokens`.
-pub fn chat(body: &[u8], max_tokens: Option<u64>, answers: u64, price: &Price) -> NanoUsd {
+pub fn estimate_chat(body: &[u8], max_tokens: Option<u64>, answers: u64, price: &Price) -> NanoUsd {
     // What is to be kept may cost more than what is not.
     let marked = memmem::find(body, b"\"cache_control\"").and(price.cache_write);
     price.prompt.max(marked.unwrap_or_default()).times(prompt_tokens(body), MILLION)
@@ -36,7 +36,7 @@ pub fn chat(body: &[u8], max_tokens: Option<u64>, answers: u64, price: &Price) -
 }
 
 /// What the tokens of an answer cost: fresh, kept and newly kept ones each at their price.
-pub fn tokens(usage: &Usage, price: &Price) -> NanoUsd {
+pub fn price_tokens(usage: &Usage, price: &Price) -> NanoUsd {
     let Usage { prompt_tokens, completion_tokens, cached_tokens, written_tokens, .. } = *usage;
     let fresh = prompt_tokens.saturating_sub(cached_tokens).saturating_sub(written_tokens);
     price.prompt.times(fresh, MILLION)
@@ -46,22 +46,22 @@ pub fn tokens(usage: &Usage, price: &Price) -> NanoUsd {
 }
 
 /// `count` images.
-pub fn images(count: u64, price: &Price) -> NanoUsd {
+pub fn estimate_images(count: u64, price: &Price) -> NanoUsd {
     price.image.times(count, 1)
 }
 
 /// A recording of `bytes`.
-pub fn recording(bytes: u64, price: &Price) -> NanoUsd {
+pub fn estimate_recording(bytes: u64, price: &Price) -> NanoUsd {
     price.audio_minute.times(bytes, BYTES_PER_MINUTE)
 }
 
 /// Longest sound that so many bytes may be.
-pub fn seconds(bytes: u64) -> u64 {
+pub fn sound_seconds(bytes: u64) -> u64 {
     bytes.div_ceil(BYTES_PER_MINUTE / 60)
 }
 
 /// `seconds` of sound.
-pub fn sound(seconds: u64, price: &Price) -> NanoUsd {
+pub fn price_sound(seconds: u64, price: &Price) -> NanoUsd {
     price.audio_minute.times(seconds, 60)
 }
 
@@ -99,9 +99,9 @@ mod tests {
             completion: NanoUsd(15_000_000_000),
             ..Price::default()
         };
-        let cost = chat(&[b'x'; 3000], Some(100), 1, &price);
+        let cost = estimate_chat(&[b'x'; 3000], Some(100), 1, &price);
         assert_eq!(cost, NanoUsd(1000 * 3_000 + 100 * 15_000));
-        assert_eq!(chat(&[], None, 2, &price), NanoUsd(2 * 16_000 * 15_000));
+        assert_eq!(estimate_chat(&[], None, 2, &price), NanoUsd(2 * 16_000 * 15_000));
         let usage = |prompt_tokens, cached_tokens, written_tokens| Usage {
             prompt_tokens,
             completion_tokens: 1,
@@ -109,18 +109,22 @@ mod tests {
             written_tokens,
             ..Usage::default()
         };
-        assert_eq!(tokens(&usage(10, 0, 0), &price), NanoUsd(45_000));
-        assert_eq!(tokens(&usage(10, 6, 3), &price), NanoUsd(45_000), "no price of their own");
+        assert_eq!(price_tokens(&usage(10, 0, 0), &price), NanoUsd(45_000));
+        assert_eq!(
+            price_tokens(&usage(10, 6, 3), &price),
+            NanoUsd(45_000),
+            "no price of their own"
+        );
         let kept = Price {
             cache_read: Some(NanoUsd(300_000_000)),
             cache_write: Some(NanoUsd(3_750_000_000)),
             ..price
         };
-        assert_eq!(tokens(&usage(10, 6, 3), &kept), NanoUsd(3_000 + 1_800 + 11_250 + 15_000));
+        assert_eq!(price_tokens(&usage(10, 6, 3), &kept), NanoUsd(3_000 + 1_800 + 11_250 + 15_000));
         let marked = br#"{"cache_control":1}"#;
-        assert_eq!(chat(marked, Some(0), 1, &kept), NanoUsd(7 * 3_750));
-        assert_eq!(chat(marked, Some(0), 1, &price), NanoUsd(7 * 3_000));
+        assert_eq!(estimate_chat(marked, Some(0), 1, &kept), NanoUsd(7 * 3_750));
+        assert_eq!(estimate_chat(marked, Some(0), 1, &price), NanoUsd(7 * 3_000));
         let price = Price { audio_minute: NanoUsd(6_000_000), ..Price::default() };
-        assert_eq!(sound(90, &price), NanoUsd(9_000_000));
+        assert_eq!(price_sound(90, &price), NanoUsd(9_000_000));
     }
 }

@@ -179,7 +179,7 @@ pub fn take_out(record: &mut Entries, taken: &Entries) -> Result<(), Clash> {
 ///
 /// # Errors
 /// When it has no say any more.
-pub fn put(record: &mut Entries, name: &str, entry: &Leaving) -> Result<(), Clash> {
+pub fn put_entry(record: &mut Entries, name: &str, entry: &Leaving) -> Result<(), Clash> {
     let known = record.get_mut(name).ok_or(Clash::Taken)?;
     if *entry == Leaving::default() {
         record.remove(name);
@@ -190,19 +190,19 @@ pub fn put(record: &mut Entries, name: &str, entry: &Leaving) -> Result<(), Clas
 }
 
 /// What `new` has beyond `base`, by role.
-pub fn beyond(
+pub fn usage_beyond(
     base: &BTreeMap<String, Usage>,
     new: &BTreeMap<String, Usage>,
 ) -> BTreeMap<String, Usage> {
     let more = new.iter().map(|(role, new)| {
         let base = base.get(role).copied().unwrap_or_default();
-        (role.clone(), difference(*new, base))
+        (role.clone(), usage_difference(*new, base))
     });
     more.filter(|(_, usage)| *usage != Usage::default()).collect()
 }
 
 /// `new` without `base`.
-pub fn difference(new: Usage, base: Usage) -> Usage {
+pub fn usage_difference(new: Usage, base: Usage) -> Usage {
     Usage {
         cost: new.cost.less(base.cost),
         prompt_tokens: new.prompt_tokens.saturating_sub(base.prompt_tokens),

@@ -56,7 +56,7 @@ pub struct Pots<'a> {
 ///
 /// # Errors
 /// The first limit in the way.
-pub fn check(
+pub fn check_limits(
     limits: &LimitsSpec,
     caps: Caps,
     pots: &Pots<'_>,
@@ -85,7 +85,7 @@ pub fn check(
 }
 
 /// The cap that a pot has just come close to: the one at which the thread is told.
-pub fn near(limits: &LimitsSpec, cap: Option<NanoUsd>, pot: &Account) -> Option<NanoUsd> {
+pub fn near_cap(limits: &LimitsSpec, cap: Option<NanoUsd>, pot: &Account) -> Option<NanoUsd> {
     let cap = cap?;
     (pot.used() >= cap.times(limits.budget.warn_at.into(), 100)).then_some(cap)
 }
@@ -100,14 +100,16 @@ mod tests {
     }
 
     fn checked(limits: &LimitsSpec, spent: [u64; 2], calls: u32, user: &str) -> Option<Limit> {
-        let moment = calendar::moment("2026-11-22T10:00:00Z".parse().unwrap(), "UTC");
+        let moment = calendar::find_moment("2026-11-22T10:00:00Z".parse().unwrap(), "UTC");
         let [thread, day] =
             spent.map(|cents| Account::found(usd(cents), NanoUsd::ZERO, NanoUsd::ZERO));
         let users = [("U1".to_owned(), calls)].into();
         let calls = HourCalls { hour: moment.hour.clone(), calls, users };
         let pots = Pots { thread: &thread, day: &day, calls: &calls };
         let caps = Caps::of(limits, None, &moment.day);
-        check(limits, caps, &pots, user, usd(10), &moment).err().map(|exceeded| exceeded.limit)
+        check_limits(limits, caps, &pots, user, usd(10), &moment)
+            .err()
+            .map(|exceeded| exceeded.limit)
     }
 
     #[test]
@@ -144,8 +146,8 @@ mod tests {
     fn near_is_a_share_of_the_cap() {
         let limits = LimitsSpec::default();
         let pot = |cents| Account::found(usd(cents), NanoUsd::ZERO, NanoUsd::ZERO);
-        assert_eq!(near(&limits, Some(usd(100)), &pot(79)), None);
-        assert_eq!(near(&limits, Some(usd(100)), &pot(80)), Some(usd(100)));
-        assert_eq!(near(&limits, None, &pot(80)), None);
+        assert_eq!(near_cap(&limits, Some(usd(100)), &pot(79)), None);
+        assert_eq!(near_cap(&limits, Some(usd(100)), &pot(80)), Some(usd(100)));
+        assert_eq!(near_cap(&limits, None, &pot(80)), None);
     }
 }

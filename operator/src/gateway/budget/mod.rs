@@ -95,7 +95,7 @@ impl Ledger {
     /// The limit in the way, or why nothing can be put on record now.
     pub async fn open(&self, caller: &Caller, estimate: NanoUsd) -> Result<Call, OpenError> {
         let (thread, repo) = (caller.key(), RepoKey::from(&*caller.repo));
-        let user = charged(caller).to_owned();
+        let user = charged_user(caller).to_owned();
         let call = loop {
             Box::pin(self.inner.load(&thread, &repo)).await?;
             let purse = self.inner.purse(caller);
@@ -109,13 +109,13 @@ impl Ledger {
             // Forgotten by another call in between: look again.
             let Some((one, all)) = books.both(&thread, &repo) else { continue };
             let limits = &caller.repo.spec.limits;
-            let moment = calendar::moment(Timestamp::now(), &limits.time_zone);
+            let moment = calendar::find_moment(Timestamp::now(), &limits.time_zone);
             all.begin(&moment);
             let fresh = self.inner.freshest(caller);
             let budget = fresh.status.as_ref().and_then(|status| status.budget.as_ref());
             let caps = Caps::of(limits, budget, &moment.day);
             let pots = Pots { thread: &one.book.account, day: &all.book.account, calls: &all.hour };
-            limits::check(limits, caps, &pots, &user, estimate, &moment)?;
+            limits::check_limits(limits, caps, &pots, &user, estimate, &moment)?;
             all.count(&user);
             let now = Instant::now();
             for (book, cap) in [(&mut one.book, caps.thread), (&mut all.book, caps.day)] {
@@ -231,7 +231,7 @@ impl Ledger {
 }
 
 /// Who pays for a call: who last spoke in the Thread, or started it. Empty if nobody is known.
-pub fn charged(caller: &Caller) -> &str {
+pub fn charged_user(caller: &Caller) -> &str {
     let status = caller.thread.status.as_ref();
     let speaker = status.and_then(|status| status.speaker.as_deref());
     speaker.or(caller.thread.spec.requested_by.as_deref()).unwrap_or_default()

@@ -20,7 +20,7 @@ use crate::gateway::slack::questions::budget::{BudgetAsked, go_on};
 use crate::gateway::slack::usage;
 use crate::gateway::state::Shared;
 use crate::gateway::thread_key::ThreadKey;
-use crate::gateway::threads::unwritten;
+use crate::gateway::threads::explain_unwritten;
 
 /// Time between two looks for limits that have given way.
 const EVERY: Duration = Duration::from_secs(2);
@@ -29,7 +29,7 @@ const EVERY: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// When the question could not be asked: nobody would wake the role.
-pub async fn ask(
+pub async fn ask_money(
     gateway: &Shared,
     caller: &Caller,
     exceeded: &Exceeded,
@@ -38,7 +38,7 @@ pub async fn ask(
     gateway.ledger.flush(&key).await;
     // One question at a time, however many roles run into the limit at once.
     let _turn = gateway.ledger.inner.asking.lock(&key).await;
-    let thread = gateway.threads.read(&key).await.map_err(|error| unwritten(&error))?;
+    let thread = gateway.threads.read(&key).await.map_err(|error| explain_unwritten(&error))?;
     let status = thread.status.clone().unwrap_or_default();
     let budget = status.budget.clone().unwrap_or_default();
     let role = caller.role_name().to_owned();
@@ -51,9 +51,9 @@ pub async fn ask(
         role,
         number,
     };
-    let sentence = sentence(exceeded, &caller.repo.name_any());
+    let sentence = limit_sentence(exceeded, &caller.repo.name_any());
     let table = match exceeded.limit {
-        Limit::PerThread | Limit::PerDay | Limit::PerRoadmap => usage::table(&status),
+        Limit::PerThread | Limit::PerDay | Limit::PerRoadmap => usage::usage_table(&status),
         Limit::CallsPerHour | Limit::CallsPerUserPerHour => String::new(),
     };
     let name = &caller.role.spec.display.name;
@@ -64,7 +64,7 @@ pub async fn ask(
 }
 
 /// What was reached, and what happens next.
-fn sentence(exceeded: &Exceeded, repo: &str) -> String {
+fn limit_sentence(exceeded: &Exceeded, repo: &str) -> String {
     let Exceeded { limit, cap, used, flagged, until } = exceeded;
     let money = |what: &str| {
         let cap = cap.unwrap_or_default();
@@ -105,7 +105,7 @@ pub fn tell_near(gateway: &Shared, caller: &Caller, near: Near) {
         ),
         _ => ("this thread's budget".to_owned(), format!("budget-near-{}", cap.0)),
     };
-    tell(gateway, caller, id, format!("${used} of ${cap} of {what} is used."));
+    tell_thread(gateway, caller, id, format!("${used} of ${cap} of {what} is used."));
 }
 
 /// Tells the thread, once for each time that a model's circuit breaks, that another one answers.
@@ -126,21 +126,21 @@ pub fn tell_fallback(
     let hash = hex::encode(&Sha256::digest(asked)[..4]);
     let id = format!("model-{hash}-{}", broke.unwrap_or_default());
     let text = format!("The model `{asked}` fails: `{instead}` answers for the next minutes.");
-    tell(gateway, caller, id, text);
+    tell_thread(gateway, caller, id, text);
 }
 
 /// Tells the thread, once a day, that answers are cut short by what the account has left.
 pub fn tell_short(gateway: &Shared, caller: &Caller, model: &str, tokens: u32) {
-    let day = calendar::moment(Timestamp::now(), &caller.repo.spec.limits.time_zone).day;
+    let day = calendar::find_moment(Timestamp::now(), &caller.repo.spec.limits.time_zone).day;
     let secret = &caller.repo.spec.model.credentials.name;
     let text = format!(
         "The credit of Secret `{secret}` is nearly used up: `{model}` may answer with {tokens} \
          tokens at most. Add some before the work stops."
     );
-    tell(gateway, caller, format!("credit-{day}"), text);
+    tell_thread(gateway, caller, format!("credit-{day}"), text);
 }
 
-fn tell(gateway: &Shared, caller: &Caller, id: String, text: String) {
+fn tell_thread(gateway: &Shared, caller: &Caller, id: String, text: String) {
     let (gateway, key) = (gateway.clone(), caller.key());
     gateway.calls.clone().spawn(async move {
         if let Err(error) = gateway.slack.notice(&key, &id, &text).await {
@@ -150,7 +150,7 @@ fn tell(gateway: &Shared, caller: &Caller, id: String, text: String) {
 }
 
 /// Wakes the roles whose limits have given way: by time, or because somebody changed the Repo.
-pub async fn wake(gateway: &Shared) {
+pub async fn wake_paused(gateway: &Shared) {
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
@@ -186,7 +186,7 @@ fn has_given_way(
         return false;
     }
     let limits = &repo.spec.limits;
-    let caps = Caps::of(limits, budget, &calendar::moment(now, &limits.time_zone).day);
+    let caps = Caps::of(limits, budget, &calendar::find_moment(now, &limits.time_zone).day);
     let more = |now: Option<NanoUsd>| match (now, cap) {
         (Some(now), Some(then)) => now > *then,
         (None, Some(_)) => true,
@@ -267,7 +267,7 @@ mod tests {
             exceeded(Limit::PerDay, 950_000_000, 50_000_000),
             exceeded(Limit::CallsPerUserPerHour, 30, 0),
         ];
-        let said = said.map(|exceeded| sentence(&exceeded, "shop")).join("\n");
+        let said = said.map(|exceeded| limit_sentence(&exceeded, "shop")).join("\n");
         insta::assert_snapshot!(said, @r"
         of this thread's budget, $0.95 of $1.00 is used, and the next call may cost more than what is left.
         of today's budget of `shop`, $0.95 of $1.00 is used ($0.05 of that counts as spent because nobody knows whether it was), and the next call may cost more than what is left. It goes on by itself at 00:00 UTC.

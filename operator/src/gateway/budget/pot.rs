@@ -208,7 +208,7 @@ impl Book {
 
     /// The cap that was brought near, the first time.
     pub fn comes_near(&mut self, limits: &LimitsSpec, limit: Limit, day: &str) -> Option<Near> {
-        let cap = limits::near(limits, self.cap, &self.account)?;
+        let cap = limits::near_cap(limits, self.cap, &self.account)?;
         if self.warned == Some(cap) {
             return None;
         }

@@ -72,9 +72,9 @@ impl Repos {
                 }
                 let patch = json!({
                     "metadata": {"resourceVersion": repo.resource_version()},
-                    "status": {"spend": patch::between(&before, &spend)},
+                    "status": {"spend": patch::patch_between(&before, &spend)},
                 });
-                let params = writes::patched();
+                let params = writes::patch_params();
                 let written = api.patch_status(&key.name, &params, &Patch::Merge(patch)).await?;
                 Ok((written, result))
             };
@@ -83,7 +83,7 @@ impl Repos {
                     self.keep(key, repo);
                     return Ok(result);
                 }
-                Err(error) if attempt < ATTEMPTS && may_pass(&error) => pause(attempt).await,
+                Err(error) if attempt < ATTEMPTS && may_pass(&error) => pause_retry(attempt).await,
                 Err(error) => return Err(error),
             }
         }
@@ -115,7 +115,7 @@ fn may_pass(error: &kube::Error) -> bool {
     }
 }
 
-async fn pause(attempt: u32) {
+async fn pause_retry(attempt: u32) {
     let most = 10 * u64::from(attempt).min(30);
     tokio::time::sleep(Duration::from_millis(rand::random_range(1..=most.max(1)))).await;
 }

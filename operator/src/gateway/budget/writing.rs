@@ -226,7 +226,7 @@ impl Inner {
             }
             Pot::Repo(key) => {
                 let found = self.repos.read(key).await;
-                of_repo(&found.map_err(|error| unwritten(key, error))?)
+                of_repo(&found.map_err(|error| explain_unwritten(key, error))?)
             }
         };
         self.forget_record(pot);
@@ -279,7 +279,7 @@ impl Inner {
             self.may_write(&entry.calls.part).and_then(|()| entry.apply(spend))
         };
         let written = self.repos.update(key, change).await;
-        let surprise = match written.map_err(|error| unwritten(key, error))? {
+        let surprise = match written.map_err(|error| explain_unwritten(key, error))? {
             Ok(surprise) => surprise,
             Err(clash) => return Ok(Some(clash)),
         };
@@ -416,7 +416,7 @@ fn of_repo(repo: &Repo) -> Entries {
     spend.map(|spend| spend.leaving.clone()).unwrap_or_default()
 }
 
-fn unwritten(repo: &RepoKey, error: kube::Error) -> WriteError {
+fn explain_unwritten(repo: &RepoKey, error: kube::Error) -> WriteError {
     match error {
         kube::Error::Api(status) if status.is_not_found() => WriteError::Missing(repo.name.clone()),
         error => WriteError::Api(Box::new(error)),

@@ -11,7 +11,7 @@ use crate::gateway::api_error::ApiError;
 use crate::gateway::github::{GitHub, Pull};
 use crate::gateway::state::Shared;
 use crate::gateway::thread_key::ThreadKey;
-use crate::gateway::threads::unwritten;
+use crate::gateway::threads::explain_unwritten;
 
 /// What became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,11 +36,11 @@ pub async fn merge_in_turn(
     pull: &Pull,
 ) -> Result<Turn, ApiError> {
     gateway.ledger.flush(key).await;
-    let thread = gateway.threads.read(key).await.map_err(|error| unwritten(&error))?;
+    let thread = gateway.threads.read(key).await.map_err(|error| explain_unwritten(&error))?;
     let status = thread.status.clone().unwrap_or_default();
     if thread.spec.state == ThreadState::Closed {
         let known = status.pull_request.and_then(|pull| pull.merge_commit);
-        return Ok(known.map_or_else(|| refused("its thread was closed"), Turn::Merged));
+        return Ok(known.map_or_else(|| refuse_turn("its thread was closed"), Turn::Merged));
     }
     let ending = Ending { gateway, repo, thread: &thread, github };
     if let Some(commit) = merge_commit(pull)? {
@@ -48,7 +48,7 @@ pub async fn merge_in_turn(
         return Ok(Turn::Merged(commit));
     }
     let Some(closing) = status.closing.filter(|closing| closing.choice.is_some()) else {
-        return Ok(refused("nobody has decided any more that it is merged"));
+        return Ok(refuse_turn("nobody has decided any more that it is merged"));
     };
     let summary = commit::summary_in(pull.body.as_deref().unwrap_or_default());
     let last = LastWords { summary, work: commit::work_of(pull) };
@@ -61,16 +61,16 @@ pub async fn merge_in_turn(
             ending.put_off(&closing, pull, MergeWait::Queue, &said).await?;
             Ok(Turn::Queued)
         }
-        Ok(Merging::Waits(MergeWait::Depends, what)) => Ok(refused(&format!("it {what}"))),
+        Ok(Merging::Waits(MergeWait::Depends, what)) => Ok(refuse_turn(&format!("it {what}"))),
         Ok(Merging::Waits(_, said)) => {
-            Ok(refused(&format!("GitHub does not merge it now. It says: “{said}”")))
+            Ok(refuse_turn(&format!("GitHub does not merge it now. It says: “{said}”")))
         }
         Err(error) if error.code == ErrorCode::Unavailable => Err(error),
         Err(error) => Ok(Turn::Refused(error.message)),
     }
 }
 
-fn refused(why: &str) -> Turn {
+fn refuse_turn(why: &str) -> Turn {
     Turn::Refused(why.to_owned())
 }
 
@@ -83,7 +83,7 @@ pub async fn let_go(gateway: &Shared, key: &ThreadKey, why: &str) -> Result<(), 
     let thread = match gateway.threads.read(key).await {
         Ok(thread) => thread,
         Err(crate::gateway::threads::WriteError::Missing(_)) => return Ok(()),
-        Err(error) => return Err(unwritten(&error)),
+        Err(error) => return Err(explain_unwritten(&error)),
     };
     let status = thread.status.clone().unwrap_or_default();
     let waits = |status: &ThreadStatus| {
@@ -105,5 +105,5 @@ pub async fn let_go(gateway: &Shared, key: &ThreadKey, why: &str) -> Result<(), 
             status.closing = None;
         }
     };
-    gateway.threads.update(key, end).await.map(drop).map_err(|error| unwritten(&error))
+    gateway.threads.update(key, end).await.map(drop).map_err(|error| explain_unwritten(&error))
 }

@@ -16,7 +16,7 @@ use crate::gateway::github::{GitHub, Pull};
 use crate::gateway::parts;
 use crate::gateway::state::Shared;
 use crate::gateway::thread_key::ThreadKey;
-use crate::gateway::threads::unwritten;
+use crate::gateway::threads::explain_unwritten;
 
 /// Whether a merge is tried that GitHub says is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum Patience {
 }
 
 /// What a Thread's merge waits for.
-pub fn waits(thread: &Thread) -> Option<MergeWait> {
+pub fn find_wait(thread: &Thread) -> Option<MergeWait> {
     let closing = thread.status.as_ref()?.closing.as_ref()?;
     let decided = closing.choice == Some(ClosingChoice::Merge) && closing.decided_by.is_some();
     closing.waits.filter(|_| decided && thread.spec.state == ThreadState::Active)
@@ -38,7 +38,7 @@ pub fn waits(thread: &Thread) -> Option<MergeWait> {
 ///
 /// # Errors
 /// When GitHub, Slack or the API server can't be asked: the next round goes on.
-pub async fn resume(
+pub async fn resume_merge(
     gateway: &Shared,
     repo: &Arc<Repo>,
     github: &GitHub,
@@ -46,10 +46,10 @@ pub async fn resume(
     patience: Patience,
 ) -> Result<(), ApiError> {
     gateway.ledger.flush(key).await;
-    let thread = gateway.threads.read(key).await.map_err(|error| unwritten(&error))?;
+    let thread = gateway.threads.read(key).await.map_err(|error| explain_unwritten(&error))?;
     let status = thread.status.clone().unwrap_or_default();
     let (Some(wait), Some(closing), Some(known)) =
-        (waits(&thread), status.closing, status.pull_request)
+        (find_wait(&thread), status.closing, status.pull_request)
     else {
         return Ok(());
     };
@@ -136,7 +136,7 @@ impl Ending<'_> {
     ) -> Result<ThreadClosed, ApiError> {
         let key = self.key();
         let written = self.gateway.threads.set_wait(&key, &closing.ts, Some(wait)).await;
-        written.map_err(|error| unwritten(&error))?;
+        written.map_err(|error| explain_unwritten(&error))?;
         let (name, page) = (pull.number, &pull.html_url);
         let (id, text) = match wait {
             MergeWait::Checks => (
@@ -181,6 +181,6 @@ impl Ending<'_> {
         );
         self.gateway.slack.remark(&key, &id, &text, &closing.role).await?;
         let written = self.gateway.threads.set_wait(&key, &closing.ts, None).await;
-        written.map_err(|error| unwritten(&error))
+        written.map_err(|error| explain_unwritten(&error))
     }
 }

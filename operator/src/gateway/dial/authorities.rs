@@ -50,7 +50,7 @@ impl TrustedAuthorities {
             Ok(OwnAuthorities { certificate, until })
         });
         let own = own.collect::<anyhow::Result<Vec<_>>>()?;
-        let any = verifier(&provider, roots).context("no certificate authority is known")?;
+        let any = build_verifier(&provider, roots).context("no certificate authority is known")?;
         Ok(Self { provider, system, own, any })
     }
 
@@ -63,11 +63,11 @@ impl TrustedAuthorities {
         let mut roots = self.system.clone();
         let good = self.own.iter().filter(|own| own.until >= now);
         roots.add_parsable_certificates(good.map(|own| own.certificate.clone()));
-        verifier(&self.provider, roots)
+        build_verifier(&self.provider, roots)
     }
 }
 
-fn verifier(
+fn build_verifier(
     provider: &Arc<CryptoProvider>,
     roots: RootCertStore,
 ) -> Option<Arc<WebPkiServerVerifier>> {

@@ -11,13 +11,13 @@ use super::trouble::Trouble;
 use crate::gateway::egress::EgressRefusal;
 
 /// What a client's error comes from.
-pub fn trouble(error: &(dyn Error + 'static)) -> Option<Trouble> {
-    causes(error).find_map(of_one)
+pub fn find_trouble(error: &(dyn Error + 'static)) -> Option<Trouble> {
+    walk_causes(error).find_map(of_one)
 }
 
 /// The refusal of an address in a client's error.
-pub fn refusal(error: &(dyn Error + 'static)) -> Option<EgressRefusal> {
-    causes(error).find_map(|cause| cause.downcast_ref::<EgressRefusal>().cloned())
+pub fn find_refusal(error: &(dyn Error + 'static)) -> Option<EgressRefusal> {
+    walk_causes(error).find_map(|cause| cause.downcast_ref::<EgressRefusal>().cloned())
 }
 
 fn of_one(error: &(dyn Error + 'static)) -> Option<Trouble> {
@@ -53,11 +53,13 @@ fn of_tls(error: &rustls::Error) -> Option<Trouble> {
 }
 
 /// An error and what it was made of, down to what an I/O error carries.
-fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |error| beneath(*error))
+fn walk_causes<'a>(
+    error: &'a (dyn Error + 'static),
+) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error| cause_beneath(*error))
 }
 
-fn beneath<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+fn cause_beneath<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(carried) => Some(carried),
         None => error.source(),

@@ -29,7 +29,7 @@ use tokio::net::TcpStream;
 use tower::{Service, ServiceExt as _};
 use url::Url;
 
-pub use self::causes::{refusal, trouble};
+pub use self::causes::{find_refusal, find_trouble};
 use self::names::{HostNames, Resolver};
 pub use self::names::{NameLookup, Reach};
 pub use self::options::DialOptions;
@@ -64,7 +64,7 @@ impl Dialer {
     /// # Errors
     /// In words, when a proxy or the authorities can't be used.
     pub fn new(options: &DialOptions) -> anyhow::Result<Self> {
-        Self::with_lookup(options, names::system())
+        Self::with_lookup(options, names::system_lookup())
     }
 
     /// With a resolver of the caller's.
@@ -75,7 +75,7 @@ impl Dialer {
         let proxies = Proxies::new(options)?;
         let tls = Arc::new(options.tls()?);
         let names = HostNames::new(lookup, &options.egress_allow, proxies.hosts());
-        let client = |reach| client(&proxies, &tls, Resolver::new(&names, reach));
+        let client = |reach| build_client(&proxies, &tls, Resolver::new(&names, reach));
         let (http, chosen) = (client(Reach::Outside)?, client(Reach::Anywhere)?);
         Ok(Self { names, proxies: Arc::new(proxies), tls, http, chosen })
     }
@@ -109,7 +109,7 @@ impl Dialer {
 
     fn admit_target(&self, scheme: &str, target: &Target) -> Result<(), EgressRefusal> {
         let internal = EgressRefusal::Internal(target.host.clone());
-        let to = uri(scheme, target)?;
+        let to = target_uri(scheme, target)?;
         let fits = match target.ip {
             Some(ip) => self.names.may_reach(ip),
             None => self.proxies.of(&to).is_none() || names::is_outside(&target.host),
@@ -126,12 +126,13 @@ impl Dialer {
     pub async fn dial(&self, target: &Target) -> Result<Line, EgressRefusal> {
         let scheme = if target.port == 80 { "http" } else { "https" };
         self.admit_target(scheme, target)?;
-        let dialing = self.line(Reach::Outside, uri(scheme, target)?);
+        let dialing = self.line(Reach::Outside, target_uri(scheme, target)?);
         let outcome = tokio::time::timeout(CONNECT, dialing).await;
         let unreachable = || EgressRefusal::Unreachable(target.to_string());
         outcome.map_err(|_| unreachable())?.map_err(|error| {
-            let why = trouble(&*error).map(|why| EgressRefusal::Barred(target.to_string(), why));
-            refusal(&*error).or(why).unwrap_or_else(unreachable)
+            let why =
+                find_trouble(&*error).map(|why| EgressRefusal::Barred(target.to_string(), why));
+            find_refusal(&*error).or(why).unwrap_or_else(unreachable)
         })
     }
 
@@ -170,7 +171,7 @@ impl Dialer {
     }
 }
 
-fn client(
+fn build_client(
     proxies: &Proxies,
     tls: &Arc<ClientConfig>,
     resolver: Resolver,
@@ -188,7 +189,7 @@ fn client(
     builder.build().context("no HTTP client")
 }
 
-fn uri(scheme: &str, target: &Target) -> Result<Uri, EgressRefusal> {
+fn target_uri(scheme: &str, target: &Target) -> Result<Uri, EgressRefusal> {
     let text = format!("{scheme}://{target}/");
     text.parse().map_err(|_| EgressRefusal::Form(target.host.clone()))
 }

@@ -33,7 +33,7 @@ pub enum Reach {
     Anywhere,
 }
 
-pub fn system() -> NameLookup {
+pub fn system_lookup() -> NameLookup {
     Arc::new(|host, port| {
         async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) }.boxed()
     })

@@ -28,15 +28,15 @@ pub struct DialOptions {
     pub trusted_ca: Option<PathBuf>,
     /// Proxy for https, and for all that workspaces connect to: `http://user:password@host:port`.
     #[arg(long, env = "HTTPS_PROXY", hide_env_values = true, hide_default_value = true,
-          default_value_t = environment(&["https_proxy", "ALL_PROXY", "all_proxy"]))]
+          default_value_t = read_environment(&["https_proxy", "ALL_PROXY", "all_proxy"]))]
     pub https_proxy: String,
     /// Proxy for http.
     #[arg(long, env = "HTTP_PROXY", hide_env_values = true, hide_default_value = true,
-          default_value_t = environment(&["http_proxy", "ALL_PROXY", "all_proxy"]))]
+          default_value_t = read_environment(&["http_proxy", "ALL_PROXY", "all_proxy"]))]
     pub http_proxy: String,
     /// Hosts and networks that are connected to without a proxy.
     #[arg(long, env = "NO_PROXY", hide_default_value = true,
-          default_value_t = environment(&["no_proxy"]))]
+          default_value_t = read_environment(&["no_proxy"]))]
     pub no_proxy: String,
 }
 
@@ -99,7 +99,7 @@ impl Proxies {
             .no(options.no_proxy.as_str())
             .build();
         for password in [&https, &http].into_iter().flatten().filter_map(Url::password) {
-            log::hold(password);
+            log::mask_secret(password);
         }
         Ok(Self { matcher, https, http, no: options.no_proxy.clone() })
     }
@@ -139,7 +139,7 @@ fn parse_proxy(name: &str, text: &str) -> anyhow::Result<Option<Url>> {
 }
 
 /// The first of these variables that says anything: proxies have names in both cases.
-fn environment(names: &[&str]) -> String {
+fn read_environment(names: &[&str]) -> String {
     let said = names.iter().filter_map(|name| std::env::var(name).ok());
     said.into_iter().find(|value| !value.is_empty()).unwrap_or_default()
 }

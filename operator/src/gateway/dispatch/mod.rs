@@ -70,7 +70,7 @@ pub fn is_unfinished(status: &ThreadStatus) -> bool {
 
 /// Why a run of `role` should not end with these words yet, for the model; said once in a run. `to`:
 /// whom they address.
-pub fn nudge(
+pub fn find_nudge(
     team: &Team,
     status: &ThreadStatus,
     role: &str,
@@ -141,7 +141,7 @@ fn is_new_plan(status: &ThreadStatus) -> bool {
 }
 
 /// Who goes on after a run.
-pub fn decide(facts: &DispatchFacts<'_>) -> DispatchStep {
+pub fn decide_dispatch(facts: &DispatchFacts<'_>) -> DispatchStep {
     let DispatchFacts { team, status, role, .. } = facts;
     if goes_on(status, None) {
         return DispatchStep::Rest;
@@ -152,7 +152,8 @@ pub fn decide(facts: &DispatchFacts<'_>) -> DispatchStep {
     };
     if let Some(next) = status.queued.iter().find(waits) {
         let (to, about) = (&next.role, next.ts.as_str());
-        let (id, from) = (id(HandOverReason::AlsoAddressed, to, about), Some(next.from.clone()));
+        let (id, from) =
+            (decision_id(HandOverReason::AlsoAddressed, to, about), Some(next.from.clone()));
         let (role, why) = (Some(to.clone()), HandOverReason::AlsoAddressed);
         return DispatchStep::Pass(HandOver { id, role, from, why, with: None, views: Vec::new() });
     }
@@ -206,20 +207,20 @@ impl DispatchFacts<'_> {
     /// Hands over, unless that was done about the same since a person spoke and came to nothing.
     fn pass(&self, to: &str, why: HandOverReason, about: &str) -> DispatchStep {
         let said = self.heard.last_words(self.role);
-        let lead = rounds::instead(self.team, self.status, self.role, to);
+        let lead = rounds::lead_instead(self.team, self.status, self.role, to);
         if let (Some(lead), Some(said)) = (lead, said) {
-            let asked = rounds::question(self.status, &lead, self.role, to, &said.ts);
+            let asked = rounds::lead_question(self.status, &lead, self.role, to, &said.ts);
             return self.once(asked);
         }
         let (role, from) = (Some(to.to_owned()), Some(self.role.to_owned()));
-        let id = id(why, to, about);
+        let id = decision_id(why, to, about);
         self.once(HandOver { id, role, from, why, with: None, views: Vec::new() })
     }
 
     /// Tells the people that nobody goes on by itself, and who does if they write.
     fn tell(&self, who: Option<&String>, why: HandOverReason) -> DispatchStep {
         let from = who.map_or(self.role, String::as_str).to_owned();
-        let id = id(why, "", &self.subject());
+        let id = decision_id(why, "", &self.subject());
         self.once(HandOver { id, role: None, from: Some(from), why, with: None, views: Vec::new() })
     }
 
@@ -300,7 +301,7 @@ impl DispatchFacts<'_> {
 }
 
 /// What a decision is known by.
-fn id(why: HandOverReason, to: &str, about: &str) -> String {
+fn decision_id(why: HandOverReason, to: &str, about: &str) -> String {
     let why = match why {
         HandOverReason::Approved => "approved",
         HandOverReason::PlanWaits => "plan",

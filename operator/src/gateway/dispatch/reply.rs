@@ -9,13 +9,13 @@ use super::Team;
 const REMEMBERED: usize = 32;
 
 /// The role for which a reply was stored, if it is not the first one.
-pub fn stored<'a>(status: &'a ThreadStatus, ts: &SlackTs) -> Option<&'a str> {
+pub fn stored_reply<'a>(status: &'a ThreadStatus, ts: &SlackTs) -> Option<&'a str> {
     status.routed.iter().find(|routed| routed.ts == *ts).map(|routed| routed.role.as_str())
 }
 
 /// Remembers it: a later look at the message comes to the same, whatever the roles do by then.
-pub fn store(status: &mut ThreadStatus, ts: &SlackTs, role: &str) {
-    if stored(status, ts).is_none() {
+pub fn store_reply(status: &mut ThreadStatus, ts: &SlackTs, role: &str) {
+    if stored_reply(status, ts).is_none() {
         if status.routed.len() >= REMEMBERED {
             status.routed.remove(0);
         }
@@ -25,7 +25,7 @@ pub fn store(status: &mut ThreadStatus, ts: &SlackTs, role: &str) {
 
 /// The role that asked, else the one that stopped last, else the one at work. None: it is for whoever takes
 /// what is for nobody.
-pub fn find<'a>(status: &'a ThreadStatus, team: &'a Team, ts: &SlackTs) -> Option<&'a str> {
+pub fn find_reply<'a>(status: &'a ThreadStatus, team: &'a Team, ts: &SlackTs) -> Option<&'a str> {
     let first = team.first();
     let known = first.and_then(|first| status.roles.get(first)?.inbox.as_ref());
     if known.is_some_and(|known| known >= ts) {
@@ -117,7 +117,7 @@ mod tests {
             (json!({"pm": idle(), "gone": role("Waiting", 5, 5, 5)}), "pm"),
         ] {
             let status: ThreadStatus = serde_json::from_value(json!({"roles": roles})).unwrap();
-            let found = find(&status, team, &ts(10)).unwrap_or("pm");
+            let found = find_reply(&status, team, &ts(10)).unwrap_or("pm");
             assert_eq!(found, expected, "{roles}");
         }
         let pending: Value = json!([{"id": "a", "role": "coder", "kind": "plan", "choice": "approve",
@@ -126,19 +126,19 @@ mod tests {
             json!({"roles": {"pm": idle(), "coder": {}}, "pending": pending}),
         )
         .unwrap();
-        assert_eq!(find(&status, team, &ts(10)), Some("coder"));
-        assert_eq!(find(&status, &Team::default(), &ts(10)), None);
+        assert_eq!(find_reply(&status, team, &ts(10)), Some("coder"));
+        assert_eq!(find_reply(&status, &Team::default(), &ts(10)), None);
     }
 
     #[test]
     fn whom_a_reply_was_for_is_remembered() {
         let mut status = ThreadStatus::default();
         for n in 1..=40 {
-            store(&mut status, &ts(n), "coder");
-            store(&mut status, &ts(n), "reviewer");
+            store_reply(&mut status, &ts(n), "coder");
+            store_reply(&mut status, &ts(n), "reviewer");
         }
         assert_eq!(status.routed.len(), REMEMBERED);
-        assert_eq!(stored(&status, &ts(40)), Some("coder"));
-        assert_eq!(stored(&status, &ts(1)), None);
+        assert_eq!(stored_reply(&status, &ts(40)), Some("coder"));
+        assert_eq!(stored_reply(&status, &ts(1)), None);
     }
 }

@@ -12,15 +12,15 @@ const ROUND: u32 = 2;
 
 /// Who is asked instead of `to` when `from` hands over to it now. `at`: the message, if it was sent
 /// before; what was counted is not counted again.
-pub fn instead(team: &Team, status: &ThreadStatus, from: &str, to: &str) -> Option<String> {
+pub fn lead_instead(team: &Team, status: &ThreadStatus, from: &str, to: &str) -> Option<String> {
     let lead = team.leads.as_deref().filter(|lead| *lead != from && *lead != to)?;
-    let times = next(status.rounds.as_ref(), from, to);
+    let times = next_round(status.rounds.as_ref(), from, to);
     // The first one after so many rounds: what the last round changed is there to be judged.
     let over = times > 1 && times % (ROUNDS * ROUND) == 1;
     over.then(|| lead.to_owned())
 }
 
-fn next(known: Option<&Rounds>, from: &str, to: &str) -> u32 {
+fn next_round(known: Option<&Rounds>, from: &str, to: &str) -> u32 {
     // Back and forth: a role that writes twice in a row has not heard anything in between.
     match known {
         Some(known) if known.from == to && known.to == from => known.times + 1,
@@ -36,14 +36,20 @@ pub fn count_round(status: &mut ThreadStatus, from: &str, to: &str, ts: &SlackTs
         status.rounds = known;
         return;
     }
-    let times = next(known.as_ref(), from, to);
+    let times = next_round(known.as_ref(), from, to);
     let before = known.filter(|known| known.from == to).map(|known| known.ts);
     status.rounds =
         Some(Rounds { from: from.to_owned(), to: to.to_owned(), ts: ts.clone(), before, times });
 }
 
 /// What the lead is asked, about the message at `ts`, which hands over to `to`.
-pub fn question(status: &ThreadStatus, lead: &str, from: &str, to: &str, ts: &SlackTs) -> HandOver {
+pub fn lead_question(
+    status: &ThreadStatus,
+    lead: &str,
+    from: &str,
+    to: &str,
+    ts: &SlackTs,
+) -> HandOver {
     let known = status.rounds.as_ref().filter(|known| known.from == from && known.to == to);
     let before = known.and_then(|known| known.before.clone());
     HandOver {
@@ -81,7 +87,7 @@ mod tests {
         let mut asked = Vec::new();
         for n in 1..=13 {
             let (from, to) = if n % 2 == 1 { ("coder", "reviewer") } else { ("reviewer", "coder") };
-            if instead(&team, &status, from, to).is_some() {
+            if lead_instead(&team, &status, from, to).is_some() {
                 asked.push(n);
             }
             count_round(&mut status, from, to, &ts(n));
@@ -89,7 +95,7 @@ mod tests {
             count_round(&mut status, from, to, &ts(n));
         }
         assert_eq!(asked, [7, 13]);
-        let question = question(&status, "lead", "coder", "reviewer", &ts(13));
+        let question = lead_question(&status, "lead", "coder", "reviewer", &ts(13));
         assert_eq!(question.views, [ts(12), ts(13)]);
         assert_eq!(
             (question.from.as_deref(), question.with.as_deref()),
@@ -104,12 +110,12 @@ mod tests {
             let (from, to) = if n % 2 == 1 { ("coder", "reviewer") } else { ("reviewer", "coder") };
             count_round(&mut status, from, to, &ts(n));
         }
-        assert!(instead(&team, &status, "reviewer", "coder").is_some());
-        assert_eq!(instead(&team, &status, "coder", "reviewer"), None);
+        assert!(lead_instead(&team, &status, "reviewer", "coder").is_some());
+        assert_eq!(lead_instead(&team, &status, "coder", "reviewer"), None);
         // Not the lead's own, and not where there is none.
-        assert_eq!(instead(&team, &status, "reviewer", "lead"), None);
+        assert_eq!(lead_instead(&team, &status, "reviewer", "lead"), None);
         assert_eq!(
-            instead(&Team { leads: None, ..team.clone() }, &status, "reviewer", "coder"),
+            lead_instead(&Team { leads: None, ..team.clone() }, &status, "reviewer", "coder"),
             None
         );
         count_round(&mut status, "reviewer", "lead", &ts(8));

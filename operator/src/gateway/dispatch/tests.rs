@@ -5,7 +5,7 @@ use codebutler_crds::thread::{HandOverReason as Why, Rounds, ThreadStatus};
 use serde_json::{Value, json};
 
 use super::heard::{Heard, HeardLine, Speaker};
-use super::{DispatchFacts, DispatchStep, Team, decide, is_unfinished, nudge};
+use super::{DispatchFacts, DispatchStep, Team, decide_dispatch, find_nudge, is_unfinished};
 
 fn ts(n: usize) -> SlackTs {
     format!("{n}.000000").parse().unwrap()
@@ -59,7 +59,7 @@ fn idle() -> Value {
 
 fn after(role: &str, value: &Value, heard: &Heard) -> Option<(Option<String>, Why, String)> {
     let (team, status) = (team(), status(value));
-    match decide(&DispatchFacts { team: &team, status: &status, role, heard }) {
+    match decide_dispatch(&DispatchFacts { team: &team, status: &status, role, heard }) {
         DispatchStep::Rest => None,
         DispatchStep::Pass(decided) => Some((decided.role, decided.why, decided.id)),
     }
@@ -246,7 +246,7 @@ fn what_goes_on_or_is_asked_is_left_alone() {
             && !status["roles"]["maker"]["inbox"].eq(&json!(ts(9)))
         {
             let (team, status) = (team(), self::status(&status));
-            assert_eq!(nudge(&team, &status, "maker", "Done.", &[]), None);
+            assert_eq!(find_nudge(&team, &status, "maker", "Done.", &[]), None);
         }
     }
     // Another role's old question does not hold up the work; learnings to judge don't either.
@@ -285,7 +285,7 @@ fn two_roles_that_are_passed_on_without_end_reach_the_lead() {
     });
     let (team, heard) = (team(), heard(&lines));
     let facts = DispatchFacts { team: &team, status: &before, role: "maker", heard: &heard };
-    let DispatchStep::Pass(decided) = decide(&facts) else { panic!() };
+    let DispatchStep::Pass(decided) = decide_dispatch(&facts) else { panic!() };
     assert_eq!((decided.role.as_deref(), decided.why), (Some("chief"), Why::Rounds));
     assert_eq!(decided.id, "rounds:11.000000");
 }
@@ -309,7 +309,7 @@ fn a_team_without_some_roles_ends_with_the_people() {
     let status = status(&json!({"plan": approved(), "pullRequest": pull()}));
     let heard = heard(&[("solo", "", "Done.")]);
     let facts = DispatchFacts { team: &small, status: &status, role: "solo", heard: &heard };
-    let DispatchStep::Pass(decided) = decide(&facts) else { panic!() };
+    let DispatchStep::Pass(decided) = decide_dispatch(&facts) else { panic!() };
     assert_eq!((decided.role, decided.why), (None, Why::NotClosed));
 }
 
@@ -353,7 +353,7 @@ fn a_run_is_nudged_where_its_words_would_let_the_work_rest() {
         ("maker", &free, plan, None, None),
     ] {
         let to: Vec<String> = to.into_iter().map(str::to_owned).collect();
-        let said = nudge(&team, &status(value), role, words, &to);
+        let said = find_nudge(&team, &status(value), role, words, &to);
         match expected {
             None => assert_eq!(said, None, "{role} {words}"),
             Some(part) => {

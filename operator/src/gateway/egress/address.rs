@@ -10,7 +10,7 @@ const WIRE_SERVER: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
 pub fn is_public(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(v4) => is_public_v4(v4),
-        IpAddr::V6(v6) => embedded(v6).map_or_else(|| is_public_v6(v6), is_public_v4),
+        IpAddr::V6(v6) => embedded_address(v6).map_or_else(|| is_public_v6(v6), is_public_v4),
     }
 }
 
@@ -18,7 +18,7 @@ pub fn is_public(ip: IpAddr) -> bool {
 pub fn is_never(ip: IpAddr) -> bool {
     let v4 = match ip {
         IpAddr::V4(v4) => Some(v4),
-        IpAddr::V6(v6) => embedded(v6),
+        IpAddr::V6(v6) => embedded_address(v6),
     };
     match (v4, ip) {
         (Some(v4), _) => v4.is_link_local() || v4.is_unspecified() || v4 == WIRE_SERVER,
@@ -49,7 +49,7 @@ fn is_public_v6(ip: Ipv6Addr) -> bool {
 }
 
 /// The IPv4 address that an IPv6 one stands for: mapped, compatible, NAT64 or 6to4.
-fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
+fn embedded_address(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     let of = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
     match ip.segments() {
         [0, 0, 0, 0, 0, 0 | 0xffff, high, low] if (high, low) > (0, 1) => Some(of(high, low)),

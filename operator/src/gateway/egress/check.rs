@@ -9,13 +9,13 @@ use codebutler_crds::condition::EGRESS_ENFORCED;
 use codebutler_crds::wire::{EgressReport, ErrorCode, Trial, Way};
 use kube::ResourceExt as _;
 
-use super::walls::{WallVerdict, ways};
+use super::walls::{WallVerdict, reported_ways};
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::Caller;
 use crate::gateway::extract::{Json, Open};
 use crate::gateway::state::Shared;
 
-pub async fn report(
+pub async fn report_egress(
     State(gateway): State<Shared>,
     Open(caller): Open,
     Json(report): Json<EgressReport>,
@@ -29,7 +29,7 @@ pub async fn report(
         WallVerdict::Unsettled => {}
     }
     if report.reached && caller.repo.spec.egress.require_enforcement {
-        let why = sentence(&caller.repo.name_any(), &names_of(&ways(&report)));
+        let why = leak_sentence(&caller.repo.name_any(), &names_of(&reported_ways(&report)));
         // What may be closed in a moment is nobody's business.
         if report.trial >= Trial::Long {
             tell_open_egress(&gateway, &caller, &why).await;
@@ -49,17 +49,17 @@ pub fn needs_enforcement(gateway: &Shared, caller: &Caller) -> Result<(), ApiErr
     let mut found = conditions.into_iter().filter(|c| c.type_ == EGRESS_ENFORCED);
     let open = found.any(|condition| condition.status == "False");
     if open && repo.spec.egress.require_enforcement && !gateway.egress.walls.keep(caller) {
-        let why = sentence(&repo.name_any(), "see its condition EgressEnforced");
+        let why = leak_sentence(&repo.name_any(), "see its condition EgressEnforced");
         return Err(ApiError::new(ErrorCode::Upstream, why));
     }
     Ok(())
 }
 
 fn names_of(ways: &BTreeSet<Way>) -> String {
-    ways.iter().map(|way| name(*way)).collect::<Vec<_>>().join(", ")
+    ways.iter().map(|way| way_name(*way)).collect::<Vec<_>>().join(", ")
 }
 
-const fn name(way: Way) -> &'static str {
+const fn way_name(way: Way) -> &'static str {
     match way {
         Way::ApiServer => "the API server",
         Way::ClusterDns => "the cluster's DNS",
@@ -70,7 +70,7 @@ const fn name(way: Way) -> &'static str {
     }
 }
 
-fn sentence(repo: &str, ways: &str) -> String {
+fn leak_sentence(repo: &str, ways: &str) -> String {
     format!(
         "agent pods of Repo `{repo}` can connect past the gateway ({ways}): the cluster does not \
          enforce its NetworkPolicy, or another one lets these pods out. Use a network plugin that \

@@ -20,9 +20,9 @@ use url::Url;
 pub use self::address::Network;
 pub use self::refusal::EgressRefusal;
 use self::refusal::MOST;
-pub use self::rules::allows;
+pub use self::rules::allows_target;
 pub use self::target::Target;
-pub use self::tunnel::connect;
+pub use self::tunnel::open_tunnel;
 use self::walls::Walls;
 use super::dial::{Dialer, Line, Reach};
 use super::thread_key::ThreadKey;
@@ -47,7 +47,7 @@ impl Egress {
     /// # Errors
     /// In words.
     pub async fn open(&self, rules: &EgressSpec, target: &Target) -> Result<Line, EgressRefusal> {
-        listed(rules, target)?;
+        check_listed(rules, target)?;
         self.dialer.dial(target).await
     }
 
@@ -62,7 +62,7 @@ impl Egress {
     ) -> Result<reqwest::RequestBuilder, EgressRefusal> {
         let none = || EgressRefusal::Form(url.scheme().to_owned());
         let (host, port) = url.host_str().zip(url.port_or_known_default()).ok_or_else(none)?;
-        listed(rules, &Target::new(host, port)?)?;
+        check_listed(rules, &Target::new(host, port)?)?;
         self.dialer.admit(url)?;
         Ok(self.dialer.http(Reach::Outside).get(url.clone()))
     }
@@ -80,8 +80,8 @@ impl Egress {
     }
 }
 
-fn listed(rules: &EgressSpec, target: &Target) -> Result<(), EgressRefusal> {
-    if allows(&rules.hosts, target) {
+fn check_listed(rules: &EgressSpec, target: &Target) -> Result<(), EgressRefusal> {
+    if allows_target(&rules.hosts, target) {
         return Ok(());
     }
     Err(EgressRefusal::NotListed { host: target.host.clone(), port: target.port })

@@ -9,11 +9,11 @@ const LONGEST: usize = 80;
 const LABELS: usize = 4;
 
 /// Whether one of `hosts` (`crates.io`, `*.npmjs.org`, `registry.acme.dev:8443`) is the target.
-pub fn allows(hosts: &[String], target: &Target) -> bool {
-    hosts.iter().any(|entry| matches(entry, target))
+pub fn allows_target(hosts: &[String], target: &Target) -> bool {
+    hosts.iter().any(|entry| matches_entry(entry, target))
 }
 
-fn matches(entry: &str, target: &Target) -> bool {
+fn matches_entry(entry: &str, target: &Target) -> bool {
     let (host, port) = match entry.rsplit_once(':') {
         Some((host, port)) => (host, port.parse::<u16>().ok()),
         None => (entry, None),

@@ -37,7 +37,7 @@ async fn asked(
     to: &str,
 ) -> Result<Vec<SocketAddr>, EgressRefusal> {
     let target = Target::parse(to)?;
-    listed(&rules(hosts), &target)?;
+    check_listed(&rules(hosts), &target)?;
     egress.dialer.addresses(&target).await
 }
 

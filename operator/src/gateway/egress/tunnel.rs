@@ -33,7 +33,7 @@ pub struct WantedHost {
 }
 
 /// Connects, and answers 101 once that worked.
-pub async fn connect(
+pub async fn open_tunnel(
     State(gateway): State<Shared>,
     Open(caller): Open,
     Query(wanted): Query<WantedHost>,
@@ -63,7 +63,7 @@ pub async fn connect(
     let shutdown = gateway.shutdown.clone();
     tokio::spawn(shutdown.run_until_cancelled_owned(async move {
         match upgraded.await {
-            Ok(inside) => carry(TokioIo::new(inside), TokioIo::new(stream), permit).await,
+            Ok(inside) => carry_tunnel(TokioIo::new(inside), TokioIo::new(stream), permit).await,
             Err(error) => tracing::debug!(%error, "a tunnel was not taken up"),
         }
     }));
@@ -75,7 +75,7 @@ pub async fn connect(
 }
 
 /// Until either side ends, or a limit is reached.
-async fn carry(
+async fn carry_tunnel(
     inside: impl AsyncRead + AsyncWrite + Unpin,
     outside: impl AsyncRead + AsyncWrite + Unpin,
     permit: Permit,
@@ -85,8 +85,8 @@ async fn carry(
     let last = parking_lot::Mutex::new(Instant::now());
     let both = async {
         tokio::join!(
-            copy(inside_read, outside_write, MOST_OUT, &last),
-            copy(outside_read, inside_write, MOST_IN, &last),
+            copy_stream(inside_read, outside_write, MOST_OUT, &last),
+            copy_stream(outside_read, inside_write, MOST_IN, &last),
         )
     };
     let idle = async {
@@ -106,7 +106,7 @@ async fn carry(
     drop(permit);
 }
 
-async fn copy(
+async fn copy_stream(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     most: u64,

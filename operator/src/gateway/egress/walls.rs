@@ -49,7 +49,7 @@ impl Walls {
         is_there: impl Fn(&ThreadKey) -> bool,
     ) -> WallVerdict {
         let word = WallWord {
-            pod: pod(caller),
+            pod: caller_pod(caller),
             repo: caller.thread.spec.repo.clone(),
             at: Instant::now(),
             report: report.clone(),
@@ -59,32 +59,34 @@ impl Walls {
         words.retain(|(thread, _), word| {
             is_there(thread) && (!word.report.reached || word.at.elapsed() < REMEMBERED)
         });
-        let ((thread, role), repo) = (seat(caller), word.repo.clone());
+        let ((thread, role), repo) = (caller_seat(caller), word.repo.clone());
         words.insert((thread.clone(), role), word);
         let of_repo = |key: &ThreadKey, word: &WallWord| {
             key.namespace == thread.namespace && word.repo == repo
         };
-        judge(words.iter().filter(|((key, _), word)| of_repo(key, word)).map(|(_, word)| word))
+        judge_walls(
+            words.iter().filter(|((key, _), word)| of_repo(key, word)).map(|(_, word)| word),
+        )
     }
 
     /// Whether the pod itself found nothing open.
     pub fn keep(&self, caller: &Caller) -> bool {
         let words = self.0.lock();
-        let word = words.get(&seat(caller));
-        word.is_some_and(|word| word.pod == pod(caller) && !word.report.reached)
+        let word = words.get(&caller_seat(caller));
+        word.is_some_and(|word| word.pod == caller_pod(caller) && !word.report.reached)
     }
 }
 
-fn seat(caller: &Caller) -> Seat {
+fn caller_seat(caller: &Caller) -> Seat {
     (caller.key(), caller.role_name().to_owned())
 }
 
-fn pod(caller: &Caller) -> Option<String> {
+fn caller_pod(caller: &Caller) -> Option<String> {
     let status = caller.thread.status.as_ref()?;
     status.roles.get(caller.role_name())?.pod_uid.clone()
 }
 
-fn judge<'a>(words: impl Iterator<Item = &'a WallWord>) -> WallVerdict {
+fn judge_walls<'a>(words: impl Iterator<Item = &'a WallWord>) -> WallVerdict {
     let (mut out, mut kept_in) = (Vec::new(), false);
     for word in words {
         let fresh = word.at.elapsed() < REMEMBERED;
@@ -96,13 +98,13 @@ fn judge<'a>(words: impl Iterator<Item = &'a WallWord>) -> WallVerdict {
     let sure: Vec<_> = out.iter().filter(|report| report.trial >= Trial::Long).collect();
     let alone = !kept_in && sure.iter().any(|report| report.trial == Trial::Overdue);
     if sure.len() >= ENOUGH || alone {
-        return WallVerdict::Open(sure.iter().flat_map(|report| ways(report)).collect());
+        return WallVerdict::Open(sure.iter().flat_map(|report| reported_ways(report)).collect());
     }
     if kept_in && sure.is_empty() { WallVerdict::Enforced } else { WallVerdict::Unsettled }
 }
 
 /// Agents of before named none.
-pub fn ways(report: &EgressReport) -> BTreeSet<Way> {
+pub fn reported_ways(report: &EgressReport) -> BTreeSet<Way> {
     if report.ways.is_empty() { [Way::ApiServer].into() } else { report.ways.clone() }
 }
 
@@ -120,7 +122,7 @@ mod tests {
 
     fn verdict(trials: &[Option<Trial>]) -> WallVerdict {
         let words: Vec<_> = trials.iter().map(|trial| word(*trial, Duration::ZERO)).collect();
-        judge(words.iter())
+        judge_walls(words.iter())
     }
 
     #[test]
@@ -142,6 +144,6 @@ mod tests {
     #[test]
     fn what_a_pod_said_long_ago_contradicts_nobody() {
         let words = [word(None, REMEMBERED), word(Some(Trial::Overdue), Duration::from_secs(1))];
-        assert_eq!(judge(words.iter()), WallVerdict::Open([Way::Metadata].into()));
+        assert_eq!(judge_walls(words.iter()), WallVerdict::Open([Way::Metadata].into()));
     }
 }

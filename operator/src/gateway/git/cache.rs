@@ -15,7 +15,7 @@ impl Mirrors {
     /// Takes copies away that nobody uses until there is room again; what all take now, in bytes.
     /// Reads the disk: not to be called where others wait.
     pub fn make_room(&self) -> u64 {
-        let mut taken = size(self.root());
+        let mut taken = folder_size(self.root());
         let Some(limit) = self.limit else { return taken };
         let most = limit - limit / SPARE;
         if taken <= most {
@@ -25,7 +25,7 @@ impl Mirrors {
             if taken <= most {
                 break;
             }
-            let size = size(&folder);
+            let size = folder_size(&folder);
             let Some(gone) = self.take_away(&folder) else { continue };
             match std::fs::remove_dir_all(&gone) {
                 Ok(()) => taken = taken.saturating_sub(size),
@@ -77,13 +77,13 @@ impl Mirrors {
 }
 
 /// Bytes of the files in a folder. What goes away meanwhile counts as nothing.
-fn size(path: &Path) -> u64 {
+fn folder_size(path: &Path) -> u64 {
     let Ok(meta) = path.symlink_metadata() else { return 0 };
     if !meta.is_dir() {
         return meta.len();
     }
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    entries.map(|entry| size(&entry.path())).sum()
+    entries.map(|entry| folder_size(&entry.path())).sum()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use codebutler_crds::wire::ChangeSize;
 
-use super::definitions::{defined, is_code, is_word};
+use super::definitions::{defined_name, is_code, is_word};
 
 /// Files, definitions and mentions that are kept of one branch.
 const MAX_FILES: usize = 2_000;
@@ -66,12 +66,12 @@ impl Change {
 
     fn symbol(&mut self, path: &str, name: &str) {
         if self.symbols.len() < MAX_SYMBOLS {
-            self.symbols.insert((path.to_owned(), clip(name)));
+            self.symbols.insert((path.to_owned(), clip_name(name)));
         }
     }
 }
 
-fn clip(name: &str) -> String {
+fn clip_name(name: &str) -> String {
     name.chars().take(80).collect()
 }
 
@@ -100,7 +100,7 @@ impl Reader<'_> {
                 }
             } else if let Some(hunk) = line.strip_prefix("@@ ") {
                 let (counts, context) = hunk.split_once(" @@").unwrap_or((hunk, ""));
-                self.left = counted(counts);
+                self.left = hunk_counts(counts);
                 self.fresh = true;
                 header =
                     is_code(&self.path).then(|| context.get(1..).unwrap_or_default().to_owned());
@@ -119,11 +119,11 @@ impl Reader<'_> {
         if !is_code(&self.path) {
             return;
         }
-        let name = defined(&self.path, text).map(str::to_owned);
+        let name = defined_name(&self.path, text).map(str::to_owned);
         if let Some(name) = &name {
             self.change.symbol(&self.path, name);
             if sign == "-" && name.len() >= MIN_NAME {
-                self.change.altered.insert(clip(name));
+                self.change.altered.insert(clip_name(name));
             }
         }
         // What stands above a hunk that begins with a definition of its own is not changed.
@@ -142,7 +142,7 @@ impl Reader<'_> {
 
     fn inside(&mut self, header: Option<String>) {
         let Some(header) = header else { return };
-        if let Some(name) = defined(&self.path, &header).map(str::to_owned) {
+        if let Some(name) = defined_name(&self.path, &header).map(str::to_owned) {
             let path = self.path.clone();
             self.change.symbol(&path, &name);
         }
@@ -161,7 +161,7 @@ impl Reader<'_> {
                 && (called || is_type)
                 && self.change.mentions.len() < MAX_MENTIONS
             {
-                self.change.mentions.insert(clip(name));
+                self.change.mentions.insert(clip_name(name));
             }
             rest = after;
         }
@@ -176,7 +176,7 @@ fn is_filler(text: &str) -> bool {
 }
 
 /// The lines that a hunk removes and adds: of `-7 +7,2`.
-fn counted(counts: &str) -> (usize, usize) {
+fn hunk_counts(counts: &str) -> (usize, usize) {
     let mut sides = counts.split(' ').map(|side| match side.split_once(',') {
         Some((_, count)) => count.parse().unwrap_or_default(),
         None => 1,
@@ -216,7 +216,7 @@ mod tests {
         for diff in ["", "\0", "x", "1\t1", "1\t1\ta.rs", "@@ -1 +1 @@\n+fn a()", "\0@@ é\n+\n"] {
             assert_eq!(Change::read(diff.as_bytes()).files.len(), 0, "{diff:?}");
         }
-        assert_eq!(counted("-7 +7,2"), (1, 2));
-        assert_eq!(counted("x"), (1, 0));
+        assert_eq!(hunk_counts("-7 +7,2"), (1, 2));
+        assert_eq!(hunk_counts("x"), (1, 0));
     }
 }

@@ -132,7 +132,7 @@ impl Git {
     pub fn start_command(&self, command: Command, name: &str) -> Result<Running, CommandError> {
         let objects = self.quarantine.as_ref().map(|(objects, _)| objects.clone());
         let folders: Vec<_> = std::iter::once(self.dir.clone()).chain(objects).collect();
-        Running::new(confine::spawn(command, &folders, self.bounds())?, name)
+        Running::new(confine::spawn_confined(command, &folders, self.bounds())?, name)
     }
 
     fn bounds(&self) -> Bounds {

@@ -82,23 +82,27 @@ pub struct Bounds {
 ///
 /// # Errors
 /// When it can't be confined, or not be started.
-pub fn spawn(mut command: Command, folders: &[PathBuf], bounds: Bounds) -> io::Result<Child> {
+pub fn spawn_confined(
+    mut command: Command,
+    folders: &[PathBuf],
+    bounds: Bounds,
+) -> io::Result<Child> {
     let runtime = Handle::current();
     let started = std::thread::scope(|scope| {
         let confined = std::thread::Builder::new().name("git".to_owned());
         let confined = confined.spawn_scoped(scope, || {
             let _entered = runtime.enter();
-            restrict(folders)?;
+            restrict_thread(folders)?;
             command.spawn()
         });
         confined.map(std::thread::ScopedJoinHandle::join)
     })?;
     let child = started.map_err(|_| io::Error::other("the thread that starts git ended"))??;
-    limit(&child, bounds)?;
+    limit_child(&child, bounds)?;
     Ok(child)
 }
 
-fn limit(child: &Child, bounds: Bounds) -> io::Result<()> {
+fn limit_child(child: &Child, bounds: Bounds) -> io::Result<()> {
     let Some(pid) = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())) else {
         return Ok(());
     };
@@ -118,12 +122,12 @@ fn limit(child: &Child, bounds: Bounds) -> io::Result<()> {
 }
 
 /// Restricts this thread, for good, and what it starts.
-fn restrict(folders: &[PathBuf]) -> io::Result<()> {
-    match files(folders).map_err(io::Error::other)? {
+fn restrict_thread(folders: &[PathBuf]) -> io::Result<()> {
+    match restrict_files(folders).map_err(io::Error::other)? {
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => {}
         RulesetStatus::NotEnforced => warn_once(),
     }
-    calls()
+    restrict_calls()
 }
 
 /// The container is the wall that is left then; its network and processes stay out of reach all the same.
@@ -136,26 +140,26 @@ fn warn_once() {
     });
 }
 
-fn files(folders: &[PathBuf]) -> Result<RulesetStatus, RulesetError> {
+fn restrict_files(folders: &[PathBuf]) -> Result<RulesetStatus, RulesetError> {
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(NEWEST))?
         .scope(Scope::from_all(NEWEST))?
         .create()?;
     for path in READ {
-        rules = allow(rules, Path::new(path), AccessFs::from_read(NEWEST))?;
+        rules = allow_path(rules, Path::new(path), AccessFs::from_read(NEWEST))?;
     }
-    rules = allow(rules, Path::new("/dev/null"), AccessFs::from_all(NEWEST))?;
+    rules = allow_path(rules, Path::new("/dev/null"), AccessFs::from_all(NEWEST))?;
     let all = AccessFs::from_all(NEWEST)
         & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::MakeSock | AccessFs::Execute);
     for folder in folders {
-        rules = allow(rules, folder, all)?;
+        rules = allow_path(rules, folder, all)?;
     }
     Ok(rules.restrict_self()?.ruleset)
 }
 
 /// What is not there needs no rule.
-fn allow(
+fn allow_path(
     rules: RulesetCreated,
     path: &Path,
     access: BitFlags<AccessFs>,
@@ -165,7 +169,7 @@ fn allow(
     rules.add_rule(PathBeneath::new(place, access))
 }
 
-fn calls() -> io::Result<()> {
+fn restrict_calls() -> io::Result<()> {
     let mut rules: BTreeMap<i64, Vec<_>> = FORBIDDEN.iter().map(|call| (*call, vec![])).collect();
     if cfg!(target_arch = "x86_64") {
         // The same calls by their x32 numbers.
@@ -191,7 +195,7 @@ mod tests {
         // As Git waits for what it is to unpack.
         command.args(["-c", &format!("read; {script}")]).current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = spawn(command, folders, BOUNDS).unwrap();
+        let mut child = spawn_confined(command, folders, BOUNDS).unwrap();
         child.stdin.take().unwrap().write_all(b"\n").await.unwrap();
         let output = child.wait_with_output().await.unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()

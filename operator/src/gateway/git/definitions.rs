@@ -70,7 +70,7 @@ const STATEMENTS: [&str; 12] = [
 ];
 
 /// The lines that Git names above a change, as its `xfuncname` wants them: a superset of those in which
-/// [`defined`] finds something.
+/// [`defined_name`] finds something.
 pub const HEADERS: &str = "^([[:space:]]*(([a-z]+(\\([a-z: ]+\\))?|\"C\")[[:space:]]+)*(fn|def|class|struct|enum|\
      union|trait|interface|protocol|func|fun|function|module|namespace|object|record|type|sub|proc|\
      macro_rules!|const|static|let|var|val)[[:space:]].*|[A-Za-z_][A-Za-z0-9_<>,*&: ]*\\(.*|\
@@ -83,7 +83,7 @@ pub fn is_code(path: &str) -> bool {
 }
 
 /// What a line of a file defines.
-pub fn defined<'l>(path: &str, line: &'l str) -> Option<&'l str> {
+pub fn defined_name<'l>(path: &str, line: &'l str) -> Option<&'l str> {
     let code = line.trim();
     let margin = !line.starts_with([' ', '\t']);
     let kind = path.rsplit_once('.').map_or("", |(_, kind)| kind);
@@ -92,12 +92,12 @@ pub fn defined<'l>(path: &str, line: &'l str) -> Option<&'l str> {
     loop {
         let (word, after) = next_word(rest)?;
         if KEYWORDS.contains(&word) {
-            return name(receiver(word, after));
+            return leading_name(skip_receiver(word, after));
         }
         if VALUES.contains(&word) && (margin || exported) && !plain {
             let found = after.strip_prefix("mut ").unwrap_or(after);
             let found = found.strip_prefix("fn ").unwrap_or(found);
-            if let Some(found) = name(found).filter(|found| !MODIFIERS.contains(found)) {
+            if let Some(found) = leading_name(found).filter(|found| !MODIFIERS.contains(found)) {
                 return Some(found);
             }
         }
@@ -107,7 +107,7 @@ pub fn defined<'l>(path: &str, line: &'l str) -> Option<&'l str> {
         exported |= matches!(word, "pub" | "export");
         rest = after;
     }
-    if plain { function(code, margin) } else { None }
+    if plain { function_name(code, margin) } else { None }
 }
 
 /// The next word, without what is in parentheses directly behind it, and what follows.
@@ -121,7 +121,7 @@ fn next_word(text: &str) -> Option<(&str, &str)> {
 }
 
 /// What follows a Go method's receiver.
-fn receiver<'l>(word: &str, after: &'l str) -> &'l str {
+fn skip_receiver<'l>(word: &str, after: &'l str) -> &'l str {
     match after.strip_prefix('(') {
         Some(of) if word == "func" => {
             of.split_once(')').map_or("", |(_, after)| after.trim_start())
@@ -130,14 +130,14 @@ fn receiver<'l>(word: &str, after: &'l str) -> &'l str {
     }
 }
 
-fn name(text: &str) -> Option<&str> {
+fn leading_name(text: &str) -> Option<&str> {
     let end = text.find(|c: char| !is_word(c)).unwrap_or(text.len());
     let name = &text[..end];
     (!name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit())).then_some(name)
 }
 
 /// `int total(…) {` and the like.
-fn function(code: &str, margin: bool) -> Option<&str> {
+fn function_name(code: &str, margin: bool) -> Option<&str> {
     let (head, _) = code.split_once('(')?;
     let (first, _) = next_word(code)?;
     let opens = code.ends_with(['{', ')', ',']);
@@ -150,7 +150,7 @@ fn function(code: &str, margin: bool) -> Option<&str> {
     }
     let head = head.trim_end();
     let start = head.rfind(|c: char| !is_word(c)).map_or(0, |at| at + 1);
-    name(&head[start..])
+    leading_name(&head[start..])
 }
 
 pub fn is_word(c: char) -> bool {
@@ -179,7 +179,7 @@ mod tests {
             ("a.c", "static int total(int n)", "total"),
             ("a.kt", "suspend fun load(): Cart {", "load"),
         ] {
-            assert_eq!(defined(path, line), Some(name), "{path}: {line}");
+            assert_eq!(defined_name(path, line), Some(name), "{path}: {line}");
         }
         for (path, line) in [
             ("a.rs", "    let total = 1;"),
@@ -191,7 +191,7 @@ mod tests {
             ("a.rs", ""),
             ("a.py", "# define the class"),
         ] {
-            assert_eq!(defined(path, line), None, "{path}: {line}");
+            assert_eq!(defined_name(path, line), None, "{path}: {line}");
         }
         assert!(is_code("src/a.rs") && !is_code("README.md") && !is_code("LICENSE"));
         assert!(!is_code(".gitignore") && !is_code("Cargo.lock"));

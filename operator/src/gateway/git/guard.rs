@@ -29,7 +29,7 @@ impl Guard {
     /// With a sentence that names the field. Nothing may be pushed then.
     pub fn new(policy: &PolicySpec, rights: Option<&PushRights>) -> Result<Self, String> {
         let folded: Vec<String> = policy.protected_paths.iter().map(|p| p.to_lowercase()).collect();
-        let protected = set(&folded).map_err(|why| {
+        let protected = glob_set(&folded).map_err(|why| {
             format!("spec.policy.protectedPaths of the Repo can't be used: {why}")
         })?;
         let paths = rights.map_or(&[][..], |rights| &rights.paths);
@@ -37,15 +37,15 @@ impl Guard {
             None
         } else {
             let unusable = |why| format!("spec.push.paths of the role can't be used: {why}");
-            Some(set(paths).map_err(unusable)?)
+            Some(glob_set(paths).map_err(unusable)?)
         };
-        let leading = folded.iter().flat_map(|pattern| leading(pattern)).collect();
+        let leading = folded.iter().flat_map(|pattern| leading_folders(pattern)).collect();
         Ok(Self { protected, leading, allowed })
     }
 
     /// Why a file may not be changed; nothing if it may.
     pub fn why(&self, path: &str) -> Option<Guarded> {
-        let folded = fold(path);
+        let folded = fold_path(path);
         if self.protected.is_match(&folded) || self.leading.contains(&folded) {
             return Some(Guarded::Protected);
         }
@@ -55,7 +55,7 @@ impl Guard {
 }
 
 /// A pattern that names a folder means all that is in it.
-fn set(patterns: &[String]) -> Result<GlobSet, globset::Error> {
+fn glob_set(patterns: &[String]) -> Result<GlobSet, globset::Error> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
         let pattern = pattern.trim_matches('/');
@@ -67,7 +67,7 @@ fn set(patterns: &[String]) -> Result<GlobSet, globset::Error> {
 }
 
 /// `a`, `a/b` for `a/b/*.c`: the folders that a pattern names.
-fn leading(pattern: &str) -> Vec<String> {
+fn leading_folders(pattern: &str) -> Vec<String> {
     let plain = |part: &&str| !part.contains(['*', '?', '[', '{', '\\']);
     let parts: Vec<&str> = pattern.trim_matches('/').split('/').take_while(plain).collect();
     (1..=parts.len()).map(|count| parts[..count].join("/")).collect()
@@ -75,7 +75,7 @@ fn leading(pattern: &str) -> Vec<String> {
 
 /// The name under which a careless file system finds the file too: case, characters that don't show,
 /// and what some leave out at the end make no difference.
-fn fold(path: &str) -> String {
+fn fold_path(path: &str) -> String {
     let shown: String = path
         .chars()
         .filter(|c| {

@@ -8,7 +8,7 @@ use codebutler_guides::validate::files::{FOLDER, GuideFiles, OPEN, is_judged};
 use super::command::{CommandError, Git};
 use super::host::Host;
 use super::mirror::{Mirror, MirrorError};
-use super::{Fresh, copy};
+use super::{Fresh, update_copy};
 use crate::gateway::state::Shared;
 
 /// Bytes of a file that is judged.
@@ -34,7 +34,7 @@ impl BaseCopy {
             return Ok(None);
         }
         let host = Host::of(&gateway.context, repo).await?;
-        let snapshot = copy(gateway, repo, &mirror, &host, Fresh::Must).await?;
+        let snapshot = update_copy(gateway, repo, &mirror, &host, Fresh::Must).await?;
         let commit = snapshot.refs.get(&format!("refs/heads/{}", repo.spec.git.branch)).cloned();
         Ok(commit.map(|commit| Self { mirror, commit }))
     }
@@ -44,11 +44,11 @@ impl BaseCopy {
     /// # Errors
     /// When Git can't tell.
     pub async fn guides(&self) -> Result<GuideFiles, MirrorError> {
-        Ok(read(self.mirror.git(), &self.commit).await?)
+        Ok(read_guides(self.mirror.git(), &self.commit).await?)
     }
 }
 
-async fn read(git: &Git, commit: &str) -> Result<GuideFiles, CommandError> {
+async fn read_guides(git: &Git, commit: &str) -> Result<GuideFiles, CommandError> {
     let mut wanted = vec!["ls-tree", "-r", "-z", "-l", "--full-tree", commit, "--", FOLDER];
     wanted.extend(OPEN);
     let listed = git.run(&wanted, b"").await?;

@@ -16,18 +16,18 @@ use serde_json::Value;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 use self::talk::{
-    MAX_ANSWER, PATIENCE, PUSHED, Sections, ask_for_pack, ask_for_refs, read_refs, report,
+    MAX_ANSWER, PATIENCE, PUSHED, Sections, ask_for_pack, ask_for_refs, read_refs, read_report,
 };
 use super::pktline::{self, PacketError};
 use super::service::{FETCH, PROTOCOL, PUSH};
 use crate::gateway::context::Context;
 use crate::gateway::credential::Credential;
-use crate::gateway::dial::{Trouble, trouble};
+use crate::gateway::dial::{Trouble, find_trouble};
 use crate::gateway::github::GitHubError;
 use crate::gateway::remote::Remote;
 
 #[cfg(test)]
-pub use self::talk::fuzzed;
+pub use self::talk::fuzz_talk;
 pub use self::talk::{Verdict, ask_for_update};
 
 /// The kind of what is said about Git LFS.
@@ -153,7 +153,7 @@ impl Host {
         while let Some(chunk) = self.chunk(&mut answer).await? {
             buffer.extend_from_slice(&chunk);
             let wrong = |error: PacketError| self.nonsense(&error.to_string());
-            while let Some((packet, used)) = pktline::next(&buffer).map_err(wrong)? {
+            while let Some((packet, used)) = pktline::read_packet(&buffer).map_err(wrong)? {
                 if let Some(data) = sections.read(packet).map_err(|why| self.nonsense(&why))? {
                     // The reader says itself why it wants no more.
                     if pack.write_all(data).await.is_err() {
@@ -180,7 +180,7 @@ impl Host {
                 return Err(self.nonsense("its answer to a push is too long"));
             }
         }
-        report(&bytes, &update.name).ok_or_else(|| self.away())
+        read_report(&bytes, &update.name).ok_or_else(|| self.away())
     }
 
     /// What the host says of contents of Git LFS; None where it keeps none.
@@ -196,7 +196,8 @@ impl Host {
         if matches!(response.status().as_u16(), 403 | 404 | 405 | 410 | 422 | 501) {
             return Ok(None);
         }
-        if let Some(why) = complaint(response.status(), &self.remote.host, self.credential.secret())
+        if let Some(why) =
+            host_complaint(response.status(), &self.remote.host, self.credential.secret())
         {
             return Err(why);
         }
@@ -216,7 +217,7 @@ impl Host {
         let request = self
             .http
             .post(format!("{repository}.git/info/lfs/objects/batch"))
-            .header(AUTHORIZATION, self.credential.header(basic)?)
+            .header(AUTHORIZATION, self.credential.header(basic_auth)?)
             .header(ACCEPT, LFS)
             .header(CONTENT_TYPE, LFS)
             .timeout(PATIENCE)
@@ -240,7 +241,7 @@ impl Host {
             };
             response = self.ask_once(service, copy.into()).await?;
         }
-        match complaint(response.status(), &self.remote.host, self.credential.secret()) {
+        match host_complaint(response.status(), &self.remote.host, self.credential.secret()) {
             Some(why) => Err(why),
             None => Ok(response),
         }
@@ -253,25 +254,25 @@ impl Host {
     ) -> Result<reqwest::Response, HostError> {
         // A host looks for secrets in a push, and says nothing meanwhile.
         let patience = if service == PUSH { PUSHED } else { PATIENCE };
-        let (body, seen) = patience::watched(body);
+        let (body, seen) = patience::watch_body(body);
         let mut request = self
             .http
             .post(format!("{}/{service}", self.remote.git))
-            .header(AUTHORIZATION, self.credential.header(basic)?)
+            .header(AUTHORIZATION, self.credential.header(basic_auth)?)
             .header(CONTENT_TYPE, format!("application/x-{service}-request"))
             .header(ACCEPT, format!("application/x-{service}-result"))
             .body(body);
         if service == FETCH {
             request = request.header(PROTOCOL, "version=2");
         }
-        let sent = patience::outcome(request.send(), &seen, patience).await;
+        let sent = patience::await_outcome(request.send(), &seen, patience).await;
         sent.ok_or_else(|| self.away())?.map_err(|error| self.unsent(error))
     }
 
     fn unsent(&self, error: reqwest::Error) -> HostError {
         let (host, error) = (&self.remote.host, error.without_url());
         tracing::warn!(%error, host, "the Git host failed");
-        trouble(&error).map_or_else(|| self.away(), |why| HostError::Barred(host.clone(), why))
+        find_trouble(&error).map_or_else(|| self.away(), |why| HostError::Barred(host.clone(), why))
     }
 
     async fn chunk(&self, answer: &mut reqwest::Response) -> Result<Option<Bytes>, HostError> {
@@ -290,11 +291,11 @@ impl Host {
     }
 }
 
-fn basic(token: &str) -> String {
+fn basic_auth(token: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("x-access-token:{token}")))
 }
 
-fn complaint(status: StatusCode, host: &str, secret: &str) -> Option<HostError> {
+fn host_complaint(status: StatusCode, host: &str, secret: &str) -> Option<HostError> {
     if let Some(why) = Trouble::by_status(status.as_u16()) {
         return Some(HostError::Barred(host.to_owned(), why));
     }

@@ -53,18 +53,18 @@ pub struct Files {
 ///
 /// # Errors
 /// When it does not say.
-pub async fn lacking(host: &Host, files: &Files) -> Result<BTreeSet<Pointer>, HostError> {
+pub async fn lacking_contents(host: &Host, files: &Files) -> Result<BTreeSet<Pointer>, HostError> {
     let pointers: Vec<Pointer> =
         files.pointers.values().collect::<BTreeSet<_>>().into_iter().cloned().collect();
     let mut lacking = BTreeSet::new();
     for some in pointers.chunks(AT_ONCE) {
-        let answer = host.lfs(&question(some)).await?;
-        lacking.extend(unknown(&answer.unwrap_or_default(), some));
+        let answer = host.lfs(&batch_question(some)).await?;
+        lacking.extend(unknown_contents(&answer.unwrap_or_default(), some));
     }
     Ok(lacking)
 }
 
-fn question(pointers: &[Pointer]) -> Value {
+fn batch_question(pointers: &[Pointer]) -> Value {
     let objects: Vec<Value> =
         pointers.iter().map(|one| json!({"oid": one.oid, "size": one.size})).collect();
     json!({
@@ -73,7 +73,7 @@ fn question(pointers: &[Pointer]) -> Value {
 }
 
 /// Those that a host does not offer.
-fn unknown(answer: &Value, asked: &[Pointer]) -> Vec<Pointer> {
+fn unknown_contents(answer: &Value, asked: &[Pointer]) -> Vec<Pointer> {
     let objects = answer["objects"].as_array().into_iter().flatten();
     let offered: BTreeSet<&str> = objects
         .filter(|object| object["error"].is_null() && object["actions"]["download"].is_object())
@@ -83,7 +83,7 @@ fn unknown(answer: &Value, asked: &[Pointer]) -> Vec<Pointer> {
 }
 
 /// Why a push is refused: the reason beside the ref, and what to do. Nothing if it is not. Paths are masked.
-pub fn refusal(
+pub fn lfs_refusal(
     files: &Files,
     lacking: &BTreeSet<Pointer>,
     (branch, host): (&str, &str),
@@ -151,21 +151,21 @@ mod tests {
             {"oid": asked[1].oid, "size": 7, "error": {"code": 404, "message": "none"}},
             {"oid": asked[2].oid, "size": 7},
         ]});
-        assert_eq!(unknown(&answer, &asked), asked[1..]);
-        assert_eq!(unknown(&Value::Null, &asked), asked);
+        assert_eq!(unknown_contents(&answer, &asked), asked[1..]);
+        assert_eq!(unknown_contents(&Value::Null, &asked), asked);
     }
 
     #[test]
     fn a_refusal_names_the_files_and_what_to_do() {
         let mut files = Files::default();
-        assert_eq!(refusal(&files, &BTreeSet::new(), ("b", "h")), None);
+        assert_eq!(lfs_refusal(&files, &BTreeSet::new(), ("b", "h")), None);
         files.pointers.insert("logo.png".to_owned(), pointer('a'));
-        assert_eq!(refusal(&files, &BTreeSet::new(), ("b", "h")), None);
-        let (reason, message) = refusal(&files, &[pointer('a')].into(), ("b", "h")).unwrap();
+        assert_eq!(lfs_refusal(&files, &BTreeSet::new(), ("b", "h")), None);
+        let (reason, message) = lfs_refusal(&files, &[pointer('a')].into(), ("b", "h")).unwrap();
         assert_eq!(reason, "Git LFS: logo.png");
         assert!(message.contains("h does not have (aaaaaaaaaaaa, 7 bytes)"), "{message}");
         files.replaced.insert("film.mp4".to_owned());
-        let (reason, message) = refusal(&files, &BTreeSet::new(), ("b", "h")).unwrap();
+        let (reason, message) = lfs_refusal(&files, &BTreeSet::new(), ("b", "h")).unwrap();
         assert!(reason == "Git LFS: film.mp4" && message.contains("git lfs."), "{message}");
     }
 }

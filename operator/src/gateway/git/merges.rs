@@ -71,7 +71,7 @@ pub async fn try_in(git: &Git, pairs: &[(String, String)]) -> Result<Vec<Merged>
     let late = |_| CommandError::TooLong("merge-tree".to_owned());
     let said = running.finish(input.as_bytes());
     let said = tokio::time::timeout(PATIENCE, said).await.map_err(late)??;
-    read(&said, pairs.len()).ok_or_else(|| CommandError::Failed {
+    read_merges(&said, pairs.len()).ok_or_else(|| CommandError::Failed {
         command: "merge-tree".to_owned(),
         code: 0,
         said: "its answer is not understood".to_owned(),
@@ -80,7 +80,7 @@ pub async fn try_in(git: &Git, pairs: &[(String, String)]) -> Result<Vec<Merged>
 
 /// Reads so many answers: `status NUL tree NUL (file NUL)* NUL` each. With `--stdin` a status of 1 is a
 /// clean merge and 0 a conflict.
-fn read(said: &[u8], wanted: usize) -> Option<Vec<Merged>> {
+fn read_merges(said: &[u8], wanted: usize) -> Option<Vec<Merged>> {
     let mut parts = said.split(|byte| *byte == 0);
     let mut answers = Vec::with_capacity(wanted);
     for _ in 0..wanted {
@@ -117,7 +117,7 @@ mod tests {
     fn only_what_git_plainly_says_is_believed() {
         let clean = format!("1\0{TREE}\0\0");
         let conflict = format!("0\0{TREE}\0a.rs\0b\nc\0\0");
-        let both = read(format!("{conflict}{clean}").as_bytes(), 2).unwrap();
+        let both = read_merges(format!("{conflict}{clean}").as_bytes(), 2).unwrap();
         assert_eq!((both[0].text, both[1].text), (TextMerge::Conflict, TextMerge::Clean));
         assert_eq!(both[0].files, BTreeSet::from(["a.rs".to_owned(), "b?c".to_owned()]));
         assert_eq!(both[1].tree.as_deref(), Some(TREE));
@@ -128,10 +128,10 @@ mod tests {
             (format!("-1\0{TREE}\0\0"), TextMerge::Unknown),
             ("1\0tree\0\0".to_owned(), TextMerge::Unknown),
         ] {
-            assert_eq!(read(said.as_bytes(), 1).unwrap()[0].text, text, "{said:?}");
+            assert_eq!(read_merges(said.as_bytes(), 1).unwrap()[0].text, text, "{said:?}");
         }
         for said in ["", &clean[..20], &format!("{clean}more"), &format!("{clean}{clean}")] {
-            assert_eq!(read(said.as_bytes(), 1), None, "{said:?}");
+            assert_eq!(read_merges(said.as_bytes(), 1), None, "{said:?}");
         }
     }
 

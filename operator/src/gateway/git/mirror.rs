@@ -262,10 +262,10 @@ impl Mirror {
         let wants: Vec<&str> = tips.difference(&known).copied().collect();
         if !wants.is_empty() {
             self.grown.store(true, Ordering::Relaxed);
-            self.fetch(host, &wants, &haves(&ours, base)).await?;
+            self.fetch(host, &wants, &known_refs(&ours, base)).await?;
         }
         for (name, command) in
-            [("deleted", deletions(&ours, theirs)), ("moved", moves(&ours, theirs))]
+            [("deleted", ref_deletions(&ours, theirs)), ("moved", ref_moves(&ours, theirs))]
         {
             if !command.is_empty() {
                 tracing::debug!(refs = command.lines().count(), "{name} in a copy of a repository");
@@ -350,18 +350,18 @@ impl Mirror {
 }
 
 /// What is named as known: the base branch first, for where there are many.
-fn haves<'r>(ours: &'r Refs, base: &str) -> Vec<&'r str> {
+fn known_refs<'r>(ours: &'r Refs, base: &str) -> Vec<&'r str> {
     let first = ours.get(&format!("refs/heads/{base}"));
     let rest = ours.values().filter(|id| Some(*id) != first);
     first.into_iter().chain(rest.collect::<BTreeSet<_>>()).map(String::as_str).collect()
 }
 
-fn deletions(ours: &Refs, theirs: &Refs) -> String {
+fn ref_deletions(ours: &Refs, theirs: &Refs) -> String {
     let gone = ours.keys().filter(|name| !theirs.contains_key(*name));
     gone.fold(String::new(), |all, name| all + "delete " + name + "\n")
 }
 
-fn moves(ours: &Refs, theirs: &Refs) -> String {
+fn ref_moves(ours: &Refs, theirs: &Refs) -> String {
     let moved = theirs.iter().filter(|(name, id)| ours.get(*name) != Some(id));
     moved.fold(String::new(), |all, (name, id)| all + "update " + name + " " + id + "\n")
 }
@@ -392,9 +392,9 @@ mod tests {
     fn only_differences_are_written() {
         let ours = refs(&[("refs/heads/a", "1"), ("refs/heads/b", "2"), ("refs/heads/c", "3")]);
         let theirs = refs(&[("refs/heads/a/x", "1"), ("refs/heads/b", "4"), ("refs/heads/c", "3")]);
-        assert_eq!(deletions(&ours, &theirs), "delete refs/heads/a\n");
-        assert_eq!(moves(&ours, &theirs), "update refs/heads/a/x 1\nupdate refs/heads/b 4\n");
-        assert_eq!(haves(&ours, "b"), ["2", "1", "3"]);
-        assert_eq!(haves(&ours, "nothing"), ["1", "2", "3"]);
+        assert_eq!(ref_deletions(&ours, &theirs), "delete refs/heads/a\n");
+        assert_eq!(ref_moves(&ours, &theirs), "update refs/heads/a/x 1\nupdate refs/heads/b 4\n");
+        assert_eq!(known_refs(&ours, "b"), ["2", "1", "3"]);
+        assert_eq!(known_refs(&ours, "nothing"), ["1", "2", "3"]);
     }
 }

@@ -48,7 +48,7 @@ use self::host::{Host, HostError};
 use self::mirror::{Mirror, MirrorError, Snapshot};
 use self::policy::Wanted;
 use self::quarantine::ReceiveError;
-use super::api::tell;
+use super::api::tell_problem;
 use super::api_error::ApiError;
 use super::caller::Caller;
 use super::github::{GitHub, moved};
@@ -57,7 +57,7 @@ use super::thread_key::ThreadKey;
 
 pub use self::change::Change;
 #[cfg(test)]
-pub use self::host::fuzzed;
+pub use self::host::fuzz_talk;
 pub use self::merges::Merged;
 pub use self::receive::receive_pack;
 pub use self::serve::{info_refs, upload_pack};
@@ -87,7 +87,7 @@ enum Fresh {
 }
 
 /// The caller's repository, brought up to date, whoever gives up waiting for it.
-async fn bench(gateway: &Shared, caller: &Caller, fresh: Fresh) -> Result<Bench, GitError> {
+async fn open_bench(gateway: &Shared, caller: &Caller, fresh: Fresh) -> Result<Bench, GitError> {
     bench_of(gateway, &caller.repo, &caller.key(), fresh).await
 }
 
@@ -112,11 +112,11 @@ async fn bench_of(
                 shared.conditions.git_fails(&repo, why).await;
             }
             Ok(_) => {
-                let remark = moved::remark(&shared.context, &repo);
+                let remark = moved::moved_remark(&shared.context, &repo);
                 shared.conditions.git_works(&repo, remark).await;
             }
             Err(MirrorError::Host(error)) if error.is_about_repo() => {
-                complain(&shared, &repo, &thread, &error.to_string()).await;
+                complain_about(&shared, &repo, &thread, &error.to_string()).await;
             }
             Err(error) => {
                 tracing::warn!(repo = repo.name_any(), %error, cause = ?error, "no copy to work with");
@@ -153,14 +153,14 @@ async fn try_bench(
     fresh: Fresh,
 ) -> Result<Bench, MirrorError> {
     let host = Host::of(&gateway.context, repo).await?;
-    let snapshot = copy(gateway, repo, mirror, &host, fresh).await?;
+    let snapshot = update_copy(gateway, repo, mirror, &host, fresh).await?;
     let bench = Bench { host, mirror: Arc::clone(mirror), snapshot };
-    learn(gateway, repo, thread, &bench).await?;
+    learn_patterns(gateway, repo, thread, &bench).await?;
     Ok(bench)
 }
 
 /// Brings a copy up to date, within its room on the disk.
-async fn copy(
+async fn update_copy(
     gateway: &Shared,
     repo: &Repo,
     mirror: &Mirror,
@@ -185,7 +185,7 @@ async fn copy(
 }
 
 /// Removes copies that no Repo needs, from time to time, until the gateway stops.
-pub async fn tidy(gateway: &Shared) {
+pub async fn tidy_copies(gateway: &Shared) {
     let mut due = tokio::time::interval(TIDY);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
@@ -216,15 +216,15 @@ async fn make_room(gateway: &Shared) {
 }
 
 /// Lets the Repo and the thread say what a person has to correct.
-async fn complain(gateway: &Shared, repo: &Arc<Repo>, thread: &ThreadKey, why: &str) {
+async fn complain_about(gateway: &Shared, repo: &Arc<Repo>, thread: &ThreadKey, why: &str) {
     gateway.conditions.git_fails(repo, why).await;
     let (shared, repo) = (gateway.clone(), Arc::clone(repo));
     let (thread, why) = (thread.clone(), why.to_owned());
-    gateway.calls.spawn(async move { tell(&shared, &repo, &thread, &why).await });
+    gateway.calls.spawn(async move { tell_problem(&shared, &repo, &thread, &why).await });
 }
 
 /// Puts the base branch's own patterns in force, and tells the thread once what is wrong with them.
-async fn learn(
+async fn learn_patterns(
     gateway: &Shared,
     repo: &Repo,
     thread: &ThreadKey,
@@ -236,7 +236,7 @@ async fn learn(
     if redactors.knows(repo, tip) {
         return Ok(());
     }
-    let Wanted { rules, problems } = policy::read(bench.mirror.git(), tip).await?;
+    let Wanted { rules, problems } = policy::read_policy(bench.mirror.git(), tip).await?;
     redactors.learn(repo, tip, rules, problems.is_empty());
     if problems.is_empty() {
         return Ok(());
@@ -292,7 +292,7 @@ enum GitError {
 }
 
 /// `kind` is that of the answer that Git expects: `result` or `advertisement`.
-fn finish(
+fn finish_answer(
     gateway: &Shared,
     caller: &Caller,
     (service, kind): (&'static str, &'static str),
@@ -321,29 +321,29 @@ fn finish(
     tracing::warn!(repo, service, %error, cause = ?error, "a Git request failed");
     gateway.metrics.git_request(caller, service, outcome);
     if status == StatusCode::OK {
-        return sorry(service, kind, &error);
+        return refuse_client(service, kind, &error);
     }
-    text(status, &format!("CodeButler: {error}"))
+    text_answer(status, &format!("CodeButler: {error}"))
 }
 
 /// A refusal in the protocol's own form, which Git shows as `remote error: …`.
-fn sorry(service: &str, kind: &str, error: &GitError) -> Response {
+fn refuse_client(service: &str, kind: &str, error: &GitError) -> Response {
     let mut body = Vec::new();
     if kind == ADVERTISEMENT {
-        pktline::write(&mut body, format!("# service={service}\n").as_bytes());
-        pktline::flush(&mut body);
+        pktline::write_packets(&mut body, format!("# service={service}\n").as_bytes());
+        pktline::write_flush(&mut body);
     }
-    pktline::write(&mut body, format!("ERR CodeButler: {error}\n").as_bytes());
-    answer(service, kind, body)
+    pktline::write_packets(&mut body, format!("ERR CodeButler: {error}\n").as_bytes());
+    git_answer(service, kind, body)
 }
 
 /// A body that Git shows to its user.
-fn text(status: StatusCode, message: &str) -> Response {
+fn text_answer(status: StatusCode, message: &str) -> Response {
     (status, [(CONTENT_TYPE, "text/plain; charset=utf-8")], format!("{message}\n")).into_response()
 }
 
 /// An answer of Git's protocol: `kind` is `result` or `advertisement`.
-fn answer(service: &str, kind: &str, body: impl Into<axum::body::Body>) -> Response {
+fn git_answer(service: &str, kind: &str, body: impl Into<axum::body::Body>) -> Response {
     let kind = format!("application/x-{service}-{kind}");
     let headers = [(CONTENT_TYPE, kind.as_str()), (CACHE_CONTROL, "no-cache")];
     (headers, body.into()).into_response()

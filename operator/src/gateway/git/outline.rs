@@ -22,11 +22,11 @@ impl Outline {
         let branch = update.name.trim_start_matches("refs/heads/");
         let count = incoming.commits.len();
         let commits = if count == 1 { "commit" } else { "commits" };
-        let from = short(update.old.as_deref().unwrap_or("nothing"));
+        let from = short_id(update.old.as_deref().unwrap_or("nothing"));
         let back = if incoming.fast_forward { "" } else { ", taking back what is on it" };
         let summary = format!(
             "Push {count} {commits} to `{branch}` (`{from}..{}`){back}",
-            short(&update.new)
+            short_id(&update.new)
         );
         let title = |text: &str| {
             let message = text.split_once("\n\n").map_or("", |(_, message)| message);
@@ -35,9 +35,9 @@ impl Outline {
         let mut lines: Vec<String> = incoming
             .commits
             .iter()
-            .map(|commit| format!("{} {}", short(&commit.id), title(&commit.text)))
+            .map(|commit| format!("{} {}", short_id(&commit.id), title(&commit.text)))
             .collect();
-        cut(&mut lines, "commits");
+        cut_lines(&mut lines, "commits");
         let changes = incoming.commits.iter().flat_map(|commit| &commit.changes);
         let mut files: Vec<String> = changes
             .map(|change| {
@@ -51,7 +51,7 @@ impl Outline {
             .collect();
         files.sort_unstable();
         files.dedup();
-        cut(&mut files, "files");
+        cut_lines(&mut files, "files");
         lines.push(String::new());
         lines.append(&mut files);
         Self { summary, detail: lines.join("\n") }
@@ -64,7 +64,7 @@ impl Outline {
     }
 }
 
-fn cut(lines: &mut Vec<String>, of: &str) {
+fn cut_lines(lines: &mut Vec<String>, of: &str) {
     let more = lines.len().saturating_sub(MOST);
     if more > 0 {
         lines.truncate(MOST);
@@ -72,7 +72,7 @@ fn cut(lines: &mut Vec<String>, of: &str) {
     }
 }
 
-fn short(id: &str) -> &str {
+fn short_id(id: &str) -> &str {
     id.get(..10).unwrap_or(id)
 }
 

@@ -30,7 +30,7 @@ pub enum PacketError {
 ///
 /// # Errors
 /// When the bytes can't be the beginning of a packet.
-pub fn next(bytes: &[u8]) -> Result<Option<(Packet<'_>, usize)>, PacketError> {
+pub fn read_packet(bytes: &[u8]) -> Result<Option<(Packet<'_>, usize)>, PacketError> {
     let Some((header, rest)) = bytes.split_first_chunk::<4>() else {
         return if bytes.iter().all(u8::is_ascii_hexdigit) {
             Ok(None)
@@ -54,7 +54,7 @@ pub fn next(bytes: &[u8]) -> Result<Option<(Packet<'_>, usize)>, PacketError> {
 }
 
 /// Appends `payload` as packets, split where it is too long for one. An empty one is one packet.
-pub fn write(out: &mut Vec<u8>, payload: &[u8]) {
+pub fn write_packets(out: &mut Vec<u8>, payload: &[u8]) {
     write_prefixed(out, &[], payload);
 }
 
@@ -63,7 +63,7 @@ pub fn write_band(out: &mut Vec<u8>, band: u8, payload: &[u8]) {
     write_prefixed(out, &[band], payload);
 }
 
-pub fn flush(out: &mut Vec<u8>) {
+pub fn write_flush(out: &mut Vec<u8>) {
     out.extend_from_slice(b"0000");
 }
 
@@ -88,29 +88,29 @@ mod tests {
 
     #[test]
     fn every_kind_of_packet_is_read() {
-        assert_eq!(next(b"0000rest"), Ok(Some((Packet::Flush, 4))));
-        assert_eq!(next(b"0001"), Ok(Some((Packet::Delimiter, 4))));
-        assert_eq!(next(b"0002"), Ok(Some((Packet::ResponseEnd, 4))));
-        assert_eq!(next(b"0004"), Ok(Some((Packet::Data(b""), 4))));
-        assert_eq!(next(b"0009hello0000"), Ok(Some((Packet::Data(b"hello"), 9))));
-        assert_eq!(next(b"000Ahello\n"), Ok(Some((Packet::Data(b"hello\n"), 10))));
+        assert_eq!(read_packet(b"0000rest"), Ok(Some((Packet::Flush, 4))));
+        assert_eq!(read_packet(b"0001"), Ok(Some((Packet::Delimiter, 4))));
+        assert_eq!(read_packet(b"0002"), Ok(Some((Packet::ResponseEnd, 4))));
+        assert_eq!(read_packet(b"0004"), Ok(Some((Packet::Data(b""), 4))));
+        assert_eq!(read_packet(b"0009hello0000"), Ok(Some((Packet::Data(b"hello"), 9))));
+        assert_eq!(read_packet(b"000Ahello\n"), Ok(Some((Packet::Data(b"hello\n"), 10))));
     }
 
     #[test]
     fn a_truncated_packet_asks_for_more() {
         for bytes in [&b""[..], b"0", b"00", b"000", b"0009", b"0009hell"] {
-            assert_eq!(next(bytes), Ok(None), "{bytes:?}");
+            assert_eq!(read_packet(bytes), Ok(None), "{bytes:?}");
         }
     }
 
     #[test]
     fn nonsense_is_refused_as_early_as_it_shows() {
         for bytes in [&b"x"[..], b"00-1", b"+004", b" 004abcd", b"\xff\xff\xff\xff"] {
-            assert_eq!(next(bytes), Err(PacketError::NotHex), "{bytes:?}");
+            assert_eq!(read_packet(bytes), Err(PacketError::NotHex), "{bytes:?}");
         }
-        assert_eq!(next(b"0003"), Err(PacketError::Length(3)));
-        assert_eq!(next(b"fff1"), Err(PacketError::Length(65_521)));
-        assert_eq!(next(b"fff0"), Ok(None));
+        assert_eq!(read_packet(b"0003"), Err(PacketError::Length(3)));
+        assert_eq!(read_packet(b"fff1"), Err(PacketError::Length(65_521)));
+        assert_eq!(read_packet(b"fff0"), Ok(None));
     }
 
     #[test]
@@ -118,9 +118,9 @@ mod tests {
         let long = vec![b'x'; MAX_PACKET];
         let mut out = Vec::new();
         write_band(&mut out, 2, &long);
-        flush(&mut out);
+        write_flush(&mut out);
         let (mut at, mut payload) = (0, Vec::new());
-        while let Some((packet, used)) = next(&out[at..]).unwrap() {
+        while let Some((packet, used)) = read_packet(&out[at..]).unwrap() {
             at += used;
             match packet {
                 Packet::Data(data) => {

@@ -90,7 +90,7 @@ struct Shares<K>(Arc<Mutex<HashMap<K, Weak<Semaphore>>>>);
 impl<K: Clone + Eq + Hash> Shares<K> {
     async fn take(&self, of: &K, most: usize, patience: Duration) -> Option<Share> {
         let count = self.count(of, most);
-        let permit = take(&count, patience).await?;
+        let permit = take_place(&count, patience).await?;
         Some(Share { _permit: permit, _count: count })
     }
 
@@ -136,12 +136,12 @@ impl Places {
         let own = own.ok_or(Busy::Thread(most.thread, what))?;
         let of_repo = self.repos.take(repo, most.repo, then).await;
         let of_repo = of_repo.ok_or(Busy::Repo(most.repo, what))?;
-        let all = take(&self.all, then).await.ok_or(Busy::All(most.all, what))?;
+        let all = take_place(&self.all, then).await.ok_or(Busy::All(most.all, what))?;
         Ok(Place { _all: all, _repo: of_repo, _own: own })
     }
 }
 
-async fn take(places: &Arc<Semaphore>, patience: Duration) -> Option<OwnedSemaphorePermit> {
+async fn take_place(places: &Arc<Semaphore>, patience: Duration) -> Option<OwnedSemaphorePermit> {
     if let Ok(place) = Arc::clone(places).try_acquire_owned() {
         return Some(place);
     }

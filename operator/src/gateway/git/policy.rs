@@ -35,20 +35,20 @@ pub struct Wanted {
 }
 
 /// Reads the file of a commit.
-pub async fn read(git: &Git, commit: &str) -> Result<Wanted, CommandError> {
+pub async fn read_policy(git: &Git, commit: &str) -> Result<Wanted, CommandError> {
     let name = format!("{commit}:{FILE}");
     if !git.asks(&["cat-file", "-e", commit]).await? {
         return Ok(Wanted::default());
     }
     match git.run(&["cat-file", "blob", &name], b"").await {
-        Ok(bytes) => Ok(parse(&bytes)),
+        Ok(bytes) => Ok(parse_policy(&bytes)),
         // There is none.
         Err(CommandError::Failed { code: 128, .. }) => Ok(Wanted::default()),
         Err(error) => Err(error),
     }
 }
 
-pub fn parse(bytes: &[u8]) -> Wanted {
+pub fn parse_policy(bytes: &[u8]) -> Wanted {
     let nothing = |why: String| Wanted { rules: Vec::new(), problems: vec![why] };
     if bytes.len() > MAX_FILE {
         return nothing(format!("it is longer than {} KiB", MAX_FILE / 1024));
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn what_can_be_used_is_used_and_the_rest_is_told() {
-        let wanted = parse(
+        let wanted = parse_policy(
             br#"{"tool_overrides": {}, "redaction": [
                 {"name": "customer", "pattern": "cust_[a-z0-9]{20,}"},
                 {"name": "broken", "pattern": "(unclosed"},
@@ -102,8 +102,8 @@ mod tests {
         assert_eq!(wanted.problems.len(), 2, "{:?}", wanted.problems);
         assert!(wanted.problems[0].starts_with("redaction[1].pattern (`broken`) can't be used"));
         assert!(wanted.problems[1].starts_with("redaction[2] needs a `name`"));
-        assert_eq!(parse(b"{}"), Wanted::default());
-        assert_eq!(parse(b"{").problems.len(), 1);
-        assert!(parse(&vec![b' '; MAX_FILE + 1]).problems[0].contains("64 KiB"));
+        assert_eq!(parse_policy(b"{}"), Wanted::default());
+        assert_eq!(parse_policy(b"{").problems.len(), 1);
+        assert!(parse_policy(&vec![b' '; MAX_FILE + 1]).problems[0].contains("64 KiB"));
     }
 }

@@ -52,19 +52,19 @@ impl Asked {
         let waits = FIRST.saturating_mul(1 << self.failures.saturating_sub(1).min(5)).min(LAST);
         // What others found wrong after a yes of ours may be something that is not asked here.
         let waits = if self.failures == 0 { LAST } else { waits };
-        said(repo).is_none_or(|c| c.status != "True") && self.at.elapsed() >= waits
+        git_condition(repo).is_none_or(|c| c.status != "True") && self.at.elapsed() >= waits
     }
 }
 
 /// What the Repo, as it is now, says of Git.
-fn said(repo: &Repo) -> Option<&Condition> {
+fn git_condition(repo: &Repo) -> Option<&Condition> {
     let conditions = repo.status.iter().flat_map(|status| &status.conditions);
     let mut conditions = conditions.into_iter().filter(|c| c.type_ == GIT_REACHABLE);
     conditions.find(|c| c.observed_generation == repo.metadata.generation)
 }
 
 /// Asks until the gateway stops.
-pub async fn run(gateway: &Shared) {
+pub async fn run_probe(gateway: &Shared) {
     let (asked, secrets) = (Mutex::new(HashMap::new()), Revisions::default());
     let mut ticks = tokio::time::interval(LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -73,14 +73,14 @@ pub async fn run(gateway: &Shared) {
         let repos: Vec<_> = repos.filter(|r| r.metadata.deletion_timestamp.is_none()).collect();
         lock(&asked).retain(|key, _| repos.iter().any(|repo| RepoKey::from(&**repo) == *key));
         let round = futures::stream::iter(repos)
-            .for_each_concurrent(AT_ONCE, |repo| look(gateway, repo, &asked, &secrets));
+            .for_each_concurrent(AT_ONCE, |repo| probe_repo(gateway, repo, &asked, &secrets));
         if gateway.shutdown.run_until_cancelled(round).await.is_none() {
             return;
         }
     }
 }
 
-async fn look(
+async fn probe_repo(
     gateway: &Shared,
     repo: Arc<Repo>,
     asked: &Mutex<HashMap<RepoKey, Asked>>,
@@ -97,24 +97,24 @@ async fn look(
         }
         last.filter(|last| last.is_about(&repo)).map_or(0, |last| last.failures)
     };
-    let answer = tokio::time::timeout(PATIENCE, ask(gateway, &repo)).await;
+    let answer = tokio::time::timeout(PATIENCE, ask_host(gateway, &repo)).await;
     let answer = answer.unwrap_or_else(|_| Err("the Git host does not answer".to_owned().into()));
     let works = answer.is_ok();
-    let is_told = tell(gateway, &repo, answer).await;
+    let is_told = tell_answer(gateway, &repo, answer).await;
     // What the Repo could not be told is asked again, too.
     let failures = if works && is_told { 0 } else { before.saturating_add(1) };
     let (uid, generation, at) = (repo.uid(), repo.metadata.generation, Instant::now());
     lock(asked).insert(key, Asked { uid, generation, secret, at, failures });
 }
 
-async fn tell(gateway: &Shared, repo: &Repo, answer: Result<(), No>) -> bool {
+async fn tell_answer(gateway: &Shared, repo: &Repo, answer: Result<(), No>) -> bool {
     match answer {
         Ok(()) => {
-            let remark = moved::remark(&gateway.context, repo);
+            let remark = moved::moved_remark(&gateway.context, repo);
             gateway.conditions.git_works(repo, remark).await
         }
         // A hiccup is no news about what was right.
-        Err(no) if no.passes && said(repo).is_some_and(|c| c.status == "True") => {
+        Err(no) if no.passes && git_condition(repo).is_some_and(|c| c.status == "True") => {
             tracing::info!(repo = repo.name_any(), why = no.why, "Git did not answer");
             true
         }
@@ -147,7 +147,7 @@ impl From<GitHubError> for No {
 }
 
 /// Git's own protocol, which copies are made with, and the API, which branches are made with.
-async fn ask(gateway: &Shared, repo: &Arc<Repo>) -> Result<(), No> {
+async fn ask_host(gateway: &Shared, repo: &Arc<Repo>) -> Result<(), No> {
     let refs = match Host::of(&gateway.context, repo).await?.refs().await {
         Err(HostError::Moved(_)) if GitHub::look_for_move(&gateway.context, repo).await? => {
             Host::of(&gateway.context, repo).await?.refs().await?

@@ -53,12 +53,12 @@ pub enum PushError {
 ///
 /// # Errors
 /// When it isn't one, or is longer than [`MAX_COMMANDS`].
-pub fn parse(bytes: &[u8]) -> Result<Option<(Push, usize)>, PushError> {
+pub fn parse_push(bytes: &[u8]) -> Result<Option<(Push, usize)>, PushError> {
     let mut push = Push::default();
     let mut at = 0;
     loop {
         let rest = bytes.get(at..).unwrap_or_default();
-        let Some((packet, used)) = pktline::next(rest)? else {
+        let Some((packet, used)) = pktline::read_packet(rest)? else {
             return if bytes.len() > MAX_COMMANDS { Err(PushError::TooLong) } else { Ok(None) };
         };
         at += used;
@@ -161,7 +161,7 @@ impl Refusal {
 }
 
 /// Decides about a push: nothing if all of it may happen, else a refusal for each ref.
-pub fn judge<'p>(push: &'p Push, rights: &Rights<'_>) -> Vec<(&'p str, Refusal)> {
+pub fn judge_push<'p>(push: &'p Push, rights: &Rights<'_>) -> Vec<(&'p str, Refusal)> {
     let own = format!("refs/heads/{}", rights.branch);
     let refusal = |command: &Command| match command {
         _ if !rights.may_push => Some(Refusal::Role),
@@ -179,7 +179,7 @@ pub fn judge<'p>(push: &'p Push, rights: &Rights<'_>) -> Vec<(&'p str, Refusal)>
 }
 
 /// The sentence for whoever pushed.
-pub fn explain(refusals: &[(&str, Refusal)], rights: &Rights<'_>) -> String {
+pub fn explain_refusals(refusals: &[(&str, Refusal)], rights: &Rights<'_>) -> String {
     let has = |refusal| refusals.iter().any(|(_, r)| *r == refusal);
     let branch = rights.branch;
     if has(Refusal::Role) {
@@ -197,7 +197,7 @@ pub fn explain(refusals: &[(&str, Refusal)], rights: &Rights<'_>) -> String {
 }
 
 /// What Git shows beside each ref.
-pub fn reasons(refusals: &[(&str, Refusal)]) -> Vec<(String, String)> {
+pub fn refusal_reasons(refusals: &[(&str, Refusal)]) -> Vec<(String, String)> {
     let reason =
         |(name, refusal): &(&str, Refusal)| ((*name).to_owned(), refusal.reason().to_owned());
     refusals.iter().map(reason).collect()
@@ -205,19 +205,19 @@ pub fn reasons(refusals: &[(&str, Refusal)]) -> Vec<(String, String)> {
 
 /// An answer in Git's own words: the body of a `git-receive-pack` response. `refs` are those of the
 /// push, each with the reason why it did not change; an empty one says that it did.
-pub fn report(push: &Push, refs: &[(String, String)], message: &str) -> Vec<u8> {
+pub fn report_refs(push: &Push, refs: &[(String, String)], message: &str) -> Vec<u8> {
     let mut status = Vec::new();
     if push.report_status {
-        pktline::write(&mut status, b"unpack ok\n");
+        pktline::write_packets(&mut status, b"unpack ok\n");
         for (name, reason) in refs {
             let line = if reason.is_empty() {
                 format!("ok {name}\n")
             } else {
                 format!("ng {name} {}\n", reason.replace(['\n', '\0'], " "))
             };
-            pktline::write(&mut status, line.as_bytes());
+            pktline::write_packets(&mut status, line.as_bytes());
         }
-        pktline::flush(&mut status);
+        pktline::write_flush(&mut status);
     }
     if !push.side_band {
         return status;
@@ -229,7 +229,7 @@ pub fn report(push: &Push, refs: &[(String, String)], message: &str) -> Vec<u8> 
     if !status.is_empty() {
         pktline::write_band(&mut out, 1, &status);
     }
-    pktline::flush(&mut out);
+    pktline::write_flush(&mut out);
     out
 }
 
@@ -244,9 +244,9 @@ mod tests {
     fn bytes(lines: &[String]) -> Vec<u8> {
         let mut out = Vec::new();
         for line in lines {
-            pktline::write(&mut out, line.as_bytes());
+            pktline::write_packets(&mut out, line.as_bytes());
         }
-        pktline::flush(&mut out);
+        pktline::write_flush(&mut out);
         out
     }
 
@@ -259,11 +259,11 @@ mod tests {
                 format!("{OLD} {new} {name}{caps}")
             })
             .collect();
-        parse(&bytes(&lines)).unwrap().unwrap().0
+        parse_push(&bytes(&lines)).unwrap().unwrap().0
     }
 
     fn refusals(push: &Push, rights: Rights<'_>) -> Vec<Refusal> {
-        judge(push, &rights).into_iter().map(|(_, refusal)| refusal).collect()
+        judge_push(push, &rights).into_iter().map(|(_, refusal)| refusal).collect()
     }
 
     const RIGHTS: Rights<'static> =
@@ -277,26 +277,26 @@ mod tests {
         ]);
         let list = body.len();
         body.extend_from_slice(b"PACK....");
-        let (push, used) = parse(&body).unwrap().unwrap();
+        let (push, used) = parse_push(&body).unwrap().unwrap();
         assert_eq!(used, list);
         let command = Command { name: "refs/heads/a b".into(), old: OLD.into(), new: NEW.into() };
         assert_eq!(push.commands, [command]);
         assert!(push.report_status && !push.side_band);
         for cut in 0..list {
-            assert_eq!(parse(&body[..cut]), Ok(None), "{cut}");
+            assert_eq!(parse_push(&body[..cut]), Ok(None), "{cut}");
         }
-        assert_eq!(parse(b"0000").unwrap().unwrap().0, Push::default());
+        assert_eq!(parse_push(b"0000").unwrap().unwrap().0, Push::default());
     }
 
     #[test]
     fn what_is_not_understood_is_refused() {
-        let bad = |lines: &[String]| parse(&bytes(lines)).unwrap_err();
+        let bad = |lines: &[String]| parse_push(&bytes(lines)).unwrap_err();
         assert_eq!(bad(&[format!("{OLD} {NEW}")]), PushError::Command);
         assert_eq!(bad(&[format!("{OLD} zz refs/heads/a")]), PushError::Command);
         assert_eq!(bad(&["push-cert\0caps".to_owned()]), PushError::Signed);
         let second = format!("{OLD} {NEW} refs/heads/a\0report-status");
         assert_eq!(bad(&[second.clone(), second]), PushError::Command);
-        assert_eq!(parse(b"0001").unwrap_err(), PushError::Command);
+        assert_eq!(parse_push(b"0001").unwrap_err(), PushError::Command);
         let endless = vec![format!("{OLD} {NEW} refs/heads/a"); 2000];
         assert_eq!(bad(&endless), PushError::TooLong);
     }
@@ -336,18 +336,18 @@ mod tests {
     #[test]
     fn a_refusal_is_told_the_way_git_reports() {
         let push = pushed(&[(NEW, "refs/heads/main")]);
-        let refused = reasons(&judge(&push, &RIGHTS));
-        let body = report(&push, &refused, "no");
+        let refused = refusal_reasons(&judge_push(&push, &RIGHTS));
+        let body = report_refs(&push, &refused, "no");
         let text = String::from_utf8(body).unwrap();
         assert!(text.starts_with("0008\u{2}no\n"), "{text:?}");
         assert!(text.contains("000eunpack ok\n"), "{text:?}");
         assert!(text.contains("ng refs/heads/main not this thread's branch\n0000"), "{text:?}");
         assert!(text.ends_with("00000000"), "{text:?}");
         let plain = Push { side_band: false, ..push.clone() };
-        assert!(report(&plain, &refused, "no").starts_with(b"000eunpack ok\n"));
+        assert!(report_refs(&plain, &refused, "no").starts_with(b"000eunpack ok\n"));
         let silent = Push { side_band: false, report_status: false, ..push.clone() };
-        assert!(report(&silent, &refused, "no").is_empty());
+        assert!(report_refs(&silent, &refused, "no").is_empty());
         let done = [("refs/heads/main".to_owned(), String::new())];
-        assert_eq!(report(&plain, &done, ""), b"000eunpack ok\n0017ok refs/heads/main\n0000");
+        assert_eq!(report_refs(&plain, &done, ""), b"000eunpack ok\n0017ok refs/heads/main\n0000");
     }
 }

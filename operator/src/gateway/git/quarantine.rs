@@ -75,7 +75,7 @@ pub struct Quarantine {
 
 /// What looking at a push may use up: a file of the largest size, the one that it is a difference to and
 /// the difference, and the histories that are compared.
-fn bounds(policy: &PolicySpec) -> Bounds {
+fn look_bounds(policy: &PolicySpec) -> Bounds {
     let (file, push) = (u64::from(policy.file_mib()), u64::from(policy.push_mib()));
     Bounds {
         memory: (192 + 3 * file) << 20,
@@ -90,7 +90,7 @@ impl Quarantine {
     pub fn new(mirror: &Git, policy: &PolicySpec) -> std::io::Result<Self> {
         let beside = mirror.dir().parent().unwrap_or(mirror.dir());
         let folder = tempfile::Builder::new().prefix(super::mirror::PUSHES).tempdir_in(beside)?;
-        let git = mirror.with_quarantine(folder.path(), bounds(policy));
+        let git = mirror.with_quarantine(folder.path(), look_bounds(policy));
         Ok(Self { git, _folder: folder })
     }
 
@@ -238,7 +238,7 @@ impl Quarantine {
         };
         let mut compared = 0;
         for commit in commits {
-            let paths: BTreeSet<String> = rules::guarded(commit, guard)
+            let paths: BTreeSet<String> = rules::guarded_files(commit, guard)
                 .into_iter()
                 .map(|(path, _)| path.to_owned())
                 .collect();
@@ -293,16 +293,16 @@ impl Quarantine {
             let bytes = objects.read(blob).await?;
             let redactor = Arc::clone(redactor);
             let look = move || {
-                let leaky = rules::texts(&bytes).into_iter();
-                let leaky = leaky.map(|text| (rules::leaks(&redactor, &text), text));
+                let leaky = rules::possible_texts(&bytes).into_iter();
+                let leaky = leaky.map(|text| (rules::find_leaks(&redactor, &text), text));
                 leaky.filter(|(leaks, _)| !leaks.is_empty()).collect::<Vec<_>>()
             };
             let looked = tokio::task::spawn_blocking(look).await;
             for (leaks, text) in looked.map_err(std::io::Error::other)? {
                 for (commit, change) in &places {
-                    let before = before(&mut objects, commit, change).await?;
+                    let before = text_before(&mut objects, commit, change).await?;
                     if let Some((line, name)) = rules::new_leak(&leaks, &text, &before) {
-                        let path = rules::shown(rules, &change.path);
+                        let path = rules::show_path(rules, &change.path);
                         wrong.insert(Violation::Secret(path, line, name.to_owned()));
                     }
                 }
@@ -313,7 +313,7 @@ impl Quarantine {
 
     /// The request that passes the push on.
     pub fn request(&self, place: &Place<'_>) -> Result<reqwest::Body, CommandError> {
-        request(&self.git, place.update, place.refs)
+        push_request(&self.git, place.update, place.refs)
     }
 
     /// Contents that no ref of the remote leads to, with their sizes.
@@ -363,7 +363,11 @@ impl Quarantine {
 }
 
 /// The request for a push: the change of the ref, then all that the remote lacks.
-pub fn request(git: &Git, update: &Update, refs: &Refs) -> Result<reqwest::Body, CommandError> {
+pub fn push_request(
+    git: &Git,
+    update: &Update,
+    refs: &Refs,
+) -> Result<reqwest::Body, CommandError> {
     let arguments = ["pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset", "-q"];
     let (mut stdin, stdout, child) = git.start(&arguments)?.apart()?;
     let tips: BTreeSet<&String> = refs.values().collect();
@@ -382,7 +386,7 @@ pub fn request(git: &Git, update: &Update, refs: &Refs) -> Result<reqwest::Body,
 }
 
 /// What stood in the parents' version of a file, and in files that went with this commit.
-async fn before(
+async fn text_before(
     objects: &mut Objects,
     commit: &NewCommit,
     change: &Change,
@@ -391,7 +395,7 @@ async fn before(
     let blobs: BTreeSet<&String> = gone.chain([change]).flat_map(|change| &change.before).collect();
     let mut texts = Vec::new();
     for blob in blobs {
-        texts.extend(rules::texts(&objects.read(blob).await?));
+        texts.extend(rules::possible_texts(&objects.read(blob).await?));
     }
     Ok(texts)
 }

@@ -22,7 +22,7 @@ use super::push::{self, Command, Push, Rights};
 use super::quarantine::{Place, Quarantine, ReceiveError};
 use super::rules::{self, Incoming, Rules};
 use super::service::PUSH;
-use super::{Answered, Bench, Fresh, GitError, RESULT, answer, bench, finish};
+use super::{Answered, Bench, Fresh, GitError, RESULT, finish_answer, git_answer, open_bench};
 use crate::gateway::caller::Caller;
 use crate::gateway::extract::Open;
 use crate::gateway::history::Telling;
@@ -51,8 +51,8 @@ pub async fn receive_pack(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let outcome = receive(&gateway, &caller, &headers, body).await;
-    finish(&gateway, &caller, (PUSH, RESULT), outcome)
+    let outcome = receive_push(&gateway, &caller, &headers, body).await;
+    finish_answer(&gateway, &caller, (PUSH, RESULT), outcome)
 }
 
 /// What becomes of the one ref of a push.
@@ -71,7 +71,7 @@ impl Told {
     }
 }
 
-async fn receive(
+async fn receive_push(
     gateway: &Shared,
     caller: &Caller,
     headers: &HeaderMap,
@@ -85,42 +85,43 @@ async fn receive(
     let (head, push, used) = tokio::time::timeout(STALL, read_commands(&mut stream)).await??;
     if push.commands.is_empty() {
         // Git's probe before a large push: it changes nothing and needs no remote.
-        return Ok(Answered { response: answer(PUSH, RESULT, Vec::new()), outcome: "ok" });
+        return Ok(Answered { response: git_answer(PUSH, RESULT, Vec::new()), outcome: "ok" });
     }
     let rest = head.slice(used..);
-    let branch = names::branch(&caller.thread.name_any());
-    let rights = rights(caller, &branch, approval::lacks_approved_plan(gateway, caller).await?);
-    let refused = push::judge(&push, &rights);
+    let branch = names::branch_name(&caller.thread.name_any());
+    let rights =
+        push_rights(caller, &branch, approval::lacks_approved_plan(gateway, caller).await?);
+    let refused = push::judge_push(&push, &rights);
     let outcome = match push.commands.as_slice() {
         [command] if refused.is_empty() => {
             let passed = async {
                 let _place =
                     gateway.mirrors.pushers.place(&caller.key(), &(&*caller.repo).into()).await?;
-                pass(gateway, caller, command, rest, &mut stream).await
+                pass_push(gateway, caller, command, rest, &mut stream).await
             };
             let passed = tokio::time::timeout(PATIENCE, passed).await;
             let told = match passed.map_err(GitError::from).and_then(|passed| passed) {
                 Ok(told) => told,
-                Err(error) => failed(caller, &error),
+                Err(error) => report_failure(caller, &error),
             };
             (vec![(command.name.clone(), told.reason)], told.message, told.failed)
         }
-        _ => (push::reasons(&refused), push::explain(&refused, &rights), false),
+        _ => (push::refusal_reasons(&refused), push::explain_refusals(&refused, &rights), false),
     };
-    let _ = tokio::time::timeout(STALL, drain(stream)).await;
+    let _ = tokio::time::timeout(STALL, drain_body(stream)).await;
     let (refs, message, failed) = outcome;
-    Ok(respond(caller, &push, (&refs, &message), failed))
+    Ok(respond_push(caller, &push, (&refs, &message), failed))
 }
 
 /// Git shows nothing of an answer that is no report: the report says what went wrong.
-fn failed(caller: &Caller, error: &GitError) -> Told {
+fn report_failure(caller: &Caller, error: &GitError) -> Told {
     let repo = caller.repo.name_any();
     tracing::warn!(repo, %error, cause = ?error, "a push failed");
     let message = format!("CodeButler: nothing was pushed: {error}.");
     Told { failed: true, ..Told::new("the push failed", message) }
 }
 
-fn respond(
+fn respond_push(
     caller: &Caller,
     push: &Push,
     (refs, message): (&[(String, String)], &str),
@@ -136,24 +137,24 @@ fn respond(
         0 => "ok",
         _ => "refused",
     };
-    Answered { response: answer(PUSH, RESULT, push::report(push, refs, message)), outcome }
+    Answered { response: git_answer(PUSH, RESULT, push::report_refs(push, refs, message)), outcome }
 }
 
 /// Judges a push to the thread's branch, and passes it on.
-async fn pass(
+async fn pass_push(
     gateway: &Shared,
     caller: &Caller,
     command: &Command,
     rest: Bytes,
     stream: &mut BodyDataStream,
 ) -> Result<Told, GitError> {
-    let Bench { host, mirror, snapshot } = bench(gateway, caller, Fresh::Must).await?;
+    let Bench { host, mirror, snapshot } = open_bench(gateway, caller, Fresh::Must).await?;
     let current = snapshot.refs.get(&command.name).cloned();
     if current.as_ref() == Some(&command.new) {
         // An earlier try whose answer was lost, or somebody else's.
         return Ok(Told::new("", "CodeButler: the branch is there already."));
     }
-    if current.as_deref().unwrap_or_default() != believed(command) {
+    if current.as_deref().unwrap_or_default() != believed_commit(command) {
         let message = "CodeButler: the branch has moved since you looked: fetch first.";
         return Ok(Told::new("fetch first", message));
     }
@@ -163,7 +164,7 @@ async fn pass(
     let quarantine =
         Quarantine::new(mirror.git(), &caller.repo.spec.policy).map_err(ReceiveError::from)?;
     let redactor = gateway.context.redactors.of(&caller.repo);
-    let looked = look(caller, &quarantine, &place, &redactor, (rest, stream)).await;
+    let looked = look_into(caller, &quarantine, &place, &redactor, (rest, stream)).await;
     let incoming = match looked {
         Ok(Ok(incoming)) => incoming,
         Ok(Err(refused)) => return Ok(refused),
@@ -174,14 +175,14 @@ async fn pass(
         Err(error) => return Err(error.into()),
     };
     let files = quarantine.large_files(&incoming, &redactor).await?;
-    let lacking = lfs::lacking(&host, &files).await?;
+    let lacking = lfs::lacking_contents(&host, &files).await?;
     let branch = update.name.trim_start_matches("refs/heads/");
-    if let Some((reason, message)) = lfs::refusal(&files, &lacking, (branch, host.host())) {
+    if let Some((reason, message)) = lfs::lfs_refusal(&files, &lacking, (branch, host.host())) {
         return Ok(Told::new(reason, message));
     }
     let exactly = [&*update.name, update.old.as_deref().unwrap_or_default(), &update.new];
     let effect = Outline::of(&incoming, &update).effect(&exactly);
-    let standing = Box::pin(consent::ask(gateway, caller, &effect)).await?;
+    let standing = Box::pin(consent::ask_consent(gateway, caller, &effect)).await?;
     if let Some((reason, message)) = standing.refusal() {
         return Ok(Told::new(reason, format!("CodeButler has not pushed this: {message}.")));
     }
@@ -199,7 +200,7 @@ async fn pass(
     let told = match sent {
         Ok(verdict) => match verdict.refused {
             None => {
-                consent::spend(gateway, caller, &standing).await;
+                consent::spend_consent(gateway, caller, &standing).await;
                 carry_receipt(gateway, caller, &update, &incoming).await;
                 gateway.branches.touch(&caller.repo);
                 Told::new("", redactor.mask(verdict.said.trim()))
@@ -207,14 +208,14 @@ async fn pass(
             Some(why) => Told::new(redactor.mask(&why), redactor.mask(verdict.said.trim())),
         },
         Err(error) if error.is_about_repo() => {
-            super::complain(gateway, &caller.repo, &caller.key(), &error.to_string()).await;
+            super::complain_about(gateway, &caller.repo, &caller.key(), &error.to_string()).await;
             return Err(error.into());
         }
         Err(error) => {
             let told = look_again(&host, &update, &error).await;
             if told.reason.is_empty() {
                 gateway.branches.touch(&caller.repo);
-                consent::spend(gateway, caller, &standing).await;
+                consent::spend_consent(gateway, caller, &standing).await;
             }
             told
         }
@@ -233,7 +234,7 @@ fn tell_history(
     incoming: &Incoming,
     redactor: &Redactor,
 ) {
-    let subjects = incoming.commits.iter().map(|commit| subject(&commit.text));
+    let subjects = incoming.commits.iter().map(|commit| commit_subject(&commit.text));
     let (branch, commit) = (update.name.trim_start_matches("refs/heads/"), update.new.clone());
     let event = Event::Pushed {
         branch: branch.to_owned(),
@@ -246,7 +247,7 @@ fn tell_history(
 }
 
 /// The first line of a commit's message.
-fn subject(commit: &str) -> String {
+fn commit_subject(commit: &str) -> String {
     let message = commit.split_once("\n\n").map_or("", |(_, message)| message);
     message.lines().next().unwrap_or_default().to_owned()
 }
@@ -271,7 +272,7 @@ async fn carry_receipt(gateway: &Shared, caller: &Caller, update: &Update, incom
 }
 
 /// Takes the pack in and looks at all of it; tells what it would bring, or why it is refused.
-async fn look(
+async fn look_into(
     caller: &Caller,
     quarantine: &Quarantine,
     place: &Place<'_>,
@@ -292,12 +293,14 @@ async fn look(
         guard,
         redactor,
     };
-    let mut wrong = rules::judge(&incoming, &rules);
+    let mut wrong = rules::judge_rules(&incoming, &rules);
     if wrong.is_empty() {
         wrong = quarantine.leaks(&incoming, &rules, redactor, max_bytes).await?;
     }
     let wrong: Vec<_> = wrong.into_iter().collect();
-    let told = |first: &rules::Violation| Told::new(first.reason(), rules::explain(&wrong, &rules));
+    let told = |first: &rules::Violation| {
+        Told::new(first.reason(), rules::explain_violations(&wrong, &rules))
+    };
     Ok(match wrong.first().map(told) {
         Some(refused) => Err(refused),
         None => Ok(incoming),
@@ -327,7 +330,7 @@ async fn look_again(host: &Host, update: &Update, error: &HostError) -> Told {
 }
 
 /// What the client believes the branch to be.
-fn believed(command: &Command) -> &str {
+fn believed_commit(command: &Command) -> &str {
     if push::is_zero(&command.old) { "" } else { &command.old }
 }
 
@@ -335,7 +338,7 @@ fn believed(command: &Command) -> &str {
 async fn read_commands(stream: &mut BodyDataStream) -> Result<(Bytes, Push, usize), GitError> {
     let mut head = BytesMut::new();
     loop {
-        if let Some((push, used)) = push::parse(&head)? {
+        if let Some((push, used)) = push::parse_push(&head)? {
             return Ok((head.freeze(), push, used));
         }
         match stream.next().await {
@@ -345,7 +348,7 @@ async fn read_commands(stream: &mut BodyDataStream) -> Result<(Bytes, Push, usiz
     }
 }
 
-async fn drain(mut stream: BodyDataStream) {
+async fn drain_body(mut stream: BodyDataStream) {
     let mut read = 0;
     while read < MAX_DRAIN
         && let Some(Ok(chunk)) = stream.next().await
@@ -355,6 +358,6 @@ async fn drain(mut stream: BodyDataStream) {
 }
 
 /// What the caller may push.
-pub fn rights<'a>(caller: &Caller, branch: &'a str, lacks_approval: bool) -> Rights<'a> {
+pub fn push_rights<'a>(caller: &Caller, branch: &'a str, lacks_approval: bool) -> Rights<'a> {
     Rights { may_push: caller.role.spec.push.is_some(), lacks_approval, branch }
 }

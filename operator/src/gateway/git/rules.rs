@@ -132,7 +132,7 @@ impl Violation {
 }
 
 /// The message for whoever pushed.
-pub fn explain(violations: &[Violation], rules: &Rules<'_>) -> String {
+pub fn explain_violations(violations: &[Violation], rules: &Rules<'_>) -> String {
     let told = violations.iter().take(MOST_TOLD);
     let lines = told.map(|violation| format!("\n  {}", violation.explain(rules)));
     let more = violations.len().saturating_sub(MOST_TOLD);
@@ -148,13 +148,13 @@ pub fn explain(violations: &[Violation], rules: &Rules<'_>) -> String {
 }
 
 /// Files that a push may not change, but for those that are as people have accepted them: by commit.
-pub fn guarded<'c>(commit: &'c NewCommit, guard: &Guard) -> Vec<(&'c str, Guarded)> {
+pub fn guarded_files<'c>(commit: &'c NewCommit, guard: &Guard) -> Vec<(&'c str, Guarded)> {
     let paths = commit.changes.iter().map(|change| change.path.as_str());
     paths.filter_map(|path| Some((path, guard.why(path)?))).collect()
 }
 
 /// What is wrong with a push, but for the contents of its files.
-pub fn judge(incoming: &Incoming, rules: &Rules<'_>) -> BTreeSet<Violation> {
+pub fn judge_rules(incoming: &Incoming, rules: &Rules<'_>) -> BTreeSet<Violation> {
     let mut wrong = BTreeSet::new();
     if !incoming.fast_forward && !rules.rewrite {
         wrong.insert(Violation::Rewrite);
@@ -165,9 +165,9 @@ pub fn judge(incoming: &Incoming, rules: &Rules<'_>) -> BTreeSet<Violation> {
         wrong.extend(
             commit.foreign.iter().map(|other| Violation::Foreign(short(&commit.id), short(other))),
         );
-        for (path, why) in guarded(commit, &rules.guard) {
+        for (path, why) in guarded_files(commit, &rules.guard) {
             if !commit.accepted.contains(path) {
-                wrong.insert(Violation::File(why, shown(rules, path)));
+                wrong.insert(Violation::File(why, show_path(rules, path)));
             }
         }
         if let Some(found) = rules.redactor.find(&commit.text).into_iter().next() {
@@ -177,13 +177,16 @@ pub fn judge(incoming: &Incoming, rules: &Rules<'_>) -> BTreeSet<Violation> {
         for change in &commit.changes {
             let size = change.blob.as_ref().and_then(|blob| incoming.blobs.get(blob));
             if let Some(size) = size.filter(|size| **size > most) {
-                wrong.insert(Violation::Large(shown(rules, &change.path), size.div_ceil(1 << 20)));
+                wrong.insert(Violation::Large(
+                    show_path(rules, &change.path),
+                    size.div_ceil(1 << 20),
+                ));
             }
             let new = change.blob.is_some() && change.before.is_empty();
             let found = if new { rules.redactor.find(&change.path) } else { Vec::new() };
             if let Some(found) = found.into_iter().find(|found| found.name != HARMLESS_IN_FILES) {
                 let name = found.name.into_owned();
-                wrong.insert(Violation::SecretName(shown(rules, &change.path), name));
+                wrong.insert(Violation::SecretName(show_path(rules, &change.path), name));
             }
         }
     }
@@ -191,7 +194,7 @@ pub fn judge(incoming: &Incoming, rules: &Rules<'_>) -> BTreeSet<Violation> {
 }
 
 /// A path as it may be told.
-pub fn shown(rules: &Rules<'_>, path: &str) -> String {
+pub fn show_path(rules: &Rules<'_>, path: &str) -> String {
     rules.redactor.mask(path).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
@@ -204,7 +207,7 @@ pub struct Leak {
 }
 
 /// Everything in a file that looks like a secret, old or new.
-pub fn leaks(redactor: &Redactor, text: &str) -> Vec<Leak> {
+pub fn find_leaks(redactor: &Redactor, text: &str) -> Vec<Leak> {
     let found = redactor.find(text);
     let secret = found.into_iter().filter(|found| found.name != HARMLESS_IN_FILES);
     let line = |at: usize| memchr::memchr_iter(b'\n', &text.as_bytes()[..at]).count();
@@ -227,7 +230,7 @@ pub fn new_leak<'l>(leaks: &'l [Leak], text: &str, before: &[String]) -> Option<
 }
 
 /// The texts that a file's bytes can be read as: zeros between letters hide nothing.
-pub fn texts(bytes: &[u8]) -> Vec<String> {
+pub fn possible_texts(bytes: &[u8]) -> Vec<String> {
     let mut texts = vec![String::from_utf8_lossy(bytes).into_owned()];
     if bytes.contains(&0) {
         let shown: Vec<u8> = bytes.iter().copied().filter(|b| *b != 0).collect();

@@ -23,7 +23,8 @@ use super::host::Refs;
 use super::push::{self, Refusal};
 use super::service::{FETCH, PROTOCOL, PUSH};
 use super::{
-    ADVERTISEMENT, Answered, Bench, Fresh, GitError, RESULT, answer, bench, finish, pktline, text,
+    ADVERTISEMENT, Answered, Bench, Fresh, GitError, RESULT, finish_answer, git_answer, open_bench,
+    pktline, text_answer,
 };
 use crate::gateway::caller::Caller;
 use crate::gateway::extract::{Open, Query};
@@ -59,20 +60,25 @@ pub async fn info_refs(
         Some(PUSH) => PUSH,
         _ => {
             let message = "CodeButler speaks Git's smart HTTP protocol only: update Git";
-            return text(StatusCode::FORBIDDEN, message);
+            return text_answer(StatusCode::FORBIDDEN, message);
         }
     };
     if service == PUSH && caller.role.spec.push.is_none() {
         gateway.metrics.git_request(&caller, PUSH, "refused");
-        let rights = super::receive::rights(&caller, "", false);
-        return text(StatusCode::FORBIDDEN, &push::explain(&[("", Refusal::Role)], &rights));
+        let rights = super::receive::push_rights(&caller, "", false);
+        return text_answer(
+            StatusCode::FORBIDDEN,
+            &push::explain_refusals(&[("", Refusal::Role)], &rights),
+        );
     }
     let outcome = if service == PUSH {
-        bench(&gateway, &caller, Fresh::Must).await.map(|bench| advertise(&caller, &bench))
+        open_bench(&gateway, &caller, Fresh::Must)
+            .await
+            .map(|bench| advertise_push(&caller, &bench))
     } else {
         advertise_by_git(&gateway, &caller, &headers).await
     };
-    finish(&gateway, &caller, (service, ADVERTISEMENT), outcome)
+    finish_answer(&gateway, &caller, (service, ADVERTISEMENT), outcome)
 }
 
 /// `POST git-upload-pack`: a clone or fetch.
@@ -82,12 +88,12 @@ pub async fn upload_pack(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let outcome = upload(&gateway, &caller, &headers, body).await;
-    finish(&gateway, &caller, (FETCH, RESULT), outcome)
+    let outcome = serve_fetch(&gateway, &caller, &headers, body).await;
+    finish_answer(&gateway, &caller, (FETCH, RESULT), outcome)
 }
 
 /// Protocol 2 names refs in a request of their own, so whatever is asked is about the remote of now.
-async fn upload(
+async fn serve_fetch(
     gateway: &Shared,
     caller: &Caller,
     headers: &HeaderMap,
@@ -96,13 +102,13 @@ async fn upload(
     let place = gateway.mirrors.readers.place(&caller.key(), &(&*caller.repo).into()).await?;
     let request = Limited::new(body, MAX_REQUEST).collect();
     let request = tokio::time::timeout(STALL, request).await?.map_err(|_| GitError::Request)?;
-    let request = plain(headers, request.to_bytes().to_vec()).ok_or(GitError::Request)?;
+    let request = plain_request(headers, request.to_bytes().to_vec()).ok_or(GitError::Request)?;
     let mirror = gateway.mirrors.of(&caller.repo);
     if !mirror.is_ready().await || lists_refs(&request) {
-        bench(gateway, caller, Fresh::IfPossible).await?;
+        open_bench(gateway, caller, Fresh::IfPossible).await?;
     }
     check_wants(caller, &mirror, &request).await?;
-    let mut running = run(caller, &mirror, headers, &["--stateless-rpc"])?;
+    let mut running = run_upload(caller, &mirror, headers, &["--stateless-rpc"])?;
     if let Some(mut stdin) = running.stdin.take() {
         tokio::spawn(async move {
             // Git ends early when it refuses the request.
@@ -112,17 +118,18 @@ async fn upload(
     let (pieces, body) = mpsc::channel(PIECES);
     tokio::spawn(async move {
         let _place = place;
-        let late = tokio::time::timeout(LONGEST, send(running, &mirror, &pieces)).await.is_err();
+        let late =
+            tokio::time::timeout(LONGEST, send_pieces(running, &mirror, &pieces)).await.is_err();
         if late {
             let _ = pieces.try_send(Err(io::ErrorKind::TimedOut.into()));
         }
     });
     let body = Body::from_stream(ReceiverStream::new(body));
-    Ok(Answered { response: answer(FETCH, RESULT, body), outcome: "ok" })
+    Ok(Answered { response: git_answer(FETCH, RESULT, body), outcome: "ok" })
 }
 
 /// Passes on what Git says, as long as somebody takes it; then Git is ended.
-async fn send(
+async fn send_pieces(
     mut running: Running,
     mirror: &super::Mirror,
     pieces: &mpsc::Sender<io::Result<Vec<u8>>>,
@@ -159,11 +166,11 @@ async fn check_wants(
     mirror: &super::Mirror,
     request: &[u8],
 ) -> Result<(), GitError> {
-    let wants = wants(request);
+    let wants = wanted_ids(request);
     if wants.is_empty() {
         return Ok(());
     }
-    let own = format!("refs/heads/{}", names::branch(&caller.thread.name_any()));
+    let own = format!("refs/heads/{}", names::branch_name(&caller.thread.name_any()));
     let refs = mirror.list_refs().await?;
     let threads = threads_of(&own);
     let visible = refs.iter().filter(|(name, _)| !is_anothers(name, &own, threads));
@@ -183,9 +190,9 @@ async fn check_wants(
 }
 
 /// What a request wants, by its id.
-fn wants(mut request: &[u8]) -> Vec<String> {
+fn wanted_ids(mut request: &[u8]) -> Vec<String> {
     let mut wants = BTreeSet::new();
-    while let Ok(Some((packet, used))) = pktline::next(request) {
+    while let Ok(Some((packet, used))) = pktline::read_packet(request) {
         if let pktline::Packet::Data(line) = packet {
             let line = String::from_utf8_lossy(line);
             let id = line.strip_prefix("want ").and_then(|rest| rest.get(..40));
@@ -209,7 +216,7 @@ fn is_anothers(name: &str, own: &str, threads: &str) -> bool {
 /// Whether a request of protocol 2 asks what there is.
 fn lists_refs(request: &[u8]) -> bool {
     matches!(
-        pktline::next(request),
+        pktline::read_packet(request),
         Ok(Some((pktline::Packet::Data(line), _))) if line.starts_with(b"command=ls-refs")
     )
 }
@@ -230,28 +237,29 @@ async fn advertise_by_git(
 ) -> Result<Answered, GitError> {
     let mut mirror = gateway.mirrors.of(&caller.repo);
     // Protocol 2 asks for the refs themselves later.
-    if version(headers) != Some("version=2") || !mirror.is_ready().await {
-        mirror = bench(gateway, caller, Fresh::IfPossible).await?.mirror;
+    if protocol_version(headers) != Some("version=2") || !mirror.is_ready().await {
+        mirror = open_bench(gateway, caller, Fresh::IfPossible).await?.mirror;
     }
-    let running = run(caller, &mirror, headers, &["--stateless-rpc", "--http-backend-info-refs"])?;
+    let running =
+        run_upload(caller, &mirror, headers, &["--stateless-rpc", "--http-backend-info-refs"])?;
     let refs = running.finish(b"").await.inspect_err(|_| mirror.suspect())?;
     let mut body = Vec::new();
-    if version(headers) != Some("version=2") {
-        pktline::write(&mut body, format!("# service={FETCH}\n").as_bytes());
-        pktline::flush(&mut body);
+    if protocol_version(headers) != Some("version=2") {
+        pktline::write_packets(&mut body, format!("# service={FETCH}\n").as_bytes());
+        pktline::write_flush(&mut body);
     }
     body.extend_from_slice(&refs);
-    Ok(Answered { response: answer(FETCH, ADVERTISEMENT, body), outcome: "ok" })
+    Ok(Answered { response: git_answer(FETCH, ADVERTISEMENT, body), outcome: "ok" })
 }
 
 /// `git upload-pack` that shows the repository's branches and tags, and of threads' only their own.
-fn run(
+fn run_upload(
     caller: &Caller,
     mirror: &super::Mirror,
     headers: &HeaderMap,
     how: &[&str],
 ) -> Result<Running, GitError> {
-    let own = names::branch(&caller.thread.name_any());
+    let own = names::branch_name(&caller.thread.name_any());
     let all = own.split_once('/').map_or("", |(all, _)| all);
     let hide = format!("uploadpack.hideRefs=refs/heads/{all}/");
     let show = format!("uploadpack.hideRefs=!refs/heads/{own}");
@@ -262,21 +270,21 @@ fn run(
     arguments.push(&dir);
     let mut command = git.command(&arguments);
     command.env_remove("GIT_DIR");
-    if let Some(version) = version(headers) {
+    if let Some(version) = protocol_version(headers) {
         command.env("GIT_PROTOCOL", version);
     }
     Ok(git.start_command(command, "upload-pack")?)
 }
 
 /// The protocol that the client asks for, if it is one there is.
-fn version(headers: &HeaderMap) -> Option<&'static str> {
+fn protocol_version(headers: &HeaderMap) -> Option<&'static str> {
     let asked = headers.get(PROTOCOL)?.to_str().ok()?;
     let known = ["version=0", "version=1", "version=2"];
     known.into_iter().find(|version| asked.split(':').any(|word| word == *version))
 }
 
 /// A request as it was before Git compressed it.
-fn plain(headers: &HeaderMap, request: Vec<u8>) -> Option<Vec<u8>> {
+fn plain_request(headers: &HeaderMap, request: Vec<u8>) -> Option<Vec<u8>> {
     match headers.get(CONTENT_ENCODING).map(http::HeaderValue::as_bytes) {
         None | Some(b"identity") => Some(request),
         Some(b"gzip" | b"x-gzip") => {
@@ -290,31 +298,34 @@ fn plain(headers: &HeaderMap, request: Vec<u8>) -> Option<Vec<u8>> {
 }
 
 /// What a push is told of the remote: enough to send only what it lacks.
-fn advertise(caller: &Caller, bench: &Bench) -> Answered {
-    let own = format!("refs/heads/{}", names::branch(&caller.thread.name_any()));
+fn advertise_push(caller: &Caller, bench: &Bench) -> Answered {
+    let own = format!("refs/heads/{}", names::branch_name(&caller.thread.name_any()));
     let mut body = Vec::new();
-    pktline::write(&mut body, format!("# service={PUSH}\n").as_bytes());
-    pktline::flush(&mut body);
-    body.extend(advertisement(&bench.snapshot.refs, &own));
-    Answered { response: answer(PUSH, ADVERTISEMENT, body), outcome: "ok" }
+    pktline::write_packets(&mut body, format!("# service={PUSH}\n").as_bytes());
+    pktline::write_flush(&mut body);
+    body.extend(write_advertisement(&bench.snapshot.refs, &own));
+    Answered { response: git_answer(PUSH, ADVERTISEMENT, body), outcome: "ok" }
 }
 
-fn advertisement(refs: &Refs, own: &str) -> Vec<u8> {
+fn write_advertisement(refs: &Refs, own: &str) -> Vec<u8> {
     let (mut out, mut first) = (Vec::new(), true);
     let threads = threads_of(own);
     let mut line = |id: &str, name: &str| {
         let capabilities = if first { format!("\0{CAPABILITIES}") } else { String::new() };
         first = false;
-        pktline::write(&mut out, format!("{id} {name}{capabilities}\n").as_bytes());
+        pktline::write_packets(&mut out, format!("{id} {name}{capabilities}\n").as_bytes());
     };
     for (name, id) in refs.iter().filter(|(name, _)| !is_anothers(name, own, threads)) {
         line(id, name);
     }
     if first {
         let zero = "0".repeat(40);
-        pktline::write(&mut out, format!("{zero} capabilities^{{}}\0{CAPABILITIES}\n").as_bytes());
+        pktline::write_packets(
+            &mut out,
+            format!("{zero} capabilities^{{}}\0{CAPABILITIES}\n").as_bytes(),
+        );
     }
-    pktline::flush(&mut out);
+    pktline::write_flush(&mut out);
     out
 }
 
@@ -327,10 +338,11 @@ mod tests {
         let id = "1".repeat(40);
         let names = ["refs/heads/codebutler/a", "refs/heads/codebutler/b", "refs/heads/main"];
         let refs = names.iter().map(|name| ((*name).to_owned(), id.clone())).collect();
-        let body = String::from_utf8(advertisement(&refs, "refs/heads/codebutler/b")).unwrap();
+        let body =
+            String::from_utf8(write_advertisement(&refs, "refs/heads/codebutler/b")).unwrap();
         assert!(body.contains("codebutler/b\0report-status") && body.contains("refs/heads/main\n"));
         assert!(!body.contains("codebutler/a"), "{body}");
-        let empty = String::from_utf8(advertisement(&Refs::new(), "refs/heads/x/y")).unwrap();
+        let empty = String::from_utf8(write_advertisement(&Refs::new(), "refs/heads/x/y")).unwrap();
         assert!(empty.contains("capabilities^{}\0report-status"), "{empty}");
     }
 
@@ -344,19 +356,20 @@ mod tests {
             encoder.finish().unwrap()
         };
         let headers = HeaderMap::from_iter([(CONTENT_ENCODING, "gzip".parse().unwrap())]);
-        assert_eq!(plain(&headers, gzip(10)).unwrap().len(), 10);
-        assert_eq!(plain(&headers, gzip(MAX_REQUEST + 1)), None);
-        assert_eq!(plain(&headers, b"nonsense".to_vec()), None);
-        assert_eq!(plain(&HeaderMap::new(), b"as it is".to_vec()).unwrap(), b"as it is");
+        assert_eq!(plain_request(&headers, gzip(10)).unwrap().len(), 10);
+        assert_eq!(plain_request(&headers, gzip(MAX_REQUEST + 1)), None);
+        assert_eq!(plain_request(&headers, b"nonsense".to_vec()), None);
+        assert_eq!(plain_request(&HeaderMap::new(), b"as it is".to_vec()).unwrap(), b"as it is");
     }
 
     #[test]
     fn only_protocols_that_exist_are_passed_on() {
-        let asked =
-            |text: &str| version(&HeaderMap::from_iter([(PROTOCOL, text.parse().unwrap())]));
+        let asked = |text: &str| {
+            protocol_version(&HeaderMap::from_iter([(PROTOCOL, text.parse().unwrap())]))
+        };
         assert_eq!(asked("version=2"), Some("version=2"));
         assert_eq!(asked("key:version=1"), Some("version=1"));
         assert_eq!(asked("version=2 --upload-pack=x"), None);
-        assert_eq!(version(&HeaderMap::new()), None);
+        assert_eq!(protocol_version(&HeaderMap::new()), None);
     }
 }

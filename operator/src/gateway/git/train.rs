@@ -11,8 +11,8 @@ use super::command::{CommandError, Git};
 use super::host::{Host, HostError, Refs, Update};
 use super::merges::{self, BOUNDS};
 use super::mirror::{Mirror, MirrorError, PUSHES};
-use super::quarantine::request;
-use super::{Fresh, copy};
+use super::quarantine::push_request;
+use super::{Fresh, update_copy};
 use crate::gateway::state::Shared;
 
 const NAME: &str = "CodeButler";
@@ -66,7 +66,7 @@ impl TrainBench {
     pub async fn take(gateway: &Shared, repo: &Repo) -> Result<Option<Self>, MirrorError> {
         let host = Host::of(&gateway.context, repo).await?;
         let mirror = gateway.mirrors.of(repo);
-        let snapshot = copy(gateway, repo, &mirror, &host, Fresh::Must).await?;
+        let snapshot = update_copy(gateway, repo, &mirror, &host, Fresh::Must).await?;
         let refs = snapshot.refs;
         let base = refs.get(&format!("refs/heads/{}", repo.spec.git.branch)).cloned();
         Ok(base.map(|base| Self { host, mirror, refs, base }))
@@ -82,7 +82,7 @@ impl TrainBench {
         heads: &[TrainHead],
         both: bool,
     ) -> Result<TrainCommit, CommandError> {
-        let (git, _folder) = quarantine(self.mirror.git())?;
+        let (git, _folder) = open_quarantine(self.mirror.git())?;
         put_together(&git, base, heads, both).await
     }
 
@@ -102,7 +102,7 @@ impl TrainBench {
     /// # Errors
     /// When Git can't tell.
     pub async fn tree(&self, commit: &str) -> Result<String, CommandError> {
-        line(self.mirror.git(), &["rev-parse", "--verify", &format!("{commit}^{{tree}}")]).await
+        git_line(self.mirror.git(), &["rev-parse", "--verify", &format!("{commit}^{{tree}}")]).await
     }
 
     /// Pushes exactly this commit of these under a new name; one that is there already is fine.
@@ -119,16 +119,16 @@ impl TrainBench {
         if self.refs.get(&name).is_some_and(|known| known == wanted) {
             return Ok(PushedBranch::Done);
         }
-        let (git, _folder) = quarantine(self.mirror.git())?;
+        let (git, _folder) = open_quarantine(self.mirror.git())?;
         let made = put_together(&git, base, heads, both).await?;
         if made.commit != wanted {
             return Ok(PushedBranch::Stale);
         }
         let old = self.refs.get(&name).cloned();
         let update = Update { name, old, new: wanted.to_owned() };
-        let mut sent = self.host.push(&update, request(&git, &update, &self.refs)?).await;
+        let mut sent = self.host.push(&update, push_request(&git, &update, &self.refs)?).await;
         if matches!(sent, Err(HostError::Renewed(_))) {
-            sent = self.host.push(&update, request(&git, &update, &self.refs)?).await;
+            sent = self.host.push(&update, push_request(&git, &update, &self.refs)?).await;
         }
         Ok(match sent?.refused {
             None => PushedBranch::Done,
@@ -138,7 +138,7 @@ impl TrainBench {
 }
 
 /// The copy, with a folder of its own for new objects.
-fn quarantine(mirror: &Git) -> Result<(Git, tempfile::TempDir), CommandError> {
+fn open_quarantine(mirror: &Git) -> Result<(Git, tempfile::TempDir), CommandError> {
     let beside = mirror.dir().parent().unwrap_or(mirror.dir());
     let folder = tempfile::Builder::new().prefix(PUSHES).tempdir_in(beside)?;
     Ok((mirror.with_quarantine(folder.path(), BOUNDS), folder))
@@ -151,7 +151,7 @@ async fn put_together(
     both: bool,
 ) -> Result<TrainCommit, CommandError> {
     let format = "--format=%T %ct";
-    let said = line(git, &["show", "-s", format, "--end-of-options", base]).await?;
+    let said = git_line(git, &["show", "-s", format, "--end-of-options", base]).await?;
     let (tree, at) = said.split_once(' ').unwrap_or((&said, "0"));
     let mut made = TrainCommit {
         base_tree: tree.to_owned(),
@@ -169,7 +169,8 @@ async fn put_together(
         match (merged.text, merged.tree) {
             (TextMerge::Clean, Some(tree)) => {
                 let side = both.then_some(head.commit.as_str());
-                made.commit = commit(git, &tree, (&made.commit, side), head.number, at).await?;
+                made.commit =
+                    make_commit(git, &tree, (&made.commit, side), head.number, at).await?;
                 made.steps.push((head.number, tree));
             }
             _ => made.apart.push((head.number, merged.files)),
@@ -179,7 +180,7 @@ async fn put_together(
 }
 
 /// A commit that is the same whenever it is made.
-async fn commit(
+async fn make_commit(
     git: &Git,
     tree: &str,
     (below, side): (&str, Option<&str>),
@@ -201,7 +202,7 @@ async fn commit(
     Ok(String::from_utf8_lossy(&said).trim().to_owned())
 }
 
-async fn line(git: &Git, arguments: &[&str]) -> Result<String, CommandError> {
+async fn git_line(git: &Git, arguments: &[&str]) -> Result<String, CommandError> {
     let said = git.run(arguments, b"").await?;
     Ok(String::from_utf8_lossy(&said).trim().to_owned())
 }
@@ -228,10 +229,10 @@ mod tests {
         let before = shop.beside();
         for both in [false, true] {
             let again = async || {
-                let (git, _folder) = quarantine(&shop.git()).unwrap();
+                let (git, _folder) = open_quarantine(&shop.git()).unwrap();
                 let made = put_together(&git, &base, &heads, both).await.unwrap();
                 let read = ["rev-parse", &format!("{}^{{tree}}", made.commit)];
-                let tree = line(&git, &read).await.unwrap();
+                let tree = git_line(&git, &read).await.unwrap();
                 (made, tree)
             };
             let (made, tree) = again().await;
@@ -245,7 +246,7 @@ mod tests {
             assert_eq!(shop.run(&["rev-parse", &format!("{expected}^{{tree}}")], ""), tree);
         }
         assert_eq!(shop.beside(), before, "nothing of it stays");
-        let (git, _folder) = quarantine(&shop.git()).unwrap();
+        let (git, _folder) = open_quarantine(&shop.git()).unwrap();
         let none = put_together(&git, &base, &[], false).await.unwrap();
         assert_eq!(none.commit, base);
     }

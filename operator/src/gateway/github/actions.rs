@@ -5,7 +5,7 @@ use codebutler_crds::wire::Check;
 use http::StatusCode;
 use serde::Deserialize;
 
-use super::checks::unreadable;
+use super::checks::unreadable_check;
 use super::{GitHub, GitHubError, text};
 
 /// Failed workflows whose jobs are looked at.
@@ -66,7 +66,7 @@ impl GitHub {
         if matches!(answer.status, StatusCode::FORBIDDEN | StatusCode::NOT_FOUND) {
             let why = "the Repo's credentials may read neither checks nor Actions: use a GitHub App with \
                        `checks: read`, or let the token read Actions";
-            return Ok(vec![Check { summary: Some(why.to_owned()), ..unreadable("checks") }]);
+            return Ok(vec![Check { summary: Some(why.to_owned()), ..unreadable_check("checks") }]);
         }
         let runs: WorkflowRuns = self.client.expect(&answer, StatusCode::OK)?;
         let mut checks = Vec::new();
@@ -81,13 +81,15 @@ impl GitHub {
             };
             let done = run.status.as_deref() == Some("completed");
             let state = run.conclusion.filter(|_| done).unwrap_or_else(|| "pending".to_owned());
-            let name = text::line(&run.name.unwrap_or_default(), 200);
-            checks.push(Check { name, state: text::line(&state, 40), summary });
+            let name = text::one_line(&run.name.unwrap_or_default(), 200);
+            checks.push(Check { name, state: text::one_line(&state, 40), summary });
         }
         let others = "the Repo's token may not read checks, only what GitHub's own workflows say: those of \
                       other services need a GitHub App with `checks: read`";
-        let others =
-            Check { summary: Some(others.to_owned()), ..unreadable("checks of other services") };
+        let others = Check {
+            summary: Some(others.to_owned()),
+            ..unreadable_check("checks of other services")
+        };
         checks.push(others);
         Ok(checks)
     }
@@ -103,10 +105,11 @@ impl GitHub {
         let jobs = jobs.iter().filter(|job| has_failed(job.conclusion.as_ref())).take(NAMED);
         let told = jobs.map(|job| {
             let steps = job.steps.iter().filter(|step| has_failed(step.conclusion.as_ref()));
-            let steps: Vec<_> = steps.take(NAMED).map(|step| text::line(&step.name, 100)).collect();
+            let steps: Vec<_> =
+                steps.take(NAMED).map(|step| text::one_line(&step.name, 100)).collect();
             let at =
                 if steps.is_empty() { String::new() } else { format!(" at {}", steps.join(", ")) };
-            format!("{} failed{at}", text::line(&job.name, 100))
+            format!("{} failed{at}", text::one_line(&job.name, 100))
         });
         let told = told.collect::<Vec<_>>().join("\n");
         Ok(Some(told).filter(|told| !told.is_empty()))

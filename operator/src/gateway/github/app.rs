@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::GitHubError;
-use super::exchange::{Answer, exchange, read};
+use super::exchange::{Answer, exchange_request, read_answer};
 use crate::gateway::dial::Trouble;
 use crate::gateway::remote::Remote;
 use crate::gateway::secrets::OpenedSecret;
@@ -68,7 +68,7 @@ impl Tokens {
         if let Some(token) = self.fresh(&key) {
             return Ok(token);
         }
-        let app = App { http, secret, remote, signed: sign(secret, Timestamp::now())? };
+        let app = App { http, secret, remote, signed: sign_token(secret, Timestamp::now())? };
         let token = app.token().await?;
         let value = token.value.clone();
         let mut known = self.known.lock();
@@ -97,7 +97,7 @@ pub fn is_app(secret: &OpenedSecret) -> bool {
 }
 
 /// The App's own word that it asks: a JSON Web Token by RS256.
-fn sign(secret: &OpenedSecret, now: Timestamp) -> Result<String, GitHubError> {
+fn sign_token(secret: &OpenedSecret, now: Timestamp) -> Result<String, GitHubError> {
     let id = secret.value(secret_key::GIT_APP_ID)?;
     let pem = secret.value(secret_key::GIT_PRIVATE_KEY)?;
     let malformed = || GitHubError::AppKey { secret: secret.name.clone() };
@@ -144,19 +144,19 @@ struct Granted {
 impl App<'_> {
     async fn token(&self) -> Result<AppToken, GitHubError> {
         let installation = self.installation().await?;
-        let missing = missing(&installation.permissions);
+        let missing = missing_permissions(&installation.permissions);
         if !missing.is_empty() {
             return Err(GitHubError::AppPermissions { missing, secret: self.secret.name.clone() });
         }
         let body = json!({
-            "repositories": [self.remote.name], "permissions": wanted(&installation.permissions),
+            "repositories": [self.remote.name], "permissions": wanted_permissions(&installation.permissions),
         });
         let path = format!("app/installations/{}/access_tokens", installation.id);
         let request = self.http.post(format!("{}/{path}", self.remote.api)).json(&body);
         let answer = self.send(request).await?;
         match answer.status {
             StatusCode::CREATED => {
-                let Granted { token, expires_at } = read(&answer)?;
+                let Granted { token, expires_at } = read_answer(&answer)?;
                 Ok(AppToken { value: token, ends: expires_at })
             }
             // It has no access to this repository.
@@ -179,7 +179,7 @@ impl App<'_> {
         let answer = self.send(self.http.get(url)).await?;
         match answer.status {
             StatusCode::OK => {
-                let found: Installation = read(&answer)?;
+                let found: Installation = read_answer(&answer)?;
                 let active = found.suspended_at.is_none();
                 active.then_some(found).ok_or_else(|| self.not_installed())
             }
@@ -192,7 +192,7 @@ impl App<'_> {
         let request = request
             .bearer_auth(&self.signed)
             .header(http::header::ACCEPT, "application/vnd.github+json");
-        let answer = exchange(request).await.map_err(|error| {
+        let answer = exchange_request(request).await.map_err(|error| {
             let host = self.remote.host.clone();
             let error = error.without_url();
             tracing::warn!(host, %error, "GitHub can't be asked");
@@ -228,14 +228,14 @@ impl App<'_> {
 }
 
 /// What the App was not granted and can't work without, in words.
-fn missing(granted: &BTreeMap<String, String>) -> String {
+fn missing_permissions(granted: &BTreeMap<String, String>) -> String {
     let lacks = |(name, level): &&(&str, &str)| granted.get(*name).is_none_or(|has| has != level);
     let missing = NEEDED.iter().filter(lacks).map(|(name, level)| format!("{name}: {level}"));
     missing.collect::<Vec<_>>().join(", ")
 }
 
 /// What a token asks for: no more than CodeButler uses.
-fn wanted(granted: &BTreeMap<String, String>) -> BTreeMap<&'static str, &'static str> {
+fn wanted_permissions(granted: &BTreeMap<String, String>) -> BTreeMap<&'static str, &'static str> {
     let used = USED.into_iter().filter(|(name, _)| granted.contains_key(*name));
     let all: BTreeMap<_, _> = NEEDED.into_iter().chain(used).collect();
     let writes = |name: &str| granted.get(name).is_some_and(|level| level == "write");
@@ -256,10 +256,10 @@ mod tests {
     #[test]
     fn the_missing_permission_is_named() {
         let all = granted(&[("contents", "write"), ("pull_requests", "write"), ("admin", "write")]);
-        assert_eq!(missing(&all), "");
+        assert_eq!(missing_permissions(&all), "");
         let some = granted(&[("contents", "read"), ("pull_requests", "write")]);
-        assert_eq!(missing(&some), "contents: write");
-        assert_eq!(missing(&granted(&[])), "contents: write, pull_requests: write");
+        assert_eq!(missing_permissions(&some), "contents: write");
+        assert_eq!(missing_permissions(&granted(&[])), "contents: write, pull_requests: write");
     }
 
     #[test]
@@ -272,9 +272,12 @@ mod tests {
         ]);
         let expected =
             [("checks", "read"), ("contents", "write"), ("pull_requests", "write")].into();
-        assert_eq!(wanted(&all), expected);
+        assert_eq!(wanted_permissions(&all), expected);
         for level in ["read", "write"] {
-            assert_eq!(wanted(&granted(&[("issues", level)])).get("issues"), Some(&level));
+            assert_eq!(
+                wanted_permissions(&granted(&[("issues", level)])).get("issues"),
+                Some(&level)
+            );
         }
     }
 }

@@ -50,18 +50,18 @@ impl From<CheckRun> for Check {
         let done = run.status == "completed";
         let state = run.conclusion.filter(|_| done).unwrap_or_else(|| "pending".to_owned());
         let said = [run.output.title, run.output.summary].into_iter().flatten();
-        let said = text::incoming(&said.collect::<Vec<_>>().join("\n"), SUMMARY);
+        let said = text::incoming_text(&said.collect::<Vec<_>>().join("\n"), SUMMARY);
         let summary = Some(said).filter(|said| !said.is_empty());
-        Self { name: text::line(&run.name, 200), state: text::line(&state, 40), summary }
+        Self { name: text::one_line(&run.name, 200), state: text::one_line(&state, 40), summary }
     }
 }
 
 impl From<Status> for Check {
     fn from(status: Status) -> Self {
-        let said = text::incoming(&status.description.unwrap_or_default(), SUMMARY);
+        let said = text::incoming_text(&status.description.unwrap_or_default(), SUMMARY);
         Self {
-            name: text::line(&status.context, 200),
-            state: text::line(&status.state, 40),
+            name: text::one_line(&status.context, 200),
+            state: text::one_line(&status.state, 40),
             summary: Some(said).filter(|said| !said.is_empty()),
         }
     }
@@ -104,7 +104,7 @@ impl GitHub {
         }
         match statuses.status {
             StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => {
-                checks.push(unreadable("commit statuses"));
+                checks.push(unreadable_check("commit statuses"));
             }
             _ => {
                 let combined: Combined = self.client.expect(&statuses, StatusCode::OK)?;
@@ -115,7 +115,7 @@ impl GitHub {
     }
 }
 
-pub(super) fn unreadable(what: &str) -> Check {
+pub(super) fn unreadable_check(what: &str) -> Check {
     Check {
         name: what.to_owned(),
         state: "unknown".to_owned(),

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::access::Access;
-use super::exchange::{Answer, exchange, read, words};
+use super::exchange::{Answer, exchange_request, read_answer, refusal_words};
 use super::rate::Quota;
 use super::{GitHubError, text};
 use crate::gateway::context::Context;
@@ -120,7 +120,7 @@ impl Client {
         let answer = self.send(Method::POST, &self.remote.graphql, Some(&body)).await?;
         let mut all: Value = self.expect(&answer, StatusCode::OK)?;
         if all["errors"].as_array().is_some_and(|errors| !errors.is_empty()) {
-            return Ok(Err(self.shown(&words(&all))));
+            return Ok(Err(self.shown(&refusal_words(&all))));
         }
         Ok(Ok(all["data"].take()))
     }
@@ -147,7 +147,7 @@ impl Client {
         answer: &Answer,
         status: StatusCode,
     ) -> Result<T, GitHubError> {
-        if answer.status == status { read(answer) } else { Err(self.complain(answer)) }
+        if answer.status == status { read_answer(answer) } else { Err(self.complain(answer)) }
     }
 
     fn url(&self, path: &str) -> String {
@@ -216,7 +216,7 @@ impl Client {
         if let Some(body) = body {
             request = request.json(body);
         }
-        let answer = exchange(request).await.map_err(|error| {
+        let answer = exchange_request(request).await.map_err(|error| {
             let host = self.remote.host.clone();
             let error = error.without_url();
             tracing::warn!(host, %error, "GitHub can't be asked");
@@ -238,7 +238,7 @@ impl Client {
     }
 
     fn shown(&self, words: &str) -> String {
-        text::line(&self.redactor.mask(words), SAID)
+        text::one_line(&self.redactor.mask(words), SAID)
     }
 
     /// The same as a sentence behind another one; nothing where GitHub said nothing.

@@ -94,9 +94,9 @@ impl GitHub {
             self.client.list_with(&lines, &query)
         )?;
         found.extend(lines);
-        let times = found.iter().filter_map(|one| written(&one.said));
+        let times = found.iter().filter_map(|one| comment_time(&one.said));
         let newest = times.max();
-        let commands = found.iter().filter_map(|one| heard(one, command));
+        let commands = found.iter().filter_map(|one| heard_command(one, command));
         // One that was changed later is as old as it was.
         let mut commands: Vec<_> = commands.filter(|one| one.at >= since).collect();
         commands.sort_by_key(|one| (one.at, one.id));
@@ -130,19 +130,19 @@ impl GitHub {
             tokio::try_join!(self.pull(number), self.client.list(&files))?;
         files.truncate(FILES);
         for file in &mut files {
-            file.filename = text::line(&file.filename, 300);
-            file.patch = file.patch.take().map(|patch| text::diff(&patch, PATCH));
+            file.filename = text::one_line(&file.filename, 300);
+            file.patch = file.patch.take().map(|patch| text::diff_text(&patch, PATCH));
         }
-        let body = text::incoming(pull.body.as_deref().unwrap_or_default(), BODY);
-        Ok((text::line(&pull.title, 300), body, files))
+        let body = text::incoming_text(pull.body.as_deref().unwrap_or_default(), BODY);
+        Ok((text::one_line(&pull.title, 300), body, files))
     }
 }
 
-fn written(said: &Said) -> Option<Timestamp> {
+fn comment_time(said: &Said) -> Option<Timestamp> {
     said.at()?.parse().ok()
 }
 
-fn heard(found: &FoundComment, command: &str) -> Option<HeardCommand> {
+fn heard_command(found: &FoundComment, command: &str) -> Option<HeardCommand> {
     let said = &found.said;
     let author = said.speaker()?.to_owned();
     let words = said.words(WORDS);
@@ -157,14 +157,14 @@ fn heard(found: &FoundComment, command: &str) -> Option<HeardCommand> {
         (Some(url), _) => {
             let at = said.place()?;
             let at = format!("{}:{}", at.path, at.line);
-            let hunk = text::diff(found.diff_hunk.as_deref().unwrap_or_default(), HUNK);
+            let hunk = text::diff_text(found.diff_hunk.as_deref().unwrap_or_default(), HUNK);
             (CommandPlace::Line(at, hunk), number(url)?)
         }
         (None, Some(url)) if said.page().contains("/pull/") => (CommandPlace::Pull, number(url)?),
         (None, Some(url)) => (CommandPlace::Issue, number(url)?),
         (None, None) => return None,
     };
-    let (id, page, at) = (said.id, said.page().to_owned(), written(said)?);
+    let (id, page, at) = (said.id, said.page().to_owned(), comment_time(said)?);
     Some(HeardCommand { id, place, number, author, page, at, words })
 }
 
@@ -184,7 +184,8 @@ mod tests {
 
     #[test]
     fn the_first_word_decides_and_a_longer_one_is_another() {
-        let words = |body: &str| heard(&found(body, &json!({})), "/butler").map(|one| one.words);
+        let words =
+            |body: &str| heard_command(&found(body, &json!({})), "/butler").map(|one| one.words);
         assert_eq!(words("/butler mend the totals\nplease").unwrap(), "mend the totals\nplease");
         assert_eq!(words("  /butler: mend").unwrap(), "mend");
         assert_eq!(words("<!-- hidden -->/butler\nmend").unwrap(), "mend");
@@ -195,13 +196,13 @@ mod tests {
             assert_eq!(words(other), None, "{other}");
         }
         let bot = found("/butler mend", &json!({"user": {"login": "x[bot]", "type": "Bot"}}));
-        assert_eq!(heard(&bot, "/butler"), None);
+        assert_eq!(heard_command(&bot, "/butler"), None);
     }
 
     #[test]
     fn a_command_knows_what_it_is_about() {
         let place = |more: &serde_json::Value| {
-            let one = heard(&found("/butler x", more), "/butler").unwrap();
+            let one = heard_command(&found("/butler x", more), "/butler").unwrap();
             (one.place, one.number)
         };
         assert_eq!(place(&json!({})), (CommandPlace::Pull, 12));

@@ -6,7 +6,7 @@ use codebutler_crds::repo::MergeMethod;
 use codebutler_crds::wire::ErrorCode;
 
 use crate::gateway::api_error::ApiError;
-use crate::gateway::dial::{Trouble, trouble};
+use crate::gateway::dial::{Trouble, find_trouble};
 use crate::gateway::remote::RemoteError;
 use crate::gateway::secrets::SecretError;
 
@@ -191,7 +191,7 @@ pub enum GitHubError {
 impl GitHubError {
     /// There was no answer.
     pub fn unsent(host: String, error: &reqwest::Error) -> Self {
-        match trouble(error) {
+        match find_trouble(error) {
             Some(trouble) => Self::Barred { host, trouble },
             None => Self::Unavailable { host },
         }

@@ -44,12 +44,12 @@ impl Answer {
 
     /// GitHub's own words about a refusal, as they came: to be shown masked only.
     pub fn words(&self) -> String {
-        words(&serde_json::from_slice(&self.body).unwrap_or_default())
+        refusal_words(&serde_json::from_slice(&self.body).unwrap_or_default())
     }
 }
 
 /// One request and its whole answer.
-pub async fn exchange(
+pub async fn exchange_request(
     request: reqwest::RequestBuilder,
 ) -> Result<Result<Answer, GitHubError>, reqwest::Error> {
     let mut response = request.timeout(TIMEOUT).send().await?;
@@ -65,7 +65,7 @@ pub async fn exchange(
 }
 
 /// The message of a refusal and those of its errors.
-pub fn words(body: &Value) -> String {
+pub fn refusal_words(body: &Value) -> String {
     let errors = body["errors"].as_array().into_iter().flatten();
     let errors = errors.filter_map(|error| error.as_str().or_else(|| error["message"].as_str()));
     let all: Vec<&str> = body["message"].as_str().into_iter().chain(errors).collect();
@@ -73,6 +73,6 @@ pub fn words(body: &Value) -> String {
 }
 
 /// Reads what GitHub described.
-pub fn read<T: DeserializeOwned>(answer: &Answer) -> Result<T, GitHubError> {
+pub fn read_answer<T: DeserializeOwned>(answer: &Answer) -> Result<T, GitHubError> {
     serde_json::from_slice(&answer.body).map_err(|_| GitHubError::Garbled)
 }

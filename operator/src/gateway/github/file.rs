@@ -3,9 +3,9 @@
 use http::StatusCode;
 use serde_json::Value;
 
-use super::exchange::read;
+use super::exchange::read_answer;
 use super::{GitHub, GitHubError};
-use crate::gateway::masks::decoded;
+use crate::gateway::masks::decode_content;
 
 impl GitHub {
     /// A small file's bytes; None if the commit has no such file, no bytes if it is something else or
@@ -18,9 +18,9 @@ impl GitHub {
         let answer = self.client.get(&path).await?;
         match answer.status {
             StatusCode::OK => {
-                let file: Value = read(&answer)?;
+                let file: Value = read_answer(&answer)?;
                 let content = file["content"].as_str().filter(|_| file["encoding"] == "base64");
-                Ok(Some(content.and_then(decoded).unwrap_or_default()))
+                Ok(Some(content.and_then(decode_content).unwrap_or_default()))
             }
             StatusCode::NOT_FOUND => Ok(None),
             _ => Err(self.client.complain(&answer)),

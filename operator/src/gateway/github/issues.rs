@@ -45,11 +45,11 @@ impl FoundIssues {
         Issue {
             number: self.number,
             url: self.html_url,
-            title: text::line(&self.title, 300),
-            state: text::line(&self.state, 20),
-            author: self.user.map_or_else(ghost, |user| text::line(&user.login, 60)),
-            labels: self.labels.iter().take(20).map(|l| text::line(&l.name, 60)).collect(),
-            body: text::incoming(&self.body.unwrap_or_default(), limit),
+            title: text::one_line(&self.title, 300),
+            state: text::one_line(&self.state, 20),
+            author: self.user.map_or_else(ghost, |user| text::one_line(&user.login, 60)),
+            labels: self.labels.iter().take(20).map(|l| text::one_line(&l.name, 60)).collect(),
+            body: text::incoming_text(&self.body.unwrap_or_default(), limit),
             comments,
         }
     }
@@ -84,7 +84,7 @@ impl GitHub {
     /// # Errors
     /// When GitHub can't be asked.
     pub async fn issues(&self, label: Option<&str>) -> Result<Vec<Issue>, GitHubError> {
-        let path = self.client.repo(&format!("issues?{}", query(label)));
+        let path = self.client.repo(&format!("issues?{}", issues_query(label)));
         let answer = self.client.get(&path).await?;
         let found: Vec<FoundIssues> = self.client.expect(&answer, StatusCode::OK)?;
         let issues = found.into_iter().filter(|found| found.pull_request.is_none());
@@ -107,7 +107,7 @@ impl GitHub {
     }
 }
 
-fn query(label: Option<&str>) -> String {
+fn issues_query(label: Option<&str>) -> String {
     let mut query = url::form_urlencoded::Serializer::new(String::new());
     query.append_pair("state", "open").append_pair("per_page", "100");
     if let Some(label) = label {

@@ -121,7 +121,7 @@ impl GitHub {
         let answer = self.client.put(&path, &request).await?;
         match answer.status {
             StatusCode::METHOD_NOT_ALLOWED => {
-                Ok(Err((refusal(&answer.words()), self.client.said(&answer))))
+                Ok(Err((classify_refusal(&answer.words()), self.client.said(&answer))))
             }
             StatusCode::CONFLICT => Err(GitHubError::HeadMoved),
             _ => self.client.expect::<Merged>(&answer, StatusCode::OK).map(|done| Ok(done.sha)),
@@ -158,7 +158,7 @@ impl GitHub {
         let input = json!({"pullRequestId": pull.node_id, "expectedHeadOid": head});
         match self.client.graphql(ENQUEUE, &json!({"input": input})).await? {
             Ok(_) => Ok(Merging::Waits(MergeWait::Queue, said)),
-            Err(refused) if refusal(&refused) == MergeRefusal::Checks => {
+            Err(refused) if classify_refusal(&refused) == MergeRefusal::Checks => {
                 Ok(Merging::Waits(MergeWait::Checks, refused))
             }
             Err(said) => Err(GitHubError::NotMergeable { said }),
@@ -178,7 +178,7 @@ impl GitHub {
 }
 
 /// GitHub tells its refusals apart by words alone.
-fn refusal(words: &str) -> MergeRefusal {
+fn classify_refusal(words: &str) -> MergeRefusal {
     let words = words.to_ascii_lowercase();
     let has = |part: &str| words.contains(part);
     let pending = ["expected", "pending", "progress", "queued", "have not succeeded"];
@@ -201,28 +201,39 @@ mod tests {
 
     #[test]
     fn refusals_are_told_apart_by_githubs_words() {
-        let rule = |text: &str| refusal(&format!("Repository rule violations found\n\n{text}\n\n"));
+        let rule = |text: &str| {
+            classify_refusal(&format!("Repository rule violations found\n\n{text}\n\n"))
+        };
         assert_eq!(
-            refusal("Base branch was modified. Review and try the merge again."),
+            classify_refusal("Base branch was modified. Review and try the merge again."),
             MergeRefusal::Again
         );
         assert_eq!(
-            refusal("Squash merges are not allowed on this repository."),
+            classify_refusal("Squash merges are not allowed on this repository."),
             MergeRefusal::Method
         );
         assert_eq!(
-            refusal("Merge commits are not allowed on this repository."),
+            classify_refusal("Merge commits are not allowed on this repository."),
             MergeRefusal::Method
         );
         assert_eq!(rule("Changes must be made through the merge queue"), MergeRefusal::Queue);
-        assert_eq!(refusal("Required status check \"ci\" is expected."), MergeRefusal::Checks);
+        assert_eq!(
+            classify_refusal("Required status check \"ci\" is expected."),
+            MergeRefusal::Checks
+        );
         assert_eq!(rule("Required status check \"ci\" is in progress."), MergeRefusal::Checks);
-        assert_eq!(refusal("2 of 2 required status checks are pending."), MergeRefusal::Checks);
-        assert_eq!(refusal("Required status check \"ci\" is failing."), MergeRefusal::Final);
+        assert_eq!(
+            classify_refusal("2 of 2 required status checks are pending."),
+            MergeRefusal::Checks
+        );
+        assert_eq!(
+            classify_refusal("Required status check \"ci\" is failing."),
+            MergeRefusal::Final
+        );
         let both = "2 of 3 required status checks have not succeeded: 1 expected and 1 failing.";
         assert_eq!(rule(both), MergeRefusal::Final);
         let review = "At least 1 approving review is required by reviewers with write access.";
         assert_eq!(rule(review), MergeRefusal::Final);
-        assert_eq!(refusal("Pull Request is not mergeable"), MergeRefusal::Final);
+        assert_eq!(classify_refusal("Pull Request is not mergeable"), MergeRefusal::Final);
     }
 }

@@ -4,7 +4,7 @@
 use codebutler_crds::Repo;
 use serde::Deserialize;
 
-use super::exchange::read;
+use super::exchange::read_answer;
 use super::{GitHub, GitHubError};
 use crate::gateway::context::Context;
 use crate::gateway::remote::Remote;
@@ -24,7 +24,7 @@ impl GitHub {
         let github = Self::of(context, repo).await?;
         let answer = github.client.get(&github.client.repo("")).await?;
         let named: MovedName = match answer.status {
-            http::StatusCode::OK => read(&answer)?,
+            http::StatusCode::OK => read_answer(&answer)?,
             _ => return Err(github.client.complain(&answer)),
         };
         let old = Remote::parse(&repo.spec.git.url)?;
@@ -41,7 +41,7 @@ impl GitHub {
 }
 
 /// For the Repo's condition: that its repository has another name by now.
-pub fn remark(context: &Context, repo: &Repo) -> Option<String> {
+pub fn moved_remark(context: &Context, repo: &Repo) -> Option<String> {
     let new = context.github.moved.of(&Remote::parse(&repo.spec.git.url).ok()?)?;
     let (owner, name) = (&new.owner, &new.name);
     Some(format!("the repository is {owner}/{name} by now: set spec.git.url to {}", new.git))

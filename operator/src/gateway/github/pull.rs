@@ -87,7 +87,7 @@ impl Pull {
     /// The account that merged it.
     pub fn merged_by(&self) -> String {
         let by = self.merged_by.as_ref();
-        by.map_or_else(|| "Somebody".to_owned(), |by| text::line(&by.login, 60))
+        by.map_or_else(|| "Somebody".to_owned(), |by| text::one_line(&by.login, 60))
     }
 
     /// When it was closed or merged, in RFC 3339.

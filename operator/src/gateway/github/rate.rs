@@ -54,14 +54,14 @@ impl Rates {
     pub fn note(&self, credential: &str, headers: &HeaderMap, limited: bool) -> Option<Duration> {
         let mut known = self.known.lock();
         let rate = known.entry(credential.to_owned()).or_default();
-        let quota =
-            number(headers, "x-ratelimit-limit").zip(number(headers, "x-ratelimit-remaining"));
+        let quota = header_number(headers, "x-ratelimit-limit")
+            .zip(header_number(headers, "x-ratelimit-remaining"));
         rate.quota = quota.map(|(limit, left)| Quota { limit, left });
         if !limited {
             rate.strikes = 0;
             return None;
         }
-        let wait = told(headers).unwrap_or_else(|| {
+        let wait = limit_duration(headers).unwrap_or_else(|| {
             rate.strikes = (rate.strikes + 1).min(5);
             MINUTE * 2_u32.pow(rate.strikes - 1)
         });
@@ -72,20 +72,20 @@ impl Rates {
 }
 
 /// How long a limit says that it lasts.
-fn told(headers: &HeaderMap) -> Option<Duration> {
-    if let Some(seconds) = number(headers, "retry-after") {
+fn limit_duration(headers: &HeaderMap) -> Option<Duration> {
+    if let Some(seconds) = header_number(headers, "retry-after") {
         return Some(Duration::from_secs(seconds.max(1)));
     }
-    if number(headers, "x-ratelimit-remaining") != Some(0) {
+    if header_number(headers, "x-ratelimit-remaining") != Some(0) {
         return None;
     }
-    let reset = number(headers, "x-ratelimit-reset")?;
+    let reset = header_number(headers, "x-ratelimit-reset")?;
     let left = reset.cast_signed() - Timestamp::now().as_second();
     // Clocks differ.
     Some(Duration::from_secs(u64::try_from(left).unwrap_or_default() + 5))
 }
 
-fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
+fn header_number(headers: &HeaderMap, name: &str) -> Option<u64> {
     headers.get(name)?.to_str().ok()?.trim().parse().ok()
 }
 

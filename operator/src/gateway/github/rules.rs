@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use http::StatusCode;
 use serde::Deserialize;
 
-use super::exchange::read;
+use super::exchange::read_answer;
 use super::{GitHub, GitHubError, branch_path};
 
 /// Rules of a branch.
@@ -56,7 +56,7 @@ impl GitHub {
         let path = self.client.repo(&branch_path("rules/branches", branch));
         let answer = self.client.get(&format!("{path}?per_page=100")).await?;
         match answer.status {
-            StatusCode::OK => Ok(of(read(&answer)?)),
+            StatusCode::OK => Ok(read_rules(read_answer(&answer)?)),
             StatusCode::NOT_FOUND | StatusCode::FORBIDDEN => Ok(BranchRules::default()),
             _ => Err(self.client.complain(&answer)),
         }
@@ -73,7 +73,7 @@ impl GitHub {
     }
 }
 
-fn of(rules: Vec<Rule>) -> BranchRules {
+fn read_rules(rules: Vec<Rule>) -> BranchRules {
     let mut found = BranchRules::default();
     for rule in rules {
         found.queue |= rule.kind == "merge_queue";
@@ -97,9 +97,9 @@ mod tests {
                 "required_status_checks": [{"context": "ci", "integration_id": 15368}, {"context": "lint"}]}},
             {"type": "merge_queue", "ruleset_id": 4, "parameters": {"merge_method": "SQUASH"}},
         ]);
-        let found = of(serde_json::from_value(rules).unwrap());
+        let found = read_rules(serde_json::from_value(rules).unwrap());
         assert!(found.queue);
         assert_eq!(found.checks, BTreeSet::from(["ci".to_owned(), "lint".to_owned()]));
-        assert_eq!(of(Vec::new()), BranchRules::default());
+        assert_eq!(read_rules(Vec::new()), BranchRules::default());
     }
 }

@@ -24,7 +24,7 @@ pub struct Key(String);
 impl Key {
     /// `parts` tell this effect from any other.
     pub fn of(parts: &[&str]) -> Self {
-        Self(text::marker(parts))
+        Self(text::effect_marker(parts))
     }
 
     pub(super) fn is_in(&self, body: Option<&String>) -> bool {
@@ -66,7 +66,9 @@ pub struct Said {
 
 impl Said {
     pub fn author(&self) -> String {
-        self.user.as_ref().map_or_else(|| "ghost".to_owned(), |user| text::line(&user.login, 60))
+        self.user
+            .as_ref()
+            .map_or_else(|| "ghost".to_owned(), |user| text::one_line(&user.login, 60))
     }
 
     pub fn page(&self) -> &str {
@@ -79,7 +81,7 @@ impl Said {
     }
 
     pub fn words(&self, limit: usize) -> String {
-        text::incoming(self.body.as_deref().unwrap_or_default(), limit)
+        text::incoming_text(self.body.as_deref().unwrap_or_default(), limit)
     }
 
     /// Of a review: `approved`, `changes_requested`, `commented`, `dismissed`, `pending`.
@@ -89,7 +91,7 @@ impl Said {
 
     /// File and line, of a comment on one.
     pub fn place(&self) -> Option<LineRef> {
-        let path = text::line(self.path.as_deref()?, 300);
+        let path = text::one_line(self.path.as_deref()?, 300);
         Some(LineRef { path, line: self.line.or(self.original_line).unwrap_or(1) })
     }
 

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 const MARK: &str = "<!-- codebutler:";
 
 /// The marker of an effect: found again in what is on GitHub before the effect is repeated.
-pub fn marker(parts: &[&str]) -> String {
+pub fn effect_marker(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update(part.as_bytes());
@@ -22,33 +22,33 @@ pub fn is_own(body: &str) -> bool {
 }
 
 /// A model's text, such that a reader of the page sees all of it.
-pub fn outgoing(text: &str) -> String {
+pub fn outgoing_text(text: &str) -> String {
     let visible: String = text.chars().filter(|c| !is_invisible(*c)).collect();
     visible.replace("<!", "&lt;!").replace("<?", "&lt;?").trim().to_owned()
 }
 
 /// What others wrote, without what their page hides, cut to `limit` characters.
-pub fn incoming(text: &str, limit: usize) -> String {
+pub fn incoming_text(text: &str, limit: usize) -> String {
     let shown = without_hidden_markup(text);
     let lines = shown.lines().filter(|line| !is_hidden_definition(line)).map(str::trim_end);
     let joined = lines.collect::<Vec<_>>().join("\n");
     let visible = joined.chars().filter(|c| !is_invisible(*c)).collect::<String>();
-    cut(visible.trim(), limit)
+    cut_text(visible.trim(), limit)
 }
 
 /// A part of a diff, of which a page shows all that can be seen, cut to `limit` characters.
-pub fn diff(text: &str, limit: usize) -> String {
+pub fn diff_text(text: &str, limit: usize) -> String {
     let visible = |c: &char| *c == '\n' || *c == '\t' || !is_invisible(*c);
-    cut(&text.chars().filter(visible).collect::<String>(), limit)
+    cut_text(&text.chars().filter(visible).collect::<String>(), limit)
 }
 
 /// A name or title: one line.
-pub fn line(text: &str, limit: usize) -> String {
-    let shown = incoming(text, usize::MAX);
-    cut(&shown.split_whitespace().collect::<Vec<_>>().join(" "), limit)
+pub fn one_line(text: &str, limit: usize) -> String {
+    let shown = incoming_text(text, usize::MAX);
+    cut_text(&shown.split_whitespace().collect::<Vec<_>>().join(" "), limit)
 }
 
-fn cut(text: &str, limit: usize) -> String {
+fn cut_text(text: &str, limit: usize) -> String {
     match text.char_indices().nth(limit) {
         Some((at, _)) => format!("{}… [cut]", text[..at].trim_end()),
         None => text.to_owned(),
@@ -138,23 +138,23 @@ mod tests {
             ("👩\u{200d}💻 fine", "👩\u{200d}💻 fine"),
             ("a\r\nb", "a\nb"),
         ] {
-            assert_eq!(incoming(text, 1000), expected, "{text:?}");
+            assert_eq!(incoming_text(text, 1000), expected, "{text:?}");
         }
-        assert_eq!(diff("+<!-- x -->\n\u{200b}-\tb\u{e0041}", 1000), "+<!-- x -->\n-\tb");
-        assert_eq!(incoming("abcdef", 3), "abc… [cut]");
-        assert_eq!(incoming("äöü", 3), "äöü");
-        assert_eq!(line(" a\n<!-- x -->b ", 10), "a b");
+        assert_eq!(diff_text("+<!-- x -->\n\u{200b}-\tb\u{e0041}", 1000), "+<!-- x -->\n-\tb");
+        assert_eq!(incoming_text("abcdef", 3), "abc… [cut]");
+        assert_eq!(incoming_text("äöü", 3), "äöü");
+        assert_eq!(one_line(" a\n<!-- x -->b ", 10), "a b");
     }
 
     #[test]
     fn a_model_can_hide_nothing_and_forge_no_marker() {
-        let mark = marker(&["uid", "coder", "key"]);
+        let mark = effect_marker(&["uid", "coder", "key"]);
         assert!(is_own(&format!("text\n\n{mark}")));
-        assert_ne!(mark, marker(&["uid", "coder", "keys"]));
-        assert_ne!(marker(&["a", "bc"]), marker(&["ab", "c"]));
-        let forged = outgoing(&format!("fine {mark}<!-- x --><?x?>\u{e0041}"));
+        assert_ne!(mark, effect_marker(&["uid", "coder", "keys"]));
+        assert_ne!(effect_marker(&["a", "bc"]), effect_marker(&["ab", "c"]));
+        let forged = outgoing_text(&format!("fine {mark}<!-- x --><?x?>\u{e0041}"));
         assert!(!is_own(&forged), "{forged}");
         assert!(forged.contains("&lt;!-- x -->&lt;?x?>"), "{forged}");
-        assert_eq!(outgoing("Vec<u8> < 3"), "Vec<u8> < 3");
+        assert_eq!(outgoing_text("Vec<u8> < 3"), "Vec<u8> < 3");
     }
 }

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde::Deserialize;
 
-use super::exchange::read;
+use super::exchange::read_answer;
 use super::{GitHub, GitHubError, branch_path};
 
 /// The newest commit of a branch.
@@ -44,7 +44,7 @@ impl GitHub {
         let answer = self.client.get(&self.client.repo(&branch_path("branches", branch))).await?;
         match answer.status {
             StatusCode::OK => {
-                let Branch { commit } = read(&answer)?;
+                let Branch { commit } = read_answer(&answer)?;
                 Ok(Some(Tip { commit: commit.sha, tree: commit.commit.tree.sha }))
             }
             StatusCode::NOT_FOUND => Ok(None),

@@ -17,9 +17,9 @@ const WAITS: [&str; 4] = [
 ];
 
 /// All that it says.
-pub fn of(thread: &Thread) -> Vec<Fact> {
+pub fn thread_facts(thread: &Thread) -> Vec<Fact> {
     let Some(status) = &thread.status else { return Vec::new() };
-    let mut facts: Vec<_> = opened(thread).into_iter().collect();
+    let mut facts: Vec<_> = opening_fact(thread).into_iter().collect();
     if let Some(plan) = &status.plan {
         let fact = |approved_by: Option<String>| {
             let by = approved_by.as_deref().unwrap_or_default();
@@ -29,7 +29,7 @@ pub fn of(thread: &Thread) -> Vec<Fact> {
         facts.push(fact(None));
         facts.extend(plan.approved_by.clone().map(|by| fact(Some(by))));
     }
-    facts.extend(status.approvals.iter().filter_map(approval));
+    facts.extend(status.approvals.iter().filter_map(approval_fact));
     if let Some(receipt) = &status.receipt {
         let key = format!("receipt:{}:{}", receipt.commit, receipt.exit_code);
         let (commit, command) = (receipt.commit.clone(), receipt.command.clone());
@@ -46,7 +46,7 @@ pub fn of(thread: &Thread) -> Vec<Fact> {
         let (url, state) = (pull.url.clone(), state.to_owned());
         facts.push((key, None, Event::PullRequest { number: pull.number, url, state }));
     }
-    facts.extend(waits(status));
+    facts.extend(wait_facts(status));
     if thread.spec.state == ThreadState::Closed {
         let by = status.closing.as_ref().and_then(|closing| closing.decided_by.clone());
         facts.push(("closed".to_owned(), None, Event::Closed { by }));
@@ -55,14 +55,14 @@ pub fn of(thread: &Thread) -> Vec<Fact> {
 }
 
 /// Whose channel it is in decides who may read of it, and does so when the Thread is gone.
-fn opened(thread: &Thread) -> Option<Fact> {
+fn opening_fact(thread: &Thread) -> Option<Fact> {
     let conversation = thread.conversation()?;
     let (repo, channel) = (thread.spec.repo.clone(), conversation.channel.clone());
     let by = thread.spec.requested_by.clone();
     Some((format!("opened:{channel}"), None, Event::Opened { repo, channel, by }))
 }
 
-fn approval(approval: &codebutler_crds::thread::Approval) -> Option<Fact> {
+fn approval_fact(approval: &codebutler_crds::thread::Approval) -> Option<Fact> {
     let choice = match approval.answer? {
         ApprovalAnswer::Approved => "approved",
         ApprovalAnswer::Denied => "denied",
@@ -77,7 +77,7 @@ fn approval(approval: &codebutler_crds::thread::Approval) -> Option<Fact> {
     Some((format!("approval:{}:{choice}", approval.id), Some(approval.role.clone()), event))
 }
 
-fn waits(status: &ThreadStatus) -> impl Iterator<Item = Fact> {
+fn wait_facts(status: &ThreadStatus) -> impl Iterator<Item = Fact> {
     let waits = status.conditions.iter().filter(|one| WAITS.contains(&one.type_.as_str()));
     waits.map(|one| {
         let key = format!("waits:{}:{}:{}", one.type_, one.status, one.last_transition_time.0);
@@ -88,7 +88,7 @@ fn waits(status: &ThreadStatus) -> impl Iterator<Item = Fact> {
 
 /// What people decided, as a role is about to hear it. What a question about an action came to, its own
 /// record says.
-pub fn decision(pending: &Pending) -> Option<Fact> {
+pub fn decision_fact(pending: &Pending) -> Option<Fact> {
     let Pending { id, role, kind, choice, user, message } = pending;
     let event = Event::Decision {
         kind: kind.clone(),
@@ -123,7 +123,7 @@ mod tests {
             },
         }))
         .unwrap();
-        let keys: Vec<_> = of(&thread).into_iter().map(|(key, ..)| key).collect();
+        let keys: Vec<_> = thread_facts(&thread).into_iter().map(|(key, ..)| key).collect();
         let expected = [
             "opened:C1",
             "plan:2.000000:",

@@ -30,14 +30,14 @@ pub struct Retention {
 }
 
 /// Tells until the gateway stops.
-pub async fn run(gateway: &Gateway, retention: Retention) {
+pub async fn run_following(gateway: &Gateway, retention: Retention) {
     if gateway.context.history.store().is_none() {
         return;
     }
-    tokio::join!(follow(gateway), tidy(gateway, retention));
+    tokio::join!(follow_threads(gateway), tidy_histories(gateway, retention));
 }
 
-async fn follow(gateway: &Gateway) {
+async fn follow_threads(gateway: &Gateway) {
     let context = &gateway.context;
     let mut seen: HashMap<ThreadKey, Option<String>> = HashMap::new();
     let mut due = tokio::time::interval(EVERY);
@@ -47,24 +47,24 @@ async fn follow(gateway: &Gateway) {
         for thread in context.attended.all() {
             let (key, version) = (ThreadKey::from(&*thread), thread.resource_version());
             if seen.remove(&key) != Some(version.clone()) {
-                tell(context, &thread).await;
+                tell_facts(context, &thread).await;
             }
             now.insert(key, version);
         }
         // What is not attended any more has ended, and says how.
         for (key, _) in seen.drain() {
             if let Some(thread) = context.thread(&key) {
-                tell(context, &thread).await;
+                tell_facts(context, &thread).await;
             }
         }
         seen = now;
     }
 }
 
-async fn tell(context: &Context, thread: &Arc<Thread>) {
+async fn tell_facts(context: &Context, thread: &Arc<Thread>) {
     let key = ThreadKey::from(&**thread);
     let Some(repo) = context.repo(&key.namespace, &thread.spec.repo) else { return };
-    let facts = facts::of(thread);
+    let facts = facts::thread_facts(thread);
     if facts.is_empty() {
         return;
     }
@@ -75,14 +75,14 @@ async fn tell(context: &Context, thread: &Arc<Thread>) {
     }
 }
 
-async fn tidy(gateway: &Gateway, retention: Retention) {
+async fn tidy_histories(gateway: &Gateway, retention: Retention) {
     let mut due = tokio::time::interval(TIDY);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
         let open: Vec<_> = gateway.context.attended.all();
         let open: Vec<_> = open.iter().map(|thread| ThreadKey::from(&**thread)).collect();
         let history = gateway.context.history.clone();
-        let removing = move || remove(&history, retention, &open);
+        let removing = move || remove_due(&history, retention, &open);
         match tokio::task::spawn_blocking(removing).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "old histories stay"),
@@ -91,9 +91,9 @@ async fn tidy(gateway: &Gateway, retention: Retention) {
     }
 }
 
-fn remove(history: &History, retention: Retention, open: &[ThreadKey]) -> std::io::Result<()> {
+fn remove_due(history: &History, retention: Retention, open: &[ThreadKey]) -> std::io::Result<()> {
     let Some(mut store) = history.store().cloned() else { return Ok(()) };
-    for kept in due(store.list()?, retention, SystemTime::now(), open) {
+    for kept in due_histories(store.list()?, retention, SystemTime::now(), open) {
         tracing::info!(thread = %kept.place, "a history is removed: it was kept long enough");
         store.remove(&kept.place)?;
     }
@@ -101,7 +101,12 @@ fn remove(history: &History, retention: Retention, open: &[ThreadKey]) -> std::i
 }
 
 /// Those that go. Of open Threads none does.
-fn due(mut all: Vec<Kept>, retention: Retention, now: SystemTime, open: &[ThreadKey]) -> Vec<Kept> {
+fn due_histories(
+    mut all: Vec<Kept>,
+    retention: Retention,
+    now: SystemTime,
+    open: &[ThreadKey],
+) -> Vec<Kept> {
     all.sort_by_key(|kept| kept.changed);
     let mut total: u64 = all.iter().map(|kept| kept.bytes).sum();
     let is_open = |kept: &Kept| {
@@ -139,7 +144,7 @@ mod tests {
             vec![kept("new", 1, 50), kept("old", 40, 50), kept("older", 50, 5), kept("mid", 9, 50)];
         let open = [ThreadKey { namespace: "team".into(), name: "older".into() }];
         let names = |retention| {
-            let due = due(all.clone(), retention, now, &open);
+            let due = due_histories(all.clone(), retention, now, &open);
             due.iter().map(|kept| kept.place.name().to_owned()).collect::<Vec<_>>()
         };
         let days = |days: u32| Duration::from_hours(24) * days;

@@ -13,16 +13,16 @@ const LEAST: usize = 256;
 const CUT: &str = "\n[…]\n";
 
 /// The event as it is kept.
-pub fn event(event: &Event, redactor: &Redactor) -> Event {
+pub fn mask_event(event: &Event, redactor: &Redactor) -> Event {
     let mut room = MOST;
     let masked = serde_json::to_value(event).and_then(|mut value| {
-        walk(&mut value, redactor, &mut room);
+        mask_value(&mut value, redactor, &mut room);
         serde_json::from_value(value)
     });
     masked.unwrap_or(Event::Unknown)
 }
 
-fn walk(value: &mut Value, redactor: &Redactor, room: &mut usize) {
+fn mask_value(value: &mut Value, redactor: &Redactor, room: &mut usize) {
     match value {
         Value::String(text) => {
             if let Cow::Owned(masked) = redactor.mask(text) {
@@ -30,20 +30,26 @@ fn walk(value: &mut Value, redactor: &Redactor, room: &mut usize) {
             }
             let most = MAX_TEXT.min((*room).max(LEAST));
             if text.len() > most {
-                *text = bounded(text, most);
+                *text = bound_text(text, most);
             }
             *room = room.saturating_sub(text.len());
         }
-        Value::Array(values) => values.iter_mut().for_each(|value| walk(value, redactor, room)),
+        Value::Array(values) => {
+            for value in values {
+                mask_value(value, redactor, room);
+            }
+        }
         Value::Object(fields) => {
-            fields.values_mut().for_each(|value| walk(value, redactor, room));
+            for value in fields.values_mut() {
+                mask_value(value, redactor, room);
+            }
         }
         _ => {}
     }
 }
 
 /// Beginning and end.
-fn bounded(text: &str, most: usize) -> String {
+fn bound_text(text: &str, most: usize) -> String {
     let half = (most - CUT.len()) / 2;
     let head = text.floor_char_boundary(half);
     let tail = text.ceil_char_boundary(text.len() - half);
@@ -79,12 +85,14 @@ mod tests {
         let call = ToolUse { tool: "Bash".into(), arguments: format!("{{\"t\":\"{secret}\"}}") };
         let output = format!("{secret}{}ß", "ñ".repeat(MAX_TEXT));
         let told = Event::Tool { call, output, ok: true, exit_code: None, millis: None };
-        let Event::Tool { call, output, .. } = event(&told, &Redactor::default()) else { panic!() };
+        let Event::Tool { call, output, .. } = mask_event(&told, &Redactor::default()) else {
+            panic!()
+        };
         assert!(!call.arguments.contains(&secret) && call.arguments.contains("[redacted"));
         assert!(!output.contains(&secret) && output.ends_with("ñß") && output.len() <= MAX_TEXT);
         let calls = vec![ToolUse { tool: "X".into(), arguments: "y".repeat(MAX_TEXT) }; 100];
         let told = Event::Answer { model: None, text: None, thoughts: None, calls };
-        let kept = serde_json::to_string(&event(&told, &Redactor::default())).unwrap();
+        let kept = serde_json::to_string(&mask_event(&told, &Redactor::default())).unwrap();
         assert!(kept.len() < 2 * MOST, "{}", kept.len());
     }
 }

@@ -32,7 +32,7 @@ use super::dial::{Dialer, Reach};
 use super::redact::Redactor;
 use super::thread_key::ThreadKey;
 
-pub use self::facts::decision;
+pub use self::facts::decision_fact;
 use self::spans::{RunBeginnings, SpanOwner};
 pub use self::writer::{Away, News};
 
@@ -56,7 +56,7 @@ impl History {
         dialer: &Dialer,
         metrics: super::metrics::Metrics,
     ) -> anyhow::Result<Self> {
-        let store = open(root, url, dialer, Handle::current())?;
+        let store = open_store(root, url, dialer, Handle::current())?;
         if let AnyStore::Volume(volume) = &store {
             volume.unmark_cache().context("the folder of --history can't be written")?;
         }
@@ -76,10 +76,10 @@ impl History {
 
     /// Something that happened, told once for each key. Masked here.
     pub fn tell(&self, thread: &ThreadKey, redactor: &Redactor, told: Telling) {
-        let (Some(writer), Some(place)) = (&self.writer, place(thread)) else { return };
+        let (Some(writer), Some(place)) = (&self.writer, history_place(thread)) else { return };
         let Telling { key, at, role, run, event } = told;
-        let event = mask::event(&event, redactor);
-        let at = at.unwrap_or_else(now);
+        let event = mask::mask_event(&event, redactor);
+        let at = at.unwrap_or_else(millis_now);
         writer.note(Note { place, key, at, role, run, event });
     }
 
@@ -102,7 +102,7 @@ impl History {
         author: Author,
         SharedPicture { id, name }: &SharedPicture,
     ) {
-        let (key, at, role) = (format!("picture:{id}"), ts.map(millis), role_of(&author));
+        let (key, at, role) = (format!("picture:{id}"), ts.map(message_millis), role_of(&author));
         let event = Event::Picture { id: id.clone(), name: name.clone(), author };
         self.tell(thread, redactor, Telling { key, at, role, run: None, event });
     }
@@ -121,7 +121,7 @@ impl History {
         }
         let role = role_of(&author);
         let event = Event::Message { ts: ts.clone(), author, text: text.to_owned() };
-        let (key, at) = (format!("message:{ts}"), Some(millis(ts)));
+        let (key, at) = (format!("message:{ts}"), Some(message_millis(ts)));
         self.tell(thread, redactor, Telling { key, at, role, run: None, event });
     }
 
@@ -154,7 +154,7 @@ impl History {
         caller: &Caller,
         batch: Option<HistoryBatch>,
     ) -> Result<Option<BTreeMap<String, u64>>, Away> {
-        let (Some(writer), Some(place)) = (&self.writer, place(&caller.key())) else {
+        let (Some(writer), Some(place)) = (&self.writer, history_place(&caller.key())) else {
             return Ok(None);
         };
         let (reply, kept) = oneshot::channel();
@@ -174,7 +174,7 @@ impl History {
 ///
 /// # Errors
 /// When the address is wrong.
-pub fn open(
+pub fn open_store(
     root: &Path,
     url: Option<&Url>,
     dialer: &Dialer,
@@ -206,17 +206,17 @@ fn role_of(author: &Author) -> Option<String> {
     }
 }
 
-fn place(thread: &ThreadKey) -> Option<Place> {
+fn history_place(thread: &ThreadKey) -> Option<Place> {
     Place::new(&thread.namespace, &thread.name)
 }
 
-pub fn now() -> u64 {
+pub fn millis_now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// When a message was written: a Slack `ts` is seconds with a fraction.
-fn millis(ts: &SlackTs) -> u64 {
+fn message_millis(ts: &SlackTs) -> u64 {
     let (seconds, fraction) = ts.as_str().split_once('.').unwrap_or((ts.as_str(), "0"));
     let seconds: u64 = seconds.parse().unwrap_or(0);
     let millis: u64 = fraction.get(..3).and_then(|text| text.parse().ok()).unwrap_or(0);

@@ -69,13 +69,13 @@ impl RunBeginnings {
             }
             attributes.extend(own.error.map(|error| KeyValue::new("error.type", error)));
             let builder = SpanBuilder::from_name(own.name)
-                .with_start_time(moment(own.began))
+                .with_start_time(system_time(own.began))
                 .with_attributes(attributes);
             let mut span = tracer.build_with_context(builder, &opentelemetry::Context::new());
             if own.error.is_some() {
                 span.set_status(Status::error(""));
             }
-            span.end_with_timestamp(moment(own.ended));
+            span.end_with_timestamp(system_time(own.ended));
         }
     }
 
@@ -138,7 +138,7 @@ fn tool_name(name: &str) -> &str {
     if is_name { name } else { "unknown" }
 }
 
-fn moment(millis: u64) -> SystemTime {
+fn system_time(millis: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(millis)
 }
 

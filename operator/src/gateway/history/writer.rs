@@ -12,7 +12,7 @@ use codebutler_crds::wire::history::{Event, GATEWAY, HistoryBatch, Line, VERSION
 use codebutler_history::{Log, Place, Refused, Store};
 use tokio::sync::{oneshot, watch};
 
-use super::{lock, now};
+use super::{lock, millis_now};
 use crate::gateway::metrics::Metrics;
 
 /// What may wait to be taken by the thread.
@@ -227,12 +227,17 @@ impl<S: Store> Desk<S> {
             let lost = self.lost.load(Ordering::Relaxed);
             if before < LONGEST {
                 for order in orders {
-                    add(&mut log, order, &mut text);
+                    add_order(&mut log, order, &mut text);
                 }
                 if lost > 0 {
-                    let key = format!("lost:{}", now());
+                    let key = format!("lost:{}", millis_now());
                     log.tell(
-                        &line(key, now(), (None, None), Event::Lost { events: lost }),
+                        &history_line(
+                            key,
+                            millis_now(),
+                            (None, None),
+                            Event::Lost { events: lost },
+                        ),
                         &mut text,
                     );
                 }
@@ -265,26 +270,26 @@ impl<S: Store> Desk<S> {
         for order in orders {
             if let Order::Batch(Batch { role, reply, .. }) = order {
                 let full = log.length() >= LONGEST;
-                let kept = (!full).then(|| log.next_of(&prefix(&role)));
+                let kept = (!full).then(|| log.next_of(&source_prefix(&role)));
                 drop(reply.send(Ok(kept)));
             }
         }
     }
 }
 
-fn prefix(role: &str) -> String {
+fn source_prefix(role: &str) -> String {
     format!("agent/{role}/")
 }
 
-fn add(log: &mut Log, order: &Order, text: &mut Vec<u8>) {
+fn add_order(log: &mut Log, order: &Order, text: &mut Vec<u8>) {
     match order {
         Order::Note(note) => {
             let Note { key, at, role, run, event, .. } = &**note;
             let of = (role.clone(), run.clone());
-            log.tell(&line(key.clone(), *at, of, event.clone()), text);
+            log.tell(&history_line(key.clone(), *at, of, event.clone()), text);
         }
         Order::Batch(Batch { role, told: Some(batch), .. }) => {
-            let source = prefix(role) + &batch.journal;
+            let source = source_prefix(role) + &batch.journal;
             match log.take((&source, role), batch.from, &batch.events, text) {
                 Ok(()) => {}
                 Err(Refused::Gap) => tracing::debug!(source, "a journal goes back"),
@@ -295,7 +300,12 @@ fn add(log: &mut Log, order: &Order, text: &mut Vec<u8>) {
     }
 }
 
-fn line(key: String, at: u64, (role, run): (Option<String>, Option<String>), event: Event) -> Line {
+fn history_line(
+    key: String,
+    at: u64,
+    (role, run): (Option<String>, Option<String>),
+    event: Event,
+) -> Line {
     let source = GATEWAY.to_owned();
     Line { v: VERSION, at, source, seq: None, key: Some(key), role, run, event }
 }

@@ -103,13 +103,13 @@ impl Reviews {
 
     fn remembered(&self, digest: &Digest256) -> Option<Result<CallingPod, RefusedToken>> {
         let known = self.lock();
-        known.get(digest).filter(|known| counts(known)).map(|(_, found)| found.clone())
+        known.get(digest).filter(|known| still_counts(known)).map(|(_, found)| found.clone())
     }
 
     fn remember(&self, digest: Digest256, asked: Instant, found: Result<CallingPod, RefusedToken>) {
         let mut known = self.lock();
         if known.len() >= MOST {
-            known.retain(|_, known| counts(known));
+            known.retain(|_, known| still_counts(known));
         }
         if known.len() < MOST {
             known.insert(digest, (asked, found));
@@ -121,7 +121,7 @@ impl Reviews {
     }
 }
 
-fn counts((asked, found): &KnownToken) -> bool {
+fn still_counts((asked, found): &KnownToken) -> bool {
     let counting = match found {
         Ok(_) => REMEMBER,
         Err(RefusedToken::ReviewFailed) => FAILED,

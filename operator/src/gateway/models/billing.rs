@@ -146,7 +146,7 @@ impl Reported<'_> {
 }
 
 /// Reads an answer; nothing if it is no JSON object of a completion's form.
-pub fn read(body: &[u8]) -> Option<Bill> {
+pub fn read_bill(body: &[u8]) -> Option<Bill> {
     // To serde, an array would be a struct too.
     let answer: BillingAnswer<'_> = match body.trim_ascii_start().first() {
         Some(b'{') => serde_json::from_slice(body).ok()?,
@@ -175,7 +175,7 @@ pub fn read(body: &[u8]) -> Option<Bill> {
 }
 
 /// Who served an answer, where it says so.
-pub fn provider(body: &[u8]) -> Option<String> {
+pub fn find_provider(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Served {
         provider: String,
@@ -184,7 +184,7 @@ pub fn provider(body: &[u8]) -> Option<String> {
 }
 
 /// What a call used, for people.
-pub fn told(model: &str, usage: &Usage) -> ModelCall {
+pub fn told_call(model: &str, usage: &Usage) -> ModelCall {
     ModelCall {
         model: model.to_owned(),
         fresh: usage.prompt_tokens.saturating_sub(usage.cached_tokens),
@@ -199,7 +199,7 @@ pub fn told(model: &str, usage: &Usage) -> ModelCall {
 
 /// What an answer says that failed, although it came with status 200: an error in its place, or in its
 /// choice, where no words came before it.
-pub fn failure(body: &[u8]) -> Option<Complaint> {
+pub fn find_failure(body: &[u8]) -> Option<Complaint> {
     memmem::find(body, b"\"error\"")?;
     let answer: Value = serde_json::from_slice(body).ok()?;
     if !answer["error"].is_null() {
@@ -222,9 +222,9 @@ impl Bill {
     #[must_use]
     pub fn at(mut self, price: Option<&Price>) -> Self {
         let Some(price) = price.filter(|_| !self.priced) else { return self };
-        self.usage.cost = estimate::tokens(&self.usage, price)
-            + estimate::images(self.images, price)
-            + estimate::sound(self.seconds.unwrap_or(0), price);
+        self.usage.cost = estimate::price_tokens(&self.usage, price)
+            + estimate::estimate_images(self.images, price)
+            + estimate::price_sound(self.seconds.unwrap_or(0), price);
         self.priced = true;
         self
     }
@@ -235,7 +235,8 @@ mod tests {
     use super::*;
 
     fn bill(usage: &str) -> Bill {
-        read(format!(r#"{{"id":"x","choices":[{{"a":1}}],"usage":{usage}}}"#).as_bytes()).unwrap()
+        read_bill(format!(r#"{{"id":"x","choices":[{{"a":1}}],"usage":{usage}}}"#).as_bytes())
+            .unwrap()
     }
 
     #[test]
@@ -344,7 +345,7 @@ mod tests {
             cache_read: Some(NanoUsd(100_000_000)),
             cache_write: Some(NanoUsd(1_250_000_000)),
         };
-        let cost = |body: &str| read(body.as_bytes()).unwrap().at(Some(&price)).usage.cost.0;
+        let cost = |body: &str| read_bill(body.as_bytes()).unwrap().at(Some(&price)).usage.cost.0;
         let tokens = r#"{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":2}}"#;
         assert_eq!(cost(tokens), 10_000 + 4_000);
         let kept = r#"{"choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":0,
@@ -356,21 +357,21 @@ mod tests {
         assert_eq!(cost(r#"{"text":"hi","usage":{"type":"duration","seconds":30}}"#), 3_000_000);
         assert_eq!(cost(r#"{"text":"hi","duration":59.2}"#), 6_000_000);
         let drawn = r#"{"choices":[{"message":{"images":[{"image_url":{"url":"data:"}}]}}]}"#;
-        assert_eq!((read(drawn.as_bytes()).unwrap().images, cost(drawn)), (1, 40_000_000));
+        assert_eq!((read_bill(drawn.as_bytes()).unwrap().images, cost(drawn)), (1, 40_000_000));
     }
 
     #[test]
     fn failures_in_disguise_are_noticed() {
-        let bill = read(br#"{"error":{"code":502,"message":"no provider"}}"#).unwrap();
+        let bill = read_bill(br#"{"error":{"code":502,"message":"no provider"}}"#).unwrap();
         assert!(!bill.completed);
-        assert!(!read(br#"{"choices":null}"#).unwrap().completed);
-        assert_eq!(read(b"<html>"), None);
-        assert_eq!(read(b"[]"), None);
+        assert!(!read_bill(br#"{"choices":null}"#).unwrap().completed);
+        assert_eq!(read_bill(b"<html>"), None);
+        assert_eq!(read_bill(b"[]"), None);
     }
 
     #[test]
     fn an_error_in_an_answer_is_found_where_no_words_came() {
-        let of = |body: &str| failure(body.as_bytes()).map(|told| (told.status, told.text));
+        let of = |body: &str| find_failure(body.as_bytes()).map(|told| (told.status, told.text));
         let told = of(r#"{"error":{"code":"502","message":"no provider"}}"#);
         assert_eq!(told, Some((Some(502), "no provider".to_owned())));
         let inside = r#"{"choices":[{"finish_reason":"error","error":{"code":503,"message":"gone"},

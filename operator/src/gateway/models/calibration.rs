@@ -26,7 +26,7 @@ impl Calibration {
             let mut factors = self.factors.lock().unwrap_or_else(PoisonError::into_inner);
             let key = (RepoKey::from(&*caller.repo), model.to_owned());
             let factor = factors.entry(key).or_insert(ONE);
-            *factor = grown(*factor, estimate, billed);
+            *factor = grow_factor(*factor, estimate, billed);
         }
     }
 }
@@ -36,7 +36,7 @@ const ONE: u64 = 1000;
 /// A single odd figure is not to block a model for ever.
 const MOST: u64 = 100 * ONE;
 
-fn grown(factor: u64, estimate: NanoUsd, billed: NanoUsd) -> u64 {
+fn grow_factor(factor: u64, estimate: NanoUsd, billed: NanoUsd) -> u64 {
     let grown = u128::from(factor) * u128::from(billed.0);
     u64::try_from(grown.div_ceil(u128::from(estimate.0.max(1)))).unwrap_or(MOST).min(MOST)
 }
@@ -47,9 +47,9 @@ mod tests {
 
     #[test]
     fn an_estimate_that_was_too_low_grows() {
-        assert_eq!(grown(ONE, NanoUsd(1_000), NanoUsd(2_500)), 2_500);
-        assert_eq!(grown(2_500, NanoUsd(2_500), NanoUsd(3_000)), 3_000);
-        assert_eq!(grown(ONE, NanoUsd(1), NanoUsd(u64::MAX)), MOST);
-        assert_eq!(grown(ONE, NanoUsd(0), NanoUsd(1)), ONE);
+        assert_eq!(grow_factor(ONE, NanoUsd(1_000), NanoUsd(2_500)), 2_500);
+        assert_eq!(grow_factor(2_500, NanoUsd(2_500), NanoUsd(3_000)), 3_000);
+        assert_eq!(grow_factor(ONE, NanoUsd(1), NanoUsd(u64::MAX)), MOST);
+        assert_eq!(grow_factor(ONE, NanoUsd(0), NanoUsd(1)), ONE);
     }
 }

@@ -52,14 +52,15 @@ struct Made {
 }
 
 /// Makes a call, whether or not anybody still waits for it.
-pub async fn make(gateway: Shared, caller: Caller, job: Job, wanted: Wanted) {
+pub async fn make_call(gateway: Shared, caller: Caller, job: Job, wanted: Wanted) {
     let begun = Instant::now();
     let mut made = Made { model: job.model().to_owned(), bill: None, begun, provider: None };
-    let trying = Box::pin(tried(&gateway, &caller, &job, wanted, &mut made));
-    let outcome = trying.instrument(trace::span(&caller, job.model())).await;
+    let trying = Box::pin(try_models(&gateway, &caller, &job, wanted, &mut made));
+    let outcome = trying.instrument(trace::call_span(&caller, job.model())).await;
     let label = outcome.as_ref().err().map_or("ok", |error| error.outcome());
     if !gateway.requests.are_cut() {
-        note(&gateway, &caller, &made.model, outcome.as_ref().err().map(|error| &**error)).await;
+        note_service(&gateway, &caller, &made.model, outcome.as_ref().err().map(|error| &**error))
+            .await;
     }
     gateway.metrics.model_call(&caller, &made.model, label, begun.elapsed());
     if let Some(bill) = &made.bill {
@@ -76,7 +77,7 @@ pub async fn make(gateway: Shared, caller: Caller, job: Job, wanted: Wanted) {
 }
 
 /// Lets the Repo say whether its account and its models are served.
-async fn note(gateway: &Shared, caller: &Caller, model: &str, error: Option<&ModelError>) {
+async fn note_service(gateway: &Shared, caller: &Caller, model: &str, error: Option<&ModelError>) {
     match error {
         None => gateway.conditions.model_works(&caller.repo, model).await,
         Some(ModelError::Refused(refused)) if refused.is_for_people() => {
@@ -92,7 +93,7 @@ async fn note(gateway: &Shared, caller: &Caller, model: &str, error: Option<&Mod
 }
 
 /// Tries the model that was asked for, and another one when its circuit breaks.
-async fn tried(
+async fn try_models(
     gateway: &Shared,
     caller: &Caller,
     job: &Job,
@@ -123,10 +124,10 @@ async fn tried(
             gateway.models.breakers.failed(&repo, &chosen.model, Instant::now());
             choose().model == chosen.model
         };
-        match Box::pin(begin(gateway, caller, job, &chosen.model, &failed)).await {
+        match Box::pin(begin_call(gateway, caller, job, &chosen.model, &failed)).await {
             Ok(begun) => {
                 // Not beside what the beginning has taken: a call is large, and there are many.
-                let ended = Box::pin(finish(gateway, caller, begun, job, wanted, made)).await;
+                let ended = Box::pin(finish_call(gateway, caller, begun, job, wanted, made)).await;
                 match ended.as_ref().err().map(|error| &**error) {
                     Some(ModelError::Unavailable { .. }) => drop(failed()),
                     _ => gateway.models.breakers.worked(&repo, &chosen.model),
@@ -153,7 +154,7 @@ struct Begun<'a> {
     upstream: Upstream<'a>,
 }
 
-async fn begin<'a>(
+async fn begin_call<'a>(
     gateway: &'a Shared,
     caller: &Caller,
     job: &Job,
@@ -164,7 +165,7 @@ async fn begin<'a>(
     let mut upstream = ask_where().await?;
     let mut renewed = false;
     let facts = gateway.models.catalog.facts(&caller.repo, model);
-    let session = session(caller);
+    let session = session_id(caller);
     let mut shape = Shape {
         dialect: upstream.dialect,
         facts: &facts,
@@ -179,7 +180,7 @@ async fn begin<'a>(
         .map(|prices| prices.at(estimate::prompt_tokens(&body), Timestamp::now()));
     let first = job.estimate(&body, &shape, &price.unwrap_or(estimate::UNKNOWN));
     let estimate = gateway.models.calibration.apply(caller, model, first);
-    let mut call = open(gateway, caller, estimate).await?;
+    let mut call = open_call(gateway, caller, estimate).await?;
     let nearest = || gateway.models.catalog.nearest(&caller.repo, model);
     let role = caller.role.name_any();
     let subject = Subject { model, role: &role, nearest: &nearest };
@@ -223,13 +224,17 @@ async fn begin<'a>(
 }
 
 /// Lets the call through, or says why not.
-async fn open(gateway: &Shared, caller: &Caller, estimate: NanoUsd) -> Result<Call, ModelError> {
+async fn open_call(
+    gateway: &Shared,
+    caller: &Caller,
+    estimate: NanoUsd,
+) -> Result<Call, ModelError> {
     match gateway.ledger.open(caller, estimate).await {
         Ok(call) => Ok(call),
         Err(OpenError::Exceeded(exceeded)) => {
             gateway.metrics.exceeded(caller, exceeded.limit);
             // The thread has to know before the role waits for its answer.
-            match pause::ask(gateway, caller, &exceeded).await {
+            match pause::ask_money(gateway, caller, &exceeded).await {
                 Ok(sentence) => Err(ModelError::Exceeded(sentence)),
                 Err(error) => {
                     tracing::warn!(%error, "the thread could not be asked for more money");
@@ -246,14 +251,14 @@ async fn open(gateway: &Shared, caller: &Caller, estimate: NanoUsd) -> Result<Ca
 }
 
 /// The same for all calls of a role in a Thread, and says nothing of either.
-fn session(caller: &Caller) -> String {
+fn session_id(caller: &Caller) -> String {
     let ThreadKey { namespace, name } = caller.key();
     let uid = caller.thread.uid().unwrap_or_default();
     let text = format!("{uid}/{namespace}/{name}/{}", caller.role_name());
     hex::encode(Sha256::digest(text))
 }
 
-async fn finish(
+async fn finish_call(
     gateway: &Shared,
     caller: &Caller,
     begun: Begun<'_>,
@@ -266,24 +271,24 @@ async fn finish(
     if job.streams() {
         let (pieces, reader) = mpsc::channel(BUFFER);
         let reader = wanted.send(Ok(Reply::Stream(reader))).is_ok().then_some(pieces);
-        let Ended { tap, outcome } = stream::pump(response, reader, &mut call).await;
+        let Ended { tap, outcome } = stream::pump_stream(response, reader, &mut call).await;
         step::point("after answer");
         match tap.bill.map(|bill| Bill { images: bill.images.max(tap.images), ..bill }) {
             Some(bill) => {
-                made.bill = Some(settle(gateway, caller, call, bill, &known, made));
+                made.bill = Some(settle_call(gateway, caller, call, bill, &known, made));
             }
             None => call.flag(),
         }
         return outcome.map_err(Arc::new);
     }
-    let outcome = whole(response, job, &mut call).await;
+    let outcome = read_whole(response, job, &mut call).await;
     step::point("after answer");
     let told = match outcome {
         Ok(Came { answer, bill, failure }) => {
-            made.provider = billing::provider(&answer);
+            made.provider = billing::find_provider(&answer);
             match of_bill(bill.as_ref(), failure.is_some()) {
                 End::Settle(bill) => {
-                    made.bill = Some(settle(gateway, caller, call, bill, &known, made));
+                    made.bill = Some(settle_call(gateway, caller, call, bill, &known, made));
                 }
                 // It says that nothing was answered, and nothing of a bill.
                 End::TakeBack => drop(call_refused(call)),
@@ -345,19 +350,19 @@ fn of_bill(bill: Option<&Bill>, failed: bool) -> End {
     }
 }
 
-async fn whole(
+async fn read_whole(
     response: reqwest::Response,
     job: &Job,
     call: &mut Call,
 ) -> Result<Came, ModelError> {
-    let collected = std::pin::pin!(upstream::collect(response));
-    let answer = stream::lasting(collected, || call.lasts()).await?;
-    let (bill, failure) = (billing::read(&answer), billing::failure(&answer));
+    let collected = std::pin::pin!(upstream::collect_answer(response));
+    let answer = stream::await_lasting(collected, || call.lasts()).await?;
+    let (bill, failure) = (billing::read_bill(&answer), billing::find_failure(&answer));
     let bill = bill.map(|bill| match job {
         // Who says nothing of the length is billed by the bytes.
         Job::Speech(recording) if bill.completed && bill.seconds.is_none() => {
             let bytes = u64::try_from(recording.sound.len()).unwrap_or(u64::MAX);
-            Bill { seconds: Some(estimate::seconds(bytes)), ..bill }
+            Bill { seconds: Some(estimate::sound_seconds(bytes)), ..bill }
         }
         _ => bill,
     });
@@ -370,7 +375,7 @@ struct Known<'a> {
     estimate: NanoUsd,
 }
 
-fn settle(
+fn settle_call(
     gateway: &Shared,
     caller: &Caller,
     call: Call,
@@ -391,7 +396,7 @@ fn settle(
     }
     let bill = bill.at(Some(&estimate::UNKNOWN));
     gateway.models.calibration.learn(caller, model, known.estimate, bill.usage.cost);
-    keep(gateway, caller, &call, bill.usage, made);
+    keep_call(gateway, caller, &call, bill.usage, made);
     for near in call.settle(caller, bill.usage) {
         pause::tell_near(gateway, caller, near);
     }
@@ -400,16 +405,16 @@ fn settle(
 
 /// Puts it into the Thread's history, under the provider's name for it: whoever asks for it later tells the
 /// same.
-fn keep(gateway: &Shared, caller: &Caller, call: &Call, usage: Usage, made: &Made) {
+fn keep_call(gateway: &Shared, caller: &Caller, call: &Call, usage: Usage, made: &Made) {
     let own = || format!("{:016x}", rand::random::<u64>());
     let id = call.id().map_or_else(own, ToOwned::to_owned);
     let effort = caller.role.spec.model.reasoning.and_then(|reasoning| reasoning.effort);
     let effort = effort.and_then(|effort| serde_json::to_value(effort).ok());
-    let told = trace::recorded(ModelCall {
+    let told = trace::record_call(ModelCall {
         provider: made.provider.clone(),
         effort: effort.and_then(|effort| effort.as_str().map(ToOwned::to_owned)),
         millis: u64::try_from(made.begun.elapsed().as_millis()).ok(),
-        ..billing::told(&made.model, &usage)
+        ..billing::told_call(&made.model, &usage)
     });
     gateway.context.history.call(&caller.key(), caller.role_name(), &id, told);
 }

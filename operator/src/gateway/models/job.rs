@@ -51,15 +51,16 @@ impl Job {
         match self {
             Self::Chat(request) => {
                 let images = if request.draws { request.answers } else { 0 };
-                estimate::chat(body, request.cap(shape), request.answers, price)
-                    + estimate::images(images, price)
+                estimate::estimate_chat(body, request.cap(shape), request.answers, price)
+                    + estimate::estimate_images(images, price)
             }
             Self::Images(request) => {
-                estimate::images(request.answers, price) + estimate::chat(body, Some(0), 1, price)
+                estimate::estimate_images(request.answers, price)
+                    + estimate::estimate_chat(body, Some(0), 1, price)
             }
             Self::Speech(recording) => {
                 let bytes = u64::try_from(recording.sound.len()).unwrap_or(u64::MAX);
-                estimate::recording(bytes, price)
+                estimate::estimate_recording(bytes, price)
             }
         }
     }

@@ -50,7 +50,7 @@ use self::job::Job;
 pub use self::pool::Models;
 use self::request::Request;
 use self::upstream::ModelError;
-use super::api::redactor;
+use super::api::caller_redactor;
 use super::api_error::ApiError;
 use super::caller::Caller;
 use super::extract::Body;
@@ -58,43 +58,43 @@ use super::slack::audio::{Scribe, Sound};
 use super::state::Shared;
 
 /// `POST /v1/chat/completions`
-pub async fn complete(
+pub async fn complete_chat(
     State(gateway): State<Shared>,
     Calling(caller, place): Calling,
     Body(body): Body,
 ) -> Result<Response, ApiError> {
-    let request = read(&gateway, &caller, body).await?;
-    answer(gateway, caller, Job::Chat(request), place).await
+    let request = read_request(&gateway, &caller, body).await?;
+    answer_job(gateway, caller, Job::Chat(request), place).await
 }
 
 /// `POST /v1/images/generations`
-pub async fn images(
+pub async fn generate_images(
     State(gateway): State<Shared>,
     Calling(caller, place): Calling,
     Body(body): Body,
 ) -> Result<Response, ApiError> {
-    let request = read(&gateway, &caller, body).await?;
+    let request = read_request(&gateway, &caller, body).await?;
     if request.stream {
-        return Err(invalid(&"`stream` is not possible here: leave it out"));
+        return Err(invalid_request(&"`stream` is not possible here: leave it out"));
     }
-    answer(gateway, caller, Job::Images(request), place).await
+    answer_job(gateway, caller, Job::Images(request), place).await
 }
 
 /// `POST /v1/audio/transcriptions`
-pub async fn transcriptions(
+pub async fn transcribe_sound(
     State(gateway): State<Shared>,
     Calling(caller, place): Calling,
     headers: HeaderMap,
     Body(body): Body,
 ) -> Result<Response, ApiError> {
     let recording = Recording::read(&headers, body, &caller.role.spec.model).await;
-    let job = Job::Speech(recording.map_err(|e| invalid(&e))?);
-    answer(gateway, caller, job, place).await
+    let job = Job::Speech(recording.map_err(|e| invalid_request(&e))?);
+    answer_job(gateway, caller, job, place).await
 }
 
 /// What writes recordings of Slack down, as the role that wants to know: with the Repo's key, within
 /// its budget, and on its account.
-pub fn scribe(gateway: &Shared) -> Scribe {
+pub fn build_scribe(gateway: &Shared) -> Scribe {
     let gateway = gateway.clone();
     Arc::new(move |caller, sound| {
         let gateway = gateway.clone();
@@ -111,7 +111,7 @@ async fn write_down(gateway: Shared, caller: Caller, sound: Sound) -> Result<Str
     let model = model.ok_or("the role has no spec.model.audio")?;
     let recording = Recording::of(model, (&sound.name, &sound.kind), sound.bytes);
     let (reply, answered) = tokio::sync::oneshot::channel();
-    let making = call::make(gateway.clone(), caller, Job::Speech(recording), reply);
+    let making = call::make_call(gateway.clone(), caller, Job::Speech(recording), reply);
     gateway.answers.spawn(making.in_current_span());
     match answered.await {
         Ok(Ok(Reply::Whole(answer))) => serde_json::from_slice::<Written>(&answer)
@@ -125,16 +125,17 @@ async fn write_down(gateway: Shared, caller: Caller, sound: Sound) -> Result<Str
 
 /// A request that may be forwarded, masked where the Repo wants that. Takes the body, so that nothing
 /// keeps it, and the connection's buffer with it, until there is an answer.
-async fn read(gateway: &Shared, caller: &Caller, body: Bytes) -> Result<Request, ApiError> {
-    let mut request = Request::read(&body, &caller.role.spec.model).map_err(|e| invalid(&e))?;
+async fn read_request(gateway: &Shared, caller: &Caller, body: Bytes) -> Result<Request, ApiError> {
+    let mut request =
+        Request::read(&body, &caller.role.spec.model).map_err(|e| invalid_request(&e))?;
     drop(body);
     if caller.repo.spec.policy.redact_models {
-        request.mask(&*Box::pin(redactor(gateway, caller)).await?);
+        request.mask(&*Box::pin(caller_redactor(gateway, caller)).await?);
     }
     Ok(request)
 }
 
-async fn answer(
+async fn answer_job(
     gateway: Shared,
     caller: Caller,
     job: Job,
@@ -143,7 +144,7 @@ async fn answer(
     let (reply, answered) = tokio::sync::oneshot::channel();
     // On a task of its own: a call that has begun is paid for, so it is metered even if the pod that
     // asked is gone before the answer comes.
-    let made = call::make(gateway.clone(), caller, job, reply);
+    let made = call::make_call(gateway.clone(), caller, job, reply);
     // Its place is taken until it is paid for, whether or not anybody still waits.
     let making = async move {
         made.await;
@@ -157,15 +158,15 @@ async fn answer(
             let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")];
             (headers, HttpBody::from_stream(ReceiverStream::new(pieces))).into_response()
         }
-        Err(error) => refusal(&error),
+        Err(error) => refusal_response(&error),
     })
 }
 
-fn invalid(why: &impl ToString) -> ApiError {
+fn invalid_request(why: &impl ToString) -> ApiError {
     ApiError::new(ErrorCode::InvalidRequest, why.to_string())
 }
 
-fn refusal(error: &ModelError) -> Response {
+fn refusal_response(error: &ModelError) -> Response {
     let after = match error {
         ModelError::Unavailable { after, .. } => *after,
         _ => None,

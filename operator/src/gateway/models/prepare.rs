@@ -63,13 +63,18 @@ impl Request {
             Dialect::OpenRouter => {
                 own.push(("session_id", shape.session.into()));
                 own.extend(
-                    shape.role.routing.as_ref().and_then(routing).map(|to| ("provider", to)),
+                    shape
+                        .role
+                        .routing
+                        .as_ref()
+                        .and_then(provider_routing)
+                        .map(|to| ("provider", to)),
                 );
                 let cap = cap.and_then(|cap| u32::try_from(cap).ok()).unwrap_or(u32::MAX);
-                own.extend(thinking(shape, cap).map(|wanted| ("reasoning", wanted)));
+                own.extend(reasoning_field(shape, cap).map(|wanted| ("reasoning", wanted)));
             }
             Dialect::OpenAi => {
-                own.extend(effort(shape).map(|word| ("reasoning_effort", word)));
+                own.extend(effort_field(shape).map(|word| ("reasoning_effort", word)));
             }
             Dialect::Azure | Dialect::Plain => {}
         }
@@ -117,7 +122,7 @@ impl Request {
                 message.retain(|name, _| !THOUGHTS.contains(&name.as_str()));
             }
             if unmarked {
-                unmark(message);
+                unmark_message(message);
             }
         }
         to_raw_value(&messages).ok()
@@ -125,7 +130,7 @@ impl Request {
 }
 
 /// Takes the marks from a message's parts.
-fn unmark(message: &mut Map<String, Value>) {
+fn unmark_message(message: &mut Map<String, Value>) {
     message.remove("cache_control");
     let parts = message.get_mut("content").and_then(Value::as_array_mut);
     for part in parts.into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -134,7 +139,7 @@ fn unmark(message: &mut Map<String, Value>) {
 }
 
 /// OpenRouter's `provider`.
-fn routing(wanted: &ModelRouting) -> Option<Value> {
+fn provider_routing(wanted: &ModelRouting) -> Option<Value> {
     let ModelRouting {
         require_parameters,
         data_collection,
@@ -160,7 +165,7 @@ fn routing(wanted: &ModelRouting) -> Option<Value> {
 }
 
 /// OpenRouter's `reasoning`. A model that does not say that it thinks is not asked to.
-fn thinking(shape: &Shape<'_>, cap: u32) -> Option<Value> {
+fn reasoning_field(shape: &Shape<'_>, cap: u32) -> Option<Value> {
     let Reasoning { effort, max_tokens } = shape.role.reasoning?;
     let known = shape.facts.thinking.as_ref()?;
     // Something has to be left for the answer itself.
@@ -168,26 +173,28 @@ fn thinking(shape: &Shape<'_>, cap: u32) -> Option<Value> {
     let tokens = tokens.filter(|tokens| *tokens >= LEAST_THINKING);
     match tokens.filter(|_| known.takes_tokens != Some(false)) {
         Some(tokens) => Some(json!({"max_tokens": tokens})),
-        None => Some(json!({"effort": possible(effort?, known)?})),
+        None => Some(json!({"effort": nearest_effort(effort?, known)?})),
     }
 }
 
 /// OpenAI's `reasoning_effort`.
-fn effort(shape: &Shape<'_>) -> Option<Value> {
+fn effort_field(shape: &Shape<'_>) -> Option<Value> {
     let effort = shape.role.reasoning?.effort?;
-    possible(effort, shape.facts.thinking.as_ref()?).map(|word| json!(word))
+    nearest_effort(effort, shape.facts.thinking.as_ref()?).map(|word| json!(word))
 }
 
 /// The effort of those that the model knows that is nearest to what is wanted, the lower of two.
-fn possible(wanted: ReasoningEffort, known: &Thinking) -> Option<ReasoningEffort> {
+fn nearest_effort(wanted: ReasoningEffort, known: &Thinking) -> Option<ReasoningEffort> {
     if wanted == ReasoningEffort::None && known.is_mandatory {
         return None;
     }
-    let away = |effort: &ReasoningEffort| (rank(*effort).abs_diff(rank(wanted)), rank(*effort));
+    let away = |effort: &ReasoningEffort| {
+        (rank_effort(*effort).abs_diff(rank_effort(wanted)), rank_effort(*effort))
+    };
     known.efforts.iter().copied().min_by_key(away).or(Some(wanted))
 }
 
-const fn rank(effort: ReasoningEffort) -> u8 {
+const fn rank_effort(effort: ReasoningEffort) -> u8 {
     match effort {
         ReasoningEffort::None => 0,
         ReasoningEffort::Minimal => 1,

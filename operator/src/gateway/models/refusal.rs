@@ -31,7 +31,7 @@ pub struct About<'a> {
 impl RefusedModel {
     /// With its sentence. `said` is masked.
     pub fn new(verdict: AnswerVerdict, about: &About<'_>, said: &str) -> Self {
-        Self { verdict, sentence: with(sentence(verdict, about), said) }
+        Self { verdict, sentence: with_words(refusal_sentence(verdict, about), said) }
     }
 
     /// The code that the agent acts on.
@@ -89,7 +89,7 @@ impl RefusedModel {
 }
 
 /// A sentence with the provider's words behind it, if there are any.
-pub fn with(sentence: String, said: &str) -> String {
+pub fn with_words(sentence: String, said: &str) -> String {
     if said.is_empty() { sentence } else { format!("{sentence}. The provider says: {said}") }
 }
 
@@ -104,7 +104,7 @@ pub fn shown_refusal(said: &str, key: &str, redactor: &Redactor) -> String {
     }
 }
 
-fn sentence(verdict: AnswerVerdict, about: &About<'_>) -> String {
+fn refusal_sentence(verdict: AnswerVerdict, about: &About<'_>) -> String {
     let About { secret, model, role, nearest, status } = *about;
     let field = |field: &str| format!("{field} of AgentRole `{role}`");
     match verdict {

@@ -145,7 +145,7 @@ impl Request {
             return Err(RequestError::Answers);
         }
         let draws = match fields.get("modalities") {
-            Some(kinds) => draws(kinds)?,
+            Some(kinds) => draws_images(kinds)?,
             None => false,
         };
         Ok(Self { fields, model, stream, max_tokens, answers, draws })
@@ -156,7 +156,7 @@ impl Request {
         for name in TEXTS {
             let Some(field) = self.fields.get_mut(name) else { continue };
             let Ok(mut value) = serde_json::from_str::<Value>(field.get()) else { continue };
-            mask(&mut value, redactor);
+            mask_request(&mut value, redactor);
             if let Ok(masked) = to_raw_value(&value) {
                 *field = masked;
             }
@@ -188,7 +188,7 @@ fn are_functions(tools: &RawValue) -> bool {
 }
 
 /// Whether an answer may hold images, however the word is spelt.
-fn draws(kinds: &RawValue) -> Result<bool, RequestError> {
+fn draws_images(kinds: &RawValue) -> Result<bool, RequestError> {
     let kinds: Option<Vec<String>> =
         serde_json::from_str(kinds.get()).map_err(|_| RequestError::Modalities)?;
     let kinds = kinds.unwrap_or_default();
@@ -198,21 +198,21 @@ fn draws(kinds: &RawValue) -> Result<bool, RequestError> {
     Ok(kinds.iter().any(|kind| kind == "image"))
 }
 
-fn mask(value: &mut Value, redactor: &Redactor) {
+fn mask_request(value: &mut Value, redactor: &Redactor) {
     match value {
         Value::String(text) => {
             if let Cow::Owned(masked) = redactor.mask(text) {
                 *text = masked;
             }
         }
-        Value::Array(values) => values.iter_mut().for_each(|value| mask(value, redactor)),
+        Value::Array(values) => values.iter_mut().for_each(|value| mask_request(value, redactor)),
         Value::Object(fields) => {
             // A model knows its own thoughts by what they are signed with: changed, it refuses them.
             let speaks = fields.get("role").is_some_and(|role| role == "assistant");
             let is_kept =
                 |name: &str| OPAQUE.contains(&name) || (speaks && THOUGHTS.contains(&name));
             let texts = fields.iter_mut().filter(|(name, _)| !is_kept(name));
-            texts.for_each(|(_, value)| mask(value, redactor));
+            texts.for_each(|(_, value)| mask_request(value, redactor));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }

@@ -28,7 +28,7 @@ pub fn asked_wait(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
 
 /// How long to wait after the `attempt`th request (from 1); nothing if the caller is to wait
 /// instead. `jitter` is a random number from 0 to 1.
-pub fn wait(attempt: u32, asked: Option<Duration>, jitter: f64) -> Option<Duration> {
+pub fn retry_wait(attempt: u32, asked: Option<Duration>, jitter: f64) -> Option<Duration> {
     if attempt >= ATTEMPTS || asked.is_some_and(|asked| asked > LONGEST_WAIT) {
         return None;
     }
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn waits_grow_are_spread_and_end() {
-        let ms = |attempt, asked, jitter| wait(attempt, asked, jitter).map(|d| d.as_millis());
+        let ms = |attempt, asked, jitter| retry_wait(attempt, asked, jitter).map(|d| d.as_millis());
         assert_eq!(ms(1, None, 0.0), Some(250));
         assert_eq!(ms(1, None, 1.0), Some(500));
         assert_eq!(ms(3, None, 1.0), Some(2000));

@@ -23,7 +23,7 @@ const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_mins(1);
 
 /// Asks until told to stop. What is not told then is on record for the next gateway.
-pub async fn run(gateway: &Shared, patience: Duration) {
+pub async fn run_settling(gateway: &Shared, patience: Duration) {
     while let Some(lost) = gateway.shutdown.run_until_cancelled(gateway.ledger.lost()).await {
         for call in lost {
             let gateway = gateway.clone();
@@ -40,13 +40,13 @@ async fn ask_what_it_cost(gateway: &Shared, lost: &Lost, patience: Duration) {
     let repo = format!("{}/{}", lost.repo.namespace, lost.repo.name);
     loop {
         tokio::time::sleep(wait.mul_f64(rand::random_range(0.8..1.2))).await;
-        if let Some((usage, model)) = cost(gateway, lost).await {
+        if let Some((usage, model)) = ask_cost(gateway, lost).await {
             let call = gateway.ledger.reconcile(lost, usage);
             tracing::info!(repo, cost = %usage.cost, "the cost of a lost answer is known after all");
             if let Some(call) = call {
-                let model = known(gateway, lost, &call.role, model);
+                let model = known_model(gateway, lost, &call.role, model);
                 if let Some(thread) = &lost.thread {
-                    let told = billing::told(&model, &usage);
+                    let told = billing::told_call(&model, &usage);
                     gateway.context.history.call(thread, &call.role, &lost.id, told);
                 }
                 gateway.metrics.settled_late(&repo, &call.role, &model, &usage);
@@ -70,7 +70,7 @@ async fn ask_what_it_cost(gateway: &Shared, lost: &Lost, patience: Duration) {
 }
 
 /// The model as the metrics call it: one of the role's, whatever the provider calls it.
-fn known(gateway: &Shared, lost: &Lost, role: &str, told: Option<String>) -> String {
+fn known_model(gateway: &Shared, lost: &Lost, role: &str, told: Option<String>) -> String {
     let repo = gateway.context.repo(&lost.repo.namespace, &lost.repo.name);
     let roles = repo.map(|repo| gateway.context.roles_of(&repo)).unwrap_or_default();
     let Some(own) = roles.iter().find(|own| own.spec.role == role) else {
@@ -82,12 +82,12 @@ fn known(gateway: &Shared, lost: &Lost, role: &str, told: Option<String>) -> Str
 }
 
 /// What it cost and which model answered, if the provider tells.
-async fn cost(gateway: &Shared, lost: &Lost) -> Option<(Usage, Option<String>)> {
+async fn ask_cost(gateway: &Shared, lost: &Lost) -> Option<(Usage, Option<String>)> {
     let repo = gateway.context.repo(&lost.repo.namespace, &lost.repo.name)?;
     let upstream = Upstream::of(&gateway.models.keys, &gateway.context, &repo).await;
     let upstream = upstream.inspect_err(|error| tracing::info!(%error, "nobody can be asked"));
     let told = upstream.ok()?.generation(gateway.context.http(), &lost.id).await?;
-    read(&told, &lost.id)
+    read_cost(&told, &lost.id)
 }
 
 #[derive(Deserialize)]
@@ -126,7 +126,7 @@ struct Data<'a> {
 
 /// Reads the answer about the call `id`. The tokens are the model's own, as in the usage that ends an
 /// answer, where they are told.
-fn read(body: &[u8], id: &str) -> Option<(Usage, Option<String>)> {
+fn read_cost(body: &[u8], id: &str) -> Option<(Usage, Option<String>)> {
     let Generation { data } = serde_json::from_slice(body).ok()?;
     if data.id.is_some_and(|told| told != id) {
         return None;
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     fn told(data: &str) -> Option<Usage> {
-        read(format!(r#"{{"data":{{{data}}}}}"#).as_bytes(), "gen-1").map(|told| told.0)
+        read_cost(format!(r#"{{"data":{{{data}}}}}"#).as_bytes(), "gen-1").map(|told| told.0)
     }
 
     #[test]
@@ -190,6 +190,6 @@ mod tests {
         ] {
             assert_eq!(told(data), None, "{data}");
         }
-        assert_eq!(read(b"<html>", "gen-1"), None);
+        assert_eq!(read_cost(b"<html>", "gen-1"), None);
     }
 }

@@ -78,7 +78,7 @@ impl Tap {
                 .unwrap_or(u64::MAX);
         }
         if memmem::find(data, b"\"usage\"").is_some()
-            && let Some(bill) = billing::read(data)
+            && let Some(bill) = billing::read_bill(data)
             && bill.reported
         {
             self.bill = Some(bill);

@@ -25,7 +25,10 @@ pub struct Ended {
 }
 
 /// Awaits `what`, and says so when that takes a while.
-pub async fn lasting<T>(mut what: Pin<&mut impl Future<Output = T>>, say: impl FnOnce()) -> T {
+pub async fn await_lasting<T>(
+    mut what: Pin<&mut impl Future<Output = T>>,
+    say: impl FnOnce(),
+) -> T {
     if let Ok(outcome) = timeout(LASTS, &mut what).await {
         return outcome;
     }
@@ -34,7 +37,7 @@ pub async fn lasting<T>(mut what: Pin<&mut impl Future<Output = T>>, say: impl F
 }
 
 /// See the module. `call` hears by which id the provider knows the answer, and that it lasts.
-pub async fn pump(
+pub async fn pump_stream(
     mut response: reqwest::Response,
     mut reader: Option<mpsc::Sender<Result<Bytes, std::convert::Infallible>>>,
     call: &mut Call,
@@ -45,14 +48,14 @@ pub async fn pump(
         let piece = match &mut lasts {
             Some(timer) => tokio::select! {
                 biased;
-                piece = upstream::next(&mut response) => piece,
+                piece = upstream::next_piece(&mut response) => piece,
                 () = timer => {
                     call.lasts();
                     lasts = None;
                     continue;
                 }
             },
-            None => upstream::next(&mut response).await,
+            None => upstream::next_piece(&mut response).await,
         };
         match piece {
             Ok(Some(piece)) => {

@@ -9,7 +9,7 @@ use tracing::field::{Empty, display};
 use crate::gateway::caller::Caller;
 
 /// Of one call, from before it is made to its settlement.
-pub fn span(caller: &Caller, model: &str) -> Span {
+pub fn call_span(caller: &Caller, model: &str) -> Span {
     tracing::info_span!(
         "chat",
         thread = %caller.key(),
@@ -29,7 +29,7 @@ pub fn span(caller: &Caller, model: &str) -> Span {
 }
 
 /// What it came to, on the span that is entered.
-pub fn recorded(call: ModelCall) -> ModelCall {
+pub fn record_call(call: ModelCall) -> ModelCall {
     let span = Span::current();
     span.record("gen_ai.response.model", call.model.as_str());
     span.record("gen_ai.provider.name", call.provider.as_deref());
@@ -87,7 +87,7 @@ mod tests {
             );
             let cost = NanoUsd(123_457);
             let call = ModelCall { fresh: 30, cached: 70, cost, ..ModelCall::default() };
-            span.in_scope(|| recorded(call));
+            span.in_scope(|| record_call(call));
         });
         let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
         for part in ["input_tokens=100", "cache_read.input_tokens=70", "cost_usd=0.000123457"] {

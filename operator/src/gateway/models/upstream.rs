@@ -25,9 +25,9 @@ use super::retry;
 use super::verdict::{self, AnswerVerdict, ModelRefusal};
 use crate::gateway::budget::Call;
 use crate::gateway::context::Context;
-use crate::gateway::dial::{Reach, Trouble, trouble};
+use crate::gateway::dial::{Reach, Trouble, find_trouble};
 use crate::gateway::redact::Redactor;
-use crate::gateway::remote::named;
+use crate::gateway::remote::annotation_name;
 use crate::gateway::secrets::SecretError;
 use crate::step;
 
@@ -58,7 +58,7 @@ pub enum ModelError {
     #[error("{host} can't be reached: {trouble}")]
     Barred { host: String, trouble: Trouble },
     /// 429, 5xx, or no connection, to the end.
-    #[error("{}", refusal::with(format!("the provider is not available right now ({what}): try again"), said))]
+    #[error("{}", refusal::with_words(format!("the provider is not available right now ({what}): try again"), said))]
     Unavailable {
         what: String,
         /// The provider's words, masked.
@@ -152,7 +152,7 @@ impl Keys {
         repo: &Repo,
         url: &Url,
     ) -> Result<(KeyId, HeaderValue), ModelError> {
-        let host = named(url).ok_or(ModelError::BaseUrl)?;
+        let host = annotation_name(url).ok_or(ModelError::BaseUrl)?;
         let credentials = &repo.spec.model.credentials;
         let namespace = repo.namespace().unwrap_or_default();
         let id = (namespace, credentials.name.clone(), host);
@@ -268,7 +268,7 @@ impl<'a> Upstream<'a> {
                 }
             };
             call.refused();
-            let wait = retry::wait(attempt, asked, rand::random()).filter(|_| failed());
+            let wait = retry::retry_wait(attempt, asked, rand::random()).filter(|_| failed());
             let Some(wait) = wait else {
                 return Err(ModelError::Unavailable { what, said, after: asked });
             };
@@ -323,7 +323,7 @@ impl<'a> Upstream<'a> {
             Ok(Ok(response)) => response,
             // Nothing was sent, so nothing can have been billed.
             Ok(Err(error)) if error.is_connect() => {
-                if let Some(trouble) = trouble(&error) {
+                if let Some(trouble) = find_trouble(&error) {
                     return Err(ModelError::Barred { host: self.id.2.clone(), trouble });
                 }
                 let what = "no connection".to_owned();
@@ -346,8 +346,8 @@ impl<'a> Upstream<'a> {
             return Err(ModelError::Barred { host: self.id.2.clone(), trouble });
         }
         let headers = response.headers().clone();
-        let body = beginning(response).await;
-        let refusal = verdict::classify(status.as_u16(), &headers, &body, Timestamp::now());
+        let body = read_beginning(response).await;
+        let refusal = verdict::classify_answer(status.as_u16(), &headers, &body, Timestamp::now());
         match self.tell(&question.subject, status.as_u16(), refusal) {
             ModelError::Unavailable { what, said, after } => {
                 Ok(ProviderAttempt::Again { what, said, asked: after })
@@ -358,7 +358,7 @@ impl<'a> Upstream<'a> {
 }
 
 /// As much of a refusal as is looked at.
-async fn beginning(mut response: reqwest::Response) -> Vec<u8> {
+async fn read_beginning(mut response: reqwest::Response) -> Vec<u8> {
     let mut body = Vec::new();
     let reading = async {
         while body.len() < complaint::READ
@@ -392,7 +392,7 @@ enum ProviderAttempt {
 ///
 /// # Errors
 /// `Lost` when it broke off, or nothing came for too long.
-pub async fn next(response: &mut reqwest::Response) -> Result<Option<Bytes>, ModelError> {
+pub async fn next_piece(response: &mut reqwest::Response) -> Result<Option<Bytes>, ModelError> {
     match timeout(IDLE, response.chunk()).await {
         Ok(Ok(chunk)) => Ok(chunk),
         Ok(Err(error)) => {
@@ -410,9 +410,9 @@ pub async fn next(response: &mut reqwest::Response) -> Result<Option<Bytes>, Mod
 ///
 /// # Errors
 /// `Lost` or `TooLong`.
-pub async fn collect(mut response: reqwest::Response) -> Result<Bytes, ModelError> {
+pub async fn collect_answer(mut response: reqwest::Response) -> Result<Bytes, ModelError> {
     let mut answer = BytesMut::new();
-    while let Some(chunk) = next(&mut response).await? {
+    while let Some(chunk) = next_piece(&mut response).await? {
         if answer.len() + chunk.len() > MAX_ANSWER {
             return Err(ModelError::TooLong);
         }

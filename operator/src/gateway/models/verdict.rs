@@ -53,16 +53,25 @@ pub struct ModelRefusal {
 }
 
 /// Judges an answer whose status is not 200.
-pub fn classify(status: u16, headers: &HeaderMap, body: &[u8], now: Timestamp) -> ModelRefusal {
+pub fn classify_answer(
+    status: u16,
+    headers: &HeaderMap,
+    body: &[u8],
+    now: Timestamp,
+) -> ModelRefusal {
     let complaint = complaint::read_complaint(body);
     let after = retry::asked_wait(headers, now).or(complaint.after);
-    ModelRefusal { verdict: judge(status, &complaint, after), after, said: complaint.text }
+    ModelRefusal {
+        verdict: judge_complaint(status, &complaint, after),
+        after,
+        said: complaint.text,
+    }
 }
 
 /// Judges an error that came with status 200: by the status that it names itself.
 pub fn classify_inner(complaint: Complaint) -> ModelRefusal {
     let after = complaint.after;
-    let verdict = match judge(complaint.status.unwrap_or(0), &complaint, after) {
+    let verdict = match judge_complaint(complaint.status.unwrap_or(0), &complaint, after) {
         // It had begun. Nothing says that the next time is not better.
         AnswerVerdict::Strange | AnswerVerdict::Request
             if complaint.status.is_none_or(|code| code >= 500) =>
@@ -74,12 +83,12 @@ pub fn classify_inner(complaint: Complaint) -> ModelRefusal {
     ModelRefusal { verdict, after, said: complaint.text }
 }
 
-fn judge(status: u16, complaint: &Complaint, after: Option<Duration>) -> AnswerVerdict {
+fn judge_complaint(status: u16, complaint: &Complaint, after: Option<Duration>) -> AnswerVerdict {
     let text = complaint.text.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let is = |kinds: &[&str]| kinds.iter().any(|kind| complaint.is(kind));
     match status {
-        402 => return unpaid(complaint, &text, after),
+        402 => return judge_unpaid(complaint, &text, after),
         401 => return AnswerVerdict::Key,
         413 => return AnswerVerdict::Overflow,
         429 if is(&["insufficient_quota"]) || says(CREDIT) => return AnswerVerdict::Credit,
@@ -99,12 +108,12 @@ fn judge(status: u16, complaint: &Complaint, after: Option<Duration>) -> AnswerV
     } else if is(&["api_key_invalid", "invalid_api_key", "authentication_error"]) || says(KEY) {
         AnswerVerdict::Key
     } else {
-        routed(&text).unwrap_or_else(|| by_status(status, complaint, &text))
+        judge_routing(&text).unwrap_or_else(|| by_status(status, complaint, &text))
     }
 }
 
 /// 402 has three causes, and each its own remedy.
-fn unpaid(complaint: &Complaint, text: &str, after: Option<Duration>) -> AnswerVerdict {
+fn judge_unpaid(complaint: &Complaint, text: &str, after: Option<Duration>) -> AnswerVerdict {
     let afford = text.split_once("can only afford ").and_then(|(_, rest)| {
         let digits: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == ',').collect();
         digits.replace(',', "").parse().ok()
@@ -118,7 +127,7 @@ fn unpaid(complaint: &Complaint, text: &str, after: Option<Duration>) -> AnswerV
 }
 
 /// What leaves no provider to ask.
-fn routed(text: &str) -> Option<AnswerVerdict> {
+fn judge_routing(text: &str) -> Option<AnswerVerdict> {
     let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
     if says(TOOLS) {
         Some(AnswerVerdict::NoTools)

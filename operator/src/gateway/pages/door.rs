@@ -153,9 +153,9 @@ impl FromRequestParts<Pages> for Viewer {
             Problem::NoSignIn(NO_SECRET)
         })?;
         let name = sign_in.cookie(SESSION);
-        let session = cookies(parts).find(|(own, _)| *own == name).map(|(_, value)| value);
+        let session = read_cookies(parts).find(|(own, _)| *own == name).map(|(_, value)| value);
         let opened = session.and_then(|value| {
-            let identity: Identity = keys.seal.open(SESSION, value, seconds())?;
+            let identity: Identity = keys.seal.open(SESSION, value, seconds_now())?;
             let (session, seal) = (value.to_owned(), keys.seal.clone());
             Some(Self::Person(Box::new(Person { identity, session, seal })))
         });
@@ -167,13 +167,13 @@ impl FromRequestParts<Pages> for Viewer {
 }
 
 /// Names and values.
-pub fn cookies(parts: &Parts) -> impl Iterator<Item = (&str, &str)> {
+pub fn read_cookies(parts: &Parts) -> impl Iterator<Item = (&str, &str)> {
     let headers = parts.headers.get_all(COOKIE).into_iter();
     let pairs = headers.filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(';'));
     pairs.filter_map(|pair| pair.trim().split_once('='))
 }
 
-pub fn seconds() -> u64 {
+pub fn seconds_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 

@@ -177,7 +177,7 @@ impl Issuer {
     /// When the issuer can't be asked.
     pub async fn question(&self, own: &Registration) -> Result<Question, IssuerError> {
         let metadata = self.metadata(false).await?;
-        let client = client(metadata, own);
+        let client = build_client(metadata, own);
         let flow = CoreAuthenticationFlow::AuthorizationCode;
         let mut request = client.authorize_url(flow, CsrfToken::new_random, Nonce::new_random);
         let mut verifier = None;
@@ -205,16 +205,16 @@ impl Issuer {
     ) -> Result<Identity, IssuerError> {
         // Its keys as they are now.
         let metadata = self.metadata(true).await?;
-        let client = client(metadata, own);
+        let client = build_client(metadata, own);
         let mut exchange = client
             .exchange_code(AuthorizationCode::new(code))
             .map_err(|_| IssuerError::Silent("it has no token endpoint"))?;
         if let Some(verifier) = verifier {
             exchange = exchange.set_pkce_verifier(PkceCodeVerifier::new(verifier));
         }
-        let http = |request| fetch(self.dialer.clone(), request);
+        let http = |request| fetch_once(self.dialer.clone(), request);
         let tokens = exchange.request_async(&http).await.map_err(|error| {
-            tracing::info!(error = %brief(&error), "a sign-in was not accepted");
+            tracing::info!(error = %brief_error(&error), "a sign-in was not accepted");
             IssuerError::Refused
         })?;
         let token = tokens.id_token().ok_or(IssuerError::Silent("it gives no identity token"))?;
@@ -244,15 +244,15 @@ impl Issuer {
         {
             return Ok(metadata.clone());
         }
-        let http = |request| fetch(self.dialer.clone(), request);
+        let http = |request| fetch_once(self.dialer.clone(), request);
         let metadata = CoreProviderMetadata::discover_async(self.url.clone(), &http).await;
-        let metadata = metadata.map_err(|error| IssuerError::Away(brief(&error)))?;
+        let metadata = metadata.map_err(|error| IssuerError::Away(brief_error(&error)))?;
         *known = Some((Instant::now(), metadata.clone()));
         Ok(metadata)
     }
 }
 
-fn client(
+fn build_client(
     metadata: CoreProviderMetadata,
     own: &Registration,
 ) -> Party<
@@ -269,7 +269,7 @@ fn client(
 }
 
 /// What went wrong, without what was said: that may hold anything.
-fn brief(error: &(dyn std::error::Error + 'static)) -> String {
+fn brief_error(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text: String = error.to_string().chars().take(200).collect();
     if let Some(source) = error.source().filter(|source| source.is::<Unreached>()) {
         text = source.to_string();
@@ -278,7 +278,7 @@ fn brief(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 /// One request; nothing is followed elsewhere.
-async fn fetch(dialer: Dialer, request: HttpRequest) -> Result<HttpResponse, Unreached> {
+async fn fetch_once(dialer: Dialer, request: HttpRequest) -> Result<HttpResponse, Unreached> {
     let away = |error: reqwest::Error| Unreached(error.without_url().to_string());
     let request = reqwest::Request::try_from(request).map_err(away)?;
     let client = dialer.http(Reach::Anywhere);

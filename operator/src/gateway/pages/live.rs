@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::door::Viewer;
-use super::{Pages, Problem, base, place};
+use super::{Pages, Problem, base_path, parse_place};
 
 /// Lines that are sent at once.
 const LINES: u64 = 100;
@@ -35,31 +35,31 @@ pub struct After {
 }
 
 /// What was added, as it is now.
-pub async fn steps(
+pub async fn serve_steps(
     State(pages): State<Pages>,
     viewer: Viewer,
     Path((namespace, name)): Path<(String, String)>,
     Query(After { after }): Query<After>,
 ) -> Result<Response, Problem> {
-    let place = place(&namespace, &name)?;
+    let place = parse_place(&namespace, &name)?;
     pages.permit(&viewer, &place).await?;
     let names = Names::new();
     let (upto, html) =
-        added(&pages, &place, after, &names).await?.unwrap_or((after, String::new()));
+        render_added(&pages, &place, after, &names).await?.unwrap_or((after, String::new()));
     let headers =
         [("content-type", "text/html; charset=utf-8".to_owned()), ("x-upto", upto.to_string())];
     Ok((headers, html).into_response())
 }
 
 /// What is added, as it happens.
-pub async fn events(
+pub async fn serve_events(
     State(pages): State<Pages>,
     viewer: Viewer,
     Path((namespace, name)): Path<(String, String)>,
     Query(After { after }): Query<After>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let place = place(&namespace, &name)?;
+    let place = parse_place(&namespace, &name)?;
     let (summary, _) = pages.permit(&viewer, &place).await?;
     let names = pages.names(&place, &summary).await;
     // Whoever was cut off says what came last.
@@ -111,7 +111,7 @@ impl Watching {
             }
             // Seen before it is looked, so that nothing is overlooked.
             self.news.mark_unchanged();
-            match added(&self.pages, &self.place, self.after, &self.names).await {
+            match render_added(&self.pages, &self.place, self.after, &self.names).await {
                 Ok(Some((upto, html))) => {
                     (self.after, self.away) = (upto, false);
                     return Some(Event::default().id(upto.to_string()).data(html));
@@ -130,7 +130,7 @@ impl Watching {
 }
 
 /// Lines after this one as steps, and where the thread stands now, with the number of the last.
-async fn added(
+async fn render_added(
     pages: &Pages,
     place: &Place,
     after: u64,
@@ -141,5 +141,5 @@ async fn added(
     let upto = *upto;
     let summary = pages.shelf.summary(place).await?;
     let lines: Vec<_> = lines.into_iter().filter_map(|(n, line)| Some((n, line?))).collect();
-    Ok(Some((upto, codebutler_pages::added(&base(place), &summary, &lines, names))))
+    Ok(Some((upto, codebutler_pages::render_added(&base_path(place), &summary, &lines, names))))
 }

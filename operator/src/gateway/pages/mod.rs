@@ -35,10 +35,10 @@ use self::options::{PagesOptions, PagesPlan};
 use self::problem::Problem;
 use self::shelf::Shelf;
 use self::signing::Change;
-use super::history::now;
+use super::history::millis_now;
 use super::state::Gateway;
 use super::thread_key::ThreadKey;
-use crate::listen::listen;
+use crate::listen::listen_on;
 
 /// Lines of a page.
 const LINES: u64 = 300;
@@ -59,7 +59,7 @@ struct Pages {
 ///
 /// # Errors
 /// When there is no history, the address is open to others, or taken.
-pub fn serve(
+pub fn serve_pages(
     options: &PagesOptions,
     gateway: &Gateway,
     stop: CancellationToken,
@@ -68,13 +68,13 @@ pub fn serve(
     let context = gateway.context.clone();
     let shelf =
         Shelf::of(&context.history).context("--pages shows histories: set --history, too")?;
-    let listener = listen(address)
+    let listener = listen_on(address)
         .with_context(|| format!("pages can't be served on {address}: choose another --pages"))?;
     tracing::info!(%address, sign_in = ?sign_in.as_ref().map(|plan| plan.kind), "serving pages");
     let signed = |plan| Door::Signed(SignIn::new(plan, context.clone()).into());
     let door = sign_in.map_or(Door::Open, signed);
     let sight = Sight { context: context.clone(), slack: gateway.slack.clone() };
-    let app = router(Pages { shelf, door, sight, stop: stop.clone() });
+    let app = build_router(Pages { shelf, door, sight, stop: stop.clone() });
     tokio::spawn(async move {
         let serving = axum::serve(listener, app).with_graceful_shutdown(stop.cancelled_owned());
         if let Err(error) = serving.await {
@@ -84,31 +84,31 @@ pub fn serve(
     Ok(())
 }
 
-fn router(pages: Pages) -> Router {
+fn build_router(pages: Pages) -> Router {
     let asset = |kind: &'static str, text: &'static str| {
         get(move || async move { ([(header::CONTENT_TYPE, kind)], text) })
     };
     Router::new()
-        .route("/", get(list))
-        .route("/costs", get(costs))
+        .route("/", get(serve_list))
+        .route("/costs", get(serve_costs))
         .route("/favicon.ico", get(|| async { StatusCode::NO_CONTENT }))
         .route("/assets/page.css", asset("text/css; charset=utf-8", STYLE))
         .route("/assets/page.js", asset("text/javascript; charset=utf-8", SCRIPT))
-        .route("/sign-in", get(signing::begin))
-        .route(door::DONE, get(signing::done))
-        .route("/sign-out", post(signing::out))
-        .route("/{namespace}/{name}", get(thread))
-        .route("/{namespace}/{name}/stop", post(end))
-        .route("/{namespace}/{name}/steps", get(live::steps))
-        .route("/{namespace}/{name}/events", get(live::events))
-        .route("/{namespace}/{name}/roadmap", get(roadmap::whole))
-        .route("/{namespace}/{name}/roadmap/now", get(roadmap::table))
-        .route("/{namespace}/{name}/lines/{n}", get(line))
-        .route("/{namespace}/{name}/lines/{n}/picture", get(picture))
-        .route("/{namespace}/{name}/events.jsonl", get(whole::lines))
-        .route("/{namespace}/{name}/trajectory.json", get(whole::trajectory))
+        .route("/sign-in", get(signing::begin_signin))
+        .route(door::DONE, get(signing::finish_signin))
+        .route("/sign-out", post(signing::sign_out))
+        .route("/{namespace}/{name}", get(serve_thread))
+        .route("/{namespace}/{name}/stop", post(end_runs))
+        .route("/{namespace}/{name}/steps", get(live::serve_steps))
+        .route("/{namespace}/{name}/events", get(live::serve_events))
+        .route("/{namespace}/{name}/roadmap", get(roadmap::serve_roadmap))
+        .route("/{namespace}/{name}/roadmap/now", get(roadmap::serve_table))
+        .route("/{namespace}/{name}/lines/{n}", get(serve_line))
+        .route("/{namespace}/{name}/lines/{n}/picture", get(serve_picture))
+        .route("/{namespace}/{name}/events.jsonl", get(whole::serve_lines))
+        .route("/{namespace}/{name}/trajectory.json", get(whole::serve_trajectory))
         .fallback(|| async { Problem::NoPage })
-        .layer(middleware::from_fn_with_state(pages.clone(), guard::guard))
+        .layer(middleware::from_fn_with_state(pages.clone(), guard::guard_page))
         .with_state(pages)
 }
 
@@ -131,11 +131,11 @@ impl Pages {
     }
 }
 
-fn place(namespace: &str, name: &str) -> Result<Place, Problem> {
+fn parse_place(namespace: &str, name: &str) -> Result<Place, Problem> {
     Place::new(namespace, name).ok_or(Problem::NoPage)
 }
 
-fn base(place: &Place) -> String {
+fn base_path(place: &Place) -> String {
     format!("/{place}")
 }
 
@@ -151,7 +151,7 @@ struct Wanted {
     page: usize,
 }
 
-async fn list(
+async fn serve_list(
     State(pages): State<Pages>,
     viewer: Viewer,
     Query(wanted): Query<Wanted>,
@@ -166,7 +166,7 @@ async fn list(
             own.flat_map(|one| &one.summary.people).take(PEOPLE).collect();
         names.extend(pages.sight.slack.names(&repo, people.into_iter()).await);
     }
-    Ok(Html(codebutler_pages::list(threads, &filter, &names, &viewer.visitor())))
+    Ok(Html(codebutler_pages::render_list(threads, &filter, &names, &viewer.visitor())))
 }
 
 #[derive(Deserialize)]
@@ -179,7 +179,7 @@ const fn month() -> u64 {
     30
 }
 
-async fn costs(
+async fn serve_costs(
     State(pages): State<Pages>,
     viewer: Viewer,
     Query(Days { days }): Query<Days>,
@@ -190,7 +190,7 @@ async fn costs(
         let repo = pages.sight.context.repo(place.namespace(), &one.summary.repo);
         one.zone = repo.map(|repo| repo.spec.limits.time_zone.clone()).unwrap_or_default();
     }
-    Ok(Html(codebutler_pages::costs(&threads, days, now(), &viewer.visitor())))
+    Ok(Html(codebutler_pages::render_costs(&threads, days, millis_now(), &viewer.visitor())))
 }
 
 #[derive(Deserialize)]
@@ -201,13 +201,13 @@ struct Part {
     before: Option<u64>,
 }
 
-async fn thread(
+async fn serve_thread(
     State(pages): State<Pages>,
     viewer: Viewer,
     Path((namespace, name)): Path<(String, String)>,
     Query(part): Query<Part>,
 ) -> Result<Response, Problem> {
-    let place = place(&namespace, &name)?;
+    let place = parse_place(&namespace, &name)?;
     let query = part.q.trim().to_owned();
     let (summary, permit) = pages.permit(&viewer, &place).await?;
     let names = pages.names(&place, &summary).await;
@@ -226,7 +226,7 @@ async fn thread(
         lines.iter().filter_map(|(n, line)| Step::of(*n, line.as_ref()?, &names, false)).collect();
     let searched = !query.is_empty();
     let page = ThreadPage {
-        base: base(&place),
+        base: base_path(&place),
         earlier: (first > 1 && !searched).then_some(first - 1),
         live: upto >= summary.lines && !searched,
         steps,
@@ -238,29 +238,29 @@ async fn thread(
     let mut visitor = viewer.visitor();
     visitor.may_stop = permit.steers;
     let status = if page.summary.lines == 0 { StatusCode::NOT_FOUND } else { StatusCode::OK };
-    Ok((status, Html(codebutler_pages::thread(&page, &visitor))).into_response())
+    Ok((status, Html(codebutler_pages::render_thread(&page, &visitor))).into_response())
 }
 
-async fn line(
+async fn serve_line(
     State(pages): State<Pages>,
     viewer: Viewer,
     Path((namespace, name, n)): Path<(String, String, u64)>,
 ) -> Result<Html<String>, Problem> {
-    let place = place(&namespace, &name)?;
+    let place = parse_place(&namespace, &name)?;
     let (summary, _) = pages.permit(&viewer, &place).await?;
     let names = pages.names(&place, &summary).await;
     let lines = pages.shelf.lines(&place, n, 1).await?;
     let Some((n, Some(line))) = lines.first() else { return Err(Problem::NoPage) };
-    Ok(Html(codebutler_pages::one_step(&base(&place), *n, line, &names)))
+    Ok(Html(codebutler_pages::one_step(&base_path(&place), *n, line, &names)))
 }
 
 /// A picture that is part of a thread, as long as Slack has it.
-async fn picture(
+async fn serve_picture(
     State(pages): State<Pages>,
     viewer: Viewer,
     Path((namespace, name, n)): Path<(String, String, u64)>,
 ) -> Result<Response, Problem> {
-    let place = place(&namespace, &name)?;
+    let place = parse_place(&namespace, &name)?;
     let (summary, _) = pages.permit(&viewer, &place).await?;
     let lines = pages.shelf.lines(&place, n, 1).await?;
     let event = lines.first().and_then(|(_, line)| Some(&line.as_ref()?.event));
@@ -278,17 +278,17 @@ async fn picture(
 }
 
 /// Ends what runs in a thread, for who may.
-async fn end(
+async fn end_runs(
     State(pages): State<Pages>,
     viewer: Viewer,
     Path((namespace, name)): Path<(String, String)>,
     Form(change): Form<Change>,
 ) -> Result<Redirect, Problem> {
-    let place = place(&namespace, &name)?;
-    signing::person(&viewer, &change)?;
+    let place = parse_place(&namespace, &name)?;
+    signing::require_person(&viewer, &change)?;
     let (_, permit) = pages.permit(&viewer, &place).await?;
     let user = permit.user.filter(|_| permit.steers).ok_or(Problem::NotSteering)?;
     let key = ThreadKey { namespace, name };
     pages.sight.slack.stop(&key, &user).await.map_err(|error| Problem::Unknown(error.message))?;
-    Ok(Redirect::to(&base(&place)))
+    Ok(Redirect::to(&base_path(&place)))
 }

@@ -109,7 +109,7 @@ impl IntoResponse for Problem {
             }
         };
         let action = action.as_ref().map(|(address, words)| (address.as_str(), *words));
-        (status, Html(codebutler_pages::notice(title, &text, action))).into_response()
+        (status, Html(codebutler_pages::render_notice(title, &text, action))).into_response()
     }
 }
 

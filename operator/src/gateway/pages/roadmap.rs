@@ -7,27 +7,27 @@ use codebutler_pages::{Listed, RoadmapPage};
 use http::StatusCode;
 
 use super::door::Viewer;
-use super::{Pages, Problem, base, place};
+use super::{Pages, Problem, base_path, parse_place};
 
 /// As a page.
-pub async fn whole(
+pub async fn serve_roadmap(
     State(pages): State<Pages>,
     viewer: Viewer,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<(StatusCode, Html<String>), Problem> {
-    let page = pages.roadmap(&viewer, &place(&namespace, &name)?).await?;
+    let page = pages.roadmap(&viewer, &parse_place(&namespace, &name)?).await?;
     let known = page.summary.roadmap.is_some();
     let status = if known { StatusCode::OK } else { StatusCode::NOT_FOUND };
-    Ok((status, Html(codebutler_pages::roadmap(&page, &viewer.visitor()))))
+    Ok((status, Html(codebutler_pages::render_roadmap(&page, &viewer.visitor()))))
 }
 
 /// What changes of it.
-pub async fn table(
+pub async fn serve_table(
     State(pages): State<Pages>,
     viewer: Viewer,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<Html<String>, Problem> {
-    let page = pages.roadmap(&viewer, &place(&namespace, &name)?).await?;
+    let page = pages.roadmap(&viewer, &parse_place(&namespace, &name)?).await?;
     Ok(Html(codebutler_pages::roadmap_table(&page)))
 }
 
@@ -47,6 +47,6 @@ impl Pages {
         let seen = self.sight.seen(viewer, listed).await?;
         let name = |one: &Listed| one.name.rsplit('/').next().unwrap_or_default().to_owned();
         let threads = seen.into_iter().map(|one| (name(&one), one.summary)).collect();
-        Ok(RoadmapPage { base: base(own), summary, threads })
+        Ok(RoadmapPage { base: base_path(own), summary, threads })
     }
 }

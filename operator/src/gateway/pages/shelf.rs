@@ -55,7 +55,7 @@ impl Shelf {
 
     pub async fn all(&self) -> io::Result<Vec<Listed>> {
         let own = self.clone();
-        blocking(move || {
+        run_blocking(move || {
             let kept = own.store.list()?;
             // Those that are gone are forgotten.
             lock(&own.views).retain(|place, _| kept.iter().any(|kept| kept.place == *place));
@@ -71,13 +71,13 @@ impl Shelf {
 
     pub async fn summary(&self, place: &Place) -> io::Result<Summary> {
         let (own, place) = (self.clone(), place.clone());
-        blocking(move || own.with(&place, |view| Ok(view.summary.clone()))).await
+        run_blocking(move || own.with(&place, |view| Ok(view.summary.clone()))).await
     }
 
     pub async fn lines(&self, place: &Place, first: u64, most: u64) -> io::Result<Vec<Numbered>> {
         let (own, place) = (self.clone(), place.clone());
-        blocking(move || {
-            own.with(&place, |view| page(&view.index, &own.store, &place, first, most))
+        run_blocking(move || {
+            own.with(&place, |view| read_page(&view.index, &own.store, &place, first, most))
         })
         .await
     }
@@ -85,13 +85,13 @@ impl Shelf {
     /// Lines in which a text occurs, in either case, the newest `most`.
     pub async fn find(&self, place: &Place, text: &str, most: usize) -> io::Result<Vec<Numbered>> {
         let (own, place, text) = (self.clone(), place.clone(), text.to_lowercase());
-        blocking(move || {
+        run_blocking(move || {
             let index = own.with(&place, |view| Ok(view.index.clone()))?;
             let (mut found, mut first) = (Vec::new(), 1);
             while first <= index.lines() {
-                let lines = page(&index, &own.store, &place, first, STRIDE)?;
+                let lines = read_page(&index, &own.store, &place, first, STRIDE)?;
                 first += lines.len().max(1) as u64;
-                found.extend(lines.into_iter().filter(|(_, line)| says(line.as_ref(), &text)));
+                found.extend(lines.into_iter().filter(|(_, line)| line_says(line.as_ref(), &text)));
                 let over = found.len().saturating_sub(most);
                 found.drain(..over);
             }
@@ -117,7 +117,7 @@ impl Shelf {
         }
         while view.summary.lines < lines {
             let next = view.summary.lines + 1;
-            let added = page(&view.index, &self.store, place, next, STRIDE)?;
+            let added = read_page(&view.index, &self.store, place, next, STRIDE)?;
             if added.is_empty() {
                 break;
             }
@@ -129,7 +129,7 @@ impl Shelf {
     }
 }
 
-fn page(
+fn read_page(
     index: &Index,
     store: &AnyStore,
     place: &Place,
@@ -142,21 +142,21 @@ fn page(
 }
 
 /// Whether a person who reads a line reads this.
-fn says(line: Option<&Line>, text: &str) -> bool {
+fn line_says(line: Option<&Line>, text: &str) -> bool {
     let event = line.and_then(|line| serde_json::to_value(&line.event).ok());
-    event.is_some_and(|event| holds(&event, text))
+    event.is_some_and(|event| value_holds(&event, text))
 }
 
-fn holds(value: &serde_json::Value, text: &str) -> bool {
+fn value_holds(value: &serde_json::Value, text: &str) -> bool {
     match value {
         serde_json::Value::String(own) => own.to_lowercase().contains(text),
-        serde_json::Value::Array(values) => values.iter().any(|value| holds(value, text)),
-        serde_json::Value::Object(fields) => fields.values().any(|value| holds(value, text)),
+        serde_json::Value::Array(values) => values.iter().any(|value| value_holds(value, text)),
+        serde_json::Value::Object(fields) => fields.values().any(|value| value_holds(value, text)),
         _ => false,
     }
 }
 
-async fn blocking<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     what: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     spawn_blocking(what).await.map_err(io::Error::other)?

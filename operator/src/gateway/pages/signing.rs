@@ -10,7 +10,9 @@ use http::HeaderValue;
 use http::header::SET_COOKIE;
 use serde::{Deserialize, Serialize};
 
-use super::door::{Door, Keys, NO_SECRET, Person, SESSION, SignIn, Viewer, cookies, seconds};
+use super::door::{
+    Door, Keys, NO_SECRET, Person, SESSION, SignIn, Viewer, read_cookies, seconds_now,
+};
 use super::issuer::{IssuerError, Question};
 use super::{Pages, Problem};
 
@@ -52,14 +54,14 @@ pub struct Change {
     pub token: String,
 }
 
-fn signed(pages: &Pages) -> Result<&Arc<SignIn>, Problem> {
+fn require_signin(pages: &Pages) -> Result<&Arc<SignIn>, Problem> {
     match &pages.door {
         Door::Signed(sign_in) => Ok(sign_in),
         Door::Open => Err(Problem::NoPage),
     }
 }
 
-async fn keys(sign_in: &SignIn) -> Result<Arc<Keys>, Problem> {
+async fn read_keys(sign_in: &SignIn) -> Result<Arc<Keys>, Problem> {
     sign_in.keys().await.map_err(|error| {
         tracing::warn!(%error, "nobody can sign in to pages");
         Problem::NoSignIn(NO_SECRET)
@@ -67,42 +69,44 @@ async fn keys(sign_in: &SignIn) -> Result<Arc<Keys>, Problem> {
 }
 
 /// Sends somebody to the issuer.
-pub async fn begin(
+pub async fn begin_signin(
     State(pages): State<Pages>,
     Query(wanted): Query<Wanted>,
 ) -> Result<Response, Problem> {
-    let sign_in = signed(&pages)?;
-    let keys = keys(sign_in).await?;
+    let sign_in = require_signin(&pages)?;
+    let keys = read_keys(sign_in).await?;
     let question = sign_in.issuer.question(&keys.registration).await.map_err(|error| {
         tracing::warn!(%error, "nobody can sign in to pages");
         Problem::NoSignIn(error.advice())
     })?;
     let Question { address, state, nonce, verifier } = question;
     let flow = Flow { state, nonce, verifier, to: own_path(&wanted.to) };
-    let value =
-        keys.seal.close(FLOW, flow, seconds() + FLOW_LIFE).ok_or(Problem::NoSignIn(NO_SECRET))?;
+    let value = keys
+        .seal
+        .close(FLOW, flow, seconds_now() + FLOW_LIFE)
+        .ok_or(Problem::NoSignIn(NO_SECRET))?;
     let mut answer = Redirect::to(address.as_str()).into_response();
-    set(&mut answer, sign_in, FLOW, &value, FLOW_LIFE);
+    set_cookie(&mut answer, sign_in, FLOW, &value, FLOW_LIFE);
     Ok(answer)
 }
 
 /// Takes somebody in who comes back.
-pub async fn done(
+pub async fn finish_signin(
     State(pages): State<Pages>,
     Query(returned): Query<Returned>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let sign_in = signed(&pages)?;
-    let keys = keys(sign_in).await?;
+    let sign_in = require_signin(&pages)?;
+    let keys = read_keys(sign_in).await?;
     let (parts, _) = request.into_parts();
     let name = sign_in.cookie(FLOW);
-    let value = cookies(&parts).find(|(own, _)| *own == name).map(|(_, value)| value);
-    let flow: Option<Flow> = value.and_then(|value| keys.seal.open(FLOW, value, seconds()));
+    let value = read_cookies(&parts).find(|(own, _)| *own == name).map(|(_, value)| value);
+    let flow: Option<Flow> = value.and_then(|value| keys.seal.open(FLOW, value, seconds_now()));
     let flow = flow.filter(|flow| !flow.state.is_empty() && flow.state == returned.state);
     let Some(flow) = flow else { return Err(Problem::SignedInLate) };
     if !returned.error.is_empty() || returned.code.is_empty() {
         tracing::info!(error = code_of(&returned.error), "a sign-in ended at the issuer");
-        return Err(Problem::NotSignedIn { to: flow.to, why: refused(&returned.error) });
+        return Err(Problem::NotSignedIn { to: flow.to, why: explain_refusal(&returned.error) });
     }
     let (issuer, own) = (&sign_in.issuer, &keys.registration);
     let answered = issuer.answer(own, returned.code, &flow.nonce, flow.verifier).await;
@@ -113,25 +117,25 @@ pub async fn done(
             error => Problem::NotSignedIn { to: flow.to.clone(), why: error.advice().to_owned() },
         }
     })?;
-    let value = keys.seal.close(SESSION, identity, seconds() + SESSION_LIFE);
+    let value = keys.seal.close(SESSION, identity, seconds_now() + SESSION_LIFE);
     let value = value.ok_or(Problem::NoSignIn(NO_SECRET))?;
     // The code is not in the address any more.
     let mut answer = Redirect::to(&flow.to).into_response();
-    set(&mut answer, sign_in, SESSION, &value, SESSION_LIFE);
-    set(&mut answer, sign_in, FLOW, "", 0);
+    set_cookie(&mut answer, sign_in, SESSION, &value, SESSION_LIFE);
+    set_cookie(&mut answer, sign_in, FLOW, "", 0);
     Ok(answer)
 }
 
 /// Forgets who somebody is.
-pub async fn out(
+pub async fn sign_out(
     State(pages): State<Pages>,
     viewer: Viewer,
     Form(change): Form<Change>,
 ) -> Result<Response, Problem> {
-    let sign_in = signed(&pages)?;
-    person(&viewer, &change)?;
+    let sign_in = require_signin(&pages)?;
+    require_person(&viewer, &change)?;
     let mut answer = Redirect::to("/").into_response();
-    set(&mut answer, sign_in, SESSION, "", 0);
+    set_cookie(&mut answer, sign_in, SESSION, "", 0);
     Ok(answer)
 }
 
@@ -139,14 +143,14 @@ pub async fn out(
 ///
 /// # Errors
 /// When another site may have asked for it.
-pub fn person<'a>(viewer: &'a Viewer, change: &Change) -> Result<&'a Person, Problem> {
+pub fn require_person<'a>(viewer: &'a Viewer, change: &Change) -> Result<&'a Person, Problem> {
     match viewer {
         Viewer::Person(person) if person.sent(&change.token) => Ok(person),
         _ => Err(Problem::NotAsked),
     }
 }
 
-fn set(answer: &mut Response, sign_in: &SignIn, name: &str, value: &str, life: u64) {
+fn set_cookie(answer: &mut Response, sign_in: &SignIn, name: &str, value: &str, life: u64) {
     let secure = if sign_in.is_secure() { "; Secure" } else { "" };
     let name = sign_in.cookie(name);
     // Lax, not Strict: people come from Slack, and back from the issuer.
@@ -163,7 +167,7 @@ fn code_of(error: &str) -> &str {
 }
 
 /// What an issuer meant that sent somebody back without a code.
-fn refused(error: &str) -> String {
+fn explain_refusal(error: &str) -> String {
     match code_of(error) {
         "" => "The issuer sent no code.".to_owned(),
         "access_denied" => {

@@ -9,7 +9,7 @@ use codebutler_history::{Store as _, Trajectory};
 use http::header;
 
 use super::door::Viewer;
-use super::{Pages, Problem, place};
+use super::{Pages, Problem, parse_place};
 
 /// Read at once.
 const CHUNK: u64 = 1024 * 1024;
@@ -17,12 +17,12 @@ const CHUNK: u64 = 1024 * 1024;
 const STRIDE: u64 = 1024;
 
 /// As it is kept.
-pub async fn lines(
+pub async fn serve_lines(
     State(pages): State<Pages>,
     viewer: Viewer,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    let place = place(&namespace, &name)?;
+    let place = parse_place(&namespace, &name)?;
     if pages.permit(&viewer, &place).await?.0.lines == 0 {
         return Err(Problem::NoPage);
     }
@@ -41,12 +41,12 @@ pub async fn lines(
 }
 
 /// As a trajectory.
-pub async fn trajectory(
+pub async fn serve_trajectory(
     State(pages): State<Pages>,
     viewer: Viewer,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    let place = place(&namespace, &name)?;
+    let place = parse_place(&namespace, &name)?;
     let (summary, _) = pages.permit(&viewer, &place).await?;
     if summary.lines == 0 {
         return Err(Problem::NoPage);

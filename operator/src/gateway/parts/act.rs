@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Resource as _, ResourceExt as _};
 
 use super::decide::{PartStep, SplitFacts};
-use super::{PartsError, fresh, part_name, shown};
+use super::{PartsError, freshest_thread, part_name, shown};
 use crate::gateway::github::{GitHub, Pull};
 use crate::gateway::receipt;
 use crate::gateway::roadmap::child::child_name;
@@ -36,10 +36,10 @@ pub async fn carry_out(
             gateway.threads.ensure(thread).await?;
             step::point("after part");
             tracing::info!(thread = key.name, part = number, "a part of a request begins");
-            update(gateway, &key, |_| {}).await
+            update_split(gateway, &key, |_| {}).await
         }
         PartStep::AskUndo(landed, lost) => {
-            let text = shown::torn(facts, landed, lost);
+            let text = shown::describe_torn(facts, landed, lost);
             let id = format!("parts-torn:{}:{landed}", split.asked);
             Ok(gateway.slack.ask_undo(&key, &id, &text, landed).await?)
         }
@@ -55,13 +55,13 @@ pub async fn carry_out(
             let name = undo_name(split, parent, number);
             let prompt = undo_prompt(facts, number, part);
             gateway.threads.ensure(thread_of(parent, &repo, (&name, by), prompt)).await?;
-            update(gateway, &key, |_| {}).await
+            update_split(gateway, &key, |_| {}).await
         }
         PartStep::Finish => {
             let done = |split: &mut RequestSplit| {
                 split.ended.get_or_insert(SplitEnd::Done);
             };
-            update(gateway, &key, done).await
+            update_split(gateway, &key, done).await
         }
     }
 }
@@ -92,7 +92,7 @@ async fn repo_for(
     Ok(None)
 }
 
-async fn update(
+async fn update_split(
     gateway: &Shared,
     key: &ThreadKey,
     change: impl Fn(&mut RequestSplit) + Send + Sync,
@@ -114,8 +114,10 @@ fn undo_name(split: &RequestSplit, parent: &Thread, number: u32) -> String {
 }
 
 /// Parts whose taking back has its Thread.
-pub fn undone(gateway: &Shared, parent: &Thread, split: &RequestSplit) -> Vec<u32> {
-    let has = |number: &u32| fresh(gateway, parent, undo_name(split, parent, *number)).is_some();
+pub fn undone_parts(gateway: &Shared, parent: &Thread, split: &RequestSplit) -> Vec<u32> {
+    let has = |number: &u32| {
+        freshest_thread(gateway, parent, undo_name(split, parent, *number)).is_some()
+    };
     split.halves.iter().map(|half| half.part).filter(has).collect()
 }
 
@@ -164,21 +166,21 @@ fn undo_prompt(facts: &SplitFacts<'_>, number: u32, part: &RequestPart) -> Strin
 }
 
 /// The pages of pull requests on which a part's depends.
-pub fn needed(facts: &SplitFacts<'_>, number: u32) -> Vec<String> {
+pub fn needed_pulls(facts: &SplitFacts<'_>, number: u32) -> Vec<String> {
     let after = facts.split.part(number).map(|part| part.after.clone()).unwrap_or_default();
     let pull = |number: u32| facts.threads.get(&number)?.pull.as_ref().map(|(_, url)| url.clone());
     after.into_iter().filter_map(pull).collect()
 }
 
 /// Has open pull requests say what they depend on, as soon as that is known.
-pub async fn link(
+pub async fn link_pulls(
     gateway: &Shared,
     parent: &Thread,
     facts: &SplitFacts<'_>,
 ) -> Result<(), PartsError> {
     let key = ThreadKey::from(parent);
     for (number, part) in facts.split.numbered() {
-        let needs = needed(facts, number);
+        let needs = needed_pulls(facts, number);
         let thread = facts.threads.get(&number);
         let pull = thread.and_then(|thread| thread.pull.as_ref());
         let (Some((pull, _)), false) = (pull, part.linked) else { continue };
@@ -200,7 +202,7 @@ pub async fn link(
                 part.linked = true;
             }
         };
-        update(gateway, &key, done).await?;
+        update_split(gateway, &key, done).await?;
     }
     Ok(())
 }

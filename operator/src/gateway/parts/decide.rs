@@ -140,7 +140,7 @@ impl SplitFacts<'_> {
 }
 
 /// What is to be done now, in order.
-pub fn decide(facts: &SplitFacts<'_>) -> Vec<PartStep> {
+pub fn decide_parts(facts: &SplitFacts<'_>) -> Vec<PartStep> {
     let split = facts.split;
     let mut steps = Vec::new();
     for half in split.halves.iter().filter(|half| half.undo == Some(true)) {
@@ -201,7 +201,7 @@ mod tests {
             (*number, PartThread { thread, state, pull: None, merged: None })
         };
         let threads = states.iter().map(thread).collect();
-        decide(&SplitFacts { split, repo: "shop", threads: &threads, undone })
+        decide_parts(&SplitFacts { split, repo: "shop", threads: &threads, undone })
     }
 
     use ChildState::{Dropped, Merged, Works};

@@ -17,8 +17,8 @@ use codebutler_crds::Thread;
 use codebutler_crds::thread::{RequestSplit, ThreadState};
 use kube::ResourceExt as _;
 
-use self::decide::{PartThread, SplitFacts, decide};
-pub use self::shown::question;
+use self::decide::{PartThread, SplitFacts, decide_parts};
+pub use self::shown::ask_parts;
 use super::api_error::ApiError;
 use super::github::GitHubError;
 use super::roadmap::child::{ChildState, child_name};
@@ -55,7 +55,7 @@ struct Desk {
 }
 
 /// Looks after all requests in parts until the gateway stops.
-pub async fn run(gateway: &Shared) {
+pub async fn run_parts(gateway: &Shared) {
     let mut desk = Desk::default();
     let mut due = tokio::time::interval(EVERY);
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -104,16 +104,16 @@ impl Desk {
             return Ok(());
         }
         let threads = threads_of(gateway, &parent, split);
-        let undone = act::undone(gateway, &parent, split);
+        let undone = act::undone_parts(gateway, &parent, split);
         let facts =
             SplitFacts { split, repo: &parent.spec.repo, threads: &threads, undone: &undone };
         // One that fails keeps no other.
         let mut failed = None;
-        for step in decide(&facts) {
+        for step in decide_parts(&facts) {
             let done = act::carry_out(gateway, &parent, &facts, step).await;
             failed = failed.or(done.err());
         }
-        let linked = act::link(gateway, &parent, &facts).await;
+        let linked = act::link_pulls(gateway, &parent, &facts).await;
         failed = failed.or(linked.err());
         for thread in threads.values() {
             let child = ThreadKey { namespace: key.namespace.clone(), name: thread.thread.clone() };
@@ -132,7 +132,7 @@ impl Desk {
             let child = ThreadKey { namespace: key.namespace.clone(), name: name.to_owned() };
             links.get(&child).filter(|link| !link.is_empty()).cloned()
         };
-        let text = shown::dashboard(&facts, place);
+        let text = shown::show_parts(&facts, place);
         if self.shown.get(key) != Some(&text) {
             let id = format!("{DASHBOARD}:{}", split.asked);
             gateway.slack.show(key, &id, &text).await?;
@@ -151,7 +151,7 @@ fn part_name(split: &RequestSplit, parent: &Thread, number: u32) -> String {
     child_name(repo, &format!("{} {}", parent.name_any(), split.asked), &format!("part-{number}"))
 }
 
-fn fresh(gateway: &Shared, parent: &Thread, name: String) -> Option<Arc<Thread>> {
+fn freshest_thread(gateway: &Shared, parent: &Thread, name: String) -> Option<Arc<Thread>> {
     let key = ThreadKey { namespace: parent.namespace().unwrap_or_default(), name };
     gateway.threads.freshest(&key, gateway.context.thread(&key))
 }
@@ -163,7 +163,7 @@ fn threads_of(
     split: &RequestSplit,
 ) -> BTreeMap<u32, PartThread> {
     let of = |(number, _): (u32, _)| {
-        let thread = fresh(gateway, parent, part_name(split, parent, number))?;
+        let thread = freshest_thread(gateway, parent, part_name(split, parent, number))?;
         let pull = thread.status.as_ref().and_then(|status| status.pull_request.as_ref());
         let known = PartThread {
             thread: thread.name_any(),
@@ -183,7 +183,7 @@ fn asked_of_part<T>(
     ask: impl FnOnce(&SplitFacts<'_>, u32) -> T,
 ) -> Option<T> {
     let name = thread.spec.parent.clone()?;
-    let parent = fresh(gateway, thread, name)?;
+    let parent = freshest_thread(gateway, thread, name)?;
     let split = split_of(&parent).filter(|split| split.approved_by.is_some())?;
     let own = thread.name_any();
     let (number, _) =
@@ -216,6 +216,6 @@ pub fn find_unmet(gateway: &Shared, thread: &Thread) -> Option<String> {
 
 /// The pages of pull requests on which a Thread's depends.
 pub fn find_needed(gateway: &Shared, thread: &Thread) -> Vec<String> {
-    let needed = |facts: &SplitFacts<'_>, number: u32| act::needed(facts, number);
+    let needed = |facts: &SplitFacts<'_>, number: u32| act::needed_pulls(facts, number);
     asked_of_part(gateway, thread, needed).unwrap_or_default()
 }

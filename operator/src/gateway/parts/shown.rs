@@ -4,17 +4,17 @@ use codebutler_crds::thread::{RequestPart, RequestSplit, SplitEnd};
 
 use super::decide::{PartStanding, SplitFacts};
 
-fn plain(text: &str) -> String {
+fn plain_text(text: &str) -> String {
     text.chars().filter(|c| !"*_`<>~\n".contains(*c)).collect()
 }
 
-fn numbers(all: &[u32]) -> String {
+fn join_numbers(all: &[u32]) -> String {
     let all: Vec<String> = all.iter().map(u32::to_string).collect();
     all.join(", ")
 }
 
 /// The question whether to build it in parts.
-pub fn question(split: &RequestSplit, repo: &str) -> String {
+pub fn ask_parts(split: &RequestSplit, repo: &str) -> String {
     let row = |(number, part): (u32, &RequestPart)| {
         let place = part.repo.as_ref().map(|repo| format!(" in `{repo}`")).unwrap_or_default();
         let (same, other): (Vec<u32>, Vec<u32>) = part.after.iter().partition(|before| {
@@ -23,14 +23,14 @@ pub fn question(split: &RequestSplit, repo: &str) -> String {
         });
         let mut when = Vec::new();
         if !same.is_empty() {
-            when.push(format!("begins when {} is merged", numbers(&same)));
+            when.push(format!("begins when {} is merged", join_numbers(&same)));
         }
         if !other.is_empty() {
-            when.push(format!("is merged after {}", numbers(&other)));
+            when.push(format!("is merged after {}", join_numbers(&other)));
         }
         let when = if when.is_empty() { String::new() } else { format!("; {}", when.join(", ")) };
-        let request: String = plain(&part.request).chars().take(300).collect();
-        format!("{number}. **{}**{place}{when}\n   {request}", plain(&part.title))
+        let request: String = plain_text(&part.request).chars().take(300).collect();
+        format!("{number}. **{}**{place}{when}\n   {request}", plain_text(&part.title))
     };
     let rows: Vec<String> = split.numbered().map(row).collect();
     format!(
@@ -42,7 +42,7 @@ pub fn question(split: &RequestSplit, repo: &str) -> String {
 }
 
 /// How all of it stands, in one message.
-pub fn dashboard(facts: &SplitFacts<'_>, place: impl Fn(&str) -> Option<String>) -> String {
+pub fn show_parts(facts: &SplitFacts<'_>, place: impl Fn(&str) -> Option<String>) -> String {
     let split = facts.split;
     let all: Vec<_> =
         split.numbered().map(|(n, part)| (n, part, facts.standing(n, part))).collect();
@@ -59,20 +59,20 @@ pub fn dashboard(facts: &SplitFacts<'_>, place: impl Fn(&str) -> Option<String>)
         let pull = thread.and_then(|thread| thread.pull.as_ref());
         let pull = pull.map(|(n, url)| format!(", [#{n}]({url})")).unwrap_or_default();
         let repo = part.repo.as_ref().map(|repo| format!(" in `{repo}`")).unwrap_or_default();
-        let (mark, how) = how(standing);
+        let (mark, how) = describe_standing(standing);
         let waits = facts.unmet(part);
         let waits = if matches!(standing, PartStanding::Ready) && !waits.is_empty() {
-            format!(", merged after {}", numbers(&waits))
+            format!(", merged after {}", join_numbers(&waits))
         } else {
             String::new()
         };
-        format!("{mark} {number}. {}{repo}: {how}{waits}{pull}{link}", plain(&part.title))
+        format!("{mark} {number}. {}{repo}: {how}{waits}{pull}{link}", plain_text(&part.title))
     };
     let rows: Vec<String> = all.iter().map(row).collect();
     format!("**{merged} of {} parts merged.**{ended}\n{}", all.len(), rows.join("\n"))
 }
 
-fn how(standing: &PartStanding) -> (&'static str, String) {
+fn describe_standing(standing: &PartStanding) -> (&'static str, String) {
     match standing {
         PartStanding::Merged => (":white_check_mark:", "merged".to_owned()),
         PartStanding::Works => (":arrows_counterclockwise:", "in progress".to_owned()),
@@ -86,7 +86,7 @@ fn how(standing: &PartStanding) -> (&'static str, String) {
             (":hourglass_flowing_sand:", "is next".to_owned())
         }
         PartStanding::Waits(ids) => {
-            (":hourglass_flowing_sand:", format!("begins after {}", numbers(ids)))
+            (":hourglass_flowing_sand:", format!("begins after {}", join_numbers(ids)))
         }
         PartStanding::Stuck(gone) => (
             ":no_entry:",
@@ -96,9 +96,10 @@ fn how(standing: &PartStanding) -> (&'static str, String) {
 }
 
 /// Asks what becomes of a half that has landed alone.
-pub fn torn(facts: &SplitFacts<'_>, landed: u32, lost: u32) -> String {
+pub fn describe_torn(facts: &SplitFacts<'_>, landed: u32, lost: u32) -> String {
     let name = |number: u32| {
-        let title = facts.split.part(number).map(|part| plain(&part.title)).unwrap_or_default();
+        let title =
+            facts.split.part(number).map(|part| plain_text(&part.title)).unwrap_or_default();
         let pull = facts.threads.get(&number).and_then(|thread| thread.pull.as_ref());
         let pull = pull.map(|(n, url)| format!(" ([#{n}]({url}))")).unwrap_or_default();
         format!("{number}. {title}{pull}")
@@ -141,7 +142,7 @@ mod tests {
             halves: Vec::new(),
             ended: None,
         };
-        insta::assert_snapshot!(question(&split, "api").split("\n\nEach").next().unwrap(), @r"
+        insta::assert_snapshot!(ask_parts(&split, "api").split("\n\nEach").next().unwrap(), @r"
         **Build this in 3 parts?**
         1. **Endpoint**
            Doit.
@@ -160,12 +161,12 @@ mod tests {
         let threads =
             BTreeMap::from([(1, thread(ChildState::Works, None)), (3, thread(ready, None))]);
         let facts = SplitFacts { split: &split, repo: "api", threads: &threads, undone: &[] };
-        insta::assert_snapshot!(dashboard(&facts, |_| None), @r"
+        insta::assert_snapshot!(show_parts(&facts, |_| None), @r"
         **0 of 3 parts merged.**
         :arrows_counterclockwise: 1. Endpoint: in progress, [#7](https://h/7)
         :hourglass_flowing_sand: 2. Limits: begins after 1
         :inbox_tray: 3. Button in `web`: ready, waits for you to merge it, merged after 1, [#7](https://h/7)
         ");
-        assert!(torn(&facts, 1, 3).contains("Merged: 1. Endpoint ([#7](https://h/7))"));
+        assert!(describe_torn(&facts, 1, 3).contains("Merged: 1. Endpoint ([#7](https://h/7))"));
     }
 }

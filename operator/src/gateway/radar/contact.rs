@@ -17,17 +17,20 @@ pub struct Contact {
 }
 
 /// Compares two branches; nothing if neither can get in the other's way.
-pub fn compare(one: &Change, other: &Change) -> Option<Contact> {
+pub fn compare_branches(one: &Change, other: &Change) -> Option<Contact> {
     let files: BTreeSet<String> = one.files.intersection(&other.files).cloned().collect();
     let same = one.symbols.intersection(&other.symbols);
     let same = same.map(|(path, name)| format!("{path}: {name}"));
-    let symbols: Vec<String> =
-        same.chain(used(one, other)).chain(used(other, one)).take(MAX_SYMBOLS).collect();
+    let symbols: Vec<String> = same
+        .chain(used_names(one, other))
+        .chain(used_names(other, one))
+        .take(MAX_SYMBOLS)
+        .collect();
     (!files.is_empty() || !symbols.is_empty()).then_some(Contact { files, symbols })
 }
 
 /// Names whose definition `one` changes and new lines of `other` use.
-fn used(one: &Change, other: &Change) -> Vec<String> {
+fn used_names(one: &Change, other: &Change) -> Vec<String> {
     let own = |name: &String| other.symbols.iter().any(|(_, defined)| defined == name);
     let names = one.altered.intersection(&other.mentions).filter(|name| !own(name));
     let place = |name: &String| {
@@ -60,12 +63,12 @@ mod tests {
         let two = change(&["a.rs"], &[("a.rs", "total")], &[], &[]);
         let three = change(&["c.rs"], &[("c.rs", "sum")], &[], &["price"]);
         let four = change(&["d.rs"], &[("d.rs", "price")], &[], &["price"]);
-        let both = compare(&one, &two).unwrap();
+        let both = compare_branches(&one, &two).unwrap();
         assert_eq!(both.files, BTreeSet::from(["a.rs".to_owned()]));
         assert_eq!(both.symbols, ["a.rs: total"]);
-        let used = compare(&three, &one).unwrap();
+        let used = compare_branches(&three, &one).unwrap();
         assert_eq!((used.files.len(), used.symbols), (0, vec!["b.rs: price".to_owned()]));
-        assert_eq!(compare(&one, &four), None, "it has one of its own");
-        assert_eq!(compare(&two, &three), None);
+        assert_eq!(compare_branches(&one, &four), None, "it has one of its own");
+        assert_eq!(compare_branches(&two, &three), None);
     }
 }

@@ -6,7 +6,7 @@ use codebutler_crds::branches::BranchUpdate;
 use codebutler_crds::thread::BaseStanding;
 use codebutler_crds::wire::TextMerge;
 
-use super::words::{commits, named};
+use super::words::{count_commits, name_files};
 
 /// Letters of a commit that keys are made of.
 const SHORT: usize = 12;
@@ -38,7 +38,7 @@ pub enum Response {
 
 /// What the status says now, and what is done. Once for each commit at which the branch left the base
 /// branch, and once more if it has become a conflict.
-pub fn judge(
+pub fn judge_base(
     past: &Past<'_>,
     update: BranchUpdate,
     before: Option<&BaseStanding>,
@@ -52,16 +52,17 @@ pub fn judge(
         Some(TextMerge::Unknown) => past.text != TextMerge::Unknown,
         Some(TextMerge::Clean) => past.text == TextMerge::Conflict,
     };
-    let response = if is_news { respond(past, update) } else { None };
+    let response = if is_news { find_response(past, update) } else { None };
     (standing, response)
 }
 
-fn respond(past: &Past<'_>, update: BranchUpdate) -> Option<Response> {
+fn find_response(past: &Past<'_>, update: BranchUpdate) -> Option<Response> {
     let Past { base, behind, text, conflicts, left, has_pull } = past;
     let key = |kind: &str| format!("behind-{}-{kind}", left.get(..SHORT).unwrap_or(left));
-    let moved = format!("`{base}` has moved on by {} since this branch left it", commits(*behind));
+    let moved =
+        format!("`{base}` has moved on by {} since this branch left it", count_commits(*behind));
     let files =
-        if conflicts.is_empty() { String::new() } else { format!(" in {}", named(conflicts)) };
+        if conflicts.is_empty() { String::new() } else { format!(" in {}", name_files(conflicts)) };
     let how = "call GitUpdate, which merges it in and leaves both sides in the files; settle each by what both \
                meant, run the tests, then GitCommit and GitPush, and hand over to the reviewer: what was reviewed was \
                another commit";
@@ -107,7 +108,7 @@ fn respond(past: &Past<'_>, update: BranchUpdate) -> Option<Response> {
 }
 
 /// For a column.
-pub fn summary(standing: &BaseStanding) -> String {
+pub fn summarize_base(standing: &BaseStanding) -> String {
     let BaseStanding { behind, text, .. } = standing;
     match text {
         TextMerge::Clean => format!("{behind} behind"),
@@ -139,7 +140,7 @@ mod tests {
     #[test]
     fn what_merges_is_offered_or_done_and_what_conflicts_is_mail() {
         let (none, files) = (BTreeSet::new(), BTreeSet::from(["a.rs".to_owned()]));
-        let of = |text, conflicts, update| key(judge(&past(text, conflicts), update, None).1);
+        let of = |text, conflicts, update| key(judge_base(&past(text, conflicts), update, None).1);
         let named = |how, kind: &str| Some((how, format!("behind-abcdef012345-{kind}")));
         assert_eq!(of(TextMerge::Clean, &none, Offer), named("offer", "clean"));
         assert_eq!(of(TextMerge::Clean, &none, Automatic), named("mail", "clean"));
@@ -149,8 +150,9 @@ mod tests {
         assert_eq!(of(TextMerge::Conflict, &files, Never), named("say", "conflict"));
         assert_eq!(of(TextMerge::Unknown, &none, Automatic), named("say", "unknown"));
         let early = Past { has_pull: false, ..past(TextMerge::Clean, &none) };
-        assert_eq!(key(judge(&early, Offer, None).1), None);
-        let Some(Response::Mail { text, .. }) = respond(&past(TextMerge::Conflict, &files), Offer)
+        assert_eq!(key(judge_base(&early, Offer, None).1), None);
+        let Some(Response::Mail { text, .. }) =
+            find_response(&past(TextMerge::Conflict, &files), Offer)
         else {
             panic!()
         };
@@ -161,22 +163,22 @@ mod tests {
     fn it_is_said_once_for_each_place_where_a_branch_left() {
         let (none, files) = (BTreeSet::new(), BTreeSet::from(["a.rs".to_owned()]));
         let clean = past(TextMerge::Clean, &none);
-        let (mut known, _) = judge(&clean, Offer, None);
-        assert!(judge(&clean, Offer, Some(&known)).1.is_some(), "until it was said");
+        let (mut known, _) = judge_base(&clean, Offer, None);
+        assert!(judge_base(&clean, Offer, Some(&known)).1.is_some(), "until it was said");
         known.told = Some(TextMerge::Clean);
-        assert_eq!(judge(&clean, Offer, Some(&known)).1, None);
+        assert_eq!(judge_base(&clean, Offer, Some(&known)).1, None);
         let conflict = past(TextMerge::Conflict, &files);
-        let (mut known, response) = judge(&conflict, Offer, Some(&known));
+        let (mut known, response) = judge_base(&conflict, Offer, Some(&known));
         assert!(response.is_some(), "it has become worse");
         known.told = Some(TextMerge::Conflict);
-        assert_eq!(judge(&conflict, Offer, Some(&known)).1, None);
-        assert_eq!(judge(&clean, Offer, Some(&known)).1, None);
-        let (mut unsure, _) = judge(&past(TextMerge::Unknown, &none), Offer, None);
+        assert_eq!(judge_base(&conflict, Offer, Some(&known)).1, None);
+        assert_eq!(judge_base(&clean, Offer, Some(&known)).1, None);
+        let (mut unsure, _) = judge_base(&past(TextMerge::Unknown, &none), Offer, None);
         unsure.told = Some(TextMerge::Unknown);
-        assert_eq!(judge(&past(TextMerge::Unknown, &none), Offer, Some(&unsure)).1, None);
-        assert!(judge(&clean, Offer, Some(&unsure)).1.is_some(), "now it is known");
+        assert_eq!(judge_base(&past(TextMerge::Unknown, &none), Offer, Some(&unsure)).1, None);
+        assert!(judge_base(&clean, Offer, Some(&unsure)).1.is_some(), "now it is known");
         let later = Past { left: "1234567890123456", ..conflict };
-        assert!(judge(&later, Offer, Some(&known)).1.is_some(), "it was settled once");
-        assert_eq!(summary(&known), "2 behind, conflict");
+        assert!(judge_base(&later, Offer, Some(&known)).1.is_some(), "it was settled once");
+        assert_eq!(summarize_base(&known), "2 behind, conflict");
     }
 }

@@ -6,7 +6,7 @@ use codebutler_crds::thread::{MOST_MEETINGS, Meeting, Radar};
 use codebutler_crds::wire::TextMerge;
 use sha2::{Digest as _, Sha256};
 
-use super::side::{Met, Side, precedes};
+use super::side::{Met, Side, merges_before};
 use super::{current, words};
 
 /// Longest summary, in characters, and Threads that it names of a kind.
@@ -27,8 +27,8 @@ pub struct Word {
 }
 
 /// How it stands, in a column: to others and to the base branch.
-pub fn summarize(radar: &mut Radar) {
-    let behind = radar.base.as_ref().map(current::summary);
+pub fn summarize_radar(radar: &mut Radar) {
+    let behind = radar.base.as_ref().map(current::summarize_base);
     if let Some(behind) = behind {
         let others = std::mem::take(&mut radar.summary);
         let parts = [Some(behind), Some(others).filter(|said| said != CLEAR)];
@@ -38,10 +38,10 @@ pub fn summarize(radar: &mut Radar) {
 }
 
 /// What a Thread's status says now, and what its conversation does not know yet. What is told is noted by
-/// [`note`].
-pub fn decide(own: &Side, before: &Radar, met: &[Met<'_>]) -> (Radar, Vec<Word>) {
+/// [`note_told`].
+pub fn decide_radar(own: &Side, before: &Radar, met: &[Met<'_>]) -> (Radar, Vec<Word>) {
     let mut met: Vec<&Met<'_>> = met.iter().collect();
-    met.sort_by_key(|one| (Reverse(gravity(one)), one.other.name.clone()));
+    met.sort_by_key(|one| (Reverse(contact_gravity(one)), one.other.name.clone()));
     let told = |name: &str| {
         let known = before.meets.iter().find(|meeting| meeting.thread == name);
         known.and_then(|meeting| meeting.told)
@@ -52,19 +52,19 @@ pub fn decide(own: &Side, before: &Radar, met: &[Met<'_>]) -> (Radar, Vec<Word>)
         text: one.text,
         told: told(&one.other.name),
     };
-    let words = kept.clone().filter_map(|one| word(own, told(&one.other.name), one));
+    let words = kept.clone().filter_map(|one| find_word(own, told(&one.other.name), one));
     let radar = Radar {
-        summary: summary(&met),
+        summary: summarize_met(&met),
         size: own.size,
         meets: kept.clone().map(meeting).collect(),
         base: None,
         more: u32::try_from(met.len().saturating_sub(MOST_MEETINGS)).unwrap_or(u32::MAX),
     };
-    (radar, gather(words.collect()))
+    (radar, gather_words(words.collect()))
 }
 
 /// Takes note that a conversation knows.
-pub fn note(radar: &mut Radar, told: &[(String, TextMerge)]) {
+pub fn note_told(radar: &mut Radar, told: &[(String, TextMerge)]) {
     for (thread, text) in told {
         if let Some(meeting) = radar.meets.iter_mut().find(|meeting| meeting.thread == *thread) {
             meeting.told = Some(*text);
@@ -73,7 +73,7 @@ pub fn note(radar: &mut Radar, told: &[(String, TextMerge)]) {
 }
 
 /// One message for all that nobody has to judge: a channel takes one in a second, and people read as many.
-fn gather(words: Vec<Word>) -> Vec<Word> {
+fn gather_words(words: Vec<Word>) -> Vec<Word> {
     let (mail, plain): (Vec<_>, Vec<_>) = words.into_iter().partition(|word| word.is_mail);
     if plain.len() < 2 {
         return plain.into_iter().chain(mail).collect();
@@ -89,7 +89,7 @@ fn gather(words: Vec<Word>) -> Vec<Word> {
     std::iter::once(all).chain(mail).collect()
 }
 
-fn gravity(met: &Met<'_>) -> u8 {
+fn contact_gravity(met: &Met<'_>) -> u8 {
     match met.text {
         TextMerge::Conflict => 3,
         TextMerge::Unknown => 2,
@@ -98,7 +98,7 @@ fn gravity(met: &Met<'_>) -> u8 {
 }
 
 /// Told once, and once more when it has become a conflict.
-fn word(own: &Side, told: Option<TextMerge>, met: &Met<'_>) -> Option<Word> {
+fn find_word(own: &Side, told: Option<TextMerge>, met: &Met<'_>) -> Option<Word> {
     let is_news = match told {
         None => true,
         Some(TextMerge::Conflict) => false,
@@ -111,17 +111,17 @@ fn word(own: &Side, told: Option<TextMerge>, met: &Met<'_>) -> Option<Word> {
     };
     let name = &met.other.name;
     // One of the two conversations is enough to judge it: that which has to adapt.
-    let is_mail = told.is_none() && !met.symbols.is_empty() && precedes(met.other, own);
+    let is_mail = told.is_none() && !met.symbols.is_empty() && merges_before(met.other, own);
     is_news.then(|| Word {
         key: format!("overlap-{name}-{kind}"),
-        text: words::meeting(own, met, is_mail),
+        text: words::describe_meeting(own, met, is_mail),
         of: vec![(name.clone(), met.text)],
         is_mail,
     })
 }
 
 /// For a column.
-fn summary(met: &[&Met<'_>]) -> String {
+fn summarize_met(met: &[&Met<'_>]) -> String {
     let of = |text: TextMerge| {
         let names: Vec<&str> =
             met.iter().filter(|one| one.text == text).map(|one| &*one.other.name).collect();
@@ -170,24 +170,29 @@ mod tests {
             conflicts,
         };
         let clean = [met(&small, TextMerge::Clean, &none)];
-        let (mut radar, words) = decide(&large, &Radar::default(), &clean);
+        let (mut radar, words) = decide_radar(&large, &Radar::default(), &clean);
         assert_eq!(radar.summary, "meets shop-1");
         assert_eq!(words.len(), 1);
         assert!(words[0].is_mail, "the larger one adapts: there it is judged");
-        assert_eq!(decide(&large, &radar, &clean).1, words, "until it is told, by the same key");
-        note(&mut radar, &words[0].of);
-        assert_eq!(decide(&large, &radar, &clean), (radar.clone(), vec![]));
+        assert_eq!(
+            decide_radar(&large, &radar, &clean).1,
+            words,
+            "until it is told, by the same key"
+        );
+        note_told(&mut radar, &words[0].of);
+        assert_eq!(decide_radar(&large, &radar, &clean), (radar.clone(), vec![]));
         let conflict = [met(&small, TextMerge::Conflict, &files)];
-        let (mut radar, words) = decide(&large, &radar, &conflict);
+        let (mut radar, words) = decide_radar(&large, &radar, &conflict);
         assert_eq!(words[0].key, "overlap-shop-1-conflict");
         assert!(!words[0].is_mail, "it was judged");
-        note(&mut radar, &words[0].of);
+        note_told(&mut radar, &words[0].of);
         for again in [&conflict, &clean, &conflict] {
-            let (next, words) = decide(&large, &radar, again);
+            let (next, words) = decide_radar(&large, &radar, again);
             assert_eq!(words, []);
             radar = next;
         }
-        let (_, words) = decide(&small, &Radar::default(), &[met(&large, TextMerge::Clean, &none)]);
+        let (_, words) =
+            decide_radar(&small, &Radar::default(), &[met(&large, TextMerge::Clean, &none)]);
         assert!(words.len() == 1 && !words[0].is_mail);
     }
 
@@ -207,21 +212,21 @@ mod tests {
                 Met { other, files: &files, symbols: &[], text, conflicts: &none }
             })
             .collect();
-        let (radar, words) = decide(&side("own", 9), &Radar::default(), &met);
+        let (radar, words) = decide_radar(&side("own", 9), &Radar::default(), &met);
         assert_eq!(
             radar.summary,
             "conflicts with s-11; unknown with s-10; meets s-00, s-01, s-02 and 7 more"
         );
         assert_eq!((radar.meets.len(), radar.more), (8, 4));
         assert_eq!((words.len(), words[0].of.len(), words[0].text.lines().count()), (1, 8, 8));
-        let again = decide(&side("own", 9), &Radar::default(), &met).1;
+        let again = decide_radar(&side("own", 9), &Radar::default(), &met).1;
         assert_eq!(again, words, "until it is told, by the same key");
         let mut told = radar.clone();
-        note(&mut told, &words[0].of);
-        assert_eq!(decide(&side("own", 9), &told, &met).1, []);
-        assert_eq!(decide(&side("own", 9), &radar, &[]).0.summary, "clear");
+        note_told(&mut told, &words[0].of);
+        assert_eq!(decide_radar(&side("own", 9), &told, &met).1, []);
+        assert_eq!(decide_radar(&side("own", 9), &radar, &[]).0.summary, "clear");
         let (old, new) = (Some(Timestamp::UNIX_EPOCH), Some(Timestamp::MAX));
         let aged = |name, created| Side { created, ..side(name, 3) };
-        assert!(precedes(&aged("b", old), &aged("a", new)), "of equals the older");
+        assert!(merges_before(&aged("b", old), &aged("a", new)), "of equals the older");
     }
 }

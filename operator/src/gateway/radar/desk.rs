@@ -54,7 +54,7 @@ impl BranchDesk {
         match survey.change(tip).await {
             Ok(change) => {
                 let change = Arc::new(change);
-                keep(&self.changes, key, Arc::clone(&change));
+                keep_known(&self.changes, key, Arc::clone(&change));
                 Some(change)
             }
             Err(error) => {
@@ -72,7 +72,7 @@ impl BranchDesk {
         }
         match survey.left(tip).await {
             Ok(left) => {
-                keep(&self.left, key, left.clone());
+                keep_known(&self.left, key, left.clone());
                 Some(left)
             }
             Err(error) => {
@@ -101,13 +101,13 @@ impl BranchDesk {
         });
         let all = all.collect();
         for (key, merged) in found.into_iter().filter(|(_, one)| one.text != TextMerge::Unknown) {
-            keep(&self.merges, key, merged);
+            keep_known(&self.merges, key, merged);
         }
         all
     }
 }
 
-fn keep<V>(all: &Mutex<HashMap<(String, String), V>>, key: (String, String), value: V) {
+fn keep_known<V>(all: &Mutex<HashMap<(String, String), V>>, key: (String, String), value: V) {
     let mut all = lock(all);
     if all.len() >= MOST_KEPT {
         all.clear();

@@ -22,7 +22,7 @@ use std::time::Duration;
 use kube::ResourceExt as _;
 use tokio::time::MissedTickBehavior;
 
-pub use self::contact::{Contact, compare};
+pub use self::contact::{Contact, compare_branches};
 pub use self::desk::BranchDesk;
 use self::desk::RepoKey;
 use super::state::Shared;
@@ -32,7 +32,7 @@ const GATHER: Duration = Duration::from_millis(1500);
 /// How often all are looked at, whatever was pushed: people push past the gateway.
 const EVERY: Duration = Duration::from_mins(1);
 /// Compares branches until the gateway stops.
-pub async fn run(gateway: &Shared) {
+pub async fn run_radar(gateway: &Shared) {
     let mut memory: HashMap<RepoKey, round::Memory> = HashMap::new();
     let mut due = tokio::time::interval(EVERY);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -54,7 +54,7 @@ pub async fn run(gateway: &Shared) {
                 let key = (repo.namespace().unwrap_or_default(), repo.name_any());
                 if all || touched.contains(&key) {
                     let memory = memory.entry(key).or_default();
-                    Box::pin(round::look(gateway, &repo, memory)).await;
+                    Box::pin(round::look_around(gateway, &repo, memory)).await;
                 }
             }
         };

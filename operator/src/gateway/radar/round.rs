@@ -8,9 +8,9 @@ use codebutler_crds::wire::TextMerge;
 use codebutler_crds::{Repo, Thread};
 use kube::ResourceExt as _;
 
-use super::contact::{Contact, compare};
-use super::current::{self, Response, judge};
-use super::decide::{Word, decide, note, summarize};
+use super::contact::{Contact, compare_branches};
+use super::current::{self, Response, judge_base};
+use super::decide::{Word, decide_radar, note_told, summarize_radar};
 use super::side::{Met, Side};
 use crate::gateway::api_error::ApiError;
 use crate::gateway::dispatch::Team;
@@ -55,8 +55,8 @@ impl Memory {
         self.contacts.retain(|(one, other), _| now.contains(one) && now.contains(other));
         for fresh in branches.iter().filter(|branch| !self.seen.contains(&branch.tip)) {
             for other in branches.iter().filter(|other| other.tip != fresh.tip) {
-                if let Some(contact) = compare(&fresh.change, &other.change) {
-                    self.contacts.insert(tips(fresh, other), Arc::new(contact));
+                if let Some(contact) = compare_branches(&fresh.change, &other.change) {
+                    self.contacts.insert(branch_tips(fresh, other), Arc::new(contact));
                 }
             }
         }
@@ -64,10 +64,10 @@ impl Memory {
     }
 }
 
-pub async fn look(gateway: &Shared, repo: &Arc<Repo>, memory: &mut Memory) {
+pub async fn look_around(gateway: &Shared, repo: &Arc<Repo>, memory: &mut Memory) {
     let threads: Vec<_> = open_threads(gateway, repo, None)
         .into_iter()
-        .filter(|thread| branch(thread).is_some())
+        .filter(|thread| branch_tip(thread).is_some())
         .collect();
     let Some(first) = threads.first() else { return };
     let survey = match take_survey(gateway, repo, &ThreadKey::from(&**first)).await {
@@ -77,9 +77,9 @@ pub async fn look(gateway: &Shared, repo: &Arc<Repo>, memory: &mut Memory) {
             return;
         }
     };
-    let branches = observe(gateway, &survey, threads).await;
-    let past = behind(gateway, repo, &survey, &branches).await;
-    let pairs = pair(gateway, &survey, &branches, memory).await;
+    let branches = observe_branches(gateway, &survey, threads).await;
+    let past = find_behind(gateway, repo, &survey, &branches).await;
+    let pairs = pair_branches(gateway, &survey, &branches, memory).await;
     let mut of_branch: Vec<Vec<&Pair>> = branches.iter().map(|_| Vec::new()).collect();
     for pair in &pairs {
         of_branch[pair.sides.0].push(pair);
@@ -89,13 +89,13 @@ pub async fn look(gateway: &Shared, repo: &Arc<Repo>, memory: &mut Memory) {
     for (at, branch) in branches.iter().enumerate() {
         let met = of_branch[at].iter().map(|pair| seen_from(at, pair, &branches));
         let met: Vec<Met<'_>> = met.collect();
-        let before = radar(&branch.thread);
-        let (mut after, words) = decide(&branch.side, &before, &met);
+        let before = radar_status(&branch.thread);
+        let (mut after, words) = decide_radar(&branch.side, &before, &met);
         let (base, response) = match &past[at] {
             Standing::Past(past) => {
                 let mode = repo.spec.branches.unwrap_or_default().update;
                 let (base, response) =
-                    judge(&past.as_seen(repo, branch), mode, before.base.as_ref());
+                    judge_base(&past.as_seen(repo, branch), mode, before.base.as_ref());
                 (Some(base), response)
             }
             Standing::Current => {
@@ -105,12 +105,12 @@ pub async fn look(gateway: &Shared, repo: &Arc<Repo>, memory: &mut Memory) {
             Standing::Unknown => (before.base.clone(), None),
         };
         after.base = base;
-        summarize(&mut after);
+        summarize_radar(&mut after);
         if after != before || !words.is_empty() || response.is_some() {
             if let Some(response) = response {
-                answer(gateway, repo, branch, &mut after, response).await;
+                answer_base(gateway, repo, branch, &mut after, response).await;
             }
-            settle(gateway, repo, branch, after, words, &mut left).await;
+            settle_radar(gateway, repo, branch, after, words, &mut left).await;
         }
     }
     if left == 0 {
@@ -118,20 +118,25 @@ pub async fn look(gateway: &Shared, repo: &Arc<Repo>, memory: &mut Memory) {
     }
 }
 
-fn branch(thread: &Thread) -> Option<&str> {
+fn branch_tip(thread: &Thread) -> Option<&str> {
     thread.status.as_ref()?.branch.as_deref()
 }
 
-fn radar(thread: &Thread) -> Radar {
+fn radar_status(thread: &Thread) -> Radar {
     let known = thread.status.as_ref().and_then(|status| status.radar.as_deref());
     known.cloned().unwrap_or_default()
 }
 
 /// The branches that change something.
-async fn observe(gateway: &Shared, survey: &Survey, threads: Vec<Arc<Thread>>) -> Vec<Branch> {
+async fn observe_branches(
+    gateway: &Shared,
+    survey: &Survey,
+    threads: Vec<Arc<Thread>>,
+) -> Vec<Branch> {
     let mut all = Vec::new();
     for thread in threads {
-        let Some((name, tip)) = branch(&thread).and_then(|name| Some((name, survey.tip(name)?)))
+        let Some((name, tip)) =
+            branch_tip(&thread).and_then(|name| Some((name, survey.tip(name)?)))
         else {
             continue;
         };
@@ -149,7 +154,7 @@ async fn observe(gateway: &Shared, survey: &Survey, threads: Vec<Arc<Thread>>) -
 }
 
 /// Those that touch, and whether they merge. Only what shares a file is tried.
-async fn pair(
+async fn pair_branches(
     gateway: &Shared,
     survey: &Survey,
     branches: &[Branch],
@@ -159,7 +164,7 @@ async fn pair(
     let mut found = Vec::new();
     for (one, first) in branches.iter().enumerate() {
         for (other, second) in branches.iter().enumerate().skip(one + 1) {
-            if let Some(contact) = memory.contacts.get(&tips(first, second)) {
+            if let Some(contact) = memory.contacts.get(&branch_tips(first, second)) {
                 found.push(((one, other), contact.clone()));
             }
         }
@@ -212,7 +217,7 @@ impl Past {
 }
 
 /// Which branches lack what the base branch has, and whether the two merge. Not those whose end is decided.
-async fn behind(
+async fn find_behind(
     gateway: &Shared,
     repo: &Repo,
     survey: &Survey,
@@ -254,7 +259,7 @@ async fn behind(
 }
 
 /// Does what is to be done about a base branch that has moved on, and takes note of it.
-async fn answer(
+async fn answer_base(
     gateway: &Shared,
     repo: &Repo,
     branch: &Branch,
@@ -292,7 +297,7 @@ async fn end_offer(gateway: &Shared, branch: &Branch) {
     }
 }
 
-fn tips(one: &Branch, other: &Branch) -> (String, String) {
+fn branch_tips(one: &Branch, other: &Branch) -> (String, String) {
     (one.tip.clone().min(other.tip.clone()), one.tip.clone().max(other.tip.clone()))
 }
 
@@ -309,7 +314,7 @@ fn seen_from<'a>(at: usize, pair: &'a Pair, branches: &'a [Branch]) -> Met<'a> {
 }
 
 /// Tells, and takes note of it. What could not be told stays to be told.
-async fn settle(
+async fn settle_radar(
     gateway: &Shared,
     repo: &Repo,
     branch: &Branch,
@@ -323,8 +328,8 @@ async fn settle(
             break;
         }
         *left -= 1;
-        match tell(gateway, repo, &key, &word).await {
-            Ok(()) => note(&mut after, &word.of),
+        match tell_word(gateway, repo, &key, &word).await {
+            Ok(()) => note_told(&mut after, &word.of),
             Err(error) => {
                 tracing::warn!(thread = key.name, %error, "a thread was not told of another branch");
                 break;
@@ -338,7 +343,12 @@ async fn settle(
     }
 }
 
-async fn tell(gateway: &Shared, repo: &Repo, key: &ThreadKey, word: &Word) -> Result<(), ApiError> {
+async fn tell_word(
+    gateway: &Shared,
+    repo: &Repo,
+    key: &ThreadKey,
+    word: &Word,
+) -> Result<(), ApiError> {
     let team = Team::of(&gateway.context.roles_of(repo));
     match team.first().filter(|_| word.is_mail) {
         Some(role) => gateway.slack.remark(key, &word.key, &word.text, role).await,

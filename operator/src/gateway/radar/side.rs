@@ -26,7 +26,7 @@ pub struct Met<'a> {
 }
 
 /// In the order in which merging them is proposed: the smaller first, then the older.
-pub fn precedes(one: &Side, other: &Side) -> bool {
+pub fn merges_before(one: &Side, other: &Side) -> bool {
     let rank = |side: &Side| (side.size, side.created, side.name.clone());
     rank(one) < rank(other)
 }

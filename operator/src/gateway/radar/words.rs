@@ -4,23 +4,23 @@ use std::collections::BTreeSet;
 
 use codebutler_crds::wire::{ChangeSize, TextMerge};
 
-use super::side::{Met, Side, precedes};
+use super::side::{Met, Side, merges_before};
 
 /// Places that are named, and the longest of them.
 const MAX_NAMED: usize = 5;
 const MAX_PATH: usize = 120;
 
 /// What `own`'s conversation is told of another branch. `judges` asks its reader what both mean.
-pub fn meeting(own: &Side, met: &Met<'_>, judges: bool) -> String {
+pub fn describe_meeting(own: &Side, met: &Met<'_>, judges: bool) -> String {
     let Met { other, files, symbols, text, conflicts } = met;
-    let who = format!("Thread {} (`{}`, {})", other.name, other.branch, size(other.size));
-    let places: Vec<String> = symbols.iter().take(MAX_NAMED).map(|one| code(one)).collect();
-    let (first, second) = if precedes(own, other) { (own, *other) } else { (*other, own) };
+    let who = format!("Thread {} (`{}`, {})", other.name, other.branch, describe_size(other.size));
+    let places: Vec<String> = symbols.iter().take(MAX_NAMED).map(|one| as_code(one)).collect();
+    let (first, second) = if merges_before(own, other) { (own, *other) } else { (*other, own) };
     let called = |side: &Side| {
         if side.name == own.name {
-            format!("this thread ({})", size(side.size))
+            format!("this thread ({})", describe_size(side.size))
         } else {
-            format!("{} ({})", side.name, size(side.size))
+            format!("{} ({})", side.name, describe_size(side.size))
         }
     };
     let order = format!(
@@ -33,18 +33,21 @@ pub fn meeting(own: &Side, met: &Met<'_>, judges: bool) -> String {
             ":warning: {who} and this thread change the same lines of {}: whichever is merged second has \
              a conflict. Nothing has to be done before the first one is merged; the second is brought up \
              to date then.",
-            named(if conflicts.is_empty() { files } else { conflicts })
+            name_files(if conflicts.is_empty() { files } else { conflicts })
         ),
         TextMerge::Clean if files.is_empty() => {
             format!("{who} and this thread meet at a definition, in different files.")
         }
         TextMerge::Clean => {
-            format!("{who} changes {} too. As text the two merge without a conflict.", named(files))
+            format!(
+                "{who} changes {} too. As text the two merge without a conflict.",
+                name_files(files)
+            )
         }
         TextMerge::Unknown => format!(
             ":grey_question: {who} changes {} too. Whether the two merge is not known: Git could not \
              try it on the gateway's copy.",
-            named(files)
+            name_files(files)
         ),
     };
     let meaning = match &places[..] {
@@ -60,29 +63,29 @@ pub fn meeting(own: &Side, met: &Met<'_>, judges: bool) -> String {
 }
 
 /// Such as `3 lines in 1 file`.
-pub fn size(size: ChangeSize) -> String {
-    format!("{} in {}", counted(size.lines, "line"), counted(size.files, "file"))
+pub fn describe_size(size: ChangeSize) -> String {
+    format!("{} in {}", count_noun(size.lines, "line"), count_noun(size.files, "file"))
 }
 
 /// Such as `3 commits`.
-pub fn commits(count: u64) -> String {
-    counted(count, "commit")
+pub fn count_commits(count: u64) -> String {
+    count_noun(count, "commit")
 }
 
-fn counted(n: u64, one: &str) -> String {
+fn count_noun(n: u64, one: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
 }
 
 /// Files, for people.
-pub fn named(files: &BTreeSet<String>) -> String {
-    let all: Vec<_> = files.iter().take(MAX_NAMED).map(|file| code(file)).collect();
+pub fn name_files(files: &BTreeSet<String>) -> String {
+    let all: Vec<_> = files.iter().take(MAX_NAMED).map(|file| as_code(file)).collect();
     let more = files.len().saturating_sub(MAX_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{more}", all.join(", "))
 }
 
 /// As code, whatever is in it.
-fn code(path: &str) -> String {
+fn as_code(path: &str) -> String {
     let plain = |c: char| if c == '`' || c.is_control() { '\'' } else { c };
     format!("`{}`", path.chars().take(MAX_PATH).map(plain).collect::<String>())
 }
@@ -102,7 +105,7 @@ mod tests {
         let (conflicts, none) = (BTreeSet::from(["a.rs".to_owned()]), BTreeSet::new());
         let symbols = ["a.rs: total".to_owned()];
         let told = |files, symbols, text, conflicts, judges| {
-            meeting(&own, &Met { other: &other, files, symbols, text, conflicts }, judges)
+            describe_meeting(&own, &Met { other: &other, files, symbols, text, conflicts }, judges)
         };
         insta::assert_snapshot!(
             [

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::child::child_name;
 use super::decide::{Facts, Step, TRIES};
-use super::purse::agreed;
+use super::purse::agreed_budget;
 use super::{LookError, digest_day, shown};
 use crate::gateway::dispatch::Team;
 use crate::gateway::slack::questions::plan;
@@ -33,10 +33,10 @@ pub async fn carry_out(
     let (run, base) = (facts.run, &repo.spec.git.branch);
     match step {
         Step::Refuse(why) => {
-            let text = shown::refusal(&why, facts.file, base);
+            let text = shown::describe_refusal(&why, facts.file, base);
             gateway.slack.notice(&key, &format!("roadmap-refused:{}", run.wanted), &text).await?;
             let wanted = &run.wanted;
-            update(gateway, &key, |run| run.answered = Some(wanted.clone())).await
+            update_run(gateway, &key, |run| run.answered = Some(wanted.clone())).await
         }
         Step::Ask(items) => {
             let shown: Vec<String> = items.iter().map(|i| format!("{} {}", i.id, i.hash)).collect();
@@ -44,7 +44,7 @@ pub async fn carry_out(
             // What was asked in between has taken the buttons of an earlier one about the same.
             let before = run.proposal.as_ref().map(|asked| format!("-{}", asked.ts));
             let id = format!("roadmap-{}-{digest}{}", run.wanted, before.unwrap_or_default());
-            let text = shown::question(facts, &items, base, &repo.spec.limits);
+            let text = shown::ask_roadmap(facts, &items, base, &repo.spec.limits);
             Ok(gateway.slack.ask_roadmap(&key, &id, &text, &items).await?)
         }
         Step::Start(id) => {
@@ -54,10 +54,13 @@ pub async fn carry_out(
                 return Ok(());
             }
             step::point("before item");
-            gateway.threads.ensure(thread_of(parent, repo, item, by, agreed(run, repo))).await?;
+            gateway
+                .threads
+                .ensure(thread_of(parent, repo, item, by, agreed_budget(run, repo)))
+                .await?;
             step::point("after item");
             tracing::info!(thread = key.name, item = id, "an item of the roadmap begins");
-            touch(gateway, &key).await
+            touch_thread(gateway, &key).await
         }
         Step::Approve { item, thread, plan } => {
             let Some(by) = run.approved_by.as_deref() else { return Ok(()) };
@@ -65,11 +68,11 @@ pub async fn carry_out(
                 return Ok(());
             }
             let child = ThreadKey { namespace: key.namespace, name: thread };
-            approve(gateway, repo, &child, &plan, by).await?;
+            approve_plan(gateway, repo, &child, &plan, by).await?;
             let text = format!(
                 "Item {} of the roadmap was approved with its acceptance criteria: a plan within them counts as approved. \
                  Whoever wants it otherwise writes here.",
-                shown::title(facts.file, &item)
+                shown::item_title(facts.file, &item)
             );
             gateway.slack.notice(&child, &format!("roadmap-approved:{plan}"), &text).await?;
             Ok(())
@@ -82,7 +85,7 @@ pub async fn carry_out(
                     (own.tries, own.failed) = (number, Some(mark.clone()));
                 }
             };
-            update(gateway, &key, tried).await?;
+            update_run(gateway, &key, tried).await?;
             step::point("a try is counted");
             let child = ThreadKey { namespace: key.namespace, name: thread };
             let text = format!(
@@ -104,7 +107,7 @@ pub async fn carry_out(
                     run.ended.get_or_insert(RoadmapEnd::Done);
                 }
             };
-            update(gateway, &key, done).await
+            update_run(gateway, &key, done).await
         }
     }
 }
@@ -126,7 +129,7 @@ async fn may_still_decide(
 }
 
 /// Tells once a day how it stands, where the Repo wants that.
-pub async fn digest(
+pub async fn tell_digest(
     gateway: &Shared,
     repo: &Repo,
     key: &ThreadKey,
@@ -138,10 +141,10 @@ pub async fn digest(
     let day = at.and_then(|at| digest_day(at, zone, told, Timestamp::now()));
     let Some(day) = day else { return Ok(()) };
     gateway.slack.alert(key, &format!("roadmap-digest:{day}"), dashboard).await?;
-    update(gateway, key, |run| run.digest = Some(day.clone())).await
+    update_run(gateway, key, |run| run.digest = Some(day.clone())).await
 }
 
-async fn update(
+async fn update_run(
     gateway: &Shared,
     key: &ThreadKey,
     change: impl Fn(&mut RoadmapRun) + Send + Sync,
@@ -157,12 +160,12 @@ async fn update(
 }
 
 /// Something happens here: it is not forgotten.
-async fn touch(gateway: &Shared, key: &ThreadKey) -> Result<(), LookError> {
-    update(gateway, key, |_| {}).await
+async fn touch_thread(gateway: &Shared, key: &ThreadKey) -> Result<(), LookError> {
+    update_run(gateway, key, |_| {}).await
 }
 
 /// What its approver would have said to a plan, unless somebody said something in between.
-async fn approve(
+async fn approve_plan(
     gateway: &Shared,
     repo: &Repo,
     child: &ThreadKey,

@@ -198,7 +198,7 @@ fn may_retry(approved: &ApprovedItem, mark: &SlackTs) -> Option<u32> {
 }
 
 /// What is to be done now, in this order.
-pub fn decide(facts: &Facts<'_>) -> Vec<Step> {
+pub fn decide_steps(facts: &Facts<'_>) -> Vec<Step> {
     let run = facts.run;
     if run.ended.is_some() {
         return Vec::new();
@@ -208,7 +208,7 @@ pub fn decide(facts: &Facts<'_>) -> Vec<Step> {
         let refusal = Step::Refuse(Refusal::Elsewhere(other.to_owned()));
         return if unanswered { vec![refusal] } else { Vec::new() };
     }
-    let mut steps: Vec<Step> = ask(facts).into_iter().collect();
+    let mut steps: Vec<Step> = find_question(facts).into_iter().collect();
     if !run.is_approved() {
         return steps;
     }
@@ -246,7 +246,7 @@ pub fn decide(facts: &Facts<'_>) -> Vec<Step> {
 
 /// What people are to be asked, or told in its place: everything open for who wants the roadmap developed, and
 /// later what says something else than what was approved.
-fn ask(facts: &Facts<'_>) -> Option<Step> {
+fn find_question(facts: &Facts<'_>) -> Option<Step> {
     let run = facts.run;
     let wants = run.answered.as_ref() != Some(&run.wanted);
     let Some(file) = facts.file else {

@@ -26,7 +26,7 @@ use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 
 use self::child::{ChildState, child_name, cost_of, granted_of, spent_of};
-use self::decide::{Child, Facts, decide};
+use self::decide::{Child, Facts, decide_steps};
 pub use self::mark::find_mark;
 pub use self::purse::Purse;
 use super::api_error::ApiError;
@@ -92,7 +92,7 @@ enum LookError {
 }
 
 /// Looks after all roadmaps until the gateway stops. `poll`: how old the file may be.
-pub async fn run(gateway: &Shared, poll: Duration) {
+pub async fn run_roadmaps(gateway: &Shared, poll: Duration) {
     let mut desk = Desk::default();
     let mut due = tokio::time::interval(EVERY);
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -168,8 +168,9 @@ impl Desk {
             Err(error) => return Err(error.into()),
         };
         self.wishes.insert(key.clone(), run.wanted.clone());
-        let threads = children(gateway, &parent, run, file.roadmap.as_deref());
-        let children = threads.iter().map(|(id, thread)| (id.clone(), child(&parent, thread)));
+        let threads = item_threads(gateway, &parent, run, file.roadmap.as_deref());
+        let children =
+            threads.iter().map(|(id, thread)| (id.clone(), describe_child(&parent, thread)));
         let children: BTreeMap<String, Child> = children.collect();
         let own = threads.iter().filter(|(id, _)| !children[*id].elsewhere).map(|(_, own)| own);
         let sum = |of: fn(&Thread) -> NanoUsd| {
@@ -184,8 +185,8 @@ impl Desk {
             file: file.roadmap.as_deref(),
             children: &children,
             places: repo.spec.limits.concurrent_threads as usize,
-            budget: purse::cap(run, &repo, threads.values().map(|thread| &**thread))
-                .or(purse::agreed(run, &repo)),
+            budget: purse::find_cap(run, &repo, threads.values().map(|thread| &**thread))
+                .or(purse::agreed_budget(run, &repo)),
             cost,
             spent,
             is_settling,
@@ -193,7 +194,7 @@ impl Desk {
         };
         // One that fails keeps no other.
         let mut failed = None;
-        for step in decide(&facts) {
+        for step in decide_steps(&facts) {
             let done = act::carry_out(gateway, &repo, &parent, &facts, step).await;
             failed = failed.or(done.err());
         }
@@ -271,7 +272,7 @@ impl Desk {
         };
         let page = gateway.context.pages.as_ref();
         let page = page.map(|pages| format!("{pages}/{}/{}/roadmap", key.namespace, key.name));
-        let text = shown::dashboard(facts, page.as_deref(), link);
+        let text = shown::show_roadmap(facts, page.as_deref(), link);
         let known = self.shown.get(key);
         if known.is_none_or(|(at, old)| *old != text && at.elapsed() > EDIT) {
             gateway.slack.show(key, act::DASHBOARD, &text).await?;
@@ -284,14 +285,14 @@ impl Desk {
             return Ok(());
         }
         for item in &facts.run.items {
-            let Some((id, words)) = shown::blocked(facts, item, link) else { continue };
+            let Some((id, words)) = shown::describe_blocked(facts, item, link) else { continue };
             let told = (key.clone(), id);
             if !self.told.contains(&told) {
                 gateway.slack.alert(key, &told.1, &words).await?;
                 self.told.insert(told);
             }
         }
-        act::digest(gateway, repo, key, facts, &text).await
+        act::tell_digest(gateway, repo, key, facts, &text).await
     }
 }
 
@@ -340,7 +341,7 @@ fn run_of(thread: &Thread) -> Option<&RoadmapRun> {
     thread.status.as_ref().and_then(|status| status.roadmap.as_deref())
 }
 
-fn fresh(gateway: &Shared, namespace: &str, name: &str) -> Option<Arc<Thread>> {
+fn freshest_thread(gateway: &Shared, namespace: &str, name: &str) -> Option<Arc<Thread>> {
     let key = ThreadKey { namespace: namespace.to_owned(), name: name.to_owned() };
     gateway.threads.freshest(&key, gateway.context.thread(&key))
 }
@@ -348,15 +349,14 @@ fn fresh(gateway: &Shared, namespace: &str, name: &str) -> Option<Arc<Thread>> {
 fn merged_of(gateway: &Shared, parent: &Thread, run: &RoadmapRun) -> usize {
     let (repo, namespace) = (&parent.spec.repo, parent.namespace().unwrap_or_default());
     let name = parent.name_any();
-    let threads = run
-        .items
-        .iter()
-        .filter_map(|item| fresh(gateway, &namespace, &child_name(repo, &name, &item.id)));
+    let threads = run.items.iter().filter_map(|item| {
+        freshest_thread(gateway, &namespace, &child_name(repo, &name, &item.id))
+    });
     threads.filter(|thread| ChildState::of(thread) == ChildState::Merged).count()
 }
 
 /// The Threads that work on items, by item: this conversation's own, else another one's that is open.
-fn children(
+fn item_threads(
     gateway: &Shared,
     parent: &Thread,
     run: &RoadmapRun,
@@ -374,7 +374,8 @@ fn children(
     }
     let listed = file.into_iter().flat_map(|file| file.items.iter().map(|item| &item.id));
     for id in run.items.iter().map(|item| &item.id).chain(listed) {
-        if let Some(thread) = fresh(gateway, &namespace, &child_name(repo, &parent.name_any(), id))
+        if let Some(thread) =
+            freshest_thread(gateway, &namespace, &child_name(repo, &parent.name_any(), id))
         {
             found.insert(id.clone(), thread);
         }
@@ -382,7 +383,7 @@ fn children(
     found
 }
 
-fn child(parent: &Thread, thread: &Thread) -> Child {
+fn describe_child(parent: &Thread, thread: &Thread) -> Child {
     let status = thread.status.as_ref();
     let own = thread.spec.parent.as_deref() == Some(&*parent.name_any());
     // Where a person has said anything, a person approves.
@@ -421,7 +422,7 @@ fn other_run(gateway: &Shared, parent: &Thread, run: &RoadmapRun) -> Option<Stri
 
 /// Whether a time of day has come, and on which day. Pure.
 fn digest_day(at: &str, zone: &str, told: Option<&str>, now: Timestamp) -> Option<String> {
-    let day = calendar::moment(now, zone).day;
+    let day = calendar::find_moment(now, zone).day;
     let zone = jiff::tz::TimeZone::get(zone).unwrap_or(jiff::tz::TimeZone::UTC);
     let time = now.to_zoned(zone).strftime("%H:%M").to_string();
     (time.as_str() >= at && told != Some(day.as_str())).then_some(day)

@@ -34,7 +34,7 @@ impl Purse {
         let members: Vec<&Arc<Thread>> = all.iter().filter(is_member).collect();
         let threads = || members.iter().map(|member| &***member);
         let cap = match parent {
-            Some(parent) => cap(parent.status.as_ref()?.roadmap.as_deref()?, repo, threads()),
+            Some(parent) => find_cap(parent.status.as_ref()?.roadmap.as_deref()?, repo, threads()),
             // What was agreed holds without the conversation in which it was.
             None => threads().filter_map(budget_of).max().map(|cap| cap + raised_by(threads())),
         }?;
@@ -55,16 +55,16 @@ fn raised_by<'a>(members: impl Iterator<Item = &'a Thread>) -> NanoUsd {
 }
 
 /// As it was said, or as the Repo says, with what people added in any of the Threads.
-pub fn cap<'a>(
+pub fn find_cap<'a>(
     run: &RoadmapRun,
     repo: &Repo,
     members: impl Iterator<Item = &'a Thread>,
 ) -> Option<NanoUsd> {
     run.approved_by.as_ref()?;
-    agreed(run, repo).map(|budget| budget + raised_by(members))
+    agreed_budget(run, repo).map(|budget| budget + raised_by(members))
 }
 
 /// What was agreed at the beginning. USD.
-pub fn agreed(run: &RoadmapRun, repo: &Repo) -> Option<NanoUsd> {
+pub fn agreed_budget(run: &RoadmapRun, repo: &Repo) -> Option<NanoUsd> {
     run.budget.or(repo.spec.roadmap.as_ref().and_then(|spec| spec.budget))
 }

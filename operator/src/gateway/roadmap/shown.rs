@@ -20,7 +20,7 @@ const FILE: &str = ".codebutler/roadmap.md";
 const TOO_DEAR: &str = "the budget is used up";
 
 /// The title of an item as the file has it, and nothing in it is markup.
-pub fn title(file: Option<&Roadmap>, id: &str) -> String {
+pub fn item_title(file: Option<&Roadmap>, id: &str) -> String {
     let title = file.and_then(|file| file.item(id)).map_or("", |item| item.title.as_str());
     let plain = title.chars().filter(|c| !"*_`<>~".contains(*c));
     format!("`{id}` {}", plain.take(TITLE).collect::<String>()).trim_end().to_owned()
@@ -45,7 +45,7 @@ pub fn item_event(facts: &Facts<'_>, place: u64, approved: &ApprovedItem) -> Ite
         Standing::Ready => ("ready", None),
         Standing::Next => ("next", None),
         Standing::Waits(_) => ("waits", None),
-        Standing::Asks(why, _) => ("blocked", Some(reason(&why))),
+        Standing::Asks(why, _) => ("blocked", Some(describe_reason(&why))),
         Standing::TooDear => ("blocked", Some(TOO_DEAR.to_owned())),
     };
     ItemShown {
@@ -61,7 +61,7 @@ pub fn item_event(facts: &Facts<'_>, place: u64, approved: &ApprovedItem) -> Ite
 }
 
 /// The question whether to begin.
-pub fn question(
+pub fn ask_roadmap(
     facts: &Facts<'_>,
     items: &[ApprovedItem],
     base: &str,
@@ -81,11 +81,11 @@ pub fn question(
         let depends = facts.file.and_then(|file| file.item(&item.id)).map(|item| &item.depends_on);
         let after = depends.filter(|ids| !ids.is_empty());
         let after = after.map(|ids| format!(", after `{}`", ids.join("`, `"))).unwrap_or_default();
-        format!("- {}{after}", title(facts.file, &item.id))
+        format!("- {}{after}", item_title(facts.file, &item.id))
     };
     let lines: Vec<String> = items.iter().map(line).collect();
-    let faults = faults(facts.file);
-    let money = money(facts.budget, limits);
+    let faults = describe_faults(facts.file);
+    let money = describe_money(facts.budget, limits);
     let places = facts.places;
     let rules = format!(
         "At most {places} at a time, each in a thread, on a branch and with a pull request of its own; what depends on \
@@ -93,10 +93,10 @@ pub fn question(
          approved; whatever goes beyond is asked there. An item is tried three times. {money}"
     );
     let tail = format!("{faults}\n\n{rules}");
-    format!("{head}\n{}{tail}", fitting(&lines, LIMIT.saturating_sub(head.len() + tail.len())))
+    format!("{head}\n{}{tail}", fit_lines(&lines, LIMIT.saturating_sub(head.len() + tail.len())))
 }
 
-fn money(budget: Option<NanoUsd>, limits: &LimitsSpec) -> String {
+fn describe_money(budget: Option<NanoUsd>, limits: &LimitsSpec) -> String {
     let budget = match budget {
         Some(budget) => format!("All together may cost ${budget}; then nothing more begins"),
         None => "There is no budget for all together: say `develop everything for $20` to have one"
@@ -112,7 +112,7 @@ fn money(budget: Option<NanoUsd>, limits: &LimitsSpec) -> String {
 }
 
 /// What is wrong in the file, line by line.
-fn faults(file: Option<&Roadmap>) -> String {
+fn describe_faults(file: Option<&Roadmap>) -> String {
     let faults = file.map(|file| file.faults.as_slice()).unwrap_or_default();
     if faults.is_empty() {
         return String::new();
@@ -126,14 +126,14 @@ fn faults(file: Option<&Roadmap>) -> String {
 }
 
 /// Why there is nothing to ask.
-pub fn refusal(refusal: &Refusal, file: Option<&Roadmap>, base: &str) -> String {
+pub fn describe_refusal(refusal: &Refusal, file: Option<&Roadmap>, base: &str) -> String {
     match refusal {
         Refusal::NoRoadmap => format!(
             "There is no `{FILE}` on `{base}` yet. Say `add … to the roadmap` and what you want, and the team writes it with you."
         ),
         Refusal::Nothing => format!(
             "Nothing in `{FILE}` on `{base}` is there to be started: what is `pending`, has no mistakes and no thread yet.{}",
-            faults(file)
+            describe_faults(file)
         ),
         Refusal::Elsewhere(thread) => format!(
             "The roadmap of this repository is developed from another conversation already (Thread `{thread}`). Say `stop` there, or \
@@ -143,7 +143,7 @@ pub fn refusal(refusal: &Refusal, file: Option<&Roadmap>, base: &str) -> String 
 }
 
 /// How all of it stands, in one message.
-pub fn dashboard(
+pub fn show_roadmap(
     facts: &Facts<'_>,
     page: Option<&str>,
     link: impl Fn(&str) -> Option<String>,
@@ -171,8 +171,8 @@ pub fn dashboard(
         let place = place.map(|link| format!(" ([thread]({link}))")).unwrap_or_default();
         let pull = child.and_then(|child| child.pull_request);
         let pull = pull.map(|number| format!(", PR #{number}")).unwrap_or_default();
-        let (mark, how) = how(standing);
-        format!("{mark} {}: {how}{pull}{place}", title(facts.file, &item.id))
+        let (mark, how) = describe_standing(standing);
+        format!("{mark} {}: {how}{pull}{place}", item_title(facts.file, &item.id))
     };
     // What somebody has to look at comes first, what is over last.
     let rank = |standing: &Standing| match standing {
@@ -186,11 +186,11 @@ pub fn dashboard(
     let mut sorted: Vec<_> = all.iter().collect();
     sorted.sort_by_key(|(_, standing)| rank(standing));
     let rows: Vec<String> = sorted.into_iter().map(row).collect();
-    format!("{head}\n{}", fitting(&rows, LIMIT - head.len()))
+    format!("{head}\n{}", fit_lines(&rows, LIMIT - head.len()))
 }
 
 /// As many lines as fit, and how many there are besides.
-fn fitting(lines: &[String], limit: usize) -> String {
+fn fit_lines(lines: &[String], limit: usize) -> String {
     let mut text = String::new();
     for (at, line) in lines.iter().enumerate() {
         if text.len() + line.len() + 40 > limit {
@@ -204,12 +204,12 @@ fn fitting(lines: &[String], limit: usize) -> String {
     text.trim_end().to_owned()
 }
 
-fn how(standing: &Standing) -> (&'static str, String) {
+fn describe_standing(standing: &Standing) -> (&'static str, String) {
     match standing {
         Standing::Merged => (":white_check_mark:", "merged".to_owned()),
         Standing::Works => (":arrows_counterclockwise:", "in progress".to_owned()),
         Standing::Ready => (":inbox_tray:", "ready, waits for you to merge it".to_owned()),
-        Standing::Asks(why, _) => (":no_entry:", format!("blocked: {}", reason(why))),
+        Standing::Asks(why, _) => (":no_entry:", format!("blocked: {}", describe_reason(why))),
         Standing::Waits(ids) => {
             (":hourglass_flowing_sand:", format!("waits for `{}`", ids.join("`, `")))
         }
@@ -219,7 +219,7 @@ fn how(standing: &Standing) -> (&'static str, String) {
 }
 
 /// Why an item waits for people, and what they can do.
-pub fn reason(why: &Why) -> String {
+pub fn describe_reason(why: &Why) -> String {
     match why {
         Why::Question => "a question in its thread waits for an answer".to_owned(),
         Why::Failed => {
@@ -248,7 +248,7 @@ pub fn reason(why: &Why) -> String {
 }
 
 /// What is told once of an item that waits for people: a key, and the words.
-pub fn blocked(
+pub fn describe_blocked(
     facts: &Facts<'_>,
     item: &ApprovedItem,
     link: impl Fn(&str) -> Option<String>,
@@ -257,7 +257,7 @@ pub fn blocked(
     let since = match (&why, &mark) {
         (_, Some(mark)) => mark.to_string(),
         // Said again when it says something else.
-        (why, None) => format!("{}-{}", word(why), item.hash),
+        (why, None) => format!("{}-{}", reason_word(why), item.hash),
     };
     let place = facts.children.get(&item.id).and_then(|child| link(&child.thread));
     let place = place.map(|link| format!(" [Its thread]({link})")).unwrap_or_default();
@@ -270,12 +270,15 @@ pub fn blocked(
     } else {
         format!(" {} wait for it, all others go on.", others.join(", "))
     };
-    let text =
-        format!("{} is blocked: {}.{place}{others}", title(facts.file, &item.id), reason(&why));
+    let text = format!(
+        "{} is blocked: {}.{place}{others}",
+        item_title(facts.file, &item.id),
+        describe_reason(&why)
+    );
     Some((format!("roadmap-blocked:{}:{since}", item.id), text))
 }
 
-const fn word(why: &Why) -> &'static str {
+const fn reason_word(why: &Why) -> &'static str {
     match why {
         Why::Question => "question",
         Why::Failed => "failed",

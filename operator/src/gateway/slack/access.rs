@@ -28,7 +28,7 @@ pub enum PersonKind {
 }
 
 /// Whether a person may start threads, answer and steer.
-pub fn permits(users: &[String], user: &str) -> bool {
+pub fn permits_user(users: &[String], user: &str) -> bool {
     users.is_empty() || names_user(users, user)
 }
 
@@ -59,9 +59,9 @@ mod tests {
 
     #[test]
     fn an_empty_list_permits_everybody_and_any_other_only_those_on_it() {
-        assert!(permits(&list(&[]), "U1"));
-        assert!(permits(&list(&["U2", "U1"]), "U1"));
-        assert!(!permits(&list(&["U2", "U11"]), "U1"));
+        assert!(permits_user(&list(&[]), "U1"));
+        assert!(permits_user(&list(&["U2", "U1"]), "U1"));
+        assert!(!permits_user(&list(&["U2", "U11"]), "U1"));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::scopes::{self, Scopes};
 use super::web::{CallError, SlackToken, Web};
 use crate::gateway::context::Context;
 use crate::gateway::dial::Reach;
-use crate::gateway::remote::authority;
+use crate::gateway::remote::url_authority;
 use crate::gateway::secrets::SecretError;
 
 /// How long a Secret is not read again.
@@ -186,7 +186,7 @@ impl Accounts {
             // Other Repos wait for this one.
             Err(_) => return Err(CallError::Limited { method: "auth.test" }.into()),
         };
-        let workspace = who.url.as_ref().and_then(authority);
+        let workspace = who.url.as_ref().and_then(url_authority);
         Ok(Some(Account {
             bot,
             app,

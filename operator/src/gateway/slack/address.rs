@@ -17,7 +17,7 @@ const APP: &str = "@codebutler";
 pub fn by_person(text: &str, roles: &[String], bot: Option<&str>) -> Vec<String> {
     let text = plain_text(text, bot);
     let mut found = Vec::new();
-    for mention in mentions(&text, roles) {
+    for mention in find_mentions(&text, roles) {
         add_role(&mut found, mention.role);
     }
     found
@@ -29,10 +29,12 @@ pub fn by_role(text: &str, roles: &[String], sender: &str, last: bool) -> Vec<St
     let mut found = Vec::new();
     let mut others: Vec<(&str, &str, &str)> = Vec::new();
     for line in text.lines().filter(|line| !is_quote(line)) {
-        for (n, mention) in mentions(line, roles).filter(|found| found.role != sender).enumerate() {
+        for (n, mention) in
+            find_mentions(line, roles).filter(|found| found.role != sender).enumerate()
+        {
             let Mention { role, at, end } = mention;
             let (before, after) = (&line[..at], &line[end..]);
-            if n == 0 && lead::begins(before, after) {
+            if n == 0 && lead::begins_line(before, after) {
                 add_role(&mut found, role);
             }
             others.push((role, before, after));
@@ -61,7 +63,7 @@ struct Mention<'a> {
     end: usize,
 }
 
-fn mentions<'a>(text: &'a str, roles: &'a [String]) -> impl Iterator<Item = Mention<'a>> {
+fn find_mentions<'a>(text: &'a str, roles: &'a [String]) -> impl Iterator<Item = Mention<'a>> {
     text.match_indices(APP).filter_map(|(at, _)| {
         let before = text[..at].chars().next_back();
         let bounded = before.is_none_or(|c| !continues_word(c) || c == '_');
@@ -126,7 +128,7 @@ fn without_code(text: &str) -> String {
         let (fence, body) = from.split_at(ticks);
         let starts_line =
             out.trim_end_matches([' ', '\t']).ends_with('\n') || out.trim().is_empty();
-        match closing(body, ticks) {
+        match find_closing(body, ticks) {
             Some(end) => {
                 out.push(CODE);
                 rest = &body[end..];
@@ -147,7 +149,7 @@ fn without_code(text: &str) -> String {
 }
 
 /// Where, behind the opening ticks, the code ends (after its closing ticks).
-fn closing(body: &str, ticks: usize) -> Option<usize> {
+fn find_closing(body: &str, ticks: usize) -> Option<usize> {
     let mut at = 0;
     while let Some(next) = body[at..].find('`') {
         let start = at + next;

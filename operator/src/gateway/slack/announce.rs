@@ -30,14 +30,14 @@ impl Slack {
         text: &str,
         before: Option<Timestamp>,
     ) -> Result<(), ApiError> {
-        match announce(&self.inner, repo, key, text, before).await {
+        match announce_text(&self.inner, repo, key, text, before).await {
             Ok(()) => Ok(()),
             Err(error) => Err(self.inner.failed(error, repo).await),
         }
     }
 }
 
-async fn announce(
+async fn announce_text(
     inner: &Inner,
     repo: &Repo,
     key: &str,
@@ -47,8 +47,8 @@ async fn announce(
     let Some(channel) = repo.channel() else { return Ok(()) };
     let account = inner.account(repo).await?;
     if let Some(before) = before {
-        let after = clock::timestamp(before.as_second() - SKEW, 0);
-        let messages = history::channel(&inner.web, &account.bot, channel, &after).await?;
+        let after = clock::make_timestamp(before.as_second() - SKEW, 0);
+        let messages = history::read_channel(&inner.web, &account.bot, channel, &after).await?;
         let is_it = |payload: &Value| {
             payload["kind"] == KIND && payload["key"] == key && payload["uid"] == json!(repo.uid())
         };
@@ -61,7 +61,7 @@ async fn announce(
     let redactor = masks::as_known(&inner.context, repo).await;
     let body = json!({
         "channel": channel,
-        "text": markdown::inline(&redactor.mask(text)),
+        "text": markdown::render_inline(&redactor.mask(text)),
         "unfurl_links": false,
         "unfurl_media": false,
         "metadata": {"event_type": EVENT_TYPE, "event_payload": {

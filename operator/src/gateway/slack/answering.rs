@@ -71,7 +71,7 @@ impl Inner {
         let now = Timestamp::now();
         let repo = self.context.repo(&channel.namespace, &channel.repo);
         let zone = repo.map(|repo| repo.spec.limits.time_zone.clone()).unwrap_or_default();
-        (now, calendar::moment(now, &zone).day)
+        (now, calendar::find_moment(now, &zone).day)
     }
 
     /// Whether a person may answer in a conversation, and its turn to: a person may answer before it is
@@ -112,7 +112,9 @@ impl Inner {
     ) -> Result<Option<&'static str>, TakeError> {
         match (repo, right) {
             (Some(repo), AnswerRight::Decide) => Ok(self.refusal(repo, user).await?),
-            (Some(repo), AnswerRight::Steer) if access::permits(&repo.spec.access.users, user) => {
+            (Some(repo), AnswerRight::Steer)
+                if access::permits_user(&repo.spec.access.users, user) =>
+            {
                 Ok(None)
             }
             _ => Ok(Some(access::NOT_PERMITTED)),

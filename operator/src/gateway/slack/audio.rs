@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 
 use super::account::Account;
 use super::event::{SharedMessage, Stored};
-use super::quoting::{about, fence};
+use super::quoting::{describe_file, find_fence};
 use super::{Inner, post};
 use crate::gateway::caller::Caller;
 use crate::gateway::thread_key::ThreadKey;
@@ -33,7 +33,7 @@ pub type Scribe =
     Arc<dyn Fn(Caller, Sound) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
 /// What the recordings of a message say, behind its text.
-pub(super) async fn read(
+pub(super) async fn read_recordings(
     inner: &Inner,
     caller: &Caller,
     account: &Account,
@@ -42,10 +42,10 @@ pub(super) async fn read(
 ) -> String {
     let mut said = String::new();
     for file in message.files.iter().filter(|file| file.is_sound()) {
-        let about = about(file);
-        match heard(inner, caller, account, thread, file).await {
+        let about = describe_file(file);
+        match transcribe_file(inner, caller, account, thread, file).await {
             Ok(Some(text)) => {
-                let fence = fence(&text);
+                let fence = find_fence(&text);
                 let _ =
                     write!(said, "\n\n[recording {about}, written down]\n{fence}\n{text}\n{fence}");
             }
@@ -62,7 +62,7 @@ pub(super) async fn read(
 }
 
 /// None: it was written down by another process, in the thread.
-async fn heard(
+async fn transcribe_file(
     inner: &Inner,
     caller: &Caller,
     account: &Account,
@@ -100,7 +100,7 @@ async fn heard(
     inner.contents.add(&key, &text);
     let quoted: Vec<String> = text.lines().map(|line| format!("> {line}")).collect();
     let shown = format!(":studio_microphone: What I understood:\n{}", quoted.join("\n"));
-    if let Err(error) = post::notice(inner, &ThreadKey::from(thread), &key, &shown).await {
+    if let Err(error) = post::post_line(inner, &ThreadKey::from(thread), &key, &shown).await {
         tracing::warn!(%error, "a transcript is not shown");
     }
     Ok(Some(text))
@@ -113,6 +113,6 @@ async fn is_told(
     slack: &SlackThread,
     key: &str,
 ) -> Result<bool, String> {
-    let found = post::lookup(inner, &caller.repo, thread, slack, &post::notice_id(key)).await;
+    let found = post::lookup_sent(inner, &caller.repo, thread, slack, &post::notice_id(key)).await;
     found.map(|found| found.is_some()).map_err(|error| error.to_string())
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::questions::shown::OfferShown;
 use super::questions::{Button, ButtonStyle, choice, learnings};
-use super::split::split;
+use super::split::split_text;
 
 /// Slack takes 3,000 characters in a section.
 const SECTION: usize = 2900;
@@ -13,10 +13,10 @@ const SECTION: usize = 2900;
 const EDIT: usize = 3900;
 
 /// The text with buttons under it, if there are any. `key` is the message's own.
-pub fn asking(text: &str, block_id: &str, buttons: &[Button], key: &str) -> Value {
-    let mut blocks = sections(text);
+pub fn question_blocks(text: &str, block_id: &str, buttons: &[Button], key: &str) -> Value {
+    let mut blocks = text_sections(text);
     if !buttons.is_empty() {
-        blocks.push(actions(block_id, buttons, key));
+        blocks.push(action_block(block_id, buttons, key));
     }
     Value::Array(blocks)
 }
@@ -26,24 +26,24 @@ fn of_offer(offer: &OfferShown, key: &str) -> Vec<Value> {
     let numbered = || offer.items.iter().zip(1..);
     if offer.kind == OfferKind::Choice {
         let buttons: Vec<Button> =
-            numbered().map(|(label, item)| choice::button(item, label)).collect();
-        return vec![actions("choice", &buttons, key)];
+            numbered().map(|(label, item)| choice::choice_button(item, label)).collect();
+        return vec![action_block("choice", &buttons, key)];
     }
     let of_item = |(text, item): (&String, u32)| {
-        let mut blocks = sections(&format!("{item}. {text}"));
+        let mut blocks = text_sections(&format!("{item}. {text}"));
         let id = learnings::block_id(item);
-        blocks.push(actions(&id, &learnings::buttons(item), key));
+        blocks.push(action_block(&id, &learnings::learning_buttons(item), key));
         blocks
     };
     numbered().flat_map(of_item).collect()
 }
 
-pub fn actions(block_id: &str, buttons: &[Button], key: &str) -> Value {
-    let elements: Vec<Value> = buttons.iter().map(|one| button(one, key)).collect();
+pub fn action_block(block_id: &str, buttons: &[Button], key: &str) -> Value {
+    let elements: Vec<Value> = buttons.iter().map(|one| button_element(one, key)).collect();
     json!({"type": "actions", "block_id": block_id, "elements": elements})
 }
 
-fn button(button: &Button, key: &str) -> Value {
+fn button_element(button: &Button, key: &str) -> Value {
     let mut element = json!({
         "type": "button", "action_id": button.action_id, "value": key,
         "text": {"type": "plain_text", "text": button.label},
@@ -57,10 +57,10 @@ fn button(button: &Button, key: &str) -> Value {
 }
 
 /// The blocks, or else the text, with a line under the text.
-pub fn noted(blocks: Value, text: &str, note: &str) -> Value {
+pub fn add_note(blocks: Value, text: &str, note: &str) -> Value {
     let mut blocks = match blocks {
         Value::Array(blocks) => blocks,
-        _ => sections(text),
+        _ => text_sections(text),
     };
     let buttons = blocks.iter().position(|block| block["type"] == "actions");
     let note = json!({"type": "context", "elements": [{"type": "mrkdwn", "text": note}]});
@@ -69,15 +69,15 @@ pub fn noted(blocks: Value, text: &str, note: &str) -> Value {
 }
 
 /// A text as it is shown above buttons: all of it, since people approve what they see.
-pub fn sections(text: &str) -> Vec<Value> {
+pub fn text_sections(text: &str) -> Vec<Value> {
     let section =
         |part| json!({"type": "section", "expand": true, "text": {"type": "mrkdwn", "text": part}});
-    split(text, SECTION).into_iter().map(section).collect()
+    split_text(text, SECTION).into_iter().map(section).collect()
 }
 
 /// The text beside a message's blocks as an edit may carry it. It was posted in full, and Slack
 /// takes less in an edit: the end is left out, which the blocks say.
-pub fn beside(text: &str) -> String {
+pub fn fallback_text(text: &str) -> String {
     if text.chars().count() <= EDIT {
         return text.to_owned();
     }
@@ -89,7 +89,7 @@ pub fn beside(text: &str) -> String {
 }
 
 /// The same blocks with a line in place of the buttons; None if there are no buttons.
-pub fn settled(blocks: &Value, told: &str) -> Option<Value> {
+pub fn settle_blocks(blocks: &Value, told: &str) -> Option<Value> {
     let is_actions = |block: &&Value| block["type"] == "actions";
     let blocks = blocks.as_array()?;
     blocks.iter().find(is_actions)?;
@@ -108,15 +108,15 @@ pub fn settled_part(blocks: &Value, block_id: &str, told: &str) -> Option<Value>
 }
 
 /// What a button of these blocks says.
-pub fn label<'a>(blocks: &'a Value, action_id: &str) -> Option<&'a str> {
+pub fn button_label<'a>(blocks: &'a Value, action_id: &str) -> Option<&'a str> {
     let elements = blocks.as_array()?.iter().filter_map(|block| block["elements"].as_array());
     let mut buttons = elements.flatten();
     buttons.find(|button| button["action_id"] == action_id)?["text"]["text"].as_str()
 }
 
 /// The text with an offer's buttons under it.
-pub fn offering(text: &str, offer: &OfferShown, key: &str) -> Value {
-    let mut blocks = sections(text);
+pub fn offer_blocks(text: &str, offer: &OfferShown, key: &str) -> Value {
+    let mut blocks = text_sections(text);
     blocks.extend(of_offer(offer, key));
     Value::Array(blocks)
 }
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_plan_has_three_buttons_and_an_answer_in_their_place() {
-        let asking = asking("*Plan*", "plan", &plan::BUTTONS, "run-1");
+        let asking = question_blocks("*Plan*", "plan", &plan::BUTTONS, "run-1");
         let ids: Vec<_> = asking[1]["elements"]
             .as_array()
             .unwrap()
@@ -139,9 +139,9 @@ mod tests {
             ids,
             [("plan:approve", "run-1"), ("plan:modify", "run-1"), ("plan:reject", "run-1")]
         );
-        let after = settled(&asking, "Approved by <@U1>").unwrap();
+        let after = settle_blocks(&asking, "Approved by <@U1>").unwrap();
         assert_eq!(after[1]["elements"][0]["text"], "Approved by <@U1>");
-        assert_eq!(settled(&after, "Approved by <@U2>"), None);
+        assert_eq!(settle_blocks(&after, "Approved by <@U2>"), None);
     }
 
     #[test]
@@ -150,16 +150,17 @@ mod tests {
             let blocks = blocks.as_array().unwrap().iter();
             blocks.map(|block| block["type"].as_str().unwrap().to_owned()).collect()
         };
-        let plain = noted(Value::Null, "Done", "checked");
+        let plain = add_note(Value::Null, "Done", "checked");
         assert_eq!(types(&plain), ["section", "context"]);
         assert_eq!(plain[1]["elements"][0]["text"], "checked");
-        let asking = noted(asking("Done", "merge", &merge::BUTTONS, "k"), "Done", "checked");
+        let asking =
+            add_note(question_blocks("Done", "merge", &merge::BUTTONS, "k"), "Done", "checked");
         assert_eq!(types(&asking), ["section", "context", "actions"]);
     }
 
     #[test]
     fn a_long_text_is_several_sections() {
-        let asking = asking(&"word ".repeat(700), "merge", &merge::BUTTONS, "k");
+        let asking = question_blocks(&"word ".repeat(700), "merge", &merge::BUTTONS, "k");
         assert_eq!(asking.as_array().unwrap().len(), 3);
     }
 }

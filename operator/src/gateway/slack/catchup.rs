@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::account::{AccessError, Account};
 use super::channel::Channel;
-use super::clock::now;
-use super::clock::timestamp;
+use super::clock::make_timestamp;
+use super::clock::slack_now;
 use super::effects::Effect;
 use super::event::Stored;
 use super::questions::plan;
@@ -56,7 +56,7 @@ impl Drop for Duty<'_> {
 }
 
 /// Sweeps until told to stop, whenever it is this replica's duty.
-pub async fn run(
+pub async fn run_catchup(
     inner: &Arc<Inner>,
     mut channels: watch::Receiver<Vec<Channel>>,
     mut connects: watch::Receiver<u64>,
@@ -70,13 +70,13 @@ pub async fn run(
         }
         drop(asked);
         tokio::select! {
-            () = sweeping(inner, &mut channels, &mut connects, stop) => return,
+            () = sweep_until(inner, &mut channels, &mut connects, stop) => return,
             _ = relieved.wait_for(|asked| !*asked) => {}
         }
     }
 }
 
-async fn sweeping(
+async fn sweep_until(
     inner: &Arc<Inner>,
     channels: &mut watch::Receiver<Vec<Channel>>,
     connects: &mut watch::Receiver<u64>,
@@ -97,23 +97,23 @@ async fn sweeping(
             () = stop.cancelled() => return,
             changed = connects.changed() => {
                 if changed.is_err() { return }
-                next = Some(soon(last));
+                next = Some(next_sweep(last));
                 continue;
             }
             changed = troubles.changed() => {
                 if changed.is_err() { return }
-                next = next.map(|at| at.min(soon(last)));
+                next = next.map(|at| at.min(next_sweep(last)));
                 continue;
             }
             changed = channels.changed() => {
                 if changed.is_err() { return }
-                next = next.map(|at| at.min(soon(last)));
+                next = next.map(|at| at.min(next_sweep(last)));
                 continue;
             }
             () = due => {}
         }
         let known = channels.borrow_and_update().clone();
-        let sweep = sweep(inner, &known);
+        let sweep = sweep_channels(inner, &known);
         let fine = tokio::select! {
             () = stop.cancelled() => return,
             fine = sweep => fine,
@@ -125,13 +125,13 @@ async fn sweeping(
 
 /// At once, unless the last sweep was only just now: a flapping connection is no reason to read
 /// everything again and again.
-fn soon(last: Option<Instant>) -> Instant {
+fn next_sweep(last: Option<Instant>) -> Instant {
     let now = Instant::now();
     last.map_or(now, |last| now.max(last + AGAIN))
 }
 
 /// One sweep over an app's channels; answers whether all could be read.
-async fn sweep(inner: &Arc<Inner>, channels: &[Channel]) -> bool {
+async fn sweep_channels(inner: &Arc<Inner>, channels: &[Channel]) -> bool {
     let mut fine = true;
     for channel in channels.iter().filter(|channel| channel.is_own) {
         let Some(repo) = inner.context.repo(&channel.namespace, &channel.repo) else { continue };
@@ -151,7 +151,7 @@ async fn sweep(inner: &Arc<Inner>, channels: &[Channel]) -> bool {
             }
             Err(error) => {
                 fine = false;
-                inner.reach.tell(&repo, Err(explain::condition(&error, &repo))).await;
+                inner.reach.tell(&repo, Err(explain::explain_condition(&error, &repo))).await;
             }
         }
     }
@@ -171,13 +171,13 @@ impl Sweep<'_> {
         let (web, token, id) = (&self.inner.web.upkeep(), &self.account.bot, &self.channel.id);
         let Some(cursor) = cursor else {
             // The first start: what was said before is not CodeButler's business.
-            history::probe(web, token, id).await?;
-            self.advance(&now()).await;
+            history::probe_channel(web, token, id).await?;
+            self.advance(&slack_now()).await;
             return Ok(());
         };
         self.writable(web).await?;
         let after = cursor.minus_secs(OVERLAP).max(self.floor());
-        let messages = history::channel(web, token, id, &after).await?;
+        let messages = history::read_channel(web, token, id, &after).await?;
         let mut stored = true;
         for message in &messages {
             stored &= self.take(message).await;
@@ -190,10 +190,10 @@ impl Sweep<'_> {
         }
         for thread in self.open_threads() {
             let Some(SlackThread { ts: root, .. }) = thread.conversation() else { continue };
-            let asked = reactable(&thread);
+            let asked = reactable_questions(&thread);
             let mark = newest_mark(&thread).minus_secs(OVERLAP);
             let after = asked.iter().map(|ts| ts.minus_secs(1)).fold(mark, SlackTs::min);
-            match history::replies(web, token, id, root, Some(&after)).await {
+            match history::read_replies(web, token, id, root, Some(&after)).await {
                 Ok(messages) => {
                     for message in &messages {
                         self.take(message).await;
@@ -233,7 +233,7 @@ impl Sweep<'_> {
             // The other's own sweep reads it.
             Ok(Whose::One(other)) if other.uid != self.channel.uid => return true,
             Ok(Whose::One(_) | Whose::Plain) => {
-                self.inner.carry_out(route::stored(message, self.channel)).await
+                self.inner.carry_out(route::route_stored(message, self.channel)).await
             }
             Err(error) => Err(error),
         };
@@ -279,7 +279,7 @@ impl Sweep<'_> {
     /// Nothing from before the Repo existed is taken in.
     fn floor(&self) -> SlackTs {
         let created = self.repo.creation_timestamp();
-        created.map_or_else(SlackTs::zero, |time| timestamp(time.0.as_second(), 0))
+        created.map_or_else(SlackTs::zero, |time| make_timestamp(time.0.as_second(), 0))
     }
 
     fn open_threads(&self) -> Vec<Arc<Thread>> {
@@ -315,7 +315,7 @@ impl Sweep<'_> {
                 "metadata": {"resourceVersion": current.resource_version()},
                 "status": {"slack": {"cursor": to}},
             });
-            let params = writes::patched();
+            let params = writes::patch_params();
             match api.patch_status(&name, &params, &Patch::Merge(&patch)).await {
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
                 Ok(_) => return,
@@ -329,7 +329,7 @@ impl Sweep<'_> {
 }
 
 /// Questions that an emoji can answer.
-fn reactable(thread: &Thread) -> Vec<SlackTs> {
+fn reactable_questions(thread: &Thread) -> Vec<SlackTs> {
     let Some(status) = &thread.status else { return Vec::new() };
     let actions = status.approvals.iter().filter(|question| question.answer.is_none());
     let learnings = |offer: &&Offer| offer.kind == OfferKind::Learnings && offer.is_open();
@@ -343,7 +343,7 @@ fn reactable(thread: &Thread) -> Vec<SlackTs> {
 /// When something last happened in a thread.
 fn last_activity(thread: &Thread) -> SlackTs {
     let active = thread.status.as_ref().and_then(|status| status.last_activity.as_ref());
-    let at = active.map_or_else(SlackTs::zero, |time| timestamp(time.0.as_second(), 0));
+    let at = active.map_or_else(SlackTs::zero, |time| make_timestamp(time.0.as_second(), 0));
     at.max(newest_mark(thread))
 }
 

@@ -33,11 +33,11 @@ impl Inner {
         }
         let key = ThreadKey::from(&*thread);
         if let (Some(said), Some(repo)) = (said, repo)
-            && (said.is_bot || access::permits(&repo.spec.access.users, &said.user))
+            && (said.is_bot || access::permits_user(&repo.spec.access.users, &said.user))
         {
             let now = Time(Timestamp::now());
             let raise = |status: &mut ThreadStatus| {
-                let mut roles = super::taking::recipients(status, said, &channel.team);
+                let mut roles = super::taking::find_recipients(status, said, &channel.team);
                 // What it took, a role has read as it was.
                 roles.retain(|role| {
                     let entry = status.roles.get(role);
@@ -70,7 +70,8 @@ impl Inner {
             return Ok(());
         }
         let account = self.account(&repo).await?;
-        let stored = match history::replies(&self.web, &account.bot, channel, root, None).await {
+        let stored = match history::read_replies(&self.web, &account.bot, channel, root, None).await
+        {
             Ok(stored) => stored,
             // It was the first and only one.
             Err(error) if error.code() == Some("thread_not_found") => Vec::new(),

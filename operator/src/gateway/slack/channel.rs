@@ -31,7 +31,7 @@ pub struct Channel {
 impl Channel {
     /// The Thread of a conversation.
     pub fn thread(&self, root: &SlackTs) -> ThreadKey {
-        ThreadKey { namespace: self.namespace.clone(), name: names::thread(&self.repo, root) }
+        ThreadKey { namespace: self.namespace.clone(), name: names::thread_name(&self.repo, root) }
     }
 
     /// Who takes what is for nobody.

@@ -25,13 +25,13 @@ struct Held {
 }
 
 /// Holds sockets until told to stop.
-pub async fn run(inner: Arc<Inner>, shutdown: CancellationToken) {
+pub async fn hold_connections(inner: Arc<Inner>, shutdown: CancellationToken) {
     // A reply to what was opened before must not begin a conversation of its own.
     inner.opened.learn(&inner.context.threads.state());
     let mut held: HashMap<String, Held> = HashMap::new();
     let mut tasks = JoinSet::new();
     loop {
-        let wanted = wanted(&inner).await;
+        let wanted = wanted_apps(&inner).await;
         held.retain(|app, socket| {
             let keep = wanted.contains_key(app);
             if !keep {
@@ -51,7 +51,7 @@ pub async fn run(inner: Arc<Inner>, shutdown: CancellationToken) {
             let stop = shutdown.child_token();
             let (sender, receiver) = watch::channel(channels);
             held.insert(app, Held { channels: sender, stop: stop.clone() });
-            tasks.spawn(hold(Arc::clone(&inner), token, receiver, stop));
+            tasks.spawn(hold_app(Arc::clone(&inner), token, receiver, stop));
         }
         while tasks.try_join_next().is_some() {}
         tokio::select! {
@@ -64,7 +64,7 @@ pub async fn run(inner: Arc<Inner>, shutdown: CancellationToken) {
 }
 
 /// One app: its socket, and the reading back of what the socket missed.
-async fn hold(
+async fn hold_app(
     inner: Arc<Inner>,
     token: SlackToken,
     channels: watch::Receiver<Vec<Channel>>,
@@ -72,14 +72,14 @@ async fn hold(
 ) {
     let (connected, connects) = watch::channel(0_u64);
     tokio::join!(
-        socket::hold(&inner, &token, &channels, &stop, connected),
-        catchup::run(&inner, channels.clone(), connects, &stop),
+        socket::hold_socket(&inner, &token, &channels, &stop, connected),
+        catchup::run_catchup(&inner, channels.clone(), connects, &stop),
     );
 }
 
 /// Apps by their app token, with the channels of their Repos in a stable order, and those of other
 /// apps' Repos in the same channels.
-async fn wanted(inner: &Arc<Inner>) -> BTreeMap<String, (SlackToken, Vec<Channel>)> {
+async fn wanted_apps(inner: &Arc<Inner>) -> BTreeMap<String, (SlackToken, Vec<Channel>)> {
     let mut repos = inner.context.repos.state();
     // Where several Repos name one channel, the oldest one keeps what is unclear.
     repos.sort_by_key(|repo| (repo.creation_timestamp(), repo.namespace(), repo.name_any()));

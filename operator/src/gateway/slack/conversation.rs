@@ -13,7 +13,7 @@ impl Slack {
         let Some(place) = thread.conversation() else { return false };
         let Ok(account) = self.inner.account(repo).await else { return false };
         let (web, token) = (&self.inner.web, &account.bot);
-        let first = history::message(web, token, &place.channel, &place.ts, &place.ts).await;
+        let first = history::read_message(web, token, &place.channel, &place.ts, &place.ts).await;
         let code = first.as_ref().err().and_then(CallError::code);
         matches!(code, Some("thread_not_found" | "is_archived"))
     }

@@ -84,7 +84,7 @@ impl Inner {
     async fn perform(&self, effect: Effect) {
         let what = match effect {
             Effect::Eyes { thread, ts } => self.eyes(&thread, &ts).await,
-            Effect::Settled { thread } => settle::all(self, &thread).await,
+            Effect::Settled { thread } => settle::settle_all(self, &thread).await,
             Effect::Recheck { thread, ts } => self.recheck(&thread, &ts).await,
             Effect::Whisper { thread, user, text } => self.whisper(&thread, &user, &text).await,
             Effect::Decline { repo, root, user } => {
@@ -102,7 +102,7 @@ impl Inner {
             Effect::Direct { im, channels } => self.direct(&im, &channels).await,
             Effect::TellClosed { thread } => {
                 let text = "This thread is closed. Start a new one for anything else.";
-                if let Err(error) = post::notice(self, &thread, "closed", text).await {
+                if let Err(error) = post::post_line(self, &thread, "closed", text).await {
                     tracing::warn!(%error, "no answer in a closed thread");
                 }
                 return;

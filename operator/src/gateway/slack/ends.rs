@@ -63,12 +63,12 @@ impl Inner {
         for _ in 0..ATTEMPTS {
             let Some(current) = api.get_opt(&repo.name_any()).await? else { return Ok(()) };
             let known = current.status.as_ref().map(|s| s.slack.ended.clone()).unwrap_or_default();
-            let Some(ended) = with(known, end) else { return Ok(()) };
+            let Some(ended) = add_end(known, end) else { return Ok(()) };
             let patch = json!({
                 "metadata": {"resourceVersion": current.resource_version()},
                 "status": {"slack": {"ended": ended}},
             });
-            let params = writes::patched();
+            let params = writes::patch_params();
             match api.patch_status(&repo.name_any(), &params, &Patch::Merge(&patch)).await {
                 Ok(_) => return Ok(()),
                 Err(kube::Error::Api(status)) if status.code == 409 => {
@@ -82,7 +82,7 @@ impl Inner {
 }
 
 /// The list with one more end; None if it is known.
-fn with(mut known: Vec<Ended>, end: &Ended) -> Option<Vec<Ended>> {
+fn add_end(mut known: Vec<Ended>, end: &Ended) -> Option<Vec<Ended>> {
     if known.iter().any(|k| k.root == end.root && k.at >= end.at) {
         return None;
     }
@@ -105,11 +105,11 @@ mod tests {
         };
         let mut known = Vec::new();
         for n in 1..=REMEMBERED + 2 {
-            known = with(known, &end(n, n + 1)).unwrap();
+            known = add_end(known, &end(n, n + 1)).unwrap();
         }
         assert_eq!((known.len(), &known[0]), (REMEMBERED, &end(3, 4)));
-        assert_eq!(with(known.clone(), &end(9, 10)), None);
-        let again = with(known, &end(9, 900)).unwrap();
+        assert_eq!(add_end(known.clone(), &end(9, 10)), None);
+        let again = add_end(known, &end(9, 900)).unwrap();
         assert_eq!((again.len(), again.last()), (REMEMBERED, Some(&end(9, 900))));
     }
 }

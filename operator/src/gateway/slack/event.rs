@@ -208,14 +208,14 @@ impl Frame {
     /// What is in it.
     pub fn payload(&self) -> Payload {
         match self.kind.as_str() {
-            "events_api" => event(&self.payload["event"]),
-            "interactive" => click(&self.payload),
+            "events_api" => read_event(&self.payload["event"]),
+            "interactive" => read_click(&self.payload),
             _ => Payload::Unknown,
         }
     }
 }
 
-fn event(event: &Value) -> Payload {
+fn read_event(event: &Value) -> Payload {
     match event["type"].as_str() {
         Some("message") => match Incoming::deserialize(event) {
             _ if matches!(
@@ -223,16 +223,16 @@ fn event(event: &Value) -> Payload {
                 Some("message_changed" | "message_deleted")
             ) =>
             {
-                changed(event).map_or(Payload::Ignored, |found| Payload::Changed(Box::new(found)))
+                read_change(event)
+                    .map_or(Payload::Ignored, |found| Payload::Changed(Box::new(found)))
             }
             Ok(incoming) => Payload::Message(Box::new(incoming)),
             // Some subtypes carry the message one level deeper.
             Err(_) if event["subtype"].is_string() => Payload::Ignored,
             Err(_) => Payload::Unknown,
         },
-        Some("reaction_added") => {
-            reaction(event).map_or(Payload::Unknown, |found| Payload::Reaction(Box::new(found)))
-        }
+        Some("reaction_added") => read_reaction(event)
+            .map_or(Payload::Unknown, |found| Payload::Reaction(Box::new(found))),
         Some("agent_session_stopped") => Stopped::deserialize(event)
             .map_or(Payload::Unknown, |found| Payload::Stopped(Box::new(found))),
         Some("app_mention" | "reaction_removed") => Payload::Ignored,
@@ -241,7 +241,7 @@ fn event(event: &Value) -> Payload {
 }
 
 /// None where the words stayed as they were: links that unfold and the like.
-fn changed(event: &Value) -> Option<Changed> {
+fn read_change(event: &Value) -> Option<Changed> {
     let before = Stored::deserialize(&event["previous_message"]).ok()?;
     let now = Stored::deserialize(&event["message"]).ok();
     let deleted = event["subtype"] == "message_deleted"
@@ -253,7 +253,7 @@ fn changed(event: &Value) -> Option<Changed> {
     Some(Changed { channel: event["channel"].as_str()?.to_owned(), before, now })
 }
 
-fn reaction(event: &Value) -> Option<Reaction> {
+fn read_reaction(event: &Value) -> Option<Reaction> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let ts = |value: &Value| value.as_str().and_then(|ts| ts.parse::<SlackTs>().ok());
     let item = &event["item"];
@@ -267,7 +267,7 @@ fn reaction(event: &Value) -> Option<Reaction> {
     })
 }
 
-fn click(payload: &Value) -> Payload {
+fn read_click(payload: &Value) -> Payload {
     if payload["type"] != "block_actions" {
         return Payload::Unknown;
     }

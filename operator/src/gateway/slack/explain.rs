@@ -7,21 +7,21 @@ use codebutler_crds::wire::ErrorCode;
 use super::account::AccessError;
 use super::channel::Channel;
 use super::reach;
-use super::web::{CallError, remark};
+use super::web::{CallError, words_remark};
 use crate::gateway::api_error::ApiError;
 
 /// `reason` and `message` of the Repo's condition.
-pub fn condition(error: &AccessError, repo: &Repo) -> (&'static str, String) {
+pub fn explain_condition(error: &AccessError, repo: &Repo) -> (&'static str, String) {
     match error {
         AccessError::Secret(error) => {
             ("InvalidCredentials", format!("spec.slack.credentials: {error}"))
         }
-        AccessError::Call(error) => call(error, repo),
+        AccessError::Call(error) => explain_call(error, repo),
     }
 }
 
 /// Everything that the app may not do and has to.
-pub fn scopes(lacks: &[String], repo: &Repo) -> (&'static str, String) {
+pub fn explain_scopes(lacks: &[String], repo: &Repo) -> (&'static str, String) {
     let secret = &repo.spec.slack.credentials.name;
     let what = if lacks.len() == 1 { "the scope" } else { "the scopes" };
     let message = format!(
@@ -42,7 +42,7 @@ pub fn no_channel(repo: &Repo) -> (&'static str, String) {
 }
 
 /// Other Repos have the same channel: who is meant by what is written there.
-pub fn sharing(repo: &Repo, sharing: &[Channel]) -> Option<String> {
+pub fn explain_sharing(repo: &Repo, sharing: &[Channel]) -> Option<String> {
     let others: Vec<String> = sharing
         .iter()
         .filter(|other| repo.metadata.uid.as_deref() != Some(&other.uid))
@@ -68,7 +68,7 @@ pub fn shared_app(repo: &Repo) -> (&'static str, String) {
 }
 
 /// For the role that wanted something.
-pub fn api(error: &AccessError, repo: &Repo) -> ApiError {
+pub fn explain_api(error: &AccessError, repo: &Repo) -> ApiError {
     let code = match error {
         AccessError::Call(CallError::Limited { .. } | CallError::Failed { .. }) => {
             ErrorCode::Unavailable
@@ -79,10 +79,10 @@ pub fn api(error: &AccessError, repo: &Repo) -> ApiError {
         }
         _ => ErrorCode::Upstream,
     };
-    ApiError::new(code, condition(error, repo).1)
+    ApiError::new(code, explain_condition(error, repo).1)
 }
 
-fn call(error: &CallError, repo: &Repo) -> (&'static str, String) {
+fn explain_call(error: &CallError, repo: &Repo) -> (&'static str, String) {
     let (channel, secret) = (&repo.spec.slack.channel, &repo.spec.slack.credentials.name);
     let CallError::Refused { method, code, needed, said } = error else {
         return ("SlackUnavailable", format!("{error}; it is tried again"));
@@ -136,7 +136,7 @@ fn call(error: &CallError, repo: &Repo) -> (&'static str, String) {
             )
         }
         code => {
-            let said = remark(said.as_deref());
+            let said = words_remark(said.as_deref());
             ("SlackRefused", format!("Slack refused {method} in {channel}: {code}{said}"))
         }
     }
@@ -173,7 +173,7 @@ mod tests {
             refused("conversations.info", "is_archived", None),
             CallError::Failed { method: "auth.test", what: "status 503".to_owned() },
         ]
-        .map(|error| call(&error, &repo));
+        .map(|error| explain_call(&error, &repo));
         let told = told.map(|(reason, message)| format!("{reason}: {message}")).join("\n");
         insta::assert_snapshot!(told, @r"
         NotInChannel: spec.slack.channel: the app is not in C0123: invite it there

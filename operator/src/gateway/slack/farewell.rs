@@ -21,7 +21,7 @@ use super::open;
 use super::open::Claimed;
 use super::post::{self, Asks, Handing, Outgoing};
 use super::settle::SettledLine;
-use super::split::split;
+use super::split::split_text;
 use super::{Inner, markdown, progress, settle};
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads;
@@ -47,7 +47,7 @@ pub async fn take_leave(inner: &Arc<Inner>, thread: &Thread) -> Result<(), Later
         Err(error) if is_final(&error) || is_late(thread, Timestamp::now()) => {
             tracing::warn!(thread = key.name, %error, "a conversation is not told of its end");
             let slack = thread.conversation().cloned();
-            slack.map(|slack| (slack, clock::now()))
+            slack.map(|slack| (slack, clock::slack_now()))
         }
         Err(error) => return Err(error),
     };
@@ -87,7 +87,7 @@ async fn tell_farewell(
     }
     let account = inner.account(repo).await?;
     let (by, now) = (inner.name.as_str(), Time(Timestamp::now()));
-    let take = |status: &mut ThreadStatus| Ok(open::claim(status, by, &now));
+    let take = |status: &mut ThreadStatus| Ok(open::take_claim(status, by, &now));
     let (_, claimed) = inner.threads.try_update(&key, take).await?;
     if claimed == Claimed::Not {
         return Err(LaterError::Claimed);
@@ -95,7 +95,7 @@ async fn tell_farewell(
     let slack = match thread.conversation() {
         Some(slack) => slack.clone(),
         // It was being opened.
-        None => match open::posted(inner, repo, &account, thread).await? {
+        None => match open::find_posted(inner, repo, &account, thread).await? {
             Some(ts) => {
                 let channel = repo.channel().unwrap_or_default().to_owned();
                 SlackThread { channel, ts }
@@ -103,10 +103,10 @@ async fn tell_farewell(
             None => return Ok(None),
         },
     };
-    progress::clear(inner, thread).await?;
+    progress::clear_lines(inner, thread).await?;
     for question in open_questions(thread) {
         let told = ":wastebasket: The thread was deleted";
-        settle::edit(inner, &account, &slack, &question, &SettledLine::of(told)).await?;
+        settle::settle_message(inner, &account, &slack, &question, &SettledLine::of(told)).await?;
     }
     // Another replica may have told it since this process looked.
     inner.sent.forget(&key);
@@ -119,12 +119,12 @@ async fn tell_farewell(
         kind: post::NOTICE,
         asks: Asks::Nothing,
         digest: None,
-        parts: split(&markdown::inline(&farewell(thread)), post::LIMIT),
+        parts: split_text(&markdown::render_inline(&write_farewell(thread)), post::LIMIT),
         note: None,
         handing: Handing::default(),
     };
     let _turn = inner.posting.lock(&key).await;
-    let sent = post::once(inner, &outgoing).await?;
+    let sent = post::post_once(inner, &outgoing).await?;
     Ok(sent.last().map(|at| (slack.clone(), at.clone())))
 }
 
@@ -134,7 +134,7 @@ fn open_questions(thread: &Thread) -> Vec<SlackTs> {
 }
 
 /// What is gone and what remains. Pure.
-fn farewell(thread: &Thread) -> String {
+fn write_farewell(thread: &Thread) -> String {
     let status = thread.status.clone().unwrap_or_default();
     let pull = status.pull_request.filter(|pull| pull.merge_commit.is_none());
     let branch = status.branch.map(|branch| format!("branch `{branch}`"));
@@ -169,10 +169,10 @@ mod tests {
 
     #[test]
     fn it_is_said_what_remains() {
-        assert!(farewell(&thread(&json!({}))).contains("Nothing was pushed."));
+        assert!(write_farewell(&thread(&json!({}))).contains("Nothing was pushed."));
         let pushed = json!({"branch": "codebutler/t",
             "pullRequest": {"number": 7, "url": "https://h/7"}});
-        let text = farewell(&thread(&pushed));
+        let text = write_farewell(&thread(&pushed));
         let left = "remains: branch `codebutler/t` and pull request [#7](https://h/7).";
         assert!(text.contains(left), "{text}");
     }

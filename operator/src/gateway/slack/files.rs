@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::account::Account;
 use super::event::{SharedMessage, Stored};
-use super::quoting::{about, fence};
+use super::quoting::{describe_file, find_fence};
 use super::web::CallError;
 use super::{Inner, pictures};
 use crate::recent::RecentMap;
@@ -43,14 +43,19 @@ impl Contents {
 
 /// What the files of a message say, behind its text: contents of texts, names of everything else.
 /// `left` is what may still be read, in bytes.
-pub async fn read(inner: &Inner, account: &Account, message: &Stored, left: &mut usize) -> String {
+pub async fn read_files(
+    inner: &Inner,
+    account: &Account,
+    message: &Stored,
+    left: &mut usize,
+) -> String {
     let mut said = String::new();
     for file in message.files.iter().filter(|file| !file.is_sound()) {
-        let about = about(file);
-        match text(inner, account, file, *left).await {
+        let about = describe_file(file);
+        match read_text(inner, account, file, *left).await {
             Ok(Some(content)) => {
                 *left = left.saturating_sub(content.len());
-                let fence = fence(&content);
+                let fence = find_fence(&content);
                 let end = if content.ends_with('\n') { "" } else { "\n" };
                 let _ = write!(said, "\n\n[file {about}]\n{fence}\n{content}{end}{fence}");
             }
@@ -72,11 +77,11 @@ pub async fn read(inner: &Inner, account: &Account, message: &Stored, left: &mut
 }
 
 /// What may be read in one go.
-pub const fn budget() -> usize {
+pub const fn reading_budget() -> usize {
     TOGETHER
 }
 
-async fn text(
+async fn read_text(
     inner: &Inner,
     account: &Account,
     file: &SharedMessage,

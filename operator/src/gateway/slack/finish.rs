@@ -18,14 +18,15 @@ const DONE: &str = "white_check_mark";
 /// Messages that are marked at most: the newest.
 const MOST: usize = 20;
 
-pub async fn mark(inner: &Arc<Inner>, thread: &Thread) -> Result<(), LaterError> {
-    let Some(newest) = finished::due(thread, Timestamp::now()) else { return Ok(()) };
+pub async fn mark_finished(inner: &Arc<Inner>, thread: &Thread) -> Result<(), LaterError> {
+    let Some(newest) = finished::find_finished(thread, Timestamp::now()) else { return Ok(()) };
     let key = ThreadKey::from(thread);
     let Some((_, repo)) = inner.known(&key) else { return Ok(()) };
     let Some(SlackThread { channel, ts: root }) = thread.conversation() else { return Ok(()) };
     let account = inner.account(&repo).await?;
     let after = thread.status.as_ref().and_then(|status| status.finished.clone());
-    let said = match history::replies(&inner.web, &account.bot, channel, root, after.as_ref()).await
+    let said = match history::read_replies(&inner.web, &account.bot, channel, root, after.as_ref())
+        .await
     {
         Ok(said) => said,
         // The conversation was deleted.
@@ -35,7 +36,7 @@ pub async fn mark(inner: &Arc<Inner>, thread: &Thread) -> Result<(), LaterError>
     let users = &repo.spec.access.users;
     let theirs = said.iter().filter(|message| {
         let opened = account.wrote(message) && message.ts == *root;
-        let person = message.person().is_some_and(|user| access::permits(users, user));
+        let person = message.person().is_some_and(|user| access::permits_user(users, user));
         message.ts <= newest && (opened || (person && !account.wrote(message)))
     });
     let theirs: Vec<_> = theirs.collect();

@@ -54,13 +54,13 @@ fn is_due(thread: &Thread) -> bool {
 }
 
 /// Looks after all Threads until told to stop. One replica does: the one that agents speak to.
-pub async fn run(inner: Arc<Inner>, stop: CancellationToken) {
+pub async fn run_handovers(inner: Arc<Inner>, stop: CancellationToken) {
     let busy = BusyRole::default();
     let tasks = TaskTracker::new();
     loop {
         for cached in inner.context.attended.all() {
             let key = ThreadKey::from(&*cached);
-            if !is_due(&cached) || !begin(&busy, &key) {
+            if !is_due(&cached) || !begin_look(&busy, &key) {
                 continue;
             }
             let (inner, busy, stop) = (Arc::clone(&inner), Arc::clone(&busy), stop.clone());
@@ -78,7 +78,7 @@ pub async fn run(inner: Arc<Inner>, stop: CancellationToken) {
     let _ = tokio::time::timeout(Duration::from_secs(2), tasks.wait()).await;
 }
 
-fn begin(busy: &BusyRole, key: &ThreadKey) -> bool {
+fn begin_look(busy: &BusyRole, key: &ThreadKey) -> bool {
     let mut busy = busy.lock();
     let now = Instant::now();
     let fresh = Attempt { running: false, failures: 0, next: now };
@@ -113,14 +113,14 @@ async fn look_after(inner: &Inner, key: &ThreadKey) -> Result<(), LaterError> {
         return Ok(());
     }
     tell_handover(inner, &repo, &thread).await?;
-    decide(inner, &repo, key).await?;
+    decide_handovers(inner, &repo, key).await?;
     // What was decided just now.
     let Some(thread) = inner.thread(key) else { return Ok(()) };
     tell_handover(inner, &repo, &thread).await
 }
 
 /// Decides about the runs that have ended.
-async fn decide(inner: &Inner, repo: &Repo, key: &ThreadKey) -> Result<(), LaterError> {
+async fn decide_handovers(inner: &Inner, repo: &Repo, key: &ThreadKey) -> Result<(), LaterError> {
     let Some(thread) = inner.thread(key) else { return Ok(()) };
     let status = thread.status.clone().unwrap_or_default();
     if !status.roles.values().any(|role| role.ended) {
@@ -128,7 +128,7 @@ async fn decide(inner: &Inner, repo: &Repo, key: &ThreadKey) -> Result<(), Later
     }
     // Slack is asked only where the answer counts.
     let rests = !dispatch::goes_on(&status, None);
-    let heard = if rests { Some(hear(inner, repo, &thread).await?) } else { None };
+    let heard = if rests { Some(hear_conversation(inner, repo, &thread).await?) } else { None };
     let team = inner.team(repo);
     let take = |status: &mut ThreadStatus| take_stock(status, &team, heard.as_ref());
     inner.threads.update(key, take).await?;
@@ -146,7 +146,9 @@ fn take_stock(status: &mut ThreadStatus, team: &Team, heard: Option<&Heard>) {
         let step = match heard {
             // Whoever goes on ends, and is looked at then.
             _ if goes_on => DispatchStep::Rest,
-            Some(heard) => dispatch::decide(&DispatchFacts { team, status, role: &role, heard }),
+            Some(heard) => {
+                dispatch::decide_dispatch(&DispatchFacts { team, status, role: &role, heard })
+            }
             // It came to rest meanwhile: next time.
             None => return,
         };
@@ -160,12 +162,16 @@ fn take_stock(status: &mut ThreadStatus, team: &Team, heard: Option<&Heard>) {
 }
 
 /// What was said in the conversation.
-async fn hear(inner: &Inner, repo: &Repo, thread: &Thread) -> Result<Heard, LaterError> {
+async fn hear_conversation(
+    inner: &Inner,
+    repo: &Repo,
+    thread: &Thread,
+) -> Result<Heard, LaterError> {
     let Some(SlackThread { channel, ts: root }) = thread.conversation() else {
         return Ok(Heard::default());
     };
     let account = inner.account(repo).await?;
-    let said = match history::replies(&inner.web, &account.bot, channel, root, None).await {
+    let said = match history::read_replies(&inner.web, &account.bot, channel, root, None).await {
         Ok(said) => said,
         // It was deleted.
         Err(error) if error.code() == Some("thread_not_found") => Vec::new(),
@@ -194,8 +200,8 @@ impl Listener<'_> {
         let text = stored.text.clone().unwrap_or_default();
         let line = |by, to| Some(HeardLine { ts: stored.ts.clone(), by, to, text: text.clone() });
         if !self.account.wrote(stored) {
-            let user = route::speaker(stored, &self.channel)?;
-            let may = stored.person().is_none() || access::permits(self.users, user);
+            let user = route::find_speaker(stored, &self.channel)?;
+            let may = stored.person().is_none() || access::permits_user(self.users, user);
             return may.then(|| line(Speaker::Person, Vec::new())).flatten();
         }
         let payload = own_metadata(stored.metadata.as_ref())?;
@@ -215,7 +221,7 @@ impl Listener<'_> {
             return None;
         }
         let run = key.split('.').next().unwrap_or_default().to_owned();
-        let to = post::addressed(payload)
+        let to = post::read_addressed(payload)
             .unwrap_or_else(|| address::by_role(&text, &self.team.roles, role, false));
         line(Speaker::Role { role: role.to_owned(), run }, to)
     }
@@ -226,12 +232,12 @@ async fn tell_handover(inner: &Inner, repo: &Repo, thread: &Thread) -> Result<()
     let key = ThreadKey::from(thread);
     let decided = thread.status.as_ref().map(|status| status.handovers.clone()).unwrap_or_default();
     for one in &decided {
-        let links = links(inner, repo, thread, &one.views).await;
+        let links = message_links(inner, repo, thread, &one.views).await;
         let names = RoleNames::of(inner, repo);
-        let people = if one.role.is_none() { people::mentioned(thread) } else { String::new() };
-        let text = format!("{} {people}", sentence(one, &names, &links));
-        let ts = post::notice(inner, &key, &notice_key(one), text.trim_end()).await;
-        let ts = ts.map_err(|error| unposted(&error))?;
+        let people = if one.role.is_none() { people::mention_all(thread) } else { String::new() };
+        let text = format!("{} {people}", handover_sentence(one, &names, &links));
+        let ts = post::post_line(inner, &key, &notice_key(one), text.trim_end()).await;
+        let ts = ts.map_err(|error| explain_unposted(&error))?;
         let now = Time(jiff::Timestamp::now());
         let done = |status: &mut ThreadStatus| mark_told(status, one, &ts, &now);
         inner.threads.update(&key, done).await?;
@@ -248,7 +254,7 @@ fn notice_key(decided: &HandOver) -> String {
     }
 }
 
-fn unposted(error: &ApiError) -> LaterError {
+fn explain_unposted(error: &ApiError) -> LaterError {
     tracing::warn!(%error, "who goes on is not told yet");
     LaterError::Slow
 }
@@ -296,7 +302,7 @@ impl RoleNames {
 }
 
 /// One line for the conversation. Pure.
-fn sentence(decided: &HandOver, names: &RoleNames, links: &[String]) -> String {
+fn handover_sentence(decided: &HandOver, names: &RoleNames, links: &[String]) -> String {
     let (to, from) = (names.get(decided.role.as_ref()), names.get(decided.from.as_ref()));
     let because = match decided.why {
         HandOverReason::Approved => "the plan is approved".to_owned(),
@@ -342,7 +348,12 @@ struct MessagePlace {
 }
 
 /// Where messages are to be read; those that Slack does not say are left out.
-async fn links(inner: &Inner, repo: &Repo, thread: &Thread, views: &[SlackTs]) -> Vec<String> {
+async fn message_links(
+    inner: &Inner,
+    repo: &Repo,
+    thread: &Thread,
+    views: &[SlackTs],
+) -> Vec<String> {
     let mut found = Vec::new();
     let Some(slack) = thread.conversation() else { return found };
     for ts in views {
@@ -432,7 +443,8 @@ mod tests {
     #[test]
     fn the_conversation_is_told_in_one_line() {
         let names = RoleNames(HashMap::from([("coder".to_owned(), "Coder".to_owned())]));
-        let line = |role, why| sentence(&decided(role, why), &names, &["https://x/1".to_owned()]);
+        let line =
+            |role, why| handover_sentence(&decided(role, why), &names, &["https://x/1".to_owned()]);
         assert_eq!(
             line(Some("coder"), HandOverReason::Approved),
             "→ Coder goes on: the plan is approved"

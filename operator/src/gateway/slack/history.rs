@@ -27,7 +27,7 @@ struct HistoryCursor {
 
 /// Messages of a conversation after `after` (all if none), oldest first, the first message only
 /// where it is after `after`. With everybody's metadata.
-pub async fn replies(
+pub async fn read_replies(
     web: &Web,
     token: &SlackToken,
     channel: &str,
@@ -36,22 +36,22 @@ pub async fn replies(
 ) -> Result<Vec<Stored>, CallError> {
     let mut params = vec![("channel", channel), ("ts", root.as_str())];
     params.extend(after.map(|after| ("oldest", after.as_str())));
-    pages(web, token, "conversations.replies", &params, after).await
+    read_pages(web, token, "conversations.replies", &params, after).await
 }
 
 /// Messages of a channel after `after`, oldest first, without replies.
-pub async fn channel(
+pub async fn read_channel(
     web: &Web,
     token: &SlackToken,
     channel: &str,
     after: &SlackTs,
 ) -> Result<Vec<Stored>, CallError> {
     let params = [("channel", channel), ("oldest", after.as_str())];
-    pages(web, token, "conversations.history", &params, Some(after)).await
+    read_pages(web, token, "conversations.history", &params, Some(after)).await
 }
 
 /// Whether a channel can be read at all.
-pub async fn probe(web: &Web, token: &SlackToken, channel: &str) -> Result<(), CallError> {
+pub async fn probe_channel(web: &Web, token: &SlackToken, channel: &str) -> Result<(), CallError> {
     let params = [("channel", channel), ("limit", "1")];
     let _: Value = web.get(token, "conversations.history", &params).await?;
     Ok(())
@@ -64,7 +64,7 @@ pub async fn is_archived(web: &Web, token: &SlackToken, channel: &str) -> Result
 }
 
 /// One message of a conversation.
-pub async fn message(
+pub async fn read_message(
     web: &Web,
     token: &SlackToken,
     channel: &str,
@@ -73,11 +73,11 @@ pub async fn message(
 ) -> Result<Option<Stored>, CallError> {
     let (from, to) = (("oldest", ts.as_str()), ("latest", ts.as_str()));
     let params = [("channel", channel), ("ts", root.as_str()), from, to, ("inclusive", "true")];
-    let found = pages(web, token, "conversations.replies", &params, None).await?;
+    let found = read_pages(web, token, "conversations.replies", &params, None).await?;
     Ok(found.into_iter().find(|message| message.ts == *ts))
 }
 
-async fn pages(
+async fn read_pages(
     web: &Web,
     token: &SlackToken,
     method: &'static str,

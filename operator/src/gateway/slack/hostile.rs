@@ -40,7 +40,7 @@ fn said(text: &str) -> Said {
         json!({"channel": "C01", "ts": "5.000000", "user": "U1", "text": text}),
     )
     .unwrap();
-    match route::message(&incoming, &[channel()]) {
+    match route::route_message(&incoming, &[channel()]) {
         Action::Message { said, .. } => said,
         other => panic!("{other:?}"),
     }
@@ -147,7 +147,7 @@ fn nobody_reacts_for_the_bot_or_from_another_channel() {
             "item": {"type": "message", "channel": place, "ts": "1.000000"},
             "item_user": "U0BOT", "event_ts": "2.000000"}));
         let Payload::Reaction(reaction) = added else { panic!("{added:?}") };
-        route::reaction(&reaction, &[channel()])
+        route::route_reaction(&reaction, &[channel()])
     };
     let elsewhere = Action::Ignore(Ignored::Channel("C99".to_owned()));
     assert_eq!(react("U1", "C99", "+1"), elsewhere);
@@ -172,7 +172,7 @@ fn edits_and_stops_of_any_shape_are_taken_in_or_ignored() {
         assert!(matches!(event(&nothing), Payload::Ignored), "{nothing}");
     }
     let of = |value: &Value| match event(value) {
-        Payload::Changed(changed) => route::changed(&changed, &[channel()]),
+        Payload::Changed(changed) => route::route_change(&changed, &[channel()]),
         other => panic!("{other:?}"),
     };
     let Action::Changed { said: now, .. } = of(&changed(said("a"), said("approve"))) else {

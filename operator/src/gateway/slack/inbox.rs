@@ -17,7 +17,7 @@ use super::{
     Inner, access, address, audio, files, history, links, mrkdwn, open, own_metadata, pictures,
     post, progress,
 };
-use crate::gateway::api_error::{ApiError, conversation};
+use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::caller::Caller;
 
 /// How often the watch cache is looked at while nothing waits.
@@ -27,7 +27,7 @@ const LONGEST: Duration = Duration::from_mins(1);
 
 /// Answers at once if the role has mail or something pending and may run, else when that is so, else
 /// after `wait`.
-pub async fn wait(
+pub async fn await_inbox(
     inner: &Inner,
     caller: &Caller,
     after: Option<&SlackTs>,
@@ -35,7 +35,7 @@ pub async fn wait(
 ) -> Result<Inbox, ApiError> {
     let (key, role) = (caller.key(), caller.role_name());
     let deadline = Instant::now() + wait.min(LONGEST);
-    let own_pod = pod(&caller.thread, role);
+    let own_pod = role_pod(&caller.thread, role);
     loop {
         let thread = inner.thread(&key);
         let thread = match thread {
@@ -44,8 +44,8 @@ pub async fn wait(
         };
         let status = thread.status.clone().unwrap_or_default();
         let suspended = is_suspended(inner, caller);
-        if status.may_run(role, suspended) && waits(&status, role, after) {
-            return read(inner, caller, &thread, &status, after).await;
+        if status.may_run(role, suspended) && has_mail(&status, role, after) {
+            return read_inbox(inner, caller, &thread, &status, after).await;
         }
         let now = Instant::now();
         if now >= deadline {
@@ -61,18 +61,18 @@ fn is_suspended(inner: &Inner, caller: &Caller) -> bool {
     inner.context.repo(&namespace, name).is_none_or(|repo| repo.spec.suspend)
 }
 
-fn pod(thread: &Thread, role: &str) -> Option<String> {
+fn role_pod(thread: &Thread, role: &str) -> Option<String> {
     thread.status.as_ref()?.roles.get(role)?.pod_uid.clone()
 }
 
 /// Whether the Thread is open and the caller still speaks for the role.
 fn is_served(thread: &Thread, role: &str, own_pod: Option<&str>) -> bool {
-    let replaced = pod(thread, role).is_some_and(|pod| own_pod.is_some_and(|own| own != pod));
+    let replaced = role_pod(thread, role).is_some_and(|pod| own_pod.is_some_and(|own| own != pod));
     thread.spec.state == ThreadState::Active && !thread.is_going() && !replaced
 }
 
 /// Whether there is something that is neither done nor before `after`.
-fn waits(status: &ThreadStatus, role: &str, after: Option<&SlackTs>) -> bool {
+fn has_mail(status: &ThreadStatus, role: &str, after: Option<&SlackTs>) -> bool {
     let mail = status.roles.get(role).is_some_and(|entry| {
         let newer = entry.inbox.as_ref().is_some_and(|inbox| after.is_none_or(|a| inbox > a));
         entry.has_mail() && newer
@@ -80,7 +80,7 @@ fn waits(status: &ThreadStatus, role: &str, after: Option<&SlackTs>) -> bool {
     mail || status.pending.iter().any(|pending| pending.role == role)
 }
 
-async fn read(
+async fn read_inbox(
     inner: &Inner,
     caller: &Caller,
     thread: &Thread,
@@ -92,8 +92,8 @@ async fn read(
         Ok(account) => account,
         Err(error) => return Err(inner.failed(error, repo).await),
     };
-    let SlackThread { channel, ts: root } = conversation(thread)?;
-    let stored = match history::replies(&inner.web, &account.bot, channel, root, after).await {
+    let SlackThread { channel, ts: root } = require_conversation(thread)?;
+    let stored = match history::read_replies(&inner.web, &account.bot, channel, root, after).await {
         Ok(stored) => stored,
         // The first message was deleted, and with it all there was.
         Err(error) if error.code() == Some("thread_not_found") => Vec::new(),
@@ -109,19 +109,21 @@ async fn read(
     };
     let said = stored.iter().filter(|m| m.is_said());
     let mut messages = Vec::new();
-    let mut left = files::budget();
+    let mut left = files::reading_budget();
     for stored in said {
         let Some(mut message) = reader.message(stored) else { continue };
-        message.text += &files::read(inner, reader.account, stored, &mut left).await;
+        message.text += &files::read_files(inner, reader.account, stored, &mut left).await;
         if matches!(message.author, Author::User { .. }) {
-            message.text += &audio::read(inner, caller, reader.account, thread, stored).await;
+            message.text +=
+                &audio::read_recordings(inner, caller, reader.account, thread, stored).await;
         }
         if let Author::User { id } = &message.author
             && inner.is_member(reader.account, id).await
         {
-            message.text += &links::read(inner, repo, reader.account, stored, &mut left).await;
+            message.text +=
+                &links::read_links(inner, repo, reader.account, stored, &mut left).await;
         }
-        message.pictures = pictures::of(stored);
+        message.pictures = pictures::offered_pictures(stored);
         messages.push(message);
     }
     let pending: Vec<_> = status.pending.iter().filter(|p| p.role == role).cloned().collect();
@@ -130,7 +132,7 @@ async fn read(
 }
 
 /// What kind of message one of our own is.
-fn kind(stored: &Stored) -> Option<&str> {
+fn message_kind(stored: &Stored) -> Option<&str> {
     own_metadata(stored.metadata.as_ref())?["kind"].as_str()
 }
 
@@ -162,7 +164,7 @@ pub struct Reader<'a> {
 impl Reader<'_> {
     /// None: it only repeats what another one says, or is of somebody who may not steer.
     pub fn message(&self, stored: &Stored) -> Option<Message> {
-        if self.account.wrote(stored) && kind(stored) == Some(progress::KIND) {
+        if self.account.wrote(stored) && message_kind(stored) == Some(progress::KIND) {
             return None;
         }
         let mrkdwn = stored.text.as_deref().unwrap_or_default();
@@ -171,15 +173,15 @@ impl Reader<'_> {
         }
         let (author, addressed) = if self.account.wrote(stored) {
             self.own(stored, mrkdwn)
-        } else if let Some(user) = route::speaker(stored, &self.channel) {
-            let said = route::said(stored, user, &self.channel);
-            if !said.is_bot && !access::permits(self.users, user) {
+        } else if let Some(user) = route::find_speaker(stored, &self.channel) {
+            let said = route::read_said(stored, user, &self.channel);
+            if !said.is_bot && !access::permits_user(self.users, user) {
                 return None;
             }
-            let recipients = super::taking::recipients(self.status, &said, &self.channel.team);
+            let recipients = super::taking::find_recipients(self.status, &said, &self.channel.team);
             (Author::User { id: user.to_owned() }, recipients.iter().any(|r| r == self.role))
         } else {
-            (bot(stored), false)
+            (bot_author(stored), false)
         };
         let text = mrkdwn::to_text(mrkdwn);
         Some(Message { ts: stored.ts.clone(), author, text, addressed, pictures: Vec::new() })
@@ -196,7 +198,7 @@ impl Reader<'_> {
     fn prompt(&self, stored: &Stored) -> Option<Message> {
         let begins = self.thread.conversation().is_some_and(|slack| slack.ts == stored.ts);
         let text = self.thread.spec.prompt.clone().filter(|_| begins)?;
-        let recipients = open::recipients(&text, &self.channel);
+        let recipients = open::prompt_recipients(&text, &self.channel);
         let author = Author::Prompt {
             thread: self.thread.name_any(),
             requested_by: self.thread.spec.requested_by.clone(),
@@ -216,14 +218,14 @@ impl Reader<'_> {
     /// shares carry none, and roles of other Threads have no say here.
     fn own(&self, stored: &Stored, mrkdwn: &str) -> (Author, bool) {
         let Some(payload) = own_metadata(stored.metadata.as_ref()) else {
-            return (bot(stored), false);
+            return (bot_author(stored), false);
         };
         let here = payload["thread"] == self.thread.name_any();
         match payload["role"].as_str().filter(|role| !role.is_empty()) {
             None => (Author::System, self.is_mail(payload)),
-            Some(_) if !here => (bot(stored), false),
+            Some(_) if !here => (bot_author(stored), false),
             Some(role) => {
-                let recipients = post::addressed(payload).unwrap_or_else(|| {
+                let recipients = post::read_addressed(payload).unwrap_or_else(|| {
                     address::by_role(mrkdwn, &self.channel.team.roles, role, false)
                 });
                 let addressed = recipients.iter().any(|r| r == self.role);
@@ -234,7 +236,7 @@ impl Reader<'_> {
 }
 
 /// Who says something that counts for nobody.
-fn bot(stored: &Stored) -> Author {
+fn bot_author(stored: &Stored) -> Author {
     let id = stored.bot_id.as_deref().or(stored.user.as_deref()).unwrap_or_default();
     Author::Bot { id: id.to_owned() }
 }
@@ -252,13 +254,13 @@ mod tests {
     #[test]
     fn what_was_taken_already_does_not_answer_at_once() {
         let mut status = ThreadStatus::default();
-        assert!(!waits(&status, "pm", None));
+        assert!(!has_mail(&status, "pm", None));
         status.roles.entry("pm".to_owned()).or_default().inbox = Some(ts("9.000000"));
-        assert!(waits(&status, "pm", None));
-        assert!(waits(&status, "pm", Some(&ts("8.000000"))));
-        assert!(!waits(&status, "pm", Some(&ts("9.000000"))));
+        assert!(has_mail(&status, "pm", None));
+        assert!(has_mail(&status, "pm", Some(&ts("8.000000"))));
+        assert!(!has_mail(&status, "pm", Some(&ts("9.000000"))));
         status.roles.entry("pm".to_owned()).or_default().done = Some(ts("9.000000"));
-        assert!(!waits(&status, "pm", Some(&ts("8.000000"))));
+        assert!(!has_mail(&status, "pm", Some(&ts("8.000000"))));
     }
 
     #[test]

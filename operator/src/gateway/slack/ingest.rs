@@ -62,11 +62,11 @@ impl Inner {
             Whose::Done(effects) => (channels, Some(effects)),
         };
         let (outcome, action) = match payload {
-            Payload::Message(incoming) => ("message", route::message(incoming, channels)),
-            Payload::Click(click) => ("click", route::click(click, channels)),
-            Payload::Reaction(reaction) => ("reaction", route::reaction(reaction, channels)),
-            Payload::Stopped(stopped) => ("click", route::stopped(stopped, channels)),
-            Payload::Changed(changed) => ("message", route::changed(changed, channels)),
+            Payload::Message(incoming) => ("message", route::route_message(incoming, channels)),
+            Payload::Click(click) => ("click", route::route_click(click, channels)),
+            Payload::Reaction(reaction) => ("reaction", route::route_reaction(reaction, channels)),
+            Payload::Stopped(stopped) => ("click", route::route_stop(stopped, channels)),
+            Payload::Changed(changed) => ("message", route::route_change(changed, channels)),
             Payload::Ignored => ("ignored", Action::Ignore(Ignored::NotOurs)),
             Payload::Unknown => ("unknown", Action::Ignore(Ignored::NotOurs)),
         };
@@ -157,7 +157,8 @@ impl Inner {
         said: &Said,
     ) -> Result<Vec<Effect>, TakeError> {
         let repo = self.context.repo(&channel.namespace, &channel.repo);
-        let may = |repo: &Repo| said.is_bot || access::permits(&repo.spec.access.users, &said.user);
+        let may =
+            |repo: &Repo| said.is_bot || access::permits_user(&repo.spec.access.users, &said.user);
         if repo.as_ref().is_some_and(|repo| !may(repo)) {
             return Ok(self.declined(channel, root, said));
         }
@@ -256,7 +257,7 @@ impl Inner {
             Some(thread) if is_it(&thread) => Ok(Some(thread)),
             Some(thread) => Err(TakeError::NameTaken(thread.name_any())),
             // Opened a moment ago, perhaps by another replica.
-            None if ours => Ok(open::find(self, channel, root).await?),
+            None if ours => Ok(open::find_thread(self, channel, root).await?),
             None => Ok(None),
         }
     }

@@ -27,7 +27,7 @@ impl Inner {
     pub(super) async fn account(&self, repo: &Repo) -> Result<Arc<Account>, AccessError> {
         let account = self.accounts.of(&self.context, &self.web, repo).await;
         if let Err(error) = &account {
-            self.reach.tell(repo, Err(explain::condition(error, repo))).await;
+            self.reach.tell(repo, Err(explain::explain_condition(error, repo))).await;
         }
         account
     }
@@ -36,7 +36,7 @@ impl Inner {
     pub(super) fn standing(&self, account: &Account, repo: &Repo) -> reach::State {
         let lacks = account.scopes.as_ref().map(Scopes::lacks).unwrap_or_default();
         if !lacks.is_empty() {
-            return Err(explain::scopes(&lacks, repo));
+            return Err(explain::explain_scopes(&lacks, repo));
         }
         let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = account.user.as_ref().and_then(|user| shared.get(user));
@@ -51,7 +51,7 @@ impl Inner {
         let told: Vec<String> = limits
             .into_iter()
             .chain(shared.then(|| access::SHARED.to_owned()))
-            .chain(explain::sharing(repo, &others))
+            .chain(explain::explain_sharing(repo, &others))
             .collect();
         Ok((!told.is_empty()).then(|| told.join("; ")))
     }
@@ -70,10 +70,10 @@ impl Inner {
             }
             if reach::concerns_repo(code) {
                 self.troubles.send_modify(|count| *count += 1);
-                self.reach.tell(repo, Err(explain::condition(&error, repo))).await;
+                self.reach.tell(repo, Err(explain::explain_condition(&error, repo))).await;
             }
         }
-        let told = explain::api(&error, repo);
+        let told = explain::explain_api(&error, repo);
         // Slack may say again what it was sent.
         let message = self.context.redactors.of(repo).mask(&told.message).into_owned();
         ApiError { message, ..told }
@@ -112,7 +112,7 @@ impl Inner {
             repo: repo.name_any(),
             uid: repo.uid().unwrap_or_default(),
             id: repo.channel().unwrap_or_default().to_owned(),
-            git: which::address(&repo.spec.git.url),
+            git: which::fold_address(&repo.spec.git.url),
             secret: repo.spec.slack.credentials.name.clone(),
             team: self.team(repo),
             bot_user: account.and_then(|account| account.user.clone()),

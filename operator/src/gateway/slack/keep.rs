@@ -6,7 +6,7 @@ use codebutler_crds::{SlackTs, Thread};
 use super::post::Outgoing;
 use super::{Inner, mrkdwn, progress};
 use crate::gateway::caller::Caller;
-use crate::gateway::history::{Telling, decision};
+use crate::gateway::history::{Telling, decision_fact};
 use crate::gateway::masks;
 use crate::gateway::thread_key::ThreadKey;
 
@@ -16,7 +16,7 @@ impl Inner {
         let (key, context) = (caller.key(), &self.context);
         let redactor = masks::as_known(context, &caller.repo).await;
         context.history.messages(&key, &redactor, messages);
-        for (name, role, event) in pending.iter().filter_map(decision) {
+        for (name, role, event) in pending.iter().filter_map(decision_fact) {
             let told = Telling { key: name, at: None, role, run: None, event };
             context.history.tell(&key, &redactor, told);
         }

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 /// A call's body that says so, where the call shows something.
-pub fn literal(method: &str, body: &Value) -> Value {
+pub fn make_literal(method: &str, body: &Value) -> Value {
     let mut body = body.clone();
     if !matches!(method, "chat.postMessage" | "chat.update" | "chat.postEphemeral") {
         return body;
@@ -44,13 +44,13 @@ mod tests {
             {"type": "context", "elements": [{"type": "mrkdwn", "text": "b.sh"}]},
             {"type": "actions", "elements": [{"text": {"type": "plain_text", "text": "c"}}]},
         ]);
-        let said = literal("chat.postMessage", &json!({"text": "a.pm", "blocks": blocks}));
+        let said = make_literal("chat.postMessage", &json!({"text": "a.pm", "blocks": blocks}));
         assert_eq!((&said["parse"], &said["unfurl_links"]), (&json!("none"), &json!(false)));
         assert_eq!(said["blocks"][0]["text"]["verbatim"], true);
         assert_eq!(said["blocks"][1]["elements"][0]["verbatim"], true);
         assert_eq!(said["blocks"][2], blocks[2]);
         let other = json!({"channel": "C1", "name": "eyes"});
-        assert_eq!(literal("reactions.add", &other), other);
-        assert!(literal("chat.update", &json!({"text": "a"})).get("blocks").is_none());
+        assert_eq!(make_literal("reactions.add", &other), other);
+        assert!(make_literal("chat.update", &json!({"text": "a"})).get("blocks").is_none());
     }
 }

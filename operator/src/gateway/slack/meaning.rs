@@ -111,17 +111,17 @@ impl Passing {
             rounds::count_round(status, sender, role, ts);
         }
         for (role, ts) in &self.others {
-            queue(status, sender, role, ts);
+            queue_role(status, sender, role, ts);
         }
         if let Some((lead, held, ts)) = &self.asked {
             rounds::count_round(status, sender, held, ts);
-            let question = rounds::question(status, lead, sender, held, ts);
+            let question = rounds::lead_question(status, lead, sender, held, ts);
             threads::add_handover(status, question);
         }
     }
 }
 
-fn queue(status: &mut ThreadStatus, from: &str, role: &str, ts: &SlackTs) {
+fn queue_role(status: &mut ThreadStatus, from: &str, role: &str, ts: &SlackTs) {
     let heard = status.roles.get(role).and_then(|own| own.inbox.as_ref());
     let known = status.queued.iter().any(|next| next.role == role);
     if !known && heard.is_none_or(|heard| heard < ts) && status.queued.len() < QUEUED {
@@ -131,7 +131,7 @@ fn queue(status: &mut ThreadStatus, from: &str, role: &str, ts: &SlackTs) {
 }
 
 /// Reads it off a message whose parts are in Slack.
-pub fn of(
+pub fn read_meaning(
     team: &Team,
     outgoing: &Outgoing<'_>,
     sent: &[SentPart],
@@ -176,7 +176,7 @@ pub fn of(
             head: beside.closing_head.clone(),
             waits: None,
         }),
-        asks: asks(message),
+        asks: asks_people(message),
         said: asked.map(|ts| (role, ts)),
         passing: Passing::of(team, sent, outgoing),
         now: Time(jiff::Timestamp::now()),
@@ -184,7 +184,7 @@ pub fn of(
 }
 
 /// Whether people are asked something in a message, in whatever way: a yes after it may be for that.
-fn asks(message: &PostMessage) -> bool {
+fn asks_people(message: &PostMessage) -> bool {
     let words = message.text.split('`').step_by(2).flat_map(str::split_whitespace);
     let mut plain = words.filter(|word| !word.contains("://"));
     message.asks
@@ -196,7 +196,7 @@ fn asks(message: &PostMessage) -> bool {
 
 /// Of all that people answer to in a message, if they are asked anything: also of the commit that they
 /// would merge.
-pub fn digest(message: &PostMessage, head: Option<&str>) -> Option<String> {
+pub fn words_digest(message: &PostMessage, head: Option<&str>) -> Option<String> {
     let PostMessage { choices, learnings, .. } = message;
     if message.decision.is_none() && choices.is_empty() && learnings.is_empty() {
         return None;

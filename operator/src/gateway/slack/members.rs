@@ -13,7 +13,7 @@ use super::account::Account;
 use super::pinned::PinnedMemory;
 use super::web::CallError;
 use super::{Inner, Slack, access};
-use crate::gateway::api_error::{ApiError, conversation};
+use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::thread_key::ThreadKey;
 
 /// How long an answer counts.
@@ -75,7 +75,7 @@ impl Slack {
         whom: Whom<'_>,
     ) -> Result<Option<String>, ApiError> {
         let inner = &self.inner;
-        let account = inner.account(repo).await.map_err(|error| unknown(&error))?;
+        let account = inner.account(repo).await.map_err(|error| members_unknown(&error))?;
         let user = match whom {
             Whom::User(user, team, enterprise) => {
                 let own = account.team.as_deref() == Some(team);
@@ -90,18 +90,19 @@ impl Slack {
                 Ok(None) => return Ok(None),
                 Err(error) if error.code() == Some("missing_scope") => {
                     tracing::warn!(%error, "nobody can be found by an e-mail address");
-                    return Err(unavailable(NO_MAILS));
+                    return Err(not_available(NO_MAILS));
                 }
-                Err(error) => return Err(unknown(&error)),
+                Err(error) => return Err(members_unknown(&error)),
             },
         };
-        let members = inner.members(&account, channel).await.map_err(|error| unknown(&error))?;
+        let members =
+            inner.members(&account, channel).await.map_err(|error| members_unknown(&error))?;
         Ok(members.contains(&user).then_some(user))
     }
 
     /// Whether somebody may steer what a Repo's team does.
     pub fn may_steer(&self, repo: &Repo, user: &str) -> bool {
-        access::permits(&repo.spec.access.users, user)
+        access::permits_user(&repo.spec.access.users, user)
     }
 
     /// Ends what runs in a thread, as a word of this user in it does.
@@ -111,14 +112,14 @@ impl Slack {
     pub async fn stop(&self, key: &ThreadKey, user: &str) -> Result<(), ApiError> {
         let inner = &self.inner;
         let (thread, repo) = inner.conversation(key)?;
-        let root = conversation(&thread)?.ts.clone();
-        let account = inner.account(&repo).await.map_err(|error| unknown(&error))?;
+        let root = require_conversation(&thread)?.ts.clone();
+        let account = inner.account(&repo).await.map_err(|error| members_unknown(&error))?;
         let channel = inner.channel(&repo, &account);
-        let at = now().ok_or_else(|| unavailable("the clock is wrong"))?;
+        let at = slack_now().ok_or_else(|| not_available("the clock is wrong"))?;
         let stopped = inner.stop(&channel, &root, &at, user).await;
         let effects = stopped.map_err(|error| {
             tracing::warn!(%error, "a stop was not stored");
-            unavailable("it could not be stored: try again")
+            not_available("it could not be stored: try again")
         })?;
         self.inner.follow_up(effects);
         Ok(())
@@ -215,16 +216,16 @@ impl Inner {
     }
 }
 
-fn now() -> Option<SlackTs> {
+fn slack_now() -> Option<SlackTs> {
     let since = std::time::UNIX_EPOCH.elapsed().ok()?;
     format!("{}.{:06}", since.as_secs(), since.subsec_micros()).parse().ok()
 }
 
-fn unknown(error: &impl std::fmt::Display) -> ApiError {
+fn members_unknown(error: &impl std::fmt::Display) -> ApiError {
     tracing::warn!(%error, "who is in a channel can't be read");
-    unavailable("Slack does not say who is in the channel right now: try again in a minute")
+    not_available("Slack does not say who is in the channel right now: try again in a minute")
 }
 
-fn unavailable(message: &str) -> ApiError {
+fn not_available(message: &str) -> ApiError {
     ApiError::new(ErrorCode::Unavailable, message)
 }

@@ -101,7 +101,7 @@ pub use self::meaning::Beside;
 pub use self::members::Whom;
 pub use self::metrics::Metrics;
 use self::post::Sent;
-pub use self::questions::action::spend as spend_approval;
+pub use self::questions::action::spend_approval;
 use self::reach::Reach;
 pub(super) use self::recent::Recent;
 use self::web::Web;
@@ -233,8 +233,8 @@ impl Slack {
         let Some(synced) = synced else { return Ok(()) };
         synced.context("a watch cache ended")?;
         let (inner, stop) = (Arc::clone(&self.inner), shutdown.clone());
-        let tending = tokio::spawn(tend::run(inner, stop));
-        connections::run(Arc::clone(&self.inner), shutdown).await;
+        let tending = tokio::spawn(tend::run_upkeep(inner, stop));
+        connections::hold_connections(Arc::clone(&self.inner), shutdown).await;
         tending.abort();
         self.inner.background.close();
         // Reactions and the like are worth a moment, not a hung shutdown.
@@ -261,19 +261,19 @@ impl Slack {
     /// Slack allows.
     pub async fn show_runs(&self, stop: CancellationToken) {
         let _duty = catchup::Duty::begin(&self.inner.sweeps);
-        let shown = progress::run(Arc::clone(&self.inner), stop.clone());
-        let asked = which::ask::run(Arc::clone(&self.inner), stop.clone());
-        tokio::join!(shown, asked, handover::run(Arc::clone(&self.inner), stop));
+        let shown = progress::run_progress(Arc::clone(&self.inner), stop.clone());
+        let asked = which::ask::run_asking(Arc::clone(&self.inner), stop.clone());
+        tokio::join!(shown, asked, handover::run_handovers(Arc::clone(&self.inner), stop));
     }
 
     /// Why a run of a role should not end with these words yet, for the model.
     pub fn nudge(&self, caller: &Caller, words: &str) -> Option<String> {
         let thread = self.inner.thread(&caller.key())?;
         let (team, role) = (self.inner.team(&caller.repo), caller.role_name());
-        let parts = split::split(&markdown::inline(words), post::LIMIT);
+        let parts = split::split_text(&markdown::render_inline(words), post::LIMIT);
         let status = thread.status.clone().unwrap_or_default();
         let handing = post::Handing::of(&parts, &team, &status, role, true);
-        dispatch::nudge(&team, &status, role, words, &handing.names())
+        dispatch::find_nudge(&team, &status, role, words, &handing.names())
     }
 
     /// A role said something of its end: what people answer may be for it.
@@ -318,7 +318,7 @@ impl Slack {
         message: &SlackTs,
         id: &str,
     ) -> Result<(&'static str, Vec<u8>), ApiError> {
-        picture_files::get(&self.inner, caller, message, id).await
+        picture_files::read_offered(&self.inner, caller, message, id).await
     }
 
     /// Posts a role's message under its own name; the same key posts once. `closing_head` is the
@@ -364,7 +364,7 @@ impl Slack {
         after: Option<&SlackTs>,
         wait: Duration,
     ) -> Result<Inbox, ApiError> {
-        Box::pin(inbox::wait(&self.inner, caller, after, wait)).await
+        Box::pin(inbox::await_inbox(&self.inner, caller, after, wait)).await
     }
 
     /// Asks the people of a thread whether exactly one action may happen, unless they were asked, and
@@ -378,7 +378,7 @@ impl Slack {
         request: &ApprovalRequest,
         wait: Duration,
     ) -> Result<ApprovalReply, ApiError> {
-        Box::pin(asking::action::ask(&self.inner, caller, request, wait)).await
+        Box::pin(asking::action::ask_action(&self.inner, caller, request, wait)).await
     }
 
     /// Asks the people of a thread about money and records the question; the same key asks once.
@@ -392,7 +392,7 @@ impl Slack {
         text: &str,
         ask: &questions::budget::BudgetAsked,
     ) -> Result<(), ApiError> {
-        asking::money(&self.inner, thread, key, text, ask).await
+        asking::ask_money(&self.inner, thread, key, text, ask).await
     }
 
     /// Asks the people of a thread whether a roadmap's items are to be built; the same key asks once.
@@ -406,7 +406,7 @@ impl Slack {
         text: &str,
         items: &[ApprovedItem],
     ) -> Result<(), ApiError> {
-        asking::roadmap::ask(&self.inner, thread, key, text, items).await
+        asking::roadmap::ask_items(&self.inner, thread, key, text, items).await
     }
 
     /// Posts a line of CodeButler itself that names everybody whom the conversation concerns; the same key
@@ -415,7 +415,7 @@ impl Slack {
     /// # Errors
     /// A sentence for the log.
     pub async fn alert(&self, thread: &ThreadKey, key: &str, text: &str) -> Result<(), ApiError> {
-        asking::roadmap::alert(&self.inner, thread, key, text).await
+        asking::roadmap::alert_people(&self.inner, thread, key, text).await
     }
 
     /// Has one message of CodeButler itself say this from now on: it is posted, or edited in place.
@@ -423,7 +423,7 @@ impl Slack {
     /// # Errors
     /// A sentence for the log.
     pub async fn show(&self, thread: &ThreadKey, key: &str, text: &str) -> Result<(), ApiError> {
-        asking::roadmap::show(&self.inner, thread, key, text).await
+        asking::roadmap::show_message(&self.inner, thread, key, text).await
     }
 
     /// Whether somebody may decide in a Repo now.
@@ -447,7 +447,7 @@ impl Slack {
         channel: &str,
         id: &str,
     ) -> Result<(&'static str, Vec<u8>), ApiError> {
-        picture_files::show(&self.inner, repo, channel, id).await
+        picture_files::read_shown(&self.inner, repo, channel, id).await
     }
 
     /// Warns the people of a thread that it will be closed, with Keep and Close; the same key once.
@@ -455,7 +455,7 @@ impl Slack {
     /// # Errors
     /// A sentence for the log.
     pub async fn warn(&self, thread: &ThreadKey, key: &str, text: &str) -> Result<(), ApiError> {
-        asking::warning(&self.inner, thread, key, text).await
+        asking::ask_inactivity(&self.inner, thread, key, text).await
     }
 
     /// Posts a line of CodeButler itself; the same key posts once.
@@ -468,7 +468,7 @@ impl Slack {
         key: &str,
         text: &str,
     ) -> Result<SlackTs, ApiError> {
-        post::notice(&self.inner, thread, key, text).await
+        post::post_line(&self.inner, thread, key, text).await
     }
 
     /// The same with mail for a role: what a person said elsewhere. It wakes the role.
@@ -483,7 +483,7 @@ impl Slack {
         role: &str,
     ) -> Result<(), ApiError> {
         let key = post::key_for(role, key);
-        let ts = post::notice(&self.inner, thread, &key, text).await?;
+        let ts = post::post_line(&self.inner, thread, &key, text).await?;
         let raised = self.inner.threads.raise_inbox(thread, &[role.to_owned()], &ts).await;
         raised.map_err(|error| ApiError::new(ErrorCode::Unavailable, error.to_string()))
     }
@@ -496,7 +496,7 @@ fn own_metadata(metadata: Option<&Metadata>) -> Option<&serde_json::Value> {
 
 /// What a frame of Slack's socket goes through, for fuzzing.
 #[cfg(test)]
-pub(super) fn fuzzed(text: &str) {
+pub(super) fn fuzz_frame(text: &str) {
     if let Ok(frame) = serde_json::from_str::<event::Frame>(text) {
         drop(frame.payload());
     }

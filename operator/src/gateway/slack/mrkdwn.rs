@@ -39,7 +39,7 @@ pub fn to_text(mrkdwn: &str) -> String {
     out.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 }
 
-pub fn escape(text: &str) -> String {
+pub fn escape_text(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 

@@ -112,7 +112,10 @@ impl Inner {
                     inner.reach.tell(&repo, Err(explain::no_channel(&repo))).await;
                 }
                 Err(error) => {
-                    inner.reach.tell(&repo, Err(explain::condition(&error.into(), &repo))).await;
+                    inner
+                        .reach
+                        .tell(&repo, Err(explain::explain_condition(&error.into(), &repo)))
+                        .await;
                 }
             }
             inner.lookups.end(&key);
@@ -194,7 +197,7 @@ impl Inner {
         let api: Api<Repo> = Api::namespaced(self.context.client.clone(), &namespace);
         let named = NamedChannel { name: repo.spec.slack.channel.clone(), id: id.to_owned() };
         let patch = Patch::Merge(json!({"status": {"slack": {"channel": named}}}));
-        let params = writes::patched();
+        let params = writes::patch_params();
         if let Err(error) = api.patch_status(&repo.name_any(), &params, &patch).await {
             tracing::warn!(%error, repo = repo.name_any(), "the channel's id is not written");
         }

@@ -22,7 +22,7 @@ use super::clock;
 use super::effects::Effect;
 use super::later::LaterError;
 use super::post::{self, Asks, Handing, Outgoing};
-use super::split::split;
+use super::split::split_text;
 use super::web::CallError;
 use super::{Inner, address, explain, history, markdown, own_metadata};
 use crate::gateway::masks;
@@ -83,7 +83,7 @@ pub enum Claimed {
 }
 
 /// Takes the claim if nobody has it. Pure.
-pub fn claim(status: &mut ThreadStatus, by: &str, now: &Time) -> Claimed {
+pub fn take_claim(status: &mut ThreadStatus, by: &str, now: &Time) -> Claimed {
     let outcome = match &status.claim {
         None => Claimed::First,
         Some(other) if other.by != by && now.0.duration_since(other.since.0) < CLAIM => {
@@ -96,7 +96,7 @@ pub fn claim(status: &mut ThreadStatus, by: &str, now: &Time) -> Claimed {
 }
 
 /// The roles that a prompt is for. Whom it quotes, whoever wrote it does not speak for.
-pub fn recipients(prompt: &str, channel: &Channel) -> Vec<String> {
+pub fn prompt_recipients(prompt: &str, channel: &Channel) -> Vec<String> {
     let own: Vec<&str> = prompt.lines().filter(|line| !address::is_quote(line)).collect();
     let mentioned =
         address::by_person(&own.join("\n"), &channel.team.roles, channel.bot_user.as_deref());
@@ -105,25 +105,26 @@ pub fn recipients(prompt: &str, channel: &Channel) -> Vec<String> {
 }
 
 /// Opens the conversation, or says in the Thread what it waits for.
-pub async fn open(inner: &Arc<Inner>, thread: &Thread) -> Result<(), LaterError> {
+pub async fn open_conversation(inner: &Arc<Inner>, thread: &Thread) -> Result<(), LaterError> {
     let key = ThreadKey::from(thread);
     let repo = inner.context.repo(&key.namespace, &thread.spec.repo);
     let roles = repo.as_ref().map(|repo| inner.role_names(repo)).unwrap_or_default();
-    if let Some((reason, message)) = hindrance(thread, repo.as_deref(), &roles) {
-        return waits(inner, thread, reason, message).await;
+    if let Some((reason, message)) = find_hindrance(thread, repo.as_deref(), &roles) {
+        return tell_waiting(inner, thread, reason, message).await;
     }
     let Some(repo) = repo else { return Err(LaterError::Waits("RepoNotFound")) };
     let account = match inner.account(&repo).await {
         Ok(account) => account,
         Err(error) => {
-            let (_, message) = explain::condition(&error, &repo);
-            return waits(inner, thread, "SlackNotReachable", message).await;
+            let (_, message) = explain::explain_condition(&error, &repo);
+            return tell_waiting(inner, thread, "SlackNotReachable", message).await;
         }
     };
     inner.threads.hold(&key, true).await?;
     let by = inner.name.as_str();
     let now = Time(jiff::Timestamp::now());
-    let take = |status: &mut ThreadStatus| Ok((status.slack.is_some(), claim(status, by, &now)));
+    let take =
+        |status: &mut ThreadStatus| Ok((status.slack.is_some(), take_claim(status, by, &now)));
     let (claimed, (opened, how)) = inner.threads.try_update(&key, take).await?;
     if opened {
         return Ok(());
@@ -136,9 +137,9 @@ pub async fn open(inner: &Arc<Inner>, thread: &Thread) -> Result<(), LaterError>
         Ok(Ok(())) => Ok(()),
         Ok(Err(LaterError::Access(error))) if is_final(&error) => {
             let error = error.clone();
-            let (_, message) = explain::condition(&error, &repo);
+            let (_, message) = explain::explain_condition(&error, &repo);
             inner.failed(error, &repo).await;
-            waits(inner, thread, "SlackRefused", message).await
+            tell_waiting(inner, thread, "SlackRefused", message).await
         }
         Ok(other) => other,
         Err(_) => Err(LaterError::Slow),
@@ -150,7 +151,7 @@ fn is_final(error: &AccessError) -> bool {
 }
 
 /// What keeps a conversation from being opened: a reason and a sentence. Pure.
-fn hindrance(
+fn find_hindrance(
     thread: &Thread,
     repo: Option<&Repo>,
     roles: &[String],
@@ -178,7 +179,7 @@ fn hindrance(
 }
 
 /// Says in the Thread what its conversation waits for.
-async fn waits(
+async fn tell_waiting(
     inner: &Inner,
     thread: &Thread,
     reason: &'static str,
@@ -193,7 +194,7 @@ async fn waits(
         let say = |status: &mut ThreadStatus| {
             let message = message.clone();
             let conditions = &mut status.conditions;
-            condition::set(conditions, OPENED, false, reason, message, generation, &now);
+            condition::set_condition(conditions, OPENED, false, reason, message, generation, &now);
         };
         inner.threads.update(&ThreadKey::from(thread), say).await?;
     }
@@ -217,11 +218,11 @@ impl Opening<'_> {
     async fn fulfil(&self, how: Claimed) -> Result<(), LaterError> {
         let Self { inner, repo, account, thread } = *self;
         let key = ThreadKey::from(thread);
-        let opening = shown(thread);
+        let opening = opening_message(thread);
         let redactor = masks::as_known(&inner.context, repo).await;
-        let parts = split(&redactor.mask(&opening), post::LIMIT);
+        let parts = split_text(&redactor.mask(&opening), post::LIMIT);
         let found = match how {
-            Claimed::Again => posted(inner, repo, account, thread).await?,
+            Claimed::Again => find_posted(inner, repo, account, thread).await?,
             Claimed::First | Claimed::Not => None,
         };
         let root = match found {
@@ -246,7 +247,7 @@ impl Opening<'_> {
         };
         {
             let _turn = inner.posting.lock(&key).await;
-            post::once(inner, &outgoing).await?;
+            post::post_once(inner, &outgoing).await?;
         }
         self.record(&slack).await?;
         tracing::info!(thread = key.name, "opened a conversation for a prompt");
@@ -261,7 +262,7 @@ impl Opening<'_> {
             "text": parts.first(),
             "unfurl_links": false,
             "unfurl_media": false,
-            "metadata": post::metadata(self.thread, "", KEY, KIND, parts.len()),
+            "metadata": post::own_metadata(self.thread, "", KEY, KIND, parts.len()),
         });
         let posting = self.inner.web.post::<PostedAt>(&self.account.bot, "chat.postMessage", &body);
         posting.await.map(|posted| posted.ts)
@@ -272,14 +273,14 @@ impl Opening<'_> {
         let Self { inner, repo, account, thread } = *self;
         let channel = inner.channel(repo, account);
         let prompt = thread.spec.prompt.as_deref().unwrap_or_default();
-        let (roles, now) = (recipients(prompt, &channel), Time(jiff::Timestamp::now()));
+        let (roles, now) = (prompt_recipients(prompt, &channel), Time(jiff::Timestamp::now()));
         let generation = thread.metadata.generation;
         let opened = |status: &mut ThreadStatus| {
             status.slack = Some(slack.clone());
             status.claim = None;
             threads::raise_inbox(status, &roles, &slack.ts, &now);
             let (conditions, message) = (&mut status.conditions, "the conversation is in Slack");
-            condition::set(conditions, OPENED, true, "Opened", message, generation, &now);
+            condition::set_condition(conditions, OPENED, true, "Opened", message, generation, &now);
         };
         inner.threads.update(&ThreadKey::from(thread), opened).await?;
         Ok(())
@@ -287,16 +288,16 @@ impl Opening<'_> {
 }
 
 /// The message that somebody with an earlier claim posted, if it is there.
-pub async fn posted(
+pub async fn find_posted(
     inner: &Inner,
     repo: &Repo,
     account: &Account,
     thread: &Thread,
 ) -> Result<Option<SlackTs>, CallError> {
     let created = thread.creation_timestamp().map_or(0, |time| time.0.as_second());
-    let after = clock::timestamp(created - SKEW, 0);
+    let after = clock::make_timestamp(created - SKEW, 0);
     let Some(channel) = repo.channel() else { return Ok(None) };
-    let messages = history::channel(&inner.web, &account.bot, channel, &after).await?;
+    let messages = history::read_channel(&inner.web, &account.bot, channel, &after).await?;
     let is_it = |message: &&super::event::Stored| {
         account.wrote(message)
             && own_metadata(message.metadata.as_ref())
@@ -306,7 +307,7 @@ pub async fn posted(
 }
 
 /// The Thread for which a conversation was opened, asked of Slack.
-pub async fn find(
+pub async fn find_thread(
     inner: &Inner,
     channel: &Channel,
     root: &SlackTs,
@@ -315,7 +316,7 @@ pub async fn find(
         return Ok(None);
     };
     let account = inner.account(&repo).await?;
-    let found = history::message(&inner.web, &account.bot, &channel.id, root, root).await?;
+    let found = history::read_message(&inner.web, &account.bot, &channel.id, root, root).await?;
     let Some(message) = found.filter(|message| account.wrote(message)) else { return Ok(None) };
     let Some(payload) = own_metadata(message.metadata.as_ref()) else { return Ok(None) };
     let Some(name) = payload["thread"].as_str().filter(|_| payload["kind"] == KIND) else {
@@ -333,12 +334,12 @@ pub async fn find(
 }
 
 /// The opening message. Pure.
-fn shown(thread: &Thread) -> String {
+fn opening_message(thread: &Thread) -> String {
     let spec = &thread.spec;
     // Whoever made the Thread says so: it need not be them.
     let by = match spec.requested_by.as_deref() {
         Some(id) if is_user(id) => format!("the cluster, in the name of <@{id}>"),
-        Some(name) => format!("the cluster, in the name of {}", markdown::inline(name)),
+        Some(name) => format!("the cluster, in the name of {}", markdown::render_inline(name)),
         None => "kubectl".to_owned(),
     };
     let part = match (&spec.parent, &spec.item) {
@@ -347,9 +348,9 @@ fn shown(thread: &Thread) -> String {
         (None, Some(item)) => format!(", item `{item}`"),
         (None, None) => String::new(),
     };
-    let part = markdown::inline(&part);
+    let part = markdown::render_inline(&part);
     let name = thread.name_any();
-    let prompt = markdown::inline(spec.prompt.as_deref().unwrap_or_default());
+    let prompt = markdown::render_inline(spec.prompt.as_deref().unwrap_or_default());
     format!("From {by} (Thread `{name}`{part}):\n\n{prompt}")
 }
 
@@ -380,11 +381,11 @@ mod tests {
     #[test]
     fn one_claims_at_a_time_and_an_old_claim_is_nobodys() {
         let mut status = ThreadStatus::default();
-        assert_eq!(claim(&mut status, "a", &at(100)), Claimed::First);
-        assert_eq!(claim(&mut status, "b", &at(129)), Claimed::Not);
-        assert_eq!(claim(&mut status, "a", &at(129)), Claimed::Again);
-        assert_eq!(claim(&mut status, "b", &at(150)), Claimed::Not);
-        assert_eq!(claim(&mut status, "b", &at(159)), Claimed::Again);
+        assert_eq!(take_claim(&mut status, "a", &at(100)), Claimed::First);
+        assert_eq!(take_claim(&mut status, "b", &at(129)), Claimed::Not);
+        assert_eq!(take_claim(&mut status, "a", &at(129)), Claimed::Again);
+        assert_eq!(take_claim(&mut status, "b", &at(150)), Claimed::Not);
+        assert_eq!(take_claim(&mut status, "b", &at(159)), Claimed::Again);
     }
 
     #[test]
@@ -404,7 +405,7 @@ mod tests {
                 "From the cluster, in the name of &lt;!here&gt; (Thread `fix-it`, item `3` of Thread `big`):\n\np",
             ),
         ] {
-            assert_eq!(shown(&thread(&spec)), expected);
+            assert_eq!(opening_message(&thread(&spec)), expected);
         }
     }
 
@@ -427,7 +428,7 @@ mod tests {
         };
         let roles = ["pm".to_owned()];
         let why = |repo: Option<&Repo>, roles: &[String]| {
-            hindrance(&prompt, repo, roles).map(|(reason, _)| reason)
+            find_hindrance(&prompt, repo, roles).map(|(reason, _)| reason)
         };
         assert_eq!(why(None, &roles), Some("RepoNotFound"));
         assert_eq!(why(Some(&repo(true, "True")), &roles), Some("RepoSuspended"));

@@ -13,13 +13,13 @@ pub fn people_of(thread: &Thread) -> Vec<String> {
 }
 
 /// The same as mentions; nothing if nobody is known.
-pub fn mentioned(thread: &Thread) -> String {
+pub fn mention_all(thread: &Thread) -> String {
     people_of(thread).iter().map(|user| format!("<@{user}>")).collect::<Vec<_>>().join(" ")
 }
 
 /// Slack user ids of all whom a role hears of besides those it has mail from: who asked for the thread,
 /// who spoke last, who decided.
-pub fn concerned(thread: &Thread) -> BTreeSet<String> {
+pub fn concerned_people(thread: &Thread) -> BTreeSet<String> {
     let status = thread.status.as_ref();
     let plan = status.and_then(|status| status.plan.as_ref());
     let closing = status.and_then(|status| status.closing.as_ref());
@@ -38,7 +38,7 @@ pub fn concerned(thread: &Thread) -> BTreeSet<String> {
 }
 
 /// A user as a mention, unless it can be none.
-pub fn mention(user: &str) -> Option<String> {
+pub fn mention_user(user: &str) -> Option<String> {
     is_id(user).then(|| format!("<@{user}>"))
 }
 

@@ -89,7 +89,7 @@ impl User {
     fn name(&self) -> Option<String> {
         let Profile { display_name, real_name } = &self.profile;
         let names = [display_name, real_name, &self.real_name, &self.name];
-        names.into_iter().map(|name| harmless(name)).find(|name| !name.is_empty())
+        names.into_iter().map(|name| harmless_name(name)).find(|name| !name.is_empty())
     }
 
     /// What it is to a workspace and the organisation that this belongs to.
@@ -114,7 +114,7 @@ impl User {
 }
 
 /// Letters, digits and a few signs, in one line: nothing that a model or Slack could take for more.
-fn harmless(name: &str) -> String {
+fn harmless_name(name: &str) -> String {
     let kept = |c: char| if c.is_alphanumeric() || " .'-".contains(c) { c } else { ' ' };
     let name: String = name.chars().map(kept).collect();
     let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -126,7 +126,7 @@ impl Inner {
     pub async fn names(&self, repo: &Repo, thread: &Thread) -> BTreeMap<String, String> {
         let read = async {
             let account = self.account(repo).await.ok()?;
-            let names = people::concerned(thread).into_iter().map(async |user| {
+            let names = people::concerned_people(thread).into_iter().map(async |user| {
                 let name = self.person(&account, &user).await.ok()?.name?;
                 Some((user, name))
             });
@@ -208,9 +208,9 @@ mod tests {
             ("<@U1>", "U1"),
             ("***", ""),
         ] {
-            assert_eq!(harmless(name), expected);
+            assert_eq!(harmless_name(name), expected);
         }
-        assert_eq!(harmless(&"x".repeat(500)).len(), MAX_NAME);
+        assert_eq!(harmless_name(&"x".repeat(500)).len(), MAX_NAME);
         let ana = json!({"name": "ana", "real_name": "Ana M", "profile": {"display_name": "@@"}});
         assert_eq!(user(ana).name().as_deref(), Some("Ana M"));
     }

@@ -14,14 +14,14 @@ use super::account::Account;
 use super::event::SharedMessage;
 use super::pictures::{OFFERED, can_be_shown, media_type};
 use super::{Inner, history, inbox};
-use crate::gateway::api_error::{ApiError, conversation};
+use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::caller::Caller;
 
 /// A picture that was offered: its type and bytes.
 ///
 /// # Errors
 /// A sentence for the role.
-pub async fn get(
+pub async fn read_offered(
     inner: &Inner,
     caller: &Caller,
     message: &SlackTs,
@@ -33,9 +33,9 @@ pub async fn get(
         Ok(account) => account,
         Err(error) => return Err(inner.failed(error, repo).await),
     };
-    let SlackThread { channel, ts: root } = conversation(&caller.thread)?;
+    let SlackThread { channel, ts: root } = require_conversation(&caller.thread)?;
     let after = message.minus_secs(1);
-    let read = history::replies(&inner.web, &account.bot, channel, root, Some(&after)).await;
+    let read = history::read_replies(&inner.web, &account.bot, channel, root, Some(&after)).await;
     let stored = match read {
         Ok(stored) => stored,
         Err(error) => return Err(inner.failed(error, repo).await),
@@ -48,7 +48,7 @@ pub async fn get(
     });
     let url = file.and_then(|file| file.url_private.clone());
     let url = url.ok_or_else(|| refused("this message has no such picture (any more)"))?;
-    download(inner, repo, &account, url).await
+    download_picture(inner, repo, &account, url).await
 }
 
 /// A file of a channel, as Slack tells of it.
@@ -70,7 +70,7 @@ struct ChannelFile {
 ///
 /// # Errors
 /// A sentence for who looks at a page.
-pub async fn show(
+pub async fn read_shown(
     inner: &Inner,
     repo: &Repo,
     channel: &str,
@@ -93,11 +93,11 @@ pub async fn show(
     };
     let is_here = told.shares.values().any(|channels| channels.contains_key(channel));
     let url = told.told.url_private.clone().filter(|_| is_here && can_be_shown(&told.told));
-    download(inner, repo, &account, url.ok_or_else(gone)?).await
+    download_picture(inner, repo, &account, url.ok_or_else(gone)?).await
 }
 
 /// Whatever Slack says that it is, its first bytes say what it is.
-async fn download(
+async fn download_picture(
     inner: &Inner,
     repo: &Repo,
     account: &Account,

@@ -26,7 +26,7 @@ pub fn is_picture(file: &SharedMessage) -> bool {
 }
 
 /// The pictures of a message that can be asked for.
-pub fn of(message: &Stored) -> Vec<SharedPicture> {
+pub fn offered_pictures(message: &Stored) -> Vec<SharedPicture> {
     let offered = message.files.iter().filter(|file| can_be_shown(file)).take(OFFERED);
     let plain = |name: &str| {
         let shown = |c: &char| !c.is_control() && !matches!(c, '`' | '[' | ']');
@@ -107,7 +107,8 @@ mod tests {
             ],
         }))
         .unwrap();
-        let offered: Vec<_> = of(&message).into_iter().map(|p| (p.id, p.name)).collect();
+        let offered: Vec<_> =
+            offered_pictures(&message).into_iter().map(|p| (p.id, p.name)).collect();
         let named = |id: &str| (id.to_owned(), "ab.png".to_owned());
         assert_eq!(offered, [named("F1"), named("F5")]);
     }

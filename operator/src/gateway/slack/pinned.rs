@@ -76,17 +76,17 @@ impl Inner {
         let account = self.account(repo).await.ok()?;
         let slack = thread.conversation()?;
         let (web, bot) = (&self.web, &account.bot);
-        let last = history::message(web, bot, &slack.channel, &slack.ts, &plan.ts).await;
+        let last = history::read_message(web, bot, &slack.channel, &slack.ts, &plan.ts).await;
         let last = last.ok().flatten().filter(|stored| is_of(&account, stored, &plan.role))?;
-        let keys = keys(&last).filter(|keys| keys.len() <= PARTS)?;
+        let keys = part_keys(&last).filter(|keys| keys.len() <= PARTS)?;
         if keys.len() == 1 {
             return pinned_words(&[last]);
         }
-        let all = history::replies(web, bot, &slack.channel, &slack.ts, None).await.ok()?;
+        let all = history::read_replies(web, bot, &slack.channel, &slack.ts, None).await.ok()?;
         let own = |stored: &Stored| {
             stored.ts <= plan.ts
                 && is_of(&account, stored, &plan.role)
-                && key(stored).is_some_and(|key| keys.iter().any(|known| known == key))
+                && message_key(stored).is_some_and(|key| keys.iter().any(|known| known == key))
         };
         pinned_words(&all.into_iter().filter(own).collect::<Vec<_>>())
     }
@@ -99,21 +99,21 @@ fn is_of(account: &Account, stored: &Stored, role: &str) -> bool {
         })
 }
 
-fn key(stored: &Stored) -> Option<&str> {
+fn message_key(stored: &Stored) -> Option<&str> {
     own_metadata(stored.metadata.as_ref())?["key"].as_str()
 }
 
 /// The keys of all parts of a message, by its last one: the first has the message's own, the others
 /// their number behind it.
-fn keys(last: &Stored) -> Option<Vec<String>> {
-    let (key, of) = (key(last)?, parts(last));
+fn part_keys(last: &Stored) -> Option<Vec<String>> {
+    let (key, of) = (message_key(last)?, count_parts(last));
     let base = if of > 1 { key.strip_suffix(&format!(".{of}"))? } else { key };
     let others = (2..=of).map(|part| format!("{base}.{part}"));
     Some(std::iter::once(base.to_owned()).chain(others).collect())
 }
 
 /// Into how many a message was split.
-fn parts(stored: &Stored) -> usize {
+fn count_parts(stored: &Stored) -> usize {
     let of = own_metadata(stored.metadata.as_ref()).map(|payload| &payload["of"]);
     of.and_then(|of| of.as_str()?.parse().ok()).unwrap_or(1)
 }
@@ -153,8 +153,8 @@ mod tests {
             stored("2.000000", "r1.2.2", "2", "2. Test.\n<@U1> <@U2>"),
         ];
         // A key may end in a number itself.
-        assert_eq!(keys(&parts[1]).unwrap(), ["r1.2", "r1.2.2"]);
-        assert_eq!(keys(&stored("1.000000", "r1.2", "1", "x")).unwrap(), ["r1.2"]);
+        assert_eq!(part_keys(&parts[1]).unwrap(), ["r1.2", "r1.2.2"]);
+        assert_eq!(part_keys(&stored("1.000000", "r1.2", "1", "x")).unwrap(), ["r1.2"]);
         let text = pinned_words(&parts).unwrap();
         assert!(text.starts_with("1. Fix ") && text.ends_with("\n2. Test."), "{text}");
         assert_eq!(pinned_words(&[stored("1.000000", "k", "1", "\n<@U1>")]), None);

@@ -17,21 +17,21 @@ use tracing::Instrument as _;
 use super::Inner;
 use super::account::{AccessError, Account};
 use super::markdown::{self};
-use super::split::split;
+use super::split::split_text;
 use super::uploads;
 use super::uploads::Attachment;
 use super::web::CallError;
-use crate::gateway::api_error::{ApiError, conversation};
+use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::caller::Caller;
 use crate::gateway::masks;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::WriteError;
 
-pub use handing::{Handing, addressed};
+pub use handing::{Handing, read_addressed};
 pub use identity::{MessageIdentity, speaks_of};
-pub use outgoing::{Asks, Outgoing, metadata};
+pub use outgoing::{Asks, Outgoing, own_metadata};
 use sent::find_sent;
-pub use sent::{Sent, SentPart, lookup};
+pub use sent::{Sent, SentPart, lookup_sent};
 
 /// Slack recommends at most 4,000 characters in a message.
 pub const LIMIT: usize = 3900;
@@ -53,14 +53,14 @@ pub fn notice_id(key: &str) -> MessageIdentity {
 }
 
 /// Posts a line of CodeButler itself.
-pub async fn notice(
+pub async fn post_line(
     inner: &Inner,
     key: &ThreadKey,
     id: &str,
     text: &str,
 ) -> Result<SlackTs, ApiError> {
     let (thread, repo) = inner.conversation(key)?;
-    let slack = conversation(&thread)?;
+    let slack = require_conversation(&thread)?;
     post_notice(inner, &repo, &thread, slack, id, text).await
 }
 
@@ -84,13 +84,13 @@ pub async fn post_notice(
         kind: NOTICE,
         asks: Asks::Nothing,
         digest: None,
-        parts: split(&markdown::inline(&text), LIMIT),
+        parts: split_text(&markdown::render_inline(&text), LIMIT),
         note: None,
         handing: Handing::default(),
     };
     let key = &ThreadKey::from(thread);
     let _turn = inner.posting.lock(key).await;
-    match once(inner, &outgoing).await {
+    match post_once(inner, &outgoing).await {
         Ok(sent) => {
             sent.into_iter().next().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))
         }
@@ -99,7 +99,7 @@ pub async fn post_notice(
 }
 
 /// Uploads the files that are not in the thread yet; Slack's ids of all, in their order. The caller holds the thread's turn to post.
-pub async fn attach(
+pub async fn attach_files(
     inner: &Inner,
     caller: &Caller,
     thread: &Thread,
@@ -116,7 +116,7 @@ pub async fn attach(
             ids.push(sent.file.unwrap_or_default());
             continue;
         }
-        let uploaded = match uploads::upload(inner, &account, slack, &file).await {
+        let uploaded = match uploads::upload_file(inner, &account, slack, &file).await {
             Ok(uploaded) => uploaded,
             Err(error) => {
                 // It may be there all the same.
@@ -138,7 +138,10 @@ pub fn not_recorded(error: &WriteError) -> ApiError {
 
 /// Posts the parts that are not in Slack yet; answers the `ts` of all. The caller holds the
 /// thread's turn to post.
-pub async fn once(inner: &Inner, outgoing: &Outgoing<'_>) -> Result<Vec<SlackTs>, AccessError> {
+pub async fn post_once(
+    inner: &Inner,
+    outgoing: &Outgoing<'_>,
+) -> Result<Vec<SlackTs>, AccessError> {
     let sent = once_in_parts(inner, outgoing).await?;
     Ok(sent.into_iter().map(|part| part.ts).collect())
 }
@@ -165,7 +168,7 @@ async fn post_parts(inner: &Inner, outgoing: &Outgoing<'_>) -> Result<Vec<SentPa
             Some(part) => part,
             // Posted before with a text of fewer parts: there is nothing to add.
             None if index >= outgoing.parts.len() => break,
-            None => send(inner, &account, outgoing, &thread, index, id).await?,
+            None => send_part(inner, &account, outgoing, &thread, index, id).await?,
         };
         if index == 0 {
             count = part.of;
@@ -182,7 +185,7 @@ struct PostedAt {
 }
 
 /// Posts one part. When the outcome is not known, Slack is asked before it is posted again.
-async fn send(
+async fn send_part(
     inner: &Inner,
     account: &Account,
     outgoing: &Outgoing<'_>,

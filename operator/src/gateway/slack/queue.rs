@@ -98,7 +98,7 @@ pub struct Turn {
 }
 
 /// Between two calls of a method's tier, in tenths of the time between two messages.
-const fn tenths(method: &str) -> u32 {
+const fn tier_tenths(method: &str) -> u32 {
     match method.as_bytes() {
         b"chat.postMessage" => 10,
         b"reactions.remove" | b"conversations.list" | b"conversations.create" => 30,
@@ -118,7 +118,7 @@ impl CallQueue {
     }
 
     fn pace(&self, method: &str) -> Duration {
-        self.every * tenths(method) / 10
+        self.every * tier_tenths(method) / 10
     }
 
     /// Waits for leave to make a call.
@@ -162,8 +162,9 @@ impl CallQueue {
         let careful = state.careful_until.is_some_and(|until| until > now);
         let turn = |held| Turn { queue: self.clone(), lane: lane.clone(), held };
         if lane.1 != POST && !careful && !state.busy {
-            let budget =
-                state.budget.get_or_insert_with(|| CallBudget::full(SAVED / tenths(lane.1), now));
+            let budget = state
+                .budget
+                .get_or_insert_with(|| CallBudget::full(SAVED / tier_tenths(lane.1), now));
             match budget.take(asked.urgency, self.pace(lane.1), now) {
                 Grant::Go => return Entered::In(turn(false)),
                 Grant::Wait(wait) if asked.urgency == Urgency::Upkeep => {

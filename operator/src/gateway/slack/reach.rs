@@ -75,7 +75,7 @@ impl Reach {
         let uid = repo.uid().unwrap_or_default();
         let news = ToldFinding::of(repo, state);
         // Another replica may have said otherwise since.
-        if self.lock().get(&uid) == Some(&news) && says(repo, news.state.is_ok()) {
+        if self.lock().get(&uid) == Some(&news) && says_reached(repo, news.state.is_ok()) {
             return true;
         }
         let (reason, message) = match &news.state {
@@ -119,7 +119,7 @@ impl Reach {
 }
 
 /// Whether the Repo says that of its present generation.
-fn says(repo: &Repo, works: bool) -> bool {
+fn says_reached(repo: &Repo, works: bool) -> bool {
     let mut conditions = repo.status.iter().flat_map(|status| &status.conditions);
     conditions.any(|c| {
         c.type_ == SLACK_REACHABLE

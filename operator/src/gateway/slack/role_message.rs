@@ -9,14 +9,16 @@ use codebutler_crds::wire::{Decision, ErrorCode, PostMessage, Posted, SharedPict
 use super::account::AccessError;
 use super::markdown::{self, Rendered, Snippet};
 use super::meaning::Beside;
-use super::post::{Asks, EMPTY, Handing, LIMIT, Outgoing, attach, not_recorded, once_in_parts};
+use super::post::{
+    Asks, EMPTY, Handing, LIMIT, Outgoing, attach_files, not_recorded, once_in_parts,
+};
 use super::questions::shown::OfferShown;
 use super::questions::{merge, plan};
-use super::split::split;
+use super::split::split_text;
 use super::uploads::{self, Attachment};
 use super::web::CallError;
 use super::{Inner, asking, meaning, people, pictures, usage};
-use crate::gateway::api_error::{ApiError, conversation};
+use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::caller::Caller;
 
 /// Posts a role's message and records what it means: a decision asked, roles addressed.
@@ -26,7 +28,7 @@ pub async fn of_role(
     message: &PostMessage,
     beside: Beside,
 ) -> Result<Posted, ApiError> {
-    asking::check(message)?;
+    asking::check_message(message)?;
     // What people see and approve is what is recorded and hashed.
     let redactor = inner.context.redactors.of(&caller.repo);
     let mask = |text: &String| redactor.mask(text).into_owned();
@@ -43,26 +45,26 @@ pub async fn of_role(
     }
     // Until what the message means is recorded: a quick click on it waits for that.
     let _turn = inner.posting.lock(&key).await;
-    let digest = meaning::digest(message, beside.closing_head.as_deref());
+    let digest = meaning::words_digest(message, beside.closing_head.as_deref());
     let mut text = in_slack(inner, caller, &thread, message, digest.as_deref()).await?;
-    if let Some(asker) = message.to.as_deref().and_then(people::mention) {
+    if let Some(asker) = message.to.as_deref().and_then(people::mention_user) {
         text = format!("{asker} {text}");
     }
     if message.asks || message.decision.is_some() {
-        text = format!("{text}\n{}", people::mentioned(&thread));
+        text = format!("{text}\n{}", people::mention_all(&thread));
     }
     if message.decision == Some(Decision::Merge) {
         let status = thread.status.clone().unwrap_or_default();
-        text = format!("{text}\n\n{}", usage::table(&status));
+        text = format!("{text}\n\n{}", usage::usage_table(&status));
     }
     let offered = OfferShown::of(message);
-    let parts = split(text.trim_end(), LIMIT);
+    let parts = split_text(text.trim_end(), LIMIT);
     let (team, status) = (inner.team(&caller.repo), thread.status.clone().unwrap_or_default());
     let handing = Handing::of(&parts, &team, &status, caller.role_name(), message.last);
     let outgoing = Outgoing {
         repo: &caller.repo,
         thread: &thread,
-        slack: conversation(&thread)?,
+        slack: require_conversation(&thread)?,
         key: &message.key,
         role: Some(&caller.role),
         kind: message.decision.map_or("message", Decision::kind),
@@ -74,7 +76,7 @@ pub async fn of_role(
         },
         digest,
         parts,
-        note: beside.note.as_deref().map(markdown::inline),
+        note: beside.note.as_deref().map(markdown::render_inline),
         handing,
     };
     let sent = match once_in_parts(inner, &outgoing).await {
@@ -84,7 +86,7 @@ pub async fn of_role(
     if let (Some(Decision::Plan), Some(ts)) = (message.decision, sent.last()) {
         inner.keep_plan(&key, &ts.ts, &message.text);
     }
-    let meaning = meaning::of(&team, &outgoing, &sent, message, &beside);
+    let meaning = meaning::read_meaning(&team, &outgoing, &sent, message, &beside);
     inner
         .threads
         .update(&key, |status| meaning.apply(status))
@@ -108,8 +110,8 @@ async fn in_slack(
     let role = caller.role_name();
     // Files belong to the words that people say yes to, too.
     let key = &[&*message.key, digest.unwrap_or_default()].concat();
-    let name = |index, snippet: &Snippet| uploads::name(thread, role, key, index, snippet);
-    let Rendered { mut text, snippets } = markdown::render(&message.text, name);
+    let name = |index, snippet: &Snippet| uploads::snippet_name(thread, role, key, index, snippet);
+    let Rendered { mut text, snippets } = markdown::render_markdown(&message.text, name);
     let pictures = pictures::shown_pictures(thread, role, key, &message.pictures)?;
     for picture in &pictures {
         text = format!("{text}\n📎 `{}`", picture.name);
@@ -120,7 +122,7 @@ async fn in_slack(
         name: name(index, &snippet),
         content: snippet.code.into_bytes(),
     });
-    match attach(inner, caller, thread, code.chain(pictures).collect()).await {
+    match attach_files(inner, caller, thread, code.chain(pictures).collect()).await {
         Ok(ids) => {
             // Pictures come last.
             let own = ids.into_iter().rev().zip(names.into_iter().rev()).rev();
@@ -129,7 +131,7 @@ async fn in_slack(
         }
         Err(AccessError::Call(CallError::Refused { code, .. })) => {
             tracing::warn!(code, "Slack takes no files: code stays in the text");
-            let text = markdown::inline(&message.text);
+            let text = markdown::render_inline(&message.text);
             if lost == 0 {
                 return Ok(text);
             }

@@ -72,15 +72,15 @@ pub enum Ignored {
     NotOurs,
 }
 
-pub fn message(incoming: &Incoming, channels: &[Channel]) -> Action {
-    match of(&incoming.channel, channels) {
-        Some(channel) => stored(&incoming.message, channel),
-        None if incoming.channel_type == "im" => direct(incoming, channels),
-        None => Action::Ignore(foreign(incoming, channels)),
+pub fn route_message(incoming: &Incoming, channels: &[Channel]) -> Action {
+    match find_channel(&incoming.channel, channels) {
+        Some(channel) => route_stored(&incoming.message, channel),
+        None if incoming.channel_type == "im" => route_direct(incoming, channels),
+        None => Action::Ignore(ignore_foreign(incoming, channels)),
     }
 }
 
-fn direct(incoming: &Incoming, channels: &[Channel]) -> Action {
+fn route_direct(incoming: &Incoming, channels: &[Channel]) -> Action {
     let (im, message) = (incoming.channel.clone(), &incoming.message);
     let channels: Vec<Channel> = channels.iter().filter(|known| known.is_own).cloned().collect();
     let own = channels.iter().find_map(|known| known.bot_user.as_deref());
@@ -90,7 +90,7 @@ fn direct(incoming: &Incoming, channels: &[Channel]) -> Action {
     }
 }
 
-fn foreign(incoming: &Incoming, channels: &[Channel]) -> Ignored {
+fn ignore_foreign(incoming: &Incoming, channels: &[Channel]) -> Ignored {
     let (channel, message) = (incoming.channel.clone(), &incoming.message);
     let ours = message.metadata.as_ref().is_some_and(|m| m.event_type == EVENT_TYPE);
     let mut own = channels.iter().filter(|known| known.is_own);
@@ -102,8 +102,8 @@ fn foreign(incoming: &Incoming, channels: &[Channel]) -> Ignored {
 }
 
 /// Routes a message of a Repo's channel, whether it was pushed or read back.
-pub fn stored(message: &Stored, channel: &Channel) -> Action {
-    let Some(user) = speaker(message, channel) else {
+pub fn route_stored(message: &Stored, channel: &Channel) -> Action {
+    let Some(user) = find_speaker(message, channel) else {
         return Action::Ignore(Ignored::NotAPerson);
     };
     let starter = message.parent_user_id.as_deref().filter(|_| message.thread_ts.is_some());
@@ -111,12 +111,12 @@ pub fn stored(message: &Stored, channel: &Channel) -> Action {
         channel: channel.clone(),
         root: message.root().clone(),
         requested_by: starter.unwrap_or(user).to_owned(),
-        said: said(message, user, channel),
+        said: read_said(message, user, channel),
     }
 }
 
 /// Who said something that counts: a person, or a bot that may write here.
-pub fn speaker<'a>(message: &'a Stored, channel: &Channel) -> Option<&'a str> {
+pub fn find_speaker<'a>(message: &'a Stored, channel: &Channel) -> Option<&'a str> {
     let own = channel.bot_user.as_deref();
     if let Some(user) = message.person() {
         return (Some(user) != own).then_some(user);
@@ -129,11 +129,11 @@ pub fn speaker<'a>(message: &'a Stored, channel: &Channel) -> Option<&'a str> {
 }
 
 /// Routes an edit or a deletion.
-pub fn changed(changed: &Changed, channels: &[Channel]) -> Action {
-    let Some(channel) = of(&changed.channel, channels) else {
+pub fn route_change(changed: &Changed, channels: &[Channel]) -> Action {
+    let Some(channel) = find_channel(&changed.channel, channels) else {
         return Action::Ignore(Ignored::Channel(changed.channel.clone()));
     };
-    let Some(user) = speaker(&changed.before, channel) else {
+    let Some(user) = find_speaker(&changed.before, channel) else {
         return Action::Ignore(Ignored::NotAPerson);
     };
     let now = changed.now.as_ref();
@@ -142,12 +142,12 @@ pub fn changed(changed: &Changed, channels: &[Channel]) -> Action {
         root: changed.before.root().clone(),
         ts: changed.before.ts.clone(),
         // An edit is never a decision.
-        said: now.map(|now| Said { intent: None, verdict: None, ..said(now, user, channel) }),
+        said: now.map(|now| Said { intent: None, verdict: None, ..read_said(now, user, channel) }),
     }
 }
 
 /// What a person's message means.
-pub fn said(message: &Stored, user: &str, channel: &Channel) -> Said {
+pub fn read_said(message: &Stored, user: &str, channel: &Channel) -> Said {
     let text = message.text.as_deref().unwrap_or_default();
     let is_bot = message.person().is_none();
     let mentioned = address::by_person(text, &channel.team.roles, channel.bot_user.as_deref());
@@ -158,14 +158,14 @@ pub fn said(message: &Stored, user: &str, channel: &Channel) -> Said {
         user: user.to_owned(),
         mentioned: if wish.is_some() { Vec::new() } else { mentioned },
         // Decisions are people's.
-        intent: wish.or_else(|| words::intent(text)).filter(|_| !is_bot),
+        intent: wish.or_else(|| words::read_intent(text)).filter(|_| !is_bot),
         verdict: verdict::item_verdict(text).filter(|_| !is_bot),
         is_bot,
     }
 }
 
-pub fn click(click: &Click, channels: &[Channel]) -> Action {
-    let Some(channel) = of(&click.channel, channels) else {
+pub fn route_click(click: &Click, channels: &[Channel]) -> Action {
+    let Some(channel) = find_channel(&click.channel, channels) else {
         return Action::Ignore(Ignored::Channel(click.channel.clone()));
     };
     if questions::find_kind(&click.action_id).is_none() {
@@ -183,8 +183,8 @@ pub fn click(click: &Click, channels: &[Channel]) -> Action {
 }
 
 /// Routes Slack's own stop button.
-pub fn stopped(stopped: &Stopped, channels: &[Channel]) -> Action {
-    match of(&stopped.channel, channels) {
+pub fn route_stop(stopped: &Stopped, channels: &[Channel]) -> Action {
+    match find_channel(&stopped.channel, channels) {
         Some(channel) => Action::Stop {
             channel: channel.clone(),
             root: stopped.thread_ts.clone(),
@@ -195,8 +195,8 @@ pub fn stopped(stopped: &Stopped, channels: &[Channel]) -> Action {
     }
 }
 
-pub fn reaction(reaction: &Reaction, channels: &[Channel]) -> Action {
-    let Some(channel) = of(&reaction.channel, channels) else {
+pub fn route_reaction(reaction: &Reaction, channels: &[Channel]) -> Action {
+    let Some(channel) = find_channel(&reaction.channel, channels) else {
         return Action::Ignore(Ignored::Channel(reaction.channel.clone()));
     };
     let own = channel.bot_user.as_deref();
@@ -215,7 +215,7 @@ pub fn reaction(reaction: &Reaction, channels: &[Channel]) -> Action {
     }
 }
 
-fn of<'a>(channel: &str, channels: &'a [Channel]) -> Option<&'a Channel> {
+fn find_channel<'a>(channel: &str, channels: &'a [Channel]) -> Option<&'a Channel> {
     channels.iter().find(|known| known.id == channel)
 }
 
@@ -243,7 +243,7 @@ mod tests {
     }
 
     fn route(event: Value) -> Action {
-        message(&serde_json::from_value(event).unwrap(), &channels())
+        route_message(&serde_json::from_value(event).unwrap(), &channels())
     }
 
     #[test]

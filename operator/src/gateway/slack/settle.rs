@@ -15,13 +15,13 @@ use crate::gateway::threads::{CLOSED, done_settling};
 const ANSWERED: &str = "answered";
 
 /// Edits what is to be edited, and takes it off the list.
-pub async fn all(inner: &Inner, key: &ThreadKey) -> Result<(), AccessError> {
+pub async fn settle_all(inner: &Inner, key: &ThreadKey) -> Result<(), AccessError> {
     let Some((thread, repo)) = inner.known(key) else { return Ok(()) };
     let settled = thread.status.as_ref().map(|status| status.settled.clone()).unwrap_or_default();
     let Some(slack) = thread.conversation().filter(|_| !settled.is_empty()) else { return Ok(()) };
     let account = inner.account(&repo).await?;
     for one in &settled {
-        match edit(inner, &account, slack, &one.ts, &settled_line(one)).await {
+        match settle_message(inner, &account, slack, &one.ts, &settled_line(one)).await {
             // It is gone, or too old to be edited.
             Err(error) if error.code().is_some() => {
                 tracing::info!(%error, "a settled question keeps its buttons");
@@ -54,10 +54,10 @@ impl SettledLine {
 
     fn line(&self, blocks: &Value) -> String {
         let Some(button) = &self.button else { return self.text.clone() };
-        let label = blocks::label(blocks, &button.action_id).unwrap_or_default();
+        let label = blocks::button_label(blocks, &button.action_id).unwrap_or_default();
         // A label is plain text: nothing in it is markup here.
         let label: String = label.chars().filter(|c| !"*_~`".contains(*c)).collect();
-        format!("{} {}", button.settled.replace("{}", &mrkdwn::escape(&label)), self.text)
+        format!("{} {}", button.settled.replace("{}", &mrkdwn::escape_text(&label)), self.text)
     }
 }
 
@@ -82,7 +82,7 @@ fn settled_line(settled: &Settled) -> SettledLine {
 }
 
 /// Puts a line in the place of a message's buttons, if it has any.
-pub async fn edit(
+pub async fn settle_message(
     inner: &Inner,
     account: &Account,
     slack: &SlackThread,
@@ -90,17 +90,17 @@ pub async fn edit(
     settled: &SettledLine,
 ) -> Result<(), super::web::CallError> {
     let SlackThread { channel, ts: root } = slack;
-    let found = history::message(&inner.web, &account.bot, channel, root, ts).await?;
+    let found = history::read_message(&inner.web, &account.bot, channel, root, ts).await?;
     let Some(message) = found.filter(|message| account.wrote(message)) else { return Ok(()) };
     let blocks = message.blocks.as_ref().and_then(|blocks| {
         let line = settled.line(blocks);
         match settled.button.as_ref().and_then(|button| button.block.as_ref()) {
             Some(block) => blocks::settled_part(blocks, block, &line),
-            None => blocks::settled(blocks, &line),
+            None => blocks::settle_blocks(blocks, &line),
         }
     });
     let Some(blocks) = blocks else { return Ok(()) };
-    let text = blocks::beside(message.text.as_deref().unwrap_or_default());
+    let text = blocks::fallback_text(message.text.as_deref().unwrap_or_default());
     let mut body = json!({"channel": channel, "ts": ts, "text": text, "blocks": blocks});
     // Said again, so that the message keeps its key.
     if let Some(metadata) = &message.metadata {

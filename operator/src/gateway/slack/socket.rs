@@ -22,7 +22,7 @@ use tracing::field::Empty;
 
 use super::channel::Channel;
 use super::event::Frame;
-use super::web::{CallError, SlackToken, unsent};
+use super::web::{CallError, SlackToken, unsent_reason};
 use super::{Inner, explain};
 use crate::gateway::dial::{Dialer, Line};
 
@@ -56,7 +56,7 @@ struct Opened {
 }
 
 /// Holds the socket until told to stop. `connected` counts the connections made.
-pub async fn hold(
+pub async fn hold_socket(
     inner: &Arc<Inner>,
     token: &SlackToken,
     channels: &watch::Receiver<Vec<Channel>>,
@@ -68,7 +68,7 @@ pub async fn hold(
     loop {
         let opened = tokio::select! {
             () = stop.cancelled() => break,
-            opened = open(inner, token) => opened,
+            opened = open_socket(inner, token) => opened,
         };
         match opened {
             Ok(socket) => {
@@ -93,13 +93,13 @@ pub async fn hold(
             }
             Err(error) => {
                 failures = failures.saturating_add(1);
-                report(inner, channels, &error, failures).await;
+                report_error(inner, channels, &error, failures).await;
             }
         }
         if failures > 0 {
             tokio::select! {
                 () = stop.cancelled() => break,
-                () = tokio::time::sleep(backoff(failures)) => {}
+                () = tokio::time::sleep(connect_backoff(failures)) => {}
             }
         }
     }
@@ -107,33 +107,33 @@ pub async fn hold(
     serving.wait().await;
 }
 
-fn backoff(failures: u32) -> Duration {
+fn connect_backoff(failures: u32) -> Duration {
     let base = Duration::from_millis(100 << failures.min(9)).min(LONGEST);
     base.mul_f64(rand::random_range(0.5..1.0))
 }
 
-async fn open(inner: &Inner, token: &SlackToken) -> Result<Socket, OpenError> {
+async fn open_socket(inner: &Inner, token: &SlackToken) -> Result<Socket, OpenError> {
     let body = serde_json::json!({});
     let opened: Opened = inner.web.post(token, "apps.connections.open", &body).await?;
     let no_answer = |_| OpenError::Socket("no answer".to_owned());
-    let connecting = Box::pin(connect(inner.web.dialer(), &opened.url));
+    let connecting = Box::pin(connect_socket(inner.web.dialer(), &opened.url));
     tokio::time::timeout(OPEN, connecting).await.map_err(no_answer)?
 }
 
-async fn connect(dialer: &Dialer, url: &str) -> Result<Socket, OpenError> {
+async fn connect_socket(dialer: &Dialer, url: &str) -> Result<Socket, OpenError> {
     // To a connector, a socket is what it is carried by.
     let carrier = url.strip_prefix("ws").map(|rest| format!("http{rest}"));
     let to: Option<Uri> = carrier.and_then(|carrier| carrier.parse().ok());
     let to = to.ok_or_else(|| OpenError::Socket("no address of a socket".to_owned()))?;
     let line = dialer.connector().oneshot(to).await;
-    let line = line.map_err(|error| OpenError::Socket(unsent(&*error)))?;
+    let line = line.map_err(|error| OpenError::Socket(unsent_reason(&*error)))?;
     let upgraded = Box::pin(tokio_tungstenite::client_async(url, TokioIo::new(line))).await;
     let (socket, _) = upgraded.map_err(|_| OpenError::Socket("refused".to_owned()))?;
     Ok(socket)
 }
 
 /// Tells every Repo of the app what is wrong; a single hiccup is not told.
-async fn report(
+async fn report_error(
     inner: &Inner,
     channels: &watch::Receiver<Vec<Channel>>,
     error: &OpenError,
@@ -153,7 +153,7 @@ async fn report(
     for channel in channels.into_iter().filter(|channel| channel.is_own) {
         let Some(repo) = inner.context.repo(&channel.namespace, &channel.repo) else { continue };
         let error = call.clone().into();
-        inner.reach.tell(&repo, Err(explain::condition(&error, &repo))).await;
+        inner.reach.tell(&repo, Err(explain::explain_condition(&error, &repo))).await;
     }
 }
 

@@ -7,7 +7,7 @@ const LEAST: usize = 64;
 
 /// Parts of at most `limit` characters (64 at least), in order; at paragraphs if possible, else at
 /// lines, else anywhere. A code block that is cut goes on as a code block in the next part.
-pub fn split(text: &str, limit: usize) -> Vec<String> {
+pub fn split_text(text: &str, limit: usize) -> Vec<String> {
     let limit = limit.max(LEAST);
     // Room for the fence that a cut code block gets at both ends.
     let room = limit - 2 * (FENCE.len() + 1);
@@ -55,16 +55,16 @@ mod tests {
 
     #[test]
     fn a_short_text_stays_whole() {
-        assert_eq!(split("hello\n\nworld", 40), ["hello\n\nworld"]);
+        assert_eq!(split_text("hello\n\nworld", 40), ["hello\n\nworld"]);
     }
 
     #[test]
     fn cuts_are_at_paragraphs_then_lines_then_anywhere() {
         let text = format!("{}\n\n{}", "a ".repeat(25).trim(), "b ".repeat(25).trim());
-        let parts = split(&text, 70);
+        let parts = split_text(&text, 70);
         assert_eq!(parts, ["a ".repeat(25).trim(), "b ".repeat(25).trim()]);
 
-        let parts = split(&"é".repeat(200), 80);
+        let parts = split_text(&"é".repeat(200), 80);
         assert!(parts.iter().all(|part| part.chars().count() <= 80));
         assert_eq!(parts.concat(), "é".repeat(200));
     }
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn a_cut_code_block_goes_on_as_one() {
         let code = (0..40).map(|n| format!("line {n}")).collect::<Vec<_>>().join("\n");
-        let parts = split(&format!("intro\n```\n{code}\n```\nend"), 100);
+        let parts = split_text(&format!("intro\n```\n{code}\n```\nend"), 100);
         for part in &parts {
             assert!(part.chars().count() <= 100, "{part}");
             assert_eq!(part.matches(FENCE).count() % 2, 0, "{part}");
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn it_ends_for_any_limit() {
-        let parts = split(&format!("```\n{}\n```", "x".repeat(500)), 0);
+        let parts = split_text(&format!("```\n{}\n```", "x".repeat(500)), 0);
         assert!(parts.iter().all(|part| part.chars().count() <= LEAST), "{parts:?}");
         assert_eq!(parts.concat().matches('x').count(), 500);
     }

@@ -38,7 +38,7 @@ pub enum Taken {
 
 /// The roles that a stored message of a person is for. The same whenever it is asked, whatever the
 /// roles do by then.
-pub fn recipients(status: &ThreadStatus, said: &Said, team: &Team) -> Vec<String> {
+pub fn find_recipients(status: &ThreadStatus, said: &Said, team: &Team) -> Vec<String> {
     if !said.mentioned.is_empty() {
         return said.mentioned.clone();
     }
@@ -49,35 +49,39 @@ pub fn recipients(status: &ThreadStatus, said: &Said, team: &Team) -> Vec<String
     ) {
         return Vec::new();
     }
-    let asker = reply::stored(status, &said.ts)
-        .or_else(|| question(status, said, team).map(|(role, _)| role))
+    let asker = reply::stored_reply(status, &said.ts)
+        .or_else(|| find_question(status, said, team).map(|(role, _)| role))
         .or(team.first());
     asker.filter(|role| *role != NOBODY).map(str::to_owned).into_iter().collect()
 }
 
 /// The role that a message which names nobody is for as of now: whoever asked, stopped or works.
 fn replied_to(status: &ThreadStatus, said: &Said, team: &Team) -> Option<String> {
-    let answers = question(status, said, team).is_some_and(|(_, open)| open);
+    let answers = find_question(status, said, team).is_some_and(|(_, open)| open);
     if !said.mentioned.is_empty()
         || matches!(said.intent, Some(Intent::Stop | Intent::Develop(_) | Intent::MergeAll))
         || answers
     {
         return None;
     }
-    let default = recipients(status, said, team);
+    let default = find_recipients(status, said, team);
     let default = default.first().map(String::as_str);
     // Delivered again.
     let known = default.and_then(|role| status.roles.get(role)?.inbox.as_ref());
     if known.is_some_and(|known| *known >= said.ts) {
         return None;
     }
-    let role = reply::find(status, team, &said.ts)?;
+    let role = reply::find_reply(status, team, &said.ts)?;
     (default != Some(role)).then(|| role.to_owned())
 }
 
 /// Who hears of a decision in words, and whether it still is one: only about what was asked before the
 /// message, so that words can't approve what came after them.
-fn question<'a>(status: &'a ThreadStatus, said: &Said, team: &'a Team) -> Option<(&'a str, bool)> {
+fn find_question<'a>(
+    status: &'a ThreadStatus,
+    said: &Said,
+    team: &'a Team,
+) -> Option<(&'a str, bool)> {
     match find_answered(status, said) {
         AnsweredQuestion::Action(asked) => return Some((&asked.role, true)),
         AnsweredQuestion::Plan(plan) => return Some((carries_out(team, &plan.role), true)),
@@ -119,9 +123,9 @@ pub fn take_message(
         return Ok(Taken::Unclear);
     }
     if let Some(role) = replied_to(status, said, team) {
-        reply::store(status, &said.ts, &role);
+        reply::store_reply(status, &said.ts, &role);
     }
-    let recipients = recipients(status, said, team);
+    let recipients = find_recipients(status, said, team);
     let taken =
         if said.mentioned.is_empty() { in_words(status, said, team, now)? } else { Taken::Message };
     threads::raise_inbox(status, &recipients, &said.ts, now);
@@ -166,8 +170,8 @@ fn take_plain(
 ) -> Result<(), Refusal> {
     let plain = Said { intent: None, verdict: None, ..said.clone() };
     take_message(status, &plain, team, now)?;
-    if let Some(role) = recipients(status, &plain, team).first() {
-        reply::store(status, &said.ts, role);
+    if let Some(role) = find_recipients(status, &plain, team).first() {
+        reply::store_reply(status, &said.ts, role);
     }
     Ok(())
 }
@@ -193,18 +197,18 @@ fn in_words(
         AnsweredQuestion::Merge(closing) => {
             let (role, asked) = (closing.role.clone(), closing.ts.clone());
             // A plain yes is not known by its words for what it answered.
-            reply::store(status, &said.ts, &role);
+            reply::store_reply(status, &said.ts, &role);
             return end_in_words(status, said, (MergeChoice::Merge, asked), &role);
         }
         AnsweredQuestion::Learnings(offer) => {
             let (role, asked) = (offer.role.clone(), offer.ts.clone());
-            reply::store(status, &said.ts, &role);
+            reply::store_reply(status, &said.ts, &role);
             learnings::take_words(status, &asked, said)?;
             return Ok(Taken::Decided(asked));
         }
         AnsweredQuestion::Harness(asked, kind) => {
             let asked = asked.clone();
-            reply::store(status, &said.ts, NOBODY);
+            reply::store_reply(status, &said.ts, NOBODY);
             harness::take_words(status, (asked.clone(), kind), said, team, now.0)?;
             return Ok(Taken::Decided(asked));
         }
@@ -217,8 +221,10 @@ fn in_words(
             return Ok(Taken::Revoked);
         }
         Some(Intent::Stop) => stop_runs(status, &said.ts, &said.user)?,
-        Some(Intent::Develop(budget)) => roadmap::want(status, &said.ts, &said.user, budget),
-        Some(Intent::MergeAll) => train::want(status, &said.ts, &said.user),
+        Some(Intent::Develop(budget)) => {
+            roadmap::want_roadmap(status, &said.ts, &said.user, budget);
+        }
+        Some(Intent::MergeAll) => train::want_train(status, &said.ts, &said.user),
         Some(Intent::Close) => match closing.map(|c| (c.ts < said.ts, c.choice, c.ts.clone())) {
             Some((true, None, asked)) => {
                 let role = closing.map(|closing| closing.role.clone()).unwrap_or_default();
@@ -256,9 +262,9 @@ pub fn stop_runs(status: &mut ThreadStatus, ts: &SlackTs, user: &str) -> Result<
     let running = status.roles.iter().filter(|(_, role)| role.state == Some(RoleState::Running));
     let running: Vec<String> = running.map(|(name, _)| name.clone()).collect();
     status.standing.clear();
-    roadmap::stop(status);
-    train::stop(status);
-    parts::stop(status);
+    roadmap::stop_roadmap(status);
+    train::stop_train(status);
+    parts::stop_split(status);
     for role in running {
         let id = format!("stop:{ts}:{role}");
         threads::add_pending(status, &Pending::new(id, &role, PendingDecision::Stop, user, ts))?;

@@ -50,7 +50,7 @@ enum UpkeepDue {
 }
 
 /// What is due for a Thread. Pure.
-fn due(thread: &Thread, now: Timestamp) -> Option<UpkeepDue> {
+fn find_due(thread: &Thread, now: Timestamp) -> Option<UpkeepDue> {
     let held = thread.finalizers().iter().any(|finalizer| finalizer == names::FINALIZER);
     let settled = || thread.status.as_ref().is_some_and(|status| !status.settled.is_empty());
     let late = || {
@@ -68,7 +68,7 @@ fn due(thread: &Thread, now: Timestamp) -> Option<UpkeepDue> {
         Some(_) if active && late() => Some(UpkeepDue::Expire),
         Some(_) if active && !held => Some(UpkeepDue::Hold),
         Some(_) if !active && held => Some(UpkeepDue::Release),
-        Some(_) if finished::due(thread, now).is_some() => Some(UpkeepDue::Finish),
+        Some(_) if finished::find_finished(thread, now).is_some() => Some(UpkeepDue::Finish),
         None | Some(_) => None,
     }
 }
@@ -85,36 +85,41 @@ struct UpkeepAttempt {
 }
 
 /// Looks after all Threads until told to stop.
-pub async fn run(inner: Arc<Inner>, stop: CancellationToken) {
+pub async fn run_upkeep(inner: Arc<Inner>, stop: CancellationToken) {
     let attempts = Attempts::default();
     let tasks = TaskTracker::new();
     for look in 0.. {
         let threads = inner.context.attended.all();
         inner.opened.learn(&threads);
         for thread in &threads {
-            let Some(due) = due(thread, Timestamp::now()) else { continue };
+            let Some(due) = find_due(thread, Timestamp::now()) else { continue };
             let key = (ThreadKey::from(&**thread), due);
-            if begin(&attempts, &key, look) {
+            if begin_attempt(&attempts, &key, look) {
                 let (inner, attempts) = (Arc::clone(&inner), Arc::clone(&attempts));
                 let (thread, stop) = (Arc::clone(thread), stop.clone());
                 tasks.spawn(async move {
-                    let outcome =
-                        stop.run_until_cancelled(Box::pin(perform(&inner, &thread, due))).await;
+                    let outcome = stop
+                        .run_until_cancelled(Box::pin(perform_upkeep(&inner, &thread, due)))
+                        .await;
                     end_attempt(&attempts, &key, outcome.unwrap_or(Ok(())));
                 });
             }
         }
-        forget(&attempts, look);
+        forget_attempts(&attempts, look);
         if stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_none() {
             break;
         }
     }
 }
 
-async fn perform(inner: &Arc<Inner>, thread: &Thread, due: UpkeepDue) -> Result<(), LaterError> {
+async fn perform_upkeep(
+    inner: &Arc<Inner>,
+    thread: &Thread,
+    due: UpkeepDue,
+) -> Result<(), LaterError> {
     let key = ThreadKey::from(thread);
     match due {
-        UpkeepDue::Open => open::open(inner, thread).await,
+        UpkeepDue::Open => open::open_conversation(inner, thread).await,
         UpkeepDue::Farewell => farewell::take_leave(inner, thread).await,
         UpkeepDue::Hold => Ok(inner.threads.hold(&key, true).await?),
         UpkeepDue::Release => Ok(inner.threads.hold(&key, false).await?),
@@ -122,19 +127,20 @@ async fn perform(inner: &Arc<Inner>, thread: &Thread, due: UpkeepDue) -> Result<
             if thread.spec.state == ThreadState::Closed {
                 inner.threads.update(&key, threads::settle_open).await?;
             }
-            Ok(settle::all(inner, &key).await?)
+            Ok(settle::settle_all(inner, &key).await?)
         }
-        UpkeepDue::Finish => finish::mark(inner, thread).await,
+        UpkeepDue::Finish => finish::mark_finished(inner, thread).await,
         UpkeepDue::Expire => {
-            let expire = |status: &mut ThreadStatus| action::expire(status, Timestamp::now());
+            let expire =
+                |status: &mut ThreadStatus| action::expire_questions(status, Timestamp::now());
             inner.threads.try_update(&key, expire).await?;
-            Ok(settle::all(inner, &key).await?)
+            Ok(settle::settle_all(inner, &key).await?)
         }
     }
 }
 
 /// Whether it is to be tried now.
-fn begin(attempts: &Attempts, key: &(ThreadKey, UpkeepDue), look: u64) -> bool {
+fn begin_attempt(attempts: &Attempts, key: &(ThreadKey, UpkeepDue), look: u64) -> bool {
     let mut attempts = attempts.lock();
     let now = Instant::now();
     let attempt = attempts.entry(key.clone()).or_insert_with(|| {
@@ -170,7 +176,7 @@ fn end_attempt(attempts: &Attempts, key: &(ThreadKey, UpkeepDue), outcome: Resul
 }
 
 /// Drops what is not due any more.
-fn forget(attempts: &Attempts, look: u64) {
+fn forget_attempts(attempts: &Attempts, look: u64) {
     let mut attempts = attempts.lock();
     attempts.retain(|_, attempt| attempt.running || attempt.seen == look);
 }
@@ -218,7 +224,7 @@ mod tests {
             (&going, &prompt, json!({}), Some(UpkeepDue::Farewell)),
         ] {
             assert_eq!(
-                due(&thread(metadata, spec, &status), Timestamp::from_second(10).unwrap()),
+                find_due(&thread(metadata, spec, &status), Timestamp::from_second(10).unwrap()),
                 expected
             );
         }

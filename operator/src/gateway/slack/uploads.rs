@@ -39,7 +39,13 @@ pub struct Attachment {
 }
 
 /// The name of a message's n-th file, from 0.
-pub fn name(thread: &Thread, role: &str, key: &str, index: usize, snippet: &Snippet) -> String {
+pub fn snippet_name(
+    thread: &Thread,
+    role: &str,
+    key: &str,
+    index: usize,
+    snippet: &Snippet,
+) -> String {
     file_name("code", thread, role, key, (index, snippet.extension()))
 }
 
@@ -63,7 +69,7 @@ struct UploadTicket {
 }
 
 /// Uploads a file into a thread, in Slack's three steps; Slack's id of it.
-pub async fn upload(
+pub async fn upload_file(
     inner: &Inner,
     account: &Account,
     slack: &SlackThread,

@@ -10,7 +10,7 @@ use codebutler_crds::{NanoUsd, ThreadStatus};
 /// sent tokens are apart by whether they were fresh, kept from before (cached) or kept from then on
 /// (written), and so are those that models thought with, a part of those received.
 #[must_use]
-pub fn table(status: &ThreadStatus) -> String {
+pub fn usage_table(status: &ThreadStatus) -> String {
     let worked = status.roles.iter().filter(|(_, entry)| entry.usage.calls > 0);
     let mut lines: Vec<(&str, Usage)> =
         worked.map(|(role, entry)| (role.as_str(), entry.usage)).collect();
@@ -143,7 +143,7 @@ mod tests {
             };
             status.roles.entry(role.to_owned()).or_default().usage = usage;
         }
-        insta::assert_snapshot!(table(&status), @r"
+        insta::assert_snapshot!(usage_table(&status), @r"
         ```
         role   calls  tokens in  tokens out          USD
         coder      4      12000          40  2.000000001
@@ -154,7 +154,7 @@ mod tests {
         let flagged = NanoUsd(300_000_000);
         status.budget = Some(ThreadBudget { flagged, ..ThreadBudget::default() });
         let told = "\nUp to $0.30 more for calls whose cost the provider has not told.";
-        assert!(table(&status).ends_with(told));
+        assert!(usage_table(&status).ends_with(told));
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
         for (role, usage) in [("coder", coder), ("lead", lead)] {
             status.roles.entry(role.to_owned()).or_default().usage = usage;
         }
-        insta::assert_snapshot!(table(&status), @r"
+        insta::assert_snapshot!(usage_table(&status), @r"
         ```
         role   calls  fresh  cached  written  out (thought)   USD
         coder     35   8500    1.4M     121k      31k (18k)  1.62

@@ -10,12 +10,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::Url;
 
-use super::literal::literal;
+use super::literal::make_literal;
 use super::metrics::Metrics;
 use super::queue::{Asked, CallQueue, Turn, Urgency};
 use super::scopes::Scopes;
-use crate::gateway::dial::{Dialer, Reach, Trouble, trouble};
-use crate::gateway::github::text::line;
+use crate::gateway::dial::{Dialer, Reach, Trouble, find_trouble};
+use crate::gateway::github::text::one_line;
 
 /// One answer must come within this time.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -35,7 +35,7 @@ const CODE: usize = 64;
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum CallError {
     /// Slack answered with an error code.
-    #[error("Slack refused {method}: {code}{}", remark(said.as_deref()))]
+    #[error("Slack refused {method}: {code}{}", words_remark(said.as_deref()))]
     Refused {
         method: &'static str,
         /// Slack's code, such as `not_in_channel`.
@@ -165,7 +165,7 @@ impl Web {
         method: &'static str,
         body: &Value,
     ) -> Result<R, CallError> {
-        let body = &literal(method, body);
+        let body = &make_literal(method, body);
         // Slack reads JSON without a charset, too, and warns of it in each answer.
         let json = HeaderValue::from_static("application/json; charset=utf-8");
         let call = || {
@@ -194,17 +194,17 @@ impl Web {
         content: Vec<u8>,
     ) -> Result<(), CallError> {
         if !self.is_slack(&url) {
-            return Err(failed(method, "a foreign upload address"));
+            return Err(failed_call(method, "a foreign upload address"));
         }
         let sent = self.http().post(url).timeout(TIMEOUT).body(content).send().await;
         let result = match sent {
             Ok(answer) if answer.status().is_success() => Ok(()),
             Ok(answer) => {
                 let status = answer.status().as_u16();
-                let what = answered(status).unwrap_or_else(|| format!("status {status}"));
-                Err(failed(method, what))
+                let what = unanswered_status(status).unwrap_or_else(|| format!("status {status}"));
+                Err(failed_call(method, what))
             }
-            Err(error) => Err(failed(method, unsent(&error))),
+            Err(error) => Err(failed_call(method, unsent_reason(&error))),
         };
         self.count("upload", if result.is_ok() { "ok" } else { "failed" });
         result
@@ -219,13 +219,14 @@ impl Web {
     ) -> Result<Vec<u8>, CallError> {
         const NAME: &str = "download";
         if !self.is_slack(&url) {
-            return Err(failed(NAME, "a file that is not Slack's"));
+            return Err(failed_call(NAME, "a file that is not Slack's"));
         }
         let request = self.http().get(url).timeout(TIMEOUT).bearer_auth(token.expose());
-        let mut answer = request.send().await.map_err(|error| failed(NAME, unsent(&error)))?;
+        let mut answer =
+            request.send().await.map_err(|error| failed_call(NAME, unsent_reason(&error)))?;
         self.count(NAME, if answer.status().is_success() { "ok" } else { "refused" });
-        if let Some(why) = answered(answer.status().as_u16()) {
-            return Err(failed(NAME, why));
+        if let Some(why) = unanswered_status(answer.status().as_u16()) {
+            return Err(failed_call(NAME, why));
         }
         if !answer.status().is_success() {
             // Without the scope, Slack sends one to its sign-in page.
@@ -234,9 +235,9 @@ impl Web {
             return Err(CallError::Refused { method: NAME, code, needed, said: None });
         }
         let mut content = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(|_| failed(NAME, "cut off"))? {
+        while let Some(chunk) = answer.chunk().await.map_err(|_| failed_call(NAME, "cut off"))? {
             if content.len() + chunk.len() > most {
-                return Err(failed(NAME, "longer than announced"));
+                return Err(failed_call(NAME, "longer than announced"));
             }
             content.extend_from_slice(&chunk);
         }
@@ -265,7 +266,7 @@ impl Web {
             let request = call().bearer_auth(token.expose());
             let result = match tokio::time::timeout(TIMEOUT, read_answer(method, request)).await {
                 Ok(result) => result,
-                Err(_) => Err(WebOutcome::Error(failed(method, "no answer in time"))),
+                Err(_) => Err(WebOutcome::Error(failed_call(method, "no answer in time"))),
             };
             let (label, result) = match result {
                 Ok(answer) => ("ok", Some(Ok(answer))),
@@ -299,7 +300,7 @@ enum WebOutcome {
     Error(CallError),
 }
 
-fn failed(method: &'static str, what: impl Into<String>) -> CallError {
+fn failed_call(method: &'static str, what: impl Into<String>) -> CallError {
     CallError::Failed { method, what: what.into() }
 }
 
@@ -309,8 +310,8 @@ async fn read_answer<R: DeserializeOwned>(
     method: &'static str,
     request: RequestBuilder,
 ) -> Result<R, WebOutcome> {
-    let failed = |what: String| WebOutcome::Error(failed(method, what));
-    let mut answer = request.send().await.map_err(|error| failed(unsent(&error)))?;
+    let failed = |what: String| WebOutcome::Error(failed_call(method, what));
+    let mut answer = request.send().await.map_err(|error| failed(unsent_reason(&error)))?;
     let status = answer.status();
     if status == StatusCode::TOO_MANY_REQUESTS {
         let seconds = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
@@ -319,10 +320,12 @@ async fn read_answer<R: DeserializeOwned>(
     }
     if !status.is_success() {
         let status = status.as_u16();
-        return Err(failed(answered(status).unwrap_or_else(|| format!("status {status}"))));
+        return Err(failed(
+            unanswered_status(status).unwrap_or_else(|| format!("status {status}")),
+        ));
     }
     let mut body = Vec::new();
-    while let Some(chunk) = answer.chunk().await.map_err(|error| failed(unsent(&error)))? {
+    while let Some(chunk) = answer.chunk().await.map_err(|error| failed(unsent_reason(&error)))? {
         if body.len() + chunk.len() > ANSWER {
             return Err(failed("an answer that is too long".to_owned()));
         }
@@ -332,28 +335,28 @@ async fn read_answer<R: DeserializeOwned>(
     let answer: Value = serde_json::from_slice(&body).map_err(|_| unreadable())?;
     match answer["ok"].as_bool() {
         Some(true) => serde_json::from_value(answer).map_err(|_| unreadable()),
-        Some(false) => Err(refused(method, &answer)),
+        Some(false) => Err(refused_call(method, &answer)),
         None => Err(unreadable()),
     }
 }
 
-fn refused(method: &'static str, answer: &Value) -> WebOutcome {
+fn refused_call(method: &'static str, answer: &Value) -> WebOutcome {
     let code = answer["error"].as_str().unwrap_or("unknown_error");
     match code {
         "ratelimited" | "rate_limited" => WebOutcome::Later(Duration::from_secs(1)),
         "internal_error" | "fatal_error" | "service_unavailable" | "request_timeout" => {
-            WebOutcome::Error(failed(method, code))
+            WebOutcome::Error(failed_call(method, code))
         }
         code => {
-            let needed = answer["needed"].as_str().map(|scopes| line(scopes, SAID));
-            let (code, said) = (line(code, CODE), said(answer));
+            let needed = answer["needed"].as_str().map(|scopes| one_line(scopes, SAID));
+            let (code, said) = (one_line(code, CODE), slack_words(answer));
             WebOutcome::Error(CallError::Refused { method, code, needed, said })
         }
     }
 }
 
 /// Slack's sentences for developers about a refusal: what of a message it does not take, and where.
-fn said(body: &Value) -> Option<String> {
+fn slack_words(body: &Value) -> Option<String> {
     let of = |list: &Value| -> Vec<String> {
         let texts = list.as_array().into_iter().flatten().filter_map(Value::as_str);
         texts.map(str::to_owned).collect()
@@ -361,21 +364,21 @@ fn said(body: &Value) -> Option<String> {
     let messages = of(&body["response_metadata"]["messages"]);
     let all = if messages.is_empty() { of(&body["errors"]) } else { messages };
     let all = all.iter().map(|text| text.trim_start_matches("[ERROR]").trim());
-    Some(line(&all.collect::<Vec<_>>().join("; "), SAID)).filter(|said| !said.is_empty())
+    Some(one_line(&all.collect::<Vec<_>>().join("; "), SAID)).filter(|said| !said.is_empty())
 }
 
 /// The same behind a sentence.
-pub fn remark(said: Option<&str>) -> String {
+pub fn words_remark(said: Option<&str>) -> String {
     said.map_or_else(String::new, |said| format!(". It says: “{said}”"))
 }
 
 /// What an answer says that is no answer of Slack's.
-fn answered(status: u16) -> Option<String> {
+fn unanswered_status(status: u16) -> Option<String> {
     Trouble::by_status(status).map(|why| format!("no connection: {why}"))
 }
 
 /// Why there was no connection, with what a person can do about it.
-pub fn unsent(error: &(dyn std::error::Error + 'static)) -> String {
-    let why = trouble(error).map_or_else(String::new, |why| format!(": {why}"));
+pub fn unsent_reason(error: &(dyn std::error::Error + 'static)) -> String {
+    let why = find_trouble(error).map_or_else(String::new, |why| format!(": {why}"));
     format!("no connection{why}")
 }

@@ -82,11 +82,11 @@ pub fn find_wish(text: &str, bot: Option<&str>) -> Option<Intent> {
     let parts = FOR.iter().filter_map(|word| words.split_once(word));
     let (_, amount) = parts.into_iter().find(|(wish, _)| DEVELOP.contains(wish))?;
     let amount = amount.strip_prefix("at most ").unwrap_or(amount);
-    dollars(amount).map(|budget| Intent::Develop(Some(budget)))
+    find_dollars(amount).map(|budget| Intent::Develop(Some(budget)))
 }
 
 /// `$20`, `20 dollars`, `20.50 usd`.
-fn dollars(text: &str) -> Option<NanoUsd> {
+fn find_dollars(text: &str) -> Option<NanoUsd> {
     let units = ["dollars", "dollar", "usd", "$"];
     let number =
         text.strip_prefix('$').or_else(|| units.iter().find_map(|unit| text.strip_suffix(unit)))?;

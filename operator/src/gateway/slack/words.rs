@@ -333,14 +333,14 @@ impl Mood {
 }
 
 /// The decision that a text is, if it is exactly one.
-pub fn intent(text: &str) -> Option<Intent> {
+pub fn read_intent(text: &str) -> Option<Intent> {
     if text.contains(['?', '¿']) {
         return None;
     }
     if STOP_SIGNS.contains(&text.trim()) {
         return Some(Intent::Stop);
     }
-    let (words, mood) = parted(text.trim())?;
+    let (words, mood) = part_emoji(text.trim())?;
     // Punctuation around the words says nothing; anything between them says more.
     let trimmed = words.trim_matches(|c: char| c.is_whitespace() || ".,!¡…*_".contains(c));
     let trimmed = trimmed.replace(['\'', '’'], "").replace(", ", " ");
@@ -356,14 +356,14 @@ pub fn intent(text: &str) -> Option<Intent> {
             _ => None,
         };
     }
-    listed(&words).filter(|intent| match intent {
+    read_list(&words).filter(|intent| match intent {
         Intent::Stop | Intent::Revoke => true,
         Intent::Deny => matches!(mood, Mood::None | Mood::Bad),
         _ => matches!(mood, Mood::None | Mood::Good),
     })
 }
 
-fn listed(words: &str) -> Option<Intent> {
+fn read_list(words: &str) -> Option<Intent> {
     let lists = [
         (APPROVE, Intent::Approve),
         (ALWAYS, Intent::Always),
@@ -383,7 +383,7 @@ fn is_thumb(text: &str) -> bool {
 }
 
 /// The words of a text, and what the emoji behind them say; nothing where an emoji stands elsewhere.
-fn parted(text: &str) -> Option<(String, Mood)> {
+fn part_emoji(text: &str) -> Option<(String, Mood)> {
     let (mut rest, mut mood) = (text, Mood::None);
     loop {
         rest = rest.trim_end();
@@ -487,7 +487,7 @@ mod tests {
             ("🎉", None),
             (":eyes:", None),
         ] {
-            assert_eq!(intent(text), expected, "{text}");
+            assert_eq!(read_intent(text), expected, "{text}");
         }
     }
 }

@@ -13,7 +13,7 @@ use kube::{Api, ResourceExt as _};
 
 use super::record::{self, BegunWork};
 use super::schedule::{self, ScheduleFacts, ScheduleStep};
-use super::{Origin, Shared, StartError, ThreadKey, ensure, name_of, thread_of, warn};
+use super::{Origin, Shared, StartError, ThreadKey, ensure_thread, name_of, thread_of, warn_repo};
 use crate::gateway::budget::repos::RepoKey;
 use crate::gateway::roadmap::child::ChildState;
 use crate::schedule::{DueRuns, ScheduleClock, cron_of};
@@ -35,7 +35,7 @@ struct ClockDesk {
     quiet: HashMap<RepoKey, (Option<String>, Timestamp)>,
 }
 
-pub async fn run(gateway: &Shared) {
+pub async fn run_schedules(gateway: &Shared) {
     let recorder = Recorder::new(gateway.context.client.clone(), Reporter::from(names::GATEWAY));
     let mut desk = ClockDesk { recorder, later: HashMap::new(), quiet: HashMap::new() };
     let mut due = tokio::time::interval(EVERY);
@@ -94,7 +94,7 @@ impl ClockDesk {
         if has_gone(&repo, now) {
             let keep =
                 |work: &mut BegunWork| work.keep_schedules(|name| is_there(&repo, name, now));
-            record::update(&gateway.context.client, &repo, keep).await?;
+            record::update_record(&gateway.context.client, &repo, keep).await?;
         }
         // One that fails keeps no other.
         let mut failed = None;
@@ -102,7 +102,7 @@ impl ClockDesk {
             let Some(step) = step_of(gateway, &repo, spec, now) else { continue };
             if let Err(error) = self.carry_out(gateway, &repo, spec, &step, now).await {
                 let note = format!("spec.schedules `{}`: {error}. It is tried again", spec.name);
-                warn(gateway, &self.recorder, &repo, "StartRefused", &note).await;
+                warn_repo(gateway, &self.recorder, &repo, "StartRefused", &note).await;
                 failed = failed.or(Some(error));
             }
         }
@@ -125,15 +125,15 @@ impl ClockDesk {
                 let prompt = schedule::prompt_of(spec, known, *due);
                 let id = run_id(spec, due.newest);
                 let own = thread_of(repo, Origin::Schedule, (&id, &spec.name), &by, prompt);
-                let begun = ensure(gateway, repo, own).await?.name_any();
+                let begun = ensure_thread(gateway, repo, own).await?.name_any();
                 step::point("a run has its thread");
                 tracing::info!(thread = begun, schedule = spec.name, "a run begins");
                 thread = Some(begun);
             }
             ScheduleStep::Adopt(due) => thread = Some(run_name(repo, spec, due.newest)),
             ScheduleStep::Miss(due) => {
-                let note = missed(spec, *due);
-                warn(gateway, &self.recorder, repo, "ScheduleMissed", &note).await;
+                let note = describe_missed(spec, *due);
+                warn_repo(gateway, &self.recorder, repo, "ScheduleMissed", &note).await;
             }
             ScheduleStep::Skip(_) | ScheduleStep::Watch | ScheduleStep::Pass(_) => {}
         }
@@ -144,10 +144,10 @@ impl ClockDesk {
                 return;
             }
             let facts = (spec.name.as_str(), cron.as_str());
-            let record = schedule::recorded(before, facts, step, thread.as_deref(), now);
+            let record = schedule::record_step(before, facts, step, thread.as_deref(), now);
             work.put_schedule(&record);
         };
-        record::update(&gateway.context.client, repo, change).await?;
+        record::update_record(&gateway.context.client, repo, change).await?;
         if let (ScheduleStep::Skip(due), Some(open)) = (step, last_thread(gateway, repo, known)) {
             let text = format!(
                 "A later run of the schedule `{}` did not begin: first this conversation has to come to its end.",
@@ -163,14 +163,14 @@ impl ClockDesk {
                      which could not be said there: {error}",
                     due.newest
                 );
-                warn(gateway, &self.recorder, repo, "StartRefused", &note).await;
+                warn_repo(gateway, &self.recorder, repo, "StartRefused", &note).await;
             }
         }
         Ok(())
     }
 }
 
-fn missed(spec: &ScheduleSpec, due: DueRuns) -> String {
+fn describe_missed(spec: &ScheduleSpec, due: DueRuns) -> String {
     let runs = match due.count {
         1 => "the run of".to_owned(),
         count => format!("{count} runs until"),
@@ -204,12 +204,15 @@ fn step_of(
     let settled = known.and_then(|status| status.settled.as_ref());
     let recent = settled.map(|settled| clock.newest(settled.0, now, RECENT)).unwrap_or_default();
     let begun = recent.into_iter().find(|at| {
-        let thread = thread(gateway, repo, run_name(repo, spec, *at));
+        let thread = scheduled_thread(gateway, repo, run_name(repo, spec, *at));
         thread.is_some_and(|thread| !thread.is_going())
     });
     let open = last_thread(gateway, repo, status).is_some_and(|thread| is_at_work(&thread));
     let (clock, cron, suspended) = (&clock, cron.as_str(), repo.spec.suspend);
-    schedule::decide(&ScheduleFacts { spec, clock, cron, status, suspended, open, begun }, now)
+    schedule::decide_schedule(
+        &ScheduleFacts { spec, clock, cron, status, suspended, open, begun },
+        now,
+    )
 }
 
 /// The first time at which a schedule of a Repo is due after a moment.
@@ -237,7 +240,7 @@ fn status_of<'a>(repo: &'a Repo, name: &str) -> Option<&'a ScheduleStatus> {
     repo.status.as_ref()?.schedules.iter().find(|own| own.name == name)
 }
 
-fn thread(gateway: &Shared, repo: &Repo, name: String) -> Option<Arc<Thread>> {
+fn scheduled_thread(gateway: &Shared, repo: &Repo, name: String) -> Option<Arc<Thread>> {
     let key = ThreadKey { namespace: repo.namespace()?, name };
     gateway.threads.freshest(&key, gateway.context.thread(&key))
 }
@@ -248,7 +251,7 @@ fn last_thread(
     repo: &Repo,
     status: Option<&ScheduleStatus>,
 ) -> Option<Arc<Thread>> {
-    thread(gateway, repo, status?.last_thread.clone()?)
+    scheduled_thread(gateway, repo, status?.last_thread.clone()?)
 }
 
 /// Whether roles work there, or people are asked. One that has said what there was to say holds up nobody,

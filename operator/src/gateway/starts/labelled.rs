@@ -5,7 +5,7 @@ use codebutler_crds::{Repo, names};
 use kube::ResourceExt as _;
 
 use super::record::{self, BegunWork};
-use super::{Origin, PATIENCE, Shared, StartError, ensure, is_open, issue, thread_of};
+use super::{Origin, PATIENCE, Shared, StartError, ensure_thread, is_open, issue, thread_of};
 use crate::gateway::github::GitHub;
 use crate::step;
 
@@ -19,11 +19,11 @@ pub async fn look_at(gateway: &Shared, repo: &Repo) -> Result<(), StartError> {
         GitHub::of(&gateway.context, repo).await?.labelled(&spec.label, issue::BODY).await
     };
     let found = tokio::time::timeout(PATIENCE, found).await.map_err(|_| StartError::Slow)??;
-    begin(gateway, repo, &found).await
+    begin_labelled(gateway, repo, &found).await
 }
 
 /// Begins what has none yet, the oldest first, as far as there is room.
-async fn begin(gateway: &Shared, repo: &Repo, found: &[Issue]) -> Result<(), StartError> {
+async fn begin_labelled(gateway: &Shared, repo: &Repo, found: &[Issue]) -> Result<(), StartError> {
     let known = repo.status.as_ref().map(|status| status.begun_issues.as_slice());
     let known = known.unwrap_or_default();
     let origin = Some(Origin::Issue.label());
@@ -41,7 +41,7 @@ async fn begin(gateway: &Shared, repo: &Repo, found: &[Issue]) -> Result<(), Sta
         let (id, by) = (issue.number.to_string(), format!("issue #{}", issue.number));
         let shown = format!("issue-{id}");
         let own = thread_of(repo, Origin::Issue, (&id, &shown), &by, issue::prompt_of(issue));
-        match ensure(gateway, repo, own).await {
+        match ensure_thread(gateway, repo, own).await {
             Ok(thread) => {
                 step::point("an issue has its thread");
                 let (name, issue) = (thread.name_any(), issue.number);
@@ -60,7 +60,7 @@ async fn begin(gateway: &Shared, repo: &Repo, found: &[Issue]) -> Result<(), Sta
     if !begun.is_empty() {
         let waiting: Vec<u64> = found.iter().map(|issue| issue.number).collect();
         let change = |work: &mut BegunWork| work.put_issues(&begun, &waiting);
-        record::update(&gateway.context.client, repo, change).await?;
+        record::update_record(&gateway.context.client, repo, change).await?;
     }
     failed.map_or(Ok(()), Err)
 }

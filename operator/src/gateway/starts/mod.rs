@@ -26,7 +26,7 @@ use super::github::GitHubError;
 use super::state::Shared;
 use super::thread_key::ThreadKey;
 use super::threads::WriteError;
-use crate::apply::shortened;
+use crate::apply::shorten_text;
 
 /// How long GitHub may take for one Repo.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -117,12 +117,12 @@ impl From<WriteError> for StartError {
 }
 
 /// Begins what is due until the gateway stops. `every`: between two questions for a Repo's issues or comments.
-pub async fn run(gateway: &Shared, every: Duration) {
+pub async fn run_starts(gateway: &Shared, every: Duration) {
     // What GitHub takes to answer keeps no clock.
     tokio::join!(
-        Box::pin(clocks::run(gateway)),
-        Box::pin(poll::run(gateway, PolledSource::Issues, every)),
-        Box::pin(poll::run(gateway, PolledSource::Comments, every)),
+        Box::pin(clocks::run_schedules(gateway)),
+        Box::pin(poll::run_polling(gateway, PolledSource::Issues, every)),
+        Box::pin(poll::run_polling(gateway, PolledSource::Comments, every)),
     );
 }
 
@@ -131,7 +131,7 @@ fn is_open(thread: &Thread) -> bool {
 }
 
 /// As somebody else's words: whom they mention is not addressed by that.
-fn quoted(text: &str, room: usize) -> String {
+fn quote_foreign(text: &str, room: usize) -> String {
     let (mut out, mut length) = (String::new(), 0);
     for line in text.lines() {
         length += line.chars().count() + "> \n".len();
@@ -147,19 +147,23 @@ fn quoted(text: &str, room: usize) -> String {
 }
 
 /// Makes a Thread, or finds the one that was made for the same.
-async fn ensure(gateway: &Shared, repo: &Repo, thread: Thread) -> Result<Thread, StartError> {
+async fn ensure_thread(
+    gateway: &Shared,
+    repo: &Repo,
+    thread: Thread,
+) -> Result<Thread, StartError> {
     let found = gateway.threads.ensure(thread).await?;
     let mut owners = found.metadata.owner_references.iter().flatten();
     let is_ours = owners.all(|owner| Some(&owner.uid) == repo.metadata.uid.as_ref());
     if found.is_going() || !is_ours { Err(StartError::Going) } else { Ok(found) }
 }
 
-async fn warn(gateway: &Shared, recorder: &Recorder, repo: &Repo, reason: &str, note: &str) {
+async fn warn_repo(gateway: &Shared, recorder: &Recorder, repo: &Repo, reason: &str, note: &str) {
     let note = gateway.context.redactors.of(repo).mask(note).into_owned();
     let event = Event {
         type_: EventType::Warning,
         reason: reason.to_owned(),
-        note: Some(shortened(&note, NOTE)),
+        note: Some(shorten_text(&note, NOTE)),
         action: "Begin".to_owned(),
         secondary: None,
     };

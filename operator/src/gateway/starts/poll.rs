@@ -10,7 +10,7 @@ use kube::ResourceExt as _;
 use kube::runtime::events::{Recorder, Reporter};
 use parking_lot::Mutex;
 
-use super::{Shared, StartError, labelled, remarked, warn};
+use super::{Shared, StartError, labelled, remarked, warn_repo};
 use crate::gateway::budget::repos::RepoKey;
 
 /// Between two looks at which Repos are to be asked about.
@@ -77,7 +77,7 @@ struct PolledRepoState {
 }
 
 /// `every`: between two questions for a Repo.
-pub async fn run(gateway: &Shared, source: PolledSource, every: Duration) {
+pub async fn run_polling(gateway: &Shared, source: PolledSource, every: Duration) {
     let recorder = Recorder::new(gateway.context.client.clone(), Reporter::from(names::GATEWAY));
     let asked = Mutex::new(HashMap::new());
     let mut due = tokio::time::interval(EVERY);
@@ -93,7 +93,7 @@ pub async fn run(gateway: &Shared, source: PolledSource, every: Duration) {
         let round = futures::stream::iter(wanted).for_each_concurrent(AT_ONCE, |repo| {
             let asked = &asked;
             let recorder = &recorder;
-            async move { look(gateway, source, (recorder, repo), asked, every).await }
+            async move { poll_repo(gateway, source, (recorder, repo), asked, every).await }
         });
         if gateway.shutdown.run_until_cancelled(round).await.is_none() {
             return;
@@ -101,7 +101,7 @@ pub async fn run(gateway: &Shared, source: PolledSource, every: Duration) {
     }
 }
 
-async fn look(
+async fn poll_repo(
     gateway: &Shared,
     source: PolledSource,
     (recorder, repo): (&Recorder, Arc<Repo>),
@@ -123,7 +123,7 @@ async fn look(
             let is_final = !matches!(&error, StartError::GitHub(error) if !error.is_about_repo());
             if !own.told && (lasts || is_final) {
                 let (reason, note) = source.told(&error);
-                warn(gateway, recorder, &repo, reason, &note).await;
+                warn_repo(gateway, recorder, &repo, reason, &note).await;
                 own.told = true;
             }
         }

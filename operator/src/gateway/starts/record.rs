@@ -59,7 +59,7 @@ impl BegunWork {
 ///
 /// # Errors
 /// When the API server does not take it, or others write the same status again and again.
-pub async fn update(
+pub async fn update_record(
     client: &Client,
     repo: &Repo,
     change: impl Fn(&mut BegunWork) + Send + Sync,
@@ -79,7 +79,10 @@ pub async fn update(
             "metadata": {"resourceVersion": now.resource_version()},
             "status": {"schedules": after.schedules, "begunIssues": after.issues, "comments": after.comments},
         });
-        match api.patch_status(&repo.name_any(), &writes::patched(), &Patch::Merge(patch)).await {
+        match api
+            .patch_status(&repo.name_any(), &writes::patch_params(), &Patch::Merge(patch))
+            .await
+        {
             Ok(_) => return Ok(Some(after)),
             Err(kube::Error::Api(refused)) if refused.code == 409 && attempt < ATTEMPTS => {
                 attempt += 1;

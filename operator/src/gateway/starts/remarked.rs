@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 
 use super::record::{self, BegunWork};
-use super::{Origin, PATIENCE, Shared, StartError, ensure, is_open, remark, thread_of};
+use super::{Origin, PATIENCE, Shared, StartError, ensure_thread, is_open, remark, thread_of};
 use crate::gateway::github::{CommandPlace, GitHub, GitHubError, HeardCommand, HeardComments};
 use crate::step;
 
@@ -31,9 +31,10 @@ pub async fn look_at(gateway: &Shared, repo: &Repo) -> Result<(), StartError> {
             let next = Timestamp::from_second(Timestamp::now().as_second() + 1);
             // GitHub counts in seconds: what was written in this one may have been before.
             let since = Time(next.unwrap_or_else(|_| Timestamp::now()));
-            return keep(gateway, repo, Some(CommentsStatus { since, settled: Vec::new() })).await;
+            return keep_status(gateway, repo, Some(CommentsStatus { since, settled: Vec::new() }))
+                .await;
         }
-        (None, _) => return keep(gateway, repo, None).await,
+        (None, _) => return keep_status(gateway, repo, None).await,
     };
     let asking = async {
         let github = GitHub::of(&gateway.context, repo).await?;
@@ -50,7 +51,7 @@ pub async fn look_at(gateway: &Shared, repo: &Repo) -> Result<(), StartError> {
     for command in new.take(MOST) {
         let begun = match members.contains(&command.author) {
             true if is_told(gateway, repo, command.number) => Ok(None),
-            true => begin(gateway, repo, &github, command).await.map(|()| Some("eyes")),
+            true => begin_remarked(gateway, repo, &github, command).await.map(|()| Some("eyes")),
             false => Ok(Some("confused")),
         };
         match begun {
@@ -69,15 +70,15 @@ pub async fn look_at(gateway: &Shared, repo: &Repo) -> Result<(), StartError> {
             Err(error) => failed = failed.or(Some(error)),
         }
     }
-    let next = next(&known, &heard, &settled);
+    let next = next_status(&known, &heard, &settled);
     if next != known {
-        keep(gateway, repo, Some(next)).await?;
+        keep_status(gateway, repo, Some(next)).await?;
     }
     failed.map_or(Ok(()), Err)
 }
 
 /// What is on record after a look. Pure.
-fn next(known: &CommentsStatus, heard: &HeardComments, settled: &[u64]) -> CommentsStatus {
+fn next_status(known: &CommentsStatus, heard: &HeardComments, settled: &[u64]) -> CommentsStatus {
     let is_settled = |id: &u64| known.settled.contains(id) || settled.contains(id);
     let waiting = heard.commands.iter().filter(|one| !is_settled(&one.id)).map(|one| one.at).min();
     let late = heard.newest.map(|newest| newest - OVERLAP);
@@ -99,7 +100,7 @@ fn is_told(gateway: &Shared, repo: &Repo, number: u64) -> bool {
     })
 }
 
-async fn begin(
+async fn begin_remarked(
     gateway: &Shared,
     repo: &Repo,
     github: &GitHub,
@@ -119,19 +120,19 @@ async fn begin(
     let (id, shown) = (format!("{kind} {}", command.id), format!("comment-{}", command.number));
     let by = format!("comment on #{}", command.number);
     let own = thread_of(repo, Origin::Comment, (&id, &shown), &by, prompt);
-    let thread = ensure(gateway, repo, own).await?;
+    let thread = ensure_thread(gateway, repo, own).await?;
     step::point("a comment has its thread");
     tracing::info!(thread = thread.name_any(), number = command.number, "a comment's work begins");
     Ok(())
 }
 
-async fn keep(
+async fn keep_status(
     gateway: &Shared,
     repo: &Repo,
     comments: Option<CommentsStatus>,
 ) -> Result<(), StartError> {
     let change = |work: &mut BegunWork| work.comments.clone_from(&comments);
-    record::update(&gateway.context.client, repo, change).await?;
+    record::update_record(&gateway.context.client, repo, change).await?;
     Ok(())
 }
 
@@ -160,7 +161,7 @@ mod tests {
         let known = CommentsStatus { since: Time(at(0)), settled: vec![1] };
         let look = |commands: Vec<HeardCommand>, newest: i8, settled: &[u64]| {
             let heard = HeardComments { newest: Some(at(newest)), commands };
-            let next = next(&known, &heard, settled);
+            let next = next_status(&known, &heard, settled);
             (next.since.0, next.settled)
         };
         let all = || vec![command(1, 5), command(2, 25), command(3, 30)];
@@ -170,7 +171,7 @@ mod tests {
         assert_eq!(look(vec![command(2, 3)], 55, &[]), (at(3), vec![]));
         // Nothing moves back.
         assert_eq!(look(vec![], 5, &[]), (at(0), vec![]));
-        let none = next(&known, &HeardComments::default(), &[]);
+        let none = next_status(&known, &HeardComments::default(), &[]);
         assert_eq!(none.since.0, at(0));
     }
 }

@@ -41,7 +41,7 @@ pub struct ScheduleFacts<'a> {
 }
 
 /// What is to be done, if anything.
-pub fn decide(facts: &ScheduleFacts<'_>, now: Timestamp) -> Option<ScheduleStep> {
+pub fn decide_schedule(facts: &ScheduleFacts<'_>, now: Timestamp) -> Option<ScheduleStep> {
     let known = facts.status.filter(|status| status.cron == facts.cron);
     let Some(settled) = known.and_then(|status| status.settled.as_ref()) else {
         return Some(ScheduleStep::Watch);
@@ -77,7 +77,7 @@ pub fn is_settled(status: &ScheduleStatus, cron: &str, step: &ScheduleStep) -> b
 }
 
 /// What is on record once a step is done.
-pub fn recorded(
+pub fn record_step(
     before: Option<&ScheduleStatus>,
     facts: (&str, &str),
     step: &ScheduleStep,
@@ -155,10 +155,10 @@ mod tests {
             ScheduleFacts { spec, clock: &clock, cron: CRON, status, suspended, open, begun };
         // One that is not on record is put there before anything else is decided.
         let adopted = ScheduleFacts { begun: Some(at("2026-11-24T02:00:00Z")), ..facts };
-        if let Some(ScheduleStep::Begin(_)) = decide(&facts, at(now)) {
-            assert!(matches!(decide(&adopted, at(now)), Some(ScheduleStep::Adopt(_))));
+        if let Some(ScheduleStep::Begin(_)) = decide_schedule(&facts, at(now)) {
+            assert!(matches!(decide_schedule(&adopted, at(now)), Some(ScheduleStep::Adopt(_))));
         }
-        decide(&facts, at(now))
+        decide_schedule(&facts, at(now))
     }
 
     fn settled(text: &str) -> ScheduleStatus {
@@ -216,7 +216,7 @@ mod tests {
             (ScheduleStep::Skip(due), (2, 2)),
             (ScheduleStep::Pass(due), (2, 2)),
         ] {
-            status = recorded(Some(&status), ("nightly", CRON), &step, None, now);
+            status = record_step(Some(&status), ("nightly", CRON), &step, None, now);
             assert_eq!((status.missed, status.skipped), counts, "{step:?}");
             assert_eq!(status.settled, Some(Time(due.newest)));
             assert!(is_settled(&status, CRON, &step) && !is_settled(&status, "", &step));
@@ -229,7 +229,7 @@ mod tests {
         );
         assert!(prompt.contains("an earlier one was at work"), "{prompt}");
         let step = ScheduleStep::Begin(due);
-        let begun = recorded(Some(&status), ("nightly", CRON), &step, Some("t"), now);
+        let begun = record_step(Some(&status), ("nightly", CRON), &step, Some("t"), now);
         assert_eq!((begun.missed, begun.skipped), (0, 0));
         assert_eq!(begun.last_thread.as_deref(), Some("t"));
         assert_eq!(prompt_of(&spec, Some(&begun), DueRuns { count: 1, ..due }), "Update.");

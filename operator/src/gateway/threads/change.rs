@@ -45,14 +45,14 @@ pub enum Refusal {
 }
 
 /// Takes in a role's report.
-pub fn report(status: &mut ThreadStatus, role: &str, report: &RunReport, now: &Time) {
+pub fn take_report(status: &mut ThreadStatus, role: &str, report: &RunReport, now: &Time) {
     let entry = status.roles.entry(role.to_owned()).or_default();
     entry.state = Some(report.state);
     entry.turns = report.turns;
     if let Some(sandbox) = &report.sandbox {
         entry.sandbox = Some(sandbox.chars().take(300).collect());
     }
-    raise(&mut entry.done, report.done.as_ref());
+    raise_mark(&mut entry.done, report.done.as_ref());
     // Once for each run, in the same write as its end: nobody forgets to look who goes on.
     entry.ended |= report.state != RoleState::Running && report.terminal.is_some();
     if report.state != RoleState::Running {
@@ -101,7 +101,7 @@ pub fn set_pull_request(status: &mut ThreadStatus, pull_request: &PullRequest) {
 pub fn raise_inbox(status: &mut ThreadStatus, roles: &[String], ts: &SlackTs, now: &Time) {
     for role in roles {
         let entry = status.roles.entry(role.clone()).or_default();
-        if raise(&mut entry.inbox, Some(ts)) {
+        if raise_mark(&mut entry.inbox, Some(ts)) {
             status.last_activity = Some(now.clone());
         }
     }
@@ -138,14 +138,14 @@ pub fn add_handover(status: &mut ThreadStatus, decided: HandOver) {
 /// A role said something, to another role or to the people. Only grows.
 pub fn raise_said(status: &mut ThreadStatus, role: &str, ts: &SlackTs, to: Option<&str>) {
     let own = status.roles.entry(role.to_owned()).or_default();
-    if raise(&mut own.said, Some(ts)) {
+    if raise_mark(&mut own.said, Some(ts)) {
         own.addressed = to.map(str::to_owned);
     }
 }
 
 /// A role asks people something.
 pub fn raise_asked(status: &mut ThreadStatus, ts: &SlackTs) {
-    raise(&mut status.asked, Some(ts));
+    raise_mark(&mut status.asked, Some(ts));
 }
 
 /// Records a plan unless this or a newer one is known. What it replaces can't be answered any more.
@@ -154,7 +154,7 @@ pub fn set_plan(status: &mut ThreadStatus, plan: &Plan) {
         let before = status.plan.replace(plan.clone());
         let open = |plan: &Plan| plan.approved_by.is_none() && plan.declined_by.is_none();
         if let Some(before) = before.filter(open) {
-            settle(status, Settled { ts: before.ts, choice: None, user: None });
+            settle_question(status, Settled { ts: before.ts, choice: None, user: None });
         }
     }
 }
@@ -167,7 +167,7 @@ pub fn set_plan_details(status: &mut ThreadStatus, details: &PlanDetails) {
 }
 
 /// Has the message of a question lose its buttons.
-pub fn settle(status: &mut ThreadStatus, settled: Settled) {
+pub fn settle_question(status: &mut ThreadStatus, settled: Settled) {
     // The learnings of one message are settled one by one.
     let part = |one: &Settled| one.choice.as_ref().is_some_and(|id| id.starts_with("learning:"));
     let same = |known: &Settled| {
@@ -185,7 +185,7 @@ pub fn settle(status: &mut ThreadStatus, settled: Settled) {
 /// Has the messages of all open questions lose their buttons: nobody can answer any more.
 pub fn settle_open(status: &mut ThreadStatus) {
     for ts in open_questions(status) {
-        settle(status, Settled { ts, choice: Some(CLOSED.to_owned()), user: None });
+        settle_question(status, Settled { ts, choice: Some(CLOSED.to_owned()), user: None });
     }
     status.warned = None;
     status.update_offer = None;
@@ -270,7 +270,7 @@ pub fn set_closing(status: &mut ThreadStatus, closing: &Closing) {
     if status.closing.as_ref().is_none_or(|known| known.ts < closing.ts) {
         let before = status.closing.replace(closing.clone());
         if let Some(before) = before.filter(|before| before.choice.is_none()) {
-            settle(status, Settled { ts: before.ts, choice: None, user: None });
+            settle_question(status, Settled { ts: before.ts, choice: None, user: None });
         }
     }
 }
@@ -304,7 +304,7 @@ pub fn set_wait(
 }
 
 /// Moves a mark forward, never back. Returns whether it moved.
-fn raise(mark: &mut Option<SlackTs>, to: Option<&SlackTs>) -> bool {
+fn raise_mark(mark: &mut Option<SlackTs>, to: Option<&SlackTs>) -> bool {
     match (&mark, to) {
         (Some(at), Some(to)) if at >= to => false,
         (_, Some(to)) => {
@@ -355,8 +355,8 @@ mod tests {
             terminal: None,
             sandbox: None,
         };
-        report(&mut status, "pm", &done("1000000000.000001"), &now());
-        report(&mut status, "pm", &done("5.000000"), &now());
+        take_report(&mut status, "pm", &done("1000000000.000001"), &now());
+        take_report(&mut status, "pm", &done("5.000000"), &now());
         assert!(!status.wants("pm"));
         // While it goes on with others.
         raise_inbox(&mut status, &roles, &ts("1000000003.000000"), &now());
@@ -365,7 +365,7 @@ mod tests {
             handled: vec!["a".into()],
             ..done("1000000002.000000")
         };
-        report(&mut status, "pm", &part, &now());
+        take_report(&mut status, "pm", &part, &now());
         assert!(status.wants("pm"));
         assert_eq!(status.roles["pm"].done, Some(ts("1000000002.000000")));
     }
@@ -386,15 +386,15 @@ mod tests {
             terminal: None,
             sandbox: None,
         };
-        report(&mut status, "pm", &waits, &now());
+        take_report(&mut status, "pm", &waits, &now());
         assert_eq!(status.roles["pm"].state, Some(RoleState::Waiting));
         // Approved before the run that asked has ended.
         approve_plan(&mut status, &ts("7.000000"), "U1");
-        report(&mut status, "pm", &waits, &now());
+        take_report(&mut status, "pm", &waits, &now());
         assert_eq!(status.roles["pm"].state, Some(RoleState::Idle));
         // It has asked something else since.
         raise_said(&mut status, "pm", &ts("8.000000"), None);
-        report(&mut status, "pm", &waits, &now());
+        take_report(&mut status, "pm", &waits, &now());
         assert_eq!(status.roles["pm"].state, Some(RoleState::Waiting));
     }
 
@@ -415,7 +415,7 @@ mod tests {
             terminal: None,
             sandbox: None,
         };
-        report(&mut status, "pm", &done, &now());
+        take_report(&mut status, "pm", &done, &now());
         let left: Vec<_> = status.pending.iter().map(|p| p.id.as_str()).collect();
         assert_eq!(left, ["1", "2"]);
     }

@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 /// The patch that turns the gateway's fields of `before` into those of `after`, valid only on the
 /// revision of `thread`. None if they are the same.
 pub fn own_fields(before: &ThreadStatus, after: &ThreadStatus, thread: &Thread) -> Option<Value> {
-    let (old, new) = (fields(before), fields(after));
-    let mut status = difference(&old, &new);
-    if opened(before) != opened(after) {
+    let (old, new) = (status_fields(before), status_fields(after));
+    let mut status = field_differences(&old, &new);
+    if opening_condition(before) != opening_condition(after) {
         // The list is one value to a merge patch; the revision guards the controller's part of it.
         status.insert("conditions".to_owned(), json!(after.conditions));
     }
@@ -21,7 +21,7 @@ pub fn own_fields(before: &ThreadStatus, after: &ThreadStatus, thread: &Thread) 
     let none = RoleStatus::default();
     for (name, role) in &after.roles {
         let old = before.roles.get(name);
-        let changed = difference(&role_fields(old.unwrap_or(&none)), &role_fields(role));
+        let changed = field_differences(&role_fields(old.unwrap_or(&none)), &role_fields(role));
         if !changed.is_empty() || old.is_none() {
             roles.insert(name.clone(), Value::Object(changed));
         }
@@ -37,15 +37,15 @@ pub fn own_fields(before: &ThreadStatus, after: &ThreadStatus, thread: &Thread) 
 }
 
 /// The one condition that is the gateway's.
-fn opened(status: &ThreadStatus) -> Option<&Condition> {
+fn opening_condition(status: &ThreadStatus) -> Option<&Condition> {
     status.conditions.iter().find(|condition| condition.type_ == OPENED)
 }
 
-fn fields(status: &ThreadStatus) -> Map<String, Value> {
-    object(json!({
+fn status_fields(status: &ThreadStatus) -> Map<String, Value> {
+    into_object(json!({
         "slack": status.slack,
         "claim": status.claim,
-        "settled": list(&status.settled),
+        "settled": list_value(&status.settled),
         "branch": status.branch,
         "pullRequest": status.pull_request,
         "plan": status.plan,
@@ -53,17 +53,17 @@ fn fields(status: &ThreadStatus) -> Map<String, Value> {
         "receipt": status.receipt,
         "radar": status.radar,
         "closing": status.closing,
-        "approvals": list(&status.approvals),
-        "standing": list(&status.standing),
-        "offers": list(&status.offers),
+        "approvals": list_value(&status.approvals),
+        "standing": list_value(&status.standing),
+        "offers": list_value(&status.offers),
         "asked": status.asked,
         "warned": status.warned,
         "updateOffer": status.update_offer,
         "finished": status.finished,
-        "pending": list(&status.pending),
-        "handovers": list(&status.handovers),
-        "queued": list(&status.queued),
-        "routed": list(&status.routed),
+        "pending": list_value(&status.pending),
+        "handovers": list_value(&status.handovers),
+        "queued": list_value(&status.queued),
+        "routed": list_value(&status.routed),
         "rounds": status.rounds,
         "roadmap": status.roadmap,
         "train": status.train,
@@ -76,7 +76,7 @@ fn fields(status: &ThreadStatus) -> Map<String, Value> {
 }
 
 fn role_fields(role: &RoleStatus) -> Map<String, Value> {
-    object(json!({
+    into_object(json!({
         "inbox": role.inbox,
         "done": role.done,
         "state": role.state,
@@ -92,24 +92,24 @@ fn role_fields(role: &RoleStatus) -> Map<String, Value> {
 }
 
 /// An empty list is none.
-fn list<T: Serialize>(items: &[T]) -> Value {
+fn list_value<T: Serialize>(items: &[T]) -> Value {
     if items.is_empty() { Value::Null } else { json!(items) }
 }
 
 /// The merge patch between two values that are objects, or null.
-pub fn between(old: &impl Serialize, new: &impl Serialize) -> Value {
-    Value::Object(difference(&object(json!(old)), &object(json!(new))))
+pub fn patch_between(old: &impl Serialize, new: &impl Serialize) -> Value {
+    Value::Object(field_differences(&into_object(json!(old)), &into_object(json!(new))))
 }
 
 /// What to send so that a merge makes `new` of `old`: whole new values, nulls for what is gone, and
 /// inside objects only what differs.
-fn difference(old: &Map<String, Value>, new: &Map<String, Value>) -> Map<String, Value> {
+fn field_differences(old: &Map<String, Value>, new: &Map<String, Value>) -> Map<String, Value> {
     let mut patch = Map::new();
     for (name, value) in new {
         match (old.get(name), value) {
             (Some(was), is) if was == is => {}
             (Some(Value::Object(was)), Value::Object(is)) => {
-                patch.insert(name.clone(), Value::Object(difference(was, is)));
+                patch.insert(name.clone(), Value::Object(field_differences(was, is)));
             }
             (_, is) => {
                 patch.insert(name.clone(), is.clone());
@@ -122,7 +122,7 @@ fn difference(old: &Map<String, Value>, new: &Map<String, Value>) -> Map<String,
     patch
 }
 
-fn object(value: Value) -> Map<String, Value> {
+fn into_object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,
         _ => Map::new(),

@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
 
 use super::rotation::LIFE_DAYS;
-use super::{TlsError, provider};
+use super::{TlsError, crypto_provider};
 
 /// An authority with its private key.
 pub struct Authority {
@@ -61,7 +61,7 @@ impl Authority {
         let certificate = params.signed_by(&key, &self.issuer)?;
         let chain = vec![certificate.der().clone(), self.der.clone()];
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        Ok(Arc::new(CertifiedKey::from_der(chain, key, &provider())?))
+        Ok(Arc::new(CertifiedKey::from_der(chain, key, &crypto_provider())?))
     }
 }
 
@@ -94,9 +94,10 @@ mod tests {
 
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()).unwrap();
-        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider())
-            .build()
-            .unwrap();
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), crypto_provider())
+                .build()
+                .unwrap();
         let verify = |name: &str| {
             let name = ServerName::try_from(name.to_owned()).unwrap();
             let (own, rest) = server.cert.split_first().unwrap();

@@ -35,12 +35,12 @@ pub struct KeptAuthority {
     version: Option<String>,
 }
 
-fn failed(source: kube::Error) -> TlsError {
+fn api_failed(source: kube::Error) -> TlsError {
     TlsError::Api { what: "Secret `codebutler-gateway-tls`", source: Box::new(source) }
 }
 
 /// The authorities of this installation; the first one is made if there is none.
-pub async fn load(
+pub async fn load_authorities(
     client: &Client,
     namespace: &str,
     now: Timestamp,
@@ -48,28 +48,28 @@ pub async fn load(
     let api = Api::<Secret>::namespaced(client.clone(), namespace);
     let mut made = None;
     for _ in 0..ATTEMPTS {
-        if let Some(secret) = api.get_opt(SECRET).await.map_err(failed)? {
+        if let Some(secret) = api.get_opt(SECRET).await.map_err(api_failed)? {
             return read_authority(&secret);
         }
         if made.is_none() {
-            made = Some(fresh(now)?);
+            made = Some(fresh_secret(now)?);
         }
         let Some(secret) = &made else { break };
-        match api.create(&writes::created(), secret).await {
+        match api.create(&writes::create_params(), secret).await {
             Ok(secret) => {
                 tracing::info!(secret = SECRET, "made a certificate authority");
                 return read_authority(&secret);
             }
             // Another gateway was faster: its authority is the one.
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(api_failed(error)),
         }
     }
     Err(TlsError::Damaged(SECRET))
 }
 
 /// Stores what comes next, unless somebody else has stored something since it was read.
-pub async fn store(
+pub async fn store_authorities(
     client: &Client,
     namespace: &str,
     kept: &KeptAuthority,
@@ -92,20 +92,20 @@ pub async fn store(
         },
     });
     let api = Api::<Secret>::namespaced(client.clone(), namespace);
-    match api.patch(SECRET, &writes::patched(), &Patch::Merge(patch)).await {
+    match api.patch(SECRET, &writes::patch_params(), &Patch::Merge(patch)).await {
         Ok(_) => Ok(true),
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
-        Err(error) => Err(failed(error)),
+        Err(error) => Err(api_failed(error)),
     }
 }
 
-fn fresh(now: Timestamp) -> Result<Secret, TlsError> {
+fn fresh_secret(now: Timestamp) -> Result<Secret, TlsError> {
     let (certificate, key) = Authority::generate(now)?;
     let entry = |name: &str, text: String| (name.to_owned(), ByteString(text.into_bytes()));
     let since = entry(SINCE, now.to_string());
     let data = BTreeMap::from([entry(CERTIFICATE, certificate), entry(KEY, key), since]);
     Ok(Secret {
-        metadata: metadata(SECRET),
+        metadata: object_metadata(SECRET),
         type_: Some("kubernetes.io/tls".to_owned()),
         data: Some(data),
         ..Secret::default()
@@ -136,37 +136,41 @@ fn read_authority(secret: &Secret) -> Result<KeptAuthority, TlsError> {
 }
 
 /// Puts the public halves where the controller copies them from.
-pub async fn publish(client: &Client, namespace: &str, pem: &str) -> Result<(), TlsError> {
+pub async fn publish_authority(
+    client: &Client,
+    namespace: &str,
+    pem: &str,
+) -> Result<(), TlsError> {
     let api = Api::<ConfigMap>::namespaced(client.clone(), namespace);
     let failed = |source| TlsError::Api {
         what: "ConfigMap `codebutler-gateway-ca`",
         source: Box::new(source),
     };
     let map = ConfigMap {
-        metadata: metadata(CA_CONFIG_MAP),
+        metadata: object_metadata(CA_CONFIG_MAP),
         data: Some(BTreeMap::from([(CA_KEY.to_owned(), pem.to_owned())])),
         ..ConfigMap::default()
     };
     let Some(now) = api.get_opt(CA_CONFIG_MAP).await.map_err(failed)? else {
-        match api.create(&writes::created(), &map).await {
+        match api.create(&writes::create_params(), &map).await {
             Ok(_) => return Ok(()),
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
             Err(error) => return Err(failed(error)),
         }
-        return patch(&api, pem).await.map_err(failed);
+        return patch_config(&api, pem).await.map_err(failed);
     };
     if now.data.as_ref().and_then(|data| data.get(CA_KEY)).map(String::as_str) == Some(pem) {
         return Ok(());
     }
-    patch(&api, pem).await.map_err(failed)
+    patch_config(&api, pem).await.map_err(failed)
 }
 
-async fn patch(api: &Api<ConfigMap>, pem: &str) -> Result<(), kube::Error> {
+async fn patch_config(api: &Api<ConfigMap>, pem: &str) -> Result<(), kube::Error> {
     let patch = json!({"data": {CA_KEY: pem}});
-    api.patch(CA_CONFIG_MAP, &writes::patched(), &Patch::Merge(patch)).await.map(drop)
+    api.patch(CA_CONFIG_MAP, &writes::patch_params(), &Patch::Merge(patch)).await.map(drop)
 }
 
-fn metadata(name: &str) -> ObjectMeta {
+fn object_metadata(name: &str) -> ObjectMeta {
     let label = (names::LABEL_MANAGED_BY.to_owned(), names::GATEWAY.to_owned());
     ObjectMeta {
         name: Some(name.to_owned()),

@@ -141,7 +141,10 @@ impl Progress {
 ///
 /// # Errors
 /// When something outside can't be asked: the step is begun anew later.
-pub async fn advance<H: TrainHost>(train: &MergeTrain, host: &H) -> Result<Progress, H::Error> {
+pub async fn advance_train<H: TrainHost>(
+    train: &MergeTrain,
+    host: &H,
+) -> Result<Progress, H::Error> {
     let mut next = train.clone();
     let untold = next.cars.iter_mut().find(|car| car.left_out.is_some() && !car.told);
     if let Some(car) = untold {
@@ -156,14 +159,14 @@ pub async fn advance<H: TrainHost>(train: &MergeTrain, host: &H) -> Result<Progr
     if let Some(car) = next.cars.iter_mut().find(|car| car.is_left() && !car.coupled) {
         match host.couple(car).await? {
             None => car.coupled = true,
-            Some(why) => (car.left_out, car.told) = (Some(clip(&why)), true),
+            Some(why) => (car.left_out, car.told) = (Some(clip_reason(&why)), true),
         }
         return Ok(Progress::changed(next));
     }
     match train.round.clone() {
-        None => begin(next, host).await,
-        Some(round) if round.passed => land(next, &round, host).await,
-        Some(round) => test(next, round, host).await,
+        None => begin_round(next, host).await,
+        Some(round) if round.passed => land_next(next, &round, host).await,
+        Some(round) => test_round(next, round, host).await,
     }
 }
 
@@ -182,13 +185,13 @@ async fn wind_up<H: TrainHost>(mut next: MergeTrain, host: &H) -> Result<Progres
         return Ok(Progress::Over);
     }
     for car in left {
-        (car.left_out, car.told) = (Some(clip(&why)), !car.coupled);
+        (car.left_out, car.told) = (Some(clip_reason(&why)), !car.coupled);
     }
     Ok(Progress::changed(next))
 }
 
 /// Puts the next ones together.
-async fn begin<H: TrainHost>(mut next: MergeTrain, host: &H) -> Result<Progress, H::Error> {
+async fn begin_round<H: TrainHost>(mut next: MergeTrain, host: &H) -> Result<Progress, H::Error> {
     let left: Vec<TrainCar> = next.left().cloned().collect();
     let Some(first) = left.first() else {
         next.ended = Some(TrainEnd::Done);
@@ -196,7 +199,7 @@ async fn begin<H: TrainHost>(mut next: MergeTrain, host: &H) -> Result<Progress,
     };
     if host.has_queue().await? {
         let landing = host.land(first, None).await?;
-        note(&mut next, first.number, landing);
+        note_landing(&mut next, first.number, landing);
         return Ok(Progress::changed(next));
     }
     if next.rounds == 0 && !next.untested {
@@ -230,7 +233,7 @@ async fn begin<H: TrainHost>(mut next: MergeTrain, host: &H) -> Result<Progress,
         return Ok(Progress::changed(next));
     };
     if next.failed.contains(&last.tree) {
-        blame(&mut next, &found.steps, "its tests failed");
+        blame_cars(&mut next, &found.steps, "its tests failed");
         return Ok(Progress::changed(next));
     }
     let mut round = TrainRound {
@@ -272,7 +275,7 @@ fn without_effect(found: &Assembly) -> Vec<u64> {
 }
 
 /// Has what was put together tested.
-async fn test<H: TrainHost>(
+async fn test_round<H: TrainHost>(
     mut next: MergeTrain,
     round: TrainRound,
     host: &H,
@@ -291,7 +294,7 @@ async fn test<H: TrainHost>(
             }
             PushedBranch::Refused(why) => {
                 let why = format!("branch `{}` can't be pushed for tests: {why}", round.branch);
-                fail(&mut next, &why);
+                fail_train(&mut next, &why);
             }
         }
         return Ok(Progress::changed(next));
@@ -305,8 +308,8 @@ async fn test<H: TrainHost>(
                 && before.iter().any(|name| names.contains(name))
             {
                 let both: BTreeSet<String> = before.intersection(&names).cloned().collect();
-                let why = format!("{} failed on `{}` itself", named(&both), host.base());
-                fail(&mut next, &why);
+                let why = format!("{} failed on `{}` itself", name_checks(&both), host.base());
+                fail_train(&mut next, &why);
                 return Ok(Progress::changed(next));
             }
             host.clear(&round.branch).await?;
@@ -316,7 +319,7 @@ async fn test<H: TrainHost>(
                 let surplus = next.failed.len().saturating_sub(MOST_FAILED);
                 next.failed.drain(..surplus);
             }
-            blame(&mut next, &round.steps, &format!("{} failed", named(&names)));
+            blame_cars(&mut next, &round.steps, &format!("{} failed", name_checks(&names)));
         }
         CheckVerdict::Silent if waited >= SILENCE => {
             host.clear(&round.branch).await?;
@@ -326,8 +329,8 @@ async fn test<H: TrainHost>(
         }
         CheckVerdict::Pending(names) if waited >= host.patience() => {
             let minutes = host.patience().as_mins();
-            let why = format!("{} did not end within {minutes} minutes", named(&names));
-            fail(&mut next, &why);
+            let why = format!("{} did not end within {minutes} minutes", name_checks(&names));
+            fail_train(&mut next, &why);
         }
         CheckVerdict::Settles => return Ok(Progress::Waits { soon: true }),
         CheckVerdict::Pending(_) | CheckVerdict::Silent => {
@@ -338,7 +341,7 @@ async fn test<H: TrainHost>(
 }
 
 /// Merges the next one of a round that was tested.
-async fn land<H: TrainHost>(
+async fn land_next<H: TrainHost>(
     mut next: MergeTrain,
     round: &TrainRound,
     host: &H,
@@ -358,7 +361,7 @@ async fn land<H: TrainHost>(
         Some((car, after)) => {
             let landing = host.land(&car, Some((before, after))).await?;
             let all = matches!(landing, Landing::Done(_));
-            note(&mut next, car.number, landing);
+            note_landing(&mut next, car.number, landing);
             Some(all)
         }
     };
@@ -374,7 +377,7 @@ async fn land<H: TrainHost>(
     Ok(Progress::changed(next))
 }
 
-fn note(train: &mut MergeTrain, number: u64, landing: Landing) {
+fn note_landing(train: &mut MergeTrain, number: u64, landing: Landing) {
     let Some(car) = train.cars.iter_mut().find(|car| car.number == number) else { return };
     match landing {
         Landing::Done(commit) => car.merged = Some(commit),
@@ -384,12 +387,12 @@ fn note(train: &mut MergeTrain, number: u64, landing: Landing) {
             car.left_out = Some("GitHub's merge queue has it".to_owned());
             car.told = true;
         }
-        Landing::Refused(why) => car.left_out = Some(clip(&why)),
+        Landing::Refused(why) => car.left_out = Some(clip_reason(&why)),
     }
 }
 
 /// These failed together: half of them are tried next, or the one is found.
-fn blame(train: &mut MergeTrain, steps: &[TrainStep], why: &str) {
+fn blame_cars(train: &mut MergeTrain, steps: &[TrainStep], why: &str) {
     if let [only] = steps {
         leave_out(train, only.number, why);
         (train.limit, train.suspects) = (None, None);
@@ -401,13 +404,13 @@ fn blame(train: &mut MergeTrain, steps: &[TrainStep], why: &str) {
 
 fn leave_out(train: &mut MergeTrain, number: u64, why: &str) {
     if let Some(car) = train.cars.iter_mut().find(|car| car.number == number) {
-        car.left_out = Some(clip(why));
+        car.left_out = Some(clip_reason(why));
     }
 }
 
-fn fail(train: &mut MergeTrain, why: &str) {
+fn fail_train(train: &mut MergeTrain, why: &str) {
     train.ended = Some(TrainEnd::Failed);
-    train.reason = Some(clip(why));
+    train.reason = Some(clip_reason(why));
 }
 
 fn cars_of<'t>(train: &'t MergeTrain, round: &'t TrainRound) -> impl Iterator<Item = &'t TrainCar> {
@@ -415,12 +418,12 @@ fn cars_of<'t>(train: &'t MergeTrain, round: &'t TrainRound) -> impl Iterator<It
     round.steps.iter().filter_map(car)
 }
 
-fn clip(why: &str) -> String {
+fn clip_reason(why: &str) -> String {
     why.chars().take(REASON).collect()
 }
 
 /// Some names as code, for people.
-fn named<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
+fn name_checks<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
     let all: Vec<String> =
         names.into_iter().map(|name| format!("`{}`", name.replace('`', "'"))).collect();
     match all.len() {
@@ -430,7 +433,7 @@ fn named<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
 }
 
 fn in_files(files: &[String]) -> String {
-    if files.is_empty() { String::new() } else { format!(" in {}", named(files)) }
+    if files.is_empty() { String::new() } else { format!(" in {}", name_checks(files)) }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 
 use super::engine::{Assembly, CheckVerdict, Landing, TrainHost};
-use super::verdict::judge;
+use super::verdict::judge_checks;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::close::{self, Turn};
 use crate::gateway::git::mirror::MirrorError;
@@ -117,9 +117,9 @@ impl RepoHost<'_> {
         bench: &TrainBench,
     ) -> Result<Option<String>, TrainError> {
         let pull = self.github.pull(car.number).await?;
-        let why = gone(&pull, &car.head, &self.repo.spec.git.branch);
+        let why = why_gone(&pull, &car.head, &self.repo.spec.git.branch);
         // GitHub may not know yet what was pushed.
-        let tip = bench.tip(&names::branch(&car.thread));
+        let tip = bench.tip(&names::branch_name(&car.thread));
         Ok(why.or_else(|| (tip != Some(&car.head)).then(|| NEW_COMMITS.to_owned())))
     }
 }
@@ -127,7 +127,7 @@ impl RepoHost<'_> {
 const NEW_COMMITS: &str = "it has new commits, which nobody has approved";
 
 /// Why a pull request can't be merged as it was when people were asked.
-pub fn gone(pull: &Pull, head: &str, base: &str) -> Option<String> {
+pub fn why_gone(pull: &Pull, head: &str, base: &str) -> Option<String> {
     match () {
         () if pull.is_merged() => Some("it was merged at GitHub".to_owned()),
         () if !pull.is_open() => Some("it was closed at GitHub".to_owned()),
@@ -138,7 +138,7 @@ pub fn gone(pull: &Pull, head: &str, base: &str) -> Option<String> {
 }
 
 /// What a Thread's status says when it is taken into a train: why it can't be, if so.
-fn couple(
+fn couple_car(
     status: &mut ThreadStatus,
     car: &TrainCar,
     by: &str,
@@ -181,7 +181,7 @@ impl TrainHost for RepoHost<'_> {
         }
         let by = self.train.approved_by.as_deref().unwrap_or(&self.train.by);
         let id = format!("train:{}:{}", self.train.wanted, car.number);
-        let change = |status: &mut ThreadStatus| couple(status, car, by, &id);
+        let change = |status: &mut ThreadStatus| couple_car(status, car, by, &id);
         let (_, why) = self.gateway.threads.try_update(&key, change).await?;
         step::point("a pull request is part of a train");
         Ok(why)
@@ -195,7 +195,7 @@ impl TrainHost for RepoHost<'_> {
         let rules = self.rules().await?;
         for car in cars {
             let checks = self.github.checks(&car.head).await?;
-            if judge(&checks, &rules.checks) != CheckVerdict::Silent {
+            if judge_checks(&checks, &rules.checks) != CheckVerdict::Silent {
                 return Ok(true);
             }
         }
@@ -249,7 +249,7 @@ impl TrainHost for RepoHost<'_> {
     async fn checks(&self, commit: &str) -> Result<CheckVerdict, TrainError> {
         let rules = self.rules().await?;
         let checks = self.github.checks(commit).await?;
-        let verdict = judge(&checks, &rules.checks);
+        let verdict = judge_checks(&checks, &rules.checks);
         let names: BTreeSet<String> = checks.into_iter().map(|check| check.name).collect();
         let before = self.desk.seen.lock().insert(commit.to_owned(), names.clone());
         // One workflow may have ended before the next one has begun: green counts the second time.
@@ -286,7 +286,7 @@ impl TrainHost for RepoHost<'_> {
     ) -> Result<Landing, TrainError> {
         let base = &self.repo.spec.git.branch;
         let pull = self.github.pull(car.number).await?;
-        if let Some(why) = gone(&pull, &car.head, base).filter(|_| !pull.is_merged()) {
+        if let Some(why) = why_gone(&pull, &car.head, base).filter(|_| !pull.is_merged()) {
             return Ok(Landing::Refused(why));
         }
         if let Some((before, _)) = trees.filter(|_| !pull.is_merged()) {
@@ -357,7 +357,7 @@ mod tests {
         };
         let mut status = asked("h1", None);
         for _ in 0..2 {
-            assert_eq!(couple(&mut status, &car, "U1", "id").unwrap(), None);
+            assert_eq!(couple_car(&mut status, &car, "U1", "id").unwrap(), None);
             let closing = status.closing.clone().unwrap();
             assert_eq!(
                 (closing.choice, closing.waits),
@@ -367,7 +367,7 @@ mod tests {
         }
         let why = |mut status: ThreadStatus| {
             let before = status.clone();
-            let why = couple(&mut status, &car, "U1", "id").unwrap().unwrap();
+            let why = couple_car(&mut status, &car, "U1", "id").unwrap().unwrap();
             assert_eq!(status, before);
             why
         };

@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 
-use self::engine::{Progress, advance};
+use self::engine::{Progress, advance_train};
 use self::host::{HostDesk, RepoHost, TrainError};
 use self::shown::ShownPull;
 use super::github::GitHub;
@@ -51,7 +51,7 @@ struct Desk {
 }
 
 /// Looks after all merge trains until the gateway stops. `poll`: how often GitHub is asked at least.
-pub async fn run(gateway: &Shared, poll: Duration) {
+pub async fn run_trains(gateway: &Shared, poll: Duration) {
     let mut desk = Desk::default();
     let mut due = tokio::time::interval(EVERY);
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -142,7 +142,7 @@ impl Desk {
                 continue;
             }
             if train.approved_by.is_none() {
-                return ready::ask(gateway, &repo, &github, &parent, train).await;
+                return ready::ask_train(gateway, &repo, &github, &parent, train).await;
             }
             let host = RepoHost {
                 gateway,
@@ -152,7 +152,7 @@ impl Desk {
                 github: &github,
                 desk: &self.host,
             };
-            let progress = advance(train, &host).await?;
+            let progress = advance_train(train, &host).await?;
             let shown = match &progress {
                 Progress::Changed(next) => {
                     put_on_record(gateway, key, next).await?;
@@ -192,11 +192,11 @@ impl Desk {
         }
         let links = &self.links;
         let shown = |car: &TrainCar| find_pull(gateway, &key.namespace, car, links);
-        let text = shown::dashboard(train, &repo.spec.git.branch, shown);
+        let text = shown::show_train(train, &repo.spec.git.branch, shown);
         if self.shown.get(key) == Some(&text) {
             return Ok(());
         }
-        let id = format!("{DASHBOARD}:{}", proposed(train));
+        let id = format!("{DASHBOARD}:{}", train_id(train));
         gateway.slack.show(key, &id, &text).await?;
         self.shown.insert(key.clone(), text);
         Ok(())
@@ -204,7 +204,7 @@ impl Desk {
 }
 
 /// By which one train of a conversation is told from the next.
-fn proposed(train: &MergeTrain) -> String {
+fn train_id(train: &MergeTrain) -> String {
     train.proposal.as_ref().map_or_else(|| train.wanted.to_string(), |asked| asked.ts.to_string())
 }
 
@@ -230,7 +230,7 @@ async fn put_on_record(
 ) -> Result<(), TrainError> {
     let change = |status: &mut ThreadStatus| {
         let Some(known) = status.train.as_mut() else { return };
-        if known.approved_by.is_none() || proposed(known) != proposed(next) {
+        if known.approved_by.is_none() || train_id(known) != train_id(next) {
             return;
         }
         // What people say is theirs: a newer wish, and stop.

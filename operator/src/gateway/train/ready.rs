@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 
-use super::host::{TrainError, gone};
+use super::host::{TrainError, why_gone};
 use super::shown::{self, ReadyPull, ShownPull};
 use super::{is_open, other_train};
 use crate::gateway::github::GitHub;
@@ -21,7 +21,7 @@ use crate::gateway::thread_key::ThreadKey;
 type Found = (Vec<ReadyPull>, Vec<(u64, String)>);
 
 /// Asks about everything that is ready, or says that nothing is.
-pub async fn ask(
+pub async fn ask_train(
     gateway: &Shared,
     repo: &Repo,
     github: &GitHub,
@@ -34,11 +34,11 @@ pub async fn ask(
             "A merge train of this repository is under way in another conversation (Thread `{}`). Ask again when it is done.",
             other.name_any()
         );
-        return refuse(gateway, &key, train, &text).await;
+        return refuse_train(gateway, &key, train, &text).await;
     }
-    let (ready, others) = find(gateway, repo, github, parent).await?;
+    let (ready, others) = find_ready(gateway, repo, github, parent).await?;
     if ready.is_empty() {
-        return refuse(gateway, &key, train, &shown::nothing(&others)).await;
+        return refuse_train(gateway, &key, train, &shown::describe_nothing(&others)).await;
     }
     let cars: Vec<TrainCar> = ready.iter().map(|one| one.car.clone()).collect();
     let show = |car: &TrainCar| {
@@ -47,14 +47,14 @@ pub async fn ask(
         let url = thread.status.as_ref()?.pull_request.as_ref()?.url.clone();
         Some(ShownPull { url, place: None })
     };
-    let text = shown::question(&ready, &others, &repo.spec.git.branch, show);
+    let text = shown::ask_merging(&ready, &others, &repo.spec.git.branch, show);
     let heads: Vec<&str> = cars.iter().map(|car| car.head.as_str()).collect();
     let digest = hex::encode(&Sha256::digest(heads.join("\n"))[..6]);
     let id = format!("train-{}-{digest}", train.wanted);
     Ok(gateway.slack.ask_train(&key, &id, &text, &cars).await?)
 }
 
-async fn refuse(
+async fn refuse_train(
     gateway: &Shared,
     key: &ThreadKey,
     train: &MergeTrain,
@@ -71,7 +71,7 @@ async fn refuse(
     Ok(())
 }
 
-async fn find(
+async fn find_ready(
     gateway: &Shared,
     repo: &Repo,
     github: &GitHub,
@@ -95,12 +95,12 @@ async fn find(
             continue;
         }
         let pull = github.pull(car.number).await?;
-        match gone(&pull, &car.head, &repo.spec.git.branch) {
+        match why_gone(&pull, &car.head, &repo.spec.git.branch) {
             Some(why) => others.push((car.number, why)),
-            None => found.push((thread, ready(car, &pull.title, &status))),
+            None => found.push((thread, ready_pull(car, &pull.title, &status))),
         }
     }
-    found.sort_by_cached_key(|(thread, one)| rank(thread, one));
+    found.sort_by_cached_key(|(thread, one)| rank_ready(thread, one));
     let mut ready: Vec<ReadyPull> = found.into_iter().map(|(_, one)| one).collect();
     if ready.len() > MOST_CARS {
         let late = ready.split_off(MOST_CARS);
@@ -109,7 +109,7 @@ async fn find(
     Ok((ready, others))
 }
 
-fn rank(thread: &Arc<Thread>, one: &ReadyPull) -> (u64, Option<Timestamp>, String) {
+fn rank_ready(thread: &Arc<Thread>, one: &ReadyPull) -> (u64, Option<Timestamp>, String) {
     (one.size.lines, thread.creation_timestamp().map(|time| time.0), thread.name_any())
 }
 
@@ -122,7 +122,7 @@ fn asks_to_merge(thread: &Thread) -> Option<(TrainCar, ThreadStatus)> {
     Some((car, status))
 }
 
-fn ready(car: TrainCar, title: &str, status: &ThreadStatus) -> ReadyPull {
+fn ready_pull(car: TrainCar, title: &str, status: &ThreadStatus) -> ReadyPull {
     let receipt = status.receipt.as_ref().filter(|receipt| receipt.commit == car.head);
     ReadyPull {
         tested: receipt.map(|receipt| receipt.exit_code),

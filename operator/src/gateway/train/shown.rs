@@ -27,18 +27,18 @@ pub struct ReadyPull {
     pub tested: Option<i32>,
 }
 
-fn count(n: usize, noun: &str) -> String {
+fn count_noun(n: usize, noun: &str) -> String {
     if n == 1 { format!("{n} {noun}") } else { format!("{n} {noun}s") }
 }
 
-fn link(number: u64, shown: Option<&ShownPull>) -> String {
+fn pull_link(number: u64, shown: Option<&ShownPull>) -> String {
     let Some(shown) = shown else { return format!("#{number}") };
     let place = shown.place.as_ref().map(|place| format!(" ([thread]({place}))"));
     format!("[#{number}]({}){}", shown.url, place.unwrap_or_default())
 }
 
 /// The question whether to merge them.
-pub fn question(
+pub fn ask_merging(
     ready: &[ReadyPull],
     others: &[(u64, String)],
     base: &str,
@@ -56,8 +56,8 @@ pub fn question(
         };
         format!(
             "- {} {title} ({}, {lines} lines{tested})",
-            link(car.number, shown(car).as_ref()),
-            count(files, "file")
+            pull_link(car.number, shown(car).as_ref()),
+            count_noun(files, "file")
         )
     };
     let rows: Vec<String> = ready.iter().map(row).collect();
@@ -73,13 +73,13 @@ pub fn question(
          tested as one commit, on a branch `codebutler-train/…`. If that is green they are merged, and only as long as \
          `{base}` gets exactly the files that were tested. If not, the one that fails is found by halves and left out; \
          its branch stays.",
-        count(ready.len(), "pull request"),
+        count_noun(ready.len(), "pull request"),
         rows.join("\n"),
     )
 }
 
 /// Why there is nothing to ask.
-pub fn nothing(others: &[(u64, String)]) -> String {
+pub fn describe_nothing(others: &[(u64, String)]) -> String {
     let others: Vec<String> =
         others.iter().map(|(number, why)| format!("\n- #{number}: {why}")).collect();
     format!(
@@ -89,7 +89,7 @@ pub fn nothing(others: &[(u64, String)]) -> String {
 }
 
 /// How all of it stands, in one message.
-pub fn dashboard(
+pub fn show_train(
     train: &MergeTrain,
     base: &str,
     shown: impl Fn(&TrainCar) -> Option<ShownPull>,
@@ -98,7 +98,7 @@ pub fn dashboard(
     let left = train.cars.iter().filter(|car| car.left_out.is_some()).count();
     let rounds = match train.rounds {
         0 => String::new(),
-        rounds => format!(", {} of tests", count(rounds as usize, "round")),
+        rounds => format!(", {} of tests", count_noun(rounds as usize, "round")),
     };
     let (all, reason) = (train.cars.len(), train.reason.as_deref().unwrap_or_default());
     let how = match train.ended {
@@ -110,7 +110,7 @@ pub fn dashboard(
             Some(round) if round.passed => format!(" Merging into `{base}`."),
             Some(round) => format!(
                 " Testing {} together on `{}`.",
-                count(round.steps.len(), "pull request"),
+                count_noun(round.steps.len(), "pull request"),
                 round.branch
             ),
             None if train.untested => UNTESTED.to_owned(),
@@ -122,7 +122,7 @@ pub fn dashboard(
         round.is_some_and(|round| round.steps.iter().any(|step| step.number == car.number))
     };
     let row = |car: &TrainCar| {
-        let name = link(car.number, shown(car).as_ref());
+        let name = pull_link(car.number, shown(car).as_ref());
         match (&car.merged, &car.left_out) {
             (Some(commit), _) => {
                 let short = commit.get(..SHORT).unwrap_or(commit);
@@ -171,7 +171,7 @@ mod tests {
             (car.number == 1)
                 .then(|| ShownPull { url: "https://h/1".into(), place: Some("https://s/1".into()) })
         };
-        insta::assert_snapshot!(dashboard(&train, "main", shown), @r"
+        insta::assert_snapshot!(show_train(&train, "main", shown), @r"
         **Merge train: 1 of 4 merged**, 3 rounds of tests. Testing 1 pull request together on `codebutler-train/abc`.
         :white_check_mark: [#1](https://h/1) ([thread](https://s/1)): merged as `0123456789`
         :no_entry: #2: left out, `ci` failed
@@ -180,7 +180,9 @@ mod tests {
         ");
         train.ended = Some(TrainEnd::Failed);
         train.reason = Some("`ci` failed on `main` itself".into());
-        assert!(dashboard(&train, "main", shown).contains("It can't go on: `ci` failed on `main`"));
+        assert!(
+            show_train(&train, "main", shown).contains("It can't go on: `ci` failed on `main`")
+        );
     }
 
     #[test]
@@ -192,7 +194,7 @@ mod tests {
             tested,
         };
         let others = [(9, "it has new commits".to_owned())];
-        let text = question(&[ready(1, Some(0)), ready(2, Some(3))], &others, "main", |_| None);
+        let text = ask_merging(&[ready(1, Some(0)), ready(2, Some(3))], &others, "main", |_| None);
         insta::assert_snapshot!(text.split("\n\nThey").next().unwrap(), @r"
         **Merge these 2 pull requests into `main`, in this order?**
         - #1 Write cents (1 file, 5 lines, tested in its thread)

@@ -7,7 +7,7 @@ use codebutler_crds::wire::Check;
 use super::engine::CheckVerdict;
 
 /// All of them, of which some are required. What can't be read says nothing.
-pub fn judge(checks: &[Check], required: &BTreeSet<String>) -> CheckVerdict {
+pub fn judge_checks(checks: &[Check], required: &BTreeSet<String>) -> CheckVerdict {
     let known = checks.iter().filter(|check| check.state != "unknown");
     let known: Vec<&Check> = known.collect();
     if known.is_empty() {
@@ -53,7 +53,7 @@ mod tests {
                 summary: None,
             };
             let checks: Vec<Check> = checks.iter().map(check).collect();
-            judge(&checks, &names(required))
+            judge_checks(&checks, &names(required))
         };
         let pending = |list: &[&str]| CheckVerdict::Pending(names(list));
         assert_eq!(judged(&[], &[]), CheckVerdict::Silent);

@@ -48,14 +48,14 @@ pub struct Remark {
 }
 
 /// From when on remarks can be news.
-pub fn since(known: &PullRequest) -> Option<Timestamp> {
+pub fn news_since(known: &PullRequest) -> Option<Timestamp> {
     let seen = known.seen.as_deref()?.parse::<Timestamp>().ok()?;
     Some(seen - OVERLAP)
 }
 
 /// Who said something that can be news.
-pub fn speakers(known: &PullRequest, talk: &Talk) -> BTreeSet<String> {
-    let since = since(known);
+pub fn news_speakers(known: &PullRequest, talk: &Talk) -> BTreeSet<String> {
+    let since = news_since(known);
     let all = talk.comments.iter().chain(&talk.reviews);
     let late = all.filter(|said| said.at().is_some_and(|at| is_late(at, since)));
     late.filter_map(|said| said.speaker().map(str::to_owned)).collect()
@@ -74,20 +74,20 @@ pub fn news_of(
     talk: &Talk,
     members: &BTreeSet<String>,
 ) -> Vec<PullNews> {
-    let since = since(known);
+    let since = news_since(known);
     let by_member = |said: &&Said| said.speaker().is_some_and(|login| members.contains(login));
     let comments = talk.comments.iter().filter(by_member);
-    let comments = comments.filter_map(|said| comment(pull, said));
+    let comments = comments.filter_map(|said| comment_remark(pull, said));
     let reviews = talk.reviews.iter().filter(by_member);
-    let reviews = reviews.filter_map(|said| review(pull, said, &talk.lines));
+    let reviews = reviews.filter_map(|said| review_remark(pull, said, &talk.lines));
     let late = |remark: &Remark| is_late(&remark.at, since);
     let mut remarks: Vec<Remark> = comments.chain(reviews).filter(late).collect();
     remarks.sort_by(|a, b| a.at.cmp(&b.at));
-    remarks.into_iter().map(PullNews::Remark).chain(change(known, pull)).collect()
+    remarks.into_iter().map(PullNews::Remark).chain(find_change(known, pull)).collect()
 }
 
 /// Whether it stands otherwise than when it was last looked at.
-fn change(known: &PullRequest, pull: &Pull) -> Option<PullNews> {
+fn find_change(known: &PullRequest, pull: &Pull) -> Option<PullNews> {
     let before = known.state.unwrap_or(PullState::Open);
     let named = format!("pull request [#{}]({})", pull.number, pull.html_url);
     match (before, pull.standing()) {
@@ -96,33 +96,33 @@ fn change(known: &PullRequest, pull: &Pull) -> Option<PullNews> {
             Some(PullNews::Merged { by: pull.merged_by(), commit })
         }
         (PullState::Open, PullState::Closed) => Some(PullNews::Closed {
-            key: format!("pull-closed-{}", second(pull.closed_at())),
+            key: format!("pull-closed-{}", to_second(pull.closed_at())),
             text: format!(
                 "The {named} was closed at GitHub without merging. This thread stays open: say what \
                  is to happen, or “close”."
             ),
         }),
         (PullState::Closed, PullState::Open) => Some(PullNews::Reopened {
-            key: format!("pull-reopened-{}", second(pull.updated_at())),
+            key: format!("pull-reopened-{}", to_second(pull.updated_at())),
             text: format!("The {named} is open again at GitHub."),
         }),
         _ => None,
     }
 }
 
-fn second(time: Option<&str>) -> i64 {
+fn to_second(time: Option<&str>) -> i64 {
     time.and_then(|time| time.parse::<Timestamp>().ok()).map_or(0, Timestamp::as_second)
 }
 
-fn comment(pull: &Pull, said: &Said) -> Option<Remark> {
+fn comment_remark(pull: &Pull, said: &Said) -> Option<Remark> {
     let words = Some(said.words(WORDS)).filter(|words| !words.is_empty())?;
     let head = format!("{} on pull request [#{}]({}):", said.author(), pull.number, said.page());
-    let text = format!("{head}\n{}", quoted(&words));
+    let text = format!("{head}\n{}", quote_words(&words));
     Some(Remark { key: format!("github-comment-{}", said.id), text, at: said.at()?.to_owned() })
 }
 
 /// A review with what it says of lines.
-fn review(pull: &Pull, said: &Said, lines: &[Said]) -> Option<Remark> {
+fn review_remark(pull: &Pull, said: &Said, lines: &[Said]) -> Option<Remark> {
     let verdict = said.verdict();
     if verdict == "pending" {
         return None;
@@ -140,12 +140,12 @@ fn review(pull: &Pull, said: &Said, lines: &[Said]) -> Option<Remark> {
     let mut text =
         format!("{} {did} pull request [#{}]({}).", said.author(), pull.number, said.page());
     if !words.is_empty() {
-        let _ = write!(text, "\n{}", quoted(&words));
+        let _ = write!(text, "\n{}", quote_words(&words));
     }
     for line in own.iter().take(LINES) {
         let Some(place) = line.place() else { continue };
         let path = place.path.replace('`', "'");
-        let _ = write!(text, "\n`{path}:{}`\n{}", place.line, quoted(&line.words(WORDS)));
+        let _ = write!(text, "\n`{path}:{}`\n{}", place.line, quote_words(&line.words(WORDS)));
     }
     if own.len() > LINES {
         let _ = write!(text, "\n… and {} more on the page.", own.len() - LINES);
@@ -154,7 +154,7 @@ fn review(pull: &Pull, said: &Said, lines: &[Said]) -> Option<Remark> {
 }
 
 /// Such that it can look like nothing else.
-fn quoted(words: &str) -> String {
+fn quote_words(words: &str) -> String {
     let lines = words.lines().map(|line| format!("> {line}").trim_end().to_owned());
     lines.collect::<Vec<_>>().join("\n")
 }

@@ -11,7 +11,7 @@ use url::Url;
 
 use super::text;
 use crate::gateway::api_error::ApiError;
-use crate::gateway::dial::{refusal, trouble};
+use crate::gateway::dial::{find_refusal, find_trouble};
 use crate::gateway::egress::{Egress, EgressRefusal};
 
 /// For one page, redirects included.
@@ -80,7 +80,7 @@ pub async fn fetch_page(
         let mut url = parse_url(url)?;
         for _ in 0..=MOST_REDIRECTS {
             let answer = ask_host(egress, rules, &url).await?;
-            match next(&url, &answer)? {
+            match next_address(&url, &answer)? {
                 Some(elsewhere) => url = elsewhere,
                 None => return read_page(&url, answer).await,
             }
@@ -114,7 +114,7 @@ async fn ask_host(
         .header(ACCEPT, "text/html, text/plain, text/markdown, application/json;q=0.9, */*;q=0.1")
         .send()
         .await
-        .map_err(|error| match (refusal(&error), trouble(&error)) {
+        .map_err(|error| match (find_refusal(&error), find_trouble(&error)) {
             (Some(refusal), _) => refusal.into(),
             (None, Some(why)) => {
                 let host = url.host_str().unwrap_or_default();
@@ -126,7 +126,7 @@ async fn ask_host(
 }
 
 /// Where an answer leads to, if it is a redirect.
-fn next(url: &Url, answer: &reqwest::Response) -> Result<Option<Url>, FetchError> {
+fn next_address(url: &Url, answer: &reqwest::Response) -> Result<Option<Url>, FetchError> {
     let moved = [
         StatusCode::MOVED_PERMANENTLY,
         StatusCode::FOUND,

@@ -10,12 +10,12 @@ use axum::extract::State;
 use codebutler_crds::wire::{WebFetch, WebPage, WebResults, WebSearch};
 
 pub use self::search::{Provider, Search, SearchOptions};
-use super::api::redactor;
+use super::api::caller_redactor;
 use super::api_error::ApiError;
 use super::extract::{Json, Open, needs_tool};
 use super::state::Shared;
 
-pub async fn page(
+pub async fn fetch_page(
     State(gateway): State<Shared>,
     Open(caller): Open,
     Json(wanted): Json<WebFetch>,
@@ -28,13 +28,13 @@ pub async fn page(
     })
 }
 
-pub async fn results(
+pub async fn search_web(
     State(gateway): State<Shared>,
     Open(caller): Open,
     Json(wanted): Json<WebSearch>,
 ) -> Result<axum::Json<WebResults>, ApiError> {
     needs_tool(&caller, &["WebSearch"])?;
     // What is asked leaves the company.
-    let query = redactor(&gateway, &caller).await?.mask(&wanted.query).into_owned();
+    let query = caller_redactor(&gateway, &caller).await?.mask(&wanted.query).into_owned();
     gateway.search.results(&gateway.context, &query).await.map(axum::Json)
 }

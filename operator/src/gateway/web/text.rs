@@ -32,7 +32,7 @@ pub fn is_html(kind: &str) -> bool {
 const DEEPEST: usize = 400;
 
 pub fn page_text(body: &[u8], html: bool) -> String {
-    if html && depth(body) > DEEPEST {
+    if html && nesting_depth(body) > DEEPEST {
         return without_tags(&String::from_utf8_lossy(body));
     }
     if html && let Ok(text) = html2text::config::plain().string_from_read(body, WIDTH) {
@@ -42,7 +42,7 @@ pub fn page_text(body: &[u8], html: bool) -> String {
 }
 
 /// At least as many elements as a parser would have open at once.
-fn depth(html: &[u8]) -> usize {
+fn nesting_depth(html: &[u8]) -> usize {
     /// Elements that have no content, or that end where the next one begins.
     const SHALLOW: [&str; 26] = [
         "area", "base", "br", "col", "dd", "dt", "embed", "hr", "img", "input", "li", "link",

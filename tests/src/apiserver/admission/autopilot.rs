@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::apiserver::object::{self, text};
+use crate::apiserver::object::{self, text_at};
 use crate::apiserver::scalars::Quantity;
 use crate::apiserver::status::ApiError;
 use crate::apiserver::store::Store;
@@ -33,14 +33,14 @@ const SELECTABLE: [&str; 4] = [
 const OWN: &str = "cloud.google.com/";
 
 /// Changes and refuses.
-pub fn adjust(store: &Store, pod: &mut Value) -> Result<(), ApiError> {
+pub fn adjust_pod(store: &Store, pod: &mut Value) -> Result<(), ApiError> {
     let known = store.get("customresourcedefinitions.apiextensions.k8s.io", "", ALLOWLISTS);
     let Some(spec) = pod.get_mut("spec").filter(|_| known.is_some()) else { return Ok(()) };
-    let before = requests(spec);
-    fill(spec);
-    balance(spec);
-    let after = requests(spec);
-    let wrong = violations(spec);
+    let before = container_requests(spec);
+    fill_requests(spec);
+    balance_requests(spec);
+    let after = container_requests(spec);
+    let wrong = find_violations(spec);
     if !wrong.is_empty() {
         let details = wrong.iter().map(|(rule, why)| (format!("[denied by {rule}]"), json!([why])));
         let details = Value::Object(details.collect());
@@ -48,7 +48,7 @@ pub fn adjust(store: &Store, pod: &mut Value) -> Result<(), ApiError> {
             "admission webhook \"{WEBHOOK}\" denied the request: GKE Warden rejected the request because it \
              violates one or more constraints.\nViolations details: {details}"
         );
-        return Err(ApiError::forbidden("", "pods", object::name(pod), &why));
+        return Err(ApiError::forbidden("", "pods", object::object_name(pod), &why));
     }
     if before != after {
         let said = json!({"input": before, "output": after, "modified": true}).to_string();
@@ -61,11 +61,11 @@ pub fn adjust(store: &Store, pod: &mut Value) -> Result<(), ApiError> {
 }
 
 /// Main containers and sidecars run at once; an init container's part does not add to theirs.
-fn running(spec: &mut Value) -> Vec<&mut Value> {
+fn running_containers(spec: &mut Value) -> Vec<&mut Value> {
     let Some(spec) = spec.as_object_mut() else { return Vec::new() };
     let mut found = Vec::new();
     for (field, containers) in spec.iter_mut() {
-        let always = |c: &Value| text(c, "/restartPolicy") == Some("Always");
+        let always = |c: &Value| text_at(c, "/restartPolicy") == Some("Always");
         let counts = |c: &Value| field == "containers" || (field == "initContainers" && always(c));
         let containers = containers.as_array_mut().into_iter().flatten();
         found.extend(containers.filter(|c| counts(c)));
@@ -73,14 +73,14 @@ fn running(spec: &mut Value) -> Vec<&mut Value> {
     found
 }
 
-fn requests(spec: &Value) -> Value {
+fn container_requests(spec: &Value) -> Value {
     let mut spec = spec.clone();
-    let running = running(&mut spec).into_iter();
+    let running = running_containers(&mut spec).into_iter();
     running.map(|c| json!({"name": c["name"], "requests": c["resources"]["requests"]})).collect()
 }
 
-fn fill(spec: &mut Value) {
-    for container in running(spec) {
+fn fill_requests(spec: &mut Value) {
+    for container in running_containers(spec) {
         for (resource, default) in DEFAULTS {
             let resources = &mut container["resources"];
             if resources["requests"][resource].is_null() {
@@ -95,33 +95,35 @@ fn fill(spec: &mut Value) {
     }
 }
 
-fn amount(container: &Value, resource: &str) -> i128 {
-    let quantity = text(container, &format!("/resources/requests/{resource}"));
+fn requested_amount(container: &Value, resource: &str) -> i128 {
+    let quantity = text_at(container, &format!("/resources/requests/{resource}"));
     quantity.and_then(Quantity::parse).map_or(0, Quantity::nanos)
 }
 
-fn sum(spec: &mut Value, resource: &str) -> i128 {
-    running(spec).iter().map(|container| amount(container, resource)).sum()
+fn sum_requests(spec: &mut Value, resource: &str) -> i128 {
+    running_containers(spec).iter().map(|container| requested_amount(container, resource)).sum()
 }
 
 /// Brings processors and memory of the pod into their ratio, by more of what there is too little of.
-fn balance(spec: &mut Value) {
-    let (cpu, memory) = (sum(spec, "cpu"), sum(spec, "memory"));
+fn balance_requests(spec: &mut Value) {
+    let (cpu, memory) = (sum_requests(spec, "cpu"), sum_requests(spec, "memory"));
     let (fewest, most) = RATIO;
     let new_cpu = cpu.max(LEAST_CPU).max(memory * ONE / most);
     let new_memory = memory.max(LEAST_MEMORY).max(new_cpu * fewest / ONE);
-    raise(spec, "cpu", new_cpu - cpu);
-    raise(spec, "memory", new_memory - memory);
+    raise_request(spec, "cpu", new_cpu - cpu);
+    raise_request(spec, "memory", new_memory - memory);
 }
 
-fn raise(spec: &mut Value, resource: &str, more: i128) {
-    let Some(first) = running(spec).into_iter().next().filter(|_| more > 0) else { return };
-    let new = amount(first, resource) + more;
+fn raise_request(spec: &mut Value, resource: &str, more: i128) {
+    let Some(first) = running_containers(spec).into_iter().next().filter(|_| more > 0) else {
+        return;
+    };
+    let new = requested_amount(first, resource) + more;
     let written = match resource {
         "cpu" => format!("{}m", (new + 999_999) / 1_000_000),
         _ => format!("{}Mi", (new + MEBI - 1) / MEBI),
     };
-    if let Some(limit) = text(first, &format!("/resources/limits/{resource}"))
+    if let Some(limit) = text_at(first, &format!("/resources/limits/{resource}"))
         && Quantity::parse(limit).is_some_and(|limit| limit.nanos() < new)
     {
         first["resources"]["limits"][resource] = written.clone().into();
@@ -131,7 +133,7 @@ fn raise(spec: &mut Value, resource: &str, more: i128) {
 
 type Violation = (&'static str, String);
 
-fn violations(spec: &mut Value) -> Vec<Violation> {
+fn find_violations(spec: &mut Value) -> Vec<Violation> {
     let mut wrong = Vec::new();
     for host in ["hostNetwork", "hostPID", "hostIPC"] {
         if spec[host] == true {
@@ -140,10 +142,10 @@ fn violations(spec: &mut Value) -> Vec<Violation> {
         }
     }
     for volume in spec["volumes"].as_array().into_iter().flatten() {
-        if let Some(path) = text(volume, "/hostPath/path")
+        if let Some(path) = text_at(volume, "/hostPath/path")
             && !path.starts_with("/var/log/")
         {
-            let name = text(volume, "/name").unwrap_or_default();
+            let name = text_at(volume, "/name").unwrap_or_default();
             let why = format!(
                 "hostPath volume {name} uses path {path} which is not allowed in Autopilot. Allowed path \
                  prefixes for hostPath volumes are: [/var/log/]."
@@ -158,7 +160,7 @@ fn violations(spec: &mut Value) -> Vec<Violation> {
             wrong.push(("autogke-node-affinity-selector-limitation", why));
         }
     }
-    let disk = sum(spec, "ephemeral-storage");
+    let disk = sum_requests(spec, "ephemeral-storage");
     if disk > MOST_DISK {
         let why = format!(
             "Total ephemeral-storage requests of {} MiB are higher than the Autopilot maximum of '10Gi'.",
@@ -166,14 +168,14 @@ fn violations(spec: &mut Value) -> Vec<Violation> {
         );
         wrong.push(("autogke-pod-limit-constraints", why));
     }
-    for container in running(spec) {
+    for container in running_containers(spec) {
         wrong.extend(of_container(container));
     }
     wrong
 }
 
 fn of_container(container: &Value) -> Vec<Violation> {
-    let name = text(container, "/name").unwrap_or_default();
+    let name = text_at(container, "/name").unwrap_or_default();
     let mut wrong = Vec::new();
     if container["securityContext"]["privileged"] == true {
         let why = format!("container {name} is privileged; not allowed in Autopilot");

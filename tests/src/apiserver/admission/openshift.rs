@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::security::RESTRICTED_VOLUMES;
-use crate::apiserver::object::{self, text};
+use crate::apiserver::object::{self, text_at};
 use crate::apiserver::status::ApiError;
 use crate::apiserver::store::Store;
 
@@ -25,7 +25,7 @@ impl Given {
     fn of(store: &Store, namespace: &str) -> Option<Self> {
         store.get("customresourcedefinitions.apiextensions.k8s.io", "", CONSTRAINTS)?;
         let namespace = store.get("namespaces", "", namespace)?;
-        let annotations = object::meta(&namespace.value, "annotations")?;
+        let annotations = object::meta_field(&namespace.value, "annotations")?;
         let block = |name: &str| {
             let (first, size) = annotations.get(name)?.as_str()?.split_once('/')?;
             let first: i64 = first.parse().ok()?;
@@ -40,10 +40,10 @@ impl Given {
 }
 
 /// Fills in and refuses.
-pub fn constrain(store: &Store, pod: &mut Value) -> Result<(), ApiError> {
-    let Some(given) = Given::of(store, object::namespace(pod)) else { return Ok(()) };
+pub fn constrain_pod(store: &Store, pod: &mut Value) -> Result<(), ApiError> {
+    let Some(given) = Given::of(store, object::object_namespace(pod)) else { return Ok(()) };
     let mut wrong = Vec::new();
-    let name = object::name(pod).to_owned();
+    let name = object::object_name(pod).to_owned();
     let Some(spec) = pod.get_mut("spec") else { return Ok(()) };
     for volume in spec.get("volumes").and_then(Value::as_array).into_iter().flatten() {
         let kinds = volume.as_object().into_iter().flatten().map(|(kind, _)| kind.as_str());
@@ -52,12 +52,18 @@ pub fn constrain(store: &Store, pod: &mut Value) -> Result<(), ApiError> {
             format!(".spec.volumes: Invalid value: \"{kind}\": {kind} volumes are not allowed to be used")
         }));
     }
-    shared(spec, &given, &mut wrong);
+    constrain_spec(spec, &given, &mut wrong);
     let user = spec.pointer("/securityContext/runAsUser").cloned();
     for list in ["initContainers", "containers"] {
         let containers = spec.get_mut(list).and_then(Value::as_array_mut);
         for (index, container) in containers.into_iter().flatten().enumerate() {
-            own(container, &format!(".{list}[{index}]"), user.as_ref(), &given, &mut wrong);
+            constrain_container(
+                container,
+                &format!(".{list}[{index}]"),
+                user.as_ref(),
+                &given,
+                &mut wrong,
+            );
         }
     }
     if wrong.is_empty() {
@@ -76,7 +82,7 @@ pub fn constrain(store: &Store, pod: &mut Value) -> Result<(), ApiError> {
 }
 
 /// Of the whole pod.
-fn shared(spec: &mut Value, given: &Given, wrong: &mut Vec<String>) {
+fn constrain_spec(spec: &mut Value, given: &Given, wrong: &mut Vec<String>) {
     match spec.pointer("/securityContext/fsGroup").and_then(Value::as_i64) {
         None => spec["securityContext"]["fsGroup"] = given.group.into(),
         Some(group) if group == given.group => {}
@@ -84,7 +90,7 @@ fn shared(spec: &mut Value, given: &Given, wrong: &mut Vec<String>) {
             ".spec.securityContext.fsGroup: Invalid value: []int64{{{group}}}: {group} is not an allowed group"
         )),
     }
-    match text(spec, "/securityContext/seLinuxOptions/level") {
+    match text_at(spec, "/securityContext/seLinuxOptions/level") {
         None => spec["securityContext"]["seLinuxOptions"]["level"] = given.level.clone().into(),
         Some(level) if level == given.level => {}
         Some(level) => wrong.push(format!(
@@ -95,7 +101,7 @@ fn shared(spec: &mut Value, given: &Given, wrong: &mut Vec<String>) {
 }
 
 /// Of one container.
-fn own(
+fn constrain_container(
     container: &mut Value,
     path: &str,
     shared: Option<&Value>,

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::apiserver::object::{self, text};
+use crate::apiserver::object::{self, text_at};
 use crate::apiserver::status::ApiError;
 
 const LABEL: &str = "pod-security.kubernetes.io";
@@ -36,38 +36,38 @@ pub const RESTRICTED_VOLUMES: &[&str] = &[
 ];
 
 /// Refuses a pod below the enforced standard and warns of one below the wanted standard.
-pub fn review(pod: &Value, labels: &Value) -> Result<Vec<String>, ApiError> {
+pub fn review_pod(pod: &Value, labels: &Value) -> Result<Vec<String>, ApiError> {
     let level = |mode: &str| {
         labels.get(format!("{LABEL}/{mode}")).and_then(Value::as_str).unwrap_or("privileged")
     };
     let sentence = |level: &str| {
-        let violations = violations(pod, level);
+        let violations = find_violations(pod, level);
         (!violations.is_empty())
             .then(|| format!("violate PodSecurity \"{level}:latest\": {}", violations.join(", ")))
     };
     if let Some(sentence) = sentence(level("enforce")) {
         let why = sentence.replacen("violate", "violates", 1);
-        return Err(ApiError::forbidden("", "pods", object::name(pod), &why));
+        return Err(ApiError::forbidden("", "pods", object::object_name(pod), &why));
     }
     Ok(sentence(level("warn")).map(|sentence| format!("would {sentence}")).into_iter().collect())
 }
 
-fn violations(pod: &Value, level: &str) -> Vec<String> {
+fn find_violations(pod: &Value, level: &str) -> Vec<String> {
     let spec = pod.get("spec").unwrap_or(&Value::Null);
     match level {
-        "baseline" => baseline(spec),
+        "baseline" => check_baseline(spec),
         "restricted" => {
-            let mut all = baseline(spec);
+            let mut all = check_baseline(spec);
             // The stricter form of the same check replaces it.
             all.retain(|v| !v.starts_with("non-default capabilities"));
-            all.extend(restricted(spec));
+            all.extend(check_restricted(spec));
             all
         }
         _ => Vec::new(),
     }
 }
 
-fn containers(spec: &Value) -> Vec<&Value> {
+fn all_containers(spec: &Value) -> Vec<&Value> {
     ["initContainers", "containers", "ephemeralContainers"]
         .iter()
         .filter_map(|list| spec.get(*list)?.as_array())
@@ -76,11 +76,11 @@ fn containers(spec: &Value) -> Vec<&Value> {
 }
 
 /// The containers for which something holds, as a sentence names them; nothing if there are none.
-fn named(spec: &Value, bad: impl Fn(&Value) -> bool) -> Option<String> {
-    let names: Vec<String> = containers(spec)
+fn name_containers(spec: &Value, bad: impl Fn(&Value) -> bool) -> Option<String> {
+    let names: Vec<String> = all_containers(spec)
         .into_iter()
         .filter(|c| bad(c))
-        .map(|c| format!("\"{}\"", text(c, "/name").unwrap_or_default()))
+        .map(|c| format!("\"{}\"", text_at(c, "/name").unwrap_or_default()))
         .collect();
     match names.as_slice() {
         [] => None,
@@ -89,16 +89,16 @@ fn named(spec: &Value, bad: impl Fn(&Value) -> bool) -> Option<String> {
     }
 }
 
-fn context<'a>(container: &'a Value, pointer: &str) -> Option<&'a Value> {
+fn security_context<'a>(container: &'a Value, pointer: &str) -> Option<&'a Value> {
     container.pointer(&format!("/securityContext/{pointer}"))
 }
 
-fn added(container: &Value) -> Vec<&str> {
-    let list = context(container, "capabilities/add").and_then(Value::as_array);
+fn added_capabilities(container: &Value) -> Vec<&str> {
+    let list = security_context(container, "capabilities/add").and_then(Value::as_array);
     list.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-fn baseline(spec: &Value) -> Vec<String> {
+fn check_baseline(spec: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let host: Vec<String> = ["hostNetwork", "hostPID", "hostIPC"]
         .iter()
@@ -108,18 +108,21 @@ fn baseline(spec: &Value) -> Vec<String> {
     if !host.is_empty() {
         found.push(format!("host namespaces ({})", host.join(", ")));
     }
-    if let Some(who) = named(spec, |c| context(c, "privileged") == Some(&Value::Bool(true))) {
+    if let Some(who) =
+        name_containers(spec, |c| security_context(c, "privileged") == Some(&Value::Bool(true)))
+    {
         found.push(format!("privileged ({who} must not set securityContext.privileged=true)"));
     }
-    let excess = |c: &Value| added(c).iter().any(|cap| !BASELINE_CAPABILITIES.contains(cap));
-    if let Some(who) = named(spec, excess) {
+    let excess =
+        |c: &Value| added_capabilities(c).iter().any(|cap| !BASELINE_CAPABILITIES.contains(cap));
+    if let Some(who) = name_containers(spec, excess) {
         found.push(format!(
             "non-default capabilities ({who} must not include unlisted capabilities in securityContext.capabilities.add)"
         ));
     }
-    let paths: Vec<String> = volumes(spec)
+    let paths: Vec<String> = pod_volumes(spec)
         .filter(|v| v.get("hostPath").is_some())
-        .map(|v| format!("\"{}\"", text(v, "/name").unwrap_or_default()))
+        .map(|v| format!("\"{}\"", text_at(v, "/name").unwrap_or_default()))
         .collect();
     if !paths.is_empty() {
         let noun = if paths.len() == 1 { "volume" } else { "volumes" };
@@ -129,12 +132,13 @@ fn baseline(spec: &Value) -> Vec<String> {
         let ports = c.get("ports").and_then(Value::as_array);
         ports.into_iter().flatten().any(|p| p["hostPort"].as_i64().unwrap_or(0) != 0)
     };
-    if let Some(who) = named(spec, ports) {
+    if let Some(who) = name_containers(spec, ports) {
         found.push(format!("hostPort ({who} uses hostPort)"));
     }
-    let unconfined =
-        |value: &Value| text(value, "/securityContext/seccompProfile/type") == Some("Unconfined");
-    if unconfined(spec) || named(spec, unconfined).is_some() {
+    let unconfined = |value: &Value| {
+        text_at(value, "/securityContext/seccompProfile/type") == Some("Unconfined")
+    };
+    if unconfined(spec) || name_containers(spec, unconfined).is_some() {
         found.push(
             "seccompProfile (pod or containers must not set securityContext.seccompProfile.type to \"Unconfined\")"
                 .to_owned(),
@@ -143,50 +147,51 @@ fn baseline(spec: &Value) -> Vec<String> {
     found
 }
 
-fn volumes(spec: &Value) -> impl Iterator<Item = &Value> {
+fn pod_volumes(spec: &Value) -> impl Iterator<Item = &Value> {
     spec.get("volumes").and_then(Value::as_array).into_iter().flatten()
 }
 
-fn restricted(spec: &Value) -> Vec<String> {
+fn check_restricted(spec: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    let escalates = |c: &Value| context(c, "allowPrivilegeEscalation") != Some(&Value::Bool(false));
-    if let Some(who) = named(spec, escalates) {
+    let escalates =
+        |c: &Value| security_context(c, "allowPrivilegeEscalation") != Some(&Value::Bool(false));
+    if let Some(who) = name_containers(spec, escalates) {
         found.push(format!(
             "allowPrivilegeEscalation != false ({who} must set securityContext.allowPrivilegeEscalation=false)"
         ));
     }
     let keeps = |c: &Value| {
-        let dropped = context(c, "capabilities/drop").and_then(Value::as_array);
+        let dropped = security_context(c, "capabilities/drop").and_then(Value::as_array);
         !dropped.into_iter().flatten().any(|cap| cap == "ALL")
-            || added(c).iter().any(|cap| *cap != "NET_BIND_SERVICE")
+            || added_capabilities(c).iter().any(|cap| *cap != "NET_BIND_SERVICE")
     };
-    if let Some(who) = named(spec, keeps) {
+    if let Some(who) = name_containers(spec, keeps) {
         found.push(format!(
             "unrestricted capabilities ({who} must set securityContext.capabilities.drop=[\"ALL\"])"
         ));
     }
-    for volume in volumes(spec) {
+    for volume in pod_volumes(spec) {
         let sources = volume.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
         for source in sources.filter(|s| *s != "name" && !RESTRICTED_VOLUMES.contains(s)) {
             found.push(format!(
                 "restricted volume types (volume \"{}\" uses restricted volume type \"{source}\")",
-                text(volume, "/name").unwrap_or_default()
+                text_at(volume, "/name").unwrap_or_default()
             ));
         }
     }
     let in_pod = |pointer: &str| spec.pointer(&format!("/securityContext/{pointer}"));
     let yes = Some(&Value::Bool(true));
     let root = |c: &Value| {
-        let own = context(c, "runAsNonRoot");
+        let own = security_context(c, "runAsNonRoot");
         own != yes && (own.is_some() || in_pod("runAsNonRoot") != yes)
     };
-    if let Some(who) = named(spec, root) {
+    if let Some(who) = name_containers(spec, root) {
         found.push(format!(
             "runAsNonRoot != true (pod or {who} must set securityContext.runAsNonRoot=true)"
         ));
     }
     let zero = |value: Option<&Value>| value.and_then(Value::as_i64) == Some(0);
-    let who = named(spec, |c| zero(context(c, "runAsUser")));
+    let who = name_containers(spec, |c| zero(security_context(c, "runAsUser")));
     if zero(in_pod("runAsUser")) || who.is_some() {
         let who = who.unwrap_or_else(|| "pod".to_owned());
         found.push(format!("runAsUser=0 ({who} must not set runAsUser=0)"));
@@ -195,10 +200,10 @@ fn restricted(spec: &Value) -> Vec<String> {
         matches!(value.and_then(Value::as_str), Some("RuntimeDefault" | "Localhost"))
     };
     let open = |c: &Value| {
-        let own = context(c, "seccompProfile/type");
+        let own = security_context(c, "seccompProfile/type");
         !(good(own) || own.is_none() && good(in_pod("seccompProfile/type")))
     };
-    if let Some(who) = named(spec, open) {
+    if let Some(who) = name_containers(spec, open) {
         found.push(format!(
             "seccompProfile (pod or {who} must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\")"
         ));
@@ -215,14 +220,14 @@ mod tests {
     fn the_enforced_standard_refuses_and_the_wanted_one_warns() {
         let bare = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a"}]}});
         let enforced = json!({"pod-security.kubernetes.io/enforce": "restricted"});
-        let refused = review(&bare, &enforced).unwrap_err();
+        let refused = review_pod(&bare, &enforced).unwrap_err();
         assert_eq!(
             refused.message,
             "pods \"p\" is forbidden: violates PodSecurity \"restricted:latest\": allowPrivilegeEscalation != false (container \"a\" must set securityContext.allowPrivilegeEscalation=false), unrestricted capabilities (container \"a\" must set securityContext.capabilities.drop=[\"ALL\"]), runAsNonRoot != true (pod or container \"a\" must set securityContext.runAsNonRoot=true), seccompProfile (pod or container \"a\" must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\")"
         );
         let warned = json!({"pod-security.kubernetes.io/warn": "restricted"});
-        assert!(review(&bare, &warned).unwrap()[0].starts_with("would violate PodSecurity"));
-        assert!(review(&bare, &Value::Null).unwrap().is_empty());
+        assert!(review_pod(&bare, &warned).unwrap()[0].starts_with("would violate PodSecurity"));
+        assert!(review_pod(&bare, &Value::Null).unwrap().is_empty());
     }
 
     #[test]
@@ -236,11 +241,11 @@ mod tests {
                 "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]},
             }}],
         }});
-        assert!(violations(&pod, "restricted").is_empty());
+        assert!(find_violations(&pod, "restricted").is_empty());
         let mut host = pod;
         host["spec"]["volumes"][0] = json!({"name": "v", "hostPath": {"path": "/"}});
         host["spec"]["hostNetwork"] = true.into();
-        let found = violations(&host, "baseline");
+        let found = find_violations(&host, "baseline");
         assert_eq!(
             found,
             ["host namespaces (hostNetwork=true)", "hostPath volumes (volume \"v\")"]

@@ -13,9 +13,9 @@ const BROKEN: &str = "testbed.codebutler.dev/webhook-answers-500";
 const NAME: &str = "pods.policy.example.com";
 
 /// Asks it about a pod.
-pub fn review(store: &Store, pod: &Value) -> Result<(), ApiError> {
-    let namespace = store.get("namespaces", "", object::namespace(pod));
-    let annotations = namespace.as_ref().and_then(|n| object::meta(&n.value, "annotations"));
+pub fn ask_webhook(store: &Store, pod: &Value) -> Result<(), ApiError> {
+    let namespace = store.get("namespaces", "", object::object_namespace(pod));
+    let annotations = namespace.as_ref().and_then(|n| object::meta_field(&n.value, "annotations"));
     let said = annotations.and_then(|all| all.get(BROKEN)).and_then(Value::as_str);
     said.map_or(Ok(()), |said| Err(ApiError::webhook(NAME, said)))
 }

@@ -1,7 +1,7 @@
 //! Who a caller wants to be taken for: by the kind of user and for one action (`impersonate-on:…`, since
 //! Kubernetes 1.36), or for everything (`impersonate`).
 
-use super::{ApiUser, Attributes, authorize};
+use super::{ApiUser, Attributes, authorize_user};
 use crate::apiserver::request::ApiRequest;
 use crate::apiserver::status::ApiError;
 use crate::apiserver::store::Store;
@@ -14,7 +14,7 @@ const UNAUTHENTICATED: &str = "system:unauthenticated";
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 
 /// The user whose rights count.
-pub fn effective(
+pub fn effective_user(
     store: &Store,
     request: &ApiRequest,
     caller: ApiUser,
@@ -24,8 +24,8 @@ pub fn effective(
         return Ok(caller);
     }
     let mut first = None;
-    for mode in modes(&wanted, &caller) {
-        match attempt(store, &caller, &wanted, mode, &request.attributes()) {
+    for mode in impersonation_modes(&wanted, &caller) {
+        match attempt_mode(store, &caller, &wanted, mode, &request.attributes()) {
             Ok(user) => return Ok(user),
             // What is told is what was tried first.
             Err(error) => first = first.or(Some(error)),
@@ -64,7 +64,7 @@ fn is_name_alone(user: &ApiUser) -> bool {
 }
 
 /// The modes that apply, in the order in which they are tried; the empty one is the old one.
-fn modes(wanted: &ApiUser, caller: &ApiUser) -> Vec<&'static str> {
+fn impersonation_modes(wanted: &ApiUser, caller: &ApiUser) -> Vec<&'static str> {
     let (alone, node) = (is_name_alone(wanted), node_of(&wanted.name));
     let account = account_of(&wanted.name);
     let beside = caller.extra.get(NODE_NAME).is_some_and(|own| match (&own[..], node) {
@@ -89,7 +89,7 @@ fn account_of(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix("system:serviceaccount:")?.split_once(':')
 }
 
-fn attempt(
+fn attempt_mode(
     store: &Store,
     caller: &ApiUser,
     wanted: &ApiUser,
@@ -97,7 +97,7 @@ fn attempt(
     action: &Attributes,
 ) -> Result<ApiUser, ApiError> {
     let may = |attributes: Attributes| {
-        if authorize(store, caller, &attributes) {
+        if authorize_user(store, caller, &attributes) {
             return Ok(());
         }
         let why = attributes.refusal(caller);

@@ -5,8 +5,8 @@ mod rbac;
 pub mod reviews;
 mod tokens;
 
-pub use impersonation::effective;
-pub use rbac::{Attributes, allows, authorize, role_rules, rules};
+pub use impersonation::effective_user;
+pub use rbac::{Attributes, authorize_user, list_rules, role_rules, rule_allows};
 pub use tokens::{BoundToken, Tokens};
 
 use std::collections::BTreeMap;

@@ -56,13 +56,13 @@ impl Attributes {
 }
 
 /// Whether any binding lets the user do it.
-pub fn authorize(store: &Store, user: &ApiUser, wanted: &Attributes) -> bool {
+pub fn authorize_user(store: &Store, user: &ApiUser, wanted: &Attributes) -> bool {
     user.groups.iter().any(|g| g == "system:masters")
-        || rules(store, user, &wanted.namespace).iter().any(|rule| allows(rule, wanted))
+        || list_rules(store, user, &wanted.namespace).iter().any(|rule| rule_allows(rule, wanted))
 }
 
 /// By which binding the user may do it, as reviews tell; nothing if he may not.
-pub fn reason(store: &Store, user: &ApiUser, wanted: &Attributes) -> Option<String> {
+pub fn find_reason(store: &Store, user: &ApiUser, wanted: &Attributes) -> Option<String> {
     if user.groups.iter().any(|g| g == "system:masters") {
         return Some(String::new());
     }
@@ -77,11 +77,11 @@ pub fn reason(store: &Store, user: &ApiUser, wanted: &Attributes) -> Option<Stri
     all.into_iter().find_map(|(binding, namespace)| {
         let value = &binding.value;
         let subject = subject_of(value, user, namespace)?;
-        role_rules(store, value, namespace).iter().find(|rule| allows(rule, wanted))?;
-        let text = |pointer: &str| object::text(value, pointer).unwrap_or_default();
+        role_rules(store, value, namespace).iter().find(|rule| rule_allows(rule, wanted))?;
+        let text = |pointer: &str| object::text_at(value, pointer).unwrap_or_default();
         let (kind, name) = match namespace {
-            "" => ("ClusterRoleBinding", object::name(value).to_owned()),
-            namespace => ("RoleBinding", format!("{}/{namespace}", object::name(value))),
+            "" => ("ClusterRoleBinding", object::object_name(value).to_owned()),
+            namespace => ("RoleBinding", format!("{}/{namespace}", object::object_name(value))),
         };
         Some(format!(
             "RBAC: allowed by {kind} \"{name}\" of {} \"{}\" to {subject}",
@@ -96,7 +96,7 @@ fn subject_of(binding: &Value, user: &ApiUser, namespace: &str) -> Option<String
     let subjects = binding.get("subjects").and_then(Value::as_array)?;
     let one = |subject: &&Value| {
         let alone = serde_json::json!({"subjects": [subject]});
-        binds(&alone, user, namespace)
+        binds_user(&alone, user, namespace)
     };
     let subject = subjects.iter().find(one)?;
     let text = |field: &str| subject.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -108,18 +108,18 @@ fn subject_of(binding: &Value, user: &ApiUser, namespace: &str) -> Option<String
 }
 
 /// The rules that hold for a user in a namespace (empty: cluster-wide ones only).
-pub fn rules(store: &Store, user: &ApiUser, namespace: &str) -> Vec<Value> {
+pub fn list_rules(store: &Store, user: &ApiUser, namespace: &str) -> Vec<Value> {
     let mut found = Vec::new();
     let (cluster_wide, _) = store.list(&format!("clusterrolebindings.{GROUP}"), None);
     for binding in &cluster_wide {
-        if binds(&binding.value, user, "") {
+        if binds_user(&binding.value, user, "") {
             found.extend(role_rules(store, &binding.value, ""));
         }
     }
     if !namespace.is_empty() {
         let (local, _) = store.list(&format!("rolebindings.{GROUP}"), Some(namespace));
         for binding in &local {
-            if binds(&binding.value, user, namespace) {
+            if binds_user(&binding.value, user, namespace) {
                 found.extend(role_rules(store, &binding.value, namespace));
             }
         }
@@ -129,15 +129,15 @@ pub fn rules(store: &Store, user: &ApiUser, namespace: &str) -> Vec<Value> {
 
 /// The rules of the role that a binding in a namespace (or none) refers to.
 pub fn role_rules(store: &Store, binding: &Value, namespace: &str) -> Vec<Value> {
-    let name = object::text(binding, "/roleRef/name").unwrap_or_default();
-    let role = match object::text(binding, "/roleRef/kind") {
+    let name = object::text_at(binding, "/roleRef/name").unwrap_or_default();
+    let role = match object::text_at(binding, "/roleRef/kind") {
         Some("Role") => store.get(&format!("roles.{GROUP}"), namespace, name),
         _ => store.get(&format!("clusterroles.{GROUP}"), "", name),
     };
     role.and_then(|r| r.value.get("rules").and_then(Value::as_array).cloned()).unwrap_or_default()
 }
 
-fn binds(binding: &Value, user: &ApiUser, namespace: &str) -> bool {
+fn binds_user(binding: &Value, user: &ApiUser, namespace: &str) -> bool {
     let subjects = binding.get("subjects").and_then(Value::as_array);
     subjects.into_iter().flatten().any(|subject| {
         let text = |field: &str| subject.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -158,7 +158,7 @@ fn binds(binding: &Value, user: &ApiUser, namespace: &str) -> bool {
 }
 
 /// Whether one rule covers an action.
-pub fn allows(rule: &Value, wanted: &Attributes) -> bool {
+pub fn rule_allows(rule: &Value, wanted: &Attributes) -> bool {
     let has = |field: &str, value: &str| {
         let list = rule.get(field).and_then(Value::as_array);
         list.into_iter().flatten().any(|item| item == "*" || item == value)
@@ -211,16 +211,16 @@ mod tests {
             "apiGroups": [""], "resources": ["pods", "*/status"], "verbs": ["get"],
             "resourceNames": ["a"],
         });
-        assert!(allows(&rule, &wanted("get", "pods", "", "a")));
-        assert!(!allows(&rule, &wanted("get", "pods", "", "b")));
-        assert!(!allows(&rule, &wanted("get", "pods", "log", "a")));
-        assert!(allows(&rule, &wanted("get", "nodes", "status", "a")));
-        assert!(!allows(&rule, &wanted("list", "pods", "", "a")));
+        assert!(rule_allows(&rule, &wanted("get", "pods", "", "a")));
+        assert!(!rule_allows(&rule, &wanted("get", "pods", "", "b")));
+        assert!(!rule_allows(&rule, &wanted("get", "pods", "log", "a")));
+        assert!(rule_allows(&rule, &wanted("get", "nodes", "status", "a")));
+        assert!(!rule_allows(&rule, &wanted("list", "pods", "", "a")));
         let path =
             Attributes { verb: "get".into(), path: "/healthz".into(), ..Attributes::default() };
-        assert!(!allows(&rule, &path));
+        assert!(!rule_allows(&rule, &path));
         let urls = json!({"nonResourceURLs": ["/health*"], "verbs": ["get"]});
-        assert!(allows(&urls, &path));
-        assert!(!allows(&urls, &wanted("get", "pods", "", "a")));
+        assert!(rule_allows(&urls, &path));
+        assert!(!rule_allows(&urls, &wanted("get", "pods", "", "a")));
     }
 }

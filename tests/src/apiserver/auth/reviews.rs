@@ -4,27 +4,27 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::rbac::{reason, rules};
+use super::rbac::{find_reason, list_rules};
 use super::{API_AUDIENCE, ApiUser, Attributes};
 use crate::apiserver::Server;
 use crate::apiserver::kinds::Kind;
-use crate::apiserver::object::{self, text};
+use crate::apiserver::object::{self, text_at};
 use crate::apiserver::status::{ApiError, Cause};
 
 /// Answers a review by filling in its status.
-pub fn answer(
+pub fn answer_review(
     server: &Arc<Server>,
     kind: &Kind,
     mut review: Value,
     caller: &ApiUser,
 ) -> Result<Value, ApiError> {
-    check(kind, &review)?;
+    check_review(kind, &review)?;
     let status = match kind.plural.as_str() {
-        "tokenreviews" => token(server, &review),
+        "tokenreviews" => review_token(server, &review),
         "selfsubjectreviews" => json!({ "userInfo": caller.to_json() }),
-        "selfsubjectaccessreviews" => access(server, caller, &review["spec"]),
+        "selfsubjectaccessreviews" => review_access(server, caller, &review["spec"]),
         "subjectaccessreviews" | "localsubjectaccessreviews" => {
-            access(server, &subject(&review["spec"]), &review["spec"])
+            review_access(server, &review_subject(&review["spec"]), &review["spec"])
         }
         "selfsubjectrulesreviews" => all_rules(server, caller, &review),
         _ => return Err(ApiError::unknown_path()),
@@ -35,16 +35,16 @@ pub fn answer(
 }
 
 /// What a review must say to be answered.
-fn check(kind: &Kind, review: &Value) -> Result<(), ApiError> {
+fn check_review(kind: &Kind, review: &Value) -> Result<(), ApiError> {
     let spec = review.get("spec").unwrap_or(&Value::Null);
     let has = |field: &str| spec.get(field).is_some_and(|value| !value.is_null());
     let mut causes = Vec::new();
     match kind.plural.as_str() {
-        "tokenreviews" if text(spec, "/token").unwrap_or_default().is_empty() => {
+        "tokenreviews" if text_at(spec, "/token").unwrap_or_default().is_empty() => {
             let why = "token is required for TokenReview in authentication";
             return Err(ApiError::bad_request(why));
         }
-        "selfsubjectrulesreviews" if text(spec, "/namespace").unwrap_or_default().is_empty() => {
+        "selfsubjectrulesreviews" if text_at(spec, "/namespace").unwrap_or_default().is_empty() => {
             return Err(ApiError::bad_request("no namespace on request"));
         }
         "selfsubjectaccessreviews" | "subjectaccessreviews" | "localsubjectaccessreviews" => {
@@ -55,7 +55,7 @@ fn check(kind: &Kind, review: &Value) -> Result<(), ApiError> {
                     "exactly one of nonResourceAttributes or resourceAttributes must be specified",
                 ));
             }
-            let nobody = text(spec, "/user").unwrap_or_default().is_empty() && !has("groups");
+            let nobody = text_at(spec, "/user").unwrap_or_default().is_empty() && !has("groups");
             if kind.plural != "selfsubjectaccessreviews" && nobody {
                 let why = "at least one of user or group must be specified";
                 causes.push(Cause::invalid("spec.user", &"".into(), why));
@@ -66,10 +66,10 @@ fn check(kind: &Kind, review: &Value) -> Result<(), ApiError> {
     if causes.is_empty() {
         return Ok(());
     }
-    Err(ApiError::invalid(&kind.group, &kind.kind, object::name(review), &causes))
+    Err(ApiError::invalid(&kind.group, &kind.kind, object::object_name(review), &causes))
 }
 
-fn token(server: &Server, review: &Value) -> Value {
+fn review_token(server: &Server, review: &Value) -> Value {
     let mut audiences: Vec<String> = review
         .pointer("/spec/audiences")
         .and_then(Value::as_array)
@@ -81,7 +81,7 @@ fn token(server: &Server, review: &Value) -> Value {
     if audiences.is_empty() {
         audiences.push(API_AUDIENCE.to_owned());
     }
-    let token = text(review, "/spec/token").unwrap_or_default();
+    let token = text_at(review, "/spec/token").unwrap_or_default();
     if let Some(user) = server.static_user(token) {
         return json!({ "authenticated": true, "user": user.to_json(), "audiences": audiences });
     }
@@ -97,17 +97,17 @@ fn token(server: &Server, review: &Value) -> Value {
     }
 }
 
-fn subject(spec: &Value) -> ApiUser {
+fn review_subject(spec: &Value) -> ApiUser {
     let list = spec.get("groups").and_then(Value::as_array).into_iter().flatten();
     ApiUser {
-        name: text(spec, "/user").unwrap_or_default().to_owned(),
+        name: text_at(spec, "/user").unwrap_or_default().to_owned(),
         groups: list.filter_map(Value::as_str).map(str::to_owned).collect(),
         ..ApiUser::default()
     }
 }
 
-fn access(server: &Server, user: &ApiUser, spec: &Value) -> Value {
-    let get = |pointer: &str| text(spec, pointer).unwrap_or_default().to_owned();
+fn review_access(server: &Server, user: &ApiUser, spec: &Value) -> Value {
+    let get = |pointer: &str| text_at(spec, pointer).unwrap_or_default().to_owned();
     let wanted = if spec.get("resourceAttributes").is_some_and(|r| !r.is_null()) {
         Attributes {
             verb: get("/resourceAttributes/verb"),
@@ -125,7 +125,7 @@ fn access(server: &Server, user: &ApiUser, spec: &Value) -> Value {
             ..Attributes::default()
         }
     };
-    let reason = reason(&server.store, user, &wanted);
+    let reason = find_reason(&server.store, user, &wanted);
     let mut status = json!({ "allowed": reason.is_some() });
     if let Some(reason) = reason.filter(|reason| !reason.is_empty()) {
         status["reason"] = reason.into();
@@ -134,14 +134,14 @@ fn access(server: &Server, user: &ApiUser, spec: &Value) -> Value {
 }
 
 fn all_rules(server: &Server, caller: &ApiUser, review: &Value) -> Value {
-    let namespace = text(review, "/spec/namespace").unwrap_or("default");
+    let namespace = text_at(review, "/spec/namespace").unwrap_or("default");
     let mut resources = Vec::new();
     let mut paths = Vec::new();
     if caller.groups.iter().any(|g| g == "system:masters") {
         resources.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
         paths.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
     }
-    for rule in rules(&server.store, caller, namespace) {
+    for rule in list_rules(&server.store, caller, namespace) {
         if rule.get("nonResourceURLs").is_some() {
             paths.push(rule);
         } else {

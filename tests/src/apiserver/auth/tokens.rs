@@ -66,10 +66,10 @@ impl Tokens {
     ) -> (String, jiff::Timestamp) {
         let now = jiff::Timestamp::now().as_second();
         let expires = now.saturating_add(seconds);
-        let (namespace, name) = (object::namespace(account), object::name(account));
+        let (namespace, name) = (object::object_namespace(account), object::object_name(account));
         let mut private = json!({
             "namespace": namespace,
-            "serviceaccount": { "name": name, "uid": object::uid(account) },
+            "serviceaccount": { "name": name, "uid": object::object_uid(account) },
         });
         if let Some(bound) = bound {
             private[bound.kind.to_lowercase()] = json!({ "name": bound.name, "uid": bound.uid });
@@ -105,16 +105,16 @@ impl Tokens {
         if claims["exp"].as_i64().unwrap_or(0) <= jiff::Timestamp::now().as_second() {
             return Err(TokenError::Expired);
         }
-        let found: Vec<String> = strings(&claims["aud"]);
+        let found: Vec<String> = to_strings(&claims["aud"]);
         let both: Vec<String> = found.iter().filter(|a| wanted.contains(a)).cloned().collect();
         if both.is_empty() {
             return Err(TokenError::Audience { found, wanted: wanted.to_vec() });
         }
         let private = &claims["kubernetes.io"];
-        let text = |pointer: &str| object::text(private, pointer).unwrap_or_default();
+        let text = |pointer: &str| object::text_at(private, pointer).unwrap_or_default();
         let (namespace, name) = (text("/namespace"), text("/serviceaccount/name"));
         let alive = |table: &str, name: &str, uid: &str| {
-            store.get(table, namespace, name).is_some_and(|o| object::uid(&o.value) == uid)
+            store.get(table, namespace, name).is_some_and(|o| object::object_uid(&o.value) == uid)
         };
         if !alive("serviceaccounts", name, text("/serviceaccount/uid")) {
             return Err(TokenError::Invalidated);
@@ -160,7 +160,7 @@ impl Default for Tokens {
     }
 }
 
-fn strings(value: &Value) -> Vec<String> {
+fn to_strings(value: &Value) -> Vec<String> {
     let items = value.as_array().into_iter().flatten();
     items.filter_map(Value::as_str).map(str::to_owned).collect()
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::CustomVersion;
-use crate::apiserver::kinds::{Kind, Scale, Shape, table};
-use crate::apiserver::object::{self, default_to, map_at, text};
+use crate::apiserver::kinds::{Kind, Scale, Shape, printed_table};
+use crate::apiserver::object::{self, default_to, map_at, text_at};
 use crate::apiserver::status::Cause;
 
 /// What is wrong with a definition.
-pub fn check(definition: &Value) -> Vec<Cause> {
+pub fn check_definition(definition: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let field = |pointer: &str| text(definition, pointer).unwrap_or_default();
+    let field = |pointer: &str| text_at(definition, pointer).unwrap_or_default();
     let (group, plural) = (field("/spec/group"), field("/spec/names/plural"));
     for (pointer, path) in [
         ("/spec/group", "spec.group"),
@@ -25,10 +25,10 @@ pub fn check(definition: &Value) -> Vec<Cause> {
         }
     }
     let name = format!("{plural}.{group}");
-    if object::name(definition) != name {
+    if object::object_name(definition) != name {
         causes.push(Cause::invalid(
             "metadata.name",
-            &object::name(definition).into(),
+            &object::object_name(definition).into(),
             "must be spec.names.plural+\".\"+spec.group",
         ));
     }
@@ -36,7 +36,7 @@ pub fn check(definition: &Value) -> Vec<Cause> {
         let allowed = ["Cluster".to_owned(), "Namespaced".to_owned()];
         causes.push(Cause::unsupported("spec.scope", &field("/spec/scope").into(), &allowed));
     }
-    let versions = versions(definition);
+    let versions = list_versions(definition);
     if versions.is_empty() {
         causes.push(Cause::required("spec.versions", "must have at least one version"));
     }
@@ -54,21 +54,21 @@ pub fn check(definition: &Value) -> Vec<Cause> {
     let common =
         first.filter(|first| versions.iter().all(|v| schema_of(v).as_ref() == Some(first)));
     if let Some(schema) = common {
-        structural(&schema, "spec.validation.openAPIV3Schema", &mut causes);
+        check_structural(&schema, "spec.validation.openAPIV3Schema", &mut causes);
         return causes;
     }
     for (index, version) in versions.iter().enumerate() {
         let path = format!("spec.versions[{index}].schema.openAPIV3Schema");
         match version.pointer("/schema/openAPIV3Schema") {
             None => causes.push(Cause::required(path, "")),
-            Some(schema) => structural(schema, &path, &mut causes),
+            Some(schema) => check_structural(schema, &path, &mut causes),
         }
     }
     causes
 }
 
 /// A schema must say every value's type, so that pruning has one meaning.
-fn structural(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn check_structural(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     let flag = |name: &str| schema.get(name) == Some(&Value::Bool(true));
     if schema.get("type").is_none()
         && !flag("x-kubernetes-int-or-string")
@@ -116,14 +116,14 @@ fn structural(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
     if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
         for (name, child) in properties {
-            structural(child, &format!("{path}.properties[{name}]"), causes);
+            check_structural(child, &format!("{path}.properties[{name}]"), causes);
         }
     }
     if let Some(items) = schema.get("items") {
-        structural(items, &format!("{path}.items"), causes);
+        check_structural(items, &format!("{path}.items"), causes);
     }
     if let Some(additional) = schema.get("additionalProperties").filter(|a| a.is_object()) {
-        structural(additional, &format!("{path}.additionalProperties"), causes);
+        check_structural(additional, &format!("{path}.additionalProperties"), causes);
     }
 }
 
@@ -133,7 +133,7 @@ fn own_rules(schema: &Value) -> Value {
 }
 
 /// Fills in what may be left out.
-pub fn default(definition: &mut Value) {
+pub fn default_definition(definition: &mut Value) {
     let spec = map_at(definition, "spec");
     default_to(spec, "conversion", json!({"strategy": "None"}));
     if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) {
@@ -144,9 +144,9 @@ pub fn default(definition: &mut Value) {
 }
 
 /// Says in its status that a definition is accepted and established.
-pub fn accept(definition: &mut Value, now: &str) {
+pub fn accept_definition(definition: &mut Value, now: &str) {
     let names = definition.pointer("/spec/names").cloned().unwrap_or_default();
-    let storage = versions(definition)
+    let storage = list_versions(definition)
         .iter()
         .find(|v| v["storage"] == true)
         .and_then(|v| v.get("name").cloned())
@@ -180,28 +180,28 @@ pub fn accept(definition: &mut Value, now: &str) {
 
 /// The kinds that a definition serves.
 pub fn kinds_of(definition: &Value) -> Vec<Kind> {
-    let field = |pointer: &str| text(definition, pointer).unwrap_or_default().to_owned();
+    let field = |pointer: &str| text_at(definition, pointer).unwrap_or_default().to_owned();
     let list = |pointer: &str| -> Vec<String> {
         let items = definition.pointer(pointer).and_then(Value::as_array);
         items.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
     };
     let (group, plural, kind) =
         (field("/spec/group"), field("/spec/names/plural"), field("/spec/names/kind"));
-    versions(definition)
+    list_versions(definition)
         .iter()
         .filter(|version| version["served"] == true)
         .map(|version| Kind {
             group: group.clone(),
-            version: text(version, "/name").unwrap_or_default().to_owned(),
+            version: text_at(version, "/name").unwrap_or_default().to_owned(),
             plural: plural.clone(),
             singular: field("/spec/names/singular"),
             kind: kind.clone(),
             short_names: list("/spec/names/shortNames"),
             categories: list("/spec/names/categories"),
             namespaced: field("/spec/scope") == "Namespaced",
-            table: table(&group, &plural),
+            table: printed_table(&group, &plural),
             status: version.pointer("/subresources/status").is_some(),
-            scale: version.pointer("/subresources/scale").map(scale),
+            scale: version.pointer("/subresources/scale").map(read_scale),
             extra: &[],
             virtual_only: false,
             generation: true,
@@ -210,7 +210,7 @@ pub fn kinds_of(definition: &Value) -> Vec<Kind> {
         .collect()
 }
 
-fn scale(scale: &Value) -> Scale {
+fn read_scale(scale: &Value) -> Scale {
     let pointer =
         |field: &str| scale.get(field).and_then(Value::as_str).map(|path| path.replace('.', "/"));
     Scale {
@@ -220,7 +220,7 @@ fn scale(scale: &Value) -> Scale {
     }
 }
 
-fn versions(definition: &Value) -> &[Value] {
+fn list_versions(definition: &Value) -> &[Value] {
     definition
         .pointer("/spec/versions")
         .and_then(Value::as_array)

@@ -4,7 +4,7 @@ mod definition;
 pub mod names;
 mod validate;
 
-pub use definition::{accept, check, default, kinds_of};
+pub use definition::{accept_definition, check_definition, default_definition, kinds_of};
 pub use validate::Checks;
 
 use std::collections::HashMap;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::apiserver::object::{self, text};
+use crate::apiserver::object::{self, text_at};
 
 /// Why a definition's names can't be accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,17 +12,19 @@ pub struct Conflict {
 }
 
 /// What is taken by `others`, definitions of any group. Of several conflicts the last one is told.
-pub fn conflict(definition: &Value, others: &[Value]) -> Option<Conflict> {
-    let own = |pointer: &str| text(definition, pointer).unwrap_or_default().to_owned();
+pub fn find_conflict(definition: &Value, others: &[Value]) -> Option<Conflict> {
+    let own = |pointer: &str| text_at(definition, pointer).unwrap_or_default().to_owned();
     let others: Vec<&Value> = others
         .iter()
-        .filter(|other| text(other, "/spec/group") == text(definition, "/spec/group"))
-        .filter(|other| object::name(other) != object::name(definition) && are_accepted(other))
+        .filter(|other| text_at(other, "/spec/group") == text_at(definition, "/spec/group"))
+        .filter(|other| {
+            object::object_name(other) != object::object_name(definition) && are_accepted(other)
+        })
         .collect();
-    let resources: Vec<String> = others.iter().flat_map(|other| resources(other)).collect();
+    let resources: Vec<String> = others.iter().flat_map(|other| resource_names(other)).collect();
     let kinds = |pointers: &[&str]| -> Vec<String> {
         let of = |other: &&Value| {
-            let found = pointers.iter().filter_map(|pointer| text(other, pointer));
+            let found = pointers.iter().filter_map(|pointer| text_at(other, pointer));
             found.map(str::to_owned).collect::<Vec<_>>()
         };
         others.iter().flat_map(of).collect()
@@ -47,7 +49,7 @@ pub fn conflict(definition: &Value, others: &[Value]) -> Option<Conflict> {
     })
 }
 
-fn resources(definition: &Value) -> Vec<String> {
+fn resource_names(definition: &Value) -> Vec<String> {
     let names = definition.pointer("/spec/names").cloned().unwrap_or_default();
     let one = ["plural", "singular"].into_iter().filter_map(|field| names[field].as_str());
     let short = names["shortNames"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -62,7 +64,7 @@ pub fn are_accepted(definition: &Value) -> bool {
 }
 
 /// Says in its status that a definition waits for its names. Nothing is served of it.
-pub fn refuse(definition: &mut Value, conflict: &Conflict, now: &str) {
+pub fn refuse_names(definition: &mut Value, conflict: &Conflict, now: &str) {
     let mut status = definition.get("status").cloned().unwrap_or_else(|| json!({}));
     status["acceptedNames"] = json!({"plural": "", "kind": ""});
     status["conditions"] = json!([
@@ -97,18 +99,20 @@ mod tests {
     #[test]
     fn only_accepted_names_of_the_group_are_taken() {
         let widgets = definition("widgets", "Widget", "True");
-        let found = conflict(&definition("gadgets", "Widget", "True"), from_ref(&widgets)).unwrap();
+        let found =
+            find_conflict(&definition("gadgets", "Widget", "True"), from_ref(&widgets)).unwrap();
         assert_eq!(
             (found.reason, &*found.message),
             ("ListKindConflict", "\"WidgetList\" is already in use")
         );
-        let short = conflict(&definition("gadgets", "Gadget", "True"), from_ref(&widgets)).unwrap();
+        let short =
+            find_conflict(&definition("gadgets", "Gadget", "True"), from_ref(&widgets)).unwrap();
         assert_eq!(short.reason, "ShortNamesConflict");
-        assert_eq!(conflict(&widgets, from_ref(&widgets)), None, "its own");
+        assert_eq!(find_conflict(&widgets, from_ref(&widgets)), None, "its own");
         let waiting = definition("gadgets", "Widget", "False");
-        assert_eq!(conflict(&widgets, &[waiting]), None);
+        assert_eq!(find_conflict(&widgets, &[waiting]), None);
         let mut elsewhere = definition("gadgets", "Widget", "True");
         elsewhere["spec"]["group"] = "other.dev".into();
-        assert_eq!(conflict(&widgets, &[elsewhere]), None);
+        assert_eq!(find_conflict(&widgets, &[elsewhere]), None);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use regex::Regex;
 use serde_json::Value;
 
-use crate::apiserver::schema::{ListKind, SchemaNode, join};
+use crate::apiserver::schema::{ListKind, SchemaNode, join_path};
 use crate::apiserver::status::Cause;
 
 /// What validation needs besides schema and object.
@@ -45,8 +45,8 @@ impl Checks<'_> {
         }
         match value {
             Value::Object(map) => {
-                required(map, node, path, causes);
-                count(
+                check_required(map, node, path, causes);
+                check_count(
                     map.len(),
                     node,
                     path,
@@ -55,13 +55,13 @@ impl Checks<'_> {
                 );
                 for (name, child) in map {
                     if let Some(schema) = node.field(name) {
-                        self.walk(child, schema, &join(path, name), causes);
+                        self.walk(child, schema, &join_path(path, name), causes);
                     }
                 }
             }
             Value::Array(items) => {
-                count(items.len(), node, path, ("minItems", "maxItems", "items"), causes);
-                duplicates(items, node, path, causes);
+                check_count(items.len(), node, path, ("minItems", "maxItems", "items"), causes);
+                find_duplicates(items, node, path, causes);
                 if let Some(schema) = node.items() {
                     for (index, item) in items.iter().enumerate() {
                         self.walk(item, schema, &format!("{path}[{index}]"), causes);
@@ -69,7 +69,7 @@ impl Checks<'_> {
                 }
             }
             Value::String(text) => self.string(text, value, node, path, causes),
-            Value::Number(number) => range(number.as_f64(), value, node, path, causes),
+            Value::Number(number) => check_range(number.as_f64(), value, node, path, causes),
             Value::Bool(_) | Value::Null => {}
         }
         self.combined(value, node, path, causes);
@@ -84,7 +84,7 @@ impl Checks<'_> {
         causes: &mut Vec<Cause>,
     ) {
         let length = text.chars().count();
-        if let Some(min) = limit(node, "minLength")
+        if let Some(min) = schema_limit(node, "minLength")
             && length < min
         {
             causes.push(Cause::invalid(
@@ -93,7 +93,7 @@ impl Checks<'_> {
                 &format!("{path} in body should be at least {min} chars long"),
             ));
         }
-        if let Some(max) = limit(node, "maxLength")
+        if let Some(max) = schema_limit(node, "maxLength")
             && length > max
         {
             causes.push(Cause {
@@ -165,7 +165,7 @@ impl Checks<'_> {
     }
 }
 
-fn required(
+fn check_required(
     map: &serde_json::Map<String, Value>,
     node: SchemaNode<'_>,
     path: &str,
@@ -174,19 +174,19 @@ fn required(
     let names = node.keyword("required").and_then(Value::as_array);
     for name in names.into_iter().flatten().filter_map(Value::as_str) {
         if !map.contains_key(name) {
-            causes.push(Cause::required(join(path, name), ""));
+            causes.push(Cause::required(join_path(path, name), ""));
         }
     }
 }
 
-fn count(
+fn check_count(
     length: usize,
     node: SchemaNode<'_>,
     path: &str,
     (min, max, noun): (&str, &str, &str),
     causes: &mut Vec<Cause>,
 ) {
-    if let Some(min) = limit(node, min)
+    if let Some(min) = schema_limit(node, min)
         && length < min
     {
         causes.push(Cause::invalid(
@@ -195,7 +195,7 @@ fn count(
             &format!("{path} in body should have at least {min} {noun}"),
         ));
     }
-    if let Some(max) = limit(node, max)
+    if let Some(max) = schema_limit(node, max)
         && length > max
     {
         // Upstream calls properties items here.
@@ -208,7 +208,7 @@ fn count(
     }
 }
 
-fn duplicates(items: &[Value], node: SchemaNode<'_>, path: &str, causes: &mut Vec<Cause>) {
+fn find_duplicates(items: &[Value], node: SchemaNode<'_>, path: &str, causes: &mut Vec<Cause>) {
     let mut seen = HashSet::new();
     let kind = node.list_kind();
     for (index, item) in items.iter().enumerate() {
@@ -230,7 +230,7 @@ fn duplicates(items: &[Value], node: SchemaNode<'_>, path: &str, causes: &mut Ve
     }
 }
 
-fn range(
+fn check_range(
     number: Option<f64>,
     value: &Value,
     node: SchemaNode<'_>,
@@ -264,7 +264,7 @@ fn range(
     }
 }
 
-fn limit(node: SchemaNode<'_>, name: &str) -> Option<usize> {
+fn schema_limit(node: SchemaNode<'_>, name: &str) -> Option<usize> {
     node.keyword(name)?.as_u64().and_then(|n| usize::try_from(n).ok())
 }
 

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::managers::{self, ManagerEntry};
-use super::set::{Element, FieldSet, show};
-use super::walk::{compare, element_of, field, fields_of, is_atomic_map, list_kind};
+use super::set::{Element, FieldSet, show_path};
+use super::walk::{compare_objects, element_of, field_schema, fields_of, is_atomic_map, list_kind};
 use crate::apiserver::object;
 use crate::apiserver::schema::{ListKind, SchemaNode};
 use crate::apiserver::status::ApiError;
@@ -36,7 +36,7 @@ impl Manager<'_> {
 }
 
 /// Merges a configuration into an object (or nothing) and takes the fields it sets.
-pub fn apply(
+pub fn apply_config(
     live: Option<&Value>,
     config: &Value,
     node: Option<SchemaNode<'_>>,
@@ -45,7 +45,7 @@ pub fn apply(
 ) -> Result<Value, ApiError> {
     let empty = Value::Object(serde_json::Map::new());
     let live = live.unwrap_or(&empty);
-    let mut entries = match managers::read(live) {
+    let mut entries = match managers::read_managers(live) {
         Some(entries) => entries,
         // Nobody has been recorded: all that is there belongs to what came before.
         None => before_first_apply(live, node, manager),
@@ -56,7 +56,7 @@ pub fn apply(
     let last = entries.iter().find(|e| e.is_same(&mine)).cloned();
     entries.retain(|e| !e.is_same(&mine));
 
-    let mut object = merge(Some(live), config, node);
+    let mut object = merge_config(Some(live), config, node);
     if let Some(last) = &last {
         let mut owned = set.clone();
         for entry in &entries {
@@ -64,26 +64,26 @@ pub fn apply(
         }
         let mut dropped = last.fields.clone();
         dropped.subtract(&owned);
-        remove(&mut object, node, &dropped, &owned);
+        remove_dropped(&mut object, node, &dropped, &owned);
     }
 
-    let mut difference = compare(&unmanaged(live), &unmanaged(&object), node);
+    let mut difference = compare_objects(&without_managers(live), &without_managers(&object), node);
     difference.changed.subtract(&never_owned());
     let mut conflicts = Vec::new();
     for entry in &mut entries {
         let taken = entry.fields.intersection(&difference.changed);
         // What the new configuration does not set itself can't be in its way.
         for path in taken.intersection(&set).paths() {
-            conflicts.push((entry.show(), show(&path)));
+            conflicts.push((entry.show(), show_path(&path)));
         }
         entry.fields.subtract(&taken);
         entry.fields.subtract(&difference.removed);
     }
     if !conflicts.is_empty() && !force {
-        return Err(conflict(&conflicts));
+        return Err(conflict_error(&conflicts));
     }
     entries.push(mine);
-    managers::write(&mut object, entries);
+    managers::write_managers(&mut object, entries);
     Ok(object)
 }
 
@@ -92,11 +92,11 @@ fn before_first_apply(
     node: Option<SchemaNode<'_>>,
     manager: &Manager<'_>,
 ) -> Vec<ManagerEntry> {
-    if object::uid(live).is_empty() {
+    if object::object_uid(live).is_empty() {
         return Vec::new();
     }
     let nothing = Value::Object(serde_json::Map::new());
-    let mut fields = compare(&nothing, &unmanaged(live), node).changed;
+    let mut fields = compare_objects(&nothing, &without_managers(live), node).changed;
     fields.subtract(&never_owned());
     let before = Manager { name: "before-first-apply", subresource: "", ..manager.clone() };
     vec![before.entry(false, fields)]
@@ -104,7 +104,7 @@ fn before_first_apply(
 
 /// Whether two versions of an object differ at most in when their managers last wrote.
 pub fn is_same_but_times(a: &Value, b: &Value) -> bool {
-    a == b || (unmanaged(a) == unmanaged(b) && managers::is_same_but_times(a, b))
+    a == b || (without_managers(a) == without_managers(b) && managers::is_same_but_times(a, b))
 }
 
 /// Records in `new` who owns what after a write that was no apply.
@@ -116,19 +116,19 @@ pub fn record_update(
 ) {
     let empty = Value::Object(serde_json::Map::new());
     let live = live.unwrap_or(&empty);
-    if managers::is_reset(new) && !object::uid(live).is_empty() {
+    if managers::is_reset(new) && !object::object_uid(live).is_empty() {
         object::set_meta(new, "managedFields", None);
         return;
     }
-    let given = managers::read(new).filter(|_| manager.subresource.is_empty());
-    let Some(mut entries) = given.or_else(|| managers::read(live)).or_else(|| {
+    let given = managers::read_managers(new).filter(|_| manager.subresource.is_empty());
+    let Some(mut entries) = given.or_else(|| managers::read_managers(live)).or_else(|| {
         // What is not tracked stays so until somebody applies.
-        object::uid(live).is_empty().then(Vec::new)
+        object::object_uid(live).is_empty().then(Vec::new)
     }) else {
         object::set_meta(new, "managedFields", None);
         return;
     };
-    let mut difference = compare(&unmanaged(live), &unmanaged(new), node);
+    let mut difference = compare_objects(&without_managers(live), &without_managers(new), node);
     difference.changed.subtract(&never_owned());
     difference.removed.subtract(&never_owned());
     for entry in &mut entries {
@@ -151,10 +151,10 @@ pub fn record_update(
         entries[at].fields.extend(&difference.changed);
         manager.now.clone_into(&mut entries[at].time);
     }
-    managers::write(new, entries);
+    managers::write_managers(new, entries);
 }
 
-fn unmanaged(value: &Value) -> Value {
+fn without_managers(value: &Value) -> Value {
     let mut value = value.clone();
     if let Some(meta) = value.get_mut("metadata").and_then(Value::as_object_mut) {
         meta.remove("managedFields");
@@ -187,7 +187,7 @@ fn never_owned() -> FieldSet {
     set
 }
 
-fn conflict(conflicts: &[(String, String)]) -> ApiError {
+fn conflict_error(conflicts: &[(String, String)]) -> ApiError {
     let causes: Vec<(String, String)> = conflicts
         .iter()
         .map(|(manager, path)| (format!("conflict with {manager}"), path.clone()))
@@ -209,12 +209,15 @@ fn conflict(conflicts: &[(String, String)]) -> ApiError {
     ApiError::apply_conflict(message, &causes)
 }
 
-fn merge(live: Option<&Value>, config: &Value, node: Option<SchemaNode<'_>>) -> Value {
+fn merge_config(live: Option<&Value>, config: &Value, node: Option<SchemaNode<'_>>) -> Value {
     match (live, config) {
         (Some(Value::Object(old)), Value::Object(new)) if !is_atomic_map(node) => {
             let mut merged = old.clone();
             for (name, value) in new {
-                merged.insert(name.clone(), merge(old.get(name), value, field(node, name)));
+                merged.insert(
+                    name.clone(),
+                    merge_config(old.get(name), value, field_schema(node, name)),
+                );
             }
             merged.into()
         }
@@ -236,7 +239,7 @@ fn merge_lists(old: &[Value], new: &[Value], node: Option<SchemaNode<'_>>) -> Ve
             merged.push(next.clone());
         }
         let before = old.iter().find(|o| element(o) == *key);
-        merged.push(merge(before, item, node.and_then(SchemaNode::items)));
+        merged.push(merge_config(before, item, node.and_then(SchemaNode::items)));
         rest.next_if(|next| wanted.contains(&element(next)));
     }
     merged.extend(rest.filter(|next| !wanted.contains(&element(next))).cloned());
@@ -244,7 +247,12 @@ fn merge_lists(old: &[Value], new: &[Value], node: Option<SchemaNode<'_>>) -> Ve
 }
 
 /// Removes what `dropped` names unless something of `owned` is at or below it.
-fn remove(value: &mut Value, node: Option<SchemaNode<'_>>, dropped: &FieldSet, owned: &FieldSet) {
+fn remove_dropped(
+    value: &mut Value,
+    node: Option<SchemaNode<'_>>,
+    dropped: &FieldSet,
+    owned: &FieldSet,
+) {
     let gone = |element: &Element| dropped.has(element) && owned.below(element).is_none();
     let empty = FieldSet::default();
     match value {
@@ -256,7 +264,12 @@ fn remove(value: &mut Value, node: Option<SchemaNode<'_>>, dropped: &FieldSet, o
                 }
                 let Some(below) = dropped.below(&element) else { return true };
                 let before = is_empty(child);
-                remove(child, field(node, name), below, owned.below(&element).unwrap_or(&empty));
+                remove_dropped(
+                    child,
+                    field_schema(node, name),
+                    below,
+                    owned.below(&element).unwrap_or(&empty),
+                );
                 // A map that lost its last entry goes with it.
                 before || !is_empty(child) || owned.has(&element)
             });
@@ -269,7 +282,7 @@ fn remove(value: &mut Value, node: Option<SchemaNode<'_>>, dropped: &FieldSet, o
                 }
                 if let Some(below) = dropped.below(&element) {
                     let owned = owned.below(&element).unwrap_or(&empty);
-                    remove(item, node.and_then(SchemaNode::items), below, owned);
+                    remove_dropped(item, node.and_then(SchemaNode::items), below, owned);
                 }
                 true
             });

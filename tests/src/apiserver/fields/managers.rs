@@ -45,15 +45,15 @@ impl ManagerEntry {
 }
 
 /// Reads the entries of an object; nothing if there are none or they are malformed.
-pub fn read(value: &Value) -> Option<Vec<ManagerEntry>> {
-    let list = object::meta(value, "managedFields")?.as_array()?;
-    let entries: Option<Vec<ManagerEntry>> = list.iter().map(entry).collect();
+pub fn read_managers(value: &Value) -> Option<Vec<ManagerEntry>> {
+    let list = object::meta_field(value, "managedFields")?.as_array()?;
+    let entries: Option<Vec<ManagerEntry>> = list.iter().map(read_entry).collect();
     entries.filter(|e| !e.is_empty())
 }
 
 /// A list of one empty entry asks to forget all managers.
 pub fn is_reset(value: &Value) -> bool {
-    object::meta(value, "managedFields")
+    object::meta_field(value, "managedFields")
         .and_then(Value::as_array)
         .is_some_and(|list| list.len() == 1 && list[0] == json!({}))
 }
@@ -61,7 +61,7 @@ pub fn is_reset(value: &Value) -> bool {
 /// Whether the entries of two versions of an object say the same but for their times.
 pub fn is_same_but_times(a: &Value, b: &Value) -> bool {
     let timeless = |value: &Value| {
-        let mut entries = read(value).unwrap_or_default();
+        let mut entries = read_managers(value).unwrap_or_default();
         for entry in &mut entries {
             entry.time.clear();
         }
@@ -73,7 +73,7 @@ pub fn is_same_but_times(a: &Value, b: &Value) -> bool {
     timeless(a) == timeless(b)
 }
 
-fn entry(value: &Value) -> Option<ManagerEntry> {
+fn read_entry(value: &Value) -> Option<ManagerEntry> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
     Some(ManagerEntry {
         manager: text("manager").to_owned(),
@@ -93,7 +93,7 @@ fn entry(value: &Value) -> Option<ManagerEntry> {
 }
 
 /// Writes the entries into an object, oldest first, applied ones before others.
-pub fn write(value: &mut Value, mut entries: Vec<ManagerEntry>) {
+pub fn write_managers(value: &mut Value, mut entries: Vec<ManagerEntry>) {
     entries.retain(|e| !e.fields.is_empty());
     entries.sort_by(|a, b| {
         (!a.applied, &a.time, &a.manager, &a.api_version, &a.subresource).cmp(&(

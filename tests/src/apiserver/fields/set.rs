@@ -61,7 +61,7 @@ impl Element {
 }
 
 /// A path as conflicts show it, such as `.spec.containers[name="a"].image`.
-pub fn show(path: &[Element]) -> String {
+pub fn show_path(path: &[Element]) -> String {
     let mut out = String::new();
     for element in path {
         element.show(&mut out);

@@ -10,11 +10,11 @@ use crate::apiserver::schema::{ListKind, SchemaNode};
 /// The fields that a configuration sets.
 pub fn fields_of(value: &Value, node: Option<SchemaNode<'_>>) -> FieldSet {
     let mut set = FieldSet::default();
-    collect(value, node, &mut Vec::new(), &mut set);
+    collect_fields(value, node, &mut Vec::new(), &mut set);
     set
 }
 
-fn collect(
+fn collect_fields(
     value: &Value,
     node: Option<SchemaNode<'_>>,
     path: &mut Vec<Element>,
@@ -24,7 +24,7 @@ fn collect(
         Value::Object(map) if !is_atomic_map(node) => {
             for (name, child) in map {
                 path.push(Element::Field(name.clone()));
-                collect(child, field(node, name), path, set);
+                collect_fields(child, field_schema(node, name), path, set);
                 let declared = node.is_some_and(|n| n.property(name).is_some());
                 if !declared
                     || child.is_null()
@@ -40,7 +40,7 @@ fn collect(
                 let Some(element) = element_of(item, node) else { continue };
                 path.push(element);
                 if matches!(list_kind(node), ListKind::Map(_)) {
-                    collect(item, node.and_then(SchemaNode::items), path, set);
+                    collect_fields(item, node.and_then(SchemaNode::items), path, set);
                 }
                 set.insert(path);
                 path.pop();
@@ -60,13 +60,13 @@ pub struct Difference {
 }
 
 /// How two versions of an object differ.
-pub fn compare(old: &Value, new: &Value, node: Option<SchemaNode<'_>>) -> Difference {
+pub fn compare_objects(old: &Value, new: &Value, node: Option<SchemaNode<'_>>) -> Difference {
     let mut difference = Difference::default();
-    walk(Some(old), Some(new), node, &mut Vec::new(), &mut difference);
+    walk_pair(Some(old), Some(new), node, &mut Vec::new(), &mut difference);
     difference
 }
 
-fn walk(
+fn walk_pair(
     old: Option<&Value>,
     new: Option<&Value>,
     node: Option<SchemaNode<'_>>,
@@ -93,10 +93,10 @@ fn walk(
     match children {
         Some((before, after)) => {
             for (element, child) in &after {
-                descend(before.get(element).copied(), Some(child), node, element, path, out);
+                descend_into(before.get(element).copied(), Some(child), node, element, path, out);
             }
             for (element, child) in before.iter().filter(|(e, _)| !after.contains_key(e)) {
-                descend(Some(child), None, node, element, path, out);
+                descend_into(Some(child), None, node, element, path, out);
             }
             if old.is_none() {
                 out.changed.insert(path);
@@ -109,7 +109,7 @@ fn walk(
     }
 }
 
-fn descend(
+fn descend_into(
     old: Option<&Value>,
     new: Option<&Value>,
     node: Option<SchemaNode<'_>>,
@@ -118,12 +118,12 @@ fn descend(
     out: &mut Difference,
 ) {
     let child = match element {
-        Element::Field(name) => field(node, name),
+        Element::Field(name) => field_schema(node, name),
         Element::Key(_) => node.and_then(SchemaNode::items),
         Element::Value(_) | Element::Index(_) => None,
     };
     path.push(element.clone());
-    walk(old, new, child, path, out);
+    walk_pair(old, new, child, path, out);
     path.pop();
 }
 
@@ -164,7 +164,7 @@ pub fn element_of(item: &Value, list: Option<SchemaNode<'_>>) -> Option<Element>
 }
 
 /// The schema of a field.
-pub fn field<'a>(node: Option<SchemaNode<'a>>, name: &str) -> Option<SchemaNode<'a>> {
+pub fn field_schema<'a>(node: Option<SchemaNode<'a>>, name: &str) -> Option<SchemaNode<'a>> {
     node.and_then(|n| n.field(name))
 }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::Context;
-use super::options::refuse;
+use super::options::refuse_options;
 use crate::apiserver::Server;
 use crate::apiserver::convert;
 use crate::apiserver::kinds::Kind;
-use crate::apiserver::object::{self, text};
+use crate::apiserver::object::{self, text_at};
 use crate::apiserver::render::{self, Response};
 use crate::apiserver::status::{ApiError, Cause};
 use crate::apiserver::store::Stored;
@@ -46,7 +46,7 @@ impl Context<'_> {
     fn options(&self) -> Result<DeleteRequest, ApiError> {
         let query = &self.request.query;
         let body = if self.request.body.is_empty() { Value::Null } else { self.body()? };
-        let string = |pointer: &str| text(&body, pointer).map(str::to_owned);
+        let string = |pointer: &str| text_at(&body, pointer).map(str::to_owned);
         let grace = match query.get("gracePeriodSeconds") {
             Some(text) => text.parse().ok(),
             None => body.get("gracePeriodSeconds").and_then(Value::as_i64),
@@ -69,12 +69,12 @@ impl Context<'_> {
             let known = ["Foreground", "Background", "Orphan", "nil"].map(str::to_owned);
             causes.push(Cause::unsupported("propagationPolicy", &policy.into(), &known));
         }
-        let dry = query.get("dryRun").or_else(|| text(&body, "/dryRun/0")).unwrap_or("All");
+        let dry = query.get("dryRun").or_else(|| text_at(&body, "/dryRun/0")).unwrap_or("All");
         if dry != "All" {
             let found = Value::Array(vec![dry.into()]);
             causes.push(Cause::unsupported("dryRun", &found, &["All".to_owned()]));
         }
-        refuse("DeleteOptions", &causes)?;
+        refuse_options("DeleteOptions", &causes)?;
         let propagation =
             policy.or_else(|| orphan.map(|o| if o { "Orphan" } else { "Background" }.to_owned()));
         let dry_run = query.get("dryRun") == Some("All")
@@ -109,9 +109,9 @@ impl Context<'_> {
             }
             DeleteOutcome::Gone(value) => {
                 let mut details = json!({
-                    "name": object::name(&value),
+                    "name": object::object_name(&value),
                     "kind": self.kind.plural,
-                    "uid": object::uid(&value),
+                    "uid": object::object_uid(&value),
                 });
                 if !self.kind.group.is_empty() {
                     details["group"] = self.kind.group.clone().into();
@@ -120,7 +120,7 @@ impl Context<'_> {
                     "kind": "Status", "apiVersion": "v1", "metadata": {},
                     "status": "Success", "details": details,
                 });
-                render::value(200, &self.accepted, &status)
+                render::value_answer(200, &self.accepted, &status)
             }
         })
     }
@@ -136,7 +136,7 @@ impl Context<'_> {
             }
             match self.server.delete(&self.kind, &stored, &options) {
                 Ok(DeleteOutcome::Gone(value) | DeleteOutcome::Terminating(value)) => {
-                    items.push(convert::outbound(&self.kind, &value).into_owned());
+                    items.push(convert::convert_outbound(&self.kind, &value).into_owned());
                 }
                 Err(error) if error.code == 404 => {}
                 Err(error) => return Err(error),
@@ -148,7 +148,7 @@ impl Context<'_> {
             "metadata": {"resourceVersion": version.to_string()},
             "items": items,
         });
-        Ok(render::value(200, &self.accepted, &list))
+        Ok(render::value_answer(200, &self.accepted, &list))
     }
 }
 
@@ -165,7 +165,7 @@ impl Server {
         for _ in 0..ATTEMPTS {
             let live = &stored.value;
             check_preconditions(kind, live, options)?;
-            let new = terminating(kind, live, options);
+            let new = mark_terminating(kind, live, options);
             let complete = is_deletion_complete(kind, &new);
             if options.dry_run {
                 return Ok(if complete {
@@ -201,22 +201,22 @@ impl Server {
 
 /// Whether nothing holds a terminating object any more.
 pub(super) fn is_deletion_complete(kind: &Kind, value: &Value) -> bool {
-    let grace = object::meta(value, "deletionGracePeriodSeconds").and_then(Value::as_i64);
+    let grace = object::meta_field(value, "deletionGracePeriodSeconds").and_then(Value::as_i64);
     let held_namespace = kind.is("", "namespaces")
         && value
             .pointer("/spec/finalizers")
             .and_then(Value::as_array)
             .is_some_and(|f| !f.is_empty());
     object::is_terminating(value)
-        && object::finalizers(value).next().is_none()
+        && object::list_finalizers(value).next().is_none()
         && grace.unwrap_or(0) == 0
         && !held_namespace
 }
 
 fn check_preconditions(kind: &Kind, live: &Value, options: &DeleteRequest) -> Result<(), ApiError> {
     let pairs = [
-        ("UID", &options.uid, object::uid(live), "deleted and then recreated"),
-        ("ResourceVersion", &options.version, object::version(live), "modified"),
+        ("UID", &options.uid, object::object_uid(live), "deleted and then recreated"),
+        ("ResourceVersion", &options.version, object::object_version(live), "modified"),
     ];
     for (what, wanted, found, perhaps) in pairs {
         if let Some(wanted) = wanted
@@ -225,7 +225,7 @@ fn check_preconditions(kind: &Kind, live: &Value, options: &DeleteRequest) -> Re
             return Err(ApiError::conflict_because(
                 &kind.group,
                 &kind.kind,
-                object::name(live),
+                object::object_name(live),
                 &format!(
                     "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object might have been {perhaps}"
                 ),
@@ -236,9 +236,9 @@ fn check_preconditions(kind: &Kind, live: &Value, options: &DeleteRequest) -> Re
 }
 
 /// The object once its deletion has been asked for.
-fn terminating(kind: &Kind, live: &Value, options: &DeleteRequest) -> Value {
+fn mark_terminating(kind: &Kind, live: &Value, options: &DeleteRequest) -> Value {
     let mut new = live.clone();
-    let mut finalizers: Vec<String> = object::finalizers(live).map(str::to_owned).collect();
+    let mut finalizers: Vec<String> = object::list_finalizers(live).map(str::to_owned).collect();
     if let Some(policy) = &options.propagation {
         finalizers.retain(|f| f != ORPHAN && f != FOREGROUND);
         match policy.as_str() {
@@ -258,7 +258,7 @@ fn terminating(kind: &Kind, live: &Value, options: &DeleteRequest) -> Value {
         object::set_meta(&mut new, "finalizers", Some(json!(finalizers)));
     }
     let grace = strategy::grace_period(kind, live, options.grace);
-    let before = object::meta(live, "deletionGracePeriodSeconds").and_then(Value::as_i64);
+    let before = object::meta_field(live, "deletionGracePeriodSeconds").and_then(Value::as_i64);
     // Asked again: a period may only become shorter, and only when asked so.
     let grace = match before {
         Some(before) if object::is_terminating(live) => match options.grace {
@@ -270,9 +270,9 @@ fn terminating(kind: &Kind, live: &Value, options: &DeleteRequest) -> Value {
     let at = jiff::Timestamp::now()
         .checked_add(jiff::SignedDuration::from_secs(grace))
         .unwrap_or(jiff::Timestamp::MAX);
-    object::set_meta(&mut new, "deletionTimestamp", Some(object::seconds(at).into()));
+    object::set_meta(&mut new, "deletionTimestamp", Some(object::whole_seconds(at).into()));
     object::set_meta(&mut new, "deletionGracePeriodSeconds", Some(grace.into()));
-    if let Some(generation) = object::meta(live, "generation").and_then(Value::as_i64) {
+    if let Some(generation) = object::meta_field(live, "generation").and_then(Value::as_i64) {
         object::set_meta(&mut new, "generation", Some((generation + 1).into()));
     }
     if kind.is("", "namespaces") {

@@ -8,7 +8,7 @@ use super::delete::{self, CLEANUP, DeleteRequest};
 use crate::apiserver::Server;
 use crate::apiserver::crd::{self, names};
 use crate::apiserver::kinds::Kind;
-use crate::apiserver::object::{self, text};
+use crate::apiserver::object::{self, text_at};
 use crate::apiserver::store::Stored;
 
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -17,7 +17,7 @@ impl Server {
     /// Called after every write, with the state that was written last.
     pub(in crate::apiserver) fn after_write(&self, kind: &Kind, value: &Value) {
         if kind.is("apiextensions.k8s.io", "customresourcedefinitions") {
-            self.after_definition(object::name(value));
+            self.after_definition(object::object_name(value));
         } else if kind.custom().is_some() && object::is_terminating(value) {
             self.finish_definition(&kind.table);
         }
@@ -34,8 +34,8 @@ impl Server {
         let stored = self.accept_names(stored);
         let definition = &stored.value;
         let (group, plural) = (
-            text(definition, "/spec/group").unwrap_or_default(),
-            text(definition, "/spec/names/plural").unwrap_or_default(),
+            text_at(definition, "/spec/group").unwrap_or_default(),
+            text_at(definition, "/spec/names/plural").unwrap_or_default(),
         );
         let kinds = crd::kinds_of(definition);
         if let Some(served) = kinds.first().filter(|_| object::is_terminating(definition)) {
@@ -54,17 +54,17 @@ impl Server {
     fn accept_names(&self, stored: Arc<Stored>) -> Arc<Stored> {
         let all: Vec<Value> =
             self.store.list(DEFINITIONS, None).0.iter().map(|other| other.value.clone()).collect();
-        let (mut value, now) = (stored.value.clone(), object::now());
-        match names::conflict(&value, &all) {
-            Some(conflict) => names::refuse(&mut value, &conflict, &now),
+        let (mut value, now) = (stored.value.clone(), object::now_text());
+        match names::find_conflict(&value, &all) {
+            Some(conflict) => names::refuse_names(&mut value, &conflict, &now),
             None if names::are_accepted(&value) => return stored,
             None => {
                 object::set_field(&mut value, "status", None);
-                crd::accept(&mut value, &now);
+                crd::accept_definition(&mut value, &now);
             }
         }
         // A write that comes between looks again itself.
-        let name = object::name(&stored.value).to_owned();
+        let name = object::object_name(&stored.value).to_owned();
         let _ = self.store.replace(DEFINITIONS, stored.version, value);
         self.store.get(DEFINITIONS, "", &name).unwrap_or(stored)
     }
@@ -72,9 +72,9 @@ impl Server {
     /// Names have become free: who waits for them gets them.
     fn settle_names(&self, group: &str) {
         for other in self.store.list(DEFINITIONS, None).0 {
-            let waits = text(&other.value, "/spec/group") == Some(group);
+            let waits = text_at(&other.value, "/spec/group") == Some(group);
             if waits && !names::are_accepted(&other.value) {
-                self.after_definition(object::name(&other.value));
+                self.after_definition(object::object_name(&other.value));
             }
         }
     }
@@ -90,7 +90,8 @@ impl Server {
             return;
         }
         let mut value = stored.value.clone();
-        let rest: Vec<&str> = object::finalizers(&stored.value).filter(|f| *f != CLEANUP).collect();
+        let rest: Vec<&str> =
+            object::list_finalizers(&stored.value).filter(|f| *f != CLEANUP).collect();
         object::set_meta(&mut value, "finalizers", (!rest.is_empty()).then(|| rest.into()));
         if delete::is_deletion_complete(&kind, &value) {
             if self.store.remove(DEFINITIONS, stored.version, value).is_ok() {
@@ -196,7 +197,7 @@ impl Server {
     fn put(&self, table: &str, value: &Value) {
         let mut value = value.clone();
         object::set_meta(&mut value, "uid", Some(uuid::Uuid::new_v4().to_string().into()));
-        object::set_meta(&mut value, "creationTimestamp", Some(object::now().into()));
+        object::set_meta(&mut value, "creationTimestamp", Some(object::now_text().into()));
         let allowed =
             |_: &crate::apiserver::store::View<'_>| Ok::<(), std::convert::Infallible>(());
         // The store is empty at this point, so nothing can be in the way.

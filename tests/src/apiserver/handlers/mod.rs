@@ -30,7 +30,7 @@ use super::table;
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Five characters that make a name unique.
-pub fn suffix() -> String {
+pub fn random_suffix() -> String {
     (0..5)
         .map(|_| {
             let at = rand::random_range(0..ALPHABET.len());
@@ -57,7 +57,7 @@ pub struct Context<'a> {
 
 /// Answers a request about a resource.
 /// With `bad_watch` a watch lags and ends by these times.
-pub fn handle(
+pub fn handle_request(
     server: &Arc<Server>,
     request: &ApiRequest,
     bad_watch: Option<(Duration, Duration)>,
@@ -74,16 +74,16 @@ pub fn handle(
         server,
         request,
         target,
-        accepted: accepted(request.header("accept"), &kind)?,
+        accepted: accepted_form(request.header("accept"), &kind)?,
         kind,
         bad_watch,
     };
     context.dispatch()
 }
 
-fn accepted(accept: &str, kind: &Kind) -> Result<Accepted, ApiError> {
+fn accepted_form(accept: &str, kind: &Kind) -> Result<Accepted, ApiError> {
     let known = |range: &str| range.trim_start().starts_with("application/json");
-    render::accepted(accept).map_err(|error| {
+    render::read_accept(accept).map_err(|error| {
         // JSON in a shape that nobody has is another matter.
         if kind.custom().is_none() && !accept.split(',').any(known) {
             ApiError::no_representation()
@@ -152,7 +152,7 @@ impl Context<'_> {
         match self.request.content_type() {
             "" | "application/json" | "*/*" => self.json(),
             "application/yaml" => self.yaml(),
-            "application/vnd.kubernetes.protobuf" => protobuf::decode(&self.request.body)
+            "application/vnd.kubernetes.protobuf" => protobuf::decode_body(&self.request.body)
                 .ok_or_else(|| {
                     ApiError::unsupported_media_type("application/json, application/yaml")
                 }),
@@ -175,15 +175,17 @@ impl Context<'_> {
 
     /// An object as an answer, in the form the client accepts.
     fn answer(&self, code: u16, stored: &Value) -> Response {
-        let shown = convert::outbound(&self.kind, stored);
+        let shown = convert::convert_outbound(&self.kind, stored);
         match self.accepted.form {
-            Form::Object => render::value(code, &self.accepted, &shown),
-            Form::Partial => render::value(code, &self.accepted, &render::partial(&shown)),
+            Form::Object => render::value_answer(code, &self.accepted, &shown),
+            Form::Partial => {
+                render::value_answer(code, &self.accepted, &render::partial_object(&shown))
+            }
             Form::Table => {
                 let include = self.request.query.get("includeObject").unwrap_or("Metadata");
-                let version = object::version(stored).to_owned();
-                let table = table::table(&self.kind, &[&shown], include, &version, true);
-                render::value(code, &self.accepted, &table)
+                let version = object::object_version(stored).to_owned();
+                let table = table::render_table(&self.kind, &[&shown], include, &version, true);
+                render::value_answer(code, &self.accepted, &table)
             }
         }
     }
@@ -193,11 +195,11 @@ impl Context<'_> {
         let shared = self.accepted.form == Form::Object
             && !self.accepted.yaml
             && matches!(
-                convert::outbound(&self.kind, &stored.value),
+                convert::convert_outbound(&self.kind, &stored.value),
                 std::borrow::Cow::Borrowed(_)
             );
         if shared {
-            return render::bytes(code, "application/json", stored.json());
+            return render::bytes_answer(code, "application/json", stored.json());
         }
         self.answer(code, &stored.value)
     }

@@ -39,7 +39,7 @@ impl Context<'_> {
             let known = known.map(str::to_owned);
             causes.push(Cause::unsupported("fieldValidation", &other.into(), &known));
         }
-        refuse(kind, &causes)
+        refuse_options(kind, &causes)
     }
 
     /// Checks the options of a list or watch.
@@ -86,12 +86,12 @@ impl Context<'_> {
             let known: Vec<String> = known.iter().map(|&k| k.to_owned()).collect();
             causes.push(Cause::unsupported(MATCH, &other.into(), &known));
         }
-        refuse("ListOptions", &causes)
+        refuse_options("ListOptions", &causes)
     }
 }
 
 /// 422 about the options of a kind, if there is a cause.
-pub(super) fn refuse(kind: &str, causes: &[Cause]) -> Result<(), ApiError> {
+pub(super) fn refuse_options(kind: &str, causes: &[Cause]) -> Result<(), ApiError> {
     if causes.is_empty() {
         return Ok(());
     }

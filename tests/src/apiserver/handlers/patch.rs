@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Context;
 use super::write::WriteChange;
-use crate::apiserver::auth::{Attributes, authorize};
+use crate::apiserver::auth::{Attributes, authorize_user};
 use crate::apiserver::object;
 use crate::apiserver::patch;
 use crate::apiserver::render::{self, Response};
@@ -17,16 +17,16 @@ impl Context<'_> {
         self.check_write_options("PatchOptions", apply)?;
         let written = match request.content_type() {
             "application/json-patch+json" => {
-                self.change(&WriteChange::Patch(&|live| patch::json(live, &request.body)))?
+                self.change(&WriteChange::Patch(&|live| patch::patch_json(live, &request.body)))?
             }
             "application/merge-patch+json" => {
                 let changes = self.json()?;
-                self.change(&WriteChange::Patch(&|live| patch::merge(live, &changes)))?
+                self.change(&WriteChange::Patch(&|live| patch::patch_merge(live, &changes)))?
             }
             "application/strategic-merge-patch+json" if self.kind.custom().is_none() => {
                 let changes = self.json()?;
                 self.change(&WriteChange::Patch(&|live| {
-                    patch::strategic(live, &changes, self.kind.node())
+                    patch::patch_strategic(live, &changes, self.kind.node())
                 }))?
             }
             "application/apply-patch+yaml" => return self.apply(),
@@ -38,13 +38,13 @@ impl Context<'_> {
             }
         };
         let mut response = self.answer(200, &written.value);
-        render::warn(&mut response, &written.warnings);
+        render::add_warnings(&mut response, &written.warnings);
         Ok(response)
     }
 
     fn apply(&self) -> Result<Response, ApiError> {
         let mut config: Value = self.yaml()?;
-        if object::name(&config).is_empty() && config.is_object() {
+        if object::object_name(&config).is_empty() && config.is_object() {
             object::set_meta(&mut config, "name", Some(self.target.name.clone().into()));
         }
         self.check_identity(&mut config)?;
@@ -58,21 +58,21 @@ impl Context<'_> {
                 Err(error) => return Err(error),
                 Ok(written) => {
                     let mut response = self.answer(201, &written.value);
-                    render::warn(&mut response, &written.warnings);
+                    render::add_warnings(&mut response, &written.warnings);
                     return Ok(response);
                 }
             }
         }
         let written = self.change(&WriteChange::Apply(&config, force))?;
         let mut response = self.answer(200, &written.value);
-        render::warn(&mut response, &written.warnings);
+        render::add_warnings(&mut response, &written.warnings);
         Ok(response)
     }
 
     /// Applying what is not there is a creation.
     fn may_create(&self) -> Result<(), ApiError> {
         let wanted = Attributes { verb: "create".to_owned(), ..self.request.attributes() };
-        if authorize(&self.server.store, &self.request.user, &wanted) {
+        if authorize_user(&self.server.store, &self.request.user, &wanted) {
             return Ok(());
         }
         let why = wanted.refusal(&self.request.user);

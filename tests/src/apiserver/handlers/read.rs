@@ -67,7 +67,7 @@ impl Context<'_> {
         let query = &self.request.query;
         let exact = query.get("resourceVersionMatch") == Some("Exact");
         let asked = self.asked_version()?;
-        let after = query.get("continue").map(decode).transpose()?;
+        let after = query.get("continue").map(decode_continue).transpose()?;
         let snapshot = match (&after, asked) {
             (Some(after), _) => Some(after.version),
             (None, Some(version)) if exact => Some(version),
@@ -89,7 +89,7 @@ impl Context<'_> {
         if remaining > 0
             && let Some(last) = page.last()
         {
-            meta["continue"] = encode(version, last).into();
+            meta["continue"] = encode_continue(version, last).into();
             // Upstream does not count what a selector would have to be asked about.
             if selector.is_everything() {
                 meta["remainingItemCount"] = remaining.into();
@@ -144,38 +144,41 @@ impl Context<'_> {
                     body.extend_from_slice(&item_json(self, stored));
                 }
                 body.extend_from_slice(b"]}");
-                render::bytes(200, "application/json", body)
+                render::bytes_answer(200, "application/json", body)
             }
             Form::Object => {
-                let items: Vec<Value> =
-                    page.iter().map(|o| convert::outbound(kind, &o.value).into_owned()).collect();
+                let items: Vec<Value> = page
+                    .iter()
+                    .map(|o| convert::convert_outbound(kind, &o.value).into_owned())
+                    .collect();
                 let list = json!({
                     "kind": format!("{}List", kind.kind),
                     "apiVersion": kind.api_version(),
                     "metadata": meta,
                     "items": items,
                 });
-                render::value(200, &self.accepted, &list)
+                render::value_answer(200, &self.accepted, &list)
             }
             Form::Partial => {
-                let items: Vec<Value> = page.iter().map(|o| render::partial(&o.value)).collect();
+                let items: Vec<Value> =
+                    page.iter().map(|o| render::partial_object(&o.value)).collect();
                 let list = json!({
                     "kind": "PartialObjectMetadataList",
                     "apiVersion": "meta.k8s.io/v1",
                     "metadata": meta,
                     "items": items,
                 });
-                render::value(200, &self.accepted, &list)
+                render::value_answer(200, &self.accepted, &list)
             }
             Form::Table => {
                 let shown: Vec<_> =
-                    page.iter().map(|o| convert::outbound(kind, &o.value)).collect();
+                    page.iter().map(|o| convert::convert_outbound(kind, &o.value)).collect();
                 let objects: Vec<&Value> = shown.iter().map(AsRef::as_ref).collect();
                 let include = self.request.query.get("includeObject").unwrap_or("Metadata");
-                let version = object::text(meta, "/resourceVersion").unwrap_or_default();
-                let mut table = table::table(kind, &objects, include, version, true);
+                let version = object::text_at(meta, "/resourceVersion").unwrap_or_default();
+                let mut table = table::render_table(kind, &objects, include, version, true);
                 table["metadata"] = meta.clone();
-                render::value(200, &self.accepted, &table)
+                render::value_answer(200, &self.accepted, &table)
             }
         }
     }
@@ -185,7 +188,7 @@ impl Context<'_> {
 /// they are of.
 fn item_json(context: &Context<'_>, stored: &Stored) -> bytes::Bytes {
     let kind = &context.kind;
-    match convert::outbound(kind, &stored.value) {
+    match convert::convert_outbound(kind, &stored.value) {
         std::borrow::Cow::Borrowed(_) if kind.custom().is_some() => stored.json(),
         std::borrow::Cow::Borrowed(_) => stored.item_json(),
         std::borrow::Cow::Owned(mut value) => {
@@ -196,13 +199,13 @@ fn item_json(context: &Context<'_>, stored: &Stored) -> bytes::Bytes {
     }
 }
 
-fn encode(version: u64, last: &Stored) -> String {
+fn encode_continue(version: u64, last: &Stored) -> String {
     let (namespace, name) = last.key();
     let token = Continue { version, namespace, name };
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
 }
 
-fn decode(token: &str) -> Result<Continue, ApiError> {
+fn decode_continue(token: &str) -> Result<Continue, ApiError> {
     let bad = || ApiError::bad_request("continue key is not valid: illegal base64 data");
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(token).map_err(|_| bad())?).map_err(|_| bad())
 }

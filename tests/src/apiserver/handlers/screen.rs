@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Context;
 use crate::apiserver::kinds::Kind;
-use crate::apiserver::object::{self, text};
+use crate::apiserver::object::{self, text_at};
 use crate::apiserver::scalars;
 use crate::apiserver::schema::{self, SchemaNode};
 use crate::apiserver::status::{ApiError, Cause};
@@ -18,18 +18,18 @@ impl Context<'_> {
             return Err(ApiError::bad_request("the body of the request must be an object"));
         }
         // Typed clients leave out what the path says; an applied configuration has to say it.
-        let says = |field| text(value, field).is_some_and(|text| !text.is_empty());
+        let says = |field| text_at(value, field).is_some_and(|text| !text.is_empty());
         let applied = self.request.content_type() == "application/apply-patch+yaml";
         if kind.custom().is_none() && !applied && !says("/kind") && !says("/apiVersion") {
             value["apiVersion"] = kind.api_version().into();
             value["kind"] = kind.kind.clone().into();
         }
-        let found = text(value, "/kind").unwrap_or_default();
+        let found = text_at(value, "/kind").unwrap_or_default();
         if found.is_empty() {
             return Err(ApiError::bad_request(format!("Object 'Kind' is missing in '{value}'")));
         }
         let version = kind.api_version();
-        let given = text(value, "/apiVersion").unwrap_or_default();
+        let given = text_at(value, "/apiVersion").unwrap_or_default();
         if given != version {
             return Err(ApiError::bad_request(if applied {
                 format!(
@@ -47,7 +47,7 @@ impl Context<'_> {
                 kind.version, kind.kind
             )));
         }
-        let namespace = object::namespace(value);
+        let namespace = object::object_namespace(value);
         if !namespace.is_empty() && namespace != self.target.namespace {
             return Err(ApiError::bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request",
@@ -57,7 +57,7 @@ impl Context<'_> {
             let namespace = self.target.namespace.clone();
             object::set_meta(value, "namespace", Some(namespace.into()));
         }
-        let name = object::name(value);
+        let name = object::object_name(value);
         if !self.target.name.is_empty() && name != self.target.name {
             return Err(ApiError::bad_request(format!(
                 "the name of the object ({name}) does not match the name on the URL ({})",
@@ -72,9 +72,10 @@ impl Context<'_> {
     pub(super) fn screen(&self, value: &mut Value, patch: bool) -> Result<Vec<String>, ApiError> {
         let Some(node) = self.kind.node() else { return Ok(Vec::new()) };
         let mut unknown = Vec::new();
-        schema::prune(value, node, "", &mut unknown);
+        schema::prune_unknown(value, node, "", &mut unknown);
         let json = matches!(self.request.content_type(), "" | "application/json");
-        let twice = if json && !patch { twice::fields(&self.request.body) } else { Vec::new() };
+        let twice =
+            if json && !patch { twice::doubled_fields(&self.request.body) } else { Vec::new() };
         let twice = twice.iter().map(|path| format!("duplicate field \"{path}\""));
         let unknown = unknown.iter().map(|path| format!("unknown field \"{path}\""));
         let warnings: Vec<String> = twice.chain(unknown).collect();
@@ -91,7 +92,7 @@ impl Context<'_> {
                 return Err(self.unreadable(value, patch, &why));
             }
             let before = value.clone();
-            scalars::normalize(value, node, "")
+            scalars::normalize_value(value, node, "")
                 .map_err(|why| self.unreadable(&before, patch, &why))?;
         }
         let quiet = self.request.query.get("fieldValidation") == Some("Ignore");
@@ -112,9 +113,9 @@ impl Context<'_> {
 }
 
 /// The first field that a configuration names and its schema does not know.
-pub(super) fn undeclared(kind: &Kind, config: &Value) -> Option<String> {
+pub(super) fn undeclared_field(kind: &Kind, config: &Value) -> Option<String> {
     let mut unknown = Vec::new();
-    schema::prune(&mut config.clone(), kind.node()?, "", &mut unknown);
+    schema::prune_unknown(&mut config.clone(), kind.node()?, "", &mut unknown);
     unknown.into_iter().next()
 }
 
@@ -172,7 +173,7 @@ fn wrong_type(
     }
     match value {
         Value::Object(map) => map.iter().find_map(|(name, child)| match node.property(name) {
-            Some(schema) => wrong_type(child, schema, node, &schema::join(path, name)),
+            Some(schema) => wrong_type(child, schema, node, &schema::join_path(path, name)),
             // The keys of a map are not part of the path.
             None => wrong_type(child, node.field(name)?, owner, path),
         }),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::Context;
 use super::write::WriteChange;
 use crate::apiserver::auth::{API_AUDIENCE, BoundToken, reviews};
-use crate::apiserver::object::{self, text};
+use crate::apiserver::object::{self, text_at};
 use crate::apiserver::patch;
 use crate::apiserver::render::{self, Response};
 use crate::apiserver::status::{ApiError, Cause};
@@ -38,8 +38,8 @@ impl Context<'_> {
     pub(super) fn review(&self) -> Result<Response, ApiError> {
         let mut value = self.body()?;
         self.check_identity(&mut value)?;
-        let answer = reviews::answer(self.server, &self.kind, value, &self.request.user)?;
-        Ok(render::value(201, &self.accepted, &answer))
+        let answer = reviews::answer_review(self.server, &self.kind, value, &self.request.user)?;
+        Ok(render::value_answer(201, &self.accepted, &answer))
     }
 
     fn token(&self) -> Result<Response, ApiError> {
@@ -74,14 +74,14 @@ impl Context<'_> {
         request["spec"]["audiences"] = json!(audiences);
         request["spec"]["expirationSeconds"] = seconds.into();
         request["status"] =
-            json!({ "token": token, "expirationTimestamp": object::seconds(expires) });
+            json!({ "token": token, "expirationTimestamp": object::whole_seconds(expires) });
         let meta = json!({
             "name": self.target.name,
             "namespace": self.target.namespace,
-            "creationTimestamp": object::now(),
+            "creationTimestamp": object::now_text(),
         });
         object::set_field(&mut request, "metadata", Some(meta));
-        Ok(render::value(201, &self.accepted, &request))
+        Ok(render::value_answer(201, &self.accepted, &request))
     }
 
     fn bound(&self, reference: &Value) -> Result<BoundToken, ApiError> {
@@ -103,7 +103,7 @@ impl Context<'_> {
             .store
             .get(table, namespace, name)
             .ok_or_else(|| ApiError::not_found("", table, name))?;
-        let found = object::uid(&stored.value);
+        let found = object::object_uid(&stored.value);
         if !field("uid").is_empty() && field("uid") != found {
             let why = format!(
                 "the UID in the bound object reference ({}) does not match the UID in record. The object might have been deleted and then recreated",
@@ -111,7 +111,7 @@ impl Context<'_> {
             );
             return Err(ApiError::conflict_because("", field("kind"), name, &why));
         }
-        let account = text(&stored.value, "/spec/serviceAccountName").unwrap_or_default();
+        let account = text_at(&stored.value, "/spec/serviceAccountName").unwrap_or_default();
         if table == "pods" && account != self.target.name {
             return Err(ApiError::bad_request(format!(
                 "cannot bind token for serviceaccount \"{}\" to pod running with different serviceaccount name.",
@@ -122,19 +122,19 @@ impl Context<'_> {
             kind: field("kind").to_owned(),
             name: name.to_owned(),
             uid: found.to_owned(),
-            node: text(&stored.value, "/spec/nodeName").map(str::to_owned),
+            node: text_at(&stored.value, "/spec/nodeName").map(str::to_owned),
         })
     }
 
     fn bind(&self) -> Result<Response, ApiError> {
         let binding = self.body()?;
-        let node = text(&binding, "/target/name").unwrap_or_default().to_owned();
+        let node = text_at(&binding, "/target/name").unwrap_or_default().to_owned();
         if node.is_empty() {
             let cause = Cause::required("target.name", "");
             return Err(ApiError::invalid("", "Binding", &self.target.name, &[cause]));
         }
         self.change(&WriteChange::Patch(&|live| {
-            let bound = text(live, "/spec/nodeName").unwrap_or_default();
+            let bound = text_at(live, "/spec/nodeName").unwrap_or_default();
             if !bound.is_empty() {
                 let why =
                     format!("pod {} is already assigned to node \"{bound}\"", self.target.name);
@@ -149,7 +149,7 @@ impl Context<'_> {
             object::map_at(&mut pod, "spec").insert("nodeName".to_owned(), node.clone().into());
             let scheduled = json!({
                 "type": "PodScheduled", "status": "True", "lastProbeTime": null,
-                "lastTransitionTime": object::now(),
+                "lastTransitionTime": object::now_text(),
             });
             let conditions =
                 object::map_at(&mut pod, "status").entry("conditions").or_insert_with(|| json!([]));
@@ -172,11 +172,11 @@ impl Context<'_> {
         let status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code,
         });
-        render::value(code, &self.accepted, &status)
+        render::value_answer(code, &self.accepted, &status)
     }
 
     fn scale(&self, value: &Value) -> Response {
-        render::value(200, &self.accepted, &self.scale_of(value))
+        render::value_answer(200, &self.accepted, &self.scale_of(value))
     }
 
     fn scale_of(&self, value: &Value) -> Value {
@@ -184,15 +184,15 @@ impl Context<'_> {
         let number =
             |pointer: &str| value.pointer(pointer).and_then(Value::as_i64).unwrap_or_default();
         let selector = match &paths.selector {
-            Some(pointer) => text(value, pointer).unwrap_or_default().to_owned(),
+            Some(pointer) => text_at(value, pointer).unwrap_or_default().to_owned(),
             None => selector_text(value.pointer("/spec/selector/matchLabels")),
         };
         json!({
             "kind": "Scale", "apiVersion": "autoscaling/v1",
             "metadata": {
-                "name": object::name(value), "namespace": object::namespace(value),
-                "uid": object::uid(value), "resourceVersion": object::version(value),
-                "creationTimestamp": object::meta(value, "creationTimestamp"),
+                "name": object::object_name(value), "namespace": object::object_namespace(value),
+                "uid": object::object_uid(value), "resourceVersion": object::object_version(value),
+                "creationTimestamp": object::meta_field(value, "creationTimestamp"),
             },
             "spec": {"replicas": number(&paths.spec)},
             "status": {"replicas": number(&paths.status), "selector": selector},
@@ -206,13 +206,13 @@ impl Context<'_> {
             let now = self.scale_of(live);
             let wanted = match (method, self.request.content_type()) {
                 ("PUT", _) => body.clone(),
-                (_, "application/json-patch+json") => patch::json(&now, &self.request.body)?,
-                _ => patch::merge(&now, &self.json()?)?,
+                (_, "application/json-patch+json") => patch::patch_json(&now, &self.request.body)?,
+                _ => patch::patch_merge(&now, &self.json()?)?,
             };
             let replicas = wanted.pointer("/spec/replicas").cloned().unwrap_or_else(|| 0.into());
             let mut value = live.clone();
             set_pointer(&mut value, &paths.spec, replicas);
-            let version = object::version(&wanted);
+            let version = object::object_version(&wanted);
             if !version.is_empty() {
                 object::set_meta(&mut value, "resourceVersion", Some(version.into()));
             }
@@ -226,7 +226,7 @@ fn set_pointer(value: &mut Value, pointer: &str, new: Value) {
     let (parents, last) = pointer.rsplit_once('/').unwrap_or(("", pointer));
     let mut at = value;
     for part in parents.split('/').filter(|p| !p.is_empty()) {
-        at = object::fields(at).entry(part).or_insert_with(|| json!({}));
+        at = object::object_fields(at).entry(part).or_insert_with(|| json!({}));
     }
     object::set_field(at, last, Some(new));
 }

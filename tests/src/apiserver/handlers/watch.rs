@@ -102,7 +102,7 @@ impl Context<'_> {
             let line = watch.next().await?;
             Some((Ok::<_, Infallible>(Frame::data(line)), watch))
         });
-        let mut response = render::bytes(200, "application/json", Bytes::new());
+        let mut response = render::bytes_answer(200, "application/json", Bytes::new());
         *response.body_mut() = StreamBody::new(stream).boxed_unsync();
         Ok(response)
     }
@@ -185,7 +185,7 @@ impl Watch {
     fn see(&mut self, event: &StoreEvent) {
         let wanted = |stored: &Option<Arc<Stored>>| {
             stored.as_ref().is_some_and(|s| {
-                (self.namespace.is_empty() || object::namespace(&s.value) == self.namespace)
+                (self.namespace.is_empty() || object::object_namespace(&s.value) == self.namespace)
                     && self.selector.matches(&self.kind, &s.value)
             })
         };
@@ -215,7 +215,7 @@ impl Watch {
 
     fn push(&mut self, change: &str, stored: &Arc<Stored>) {
         if self.accepted.form == Form::Object {
-            let converted = convert::outbound(&self.kind, &stored.value);
+            let converted = convert::convert_outbound(&self.kind, &stored.value);
             let text = match converted {
                 std::borrow::Cow::Borrowed(_) => stored.json(),
                 std::borrow::Cow::Owned(value) => value.to_string().into(),
@@ -227,14 +227,15 @@ impl Watch {
     }
 
     fn push_value(&mut self, change: &str, value: &Value) {
-        let shown = convert::outbound(&self.kind, value);
+        let shown = convert::convert_outbound(&self.kind, value);
         let text = match self.accepted.form {
             Form::Object => shown.to_string(),
-            Form::Partial => render::partial(&shown).to_string(),
+            Form::Partial => render::partial_object(&shown).to_string(),
             Form::Table => {
-                let version = object::version(value).to_owned();
+                let version = object::object_version(value).to_owned();
                 let first = !std::mem::replace(&mut self.header_sent, true);
-                table::table(&self.kind, &[&*shown], &self.include, &version, first).to_string()
+                table::render_table(&self.kind, &[&*shown], &self.include, &version, first)
+                    .to_string()
             }
         };
         self.line(change, &text.into());
@@ -244,7 +245,7 @@ impl Watch {
     fn bookmark(&mut self, initial: bool) {
         let version = self.version.to_string();
         let mut object = match self.accepted.form {
-            Form::Table => table::table(&self.kind, &[], &self.include, &version, false),
+            Form::Table => table::render_table(&self.kind, &[], &self.include, &version, false),
             Form::Partial => json!({
                 "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
                 "metadata": {"resourceVersion": version},

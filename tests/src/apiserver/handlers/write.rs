@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::Context;
 use super::delete;
-use super::screen::undeclared;
-use super::suffix;
+use super::random_suffix;
+use super::screen::undeclared_field;
 use crate::apiserver::admission;
 use crate::apiserver::convert;
 use crate::apiserver::fields::{self, Manager};
@@ -47,8 +47,8 @@ impl Context<'_> {
         let warnings = self.screen(&mut value, false)?;
         let written = self.create_object(value, false)?;
         let mut response = self.answer(201, &written.value);
-        render::warn(&mut response, &warnings);
-        render::warn(&mut response, &written.warnings);
+        render::add_warnings(&mut response, &warnings);
+        render::add_warnings(&mut response, &written.warnings);
         Ok(response)
     }
 
@@ -60,12 +60,12 @@ impl Context<'_> {
             let warnings = self.screen(&mut value, false)?;
             let written = self.create_object(value, false)?;
             let mut response = self.answer(201, &written.value);
-            render::warn(&mut response, &warnings);
+            render::add_warnings(&mut response, &warnings);
             return Ok(response);
         }
         let written = self.change(&WriteChange::Replace(value))?;
         let mut response = self.answer(200, &written.value);
-        render::warn(&mut response, &written.warnings);
+        render::add_warnings(&mut response, &written.warnings);
         Ok(response)
     }
 
@@ -80,7 +80,7 @@ impl Context<'_> {
         applied: bool,
     ) -> Result<Written, ApiError> {
         let (server, kind) = (self.server, &self.kind);
-        if !object::version(&value).is_empty() {
+        if !object::object_version(&value).is_empty() {
             return Err(ApiError::bad_request(
                 "resourceVersion should not be set on objects to be created",
             ));
@@ -88,18 +88,23 @@ impl Context<'_> {
         self.check_namespace(&value, |table, ns, name| {
             server.store.get(table, ns, name).map(|s| s.value.clone())
         })?;
-        let now = object::now();
+        let now = object::now_text();
         for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
             object::set_meta(&mut value, field, None);
         }
         object::set_meta(&mut value, "uid", Some(uuid::Uuid::new_v4().to_string().into()));
         object::set_meta(&mut value, "creationTimestamp", Some(now.clone().into()));
-        let prefix = object::text(&value, "/metadata/generateName").unwrap_or_default().to_owned();
-        let generated = object::name(&value).is_empty() && !prefix.is_empty();
+        let prefix =
+            object::text_at(&value, "/metadata/generateName").unwrap_or_default().to_owned();
+        let generated = object::object_name(&value).is_empty() && !prefix.is_empty();
         if generated {
             // 253 less the suffix.
             let prefix: String = prefix.chars().take(248).collect();
-            object::set_meta(&mut value, "name", Some(format!("{prefix}{}", suffix()).into()));
+            object::set_meta(
+                &mut value,
+                "name",
+                Some(format!("{prefix}{}", random_suffix()).into()),
+            );
         }
         self.default(&mut value);
         if kind.status {
@@ -114,28 +119,31 @@ impl Context<'_> {
         strategy::before_create(kind, &mut value);
         if kind.is("", "pods") {
             strategy::admit_pod(&server.store, &mut value)?;
-            admission::constrain(&server.store, &mut value)?;
-            admission::adjust(&server.store, &mut value)?;
+            admission::constrain_pod(&server.store, &mut value)?;
+            admission::adjust_pod(&server.store, &mut value)?;
         }
         // Held until the service is stored, so that an address is given once.
         let addresses = kind.is("", "services").then(|| server.lock_addresses());
         if addresses.is_some() {
-            strategy::allocate(&server.store, &mut value)?;
+            strategy::allocate_address(&server.store, &mut value)?;
         }
         let user = &self.request.user;
-        let warnings = admission::review(&server.store, user, kind, &value, None)?;
+        let warnings = admission::review_object(&server.store, user, kind, &value, None)?;
         self.validate(&value, None)?;
         if self.request.is_dry_run() {
-            let taken =
-                server.store.get(&kind.table, object::namespace(&value), object::name(&value));
+            let taken = server.store.get(
+                &kind.table,
+                object::object_namespace(&value),
+                object::object_name(&value),
+            );
             if taken.is_some() {
-                return Err(self.exists(object::name(&value)));
+                return Err(self.exists(object::object_name(&value)));
             }
             return Ok(Written { value: Arc::new(value), warnings });
         }
         let mut names = if generated { NAMES } else { 1 };
         loop {
-            let stored = convert::inbound(kind, value.clone());
+            let stored = convert::convert_inbound(kind, value.clone());
             let outcome = server.store.create(&kind.table, stored, |view: &View<'_>| {
                 self.check_namespace(&value, |table, ns, name| view.get(table, ns, name).cloned())
             });
@@ -143,15 +151,15 @@ impl Context<'_> {
             match outcome {
                 Ok(stored) => {
                     server.after_write(kind, &stored.value);
-                    let value = convert::outbound(kind, &stored.value).into_owned();
+                    let value = convert::convert_outbound(kind, &stored.value).into_owned();
                     return Ok(Written { value: Arc::new(value), warnings });
                 }
                 Err(CreateError::Refused(error)) => return Err(error),
                 Err(CreateError::Exists) if names > 0 => {
-                    let name = format!("{prefix}{}", suffix());
+                    let name = format!("{prefix}{}", random_suffix());
                     object::set_meta(&mut value, "name", Some(name.into()));
                 }
-                Err(CreateError::Exists) => return Err(self.exists(object::name(&value))),
+                Err(CreateError::Exists) => return Err(self.exists(object::object_name(&value))),
             }
         }
     }
@@ -169,7 +177,7 @@ impl Context<'_> {
         if !self.kind.namespaced {
             return Ok(());
         }
-        let name = object::namespace(value);
+        let name = object::object_namespace(value);
         let Some(namespace) = get("namespaces", "", name) else {
             return Err(ApiError::not_found("", "namespaces", name));
         };
@@ -179,8 +187,12 @@ impl Context<'_> {
         let why = format!(
             "unable to create new content in namespace {name} because it is being terminated"
         );
-        let mut error =
-            ApiError::forbidden(&self.kind.group, &self.kind.plural, object::name(value), &why);
+        let mut error = ApiError::forbidden(
+            &self.kind.group,
+            &self.kind.plural,
+            object::object_name(value),
+            &why,
+        );
         if let Some(details) = &mut error.details {
             details["causes"] = json!([{
                 "reason": "NamespaceTerminating",
@@ -193,17 +205,17 @@ impl Context<'_> {
 
     fn default(&self, value: &mut Value) {
         match self.kind.custom() {
-            Some(custom) => schema::default(value, custom.node()),
-            None => strategy::default(&self.kind, value),
+            Some(custom) => schema::fill_defaults(value, custom.node()),
+            None => strategy::default_object(&self.kind, value),
         }
     }
 
     fn validate(&self, value: &Value, live: Option<&Value>) -> Result<(), ApiError> {
-        let causes = strategy::validate(&self.kind, &self.target.subresource, value, live);
+        let causes = strategy::validate_object(&self.kind, &self.target.subresource, value, live);
         if causes.is_empty() {
             return Ok(());
         }
-        Err(self.invalid(object::name(value), &causes))
+        Err(self.invalid(object::object_name(value), &causes))
     }
 
     fn invalid(&self, name: &str, causes: &[Cause]) -> ApiError {
@@ -225,8 +237,8 @@ impl Context<'_> {
         let (server, kind) = (self.server, &self.kind);
         let subresource = self.target.subresource.as_str();
         let stored = self.stored()?;
-        let live = convert::outbound(kind, &stored.value).into_owned();
-        let now = object::now();
+        let live = convert::convert_outbound(kind, &stored.value).into_owned();
+        let now = object::now_text();
         let name = self.request.field_manager();
         let version = kind.api_version();
         let manager = self.manager(&name, &version, &now);
@@ -238,7 +250,7 @@ impl Context<'_> {
                 value
             }
             WriteChange::Apply(config, force) => {
-                fields::apply(Some(&live), config, kind.node(), &manager, *force)?
+                fields::apply_config(Some(&live), config, kind.node(), &manager, *force)?
             }
         };
         let conditional = self.check_basis(&new, &live, change)?;
@@ -251,12 +263,12 @@ impl Context<'_> {
         if fields::is_same_but_times(&new, &live) {
             return Ok(Some(Written { value: Arc::new(live), warnings }));
         }
-        admission::review(&server.store, &self.request.user, kind, &new, Some(&live))?;
+        admission::review_object(&server.store, &self.request.user, kind, &new, Some(&live))?;
         self.validate(&new, Some(&live))?;
         if self.request.is_dry_run() {
             return Ok(Some(Written { value: Arc::new(new), warnings }));
         }
-        let inbound = convert::inbound(kind, new);
+        let inbound = convert::convert_inbound(kind, new);
         let done = if delete::is_deletion_complete(kind, &inbound) {
             server.store.remove(&kind.table, stored.version, inbound)
         } else {
@@ -265,7 +277,7 @@ impl Context<'_> {
         match done {
             Ok(stored) => {
                 server.after_write(kind, &stored.value);
-                let value = convert::outbound(kind, &stored.value).into_owned();
+                let value = convert::convert_outbound(kind, &stored.value).into_owned();
                 Ok(Some(Written { value: Arc::new(value), warnings }))
             }
             Err(_) if conditional => Err(self.conflict(&self.target.name)),
@@ -280,15 +292,15 @@ impl Context<'_> {
         live: &Value,
         change: &WriteChange<'_>,
     ) -> Result<bool, ApiError> {
-        let uid = object::uid(new);
-        if !uid.is_empty() && uid != object::uid(live) {
+        let uid = object::object_uid(new);
+        if !uid.is_empty() && uid != object::object_uid(live) {
             if !matches!(change, WriteChange::Replace(_)) {
                 let cause = Cause::invalid("metadata.uid", &uid.into(), "field is immutable");
                 return Err(self.invalid(&self.target.name, &[cause]));
             }
             let why = format!(
                 "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                object::uid(live)
+                object::object_uid(live)
             );
             return Err(ApiError::conflict_because(
                 &self.kind.group,
@@ -298,8 +310,8 @@ impl Context<'_> {
             ));
         }
         let version = match change {
-            WriteChange::Apply(config, _) => object::version(config),
-            WriteChange::Replace(_) | WriteChange::Patch(_) => object::version(new),
+            WriteChange::Apply(config, _) => object::object_version(config),
+            WriteChange::Replace(_) | WriteChange::Patch(_) => object::object_version(new),
         };
         if version.is_empty() {
             if matches!(change, WriteChange::Replace(_))
@@ -316,7 +328,7 @@ impl Context<'_> {
             }
             return Ok(false);
         }
-        if version != object::version(live) {
+        if version != object::object_version(live) {
             return Err(self.conflict(&self.target.name));
         }
         // A patch carries the live version along: that alone is no condition.
@@ -326,10 +338,10 @@ impl Context<'_> {
     /// A configuration for server-side apply, without what this endpoint ignores.
     pub(super) fn prepare_config(&self, config: &mut Value) -> Result<(), ApiError> {
         let kind = &self.kind;
-        if object::meta(config, "managedFields").is_some_and(|m| !m.is_null()) {
+        if object::meta_field(config, "managedFields").is_some_and(|m| !m.is_null()) {
             return Err(ApiError::bad_request("metadata.managedFields must be nil"));
         }
-        if let Some(path) = undeclared(kind, config) {
+        if let Some(path) = undeclared_field(kind, config) {
             return Err(ApiError::untyped(format!(
                 "failed to create typed patch object ({}/{}; {}, Kind={}): .{path}: field not declared in schema",
                 self.target.namespace,
@@ -343,10 +355,10 @@ impl Context<'_> {
         }
         match self.target.subresource.as_str() {
             "status" => {
-                let name = object::name(config).to_owned();
-                let namespace = object::meta(config, "namespace").cloned();
+                let name = object::object_name(config).to_owned();
+                let namespace = object::meta_field(config, "namespace").cloned();
                 let status = config.get("status").cloned();
-                let version = object::meta(config, "resourceVersion").cloned();
+                let version = object::meta_field(config, "resourceVersion").cloned();
                 *config = json!({
                     "apiVersion": kind.api_version(), "kind": kind.kind,
                     "metadata": {"name": name},
@@ -363,11 +375,11 @@ impl Context<'_> {
 
     /// The object that a configuration makes where there is none.
     pub(super) fn create_applied(&self, config: &Value) -> Result<Written, ApiError> {
-        let now = object::now();
+        let now = object::now_text();
         let name = self.request.field_manager();
         let version = self.kind.api_version();
         let manager = self.manager(&name, &version, &now);
-        let value = fields::apply(None, config, self.kind.node(), &manager, false)?;
+        let value = fields::apply_config(None, config, self.kind.node(), &manager, false)?;
         self.create_object(value, true)
     }
 }

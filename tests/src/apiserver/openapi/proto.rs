@@ -4,7 +4,7 @@
 //!
 //! Field numbers are those of gnostic's `OpenAPIv2.proto`.
 
-use super::{Kind, collection};
+use super::{Kind, collection_path};
 
 /// What is in `Accept` when this form is wanted.
 pub const MEDIA_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
@@ -13,42 +13,46 @@ pub const MEDIA_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+
 const PARAMETERS: [&str; 4] = ["dryRun", "fieldManager", "fieldValidation", "force"];
 
 /// Whether a client asks for this form, in either spelling.
-pub fn wanted(accept: &str) -> bool {
+pub fn wants_proto(accept: &str) -> bool {
     accept.contains("com.github.proto-openapi.spec.v2")
 }
 
 /// The document.
-pub fn document<'a>(kinds: impl Iterator<Item = &'a Kind>) -> Vec<u8> {
-    let info = [text(1, "Kubernetes"), text(2, crate::apiserver::VERSION)].concat();
+pub fn proto_document<'a>(kinds: impl Iterator<Item = &'a Kind>) -> Vec<u8> {
+    let info = [proto_text(1, "Kubernetes"), proto_text(2, crate::apiserver::VERSION)].concat();
     let writable = kinds.filter(|kind| !kind.virtual_only);
-    let paths = writable.map(|kind| field(2, &path(kind))).collect::<Vec<_>>().concat();
-    [text(1, "2.0"), field(2, &info), field(8, &paths)].concat()
+    let paths = writable.map(|kind| proto_field(2, &proto_path(kind))).collect::<Vec<_>>().concat();
+    [proto_text(1, "2.0"), proto_field(2, &info), proto_field(8, &paths)].concat()
 }
 
-fn path(kind: &Kind) -> Vec<u8> {
-    let parameters: Vec<u8> = PARAMETERS.iter().flat_map(|name| field(8, &query(name))).collect();
+fn proto_path(kind: &Kind) -> Vec<u8> {
+    let parameters: Vec<u8> =
+        PARAMETERS.iter().flat_map(|name| proto_field(8, &proto_query(name))).collect();
     let identity =
         format!("group: \"{}\"\nversion: {}\nkind: {}\n", kind.group, kind.version, kind.kind);
-    let extension =
-        [text(1, "x-kubernetes-group-version-kind"), field(2, &text(2, &identity))].concat();
-    let patch = [parameters, field(13, &extension)].concat();
-    let name = format!("{}/{{name}}", collection(kind));
-    [text(1, &name), field(2, &field(7, &patch))].concat()
+    let extension = [
+        proto_text(1, "x-kubernetes-group-version-kind"),
+        proto_field(2, &proto_text(2, &identity)),
+    ]
+    .concat();
+    let patch = [parameters, proto_field(13, &extension)].concat();
+    let name = format!("{}/{{name}}", collection_path(kind));
+    [proto_text(1, &name), proto_field(2, &proto_field(7, &patch))].concat()
 }
 
 /// A parameter in the query.
-fn query(name: &str) -> Vec<u8> {
-    let schema = [text(2, "query"), text(4, name), text(6, "string")].concat();
+fn proto_query(name: &str) -> Vec<u8> {
+    let schema = [proto_text(2, "query"), proto_text(4, name), proto_text(6, "string")].concat();
     // Not in the body; in the query.
-    field(1, &field(2, &field(3, &schema)))
+    proto_field(1, &proto_field(2, &proto_field(3, &schema)))
 }
 
-fn text(number: u8, text: &str) -> Vec<u8> {
-    field(number, text.as_bytes())
+fn proto_text(number: u8, text: &str) -> Vec<u8> {
+    proto_field(number, text.as_bytes())
 }
 
 /// A field with a length.
-fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+fn proto_field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let mut out = vec![number << 3 | 2];
     let mut length = bytes.len();
     while length > 0x7f {

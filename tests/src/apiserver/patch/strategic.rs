@@ -10,7 +10,7 @@ const DELETE_LIST: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 
 /// Merges `patch` into `target`.
-pub fn merge(
+pub fn merge_strategic(
     target: &mut Value,
     patch: &Value,
     node: Option<SchemaNode<'_>>,
@@ -21,7 +21,7 @@ pub fn merge(
     };
     match changes.get("$patch").and_then(Value::as_str) {
         Some("replace") => {
-            *target = clean(changes).into();
+            *target = clean_map(changes).into();
             return Ok(());
         }
         Some("delete") => {
@@ -57,7 +57,7 @@ pub fn merge(
             let order = changes.get(&format!("{ORDER}{name}")).and_then(Value::as_array);
             merge_list(list, items, order, schema)?;
         } else {
-            merge(map.entry(name.clone()).or_insert(Value::Null), change, schema)?;
+            merge_strategic(map.entry(name.clone()).or_insert(Value::Null), change, schema)?;
         }
     }
     // An order without a change of the list itself.
@@ -115,10 +115,10 @@ fn merge_list(
         if change.get("$patch").is_some_and(|p| p == "delete") {
             items.retain(|item| identity(item) != id);
         } else if let Some(item) = items.iter_mut().find(|item| identity(item) == id) {
-            merge(item, change, item_schema)?;
+            merge_strategic(item, change, item_schema)?;
         } else {
             let mut item = Value::Object(Map::new());
-            merge(&mut item, change, item_schema)?;
+            merge_strategic(&mut item, change, item_schema)?;
             items.push(item);
         }
     }
@@ -143,7 +143,7 @@ fn sort_by(items: &mut [Value], order: Option<&Vec<Value>>, identity: impl Fn(&V
     }
 }
 
-fn clean(map: &Map<String, Value>) -> Map<String, Value> {
+fn clean_map(map: &Map<String, Value>) -> Map<String, Value> {
     map.iter()
         .filter(|(name, value)| !name.starts_with('$') && !value.is_null())
         .map(|(name, value)| (name.clone(), without_directives(value)))
@@ -152,7 +152,7 @@ fn clean(map: &Map<String, Value>) -> Map<String, Value> {
 
 fn without_directives(value: &Value) -> Value {
     match value {
-        Value::Object(map) => clean(map).into(),
+        Value::Object(map) => clean_map(map).into(),
         Value::Array(items) => items.iter().map(without_directives).collect(),
         other => other.clone(),
     }
@@ -166,7 +166,8 @@ mod tests {
 
     fn patched(live: Value, patch: &Value) -> Value {
         let mut object = live;
-        merge(&mut object, patch, definitions::node("io.k8s.api.core.v1.Pod")).unwrap();
+        merge_strategic(&mut object, patch, definitions::definition_node("io.k8s.api.core.v1.Pod"))
+            .unwrap();
         object
     }
 

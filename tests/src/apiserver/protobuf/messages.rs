@@ -29,7 +29,7 @@ pub enum Type {
 pub type Field = (u32, &'static str, Type);
 
 /// The fields of a message.
-pub fn message(name: &str) -> Option<&'static [Field]> {
+pub fn message_fields(name: &str) -> Option<&'static [Field]> {
     MESSAGES.iter().find(|(known, _)| *known == name).map(|(_, fields)| *fields)
 }
 
@@ -205,7 +205,7 @@ mod tests {
         for (name, fields) in MESSAGES {
             for (_, field, kind) in *fields {
                 if let Message(inner) | Messages(inner) = kind {
-                    assert!(message(inner).is_some(), "{name}.{field}");
+                    assert!(message_fields(inner).is_some(), "{name}.{field}");
                 }
             }
         }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::containers::pod_spec;
 use crate::apiserver::crd;
 use crate::apiserver::kinds::Kind;
-use crate::apiserver::object::text;
+use crate::apiserver::object::text_at;
 use crate::apiserver::scalars::Quantity;
 use crate::apiserver::status::Cause;
 
@@ -13,28 +13,30 @@ use crate::apiserver::status::Cause;
 const MAX_DATA: usize = 1024 * 1024;
 
 /// What is wrong with an object.
-pub fn run(kind: &Kind, value: &Value) -> Vec<Cause> {
+pub fn run_checks(kind: &Kind, value: &Value) -> Vec<Cause> {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => pod_spec(&value["spec"], "spec"),
         ("", "events") => core_event(value),
-        ("events.k8s.io", "events") => event(value),
-        ("apps", "daemonsets" | "deployments" | "replicasets") => workload(value),
-        ("", "persistentvolumeclaims") => claim(value),
-        ("", "services") => service(value),
-        ("", "configmaps") => keys(value, &["data", "binaryData"]),
-        ("", "secrets") => secret(value),
-        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => binding(value),
-        ("apiextensions.k8s.io", "customresourcedefinitions") => crd::check(value),
-        ("coordination.k8s.io", "leases") => lease(value),
+        ("events.k8s.io", "events") => check_event(value),
+        ("apps", "daemonsets" | "deployments" | "replicasets") => check_workload(value),
+        ("", "persistentvolumeclaims") => check_claim(value),
+        ("", "services") => check_service(value),
+        ("", "configmaps") => check_keys(value, &["data", "binaryData"]),
+        ("", "secrets") => check_secret(value),
+        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
+            check_binding(value)
+        }
+        ("apiextensions.k8s.io", "customresourcedefinitions") => crd::check_definition(value),
+        ("coordination.k8s.io", "leases") => check_lease(value),
         _ => Vec::new(),
     }
 }
 
-pub(super) fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
+pub(super) fn list_field<'a>(value: &'a Value, field: &str) -> &'a [Value] {
     value.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-pub(super) fn field<'a>(value: &'a Value, name: &str) -> &'a str {
+pub(super) fn text_field<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
@@ -53,7 +55,7 @@ pub(super) fn one_of(
     }
 }
 
-fn workload(value: &Value) -> Vec<Cause> {
+fn check_workload(value: &Value) -> Vec<Cause> {
     let mut causes = pod_spec(
         value.pointer("/spec/template/spec").unwrap_or(&Value::Null),
         "spec.template.spec",
@@ -74,13 +76,13 @@ fn workload(value: &Value) -> Vec<Cause> {
     causes
 }
 
-fn claim(value: &Value) -> Vec<Cause> {
+fn check_claim(value: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let spec = value.get("spec").unwrap_or(&Value::Null);
-    if list(spec, "accessModes").is_empty() {
+    if list_field(spec, "accessModes").is_empty() {
         causes.push(Cause::required("spec.accessModes", "at least 1 access mode is required"));
     }
-    for (index, mode) in list(spec, "accessModes").iter().enumerate() {
+    for (index, mode) in list_field(spec, "accessModes").iter().enumerate() {
         let allowed = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
         if !allowed.iter().any(|a| mode == a) {
             let allowed: Vec<String> = allowed.iter().map(|&a| a.to_owned()).collect();
@@ -98,16 +100,16 @@ fn claim(value: &Value) -> Vec<Cause> {
     causes
 }
 
-fn service(value: &Value) -> Vec<Cause> {
+fn check_service(value: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let spec = value.get("spec").unwrap_or(&Value::Null);
-    let headless = field(spec, "clusterIP") == "None";
-    let ports = list(spec, "ports");
-    if ports.is_empty() && !headless && field(spec, "type") != "ExternalName" {
+    let headless = text_field(spec, "clusterIP") == "None";
+    let ports = list_field(spec, "ports");
+    if ports.is_empty() && !headless && text_field(spec, "type") != "ExternalName" {
         causes.push(Cause::required("spec.ports", ""));
     }
     for (index, port) in ports.iter().enumerate() {
-        if ports.len() > 1 && field(port, "name").is_empty() {
+        if ports.len() > 1 && text_field(port, "name").is_empty() {
             causes.push(Cause::required(format!("spec.ports[{index}].name"), ""));
         }
         let number = port.get("port").and_then(Value::as_i64).unwrap_or(0);
@@ -122,7 +124,7 @@ fn service(value: &Value) -> Vec<Cause> {
     causes
 }
 
-fn keys(value: &Value, maps: &[&str]) -> Vec<Cause> {
+fn check_keys(value: &Value, maps: &[&str]) -> Vec<Cause> {
     let good = |key: &str| {
         !key.is_empty()
             && key.len() <= 253
@@ -167,28 +169,28 @@ fn keys(value: &Value, maps: &[&str]) -> Vec<Cause> {
 /// Events of either API belong to the namespace of what they are about.
 fn core_event(value: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    place(value, "involvedObject", &mut causes);
+    check_place(value, "involvedObject", &mut causes);
     causes
 }
 
-fn event(value: &Value) -> Vec<Cause> {
+fn check_event(value: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    place(value, "regarding", &mut causes);
+    check_place(value, "regarding", &mut causes);
     for name in ["eventTime", "reportingController", "reportingInstance", "action", "reason"] {
-        if field(value, name).is_empty() {
+        if text_field(value, name).is_empty() {
             causes.push(Cause::required(name, ""));
         }
     }
-    let kind = field(value, "type");
+    let kind = text_field(value, "type");
     if !matches!(kind, "Normal" | "Warning") {
         causes.push(Cause::invalid("type", &"".into(), &format!("has invalid value: {kind}")));
     }
     causes
 }
 
-fn place(value: &Value, about: &str, causes: &mut Vec<Cause>) {
-    let wanted = text(value, &format!("/{about}/namespace")).unwrap_or_default();
-    let own = crate::apiserver::object::namespace(value);
+fn check_place(value: &Value, about: &str, causes: &mut Vec<Cause>) {
+    let wanted = text_at(value, &format!("/{about}/namespace")).unwrap_or_default();
+    let own = crate::apiserver::object::object_namespace(value);
     // What has no namespace is told of in `default`.
     if wanted != own && !(wanted.is_empty() && own == "default") {
         causes.push(Cause::invalid(
@@ -199,9 +201,9 @@ fn place(value: &Value, about: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn secret(value: &Value) -> Vec<Cause> {
-    let mut causes = keys(value, &["data"]);
-    let required: &[&str] = match field(value, "type") {
+fn check_secret(value: &Value) -> Vec<Cause> {
+    let mut causes = check_keys(value, &["data"]);
+    let required: &[&str] = match text_field(value, "type") {
         "kubernetes.io/tls" => &["tls.crt", "tls.key"],
         "kubernetes.io/dockerconfigjson" => &[".dockerconfigjson"],
         _ => &[],
@@ -214,23 +216,23 @@ fn secret(value: &Value) -> Vec<Cause> {
     causes
 }
 
-fn binding(value: &Value) -> Vec<Cause> {
+fn check_binding(value: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let role = value.get("roleRef").unwrap_or(&Value::Null);
     one_of(role, "kind", "roleRef", &["Role", "ClusterRole"], &mut causes);
-    if field(role, "name").is_empty() {
+    if text_field(role, "name").is_empty() {
         causes.push(Cause::required("roleRef.name", ""));
     }
-    let cluster_wide = text(value, "/kind") == Some("ClusterRoleBinding");
-    for (index, subject) in list(value, "subjects").iter().enumerate() {
+    let cluster_wide = text_at(value, "/kind") == Some("ClusterRoleBinding");
+    for (index, subject) in list_field(value, "subjects").iter().enumerate() {
         let path = format!("subjects[{index}]");
-        if field(subject, "name").is_empty() {
+        if text_field(subject, "name").is_empty() {
             causes.push(Cause::required(format!("{path}.name"), ""));
         }
         one_of(subject, "kind", &path, &["ServiceAccount", "User", "Group"], &mut causes);
         if cluster_wide
-            && field(subject, "kind") == "ServiceAccount"
-            && field(subject, "namespace").is_empty()
+            && text_field(subject, "kind") == "ServiceAccount"
+            && text_field(subject, "namespace").is_empty()
         {
             causes.push(Cause::required(format!("{path}.namespace"), ""));
         }
@@ -238,7 +240,7 @@ fn binding(value: &Value) -> Vec<Cause> {
     causes
 }
 
-fn lease(value: &Value) -> Vec<Cause> {
+fn check_lease(value: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     for name in ["leaseDurationSeconds", "leaseTransitions"] {
         let found = value.pointer(&format!("/spec/{name}")).and_then(Value::as_i64);

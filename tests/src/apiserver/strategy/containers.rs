@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::checks::{field, list, one_of};
+use super::checks::{list_field, one_of, text_field};
 use super::names;
 use crate::apiserver::scalars::Quantity;
 use crate::apiserver::status::Cause;
@@ -13,9 +13,9 @@ use crate::apiserver::status::Cause;
 pub fn pod_spec(spec: &Value, path: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
     let mut volumes = HashSet::new();
-    for (index, volume) in list(spec, "volumes").iter().enumerate() {
+    for (index, volume) in list_field(spec, "volumes").iter().enumerate() {
         let path = format!("{path}.volumes[{index}].name");
-        let name = field(volume, "name");
+        let name = text_field(volume, "name");
         name_of(name, &path, &mut volumes, &mut causes);
         let sources = volume.as_object().into_iter().flatten().map(|(key, _)| key);
         for source in sources.filter(|key| *key != "name").skip(1) {
@@ -25,10 +25,15 @@ pub fn pod_spec(spec: &Value, path: &str) -> Vec<Cause> {
     }
     let mut names = HashSet::new();
     for group in ["initContainers", "containers"] {
-        for (index, container) in list(spec, group).iter().enumerate() {
+        for (index, container) in list_field(spec, group).iter().enumerate() {
             let path = format!("{path}.{group}[{index}]");
-            name_of(field(container, "name"), &format!("{path}.name"), &mut names, &mut causes);
-            if field(container, "image").is_empty() {
+            name_of(
+                text_field(container, "name"),
+                &format!("{path}.name"),
+                &mut names,
+                &mut causes,
+            );
+            if text_field(container, "image").is_empty() {
                 causes.push(Cause::required(format!("{path}.image"), ""));
             }
             one_of(
@@ -41,17 +46,17 @@ pub fn pod_spec(spec: &Value, path: &str) -> Vec<Cause> {
             if group == "initContainers" {
                 one_of(container, "restartPolicy", &path, &["Always"], &mut causes);
             }
-            mounts(container, &path, &volumes, &mut causes);
-            resources(container, &path, &mut causes);
-            ports(container, &path, &mut causes);
-            for (index, env) in list(container, "env").iter().enumerate() {
-                if field(env, "name").is_empty() {
+            check_mounts(container, &path, &volumes, &mut causes);
+            check_resources(container, &path, &mut causes);
+            check_ports(container, &path, &mut causes);
+            for (index, env) in list_field(container, "env").iter().enumerate() {
+                if text_field(env, "name").is_empty() {
                     causes.push(Cause::required(format!("{path}.env[{index}].name"), ""));
                 }
             }
         }
     }
-    if list(spec, "containers").is_empty() {
+    if list_field(spec, "containers").is_empty() {
         causes.push(Cause::required(format!("{path}.containers"), ""));
     }
     one_of(spec, "restartPolicy", path, &["Always", "OnFailure", "Never"], &mut causes);
@@ -63,7 +68,7 @@ pub fn pod_spec(spec: &Value, path: &str) -> Vec<Cause> {
         &mut causes,
     );
     let servers = spec.pointer("/dnsConfig/nameservers").and_then(Value::as_array);
-    if field(spec, "dnsPolicy") == "None" && servers.is_none_or(Vec::is_empty) {
+    if text_field(spec, "dnsPolicy") == "None" && servers.is_none_or(Vec::is_empty) {
         let (part, why) = match spec.get("dnsConfig") {
             None | Some(Value::Null) => ("", "must provide `dnsConfig` when `dnsPolicy` is None"),
             Some(_) => (
@@ -79,18 +84,18 @@ pub fn pod_spec(spec: &Value, path: &str) -> Vec<Cause> {
 fn name_of(name: &str, path: &str, seen: &mut HashSet<String>, causes: &mut Vec<Cause>) {
     if name.is_empty() {
         causes.push(Cause::required(path, ""));
-    } else if let Some(why) = names::label(name) {
+    } else if let Some(why) = names::check_label(name) {
         causes.push(Cause::invalid(path, &name.into(), &why));
     } else if !seen.insert(name.to_owned()) {
         causes.push(Cause::duplicate(path, &name.into()));
     }
 }
 
-fn mounts(container: &Value, path: &str, volumes: &HashSet<String>, causes: &mut Vec<Cause>) {
+fn check_mounts(container: &Value, path: &str, volumes: &HashSet<String>, causes: &mut Vec<Cause>) {
     let mut paths = HashSet::new();
-    for (index, mount) in list(container, "volumeMounts").iter().enumerate() {
+    for (index, mount) in list_field(container, "volumeMounts").iter().enumerate() {
         let path = format!("{path}.volumeMounts[{index}]");
-        let name = field(mount, "name");
+        let name = text_field(mount, "name");
         if !volumes.contains(name) {
             causes.push(Cause {
                 field: format!("{path}.name"),
@@ -98,7 +103,7 @@ fn mounts(container: &Value, path: &str, volumes: &HashSet<String>, causes: &mut
                 detail: format!("Not found: \"{name}\""),
             });
         }
-        let target = field(mount, "mountPath");
+        let target = text_field(mount, "mountPath");
         if target.is_empty() {
             causes.push(Cause::required(format!("{path}.mountPath"), ""));
         } else if !paths.insert(target.to_owned()) {
@@ -108,7 +113,7 @@ fn mounts(container: &Value, path: &str, volumes: &HashSet<String>, causes: &mut
                 "must be unique",
             ));
         }
-        let sub = field(mount, "subPath");
+        let sub = text_field(mount, "subPath");
         if sub.starts_with('/') {
             causes.push(Cause::invalid(
                 format!("{path}.subPath"),
@@ -125,7 +130,7 @@ fn mounts(container: &Value, path: &str, volumes: &HashSet<String>, causes: &mut
     }
 }
 
-fn resources(container: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn check_resources(container: &Value, path: &str, causes: &mut Vec<Cause>) {
     let quantities = |kind: &str| -> Vec<(String, String, Quantity)> {
         let map = container.pointer(&format!("/resources/{kind}")).and_then(Value::as_object);
         let entries = map.into_iter().flatten();
@@ -156,14 +161,14 @@ fn resources(container: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn ports(container: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn check_ports(container: &Value, path: &str, causes: &mut Vec<Cause>) {
     let mut check = |path: String, port: Option<&Value>| {
         if let Some(port) = port.filter(|p| !p.as_i64().is_none_or(|n| (1..=65535).contains(&n))) {
             let why = "must be between 1 and 65535, inclusive";
             causes.push(Cause::invalid(path, port, why));
         }
     };
-    for (index, port) in list(container, "ports").iter().enumerate() {
+    for (index, port) in list_field(container, "ports").iter().enumerate() {
         check(format!("{path}.ports[{index}].containerPort"), port.get("containerPort"));
     }
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {

@@ -3,56 +3,56 @@
 use serde_json::Value;
 
 use crate::apiserver::kinds::Kind;
-use crate::apiserver::object::{self, text};
+use crate::apiserver::object::{self, text_at};
 use crate::apiserver::scalars::Quantity;
 use crate::apiserver::status::Cause;
 
 const UNCHANGEABLE: &str = "field is immutable";
 
 /// What an update changes although it may not.
-pub fn run(kind: &Kind, new: &Value, live: &Value) -> Vec<Cause> {
+pub fn check_immutable(kind: &Kind, new: &Value, live: &Value) -> Vec<Cause> {
     match (kind.group.as_str(), kind.plural.as_str()) {
-        ("", "pods") => pod(new, live),
-        ("", "persistentvolumeclaims") => claim(new, live),
+        ("", "pods") => check_pod(new, live),
+        ("", "persistentvolumeclaims") => check_claim(new, live),
         ("", "secrets") => {
-            let mut causes = same(new, live, "/type", "type");
-            causes.extend(sealed(new, live, &["data"]));
+            let mut causes = check_same(new, live, "/type", "type");
+            causes.extend(check_sealed(new, live, &["data"]));
             causes
         }
-        ("", "configmaps") => sealed(new, live, &["data", "binaryData"]),
+        ("", "configmaps") => check_sealed(new, live, &["data", "binaryData"]),
         ("", "services") => {
-            let was = text(live, "/spec/clusterIP").unwrap_or_default();
-            if was.is_empty() || text(new, "/spec/type") == Some("ExternalName") {
+            let was = text_at(live, "/spec/clusterIP").unwrap_or_default();
+            if was.is_empty() || text_at(new, "/spec/type") == Some("ExternalName") {
                 return Vec::new();
             }
-            same(new, live, "/spec/clusterIP", "spec.clusterIPs[0]")
+            check_same(new, live, "/spec/clusterIP", "spec.clusterIPs[0]")
         }
         ("apps", "daemonsets" | "deployments" | "replicasets") => {
-            same(new, live, "/spec/selector", "spec.selector")
+            check_same(new, live, "/spec/selector", "spec.selector")
         }
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
-            let mut causes = same(new, live, "/roleRef", "roleRef");
+            let mut causes = check_same(new, live, "/roleRef", "roleRef");
             for cause in &mut causes {
                 cause.detail = cause.detail.replace(UNCHANGEABLE, "cannot change roleRef");
             }
             causes
         }
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
-            let mut causes = same(new, live, "/spec/scope", "spec.scope");
-            causes.extend(same(new, live, "/spec/group", "spec.group"));
-            causes.extend(same(new, live, "/spec/names/plural", "spec.names.plural"));
+            let mut causes = check_same(new, live, "/spec/scope", "spec.scope");
+            causes.extend(check_same(new, live, "/spec/group", "spec.group"));
+            causes.extend(check_same(new, live, "/spec/names/plural", "spec.names.plural"));
             causes
         }
         ("storage.k8s.io", "storageclasses") => {
-            let mut causes = same(new, live, "/provisioner", "provisioner");
-            causes.extend(same(new, live, "/parameters", "parameters"));
+            let mut causes = check_same(new, live, "/provisioner", "provisioner");
+            causes.extend(check_same(new, live, "/parameters", "parameters"));
             causes
         }
         _ => Vec::new(),
     }
 }
 
-fn same(new: &Value, live: &Value, pointer: &str, path: &str) -> Vec<Cause> {
+fn check_same(new: &Value, live: &Value, pointer: &str, path: &str) -> Vec<Cause> {
     let (a, b) = (new.pointer(pointer), live.pointer(pointer));
     if a == b {
         return Vec::new();
@@ -61,7 +61,7 @@ fn same(new: &Value, live: &Value, pointer: &str, path: &str) -> Vec<Cause> {
 }
 
 /// `immutable: true` seals a ConfigMap or Secret.
-fn sealed(new: &Value, live: &Value, maps: &[&str]) -> Vec<Cause> {
+fn check_sealed(new: &Value, live: &Value, maps: &[&str]) -> Vec<Cause> {
     if live.get("immutable") != Some(&Value::Bool(true)) {
         return Vec::new();
     }
@@ -78,9 +78,9 @@ fn sealed(new: &Value, live: &Value, maps: &[&str]) -> Vec<Cause> {
     causes
 }
 
-fn pod(new: &Value, live: &Value) -> Vec<Cause> {
+fn check_pod(new: &Value, live: &Value) -> Vec<Cause> {
     if mutable_removed(new) == mutable_removed(live) {
-        return revived(new, live);
+        return check_revived(new, live);
     }
     vec![Cause::forbidden(
         "spec",
@@ -89,8 +89,8 @@ fn pod(new: &Value, live: &Value) -> Vec<Cause> {
 }
 
 /// Containers whose end is taken back although nothing restarts them.
-fn revived(new: &Value, live: &Value) -> Vec<Cause> {
-    let policy = text(live, "/spec/restartPolicy").unwrap_or("Always");
+fn check_revived(new: &Value, live: &Value) -> Vec<Cause> {
+    let policy = text_at(live, "/spec/restartPolicy").unwrap_or("Always");
     let list = |pod: &Value| {
         let found = pod.pointer("/status/containerStatuses").and_then(Value::as_array);
         found.cloned().unwrap_or_default()
@@ -125,20 +125,20 @@ fn mutable_removed(pod: &Value) -> Value {
     spec
 }
 
-fn claim(new: &Value, live: &Value) -> Vec<Cause> {
+fn check_claim(new: &Value, live: &Value) -> Vec<Cause> {
     let rest = |claim: &Value| {
         let mut spec = claim.get("spec").cloned().unwrap_or_default();
-        if text(live, "/status/phase") != Some("Bound") {
+        if text_at(live, "/status/phase") != Some("Bound") {
             // Only what is bound can grow.
         } else if let Some(requests) = spec.pointer_mut("/resources/requests") {
             object::set_field(requests, "storage", None);
         }
         // Set by the binder, once.
-        if text(live, "/spec/volumeName").unwrap_or_default().is_empty() {
+        if text_at(live, "/spec/volumeName").unwrap_or_default().is_empty() {
             object::set_field(&mut spec, "volumeName", None);
         }
         // Filled in late where there was no default class.
-        if text(live, "/spec/storageClassName").is_none() {
+        if text_at(live, "/spec/storageClassName").is_none() {
             object::set_field(&mut spec, "storageClassName", None);
         }
         object::set_field(&mut spec, "volumeAttributesClassName", None);
@@ -150,9 +150,10 @@ fn claim(new: &Value, live: &Value) -> Vec<Cause> {
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
         )];
     }
-    let size =
-        |claim: &Value| text(claim, "/spec/resources/requests/storage").and_then(Quantity::parse);
-    let capacity = text(live, "/status/capacity/storage").and_then(Quantity::parse);
+    let size = |claim: &Value| {
+        text_at(claim, "/spec/resources/requests/storage").and_then(Quantity::parse)
+    };
+    let capacity = text_at(live, "/status/capacity/storage").and_then(Quantity::parse);
     match (size(live), size(new)) {
         // Back to what was asked for before a growth that failed, but not below what there is.
         (Some(before), Some(after))

@@ -9,23 +9,23 @@ mod pods;
 mod services;
 
 pub use names::check_meta;
-pub use pods::admit as admit_pod;
-pub use services::allocate;
+pub use pods::admit_pod;
+pub use services::allocate_address;
 
 use serde_json::{Map, Value, json};
 
 use super::crd;
 use super::kinds::Kind;
-use super::object::{self, copy_field, copy_meta, default_to, map_at, text};
+use super::object::{self, copy_field, copy_meta, default_to, map_at, text_at};
 use super::status::Cause;
 
 /// Fills in what upstream fills in for a built-in kind.
-pub fn default(kind: &Kind, value: &mut Value) {
+pub fn default_object(kind: &Kind, value: &mut Value) {
     match (kind.group.as_str(), kind.plural.as_str()) {
-        ("", "pods") => pods::default(value),
-        ("", "services") => services::default(value),
-        ("", "secrets") => secret(value),
-        ("", "namespaces") => namespace(value),
+        ("", "pods") => pods::default_pod(value),
+        ("", "services") => services::default_service(value),
+        ("", "secrets") => default_secret(value),
+        ("", "namespaces") => default_namespace(value),
         ("", "persistentvolumeclaims") => {
             let spec = map_at(value, "spec");
             default_to(spec, "volumeMode", "Filesystem");
@@ -36,21 +36,23 @@ pub fn default(kind: &Kind, value: &mut Value) {
             default_to(spec, "persistentVolumeReclaimPolicy", "Retain");
         }
         ("apps", "daemonsets") => daemon_set(value),
-        ("apps", "deployments") => deployment(value),
+        ("apps", "deployments") => default_deployment(value),
         ("apps", "replicasets") => {
             default_to(map_at(value, "spec"), "replicas", 1);
             pods::default_template(value);
         }
         ("storage.k8s.io", "storageclasses") => {
-            let fields = object::fields(value);
+            let fields = object::object_fields(value);
             default_to(fields, "reclaimPolicy", "Delete");
             default_to(fields, "volumeBindingMode", "Immediate");
         }
         ("networking.k8s.io", "networkpolicies") => network_policy(value),
-        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => subjects(value),
-        ("apiextensions.k8s.io", "customresourcedefinitions") => crd::default(value),
+        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
+            default_subjects(value);
+        }
+        ("apiextensions.k8s.io", "customresourcedefinitions") => crd::default_definition(value),
         ("", "events") => {
-            let fields = object::fields(value);
+            let fields = object::object_fields(value);
             default_to(fields, "reportingComponent", "");
             default_to(fields, "reportingInstance", "");
         }
@@ -58,8 +60,8 @@ pub fn default(kind: &Kind, value: &mut Value) {
     }
 }
 
-fn secret(value: &mut Value) {
-    let fields = object::fields(value);
+fn default_secret(value: &mut Value) {
+    let fields = object::object_fields(value);
     // `stringData` is for writing only.
     if let Some(Value::Object(plain)) = fields.remove("stringData") {
         let data = fields.entry("data").or_insert_with(|| json!({}));
@@ -72,8 +74,8 @@ fn secret(value: &mut Value) {
     default_to(fields, "type", "Opaque");
 }
 
-fn namespace(value: &mut Value) {
-    let name = object::name(value).to_owned();
+fn default_namespace(value: &mut Value) {
+    let name = object::object_name(value).to_owned();
     let meta = object::meta_mut(value);
     let labels = meta.entry("labels").or_insert_with(|| json!({}));
     labels["kubernetes.io/metadata.name"] = name.into();
@@ -82,28 +84,28 @@ fn namespace(value: &mut Value) {
 fn daemon_set(value: &mut Value) {
     let spec = map_at(value, "spec");
     default_to(spec, "revisionHistoryLimit", 10);
-    let strategy = object::fields(spec.entry("updateStrategy").or_insert_with(|| json!({})));
+    let strategy = object::object_fields(spec.entry("updateStrategy").or_insert_with(|| json!({})));
     default_to(strategy, "type", "RollingUpdate");
     if strategy.get("type") == Some(&"RollingUpdate".into()) {
         let rolling = strategy.entry("rollingUpdate").or_insert_with(|| json!({}));
-        let rolling = object::fields(rolling);
+        let rolling = object::object_fields(rolling);
         default_to(rolling, "maxSurge", 0);
         default_to(rolling, "maxUnavailable", 1);
     }
     pods::default_template(value);
 }
 
-fn deployment(value: &mut Value) {
+fn default_deployment(value: &mut Value) {
     let spec = map_at(value, "spec");
     default_to(spec, "replicas", 1);
     default_to(spec, "revisionHistoryLimit", 10);
     default_to(spec, "progressDeadlineSeconds", 600);
     let strategy = spec.entry("strategy").or_insert_with(|| json!({}));
-    let strategy = object::fields(strategy);
+    let strategy = object::object_fields(strategy);
     default_to(strategy, "type", "RollingUpdate");
     if strategy.get("type") == Some(&"RollingUpdate".into()) {
         let rolling = strategy.entry("rollingUpdate").or_insert_with(|| json!({}));
-        let rolling = object::fields(rolling);
+        let rolling = object::object_fields(rolling);
         default_to(rolling, "maxSurge", "25%");
         default_to(rolling, "maxUnavailable", "25%");
     }
@@ -122,18 +124,18 @@ fn network_policy(value: &mut Value) {
         let rules = spec.get_mut(direction).and_then(Value::as_array_mut);
         let ports = rules.into_iter().flatten().filter_map(|r| r.get_mut("ports")?.as_array_mut());
         for port in ports.flatten() {
-            default_to(object::fields(port), "protocol", "TCP");
+            default_to(object::object_fields(port), "protocol", "TCP");
         }
     }
 }
 
-fn subjects(value: &mut Value) {
-    let fields = object::fields(value);
+fn default_subjects(value: &mut Value) {
+    let fields = object::object_fields(value);
     if let Some(role) = fields.get_mut("roleRef") {
-        default_to(object::fields(role), "apiGroup", "rbac.authorization.k8s.io");
+        default_to(object::object_fields(role), "apiGroup", "rbac.authorization.k8s.io");
     }
     for subject in fields.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
-        let subject = object::fields(subject);
+        let subject = object::object_fields(subject);
         if matches!(subject.get("kind").and_then(Value::as_str), Some("User" | "Group")) {
             default_to(subject, "apiGroup", "rbac.authorization.k8s.io");
         }
@@ -144,7 +146,7 @@ fn subjects(value: &mut Value) {
 pub fn before_create(kind: &Kind, value: &mut Value) {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => {
-            value["status"] = json!({ "phase": "Pending", "qosClass": pods::qos(value) });
+            value["status"] = json!({ "phase": "Pending", "qosClass": pods::qos_class(value) });
         }
         ("", plural @ ("persistentvolumeclaims" | "persistentvolumes")) => {
             value["status"] = json!({ "phase": "Pending" });
@@ -153,7 +155,7 @@ pub fn before_create(kind: &Kind, value: &mut Value) {
             let own =
                 if claim { "kubernetes.io/pvc-protection" } else { "kubernetes.io/pv-protection" };
             let mut finalizers: Vec<String> =
-                object::finalizers(value).map(str::to_owned).collect();
+                object::list_finalizers(value).map(str::to_owned).collect();
             if !finalizers.iter().any(|finalizer| finalizer == own) {
                 finalizers.push(own.to_owned());
             }
@@ -172,7 +174,7 @@ pub fn before_create(kind: &Kind, value: &mut Value) {
         }
         ("apps", _) => value["status"] = json!({}),
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
-            crd::accept(value, &object::now());
+            crd::accept_definition(value, &object::now_text());
         }
         _ => {}
     }
@@ -223,7 +225,7 @@ pub fn before_update(kind: &Kind, subresource: &str, live: &Value, new: &mut Val
         copy_meta(live, new, field);
     }
     if kind.is("apiextensions.k8s.io", "customresourcedefinitions") {
-        crd::accept(new, &object::now());
+        crd::accept_definition(new, &object::now_text());
     }
     if kind.is("", "services") {
         services::keep_address(live, new);
@@ -232,13 +234,14 @@ pub fn before_update(kind: &Kind, subresource: &str, live: &Value, new: &mut Val
         copy_field(live, new, "spec");
     }
     if kind.generation && subresource != "status" && spec_of(kind, live) != spec_of(kind, new) {
-        let generation = object::meta(live, "generation").and_then(Value::as_i64).unwrap_or(0);
+        let generation =
+            object::meta_field(live, "generation").and_then(Value::as_i64).unwrap_or(0);
         object::set_meta(new, "generation", Some((generation + 1).into()));
     }
 }
 
 fn map_value<'a>(value: &'a mut Value, field: &str) -> &'a mut Value {
-    object::fields(value).entry(field).or_insert_with(|| json!({}))
+    object::object_fields(value).entry(field).or_insert_with(|| json!({}))
 }
 
 /// Everything whose change makes a new generation.
@@ -256,14 +259,19 @@ fn spec_of<'a>(kind: &Kind, value: &'a Value) -> Map<String, Value> {
 }
 
 /// Everything that is wrong with an object that is about to be stored.
-pub fn validate(kind: &Kind, subresource: &str, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+pub fn validate_object(
+    kind: &Kind,
+    subresource: &str,
+    value: &Value,
+    live: Option<&Value>,
+) -> Vec<Cause> {
     let mut causes = check_meta(kind, value, live);
     if let Some(custom) = kind.custom() {
         causes.extend(custom.validate(value, live));
     } else {
-        causes.extend(checks::run(kind, value));
+        causes.extend(checks::run_checks(kind, value));
         if let Some(live) = live.filter(|_| subresource != "binding") {
-            causes.extend(immutable::run(kind, value, live));
+            causes.extend(immutable::check_immutable(kind, value, live));
         }
     }
     causes
@@ -305,8 +313,8 @@ pub fn returns_deleted(kind: &Kind) -> bool {
 /// How long a deleted object waits for the one who runs it (seconds), where something does.
 pub fn grace_period(kind: &Kind, value: &Value, asked: Option<i64>) -> i64 {
     let runs = kind.is("", "pods")
-        && text(value, "/spec/nodeName").is_some_and(|node| !node.is_empty())
-        && !matches!(text(value, "/status/phase"), Some("Succeeded" | "Failed"));
+        && text_at(value, "/spec/nodeName").is_some_and(|node| !node.is_empty())
+        && !matches!(text_at(value, "/status/phase"), Some("Succeeded" | "Failed"));
     if !runs {
         return 0;
     }

@@ -16,7 +16,7 @@ const MAX_ANNOTATIONS: usize = 256 * 1024;
 /// What is wrong with an object's metadata.
 pub fn check_meta(kind: &Kind, value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let name = object::name(value);
+    let name = object::object_name(value);
     let bad = |why: String| vec![Cause::invalid("metadata.name", &name.into(), &why)];
     causes.extend(match (kind.group.as_str(), kind.plural.as_str()) {
         _ if name.is_empty() => {
@@ -27,22 +27,23 @@ pub fn check_meta(kind: &Kind, value: &Value, live: Option<&Value>) -> Vec<Cause
             _ if name.contains(['/', '%']) => bad("may not contain '/' or '%'".to_owned()),
             _ => Vec::new(),
         },
-        ("", "namespaces" | "services") => label(name).map(bad).unwrap_or_default(),
-        _ => subdomain(name).map(bad).unwrap_or_default(),
+        ("", "namespaces" | "services") => check_label(name).map(bad).unwrap_or_default(),
+        _ => check_subdomain(name).map(bad).unwrap_or_default(),
     });
-    for (key, value) in entries(value, "labels") {
-        causes
-            .extend(qualified(key).map(|why| Cause::invalid("metadata.labels", &key.into(), &why)));
+    for (key, value) in map_entries(value, "labels") {
+        causes.extend(
+            check_qualified(key).map(|why| Cause::invalid("metadata.labels", &key.into(), &why)),
+        );
         let text = value.as_str().unwrap_or_default();
         causes.extend(
             label_value(text).map(|why| Cause::invalid("metadata.labels", &text.into(), &why)),
         );
     }
     let mut total = 0;
-    for (key, value) in entries(value, "annotations") {
+    for (key, value) in map_entries(value, "annotations") {
         total += key.len() + value.as_str().map_or(0, str::len);
         causes.extend(
-            qualified(&key.to_lowercase())
+            check_qualified(&key.to_lowercase())
                 .map(|why| Cause::invalid("metadata.annotations", &key.into(), &why)),
         );
     }
@@ -53,9 +54,9 @@ pub fn check_meta(kind: &Kind, value: &Value, live: Option<&Value>) -> Vec<Cause
             detail: format!("Too long: may not be more than {MAX_ANNOTATIONS} bytes"),
         });
     }
-    for (index, finalizer) in object::finalizers(value).enumerate() {
+    for (index, finalizer) in object::list_finalizers(value).enumerate() {
         causes.extend(
-            qualified(finalizer)
+            check_qualified(finalizer)
                 .map(|why| Cause::invalid("metadata.finalizers", &finalizer.into(), &why)),
         );
         let standard = ["kubernetes", "orphan", "foregroundDeletion"].contains(&finalizer);
@@ -71,10 +72,10 @@ pub fn check_meta(kind: &Kind, value: &Value, live: Option<&Value>) -> Vec<Cause
             ));
         }
     }
-    causes.extend(owners(value));
+    causes.extend(check_owners(value));
     if let Some(live) = live.filter(|live| object::is_terminating(live)) {
-        let old: Vec<&str> = object::finalizers(live).collect();
-        let new: Vec<&str> = object::finalizers(value).filter(|f| !old.contains(f)).collect();
+        let old: Vec<&str> = object::list_finalizers(live).collect();
+        let new: Vec<&str> = object::list_finalizers(value).filter(|f| !old.contains(f)).collect();
         if !new.is_empty() {
             let quoted: Vec<String> = new.iter().map(|f| format!("\"{f}\"")).collect();
             let why = format!(
@@ -87,9 +88,9 @@ pub fn check_meta(kind: &Kind, value: &Value, live: Option<&Value>) -> Vec<Cause
     causes
 }
 
-fn owners(value: &Value) -> Vec<Cause> {
+fn check_owners(value: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let owners = object::meta(value, "ownerReferences").and_then(Value::as_array);
+    let owners = object::meta_field(value, "ownerReferences").and_then(Value::as_array);
     let mut controller = None;
     for owner in owners.into_iter().flatten() {
         let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -112,7 +113,7 @@ fn owners(value: &Value) -> Vec<Cause> {
             let why = format!(
                 "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {shown}",
             );
-            let all = object::meta(value, "ownerReferences").unwrap_or(&Value::Null);
+            let all = object::meta_field(value, "ownerReferences").unwrap_or(&Value::Null);
             causes.push(Cause::invalid("metadata.ownerReferences", all, &why));
         } else {
             controller = Some(shown);
@@ -121,17 +122,19 @@ fn owners(value: &Value) -> Vec<Cause> {
     causes
 }
 
-fn entries<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = (&'a str, &'a Value)> {
-    let map = object::meta(value, field).and_then(Value::as_object);
+fn map_entries<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = (&'a str, &'a Value)> {
+    let map = object::meta_field(value, field).and_then(Value::as_object);
     map.into_iter().flatten().map(|(k, v)| (k.as_str(), v))
 }
 
-fn lower(c: char) -> bool {
+fn is_lower(c: char) -> bool {
     c.is_ascii_lowercase() || c.is_ascii_digit()
 }
 
 fn is_label(text: &str) -> bool {
-    text.starts_with(lower) && text.ends_with(lower) && text.chars().all(|c| lower(c) || c == '-')
+    text.starts_with(is_lower)
+        && text.ends_with(is_lower)
+        && text.chars().all(|c| is_lower(c) || c == '-')
 }
 
 fn too_long(max: usize) -> String {
@@ -139,14 +142,14 @@ fn too_long(max: usize) -> String {
 }
 
 /// Why a text is no RFC 1123 label.
-pub fn label(text: &str) -> Option<String> {
+pub fn check_label(text: &str) -> Option<String> {
     if text.len() > 63 {
         return Some(too_long(63));
     }
     (!is_label(text)).then(|| LABEL.to_owned())
 }
 
-fn subdomain(text: &str) -> Option<String> {
+fn check_subdomain(text: &str) -> Option<String> {
     if text.len() > 253 {
         return Some(too_long(253));
     }
@@ -160,7 +163,7 @@ fn is_name_part(text: &str) -> bool {
         && text.chars().all(|c| edge(c) || matches!(c, '-' | '_' | '.'))
 }
 
-fn qualified(text: &str) -> Option<String> {
+fn check_qualified(text: &str) -> Option<String> {
     let (prefix, name) = match text.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, text),
@@ -169,7 +172,7 @@ fn qualified(text: &str) -> Option<String> {
         if prefix.is_empty() {
             return Some("prefix part must be non-empty".to_owned());
         }
-        if let Some(why) = subdomain(prefix) {
+        if let Some(why) = check_subdomain(prefix) {
             return Some(format!("prefix part {why}"));
         }
     }
@@ -195,11 +198,13 @@ mod tests {
 
     #[test]
     fn names_follow_the_rfcs() {
-        assert!(label("a-1").is_none());
-        assert!(label("-a").is_some() && label("A").is_some() && label("").is_some());
-        assert!(subdomain("a.b-c.d").is_none() && subdomain("a..b").is_some());
-        assert!(qualified("codebutler.dev/role").is_none());
-        assert!(qualified("/x").is_some() && qualified("a/b/c").is_some());
+        assert!(check_label("a-1").is_none());
+        assert!(
+            check_label("-a").is_some() && check_label("A").is_some() && check_label("").is_some()
+        );
+        assert!(check_subdomain("a.b-c.d").is_none() && check_subdomain("a..b").is_some());
+        assert!(check_qualified("codebutler.dev/role").is_none());
+        assert!(check_qualified("/x").is_some() && check_qualified("a/b/c").is_some());
         assert!(label_value("").is_none() && label_value("a b").is_some());
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::apiserver::object::{self, default_to, map_at, text};
+use crate::apiserver::object::{self, default_to, map_at, text_at};
 use crate::apiserver::status::ApiError;
 use crate::apiserver::store::Store;
 
@@ -10,31 +10,31 @@ use crate::apiserver::store::Store;
 const TOKEN_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Defaults of a pod.
-pub fn default(pod: &mut Value) {
-    spec(map_value(pod, "spec"));
+pub fn default_pod(pod: &mut Value) {
+    default_spec(map_value(pod, "spec"));
 }
 
 /// Defaults of the pod template in a workload's spec.
 pub fn default_template(workload: &mut Value) {
     if let Some(template) = workload.pointer_mut("/spec/template") {
-        spec(map_value(template, "spec"));
+        default_spec(map_value(template, "spec"));
     }
 }
 
 fn map_value<'a>(value: &'a mut Value, field: &str) -> &'a mut Value {
-    object::fields(value).entry(field).or_insert_with(|| json!({}))
+    object::object_fields(value).entry(field).or_insert_with(|| json!({}))
 }
 
-fn spec(value: &mut Value) {
+fn default_spec(value: &mut Value) {
     for list in ["initContainers", "containers"] {
         for item in value.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
-            container(item);
+            default_container(item);
         }
     }
     for volume in value.get_mut("volumes").and_then(Value::as_array_mut).into_iter().flatten() {
-        self::volume(volume);
+        default_volume(volume);
     }
-    let spec = object::fields(value);
+    let spec = object::object_fields(value);
     default_to(spec, "restartPolicy", "Always");
     default_to(spec, "terminationGracePeriodSeconds", 30);
     default_to(spec, "dnsPolicy", "ClusterFirst");
@@ -45,62 +45,62 @@ fn spec(value: &mut Value) {
     }
 }
 
-fn container(value: &mut Value) {
+fn default_container(value: &mut Value) {
     for port in value.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
-        default_to(object::fields(port), "protocol", "TCP");
+        default_to(object::object_fields(port), "protocol", "TCP");
     }
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if let Some(probe) = value.get_mut(probe) {
-            let probe = object::fields(probe);
+            let probe = object::object_fields(probe);
             default_to(probe, "timeoutSeconds", 1);
             default_to(probe, "periodSeconds", 10);
             default_to(probe, "successThreshold", 1);
             default_to(probe, "failureThreshold", 3);
             if let Some(get) = probe.get_mut("httpGet") {
-                default_to(object::fields(get), "scheme", "HTTP");
-                default_to(object::fields(get), "path", "/");
+                default_to(object::object_fields(get), "scheme", "HTTP");
+                default_to(object::object_fields(get), "path", "/");
             }
         }
     }
     for env in value.get_mut("env").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(field) = env.pointer_mut("/valueFrom/fieldRef") {
-            default_to(object::fields(field), "apiVersion", "v1");
+            default_to(object::object_fields(field), "apiVersion", "v1");
         }
     }
-    let image = text(value, "/image").unwrap_or_default();
+    let image = text_at(value, "/image").unwrap_or_default();
     let name = image.rsplit('/').next().unwrap_or_default();
     let latest = !name.contains([':', '@']) || name.ends_with(":latest");
     if let Some(limits) = value.pointer("/resources/limits").and_then(Value::as_object).cloned() {
         let resources = map_value(value, "resources");
         let requests = map_value(resources, "requests");
         for (name, limit) in limits {
-            default_to(object::fields(requests), &name, limit);
+            default_to(object::object_fields(requests), &name, limit);
         }
     }
-    let fields = object::fields(value);
+    let fields = object::object_fields(value);
     default_to(fields, "resources", json!({}));
     default_to(fields, "terminationMessagePath", "/dev/termination-log");
     default_to(fields, "terminationMessagePolicy", "File");
     default_to(fields, "imagePullPolicy", if latest { "Always" } else { "IfNotPresent" });
 }
 
-fn volume(value: &mut Value) {
+fn default_volume(value: &mut Value) {
     for source in ["secret", "configMap", "downwardAPI", "projected"] {
         if let Some(source) = value.get_mut(source) {
-            default_to(object::fields(source), "defaultMode", 420);
+            default_to(object::object_fields(source), "defaultMode", 420);
         }
     }
     if let Some(path) = value.get_mut("hostPath") {
-        default_to(object::fields(path), "type", "");
+        default_to(object::object_fields(path), "type", "");
     }
     let sources = value.pointer_mut("/projected/sources").and_then(Value::as_array_mut);
     for source in sources.into_iter().flatten() {
         if let Some(token) = source.get_mut("serviceAccountToken") {
-            default_to(object::fields(token), "expirationSeconds", 3600);
+            default_to(object::object_fields(token), "expirationSeconds", 3600);
         }
         let items = source.pointer_mut("/downwardAPI/items").and_then(Value::as_array_mut);
         for field in items.into_iter().flatten().filter_map(|i| i.get_mut("fieldRef")) {
-            default_to(object::fields(field), "apiVersion", "v1");
+            default_to(object::object_fields(field), "apiVersion", "v1");
         }
     }
     let sources = value.as_object().map_or(0, serde_json::Map::len);
@@ -111,7 +111,7 @@ fn volume(value: &mut Value) {
 }
 
 /// The quality-of-service class that the resources of its containers give a pod.
-pub fn qos(pod: &Value) -> &'static str {
+pub fn qos_class(pod: &Value) -> &'static str {
     let (mut any, mut all) = (false, true);
     for list in ["/spec/initContainers", "/spec/containers"] {
         let containers = pod.pointer(list).and_then(Value::as_array);
@@ -134,9 +134,9 @@ pub fn qos(pod: &Value) -> &'static str {
 
 /// What upstream's default admission adds to a new pod: its ServiceAccount, which must exist, that
 /// account's token, a priority and tolerations.
-pub fn admit(store: &Store, pod: &mut Value) -> Result<(), ApiError> {
-    let namespace = object::namespace(pod).to_owned();
-    let name = object::name(pod).to_owned();
+pub fn admit_pod(store: &Store, pod: &mut Value) -> Result<(), ApiError> {
+    let namespace = object::object_namespace(pod).to_owned();
+    let name = object::object_name(pod).to_owned();
     let spec = map_at(pod, "spec");
     default_to(spec, "serviceAccountName", "default");
     default_to(spec, "priority", 0);
@@ -160,16 +160,17 @@ pub fn admit(store: &Store, pod: &mut Value) -> Result<(), ApiError> {
     if own.or_else(|| wants(&stored.value)).unwrap_or(true) {
         mount_token(spec);
     }
-    tolerate(spec);
+    add_tolerations(spec);
     Ok(())
 }
 
 fn mount_token(spec: &mut serde_json::Map<String, Value>) {
-    let volume = format!("kube-api-access-{}", super::super::handlers::suffix());
+    let volume = format!("kube-api-access-{}", super::super::handlers::random_suffix());
     let mut used = false;
     for list in ["initContainers", "containers"] {
         for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
-            let mounts = object::fields(container).entry("volumeMounts").or_insert(json!([]));
+            let mounts =
+                object::object_fields(container).entry("volumeMounts").or_insert(json!([]));
             let Some(mounts) = mounts.as_array_mut() else { continue };
             if !mounts.iter().any(|m| m["mountPath"] == TOKEN_DIR) {
                 mounts.push(json!({"name": volume, "mountPath": TOKEN_DIR, "readOnly": true}));
@@ -196,7 +197,7 @@ fn mount_token(spec: &mut serde_json::Map<String, Value>) {
     }
 }
 
-fn tolerate(spec: &mut serde_json::Map<String, Value>) {
+fn add_tolerations(spec: &mut serde_json::Map<String, Value>) {
     let tolerations = spec.entry("tolerations").or_insert(json!([]));
     let Some(tolerations) = tolerations.as_array_mut() else { return };
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {

@@ -1,15 +1,15 @@
 //! Times as kubectl shows them: how long ago.
 
 /// How long ago a moment was, such as `5m12s`.
-pub fn since(moment: &str) -> String {
+pub fn age_since(moment: &str) -> String {
     match moment.parse::<jiff::Timestamp>() {
-        Ok(at) => human(jiff::Timestamp::now().as_second() - at.as_second()),
+        Ok(at) => human_duration(jiff::Timestamp::now().as_second() - at.as_second()),
         Err(_) => "<invalid>".to_owned(),
     }
 }
 
 /// A length of time in seconds, as short as upstream writes it.
-pub fn human(seconds: i64) -> String {
+pub fn human_duration(seconds: i64) -> String {
     let pair = |big: i64, big_unit: &str, small: i64, small_unit: &str| {
         if small == 0 {
             format!("{big}{big_unit}")
@@ -35,7 +35,7 @@ pub fn human(seconds: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::human;
+    use super::human_duration;
 
     #[test]
     fn ages_are_short() {
@@ -50,7 +50,7 @@ mod tests {
             (3 * 86400, "3d"),
             (30 * 86400, "30d"),
         ] {
-            assert_eq!(human(seconds), text);
+            assert_eq!(human_duration(seconds), text);
         }
     }
 }

@@ -4,118 +4,127 @@ use serde_json::Value;
 
 use super::{Column, age};
 use crate::apiserver::kinds::Kind;
-use crate::apiserver::object::{self, text};
+use crate::apiserver::object::{self, text_at};
 
-const fn column(name: &'static str, cell: fn(&Value) -> Value) -> Column {
+const fn narrow_column(name: &'static str, cell: fn(&Value) -> Value) -> Column {
     Column { name, kind: "string", wide: false, cell }
 }
 
-const fn wide(name: &'static str, cell: fn(&Value) -> Value) -> Column {
+const fn wide_column(name: &'static str, cell: fn(&Value) -> Value) -> Column {
     Column { name, kind: "string", wide: true, cell }
 }
 
-const NAME: Column = column("Name", |o| object::name(o).into());
-const AGE: Column = column("Age", |o| age_at(o, "/metadata/creationTimestamp"));
+const NAME: Column = narrow_column("Name", |o| object::object_name(o).into());
+const AGE: Column = narrow_column("Age", |o| age_at(o, "/metadata/creationTimestamp"));
 
 /// The columns of a kind.
-pub fn of(kind: &Kind) -> Vec<Column> {
+pub fn kind_columns(kind: &Kind) -> Vec<Column> {
     match (kind.group.as_str(), kind.plural.as_str()) {
-        ("", "pods") => pods(),
-        ("", "services") => services(),
-        ("", "persistentvolumeclaims") => claims(),
-        ("", "persistentvolumes") => volumes(),
-        ("", "namespaces") => vec![NAME, column("Status", |o| at(o, "/status/phase")), AGE],
+        ("", "pods") => pod_columns(),
+        ("", "services") => service_columns(),
+        ("", "persistentvolumeclaims") => claim_columns(),
+        ("", "persistentvolumes") => volume_columns(),
+        ("", "namespaces") => {
+            vec![NAME, narrow_column("Status", |o| value_at(o, "/status/phase")), AGE]
+        }
         ("", "secrets") => vec![
             NAME,
-            column("Type", |o| at(o, "/type")),
-            column("Data", |o| count(o, &["data"])),
+            narrow_column("Type", |o| value_at(o, "/type")),
+            narrow_column("Data", |o| count_in(o, &["data"])),
             AGE,
         ],
         ("", "configmaps") => {
-            vec![NAME, column("Data", |o| count(o, &["data", "binaryData"])), AGE]
+            vec![NAME, narrow_column("Data", |o| count_in(o, &["data", "binaryData"])), AGE]
         }
-        ("", "serviceaccounts") => vec![NAME, column("Secrets", |o| length(o, "/secrets")), AGE],
-        ("" | "events.k8s.io", "events") => events(),
-        ("", "nodes") => nodes(),
-        ("apps", "deployments") => deployments(),
+        ("", "serviceaccounts") => {
+            vec![NAME, narrow_column("Secrets", |o| length_at(o, "/secrets")), AGE]
+        }
+        ("" | "events.k8s.io", "events") => event_columns(),
+        ("", "nodes") => node_columns(),
+        ("apps", "deployments") => deployment_columns(),
         ("apps", "replicasets") => vec![
             NAME,
-            column("Desired", |o| number(o, "/spec/replicas")),
-            column("Current", |o| number(o, "/status/replicas")),
-            column("Ready", |o| number(o, "/status/readyReplicas")),
+            narrow_column("Desired", |o| number_at(o, "/spec/replicas")),
+            narrow_column("Current", |o| number_at(o, "/status/replicas")),
+            narrow_column("Ready", |o| number_at(o, "/status/readyReplicas")),
             AGE,
         ],
         ("coordination.k8s.io", "leases") => {
-            vec![NAME, column("Holder", |o| at(o, "/spec/holderIdentity")), AGE]
+            vec![NAME, narrow_column("Holder", |o| value_at(o, "/spec/holderIdentity")), AGE]
         }
         ("storage.k8s.io", "storageclasses") => vec![
             NAME,
-            column("Provisioner", |o| at(o, "/provisioner")),
-            column("ReclaimPolicy", |o| at(o, "/reclaimPolicy")),
-            column("VolumeBindingMode", |o| at(o, "/volumeBindingMode")),
+            narrow_column("Provisioner", |o| value_at(o, "/provisioner")),
+            narrow_column("ReclaimPolicy", |o| value_at(o, "/reclaimPolicy")),
+            narrow_column("VolumeBindingMode", |o| value_at(o, "/volumeBindingMode")),
             AGE,
         ],
         ("networking.k8s.io", "networkpolicies") => {
-            vec![NAME, column("Pod-Selector", |o| selector(o.pointer("/spec/podSelector"))), AGE]
+            vec![
+                NAME,
+                narrow_column("Pod-Selector", |o| show_selector(o.pointer("/spec/podSelector"))),
+                AGE,
+            ]
         }
         ("rbac.authorization.k8s.io", "roles" | "clusterroles") => {
-            vec![NAME, column("Created At", |o| at(o, "/metadata/creationTimestamp"))]
+            vec![NAME, narrow_column("Created At", |o| value_at(o, "/metadata/creationTimestamp"))]
         }
         ("rbac.authorization.k8s.io", _) => vec![
             NAME,
-            column("Role", |o| {
-                format!("{}/{}", show(o, "/roleRef/kind"), show(o, "/roleRef/name")).into()
+            narrow_column("Role", |o| {
+                format!("{}/{}", show_text(o, "/roleRef/kind"), show_text(o, "/roleRef/name"))
+                    .into()
             }),
             AGE,
         ],
         ("apiextensions.k8s.io", _) => {
-            vec![NAME, column("Created At", |o| at(o, "/metadata/creationTimestamp"))]
+            vec![NAME, narrow_column("Created At", |o| value_at(o, "/metadata/creationTimestamp"))]
         }
         _ => vec![NAME, AGE],
     }
 }
 
-fn at(object: &Value, pointer: &str) -> Value {
-    show(object, pointer).into()
+fn value_at(object: &Value, pointer: &str) -> Value {
+    show_text(object, pointer).into()
 }
 
-fn show<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    text(object, pointer).unwrap_or_default()
+fn show_text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    text_at(object, pointer).unwrap_or_default()
 }
 
 fn or_none(object: &Value, pointer: &str) -> Value {
-    match show(object, pointer) {
+    match show_text(object, pointer) {
         "" => "<none>".into(),
         text => text.into(),
     }
 }
 
-fn number(object: &Value, pointer: &str) -> Value {
+fn number_at(object: &Value, pointer: &str) -> Value {
     object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0).into()
 }
 
-fn length(object: &Value, pointer: &str) -> Value {
+fn length_at(object: &Value, pointer: &str) -> Value {
     object.pointer(pointer).and_then(Value::as_array).map_or(0, Vec::len).into()
 }
 
-fn count(object: &Value, maps: &[&str]) -> Value {
+fn count_in(object: &Value, maps: &[&str]) -> Value {
     let keys = maps.iter().filter_map(|m| object.get(*m)?.as_object());
     keys.map(serde_json::Map::len).sum::<usize>().into()
 }
 
 fn age_at(object: &Value, pointer: &str) -> Value {
-    match show(object, pointer) {
+    match show_text(object, pointer) {
         "" => "<unknown>".into(),
-        moment => age::since(moment).into(),
+        moment => age::age_since(moment).into(),
     }
 }
 
-fn joined(object: &Value, pointer: &str, separator: &str) -> String {
+fn joined_at(object: &Value, pointer: &str, separator: &str) -> String {
     let items = object.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
     items.filter_map(Value::as_str).collect::<Vec<_>>().join(separator)
 }
 
-fn selector(selector: Option<&Value>) -> Value {
+fn show_selector(selector: Option<&Value>) -> Value {
     let labels = selector.and_then(|s| s.get("matchLabels")).and_then(Value::as_object);
     let labels: Vec<String> = labels
         .into_iter()
@@ -125,32 +134,32 @@ fn selector(selector: Option<&Value>) -> Value {
     if labels.is_empty() { "<none>".into() } else { labels.join(",").into() }
 }
 
-fn pods() -> Vec<Column> {
+fn pod_columns() -> Vec<Column> {
     vec![
         NAME,
-        column("Ready", |o| {
+        narrow_column("Ready", |o| {
             let statuses = container_statuses(o);
             let ready = statuses.iter().filter(|s| s["ready"] == true).count();
-            let sidecars = sidecars(o).len();
+            let sidecars = sidecar_names(o).len();
             let containers = o.pointer("/spec/containers").and_then(Value::as_array);
             format!("{ready}/{}", containers.map_or(0, Vec::len) + sidecars).into()
         }),
-        column("Status", |o| pod_status(o).into()),
-        column("Restarts", |o| {
+        narrow_column("Status", |o| pod_status(o).into()),
+        narrow_column("Restarts", |o| {
             let statuses = container_statuses(o);
             let sum: i64 = statuses.iter().filter_map(|s| s["restartCount"].as_i64()).sum();
             sum.to_string().into()
         }),
         AGE,
-        wide("IP", |o| or_none(o, "/status/podIP")),
-        wide("Node", |o| or_none(o, "/spec/nodeName")),
-        wide("Nominated Node", |o| or_none(o, "/status/nominatedNodeName")),
-        wide("Readiness Gates", |_| "<none>".into()),
+        wide_column("IP", |o| or_none(o, "/status/podIP")),
+        wide_column("Node", |o| or_none(o, "/spec/nodeName")),
+        wide_column("Nominated Node", |o| or_none(o, "/status/nominatedNodeName")),
+        wide_column("Readiness Gates", |_| "<none>".into()),
     ]
 }
 
 /// Init containers that keep running beside the others.
-fn sidecars(pod: &Value) -> Vec<&str> {
+fn sidecar_names(pod: &Value) -> Vec<&str> {
     let inits = pod.pointer("/spec/initContainers").and_then(Value::as_array);
     inits
         .into_iter()
@@ -162,7 +171,7 @@ fn sidecars(pod: &Value) -> Vec<&str> {
 
 fn container_statuses(pod: &Value) -> Vec<&Value> {
     let list = |pointer: &str| pod.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
-    let sidecars = sidecars(pod);
+    let sidecars = sidecar_names(pod);
     let inits = list("/status/initContainerStatuses")
         .filter(|s| s["name"].as_str().is_some_and(|name| sidecars.contains(&name)));
     list("/status/containerStatuses").chain(inits).collect()
@@ -172,14 +181,14 @@ fn pod_status(pod: &Value) -> String {
     if object::is_terminating(pod) {
         return "Terminating".to_owned();
     }
-    let mut status = show(pod, "/status/phase").to_owned();
-    let reason = show(pod, "/status/reason");
+    let mut status = show_text(pod, "/status/phase").to_owned();
+    let reason = show_text(pod, "/status/reason");
     if !reason.is_empty() {
         reason.clone_into(&mut status);
     }
     let inits = pod.pointer("/status/initContainerStatuses").and_then(Value::as_array);
     let total = pod.pointer("/spec/initContainers").and_then(Value::as_array).map_or(0, Vec::len);
-    let sidecars = sidecars(pod);
+    let sidecars = sidecar_names(pod);
     for (done, init) in inits.into_iter().flatten().enumerate() {
         let name = init["name"].as_str().unwrap_or_default();
         let exit = init.pointer("/state/terminated/exitCode").and_then(Value::as_i64);
@@ -187,8 +196,8 @@ fn pod_status(pod: &Value) -> String {
         if exit == Some(0) || started {
             continue;
         }
-        return match (exit, text(init, "/state/waiting/reason")) {
-            (Some(code), _) => match show(init, "/state/terminated/reason") {
+        return match (exit, text_at(init, "/state/waiting/reason")) {
+            (Some(code), _) => match show_text(init, "/state/terminated/reason") {
                 "" => format!("Init:ExitCode:{code}"),
                 reason => format!("Init:{reason}"),
             },
@@ -199,10 +208,11 @@ fn pod_status(pod: &Value) -> String {
     let statuses = pod.pointer("/status/containerStatuses").and_then(Value::as_array);
     let mut running = false;
     for container in statuses.into_iter().flatten().rev() {
-        if let Some(reason) = text(container, "/state/waiting/reason").filter(|r| !r.is_empty()) {
+        if let Some(reason) = text_at(container, "/state/waiting/reason").filter(|r| !r.is_empty())
+        {
             reason.clone_into(&mut status);
         } else if let Some(terminated) = container.pointer("/state/terminated") {
-            status = match text(terminated, "/reason").filter(|r| !r.is_empty()) {
+            status = match text_at(terminated, "/reason").filter(|r| !r.is_empty()) {
                 Some(reason) => reason.to_owned(),
                 None => format!("ExitCode:{}", terminated["exitCode"].as_i64().unwrap_or(0)),
             };
@@ -213,13 +223,13 @@ fn pod_status(pod: &Value) -> String {
     if status == "Completed" && running { "Running".to_owned() } else { status }
 }
 
-fn services() -> Vec<Column> {
+fn service_columns() -> Vec<Column> {
     vec![
         NAME,
-        column("Type", |o| at(o, "/spec/type")),
-        column("Cluster-IP", |o| or_none(o, "/spec/clusterIP")),
-        column("External-IP", |o| or_none(o, "/spec/externalName")),
-        column("Port(s)", |o| {
+        narrow_column("Type", |o| value_at(o, "/spec/type")),
+        narrow_column("Cluster-IP", |o| or_none(o, "/spec/clusterIP")),
+        narrow_column("External-IP", |o| or_none(o, "/spec/externalName")),
+        narrow_column("Port(s)", |o| {
             let ports = o.pointer("/spec/ports").and_then(Value::as_array);
             let ports: Vec<String> = ports
                 .into_iter()
@@ -232,15 +242,15 @@ fn services() -> Vec<Column> {
             if ports.is_empty() { "<none>".into() } else { ports.join(",").into() }
         }),
         AGE,
-        wide("Selector", |o| {
+        wide_column("Selector", |o| {
             let labels = serde_json::json!({ "matchLabels": o.pointer("/spec/selector") });
-            selector(Some(&labels))
+            show_selector(Some(&labels))
         }),
     ]
 }
 
 fn access_modes(object: &Value, pointer: &str) -> Value {
-    let modes = joined(object, pointer, ",")
+    let modes = joined_at(object, pointer, ",")
         .replace("ReadWriteOncePod", "RWOP")
         .replace("ReadWriteOnce", "RWO")
         .replace("ReadOnlyMany", "ROX")
@@ -248,53 +258,59 @@ fn access_modes(object: &Value, pointer: &str) -> Value {
     modes.into()
 }
 
-fn claims() -> Vec<Column> {
+fn claim_columns() -> Vec<Column> {
     vec![
         NAME,
-        column("Status", |o| {
-            if object::is_terminating(o) { "Terminating".into() } else { at(o, "/status/phase") }
+        narrow_column("Status", |o| {
+            if object::is_terminating(o) {
+                "Terminating".into()
+            } else {
+                value_at(o, "/status/phase")
+            }
         }),
-        column("Volume", |o| at(o, "/spec/volumeName")),
-        column("Capacity", |o| at(o, "/status/capacity/storage")),
-        column("Access Modes", |o| access_modes(o, "/status/accessModes")),
-        column("StorageClass", |o| at(o, "/spec/storageClassName")),
-        column("VolumeAttributesClass", |o| match show(o, "/spec/volumeAttributesClassName") {
-            "" => "<unset>".into(),
-            name => name.into(),
+        narrow_column("Volume", |o| value_at(o, "/spec/volumeName")),
+        narrow_column("Capacity", |o| value_at(o, "/status/capacity/storage")),
+        narrow_column("Access Modes", |o| access_modes(o, "/status/accessModes")),
+        narrow_column("StorageClass", |o| value_at(o, "/spec/storageClassName")),
+        narrow_column("VolumeAttributesClass", |o| {
+            match show_text(o, "/spec/volumeAttributesClassName") {
+                "" => "<unset>".into(),
+                name => name.into(),
+            }
         }),
         AGE,
-        wide("VolumeMode", |o| at(o, "/spec/volumeMode")),
+        wide_column("VolumeMode", |o| value_at(o, "/spec/volumeMode")),
     ]
 }
 
-fn volumes() -> Vec<Column> {
+fn volume_columns() -> Vec<Column> {
     vec![
         NAME,
-        column("Capacity", |o| at(o, "/spec/capacity/storage")),
-        column("Access Modes", |o| access_modes(o, "/spec/accessModes")),
-        column("Reclaim Policy", |o| at(o, "/spec/persistentVolumeReclaimPolicy")),
-        column("Status", |o| at(o, "/status/phase")),
-        column("Claim", |o| match show(o, "/spec/claimRef/name") {
+        narrow_column("Capacity", |o| value_at(o, "/spec/capacity/storage")),
+        narrow_column("Access Modes", |o| access_modes(o, "/spec/accessModes")),
+        narrow_column("Reclaim Policy", |o| value_at(o, "/spec/persistentVolumeReclaimPolicy")),
+        narrow_column("Status", |o| value_at(o, "/status/phase")),
+        narrow_column("Claim", |o| match show_text(o, "/spec/claimRef/name") {
             "" => "".into(),
-            name => format!("{}/{name}", show(o, "/spec/claimRef/namespace")).into(),
+            name => format!("{}/{name}", show_text(o, "/spec/claimRef/namespace")).into(),
         }),
-        column("StorageClass", |o| at(o, "/spec/storageClassName")),
-        column("Reason", |o| at(o, "/status/reason")),
+        narrow_column("StorageClass", |o| value_at(o, "/spec/storageClassName")),
+        narrow_column("Reason", |o| value_at(o, "/status/reason")),
         AGE,
-        wide("VolumeMode", |o| at(o, "/spec/volumeMode")),
+        wide_column("VolumeMode", |o| value_at(o, "/spec/volumeMode")),
     ]
 }
 
-fn events() -> Vec<Column> {
+fn event_columns() -> Vec<Column> {
     /// The same field under the names of both Event APIs.
     fn either(object: &Value, core: &str, new: &str) -> Value {
-        match show(object, core) {
-            "" => at(object, new),
+        match show_text(object, core) {
+            "" => value_at(object, new),
             text => text.into(),
         }
     }
     vec![
-        column("Last Seen", |o| {
+        narrow_column("Last Seen", |o| {
             let found = [
                 "/series/lastObservedTime",
                 "/lastTimestamp",
@@ -303,34 +319,37 @@ fn events() -> Vec<Column> {
                 "/metadata/creationTimestamp",
             ]
             .into_iter()
-            .find(|p| !show(o, p).is_empty());
+            .find(|p| !show_text(o, p).is_empty());
             found.map_or("<unknown>".into(), |p| age_at(o, p))
         }),
-        column("Type", |o| at(o, "/type")),
-        column("Reason", |o| at(o, "/reason")),
-        column("Object", |o| {
+        narrow_column("Type", |o| value_at(o, "/type")),
+        narrow_column("Reason", |o| value_at(o, "/reason")),
+        narrow_column("Object", |o| {
             let object = o.get("involvedObject").or_else(|| o.get("regarding"));
             let object = object.unwrap_or(&Value::Null);
-            format!("{}/{}", show(object, "/kind").to_lowercase(), show(object, "/name")).into()
+            format!("{}/{}", show_text(object, "/kind").to_lowercase(), show_text(object, "/name"))
+                .into()
         }),
-        wide("Subobject", |o| either(o, "/involvedObject/fieldPath", "/regarding/fieldPath")),
-        wide("Source", |o| either(o, "/reportingComponent", "/reportingController")),
-        column("Message", |o| {
+        wide_column("Subobject", |o| {
+            either(o, "/involvedObject/fieldPath", "/regarding/fieldPath")
+        }),
+        wide_column("Source", |o| either(o, "/reportingComponent", "/reportingController")),
+        narrow_column("Message", |o| {
             either(o, "/message", "/note").as_str().unwrap_or_default().trim().into()
         }),
-        wide("First Seen", |o| age_at(o, "/metadata/creationTimestamp")),
-        wide("Count", |o| {
+        wide_column("First Seen", |o| age_at(o, "/metadata/creationTimestamp")),
+        wide_column("Count", |o| {
             let count = o.get("count").or_else(|| o.pointer("/series/count"));
             count.and_then(Value::as_i64).unwrap_or(1).into()
         }),
-        wide("Name", |o| object::name(o).into()),
+        wide_column("Name", |o| object::object_name(o).into()),
     ]
 }
 
-fn nodes() -> Vec<Column> {
+fn node_columns() -> Vec<Column> {
     vec![
         NAME,
-        column("Status", |o| {
+        narrow_column("Status", |o| {
             let conditions = o.pointer("/status/conditions").and_then(Value::as_array);
             let ready = conditions.into_iter().flatten().find(|c| c["type"] == "Ready");
             match ready.and_then(|c| c["status"].as_str()) {
@@ -339,8 +358,8 @@ fn nodes() -> Vec<Column> {
                 None => "Unknown".into(),
             }
         }),
-        column("Roles", |o| {
-            let labels = object::meta(o, "labels").and_then(Value::as_object);
+        narrow_column("Roles", |o| {
+            let labels = object::meta_field(o, "labels").and_then(Value::as_object);
             let roles: Vec<&str> = labels
                 .into_iter()
                 .flatten()
@@ -349,30 +368,32 @@ fn nodes() -> Vec<Column> {
             if roles.is_empty() { "<none>".into() } else { roles.join(",").into() }
         }),
         AGE,
-        column("Version", |o| at(o, "/status/nodeInfo/kubeletVersion")),
-        wide("OS-Image", |o| at(o, "/status/nodeInfo/osImage")),
-        wide("Kernel-Version", |o| at(o, "/status/nodeInfo/kernelVersion")),
-        wide("Container-Runtime", |o| at(o, "/status/nodeInfo/containerRuntimeVersion")),
+        narrow_column("Version", |o| value_at(o, "/status/nodeInfo/kubeletVersion")),
+        wide_column("OS-Image", |o| value_at(o, "/status/nodeInfo/osImage")),
+        wide_column("Kernel-Version", |o| value_at(o, "/status/nodeInfo/kernelVersion")),
+        wide_column("Container-Runtime", |o| {
+            value_at(o, "/status/nodeInfo/containerRuntimeVersion")
+        }),
     ]
 }
 
-fn deployments() -> Vec<Column> {
+fn deployment_columns() -> Vec<Column> {
     vec![
         NAME,
-        column("Ready", |o| {
+        narrow_column("Ready", |o| {
             let get = |p: &str| o.pointer(p).and_then(Value::as_i64).unwrap_or(0);
             format!("{}/{}", get("/status/readyReplicas"), get("/spec/replicas")).into()
         }),
-        column("Up-to-date", |o| number(o, "/status/updatedReplicas")),
-        column("Available", |o| number(o, "/status/availableReplicas")),
+        narrow_column("Up-to-date", |o| number_at(o, "/status/updatedReplicas")),
+        narrow_column("Available", |o| number_at(o, "/status/availableReplicas")),
         AGE,
-        wide("Containers", |o| containers(o, "name")),
-        wide("Images", |o| containers(o, "image")),
-        wide("Selector", |o| selector(o.pointer("/spec/selector"))),
+        wide_column("Containers", |o| container_cells(o, "name")),
+        wide_column("Images", |o| container_cells(o, "image")),
+        wide_column("Selector", |o| show_selector(o.pointer("/spec/selector"))),
     ]
 }
 
-fn containers(object: &Value, field: &str) -> Value {
+fn container_cells(object: &Value, field: &str) -> Value {
     let list = object.pointer("/spec/template/spec/containers").and_then(Value::as_array);
     let list: Vec<&str> =
         list.into_iter().flatten().filter_map(|c| c.get(field)?.as_str()).collect();

@@ -135,7 +135,7 @@ pub struct ToolFiles {
 #[serde(deny_unknown_fields)]
 pub struct TestRun {
     /// The folder of the repository that they are copied into.
-    #[serde(default = "here")]
+    #[serde(default = "bench_folder")]
     pub into: PathBuf,
     /// A bash command in the repository's folder.
     pub run: String,
@@ -162,7 +162,7 @@ impl Default for TaskLimits {
     }
 }
 
-fn here() -> PathBuf {
+fn bench_folder() -> PathBuf {
     PathBuf::from(".")
 }
 
@@ -176,7 +176,7 @@ impl Task {
     /// # Errors
     /// With the file, line, column and field of the first mistake.
     pub fn load(dir: &Path) -> Result<Self, TaskError> {
-        read::task(dir)
+        read::read_task(dir)
     }
 
     /// The release with the bug.
@@ -217,7 +217,7 @@ pub fn load_all(folder: &Path) -> Result<Vec<Task>, TaskError> {
 }
 
 /// Everything that a task is made of, in one figure.
-fn digest(dir: &Path) -> std::io::Result<String> {
+fn folder_digest(dir: &Path) -> std::io::Result<String> {
     fn add(hash: &mut Sha256, dir: &Path, at: &Path) -> std::io::Result<()> {
         let mut names: Vec<_> = std::fs::read_dir(at)?.flatten().map(|e| e.path()).collect();
         names.sort();
@@ -264,9 +264,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("tests")).unwrap();
         std::fs::write(dir.path().join("tests/a"), "1").unwrap();
-        let before = digest(dir.path()).unwrap();
-        assert_eq!(digest(dir.path()).unwrap(), before);
+        let before = folder_digest(dir.path()).unwrap();
+        assert_eq!(folder_digest(dir.path()).unwrap(), before);
         std::fs::write(dir.path().join("tests/a"), "2").unwrap();
-        assert_ne!(digest(dir.path()).unwrap(), before);
+        assert_ne!(folder_digest(dir.path()).unwrap(), before);
     }
 }

@@ -4,8 +4,8 @@ use std::path::{Component, Path};
 
 use serde_path_to_error::Segment;
 
-use super::{FILE, INSTRUCTION, TESTS, Task, TaskSpec, digest};
-use crate::scenario::places::{PlaceKey, Places, ScenarioPlace, shown};
+use super::{FILE, INSTRUCTION, TESTS, Task, TaskSpec, folder_digest};
+use crate::scenario::places::{PlaceKey, Places, ScenarioPlace, show_path};
 
 /// Why a task can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +43,7 @@ pub enum TaskError {
 /// A mistake that shows when the whole file has been read.
 struct TaskMistake(Vec<PlaceKey>, String);
 
-pub(super) fn task(dir: &Path) -> Result<Task, TaskError> {
+pub(super) fn read_task(dir: &Path) -> Result<Task, TaskError> {
     let text = |name: &str| {
         let path = dir.join(name);
         let unreadable = |error| TaskError::Read { file: path.display().to_string(), error };
@@ -52,14 +52,14 @@ pub(super) fn task(dir: &Path) -> Result<Task, TaskError> {
     let file = dir.join(FILE).display().to_string();
     let yaml = text(FILE)?;
     let instruction = text(INSTRUCTION)?;
-    let spec = parse(&yaml, &file, dir)?;
-    let digest =
-        digest(dir).map_err(|error| TaskError::Read { file: dir.display().to_string(), error })?;
+    let spec = parse_task(&yaml, &file, dir)?;
+    let digest = folder_digest(dir)
+        .map_err(|error| TaskError::Read { file: dir.display().to_string(), error })?;
     let id = spec.instance_id.clone();
     Ok(Task { dir: dir.to_owned(), id, instruction, spec, digest })
 }
 
-fn parse(text: &str, file: &str, dir: &Path) -> Result<TaskSpec, TaskError> {
+fn parse_task(text: &str, file: &str, dir: &Path) -> Result<TaskSpec, TaskError> {
     let at = |place: ScenarioPlace, field: String, message: String| TaskError::Mistake {
         file: file.to_owned(),
         line: place.line,
@@ -67,20 +67,20 @@ fn parse(text: &str, file: &str, dir: &Path) -> Result<TaskSpec, TaskError> {
         field,
         message,
     };
-    let spec = read(text).map_err(|(place, field, message)| at(place, field, message))?;
-    check(&spec, dir).map_err(|TaskMistake(path, message)| {
-        at(Places::of(text).find(&path), shown(&path), message)
+    let spec = read_spec(text).map_err(|(place, field, message)| at(place, field, message))?;
+    check_spec(&spec, dir).map_err(|TaskMistake(path, message)| {
+        at(Places::of(text).find(&path), show_path(&path), message)
     })?;
     Ok(spec)
 }
 
-fn read(text: &str) -> Result<TaskSpec, (ScenarioPlace, String, String)> {
+fn read_spec(text: &str) -> Result<TaskSpec, (ScenarioPlace, String, String)> {
     let mut field = ".".to_owned();
     let options = serde_saphyr::options! { with_snippet: false };
     let result =
         serde_saphyr::with_deserializer_from_str_with_options(text, options, |deserializer| {
             serde_path_to_error::deserialize(deserializer).map_err(|error| {
-                field = shown(&keys(error.path()));
+                field = show_path(&path_keys(error.path()));
                 error.into_inner()
             })
         });
@@ -93,7 +93,7 @@ fn read(text: &str) -> Result<TaskSpec, (ScenarioPlace, String, String)> {
     })
 }
 
-fn keys(path: &serde_path_to_error::Path) -> Vec<PlaceKey> {
+fn path_keys(path: &serde_path_to_error::Path) -> Vec<PlaceKey> {
     let key = |segment: &Segment| match segment {
         Segment::Seq { index } => Some(PlaceKey::Index(*index)),
         Segment::Map { key } => Some(PlaceKey::Name(key.clone())),
@@ -102,21 +102,21 @@ fn keys(path: &serde_path_to_error::Path) -> Vec<PlaceKey> {
     path.iter().filter_map(key).collect()
 }
 
-fn key(names: &[&str]) -> Vec<PlaceKey> {
+fn name_keys(names: &[&str]) -> Vec<PlaceKey> {
     names.iter().map(|name| PlaceKey::from(*name)).collect()
 }
 
-fn check(spec: &TaskSpec, dir: &Path) -> Result<(), TaskMistake> {
+fn check_spec(spec: &TaskSpec, dir: &Path) -> Result<(), TaskMistake> {
     let folder = dir.file_name().unwrap_or_default().to_string_lossy();
     if spec.instance_id != folder {
         let message = format!("expected the folder's name, `{folder}`");
-        return Err(TaskMistake(key(&["instance_id"]), message));
+        return Err(TaskMistake(name_keys(&["instance_id"]), message));
     }
-    checksum(&["package", "sha256"], &spec.package.sha256)?;
-    checksum(&["fixed_version", "sha256"], &spec.fixed_version.sha256)?;
+    check_checksum(&["package", "sha256"], &spec.package.sha256)?;
+    check_checksum(&["fixed_version", "sha256"], &spec.fixed_version.sha256)?;
     if spec.fixed_version.version == spec.package.version {
         let message = "expected another release than `package.version`".to_owned();
-        return Err(TaskMistake(key(&["fixed_version", "version"]), message));
+        return Err(TaskMistake(name_keys(&["fixed_version", "version"]), message));
     }
     for (name, empty) in [
         ("source", spec.source.is_empty()),
@@ -124,7 +124,7 @@ fn check(spec: &TaskSpec, dir: &Path) -> Result<(), TaskMistake> {
         ("PASS_TO_PASS", spec.pass_to_pass.is_empty()),
     ] {
         if empty {
-            return Err(TaskMistake(key(&[name]), "expected at least one".to_owned()));
+            return Err(TaskMistake(name_keys(&[name]), "expected at least one".to_owned()));
         }
     }
     if let Some(n) = spec.pass_to_pass.iter().position(|t| spec.fail_to_pass.contains(t)) {
@@ -140,21 +140,21 @@ fn check(spec: &TaskSpec, dir: &Path) -> Result<(), TaskMistake> {
     }
     if !is_inside(&spec.test.into) {
         let message = "expected a relative path without `..`".to_owned();
-        return Err(TaskMistake(key(&["test", "into"]), message));
+        return Err(TaskMistake(name_keys(&["test", "into"]), message));
     }
     if !dir.join(TESTS).is_dir() {
         let message = format!("the task has no folder `{TESTS}` with hidden tests");
-        return Err(TaskMistake(key(&["test"]), message));
+        return Err(TaskMistake(name_keys(&["test"]), message));
     }
     Ok(())
 }
 
-fn checksum(path: &[&str], text: &str) -> Result<(), TaskMistake> {
+fn check_checksum(path: &[&str], text: &str) -> Result<(), TaskMistake> {
     let good = text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     if good {
         return Ok(());
     }
-    Err(TaskMistake(key(path), "expected 64 lower-case hexadecimal digits".to_owned()))
+    Err(TaskMistake(name_keys(path), "expected 64 lower-case hexadecimal digits".to_owned()))
 }
 
 fn is_inside(path: &Path) -> bool {
@@ -180,7 +180,7 @@ PASS_TO_PASS: [b]
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("one");
         std::fs::create_dir_all(dir.join(TESTS)).unwrap();
-        parse(&change(GOOD), "one/task.yaml", &dir).map(|_| ()).unwrap_err().to_string()
+        parse_task(&change(GOOD), "one/task.yaml", &dir).map(|_| ()).unwrap_err().to_string()
     }
 
     #[test]
@@ -212,7 +212,7 @@ PASS_TO_PASS: [b]
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("one");
         std::fs::create_dir(&dir).unwrap();
-        let told = parse(GOOD, "task.yaml", &dir).unwrap_err().to_string();
+        let told = parse_task(GOOD, "task.yaml", &dir).unwrap_err().to_string();
         assert!(told.contains("no folder `tests`"), "{told}");
     }
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use super::{HISTORY, WINDOW, watch};
+use super::{HISTORY, WINDOW, watch_turns};
 use crate::figures::memory;
 use crate::models::{ModelOptions, ModelServer, Script, Step};
 
@@ -39,10 +39,12 @@ pub struct Opencode {
 }
 
 /// Nothing where it can't be had or does not work, said in a line.
-pub async fn measure() -> Option<Opencode> {
+pub async fn measure_opencode() -> Option<Opencode> {
     let measured = async {
-        let program = tokio::task::spawn_blocking(program).await??;
-        timeout(PATIENCE, Box::pin(converse(&program))).await.context("it takes too long")?
+        let program = tokio::task::spawn_blocking(find_program).await??;
+        timeout(PATIENCE, Box::pin(hold_conversation(&program)))
+            .await
+            .context("it takes too long")?
     };
     match measured.await {
         Ok(measured) => Some(measured),
@@ -53,7 +55,7 @@ pub async fn measure() -> Option<Opencode> {
     }
 }
 
-async fn converse(program: &Path) -> anyhow::Result<Opencode> {
+async fn hold_conversation(program: &Path) -> anyhow::Result<Opencode> {
     let mut steps = vec![Step::say("ready")];
     let cat = |n| json!({"command": format!("cat README.md # {n}"), "description": "Reads"});
     steps.extend((0..TURNS).map(|n| Step::tool("bash", cat(n))));
@@ -69,7 +71,7 @@ async fn converse(program: &Path) -> anyhow::Result<Opencode> {
     let mut first = home.say(&["--title", "figures", "hello"])?;
     models.held().await;
     tokio::time::sleep(SETTLED).await;
-    let idle_memory = memory::resident(first.id().context("it is gone")?)?;
+    let idle_memory = memory::resident_memory(first.id().context("it is gone")?)?;
     models.release();
     home.ended(&mut first).await?;
     ensure!(served() == 1, "it asked {} times for one answer", served());
@@ -77,7 +79,7 @@ async fn converse(program: &Path) -> anyhow::Result<Opencode> {
     let born = Instant::now();
     let mut second = home.say(&["--continue", "go on"])?;
     let pid = second.id().context("it is gone")?;
-    let watched = watch(&served, 2, TURNS + 2, pid);
+    let watched = watch_turns(&served, 2, TURNS + 2, pid);
     tokio::pin!(watched);
     let watched = tokio::select! {
         watched = &mut watched => watched?,
@@ -163,9 +165,9 @@ impl Home<'_> {
 
 /// The program, installed below `target/` where it is not there yet: the one for this machine that
 /// starts.
-fn program() -> anyhow::Result<PathBuf> {
+fn find_program() -> anyhow::Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/opencode");
-    if let Some(program) = starting(&root) {
+    if let Some(program) = starting_program(&root) {
         return Ok(program);
     }
     let _ = writeln!(std::io::stderr(), "agent: installing {PACKAGE} below target/");
@@ -178,10 +180,10 @@ fn program() -> anyhow::Result<PathBuf> {
         .status()
         .context("starting npm")?;
     ensure!(done.success(), "npm can't install {PACKAGE}");
-    starting(&root).context("npm brings no program that starts on this machine")
+    starting_program(&root).context("npm brings no program that starts on this machine")
 }
 
-fn starting(root: &Path) -> Option<PathBuf> {
+fn starting_program(root: &Path) -> Option<PathBuf> {
     let arch = match std::env::consts::ARCH {
         "x86_64" => "x64",
         "aarch64" => "arm64",

@@ -14,8 +14,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
 
-use super::super::{Figure, until};
-use super::{PATIENCE, again, options};
+use super::super::{Figure, wait_until};
+use super::{PATIENCE, chaos_options, start_again};
 use crate::models::{Script, Step};
 use crate::stack::Stack;
 
@@ -28,28 +28,28 @@ const PAUSE: std::ops::Range<u64> = 200..900;
 const END: Duration = Duration::from_mins(20);
 
 /// Items without or with more than one Thread, and the longest wait of one that was free to begin.
-pub async fn measure() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_roadmap() -> anyhow::Result<Vec<Figure>> {
     let seed = std::env::var("CODEBUTLER_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(rand::random);
     let dir = tempfile::tempdir()?;
     let files = dir.path().join("files");
     std::fs::create_dir_all(files.join(".codebutler"))?;
-    std::fs::write(files.join(".codebutler/roadmap.md"), roadmap())?;
+    std::fs::write(files.join(".codebutler/roadmap.md"), write_roadmap())?;
     let script = Script::of("pm", vec![Step::say("Noted."), Step::say("Noted again.")]);
-    let mut stack = Box::pin(Stack::start(options(dir.path(), files, script)?)).await?;
-    let figures = Box::pin(run(&mut stack, StdRng::seed_from_u64(seed))).await;
+    let mut stack = Box::pin(Stack::start(chaos_options(dir.path(), files, script)?)).await?;
+    let figures = Box::pin(run_roadmap(&mut stack, StdRng::seed_from_u64(seed))).await;
     stack.stop().await?;
     figures.with_context(|| format!("CODEBUTLER_SEED={seed} tries this again"))
 }
 
 /// Item `n` waits for item `n / 2`, but for the first ones.
-fn depends(n: usize) -> Option<usize> {
+fn depends_on(n: usize) -> Option<usize> {
     (n >= FREE).then_some(n / 2)
 }
 
-fn roadmap() -> String {
+fn write_roadmap() -> String {
     let item = |n: usize| {
-        let depends = depends(n).map_or_else(|| "—".to_owned(), |before| before.to_string());
+        let depends = depends_on(n).map_or_else(|| "—".to_owned(), |before| before.to_string());
         format!(
             "## {n}. Item {n}\n- Status: pending\n- Depends on: {depends}\n- Acceptance criteria: {n} works\n\n"
         )
@@ -57,17 +57,17 @@ fn roadmap() -> String {
     (0..ITEMS).map(item).collect()
 }
 
-async fn run(stack: &mut Stack, mut rng: StdRng) -> anyhow::Result<Vec<Figure>> {
+async fn run_roadmap(stack: &mut Stack, mut rng: StdRng) -> anyhow::Result<Vec<Figure>> {
     let threads = stack.threads();
     let ana = stack.users.get("ana").context("ana")?.clone();
     let root = stack.slack.post_as(&ana, &stack.channel, None, "develop everything")?;
-    let asked = until("the question", PATIENCE, || async {
+    let asked = wait_until("the question", PATIENCE, || async {
         let messages = stack.slack.messages(&stack.channel, Some(&root));
         Ok(messages.into_iter().find(|message| message.shown.contains("Develop the roadmap")))
     })
     .await?;
     stack.slack.click(&ana, &stack.channel, &asked.ts, "roadmap:start")?;
-    let parent = codebutler_crds::names::thread("shop", &root.parse()?);
+    let parent = codebutler_crds::names::thread_name("shop", &root.parse()?);
     let began = Instant::now();
     let (mut seen, mut merged) = (BTreeMap::new(), BTreeMap::new());
     let mut kills = 0;
@@ -77,11 +77,11 @@ async fn run(stack: &mut Stack, mut rng: StdRng) -> anyhow::Result<Vec<Figure>> 
         if kills < KILLS && Instant::now() >= next {
             let process =
                 if rng.random_bool(0.8) { &mut stack.gateway } else { &mut stack.controller };
-            again(process).await?;
+            start_again(process).await?;
             kills += 1;
             next = Instant::now() + Duration::from_millis(rng.random_range(PAUSE));
         }
-        look(&threads, &mut seen, &mut merged).await?;
+        look_at(&threads, &mut seen, &mut merged).await?;
         let status = threads.get(&parent).await?.status.unwrap_or_default();
         let over = status.roadmap.is_some_and(|run| run.ended == Some(RoadmapEnd::Done));
         if over {
@@ -92,7 +92,7 @@ async fn run(stack: &mut Stack, mut rng: StdRng) -> anyhow::Result<Vec<Figure>> 
     let wrong = (0..ITEMS)
         .filter(|n| seen.get(n).map(|(names, _): &(Vec<String>, Instant)| names.len()) != Some(1));
     let waited = (0..ITEMS).filter_map(|n| {
-        let free = depends(n).map_or(Some(began), |before| merged.get(&before).copied())?;
+        let free = depends_on(n).map_or(Some(began), |before| merged.get(&before).copied())?;
         Some(seen.get(&n)?.1.saturating_duration_since(free).as_secs_f64())
     });
     // Of what waits for a place alone nobody says that it is forgotten: the longest is of all.
@@ -109,7 +109,7 @@ async fn run(stack: &mut Stack, mut rng: StdRng) -> anyhow::Result<Vec<Figure>> 
 }
 
 /// Takes note of new Threads, and merges what is open, as people would.
-async fn look(
+async fn look_at(
     threads: &Api<Thread>,
     seen: &mut BTreeMap<usize, (Vec<String>, Instant)>,
     merged: &mut BTreeMap<usize, Instant>,

@@ -19,7 +19,7 @@ use crate::cluster::Cluster;
 use crate::figures::{memory, product};
 use crate::place::{Place, SYSTEM, TEAM};
 use crate::slack::{Options, SlackServer};
-use crate::stack::manifests::{binding, system};
+use crate::stack::manifests::{secrets_binding, system_manifests};
 use crate::stack::process::{Process, ProcessCommand};
 
 /// What is asked for.
@@ -55,7 +55,7 @@ impl Bed {
 
     /// The same with several Repos.
     pub async fn start_for(provider: &Provider, gits: &[(&str, &str)]) -> anyhow::Result<Self> {
-        Self::start_at(&provider.url(), gits, product::program(PROGRAM)?).await
+        Self::start_at(&provider.url(), gits, product::build_program(PROGRAM)?).await
     }
 
     /// The same with another provider, and with this very program as the gateway, under its name.
@@ -80,10 +80,10 @@ impl Bed {
         cluster.install_crds().await?;
         let place = Place::usual();
         place.make(&cluster).await?;
-        for yaml in system(&place)? {
+        for yaml in system_manifests(&place)? {
             cluster.apply_yaml(&yaml).await?;
         }
-        for object in objects(provider, &slack).into_iter().chain([binding(&place)]) {
+        for object in make_objects(provider, &slack).into_iter().chain([secrets_binding(&place)]) {
             cluster.apply_yaml(&object.to_string()).await?;
         }
         let mut tokens = Vec::new();
@@ -93,7 +93,7 @@ impl Bed {
             }
             let mut own = Vec::new();
             for n in 0..PODS {
-                own.push(thread(&cluster, repo, n).await?);
+                own.push(make_thread(&cluster, repo, n).await?);
             }
             tokens.push(own);
         }
@@ -104,7 +104,7 @@ impl Bed {
         let address = free_address();
         let command = ProcessCommand {
             program,
-            args: arguments(address, &slack, &dir.path().join("git-cache")),
+            args: gateway_arguments(address, &slack, &dir.path().join("git-cache")),
             env: vec![
                 ("KUBECONFIG".to_owned(), config.into_os_string()),
                 ("CODEBUTLER_LOG".to_owned(), "warn".into()),
@@ -124,7 +124,7 @@ impl Bed {
     pub fn begin_upgrade(&mut self) -> anyhow::Result<()> {
         self.address = free_address();
         let cache = self.dirs[0].path().join("next-git-cache");
-        let args = arguments(self.address, &self.slack, &cache);
+        let args = gateway_arguments(self.address, &self.slack, &cache);
         let next = ProcessCommand { args, ..self.command.clone() }.spawn()?;
         let before = std::mem::replace(&mut self.gateway, next);
         before.tell_to_stop();
@@ -215,7 +215,7 @@ impl Bed {
 
     /// A pod of a Thread's role, as the controller registers it; its token.
     pub async fn register(&self, repo: &str, thread: &str) -> anyhow::Result<String> {
-        register(&self.cluster, repo, thread).await
+        register_pod(&self.cluster, repo, thread).await
     }
 
     /// Processor time that the gateway and the processes that it ran have used, in seconds.
@@ -231,7 +231,7 @@ impl Bed {
 
     /// The branch of a Repo's Thread.
     pub fn branch(repo: usize, n: usize) -> String {
-        names::branch(&thread_name(repo, n))
+        names::branch_name(&thread_name(repo, n))
     }
 
     /// The pods' of a Repo.
@@ -256,7 +256,7 @@ impl Bed {
     /// are other processes.
     pub fn peak_memory(&self) -> anyhow::Result<f64> {
         let pid = self.gateway.pid().context("the gateway is gone")?;
-        memory::peak(pid)
+        memory::peak_memory(pid)
     }
 
     /// Ends everything.
@@ -274,7 +274,7 @@ fn free_address() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(127, a.max(1), b, c.clamp(1, 254)), 8443))
 }
 
-fn arguments(address: SocketAddr, slack: &SlackServer, cache: &Path) -> Vec<OsString> {
+fn gateway_arguments(address: SocketAddr, slack: &SlackServer, cache: &Path) -> Vec<OsString> {
     [
         "gateway".to_owned(),
         format!("--listen={address}"),
@@ -288,7 +288,7 @@ fn arguments(address: SocketAddr, slack: &SlackServer, cache: &Path) -> Vec<OsSt
     .to_vec()
 }
 
-fn secret(name: &str, url: &str, data: &Value) -> Value {
+fn make_secret(name: &str, url: &str, data: &Value) -> Value {
     let host = url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
     json!({
         "apiVersion": "v1", "kind": "Secret",
@@ -299,12 +299,12 @@ fn secret(name: &str, url: &str, data: &Value) -> Value {
     })
 }
 
-fn objects(provider: &str, slack: &SlackServer) -> Vec<Value> {
+fn make_objects(provider: &str, slack: &SlackServer) -> Vec<Value> {
     let tokens = json!({"botToken": slack.bot_token(), "appToken": slack.app_token()});
     vec![
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}}),
-        secret("model", provider, &json!({"apiKey": KEY})),
-        secret("slack", &slack.api_url(), &tokens),
+        make_secret("model", provider, &json!({"apiKey": KEY})),
+        make_secret("slack", &slack.api_url(), &tokens),
         json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "AgentRole",
             "metadata": {"namespace": SYSTEM, "name": "pm"},
@@ -319,12 +319,12 @@ fn objects(provider: &str, slack: &SlackServer) -> Vec<Value> {
 
 fn repo_objects(provider: &str, repo: usize, git: (&str, &str)) -> Vec<Value> {
     let name = repo_name(repo);
-    let mut objects = repo_with_secrets(provider, &name, &channel(repo), git);
+    let mut objects = repo_with_secrets(provider, &name, &channel_id(repo), git);
     objects.extend((0..PODS).map(|n| {
         json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
             "metadata": {"namespace": TEAM, "name": thread_name(repo, n)},
-            "spec": {"repo": name, "slack": {"channel": channel(repo), "ts": root(n)}},
+            "spec": {"repo": name, "slack": {"channel": channel_id(repo), "ts": root_ts(n)}},
         })
     }));
     objects
@@ -338,7 +338,7 @@ fn repo_with_secrets(
 ) -> Vec<Value> {
     let git = format!("git-{name}");
     vec![
-        secret(&git, url, &json!({"token": token})),
+        make_secret(&git, url, &json!({"token": token})),
         json!({
             "apiVersion": "v1", "kind": "ServiceAccount",
             "metadata": {"namespace": TEAM, "name": names::service_account(name)},
@@ -364,24 +364,24 @@ fn repo_name(repo: usize) -> String {
     format!("figures{repo}")
 }
 
-fn channel(repo: usize) -> String {
+fn channel_id(repo: usize) -> String {
     format!("C{repo}FIGURES")
 }
 
-fn root(n: usize) -> String {
+fn root_ts(n: usize) -> String {
     format!("{}.000100", 1_760_000_000 + n)
 }
 
 fn thread_name(repo: usize, n: usize) -> String {
-    format!("{}-{}", repo_name(repo), root(n).replace('.', "-"))
+    format!("{}-{}", repo_name(repo), root_ts(n).replace('.', "-"))
 }
 
 /// Registers a pod, as the controller does, and answers its token.
-async fn thread(cluster: &Cluster, repo: usize, n: usize) -> anyhow::Result<String> {
-    register(cluster, &repo_name(repo), &thread_name(repo, n)).await
+async fn make_thread(cluster: &Cluster, repo: usize, n: usize) -> anyhow::Result<String> {
+    register_pod(cluster, &repo_name(repo), &thread_name(repo, n)).await
 }
 
-async fn register(cluster: &Cluster, repo: &str, thread: &str) -> anyhow::Result<String> {
+async fn register_pod(cluster: &Cluster, repo: &str, thread: &str) -> anyhow::Result<String> {
     let client = cluster.client();
     let (name, account) = (names::pod_name(thread, "pm"), names::service_account(repo));
     let pod = json!({

@@ -86,6 +86,6 @@ impl Litellm {
 
     /// The most memory that it ever had in use, in MiB.
     pub fn peak_memory(&self) -> anyhow::Result<f64> {
-        memory::peak(self.child.id().context("litellm is gone")?)
+        memory::peak_memory(self.child.id().context("litellm is gone")?)
     }
 }

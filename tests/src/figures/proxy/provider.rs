@@ -46,7 +46,7 @@ impl Provider {
     pub async fn start() -> anyhow::Result<Arc<Self>> {
         let begun = Instant::now();
         let router = Router::new()
-            .route("/v1/chat/completions", post(chat))
+            .route("/v1/chat/completions", post(serve_chat))
             .layer(DefaultBodyLimit::max(1 << 20))
             .with_state(begun);
         Ok(Arc::new(Self { begun, serving: Serving::start(router).await? }))
@@ -63,7 +63,7 @@ impl Provider {
     }
 }
 
-async fn chat(State(begun): State<Instant>, body: Bytes) -> Response {
+async fn serve_chat(State(begun): State<Instant>, body: Bytes) -> Response {
     let text = std::str::from_utf8(&body).unwrap_or_default();
     if !text.contains("\"stream\":true") {
         return ([(header::CONTENT_TYPE, "application/json")], ANSWER).into_response();
@@ -80,7 +80,7 @@ async fn chat(State(begun): State<Instant>, body: Bytes) -> Response {
 }
 
 /// When the pieces in some bytes were written.
-pub fn arrivals(bytes: &[u8]) -> impl Iterator<Item = f64> {
+pub fn read_arrivals(bytes: &[u8]) -> impl Iterator<Item = f64> {
     let text = std::str::from_utf8(bytes).unwrap_or_default();
     text.split(MARK).skip(1).filter_map(|rest| rest.split(' ').next()?.parse().ok())
 }
@@ -92,6 +92,6 @@ mod tests {
     #[test]
     fn a_piece_says_when_it_was_written() {
         let text = format!("data: {{{MARK}12.500 \"}}\n\ndata: {{{MARK}13 \"}}");
-        assert_eq!(arrivals(text.as_bytes()).collect::<Vec<_>>(), [12.5, 13.0]);
+        assert_eq!(read_arrivals(text.as_bytes()).collect::<Vec<_>>(), [12.5, 13.0]);
     }
 }

@@ -73,7 +73,7 @@ pub(super) struct TokenBody {
     permissions: Option<BTreeMap<String, String>>,
 }
 
-pub(super) async fn token(
+pub(super) async fn create_token(
     State(shared): Host,
     _: Signed,
     Path(id): Path<u64>,

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Answer, Caller, Host, Name, Paged, find};
+use super::{Answer, Caller, Host, Name, Paged, find_repository};
 use crate::github::error::ApiError;
 use crate::github::json::{self, Urls};
 use crate::github::state::{Check, Repository};
@@ -27,7 +27,7 @@ pub(super) struct CommitsQuery {
     sha: Option<String>,
 }
 
-pub(super) async fn list(
+pub(super) async fn list_commits(
     State(shared): Host,
     caller: Caller,
     Path(name): Path<Name>,
@@ -35,18 +35,22 @@ pub(super) async fn list(
     page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &name.owner, &name.repo)?;
+    let repo = find_repository(&mut all, &name.owner, &name.repo)?;
     let start = query.sha.unwrap_or_else(|| repo.default_branch.clone());
     let start = repo.git.commit_id(&start).await.ok_or_else(ApiError::not_found)?;
     let commits = repo.git.log(&start, 1000).await?;
-    let items = commits.iter().map(|c| json::commit(&caller.urls, repo, c));
+    let items = commits.iter().map(|c| json::commit_json(&caller.urls, repo, c));
     Ok(page.answer(&caller.urls, items.collect()))
 }
 
 /// `/commits/{ref}` and what hangs below it. A ref may contain slashes.
-pub(super) async fn read(State(shared): Host, caller: Caller, Path(path): Path<Rest>) -> Answer {
+pub(super) async fn read_commit(
+    State(shared): Host,
+    caller: Caller,
+    Path(path): Path<Rest>,
+) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &path.owner, &path.repo)?;
+    let repo = find_repository(&mut all, &path.owner, &path.repo)?;
     let (name, below) = ["check-runs", "check-suites", "status", "statuses"]
         .into_iter()
         .find_map(|below| {
@@ -68,7 +72,7 @@ pub(super) async fn read(State(shared): Host, caller: Caller, Path(path): Path<R
             json!({"total_count": runs.len(), "check_runs": runs})
         }
         "check-suites" => json!({"total_count": 0, "check_suites": []}),
-        "statuses" => statuses(&caller.urls, repo, &sha).into(),
+        "statuses" => list_statuses(&caller.urls, repo, &sha).into(),
         "status" => combined_status(&caller.urls, repo, &sha),
         _ => in_full(&caller.urls, repo, &sha).await?,
     };
@@ -76,17 +80,17 @@ pub(super) async fn read(State(shared): Host, caller: Caller, Path(path): Path<R
 }
 
 /// A commit as Git has it: by its full id only.
-pub(super) async fn object(
+pub(super) async fn read_object(
     State(shared): Host,
     caller: Caller,
     Path(path): Path<Object>,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &path.owner, &path.repo)?;
+    let repo = find_repository(&mut all, &path.owner, &path.repo)?;
     let sha = repo.git.commit_id(&path.sha).await.filter(|sha| *sha == path.sha);
     let commit = repo.git.log(&sha.ok_or_else(ApiError::not_found)?, 1).await?.pop();
     let commit = commit.ok_or_else(ApiError::not_found)?;
-    let mut value = json::commit(&caller.urls, repo, &commit);
+    let mut value = json::commit_json(&caller.urls, repo, &commit);
     let mut whole = value["commit"].take();
     for field in ["sha", "node_id", "html_url", "parents"] {
         whole[field] = value[field].take();
@@ -109,14 +113,14 @@ pub(super) struct RunsQuery {
 }
 
 /// Runs of the host's own workflows.
-pub(super) async fn runs(
+pub(super) async fn list_runs(
     State(shared): Host,
     caller: Caller,
     Path(name): Path<Name>,
     Query(query): Query<RunsQuery>,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &name.owner, &name.repo)?;
+    let repo = find_repository(&mut all, &name.owner, &name.repo)?;
     let of = |check: &&Check| {
         !check.status && query.head_sha.as_ref().is_none_or(|sha| *sha == check.commit)
     };
@@ -132,28 +136,32 @@ pub(super) struct RunPath {
     run: u64,
 }
 
-pub(super) async fn jobs(State(shared): Host, caller: Caller, Path(at): Path<RunPath>) -> Answer {
+pub(super) async fn list_jobs(
+    State(shared): Host,
+    caller: Caller,
+    Path(at): Path<RunPath>,
+) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let repo = find_repository(&mut all, &at.owner, &at.repo)?;
     let run = repo.checks.iter().find(|c| c.id == at.run).ok_or_else(ApiError::not_found)?;
-    let job = json::job(&caller.urls, repo, run);
+    let job = json::job_json(&caller.urls, repo, run);
     Ok(Json(json!({"total_count": 1, "jobs": [job]})).into_response())
 }
 
 /// Newest first, one of each context.
-fn statuses(urls: &Urls, repo: &Repository, sha: &str) -> Vec<Value> {
+fn list_statuses(urls: &Urls, repo: &Repository, sha: &str) -> Vec<Value> {
     let mut newest: Vec<&Check> = Vec::new();
     for check in repo.checks.iter().rev().filter(|c| c.commit == sha && c.status) {
         if newest.iter().all(|known| known.name != check.name) {
             newest.push(check);
         }
     }
-    newest.into_iter().map(|check| json::status(urls, repo, check)).collect()
+    newest.into_iter().map(|check| json::status_json(urls, repo, check)).collect()
 }
 
 fn combined_status(urls: &Urls, repo: &Repository, sha: &str) -> Value {
     let commit = format!("/repos/{}/commits/{sha}", repo.full_name());
-    let statuses = statuses(urls, repo, sha);
+    let statuses = list_statuses(urls, repo, sha);
     let any = |state: &str| statuses.iter().any(|status| status["state"] == state);
     let state = match () {
         () if any("failure") || any("error") => "failure",
@@ -176,17 +184,21 @@ async fn in_full(urls: &Urls, repo: &Repository, sha: &str) -> Result<Value, Api
     };
     let (additions, deletions) =
         changes.iter().fold((0, 0), |(a, d), c| (a + c.additions, d + c.deletions));
-    let mut value = json::commit(urls, repo, &commit);
+    let mut value = json::commit_json(urls, repo, &commit);
     value["stats"] =
         json!({"additions": additions, "deletions": deletions, "total": additions + deletions});
-    let files = changes.iter().map(|c| json::change(urls, repo, sha, c));
+    let files = changes.iter().map(|c| json::change_json(urls, repo, sha, c));
     value["files"] = files.collect::<Vec<_>>().into();
     Ok(value)
 }
 
-pub(super) async fn compare(State(shared): Host, caller: Caller, Path(path): Path<Rest>) -> Answer {
+pub(super) async fn compare_commits(
+    State(shared): Host,
+    caller: Caller,
+    Path(path): Path<Rest>,
+) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &path.owner, &path.repo)?;
+    let repo = find_repository(&mut all, &path.owner, &path.repo)?;
     let urls = &caller.urls;
     let (base, head) = path.tail.split_once("...").ok_or_else(ApiError::not_found)?;
     let own = |name: &str| name.rsplit_once(':').map_or(name.to_owned(), |(_, n)| n.to_owned());
@@ -206,7 +218,7 @@ pub(super) async fn compare(State(shared): Host, caller: Caller, Path(path): Pat
     let changes = repo.git.changes(&merge_base, &head).await?;
     let one = async |sha: &str| -> Result<Value, ApiError> {
         let commit = repo.git.log(sha, 1).await?.pop().ok_or_else(ApiError::not_found)?;
-        Ok(json::commit(urls, repo, &commit))
+        Ok(json::commit_json(urls, repo, &commit))
     };
     let page = format!("{}/{}/compare/{}", urls.web, repo.full_name(), path.tail);
     let value = json!({
@@ -216,8 +228,8 @@ pub(super) async fn compare(State(shared): Host, caller: Caller, Path(path): Pat
         "base_commit": one(&base).await?, "merge_base_commit": one(&merge_base).await?,
         "status": status, "ahead_by": ahead.len(), "behind_by": behind,
         "total_commits": ahead.len(),
-        "commits": ahead.iter().map(|c| json::commit(urls, repo, c)).collect::<Vec<_>>(),
-        "files": changes.iter().map(|c| json::change(urls, repo, &head, c)).collect::<Vec<_>>(),
+        "commits": ahead.iter().map(|c| json::commit_json(urls, repo, c)).collect::<Vec<_>>(),
+        "files": changes.iter().map(|c| json::change_json(urls, repo, &head, c)).collect::<Vec<_>>(),
     });
     Ok(Json(value).into_response())
 }
@@ -228,14 +240,14 @@ pub(super) struct ContentsQuery {
     at: Option<String>,
 }
 
-pub(super) async fn contents(
+pub(super) async fn read_contents(
     State(shared): Host,
     caller: Caller,
     Path(path): Path<Rest>,
     Query(query): Query<ContentsQuery>,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &path.owner, &path.repo)?;
+    let repo = find_repository(&mut all, &path.owner, &path.repo)?;
     let at = query.at.unwrap_or_else(|| repo.default_branch.clone());
     let missing = |_| ApiError::not_found();
     let content = repo.git.show(&at, &path.tail).await.map_err(missing)?;

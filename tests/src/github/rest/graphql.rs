@@ -31,7 +31,7 @@ const AUTO_MERGE: &[&str] = &[
     "pullRequestId",
 ];
 
-pub(super) async fn answer(
+pub(super) async fn answer_graphql(
     State(shared): Host,
     headers: HeaderMap,
     Json(GraphqlBody { query, variables }): Json<GraphqlBody>,
@@ -43,7 +43,7 @@ pub(super) async fn answer(
             ("enablePullRequestAutoMerge", AUTO_MERGE)
         }
         () if query.contains("node(") => ("node", &[][..]),
-        () => return refuse("Something went wrong while executing your query."),
+        () => return refuse_query("Something went wrong while executing your query."),
     };
     let input = &variables["input"];
     let id = variables["id"].as_str().or_else(|| input["pullRequestId"].as_str());
@@ -51,62 +51,62 @@ pub(super) async fn answer(
     let unknown =
         input.as_object().into_iter().flatten().find(|(key, _)| !known.contains(&&***key));
     if let Some((key, _)) = unknown {
-        return refuse(&format!("Variable $input was provided invalid value for {key}"));
+        return refuse_query(&format!("Variable $input was provided invalid value for {key}"));
     }
     let mut all = shared.repositories.lock().await;
-    let repo = all.values_mut().find(|repo| find(repo, id).is_some());
+    let repo = all.values_mut().find(|repo| find_pull(repo, id).is_some());
     let Some(repo) = repo else {
-        return refuse(&format!("Could not resolve to a node with the global id of '{id}'."));
+        return refuse_query(&format!("Could not resolve to a node with the global id of '{id}'."));
     };
     let path = format!("/api/v3/repos/{}/pulls", repo.full_name());
     let method = if kind == "node" { Method::GET } else { Method::POST };
     shared.who(&token, &method, &path)?;
     repo.refresh().await?;
-    let number = find(repo, id).ok_or_else(ApiError::not_found)?;
-    if let Some(why) = refusal(repo, number, kind, input) {
-        return refuse(&why);
+    let number = find_pull(repo, id).ok_or_else(ApiError::not_found)?;
+    if let Some(why) = find_refusal(repo, number, kind, input) {
+        return refuse_query(&why);
     }
     let data = match kind {
         "node" => json!({"node": {
-            "mergeQueueEntry": entry(repo, number),
-            "autoMergeRequest": repo.auto_merge.contains(&number).then(|| json!({"enabledAt": now()})),
+            "mergeQueueEntry": queue_entry(repo, number),
+            "autoMergeRequest": repo.auto_merge.contains(&number).then(|| json!({"enabledAt": now_text()})),
         }}),
         "enqueuePullRequest" => {
             repo.queue.push(number);
-            json!({kind: {"mergeQueueEntry": entry(repo, number)}})
+            json!({kind: {"mergeQueueEntry": queue_entry(repo, number)}})
         }
         _ => {
             repo.auto_merge.push(number);
-            let request = json!({"enabledAt": now()});
+            let request = json!({"enabledAt": now_text()});
             json!({kind: {"pullRequest": {"autoMergeRequest": request}, "actor": null}})
         }
     };
     Ok(Json(json!({"data": data})).into_response())
 }
 
-fn now() -> String {
+fn now_text() -> String {
     jiff::Timestamp::now().to_string()
 }
 
 /// Errors come with status 200.
 #[expect(clippy::unnecessary_wraps, reason = "an answer like all others")]
-fn refuse(message: &str) -> Answer {
+fn refuse_query(message: &str) -> Answer {
     let error = json!({"type": "UNPROCESSABLE", "message": message, "path": []});
     Ok(Json(json!({"data": null, "errors": [error]})).into_response())
 }
 
-fn find(repo: &Repository, id: &str) -> Option<u64> {
+fn find_pull(repo: &Repository, id: &str) -> Option<u64> {
     let mut pulls = repo.pulls.values();
     pulls.find(|pull| format!("PR_{}", pull.id) == id).map(|pull| pull.number)
 }
 
-fn entry(repo: &Repository, number: u64) -> Value {
+fn queue_entry(repo: &Repository, number: u64) -> Value {
     let at = repo.queue.iter().position(|queued| *queued == number);
     at.map_or(Value::Null, |at| json!({"state": "AWAITING_CHECKS", "position": at + 1}))
 }
 
 /// Why the host does not do it, in its words.
-fn refusal(repo: &Repository, number: u64, kind: &str, input: &Value) -> Option<String> {
+fn find_refusal(repo: &Repository, number: u64, kind: &str, input: &Value) -> Option<String> {
     let pull = &repo.pulls[&number];
     if kind == "node" {
         return None;

@@ -8,7 +8,7 @@ use axum::response::IntoResponse as _;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{Answer, Caller, Host, Name, Numbered, Paged, find};
+use super::{Answer, Caller, Host, Name, Numbered, Paged, find_repository};
 use crate::github::error::ApiError;
 use crate::github::json;
 use crate::github::state::Issue;
@@ -19,7 +19,7 @@ pub(super) struct ListQuery {
     labels: Option<String>,
 }
 
-pub(super) async fn list(
+pub(super) async fn list_issues(
     State(shared): Host,
     caller: Caller,
     Path(name): Path<Name>,
@@ -27,14 +27,14 @@ pub(super) async fn list(
     page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &name.owner, &name.repo)?;
+    let repo = find_repository(&mut all, &name.owner, &name.repo)?;
     repo.refresh().await?;
     let state = query.state.as_deref().unwrap_or("open");
     let fits = |open: bool| state == "all" || (state == "open") == open;
     let labels: Vec<&str> = query.labels.iter().flat_map(|l| l.split(',')).collect();
     let labelled = |own: &[String]| labels.iter().all(|l| own.iter().any(|o| o == l));
     let issues = repo.issues.values().filter(|i| fits(i.open) && labelled(&i.labels));
-    let issues = issues.map(|i| (i.number, json::issue(&caller.urls, repo, i)));
+    let issues = issues.map(|i| (i.number, json::issue_json(&caller.urls, repo, i)));
     let pulls = repo.pulls.values().filter(|p| fits(p.open) && labels.is_empty());
     let pulls = pulls.map(|p| (p.number, json::pull_as_issue(&caller.urls, repo, p)));
     let mut both: Vec<_> = issues.chain(pulls).collect();
@@ -50,7 +50,7 @@ pub(super) struct CreateIssue {
     labels: Vec<String>,
 }
 
-pub(super) async fn create(
+pub(super) async fn create_issue(
     State(shared): Host,
     caller: Caller,
     Path(name): Path<Name>,
@@ -61,7 +61,7 @@ pub(super) async fn create(
         return Err(ApiError::field("Issue", "title", "missing_field"));
     }
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &name.owner, &name.repo)?;
+    let repo = find_repository(&mut all, &name.owner, &name.repo)?;
     let issue = Issue {
         id: shared.next_id(),
         number: repo.next_number(),
@@ -73,16 +73,20 @@ pub(super) async fn create(
         created_at: Timestamp::now(),
         comments: Vec::new(),
     };
-    let value = json::issue(&caller.urls, repo, &issue);
+    let value = json::issue_json(&caller.urls, repo, &issue);
     repo.issues.insert(issue.number, issue);
     Ok((StatusCode::CREATED, Json(value)).into_response())
 }
 
-pub(super) async fn read(State(shared): Host, caller: Caller, Path(at): Path<Numbered>) -> Answer {
+pub(super) async fn read_issue(
+    State(shared): Host,
+    caller: Caller,
+    Path(at): Path<Numbered>,
+) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let repo = find_repository(&mut all, &at.owner, &at.repo)?;
     let value = match (repo.issues.get(&at.number), repo.pulls.get(&at.number)) {
-        (Some(issue), _) => json::issue(&caller.urls, repo, issue),
+        (Some(issue), _) => json::issue_json(&caller.urls, repo, issue),
         (None, Some(pull)) => json::pull_as_issue(&caller.urls, repo, pull),
         (None, None) => return Err(ApiError::not_found()),
     };
@@ -111,7 +115,7 @@ pub(super) async fn add_labels(
 ) -> Answer {
     let Json(body) = body?;
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let repo = find_repository(&mut all, &at.owner, &at.repo)?;
     let issue = repo.issues.get_mut(&at.number).ok_or_else(ApiError::not_found)?;
     for label in body.labels {
         if !issue.labels.contains(&label) {
@@ -119,7 +123,7 @@ pub(super) async fn add_labels(
         }
     }
     let issue = issue.clone();
-    Ok(Json(json::issue(&caller.urls, repo, &issue)["labels"].clone()).into_response())
+    Ok(Json(json::issue_json(&caller.urls, repo, &issue)["labels"].clone()).into_response())
 }
 
 pub(super) async fn remove_label(
@@ -128,12 +132,12 @@ pub(super) async fn remove_label(
     Path(at): Path<Labelled>,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let repo = find_repository(&mut all, &at.owner, &at.repo)?;
     let issue = repo.issues.get_mut(&at.number).ok_or_else(ApiError::not_found)?;
     if !issue.labels.contains(&at.label) {
         return Err(ApiError::new(StatusCode::NOT_FOUND, "Label does not exist"));
     }
     issue.labels.retain(|label| *label != at.label);
     let issue = issue.clone();
-    Ok(Json(json::issue(&caller.urls, repo, &issue)["labels"].clone()).into_response())
+    Ok(Json(json::issue_json(&caller.urls, repo, &issue)["labels"].clone()).into_response())
 }

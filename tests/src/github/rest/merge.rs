@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Answer, Caller, Host, Numbered, find, find_pull};
+use super::{Answer, Caller, Host, Numbered, find_pull, find_repository};
 use crate::github::error::ApiError;
 use crate::github::git::{GitError, Signature};
 use crate::github::state::{Merged, Pull, Repository};
@@ -22,7 +22,7 @@ pub(super) struct MergeBody {
     merge_method: Option<String>,
 }
 
-pub(super) async fn merge(
+pub(super) async fn merge_pull(
     State(shared): Host,
     caller: Caller,
     Path(at): Path<Numbered>,
@@ -30,7 +30,7 @@ pub(super) async fn merge(
 ) -> Answer {
     let body = body?.map(|Json(body)| body).unwrap_or_default();
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let repo = find_repository(&mut all, &at.owner, &at.repo)?;
     repo.refresh().await?;
     let pull = find_pull(repo, at.number)?.clone();
     let refuse = |message: &str| ApiError::new(StatusCode::METHOD_NOT_ALLOWED, message);
@@ -71,20 +71,20 @@ pub(super) async fn merge(
         return Err(refuse("Pull Request is not mergeable"));
     }
     let sha = if method == "rebase" {
-        rebased(repo, &pull).await
+        rebase_commits(repo, &pull).await
     } else {
-        let message = message(repo, &pull, squash, body).await?;
-        commit(repo, &pull, squash, &message, &caller.login).await
+        let message = merge_message(repo, &pull, squash, body).await?;
+        make_commit(repo, &pull, squash, &message, &caller.login).await
     };
     let sha =
         sha.map_err(|_| refuse("Base branch was modified. Review and try the merge again."))?;
-    record(repo, &pull, &sha, &caller.login);
+    record_merge(repo, &pull, &sha, &caller.login);
     let value = json!({"sha": sha, "merged": true, "message": "Pull Request successfully merged"});
     Ok(Json(value).into_response())
 }
 
 /// Makes the commit on the base branch.
-pub(in crate::github) async fn commit(
+pub(in crate::github) async fn make_commit(
     repo: &Repository,
     pull: &Pull,
     squash: bool,
@@ -106,7 +106,7 @@ pub(in crate::github) async fn commit(
 }
 
 /// The branch's commits, made anew on top of the base branch.
-async fn rebased(repo: &Repository, pull: &Pull) -> Result<String, GitError> {
+async fn rebase_commits(repo: &Repository, pull: &Pull) -> Result<String, GitError> {
     let mut top = pull.base_sha.clone();
     let commits = repo.git.log(&format!("{}..{}", pull.base_sha, pull.head_sha), 250).await?;
     for commit in commits.into_iter().rev() {
@@ -140,7 +140,7 @@ fn closed_by(body: &str) -> Vec<u64> {
 }
 
 /// Takes note of a merge.
-pub(in crate::github) fn record(repo: &mut Repository, taken: &Pull, sha: &str, login: &str) {
+pub(in crate::github) fn record_merge(repo: &mut Repository, taken: &Pull, sha: &str, login: &str) {
     let now = Timestamp::now();
     if let Some(pull) = repo.pulls.get_mut(&taken.number) {
         pull.merged = Some(Merged { sha: sha.to_owned(), at: now, by: login.to_owned() });
@@ -157,7 +157,7 @@ pub(in crate::github) fn record(repo: &mut Repository, taken: &Pull, sha: &str, 
     }
 }
 
-async fn message(
+async fn merge_message(
     repo: &Repository,
     pull: &Pull,
     squash: bool,
@@ -184,7 +184,7 @@ async fn message(
 
 pub(super) async fn is_merged(State(shared): Host, _: Caller, Path(at): Path<Numbered>) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let repo = find_repository(&mut all, &at.owner, &at.repo)?;
     repo.refresh().await?;
     match find_pull(repo, at.number)?.merged {
         Some(_) => Ok(StatusCode::NO_CONTENT.into_response()),

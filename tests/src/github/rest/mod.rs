@@ -37,54 +37,60 @@ use super::{Shared, token_of};
 type Answer = Result<Response, ApiError>;
 type Host = State<Arc<Shared>>;
 
-pub(super) fn router() -> Router<Arc<Shared>> {
+pub(super) fn build_router() -> Router<Arc<Shared>> {
     // Whole paths instead of nested routers, so that handlers see the path that the client used.
     let api = |path: &str| format!("/api/v3{path}");
     let repo = |path: &str| format!("/api/v3/repos/{{owner}}/{{repo}}{path}");
     Router::new()
         .route(&api("/"), get(async |_: Caller| Json(json!({}))))
-        .route(&api("/user"), get(user))
+        .route(&api("/user"), get(read_user))
         .route(&api("/rate_limit"), get(rate_limit))
         .route(&api("/app/installations/{id}"), get(app::by_id))
-        .route(&api("/app/installations/{id}/access_tokens"), post(app::token))
+        .route(&api("/app/installations/{id}/access_tokens"), post(app::create_token))
         .route(&repo("/installation"), get(app::of_repository))
-        .route(&repo(""), get(repository))
-        .route(&repo("/branches"), get(refs::branches))
-        .route(&repo("/branches/{*branch}"), get(refs::branch))
-        .route(&repo("/collaborators/{login}/permission"), get(permission))
-        .route(&repo("/actions/runs"), get(commits::runs))
-        .route(&repo("/actions/runs/{run}/jobs"), get(commits::jobs))
-        .route(&repo("/git/ref/{*name}"), get(refs::read))
-        .route(&repo("/git/matching-refs/{*prefix}"), get(refs::matching))
-        .route(&repo("/git/refs"), post(refs::create))
-        .route(&repo("/git/refs/{*name}"), patch(refs::update).delete(refs::delete).get(refs::read))
-        .route(&repo("/commits"), get(commits::list))
-        .route(&repo("/commits/{*rest}"), get(commits::read))
-        .route(&repo("/git/commits/{*sha}"), get(commits::object))
-        .route(&repo("/rules/branches/{*branch}"), get(refs::rules))
-        .route(&repo("/compare/{*range}"), get(commits::compare))
-        .route(&repo("/contents/{*path}"), get(commits::contents))
-        .route(&repo("/pulls"), get(pulls::list).post(pulls::create))
-        .route(&repo("/pulls/{number}"), get(pulls::read).patch(pulls::update))
-        .route(&repo("/pulls/{number}/merge"), put(merge::merge).get(merge::is_merged))
-        .route(&repo("/pulls/{number}/files"), get(pulls::files))
-        .route(&repo("/pulls/{number}/commits"), get(pulls::commits))
-        .route(&repo("/pulls/{number}/reviews"), get(talk::reviews).post(talk::review))
+        .route(&repo(""), get(read_repository))
+        .route(&repo("/branches"), get(refs::list_branches))
+        .route(&repo("/branches/{*branch}"), get(refs::read_branch))
+        .route(&repo("/collaborators/{login}/permission"), get(read_permission))
+        .route(&repo("/actions/runs"), get(commits::list_runs))
+        .route(&repo("/actions/runs/{run}/jobs"), get(commits::list_jobs))
+        .route(&repo("/git/ref/{*name}"), get(refs::read_ref))
+        .route(&repo("/git/matching-refs/{*prefix}"), get(refs::matching_refs))
+        .route(&repo("/git/refs"), post(refs::create_ref))
+        .route(
+            &repo("/git/refs/{*name}"),
+            patch(refs::update_ref).delete(refs::delete_ref).get(refs::read_ref),
+        )
+        .route(&repo("/commits"), get(commits::list_commits))
+        .route(&repo("/commits/{*rest}"), get(commits::read_commit))
+        .route(&repo("/git/commits/{*sha}"), get(commits::read_object))
+        .route(&repo("/rules/branches/{*branch}"), get(refs::read_rules))
+        .route(&repo("/compare/{*range}"), get(commits::compare_commits))
+        .route(&repo("/contents/{*path}"), get(commits::read_contents))
+        .route(&repo("/pulls"), get(pulls::list_pulls).post(pulls::create_pull))
+        .route(&repo("/pulls/{number}"), get(pulls::read_pull).patch(pulls::update_pull))
+        .route(&repo("/pulls/{number}/merge"), put(merge::merge_pull).get(merge::is_merged))
+        .route(&repo("/pulls/{number}/files"), get(pulls::list_files))
+        .route(&repo("/pulls/{number}/commits"), get(pulls::list_commits))
+        .route(&repo("/pulls/{number}/reviews"), get(talk::list_reviews).post(talk::create_review))
         .route(&repo("/pulls/{number}/comments"), get(talk::line_comments).post(talk::line_comment))
-        .route(&repo("/issues"), get(issues::list).post(issues::create))
-        .route(&repo("/issues/comments"), get(remarks::comments))
-        .route(&repo("/issues/comments/{number}/reactions"), post(remarks::react))
+        .route(&repo("/issues"), get(issues::list_issues).post(issues::create_issue))
+        .route(&repo("/issues/comments"), get(remarks::list_comments))
+        .route(&repo("/issues/comments/{number}/reactions"), post(remarks::add_reaction))
         .route(&repo("/pulls/comments"), get(remarks::line_comments))
         .route(&repo("/pulls/comments/{number}/reactions"), post(remarks::react_to_line))
-        .route(&repo("/issues/{number}"), get(issues::read))
+        .route(&repo("/issues/{number}"), get(issues::read_issue))
         .route(&repo("/issues/{number}/labels"), post(issues::add_labels))
         .route(&repo("/issues/{number}/labels/{label}"), delete(issues::remove_label))
-        .route(&repo("/releases"), get(releases::list).post(releases::create))
+        .route(&repo("/releases"), get(releases::list_releases).post(releases::create_release))
         .route(&repo("/releases/tags/{tag}"), get(releases::by_tag))
-        .route(&repo("/issues/{number}/comments"), get(talk::comments).post(talk::comment))
+        .route(
+            &repo("/issues/{number}/comments"),
+            get(talk::list_comments).post(talk::create_comment),
+        )
         .route(&api("/repositories/{id}"), any(by_id))
         .route(&api("/repositories/{id}/{*rest}"), any(by_id))
-        .route("/api/graphql", post(graphql::answer))
+        .route("/api/graphql", post(graphql::answer_graphql))
         .route(&api("/{*unknown}"), any(async || ApiError::not_found()))
         .method_not_allowed_fallback(async || ApiError::not_found())
         .layer(from_fn(standard_headers))
@@ -134,7 +140,7 @@ struct Numbered {
 
 type Repositories<'a> = MutexGuard<'a, BTreeMap<(String, String), Repository>>;
 
-fn find<'a>(
+fn find_repository<'a>(
     all: &'a mut Repositories<'_>,
     owner: &str,
     name: &str,
@@ -146,13 +152,13 @@ fn find_pull(repo: &mut Repository, number: u64) -> Result<&mut Pull, ApiError> 
     repo.pulls.get_mut(&number).ok_or_else(ApiError::not_found)
 }
 
-async fn repository(
+async fn read_repository(
     State(shared): Host,
     caller: Caller,
     Path(name): Path<Name>,
 ) -> Result<Json<Value>, ApiError> {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &name.owner, &name.repo)?;
+    let repo = find_repository(&mut all, &name.owner, &name.repo)?;
     Ok(Json(json::repository_in_full(&caller.urls, repo)))
 }
 
@@ -163,15 +169,15 @@ struct Person {
     login: String,
 }
 
-async fn permission(
+async fn read_permission(
     State(shared): Host,
     caller: Caller,
     Path(person): Path<Person>,
 ) -> Result<Json<Value>, ApiError> {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &person.owner, &person.repo)?;
+    let repo = find_repository(&mut all, &person.owner, &person.repo)?;
     let may = repo.people.get(&person.login).map_or("none", |standing| standing.permission());
-    let mut user = json::user(&caller.urls, &person.login);
+    let mut user = json::user_json(&caller.urls, &person.login);
     user["role_name"] = may.into();
     Ok(Json(json!({"permission": may, "role_name": may, "user": user})))
 }
@@ -190,14 +196,14 @@ async fn by_id(State(shared): Host, mut request: Request) -> Response {
         return ApiError::not_found().into_response();
     };
     *request.uri_mut() = uri;
-    match router().with_state(shared).oneshot(request).await {
+    match build_router().with_state(shared).oneshot(request).await {
         Ok(response) => response,
         Err(never) => match never {},
     }
 }
 
 /// Leads from a repository's old name to its number: reading for good, writing with the same method.
-fn elsewhere(shared: &Shared, request: &Request) -> Option<Response> {
+fn redirect_moved(shared: &Shared, request: &Request) -> Option<Response> {
     let path = request.uri().path().strip_prefix("/api/v3/repos/")?;
     let mut parts = path.splitn(3, '/');
     let (id, _) = shared.renamed(parts.next()?, parts.next()?)?;
@@ -212,7 +218,7 @@ fn elsewhere(shared: &Shared, request: &Request) -> Option<Response> {
 }
 
 /// The repository that a request would change.
-fn changes(request: &Request) -> Option<(String, String)> {
+fn changed_repository(request: &Request) -> Option<(String, String)> {
     let path = request.uri().path().strip_prefix("/api/v3/repos/")?;
     let mut parts = path.splitn(3, '/');
     let key = (parts.next()?.to_owned(), parts.next()?.to_owned());
@@ -220,11 +226,11 @@ fn changes(request: &Request) -> Option<(String, String)> {
 }
 
 /// What is answered before any call is looked at: the repository is elsewhere, or can only be read.
-pub(super) async fn first(State(shared): Host, request: Request, next: Next) -> Response {
-    if let Some(response) = elsewhere(&shared, &request) {
+pub(super) async fn answer_first(State(shared): Host, request: Request, next: Next) -> Response {
+    if let Some(response) = redirect_moved(&shared, &request) {
         return response;
     }
-    if let Some(key) = changes(&request) {
+    if let Some(key) = changed_repository(&request) {
         let all = shared.repositories.lock().await;
         if all.get(&key).is_some_and(|repository| repository.rules.archived) {
             let message = "Repository was archived so is read-only.";
@@ -234,8 +240,8 @@ pub(super) async fn first(State(shared): Host, request: Request, next: Next) -> 
     next.run(request).await
 }
 
-async fn user(caller: Caller) -> Json<Value> {
-    let mut user = json::user(&caller.urls, &caller.login);
+async fn read_user(caller: Caller) -> Json<Value> {
+    let mut user = json::user_json(&caller.urls, &caller.login);
     let now = Timestamp::UNIX_EPOCH;
     for (key, value) in [
         ("name", Value::Null),

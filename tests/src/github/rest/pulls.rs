@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Answer, Caller, Host, Name, Numbered, Paged, find, find_pull};
+use super::{Answer, Caller, Host, Name, Numbered, Paged, find_pull, find_repository};
 use crate::github::Shared;
 use crate::github::error::ApiError;
 use crate::github::git::GitError;
@@ -27,7 +27,7 @@ pub(super) struct PullsQuery {
     direction: Option<String>,
 }
 
-pub(super) async fn list(
+pub(super) async fn list_pulls(
     State(shared): Host,
     caller: Caller,
     Path(name): Path<Name>,
@@ -35,7 +35,7 @@ pub(super) async fn list(
     page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &name.owner, &name.repo)?;
+    let repo = find_repository(&mut all, &name.owner, &name.repo)?;
     repo.refresh().await?;
     let state = query.state.as_deref().unwrap_or("open");
     let wanted = |pull: &&Pull| {
@@ -50,7 +50,7 @@ pub(super) async fn list(
         found.sort_by_key(|pull| pull.updated_at);
     }
     let mut items: Vec<Value> =
-        found.into_iter().map(|pull| json::pull(&caller.urls, repo, pull)).collect();
+        found.into_iter().map(|pull| json::pull_json(&caller.urls, repo, pull)).collect();
     if query.direction.as_deref() != Some("asc") {
         items.reverse();
     }
@@ -66,7 +66,7 @@ pub(super) struct CreatePull {
     draft: Option<bool>,
 }
 
-pub(super) async fn create(
+pub(super) async fn create_pull(
     State(shared): Host,
     caller: Caller,
     Path(name): Path<Name>,
@@ -74,9 +74,9 @@ pub(super) async fn create(
 ) -> Answer {
     let Json(body) = body?;
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &name.owner, &name.repo)?;
+    let repo = find_repository(&mut all, &name.owner, &name.repo)?;
     repo.refresh().await?;
-    let pull = opened(&shared, repo, &caller.login, body).await?;
+    let pull = open_pull(&shared, repo, &caller.login, body).await?;
     let head_ref = format!("refs/pull/{}/head", pull.number);
     repo.git.run(&["update-ref", &head_ref, &pull.head_sha]).await?;
     let value = full_value(&caller.urls, repo, &pull).await?;
@@ -84,7 +84,7 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, Json(value)).into_response())
 }
 
-async fn opened(
+async fn open_pull(
     shared: &Shared,
     repo: &Repository,
     login: &str,
@@ -112,7 +112,7 @@ async fn opened(
 }
 
 /// What a merge would meet now, and what the pull request changes.
-pub(super) async fn detail(repo: &Repository, pull: &Pull) -> Result<PullDetail, GitError> {
+pub(super) async fn pull_detail(repo: &Repository, pull: &Pull) -> Result<PullDetail, GitError> {
     let (base, head) = (&pull.base_sha, &pull.head_sha);
     let merge_base = repo.git.run(&["merge-base", base, head]).await.unwrap_or(base.clone());
     let mergeable =
@@ -125,13 +125,17 @@ pub(super) async fn detail(repo: &Repository, pull: &Pull) -> Result<PullDetail,
 }
 
 async fn full_value(urls: &Urls, repo: &Repository, pull: &Pull) -> Result<Value, ApiError> {
-    let detail = detail(repo, pull).await?;
+    let detail = pull_detail(repo, pull).await?;
     Ok(json::pull_in_full(urls, repo, pull, &detail))
 }
 
-pub(super) async fn read(State(shared): Host, caller: Caller, Path(at): Path<Numbered>) -> Answer {
+pub(super) async fn read_pull(
+    State(shared): Host,
+    caller: Caller,
+    Path(at): Path<Numbered>,
+) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let repo = find_repository(&mut all, &at.owner, &at.repo)?;
     repo.refresh().await?;
     let pull = find_pull(repo, at.number)?.clone();
     Ok(Json(full_value(&caller.urls, repo, &pull).await?).into_response())
@@ -145,7 +149,7 @@ pub(super) struct UpdatePull {
     base: Option<String>,
 }
 
-pub(super) async fn update(
+pub(super) async fn update_pull(
     State(shared): Host,
     caller: Caller,
     Path(at): Path<Numbered>,
@@ -153,7 +157,7 @@ pub(super) async fn update(
 ) -> Answer {
     let Json(body) = body?;
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let repo = find_repository(&mut all, &at.owner, &at.repo)?;
     repo.refresh().await?;
     let branches = repo.git.branches().await?;
     let pull = find_pull(repo, at.number)?;
@@ -187,33 +191,33 @@ pub(super) async fn update(
     Ok(Json(full_value(&caller.urls, repo, &pull).await?).into_response())
 }
 
-pub(super) async fn files(
+pub(super) async fn list_files(
     State(shared): Host,
     caller: Caller,
     Path(at): Path<Numbered>,
     page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let repo = find_repository(&mut all, &at.owner, &at.repo)?;
     repo.refresh().await?;
     let pull = find_pull(repo, at.number)?.clone();
-    let changes = detail(repo, &pull).await?.changes;
-    let items = changes.iter().map(|c| json::change(&caller.urls, repo, &pull.head_sha, c));
+    let changes = pull_detail(repo, &pull).await?.changes;
+    let items = changes.iter().map(|c| json::change_json(&caller.urls, repo, &pull.head_sha, c));
     Ok(page.answer(&caller.urls, items.collect()))
 }
 
-pub(super) async fn commits(
+pub(super) async fn list_commits(
     State(shared): Host,
     caller: Caller,
     Path(at): Path<Numbered>,
     page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let repo = find_repository(&mut all, &at.owner, &at.repo)?;
     repo.refresh().await?;
     let pull = find_pull(repo, at.number)?.clone();
     let range = format!("{}..{}", pull.base_sha, pull.head_sha);
     let commits = repo.git.log(&range, 250).await?;
-    let items = commits.iter().rev().map(|c| json::commit(&caller.urls, repo, c));
+    let items = commits.iter().rev().map(|c| json::commit_json(&caller.urls, repo, c));
     Ok(page.answer(&caller.urls, items.collect()))
 }

@@ -8,7 +8,7 @@ use axum::response::IntoResponse as _;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Answer, Caller, Host, Name, Paged, find};
+use super::{Answer, Caller, Host, Name, Paged, find_repository};
 use crate::github::error::ApiError;
 use crate::github::json;
 
@@ -20,19 +20,19 @@ pub(super) struct Named {
     name: String,
 }
 
-pub(super) async fn branches(
+pub(super) async fn list_branches(
     State(shared): Host,
     caller: Caller,
     Path(name): Path<Name>,
     page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &name.owner, &name.repo)?;
+    let repo = find_repository(&mut all, &name.owner, &name.repo)?;
     let branches = repo.git.branches().await?;
     let items = branches.iter().map(|(branch, sha)| {
         let path = format!("/repos/{}/commits/{sha}", repo.full_name());
         let commit = json!({"sha": sha, "url": caller.urls.api(&path)});
-        let mut branch = json::branch(&caller.urls, repo, branch, &commit);
+        let mut branch = json::branch_json(&caller.urls, repo, branch, &commit);
         if let Some(fields) = branch.as_object_mut() {
             fields.remove("_links");
         }
@@ -41,20 +41,24 @@ pub(super) async fn branches(
     Ok(page.answer(&caller.urls, items.collect()))
 }
 
-pub(super) async fn branch(State(shared): Host, caller: Caller, Path(path): Path<Named>) -> Answer {
+pub(super) async fn read_branch(
+    State(shared): Host,
+    caller: Caller,
+    Path(path): Path<Named>,
+) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &path.owner, &path.repo)?;
+    let repo = find_repository(&mut all, &path.owner, &path.repo)?;
     let missing = || ApiError::new(StatusCode::NOT_FOUND, "Branch not found");
     let sha = repo.git.branch(&path.name).await.ok_or_else(missing)?;
     let commit = repo.git.log(&sha, 1).await?.pop().ok_or_else(missing)?;
-    let commit = json::commit(&caller.urls, repo, &commit);
-    Ok(Json(json::branch(&caller.urls, repo, &path.name, &commit)).into_response())
+    let commit = json::commit_json(&caller.urls, repo, &commit);
+    Ok(Json(json::branch_json(&caller.urls, repo, &path.name, &commit)).into_response())
 }
 
 /// The rules of a branch; a branch that does not exist has those that it would have.
-pub(super) async fn rules(State(shared): Host, _: Caller, Path(path): Path<Named>) -> Answer {
+pub(super) async fn read_rules(State(shared): Host, _: Caller, Path(path): Path<Named>) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &path.owner, &path.repo)?;
+    let repo = find_repository(&mut all, &path.owner, &path.repo)?;
     let source = |kind: &str| {
         json!({
             "type": kind, "ruleset_source_type": "Repository",
@@ -85,26 +89,30 @@ pub(super) async fn rules(State(shared): Host, _: Caller, Path(path): Path<Named
     Ok(Json(rules).into_response())
 }
 
-pub(super) async fn read(State(shared): Host, caller: Caller, Path(path): Path<Named>) -> Answer {
+pub(super) async fn read_ref(
+    State(shared): Host,
+    caller: Caller,
+    Path(path): Path<Named>,
+) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &path.owner, &path.repo)?;
+    let repo = find_repository(&mut all, &path.owner, &path.repo)?;
     let name = format!("refs/{}", path.name);
     let refs = repo.git.refs(&name).await?;
     let found = refs.into_iter().find(|(n, _)| *n == name);
     let (name, sha) = found.ok_or_else(ApiError::not_found)?;
-    Ok(Json(json::reference(&caller.urls, repo, &name, &sha)).into_response())
+    Ok(Json(json::reference_json(&caller.urls, repo, &name, &sha)).into_response())
 }
 
-pub(super) async fn matching(
+pub(super) async fn matching_refs(
     State(shared): Host,
     caller: Caller,
     Path(path): Path<Named>,
     page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &path.owner, &path.repo)?;
+    let repo = find_repository(&mut all, &path.owner, &path.repo)?;
     let refs = repo.git.refs(&format!("refs/{}", path.name)).await?;
-    let items = refs.iter().map(|(name, sha)| json::reference(&caller.urls, repo, name, sha));
+    let items = refs.iter().map(|(name, sha)| json::reference_json(&caller.urls, repo, name, sha));
     Ok(page.answer(&caller.urls, items.collect()))
 }
 
@@ -115,7 +123,7 @@ pub(super) struct CreateRef {
     sha: String,
 }
 
-pub(super) async fn create(
+pub(super) async fn create_ref(
     State(shared): Host,
     caller: Caller,
     Path(name): Path<Name>,
@@ -123,7 +131,7 @@ pub(super) async fn create(
 ) -> Answer {
     let Json(body) = body?;
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &name.owner, &name.repo)?;
+    let repo = find_repository(&mut all, &name.owner, &name.repo)?;
     let valid = repo.git.succeeds(&["check-ref-format", &body.name]).await;
     if !body.name.starts_with("refs/") || !valid {
         return Err(ApiError::unprocessable("Reference name is invalid"));
@@ -142,7 +150,7 @@ pub(super) async fn create(
     }
     let exists = ApiError::unprocessable("Reference already exists");
     repo.git.update_ref(&body.name, &body.sha, "").await.map_err(|_| exists)?;
-    let value = json::reference(&caller.urls, repo, &body.name, &body.sha);
+    let value = json::reference_json(&caller.urls, repo, &body.name, &body.sha);
     Ok((StatusCode::CREATED, Json(value)).into_response())
 }
 
@@ -153,7 +161,7 @@ pub(super) struct UpdateRef {
     force: bool,
 }
 
-pub(super) async fn update(
+pub(super) async fn update_ref(
     State(shared): Host,
     caller: Caller,
     Path(path): Path<Named>,
@@ -161,7 +169,7 @@ pub(super) async fn update(
 ) -> Answer {
     let Json(body) = body?;
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &path.owner, &path.repo)?;
+    let repo = find_repository(&mut all, &path.owner, &path.repo)?;
     let name = format!("refs/{}", path.name);
     let missing = || ApiError::unprocessable("Reference does not exist");
     let old = repo.git.commit_id(&name).await.ok_or_else(missing)?;
@@ -174,12 +182,12 @@ pub(super) async fn update(
     }
     repo.git.update_ref(&name, &body.sha, &old).await?;
     repo.refresh().await?;
-    Ok(Json(json::reference(&caller.urls, repo, &name, &body.sha)).into_response())
+    Ok(Json(json::reference_json(&caller.urls, repo, &name, &body.sha)).into_response())
 }
 
-pub(super) async fn delete(State(shared): Host, _: Caller, Path(path): Path<Named>) -> Answer {
+pub(super) async fn delete_ref(State(shared): Host, _: Caller, Path(path): Path<Named>) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &path.owner, &path.repo)?;
+    let repo = find_repository(&mut all, &path.owner, &path.repo)?;
     let name = format!("refs/{}", path.name);
     if name == format!("refs/heads/{}", repo.default_branch) {
         return Err(ApiError::unprocessable("Cannot delete the default branch"));

@@ -8,7 +8,7 @@ use axum::response::IntoResponse as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Answer, Caller, Host, Name, find};
+use super::{Answer, Caller, Host, Name, find_repository};
 use crate::github::error::ApiError;
 use crate::github::json;
 use crate::github::state::{Release, Repository};
@@ -32,22 +32,26 @@ pub(super) struct CreateRelease {
     prerelease: bool,
 }
 
-pub(super) async fn list(State(shared): Host, caller: Caller, Path(name): Path<Name>) -> Answer {
+pub(super) async fn list_releases(
+    State(shared): Host,
+    caller: Caller,
+    Path(name): Path<Name>,
+) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &name.owner, &name.repo)?;
-    let shown = repo.releases.iter().rev().map(|one| release(&caller, repo, one));
+    let repo = find_repository(&mut all, &name.owner, &name.repo)?;
+    let shown = repo.releases.iter().rev().map(|one| release_json(&caller, repo, one));
     Ok(Json(shown.collect::<Vec<_>>()).into_response())
 }
 
 pub(super) async fn by_tag(State(shared): Host, caller: Caller, Path(at): Path<Tagged>) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let repo = find_repository(&mut all, &at.owner, &at.repo)?;
     let found = repo.releases.iter().find(|one| one.tag == at.tag);
     let found = found.ok_or_else(ApiError::not_found)?;
-    Ok(Json(release(&caller, repo, found)).into_response())
+    Ok(Json(release_json(&caller, repo, found)).into_response())
 }
 
-pub(super) async fn create(
+pub(super) async fn create_release(
     State(shared): Host,
     caller: Caller,
     Path(name): Path<Name>,
@@ -55,7 +59,7 @@ pub(super) async fn create(
 ) -> Answer {
     let Json(body) = body?;
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &name.owner, &name.repo)?;
+    let repo = find_repository(&mut all, &name.owner, &name.repo)?;
     if repo.releases.iter().any(|one| one.tag == body.tag_name) {
         return Err(ApiError::field("Release", "tag_name", "already_exists"));
     }
@@ -75,17 +79,17 @@ pub(super) async fn create(
         prerelease: body.prerelease,
         target,
     };
-    let value = release(&caller, repo, &made);
+    let value = release_json(&caller, repo, &made);
     repo.releases.push(made);
     Ok((StatusCode::CREATED, Json(value)).into_response())
 }
 
-fn release(caller: &Caller, repo: &Repository, release: &Release) -> Value {
+fn release_json(caller: &Caller, repo: &Repository, release: &Release) -> Value {
     let Release { id, tag, name, body, prerelease, target } = release;
     json!({
         "id": id, "url": caller.urls.repo(repo, &format!("/releases/{id}")),
         "html_url": caller.urls.page(repo, &format!("/releases/tag/{tag}")), "tag_name": tag,
         "target_commitish": target, "name": name, "body": body, "draft": false,
-        "prerelease": prerelease, "author": json::user(&caller.urls, &caller.login), "assets": [],
+        "prerelease": prerelease, "author": json::user_json(&caller.urls, &caller.login), "assets": [],
     })
 }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Answer, Caller, Host, Name, Numbered, Paged, find};
+use super::{Answer, Caller, Host, Name, Numbered, Paged, find_repository};
 use crate::github::error::ApiError;
 use crate::github::json;
 use crate::github::state::{Comment, Repository};
@@ -37,7 +37,7 @@ impl Listing {
     }
 }
 
-pub(super) async fn comments(
+pub(super) async fn list_comments(
     State(shared): Host,
     caller: Caller,
     Path(at): Path<Name>,
@@ -45,14 +45,14 @@ pub(super) async fn comments(
     page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let repo = find_repository(&mut all, &at.owner, &at.repo)?;
     let issues = repo.issues.values().map(|issue| (issue.number, &issue.comments));
     let pulls = repo.pulls.values().map(|pull| (pull.number, &pull.comments));
     let said = issues
         .chain(pulls)
         .flat_map(|(number, comments)| comments.iter().map(move |comment| (number, comment)));
     let shown = said.map(|(number, comment)| {
-        (comment.created_at, json::comment(&caller.urls, repo, number, comment))
+        (comment.created_at, json::comment_json(&caller.urls, repo, number, comment))
     });
     Ok(page.answer(&caller.urls, listing.of(shown.collect())))
 }
@@ -65,7 +65,7 @@ pub(super) async fn line_comments(
     page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let repo = find_repository(&mut all, &at.owner, &at.repo)?;
     let lines = repo.pulls.values().flat_map(|pull| {
         pull.lines.iter().map(|line| {
             let value = json::line_comment(&caller.urls, repo, pull.number, line);
@@ -82,18 +82,18 @@ pub(super) struct ReactionBody {
 
 type GivenReaction = Result<Json<ReactionBody>, JsonRejection>;
 
-pub(super) async fn react(
+pub(super) async fn add_reaction(
     State(shared): Host,
     caller: Caller,
     Path(at): Path<Numbered>,
     body: GivenReaction,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let repo = find_repository(&mut all, &at.owner, &at.repo)?;
     let Repository { issues, pulls, .. } = repo;
     let issues = issues.values_mut().flat_map(|issue| &mut issue.comments);
     let mut said = issues.chain(pulls.values_mut().flat_map(|pull| &mut pull.comments));
-    put(&caller, said.find(|comment| comment.id == at.number), body)
+    put_reaction(&caller, said.find(|comment| comment.id == at.number), body)
 }
 
 pub(super) async fn react_to_line(
@@ -103,13 +103,13 @@ pub(super) async fn react_to_line(
     body: GivenReaction,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let repo = find_repository(&mut all, &at.owner, &at.repo)?;
     let mut lines = repo.pulls.values_mut().flat_map(|pull| &mut pull.lines);
     let found = lines.find(|line| line.comment.id == at.number).map(|line| &mut line.comment);
-    put(&caller, found, body)
+    put_reaction(&caller, found, body)
 }
 
-fn put(caller: &Caller, comment: Option<&mut Comment>, body: GivenReaction) -> Answer {
+fn put_reaction(caller: &Caller, comment: Option<&mut Comment>, body: GivenReaction) -> Answer {
     let comment = comment.ok_or_else(ApiError::not_found)?;
     let Json(ReactionBody { content }) = body?;
     if !CONTENTS.contains(&content.as_str()) {
@@ -122,7 +122,7 @@ fn put(caller: &Caller, comment: Option<&mut Comment>, body: GivenReaction) -> A
     }
     let value = serde_json::json!({
         "id": comment.id * 10 + comment.reactions.len() as u64, "node_id": format!("REA_{}", comment.id),
-        "user": json::user(&caller.urls, &caller.login), "content": content,
+        "user": json::user_json(&caller.urls, &caller.login), "content": content,
         "created_at": format!("{:.0}", Timestamp::now()),
     });
     let status = if there { StatusCode::OK } else { StatusCode::CREATED };

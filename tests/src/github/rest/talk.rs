@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Answer, Caller, Host, Numbered, Paged, find, find_pull};
+use super::{Answer, Caller, Host, Numbered, Paged, find_pull, find_repository};
 use crate::github::Shared;
 use crate::github::error::ApiError;
 use crate::github::git::Change;
@@ -22,7 +22,7 @@ pub(super) struct CommentBody {
 }
 
 /// The conversation of an issue or pull request.
-fn conversation(repo: &mut Repository, number: u64) -> Result<&mut Vec<Comment>, ApiError> {
+fn find_conversation(repo: &mut Repository, number: u64) -> Result<&mut Vec<Comment>, ApiError> {
     if let Some(issue) = repo.issues.get_mut(&number) {
         return Ok(&mut issue.comments);
     }
@@ -31,7 +31,7 @@ fn conversation(repo: &mut Repository, number: u64) -> Result<&mut Vec<Comment>,
     Ok(&mut pull.comments)
 }
 
-pub(super) async fn comment(
+pub(super) async fn create_comment(
     State(shared): Host,
     caller: Caller,
     Path(at): Path<Numbered>,
@@ -42,14 +42,14 @@ pub(super) async fn comment(
         return Err(ApiError::field("IssueComment", "body", "missing_field"));
     }
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &at.owner, &at.repo)?;
-    let comment = said(&shared, caller.login, body);
-    conversation(repo, at.number)?.push(comment.clone());
-    let value = json::comment(&caller.urls, repo, at.number, &comment);
+    let repo = find_repository(&mut all, &at.owner, &at.repo)?;
+    let comment = make_comment(&shared, caller.login, body);
+    find_conversation(repo, at.number)?.push(comment.clone());
+    let value = json::comment_json(&caller.urls, repo, at.number, &comment);
     Ok((StatusCode::CREATED, Json(value)).into_response())
 }
 
-fn said(shared: &Shared, user: String, body: String) -> Comment {
+fn make_comment(shared: &Shared, user: String, body: String) -> Comment {
     let (id, created_at) = (shared.next_id(), Timestamp::now());
     Comment { id, user, body, created_at, association: member(), reactions: Vec::new() }
 }
@@ -59,7 +59,7 @@ pub(super) struct Since {
     since: Option<Timestamp>,
 }
 
-pub(super) async fn comments(
+pub(super) async fn list_comments(
     State(shared): Host,
     caller: Caller,
     Path(at): Path<Numbered>,
@@ -67,14 +67,14 @@ pub(super) async fn comments(
     page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let repo = find_repository(&mut all, &at.owner, &at.repo)?;
     let comments = match (repo.issues.get(&at.number), repo.pulls.get(&at.number)) {
         (Some(issue), _) => issue.comments.clone(),
         (None, Some(pull)) => pull.comments.clone(),
         (None, None) => return Err(ApiError::not_found()),
     };
     let comments = comments.iter().filter(|c| since.is_none_or(|since| c.created_at >= since));
-    let items = comments.map(|c| json::comment(&caller.urls, repo, at.number, c));
+    let items = comments.map(|c| json::comment_json(&caller.urls, repo, at.number, c));
     Ok(page.answer(&caller.urls, items.collect()))
 }
 
@@ -94,7 +94,7 @@ struct OnLine {
     body: String,
 }
 
-pub(super) async fn review(
+pub(super) async fn create_review(
     State(shared): Host,
     caller: Caller,
     Path(at): Path<Numbered>,
@@ -102,7 +102,7 @@ pub(super) async fn review(
 ) -> Answer {
     let Json(body) = body?;
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let repo = find_repository(&mut all, &at.owner, &at.repo)?;
     repo.refresh().await?;
     let before = find_pull(repo, at.number)?.clone();
     let own = before.user == caller.login;
@@ -119,9 +119,9 @@ pub(super) async fn review(
         Some("COMMENT") => "COMMENTED",
         _ => return Err(ApiError::field("PullRequestReview", "event", "invalid")),
     };
-    let changes = super::pulls::detail(repo, &before).await?.changes;
+    let changes = super::pulls::pull_detail(repo, &before).await?.changes;
     for remark in &body.comments {
-        if let Some(what) = unresolved(&changes, &remark.path, remark.line) {
+        if let Some(what) = unresolved_field(&changes, &remark.path, remark.line) {
             let why = format!("{what} could not be resolved");
             return Err(ApiError::plain("Unprocessable Entity", &why));
         }
@@ -137,7 +137,7 @@ pub(super) async fn review(
         association: member(),
     };
     let lines = body.comments.into_iter().map(|remark| LineComment {
-        comment: said(&shared, caller.login.clone(), remark.body),
+        comment: make_comment(&shared, caller.login.clone(), remark.body),
         review: review.id,
         path: remark.path,
         line: remark.line,
@@ -148,19 +148,19 @@ pub(super) async fn review(
     pull.reviews.push(review.clone());
     pull.lines.extend(lines);
     pull.updated_at = now;
-    Ok(Json(json::review(&caller.urls, repo, at.number, &review)).into_response())
+    Ok(Json(json::review_json(&caller.urls, repo, at.number, &review)).into_response())
 }
 
-pub(super) async fn reviews(
+pub(super) async fn list_reviews(
     State(shared): Host,
     caller: Caller,
     Path(at): Path<Numbered>,
     page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let repo = find_repository(&mut all, &at.owner, &at.repo)?;
     let reviews = find_pull(repo, at.number)?.reviews.clone();
-    let items = reviews.iter().map(|r| json::review(&caller.urls, repo, at.number, r));
+    let items = reviews.iter().map(|r| json::review_json(&caller.urls, repo, at.number, r));
     Ok(page.answer(&caller.urls, items.collect()))
 }
 
@@ -180,20 +180,20 @@ pub(super) async fn line_comment(
 ) -> Answer {
     let Json(body) = body?;
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let repo = find_repository(&mut all, &at.owner, &at.repo)?;
     repo.refresh().await?;
     let before = find_pull(repo, at.number)?.clone();
     if body.commit_id != before.head_sha && repo.git.commit_id(&body.commit_id).await.is_none() {
         return Err(ApiError::field("PullRequestReviewComment", "commit_id", "invalid"));
     }
     let line = body.line.unwrap_or_default();
-    let changes = super::pulls::detail(repo, &before).await?.changes;
-    if let Some(what) = unresolved(&changes, &body.path, line) {
+    let changes = super::pulls::pull_detail(repo, &before).await?.changes;
+    if let Some(what) = unresolved_field(&changes, &body.path, line) {
         let field = format!("pull_request_review_thread.{}", what.to_ascii_lowercase());
         let message = format!("{field} must be part of the diff");
         return Err(ApiError::custom_field("PullRequestReviewComment", &field, &message));
     }
-    let comment = said(&shared, caller.login, body.body);
+    let comment = make_comment(&shared, caller.login, body.body);
     let pull = find_pull(repo, at.number)?;
     let made = on_line(&shared, pull, comment, &body.path, line, body.commit_id);
     let value = json::line_comment(&caller.urls, repo, at.number, &made);
@@ -232,14 +232,14 @@ pub(super) async fn line_comments(
     page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
-    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let repo = find_repository(&mut all, &at.owner, &at.repo)?;
     let lines = find_pull(repo, at.number)?.lines.clone();
     let items = lines.iter().map(|l| json::line_comment(&caller.urls, repo, at.number, l));
     Ok(page.answer(&caller.urls, items.collect::<Vec<Value>>()))
 }
 
 /// What of file and line the pull request does not show.
-fn unresolved(changes: &[Change], path: &str, line: u64) -> Option<&'static str> {
+fn unresolved_field(changes: &[Change], path: &str, line: u64) -> Option<&'static str> {
     let Some(change) = changes.iter().find(|change| change.path == path) else {
         return Some("Path");
     };

@@ -26,7 +26,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixStream};
 use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
 
-use self::spec::{ContainerSpec, ExecSpec, HELPER, PodSpec, SandboxReply, Started, frame};
+use self::spec::{ContainerSpec, ExecSpec, HELPER, PodSpec, SandboxReply, Started, frame_json};
 
 /// Why a sandbox or a process in it could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +51,7 @@ impl PodSandbox {
     /// Makes user, network, IPC and UTS namespaces with a loopback that has `spec.addresses`.
     pub async fn start(self_exe: &Path, spec: &PodSpec) -> Result<Self, SandboxError> {
         let (helper, control, started) =
-            launch(self_exe, "pod", spec, Stdio::null(), Stdio::null()).await?;
+            launch_helper(self_exe, "pod", spec, Stdio::null(), Stdio::null()).await?;
         let pid = started.pid;
         Ok(Self { helper: Mutex::new(helper), control: Mutex::new(control), pid })
     }
@@ -100,7 +100,7 @@ fn receive_fd(control: i32) -> io::Result<OwnedFd> {
         if let ControlMessageOwned::ScmRights(fds) = part
             && let Some(fd) = fds.first()
         {
-            return Ok(sys::own(*fd));
+            return Ok(sys::own_descriptor(*fd));
         }
     }
     Err(io::Error::other("the pod's process has ended"))
@@ -123,7 +123,7 @@ impl SandboxProcess {
     ) -> Result<Self, SandboxError> {
         let out = Stdio::from(log.try_clone()?);
         let (helper, lifeline, started) =
-            launch(self_exe, "container", spec, out, log.into()).await?;
+            launch_helper(self_exe, "container", spec, out, log.into()).await?;
         Ok(Self { helper, lifeline, started })
     }
 
@@ -147,14 +147,14 @@ impl SandboxProcess {
 }
 
 /// Runs one more command in a container and kills it after `limit`.
-pub async fn exec(
+pub async fn exec_command(
     self_exe: &Path,
     spec: &ExecSpec,
     limit: Duration,
 ) -> Result<Output, SandboxError> {
     let run = async {
         let (helper, lifeline, _) =
-            launch(self_exe, "exec", spec, Stdio::piped(), Stdio::piped()).await?;
+            launch_helper(self_exe, "exec", spec, Stdio::piped(), Stdio::piped()).await?;
         let output = helper.wait_with_output().await?;
         drop(lifeline);
         Ok(output)
@@ -164,7 +164,7 @@ pub async fn exec(
         .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "command timed out"))?
 }
 
-async fn launch(
+async fn launch_helper(
     self_exe: &Path,
     stage: &str,
     spec: &impl serde::Serialize,
@@ -185,7 +185,7 @@ async fn launch(
         .stderr(stderr)
         .kill_on_drop(true)
         .spawn()?;
-    ours.write_all(&frame(spec)?).await?;
+    ours.write_all(&frame_json(spec)?).await?;
     match read_reply(&mut ours).await {
         Ok(SandboxReply::Started(started)) => Ok((helper, ours, started)),
         Ok(SandboxReply::Failed(problem)) => {

@@ -21,18 +21,18 @@ pub fn loopback_up(addresses: &[IpAddr]) -> io::Result<()> {
         SockFlag::SOCK_CLOEXEC,
         SockProtocol::NetlinkRoute,
     )?;
-    request(&link, &link_up())?;
+    send_request(&link, &link_up())?;
     for address in addresses {
-        request(&link, &new_address(*address))?;
+        send_request(&link, &new_address(*address))?;
     }
     Ok(())
 }
 
-fn request(link: &impl AsRawFd, message: &[u8]) -> io::Result<()> {
+fn send_request(link: &impl AsRawFd, message: &[u8]) -> io::Result<()> {
     sendto(link.as_raw_fd(), message, &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
     let mut answer = [0; 1024];
     let length = recv(link.as_raw_fd(), &mut answer, MsgFlags::empty())?;
-    match acknowledged(&answer[..length]) {
+    match read_acknowledgement(&answer[..length]) {
         Some(0) => Ok(()),
         Some(code) => Err(io::Error::from_raw_os_error(-code)),
         None => Err(io::Error::other("netlink answered with something else than an ack")),
@@ -40,7 +40,7 @@ fn request(link: &impl AsRawFd, message: &[u8]) -> io::Result<()> {
 }
 
 /// The error code of an `NLMSG_ERROR`, zero in an acknowledgement.
-fn acknowledged(answer: &[u8]) -> Option<i32> {
+fn read_acknowledgement(answer: &[u8]) -> Option<i32> {
     let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
     let code = i32::from_ne_bytes(answer.get(HEADER..HEADER + 4)?.try_into().ok()?);
     (i32::from(kind) == libc::NLMSG_ERROR).then_some(code)
@@ -52,7 +52,7 @@ fn link_up() -> Vec<u8> {
     body.extend(LOOPBACK.to_ne_bytes());
     body.extend(up);
     body.extend(up);
-    message(libc::RTM_NEWLINK, 0, &body)
+    netlink_message(libc::RTM_NEWLINK, 0, &body)
 }
 
 fn new_address(address: IpAddr) -> Vec<u8> {
@@ -69,10 +69,10 @@ fn new_address(address: IpAddr) -> Vec<u8> {
         body.extend(&bytes);
     }
     let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
-    message(libc::RTM_NEWADDR, flags, &body)
+    netlink_message(libc::RTM_NEWADDR, flags, &body)
 }
 
-fn message(kind: u16, flags: i32, body: &[u8]) -> Vec<u8> {
+fn netlink_message(kind: u16, flags: i32, body: &[u8]) -> Vec<u8> {
     let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | flags;
     let mut bytes = u32::try_from(HEADER + body.len()).unwrap_or(0).to_ne_bytes().to_vec();
     bytes.extend(kind.to_ne_bytes());

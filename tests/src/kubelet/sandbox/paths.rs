@@ -14,7 +14,7 @@ const FOLDER: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_CLO
 const FOLDER_MODE: Mode = Mode::from_bits_truncate(0o755);
 
 /// Opens an existing path of the host, for use as a mount's source or target.
-pub fn open(path: &Path) -> io::Result<OwnedFd> {
+pub fn open_path(path: &Path) -> io::Result<OwnedFd> {
     Ok(openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?)
 }
 
@@ -29,7 +29,7 @@ pub fn open_beneath(root: impl AsFd, path: &str) -> io::Result<OwnedFd> {
 /// Opens the folder `path` below `root` and makes what is missing of it. Links are refused.
 pub fn make_folder(root: impl AsFd, path: &str) -> io::Result<OwnedFd> {
     let mut at = openat(&root, ".", FOLDER, Mode::empty())?;
-    for name in names(path)? {
+    for name in path_names(path)? {
         at = match openat(&at, name, FOLDER | OFlag::O_NOFOLLOW, Mode::empty()) {
             Err(Errno::ENOENT) => {
                 match mkdirat(&at, name, FOLDER_MODE) {
@@ -46,7 +46,7 @@ pub fn make_folder(root: impl AsFd, path: &str) -> io::Result<OwnedFd> {
 
 /// Opens the file `path` below `root`, made empty if missing. Links are refused.
 pub fn make_file(root: impl AsFd, path: &str) -> io::Result<OwnedFd> {
-    let names = names(path)?;
+    let names = path_names(path)?;
     let (name, parents) =
         names.split_last().ok_or_else(|| io::Error::other("a file can't be mounted on /"))?;
     let parent = make_folder(root, &parents.join("/"))?;
@@ -62,7 +62,7 @@ pub fn make_file(root: impl AsFd, path: &str) -> io::Result<OwnedFd> {
 }
 
 /// The names a path consists of; `..` is refused.
-pub fn names(path: &str) -> io::Result<Vec<&str>> {
+pub fn path_names(path: &str) -> io::Result<Vec<&str>> {
     Path::new(path)
         .components()
         .filter(|part| !matches!(part, Component::RootDir | Component::CurDir))
@@ -85,7 +85,7 @@ mod tests {
         std::os::unix::fs::symlink("/etc", dir.path().join("out")).unwrap();
         std::fs::create_dir(dir.path().join("in")).unwrap();
         std::os::unix::fs::symlink("in", dir.path().join("link")).unwrap();
-        let root = open(dir.path()).unwrap();
+        let root = open_path(dir.path()).unwrap();
         assert!(open_beneath(&root, "out").is_err());
         assert!(open_beneath(&root, "../x").is_err());
         assert!(open_beneath(&root, "link").is_ok());

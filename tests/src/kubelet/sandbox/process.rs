@@ -28,8 +28,8 @@ pub const CANNOT_START: i32 = 128;
 const ASKS_TO_STOP: Signal = Signal::SIGTSTP;
 
 /// Stays outside of the container: reports, passes signals in, and returns the exit code.
-pub fn watch(first: Pid, report: UnixStream, mut lifeline: File) -> io::Result<i32> {
-    let (namespaces, problem) = receive(&report)?;
+pub fn watch_first(first: Pid, report: UnixStream, mut lifeline: File) -> io::Result<i32> {
+    let (namespaces, problem) = receive_report(&report)?;
     drop(report);
     if !problem.is_empty() {
         let _ = waitpid(first, None);
@@ -40,7 +40,7 @@ pub fn watch(first: Pid, report: UnixStream, mut lifeline: File) -> io::Result<i
         namespaces: namespaces.iter().map(AsRawFd::as_raw_fd).collect(),
     };
     write_frame(&lifeline, &SandboxReply::Started(started))?;
-    let ended = sys::pidfd(first)?;
+    let ended = sys::open_pidfd(first)?;
     loop {
         let (said, ended) = match sys::either_readable(&lifeline, &ended) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -72,16 +72,16 @@ pub fn watch(first: Pid, report: UnixStream, mut lifeline: File) -> io::Result<i
 
 /// Pid 1: runs `prepare`, then the command as a child, and returns the command's exit code. With
 /// it dies every process of the container.
-pub fn init(
+pub fn run_init(
     spec: &ProcessSpec,
     mut report: UnixStream,
     prepare: impl FnOnce(&UnixStream) -> io::Result<()>,
 ) -> i32 {
-    match start(spec, &report, prepare) {
+    match start_command(spec, &report, prepare) {
         Ok(command) => {
             // The end of the report: the kubelet may call the container started.
             drop(report);
-            reap(command)
+            reap_children(command)
         }
         Err(error) => {
             let _ = report.write_all(error.to_string().as_bytes());
@@ -90,7 +90,7 @@ pub fn init(
     }
 }
 
-fn start(
+fn start_command(
     spec: &ProcessSpec,
     mut report: &UnixStream,
     prepare: impl FnOnce(&UnixStream) -> io::Result<()>,
@@ -110,8 +110,8 @@ fn start(
     // A change of credentials has cleared it.
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
     limit_resources()?;
-    let Some(command) = sys::fork()? else {
-        let Err(error) = execute(spec);
+    let Some(command) = sys::fork_process()? else {
+        let Err(error) = execute_command(spec);
         let problem = format!("{}: {error}", spec.argv.first().map_or("", String::as_str));
         let _ = report.write_all(problem.as_bytes());
         std::process::exit(CANNOT_START)
@@ -159,7 +159,7 @@ pub fn hand_over(report: &UnixStream) -> io::Result<()> {
 const MARK: u8 = 0;
 
 /// All that comes before the end: descriptors, and what is wrong, if anything is.
-fn receive(report: &UnixStream) -> io::Result<(Vec<OwnedFd>, String)> {
+fn receive_report(report: &UnixStream) -> io::Result<(Vec<OwnedFd>, String)> {
     let (mut fds, mut text) = (Vec::new(), Vec::new());
     loop {
         let mut buffer = [0; 1024];
@@ -169,7 +169,7 @@ fn receive(report: &UnixStream) -> io::Result<(Vec<OwnedFd>, String)> {
         let message = recvmsg::<UnixAddr>(report.as_raw_fd(), &mut iov, Some(&mut space), flags)?;
         for part in message.cmsgs()? {
             if let ControlMessageOwned::ScmRights(received) = part {
-                fds.extend(received.into_iter().map(sys::own));
+                fds.extend(received.into_iter().map(sys::own_descriptor));
             }
         }
         let count = message.bytes;
@@ -191,12 +191,12 @@ fn limit_resources() -> io::Result<()> {
     Ok(())
 }
 
-fn execute(spec: &ProcessSpec) -> io::Result<Infallible> {
+fn execute_command(spec: &ProcessSpec) -> io::Result<Infallible> {
     setsid()?;
     // The container's own, in place of one that was opened outside.
     nix::unistd::dup2_stdin(File::open("/dev/null")?)?;
     std::env::set_current_dir(&spec.cwd)?;
-    let program = find(spec)?;
+    let program = find_program(spec)?;
     let argv = spec.argv.iter().map(|arg| c_string(arg)).collect::<io::Result<Vec<_>>>()?;
     let env = spec
         .env
@@ -209,7 +209,7 @@ fn execute(spec: &ProcessSpec) -> io::Result<Infallible> {
 }
 
 /// Looks the program up as the shell would, in the container's own PATH.
-fn find(spec: &ProcessSpec) -> io::Result<PathBuf> {
+fn find_program(spec: &ProcessSpec) -> io::Result<PathBuf> {
     let name = spec.argv.first().ok_or_else(|| io::Error::other("no command specified"))?;
     if name.contains('/') {
         return Ok(PathBuf::from(name));
@@ -225,7 +225,7 @@ fn c_string(text: &str) -> io::Result<CString> {
     CString::new(text).map_err(io::Error::other)
 }
 
-fn reap(command: Pid) -> i32 {
+fn reap_children(command: Pid) -> i32 {
     loop {
         match SigSet::all().wait() {
             Ok(Signal::SIGCHLD) => {}

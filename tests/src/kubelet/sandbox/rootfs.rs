@@ -11,9 +11,9 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::stat::Mode;
 use nix::unistd::{fchdir, pivot_root, symlinkat};
 
-use super::paths::{make_file, make_folder, open, open_beneath};
+use super::paths::{make_file, make_folder, open_beneath, open_path};
 use super::spec::{Bind, ContainerSpec};
-use super::sys::{Access, bind, make_read_only};
+use super::sys::{Access, bind_mount, make_read_only};
 
 /// What an image of the host's distribution would hold. `/etc/ssl/private` and the like stay out.
 const IMAGE: [&str; 17] = [
@@ -52,17 +52,17 @@ const ROOT_SIZE: &str = "mode=0755,size=4g";
 
 /// Builds the root and moves into it. The caller is the first process of new mount and pid
 /// namespaces, with the pod's user namespace around it.
-pub fn enter(spec: &ContainerSpec) -> io::Result<()> {
+pub fn enter_root(spec: &ContainerSpec) -> io::Result<()> {
     let none = None::<&str>;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     mount(Some("tmpfs"), &spec.root, Some("tmpfs"), flags, Some(ROOT_SIZE))?;
-    let root = at("container root", open(&spec.root))?;
+    let root = error_at("container root", open_path(&spec.root))?;
 
     let holes: Vec<&str> =
         spec.image.iter().chain(&spec.mounts).map(|bind| bind.target.as_str()).collect();
     for path in IMAGE {
-        at(path, expose(&root, Path::new(path), &holes))?;
+        error_at(path, expose_path(&root, Path::new(path), &holes))?;
     }
     for path in ["tmp", "var/tmp"] {
         let folder = make_folder(&root, path)?;
@@ -73,13 +73,13 @@ pub fn enter(spec: &ContainerSpec) -> io::Result<()> {
             nix::sys::stat::FchmodatFlags::FollowSymlink,
         )?;
     }
-    at("/etc", write_etc(&root, &spec.etc))?;
-    at("/dev", make_dev(&root))?;
-    at("/proc", make_proc(&root))?;
+    error_at("/etc", write_etc(&root, &spec.etc))?;
+    error_at("/dev", make_dev(&root))?;
+    error_at("/proc", make_proc(&root))?;
     for bind in in_order(spec) {
-        at(&bind.target, attach(&root, bind))?;
+        error_at(&bind.target, attach_bind(&root, bind))?;
     }
-    at(
+    error_at(
         "workingDir",
         make_folder(&root, &spec.process.cwd).or_else(|error| {
             // Exists already, behind a link of the image or on a read-only volume.
@@ -105,8 +105,8 @@ fn in_order(spec: &ContainerSpec) -> Vec<&Bind> {
     binds
 }
 
-fn attach(root: &OwnedFd, spec: &Bind) -> io::Result<()> {
-    let base = open(&spec.source)?;
+fn attach_bind(root: &OwnedFd, spec: &Bind) -> io::Result<()> {
+    let base = open_path(&spec.source)?;
     let source = match &spec.sub_path {
         None => base,
         Some(path) => match open_beneath(&base, path) {
@@ -120,12 +120,12 @@ fn attach(root: &OwnedFd, spec: &Bind) -> io::Result<()> {
         make_file(root, &spec.target)?
     };
     let access = if spec.read_only { Access::ReadOnly } else { Access::ReadWrite };
-    bind(&source, &target, access)
+    bind_mount(&source, &target, access)
 }
 
 /// Shows a path of the host, read-only. Where something of the pod has to be mounted below a
 /// folder that lacks its mount point, the folder is rebuilt from its entries.
-fn expose(root: &OwnedFd, path: &Path, holes: &[&str]) -> io::Result<()> {
+fn expose_path(root: &OwnedFd, path: &Path, holes: &[&str]) -> io::Result<()> {
     let Ok(metadata) = path.symlink_metadata() else { return Ok(()) };
     let inside = path.to_string_lossy();
     if metadata.is_symlink() {
@@ -137,7 +137,7 @@ fn expose(root: &OwnedFd, path: &Path, holes: &[&str]) -> io::Result<()> {
         };
     }
     if !metadata.is_dir() {
-        return bind(open(path)?, make_file(root, &inside)?, Access::ReadOnly);
+        return bind_mount(open_path(path)?, make_file(root, &inside)?, Access::ReadOnly);
     }
     let needs_hole = holes.iter().any(|hole| {
         let hole = Path::new(hole);
@@ -145,10 +145,10 @@ fn expose(root: &OwnedFd, path: &Path, holes: &[&str]) -> io::Result<()> {
     });
     let target = make_folder(root, &inside)?;
     if !needs_hole {
-        return bind(open(path)?, target, Access::ReadOnly);
+        return bind_mount(open_path(path)?, target, Access::ReadOnly);
     }
     for entry in std::fs::read_dir(path)? {
-        expose(root, &entry?.path(), holes)?;
+        expose_path(root, &entry?.path(), holes)?;
     }
     Ok(())
 }
@@ -166,7 +166,11 @@ fn write_etc(root: &OwnedFd, files: &[(String, String)]) -> io::Result<()> {
 fn make_dev(root: &OwnedFd) -> io::Result<()> {
     let dev = make_folder(root, "dev")?;
     for name in DEVICES {
-        bind(open(&PathBuf::from("/dev").join(name))?, make_file(&dev, name)?, Access::ReadWrite)?;
+        bind_mount(
+            open_path(&PathBuf::from("/dev").join(name))?,
+            make_file(&dev, name)?,
+            Access::ReadWrite,
+        )?;
     }
     for (name, target) in DEVICE_LINKS {
         symlinkat(target, &dev, name)?;
@@ -183,14 +187,14 @@ fn make_proc(root: &OwnedFd) -> io::Result<()> {
     let limits = open_beneath(root, "proc/sys/user")?;
     for name in PROC_READ_ONLY {
         if let Ok(part) = open_beneath(root, &format!("proc/{name}")) {
-            bind(&part, &part, Access::ReadOnly)?;
+            bind_mount(&part, &part, Access::ReadOnly)?;
         }
     }
     // Needs a capability in any case, and the container's own limits are still to be set in it.
-    bind(&limits, open_beneath(root, "proc/sys/user")?, Access::ReadWrite)?;
+    bind_mount(&limits, open_beneath(root, "proc/sys/user")?, Access::ReadWrite)?;
     for name in PROC_HIDDEN {
         if let Ok(part) = open_beneath(root, &format!("proc/{name}")) {
-            bind(open(Path::new("/dev/null"))?, &part, Access::ReadOnly)?;
+            bind_mount(open_path(Path::new("/dev/null"))?, &part, Access::ReadOnly)?;
         }
     }
     Ok(())
@@ -206,6 +210,6 @@ fn is_folder(file: impl AsFd) -> io::Result<bool> {
     Ok(kind == nix::libc::S_IFDIR)
 }
 
-fn at<T>(what: &str, result: io::Result<T>) -> io::Result<T> {
+fn error_at<T>(what: &str, result: io::Result<T>) -> io::Result<T> {
     result.map_err(|error| io::Error::new(error.kind(), format!("{what}: {error}")))
 }

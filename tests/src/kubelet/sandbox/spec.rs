@@ -105,11 +105,11 @@ pub enum SandboxReply {
 
 /// Writes one length-prefixed JSON document.
 pub fn write_frame(mut to: impl Write, value: &impl Serialize) -> io::Result<()> {
-    to.write_all(&frame(value)?)
+    to.write_all(&frame_json(value)?)
 }
 
 /// The bytes of one length-prefixed JSON document.
-pub fn frame(value: &impl Serialize) -> io::Result<Vec<u8>> {
+pub fn frame_json(value: &impl Serialize) -> io::Result<Vec<u8>> {
     let body = serde_json::to_vec(value)?;
     let length = u32::try_from(body.len()).map_err(io::Error::other)?;
     let mut bytes = length.to_be_bytes().to_vec();
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_frame_comes_back_as_it_was() {
         let sent = SandboxReply::Failed("no /proc".to_owned());
-        let bytes = frame(&sent).unwrap();
+        let bytes = frame_json(&sent).unwrap();
         assert_eq!(read_frame::<SandboxReply>(&bytes[..]).unwrap(), sent);
         assert!(read_frame::<SandboxReply>(&bytes[..bytes.len() - 1]).is_err());
     }

@@ -1,6 +1,6 @@
 //! The system calls for which no safe wrapper exists. Everything unsafe of the testbed is here.
 //!
-//! All but [`own`] are for the re-executed helper only: a process with one thread.
+//! All but [`own_descriptor`] are for the re-executed helper only: a process with one thread.
 
 #![allow(unsafe_code, reason = "fork, capabilities and the mount API have no safe wrappers")]
 
@@ -21,7 +21,7 @@ pub enum Access {
 }
 
 /// Forks. `None` in the child.
-pub fn fork() -> io::Result<Option<Pid>> {
+pub fn fork_process() -> io::Result<Option<Pid>> {
     // SAFETY: the helper has a single thread, so the child may go on using the allocator.
     match unsafe { nix::unistd::fork() }? {
         ForkResult::Parent { child } => Ok(Some(child)),
@@ -33,21 +33,21 @@ pub fn fork() -> io::Result<Option<Pid>> {
 /// process, which owns none yet.
 pub fn close_inherited() -> io::Result<()> {
     // SAFETY: takes three integers; no value of this process owns any of these descriptors.
-    check(unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0) })
+    check_result(unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0) })
 }
 
 /// Takes ownership of a descriptor that the kernel has just made.
-pub fn own(received: RawFd) -> OwnedFd {
+pub fn own_descriptor(received: RawFd) -> OwnedFd {
     // SAFETY: a system call made it for the caller, and nobody else knows its number.
     unsafe { OwnedFd::from_raw_fd(received) }
 }
 
 /// A descriptor that becomes readable when the child `pid` ends.
-pub fn pidfd(pid: Pid) -> io::Result<OwnedFd> {
+pub fn open_pidfd(pid: Pid) -> io::Result<OwnedFd> {
     // SAFETY: takes two integers.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0) };
-    check(fd)?;
-    Ok(own(i32::try_from(fd).map_err(io::Error::other)?))
+    check_result(fd)?;
+    Ok(own_descriptor(i32::try_from(fd).map_err(io::Error::other)?))
 }
 
 /// Waits until one of the two can be read, and says which.
@@ -55,7 +55,7 @@ pub fn either_readable(first: impl AsFd, second: impl AsFd) -> io::Result<(bool,
     let wish = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut fds = [wish(first.as_fd().as_raw_fd()), wish(second.as_fd().as_raw_fd())];
     // SAFETY: the array outlives the call and its length is passed along.
-    check(unsafe { libc::poll(fds.as_mut_ptr(), 2, -1) }.into())?;
+    check_result(unsafe { libc::poll(fds.as_mut_ptr(), 2, -1) }.into())?;
     Ok((fds[0].revents != 0, fds[1].revents != 0))
 }
 
@@ -81,18 +81,18 @@ pub fn forget_landlock() -> io::Result<()> {
     let done = unsafe {
         libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, std::ptr::from_ref(&program))
     };
-    check(done.into())
+    check_result(done.into())
 }
 
 /// Sets the host name of the current UTS namespace.
 pub fn set_hostname(name: &str) -> io::Result<()> {
     // SAFETY: pointer and length describe one live buffer.
-    check(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) }.into())
+    check_result(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) }.into())
 }
 
 /// Clones the mount at `source`, with the mounts below it, and attaches the copy on `target`.
 /// Both are `O_PATH` descriptors, so neither name can be swapped in between.
-pub fn bind(source: impl AsFd, target: impl AsFd, access: Access) -> io::Result<()> {
+pub fn bind_mount(source: impl AsFd, target: impl AsFd, access: Access) -> io::Result<()> {
     const EMPTY: &CStr = c"";
     let flags = libc::OPEN_TREE_CLONE
         | libc::O_CLOEXEC.cast_unsigned()
@@ -101,13 +101,13 @@ pub fn bind(source: impl AsFd, target: impl AsFd, access: Access) -> io::Result<
     let tree = unsafe {
         libc::syscall(libc::SYS_open_tree, source.as_fd().as_raw_fd(), EMPTY.as_ptr(), flags)
     };
-    check(tree)?;
+    check_result(tree)?;
     // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
     let tree = unsafe { OwnedFd::from_raw_fd(i32::try_from(tree).map_err(io::Error::other)?) };
     let read_only = if access == Access::ReadOnly { libc::MOUNT_ATTR_RDONLY } else { 0 };
     set_attributes(&tree, libc::MOUNT_ATTR_NOSUID | read_only)?;
     // SAFETY: live descriptors, static C strings and integers.
-    check(unsafe {
+    check_result(unsafe {
         libc::syscall(
             libc::SYS_move_mount,
             tree.as_raw_fd(),
@@ -132,7 +132,7 @@ fn set_attributes(mount: impl AsFd, attributes: u64) -> io::Result<()> {
 fn set_attributes_with(mount: impl AsFd, attributes: u64, flags: i32) -> io::Result<()> {
     let attr = libc::mount_attr { attr_set: attributes, attr_clr: 0, propagation: 0, userns_fd: 0 };
     // SAFETY: `attr` outlives the call and its size is passed along.
-    check(unsafe {
+    check_result(unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
             mount.as_fd().as_raw_fd(),
@@ -156,7 +156,7 @@ pub fn drop_capabilities() -> io::Result<()> {
     }
     // SAFETY: integers only.
     unsafe {
-        check(libc::prctl(libc::PR_SET_SECUREBITS, SECURE_BITS, 0, 0, 0).into())?;
+        check_result(libc::prctl(libc::PR_SET_SECUREBITS, SECURE_BITS, 0, 0, 0).into())?;
         for capability in 0..64_u64 {
             // The first number that the kernel doesn't know ends the list.
             if libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) != 0 {
@@ -167,9 +167,9 @@ pub fn drop_capabilities() -> io::Result<()> {
     let header = Header { version: 0x2008_0522, pid: 0 };
     let none = [[0_u32; 3]; 2];
     // SAFETY: both structures have the layout of version 3 and outlive the call.
-    check(unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) })
+    check_result(unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) })
 }
 
-fn check(result: libc::c_long) -> io::Result<()> {
+fn check_result(result: libc::c_long) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -10,17 +10,17 @@ use super::MischiefKind;
 
 pub(super) fn as_text(kind: MischiefKind, calls: &[PlayedCall]) -> String {
     match kind {
-        MischiefKind::LeakedKimi => kimi(calls),
+        MischiefKind::LeakedKimi => kimi_form(calls),
         MischiefKind::LeakedLlama => {
-            each(calls, |c| format!("<function={}>{}</function>", c.name, c.arguments))
+            write_each(calls, |c| format!("<function={}>{}</function>", c.name, c.arguments))
         }
-        MischiefKind::LeakedPython => each(calls, |c| {
+        MischiefKind::LeakedPython => write_each(calls, |c| {
             format!(
                 "<|python_tag|>{{\"name\": \"{}\", \"parameters\": {}}}<|eom_id|>",
                 c.name, c.arguments
             )
         }),
-        _ => each(calls, |c| {
+        _ => write_each(calls, |c| {
             let arguments = serde_json::from_str::<Map<String, Value>>(&c.arguments);
             let arguments =
                 arguments.map_or_else(|_| c.arguments.clone(), |map| Value::from(map).to_string());
@@ -32,11 +32,11 @@ pub(super) fn as_text(kind: MischiefKind, calls: &[PlayedCall]) -> String {
     }
 }
 
-fn each(calls: &[PlayedCall], write: impl Fn(&PlayedCall) -> String) -> String {
+fn write_each(calls: &[PlayedCall], write: impl Fn(&PlayedCall) -> String) -> String {
     calls.iter().map(write).collect::<Vec<_>>().join("\n")
 }
 
-fn kimi(calls: &[PlayedCall]) -> String {
+fn kimi_form(calls: &[PlayedCall]) -> String {
     let mut text = "<|tool_calls_section_begin|>".to_owned();
     for (n, PlayedCall { name, arguments, .. }) in calls.iter().enumerate() {
         let _ = write!(

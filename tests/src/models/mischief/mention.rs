@@ -5,16 +5,16 @@ use super::MischiefKind;
 const ADDRESS: &str = "@codebutler.";
 
 /// Where a line's address ends, if it begins with one.
-fn addressed(line: &str) -> Option<usize> {
+fn address_end(line: &str) -> Option<usize> {
     let rest = line.strip_prefix(ADDRESS)?;
     let name = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(rest.len());
     (name > 0).then_some(ADDRESS.len() + name)
 }
 
 /// The text with its first hand-over written otherwise. A text without one stays as it is.
-pub(super) fn rewrite(kind: MischiefKind, text: &str) -> String {
+pub(super) fn rewrite_mention(kind: MischiefKind, text: &str) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    let found = lines.iter().enumerate().find_map(|(n, line)| Some((n, addressed(line)?)));
+    let found = lines.iter().enumerate().find_map(|(n, line)| Some((n, address_end(line)?)));
     let Some((n, end)) = found else { return text.to_owned() };
     let (address, rest) = lines[n].split_at(end);
     let rest_words = rest.trim_start_matches([':', ',', ' ']);
@@ -58,10 +58,10 @@ mod tests {
             (K::MentionDoubled, "@codebutler.reviewer please go on."),
             (K::MentionMissing, "Done.\n\nplease look"),
         ] {
-            let text = rewrite(kind, TEXT);
+            let text = rewrite_mention(kind, TEXT);
             assert!(text.contains(expected), "{text}");
             assert!(is_but_for_mentions(&text, TEXT), "{text}");
-            assert_eq!(rewrite(kind, "Done, @codebutler.pm"), "Done, @codebutler.pm");
+            assert_eq!(rewrite_mention(kind, "Done, @codebutler.pm"), "Done, @codebutler.pm");
         }
         assert!(!is_but_for_mentions("Done.", TEXT));
     }

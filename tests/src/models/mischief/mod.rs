@@ -20,10 +20,10 @@ use serde_json::Value;
 pub(super) use self::kind::Manner;
 pub use self::kind::MischiefKind;
 pub(super) use self::mention::is_but_for_mentions;
-pub(super) use self::refuse::{refuse, too_dear};
+pub(super) use self::refuse::{refuse_request, too_dear};
 pub use self::seed::RandomMischief;
 pub(super) use self::seed::Toss;
-pub(super) use self::spoil::{error_body, spoil};
+pub(super) use self::spoil::{error_body, spoil_answer};
 use super::script::Usage;
 
 /// Something that goes wrong before a step is played.

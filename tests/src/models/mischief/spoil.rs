@@ -12,7 +12,7 @@ const THOUGHT: &str = "Let me think about what is asked here. First I need to se
 const APOLOGY: &str = "I'm sorry, but I can't help with that.";
 
 /// The answer with something wrong with it. Of kinds that are no answers, what precedes the error.
-pub(crate) fn spoil(kind: MischiefKind, answer: &Answer) -> Reply {
+pub(crate) fn spoil_answer(kind: MischiefKind, answer: &Answer) -> Reply {
     use MischiefKind as K;
     let said = answer.say.as_deref().unwrap_or_default();
     let good = Reply::from(answer);
@@ -31,7 +31,7 @@ pub(crate) fn spoil(kind: MischiefKind, answer: &Answer) -> Reply {
         }
         K::Refusal => Reply { refusal: Some(APOLOGY.to_owned()), native: "refusal", ..silent },
         K::ContentFilter => Reply { finish: "content_filter", native: "SAFETY", ..silent },
-        K::Length => length(answer),
+        K::Length => cut_length(answer),
         K::FinishError => Reply { finish: "error", native: "error", ..half },
         K::ChoiceError | K::ErrorIn200 => {
             let error = json!({"code": 502, "message": "Upstream error from provider: the connection was reset",
@@ -56,8 +56,8 @@ pub(crate) fn spoil(kind: MischiefKind, answer: &Answer) -> Reply {
             let before = if answer.tools.is_empty() { String::new() } else { said.to_owned() };
             Reply { content: Some(format!("{before}{text}")), ..silent }
         }
-        K::OddIds => renamed(good, |n, name| Some(format!("functions.{name}:{n}"))),
-        K::MissingIds => renamed(good, |_, _| None),
+        K::OddIds => rename_calls(good, |n, name| Some(format!("functions.{name}:{n}"))),
+        K::MissingIds => rename_calls(good, |_, _| None),
         K::Narration => {
             let next = answer.tools.first().map_or("look at the files", |call| call.name.as_str());
             let text = format!("Understood. I will now use {next} and report back when I am done.");
@@ -67,9 +67,10 @@ pub(crate) fn spoil(kind: MischiefKind, answer: &Answer) -> Reply {
         | K::MentionListed
         | K::MentionMidline
         | K::MentionDoubled
-        | K::MentionMissing => {
-            Reply { content: answer.say.as_deref().map(|say| mention::rewrite(kind, say)), ..good }
-        }
+        | K::MentionMissing => Reply {
+            content: answer.say.as_deref().map(|say| mention::rewrite_mention(kind, say)),
+            ..good
+        },
         _ => good,
     }
 }
@@ -86,7 +87,7 @@ fn calls_of(answer: &Answer) -> Vec<PlayedCall> {
     vec![PlayedCall { id: String::new(), name: name.to_owned(), arguments: arguments.to_owned() }]
 }
 
-fn length(answer: &Answer) -> Reply {
+fn cut_length(answer: &Answer) -> Reply {
     let mut reply = Reply { finish: "length", native: "max_tokens", ..Reply::from(answer) };
     reply.calls.truncate(1);
     match reply.calls.first_mut() {
@@ -100,7 +101,7 @@ fn length(answer: &Answer) -> Reply {
     reply
 }
 
-fn renamed(mut reply: Reply, id: impl Fn(usize, &str) -> Option<String>) -> Reply {
+fn rename_calls(mut reply: Reply, id: impl Fn(usize, &str) -> Option<String>) -> Reply {
     for (n, call) in reply.calls.iter_mut().enumerate() {
         call.id = id(n, &call.name);
     }

@@ -6,7 +6,7 @@ use super::super::actions::{Edit, MetadataChange};
 use super::super::args::Args;
 use super::super::blocks::{self, MAX_MARKDOWN};
 use super::super::core::Core;
-use super::super::failure::{Failure, Reply, answer, fail};
+use super::super::failure::{Failure, Reply, answer_ok, fail_with};
 use super::super::render::{self, MetadataView, ORIGIN};
 use super::super::text;
 use super::super::world::{Message, Metadata, Sender};
@@ -32,35 +32,39 @@ pub(in super::super) struct ChatContent {
 pub(in super::super) fn read_content(args: &Args) -> Result<ChatContent, Failure> {
     let mut content = ChatContent::default();
     if let Some(blocks) = args.json("blocks", "invalid_blocks_format")? {
-        content.blocks = Some(blocks::accept(&blocks)?).filter(|blocks| !blocks.is_empty());
+        content.blocks = Some(blocks::accept_blocks(&blocks)?).filter(|blocks| !blocks.is_empty());
     }
     if let Some(attachments) = args.json("attachments", "invalid_attachments")? {
-        let Value::Array(attachments) = attachments else { return fail("invalid_attachments") };
+        let Value::Array(attachments) = attachments else {
+            return fail_with("invalid_attachments");
+        };
         if attachments.len() > MAX_ATTACHMENTS {
-            return fail("too_many_attachments");
+            return fail_with("too_many_attachments");
         }
         content.attachments = Some(attachments);
     }
     if let Some(markdown) = args.text("markdown_text") {
         if args.text("text").is_some() || content.blocks.is_some() {
-            return fail("markdown_text_conflict");
+            return fail_with("markdown_text_conflict");
         }
         if markdown.chars().count() > MAX_MARKDOWN {
-            return fail("msg_too_long");
+            return fail_with("msg_too_long");
         }
-        content.blocks = Some(blocks::accept(&json!([{ "type": "markdown", "text": markdown }]))?);
-        content.text = Some(text::posted(&markdown, false));
+        content.blocks =
+            Some(blocks::accept_blocks(&json!([{ "type": "markdown", "text": markdown }]))?);
+        content.text = Some(text::posted_text(&markdown, false));
     }
     if let Some(mut given) = args.text("text") {
         if given.chars().count() > POST_TEXT {
             given = given.chars().take(POST_TEXT).collect();
             content.truncated = true;
         }
-        content.text = Some(text::posted(&given, args.text("parse").as_deref() == Some("none")));
+        content.text =
+            Some(text::posted_text(&given, args.text("parse").as_deref() == Some("none")));
     }
     let has_attachments = content.attachments.as_ref().is_some_and(|list| !list.is_empty());
     if content.text.is_none() && content.blocks.is_none() && !has_attachments {
-        return fail("no_text");
+        return fail_with("no_text");
     }
     content.metadata = read_metadata(args)?;
     Ok(content)
@@ -70,19 +74,19 @@ fn read_metadata(args: &Args) -> Result<MetadataChange, Failure> {
     let Some(given) = args.json("metadata", "invalid_metadata_format")? else {
         return Ok(MetadataChange::Keep);
     };
-    let Value::Object(fields) = &given else { return fail("invalid_metadata_format") };
+    let Value::Object(fields) = &given else { return fail_with("invalid_metadata_format") };
     if fields.is_empty() {
         return Ok(MetadataChange::Remove);
     }
     if given.to_string().len() > MAX_METADATA {
-        return fail("metadata_too_large");
+        return fail_with("metadata_too_large");
     }
     match (given["event_type"].as_str(), given.get("event_payload")) {
         (Some(kind), Some(payload @ Value::Object(_))) if !kind.is_empty() => {
             let event_payload = payload.clone();
             Ok(MetadataChange::Set(Metadata { event_type: kind.to_owned(), event_payload }))
         }
-        _ => fail("invalid_metadata_format"),
+        _ => fail_with("invalid_metadata_format"),
     }
 }
 
@@ -93,7 +97,7 @@ fn channel_id(core: &Core, given: &str) -> String {
     named.map_or_else(|| given.to_owned(), |channel| channel.id.clone())
 }
 
-fn sender(core: &Core, args: &Args) -> Result<Sender, Failure> {
+fn read_sender(core: &Core, args: &Args) -> Result<Sender, Failure> {
     let [username, icon_emoji, icon_url] =
         ["username", "icon_emoji", "icon_url"].map(|name| args.text(name));
     if username.is_some() || icon_emoji.is_some() || icon_url.is_some() {
@@ -106,7 +110,7 @@ pub(super) fn post_message(core: &mut Core, args: &Args) -> Reply {
     let channel = channel_id(core, &args.need("channel")?);
     core.writable(&channel)?;
     let content = read_content(args)?;
-    let sender = sender(core, args)?;
+    let sender = read_sender(core, args)?;
     let mut message = Message::draft(sender, content.text.unwrap_or_default());
     message.blocks = content.blocks.unwrap_or_default();
     message.attachments = content.attachments.unwrap_or_default();
@@ -116,23 +120,23 @@ pub(super) fn post_message(core: &mut Core, args: &Args) -> Reply {
     if let Some(root) = &message.thread_ts {
         core.thread_root(&channel, root)?;
     }
-    let Some(posted) = core.post(&channel, message) else { return fail("internal_error") };
+    let Some(posted) = core.post(&channel, message) else { return fail_with("internal_error") };
     let mut reply = json!({
         "channel": channel,
         "ts": posted.ts,
-        "message": rendered(core, &channel, &posted.ts),
+        "message": render_posted(core, &channel, &posted.ts),
     });
     if content.truncated {
         reply["warning"] = json!("message_truncated");
         reply["response_metadata"] = json!({ "warnings": ["message_truncated"] });
     }
-    answer(reply)
+    answer_ok(reply)
 }
 
-fn rendered(core: &Core, channel: &str, ts: &str) -> Value {
+fn render_posted(core: &Core, channel: &str, ts: &str) -> Value {
     let Some(channel) = core.world.channels.get(channel) else { return Value::Null };
     let Some(message) = channel.messages.get(ts) else { return Value::Null };
-    Value::Object(render::message(&core.world, channel, message, MetadataView::Full))
+    Value::Object(render::render_message(&core.world, channel, message, MetadataView::Full))
 }
 
 pub(super) fn post_ephemeral(core: &mut Core, args: &Args) -> Reply {
@@ -140,10 +144,10 @@ pub(super) fn post_ephemeral(core: &mut Core, args: &Args) -> Reply {
     let user = args.need("user")?;
     let found = core.writable(&channel)?;
     if !found.members.contains(&user) {
-        return fail("user_not_in_channel");
+        return fail_with("user_not_in_channel");
     }
     let content = read_content(args)?;
-    let sender = sender(core, args)?;
+    let sender = read_sender(core, args)?;
     let mut message = Message::draft(sender, content.text.unwrap_or_default());
     message.blocks = content.blocks.unwrap_or_default();
     message.attachments = content.attachments.unwrap_or_default();
@@ -152,28 +156,32 @@ pub(super) fn post_ephemeral(core: &mut Core, args: &Args) -> Reply {
     if let Some(root) = &message.thread_ts {
         core.thread_root(&channel, root)?;
     }
-    let Some(posted) = core.post(&channel, message) else { return fail("internal_error") };
-    answer(json!({ "message_ts": posted.ts }))
+    let Some(posted) = core.post(&channel, message) else { return fail_with("internal_error") };
+    answer_ok(json!({ "message_ts": posted.ts }))
 }
 
 /// The app's own message, or the code that says why not.
-fn own<'a>(core: &'a Core, args: &Args, not_mine: &str) -> Result<(String, &'a Message), Failure> {
+fn own_message<'a>(
+    core: &'a Core,
+    args: &Args,
+    not_mine: &str,
+) -> Result<(String, &'a Message), Failure> {
     let channel = args.need("channel")?;
     let ts = args.need("ts")?;
     let Some(message) = core.writable(&channel)?.messages.get(&ts) else {
-        return fail("message_not_found");
+        return fail_with("message_not_found");
     };
     match message.sender {
         Sender::App { .. } => Ok((channel, message)),
-        _ => fail(not_mine),
+        _ => fail_with(not_mine),
     }
 }
 
-pub(super) fn update(core: &mut Core, args: &Args) -> Reply {
-    let (channel, message) = own(core, args, "cant_update_message")?;
+pub(super) fn update_message(core: &mut Core, args: &Args) -> Reply {
+    let (channel, message) = own_message(core, args, "cant_update_message")?;
     let ts = message.ts.clone();
     if args.text("text").is_some_and(|text| text.chars().count() > UPDATE_TEXT) {
-        return fail("msg_too_long");
+        return fail_with("msg_too_long");
     }
     let content = read_content(args)?;
     // Text alone takes the blocks away; blocks hide the edit.
@@ -185,32 +193,34 @@ pub(super) fn update(core: &mut Core, args: &Args) -> Reply {
         metadata: content.metadata,
         marked,
     };
-    let Some(edited) = core.edit(&channel, &ts, edit) else { return fail("message_not_found") };
-    answer(json!({
+    let Some(edited) = core.edit(&channel, &ts, edit) else {
+        return fail_with("message_not_found");
+    };
+    answer_ok(json!({
         "channel": channel,
         "ts": ts,
         "text": edited.text,
-        "message": rendered(core, &channel, &ts),
+        "message": render_posted(core, &channel, &ts),
     }))
 }
 
-pub(super) fn delete(core: &mut Core, args: &Args) -> Reply {
-    let (channel, message) = own(core, args, "cant_delete_message")?;
+pub(super) fn delete_message(core: &mut Core, args: &Args) -> Reply {
+    let (channel, message) = own_message(core, args, "cant_delete_message")?;
     let ts = message.ts.clone();
     core.delete(&channel, &ts);
-    answer(json!({ "channel": channel, "ts": ts }))
+    answer_ok(json!({ "channel": channel, "ts": ts }))
 }
 
 pub(super) fn get_permalink(core: &mut Core, args: &Args) -> Reply {
     let channel = args.need("channel")?;
     let ts = args.need("message_ts")?;
     let Some(message) = core.visible(&channel)?.messages.get(&ts) else {
-        return fail("message_not_found");
+        return fail_with("message_not_found");
     };
     let place = format!("{ORIGIN}/archives/{channel}/p{}", ts.replace('.', ""));
     let permalink = match &message.thread_ts {
         Some(root) => format!("{place}?thread_ts={root}&cid={channel}"),
         None => place,
     };
-    answer(json!({ "channel": channel, "permalink": permalink }))
+    answer_ok(json!({ "channel": channel, "permalink": permalink }))
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::args::Args;
 use super::super::core::Core;
-use super::super::failure::{Failure, Reply, answer, fail};
+use super::super::failure::{Failure, Reply, answer_ok, fail_with};
 use super::super::options::RateLimits;
 use super::super::render::{self, MetadataView};
 use super::super::world::{Channel, Message, World};
@@ -25,7 +25,7 @@ impl Window {
     fn read(args: &Args) -> Result<Self, Failure> {
         let bound = |name: &str, open: i64| match args.text(name) {
             None => Ok(open),
-            Some(ts) => micros(&ts).ok_or_else(|| Failure::new(format!("invalid_ts_{name}"))),
+            Some(ts) => parse_micros(&ts).ok_or_else(|| Failure::new(format!("invalid_ts_{name}"))),
         };
         Ok(Self {
             oldest: bound("oldest", 0)?,
@@ -35,35 +35,35 @@ impl Window {
     }
 
     fn holds(&self, message: &Message) -> bool {
-        let Some(at) = micros(&message.ts) else { return false };
+        let Some(at) = parse_micros(&message.ts) else { return false };
         let on_edge = at == self.oldest || at == self.latest;
         (self.oldest < at && at < self.latest) || (self.inclusive && on_edge)
     }
 }
 
-fn micros(ts: &str) -> Option<i64> {
+fn parse_micros(ts: &str) -> Option<i64> {
     let (seconds, fraction) = ts.split_once('.').unwrap_or((ts, "0"));
     let seconds: i64 = seconds.parse().ok()?;
     let fraction: i64 = format!("{fraction:0<6}").get(..6)?.parse().ok()?;
     seconds.checked_mul(1_000_000)?.checked_add(fraction)
 }
 
-fn cursor(place: &str) -> String {
+fn write_cursor(place: &str) -> String {
     STANDARD.encode(format!("next:{place}"))
 }
 
 /// Where the page begins: after this place.
-fn place(args: &Args) -> Result<Option<String>, Failure> {
+fn read_cursor(args: &Args) -> Result<Option<String>, Failure> {
     let Some(cursor) = args.text("cursor") else { return Ok(None) };
     let decoded = STANDARD.decode(&cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     match decoded.as_deref().and_then(|text| text.strip_prefix("next:")) {
         Some(place) => Ok(Some(place.to_owned())),
-        None => fail("invalid_cursor"),
+        None => fail_with("invalid_cursor"),
     }
 }
 
 /// One page of items that come in order and whose key says where the next page begins.
-fn page<T>(
+fn take_page<T>(
     items: impl Iterator<Item = T>,
     limit: usize,
     key: impl Fn(&T) -> String,
@@ -71,12 +71,12 @@ fn page<T>(
     let mut items = items.peekable();
     let page: Vec<T> = items.by_ref().take(limit).collect();
     let more = items.peek().is_some();
-    let next = page.last().filter(|_| more).map(|item| cursor(&key(item)));
+    let next = page.last().filter(|_| more).map(|item| write_cursor(&key(item)));
     (page, next)
 }
 
 /// The channel of a call that reads messages, with the scope it takes.
-fn readable<'a>(core: &'a Core, args: &Args) -> Result<&'a Channel, Failure> {
+fn readable_channel<'a>(core: &'a Core, args: &Args) -> Result<&'a Channel, Failure> {
     let channel = core.joined(&args.need("channel")?)?;
     core.require(match channel {
         Channel { is_im: true, .. } => "im:history",
@@ -86,7 +86,7 @@ fn readable<'a>(core: &'a Core, args: &Args) -> Result<&'a Channel, Failure> {
     Ok(channel)
 }
 
-fn limit(core: &Core, args: &Args, usual: usize, most: usize) -> Result<usize, Failure> {
+fn read_limit(core: &Core, args: &Args, usual: usize, most: usize) -> Result<usize, Failure> {
     let most = match core.options.rate_limits {
         RateLimits::Distributed => DISTRIBUTED_PAGE,
         RateLimits::Off | RateLimits::Internal => most,
@@ -94,30 +94,35 @@ fn limit(core: &Core, args: &Args, usual: usize, most: usize) -> Result<usize, F
     args.limit(usual.min(most), most)
 }
 
-fn rendered(core: &Core, channel: &Channel, args: &Args, messages: &[&Message]) -> Vec<Value> {
+fn render_messages(
+    core: &Core,
+    channel: &Channel,
+    args: &Args,
+    messages: &[&Message],
+) -> Vec<Value> {
     let metadata = if args.flag("include_all_metadata") {
         MetadataView::Full
     } else {
         MetadataView::Declared(&core.options.metadata_subscriptions)
     };
     let render = |message: &&Message| {
-        Value::Object(render::message(&core.world, channel, message, metadata))
+        Value::Object(render::render_message(&core.world, channel, message, metadata))
     };
     messages.iter().map(render).collect()
 }
 
-fn messages(rendered: &[Value], next: Option<String>) -> Reply {
+fn messages_reply(rendered: &[Value], next: Option<String>) -> Reply {
     let mut reply = json!({ "messages": rendered, "has_more": next.is_some() });
     if let Some(next) = next {
         reply["response_metadata"] = json!({ "next_cursor": next });
     }
-    answer(reply)
+    answer_ok(reply)
 }
 
-pub(super) fn history(core: &mut Core, args: &Args) -> Reply {
-    let channel = readable(core, args)?;
-    let limit = limit(core, args, 100, 999)?;
-    let (window, before) = (Window::read(args)?, place(args)?);
+pub(super) fn read_history(core: &mut Core, args: &Args) -> Reply {
+    let channel = readable_channel(core, args)?;
+    let limit = read_limit(core, args, 100, 999)?;
+    let (window, before) = (Window::read(args)?, read_cursor(args)?);
     let newest_first = channel
         .messages
         .values()
@@ -125,51 +130,51 @@ pub(super) fn history(core: &mut Core, args: &Args) -> Reply {
         .filter(|message| message.thread_ts.is_none() || message.broadcast)
         .filter(|message| window.holds(message))
         .filter(|message| before.as_ref().is_none_or(|before| message.ts < *before));
-    let (page, next) = page(newest_first, limit, |message| message.ts.clone());
-    let mut reply = messages(&rendered(core, channel, args, &page), next)?;
+    let (page, next) = take_page(newest_first, limit, |message| message.ts.clone());
+    let mut reply = messages_reply(&render_messages(core, channel, args, &page), next)?;
     reply.insert("pin_count".to_owned(), json!(0));
     Ok(reply)
 }
 
-pub(super) fn replies(core: &mut Core, args: &Args) -> Reply {
-    let channel = readable(core, args)?;
+pub(super) fn read_replies(core: &mut Core, args: &Args) -> Reply {
+    let channel = readable_channel(core, args)?;
     let root = args.need("ts")?;
-    let limit = limit(core, args, 1000, 1000)?;
-    let (window, after) = (Window::read(args)?, place(args)?);
+    let limit = read_limit(core, args, 1000, 1000)?;
+    let (window, after) = (Window::read(args)?, read_cursor(args)?);
     let thread = channel.thread(&root);
     if thread.is_empty() {
-        return fail("thread_not_found");
+        return fail_with("thread_not_found");
     }
     // The root opens the first page whatever the window, and no other page.
     let oldest_first = thread.into_iter().filter(|message| match &after {
         None => message.ts == root || window.holds(message),
         Some(after) => message.ts > *after && window.holds(message),
     });
-    let (page, next) = page(oldest_first, limit, |message| message.ts.clone());
-    messages(&rendered(core, channel, args, &page), next)
+    let (page, next) = take_page(oldest_first, limit, |message| message.ts.clone());
+    messages_reply(&render_messages(core, channel, args, &page), next)
 }
 
 fn needs_read(core: &Core, is_private: bool) -> Result<(), Failure> {
     core.require(if is_private { "groups:read" } else { "channels:read" })
 }
 
-pub(super) fn info(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn channel_info(core: &mut Core, args: &Args) -> Reply {
     let channel = core.visible(&args.need("channel")?)?;
     needs_read(core, channel.is_private)?;
-    answer(json!({ "channel": render::channel(&core.world, channel) }))
+    answer_ok(json!({ "channel": render::render_channel(&core.world, channel) }))
 }
 
 /// Channels that the app may see.
-pub(super) fn list(core: &mut Core, args: &Args) -> Reply {
-    listed(core, args, |_, _| true)
+pub(super) fn list_channels(core: &mut Core, args: &Args) -> Reply {
+    list_filtered(core, args, |_, _| true)
 }
 
 /// Channels that the app is in.
 pub(super) fn of_user(core: &mut Core, args: &Args) -> Reply {
-    listed(core, args, World::bot_in)
+    list_filtered(core, args, World::bot_in)
 }
 
-fn listed(core: &Core, args: &Args, keep: fn(&World, &Channel) -> bool) -> Reply {
+fn list_filtered(core: &Core, args: &Args, keep: fn(&World, &Channel) -> bool) -> Reply {
     let types = args.text("types").unwrap_or_else(|| "public_channel".to_owned());
     let wants = |kind: &str| types.split(',').any(|wanted| wanted.trim() == kind);
     let (public, private) = (wants("public_channel"), wants("private_channel"));
@@ -179,7 +184,7 @@ fn listed(core: &Core, args: &Args, keep: fn(&World, &Channel) -> bool) -> Reply
     if private {
         needs_read(core, true)?;
     }
-    let (limit, after) = (args.limit(100, 1000)?, place(args)?);
+    let (limit, after) = (args.limit(100, 1000)?, read_cursor(args)?);
     let unarchived = args.flag("exclude_archived");
     let found = core
         .world
@@ -191,28 +196,28 @@ fn listed(core: &Core, args: &Args, keep: fn(&World, &Channel) -> bool) -> Reply
         .filter(|channel| !channel.is_private || core.world.bot_in(channel))
         .filter(|channel| !(unarchived && channel.is_archived))
         .filter(|channel| after.as_ref().is_none_or(|after| channel.id > *after));
-    let (page, next) = page(found, limit, |channel| channel.id.clone());
+    let (page, next) = take_page(found, limit, |channel| channel.id.clone());
     let channels: Vec<Value> =
-        page.into_iter().map(|channel| render::channel(&core.world, channel)).collect();
-    answer(json!({
+        page.into_iter().map(|channel| render::render_channel(&core.world, channel)).collect();
+    answer_ok(json!({
         "channels": channels,
         "response_metadata": { "next_cursor": next.unwrap_or_default() },
     }))
 }
 
-pub(super) fn members(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn list_members(core: &mut Core, args: &Args) -> Reply {
     let channel = core.visible(&args.need("channel")?)?;
     needs_read(core, channel.is_private)?;
-    let (limit, after) = (args.limit(100, 1000)?, place(args)?);
+    let (limit, after) = (args.limit(100, 1000)?, read_cursor(args)?);
     let found = channel.members.iter().filter(|id| after.as_ref().is_none_or(|after| *id > after));
-    let (page, next) = page(found, limit, ToString::to_string);
-    answer(json!({
+    let (page, next) = take_page(found, limit, ToString::to_string);
+    answer_ok(json!({
         "members": page,
         "response_metadata": { "next_cursor": next.unwrap_or_default() },
     }))
 }
 
-pub(super) fn create(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn create_channel(core: &mut Core, args: &Args) -> Reply {
     let name = args.need("name")?;
     if args.flag("is_private") {
         core.require("groups:write")?;
@@ -221,36 +226,36 @@ pub(super) fn create(core: &mut Core, args: &Args) -> Reply {
     let letter = |c: char| c.is_alphanumeric() && !c.is_uppercase();
     let plain = |c: char| letter(c) || c == '-' || c == '_';
     if name.chars().count() > 80 {
-        return fail("invalid_name_maxlength");
+        return fail_with("invalid_name_maxlength");
     }
     if !name.chars().all(plain) {
-        return fail("invalid_name_specials");
+        return fail_with("invalid_name_specials");
     }
     if core.world.channels.values().any(|channel| channel.name == name) {
-        return fail("name_taken");
+        return fail_with("name_taken");
     }
     let bot = core.world.app.user_id.clone();
     let id = core.world.add_channel(&name, args.flag("is_private"), &[&bot]);
     let channel = core.visible(&id)?;
-    answer(json!({ "channel": render::channel(&core.world, channel) }))
+    answer_ok(json!({ "channel": render::render_channel(&core.world, channel) }))
 }
 
-pub(super) fn join(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn join_channel(core: &mut Core, args: &Args) -> Reply {
     let id = args.need("channel")?;
     let channel = core.visible(&id)?;
     if channel.is_private {
-        return fail("method_not_supported_for_channel_type");
+        return fail_with("method_not_supported_for_channel_type");
     }
     if channel.is_archived {
-        return fail("is_archived");
+        return fail_with("is_archived");
     }
     let bot = core.world.app.user_id.clone();
     let joined = core.join(&id, &bot);
     let channel = core.visible(&id)?;
-    let mut reply = json!({ "channel": render::channel(&core.world, channel) });
+    let mut reply = json!({ "channel": render::render_channel(&core.world, channel) });
     if !joined {
         reply["warning"] = json!("already_in_channel");
         reply["response_metadata"] = json!({ "warnings": ["already_in_channel"] });
     }
-    answer(reply)
+    answer_ok(reply)
 }

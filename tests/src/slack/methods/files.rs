@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::args::Args;
 use super::super::core::Core;
 use super::super::delivery::Timer;
-use super::super::failure::{Failure, Reply, answer, fail};
+use super::super::failure::{Failure, Reply, answer_ok, fail_with};
 use super::super::render::{self, ORIGIN};
 use super::super::text;
 use super::super::world::{FileRecord, Message, Sender, unix_now};
@@ -15,7 +15,7 @@ pub(super) fn get_upload_url(core: &mut Core, args: &Args) -> Reply {
     let length = args.need("length")?;
     let size = match length.parse::<usize>() {
         Ok(size) if size > 0 => size,
-        _ => return fail("invalid_arguments"),
+        _ => return fail_with("invalid_arguments"),
     };
     let id = core.world.id('F');
     let file = FileRecord {
@@ -31,7 +31,7 @@ pub(super) fn get_upload_url(core: &mut Core, args: &Args) -> Reply {
         shares: Vec::new(),
     };
     core.world.files.insert(id.clone(), file);
-    answer(json!({ "upload_url": format!("{ORIGIN}/upload/v1/{id}"), "file_id": id }))
+    answer_ok(json!({ "upload_url": format!("{ORIGIN}/upload/v1/{id}"), "file_id": id }))
 }
 
 pub(super) fn complete_upload(core: &mut Core, args: &Args) -> Reply {
@@ -44,7 +44,7 @@ pub(super) fn complete_upload(core: &mut Core, args: &Args) -> Reply {
     };
     let ids: Option<Vec<String>> =
         given.iter().map(|file| file["id"].as_str().and_then(uploaded)).collect();
-    let Some(ids) = ids.filter(|ids| !ids.is_empty()) else { return fail("file_not_found") };
+    let Some(ids) = ids.filter(|ids| !ids.is_empty()) else { return fail_with("file_not_found") };
     let listed = args.text("channels").or_else(|| args.text("channel_id")).unwrap_or_default();
     let channels: Vec<String> =
         listed.split(',').filter(|id| !id.is_empty()).map(str::to_owned).collect();
@@ -67,7 +67,7 @@ pub(super) fn complete_upload(core: &mut Core, args: &Args) -> Reply {
     if core.limits.ordered("files.share").is_none() {
         let sender = Sender::App { username: None, icon_emoji: None, icon_url: None };
         let comment = args.text("initial_comment").unwrap_or_default();
-        let mut message = Message::draft(sender, text::posted(&comment, false));
+        let mut message = Message::draft(sender, text::posted_text(&comment, false));
         message.files.clone_from(&ids);
         message.thread_ts = thread_ts;
         let share = Timer::Share { channels, message: Box::new(message) };
@@ -76,18 +76,18 @@ pub(super) fn complete_upload(core: &mut Core, args: &Args) -> Reply {
     let files: Vec<Value> = ids
         .iter()
         .filter_map(|id| core.world.files.get(id))
-        .map(|file| render::file(&core.world, file))
+        .map(|file| render::render_file(&core.world, file))
         .collect();
-    answer(json!({ "files": files }))
+    answer_ok(json!({ "files": files }))
 }
 
-pub(super) fn info(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn file_info(core: &mut Core, args: &Args) -> Reply {
     let id = args.need("file")?;
     let Some(file) = core.world.files.get(&id).filter(|file| file.complete) else {
-        return fail("file_not_found");
+        return fail_with("file_not_found");
     };
-    answer(json!({
-        "file": render::file(&core.world, file),
+    answer_ok(json!({
+        "file": render::render_file(&core.world, file),
         "comments": [],
         "response_metadata": { "next_cursor": "" },
     }))

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::args::Args;
 use super::core::Core;
-use super::failure::{Reply, answer, fail};
+use super::failure::{Reply, answer_ok, fail_with};
 use super::limits::Tier;
 use super::render::ORIGIN;
 
@@ -35,7 +35,7 @@ pub(super) struct Method {
     pub run: fn(&mut Core, &Args) -> Reply,
 }
 
-const fn method(
+const fn define_method(
     name: &'static str,
     scopes: &'static [&'static str],
     tier: Tier,
@@ -65,62 +65,104 @@ const METHODS: &[Method] = &[
         json: true,
         run: connections_open,
     },
-    method("auth.test", &[], Tier::Unlimited, JSON, auth_test),
-    method("assistant.threads.setStatus", &["chat:write"], Tier::Four, JSON, set_status),
-    method("agents.sessions.setStatus", &["chat:write"], Tier::Three, JSON, sessions::set_status),
-    method("chat.postMessage", &["chat:write"], Tier::Posting, JSON, chat::post_message),
-    method("chat.postEphemeral", &["chat:write"], Tier::Four, JSON, chat::post_ephemeral),
-    method("chat.update", &["chat:write"], Tier::Three, JSON, chat::update),
-    method("chat.delete", &["chat:write"], Tier::Three, JSON, chat::delete),
-    method("chat.getPermalink", &[], Tier::Unlimited, FORM, chat::get_permalink),
-    method("conversations.create", &["channels:manage"], Tier::Two, JSON, conversations::create),
-    method("conversations.history", &[], Tier::Reading, JSON, conversations::history),
-    method("conversations.replies", &[], Tier::Reading, FORM, conversations::replies),
-    method("conversations.info", &[], Tier::Three, FORM, conversations::info),
-    method("conversations.list", &[], Tier::Two, FORM, conversations::list),
-    method("users.conversations", &[], Tier::Three, FORM, conversations::of_user),
-    method("conversations.members", &[], Tier::Four, FORM, conversations::members),
-    method("conversations.join", &["channels:join"], Tier::Three, JSON, conversations::join),
-    method("files.getUploadURLExternal", &["files:write"], Tier::Four, FORM, files::get_upload_url),
-    method(
+    define_method("auth.test", &[], Tier::Unlimited, JSON, auth_test),
+    define_method("assistant.threads.setStatus", &["chat:write"], Tier::Four, JSON, set_status),
+    define_method(
+        "agents.sessions.setStatus",
+        &["chat:write"],
+        Tier::Three,
+        JSON,
+        sessions::set_status,
+    ),
+    define_method("chat.postMessage", &["chat:write"], Tier::Posting, JSON, chat::post_message),
+    define_method("chat.postEphemeral", &["chat:write"], Tier::Four, JSON, chat::post_ephemeral),
+    define_method("chat.update", &["chat:write"], Tier::Three, JSON, chat::update_message),
+    define_method("chat.delete", &["chat:write"], Tier::Three, JSON, chat::delete_message),
+    define_method("chat.getPermalink", &[], Tier::Unlimited, FORM, chat::get_permalink),
+    define_method(
+        "conversations.create",
+        &["channels:manage"],
+        Tier::Two,
+        JSON,
+        conversations::create_channel,
+    ),
+    define_method("conversations.history", &[], Tier::Reading, JSON, conversations::read_history),
+    define_method("conversations.replies", &[], Tier::Reading, FORM, conversations::read_replies),
+    define_method("conversations.info", &[], Tier::Three, FORM, conversations::channel_info),
+    define_method("conversations.list", &[], Tier::Two, FORM, conversations::list_channels),
+    define_method("users.conversations", &[], Tier::Three, FORM, conversations::of_user),
+    define_method("conversations.members", &[], Tier::Four, FORM, conversations::list_members),
+    define_method(
+        "conversations.join",
+        &["channels:join"],
+        Tier::Three,
+        JSON,
+        conversations::join_channel,
+    ),
+    define_method(
+        "files.getUploadURLExternal",
+        &["files:write"],
+        Tier::Four,
+        FORM,
+        files::get_upload_url,
+    ),
+    define_method(
         "files.completeUploadExternal",
         &["files:write"],
         Tier::Four,
         JSON,
         files::complete_upload,
     ),
-    method("files.upload", &[], Tier::Two, FORM, |_, _| fail("method_deprecated")),
-    method("files.info", &["files:read"], Tier::Four, FORM, files::info),
-    method("reactions.add", &["reactions:write"], Tier::Three, JSON, reactions::add),
-    method("reactions.remove", &["reactions:write"], Tier::Two, JSON, reactions::remove),
-    method("reactions.get", &["reactions:read"], Tier::Three, FORM, reactions::get),
-    method("users.info", &["users:read"], Tier::Four, FORM, people::info),
-    method(
+    define_method("files.upload", &[], Tier::Two, FORM, |_, _| fail_with("method_deprecated")),
+    define_method("files.info", &["files:read"], Tier::Four, FORM, files::file_info),
+    define_method(
+        "reactions.add",
+        &["reactions:write"],
+        Tier::Three,
+        JSON,
+        reactions::add_reaction,
+    ),
+    define_method(
+        "reactions.remove",
+        &["reactions:write"],
+        Tier::Two,
+        JSON,
+        reactions::remove_reaction,
+    ),
+    define_method(
+        "reactions.get",
+        &["reactions:read"],
+        Tier::Three,
+        FORM,
+        reactions::get_reactions,
+    ),
+    define_method("users.info", &["users:read"], Tier::Four, FORM, people::user_info),
+    define_method(
         "users.lookupByEmail",
         &["users:read.email"],
         Tier::Three,
         FORM,
         people::lookup_by_email,
     ),
-    method("users.list", &["users:read"], Tier::Two, FORM, people::list),
-    method("bots.info", &["users:read"], Tier::Three, FORM, people::bot_info),
+    define_method("users.list", &["users:read"], Tier::Two, FORM, people::list_users),
+    define_method("bots.info", &["users:read"], Tier::Three, FORM, people::bot_info),
 ];
 
 /// A method by its name.
-pub(super) fn find(name: &str) -> Option<&'static Method> {
+pub(super) fn find_method(name: &str) -> Option<&'static Method> {
     METHODS.iter().find(|method| method.name == name)
 }
 
 fn api_test(_: &mut Core, args: &Args) -> Reply {
     match args.text("error") {
-        Some(code) => fail(&code),
-        None => answer(json!({ "args": args.0 })),
+        Some(code) => fail_with(&code),
+        None => answer_ok(json!({ "args": args.0 })),
     }
 }
 
 fn auth_test(core: &mut Core, _: &Args) -> Reply {
     let world = &core.world;
-    answer(json!({
+    answer_ok(json!({
         "url": format!("{ORIGIN}/"),
         "team": world.team.name,
         "user": world.app.name,
@@ -133,11 +175,11 @@ fn auth_test(core: &mut Core, _: &Args) -> Reply {
 
 fn connections_open(core: &mut Core, _: &Args) -> Reply {
     if core.link_disabled {
-        return fail("socket_mode_not_enabled");
+        return fail_with("socket_mode_not_enabled");
     }
     let ticket = core.dispatcher.issue_ticket();
     let origin = ORIGIN.replacen("http", "ws", 1);
-    answer(
+    answer_ok(
         json!({ "url": format!("{origin}/socket/?ticket={ticket}&app_id={}", core.world.app.id) }),
     )
 }
@@ -151,5 +193,5 @@ fn set_status(core: &mut Core, args: &Args) -> Reply {
     core.writable(&channel)?;
     core.thread_root(&channel, &thread_ts)?;
     core.set_status(&channel, &thread_ts, status);
-    answer(json!({}))
+    answer_ok(json!({}))
 }

@@ -4,26 +4,26 @@ use serde_json::{Value, json};
 
 use super::super::args::Args;
 use super::super::core::Core;
-use super::super::failure::{Reply, answer, fail};
+use super::super::failure::{Reply, answer_ok, fail_with};
 use super::super::render;
 use super::super::world::{SlackUser, unix_now};
 
-pub(super) fn info(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn user_info(core: &mut Core, args: &Args) -> Reply {
     let id = args.need("user")?;
-    let Some(user) = core.world.users.get(&id) else { return fail("user_not_found") };
-    answer(json!({ "user": render::user(&core.world, user) }))
+    let Some(user) = core.world.users.get(&id) else { return fail_with("user_not_found") };
+    answer_ok(json!({ "user": render::render_user(&core.world, user) }))
 }
 
 pub(super) fn lookup_by_email(core: &mut Core, args: &Args) -> Reply {
     let email = args.need("email")?;
     let person = |user: &&SlackUser| !user.is_bot && format!("{}@example.com", user.name) == email;
     match core.world.users.values().find(person) {
-        Some(user) => answer(json!({ "user": render::user(&core.world, user) })),
-        None => fail("users_not_found"),
+        Some(user) => answer_ok(json!({ "user": render::render_user(&core.world, user) })),
+        None => fail_with("users_not_found"),
     }
 }
 
-pub(super) fn list(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn list_users(core: &mut Core, args: &Args) -> Reply {
     let limit = args.limit(1000, 1000)?;
     let after = args.text("cursor");
     let found = core.world.users.values();
@@ -31,8 +31,9 @@ pub(super) fn list(core: &mut Core, args: &Args) -> Reply {
     let page: Vec<_> = found.by_ref().take(limit).collect();
     let more = found.next().is_some();
     let next = page.last().filter(|_| more).map(|user| user.id.clone());
-    let members: Vec<Value> = page.iter().map(|user| render::user(&core.world, user)).collect();
-    answer(json!({
+    let members: Vec<Value> =
+        page.iter().map(|user| render::render_user(&core.world, user)).collect();
+    answer_ok(json!({
         "members": members,
         "cache_ts": unix_now(),
         "response_metadata": { "next_cursor": next.unwrap_or_default() },
@@ -42,7 +43,7 @@ pub(super) fn list(core: &mut Core, args: &Args) -> Reply {
 pub(super) fn bot_info(core: &mut Core, args: &Args) -> Reply {
     let app = &core.world.app;
     match args.text("bot") {
-        Some(bot) if bot == app.bot_id => answer(json!({ "bot": {
+        Some(bot) if bot == app.bot_id => answer_ok(json!({ "bot": {
             "id": app.bot_id,
             "app_id": app.id,
             "user_id": app.user_id,
@@ -51,6 +52,6 @@ pub(super) fn bot_info(core: &mut Core, args: &Args) -> Reply {
             "updated": 1_700_000_000,
             "icons": {},
         }})),
-        _ => fail("bot_not_found"),
+        _ => fail_with("bot_not_found"),
     }
 }

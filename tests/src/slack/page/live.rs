@@ -119,11 +119,11 @@ impl Update {
     }
 }
 
-pub(super) async fn state(State(inner): SharedPage) -> Json<PageSnapshot> {
+pub(super) async fn serve_state(State(inner): SharedPage) -> Json<PageSnapshot> {
     Json(inner.read(PageSnapshot::of))
 }
 
-pub(super) async fn events(
+pub(super) async fn serve_events(
     State(inner): SharedPage,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let changes = inner.read(|core| core.changes.subscribe());

@@ -36,15 +36,15 @@ const PARTS: [(&str, &str, &str); 4] = [
 ];
 
 /// `/` and `/page/…`.
-pub(super) fn router(inner: Arc<Inner>) -> Router {
+pub(super) fn build_router(inner: Arc<Inner>) -> Router {
     let guarded = Router::new()
         .route("/", get(|| async { axum::response::Html(HTML) }))
-        .route("/page/state", get(live::state))
-        .route("/page/events", get(live::events))
-        .route("/page/post", post(write))
-        .route("/page/click", post(click))
-        .route("/page/react", post(react))
-        .route("/page/file/{id}/{name}", get(file))
+        .route("/page/state", get(live::serve_state))
+        .route("/page/events", get(live::serve_events))
+        .route("/page/post", post(write_message))
+        .route("/page/click", post(click_button))
+        .route("/page/react", post(toggle_reaction))
+        .route("/page/file/{id}/{name}", get(serve_file))
         .route_layer(from_fn_with_state(Arc::clone(&inner), with_token));
     PARTS
         .into_iter()
@@ -79,13 +79,13 @@ async fn with_token(
 
 /// Only under the server's own names, and only for its own page.
 async fn from_here(State(inner): SharedPage, request: Request, next: Next) -> Response {
-    match stranger(&inner.origin, request.headers()) {
+    match find_stranger(&inner.origin, request.headers()) {
         Some(why) => (StatusCode::FORBIDDEN, why).into_response(),
         None => next.run(request).await,
     }
 }
 
-fn stranger(own: &str, headers: &HeaderMap) -> Option<&'static str> {
+fn find_stranger(own: &str, headers: &HeaderMap) -> Option<&'static str> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let local = own.replacen("127.0.0.1", "localhost", 1);
     let asked = text(header::HOST).map(|host| format!("http://{host}"));
@@ -153,7 +153,7 @@ impl IntoResponse for Refusal {
 
 type Done = Result<Response, Refusal>;
 
-async fn write(State(inner): SharedPage, Json(at): Json<PageAt<PageText>>) -> Done {
+async fn write_message(State(inner): SharedPage, Json(at): Json<PageAt<PageText>>) -> Done {
     let PageText { thread, text } = &at.what;
     if text.trim().is_empty() {
         return Err(Refusal(SlackError::Refused("no_text".to_owned())));
@@ -163,7 +163,7 @@ async fn write(State(inner): SharedPage, Json(at): Json<PageAt<PageText>>) -> Do
     Ok(Json(json!({ "ts": ts })).into_response())
 }
 
-async fn click(State(inner): SharedPage, Json(at): Json<PageAt<PageButton>>) -> Done {
+async fn click_button(State(inner): SharedPage, Json(at): Json<PageAt<PageButton>>) -> Done {
     let PageButton { ts, action_id } = &at.what;
     let click = |core: &mut Core| core.click_as(&at.user, &at.channel, ts, action_id);
     let action_ts = inner.update(click).map_err(Refusal)?;
@@ -171,7 +171,7 @@ async fn click(State(inner): SharedPage, Json(at): Json<PageAt<PageButton>>) -> 
 }
 
 /// Adds the user's reaction, or takes it back if it is there.
-async fn react(State(inner): SharedPage, Json(at): Json<PageAt<Emoji>>) -> Done {
+async fn toggle_reaction(State(inner): SharedPage, Json(at): Json<PageAt<Emoji>>) -> Done {
     let Emoji { ts, name } = &at.what;
     let toggle = |core: &mut Core| {
         let channel = core.world.channels.get(&at.channel);
@@ -184,7 +184,10 @@ async fn react(State(inner): SharedPage, Json(at): Json<PageAt<Emoji>>) -> Done 
     Ok(Json(json!({ "added": added })).into_response())
 }
 
-async fn file(State(inner): SharedPage, Path((id, _name)): Path<(String, String)>) -> Response {
+async fn serve_file(
+    State(inner): SharedPage,
+    Path((id, _name)): Path<(String, String)>,
+) -> Response {
     let content = inner.read(|core| core.world.files.get(&id)?.content.clone());
     let Some(content) = content else { return StatusCode::NOT_FOUND.into_response() };
     // What a role uploads is shown as text or saved, never run as a page.

@@ -201,7 +201,7 @@ impl Team {
             return;
         }
         let ts = self.world.tick();
-        let name = names::thread("shop", &ts.parse().unwrap());
+        let name = names::thread_name("shop", &ts.parse().unwrap());
         let thread: Thread = serde_json::from_value(json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread", "metadata": {"name": name},
             "spec": {"repo": "shop", "slack": {"channel": "C0TEAM", "ts": ts}},

@@ -33,7 +33,7 @@ async fn definitions_that_are_missing_or_older_are_waited_for_and_named() {
     assert!(said.contains("codebutler-crds"), "{said}");
 
     // An older version knows no Repo, and has not all that is written of a Thread.
-    for crd in codebutler_crds::all() {
+    for crd in codebutler_crds::all_definitions() {
         let mut crd: Value = serde_json::to_value(crd).unwrap();
         match crd["spec"]["names"]["kind"].as_str().unwrap() {
             "Repo" => continue,

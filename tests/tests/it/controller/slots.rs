@@ -13,7 +13,7 @@ const TS: [&str; 3] = ["1767268700.000100", "1767268701.000100", "1767268702.000
 
 impl World {
     async fn conversation(&self, ts: &str) -> String {
-        let name = names::thread("shop", &ts.parse().unwrap());
+        let name = names::thread_name("shop", &ts.parse().unwrap());
         let thread = json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread", "metadata": {"name": name},
             "spec": {"repo": "shop", "slack": {"channel": "C0TEAM", "ts": ts}}});
@@ -134,7 +134,8 @@ async fn who_takes_over_where_nothing_can_be_selected_looks_at_the_same() {
 
 async fn looks_at_what_is_open(mut world: World) {
     world.create_repo().await;
-    let [open, closed, holding] = TS.map(|ts| (ts, names::thread("shop", &ts.parse().unwrap())));
+    let [open, closed, holding] =
+        TS.map(|ts| (ts, names::thread_name("shop", &ts.parse().unwrap())));
     for (ts, name) in [&open, &closed, &holding] {
         world.conversation(ts).await;
         if *name != open.1 {

@@ -45,7 +45,7 @@ async fn preview(world: &World) {
     create::<Repo>(&world.admin, &world.place.team, repo).await;
     create::<Thread>(&world.admin, &world.place.team, thread).await;
     let status = json!({"status": {
-        "phase": "coder", "branch": names::branch(THREAD), "cost": "1.25", "speaker": "U0ANA",
+        "phase": "coder", "branch": names::branch_name(THREAD), "cost": "1.25", "speaker": "U0ANA",
         "plan": {"ts": MAIL[0], "role": "coder", "hash": "aa", "approvedBy": "U0ANA"},
         "pullRequest": {"number": 7, "url": "https://git.example/acme/shop/pull/7"},
         "roles": {"coder": {"inbox": MAIL[1], "done": MAIL[0], "state": "Idle",

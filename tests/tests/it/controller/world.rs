@@ -209,7 +209,7 @@ impl World {
         };
         let client = self.own_client();
         let stop = CancellationToken::new();
-        let task = tokio::spawn(controller::serve(args, client, stop.clone()));
+        let task = tokio::spawn(controller::serve_controller(args, client, stop.clone()));
         (stop, task)
     }
 

@@ -79,7 +79,7 @@ async fn the_approval_of_another_thread_is_worth_nothing() {
     let user = world.slack.create_user("eve", "Eve");
     world.slack.add_member(&world.channel, &user).unwrap();
     let root = world.slack.post_as(&user, &world.channel, None, "Something else").unwrap();
-    let other = names::thread("shop", &root.parse().unwrap());
+    let other = names::thread_name("shop", &root.parse().unwrap());
     let tokens = thread(&world.cluster, &other, &world.channel, &root).await;
     eventually("the other thread asks for itself", || async {
         let (status, body) = world.post(&tokens["coder"], PATH, &request("k", 'a')).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use codebutler_testbed::apiserver::AuditRecord;
 use codebutler_testbed::cluster;
 use codebutler_testbed::place::{Lease, Place};
-use codebutler_testbed::stack::manifests::binding;
+use codebutler_testbed::stack::manifests::secrets_binding;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
@@ -45,7 +45,7 @@ impl Cluster {
         let config = Config::from_custom_kubeconfig(config, &options).await.unwrap();
         let gateway = Client::try_from(config).unwrap();
         let this = Self { _lease: place.lease(&cluster), inner: cluster, place, gateway };
-        this.apply(&binding(&this.place)).await;
+        this.apply(&secrets_binding(&this.place)).await;
         this.apply(&json!({
             "apiVersion": "v1", "kind": "ServiceAccount",
             "metadata": {"namespace": this.place.team, "name": ACCOUNT},

@@ -5,7 +5,7 @@ use std::time::Duration;
 use codebutler_crds::NanoUsd;
 use codebutler_operator::gateway::metrics::Metrics;
 use codebutler_operator::gateway::models::settle;
-use codebutler_operator::metrics::{Ready, Server, registry};
+use codebutler_operator::metrics::{Ready, Server, build_registry};
 use codebutler_testbed::models::{Script, Step};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -135,7 +135,7 @@ async fn what_no_provider_tells_stays_flagged_and_is_said() {
     world.dies_in_an_answer(true).await;
 
     let stop = CancellationToken::new();
-    let mut families = registry();
+    let mut families = build_registry();
     let counted = Metrics::register(&mut families);
     let any = "127.0.0.1:0".parse().unwrap();
     let metrics = Server::start(any, families, Ready::default()).unwrap();
@@ -143,7 +143,7 @@ async fn what_no_provider_tells_stays_flagged_and_is_said() {
     let heir = super::gateway(&world.cluster, cache, &world.slack, counted, &stop).await;
     heir.ledger.inherit().await;
     let settling = heir.clone();
-    tokio::spawn(async move { settle::run(&settling, Duration::from_secs(2)).await });
+    tokio::spawn(async move { settle::run_settling(&settling, Duration::from_secs(2)).await });
     eventually("the provider is given up", || async {
         world.money().await.iter().all(|money| money.open.is_empty())
     })

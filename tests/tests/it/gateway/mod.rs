@@ -59,7 +59,7 @@ use codebutler_operator::gateway::slack::{self, Slack};
 use codebutler_operator::gateway::state::{Gateway, Shared};
 use codebutler_operator::gateway::threads::Threads;
 use codebutler_operator::gateway::web;
-use codebutler_operator::metrics::{Ready, Server, registry};
+use codebutler_operator::metrics::{Ready, Server, build_registry};
 use codebutler_operator::scope::Scope;
 use codebutler_operator::tasks::Tasks;
 use codebutler_testbed::github::{FirstCommit, GitHubOptions, GitHubServer, Remote};
@@ -122,7 +122,7 @@ impl World {
         let user = slack.create_user("ana", "Ana");
         let channel = slack.create_channel("shop", &[&user]);
         let root = slack.post_as(&user, &channel, None, "The total is wrong").unwrap();
-        let name = names::thread("shop", &root.parse().unwrap());
+        let name = names::thread_name("shop", &root.parse().unwrap());
 
         let cluster = Cluster::start(dir.path()).await;
         cluster.secret("git", remote.url(), &json!({"token": github.token()})).await;
@@ -133,15 +133,15 @@ impl World {
         let tokens = thread(&cluster, &name, &channel, &root).await;
 
         let stop = CancellationToken::new();
-        let mut families = registry();
+        let mut families = build_registry();
         let counted = Metrics::register(&mut families);
         let any = "127.0.0.1:0".parse().unwrap();
         let metrics = Server::start(any, families, Ready::default()).unwrap();
         let cache = dir.path().join("cache");
         let gateway = gateway(&cluster, cache, &slack, counted, &stop).await;
         let settling = gateway.clone();
-        tokio::spawn(async move { settle::run(&settling, settle::PATIENCE).await });
-        let app = api::router(gateway.clone());
+        tokio::spawn(async move { settle::run_settling(&settling, settle::PATIENCE).await });
+        let app = api::build_router(gateway.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let serving = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
@@ -155,7 +155,7 @@ impl World {
             slack,
             channel,
             root,
-            branch: names::branch(&name),
+            branch: names::branch_name(&name),
             name,
             tokens,
             metrics,
@@ -215,7 +215,7 @@ impl World {
     /// Another gateway process' state on the same world, as after a restart; its URL.
     async fn successor(&self) -> String {
         let stop = CancellationToken::new();
-        let counted = Metrics::register(&mut registry());
+        let counted = Metrics::register(&mut build_registry());
         let cache = self.dir.path().join("cache");
         let gateway = gateway(&self.cluster, cache, &self.slack, counted, &stop).await;
         serve(gateway).await
@@ -231,7 +231,7 @@ impl World {
 async fn serve(gateway: Shared) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let app = api::router(gateway);
+    let app = api::build_router(gateway);
     tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
     url
 }
@@ -267,7 +267,7 @@ async fn gateway(
 
 /// A gateway with this way out, in the same world.
 async fn gateway_by(world: &World, dialer: Dialer, stop: &CancellationToken) -> Shared {
-    let counted = Metrics::register(&mut registry());
+    let counted = Metrics::register(&mut build_registry());
     let cache = world.dir.path().join("cache-by");
     gateway_of(&world.cluster, (cache, dialer), &world.slack, counted, stop).await
 }
@@ -283,11 +283,11 @@ async fn gateway_of(
     let index = PodIndex::default();
     let scope = Scope::of(&cluster.watched());
     let own = (cluster.system().to_owned(), dialer.clone());
-    let context = caches::start(client.clone(), own, &scope, &index, stop);
+    let context = caches::start_caches(client.clone(), own, &scope, &index, stop);
     let context = context.await.unwrap();
     let threads = Threads::new(client.clone(), metrics.clone());
     let api_url = slack.api_url().parse().unwrap();
-    let counted = slack::Metrics::new(&mut registry());
+    let counted = slack::Metrics::new(&mut build_registry());
     let gateway = Gateway {
         builds: Builds::default(),
         pulse: Pulse::default(),
@@ -310,9 +310,9 @@ async fn gateway_of(
         shutdown: stop.clone(),
     };
     let gateway = Shared::from(gateway);
-    gateway.slack.hear_with(codebutler_operator::gateway::models::scribe(&gateway));
+    gateway.slack.hear_with(codebutler_operator::gateway::models::build_scribe(&gateway));
     let waking = gateway.clone();
-    tokio::spawn(async move { pause::wake(&waking).await });
+    tokio::spawn(async move { pause::wake_paused(&waking).await });
     gateway
 }
 

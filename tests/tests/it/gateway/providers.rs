@@ -346,7 +346,7 @@ async fn a_model_that_does_not_exist_is_on_the_repo_with_the_nearest() {
     set("lead", "meta-llama/llama-guard-4-12b").await;
     let knowing = world.gateway.clone();
     let _knowing =
-        AbortOnDropHandle::new(tokio::spawn(async move { standing::run(&knowing).await }));
+        AbortOnDropHandle::new(tokio::spawn(async move { standing::run_standing(&knowing).await }));
     eventually("the condition names them", || async {
         let message = world.condition("ModelsKnown").await;
         message.contains(

@@ -69,7 +69,7 @@ impl Siege {
         let user = world.slack.create_user("eve", "Eve");
         world.slack.add_member(&world.channel, &user).unwrap();
         let root = world.slack.post_as(&user, &world.channel, None, "Something else").unwrap();
-        let other = names::thread("shop", &root.parse().unwrap());
+        let other = names::thread_name("shop", &root.parse().unwrap());
         let tokens = thread(&world.cluster, &other, &world.channel, &root).await;
         let victim = world.thread().await;
         let status = victim.status.clone().unwrap();
@@ -112,7 +112,7 @@ impl Siege {
             shown.map(|m| format!("{} {} {:?} {:?}", m.ts, m.shown, m.edited, m.reactions));
         let mut branches = world.remote.branches().await.unwrap();
         // What the attacker may do to its own is its own affair.
-        branches.remove(&names::branch(&self.thread));
+        branches.remove(&names::branch_name(&self.thread));
         let pulls = world.remote.pulls().await.unwrap();
         let pull = pulls.iter().find(|pull| pull.head.contains(&world.name)).unwrap();
         Scene {
@@ -261,7 +261,7 @@ fn wants(commit: &str) -> Vec<u8> {
 async fn every_endpoint_with_another_threads_ids_reaches_nothing_of_it() {
     let siege = Box::pin(Siege::begin()).await;
     let before = siege.scene().await;
-    let calls = api::calls();
+    let calls = api::agent_calls();
     assert!(calls.len() >= 20, "{calls:?}");
     for (method, path) in calls {
         let (status, said) = siege.call(&method, &path).await;

@@ -3,7 +3,7 @@
 
 use codebutler_crds::Repo;
 use codebutler_crds::condition::GIT_REACHABLE;
-use codebutler_testbed::stack::manifests::binding;
+use codebutler_testbed::stack::manifests::secrets_binding;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
@@ -131,7 +131,7 @@ async fn a_team_that_has_not_bound_its_secrets_is_told_what_to_bind() {
         events.iter().any(|event| event.note.as_ref().is_some_and(|n| n.contains(&command)))
     })
     .await;
-    world.cluster.apply(&binding(&world.cluster.place)).await;
+    world.cluster.apply(&secrets_binding(&world.cluster.place)).await;
     eventually("it goes on", || async { world.get("coder", "/v1/session").await.0 == 200 }).await;
     let bound = json!("True");
     assert_eq!(json!(git(world.repo().await).unwrap().0), bound);

@@ -50,10 +50,10 @@ impl World {
         let stop = CancellationToken::new();
         let (client, stopped) = (self.cluster.admin(), stop.clone());
         let controller = tokio::spawn(async move {
-            controller::serve(args, client, stopped).await.unwrap();
+            controller::serve_controller(args, client, stopped).await.unwrap();
         });
         let gateway = self.gateway.clone();
-        let telling = tokio::spawn(async move { told::run(&gateway).await });
+        let telling = tokio::spawn(async move { told::run_telling(&gateway).await });
         let tasks = [controller, telling].map(AbortOnDropHandle::new);
         Running { _stop: stop.drop_guard(), _tasks: tasks }
     }
@@ -62,7 +62,7 @@ impl World {
     /// message's `ts` and the Thread.
     async fn conversation(&self, text: &str) -> (String, String) {
         let root = self.slack.post_as(&self.ana(), &self.channel, None, text).unwrap();
-        let name = names::thread("shop", &root.parse().unwrap());
+        let name = names::thread_name("shop", &root.parse().unwrap());
         let thread = json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
             "metadata": {"namespace": self.cluster.team(), "name": name},

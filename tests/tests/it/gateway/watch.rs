@@ -18,7 +18,7 @@ use super::{World, eventually, thread};
 pub fn watching(world: &World) -> AbortOnDropHandle<()> {
     let gateway = world.gateway.clone();
     AbortOnDropHandle::new(tokio::spawn(async move {
-        watch::run(&gateway, Duration::from_millis(50)).await;
+        watch::run_watch(&gateway, Duration::from_millis(50)).await;
     }))
 }
 
@@ -65,7 +65,7 @@ async fn a_merge_by_a_person_is_told_to_who_is_at_the_same_files_though_the_bran
     let ben = world.slack.create_user("ben", "Ben");
     world.slack.add_member(&world.channel, &ben).unwrap();
     let root = world.slack.post_as(&ben, &world.channel, None, "a is wrong").unwrap();
-    let other = names::thread("shop", &root.parse().unwrap());
+    let other = names::thread_name("shop", &root.parse().unwrap());
     thread(&world.cluster, &other, &world.channel, &root).await;
     let plan = json!({"status": {
         "plan": {"ts": "2.000001", "hash": "h", "role": "pm"},
@@ -159,7 +159,7 @@ async fn two_hundred_open_pull_requests_cost_a_tenth_of_the_quota() {
     let (world, own) = with_a_pull(&["GHStatus"]).await;
     for (at, number) in world.remote.open_pulls(200).await.unwrap().into_iter().enumerate() {
         let root = format!("{}.000100", 1000 + at);
-        let name = names::thread("shop", &root.parse().unwrap());
+        let name = names::thread_name("shop", &root.parse().unwrap());
         let thread = json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
             "metadata": {"namespace": world.cluster.team(), "name": name},

@@ -14,7 +14,7 @@ use codebutler_operator::gateway::metrics::Metrics as Counted;
 use codebutler_operator::gateway::slack::{Metrics, Slack};
 use codebutler_operator::gateway::thread_key::ThreadKey;
 use codebutler_operator::gateway::threads::Threads;
-use codebutler_operator::metrics::registry;
+use codebutler_operator::metrics::build_registry;
 use codebutler_testbed::cluster::Cluster;
 use codebutler_testbed::place::{Lease, Place};
 use codebutler_testbed::slack::{Options, SlackServer};
@@ -95,7 +95,7 @@ impl Gateway {
             github: codebutler_operator::gateway::github::Access::default(),
             dialer: Dialer::new(&DialOptions::default()).unwrap(),
         };
-        let mut families = registry();
+        let mut families = build_registry();
         let threads = Threads::new(client, Counted::register(&mut families));
         let metrics = Metrics::new(&mut families);
         let url = api_url.parse().unwrap();
@@ -258,7 +258,7 @@ impl Desk {
     }
 
     fn name(root: &str) -> String {
-        names::thread("shop", &root.parse().unwrap())
+        names::thread_name("shop", &root.parse().unwrap())
     }
 
     pub async fn thread(&self, root: &str) -> Option<Thread> {

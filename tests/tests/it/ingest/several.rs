@@ -21,7 +21,7 @@ async fn both() -> Desk {
 }
 
 async fn of(desk: &Desk, repo: &str, root: &str) -> Option<Thread> {
-    let name = names::thread(repo, &root.parse().unwrap());
+    let name = names::thread_name(repo, &root.parse().unwrap());
     let api = Api::<Thread>::namespaced(desk.cluster.client(), &desk.place.team);
     api.get_opt(&name).await.unwrap()
 }

@@ -43,27 +43,27 @@ const INSTALLS: &[(&str, &str)] = &[
 pub fn reach_of(name: &str, rest: &[Arg]) -> Option<Reach> {
     let texts: Vec<&str> = rest.iter().filter_map(Option::as_deref).collect();
     let known = KNOWN.iter().find(|known| known.names.split(' ').any(|one| one == name));
-    if let Some(reach) = special::of(name, rest, &texts) {
+    if let Some(reach) = special::special_reach(name, rest, &texts) {
         return Some(reach);
     }
     let Some(known) = known else {
-        let verb = positionals(rest, "").into_iter().next().flatten();
-        return installs(name, verb, texts.is_empty()).then_some(Reach::Installs);
+        let verb = positional_args(rest, "").into_iter().next().flatten();
+        return verb_installs(name, verb, texts.is_empty()).then_some(Reach::Installs);
     };
     if only_tells(&texts) {
         return Some(Reach::Stays);
     }
-    let verbs = positionals(rest, known.values);
-    if leaves(known, rest, &verbs) {
+    let verbs = positional_args(rest, known.values);
+    if verb_leaves(known, rest, &verbs) {
         return Some(Reach::Leaves(said_verbs(name, &verbs)));
     }
     let verb = verbs.first().copied().flatten();
-    let installs = installs(name, verb, texts.is_empty());
+    let installs = verb_installs(name, verb, texts.is_empty());
     Some(if installs { Reach::Installs } else { Reach::Stays })
 }
 
-fn leaves(known: &KnownProgram, rest: &[Arg], verbs: &[Option<&str>]) -> bool {
-    let any = |patterns: &str| patterns.split(", ").any(|pattern| matches(pattern, verbs));
+fn verb_leaves(known: &KnownProgram, rest: &[Arg], verbs: &[Option<&str>]) -> bool {
+    let any = |patterns: &str| patterns.split(", ").any(|pattern| matches_pattern(pattern, verbs));
     match known.kind {
         ProgramKind::Always => true,
         // A verb that is not known before may be any.
@@ -79,14 +79,14 @@ fn leaves(known: &KnownProgram, rest: &[Arg], verbs: &[Option<&str>]) -> bool {
                 shifted
                     && patterns
                         .split(", ")
-                        .any(|pattern| matches(pattern, verbs.get(1..).unwrap_or(&[])))
+                        .any(|pattern| matches_pattern(pattern, verbs.get(1..).unwrap_or(&[])))
             }
         }
         ProgramKind::Spares(patterns) => !any(patterns),
     }
 }
 
-fn installs(name: &str, verb: Option<&str>, bare: bool) -> bool {
+fn verb_installs(name: &str, verb: Option<&str>, bare: bool) -> bool {
     (name == "yarn" && bare)
         || INSTALLS.iter().any(|(names, verbs)| {
             names.split(' ').any(|one| one == name)
@@ -119,7 +119,7 @@ pub fn only_tells(texts: &[&str]) -> bool {
 }
 
 /// Arguments that are no options nor their values.
-pub fn positionals<'a>(rest: &'a [Arg], values: &str) -> Vec<Option<&'a str>> {
+pub fn positional_args<'a>(rest: &'a [Arg], values: &str) -> Vec<Option<&'a str>> {
     let mut out = Vec::new();
     let mut words = rest.iter();
     while let Some(word) = words.next() {
@@ -140,7 +140,7 @@ pub fn positionals<'a>(rest: &'a [Arg], values: &str) -> Vec<Option<&'a str>> {
 
 /// Whether verbs begin with a pattern's words: `a|b` is one of them, `a*` any that begins so, `*` any, and
 /// `@a|b` means that one of them stands anywhere among the first.
-fn matches(pattern: &str, verbs: &[Option<&str>]) -> bool {
+fn matches_pattern(pattern: &str, verbs: &[Option<&str>]) -> bool {
     let one = |word: &str, verb: &str| match word.strip_suffix('*') {
         Some(start) => verb.starts_with(start),
         None => word == verb,

@@ -1,15 +1,15 @@
 //! Programs whose verbs alone don't tell.
 
 use super::super::shell::{Arg, HOLE};
-use super::{Reach, only_tells, positionals};
+use super::{Reach, only_tells, positional_args};
 
 /// What no table can say; nothing if the table decides.
-pub fn of(name: &str, rest: &[Arg], texts: &[&str]) -> Option<Reach> {
+pub fn special_reach(name: &str, rest: &[Arg], texts: &[&str]) -> Option<Reach> {
     let leaves = |what: &str| Some(Reach::Leaves(format!("{name}{what}")));
     let pushes = || texts.iter().any(|text| matches!(*text, "--push" | "--push=true"));
     match name {
         "docker" | "podman" | "docker-buildx" | "earthly" if pushes() => leaves(" --push"),
-        "docker" | "podman" if elsewhere(texts) && !looks(rest) => leaves(" elsewhere"),
+        "docker" | "podman" if names_host(texts) && !only_looks(rest) => leaves(" elsewhere"),
         "ssh" | "sftp" | "telnet" => {
             let tells = matches!(texts, ["-V" | "-Q" | "-G", ..] | []);
             if tells { Some(Reach::Stays) } else { leaves(" to another host") }
@@ -19,9 +19,9 @@ pub fn of(name: &str, rest: &[Arg], texts: &[&str]) -> Option<Reach> {
             let listens = name == "rsync" && only_tells(texts);
             if remote && !listens { leaves(" to another host") } else { Some(Reach::Stays) }
         }
-        "gh" | "glab" => Some(forge(name, rest, texts)),
-        "aws" => aws(rest, texts),
-        "gsutil" => match positionals(rest, "").as_slice() {
+        "gh" | "glab" => Some(forge_reach(name, rest, texts)),
+        "aws" => aws_reach(rest, texts),
+        "gsutil" => match positional_args(rest, "").as_slice() {
             [Some("cp" | "rsync"), .., Some(to)] if !to.starts_with("gs://") => Some(Reach::Stays),
             _ => None,
         },
@@ -36,7 +36,7 @@ pub fn of(name: &str, rest: &[Arg], texts: &[&str]) -> Option<Reach> {
             if looks || local { Some(Reach::Stays) } else { leaves(" changes other hosts") }
         }
         "cdk" | "serverless" | "sls" | "sam" => {
-            let verb = positionals(rest, "").into_iter().next().flatten();
+            let verb = positional_args(rest, "").into_iter().next().flatten();
             let stays = verb.is_none_or(|verb| {
                 matches!(
                     verb,
@@ -58,7 +58,7 @@ pub fn of(name: &str, rest: &[Arg], texts: &[&str]) -> Option<Reach> {
             stays.then_some(Reach::Stays)
         }
         "netlify" | "wrangler" | "amplify" | "supabase" | "firebase" | "eb" | "railway" | "cog" => {
-            let verb = positionals(rest, "").into_iter().next().flatten();
+            let verb = positional_args(rest, "").into_iter().next().flatten();
             matches!(verb, Some("build" | "init" | "start" | "stop" | "migration" | "gen" | "test"))
                 .then_some(Reach::Stays)
         }
@@ -82,7 +82,7 @@ pub fn of(name: &str, rest: &[Arg], texts: &[&str]) -> Option<Reach> {
 }
 
 /// Whether a daemon of another host is named.
-fn elsewhere(texts: &[&str]) -> bool {
+fn names_host(texts: &[&str]) -> bool {
     texts.iter().take_while(|text| **text != "--").any(|text| {
         text.starts_with("ssh://")
             || text.starts_with("tcp://")
@@ -92,8 +92,8 @@ fn elsewhere(texts: &[&str]) -> bool {
     }) || matches!(texts.first(), Some(&("--context" | "-c")))
 }
 
-fn looks(rest: &[Arg]) -> bool {
-    let verbs = positionals(rest, "--context -c -H --host --config");
+fn only_looks(rest: &[Arg]) -> bool {
+    let verbs = positional_args(rest, "--context -c -H --host --config");
     matches!(
         verbs.first(),
         Some(Some("ps" | "images" | "logs" | "inspect" | "info" | "version" | "stats" | "top"))
@@ -110,11 +110,11 @@ fn is_remote_path(word: &str) -> bool {
 }
 
 /// Forges: verbs that only look, and what its API is asked.
-fn forge(name: &str, rest: &[Arg], texts: &[&str]) -> Reach {
+fn forge_reach(name: &str, rest: &[Arg], texts: &[&str]) -> Reach {
     if only_tells(texts) {
         return Reach::Stays;
     }
-    let verbs = positionals(rest, "-R --repo --hostname");
+    let verbs = positional_args(rest, "-R --repo --hostname");
     let of = |at: usize| verbs.get(at).copied().flatten().unwrap_or_default();
     let looks = match of(0) {
         "" => texts.is_empty() || texts.iter().all(|text| text.starts_with('-')),
@@ -167,13 +167,13 @@ fn writes_api(rest: &[Arg], texts: &[&str]) -> bool {
     })
 }
 
-fn aws(rest: &[Arg], texts: &[&str]) -> Option<Reach> {
+fn aws_reach(rest: &[Arg], texts: &[&str]) -> Option<Reach> {
     let endpoint = texts.windows(2).find(|two| two[0] == "--endpoint-url").map(|two| two[1]);
     let endpoint = endpoint.or(texts.iter().find_map(|t| t.strip_prefix("--endpoint-url=")));
     if endpoint.is_some_and(is_local_url) {
         return Some(Reach::Stays);
     }
-    let verbs = positionals(rest, "--profile --region --output --query --color");
+    let verbs = positional_args(rest, "--profile --region --output --query --color");
     match verbs.as_slice() {
         // Fetched from there.
         [Some("s3"), Some("cp" | "sync"), Some(from), Some(to), ..]

@@ -8,7 +8,7 @@ use super::super::Verdict;
 use super::super::programs::CODE;
 use super::super::reach;
 use super::super::shell::{Arg, Simple};
-use super::runs::piped;
+use super::runs::judge_pipe;
 use super::{Scene, first_plain, script_file};
 
 /// Interpreters, and the letters of options after which code follows.
@@ -51,7 +51,7 @@ pub fn code_risk(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -
         let program = first_plain(rest).cloned().flatten().unwrap_or_default();
         let runs = program.contains("system(") || program.contains("| getline");
         let found =
-            if runs { judge(name, &program, scene) } else { Verdict::local("awk computes") };
+            if runs { judge_code(name, &program, scene) } else { Verdict::local("awk computes") };
         return Some(found);
     }
     let base = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.').to_lowercase();
@@ -61,7 +61,7 @@ pub fn code_risk(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -
         return None;
     }
     if base == "python"
-        && let Some(found) = module(simple, rest, scene)
+        && let Some(found) = judge_module(simple, rest, scene)
     {
         return Some(found);
     }
@@ -75,7 +75,7 @@ pub fn code_risk(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -
     };
     if let Some(at) = rest.iter().position(is_code) {
         return Some(match rest.get(at + 1) {
-            Some(Some(code)) => judge(name, code, scene),
+            Some(Some(code)) => judge_code(name, code, scene),
             _ => Verdict::loses(format!("`{name}` runs code that is not known before")),
         });
     }
@@ -84,14 +84,14 @@ pub fn code_risk(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -
         Some(Some(file)) => run_file(name, file, rest, scene),
         Some(None) => Verdict::loses(format!("`{name}` runs code that is not known before")),
         None => match simple.input.as_ref().or(simple.fed.as_ref()) {
-            Some(code) => judge(name, code, scene),
-            None => piped(name, simple, scene),
+            Some(code) => judge_code(name, code, scene),
+            None => judge_pipe(name, simple, scene),
         },
     })
 }
 
 /// `python -m x`: as the program of that name.
-fn module(simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Option<Verdict> {
+fn judge_module(simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Option<Verdict> {
     let at = rest.iter().position(|word| word.as_deref() == Some("-m"))?;
     let before = rest[..at].iter().all(|word| word.as_deref().is_some_and(|w| w.starts_with('-')));
     let words = rest.get(at + 1..)?.to_vec();
@@ -122,13 +122,13 @@ fn run_file(name: &str, file: &str, rest: &[Arg], scene: &Scene<'_>) -> Verdict 
     }
     let own = script_file(file, &after);
     match scene.files.get(file.trim_start_matches("./")) {
-        Some(code) => own.or(judge(name, code, scene)),
+        Some(code) => own.or(judge_code(name, code, scene)),
         None => own,
     }
 }
 
 /// Code whose text is known.
-fn judge(name: &str, code: &str, scene: &Scene<'_>) -> Verdict {
+fn judge_code(name: &str, code: &str, scene: &Scene<'_>) -> Verdict {
     let has = |regex: &Option<Regex>| regex.as_ref().is_some_and(|regex| regex.is_match(code));
     if has(&HIDING) && has(&RUNNING) {
         return Verdict::leaves(format!("`{name}` runs code that is hidden in other text"));
@@ -143,7 +143,7 @@ fn judge(name: &str, code: &str, scene: &Scene<'_>) -> Verdict {
     }
     if has(&STARTING)
         && let Some(asks) =
-            started(code).into_iter().map(|line| scene.script(&line)).find(Verdict::asks)
+            started_commands(code).into_iter().map(|line| scene.script(&line)).find(Verdict::asks)
     {
         return asks;
     }
@@ -155,7 +155,7 @@ fn judge(name: &str, code: &str, scene: &Scene<'_>) -> Verdict {
 }
 
 /// Command lines that code may start: strings with more than one word, and lists of strings.
-fn started(code: &str) -> Vec<String> {
+fn started_commands(code: &str) -> Vec<String> {
     let Some(regex) = STRINGS.as_ref() else { return Vec::new() };
     let mut lines = Vec::new();
     let mut list: Vec<String> = Vec::new();

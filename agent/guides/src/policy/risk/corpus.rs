@@ -6,35 +6,35 @@ const EIGHTY: &str = include_str!("corpus/eighty.txt");
 const RUNS: &str = include_str!("corpus/runs.txt");
 const ASKS: &str = include_str!("corpus/asks.txt");
 
-fn commands(list: &str) -> impl Iterator<Item = String> + '_ {
+fn listed_commands(list: &str) -> impl Iterator<Item = String> + '_ {
     let lines = list.lines().filter(|line| !line.starts_with("# "));
     lines.map(|line| line.replace('⏎', "\n"))
 }
 
-fn wrong(list: &str, asks: bool) -> Vec<String> {
+fn wrong_verdicts(list: &str, asks: bool) -> Vec<String> {
     let policy = Policy::default();
-    let judged = commands(list).map(|command| (policy.bash(&command), command));
+    let judged = listed_commands(list).map(|command| (policy.bash(&command), command));
     let wrong = judged.filter(|(verdict, _)| verdict.asks() != asks);
     wrong.map(|(verdict, command)| format!("{command}: {verdict:?}")).collect()
 }
 
 #[test]
 fn of_the_commands_of_a_day_none_asks() {
-    assert_eq!(commands(EIGHTY).count(), 80);
-    let wrong = wrong(EIGHTY, false);
+    assert_eq!(listed_commands(EIGHTY).count(), 80);
+    let wrong = wrong_verdicts(EIGHTY, false);
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]
 fn what_stays_in_the_sandbox_does_not_ask() {
-    assert!(commands(RUNS).count() >= 150);
-    let wrong = wrong(RUNS, false);
-    assert!(wrong.is_empty(), "{} of {}: {wrong:#?}", wrong.len(), commands(RUNS).count());
+    assert!(listed_commands(RUNS).count() >= 150);
+    let wrong = wrong_verdicts(RUNS, false);
+    assert!(wrong.is_empty(), "{} of {}: {wrong:#?}", wrong.len(), listed_commands(RUNS).count());
 }
 
 #[test]
 fn what_leaves_it_or_can_not_be_undone_asks() {
-    assert!(commands(ASKS).count() >= 60);
-    let wrong = wrong(ASKS, true);
-    assert!(wrong.is_empty(), "{} of {}: {wrong:#?}", wrong.len(), commands(ASKS).count());
+    assert!(listed_commands(ASKS).count() >= 60);
+    let wrong = wrong_verdicts(ASKS, true);
+    assert!(wrong.is_empty(), "{} of {}: {wrong:#?}", wrong.len(), listed_commands(ASKS).count());
 }

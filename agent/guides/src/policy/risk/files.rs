@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::super::Verdict;
-use super::super::shell::{Arg, HOLE, Simple, said};
+use super::super::shell::{Arg, HOLE, Simple, printed_text};
 
 /// Parts of `.git` that hold the work itself, snapshots included.
 const HOLDS: [&str; 6] = ["objects", "refs", "HEAD", "packed-refs", "logs", "worktrees"];
@@ -11,13 +11,16 @@ const HOLDS: [&str; 6] = ["objects", "refs", "HEAD", "packed-refs", "logs", "wor
 const TREE: &str = "/work/tree";
 
 /// Texts that a script writes to files before it goes on, by the file's name.
-pub fn written(found: &[Simple]) -> HashMap<String, String> {
+pub fn written_files(found: &[Simple]) -> HashMap<String, String> {
     let mut out = HashMap::new();
     for simple in found {
         let tee = simple.words.first().and_then(Option::as_deref) == Some("tee");
         let bare = Simple { writes: Vec::new(), ..simple.clone() };
-        let text =
-            if tee { simple.input.clone().or_else(|| simple.fed.clone()) } else { said(&bare) };
+        let text = if tee {
+            simple.input.clone().or_else(|| simple.fed.clone())
+        } else {
+            printed_text(&bare)
+        };
         let Some(text) = text else { continue };
         let named = simple.words.iter().skip(1).filter(|_| tee);
         for file in simple.writes.iter().chain(named).flatten() {
@@ -30,7 +33,7 @@ pub fn written(found: &[Simple]) -> HashMap<String, String> {
 }
 
 /// A file that a redirection writes.
-pub fn redirected(simple: &Simple, file: &Arg) -> Verdict {
+pub fn judge_redirect(simple: &Simple, file: &Arg) -> Verdict {
     match file.as_deref() {
         Some("/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/tty") => {
             Verdict::reads("it shows")
@@ -55,7 +58,7 @@ pub fn redirected(simple: &Simple, file: &Arg) -> Verdict {
 }
 
 /// `sed`.
-pub fn sed(texts: &[&str]) -> Verdict {
+pub fn judge_sed(texts: &[&str]) -> Verdict {
     let edits = texts.iter().any(|text| {
         text.starts_with("--in-place")
             || (text.starts_with('-') && !text.starts_with("--") && text.contains('i'))

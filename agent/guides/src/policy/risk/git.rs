@@ -23,7 +23,7 @@ const LOOKS: &str = "log diff status show blame ls-files ls-tree ls-remote rev-p
                      check-ignore check-attr diff-tree diff-index diff-files cherry show-branch verify-commit help version";
 
 pub fn git_risk(texts: &[&str], all: &[Arg], scene: &Scene<'_>) -> Verdict {
-    let (config, verb, rest) = parts(texts);
+    let (config, verb, rest) = git_parts(texts);
     let commands = config.iter().chain(&rest).copied();
     let runs = commands.filter_map(run_by).map(|line| scene.script(line)).reduce(Verdict::or);
     let unseen = all.iter().any(Option::is_none);
@@ -32,7 +32,7 @@ pub fn git_risk(texts: &[&str], all: &[Arg], scene: &Scene<'_>) -> Verdict {
 }
 
 /// Settings, the verb, and what follows it.
-fn parts<'a>(texts: &[&'a str]) -> (Vec<&'a str>, &'a str, Vec<&'a str>) {
+fn git_parts<'a>(texts: &[&'a str]) -> (Vec<&'a str>, &'a str, Vec<&'a str>) {
     let mut rest = texts.iter().copied();
     let mut config = Vec::new();
     while let Some(word) = rest.next() {
@@ -82,7 +82,7 @@ fn verb_of(verb: &str, rest: &[&str], unseen: bool, scene: &Scene<'_>) -> Verdic
         return Verdict::reads("git looks");
     }
     match verb {
-        "push" => pushes(rest, unseen),
+        "push" => judge_push(rest, unseen),
         "send-email" | "svn" | "p4" | "request-pull" | "imap-send"
             if verb != "svn" && verb != "p4" || has(&["dcommit", "submit"]) =>
         {
@@ -109,7 +109,7 @@ fn verb_of(verb: &str, rest: &[&str], unseen: bool, scene: &Scene<'_>) -> Verdic
         {
             Verdict::reads("git looks")
         }
-        "checkout" => checkout(rest),
+        "checkout" => judge_checkout(rest),
         "switch" if has(&["-f", "--force", "--discard-changes", "-C"]) => {
             loses("throws changes away")
         }
@@ -126,16 +126,16 @@ fn verb_of(verb: &str, rest: &[&str], unseen: bool, scene: &Scene<'_>) -> Verdic
         }
         "rebase" => runs_of(rest, &["--exec", "-x"], scene).or(loses("rewrites commits")),
         "worktree" if first == Some("remove") => loses("removes a worktree"),
-        "prune" | "gc" | "reflog" => collects(verb, rest, first),
-        "submodule" if first == Some("foreach") => after(rest, "foreach", scene),
+        "prune" | "gc" | "reflog" => judge_collect(verb, rest, first),
+        "submodule" if first == Some("foreach") => judge_after(rest, "foreach", scene),
         "submodule" if has(&["deinit", "--force", "-f"]) => loses("removes files"),
-        "bisect" if first == Some("run") => after(rest, "run", scene),
+        "bisect" if first == Some("run") => judge_after(rest, "run", scene),
         _ => Verdict::local("git works in the worktree"),
     }
 }
 
 /// What only the reflog holds is held by nothing once that is collected.
-fn collects(verb: &str, rest: &[&str], first: Option<&str>) -> Verdict {
+fn judge_collect(verb: &str, rest: &[&str], first: Option<&str>) -> Verdict {
     let dry = rest.iter().any(|word| matches!(*word, "-n" | "--dry-run"));
     let now = rest.iter().any(|word| {
         matches!(*word, "--prune=now" | "--prune=all" | "--expire=now" | "--expire=all")
@@ -149,7 +149,7 @@ fn collects(verb: &str, rest: &[&str], first: Option<&str>) -> Verdict {
     if verb == "reflog" { Verdict::reads("git looks") } else { Verdict::local("git packs") }
 }
 
-fn checkout(rest: &[&str]) -> Verdict {
+fn judge_checkout(rest: &[&str]) -> Verdict {
     let paths =
         rest.contains(&"--") || rest.iter().any(|word| *word == "." || word.starts_with("./"));
     let forced = rest
@@ -172,7 +172,7 @@ fn checkout(rest: &[&str]) -> Verdict {
     }
 }
 
-fn pushes(rest: &[&str], unseen: bool) -> Verdict {
+fn judge_push(rest: &[&str], unseen: bool) -> Verdict {
     let leaves = |what: &str| Verdict::leaves(format!("`git push` {what}"));
     if rest.iter().any(|word| matches!(*word, "-n" | "--dry-run")) {
         return Verdict::local("git tells what it would push");
@@ -206,10 +206,10 @@ fn pushes(rest: &[&str], unseen: bool) -> Verdict {
     if unseen && remote.is_none() {
         return Verdict::visible("git pushes");
     }
-    specs.iter().map(|spec| refspec(spec)).fold(Verdict::visible("git pushes"), Verdict::or)
+    specs.iter().map(|spec| judge_refspec(spec)).fold(Verdict::visible("git pushes"), Verdict::or)
 }
 
-fn refspec(spec: &str) -> Verdict {
+fn judge_refspec(spec: &str) -> Verdict {
     let leaves = |what: &str| Verdict::leaves(format!("`git push` {what}"));
     if spec.starts_with('+') {
         return leaves("replaces what others may have");
@@ -240,7 +240,7 @@ fn runs_of(rest: &[&str], options: &[&str], scene: &Scene<'_>) -> Verdict {
 }
 
 /// What the words after `verb` run.
-fn after(rest: &[&str], verb: &str, scene: &Scene<'_>) -> Verdict {
+fn judge_after(rest: &[&str], verb: &str, scene: &Scene<'_>) -> Verdict {
     let words = rest.iter().skip_while(|word| **word != verb).skip(1);
     let words: Vec<&str> = words.copied().skip_while(|word| word.starts_with('-')).collect();
     scene.script(&words.join(" ")).or(Verdict::local("git runs a command"))

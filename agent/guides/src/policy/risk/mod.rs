@@ -48,8 +48,8 @@ impl<'a> Scene<'a> {
     pub fn new(policy: &'a Policy, found: &[Simple], depth: u32, left: &'a Cell<u32>) -> Self {
         Self {
             policy,
-            brings: runs::brings(found),
-            files: files::written(found),
+            brings: runs::brings_code(found),
+            files: files::written_files(found),
             above: files::goes_above(found),
             depth,
             nested: Cell::new(0),
@@ -97,15 +97,15 @@ impl<'a> Scene<'a> {
 
 /// One command, and what it runs in turn.
 fn command_risk(simple: &Simple, scene: &Scene<'_>) -> Verdict {
-    let own = program(simple, scene);
-    simple.writes.iter().fold(own, |worst, file| worst.or(files::redirected(simple, file)))
+    let own = judge_program(simple, scene);
+    simple.writes.iter().fold(own, |worst, file| worst.or(files::judge_redirect(simple, file)))
 }
 
-fn program(simple: &Simple, scene: &Scene<'_>) -> Verdict {
+fn judge_program(simple: &Simple, scene: &Scene<'_>) -> Verdict {
     let Some(first) = simple.words.first() else { return Verdict::reads("it runs nothing") };
     let rest = &simple.words[1..];
     let texts: Vec<&str> = rest.iter().filter_map(Option::as_deref).collect();
-    let Some(first) = first else { return unknown(&texts, scene) };
+    let Some(first) = first else { return judge_unknown(&texts, scene) };
     if first.trim().contains(char::is_whitespace) {
         // `$CMD x`, where the variable holds more than a name.
         let words = simple.words.iter().cloned().collect::<Option<Vec<_>>>();
@@ -127,13 +127,13 @@ fn program(simple: &Simple, scene: &Scene<'_>) -> Verdict {
     }
     let own = match name {
         "git" => git::git_risk(&texts, rest, scene),
-        "sed" => files::sed(&texts),
+        "sed" => files::judge_sed(&texts),
         _ => files::file_risk(name, simple, &texts, scene.above)
             .or_else(|| send::send_risk(name, simple, &texts))
             .or_else(|| code::code_risk(name, simple, rest, scene))
             .or_else(|| targets::target_risk(name, rest))
             .or_else(|| reach.map(|_| Verdict::local(format!("`{name}` works in the sandbox"))))
-            .unwrap_or_else(|| other(first, name, &texts)),
+            .unwrap_or_else(|| judge_other(first, name, &texts)),
     };
     match scene.files.get(first.trim_start_matches("./")) {
         Some(text) if first.contains('/') => own.or(scene.script(text)),
@@ -142,7 +142,7 @@ fn program(simple: &Simple, scene: &Scene<'_>) -> Verdict {
 }
 
 /// A program that is in no table.
-fn other(first: &str, name: &str, texts: &[&str]) -> Verdict {
+fn judge_other(first: &str, name: &str, texts: &[&str]) -> Verdict {
     if READERS.contains(&name) {
         return Verdict::reads("it only looks");
     }
@@ -169,8 +169,8 @@ fn script_file(path: &str, texts: &[&str]) -> Verdict {
 }
 
 /// A program that is only known when it runs.
-fn unknown(texts: &[&str], scene: &Scene<'_>) -> Verdict {
-    if let Some(hides) = scene.brings.as_deref().filter(|from| runs::hides(from)) {
+fn judge_unknown(texts: &[&str], scene: &Scene<'_>) -> Verdict {
+    if let Some(hides) = scene.brings.as_deref().filter(|from| runs::hides_code(from)) {
         return Verdict::leaves(format!("its program may be what `{hides}` brings"));
     }
     let order = texts.iter().find(|text| !text.starts_with('-'));
@@ -183,11 +183,11 @@ fn unknown(texts: &[&str], scene: &Scene<'_>) -> Verdict {
 }
 
 /// A part of a script that can't be parsed as a whole: only what is sure to leave the sandbox.
-pub fn fragment(simple: &Simple, scene: &Scene<'_>) -> Option<Verdict> {
+pub fn judge_fragment(simple: &Simple, scene: &Scene<'_>) -> Option<Verdict> {
     let name = simple.words.first()?.as_deref()?.rsplit('/').next()?;
     let said = scene.policy.rules.command(simple);
     let leaves = matches!(reach::reach_of(name, &simple.words[1..]), Some(Reach::Leaves(_)))
-        || (name == "git" && program(simple, scene).asks());
+        || (name == "git" && judge_program(simple, scene).asks());
     said.or_else(|| {
         leaves.then(|| Verdict::leaves(format!("`{name}` changes something elsewhere")))
     })

@@ -17,7 +17,7 @@ pub fn in_turn(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> 
         return Some(scene.inner(&simple.with_words(rest.to_vec())));
     }
     if is_shell(name) {
-        return Some(shell(name, simple, rest, scene));
+        return Some(judge_shell(name, simple, rest, scene));
     }
     if let Some(inner) = run_by_manager(name, rest) {
         return Some(inner_of(inner, simple, scene));
@@ -38,10 +38,10 @@ pub fn in_turn(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> 
             let file = texts.iter().position(|text| !text.starts_with('-'))?;
             Some(file_run(texts[file], &texts[file + 1..], scene))
         }
-        "at" | "batch" => Some(piped(name, simple, scene)),
-        "eval" => Some(evaluated(rest, scene)),
-        "trap" => Some(text(rest.first().cloned().flatten(), scene)),
-        "source" | "." => Some(sourced(simple, rest, scene)),
+        "at" | "batch" => Some(judge_pipe(name, simple, scene)),
+        "eval" => Some(judge_eval(rest, scene)),
+        "trap" => Some(judge_text(rest.first().cloned().flatten(), scene)),
+        "source" | "." => Some(judge_source(simple, rest, scene)),
         "find" | "fd" | "fdfind" => Some(find_risk(rest, simple, scene)),
         "command" | "builtin"
             if rest.first().is_some_and(|w| matches!(w.as_deref(), Some("-v" | "-V"))) =>
@@ -50,9 +50,9 @@ pub fn in_turn(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> 
         }
         "su" | "runuser" | "script" | "nix-shell" | "watch" | "hyperfine" | "concurrently"
         | "flock" | "parallel" | "nix" | "devbox" | "entr" | "tmux" | "screen" => {
-            Some(quoted(simple, rest, scene))
+            Some(judge_quoted(simple, rest, scene))
         }
-        _ if WRAPPERS.contains(&name) => Some(wrapped(name, simple, rest, scene)),
+        _ if WRAPPERS.contains(&name) => Some(judge_wrapped(name, simple, rest, scene)),
         _ => None,
     }
 }
@@ -66,15 +66,15 @@ fn inner_of(words: Vec<Arg>, simple: &Simple, scene: &Scene<'_>) -> Verdict {
     }
 }
 
-fn text(text: Option<String>, scene: &Scene<'_>) -> Verdict {
+fn judge_text(text: Option<String>, scene: &Scene<'_>) -> Verdict {
     match text {
         Some(text) => scene.script(&text),
-        None => unseen("it runs a script that is not known before", scene),
+        None => judge_unseen("it runs a script that is not known before", scene),
     }
 }
 
 /// Code that nobody has seen asks where it comes from elsewhere.
-fn unseen(why: &str, scene: &Scene<'_>) -> Verdict {
+fn judge_unseen(why: &str, scene: &Scene<'_>) -> Verdict {
     match &scene.brings {
         Some(from) => {
             Verdict::leaves(format!("it runs what `{from}` may bring, which nobody has seen"))
@@ -84,7 +84,7 @@ fn unseen(why: &str, scene: &Scene<'_>) -> Verdict {
 }
 
 /// The program of a script that brings code from elsewhere, or out of what hides it.
-pub fn brings(found: &[Simple]) -> Option<String> {
+pub fn brings_code(found: &[Simple]) -> Option<String> {
     let names = found.iter().filter_map(|one| one.words.first()?.as_deref());
     let mut names = names.map(|name| name.rsplit('/').next().unwrap_or(name));
     names
@@ -93,7 +93,7 @@ pub fn brings(found: &[Simple]) -> Option<String> {
 }
 
 /// Whether a program takes something out of what hides it.
-pub fn hides(name: &str) -> bool {
+pub fn hides_code(name: &str) -> bool {
     matches!(name, "base64" | "base32" | "xxd" | "openssl" | "rev")
 }
 
@@ -108,23 +108,23 @@ fn in_container(simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Option<Verd
         .find(Verdict::asks)
 }
 
-fn evaluated(rest: &[Arg], scene: &Scene<'_>) -> Verdict {
+fn judge_eval(rest: &[Arg], scene: &Scene<'_>) -> Verdict {
     let words = rest.iter().cloned().collect::<Option<Vec<_>>>().map(|words| words.join(" "));
-    text(words, scene)
+    judge_text(words, scene)
 }
 
-fn sourced(simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Verdict {
+fn judge_source(simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Verdict {
     match rest.first() {
         Some(Some(file)) => file_run(file, &[], scene),
-        _ => substituted(simple, scene),
+        _ => judge_substitution(simple, scene),
     }
 }
 
 /// `bash <(…)`: what that puts out, or what another command of the script brings.
-fn substituted(simple: &Simple, scene: &Scene<'_>) -> Verdict {
+fn judge_substitution(simple: &Simple, scene: &Scene<'_>) -> Verdict {
     match &simple.fed {
         Some(text) => scene.script(text),
-        None => unseen("it runs a script that is not known before", scene),
+        None => judge_unseen("it runs a script that is not known before", scene),
     }
 }
 
@@ -137,7 +137,7 @@ fn file_run(file: &str, texts: &[&str], scene: &Scene<'_>) -> Verdict {
     }
 }
 
-fn shell(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Verdict {
+fn judge_shell(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Verdict {
     let flag = |word: &Arg, flag: char| {
         word.as_deref()
             .is_some_and(|w| w.starts_with('-') && !w.starts_with("--") && w.contains(flag))
@@ -150,7 +150,7 @@ fn shell(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Verdic
     }
     if let Some(at) = rest[..options].iter().position(|word| flag(word, 'c')) {
         let code = rest[at + 1..].iter().find(|w| w.as_deref().is_none_or(|w| !w.starts_with('-')));
-        return text(code.cloned().flatten(), scene);
+        return judge_text(code.cloned().flatten(), scene);
     }
     // With `-s` the words that follow are the script's arguments.
     let stdin = rest[..options].iter().any(|word| flag(word, 's'));
@@ -161,13 +161,13 @@ fn shell(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Verdic
                 rest[options + 1..].iter().filter_map(Option::as_deref).collect();
             file_run(file, &texts, scene)
         }
-        Some(None) => substituted(simple, scene),
-        _ => piped(name, simple, scene),
+        Some(None) => judge_substitution(simple, scene),
+        _ => judge_pipe(name, simple, scene),
     }
 }
 
 /// What comes through a pipe or a here-document.
-pub fn piped(name: &str, simple: &Simple, scene: &Scene<'_>) -> Verdict {
+pub fn judge_pipe(name: &str, simple: &Simple, scene: &Scene<'_>) -> Verdict {
     if let Some(code) = simple.input.as_ref().or(simple.fed.as_ref()) {
         return scene.script(code);
     }
@@ -216,7 +216,7 @@ fn after_options(rest: &[Arg], values: &str) -> Vec<Arg> {
 }
 
 /// Programs that take a command line as one argument, after `-c` or as it is, or as words.
-fn quoted(simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Verdict {
+fn judge_quoted(simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Verdict {
     let lines = rest.iter().flatten().filter(|word| word.contains(char::is_whitespace));
     let own = lines.map(|line| scene.script(line)).reduce(Verdict::or);
     let words = (0..rest.len())
@@ -230,7 +230,7 @@ fn quoted(simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Verdict {
 }
 
 /// What a wrapper runs: the words from the first one that can be a program.
-fn wrapped(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Verdict {
+fn judge_wrapped(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Verdict {
     let mut at = 0;
     let takes_value: &str = match name {
         "env" | "cross-env" => "-u -C --unset --chdir",
@@ -253,7 +253,7 @@ fn wrapped(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Verd
     while let Some(word) = shapes.get(at) {
         if name == "env" && (word == "-S" || word.starts_with("--split-string")) {
             let line = word.split_once('=').map(|(_, line)| Some(line.to_owned()));
-            return text(line.unwrap_or_else(|| rest.get(at + 1).cloned().flatten()), scene);
+            return judge_text(line.unwrap_or_else(|| rest.get(at + 1).cloned().flatten()), scene);
         }
         let assigns = matches!(name, "env" | "cross-env" | "sudo") && word.contains('=');
         if word == "--" {

@@ -25,27 +25,27 @@ const POSTS: [&str; 5] = ["--post-data", "--post-file", "--body-data", "--body-f
 /// A program that sends; nothing if it is none.
 pub fn send_risk(name: &str, simple: &Simple, texts: &[&str]) -> Option<Verdict> {
     match name {
-        "curl" => Some(request(name, simple, curl_changes(&simple.shapes[1..]))),
+        "curl" => Some(judge_request(name, simple, curl_changes(&simple.shapes[1..]))),
         "wget" => {
             let posts = simple
                 .shapes
                 .iter()
                 .any(|word| POSTS.iter().any(|option| word.split('=').next() == Some(*option)));
-            Some(request(name, simple, posts))
+            Some(judge_request(name, simple, posts))
         }
         "http" | "https" | "xh" => {
             let method = texts.first().is_some_and(|text| {
                 matches!(*text, "POST" | "PUT" | "PATCH" | "DELETE")
                     || texts.iter().skip(1).any(|t| t.contains('=') && !t.contains("=="))
             });
-            Some(request(name, simple, method))
+            Some(judge_request(name, simple, method))
         }
-        name if DATABASES.contains(&name) => Some(database(name, simple, texts)),
+        name if DATABASES.contains(&name) => Some(judge_database(name, simple, texts)),
         _ => None,
     }
 }
 
-fn request(name: &str, simple: &Simple, changes: bool) -> Verdict {
+fn judge_request(name: &str, simple: &Simple, changes: bool) -> Verdict {
     if !changes {
         return Verdict::local(format!("`{name}` fetches"));
     }
@@ -99,12 +99,12 @@ fn curl_changes(words: &[String]) -> bool {
     }
 }
 
-fn database(name: &str, simple: &Simple, texts: &[&str]) -> Verdict {
+fn judge_database(name: &str, simple: &Simple, texts: &[&str]) -> Verdict {
     let local = Verdict::local(format!("`{name}` asks a database in the sandbox"));
     if only_tells(texts) || !is_remote(name, simple) {
         return local;
     }
-    let query = query(simple, texts);
+    let query = database_query(simple, texts);
     match query {
         Some(query) if only_looks(&query) => {
             Verdict::local(format!("`{name}` looks into a database"))
@@ -143,7 +143,7 @@ fn is_remote(name: &str, simple: &Simple) -> bool {
     false
 }
 
-fn query(simple: &Simple, texts: &[&str]) -> Option<String> {
+fn database_query(simple: &Simple, texts: &[&str]) -> Option<String> {
     let after = texts
         .windows(2)
         .find(|two| matches!(two[0], "-c" | "-e" | "--command" | "--execute" | "--eval" | "-Q"));

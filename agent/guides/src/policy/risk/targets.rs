@@ -13,7 +13,7 @@ const CLEANS: [&str; 6] = ["clean", "distclean", "reset", "purge", "flush", "clo
 const RUNS: [&str; 4] = ["--bin", "--example", "-p", "--package"];
 
 /// Options before a target that take a value.
-fn values(name: &str) -> &'static str {
+fn option_values(name: &str) -> &'static str {
     match name {
         "gradle" | "gradlew" => "-b -c -p -I -g -x --exclude-task --build-file --project-dir",
         "mvn" | "mvnw" => "-f -pl -P -s -gs -T --file --projects --settings",
@@ -38,7 +38,7 @@ pub fn target_risk(name: &str, rest: &[Arg]) -> Option<Verdict> {
     if shows {
         return Some(Verdict::local(format!("`{name}` tells what it would do")));
     }
-    let mut words = targets(name, rest, verbs, *all);
+    let mut words = find_targets(name, rest, verbs, *all);
     if name == "cargo" && texts.iter().any(|text| matches!(*text, "run" | "r")) {
         let own = texts.iter().take_while(|text| **text != "--");
         let named = texts.iter().skip(1).zip(own).filter(|(_, option)| RUNS.contains(option));
@@ -80,7 +80,7 @@ fn is_target_handover(word: &str) -> bool {
 }
 
 /// The targets among the arguments: all, or the first after one of `verbs`.
-fn targets<'a>(name: &str, rest: &'a [Arg], verbs: &str, all: bool) -> Vec<&'a str> {
+fn find_targets<'a>(name: &str, rest: &'a [Arg], verbs: &str, all: bool) -> Vec<&'a str> {
     let mut out = Vec::new();
     let mut words = rest.iter();
     let mut after_verb = verbs.is_empty();
@@ -97,7 +97,7 @@ fn targets<'a>(name: &str, rest: &'a [Arg], verbs: &str, all: bool) -> Vec<&'a s
             word.strip_prefix("--target=").or(word.strip_prefix("--targets="))
         {
             out.push(target);
-        } else if values(name).split(' ').any(|option| option == word) {
+        } else if option_values(name).split(' ').any(|option| option == word) {
             words.next();
         } else if word.starts_with('-')
             || word.contains('=')

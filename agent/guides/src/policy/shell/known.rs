@@ -6,20 +6,20 @@ use super::{Arg, Simple};
 pub const HOLE: char = '\0';
 
 /// The word, if all of it is known.
-pub fn known(shape: &str) -> Arg {
+pub fn known_word(shape: &str) -> Arg {
     Some(shape.to_owned()).filter(|shape| !shape.contains(HOLE))
 }
 
 /// What a command puts out, where its words tell.
-pub fn said(simple: &Simple) -> Option<String> {
+pub fn printed_text(simple: &Simple) -> Option<String> {
     if !simple.writes.is_empty() {
         return None;
     }
     let words: Option<Vec<&str>> = simple.words.iter().map(Option::as_deref).collect();
     match words?.as_slice() {
-        ["echo", rest @ ..] => echoed(rest),
+        ["echo", rest @ ..] => echo_words(rest),
         ["printf", "--", format, values @ ..] | ["printf", format, values @ ..] => {
-            formatted(format, values)
+            format_words(format, values)
         }
         ["cat"] | ["cat", "-"] => simple.input.clone().or_else(|| simple.fed.clone()),
         ["pwd", ..] | ["git", "rev-parse", "--show-toplevel"] => Some(".".to_owned()),
@@ -27,19 +27,23 @@ pub fn said(simple: &Simple) -> Option<String> {
     }
 }
 
-fn echoed(words: &[&str]) -> Option<String> {
+fn echo_words(words: &[&str]) -> Option<String> {
     let is_flag = |word: &&&str| {
         word.len() > 1 && word.starts_with('-') && word[1..].chars().all(|c| "neE".contains(c))
     };
     let flags = words.iter().take_while(is_flag).count();
     let text = words[flags..].join(" ");
-    if words[..flags].iter().any(|flag| flag.contains('e')) { unescaped(&text) } else { Some(text) }
+    if words[..flags].iter().any(|flag| flag.contains('e')) {
+        unescape_text(&text)
+    } else {
+        Some(text)
+    }
 }
 
-fn formatted(format: &str, values: &[&str]) -> Option<String> {
+fn format_words(format: &str, values: &[&str]) -> Option<String> {
     let mut values = values.iter();
     let mut out = String::new();
-    let format = unescaped(format)?;
+    let format = unescape_text(format)?;
     let mut rest = format.chars();
     while let Some(c) = rest.next() {
         match c {
@@ -56,7 +60,7 @@ fn formatted(format: &str, values: &[&str]) -> Option<String> {
 }
 
 /// Without the escapes of `$'…'` and `echo -e`; nothing if one is not known.
-pub fn unescaped(text: &str) -> Option<String> {
+pub fn unescape_text(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = text;
     while let Some((plain, escape)) = rest.split_once('\\') {
@@ -89,7 +93,7 @@ pub fn unescaped(text: &str) -> Option<String> {
 }
 
 /// How many brackets and blocks are open at once, at most, whatever they are in.
-pub fn nests(script: &str) -> usize {
+pub fn nesting_depth(script: &str) -> usize {
     let (mut open, mut most) = (0_usize, 0);
     let cuts = |c: char| c.is_whitespace() || matches!(c, '(' | ')' | ';' | '{' | '}');
     for word in script.split_inclusive(cuts) {

@@ -13,8 +13,8 @@ use brush_parser::{Parser, ParserOptions, word};
 
 mod known;
 
-pub use known::{HOLE, said};
-use known::{known, unescaped};
+pub use known::{HOLE, printed_text};
+use known::{known_word, unescape_text};
 
 /// A word: its text, or nothing where that is only known when it runs.
 pub type Arg = Option<String>;
@@ -46,7 +46,7 @@ impl Simple {
     }
 
     fn push(&mut self, shape: String) {
-        self.words.push(known(&shape));
+        self.words.push(known_word(&shape));
         self.shapes.push(shape);
     }
 }
@@ -64,7 +64,7 @@ const VALUES: usize = 16;
 const MOST: usize = 4096;
 
 /// All simple commands of a script.
-pub fn commands(script: &str) -> Result<Vec<Simple>, Unparsed> {
+pub fn parse_commands(script: &str) -> Result<Vec<Simple>, Unparsed> {
     let mut walk = Walk::default();
     walk.script(script)?;
     Ok(walk.found)
@@ -106,7 +106,7 @@ fn first_is_in(simple: &Simple, names: &HashSet<String>) -> bool {
 impl Walk {
     fn script(&mut self, script: &str) -> ReadCommand {
         self.depth += 1;
-        if self.depth > DEEPEST || known::nests(script) > NESTED {
+        if self.depth > DEEPEST || known::nesting_depth(script) > NESTED {
             return Err(Unparsed);
         }
         let mut parser = Parser::new(Cursor::new(script.as_bytes()), &ParserOptions::default());
@@ -135,7 +135,7 @@ impl Walk {
             let before = self.found.len();
             // Only what comes from one command that says something known is known.
             let fed = match &self.found[start..] {
-                [.., last] if place > 0 => said(last),
+                [.., last] if place > 0 => printed_text(last),
                 _ => None,
             };
             let from: Vec<_> =
@@ -191,7 +191,7 @@ impl Walk {
             CompoundCommand::ForClause(clause) => {
                 let mut values = Vec::new();
                 for value in clause.values.iter().flatten() {
-                    values.push(known(&self.word(value)?));
+                    values.push(known_word(&self.word(value)?));
                 }
                 let all: Option<Vec<String>> = values.into_iter().collect();
                 match all {
@@ -304,7 +304,7 @@ impl Walk {
                         all.join(" ")
                     }
                 };
-                let value = known(&value);
+                let value = known_word(&value);
                 if let ast::AssignmentName::VariableName(name) = &assignment.name {
                     match value.filter(|_| keeps) {
                         Some(value) => self.variables.insert(name.clone(), value),
@@ -325,7 +325,7 @@ impl Walk {
                 let before = self.found.len();
                 self.list(&shell.list)?;
                 if let [one] = &self.found[before..] {
-                    out.fed = said(one);
+                    out.fed = printed_text(one);
                 }
                 Ok(())
             }
@@ -350,7 +350,7 @@ impl Walk {
                     matches!(kind, IoFileRedirectKind::Read | IoFileRedirectKind::DuplicateInput);
                 match target {
                     IoFileRedirectTarget::Filename(file) => {
-                        let file = known(&self.word(file)?);
+                        let file = known_word(&self.word(file)?);
                         if !reads {
                             out.writes.push(file);
                         }
@@ -370,11 +370,11 @@ impl Walk {
             }
             IoRedirect::HereString(_, word) => {
                 let text = self.word(word)?;
-                out.input = Some(known(&text).unwrap_or_else(|| word.value.clone()));
+                out.input = Some(known_word(&text).unwrap_or_else(|| word.value.clone()));
                 Ok(())
             }
             IoRedirect::OutputAndError(file, _) => {
-                let file = known(&self.word(file)?);
+                let file = known_word(&self.word(file)?);
                 out.writes.push(file);
                 Ok(())
             }
@@ -407,7 +407,7 @@ impl Walk {
                 WordPiece::EscapeSequence(text) => {
                     text.strip_prefix('\\').unwrap_or(text).to_owned()
                 }
-                WordPiece::AnsiCQuotedText(text) => unescaped(text).unwrap_or_else(unknown),
+                WordPiece::AnsiCQuotedText(text) => unescape_text(text).unwrap_or_else(unknown),
                 WordPiece::DoubleQuotedSequence(inner)
                 | WordPiece::GettextDoubleQuotedSequence(inner) => self.pieces(source, inner)?,
                 WordPiece::TildeExpansion(_) => "~".to_owned(),
@@ -440,7 +440,7 @@ impl Walk {
         let before = self.found.len();
         self.script(script)?;
         let said = match &self.found[before..] {
-            [one] => said(one),
+            [one] => printed_text(one),
             _ => None,
         };
         Ok(said.map_or_else(|| HOLE.to_string(), |text| text.trim_end_matches('\n').to_owned()))

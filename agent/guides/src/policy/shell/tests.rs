@@ -3,7 +3,7 @@
 use super::*;
 
 fn shown(script: &str) -> String {
-    let Ok(found) = commands(script) else { return "unparsed".to_owned() };
+    let Ok(found) = parse_commands(script) else { return "unparsed".to_owned() };
     let word = |word: &Arg| word.clone().unwrap_or_else(|| "?".to_owned());
     let lines = found.iter().map(|simple| {
         let mut words: Vec<_> = simple.words.iter().map(word).collect();
@@ -64,7 +64,7 @@ fn what_a_pipe_brings_is_known_where_it_can_be() {
         ("echo a | tr a b | sh", None, vec!["echo", "tr"]),
         ("(curl x) | sh", None, vec!["curl"]),
     ] {
-        let found = commands(script).unwrap();
+        let found = parse_commands(script).unwrap();
         let last = found.last().unwrap();
         assert!(last.piped, "{script}");
         assert_eq!(

@@ -2,12 +2,12 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use super::super::fixture::Fixture;
-use super::super::{prepare, push};
+use super::super::{prepare_worktree, push_branch};
 use super::*;
 
 fn fixture() -> Fixture {
     let f = Fixture::new();
-    prepare(&f.place).unwrap();
+    prepare_worktree(&f.place).unwrap();
     f
 }
 
@@ -170,8 +170,8 @@ fn a_snapshot_is_never_pushed() {
     keep_work(&f.place).unwrap();
     fs::remove_file(f.place.tree().join("secret")).unwrap();
     f.write("a", "1");
-    super::super::keep(&f.place, "Work").unwrap();
-    push(&f.place).unwrap();
+    super::super::keep_leftover(&f.place, "Work").unwrap();
+    push_branch(&f.place).unwrap();
     let remote = f.dir.path().join("remote.git");
     assert!(!f.git(&remote, &["for-each-ref"]).contains("snap"));
     assert!(!f.git(&remote, &["rev-list", "--objects", "--all"]).contains("secret"));

@@ -128,7 +128,7 @@ fn what_a_cluster_mends_by_itself_gets_its_time() {
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
         "message": "pod has unbound immediate PersistentVolumeClaims."}]}));
-    let at = |now: &str| trouble(&unschedulable, now.parse().unwrap()).unwrap();
+    let at = |now: &str| find_trouble(&unschedulable, now.parse().unwrap()).unwrap();
     assert_eq!(at("2026-01-01T00:00:40Z").passes, Some(SignedDuration::from_secs(140)));
     let late = at("2026-01-01T00:03:00Z");
     assert_eq!(late.passes, None);
@@ -136,7 +136,7 @@ fn what_a_cluster_mends_by_itself_gets_its_time() {
     let pulled = pod(&json!({"phase": "Pending", "containerStatuses": [{
         "name": "agent", "image": "r/agent:1", "imageID": "", "ready": false, "restartCount": 0,
         "state": {"waiting": {"reason": "ErrImagePull", "message": "401 Unauthorized"}}}]}));
-    let pulled = trouble(&pulled, Timestamp::UNIX_EPOCH).unwrap();
+    let pulled = find_trouble(&pulled, Timestamp::UNIX_EPOCH).unwrap();
     assert!(pulled.passes.is_some());
     assert!(pulled.message.contains("401") && pulled.message.contains("images.pullSecrets"));
 }
@@ -146,7 +146,7 @@ fn what_a_live_pod_waits_for_is_told_with_what_to_do() {
     let unschedulable = pod(&json!({"phase": "Pending", "conditions": [{
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
         "message": "0/3 nodes are available: 3 Insufficient memory."}]}));
-    let found = trouble(&unschedulable, Timestamp::UNIX_EPOCH).unwrap();
+    let found = find_trouble(&unschedulable, Timestamp::UNIX_EPOCH).unwrap();
     assert_eq!(found.reason, "PodUnschedulable");
     assert!(found.message.contains("Insufficient memory"), "{}", found.message);
 
@@ -159,7 +159,7 @@ fn what_a_live_pod_waits_for_is_told_with_what_to_do() {
         let stuck = pod(&json!({"phase": "Pending", "initContainerStatuses": [{
             "name": "toolbox", "image": "debian:13", "imageID": "", "ready": false,
             "restartCount": 0, "state": {"waiting": {"reason": waiting}}}]}));
-        let found = trouble(&stuck, Timestamp::UNIX_EPOCH);
+        let found = find_trouble(&stuck, Timestamp::UNIX_EPOCH);
         assert_eq!(found.map(|t| t.reason), reason, "{waiting}");
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 /// A body that is made while it is sent, and when something of it was last taken.
-pub fn watched(body: Body) -> (Body, watch::Receiver<Instant>) {
+pub fn watch_body(body: Body) -> (Body, watch::Receiver<Instant>) {
     let (taken, seen) = watch::channel(Instant::now());
     if body.as_bytes().is_some() {
         return (body, seen);
@@ -23,7 +23,7 @@ pub fn watched(body: Body) -> (Body, watch::Receiver<Instant>) {
 }
 
 /// What comes of sending; None when for so long nothing was taken and nothing came.
-pub async fn outcome<T>(
+pub async fn await_outcome<T>(
     sending: impl Future<Output = T>,
     seen: &watch::Receiver<Instant>,
     patience: Duration,
@@ -53,7 +53,7 @@ mod tests {
     /// Takes a body of some parts, one a while, and is silent from then on.
     async fn sent(parts: u64) -> Option<()> {
         let made = stream::iter((0..parts).map(|_| Ok::<_, std::io::Error>(Bytes::from("part"))));
-        let (body, seen) = watched(Body::wrap_stream(made));
+        let (body, seen) = watch_body(Body::wrap_stream(made));
         let slowly = async {
             let mut parts = BodyDataStream::new(body);
             while parts.next().await.is_some() {
@@ -61,7 +61,7 @@ mod tests {
             }
             std::future::pending::<()>().await;
         };
-        outcome(slowly, &seen, PATIENCE).await
+        await_outcome(slowly, &seen, PATIENCE).await
     }
 
     #[tokio::test]
@@ -69,8 +69,8 @@ mod tests {
         let begun = Instant::now();
         assert_eq!(sent(6).await, None);
         assert!(begun.elapsed() >= PATIENCE * 3, "given up after {:?}", begun.elapsed());
-        let (_, seen) = watched(Body::from("whole"));
-        assert_eq!(outcome(async { 7 }, &seen, PATIENCE).await, Some(7));
-        assert_eq!(outcome(std::future::pending::<()>(), &seen, PATIENCE).await, None);
+        let (_, seen) = watch_body(Body::from("whole"));
+        assert_eq!(await_outcome(async { 7 }, &seen, PATIENCE).await, Some(7));
+        assert_eq!(await_outcome(std::future::pending::<()>(), &seen, PATIENCE).await, None);
     }
 }

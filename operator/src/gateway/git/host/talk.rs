@@ -20,35 +20,35 @@ const DELIMITER: &[u8] = b"0001";
 
 /// Asks for all branches and tags.
 pub fn ask_for_refs() -> Vec<u8> {
-    let mut out = command("ls-refs");
-    pktline::write(&mut out, b"ref-prefix refs/heads/\n");
-    pktline::write(&mut out, b"ref-prefix refs/tags/\n");
-    pktline::flush(&mut out);
+    let mut out = protocol_command("ls-refs");
+    pktline::write_packets(&mut out, b"ref-prefix refs/heads/\n");
+    pktline::write_packets(&mut out, b"ref-prefix refs/tags/\n");
+    pktline::write_flush(&mut out);
     out
 }
 
 /// Asks for a pack, in one round: what is had already is named by its tips.
 pub fn ask_for_pack(wants: &[&str], haves: &[&str]) -> Vec<u8> {
-    let mut out = command("fetch");
+    let mut out = protocol_command("fetch");
     for option in ["thin-pack\n", "no-progress\n", "ofs-delta\n"] {
-        pktline::write(&mut out, option.as_bytes());
+        pktline::write_packets(&mut out, option.as_bytes());
     }
     for want in wants {
-        pktline::write(&mut out, format!("want {want}\n").as_bytes());
+        pktline::write_packets(&mut out, format!("want {want}\n").as_bytes());
     }
     for have in haves.iter().take(MAX_HAVES) {
-        pktline::write(&mut out, format!("have {have}\n").as_bytes());
+        pktline::write_packets(&mut out, format!("have {have}\n").as_bytes());
     }
-    pktline::write(&mut out, b"done\n");
-    pktline::flush(&mut out);
+    pktline::write_packets(&mut out, b"done\n");
+    pktline::write_flush(&mut out);
     out
 }
 
-fn command(name: &str) -> Vec<u8> {
+fn protocol_command(name: &str) -> Vec<u8> {
     let mut out = Vec::new();
-    pktline::write(&mut out, format!("command={name}\n").as_bytes());
-    pktline::write(&mut out, AGENT);
-    pktline::write(&mut out, b"object-format=sha1\n");
+    pktline::write_packets(&mut out, format!("command={name}\n").as_bytes());
+    pktline::write_packets(&mut out, AGENT);
+    pktline::write_packets(&mut out, b"object-format=sha1\n");
     out.extend_from_slice(DELIMITER);
     out
 }
@@ -60,8 +60,8 @@ pub fn ask_for_update(update: &Update) -> Vec<u8> {
     let (new, name) = (&update.new, &update.name);
     let mut out = Vec::new();
     let line = format!("{old} {new} {name}\0 report-status side-band-64k ofs-delta");
-    pktline::write(&mut out, line.as_bytes());
-    pktline::flush(&mut out);
+    pktline::write_packets(&mut out, line.as_bytes());
+    pktline::write_flush(&mut out);
     out
 }
 
@@ -69,7 +69,7 @@ pub fn ask_for_update(update: &Update) -> Vec<u8> {
 pub fn read_refs(mut bytes: &[u8]) -> Result<Refs, String> {
     let mut refs = Refs::new();
     loop {
-        let next = pktline::next(bytes).map_err(|error| error.to_string())?;
+        let next = pktline::read_packet(bytes).map_err(|error| error.to_string())?;
         let Some((packet, used)) = next else {
             return Err("its list of branches is cut off".to_owned());
         };
@@ -141,9 +141,9 @@ pub struct Verdict {
 }
 
 /// Reads the answer to a push; nothing if it does not say what became of the ref.
-pub fn report(mut bytes: &[u8], name: &str) -> Option<Verdict> {
+pub fn read_report(mut bytes: &[u8], name: &str) -> Option<Verdict> {
     let (mut status, mut said) = (Vec::new(), Vec::new());
-    while let Ok(Some((packet, used))) = pktline::next(bytes) {
+    while let Ok(Some((packet, used))) = pktline::read_packet(bytes) {
         bytes = bytes.get(used..).unwrap_or_default();
         match packet {
             Packet::Data([1, data @ ..]) => status.extend_from_slice(data),
@@ -154,7 +154,7 @@ pub fn report(mut bytes: &[u8], name: &str) -> Option<Verdict> {
     }
     let said = String::from_utf8_lossy(&said).into_owned();
     let (mut rest, mut unpacked) = (status.as_slice(), None);
-    while let Ok(Some((Packet::Data(line), used))) = pktline::next(rest) {
+    while let Ok(Some((Packet::Data(line), used))) = pktline::read_packet(rest) {
         rest = rest.get(used..).unwrap_or_default();
         let line = String::from_utf8_lossy(line);
         let line = line.trim_end_matches('\n');
@@ -177,18 +177,18 @@ pub fn report(mut bytes: &[u8], name: &str) -> Option<Verdict> {
 /// # Panics
 /// When it is neither.
 #[cfg(test)]
-pub fn fuzzed(bytes: &[u8]) {
+pub fn fuzz_talk(bytes: &[u8]) {
     let name = "refs/heads/codebutler/t";
     if let Ok(refs) = read_refs(bytes) {
         assert!(refs.iter().all(|(name, id)| is_ref(name) && is_object(id)));
         assert!(refs.len() * 50 <= bytes.len(), "more refs than were said");
     }
-    if let Some(verdict) = report(bytes, name) {
+    if let Some(verdict) = read_report(bytes, name) {
         assert!(bytes.len() > name.len());
-        assert_eq!(report(bytes, name), Some(verdict));
+        assert_eq!(read_report(bytes, name), Some(verdict));
     }
     let (mut sections, mut rest, mut pack) = (Sections::default(), bytes, 0);
-    while let Ok(Some((packet, used))) = pktline::next(rest) {
+    while let Ok(Some((packet, used))) = pktline::read_packet(rest) {
         let was_in_pack = sections.in_pack;
         match sections.read(packet) {
             Ok(piece) => {
@@ -214,9 +214,9 @@ mod tests {
     fn lines(lines: &[&[u8]]) -> Vec<u8> {
         let mut out = Vec::new();
         for line in lines {
-            pktline::write(&mut out, line);
+            pktline::write_packets(&mut out, line);
         }
-        pktline::flush(&mut out);
+        pktline::write_flush(&mut out);
         out
     }
 
@@ -256,8 +256,8 @@ mod tests {
             let mut out = Vec::new();
             pktline::write_band(&mut out, 2, b"hi\n");
             pktline::write_band(&mut out, 1, &lines(status));
-            pktline::flush(&mut out);
-            report(&out, name)
+            pktline::write_flush(&mut out);
+            read_report(&out, name)
         };
         let taken = answer(&[b"unpack ok\n", b"ok refs/heads/codebutler/t\n"]).unwrap();
         assert_eq!((taken.refused, &*taken.said), (None, "hi\n"));
@@ -265,6 +265,6 @@ mod tests {
         assert_eq!(refused.unwrap().refused.as_deref(), Some("fetch first"));
         assert_eq!(answer(&[b"unpack ok\n", b"ok refs/heads/other\n"]), None);
         assert_eq!(answer(&[b"unpack ok\n", b"ng refs/heads/codebutler/t2 no\n"]), None);
-        assert_eq!(report(b"", name), None);
+        assert_eq!(read_report(b"", name), None);
     }
 }

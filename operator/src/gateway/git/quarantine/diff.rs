@@ -71,7 +71,7 @@ impl Diffs {
         while let Some((path, old, new)) = folders.pop() {
             let old = self.tree(objects, old.as_deref()).await?;
             let new = self.tree(objects, new.as_deref()).await?;
-            differences(&path, &old, &new, &mut changed, &mut folders);
+            diff_folder(&path, &old, &new, &mut changed, &mut folders);
             visited += 1;
             if visited > MAX_FILES || changed.len() + folders.len() > MAX_FILES {
                 return Err(CommandError::TooMuch("diff".to_owned()));
@@ -89,7 +89,7 @@ impl Diffs {
         if let Some(tree) = self.trees.get(id) {
             return Ok(Arc::clone(tree));
         }
-        let tree = Arc::new(entries(&objects.read_small(id).await?));
+        let tree = Arc::new(read_entries(&objects.read_small(id).await?));
         if self.trees.len() >= MAX_KEPT {
             self.trees.clear();
         }
@@ -101,7 +101,7 @@ impl Diffs {
 type Folder = (String, Option<String>, Option<String>);
 
 /// Files of one folder that differ, and the folders in it that do.
-fn differences(
+fn diff_folder(
     path: &str,
     old: &Entries,
     new: &Entries,
@@ -116,29 +116,29 @@ fn differences(
         }
         let name = String::from_utf8_lossy(name);
         let path = if path.is_empty() { name.into_owned() } else { format!("{path}/{name}") };
-        let (old_tree, new_tree) = (folder(before), folder(after));
+        let (old_tree, new_tree) = (folder_id(before), folder_id(after));
         if old_tree.is_some() || new_tree.is_some() {
             folders.push((path.clone(), old_tree, new_tree));
         }
-        let (old, new) = (file(before), file(after));
+        let (old, new) = (file_id(before), file_id(after));
         if old.is_some() || new.is_some() {
             changed.push(Changed { path, old, new });
         }
     }
 }
 
-fn folder(entry: Option<&(Vec<u8>, String)>) -> Option<String> {
+fn folder_id(entry: Option<&(Vec<u8>, String)>) -> Option<String> {
     entry.filter(|(mode, _)| mode == FOLDER).map(|(_, id)| id.clone())
 }
 
 /// A submodule's content is elsewhere: its id stands for itself.
-fn file(entry: Option<&(Vec<u8>, String)>) -> Option<String> {
+fn file_id(entry: Option<&(Vec<u8>, String)>) -> Option<String> {
     let (mode, id) = entry.filter(|(mode, _)| mode != FOLDER)?;
     Some(if mode == SUBMODULE { format!("submodule {id}") } else { id.clone() })
 }
 
 /// Reads a tree object, whose form was checked when it came in.
-fn entries(mut bytes: &[u8]) -> Entries {
+fn read_entries(mut bytes: &[u8]) -> Entries {
     let mut entries = Entries::new();
     while let Some(end) = bytes.iter().position(|b| *b == 0) {
         let Some((id, rest)) = bytes[end + 1..].split_first_chunk::<20>() else { break };
@@ -161,7 +161,7 @@ mod tests {
             bytes.extend_from_slice(format!("{mode} {name}\0").as_bytes());
             bytes.extend([*id; 20]);
         }
-        entries(&bytes)
+        read_entries(&bytes)
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
             ("160000", "sub", 1),
         ]);
         let (mut changed, mut folders) = (Vec::new(), Vec::new());
-        differences("src", &old, &new, &mut changed, &mut folders);
+        diff_folder("src", &old, &new, &mut changed, &mut folders);
         let id = |n: &Option<String>| {
             n.as_ref().map_or("-".to_owned(), |id| id.chars().take(12).collect())
         };

@@ -76,7 +76,7 @@ impl History {
         let commit = |(id, olds, tree): (String, Vec<String>, String)| {
             let text = self.new.get(&id).map(|(_, _, text)| text.clone()).unwrap_or_default();
             let diffs = olds.iter().flat_map(|old| self.diffs.get(old, &tree));
-            NewCommit { changes: changes(diffs), id, text, ..NewCommit::default() }
+            NewCommit { changes: merge_changes(diffs), id, text, ..NewCommit::default() }
         };
         Ok(pairs.into_iter().map(commit).collect())
     }
@@ -105,7 +105,7 @@ impl History {
             .load(&mut Objects::open(git)?, vec![(before.clone(), after.clone())])
             .await
             .map_err(too_much)?;
-        let mut changes = changes(self.diffs.get(&before, &after));
+        let mut changes = merge_changes(self.diffs.get(&before, &after));
         changes.retain(|change| guard.why(&change.path).is_some());
         Ok(NewCommit { id: new.to_owned(), changes, ..NewCommit::default() })
     }
@@ -127,7 +127,7 @@ impl History {
 }
 
 /// One change for each path, whichever parents it differs from.
-fn changes<'d>(changed: impl IntoIterator<Item = &'d Changed>) -> Vec<Change> {
+fn merge_changes<'d>(changed: impl IntoIterator<Item = &'d Changed>) -> Vec<Change> {
     let mut by_path: BTreeMap<&str, Change> = BTreeMap::new();
     for one in changed {
         let change = by_path.entry(&one.path).or_insert_with(|| Change {
@@ -157,6 +157,6 @@ mod tests {
             blob: Some("3".into()),
             before: vec!["1".into(), "2".into()],
         };
-        assert_eq!(changes(&both), [expected]);
+        assert_eq!(merge_changes(&both), [expected]);
     }
 }

@@ -9,7 +9,7 @@ fn token() -> String {
 fn judged(incoming: &Incoming, rewrite: bool) -> Vec<String> {
     let redactor = Redactor::default();
     let rules = rules(&redactor, rewrite);
-    judge(incoming, &rules).iter().map(ToString::to_string).collect()
+    judge_rules(incoming, &rules).iter().map(ToString::to_string).collect()
 }
 
 fn rules(redactor: &Redactor, rewrite: bool) -> Rules<'_> {
@@ -74,8 +74,8 @@ fn secrets_in_messages_and_names_are_found_and_not_repeated() {
     assert!(told.contains(&"github-token in the message of 1234567890".to_owned()), "{told:?}");
     let redactor = Redactor::default();
     let rules = rules(&redactor, false);
-    let wrong: Vec<Violation> = judge(&incoming, &rules).into_iter().collect();
-    let message = explain(&wrong, &rules);
+    let wrong: Vec<Violation> = judge_rules(&incoming, &rules).into_iter().collect();
+    let message = explain_violations(&wrong, &rules);
     assert!(message.contains("[redacted:github-token]") && !message.contains(&token), "{message}");
 }
 
@@ -84,10 +84,10 @@ fn only_lines_that_were_not_there_before_leak() {
     let redactor = Redactor::default();
     let token = token();
     let text = format!("one\nkey = {token}\nthree\n");
-    let found = leaks(&redactor, &text);
+    let found = find_leaks(&redactor, &text);
     assert_eq!(new_leak(&found, &text, &[]), Some((2, "github-token")));
     assert_eq!(new_leak(&found, &text, &[format!("zero\nkey = {token}\n")]), None);
-    assert_eq!(leaks(&redactor, "see http://10.0.0.12:8080/\n"), []);
+    assert_eq!(find_leaks(&redactor, "see http://10.0.0.12:8080/\n"), []);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_key_is_found_when_its_second_half_is_added() {
     let begin = format!("-----BEGIN {} KEY-----", "PRIVATE");
     let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n".repeat(3);
     let text = format!("{begin}\n{body}");
-    let found = leaks(&redactor, &text);
+    let found = find_leaks(&redactor, &text);
     assert_eq!(new_leak(&found, &text, &[format!("{begin}\n")]).unwrap().0, 1);
 }
 
@@ -104,5 +104,5 @@ fn a_key_is_found_when_its_second_half_is_added() {
 fn wide_characters_hide_nothing() {
     let wide: Vec<u8> = token().encode_utf16().flat_map(u16::to_le_bytes).collect();
     let redactor = Redactor::default();
-    assert!(texts(&wide).iter().any(|text| !leaks(&redactor, text).is_empty()));
+    assert!(possible_texts(&wide).iter().any(|text| !find_leaks(&redactor, text).is_empty()));
 }

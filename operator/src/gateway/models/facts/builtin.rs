@@ -10,21 +10,21 @@ use crate::gateway::models::dialect::Dialect;
 /// agent can't work with less than this.
 const OLLAMA: u32 = 32_000;
 
-pub fn facts(dialect: Dialect, id: &str) -> Facts {
+pub fn builtin_facts(dialect: Dialect, id: &str) -> Facts {
     let facts = match dialect {
-        Dialect::OpenAi => openai(id),
+        Dialect::OpenAi => openai_facts(id),
         Dialect::Azure | Dialect::OpenRouter | Dialect::Plain => Facts::default(),
     };
-    Facts { cache: cache(dialect, id), ..facts }
+    Facts { cache: cache_form(dialect, id), ..facts }
 }
 
 /// Of a model that Ollama serves.
-pub fn ollama() -> Facts {
+pub fn ollama_facts() -> Facts {
     Facts { window: Some(OLLAMA), ..Facts::default() }
 }
 
 /// Anthropic keeps what is marked, whoever passes it on; so does Alibaba, by way of `OpenRouter`.
-fn cache(dialect: Dialect, id: &str) -> CacheForm {
+fn cache_form(dialect: Dialect, id: &str) -> CacheForm {
     let id = id.strip_prefix('~').unwrap_or(id);
     let alibaba = || id.starts_with("qwen/") || id == "deepseek/deepseek-v3.2";
     if id.starts_with("anthropic/") || (dialect == Dialect::OpenRouter && alibaba()) {
@@ -35,7 +35,7 @@ fn cache(dialect: Dialect, id: &str) -> CacheForm {
 }
 
 /// By family: the longest beginning counts.
-fn openai(id: &str) -> Facts {
+fn openai_facts(id: &str) -> Facts {
     const FAMILIES: [(&str, u32, u32, bool); 9] = [
         ("gpt-3.5", 16_385, 4_096, false),
         ("gpt-4-", 128_000, 4_096, false),
@@ -57,13 +57,13 @@ fn openai(id: &str) -> Facts {
         max_tokens: Some(longest),
         tools: Some(true),
         sees: Some(family != "gpt-3.5"),
-        thinking: thinks.then(|| Thinking { efforts: efforts(), ..Thinking::default() }),
+        thinking: thinks.then(|| Thinking { efforts: known_efforts(), ..Thinking::default() }),
         ..Facts::default()
     }
 }
 
 /// Those that each of the families that think knows.
-fn efforts() -> Vec<ReasoningEffort> {
+fn known_efforts() -> Vec<ReasoningEffort> {
     vec![Low, Medium, High]
 }
 
@@ -73,12 +73,16 @@ mod tests {
 
     #[test]
     fn families_are_known_where_the_list_is_bare() {
-        let of = |id| facts(Dialect::OpenAi, id);
+        let of = |id| builtin_facts(Dialect::OpenAi, id);
         assert_eq!(of("gpt-5.5").window, Some(400_000));
         assert!(of("gpt-5.5").thinking.is_some() && of("gpt-5-chat-latest").thinking.is_none());
         assert_eq!(of("gpt-4o-mini").max_tokens, Some(16_384));
         assert_eq!(of("my-model"), Facts::default());
-        assert_eq!(facts(Dialect::Plain, "gpt-5.5"), Facts::default(), "anybody may call it so");
+        assert_eq!(
+            builtin_facts(Dialect::Plain, "gpt-5.5"),
+            Facts::default(),
+            "anybody may call it so"
+        );
     }
 
     #[test]
@@ -92,9 +96,9 @@ mod tests {
             ("openai/gpt-5.6-sol", CacheForm::Automatic),
             ("claude-opus-5", CacheForm::Automatic),
         ] {
-            assert_eq!(facts(Dialect::OpenRouter, id).cache, form, "{id}");
+            assert_eq!(builtin_facts(Dialect::OpenRouter, id).cache, form, "{id}");
         }
-        let plain = |id| facts(Dialect::Plain, id).cache;
+        let plain = |id| builtin_facts(Dialect::Plain, id).cache;
         assert_eq!(plain("anthropic/claude-opus-5"), CacheForm::Marked);
         assert_eq!(plain("qwen/qwen3-32b"), CacheForm::Automatic, "others serve it, too");
     }

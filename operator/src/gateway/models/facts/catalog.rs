@@ -65,7 +65,7 @@ pub(super) struct ListedModels {
     is_ollama: bool,
 }
 
-pub(super) fn source(repo: &Repo) -> ListSource {
+pub(super) fn list_source(repo: &Repo) -> ListSource {
     let spec = &repo.spec.model;
     (spec.base_url.clone(), repo.namespace().unwrap_or_default(), spec.credentials.name.clone())
 }
@@ -74,7 +74,7 @@ impl Catalog {
     /// What is known of a model, as the Repo asks for it.
     pub fn facts(&self, repo: &Repo, model: &str) -> Facts {
         let listed = self.list(repo).and_then(|list| list.known.ok());
-        facts(repo, model, listed.as_deref())
+        model_facts(repo, model, listed.as_deref())
     }
 
     /// What the agent is told of all models that a role may use.
@@ -84,24 +84,25 @@ impl Catalog {
         role: &RoleModel,
     ) -> impl Iterator<Item = (String, ModelFacts)> {
         let listed = self.list(repo).and_then(|list| list.known.ok());
-        role.allowed()
-            .map(move |model| (model.to_owned(), facts(repo, model, listed.as_deref()).wire()))
+        role.allowed().map(move |model| {
+            (model.to_owned(), model_facts(repo, model, listed.as_deref()).wire())
+        })
     }
 
     /// Names of the provider that are like one that it does not know.
     pub fn nearest(&self, repo: &Repo, model: &str) -> Vec<String> {
         let listed = self.list(repo).and_then(|list| list.known.ok());
-        let known = |listed: &Arc<ListedModels>| check::nearest(model, listed.models.keys());
+        let known = |listed: &Arc<ListedModels>| check::nearest_models(model, listed.models.keys());
         listed.as_ref().map(known).unwrap_or_default()
     }
 
     pub(super) fn list(&self, repo: &Repo) -> Option<List> {
-        lock(&self.lists).get(&source(repo)).cloned()
+        lock(&self.lists).get(&list_source(repo)).cloned()
     }
 
     /// Asks if there is no list, or only one older than `age`.
     pub(super) async fn refresh(&self, asker: &Asker<'_>, repo: &Repo, age: Duration) {
-        let source = source(repo);
+        let source = list_source(repo);
         let turn = Arc::clone(lock(&self.asking).entry(source.clone()).or_default());
         let _turn = turn.lock().await;
         let is_good =
@@ -120,7 +121,7 @@ impl Catalog {
 
     /// The Secret with the Repo's key, as it is.
     pub(super) async fn secret(&self, context: &Context, repo: &Repo) -> Option<String> {
-        let (_, namespace, name) = source(repo);
+        let (_, namespace, name) = list_source(repo);
         self.secrets.of(context, &namespace, &name).await
     }
 
@@ -133,7 +134,7 @@ impl Catalog {
             let why = "no answer in time".to_owned();
             let (known, served) = (Err(why.clone()), ServedModel::Unasked(why));
             let none = List { at: Instant::now(), known, served, secret: None };
-            lock(&self.lists).entry(source(repo)).or_insert(none);
+            lock(&self.lists).entry(list_source(repo)).or_insert(none);
         }
     }
 
@@ -143,11 +144,11 @@ impl Catalog {
     }
 }
 
-pub(super) fn facts(repo: &Repo, model: &str, listed: Option<&ListedModels>) -> Facts {
+pub(super) fn model_facts(repo: &Repo, model: &str, listed: Option<&ListedModels>) -> Facts {
     let told = listed.and_then(|listed| check::find_model(model, &listed.models)).cloned();
-    let facts = told.unwrap_or_default().or(builtin::facts(Dialect::of(repo), model));
+    let facts = told.unwrap_or_default().or(builtin::builtin_facts(Dialect::of(repo), model));
     let served = if listed.is_some_and(|listed| listed.is_ollama) {
-        builtin::ollama()
+        builtin::ollama_facts()
     } else {
         Facts::default()
     };
@@ -175,14 +176,14 @@ async fn ask_for_models(
         _ => None,
     };
     let served = match (&listed, &key_known) {
-        (Err(error), _) if error.means != Means::Nothing => served(error, &upstream),
-        (_, Some(Err(error))) | (Err(error), None) => served(error, &upstream),
+        (Err(error), _) if error.means != Means::Nothing => served_model(error, &upstream),
+        (_, Some(Err(error))) | (Err(error), None) => served_model(error, &upstream),
         (_, Some(Ok(()))) | (Ok(_), None) => ServedModel::Yes,
     };
     (listed.map_err(|error| error.why), served)
 }
 
-fn served(Unlisted { why, means }: &Unlisted, upstream: &Upstream<'_>) -> ServedModel {
+fn served_model(Unlisted { why, means }: &Unlisted, upstream: &Upstream<'_>) -> ServedModel {
     let (host, secret) = (upstream.host(), upstream.secret());
     match means {
         Means::Unusable => ServedModel::No("NotReachable", why.clone(), false),

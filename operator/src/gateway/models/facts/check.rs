@@ -31,12 +31,12 @@ pub struct Worker<'a> {
 }
 
 /// One sentence about all that is wrong; nothing if all is well.
-pub fn faults(workers: &[Worker<'_>], listed: &CheckedModels, today: Date) -> Option<String> {
+pub fn find_faults(workers: &[Worker<'_>], listed: &CheckedModels, today: Date) -> Option<String> {
     let mut faults: Vec<String> = Vec::new();
     for Worker { role, facts } in workers {
         let has_tools = role.spec.tools.offered().next().is_some();
         for (field, model) in role.spec.model.talking() {
-            let Some(fault) = fault(model, listed, &facts(model), has_tools, today) else {
+            let Some(fault) = find_fault(model, listed, &facts(model), has_tools, today) else {
                 continue;
             };
             faults.push(format!(
@@ -52,7 +52,7 @@ pub fn faults(workers: &[Worker<'_>], listed: &CheckedModels, today: Date) -> Op
     (!faults.is_empty()).then(|| faults.join("; ") + &rest)
 }
 
-fn fault(
+fn find_fault(
     model: &str,
     listed: &CheckedModels,
     facts: &Facts,
@@ -60,7 +60,7 @@ fn fault(
     today: Date,
 ) -> Option<String> {
     if find_model(model, listed).is_none() {
-        let near = nearest(model, listed.keys());
+        let near = nearest_models(model, listed.keys());
         return Some(if near.is_empty() {
             "is no model of the provider: choose one of its list".to_owned()
         } else {
@@ -95,10 +95,10 @@ pub fn find_model<'a>(model: &str, listed: &'a CheckedModels) -> Option<&'a Fact
 }
 
 /// The names most like one that does not exist, in code marks.
-pub fn nearest<'a>(model: &str, known: impl Iterator<Item = &'a String>) -> Vec<String> {
-    let wanted = spelling(model);
+pub fn nearest_models<'a>(model: &str, known: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let wanted = fold_spelling(model);
     let mut scored: Vec<(f64, &String)> = known
-        .map(|id| (likeness(&wanted, &spelling(id)), id))
+        .map(|id| (name_likeness(&wanted, &fold_spelling(id)), id))
         .filter(|(score, _)| *score >= ALIKE)
         .collect();
     scored.sort_by(|(a, x), (b, y)| b.total_cmp(a).then_with(|| x.cmp(y)));
@@ -106,7 +106,7 @@ pub fn nearest<'a>(model: &str, known: impl Iterator<Item = &'a String>) -> Vec<
 }
 
 /// Providers spell versions with dots or dashes, and some append a date.
-fn spelling(id: &str) -> String {
+fn fold_spelling(id: &str) -> String {
     let lower = id.to_ascii_lowercase().replace(['.', '_'], "-");
     match lower.rsplit_once('-') {
         Some((name, date)) if date.len() == 8 && date.bytes().all(|b| b.is_ascii_digit()) => {
@@ -117,7 +117,7 @@ fn spelling(id: &str) -> String {
 }
 
 /// With or without the maker's name.
-fn likeness(wanted: &str, id: &str) -> f64 {
+fn name_likeness(wanted: &str, id: &str) -> f64 {
     let name =
         |id: &str| id.rsplit_once('/').map_or_else(|| id.to_owned(), |(_, name)| name.into());
     let whole = strsim::normalized_damerau_levenshtein(wanted, id);
@@ -164,7 +164,7 @@ mod tests {
         let listed = listed();
         let facts = |model: &str| find_model(model, &listed).cloned().unwrap_or_default();
         let workers: Vec<_> = roles.iter().map(|role| Worker { role, facts: &facts }).collect();
-        faults(&workers, &listed, "2026-11-22".parse().unwrap())
+        find_faults(&workers, &listed, "2026-11-22".parse().unwrap())
     }
 
     #[test]
@@ -200,7 +200,7 @@ mod tests {
         let told = |tools: &[&str]| {
             let role = role("coder", tools, json!({"default": "m"}));
             let workers = [Worker { role: &role, facts: &facts }];
-            faults(&workers, &listed, "2026-11-22".parse().unwrap())
+            find_faults(&workers, &listed, "2026-11-22".parse().unwrap())
         };
         assert!(told(&["Bash"]).unwrap().contains("AgentRole `coder` takes 4096 tokens, too few"));
         assert_eq!(told(&[]), None);

@@ -86,7 +86,7 @@ pub fn read_models(body: &[u8]) -> Option<ListPage> {
         // One that can't be read is no reason to know none of the others.
         let Some(entry) = listed_model(entry) else { continue };
         page.is_ollama |= entry.owned_by.as_deref() == Some("library");
-        let facts = facts(&entry);
+        let facts = entry_facts(&entry);
         if let Some(slug) = entry.canonical_slug.filter(|slug| *slug != entry.id) {
             page.models.entry(slug).or_insert_with(|| facts.clone());
         }
@@ -104,16 +104,16 @@ fn listed_model(entry: &Value) -> Option<ListEntry> {
     }
 }
 
-fn facts(entry: &ListEntry) -> Facts {
+fn entry_facts(entry: &ListEntry) -> Facts {
     let top = entry.top_provider.as_ref();
     let window = [
         entry.context_length,
         top.and_then(|top| top.context_length),
         entry.meta["n_ctx"].as_f64(),
     ];
-    let window = window.into_iter().filter_map(tokens).min();
+    let window = window.into_iter().filter_map(read_tokens).min();
     let longest = [top.and_then(|top| top.max_completion_tokens), entry.max_completion_tokens];
-    let max_tokens = longest.into_iter().find_map(tokens);
+    let max_tokens = longest.into_iter().find_map(read_tokens);
     let says = |parameter: &str| {
         let known = entry.supported_parameters.as_ref().filter(|known| !known.is_empty())?;
         Some(known.iter().any(|name| name == parameter))
@@ -126,14 +126,14 @@ fn facts(entry: &ListEntry) -> Facts {
         sees: seen
             .map(|kinds| kinds.iter().any(|kind| kind == "image"))
             .or_else(|| entry.capabilities["vision"].as_bool()),
-        thinking: says("reasoning").unwrap_or(false).then(|| thinking(&entry.reasoning)),
+        thinking: says("reasoning").unwrap_or(false).then(|| read_thinking(&entry.reasoning)),
         prices: ListedPrices::deserialize(&entry.pricing).ok().and_then(|listed| listed.prices()),
         expires: entry.expiration_date.as_ref().and_then(|date| date.get(..10)).map(str::to_owned),
         ..Facts::default()
     }
 }
 
-fn thinking(told: &Value) -> Thinking {
+fn read_thinking(told: &Value) -> Thinking {
     let efforts = told["supported_efforts"].as_array().into_iter().flatten();
     Thinking {
         efforts: efforts.filter_map(|word| ReasoningEffort::deserialize(word).ok()).collect(),
@@ -144,7 +144,7 @@ fn thinking(told: &Value) -> Thinking {
 
 /// Some write whole numbers with a point.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked just before
-fn tokens(figure: Option<f64>) -> Option<u32> {
+fn read_tokens(figure: Option<f64>) -> Option<u32> {
     figure.filter(|figure| (1.0..=1e9).contains(figure)).map(|figure| figure as u32)
 }
 

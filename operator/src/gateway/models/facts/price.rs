@@ -129,7 +129,7 @@ impl Override {
         let listed = ListedOverride::deserialize(value).ok()?;
         let between = match (&listed.utc_start, &listed.utc_end) {
             (None, None) => None,
-            (Some(from), Some(until)) => Some((minute(from)?, minute(until)?)),
+            (Some(from), Some(until)) => Some((read_minute(from)?, read_minute(until)?)),
             _ => return None,
         };
         let from_tokens = listed.min_prompt_tokens.unwrap_or(0);
@@ -138,7 +138,7 @@ impl Override {
 }
 
 /// `HH:MM`, with or without seconds or `Z`, or a whole hour.
-fn minute(value: &Value) -> Option<u32> {
+fn read_minute(value: &Value) -> Option<u32> {
     let minutes = match value {
         Value::Number(hour) => u32::try_from(hour.as_u64()?).ok()?.checked_mul(60)?,
         Value::String(text) => {

@@ -13,7 +13,7 @@ use kube::ResourceExt as _;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::catalog::{GOOD, List, facts, source};
+use super::catalog::{GOOD, List, list_source, model_facts};
 use super::check::{self, Worker};
 use crate::gateway::budget::repos::RepoKey;
 use crate::gateway::conditions::ConditionStanding;
@@ -30,25 +30,25 @@ const SETTLED: Duration = Duration::from_secs(10);
 const AT_ONCE: usize = 8;
 
 /// Keeps lists fresh and Repos told, until the gateway stops.
-pub async fn run(gateway: &Shared) {
+pub async fn run_standing(gateway: &Shared) {
     let told = Mutex::new(HashMap::<RepoKey, u64>::new());
     let mut ticks = tokio::time::interval(LOOK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
-        let round = round(gateway, &told);
+        let round = look_round(gateway, &told);
         if gateway.shutdown.run_until_cancelled(round).await.is_none() {
             return;
         }
     }
 }
 
-async fn round(gateway: &Shared, told: &Mutex<HashMap<RepoKey, u64>>) {
+async fn look_round(gateway: &Shared, told: &Mutex<HashMap<RepoKey, u64>>) {
     let repos: Vec<Arc<Repo>> = gateway.context.repos.state();
     let repos: Vec<Arc<Repo>> =
         repos.into_iter().filter(|repo| repo.metadata.deletion_timestamp.is_none()).collect();
     let keys: HashSet<RepoKey> = repos.iter().map(|repo| RepoKey::from(&**repo)).collect();
     told.lock().retain(|key, _| keys.contains(key));
-    let sources = repos.iter().map(|repo| source(repo)).collect();
+    let sources = repos.iter().map(|repo| list_source(repo)).collect();
     gateway.models.catalog.forget_all_but(&sources);
     futures::stream::iter(repos)
         .for_each_concurrent(AT_ONCE, |repo| look_at_models(gateway, repo, told))
@@ -60,7 +60,7 @@ async fn look_at_models(gateway: &Shared, repo: Arc<Repo>, told: &Mutex<HashMap<
     let roles = gateway.context.roles_of(&repo);
     let key = RepoKey::from(&*repo);
     let said = told.lock().get(&key).copied();
-    let seen = |list: Option<List>| fingerprint(&repo, &roles, list.map(|list| list.at));
+    let seen = |list: Option<List>| standing_fingerprint(&repo, &roles, list.map(|list| list.at));
     let is_news = said.is_some_and(|said| said != seen(catalog.list(&repo)));
     let secret = catalog.secret(&gateway.context, &repo).await;
     let anew = catalog.list(&repo).is_some_and(|list| list.secret != secret);
@@ -79,7 +79,7 @@ async fn look_at_models(gateway: &Shared, repo: Arc<Repo>, told: &Mutex<HashMap<
         return;
     }
     let Some(list) = catalog.list(&repo) else { return };
-    let standing = standing(&repo, &roles, &list);
+    let standing = find_standing(&repo, &roles, &list);
     let told_of_key = gateway.conditions.model_asked(&repo, &list.served, anew).await;
     if gateway.conditions.models(&repo, &standing).await && told_of_key {
         told.lock().insert(key, now);
@@ -93,7 +93,7 @@ fn is_unserved(repo: &Repo) -> bool {
 }
 
 /// Another one once anything may have to be said anew.
-fn fingerprint(repo: &Repo, roles: &[Arc<AgentRole>], at: Option<Instant>) -> u64 {
+fn standing_fingerprint(repo: &Repo, roles: &[Arc<AgentRole>], at: Option<Instant>) -> u64 {
     let mut hasher = DefaultHasher::new();
     (repo.uid(), repo.metadata.generation, at).hash(&mut hasher);
     for role in roles {
@@ -102,7 +102,7 @@ fn fingerprint(repo: &Repo, roles: &[Arc<AgentRole>], at: Option<Instant>) -> u6
     hasher.finish()
 }
 
-fn standing(repo: &Repo, roles: &[Arc<AgentRole>], list: &List) -> ConditionStanding {
+fn find_standing(repo: &Repo, roles: &[Arc<AgentRole>], list: &List) -> ConditionStanding {
     let listed = match &list.known {
         Err(why) => return ConditionStanding::Unknown(why.clone()),
         // It lists what could be deployed, and what is has names of its own.
@@ -113,9 +113,9 @@ fn standing(repo: &Repo, roles: &[Arc<AgentRole>], list: &List) -> ConditionStan
         }
         Ok(listed) => listed,
     };
-    let of = |model: &str| facts(repo, model, Some(listed));
+    let of = |model: &str| model_facts(repo, model, Some(listed));
     let workers: Vec<Worker<'_>> = roles.iter().map(|role| Worker { role, facts: &of }).collect();
     let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
-    check::faults(&workers, &listed.models, today)
+    check::find_faults(&workers, &listed.models, today)
         .map_or(ConditionStanding::Known, ConditionStanding::Wrong)
 }

@@ -7,8 +7,8 @@ use http::StatusCode;
 use http::header::AUTHORIZATION;
 use tokio::time::timeout;
 
-use super::{ModelError, Upstream, beginning, collect};
-use crate::gateway::dial::{Trouble, trouble};
+use super::{ModelError, Upstream, collect_answer, read_beginning};
+use crate::gateway::dial::{Trouble, find_trouble};
 use crate::gateway::models::facts::list::{self, ListPage};
 use crate::gateway::models::{complaint, refusal};
 use crate::gateway::secrets::SecretError;
@@ -66,7 +66,7 @@ impl Upstream<'_> {
         let page = page
             .map(|(offset, limit)| [("offset", offset.to_string()), ("limit", limit.to_string())]);
         let response = self.look_up(http, "models", page.as_ref().map_or(&[], |page| page)).await?;
-        let body = timeout(PATIENCE, collect(response)).await;
+        let body = timeout(PATIENCE, collect_answer(response)).await;
         let body = body.map_err(|_| Unlisted::new(Means::Away, "no whole answer in time"))?;
         let none = || Unlisted::new(Means::Nothing, "what came is no list");
         list::read_models(&body.map_err(Unlisted::from)?).ok_or_else(none)
@@ -97,7 +97,7 @@ impl Upstream<'_> {
         let response = answered.map_err(|error| {
             let error = error.without_url();
             tracing::debug!(%error, what, "the provider was not asked");
-            match trouble(&error) {
+            match find_trouble(&error) {
                 Some(why) => Unlisted::new(Means::Barred, why.to_string()),
                 None => Unlisted::new(Means::Away, "no connection"),
             }
@@ -112,14 +112,14 @@ impl Upstream<'_> {
         if matches!(status, 401 | 403) {
             self.keys.forget(&self.id);
         }
-        let said = self.shown(&complaint::read_complaint(&beginning(response).await).text);
+        let said = self.shown(&complaint::read_complaint(&read_beginning(response).await).text);
         let means = match status {
             401 => Means::Refused,
             429 | 500.. => Means::Away,
             // Also 403: a key may be good for calls, and not for lists.
             _ => Means::Nothing,
         };
-        Err(Unlisted::new(means, refusal::with(format!("status {status}"), &said)))
+        Err(Unlisted::new(means, refusal::with_words(format!("status {status}"), &said)))
     }
 
     /// Name of the Secret that the key is from.
@@ -139,7 +139,7 @@ impl Upstream<'_> {
         let request = http.get(url).header(AUTHORIZATION, self.authorization.clone());
         let response = timeout(Duration::from_secs(10), request.send()).await.ok()?.ok()?;
         match response.status() {
-            StatusCode::OK => collect(response).await.ok(),
+            StatusCode::OK => collect_answer(response).await.ok(),
             status => {
                 if matches!(status.as_u16(), 401 | 403) {
                     self.keys.forget(&self.id);

@@ -10,7 +10,7 @@ fn judged(status: u16, headers: &[(&'static str, &str)], body: &str) -> ModelRef
         (http::HeaderName::from_static(name), http::HeaderValue::from_str(value).unwrap())
     });
     let now = "2026-11-22T10:00:00Z".parse().unwrap();
-    classify(status, &headers.collect(), body.as_bytes(), now)
+    classify_answer(status, &headers.collect(), body.as_bytes(), now)
 }
 
 /// Status, body, and what it means.

@@ -90,7 +90,7 @@ impl Bed {
     }
 
     fn steps(&self) -> Vec<Step> {
-        decide(&self.facts())
+        decide_steps(&self.facts())
     }
 
     fn standing(&self, at: usize) -> Standing {

@@ -118,14 +118,14 @@ const WORDS: usize = 6;
 
 /// Whether a line begins with the mention between `before` and `after`: bare, or behind decoration, a
 /// bullet, an arrow, an emoji or a greeting.
-pub fn begins(before: &str, after: &str) -> bool {
+pub fn begins_line(before: &str, after: &str) -> bool {
     if is_possessive(after) {
         return false;
     }
     if before.trim().is_empty() {
         return true;
     }
-    let words = words(before);
+    let words = words_before(before);
     words.is_some_and(|words| {
         let opens = words.iter().all(|word| OPENING.contains(word));
         opens && words.len() <= WORDS && !is_about(after)
@@ -142,12 +142,12 @@ pub fn hands_over(before: &str, after: &str) -> bool {
     if sentence.contains(super::CODE) && sentence.trim_end().ends_with(super::CODE) {
         return false;
     }
-    let sentence: Vec<&str> = split(sentence).collect();
+    let sentence: Vec<&str> = split_words(sentence).collect();
     if sentence.iter().any(|word| TOLD.contains(word)) {
         return false;
     }
     let spoken_to = sentence.last().is_none_or(|word| SPOKEN_TO.contains(word));
-    let asked = split(after).next().is_some_and(|word| ASKED.contains(&word));
+    let asked = split_words(after).next().is_some_and(|word| ASKED.contains(&word));
     let announced = sentence.last().is_some_and(|word| matches!(*word, "to" | "over"));
     (spoken_to && (asked || announced || after.trim_start().starts_with([',', ':'])))
         || asked && {
@@ -166,28 +166,28 @@ fn is_about(after: &str) -> bool {
     if after.trim_start().starts_with([',', ':', '*', '_', '~', '-', '\u{2013}', '\u{2014}']) {
         return false;
     }
-    let Some(word) = split(after).next() else { return false };
+    let Some(word) = split_words(after).next() else { return false };
     ABOUT.contains(&word) || (word.len() > 4 && word.ends_with("ed") && word != "needed")
 }
 
 /// The words before a mention at the start of a line; None if there is more than words and decoration.
-fn words(before: &str) -> Option<Vec<&str>> {
+fn words_before(before: &str) -> Option<Vec<&str>> {
     // A numbered list.
     let rest = before.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
     let rest = rest.strip_prefix(['.', ')']).unwrap_or(before);
     if rest.contains(super::CODE) || rest.contains(['.', '?', '(', '"', '\u{201c}']) {
         return None;
     }
-    Some(split(rest).filter(|word| !is_emoji(word)).collect())
+    Some(split_words(rest).filter(|word| !is_emoji(word)).collect())
 }
 
 /// Words, lower-cased already, without what decorates them. Emoji by name stay whole.
-fn split(text: &str) -> impl Iterator<Item = &str> {
+fn split_words(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| c.is_whitespace() || c == ',');
-    words.map(trim).filter(|word| !word.is_empty())
+    words.map(trim_word).filter(|word| !word.is_empty())
 }
 
-fn trim(word: &str) -> &str {
+fn trim_word(word: &str) -> &str {
     let word = word.trim_start_matches("-&gt;").trim_start_matches("=&gt;");
     if is_emoji(word) {
         return word;

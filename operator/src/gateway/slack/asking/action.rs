@@ -21,11 +21,11 @@ use super::super::questions::action::{
 };
 use super::super::web::CallError;
 use super::super::{Inner, people};
-use crate::gateway::api_error::{ApiError, conversation};
+use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::caller::Caller;
 use crate::gateway::slack::uploads;
 use crate::gateway::slack::uploads::Attachment;
-use crate::gateway::threads::{Refusal, unwritten};
+use crate::gateway::threads::{Refusal, explain_unwritten};
 
 /// How often the watch cache is looked at while nobody has answered.
 const LOOK: Duration = Duration::from_millis(150);
@@ -35,7 +35,7 @@ const LONGEST: Duration = Duration::from_mins(1);
 const MAX: (usize, usize, usize, usize) = (64, 64, 1000, 64 * 1024);
 
 /// Asks unless it was asked before, and answers how it stands after at most `wait`.
-pub async fn ask(
+pub async fn ask_action(
     inner: &Arc<Inner>,
     caller: &Caller,
     request: &ApprovalRequest,
@@ -46,11 +46,11 @@ pub async fn ask(
     let id = format!("{}:{}", caller.role_name(), request.key);
     let deadline = Instant::now() + wait.min(LONGEST);
     // A question that was asked long ago must not be missed because a cache lags behind.
-    let thread = inner.threads.read(&key).await.map_err(|error| unwritten(&error))?;
-    if let Some(by) = stands(inner, caller, &thread, request, &id).await? {
+    let thread = inner.threads.read(&key).await.map_err(|error| explain_unwritten(&error))?;
+    if let Some(by) = standing_yes(inner, caller, &thread, request, &id).await? {
         tell_standing(inner, caller, &thread, request, &by).await?;
     } else if find_approval(&thread, &id).is_none() {
-        post(inner, caller, &thread, request, &id).await?;
+        post_action(inner, caller, &thread, request, &id).await?;
     }
     loop {
         let open = inner.thread(&key).is_some_and(|thread| {
@@ -62,7 +62,7 @@ pub async fn ask(
             let take =
                 |status: &mut ThreadStatus| hand_out(status, &id, &request.hash, Timestamp::now());
             let handed = inner.threads.try_update(&key, take).await;
-            let (now, (state, by)) = handed.map_err(|error| unwritten(&error))?;
+            let (now, (state, by)) = handed.map_err(|error| explain_unwritten(&error))?;
             let standing = find_approval(&now, &id).is_some_and(|one| one.standing);
             let reply = ApprovalReply { id: id.clone(), state, by, standing };
             if state == ApprovalState::Expired {
@@ -84,7 +84,7 @@ fn find_approval<'a>(thread: &'a Thread, id: &str) -> Option<&'a Approval> {
 
 /// Who has approved the same words for the thread, if somebody has: it is on record then, and nobody is
 /// asked.
-async fn stands(
+async fn standing_yes(
     inner: &Inner,
     caller: &Caller,
     thread: &Thread,
@@ -97,13 +97,13 @@ async fn stands(
     }
     let is_over = thread.spec.state == ThreadState::Closed || thread.is_going();
     let status = thread.status.as_ref().filter(|_| !is_over);
-    let given = standing::words(request)
+    let given = standing::request_words(request)
         .and_then(|words| standing::find_standing(status?, &words, users).cloned());
     let Some(given) = given else { return Ok(None) };
-    let question = record(caller, request, id, given.ts.clone(), Timestamp::now(), 0);
+    let question = build_approval(caller, request, id, given.ts.clone(), Timestamp::now(), 0);
     let answer = |status: &mut ThreadStatus| standing::answer_for_thread(status, &question, users);
     let answered = inner.threads.try_update(&caller.key(), answer).await;
-    let (_, stands) = answered.map_err(|error| unwritten(&error))?;
+    let (_, stands) = answered.map_err(|error| explain_unwritten(&error))?;
     Ok(stands.then_some(given.by))
 }
 
@@ -116,17 +116,17 @@ async fn tell_standing(
     request: &ApprovalRequest,
     by: &str,
 ) -> Result<(), ApiError> {
-    let notice = shown::notice(&masked(inner, caller, request), by);
-    let outgoing = outgoing(caller, thread, request, (STANDING, &notice))?;
+    let notice = shown::show_notice(&mask_request(inner, caller, request), by);
+    let outgoing = action_outgoing(caller, thread, request, (STANDING, &notice))?;
     let _turn = inner.posting.lock(&caller.key()).await;
-    match post::once(inner, &outgoing).await {
+    match post::post_once(inner, &outgoing).await {
         Ok(_) => Ok(()),
         Err(error) => Err(inner.failed(error, &caller.repo).await),
     }
 }
 
 /// What is shown of an action, on its way into the thread under the request's own key.
-fn outgoing<'a>(
+fn action_outgoing<'a>(
     caller: &'a Caller,
     thread: &'a Thread,
     request: &'a ApprovalRequest,
@@ -135,12 +135,12 @@ fn outgoing<'a>(
     Ok(Outgoing {
         repo: &caller.repo,
         thread,
-        slack: conversation(thread)?,
+        slack: require_conversation(thread)?,
         key: &request.key,
         role: Some(&caller.role),
         kind,
         asks: Asks::Blocks(&shown.blocks),
-        digest: Some(digest(request)),
+        digest: Some(request_digest(request)),
         note: None,
         handing: Handing::default(),
         parts: vec![shown.text.clone()],
@@ -148,7 +148,7 @@ fn outgoing<'a>(
 }
 
 /// Of all that is shown and asked for.
-fn digest(request: &ApprovalRequest) -> String {
+fn request_digest(request: &ApprovalRequest) -> String {
     let ApprovalRequest { tool, summary, hash, detail, .. } = request;
     let mut all = Sha256::new();
     for part in [tool, summary, hash, detail.as_deref().unwrap_or_default()] {
@@ -158,7 +158,7 @@ fn digest(request: &ApprovalRequest) -> String {
     hex::encode(&all.finalize()[..16])
 }
 
-fn masked(inner: &Inner, caller: &Caller, request: &ApprovalRequest) -> ApprovalRequest {
+fn mask_request(inner: &Inner, caller: &Caller, request: &ApprovalRequest) -> ApprovalRequest {
     let redactor = inner.context.redactors.of(&caller.repo);
     ApprovalRequest {
         summary: redactor.mask(&request.summary).into_owned(),
@@ -168,7 +168,7 @@ fn masked(inner: &Inner, caller: &Caller, request: &ApprovalRequest) -> Approval
 }
 
 /// Posts the question and records it. A quick answer waits until it is.
-async fn post(
+async fn post_action(
     inner: &Inner,
     caller: &Caller,
     thread: &Thread,
@@ -182,14 +182,14 @@ async fn post(
         return Err(ApiError::new(ErrorCode::InvalidRequest, Refusal::Asked.to_string()));
     }
     let key = caller.key();
-    let masked = masked(inner, caller, request);
+    let masked = mask_request(inner, caller, request);
     let _turn = inner.posting.lock(&key).await;
     let file = attach_whole(inner, caller, thread, request, &masked).await?;
-    let for_thread = standing::words(request).is_some();
+    let for_thread = standing::request_words(request).is_some();
     let question =
-        shown::question(&masked, &people::people_of(thread), for_thread, file.as_deref());
-    let outgoing = outgoing(caller, thread, request, (KIND, &question))?;
-    let sent = match post::once(inner, &outgoing).await {
+        shown::show_question(&masked, &people::people_of(thread), for_thread, file.as_deref());
+    let outgoing = action_outgoing(caller, thread, request, (KIND, &question))?;
+    let sent = match post::post_once(inner, &outgoing).await {
         Ok(sent) => sent,
         Err(error) => return Err(inner.failed(error, &caller.repo).await),
     };
@@ -197,9 +197,9 @@ async fn post(
         return Err(ApiError::new(ErrorCode::Unavailable, "not posted: try again"));
     };
     let seconds = caller.repo.spec.policy.approval_seconds;
-    let record = record(caller, request, id, ts, Timestamp::now(), seconds);
+    let record = build_approval(caller, request, id, ts, Timestamp::now(), seconds);
     let recorded = inner.threads.try_update(&key, |status| add_question(status, &record)).await;
-    recorded.map(drop).map_err(|error| unwritten(&error))
+    recorded.map(drop).map_err(|error| explain_unwritten(&error))
 }
 
 /// Puts all of what is too long to be shown into a file before the question; its name. Nothing where
@@ -214,11 +214,16 @@ async fn attach_whole(
     if masked.detail.as_deref().is_none_or(shown::is_whole) {
         return Ok(None);
     }
-    let key = [&*request.key, &digest(request)].concat();
+    let key = [&*request.key, &request_digest(request)].concat();
     let name = uploads::file_name("action", thread, caller.role_name(), &key, (0, "txt"));
-    let content = shown::whole(masked).into_bytes();
-    match post::attach(inner, caller, thread, vec![Attachment { name: name.clone(), content }])
-        .await
+    let content = shown::show_whole(masked).into_bytes();
+    match post::attach_files(
+        inner,
+        caller,
+        thread,
+        vec![Attachment { name: name.clone(), content }],
+    )
+    .await
     {
         Ok(_) => Ok(Some(name)),
         Err(AccessError::Call(CallError::Refused { .. })) => Ok(None),
@@ -226,7 +231,7 @@ async fn attach_whole(
     }
 }
 
-fn record(
+fn build_approval(
     caller: &Caller,
     request: &ApprovalRequest,
     id: &str,
@@ -246,7 +251,7 @@ fn record(
         by: None,
         said: None,
         used: false,
-        words: standing::words(request),
+        words: standing::request_words(request),
         standing: false,
     }
 }

@@ -18,7 +18,7 @@ impl Slack {
         key: &str,
         text: &str,
     ) -> Result<(), ApiError> {
-        super::update(&self.inner, thread, key, text).await
+        super::ask_update(&self.inner, thread, key, text).await
     }
 
     /// Takes back such an offer that nobody needs any more.

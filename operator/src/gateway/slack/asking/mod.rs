@@ -9,17 +9,17 @@ mod train;
 use codebutler_crds::wire::{ErrorCode, PostMessage};
 use codebutler_crds::{SlackTs, ThreadStatus};
 
-use super::post::{Asks, EMPTY, Handing, LIMIT, Outgoing, not_recorded, once};
+use super::post::{Asks, EMPTY, Handing, LIMIT, Outgoing, not_recorded, post_once};
 use super::questions::budget::{self, BudgetAsked};
 use super::questions::{Button, inactivity, update};
-use super::split::split;
+use super::split::split_text;
 use super::{Inner, markdown, people};
-use crate::gateway::api_error::{ApiError, conversation};
+use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::masks;
 use crate::gateway::thread_key::ThreadKey;
 
 /// Asks about money; a quick press waits until the question is recorded.
-pub async fn money(
+pub async fn ask_money(
     inner: &Inner,
     key: &ThreadKey,
     id: &str,
@@ -35,7 +35,12 @@ pub async fn money(
 }
 
 /// Warns of the end; a quick press waits until the question is recorded.
-pub async fn warning(inner: &Inner, key: &ThreadKey, id: &str, text: &str) -> Result<(), ApiError> {
+pub async fn ask_inactivity(
+    inner: &Inner,
+    key: &ThreadKey,
+    id: &str,
+    text: &str,
+) -> Result<(), ApiError> {
     let _turn = inner.posting.lock(key).await;
     let sent = post_own(inner, key, id, text, ("collect", &inactivity::BUTTONS)).await?;
     let answered =
@@ -49,7 +54,12 @@ pub async fn warning(inner: &Inner, key: &ThreadKey, id: &str, text: &str) -> Re
 }
 
 /// Offers to bring the branch up to date; a quick press waits until the question is recorded.
-pub async fn update(inner: &Inner, key: &ThreadKey, id: &str, text: &str) -> Result<(), ApiError> {
+pub async fn ask_update(
+    inner: &Inner,
+    key: &ThreadKey,
+    id: &str,
+    text: &str,
+) -> Result<(), ApiError> {
     let _turn = inner.posting.lock(key).await;
     let sent = post_own(inner, key, id, text, ("update", &update::BUTTONS)).await?;
     let answered =
@@ -74,28 +84,28 @@ async fn post_own(
     let (thread, repo) = inner.conversation(key)?;
     let redactor = masks::as_known(&inner.context, &repo).await;
     let text = redactor.mask(text);
-    let asked = format!("{}\n{}", markdown::inline(&text), people::mentioned(&thread));
+    let asked = format!("{}\n{}", markdown::render_inline(&text), people::mention_all(&thread));
     let outgoing = Outgoing {
         repo: &repo,
         thread: &thread,
-        slack: conversation(&thread)?,
+        slack: require_conversation(&thread)?,
         key: id,
         role: None,
         kind,
         asks: Asks::Buttons(buttons),
         digest: None,
-        parts: split(asked.trim_end(), LIMIT),
+        parts: split_text(asked.trim_end(), LIMIT),
         note: None,
         handing: Handing::default(),
     };
-    match once(inner, &outgoing).await {
+    match post_once(inner, &outgoing).await {
         Ok(sent) => Ok(sent),
         Err(error) => Err(inner.failed(error, &repo).await),
     }
 }
 
 /// Whether a role's message can be posted.
-pub fn check(message: &PostMessage) -> Result<(), ApiError> {
+pub fn check_message(message: &PostMessage) -> Result<(), ApiError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '-');
     let invalid = |sentence: &str| Err(ApiError::new(ErrorCode::InvalidRequest, sentence));
     if message.text.trim().is_empty() {

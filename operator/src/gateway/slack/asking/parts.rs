@@ -29,7 +29,8 @@ impl Slack {
         let sent = post_own(inner, thread, key, text, ("split", &BUTTONS)).await?;
         let asked = sent.last().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))?;
         let split = RequestSplit { asked: asked.clone(), ..split.clone() };
-        let recorded = inner.threads.update(thread, |status| parts::record(status, &split)).await;
+        let recorded =
+            inner.threads.update(thread, |status| parts::record_split(status, &split)).await;
         recorded.map_err(|error| not_recorded(&error))?;
         Ok(asked.clone())
     }

@@ -7,15 +7,15 @@ use codebutler_crds::wire::ErrorCode;
 use serde_json::{Value, json};
 
 use super::post_own;
-use crate::gateway::api_error::{ApiError, conversation};
+use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::masks;
-use crate::gateway::slack::post::{self, EMPTY, NOTICE, not_recorded, notice, notice_id};
+use crate::gateway::slack::post::{self, EMPTY, NOTICE, not_recorded, notice_id, post_line};
 use crate::gateway::slack::questions::roadmap::{self, BUTTONS};
 use crate::gateway::slack::{Inner, markdown, people};
 use crate::gateway::thread_key::ThreadKey;
 
 /// Asks whether these items are to be built; a quick press waits until the question is recorded.
-pub async fn ask(
+pub async fn ask_items(
     inner: &Inner,
     key: &ThreadKey,
     id: &str,
@@ -25,22 +25,30 @@ pub async fn ask(
     let _turn = inner.posting.lock(key).await;
     let sent = post_own(inner, key, id, text, ("roadmap", &BUTTONS)).await?;
     let asked = sent.last().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))?;
-    let recorded = inner.threads.update(key, |status| roadmap::record(status, asked, items)).await;
+    let recorded =
+        inner.threads.update(key, |status| roadmap::record_items(status, asked, items)).await;
     recorded.map(drop).map_err(|error| not_recorded(&error))
 }
 
 /// Says something to everybody whom the conversation concerns; the same key once.
-pub async fn alert(inner: &Inner, key: &ThreadKey, id: &str, text: &str) -> Result<(), ApiError> {
+pub async fn alert_people(
+    inner: &Inner,
+    key: &ThreadKey,
+    id: &str,
+    text: &str,
+) -> Result<(), ApiError> {
     let _turn = inner.posting.lock(key).await;
     let (thread, repo) = inner.conversation(key)?;
-    let tags: Vec<_> =
-        people::concerned(&thread).iter().filter_map(|user| people::mention(user)).collect();
+    let tags: Vec<_> = people::concerned_people(&thread)
+        .iter()
+        .filter_map(|user| people::mention_user(user))
+        .collect();
     let redactor = masks::as_known(&inner.context, &repo).await;
-    let text = format!("{}\n{}", markdown::inline(&redactor.mask(text)), tags.join(" "));
+    let text = format!("{}\n{}", markdown::render_inline(&redactor.mask(text)), tags.join(" "));
     let outgoing = post::Outgoing {
         repo: &repo,
         thread: &thread,
-        slack: conversation(&thread)?,
+        slack: require_conversation(&thread)?,
         key: id,
         role: None,
         kind: NOTICE,
@@ -50,27 +58,32 @@ pub async fn alert(inner: &Inner, key: &ThreadKey, id: &str, text: &str) -> Resu
         note: None,
         handing: post::Handing::default(),
     };
-    match post::once(inner, &outgoing).await {
+    match post::post_once(inner, &outgoing).await {
         Ok(_) => Ok(()),
         Err(error) => Err(inner.failed(error, &repo).await),
     }
 }
 
 /// Has a message of CodeButler's own say this: posts it, or edits it in place.
-pub async fn show(inner: &Inner, key: &ThreadKey, id: &str, text: &str) -> Result<(), ApiError> {
+pub async fn show_message(
+    inner: &Inner,
+    key: &ThreadKey,
+    id: &str,
+    text: &str,
+) -> Result<(), ApiError> {
     let (thread, repo) = inner.conversation(key)?;
-    let slack = conversation(&thread)?;
-    let known = post::lookup(inner, &repo, &thread, slack, &notice_id(id)).await;
+    let slack = require_conversation(&thread)?;
+    let known = post::lookup_sent(inner, &repo, &thread, slack, &notice_id(id)).await;
     let known: Option<SlackTs> = match known {
         Ok(known) => known,
         Err(error) => return Err(inner.failed(error, &repo).await),
     };
     let Some(ts) = known else {
-        return notice(inner, key, id, text).await.map(drop);
+        return post_line(inner, key, id, text).await.map(drop);
     };
     let redactor = masks::as_known(&inner.context, &repo).await;
-    let text = markdown::inline(&redactor.mask(text));
-    let metadata = post::metadata(&thread, "", id, NOTICE, 1);
+    let text = markdown::render_inline(&redactor.mask(text));
+    let metadata = post::own_metadata(&thread, "", id, NOTICE, 1);
     let body = json!({"channel": slack.channel, "ts": ts, "text": text, "metadata": metadata});
     let account = match inner.account(&repo).await {
         Ok(account) => account,

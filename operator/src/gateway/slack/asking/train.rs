@@ -28,7 +28,7 @@ impl Slack {
         let sent = post_own(inner, thread, key, text, ("train", &BUTTONS)).await?;
         let asked = sent.last().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))?;
         let recorded =
-            inner.threads.update(thread, |status| train::record(status, asked, cars)).await;
+            inner.threads.update(thread, |status| train::record_cars(status, asked, cars)).await;
         recorded.map(drop).map_err(|error| not_recorded(&error))
     }
 }

@@ -8,7 +8,7 @@ const ENDS: [char; 6] = ['<', '>', '|', '`', '"', '\u{a0}'];
 const BEHIND: [char; 9] = ['.', ',', ';', ':', '!', '?', '\'', '*', '_'];
 
 /// Where addresses are in an escaped text, outside of what is `kept`; none goes across an edge.
-pub fn addresses(text: &str, kept: &[Range<usize>], edges: &[usize]) -> Vec<Range<usize>> {
+pub fn find_addresses(text: &str, kept: &[Range<usize>], edges: &[usize]) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     for (at, _) in text.match_indices("http") {
         let before = text[..at].chars().next_back();
@@ -21,7 +21,7 @@ pub fn addresses(text: &str, kept: &[Range<usize>], edges: &[usize]) -> Vec<Rang
         }
         let next = kept.iter().map(|range| range.start).chain(edges.iter().copied());
         let limit = next.filter(|next| *next > at).min().unwrap_or(text.len());
-        if let Some(length) = length(&text[at..limit]) {
+        if let Some(length) = address_length(&text[at..limit]) {
             found.push(at..at + length);
         }
     }
@@ -29,7 +29,7 @@ pub fn addresses(text: &str, kept: &[Range<usize>], edges: &[usize]) -> Vec<Rang
 }
 
 /// The length of the address that a text begins with.
-fn length(text: &str) -> Option<usize> {
+fn address_length(text: &str) -> Option<usize> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
     let scheme = text.len() - rest.len();
     let end = |c: char| c.is_whitespace() || ENDS.contains(&c);

@@ -6,7 +6,7 @@ use std::ops::Range;
 use pulldown_cmark::{CowStr, Event, Tag, TagEnd};
 
 use super::bare;
-use crate::gateway::slack::mrkdwn::escape;
+use crate::gateway::slack::mrkdwn::escape_text;
 
 /// Text of one block with the spans in it.
 #[derive(Default)]
@@ -68,9 +68,9 @@ impl Line {
 
     pub fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::Text(text) => self.text.push_str(&escape(&text)),
+            Event::Text(text) => self.text.push_str(&escape_text(&text)),
             Event::Code(code) => self.code(&code),
-            Event::Html(html) | Event::InlineHtml(html) => self.text.push_str(&escape(&html)),
+            Event::Html(html) | Event::InlineHtml(html) => self.text.push_str(&escape_text(&html)),
             Event::SoftBreak | Event::HardBreak => self.text.push('\n'),
             Event::TaskListMarker(done) => self.text.push_str(if done { "☑ " } else { "☐ " }),
             _ => {}
@@ -84,13 +84,13 @@ impl Line {
         let mut marks = Vec::new();
         let count = line.spans.len();
         for (index, span) in line.spans.iter().enumerate() {
-            if shows(&line.text, span) {
+            if shows_marker(&line.text, span) {
                 marks.push((span.to, (0, count - index), span.marker));
                 marks.push((span.from, (1, index), span.marker));
             }
         }
         let edges = marks.iter().map(|(at, ..)| *at).collect::<Vec<_>>();
-        for Range { start, end } in bare::addresses(&line.text, &line.kept, &edges) {
+        for Range { start, end } in bare::find_addresses(&line.text, &line.kept, &edges) {
             marks.push((end, (0, 0), '>'));
             marks.push((start, (2, 0), '<'));
         }
@@ -114,7 +114,7 @@ impl Line {
 
     fn code(&mut self, code: &CowStr<'_>) {
         // A tick can't stand inside Slack's code.
-        let code = escape(code).replace('`', "ˋ");
+        let code = escape_text(code).replace('`', "ˋ");
         if self.link.is_some() {
             self.text.push_str(&code);
         } else {
@@ -132,15 +132,15 @@ impl Line {
         // Markers can't stand inside a link's label.
         self.spans.retain(|span| span.from < link.from || span.to < link.from);
         let label = label.replace(['|', '\n'], " ");
-        let url = target(&link.url);
+        let url = link_target(&link.url);
         if !is_url(&link.url) {
             self.text.push_str(&label);
-            if !link.url.is_empty() && escape(&link.url) != label {
+            if !link.url.is_empty() && escape_text(&link.url) != label {
                 self.text.push_str(" (");
-                self.text.push_str(&escape(&link.url));
+                self.text.push_str(&escape_text(&link.url));
                 self.text.push(')');
             }
-        } else if label.trim().is_empty() || label == escape(&link.url) {
+        } else if label.trim().is_empty() || label == escape_text(&link.url) {
             let _ = write!(self.text, "<{url}>");
         } else if looks_elsewhere(&label, &link.url) {
             // Nobody sees where a label leads: one that is an address of its own is not hidden behind.
@@ -173,7 +173,7 @@ fn looks_elsewhere(label: &str, url: &str) -> bool {
 }
 
 /// Slack shows a marker only at the edge of a word, around something.
-fn shows(text: &str, span: &Span) -> bool {
+fn shows_marker(text: &str, span: &Span) -> bool {
     let before = text[..span.from].chars().next_back();
     let after = text[span.to..].chars().next();
     let inner = &text[span.from..span.to];
@@ -189,6 +189,6 @@ fn is_url(url: &str) -> bool {
 }
 
 /// A URL as a link's target: nothing in it can end the link.
-fn target(url: &str) -> String {
-    escape(url).replace('|', "%7C")
+fn link_target(url: &str) -> String {
+    escape_text(url).replace('|', "%7C")
 }

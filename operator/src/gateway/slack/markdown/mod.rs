@@ -14,7 +14,7 @@ use std::ops::Range;
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use self::inline::Line;
-use super::mrkdwn::escape;
+use super::mrkdwn::escape_text;
 
 /// Code of at least so many lines goes into a file.
 const LONG: usize = 20;
@@ -62,14 +62,14 @@ pub struct Rendered {
 }
 
 /// Markdown → mrkdwn, long code apart; `name` says how the n-th snippet (from 0) is called.
-pub fn render(markdown: &str, name: impl Fn(usize, &Snippet) -> String) -> Rendered {
+pub fn render_markdown(markdown: &str, name: impl Fn(usize, &Snippet) -> String) -> Rendered {
     let mut writer = MarkdownWriter::new(markdown, Some(&name));
     writer.write();
     writer.finish()
 }
 
 /// Markdown → mrkdwn, all of it in the text.
-pub fn inline(markdown: &str) -> String {
+pub fn render_inline(markdown: &str) -> String {
     let mut writer = MarkdownWriter::new(markdown, None);
     writer.write();
     writer.finish().text
@@ -134,7 +134,7 @@ impl<'a> MarkdownWriter<'a> {
                 }
                 Event::Start(Tag::HtmlBlock) => {
                     let html = text_until(&mut events, TagEnd::HtmlBlock);
-                    self.block(&source, &range, &escape(html.trim_end()));
+                    self.block(&source, &range, &escape_text(html.trim_end()));
                 }
                 Event::Rule => self.block(&source, &range, "———"),
                 Event::Start(tag) => self.start(tag, &source, &range),
@@ -173,11 +173,11 @@ impl<'a> MarkdownWriter<'a> {
             TagEnd::Item => {
                 self.flush_item();
                 self.open.pop();
-                self.end = Some(end(source, range));
+                self.end = Some(block_end(source, range));
             }
             TagEnd::List(_) | TagEnd::BlockQuote(_) => {
                 self.open.pop();
-                self.end = Some(end(source, range));
+                self.end = Some(block_end(source, range));
             }
             tag => self.line.stop(tag),
         }
@@ -218,14 +218,14 @@ impl<'a> MarkdownWriter<'a> {
         let count = code.lines().count();
         match self.name {
             Some(name) if count >= LONG => {
-                let snippet = Snippet { language: language(kind), code };
+                let snippet = Snippet { language: code_language(kind), code };
                 let name = name(self.out.snippets.len(), &snippet);
                 self.out.snippets.push(snippet);
                 self.block(source, range, &format!("📎 `{name}` ({count} lines)"));
             }
             _ => {
                 // Slack knows no language names, and no ticks inside code.
-                let code = escape(code.trim_end_matches('\n')).replace("```", "`\u{200b}``");
+                let code = escape_text(code.trim_end_matches('\n')).replace("```", "`\u{200b}``");
                 self.block(source, range, &format!("```\n{code}\n```"));
             }
         }
@@ -234,7 +234,7 @@ impl<'a> MarkdownWriter<'a> {
     /// One block, as far from the one before it as in the source.
     fn block(&mut self, source: &str, range: &Range<usize>, text: &str) {
         self.lines(text, self.gap_before(source, range));
-        self.end = Some(end(source, range));
+        self.end = Some(block_end(source, range));
     }
 
     fn gap_before(&self, source: &str, range: &Range<usize>) -> &'static str {
@@ -320,12 +320,12 @@ fn begins_block(event: &Event<'_>) -> bool {
 }
 
 /// Where the text of a block ends.
-fn end(source: &str, range: &Range<usize>) -> usize {
+fn block_end(source: &str, range: &Range<usize>) -> usize {
     let text = source.get(range.clone()).unwrap_or_default();
     range.start + text.trim_end().len()
 }
 
-fn language(kind: &CodeBlockKind<'_>) -> Option<String> {
+fn code_language(kind: &CodeBlockKind<'_>) -> Option<String> {
     let CodeBlockKind::Fenced(info) = kind else { return None };
     let word = info.split([' ', ',', '{']).next().unwrap_or_default();
     let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '#' | '-'));

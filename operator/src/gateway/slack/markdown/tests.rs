@@ -1,7 +1,7 @@
 use super::*;
 
 fn plain(markdown: &str) -> String {
-    render(markdown, |_, _| "file".to_owned()).text
+    render_markdown(markdown, |_, _| "file".to_owned()).text
 }
 
 #[test]
@@ -68,13 +68,14 @@ fn long_code_is_a_file_and_short_code_is_not() {
     let lines: Vec<String> = (0..20).map(|n| format!("line {n}")).collect();
     let code = lines.join("\n") + "\n";
     let markdown = format!("Before\n\n```Rust,ignore\n{code}```\n\nafter");
-    let rendered = render(&markdown, |n, snippet| format!("part-{n}.{}", snippet.extension()));
+    let rendered =
+        render_markdown(&markdown, |n, snippet| format!("part-{n}.{}", snippet.extension()));
     assert_eq!(rendered.text, "Before\n\n📎 `part-0.rs` (20 lines)\n\nafter");
     let language = Some("rust".to_owned());
     assert_eq!(rendered.snippets, [Snippet { language, code: code.clone() }]);
-    assert!(inline(&markdown).contains("line 19"), "a notice has no files");
+    assert!(render_inline(&markdown).contains("line 19"), "a notice has no files");
     let short = markdown.replace("line 0\n", "");
-    assert_eq!(render(&short, |_, _| String::new()).snippets, []);
+    assert_eq!(render_markdown(&short, |_, _| String::new()).snippets, []);
 }
 
 #[test]
@@ -98,7 +99,7 @@ fn a_label_that_is_an_address_leads_there() {
             "<https://github.com/acme/shop|src/main.rs>",
         ),
     ] {
-        assert_eq!(inline(markdown), shown, "{markdown}");
+        assert_eq!(render_inline(markdown), shown, "{markdown}");
     }
 }
 
@@ -118,7 +119,7 @@ fn addresses_are_marked_and_nothing_else_is_one() {
         ("https://a.dev<b>", "<https://a.dev>&lt;b&gt;"),
         ("https://a.dev\nhttps://b.dev", "<https://a.dev>\n<https://b.dev>"),
     ] {
-        assert_eq!(inline(markdown), shown, "{markdown}");
+        assert_eq!(render_inline(markdown), shown, "{markdown}");
     }
 }
 
@@ -126,7 +127,7 @@ fn addresses_are_marked_and_nothing_else_is_one() {
 fn a_language_can_not_choose_a_path() {
     for (info, extension) in [("../../etc/passwd", "txt"), ("diff", "diff"), ("c++", "c++")] {
         let markdown = format!("```{info}\n{}```", "x\n".repeat(30));
-        let rendered = render(&markdown, |_, snippet| snippet.extension().to_owned());
+        let rendered = render_markdown(&markdown, |_, snippet| snippet.extension().to_owned());
         assert_eq!(rendered.text, format!("📎 `{extension}` (30 lines)"));
     }
 }

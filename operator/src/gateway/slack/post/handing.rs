@@ -32,7 +32,8 @@ impl Handing {
         let plain = read(false);
         let to = if last && plain.iter().all(Vec::is_empty) { read(true) } else { plain };
         let first = to.iter().flatten().next();
-        let held = first.filter(|first| rounds::instead(team, status, sender, first).is_some());
+        let held =
+            first.filter(|first| rounds::lead_instead(team, status, sender, first).is_some());
         match held.cloned() {
             Some(held) => Self { to: vec![Vec::new(); parts.len()], held: Some(held) },
             None => Self { to, held: None },
@@ -60,12 +61,12 @@ impl Handing {
 }
 
 /// Reads it back; None of a message that says nothing about it.
-pub fn addressed(payload: &Value) -> Option<Vec<String>> {
+pub fn read_addressed(payload: &Value) -> Option<Vec<String>> {
     let to = payload["to"].as_str()?;
     Some(to.split(',').filter(|role| !role.is_empty()).map(str::to_owned).collect())
 }
 
-pub(super) fn held(payload: &Value) -> Option<String> {
+pub(super) fn read_held(payload: &Value) -> Option<String> {
     payload["held"].as_str().map(str::to_owned)
 }
 
@@ -86,11 +87,11 @@ mod tests {
         let parts = ["Done.".to_owned(), "@codebutler.reviewer look\n@codebutler.pm".to_owned()];
         let handing = Handing::of(&parts, &team, &status, "coder", true);
         let mut payload = json!({});
-        assert_eq!(addressed(&payload), None);
+        assert_eq!(read_addressed(&payload), None);
         handing.write(1, &mut payload);
-        assert_eq!(addressed(&payload).unwrap(), ["reviewer", "pm"]);
+        assert_eq!(read_addressed(&payload).unwrap(), ["reviewer", "pm"]);
         handing.write(0, &mut payload);
-        assert_eq!((addressed(&payload).unwrap(), held(&payload)), (Vec::new(), None));
+        assert_eq!((read_addressed(&payload).unwrap(), read_held(&payload)), (Vec::new(), None));
         // The middle of a line counts at the end of a run only, and only where nothing else does.
         let midway = ["The price is right, over to @codebutler.reviewer".to_owned()];
         let to = |last| Handing::of(&midway, &team, &status, "coder", last).part(0).0.unwrap();
@@ -111,7 +112,7 @@ mod tests {
         let handing = Handing::of(&parts, &team(), &status, "reviewer", true);
         let mut payload = json!({});
         handing.write(0, &mut payload);
-        assert_eq!(addressed(&payload).unwrap(), Vec::<String>::new());
-        assert_eq!(held(&payload).as_deref(), Some("coder"));
+        assert_eq!(read_addressed(&payload).unwrap(), Vec::<String>::new());
+        assert_eq!(read_held(&payload).as_deref(), Some("coder"));
     }
 }

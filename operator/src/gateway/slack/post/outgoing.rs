@@ -67,12 +67,13 @@ impl Outgoing<'_> {
         let (part, key) = (&self.parts[index], self.part_key(index));
         let text = &match self.role.filter(|_| !customize) {
             // On a line of its own: a mention stays at the start of a line.
-            Some(role) => format!("*{}*\n{part}", mrkdwn::escape(&role.spec.display.name)),
+            Some(role) => format!("*{}*\n{part}", mrkdwn::escape_text(&role.spec.display.name)),
             None => part.clone(),
         };
         let slack = self.slack;
         let kind = self.kind;
-        let mut metadata = metadata(self.thread, self.role_name(), &key, kind, self.parts.len());
+        let mut metadata =
+            own_metadata(self.thread, self.role_name(), &key, kind, self.parts.len());
         if let Some(digest) = &self.digest {
             metadata["event_payload"]["digest"] = json!(digest);
         }
@@ -93,10 +94,10 @@ impl Outgoing<'_> {
         let is_last = index + 1 == self.parts.len();
         match self.asks {
             Asks::Buttons(buttons) if is_last => {
-                body["blocks"] = blocks::asking(text, self.kind, buttons, self.key);
+                body["blocks"] = blocks::question_blocks(text, self.kind, buttons, self.key);
             }
             Asks::Offer(offer) if is_last => {
-                body["blocks"] = blocks::offering(text, offer, self.key);
+                body["blocks"] = blocks::offer_blocks(text, offer, self.key);
                 body["text"] = json!(format!("{text}\n{}", offer.listed()));
             }
             Asks::Blocks(blocks) => body["blocks"] = blocks.clone(),
@@ -105,14 +106,14 @@ impl Outgoing<'_> {
         if let Some(note) = &self.note
             && index + 1 == self.parts.len()
         {
-            body["blocks"] = blocks::noted(body["blocks"].take(), text, note);
+            body["blocks"] = blocks::add_note(body["blocks"].take(), text, note);
         }
         body
     }
 }
 
 /// What our own messages are known by. The UID tells a Thread from an earlier one of its name.
-pub fn metadata(thread: &Thread, role: &str, key: &str, kind: &str, of: usize) -> Value {
+pub fn own_metadata(thread: &Thread, role: &str, key: &str, kind: &str, of: usize) -> Value {
     json!({"event_type": EVENT_TYPE, "event_payload": {
         "role": role,
         "key": key,

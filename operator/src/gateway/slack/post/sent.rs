@@ -93,7 +93,7 @@ impl Sent {
     }
 }
 /// The message that is known by this, if it is in Slack.
-pub async fn lookup(
+pub async fn lookup_sent(
     inner: &Inner,
     repo: &Repo,
     thread: &Thread,
@@ -118,7 +118,7 @@ pub(super) async fn find_sent(
         return Ok(known);
     }
     let SlackThread { channel, ts: root } = slack;
-    let messages = history::replies(&inner.web, &account.bot, channel, root, None).await?;
+    let messages = history::read_replies(&inner.web, &account.bot, channel, root, None).await?;
     let mut keys = HashMap::new();
     for message in messages.iter().filter(|message| account.wrote(message)) {
         for file in &message.files {
@@ -128,7 +128,7 @@ pub(super) async fn find_sent(
         let Some(payload) = own_metadata(message.metadata.as_ref()) else { continue };
         if speaks_of(payload, thread) {
             let of = payload["of"].as_str().and_then(|of| of.parse().ok()).unwrap_or(1);
-            let (to, held) = (handing::addressed(payload), handing::held(payload));
+            let (to, held) = (handing::read_addressed(payload), handing::read_held(payload));
             keys.entry(MessageIdentity::read(payload)).or_insert(SentPart {
                 ts: message.ts.clone(),
                 of,

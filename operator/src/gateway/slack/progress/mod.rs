@@ -3,7 +3,7 @@
 //! whoever comes next finds the message by its run and takes it away.
 //!
 //! What agents say of themselves is kept in memory by the replica that serves them; [`step`] decides,
-//! [`run`] acts.
+//! [`run_progress`] acts.
 
 mod session;
 mod shown;
@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::session::Session;
-use self::step::{ShownStep, step};
+use self::step::{ShownStep, next_step};
 use super::Inner;
 use super::account::{AccessError, Account};
 use super::later::LaterError;
@@ -117,7 +117,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Shows runs until told to stop. One replica does: the one that agents speak to.
-pub async fn run(inner: Arc<Inner>, stop: CancellationToken) {
+pub async fn run_progress(inner: Arc<Inner>, stop: CancellationToken) {
     let tasks = TaskTracker::new();
     let began = Instant::now();
     loop {
@@ -130,14 +130,14 @@ pub async fn run(inner: Arc<Inner>, stop: CancellationToken) {
         if stop.run_until_cancelled(look).await.is_none() {
             break;
         }
-        for (thread, role, step) in due(&inner, began) {
+        for (thread, role, step) in due_steps(&inner, began) {
             let key = (ThreadKey::from(&*thread), role);
             if !lock(&inner.progress.busy).insert(key.clone()) {
                 continue;
             }
             let (inner, stop) = (Arc::clone(&inner), stop.clone());
             tasks.spawn(async move {
-                let work = Box::pin(perform(&inner, &thread, &key, step));
+                let work = Box::pin(perform_step(&inner, &thread, &key, step));
                 let done = stop.run_until_cancelled(work).await;
                 if let Some(Err(error)) = done {
                     tracing::warn!(thread = key.0.name, role = key.1, %error, "a run is not shown");
@@ -153,7 +153,7 @@ pub async fn run(inner: Arc<Inner>, stop: CancellationToken) {
 }
 
 /// What is to be done now, by Thread and role.
-fn due(inner: &Inner, began: Instant) -> Vec<(Arc<Thread>, String, ShownStep)> {
+fn due_steps(inner: &Inner, began: Instant) -> Vec<(Arc<Thread>, String, ShownStep)> {
     let runs = lock(&inner.progress.runs).clone();
     let now = Instant::now();
     let pace = EDIT * u32::try_from(runs.len()).unwrap_or(u32::MAX);
@@ -171,7 +171,7 @@ fn due(inner: &Inner, began: Instant) -> Vec<(Arc<Thread>, String, ShownStep)> {
         roles.sort();
         for role in roles {
             let run = runs.get(&(key.clone(), role.clone()));
-            if let Some(step) = step(&thread, &role, run, now, began, pace) {
+            if let Some(step) = next_step(&thread, &role, run, now, began, pace) {
                 found.push((Arc::clone(&thread), role, step));
             }
         }
@@ -181,7 +181,7 @@ fn due(inner: &Inner, began: Instant) -> Vec<(Arc<Thread>, String, ShownStep)> {
     found
 }
 
-async fn perform(
+async fn perform_step(
     inner: &Arc<Inner>,
     thread: &Thread,
     key: &RunKey,
@@ -198,12 +198,12 @@ async fn perform(
             };
             let (thread, recorded) = inner.threads.try_update(&key.0, record).await?;
             if recorded {
-                show(inner, &thread, key).await?;
+                show_run(inner, &thread, key).await?;
             }
             Ok(())
         }
-        ShownStep::Tell => show(inner, thread, key).await,
-        ShownStep::Remove(run) => remove(inner, thread, key, &run).await,
+        ShownStep::Tell => show_run(inner, thread, key).await,
+        ShownStep::Remove(run) => remove_line(inner, thread, key, &run).await,
         ShownStep::Forget => {
             lock(&inner.progress.runs).remove(key);
             Ok(())
@@ -216,7 +216,7 @@ fn is_running(role: &codebutler_crds::thread::RoleStatus) -> bool {
 }
 
 /// Posts the message, or edits it.
-async fn show(inner: &Arc<Inner>, thread: &Thread, key: &RunKey) -> Result<(), LaterError> {
+async fn show_run(inner: &Arc<Inner>, thread: &Thread, key: &RunKey) -> Result<(), LaterError> {
     let Some((_, repo)) = inner.known(&key.0) else { return Ok(()) };
     let Some(slack) = thread.conversation() else { return Ok(()) };
     let run = lock(&inner.progress.runs).get(key).cloned();
@@ -227,17 +227,20 @@ async fn show(inner: &Arc<Inner>, thread: &Thread, key: &RunKey) -> Result<(), L
     let Some(role) = roles.iter().find(|role| role.spec.role == key.1) else { return Ok(()) };
     let account = inner.account(&repo).await?;
     let redactor = masks::as_known(&inner.context, &repo).await;
-    let text = shown::text(&shown::ProgressWords {
+    let text = shown::progress_text(&shown::ProgressWords {
         doing: &redactor.mask(&run.doing),
         name: (!account.customizes()).then_some(role.spec.display.name.as_str()),
         turns: run.turns,
         cost: entry.usage.cost.less(shown.cost),
         elapsed: Timestamp::now().duration_since(shown.since.0),
     });
-    let blocks = shown::blocks(&text);
+    let blocks = shown::progress_blocks(&text);
     let known = match run.ts.clone() {
         Some(ts) => Some(ts),
-        None => post::lookup(inner, &repo, thread, slack, &id(&key.1, &shown.run)).await?,
+        None => {
+            post::lookup_sent(inner, &repo, thread, slack, &run_identity(&key.1, &shown.run))
+                .await?
+        }
     };
     let is_new = known.is_none();
     let ts = if let Some(ts) = known {
@@ -253,7 +256,7 @@ async fn show(inner: &Arc<Inner>, thread: &Thread, key: &RunKey) -> Result<(), L
             tracing::info!(%error, "Slack does not show the session yet");
         }
     } else {
-        edit(inner, &account, thread, key, (slack, &ts, &shown.run), (&text, &blocks)).await?;
+        edit_line(inner, &account, thread, key, (slack, &ts, &shown.run), (&text, &blocks)).await?;
     }
     let now = Instant::now();
     inner.progress.with(key, |known| known.told = Some((now, run.turns, run.doing)));
@@ -290,12 +293,12 @@ impl ProgressMessage<'_> {
             handing: Handing::default(),
         };
         let _turn = inner.posting.lock(&key.0).await;
-        let sent = post::once(inner, &outgoing).await?;
+        let sent = post::post_once(inner, &outgoing).await?;
         sent.into_iter().next().ok_or(LaterError::Slow)
     }
 }
 
-async fn edit(
+async fn edit_line(
     inner: &Inner,
     account: &Account,
     thread: &Thread,
@@ -303,7 +306,7 @@ async fn edit(
     (slack, ts, run): (&SlackThread, &SlackTs, &str),
     (text, blocks): (&str, &Value),
 ) -> Result<(), AccessError> {
-    let metadata = post::metadata(thread, &key.1, &format!("{KIND}.{run}"), KIND, 1);
+    let metadata = post::own_metadata(thread, &key.1, &format!("{KIND}.{run}"), KIND, 1);
     let body = json!({
         "channel": slack.channel, "ts": ts, "text": text, "blocks": blocks, "metadata": metadata,
     });
@@ -315,12 +318,12 @@ async fn edit(
 }
 
 /// By which a run's message is found.
-fn id(role: &str, run: &str) -> post::MessageIdentity {
+fn run_identity(role: &str, run: &str) -> post::MessageIdentity {
     post::MessageIdentity::of(role, KIND, &format!("{KIND}.{run}"))
 }
 
 /// Takes a run's message away.
-async fn remove(
+async fn remove_line(
     inner: &Arc<Inner>,
     thread: &Thread,
     key: &RunKey,
@@ -328,8 +331,8 @@ async fn remove(
 ) -> Result<(), LaterError> {
     if let (Some((_, repo)), Some(slack)) = (inner.known(&key.0), thread.conversation()) {
         let account = inner.account(&repo).await?;
-        let id = id(&key.1, run);
-        let found = post::lookup(inner, &repo, thread, slack, &id).await;
+        let id = run_identity(&key.1, run);
+        let found = post::lookup_sent(inner, &repo, thread, slack, &id).await;
         let found = match found {
             // The conversation is gone, or nobody may read it any more.
             Err(AccessError::Call(error)) if error.code().is_some() => None,
@@ -372,18 +375,19 @@ async fn remove(
 }
 
 /// Takes the messages of all runs of a Thread away: it goes.
-pub async fn clear(inner: &Arc<Inner>, thread: &Thread) -> Result<(), LaterError> {
+pub async fn clear_lines(inner: &Arc<Inner>, thread: &Thread) -> Result<(), LaterError> {
     let roles = thread.status.iter().flat_map(|status| &status.roles);
     for (role, entry) in roles {
         if let Some(shown) = &entry.shown {
-            remove(inner, thread, &(ThreadKey::from(thread), role.clone()), &shown.run).await?;
+            remove_line(inner, thread, &(ThreadKey::from(thread), role.clone()), &shown.run)
+                .await?;
         }
     }
     Ok(())
 }
 
 /// A run as it goes on record.
-fn record(run: &ShownRun, spent: codebutler_crds::NanoUsd) -> Shown {
+fn record_shown(run: &ShownRun, spent: codebutler_crds::NanoUsd) -> Shown {
     Shown { run: run.id.clone(), since: Time(run.since.1), cost: spent }
 }
 

@@ -21,16 +21,17 @@ pub struct ProgressWords<'a> {
 }
 
 /// `⏳ Bash cargo test · turn 4 · $0.03 · 2 min`
-pub fn text(words: &ProgressWords<'_>) -> String {
-    let name = words.name.map(|name| format!("*{}* · ", mrkdwn::escape(name))).unwrap_or_default();
+pub fn progress_text(words: &ProgressWords<'_>) -> String {
+    let name =
+        words.name.map(|name| format!("*{}* · ", mrkdwn::escape_text(name))).unwrap_or_default();
     let mut text = format!(":hourglass_flowing_sand: {name}{}", plain_doing(words.doing));
     if words.turns > 0 {
         text = format!("{text} · turn {}", words.turns);
     }
     if words.cost > NanoUsd::ZERO {
-        text = format!("{text} · {}", money(words.cost));
+        text = format!("{text} · {}", format_money(words.cost));
     }
-    format!("{text} · {}", time(words.elapsed))
+    format!("{text} · {}", format_time(words.elapsed))
 }
 
 /// One line without markup, mentions or links.
@@ -41,16 +42,16 @@ fn plain_doing(doing: &str) -> String {
     if short.len() < kept.len() {
         short.push('…');
     }
-    if short.is_empty() { "working".to_owned() } else { mrkdwn::escape(&short) }
+    if short.is_empty() { "working".to_owned() } else { mrkdwn::escape_text(&short) }
 }
 
 /// Two digits that matter, a tenth of a cent at least.
-pub fn money(cost: NanoUsd) -> String {
+pub fn format_money(cost: NanoUsd) -> String {
     let dollars = cost.as_f64();
     if dollars >= 0.1 { format!("${dollars:.2}") } else { format!("${:.3}", dollars.max(0.001)) }
 }
 
-fn time(elapsed: SignedDuration) -> String {
+fn format_time(elapsed: SignedDuration) -> String {
     let seconds = elapsed.as_secs().max(0);
     match (seconds / 3600, seconds / 60) {
         (0, 0) => format!("{seconds} s"),
@@ -60,7 +61,7 @@ fn time(elapsed: SignedDuration) -> String {
 }
 
 /// Small and grey; with blocks, Slack does not mark the message as edited.
-pub fn blocks(text: &str) -> Value {
+pub fn progress_blocks(text: &str) -> Value {
     json!([{"type": "context", "elements": [{"type": "mrkdwn", "text": text}]}])
 }
 
@@ -71,7 +72,7 @@ mod tests {
     #[test]
     fn one_line_says_what_is_done_and_what_it_costs() {
         let say = |doing: &str, turns, cost, seconds| {
-            text(&ProgressWords {
+            progress_text(&ProgressWords {
                 doing,
                 name: None,
                 turns,

@@ -6,7 +6,7 @@ use codebutler_crds::Thread;
 use codebutler_crds::thread::{Shown, ThreadState};
 use tokio::time::Instant;
 
-use super::{ShownRun, is_running, record};
+use super::{ShownRun, is_running, record_shown};
 
 /// A run that is over sooner shows only its result.
 const AFTER: Duration = Duration::from_secs(2);
@@ -31,7 +31,7 @@ pub enum ShownStep {
 
 /// Decides for one role. `began`: since when this process hears agents; `pace`: the least time
 /// between two edits of a message, for all there are.
-pub fn step(
+pub fn next_step(
     thread: &Thread,
     role: &str,
     run: Option<&ShownRun>,
@@ -55,7 +55,7 @@ pub fn step(
         }
         (Some(_), Some(run)) => is_due(run, now, pace).then_some(ShownStep::Tell),
         (None, Some(run)) if now.duration_since(run.since.0) >= AFTER => {
-            Some(ShownStep::Show(record(run, entry.usage.cost)))
+            Some(ShownStep::Show(record_shown(run, entry.usage.cost)))
         }
         (_, Some(_) | None) => None,
     }

@@ -159,12 +159,12 @@ fn take_answer(
             return Ok(if again { AnswerOutcome::Counts } else { AnswerOutcome::Stale });
         }
         None if question.expires.0 <= now => {
-            record(status, place, ApprovalAnswer::Expired, None, None)?;
+            record_answer(status, place, ApprovalAnswer::Expired, None, None)?;
             return Ok(AnswerOutcome::Late);
         }
         None => {}
     }
-    give(status, place, answer, user, None, now)?;
+    give_answer(status, place, answer, user, None, now)?;
     Ok(AnswerOutcome::Counts)
 }
 
@@ -188,7 +188,7 @@ pub fn take_words(
         return Ok(AnswerOutcome::Stale);
     }
     if question.expires.0 <= now {
-        record(status, place, ApprovalAnswer::Expired, None, None)?;
+        record_answer(status, place, ApprovalAnswer::Expired, None, None)?;
         return Ok(AnswerOutcome::Late);
     }
     let answer = match said.intent {
@@ -196,12 +196,12 @@ pub fn take_words(
         Some(Intent::Always) => ActionAnswer::Always,
         _ => ActionAnswer::Deny,
     };
-    give(status, place, answer, &said.user, Some(&said.ts), now)?;
+    give_answer(status, place, answer, &said.user, Some(&said.ts), now)?;
     Ok(AnswerOutcome::Counts)
 }
 
 /// Writes a person's answer down. A yes for the thread to what can only be allowed once is one for once.
-fn give(
+fn give_answer(
     status: &mut ThreadStatus,
     place: usize,
     answer: ActionAnswer,
@@ -213,12 +213,12 @@ fn give(
     let always = answer == ActionAnswer::Always && question.words.is_some();
     let shown =
         if answer == ActionAnswer::Always && !always { ActionAnswer::Approve } else { answer };
-    record(status, place, shown.recorded(), Some(user), said)?;
+    record_answer(status, place, shown.recorded(), Some(user), said)?;
     if always {
         if let Some(settled) = status.settled.iter_mut().find(|one| one.ts == question.ts) {
             settled.choice = Some(ALWAYS.to_owned());
         }
-        standing::grant(status, &question, user, now);
+        standing::grant_thread(status, &question, user, now);
     }
     Ok(())
 }
@@ -232,9 +232,9 @@ pub fn is_late(question: &Approval, now: Timestamp) -> bool {
 ///
 /// # Errors
 /// When too many decisions wait already.
-pub fn expire(status: &mut ThreadStatus, now: Timestamp) -> Result<(), Refusal> {
+pub fn expire_questions(status: &mut ThreadStatus, now: Timestamp) -> Result<(), Refusal> {
     while let Some(place) = status.approvals.iter().position(|one| is_late(one, now)) {
-        record(status, place, ApprovalAnswer::Expired, None, None)?;
+        record_answer(status, place, ApprovalAnswer::Expired, None, None)?;
     }
     Ok(())
 }
@@ -249,18 +249,18 @@ pub fn hand_out(
     hash: &str,
     now: Timestamp,
 ) -> Result<(ApprovalState, Option<String>), Refusal> {
-    expire(status, now)?;
+    expire_questions(status, now)?;
     let found = status.approvals.iter_mut().find(|one| one.id == id);
     let question = found.ok_or(Refusal::NotAsked)?;
     if question.hash != hash {
         return Err(Refusal::OtherAction);
     }
     question.used |= question.answer.is_some();
-    Ok((state(question.answer), question.by.clone()))
+    Ok((approval_state(question.answer), question.by.clone()))
 }
 
 /// What was approved has happened: the yes counts no more.
-pub fn spend(status: &mut ThreadStatus, id: &str) {
+pub fn spend_approval(status: &mut ThreadStatus, id: &str) {
     let found = status.approvals.iter_mut().find(|one| one.id == id);
     if let Some(question) = found.filter(|one| one.answer == Some(ApprovalAnswer::Approved)) {
         question.answer = Some(ApprovalAnswer::Expired);
@@ -268,7 +268,7 @@ pub fn spend(status: &mut ThreadStatus, id: &str) {
     }
 }
 
-const fn state(answer: Option<ApprovalAnswer>) -> ApprovalState {
+const fn approval_state(answer: Option<ApprovalAnswer>) -> ApprovalState {
     match answer {
         None => ApprovalState::Pending,
         Some(ApprovalAnswer::Approved) => ApprovalState::Approved,
@@ -278,7 +278,7 @@ const fn state(answer: Option<ApprovalAnswer>) -> ApprovalState {
 }
 
 /// Writes an answer down, wakes the role, and has the message lose its buttons.
-fn record(
+fn record_answer(
     status: &mut ThreadStatus,
     place: usize,
     answer: ApprovalAnswer,
@@ -304,7 +304,7 @@ fn record(
         choice: Some(settled.to_owned()),
         user: question.by.clone(),
     };
-    threads::settle(status, settled);
+    threads::settle_question(status, settled);
     Ok(())
 }
 

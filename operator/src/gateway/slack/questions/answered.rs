@@ -27,14 +27,13 @@ pub enum AnsweredQuestion<'a> {
 
 /// The question that words answer: only what was asked before them, and only if there is no doubt.
 pub fn find_answered<'a>(status: &'a ThreadStatus, said: &Said) -> AnsweredQuestion<'a> {
-    let learnings = status
-        .offers
-        .iter()
-        .filter(|offer| offer.kind == OfferKind::Learnings && offer.is_open() && fits(offer, said));
+    let learnings = status.offers.iter().filter(|offer| {
+        offer.kind == OfferKind::Learnings && offer.is_open() && fits_offer(offer, said)
+    });
     let learnings = learnings.map(|offer| (&offer.ts, AnsweredQuestion::Learnings(offer)));
     let Some(intent) = said.intent else {
         let open: Vec<_> = learnings.filter(|(asked, _)| **asked < said.ts).collect();
-        let known = reply::stored(status, &said.ts).is_some();
+        let known = reply::stored_reply(status, &said.ts).is_some();
         return match open[..] {
             _ if known || said.verdict.is_none() => AnsweredQuestion::Nothing,
             [(asked, words)] if !asked_since(status, asked, &said.ts) => words,
@@ -47,7 +46,7 @@ pub fn find_answered<'a>(status: &'a ThreadStatus, said: &Said) -> AnsweredQuest
         return AnsweredQuestion::Action(one);
     }
     // Read before, as no answer: what is open by now was not what it could mean.
-    if reply::stored(status, &said.ts).is_some() {
+    if reply::stored_reply(status, &said.ts).is_some() {
         return AnsweredQuestion::Nothing;
     }
     let actions = before
@@ -83,7 +82,7 @@ pub fn find_answered<'a>(status: &'a ThreadStatus, said: &Said) -> AnsweredQuest
 }
 
 /// Whether words can be about what is offered: a yes, a no, or numbers that it has.
-fn fits(offer: &Offer, said: &Said) -> bool {
+fn fits_offer(offer: &Offer, said: &Said) -> bool {
     match (&said.verdict, said.intent) {
         (Some(verdict), _) => verdict.items().iter().all(|item| (1..=offer.of).contains(item)),
         (None, intent) => matches!(intent, Some(Intent::Approve | Intent::Deny)),
@@ -104,7 +103,7 @@ mod tests {
 
     use super::*;
     use crate::gateway::slack::verdict::item_verdict;
-    use crate::gateway::slack::words::intent;
+    use crate::gateway::slack::words::read_intent;
 
     #[test]
     fn words_answer_the_one_question_that_was_asked_last() {
@@ -190,7 +189,7 @@ mod tests {
                 ts: "30.000000".parse().unwrap(),
                 user: "U1".to_owned(),
                 mentioned: Vec::new(),
-                intent: intent(text),
+                intent: read_intent(text),
                 verdict: item_verdict(text),
                 is_bot: false,
             };

@@ -58,7 +58,7 @@ impl QuestionKind for BudgetQuestion {
         let mut changed = status.clone();
         changed.speaker = Some(press.user.clone());
         let (choice, user) = (Some(press.action_id.clone()), Some(press.user.clone()));
-        threads::settle(&mut changed, Settled { ts: press.message.clone(), choice, user });
+        threads::settle_question(&mut changed, Settled { ts: press.message.clone(), choice, user });
         let Some(amount) = raised_amount(&press.action_id) else {
             if let Some(budget) = changed.budget.as_mut() {
                 budget.ask = None;
@@ -115,7 +115,7 @@ impl BudgetAsked {
         let (limit, cap) = (self.limit, self.cap);
         budget.ask = Some(BudgetAsk { ts: ts.clone(), limit, roles, cap, until });
         if let Some(ts) = replaced {
-            threads::settle(status, Settled { ts, choice: None, user: None });
+            threads::settle_question(status, Settled { ts, choice: None, user: None });
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::gateway::threads::Refusal;
 pub struct ChoiceQuestion;
 
 /// The button for an answer, from 1.
-pub fn button(item: u32, label: &str) -> Button {
+pub fn choice_button(item: u32, label: &str) -> Button {
     Button {
         action_id: Cow::Owned(format!("choice:{item}")),
         label: Cow::Owned(label.to_owned()),
@@ -26,12 +26,12 @@ pub fn button(item: u32, label: &str) -> Button {
 
 fn read_item(action_id: &str) -> Option<u32> {
     let item = action_id.strip_prefix("choice:")?.parse().ok()?;
-    (button(item, "").action_id == action_id).then_some(item)
+    (choice_button(item, "").action_id == action_id).then_some(item)
 }
 
 impl QuestionKind for ChoiceQuestion {
     fn find_button(&self, action_id: &str) -> Option<Button> {
-        read_item(action_id).map(|item| button(item, ""))
+        read_item(action_id).map(|item| choice_button(item, ""))
     }
 
     fn takes_thumb(&self, status: &ThreadStatus, message: &SlackTs) -> bool {

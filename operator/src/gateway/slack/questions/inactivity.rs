@@ -61,7 +61,7 @@ impl QuestionKind for InactivityQuestion {
 pub fn end_warning(status: &mut ThreadStatus, action_id: &str, user: &str) {
     if let Some(ts) = status.warned.take() {
         let (choice, user) = (Some(action_id.to_owned()), Some(user.to_owned()));
-        threads::settle(status, Settled { ts, choice, user });
+        threads::settle_question(status, Settled { ts, choice, user });
     }
 }
 

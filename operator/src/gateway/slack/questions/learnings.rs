@@ -26,11 +26,11 @@ pub fn block_id(item: u32) -> String {
 }
 
 /// The buttons of one learning, from 1.
-pub fn buttons(item: u32) -> [Button; 2] {
-    [button(item, true), button(item, false)]
+pub fn learning_buttons(item: u32) -> [Button; 2] {
+    [learning_button(item, true), learning_button(item, false)]
 }
 
-fn button(item: u32, approved: bool) -> Button {
+fn learning_button(item: u32, approved: bool) -> Button {
     let (word, label, style, settled) = if approved {
         ("approve", "Approve", ButtonStyle::Primary, ":white_check_mark: Approved by")
     } else {
@@ -44,12 +44,12 @@ fn button(item: u32, approved: bool) -> Button {
 fn read_answer(action_id: &str) -> Option<(u32, bool)> {
     let (item, word) = action_id.strip_prefix("learning:")?.split_once(':')?;
     let (item, approved) = (item.parse().ok()?, word == "approve");
-    (button(item, approved).action_id == action_id).then_some((item, approved))
+    (learning_button(item, approved).action_id == action_id).then_some((item, approved))
 }
 
 impl QuestionKind for LearningsQuestion {
     fn find_button(&self, action_id: &str) -> Option<Button> {
-        read_answer(action_id).map(|(item, approved)| button(item, approved))
+        read_answer(action_id).map(|(item, approved)| learning_button(item, approved))
     }
 
     fn takes_thumb(&self, status: &ThreadStatus, message: &SlackTs) -> bool {
@@ -80,7 +80,7 @@ impl QuestionKind for LearningsQuestion {
         let judged: Vec<u32> = offer.answers.iter().map(|answer| answer.item).collect();
         let open: Vec<u32> = (1..=offer.of).filter(|item| !judged.contains(item)).collect();
         for item in &open {
-            let press = thumb.press(&button(*item, thumb.up).action_id);
+            let press = thumb.press(&learning_button(*item, thumb.up).action_id);
             offers::take_answer(status, &press, (OfferKind::Learnings, *item, thumb.up))?;
         }
         Ok(if open.is_empty() { AnswerOutcome::Stale } else { AnswerOutcome::Counts })
@@ -141,9 +141,9 @@ fn take_item(
     let pending = Pending::new(id, &offer.role, decision, &said.user, asked);
     offer.answers.push(OfferAnswer { item, yes, by: said.user.clone() });
     threads::add_pending(status, &pending)?;
-    let [approve, reject] = buttons(item);
+    let [approve, reject] = learning_buttons(item);
     let choice = Some(if yes { approve.action_id } else { reject.action_id }.into_owned());
     let settled = Settled { ts: asked.clone(), choice, user: Some(said.user.clone()) };
-    threads::settle(status, settled);
+    threads::settle_question(status, settled);
     Ok(())
 }

@@ -42,7 +42,7 @@ const fn action_id(choice: MergeChoice) -> &'static str {
     }
 }
 
-const fn ending(choice: MergeChoice) -> Option<ClosingChoice> {
+const fn closing_choice(choice: MergeChoice) -> Option<ClosingChoice> {
     match choice {
         MergeChoice::Merge => Some(ClosingChoice::Merge),
         MergeChoice::Discard => Some(ClosingChoice::Discard),
@@ -78,7 +78,8 @@ impl QuestionKind for MergeQuestion {
             return Ok(AnswerOutcome::Stale);
         }
         if let Some(given) = closing.choice {
-            let again = closing.decided_by.as_ref() == Some(user) && ending(choice) == Some(given);
+            let again =
+                closing.decided_by.as_ref() == Some(user) && closing_choice(choice) == Some(given);
             return Ok(if again { AnswerOutcome::Counts } else { AnswerOutcome::Stale });
         }
         let role = closing.role.clone();
@@ -110,11 +111,11 @@ pub fn record_answer(
 ) -> Result<(), Refusal> {
     let decision = PendingDecision::Merge(choice);
     threads::add_pending(status, &Pending::new(id, role, decision, user, asked))?;
-    if let Some(ending) = ending(choice) {
+    if let Some(ending) = closing_choice(choice) {
         threads::decide_closing(status, asked, ending, user);
     }
     let (ts, choice) = (asked.clone(), Some(action_id(choice).to_owned()));
-    threads::settle(status, Settled { ts, choice, user: Some(user.to_owned()) });
+    threads::settle_question(status, Settled { ts, choice, user: Some(user.to_owned()) });
     Ok(())
 }
 

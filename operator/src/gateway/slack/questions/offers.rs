@@ -27,7 +27,7 @@ pub fn add_offer(status: &mut ThreadStatus, offer: &Offer) {
         if place >= surplus && !replaced(&known) {
             kept.push(known);
         } else if known.is_open() {
-            threads::settle(status, Settled { ts: known.ts, choice: None, user: None });
+            threads::settle_question(status, Settled { ts: known.ts, choice: None, user: None });
         }
     }
     kept.push(offer.clone());
@@ -76,7 +76,7 @@ pub(super) fn take_answer(
     offer.answers.push(OfferAnswer { item, yes, by: user.clone() });
     threads::add_pending(status, &pending)?;
     let (choice, user) = (Some(action_id.clone()), Some(user.clone()));
-    threads::settle(status, Settled { ts: message.clone(), choice, user });
+    threads::settle_question(status, Settled { ts: message.clone(), choice, user });
     Ok(AnswerOutcome::Counts)
 }
 

@@ -85,7 +85,7 @@ impl QuestionKind for PartsQuestion {
         }
         status.last_activity = Some(Time(context.now));
         let (choice, user) = (Some(action_id.clone()), Some(user.clone()));
-        threads::settle(status, Settled { ts: message.clone(), choice, user });
+        threads::settle_question(status, Settled { ts: message.clone(), choice, user });
         Ok(AnswerOutcome::Counts)
     }
 
@@ -101,7 +101,7 @@ impl QuestionKind for PartsQuestion {
 }
 
 /// People are asked about these parts, in the place of what they were asked before.
-pub fn record(status: &mut ThreadStatus, split: &RequestSplit) {
+pub fn record_split(status: &mut ThreadStatus, split: &RequestSplit) {
     let known = status.split.as_ref();
     if known.is_some_and(|known| known.asked >= split.asked || known.is_under_way()) {
         return;
@@ -110,7 +110,7 @@ pub fn record(status: &mut ThreadStatus, split: &RequestSplit) {
     status.split = Some(Box::new(split.clone()));
     threads::raise_asked(status, &split.asked);
     if let Some(ts) = replaced {
-        threads::settle(status, Settled { ts, choice: None, user: None });
+        threads::settle_question(status, Settled { ts, choice: None, user: None });
     }
 }
 
@@ -124,14 +124,17 @@ pub fn record_half(status: &mut ThreadStatus, part: u32, asked: &SlackTs) {
 }
 
 /// Somebody said stop: nothing more is started.
-pub fn stop(status: &mut ThreadStatus) {
+pub fn stop_split(status: &mut ThreadStatus) {
     let Some(split) = &mut status.split else { return };
     if split.is_under_way() {
         split.ended = Some(SplitEnd::Stopped);
     } else if split.is_open() {
         split.declined = true;
         let ts = split.asked.clone();
-        threads::settle(status, Settled { ts, choice: Some(WITHDRAWN.to_owned()), user: None });
+        threads::settle_question(
+            status,
+            Settled { ts, choice: Some(WITHDRAWN.to_owned()), user: None },
+        );
     }
 }
 
@@ -169,7 +172,7 @@ mod tests {
     #[test]
     fn one_yes_counts_and_a_no_is_mail_for_who_proposed() {
         let mut status = ThreadStatus::default();
-        record(&mut status, &asked("5.000000"));
+        record_split(&mut status, &asked("5.000000"));
         assert_eq!(press(&mut status, "6.000000", SPLIT), AnswerOutcome::Unknown);
         assert_eq!(press(&mut status, "5.000000", WHOLE), AnswerOutcome::Counts);
         assert_eq!(press(&mut status, "5.000000", WHOLE), AnswerOutcome::Counts, "again");
@@ -177,9 +180,9 @@ mod tests {
         assert_eq!(status.pending.len(), 1);
         assert_eq!(status.pending[0].decision(), Some(PendingDecision::KeepWhole));
         // Proposed otherwise.
-        record(&mut status, &asked("7.000000"));
+        record_split(&mut status, &asked("7.000000"));
         assert_eq!(press(&mut status, "7.000000", SPLIT), AnswerOutcome::Counts);
-        record(&mut status, &asked("8.000000"));
+        record_split(&mut status, &asked("8.000000"));
         assert_eq!(status.split.as_ref().unwrap().asked, ts("7.000000"), "it is under way");
         record_half(&mut status, 1, &ts("9.000000"));
         record_half(&mut status, 1, &ts("9.500000"));
@@ -187,7 +190,7 @@ mod tests {
         assert_eq!(press(&mut status, "9.000000", UNDO), AnswerOutcome::Counts);
         assert_eq!(press(&mut status, "9.000000", LEAVE), AnswerOutcome::Stale);
         assert_eq!(status.split.as_ref().unwrap().halves[0].undo, Some(true));
-        stop(&mut status);
+        stop_split(&mut status);
         assert_eq!(status.split.unwrap().ended, Some(SplitEnd::Stopped));
     }
 }

@@ -123,7 +123,7 @@ pub fn record_answer(
         PlanChoice::Modify | PlanChoice::Reject => threads::decline_plan(status, asked, user),
     }
     let (ts, choice) = (asked.clone(), Some(action_id(choice).to_owned()));
-    threads::settle(status, Settled { ts, choice, user: Some(user.to_owned()) });
+    threads::settle_question(status, Settled { ts, choice, user: Some(user.to_owned()) });
     Ok(())
 }
 

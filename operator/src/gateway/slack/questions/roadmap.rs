@@ -26,7 +26,7 @@ impl QuestionKind for RoadmapQuestion {
     }
 
     fn takes_thumb(&self, status: &ThreadStatus, message: &SlackTs) -> bool {
-        asked(status).is_some_and(|asked| asked.ts == *message)
+        open_proposal(status).is_some_and(|asked| asked.ts == *message)
     }
 
     fn take_press(
@@ -47,13 +47,13 @@ impl QuestionKind for RoadmapQuestion {
         }
         run.answered = Some(run.wanted.clone());
         if action_id == START {
-            approve(run, user, &Time(context.now));
+            approve_items(run, user, &Time(context.now));
         } else if let Some(asked) = &mut run.proposal {
             asked.declined = true;
         }
         status.last_activity = Some(Time(context.now));
         let (choice, user) = (Some(action_id.clone()), Some(user.clone()));
-        threads::settle(status, Settled { ts: message.clone(), choice, user });
+        threads::settle_question(status, Settled { ts: message.clone(), choice, user });
         Ok(AnswerOutcome::Counts)
     }
 
@@ -68,12 +68,12 @@ impl QuestionKind for RoadmapQuestion {
     }
 }
 
-fn asked(status: &ThreadStatus) -> Option<&RoadmapProposal> {
+fn open_proposal(status: &ThreadStatus) -> Option<&RoadmapProposal> {
     status.roadmap.as_ref().and_then(|run| run.proposal.as_ref())
 }
 
 /// What was shown counts from now on, in the place of what was approved of it before.
-fn approve(run: &mut RoadmapRun, user: &str, now: &Time) {
+fn approve_items(run: &mut RoadmapRun, user: &str, now: &Time) {
     run.approved_by = Some(user.to_owned());
     run.approved_at.get_or_insert_with(|| now.clone());
     let shown = run.proposal.iter().flat_map(|asked| asked.items.clone());
@@ -86,7 +86,7 @@ fn approve(run: &mut RoadmapRun, user: &str, now: &Time) {
 }
 
 /// Somebody wants the roadmap worked off. What runs already goes on.
-pub fn want(status: &mut ThreadStatus, ts: &SlackTs, by: &str, budget: Option<NanoUsd>) {
+pub fn want_roadmap(status: &mut ThreadStatus, ts: &SlackTs, by: &str, budget: Option<NanoUsd>) {
     let fresh = || Box::new(RoadmapRun::wanted(ts.clone(), by, budget));
     match &mut status.roadmap {
         Some(run) if run.wanted >= *ts => {}
@@ -103,24 +103,27 @@ pub fn want(status: &mut ThreadStatus, ts: &SlackTs, by: &str, budget: Option<Na
                 run.items = before.items;
             }
             if let Some(ts) = open {
-                threads::settle(status, Settled { ts, choice: None, user: None });
+                threads::settle_question(status, Settled { ts, choice: None, user: None });
             }
         }
     }
 }
 
 /// Somebody said stop: nothing more is started.
-pub fn stop(status: &mut ThreadStatus) {
+pub fn stop_roadmap(status: &mut ThreadStatus) {
     let Some(run) = &mut status.roadmap else { return };
     let open = run.open_question().map(|asked| asked.ts.clone());
     run.ended.get_or_insert(RoadmapEnd::Stopped);
     if let Some(ts) = open {
-        threads::settle(status, Settled { ts, choice: Some(WITHDRAWN.to_owned()), user: None });
+        threads::settle_question(
+            status,
+            Settled { ts, choice: Some(WITHDRAWN.to_owned()), user: None },
+        );
     }
 }
 
 /// People are asked about these. What they were asked before loses its buttons.
-pub fn record(status: &mut ThreadStatus, ts: &SlackTs, items: &[ApprovedItem]) {
+pub fn record_items(status: &mut ThreadStatus, ts: &SlackTs, items: &[ApprovedItem]) {
     let Some(run) = &mut status.roadmap else { return };
     if run.proposal.as_ref().is_some_and(|known| known.ts >= *ts) {
         return;
@@ -130,7 +133,7 @@ pub fn record(status: &mut ThreadStatus, ts: &SlackTs, items: &[ApprovedItem]) {
     run.proposal = Some(RoadmapProposal { ts: ts.clone(), items, declined: false });
     threads::raise_asked(status, &ts);
     if let Some(ts) = replaced {
-        threads::settle(status, Settled { ts, choice: None, user: None });
+        threads::settle_question(status, Settled { ts, choice: None, user: None });
     }
 }
 
@@ -159,8 +162,8 @@ mod tests {
 
     fn asked(at: &str, items: &[ApprovedItem]) -> ThreadStatus {
         let mut status = ThreadStatus::default();
-        want(&mut status, &ts("4.000000"), "U1", None);
-        record(&mut status, &ts(at), items);
+        want_roadmap(&mut status, &ts("4.000000"), "U1", None);
+        record_items(&mut status, &ts(at), items);
         status
     }
 
@@ -176,7 +179,7 @@ mod tests {
         assert_eq!(run.items, [item("1", "aa"), item("2", "bb")]);
         // The criteria of one changed: asked anew, its tries stay.
         status.roadmap.as_mut().unwrap().items[1].tries = 2;
-        record(&mut status, &ts("7.000000"), &[item("2", "cc")]);
+        record_items(&mut status, &ts("7.000000"), &[item("2", "cc")]);
         assert_eq!(press(&mut status, "5.000000", CANCEL), AnswerOutcome::Stale);
         assert_eq!(press(&mut status, "7.000000", START), AnswerOutcome::Counts);
         let run = status.roadmap.unwrap();
@@ -188,9 +191,9 @@ mod tests {
         let mut status = asked("5.000000", &[item("1", "aa")]);
         assert_eq!(press(&mut status, "5.000000", CANCEL), AnswerOutcome::Counts);
         assert!(!status.roadmap.as_ref().unwrap().is_approved());
-        want(&mut status, &ts("3.000000"), "U1", None);
+        want_roadmap(&mut status, &ts("3.000000"), "U1", None);
         assert_eq!(status.roadmap.as_ref().unwrap().wanted, ts("4.000000"), "an older one");
-        want(&mut status, &ts("8.000000"), "U2", Some(NanoUsd(1)));
+        want_roadmap(&mut status, &ts("8.000000"), "U2", Some(NanoUsd(1)));
         let run = status.roadmap.as_ref().unwrap();
         assert_eq!((&*run.by, run.answered.is_none(), run.budget), ("U2", true, Some(NanoUsd(1))));
     }
@@ -199,16 +202,16 @@ mod tests {
     fn stop_ends_it_and_a_running_one_is_extended() {
         let mut status = asked("5.000000", &[item("1", "aa")]);
         press(&mut status, "5.000000", START);
-        want(&mut status, &ts("8.000000"), "U1", None);
+        want_roadmap(&mut status, &ts("8.000000"), "U1", None);
         let run = status.roadmap.as_ref().unwrap();
         assert!(run.is_approved() && run.answered != Some(run.wanted.clone()));
-        stop(&mut status);
+        stop_roadmap(&mut status);
         assert_eq!(status.roadmap.as_ref().unwrap().ended, Some(RoadmapEnd::Stopped));
-        want(&mut status, &ts("9.000000"), "U1", None);
+        want_roadmap(&mut status, &ts("9.000000"), "U1", None);
         let run = status.roadmap.as_ref().unwrap();
         assert!(!run.is_approved() && run.ended.is_none() && run.items.len() == 1);
         // The same items, asked about again, take a yes again.
-        record(&mut status, &ts("10.000000"), &[item("1", "aa")]);
+        record_items(&mut status, &ts("10.000000"), &[item("1", "aa")]);
         assert_eq!(press(&mut status, "10.000000", START), AnswerOutcome::Counts);
         assert!(status.roadmap.as_ref().unwrap().is_approved());
     }

@@ -20,7 +20,7 @@ impl OfferShown {
             return Some(Self { kind: OfferKind::Choice, items: message.choices.clone() });
         }
         let items: Vec<String> =
-            message.learnings.iter().map(|text| markdown::inline(text)).collect();
+            message.learnings.iter().map(|text| markdown::render_inline(text)).collect();
         (!items.is_empty()).then_some(Self { kind: OfferKind::Learnings, items })
     }
 
@@ -32,7 +32,7 @@ impl OfferShown {
     pub fn listed(&self) -> String {
         let lines = self.items.iter().zip(1..).map(|(item, n)| {
             let item = match self.kind {
-                OfferKind::Choice => mrkdwn::escape(item),
+                OfferKind::Choice => mrkdwn::escape_text(item),
                 OfferKind::Learnings => item.clone(),
             };
             format!("{n}. {item}")

@@ -60,7 +60,7 @@ impl QuestionKind for TrainQuestion {
         }
         status.last_activity = Some(Time(context.now));
         let (choice, user) = (Some(action_id.clone()), Some(user.clone()));
-        threads::settle(status, Settled { ts: message.clone(), choice, user });
+        threads::settle_question(status, Settled { ts: message.clone(), choice, user });
         Ok(AnswerOutcome::Counts)
     }
 
@@ -76,7 +76,7 @@ impl QuestionKind for TrainQuestion {
 }
 
 /// Somebody wants everything merged that is ready. One that is under way goes on.
-pub fn want(status: &mut ThreadStatus, ts: &SlackTs, by: &str) {
+pub fn want_train(status: &mut ThreadStatus, ts: &SlackTs, by: &str) {
     match &mut status.train {
         Some(train) if train.wanted >= *ts => {}
         Some(train) if train.is_under_way() => {
@@ -87,14 +87,14 @@ pub fn want(status: &mut ThreadStatus, ts: &SlackTs, by: &str) {
             let before = known.replace(Box::new(MergeTrain::wanted(ts.clone(), by)));
             let open = before.and_then(|train| Some(train.open_question()?.ts.clone()));
             if let Some(ts) = open {
-                threads::settle(status, Settled { ts, choice: None, user: None });
+                threads::settle_question(status, Settled { ts, choice: None, user: None });
             }
         }
     }
 }
 
 /// Somebody said stop: nothing more is merged.
-pub fn stop(status: &mut ThreadStatus) {
+pub fn stop_train(status: &mut ThreadStatus) {
     let Some(train) = &mut status.train else { return };
     if train.is_under_way() {
         train.ended = Some(TrainEnd::Stopped);
@@ -106,12 +106,15 @@ pub fn stop(status: &mut ThreadStatus) {
         asked.declined = true;
     }
     if let Some(ts) = open {
-        threads::settle(status, Settled { ts, choice: Some(WITHDRAWN.to_owned()), user: None });
+        threads::settle_question(
+            status,
+            Settled { ts, choice: Some(WITHDRAWN.to_owned()), user: None },
+        );
     }
 }
 
 /// People are asked about these. What they were asked before loses its buttons.
-pub fn record(status: &mut ThreadStatus, ts: &SlackTs, cars: &[TrainCar]) {
+pub fn record_cars(status: &mut ThreadStatus, ts: &SlackTs, cars: &[TrainCar]) {
     let Some(train) = &mut status.train else { return };
     let is_known = train.proposal.as_ref().is_some_and(|known| known.ts >= *ts);
     if is_known || train.approved_by.is_some() {
@@ -122,7 +125,7 @@ pub fn record(status: &mut ThreadStatus, ts: &SlackTs, cars: &[TrainCar]) {
     train.proposal = Some(TrainProposal { ts: ts.clone(), cars, declined: false });
     threads::raise_asked(status, &ts);
     if let Some(ts) = replaced {
-        threads::settle(status, Settled { ts, choice: None, user: None });
+        threads::settle_question(status, Settled { ts, choice: None, user: None });
     }
 }
 
@@ -147,8 +150,8 @@ mod tests {
 
     fn asked() -> ThreadStatus {
         let mut status = ThreadStatus::default();
-        want(&mut status, &ts("4.000000"), "U1");
-        record(&mut status, &ts("5.000000"), &[TrainCar::ready("a", 1, "h1")]);
+        want_train(&mut status, &ts("4.000000"), "U1");
+        record_cars(&mut status, &ts("5.000000"), &[TrainCar::ready("a", 1, "h1")]);
         status
     }
 
@@ -162,8 +165,8 @@ mod tests {
         let train = status.train.clone().unwrap();
         assert!(train.is_under_way() && train.holds("a") && !train.holds("b"));
         // Nothing is added to what was approved.
-        record(&mut status, &ts("7.000000"), &[TrainCar::ready("b", 2, "h2")]);
-        want(&mut status, &ts("8.000000"), "U2");
+        record_cars(&mut status, &ts("7.000000"), &[TrainCar::ready("b", 2, "h2")]);
+        want_train(&mut status, &ts("8.000000"), "U2");
         let train = status.train.unwrap();
         assert_eq!((train.cars.len(), train.approved_by.as_deref()), (1, Some("U1")));
     }
@@ -173,20 +176,20 @@ mod tests {
         let mut status = asked();
         assert_eq!(press(&mut status, "5.000000", CANCEL), AnswerOutcome::Counts);
         assert!(!status.train.as_ref().unwrap().is_under_way());
-        want(&mut status, &ts("3.000000"), "U2");
+        want_train(&mut status, &ts("3.000000"), "U2");
         assert_eq!(status.train.as_ref().unwrap().by, "U1", "an older one");
-        want(&mut status, &ts("9.000000"), "U2");
+        want_train(&mut status, &ts("9.000000"), "U2");
         assert!(status.train.as_ref().unwrap().answered.is_none());
         let mut status = asked();
-        stop(&mut status);
+        stop_train(&mut status);
         assert_eq!(press(&mut status, "5.000000", START), AnswerOutcome::Stale);
         let mut status = asked();
         press(&mut status, "5.000000", START);
-        stop(&mut status);
+        stop_train(&mut status);
         let train = status.train.clone().unwrap();
         assert_eq!(train.ended, Some(TrainEnd::Stopped));
         assert!(train.holds("a"), "until it was let go");
-        want(&mut status, &ts("9.000000"), "U2");
+        want_train(&mut status, &ts("9.000000"), "U2");
         assert!(status.train.unwrap().cars.is_empty());
     }
 }

@@ -58,7 +58,7 @@ impl QuestionKind for UpdateQuestion {
 pub fn end_offer(status: &mut ThreadStatus, choice: Option<&str>, user: Option<&str>) {
     if let Some(ts) = status.update_offer.take() {
         let owned = |text: Option<&str>| text.map(str::to_owned);
-        threads::settle(status, Settled { ts, choice: owned(choice), user: owned(user) });
+        threads::settle_question(status, Settled { ts, choice: owned(choice), user: owned(user) });
     }
 }
 

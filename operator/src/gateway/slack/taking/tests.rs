@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::gateway::slack::questions::{self, AnswerContext, AnswerOutcome, ButtonPress};
-use crate::gateway::slack::words::intent;
+use crate::gateway::slack::words::read_intent;
 
 fn ts(text: &str) -> SlackTs {
     text.parse().unwrap()
@@ -28,7 +28,7 @@ fn take_press(
 }
 
 fn said(at: &str, text: &str) -> Said {
-    let (user, mentioned, intent) = ("U1".to_owned(), Vec::new(), intent(text));
+    let (user, mentioned, intent) = ("U1".to_owned(), Vec::new(), read_intent(text));
     Said { ts: ts(at), user, mentioned, intent, verdict: None, is_bot: false }
 }
 
@@ -89,10 +89,10 @@ fn only_a_message_that_is_nothing_but_a_decision_is_one() {
         ("", None),
         (":+1:", Some(Intent::Approve)),
     ] {
-        assert_eq!(intent(text), expected, "{text}");
+        assert_eq!(read_intent(text), expected, "{text}");
     }
-    assert_eq!(intent("ok?"), None);
-    assert_eq!(intent("¿merge?"), None);
+    assert_eq!(read_intent("ok?"), None);
+    assert_eq!(read_intent("¿merge?"), None);
 }
 
 #[test]
@@ -119,7 +119,11 @@ fn an_unclear_yes_stays_none_when_it_is_read_again() {
     let message = said("13.000000", "yes");
     let team = makers();
     assert_eq!(take_message(&mut status, &message, &team, &now()), Ok(Taken::Unclear));
-    assert_eq!(recipients(&status, &message, &team), ["pm"], "nothing for who carries plans out");
+    assert_eq!(
+        find_recipients(&status, &message, &team),
+        ["pm"],
+        "nothing for who carries plans out"
+    );
     status.asked = None;
     let after = status.clone();
     assert_eq!(take_message(&mut status, &message, &team, &now()), Ok(Taken::Message));
@@ -144,7 +148,7 @@ fn a_plain_yes_to_the_question_whether_to_merge_is_for_who_asked() {
     let taken = take_message(&mut status, &message, &makers(), &now());
     let asked = ts("20.000000");
     assert_eq!(taken, Ok(Taken::Decided(asked)));
-    assert_eq!(recipients(&status, &message, &makers()), ["lead"]);
+    assert_eq!(find_recipients(&status, &message, &makers()), ["lead"]);
 }
 
 #[test]
@@ -327,7 +331,7 @@ fn a_reply_that_names_nobody_goes_to_whoever_asked_and_stays_there() {
     // Whatever has happened since, the message is read as it was stored.
     status.roles.insert("maker".to_owned(), role(RoleState::Idle, "6.000000"));
     status.roles.insert("pm".to_owned(), role(RoleState::Waiting, "2.000000"));
-    assert_eq!(recipients(&status, &reply, &makers()), ["maker"]);
+    assert_eq!(find_recipients(&status, &reply, &makers()), ["maker"]);
     take_message(&mut status, &reply, &makers(), &now()).unwrap();
     assert!(!status.wants("pm"));
     // A bare yes to a question of another role than the one with the plan is an answer to that.
@@ -354,7 +358,7 @@ fn a_plain_answer_to_what_the_harness_asks_presses_its_button_and_wakes_nobody()
     let taken = take_message(&mut status, &yes, &makers(), &now());
     assert_eq!(taken, Ok(Taken::Decided(ts("10.000000"))));
     assert!(status.roadmap.as_ref().unwrap().is_approved());
-    assert!(status.roles.is_empty() && recipients(&status, &yes, &makers()).is_empty());
+    assert!(status.roles.is_empty() && find_recipients(&status, &yes, &makers()).is_empty());
     let after = status.clone();
     assert_eq!(take_message(&mut status, &yes, &makers(), &now()), Ok(Taken::Message));
     assert_eq!(status, after, "read again");

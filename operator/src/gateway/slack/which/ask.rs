@@ -25,7 +25,7 @@ use super::super::questions::{Button, ButtonStyle};
 use super::super::route;
 use super::super::settle::{self, SettledLine};
 use super::super::{EVENT_TYPE, Inner, blocks, history, own_metadata};
-use super::{BUTTON, decide, label, record};
+use super::{BUTTON, channel_label, decide_repo, record};
 use crate::gateway::slack::channel::Channel;
 use crate::gateway::slack::clock;
 use crate::gateway::slack::take_error::TakeError;
@@ -58,7 +58,7 @@ struct Look {
 type Looks = HashMap<(String, SlackTs), Look>;
 
 /// Looks after what is unclear until told to stop. One replica does.
-pub async fn run(inner: Arc<Inner>, stop: CancellationToken) {
+pub async fn run_asking(inner: Arc<Inner>, stop: CancellationToken) {
     let mut looks = Looks::new();
     loop {
         let mut due = Vec::new();
@@ -71,11 +71,11 @@ pub async fn run(inner: Arc<Inner>, stop: CancellationToken) {
                 }
             }
         }
-        let all = join_all(due.iter().map(|(_, repo, one)| look(&inner, repo, one)));
+        let all = join_all(due.iter().map(|(_, repo, one)| look_at(&inner, repo, one)));
         let Some(outcomes) = stop.run_until_cancelled(all).await else { return };
         for ((key, _, one), outcome) in due.into_iter().zip(outcomes) {
             let before = looks.remove(&key);
-            looks.insert(key, after(before, &one, outcome));
+            looks.insert(key, look_after(before, &one, outcome));
         }
         let now = Instant::now();
         looks.retain(|_, look| now < look.next + Duration::from_hours(48));
@@ -101,7 +101,11 @@ fn is_late(one: &UnclearConversation, now: Timestamp) -> bool {
     now.duration_since(one.since.0) > ANSWER
 }
 
-fn after(before: Option<Look>, one: &UnclearConversation, outcome: Result<(), TakeError>) -> Look {
+fn look_after(
+    before: Option<Look>,
+    one: &UnclearConversation,
+    outcome: Result<(), TakeError>,
+) -> Look {
     match outcome {
         Ok(()) => {
             // Whoever went on before the question stood there is reminded of it.
@@ -118,7 +122,11 @@ fn after(before: Option<Look>, one: &UnclearConversation, outcome: Result<(), Ta
     }
 }
 
-async fn look(inner: &Arc<Inner>, repo: &Repo, one: &UnclearConversation) -> Result<(), TakeError> {
+async fn look_at(
+    inner: &Arc<Inner>,
+    repo: &Repo,
+    one: &UnclearConversation,
+) -> Result<(), TakeError> {
     let Some(id) = repo.channel() else { return Ok(()) };
     let sharing = inner.sharing(id);
     if sharing.is_empty() {
@@ -155,7 +163,8 @@ impl Case<'_> {
     async fn settle(&self) -> Result<(), TakeError> {
         let Self { inner, one, .. } = *self;
         let (web, root) = (inner.web.upkeep(), &one.root);
-        let read = history::replies(&web, &self.account.bot, &self.place.channel, root, None).await;
+        let read =
+            history::read_replies(&web, &self.account.bot, &self.place.channel, root, None).await;
         let messages = match read {
             Ok(messages) => messages,
             // Its first message was deleted: nothing can be said there any more.
@@ -164,10 +173,10 @@ impl Case<'_> {
         };
         if let Some((channel, by)) = self.found(&messages).await? {
             for message in messages.iter().filter(|message| message.ts >= one.message) {
-                let effects = inner.carry_out(route::stored(message, &channel)).await?;
+                let effects = inner.carry_out(route::route_stored(message, &channel)).await?;
                 inner.follow_up(effects);
             }
-            let named = label(&channel, self.sharing);
+            let named = channel_label(&channel, self.sharing);
             let told = match by {
                 Some(by) => format!(":white_check_mark: *{named}*, chosen by <@{by}>"),
                 None => format!(":white_check_mark: *{named}*"),
@@ -177,7 +186,7 @@ impl Case<'_> {
         }
         if is_late(one, Timestamp::now()) {
             self.answered(&messages, LATE.to_owned()).await?;
-            let ended = Ended { root: root.clone(), at: clock::now().max(one.heard.clone()) };
+            let ended = Ended { root: root.clone(), at: clock::slack_now().max(one.heard.clone()) };
             inner.end(self.repo, &self.place.channel, &ended).await?;
             return self.forget().await;
         }
@@ -202,14 +211,14 @@ impl Case<'_> {
             return Ok(Some((channel.clone(), Some(chosen.by.clone()))));
         }
         let speaks = |message: &&Stored| {
-            sharing.iter().any(|channel| route::speaker(message, channel).is_some())
+            sharing.iter().any(|channel| route::find_speaker(message, channel).is_some())
         };
         let said = messages.iter().filter(speaks);
         let words: Vec<&str> = said.filter_map(|message| message.text.as_deref()).collect();
         let first = messages.iter().find(|message| message.ts == one.message);
         let may =
             |channel: &Channel| first.is_some_and(|message| inner.may_steer(message, channel));
-        let found = decide(&words, may, sharing).filter(|channel| !channel.deaf);
+        let found = decide_repo(&words, may, sharing).filter(|channel| !channel.deaf);
         Ok(found.map(|channel| (channel.clone(), None)))
     }
 
@@ -270,13 +279,13 @@ impl Case<'_> {
     }
 
     async fn post(&self) -> Result<SlackTs, TakeError> {
-        let text = question(&self.one.user, self.sharing);
+        let text = which_question(&self.one.user, self.sharing);
         let body = json!({
             "channel": self.place.channel,
             "thread_ts": self.place.ts,
             "text": text,
             "unfurl_links": false,
-            "blocks": blocks::asking(&text, KIND, &buttons(self.sharing), &self.key()),
+            "blocks": blocks::question_blocks(&text, KIND, &repo_buttons(self.sharing), &self.key()),
             "metadata": {"event_type": EVENT_TYPE, "event_payload": {
                 "role": "", "kind": KIND, "key": self.key(),
             }},
@@ -303,7 +312,7 @@ impl Case<'_> {
             return Ok(());
         };
         let line = SettledLine::of(line);
-        match settle::edit(self.inner, self.account, self.place, &asked, &line).await {
+        match settle::settle_message(self.inner, self.account, self.place, &asked, &line).await {
             // It is gone, or too old to be edited.
             Err(error) if error.code().is_some() => {
                 tracing::info!(%error, "an answered question keeps its buttons");
@@ -314,7 +323,7 @@ impl Case<'_> {
     }
 
     async fn forget(&self) -> Result<(), TakeError> {
-        self.keep(|list| record::forget(list, self.one)).await
+        self.keep(|list| record::forget_conversation(list, self.one)).await
     }
 
     async fn keep(&self, change: impl Fn(&mut Vec<UnclearConversation>)) -> Result<(), TakeError> {
@@ -325,12 +334,12 @@ impl Case<'_> {
 }
 
 /// What is asked. Pure.
-fn question(user: &str, sharing: &[Channel]) -> String {
+fn which_question(user: &str, sharing: &[Channel]) -> String {
     let list: Vec<String> = sharing
         .iter()
         .map(|channel| {
             let git = channel.git.split_once('/').map_or(&*channel.git, |(_, path)| path);
-            format!("`{}` ({git})", label(channel, sharing))
+            format!("`{}` ({git})", channel_label(channel, sharing))
         })
         .collect();
     format!(
@@ -339,10 +348,10 @@ fn question(user: &str, sharing: &[Channel]) -> String {
     )
 }
 
-fn buttons(sharing: &[Channel]) -> Vec<Button> {
+fn repo_buttons(sharing: &[Channel]) -> Vec<Button> {
     let button = |channel: &Channel| Button {
         action_id: Cow::Owned(format!("{BUTTON}{}", channel.uid)),
-        label: Cow::Owned(label(channel, sharing)),
+        label: Cow::Owned(channel_label(channel, sharing)),
         style: ButtonStyle::Plain,
         settled: "",
         block: None,
@@ -373,7 +382,7 @@ mod tests {
         let soon = Timestamp::from_second(60).unwrap();
         let mut asked = one();
         asked.asked = Some("11.000000".parse().unwrap());
-        let mut look = after(None, &asked, Ok(()));
+        let mut look = look_after(None, &asked, Ok(()));
         look.next = Instant::now();
         assert!(is_due(&one(), None, soon) && is_due(&one(), Some(&look), soon));
         assert!(!is_due(&asked, Some(&look), soon));
@@ -382,7 +391,7 @@ mod tests {
         let mut replied = asked.clone();
         replied.heard = "12.000000".parse().unwrap();
         assert!(is_due(&replied, Some(&look), soon));
-        let failed = after(Some(look), &replied, Err(TakeError::Slow));
+        let failed = look_after(Some(look), &replied, Err(TakeError::Slow));
         assert!(!is_due(&replied, Some(&failed), late) && failed.failures == 1);
     }
 
@@ -396,11 +405,11 @@ mod tests {
         };
         let sharing = [super::super::tests::channel(), api];
         assert_eq!(
-            question("U1", &sharing),
+            which_question("U1", &sharing),
             "<@U1> Which repository is this about? Press a button, or write its name here: `shop` \
              (acme/shop), `api` (acme/backend)."
         );
-        let ids: Vec<_> = buttons(&sharing).into_iter().map(|b| b.action_id).collect();
+        let ids: Vec<_> = repo_buttons(&sharing).into_iter().map(|b| b.action_id).collect();
         assert_eq!(ids, ["repository:u", "repository:u2"]);
     }
 }

@@ -3,7 +3,7 @@
 //! author may steer. Anything else is kept as a mark ([`record`]) before it is acknowledged, and one
 //! replica reads the conversation and asks ([`ask`]).
 //!
-//! Pure: [`naming`], [`decide`] and what changes in [`record`].
+//! Pure: [`naming`], [`decide_repo`] and what changes in [`record`].
 
 pub mod ask;
 mod naming;
@@ -13,8 +13,8 @@ use codebutler_crds::SlackTs;
 use codebutler_crds::unclear::ChosenRepo;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-pub use self::naming::address;
-use self::naming::{Named, label, named};
+pub use self::naming::fold_address;
+use self::naming::{Named, channel_label, named_repos};
 use self::record::Noted;
 use super::answering::is_new;
 use super::channel::Channel;
@@ -51,17 +51,17 @@ pub enum Whose {
 
 /// The Repo that a conversation is about, by the words of its messages, oldest first, and by who began
 /// it: the first message that names one alone says so.
-pub fn decide<'a>(
+pub fn decide_repo<'a>(
     words: &[&str],
     may: impl Fn(&Channel) -> bool,
     sharing: &'a [Channel],
 ) -> Option<&'a Channel> {
-    let mut said = words.iter().map(|text| named(text, sharing));
+    let mut said = words.iter().map(|text| named_repos(text, sharing));
     if let Some(Named::One(channel)) = said.find(|named| matches!(named, Named::One(_))) {
         return Some(channel);
     }
     // Who named several is asked, whatever he may.
-    if words.iter().any(|text| named(text, sharing) == Named::Several) {
+    if words.iter().any(|text| named_repos(text, sharing) == Named::Several) {
         return None;
     }
     let mut permitted = sharing.iter().filter(|channel| may(channel));
@@ -124,7 +124,7 @@ impl Inner {
         message: &Stored,
         sharing: &[Channel],
     ) -> Result<Whose, TakeError> {
-        let speaker = sharing.iter().find_map(|channel| route::speaker(message, channel));
+        let speaker = sharing.iter().find_map(|channel| route::find_speaker(message, channel));
         let (Some(user), true) = (speaker, sharing.len() > 1) else { return Ok(Whose::Plain) };
         let root = message.root();
         if let Some(channel) = self.about(root, sharing) {
@@ -137,7 +137,7 @@ impl Inner {
         let text = message.text.as_deref().unwrap_or_default();
         let begins = *root == message.ts;
         let may = |channel: &Channel| self.may_steer(message, channel);
-        if let Some(channel) = decide(&[text], may, sharing).filter(|_| begins) {
+        if let Some(channel) = decide_repo(&[text], may, sharing).filter(|_| begins) {
             if channel.deaf {
                 return Ok(Whose::Done(self.tell(root, user, DEAF, sharing)));
             }
@@ -149,7 +149,7 @@ impl Inner {
             return Ok(Whose::Done(Vec::new()));
         }
         let now = Time(jiff::Timestamp::now());
-        let note = |list: &mut Vec<_>| record::note(list, root, (&message.ts, user), &now);
+        let note = |list: &mut Vec<_>| record::note_message(list, root, (&message.ts, user), &now);
         let noted = self.keep((&keeper.namespace, &keeper.repo), note).await?;
         Ok(Whose::Done(match noted {
             Some(Noted::Full) => self.tell(root, user, FULL, sharing),
@@ -176,10 +176,10 @@ impl Inner {
 
     /// Whether who wrote a message may give work to a Repo.
     fn may_steer(&self, message: &Stored, channel: &Channel) -> bool {
-        let Some(user) = route::speaker(message, channel) else { return false };
+        let Some(user) = route::find_speaker(message, channel) else { return false };
         let repo = self.context.repo(&channel.namespace, &channel.repo);
         let users = repo.as_ref().map(|repo| &repo.spec.access.users);
-        message.person().is_none() || users.is_some_and(|users| access::permits(users, user))
+        message.person().is_none() || users.is_some_and(|users| access::permits_user(users, user))
     }
 
     /// Somebody pressed a button of the question.
@@ -199,7 +199,7 @@ impl Inner {
             return told(GONE);
         };
         let repo = self.context.repo(&channel.namespace, &channel.repo);
-        if repo.is_none_or(|repo| !access::permits(&repo.spec.access.users, user)) {
+        if repo.is_none_or(|repo| !access::permits_user(&repo.spec.access.users, user)) {
             return told(access::NOT_PERMITTED);
         }
         if channel.deaf {
@@ -208,7 +208,7 @@ impl Inner {
         let Some(keeper) = self.keeper(root, sharing) else { return told(GONE) };
         let (uid, by, now) = (uid.to_owned(), user.clone(), Time(jiff::Timestamp::now()));
         let chosen = ChosenRepo { uid, by };
-        let choose = |list: &mut Vec<_>| record::choose(list, root, message, &chosen, &now);
+        let choose = |list: &mut Vec<_>| record::choose_repo(list, root, message, &chosen, &now);
         match self.keep((&keeper.namespace, &keeper.repo), choose).await? {
             Some(Noted::Full) => told(FULL),
             _ => Ok(Whose::Done(Vec::new())),
@@ -219,7 +219,7 @@ impl Inner {
     async fn reworded(&self, root: &SlackTs, sharing: &[Channel]) -> Result<Whose, TakeError> {
         let keeper = self.keeper(root, sharing).filter(|keeper| self.kept(root, keeper).is_some());
         let Some(keeper) = keeper else { return Ok(Whose::Done(Vec::new())) };
-        let at = clock::now();
+        let at = clock::slack_now();
         let look = |list: &mut Vec<codebutler_crds::unclear::UnclearConversation>| {
             for known in list.iter_mut().filter(|known| known.root == *root) {
                 known.heard = at.clone();
@@ -295,7 +295,7 @@ mod tests {
         let all = |_: &Channel| true;
         let only_api = |channel: &Channel| channel.repo == "api";
         let decided = |words: &[&str], may: &dyn Fn(&Channel) -> bool| {
-            decide(words, may, &sharing).map(|channel| channel.repo.as_str())
+            decide_repo(words, may, &sharing).map(|channel| channel.repo.as_str())
         };
         assert_eq!(decided(&["fix it"], &all), None);
         assert_eq!(decided(&["fix it", "in api", "no, shop"], &all), Some("api"));

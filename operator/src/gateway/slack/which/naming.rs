@@ -16,9 +16,9 @@ pub enum Named<'a> {
 }
 
 /// What a message names, as Slack stores it.
-pub fn named<'a>(text: &str, sharing: &'a [Channel]) -> Named<'a> {
+pub fn named_repos<'a>(text: &str, sharing: &'a [Channel]) -> Named<'a> {
     let mut found = BTreeSet::new();
-    for line in prose(text).lines().filter(|line| !line.trim_start().starts_with('>')) {
+    for line in strip_code(text).lines().filter(|line| !line.trim_start().starts_with('>')) {
         for word in line.split(|c: char| c.is_whitespace() || "()[]{}<>,;!?\"'`*|".contains(c)) {
             let word = word.trim_start_matches('#').trim_end_matches(['.', ':', '/']);
             found.extend(by_word(&word.to_lowercase(), sharing));
@@ -36,7 +36,7 @@ pub fn named<'a>(text: &str, sharing: &'a [Channel]) -> Named<'a> {
 }
 
 /// Without blocks of code, as it was typed.
-fn prose(text: &str) -> String {
+fn strip_code(text: &str) -> String {
     let outside: Vec<&str> = text.split("```").step_by(2).collect();
     mrkdwn::to_text(&outside.join("\n"))
 }
@@ -84,13 +84,13 @@ fn by_mention(text: &str, sharing: &[Channel]) -> Vec<usize> {
 }
 
 /// How a Repo of a channel is called where it has to be told from the others.
-pub fn label(channel: &Channel, sharing: &[Channel]) -> String {
+pub fn channel_label(channel: &Channel, sharing: &[Channel]) -> String {
     let alike = sharing.iter().filter(|other| other.repo == channel.repo).count();
     if alike > 1 { format!("{}/{}", channel.namespace, channel.repo) } else { channel.repo.clone() }
 }
 
 /// The address of a Git repository by which links are compared: host, owner and name, in small letters.
-pub fn address(url: &str) -> String {
+pub fn fold_address(url: &str) -> String {
     let url = url.to_lowercase();
     let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
     rest.trim_end_matches('/').trim_end_matches(".git").to_owned()
@@ -104,7 +104,7 @@ mod tests {
         Channel {
             repo: repo.to_owned(),
             uid: repo.to_owned(),
-            git: address(git),
+            git: fold_address(git),
             bot_user: Some(bot.to_owned()),
             ..super::super::tests::channel()
         }
@@ -140,7 +140,7 @@ mod tests {
             ("<@U0A> what is new?", "-"),
             ("<@U0B> is shop-api slow?", "shop-api"),
         ] {
-            let found = match named(text, &sharing) {
+            let found = match named_repos(text, &sharing) {
                 Named::Nothing => "-",
                 Named::One(channel) => &channel.repo,
                 Named::Several => "several",
@@ -154,9 +154,9 @@ mod tests {
         let mut sharing =
             [channel("shop", "https://h/a/b", "U0A"), channel("shop", "https://h/c/d", "U0A")];
         sharing[1].namespace = "other".to_owned();
-        assert_eq!(label(&sharing[1], &sharing), "other/shop");
-        assert_eq!(label(&sharing[0], &sharing[..1]), "shop");
-        assert_eq!(named("in shop", &sharing), Named::Several);
-        assert_eq!(named("in other/shop", &sharing), Named::One(&sharing[1]));
+        assert_eq!(channel_label(&sharing[1], &sharing), "other/shop");
+        assert_eq!(channel_label(&sharing[0], &sharing[..1]), "shop");
+        assert_eq!(named_repos("in shop", &sharing), Named::Several);
+        assert_eq!(named_repos("in other/shop", &sharing), Named::One(&sharing[1]));
     }
 }

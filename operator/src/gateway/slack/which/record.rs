@@ -25,7 +25,7 @@ pub enum Noted {
 }
 
 /// Keeps that somebody said something in a conversation.
-pub fn note(
+pub fn note_message(
     list: &mut Vec<UnclearConversation>,
     root: &SlackTs,
     (said, user): (&SlackTs, &str),
@@ -52,7 +52,7 @@ pub fn note(
 }
 
 /// Keeps what somebody chose below a question; the first choice counts.
-pub fn choose(
+pub fn choose_repo(
     list: &mut Vec<UnclearConversation>,
     root: &SlackTs,
     question: &SlackTs,
@@ -61,7 +61,7 @@ pub fn choose(
 ) -> Noted {
     // The Repo that kept it may be gone.
     if !list.iter().any(|known| known.root == *root)
-        && note(list, root, (root, &chosen.by), now) == Noted::Full
+        && note_message(list, root, (root, &chosen.by), now) == Noted::Full
     {
         return Noted::Full;
     }
@@ -73,7 +73,7 @@ pub fn choose(
 }
 
 /// Takes a conversation off the list, unless something was said meanwhile.
-pub fn forget(list: &mut Vec<UnclearConversation>, done: &UnclearConversation) {
+pub fn forget_conversation(list: &mut Vec<UnclearConversation>, done: &UnclearConversation) {
     list.retain(|known| known.root != done.root || known.heard > done.heard);
 }
 
@@ -112,7 +112,7 @@ impl Inner {
                 "metadata": {"resourceVersion": current.metadata.resource_version},
                 "status": {"slack": {"unclear": after}},
             });
-            match api.patch_status(name, &writes::patched(), &Patch::Merge(&patch)).await {
+            match api.patch_status(name, &writes::patch_params(), &Patch::Merge(&patch)).await {
                 Ok(_) => return Ok(Some(told)),
                 Err(kube::Error::Api(status)) if status.code == 409 => {
                     last = Some(kube::Error::Api(status));
@@ -136,30 +136,30 @@ mod tests {
     fn a_conversation_is_kept_once_and_until_nothing_new_was_said() {
         let (mut list, now) = (Vec::new(), Time(jiff::Timestamp::UNIX_EPOCH));
         for (said, user) in [("15", "U1"), ("10", "U2"), ("12", "U3"), ("15", "U1")] {
-            assert_eq!(note(&mut list, &ts("10"), (&ts(said), user), &now), Noted::Kept);
+            assert_eq!(note_message(&mut list, &ts("10"), (&ts(said), user), &now), Noted::Kept);
         }
         let kept = list[0].clone();
         assert_eq!((list.len(), &kept.message, &kept.heard), (1, &ts("10"), &ts("15")));
 
         let chosen = |by: &str| ChosenRepo { uid: "u".to_owned(), by: by.to_owned() };
-        choose(&mut list, &ts("10"), &ts("11"), &chosen("U1"), &now);
-        choose(&mut list, &ts("10"), &ts("11"), &chosen("U2"), &now);
+        choose_repo(&mut list, &ts("10"), &ts("11"), &chosen("U1"), &now);
+        choose_repo(&mut list, &ts("10"), &ts("11"), &chosen("U2"), &now);
         assert_eq!(
             (list[0].chosen.clone(), list[0].asked.clone()),
             (Some(chosen("U1")), Some(ts("11")))
         );
 
-        note(&mut list, &ts("10"), (&ts("16"), "U1"), &now);
-        forget(&mut list, &kept);
+        note_message(&mut list, &ts("10"), (&ts("16"), "U1"), &now);
+        forget_conversation(&mut list, &kept);
         assert_eq!(list.len(), 1, "a reply came meanwhile");
         let newest = list[0].clone();
-        forget(&mut list, &newest);
+        forget_conversation(&mut list, &newest);
         assert!(list.is_empty());
 
         for n in 0..KEPT {
-            note(&mut list, &ts(&n.to_string()), (&ts("50"), "U1"), &now);
+            note_message(&mut list, &ts(&n.to_string()), (&ts("50"), "U1"), &now);
         }
-        assert_eq!(note(&mut list, &ts("99"), (&ts("99"), "U1"), &now), Noted::Full);
-        assert_eq!(choose(&mut list, &ts("99"), &ts("99"), &chosen("U1"), &now), Noted::Full);
+        assert_eq!(note_message(&mut list, &ts("99"), (&ts("99"), "U1"), &now), Noted::Full);
+        assert_eq!(choose_repo(&mut list, &ts("99"), &ts("99"), &chosen("U1"), &now), Noted::Full);
     }
 }

@@ -38,7 +38,7 @@ use crate::gateway::metrics::Metrics;
 use crate::gateway::state::Gateway;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::Threads;
-use crate::listen::listen;
+use crate::listen::listen_on;
 
 /// Bytes of a body: the longest prompt in characters that take the most bytes fits.
 const BODY: usize = 64 << 10;
@@ -70,13 +70,13 @@ struct DeliveryDesk {
 ///
 /// # Errors
 /// When it is taken.
-pub fn serve(
+pub fn serve_deliveries(
     address: Option<SocketAddr>,
     gateway: &Gateway,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let Some(address) = address else { return Ok(()) };
-    let listener = listen(address).with_context(|| {
+    let listener = listen_on(address).with_context(|| {
         format!("deliveries can't be taken on {address}: choose another --deliveries-listen")
     })?;
     tracing::info!(%address, "taking deliveries");
@@ -89,14 +89,14 @@ pub fn serve(
         nobodys: SigningKey::random(),
         bodies: Arc::new(Semaphore::new(BODIES)),
     };
-    tokio::spawn(port::serve(listener, router(desk), PATIENCE, stop));
+    tokio::spawn(port::serve_port(listener, build_router(desk), PATIENCE, stop));
     Ok(())
 }
 
-fn router(desk: DeliveryDesk) -> Router {
+fn build_router(desk: DeliveryDesk) -> Router {
     let lost = || async { DeliveryRefusal::NoPath };
     Router::new()
-        .route("/v1/repos/{namespace}/{repo}/deliveries", post(take).fallback(lost))
+        .route("/v1/repos/{namespace}/{repo}/deliveries", post(take_delivery).fallback(lost))
         .fallback(lost)
         .with_state(desk)
 }
@@ -109,7 +109,7 @@ struct BegunThread {
     created: bool,
 }
 
-async fn take(
+async fn take_delivery(
     State(desk): State<DeliveryDesk>,
     path: Result<Path<(String, String)>, PathRejection>,
     request: Request,

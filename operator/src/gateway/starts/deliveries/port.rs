@@ -21,7 +21,7 @@ const LIFE: Duration = Duration::from_mins(1);
 
 /// Serves until told to stop; what has come in before is served to its end while the process lasts. A
 /// request's head may take as long as `patience`.
-pub async fn serve(
+pub async fn serve_port(
     listener: TcpListener,
     app: Router,
     patience: Duration,
@@ -37,7 +37,7 @@ pub async fn serve(
             Ok((stream, _)) => {
                 let app = app.clone();
                 tokio::spawn(async move {
-                    connection(stream, app, patience).await;
+                    serve_connection(stream, app, patience).await;
                     drop(place);
                 });
             }
@@ -50,7 +50,7 @@ pub async fn serve(
     }
 }
 
-async fn connection(stream: TcpStream, app: Router, patience: Duration) {
+async fn serve_connection(stream: TcpStream, app: Router, patience: Duration) {
     let _ = stream.set_nodelay(true);
     // Each brings one delivery: none is closed while its owner sends the next one.
     let connection = http1::Builder::new()
@@ -81,7 +81,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
         let app = Router::new().route("/", post(|body: Bytes| async move { body }));
-        tokio::spawn(serve(listener, app, Duration::from_millis(300), stop.clone()));
+        tokio::spawn(serve_port(listener, app, Duration::from_millis(300), stop.clone()));
         (address, stop.drop_guard())
     }
 

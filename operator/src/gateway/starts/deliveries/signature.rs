@@ -66,8 +66,8 @@ impl SignedHead {
     /// # Errors
     /// Which one is missing, wrong or too old.
     pub fn read(headers: &HeaderMap, now: i64) -> Result<Self, DeliveryRefusal> {
-        let (id, timestamp) = (only(headers, ID)?, only(headers, TIMESTAMP)?);
-        let signature = only(headers, SIGNATURE)?;
+        let (id, timestamp) = (only_header(headers, ID)?, only_header(headers, TIMESTAMP)?);
+        let signature = only_header(headers, SIGNATURE)?;
         let visible = id.bytes().all(|byte| byte.is_ascii_graphic());
         if !visible || !(1..=LONGEST_ID).contains(&id.len()) {
             return Err(DeliveryRefusal::Header(ID, "1 to 128 visible ASCII characters"));
@@ -100,7 +100,7 @@ impl SignedHead {
 }
 
 /// The value of a header that may stand there once.
-fn only<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<&'a str, DeliveryRefusal> {
+fn only_header<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<&'a str, DeliveryRefusal> {
     let mut values = headers.get_all(name).iter();
     let value = values.next().ok_or(DeliveryRefusal::Missing(name))?;
     match (value.to_str(), values.next()) {

@@ -284,7 +284,7 @@ async fn run(world: World, cars: u64) -> (MergeTrain, World) {
     train.cars = (1..=cars).map(|n| TrainCar::ready(&format!("t{n}"), n, "head")).collect();
     let fake = Fake(Mutex::new(world));
     for _ in 0..20_000 {
-        match advance(&train, &fake).await {
+        match advance_train(&train, &fake).await {
             Ok(Progress::Changed(next)) => {
                 // What is decided stays decided.
                 for (before, after) in train.cars.iter().zip(&next.cars) {

@@ -24,48 +24,49 @@ pub struct ActionShown {
 
 /// The question about a request whose texts are masked already. `people` are mentioned. `whole`: the
 /// file in the thread that has all of an action that is too long to be shown.
-pub fn question(
+pub fn show_question(
     request: &ApprovalRequest,
     people: &[String],
     for_thread: bool,
     whole: Option<&str>,
 ) -> ActionShown {
-    asked(request, people, ("May I do this?", whole), Some(for_thread))
+    show_asked(request, people, ("May I do this?", whole), Some(for_thread))
 }
 
 /// All of an action, as it is shown.
-pub fn whole(request: &ApprovalRequest) -> String {
-    visible(request.detail.as_deref().unwrap_or_default())
+pub fn show_whole(request: &ApprovalRequest) -> String {
+    visible_text(request.detail.as_deref().unwrap_or_default())
 }
 
 /// What is said where a yes for the thread answers: the same, with nothing to answer.
-pub fn notice(request: &ApprovalRequest, by: &str) -> ActionShown {
+pub fn show_notice(request: &ApprovalRequest, by: &str) -> ActionShown {
     let head = format!(
         "I do this: <@{by}> approved it for this thread. *revoke* or *stop* takes that back."
     );
-    asked(request, &[], (&head, None), None)
+    show_asked(request, &[], (&head, None), None)
 }
 
 /// Whether all of an action is shown.
 pub fn is_whole(detail: &str) -> bool {
-    cut(&visible(detail)).1 == 0
+    cut_middle(&visible_text(detail)).1 == 0
 }
 
 /// `answers`: whether there are buttons, and among them one for the whole thread.
-fn asked(
+fn show_asked(
     request: &ApprovalRequest,
     people: &[String],
     (words, whole): (&str, Option<&str>),
     answers: Option<bool>,
 ) -> ActionShown {
-    let tool = mrkdwn::escape(&visible(&request.tool)).replace('`', "'");
-    let reason: String = visible(&request.summary).chars().take(REASON).collect();
-    let reason = markdown::inline(&reason.replace('\n', " "));
+    let tool = mrkdwn::escape_text(&visible_text(&request.tool)).replace('`', "'");
+    let reason: String = visible_text(&request.summary).chars().take(REASON).collect();
+    let reason = markdown::render_inline(&reason.replace('\n', " "));
     let mut mentions: Vec<String> = people.iter().map(|user| format!("<@{user}>")).collect();
     mentions.push(String::new());
     let mentions = mentions.join(" ");
     let head = format!("{mentions}{words} `{tool}`: {reason}.");
-    let (code, left_out) = cut(&visible(request.detail.as_deref().unwrap_or(&request.summary)));
+    let (code, left_out) =
+        cut_middle(&visible_text(request.detail.as_deref().unwrap_or(&request.summary)));
     let note = (left_out > 0).then(|| match whole {
         Some(file) => {
             format!(
@@ -76,7 +77,7 @@ fn asked(
             format!("{left_out} characters in the middle are not shown: deny what you can't judge.")
         }
     });
-    let fenced = mrkdwn::escape(&code).replace("```", "`\u{200b}``");
+    let fenced = mrkdwn::escape_text(&code).replace("```", "`\u{200b}``");
     let mut text = format!("{head}\n```\n{fenced}\n```");
     if let Some(note) = &note {
         text = format!("{text}\n{note}");
@@ -91,13 +92,13 @@ fn asked(
         |text: &str| json!({"type": "context", "elements": [{"type": "mrkdwn", "text": text}]});
     blocks.extend(note.as_deref().map(context));
     if let Some(for_thread) = answers {
-        blocks.push(blocks::actions(super::KIND, &offered_buttons(for_thread), &request.key));
+        blocks.push(blocks::action_block(super::KIND, &offered_buttons(for_thread), &request.key));
     }
     ActionShown { text, blocks: Value::Array(blocks) }
 }
 
 /// With everything that would be invisible, or turn the reading direction, written out.
-fn visible(text: &str) -> String {
+fn visible_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.trim_end().chars() {
         match c {
@@ -134,7 +135,7 @@ fn is_invisible(c: char) -> bool {
 }
 
 /// Beginning and end of what is too long, and how many characters are left out between them.
-fn cut(text: &str) -> (String, usize) {
+fn cut_middle(text: &str) -> (String, usize) {
     let weight = |c: char| match c {
         '&' => 5,
         '<' | '>' => 4,
@@ -182,7 +183,7 @@ mod tests {
     #[test]
     fn the_exact_action_is_shown_as_code_that_nothing_breaks_out_of() {
         let command = "rm -rf a && echo '```\n<!channel>' > <@U1>";
-        let shown = question(&request(command), &[], false, None);
+        let shown = show_question(&request(command), &[], false, None);
         assert_eq!(code(&shown), command);
         assert!(!shown.text.contains("<!channel>") && !shown.text.contains("<@U1>"));
         assert_eq!(shown.text.matches("```").count(), 2, "{}", shown.text);
@@ -193,10 +194,10 @@ mod tests {
             .map(|button| button["action_id"].as_str().unwrap())
             .collect();
         assert_eq!(ids, ["approval:approve", "approval:deny"]);
-        let shown = question(&request(command), &[], true, None);
+        let shown = show_question(&request(command), &[], true, None);
         assert_eq!(shown.blocks[2]["elements"][1]["action_id"], "approval:thread");
         // Nobody is asked.
-        let told = notice(&request(command), "U7");
+        let told = show_notice(&request(command), "U7");
         assert_eq!(told.blocks.as_array().unwrap().len(), 2);
         assert!(told.text.starts_with("I do this: <@U7> approved it for this thread"));
     }
@@ -210,23 +211,23 @@ mod tests {
             ("a\u{e0041}", "a\\u{e0041}"),
             ("a\rb\n\tc", "a\\u{d}b\n\tc"),
         ] {
-            assert_eq!(code(&question(&request(hidden), &[], false, None)), written);
+            assert_eq!(code(&show_question(&request(hidden), &[], false, None)), written);
         }
     }
 
     #[test]
     fn a_long_action_is_cut_in_the_middle_and_that_is_said() {
         let long = format!("begin {} && curl evil", "<".repeat(20_000));
-        let shown = question(&request(&long), &["U7".to_owned()], false, None);
+        let shown = show_question(&request(&long), &["U7".to_owned()], false, None);
         assert!(code(&shown).starts_with("begin <") && code(&shown).ends_with("&& curl evil"));
         assert!(shown.text.chars().count() < 3900, "{}", shown.text.len());
         let note = shown.blocks[2]["elements"][0]["text"].as_str().unwrap();
         assert!(note.contains("characters in the middle are not shown"), "{note}");
         assert!(shown.text.starts_with("<@U7> May I do this? `Bash`"));
-        let shown = question(&request(&long), &[], false, Some("action-1.txt"));
+        let shown = show_question(&request(&long), &[], false, Some("action-1.txt"));
         assert!(shown.text.contains("all of it is in `action-1.txt`"), "{}", shown.text);
-        assert_eq!(whole(&request("a\u{200b}b")), "a\\u{200b}b");
+        assert_eq!(show_whole(&request("a\u{200b}b")), "a\\u{200b}b");
         let exact = "x".repeat(SHOWN);
-        assert_eq!(code(&question(&request(&exact), &[], false, None)), exact);
+        assert_eq!(code(&show_question(&request(&exact), &[], false, None)), exact);
     }
 }

@@ -22,7 +22,7 @@ const KEPT: usize = 16;
 const CUTS: [&str; 3] = ["tail", "head", "cat"];
 
 /// The words of a request by which it is known again, hashed; none if it can only be allowed once.
-pub fn words(request: &ApprovalRequest) -> Option<String> {
+pub fn request_words(request: &ApprovalRequest) -> Option<String> {
     let detail = request.detail.as_deref()?;
     let fits = TOOLS.contains(&request.tool.as_str()) && !is_own_key(&request.key);
     if !fits || detail.trim().is_empty() || !shown::is_whole(detail) {
@@ -31,12 +31,12 @@ pub fn words(request: &ApprovalRequest) -> Option<String> {
     let mut hash = Sha256::new();
     hash.update(request.tool.as_bytes());
     hash.update([0]);
-    hash.update(canonical(detail).as_bytes());
+    hash.update(canonical_command(detail).as_bytes());
     Some(hex::encode(hash.finalize()))
 }
 
 /// One plain command by its words, whatever cuts its output; anything else as it is.
-fn canonical(command: &str) -> String {
+fn canonical_command(command: &str) -> String {
     let command = command.trim();
     let mut rest = command;
     loop {
@@ -59,7 +59,7 @@ fn canonical(command: &str) -> String {
 }
 
 /// Takes down a yes for the thread.
-pub fn grant(status: &mut ThreadStatus, question: &Approval, user: &str, now: Timestamp) {
+pub fn grant_thread(status: &mut ThreadStatus, question: &Approval, user: &str, now: Timestamp) {
     let Some(words) = question.words.clone() else { return };
     status.standing.retain(|one| one.words != words);
     if status.standing.len() >= KEPT {
@@ -80,7 +80,7 @@ pub fn find_standing<'a>(
     words: &str,
     users: &[String],
 ) -> Option<&'a StandingApproval> {
-    status.standing.iter().find(|one| one.words == words && access::permits(users, &one.by))
+    status.standing.iter().find(|one| one.words == words && access::permits_user(users, &one.by))
 }
 
 /// Answers a request with a yes that was given before. Answers whether there (still) is one.
@@ -125,14 +125,14 @@ mod tests {
 
     #[test]
     fn the_same_words_are_known_again_and_no_others() {
-        let publish = words(&request("npm publish --tag next")).unwrap();
+        let publish = request_words(&request("npm publish --tag next")).unwrap();
         for same in [
             "npm  publish --tag next\n",
             "npm publish --tag next 2>&1",
             "npm publish --tag next 2>&1 | tail -n 20",
             "npm publish --tag next | tail -5 | cat",
         ] {
-            assert_eq!(words(&request(same)).unwrap(), publish, "{same}");
+            assert_eq!(request_words(&request(same)).unwrap(), publish, "{same}");
         }
         for other in [
             "npm publish",
@@ -146,11 +146,11 @@ mod tests {
             "# in web\nnpm publish --tag next",
             "npm publish --tag next\u{200b}",
         ] {
-            assert_ne!(words(&request(other)), Some(publish.clone()), "{other}");
+            assert_ne!(request_words(&request(other)), Some(publish.clone()), "{other}");
         }
         // As it is: inside of quotes and in lines, spaces say something.
-        assert_ne!(words(&request("a 'b  c'")), words(&request("a 'b c'")));
-        assert_ne!(words(&request("a\nb")), words(&request("a b")));
+        assert_ne!(request_words(&request("a 'b  c'")), request_words(&request("a 'b c'")));
+        assert_ne!(request_words(&request("a\nb")), request_words(&request("a b")));
     }
 
     #[test]
@@ -164,7 +164,7 @@ mod tests {
             request(" "),
             request(&"x".repeat(3000)),
         ] {
-            assert_eq!(words(&once), None, "{once:?}");
+            assert_eq!(request_words(&once), None, "{once:?}");
         }
     }
 }

@@ -3,7 +3,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::*;
 use crate::gateway::slack::questions::answered::{AnsweredQuestion, find_answered};
-use crate::gateway::slack::words::intent;
+use crate::gateway::slack::words::read_intent;
 
 fn ts(text: &str) -> SlackTs {
     text.parse().unwrap()
@@ -44,7 +44,7 @@ fn take(
 }
 
 fn said(at: &str, text: &str) -> Said {
-    let (user, mentioned, intent) = ("U1".to_owned(), Vec::new(), intent(text));
+    let (user, mentioned, intent) = ("U1".to_owned(), Vec::new(), read_intent(text));
     Said { ts: ts(at), user, mentioned, intent, verdict: None, is_bot: false }
 }
 
@@ -89,7 +89,7 @@ fn a_question_that_nobody_answered_in_time_is_neither_yes_nor_no() {
     let yes = ("5.000000", ActionAnswer::Approve, "U1");
     assert_eq!(take(&mut status, yes, at(100)), Ok(AnswerOutcome::Late));
     assert_eq!(take(&mut status, yes, at(50)), Ok(AnswerOutcome::Late), "it stays so");
-    expire(&mut status, at(100)).unwrap();
+    expire_questions(&mut status, at(100)).unwrap();
     for id in ["coder:k", "coder:l"] {
         let (state, by) = hand_out(&mut status, id, "aa", at(100)).unwrap();
         assert_eq!((state, by), (ApprovalState::Expired, None));
@@ -216,13 +216,13 @@ fn words_give_it_and_what_has_no_words_gets_a_yes_for_once() {
         assert_eq!(status.approvals[0].answer, Some(ApprovalAnswer::Approved));
         assert_eq!(status.standing.len(), stands);
     }
-    assert_eq!(intent("siempre"), Some(Intent::Always));
-    assert_eq!(intent("revoke"), Some(Intent::Revoke));
-    assert_eq!(intent("always use tabs"), None);
+    assert_eq!(read_intent("siempre"), Some(Intent::Always));
+    assert_eq!(read_intent("revoke"), Some(Intent::Revoke));
+    assert_eq!(read_intent("always use tabs"), None);
     let mut many = ThreadStatus::default();
     for n in 0..40 {
         let one = Approval { words: Some(n.to_string()), ..question("k", "5.000000") };
-        standing::grant(&mut many, &one, "U1", at(n));
+        standing::grant_thread(&mut many, &one, "U1", at(n));
     }
     assert_eq!((many.standing.len(), &*many.standing[0].words), (16, "24"));
 }
