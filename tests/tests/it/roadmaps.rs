@@ -218,3 +218,57 @@ async fn items_of_a_deleted_conversation_are_told_and_keep_to_its_budget() {
     assert_eq!(said.count(), 1);
     team.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_people_accept_of_new_items_lands_in_the_roadmap() {
+    let propose = |items: serde_json::Value| {
+        Step::tool("ProposeItems", json!({"items": items, "reason": "Shoes are hard to find."}))
+    };
+    let index = json!({"title": "Index", "criteria": ["finds 10,000 shoes in 50 ms"]});
+    let page =
+        json!({"title": "Search page", "criteria": ["shows 20 hits"], "dependsOn": ["Index", "1"]});
+    let words = json!({"title": "Synonyms", "criteria": ["trainers are shoes"], "dependsOn": ["Search page"],
+        "notes": "Ask Ben."});
+    let pm = vec![
+        Step::say("@codebutler.lead three items: index, search page, synonyms.")
+            .expecting("asks for the skill `roadmap-add`"),
+    ];
+    let lead = vec![
+        propose(json!([{"title": "Lost", "criteria": ["x"], "dependsOn": ["Nothing"]}])),
+        propose(json!([page, index])).expecting("is no item of the roadmap (1)"),
+        propose(json!([index, page, words]))
+            .expecting("put each item behind those that it depends on"),
+        asks("Merge the plan?", "merge"),
+        Step::tool("CloseThread", json!({"summary": "Planned."})),
+    ];
+    let cents = ROADMAP.split("## 2.").next().unwrap();
+    let team = Setup::new(Script::of("pm", pm).and("lead", lead)).file(PATH, cents).start().await;
+    let root = team.says("ana", None, "add shoe search to the roadmap");
+    let asked = team.message(&root, "For the roadmap").await;
+    for part in ["Index", "finds 10,000 shoes in 50 ms", "Search page", "Synonyms"] {
+        assert!(asked.shown.contains(part), "{part}: {}", asked.shown);
+    }
+    // What waited for the one that nobody wants waits for it no more.
+    for button in ["1:reject", "2:approve", "3:approve"] {
+        click(&team, &asked, &format!("learning:{button}"));
+    }
+    team.message(&root, "Planned on this branch").await;
+    let ready = team.message(&root, "Merge the plan?").await;
+    click(&team, &ready, "merge:merge");
+    let closed =
+        |thread: &Thread| thread.spec.state == codebutler_crds::thread::ThreadState::Closed;
+    team.thread_when(&root, "the end", closed).await;
+    let text = team.stack.remote.show("main", PATH).await.unwrap();
+    assert!(text.starts_with(cents.trim_end()) && !text.contains("Index"), "{text}");
+    let id = |title: &str| {
+        let heading = text.lines().find(|line| line.starts_with("## ") && line.ends_with(title));
+        heading.and_then(|line| line[3..].split('.').next()).unwrap_or_default().to_owned()
+    };
+    let (page, words) = (id(". Search page"), id(". Synonyms"));
+    assert!(!page.is_empty() && !words.is_empty() && page != words, "{text}");
+    let (of_page, of_words) = text.split_once(&format!("## {words}. ")).unwrap();
+    assert!(of_page.contains("- Depends on: 1\n"), "{text}");
+    assert!(of_words.contains(&format!("- Depends on: {page}\n")), "{text}");
+    assert!(of_words.contains("Ask Ben."), "{text}");
+    team.stop().await;
+}
