@@ -104,7 +104,7 @@ fn start_command(command: args::Command) -> anyhow::Result<ExitCode> {
             step::arm(args.die_at_step);
             // It waits for others nearly all the time: one thread is less memory, and no hand-over.
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let code = runtime.block_on(run::run_main(*args));
+            let code = runtime.block_on(run::run_agent(*args));
             runtime.shutdown_background();
             Ok(code)
         }

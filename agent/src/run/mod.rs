@@ -106,7 +106,7 @@ impl From<ToolboxError> for RunError {
 }
 
 /// Lives until there is nothing to do, or SIGTERM: the transcript has all that a successor needs.
-pub async fn run_main(args: RunArgs) -> ExitCode {
+pub async fn run_agent(args: RunArgs) -> ExitCode {
     let span = tracing::info_span!("agent", role = args.role, thread = args.thread);
     let life = async {
         let Ok(mut terminate) = signal(SignalKind::terminate()) else { return ExitCode::FAILURE };
@@ -117,7 +117,7 @@ pub async fn run_main(args: RunArgs) -> ExitCode {
                 // Whoever takes a pod away says so, or not: this is not the end of its work.
                 ExitCode::from(exit_code::TOLD_TO_STOP)
             }
-            ended = live_on(args) => code_of(ended),
+            ended = run_until_idle(args) => code_of(ended),
         }
     };
     life.instrument(span).await
@@ -151,7 +151,7 @@ fn code_of(ended: Result<(), RunError>) -> ExitCode {
     }
 }
 
-async fn live_on(args: RunArgs) -> Result<(), RunError> {
+async fn run_until_idle(args: RunArgs) -> Result<(), RunError> {
     let mut transcript = Transcript::open(&args.state_dir, &args.role)?;
     let log = Log::open(&args.state_dir, &args.role).map_err(RunError::Log)?;
     let gateway =

@@ -172,7 +172,7 @@ impl Agent {
 
     /// Asks people which one they mean. Answers whether they are asked.
     async fn offer_skills(&mut self, wish: &Wish, calls: &[Call]) -> Result<bool, RunError> {
-        let (text, choices) = skills::ask_which(calls, &self.skills);
+        let (text, choices) = skills::skills_question(calls, &self.skills);
         let key = format!("{}.skill.{}", self.session.role, wish.message);
         let message = PostMessage {
             key,

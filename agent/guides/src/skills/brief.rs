@@ -100,7 +100,7 @@ fn tell_named(out: &mut String, skill: &Skill, call: &Call) {
 }
 
 /// Asks which skill is meant: the text, and the answers.
-pub fn ask_which(calls: &[Call], skills: &[Skill]) -> (String, Vec<String>) {
+pub fn skills_question(calls: &[Call], skills: &[Skill]) -> (String, Vec<String>) {
     let mut text = "Which of these do you mean?".to_owned();
     let mut choices = Vec::new();
     for call in calls {

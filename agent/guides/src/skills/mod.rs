@@ -22,7 +22,7 @@ use crate::seeds;
 use crate::text::clip_text;
 
 pub use ask::{Asked, Call, find_asked};
-pub use brief::{NONE, ask_which, write_brief};
+pub use brief::{NONE, skills_question, write_brief};
 pub use correction::{correction_brief, is_correction};
 pub use fill::unused_params;
 pub use repeat::{PastRequest, find_repeats, repeat_brief};

@@ -122,7 +122,7 @@ fn what_could_be_two_is_asked_and_two_wishes_are_read() {
     let files = [own("ship", "bring out {what}"), own("print", "bring out {paper}")];
     let (skills, _) = collect_skills(&files, &[]);
     let Asked::OneOf(calls) = find_asked("bring out the menu", &skills) else { panic!() };
-    let (text, choices) = ask_which(&calls, &skills);
+    let (text, choices) = skills_question(&calls, &skills);
     assert_eq!(
         text,
         "Which of these do you mean?\n- **print**: Does print.\n- **ship**: Does ship."

@@ -60,7 +60,7 @@ pub async fn propose_split(
         halves: Vec::new(),
         ended: None,
     };
-    let text = parts::ask_parts(&split, &caller.thread.spec.repo);
+    let text = parts::parts_question(&split, &caller.thread.spec.repo);
     let key = format!("split-{}", wish.key);
     let ts = gateway.slack.ask_split(&caller.key(), &key, &text, &split).await?;
     Ok(axum::Json(SplitAsked { ts }))

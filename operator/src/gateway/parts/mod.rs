@@ -18,7 +18,7 @@ use codebutler_crds::thread::{RequestSplit, ThreadState};
 use kube::ResourceExt as _;
 
 use self::decide::{PartThread, SplitFacts, decide_parts};
-pub use self::shown::ask_parts;
+pub use self::shown::parts_question;
 use super::api_error::ApiError;
 use super::github::GitHubError;
 use super::roadmap::child::{ChildState, child_name};
@@ -132,7 +132,7 @@ impl Desk {
             let child = ThreadKey { namespace: key.namespace.clone(), name: name.to_owned() };
             links.get(&child).filter(|link| !link.is_empty()).cloned()
         };
-        let text = shown::show_parts(&facts, place);
+        let text = shown::parts_dashboard(&facts, place);
         if self.shown.get(key) != Some(&text) {
             let id = format!("{DASHBOARD}:{}", split.asked);
             gateway.slack.show(key, &id, &text).await?;

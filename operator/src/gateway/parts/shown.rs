@@ -14,7 +14,7 @@ fn join_numbers(all: &[u32]) -> String {
 }
 
 /// The question whether to build it in parts.
-pub fn ask_parts(split: &RequestSplit, repo: &str) -> String {
+pub fn parts_question(split: &RequestSplit, repo: &str) -> String {
     let row = |(number, part): (u32, &RequestPart)| {
         let place = part.repo.as_ref().map(|repo| format!(" in `{repo}`")).unwrap_or_default();
         let (same, other): (Vec<u32>, Vec<u32>) = part.after.iter().partition(|before| {
@@ -42,7 +42,7 @@ pub fn ask_parts(split: &RequestSplit, repo: &str) -> String {
 }
 
 /// How all of it stands, in one message.
-pub fn show_parts(facts: &SplitFacts<'_>, place: impl Fn(&str) -> Option<String>) -> String {
+pub fn parts_dashboard(facts: &SplitFacts<'_>, place: impl Fn(&str) -> Option<String>) -> String {
     let split = facts.split;
     let all: Vec<_> =
         split.numbered().map(|(n, part)| (n, part, facts.standing(n, part))).collect();
@@ -142,7 +142,7 @@ mod tests {
             halves: Vec::new(),
             ended: None,
         };
-        insta::assert_snapshot!(ask_parts(&split, "api").split("\n\nEach").next().unwrap(), @r"
+        insta::assert_snapshot!(parts_question(&split, "api").split("\n\nEach").next().unwrap(), @r"
         **Build this in 3 parts?**
         1. **Endpoint**
            Doit.
@@ -161,7 +161,7 @@ mod tests {
         let threads =
             BTreeMap::from([(1, thread(ChildState::Works, None)), (3, thread(ready, None))]);
         let facts = SplitFacts { split: &split, repo: "api", threads: &threads, undone: &[] };
-        insta::assert_snapshot!(show_parts(&facts, |_| None), @r"
+        insta::assert_snapshot!(parts_dashboard(&facts, |_| None), @r"
         **0 of 3 parts merged.**
         :arrows_counterclockwise: 1. Endpoint: in progress, [#7](https://h/7)
         :hourglass_flowing_sand: 2. Limits: begins after 1

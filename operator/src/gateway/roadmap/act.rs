@@ -44,7 +44,7 @@ pub async fn carry_out(
             // What was asked in between has taken the buttons of an earlier one about the same.
             let before = run.proposal.as_ref().map(|asked| format!("-{}", asked.ts));
             let id = format!("roadmap-{}-{digest}{}", run.wanted, before.unwrap_or_default());
-            let text = shown::ask_roadmap(facts, &items, base, &repo.spec.limits);
+            let text = shown::roadmap_question(facts, &items, base, &repo.spec.limits);
             Ok(gateway.slack.ask_roadmap(&key, &id, &text, &items).await?)
         }
         Step::Start(id) => {

@@ -272,7 +272,7 @@ impl Desk {
         };
         let page = gateway.context.pages.as_ref();
         let page = page.map(|pages| format!("{pages}/{}/{}/roadmap", key.namespace, key.name));
-        let text = shown::show_roadmap(facts, page.as_deref(), link);
+        let text = shown::roadmap_dashboard(facts, page.as_deref(), link);
         let known = self.shown.get(key);
         if known.is_none_or(|(at, old)| *old != text && at.elapsed() > EDIT) {
             gateway.slack.show(key, act::DASHBOARD, &text).await?;

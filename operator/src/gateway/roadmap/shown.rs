@@ -61,7 +61,7 @@ pub fn item_event(facts: &Facts<'_>, place: u64, approved: &ApprovedItem) -> Ite
 }
 
 /// The question whether to begin.
-pub fn ask_roadmap(
+pub fn roadmap_question(
     facts: &Facts<'_>,
     items: &[ApprovedItem],
     base: &str,
@@ -143,7 +143,7 @@ pub fn describe_refusal(refusal: &Refusal, file: Option<&Roadmap>, base: &str) -
 }
 
 /// How all of it stands, in one message.
-pub fn show_roadmap(
+pub fn roadmap_dashboard(
     facts: &Facts<'_>,
     page: Option<&str>,
     link: impl Fn(&str) -> Option<String>,

@@ -262,7 +262,7 @@ impl Opening<'_> {
             "text": parts.first(),
             "unfurl_links": false,
             "unfurl_media": false,
-            "metadata": post::own_metadata(self.thread, "", KEY, KIND, parts.len()),
+            "metadata": post::build_metadata(self.thread, "", KEY, KIND, parts.len()),
         });
         let posting = self.inner.web.post::<PostedAt>(&self.account.bot, "chat.postMessage", &body);
         posting.await.map(|posted| posted.ts)

@@ -29,7 +29,7 @@ use crate::gateway::threads::WriteError;
 
 pub use handing::{Handing, read_addressed};
 pub use identity::{MessageIdentity, speaks_of};
-pub use outgoing::{Asks, Outgoing, own_metadata};
+pub use outgoing::{Asks, Outgoing, build_metadata};
 use sent::find_sent;
 pub use sent::{Sent, SentPart, lookup_sent};
 

@@ -192,7 +192,7 @@ impl Desk {
         }
         let links = &self.links;
         let shown = |car: &TrainCar| find_pull(gateway, &key.namespace, car, links);
-        let text = shown::show_train(train, &repo.spec.git.branch, shown);
+        let text = shown::train_dashboard(train, &repo.spec.git.branch, shown);
         if self.shown.get(key) == Some(&text) {
             return Ok(());
         }

@@ -47,7 +47,7 @@ pub async fn ask_train(
         let url = thread.status.as_ref()?.pull_request.as_ref()?.url.clone();
         Some(ShownPull { url, place: None })
     };
-    let text = shown::ask_merging(&ready, &others, &repo.spec.git.branch, show);
+    let text = shown::merging_question(&ready, &others, &repo.spec.git.branch, show);
     let heads: Vec<&str> = cars.iter().map(|car| car.head.as_str()).collect();
     let digest = hex::encode(&Sha256::digest(heads.join("\n"))[..6]);
     let id = format!("train-{}-{digest}", train.wanted);

@@ -38,7 +38,7 @@ fn pull_link(number: u64, shown: Option<&ShownPull>) -> String {
 }
 
 /// The question whether to merge them.
-pub fn ask_merging(
+pub fn merging_question(
     ready: &[ReadyPull],
     others: &[(u64, String)],
     base: &str,
@@ -89,7 +89,7 @@ pub fn describe_nothing(others: &[(u64, String)]) -> String {
 }
 
 /// How all of it stands, in one message.
-pub fn show_train(
+pub fn train_dashboard(
     train: &MergeTrain,
     base: &str,
     shown: impl Fn(&TrainCar) -> Option<ShownPull>,
@@ -171,7 +171,7 @@ mod tests {
             (car.number == 1)
                 .then(|| ShownPull { url: "https://h/1".into(), place: Some("https://s/1".into()) })
         };
-        insta::assert_snapshot!(show_train(&train, "main", shown), @r"
+        insta::assert_snapshot!(train_dashboard(&train, "main", shown), @r"
         **Merge train: 1 of 4 merged**, 3 rounds of tests. Testing 1 pull request together on `codebutler-train/abc`.
         :white_check_mark: [#1](https://h/1) ([thread](https://s/1)): merged as `0123456789`
         :no_entry: #2: left out, `ci` failed
@@ -181,7 +181,8 @@ mod tests {
         train.ended = Some(TrainEnd::Failed);
         train.reason = Some("`ci` failed on `main` itself".into());
         assert!(
-            show_train(&train, "main", shown).contains("It can't go on: `ci` failed on `main`")
+            train_dashboard(&train, "main", shown)
+                .contains("It can't go on: `ci` failed on `main`")
         );
     }
 
@@ -194,7 +195,8 @@ mod tests {
             tested,
         };
         let others = [(9, "it has new commits".to_owned())];
-        let text = ask_merging(&[ready(1, Some(0)), ready(2, Some(3))], &others, "main", |_| None);
+        let text =
+            merging_question(&[ready(1, Some(0)), ready(2, Some(3))], &others, "main", |_| None);
         insta::assert_snapshot!(text.split("\n\nThey").next().unwrap(), @r"
         **Merge these 2 pull requests into `main`, in this order?**
         - #1 Write cents (1 file, 5 lines, tested in its thread)

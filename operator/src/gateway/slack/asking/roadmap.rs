@@ -83,7 +83,7 @@ pub async fn show_message(
     };
     let redactor = masks::as_known(&inner.context, &repo).await;
     let text = markdown::render_inline(&redactor.mask(text));
-    let metadata = post::own_metadata(&thread, "", id, NOTICE, 1);
+    let metadata = post::build_metadata(&thread, "", id, NOTICE, 1);
     let body = json!({"channel": slack.channel, "ts": ts, "text": text, "metadata": metadata});
     let account = match inner.account(&repo).await {
         Ok(account) => account,

@@ -73,7 +73,7 @@ impl Outgoing<'_> {
         let slack = self.slack;
         let kind = self.kind;
         let mut metadata =
-            own_metadata(self.thread, self.role_name(), &key, kind, self.parts.len());
+            build_metadata(self.thread, self.role_name(), &key, kind, self.parts.len());
         if let Some(digest) = &self.digest {
             metadata["event_payload"]["digest"] = json!(digest);
         }
@@ -113,7 +113,7 @@ impl Outgoing<'_> {
 }
 
 /// What our own messages are known by. The UID tells a Thread from an earlier one of its name.
-pub fn own_metadata(thread: &Thread, role: &str, key: &str, kind: &str, of: usize) -> Value {
+pub fn build_metadata(thread: &Thread, role: &str, key: &str, kind: &str, of: usize) -> Value {
     json!({"event_type": EVENT_TYPE, "event_payload": {
         "role": role,
         "key": key,

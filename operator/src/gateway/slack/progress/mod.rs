@@ -306,7 +306,7 @@ async fn edit_line(
     (slack, ts, run): (&SlackThread, &SlackTs, &str),
     (text, blocks): (&str, &Value),
 ) -> Result<(), AccessError> {
-    let metadata = post::own_metadata(thread, &key.1, &format!("{KIND}.{run}"), KIND, 1);
+    let metadata = post::build_metadata(thread, &key.1, &format!("{KIND}.{run}"), KIND, 1);
     let body = json!({
         "channel": slack.channel, "ts": ts, "text": text, "blocks": blocks, "metadata": metadata,
     });
