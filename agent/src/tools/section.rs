@@ -126,7 +126,11 @@ fn check_policy(old: Option<&str>, new: &str, green: &BTreeSet<String>) -> Resul
             ));
         }
     }
-    for words in Rules::parse(new)?.safe_commands() {
+    // What people call safe already stays so.
+    let before = old.and_then(|old| Rules::parse(old).ok()).unwrap_or_default();
+    let rules = Rules::parse(new)?;
+    let added = rules.safe_commands().iter().filter(|one| !before.safe_commands().contains(one));
+    for words in added {
         let ran = |command: &&String| {
             let mut words = words.iter();
             let mut parts = command.split_whitespace();
@@ -180,6 +184,11 @@ fn check_file(
     roles: &[String],
 ) -> Result<(), Failure> {
     let path = in_folder(file);
+    if !validate::files::is_judged(&path) {
+        return Err(Failure::Respond(format!(
+            "`{path}` is no file that a run reads: give it a plain name"
+        )));
+    }
     files.add(&path, Ok(text.as_bytes().to_vec()));
     let wrong =
         validate::check_guides(files, roles).into_iter().find(|finding| finding.file == path);
@@ -287,6 +296,8 @@ mod tests {
         for command in ["make tests", "make test -j2 all", "sh"] {
             let said = check_policy(None, &policy(command), &green).unwrap_err();
             assert!(said.contains(&format!("`{command}` is called safe")), "{said}");
+            // People said so.
+            assert_eq!(check_policy(Some(&policy(command)), &policy(command), &green), Ok(()));
         }
     }
 
@@ -298,12 +309,18 @@ mod tests {
             )
         };
         let roles = ["pm".to_owned(), "coder".to_owned()];
-        let check = |text: &str| {
+        let roles = &roles;
+        let check_at = |file: &str, text: &str| {
             let mut files = GuideFiles::default();
             let other = skill("deploy now", "Go.").replace("# ship", "# deploy");
             files.add(".codebutler/skills/deploy.md", Ok(other.into_bytes()));
-            check_file(&mut files, "skills/ship.md", text, &roles).map_err(|why| why.to_string())
+            check_file(&mut files, file, text, roles).map_err(|why| why.to_string())
         };
+        let check = |text: &str| check_at("skills/ship.md", text);
+        for file in ["skills/a/ship.md", "skills/../pm.md", "skills/.md/x", "notes/ship.md"] {
+            let said = check_at(file, &skill("ship it", "Go.")).unwrap_err();
+            assert!(said.contains("is no file that a run reads"), "{said}");
+        }
         assert_eq!(check(&skill("ship it", "Go.")), Ok(()));
         for (text, why) in [
             (skill("{what}", "Do {{what}}."), "skills/ship.md:6: error: the trigger `{what}`"),

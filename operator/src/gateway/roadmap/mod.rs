@@ -125,9 +125,7 @@ impl Desk {
             }
         }
         self.later.retain(|_, later| *later > Instant::now());
-        if let Err(error) = orphan::tell_orphans(gateway, &mut self.told).await {
-            tracing::warn!(%error, "threads without their parent are told later");
-        }
+        orphan::tell_orphans(gateway, &mut self.told, &mut self.later).await;
     }
 
     async fn look_at(

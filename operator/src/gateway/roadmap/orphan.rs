@@ -1,22 +1,23 @@
 //! Threads whose parent was deleted: what they are a part of is worked off no more, and they go on. Said once,
 //! in each of their own conversations, since the parent's is looked after by nobody.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::time::Instant;
 
 use codebutler_crds::thread::ThreadState;
 use codebutler_crds::{NanoUsd, Thread};
-use kube::ResourceExt as _;
 
-use super::LookError;
+use super::{AGAIN, LookError};
 use crate::gateway::state::Shared;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::WriteError;
 
-/// Tells those that were not told yet.
+/// Tells those that were not told yet. `later`: who has to wait after a failure.
 pub async fn tell_orphans(
     gateway: &Shared,
     told: &mut HashSet<(ThreadKey, String)>,
-) -> Result<(), LookError> {
+    later: &mut HashMap<ThreadKey, Instant>,
+) {
     let open = |thread: &Thread| {
         let active = thread.spec.state == ThreadState::Active && !thread.is_going();
         active && thread.conversation().is_some()
@@ -26,25 +27,42 @@ pub async fn tell_orphans(
         let Some(parent) = thread.spec.parent.clone() else { continue };
         let of = ThreadKey { namespace: key.namespace.clone(), name: parent.clone() };
         let mark = (key.clone(), format!("parent-gone:{parent}"));
-        if told.contains(&mark) || gateway.context.thread(&of).is_some() {
+        let waits = later.get(&key).is_some_and(|later| *later > Instant::now());
+        if waits || told.contains(&mark) || gateway.context.thread(&of).is_some() {
             continue;
         }
-        // What is not in the cache may be new.
-        match gateway.threads.read(&of).await {
-            Ok(_) => continue,
-            Err(WriteError::Missing(_)) => {}
-            Err(error) => return Err(error.into()),
+        match tell_orphan(gateway, &thread, (&of, &mark.1)).await {
+            Ok(true) => {
+                tracing::warn!(thread = key.name, parent, "a thread goes on without its parent");
+                told.insert(mark);
+            }
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(thread = key.name, %error, "a thread without its parent is told later");
+                later.insert(key, Instant::now() + AGAIN);
+            }
         }
-        let text = describe_orphan(&thread, &parent, super::purse::budget_of(&thread));
-        gateway.slack.notice(&key, &mark.1, &text).await?;
-        tracing::warn!(thread = key.name, parent, "a thread goes on without its parent");
-        told.insert(mark);
     }
-    Ok(())
+}
+
+/// Whether it was told: what is not in the cache may be new.
+async fn tell_orphan(
+    gateway: &Shared,
+    thread: &Thread,
+    (parent, id): (&ThreadKey, &str),
+) -> Result<bool, LookError> {
+    match gateway.threads.read(parent).await {
+        Ok(_) => return Ok(false),
+        Err(WriteError::Missing(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let text = describe_orphan(thread, parent, super::purse::budget_of(thread));
+    gateway.slack.notice(&ThreadKey::from(thread), id, &text).await?;
+    Ok(true)
 }
 
 /// What people are told.
-fn describe_orphan(thread: &Thread, parent: &str, budget: Option<NanoUsd>) -> String {
+fn describe_orphan(thread: &Thread, parent: &ThreadKey, budget: Option<NanoUsd>) -> String {
     let what = match &thread.spec.item {
         Some(item) => {
             let budget = match budget {
@@ -61,7 +79,7 @@ fn describe_orphan(thread: &Thread, parent: &str, budget: Option<NanoUsd>) -> St
             .to_owned(),
     };
     format!(
-        ":warning: The conversation that this belongs to is gone (Thread `{parent}` of `{}` was deleted). {what}",
-        thread.namespace().unwrap_or_default()
+        ":warning: The conversation that this belongs to is gone: there is no Thread `{}` in `{}`. {what}",
+        parent.name, parent.namespace
     )
 }

@@ -143,6 +143,7 @@ struct Inner {
     outside: Recent<String>,
     /// Texts that came as files.
     contents: files::Contents,
+    shown_pictures: picture_files::ShownPictures,
     /// Writes recordings down, once there is somebody who can.
     scribe: Mutex<Option<audio::Scribe>>,
     /// One recording at a time per thread.
@@ -201,6 +202,7 @@ impl Slack {
             asking: Keyed::default(),
             outside: Recent::default(),
             contents: files::Contents::default(),
+            shown_pictures: picture_files::ShownPictures::default(),
             scribe: Mutex::default(),
             hearing: Keyed::default(),
             opened: open::Opened::default(),
@@ -446,7 +448,7 @@ impl Slack {
         repo: &Repo,
         channel: &str,
         id: &str,
-    ) -> Result<(&'static str, Vec<u8>), ApiError> {
+    ) -> Result<(&'static str, bytes::Bytes), ApiError> {
         picture_files::read_shown(&self.inner, repo, channel, id).await
     }
 

@@ -2,10 +2,14 @@
 //! that the role can read. And as pages show them: only what is in the channel still.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use codebutler_crds::thread::SlackThread;
 use codebutler_crds::wire::{ErrorCode, MAX_PICTURE};
 use codebutler_crds::{Repo, SlackTs};
+use kube::ResourceExt as _;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
@@ -16,6 +20,11 @@ use super::pictures::{OFFERED, can_be_shown, media_type};
 use super::{Inner, history, inbox};
 use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::caller::Caller;
+use crate::recent::RecentMap;
+
+/// Pictures that are remembered, and how long.
+const REMEMBERED: usize = 8;
+const FRESH: Duration = Duration::from_mins(1);
 
 /// A picture that was offered: its type and bytes.
 ///
@@ -66,11 +75,44 @@ struct ChannelFile {
     shares: HashMap<String, HashMap<String, Value>>,
 }
 
-/// A picture that is in a channel.
+/// Pictures that pages showed a moment ago, by Repo with channel, and file: however often they are asked for,
+/// Slack is asked now and then.
+pub struct ShownPictures(Mutex<RecentMap<(String, String), (Instant, FoundPicture)>>);
+
+/// Type and bytes.
+type FoundPicture = (&'static str, Bytes);
+
+impl Default for ShownPictures {
+    fn default() -> Self {
+        Self(Mutex::new(RecentMap::new(REMEMBERED)))
+    }
+}
+
+/// A picture that is in a channel, or was a moment ago.
 ///
 /// # Errors
 /// A sentence for who looks at a page.
 pub async fn read_shown(
+    inner: &Inner,
+    repo: &Repo,
+    channel: &str,
+    id: &str,
+) -> Result<FoundPicture, ApiError> {
+    let of = format!("{}/{}/{channel}", repo.namespace().unwrap_or_default(), repo.name_any());
+    let key = (of, id.to_owned());
+    let known = inner.shown_pictures.0.lock().get(&key).cloned();
+    if let Some((at, found)) = known
+        && at.elapsed() < FRESH
+    {
+        return Ok(found);
+    }
+    let (media_type, bytes) = find_shown(inner, repo, channel, id).await?;
+    let found = (media_type, Bytes::from(bytes));
+    inner.shown_pictures.0.lock().insert(key, (Instant::now(), found.clone()));
+    Ok(found)
+}
+
+async fn find_shown(
     inner: &Inner,
     repo: &Repo,
     channel: &str,
