@@ -229,6 +229,15 @@ async fn draft_sections(
     if let Some(policy) = args.policy.as_deref().filter(|policy| !policy.trim().is_empty()) {
         changes.extend(draft_policy(cx, policy, reason).await?);
     }
+    let same = |one: &LearningChange, other: &LearningChange| {
+        (&one.file, &one.learning.id) == (&other.file, &other.learning.id)
+    };
+    let twice =
+        changes.iter().enumerate().find(|(at, one)| changes[..*at].iter().any(|o| same(o, one)));
+    if let Some((_, change)) = twice {
+        let what = &change.learning.claim;
+        return Err(Failure::Respond(format!("`{what}` stands there twice: propose it once")));
+    }
     check_growth(cx, &changes).await?;
     Ok(changes)
 }

@@ -189,10 +189,11 @@ fn check_file(
             "`{path}` is no file that a run reads: give it a plain name"
         )));
     }
+    // What it does to the others is told of them.
+    let before = validate::check_guides(files, roles);
     files.add(&path, Ok(text.as_bytes().to_vec()));
-    let wrong =
-        validate::check_guides(files, roles).into_iter().find(|finding| finding.file == path);
-    if let Some(finding) = wrong {
+    let mut found = validate::check_guides(files, roles).into_iter();
+    if let Some(finding) = found.find(|one| one.file == path || !before.contains(one)) {
         return Err(Failure::Respond(finding.to_string()));
     }
     for (number, line) in text.lines().enumerate() {
@@ -322,6 +323,10 @@ mod tests {
             assert!(said.contains("is no file that a run reads"), "{said}");
         }
         assert_eq!(check(&skill("ship it", "Go.")), Ok(()));
+        // Whichever of the two comes first by name.
+        let first = skill("deploy now", "Go.").replace("# ship", "# alpha");
+        let said = check_at("skills/alpha.md", &first).unwrap_err();
+        assert!(said.contains("is in .codebutler/skills/alpha.md too"), "{said}");
         for (text, why) in [
             (skill("{what}", "Do {{what}}."), "skills/ship.md:6: error: the trigger `{what}`"),
             (skill("deploy now", "Go."), "is in .codebutler/skills/deploy.md too"),

@@ -7,6 +7,7 @@
 
 mod budget;
 pub mod checks;
+mod merged;
 mod news;
 
 use std::cmp::Reverse;
@@ -16,20 +17,19 @@ use std::time::{Duration, Instant};
 
 use codebutler_crds::thread::{PullRequest, PullState, ThreadState};
 use codebutler_crds::wire::Check;
-use codebutler_crds::{Repo, Thread, ThreadStatus, names};
+use codebutler_crds::{Repo, Thread};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 
 use self::budget::{PollBudget, is_scarce};
 use self::checks::{are_over, tell_checks};
+use self::merged::close_merged;
 use self::news::{PullNews, Remark};
 use super::api_error::ApiError;
-use super::close::{self, Patience, REPORT};
+use super::close::{self, Patience};
 use super::collect;
 use super::github::{Changed, GitHub, GitHubError, Pull};
 use super::masks;
-use super::overlap;
-use super::slack::usage;
 use super::state::Shared;
 use super::thread_key::ThreadKey;
 use super::threads::explain_unwritten;
@@ -432,48 +432,6 @@ fn pull_owner(gateway: &Shared, repo: &Repo) -> Option<String> {
         role.spec.tools.offered().any(|tool| tool == OPENS)
     };
     roles.iter().find(opens).map(|role| role.spec.role.clone())
-}
-
-/// Merged by a person: that is the end, as if it had been decided in the thread.
-async fn close_merged(
-    gateway: &Shared,
-    github: &GitHub,
-    thread: &Thread,
-    pull: &Pull,
-    (by, commit): (&str, &str),
-) -> Result<(), ApiError> {
-    let key = ThreadKey::from(thread);
-    gateway.ledger.flush(&key).await;
-    if let Some(repo) = gateway.context.repo(&key.namespace, &thread.spec.repo) {
-        overlap::tell_of_merge(gateway, github, &repo, &key, (pull.number, commit)).await;
-    }
-    github.delete_branch(&names::branch_name(&key.name)).await?;
-    let record = PullRequest {
-        merge_commit: Some(commit.to_owned()),
-        state: Some(PullState::Merged),
-        ..PullRequest::of(pull.number, &pull.html_url)
-    };
-    let status = report_status(gateway, &key, thread).await;
-    let short: String = commit.chars().take(10).collect();
-    let text = format!(
-        "{by} merged pull request [#{}]({}) at GitHub as `{short}`: this thread is closed.\n{}",
-        pull.number,
-        pull.html_url,
-        usage::usage_table(&status)
-    );
-    gateway.slack.notice(&key, REPORT, &text).await?;
-    let written = gateway.threads.set_pull_request(&key, &record).await;
-    written.map_err(|error| explain_unwritten(&error))?;
-    gateway.threads.close(&key).await.map_err(|error| explain_unwritten(&error))?;
-    tracing::info!(thread = key.name, "closed a thread whose pull request a person merged");
-    Ok(())
-}
-
-/// What the thread has cost up to now.
-async fn report_status(gateway: &Shared, key: &ThreadKey, thread: &Thread) -> ThreadStatus {
-    let fresh = gateway.threads.read(key).await.ok();
-    let status = fresh.as_ref().and_then(|thread| thread.status.clone());
-    status.or_else(|| thread.status.clone()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -145,7 +145,7 @@ fn ran_before(entry: &PodEntry) -> bool {
     all.into_iter().any(|status| status.container_id.is_some())
 }
 
-/// Waits for a supervisor without taking it from `terminate`.
+/// Waits for a supervisor without taking it from `terminate_tasks`.
 async fn await_end(tasks: &std::sync::Mutex<Vec<WorkerTask>>, name: &str) {
     let stop = lock(tasks).iter().find(|task| task.name == name).map(|task| task.stop.clone());
     if let Some(stop) = stop {

@@ -3,7 +3,7 @@
 use codebutler_crds::Thread;
 use codebutler_crds::retrospective::RetrospectiveSpec;
 use codebutler_crds::thread::ThreadState;
-use codebutler_testbed::models::{Conversation, Script, Step};
+use codebutler_testbed::models::{Conversation, ModelRequest, Script, Step};
 use codebutler_testbed::slack::MessageView;
 use serde_json::{Value, json};
 
@@ -70,6 +70,14 @@ async fn looked_back(team: &Team) -> (String, MessageView) {
     click(team, &plan, "plan:approve");
     let asked = team.message(&root, "Retrospective").await;
     (root, asked)
+}
+
+/// The last message that a role's model was sent with its n-th call, from 0.
+fn told_last(team: &Team, role: &str, call: usize) -> String {
+    let requests = team.stack.models.requests();
+    let of_role = |request: &&ModelRequest| request.role.as_deref() == Some(role);
+    let request = requests.iter().filter(of_role).nth(call).unwrap();
+    request.body["messages"].as_array().unwrap().last().unwrap()["content"].to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -207,13 +215,7 @@ async fn what_a_message_goes_by_is_named_and_counted_and_what_harms_is_proposed_
     let (words, footer) = ready.shown.split_once("\n\n").unwrap();
     assert!(words.ends_with("ready, as floats."), "{words}");
     assert!(footer.contains("“Prices are floats” (`.codebutler/coder.md`)"), "{footer}");
-    let requests = team.stack.models.requests();
-    let lead: Vec<_> =
-        requests.iter().filter(|request| request.role.as_deref() == Some("lead")).collect();
-    let told = |call: usize| {
-        let messages = lead[call].body["messages"].as_array().unwrap();
-        messages.last().unwrap()["content"].to_string()
-    };
+    let told = |call: usize| told_last(&team, "lead", call);
     assert!(told(1).contains("Learnings it went by: l-0a1b2c3d"), "{}", told(1));
     assert!(told(1).contains("`coder.md` `l-0a1b2c3e` “Old”: `gone.rs` does not exist"));
     assert!(told(2).contains("are over the 30000 tokens"), "{}", told(2));
@@ -271,13 +273,7 @@ async fn a_team_learns_a_project_and_people_say_page_by_page_what_stays() {
     team.stack.remote.commit("main", "ana", "Begin", &files).await.unwrap();
     let root = team.says("ana", None, "learn this repository");
     let asked = team.message(&root, "What the team knows").await;
-    let tools: Vec<_> = team.stack.models.requests();
-    let told = |role: &str, call: usize| {
-        let of_role: Vec<_> =
-            tools.iter().filter(|request| request.role.as_deref() == Some(role)).collect();
-        let messages = of_role[call].body["messages"].as_array().unwrap();
-        messages.last().unwrap()["content"].to_string()
-    };
+    let told = |role: &str, call: usize| told_last(&team, role, call);
     assert!(told("lead", 1).contains("no role has written a map"), "{}", told("lead", 1));
     assert!(told("coder", 1).contains("did not end with exit code 0 in this conversation"));
     assert!(told("lead", 3).contains("work lands by pull request only"), "{}", told("lead", 3));
@@ -347,13 +343,7 @@ async fn what_is_learned_of_workflows_skills_and_policy_is_approved_part_by_part
     team.stack.remote.commit("main", "ana", "Begin", &files).await.unwrap();
     let root = team.says("ana", None, "learn this repository");
     let asked = team.message(&root, "What the team knows").await;
-    let requests = team.stack.models.requests();
-    let lead: Vec<_> =
-        requests.iter().filter(|request| request.role.as_deref() == Some("lead")).collect();
-    let told = |call: usize| {
-        let messages = lead[call].body["messages"].as_array().unwrap();
-        messages.last().unwrap()["content"].to_string()
-    };
+    let told = |call: usize| told_last(&team, "lead", call);
     assert!(told(2).contains("skills/deploy.md:6: warning: `{stage}` is not used"), "{}", told(2));
     assert!(told(3).contains("`rm -r build` is called safe"), "{}", told(3));
     assert!(told(4).contains("what protects is taken away by people only"), "{}", told(4));

@@ -201,9 +201,7 @@ async fn items_of_a_deleted_conversation_are_told_and_keep_to_its_budget() {
     let parent = team.thread(&root).await.name_any();
     team.stack.threads().delete(&parent, &DeleteParams::default()).await.unwrap();
     let told = team.message(&first, "The conversation that this belongs to is gone").await;
-    for part in
-        [parent.as_str(), "all its items may still cost $1.00 together", "develop everything"]
-    {
+    for part in [parent.as_str(), "all its items may cost $1.00 together", "develop everything"] {
         assert!(told.shown.contains(part), "{part}: {}", told.shown);
     }
     // Nobody but a person approves now, and the budget is the one that was agreed.

@@ -1,7 +1,7 @@
 //! What a retrospective has to keep to.
 
 use super::{ProposeArgs, Verdict, branch_page};
-use crate::memory::{LearningChange, LearningMarks, MAX_MEMORY_TOKENS, MemoryPage};
+use crate::memory::{ChangeKind, LearningChange, LearningMarks, MAX_MEMORY_TOKENS, MemoryPage};
 use crate::prompt::MAX_OWN;
 use crate::tools::{Context, Failure};
 use codebutler_guides::text::clip_text;
@@ -65,7 +65,9 @@ pub async fn find_marks(
 
 /// A memory that fills what a role is shown grows no more: what comes takes the place of what goes.
 pub async fn check_growth(cx: &Context, changes: &[LearningChange]) -> Result<(), Failure> {
-    let mut files: Vec<&str> = changes.iter().map(|change| change.file.as_str()).collect();
+    // A skill or the policy is shown to nobody beside their page.
+    let pages = changes.iter().filter(|change| change.kind != ChangeKind::File);
+    let mut files: Vec<&str> = pages.map(|change| change.file.as_str()).collect();
     files.sort_unstable();
     files.dedup();
     let shared = shown_size(branch_page(cx, SHARED).await?.as_deref());

@@ -7,7 +7,7 @@ use std::time::Instant;
 use codebutler_crds::thread::ThreadState;
 use codebutler_crds::{NanoUsd, Thread};
 
-use super::{AGAIN, LookError};
+use super::{AGAIN, LookError, Purse};
 use crate::gateway::state::Shared;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::WriteError;
@@ -56,7 +56,9 @@ async fn tell_orphan(
         Err(WriteError::Missing(_)) => {}
         Err(error) => return Err(error.into()),
     }
-    let text = describe_orphan(thread, parent, super::purse::budget_of(thread));
+    let repo = gateway.context.repo(&parent.namespace, &thread.spec.repo);
+    let purse = repo.and_then(|repo| Purse::of(&gateway.context, thread, &repo));
+    let text = describe_orphan(thread, parent, purse.map(|purse| purse.cap));
     gateway.slack.notice(&ThreadKey::from(thread), id, &text).await?;
     Ok(true)
 }
@@ -66,11 +68,11 @@ fn describe_orphan(thread: &Thread, parent: &ThreadKey, budget: Option<NanoUsd>)
     let what = match &thread.spec.item {
         Some(item) => {
             let budget = match budget {
-                Some(budget) => format!("all its items may still cost ${budget} together"),
+                Some(budget) => format!("all its items may cost ${budget} together"),
                 None => "the Repo's own limits hold".to_owned(),
             };
             format!(
-                "Item `{item}` goes on here, but its plan waits for a person now, nothing begins once it is merged, and {budget}. \
+                "Item `{item}` goes on here, but a plan that nobody has approved waits for a person, nothing begins once it is merged, and {budget}. \
                  `develop everything` in a new thread goes on with the rest."
             )
         }

@@ -32,19 +32,25 @@ impl Purse {
                 && member.namespace().as_ref() == Some(&namespace)
         };
         let members: Vec<&Arc<Thread>> = all.iter().filter(is_member).collect();
-        let threads = || members.iter().map(|member| &***member);
-        let cap = match parent {
-            Some(parent) => find_cap(parent.status.as_ref()?.roadmap.as_deref()?, repo, threads()),
-            // What was agreed holds without the conversation in which it was.
-            None => threads().filter_map(budget_of).max().map(|cap| cap + raised_by(threads())),
+        let threads: Vec<&Thread> = members.iter().map(|member| &***member).collect();
+        let run = parent.as_ref().and_then(|parent| parent.status.as_ref()?.roadmap.as_deref());
+        let cap = match run {
+            Some(run) => find_cap(run, repo, threads.iter().copied()),
+            None => find_kept_cap(&threads),
         }?;
         let members = members.iter().map(|member| (ThreadKey::from(&***member), cost_of(member)));
         Some(Self { cap, members: members.collect() })
     }
 }
 
+/// What was agreed holds without the conversation in which it was, and where that has begun anew.
+fn find_kept_cap(members: &[&Thread]) -> Option<NanoUsd> {
+    let agreed = members.iter().filter_map(|member| kept_budget(member)).max();
+    agreed.map(|agreed| agreed + raised_by(members.iter().copied()))
+}
+
 /// What the items of a roadmap may cost together, as it was when this one began. USD.
-pub fn budget_of(item: &Thread) -> Option<NanoUsd> {
+fn kept_budget(item: &Thread) -> Option<NanoUsd> {
     item.annotations().get(names::ANNOTATION_ROADMAP_BUDGET)?.parse().ok()
 }
 
@@ -67,4 +73,32 @@ pub fn find_cap<'a>(
 /// What was agreed at the beginning. USD.
 pub fn agreed_budget(run: &RoadmapRun, repo: &Repo) -> Option<NanoUsd> {
     run.budget.or(repo.spec.roadmap.as_ref().and_then(|spec| spec.budget))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_agreed_is_kept_by_the_items() {
+        let item = |budget: Option<&str>, raised: &str| -> Thread {
+            let annotations = budget.map(|usd| json!({(names::ANNOTATION_ROADMAP_BUDGET): usd}));
+            serde_json::from_value(json!({
+                "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
+                "metadata": {"name": "t", "annotations": annotations},
+                "spec": {"repo": "r", "prompt": "p", "item": "1", "parent": "gone"},
+                "status": {"budget": {"raisedRoadmap": raised}},
+            }))
+            .unwrap()
+        };
+        let cap = |items: &[Thread]| find_kept_cap(&items.iter().collect::<Vec<_>>());
+        let usd = |text: &str| Some(text.parse::<NanoUsd>().unwrap());
+        // One began before more was agreed, and people added something in two of them.
+        let items = [item(Some("10.00"), "0.50"), item(Some("20.00"), "0.25"), item(None, "0")];
+        assert_eq!(cap(&items), usd("20.75"));
+        assert_eq!(cap(&items[2..]), None, "nothing was agreed");
+        assert_eq!(cap(&[item(Some("much"), "1")]), None);
+    }
 }

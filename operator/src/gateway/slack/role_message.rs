@@ -116,25 +116,25 @@ async fn in_slack(
     for picture in &pictures {
         text = format!("{text}\n📎 `{}`", picture.name);
     }
-    let lost = pictures.len();
     let names: Vec<String> = pictures.iter().map(|picture| picture.name.clone()).collect();
     let code = snippets.into_iter().enumerate().map(|(index, snippet)| Attachment {
         name: name(index, &snippet),
         content: snippet.code.into_bytes(),
     });
     match attach_files(inner, caller, thread, code.chain(pictures).collect()).await {
-        Ok(ids) => {
+        Ok(mut ids) => {
             // Pictures come last.
-            let own = ids.into_iter().rev().zip(names.into_iter().rev()).rev();
+            let own = ids.split_off(ids.len().saturating_sub(names.len())).into_iter().zip(names);
             inner.showed(caller, thread, own.map(|(id, name)| SharedPicture { id, name })).await;
             Ok(text)
         }
         Err(AccessError::Call(CallError::Refused { code, .. })) => {
             tracing::warn!(code, "Slack takes no files: code stays in the text");
             let text = markdown::render_inline(&message.text);
-            if lost == 0 {
+            if names.is_empty() {
                 return Ok(text);
             }
+            let lost = names.len();
             Ok(format!(
                 "{text}\n_Slack takes no files of this app: {lost} of its pictures are missing._"
             ))

@@ -96,7 +96,7 @@ fn start_command(
     prepare: impl FnOnce(&UnixStream) -> io::Result<()>,
 ) -> io::Result<Pid> {
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-    // Blocked signals are never lost to pid 1; `reap` takes them one by one.
+    // Blocked signals are never lost to pid 1; `reap_children` takes them one by one.
     SigSet::all().thread_block()?;
     prepare(report)?;
     // From here on the container may have the same rights as this process, which still runs a
