@@ -1,47 +1,23 @@
 //! Who did what in a conversation, with which models and tools, how long, and who asked whom: for people, at its
-//! end. From the transcripts on the volume; no model writes any of it.
+//! end. From the transcripts on the volume and what the gateway keeps; no model writes any of it.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
-use serde_json::Value;
-
-use crate::history::{call_name, list_roles, read_lines};
-use codebutler_guides::text::clip_text;
+use crate::history::{KeptHistory, RoleWork, list_work};
 
 /// Tools that are named of a role: those it used most.
 const MAX_TOOLS: usize = 6;
 /// Files beside the plan that are named.
 const MAX_FILES: usize = 10;
 
-/// What one role did.
-#[derive(Debug, Default)]
-struct RoleWork {
-    models: BTreeMap<String, u32>,
-    tools: BTreeMap<String, u32>,
-    /// While it ran.
-    millis: u64,
-    /// How often it posted a plan.
-    plans: u32,
-    beside: BTreeSet<String>,
-    /// By which role it was asked, and how often.
-    asked_by: BTreeMap<String, BTreeSet<String>>,
-    /// What people answered to plans, but for a yes.
-    answers: Vec<String>,
-}
-
 /// A few lines of Markdown; nothing where no role has run.
-pub fn report_work(state_dir: &Path) -> String {
-    let roles = list_roles(state_dir).into_iter();
-    let work = roles.map(|role| {
-        let records = read_lines(&state_dir.join(&role).join("transcript.jsonl"));
-        (role, RoleWork::of(&records))
-    });
+pub fn report_work(state_dir: &Path, kept: &mut KeptHistory) -> String {
+    let work = list_work(state_dir, kept).into_iter();
     let work: Vec<_> = work.filter(|(_, work)| !work.models.is_empty()).collect();
     let mut out = String::new();
     for (role, work) in &work {
-        let _ = writeln!(out, "- {role}: {}", work.shown());
+        let _ = writeln!(out, "- {role}: {}", show_work(work));
     }
     let asked: Vec<_> = work
         .iter()
@@ -55,91 +31,36 @@ pub fn report_work(state_dir: &Path) -> String {
         let _ = writeln!(out, "- Who asked whom: {}", asked.join(", "));
     }
     let changes: Vec<String> =
-        work.iter().flat_map(|(role, work)| work.plan_changes(role)).collect();
+        work.iter().flat_map(|(role, work)| list_changes(role, work)).collect();
     if !changes.is_empty() {
         let _ = writeln!(out, "- What changed the plan: {}", changes.join("; "));
     }
     out
 }
 
-impl RoleWork {
-    fn of(records: &[Value]) -> Self {
-        let mut work = Self::default();
-        let mut began = None;
-        for record in records {
-            let at = record["ms"].as_u64();
-            match record["record"].as_str().unwrap_or_default() {
-                "run_started" => began = at,
-                "run_ended" => {
-                    if let (Some(from), Some(to)) = (began.take(), at) {
-                        work.millis = work.millis.saturating_add(to.saturating_sub(from));
-                    }
-                }
-                "answer" => work.answer(record),
-                "planned" => work.plans += 1,
-                "deviated" => {
-                    let files = record["files"].as_array().into_iter().flatten();
-                    work.beside = files.filter_map(Value::as_str).map(str::to_owned).collect();
-                }
-                "taken" | "request" => work.take(record),
-                _ => {}
-            }
-        }
-        // A run that has not ended lasts until now.
-        if let (Some(from), Some(to)) = (began, records.last().and_then(|last| last["ms"].as_u64()))
-        {
-            work.millis = work.millis.saturating_add(to.saturating_sub(from));
-        }
-        work
-    }
+fn show_work(work: &RoleWork) -> String {
+    let models: Vec<_> = work.models.iter().map(|(name, n)| format!("{name} {n}")).collect();
+    let mut tools: Vec<_> = work.tools.iter().collect();
+    tools.sort_by_key(|(name, n)| (std::cmp::Reverse(**n), name.as_str()));
+    let tools: Vec<_> =
+        tools.into_iter().take(MAX_TOOLS).map(|(name, n)| format!("{name} {n}")).collect();
+    let tools = if tools.is_empty() { "no tool".to_owned() } else { tools.join(", ") };
+    format!("{}; {tools}; {}", models.join(", "), show_time(work.millis))
+}
 
-    fn answer(&mut self, record: &Value) {
-        let source = &record["source"];
-        let model = source["by"].as_str().or_else(|| source["model"].as_str()).unwrap_or("unknown");
-        *self.models.entry(clip_text(model, 80)).or_default() += 1;
-        for call in record["message"]["tool_calls"].as_array().into_iter().flatten() {
-            *self.tools.entry(call_name(call)).or_default() += 1;
-        }
+fn list_changes(role: &str, work: &RoleWork) -> Vec<String> {
+    let mut changes = Vec::new();
+    if work.plans > 1 {
+        changes.push(format!("{role} posted it {} times", work.plans));
     }
-
-    fn take(&mut self, record: &Value) {
-        for message in record["messages"].as_array().into_iter().flatten() {
-            let by = message["author"]["role"].as_str().filter(|_| message["addressed"] == true);
-            if let (Some(by), Some(ts)) = (by, message["ts"].as_str()) {
-                self.asked_by.entry(by.to_owned()).or_default().insert(ts.to_owned());
-            }
-        }
-        for item in record["pending"].as_array().into_iter().flatten() {
-            if item["kind"] == "plan" && item["choice"] != "approve" {
-                self.answers.extend(item["choice"].as_str().map(|choice| clip_text(choice, 20)));
-            }
-        }
+    if !work.answers.is_empty() {
+        changes.push(format!("people answered {}", work.answers.join(", ")));
     }
-
-    fn shown(&self) -> String {
-        let models: Vec<_> = self.models.iter().map(|(name, n)| format!("{name} {n}")).collect();
-        let mut tools: Vec<_> = self.tools.iter().collect();
-        tools.sort_by_key(|(name, n)| (std::cmp::Reverse(**n), name.as_str()));
-        let tools: Vec<_> =
-            tools.into_iter().take(MAX_TOOLS).map(|(name, n)| format!("{name} {n}")).collect();
-        let tools = if tools.is_empty() { "no tool".to_owned() } else { tools.join(", ") };
-        format!("{}; {tools}; {}", models.join(", "), show_time(self.millis))
+    if !work.beside.is_empty() {
+        let files: Vec<_> = work.beside.iter().take(MAX_FILES).map(String::as_str).collect();
+        changes.push(format!("{role} changed `{}` beside it", files.join("`, `")));
     }
-
-    fn plan_changes(&self, role: &str) -> Vec<String> {
-        let mut changes = Vec::new();
-        if self.plans > 1 {
-            changes.push(format!("{role} posted it {} times", self.plans));
-        }
-        if !self.answers.is_empty() {
-            changes.push(format!("people answered {}", self.answers.join(", ")));
-        }
-        if !self.beside.is_empty() {
-            let files: Vec<_> = self.beside.iter().take(MAX_FILES).map(String::as_str).collect();
-            changes.push(format!("{role} changed `{}` beside it", files.join("`, `")));
-        }
-        changes
-    }
+    changes
 }
 
 fn show_time(millis: u64) -> String {
@@ -161,7 +82,7 @@ mod tests {
             std::fs::write(dir.path().join(role).join("transcript.jsonl"), lines.join("\n"))
                 .unwrap();
         };
-        assert_eq!(report_work(dir.path()), "");
+        assert_eq!(report_work(dir.path(), &mut KeptHistory::default()), "");
         let asked = r#"{"record":"taken","messages":[{"ts":"2.0","author":{"role":"pm"},"addressed":true}],"pending":[]}"#;
         let answer = r#"{"record":"answer","message":{"tool_calls":[{"name":"Bash"},{"name":"Edit"},{"name":"Bash"}]},"source":{"model":"m/one"}}"#;
         write(
@@ -190,7 +111,7 @@ mod tests {
             ],
         );
         assert_eq!(
-            report_work(dir.path()),
+            report_work(dir.path(), &mut KeptHistory::default()),
             "- coder: m/one 1, m/two 1; Bash 2, Edit 1; 3 min\n- pm: m/one 1; no tool; 9 s\n- Who asked whom: pm → \
              coder 1\n- What changed the plan: coder changed `b.rs` beside it; pm posted it 2 times; people answered \
              modify\n"

@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use codebutler_wire::{
     ApprovalReply, ApprovalRequest, BuildClaim, BuildTurn, ChangeRemote, CloseThread, Commented,
-    EgressReport, EndVerdict, ErrorBody, ErrorCode, HistoryBatch, HistoryKept, Inbox, Issue,
-    ItemIssues, LastWords, OpenItemIssues, OpenPullRequest, OtherThread, PostComment, PostMessage,
-    PostReview, Posted, Progress, ProposeSplit, PullRequestState, RemoteChanged, RunReport,
-    Session, SlackTs, SplitAsked, ThreadClosed, WebFetch, WebPage, WebResults, WebSearch, path,
+    EgressReport, EndVerdict, ErrorBody, ErrorCode, HistoryBatch, HistoryKept, HistoryLines, Inbox,
+    Issue, ItemIssues, LastWords, OpenItemIssues, OpenPullRequest, OtherThread, PostComment,
+    PostMessage, PostReview, Posted, Progress, ProposeSplit, PullRequestState, RemoteChanged,
+    RunReport, Session, SlackTs, SplitAsked, ThreadClosed, WebFetch, WebPage, WebResults,
+    WebSearch, path,
 };
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
@@ -35,6 +36,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 /// For what is told again anyway.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(5);
+/// For what can be done without.
+const HISTORY_PATIENCE: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -206,6 +209,16 @@ impl Gateway {
     pub async fn tell_history(&self, batch: &HistoryBatch) -> Result<HistoryKept, GatewayError> {
         let request = self.request(Method::POST, path::HISTORY)?.json(batch).timeout(CALL_TIMEOUT);
         parse_answer(&send_once(Ok(request)).await?.body)
+    }
+
+    /// What is kept of the conversation, behind a line.
+    pub async fn history_lines(&self, behind: u64) -> Result<HistoryLines, GatewayError> {
+        let query = [("behind", behind)];
+        let answer = self.retried(HISTORY_PATIENCE, || {
+            let request = self.request(Method::GET, path::HISTORY_LINES)?;
+            Ok(request.query(&query).timeout(CALL_TIMEOUT))
+        });
+        parse_answer(&answer.await?)
     }
 
     /// Opens or updates the thread's pull request.

@@ -19,6 +19,7 @@ use self::evidence::link_all;
 use self::form::{show_change, show_marks, show_retrospective, show_stale};
 use self::todos::{find_todos, show_todos};
 use super::{Call, Context, Done, Failure, Handler, Pushed, Risk, Tool, args};
+use crate::history::{KeptHistory, describe_thread, find_used_learnings, list_histories};
 use crate::journal::write_journal;
 use crate::memory::{
     ChangeKind, Citation, Confidence, ForeignSource, ForeignTexts, Learning, LearningChange,
@@ -45,14 +46,17 @@ impl Handler for ReviewThread {
     type Args = args::Nothing;
     const NAME: &'static str = "ReviewThread";
     const DESCRIPTION: &'static str = "Shows what happened in this conversation beside its messages: each role's \
-        runs, tools, errors and test runs, what the harness decided and why, the cost by role, and what of the \
-        memory should go.";
+        runs, tools, errors and test runs, what the harness decided and why, what people decided, how checks \
+        ended, what was waited for, the cost by role, and what of the memory should go.";
     const RISK: Risk = Risk::Reads;
 
     async fn call(&self, cx: &Context, _: args::Nothing, _: Call<'_>) -> Result<Done, Failure> {
         let (folder, usage) = (cx.thread.state_dir.clone(), cx.thread.usage.clone());
-        let told =
-            tokio::task::spawn_blocking(move || crate::history::describe_thread(&folder, &usage));
+        let mut kept = cx.kept_history().await;
+        let told = tokio::task::spawn_blocking(move || {
+            let histories = list_histories(&folder, &mut kept);
+            describe_thread(&histories, &kept, &usage)
+        });
         let told = told.await.map_err(|error| Failure::Stop(error.to_string()))?;
         let stale = match cx.toolbox.ask(Request::StaleLearnings).await? {
             Reply::Stale(stale) => show_stale(&stale),
@@ -272,10 +276,37 @@ impl Handler for ProposeLearnings {
     }
 }
 
+/// Pages of a history that are read at most.
+const MAX_PAGES: usize = 200;
+
+impl Context {
+    /// What the gateway keeps of the conversation. Nobody's work waits for what can't be read.
+    pub(super) async fn kept_history(&self) -> KeptHistory {
+        let (mut kept, mut behind) = (KeptHistory::default(), 0);
+        for _ in 0..MAX_PAGES {
+            let page = match self.gateway.history_lines(behind).await {
+                Ok(page) => page,
+                Err(error) => {
+                    tracing::warn!(%error, "history not read");
+                    kept.miss(error.to_string());
+                    break;
+                }
+            };
+            page.lines.into_iter().for_each(|line| kept.add(line));
+            match page.behind {
+                Some(next) if next > behind => behind = next,
+                _ => break,
+            }
+        }
+        kept
+    }
+}
+
 /// What was read and said in the conversation.
 async fn read_foreign(cx: &Context) -> Result<ForeignTexts, Failure> {
     let folder = cx.thread.state_dir.clone();
-    let texts = tokio::task::spawn_blocking(move || crate::history::read_foreign(&folder));
+    let kept = cx.kept_history().await;
+    let texts = tokio::task::spawn_blocking(move || crate::history::read_foreign(&folder, &kept));
     texts.await.map_err(|error| Failure::Stop(error.to_string()))
 }
 
@@ -288,11 +319,13 @@ async fn keep_journal(
     let Some(mut facts) = cx.thread.journal.clone() else { return Ok(None) };
     let (folder, usage) = (cx.thread.state_dir.clone(), cx.thread.usage.clone());
     let (page, retrospective) = (facts.page(&cx.thread.name), retrospective.to_owned());
+    let mut kept = cx.kept_history().await;
     let text = tokio::task::spawn_blocking(move || {
-        let work = crate::work_report::report_work(&folder);
-        let history = crate::history::describe_thread(&folder, &usage);
+        let work = crate::work_report::report_work(&folder, &mut kept);
+        let histories = list_histories(&folder, &mut kept);
+        marks.used = find_used_learnings(&histories);
+        let history = describe_thread(&histories, &kept, &usage);
         let history = format!("{work}\n{history}");
-        marks.used = crate::history::find_used_learnings(&folder);
         facts.marks = marks;
         write_journal(&facts, &usage, &history, &retrospective)
     });

@@ -226,7 +226,8 @@ impl Handler for CloseThread {
         _: Call<'_>,
     ) -> Result<Done, Failure> {
         let folder = cx.thread.state_dir.clone();
-        let work = tokio::task::spawn_blocking(move || report_work(&folder)).await;
+        let mut kept = cx.kept_history().await;
+        let work = tokio::task::spawn_blocking(move || report_work(&folder, &mut kept)).await;
         let work = work.ok().filter(|work| !work.is_empty());
         let closed = cx.gateway.close(&wire::CloseThread { summary: args.summary, work }).await?;
         if let Some(why) = closed.waiting {

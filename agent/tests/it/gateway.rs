@@ -18,11 +18,12 @@ use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
+use codebutler_wire::history::{Line, Told, VERSION};
 use codebutler_wire::{
     ApprovalReply, ApprovalRequest, ApprovalState, Author, BuildClaim, BuildTurn, BuildWant,
-    CloseThread, EndVerdict, ErrorBody, ErrorCode, ErrorDetail, HistoryBatch, HistoryKept, Inbox,
-    LastWords, Message, OpenPullRequest, OtherThread, PostMessage, Posted, PullRequestState,
-    RoleState, RunReport, Session, SlackTs, ThreadClosed,
+    CloseThread, EndVerdict, ErrorBody, ErrorCode, ErrorDetail, HistoryBatch, HistoryKept,
+    HistoryLines, Inbox, LastWords, Message, OpenPullRequest, OtherThread, PostMessage, Posted,
+    PullRequestState, RoleState, RunReport, Session, SlackTs, ThreadClosed,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -79,6 +80,7 @@ impl Gateway {
             .route("/v1/threads", get(threads))
             .route("/v1/builds", post(build))
             .route("/v1/history", get(kept).post(history))
+            .route("/v1/history/lines", get(lines))
             .route("/v1/chat/completions", post(chat))
             .route("/v1/git/{*path}", any(git))
             .layer(middleware::from_fn_with_state(gateway.clone(), guard))
@@ -268,6 +270,19 @@ async fn history(
         }
     }
     kept(State(gateway)).await
+}
+
+async fn lines(State(gateway): State<Gateway>) -> Json<HistoryLines> {
+    let inner = gateway.lock();
+    let role = Some(inner.session.role.clone());
+    let told =
+        inner.history.iter().flat_map(|(journal, told)| told.iter().map(move |t| (journal, t)));
+    let lines = told.map(|(journal, told)| {
+        let Told { seq, at, run, event } = told.clone();
+        let source = format!("agent/{}/{journal}", inner.session.role);
+        Line { v: VERSION, at, source, seq: Some(seq), key: None, role: role.clone(), run, event }
+    });
+    Json(HistoryLines { lines: lines.collect(), behind: None })
 }
 
 async fn threads(State(gateway): State<Gateway>) -> Json<Vec<OtherThread>> {

@@ -389,6 +389,17 @@ pub struct HistoryKept {
     pub off: bool,
 }
 
+/// Some lines of a history.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HistoryLines {
+    /// Oldest first; what can't be read is left out.
+    pub lines: Vec<Line>,
+    /// Number of the last one, where there are more behind it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<u64>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

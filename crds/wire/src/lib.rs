@@ -32,7 +32,7 @@ pub use approval::*;
 pub use build::*;
 pub use error::*;
 pub use facts::*;
-pub use history::{HistoryBatch, HistoryKept};
+pub use history::{HistoryBatch, HistoryKept, HistoryLines};
 pub use message::*;
 pub use money::NanoUsd;
 pub use pending::*;
@@ -71,6 +71,8 @@ pub mod path {
     /// `GET` → [`super::HistoryKept`] of the caller's journals; `POST` [`super::HistoryBatch`] → the same.
     /// What is known is passed over, and behind a gap nothing is kept.
     pub const HISTORY: &str = "/v1/history";
+    /// `GET ?behind=<n>` → [`super::HistoryLines`] of the caller's conversation, behind its line `n`.
+    pub const HISTORY_LINES: &str = "/v1/history/lines";
     /// `POST` [`super::OpenPullRequest`] → [`super::PullRequestState`]; `GET` → the same.
     pub const PULL_REQUEST: &str = "/v1/pull-request";
     /// `POST` [`super::PostComment`] → [`super::Commented`]: on the thread's own pull request.

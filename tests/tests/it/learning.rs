@@ -1,10 +1,14 @@
 //! A friction becomes a learning, people accept it, it lands by Git, and the next conversation has it.
 
 use codebutler_crds::Thread;
+use codebutler_crds::names::pod_name;
 use codebutler_crds::retrospective::RetrospectiveSpec;
 use codebutler_crds::thread::ThreadState;
 use codebutler_testbed::models::{Conversation, ModelRequest, Script, Step};
 use codebutler_testbed::slack::MessageView;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::api::DeleteParams;
+use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
 use crate::support::{Setup, Team, asks};
@@ -239,6 +243,55 @@ async fn what_a_message_goes_by_is_named_and_counted_and_what_harms_is_proposed_
         journal.contains("- Learnings used: l-0a1b2c3d\n- Learnings that misled: l-0a1b2c3d\n"),
         "{journal}"
     );
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_looks_back_knows_what_was_done_on_a_volume_that_is_gone() {
+    let lead = vec![
+        Step::tool("ReviewThread", json!({})),
+        looks_back(&[]),
+        asks("Ready to merge.", "merge"),
+        Step::tool("CloseThread", json!({"summary": "Raised."})),
+    ];
+    let mut script = work().and("lead", lead);
+    let coder = &mut script.0.get_mut("coder").unwrap().conversations[0].steps;
+    *coder.last_mut().unwrap() = Step::say("It is raised.");
+    let team = start(script).await;
+    let root = team.says("ana", None, "the price is too low");
+    let plan = team.message(&root, "Plan: raise").await;
+    click(&team, &plan, "plan:approve");
+    team.message(&root, "It is raised.").await;
+    team.settled(&root, "coder").await;
+    let name = team.thread(&root).await.name_any();
+    let (client, params) = (team.stack.cluster.client(), DeleteParams::default());
+    let claims = Api::<PersistentVolumeClaim>::namespaced(client.clone(), &team.stack.place.team);
+    let before = claims.delete(&name, &params).await.unwrap().left().unwrap();
+    let pods = Api::<Pod>::namespaced(client, &team.stack.place.team);
+    for role in ["pm", "coder"] {
+        pods.delete(&pod_name(&name, role), &params).await.ok();
+    }
+    team.until("the volume to go", || async {
+        let now = claims.get_opt(&name).await.unwrap();
+        (now.is_none_or(|now| now.uid() != before.uid())).then_some(())
+    })
+    .await;
+    team.says("ana", Some(&root), "codebutler.lead look back and merge it");
+    let ready = team.message(&root, "Ready to merge.").await;
+    let told = told_last(&team, "lead", 1);
+    for said in ["## coder", "`sh check.sh`: exit code 0", "GHCreatePR 1", "plan: approve (<@U"] {
+        assert!(told.contains(said), "{said}: {told}");
+    }
+    let journal = format!(".codebutler/journals/thread-{}.md", root.replace('.', "-"));
+    let branch = codebutler_crds::names::branch_name(&name);
+    let git = team.stack.remote.git();
+    let journal = git.run(&["show", &format!("{branch}:{journal}")]).await.unwrap();
+    for said in ["`sh check.sh`: exit code 0", "- coder: scripted"] {
+        assert!(journal.contains(said), "{said}: {journal}");
+    }
+    click(&team, &ready, "merge:merge");
+    let closed = |thread: &Thread| thread.spec.state == ThreadState::Closed;
+    team.thread_when(&root, "the end", closed).await;
     team.stop().await;
 }
 

@@ -1,18 +1,30 @@
-//! `/v1/history`: what agents tell of their runs, kept for people to see.
+//! `/v1/history`: what agents tell of their runs, kept for people to see, and what is kept of their own
+//! conversation, for who looks back on it.
 
 use axum::extract::State;
-use codebutler_crds::wire::history::MAX_BATCH;
-use codebutler_crds::wire::{ErrorCode, HistoryBatch, HistoryKept};
+use codebutler_crds::wire::history::{Line, MAX_BATCH};
+use codebutler_crds::wire::{ErrorCode, HistoryBatch, HistoryKept, HistoryLines};
+use codebutler_history::{AnyStore, Index, Place};
+use serde::Deserialize;
 
 use super::session::caller_redactor;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::Caller;
-use crate::gateway::extract::{Any, Json};
+use crate::gateway::extract::{Any, Json, Query};
 use crate::gateway::history::{mask, millis_now};
 use crate::gateway::state::Shared;
 
 /// How far an agent's clock may be ahead, in milliseconds.
 const AHEAD: u64 = 60_000;
+/// Lines, and their bytes, of one answer.
+const LINES: (u64, u64) = (5_000, 2 * 1024 * 1024);
+
+/// Behind which line.
+#[derive(Deserialize)]
+pub struct Behind {
+    #[serde(default)]
+    behind: u64,
+}
 
 /// What is kept of the caller's journals.
 pub async fn read_kept(
@@ -36,6 +48,34 @@ pub async fn tell_history(
         told.at = told.at.min(latest);
     }
     take_batch(&gateway, &caller, Some(batch)).await
+}
+
+/// What is kept of the caller's own conversation: nothing where no history is.
+pub async fn read_lines(
+    State(gateway): State<Shared>,
+    Any(caller): Any,
+    Query(Behind { behind }): Query<Behind>,
+) -> Result<axum::Json<HistoryLines>, ApiError> {
+    let key = caller.key();
+    let place = Place::new(&key.namespace, &key.name);
+    let (Some(store), Some(place)) = (gateway.context.history.store().cloned(), place) else {
+        return Ok(axum::Json(HistoryLines::default()));
+    };
+    let read = tokio::task::spawn_blocking(move || read_page(&store, &place, behind)).await;
+    read.map_err(std::io::Error::other).flatten().map(axum::Json).map_err(|error| {
+        tracing::warn!(%error, thread = %key, "history not read");
+        ApiError::new(ErrorCode::Unavailable, "the history can't be read right now: try again")
+    })
+}
+
+fn read_page(store: &AnyStore, place: &Place, behind: u64) -> std::io::Result<HistoryLines> {
+    let mut index = Index::default();
+    let of = index.refresh(store, place)?;
+    let page = index.page(store, place, behind.saturating_add(1), LINES)?;
+    let last = behind.saturating_add(page.lines.len() as u64);
+    let lines = page.lines.iter().filter_map(|line| serde_json::from_str::<Line>(line).ok());
+    let more = !page.lines.is_empty() && last < of;
+    Ok(HistoryLines { lines: lines.collect(), behind: more.then_some(last) })
 }
 
 async fn take_batch(

@@ -137,7 +137,7 @@ impl Siege {
             (
                 "GET",
                 "/v1/session" | "/v1/inbox" | "/v1/threads" | "/v1/pull-request" | "/v1/issues"
-                | "/v1/history" | "/v1/git/info/refs",
+                | "/v1/history" | "/v1/history/lines" | "/v1/git/info/refs",
             ) => {
                 return Body::None;
             }

@@ -1,0 +1,220 @@
+//! What the gateway keeps of a conversation: more than any volume holds, as people, the Git host and the gateway
+//! itself are in it, and it outlives the volume.
+
+use std::collections::{BTreeMap, HashMap};
+
+use codebutler_wire::history::{Event, Line, ToolUse};
+use codebutler_wire::{Author, SlackTs};
+
+use super::roles::{RoleHistory, RoleWork, count_noun, find_spoken_ids, first_line};
+use crate::memory::{ForeignSource, ForeignTexts};
+use codebutler_guides::text::clip_text;
+
+/// A history, as far as it was read. Of one that is not kept nothing is known.
+#[derive(Debug, Default)]
+pub struct KeptHistory {
+    roles: BTreeMap<String, KeptRole>,
+    authors: HashMap<SlackTs, Author>,
+    decisions: Vec<String>,
+    receipts: Vec<String>,
+    /// How each check of the newest commit stands.
+    checks: Vec<String>,
+    waits: BTreeMap<String, Wait>,
+    /// What roles read and people said.
+    foreign: Vec<(Option<ForeignSource>, String)>,
+    /// When the newest line was told.
+    latest: u64,
+    /// Why not all of it was read.
+    missing: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct KeptRole {
+    history: RoleHistory,
+    work: RoleWork,
+    /// When the run began that has not ended, and when something was told last.
+    began: Option<u64>,
+    latest: u64,
+    /// Messages that it read.
+    taken: Vec<SlackTs>,
+}
+
+/// How often and how long there was something to wait for.
+#[derive(Debug, Default)]
+struct Wait {
+    times: u32,
+    millis: u64,
+    since: Option<u64>,
+}
+
+impl KeptHistory {
+    /// Takes in the next line.
+    pub fn add(&mut self, line: Line) {
+        let Line { at, role, event, .. } = line;
+        self.latest = self.latest.max(at);
+        match event {
+            Event::Message { ts, author, text } => {
+                if matches!(author, Author::User { .. } | Author::Prompt { .. }) {
+                    self.foreign.push((None, text));
+                }
+                self.authors.insert(ts, author);
+            }
+            Event::Decision { kind, choice, user, .. } => {
+                let by = if user.is_empty() { "nobody".to_owned() } else { format!("<@{user}>") };
+                self.decisions.push(format!("{kind}: {} ({by})", clip_text(&choice, 120)));
+            }
+            Event::Receipt { commit, command, exit_code } => {
+                let (commit, command) = (clip_text(&commit, 8), clip_text(&command, 120));
+                self.receipts.push(format!("`{command}`: exit code {exit_code} at {commit}"));
+            }
+            Event::Checks { checks, .. } => {
+                let shown = |check: codebutler_wire::history::CheckShown| {
+                    format!("{}: {}", clip_text(&check.name, 80), clip_text(&check.state, 20))
+                };
+                self.checks = checks.into_iter().map(shown).collect();
+            }
+            Event::Waiting { what, now, .. } => {
+                let wait = self.waits.entry(clip_text(&what, 40)).or_default();
+                match (now, wait.since) {
+                    (true, None) => (wait.times, wait.since) = (wait.times + 1, Some(at)),
+                    (false, Some(since)) => {
+                        wait.millis += at.saturating_sub(since);
+                        wait.since = None;
+                    }
+                    _ => {}
+                }
+            }
+            event => {
+                if let Some(role) = role {
+                    self.add_step(role, at, event);
+                }
+            }
+        }
+    }
+
+    /// What a role itself told.
+    fn add_step(&mut self, role: String, at: u64, event: Event) {
+        let kept = self.roles.entry(role).or_default();
+        let KeptRole { history, work, began, latest, taken } = kept;
+        *latest = at;
+        match event {
+            Event::RunStarted => {
+                history.runs += 1;
+                // The one before died without an end.
+                if let Some(from) = began.replace(at) {
+                    work.millis += at.saturating_sub(from);
+                }
+            }
+            Event::RunEnded { outcome, reason } => {
+                if let Some(from) = began.take() {
+                    work.millis += at.saturating_sub(from);
+                }
+                if outcome == "failed" {
+                    let why = first_line(&reason.unwrap_or_default());
+                    history.troubles.push(format!("a run failed: {why}"));
+                }
+            }
+            Event::Answer { model, text, calls, .. } => {
+                history.turns += 1;
+                let model = model.as_deref().unwrap_or("unknown");
+                *work.models.entry(clip_text(model, 80)).or_default() += 1;
+                for ToolUse { tool, .. } in &calls {
+                    let name = clip_text(tool, 40);
+                    *history.tools.entry(name.clone()).or_default() += 1;
+                    *work.tools.entry(name).or_default() += 1;
+                }
+                let calls = calls.iter().map(|call| (call.tool.clone(), call.arguments.as_str()));
+                history.used.extend(find_spoken_ids(text.as_deref(), calls.collect()));
+            }
+            Event::Tool { call, output, ok, .. } => {
+                if !ok {
+                    let name = clip_text(&call.tool, 40);
+                    history.troubles.push(format!("{name}: {}", first_line(&output)));
+                }
+                if let Some(source) = ForeignSource::of_tool(&call.tool) {
+                    self.foreign.push((Some(source), output));
+                }
+            }
+            Event::Flawed { why } => history.troubles.push(first_line(&why)),
+            Event::Tested { command, exit_code } => {
+                let ended = exit_code.map_or("not ended".to_owned(), |n| format!("exit code {n}"));
+                history.tests.push(format!("`{}`: {ended}", clip_text(&command, 120)));
+            }
+            Event::Model { model, why } => {
+                history.decisions.push(format!(
+                    "model: {} ({})",
+                    clip_text(&model, 80),
+                    first_line(&why)
+                ));
+            }
+            Event::Taken { messages, .. } => taken.extend(messages),
+            _ => {}
+        }
+    }
+
+    /// Says that not all of it could be read.
+    pub fn miss(&mut self, why: String) {
+        self.missing = Some(why);
+    }
+
+    /// Roles that have worked.
+    pub fn list_roles(&self) -> impl Iterator<Item = &String> {
+        self.roles.keys()
+    }
+
+    /// What a role did, if more is known here than in its transcript.
+    pub fn find_role(&mut self, role: &str, transcript: &RoleHistory) -> Option<RoleHistory> {
+        let kept = self.roles.get_mut(role).filter(|kept| kept.history.turns > transcript.turns)?;
+        Some(std::mem::take(&mut kept.history))
+    }
+
+    /// Its part in the work of all, if more is known here than in its transcript.
+    pub fn find_work(&mut self, role: &str, transcript: &RoleWork) -> Option<RoleWork> {
+        let authors = &self.authors;
+        let kept =
+            self.roles.get_mut(role).filter(|kept| kept.work.turns() > transcript.turns())?;
+        let mut work = std::mem::take(&mut kept.work);
+        if let Some(from) = kept.began {
+            work.millis += kept.latest.saturating_sub(from);
+        }
+        for ts in &kept.taken {
+            if let Some(Author::Role { role: by }) = authors.get(ts)
+                && by != role
+            {
+                work.asked_by.entry(by.clone()).or_default().insert(ts.to_string());
+            }
+        }
+        Some(work)
+    }
+
+    /// What roles read and people said, to trace words by.
+    pub fn read_foreign(&self, texts: &mut ForeignTexts) {
+        for (source, text) in &self.foreign {
+            match source {
+                Some(source) => texts.read(*source, text),
+                None => texts.said(text),
+            }
+        }
+    }
+
+    /// What people, the Git host and the gateway did, each kind under its title.
+    pub fn list_facts(&self) -> Vec<(&'static str, Vec<String>)> {
+        let waits = self.waits.iter().map(|(what, wait)| {
+            let open = wait.since.map_or(0, |since| self.latest.saturating_sub(since));
+            let seconds = (wait.millis + open) / 1000;
+            let times = count_noun(wait.times, "time");
+            let still = if wait.since.is_some() { ", and still does" } else { "" };
+            format!("{what}: {times}, {seconds} s together{still}")
+        });
+        vec![
+            ("Decided by people", self.decisions.clone()),
+            ("Proven on the remote", self.receipts.clone()),
+            ("Checks at the Git host", self.checks.clone()),
+            ("Waited for", waits.collect()),
+            (
+                "Not to be read right now, so there may be more",
+                self.missing.iter().cloned().collect(),
+            ),
+        ]
+    }
+}

@@ -1,0 +1,125 @@
+use codebutler_wire::history::{CheckShown, Event, Line, ToolUse, VERSION};
+use codebutler_wire::{Author, SlackTs};
+
+use super::*;
+use crate::memory::{ForeignSource, Learning};
+use crate::work_report::report_work;
+
+fn line(at: u64, role: Option<&str>, event: Event) -> Line {
+    let source = role.map_or("gateway".to_owned(), |role| format!("agent/{role}/0a"));
+    Line {
+        v: VERSION,
+        at,
+        source,
+        seq: None,
+        key: None,
+        role: role.map(str::to_owned),
+        run: None,
+        event,
+    }
+}
+
+fn ts(text: &str) -> SlackTs {
+    text.parse().unwrap()
+}
+
+fn call(tool: &str, arguments: &str) -> ToolUse {
+    ToolUse { tool: tool.to_owned(), arguments: arguments.to_owned() }
+}
+
+/// A coder that was asked by the pm, and what people and GitHub did.
+fn story() -> KeptHistory {
+    let mut kept = KeptHistory::default();
+    let answer = |calls: Vec<ToolUse>| Event::Answer {
+        model: Some("m/one".to_owned()),
+        text: None,
+        thoughts: None,
+        calls,
+    };
+    let fetch = call("WebFetch", "{}");
+    let checks = vec![CheckShown { name: "build".to_owned(), state: "failure".to_owned() }];
+    let message =
+        |text: &str, author| Event::Message { ts: ts("2.000000"), author, text: text.to_owned() };
+    let tool = |call, output: &str, ok| Event::Tool {
+        call,
+        output: output.to_owned(),
+        ok,
+        exit_code: None,
+        millis: None,
+    };
+    let waiting = |now| Event::Waiting { what: "AwaitingUser".to_owned(), now, why: String::new() };
+    let decision = Event::Decision {
+        kind: "plan".to_owned(),
+        choice: "approve".to_owned(),
+        user: "U1".to_owned(),
+        message: ts("1.000000"),
+    };
+    let told = [
+        (None, message("please", Author::Role { role: "pm".to_owned() })),
+        (None, waiting(true)),
+        (Some("pm"), decision),
+        (None, waiting(false)),
+        (Some("coder"), Event::RunStarted),
+        (Some("coder"), Event::Taken { messages: vec![ts("2.000000")], decisions: Vec::new() }),
+        (Some("coder"), answer(vec![fetch.clone()])),
+        (Some("coder"), tool(fetch, "always pin the pool to four workers in the shop", true)),
+        (Some("coder"), answer(vec![call("Bash", "{}")])),
+        (Some("coder"), tool(call("Bash", "{}"), "Error: no such file\nmore", false)),
+        (Some("coder"), Event::Tested { command: "make test".to_owned(), exit_code: Some(0) }),
+        (None, Event::Checks { commit: "c".to_owned(), checks }),
+    ];
+    for (n, (role, event)) in (0_u64..).zip(told) {
+        kept.add(line(n * 1000, role, event));
+    }
+    kept
+}
+
+fn write_transcript(folder: &Path, lines: &[&str]) {
+    std::fs::create_dir_all(folder.join("coder")).unwrap();
+    std::fs::write(folder.join("coder/transcript.jsonl"), lines.join("\n")).unwrap();
+}
+
+#[test]
+fn what_the_gateway_keeps_stands_in_for_a_volume_that_was_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    // The coder ran once more, on a new volume.
+    let again = r#"{"record":"run_started","ms":0}"#;
+    let once = r#"{"record":"answer","message":{},"source":{"model":"m/two"},"ms":1}"#;
+    write_transcript(dir.path(), &[again, once]);
+    let mut kept = story();
+    assert_eq!(
+        report_work(dir.path(), &mut kept),
+        "- coder: m/one 2; Bash 1, WebFetch 1; 6 s\n- Who asked whom: pm → coder 1\n"
+    );
+    let histories = list_histories(dir.path(), &mut kept);
+    assert_eq!(
+        describe_thread(&histories, &kept, &[]),
+        "## coder\n1 run, 2 model calls\nTools: Bash 1, WebFetch 1\nTest runs:\n- `make test`: exit code 0\n\
+         Went wrong:\n- Bash: Error: no such file\n\n## The conversation\nDecided by people:\n- plan: approve (<@U1>)\n\
+         Checks at the Git host:\n- build: failure\nWaited for:\n- AwaitingUser: 1 time, 2 s together\n\n"
+    );
+}
+
+#[test]
+fn a_transcript_that_says_more_is_believed() {
+    let dir = tempfile::tempdir().unwrap();
+    let answer = r#"{"record":"answer","message":{},"source":{"model":"m/two"},"ms":1}"#;
+    write_transcript(dir.path(), &[r#"{"record":"run_started","ms":0}"#, answer, answer]);
+    let mut kept = story();
+    assert!(report_work(dir.path(), &mut kept).starts_with("- coder: m/two 2;"));
+    kept.miss("the store is away".to_owned());
+    let histories = list_histories(dir.path(), &mut kept);
+    let told = describe_thread(&histories, &kept, &[]);
+    assert!(!told.contains("Test runs") && told.contains("plan: approve"), "{told}");
+    assert!(told.contains("so there may be more:\n- the store is away"), "{told}");
+}
+
+#[test]
+fn words_of_a_web_page_are_known_though_the_volume_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let claim = "always pin the pool to four workers in the shop".to_owned();
+    let learning = Learning { claim, ..Learning::default() };
+    let found = |kept: &KeptHistory| read_foreign(dir.path(), kept).find_source(&learning);
+    assert_eq!(found(&story()), Some(ForeignSource::Web));
+    assert_eq!(found(&KeptHistory::default()), None);
+}
