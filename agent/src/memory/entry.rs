@@ -196,8 +196,11 @@ struct ScopedPaths<'a> {
     fixed: &'a str,
 }
 
-fn bare_path(path: &str) -> &str {
-    path.trim_end_matches("/**").trim_end_matches('/')
+fn bare_path(mut path: &str) -> &str {
+    while let Some(rest) = path.strip_suffix("/**") {
+        path = rest;
+    }
+    path.trim_end_matches('/')
 }
 
 fn is_below(path: &str, folder: &str) -> bool {

@@ -39,6 +39,7 @@ pub fn serve_pages(
     let mut taken = 0;
     let fitting = read.iter().flat_map(MemoryPage::learnings).filter(|one| one.fits_files(files));
     let fitting: Vec<&Learning> = fitting.collect();
+    let fits: HashSet<*const Learning> = fitting.iter().copied().map(std::ptr::from_ref).collect();
     let contradicted: HashMap<*const Learning, &Learning> =
         find_contradicted(fitting.iter().copied())
             .into_iter()
@@ -48,7 +49,7 @@ pub fn serve_pages(
         let mut served = ServedPage::default();
         let around = page.filtered(|line, entry, size| {
             // What is about other files is nobody's trouble now.
-            if entry.is_ok_and(|learning| !learning.fits_files(files)) {
+            if entry.is_ok_and(|learning| !fits.contains(&std::ptr::from_ref(learning))) {
                 return false;
             }
             let by = entry.ok().and_then(|one| contradicted.get(&std::ptr::from_ref(one)));
