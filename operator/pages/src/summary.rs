@@ -145,6 +145,8 @@ pub struct Summary {
     pub began: u64,
     pub last: u64,
     pub closed: bool,
+    /// The message that the title is of.
+    pub(crate) first: Option<SlackTs>,
     pub(crate) queued: bool,
     pub(crate) asks: bool,
     pub(crate) running: BTreeSet<String>,
@@ -239,7 +241,8 @@ impl Summary {
     }
 
     fn message(&mut self, ts: &SlackTs, author: &Author, text: &str) {
-        if self.title.is_empty() {
+        if self.first.as_ref().is_none_or(|first| ts < first) {
+            self.first = Some(ts.clone());
             let first = text.lines().next().unwrap_or_default();
             let end = first.floor_char_boundary(TITLE);
             let more = if end < first.len() { "…" } else { "" };

@@ -149,6 +149,7 @@ async fn a_roadmap_is_worked_off_within_what_people_approved() {
     }
     let cost = of_item(&team, "1").await.remove(0).status.unwrap().cost.unwrap();
     assert!(page.contains(&format!("<td class=\"n\">{cost}</td>")), "{cost}: {page}");
+    assert!(page.contains(">develop everything for $20</a>"), "{page}");
     let whole = fetch(address).await.unwrap();
     assert!(
         whole.contains("Roadmap: 1 of 3 merged") && whole.contains("item 1: merged"),

@@ -113,8 +113,9 @@ async fn members_of_the_channel_see_its_threads_until_they_leave_it() {
 
     // Nobody in particular is told where to sign in, and nothing else.
     let mut stranger = Browsing::new(&team);
-    for path in [&*page, "/", "/costs", &format!("{page}/events"), &format!("{page}/events.jsonl")]
-    {
+    let [events, lines, table] =
+        ["events", "events.jsonl", "roadmap/events"].map(|end| format!("{page}/{end}"));
+    for path in [&*page, "/", "/costs", &events, &lines, &table] {
         let (status, text) = stranger.open(path).await;
         assert_eq!(status, 401, "{path}");
         assert!(text.contains("/sign-in?to=") && !text.contains("Looked."), "{text}");
@@ -151,16 +152,23 @@ async fn members_of_the_channel_see_its_threads_until_they_leave_it() {
     }
 
     // A stream that is open ends with the right to it.
-    let answer = browsing.get(&format!("{page}/events?after=0")).await;
-    let (mut pieces, mut heard) = (answer.bytes_stream(), String::new());
+    let mut streams = Vec::new();
+    for stream in ["/events?after=0", "/roadmap/events"] {
+        streams.push(browsing.get(&format!("{page}{stream}")).await.bytes_stream());
+    }
     slack.remove_member(channel, &ana).unwrap();
     let over = tokio::time::timeout(OUT, async {
-        while let Some(Ok(piece)) = pieces.next().await {
-            heard += &String::from_utf8_lossy(&piece);
+        let mut all = [String::new(), String::new()];
+        for (pieces, heard) in streams.iter_mut().zip(&mut all) {
+            while let Some(Ok(piece)) = pieces.next().await {
+                *heard += &String::from_utf8_lossy(&piece);
+            }
         }
+        all
     });
-    over.await.expect("a stream outlives its reader's membership");
-    assert!(heard.contains("Looked.") && heard.contains("event: end"), "{heard}");
+    let [steps, table] = over.await.expect("a stream outlives its reader's membership");
+    assert!(steps.contains("Looked.") && steps.contains("event: end"), "{steps}");
+    assert!(table.contains("event: end"), "{table}");
     assert_eq!(browsing.open(&page).await.0, 403);
     team.stop().await;
 }

@@ -22,11 +22,11 @@ use super::{Pages, Problem, base_path, parse_place};
 /// Lines that are sent at once.
 const LINES: u64 = 100;
 /// How often it is looked for what another gateway has written.
-const LOOK: Duration = Duration::from_secs(1);
+pub const LOOK: Duration = Duration::from_secs(1);
 /// How often it is asked whether somebody may still see it.
-const RECHECK: Duration = Duration::from_secs(15);
-const OVER: &str = "This page is not shown to you any more: load it again to see why.";
-const AWAY: &str = "The history can't be read right now: what happens is shown when it can.";
+pub const RECHECK: Duration = Duration::from_secs(15);
+pub const OVER: &str = "This page is not shown to you any more: load it again to see why.";
+pub const AWAY: &str = "The history can't be read right now: what happens is shown when it can.";
 
 #[derive(Deserialize)]
 pub struct After {

@@ -103,6 +103,7 @@ fn build_router(pages: Pages) -> Router {
         .route("/{namespace}/{name}/events", get(live::serve_events))
         .route("/{namespace}/{name}/roadmap", get(roadmap::serve_roadmap))
         .route("/{namespace}/{name}/roadmap/now", get(roadmap::serve_table))
+        .route("/{namespace}/{name}/roadmap/events", get(roadmap::serve_events))
         .route("/{namespace}/{name}/lines/{n}", get(serve_line))
         .route("/{namespace}/{name}/lines/{n}/picture", get(serve_picture))
         .route("/{namespace}/{name}/events.jsonl", get(whole::serve_lines))

@@ -203,6 +203,9 @@ impl Inner {
         if stored.thread.spec.state == ThreadState::Closed {
             return Ok(vec![Effect::TellClosed { thread: key }]);
         }
+        if let (Some(repo), Some(words)) = (&repo, &said.words) {
+            self.decided(&key, repo, said, words).await;
+        }
         let id = (channel.id.clone(), said.ts.clone());
         if self.seen.first_time(id) {
             effects.push(Effect::Eyes { thread: key.clone(), ts: said.ts.clone() });

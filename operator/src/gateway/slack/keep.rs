@@ -1,9 +1,10 @@
 //! What is heard and said in a conversation, for its history.
 
 use codebutler_crds::wire::{Author, Message, Pending, SharedPicture};
-use codebutler_crds::{SlackTs, Thread};
+use codebutler_crds::{Repo, SlackTs, Thread};
 
 use super::post::Outgoing;
+use super::said::Said;
 use super::{Inner, mrkdwn, progress};
 use crate::gateway::caller::Caller;
 use crate::gateway::history::{Telling, decision_fact};
@@ -20,6 +21,14 @@ impl Inner {
             let told = Telling { key: name, at: None, role, run: None, event };
             context.history.tell(&key, &redactor, told);
         }
+    }
+
+    /// A decision in words, which perhaps no role reads.
+    pub(super) async fn decided(&self, thread: &ThreadKey, repo: &Repo, said: &Said, words: &str) {
+        let redactor = masks::as_known(&self.context, repo).await;
+        let author = Author::User { id: said.user.clone() };
+        let text = mrkdwn::to_text(words);
+        self.context.history.message(thread, &redactor, &said.ts, author, &text);
     }
 
     /// Pictures that a role put into its conversation.

@@ -153,13 +153,18 @@ pub fn read_said(message: &Stored, user: &str, channel: &Channel) -> Said {
     let mentioned = address::by_person(text, &channel.team.roles, channel.bot_user.as_deref());
     // Said to nobody, or to CodeButler: it is for no role.
     let wish = wish::find_wish(text, channel.bot_user.as_deref());
+    let mentioned = if wish.is_some() { Vec::new() } else { mentioned };
+    // Decisions are people's.
+    let intent = wish.or_else(|| words::read_intent(text)).filter(|_| !is_bot);
+    let verdict = verdict::item_verdict(text).filter(|_| !is_bot);
+    let decides = intent.is_some() || verdict.is_some();
     Said {
         ts: message.ts.clone(),
         user: user.to_owned(),
-        mentioned: if wish.is_some() { Vec::new() } else { mentioned },
-        // Decisions are people's.
-        intent: wish.or_else(|| words::read_intent(text)).filter(|_| !is_bot),
-        verdict: verdict::item_verdict(text).filter(|_| !is_bot),
+        mentioned,
+        intent,
+        verdict,
+        words: decides.then(|| text.to_owned()),
         is_bot,
     }
 }

@@ -15,6 +15,8 @@ pub struct Said {
     pub intent: Option<Intent>,
     /// Which of several things are to be kept, if it is nothing but that.
     pub verdict: Option<ItemVerdict>,
+    /// As it was written, if it is a decision: of what the harness answers itself no role reads the words.
+    pub words: Option<String>,
     /// Said by a bot that may write here.
     pub is_bot: bool,
 }

@@ -191,6 +191,7 @@ mod tests {
                 mentioned: Vec::new(),
                 intent: read_intent(text),
                 verdict: item_verdict(text),
+                words: None,
                 is_bot: false,
             };
             assert_eq!(named(find_answered(&status, &said)), expected, "{text}: {shown}");

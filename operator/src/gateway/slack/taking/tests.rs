@@ -29,7 +29,7 @@ fn take_press(
 
 fn said(at: &str, text: &str) -> Said {
     let (user, mentioned, intent) = ("U1".to_owned(), Vec::new(), read_intent(text));
-    Said { ts: ts(at), user, mentioned, intent, verdict: None, is_bot: false }
+    Said { ts: ts(at), user, mentioned, intent, verdict: None, words: None, is_bot: false }
 }
 
 /// A Repo without a role that carries plans out.

@@ -45,7 +45,7 @@ fn take(
 
 fn said(at: &str, text: &str) -> Said {
     let (user, mentioned, intent) = ("U1".to_owned(), Vec::new(), read_intent(text));
-    Said { ts: ts(at), user, mentioned, intent, verdict: None, is_bot: false }
+    Said { ts: ts(at), user, mentioned, intent, verdict: None, words: None, is_bot: false }
 }
 
 #[test]
