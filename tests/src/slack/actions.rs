@@ -228,6 +228,13 @@ impl Core {
             }));
             self.emit(channel_id, &event_ts, event);
         }
+        // Its files stay their owner's, and are in the channel no more.
+        for file in &before.files {
+            if let Some(file) = self.world.files.get_mut(file) {
+                file.shares.retain(|share| share.channel != channel_id || share.ts != ts);
+                file.channels = file.shares.iter().map(|share| share.channel.clone()).collect();
+            }
+        }
         self.announce(Change::Deleted { channel: channel_id.to_owned(), ts: ts.to_owned() });
         Some(())
     }

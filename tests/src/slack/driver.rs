@@ -22,6 +22,9 @@ pub enum SlackError {
     /// No such channel id.
     #[error("no channel `{0}`")]
     Channel(String),
+    /// The user has no file with this id.
+    #[error("no file `{0}`")]
+    File(String),
     /// The user is not in the channel, or the message is for someone else's eyes.
     #[error("user `{user}` can't see this in channel `{channel}`")]
     Hidden {
@@ -348,6 +351,25 @@ impl SlackServer {
             core.world.files.insert(id.clone(), file);
             message.files.push(id.clone());
             Ok((core.place(channel, message)?, id))
+        })
+    }
+
+    /// A user shares a file of their own once more. Returns the message's ts.
+    pub fn share_as(
+        &self,
+        user: &str,
+        channel: &str,
+        comment: &str,
+        file: &str,
+    ) -> Result<String, SlackError> {
+        self.inner.update(|core| {
+            let own = core.world.files.get(file).is_some_and(|file| file.user == user);
+            if !own {
+                return Err(SlackError::File(file.to_owned()));
+            }
+            let mut message = core.user_draft(user, channel, None, comment)?;
+            message.files.push(file.to_owned());
+            core.place(channel, message)
         })
     }
 

@@ -159,6 +159,35 @@ async fn a_persons_picture_reaches_a_model_that_sees() {
     team.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_picture_that_is_in_another_channel_by_now_is_not_shown() {
+    let team =
+        Setup::new(Script::of("pm", vec![Step::say("One."), Step::say("Two.")])).start().await;
+    let (slack, channel) = (&team.stack.slack, &team.stack.channel);
+    let ana = &team.stack.users["ana"];
+    let png = b"\x89PNG\r\n\x1a\n\0\0".as_slice();
+    let root = team.says("ana", None, "look at these");
+    team.message(&root, "One.").await;
+    let (stays, _) = slack.upload_as(ana, channel, Some(&root), "one", ("stays.png", png)).unwrap();
+    let (goes, id) = slack.upload_as(ana, channel, Some(&root), "two", ("goes.png", png)).unwrap();
+    assert!(stays < goes);
+    team.until("both on the page", || async {
+        let (_, page) = page_of(&team, &root).await;
+        ["stays.png", "goes.png"]
+            .iter()
+            .all(|name| page.contains(&format!("alt=\"{name}\"")))
+            .then_some(())
+    })
+    .await;
+    let private = slack.create_channel("board", &[ana]);
+    slack.delete_as(ana, channel, &goes).unwrap();
+    slack.share_as(ana, &private, "for the board alone", &id).unwrap();
+    assert_eq!(picture_on_page(&team, &root, "goes.png").await, Err(404));
+    let shown = picture_on_page(&team, &root, "stays.png").await;
+    assert_eq!(shown, Ok(("image/png".to_owned(), png.to_vec())));
+    team.stop().await;
+}
+
 /// A conversation's page: its address and text.
 async fn page_of(team: &Team, root: &str) -> (String, String) {
     let name = team.thread(root).await.metadata.name.unwrap();

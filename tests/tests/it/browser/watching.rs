@@ -1,7 +1,10 @@
 //! A thread is watched in a real browser: on a desktop and a phone, live, and without scripts running
 //! that came with a text.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use codebutler_testbed::models::{Conversation, RoleScript, Script, Step, Text};
+use kube::api::ListParams;
 use serde_json::json;
 
 use super::chromium::Browser;
@@ -108,6 +111,33 @@ async fn a_thread_is_watched_in_a_browser() {
     team.stop().await;
 }
 
+/// Four pixels.
+const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEElEQVR4nGP4zwAE/xkgFAAb8gP91pbyKwAAAABJRU5ErkJggg==";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_picture_is_seen_in_a_browser() {
+    let Some(mut browser) = Browser::start().await else { return };
+    let team = Setup::new(Script::of("pm", vec![Step::say("I see four pixels.")])).start().await;
+    let png = STANDARD.decode(PNG).unwrap();
+    let (ana, channel) = (&team.stack.users["ana"], &team.stack.channel);
+    let hostile = "\"><img src=x onerror=alert(1)>.png";
+    let (root, _) =
+        team.stack.slack.upload_as(ana, channel, None, "what is this?", (hostile, &png)).unwrap();
+    team.message(&root, "I see four pixels.").await;
+    let name = team.thread(&root).await.metadata.name.unwrap();
+    let pages = team.stack.metrics.pages.unwrap();
+    browser.resize(DESKTOP).await;
+    browser.open(&format!("http://{pages}/{}/{name}", team.stack.place.team)).await;
+    browser.until("document.querySelector('.step img')?.naturalWidth === 2").await;
+    assert_eq!(browser.value("document.querySelectorAll('.step img').length").await, json!(1));
+    assert_eq!(browser.value("document.querySelector('.step img').alt").await, json!(hostile));
+    looked_at(&mut browser, "15-picture").await;
+    let complaints = browser.complaints();
+    assert!(complaints.is_empty(), "{complaints:?}");
+    browser.close().await;
+    team.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_roadmap_is_watched_in_a_browser() {
     let Some(mut browser) = Browser::start().await else { return };
@@ -139,6 +169,27 @@ async fn a_roadmap_is_watched_in_a_browser() {
     browser.until(&says("of $20.00 spent")).await;
     assert_eq!(browser.value("document.querySelectorAll('main img').length").await, json!(0));
     assert_eq!(browser.value("document.title === 'taken'").await, json!(false));
+    // It is heard, and not asked for.
+    let fetched = |end: &str| {
+        let ends = format!("one.name.endsWith('/roadmap/{end}')");
+        format!("performance.getEntriesByType('resource').filter((one) => {ends}).length")
+    };
+    assert_eq!(browser.value(&fetched("now")).await, json!(0));
+    // Who reads is not disturbed: what came meanwhile is shown afterwards.
+    browser.value("document.querySelector('#roadmap a').focus()").await;
+    let items = team.stack.threads().list(&ListParams::default()).await.unwrap();
+    let item = items.iter().find(|thread| thread.spec.item.is_some()).unwrap();
+    let item = item.conversation().unwrap().ts.to_string();
+    team.says("ana", Some(&item), "Ten.");
+    let now = || async { reqwest::get(format!("{page}/now")).await.ok()?.text().await.ok() };
+    team.until("another state", || async {
+        (!now().await?.contains("a question in its thread waits")).then_some(())
+    })
+    .await;
+    let kept = "document.querySelector('#roadmap a:focus') !== null";
+    assert_eq!(browser.value(kept).await, json!(true));
+    browser.value("document.activeElement.blur()").await;
+    browser.until(&format!("!{}", says("a question in its thread waits"))).await;
     looked_at(&mut browser, "14-roadmap").await;
     let complaints = browser.complaints();
     assert!(complaints.is_empty(), "{complaints:?}");
