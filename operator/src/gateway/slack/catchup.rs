@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use codebutler_crds::thread::{Offer, OfferKind, SlackThread, ThreadState};
 use codebutler_crds::{Repo, SlackTs, Thread};
-use kube::api::Patch;
-use kube::{Api, ResourceExt as _};
-use serde_json::json;
+use kube::ResourceExt as _;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +16,7 @@ use super::account::{AccessError, Account};
 use super::channel::Channel;
 use super::clock::make_timestamp;
 use super::clock::slack_now;
+use super::cursor::advance_cursor;
 use super::effects::Effect;
 use super::event::Stored;
 use super::questions::plan;
@@ -28,7 +27,6 @@ use super::web::{CallError, Web};
 use super::which::Whose;
 use super::{Inner, explain, history};
 use crate::gateway::thread_key::ThreadKey;
-use crate::gateway::writes;
 
 /// Between two sweeps, and after one in which a channel failed.
 const EVERY: Duration = Duration::from_mins(3);
@@ -302,28 +300,10 @@ impl Sweep<'_> {
 
     /// Moves the cursor forward, never back.
     async fn advance(&self, to: &SlackTs) {
-        let namespace = self.repo.namespace().unwrap_or_default();
-        let api: Api<Repo> = Api::namespaced(self.inner.context.client.clone(), &namespace);
-        let name = self.repo.name_any();
-        for _ in 0..5 {
-            let Ok(current) = api.get(&name).await else { return };
-            let at = current.status.as_ref().and_then(|status| status.slack.cursor.as_ref());
-            if at.is_some_and(|at| at >= to) {
-                return;
-            }
-            let patch = json!({
-                "metadata": {"resourceVersion": current.resource_version()},
-                "status": {"slack": {"cursor": to}},
-            });
-            let params = writes::patch_params();
-            match api.patch_status(&name, &params, &Patch::Merge(&patch)).await {
-                Err(kube::Error::Api(status)) if status.code == 409 => {}
-                Ok(_) => return,
-                Err(error) => {
-                    tracing::warn!(%error, repo = name, "cursor not written");
-                    return;
-                }
-            }
+        let (namespace, name) = (self.repo.namespace().unwrap_or_default(), self.repo.name_any());
+        let client = &self.inner.context.client;
+        if let Err(error) = advance_cursor(client, (&namespace, &name), to).await {
+            tracing::warn!(%error, repo = name, "cursor not written");
         }
     }
 }

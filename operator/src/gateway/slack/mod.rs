@@ -22,6 +22,7 @@ mod channel;
 mod clock;
 mod connections;
 mod conversation;
+mod cursor;
 mod effects;
 mod ends;
 mod event;

@@ -343,18 +343,34 @@ impl Desk {
 
     /// A Repo of the desk's own channel, which the first one is not.
     pub async fn second_repo(&self) {
+        self.second_repo_of("shop-slack").await;
+    }
+
+    /// The same with a Secret of its own.
+    pub async fn second_repo_of(&self, secret: &str) {
         let repo = json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
             "metadata": {"namespace": self.place.team, "name": "second"},
             "spec": {
                 "git": {"url": "https://git.example.org/acme/second", "credentials": {"name": "git"}},
-                "slack": {"channel": self.channel, "credentials": {"name": "shop-slack"}},
+                "slack": {"channel": self.channel, "credentials": {"name": secret}},
                 "model": {"credentials": {"name": "model"}},
                 "roles": ["pm", "coder"],
             },
         });
         self.cluster.apply_yaml(&repo.to_string()).await.unwrap();
         self.slack.wait_connected(1, PATIENCE).await.unwrap();
+    }
+
+    /// Slack's tokens in a Secret.
+    pub async fn slack_secret(&self, name: &str) {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"namespace": self.place.team, "name": name,
+                "annotations": {names::ANNOTATION_HOSTS: self.slack.origin()}},
+            "stringData": {"botToken": self.slack.bot_token(), "appToken": self.slack.app_token()},
+        });
+        self.cluster.apply_yaml(&secret.to_string()).await.unwrap();
     }
 
     /// What the Repo says of a reachable Slack.

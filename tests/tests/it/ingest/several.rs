@@ -1,6 +1,6 @@
 //! Two Repos in one channel: who is meant is named or asked, once, and remembered.
 
-use codebutler_crds::{Repo, Thread, names};
+use codebutler_crds::{Repo, Thread, condition, names};
 use codebutler_testbed::slack::{Fault, MessageView};
 use kube::Api;
 use kube::ResourceExt as _;
@@ -114,5 +114,40 @@ async fn who_names_none_is_asked_once_and_nothing_is_lost_until_somebody_answers
     })
     .await;
     assert_eq!((desk.threads().await.len(), questions(&desk, &root)), (2, 1));
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repo_that_cant_hear_is_named_and_reads_it_once_it_can() {
+    let desk = Desk::start().await;
+    desk.second_repo_of("second-slack").await;
+    let api = Api::<Repo>::namespaced(desk.cluster.client(), &desk.place.team);
+    let reaches = || async {
+        let conditions = api.get("second").await.unwrap().status.unwrap_or_default().conditions;
+        conditions.into_iter().find(|one| one.type_ == condition::SLACK_REACHABLE)
+    };
+    desk.until("the second one to say that it can't hear", || async {
+        reaches()
+            .await
+            .is_some_and(|one| one.status == "False" && one.message.contains("second-slack"))
+    })
+    .await;
+    // The first one hears for both, and works.
+    let root = desk.says(None, "the total in second is wrong");
+    desk.slack.wait_acked(&root, PATIENCE).await.unwrap();
+    let deaf = |m: &MessageView| m.ephemeral_for.is_some() && m.text.contains("can't answer");
+    desk.slack.wait_message(&desk.channel, Some(&root), PATIENCE, deaf).await.unwrap();
+    let own = desk.says(None, "the total in shop is wrong, too");
+    desk.slack.wait_acked(&own, PATIENCE).await.unwrap();
+    marked(&desk, "shop", &own, &own).await;
+    assert_eq!((of(&desk, "second", &root).await, questions(&desk, &root)), (None, 0));
+
+    desk.slack_secret("second-slack").await;
+    marked(&desk, "second", &root, &root).await;
+    desk.until("the second one to say that it hears", || async {
+        reaches().await.is_some_and(|one| one.status == "True")
+    })
+    .await;
+    assert_eq!((desk.threads().await.len(), questions(&desk, &root)), (2, 0));
     desk.stop().await;
 }

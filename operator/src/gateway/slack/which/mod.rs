@@ -19,6 +19,7 @@ use self::record::Noted;
 use super::answering::is_new;
 use super::channel::Channel;
 use super::clock;
+use super::cursor::begin_cursor;
 use super::effects::Effect;
 use super::event::{Click, Payload, Reaction, Stored};
 use super::route;
@@ -38,6 +39,9 @@ const FULL: &str = "Too many messages wait for somebody to say which repository 
 /// Told to who means a Repo that Slack keeps from answering.
 const DEAF: &str = "That Repo can't answer at the moment: its condition `SlackReachable` says why (`kubectl \
      describe repo`). It reads this as soon as it can.";
+
+const DEAF_CHOICE: &str = "That Repo can't answer at the moment: its condition `SlackReachable` says why (`kubectl \
+     describe repo`). Press the button again once it can.";
 
 /// Whom something is for.
 pub enum Whose {
@@ -139,6 +143,9 @@ impl Inner {
         let may = |channel: &Channel| self.may_steer(message, channel);
         if let Some(channel) = decide_repo(&[text], may, sharing).filter(|_| begins) {
             if channel.deaf {
+                let (place, from) =
+                    ((&*channel.namespace, &*channel.repo), message.ts.minus_secs(1));
+                begin_cursor(&self.context.client, place, &from).await?;
                 return Ok(Whose::Done(self.tell(root, user, DEAF, sharing)));
             }
             return Ok(Whose::One(Box::new(channel.clone())));
@@ -203,7 +210,7 @@ impl Inner {
             return told(access::NOT_PERMITTED);
         }
         if channel.deaf {
-            return told(DEAF);
+            return told(DEAF_CHOICE);
         }
         let Some(keeper) = self.keeper(root, sharing) else { return told(GONE) };
         let (uid, by, now) = (uid.to_owned(), user.clone(), Time(jiff::Timestamp::now()));
