@@ -1,21 +1,23 @@
-//! The Threads in which anything may still happen. Whatever looks at Threads again and again looks at
-//! these: a closed one that was told costs nothing any more, however many there are.
+//! The Threads in which anything may still happen, and which of them have changed. Whatever looks at Threads
+//! again and again looks at those among these in which it has something to do ([`Candidates`]): what rests
+//! costs nothing, however many there are.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Weak};
 
 use codebutler_crds::Thread;
 use codebutler_crds::thread::ThreadState;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::runtime::watcher::Event;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use super::finished;
 use super::thread_key::ThreadKey;
 use super::threads;
 
 type KnownThreads = HashMap<ThreadKey, Arc<Thread>>;
+type ChangedKeys = Mutex<HashSet<ThreadKey>>;
 
 /// Follows the watch of all Threads. Cheap to clone.
 #[derive(Clone, Default)]
@@ -23,6 +25,8 @@ pub struct Attended {
     now: Arc<RwLock<KnownThreads>>,
     /// What a list in progress has brought so far.
     listing: Arc<RwLock<KnownThreads>>,
+    /// Of everybody who wants to know.
+    changed: Arc<Mutex<Vec<Weak<ChangedKeys>>>>,
 }
 
 impl Attended {
@@ -31,17 +35,86 @@ impl Attended {
         now.values().cloned().collect()
     }
 
+    pub fn get(&self, key: &ThreadKey) -> Option<Arc<Thread>> {
+        self.now.read().get(key).cloned()
+    }
+
+    /// Those that change from now on. At first all have.
+    pub fn follow(&self) -> ChangedThreads {
+        // Not between a change and its telling.
+        let now = self.now.read();
+        let own = Arc::new(Mutex::new(now.keys().cloned().collect()));
+        self.changed.lock().push(Arc::downgrade(&own));
+        ChangedThreads(own)
+    }
+
+    /// Those for which something may be due.
+    pub fn candidates(&self, wanted: fn(&Thread) -> bool) -> Candidates {
+        let (attended, changed) = (self.clone(), self.follow());
+        Candidates { attended, changed, wanted, known: HashMap::new() }
+    }
+
     /// Takes in what the watch says.
     pub fn observe(&self, event: &Event<Thread>) {
         let mut now = self.now.write();
         let mut listing = self.listing.write();
         match event {
-            Event::Apply(thread) => take_in(&mut now, thread),
-            Event::Delete(thread) => drop(now.remove(&ThreadKey::from(thread))),
+            Event::Apply(thread) => {
+                take_in(&mut now, thread);
+                self.tell(&[ThreadKey::from(thread)]);
+            }
+            Event::Delete(thread) => {
+                let key = ThreadKey::from(thread);
+                now.remove(&key);
+                self.tell(&[key]);
+            }
             Event::Init => listing.clear(),
             Event::InitApply(thread) => take_in(&mut listing, thread),
-            Event::InitDone => *now = std::mem::take(&mut *listing),
+            Event::InitDone => {
+                let before = std::mem::replace(&mut *now, std::mem::take(&mut *listing));
+                let all: Vec<_> = before.into_keys().chain(now.keys().cloned()).collect();
+                self.tell(&all);
+            }
         }
+    }
+
+    fn tell(&self, keys: &[ThreadKey]) {
+        self.changed.lock().retain(|to| {
+            let Some(to) = to.upgrade() else { return false };
+            to.lock().extend(keys.iter().cloned());
+            true
+        });
+    }
+}
+
+/// Keys of Threads that have changed, each once, however often.
+pub struct ChangedThreads(Arc<ChangedKeys>);
+
+impl ChangedThreads {
+    /// Since the last time.
+    pub fn take(&self) -> HashSet<ThreadKey> {
+        std::mem::take(&mut *self.0.lock())
+    }
+}
+
+/// Attended Threads for which something of one kind may be due, as of what they say themselves.
+pub struct Candidates {
+    attended: Attended,
+    changed: ChangedThreads,
+    wanted: fn(&Thread) -> bool,
+    known: KnownThreads,
+}
+
+impl Candidates {
+    /// As of now.
+    pub fn list(&mut self) -> Vec<Arc<Thread>> {
+        for key in self.changed.take() {
+            match self.attended.get(&key).filter(|thread| (self.wanted)(thread)) {
+                Some(thread) => drop(self.known.insert(key, thread)),
+                None => drop(self.known.remove(&key)),
+            }
+        }
+        self.known.values().cloned().collect()
     }
 }
 
@@ -106,6 +179,35 @@ mod tests {
         one.status.as_mut().unwrap().settled.clear();
         attended.observe(&Event::Apply(one));
         assert_eq!(names(&attended), [""; 0]);
+    }
+
+    #[test]
+    fn candidates_come_and_go_with_what_they_say() {
+        let attended = Attended::default();
+        attended.observe(&Event::Apply(thread("a", "Active")));
+        let mut open = attended.candidates(|thread| thread.spec.item.is_some());
+        assert_eq!(open.list().len(), 0, "what was there before is looked at, too");
+        let mut one = thread("a", "Active");
+        one.spec.item = Some("1".to_owned());
+        attended.observe(&Event::Apply(one.clone()));
+        assert_eq!(open.list().len(), 1);
+        assert_eq!(open.list().len(), 1, "and stays without a change");
+        one.spec.item = None;
+        attended.observe(&Event::Apply(one.clone()));
+        assert_eq!(open.list().len(), 0);
+        one.spec.item = Some("2".to_owned());
+        attended.observe(&Event::Apply(one.clone()));
+        attended.observe(&Event::Delete(one.clone()));
+        assert_eq!(open.list().len(), 0, "what is gone before anybody looks is gone");
+        // A list anew says what went meanwhile.
+        attended.observe(&Event::Apply(one.clone()));
+        assert_eq!(open.list().len(), 1);
+        attended.observe(&Event::Init);
+        attended.observe(&Event::InitDone);
+        assert_eq!(open.list().len(), 0);
+        drop(open);
+        attended.observe(&Event::Apply(one));
+        assert_eq!(attended.changed.lock().len(), 0, "nobody is told who does not listen");
     }
 
     #[test]

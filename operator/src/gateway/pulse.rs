@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use codebutler_crds::Thread;
 use codebutler_crds::thread::{Silence, ThreadState};
+use codebutler_crds::{Thread, ThreadStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use parking_lot::{Mutex, MutexGuard};
@@ -72,18 +72,25 @@ pub async fn watch_pulses(
     pulse.pass(std::iter::empty(), Duration::ZERO);
     let mut due = tokio::time::interval(every);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut candidates = context.attended.candidates(is_heard_of);
     let mut last = Instant::now();
     while stop.run_until_cancelled(due.tick()).await.is_some() {
         // A process that was held up itself has heard nobody.
         let passed = last.elapsed().min(every * 2);
         last = Instant::now();
-        let all = context.attended.all();
+        let all = candidates.list();
         let expected = all.iter().flat_map(|thread| expected_pods(thread).into_values());
         pulse.pass(expected, passed);
         for thread in &all {
             note_silence(threads, pulse, thread, limit).await;
         }
     }
+}
+
+/// Whether something is expected of it, or was in vain.
+fn is_heard_of(thread: &Thread) -> bool {
+    let silent = |status: &ThreadStatus| status.roles.values().any(|role| role.silent.is_some());
+    thread.status.as_ref().is_some_and(silent) || !expected_pods(thread).is_empty()
 }
 
 /// Pods of which something has to be heard, by role.

@@ -62,13 +62,14 @@ const PAUSES: [&str; 4] = ["AgentHung", "OutOfDisk", "OutOfMemory", "PodEvicted"
 /// Tells until the gateway stops.
 pub async fn run_telling(gateway: &Gateway) {
     let Gateway { context, slack, threads, shutdown, .. } = gateway;
+    let mut threads_to_tell = context.attended.candidates(may_be_told);
     let mut said = HashSet::new();
     let mut tried = HashMap::<ThreadKey, Instant>::new();
     let mut due = tokio::time::interval(EVERY);
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while shutdown.run_until_cancelled(due.tick()).await.is_some() {
         let mut now = HashSet::new();
-        for thread in context.attended.all() {
+        for thread in threads_to_tell.list() {
             let key = ThreadKey::from(&*thread);
             let active = thread.spec.state == ThreadState::Active;
             if active
@@ -101,6 +102,18 @@ pub async fn run_telling(gateway: &Gateway) {
         said = now;
         tried.retain(|_, at| at.elapsed() < RETRY);
     }
+}
+
+/// Whether any of its conditions can be something to tell, sooner or later.
+fn may_be_told(thread: &Thread) -> bool {
+    let holds = |c: &Condition| match &*c.type_ {
+        condition::READY => c.status != "True",
+        condition::QUEUED => c.status == "True",
+        condition::COLLECTING => true,
+        _ => false,
+    };
+    let conditions = thread.status.iter().flat_map(|status| &status.conditions);
+    thread.spec.state == ThreadState::Active && conditions.into_iter().any(holds)
 }
 
 /// A conversation that is gone before its Thread could be warned: nobody is left who could object.

@@ -26,6 +26,7 @@ use self::checks::{are_over, tell_checks};
 use self::merged::close_merged;
 use self::news::{PullNews, Remark};
 use super::api_error::ApiError;
+use super::attended::Candidates;
 use super::close::{self, Patience};
 use super::collect;
 use super::github::{Changed, GitHub, GitHubError, Pull};
@@ -59,6 +60,7 @@ type PolledRepo = (String, String);
 /// Looks after the pull requests of all Repos.
 #[derive(Default)]
 pub struct Watch {
+    watched: Option<Candidates>,
     repos: HashMap<PolledRepo, PollMemory>,
 }
 
@@ -209,9 +211,10 @@ pub async fn run_watch(gateway: &Shared, every: Duration) {
 impl Watch {
     /// Looks once.
     pub async fn round(&mut self, gateway: &Shared) {
+        let attended = &gateway.context.attended;
+        let watched = self.watched.get_or_insert_with(|| attended.candidates(is_watched));
         let mut by_repo: HashMap<PolledRepo, Vec<Arc<Thread>>> = HashMap::new();
-        let threads = gateway.context.attended.all();
-        for thread in threads.into_iter().filter(|thread| is_watched(thread)) {
+        for thread in watched.list() {
             let repo = (thread.namespace().unwrap_or_default(), thread.spec.repo.clone());
             by_repo.entry(repo).or_default().push(thread);
         }

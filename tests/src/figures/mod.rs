@@ -9,6 +9,7 @@ mod agent;
 mod chaos;
 mod flood;
 mod handover;
+mod idle;
 mod ingest;
 mod learnings;
 mod memory;

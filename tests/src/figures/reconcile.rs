@@ -1,5 +1,5 @@
 //! One change among few Threads and among many: how soon the controller's answer is on the Thread,
-//! how often it looked, and what an idle Thread costs it.
+//! how often it looked, and what an idle Thread costs it; and what idle ones cost the gateway.
 
 use std::time::{Duration, Instant};
 
@@ -8,6 +8,7 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use kube::api::{ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use serde_json::json;
 
+use super::idle::measure_idle;
 use super::operator::{Operator, make_thread};
 use super::{Figure, find_percentile};
 
@@ -32,7 +33,8 @@ pub async fn measure_reconcile() -> anyhow::Result<Vec<Figure>> {
     let many = measure_at(&operator, SIZES[0], SIZES[1]).await?;
     operator.stop().await?;
     let added = f64::from(u32::try_from(SIZES[1] - SIZES[0])?);
-    Ok(vec![
+    let idle = Box::pin(measure_idle()).await?;
+    let controller = vec![
         Figure::at_most("reconcile.p50_few", few.p50, "ms", 4.0),
         Figure::at_most("reconcile.p50_many", many.p50, "ms", 4.0),
         Figure::ratio("reconcile.flat", many.p50, few.p50, 1.3),
@@ -43,7 +45,8 @@ pub async fn measure_reconcile() -> anyhow::Result<Vec<Figure>> {
             "KiB",
             4.0,
         ),
-    ])
+    ];
+    Ok(controller.into_iter().chain(idle).collect())
 }
 
 /// Grows to `total` idle Threads, then times changes.

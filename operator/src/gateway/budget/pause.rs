@@ -151,11 +151,12 @@ fn tell_thread(gateway: &Shared, caller: &Caller, id: String, text: String) {
 
 /// Wakes the roles whose limits have given way: by time, or because somebody changed the Repo.
 pub async fn wake_paused(gateway: &Shared) {
+    let mut asking = gateway.context.attended.candidates(asks_for_more);
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
         let now = Timestamp::now();
-        for thread in gateway.context.attended.all() {
+        for thread in asking.list() {
             let namespace = thread.namespace().unwrap_or_default();
             let Some(repo) = gateway.context.repo(&namespace, &thread.spec.repo) else { continue };
             let shared = || Purse::of(&gateway.context, &thread, &repo).map(|purse| purse.cap);
@@ -169,6 +170,12 @@ pub async fn wake_paused(gateway: &Shared) {
             }
         }
     }
+}
+
+/// Whether a limit holds it up.
+fn asks_for_more(thread: &Thread) -> bool {
+    let budget = thread.status.as_ref().and_then(|status| status.budget.as_ref());
+    budget.is_some_and(|budget| budget.ask.is_some())
 }
 
 /// `shared`: what it may cost together with others.

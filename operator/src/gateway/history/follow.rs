@@ -1,12 +1,10 @@
 //! Looks at open Threads and tells what became of them, and removes histories that are kept long enough.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use codebutler_crds::Thread;
 use codebutler_history::{Kept, Store as _};
-use kube::ResourceExt as _;
 use tokio::time::MissedTickBehavior;
 
 use super::{History, Telling, facts};
@@ -39,25 +37,16 @@ pub async fn run_following(gateway: &Gateway, retention: Retention) {
 
 async fn follow_threads(gateway: &Gateway) {
     let context = &gateway.context;
-    let mut seen: HashMap<ThreadKey, Option<String>> = HashMap::new();
+    let changed = context.attended.follow();
     let mut due = tokio::time::interval(EVERY);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
-        let mut now = HashMap::new();
-        for thread in context.attended.all() {
-            let (key, version) = (ThreadKey::from(&*thread), thread.resource_version());
-            if seen.remove(&key) != Some(version.clone()) {
-                tell_facts(context, &thread).await;
-            }
-            now.insert(key, version);
-        }
         // What is not attended any more has ended, and says how.
-        for (key, _) in seen.drain() {
-            if let Some(thread) = context.thread(&key) {
+        for key in changed.take() {
+            if let Some(thread) = context.attended.get(&key).or_else(|| context.thread(&key)) {
                 tell_facts(context, &thread).await;
             }
         }
-        seen = now;
     }
 }
 

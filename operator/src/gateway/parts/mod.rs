@@ -57,10 +57,11 @@ struct Desk {
 /// Looks after all requests in parts until the gateway stops.
 pub async fn run_parts(gateway: &Shared) {
     let mut desk = Desk::default();
+    let mut candidates = gateway.context.attended.candidates(is_candidate);
     let mut due = tokio::time::interval(EVERY);
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
-        let look = Box::pin(desk.look(gateway));
+        let look = Box::pin(desk.look(gateway, candidates.list()));
         if gateway.shutdown.run_until_cancelled(look).await.is_none() {
             return;
         }
@@ -71,14 +72,15 @@ fn split_of(thread: &Thread) -> Option<&RequestSplit> {
     thread.status.as_ref().and_then(|status| status.split.as_deref())
 }
 
+fn is_candidate(thread: &Thread) -> bool {
+    let open = thread.spec.state == ThreadState::Active && !thread.is_going();
+    let split = split_of(thread).filter(|split| split.approved_by.is_some());
+    open && split.is_some() && thread.conversation().is_some()
+}
+
 impl Desk {
-    async fn look(&mut self, gateway: &Shared) {
-        let wanted = gateway.context.attended.all().into_iter().filter(|thread| {
-            let open = thread.spec.state == ThreadState::Active && !thread.is_going();
-            let split = split_of(thread).filter(|split| split.approved_by.is_some());
-            open && split.is_some() && thread.conversation().is_some()
-        });
-        for thread in wanted.collect::<Vec<_>>() {
+    async fn look(&mut self, gateway: &Shared, wanted: Vec<Arc<Thread>>) {
+        for thread in wanted {
             let key = ThreadKey::from(&*thread);
             if self.over.contains(&key)
                 || self.later.get(&key).is_some_and(|later| *later > Instant::now())

@@ -94,23 +94,31 @@ enum LookError {
 /// Looks after all roadmaps until the gateway stops. `poll`: how old the file may be.
 pub async fn run_roadmaps(gateway: &Shared, poll: Duration) {
     let mut desk = Desk::default();
+    let attended = &gateway.context.attended;
+    let (mut runs, mut children) =
+        (attended.candidates(is_candidate), attended.candidates(orphan::has_parent));
     let mut due = tokio::time::interval(EVERY);
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
-        let look = Box::pin(desk.look(gateway, poll));
+        let look = Box::pin(desk.look(gateway, (runs.list(), children.list()), poll));
         if gateway.shutdown.run_until_cancelled(look).await.is_none() {
             return;
         }
     }
 }
 
+fn is_candidate(thread: &Thread) -> bool {
+    let active = thread.spec.state == ThreadState::Active && !thread.is_going();
+    active && run_of(thread).is_some() && thread.conversation().is_some()
+}
+
 impl Desk {
-    async fn look(&mut self, gateway: &Shared, poll: Duration) {
-        let wanted = gateway.context.attended.all().into_iter().filter(|thread| {
-            let active = thread.spec.state == ThreadState::Active && !thread.is_going();
-            active && run_of(thread).is_some() && thread.conversation().is_some()
-        });
-        let wanted: Vec<_> = wanted.collect();
+    async fn look(
+        &mut self,
+        gateway: &Shared,
+        (wanted, children): (Vec<Arc<Thread>>, Vec<Arc<Thread>>),
+        poll: Duration,
+    ) {
         let open: HashSet<_> = wanted.iter().map(|thread| ThreadKey::from(&**thread)).collect();
         self.kept.retain(|(key, _), _| open.contains(key));
         self.settling.retain(|key, _| open.contains(key));
@@ -125,7 +133,7 @@ impl Desk {
             }
         }
         self.later.retain(|_, later| *later > Instant::now());
-        orphan::tell_orphans(gateway, &mut self.told, &mut self.later).await;
+        orphan::tell_orphans(gateway, &children, (&mut self.told, &mut self.later)).await;
     }
 
     async fn look_at(

@@ -2,6 +2,7 @@
 //! in each of their own conversations, since the parent's is looked after by nobody.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 use codebutler_crds::thread::ThreadState;
@@ -15,15 +16,11 @@ use crate::gateway::threads::WriteError;
 /// Tells those that were not told yet. `later`: who has to wait after a failure.
 pub async fn tell_orphans(
     gateway: &Shared,
-    told: &mut HashSet<(ThreadKey, String)>,
-    later: &mut HashMap<ThreadKey, Instant>,
+    children: &[Arc<Thread>],
+    (told, later): (&mut HashSet<(ThreadKey, String)>, &mut HashMap<ThreadKey, Instant>),
 ) {
-    let open = |thread: &Thread| {
-        let active = thread.spec.state == ThreadState::Active && !thread.is_going();
-        active && thread.conversation().is_some()
-    };
-    for thread in gateway.context.attended.all().into_iter().filter(|thread| open(thread)) {
-        let key = ThreadKey::from(&*thread);
+    for thread in children {
+        let key = ThreadKey::from(&**thread);
         let Some(parent) = thread.spec.parent.clone() else { continue };
         let of = ThreadKey { namespace: key.namespace.clone(), name: parent.clone() };
         let mark = (key.clone(), format!("parent-gone:{parent}"));
@@ -31,7 +28,7 @@ pub async fn tell_orphans(
         if waits || told.contains(&mark) || gateway.context.thread(&of).is_some() {
             continue;
         }
-        match tell_orphan(gateway, &thread, (&of, &mark.1)).await {
+        match tell_orphan(gateway, thread, (&of, &mark.1)).await {
             Ok(true) => {
                 tracing::warn!(thread = key.name, parent, "a thread goes on without its parent");
                 told.insert(mark);
@@ -43,6 +40,12 @@ pub async fn tell_orphans(
             }
         }
     }
+}
+
+/// Whether it is part of something.
+pub fn has_parent(thread: &Thread) -> bool {
+    let active = thread.spec.state == ThreadState::Active && !thread.is_going();
+    active && thread.spec.parent.is_some() && thread.conversation().is_some()
 }
 
 /// Whether it was told: what is not in the cache may be new.

@@ -57,10 +57,11 @@ fn is_due(thread: &Thread) -> bool {
 pub async fn run_handovers(inner: Arc<Inner>, stop: CancellationToken) {
     let busy = BusyRole::default();
     let tasks = TaskTracker::new();
+    let mut candidates = inner.context.attended.candidates(is_due);
     loop {
-        for cached in inner.context.attended.all() {
+        for cached in candidates.list() {
             let key = ThreadKey::from(&*cached);
-            if !is_due(&cached) || !begin_look(&busy, &key) {
+            if !begin_look(&busy, &key) {
                 continue;
             }
             let (inner, busy, stop) = (Arc::clone(&inner), Arc::clone(&busy), stop.clone());

@@ -73,6 +73,13 @@ fn find_due(thread: &Thread, now: Timestamp) -> Option<UpkeepDue> {
     }
 }
 
+/// Whether anything can be due for it, now or with time alone.
+fn may_be_due(thread: &Thread) -> bool {
+    let asks = |status: &ThreadStatus| status.approvals.iter().any(|one| one.answer.is_none());
+    let now = Timestamp::now();
+    find_due(thread, now).is_some() || thread.status.as_ref().is_some_and(asks)
+}
+
 /// Attempts by Thread and what was due.
 type Attempts = Arc<Mutex<HashMap<(ThreadKey, UpkeepDue), UpkeepAttempt>>>;
 
@@ -88,10 +95,12 @@ struct UpkeepAttempt {
 pub async fn run_upkeep(inner: Arc<Inner>, stop: CancellationToken) {
     let attempts = Attempts::default();
     let tasks = TaskTracker::new();
+    let mut candidates = inner.context.attended.candidates(may_be_due);
+    let changed = inner.context.attended.follow();
     for look in 0.. {
-        let threads = inner.context.attended.all();
-        inner.opened.learn(&threads);
-        for thread in &threads {
+        let known = changed.take().into_iter().filter_map(|key| inner.context.attended.get(&key));
+        inner.opened.learn(&known.collect::<Vec<_>>());
+        for thread in &candidates.list() {
             let Some(due) = find_due(thread, Timestamp::now()) else { continue };
             let key = (ThreadKey::from(&**thread), due);
             if begin_attempt(&attempts, &key, look) {

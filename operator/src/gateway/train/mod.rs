@@ -53,10 +53,11 @@ struct Desk {
 /// Looks after all merge trains until the gateway stops. `poll`: how often GitHub is asked at least.
 pub async fn run_trains(gateway: &Shared, poll: Duration) {
     let mut desk = Desk::default();
+    let mut candidates = gateway.context.attended.candidates(is_candidate);
     let mut due = tokio::time::interval(EVERY);
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
-        let look = Box::pin(desk.look(gateway, poll));
+        let look = Box::pin(desk.look(gateway, candidates.list(), poll));
         if gateway.shutdown.run_until_cancelled(look).await.is_none() {
             return;
         }
@@ -70,6 +71,10 @@ fn train_of(thread: &Thread) -> Option<&MergeTrain> {
 
 fn is_open(thread: &Thread) -> bool {
     thread.spec.state == ThreadState::Active && !thread.is_going()
+}
+
+fn is_candidate(thread: &Thread) -> bool {
+    is_open(thread) && train_of(thread).is_some() && thread.conversation().is_some()
 }
 
 /// Whether anything is left to be done for it.
@@ -86,12 +91,8 @@ fn is_asked_again(train: &MergeTrain) -> bool {
 }
 
 impl Desk {
-    async fn look(&mut self, gateway: &Shared, poll: Duration) {
-        let all = gateway.context.attended.all().into_iter();
-        let wanted = all.filter(|thread| {
-            is_open(thread) && train_of(thread).is_some() && thread.conversation().is_some()
-        });
-        for thread in wanted.collect::<Vec<_>>() {
+    async fn look(&mut self, gateway: &Shared, wanted: Vec<Arc<Thread>>, poll: Duration) {
+        for thread in wanted {
             let key = ThreadKey::from(&*thread);
             if self.later.get(&key).is_some_and(|later| *later > Instant::now()) {
                 continue;

@@ -102,9 +102,11 @@ impl Bed {
         let day = Duration::from_hours(24);
         std::fs::write(&config, cluster.kubeconfig_for(SYSTEM, "codebutler-gateway", day).await?)?;
         let address = free_address();
+        let mut args = gateway_arguments(address, &slack, &dir.path().join("git-cache"));
+        args.push(format!("--history={}", dir.path().join("history").display()).into());
         let command = ProcessCommand {
             program,
-            args: gateway_arguments(address, &slack, &dir.path().join("git-cache")),
+            args,
             env: vec![
                 ("KUBECONFIG".to_owned(), config.into_os_string()),
                 ("CODEBUTLER_LOG".to_owned(), "warn".into()),

@@ -9,7 +9,7 @@ mod session;
 mod shown;
 mod step;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -120,6 +120,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub async fn run_progress(inner: Arc<Inner>, stop: CancellationToken) {
     let tasks = TaskTracker::new();
     let began = Instant::now();
+    let mut shown = inner.context.attended.candidates(shows_run);
     loop {
         let look = async {
             tokio::select! {
@@ -130,7 +131,7 @@ pub async fn run_progress(inner: Arc<Inner>, stop: CancellationToken) {
         if stop.run_until_cancelled(look).await.is_none() {
             break;
         }
-        for (thread, role, step) in due_steps(&inner, began) {
+        for (thread, role, step) in due_steps(&inner, &shown.list(), began) {
             let key = (ThreadKey::from(&*thread), role);
             if !lock(&inner.progress.busy).insert(key.clone()) {
                 continue;
@@ -152,19 +153,27 @@ pub async fn run_progress(inner: Arc<Inner>, stop: CancellationToken) {
     let _ = tokio::time::timeout(Duration::from_secs(2), tasks.wait()).await;
 }
 
+/// Whether a message says what one of its roles does.
+fn shows_run(thread: &Thread) -> bool {
+    let mut roles = thread.status.iter().flat_map(|status| status.roles.values());
+    roles.any(|role| role.shown.is_some())
+}
+
 /// What is to be done now, by Thread and role.
-fn due_steps(inner: &Inner, began: Instant) -> Vec<(Arc<Thread>, String, ShownStep)> {
+fn due_steps(
+    inner: &Inner,
+    shown: &[Arc<Thread>],
+    began: Instant,
+) -> Vec<(Arc<Thread>, String, ShownStep)> {
     let runs = lock(&inner.progress.runs).clone();
     let now = Instant::now();
     let pace = EDIT * u32::try_from(runs.len()).unwrap_or(u32::MAX);
     let mut found = Vec::new();
-    for cached in inner.context.attended.all() {
-        let status = cached.status.as_ref();
-        let key = ThreadKey::from(&*cached);
-        let shows = status.is_some_and(|status| status.roles.values().any(|r| r.shown.is_some()));
-        if !shows && !runs.keys().any(|(thread, _)| *thread == key) {
-            continue;
-        }
+    let attended = &inner.context.attended;
+    let working = runs.keys().map(|(thread, _)| thread).filter(|key| attended.get(key).is_some());
+    let keys = shown.iter().map(|thread| ThreadKey::from(&**thread));
+    let keys: BTreeSet<_> = keys.chain(working.cloned()).collect();
+    for key in keys {
         let Some(thread) = inner.thread(&key) else { continue };
         let mut roles: Vec<String> =
             thread.status.iter().flat_map(|status| status.roles.keys().cloned()).collect();
