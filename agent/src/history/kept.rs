@@ -1,7 +1,7 @@
 //! What the gateway keeps of a conversation: more than any volume holds, as people, the Git host and the gateway
 //! itself are in it, and it outlives the volume.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use codebutler_wire::history::{Event, Line, ToolUse};
 use codebutler_wire::{Author, SlackTs};
@@ -9,6 +9,9 @@ use codebutler_wire::{Author, SlackTs};
 use super::roles::{RoleHistory, RoleWork, count_noun, find_spoken_ids, first_line};
 use crate::memory::{ForeignSource, ForeignTexts};
 use codebutler_guides::text::clip_text;
+
+/// Bytes of what was read and said that are held: the newest.
+const MAX_FOREIGN: usize = 16 * 1024 * 1024;
 
 /// A history, as far as it was read. Of one that is not kept nothing is known.
 #[derive(Debug, Default)]
@@ -21,11 +24,29 @@ pub struct KeptHistory {
     checks: Vec<String>,
     waits: BTreeMap<String, Wait>,
     /// What roles read and people said.
-    foreign: Vec<(Option<ForeignSource>, String)>,
+    foreign: ForeignLines,
     /// When the newest line was told.
     latest: u64,
     /// Why not all of it was read.
     missing: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct ForeignLines {
+    texts: VecDeque<(Option<ForeignSource>, String)>,
+    bytes: usize,
+}
+
+impl ForeignLines {
+    fn push(&mut self, source: Option<ForeignSource>, text: String) {
+        self.bytes += text.len();
+        self.texts.push_back((source, text));
+        while self.bytes > MAX_FOREIGN
+            && let Some((_, oldest)) = self.texts.pop_front()
+        {
+            self.bytes -= oldest.len();
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -55,7 +76,7 @@ impl KeptHistory {
         match event {
             Event::Message { ts, author, text } => {
                 if matches!(author, Author::User { .. } | Author::Prompt { .. }) {
-                    self.foreign.push((None, text));
+                    self.foreign.push(None, text);
                 }
                 self.authors.insert(ts, author);
             }
@@ -132,7 +153,7 @@ impl KeptHistory {
                     history.troubles.push(format!("{name}: {}", first_line(&output)));
                 }
                 if let Some(source) = ForeignSource::of_tool(&call.tool) {
-                    self.foreign.push((Some(source), output));
+                    self.foreign.push(Some(source), output);
                 }
             }
             Event::Flawed { why } => history.troubles.push(first_line(&why)),
@@ -189,7 +210,7 @@ impl KeptHistory {
 
     /// What roles read and people said, to trace words by.
     pub fn read_foreign(&self, texts: &mut ForeignTexts) {
-        for (source, text) in &self.foreign {
+        for (source, text) in &self.foreign.texts {
             match source {
                 Some(source) => texts.read(*source, text),
                 None => texts.said(text),

@@ -123,3 +123,25 @@ fn words_of_a_web_page_are_known_though_the_volume_is_gone() {
     assert_eq!(found(&story()), Some(ForeignSource::Web));
     assert_eq!(found(&KeptHistory::default()), None);
 }
+
+#[test]
+fn a_long_history_is_held_as_far_as_there_is_room() {
+    const FIRST: &str = "four blue whales sing in the old harbour tonight";
+    const LAST: &str = "seven green lanterns hang above the narrow wooden bridge";
+    let mut kept = KeptHistory::default();
+    let read = |n: u64, words: &str| {
+        let output = format!("{words}{}", " x".repeat(512 * 1024));
+        let call = call("WebFetch", "{}");
+        line(n, Some("pm"), Event::Tool { call, output, ok: true, exit_code: None, millis: None })
+    };
+    kept.add(read(0, FIRST));
+    for n in 1..40 {
+        kept.add(read(n, LAST));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let texts = read_foreign(dir.path(), &kept);
+    let found = |claim: &str| {
+        texts.find_source(&Learning { claim: claim.to_owned(), ..Learning::default() })
+    };
+    assert_eq!((found(FIRST), found(LAST)), (None, Some(ForeignSource::Web)));
+}
