@@ -15,7 +15,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
 
 use super::super::{Figure, wait_until};
-use super::{PATIENCE, chaos_options, start_again};
+use super::{CLICKS_AGAIN, PATIENCE, chaos_options, start_again};
 use crate::models::{Script, Step};
 use crate::stack::Stack;
 
@@ -66,7 +66,7 @@ async fn run_roadmap(stack: &mut Stack, mut rng: StdRng) -> anyhow::Result<Vec<F
         Ok(messages.into_iter().find(|message| message.shown.contains("Develop the roadmap")))
     })
     .await?;
-    stack.slack.click(&ana, &stack.channel, &asked.ts, "roadmap:start")?;
+    let mut clicked: Option<Instant> = None;
     let parent = codebutler_crds::names::thread_name("shop", &root.parse()?);
     let began = Instant::now();
     let (mut seen, mut merged) = (BTreeMap::new(), BTreeMap::new());
@@ -82,10 +82,17 @@ async fn run_roadmap(stack: &mut Stack, mut rng: StdRng) -> anyhow::Result<Vec<F
             next = Instant::now() + Duration::from_millis(rng.random_range(PAUSE));
         }
         look_at(&threads, &mut seen, &mut merged).await?;
-        let status = threads.get(&parent).await?.status.unwrap_or_default();
-        let over = status.roadmap.is_some_and(|run| run.ended == Some(RoadmapEnd::Done));
-        if over {
+        let run = threads.get(&parent).await?.status.unwrap_or_default().roadmap;
+        if run.as_ref().is_some_and(|run| run.ended == Some(RoadmapEnd::Done)) {
             break;
+        }
+        // Slack tells a person at once when nobody takes a click.
+        if !run.is_some_and(|run| run.is_approved())
+            && clicked.is_none_or(|at| at.elapsed() > CLICKS_AGAIN)
+        {
+            clicked = Some(Instant::now());
+            // Once it counted the button is gone, and a click fails.
+            let _ = stack.slack.click(&ana, &stack.channel, &asked.ts, "roadmap:start");
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
