@@ -177,19 +177,21 @@ async fn a_roadmap_is_watched_in_a_browser() {
     assert_eq!(browser.value(&fetched("now")).await, json!(0));
     // Who reads is not disturbed: what came meanwhile is shown afterwards.
     browser.value("document.querySelector('#roadmap a').focus()").await;
+    let table = "document.getElementById('roadmap').textContent";
+    let held = browser.value(table).await;
     let items = team.stack.threads().list(&ListParams::default()).await.unwrap();
     let item = items.iter().find(|thread| thread.spec.item.is_some()).unwrap();
     let item = item.conversation().unwrap().ts.to_string();
-    team.says("ana", Some(&item), "Ten.");
     let now = || async { reqwest::get(format!("{page}/now")).await.ok()?.text().await.ok() };
-    team.until("another state", || async {
-        (!now().await?.contains("a question in its thread waits")).then_some(())
-    })
-    .await;
+    let before = now().await;
+    team.says("ana", Some(&item), "Ten.");
+    team.message(&item, "Plan: ten cents.").await;
+    team.until("another table", || async { (now().await != before).then_some(()) }).await;
     let kept = "document.querySelector('#roadmap a:focus') !== null";
     assert_eq!(browser.value(kept).await, json!(true));
+    assert_eq!(browser.value(table).await, held);
     browser.value("document.activeElement.blur()").await;
-    browser.until(&format!("!{}", says("a question in its thread waits"))).await;
+    browser.until(&format!("{table} !== {held}")).await;
     looked_at(&mut browser, "14-roadmap").await;
     let complaints = browser.complaints();
     assert!(complaints.is_empty(), "{complaints:?}");
