@@ -81,7 +81,7 @@ impl KeptHistory {
                 self.authors.insert(ts, author);
             }
             Event::Decision { kind, choice, user, .. } => {
-                let by = if user.is_empty() { "nobody".to_owned() } else { format!("<@{user}>") };
+                let by = if user.is_empty() { "nobody" } else { &*user };
                 self.decisions.push(format!("{kind}: {} ({by})", clip_text(&choice, 120)));
             }
             Event::Receipt { commit, command, exit_code } => {

@@ -95,7 +95,7 @@ fn what_the_gateway_keeps_stands_in_for_a_volume_that_was_lost() {
     assert_eq!(
         describe_thread(&histories, &kept, &[]),
         "## coder\n1 run, 2 model calls\nTools: Bash 1, WebFetch 1\nTest runs:\n- `make test`: exit code 0\n\
-         Went wrong:\n- Bash: Error: no such file\n\n## The conversation\nDecided by people:\n- plan: approve (<@U1>)\n\
+         Went wrong:\n- Bash: Error: no such file\n\n## The conversation\nDecided by people:\n- plan: approve (U1)\n\
          Checks at the Git host:\n- build: failure\nWaited for:\n- AwaitingUser: 1 time, 2 s together\n\n"
     );
 }

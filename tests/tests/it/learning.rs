@@ -279,7 +279,7 @@ async fn who_looks_back_knows_what_was_done_on_a_volume_that_is_gone() {
     team.says("ana", Some(&root), "codebutler.lead look back and merge it");
     let ready = team.message(&root, "Ready to merge.").await;
     let told = told_last(&team, "lead", 1);
-    for said in ["## coder", "`sh check.sh`: exit code 0", "GHCreatePR 1", "plan: approve (<@U"] {
+    for said in ["## coder", "`sh check.sh`: exit code 0", "GHCreatePR 1", "plan: approve (U"] {
         assert!(told.contains(said), "{said}: {told}");
     }
     let journal = format!(".codebutler/journals/thread-{}.md", root.replace('.', "-"));
