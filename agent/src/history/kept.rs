@@ -233,7 +233,7 @@ impl KeptHistory {
             ("Checks at the Git host", self.checks.clone()),
             ("Waited for", waits.collect()),
             (
-                "Not to be read right now, so there may be more",
+                "Not all of the history was read, so there may be more",
                 self.missing.iter().cloned().collect(),
             ),
         ]

@@ -19,7 +19,7 @@ use self::evidence::link_all;
 use self::form::{show_change, show_marks, show_retrospective, show_stale};
 use self::todos::{find_todos, show_todos};
 use super::{Call, Context, Done, Failure, Handler, Pushed, Risk, Tool, args};
-use crate::history::{KeptHistory, describe_thread, find_used_learnings, list_histories};
+use crate::history::{describe_thread, find_used_learnings, list_histories};
 use crate::journal::write_journal;
 use crate::memory::{
     ChangeKind, Citation, Confidence, ForeignSource, ForeignTexts, Learning, LearningChange,
@@ -273,32 +273,6 @@ impl Handler for ProposeLearnings {
             (ResultKind::Plain, " Nothing was proposed: go on.")
         };
         Ok(Done { record, ..Done::of(format!("Posted as message {ts}.{then}"), kind) })
-    }
-}
-
-/// Pages of a history that are read at most.
-const MAX_PAGES: usize = 200;
-
-impl Context {
-    /// What the gateway keeps of the conversation. Nobody's work waits for what can't be read.
-    pub(super) async fn kept_history(&self) -> KeptHistory {
-        let (mut kept, mut behind) = (KeptHistory::default(), 0);
-        for _ in 0..MAX_PAGES {
-            let page = match self.gateway.history_lines(behind).await {
-                Ok(page) => page,
-                Err(error) => {
-                    tracing::warn!(%error, "history not read");
-                    kept.miss(error.to_string());
-                    break;
-                }
-            };
-            page.lines.into_iter().for_each(|line| kept.add(line));
-            match page.behind {
-                Some(next) if next > behind => behind = next,
-                _ => break,
-            }
-        }
-        kept
     }
 }
 

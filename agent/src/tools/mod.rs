@@ -5,6 +5,7 @@ pub mod args;
 mod asked;
 mod canonical;
 mod history;
+mod kept;
 pub mod learning;
 mod maps;
 mod plan;

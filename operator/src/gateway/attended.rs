@@ -184,13 +184,12 @@ mod tests {
     #[test]
     fn candidates_come_and_go_with_what_they_say() {
         let attended = Attended::default();
-        attended.observe(&Event::Apply(thread("a", "Active")));
-        let mut open = attended.candidates(|thread| thread.spec.item.is_some());
-        assert_eq!(open.list().len(), 0, "what was there before is looked at, too");
         let mut one = thread("a", "Active");
         one.spec.item = Some("1".to_owned());
         attended.observe(&Event::Apply(one.clone()));
-        assert_eq!(open.list().len(), 1);
+        attended.observe(&Event::Apply(thread("b", "Active")));
+        let mut open = attended.candidates(|thread| thread.spec.item.is_some());
+        assert_eq!(open.list().len(), 1, "what was there before is looked at, too");
         assert_eq!(open.list().len(), 1, "and stays without a change");
         one.spec.item = None;
         attended.observe(&Event::Apply(one.clone()));

@@ -22,11 +22,11 @@ use super::{Pages, Problem, base_path, parse_place};
 /// Lines that are sent at once.
 const LINES: u64 = 100;
 /// How often it is looked for what another gateway has written.
-pub const LOOK: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_secs(1);
 /// How often it is asked whether somebody may still see it.
-pub const RECHECK: Duration = Duration::from_secs(15);
-pub const OVER: &str = "This page is not shown to you any more: load it again to see why.";
-pub const AWAY: &str = "The history can't be read right now: what happens is shown when it can.";
+const RECHECK: Duration = Duration::from_secs(15);
+const OVER: &str = "This page is not shown to you any more: load it again to see why.";
+const AWAY: &str = "The history can't be read right now: what happens is shown when it can.";
 
 #[derive(Deserialize)]
 pub struct After {
@@ -66,21 +66,41 @@ pub async fn serve_events(
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let after = last.and_then(|id| id.parse().ok()).unwrap_or(after);
     let news = pages.shelf.news(&place);
-    let checked = Instant::now();
-    let watching =
-        Watching { pages, viewer, place, names, after, news, checked, away: false, over: false };
-    let events = Sse::new(watching.stream()).keep_alive(KeepAlive::default());
-    // A proxy must not gather them.
-    Ok(([("x-accel-buffering", "no")], events).into_response())
+    Ok(stream_part(pages, viewer, place, NewSteps { names, after, news }))
 }
 
-struct Watching {
-    pages: Pages,
-    viewer: Viewer,
-    place: Place,
-    names: Names,
-    after: u64,
-    news: watch::Receiver<u64>,
+/// A part of a page that changes while somebody looks at it.
+pub trait LivePart: Send + 'static {
+    /// What is shown instead of what was, if that is something else. `anew`: who may see what may have changed.
+    fn render(
+        &mut self,
+        watching: &Watcher,
+        anew: bool,
+    ) -> impl Future<Output = Result<Option<Event>, Problem>> + Send;
+
+    /// Ends when there is news.
+    fn changed(&mut self) -> impl Future<Output = ()> + Send;
+}
+
+/// Who looks at what.
+pub struct Watcher {
+    pub pages: Pages,
+    pub viewer: Viewer,
+    pub place: Place,
+}
+
+/// A part as it changes, until who looks may not any more.
+pub fn stream_part(pages: Pages, viewer: Viewer, place: Place, part: impl LivePart) -> Response {
+    let watcher = Watcher { pages, viewer, place };
+    let watching = Watching { watcher, part, checked: Instant::now(), away: false, over: false };
+    let events = Sse::new(watching.stream()).keep_alive(KeepAlive::default());
+    // A proxy must not gather them.
+    ([("x-accel-buffering", "no")], events).into_response()
+}
+
+struct Watching<P> {
+    watcher: Watcher,
+    part: P,
     /// When it was last seen that this may be seen.
     checked: Instant,
     /// It was told that the history can't be read.
@@ -88,7 +108,7 @@ struct Watching {
     over: bool,
 }
 
-impl Watching {
+impl<P: LivePart> Watching<P> {
     fn stream(self) -> impl Stream<Item = Result<Event, Infallible>> {
         stream::unfold(self, |mut watching| async move {
             let event = watching.next().await?;
@@ -101,20 +121,20 @@ impl Watching {
         if self.over {
             return None;
         }
+        let Watcher { pages, viewer, place } = &self.watcher;
         loop {
-            if self.checked.elapsed() >= RECHECK {
-                if self.pages.permit(&self.viewer, &self.place).await.is_err() {
+            let anew = self.checked.elapsed() >= RECHECK;
+            if anew {
+                if pages.permit(viewer, place).await.is_err() {
                     self.over = true;
                     return Some(Event::default().event("end").data(OVER));
                 }
                 self.checked = Instant::now();
             }
-            // Seen before it is looked, so that nothing is overlooked.
-            self.news.mark_unchanged();
-            match render_added(&self.pages, &self.place, self.after, &self.names).await {
-                Ok(Some((upto, html))) => {
-                    (self.after, self.away) = (upto, false);
-                    return Some(Event::default().id(upto.to_string()).data(html));
+            match self.part.render(&self.watcher, anew).await {
+                Ok(Some(event)) => {
+                    self.away = false;
+                    return Some(event);
                 }
                 Err(problem) if !self.away => {
                     tracing::warn!(?problem, "a page waits");
@@ -123,9 +143,33 @@ impl Watching {
                 }
                 Ok(None) | Err(_) => {}
             }
-            let stop = self.pages.stop.clone();
-            stop.run_until_cancelled(timeout(LOOK, self.news.changed())).await?.ok();
+            let news = timeout(LOOK, self.part.changed());
+            pages.stop.run_until_cancelled(news).await?.ok();
         }
+    }
+}
+
+/// What is added to a thread.
+struct NewSteps {
+    names: Names,
+    after: u64,
+    news: watch::Receiver<u64>,
+}
+
+impl LivePart for NewSteps {
+    async fn render(&mut self, watcher: &Watcher, _: bool) -> Result<Option<Event>, Problem> {
+        // Seen before it is looked, so that nothing is overlooked.
+        self.news.mark_unchanged();
+        let Watcher { pages, place, .. } = watcher;
+        let added = render_added(pages, place, self.after, &self.names).await?;
+        Ok(added.map(|(upto, html)| {
+            self.after = upto;
+            Event::default().id(upto.to_string()).data(html)
+        }))
+    }
+
+    async fn changed(&mut self) {
+        self.news.changed().await.ok();
     }
 }
 

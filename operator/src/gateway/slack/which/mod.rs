@@ -39,7 +39,7 @@ const FULL: &str = "Too many messages wait for somebody to say which repository 
 /// Told to who means a Repo that Slack keeps from answering.
 const DEAF: &str = "That Repo can't answer at the moment: its condition `SlackReachable` says why (`kubectl \
      describe repo`). It reads this as soon as it can.";
-
+/// The same of a button, which nobody reads back.
 const DEAF_CHOICE: &str = "That Repo can't answer at the moment: its condition `SlackReachable` says why (`kubectl \
      describe repo`). Press the button again once it can.";
 

@@ -1,0 +1,31 @@
+//! What the gateway keeps of the conversation, for the tools that look back on it.
+
+use super::Context;
+use crate::history::KeptHistory;
+
+/// Pages of a history that are read at most.
+const MAX_PAGES: usize = 200;
+
+impl Context {
+    /// What the gateway keeps of the conversation. Nobody's work waits for what can't be read.
+    pub(super) async fn kept_history(&self) -> KeptHistory {
+        let (mut kept, mut behind) = (KeptHistory::default(), 0);
+        for _ in 0..MAX_PAGES {
+            let page = match self.gateway.history_lines(behind).await {
+                Ok(page) => page,
+                Err(error) => {
+                    tracing::warn!(%error, "history not read");
+                    kept.miss(error.to_string());
+                    return kept;
+                }
+            };
+            page.lines.into_iter().for_each(|line| kept.add(line));
+            match page.behind {
+                Some(next) if next > behind => behind = next,
+                _ => return kept,
+            }
+        }
+        kept.miss("the history is longer than what is read of one".to_owned());
+        kept
+    }
+}
