@@ -3,9 +3,18 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::LazyLock;
 
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
+
+/// The program, by its whole path: with a name that is looked up in the child's environment, the whole
+/// process is forked for each command.
+static GIT: LazyLock<PathBuf> = LazyLock::new(|| {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let mut programs = std::env::split_paths(&folders).map(|folder| folder.join("git"));
+    programs.find(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("git"))
+});
 
 /// Why a git command did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -126,7 +135,7 @@ impl Git {
     /// A `git` command that knows nothing of this machine's or this user's settings.
     #[must_use]
     pub fn command() -> Command {
-        let mut command = Command::new("git");
+        let mut command = Command::new(&*GIT);
         command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use rustix::process::{Pid, getpriority_process, setpriority_process};
@@ -12,6 +13,14 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::confine::{self, Bounds};
 
+/// Where programs are looked for.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// The program, by its whole path: to look up a name in another `PATH` than its own, a process is forked,
+/// with a copy of all that says where this one's memory is.
+static GIT: LazyLock<PathBuf> = LazyLock::new(|| {
+    let mut candidates = PATH.split(':').map(|folder| Path::new(folder).join("git"));
+    candidates.find(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("git"))
+});
 /// Most output that is kept of a command, in bytes.
 const MAX_OUTPUT: u64 = 64 * 1024 * 1024;
 /// Most of its complaints, in bytes.
@@ -91,12 +100,12 @@ impl Git {
 
     /// A command, not started yet, whose ends are pipes.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new("git");
+        let mut command = Command::new(&*GIT);
         command
             .args(ALWAYS)
             .args(arguments)
             .env_clear()
-            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("PATH", PATH)
             .env("HOME", "/nonexistent")
             .env("LC_ALL", "C.UTF-8")
             .env("GIT_DIR", &self.dir)
