@@ -18,6 +18,7 @@ mod listen;
 pub mod metrics;
 pub mod platform;
 pub mod quantity;
+mod queue;
 mod recent;
 mod schedule;
 pub mod scope;

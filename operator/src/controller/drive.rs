@@ -16,41 +16,19 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 use tracing::field::{Empty, display};
 
-use super::backoff::Backoff;
 use super::context::Context;
 use super::index::ObjectKey;
 use super::metrics::LookOutcome;
-use super::work::Work;
 use crate::apply::ApplyError;
+use crate::queue::{FollowUp, KeyBackoff, WorkQueue, wait_until};
 
 /// How soon to look again when the cache was behind. Its watch usually brings that sooner.
 const STALE: Duration = Duration::from_millis(200);
+/// After the first failure, and at most.
+const AGAIN: Duration = Duration::from_millis(200);
+const LONGEST: Duration = Duration::from_mins(1);
 /// Objects of one kind that are looked at at once.
 const CONCURRENCY: usize = 64;
-
-/// When to look at an object again, if nothing happens before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FollowUp {
-    after: Option<Duration>,
-    failed: bool,
-}
-
-impl FollowUp {
-    /// After this long.
-    pub const fn requeue(after: Duration) -> Self {
-        Self { after: Some(after), failed: false }
-    }
-
-    /// After this long, because of a failure that is told already.
-    pub const fn retry(after: Duration) -> Self {
-        Self { after: Some(after), failed: true }
-    }
-
-    /// Once something happens.
-    pub const fn await_change() -> Self {
-        Self { after: None, failed: false }
-    }
-}
 
 /// Why a look at an object failed.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +55,7 @@ pub async fn drive_reconciler<K, F>(
     F: Future<Output = Result<FollowUp, ApplyError>> + Send + 'static,
 {
     let mut queue = std::pin::pin!(queue.take_until(stop.cancelled_owned()));
-    let (mut work, backoff) = (Work::<ObjectKey>::default(), Backoff::default());
+    let (mut work, backoff) = (WorkQueue::<ObjectKey>::default(), KeyBackoff::new(AGAIN, LONGEST));
     let mut looks = FuturesUnordered::new();
     let mut open = true;
     while open || !looks.is_empty() {
@@ -104,14 +82,8 @@ pub async fn drive_reconciler<K, F>(
                     work.later(key, Instant::now() + after);
                 }
             }
-            () = wait_until(due), if due.is_some() => work.wake(Instant::now()),
+            () = wait_until(due) => work.wake(Instant::now()),
         }
-    }
-}
-
-async fn wait_until(due: Option<Instant>) {
-    if let Some(due) = due {
-        tokio::time::sleep_until(due.into()).await;
     }
 }
 
@@ -158,7 +130,7 @@ where
 fn follow_up<K: Resource<DynamicType = ()>>(
     key: &ObjectKey,
     result: Result<FollowUp, LookError>,
-    backoff: &Backoff<ObjectKey>,
+    backoff: &KeyBackoff<ObjectKey>,
 ) -> FollowUp {
     match result {
         Ok(action) => {

@@ -4,7 +4,6 @@
 //! [`role`] and [`thread`]. Each of them gathers what it needs (`observe`), decides in a pure
 //! function (`desired`) on a plan, and hands that to [`crate::apply`], the only place that writes.
 
-mod backoff;
 mod caches;
 mod clock;
 mod context;
@@ -32,7 +31,6 @@ mod spelling;
 mod testing;
 mod thread;
 mod unexpanded;
-mod work;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The Threads in which anything may still happen, and which of them have changed. Whatever looks at Threads
-//! again and again looks at those among these in which it has something to do ([`Candidates`]): what rests
-//! costs nothing, however many there are.
+//! again and again looks at those among these in which it has something to do ([`Candidates`], or a
+//! [`ThreadQueue`](super::thread_queue::ThreadQueue)): what rests costs nothing, however many there are.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -11,13 +11,20 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::runtime::watcher::Event;
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::Notify;
 
 use super::finished;
 use super::thread_key::ThreadKey;
 use super::threads;
 
 type KnownThreads = HashMap<ThreadKey, Arc<Thread>>;
-type ChangedKeys = Mutex<HashSet<ThreadKey>>;
+
+/// What somebody was not told of yet.
+#[derive(Default)]
+struct ChangedKeys {
+    keys: Mutex<HashSet<ThreadKey>>,
+    some: Notify,
+}
 
 /// Follows the watch of all Threads. Cheap to clone.
 #[derive(Clone, Default)]
@@ -43,7 +50,8 @@ impl Attended {
     pub fn follow(&self) -> ChangedThreads {
         // Not between a change and its telling.
         let now = self.now.read();
-        let own = Arc::new(Mutex::new(now.keys().cloned().collect()));
+        let keys = Mutex::new(now.keys().cloned().collect());
+        let own = Arc::new(ChangedKeys { keys, some: Notify::new() });
         self.changed.lock().push(Arc::downgrade(&own));
         ChangedThreads(own)
     }
@@ -81,7 +89,8 @@ impl Attended {
     fn tell(&self, keys: &[ThreadKey]) {
         self.changed.lock().retain(|to| {
             let Some(to) = to.upgrade() else { return false };
-            to.lock().extend(keys.iter().cloned());
+            to.keys.lock().extend(keys.iter().cloned());
+            to.some.notify_one();
             true
         });
     }
@@ -93,7 +102,12 @@ pub struct ChangedThreads(Arc<ChangedKeys>);
 impl ChangedThreads {
     /// Since the last time.
     pub fn take(&self) -> HashSet<ThreadKey> {
-        std::mem::take(&mut *self.0.lock())
+        std::mem::take(&mut *self.0.keys.lock())
+    }
+
+    /// Until there is one. Of what was taken meanwhile it may be told, too.
+    pub async fn wait(&self) {
+        self.0.some.notified().await;
     }
 }
 

@@ -54,6 +54,7 @@ pub mod slack;
 pub mod starts;
 pub mod state;
 pub mod thread_key;
+mod thread_queue;
 pub mod threads;
 pub mod tls;
 pub mod told;

@@ -15,8 +15,10 @@ use super::collect::{collect_thread, is_due};
 use super::slack::Slack;
 use super::state::Gateway;
 use super::thread_key::ThreadKey;
+use super::thread_queue::{QueuedThread, ThreadQueue};
+use crate::queue::FollowUp;
 
-/// How often conditions are looked at. People read this, no machine waits for it.
+/// How soon conditions are looked at again: what is brief is not told.
 const EVERY: Duration = Duration::from_secs(2);
 
 /// How soon a Thread that could not be collected is tried again.
@@ -61,46 +63,62 @@ const PAUSES: [&str; 4] = ["AgentHung", "OutOfDisk", "OutOfMemory", "PodEvicted"
 
 /// Tells until the gateway stops.
 pub async fn run_telling(gateway: &Gateway) {
-    let Gateway { context, slack, threads, shutdown, .. } = gateway;
-    let mut threads_to_tell = context.attended.candidates(may_be_told);
-    let mut said = HashSet::new();
-    let mut tried = HashMap::<ThreadKey, Instant>::new();
-    let mut due = tokio::time::interval(EVERY);
-    due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    while shutdown.run_until_cancelled(due.tick()).await.is_some() {
-        let mut now = HashSet::new();
-        for thread in threads_to_tell.list() {
-            let key = ThreadKey::from(&*thread);
-            let active = thread.spec.state == ThreadState::Active;
-            if active
-                && is_due(&thread)
-                && tried.get(&key).is_none_or(|at| at.elapsed() > RETRY)
-                && let Some(repo) = context.repo(&key.namespace, &thread.spec.repo)
-            {
-                tried.insert(key.clone(), Instant::now());
-                if let Err(error) = collect_thread(context, slack, threads, &thread, &repo).await {
-                    tracing::warn!(thread = key.name, %error, "a thread was not collected");
-                }
+    let (context, stop) = (&gateway.context, &gateway.shutdown);
+    let mut queue = ThreadQueue::new(&context.attended, may_be_told, (LATER, LATER));
+    let mut desk = Desk::default();
+    while let Some(turn) = stop.run_until_cancelled(queue.next()).await {
+        match turn {
+            QueuedThread::Due(key, thread) => {
+                let next = desk.look_at(gateway, &key, &thread).await;
+                queue.end(&key, next);
             }
-            let words = due_words(&thread, Timestamp::now());
-            if words.is_empty() || tried.get(&key).is_some_and(|at| at.elapsed() < LATER) {
-                continue;
-            }
-            for ToldWord { id, text, asks } in words {
-                let word = (key.clone(), id);
-                if !said.contains(&word)
-                    && let Err(error) = tell_word(slack, &word, &text, asks).await
-                {
-                    tracing::warn!(thread = key.name, %error, "a thread was not told");
-                    tried.insert(key.clone(), Instant::now());
-                    bury_thread(gateway, &thread).await;
-                    break;
-                }
-                now.insert(word);
-            }
+            QueuedThread::Left(key) => desk.forget(&key),
         }
-        said = now;
-        tried.retain(|_, at| at.elapsed() < RETRY);
+    }
+}
+
+/// What spares questions. Nothing depends on it.
+#[derive(Default)]
+struct Desk {
+    /// Keys of what was told and holds still.
+    said: HashMap<ThreadKey, HashSet<String>>,
+    /// When a Thread was to be collected last.
+    collected: HashMap<ThreadKey, Instant>,
+}
+
+impl Desk {
+    async fn look_at(&mut self, gateway: &Gateway, key: &ThreadKey, thread: &Thread) -> FollowUp {
+        let Gateway { context, slack, threads, .. } = gateway;
+        if is_due(thread)
+            && self.collected.get(key).is_none_or(|at| at.elapsed() > RETRY)
+            && let Some(repo) = context.repo(&key.namespace, &thread.spec.repo)
+        {
+            self.collected.insert(key.clone(), Instant::now());
+            if let Err(error) = collect_thread(context, slack, threads, thread, &repo).await {
+                tracing::warn!(thread = key.name, %error, "a thread was not collected");
+            }
+            return FollowUp::hold_off(LATER);
+        }
+        let before = self.said.remove(key).unwrap_or_default();
+        let mut now = HashSet::new();
+        for ToldWord { id, text, asks } in due_words(thread, Timestamp::now()) {
+            if !before.contains(&id)
+                && let Err(error) = tell_word(slack, (key, &id), &text, asks).await
+            {
+                tracing::warn!(thread = key.name, %error, "a thread was not told");
+                self.said.insert(key.clone(), now);
+                bury_thread(gateway, thread).await;
+                return FollowUp::hold_off(LATER);
+            }
+            now.insert(id);
+        }
+        self.said.insert(key.clone(), now);
+        FollowUp::requeue(EVERY)
+    }
+
+    fn forget(&mut self, key: &ThreadKey) {
+        self.said.remove(key);
+        self.collected.remove(key);
     }
 }
 
@@ -132,7 +150,7 @@ async fn bury_thread(gateway: &Gateway, thread: &Thread) {
 
 async fn tell_word(
     slack: &Slack,
-    (thread, id): &(ThreadKey, String),
+    (thread, id): (&ThreadKey, &str),
     text: &str,
     asks: bool,
 ) -> Result<(), ApiError> {

@@ -18,9 +18,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Resource as _, ResourceExt as _};
 
 use super::context::Context;
-use super::drive::FollowUp;
 use super::index::ObjectKey;
 use crate::apply::{ApplyError, owned_by};
+use crate::queue::FollowUp;
 use desired::RepoPlan;
 
 /// How soon a refused step is tried again: what it waits for is not watched.

@@ -9,8 +9,8 @@ use kube::runtime::reflector::ObjectRef;
 use kube::{Resource as _, ResourceExt as _};
 
 use super::context::Context;
-use super::drive::FollowUp;
 use crate::apply::ApplyError;
+use crate::queue::FollowUp;
 
 /// Looks at an AgentRole and says what is wrong with it.
 ///

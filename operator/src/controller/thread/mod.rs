@@ -40,11 +40,11 @@ use kube::{Resource as _, ResourceExt as _};
 use serde_json::Value;
 
 use super::context::Context;
-use super::drive::FollowUp;
 use super::health::Notice;
 use super::index::ObjectKey;
 use crate::apply::{ApplyError, ApplyRefusal, MadeObject};
 use crate::metrics::repo_of;
+use crate::queue::FollowUp;
 use fence::Sight;
 use plan::ThreadPlan;
 

@@ -20,7 +20,9 @@ use crate::gateway::slack::questions::budget::{BudgetAsked, go_on};
 use crate::gateway::slack::usage;
 use crate::gateway::state::Shared;
 use crate::gateway::thread_key::ThreadKey;
-use crate::gateway::threads::explain_unwritten;
+use crate::gateway::thread_queue::{QueuedThread, ThreadQueue};
+use crate::gateway::threads::{WriteError, explain_unwritten};
+use crate::queue::FollowUp;
 
 /// Time between two looks for limits that have given way.
 const EVERY: Duration = Duration::from_secs(2);
@@ -151,25 +153,27 @@ fn tell_thread(gateway: &Shared, caller: &Caller, id: String, text: String) {
 
 /// Wakes the roles whose limits have given way: by time, or because somebody changed the Repo.
 pub async fn wake_paused(gateway: &Shared) {
-    let mut asking = gateway.context.attended.candidates(asks_for_more);
-    let mut ticks = tokio::time::interval(EVERY);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    while gateway.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
-        let now = Timestamp::now();
-        for thread in asking.list() {
-            let namespace = thread.namespace().unwrap_or_default();
-            let Some(repo) = gateway.context.repo(&namespace, &thread.spec.repo) else { continue };
-            let shared = || Purse::of(&gateway.context, &thread, &repo).map(|purse| purse.cap);
-            if !has_given_way(&thread, &repo, now, shared) {
-                continue;
-            }
-            let key = ThreadKey::from(&*thread);
-            let woken = gateway.threads.try_update(&key, |status| go_on(status, false, ""));
-            if let Err(error) = woken.await {
+    let again = (EVERY, EVERY);
+    let mut queue = ThreadQueue::new(&gateway.context.attended, asks_for_more, again);
+    while let Some(turn) = gateway.shutdown.run_until_cancelled(queue.next()).await {
+        let QueuedThread::Due(key, thread) = turn else { continue };
+        match wake_role(gateway, &key, &thread).await {
+            Ok(()) => queue.end(&key, FollowUp::requeue(EVERY)),
+            Err(error) => {
                 tracing::warn!(thread = key.name, %error, "a waiting role is not woken yet");
+                queue.fail(&key);
             }
         }
     }
+}
+
+async fn wake_role(gateway: &Shared, key: &ThreadKey, thread: &Thread) -> Result<(), WriteError> {
+    let Some(repo) = gateway.context.repo(&key.namespace, &thread.spec.repo) else { return Ok(()) };
+    let shared = || Purse::of(&gateway.context, thread, &repo).map(|purse| purse.cap);
+    if has_given_way(thread, &repo, Timestamp::now(), shared) {
+        gateway.threads.try_update(key, |status| go_on(status, false, "")).await?;
+    }
+    Ok(())
 }
 
 /// Whether a limit holds it up.

@@ -11,7 +11,7 @@ mod shown;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use codebutler_crds::Thread;
 use codebutler_crds::thread::{RequestSplit, ThreadState};
@@ -24,7 +24,9 @@ use super::github::GitHubError;
 use super::roadmap::child::{ChildState, child_name};
 use super::state::Shared;
 use super::thread_key::ThreadKey;
+use super::thread_queue::{QueuedThread, ThreadQueue};
 use super::threads::WriteError;
+use crate::queue::FollowUp;
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_millis(900);
@@ -47,7 +49,6 @@ enum PartsError {
 /// What spares questions. Nothing depends on it.
 #[derive(Default)]
 struct Desk {
-    later: HashMap<ThreadKey, Instant>,
     links: HashMap<ThreadKey, String>,
     shown: HashMap<ThreadKey, String>,
     /// Conversations whose message says how it ended.
@@ -57,13 +58,23 @@ struct Desk {
 /// Looks after all requests in parts until the gateway stops.
 pub async fn run_parts(gateway: &Shared) {
     let mut desk = Desk::default();
-    let mut candidates = gateway.context.attended.candidates(is_candidate);
-    let mut due = tokio::time::interval(EVERY);
-    due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
-        let look = Box::pin(desk.look(gateway, candidates.list()));
-        if gateway.shutdown.run_until_cancelled(look).await.is_none() {
-            return;
+    let mut queue = ThreadQueue::new(&gateway.context.attended, is_candidate, (AGAIN, AGAIN));
+    while let Some(turn) = gateway.shutdown.run_until_cancelled(queue.next()).await {
+        let key = match turn {
+            QueuedThread::Due(key, _) => key,
+            QueuedThread::Left(key) => {
+                desk.forget(&key);
+                continue;
+            }
+        };
+        let look = Box::pin(desk.look_at(gateway, &key));
+        match gateway.shutdown.run_until_cancelled(look).await {
+            Some(Ok(next)) => queue.end(&key, next),
+            Some(Err(error)) => {
+                tracing::warn!(thread = key.name, %error, "a request in parts has to wait");
+                queue.fail(&key);
+            }
+            None => return,
         }
     }
 }
@@ -79,31 +90,22 @@ fn is_candidate(thread: &Thread) -> bool {
 }
 
 impl Desk {
-    async fn look(&mut self, gateway: &Shared, wanted: Vec<Arc<Thread>>) {
-        for thread in wanted {
-            let key = ThreadKey::from(&*thread);
-            if self.over.contains(&key)
-                || self.later.get(&key).is_some_and(|later| *later > Instant::now())
-            {
-                continue;
-            }
-            if let Err(error) = self.look_at(gateway, &key).await {
-                tracing::warn!(thread = key.name, %error, "a request in parts has to wait");
-                self.later.insert(key, Instant::now() + AGAIN);
-            }
-        }
-        self.later.retain(|_, later| *later > Instant::now());
+    fn forget(&mut self, key: &ThreadKey) {
+        self.shown.remove(key);
+        self.over.remove(key);
     }
 
-    async fn look_at(&mut self, gateway: &Shared, key: &ThreadKey) -> Result<(), PartsError> {
+    async fn look_at(&mut self, gateway: &Shared, key: &ThreadKey) -> Result<FollowUp, PartsError> {
+        let rests = Ok(FollowUp::await_change());
+        if self.over.contains(key) {
+            return rests;
+        }
         let cached = gateway.context.thread(key);
-        let Some(parent) = gateway.threads.freshest(key, cached) else { return Ok(()) };
-        let Some(split) = split_of(&parent) else { return Ok(()) };
-        let Some(repo) = gateway.context.repo(&key.namespace, &parent.spec.repo) else {
-            return Ok(());
-        };
-        if repo.spec.suspend {
-            return Ok(());
+        let Some(parent) = gateway.threads.freshest(key, cached) else { return rests };
+        let Some(split) = split_of(&parent) else { return rests };
+        let repo = gateway.context.repo(&key.namespace, &parent.spec.repo);
+        if repo.is_none_or(|repo| repo.spec.suspend) {
+            return Ok(FollowUp::requeue(EVERY));
         }
         let threads = threads_of(gateway, &parent, split);
         let undone = act::undone_parts(gateway, &parent, split);
@@ -142,7 +144,7 @@ impl Desk {
         } else if split.ended.is_some() && failed.is_none() {
             self.over.insert(key.clone());
         }
-        failed.map_or(Ok(()), Err)
+        failed.map_or(Ok(FollowUp::requeue(EVERY)), Err)
     }
 }
 

@@ -37,6 +37,8 @@ use super::masks;
 use super::slack::questions::plan;
 use super::state::Shared;
 use super::thread_key::ThreadKey;
+use super::thread_queue::{QueuedThread, ThreadQueue};
+use crate::queue::FollowUp;
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_millis(700);
@@ -63,7 +65,6 @@ struct Desk {
     /// What the history says of a conversation's roadmap and its items.
     kept: HashMap<(ThreadKey, String), Event>,
     links: HashMap<ThreadKey, String>,
-    later: HashMap<ThreadKey, Instant>,
     /// Since when all is merged, and calls are still under way.
     settling: HashMap<ThreadKey, Instant>,
     /// The newest wish of a conversation for which the file was read.
@@ -93,16 +94,28 @@ enum LookError {
 
 /// Looks after all roadmaps until the gateway stops. `poll`: how old the file may be.
 pub async fn run_roadmaps(gateway: &Shared, poll: Duration) {
+    tokio::join!(run_plans(gateway, poll), orphan::run_orphans(gateway));
+}
+
+async fn run_plans(gateway: &Shared, poll: Duration) {
     let mut desk = Desk::default();
-    let attended = &gateway.context.attended;
-    let (mut runs, mut children) =
-        (attended.candidates(is_candidate), attended.candidates(orphan::has_parent));
-    let mut due = tokio::time::interval(EVERY);
-    due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
-        let look = Box::pin(desk.look(gateway, (runs.list(), children.list()), poll));
-        if gateway.shutdown.run_until_cancelled(look).await.is_none() {
-            return;
+    let mut queue = ThreadQueue::new(&gateway.context.attended, is_candidate, (AGAIN, AGAIN));
+    while let Some(turn) = gateway.shutdown.run_until_cancelled(queue.next()).await {
+        let key = match turn {
+            QueuedThread::Due(key, _) => key,
+            QueuedThread::Left(key) => {
+                desk.forget(&key);
+                continue;
+            }
+        };
+        let look = Box::pin(desk.look_at(gateway, &key, poll));
+        match gateway.shutdown.run_until_cancelled(look).await {
+            Some(Ok(next)) => queue.end(&key, next),
+            Some(Err(error)) => {
+                tracing::warn!(thread = key.name, %error, "a roadmap has to wait");
+                queue.fail(&key);
+            }
+            None => return,
         }
     }
 }
@@ -113,27 +126,13 @@ fn is_candidate(thread: &Thread) -> bool {
 }
 
 impl Desk {
-    async fn look(
-        &mut self,
-        gateway: &Shared,
-        (wanted, children): (Vec<Arc<Thread>>, Vec<Arc<Thread>>),
-        poll: Duration,
-    ) {
-        let open: HashSet<_> = wanted.iter().map(|thread| ThreadKey::from(&**thread)).collect();
-        self.kept.retain(|(key, _), _| open.contains(key));
-        self.settling.retain(|key, _| open.contains(key));
-        for thread in wanted {
-            let key = ThreadKey::from(&*thread);
-            if self.later.get(&key).is_some_and(|later| *later > Instant::now()) {
-                continue;
-            }
-            if let Err(error) = self.look_at(gateway, &key, poll).await {
-                tracing::warn!(thread = key.name, %error, "a roadmap has to wait");
-                self.later.insert(key, Instant::now() + AGAIN);
-            }
-        }
-        self.later.retain(|_, later| *later > Instant::now());
-        orphan::tell_orphans(gateway, &children, (&mut self.told, &mut self.later)).await;
+    fn forget(&mut self, key: &ThreadKey) {
+        self.shown.remove(key);
+        self.over.remove(key);
+        self.settling.remove(key);
+        self.wishes.remove(key);
+        self.told.retain(|(of, _)| of != key);
+        self.kept.retain(|(of, _), _| of != key);
     }
 
     async fn look_at(
@@ -141,23 +140,22 @@ impl Desk {
         gateway: &Shared,
         key: &ThreadKey,
         poll: Duration,
-    ) -> Result<(), LookError> {
+    ) -> Result<FollowUp, LookError> {
+        let rests = Ok(FollowUp::await_change());
         let Some(parent) = gateway.threads.freshest(key, gateway.context.thread(key)) else {
-            return Ok(());
+            return rests;
         };
-        let Some(run) = run_of(&parent) else { return Ok(()) };
-        let Some(repo) = gateway.context.repo(&key.namespace, &parent.spec.repo) else {
-            return Ok(());
-        };
+        let Some(run) = run_of(&parent) else { return rests };
         if run.ended.is_none() {
             self.over.remove(key);
         }
-        if self.over.contains(key)
-            || repo.spec.suspend
-            || (run.ended.is_some() && run.items.is_empty())
-        {
-            return Ok(());
+        if self.over.contains(key) || (run.ended.is_some() && run.items.is_empty()) {
+            return rests;
         }
+        let repo = gateway.context.repo(&key.namespace, &parent.spec.repo);
+        let Some(repo) = repo.filter(|repo| !repo.spec.suspend) else {
+            return Ok(FollowUp::requeue(EVERY));
+        };
         let merged = merged_of(gateway, &parent, run);
         // What somebody says is about the file as it is then.
         let is_new = self.wishes.get(key) != Some(&run.wanted);
@@ -207,7 +205,7 @@ impl Desk {
         if run.approved_by.is_some() {
             self.tell(gateway, &repo, key, &facts, &threads).await?;
         }
-        failed.map_or(Ok(()), Err)
+        failed.map_or(Ok(FollowUp::requeue(EVERY)), Err)
     }
 
     /// Whether the end waits for what calls cost that are under way: what a provider never tells is waited for

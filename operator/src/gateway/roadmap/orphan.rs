@@ -1,9 +1,8 @@
 //! Threads whose parent was deleted: what they are a part of is worked off no more, and they go on. Said once,
 //! in each of their own conversations, since the parent's is looked after by nobody.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
-use std::time::Instant;
+use std::collections::HashSet;
+use std::time::Duration;
 
 use codebutler_crds::thread::ThreadState;
 use codebutler_crds::{NanoUsd, Thread};
@@ -11,39 +10,53 @@ use codebutler_crds::{NanoUsd, Thread};
 use super::{AGAIN, LookError, Purse};
 use crate::gateway::state::Shared;
 use crate::gateway::thread_key::ThreadKey;
+use crate::gateway::thread_queue::{QueuedThread, ThreadQueue};
 use crate::gateway::threads::WriteError;
+use crate::queue::FollowUp;
 
-/// Tells those that were not told yet. `later`: who has to wait after a failure.
-pub async fn tell_orphans(
-    gateway: &Shared,
-    children: &[Arc<Thread>],
-    (told, later): (&mut HashSet<(ThreadKey, String)>, &mut HashMap<ThreadKey, Instant>),
-) {
-    for thread in children {
-        let key = ThreadKey::from(&**thread);
-        let Some(parent) = thread.spec.parent.clone() else { continue };
-        let of = ThreadKey { namespace: key.namespace.clone(), name: parent.clone() };
-        let mark = (key.clone(), format!("parent-gone:{parent}"));
-        let waits = later.get(&key).is_some_and(|later| *later > Instant::now());
-        if waits || told.contains(&mark) || gateway.context.thread(&of).is_some() {
+/// How soon a child is looked at again: nothing of its own changes when its parent goes.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// Tells those that were not told yet, until the gateway stops.
+pub async fn run_orphans(gateway: &Shared) {
+    let mut queue = ThreadQueue::new(&gateway.context.attended, has_parent, (AGAIN, AGAIN));
+    // What is told spares a question. Nothing depends on it.
+    let mut told = HashSet::new();
+    while let Some(turn) = gateway.shutdown.run_until_cancelled(queue.next()).await {
+        let (key, thread) = match turn {
+            QueuedThread::Due(key, thread) => (key, thread),
+            QueuedThread::Left(key) => {
+                told.remove(&key);
+                continue;
+            }
+        };
+        let Some(parent) = thread.spec.parent.clone().filter(|_| !told.contains(&key)) else {
+            queue.end(&key, FollowUp::await_change());
+            continue;
+        };
+        let of = ThreadKey { namespace: key.namespace.clone(), name: parent };
+        if gateway.context.thread(&of).is_some() {
+            queue.end(&key, FollowUp::requeue(EVERY));
             continue;
         }
-        match tell_orphan(gateway, thread, (&of, &mark.1)).await {
+        match tell_orphan(gateway, &thread, &of).await {
             Ok(true) => {
+                let parent = of.name;
                 tracing::warn!(thread = key.name, parent, "a thread goes on without its parent");
-                told.insert(mark);
+                queue.end(&key, FollowUp::await_change());
+                told.insert(key);
             }
-            Ok(false) => {}
+            Ok(false) => queue.end(&key, FollowUp::requeue(EVERY)),
             Err(error) => {
                 tracing::warn!(thread = key.name, %error, "a thread without its parent is told later");
-                later.insert(key, Instant::now() + AGAIN);
+                queue.fail(&key);
             }
         }
     }
 }
 
 /// Whether it is part of something.
-pub fn has_parent(thread: &Thread) -> bool {
+fn has_parent(thread: &Thread) -> bool {
     let active = thread.spec.state == ThreadState::Active && !thread.is_going();
     active && thread.spec.parent.is_some() && thread.conversation().is_some()
 }
@@ -52,7 +65,7 @@ pub fn has_parent(thread: &Thread) -> bool {
 async fn tell_orphan(
     gateway: &Shared,
     thread: &Thread,
-    (parent, id): (&ThreadKey, &str),
+    parent: &ThreadKey,
 ) -> Result<bool, LookError> {
     match gateway.threads.read(parent).await {
         Ok(_) => return Ok(false),
@@ -62,7 +75,8 @@ async fn tell_orphan(
     let repo = gateway.context.repo(&parent.namespace, &thread.spec.repo);
     let purse = repo.and_then(|repo| Purse::of(&gateway.context, thread, &repo));
     let text = describe_orphan(thread, parent, purse.map(|purse| purse.cap));
-    gateway.slack.notice(&ThreadKey::from(thread), id, &text).await?;
+    let id = format!("parent-gone:{}", parent.name);
+    gateway.slack.notice(&ThreadKey::from(thread), &id, &text).await?;
     Ok(true)
 }
 

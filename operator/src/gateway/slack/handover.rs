@@ -9,11 +9,8 @@ use std::time::Duration;
 use codebutler_crds::thread::{HandOver, HandOverReason, RoleState, SlackThread, ThreadState};
 use codebutler_crds::{Repo, SlackTs, Thread, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use parking_lot::Mutex;
 use serde::Deserialize;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::account::Account;
 use super::channel::Channel;
@@ -24,7 +21,9 @@ use crate::gateway::api_error::ApiError;
 use crate::gateway::dispatch::heard::{Heard, HeardLine, Speaker};
 use crate::gateway::dispatch::{self, DispatchFacts, DispatchStep, Team, rounds};
 use crate::gateway::thread_key::ThreadKey;
+use crate::gateway::thread_queue::{ThreadQueue, drive_threads};
 use crate::gateway::threads;
+use crate::queue::FollowUp;
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_millis(300);
@@ -33,16 +32,6 @@ const AGAIN: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
 /// What a role says to the conversation; its other messages show what it does.
 const SAID: [&str; 3] = ["message", "plan", "merge"];
-
-/// Threads that are looked after, and when again.
-type BusyRole = Arc<Mutex<HashMap<ThreadKey, Attempt>>>;
-
-#[derive(Clone, Copy)]
-struct Attempt {
-    running: bool,
-    failures: u32,
-    next: Instant,
-}
 
 /// Whether something is to be decided or told. Pure.
 fn is_due(thread: &Thread) -> bool {
@@ -55,57 +44,13 @@ fn is_due(thread: &Thread) -> bool {
 
 /// Looks after all Threads until told to stop. One replica does: the one that agents speak to.
 pub async fn run_handovers(inner: Arc<Inner>, stop: CancellationToken) {
-    let busy = BusyRole::default();
-    let tasks = TaskTracker::new();
-    let mut candidates = inner.context.attended.candidates(is_due);
-    loop {
-        for cached in candidates.list() {
-            let key = ThreadKey::from(&*cached);
-            if !begin_look(&busy, &key) {
-                continue;
-            }
-            let (inner, busy, stop) = (Arc::clone(&inner), Arc::clone(&busy), stop.clone());
-            tasks.spawn(async move {
-                let work = Box::pin(look_after(&inner, &key));
-                let outcome = stop.run_until_cancelled(work).await;
-                end_attempt(&busy, &key, outcome.unwrap_or(Ok(())));
-            });
-        }
-        if stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_none() {
-            break;
-        }
-    }
-    tasks.close();
-    let _ = tokio::time::timeout(Duration::from_secs(2), tasks.wait()).await;
-}
-
-fn begin_look(busy: &BusyRole, key: &ThreadKey) -> bool {
-    let mut busy = busy.lock();
-    let now = Instant::now();
-    let fresh = Attempt { running: false, failures: 0, next: now };
-    let attempt = busy.entry(key.clone()).or_insert(fresh);
-    if attempt.running || attempt.next > now {
-        return false;
-    }
-    attempt.running = true;
-    true
-}
-
-fn end_attempt(busy: &BusyRole, key: &ThreadKey, outcome: Result<(), LaterError>) {
-    let mut busy = busy.lock();
-    match outcome {
-        Ok(()) => {
-            busy.remove(key);
-        }
-        Err(error) => {
-            tracing::warn!(thread = key.name, %error, "who goes on is looked at again");
-            let Some(attempt) = busy.get_mut(key) else { return };
-            let wait = AGAIN.saturating_mul(1 << attempt.failures.min(5)).min(LONGEST);
-            attempt.running = false;
-            attempt.failures = attempt.failures.saturating_add(1);
-            attempt.next = Instant::now() + wait;
-        }
-    }
+    let queue = ThreadQueue::new(&inner.context.attended, is_due, (AGAIN, LONGEST));
+    let look = |key: ThreadKey, _: Arc<Thread>| {
+        let inner = Arc::clone(&inner);
+        // Looked at again where the cache does not show yet what was written.
+        async move { look_after(&inner, &key).await.map(|()| FollowUp::requeue(EVERY)) }
+    };
+    drive_threads(queue, ("who goes on is looked at again", &stop), look, |_| {}).await;
 }
 
 async fn look_after(inner: &Inner, key: &ThreadKey) -> Result<(), LaterError> {

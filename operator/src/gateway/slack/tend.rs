@@ -4,16 +4,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use codebutler_crds::thread::ThreadState;
 use codebutler_crds::{Thread, ThreadStatus, names};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use parking_lot::Mutex;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::later::LaterError;
 use super::open;
@@ -21,9 +19,11 @@ use super::questions::action;
 use super::{Inner, farewell, finish, settle};
 use crate::gateway::finished;
 use crate::gateway::thread_key::ThreadKey;
+use crate::gateway::thread_queue::{ThreadQueue, drive_threads};
 use crate::gateway::threads;
+use crate::queue::FollowUp;
 
-/// Between two looks.
+/// Between two looks at what time alone makes due.
 const EVERY: Duration = Duration::from_millis(500);
 /// After the first failure, and at most.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -80,44 +80,74 @@ fn may_be_due(thread: &Thread) -> bool {
     find_due(thread, now).is_some() || thread.status.as_ref().is_some_and(asks)
 }
 
-/// Attempts by Thread and what was due.
-type Attempts = Arc<Mutex<HashMap<(ThreadKey, UpkeepDue), UpkeepAttempt>>>;
-
-struct UpkeepAttempt {
-    running: bool,
-    failures: u32,
-    next: Instant,
-    /// The look in which it was last due.
-    seen: u64,
+/// Since when somebody could have taken the buttons off that a decision has settled.
+struct Upkeep {
+    inner: Arc<Inner>,
+    began: Instant,
+    settled: Mutex<HashMap<ThreadKey, Instant>>,
 }
 
 /// Looks after all Threads until told to stop.
 pub async fn run_upkeep(inner: Arc<Inner>, stop: CancellationToken) {
-    let attempts = Attempts::default();
-    let tasks = TaskTracker::new();
-    let mut candidates = inner.context.attended.candidates(may_be_due);
-    let changed = inner.context.attended.follow();
-    for look in 0.. {
-        let known = changed.take().into_iter().filter_map(|key| inner.context.attended.get(&key));
+    let queue = ThreadQueue::new(&inner.context.attended, may_be_due, (AGAIN, LONGEST));
+    let learning = learn_conversations(Arc::clone(&inner), &stop);
+    let upkeep = Arc::new(Upkeep { inner, began: Instant::now(), settled: Mutex::default() });
+    let look = |key: ThreadKey, thread: Arc<Thread>| {
+        let upkeep = Arc::clone(&upkeep);
+        async move { Box::pin(upkeep.look_at(&key, &thread)).await }
+    };
+    let forget = |key: &ThreadKey| {
+        upkeep.settled.lock().remove(key);
+    };
+    tokio::join!(drive_threads(queue, ("tried again", &stop), look, forget), learning);
+}
+
+/// Remembers which conversations were opened for Threads.
+async fn learn_conversations(inner: Arc<Inner>, stop: &CancellationToken) {
+    let attended = &inner.context.attended;
+    let changed = attended.follow();
+    loop {
+        let known = changed.take().into_iter().filter_map(|key| attended.get(&key));
         inner.opened.learn(&known.collect::<Vec<_>>());
-        for thread in &candidates.list() {
-            let Some(due) = find_due(thread, Timestamp::now()) else { continue };
-            let key = (ThreadKey::from(&**thread), due);
-            if begin_attempt(&attempts, &key, look) {
-                let (inner, attempts) = (Arc::clone(&inner), Arc::clone(&attempts));
-                let (thread, stop) = (Arc::clone(thread), stop.clone());
-                tasks.spawn(async move {
-                    let outcome = stop
-                        .run_until_cancelled(Box::pin(perform_upkeep(&inner, &thread, due)))
-                        .await;
-                    end_attempt(&attempts, &key, outcome.unwrap_or(Ok(())));
-                });
+        if stop.run_until_cancelled(changed.wait()).await.is_none() {
+            return;
+        }
+    }
+}
+
+impl Upkeep {
+    async fn look_at(&self, key: &ThreadKey, thread: &Thread) -> Result<FollowUp, LaterError> {
+        // With time alone something may become due.
+        let Some(due) = find_due(thread, Timestamp::now()) else {
+            self.settled.lock().remove(key);
+            return Ok(FollowUp::requeue(EVERY));
+        };
+        if let Some(patience) = self.find_patience(key, due) {
+            return Ok(FollowUp::requeue(patience));
+        }
+        match perform_upkeep(&self.inner, thread, due).await {
+            Ok(()) => Ok(FollowUp::requeue(AGAIN)),
+            // What it waits for is looked at in the caches.
+            Err(LaterError::Waits(_) | LaterError::Claimed) => Ok(FollowUp::hold_off(AGAIN)),
+            Err(error) => {
+                tracing::debug!(thread = key.name, ?due, "it is due still");
+                Err(error)
             }
         }
-        forget_attempts(&attempts, look);
-        if stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_none() {
-            break;
+    }
+
+    /// How long it is left to somebody else: what a decision left to do is done by who took it in, except after
+    /// a restart.
+    fn find_patience(&self, key: &ThreadKey, due: UpkeepDue) -> Option<Duration> {
+        let mut settled = self.settled.lock();
+        if due != UpkeepDue::Settle {
+            settled.remove(key);
+            return None;
         }
+        let now = Instant::now();
+        let patience = if self.began.elapsed() < EVERY { Duration::ZERO } else { AT_ONCE };
+        let until = *settled.entry(key.clone()).or_insert(now + patience);
+        until.checked_duration_since(now).filter(|left| !left.is_zero())
     }
 }
 
@@ -146,48 +176,6 @@ async fn perform_upkeep(
             Ok(settle::settle_all(inner, &key).await?)
         }
     }
-}
-
-/// Whether it is to be tried now.
-fn begin_attempt(attempts: &Attempts, key: &(ThreadKey, UpkeepDue), look: u64) -> bool {
-    let mut attempts = attempts.lock();
-    let now = Instant::now();
-    let attempt = attempts.entry(key.clone()).or_insert_with(|| {
-        // What a decision left to do is done by who took it in, except after a restart.
-        let patience =
-            if key.1 == UpkeepDue::Settle && look > 0 { AT_ONCE } else { Duration::ZERO };
-        UpkeepAttempt { running: false, failures: 0, next: now + patience, seen: look }
-    });
-    attempt.seen = look;
-    if attempt.running || attempt.next > now {
-        return false;
-    }
-    attempt.running = true;
-    true
-}
-
-fn end_attempt(attempts: &Attempts, key: &(ThreadKey, UpkeepDue), outcome: Result<(), LaterError>) {
-    let mut attempts = attempts.lock();
-    let Some(attempt) = attempts.get_mut(key) else { return };
-    attempt.running = false;
-    attempt.next = Instant::now() + AGAIN;
-    match outcome {
-        Ok(()) => attempt.failures = 0,
-        // What it waits for is looked at in the caches.
-        Err(LaterError::Waits(_) | LaterError::Claimed) => {}
-        Err(error) => {
-            let wait = AGAIN.saturating_mul(1 << attempt.failures.min(5)).min(LONGEST);
-            attempt.failures = attempt.failures.saturating_add(1);
-            attempt.next = Instant::now() + wait;
-            tracing::warn!(thread = key.0.name, due = ?key.1, %error, "tried again");
-        }
-    }
-}
-
-/// Drops what is not due any more.
-fn forget_attempts(attempts: &Attempts, look: u64) {
-    let mut attempts = attempts.lock();
-    attempts.retain(|_, attempt| attempt.running || attempt.seen == look);
 }
 
 #[cfg(test)]

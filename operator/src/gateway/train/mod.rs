@@ -12,7 +12,7 @@ mod verdict;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use codebutler_crds::thread::{MergeTrain, ThreadState, TrainCar};
 use codebutler_crds::{Repo, Thread, ThreadStatus};
@@ -26,6 +26,8 @@ use self::shown::ShownPull;
 use super::github::GitHub;
 use super::state::Shared;
 use super::thread_key::ThreadKey;
+use super::thread_queue::{QueuedThread, ThreadQueue};
+use crate::queue::FollowUp;
 use crate::step;
 
 /// Between two looks.
@@ -43,7 +45,6 @@ const DASHBOARD: &str = "train-dashboard";
 /// What spares questions. Nothing depends on it.
 #[derive(Default)]
 struct Desk {
-    later: HashMap<ThreadKey, Instant>,
     links: HashMap<ThreadKey, String>,
     /// What the message of a conversation says.
     shown: HashMap<ThreadKey, String>,
@@ -53,13 +54,26 @@ struct Desk {
 /// Looks after all merge trains until the gateway stops. `poll`: how often GitHub is asked at least.
 pub async fn run_trains(gateway: &Shared, poll: Duration) {
     let mut desk = Desk::default();
-    let mut candidates = gateway.context.attended.candidates(is_candidate);
-    let mut due = tokio::time::interval(EVERY);
-    due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
-        let look = Box::pin(desk.look(gateway, candidates.list(), poll));
-        if gateway.shutdown.run_until_cancelled(look).await.is_none() {
-            return;
+    let mut queue = ThreadQueue::new(&gateway.context.attended, is_candidate, (AGAIN, AGAIN));
+    while let Some(turn) = gateway.shutdown.run_until_cancelled(queue.next()).await {
+        let key = match turn {
+            QueuedThread::Due(key, _) => key,
+            QueuedThread::Left(key) => {
+                desk.shown.remove(&key);
+                continue;
+            }
+        };
+        let look = Box::pin(desk.look_at(gateway, &key, poll));
+        match gateway.shutdown.run_until_cancelled(look).await {
+            Some(Ok(next)) => queue.end(&key, next),
+            Some(Err(error)) => {
+                tracing::warn!(thread = key.name, %error, "a merge train has to wait");
+                if error.is_about_repo() {
+                    complain(gateway, &key, &error).await;
+                }
+                queue.fail(&key);
+            }
+            None => return,
         }
     }
 }
@@ -91,59 +105,32 @@ fn is_asked_again(train: &MergeTrain) -> bool {
 }
 
 impl Desk {
-    async fn look(&mut self, gateway: &Shared, wanted: Vec<Arc<Thread>>, poll: Duration) {
-        for thread in wanted {
-            let key = ThreadKey::from(&*thread);
-            if self.later.get(&key).is_some_and(|later| *later > Instant::now()) {
-                continue;
-            }
-            if let Err(error) = self.look_at(gateway, &key, poll).await {
-                tracing::warn!(thread = key.name, %error, "a merge train has to wait");
-                if error.is_about_repo() {
-                    self.complain(gateway, &key, &error).await;
-                }
-                self.later.insert(key, Instant::now() + AGAIN);
-            }
-        }
-        self.later.retain(|_, later| *later > Instant::now());
-    }
-
-    /// Says why nothing happens; once for each reason.
-    async fn complain(&self, gateway: &Shared, key: &ThreadKey, error: &TrainError) {
-        let text = format!(":warning: The merge train has to wait: {error}. It is tried again.");
-        let wanted = gateway.context.thread(key);
-        let wanted = wanted.as_deref().and_then(train_of).map(|train| train.wanted.to_string());
-        let id = format!("train-waits:{}", wanted.unwrap_or_default());
-        if let Err(error) = gateway.slack.notice(key, &id, &text).await {
-            tracing::warn!(thread = key.name, %error, "why a merge train waits was not told");
-        }
-    }
-
     async fn look_at(
         &mut self,
         gateway: &Shared,
         key: &ThreadKey,
         poll: Duration,
-    ) -> Result<(), TrainError> {
+    ) -> Result<FollowUp, TrainError> {
         for _ in 0..STEPS {
             let cached = gateway.context.thread(key);
-            let Some(parent) = gateway.threads.freshest(key, cached) else { return Ok(()) };
+            let Some(parent) = gateway.threads.freshest(key, cached) else {
+                return Ok(FollowUp::await_change());
+            };
             let Some(train) = train_of(&parent).filter(|train| is_due(train)) else {
-                return Ok(());
+                return Ok(FollowUp::await_change());
             };
-            let Some(repo) = gateway.context.repo(&key.namespace, &parent.spec.repo) else {
-                return Ok(());
+            let repo = gateway.context.repo(&key.namespace, &parent.spec.repo);
+            let Some(repo) = repo.filter(|repo| !repo.spec.suspend) else {
+                return Ok(FollowUp::requeue(EVERY));
             };
-            if repo.spec.suspend {
-                return Ok(());
-            }
             let github = GitHub::of(&gateway.context, &repo).await?;
             if is_asked_again(train) {
                 tell_under_way(gateway, key, train).await?;
                 continue;
             }
             if train.approved_by.is_none() {
-                return ready::ask_train(gateway, &repo, &github, &parent, train).await;
+                ready::ask_train(gateway, &repo, &github, &parent, train).await?;
+                return Ok(FollowUp::requeue(EVERY));
             }
             let host = RepoHost {
                 gateway,
@@ -163,15 +150,16 @@ impl Desk {
                 Progress::Waits { .. } | Progress::Over => train.clone(),
             };
             self.show(gateway, &repo, key, &shown).await?;
-            if let Progress::Waits { soon } = progress {
-                let pause = if soon { SETTLE } else { poll.min(CHECKS) };
-                self.later.insert(key.clone(), Instant::now() + pause);
-            }
-            if !matches!(progress, Progress::Changed(_)) {
-                return Ok(());
+            match progress {
+                Progress::Waits { soon } => {
+                    let pause = if soon { SETTLE } else { poll.min(CHECKS) };
+                    return Ok(FollowUp::hold_off(pause));
+                }
+                Progress::Over => return Ok(FollowUp::requeue(EVERY)),
+                Progress::Changed(_) => {}
             }
         }
-        Ok(())
+        Ok(FollowUp::requeue(EVERY))
     }
 
     /// Brings the message up to date that shows how it stands.
@@ -201,6 +189,17 @@ impl Desk {
         gateway.slack.show(key, &id, &text).await?;
         self.shown.insert(key.clone(), text);
         Ok(())
+    }
+}
+
+/// Says why nothing happens; once for each reason.
+async fn complain(gateway: &Shared, key: &ThreadKey, error: &TrainError) {
+    let text = format!(":warning: The merge train has to wait: {error}. It is tried again.");
+    let wanted = gateway.context.thread(key);
+    let wanted = wanted.as_deref().and_then(train_of).map(|train| train.wanted.to_string());
+    let id = format!("train-waits:{}", wanted.unwrap_or_default());
+    if let Err(error) = gateway.slack.notice(key, &id, &text).await {
+        tracing::warn!(thread = key.name, %error, "why a merge train waits was not told");
     }
 }
 

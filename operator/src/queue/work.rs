@@ -7,7 +7,7 @@ use std::hash::Hash;
 use std::time::Instant;
 
 #[derive(Debug)]
-pub struct Work<K> {
+pub struct WorkQueue<K> {
     /// In the order in which they were asked for.
     ready: VecDeque<K>,
     /// The same, or to be ready as soon as the look under way ends.
@@ -16,9 +16,11 @@ pub struct Work<K> {
     later: BTreeSet<(Instant, K)>,
     /// When each of `later` is due.
     due: HashMap<K, Instant>,
+    /// Those of `later` that are not due before, whoever asks.
+    held: HashSet<K>,
 }
 
-impl<K> Default for Work<K> {
+impl<K> Default for WorkQueue<K> {
     fn default() -> Self {
         Self {
             ready: VecDeque::new(),
@@ -26,13 +28,17 @@ impl<K> Default for Work<K> {
             under_way: HashSet::new(),
             later: BTreeSet::new(),
             due: HashMap::new(),
+            held: HashSet::new(),
         }
     }
 }
 
-impl<K: Clone + Eq + Hash + Ord> Work<K> {
+impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     /// Asks for a look as soon as possible; one that was asked for later is not needed then.
     pub fn now(&mut self, key: K) {
+        if self.held.contains(&key) {
+            return;
+        }
         if let Some(at) = self.due.remove(&key) {
             self.later.remove(&(at, key.clone()));
         }
@@ -43,7 +49,8 @@ impl<K: Clone + Eq + Hash + Ord> Work<K> {
 
     /// Asks for a look at `at`, unless there is one before.
     pub fn later(&mut self, key: K, at: Instant) {
-        if self.asked.contains(&key) || self.due.get(&key).is_some_and(|due| *due <= at) {
+        let waits = self.asked.contains(&key) || self.held.contains(&key);
+        if waits || self.due.get(&key).is_some_and(|due| *due <= at) {
             return;
         }
         if let Some(old) = self.due.insert(key.clone(), at) {
@@ -52,14 +59,27 @@ impl<K: Clone + Eq + Hash + Ord> Work<K> {
         self.later.insert((at, key));
     }
 
+    /// Asks for a look at `at`, and for none before, whatever happens.
+    pub fn hold(&mut self, key: K, at: Instant) {
+        if self.asked.remove(&key) {
+            self.ready.retain(|ready| *ready != key);
+        }
+        if let Some(old) = self.due.insert(key.clone(), at) {
+            self.later.remove(&(old, key.clone()));
+        }
+        self.later.insert((at, key.clone()));
+        self.held.insert(key);
+    }
+
     /// When the first of those is due.
     pub fn first_due(&self) -> Option<Instant> {
         self.later.first().map(|(at, _)| *at)
     }
 
     pub fn wake(&mut self, now: Instant) {
-        while let Some((_, key)) = self.later.first().filter(|(at, _)| *at <= now) {
-            self.now(key.clone());
+        while let Some((_, key)) = self.later.first().filter(|(at, _)| *at <= now).cloned() {
+            self.held.remove(&key);
+            self.now(key);
         }
     }
 
@@ -87,7 +107,7 @@ mod tests {
 
     #[test]
     fn an_object_is_looked_at_once_for_all_that_asked_and_by_one_at_a_time() {
-        let mut work = Work::default();
+        let mut work = WorkQueue::default();
         for key in ["a", "b", "a"] {
             work.now(key);
         }
@@ -105,7 +125,7 @@ mod tests {
 
     #[test]
     fn the_earliest_of_all_that_asked_counts() {
-        let mut work = Work::default();
+        let mut work = WorkQueue::default();
         let (start, second) = (Instant::now(), Duration::from_secs(1));
         work.later("a", start + second * 3);
         work.later("a", start + second);
@@ -129,5 +149,25 @@ mod tests {
         assert_eq!(work.begin(), None);
         work.end(&"a");
         assert_eq!(work.begin(), Some("a"));
+    }
+
+    #[test]
+    fn what_is_held_waits_whoever_asks() {
+        let mut work = WorkQueue::default();
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        work.now("a");
+        assert_eq!(work.begin(), Some("a"));
+        // A change meanwhile, and a look that wants to be left alone.
+        work.now("a");
+        work.hold("a", start + second);
+        work.end(&"a");
+        work.now("a");
+        work.later("a", start);
+        assert_eq!((work.begin(), work.first_due()), (None, Some(start + second)));
+        work.wake(start + second);
+        assert_eq!(work.begin(), Some("a"));
+        work.end(&"a");
+        work.now("a");
+        assert_eq!(work.begin(), Some("a"), "once");
     }
 }
