@@ -35,6 +35,8 @@ pub use repo::{Repo, RepoSpec, RepoStatus};
 pub use role::{AgentRole, AgentRoleSpec, AgentRoleStatus};
 pub use thread::{Thread, ThreadSpec, ThreadStatus};
 
+use std::sync::LazyLock;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
@@ -46,6 +48,11 @@ pub const GROUP: &str = "codebutler.dev";
 /// The three CustomResourceDefinitions, in the order they should be installed.
 #[must_use]
 pub fn all_definitions() -> Vec<CustomResourceDefinition> {
+    static DEFINITIONS: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(make_definitions);
+    DEFINITIONS.clone()
+}
+
+fn make_definitions() -> Vec<CustomResourceDefinition> {
     let mut all = vec![AgentRole::crd(), Repo::crd(), Thread::crd()];
     for version in all.iter_mut().flat_map(|crd| &mut crd.spec.versions) {
         if let Some(schema) = version.schema.as_mut().and_then(|s| s.open_api_v3_schema.as_mut()) {
@@ -205,12 +212,12 @@ mod tests {
             estimate: NanoUsd(1_234_567_891),
         };
         let open = names.iter().map(|name| (format!("gen-1767268740-{name:x<20}"), call(name)));
-        thinking.status.as_mut().unwrap().budget = Some(spend::ThreadBudget {
+        thinking.status.as_mut().unwrap().budget = Some(Box::new(spend::ThreadBudget {
             granted: NanoUsd(12_345_678_901),
             holder: Some("0123456789ab".to_owned()),
             open: open.collect(),
             ..spend::ThreadBudget::default()
-        });
+        }));
         let more = size(&thinking) - idle;
         assert!(more < 640, "{more} bytes");
     }

@@ -155,7 +155,7 @@ pub mod pull_request {
 
     /// Writes it.
     pub fn serialize<S: Serializer>(
-        value: &Option<PullRequest>,
+        value: &Option<Box<PullRequest>>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         let mut value = serde_json::to_value(value).map_err(S::Error::custom)?;
@@ -166,7 +166,7 @@ pub mod pull_request {
     /// Reads it.
     pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
-    ) -> Result<Option<PullRequest>, D::Error> {
+    ) -> Result<Option<Box<PullRequest>>, D::Error> {
         let mut value = Value::deserialize(deserializer)?;
         spell(&mut value, |word| with_first(word, char::to_ascii_lowercase));
         serde_json::from_value(value).map_err(D::Error::custom)

@@ -173,22 +173,22 @@ pub struct ThreadStatus {
     /// The pull request. (Gateway.)
     #[serde(default, with = "pull_request", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "pull_request::schema")]
-    pub pull_request: Option<PullRequest>,
+    pub pull_request: Option<Box<PullRequest>>,
     /// The plan that was posted last, and who approved it. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plan: Option<Plan>,
+    pub plan: Option<Box<Plan>>,
     /// What the plan says of itself. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plan_details: Option<PlanDetails>,
+    pub plan_details: Option<Box<PlanDetails>>,
     /// The newest test run that is proven for a commit on the remote. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub receipt: Option<Receipt>,
+    pub receipt: Option<Box<Receipt>>,
     /// How its branch stands to those of other Threads. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub radar: Option<Box<Radar>>,
     /// The open or answered question how to end the thread. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub closing: Option<Closing>,
+    pub closing: Option<Box<Closing>>,
     /// Questions that nobody can answer any more and that still show buttons, oldest first. (Gateway.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
@@ -219,7 +219,7 @@ pub struct ThreadStatus {
     pub finished: Option<SlackTs>,
     /// Marks, pod and usage by role.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub roles: BTreeMap<String, RoleStatus>,
+    pub roles: BTreeMap<String, Box<RoleStatus>>,
     /// What Slack's history does not hold and no role has taken yet, oldest first. (Gateway.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
@@ -238,7 +238,7 @@ pub struct ThreadStatus {
     pub routed: Vec<RoutedReply>,
     /// How often two roles handed work to each other. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rounds: Option<Rounds>,
+    pub rounds: Option<Box<Rounds>>,
     /// The roadmap that is worked off from here. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roadmap: Option<Box<RoadmapRun>>,
@@ -253,7 +253,7 @@ pub struct ThreadStatus {
     pub cost: Option<NanoUsd>,
     /// Money that is granted, flagged, raised or asked for. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub budget: Option<ThreadBudget>,
+    pub budget: Option<Box<ThreadBudget>>,
     /// Slack user id of who last spoke to a role: model calls are charged to them, before that to
     /// `spec.requestedBy`. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -407,13 +407,13 @@ impl ThreadStatus {
     #[must_use]
     pub fn approved_details(&self) -> Option<&PlanDetails> {
         let plan = self.plan.as_ref().filter(|plan| plan.approved_by.is_some())?;
-        self.plan_details.as_ref().filter(|details| details.plan == plan.ts)
+        self.plan_details.as_deref().filter(|details| details.plan == plan.ts)
     }
 
     /// Whether a role has something to do: mail, or a pending decision.
     #[must_use]
     pub fn wants(&self, role: &str) -> bool {
-        self.roles.get(role).is_some_and(RoleStatus::has_mail)
+        self.roles.get(role).is_some_and(|own| own.has_mail())
             || self.pending.iter().any(|p| p.role == role)
     }
 

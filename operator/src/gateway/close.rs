@@ -132,7 +132,7 @@ async fn run_closing(
 
 /// What a user has decided. Nobody else can.
 fn find_decision(status: &ThreadStatus) -> Result<(ClosingChoice, &Closing), ApiError> {
-    let closing = status.closing.as_ref();
+    let closing = status.closing.as_deref();
     let answer = closing.and_then(|closing| Some((closing.choice?, closing)));
     answer.filter(|(_, closing)| closing.decided_by.is_some()).ok_or_else(|| {
         let message = "no user has decided yet: ask with a merge decision and wait for the answer";
@@ -275,11 +275,11 @@ mod tests {
         let code =
             |closing| find_decision(&status(closing)).map(|(choice, _)| choice).map_err(|e| e.code);
         assert_eq!(code(None), Err(ErrorCode::NeedsApproval));
-        assert_eq!(code(Some(closing(None, None))), Err(ErrorCode::NeedsApproval));
+        assert_eq!(code(Some(Box::new(closing(None, None)))), Err(ErrorCode::NeedsApproval));
         let merge = Some(ClosingChoice::Merge);
-        assert_eq!(code(Some(closing(merge, None))), Ok(ClosingChoice::Merge));
+        assert_eq!(code(Some(Box::new(closing(merge, None)))), Ok(ClosingChoice::Merge));
         let by_nobody = Closing { decided_by: None, ..closing(merge, None) };
-        assert_eq!(code(Some(by_nobody)), Err(ErrorCode::NeedsApproval));
+        assert_eq!(code(Some(Box::new(by_nobody))), Err(ErrorCode::NeedsApproval));
     }
 
     #[test]

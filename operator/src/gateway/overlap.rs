@@ -258,7 +258,7 @@ fn planned_files(thread: &Thread) -> Vec<String> {
     let Some(status) = &thread.status else { return Vec::new() };
     let plan = status.plan.as_ref().filter(|plan| plan.declined_by.is_none());
     let details: Option<&PlanDetails> = plan
-        .and_then(|plan| status.plan_details.as_ref().filter(|details| details.plan == plan.ts));
+        .and_then(|plan| status.plan_details.as_deref().filter(|details| details.plan == plan.ts));
     details.map(|details| details.files.clone()).unwrap_or_default()
 }
 

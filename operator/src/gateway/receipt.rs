@@ -323,10 +323,10 @@ pub async fn weigh_proof(
         role: caller.role_name(),
         head: head.map(|Tip { commit, tree }| (commit.as_str(), tree.as_str())),
         proof,
-        known: status.receipt.as_ref(),
+        known: status.receipt.as_deref(),
     });
     if let ReceiptVerdict::Checked(receipt, _) = &verdict
-        && status.receipt.as_ref() != Some(receipt)
+        && status.receipt.as_deref() != Some(receipt)
     {
         let written = gateway.threads.set_receipt(&caller.key(), receipt).await;
         written.map_err(|error| explain_unwritten(&error))?;

@@ -185,13 +185,13 @@ impl Threads {
         };
         let (thread, before) = self.try_update(key, change).await?;
         let repo = repo_of(&key.namespace, &thread.spec.repo);
-        self.metrics.pull_request(&repo, before.as_ref(), pull_request);
+        self.metrics.pull_request(&repo, before.as_deref(), pull_request);
         Ok(())
     }
 
     /// Records what proves that a commit was tested.
     pub async fn set_receipt(&self, key: &ThreadKey, receipt: &Receipt) -> Result<(), WriteError> {
-        self.update(key, |status| status.receipt = Some(receipt.clone())).await.map(drop)
+        self.update(key, |status| status.receipt = Some(Box::new(receipt.clone()))).await.map(drop)
     }
 
     /// Says that there is a message for some roles. Marks only grow.

@@ -174,7 +174,7 @@ fn is_condition(c: &Condition, type_: &str) -> bool {
 /// What people are asked in a Thread, by kind.
 fn open_questions(status: &ThreadStatus, now: Timestamp) -> [(&'static str, usize); 4] {
     let undecided = |plan: &Plan| plan.approved_by.is_none() && plan.declined_by.is_none();
-    let plan = status.plan.as_ref().is_some_and(undecided);
+    let plan = status.plan.as_deref().is_some_and(undecided);
     let merge = status.closing.as_ref().is_some_and(|closing| closing.choice.is_none());
     let asked = |approval: &&Approval| approval.answer.is_none() && approval.expires.0 > now;
     let actions = status.approvals.iter().filter(asked).count();

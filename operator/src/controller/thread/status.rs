@@ -56,7 +56,7 @@ impl OwnThreadStatus {
             phase: status.phase.clone(),
             active_role: status.active_role.clone(),
             queue_position: status.queue_position,
-            roles: status.roles.iter().map(role).collect(),
+            roles: status.roles.iter().map(|(name, own)| role((name, own))).collect(),
             conditions: status.conditions.clone(),
         }
     }

@@ -131,7 +131,7 @@ fn check_title(wanted: &OpenPullRequest) -> Result<String, ApiError> {
 }
 
 async fn record_pull(gateway: &Shared, caller: &Caller, pull: &Pull) -> Result<(), ApiError> {
-    let known = caller.thread.status.as_ref().and_then(|status| status.pull_request.as_ref());
+    let known = caller.thread.status.as_ref().and_then(|status| status.pull_request.as_deref());
     let merge_commit = pull.is_merged().then(|| pull.merge_commit_sha.clone()).flatten();
     let now = PullRequest {
         number: pull.number,

@@ -136,7 +136,7 @@ mod tests {
     }
 
     fn budget(status: &ThreadStatus) -> ThreadBudget {
-        status.budget.clone().unwrap_or_default()
+        *status.budget.clone().unwrap_or_default()
     }
 
     /// A book with two calls under way, one of which is known by an id, that was handed over.

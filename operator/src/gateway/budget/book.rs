@@ -257,11 +257,11 @@ impl ThreadEntry {
     /// # Errors
     /// When others have written what it was not made for; then it writes nothing.
     pub fn apply(&self, status: &mut ThreadStatus) -> Result<NanoUsd, Clash> {
-        let mut budget = status.budget.clone().unwrap_or_default();
+        let mut budget = *status.budget.clone().unwrap_or_default();
         let Calls { all, taken, part } = &self.calls;
         if let Part::Apart(own) = part {
             leaving::put_entry(&mut budget.leaving, &self.holder, own)?;
-            status.budget = (budget != ThreadBudget::default()).then_some(budget);
+            status.budget = (budget != ThreadBudget::default()).then(|| Box::new(budget));
             return Ok(NanoUsd::ZERO);
         }
         leaving::take_out(&mut budget.leaving, taken)?;
@@ -283,7 +283,7 @@ impl ThreadEntry {
         budget.granted = granted;
         budget.holder = grant_holder(granted, &self.holder);
         open.apply(&mut budget.open, Open::on_record);
-        status.budget = (budget != ThreadBudget::default()).then_some(budget);
+        status.budget = (budget != ThreadBudget::default()).then(|| Box::new(budget));
         Ok(surprise)
     }
 }
@@ -397,7 +397,7 @@ mod tests {
             flagged: NanoUsd(5),
             ..ThreadBudget::default()
         };
-        let mut status = ThreadStatus { budget: Some(budget), ..ThreadStatus::default() };
+        let mut status = ThreadStatus { budget: Some(Box::new(budget)), ..ThreadStatus::default() };
         let mut book = ThreadBook::found(Some(&status), "b");
         assert_eq!(book.book.account.used(), NanoUsd(35));
         let entry = book.entry("b", Office::Held).unwrap();

@@ -112,7 +112,7 @@ impl Ledger {
             let moment = calendar::find_moment(Timestamp::now(), &limits.time_zone);
             all.begin(&moment);
             let fresh = self.inner.freshest(caller);
-            let budget = fresh.status.as_ref().and_then(|status| status.budget.as_ref());
+            let budget = fresh.status.as_ref().and_then(|status| status.budget.as_deref());
             let caps = Caps::of(limits, budget, &moment.day);
             let pots = Pots { thread: &one.book.account, day: &all.book.account, calls: &all.hour };
             limits::check_limits(limits, caps, &pots, &user, estimate, &moment)?;

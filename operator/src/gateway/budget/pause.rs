@@ -189,7 +189,7 @@ fn has_given_way(
     now: Timestamp,
     shared: impl FnOnce() -> Option<NanoUsd>,
 ) -> bool {
-    let budget = thread.status.as_ref().and_then(|status| status.budget.as_ref());
+    let budget = thread.status.as_ref().and_then(|status| status.budget.as_deref());
     let Some(BudgetAsk { limit, cap, until, .. }) = budget.and_then(|b| b.ask.as_ref()) else {
         return false;
     };

@@ -200,9 +200,9 @@ mod tests {
             waits: None,
         };
         thread.status = Some(ThreadStatus {
-            plan: Some(plan),
+            plan: Some(Box::new(plan)),
             cost: Some(codebutler_crds::NanoUsd(250_000_000)),
-            closing: Some(closing),
+            closing: Some(Box::new(closing)),
             ..ThreadStatus::default()
         });
         assert_eq!(

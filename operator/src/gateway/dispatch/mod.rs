@@ -128,7 +128,7 @@ pub fn find_nudge(
 fn undone_wish(status: &ThreadStatus, role: &str) -> Option<&'static str> {
     // A merge that waits at GitHub is done without the role.
     let own = |closing: &&Closing| closing.role == role && closing.waits.is_none();
-    let closing = status.closing.as_ref().filter(own)?;
+    let closing = status.closing.as_deref().filter(own)?;
     Some(match closing.choice? {
         ClosingChoice::Merge => "it was decided to merge",
         ClosingChoice::Discard => "it was decided to close without merging",

@@ -14,7 +14,7 @@ const ROUND: u32 = 2;
 /// before; what was counted is not counted again.
 pub fn lead_instead(team: &Team, status: &ThreadStatus, from: &str, to: &str) -> Option<String> {
     let lead = team.leads.as_deref().filter(|lead| *lead != from && *lead != to)?;
-    let times = next_round(status.rounds.as_ref(), from, to);
+    let times = next_round(status.rounds.as_deref(), from, to);
     // The first one after so many rounds: what the last round changed is there to be judged.
     let over = times > 1 && times % (ROUNDS * ROUND) == 1;
     over.then(|| lead.to_owned())
@@ -36,10 +36,11 @@ pub fn count_round(status: &mut ThreadStatus, from: &str, to: &str, ts: &SlackTs
         status.rounds = known;
         return;
     }
-    let times = next_round(known.as_ref(), from, to);
+    let times = next_round(known.as_deref(), from, to);
     let before = known.filter(|known| known.from == to).map(|known| known.ts);
-    status.rounds =
-        Some(Rounds { from: from.to_owned(), to: to.to_owned(), ts: ts.clone(), before, times });
+    let counted =
+        Rounds { from: from.to_owned(), to: to.to_owned(), ts: ts.clone(), before, times };
+    status.rounds = Some(Box::new(counted));
 }
 
 /// What the lead is asked, about the message at `ts`, which hands over to `to`.

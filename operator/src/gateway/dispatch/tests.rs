@@ -276,13 +276,13 @@ fn who_was_addressed_in_second_place_comes_next() {
 fn two_roles_that_are_passed_on_without_end_reach_the_lead() {
     let lines = [("judge", "maker", "One finding"), ("maker#2", "", "Done")];
     let mut before = status(&json!({"plan": approved(), "pullRequest": pull()}));
-    before.rounds = Some(Rounds {
+    before.rounds = Some(Box::new(Rounds {
         from: "judge".into(),
         to: "maker".into(),
         ts: ts(10),
         before: Some(ts(9)),
         times: 6,
-    });
+    }));
     let (team, heard) = (team(), heard(&lines));
     let facts = DispatchFacts { team: &team, status: &before, role: "maker", heard: &heard };
     let DispatchStep::Pass(decided) = decide_dispatch(&facts) else { panic!() };

@@ -95,7 +95,8 @@ mod tests {
         let mut thread = Thread::new(name, spec);
         thread.metadata.namespace = Some("team".into());
         let role = |uid: &str| RoleStatus { pod_uid: Some(uid.into()), ..RoleStatus::default() };
-        let roles = pods.iter().map(|(name, uid)| ((*name).to_owned(), role(uid))).collect();
+        let roles =
+            pods.iter().map(|(name, uid)| ((*name).to_owned(), Box::new(role(uid)))).collect();
         thread.status = Some(ThreadStatus { roles, ..ThreadStatus::default() });
         thread
     }

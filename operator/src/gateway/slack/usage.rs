@@ -152,7 +152,7 @@ mod tests {
         ```
         ");
         let flagged = NanoUsd(300_000_000);
-        status.budget = Some(ThreadBudget { flagged, ..ThreadBudget::default() });
+        status.budget = Some(Box::new(ThreadBudget { flagged, ..ThreadBudget::default() }));
         let told = "\nUp to $0.30 more for calls whose cost the provider has not told.";
         assert!(usage_table(&status).ends_with(told));
     }

@@ -95,7 +95,7 @@ pub fn set_pull_request(status: &mut ThreadStatus, pull_request: &PullRequest) {
         next.seen = next.seen.max(known.seen);
         next.updated = next.updated.max(known.updated);
     }
-    status.pull_request = Some(next);
+    status.pull_request = Some(Box::new(next));
 }
 
 pub fn raise_inbox(status: &mut ThreadStatus, roles: &[String], ts: &SlackTs, now: &Time) {
@@ -151,9 +151,9 @@ pub fn raise_asked(status: &mut ThreadStatus, ts: &SlackTs) {
 /// Records a plan unless this or a newer one is known. What it replaces can't be answered any more.
 pub fn set_plan(status: &mut ThreadStatus, plan: &Plan) {
     if status.plan.as_ref().is_none_or(|known| known.ts < plan.ts) {
-        let before = status.plan.replace(plan.clone());
+        let before = status.plan.replace(Box::new(plan.clone()));
         let open = |plan: &Plan| plan.approved_by.is_none() && plan.declined_by.is_none();
-        if let Some(before) = before.filter(open) {
+        if let Some(before) = before.filter(|before| open(before)) {
             settle_question(status, Settled { ts: before.ts, choice: None, user: None });
         }
     }
@@ -162,7 +162,7 @@ pub fn set_plan(status: &mut ThreadStatus, plan: &Plan) {
 /// Records what the plan at `details.plan` says of itself, if that is the current one.
 pub fn set_plan_details(status: &mut ThreadStatus, details: &PlanDetails) {
     if status.plan.as_ref().is_some_and(|plan| plan.ts == details.plan) {
-        status.plan_details = Some(details.clone());
+        status.plan_details = Some(Box::new(details.clone()));
     }
 }
 
@@ -193,7 +193,7 @@ pub fn settle_open(status: &mut ThreadStatus) {
     status.offers.retain(|offer| !offer.is_open());
     status.closing = status.closing.take().filter(|closing| closing.choice.is_some());
     let answered = |plan: &Plan| plan.approved_by.is_some() || plan.declined_by.is_some();
-    status.plan = status.plan.take().filter(answered);
+    status.plan = status.plan.take().filter(|plan| answered(plan));
     for question in &mut status.approvals {
         question.answer.get_or_insert(ApprovalAnswer::Expired);
     }
@@ -268,7 +268,7 @@ pub fn decline_plan(status: &mut ThreadStatus, ts: &SlackTs, user: &str) {
 /// Records a question how to end the thread unless this or a newer one is known.
 pub fn set_closing(status: &mut ThreadStatus, closing: &Closing) {
     if status.closing.as_ref().is_none_or(|known| known.ts < closing.ts) {
-        let before = status.closing.replace(closing.clone());
+        let before = status.closing.replace(Box::new(closing.clone()));
         if let Some(before) = before.filter(|before| before.choice.is_none()) {
             settle_question(status, Settled { ts: before.ts, choice: None, user: None });
         }

@@ -21,7 +21,8 @@ pub fn own_fields(before: &ThreadStatus, after: &ThreadStatus, thread: &Thread) 
     let none = RoleStatus::default();
     for (name, role) in &after.roles {
         let old = before.roles.get(name);
-        let changed = field_differences(&role_fields(old.unwrap_or(&none)), &role_fields(role));
+        let changed =
+            field_differences(&role_fields(old.map_or(&none, |old| old)), &role_fields(role));
         if !changed.is_empty() || old.is_none() {
             roles.insert(name.clone(), Value::Object(changed));
         }
@@ -156,13 +157,13 @@ mod tests {
         assert_eq!(own_fields(&before, &after, &thread()), None);
 
         after.phase = Some("coder".to_owned());
-        after.plan = Some(Plan {
+        after.plan = Some(Box::new(Plan {
             ts: "3.000000".parse().unwrap(),
             hash: "aa".to_owned(),
             role: "pm".to_owned(),
             approved_by: None,
             declined_by: None,
-        });
+        }));
         let pm = after.roles.entry("pm".to_owned()).or_default();
         pm.pod_uid = None;
         pm.failures = 0;

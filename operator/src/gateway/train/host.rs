@@ -344,15 +344,15 @@ mod tests {
     fn a_thread_is_taken_in_only_as_it_was_when_people_were_asked() {
         let car = TrainCar::ready("t", 7, "h1");
         let asked = |head: &str, choice| ThreadStatus {
-            closing: Some(Closing {
+            closing: Some(Box::new(Closing {
                 ts: "5.000000".parse().unwrap(),
                 role: "lead".into(),
                 choice,
                 decided_by: choice.map(|_| "U2".into()),
                 head: Some(head.into()),
                 waits: None,
-            }),
-            pull_request: Some(PullRequest::of(7, "https://h/7")),
+            })),
+            pull_request: Some(Box::new(PullRequest::of(7, "https://h/7"))),
             ..ThreadStatus::default()
         };
         let mut status = asked("h1", None);

@@ -28,7 +28,7 @@ async fn world(limits: &Value) -> World {
 
 impl World {
     async fn budget(&self) -> ThreadBudget {
-        self.thread().await.status.and_then(|status| status.budget).unwrap_or_default()
+        *self.thread().await.status.and_then(|status| status.budget).unwrap_or_default()
     }
 
     async fn spend(&self) -> RepoSpend {

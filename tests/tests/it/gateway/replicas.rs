@@ -104,7 +104,7 @@ impl World {
     }
 
     pub async fn granted(&self) -> ThreadBudget {
-        self.thread().await.status.and_then(|status| status.budget).unwrap_or_default()
+        *self.thread().await.status.and_then(|status| status.budget).unwrap_or_default()
     }
 }
 

@@ -107,7 +107,7 @@ mod tests {
             before: None,
             times: 6,
         };
-        let status = ThreadStatus { rounds: Some(rounds), ..ThreadStatus::default() };
+        let status = ThreadStatus { rounds: Some(Box::new(rounds)), ..ThreadStatus::default() };
         let parts = ["@codebutler.coder again".to_owned()];
         let handing = Handing::of(&parts, &team(), &status, "reviewer", true);
         let mut payload = json!({});

@@ -200,8 +200,7 @@ async fn perform_step(
         ShownStep::Show(shown) => {
             let record = |status: &mut ThreadStatus| {
                 let entry = status.roles.get_mut(&key.1);
-                let running = |role: &&mut _| is_running(role);
-                let Some(entry) = entry.filter(running) else { return Ok(false) };
+                let Some(entry) = entry.filter(|entry| is_running(entry)) else { return Ok(false) };
                 entry.shown = Some(shown.clone());
                 Ok::<_, Refusal>(true)
             };

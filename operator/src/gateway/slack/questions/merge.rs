@@ -137,7 +137,7 @@ pub fn close_in_words(
         head: None,
         waits: None,
     };
-    let before = status.closing.replace(closing);
+    let before = status.closing.replace(Box::new(closing));
     let id = format!("text:{asked}");
     let recorded = record_answer(status, asked, MergeChoice::Discard, (user, role), id);
     if recorded.is_err() {

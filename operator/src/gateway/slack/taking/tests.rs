@@ -45,21 +45,21 @@ fn makers() -> Team {
 /// A plan of the pm at 10 and a merge question of the lead at 20.
 fn asked() -> ThreadStatus {
     ThreadStatus {
-        plan: Some(Plan {
+        plan: Some(Box::new(Plan {
             ts: ts("10.000000"),
             hash: "aa".to_owned(),
             role: "pm".to_owned(),
             approved_by: None,
             declined_by: None,
-        }),
-        closing: Some(Closing {
+        })),
+        closing: Some(Box::new(Closing {
             ts: ts("20.000000"),
             role: "lead".to_owned(),
             choice: None,
             decided_by: None,
             head: Some("abc".to_owned()),
             waits: None,
-        }),
+        })),
         ..ThreadStatus::default()
     }
 }
@@ -323,21 +323,21 @@ fn a_reply_that_names_nobody_goes_to_whoever_asked_and_stays_there() {
         said: Some(ts(said)),
         ..Default::default()
     };
-    status.roles.insert("pm".to_owned(), role(RoleState::Idle, "3.000000"));
-    status.roles.insert("maker".to_owned(), role(RoleState::Waiting, "4.000000"));
+    status.roles.insert("pm".to_owned(), Box::new(role(RoleState::Idle, "3.000000")));
+    status.roles.insert("maker".to_owned(), Box::new(role(RoleState::Waiting, "4.000000")));
     let reply = said("5.000000", "Use the other one");
     take_message(&mut status, &reply, &makers(), &now()).unwrap();
     assert!(status.wants("maker") && !status.wants("pm"));
     // Whatever has happened since, the message is read as it was stored.
-    status.roles.insert("maker".to_owned(), role(RoleState::Idle, "6.000000"));
-    status.roles.insert("pm".to_owned(), role(RoleState::Waiting, "2.000000"));
+    status.roles.insert("maker".to_owned(), Box::new(role(RoleState::Idle, "6.000000")));
+    status.roles.insert("pm".to_owned(), Box::new(role(RoleState::Waiting, "2.000000")));
     assert_eq!(find_recipients(&status, &reply, &makers()), ["maker"]);
     take_message(&mut status, &reply, &makers(), &now()).unwrap();
     assert!(!status.wants("pm"));
     // A bare yes to a question of another role than the one with the plan is an answer to that.
     let mut status = ThreadStatus { closing: None, ..asked() };
     threads::approve_plan(&mut status, &ts("10.000000"), "U1");
-    status.roles.insert("pm".to_owned(), role(RoleState::Waiting, "12.000000"));
+    status.roles.insert("pm".to_owned(), Box::new(role(RoleState::Waiting, "12.000000")));
     take_message(&mut status, &said("13.000000", "yes"), &makers(), &now()).unwrap();
     assert!(status.wants("pm") && !status.wants("maker"));
     // Who stops what runs wakes nobody.

@@ -132,13 +132,13 @@ fn words_answer_the_one_open_question_that_was_asked_before_them() {
     let mut two = asked(&[question("k", "5.000000"), question("l", "6.000000")]);
     assert_eq!(find_answered(&two, &said("7.000000", "yes")), AnsweredQuestion::Unclear);
     two.approvals.pop();
-    two.plan = Some(Plan {
+    two.plan = Some(Box::new(Plan {
         ts: ts("6.500000"),
         hash: "aa".to_owned(),
         role: "pm".to_owned(),
         approved_by: None,
         declined_by: None,
-    });
+    }));
     assert_eq!(
         find_answered(&two, &said("7.000000", "yes")),
         AnsweredQuestion::Unclear,
