@@ -1,13 +1,17 @@
 //! CustomResourceDefinitions themselves: checks, defaults, conditions, and the kinds they add.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 
 use super::CustomVersion;
+use super::known::KnownTexts;
 use crate::apiserver::kinds::{Kind, Scale, Shape, printed_table};
 use crate::apiserver::object::{self, default_to, map_at, text_at};
 use crate::apiserver::status::Cause;
+
+static KNOWN_CAUSES: LazyLock<KnownTexts<Vec<Cause>>> = LazyLock::new(KnownTexts::new);
+static KNOWN_VERSIONS: LazyLock<KnownTexts<Arc<CustomVersion>>> = LazyLock::new(KnownTexts::new);
 
 /// What is wrong with a definition.
 pub fn check_definition(definition: &Value) -> Vec<Cause> {
@@ -54,17 +58,25 @@ pub fn check_definition(definition: &Value) -> Vec<Cause> {
     let common =
         first.filter(|first| versions.iter().all(|v| schema_of(v).as_ref() == Some(first)));
     if let Some(schema) = common {
-        check_structural(&schema, "spec.validation.openAPIV3Schema", &mut causes);
+        causes.extend(check_schema(&schema, "spec.validation.openAPIV3Schema"));
         return causes;
     }
     for (index, version) in versions.iter().enumerate() {
         let path = format!("spec.versions[{index}].schema.openAPIV3Schema");
         match version.pointer("/schema/openAPIV3Schema") {
             None => causes.push(Cause::required(path, "")),
-            Some(schema) => check_structural(schema, &path, &mut causes),
+            Some(schema) => causes.extend(check_schema(schema, &path)),
         }
     }
     causes
+}
+
+fn check_schema(schema: &Value, path: &str) -> Vec<Cause> {
+    KNOWN_CAUSES.find_or_make(path, schema, || {
+        let mut causes = Vec::new();
+        check_structural(schema, path, &mut causes);
+        causes
+    })
 }
 
 /// A schema must say every value's type, so that pruning has one meaning.
@@ -205,7 +217,11 @@ pub fn kinds_of(definition: &Value) -> Vec<Kind> {
             extra: &[],
             virtual_only: false,
             generation: true,
-            shape: Shape::Custom(Arc::new(CustomVersion::new(&group, &kind, version))),
+            shape: Shape::Custom(KNOWN_VERSIONS.find_or_make(
+                &format!("{group} {kind}"),
+                version,
+                || Arc::new(CustomVersion::new(&group, &kind, version)),
+            )),
         })
         .collect()
 }

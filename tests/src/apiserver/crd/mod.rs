@@ -1,6 +1,7 @@
 //! Custom resources: what a CustomResourceDefinition turns into.
 
 mod definition;
+mod known;
 pub mod names;
 mod validate;
 
