@@ -1,6 +1,6 @@
 //! `install DIR`: puts this binary where the toolbox's container, whatever its image, can run it.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -29,9 +29,8 @@ fn copy_binary(from: &Path, dir: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let partial = dir.join(format!(".{BINARY}.{}", std::process::id()));
     fs::copy(from, &partial)?;
-    let file = File::open(&partial)?;
-    file.set_permissions(Permissions::from_mode(0o755))?;
-    file.sync_all()?;
+    fs::set_permissions(&partial, Permissions::from_mode(0o755))?;
+    // Not brought to the disk: after a node has lost its power, it is copied anew.
     fs::rename(&partial, to)
 }
 
