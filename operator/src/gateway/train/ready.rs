@@ -1,9 +1,8 @@
 //! Which pull requests are ready: an open Thread asks whether to merge exactly this commit, and nobody has
 //! answered.
 
-use std::sync::Arc;
-
 use codebutler_crds::thread::{MOST_CARS, MergeTrain, TrainCar};
+use codebutler_crds::wire::ChangeSize;
 use codebutler_crds::{Repo, Thread, ThreadStatus};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
@@ -100,7 +99,9 @@ async fn find_ready(
             None => found.push((thread, ready_pull(car, &pull.title, &status))),
         }
     }
-    found.sort_by_cached_key(|(thread, one)| rank_ready(thread, one));
+    // By size where each is known: the radar may not have looked at one that was pushed just now.
+    let sized = found.iter().all(|(_, one)| one.size.is_some());
+    found.sort_by_cached_key(|(thread, one)| rank_ready(thread, one.size.filter(|_| sized)));
     let mut ready: Vec<ReadyPull> = found.into_iter().map(|(_, one)| one).collect();
     if ready.len() > MOST_CARS {
         let late = ready.split_off(MOST_CARS);
@@ -109,8 +110,12 @@ async fn find_ready(
     Ok((ready, others))
 }
 
-fn rank_ready(thread: &Arc<Thread>, one: &ReadyPull) -> (u64, Option<Timestamp>, String) {
-    (one.size.lines, thread.creation_timestamp().map(|time| time.0), thread.name_any())
+fn rank_ready(
+    thread: &Thread,
+    size: Option<ChangeSize>,
+) -> (Option<u64>, Option<Timestamp>, String) {
+    let lines = size.map(|size| size.lines);
+    (lines, thread.creation_timestamp().map(|time| time.0), thread.name_any())
 }
 
 /// The pull request about which a Thread asks whether to merge it.
@@ -126,7 +131,7 @@ fn ready_pull(car: TrainCar, title: &str, status: &ThreadStatus) -> ReadyPull {
     let receipt = status.receipt.as_ref().filter(|receipt| receipt.commit == car.head);
     ReadyPull {
         tested: receipt.map(|receipt| receipt.exit_code),
-        size: status.radar.as_ref().map(|radar| radar.size).unwrap_or_default(),
+        size: status.radar.as_ref().map(|radar| radar.size),
         title: title.to_owned(),
         car,
     }

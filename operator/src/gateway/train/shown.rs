@@ -22,7 +22,8 @@ pub struct ShownPull {
 pub struct ReadyPull {
     pub car: TrainCar,
     pub title: String,
-    pub size: ChangeSize,
+    /// Unknown until the radar has looked.
+    pub size: Option<ChangeSize>,
     /// How its own Thread has tested this commit: the exit code.
     pub tested: Option<i32>,
 }
@@ -47,18 +48,18 @@ pub fn merging_question(
     let row = |one: &ReadyPull| {
         let ReadyPull { car, title, size, tested } = one;
         let title: String = title.chars().filter(|c| !"*_`<>~".contains(*c)).take(80).collect();
-        let (files, lines) = (size.files, size.lines);
-        let files = usize::try_from(files).unwrap_or(usize::MAX);
-        let tested = match tested {
-            Some(0) => ", tested in its thread",
-            Some(_) => ", :x: its tests failed in its thread",
-            None => "",
-        };
-        format!(
-            "- {} {title} ({}, {lines} lines{tested})",
-            pull_link(car.number, shown(car).as_ref()),
-            count_noun(files, "file")
-        )
+        let size = size.map(|ChangeSize { files, lines }| {
+            let files = usize::try_from(files).unwrap_or(usize::MAX);
+            format!("{}, {lines} lines", count_noun(files, "file"))
+        });
+        let tested = tested.map(|exit| match exit {
+            0 => "tested in its thread".to_owned(),
+            _ => ":x: its tests failed in its thread".to_owned(),
+        });
+        let facts: Vec<_> = size.into_iter().chain(tested).collect();
+        let facts =
+            if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
+        format!("- {} {title}{facts}", pull_link(car.number, shown(car).as_ref()))
     };
     let rows: Vec<String> = ready.iter().map(row).collect();
     let others = others.iter().map(|(number, why)| format!("#{number} ({why})"));
@@ -191,16 +192,17 @@ mod tests {
         let ready = |number, tested| ReadyPull {
             car: TrainCar::ready("t", number, "h"),
             title: "Write *cents*".into(),
-            size: ChangeSize { files: 1, lines: 5 },
+            size: (number < 3).then_some(ChangeSize { files: 1, lines: 5 }),
             tested,
         };
         let others = [(9, "it has new commits".to_owned())];
-        let text =
-            merging_question(&[ready(1, Some(0)), ready(2, Some(3))], &others, "main", |_| None);
+        let all = [ready(1, Some(0)), ready(2, Some(3)), ready(3, None)];
+        let text = merging_question(&all, &others, "main", |_| None);
         insta::assert_snapshot!(text.split("\n\nThey").next().unwrap(), @r"
-        **Merge these 2 pull requests into `main`, in this order?**
+        **Merge these 3 pull requests into `main`, in this order?**
         - #1 Write cents (1 file, 5 lines, tested in its thread)
         - #2 Write cents (1 file, 5 lines, :x: its tests failed in its thread)
+        - #3 Write cents
 
         Not among them: #9 (it has new commits).
         ");
