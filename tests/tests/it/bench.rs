@@ -17,7 +17,7 @@ use tokio::process::Command;
 use crate::support::permit;
 
 async fn bench(arguments: &[&str]) -> Output {
-    let _permit = permit(1).await;
+    let _permit = permit().await;
     let tasks = format!("{}/bench", env!("CARGO_MANIFEST_DIR"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_demo"));
     command.args(["--bench", &tasks]).args(arguments).kill_on_drop(true);
@@ -198,7 +198,7 @@ fn parsed(output: &Output) -> Vec<Value> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_models_are_compared_and_an_interrupted_bench_goes_on() {
-    let _permit = permit(1).await;
+    let _permit = permit().await;
     let dir = tempfile::tempdir().unwrap();
     let arguments = ["--memory", "off", "--out", dir.path().to_str().unwrap()];
     let (_server, mut command) = compared(&arguments).await;

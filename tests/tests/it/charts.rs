@@ -45,7 +45,7 @@ pub fn venv() -> Option<PathBuf> {
 async fn helm_installs_upgrades_rolls_back_and_uninstalls() {
     let Some(venv) = venv() else { return };
     // An installation has the whole cluster: nobody else may run on it meanwhile.
-    let _permit = permit(2).await;
+    let _permit = permit().await;
     let dir = tempfile::tempdir().unwrap();
     let cluster = Cluster::start_alone(dir.path(), Options::default()).await.unwrap();
     let namespace = Namespace {

@@ -50,7 +50,7 @@ impl Chat {
     }
 
     pub async fn run(mut command: Command) -> Self {
-        let permit = permit(1).await;
+        let permit = permit().await;
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut said = String::new();

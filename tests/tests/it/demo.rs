@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
@@ -11,7 +12,7 @@ use tokio::process::Command;
 use crate::support::permit;
 
 async fn demo(arguments: &[&str]) -> Output {
-    let _permit = permit(1).await;
+    let _permit = permit().await;
     let mut command = Command::new(env!("CARGO_BIN_EXE_demo"));
     command.args(arguments).kill_on_drop(true);
     let limit = Duration::from_mins(5);
@@ -75,7 +76,7 @@ async fn what_a_team_learns_is_there_the_next_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_arguments_the_chat_page_is_there_until_interrupted() {
-    let _permit = permit(1).await;
+    let _permit = permit().await;
     let mut command = Command::new(env!("CARGO_BIN_EXE_demo"));
     let mut running = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
     let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
@@ -173,18 +174,19 @@ async fn one_broken_expectation_of_any_kind_is_exit_1() {
         ("thread", "state: Active", "state: Closed"),
         ("cost", "total: 0.000123", "total: 0.000124"),
     ];
-    for (kind, right, wrong) in broken {
+    let played = broken.map(|(kind, right, wrong)| {
         assert!(SMALL.contains(right), "{kind}");
-        let file = written(
-            dir.path(),
-            kind,
-            &SMALL.replacen(right, wrong, 1).replace(
-                // What is waited for stays as it is.
-                "wait: {message: {from: pm, contains: Good night}}",
-                "wait: {message: {from: pm, contains: Good morning}}",
-            ),
+        // What is waited for stays as it is.
+        let text = SMALL.replacen(right, wrong, 1).replace(
+            "wait: {message: {from: pm, contains: Good night}}",
+            "wait: {message: {from: pm, contains: Good morning}}",
         );
-        let output = demo(&["--scenario", &file]).await;
+        let file = written(dir.path(), kind, &text);
+        async move { (kind, demo(&["--scenario", &file]).await) }
+    });
+    // Most of each is waiting.
+    let mut played = futures::stream::iter(played).buffer_unordered(3);
+    while let Some((kind, output)) = played.next().await {
         assert_eq!(output.status.code(), Some(1), "{kind}: {}", said(&output));
         assert!(said(&output).lines().any(|l| l.starts_with('✗')), "{kind}: {}", said(&output));
     }

@@ -115,7 +115,7 @@ async fn the_clusters_own_node_runs_what_the_chart_installs() {
     if crate::charts::venv().is_none() {
         return;
     }
-    let _permit = permit(1).await;
+    let _permit = permit().await;
     let _ = rustls::crypto::ring::default_provider().install_default();
     let standing = Standing::start().await;
     let client = standing.client().await;

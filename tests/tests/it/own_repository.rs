@@ -252,7 +252,7 @@ async fn submodules_lfs_and_another_main_branch_survive_a_change() {
     let file = dir.path().join("odd.yaml");
     std::fs::write(&file, SCENARIO).unwrap();
 
-    let _permit = permit(1).await;
+    let _permit = permit().await;
     let arguments = ["--repo", odd.to_str().unwrap(), "--scenario", file.to_str().unwrap()];
     let output = demo(&arguments).output().await.unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
