@@ -20,7 +20,7 @@ const CONCURRENCY: usize = 64;
 const LAST: Duration = Duration::from_secs(2);
 
 /// A Thread that has its turn.
-pub enum QueuedThread {
+enum QueuedThread {
     /// It is to be looked at. Its turn lasts until [`ThreadQueue::end`] or [`ThreadQueue::fail`].
     Due(ThreadKey, Arc<Thread>),
     /// There is nothing more to look at: what is remembered of it can be forgotten.
@@ -56,7 +56,7 @@ impl ThreadQueue {
     }
 
     /// Waits for the next turn. Dropped while it waits, it has begun none.
-    pub async fn next(&mut self) -> QueuedThread {
+    async fn next(&mut self) -> QueuedThread {
         loop {
             for key in self.changed.take() {
                 self.work.now(key);
@@ -83,7 +83,7 @@ impl ThreadQueue {
     }
 
     /// A look has ended.
-    pub fn end(&mut self, key: &ThreadKey, next: FollowUp) {
+    fn end(&mut self, key: &ThreadKey, next: FollowUp) {
         if !next.failed {
             self.backoff.reset(key);
         }
@@ -96,10 +96,53 @@ impl ThreadQueue {
     }
 
     /// A look came to nothing: it is tried again after a while, and not before.
-    pub fn fail(&mut self, key: &ThreadKey) {
+    fn fail(&mut self, key: &ThreadKey) {
         let wait = self.backoff.failed(key.clone());
         self.work.hold(key.clone(), Instant::now() + wait);
         self.work.end(key);
+    }
+}
+
+/// Who looks at Threads one by one, with a memory of its own.
+pub trait ThreadReconciler: Send {
+    /// What the log says of a look that failed.
+    const TROUBLE: &'static str;
+    type Error: Display + Send;
+
+    /// One look. It is begun anew if the process ends in the middle.
+    fn reconcile(
+        &mut self,
+        key: &ThreadKey,
+        thread: &Thread,
+    ) -> impl Future<Output = Result<FollowUp, Self::Error>> + Send;
+
+    /// There is nothing more to look at.
+    fn forget(&mut self, key: &ThreadKey);
+}
+
+/// Looks at one Thread after the other until `stop`.
+pub async fn drive_one_by_one<R: ThreadReconciler>(
+    mut queue: ThreadQueue,
+    stop: &CancellationToken,
+    mut reconciler: R,
+) {
+    while let Some(turn) = stop.run_until_cancelled(queue.next()).await {
+        let (key, thread) = match turn {
+            QueuedThread::Due(key, thread) => (key, thread),
+            QueuedThread::Left(key) => {
+                reconciler.forget(&key);
+                continue;
+            }
+        };
+        let look = Box::pin(reconciler.reconcile(&key, &thread));
+        match stop.run_until_cancelled(look).await {
+            Some(Ok(next)) => queue.end(&key, next),
+            Some(Err(error)) => {
+                tracing::warn!(thread = key.name, %error, "{}", R::TROUBLE);
+                queue.fail(&key);
+            }
+            None => return,
+        }
     }
 }
 

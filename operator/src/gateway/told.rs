@@ -15,7 +15,7 @@ use super::collect::{collect_thread, is_due};
 use super::slack::Slack;
 use super::state::Gateway;
 use super::thread_key::ThreadKey;
-use super::thread_queue::{QueuedThread, ThreadQueue};
+use super::thread_queue::{ThreadQueue, ThreadReconciler, drive_one_by_one};
 use crate::queue::FollowUp;
 
 /// How soon conditions are looked at again: what is brief is not told.
@@ -63,32 +63,27 @@ const PAUSES: [&str; 4] = ["AgentHung", "OutOfDisk", "OutOfMemory", "PodEvicted"
 
 /// Tells until the gateway stops.
 pub async fn run_telling(gateway: &Gateway) {
-    let (context, stop) = (&gateway.context, &gateway.shutdown);
-    let mut queue = ThreadQueue::new(&context.attended, may_be_told, (LATER, LATER));
-    let mut desk = Desk::default();
-    while let Some(turn) = stop.run_until_cancelled(queue.next()).await {
-        match turn {
-            QueuedThread::Due(key, thread) => {
-                let next = desk.look_at(gateway, &key, &thread).await;
-                queue.end(&key, next);
-            }
-            QueuedThread::Left(key) => desk.forget(&key),
-        }
-    }
+    let queue = ThreadQueue::new(&gateway.context.attended, may_be_told, (LATER, LATER));
+    let (said, collected) = (HashMap::new(), HashMap::new());
+    let telling = TellingReconciler { gateway, said, collected };
+    drive_one_by_one(queue, &gateway.shutdown, telling).await;
 }
 
-/// What spares questions. Nothing depends on it.
-#[derive(Default)]
-struct Desk {
+/// What it remembers spares questions. Nothing depends on it.
+struct TellingReconciler<'a> {
+    gateway: &'a Gateway,
     /// Keys of what was told and holds still.
     said: HashMap<ThreadKey, HashSet<String>>,
     /// When a Thread was to be collected last.
     collected: HashMap<ThreadKey, Instant>,
 }
 
-impl Desk {
-    async fn look_at(&mut self, gateway: &Gateway, key: &ThreadKey, thread: &Thread) -> FollowUp {
-        let Gateway { context, slack, threads, .. } = gateway;
+impl ThreadReconciler for TellingReconciler<'_> {
+    const TROUBLE: &'static str = "a thread was not told";
+    type Error = ApiError;
+
+    async fn reconcile(&mut self, key: &ThreadKey, thread: &Thread) -> Result<FollowUp, ApiError> {
+        let Gateway { context, slack, threads, .. } = self.gateway;
         if is_due(thread)
             && self.collected.get(key).is_none_or(|at| at.elapsed() > RETRY)
             && let Some(repo) = context.repo(&key.namespace, &thread.spec.repo)
@@ -97,7 +92,7 @@ impl Desk {
             if let Err(error) = collect_thread(context, slack, threads, thread, &repo).await {
                 tracing::warn!(thread = key.name, %error, "a thread was not collected");
             }
-            return FollowUp::hold_off(LATER);
+            return Ok(FollowUp::hold_off(LATER));
         }
         let before = self.said.remove(key).unwrap_or_default();
         let mut now = HashSet::new();
@@ -105,15 +100,14 @@ impl Desk {
             if !before.contains(&id)
                 && let Err(error) = tell_word(slack, (key, &id), &text, asks).await
             {
-                tracing::warn!(thread = key.name, %error, "a thread was not told");
                 self.said.insert(key.clone(), now);
-                bury_thread(gateway, thread).await;
-                return FollowUp::hold_off(LATER);
+                bury_thread(self.gateway, thread).await;
+                return Err(error);
             }
             now.insert(id);
         }
         self.said.insert(key.clone(), now);
-        FollowUp::requeue(EVERY)
+        Ok(FollowUp::requeue(EVERY))
     }
 
     fn forget(&mut self, key: &ThreadKey) {

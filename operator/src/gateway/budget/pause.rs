@@ -20,7 +20,7 @@ use crate::gateway::slack::questions::budget::{BudgetAsked, go_on};
 use crate::gateway::slack::usage;
 use crate::gateway::state::Shared;
 use crate::gateway::thread_key::ThreadKey;
-use crate::gateway::thread_queue::{QueuedThread, ThreadQueue};
+use crate::gateway::thread_queue::{ThreadQueue, ThreadReconciler, drive_one_by_one};
 use crate::gateway::threads::{WriteError, explain_unwritten};
 use crate::queue::FollowUp;
 
@@ -153,27 +153,34 @@ fn tell_thread(gateway: &Shared, caller: &Caller, id: String, text: String) {
 
 /// Wakes the roles whose limits have given way: by time, or because somebody changed the Repo.
 pub async fn wake_paused(gateway: &Shared) {
-    let again = (EVERY, EVERY);
-    let mut queue = ThreadQueue::new(&gateway.context.attended, asks_for_more, again);
-    while let Some(turn) = gateway.shutdown.run_until_cancelled(queue.next()).await {
-        let QueuedThread::Due(key, thread) = turn else { continue };
-        match wake_role(gateway, &key, &thread).await {
-            Ok(()) => queue.end(&key, FollowUp::requeue(EVERY)),
-            Err(error) => {
-                tracing::warn!(thread = key.name, %error, "a waiting role is not woken yet");
-                queue.fail(&key);
-            }
-        }
-    }
+    let queue = ThreadQueue::new(&gateway.context.attended, asks_for_more, (EVERY, EVERY));
+    drive_one_by_one(queue, &gateway.shutdown, LimitReconciler { gateway }).await;
 }
 
-async fn wake_role(gateway: &Shared, key: &ThreadKey, thread: &Thread) -> Result<(), WriteError> {
-    let Some(repo) = gateway.context.repo(&key.namespace, &thread.spec.repo) else { return Ok(()) };
-    let shared = || Purse::of(&gateway.context, thread, &repo).map(|purse| purse.cap);
-    if has_given_way(thread, &repo, Timestamp::now(), shared) {
-        gateway.threads.try_update(key, |status| go_on(status, false, "")).await?;
+struct LimitReconciler<'a> {
+    gateway: &'a Shared,
+}
+
+impl ThreadReconciler for LimitReconciler<'_> {
+    const TROUBLE: &'static str = "a waiting role is not woken yet";
+    type Error = WriteError;
+
+    async fn reconcile(
+        &mut self,
+        key: &ThreadKey,
+        thread: &Thread,
+    ) -> Result<FollowUp, WriteError> {
+        let (context, threads) = (&self.gateway.context, &self.gateway.threads);
+        if let Some(repo) = context.repo(&key.namespace, &thread.spec.repo) {
+            let shared = || Purse::of(context, thread, &repo).map(|purse| purse.cap);
+            if has_given_way(thread, &repo, Timestamp::now(), shared) {
+                threads.try_update(key, |status| go_on(status, false, "")).await?;
+            }
+        }
+        Ok(FollowUp::requeue(EVERY))
     }
-    Ok(())
+
+    fn forget(&mut self, _: &ThreadKey) {}
 }
 
 /// Whether a limit holds it up.

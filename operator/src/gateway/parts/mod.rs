@@ -24,7 +24,7 @@ use super::github::GitHubError;
 use super::roadmap::child::{ChildState, child_name};
 use super::state::Shared;
 use super::thread_key::ThreadKey;
-use super::thread_queue::{QueuedThread, ThreadQueue};
+use super::thread_queue::{ThreadQueue, ThreadReconciler, drive_one_by_one};
 use super::threads::WriteError;
 use crate::queue::FollowUp;
 
@@ -57,25 +57,27 @@ struct Desk {
 
 /// Looks after all requests in parts until the gateway stops.
 pub async fn run_parts(gateway: &Shared) {
-    let mut desk = Desk::default();
-    let mut queue = ThreadQueue::new(&gateway.context.attended, is_candidate, (AGAIN, AGAIN));
-    while let Some(turn) = gateway.shutdown.run_until_cancelled(queue.next()).await {
-        let key = match turn {
-            QueuedThread::Due(key, _) => key,
-            QueuedThread::Left(key) => {
-                desk.forget(&key);
-                continue;
-            }
-        };
-        let look = Box::pin(desk.look_at(gateway, &key));
-        match gateway.shutdown.run_until_cancelled(look).await {
-            Some(Ok(next)) => queue.end(&key, next),
-            Some(Err(error)) => {
-                tracing::warn!(thread = key.name, %error, "a request in parts has to wait");
-                queue.fail(&key);
-            }
-            None => return,
-        }
+    let queue = ThreadQueue::new(&gateway.context.attended, is_candidate, (AGAIN, AGAIN));
+    let parts = PartsReconciler { gateway, desk: Desk::default() };
+    drive_one_by_one(queue, &gateway.shutdown, parts).await;
+}
+
+struct PartsReconciler<'a> {
+    gateway: &'a Shared,
+    desk: Desk,
+}
+
+impl ThreadReconciler for PartsReconciler<'_> {
+    const TROUBLE: &'static str = "a request in parts has to wait";
+    type Error = PartsError;
+
+    async fn reconcile(&mut self, key: &ThreadKey, _: &Thread) -> Result<FollowUp, PartsError> {
+        self.desk.look_at(self.gateway, key).await
+    }
+
+    fn forget(&mut self, key: &ThreadKey) {
+        self.desk.shown.remove(key);
+        self.desk.over.remove(key);
     }
 }
 
@@ -90,11 +92,6 @@ fn is_candidate(thread: &Thread) -> bool {
 }
 
 impl Desk {
-    fn forget(&mut self, key: &ThreadKey) {
-        self.shown.remove(key);
-        self.over.remove(key);
-    }
-
     async fn look_at(&mut self, gateway: &Shared, key: &ThreadKey) -> Result<FollowUp, PartsError> {
         let rests = Ok(FollowUp::await_change());
         if self.over.contains(key) {

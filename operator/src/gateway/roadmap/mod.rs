@@ -37,7 +37,7 @@ use super::masks;
 use super::slack::questions::plan;
 use super::state::Shared;
 use super::thread_key::ThreadKey;
-use super::thread_queue::{QueuedThread, ThreadQueue};
+use super::thread_queue::{ThreadQueue, ThreadReconciler, drive_one_by_one};
 use crate::queue::FollowUp;
 
 /// Between two looks.
@@ -98,25 +98,27 @@ pub async fn run_roadmaps(gateway: &Shared, poll: Duration) {
 }
 
 async fn run_plans(gateway: &Shared, poll: Duration) {
-    let mut desk = Desk::default();
-    let mut queue = ThreadQueue::new(&gateway.context.attended, is_candidate, (AGAIN, AGAIN));
-    while let Some(turn) = gateway.shutdown.run_until_cancelled(queue.next()).await {
-        let key = match turn {
-            QueuedThread::Due(key, _) => key,
-            QueuedThread::Left(key) => {
-                desk.forget(&key);
-                continue;
-            }
-        };
-        let look = Box::pin(desk.look_at(gateway, &key, poll));
-        match gateway.shutdown.run_until_cancelled(look).await {
-            Some(Ok(next)) => queue.end(&key, next),
-            Some(Err(error)) => {
-                tracing::warn!(thread = key.name, %error, "a roadmap has to wait");
-                queue.fail(&key);
-            }
-            None => return,
-        }
+    let queue = ThreadQueue::new(&gateway.context.attended, is_candidate, (AGAIN, AGAIN));
+    let plans = PlanReconciler { gateway, poll, desk: Desk::default() };
+    drive_one_by_one(queue, &gateway.shutdown, plans).await;
+}
+
+struct PlanReconciler<'a> {
+    gateway: &'a Shared,
+    poll: Duration,
+    desk: Desk,
+}
+
+impl ThreadReconciler for PlanReconciler<'_> {
+    const TROUBLE: &'static str = "a roadmap has to wait";
+    type Error = LookError;
+
+    async fn reconcile(&mut self, key: &ThreadKey, _: &Thread) -> Result<FollowUp, LookError> {
+        self.desk.look_at(self.gateway, key, self.poll).await
+    }
+
+    fn forget(&mut self, key: &ThreadKey) {
+        self.desk.forget(key);
     }
 }
 

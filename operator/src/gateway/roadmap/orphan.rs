@@ -10,48 +10,47 @@ use codebutler_crds::{NanoUsd, Thread};
 use super::{AGAIN, LookError, Purse};
 use crate::gateway::state::Shared;
 use crate::gateway::thread_key::ThreadKey;
-use crate::gateway::thread_queue::{QueuedThread, ThreadQueue};
+use crate::gateway::thread_queue::{ThreadQueue, ThreadReconciler, drive_one_by_one};
 use crate::gateway::threads::WriteError;
 use crate::queue::FollowUp;
 
 /// How soon a child is looked at again: nothing of its own changes when its parent goes.
-const EVERY: Duration = Duration::from_secs(2);
+const EVERY: Duration = Duration::from_secs(10);
 
 /// Tells those that were not told yet, until the gateway stops.
 pub async fn run_orphans(gateway: &Shared) {
-    let mut queue = ThreadQueue::new(&gateway.context.attended, has_parent, (AGAIN, AGAIN));
-    // What is told spares a question. Nothing depends on it.
-    let mut told = HashSet::new();
-    while let Some(turn) = gateway.shutdown.run_until_cancelled(queue.next()).await {
-        let (key, thread) = match turn {
-            QueuedThread::Due(key, thread) => (key, thread),
-            QueuedThread::Left(key) => {
-                told.remove(&key);
-                continue;
-            }
-        };
-        let Some(parent) = thread.spec.parent.clone().filter(|_| !told.contains(&key)) else {
-            queue.end(&key, FollowUp::await_change());
-            continue;
+    let queue = ThreadQueue::new(&gateway.context.attended, has_parent, (AGAIN, AGAIN));
+    let orphans = OrphanReconciler { gateway, told: HashSet::new() };
+    drive_one_by_one(queue, &gateway.shutdown, orphans).await;
+}
+
+struct OrphanReconciler<'a> {
+    gateway: &'a Shared,
+    /// What spares a question. Nothing depends on it.
+    told: HashSet<ThreadKey>,
+}
+
+impl ThreadReconciler for OrphanReconciler<'_> {
+    const TROUBLE: &'static str = "a thread without its parent is told later";
+    type Error = LookError;
+
+    async fn reconcile(&mut self, key: &ThreadKey, thread: &Thread) -> Result<FollowUp, LookError> {
+        let Some(parent) = thread.spec.parent.clone().filter(|_| !self.told.contains(key)) else {
+            return Ok(FollowUp::await_change());
         };
         let of = ThreadKey { namespace: key.namespace.clone(), name: parent };
-        if gateway.context.thread(&of).is_some() {
-            queue.end(&key, FollowUp::requeue(EVERY));
-            continue;
+        let is_there = self.gateway.context.thread(&of).is_some();
+        if is_there || !tell_orphan(self.gateway, thread, &of).await? {
+            return Ok(FollowUp::requeue(EVERY));
         }
-        match tell_orphan(gateway, &thread, &of).await {
-            Ok(true) => {
-                let parent = of.name;
-                tracing::warn!(thread = key.name, parent, "a thread goes on without its parent");
-                queue.end(&key, FollowUp::await_change());
-                told.insert(key);
-            }
-            Ok(false) => queue.end(&key, FollowUp::requeue(EVERY)),
-            Err(error) => {
-                tracing::warn!(thread = key.name, %error, "a thread without its parent is told later");
-                queue.fail(&key);
-            }
-        }
+        let parent = of.name;
+        tracing::warn!(thread = key.name, parent, "a thread goes on without its parent");
+        self.told.insert(key.clone());
+        Ok(FollowUp::await_change())
+    }
+
+    fn forget(&mut self, key: &ThreadKey) {
+        self.told.remove(key);
     }
 }
 

@@ -26,7 +26,7 @@ use self::shown::ShownPull;
 use super::github::GitHub;
 use super::state::Shared;
 use super::thread_key::ThreadKey;
-use super::thread_queue::{QueuedThread, ThreadQueue};
+use super::thread_queue::{ThreadQueue, ThreadReconciler, drive_one_by_one};
 use crate::queue::FollowUp;
 use crate::step;
 
@@ -53,28 +53,31 @@ struct Desk {
 
 /// Looks after all merge trains until the gateway stops. `poll`: how often GitHub is asked at least.
 pub async fn run_trains(gateway: &Shared, poll: Duration) {
-    let mut desk = Desk::default();
-    let mut queue = ThreadQueue::new(&gateway.context.attended, is_candidate, (AGAIN, AGAIN));
-    while let Some(turn) = gateway.shutdown.run_until_cancelled(queue.next()).await {
-        let key = match turn {
-            QueuedThread::Due(key, _) => key,
-            QueuedThread::Left(key) => {
-                desk.shown.remove(&key);
-                continue;
-            }
-        };
-        let look = Box::pin(desk.look_at(gateway, &key, poll));
-        match gateway.shutdown.run_until_cancelled(look).await {
-            Some(Ok(next)) => queue.end(&key, next),
-            Some(Err(error)) => {
-                tracing::warn!(thread = key.name, %error, "a merge train has to wait");
-                if error.is_about_repo() {
-                    complain(gateway, &key, &error).await;
-                }
-                queue.fail(&key);
-            }
-            None => return,
+    let queue = ThreadQueue::new(&gateway.context.attended, is_candidate, (AGAIN, AGAIN));
+    let trains = TrainReconciler { gateway, poll, desk: Desk::default() };
+    drive_one_by_one(queue, &gateway.shutdown, trains).await;
+}
+
+struct TrainReconciler<'a> {
+    gateway: &'a Shared,
+    poll: Duration,
+    desk: Desk,
+}
+
+impl ThreadReconciler for TrainReconciler<'_> {
+    const TROUBLE: &'static str = "a merge train has to wait";
+    type Error = TrainError;
+
+    async fn reconcile(&mut self, key: &ThreadKey, _: &Thread) -> Result<FollowUp, TrainError> {
+        let looked = self.desk.look_at(self.gateway, key, self.poll).await;
+        if let Some(error) = looked.as_ref().err().filter(|error| error.is_about_repo()) {
+            complain(self.gateway, key, error).await;
         }
+        looked
+    }
+
+    fn forget(&mut self, key: &ThreadKey) {
+        self.desk.shown.remove(key);
     }
 }
 
