@@ -14,7 +14,7 @@ use kube::{Api, Client, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::controller::health::Notice;
+use crate::controller::health::EventNotice;
 
 /// What can be written: namespaced, of a kind known when this was built.
 pub trait AppliedObject:
@@ -96,13 +96,13 @@ pub enum ApplyRefusal {
 }
 
 #[derive(Clone)]
-pub struct Apply {
+pub struct ObjectApplier {
     client: Client,
     recorder: Recorder,
     manager: &'static str,
 }
 
-impl Apply {
+impl ObjectApplier {
     /// A writer with the name that its writes carry.
     pub fn new(client: Client, manager: &'static str) -> Self {
         let reporter = Reporter { controller: manager.to_owned(), instance: None };
@@ -300,7 +300,7 @@ impl Apply {
         &self,
         about: &ObjectReference,
         related: Option<&ObjectReference>,
-        notice: &Notice,
+        notice: &EventNotice,
     ) {
         let event = Event {
             type_: if notice.warning { EventType::Warning } else { EventType::Normal },
@@ -354,7 +354,7 @@ pub fn is_another(status: &Status) -> bool {
 
 /// The recorder folds events that differ only in their note, and keeps the first note: so the note
 /// is part of the action.
-fn event_action(notice: &Notice) -> String {
+fn event_action(notice: &EventNotice) -> String {
     let mut hasher = DefaultHasher::new();
     notice.note.hash(&mut hasher);
     format!("{}-{:016x}", notice.reason, hasher.finish())

@@ -12,10 +12,10 @@ use codebutler_history::Place;
 use url::Url;
 
 use crate::gateway::dial::DialOptions;
-use crate::gateway::history::follow::Retention;
+use crate::gateway::history::follow::HistoryRetention;
 use crate::gateway::pages::options::PagesOptions;
 use crate::gateway::web::SearchOptions;
-use crate::lease::Settings;
+use crate::lease::LeaseSettings;
 
 /// Seconds that a gateway may be given to stop.
 pub const GRACE: RangeInclusive<u64> = 30..=3600;
@@ -23,18 +23,18 @@ pub const GRACE: RangeInclusive<u64> = 30..=3600;
 /// `codebutler-operator`
 #[derive(Debug, Parser)]
 #[command(name = "codebutler-operator", version)]
-pub struct Args {
+pub struct OperatorArgs {
     /// Logging.
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
     /// Which process to be.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: OperatorCommand,
 }
 
 /// The two processes, and their documentation.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum OperatorCommand {
     /// Turns Repos, AgentRoles and Threads into pods and volumes.
     Controller(Box<ControllerArgs>),
     /// Holds the secrets: Slack, model APIs, Git and GitHub go through it.
@@ -55,7 +55,7 @@ pub enum HistoryForm {
     Atif,
 }
 
-impl Command {
+impl OperatorCommand {
     /// As what its spans are known.
     pub const fn service(&self) -> &'static str {
         match self {
@@ -126,9 +126,9 @@ pub struct LeaseArgs {
 
 impl LeaseArgs {
     /// The settings of one lease.
-    pub fn settings(&self, namespace: &str, name: &str) -> Settings {
+    pub fn settings(&self, namespace: &str, name: &str) -> LeaseSettings {
         let random = || format!("{:016x}", rand::random::<u64>());
-        Settings {
+        LeaseSettings {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             identity: self.identity.clone().unwrap_or_else(random),
@@ -283,9 +283,9 @@ impl GatewayArgs {
     }
 
     /// How long histories are kept. What is written until the next look has room, too.
-    pub fn retention(&self) -> Retention {
+    pub fn retention(&self) -> HistoryRetention {
         let age = Duration::from_hours(24) * self.history_days;
-        Retention { age, size: self.history_limit.map(|bytes| bytes / 10 * 9) }
+        HistoryRetention { age, size: self.history_limit.map(|bytes| bytes / 10 * 9) }
     }
 
     /// How long an agent may be silent.

@@ -11,7 +11,7 @@ use codebutler_crds::GROUP;
 use kube::Client;
 use serde_json::Value;
 
-use crate::metrics::Ready;
+use crate::metrics::ReadyFlag;
 
 /// Between two looks. The API server publishes a change a moment after it was made.
 const EVERY: Duration = Duration::from_secs(2);
@@ -39,7 +39,7 @@ enum DefinitionProblem {
 
 /// Waits until they are installed, and says meanwhile what it waits for: in the log, and under
 /// `/readyz`.
-pub async fn await_definitions(client: &Client, ready: &Ready) {
+pub async fn await_definitions(client: &Client, ready: &ReadyFlag) {
     let mut told = String::new();
     while let Err(problem) = look_at_definitions(client).await {
         let why = problem.to_string();

@@ -7,7 +7,7 @@ use codebutler_crds::wire::history::Line;
 use codebutler_history::{AnyStore, Place, Store as _, Trajectory, forget_person};
 
 use crate::args::{HistoryArgs, HistoryForm};
-use crate::gateway::dial::Dialer;
+use crate::gateway::dial::OutsideDialer;
 use crate::gateway::history::open_store;
 
 /// Read at once, in bytes.
@@ -19,7 +19,7 @@ const CHUNK: u64 = 1024 * 1024;
 /// When there is none, or it can't be read.
 pub fn run_history(wanted: &HistoryArgs, to: &mut impl Write) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let dialer = Dialer::new(&wanted.dial)?;
+    let dialer = OutsideDialer::new(&wanted.dial)?;
     let url = wanted.history_url.as_ref();
     let mut store = open_store(&wanted.history, url, &dialer, runtime.handle().clone())?;
     match (&wanted.thread, &wanted.forget) {

@@ -22,39 +22,39 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::campaign::Campaign;
-pub use self::settings::{GIVE_UP, Leadership, Settings};
+use self::campaign::LeaseCampaign;
+pub use self::settings::{GIVE_UP, LeadershipState, LeaseSettings};
 use self::store::LeaseObjects;
-use self::time::System;
+use self::time::SystemTimer;
 
 /// A running campaign. Dropping it stops renewing without a word, as a crash would.
 #[derive(Debug)]
-pub struct Lease {
-    leadership: watch::Receiver<Leadership>,
+pub struct LeaseHandle {
+    leadership: watch::Receiver<LeadershipState>,
     resign: CancellationToken,
     task: AbortOnDropHandle<()>,
 }
 
-pub fn start_campaign(client: Client, settings: Settings) -> Lease {
+pub fn start_campaign(client: Client, settings: LeaseSettings) -> LeaseHandle {
     let store = LeaseObjects::new(client, &settings);
-    let (campaign, leadership, resign) = Campaign::new(store, System, settings);
-    Lease { leadership, resign, task: AbortOnDropHandle::new(tokio::spawn(campaign.run())) }
+    let (campaign, leadership, resign) = LeaseCampaign::new(store, SystemTimer, settings);
+    LeaseHandle { leadership, resign, task: AbortOnDropHandle::new(tokio::spawn(campaign.run())) }
 }
 
-impl Lease {
+impl LeaseHandle {
     /// A view on how it stands, for whoever else has to know.
-    pub fn leadership(&self) -> watch::Receiver<Leadership> {
+    pub fn leadership(&self) -> watch::Receiver<LeadershipState> {
         self.leadership.clone()
     }
 
     /// Waits until the lease is held. Pends for ever if it was held and lost meanwhile.
     pub async fn held(&self) {
-        await_leadership(self.leadership(), Leadership::Held).await;
+        await_leadership(self.leadership(), LeadershipState::Held).await;
     }
 
     /// Waits until the lease is lost.
     pub async fn lost(&self) {
-        await_leadership(self.leadership(), Leadership::Lost).await;
+        await_leadership(self.leadership(), LeadershipState::Lost).await;
     }
 
     /// Stops campaigning and gives the lease up, if it is held. To be called when the work that it
@@ -66,7 +66,10 @@ impl Lease {
     }
 }
 
-async fn await_leadership(mut leadership: watch::Receiver<Leadership>, wanted: Leadership) {
+async fn await_leadership(
+    mut leadership: watch::Receiver<LeadershipState>,
+    wanted: LeadershipState,
+) {
     if leadership.wait_for(|now| *now == wanted).await.is_err() {
         // The campaign ended otherwise.
         std::future::pending::<()>().await;

@@ -37,19 +37,19 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 /// Runs the operator as `argv` says and returns when it was told to stop (SIGTERM, SIGINT).
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let parsed = match args::Args::try_parse_from(argv) {
+    let parsed = match args::OperatorArgs::try_parse_from(argv) {
         Ok(parsed) => parsed,
         Err(error) => {
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    if matches!(parsed.command, args::Command::Metrics) {
+    if matches!(parsed.command, args::OperatorCommand::Metrics) {
         let page = metrics::page::render_markdown();
         let written = std::io::stdout().write_all(page.as_bytes());
         return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    if let args::Command::History(wanted) = &parsed.command {
+    if let args::OperatorCommand::History(wanted) = &parsed.command {
         return match history::run_history(wanted, &mut std::io::stdout().lock()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
@@ -76,18 +76,18 @@ fn hide_memory() -> anyhow::Result<()> {
         .context("the kernel does not let the process hide its memory")
 }
 
-fn run_component(args: args::Args) -> anyhow::Result<()> {
+fn run_component(args: args::OperatorArgs) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         // One crypto provider for kube, reqwest and slack-morphism.
         let _ = rustls::crypto::ring::default_provider().install_default();
         match args.command {
-            args::Command::Controller(args) => controller::run_controller(*args).await,
-            args::Command::Gateway(args) => {
+            args::OperatorCommand::Controller(args) => controller::run_controller(*args).await,
+            args::OperatorCommand::Gateway(args) => {
                 hide_memory()?;
                 Box::pin(gateway::run_gateway(*args)).await
             }
-            args::Command::Metrics | args::Command::History(_) => Ok(()),
+            args::OperatorCommand::Metrics | args::OperatorCommand::History(_) => Ok(()),
         }
     })
 }

@@ -47,15 +47,15 @@ impl<K: Eq + Hash, V> RecentMap<K, V> {
 
 /// What was seen, shared.
 #[derive(Debug)]
-pub struct Recent<T>(Mutex<RecentMap<T, ()>>);
+pub struct RecentKeys<T>(Mutex<RecentMap<T, ()>>);
 
-impl<T: Eq + Hash> Default for Recent<T> {
+impl<T: Eq + Hash> Default for RecentKeys<T> {
     fn default() -> Self {
         Self::of(4096)
     }
 }
 
-impl<T: Eq + Hash> Recent<T> {
+impl<T: Eq + Hash> RecentKeys<T> {
     /// Remembers so many at least.
     pub fn of(size: usize) -> Self {
         Self(Mutex::new(RecentMap::new(size)))
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn something_is_new_once() {
-        let seen = Recent::of(8);
+        let seen = RecentKeys::of(8);
         assert!(seen.first_time("a") && !seen.first_time("a"));
         assert!(seen.contains(&"a") && !seen.contains(&"b"));
     }

@@ -13,10 +13,10 @@ use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scope(BTreeSet<String>);
+pub struct WatchScope(BTreeSet<String>);
 
 /// A kind that lives in namespaces and can be watched.
-pub trait Watched:
+pub trait WatchedKind:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone
     + DeserializeOwned
@@ -26,7 +26,7 @@ pub trait Watched:
 {
 }
 
-impl<K> Watched for K where
+impl<K> WatchedKind for K where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
         + DeserializeOwned
@@ -36,7 +36,7 @@ impl<K> Watched for K where
 {
 }
 
-impl Scope {
+impl WatchScope {
     /// Of these namespaces; of all if there are none.
     pub fn of(namespaces: &[String]) -> Self {
         let names = namespaces.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
@@ -53,7 +53,7 @@ impl Scope {
     }
 
     /// Where to list a kind: one place for all of the cluster, or each namespace.
-    pub fn places<K: Watched>(&self, client: &Client) -> Vec<Api<K>> {
+    pub fn places<K: WatchedKind>(&self, client: &Client) -> Vec<Api<K>> {
         if self.0.is_empty() {
             return vec![Api::all(client.clone())];
         }
@@ -66,7 +66,7 @@ impl Scope {
     }
 
     /// What happens to a kind. Errors are retried with backoff and handed on to be told.
-    pub fn events<K: Watched>(
+    pub fn events<K: WatchedKind>(
         &self,
         client: &Client,
         config: &Config,
@@ -101,7 +101,7 @@ struct ScopePart<K> {
     listed: bool,
 }
 
-impl<K: Watched> Merge<K> {
+impl<K: WatchedKind> Merge<K> {
     fn new(parts: usize) -> Self {
         let part = || ScopePart { listing: BTreeMap::new(), known: BTreeMap::new(), listed: false };
         Self { parts: std::iter::repeat_with(part).take(parts).collect(), complete: false }
@@ -157,7 +157,7 @@ impl<K: Watched> Merge<K> {
     }
 }
 
-impl<K: Watched> ScopePart<K> {
+impl<K: WatchedKind> ScopePart<K> {
     /// Takes over what was listed; what is gone since the last list.
     fn list(&mut self) -> Vec<K> {
         self.listed = true;

@@ -9,12 +9,12 @@ use tokio_util::task::TaskTracker;
 
 /// See the module. Cheap to clone; clones share the tasks.
 #[derive(Clone, Debug, Default)]
-pub struct Tasks {
+pub struct TaskGroup {
     tracker: TaskTracker,
     over: CancellationToken,
 }
 
-impl Tasks {
+impl TaskGroup {
     /// Begins one. Its outcome, unless it was cut off.
     pub fn spawn<F>(&self, task: F) -> JoinHandle<Option<F::Output>>
     where
@@ -62,7 +62,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_cut_goes_no_further_and_nothing_begins() {
-        let tasks = Tasks::default();
+        let tasks = TaskGroup::default();
         let (gone, done) = (Arc::new(AtomicBool::new(false)), tasks.spawn(async { 7 }));
         assert_eq!(done.await.unwrap(), Some(7));
         let (endless, later) = (gone.clone(), tasks.clone());
@@ -77,7 +77,7 @@ mod tests {
         assert!(!gone.load(Ordering::SeqCst), "it began after the end");
     }
 
-    struct LastWill(Tasks, Arc<AtomicBool>);
+    struct LastWill(TaskGroup, Arc<AtomicBool>);
 
     impl Drop for LastWill {
         fn drop(&mut self) {

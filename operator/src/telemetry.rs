@@ -8,7 +8,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, reload};
 
 use crate::args::TelemetryArgs;
-use crate::traces::Traces;
+use crate::traces::TraceExporter;
 
 /// The filter of this process's log, which is one for all of it.
 static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
@@ -18,7 +18,7 @@ const SPANS: &str = "codebutler_operator=info";
 
 /// Starts logging to stderr, credentials masked, and sending spans where a collector is named, until what is
 /// answered is dropped. A filter that can't be parsed is reported and replaced by `info`.
-pub fn init_telemetry(args: &TelemetryArgs, service: &'static str) -> Option<Traces> {
+pub fn init_telemetry(args: &TelemetryArgs, service: &'static str) -> Option<TraceExporter> {
     let (filter, problem) = match EnvFilter::try_new(&args.log) {
         Ok(filter) => (filter, None),
         Err(error) => (EnvFilter::new("info"), Some(error)),
@@ -31,7 +31,8 @@ pub fn init_telemetry(args: &TelemetryArgs, service: &'static str) -> Option<Tra
         let lines = fmt::layer().with_writer(|| OneLine(MaskedLog(std::io::stderr())));
         lines.with_ansi(false).boxed()
     };
-    let traces = args.traces.as_ref().map(|endpoint| Traces::start(endpoint, service)).transpose();
+    let traces =
+        args.traces.as_ref().map(|endpoint| TraceExporter::start(endpoint, service)).transpose();
     let (traces, untraced) = match traces {
         Ok(traces) => (traces, None),
         Err(error) => (None, Some(error)),

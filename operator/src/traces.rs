@@ -39,9 +39,9 @@ const LAST: Duration = Duration::from_secs(2);
 const QUIET: Duration = Duration::from_mins(1);
 
 /// What sends spans, until it is dropped.
-pub struct Traces(SdkTracerProvider);
+pub struct TraceExporter(SdkTracerProvider);
 
-impl Traces {
+impl TraceExporter {
     /// Sends to the collector at `endpoint`, such as `http://collector:4318`, as what `service` says.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl Traces {
     }
 }
 
-impl Drop for Traces {
+impl Drop for TraceExporter {
     fn drop(&mut self) {
         // A collector that is away has been told of.
         let _ = self.0.shutdown_with_timeout(LAST);

@@ -14,25 +14,25 @@ use kube::{Client, Resource, ResourceExt as _};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use super::index::{Index, ObjectKey};
-use super::informer::{self, NamedObjects, Touch};
-use super::queues::{Queues, Receivers};
-use super::serving::Serving;
+use super::index::{ObjectIndex, ObjectKey};
+use super::informer::{self, NamedObjects, ObjectTouch};
+use super::queues::{ControllerQueues, QueueReceivers};
+use super::serving::ServingGateway;
 use super::slots::RepoSlots;
-use super::thread::Fence;
+use super::thread::CacheFence;
 use crate::args::ControllerArgs;
-use crate::scope::{Scope, Watched};
+use crate::scope::{WatchScope, WatchedKind};
 
 /// Views on everything that is watched.
-pub struct Caches {
+pub struct ControllerCaches {
     pub repos: Store<Repo>,
     pub roles: Store<AgentRole>,
     pub threads: Store<Thread>,
-    pub open: Arc<Index<Thread, ()>>,
-    pub closed: Arc<Index<Thread, ()>>,
-    pub parts: Arc<Index<Thread, ()>>,
-    pub pods: Arc<Index<Pod, Pod>>,
-    pub volumes: Arc<Index<PersistentVolumeClaim, PersistentVolumeClaim>>,
+    pub open: Arc<ObjectIndex<Thread, ()>>,
+    pub closed: Arc<ObjectIndex<Thread, ()>>,
+    pub parts: Arc<ObjectIndex<Thread, ()>>,
+    pub pods: Arc<ObjectIndex<Pod, Pod>>,
+    pub volumes: Arc<ObjectIndex<PersistentVolumeClaim, PersistentVolumeClaim>>,
     pub accounts: Store<ServiceAccount>,
     /// The Repos' network policies.
     pub policies: Store<NetworkPolicy>,
@@ -40,17 +40,17 @@ pub struct Caches {
     pub authorities: Store<ConfigMap>,
     pub services: Store<Service>,
     /// Whether a gateway serves.
-    pub serving: Arc<Serving>,
+    pub serving: Arc<ServingGateway>,
     /// ConfigMaps with instructions for roles.
     pub prompts: Store<ConfigMap>,
 }
 
-pub struct Watches {
+pub struct ControllerWatches {
     tasks: JoinSet<()>,
     synced: Vec<oneshot::Receiver<()>>,
 }
 
-impl Watches {
+impl ControllerWatches {
     /// Waits until every cache has been filled once.
     pub async fn synced(&mut self) {
         for synced in self.synced.drain(..) {
@@ -59,9 +59,9 @@ impl Watches {
         }
     }
 
-    fn watch<K: Watched + Sync>(
+    fn watch<K: WatchedKind + Sync>(
         &mut self,
-        (client, scope): (&Client, &Scope),
+        (client, scope): (&Client, &WatchScope),
         config: &Config,
         on: impl FnMut(&Event<K>) + Send + 'static,
     ) {
@@ -76,21 +76,21 @@ pub fn start_watches(
     client: &Client,
     args: &ControllerArgs,
     slots: &Arc<RepoSlots>,
-    fence: &Arc<Fence>,
-) -> (Caches, Watches, Queues, Receivers) {
+    fence: &Arc<CacheFence>,
+) -> (ControllerCaches, ControllerWatches, ControllerQueues, QueueReceivers) {
     let (repos, roles, threads) = (NamedObjects::new(), NamedObjects::new(), NamedObjects::new());
     let (accounts, policies) = (NamedObjects::new(), NamedObjects::new());
     let (authorities, services, prompts) =
         (NamedObjects::new(), NamedObjects::new(), NamedObjects::new());
-    let caches = Caches {
+    let caches = ControllerCaches {
         repos: repos.reader(),
         roles: roles.reader(),
         threads: threads.reader(),
-        open: Arc::new(Index::new(open_in)),
-        closed: Arc::new(Index::new(closed_in)),
-        parts: Arc::new(Index::new(parent_of)),
-        pods: Arc::new(Index::new(by_thread)),
-        volumes: Arc::new(Index::new(by_thread)),
+        open: Arc::new(ObjectIndex::new(open_in)),
+        closed: Arc::new(ObjectIndex::new(closed_in)),
+        parts: Arc::new(ObjectIndex::new(parent_of)),
+        pods: Arc::new(ObjectIndex::new(by_thread)),
+        volumes: Arc::new(ObjectIndex::new(by_thread)),
         accounts: accounts.reader(),
         policies: policies.reader(),
         authorities: authorities.reader(),
@@ -99,12 +99,12 @@ pub fn start_watches(
         prompts: prompts.reader(),
     };
     let (queues, receivers) =
-        Queues::new(caches.repos.clone(), caches.open.clone(), &args.namespace);
-    let mut watches = Watches { tasks: JoinSet::new(), synced: Vec::new() };
+        ControllerQueues::new(caches.repos.clone(), caches.open.clone(), &args.namespace);
+    let mut watches = ControllerWatches { tasks: JoinSet::new(), synced: Vec::new() };
 
-    let scope = Scope::of(&args.namespaces);
+    let scope = WatchScope::of(&args.namespaces);
     let (listed, shared) = ((client, &scope), (client, &scope.and(&args.namespace)));
-    let own = (client, &Scope::of(std::slice::from_ref(&args.namespace)));
+    let own = (client, &WatchScope::of(std::slice::from_ref(&args.namespace)));
     watches.watch(listed, &list_config(), on_repo(repos, queues.clone()));
     watches.watch(shared, &list_config(), on_role(roles, queues.clone()));
     let indices = [&caches.open, &caches.closed, &caches.parts].map(Arc::clone);
@@ -177,16 +177,16 @@ fn change_identity<K: Resource>(object: &K) -> (Option<String>, Option<i64>, boo
     (meta.uid.clone(), meta.generation, meta.deletion_timestamp.is_some())
 }
 
-fn on_repo(mut repos: NamedObjects<Repo>, queues: Queues) -> impl FnMut(&Event<Repo>) {
+fn on_repo(mut repos: NamedObjects<Repo>, queues: ControllerQueues) -> impl FnMut(&Event<Repo>) {
     move |event| {
         for (repo, before, touch) in repos.apply(event) {
             let key = ObjectKey::of(&*repo);
             queues.repo(&key);
-            if touch == Touch::Gone || before.is_none() {
+            if touch == ObjectTouch::Gone || before.is_none() {
                 // Its namespace's Repos own some things together.
                 queues.repos_in(&key.namespace);
             }
-            if touch == Touch::Gone
+            if touch == ObjectTouch::Gone
                 || before.is_none_or(|b| change_identity(&*b) != change_identity(&*repo))
             {
                 queues.threads_of(&key);
@@ -195,14 +195,17 @@ fn on_repo(mut repos: NamedObjects<Repo>, queues: Queues) -> impl FnMut(&Event<R
     }
 }
 
-fn on_role(mut roles: NamedObjects<AgentRole>, queues: Queues) -> impl FnMut(&Event<AgentRole>) {
+fn on_role(
+    mut roles: NamedObjects<AgentRole>,
+    queues: ControllerQueues,
+) -> impl FnMut(&Event<AgentRole>) {
     move |event| {
         for (role, before, touch) in roles.apply(event) {
             queues.role(&ObjectKey::of(&*role));
             let same = |b: &AgentRole| {
                 change_identity(b) == change_identity(&*role) && b.prompt() == role.prompt()
             };
-            if touch == Touch::Gone || before.is_none_or(|before| !same(&before)) {
+            if touch == ObjectTouch::Gone || before.is_none_or(|before| !same(&before)) {
                 queues.users_of_role(&role);
             }
         }
@@ -210,13 +213,13 @@ fn on_role(mut roles: NamedObjects<AgentRole>, queues: Queues) -> impl FnMut(&Ev
 }
 
 /// Open Threads by their Repo, closed ones, and all by their parent.
-type ThreadIndices = [Arc<Index<Thread, ()>>; 3];
+type ThreadIndices = [Arc<ObjectIndex<Thread, ()>>; 3];
 
 fn on_thread(
     mut threads: NamedObjects<Thread>,
     [open_ones, closed_ones, parts]: ThreadIndices,
-    (slots, fence): (Arc<RepoSlots>, Arc<Fence>),
-    queues: Queues,
+    (slots, fence): (Arc<RepoSlots>, Arc<CacheFence>),
+    queues: ControllerQueues,
 ) -> impl FnMut(&Event<Thread>) {
     move |event| {
         open_ones.apply(event);
@@ -232,11 +235,11 @@ fn on_thread(
                 queues.threads(&thread.namespace().unwrap_or_default(), parts);
             }
             let open = |thread: &Thread| is_open(thread);
-            if touch == Touch::Gone || before.map(|b| open(&b)) != Some(open(&thread)) {
+            if touch == ObjectTouch::Gone || before.map(|b| open(&b)) != Some(open(&thread)) {
                 let namespace = thread.namespace().unwrap_or_default();
                 let repo = ObjectKey::new(namespace, &thread.spec.repo);
                 queues.repo(&repo);
-                if touch == Touch::Gone {
+                if touch == ObjectTouch::Gone {
                     // Nobody looks at it again.
                     fence.forget(&ObjectKey::of(&*thread));
                     let others = slots.forget(&repo, &thread.name_any());
@@ -247,11 +250,14 @@ fn on_thread(
     }
 }
 
-fn on_child<K: Resource>(index: Arc<Index<K, K>>, queues: Queues) -> impl FnMut(&Event<K>) {
+fn on_child<K: Resource>(
+    index: Arc<ObjectIndex<K, K>>,
+    queues: ControllerQueues,
+) -> impl FnMut(&Event<K>) {
     move |event| index.apply(event).iter().for_each(|thread| queues.thread(thread))
 }
 
-fn on_repo_child<K>(mut cache: NamedObjects<K>, queues: Queues) -> impl FnMut(&Event<K>)
+fn on_repo_child<K>(mut cache: NamedObjects<K>, queues: ControllerQueues) -> impl FnMut(&Event<K>)
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
@@ -268,7 +274,7 @@ where
 fn on_prompt(
     mut prompts: NamedObjects<ConfigMap>,
     roles: Store<AgentRole>,
-    queues: Queues,
+    queues: ControllerQueues,
 ) -> impl FnMut(&Event<ConfigMap>) {
     move |event| {
         for (prompt, ..) in prompts.apply(event) {
@@ -287,12 +293,12 @@ fn on_prompt(
 
 fn on_lease(
     mut leases: NamedObjects<Lease>,
-    serving: Arc<Serving>,
-    queues: Queues,
+    serving: Arc<ServingGateway>,
+    queues: ControllerQueues,
 ) -> impl FnMut(&Event<Lease>) {
     move |event| {
         for (lease, _, touch) in leases.apply(event) {
-            let there = Some(&*lease).filter(|_| touch == Touch::Seen);
+            let there = Some(&*lease).filter(|_| touch == ObjectTouch::Seen);
             if serving.note(there, Instant::now()) {
                 queues.all();
             }
@@ -300,7 +306,7 @@ fn on_lease(
     }
 }
 
-fn on_shared<K>(mut cache: NamedObjects<K>, queues: Queues) -> impl FnMut(&Event<K>)
+fn on_shared<K>(mut cache: NamedObjects<K>, queues: ControllerQueues) -> impl FnMut(&Event<K>)
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 
 /// Tells the time. Cheap to clone.
 #[derive(Clone)]
-pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
+pub struct ControllerClock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
-impl Clock {
+impl ControllerClock {
     pub fn system() -> Self {
         Self(Arc::new(Timestamp::now))
     }

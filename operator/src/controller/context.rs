@@ -8,45 +8,45 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::ResourceExt as _;
 use kube::runtime::reflector::{ObjectRef, Store};
 
-use super::clock::Clock;
+use super::clock::ControllerClock;
 use super::gateway::GatewayAddress;
-use super::homes::Homes;
-use super::index::{Index, ObjectKey};
+use super::homes::VolumeHomes;
+use super::index::{ObjectIndex, ObjectKey};
 use super::metrics::ControllerMetrics;
-use super::queues::Queues;
-use super::refusals::Refusals;
-use super::rewritten::Rewritten;
+use super::queues::ControllerQueues;
+use super::refusals::RefusalCounts;
+use super::rewritten::RewrittenObjects;
 use super::scale_up::ScaleUps;
-use super::serving::Serving;
+use super::serving::ServingGateway;
 use super::slots::RepoSlots;
-use super::thread::Fence;
-use super::unexpanded::Unexpanded;
-use crate::apply::Apply;
+use super::thread::CacheFence;
+use super::unexpanded::UnexpandedClaims;
+use crate::apply::ObjectApplier;
 use crate::args::ControllerArgs;
-use crate::tasks::Tasks;
+use crate::tasks::TaskGroup;
 
 /// Everything a reconciler needs.
-pub struct Context {
+pub struct ControllerContext {
     pub args: ControllerArgs,
-    pub clock: Clock,
+    pub clock: ControllerClock,
     /// The only way to write.
-    pub apply: Apply,
+    pub apply: ObjectApplier,
     /// The controller's metrics.
     pub metrics: ControllerMetrics,
     pub slots: Arc<RepoSlots>,
     /// What is known of Threads beyond the cache.
-    pub fence: Arc<Fence>,
+    pub fence: Arc<CacheFence>,
     /// Who has to look again.
-    pub queues: Queues,
+    pub queues: ControllerQueues,
     /// Volumes that could not grow.
-    pub unexpanded: Unexpanded,
+    pub unexpanded: UnexpandedClaims,
     pub repos: Store<Repo>,
     pub roles: Store<AgentRole>,
     pub all_threads: Store<Thread>,
     /// Which open Threads a Repo has.
-    pub open: Arc<Index<Thread, ()>>,
-    pub pods: Arc<Index<Pod, Pod>>,
-    pub volumes: Arc<Index<PersistentVolumeClaim, PersistentVolumeClaim>>,
+    pub open: Arc<ObjectIndex<Thread, ()>>,
+    pub pods: Arc<ObjectIndex<Pod, Pod>>,
+    pub volumes: Arc<ObjectIndex<PersistentVolumeClaim, PersistentVolumeClaim>>,
     pub accounts: Store<ServiceAccount>,
     /// The Repos' network policies.
     pub policies: Store<NetworkPolicy>,
@@ -54,22 +54,22 @@ pub struct Context {
     pub authorities: Store<ConfigMap>,
     pub services: Store<Service>,
     /// Whether a gateway serves.
-    pub serving: Arc<Serving>,
+    pub serving: Arc<ServingGateway>,
     /// ConfigMaps with instructions for roles.
     pub prompts: Store<ConfigMap>,
     /// Threads that the API server says no to.
-    pub refusals: Refusals,
+    pub refusals: RefusalCounts,
     /// Where volumes are that no pod finds a node for.
-    pub homes: Homes,
+    pub homes: VolumeHomes,
     /// What autoscalers say of pods that find no node.
     pub scale_ups: ScaleUps,
     /// Pods whose images somebody else's admission chose.
-    pub rewritten: Rewritten,
+    pub rewritten: RewrittenObjects,
     /// Looks that are under way.
-    pub looks: Tasks,
+    pub looks: TaskGroup,
 }
 
-impl Context {
+impl ControllerContext {
     pub fn repo(&self, namespace: &str, name: &str) -> Option<Arc<Repo>> {
         self.repos.get(&ObjectRef::new(name).within(namespace))
     }

@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 use tracing::field::{Empty, display};
 
-use super::context::Context;
+use super::context::ControllerContext;
 use super::index::ObjectKey;
 use super::metrics::LookOutcome;
 use crate::apply::ApplyError;
@@ -46,8 +46,8 @@ enum LookError {
 pub async fn drive_reconciler<K, F>(
     store: &Store<K>,
     queue: &mut UnboundedReceiver<ObjectKey>,
-    context: Arc<Context>,
-    reconcile: fn(Arc<K>, Arc<Context>) -> F,
+    context: Arc<ControllerContext>,
+    reconcile: fn(Arc<K>, Arc<ControllerContext>) -> F,
     stop: CancellationToken,
 ) where
     K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
@@ -91,8 +91,8 @@ pub async fn drive_reconciler<K, F>(
 async fn look_once<K, F>(
     key: ObjectKey,
     object: Arc<K>,
-    context: Arc<Context>,
-    reconcile: fn(Arc<K>, Arc<Context>) -> F,
+    context: Arc<ControllerContext>,
+    reconcile: fn(Arc<K>, Arc<ControllerContext>) -> F,
 ) -> (ObjectKey, Result<FollowUp, LookError>)
 where
     K: Resource<DynamicType = ()> + Send + Sync + 'static,

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// How an object is doing. Ordered: the worst of several verdicts is the greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub enum Level {
+pub enum HealthLevel {
     /// In its desired state.
     Ready,
     Held,
@@ -22,16 +22,16 @@ pub enum Level {
 
 /// A verdict with its reason (one CamelCase word) and a sentence that says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Health {
-    pub level: Level,
+pub struct ObjectHealth {
+    pub level: HealthLevel,
     /// One word for machines.
     pub reason: &'static str,
     /// A sentence for people.
     pub message: String,
 }
 
-impl Health {
-    pub fn new(level: Level, reason: &'static str, message: impl Into<String>) -> Self {
+impl ObjectHealth {
+    pub fn new(level: HealthLevel, reason: &'static str, message: impl Into<String>) -> Self {
         Self { level, reason, message: message.into() }
     }
 
@@ -62,18 +62,18 @@ impl Health {
             )
         };
         // What is held is as somebody wants it: waiting for more would never end.
-        set(READY, matches!(self.level, Level::Ready | Level::Held));
-        let moving = matches!(self.level, Level::Reconciling | Level::Trouble);
+        set(READY, matches!(self.level, HealthLevel::Ready | HealthLevel::Held));
+        let moving = matches!(self.level, HealthLevel::Reconciling | HealthLevel::Trouble);
         if moving {
             set(RECONCILING, true);
         }
-        if self.level == Level::Stalled {
+        if self.level == HealthLevel::Stalled {
             set(STALLED, true);
         }
         if !moving {
             condition::clear_condition(conditions, RECONCILING);
         }
-        if self.level != Level::Stalled {
+        if self.level != HealthLevel::Stalled {
             condition::clear_condition(conditions, STALLED);
         }
     }
@@ -86,24 +86,24 @@ impl Health {
 
     /// The event that is due when this verdict follows on what `before` says. A warning when it
     /// got bad or bad in another way, a normal event when it got good again.
-    pub fn notice(&self, before: &[Condition]) -> Option<Notice> {
+    pub fn notice(&self, before: &[Condition]) -> Option<EventNotice> {
         let ready = before.iter().find(|c| c.type_ == READY);
         let was_bad =
             |c: &Condition| c.status != "True" && !condition::is_true(before, RECONCILING);
         match self.level {
-            Level::Trouble | Level::Stalled => {
+            HealthLevel::Trouble | HealthLevel::Stalled => {
                 let same = |c: &Condition| {
                     c.status != "True" && c.reason == self.reason && c.message == self.message
                 };
                 (!ready.is_some_and(same)).then(|| self.told(EventType::Warning))
             }
-            Level::Ready => ready.is_some_and(was_bad).then(|| self.told(EventType::Normal)),
-            Level::Held | Level::Reconciling => None,
+            HealthLevel::Ready => ready.is_some_and(was_bad).then(|| self.told(EventType::Normal)),
+            HealthLevel::Held | HealthLevel::Reconciling => None,
         }
     }
 
-    fn told(&self, type_: EventType) -> Notice {
-        Notice {
+    fn told(&self, type_: EventType) -> EventNotice {
+        EventNotice {
             warning: type_ == EventType::Warning,
             reason: self.reason,
             note: self.message.clone(),
@@ -113,14 +113,14 @@ impl Health {
 
 /// An event that is worth telling.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Notice {
+pub struct EventNotice {
     /// Whether it is a warning.
     pub warning: bool,
     pub reason: &'static str,
     pub note: String,
 }
 
-impl Notice {
+impl EventNotice {
     /// Something that went as it should.
     pub fn normal(reason: &'static str, note: impl Into<String>) -> Self {
         Self { warning: false, reason, note: note.into() }
@@ -136,7 +136,7 @@ impl Notice {
 mod tests {
     use super::*;
 
-    fn after(history: &[Health]) -> (Vec<Condition>, Vec<String>) {
+    fn after(history: &[ObjectHealth]) -> (Vec<Condition>, Vec<String>) {
         let (mut conditions, mut told) = (Vec::new(), Vec::new());
         for health in history {
             told.extend(health.notice(&conditions).map(|notice| notice.reason.to_owned()));
@@ -147,9 +147,9 @@ mod tests {
 
     #[test]
     fn abnormal_conditions_exist_only_while_they_hold() {
-        let stalled = Health::new(Level::Stalled, "Gone", "it is gone");
-        let moving = Health::new(Level::Reconciling, "Moving", "it moves");
-        let ready = Health::new(Level::Ready, "Done", "it is done");
+        let stalled = ObjectHealth::new(HealthLevel::Stalled, "Gone", "it is gone");
+        let moving = ObjectHealth::new(HealthLevel::Reconciling, "Moving", "it moves");
+        let ready = ObjectHealth::new(HealthLevel::Ready, "Done", "it is done");
         let (conditions, told) = after(&[stalled.clone(), stalled.clone(), moving.clone()]);
         let types: Vec<_> =
             conditions.iter().map(|c| (c.type_.as_str(), c.status.as_str())).collect();
@@ -162,12 +162,12 @@ mod tests {
 
     #[test]
     fn the_worst_verdict_wins_and_gathers_its_equals() {
-        let ready = Health::new(Level::Ready, "Idle", "nothing to do");
-        let one = Health::new(Level::Trouble, "Pull", "one");
-        let two = Health::new(Level::Trouble, "Pull", "two");
-        let moving = Health::new(Level::Reconciling, "Moving", "it moves");
-        let worst = Health::worst(vec![moving, one, two], ready.clone());
+        let ready = ObjectHealth::new(HealthLevel::Ready, "Idle", "nothing to do");
+        let one = ObjectHealth::new(HealthLevel::Trouble, "Pull", "one");
+        let two = ObjectHealth::new(HealthLevel::Trouble, "Pull", "two");
+        let moving = ObjectHealth::new(HealthLevel::Reconciling, "Moving", "it moves");
+        let worst = ObjectHealth::worst(vec![moving, one, two], ready.clone());
         assert_eq!((worst.reason, worst.message.as_str()), ("Pull", "one; two"));
-        assert_eq!(Health::worst(Vec::new(), ready.clone()), ready);
+        assert_eq!(ObjectHealth::worst(Vec::new(), ready.clone()), ready);
     }
 }

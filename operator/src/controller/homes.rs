@@ -21,7 +21,7 @@ const NAME: &str = "metadata.name";
 
 /// What is known of a volume's nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Home {
+pub enum VolumeHome {
     /// It is bound to these, and none of them exists any more.
     Gone(Vec<String>),
     /// It is where these are, or the rights to ask are not there: the names are none then.
@@ -29,21 +29,21 @@ pub enum Home {
 }
 
 /// A claim's UID, and what was found when.
-type FoundHome = (Option<String>, Home, Instant);
+type FoundHome = (Option<String>, VolumeHome, Instant);
 
-pub struct Homes {
+pub struct VolumeHomes {
     client: Client,
     known: Mutex<HashMap<ObjectKey, FoundHome>>,
 }
 
-impl Homes {
+impl VolumeHomes {
     /// Asks with the controller's rights.
     pub fn new(client: Client) -> Self {
         Self { client, known: Mutex::default() }
     }
 
     /// What is known by now of exactly this claim.
-    pub fn of(&self, thread: &ObjectKey, claim: &PersistentVolumeClaim) -> Option<Home> {
+    pub fn of(&self, thread: &ObjectKey, claim: &PersistentVolumeClaim) -> Option<VolumeHome> {
         let known = self.known.lock();
         let (uid, home, at) = known.get(thread)?;
         (*uid == claim.uid() && at.elapsed() < FRESH).then(|| home.clone())
@@ -53,32 +53,32 @@ impl Homes {
     pub async fn look(&self, thread: &ObjectKey, claim: &PersistentVolumeClaim) {
         let home = self.ask(claim).await.unwrap_or_else(|error| {
             tracing::debug!(%thread, %error, "where the volume is, is not known");
-            Home::Somewhere(Vec::new())
+            VolumeHome::Somewhere(Vec::new())
         });
         let mut known = self.known.lock();
         known.retain(|_, (_, _, at)| at.elapsed() < FRESH);
         known.insert(thread.clone(), (claim.uid(), home, Instant::now()));
     }
 
-    async fn ask(&self, claim: &PersistentVolumeClaim) -> kube::Result<Home> {
+    async fn ask(&self, claim: &PersistentVolumeClaim) -> kube::Result<VolumeHome> {
         let Some(name) = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()) else {
-            return Ok(Home::Somewhere(Vec::new()));
+            return Ok(VolumeHome::Somewhere(Vec::new()));
         };
         let volumes = Api::<PersistentVolume>::all(self.client.clone());
         let Some(volume) = volumes.get_opt(name).await? else {
-            return Ok(Home::Somewhere(Vec::new()));
+            return Ok(VolumeHome::Somewhere(Vec::new()));
         };
         let nodes = Api::<Node>::all(self.client.clone());
         let (places, single) = volume_places(&volume);
         for place in places.iter().filter_map(node_selector) {
             if !nodes.list_metadata(&place.limit(1)).await?.items.is_empty() {
-                return Ok(Home::Somewhere(single));
+                return Ok(VolumeHome::Somewhere(single));
             }
         }
         // A zone without a node may get one again; a node that is gone does not come back with its disk.
         let bound =
             !places.is_empty() && places.iter().all(|place| node_names(place).next().is_some());
-        Ok(if bound { Home::Gone(single) } else { Home::Somewhere(single) })
+        Ok(if bound { VolumeHome::Gone(single) } else { VolumeHome::Somewhere(single) })
     }
 }
 

@@ -54,20 +54,20 @@ impl<V> IndexEntry<V> {
 
 /// What an index keeps of an object: the key of what it belongs to, which never changes, and a value
 /// for as long as it counts.
-pub type Project<K, V> = fn(&K) -> Option<(ObjectKey, Option<V>)>;
+pub type IndexProjection<K, V> = fn(&K) -> Option<(ObjectKey, Option<V>)>;
 
 /// Objects of kind `K`, kept as `V`, grouped by the key of what they belong to.
 #[derive(Debug)]
-pub struct Index<K, V> {
-    project: Project<K, V>,
+pub struct ObjectIndex<K, V> {
+    project: IndexProjection<K, V>,
     groups: RwLock<Groups<V>>,
     /// What a list in progress has brought so far.
     listing: RwLock<Groups<V>>,
 }
 
-impl<K: Resource, V> Index<K, V> {
+impl<K: Resource, V> ObjectIndex<K, V> {
     /// An empty index. Objects for which `project` gives nothing are left out.
-    pub fn new(project: Project<K, V>) -> Self {
+    pub fn new(project: IndexProjection<K, V>) -> Self {
         Self { project, groups: RwLock::default(), listing: RwLock::default() }
     }
 
@@ -150,7 +150,7 @@ impl<K: Resource, V> Index<K, V> {
     }
 }
 
-impl<O: Resource> Index<O, O> {
+impl<O: Resource> ObjectIndex<O, O> {
     /// Takes in an object that was just created, before the watch tells of it. Without this the
     /// next look would not see it, and would create it again. Should it be gone before this is
     /// called, the watch will never tell of it: so it is forgotten after a while.
@@ -178,14 +178,14 @@ mod tests {
         .unwrap()
     }
 
-    fn names(index: &Index<Pod, Pod>, thread: &str) -> Vec<String> {
+    fn names(index: &ObjectIndex<Pod, Pod>, thread: &str) -> Vec<String> {
         let uid = |pod: &Arc<Pod>| pod.uid().unwrap();
         index.of(&ObjectKey::new("ns", thread)).iter().map(uid).collect()
     }
 
     #[test]
     fn groups_follow_the_watch_and_what_was_just_created() {
-        let index = Index::<Pod, Pod>::new(|pod| {
+        let index = ObjectIndex::<Pod, Pod>::new(|pod| {
             Some((
                 ObjectKey::new(pod.namespace()?, pod.labels().get("t")?.clone()),
                 Some(pod.clone()),
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn what_does_not_count_any_more_is_left_out() {
-        let index = Index::<Pod, ()>::new(|pod| {
+        let index = ObjectIndex::<Pod, ()>::new(|pod| {
             let owner = ObjectKey::new(pod.namespace()?, "all");
             Some((owner, pod.labels().contains_key("t").then_some(())))
         });

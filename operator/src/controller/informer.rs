@@ -10,18 +10,18 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Resource, ResourceExt as _};
 use tokio::sync::oneshot;
 
-use crate::scope::{Watched, status_code};
+use crate::scope::{WatchedKind, status_code};
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Touch {
+pub enum ObjectTouch {
     /// It is there, new or changed.
     Seen,
     Gone,
 }
 
 /// An object that was touched: as it is now (or was last), as it was before, and how.
-pub type Touched<K> = (Arc<K>, Option<Arc<K>>, Touch);
+pub type TouchedObject<K> = (Arc<K>, Option<Arc<K>>, ObjectTouch);
 
 /// A cache by name that says which objects an event touched, also those that vanished while
 /// nothing was heard.
@@ -38,19 +38,19 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> NamedObjects<K> {
     }
 
     /// Takes in what a watch says.
-    pub fn apply(&mut self, event: &Event<K>) -> Vec<Touched<K>> {
+    pub fn apply(&mut self, event: &Event<K>) -> Vec<TouchedObject<K>> {
         let reader = self.reader();
         let find = |object: &K| reader.get(&ObjectRef::from_obj(object));
         match event {
             Event::Apply(object) => {
                 let before = find(object);
                 self.0.apply_watcher_event(event);
-                find(object).map(|now| (now, before, Touch::Seen)).into_iter().collect()
+                find(object).map(|now| (now, before, ObjectTouch::Seen)).into_iter().collect()
             }
             Event::Delete(object) => {
                 let before = find(object);
                 self.0.apply_watcher_event(event);
-                vec![(Arc::new(object.clone()), before, Touch::Gone)]
+                vec![(Arc::new(object.clone()), before, ObjectTouch::Gone)]
             }
             Event::InitDone => {
                 let before: HashMap<_, _> = reader
@@ -62,10 +62,10 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> NamedObjects<K> {
                 let old = |now: &Arc<K>| before.get(&ObjectRef::from_obj(&**now)).cloned();
                 let seen = reader.state().into_iter().map(|now| {
                     let old = old(&now);
-                    (now, old, Touch::Seen)
+                    (now, old, ObjectTouch::Seen)
                 });
                 let gone = before.values().filter(|old| find(old).is_none());
-                let gone = gone.map(|old| (old.clone(), Some(old.clone()), Touch::Gone));
+                let gone = gone.map(|old| (old.clone(), Some(old.clone()), ObjectTouch::Gone));
                 seen.chain(gone).collect()
             }
             Event::Init | Event::InitApply(_) => {
@@ -83,7 +83,7 @@ pub async fn run_informer<K>(
     synced: oneshot::Sender<()>,
     mut on: impl FnMut(&Event<K>),
 ) where
-    K: Watched,
+    K: WatchedKind,
 {
     let mut synced = Some(synced);
     let mut events = std::pin::pin!(slim_objects(events));
@@ -150,8 +150,8 @@ mod tests {
             touched.sort_by_key(|(name, ..)| name.clone());
             touched
         };
-        let seen = |name: &str, known| (name.to_owned(), known, Touch::Seen);
-        let gone = |name: &str| (name.to_owned(), true, Touch::Gone);
+        let seen = |name: &str, known| (name.to_owned(), known, ObjectTouch::Seen);
+        let gone = |name: &str| (name.to_owned(), true, ObjectTouch::Gone);
         assert_eq!(touched(Event::Apply(map("a"))), [seen("a", false)]);
         assert_eq!(touched(Event::Apply(map("a"))), [seen("a", true)]);
         assert_eq!(touched(Event::Apply(map("b"))), [seen("b", false)]);

@@ -42,13 +42,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use self::index::ObjectKey;
-use crate::apply::Apply;
+use crate::apply::ObjectApplier;
 use crate::args::ControllerArgs;
 use crate::lease;
-use crate::metrics::{Ready, Server};
+use crate::metrics::{MetricsServer, ReadyFlag};
 use crate::platform;
-use crate::scope::Scope;
-use crate::tasks::Tasks;
+use crate::scope::WatchScope;
+use crate::tasks::TaskGroup;
 
 /// Name of the Lease that the acting replica holds.
 const LEASE: &str = "codebutler-controller";
@@ -84,11 +84,11 @@ pub async fn serve_controller(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let slots = Arc::new(slots::RepoSlots::default());
-    let fence = Arc::new(thread::Fence::default());
+    let fence = Arc::new(thread::CacheFence::default());
     let (caches, mut watches, queues, mut receivers) =
         caches::start_watches(&client, &args, &slots, &fence);
     let mut registry = crate::metrics::build_registry();
-    let shown = metrics::Shown {
+    let shown = metrics::ShownState {
         threads: caches.threads.clone(),
         open: caches.open.clone(),
         closed: caches.closed.clone(),
@@ -96,8 +96,8 @@ pub async fn serve_controller(
         slots: slots.clone(),
     };
     let metrics = metrics::ControllerMetrics::register(&mut registry, shown);
-    let ready = Ready::default();
-    let _server = Server::start(args.metrics_address, registry, ready.clone())?;
+    let ready = ReadyFlag::default();
+    let _server = MetricsServer::start(args.metrics_address, registry, ready.clone())?;
     let prepared = async {
         crate::definitions::await_definitions(&client, &ready).await;
         watches.synced().await;
@@ -136,28 +136,28 @@ pub async fn serve_controller(
 struct Replica {
     args: ControllerArgs,
     client: Client,
-    caches: caches::Caches,
+    caches: caches::ControllerCaches,
     slots: Arc<slots::RepoSlots>,
-    fence: Arc<thread::Fence>,
-    queues: queues::Queues,
+    fence: Arc<thread::CacheFence>,
+    queues: queues::ControllerQueues,
     metrics: metrics::ControllerMetrics,
 }
 
 impl Replica {
     /// What a term works with: nothing is known of what was decided in an earlier one.
-    fn begin_term(&self) -> Arc<context::Context> {
+    fn begin_term(&self) -> Arc<context::ControllerContext> {
         let caches = &self.caches;
         self.slots.clear();
         self.fence.clear();
-        Arc::new(context::Context {
+        Arc::new(context::ControllerContext {
             args: self.args.clone(),
-            clock: clock::Clock::system(),
-            apply: Apply::new(self.client.clone(), names::CONTROLLER),
+            clock: clock::ControllerClock::system(),
+            apply: ObjectApplier::new(self.client.clone(), names::CONTROLLER),
             metrics: self.metrics.clone(),
             slots: self.slots.clone(),
             fence: self.fence.clone(),
             queues: self.queues.clone(),
-            unexpanded: unexpanded::Unexpanded::default(),
+            unexpanded: unexpanded::UnexpandedClaims::default(),
             repos: caches.repos.clone(),
             roles: caches.roles.clone(),
             all_threads: caches.threads.clone(),
@@ -170,24 +170,24 @@ impl Replica {
             services: caches.services.clone(),
             serving: caches.serving.clone(),
             prompts: caches.prompts.clone(),
-            rewritten: rewritten::Rewritten::default(),
-            refusals: refusals::Refusals::default(),
-            homes: homes::Homes::new(self.client.clone()),
+            rewritten: rewritten::RewrittenObjects::default(),
+            refusals: refusals::RefusalCounts::default(),
+            homes: homes::VolumeHomes::new(self.client.clone()),
             scale_ups: scale_up::ScaleUps::new(self.client.clone()),
-            looks: Tasks::default(),
+            looks: TaskGroup::default(),
         })
     }
 
     /// Waits for the lease, and acts until `stop`; ends what is in progress then.
     async fn term(
         &self,
-        lease: &lease::Lease,
-        context: &Arc<context::Context>,
-        receivers: &mut queues::Receivers,
+        lease: &lease::LeaseHandle,
+        context: &Arc<context::ControllerContext>,
+        receivers: &mut queues::QueueReceivers,
         stop: &CancellationToken,
     ) {
         let Self { args, client, caches, slots, fence, .. } = self;
-        let scope = Scope::of(&args.namespaces);
+        let scope = WatchScope::of(&args.namespaces);
         let elected = async {
             lease.held().await;
             prime_slots(client, &scope, &caches.threads, (slots, fence)).await
@@ -202,7 +202,7 @@ impl Replica {
         queue_all(context);
         let work = async {
             let (context, stop) = (|| context.clone(), || stop.clone());
-            let queues::Receivers { repos, roles, threads } = receivers;
+            let queues::QueueReceivers { repos, roles, threads } = receivers;
             tokio::join!(
                 drive::drive_reconciler(
                     &caches.repos,
@@ -236,7 +236,7 @@ impl Replica {
 }
 
 /// Whatever was told while somebody else acted is looked at now.
-fn queue_all(context: &context::Context) {
+fn queue_all(context: &context::ControllerContext) {
     let queues = &context.queues;
     context.repos.state().iter().for_each(|repo| queues.repo(&ObjectKey::of(&**repo)));
     context.roles.state().iter().for_each(|role| queues.role(&ObjectKey::of(&**role)));
@@ -249,9 +249,9 @@ fn queue_all(context: &context::Context) {
 /// Answers the namespaces where that can't be learned yet.
 async fn prime_slots(
     client: &Client,
-    scope: &Scope,
+    scope: &WatchScope,
     known: &Store<Thread>,
-    given: (&slots::RepoSlots, &thread::Fence),
+    given: (&slots::RepoSlots, &thread::CacheFence),
 ) -> Vec<String> {
     loop {
         match thread::prime_queue(client, scope, known, given).await {

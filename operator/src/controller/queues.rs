@@ -8,10 +8,10 @@ use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use kube::ResourceExt as _;
 use kube::runtime::reflector::Store;
 
-use super::index::{Index, ObjectKey};
+use super::index::{ObjectIndex, ObjectKey};
 
 /// The three queues' receiving ends.
-pub struct Receivers {
+pub struct QueueReceivers {
     pub repos: UnboundedReceiver<ObjectKey>,
     pub roles: UnboundedReceiver<ObjectKey>,
     pub threads: UnboundedReceiver<ObjectKey>,
@@ -20,16 +20,16 @@ pub struct Receivers {
 /// The sending ends, and who depends on whom. An object that waits in its queue is not queued
 /// twice. Cheap to clone.
 #[derive(Clone)]
-pub struct Queues {
+pub struct ControllerQueues {
     repos: UnboundedSender<ObjectKey>,
     roles: UnboundedSender<ObjectKey>,
     threads: UnboundedSender<ObjectKey>,
     all_repos: Store<Repo>,
-    open: Arc<Index<Thread, ()>>,
+    open: Arc<ObjectIndex<Thread, ()>>,
     operator: String,
 }
 
-impl Receivers {
+impl QueueReceivers {
     /// Takes everything out and drops it, for as long as somebody else acts: caches keep what there
     /// is to know.
     pub async fn drain(&mut self) {
@@ -44,19 +44,19 @@ impl Receivers {
     }
 }
 
-impl Queues {
+impl ControllerQueues {
     /// Empty queues. `operator` is the operator's namespace.
     pub fn new(
         all_repos: Store<Repo>,
-        open: Arc<Index<Thread, ()>>,
+        open: Arc<ObjectIndex<Thread, ()>>,
         operator: &str,
-    ) -> (Self, Receivers) {
+    ) -> (Self, QueueReceivers) {
         let (repos, repos_out) = unbounded();
         let (roles, roles_out) = unbounded();
         let (threads, threads_out) = unbounded();
         let operator = operator.to_owned();
         let queues = Self { repos, roles, threads, all_repos, open, operator };
-        (queues, Receivers { repos: repos_out, roles: roles_out, threads: threads_out })
+        (queues, QueueReceivers { repos: repos_out, roles: roles_out, threads: threads_out })
     }
 
     pub fn repo(&self, repo: &ObjectKey) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use codebutler_crds::policy::RedactionRule;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::health::{Health, Level};
+use super::health::{HealthLevel, ObjectHealth};
 use super::index::ObjectKey;
 use crate::apply::ApplyRefusal;
 use crate::gateway::redact::Redactor;
@@ -19,7 +19,7 @@ const TOLD: u32 = 2;
 
 /// How often in a row an object was refused something.
 #[derive(Debug, Default)]
-pub struct Refusals(Mutex<HashMap<ObjectKey, Row>>);
+pub struct RefusalCounts(Mutex<HashMap<ObjectKey, Row>>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Row {
@@ -29,7 +29,7 @@ struct Row {
     due: Option<Instant>,
 }
 
-impl Refusals {
+impl RefusalCounts {
     /// Counts a failure; answers whether people should hear of it.
     pub fn failed(&self, key: &ObjectKey) -> bool {
         let mut all = self.lock();
@@ -63,13 +63,15 @@ impl Refusals {
 }
 
 /// What to tell, without what the Repo wants masked.
-pub fn refusal_health(refusal: &ApplyRefusal, patterns: &[RedactionRule]) -> Health {
+pub fn refusal_health(refusal: &ApplyRefusal, patterns: &[RedactionRule]) -> ObjectHealth {
     let said = Redactor::new(patterns).0.mask(&refusal.to_string()).into_owned();
     match refusal {
-        ApplyRefusal::NameTaken { .. } => Health::new(Level::Stalled, "NameTaken", said),
+        ApplyRefusal::NameTaken { .. } => {
+            ObjectHealth::new(HealthLevel::Stalled, "NameTaken", said)
+        }
         ApplyRefusal::NotAccepted { .. } => {
             let advice = "the API server, or a webhook that it asks, fails; it is tried again until it does not";
-            Health::new(Level::Trouble, "NotAccepted", format!("{said}: {advice}"))
+            ObjectHealth::new(HealthLevel::Trouble, "NotAccepted", format!("{said}: {advice}"))
         }
         ApplyRefusal::Rejected { message, .. } => match parse_quota(message) {
             Some(ResourceQuotaLimit::Full) => {
@@ -77,16 +79,20 @@ pub fn refusal_health(refusal: &ApplyRefusal, patterns: &[RedactionRule]) -> Hea
                     "waits for room in the namespace's ResourceQuota ({said}): it starts by itself when \
                      other pods end, or the quota is raised"
                 );
-                Health::new(Level::Reconciling, "QuotaExceeded", message)
+                ObjectHealth::new(HealthLevel::Reconciling, "QuotaExceeded", message)
             }
             Some(ResourceQuotaLimit::TooSmall) => {
                 let advice = "nothing of it is in use, so it is too small for even this: raise the ResourceQuota";
-                Health::new(Level::Trouble, "QuotaTooSmall", format!("{said}: {advice}"))
+                ObjectHealth::new(
+                    HealthLevel::Trouble,
+                    "QuotaTooSmall",
+                    format!("{said}: {advice}"),
+                )
             }
             None => {
                 let advice =
                     find_advice(message).map(|advice| format!(": {advice}")).unwrap_or_default();
-                Health::new(Level::Trouble, "Rejected", format!("{said}{advice}"))
+                ObjectHealth::new(HealthLevel::Trouble, "Rejected", format!("{said}{advice}"))
             }
         },
     }
@@ -141,7 +147,7 @@ fn find_advice(message: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn told(message: &str) -> Health {
+    fn told(message: &str) -> ObjectHealth {
         let (kind, name) = ("Pod".to_owned(), "t-pm".to_owned());
         refusal_health(&ApplyRefusal::Rejected { kind, name, message: message.to_owned() }, &[])
     }
@@ -150,10 +156,13 @@ mod tests {
     fn a_full_quota_is_waited_for_and_one_of_zero_is_told() {
         let full = "pods \"t-pm\" is forbidden: exceeded quota: small, requested: pods=1,requests.cpu=1, \
                     used: pods=3,requests.cpu=0, limited: pods=3,requests.cpu=4";
-        assert_eq!((told(full).level, told(full).reason), (Level::Reconciling, "QuotaExceeded"));
+        assert_eq!(
+            (told(full).level, told(full).reason),
+            (HealthLevel::Reconciling, "QuotaExceeded")
+        );
         let zero = "pods \"t-pm\" is forbidden: exceeded quota: none, requested: pods=1, used: pods=0, \
                     limited: pods=0";
-        assert_eq!((told(zero).level, told(zero).reason), (Level::Trouble, "QuotaTooSmall"));
+        assert_eq!((told(zero).level, told(zero).reason), (HealthLevel::Trouble, "QuotaTooSmall"));
         assert!(told(zero).message.contains("quota: none"), "{}", told(zero).message);
     }
 
@@ -180,7 +189,7 @@ mod tests {
 
     #[test]
     fn who_is_refused_again_and_again_asks_less_often() {
-        let (refusals, key) = (Refusals::default(), ObjectKey::new("team", "t"));
+        let (refusals, key) = (RefusalCounts::default(), ObjectKey::new("team", "t"));
         assert!(!refusals.failed(&key), "once can be an accident");
         assert!(refusals.failed(&key));
         let mut now = Instant::now();

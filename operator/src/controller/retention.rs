@@ -14,7 +14,7 @@ use kube::ResourceExt as _;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::context::Context;
+use super::context::ControllerContext;
 use super::index::ObjectKey;
 use crate::apply::ApplyError;
 
@@ -31,7 +31,7 @@ const AT_ONCE: usize = KEPT / 2;
 type Closed = (Arc<Thread>, ClosedThread);
 
 /// Looks after closed Threads until told to stop.
-pub async fn run_retention(context: Arc<Context>, stop: CancellationToken) {
+pub async fn run_retention(context: Arc<ControllerContext>, stop: CancellationToken) {
     while let Some(done) = stop.run_until_cancelled(Box::pin(retire_round(&context))).await {
         let pause = if done { EVERY } else { AGAIN };
         if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
@@ -41,7 +41,7 @@ pub async fn run_retention(context: Arc<Context>, stop: CancellationToken) {
 }
 
 /// Whether all that is due has gone.
-async fn retire_round(context: &Context) -> bool {
+async fn retire_round(context: &ControllerContext) -> bool {
     let threads = context.all_threads.state();
     let mut by_repo: HashMap<ObjectKey, Vec<Closed>> = HashMap::new();
     // What waits for its parent finds it.
@@ -102,7 +102,11 @@ fn find_due(mut closed: Vec<Closed>, retention: RetentionSpec, now: Timestamp) -
 }
 
 /// Writes the lines, then deletes.
-async fn retire_threads(context: &Context, repo: &Repo, due: &[Closed]) -> Result<(), ApplyError> {
+async fn retire_threads(
+    context: &ControllerContext,
+    repo: &Repo,
+    due: &[Closed],
+) -> Result<(), ApplyError> {
     let known = repo.status.as_ref().map(|status| status.history.clone()).unwrap_or_default();
     let new = due.iter().filter(|(_, line)| !known.iter().any(|old| old.uid == line.uid));
     let new: Vec<_> = new.map(|(_, line)| line.clone()).collect();

@@ -4,21 +4,21 @@
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use crate::recent::Recent;
+use crate::recent::RecentKeys;
 
 /// Beyond this many the oldest are forgotten, which costs one replacement of each, once it is idle.
 const REMEMBERED: usize = 4096;
 
 #[derive(Debug)]
-pub struct Rewritten(Recent<String>);
+pub struct RewrittenObjects(RecentKeys<String>);
 
-impl Default for Rewritten {
+impl Default for RewrittenObjects {
     fn default() -> Self {
-        Self(Recent::of(REMEMBERED))
+        Self(RecentKeys::of(REMEMBERED))
     }
 }
 
-impl Rewritten {
+impl RewrittenObjects {
     /// Compares a pod that was just made with what was asked for.
     pub fn made(&self, wanted: &Pod, pod: &Pod) {
         if pod_images(wanted) == pod_images(pod) {

@@ -5,7 +5,7 @@ use codebutler_crds::condition::{self, SCHEDULES_VALID};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use super::health::Notice;
+use super::health::EventNotice;
 use crate::schedule::{ScheduleClock, cron_of};
 
 /// Writes into `conditions` what can't be read, and answers the event that this is worth, once.
@@ -13,7 +13,7 @@ pub fn tell_invalid(
     repo: &Repo,
     conditions: &mut Vec<Condition>,
     now: Timestamp,
-) -> Option<Notice> {
+) -> Option<EventNotice> {
     let why = repo.spec.schedules.iter().filter_map(|schedule| {
         let read = ScheduleClock::read(&cron_of(repo, schedule), now);
         read.err().map(|why| format!("`{}`: {why}", schedule.name))
@@ -36,5 +36,5 @@ pub fn tell_invalid(
         generation,
         &Time(now),
     );
-    (!known).then_some(Notice { warning: true, reason, note: message })
+    (!known).then_some(EventNotice { warning: true, reason, note: message })
 }

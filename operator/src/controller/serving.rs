@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::coordination::v1::Lease;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::queues::Queues;
+use super::queues::ControllerQueues;
 
 /// How long a hand-over from one gateway to the next may take before anybody is told.
 const GRACE: Duration = Duration::from_secs(10);
@@ -14,7 +14,7 @@ const GRACE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
-pub struct Serving(Mutex<ServingState>);
+pub struct ServingGateway(Mutex<ServingState>);
 
 #[derive(Debug, Default)]
 struct ServingState {
@@ -26,7 +26,7 @@ struct ServingState {
     said: bool,
 }
 
-impl Serving {
+impl ServingGateway {
     /// Takes in the Lease as it is now, if there is one. Answers whether that changes anything.
     pub fn note(&self, lease: Option<&Lease>, now: Instant) -> bool {
         let mut state = self.lock();
@@ -62,7 +62,7 @@ impl Serving {
     }
 
     /// Has everybody look again when the last sign of a gateway is too old.
-    pub async fn watch(self: Arc<Self>, queues: Queues) {
+    pub async fn watch(self: Arc<Self>, queues: ControllerQueues) {
         loop {
             tokio::time::sleep(LOOK).await;
             if self.lock().turned(Instant::now()) {
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_gateway_serves_as_long_as_its_lease_is_renewed() {
-        let (serving, start) = (Serving::default(), Instant::now());
+        let (serving, start) = (ServingGateway::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         assert!(serving.serves(at(0)).unwrap_err().contains("no gateway has served yet"));
         assert!(serving.note(Some(&lease("1", "a")), at(0)));
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_hand_over_is_not_told_and_an_end_is() {
-        let (serving, start) = (Serving::default(), Instant::now());
+        let (serving, start) = (ServingGateway::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         serving.note(Some(&lease("1", "a")), at(0));
         assert!(!serving.note(Some(&lease("2", "")), at(1)), "given up");

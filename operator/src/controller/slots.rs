@@ -17,16 +17,16 @@ use super::index::ObjectKey;
 /// comes closer.
 const EXACT: usize = 20;
 
-pub type Roles = BTreeSet<String>;
+pub type RoleSet = BTreeSet<String>;
 
 /// What a Thread holds and wants.
 #[derive(Clone, Debug)]
 pub struct SlotRequest<'a> {
     pub thread: &'a str,
     /// Roles that have a slot by what is written in the Thread.
-    pub admitted: Roles,
+    pub admitted: RoleSet,
     /// Roles that run, or would if they had a slot.
-    pub wanted: Roles,
+    pub wanted: RoleSet,
     /// Since when it waits, if it is known to wait already.
     pub since: Timestamp,
 }
@@ -34,7 +34,7 @@ pub struct SlotRequest<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotAnswer {
     /// Of the wanted roles those that have a slot.
-    pub admitted: Roles,
+    pub admitted: RoleSet,
     /// Its place in the queue, from 1, if anything has to wait.
     pub position: Option<u32>,
     /// Threads that should ask again.
@@ -46,7 +46,7 @@ type SlotTicket = (Timestamp, u64);
 
 #[derive(Debug, Default)]
 struct SlotQueue {
-    held: BTreeMap<String, Roles>,
+    held: BTreeMap<String, RoleSet>,
     waiting: BTreeMap<SlotTicket, String>,
     tickets: HashMap<String, SlotTicket>,
     count: u64,
@@ -67,7 +67,7 @@ impl RepoSlots {
     }
 
     /// Slots that are given back: no longer written in the Thread. The result should ask again.
-    pub fn release(&self, repo: &ObjectKey, thread: &str, roles: &Roles) -> Vec<String> {
+    pub fn release(&self, repo: &ObjectKey, thread: &str, roles: &RoleSet) -> Vec<String> {
         self.with(repo, |queue| queue.release(thread, roles))
     }
 
@@ -89,7 +89,7 @@ impl RepoSlots {
     }
 
     /// Before the first look at any Thread: what was given already.
-    pub fn prime(&self, repo: &ObjectKey, thread: &str, admitted: Roles) {
+    pub fn prime(&self, repo: &ObjectKey, thread: &str, admitted: RoleSet) {
         self.with(repo, |queue| {
             queue.held.remove(thread);
             if !admitted.is_empty() {
@@ -115,10 +115,10 @@ impl SlotQueue {
         let before = self.held.remove(thread).unwrap_or_default();
         // What is written is held until it is written otherwise; what is not and is not wanted any
         // more never will be.
-        let held: Roles =
+        let held: RoleSet =
             before.iter().filter(|role| wanted.contains(*role)).chain(&written).cloned().collect();
         let mut freed = before.difference(&held).next().is_some();
-        let mut admitted: Roles = held.intersection(&wanted).cloned().collect();
+        let mut admitted: RoleSet = held.intersection(&wanted).cloned().collect();
         if !held.is_empty() {
             self.held.insert(thread.to_owned(), held);
         }
@@ -151,7 +151,7 @@ impl SlotQueue {
         SlotAnswer { admitted, position, others }
     }
 
-    fn release(&mut self, thread: &str, roles: &Roles) -> Vec<String> {
+    fn release(&mut self, thread: &str, roles: &RoleSet) -> Vec<String> {
         let Some(held) = self.held.get_mut(thread) else { return Vec::new() };
         let before = held.len();
         held.retain(|role| !roles.contains(role));
@@ -210,7 +210,7 @@ impl Room {
 mod tests {
     use super::*;
 
-    fn roles(names: &[&str]) -> Roles {
+    fn roles(names: &[&str]) -> RoleSet {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
@@ -292,7 +292,7 @@ mod tests {
         };
         assert_eq!(ask("a", &[], &["pm"]).admitted, roles(&["pm"]));
         // It has done what it had to do, but a gateway may still see it admitted.
-        assert_eq!(ask("a", &["pm"], &[]).admitted, Roles::new());
+        assert_eq!(ask("a", &["pm"], &[]).admitted, RoleSet::new());
         assert_eq!(ask("b", &[], &["pm"]).position, Some(1));
         assert_eq!(office.0.release(&key, "a", &roles(&["pm"])), ["b"]);
         assert_eq!(ask("b", &[], &["pm"]).admitted, roles(&["pm"]));
@@ -310,8 +310,8 @@ mod tests {
             let (threads, runs) = (random.random_range(1..4), random.random_range(1..6));
             let office = Office::new(threads, runs);
             let names: Vec<String> = (0..8).map(|i| format!("t{i}")).collect();
-            let mut written = vec![Roles::new(); 8];
-            let mut wanted = vec![Roles::new(); 8];
+            let mut written = vec![RoleSet::new(); 8];
+            let mut wanted = vec![RoleSet::new(); 8];
             let mut turns = [0; 8];
             for _ in 0..900 {
                 let who = random.random_range(0..8);

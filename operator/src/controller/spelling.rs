@@ -5,7 +5,7 @@ use codebutler_crds::spelling::Outdated;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use super::health::Notice;
+use super::health::EventNotice;
 
 /// Writes what is outdated into `conditions`, and answers the event that this is worth, once.
 pub fn tell_outdated(
@@ -13,7 +13,7 @@ pub fn tell_outdated(
     conditions: &mut Vec<Condition>,
     generation: Option<i64>,
     now: Timestamp,
-) -> Option<Notice> {
+) -> Option<EventNotice> {
     if outdated.is_empty() {
         condition::clear_condition(conditions, OLD_SPELLING);
         return None;
@@ -33,5 +33,5 @@ pub fn tell_outdated(
         generation,
         &Time(now),
     );
-    (!known).then_some(Notice { warning: true, reason: "Renamed", note: message })
+    (!known).then_some(EventNotice { warning: true, reason: "Renamed", note: message })
 }

@@ -18,9 +18,9 @@ struct RefusedSize {
 }
 
 #[derive(Debug, Default)]
-pub struct Unexpanded(Mutex<HashMap<ObjectKey, RefusedSize>>);
+pub struct UnexpandedClaims(Mutex<HashMap<ObjectKey, RefusedSize>>);
 
-impl Unexpanded {
+impl UnexpandedClaims {
     /// Why a Thread's claim could not grow, if it was tried.
     pub fn get(&self, thread: &ObjectKey) -> Option<String> {
         self.with(|all| all.get(thread).map(|refused| refused.message.clone()))

@@ -6,14 +6,17 @@ use codebutler_crds::wire::ErrorCode;
 use kube::Api;
 
 use super::api_error::ApiError;
-use super::caller::Caller;
-use super::state::Shared;
+use super::caller::ProvenCaller;
+use super::state::SharedGateway;
 
 /// The caller's Thread as the API server has it now.
 ///
 /// # Errors
 /// `Unavailable` when it can't be read.
-pub async fn fresh_thread(gateway: &Shared, caller: &Caller) -> Result<Thread, ApiError> {
+pub async fn fresh_thread(
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
+) -> Result<Thread, ApiError> {
     let key = caller.key();
     let api = Api::<Thread>::namespaced(gateway.context.client.clone(), &key.namespace);
     api.get(&key.name).await.map_err(|error| {
@@ -26,14 +29,17 @@ pub async fn fresh_thread(gateway: &Shared, caller: &Caller) -> Result<Thread, A
 ///
 /// # Errors
 /// `Unavailable` when the Thread can't be read: nothing happens on an unknown approval.
-pub async fn lacks_approved_plan(gateway: &Shared, caller: &Caller) -> Result<bool, ApiError> {
+pub async fn lacks_approved_plan(
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
+) -> Result<bool, ApiError> {
     if !needs_approved_plan(caller) {
         return Ok(false);
     }
     Ok(!has_approved_plan(&fresh_thread(gateway, caller).await?))
 }
 
-fn needs_approved_plan(caller: &Caller) -> bool {
+fn needs_approved_plan(caller: &ProvenCaller) -> bool {
     caller.role.spec.push.as_ref().is_some_and(|push| push.needs_approved_plan)
 }
 

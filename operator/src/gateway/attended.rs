@@ -28,7 +28,7 @@ struct ChangedKeys {
 
 /// Follows the watch of all Threads. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Attended {
+pub struct AttendedThreads {
     now: Arc<RwLock<KnownThreads>>,
     /// What a list in progress has brought so far.
     listing: Arc<RwLock<KnownThreads>>,
@@ -36,7 +36,7 @@ pub struct Attended {
     changed: Arc<Mutex<Vec<Weak<ChangedKeys>>>>,
 }
 
-impl Attended {
+impl AttendedThreads {
     pub fn all(&self) -> Vec<Arc<Thread>> {
         let now = self.now.read();
         now.values().cloned().collect()
@@ -57,9 +57,9 @@ impl Attended {
     }
 
     /// Those for which something may be due.
-    pub fn candidates(&self, wanted: fn(&Thread) -> bool) -> Candidates {
+    pub fn candidates(&self, wanted: fn(&Thread) -> bool) -> CandidateThreads {
         let (attended, changed) = (self.clone(), self.follow());
-        Candidates { attended, changed, wanted, known: HashMap::new() }
+        CandidateThreads { attended, changed, wanted, known: HashMap::new() }
     }
 
     /// Takes in what the watch says.
@@ -112,14 +112,14 @@ impl ChangedThreads {
 }
 
 /// Attended Threads for which something of one kind may be due, as of what they say themselves.
-pub struct Candidates {
-    attended: Attended,
+pub struct CandidateThreads {
+    attended: AttendedThreads,
     changed: ChangedThreads,
     wanted: fn(&Thread) -> bool,
     known: KnownThreads,
 }
 
-impl Candidates {
+impl CandidateThreads {
     /// As of now.
     pub fn list(&mut self) -> Vec<Arc<Thread>> {
         for key in self.changed.take() {
@@ -170,7 +170,7 @@ mod tests {
         .unwrap()
     }
 
-    fn names(attended: &Attended) -> Vec<String> {
+    fn names(attended: &AttendedThreads) -> Vec<String> {
         let mut names: Vec<_> = attended.all().iter().map(|thread| thread.name_any()).collect();
         names.sort();
         names
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_closed_thread_is_looked_at_until_nothing_is_left_to_tell() {
-        let attended = Attended::default();
+        let attended = AttendedThreads::default();
         let mut one = thread("a", "Active");
         attended.observe(&Event::Apply(one.clone()));
         one.spec.state = ThreadState::Closed;
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn candidates_come_and_go_with_what_they_say() {
-        let attended = Attended::default();
+        let attended = AttendedThreads::default();
         let mut one = thread("a", "Active");
         one.spec.item = Some("1".to_owned());
         attended.observe(&Event::Apply(one.clone()));
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn twenty_thousand_closed_threads_cost_a_look_nothing() {
-        let attended = Attended::default();
+        let attended = AttendedThreads::default();
         attended.observe(&Event::Init);
         for n in 0..20_000 {
             attended.observe(&Event::InitApply(thread(&format!("closed-{n}"), "Closed")));

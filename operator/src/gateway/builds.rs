@@ -15,8 +15,8 @@ use kube::ResourceExt as _;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-use super::caller::Caller;
-use super::context::Context;
+use super::caller::ProvenCaller;
+use super::context::GatewayContext;
 use super::thread_key::ThreadKey;
 
 /// The tool by which a role can build.
@@ -28,21 +28,21 @@ const REMEMBERED: usize = 64;
 const TERM: Duration = Duration::from_secs(BUILD_SLOT_SECONDS);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Who {
+pub struct BuildClaimant {
     pub thread: ThreadKey,
     role: String,
     pod: String,
 }
 
-impl Who {
-    pub fn of(caller: &Caller) -> Option<Self> {
+impl BuildClaimant {
+    pub fn of(caller: &ProvenCaller) -> Option<Self> {
         let role = caller.role_name();
         let pod = caller.thread.status.as_ref()?.roles.get(role)?.pod_uid.clone()?;
         Some(Self { thread: caller.key(), role: role.to_owned(), pod })
     }
 
     /// Whether it is still the role's pod.
-    fn lives(&self, context: &Context) -> bool {
+    fn lives(&self, context: &GatewayContext) -> bool {
         context.thread(&self.thread).is_some_and(|thread| {
             let role = thread.status.as_ref().and_then(|status| status.roles.get(&self.role));
             role.and_then(|role| role.pod_uid.as_ref()) == Some(&self.pod) && !thread.is_going()
@@ -52,7 +52,7 @@ impl Who {
 
 #[derive(Clone, Debug)]
 struct HeldBuild {
-    who: Who,
+    who: BuildClaimant,
     /// The pod's own name for it; none where it is only supposed.
     id: Option<String>,
     until: Instant,
@@ -69,13 +69,19 @@ struct BuildSlots {
 
 impl BuildSlots {
     /// Forgets what ran out, and pods that are gone.
-    fn sweep(&mut self, now: Instant, lives: impl Fn(&Who) -> bool) {
+    fn sweep(&mut self, now: Instant, lives: impl Fn(&BuildClaimant) -> bool) {
         for claims in [&mut self.held, &mut self.queue] {
             claims.retain(|claim| claim.until > now && lives(&claim.who));
         }
     }
 
-    fn claim(&mut self, who: &Who, claim: &BuildClaim, limit: u32, now: Instant) -> BuildTurn {
+    fn claim(
+        &mut self,
+        who: &BuildClaimant,
+        claim: &BuildClaim,
+        limit: u32,
+        now: Instant,
+    ) -> BuildTurn {
         let own = |known: &HeldBuild| known.who == *who;
         let id = Some(claim.id.clone());
         let granted = match claim.want {
@@ -133,18 +139,18 @@ fn count_builds(claims: &[HeldBuild]) -> u32 {
 }
 
 #[derive(Debug, Default)]
-pub struct Builds {
+pub struct BuildPlaces {
     repos: Mutex<HashMap<(String, String), BuildSlots>>,
     pub changed: Notify,
 }
 
-impl Builds {
+impl BuildPlaces {
     fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), BuildSlots>> {
         self.repos.lock()
     }
 
     /// Supposes that every role that may build and is running has a slot, until it says otherwise.
-    pub fn inherit(&self, context: &Context) {
+    pub fn inherit(&self, context: &GatewayContext) {
         let until = Instant::now() + TERM;
         let mut repos = self.lock();
         for thread in context.threads.state() {
@@ -160,7 +166,7 @@ impl Builds {
                 let running =
                     own.state == Some(RoleState::Running) && builders.contains(role.as_str());
                 let Some(pod) = own.pod_uid.clone().filter(|_| running) else { continue };
-                let who = Who { thread: key.clone(), role: role.clone(), pod };
+                let who = BuildClaimant { thread: key.clone(), role: role.clone(), pod };
                 let slots = repos.entry((key.namespace.clone(), repo.name_any())).or_default();
                 slots.held.push(HeldBuild { who, id: None, until });
             }
@@ -170,9 +176,9 @@ impl Builds {
     /// One question about a claim, answered at once.
     pub fn ask(
         &self,
-        context: &Context,
-        caller: &Caller,
-        who: &Who,
+        context: &GatewayContext,
+        caller: &ProvenCaller,
+        who: &BuildClaimant,
         claim: &BuildClaim,
     ) -> BuildTurn {
         let key = (who.thread.namespace.clone(), caller.repo.name_any());
@@ -187,7 +193,7 @@ impl Builds {
     }
 
     /// Keeps a place in the queue only for as long as it takes to ask again.
-    pub fn leave(&self, repo: &(String, String), who: &Who) {
+    pub fn leave(&self, repo: &(String, String), who: &BuildClaimant) {
         if let Some(slots) = self.lock().get_mut(repo)
             && let Some(claim) = slots.queue.iter_mut().find(|claim| claim.who == *who)
         {
@@ -200,9 +206,9 @@ impl Builds {
 mod tests {
     use super::*;
 
-    fn who(name: &str) -> Who {
+    fn who(name: &str) -> BuildClaimant {
         let thread = ThreadKey { namespace: "team".into(), name: name.into() };
-        Who { thread, role: "coder".into(), pod: format!("{name}-pod") }
+        BuildClaimant { thread, role: "coder".into(), pod: format!("{name}-pod") }
     }
 
     fn say(slots: &mut BuildSlots, name: &str, id: &str, want: BuildWant, at: Instant) -> bool {

@@ -10,23 +10,23 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Client, ResourceExt as _};
 use tokio_util::sync::CancellationToken;
 
-use super::attended::Attended;
-use super::context::Context;
-use super::dial::Dialer;
+use super::attended::AttendedThreads;
+use super::context::GatewayContext;
+use super::dial::OutsideDialer;
 use super::identity::PodIndex;
-use crate::scope::{Scope, Watched};
+use crate::scope::{WatchScope, WatchedKind};
 
 /// Starts the caches and returns when all of them are complete; nothing if told to stop before.
 pub async fn start_caches(
     client: Client,
-    (namespace, dialer): (String, Dialer),
-    scope: &Scope,
+    (namespace, dialer): (String, OutsideDialer),
+    scope: &WatchScope,
     index: &PodIndex,
     stop: &CancellationToken,
-) -> Option<Context> {
-    let (index, attended) = (index.clone(), Attended::default());
+) -> Option<GatewayContext> {
+    let (index, attended) = (index.clone(), AttendedThreads::default());
     let attends = attended.clone();
-    let context = Context {
+    let context = GatewayContext {
         repos: keep_cache(&client, scope, stop, |_| {}),
         roles: keep_cache(&client, &scope.and(&namespace), stop, |_| {}),
         threads: keep_cache(&client, scope, stop, move |event: &Event<Thread>| {
@@ -36,10 +36,10 @@ pub async fn start_caches(
         attended,
         client,
         namespace,
-        redactors: super::redact::Redactors::default(),
-        github: super::github::Access::default(),
+        redactors: super::redact::RepoRedactors::default(),
+        github: super::github::GitHubAccess::default(),
         dialer,
-        history: super::history::History::default(),
+        history: super::history::HistoryKeeper::default(),
         pages: None,
     };
     // Whoever keeps them ends only when told to stop.
@@ -53,12 +53,12 @@ pub async fn start_caches(
 
 fn keep_cache<K>(
     client: &Client,
-    scope: &Scope,
+    scope: &WatchScope,
     stop: &CancellationToken,
     observe: impl Fn(&Event<K>) + Send + 'static,
 ) -> Store<K>
 where
-    K: Watched + Sync,
+    K: WatchedKind + Sync,
 {
     let (store, writer) = reflector::store();
     let events = scope

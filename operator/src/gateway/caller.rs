@@ -8,14 +8,14 @@ use super::thread_key::ThreadKey;
 
 /// Who calls: proven by a pod's token, resolved to a role of a Thread.
 #[derive(Clone)]
-pub struct Caller {
+pub struct ProvenCaller {
     /// The Thread, as cached when the call came in.
     pub thread: Arc<Thread>,
     pub repo: Arc<Repo>,
     pub role: Arc<AgentRole>,
 }
 
-impl Caller {
+impl ProvenCaller {
     pub fn key(&self) -> ThreadKey {
         ThreadKey::from(&*self.thread)
     }

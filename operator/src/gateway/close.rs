@@ -16,17 +16,17 @@ use codebutler_crds::wire::{CloseThread, ErrorCode, ThreadClosed};
 use codebutler_crds::{Repo, Thread, ThreadStatus, names};
 use kube::ResourceExt as _;
 
-use self::commit::Words;
-pub(super) use self::turn::{Turn, let_go, merge_in_turn};
-pub(super) use self::waiting::{Patience, find_wait, resume_merge};
+use self::commit::CommitWords;
+pub(super) use self::turn::{MergeTurn, let_go, merge_in_turn};
+pub(super) use self::waiting::{MergePatience, find_wait, resume_merge};
 use super::api::caller_redactor;
 use super::api_error::ApiError;
 use super::approval::fresh_thread;
-use super::caller::Caller;
-use super::extract::{Any, Json, needs_tool};
-use super::github::{GitHub, GitHubError, Merging, Pull, text};
+use super::caller::ProvenCaller;
+use super::extract::{AnyCaller, JsonBody, needs_tool};
+use super::github::{GitHub, GitHubError, GitHubPull, MergeProgress, text};
 use super::slack::usage;
-use super::state::Shared;
+use super::state::SharedGateway;
 use super::thread_key::ThreadKey;
 use super::threads::explain_unwritten;
 use super::{origin, overlap, parts};
@@ -40,9 +40,9 @@ const MAX_WORK_LINE: usize = 400;
 
 /// Closes the caller's Thread.
 pub async fn close_thread(
-    State(gateway): State<Shared>,
-    Any(caller): Any,
-    Json(wanted): Json<CloseThread>,
+    State(gateway): State<SharedGateway>,
+    AnyCaller(caller): AnyCaller,
+    JsonBody(wanted): JsonBody<CloseThread>,
 ) -> Result<axum::Json<ThreadClosed>, ApiError> {
     needs_tool(&caller, &["CloseThread"])?;
     if wanted.summary.len() > MAX_SUMMARY {
@@ -80,15 +80,15 @@ fn told_work(work: &str) -> String {
 /// A Thread at its end, with what its steps need.
 #[derive(Clone, Copy)]
 struct Ending<'a> {
-    gateway: &'a Shared,
+    gateway: &'a SharedGateway,
     repo: &'a Arc<Repo>,
     thread: &'a Thread,
     github: &'a GitHub,
 }
 
 async fn run_closing(
-    gateway: Shared,
-    caller: Caller,
+    gateway: SharedGateway,
+    caller: ProvenCaller,
     last: LastWords,
 ) -> Result<ThreadClosed, ApiError> {
     gateway.ledger.flush(&caller.key()).await;
@@ -113,15 +113,17 @@ async fn run_closing(
                 return ending.put_off(closing, &pull, MergeWait::Train, "").await;
             }
             match ending.merge(closing, &pull, &last).await? {
-                Merging::Done(commit) => {
+                MergeProgress::Done(commit) => {
                     ending.merged(&pull, &commit, &last.work).await?;
                     Ok(ThreadClosed { merge_commit: Some(commit), waiting: None })
                 }
-                Merging::Waits(wait, said) => ending.put_off(closing, &pull, wait, &said).await,
+                MergeProgress::Waits(wait, said) => {
+                    ending.put_off(closing, &pull, wait, &said).await
+                }
             }
         }
         ClosingChoice::Discard => {
-            if let Some(pull) = pull.filter(Pull::is_open) {
+            if let Some(pull) = pull.filter(GitHubPull::is_open) {
                 github.close_pull(pull.number).await?;
             }
             ending.close("Closed without merging.", &last.work).await?;
@@ -153,16 +155,16 @@ impl Ending<'_> {
     async fn merge(
         &self,
         closing: &Closing,
-        pull: &Pull,
+        pull: &GitHubPull,
         last: &LastWords,
-    ) -> Result<Merging, ApiError> {
+    ) -> Result<MergeProgress, ApiError> {
         let Self { github, repo, .. } = self;
         if let Some(commit) = merge_commit(pull)? {
-            return Ok(Merging::Done(commit));
+            return Ok(MergeProgress::Done(commit));
         }
         let head = mergeable_head(pull, closing, &repo.spec.git.branch)?;
         if let Some(what) = parts::find_unmet(self.gateway, self.thread) {
-            return Ok(Merging::Waits(MergeWait::Depends, what));
+            return Ok(MergeProgress::Waits(MergeWait::Depends, what));
         }
         let words = self.describe(pull, last).await?;
         let method = repo.spec.git.merge_method.map(|method| *method);
@@ -170,20 +172,20 @@ impl Ending<'_> {
             Ok(merging) => Ok(merging),
             // The answer may have been lost, and the merge not.
             Err(error) => {
-                let now = github.pull(pull.number).await.ok().filter(Pull::is_merged);
+                let now = github.pull(pull.number).await.ok().filter(GitHubPull::is_merged);
                 let commit = now.and_then(|pull| pull.merge_commit_sha);
-                commit.map(Merging::Done).ok_or_else(|| error.into())
+                commit.map(MergeProgress::Done).ok_or_else(|| error.into())
             }
         }
     }
 
     /// Writes the pull request's last description; gives what the commit is to say.
-    async fn describe(&self, pull: &Pull, last: &LastWords) -> Result<Words, ApiError> {
+    async fn describe(&self, pull: &GitHubPull, last: &LastWords) -> Result<CommitWords, ApiError> {
         let Self { github, repo, .. } = self;
         let (link, names) = origin::read_origin(self.gateway, repo, self.thread).await;
         let needed = parts::find_needed(self.gateway, self.thread);
         let trailers = commit::write_trailers(self.thread, link.as_deref(), &names, &needed);
-        let words = Words::of(pull, &last.summary, &trailers);
+        let words = CommitWords::of(pull, &last.summary, &trailers);
         let people = origin::at_end(self.thread, link.as_deref(), &names);
         let body = words.description(pull, &self.status(), &format!("{people}{}", last.work));
         if pull.body.as_deref() != Some(&body) {
@@ -193,7 +195,7 @@ impl Ending<'_> {
     }
 
     /// All that follows a merge.
-    async fn merged(&self, pull: &Pull, commit: &str, work: &str) -> Result<(), ApiError> {
+    async fn merged(&self, pull: &GitHubPull, commit: &str, work: &str) -> Result<(), ApiError> {
         let (gateway, key) = (self.gateway, self.key());
         let now = PullRequest {
             merge_commit: Some(commit.to_owned()),
@@ -221,7 +223,7 @@ impl Ending<'_> {
 }
 
 /// The commit on the base branch of a pull request that is merged.
-fn merge_commit(pull: &Pull) -> Result<Option<String>, GitHubError> {
+fn merge_commit(pull: &GitHubPull) -> Result<Option<String>, GitHubError> {
     if !pull.is_merged() {
         return Ok(None);
     }
@@ -229,7 +231,11 @@ fn merge_commit(pull: &Pull) -> Result<Option<String>, GitHubError> {
 }
 
 /// The commit that may be merged: the one that the user saw, and into the branch that it is for.
-fn mergeable_head<'p>(pull: &'p Pull, closing: &Closing, base: &str) -> Result<&'p str, ApiError> {
+fn mergeable_head<'p>(
+    pull: &'p GitHubPull,
+    closing: &Closing,
+    base: &str,
+) -> Result<&'p str, ApiError> {
     if !pull.is_open() {
         let message = "the pull request was closed: open it again, or close the thread";
         return Err(ApiError::new(ErrorCode::InvalidRequest, message));
@@ -260,7 +266,7 @@ mod tests {
         }
     }
 
-    fn pull(state: &str) -> Pull {
+    fn pull(state: &str) -> GitHubPull {
         let head = json!({"sha": "abc"});
         let base = json!({"ref": "main"});
         let pull = json!({

@@ -7,11 +7,11 @@ use codebutler_crds::{Repo, Thread, ThreadStatus, condition, names};
 use kube::ResourceExt as _;
 
 use super::api_error::ApiError;
-use super::context::Context;
-use super::github::{GitHub, GitHubError, Pull};
-use super::slack::{Slack, usage};
+use super::context::GatewayContext;
+use super::github::{GitHub, GitHubError, GitHubPull};
+use super::slack::{SlackGateway, usage};
 use super::thread_key::ThreadKey;
-use super::threads::Threads;
+use super::threads::ThreadWriter;
 
 /// Where the work of collected Threads is kept on the remote.
 const ARCHIVE: &str = "refs/codebutler/archive";
@@ -24,9 +24,9 @@ pub fn is_due(thread: &Thread) -> bool {
 }
 
 pub async fn collect_thread(
-    context: &Context,
-    slack: &Slack,
-    threads: &Threads,
+    context: &GatewayContext,
+    slack: &SlackGateway,
+    threads: &ThreadWriter,
     thread: &Thread,
     repo: &Repo,
 ) -> Result<(), ApiError> {
@@ -51,7 +51,7 @@ async fn undo_remote(github: &GitHub, thread: &Thread, archive: &str) -> Result<
     if let Some(tip) = github.tip(&branch).await? {
         github.keep(archive, &tip.commit).await?;
     }
-    if let Some(pull) = github.find_pull(&branch).await?.filter(Pull::is_open) {
+    if let Some(pull) = github.find_pull(&branch).await?.filter(GitHubPull::is_open) {
         github.close_pull(pull.number).await?;
     }
     github.delete_branch(&branch).await

@@ -12,7 +12,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use serde_json::json;
 
-use super::redact::Redactors;
+use super::redact::RepoRedactors;
 use super::writes;
 use crate::apply::shorten_text;
 
@@ -27,15 +27,15 @@ const NOTE: usize = 1000;
 
 /// Writes conditions of Repos, only when they change. Cheap to clone.
 #[derive(Clone)]
-pub struct Conditions {
+pub struct ConditionWriter {
     client: Client,
     recorder: Recorder,
-    redactors: Redactors,
+    redactors: RepoRedactors,
 }
 
 /// What was found about one condition.
 #[derive(Clone, Copy, Debug)]
-pub struct Finding<'a> {
+pub struct ConditionFinding<'a> {
     pub type_: &'static str,
     /// Whether it holds; nothing if nobody can know.
     pub holds: Option<bool>,
@@ -71,9 +71,9 @@ pub enum ServedModel {
 /// What only a call finds out, and only another call finds mended.
 const BY_CALLS: [&str; 2] = ["Refused", "ModelRefused"];
 
-impl Conditions {
+impl ConditionWriter {
     /// A writer with the gateway's own identity, which says nothing that a Repo wants masked.
-    pub fn new(client: Client, redactors: Redactors) -> Self {
+    pub fn new(client: Client, redactors: RepoRedactors) -> Self {
         let recorder = Recorder::new(client.clone(), Reporter::from(names::GATEWAY));
         Self { client, recorder, redactors }
     }
@@ -123,13 +123,14 @@ impl Conditions {
             }
         };
         let event = "ModelsNotKnown";
-        self.put(repo, &Finding { type_: MODELS_KNOWN, holds, reason, message, event }).await
+        self.put(repo, &ConditionFinding { type_: MODELS_KNOWN, holds, reason, message, event })
+            .await
     }
 
     /// The model API does not serve the Repo's key, or one of its models, and why.
     pub async fn model_fails(&self, repo: &Repo, reason: &str, why: &str) {
         let (type_, event) = (MODEL_REACHABLE, "ModelNotReachable");
-        let finding = Finding { type_, holds: Some(false), reason, message: why, event };
+        let finding = ConditionFinding { type_, holds: Some(false), reason, message: why, event };
         self.put(repo, &finding).await;
     }
 
@@ -158,7 +159,8 @@ impl Conditions {
             }
         };
         let event = "ModelNotReachable";
-        self.put(repo, &Finding { type_: MODEL_REACHABLE, holds, reason, message, event }).await
+        self.put(repo, &ConditionFinding { type_: MODEL_REACHABLE, holds, reason, message, event })
+            .await
     }
 
     /// A model answered. Said only where it was said that none does, or that this one does not.
@@ -174,7 +176,8 @@ impl Conditions {
         }
         let (type_, event) = (MODEL_REACHABLE, "ModelReachable");
         let message = ANSWERS;
-        let finding = Finding { type_, holds: Some(true), reason: "Served", message, event };
+        let finding =
+            ConditionFinding { type_, holds: Some(true), reason: "Served", message, event };
         self.put(repo, &finding).await;
     }
 
@@ -185,7 +188,8 @@ impl Conditions {
             Some(wrong) => ("GuidesInvalid", wrong),
         };
         let (type_, holds) = (GUIDES_VALID, Some(wrong.is_none()));
-        self.put(repo, &Finding { type_, holds, reason, message, event: "GuidesInvalid" }).await
+        self.put(repo, &ConditionFinding { type_, holds, reason, message, event: "GuidesInvalid" })
+            .await
     }
 
     /// Tells that deliveries can't be checked, and why.
@@ -206,13 +210,14 @@ impl Conditions {
     ) -> bool {
         let what = if type_ == GIT_REACHABLE { "Git" } else { "Egress" };
         let event = &format!("{what}{reason}");
-        self.put(repo, &Finding { type_, holds: Some(holds), reason, message: why, event }).await
+        self.put(repo, &ConditionFinding { type_, holds: Some(holds), reason, message: why, event })
+            .await
     }
 
     /// Answers whether it is on the Repo.
-    async fn put(&self, repo: &Repo, finding: &Finding<'_>) -> bool {
+    async fn put(&self, repo: &Repo, finding: &ConditionFinding<'_>) -> bool {
         let message = &*self.redactors.of(repo).mask_but(finding.message, SHOWN).into_owned();
-        if says_so(repo, &Finding { message, ..*finding }) {
+        if says_so(repo, &ConditionFinding { message, ..*finding }) {
             return true;
         }
         let recorded = self.record(repo, finding).await;
@@ -227,9 +232,13 @@ impl Conditions {
     ///
     /// # Errors
     /// When the API server does not take it, or others write the same status again and again.
-    pub async fn record(&self, repo: &Repo, finding: &Finding<'_>) -> Result<(), kube::Error> {
+    pub async fn record(
+        &self,
+        repo: &Repo,
+        finding: &ConditionFinding<'_>,
+    ) -> Result<(), kube::Error> {
         let message = &*self.redactors.of(repo).mask_but(finding.message, SHOWN).into_owned();
-        let Finding { type_, holds, reason, .. } = *finding;
+        let ConditionFinding { type_, holds, reason, .. } = *finding;
         let api =
             Api::<Repo>::namespaced(self.client.clone(), &repo.namespace().unwrap_or_default());
         let mut attempt = 1;
@@ -291,7 +300,7 @@ const fn status_of(holds: Option<bool>) -> &'static str {
     }
 }
 
-fn says_so(repo: &Repo, finding: &Finding<'_>) -> bool {
+fn says_so(repo: &Repo, finding: &ConditionFinding<'_>) -> bool {
     let wanted = status_of(finding.holds);
     let conditions = repo.status.iter().flat_map(|status| &status.conditions);
     conditions.into_iter().any(|c| {

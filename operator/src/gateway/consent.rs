@@ -9,9 +9,9 @@ use codebutler_crds::wire::{ApprovalRequest, ApprovalState, ErrorCode};
 use sha2::{Digest as _, Sha256};
 
 use super::api_error::ApiError;
-use super::caller::Caller;
+use super::caller::ProvenCaller;
 use super::slack::spend_approval;
-use super::state::Shared;
+use super::state::SharedGateway;
 
 /// Begins the keys of the gateway's own questions: a role can ask nothing under them, or it could
 /// have people say yes to other words.
@@ -22,7 +22,7 @@ const WAIT: Duration = Duration::from_secs(3);
 const ROUNDS: u32 = 5;
 
 /// Something that is about to be done.
-pub struct Effect<'a> {
+pub struct GuardedEffect<'a> {
     pub kind: Guarded,
     /// In one line.
     pub summary: String,
@@ -34,11 +34,11 @@ pub struct Effect<'a> {
 
 /// How people stand to an effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ConsentStanding {
     /// The Repo does not have them asked.
     Unasked,
     /// They said yes: to be [spent](spend_consent) once it has happened.
-    Approved(Approved),
+    Approved(ApprovedEffect),
     /// They are asked, and have not answered yet; whether nobody answered an earlier question.
     Waits {
         /// The one before went unanswered.
@@ -52,9 +52,9 @@ pub enum Standing {
 
 /// A yes, by its identity in the Thread's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Approved(String);
+pub struct ApprovedEffect(String);
 
-impl Standing {
+impl ConsentStanding {
     /// Why it may not happen now, in a few words, and what to do.
     pub const fn refusal(&self) -> Option<(&'static str, &'static str)> {
         match self {
@@ -91,10 +91,10 @@ pub fn is_own_key(key: &str) -> bool {
 /// # Errors
 /// `NeedsApproval`, with what the role is to do.
 pub async fn require_consent(
-    gateway: &Shared,
-    caller: &Caller,
-    effect: &Effect<'_>,
-) -> Result<Standing, ApiError> {
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
+    effect: &GuardedEffect<'_>,
+) -> Result<ConsentStanding, ApiError> {
     let standing = ask_consent(gateway, caller, effect).await?;
     match standing.refusal() {
         None => Ok(standing),
@@ -107,12 +107,12 @@ pub async fn require_consent(
 /// # Errors
 /// When the question can't be asked or its answer not be read: then it is no yes.
 pub async fn ask_consent(
-    gateway: &Shared,
-    caller: &Caller,
-    effect: &Effect<'_>,
-) -> Result<Standing, ApiError> {
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
+    effect: &GuardedEffect<'_>,
+) -> Result<ConsentStanding, ApiError> {
     if !caller.repo.spec.policy.require_approval.contains(&effect.kind) {
-        return Ok(Standing::Unasked);
+        return Ok(ConsentStanding::Unasked);
     }
     ask_about(gateway, caller, build_request(effect)).await
 }
@@ -123,12 +123,12 @@ pub async fn ask_consent(
 /// # Errors
 /// `NeedsApproval`, with what the role is to do.
 pub async fn consent_to(
-    gateway: &Shared,
-    caller: &Caller,
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
     tool: &str,
     summary: String,
     detail: String,
-) -> Result<Standing, ApiError> {
+) -> Result<ConsentStanding, ApiError> {
     let exactly = [detail.as_str()];
     let request = request_for(tool, summary, detail.clone(), &exactly);
     let standing = ask_about(gateway, caller, request).await?;
@@ -139,28 +139,34 @@ pub async fn consent_to(
 }
 
 async fn ask_about(
-    gateway: &Shared,
-    caller: &Caller,
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
     mut request: ApprovalRequest,
-) -> Result<Standing, ApiError> {
+) -> Result<ConsentStanding, ApiError> {
     let (key, mut again) = (request.key.clone(), false);
     for round in 1..=ROUNDS {
         request.key = format!("{key}.{round}");
         let reply = gateway.slack.approval(caller, &request, WAIT).await?;
         match reply.state {
-            ApprovalState::Approved => return Ok(Standing::Approved(Approved(reply.id))),
-            ApprovalState::Denied => return Ok(Standing::Denied),
-            ApprovalState::Pending => return Ok(Standing::Waits { again }),
+            ApprovalState::Approved => {
+                return Ok(ConsentStanding::Approved(ApprovedEffect(reply.id)));
+            }
+            ApprovalState::Denied => return Ok(ConsentStanding::Denied),
+            ApprovalState::Pending => return Ok(ConsentStanding::Waits { again }),
             // Neither a yes nor a no, or a yes that was used: who wants it still has to ask again.
             ApprovalState::Expired => again = reply.by.is_none(),
         }
     }
-    Ok(Standing::Unanswered)
+    Ok(ConsentStanding::Unanswered)
 }
 
 /// What people said yes to has happened: the next time they are asked again.
-pub async fn spend_consent(gateway: &Shared, caller: &Caller, standing: &Standing) {
-    let Standing::Approved(Approved(id)) = standing else { return };
+pub async fn spend_consent(
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
+    standing: &ConsentStanding,
+) {
+    let ConsentStanding::Approved(ApprovedEffect(id)) = standing else { return };
     let thread = caller.key();
     let used = |status: &mut ThreadStatus| {
         spend_approval(status, id);
@@ -173,7 +179,7 @@ pub async fn spend_consent(gateway: &Shared, caller: &Caller, standing: &Standin
     }
 }
 
-fn build_request(effect: &Effect<'_>) -> ApprovalRequest {
+fn build_request(effect: &GuardedEffect<'_>) -> ApprovalRequest {
     let tool = match effect.kind {
         Guarded::Push => "Push",
         Guarded::PullRequest => "PullRequest",
@@ -203,13 +209,13 @@ mod tests {
 
     #[test]
     fn only_a_yes_lets_anything_happen() {
-        assert_eq!(Standing::Unasked.refusal(), None);
-        assert_eq!(Standing::Approved(Approved(String::new())).refusal(), None);
+        assert_eq!(ConsentStanding::Unasked.refusal(), None);
+        assert_eq!(ConsentStanding::Approved(ApprovedEffect(String::new())).refusal(), None);
         let others = [
-            Standing::Waits { again: false },
-            Standing::Waits { again: true },
-            Standing::Denied,
-            Standing::Unanswered,
+            ConsentStanding::Waits { again: false },
+            ConsentStanding::Waits { again: true },
+            ConsentStanding::Denied,
+            ConsentStanding::Unanswered,
         ];
         for standing in others {
             assert!(standing.refusal().is_some(), "{standing:?}");
@@ -220,7 +226,7 @@ mod tests {
     fn every_part_of_an_effect_counts() {
         let of = |exactly: &[&str]| {
             let (summary, detail) = (String::new(), String::new());
-            build_request(&Effect { kind: Guarded::PullRequest, summary, detail, exactly })
+            build_request(&GuardedEffect { kind: Guarded::PullRequest, summary, detail, exactly })
         };
         assert_eq!(of(&["a", "b"]), of(&["a", "b"]));
         assert_ne!(of(&["a", "b"]).hash, of(&["ab", ""]).hash);

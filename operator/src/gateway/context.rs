@@ -10,18 +10,18 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, Client, ResourceExt as _};
 use url::Url;
 
-use super::attended::Attended;
-use super::dial::{Dialer, Reach};
-use super::github::Access;
-use super::history::History;
-use super::redact::Redactors;
+use super::attended::AttendedThreads;
+use super::dial::{DialReach, OutsideDialer};
+use super::github::GitHubAccess;
+use super::history::HistoryKeeper;
+use super::redact::RepoRedactors;
 use super::remote::{allows_url, annotation_name};
 use super::secrets::{OpenedSecret, SecretError};
 use super::thread_key::ThreadKey;
 
 /// Clients and watch caches. Cheap to clone.
 #[derive(Clone)]
-pub struct Context {
+pub struct GatewayContext {
     /// The gateway's own identity.
     pub client: Client,
     /// The operator's namespace, where AgentRoles are looked up second.
@@ -30,19 +30,19 @@ pub struct Context {
     pub roles: Store<AgentRole>,
     pub threads: Store<Thread>,
     /// Those in which anything may still happen.
-    pub attended: Attended,
+    pub attended: AttendedThreads,
     /// Masks what must not leave, with each Repo's own patterns.
-    pub redactors: Redactors,
+    pub redactors: RepoRedactors,
     /// What calls to GitHub share.
-    pub github: Access,
-    pub dialer: Dialer,
+    pub github: GitHubAccess,
+    pub dialer: OutsideDialer,
     /// What happened in each conversation.
-    pub history: History,
+    pub history: HistoryKeeper,
     /// Where people watch conversations, without a slash at the end.
     pub pages: Option<Arc<str>>,
 }
 
-impl Context {
+impl GatewayContext {
     /// Waits until all caches are filled. To be waited for in one place at a time: of several that wait
     /// for a store, kube 5 wakes the last one only.
     ///
@@ -80,7 +80,7 @@ impl Context {
 
     /// The client for model providers and Git hosts.
     pub fn http(&self) -> &reqwest::Client {
-        self.dialer.http(Reach::Outside)
+        self.dialer.http(DialReach::Outside)
     }
 
     /// One key of a Secret that a Repo names, provided that the Secret may be sent to a URL by its
@@ -93,7 +93,7 @@ impl Context {
         namespace: &str,
         reference: &SecretRef,
         key: &str,
-        to: (&Url, Reach),
+        to: (&Url, DialReach),
     ) -> Result<String, SecretError> {
         self.open_secret(namespace, reference, to).await?.value(key)
     }
@@ -106,11 +106,11 @@ impl Context {
         &self,
         namespace: &str,
         reference: &SecretRef,
-        (url, reach): (&Url, Reach),
+        (url, reach): (&Url, DialReach),
     ) -> Result<OpenedSecret, SecretError> {
         let name = &reference.name;
         let host = || annotation_name(url).unwrap_or_default();
-        if reach == Reach::Outside && self.dialer.admit(url).is_err() {
+        if reach == DialReach::Outside && self.dialer.admit(url).is_err() {
             return Err(SecretError::Internal { name: name.clone(), host: host() });
         }
         let opened = self.read_secret(namespace, reference).await?;

@@ -8,13 +8,13 @@ use http::HeaderValue;
 use kube::ResourceExt as _;
 use parking_lot::Mutex;
 
-use super::context::Context;
-use super::dial::Reach;
+use super::context::GatewayContext;
+use super::dial::DialReach;
 use super::github::{GitHubError, app};
 use super::remote::Remote;
 
 /// A credential in use. No Debug: it holds a token.
-pub struct Credential {
+pub struct RemoteCredential {
     source: Option<CredentialSource>,
     remote: Remote,
     token: Mutex<CredentialToken>,
@@ -22,7 +22,7 @@ pub struct Credential {
 }
 
 struct CredentialSource {
-    context: Context,
+    context: GatewayContext,
     namespace: String,
     reference: SecretRef,
 }
@@ -33,12 +33,16 @@ struct CredentialToken {
     of_app: bool,
 }
 
-impl Credential {
+impl RemoteCredential {
     /// Of a Repo, for its remote.
     ///
     /// # Errors
     /// A sentence that names the Secret and what is wrong with it, and never its value.
-    pub async fn of(context: &Context, repo: &Repo, remote: &Remote) -> Result<Self, GitHubError> {
+    pub async fn of(
+        context: &GatewayContext,
+        repo: &Repo,
+        remote: &Remote,
+    ) -> Result<Self, GitHubError> {
         let reference = repo.spec.git.credentials.clone();
         let namespace = repo.namespace().unwrap_or_default();
         let secret = reference.name.clone();
@@ -95,7 +99,7 @@ impl CredentialSource {
         let Self { context, namespace, reference } = self;
         // A Secret that may be sent to github.com may be sent to its API.
         let secret =
-            context.open_secret(namespace, reference, (&remote.url, Reach::Outside)).await?;
+            context.open_secret(namespace, reference, (&remote.url, DialReach::Outside)).await?;
         let of_app = app::is_app(&secret);
         let value = if of_app {
             context.github.tokens.of(context.http(), &secret, remote).await?

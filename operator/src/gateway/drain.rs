@@ -23,7 +23,7 @@ const SPARE: Duration = Duration::from_secs(3);
 
 /// How long each step may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Shares {
+pub struct DrainShares {
     /// Requests that are no model calls.
     pub requests: Duration,
     /// Each of the two times that the books are written.
@@ -34,7 +34,7 @@ pub struct Shares {
     pub all: Duration,
 }
 
-impl Shares {
+impl DrainShares {
     pub fn of(grace: Duration) -> Self {
         let free = grace.saturating_sub(BOOKS + lease::GIVE_UP + BOOKS + SPARE);
         let requests = free.saturating_sub(CALLS).min(REQUESTS);
@@ -68,7 +68,7 @@ mod tests {
     fn all_steps_together_end_before_the_grace() {
         for seconds in GRACE {
             let grace = Duration::from_secs(seconds);
-            let Shares { requests, books, calls, all } = Shares::of(grace);
+            let DrainShares { requests, books, calls, all } = DrainShares::of(grace);
             let last = requests + books + lease::GIVE_UP + calls + books;
             assert!(last + SPARE <= grace && all >= last, "{seconds}");
             assert!(calls >= CALLS && requests >= Duration::from_secs(10), "{seconds}");

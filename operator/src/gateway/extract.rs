@@ -9,22 +9,25 @@ use serde::de::DeserializeOwned;
 use tracing::field::display;
 
 use super::api_error::ApiError;
-use super::caller::Caller;
+use super::caller::ProvenCaller;
 use super::identity;
-use super::state::Shared;
+use super::state::SharedGateway;
 
 /// Largest request body but for Git's: a model call with a full context and pictures.
 const MAX_BODY: usize = 32 * 1024 * 1024;
 
 /// A caller, whatever the state of its Thread.
-pub struct Any(pub Caller);
+pub struct AnyCaller(pub ProvenCaller);
 
 /// A caller whose Thread is not closed.
-pub struct Open(pub Caller);
+pub struct OpenCaller(pub ProvenCaller);
 
-impl FromRequestParts<Shared> for Any {
+impl FromRequestParts<SharedGateway> for AnyCaller {
     type Rejection = ApiError;
-    async fn from_request_parts(parts: &mut Parts, gateway: &Shared) -> Result<Self, ApiError> {
+    async fn from_request_parts(
+        parts: &mut Parts,
+        gateway: &SharedGateway,
+    ) -> Result<Self, ApiError> {
         // Apart: few tokens have to be reviewed, and every call would keep room for it.
         let caller = Box::pin(gateway.identity.caller(&parts.headers)).await?;
         let span = tracing::Span::current();
@@ -42,10 +45,13 @@ fn is_own_word(called: &str) -> bool {
     called != path::CONNECT && called != path::HISTORY && !called.starts_with(path::GIT)
 }
 
-impl FromRequestParts<Shared> for Open {
+impl FromRequestParts<SharedGateway> for OpenCaller {
     type Rejection = ApiError;
-    async fn from_request_parts(parts: &mut Parts, gateway: &Shared) -> Result<Self, ApiError> {
-        let Any(caller) = Any::from_request_parts(parts, gateway).await?;
+    async fn from_request_parts(
+        parts: &mut Parts,
+        gateway: &SharedGateway,
+    ) -> Result<Self, ApiError> {
+        let AnyCaller(caller) = AnyCaller::from_request_parts(parts, gateway).await?;
         if identity::is_closed(&caller) {
             gateway.metrics.refused("thread_closed");
             return Err(ApiError::new(ErrorCode::ThreadClosed, "the Thread is closed"));
@@ -54,11 +60,14 @@ impl FromRequestParts<Shared> for Open {
     }
 }
 
-pub struct Query<T>(pub T);
+pub struct QueryParams<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequestParts<Shared> for Query<T> {
+impl<T: DeserializeOwned> FromRequestParts<SharedGateway> for QueryParams<T> {
     type Rejection = ApiError;
-    async fn from_request_parts(parts: &mut Parts, gateway: &Shared) -> Result<Self, ApiError> {
+    async fn from_request_parts(
+        parts: &mut Parts,
+        gateway: &SharedGateway,
+    ) -> Result<Self, ApiError> {
         axum::extract::Query::from_request_parts(parts, gateway)
             .await
             .map(|axum::extract::Query(query)| Self(query))
@@ -67,11 +76,11 @@ impl<T: DeserializeOwned> FromRequestParts<Shared> for Query<T> {
 }
 
 /// A whole body of bounded size.
-pub struct Body(pub Bytes);
+pub struct BoundedBody(pub Bytes);
 
-impl FromRequest<Shared> for Body {
+impl FromRequest<SharedGateway> for BoundedBody {
     type Rejection = ApiError;
-    async fn from_request(request: Request, _: &Shared) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, _: &SharedGateway) -> Result<Self, ApiError> {
         let invalid = |message: String| ApiError::new(ErrorCode::InvalidRequest, message);
         match Limited::new(request.into_body(), MAX_BODY).collect().await {
             Ok(body) => Ok(Self(body.to_bytes())),
@@ -83,12 +92,12 @@ impl FromRequest<Shared> for Body {
     }
 }
 
-pub struct Json<T>(pub T);
+pub struct JsonBody<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequest<Shared> for Json<T> {
+impl<T: DeserializeOwned> FromRequest<SharedGateway> for JsonBody<T> {
     type Rejection = ApiError;
-    async fn from_request(request: Request, gateway: &Shared) -> Result<Self, ApiError> {
-        let Body(body) = Body::from_request(request, gateway).await?;
+    async fn from_request(request: Request, gateway: &SharedGateway) -> Result<Self, ApiError> {
+        let BoundedBody(body) = BoundedBody::from_request(request, gateway).await?;
         serde_json::from_slice(&body).map(Self).map_err(|error| {
             ApiError::new(ErrorCode::InvalidRequest, format!("the request's body: {error}"))
         })
@@ -99,7 +108,7 @@ impl<T: DeserializeOwned> FromRequest<Shared> for Json<T> {
 ///
 /// # Errors
 /// `Forbidden`, naming the first tool.
-pub fn needs_tool(caller: &Caller, tools: &[&str]) -> Result<(), ApiError> {
+pub fn needs_tool(caller: &ProvenCaller, tools: &[&str]) -> Result<(), ApiError> {
     if tools.iter().any(|tool| caller.has_tool(tool)) {
         return Ok(());
     }

@@ -8,8 +8,8 @@ use codebutler_crds::wire::{Complexity, NanoUsd};
 use codebutler_crds::{AgentRole, Repo, SlackTs, Thread};
 use kube::ResourceExt as _;
 
-use super::context::Context;
-use super::dispatch::Team;
+use super::context::GatewayContext;
+use super::dispatch::RepoTeam;
 
 /// Conversations from which an estimate is made, at least and at most: the newest ones.
 const LEAST: usize = 3;
@@ -58,7 +58,7 @@ pub struct PlanForecast {
 
 /// Looks back for a plan of a Repo.
 pub fn forecast_plan(
-    context: &Context,
+    context: &GatewayContext,
     repo: &Repo,
     complexity: Option<Complexity>,
 ) -> PlanForecast {
@@ -76,7 +76,7 @@ pub fn forecast_plan(
 
 /// Which model will do the work, and why that one.
 fn choose_model(roles: &[Arc<AgentRole>], complexity: Option<Complexity>) -> Option<String> {
-    let implements = Team::of(roles).implements?;
+    let implements = RepoTeam::of(roles).implements?;
     let role = roles.iter().find(|role| role.spec.role == implements)?;
     let model = role.spec.model.for_work(complexity);
     let own = complexity.is_some() && model != role.spec.model.default;

@@ -11,7 +11,7 @@ use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 
 use super::git::{self, pktline, push};
-use super::models::sse::Tap;
+use super::models::sse::EventTap;
 use super::redact::Redactor;
 use super::slack::fuzz_frame;
 
@@ -107,7 +107,7 @@ fn packets_of_any_kind_are_read_or_refused() {
         let mut rest = bytes;
         while let Ok(Some((packet, taken))) = pktline::read_packet(rest) {
             assert!((4..=pktline::MAX_PACKET).contains(&taken) && taken <= rest.len());
-            if let pktline::Packet::Data(payload) = packet {
+            if let pktline::PktLine::Data(payload) = packet {
                 assert_eq!(payload.len() + 4, taken);
             }
             rest = &rest[taken..];
@@ -138,7 +138,7 @@ fn answers_of_a_git_host_of_any_kind_are_read_or_refused() {
 fn streams_of_any_kind_say_the_same_in_pieces() {
     fuzz_corpus("SSE", &corpus_lines(SSE), |bytes| {
         let told = |pieces: &mut dyn Iterator<Item = &[u8]>| {
-            let mut tap = Tap::default();
+            let mut tap = EventTap::default();
             pieces.for_each(|piece| tap.pass(piece));
             (tap.bill, tap.id, tap.done, tap.images)
         };

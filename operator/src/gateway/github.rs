@@ -28,22 +28,22 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 
-pub use self::access::Access;
-pub use self::changed::Changed;
-use self::client::Client;
+pub use self::access::GitHubAccess;
+pub use self::changed::ChangedPulls;
+use self::client::GitHubClient;
 pub use self::commands::{ChangedFile, CommandPlace, HeardCommand, HeardComments};
 pub use self::error::GitHubError;
 use self::exchange::read_answer;
-pub use self::merge::{Merging, Message};
-pub use self::pull::Pull;
-pub use self::rate::Quota;
+pub use self::merge::{MergeMessage, MergeProgress};
+pub use self::pull::GitHubPull;
+pub use self::rate::RateQuota;
 pub use self::rules::BranchRules;
-pub use self::talk::{Key, Said, Talk};
-pub use self::tip::Tip;
-use super::context::Context;
+pub use self::talk::{PullComment, PullTalk, RemarkKey};
+pub use self::tip::BranchTip;
+use super::context::GatewayContext;
 
 pub struct GitHub {
-    client: Client,
+    client: GitHubClient,
 }
 
 #[derive(Deserialize)]
@@ -61,8 +61,8 @@ impl GitHub {
     ///
     /// # Errors
     /// A sentence that names the field or Secret to correct.
-    pub async fn of(context: &Context, repo: &Repo) -> Result<Self, GitHubError> {
-        Ok(Self { client: Client::of(context, repo).await? })
+    pub async fn of(context: &GatewayContext, repo: &Repo) -> Result<Self, GitHubError> {
+        Ok(Self { client: GitHubClient::of(context, repo).await? })
     }
 
     /// Makes sure that `branch` exists. Answers with the commit of `base` that it was made from, if
@@ -120,14 +120,14 @@ impl GitHub {
     ///
     /// # Errors
     /// When GitHub can't be asked.
-    pub async fn find_pull(&self, branch: &str) -> Result<Option<Pull>, GitHubError> {
+    pub async fn find_pull(&self, branch: &str) -> Result<Option<GitHubPull>, GitHubError> {
         let head: String = url::form_urlencoded::byte_serialize(
             format!("{}:{branch}", self.client.remote.owner).as_bytes(),
         )
         .collect();
         let query = format!("pulls?state=all&per_page=100&head={head}");
         let answer = self.client.get(&self.client.repo(&query)).await?;
-        let pulls: Vec<Pull> = self.client.expect(&answer, StatusCode::OK)?;
+        let pulls: Vec<GitHubPull> = self.client.expect(&answer, StatusCode::OK)?;
         let best = pulls.into_iter().max_by_key(|pull| (pull.is_open(), pull.number));
         let Some(best) = best else { return Ok(None) };
         // Only the single view says whether it can be merged.
@@ -138,13 +138,13 @@ impl GitHub {
     ///
     /// # Errors
     /// When GitHub can't be asked, or has none.
-    pub async fn pull(&self, number: u64) -> Result<Pull, GitHubError> {
+    pub async fn pull(&self, number: u64) -> Result<GitHubPull, GitHubError> {
         let answer = self.client.get(&self.client.repo(&format!("pulls/{number}"))).await?;
         self.client.expect(&answer, StatusCode::OK)
     }
 
     /// What is left of what the credential may ask, as the last answer had it.
-    pub fn quota(&self) -> Option<Quota> {
+    pub fn quota(&self) -> Option<RateQuota> {
         self.client.quota()
     }
 
@@ -158,8 +158,8 @@ impl GitHub {
         base: &str,
         title: &str,
         body: &str,
-    ) -> Result<(Pull, bool), GitHubError> {
-        if let Some(pull) = self.find_pull(branch).await?.filter(Pull::is_open) {
+    ) -> Result<(GitHubPull, bool), GitHubError> {
+        if let Some(pull) = self.find_pull(branch).await?.filter(GitHubPull::is_open) {
             return Ok((self.update_pull(pull.number, Some(title), body).await?, false));
         }
         let request = json!({"title": title, "body": body, "head": branch, "base": base});
@@ -168,7 +168,7 @@ impl GitHub {
             return Ok((self.client.expect(&answer, StatusCode::CREATED)?, true));
         }
         // Opened by somebody else in between, or there is nothing to merge.
-        match self.find_pull(branch).await?.filter(Pull::is_open) {
+        match self.find_pull(branch).await?.filter(GitHubPull::is_open) {
             Some(pull) => Ok((self.update_pull(pull.number, Some(title), body).await?, false)),
             None => Err(GitHubError::NothingToMerge { base: base.to_owned() }),
         }
@@ -183,7 +183,7 @@ impl GitHub {
         number: u64,
         title: Option<&str>,
         body: &str,
-    ) -> Result<Pull, GitHubError> {
+    ) -> Result<GitHubPull, GitHubError> {
         let mut request = json!({"body": body});
         if let Some(title) = title {
             request["title"] = title.into();
@@ -200,7 +200,7 @@ impl GitHub {
     pub async fn close_pull(&self, number: u64) -> Result<(), GitHubError> {
         let path = self.client.repo(&format!("pulls/{number}"));
         let answer = self.client.patch(&path, &json!({"state": "closed"})).await?;
-        self.client.expect::<Pull>(&answer, StatusCode::OK).map(drop)
+        self.client.expect::<GitHubPull>(&answer, StatusCode::OK).map(drop)
     }
 
     /// Paths that a pull request changes, of a renamed file both; its branch may be gone.

@@ -25,7 +25,7 @@ use super::api_error::ApiError;
 use super::budget::repos::RepoKey;
 use super::git::guides::BaseCopy;
 use super::git::mirror::MirrorError;
-use super::state::Shared;
+use super::state::SharedGateway;
 use super::writes;
 use crate::step;
 
@@ -59,7 +59,7 @@ struct Judged {
 }
 
 /// Judges until the gateway stops. `poll`: how old what is known of a base branch may be.
-pub async fn run_guides(gateway: &Shared, poll: Duration) {
+pub async fn run_guides(gateway: &SharedGateway, poll: Duration) {
     let mut judged: HashMap<RepoKey, Judged> = HashMap::new();
     let mut due = tokio::time::interval(poll);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -71,7 +71,11 @@ pub async fn run_guides(gateway: &Shared, poll: Duration) {
     }
 }
 
-async fn look_round(gateway: &Shared, judged: &mut HashMap<RepoKey, Judged>, poll: Duration) {
+async fn look_round(
+    gateway: &SharedGateway,
+    judged: &mut HashMap<RepoKey, Judged>,
+    poll: Duration,
+) {
     let talking: BTreeSet<_> = gateway
         .context
         .attended
@@ -101,7 +105,7 @@ async fn look_round(gateway: &Shared, judged: &mut HashMap<RepoKey, Judged>, pol
 
 /// Judges what is new, and tells what is wrong with it.
 async fn judge_guides(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Repo,
     last: Option<&Judged>,
 ) -> Result<Option<Judged>, JudgeError> {
@@ -120,14 +124,14 @@ async fn judge_guides(
 }
 
 /// The roles that the Repo has beside CodeButler's.
-fn own_roles(gateway: &Shared, repo: &Repo) -> Vec<String> {
+fn own_roles(gateway: &SharedGateway, repo: &Repo) -> Vec<String> {
     let roles = gateway.context.roles_of(repo).into_iter().map(|role| role.spec.role.clone());
     roles.filter(|role| seeds::role_names().all(|seed| seed != role)).collect()
 }
 
 /// Brings the Repo's status up to date, and its channel.
 async fn tell_findings(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Repo,
     commit: &str,
     findings: &[Finding],

@@ -10,15 +10,15 @@ use tokio::time::timeout;
 
 use super::api;
 use super::budget::pause;
-use super::drain::{self, Shares};
+use super::drain::{self, DrainShares};
 use super::history::follow;
-use super::mark::Mark;
+use super::mark::OriginMark;
 use super::models::facts::standing;
 use super::models::{self, settle};
-use super::state::{Gateway, Shared};
+use super::state::{GatewayParts, SharedGateway};
 use super::{git, guides, parts, pulse, radar, roadmap, serve, starts, told, train, watch};
 use crate::args::GatewayArgs;
-use crate::lease::{self, Settings};
+use crate::lease::{self, LeaseSettings};
 use crate::listen::listen_on;
 use crate::step;
 
@@ -30,12 +30,12 @@ pub const LEASE: &str = "codebutler-gateway";
 /// # Errors
 /// When the port can't be listened on.
 pub async fn hold_lease(
-    gateway: &Gateway,
+    gateway: &GatewayParts,
     args: &GatewayArgs,
     tls: ServerConfig,
 ) -> anyhow::Result<()> {
     let client = gateway.context.client.clone();
-    let mark = Mark::new(client.clone(), args);
+    let mark = OriginMark::new(client.clone(), args);
     // A container that is started again in a pod that was the holder's.
     mark.remove().await;
     let settings = lease_settings(args);
@@ -45,7 +45,7 @@ pub async fn hold_lease(
             lease.release().await;
             break;
         }
-        let term = Shared::from(gateway.begin_term());
+        let term = SharedGateway::from(gateway.begin_term());
         let served = tokio::select! {
             served = serve_agents(&term, args, tls.clone(), &mark) => Some(served),
             () = lease.lost() => None,
@@ -70,9 +70,9 @@ pub async fn hold_lease(
     Ok(())
 }
 
-fn lease_settings(args: &GatewayArgs) -> Settings {
+fn lease_settings(args: &GatewayArgs) -> LeaseSettings {
     let random = || format!("gateway-{:08x}", rand::random::<u32>());
-    Settings {
+    LeaseSettings {
         namespace: args.namespace.clone(),
         name: LEASE.to_owned(),
         identity: args.pod.clone().unwrap_or_else(random),
@@ -82,10 +82,10 @@ fn lease_settings(args: &GatewayArgs) -> Settings {
 
 /// Answers whether all books are on record.
 async fn serve_agents(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     args: &GatewayArgs,
     tls: ServerConfig,
-    mark: &Mark,
+    mark: &OriginMark,
 ) -> anyhow::Result<bool> {
     let begun = Box::pin(async {
         gateway.ledger.inherit().await;
@@ -112,7 +112,7 @@ async fn serve_agents(
     let shares = memory_shares(args);
     let ends = (&gateway.connections, gateway.shutdown.clone());
     let app = api::build_router(gateway.clone());
-    let serving = serve::serve_agents(listener, tls, app, serve::Limits::default(), ends);
+    let serving = serve::serve_agents(listener, tls, app, serve::ConnectionLimits::default(), ends);
     let work = Box::pin(async {
         tokio::join!(serving, look_after(gateway, args, mark));
         gateway.requests.rest(shares.requests).await;
@@ -133,12 +133,12 @@ async fn serve_agents(
     Ok(whole)
 }
 
-fn memory_shares(args: &GatewayArgs) -> Shares {
-    Shares::of(Duration::from_secs(args.grace_seconds))
+fn memory_shares(args: &GatewayArgs) -> DrainShares {
+    DrainShares::of(Duration::from_secs(args.grace_seconds))
 }
 
 /// Serves model calls to their end beside another gateway, and puts on record what they have cost.
-async fn end_calls(gateway: &Shared, shares: Shares) {
+async fn end_calls(gateway: &SharedGateway, shares: DrainShares) {
     let calls = async {
         gateway.answers.rest(shares.calls).await;
         gateway.connections.rest(shares.calls).await;
@@ -154,7 +154,7 @@ async fn end_calls(gateway: &Shared, shares: Shares) {
 
 /// What one replica does beside answering agents, until it is told to stop: it tells people of a
 /// Thread's conditions and collects it, and asks GitHub what people did there. Two would say it twice.
-async fn look_after(gateway: &Shared, args: &GatewayArgs, mark: &Mark) {
+async fn look_after(gateway: &SharedGateway, args: &GatewayArgs, mark: &OriginMark) {
     let telling = Box::pin(told::run_telling(gateway));
     let watching = Box::pin(watch::run_watch(gateway, args.github_poll()));
     let showing = Box::pin(gateway.slack.show_runs(gateway.shutdown.clone()));

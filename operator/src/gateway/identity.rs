@@ -14,11 +14,11 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
 pub use self::index::PodIndex;
-use self::review::Reviews;
+use self::review::TokenReviewCache;
 use super::api_error::ApiError;
-use super::caller::Caller;
-use super::context::Context;
-use super::metrics::Metrics;
+use super::caller::ProvenCaller;
+use super::context::GatewayContext;
+use super::metrics::GatewayMetrics;
 
 /// A pod, proven by its token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,17 +77,17 @@ impl RefusedToken {
 
 /// Tells callers apart. Cheap to clone.
 #[derive(Clone)]
-pub struct Identity {
-    context: Context,
+pub struct CallerIdentity {
+    context: GatewayContext,
     index: PodIndex,
-    reviews: Arc<Reviews>,
-    metrics: Metrics,
+    reviews: Arc<TokenReviewCache>,
+    metrics: GatewayMetrics,
 }
 
-impl Identity {
+impl CallerIdentity {
     /// `index` has to be fed from the same watch as the context's Threads.
-    pub fn new(context: Context, index: PodIndex, metrics: Metrics) -> Self {
-        let reviews = Arc::new(Reviews::new(context.client.clone()));
+    pub fn new(context: GatewayContext, index: PodIndex, metrics: GatewayMetrics) -> Self {
+        let reviews = Arc::new(TokenReviewCache::new(context.client.clone()));
         Self { context, index, reviews, metrics }
     }
 
@@ -95,7 +95,7 @@ impl Identity {
     ///
     /// # Errors
     /// `Unauthenticated`, `NotRegistered`, `Forbidden` or, if nobody could be asked, `Unavailable`.
-    pub async fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
+    pub async fn caller(&self, headers: &HeaderMap) -> Result<ProvenCaller, ApiError> {
         let outcome = async {
             let token = bearer_token(headers).ok_or(RefusedToken::NoToken)?;
             // Who is nobody's pod need not be proven to be it: a flood of tokens asks nobody.
@@ -112,7 +112,7 @@ impl Identity {
     }
 
     /// Looked up for every call, so that a pod that was replaced is nobody at once.
-    fn resolve(&self, pod: &CallingPod) -> Result<Caller, RefusedToken> {
+    fn resolve(&self, pod: &CallingPod) -> Result<ProvenCaller, RefusedToken> {
         let (key, role) =
             self.index.find(&pod.namespace, &pod.uid).ok_or(RefusedToken::NotRegistered)?;
         let thread = self.context.thread(&key).ok_or(RefusedToken::NotRegistered)?;
@@ -132,12 +132,12 @@ impl Identity {
             self.context.repo(&key.namespace, &thread.spec.repo).ok_or(RefusedToken::NoRole)?;
         let mut roles = self.context.roles_of(&repo).into_iter();
         let role = roles.find(|known| known.spec.role == role).ok_or(RefusedToken::NoRole)?;
-        Ok(Caller { thread, repo, role })
+        Ok(ProvenCaller { thread, repo, role })
     }
 }
 
 /// Whether the caller's Thread is closed, or being deleted.
-pub fn is_closed(caller: &Caller) -> bool {
+pub fn is_closed(caller: &ProvenCaller) -> bool {
     caller.thread.spec.state == ThreadState::Closed || caller.thread.is_going()
 }
 

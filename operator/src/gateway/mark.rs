@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 const LOOK: Duration = Duration::from_secs(10);
 
 /// The one that leads to us.
-pub struct Mark {
+pub struct OriginMark {
     slices: Api<EndpointSlice>,
     /// Our own pod's name and address; nothing outside a cluster.
     own: Option<(String, IpAddr)>,
@@ -32,7 +32,7 @@ pub struct Mark {
     port: u16,
 }
 
-impl Mark {
+impl OriginMark {
     pub fn new(client: Client, args: &GatewayArgs) -> Self {
         Self {
             slices: Api::namespaced(client, &args.namespace),

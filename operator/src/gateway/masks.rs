@@ -10,8 +10,8 @@ use codebutler_crds::Repo;
 use kube::ResourceExt as _;
 use tokio::time::timeout;
 
-use super::context::Context;
-use super::git::policy::{self, Wanted};
+use super::context::GatewayContext;
+use super::git::policy::{self, WantedMasking};
 use super::github::{GitHub, GitHubError};
 use super::redact::Redactor;
 
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// # Errors
 /// When they are not known and can't be read: then nothing may leave.
 pub async fn current_redactor(
-    context: &Context,
+    context: &GatewayContext,
     repo: &Repo,
 ) -> Result<Arc<Redactor>, GitHubError> {
     let redactors = &context.redactors;
@@ -32,7 +32,7 @@ pub async fn current_redactor(
         let github = GitHub::of(context, repo).await?;
         let Some(tip) = github.tip(base).await? else { return Err(github.no_base(base).await) };
         let file = github.file(policy::FILE, &tip.commit).await?;
-        let Wanted { rules, problems } =
+        let WantedMasking { rules, problems } =
             file.map(|file| policy::parse_policy(&file)).unwrap_or_default();
         // Where something is wrong, the thread has to hear it: the next Git request tells.
         let commit = if problems.is_empty() { tip.commit.as_str() } else { "" };
@@ -43,7 +43,7 @@ pub async fn current_redactor(
 
 /// The same for texts that people wait for: where the repository's own patterns can't be read soon, all
 /// others are in force.
-pub async fn as_known(context: &Context, repo: &Repo) -> Arc<Redactor> {
+pub async fn as_known(context: &GatewayContext, repo: &Repo) -> Arc<Redactor> {
     let redactors = &context.redactors;
     if redactors.has_missed(repo) && !redactors.has_learned(repo) {
         return redactors.of(repo);

@@ -8,38 +8,38 @@ use codebutler_crds::{AgentRole, Repo};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::caller::Caller;
-use super::models::billing::Bill;
+use super::caller::ProvenCaller;
+use super::models::billing::ProviderBill;
 use crate::metrics::catalog::gateway as catalog;
-use crate::metrics::family::{Amounts, Counts, Times};
+use crate::metrics::family::{AmountFamily, CountFamily, TimeFamily};
 use crate::metrics::repo_label;
 
 /// The gateway's metric families. Cheap to clone; clones share their values.
 #[derive(Clone, Debug)]
-pub struct Metrics {
+pub struct GatewayMetrics {
     leader: Gauge,
-    cost: Amounts<3>,
-    tokens: Counts<4>,
-    calls: Counts<4>,
-    duration: Times<3>,
-    images: Counts<3>,
-    audio: Counts<3>,
-    exceeded: Counts<2>,
+    cost: AmountFamily<3>,
+    tokens: CountFamily<4>,
+    calls: CountFamily<4>,
+    duration: TimeFamily<3>,
+    images: CountFamily<3>,
+    audio: CountFamily<3>,
+    exceeded: CountFamily<2>,
     unwritten: Gauge,
-    unknown: Counts<1>,
-    runs: Counts<3>,
-    pulls: Counts<2>,
-    rounds: Counts<2>,
-    git: Counts<3>,
+    unknown: CountFamily<1>,
+    runs: CountFamily<3>,
+    pulls: CountFamily<2>,
+    rounds: CountFamily<2>,
+    git: CountFamily<3>,
     cache: Gauge,
     history_waiting: Gauge,
     history_lost: Gauge,
-    refused: Counts<1>,
-    egress: Counts<1>,
-    deliveries: Counts<1>,
+    refused: CountFamily<1>,
+    egress: CountFamily<1>,
+    deliveries: CountFamily<1>,
 }
 
-impl Metrics {
+impl GatewayMetrics {
     /// Makes the families and registers them.
     pub fn register(registry: &mut Registry) -> Self {
         let deliveries = catalog::DELIVERIES.counts(registry);
@@ -123,7 +123,7 @@ impl Metrics {
     }
 
     /// Counts an answered model call. `model` is one of the role's: callers can't make up others.
-    pub fn spent(&self, caller: &Caller, model: &str, bill: &Bill) {
+    pub fn spent(&self, caller: &ProvenCaller, model: &str, bill: &ProviderBill) {
         let (repo, role) = caller_labels(caller);
         let (labels, usage) = ([repo.as_str(), role, model], &bill.usage);
         self.cost.add(labels, usage.cost.as_f64());
@@ -164,14 +164,20 @@ impl Metrics {
     }
 
     /// Counts a model call, however it ended.
-    pub fn model_call(&self, caller: &Caller, model: &str, outcome: &'static str, took: Duration) {
+    pub fn model_call(
+        &self,
+        caller: &ProvenCaller,
+        model: &str,
+        outcome: &'static str,
+        took: Duration,
+    ) {
         let (repo, role) = caller_labels(caller);
         self.duration.observe([&repo, role, model], took);
         self.calls.one([&repo, role, model, outcome]);
     }
 
     /// Counts a call that ran into a limit.
-    pub fn exceeded(&self, caller: &Caller, limit: Limit) {
+    pub fn exceeded(&self, caller: &ProvenCaller, limit: Limit) {
         self.exceeded.one([&caller_labels(caller).0, limit.name()]);
     }
 
@@ -181,7 +187,7 @@ impl Metrics {
     }
 
     /// Counts a run that ended, and expects one that begins.
-    pub fn run(&self, caller: &Caller, state: RoleState) {
+    pub fn run(&self, caller: &ProvenCaller, state: RoleState) {
         let outcome = match state {
             RoleState::Running => return self.expect(&caller.repo, &caller.role),
             RoleState::Waiting => "waiting",
@@ -215,7 +221,7 @@ impl Metrics {
     }
 
     /// Counts a request of Git's protocol.
-    pub fn git_request(&self, caller: &Caller, service: &'static str, outcome: &'static str) {
+    pub fn git_request(&self, caller: &ProvenCaller, service: &'static str, outcome: &'static str) {
         self.git.one([&caller_labels(caller).0, service, outcome]);
     }
 
@@ -236,7 +242,7 @@ impl Metrics {
 }
 
 /// The labels of a caller: Repo and role.
-fn caller_labels(caller: &Caller) -> (String, &str) {
+fn caller_labels(caller: &ProvenCaller) -> (String, &str) {
     (repo_label(&*caller.repo), caller.role_name())
 }
 
@@ -249,7 +255,7 @@ mod tests {
     #[test]
     fn a_pull_request_is_counted_once_for_what_became_of_it() {
         let mut registry = crate::metrics::build_registry();
-        let metrics = Metrics::register(&mut registry);
+        let metrics = GatewayMetrics::register(&mut registry);
         let pull = |number, state, merge_commit: Option<&str>| PullRequest {
             merge_commit: merge_commit.map(str::to_owned),
             state,
@@ -272,7 +278,7 @@ mod tests {
         }
     }
 
-    fn caller(number: usize) -> Caller {
+    fn caller(number: usize) -> ProvenCaller {
         let repo = json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
             "metadata": {"name": format!("shop{}", number % 3), "namespace": "team"},
@@ -294,7 +300,7 @@ mod tests {
             "spec": {"role": "pm", "display": {"name": "PM", "icon": ":x:"},
                      "model": {"default": "scripted/x"}},
         });
-        Caller {
+        ProvenCaller {
             thread: Arc::new(serde_json::from_value(thread).unwrap()),
             repo: Arc::new(serde_json::from_value(repo).unwrap()),
             role: Arc::new(serde_json::from_value(role).unwrap()),
@@ -305,8 +311,8 @@ mod tests {
     fn five_thousand_threads_have_as_many_series_as_fifty() {
         let series = |threads: usize| {
             let mut registry = crate::metrics::build_registry();
-            let metrics = Metrics::register(&mut registry);
-            let bill = Bill {
+            let metrics = GatewayMetrics::register(&mut registry);
+            let bill = ProviderBill {
                 usage: Usage::default(),
                 priced: true,
                 reported: true,

@@ -72,18 +72,18 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use self::budget::Ledger;
-use self::conditions::Conditions;
-use self::git::mirror::Mirrors;
-use self::identity::{Identity, PodIndex};
-use self::models::Models;
-use self::slack::Slack;
-use self::threads::Threads;
+use self::conditions::ConditionWriter;
+use self::git::mirror::RepoMirrors;
+use self::identity::{CallerIdentity, PodIndex};
+use self::models::ModelPool;
+use self::slack::SlackGateway;
+use self::threads::ThreadWriter;
 use crate::args::GatewayArgs;
 use crate::listen::listen_on;
-use crate::metrics::{Ready, Server, build_registry};
-use crate::scope::Scope;
+use crate::metrics::{MetricsServer, ReadyFlag, build_registry};
+use crate::scope::WatchScope;
 use crate::step;
-use crate::tasks::Tasks;
+use crate::tasks::TaskGroup;
 
 /// How long the end of the history may take.
 const FLUSH: Duration = Duration::from_secs(3);
@@ -99,16 +99,16 @@ pub async fn run_gateway(args: GatewayArgs) -> anyhow::Result<()> {
     let _stop = shutdown.clone().drop_guard();
     stop_on_signals(shutdown.clone())?;
     let api_url = Url::parse(&args.slack_api).context("--slack-api is no URL")?;
-    let dialer = dial::Dialer::new(&args.dial)?;
+    let dialer = dial::OutsideDialer::new(&args.dial)?;
     // Both ports are tried first, so that a wrong flag is told at once.
     drop(listen_on(args.listen).with_context(|| {
         format!("agents can't be served on {}: choose another --listen", args.listen)
     })?);
     let mut registry = build_registry();
-    let metrics = metrics::Metrics::register(&mut registry);
-    let slack_metrics = slack::Metrics::new(&mut registry);
-    let ready = Ready::default();
-    let _metrics = Server::start(args.metrics_address, registry, ready.clone())?;
+    let metrics = metrics::GatewayMetrics::register(&mut registry);
+    let slack_metrics = slack::SlackMetrics::new(&mut registry);
+    let ready = ReadyFlag::default();
+    let _metrics = MetricsServer::start(args.metrics_address, registry, ready.clone())?;
 
     let client = crate::platform::open_client(names::GATEWAY).await?;
     let installed = crate::definitions::await_definitions(&client, &ready);
@@ -116,7 +116,7 @@ pub async fn run_gateway(args: GatewayArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let index = PodIndex::default();
-    let scope = Scope::of(&args.namespaces);
+    let scope = WatchScope::of(&args.namespaces);
     let own = (args.namespace.clone(), dialer.clone());
     let started = caches::start_caches(client.clone(), own, &scope, &index, &shutdown).await;
     let Some(mut context) = started else { return Ok(()) };
@@ -124,31 +124,31 @@ pub async fn run_gateway(args: GatewayArgs) -> anyhow::Result<()> {
     if let Some(root) = &args.history {
         let url = args.history_url.as_ref();
         let dialer = context.dialer.clone();
-        context.history = history::History::at(root, url, &dialer, metrics.clone())?;
+        context.history = history::HistoryKeeper::at(root, url, &dialer, metrics.clone())?;
     }
     let tls = tls::server_config(&client, &args, shutdown.clone()).await?;
-    let threads = Threads::new(client.clone(), metrics.clone());
-    let slack = Slack::new(context.clone(), threads.clone(), &api_url, slack_metrics);
-    let gateway = state::Gateway {
+    let threads = ThreadWriter::new(client.clone(), metrics.clone());
+    let slack = SlackGateway::new(context.clone(), threads.clone(), &api_url, slack_metrics);
+    let gateway = state::GatewayParts {
         ledger: Ledger::new(context.clone(), threads.clone(), metrics.clone()),
-        builds: builds::Builds::default(),
-        pulse: pulse::Pulse::default(),
+        builds: builds::BuildPlaces::default(),
+        pulse: pulse::AgentHeartbeats::default(),
         branches: radar::BranchDesk::default(),
-        models: Models::default(),
-        mirrors: Mirrors::new(args.git_cache.clone())
+        models: ModelPool::default(),
+        mirrors: RepoMirrors::new(args.git_cache.clone())
             .within(args.git_cache_limit, cgroup::memory_limit()),
-        identity: Identity::new(context.clone(), index, metrics.clone()),
-        conditions: Conditions::new(client, context.redactors.clone()),
+        identity: CallerIdentity::new(context.clone(), index, metrics.clone()),
+        conditions: ConditionWriter::new(client, context.redactors.clone()),
         context,
         threads,
         slack: slack.clone(),
-        egress: egress::Egress::new(dialer),
+        egress: egress::ThreadEgress::new(dialer),
         search: args.search.clone().into(),
         metrics,
-        requests: Tasks::default(),
-        calls: Tasks::default(),
-        answers: Tasks::default(),
-        connections: Tasks::default(),
+        requests: TaskGroup::default(),
+        calls: TaskGroup::default(),
+        answers: TaskGroup::default(),
+        connections: TaskGroup::default(),
         shutdown: shutdown.clone(),
     };
     pages::serve_pages(&args.pages, &gateway, shutdown.clone())?;

@@ -7,21 +7,21 @@ use codebutler_crds::thread::ApprovalAnswer;
 use codebutler_crds::{Repo, Thread};
 
 use super::parts;
-use super::state::Shared;
+use super::state::SharedGateway;
 use super::thread_key::ThreadKey;
 
 /// Longest name of whoever asked, in characters.
 const MAX_NAME: usize = 64;
 
 /// What people call themselves, by user id.
-pub type Names = BTreeMap<String, String>;
+pub type PersonNames = BTreeMap<String, String>;
 
 /// Where the conversation is to be read, and what its people call themselves.
 pub async fn read_origin(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Repo,
     thread: &Thread,
-) -> (Option<String>, Names) {
+) -> (Option<String>, PersonNames) {
     let slack = &gateway.slack;
     let both = async { tokio::join!(slack.permalink(repo, thread), slack.told(repo, thread)) };
     let (link, (_, names)) = Box::pin(both).await;
@@ -29,7 +29,7 @@ pub async fn read_origin(
 }
 
 /// Markdown of a few lines, for the pull request.
-pub async fn describe_origin(gateway: &Shared, repo: &Repo, thread: &Thread) -> String {
+pub async fn describe_origin(gateway: &SharedGateway, repo: &Repo, thread: &Thread) -> String {
     let (link, names) = read_origin(gateway, repo, thread).await;
     let page = gateway.context.page(&ThreadKey::from(thread));
     let page = page.map(|page| format!("- [What happened](<{page}>)\n"));
@@ -47,7 +47,7 @@ pub fn depends_on(needed: &[String]) -> String {
 }
 
 /// The same once it is over: with who decided that.
-pub fn at_end(thread: &Thread, link: Option<&str>, names: &Names) -> String {
+pub fn at_end(thread: &Thread, link: Option<&str>, names: &PersonNames) -> String {
     let closing = thread.status.as_ref().and_then(|status| status.closing.as_ref());
     let by = closing.and_then(|closing| closing.decided_by.as_ref());
     let merge = by.map(|user| format!("- Merge approved by {}\n", name_user(user, names)));
@@ -55,7 +55,7 @@ pub fn at_end(thread: &Thread, link: Option<&str>, names: &Names) -> String {
 }
 
 /// Somebody by id, and by name where it is known.
-pub fn name_user(user: &str, names: &Names) -> String {
+pub fn name_user(user: &str, names: &PersonNames) -> String {
     // Whoever makes a Thread in the cluster writes what they like.
     let plain = |c: char| c.is_alphanumeric() || " ._-".contains(c);
     let id: String = user.chars().filter(|c| plain(*c)).take(MAX_NAME).collect();
@@ -65,7 +65,7 @@ pub fn name_user(user: &str, names: &Names) -> String {
     }
 }
 
-fn write_origin(thread: &Thread, link: Option<&str>, names: &Names) -> String {
+fn write_origin(thread: &Thread, link: Option<&str>, names: &PersonNames) -> String {
     let status = thread.status.clone().unwrap_or_default();
     let who = |user: &String| name_user(user, names);
     let asked = thread.spec.requested_by.as_ref();

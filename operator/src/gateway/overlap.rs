@@ -10,11 +10,11 @@ use codebutler_crds::{Repo, Thread, names};
 use kube::ResourceExt as _;
 
 use super::api_error::ApiError;
-use super::caller::Caller;
-use super::git::{Change, Survey, take_survey};
+use super::caller::ProvenCaller;
+use super::git::{BranchChange, BranchSurvey, take_survey};
 use super::github::GitHub;
-use super::radar::{Contact, compare_branches};
-use super::state::Shared;
+use super::radar::{BranchContact, compare_branches};
+use super::state::SharedGateway;
 use super::thread_key::ThreadKey;
 
 /// Files and folders that a plan may name, and the longest of them, in bytes.
@@ -49,14 +49,18 @@ pub fn check_files(files: &[String]) -> Result<(), ApiError> {
 }
 
 /// The other open threads of the caller's Repo, and where each meets the caller's own.
-pub async fn other_threads(gateway: &Shared, caller: &Caller) -> Vec<OtherThread> {
+pub async fn other_threads(gateway: &SharedGateway, caller: &ProvenCaller) -> Vec<OtherThread> {
     let own = gateway.threads.freshest(&caller.key(), Some(Arc::clone(&caller.thread)));
     let planned = own.as_deref().map(planned_files).unwrap_or_default();
     find_others(gateway, &caller.repo, &caller.key(), &planned).await
 }
 
 /// Where a plan for `files` meets other open threads.
-pub async fn of_plan(gateway: &Shared, caller: &Caller, files: &[String]) -> Vec<Overlap> {
+pub async fn of_plan(
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
+    files: &[String],
+) -> Vec<Overlap> {
     if files.is_empty() {
         return Vec::new();
     }
@@ -68,7 +72,7 @@ pub async fn of_plan(gateway: &Shared, caller: &Caller, files: &[String]) -> Vec
 /// branch has now. Told once, by key. The branch may be gone, as many repositories have it, so GitHub is
 /// asked too; for some large changes it never answers, which is no reason to keep a thread open.
 pub async fn tell_of_merge(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     github: &GitHub,
     repo: &Arc<Repo>,
     key: &ThreadKey,
@@ -104,7 +108,7 @@ pub async fn tell_of_merge(
 }
 
 /// Tells the other threads of a plan that wants to be where they are: each once, by key.
-pub async fn tell_of_plan(gateway: &Shared, key: &ThreadKey, overlaps: &[Overlap]) {
+pub async fn tell_of_plan(gateway: &SharedGateway, key: &ThreadKey, overlaps: &[Overlap]) {
     for Overlap { thread, files, folders, .. } in overlaps {
         if files.is_empty() {
             continue;
@@ -169,7 +173,7 @@ fn as_code(path: &str) -> String {
 }
 
 async fn find_others(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Arc<Repo>,
     own: &ThreadKey,
     planned: &[String],
@@ -194,14 +198,14 @@ async fn find_others(
 /// What branches change, and how the caller's own stands to the others: by branch.
 #[derive(Default)]
 struct Known {
-    changes: BTreeMap<String, Arc<Change>>,
-    met: BTreeMap<String, (Contact, TextMerge)>,
+    changes: BTreeMap<String, Arc<BranchChange>>,
+    met: BTreeMap<String, (BranchContact, TextMerge)>,
 }
 
 impl Known {
     async fn read(
-        gateway: &Shared,
-        survey: &Survey,
+        gateway: &SharedGateway,
+        survey: &BranchSurvey,
         own: &ThreadKey,
         threads: &[Arc<Thread>],
     ) -> Self {
@@ -234,7 +238,7 @@ impl Known {
 
 /// The newest ones first.
 pub(super) fn open_threads(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Repo,
     except: Option<&ThreadKey>,
 ) -> Vec<Arc<Thread>> {
@@ -303,7 +307,7 @@ fn describe_thread(thread: &Thread, mine: &[String], known: &Known) -> OtherThre
 }
 
 /// The definitions at which a change is, in some files.
-fn symbols_in(change: &Change, files: &BTreeSet<String>) -> Vec<String> {
+fn symbols_in(change: &BranchChange, files: &BTreeSet<String>) -> Vec<String> {
     let inside = |path: &str| files.iter().any(|file| file == path || is_below(path, file));
     let found = change.symbols.iter().filter(|(path, _)| inside(path));
     found.map(|(path, name)| format!("{path}: {name}")).collect()

@@ -16,10 +16,10 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use super::caller::Caller;
-use super::context::Context;
+use super::caller::ProvenCaller;
+use super::context::GatewayContext;
 use super::thread_key::ThreadKey;
-use super::threads::{Threads, change};
+use super::threads::{ThreadWriter, change};
 
 /// How often silence is looked at: so many times until it is too long.
 const LOOKS: u32 = 20;
@@ -28,11 +28,11 @@ const SELDOM: Duration = Duration::from_secs(15);
 
 /// How long each agent that should be heard of was not. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Pulse(Arc<Mutex<HashMap<String, Duration>>>);
+pub struct AgentHeartbeats(Arc<Mutex<HashMap<String, Duration>>>);
 
-impl Pulse {
+impl AgentHeartbeats {
     /// An agent has asked for something itself.
-    pub fn heard(&self, caller: &Caller) {
+    pub fn heard(&self, caller: &ProvenCaller) {
         let roles = caller.thread.status.as_ref().map(|status| &status.roles);
         let own = roles.and_then(|roles| roles.get(caller.role_name()));
         if let Some(pod) = own.and_then(|own| own.pod_uid.as_ref()) {
@@ -63,9 +63,9 @@ impl Pulse {
 
 /// Listens until the gateway stops.
 pub async fn watch_pulses(
-    context: &Context,
-    threads: &Threads,
-    pulse: &Pulse,
+    context: &GatewayContext,
+    threads: &ThreadWriter,
+    pulse: &AgentHeartbeats,
     (limit, stop): (Duration, &CancellationToken),
 ) {
     let every = (limit / LOOKS).clamp(OFTEN, SELDOM);
@@ -104,7 +104,12 @@ fn expected_pods(thread: &Thread) -> BTreeMap<&str, &str> {
 }
 
 /// Writes down who is not heard of, and who is again.
-async fn note_silence(threads: &Threads, pulse: &Pulse, thread: &Thread, limit: Duration) {
+async fn note_silence(
+    threads: &ThreadWriter,
+    pulse: &AgentHeartbeats,
+    thread: &Thread,
+    limit: Duration,
+) {
     let key = ThreadKey::from(thread);
     for (role, own) in thread.status.iter().flat_map(|status| &status.roles) {
         let Some(pod) = own.pod_uid.as_deref() else { continue };
@@ -161,7 +166,7 @@ mod tests {
 
     #[test]
     fn silence_counts_from_when_somebody_listens_and_ends_with_a_word() {
-        let (pulse, second) = (Pulse::default(), Duration::from_secs(1));
+        let (pulse, second) = (AgentHeartbeats::default(), Duration::from_secs(1));
         pulse.pass(["a", "b"].into_iter(), second);
         assert_eq!(pulse.silence("a"), Duration::ZERO, "nothing is known of before");
         pulse.pass(["a", "b"].into_iter(), second);

@@ -10,10 +10,10 @@ use kube::ResourceExt as _;
 
 use super::api_error::ApiError;
 use super::approval::fresh_thread;
-use super::caller::Caller;
-use super::github::{GitHub, Pull, Tip};
+use super::caller::ProvenCaller;
+use super::github::{BranchTip, GitHub, GitHubPull};
 use super::origin;
-use super::state::Shared;
+use super::state::SharedGateway;
 use super::threads::explain_unwritten;
 
 /// Longest command that is kept, in characters.
@@ -247,8 +247,8 @@ fn named_files(files: &[String]) -> String {
 /// What to say under a message, if it says that work is done: it asks for the merge, or hands over
 /// what a pull request holds.
 pub async fn under_message(
-    gateway: &Shared,
-    caller: &Caller,
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
     message: &PostMessage,
 ) -> Option<String> {
     if message.decision == Some(Decision::Plan) {
@@ -289,15 +289,15 @@ fn under_plan(test: Option<&str>, message: &PostMessage) -> Option<String> {
 
 /// The verdict, told in the open pull request too.
 async fn told_receipt(
-    gateway: &Shared,
-    caller: &Caller,
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
     proof: Option<&Proof>,
 ) -> Result<ReceiptVerdict, ApiError> {
     let github = GitHub::of(&gateway.context, &caller.repo).await?;
     let branch = names::branch_name(&caller.thread.name_any());
     let head = github.tip(&branch).await?;
     let verdict = weigh_proof(gateway, caller, head.as_ref(), proof).await?;
-    if let Some(pull) = github.find_pull(&branch).await?.filter(Pull::is_open) {
+    if let Some(pull) = github.find_pull(&branch).await?.filter(GitHubPull::is_open) {
         let thread = fresh_thread(gateway, caller).await?;
         let origin = origin::describe_origin(gateway, &caller.repo, &thread).await;
         refresh_receipt(&github, &pull, &verdict, &origin).await;
@@ -310,9 +310,9 @@ async fn told_receipt(
 /// # Errors
 /// When the Thread can't be read or written.
 pub async fn weigh_proof(
-    gateway: &Shared,
-    caller: &Caller,
-    head: Option<&Tip>,
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
+    head: Option<&BranchTip>,
     proof: Option<&Proof>,
 ) -> Result<ReceiptVerdict, ApiError> {
     let status = fresh_thread(gateway, caller).await?.status.unwrap_or_default();
@@ -321,7 +321,7 @@ pub async fn weigh_proof(
         expected: test_command(&caller.repo, &status),
         repo: &repo,
         role: caller.role_name(),
-        head: head.map(|Tip { commit, tree }| (commit.as_str(), tree.as_str())),
+        head: head.map(|BranchTip { commit, tree }| (commit.as_str(), tree.as_str())),
         proof,
         known: status.receipt.as_deref(),
     });
@@ -335,7 +335,12 @@ pub async fn weigh_proof(
 }
 
 /// Brings the receipt in an open pull request up to date. One that stays behind names its commit.
-async fn refresh_receipt(github: &GitHub, pull: &Pull, verdict: &ReceiptVerdict, origin: &str) {
+async fn refresh_receipt(
+    github: &GitHub,
+    pull: &GitHubPull,
+    verdict: &ReceiptVerdict,
+    origin: &str,
+) {
     let before = pull.body.as_deref().unwrap_or_default();
     let body = verdict.inscribe(origin, before);
     if body.trim_end() == before.replace("\r\n", "\n").trim_end() {

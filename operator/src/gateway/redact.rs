@@ -19,7 +19,7 @@ const AGAIN: Duration = Duration::from_mins(1);
 
 /// Redactors by their Repo's patterns. Cheap to clone; clones share what was compiled.
 #[derive(Clone, Debug, Default)]
-pub struct Redactors {
+pub struct RepoRedactors {
     compiled: Arc<Mutex<HashMap<String, Arc<Redactor>>>>,
     learned: Arc<Mutex<HashMap<String, Learned>>>,
     /// When a repository could not be asked.
@@ -36,7 +36,7 @@ struct Learned {
     whole: Vec<RedactionRule>,
 }
 
-impl Redactors {
+impl RepoRedactors {
     /// The redactor of a Repo. What of its patterns can't be used, the controller says on the Repo.
     pub fn of(&self, repo: &Repo) -> Arc<Redactor> {
         let mut rules = repo.spec.policy.redaction.clone();
@@ -142,7 +142,7 @@ mod tests {
             name: name.to_owned(),
             pattern: pattern.to_owned(),
         };
-        let redactors = Redactors::default();
+        let redactors = RepoRedactors::default();
         let masked = || redactors.of(&repo).mask("cust_1 and order_2").into_owned();
         assert_eq!(masked(), "cust_1 and order_2");
         redactors.learn(&repo, "1", vec![rule("customer", "cust_[0-9]+")], true);

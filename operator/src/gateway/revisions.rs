@@ -8,14 +8,14 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, ResourceExt as _};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::context::Context;
+use super::context::GatewayContext;
 
 /// How long a Secret is not looked at again.
 const FRESH: Duration = Duration::from_secs(20);
 
 /// What is known, by namespace and name.
 #[derive(Default)]
-pub struct Revisions(Mutex<HashMap<(String, String), KnownRevisions>>);
+pub struct PolledRevisions(Mutex<HashMap<(String, String), KnownRevisions>>);
 
 #[derive(Clone)]
 struct KnownRevisions {
@@ -23,10 +23,15 @@ struct KnownRevisions {
     revision: String,
 }
 
-impl Revisions {
+impl PolledRevisions {
     /// Another one after each change of the Secret, and an empty one while there is none. Nothing if it
     /// could not be read yet.
-    pub async fn of(&self, context: &Context, namespace: &str, name: &str) -> Option<String> {
+    pub async fn of(
+        &self,
+        context: &GatewayContext,
+        namespace: &str,
+        name: &str,
+    ) -> Option<String> {
         let key = (namespace.to_owned(), name.to_owned());
         let known = self.lock().get(&key).cloned();
         if let Some(known) = known.as_ref().filter(|known| known.read.elapsed() < FRESH) {

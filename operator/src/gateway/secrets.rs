@@ -4,7 +4,7 @@ use codebutler_crds::names;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 
-use super::dial::Trouble;
+use super::dial::DialTrouble;
 use super::redact::log;
 
 /// A Secret that may be used for what it is wanted for.
@@ -70,7 +70,7 @@ pub enum SecretError {
         host: String,
     },
     /// The host is nothing that a Repo may name.
-    #[error("Secret `{name}` is not sent to `{host}`: {}", Trouble::Internal)]
+    #[error("Secret `{name}` is not sent to `{host}`: {}", DialTrouble::Internal)]
     Internal {
         name: String,
         /// The host it would have been sent to.

@@ -22,8 +22,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use self::heads::{Heads, Read};
-use crate::tasks::Tasks;
+use self::heads::{ReadStream, RequestHeads};
+use crate::tasks::TaskGroup;
 
 /// How long a client may take to finish its handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -33,14 +33,14 @@ const IDLE: Duration = Duration::from_mins(2);
 
 /// What callers that have shown nothing yet may hold.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ConnectionLimits {
     /// Connections of one address: a pod's are far fewer, but a node can stand for all of its pods.
     pub per_address: usize,
     /// How long the head of a request may take: from a connection's begin, and later from its first byte.
     pub head: Duration,
 }
 
-impl Default for Limits {
+impl Default for ConnectionLimits {
     fn default() -> Self {
         Self { per_address: 1024, head: Duration::from_secs(20) }
     }
@@ -51,8 +51,8 @@ pub async fn serve_agents(
     listener: TcpListener,
     tls: ServerConfig,
     app: Router,
-    limits: Limits,
-    (connections, shutdown): (&Tasks, CancellationToken),
+    limits: ConnectionLimits,
+    (connections, shutdown): (&TaskGroup, CancellationToken),
 ) {
     let acceptor = TlsAcceptor::from(Arc::new(tls));
     let addresses = Addresses::default();
@@ -84,7 +84,7 @@ async fn serve_connection(
     stream: TcpStream,
     acceptor: TlsAcceptor,
     service: TowerToHyperService<Router>,
-    limits: Limits,
+    limits: ConnectionLimits,
     shutdown: CancellationToken,
 ) {
     let _ = stream.set_nodelay(true);
@@ -93,7 +93,7 @@ async fn serve_connection(
         Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => return tracing::debug!("a TLS handshake took too long"),
     };
-    let heads = Heads::default();
+    let heads = RequestHeads::default();
     let asked = heads.clone();
     let service = service_fn(move |request| {
         let open = asked.open();
@@ -110,7 +110,7 @@ async fn serve_connection(
             Ok::<_, Infallible>(held)
         }
     });
-    let stream = Read { stream, heads: heads.clone() };
+    let stream = ReadStream { stream, heads: heads.clone() };
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE)
@@ -186,7 +186,7 @@ mod tests {
     }
 
     impl Port {
-        async fn open(limits: Limits) -> Self {
+        async fn open(limits: ConnectionLimits) -> Self {
             let provider = Arc::new(rustls::crypto::ring::default_provider());
             let made = rcgen::generate_simple_self_signed(["here".to_owned()]).unwrap();
             let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
@@ -209,7 +209,7 @@ mod tests {
             let app = Router::new().route("/", get(|| async { "hello" }));
             let stopped = stop.clone();
             tokio::spawn(async move {
-                serve_agents(listener, server, app, limits, (&Tasks::default(), stopped)).await;
+                serve_agents(listener, server, app, limits, (&TaskGroup::default(), stopped)).await;
             });
             let connector = TlsConnector::from(Arc::new(client));
             Self { address, connector, _serves: stop.drop_guard() }
@@ -234,7 +234,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_has_its_share_of_connections_and_no_more() {
-        let port = Port::open(Limits { per_address: 3, ..Limits::default() }).await;
+        let port =
+            Port::open(ConnectionLimits { per_address: 3, ..ConnectionLimits::default() }).await;
         let mut first = port.tls().await.unwrap();
         let held = [port.tcp().await, port.tcp().await];
         let mut more = port.tcp().await;
@@ -258,7 +259,7 @@ mod tests {
     #[tokio::test]
     async fn who_asks_for_nothing_does_not_stay() {
         let head = Duration::from_millis(300);
-        let port = Port::open(Limits { head, ..Limits::default() }).await;
+        let port = Port::open(ConnectionLimits { head, ..ConnectionLimits::default() }).await;
         let (mut silent, mut slow, mut quick) =
             (port.tls().await.unwrap(), port.tls().await.unwrap(), port.tls().await.unwrap());
         slow.write_all(b"GET / HTTP/1.1\r\nx-slow: ").await.unwrap();
@@ -272,7 +273,7 @@ mod tests {
     #[tokio::test]
     async fn a_later_request_may_not_come_a_byte_at_a_time() {
         let head = Duration::from_millis(300);
-        let port = Port::open(Limits { head, ..Limits::default() }).await;
+        let port = Port::open(ConnectionLimits { head, ..ConnectionLimits::default() }).await;
         let mut stream = port.tls().await.unwrap();
         assert!(asks(&mut stream).await);
         tokio::time::sleep(head * 2).await;

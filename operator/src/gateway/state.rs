@@ -6,53 +6,53 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::budget::Ledger;
-use super::builds::Builds;
-use super::conditions::Conditions;
-use super::context::Context;
-use super::egress::Egress;
-use super::git::mirror::Mirrors;
-use super::identity::Identity;
-use super::metrics::Metrics;
-use super::models::Models;
-use super::pulse::Pulse;
+use super::builds::BuildPlaces;
+use super::conditions::ConditionWriter;
+use super::context::GatewayContext;
+use super::egress::ThreadEgress;
+use super::git::mirror::RepoMirrors;
+use super::identity::CallerIdentity;
+use super::metrics::GatewayMetrics;
+use super::models::ModelPool;
+use super::pulse::AgentHeartbeats;
 use super::radar::BranchDesk;
-use super::slack::Slack;
-use super::threads::Threads;
-use super::web::Search;
-use crate::tasks::Tasks;
+use super::slack::SlackGateway;
+use super::threads::ThreadWriter;
+use super::web::SearchEngine;
+use crate::tasks::TaskGroup;
 
-pub struct Gateway {
+pub struct GatewayParts {
     /// Caches and the gateway's own Kubernetes identity.
-    pub context: Context,
-    pub identity: Identity,
-    pub threads: Threads,
-    pub slack: Slack,
+    pub context: GatewayContext,
+    pub identity: CallerIdentity,
+    pub threads: ThreadWriter,
+    pub slack: SlackGateway,
     /// Writes conditions of Repos.
-    pub conditions: Conditions,
+    pub conditions: ConditionWriter,
     /// What is granted and spent.
     pub ledger: Ledger,
-    pub builds: Builds,
-    pub pulse: Pulse,
+    pub builds: BuildPlaces,
+    pub pulse: AgentHeartbeats,
     /// What is known of branches, and which are to be compared.
     pub branches: BranchDesk,
-    pub models: Models,
+    pub models: ModelPool,
     /// Copies of the Repos' repositories.
-    pub mirrors: Mirrors,
+    pub mirrors: RepoMirrors,
     /// Connections of workspaces and web tools to the outside.
-    pub egress: Egress,
-    pub search: Search,
-    pub metrics: Metrics,
+    pub egress: ThreadEgress,
+    pub search: SearchEngine,
+    pub metrics: GatewayMetrics,
     /// Requests that are no model calls: only one gateway serves them.
-    pub requests: Tasks,
+    pub requests: TaskGroup,
     /// Work that they have begun, and that has to end well even if its caller is gone.
-    pub calls: Tasks,
+    pub calls: TaskGroup,
     /// Model calls, which are served to their end.
-    pub answers: Tasks,
-    pub connections: Tasks,
+    pub answers: TaskGroup,
+    pub connections: TaskGroup,
     pub shutdown: CancellationToken,
 }
 
-impl Gateway {
+impl GatewayParts {
     /// The same for a new term: nothing of an earlier one is in its books, or under way.
     #[must_use]
     pub fn begin_term(&self) -> Self {
@@ -65,18 +65,18 @@ impl Gateway {
             slack: slack.clone(),
             conditions: conditions.clone(),
             ledger,
-            builds: Builds::default(),
-            pulse: Pulse::default(),
+            builds: BuildPlaces::default(),
+            pulse: AgentHeartbeats::default(),
             branches: BranchDesk::default(),
-            models: Models::default(),
+            models: ModelPool::default(),
             mirrors: mirrors.clone(),
             egress: self.egress.clone(),
             search: self.search.clone(),
             metrics: self.metrics.clone(),
-            requests: Tasks::default(),
-            calls: Tasks::default(),
-            answers: Tasks::default(),
-            connections: Tasks::default(),
+            requests: TaskGroup::default(),
+            calls: TaskGroup::default(),
+            answers: TaskGroup::default(),
+            connections: TaskGroup::default(),
             shutdown: self.shutdown.child_token(),
         }
     }
@@ -94,17 +94,17 @@ impl Gateway {
 
 /// The gateway as handlers share it.
 #[derive(Clone)]
-pub struct Shared(Arc<Gateway>);
+pub struct SharedGateway(Arc<GatewayParts>);
 
-impl From<Gateway> for Shared {
-    fn from(gateway: Gateway) -> Self {
+impl From<GatewayParts> for SharedGateway {
+    fn from(gateway: GatewayParts) -> Self {
         Self(Arc::new(gateway))
     }
 }
 
-impl Deref for Shared {
-    type Target = Gateway;
-    fn deref(&self) -> &Gateway {
+impl Deref for SharedGateway {
+    type Target = GatewayParts;
+    fn deref(&self) -> &GatewayParts {
         &self.0
     }
 }

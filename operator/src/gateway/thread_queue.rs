@@ -10,7 +10,7 @@ use codebutler_crds::Thread;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::attended::{Attended, ChangedThreads};
+use super::attended::{AttendedThreads, ChangedThreads};
 use super::thread_key::ThreadKey;
 use crate::queue::{FollowUp, KeyBackoff, WorkQueue, wait_until};
 
@@ -29,7 +29,7 @@ enum QueuedThread {
 
 /// Threads for which something of one kind may be due, as of what they say themselves.
 pub struct ThreadQueue {
-    attended: Attended,
+    attended: AttendedThreads,
     changed: ChangedThreads,
     wanted: fn(&Thread) -> bool,
     work: WorkQueue<ThreadKey>,
@@ -41,7 +41,7 @@ pub struct ThreadQueue {
 impl ThreadQueue {
     /// `again`: how long to wait after a first failure, and at most.
     pub fn new(
-        attended: &Attended,
+        attended: &AttendedThreads,
         wanted: fn(&Thread) -> bool,
         again: (Duration, Duration),
     ) -> Self {
@@ -212,7 +212,7 @@ mod tests {
         .unwrap()
     }
 
-    fn queue_of(attended: &Attended) -> ThreadQueue {
+    fn queue_of(attended: &AttendedThreads) -> ThreadQueue {
         ThreadQueue::new(attended, |thread| thread.spec.item.is_some(), (SECOND, SECOND * 60))
     }
 
@@ -225,7 +225,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_look_says_when_the_next_is_due_and_a_change_makes_it_due() {
-        let attended = Attended::default();
+        let attended = AttendedThreads::default();
         attended.observe(&Event::Apply(thread("a", Some("1"))));
         attended.observe(&Event::Apply(thread("b", None)));
         let mut queue = queue_of(&attended);
@@ -250,7 +250,7 @@ mod tests {
 
     #[tokio::test]
     async fn many_are_looked_at_at_once_and_one_that_fails_is_tried_again() {
-        let attended = Attended::default();
+        let attended = AttendedThreads::default();
         for name in ["a", "b"] {
             attended.observe(&Event::Apply(thread(name, Some("1"))));
         }

@@ -25,15 +25,15 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use parking_lot::Mutex;
 
-use self::keyed::Keyed;
+use self::keyed::KeyedLocks;
 use super::api_error::ApiError;
-use super::metrics::Metrics;
+use super::metrics::GatewayMetrics;
 use super::thread_key::ThreadKey;
 use super::writes;
 use crate::metrics::repo_of;
 use crate::recent::RecentMap;
 
-pub use change::{CLOSED, Refusal};
+pub use change::{CLOSED, ChangeRefusal};
 pub(super) use change::{
     add_handover, add_pending, approve_plan, decide_closing, decline_plan, done_settling,
     open_questions, raise_asked, raise_inbox, raise_said, release_planner, set_closing, set_plan,
@@ -55,7 +55,7 @@ pub enum WriteError {
     Missing(String),
     /// The change itself is not possible in the Thread's present state.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] ChangeRefusal),
     /// Others kept writing in between.
     #[error("the Thread `{0}` is written too often by others: try again")]
     Contended(String),
@@ -84,23 +84,23 @@ type WrittenThread = (Instant, Arc<Thread>);
 
 /// Writes Threads. Cheap to clone; clones share what they know.
 #[derive(Clone)]
-pub struct Threads {
+pub struct ThreadWriter {
     client: Client,
     recorder: Recorder,
-    metrics: Metrics,
+    metrics: GatewayMetrics,
     /// One write at a time per Thread in this process: conflicts come from other processes only.
-    writing: Keyed<ThreadKey>,
+    writing: KeyedLocks<ThreadKey>,
     /// What the last write of each Thread returned: newer than the watch cache for some moments.
     latest: Arc<Mutex<RecentMap<ThreadKey, WrittenThread>>>,
 }
 
-impl Threads {
+impl ThreadWriter {
     /// A writer with the gateway's own identity.
-    pub fn new(client: Client, metrics: Metrics) -> Self {
+    pub fn new(client: Client, metrics: GatewayMetrics) -> Self {
         let reporter = Reporter::from(names::GATEWAY);
         let recorder = Recorder::new(client.clone(), reporter);
         let latest = Arc::new(Mutex::new(RecentMap::new(REMEMBERED)));
-        Self { client, recorder, metrics, writing: Keyed::default(), latest }
+        Self { client, recorder, metrics, writing: KeyedLocks::default(), latest }
     }
 
     /// The newest state known here: the cached one, or what this process itself wrote since.
@@ -346,7 +346,7 @@ impl Threads {
     pub(super) async fn try_update<T: Send>(
         &self,
         key: &ThreadKey,
-        change: impl Fn(&mut ThreadStatus) -> Result<T, Refusal> + Send + Sync,
+        change: impl Fn(&mut ThreadStatus) -> Result<T, ChangeRefusal> + Send + Sync,
     ) -> Result<(Arc<Thread>, T), WriteError> {
         let _guard = self.writing.lock(key).await;
         let api = self.api(key);
@@ -436,7 +436,7 @@ impl Threads {
     }
 
     /// A refusal is never silent: it is shown where `kubectl describe` looks.
-    async fn tell(&self, thread: &Thread, refusal: &Refusal) {
+    async fn tell(&self, thread: &Thread, refusal: &ChangeRefusal) {
         let event = Event {
             type_: EventType::Warning,
             reason: "Refused".to_owned(),

@@ -16,8 +16,8 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio_util::sync::CancellationToken;
 
-use self::authority::Authority;
-use self::rotation::{Authorities, Pair, RotationDue};
+use self::authority::CertificateAuthority;
+use self::rotation::{KeyPairPem, KnownAuthorities, RotationDue};
 use crate::args::GatewayArgs;
 
 /// How long a server certificate is valid, and when it is replaced.
@@ -50,7 +50,7 @@ pub enum TlsError {
     },
 }
 
-pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+pub type TlsClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// The server's side of TLS, with certificates that renew themselves until `shutdown`. The public
 /// half of the authority is in its ConfigMap when this returns.
@@ -62,7 +62,7 @@ pub async fn server_config(
     args: &GatewayArgs,
     shutdown: CancellationToken,
 ) -> Result<ServerConfig, TlsError> {
-    let certificates = Certificates::start(client, args, Arc::new(Timestamp::now)).await?;
+    let certificates = ServerCertificates::start(client, args, Arc::new(Timestamp::now)).await?;
     let config = certificates.config()?;
     tokio::spawn(shutdown.run_until_cancelled_owned(async move {
         loop {
@@ -76,17 +76,17 @@ pub async fn server_config(
 }
 
 /// The server's certificate and the authorities behind it.
-pub struct Certificates {
+pub struct ServerCertificates {
     client: kube::Client,
     namespace: String,
     names: Vec<String>,
-    clock: Clock,
+    clock: TlsClock,
     current: Arc<Current>,
     /// The authority that signed the current certificate, and when.
     signed: Mutex<(String, Timestamp)>,
 }
 
-impl Certificates {
+impl ServerCertificates {
     /// Reads or makes the authority, publishes it and signs the first certificate.
     ///
     /// # Errors
@@ -94,7 +94,7 @@ impl Certificates {
     pub async fn start(
         client: &kube::Client,
         args: &GatewayArgs,
-        clock: Clock,
+        clock: TlsClock,
     ) -> Result<Self, TlsError> {
         let now = clock();
         let kept = store::load_authorities(client, &args.namespace, now).await?;
@@ -137,11 +137,14 @@ impl Certificates {
         let after = match before.due(now) {
             RotationDue::Nothing => None,
             RotationDue::Successor => {
-                let (certificate, key) = Authority::generate(now)?;
-                Some(Authorities { next: Some(Pair { certificate, key, since: now }), ..before })
+                let (certificate, key) = CertificateAuthority::generate(now)?;
+                Some(KnownAuthorities {
+                    next: Some(KeyPairPem { certificate, key, since: now }),
+                    ..before
+                })
             }
             RotationDue::Promotion => Some(before.promoted(now)),
-            RotationDue::Forgetting => Some(Authorities { previous: None, ..before }),
+            RotationDue::Forgetting => Some(KnownAuthorities { previous: None, ..before }),
         };
         let authorities = match after {
             Some(after)
@@ -171,11 +174,11 @@ impl Certificates {
 }
 
 fn sign_certificate(
-    pair: &Pair,
+    pair: &KeyPairPem,
     names: &[String],
     now: Timestamp,
 ) -> Result<Arc<CertifiedKey>, TlsError> {
-    let authority = Authority::parse(&pair.certificate, &pair.key);
+    let authority = CertificateAuthority::parse(&pair.certificate, &pair.key);
     authority.ok_or(TlsError::Damaged("codebutler-gateway-tls"))?.server(names, now, DAYS)
 }
 

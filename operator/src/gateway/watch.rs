@@ -24,14 +24,14 @@ use kube::ResourceExt as _;
 use self::budget::{PollBudget, is_scarce};
 use self::checks::{are_over, tell_checks};
 use self::merged::close_merged;
-use self::news::{PullNews, Remark};
+use self::news::{PullNews, PullRemark};
 use super::api_error::ApiError;
-use super::attended::Candidates;
-use super::close::{self, Patience};
+use super::attended::CandidateThreads;
+use super::close::{self, MergePatience};
 use super::collect;
-use super::github::{Changed, GitHub, GitHubError, Pull};
+use super::github::{ChangedPulls, GitHub, GitHubError, GitHubPull};
 use super::masks;
-use super::state::Shared;
+use super::state::SharedGateway;
 use super::thread_key::ThreadKey;
 use super::threads::explain_unwritten;
 
@@ -59,8 +59,8 @@ type PolledRepo = (String, String);
 
 /// Looks after the pull requests of all Repos.
 #[derive(Default)]
-pub struct Watch {
-    watched: Option<Candidates>,
+pub struct PullWatch {
+    watched: Option<CandidateThreads>,
     repos: HashMap<PolledRepo, PollMemory>,
 }
 
@@ -93,7 +93,7 @@ struct Stamp {
 }
 
 impl Stamp {
-    fn of(pull: &Pull) -> Self {
+    fn of(pull: &GitHubPull) -> Self {
         Self {
             updated: pull.updated_at().map(str::to_owned),
             head: pull.head().to_owned(),
@@ -104,10 +104,10 @@ impl Stamp {
 
 impl PollMemory {
     /// A merge that is not ready is tried now and then: only so GitHub says what it is about.
-    fn patience(&mut self, key: &ThreadKey) -> Patience {
+    fn patience(&mut self, key: &ThreadKey) -> MergePatience {
         let looks = self.waited.entry(key.clone()).or_default();
         *looks += 1;
-        if looks.is_multiple_of(ASKS) { Patience::Asks } else { Patience::Waits }
+        if looks.is_multiple_of(ASKS) { MergePatience::Asks } else { MergePatience::Waits }
     }
 
     fn retain(&mut self, threads: &[Arc<Thread>]) {
@@ -120,8 +120,9 @@ impl PollMemory {
     }
 
     /// Notes which of the Threads' pull requests are to be looked at.
-    fn take_in(&mut self, threads: &[Arc<Thread>], changed: &Changed) {
-        let listed: HashMap<u64, &Pull> = changed.pulls.iter().map(|p| (p.number, p)).collect();
+    fn take_in(&mut self, threads: &[Arc<Thread>], changed: &ChangedPulls) {
+        let listed: HashMap<u64, &GitHubPull> =
+            changed.pulls.iter().map(|p| (p.number, p)).collect();
         for thread in threads {
             let key = ThreadKey::from(&**thread);
             let Some(known) = thread.status.as_ref().and_then(|s| s.pull_request.as_ref()) else {
@@ -144,12 +145,12 @@ impl PollMemory {
         let now = Instant::now();
         let again = self.again.extract_if(|_, at| *at <= now).map(|(key, _)| key);
         self.due.extend(again);
-        let newest = changed.pulls.first().and_then(Pull::updated);
+        let newest = changed.pulls.first().and_then(GitHubPull::updated);
         self.mark = newest.map(|newest| newest - SETTLED).max(self.mark);
     }
 
     /// Takes note that all of a pull request is told.
-    fn told(&mut self, key: &ThreadKey, pull: &Pull, asked: Option<Timestamp>) {
+    fn told(&mut self, key: &ThreadKey, pull: &GitHubPull, asked: Option<Timestamp>) {
         self.due.remove(key);
         self.told.insert(key.clone(), Stamp::of(pull));
         let (Some(updated), asked) = (pull.updated(), asked.unwrap_or_else(Timestamp::now)) else {
@@ -190,14 +191,14 @@ impl PollMemory {
 }
 
 /// Whether a pull request stands as the Thread's status says that it was told.
-fn is_as_told(known: &PullRequest, pull: &Pull) -> bool {
+fn is_as_told(known: &PullRequest, pull: &GitHubPull) -> bool {
     known.updated.as_deref() == pull.updated_at()
         && known.state.unwrap_or(PullState::Open) == pull.standing()
 }
 
 /// Looks at all open pull requests each `every`, until the gateway stops.
-pub async fn run_watch(gateway: &Shared, every: Duration) {
-    let mut watch = Watch::default();
+pub async fn run_watch(gateway: &SharedGateway, every: Duration) {
+    let mut watch = PullWatch::default();
     let mut due = tokio::time::interval(every.max(Duration::from_millis(50)));
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
@@ -208,9 +209,9 @@ pub async fn run_watch(gateway: &Shared, every: Duration) {
     }
 }
 
-impl Watch {
+impl PullWatch {
     /// Looks once.
-    pub async fn round(&mut self, gateway: &Shared) {
+    pub async fn round(&mut self, gateway: &SharedGateway) {
         let attended = &gateway.context.attended;
         let watched = self.watched.get_or_insert_with(|| attended.candidates(is_watched));
         let mut by_repo: HashMap<PolledRepo, Vec<Arc<Thread>>> = HashMap::new();
@@ -252,7 +253,7 @@ fn is_watched(thread: &Thread) -> bool {
 }
 
 async fn of_repo(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     memory: &mut PollMemory,
     repo: &Arc<Repo>,
     threads: &[Arc<Thread>],
@@ -296,7 +297,7 @@ async fn of_repo(
 
 /// Asks how checks stand that are not over, as far as there are questions left.
 async fn look_at_checks(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     memory: &mut PollMemory,
     repo: &Repo,
     (github, threads): (&GitHub, &[Arc<Thread>]),
@@ -326,8 +327,8 @@ async fn look_at_checks(
 }
 
 /// Those that stand otherwise than they did first, then by their last change.
-fn by_urgency(threads: &[Arc<Thread>], changed: &Changed) -> Vec<Arc<Thread>> {
-    let at: HashMap<u64, (usize, &Pull)> =
+fn by_urgency(threads: &[Arc<Thread>], changed: &ChangedPulls) -> Vec<Arc<Thread>> {
+    let at: HashMap<u64, (usize, &GitHubPull)> =
         changed.pulls.iter().enumerate().map(|(at, pull)| (pull.number, (at, pull))).collect();
     let mut all = threads.to_vec();
     all.sort_by_cached_key(|thread| {
@@ -342,11 +343,11 @@ fn by_urgency(threads: &[Arc<Thread>], changed: &Changed) -> Vec<Arc<Thread>> {
 
 /// Looks at one pull request and tells what is new. Nothing if it could not all be told.
 async fn look_at_pull(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Repo,
     github: &GitHub,
     thread: &Thread,
-) -> Result<Option<Pull>, GitHubError> {
+) -> Result<Option<GitHubPull>, GitHubError> {
     let status = thread.status.clone().unwrap_or_default();
     let Some(known) = status.pull_request.as_ref() else { return Ok(None) };
     let pull = github.pull(known.number).await?;
@@ -377,11 +378,11 @@ async fn look_at_pull(
 }
 
 async fn tell_news(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Repo,
     github: &GitHub,
     thread: &Thread,
-    (pull, all): (&Pull, &[PullNews]),
+    (pull, all): (&GitHubPull, &[PullNews]),
 ) -> Result<(), ApiError> {
     let key = ThreadKey::from(thread);
     let now = |state, seen| PullRequest {
@@ -407,7 +408,7 @@ async fn tell_news(
                 gateway.slack.notice(&key, id, text).await?;
                 now(PullState::Open, None)
             }
-            PullNews::Remark(Remark { key: id, text, at }) => {
+            PullNews::Remark(PullRemark { key: id, text, at }) => {
                 match pull_owner(gateway, repo) {
                     Some(role) => gateway.slack.remark(&key, id, text, &role).await?,
                     None => gateway.slack.notice(&key, id, text).await.map(drop)?,
@@ -422,14 +423,14 @@ async fn tell_news(
 }
 
 /// Whether the thread ends the way a user decided in Slack: the role at it tells that.
-async fn is_own_doing(gateway: &Shared, key: &ThreadKey) -> Result<bool, ApiError> {
+async fn is_own_doing(gateway: &SharedGateway, key: &ThreadKey) -> Result<bool, ApiError> {
     let thread = gateway.threads.read(key).await.map_err(|error| explain_unwritten(&error))?;
     let closing = thread.status.as_ref().and_then(|status| status.closing.as_ref());
     Ok(!is_watched(&thread) || closing.is_some_and(|closing| closing.choice.is_some()))
 }
 
 /// The role that answers for pull requests: the first that may open one.
-fn pull_owner(gateway: &Shared, repo: &Repo) -> Option<String> {
+fn pull_owner(gateway: &SharedGateway, repo: &Repo) -> Option<String> {
     let roles = gateway.context.roles_of(repo);
     let opens = |role: &&Arc<codebutler_crds::AgentRole>| {
         role.spec.tools.offered().any(|tool| tool == OPENS)

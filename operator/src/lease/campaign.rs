@@ -6,35 +6,35 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::record::{Record, Seen};
-use super::settings::{GIVE_UP, Leadership, Settings};
-use super::store::{Store, StoreError, Versioned};
-use super::time::Time;
+use super::record::{LeaseRecord, ObservedLease};
+use super::settings::{GIVE_UP, LeadershipState, LeaseSettings};
+use super::store::{LeaseStore, StoreError, VersionedRecord};
+use super::time::LeaseTime;
 
 /// One replica's attempt to get and keep the lease.
-pub struct Campaign<S, T> {
+pub struct LeaseCampaign<S, T> {
     store: S,
     time: T,
-    settings: Settings,
-    leadership: watch::Sender<Leadership>,
+    settings: LeaseSettings,
+    leadership: watch::Sender<LeadershipState>,
     resign: CancellationToken,
 }
 
 /// The lease as we wrote it, and until when we may act on that.
 struct HeldLease {
-    record: Record,
+    record: LeaseRecord,
     version: String,
     until: Instant,
 }
 
-impl<S: Store, T: Time> Campaign<S, T> {
+impl<S: LeaseStore, T: LeaseTime> LeaseCampaign<S, T> {
     /// A campaign, a view on how it stands, and the token that makes it resign.
     pub fn new(
         store: S,
         time: T,
-        settings: Settings,
-    ) -> (Self, watch::Receiver<Leadership>, CancellationToken) {
-        let (leadership, view) = watch::channel(Leadership::Waiting);
+        settings: LeaseSettings,
+    ) -> (Self, watch::Receiver<LeadershipState>, CancellationToken) {
+        let (leadership, view) = watch::channel(LeadershipState::Waiting);
         let resign = CancellationToken::new();
         let campaign = Self { store, time, settings, leadership, resign: resign.clone() };
         (campaign, view, resign)
@@ -46,7 +46,7 @@ impl<S: Store, T: Time> Campaign<S, T> {
             return;
         };
         tracing::info!(lease = self.settings.name, "holding the lease");
-        self.leadership.send_replace(Leadership::Held);
+        self.leadership.send_replace(LeadershipState::Held);
         loop {
             let due = self.pause(self.settings.interval());
             if self.resign.run_until_cancelled(due).await.is_none() {
@@ -60,7 +60,7 @@ impl<S: Store, T: Time> Campaign<S, T> {
                 Some(Some(Some(renewed))) if renewed.until > self.time.now() => held = renewed,
                 Some(_) => {
                     tracing::error!(lease = self.settings.name, "lost the lease");
-                    self.leadership.send_replace(Leadership::Lost);
+                    self.leadership.send_replace(LeadershipState::Lost);
                     return;
                 }
             }
@@ -69,13 +69,13 @@ impl<S: Store, T: Time> Campaign<S, T> {
 
     /// Tries until the lease is ours. Nothing means never.
     async fn acquire(&self) -> Option<HeldLease> {
-        let mut seen: Option<Seen> = None;
+        let mut seen: Option<ObservedLease> = None;
         loop {
             match self.ask(self.store.get()).await {
                 Ok(found) => {
                     let now = self.time.now();
                     if let Some((record, version)) = &found {
-                        seen = Some(Seen::next(seen.take(), record, version, now));
+                        seen = Some(ObservedLease::next(seen.take(), record, version, now));
                     }
                     // A lease that is gone was deleted under a holder that does not know it yet:
                     // what was seen of it counts on.
@@ -116,8 +116,8 @@ impl<S: Store, T: Time> Campaign<S, T> {
         }
     }
 
-    async fn write(&self, (before, version): Versioned) -> Result<HeldLease, StoreError> {
-        let Settings { identity, duration, .. } = &self.settings;
+    async fn write(&self, (before, version): VersionedRecord) -> Result<HeldLease, StoreError> {
+        let LeaseSettings { identity, duration, .. } = &self.settings;
         let until = self.time.now() + self.settings.deadline();
         let record = before.held_by(identity, *duration, Timestamp::now());
         let expected = (!version.is_empty()).then_some(&*version);

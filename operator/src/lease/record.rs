@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Record {
+pub struct LeaseRecord {
     /// Whose it is; empty when it was given up.
     pub holder: String,
     /// How long others wait for the holder.
@@ -18,7 +18,7 @@ pub struct Record {
     pub transitions: i32,
 }
 
-impl Record {
+impl LeaseRecord {
     /// What `identity` writes at `now` to take the lease, or to go on holding it.
     pub fn held_by(&self, identity: &str, duration: Duration, now: Timestamp) -> Self {
         let same = self.holder == identity;
@@ -40,16 +40,16 @@ impl Record {
 
 /// What a candidate remembers of the lease: when it last changed, by its own clock.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct ObservedLease {
     holder: String,
     version: String,
     duration: Duration,
     since: Instant,
 }
 
-impl Seen {
+impl ObservedLease {
     /// Takes in what was read at `now`; `before` is what was known.
-    pub fn next(before: Option<Self>, record: &Record, version: &str, now: Instant) -> Self {
+    pub fn next(before: Option<Self>, record: &LeaseRecord, version: &str, now: Instant) -> Self {
         match before {
             Some(before) if before.version == version => before,
             _ => Self {

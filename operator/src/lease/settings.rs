@@ -7,7 +7,7 @@ pub const GIVE_UP: Duration = Duration::from_secs(2);
 
 /// Which lease, who asks, and how patient everybody is.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct LeaseSettings {
     pub namespace: String,
     pub name: String,
     /// Who asks: no two processes that live at the same time may share one. A process that is
@@ -17,7 +17,7 @@ pub struct Settings {
     pub duration: Duration,
 }
 
-impl Settings {
+impl LeaseSettings {
     /// How long after its last successful renewal a holder may act: of 15 seconds 10, as client-go has
     /// it.
     pub(super) fn deadline(&self) -> Duration {
@@ -36,7 +36,7 @@ impl Settings {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leadership {
+pub enum LeadershipState {
     /// Somebody else holds the lease, or nobody yet.
     Waiting,
     Held,

@@ -8,8 +8,8 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::{Api, Client};
 
-use super::record::Record;
-use super::settings::Settings;
+use super::record::LeaseRecord;
+use super::settings::LeaseSettings;
 use crate::apply::created_by;
 
 /// Why something was not written or read.
@@ -24,17 +24,17 @@ pub enum StoreError {
 }
 
 /// A record with the version by which a change of it is noticed.
-pub type Versioned = (Record, String);
+pub type VersionedRecord = (LeaseRecord, String);
 
 /// A place that swaps a record only if its version is the expected one.
-pub trait Store: Send + Sync + 'static {
-    fn get(&self) -> impl Future<Output = Result<Option<Versioned>, StoreError>> + Send;
+pub trait LeaseStore: Send + Sync + 'static {
+    fn get(&self) -> impl Future<Output = Result<Option<VersionedRecord>, StoreError>> + Send;
 
     /// Writes `record` in place of `version` (nothing: it must not exist yet) and returns the new
     /// version.
     fn put(
         &self,
-        record: &Record,
+        record: &LeaseRecord,
         version: Option<&str>,
     ) -> impl Future<Output = Result<String, StoreError>> + Send;
 }
@@ -48,11 +48,11 @@ pub struct LeaseObjects {
 
 impl LeaseObjects {
     /// The Lease that the settings name.
-    pub fn new(client: Client, settings: &Settings) -> Self {
+    pub fn new(client: Client, settings: &LeaseSettings) -> Self {
         Self { api: Api::namespaced(client, &settings.namespace), name: settings.name.clone() }
     }
 
-    fn object(&self, record: &Record, version: Option<&str>) -> Lease {
+    fn object(&self, record: &LeaseRecord, version: Option<&str>) -> Lease {
         let labels =
             [("app.kubernetes.io/part-of", "codebutler"), (names::LABEL_MANAGED_BY, &*self.name)]
                 .map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -75,8 +75,8 @@ impl LeaseObjects {
     }
 }
 
-impl Store for LeaseObjects {
-    async fn get(&self) -> Result<Option<Versioned>, StoreError> {
+impl LeaseStore for LeaseObjects {
+    async fn get(&self) -> Result<Option<VersionedRecord>, StoreError> {
         let found = self.api.get_opt(&self.name).await.map_err(classify_error)?;
         Ok(found.map(|lease| {
             let version = lease.metadata.resource_version.unwrap_or_default();
@@ -84,7 +84,7 @@ impl Store for LeaseObjects {
         }))
     }
 
-    async fn put(&self, record: &Record, version: Option<&str>) -> Result<String, StoreError> {
+    async fn put(&self, record: &LeaseRecord, version: Option<&str>) -> Result<String, StoreError> {
         let (object, params) = (self.object(record, version), created_by(&self.name));
         let written = match version {
             None => self.api.create(&params, &object).await,
@@ -95,9 +95,9 @@ impl Store for LeaseObjects {
 }
 
 /// Whatever people wrote into it: a holder is waited for at least a second.
-fn read_record(spec: LeaseSpec) -> Record {
+fn read_record(spec: LeaseSpec) -> LeaseRecord {
     let seconds = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(0);
-    Record {
+    LeaseRecord {
         holder: spec.holder_identity.unwrap_or_default(),
         duration: Duration::from_secs(seconds.max(1)),
         acquired: spec.acquire_time.map(|time| time.0).unwrap_or_default(),

@@ -14,9 +14,9 @@ use futures::task::LocalSpawnExt as _;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-use super::record::Record;
-use super::store::{Store, StoreError, Versioned};
-use super::time::Time;
+use super::record::LeaseRecord;
+use super::store::{LeaseStore, StoreError, VersionedRecord};
+use super::time::LeaseTime;
 use super::*;
 
 /// Time that passes when the test says so.
@@ -26,7 +26,7 @@ struct Simulated(Arc<Mutex<(Instant, Timers, u64)>>);
 /// Who is woken when; numbered, for there may be several.
 type Timers = BTreeMap<(Instant, u64), Waker>;
 
-impl Time for Simulated {
+impl LeaseTime for Simulated {
     fn now(&self) -> Instant {
         self.0.lock().unwrap().0
     }
@@ -52,7 +52,7 @@ impl Time for Simulated {
 }
 
 /// The record as the API server would keep it.
-type Shared = Arc<Mutex<(Option<Record>, u64)>>;
+type Shared = Arc<Mutex<(Option<LeaseRecord>, u64)>>;
 
 const FINE: u8 = 0;
 const CUT: u8 = 1;
@@ -82,8 +82,8 @@ impl Fake {
     }
 }
 
-impl Store for Fake {
-    async fn get(&self) -> Result<Option<Versioned>, StoreError> {
+impl LeaseStore for Fake {
+    async fn get(&self) -> Result<Option<VersionedRecord>, StoreError> {
         self.cross().await;
         let found = {
             let (record, version) = &*self.shared.lock().unwrap();
@@ -92,7 +92,7 @@ impl Store for Fake {
         self.back(Ok(found)).await
     }
 
-    async fn put(&self, record: &Record, version: Option<&str>) -> Result<String, StoreError> {
+    async fn put(&self, record: &LeaseRecord, version: Option<&str>) -> Result<String, StoreError> {
         self.cross().await;
         let answer = {
             let (now, at) = &mut *self.shared.lock().unwrap();
@@ -111,13 +111,13 @@ impl Store for Fake {
 
 struct Replica {
     task: RemoteHandle<()>,
-    leadership: watch::Receiver<Leadership>,
+    leadership: watch::Receiver<LeadershipState>,
     resign: CancellationToken,
     link: Arc<AtomicU8>,
 }
 
 impl Replica {
-    fn is(&self) -> Leadership {
+    fn is(&self) -> LeadershipState {
         *self.leadership.borrow()
     }
 
@@ -142,13 +142,13 @@ impl Simulation {
         let link = Arc::<AtomicU8>::default();
         let store =
             Fake { shared: self.shared.clone(), link: link.clone(), time: self.time.clone() };
-        let settings = Settings {
+        let settings = LeaseSettings {
             namespace: "ns".to_owned(),
             name: "test".to_owned(),
             identity: identity.to_owned(),
             duration: Duration::from_secs(8),
         };
-        let (campaign, leadership, resign) = Campaign::new(store, self.time.clone(), settings);
+        let (campaign, leadership, resign) = LeaseCampaign::new(store, self.time.clone(), settings);
         let task = self.pool.spawner().spawn_local_with_handle(campaign.run()).unwrap();
         Replica { task, leadership, resign, link }
     }
@@ -177,7 +177,7 @@ impl Simulation {
     }
 
     /// Seconds until a replica is as wanted; at most a minute.
-    fn until(&mut self, replica: &Replica, wanted: Leadership) -> f64 {
+    fn until(&mut self, replica: &Replica, wanted: LeadershipState) -> f64 {
         let start = self.time.now();
         self.pass(Duration::from_mins(1), || replica.is() != wanted);
         assert_eq!(replica.is(), wanted);
@@ -185,7 +185,7 @@ impl Simulation {
     }
 }
 
-use Leadership::{Held, Lost, Waiting};
+use LeadershipState::{Held, Lost, Waiting};
 
 #[test]
 fn a_killed_holder_is_followed_within_its_duration() {

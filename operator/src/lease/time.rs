@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-pub trait Time: Send + Sync + 'static {
+pub trait LeaseTime: Send + Sync + 'static {
     fn now(&self) -> Instant;
 
     /// Returns after `duration`.
@@ -30,9 +30,9 @@ pub trait Time: Send + Sync + 'static {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct System;
+pub struct SystemTimer;
 
-impl Time for System {
+impl LeaseTime for SystemTimer {
     fn now(&self) -> Instant {
         Instant::now()
     }

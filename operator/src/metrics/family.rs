@@ -35,7 +35,7 @@ impl MetricKind {
 
 /// A family with `N` labels.
 #[derive(Debug)]
-pub struct Spec<const N: usize> {
+pub struct FamilySpec<const N: usize> {
     /// Without prefix, unit and `_total`.
     pub name: &'static str,
     pub kind: MetricKind,
@@ -49,7 +49,7 @@ pub struct Spec<const N: usize> {
 /// Labels with their values.
 type MetricLabels<const N: usize> = [(&'static str, String); N];
 
-impl<const N: usize> Spec<N> {
+impl<const N: usize> FamilySpec<N> {
     /// A family without a unit.
     pub const fn new(
         name: &'static str,
@@ -81,28 +81,28 @@ impl<const N: usize> Spec<N> {
     }
 
     /// Registers it to be counted in whole steps.
-    pub fn counts(&'static self, registry: &mut Registry) -> Counts<N> {
+    pub fn counts(&'static self, registry: &mut Registry) -> CountFamily<N> {
         let family = Family::default();
         self.add_to(registry, family.clone());
-        Counts { spec: self, family }
+        CountFamily { spec: self, family }
     }
 
     /// Registers it to be counted in fractions.
-    pub fn amounts(&'static self, registry: &mut Registry) -> Amounts<N> {
+    pub fn amounts(&'static self, registry: &mut Registry) -> AmountFamily<N> {
         let family = Family::default();
         self.add_to(registry, family.clone());
-        Amounts { spec: self, family }
+        AmountFamily { spec: self, family }
     }
 
     /// Registers it to be observed.
-    pub fn times(&'static self, registry: &mut Registry) -> Times<N> {
+    pub fn times(&'static self, registry: &mut Registry) -> TimeFamily<N> {
         let buckets = match self.kind {
             MetricKind::Histogram(buckets) => buckets,
             MetricKind::Counter | MetricKind::Gauge => &[],
         };
         let family = Family::new_with_constructor(Buckets(buckets));
         self.add_to(registry, family.clone());
-        Times { spec: self, family }
+        TimeFamily { spec: self, family }
     }
 
     /// Writes samples that are gathered only when somebody reads the metrics.
@@ -126,7 +126,7 @@ impl<const N: usize> Spec<N> {
     }
 }
 
-impl Spec<0> {
+impl FamilySpec<0> {
     /// Registers it as one number, 0 for now.
     pub fn level(&'static self, registry: &mut Registry) -> Gauge {
         let gauge = Gauge::default();
@@ -137,12 +137,12 @@ impl Spec<0> {
 
 /// A counter of whole steps. Clones count together.
 #[derive(Clone, Debug)]
-pub struct Counts<const N: usize> {
-    spec: &'static Spec<N>,
+pub struct CountFamily<const N: usize> {
+    spec: &'static FamilySpec<N>,
     family: Family<MetricLabels<N>, Counter>,
 }
 
-impl<const N: usize> Counts<N> {
+impl<const N: usize> CountFamily<N> {
     pub fn one(&self, labels: [&str; N]) {
         self.add(labels, 1);
     }
@@ -154,12 +154,12 @@ impl<const N: usize> Counts<N> {
 
 /// A counter of fractions. Clones count together.
 #[derive(Clone, Debug)]
-pub struct Amounts<const N: usize> {
-    spec: &'static Spec<N>,
+pub struct AmountFamily<const N: usize> {
+    spec: &'static FamilySpec<N>,
     family: Family<MetricLabels<N>, Counter<f64, AtomicU64>>,
 }
 
-impl<const N: usize> Amounts<N> {
+impl<const N: usize> AmountFamily<N> {
     pub fn add(&self, labels: [&str; N], amount: f64) {
         self.family.get_or_create(&self.spec.with(labels)).inc_by(amount);
     }
@@ -167,12 +167,12 @@ impl<const N: usize> Amounts<N> {
 
 /// A distribution of durations. Clones observe together.
 #[derive(Clone, Debug)]
-pub struct Times<const N: usize> {
-    spec: &'static Spec<N>,
+pub struct TimeFamily<const N: usize> {
+    spec: &'static FamilySpec<N>,
     family: Family<MetricLabels<N>, Histogram, Buckets>,
 }
 
-impl<const N: usize> Times<N> {
+impl<const N: usize> TimeFamily<N> {
     pub fn observe(&self, labels: [&str; N], took: Duration) {
         self.family.get_or_create(&self.spec.with(labels)).observe(took.as_secs_f64());
     }

@@ -10,7 +10,7 @@ pub mod family;
 pub mod page;
 mod server;
 
-pub use server::{MetricsError, Ready, Server};
+pub use server::{MetricsError, MetricsServer, ReadyFlag};
 
 use kube::{Resource, ResourceExt as _};
 use prometheus_client::registry::Registry;

@@ -22,9 +22,9 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 
 /// Whether `/readyz` says yes, and why not. Starts as no; cheap to clone, all clones are one flag.
 #[derive(Clone, Debug, Default)]
-pub struct Ready(Arc<AtomicBool>, Arc<Mutex<Option<String>>>);
+pub struct ReadyFlag(Arc<AtomicBool>, Arc<Mutex<Option<String>>>);
 
-impl Ready {
+impl ReadyFlag {
     pub fn set(&self, ready: bool) {
         self.0.store(ready, Ordering::Relaxed);
     }
@@ -60,13 +60,13 @@ pub enum MetricsError {
 
 /// The running server. Dropping it stops it.
 #[derive(Debug)]
-pub struct Server {
+pub struct MetricsServer {
     address: SocketAddr,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
-impl Server {
+impl MetricsServer {
     /// Listens on `address` (port 0: any free one) and serves until stopped.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl Server {
     pub fn start(
         address: SocketAddr,
         registry: Registry,
-        ready: Ready,
+        ready: ReadyFlag,
     ) -> Result<Self, MetricsError> {
         let listen = |source| MetricsError::Listen { address, source };
         let listener = crate::listen::listen_on(address).map_err(listen)?;
@@ -98,7 +98,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for MetricsServer {
     fn drop(&mut self) {
         self.stop.cancel();
         self.task.abort();
@@ -108,10 +108,10 @@ impl Drop for Server {
 #[derive(Clone)]
 struct SharedMetrics {
     registry: Arc<Registry>,
-    ready: Ready,
+    ready: ReadyFlag,
 }
 
-fn build_router(registry: Registry, ready: Ready) -> Router {
+fn build_router(registry: Registry, ready: ReadyFlag) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(serve_readyz))
@@ -174,9 +174,9 @@ mod tests {
         let counter = Counter::<u64>::default();
         registry.register("kept_promises", "Promises kept", counter.clone());
         counter.inc();
-        let ready = Ready::default();
+        let ready = ReadyFlag::default();
         let any = "127.0.0.1:0".parse().unwrap();
-        let server = Server::start(any, registry, ready.clone()).unwrap();
+        let server = MetricsServer::start(any, registry, ready.clone()).unwrap();
 
         assert!(get(server.address(), "/healthz").await.starts_with("HTTP/1.1 200"));
         assert!(get(server.address(), "/readyz").await.starts_with("HTTP/1.1 503"));
@@ -188,7 +188,7 @@ mod tests {
         assert!(metrics.contains("codebutler_kept_promises_total 1"), "{metrics}");
         assert!(metrics.ends_with("# EOF\n"), "{metrics}");
 
-        let taken = Server::start(server.address(), build_registry(), ready).unwrap_err();
+        let taken = MetricsServer::start(server.address(), build_registry(), ready).unwrap_err();
         assert!(taken.to_string().contains("choose another"), "{taken}");
     }
 

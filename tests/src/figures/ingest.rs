@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use codebutler_crds::{Thread, names};
-use codebutler_operator::gateway::attended::Attended;
-use codebutler_operator::gateway::context::Context;
-use codebutler_operator::gateway::dial::{DialOptions, Dialer};
-use codebutler_operator::gateway::metrics::Metrics as Counted;
-use codebutler_operator::gateway::redact::Redactors;
-use codebutler_operator::gateway::slack::{Metrics, Slack};
-use codebutler_operator::gateway::threads::Threads;
+use codebutler_operator::gateway::attended::AttendedThreads;
+use codebutler_operator::gateway::context::GatewayContext;
+use codebutler_operator::gateway::dial::{DialOptions, OutsideDialer};
+use codebutler_operator::gateway::metrics::GatewayMetrics as Counted;
+use codebutler_operator::gateway::redact::RepoRedactors;
+use codebutler_operator::gateway::slack::{SlackGateway, SlackMetrics};
+use codebutler_operator::gateway::threads::ThreadWriter;
 use codebutler_operator::metrics::build_registry;
 use futures::StreamExt as _;
 use kube::api::ListParams;
@@ -52,26 +52,26 @@ pub async fn measure_ingest() -> anyhow::Result<Vec<Figure>> {
 
     let mut caches = JoinSet::new();
     let client = cluster.client();
-    let attended = Attended::default();
+    let attended = AttendedThreads::default();
     let attends = attended.clone();
-    let context = Context {
+    let context = GatewayContext {
         repos: start_cache(&client, &mut caches, |_| {}),
         roles: start_cache(&client, &mut caches, |_| {}),
         threads: start_cache(&client, &mut caches, move |event| attends.observe(event)),
         attended,
         client: client.clone(),
         namespace: NAMESPACE.to_owned(),
-        redactors: Redactors::default(),
-        github: codebutler_operator::gateway::github::Access::default(),
-        dialer: Dialer::new(&DialOptions::default())?,
-        history: codebutler_operator::gateway::history::History::default(),
+        redactors: RepoRedactors::default(),
+        github: codebutler_operator::gateway::github::GitHubAccess::default(),
+        dialer: OutsideDialer::new(&DialOptions::default())?,
+        history: codebutler_operator::gateway::history::HistoryKeeper::default(),
         pages: None,
     };
     let api_url = slack.api_url().parse()?;
     let mut families = build_registry();
-    let metrics = Metrics::new(&mut families);
-    let threads = Threads::new(client.clone(), Counted::register(&mut families));
-    let gateway = Slack::new(context, threads, &api_url, metrics);
+    let metrics = SlackMetrics::new(&mut families);
+    let threads = ThreadWriter::new(client.clone(), Counted::register(&mut families));
+    let gateway = SlackGateway::new(context, threads, &api_url, metrics);
     let stop = CancellationToken::new();
     let running = tokio::spawn({
         let stop = stop.clone();

@@ -17,7 +17,7 @@ use std::time::Duration;
 use codebutler_crds::thread::{ClosingChoice, Pending, RoleState};
 use codebutler_crds::wire::{Author, Decision, ErrorCode, PostMessage, RunReport};
 use codebutler_crds::{SlackTs, Thread};
-use codebutler_operator::gateway::threads::Threads;
+use codebutler_operator::gateway::threads::ThreadWriter;
 use codebutler_operator::metrics::build_registry;
 use codebutler_testbed::slack::{Fault, Release};
 use kube::ResourceExt as _;
@@ -402,8 +402,9 @@ async fn marks_and_decisions_survive_many_writers() {
     desk.slack.wait_acked(&root, PATIENCE).await.unwrap();
     let key = desk.caller(&root, "pm").await.key();
     let here = desk.gateway().threads.clone();
-    let counted = codebutler_operator::gateway::metrics::Metrics::register(&mut build_registry());
-    let replica = Threads::new(desk.cluster.client(), counted);
+    let counted =
+        codebutler_operator::gateway::metrics::GatewayMetrics::register(&mut build_registry());
+    let replica = ThreadWriter::new(desk.cluster.client(), counted);
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..40_u64 {
         let threads = if n % 2 == 0 { here.clone() } else { replica.clone() };

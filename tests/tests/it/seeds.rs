@@ -5,7 +5,7 @@ use std::path::Path;
 
 use codebutler_crds::AgentRole;
 use codebutler_crds::role::{DataCollection, TOOLS};
-use codebutler_operator::gateway::models::facts::check::{self, Worker};
+use codebutler_operator::gateway::models::facts::check::{self, RepoWorker};
 use codebutler_operator::gateway::models::facts::list;
 
 fn seed(path: &str) -> String {
@@ -194,7 +194,7 @@ fn the_shipped_models_are_on_the_providers_list_and_can_do_the_work() {
     for role in std::fs::read_dir(folder.join("../charts/codebutler/files/roles")).unwrap() {
         let text = std::fs::read_to_string(role.unwrap().path()).unwrap();
         let role: AgentRole = serde_saphyr::from_str(&text).unwrap();
-        let workers = [Worker { role: &role, facts: &known }];
+        let workers = [RepoWorker { role: &role, facts: &known }];
         let faults = check::find_faults(&workers, &listed, "2026-11-22".parse().unwrap());
         assert_eq!(faults, None);
         for (field, model) in role.spec.model.talking() {

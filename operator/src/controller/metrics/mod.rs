@@ -11,8 +11,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::metrics::catalog::controller as catalog;
-use crate::metrics::family::{Counts, Times};
-pub use state::Shown;
+use crate::metrics::family::{CountFamily, TimeFamily};
+pub use state::ShownState;
 use state::StateMetrics;
 
 /// How an attempt to reconcile ended.
@@ -39,14 +39,14 @@ impl LookOutcome {
 #[derive(Clone, Debug)]
 pub struct ControllerMetrics {
     leader: Gauge,
-    duration: Times<1>,
-    reconciles: Counts<2>,
-    pods: Counts<2>,
-    waits: Times<1>,
+    duration: TimeFamily<1>,
+    reconciles: CountFamily<2>,
+    pods: CountFamily<2>,
+    waits: TimeFamily<1>,
 }
 
 impl ControllerMetrics {
-    pub fn register(registry: &mut Registry, shown: Shown) -> Self {
+    pub fn register(registry: &mut Registry, shown: ShownState) -> Self {
         let metrics = Self {
             leader: catalog::LEADER.level(registry),
             duration: catalog::RECONCILE_DURATION.times(registry),

@@ -13,9 +13,9 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::gauge::Gauge;
 
-use crate::controller::index::{Index, ObjectKey};
+use crate::controller::index::{ObjectIndex, ObjectKey};
 use crate::controller::slots::RepoSlots;
-use crate::gateway::budget::calendar::{self, Moment};
+use crate::gateway::budget::calendar::{self, BudgetMoment};
 use crate::metrics::catalog::controller as catalog;
 use crate::metrics::{repo_label, repo_of};
 
@@ -27,15 +27,15 @@ const NO_REPO: &str = "(none)";
 pub struct StateMetrics {
     /// Not 0 on the replica that acts.
     pub leader: Gauge,
-    pub shown: Shown,
+    pub shown: ShownState,
 }
 
 /// What is read off. Closed Threads are counted and not looked at: there can be any number of them.
 #[derive(Debug)]
-pub struct Shown {
+pub struct ShownState {
     pub threads: Store<Thread>,
-    pub open: Arc<Index<Thread, ()>>,
-    pub closed: Arc<Index<Thread, ()>>,
+    pub open: Arc<ObjectIndex<Thread, ()>>,
+    pub closed: Arc<ObjectIndex<Thread, ()>>,
     pub repos: Store<Repo>,
     pub slots: Arc<RepoSlots>,
 }
@@ -67,7 +67,7 @@ impl Collector for StateMetrics {
     }
 }
 
-impl Shown {
+impl ShownState {
     /// What is walked through each time.
     pub fn open_threads(&self) -> Vec<Arc<Thread>> {
         let named = self.open.groups().into_iter().flat_map(|(repo, names)| {
@@ -187,7 +187,7 @@ fn encode_limits(
     now: Timestamp,
     encoder: &mut DescriptorEncoder,
 ) -> fmt::Result {
-    let moments: Vec<(&Arc<Repo>, Moment)> = repos
+    let moments: Vec<(&Arc<Repo>, BudgetMoment)> = repos
         .iter()
         .map(|repo| (repo, calendar::find_moment(now, &repo.spec.limits.time_zone)))
         .collect();
@@ -205,7 +205,7 @@ fn encode_limits(
 }
 
 /// What is on record of today; a day without a call has cost nothing.
-fn budget_used(repo: &Repo, moment: &Moment) -> [([String; 2], f64); 3] {
+fn budget_used(repo: &Repo, moment: &BudgetMoment) -> [([String; 2], f64); 3] {
     let spend = repo.status.as_ref().and_then(|status| status.spend.as_ref());
     let spend = spend.filter(|spend| spend.day == moment.day);
     let sample = |state: &str, amount: Option<NanoUsd>| {
@@ -218,7 +218,7 @@ fn budget_used(repo: &Repo, moment: &Moment) -> [([String; 2], f64); 3] {
     ]
 }
 
-fn calls_left(repo: &Repo, moment: &Moment) -> f64 {
+fn calls_left(repo: &Repo, moment: &BudgetMoment) -> f64 {
     let spend = repo.status.as_ref().and_then(|status| status.spend.as_ref());
     let hour = spend.and_then(|spend| spend.hour.as_ref());
     hour.filter(|hour| hour.hour == moment.hour).map_or(0.0, |hour| hour.calls.into())

@@ -8,9 +8,9 @@ use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
 use serde_json::json;
 
-use super::{ControllerMetrics, LookOutcome, Shown};
+use super::{ControllerMetrics, LookOutcome, ShownState};
 use crate::controller::caches::{closed_in, open_in};
-use crate::controller::index::{Index, ObjectKey};
+use crate::controller::index::{ObjectIndex, ObjectKey};
 use crate::controller::slots::{RepoSlots, SlotRequest};
 use crate::controller::testing;
 
@@ -34,7 +34,7 @@ fn shown(repos: &[Repo], threads: &[Thread], acts: bool) -> String {
     let mut registry = crate::metrics::build_registry();
     let [open, closed] = indices(threads);
     let (threads_read, repos_read) = (thread_cache.as_reader(), repo_cache.as_reader());
-    let shown = Shown { threads: threads_read, open, closed, repos: repos_read, slots };
+    let shown = ShownState { threads: threads_read, open, closed, repos: repos_read, slots };
     let metrics = ControllerMetrics::register(&mut registry, shown);
     if acts {
         metrics.leads();
@@ -51,8 +51,8 @@ fn shown(repos: &[Repo], threads: &[Thread], acts: bool) -> String {
 }
 
 /// The open ones and the closed ones.
-fn indices(threads: &[Thread]) -> [Arc<Index<Thread, ()>>; 2] {
-    let all = [Index::new(open_in), Index::new(closed_in)].map(Arc::new);
+fn indices(threads: &[Thread]) -> [Arc<ObjectIndex<Thread, ()>>; 2] {
+    let all = [ObjectIndex::new(open_in), ObjectIndex::new(closed_in)].map(Arc::new);
     for event in threads.iter().cloned().map(Event::Apply) {
         for index in &all {
             index.apply(&event);
@@ -73,7 +73,7 @@ fn closed_threads_are_counted_and_not_walked_through() {
     }
     let [open, closed] = indices(&threads);
     let (repos, slots) = (Writer::default().as_reader(), Arc::default());
-    let shown = Shown { threads: cache.as_reader(), open, closed, repos, slots };
+    let shown = ShownState { threads: cache.as_reader(), open, closed, repos, slots };
     assert_eq!(shown.open_threads().len(), 1);
     assert_eq!(shown.closed.counts(), [(ObjectKey::new("team", "shop"), 19_999)]);
 }

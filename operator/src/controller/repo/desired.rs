@@ -17,7 +17,7 @@ use super::observe::ObservedRepo;
 use super::reach;
 use super::status::OwnRepoStatus;
 use crate::args::ControllerArgs;
-use crate::controller::health::{Health, Level, Notice};
+use crate::controller::health::{EventNotice, HealthLevel, ObjectHealth};
 use crate::controller::{refusals, schedules, spelling};
 use crate::gateway::redact::Redactor;
 
@@ -40,7 +40,7 @@ pub struct RepoPlan {
     pub status: OwnRepoStatus,
     /// Events, once the status is written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub notices: Vec<Notice>,
+    pub notices: Vec<EventNotice>,
 }
 
 /// What is to be done about `repo` at `now`.
@@ -67,14 +67,15 @@ pub fn plan_repo(
     verdicts.extend(check_patterns(repo));
     if repo.spec.suspend {
         let message = "spec.suspend: no new work starts until it is unset";
-        let held = Health::new(Level::Held, "Suspended", message);
+        let held = ObjectHealth::new(HealthLevel::Held, "Suspended", message);
         held.hold(&mut plan.status.conditions, repo.metadata.generation, now);
         verdicts.push(held);
     } else {
         condition::clear_condition(&mut plan.status.conditions, SUSPENDED);
     }
-    let ready = Health::new(Level::Ready, "Ready", "messages in the channel are answered");
-    let verdict = Health::worst(verdicts, ready);
+    let ready =
+        ObjectHealth::new(HealthLevel::Ready, "Ready", "messages in the channel are answered");
+    let verdict = ObjectHealth::worst(verdicts, ready);
     let generation = repo.metadata.generation;
     plan.notices.extend(verdict.notice(&before.conditions));
     verdict.write(&mut plan.status.conditions, generation, now);
@@ -92,7 +93,7 @@ pub fn plan_repo(
 }
 
 /// Every name in `spec.roles` means an AgentRole, and no two of them the same role.
-fn check_roles(observed: &ObservedRepo) -> Vec<Health> {
+fn check_roles(observed: &ObservedRepo) -> Vec<ObjectHealth> {
     let mut seen = BTreeMap::new();
     let mut verdicts = Vec::new();
     for (i, (name, role)) in observed.roles.iter().enumerate() {
@@ -101,7 +102,7 @@ fn check_roles(observed: &ObservedRepo) -> Vec<Health> {
                 "spec.roles[{i}]: AgentRole `{name}` exists neither in this namespace nor in the \
                  operator's: create it or take it out"
             );
-            verdicts.push(Health::new(Level::Stalled, "RoleNotFound", message));
+            verdicts.push(ObjectHealth::new(HealthLevel::Stalled, "RoleNotFound", message));
             continue;
         };
         if let Some(first) = seen.insert(role.spec.role.clone(), i) {
@@ -110,17 +111,17 @@ fn check_roles(observed: &ObservedRepo) -> Vec<Health> {
                  take one out",
                 role.spec.role
             );
-            verdicts.push(Health::new(Level::Stalled, "RoleTwice", message));
+            verdicts.push(ObjectHealth::new(HealthLevel::Stalled, "RoleTwice", message));
         }
     }
     verdicts
 }
 
 /// Every pattern in `spec.policy.redaction` can be used: what it should mask would leave otherwise.
-fn check_patterns(repo: &Repo) -> Option<Health> {
+fn check_patterns(repo: &Repo) -> Option<ObjectHealth> {
     let (_, bad) = Redactor::new(&repo.spec.policy.redaction);
     let first = bad.first()?;
-    Some(Health::new(Level::Stalled, "BadPattern", format!("spec.policy.{first}")))
+    Some(ObjectHealth::new(HealthLevel::Stalled, "BadPattern", format!("spec.policy.{first}")))
 }
 
 /// What the Repo's pods need. Without a gateway there is no policy that would let them reach it, so
@@ -130,7 +131,7 @@ fn plan_children(
     observed: &ObservedRepo,
     args: &ControllerArgs,
     plan: &mut RepoPlan,
-) -> Vec<Health> {
+) -> Vec<ObjectHealth> {
     let mut verdicts = Vec::new();
     let account = children::build_account(repo);
     if !agrees_with(&account, observed.account.as_deref()) {
@@ -144,7 +145,7 @@ fn plan_children(
             }
         }
         Err(why) => {
-            verdicts.push(Health::new(Level::Trouble, "GatewayNotFound", why.clone()));
+            verdicts.push(ObjectHealth::new(HealthLevel::Trouble, "GatewayNotFound", why.clone()));
         }
     }
     let namespace = repo.namespace().unwrap_or_default();
@@ -155,7 +156,11 @@ fn plan_children(
                 args.namespace,
                 names::CA_CONFIG_MAP
             );
-            verdicts.push(Health::new(Level::Trouble, "GatewayCertificateNotFound", message));
+            verdicts.push(ObjectHealth::new(
+                HealthLevel::Trouble,
+                "GatewayCertificateNotFound",
+                message,
+            ));
         }
         // There it is the gateway's own.
         Some(_) if namespace == args.namespace => {}
@@ -182,7 +187,7 @@ fn tell_repairs(before: &codebutler_crds::RepoStatus, now: Timestamp, plan: &mut
     let all: Vec<_> = account.into_iter().chain(policy).chain(authority).collect();
     if !all.is_empty() {
         let note = format!("not as it has to be, put in order: {}", all.join(", "));
-        plan.notices.push(Notice::normal("Repaired", note));
+        plan.notices.push(EventNotice::normal("Repaired", note));
     }
 }
 
@@ -192,7 +197,7 @@ fn check_gateway(
     observed: &ObservedRepo,
     plan: &mut RepoPlan,
     now: Timestamp,
-) -> Option<Health> {
+) -> Option<ObjectHealth> {
     let (serves, reason, message) = match &observed.serving {
         Ok(()) => (true, "Serving", "a gateway serves agents".to_owned()),
         Err(why) => (false, "GatewayAway", why.clone()),
@@ -206,5 +211,5 @@ fn check_gateway(
         repo.metadata.generation,
         &Time(now),
     );
-    (!serves).then(|| Health::new(Level::Trouble, "GatewayAway", message))
+    (!serves).then(|| ObjectHealth::new(HealthLevel::Trouble, "GatewayAway", message))
 }

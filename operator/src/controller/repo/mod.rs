@@ -17,7 +17,7 @@ use codebutler_crds::{Repo, names};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Resource as _, ResourceExt as _};
 
-use super::context::Context;
+use super::context::ControllerContext;
 use super::index::ObjectKey;
 use crate::apply::{ApplyError, owned_by};
 use crate::queue::FollowUp;
@@ -32,7 +32,7 @@ const RETRY_REFUSED: Duration = Duration::from_secs(15);
 /// When a write failed; what was done is found by the next look.
 pub async fn reconcile_repo(
     repo: Arc<Repo>,
-    context: Arc<Context>,
+    context: Arc<ControllerContext>,
 ) -> Result<FollowUp, ApplyError> {
     // Compiled once: from now on the log says nothing of it.
     log::mask_patterns(&repo.spec.policy.redaction);
@@ -54,7 +54,7 @@ pub async fn reconcile_repo(
 async fn perform_plan(
     repo: &Repo,
     plan: RepoPlan,
-    context: &Context,
+    context: &ControllerContext,
 ) -> Result<FollowUp, ApplyError> {
     let apply = &context.apply;
     let uid = repo.uid().unwrap_or_default();

@@ -12,7 +12,7 @@ use kube::{Resource as _, ResourceExt as _};
 
 use super::children;
 use crate::apply::{ApplyRefusal, owned_by};
-use crate::controller::context::Context;
+use crate::controller::context::ControllerContext;
 use crate::controller::gateway::GatewayAddress;
 use crate::controller::index::ObjectKey;
 
@@ -40,7 +40,7 @@ pub struct ObservedRepo {
     pub refusal: Option<ApplyRefusal>,
 }
 
-pub fn observe_repo(context: &Context, repo: &Repo) -> ObservedRepo {
+pub fn observe_repo(context: &ControllerContext, repo: &Repo) -> ObservedRepo {
     let key = ObjectKey::of(repo);
     let role = |name: &String| (name.clone(), context.role(&key.namespace, name));
     ObservedRepo {
@@ -60,7 +60,7 @@ pub fn observe_repo(context: &Context, repo: &Repo) -> ObservedRepo {
 }
 
 /// Whether everything that the Repo's pods need is there.
-pub fn is_prepared(context: &Context, repo: &Repo) -> bool {
+pub fn is_prepared(context: &ControllerContext, repo: &Repo) -> bool {
     let (key, uid) = (ObjectKey::of(repo), repo.uid().unwrap_or_default());
     let account = context.accounts.get(&reference_to(&names::service_account(&key.name), &key));
     let policy = context.policies.get(&reference_to(&children::policy_name(&key.name), &key));
@@ -69,11 +69,11 @@ pub fn is_prepared(context: &Context, repo: &Repo) -> bool {
         && find_authority(context, &key.namespace).is_some()
 }
 
-fn find_authority(context: &Context, namespace: &str) -> Option<Arc<ConfigMap>> {
+fn find_authority(context: &ControllerContext, namespace: &str) -> Option<Arc<ConfigMap>> {
     context.authorities.get(&ObjectRef::new(names::CA_CONFIG_MAP).within(namespace))
 }
 
-fn find_siblings(context: &Context, namespace: &str) -> Vec<OwnerReference> {
+fn find_siblings(context: &ControllerContext, namespace: &str) -> Vec<OwnerReference> {
     let here = |repo: &Repo| repo.metadata.namespace.as_deref() == Some(namespace);
     let mut repos = context.repos.state_filter(here);
     repos.sort_by_key(|repo| repo.name_any());

@@ -7,7 +7,7 @@ use codebutler_crds::condition::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::controller::health::{Health, Level};
+use crate::controller::health::{HealthLevel, ObjectHealth};
 
 /// What is asked of each generation: the condition, its name for people, and the reason of a no.
 const ASKED: [(&str, &str, &str); 3] = [
@@ -17,13 +17,13 @@ const ASKED: [(&str, &str, &str); 3] = [
 ];
 
 /// What keeps the Repo from being ready.
-pub fn judge_reach(repo: &Repo, conditions: &[Condition]) -> Vec<Health> {
+pub fn judge_reach(repo: &Repo, conditions: &[Condition]) -> Vec<ObjectHealth> {
     let find = |type_: &str| conditions.iter().find(|c| c.type_ == type_);
     let (mut verdicts, mut missing) = (Vec::new(), Vec::new());
     for (type_, what, reason) in ASKED {
         match find(type_).filter(|c| c.observed_generation == repo.metadata.generation) {
             Some(c) if c.status == "False" => {
-                verdicts.push(Health::new(Level::Trouble, reason, c.message.clone()));
+                verdicts.push(ObjectHealth::new(HealthLevel::Trouble, reason, c.message.clone()));
             }
             Some(_) => {}
             None => missing.push(what),
@@ -31,7 +31,7 @@ pub fn judge_reach(repo: &Repo, conditions: &[Condition]) -> Vec<Health> {
     }
     if !missing.is_empty() {
         let message = format!("the gateway has not asked {} yet", missing.join(", "));
-        verdicts.push(Health::new(Level::Reconciling, "Checking", message));
+        verdicts.push(ObjectHealth::new(HealthLevel::Reconciling, "Checking", message));
     }
     // A property of the cluster, whatever the generation. Only a pod can find it out: before the
     // first one nothing is known, and nothing is in the way.
@@ -41,7 +41,7 @@ pub fn judge_reach(repo: &Repo, conditions: &[Condition]) -> Vec<Health> {
             "{}. Use a network plugin that does, or set spec.egress.requireEnforcement: false",
             open.message.trim_end_matches('.')
         );
-        verdicts.push(Health::new(Level::Trouble, "EgressNotEnforced", message));
+        verdicts.push(ObjectHealth::new(HealthLevel::Trouble, "EgressNotEnforced", message));
     }
     verdicts
 }

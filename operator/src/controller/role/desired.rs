@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::controller::health::{Health, Level, Notice};
+use crate::controller::health::{EventNotice, HealthLevel, ObjectHealth};
 use crate::controller::spelling;
 
 /// Characters that instructions may have, as in the schema.
@@ -24,7 +24,7 @@ pub struct RolePlan {
     /// Its whole status: nobody else writes it.
     pub status: AgentRoleStatus,
     /// Events, once the status is written.
-    pub notices: Vec<Notice>,
+    pub notices: Vec<EventNotice>,
 }
 
 impl RolePlan {
@@ -43,12 +43,12 @@ impl RolePlan {
 pub fn read_prompt(
     role: &AgentRole,
     find: impl FnOnce(&str) -> Option<Arc<ConfigMap>>,
-) -> Result<Option<String>, Health> {
+) -> Result<Option<String>, ObjectHealth> {
     let Some(source) = &role.spec.prompt_from else {
         return Ok(None);
     };
     let (name, key) = (&source.config_map, source.key());
-    let stalled = |reason, message| Err(Health::new(Level::Stalled, reason, message));
+    let stalled = |reason, message| Err(ObjectHealth::new(HealthLevel::Stalled, reason, message));
     let Some(map) = find(name) else {
         let message = format!(
             "spec.promptFrom: there is no ConfigMap `{name}` with the label `{LABEL_PROMPT}` in \
@@ -75,18 +75,18 @@ pub fn read_prompt(
 /// What is to be told of `role`, with the instructions that it reads, at `now`.
 pub fn plan_role(
     role: &AgentRole,
-    prompt: Result<Option<String>, Health>,
+    prompt: Result<Option<String>, ObjectHealth>,
     now: Timestamp,
 ) -> RolePlan {
     let mut status = role.status.clone().unwrap_or_default();
     if role.metadata.deletion_timestamp.is_some() {
         return RolePlan { status, notices: Vec::new() };
     }
-    let ready = Health::new(Level::Ready, "Valid", "can be named by Repos");
+    let ready = ObjectHealth::new(HealthLevel::Ready, "Valid", "can be named by Repos");
     let (prompt, unread) = prompt.map_or_else(|unread| (None, Some(unread)), |read| (read, None));
     status.prompt = prompt;
     let wrong = unknown_tools(role).into_iter().chain(only_reads(role));
-    let verdict = Health::worst(wrong.chain(unread).collect(), ready);
+    let verdict = ObjectHealth::worst(wrong.chain(unread).collect(), ready);
     let verdicts = verdict.notice(&status.conditions);
     let generation = role.metadata.generation;
     let alone = one_by_one(role, &mut status, now);
@@ -99,7 +99,11 @@ pub fn plan_role(
 }
 
 /// Says why a role that should answer several requests at once answers one after the other.
-fn one_by_one(role: &AgentRole, status: &mut AgentRoleStatus, now: Timestamp) -> Option<Notice> {
+fn one_by_one(
+    role: &AgentRole,
+    status: &mut AgentRoleStatus,
+    now: Timestamp,
+) -> Option<EventNotice> {
     let wanted = role.spec.parallelism;
     if role.spec.at_once() >= wanted {
         condition::clear_condition(&mut status.conditions, PARALLEL);
@@ -122,10 +126,10 @@ fn one_by_one(role: &AgentRole, status: &mut AgentRoleStatus, now: Timestamp) ->
         generation,
         &at,
     );
-    (!known).then_some(Notice { warning: true, reason, note: message })
+    (!known).then_some(EventNotice { warning: true, reason, note: message })
 }
 
-fn unknown_tools(role: &AgentRole) -> Vec<Health> {
+fn unknown_tools(role: &AgentRole) -> Vec<ObjectHealth> {
     let allowed = role.spec.tools.allow.iter().enumerate();
     let unknown = allowed.filter(|(_, tool)| !TOOLS.contains(&tool.as_str()));
     let problem = |(i, tool): (usize, &String)| {
@@ -134,13 +138,13 @@ fn unknown_tools(role: &AgentRole) -> Vec<Health> {
             "spec.tools.allow[{i}]: there is no tool `{tool}`; the tools are {}",
             TOOLS.join(", ")
         );
-        Health::new(Level::Stalled, "UnknownTool", message)
+        ObjectHealth::new(HealthLevel::Stalled, "UnknownTool", message)
     };
     unknown.map(problem).collect()
 }
 
 /// Whoever works in a copy of the worktree can't change the worktree.
-fn only_reads(role: &AgentRole) -> Option<Health> {
+fn only_reads(role: &AgentRole) -> Option<ObjectHealth> {
     let workspace = &role.spec.workspace;
     if *workspace.worktree != WorktreeAccess::ReadOnly {
         return None;
@@ -158,7 +162,7 @@ fn only_reads(role: &AgentRole) -> Option<Health> {
     } else {
         return None;
     };
-    Some(Health::new(Level::Stalled, "WorktreeReadOnly", message))
+    Some(ObjectHealth::new(HealthLevel::Stalled, "WorktreeReadOnly", message))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use codebutler_crds::AgentRole;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource as _, ResourceExt as _};
 
-use super::context::Context;
+use super::context::ControllerContext;
 use crate::apply::ApplyError;
 use crate::queue::FollowUp;
 
@@ -18,7 +18,7 @@ use crate::queue::FollowUp;
 /// When the status could not be written.
 pub async fn reconcile_role(
     role: Arc<AgentRole>,
-    context: Arc<Context>,
+    context: Arc<ControllerContext>,
 ) -> Result<FollowUp, ApplyError> {
     let prompt = desired::read_prompt(&role, |name| {
         let namespace = role.namespace().unwrap_or_default();

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::plan::ThreadPlan;
 use super::view::{ThreadView, find_definition};
-use crate::controller::health::Notice;
+use crate::controller::health::EventNotice;
 
 /// Silence after which a Thread may be forgotten.
 const SILENCE: SignedDuration = SignedDuration::from_hours(48);
@@ -37,7 +37,7 @@ pub fn tell_inactivity(view: &ThreadView, plan: &mut ThreadPlan) {
         ("Due", "silent for three days: worktree and branch are removed")
     };
     if warned.is_none() {
-        plan.notices.push(Notice::normal("Collecting", message));
+        plan.notices.push(EventNotice::normal("Collecting", message));
     }
     condition::set_condition(
         &mut plan.status.conditions,

@@ -10,9 +10,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::collect;
 use super::ends;
-use super::life::{self, Life};
-use super::observe::{Admission, ObservedThread};
-use super::plan::{Repair, ThreadPlan};
+use super::life::{self, PodLife};
+use super::observe::{ObservedThread, RoleAdmission};
+use super::plan::{LabelRepair, ThreadPlan};
 use super::queue;
 use super::role;
 use super::status::OwnThreadStatus;
@@ -21,7 +21,7 @@ use super::view::{
 };
 use super::{disruption, volume, volume_need};
 use crate::args::ControllerArgs;
-use crate::controller::health::{Health, Level, Notice};
+use crate::controller::health::{EventNotice, HealthLevel, ObjectHealth};
 use crate::controller::labels;
 use crate::controller::refusals;
 
@@ -58,8 +58,8 @@ pub fn plan_thread(
     plan
 }
 
-fn plan_work(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
-    let mut verdicts: Vec<Health> = check_opening(view.thread).into_iter().collect();
+fn plan_work(view: &ThreadView, plan: &mut ThreadPlan) -> ObjectHealth {
+    let mut verdicts: Vec<ObjectHealth> = check_opening(view.thread).into_iter().collect();
     let mut names: BTreeSet<&str> = view.status.roles.keys().map(String::as_str).collect();
     names.extend(view.status.pending.iter().map(|pending| pending.role.as_str()));
     let pods: Vec<(String, &Pod)> =
@@ -103,15 +103,15 @@ fn plan_work(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
     collect::tell_inactivity(view, plan);
     is_suspended(view, plan);
     condition::clear_condition(&mut plan.status.conditions, condition::FINISHED);
-    Health::worst(verdicts, at_rest(&pods))
+    ObjectHealth::worst(verdicts, at_rest(&pods))
 }
 
 /// Nobody works without a gateway, and whoever waits should know.
-fn check_gateway(view: &ThreadView, plan: &ThreadPlan) -> Option<Health> {
+fn check_gateway(view: &ThreadView, plan: &ThreadPlan) -> Option<ObjectHealth> {
     let why = view.observed.serving.as_ref().err()?;
     let message = format!("{why}; what was begun goes on by itself when one does");
     let waits = !plan.busy.is_empty() || !plan.create_pods.is_empty();
-    waits.then(|| Health::new(Level::Trouble, "GatewayAway", message))
+    waits.then(|| ObjectHealth::new(HealthLevel::Trouble, "GatewayAway", message))
 }
 
 /// Whether somebody wants nothing new to start.
@@ -127,7 +127,7 @@ fn is_suspended(view: &ThreadView, plan: &mut ThreadPlan) {
 /// What watches and the network policy find pods and claim by. Without them they are not even seen.
 fn look_at_labels(view: &ThreadView, plan: &mut ThreadPlan) {
     let thread = view.thread;
-    let pods = view.observed.pods.iter().filter(|pod| Life::of(pod) != Life::Ending);
+    let pods = view.observed.pods.iter().filter(|pod| PodLife::of(pod) != PodLife::Ending);
     let mut pods = pods
         .map(|pod| labels::lacks_labels(&**pod, &labels::of_pod(thread, &role_of(thread, pod))));
     let claim = view.observed.volume.as_deref();
@@ -138,15 +138,16 @@ fn look_at_labels(view: &ThreadView, plan: &mut ThreadPlan) {
     let unseen = claim.is_none()
         && plan.create_volume.is_none()
         && condition::is_true(&view.status.conditions, condition::WORKTREE_READY);
-    plan.repair = if unseen { Some(Repair::Unseen) } else { bare.then_some(Repair::Shown) };
+    plan.repair =
+        if unseen { Some(LabelRepair::Unseen) } else { bare.then_some(LabelRepair::Shown) };
 }
 
 /// Whatever becomes of the Thread: a pod that has a slot and is on its way out may still use it.
 fn keep_slots(thread: &Thread, observed: &ObservedThread, plan: &mut ThreadPlan, now: Timestamp) {
     let Some(status) = &thread.status else { return };
     for pod in &observed.pods {
-        let life = Life::of(pod);
-        if life != Life::Ending && !(life.is_live() && plan.delete_pods.contains(&pod_id(pod))) {
+        let life = PodLife::of(pod);
+        if life != PodLife::Ending && !(life.is_live() && plan.delete_pods.contains(&pod_id(pod))) {
             continue;
         }
         let (role, left) = (role_of(thread, pod), time_to_end(pod, now));
@@ -159,8 +160,8 @@ fn keep_slots(thread: &Thread, observed: &ObservedThread, plan: &mut ThreadPlan,
 }
 
 /// Writes down who has a slot, once that is known.
-fn give_slots(admission: &Admission, plan: &mut ThreadPlan) {
-    let Admission::Only { roles, .. } = admission else { return };
+fn give_slots(admission: &RoleAdmission, plan: &mut ThreadPlan) {
+    let RoleAdmission::Only { roles, .. } = admission else { return };
     for own in plan.status.roles.values_mut() {
         own.admitted = false;
     }
@@ -170,17 +171,19 @@ fn give_slots(admission: &Admission, plan: &mut ThreadPlan) {
 }
 
 /// The gateway opens the conversation of a prompt, or says what it waits for.
-fn check_opening(thread: &Thread) -> Option<Health> {
+fn check_opening(thread: &Thread) -> Option<ObjectHealth> {
     if thread.conversation().is_some() {
         return None;
     }
     let conditions = thread.status.iter().flat_map(|status| &status.conditions);
     let why = conditions.into_iter().find(|c| c.type_ == condition::OPENED && c.status == "False");
     Some(match why {
-        Some(why) => Health::new(Level::Trouble, "NotOpened", why.message.clone()),
-        None => {
-            Health::new(Level::Reconciling, "Opening", "the gateway opens a conversation in Slack")
-        }
+        Some(why) => ObjectHealth::new(HealthLevel::Trouble, "NotOpened", why.message.clone()),
+        None => ObjectHealth::new(
+            HealthLevel::Reconciling,
+            "Opening",
+            "the gateway opens a conversation in Slack",
+        ),
     })
 }
 
@@ -190,7 +193,7 @@ fn check_opening(thread: &Thread) -> Option<Health> {
 /// Answers whether there is such a pod.
 fn make_room(view: &ThreadView, pods: &[(String, &Pod)], plan: &mut ThreadPlan) -> bool {
     let stuck = |pod: &Pod| {
-        Life::of(pod) == Life::Starting
+        PodLife::of(pod) == PodLife::Starting
             && life::find_trouble(pod, view.now)
                 .is_some_and(|trouble| trouble.reason == "PodUnschedulable")
     };
@@ -202,7 +205,7 @@ fn make_room(view: &ThreadView, pods: &[(String, &Pod)], plan: &mut ThreadPlan) 
         if !plan.delete_pods.contains(&doomed) {
             plan.delete_pods.push(doomed);
             let note = format!("role `{role}` sleeps to make room on the node");
-            plan.notices.push(Notice::normal("Suspended", note));
+            plan.notices.push(EventNotice::normal("Suspended", note));
         }
     }
     true
@@ -210,10 +213,15 @@ fn make_room(view: &ThreadView, pods: &[(String, &Pod)], plan: &mut ThreadPlan) 
 
 /// A sibling that is on its way out and does not go, on a node that is lost: pods of a Thread share a
 /// node, so that none finds another one as long as it is there.
-fn in_the_way(view: &ThreadView, pods: &[(String, &Pod)], plan: &mut ThreadPlan) -> Option<Health> {
+fn in_the_way(
+    view: &ThreadView,
+    pods: &[(String, &Pod)],
+    plan: &mut ThreadPlan,
+) -> Option<ObjectHealth> {
     // Of a role that is wanted, it is told anyhow.
-    let ending =
-        pods.iter().filter(|(role, pod)| Life::of(pod) == Life::Ending && !view.status.wants(role));
+    let ending = pods
+        .iter()
+        .filter(|(role, pod)| PodLife::of(pod) == PodLife::Ending && !view.status.wants(role));
     let late = |pod: &Pod| time_to_end(pod, view.now);
     let mut lost = None;
     for (_, pod) in ending {
@@ -230,7 +238,7 @@ fn tell_progress(view: &ThreadView, pods: &[(String, &Pod)], plan: &mut ThreadPl
     let roles = &view.status.roles;
     let running = |name: &str| {
         view.status.is_running(name)
-            && pods.iter().any(|(role, pod)| role == name && Life::of(pod).is_live())
+            && pods.iter().any(|(role, pod)| role == name && PodLife::of(pod).is_live())
     };
     let active = roles.iter().filter(|(name, _)| running(name));
     let active = active.max_by(|(_, a), (_, b)| a.inbox.cmp(&b.inbox)).map(|(name, _)| name);
@@ -287,13 +295,13 @@ fn tell_budget(view: &ThreadView, plan: &mut ThreadPlan) {
     );
 }
 
-fn at_rest(pods: &[(String, &Pod)]) -> Health {
-    let live = pods.iter().filter(|(_, pod)| Life::of(pod).is_live());
+fn at_rest(pods: &[(String, &Pod)]) -> ObjectHealth {
+    let live = pods.iter().filter(|(_, pod)| PodLife::of(pod).is_live());
     let awake: Vec<_> = live.map(|(role, _)| format!("`{role}`")).collect();
     if awake.is_empty() {
-        Health::new(Level::Ready, "Asleep", "nothing to do")
+        ObjectHealth::new(HealthLevel::Ready, "Asleep", "nothing to do")
     } else {
-        Health::new(Level::Ready, "Awake", format!("awake: {}", awake.join(", ")))
+        ObjectHealth::new(HealthLevel::Ready, "Awake", format!("awake: {}", awake.join(", ")))
     }
 }
 

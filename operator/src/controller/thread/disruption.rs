@@ -3,23 +3,23 @@
 use codebutler_crds::Thread;
 use kube::ResourceExt as _;
 
-use super::life::Life;
+use super::life::PodLife;
 use super::plan::{ShieldChange, ThreadPlan};
-use super::shield::Shield;
+use super::shield::EvictionShield;
 use super::view::{ThreadView, pod_id, role_of};
 use crate::apply::ApplyError;
-use crate::controller::context::Context;
+use crate::controller::context::ControllerContext;
 use crate::controller::index::ObjectKey;
 
 /// Whose shield is to change.
 pub fn plan_shields(view: &ThreadView, plan: &mut ThreadPlan) {
     for pod in &view.observed.pods {
         let (role, pod_id) = (role_of(view.thread, pod), pod_id(pod));
-        if !Life::of(pod).is_live() || plan.delete_pods.contains(&pod_id) {
+        if !PodLife::of(pod).is_live() || plan.delete_pods.contains(&pod_id) {
             continue;
         }
         let works = view.status.is_running(&role) || view.status.wants(&role);
-        let shield = if works { Shield::Up } else { Shield::Down };
+        let shield = if works { EvictionShield::Up } else { EvictionShield::Down };
         if !shield.is_on(pod) {
             plan.shields.push(ShieldChange { pod: pod_id, shield });
         }
@@ -30,7 +30,7 @@ pub fn plan_shields(view: &ThreadView, plan: &mut ThreadPlan) {
 pub async fn apply_shields(
     thread: &Thread,
     plan: &ThreadPlan,
-    context: &Context,
+    context: &ControllerContext,
 ) -> Result<(), ApplyError> {
     for pod in context.pods.of(&ObjectKey::of(thread)) {
         let wanted = plan.shields.iter().find(|change| Some(&change.pod.uid) == pod.uid().as_ref());

@@ -9,12 +9,12 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt as _;
 
-use super::life::Life;
+use super::life::PodLife;
 use super::observe::ObservedThread;
 use super::plan::ThreadPlan;
 use super::view::{not_ending, remove_pods, time_to_end};
 use super::volume::VolumeState;
-use crate::controller::health::{Health, Level, Notice};
+use crate::controller::health::{EventNotice, HealthLevel, ObjectHealth};
 
 /// How long a deleted Thread may wait for a gateway that is gone for good.
 const FAREWELL: SignedDuration = SignedDuration::from_mins(2);
@@ -49,7 +49,7 @@ pub fn without_repo(
     observed: &ObservedThread,
     plan: &mut ThreadPlan,
     now: Timestamp,
-) -> Health {
+) -> ObjectHealth {
     remove_pods(thread, observed, plan);
     let conditions = &mut plan.status.conditions;
     condition::clear_condition(conditions, condition::QUEUED);
@@ -75,7 +75,7 @@ pub fn without_repo(
     let message = format!(
         "spec.repo: Repo `{repo}` does not exist in this namespace: create it, or delete this Thread{volume}"
     );
-    Health::new(Level::Stalled, "RepoNotFound", message)
+    ObjectHealth::new(HealthLevel::Stalled, "RepoNotFound", message)
 }
 
 /// Pods first, then the volume.
@@ -84,7 +84,7 @@ pub fn plan_closing(
     observed: &ObservedThread,
     plan: &mut ThreadPlan,
     now: Timestamp,
-) -> Health {
+) -> ObjectHealth {
     remove_pods(thread, observed, plan);
     plan.status.phase = Some("closed".to_owned());
     for type_ in [condition::AWAITING_USER, condition::QUEUED, condition::SUSPENDED] {
@@ -94,25 +94,32 @@ pub fn plan_closing(
     let done = observed.pods.is_empty() && volume == VolumeState::Absent;
     tell_finish(thread, plan, done, now);
     if done {
-        let done = Health::new(Level::Ready, "Closed", "closed; pods and volume are removed");
+        let done =
+            ObjectHealth::new(HealthLevel::Ready, "Closed", "closed; pods and volume are removed");
         let before = thread.status.iter().flat_map(|status| &status.conditions);
         if !before.into_iter().any(|c| c.type_ == condition::READY && c.reason == done.reason) {
-            plan.notices.push(Notice::normal("Closed", "pods and volume are removed"));
+            plan.notices.push(EventNotice::normal("Closed", "pods and volume are removed"));
             if condition::clear_condition(&mut plan.status.conditions, condition::COLLECTING) {
-                plan.notices.push(Notice::normal("Collected", "nobody had written for three days"));
+                plan.notices
+                    .push(EventNotice::normal("Collected", "nobody had written for three days"));
             }
         }
         return done;
     }
     plan.delete_volume = observed.pods.is_empty() && volume != VolumeState::Ending;
-    find_stuck(observed, plan, now)
-        .unwrap_or_else(|| Health::new(Level::Reconciling, "Closing", "removing pods and volume"))
+    find_stuck(observed, plan, now).unwrap_or_else(|| {
+        ObjectHealth::new(HealthLevel::Reconciling, "Closing", "removing pods and volume")
+    })
 }
 
 /// What does not go, and the way out.
-fn find_stuck(observed: &ObservedThread, plan: &mut ThreadPlan, now: Timestamp) -> Option<Health> {
+fn find_stuck(
+    observed: &ObservedThread,
+    plan: &mut ThreadPlan,
+    now: Timestamp,
+) -> Option<ObjectHealth> {
     let mut stuck = None;
-    for pod in observed.pods.iter().filter(|pod| Life::of(pod) == Life::Ending) {
+    for pod in observed.pods.iter().filter(|pod| PodLife::of(pod) == PodLife::Ending) {
         match time_to_end(pod, now) {
             left if left.is_positive() => plan.look_again_in(left.unsigned_abs()),
             _ => stuck = Some(not_ending(pod)),
@@ -129,13 +136,13 @@ fn find_stuck(observed: &ObservedThread, plan: &mut ThreadPlan, now: Timestamp) 
     stuck.or_else(|| Some(claim_not_ending(claim)))
 }
 
-fn claim_not_ending(claim: &PersistentVolumeClaim) -> Health {
+fn claim_not_ending(claim: &PersistentVolumeClaim) -> ObjectHealth {
     let (name, held) = (claim.name_any(), claim.finalizers().join(", "));
     let message = format!(
         "volume claim `{name}` does not go, which its finalizers hold ({held}): see `kubectl describe pvc \
          {name}` for who uses it"
     );
-    Health::new(Level::Trouble, "VolumeNotEnding", message)
+    ObjectHealth::new(HealthLevel::Trouble, "VolumeNotEnding", message)
 }
 
 /// Why it was closed is seen when it is; that it is finished, when nothing is left.

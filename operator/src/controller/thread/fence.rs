@@ -18,7 +18,7 @@ use crate::controller::index::ObjectKey;
 
 /// What is known of Threads beyond what the cache shows.
 #[derive(Debug, Default)]
-pub struct Fence(Mutex<KnownVersion>);
+pub struct CacheFence(Mutex<KnownVersion>);
 
 #[derive(Debug, Default)]
 struct KnownVersion {
@@ -40,7 +40,7 @@ enum Edge {
 
 /// How a cached Thread compares with what is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sight {
+pub enum CachedSight {
     /// Nothing newer is known.
     Current,
     /// Something newer will come: by the watch, or when its namespace is taken over.
@@ -49,28 +49,28 @@ pub enum Sight {
     Unsure,
 }
 
-impl Fence {
+impl CacheFence {
     /// Nothing is known any more: somebody else writes.
     pub fn clear(&self) {
         *self.lock() = KnownVersion::default();
     }
 
     /// Compares what the cache shows with what is known.
-    pub fn look(&self, thread: &Thread) -> Sight {
+    pub fn look(&self, thread: &Thread) -> CachedSight {
         let (mut known, key) = (self.lock(), ObjectKey::of(thread));
         if known.unread.contains(&key.namespace) {
-            return Sight::Behind;
+            return CachedSight::Behind;
         }
         let version = thread.resource_version();
         let sight = match known.edges.get(&key) {
-            Some(Edge::After(old)) if version.as_ref() == Some(old) => Sight::Behind,
-            Some(Edge::Perhaps(old)) if version.as_ref() == Some(old) => Sight::Unsure,
+            Some(Edge::After(old)) if version.as_ref() == Some(old) => CachedSight::Behind,
+            Some(Edge::Perhaps(old)) if version.as_ref() == Some(old) => CachedSight::Unsure,
             Some(Edge::Term(uid, term)) if *uid == thread.uid() && read_term(thread) < *term => {
-                Sight::Behind
+                CachedSight::Behind
             }
-            _ => Sight::Current,
+            _ => CachedSight::Current,
         };
-        if sight == Sight::Current {
+        if sight == CachedSight::Current {
             known.edges.remove(&key);
         }
         sight
@@ -138,7 +138,7 @@ fn is_at_stake(thread: &Thread) -> bool {
 /// When it can't be written.
 pub async fn take_over(
     threads: &Api<Thread>,
-    fence: &Fence,
+    fence: &CacheFence,
     mut thread: Thread,
 ) -> kube::Result<Option<Thread>> {
     if !is_at_stake(&thread) {
@@ -183,44 +183,48 @@ mod tests {
 
     #[test]
     fn what_was_written_over_is_not_decided_on_again() {
-        let fence = Fence::default();
-        assert_eq!(fence.look(&seen("7", 0)), Sight::Current);
+        let fence = CacheFence::default();
+        assert_eq!(fence.look(&seen("7", 0)), CachedSight::Current);
         fence.wrote(&seen("7", 0), Some("9"));
-        assert_eq!(fence.look(&seen("7", 0)), Sight::Behind);
-        assert_eq!(fence.look(&seen("8", 0)), Sight::Current);
-        assert_eq!(fence.look(&seen("7", 0)), Sight::Current, "forgotten once it was seen");
+        assert_eq!(fence.look(&seen("7", 0)), CachedSight::Behind);
+        assert_eq!(fence.look(&seen("8", 0)), CachedSight::Current);
+        assert_eq!(fence.look(&seen("7", 0)), CachedSight::Current, "forgotten once it was seen");
         fence.wrote(&seen("7", 0), Some("7"));
-        assert_eq!(fence.look(&seen("7", 0)), Sight::Current, "nothing had changed");
+        assert_eq!(fence.look(&seen("7", 0)), CachedSight::Current, "nothing had changed");
 
         fence.unsure(&seen("7", 0));
-        assert_eq!(fence.look(&seen("7", 0)), Sight::Unsure);
-        assert_eq!(fence.look(&seen("8", 0)), Sight::Current);
+        assert_eq!(fence.look(&seen("7", 0)), CachedSight::Unsure);
+        assert_eq!(fence.look(&seen("8", 0)), CachedSight::Current);
     }
 
     #[test]
     fn a_taken_over_thread_is_decided_on_once_it_is_seen_as_taken_over() {
-        let fence = Fence::default();
+        let fence = CacheFence::default();
         fence.begin(&seen("9", 3));
-        assert_eq!(fence.look(&seen("7", 2)), Sight::Behind);
-        assert_eq!(fence.look(&seen("8", 2)), Sight::Behind);
-        assert_eq!(fence.look(&seen("11", 3)), Sight::Current);
+        assert_eq!(fence.look(&seen("7", 2)), CachedSight::Behind);
+        assert_eq!(fence.look(&seen("8", 2)), CachedSight::Behind);
+        assert_eq!(fence.look(&seen("11", 3)), CachedSight::Current);
         fence.begin(&seen("9", 3));
         let mut other = seen("12", 0);
         other.metadata.uid = Some("another".to_owned());
-        assert_eq!(fence.look(&other), Sight::Current, "made again under its name");
+        assert_eq!(fence.look(&other), CachedSight::Current, "made again under its name");
     }
 
     #[test]
     fn nothing_is_decided_on_in_a_namespace_that_was_not_taken_over() {
-        let fence = Fence::default();
+        let fence = CacheFence::default();
         let thread = seen("7", 0);
         let namespace = thread.namespace().unwrap();
         fence.unread(&namespace);
-        assert_eq!(fence.look(&thread), Sight::Behind);
+        assert_eq!(fence.look(&thread), CachedSight::Behind);
         fence.begin(&seen("9", 1));
         fence.read(&namespace);
-        assert_eq!(fence.look(&thread), Sight::Behind, "the cache does not show the take-over yet");
-        assert_eq!(fence.look(&seen("9", 1)), Sight::Current);
+        assert_eq!(
+            fence.look(&thread),
+            CachedSight::Behind,
+            "the cache does not show the take-over yet"
+        );
+        assert_eq!(fence.look(&seen("9", 1)), CachedSight::Current);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use kube::ResourceExt as _;
 use super::life;
 use super::plan::ThreadPlan;
 use super::view::{RoleView, ThreadView, has_moved, pod_id, tell_starting, tell_unknown};
-use crate::controller::health::{Health, Level, Notice};
+use crate::controller::health::{EventNotice, HealthLevel, ObjectHealth};
 
 /// Agents of a role that may hang in a row before a person has to look.
 pub const MAX_HANGS: u32 = 3;
@@ -44,12 +44,12 @@ pub fn replace_silent(
     pod: &Pod,
     silence: &Silence,
     plan: &mut ThreadPlan,
-) -> Option<Health> {
+) -> Option<ObjectHealth> {
     let own = plan.status.roles.entry(role.name.to_owned()).or_default();
     if own.pod_uid.take_if(|uid| Some(&*uid) == pod.uid().as_ref()).is_some() {
         own.failures = own.failures.saturating_add(1);
         let note = format!("pod `{}` hangs: {}", pod.name_any(), describe_silence(role, silence));
-        plan.notices.push(Notice::warning("AgentHung", note));
+        plan.notices.push(EventNotice::warning("AgentHung", note));
     }
     let failures = own.failures;
     let definition = role.definition.filter(|_| role.wanted);
@@ -71,7 +71,7 @@ pub fn replace_silent(
 }
 
 /// Why a pod that is on its way out goes, if it hangs.
-pub fn why_it_ends(view: &ThreadView, role: &RoleView, pod: &Pod) -> Option<Health> {
+pub fn why_it_ends(view: &ThreadView, role: &RoleView, pod: &Pod) -> Option<ObjectHealth> {
     let failures = view.status.roles.get(role.name)?.failures;
     // Nothing of it counts any more where somebody has said something new.
     if failures == 0 {
@@ -80,24 +80,24 @@ pub fn why_it_ends(view: &ThreadView, role: &RoleView, pod: &Pod) -> Option<Heal
     Some(tell_replaced(role, pod, find_silence(view, role, pod)?, failures))
 }
 
-fn tell_replaced(role: &RoleView, pod: &Pod, silence: &Silence, failures: u32) -> Health {
+fn tell_replaced(role: &RoleView, pod: &Pod, silence: &Silence, failures: u32) -> ObjectHealth {
     let message = format!(
         "{}: pod `{}` is replaced, and the role goes on from its transcript (time {failures} of \
          {MAX_HANGS})",
         describe_silence(role, silence),
         pod.name_any()
     );
-    Health::new(Level::Reconciling, "AgentHung", message)
+    ObjectHealth::new(HealthLevel::Reconciling, "AgentHung", message)
 }
 
-fn tell_hanging(role: &RoleView, pod: &Pod, silence: &Silence, failures: u32) -> Health {
+fn tell_hanging(role: &RoleView, pod: &Pod, silence: &Silence, failures: u32) -> ObjectHealth {
     let name = pod.name_any();
     let message = format!(
         "{}, {failures} times in a row: look at `kubectl logs {name} -c agent` and at its node; it is tried \
          again when you delete pod `{name}`, or after a new message",
         describe_silence(role, silence)
     );
-    Health::new(Level::Stalled, "AgentHangs", message)
+    ObjectHealth::new(HealthLevel::Stalled, "AgentHangs", message)
 }
 
 fn describe_silence(role: &RoleView, silence: &Silence) -> String {

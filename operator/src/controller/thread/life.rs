@@ -16,7 +16,7 @@ const TO_SCHEDULE: SignedDuration = SignedDuration::from_mins(3);
 const TO_PULL: SignedDuration = SignedDuration::from_secs(30);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Life {
+pub enum PodLife {
     /// Not all containers have started.
     Starting,
     Running,
@@ -29,11 +29,11 @@ pub enum Life {
         /// What is known of the cause, for people.
         why: String,
         /// What kind of failure it was.
-        cause: Cause,
+        cause: FailureCause,
     },
 }
 
-impl Life {
+impl PodLife {
     pub fn of(pod: &Pod) -> Self {
         if pod.metadata.deletion_timestamp.is_some() {
             return Self::Ending;
@@ -43,7 +43,7 @@ impl Life {
             // Evicted while everything in it was ending well, it still is.
             Some("Succeeded") if !is_taken_away(&status) => Self::Succeeded,
             Some("Succeeded" | "Failed") => {
-                let cause = Cause::of(&status);
+                let cause = FailureCause::of(&status);
                 Self::Failed { at: ended_at(pod, &status), why: cause.why(&status), cause }
             }
             Some("Running") => Self::Running,
@@ -59,7 +59,7 @@ impl Life {
 
 /// What kind of failure ended a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum FailureCause {
     /// The cluster took it away: nobody's fault, and not a failed run.
     Evicted,
     /// The cluster took it away for what it wrote itself.
@@ -77,7 +77,7 @@ pub enum Cause {
     Crash,
 }
 
-impl Cause {
+impl FailureCause {
     fn of(status: &PodStatus) -> Self {
         let exited = |code: u8| move |c: &ContainerStatus| exit_code_of(c) == Some(i32::from(code));
         let agent = || status.container_statuses.iter().flatten().filter(|c| c.name == AGENT);

@@ -6,14 +6,14 @@ use codebutler_crds::Thread;
 use kube::ResourceExt as _;
 use serde::Serialize;
 
-use crate::controller::health::{Health, Level};
+use crate::controller::health::{HealthLevel, ObjectHealth};
 
 /// Threads that may stand above each other, with the lowest one.
 const DEPTH: usize = 3;
 
 /// What is known of the Threads above a Thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub enum Lineage {
+pub enum ThreadLineage {
     /// Nothing is wrong with them.
     #[default]
     Sound,
@@ -25,7 +25,7 @@ pub enum Lineage {
     TooDeep,
 }
 
-impl Lineage {
+impl ThreadLineage {
     /// Follows `spec.parent` up; `find` looks a Thread up by name.
     pub fn of(thread: &Thread, find: impl Fn(&str) -> Option<Thread>) -> Self {
         let mut current = thread.clone();
@@ -45,7 +45,7 @@ impl Lineage {
     }
 
     /// What is wrong and what to do.
-    pub fn verdict(&self, thread: &Thread) -> Option<Health> {
+    pub fn verdict(&self, thread: &Thread) -> Option<ObjectHealth> {
         let (reason, message) = match self {
             Self::Sound => return None,
             Self::Missing(parent) => (
@@ -71,7 +71,7 @@ impl Lineage {
                 ),
             ),
         };
-        Some(Health::new(Level::Stalled, reason, message))
+        Some(ObjectHealth::new(HealthLevel::Stalled, reason, message))
     }
 }
 
@@ -109,15 +109,15 @@ mod tests {
         ];
         let find = |name: &str| all.iter().find(|thread| thread.name_any() == name).cloned();
         for (parent, expected) in [
-            ("top", Lineage::Sound),
-            ("mid", Lineage::Sound),
-            ("low", Lineage::TooDeep),
-            ("gone", Lineage::Missing("gone".to_owned())),
-            ("orphan", Lineage::Sound),
-            ("other", Lineage::Elsewhere("other".to_owned())),
-            ("round", Lineage::TooDeep),
+            ("top", ThreadLineage::Sound),
+            ("mid", ThreadLineage::Sound),
+            ("low", ThreadLineage::TooDeep),
+            ("gone", ThreadLineage::Missing("gone".to_owned())),
+            ("orphan", ThreadLineage::Sound),
+            ("other", ThreadLineage::Elsewhere("other".to_owned())),
+            ("round", ThreadLineage::TooDeep),
         ] {
-            let found = Lineage::of(&thread("new", "shop", Some(parent)), find);
+            let found = ThreadLineage::of(&thread("new", "shop", Some(parent)), find);
             assert_eq!(found, expected, "{parent}");
         }
         let mut split = thread("split", "blog", None);
@@ -127,15 +127,16 @@ mod tests {
                 json!({"asked": "5.000000", "role": "pm", "parts": parts, "approvedBy": by});
             serde_json::from_value(json!({ "split": split })).unwrap()
         };
-        for (by, expected) in
-            [(Some("U1"), Lineage::Sound), (None, Lineage::Elsewhere("split".to_owned()))]
-        {
+        for (by, expected) in [
+            (Some("U1"), ThreadLineage::Sound),
+            (None, ThreadLineage::Elsewhere("split".to_owned())),
+        ] {
             split.status = Some(of(by));
             let known = split.clone();
             let part = thread("part", "shop", Some("split"));
-            assert_eq!(Lineage::of(&part, |_| Some(known.clone())), expected);
+            assert_eq!(ThreadLineage::of(&part, |_| Some(known.clone())), expected);
         }
-        let missing = Lineage::Missing("gone".to_owned()).verdict(&all[0]).unwrap();
+        let missing = ThreadLineage::Missing("gone".to_owned()).verdict(&all[0]).unwrap();
         assert!(missing.message.contains("no Thread `gone`"), "{}", missing.message);
     }
 }

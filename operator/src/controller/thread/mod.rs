@@ -28,7 +28,7 @@ mod volumes;
 #[cfg(test)]
 mod tests;
 
-pub use fence::Fence;
+pub use fence::CacheFence;
 pub use queue::{prime_late, prime_queue};
 
 use std::sync::Arc;
@@ -39,13 +39,13 @@ use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::Value;
 
-use super::context::Context;
-use super::health::Notice;
+use super::context::ControllerContext;
+use super::health::EventNotice;
 use super::index::ObjectKey;
 use crate::apply::{ApplyError, ApplyRefusal, MadeObject};
 use crate::metrics::repo_of;
 use crate::queue::FollowUp;
-use fence::Sight;
+use fence::CachedSight;
 use plan::ThreadPlan;
 
 /// Looks at a Thread and does what is due.
@@ -54,12 +54,12 @@ use plan::ThreadPlan;
 /// When a write failed; what was done is found by the next look.
 pub async fn reconcile_thread(
     thread: Arc<Thread>,
-    context: Arc<Context>,
+    context: Arc<ControllerContext>,
 ) -> Result<FollowUp, ApplyError> {
     match context.fence.look(&thread) {
-        Sight::Current => {}
-        Sight::Behind => return Ok(FollowUp::await_change()),
-        Sight::Unsure => {
+        CachedSight::Current => {}
+        CachedSight::Behind => return Ok(FollowUp::await_change()),
+        CachedSight::Unsure => {
             let version = context.apply.status(&*thread, &fence::next_term(&thread)).await?;
             context.fence.wrote(&thread, version.as_deref());
             return Ok(FollowUp::await_change());
@@ -88,7 +88,7 @@ pub async fn reconcile_thread(
 
 /// What the API server says no to, and a person should hear about.
 fn find_refusal(
-    context: &Context,
+    context: &ControllerContext,
     key: &ObjectKey,
     done: &Result<FollowUp, ApplyError>,
 ) -> Option<ApplyRefusal> {
@@ -107,7 +107,7 @@ fn find_refusal(
 async fn perform_plan(
     thread: &Thread,
     plan: ThreadPlan,
-    context: &Context,
+    context: &ControllerContext,
 ) -> Result<FollowUp, ApplyError> {
     let mut told = Vec::new();
     let done = apply_plan(thread, plan, context, &mut told).await;
@@ -119,12 +119,12 @@ async fn perform_plan(
 }
 
 /// An event, and what it is about besides the Thread.
-type ToldNotice = (Option<ObjectReference>, Notice);
+type ToldNotice = (Option<ObjectReference>, EventNotice);
 
 async fn apply_plan(
     thread: &Thread,
     mut plan: ThreadPlan,
-    context: &Context,
+    context: &ControllerContext,
     told: &mut Vec<ToldNotice>,
 ) -> Result<FollowUp, ApplyError> {
     let apply = &context.apply;
@@ -135,7 +135,7 @@ async fn apply_plan(
             MadeObject::New(claim) => {
                 context.volumes.assume(&claim);
                 let note = format!("volume claim `{}` made", claim.name_any());
-                told.push((None, Notice::normal("VolumeCreated", note)));
+                told.push((None, EventNotice::normal("VolumeCreated", note)));
             }
             MadeObject::Found(claim) => {
                 repair::repair_claim(thread, &claim, context).await?;
@@ -205,7 +205,11 @@ async fn apply_plan(
 }
 
 /// Writes the status on the version that was seen.
-async fn write_status(thread: &Thread, patch: &Value, context: &Context) -> Result<(), ApplyError> {
+async fn write_status(
+    thread: &Thread,
+    patch: &Value,
+    context: &ControllerContext,
+) -> Result<(), ApplyError> {
     match context.apply.status(thread, patch).await {
         Ok(version) => {
             context.fence.wrote(thread, version.as_deref());
@@ -222,7 +226,7 @@ async fn write_status(thread: &Thread, patch: &Value, context: &Context) -> Resu
 
 /// An earlier attempt made it and stopped short of telling: look again with it.
 fn found_again<K: crate::apply::AppliedObject>(
-    index: &super::index::Index<K, K>,
+    index: &super::index::ObjectIndex<K, K>,
     object: &K,
 ) -> FollowUp {
     index.assume(object);
@@ -232,7 +236,7 @@ fn found_again<K: crate::apply::AppliedObject>(
 async fn remove_children(
     thread: &Thread,
     plan: &ThreadPlan,
-    context: &Context,
+    context: &ControllerContext,
 ) -> Result<(), ApplyError> {
     let key = ObjectKey::of(thread);
     for pod in context.pods.of(&key) {
@@ -253,7 +257,11 @@ async fn remove_children(
 }
 
 /// A claim that can't grow is no reason not to work.
-async fn expand_claim(thread: &Thread, size: &str, context: &Context) -> Result<(), ApplyError> {
+async fn expand_claim(
+    thread: &Thread,
+    size: &str,
+    context: &ControllerContext,
+) -> Result<(), ApplyError> {
     let key = ObjectKey::of(thread);
     if !context.unexpanded.is_due(&key, size) {
         return Ok(());
@@ -267,12 +275,12 @@ async fn expand_claim(thread: &Thread, size: &str, context: &Context) -> Result<
         Ok(()) => {
             context.unexpanded.forget(&key);
             let note = format!("volume claim `{}` grows to {size}", key.name);
-            context.apply.tell(&about, None, &Notice::normal("VolumeExpanded", note)).await;
+            context.apply.tell(&about, None, &EventNotice::normal("VolumeExpanded", note)).await;
             Ok(())
         }
         Err(ApplyError::Refused(refusal)) => {
             let message = format!("the volume keeps its size: {refusal}");
-            context.apply.tell(&about, None, &Notice::warning("NotExpanded", &*message)).await;
+            context.apply.tell(&about, None, &EventNotice::warning("NotExpanded", &*message)).await;
             context.unexpanded.keep(key, size, message);
             Err(ApplyError::Stale {
                 kind: "PersistentVolumeClaim".to_owned(),
@@ -286,5 +294,5 @@ async fn expand_claim(thread: &Thread, size: &str, context: &Context) -> Result<
 fn tell_started(role: &str, pod: &Pod, woken: bool) -> ToldNotice {
     let (reason, verb) = if woken { ("Woken", "woken") } else { ("PodStarted", "started") };
     let note = format!("role `{role}` {verb} in pod `{}`", pod.name_any());
-    (Some(pod.object_ref(&())), Notice::normal(reason, note))
+    (Some(pod.object_ref(&())), EventNotice::normal(reason, note))
 }

@@ -9,24 +9,24 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt as _;
 use kube::runtime::reflector::ObjectRef;
 
-use super::lineage::Lineage;
+use super::lineage::ThreadLineage;
 use crate::apply::{ApplyRefusal, owned_by};
-use crate::controller::context::Context;
+use crate::controller::context::ControllerContext;
 use crate::controller::gateway::GatewayAddress;
-use crate::controller::homes::Home;
+use crate::controller::homes::VolumeHome;
 use crate::controller::index::ObjectKey;
 use crate::controller::repo;
 use crate::controller::scale_up::ScaleUp;
-use crate::controller::slots::Roles;
+use crate::controller::slots::RoleSet;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Admission {
+pub enum RoleAdmission {
     /// Nobody has asked for slots yet.
     #[default]
     All,
     /// Only these.
     Only {
-        roles: Roles,
+        roles: RoleSet,
         /// Place in the queue, from 1, if anything has to wait.
         position: Option<u32>,
     },
@@ -46,23 +46,23 @@ pub struct ObservedThread {
     /// Whether a gateway serves; the error says what to do.
     pub serving: Result<(), String>,
     /// What is known of the Threads above it.
-    pub lineage: Lineage,
+    pub lineage: ThreadLineage,
     pub volume: Option<Arc<PersistentVolumeClaim>>,
     pub pods: Vec<Arc<Pod>>,
-    pub admission: Admission,
+    pub admission: RoleAdmission,
     /// What the API server just refused, if it did.
     pub refusal: Option<ApplyRefusal>,
     /// UIDs of those of its pods that were made with other images than were asked for.
     pub rewritten: Vec<String>,
     /// Where the volume is, if that was asked.
-    pub home: Option<Home>,
+    pub home: Option<VolumeHome>,
     /// What autoscalers say of its pods, by their UID, where that was asked.
     pub scale_ups: BTreeMap<String, ScaleUp>,
     /// Why the volume could not be made larger, if it could not.
     pub unexpanded: Option<String>,
 }
 
-pub fn observe_thread(context: &Context, thread: &Thread) -> ObservedThread {
+pub fn observe_thread(context: &ControllerContext, thread: &Thread) -> ObservedThread {
     let key = ObjectKey::of(thread);
     let uid = thread.uid().unwrap_or_default();
     let repo = context.repo(&key.namespace, &thread.spec.repo);
@@ -86,7 +86,7 @@ pub fn observe_thread(context: &Context, thread: &Thread) -> ObservedThread {
         home: volume.as_ref().and_then(|claim| context.homes.of(&key, claim)),
         volume,
         pods,
-        admission: Admission::All,
+        admission: RoleAdmission::All,
         refusal: None,
         unexpanded: context.unexpanded.get(&key),
         repo,
@@ -94,20 +94,23 @@ pub fn observe_thread(context: &Context, thread: &Thread) -> ObservedThread {
 }
 
 /// The Thread's own volume claim.
-pub fn own_claim(context: &Context, thread: &Thread) -> Option<Arc<PersistentVolumeClaim>> {
+pub fn own_claim(
+    context: &ControllerContext,
+    thread: &Thread,
+) -> Option<Arc<PersistentVolumeClaim>> {
     let (key, uid) = (ObjectKey::of(thread), thread.uid().unwrap_or_default());
     let claim = names::volume_claim(&key.name);
     let mut claims = context.volumes.of(&key).into_iter();
     claims.find(|volume| volume.name_any() == claim && owned_by(&**volume, &uid))
 }
 
-fn find_lineage(context: &Context, thread: &Thread) -> Lineage {
+fn find_lineage(context: &ControllerContext, thread: &Thread) -> ThreadLineage {
     let begun = thread.status.iter().flat_map(|status| status.roles.values());
     if begun.into_iter().any(|role| role.state.is_some() || role.done.is_some()) {
-        return Lineage::Sound;
+        return ThreadLineage::Sound;
     }
     let namespace = thread.namespace().unwrap_or_default();
-    Lineage::of(thread, |name| {
+    ThreadLineage::of(thread, |name| {
         let found = context.all_threads.get(&ObjectRef::new(name).within(&namespace));
         found.map(Arc::unwrap_or_clone)
     })

@@ -6,9 +6,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use serde::Serialize;
 
-use super::shield::Shield;
+use super::shield::EvictionShield;
 use super::status::OwnThreadStatus;
-use crate::controller::health::Notice;
+use crate::controller::health::EventNotice;
 
 /// What is to be done, in this order. A crash between any two steps leaves something that the next
 /// look at the Thread completes.
@@ -33,10 +33,10 @@ pub struct ThreadPlan {
     pub busy: BTreeSet<String>,
     /// Roles whose pod the cache doesn't have: to be checked before `status` forgets them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub verify_gone: BTreeMap<String, Gone>,
+    pub verify_gone: BTreeMap<String, GonePod>,
     /// Labels that are to be put back.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub repair: Option<Repair>,
+    pub repair: Option<LabelRepair>,
     /// Pods that autoscalers are to leave alone from now on, or no longer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shields: Vec<ShieldChange>,
@@ -52,7 +52,7 @@ pub struct ThreadPlan {
     pub release: bool,
     /// Events, once the status is written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub notices: Vec<Notice>,
+    pub notices: Vec<EventNotice>,
     /// Look again after this long, if nothing happens before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub again: Option<Duration>,
@@ -69,12 +69,12 @@ impl ThreadPlan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShieldChange {
     pub pod: PodId,
-    pub shield: Shield,
+    pub shield: EvictionShield,
 }
 
 /// Whose labels are to be looked at and put back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Repair {
+pub enum LabelRepair {
     /// Those of the pods and the claim that the caches show.
     Shown,
     /// Also those of a claim that the cache does not show any more.
@@ -90,9 +90,9 @@ pub struct NewPod {
 
 /// A pod that seems to be gone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Gone {
+pub struct GonePod {
     pub name: String,
     pub uid: String,
 }
 
-pub type PodId = Gone;
+pub type PodId = GonePod;

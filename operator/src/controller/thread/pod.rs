@@ -19,8 +19,8 @@ use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 
 use super::security;
-use super::shield::Shield;
-use super::size::{self, Size};
+use super::shield::EvictionShield;
+use super::size::{self, ContainerSize};
 use super::volumes;
 use crate::args::ControllerArgs;
 use crate::controller::gateway::{self, GatewayAddress};
@@ -34,7 +34,7 @@ pub const ANNOTATION_CONFIG: &str = "codebutler.dev/config";
 
 /// Everything a pod is made from.
 #[derive(Clone, Copy)]
-pub struct Input<'a> {
+pub struct PodInput<'a> {
     pub thread: &'a Thread,
     pub repo: &'a Repo,
     /// The role that works in it.
@@ -43,7 +43,7 @@ pub struct Input<'a> {
     pub args: &'a ControllerArgs,
 }
 
-impl Input<'_> {
+impl PodInput<'_> {
     /// What [`ANNOTATION_CONFIG`] says of a pod made now.
     pub fn config(&self) -> String {
         let (repo, settings) = (&self.repo.spec, self.settings());
@@ -78,7 +78,7 @@ impl Input<'_> {
         ];
         let mut annotations = settings.annotations.clone();
         annotations.extend(own.map(|(key, value)| (key.to_owned(), value)));
-        annotations.extend(Shield::Up.annotations());
+        annotations.extend(EvictionShield::Up.annotations());
         metadata.annotations = Some(annotations);
         Pod { metadata, spec: Some(self.spec(&settings)), status: None }
     }
@@ -151,7 +151,7 @@ impl Input<'_> {
             volume_mounts: Some(vec![volumes::mount_volume(volumes::BIN, path::BIN_DIR)]),
             resources: Some(size::resources_of(
                 resources.and_then(|all| all.install.as_ref()),
-                Size::INSTALL,
+                ContainerSize::INSTALL,
             )),
             security_context: Some(security::container_security()),
             ..Container::default()
@@ -194,7 +194,7 @@ impl Input<'_> {
             ),
             resources: Some(size::resources_of(
                 workspace.resources.as_ref().or(resources.and_then(|all| all.toolbox.as_ref())),
-                Size::TOOLBOX,
+                ContainerSize::TOOLBOX,
             )),
             security_context: Some(security::container_security()),
             ..Container::default()
@@ -227,7 +227,7 @@ impl Input<'_> {
             ]),
             resources: Some(size::resources_of(
                 resources.and_then(|all| all.agent.as_ref()),
-                Size::AGENT,
+                ContainerSize::AGENT,
             )),
             security_context: Some(security::container_security()),
             ..Container::default()

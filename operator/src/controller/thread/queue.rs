@@ -12,15 +12,15 @@ use kube::api::ListParams;
 use kube::runtime::reflector::Store;
 use kube::{Api, Client, ResourceExt as _};
 
-use super::fence::{self, Fence};
-use super::observe::{Admission, ObservedThread};
+use super::fence::{self, CacheFence};
+use super::observe::{ObservedThread, RoleAdmission};
 use super::plan::ThreadPlan;
 use crate::controller::caches::is_open;
-use crate::controller::context::Context;
-use crate::controller::health::Notice;
+use crate::controller::context::ControllerContext;
+use crate::controller::health::EventNotice;
 use crate::controller::index::ObjectKey;
-use crate::controller::slots::{RepoSlots, Roles, SlotRequest};
-use crate::scope::Scope;
+use crate::controller::slots::{RepoSlots, RoleSet, SlotRequest};
+use crate::scope::WatchScope;
 
 /// Threads per answer while the open ones are read.
 const PAGE: u32 = 500;
@@ -33,11 +33,11 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// Asks for slots for what runs and for what `plan` would start. Whatever it got before, it asks
 /// again each time.
 pub fn ask_for_slots(
-    context: &Context,
+    context: &ControllerContext,
     thread: &Thread,
     observed: &ObservedThread,
     plan: &ThreadPlan,
-) -> Admission {
+) -> RoleAdmission {
     let limits = observed.repo.as_ref().map(|repo| repo.spec.limits.clone()).unwrap_or_default();
     let answer = context.slots.ask(
         &desk_key(thread),
@@ -50,13 +50,13 @@ pub fn ask_for_slots(
         },
     );
     context.queues.threads(&thread.namespace().unwrap_or_default(), answer.others);
-    Admission::Only { roles: answer.admitted, position: answer.position }
+    RoleAdmission::Only { roles: answer.admitted, position: answer.position }
 }
 
 /// Once `plan` is written: what it takes back is free.
-pub fn settle_slots(context: &Context, thread: &Thread, plan: &ThreadPlan) {
+pub fn settle_slots(context: &ControllerContext, thread: &Thread, plan: &ThreadPlan) {
     let holds = |role: &String| plan.status.roles.get(role).is_some_and(|own| own.admitted);
-    let dropped: Roles = admitted_roles(thread).into_iter().filter(|role| !holds(role)).collect();
+    let dropped: RoleSet = admitted_roles(thread).into_iter().filter(|role| !holds(role)).collect();
     if !dropped.is_empty() {
         let others = context.slots.release(&desk_key(thread), &thread.name_any(), &dropped);
         context.queues.threads(&thread.namespace().unwrap_or_default(), others);
@@ -72,9 +72,9 @@ pub fn settle_slots(context: &Context, thread: &Thread, plan: &ThreadPlan) {
 /// When it can't be asked, or not be written to.
 pub async fn prime_queue(
     client: &Client,
-    scope: &Scope,
+    scope: &WatchScope,
     known: &Store<Thread>,
-    (slots, fence): (&RepoSlots, &Fence),
+    (slots, fence): (&RepoSlots, &CacheFence),
 ) -> kube::Result<Vec<String>> {
     let mut unread = Vec::new();
     for threads in scope.places::<Thread>(client) {
@@ -97,7 +97,7 @@ pub async fn prime_queue(
 }
 
 /// Takes over what was forbidden at first, as soon as it is not.
-pub async fn prime_late(client: Client, mut unread: Vec<String>, context: Arc<Context>) {
+pub async fn prime_late(client: Client, mut unread: Vec<String>, context: Arc<ControllerContext>) {
     while !unread.is_empty() {
         tokio::time::sleep(AGAIN).await;
         let mut still = Vec::new();
@@ -135,7 +135,7 @@ async fn prime_in(
     client: &Client,
     threads: &Api<Thread>,
     known: &Store<Thread>,
-    (slots, fence): (&RepoSlots, &Fence),
+    (slots, fence): (&RepoSlots, &CacheFence),
 ) -> kube::Result<()> {
     let mut seen = HashSet::new();
     let mut page = ListParams::default().limit(PAGE).fields(OPEN);
@@ -176,7 +176,7 @@ async fn prime_in(
 async fn take_over(
     client: &Client,
     threads: Vec<Thread>,
-    (slots, fence): (&RepoSlots, &Fence),
+    (slots, fence): (&RepoSlots, &CacheFence),
 ) -> kube::Result<()> {
     let here = futures::stream::iter(threads).map(|thread| {
         let namespace = thread.namespace().unwrap_or_default();
@@ -198,7 +198,7 @@ fn desk_key(thread: &Thread) -> ObjectKey {
 }
 
 /// Roles that have a slot by what is written.
-fn admitted_roles(thread: &Thread) -> Roles {
+fn admitted_roles(thread: &Thread) -> RoleSet {
     let roles = thread.status.iter().flat_map(|status| &status.roles);
     roles.filter(|(_, own)| own.admitted).map(|(role, _)| role.clone()).collect()
 }
@@ -225,17 +225,17 @@ pub fn tell_place(
     now: Timestamp,
 ) {
     let position = match &observed.admission {
-        Admission::Only { position, .. } => *position,
-        Admission::All => None,
+        RoleAdmission::Only { position, .. } => *position,
+        RoleAdmission::All => None,
     };
     plan.status.queue_position = position;
     let waited = waiting_since(thread).is_some();
     let Some(position) = position else {
         if condition::clear_condition(&mut plan.status.conditions, condition::QUEUED)
             && waited
-            && matches!(&observed.admission, Admission::Only { roles, .. } if !roles.is_empty())
+            && matches!(&observed.admission, RoleAdmission::Only { roles, .. } if !roles.is_empty())
         {
-            plan.notices.push(Notice::normal("Admitted", "it is this thread's turn"));
+            plan.notices.push(EventNotice::normal("Admitted", "it is this thread's turn"));
         }
         return;
     };
@@ -249,7 +249,7 @@ pub fn tell_place(
     );
     if !waited {
         let note = format!("position {position}: {message}");
-        plan.notices.push(Notice::normal("Queued", note));
+        plan.notices.push(EventNotice::normal("Queued", note));
     }
     condition::set_condition(
         &mut plan.status.conditions,

@@ -5,19 +5,19 @@ use codebutler_crds::{Thread, names};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::{Resource as _, ResourceExt as _};
 
-use super::plan::Repair;
+use super::plan::LabelRepair;
 use super::view::role_of;
 use crate::apply::{AppliedObject, ApplyError, owned_by};
-use crate::controller::context::Context;
-use crate::controller::health::Notice;
+use crate::controller::context::ControllerContext;
+use crate::controller::health::EventNotice;
 use crate::controller::index::ObjectKey;
 use crate::controller::labels::{self, ObjectLabels};
 
 /// All that the caches show, and the claim that they don't.
 pub async fn repair_children(
     thread: &Thread,
-    repair: Repair,
-    context: &Context,
+    repair: LabelRepair,
+    context: &ControllerContext,
 ) -> Result<(), ApplyError> {
     let key = ObjectKey::of(thread);
     for found in context.pods.of(&key) {
@@ -26,7 +26,7 @@ pub async fn repair_children(
     for found in context.volumes.of(&key) {
         repair_claim(thread, &found, context).await?;
     }
-    if repair == Repair::Unseen {
+    if repair == LabelRepair::Unseen {
         let name = names::volume_claim(&key.name);
         let there = context.apply.find::<PersistentVolumeClaim>(&key.namespace, &name).await?;
         if let Some(found) = there {
@@ -40,7 +40,7 @@ pub async fn repair_pod(
     thread: &Thread,
     role: &str,
     found: &Pod,
-    context: &Context,
+    context: &ControllerContext,
 ) -> Result<(), ApplyError> {
     put_back(thread, found, &labels::of_pod(thread, role), context).await
 }
@@ -48,7 +48,7 @@ pub async fn repair_pod(
 pub async fn repair_claim(
     thread: &Thread,
     found: &PersistentVolumeClaim,
-    context: &Context,
+    context: &ControllerContext,
 ) -> Result<(), ApplyError> {
     if found.name_any() != names::volume_claim(&thread.name_any()) {
         return Ok(());
@@ -60,7 +60,7 @@ async fn put_back<K: AppliedObject>(
     thread: &Thread,
     found: &K,
     wanted: &ObjectLabels,
-    context: &Context,
+    context: &ControllerContext,
 ) -> Result<(), ApplyError> {
     let ours = owned_by(found, &thread.uid().unwrap_or_default());
     let going = found.meta().deletion_timestamp.is_some();
@@ -69,6 +69,6 @@ async fn put_back<K: AppliedObject>(
     }
     context.apply.relabel(found, wanted).await?;
     let note = format!("labels of {} `{}` put back", K::kind(&()), found.name_any());
-    context.apply.tell(&thread.object_ref(&()), None, &Notice::normal("Repaired", note)).await;
+    context.apply.tell(&thread.object_ref(&()), None, &EventNotice::normal("Repaired", note)).await;
     Ok(())
 }

@@ -7,15 +7,15 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use super::life::{self, Cause, Life, PodTrouble};
-use super::observe::Admission;
-use super::plan::{Gone, NewPod, ThreadPlan};
+use super::life::{self, FailureCause, PodLife, PodTrouble};
+use super::observe::RoleAdmission;
+use super::plan::{GonePod, NewPod, ThreadPlan};
 use super::view::{
     RoleView, ThreadView, has_moved, is_outdated, not_ending, pod_id, pod_input, tell_starting,
     tell_unknown, time_to_end,
 };
 use super::{hang, scale_up, stranded, volume_need};
-use crate::controller::health::{Health, Level, Notice};
+use crate::controller::health::{EventNotice, HealthLevel, ObjectHealth};
 
 /// Pods that may die in a row before a person has to look.
 pub const MAX_FAILURES: u32 = 5;
@@ -33,26 +33,34 @@ const AFTER_OUT_OF_MEMORY: SignedDuration = SignedDuration::from_secs(5);
 const SKEW: SignedDuration = SignedDuration::from_secs(2);
 
 /// Adds to the plan what this role needs; tells what is in the way.
-pub fn decide_role(view: &ThreadView, role: &RoleView, plan: &mut ThreadPlan) -> Option<Health> {
+pub fn decide_role(
+    view: &ThreadView,
+    role: &RoleView,
+    plan: &mut ThreadPlan,
+) -> Option<ObjectHealth> {
     let Some(pod) = role.pod else { return without_pod(view, role, plan) };
-    match Life::of(pod) {
-        Life::Ending => judge_ending(view, role, pod, plan),
-        Life::Succeeded => {
+    match PodLife::of(pod) {
+        PodLife::Ending => judge_ending(view, role, pod, plan),
+        PodLife::Succeeded => {
             let own = plan.status.roles.entry(role.name.to_owned()).or_default();
             own.failures = 0;
             own.pod_uid.take_if(|uid| Some(&*uid) == pod.uid().as_ref());
             plan.delete_pods.push(pod_id(pod));
             let note = format!("role `{}` had nothing left to do and sleeps", role.name);
-            plan.notices.push(Notice::normal("Suspended", note));
+            plan.notices.push(EventNotice::normal("Suspended", note));
             role.wanted.then(|| tell_starting(role.name))
         }
-        Life::Failed { at, cause: Cause::Evicted, why } => {
+        PodLife::Failed { at, cause: FailureCause::Evicted, why } => {
             judge_eviction(view, role, pod, at, &why, plan)
         }
-        Life::Failed { at, cause: cause @ (Cause::GatewayAway | Cause::Refused), .. } => {
-            turned_away(view, role, pod, (at, cause), plan)
+        PodLife::Failed {
+            at,
+            cause: cause @ (FailureCause::GatewayAway | FailureCause::Refused),
+            ..
+        } => turned_away(view, role, pod, (at, cause), plan),
+        PodLife::Failed { at, why, cause } => {
+            count_failure(view, role, pod, (at, &why, cause), plan)
         }
-        Life::Failed { at, why, cause } => count_failure(view, role, pod, (at, &why, cause), plan),
         life => match hang::noticed_silence(view, role, pod, plan) {
             Some(silence) => hang::replace_silent(view, role, pod, silence, plan),
             None => judge_live(view, role, pod, &life, plan),
@@ -60,12 +68,12 @@ pub fn decide_role(view: &ThreadView, role: &RoleView, plan: &mut ThreadPlan) ->
     }
 }
 
-fn without_pod(view: &ThreadView, role: &RoleView, plan: &mut ThreadPlan) -> Option<Health> {
+fn without_pod(view: &ThreadView, role: &RoleView, plan: &mut ThreadPlan) -> Option<ObjectHealth> {
     if let Some(own) = plan.status.roles.get_mut(role.name)
         && let Some(uid) = own.pod_uid.take()
     {
         let name = names::pod_name(&view.thread.name_any(), role.name);
-        plan.verify_gone.insert(role.name.to_owned(), Gone { name, uid });
+        plan.verify_gone.insert(role.name.to_owned(), GonePod { name, uid });
     }
     if !role.wanted {
         return None;
@@ -78,21 +86,23 @@ fn without_pod(view: &ThreadView, role: &RoleView, plan: &mut ThreadPlan) -> Opt
         let name = definition.name_any();
         let message =
             format!("AgentRole `{name}` lacks its spec.promptFrom: its conditions say more");
-        return Some(Health::new(Level::Trouble, "PromptNotFound", message));
+        return Some(ObjectHealth::new(HealthLevel::Trouble, "PromptNotFound", message));
     }
     if let Some(delay) = gathering_time(view, role.name) {
         plan.look_again_in(delay);
         let message = format!("gathering messages before role `{}` starts", role.name);
-        return Some(Health::new(Level::Reconciling, "Gathering", message));
+        return Some(ObjectHealth::new(HealthLevel::Reconciling, "Gathering", message));
     }
     let gateway = match &view.observed.gateway {
         Ok(gateway) => gateway,
-        Err(why) => return Some(Health::new(Level::Trouble, "GatewayNotFound", why.clone())),
+        Err(why) => {
+            return Some(ObjectHealth::new(HealthLevel::Trouble, "GatewayNotFound", why.clone()));
+        }
     };
     if !view.observed.prepared {
         let repo = &view.thread.spec.repo;
         let message = format!("Repo `{repo}` is being prepared: its conditions say more");
-        return Some(Health::new(Level::Reconciling, "RepoNotPrepared", message));
+        return Some(ObjectHealth::new(HealthLevel::Reconciling, "RepoNotPrepared", message));
     }
     if !is_admitted(view, role) {
         return Some(describe_queue(view));
@@ -108,9 +118,9 @@ fn judge_live(
     view: &ThreadView,
     role: &RoleView,
     pod: &Pod,
-    life: &Life,
+    life: &PodLife,
     plan: &mut ThreadPlan,
-) -> Option<Health> {
+) -> Option<ObjectHealth> {
     let Some(definition) = role.definition else {
         plan.delete_pods.push(pod_id(pod));
         return role.wanted.then(|| tell_unknown(view, role.name));
@@ -142,22 +152,22 @@ fn judge_live(
         return Some(judge_trouble(view, role, pod, trouble, plan));
     }
     let outdated = is_outdated(view, pod, definition);
-    if outdated && (!at_work || *life == Life::Starting) {
+    if outdated && (!at_work || *life == PodLife::Starting) {
         plan.delete_pods.push(pod_id(pod));
         let note = format!("role `{}` is replaced: its AgentRole or Repo has changed", role.name);
-        plan.notices.push(Notice::normal("Rolled", note));
+        plan.notices.push(EventNotice::normal("Rolled", note));
         return role.wanted.then(|| tell_starting(role.name));
     }
     if suspended && !at_work {
         plan.delete_pods.push(pod_id(pod));
         let note = format!("role `{}` sleeps: its Repo is suspended", role.name);
-        plan.notices.push(Notice::normal("Suspended", note));
+        plan.notices.push(EventNotice::normal("Suspended", note));
         return role.wanted.then(|| describe_hold(view));
     }
     if plan.busy.contains(role.name) && !is_admitted(view, role) {
         return Some(describe_queue(view));
     }
-    if *life == Life::Running {
+    if *life == PodLife::Running {
         return None;
     }
     let created = pod.metadata.creation_timestamp.as_ref().map_or(view.now, |time| time.0);
@@ -172,7 +182,7 @@ fn judge_live(
         "pod `{name}` has not started for {} s: see `kubectl describe pod {name}`",
         SLOW_START.as_secs()
     );
-    Some(Health::new(Level::Trouble, "PodNotStarted", message))
+    Some(ObjectHealth::new(HealthLevel::Trouble, "PodNotStarted", message))
 }
 
 /// Something keeps a pod from starting. What a cluster mends by itself gets its time before anybody is
@@ -183,7 +193,7 @@ fn judge_trouble(
     pod: &Pod,
     PodTrouble { reason, message, passes, .. }: PodTrouble,
     plan: &mut ThreadPlan,
-) -> Health {
+) -> ObjectHealth {
     let created = pod.metadata.creation_timestamp.as_ref().map_or(view.now, |time| time.0);
     let holds = HOLDS_PLACE - view.now.duration_since(created);
     if !view.status.is_running(role.name) {
@@ -196,9 +206,9 @@ fn judge_trouble(
     match passes {
         Some(left) => {
             plan.look_again_in(left.unsigned_abs());
-            Health::new(Level::Reconciling, "PodStarting", message)
+            ObjectHealth::new(HealthLevel::Reconciling, "PodStarting", message)
         }
-        None => Health::new(Level::Trouble, reason, message),
+        None => ObjectHealth::new(HealthLevel::Trouble, reason, message),
     }
 }
 
@@ -208,7 +218,7 @@ fn judge_ending(
     role: &RoleView,
     pod: &Pod,
     plan: &mut ThreadPlan,
-) -> Option<Health> {
+) -> Option<ObjectHealth> {
     if !role.wanted {
         return None;
     }
@@ -219,7 +229,7 @@ fn judge_ending(
             return Some(hung);
         }
         let message = format!("waiting until the old pod `{name}` is gone");
-        return Some(Health::new(Level::Reconciling, "PodEnding", message));
+        return Some(ObjectHealth::new(HealthLevel::Reconciling, "PodEnding", message));
     }
     Some(not_ending(pod))
 }
@@ -232,11 +242,11 @@ fn judge_eviction(
     at: Timestamp,
     why: &str,
     plan: &mut ThreadPlan,
-) -> Option<Health> {
+) -> Option<ObjectHealth> {
     let own = plan.status.roles.entry(role.name.to_owned()).or_default();
     if own.pod_uid.take_if(|uid| Some(&*uid) == pod.uid().as_ref()).is_some() {
         let note = format!("pod `{}` of role `{}` was evicted: {why}", pod.name_any(), role.name);
-        plan.notices.push(Notice::warning("Evicted", note));
+        plan.notices.push(EventNotice::warning("Evicted", note));
     }
     let due = at.saturating_add(AFTER_EVICTION).unwrap_or(view.now);
     let left = due.duration_since(view.now);
@@ -250,7 +260,7 @@ fn judge_eviction(
          if that keeps happening, raise workspace.resources or priorityClassName of the AgentRole",
         role.name
     );
-    role.wanted.then(|| Health::new(Level::Reconciling, "PodEvicted", message))
+    role.wanted.then(|| ObjectHealth::new(HealthLevel::Reconciling, "PodEvicted", message))
 }
 
 /// The gateway does not answer, or does not let the role work: no fault of the pod's. Another one
@@ -259,9 +269,9 @@ fn turned_away(
     view: &ThreadView,
     role: &RoleView,
     pod: &Pod,
-    (at, cause): (Timestamp, Cause),
+    (at, cause): (Timestamp, FailureCause),
     plan: &mut ThreadPlan,
-) -> Option<Health> {
+) -> Option<ObjectHealth> {
     let own = plan.status.roles.entry(role.name.to_owned()).or_default();
     own.pod_uid.take_if(|uid| Some(&*uid) == pod.uid().as_ref());
     let left = at.saturating_add(AFTER_GATEWAY).unwrap_or(view.now).duration_since(view.now);
@@ -270,7 +280,7 @@ fn turned_away(
     } else {
         plan.delete_pods.push(pod_id(pod));
     }
-    let (reason, message) = if cause == Cause::GatewayAway {
+    let (reason, message) = if cause == FailureCause::GatewayAway {
         let message = format!(
             "the gateway did not answer role `{}` for a minute: see the pods of Deployment \
              `codebutler-gateway`; it is tried again until it does",
@@ -287,7 +297,7 @@ fn turned_away(
         );
         ("GatewayRefuses", message)
     };
-    role.wanted.then(|| Health::new(Level::Trouble, reason, message))
+    role.wanted.then(|| ObjectHealth::new(HealthLevel::Trouble, reason, message))
 }
 
 /// A failed pod stays, for its logs, until it is time to try again. Its failure is counted once:
@@ -296,15 +306,15 @@ fn count_failure(
     view: &ThreadView,
     role: &RoleView,
     pod: &Pod,
-    (at, why, cause): (Timestamp, &str, Cause),
+    (at, why, cause): (Timestamp, &str, FailureCause),
     plan: &mut ThreadPlan,
-) -> Option<Health> {
+) -> Option<ObjectHealth> {
     let (name, advice) = (pod.name_any(), cause.advice());
     let own = plan.status.roles.entry(role.name.to_owned()).or_default();
     if own.pod_uid.take_if(|uid| Some(&*uid) == pod.uid().as_ref()).is_some() {
         own.failures = own.failures.saturating_add(1);
         let note = format!("pod `{name}` of role `{}` failed: {why}{advice}", role.name);
-        plan.notices.push(Notice::warning("PodFailed", note));
+        plan.notices.push(EventNotice::warning("PodFailed", note));
     }
     let Some(definition) = role.definition.filter(|_| role.wanted) else {
         plan.delete_pods.push(pod_id(pod));
@@ -318,16 +328,16 @@ fn count_failure(
             let times = own.failures;
             let why = format!("{why}{advice}");
             let (reason, message) = match cause {
-                Cause::VolumeNotWritable => {
+                FailureCause::VolumeNotWritable => {
                     ("VolumeNotWritable", describe_unable(role, &name, &why))
                 }
-                Cause::NotConfined => (
+                FailureCause::NotConfined => (
                     "SandboxUnavailable",
                     describe_unable(role, &name, &describe_unconfined(view, role, pod)),
                 ),
                 _ => ("PodFailing", describe_failing(role, times, &name, &why)),
             };
-            return Some(Health::new(Level::Stalled, reason, message));
+            return Some(ObjectHealth::new(HealthLevel::Stalled, reason, message));
         }
         own.failures = 0;
         plan.delete_pods.push(pod_id(pod));
@@ -335,8 +345,8 @@ fn count_failure(
     }
     let failures = own.failures;
     let (reason, least) = match cause {
-        Cause::OutOfMemory => ("OutOfMemory", AFTER_OUT_OF_MEMORY),
-        Cause::OutOfDisk => ("OutOfDisk", AFTER_OUT_OF_MEMORY),
+        FailureCause::OutOfMemory => ("OutOfMemory", AFTER_OUT_OF_MEMORY),
+        FailureCause::OutOfDisk => ("OutOfDisk", AFTER_OUT_OF_MEMORY),
         _ => ("PodFailed", SignedDuration::ZERO),
     };
     let retry_at = at.saturating_add(restart_backoff(failures).max(least)).unwrap_or(view.now);
@@ -351,7 +361,7 @@ fn count_failure(
         role.name,
         failures + 1
     );
-    Some(Health::new(Level::Reconciling, reason, message))
+    Some(ObjectHealth::new(HealthLevel::Reconciling, reason, message))
 }
 
 fn describe_failing(role: &RoleView, times: u32, pod: &str, why: &str) -> String {
@@ -381,24 +391,24 @@ fn describe_unconfined(view: &ThreadView, role: &RoleView, pod: &Pod) -> String 
 
 fn is_admitted(view: &ThreadView, role: &RoleView) -> bool {
     match &view.observed.admission {
-        Admission::All => true,
-        Admission::Only { roles, .. } => roles.contains(role.name),
+        RoleAdmission::All => true,
+        RoleAdmission::Only { roles, .. } => roles.contains(role.name),
     }
 }
 
-pub fn describe_hold(view: &ThreadView) -> Health {
+pub fn describe_hold(view: &ThreadView) -> ObjectHealth {
     let repo = &view.thread.spec.repo;
     let message = format!("Repo `{repo}` is suspended: unset its spec.suspend to go on");
-    Health::new(Level::Held, "RepoSuspended", message)
+    ObjectHealth::new(HealthLevel::Held, "RepoSuspended", message)
 }
 
-fn describe_queue(view: &ThreadView) -> Health {
+fn describe_queue(view: &ThreadView) -> ObjectHealth {
     let repo = &view.thread.spec.repo;
     let message = format!(
         "all slots of Repo `{repo}` are in use (spec.limits): it starts by itself when it is its \
          turn"
     );
-    Health::new(Level::Reconciling, "Queued", message)
+    ObjectHealth::new(HealthLevel::Reconciling, "Queued", message)
 }
 
 /// 1 s, 3 s, 9 s, 27 s: quick after an accident, patient with what keeps happening.

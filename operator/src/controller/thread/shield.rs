@@ -12,13 +12,13 @@ const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 
 /// Whether autoscalers are to leave a pod alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Shield {
+pub enum EvictionShield {
     Up,
     /// It may go: its role has nothing to do.
     Down,
 }
 
-impl Shield {
+impl EvictionShield {
     /// As a pod has it.
     pub fn annotations(self) -> BTreeMap<String, String> {
         let value = |yes: bool| yes.to_string();

@@ -9,7 +9,7 @@ const EPHEMERAL: &str = "ephemeral-storage";
 
 /// What a container has unless somebody says something else.
 #[derive(Clone, Copy, Debug)]
-pub struct Size {
+pub struct ContainerSize {
     cpu: &'static str,
     memory: &'static str,
     memory_limit: &'static str,
@@ -17,7 +17,7 @@ pub struct Size {
     disk: &'static str,
 }
 
-impl Size {
+impl ContainerSize {
     pub const INSTALL: Self =
         Self { cpu: "10m", memory: "32Mi", memory_limit: "256Mi", disk: "64Mi" };
     /// Runs commands, and has `/tmp`.
@@ -29,7 +29,10 @@ impl Size {
 
 /// What is given, or else the usual. What a container may take of the node's disk is always asked for:
 /// a node that does not know of it, or a cluster that fills in its own number, evicts the pod.
-pub fn resources_of(given: Option<&ResourceRequirements>, usual: Size) -> ResourceRequirements {
+pub fn resources_of(
+    given: Option<&ResourceRequirements>,
+    usual: ContainerSize,
+) -> ResourceRequirements {
     let mut all = given.cloned().unwrap_or_else(|| ResourceRequirements {
         requests: Some(to_quantities(&[("cpu", usual.cpu), ("memory", usual.memory)])),
         limits: Some(to_quantities(&[("memory", usual.memory_limit)])),

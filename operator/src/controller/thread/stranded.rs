@@ -10,8 +10,8 @@ use super::life::{self, PodTrouble};
 use super::plan::ThreadPlan;
 use super::view::{ThreadView, remove_pods};
 use super::volume::VolumeState;
-use crate::controller::health::{Health, Level, Notice};
-use crate::controller::homes::{FRESH, Home};
+use crate::controller::health::{EventNotice, HealthLevel, ObjectHealth};
+use crate::controller::homes::{FRESH, VolumeHome};
 
 /// A node that is gone gets this long to come back before its volume is given up.
 const COMES_BACK: SignedDuration = SignedDuration::from_mins(10);
@@ -39,7 +39,7 @@ pub fn explain_unreachable(
     let (name, namespace) = (claim.name_any(), view.thread.namespace().unwrap_or_default());
     let command = format!("`kubectl -n {namespace} delete pvc {name}`");
     let (message, passes) = match home {
-        Home::Gone(nodes) => {
+        VolumeHome::Gone(nodes) => {
             let message = format!(
                 "the volume of claim `{name}` is on {}, which does not exist any more: if it does not come \
                  back within {} min, the volume is made again from the branch and the Slack thread, at once \
@@ -49,7 +49,7 @@ pub fn explain_unreachable(
             );
             (message, None)
         }
-        Home::Somewhere(nodes) => {
+        VolumeHome::Somewhere(nodes) => {
             let message = format!(
                 "the volume of claim `{name}` can be used on {} only, where the pod can't run ({}): bring \
                  that node back, or give the volume up with {command}; then it is made again from the \
@@ -79,7 +79,7 @@ fn named_nodes(nodes: &[String]) -> String {
 
 /// Whether the nodes of the volume are gone for so long that nobody expects them back.
 pub fn is_lost(view: &ThreadView, pod: &Pod, trouble: &PodTrouble) -> bool {
-    let gone = matches!(view.observed.home, Some(Home::Gone(_)));
+    let gone = matches!(view.observed.home, Some(VolumeHome::Gone(_)));
     let since = life::unscheduled_since(pod);
     trouble.reason == "VolumeUnreachable"
         && gone
@@ -87,7 +87,7 @@ pub fn is_lost(view: &ThreadView, pod: &Pod, trouble: &PodTrouble) -> bool {
 }
 
 /// Both at once: a claim that waits for its pods to go is not taken up again by new ones.
-pub fn rebuild_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
+pub fn rebuild_volume(view: &ThreadView, plan: &mut ThreadPlan) -> ObjectHealth {
     plan.create_pods.clear();
     remove_pods(view.thread, view.observed, plan);
     plan.delete_volume = true;
@@ -96,6 +96,6 @@ pub fn rebuild_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
         "the volume of claim `{claim}` was on a node that is gone, and what was not pushed with it: it is \
          made again from the branch and the Slack thread"
     );
-    plan.notices.push(Notice::warning("VolumeLost", message.clone()));
-    Health::new(Level::Reconciling, "VolumeLost", message)
+    plan.notices.push(EventNotice::warning("VolumeLost", message.clone()));
+    ObjectHealth::new(HealthLevel::Reconciling, "VolumeLost", message)
 }

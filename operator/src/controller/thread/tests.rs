@@ -22,8 +22,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
 use super::desired::plan_thread;
-use super::lineage::Lineage;
-use super::observe::{Admission, ObservedThread};
+use super::lineage::ThreadLineage;
+use super::observe::{ObservedThread, RoleAdmission};
 use super::plan::ThreadPlan;
 use super::{pod, volume};
 use crate::apply::ApplyRefusal;
@@ -48,10 +48,10 @@ fn world() -> ObservedThread {
         prepared: true,
         gateway: Ok(gateway()),
         serving: Ok(()),
-        lineage: Lineage::Sound,
+        lineage: ThreadLineage::Sound,
         volume: None,
         pods: Vec::new(),
-        admission: Admission::All,
+        admission: RoleAdmission::All,
         refusal: None,
         home: None,
         scale_ups: [].into(),
@@ -67,7 +67,7 @@ fn with_mail() -> Thread {
 /// The pod that would be made for a role now, with a UID and a status.
 fn pod(thread: &Thread, role: &str, uid: &str, status: Value) -> Arc<Pod> {
     let (repo, role) = (testing::repo(), testing::role(role));
-    let input = pod::Input {
+    let input = pod::PodInput {
         thread,
         repo: &repo,
         role: &role,
@@ -129,8 +129,8 @@ fn after(thread: &Thread, plan: &ThreadPlan) -> Thread {
 }
 
 /// Only these roles have a slot.
-fn only(roles: &[&str], position: Option<u32>) -> Admission {
-    Admission::Only { roles: roles.iter().map(|role| (*role).to_owned()).collect(), position }
+fn only(roles: &[&str], position: Option<u32>) -> RoleAdmission {
+    RoleAdmission::Only { roles: roles.iter().map(|role| (*role).to_owned()).collect(), position }
 }
 
 #[test]

@@ -5,13 +5,13 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use super::life::Life;
+use super::life::PodLife;
 use super::observe::ObservedThread;
-use super::plan::{Gone, ThreadPlan};
+use super::plan::{GonePod, ThreadPlan};
 use super::pod;
 use crate::args::ControllerArgs;
 use crate::controller::gateway::GatewayAddress;
-use crate::controller::health::{Health, Level};
+use crate::controller::health::{HealthLevel, ObjectHealth};
 use crate::controller::rewritten;
 
 /// A pod that is still there this long after its grace is reported.
@@ -52,11 +52,11 @@ pub fn find_definition<'a>(observed: &'a ObservedThread, role: &str) -> Option<&
 /// Whether a live pod has nothing to do.
 pub fn is_idle(view: &ThreadView, pod: &Pod) -> bool {
     let role = role_of(view.thread, pod);
-    Life::of(pod).is_live() && !view.status.is_running(&role) && !view.status.wants(&role)
+    PodLife::of(pod).is_live() && !view.status.is_running(&role) && !view.status.wants(&role)
 }
 
-pub fn pod_id(pod: &Pod) -> Gone {
-    Gone { name: pod.name_any(), uid: pod.uid().unwrap_or_default() }
+pub fn pod_id(pod: &Pod) -> GonePod {
+    GonePod { name: pod.name_any(), uid: pod.uid().unwrap_or_default() }
 }
 
 /// Whether something changed since the pod was made that may make the next one work.
@@ -80,18 +80,18 @@ pub fn pod_input<'a>(
     view: &ThreadView<'a>,
     role: &'a AgentRole,
     gateway: &'a GatewayAddress,
-) -> pod::Input<'a> {
-    pod::Input { thread: view.thread, repo: view.repo, role, gateway, args: view.args }
+) -> pod::PodInput<'a> {
+    pod::PodInput { thread: view.thread, repo: view.repo, role, gateway, args: view.args }
 }
 
 /// A pod whose node does not answer any more.
-pub fn not_ending(pod: &Pod) -> Health {
+pub fn not_ending(pod: &Pod) -> ObjectHealth {
     let name = pod.name_any();
     let message = format!(
         "pod `{name}` does not go: its node may be lost; if it is, `kubectl delete pod {name} \
          --force`"
     );
-    Health::new(Level::Trouble, "PodNotEnding", message)
+    ObjectHealth::new(HealthLevel::Trouble, "PodNotEnding", message)
 }
 
 /// How long a pod that is being deleted may still take, from when its grace ends.
@@ -100,22 +100,22 @@ pub fn time_to_end(pod: &Pod, now: Timestamp) -> SignedDuration {
     SLOW_END - now.duration_since(due)
 }
 
-pub fn tell_starting(role: &str) -> Health {
-    Health::new(Level::Reconciling, "PodStarting", format!("starting role `{role}`"))
+pub fn tell_starting(role: &str) -> ObjectHealth {
+    ObjectHealth::new(HealthLevel::Reconciling, "PodStarting", format!("starting role `{role}`"))
 }
 
-pub fn tell_unknown(view: &ThreadView, role: &str) -> Health {
+pub fn tell_unknown(view: &ThreadView, role: &str) -> ObjectHealth {
     let repo = &view.thread.spec.repo;
     let message = format!(
         "role `{role}` has mail, but none of the AgentRoles in spec.roles of Repo `{repo}` is it: \
          add one"
     );
-    Health::new(Level::Stalled, "RoleNotFound", message)
+    ObjectHealth::new(HealthLevel::Stalled, "RoleNotFound", message)
 }
 
 /// Removes all pods that are not on their way out.
 pub fn remove_pods(thread: &Thread, observed: &ObservedThread, plan: &mut ThreadPlan) {
-    let doomed = observed.pods.iter().filter(|pod| Life::of(pod) != Life::Ending);
+    let doomed = observed.pods.iter().filter(|pod| PodLife::of(pod) != PodLife::Ending);
     for pod in doomed.map(|pod| pod_id(pod)) {
         if !plan.delete_pods.contains(&pod) {
             plan.delete_pods.push(pod);
@@ -126,7 +126,7 @@ pub fn remove_pods(thread: &Thread, observed: &ObservedThread, plan: &mut Thread
         role.failures = 0;
         if let Some(uid) = role.pod_uid.take_if(|uid| !there(uid)) {
             let pod = names::pod_name(&thread.name_any(), name);
-            plan.verify_gone.insert(name.clone(), Gone { name: pod, uid });
+            plan.verify_gone.insert(name.clone(), GonePod { name: pod, uid });
         }
     }
 }

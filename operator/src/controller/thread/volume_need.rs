@@ -7,10 +7,10 @@ use super::life::PodTrouble;
 use super::plan::ThreadPlan;
 use super::view::{ThreadView, is_idle, pod_id, remove_pods};
 use super::volume::{self, VolumeState};
-use crate::controller::health::{Health, Level, Notice};
+use crate::controller::health::{EventNotice, HealthLevel, ObjectHealth};
 
 /// Pods need their volume first.
-pub fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option<Health> {
+pub fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option<ObjectHealth> {
     let claim = view.observed.volume.as_deref();
     let state = VolumeState::of(claim);
     if state == VolumeState::Lost {
@@ -38,13 +38,13 @@ pub fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option<Health
             plan.delete_pods.extend(idle.map(|pod| pod_id(pod)));
             let name = names::volume_claim(&view.thread.name_any());
             let message = format!("waiting until the old volume claim `{name}` is gone");
-            Some(Health::new(Level::Reconciling, "VolumeEnding", message))
+            Some(ObjectHealth::new(HealthLevel::Reconciling, "VolumeEnding", message))
         }
     }
 }
 
 /// What was not pushed is lost with the volume; branch and conversation are not.
-fn plan_rebuild(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
+fn plan_rebuild(view: &ThreadView, plan: &mut ThreadPlan) -> ObjectHealth {
     plan.create_pods.clear();
     remove_pods(view.thread, view.observed, plan);
     plan.delete_volume = view.observed.pods.is_empty();
@@ -55,21 +55,21 @@ fn plan_rebuild(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
     );
     let told = view.status.conditions.iter().any(|c| c.reason == "VolumeLost");
     if !told {
-        plan.notices.push(Notice::warning("VolumeLost", message.clone()));
+        plan.notices.push(EventNotice::warning("VolumeLost", message.clone()));
     }
-    Health::new(Level::Reconciling, "VolumeLost", message)
+    ObjectHealth::new(HealthLevel::Reconciling, "VolumeLost", message)
 }
 
 /// A claim can't be changed, and nothing can be on one that never had a volume.
-fn plan_replacement(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
+fn plan_replacement(view: &ThreadView, plan: &mut ThreadPlan) -> ObjectHealth {
     plan.create_pods.clear();
     remove_pods(view.thread, view.observed, plan);
     plan.delete_volume = true;
     let claim = names::volume_claim(&view.thread.name_any());
     let message =
         format!("volume claim `{claim}` is made again: the Repo wants another one by now");
-    plan.notices.push(Notice::normal("VolumeReplaced", message.clone()));
-    Health::new(Level::Reconciling, "VolumeReplaced", message)
+    plan.notices.push(EventNotice::normal("VolumeReplaced", message.clone()));
+    ObjectHealth::new(HealthLevel::Reconciling, "VolumeReplaced", message)
 }
 
 /// A pod that can't be scheduled because its claim has no volume: the claim is what is wrong.

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use super::caller_redactor;
 use super::conversation::check_key;
 use crate::gateway::api_error::ApiError;
-use crate::gateway::extract::{Json, Open, Query};
-use crate::gateway::state::Shared;
+use crate::gateway::extract::{JsonBody, OpenCaller, QueryParams};
+use crate::gateway::state::SharedGateway;
 
 /// The query of `/v1/approvals`.
 #[derive(Deserialize)]
@@ -21,10 +21,10 @@ pub struct ApprovalPatience {
 
 /// Answers how the question stands, after at most `wait` seconds.
 pub async fn ask_approval(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
-    Query(patience): Query<ApprovalPatience>,
-    Json(request): Json<ApprovalRequest>,
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
+    QueryParams(patience): QueryParams<ApprovalPatience>,
+    JsonBody(request): JsonBody<ApprovalRequest>,
 ) -> Result<axum::Json<ApprovalReply>, ApiError> {
     check_key(&request.key)?;
     // What is shown is masked with what is known.

@@ -8,9 +8,9 @@ use kube::ResourceExt as _;
 use serde::Deserialize;
 
 use crate::gateway::api_error::ApiError;
-use crate::gateway::builds::{Builds, TOOL, Who};
-use crate::gateway::extract::{Json, Open, Query, needs_tool};
-use crate::gateway::state::Shared;
+use crate::gateway::builds::{BuildClaimant, BuildPlaces, TOOL};
+use crate::gateway::extract::{JsonBody, OpenCaller, QueryParams, needs_tool};
+use crate::gateway::state::SharedGateway;
 
 /// Longest wait of one question.
 const LONGEST: Duration = Duration::from_secs(25);
@@ -19,9 +19,9 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// Leaves the queue soon, however the question ends.
 struct Asking<'a> {
-    builds: &'a Builds,
+    builds: &'a BuildPlaces,
     repo: (String, String),
-    who: &'a Who,
+    who: &'a BuildClaimant,
 }
 
 impl Drop for Asking<'_> {
@@ -39,17 +39,17 @@ pub struct BuildPatience {
 
 /// `POST /v1/builds`: answers how a claim stands, once it is granted or after at most `wait` seconds.
 pub async fn claim_build(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
-    Query(patience): Query<BuildPatience>,
-    Json(claim): Json<BuildClaim>,
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
+    QueryParams(patience): QueryParams<BuildPatience>,
+    JsonBody(claim): JsonBody<BuildClaim>,
 ) -> Result<axum::Json<BuildTurn>, ApiError> {
     needs_tool(&caller, &[TOOL])?;
     if claim.id.is_empty() || claim.id.len() > 64 {
         let message = "`id` has 1 to 64 characters";
         return Err(ApiError::new(ErrorCode::InvalidRequest, message));
     }
-    let who = Who::of(&caller).ok_or_else(|| {
+    let who = BuildClaimant::of(&caller).ok_or_else(|| {
         ApiError::new(ErrorCode::NotRegistered, "no role of a Thread has this pod any more")
     })?;
     let deadline = Instant::now() + Duration::from_secs(patience.wait).min(LONGEST);

@@ -16,13 +16,13 @@ use serde::Deserialize;
 
 use super::session::{caller_redactor, note_outcome};
 use crate::gateway::api_error::ApiError;
-use crate::gateway::caller::Caller;
+use crate::gateway::caller::ProvenCaller;
 use crate::gateway::consent::is_own_key;
-use crate::gateway::extract::{Any, Json, Open, Query, needs_tool};
+use crate::gateway::extract::{AnyCaller, JsonBody, OpenCaller, QueryParams, needs_tool};
 use crate::gateway::forecast::forecast_plan;
-use crate::gateway::github::{GitHub, Pull};
-use crate::gateway::slack::Beside;
-use crate::gateway::state::Shared;
+use crate::gateway::github::{GitHub, GitHubPull};
+use crate::gateway::slack::RoleContext;
+use crate::gateway::state::SharedGateway;
 use crate::gateway::threads::explain_unwritten;
 use crate::gateway::{identity, masks, overlap, receipt};
 
@@ -35,7 +35,7 @@ const MAX_TEST: usize = 200;
 
 /// The query of `/v1/inbox`.
 #[derive(Deserialize)]
-pub struct Wanted {
+pub struct InboxQuery {
     after: Option<SlackTs>,
     #[serde(default)]
     wait: u64,
@@ -43,9 +43,9 @@ pub struct Wanted {
 
 /// What waits for the caller.
 pub async fn read_inbox(
-    State(gateway): State<Shared>,
-    Any(caller): Any,
-    Query(wanted): Query<Wanted>,
+    State(gateway): State<SharedGateway>,
+    AnyCaller(caller): AnyCaller,
+    QueryParams(wanted): QueryParams<InboxQuery>,
 ) -> Result<axum::Json<Inbox>, ApiError> {
     if identity::is_closed(&caller) {
         return Ok(axum::Json(Inbox { closed: true, ..Inbox::default() }));
@@ -60,9 +60,9 @@ pub async fn read_inbox(
 
 /// Says something in the caller's Thread.
 pub async fn post_message(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
-    Json(message): Json<PostMessage>,
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
+    JsonBody(message): JsonBody<PostMessage>,
 ) -> Result<axum::Json<Posted>, ApiError> {
     needs_tool(&caller, &["SendMessage"])?;
     check_message(&message)?;
@@ -90,7 +90,7 @@ pub async fn post_message(
     let note: Vec<String> = notes.chain(page).collect();
     let note = (!note.is_empty()).then(|| note.join("\n"));
     let estimate = forecast.and_then(|forecast| forecast.estimate);
-    let beside = Beside { closing_head: head, note, estimate };
+    let beside = RoleContext { closing_head: head, note, estimate };
     let posted = gateway.slack.post_noted(&caller, &message, beside).await?;
     if !overlaps.is_empty() {
         let (shared, key, met) = (gateway.clone(), caller.key(), overlaps.clone());
@@ -100,7 +100,7 @@ pub async fn post_message(
 }
 
 /// Where the thread is watched: said once, with the first answer in it.
-fn page_link(gateway: &Shared, caller: &Caller) -> Option<String> {
+fn page_link(gateway: &SharedGateway, caller: &ProvenCaller) -> Option<String> {
     let thread = gateway.context.thread(&caller.key()).unwrap_or_else(|| caller.thread.clone());
     let roles = thread.status.iter().flat_map(|status| status.roles.values());
     let is_first = roles.into_iter().all(|role| role.said.is_none());
@@ -110,16 +110,16 @@ fn page_link(gateway: &Shared, caller: &Caller) -> Option<String> {
 
 /// The query of `/v1/pictures`.
 #[derive(Deserialize)]
-pub struct Pictured {
+pub struct PicturesQuery {
     message: SlackTs,
     id: String,
 }
 
 /// A picture in a message of the caller's own conversation.
 pub async fn read_picture(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
-    Query(Pictured { message, id }): Query<Pictured>,
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
+    QueryParams(PicturesQuery { message, id }): QueryParams<PicturesQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
     let (media_type, bytes) = gateway.slack.picture(&caller, &message, &id).await?;
     Ok(([(CONTENT_TYPE, media_type)], bytes))
@@ -157,19 +157,22 @@ pub fn check_key(key: &str) -> Result<(), ApiError> {
 }
 
 /// The commit that a user would merge by saying yes now.
-async fn open_head(gateway: &Shared, caller: &Caller) -> Result<Option<String>, ApiError> {
+async fn open_head(
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
+) -> Result<Option<String>, ApiError> {
     let branch = names::branch_name(&caller.thread.name_any());
     let found =
         async { GitHub::of(&gateway.context, &caller.repo).await?.find_pull(&branch).await };
     let pull = note_outcome(gateway, caller, found.await).await?;
-    Ok(pull.filter(Pull::is_open).map(|pull| pull.head().to_owned()))
+    Ok(pull.filter(GitHubPull::is_open).map(|pull| pull.head().to_owned()))
 }
 
 /// Takes note of where the caller's run stands. A role may end its run in a closed Thread too.
 pub async fn report_run(
-    State(gateway): State<Shared>,
-    Any(caller): Any,
-    Json(report): Json<RunReport>,
+    State(gateway): State<SharedGateway>,
+    AnyCaller(caller): AnyCaller,
+    JsonBody(report): JsonBody<RunReport>,
 ) -> Result<axum::Json<serde_json::Value>, ApiError> {
     let key = caller.key();
     let redactor = masks::as_known(&gateway.context, &caller.repo).await;
@@ -214,18 +217,18 @@ pub async fn report_run(
 
 /// Whether the caller's run may end with what it is about to say.
 pub async fn last_words(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
-    Json(words): Json<LastWords>,
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
+    JsonBody(words): JsonBody<LastWords>,
 ) -> Result<axum::Json<EndVerdict>, ApiError> {
     Ok(axum::Json(EndVerdict { nudge: gateway.slack.nudge(&caller, &words.text) }))
 }
 
 /// Takes in what the caller's run does now.
 pub async fn report_progress(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
-    Json(progress): Json<Progress>,
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
+    JsonBody(progress): JsonBody<Progress>,
 ) -> Result<axum::Json<serde_json::Value>, ApiError> {
     // What is shown is masked with what is known.
     caller_redactor(&gateway, &caller).await?;

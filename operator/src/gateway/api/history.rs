@@ -9,10 +9,10 @@ use serde::Deserialize;
 
 use super::session::caller_redactor;
 use crate::gateway::api_error::ApiError;
-use crate::gateway::caller::Caller;
-use crate::gateway::extract::{Any, Json, Query};
+use crate::gateway::caller::ProvenCaller;
+use crate::gateway::extract::{AnyCaller, JsonBody, QueryParams};
 use crate::gateway::history::{mask, millis_now};
-use crate::gateway::state::Shared;
+use crate::gateway::state::SharedGateway;
 
 /// How far an agent's clock may be ahead, in milliseconds.
 const AHEAD: u64 = 60_000;
@@ -21,24 +21,24 @@ const LINES: (u64, u64) = (5_000, 2 * 1024 * 1024);
 
 /// Behind which line.
 #[derive(Deserialize)]
-pub struct Behind {
+pub struct HistoryQuery {
     #[serde(default)]
     behind: u64,
 }
 
 /// What is kept of the caller's journals.
 pub async fn read_kept(
-    State(gateway): State<Shared>,
-    Any(caller): Any,
+    State(gateway): State<SharedGateway>,
+    AnyCaller(caller): AnyCaller,
 ) -> Result<axum::Json<HistoryKept>, ApiError> {
     take_batch(&gateway, &caller, None).await
 }
 
 /// Keeps what a journal says next. Of a closed Thread too: how it ended is told last.
 pub async fn tell_history(
-    State(gateway): State<Shared>,
-    Any(caller): Any,
-    Json(mut batch): Json<HistoryBatch>,
+    State(gateway): State<SharedGateway>,
+    AnyCaller(caller): AnyCaller,
+    JsonBody(mut batch): JsonBody<HistoryBatch>,
 ) -> Result<axum::Json<HistoryKept>, ApiError> {
     check_batch(&batch)?;
     let redactor = caller_redactor(&gateway, &caller).await?;
@@ -52,9 +52,9 @@ pub async fn tell_history(
 
 /// What is kept of the caller's own conversation: nothing where no history is.
 pub async fn read_lines(
-    State(gateway): State<Shared>,
-    Any(caller): Any,
-    Query(Behind { behind }): Query<Behind>,
+    State(gateway): State<SharedGateway>,
+    AnyCaller(caller): AnyCaller,
+    QueryParams(HistoryQuery { behind }): QueryParams<HistoryQuery>,
 ) -> Result<axum::Json<HistoryLines>, ApiError> {
     let key = caller.key();
     let place = Place::new(&key.namespace, &key.name);
@@ -79,8 +79,8 @@ fn read_page(store: &AnyStore, place: &Place, behind: u64) -> std::io::Result<Hi
 }
 
 async fn take_batch(
-    gateway: &Shared,
-    caller: &Caller,
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
     batch: Option<HistoryBatch>,
 ) -> Result<axum::Json<HistoryKept>, ApiError> {
     let away = |_| {

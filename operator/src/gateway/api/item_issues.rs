@@ -11,13 +11,13 @@ use kube::ResourceExt as _;
 
 use super::session::{caller_redactor, note_outcome};
 use crate::gateway::api_error::ApiError;
-use crate::gateway::caller::Caller;
+use crate::gateway::caller::ProvenCaller;
 use crate::gateway::consent::{consent_to, spend_consent};
-use crate::gateway::extract::{Json, Open, needs_tool};
-use crate::gateway::github::{GitHub, GitHubError, Key, text};
+use crate::gateway::extract::{JsonBody, OpenCaller, needs_tool};
+use crate::gateway::github::{GitHub, GitHubError, RemarkKey, text};
 use crate::gateway::redact::Redactor;
 use crate::gateway::roadmap::PATH;
-use crate::gateway::state::Shared;
+use crate::gateway::state::SharedGateway;
 
 const TOOL: &str = "GHOpenIssues";
 /// Issues of one yes, and characters of all that people have to read for it.
@@ -28,16 +28,16 @@ const MAX_TITLE: usize = 256;
 /// An issue as it would be.
 struct DraftIssue {
     item: String,
-    key: Key,
+    key: RemarkKey,
     title: String,
     body: String,
 }
 
 /// Opens them, or has people asked.
 pub async fn open_issues(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
-    Json(wanted): Json<OpenItemIssues>,
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
+    JsonBody(wanted): JsonBody<OpenItemIssues>,
 ) -> Result<axum::Json<ItemIssues>, ApiError> {
     needs_tool(&caller, &[TOOL])?;
     let redactor = caller_redactor(&gateway, &caller).await?;
@@ -53,7 +53,7 @@ pub async fn open_issues(
     let items = find_items(&text, &wanted.items).map_err(invalid_request)?;
     let drafts: Vec<DraftIssue> =
         items.iter().map(|item| draft_issue(&caller, item, &redactor)).collect();
-    let keys: Vec<&Key> = drafts.iter().map(|one| &one.key).collect();
+    let keys: Vec<&RemarkKey> = drafts.iter().map(|one| &one.key).collect();
     let found = note_outcome(&gateway, &caller, github.find_issues(&keys).await).await?;
     let mut issues: Vec<_> = drafts.iter().zip(found).collect();
     if issues.iter().any(|(_, url)| url.is_none()) {
@@ -88,7 +88,7 @@ pub async fn open_issues(
 }
 
 /// The file as the thread's branch has it, on which new items are before they are merged.
-async fn read_roadmap(github: &GitHub, caller: &Caller) -> Result<String, GitHubError> {
+async fn read_roadmap(github: &GitHub, caller: &ProvenCaller) -> Result<String, GitHubError> {
     let branch = names::branch_name(&caller.thread.name_any());
     let base = &caller.repo.spec.git.branch;
     let tip = match github.tip(&branch).await? {
@@ -130,7 +130,7 @@ fn find_items(text: &str, named: &[String]) -> Result<Vec<RoadmapItem>, String> 
     }
 }
 
-fn draft_issue(caller: &Caller, item: &RoadmapItem, redactor: &Redactor) -> DraftIssue {
+fn draft_issue(caller: &ProvenCaller, item: &RoadmapItem, redactor: &Redactor) -> DraftIssue {
     let RoadmapItem { id, title, criteria, notes, depends_on, .. } = item;
     let mut body = format!("Item `{id}` of `{PATH}`.\n\n**Acceptance criteria**\n\n");
     for line in criteria.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -149,7 +149,7 @@ fn draft_issue(caller: &Caller, item: &RoadmapItem, redactor: &Redactor) -> Draf
     DraftIssue {
         item: id.clone(),
         // Of the Repo: another conversation that asks for it finds the same one.
-        key: Key::of(&[&namespace, &repo.name_any(), &uid, "roadmap-issue", id]),
+        key: RemarkKey::of(&[&namespace, &repo.name_any(), &uid, "roadmap-issue", id]),
         title: title.chars().take(MAX_TITLE).collect(),
         body: text::outgoing_text(&redactor.mask(&body)),
     }

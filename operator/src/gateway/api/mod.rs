@@ -24,13 +24,13 @@ use tracing::Instrument as _;
 use tracing::field::Empty;
 
 use super::api_error::ApiError;
-use super::state::Shared;
+use super::state::SharedGateway;
 use super::{close, egress, git, models, web};
 
 pub(super) use self::session::{caller_redactor, tell_problem};
 
 /// All paths of [`path`], with the methods that each has.
-pub fn build_router(gateway: Shared) -> Router {
+pub fn build_router(gateway: SharedGateway) -> Router {
     list_endpoints()
         .into_iter()
         .fold(Router::new(), |router, (path, _, handler)| router.route(&path, handler))
@@ -51,7 +51,11 @@ async fn in_span(request: Request, next: Next) -> Response {
 }
 
 /// Lets model calls be served to their end, and all else only as long as this gateway may act.
-async fn admit_request(State(gateway): State<Shared>, request: Request, next: Next) -> Response {
+async fn admit_request(
+    State(gateway): State<SharedGateway>,
+    request: Request,
+    next: Next,
+) -> Response {
     let calls = [path::CHAT, path::IMAGES, path::TRANSCRIPTIONS];
     let lasts = calls.contains(&request.uri().path());
     let response = if lasts && !gateway.requests.are_cut() {
@@ -74,7 +78,7 @@ pub fn agent_calls() -> Vec<(Method, String)> {
 }
 
 /// One line for each path, so that none is served that [`agent_calls`] does not name.
-fn list_endpoints() -> Vec<(String, &'static [Method], MethodRouter<Shared>)> {
+fn list_endpoints() -> Vec<(String, &'static [Method], MethodRouter<SharedGateway>)> {
     const GET: &[Method] = &[Method::GET];
     const POST: &[Method] = &[Method::POST];
     const BOTH: &[Method] = &[Method::GET, Method::POST];

@@ -10,12 +10,12 @@ use kube::ResourceExt as _;
 use super::session::{caller_redactor, note_outcome};
 use crate::gateway::api_error::ApiError;
 use crate::gateway::approval;
-use crate::gateway::caller::Caller;
-use crate::gateway::consent::{Effect, Standing, require_consent, spend_consent};
-use crate::gateway::extract::{Json, Open, needs_tool};
-use crate::gateway::github::{GitHub, GitHubError, Pull, text};
+use crate::gateway::caller::ProvenCaller;
+use crate::gateway::consent::{ConsentStanding, GuardedEffect, require_consent, spend_consent};
+use crate::gateway::extract::{JsonBody, OpenCaller, needs_tool};
+use crate::gateway::github::{GitHub, GitHubError, GitHubPull, text};
 use crate::gateway::roadmap::find_mark;
-use crate::gateway::state::Shared;
+use crate::gateway::state::SharedGateway;
 use crate::gateway::threads::explain_unwritten;
 use crate::gateway::watch::checks::tell_checks;
 use crate::gateway::{origin, receipt};
@@ -26,8 +26,8 @@ const MAX_BODY: usize = 60_000;
 
 /// Says how the pull request stands.
 pub async fn read_state(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
 ) -> Result<axum::Json<PullRequestState>, ApiError> {
     needs_tool(&caller, &["GHStatus", "GHCreatePR"])?;
     let branch = names::branch_name(&caller.thread.name_any());
@@ -45,9 +45,9 @@ pub async fn read_state(
 
 /// Opens the pull request, or updates it.
 pub async fn open_pull(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
-    Json(wanted): Json<OpenPullRequest>,
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
+    JsonBody(wanted): JsonBody<OpenPullRequest>,
 ) -> Result<axum::Json<PullRequestState>, ApiError> {
     // What people accept of the latter is to be merged, too.
     needs_tool(
@@ -77,12 +77,12 @@ pub async fn open_pull(
         return Err(missing);
     }
     let body = mark.inscribe(body);
-    let mut standing = Standing::Unasked;
-    if is_guarded(&caller) && !pull.as_ref().is_some_and(Pull::is_open) {
+    let mut standing = ConsentStanding::Unasked;
+    if is_guarded(&caller) && !pull.as_ref().is_some_and(GitHubPull::is_open) {
         let commit = head.as_ref().map_or("", |head| head.commit.as_str());
         let last = pull.map_or(0, |pull| pull.number).to_string();
         let short: String = commit.chars().take(10).collect();
-        let effect = Effect {
+        let effect = GuardedEffect {
             kind: Guarded::PullRequest,
             summary: format!("Open a pull request of `{branch}` at `{short}` against `{base}`"),
             detail: format!("{title}\n\n{body}"),
@@ -103,8 +103,8 @@ pub async fn open_pull(
 }
 
 /// Links the pull request in the thread, once, whatever the role says of it.
-async fn tell_thread(gateway: &Shared, caller: &Caller, pull: &Pull) {
-    let Pull { number, html_url, .. } = pull;
+async fn tell_thread(gateway: &SharedGateway, caller: &ProvenCaller, pull: &GitHubPull) {
+    let GitHubPull { number, html_url, .. } = pull;
     let (key, text) =
         (format!("pull-request:{number}"), format!("Pull request: [#{number}]({html_url})"));
     if let Err(error) = gateway.slack.notice(&caller.key(), &key, &text).await {
@@ -113,7 +113,7 @@ async fn tell_thread(gateway: &Shared, caller: &Caller, pull: &Pull) {
 }
 
 /// Whether people are asked before a pull request is opened, each time.
-fn is_guarded(caller: &Caller) -> bool {
+fn is_guarded(caller: &ProvenCaller) -> bool {
     caller.repo.spec.policy.require_approval.contains(&Guarded::PullRequest)
 }
 
@@ -130,7 +130,11 @@ fn check_title(wanted: &OpenPullRequest) -> Result<String, ApiError> {
     Ok(title)
 }
 
-async fn record_pull(gateway: &Shared, caller: &Caller, pull: &Pull) -> Result<(), ApiError> {
+async fn record_pull(
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
+    pull: &GitHubPull,
+) -> Result<(), ApiError> {
     let known = caller.thread.status.as_ref().and_then(|status| status.pull_request.as_deref());
     let merge_commit = pull.is_merged().then(|| pull.merge_commit_sha.clone()).flatten();
     let now = PullRequest {

@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 use super::conversation::check_key;
 use super::session::{caller_redactor, note_outcome};
 use crate::gateway::api_error::ApiError;
-use crate::gateway::caller::Caller;
-use crate::gateway::extract::{Json, Open, Query, needs_tool};
-use crate::gateway::github::{GitHub, GitHubError, Key, Pull, text};
+use crate::gateway::caller::ProvenCaller;
+use crate::gateway::extract::{JsonBody, OpenCaller, QueryParams, needs_tool};
+use crate::gateway::github::{GitHub, GitHubError, GitHubPull, RemarkKey, text};
 use crate::gateway::redact::Redactor;
-use crate::gateway::state::Shared;
+use crate::gateway::state::SharedGateway;
 
 /// GitHub's own limit is 65,536 characters.
 const MAX_BODY: usize = 60_000;
@@ -28,9 +28,9 @@ const MAX_LABEL: usize = 100;
 
 /// Comments on the pull request, or on a line of it.
 pub async fn post_comment(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
-    Json(wanted): Json<PostComment>,
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
+    JsonBody(wanted): JsonBody<PostComment>,
 ) -> Result<axum::Json<Commented>, ApiError> {
     needs_tool(&caller, &["GHComment"])?;
     check_key(&wanted.key)?;
@@ -52,9 +52,9 @@ pub async fn post_comment(
 
 /// Reviews the pull request.
 pub async fn post_review(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
-    Json(wanted): Json<PostReview>,
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
+    JsonBody(wanted): JsonBody<PostReview>,
 ) -> Result<axum::Json<Commented>, ApiError> {
     needs_tool(&caller, &["GHReview"])?;
     check_key(&wanted.key)?;
@@ -93,7 +93,7 @@ pub struct WantedIssues {
 /// One issue, or the newest ones.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub enum Issues {
+pub enum IssuesQuery {
     /// Asked for by number.
     One(Box<Issue>),
     Newest(Vec<Issue>),
@@ -101,10 +101,10 @@ pub enum Issues {
 
 /// One issue, or the newest ones.
 pub async fn read_issues(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
-    Query(wanted): Query<WantedIssues>,
-) -> Result<axum::Json<Issues>, ApiError> {
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
+    QueryParams(wanted): QueryParams<WantedIssues>,
+) -> Result<axum::Json<IssuesQuery>, ApiError> {
     needs_tool(&caller, &["GHIssues"])?;
     if wanted.label.as_ref().is_some_and(|label| label.len() > MAX_LABEL) {
         return Err(invalid_request("`label` is too long"));
@@ -112,14 +112,17 @@ pub async fn read_issues(
     let read = async {
         let github = GitHub::of(&gateway.context, &caller.repo).await?;
         Ok(match wanted.number {
-            Some(number) => Issues::One(Box::new(github.issue(number).await?)),
-            None => Issues::Newest(github.issues(wanted.label.as_deref()).await?),
+            Some(number) => IssuesQuery::One(Box::new(github.issue(number).await?)),
+            None => IssuesQuery::Newest(github.issues(wanted.label.as_deref()).await?),
         })
     };
     note_outcome(&gateway, &caller, read.await).await.map(axum::Json)
 }
 
-async fn own_pull(gateway: &Shared, caller: &Caller) -> Result<(GitHub, Pull), GitHubError> {
+async fn own_pull(
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
+) -> Result<(GitHub, GitHubPull), GitHubError> {
     let github = GitHub::of(&gateway.context, &caller.repo).await?;
     let branch = names::branch_name(&caller.thread.name_any());
     let pull = github.find_pull(&branch).await?.ok_or(GitHubError::NoPull)?;
@@ -127,9 +130,9 @@ async fn own_pull(gateway: &Shared, caller: &Caller) -> Result<(GitHub, Pull), G
 }
 
 /// One effect of one role in one Thread: a later Thread of the same name is another.
-fn effect_key(caller: &Caller, kind: &str, key: &str) -> Key {
+fn effect_key(caller: &ProvenCaller, kind: &str, key: &str) -> RemarkKey {
     let (thread, uid) = (caller.key(), caller.thread.uid().unwrap_or_default());
-    Key::of(&[&thread.namespace, &thread.name, &uid, caller.role_name(), kind, key])
+    RemarkKey::of(&[&thread.namespace, &thread.name, &uid, caller.role_name(), kind, key])
 }
 
 /// A model's text as it may leave.

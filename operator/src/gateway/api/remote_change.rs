@@ -10,12 +10,12 @@ use kube::ResourceExt as _;
 
 use super::session::{caller_redactor, note_outcome};
 use crate::gateway::api_error::ApiError;
-use crate::gateway::caller::Caller;
+use crate::gateway::caller::ProvenCaller;
 use crate::gateway::consent::{consent_to, spend_consent};
-use crate::gateway::extract::{Json, Open, needs_tool};
-use crate::gateway::github::{GitHub, Key, text};
+use crate::gateway::extract::{JsonBody, OpenCaller, needs_tool};
+use crate::gateway::github::{GitHub, RemarkKey, text};
 use crate::gateway::redact::Redactor;
-use crate::gateway::state::Shared;
+use crate::gateway::state::SharedGateway;
 
 /// GitHub's own limit is 65,536 characters; people have to be able to read it.
 const MAX_BODY: usize = 20_000;
@@ -27,9 +27,9 @@ const MAX_TAG: usize = 100;
 
 /// Changes it, or has people asked.
 pub async fn change_remote(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
-    Json(wanted): Json<ChangeRemote>,
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
+    JsonBody(wanted): JsonBody<ChangeRemote>,
 ) -> Result<axum::Json<RemoteChanged>, ApiError> {
     let tool = tool_of(&wanted.change);
     needs_tool(&caller, &[tool])?;
@@ -75,9 +75,9 @@ const fn tool_of(change: &RemoteChange) -> &'static str {
 }
 
 /// The same words in this thread are the same change: who asks again once people said yes has another call.
-fn change_key(caller: &Caller, detail: &str) -> Key {
+fn change_key(caller: &ProvenCaller, detail: &str) -> RemarkKey {
     let (thread, uid) = (caller.key(), caller.thread.uid().unwrap_or_default());
-    Key::of(&[&thread.namespace, &thread.name, &uid, "change", detail])
+    RemarkKey::of(&[&thread.namespace, &thread.name, &uid, "change", detail])
 }
 
 /// As it may leave, and as GitHub takes it.

@@ -13,29 +13,29 @@ use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 
 use crate::gateway::api_error::{ApiError, require_conversation};
-use crate::gateway::caller::Caller;
-use crate::gateway::dispatch::Team;
+use crate::gateway::caller::ProvenCaller;
+use crate::gateway::dispatch::RepoTeam;
 use crate::gateway::egress::check::needs_enforcement;
-use crate::gateway::extract::Open;
+use crate::gateway::extract::OpenCaller;
 use crate::gateway::github::{GitHub, GitHubError, moved};
-use crate::gateway::models::facts::catalog::Catalog;
+use crate::gateway::models::facts::catalog::ModelCatalog;
 use crate::gateway::redact::Redactor;
-use crate::gateway::state::Shared;
+use crate::gateway::state::SharedGateway;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::explain_unwritten;
 use crate::gateway::{masks, receipt};
 
 /// Answers with the session.
 pub async fn read_session(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
 ) -> Result<Json<Session>, ApiError> {
     needs_enforcement(&gateway, &caller)?;
     needs_slot(&caller)?;
     gateway.ledger.flush(&caller.key()).await;
     let base_commit = publish_branch(&gateway, &caller).await?;
     let roles = gateway.context.roles_of(&caller.repo);
-    let team = Team::of(&roles);
+    let team = RepoTeam::of(&roles);
     let cards = roles.iter().map(|role| RoleCard {
         role: role.spec.role.clone(),
         name: role.spec.display.name.clone(),
@@ -59,7 +59,7 @@ pub async fn read_session(
 }
 
 /// Runs begin when the controller lets them: it counts, and knows whose turn it is.
-fn needs_slot(caller: &Caller) -> Result<(), ApiError> {
+fn needs_slot(caller: &ProvenCaller) -> Result<(), ApiError> {
     let (repo, role) = (&caller.repo, caller.role_name());
     let may_run = |suspended| {
         caller.thread.status.as_ref().is_some_and(|status| status.may_run(role, suspended))
@@ -76,7 +76,7 @@ fn needs_slot(caller: &Caller) -> Result<(), ApiError> {
 }
 
 fn describe_session(
-    caller: &Caller,
+    caller: &ProvenCaller,
     roles: Vec<RoleCard>,
     base_commit: Option<String>,
     root: SlackTs,
@@ -137,7 +137,7 @@ fn describe_session(
 }
 
 /// Whether nobody has talked about the repository before, as far as Threads are kept.
-fn is_first(gateway: &Shared, caller: &Caller) -> bool {
+fn is_first(gateway: &SharedGateway, caller: &ProvenCaller) -> bool {
     let own = caller.key();
     let threads = gateway.context.threads.state();
     let mut others = threads.iter().filter(|thread| ThreadKey::from(&***thread) != own);
@@ -148,7 +148,7 @@ fn is_first(gateway: &Shared, caller: &Caller) -> bool {
 }
 
 /// The cheapest of the models that a role talks with, if the Repo wants reviews to begin with it.
-fn first_pass(catalog: &Catalog, caller: &Caller, session: &Session) -> Option<String> {
+fn first_pass(catalog: &ModelCatalog, caller: &ProvenCaller, session: &Session) -> Option<String> {
     let reviews = session.tools.iter().any(|tool| tool == "PlanReview");
     if !reviews || !caller.repo.spec.review.unwrap_or_default().two_pass {
         return None;
@@ -185,7 +185,10 @@ fn talking_models(model: &RoleModel) -> Vec<String> {
 }
 
 /// Once per Thread: afterwards its status says so.
-async fn publish_branch(gateway: &Shared, caller: &Caller) -> Result<Option<String>, ApiError> {
+async fn publish_branch(
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
+) -> Result<Option<String>, ApiError> {
     if caller.thread.status.as_ref().is_some_and(|status| status.branch.is_some()) {
         return Ok(None);
     }
@@ -205,8 +208,8 @@ async fn publish_branch(gateway: &Shared, caller: &Caller) -> Result<Option<Stri
 
 /// Lets the Repo say whether its remote can be worked with, and the thread what it waits for.
 pub async fn note_outcome<T>(
-    gateway: &Shared,
-    caller: &Caller,
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
     outcome: Result<T, GitHubError>,
 ) -> Result<T, ApiError> {
     match &outcome {
@@ -230,7 +233,10 @@ pub async fn note_outcome<T>(
 ///
 /// # Errors
 /// When the repository's own patterns are not known and can't be read.
-pub async fn caller_redactor(gateway: &Shared, caller: &Caller) -> Result<Arc<Redactor>, ApiError> {
+pub async fn caller_redactor(
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
+) -> Result<Arc<Redactor>, ApiError> {
     match masks::current_redactor(&gateway.context, &caller.repo).await {
         Ok(redactor) => Ok(redactor),
         Err(error) => note_outcome(gateway, caller, Err(error)).await,
@@ -238,7 +244,7 @@ pub async fn caller_redactor(gateway: &Shared, caller: &Caller) -> Result<Arc<Re
 }
 
 /// Tells the thread what keeps it from working: once for each problem and generation of the Repo.
-pub async fn tell_problem(gateway: &Shared, repo: &Repo, thread: &ThreadKey, error: &str) {
+pub async fn tell_problem(gateway: &SharedGateway, repo: &Repo, thread: &ThreadKey, error: &str) {
     let problem = hex::encode(&Sha256::digest(error)[..4]);
     let key = format!("repo-{}-{problem}", repo.metadata.generation.unwrap_or_default());
     let text = format!(

@@ -10,10 +10,10 @@ use kube::ResourceExt as _;
 use super::session::caller_redactor;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::approval::fresh_thread;
-use crate::gateway::caller::Caller;
-use crate::gateway::extract::{Json, Open, needs_tool};
+use crate::gateway::caller::ProvenCaller;
+use crate::gateway::extract::{JsonBody, OpenCaller, needs_tool};
 use crate::gateway::parts;
-use crate::gateway::state::Shared;
+use crate::gateway::state::SharedGateway;
 
 const MOST: usize = 10;
 const MAX_TITLE: usize = 80;
@@ -21,9 +21,9 @@ const MAX_REQUEST: usize = 2000;
 
 /// Has people asked.
 pub async fn propose_split(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
-    Json(wish): Json<ProposeSplit>,
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
+    JsonBody(wish): JsonBody<ProposeSplit>,
 ) -> Result<axum::Json<SplitAsked>, ApiError> {
     needs_tool(&caller, &["SplitRequest"])?;
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '-');
@@ -67,7 +67,7 @@ pub async fn propose_split(
 }
 
 /// The Repos in which a part can be built.
-fn repos_of(gateway: &Shared, caller: &Caller) -> BTreeSet<String> {
+fn repos_of(gateway: &SharedGateway, caller: &ProvenCaller) -> BTreeSet<String> {
     let namespace = caller.key().namespace;
     let all = gateway.context.repos.state();
     let here = all.iter().filter(|repo| repo.namespace().as_ref() == Some(&namespace));

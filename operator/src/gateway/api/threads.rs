@@ -5,14 +5,14 @@ use axum::extract::State;
 use codebutler_crds::wire::OtherThread;
 
 use crate::gateway::api_error::ApiError;
-use crate::gateway::extract::{Open, needs_tool};
+use crate::gateway::extract::{OpenCaller, needs_tool};
 use crate::gateway::overlap;
-use crate::gateway::state::Shared;
+use crate::gateway::state::SharedGateway;
 
 /// The other open threads of the Repo.
 pub async fn list_threads(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
 ) -> Result<Json<Vec<OtherThread>>, ApiError> {
     needs_tool(&caller, &["ListThreads"])?;
     Ok(Json(overlap::other_threads(&gateway, &caller).await))

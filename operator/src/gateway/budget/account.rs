@@ -8,7 +8,7 @@ use codebutler_crds::NanoUsd;
 
 /// What the API server is known to have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenSpend {
     /// Billed.
     pub settled: NanoUsd,
     /// Counted as spent, not known.
@@ -17,24 +17,24 @@ pub struct Written {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Account {
+pub struct SpendAccount {
     settled: NanoUsd,
     flagged: NanoUsd,
     reserved: NanoUsd,
     /// Calls under way: some cost nothing.
     calls: u32,
-    written: Written,
+    written: WrittenSpend,
     /// Of calls that another gateway, which leaves, still makes.
     elsewhere: NanoUsd,
     /// Granted beyond what is reserved, so that not every call of a busy pot has to wait.
     chunk: NanoUsd,
 }
 
-impl Account {
+impl SpendAccount {
     /// A pot as it was found. A grant in it is another holder's: what it was spent on is unknown.
     pub fn found(settled: NanoUsd, flagged: NanoUsd, granted_to_another: NanoUsd) -> Self {
         let flagged = flagged + granted_to_another;
-        let written = Written { settled, flagged, granted: NanoUsd::ZERO };
+        let written = WrittenSpend { settled, flagged, granted: NanoUsd::ZERO };
         Self { settled, flagged, written, ..Self::default() }
     }
 
@@ -120,7 +120,7 @@ impl Account {
 
     /// Whether everything that may be spent now is written.
     pub fn is_covered(&self) -> bool {
-        let Written { settled, flagged, granted } = self.written;
+        let WrittenSpend { settled, flagged, granted } = self.written;
         self.used() + self.reserved <= settled + flagged + granted
     }
 
@@ -141,26 +141,26 @@ impl Account {
     }
 
     /// What is to be written now. A chunk never reaches beyond the cap.
-    pub fn wanted(&self, cap: Option<NanoUsd>) -> Written {
+    pub fn wanted(&self, cap: Option<NanoUsd>) -> WrittenSpend {
         let free = cap.map(|cap| cap.less(self.used() + self.reserved + self.elsewhere));
         let chunk = free.map_or(self.chunk, |free| self.chunk.min(free));
         let granted = self.reserved + chunk;
-        Written { settled: self.settled, flagged: self.flagged, granted }
+        WrittenSpend { settled: self.settled, flagged: self.flagged, granted }
     }
 
-    pub const fn wrote(&mut self, written: Written) {
+    pub const fn wrote(&mut self, written: WrittenSpend) {
         self.written = written;
     }
 
     /// What is known to be written.
-    pub const fn written(&self) -> Written {
+    pub const fn written(&self) -> WrittenSpend {
         self.written
     }
 
     /// A new day: nothing is spent yet, and what is under way is settled today.
     pub fn begin_day(&mut self) {
         (self.settled, self.flagged) = (NanoUsd::ZERO, NanoUsd::ZERO);
-        self.written = Written::default();
+        self.written = WrittenSpend::default();
     }
 }
 
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn parallel_calls_cannot_pass_a_cap_together() {
-        let mut pot = Account::found(usd(40), NanoUsd::ZERO, NanoUsd::ZERO);
+        let mut pot = SpendAccount::found(usd(40), NanoUsd::ZERO, NanoUsd::ZERO);
         let cap = Some(usd(100));
         let mut taken = 0;
         while pot.allows(usd(25), cap) {
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn nothing_is_spent_that_is_not_written() {
-        let mut pot = Account::default();
+        let mut pot = SpendAccount::default();
         assert!(pot.is_covered());
         pot.reserve(usd(10));
         assert!(!pot.is_covered());
@@ -203,16 +203,16 @@ mod tests {
         assert!(pot.is_covered(), "the rest of a grant is used up first");
         pot.reserve(usd(1));
         assert!(!pot.is_covered());
-        assert_eq!(pot.written(), Written { granted: usd(10), ..Written::default() });
+        assert_eq!(pot.written(), WrittenSpend { granted: usd(10), ..WrittenSpend::default() });
         assert_eq!(
             pot.wanted(None),
-            Written { settled: usd(4), flagged: NanoUsd::ZERO, granted: usd(7) }
+            WrittenSpend { settled: usd(4), flagged: NanoUsd::ZERO, granted: usd(7) }
         );
     }
 
     #[test]
     fn a_busy_pot_is_granted_more_at_a_time_and_never_beyond_its_cap() {
-        let mut pot = Account::default();
+        let mut pot = SpendAccount::default();
         pot.reserve(usd(1));
         pot.grow(usd(1));
         assert_eq!(pot.wanted(None).granted, usd(5));
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_another_holder_was_granted_counts_as_spent_until_it_is_known() {
-        let mut pot = Account::found(usd(10), usd(5), usd(20));
+        let mut pot = SpendAccount::found(usd(10), usd(5), usd(20));
         assert_eq!((pot.settled(), pot.flagged(), pot.used()), (usd(10), usd(25), usd(35)));
         assert!(pot.is_covered() && pot.is_idle());
         pot.reserve(usd(10));
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_new_day_begins_with_what_is_under_way() {
-        let mut pot = Account::found(usd(90), NanoUsd::ZERO, NanoUsd::ZERO);
+        let mut pot = SpendAccount::found(usd(90), NanoUsd::ZERO, NanoUsd::ZERO);
         pot.reserve(usd(10));
         pot.begin_day();
         assert_eq!(pot.used(), NanoUsd::ZERO);

@@ -7,27 +7,27 @@ use codebutler_crds::spend::{Leaving, OpenCall};
 use codebutler_crds::thread::Usage;
 use tokio::time::Instant;
 
-use super::account::Written;
-use super::book::Book;
-use super::leaving::{self, Clash, Entries, Handed, LeavingBase, Office};
-use super::open::{Listing, Open, Stage};
-use super::record::{Calls, Part};
+use super::account::WrittenSpend;
+use super::book::CallBook;
+use super::leaving::{self, BookHandover, LeavingBase, LeavingEntries, LedgerOffice, WriteClash};
+use super::open::{CallListing, CallStage, OpenRecord};
+use super::record::{CallHolder, CallRecords};
 
-impl Book {
+impl CallBook {
     /// Takes in what a copy of the record says of gateways that leave.
-    pub fn look_elsewhere(&mut self, copy: &Entries) {
+    pub fn look_elsewhere(&mut self, copy: &LeavingEntries) {
         self.elsewhere.look(copy, Instant::now());
         self.account.expect(self.elsewhere.money());
     }
 
     /// Takes what nobody writes any more of that into the books, as the record has it this moment.
-    pub fn adopt(&mut self, record: &Entries, most: usize) -> Vec<Leaving> {
+    pub fn adopt(&mut self, record: &LeavingEntries, most: usize) -> Vec<Leaving> {
         let due = self.elsewhere.take(record, Instant::now());
         for entry in &due {
             self.account.adopt(entry.settled, entry.granted);
             for (id, call) in &entry.open {
                 let OpenCall { role, estimate } = call.clone();
-                self.open.begin(id, Open { role, estimate, stage: Stage::Lost }, most);
+                self.open.begin(id, OpenRecord { role, estimate, stage: CallStage::Lost }, most);
             }
         }
         self.account.expect(self.elsewhere.money());
@@ -35,14 +35,14 @@ impl Book {
     }
 
     /// What is not in the books after all.
-    pub fn clash(&mut self, clash: Clash) -> Option<Leaving> {
+    pub fn clash(&mut self, clash: WriteClash) -> Option<Leaving> {
         let name = match clash {
-            Clash::Moved(name) => name,
-            Clash::Taken => {
-                self.handed = Handed::Done;
+            WriteClash::Moved(name) => name,
+            WriteClash::Taken => {
+                self.handed = BookHandover::Done;
                 return None;
             }
-            Clash::Late => return None,
+            WriteClash::Late => return None,
         };
         let taken = self.elsewhere.put_back(&name)?;
         self.account.disown(taken.settled, taken.granted);
@@ -55,24 +55,25 @@ impl Book {
     /// What of calls is to be written, if anything is.
     pub fn calls(
         &self,
-        office: Office,
+        office: LedgerOffice,
         usage: &BTreeMap<String, Usage>,
         clean: bool,
-    ) -> Option<Calls> {
+    ) -> Option<CallRecords> {
         let part = match (office, &self.handed) {
-            (_, Handed::Done) | (Office::Left(_), Handed::No) => return None,
-            (Office::Leaving(seconds), Handed::No) if !self.account.is_idle() => {
+            (_, BookHandover::Done) | (LedgerOffice::Left(_), BookHandover::No) => return None,
+            (LedgerOffice::Leaving(seconds), BookHandover::No) if !self.account.is_idle() => {
                 let (rest, open) = self.open.parts();
                 let granted = self.account.wanted(self.cap).granted;
-                Part::HandOver(rest, Leaving { seconds, granted, open, ..Leaving::default() })
+                CallHolder::HandOver(rest, Leaving { seconds, granted, open, ..Leaving::default() })
             }
             _ if clean => return None,
-            (Office::Leaving(seconds) | Office::Left(seconds), Handed::As(base)) => {
-                Part::Apart(self.apart(base, seconds, usage))
-            }
-            (Office::Held | Office::Leaving(_), _) => Part::Own,
+            (
+                LedgerOffice::Leaving(seconds) | LedgerOffice::Left(seconds),
+                BookHandover::As(base),
+            ) => CallHolder::Apart(self.apart(base, seconds, usage)),
+            (LedgerOffice::Held | LedgerOffice::Leaving(_), _) => CallHolder::Own,
         };
-        Some(Calls { all: self.open.listing(), taken: self.elsewhere.taken(), part })
+        Some(CallRecords { all: self.open.listing(), taken: self.elsewhere.taken(), part })
     }
 
     /// What has become of the calls that were taken out of the books.
@@ -88,28 +89,28 @@ impl Book {
     }
 
     /// Takes note of what was written of calls under way.
-    pub fn handed_over(&mut self, settled: NanoUsd, flagged: NanoUsd, part: &Part) {
+    pub fn handed_over(&mut self, settled: NanoUsd, flagged: NanoUsd, part: &CallHolder) {
         match part {
-            Part::HandOver(rest, _) => {
+            CallHolder::HandOver(rest, _) => {
                 let base =
                     LeavingBase { settled, flagged, lost: rest.names(), ..LeavingBase::default() };
-                self.handed = Handed::As(base);
+                self.handed = BookHandover::As(base);
             }
-            Part::Apart(Leaving { seconds: 0, .. }) => self.handed = Handed::Done,
-            Part::Own | Part::Apart(_) => {}
+            CallHolder::Apart(Leaving { seconds: 0, .. }) => self.handed = BookHandover::Done,
+            CallHolder::Own | CallHolder::Apart(_) => {}
         }
     }
 }
 
-impl Part {
+impl CallHolder {
     /// What stays in the books of grants and open calls, once those under way are taken out.
     pub fn hand_over<'a>(
         &'a self,
-        money: Written,
-        all: &'a Listing,
+        money: WrittenSpend,
+        all: &'a CallListing,
         me: &str,
-        record: &mut Entries,
-    ) -> (NanoUsd, &'a Listing) {
+        record: &mut LeavingEntries,
+    ) -> (NanoUsd, &'a CallListing) {
         let Self::HandOver(rest, own) = self else { return (money.granted, all) };
         record.insert(me.to_owned(), own.clone());
         (NanoUsd::ZERO, rest)
@@ -128,7 +129,7 @@ mod tests {
         Usage { cost: NanoUsd(cost), calls: 1, ..Usage::default() }
     }
 
-    fn written(book: &mut ThreadBook, me: &str, office: Office, status: &mut ThreadStatus) {
+    fn written(book: &mut ThreadBook, me: &str, office: LedgerOffice, status: &mut ThreadStatus) {
         let entry = book.entry(me, office).expect("something to write");
         let surprise = entry.apply(status).unwrap();
         assert_eq!(entry.apply(status).unwrap(), surprise, "a write whose answer was lost");
@@ -144,11 +145,11 @@ mod tests {
         let mut book = ThreadBook::found(Some(status), "a");
         book.book.account.reserve(NanoUsd(10));
         book.book.account.reserve(NanoUsd(20));
-        let open = Open { role: "pm".into(), estimate: NanoUsd(20), stage: Stage::Brief };
+        let open = OpenRecord { role: "pm".into(), estimate: NanoUsd(20), stage: CallStage::Brief };
         book.book.open.begin("gen-1", open, 16);
-        written(&mut book, "a", Office::Held, status);
+        written(&mut book, "a", LedgerOffice::Held, status);
         assert_eq!(budget(status).granted, NanoUsd(30));
-        written(&mut book, "a", Office::Leaving(120), status);
+        written(&mut book, "a", LedgerOffice::Leaving(120), status);
         let found = budget(status);
         assert_eq!((found.granted, found.holder.clone(), found.open.len()), (NanoUsd(0), None, 0));
         let entry = &found.leaving["a"];
@@ -164,9 +165,9 @@ mod tests {
         assert!(!second.book.account.allows(NanoUsd(1), Some(NanoUsd(30))), "30 are under way");
         assert!(second.book.account.allows(NanoUsd(1), Some(NanoUsd(31))));
         second.book.account.reserve(NanoUsd(5));
-        written(&mut second, "b", Office::Held, &mut status);
+        written(&mut second, "b", LedgerOffice::Held, &mut status);
 
-        let office = Office::Left(120);
+        let office = LedgerOffice::Left(120);
         first.book.settle(None, NanoUsd(10), NanoUsd(7));
         first.add("pm", usage(7));
         written(&mut first, "a", office, &mut status);
@@ -178,7 +179,7 @@ mod tests {
         assert_eq!(first.entry("a", office), None);
 
         assert!(second.adopt(&budget(&status).leaving));
-        written(&mut second, "b", Office::Held, &mut status);
+        written(&mut second, "b", LedgerOffice::Held, &mut status);
         let found = budget(&status);
         assert_eq!(
             (status.cost, found.flagged, found.leaving.len()),
@@ -194,7 +195,7 @@ mod tests {
         let mut first = handed_over(&mut status);
         first.book.settle(None, NanoUsd(10), NanoUsd(7));
         first.add("pm", usage(7));
-        written(&mut first, "a", Office::Left(120), &mut status);
+        written(&mut first, "a", LedgerOffice::Left(120), &mut status);
         // Its time is over for whoever has waited that long.
         let mut record = budget(&status).leaving;
         let mut second = ThreadBook::found(Some(&status), "b");
@@ -206,12 +207,12 @@ mod tests {
         // It wakes up once more before that is written: what it says then is what counts.
         first.book.settle(Some("gen-1"), NanoUsd(20), NanoUsd(9));
         first.add("pm", usage(9));
-        written(&mut first, "a", Office::Left(120), &mut status);
-        let clash = second.entry("b", Office::Held).unwrap().apply(&mut status).unwrap_err();
+        written(&mut first, "a", LedgerOffice::Left(120), &mut status);
+        let clash = second.entry("b", LedgerOffice::Held).unwrap().apply(&mut status).unwrap_err();
         second.clash(clash);
         assert_eq!(second.book.account.used(), NanoUsd(0));
         assert!(second.adopt(&budget(&status).leaving));
-        written(&mut second, "b", Office::Held, &mut status);
+        written(&mut second, "b", LedgerOffice::Held, &mut status);
         assert_eq!((status.cost, budget(&status)), (Some(NanoUsd(16)), ThreadBudget::default()));
 
         // And afterwards it has no say.
@@ -221,12 +222,12 @@ mod tests {
         record.get_mut("a").unwrap().seconds = 0;
         status.budget.as_mut().unwrap().leaving.clone_from(&record);
         assert!(third.adopt(&record));
-        written(&mut third, "c", Office::Held, &mut status);
+        written(&mut third, "c", LedgerOffice::Held, &mut status);
         late.book.settle(Some("gen-1"), NanoUsd(20), NanoUsd(9));
-        let entry = late.entry("a", Office::Left(120)).unwrap();
-        assert_eq!(entry.apply(&mut status), Err(Clash::Taken));
-        late.clash(Clash::Taken);
-        assert_eq!(late.entry("a", Office::Left(120)), None);
+        let entry = late.entry("a", LedgerOffice::Left(120)).unwrap();
+        assert_eq!(entry.apply(&mut status), Err(WriteClash::Taken));
+        late.clash(WriteClash::Taken);
+        assert_eq!(late.entry("a", LedgerOffice::Left(120)), None);
         assert_eq!(budget(&status).flagged, NanoUsd(30));
     }
 
@@ -238,16 +239,16 @@ mod tests {
         first.book.settle(None, NanoUsd(10), NanoUsd(7));
         first.book.settle(Some("gen-1"), NanoUsd(20), NanoUsd(9));
         first.add("pm", usage(16));
-        written(&mut first, "a", Office::Left(120), &mut status);
+        written(&mut first, "a", LedgerOffice::Left(120), &mut status);
         let copy = budget(&status).leaving;
         assert!(second.adopt(&copy));
-        written(&mut second, "b", Office::Held, &mut status);
+        written(&mut second, "b", LedgerOffice::Held, &mut status);
 
         let mut third = ThreadBook::found(Some(&status), "c");
         for (book, me) in [(&mut second, "b"), (&mut third, "c")] {
             book.book.look_elsewhere(&copy);
             assert!(!book.adopt(&budget(&status).leaving));
-            assert_eq!(book.entry(me, Office::Held), None);
+            assert_eq!(book.entry(me, LedgerOffice::Held), None);
             assert!(book.book.account.allows(NanoUsd(1), Some(NanoUsd(17))));
         }
         assert_eq!(status.cost, Some(NanoUsd(16)));
@@ -258,13 +259,13 @@ mod tests {
         let mut status = ThreadStatus::default();
         let mut first = ThreadBook::found(None, "a");
         first.book.account.reserve(NanoUsd::ZERO);
-        written(&mut first, "a", Office::Leaving(120), &mut status);
+        written(&mut first, "a", LedgerOffice::Leaving(120), &mut status);
         first.book.settle(None, NanoUsd::ZERO, NanoUsd(3));
         first.add("pm", usage(3));
-        written(&mut first, "a", Office::Left(120), &mut status);
+        written(&mut first, "a", LedgerOffice::Left(120), &mut status);
         let mut second = ThreadBook::found(Some(&status), "b");
         assert!(second.adopt(&budget(&status).leaving));
-        written(&mut second, "b", Office::Held, &mut status);
+        written(&mut second, "b", LedgerOffice::Held, &mut status);
         assert_eq!((status.cost, status.roles["pm"].usage), (Some(NanoUsd(3)), usage(3)));
     }
 
@@ -273,9 +274,9 @@ mod tests {
         let mut status = ThreadStatus::default();
         let mut book = ThreadBook::found(None, "a");
         book.book.account.reserve(NanoUsd(10));
-        written(&mut book, "a", Office::Held, &mut status);
+        written(&mut book, "a", LedgerOffice::Held, &mut status);
         book.book.settle(None, NanoUsd(10), NanoUsd(7));
-        assert_eq!(book.entry("a", Office::Left(120)), None);
+        assert_eq!(book.entry("a", LedgerOffice::Left(120)), None);
         let next = ThreadBook::found(Some(&status), "b");
         assert_eq!(next.book.account.flagged(), NanoUsd(10));
     }

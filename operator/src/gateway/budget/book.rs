@@ -10,16 +10,18 @@ use codebutler_crds::thread::Usage;
 use codebutler_crds::{NanoUsd, ThreadStatus};
 use tokio::time::Instant;
 
-use super::account::{Account, Written};
-use super::calendar::Moment;
-use super::leaving::{self, Clash, Elsewhere, Entries, Handed, Office};
-use super::open::{Open, OpenCalls, Stage};
-use super::record::{Calls, Part};
+use super::account::{SpendAccount, WrittenSpend};
+use super::calendar::BudgetMoment;
+use super::leaving::{
+    self, BookHandover, LeavingEntries, LedgerOffice, SpentElsewhere, WriteClash,
+};
+use super::open::{CallStage, OpenCalls, OpenRecord};
+use super::record::{CallHolder, CallRecords};
 
 /// What books of both kinds have.
 #[derive(Debug, Default)]
-pub struct Book {
-    pub account: Account,
+pub struct CallBook {
+    pub account: SpendAccount,
     /// The cap that its calls are held to.
     pub cap: Option<NanoUsd>,
     /// The cap at which people were told that it is near.
@@ -29,9 +31,9 @@ pub struct Book {
     /// Calls whose cost is not known.
     pub open: OpenCalls,
     /// Calls of other gateways, which leave.
-    pub elsewhere: Elsewhere,
+    pub elsewhere: SpentElsewhere,
     /// Whether somebody else keeps it by now.
-    pub handed: Handed,
+    pub handed: BookHandover,
     /// When it was written last.
     pub wrote_at: Option<Instant>,
     /// When a call had to wait for a grant last.
@@ -44,7 +46,7 @@ pub struct Book {
 
 #[derive(Debug, Default)]
 pub struct ThreadBook {
-    pub book: Book,
+    pub book: CallBook,
     /// Usage by role as it is written.
     pub base: BTreeMap<String, Usage>,
     pub usage: BTreeMap<String, Usage>,
@@ -53,7 +55,7 @@ pub struct ThreadBook {
 #[derive(Debug, Default)]
 pub struct RepoBook {
     /// Money of `day`.
-    pub book: Book,
+    pub book: CallBook,
     pub day: String,
     pub hour: HourCalls,
 }
@@ -63,9 +65,9 @@ pub struct RepoBook {
 pub struct ThreadEntry {
     holder: String,
     inherited: NanoUsd,
-    pub calls: Calls,
+    pub calls: CallRecords,
     /// The money to be on record.
-    pub money: Written,
+    pub money: WrittenSpend,
     base: BTreeMap<String, Usage>,
     /// Usage by role to be on record.
     pub usage: BTreeMap<String, Usage>,
@@ -76,10 +78,10 @@ pub struct ThreadEntry {
 pub struct RepoEntry {
     holder: String,
     inherited: NanoUsd,
-    pub calls: Calls,
-    before: Written,
+    pub calls: CallRecords,
+    before: WrittenSpend,
     /// The money to be on record.
-    pub money: Written,
+    pub money: WrittenSpend,
     day: String,
     hour: HourCalls,
 }
@@ -92,12 +94,14 @@ impl ThreadBook {
             status.roles.iter().map(|(role, own)| (role.clone(), own.usage)).collect();
         let budget = status.budget.clone().unwrap_or_default();
         let inherited = foreign_grant(budget.holder.as_deref(), budget.granted, holder);
-        let account = Account::found(status.cost.unwrap_or_default(), budget.flagged, inherited);
+        let account =
+            SpendAccount::found(status.cost.unwrap_or_default(), budget.flagged, inherited);
         let lost = budget.open.into_iter().map(|(id, call)| {
             let OpenCall { role, estimate } = call;
-            (id, Open { role, estimate, stage: Stage::Lost })
+            (id, OpenRecord { role, estimate, stage: CallStage::Lost })
         });
-        let mut book = Book { account, inherited, open: OpenCalls::found(lost), ..Book::default() };
+        let mut book =
+            CallBook { account, inherited, open: OpenCalls::found(lost), ..CallBook::default() };
         book.look_elsewhere(&budget.leaving);
         Self { book, base: usage.clone(), usage }
     }
@@ -109,7 +113,7 @@ impl ThreadBook {
 
     /// Takes into the books what gateways that left have spent, as the record has it this moment;
     /// answers whether there was any.
-    pub fn adopt(&mut self, record: &Entries) -> bool {
+    pub fn adopt(&mut self, record: &LeavingEntries) -> bool {
         let due = self.book.adopt(record, OPEN_IN_THREAD);
         for (role, usage) in due.iter().flat_map(|entry| &entry.usage) {
             self.add(role, *usage);
@@ -118,7 +122,7 @@ impl ThreadBook {
     }
 
     /// What was to be written can't be.
-    pub fn clash(&mut self, clash: Clash) {
+    pub fn clash(&mut self, clash: WriteClash) {
         let Some(taken) = self.book.clash(clash) else { return };
         for (role, usage) in taken.usage {
             let own = self.usage.entry(role).or_default();
@@ -127,7 +131,7 @@ impl ThreadBook {
     }
 
     /// What is to be written, if anything.
-    pub fn entry(&self, holder: &str, office: Office) -> Option<ThreadEntry> {
+    pub fn entry(&self, holder: &str, office: LedgerOffice) -> Option<ThreadEntry> {
         let money = self.book.account.wanted(self.book.cap);
         let clean = self.base == self.usage && self.book.is_written();
         Some(ThreadEntry {
@@ -143,8 +147,8 @@ impl ThreadBook {
     /// Takes note of what was written, and of a grant that nobody expected.
     pub fn wrote(&mut self, entry: ThreadEntry, surprise: NanoUsd, now: Instant) {
         self.book.wrote(entry.money, &entry.calls, surprise, now);
-        if let Handed::As(base) = &mut self.book.handed
-            && matches!(entry.calls.part, Part::HandOver(..))
+        if let BookHandover::As(base) = &mut self.book.handed
+            && matches!(entry.calls.part, CallHolder::HandOver(..))
         {
             base.usage.clone_from(&entry.usage);
         }
@@ -159,18 +163,18 @@ impl RepoBook {
             return Self::default();
         };
         let inherited = foreign_grant(spend.holder.as_deref(), spend.granted, holder);
-        let account = Account::found(spend.settled, spend.flagged, inherited);
-        let lost = spend
-            .open
-            .into_iter()
-            .map(|(id, estimate)| (id, Open { role: String::new(), estimate, stage: Stage::Lost }));
-        let mut book = Book { account, inherited, open: OpenCalls::found(lost), ..Book::default() };
+        let account = SpendAccount::found(spend.settled, spend.flagged, inherited);
+        let lost = spend.open.into_iter().map(|(id, estimate)| {
+            (id, OpenRecord { role: String::new(), estimate, stage: CallStage::Lost })
+        });
+        let mut book =
+            CallBook { account, inherited, open: OpenCalls::found(lost), ..CallBook::default() };
         book.look_elsewhere(&spend.leaving);
         Self { book, day: spend.day, hour: spend.hour.unwrap_or_default() }
     }
 
     /// Begins a day and an hour if it is time.
-    pub fn begin(&mut self, moment: &Moment) {
+    pub fn begin(&mut self, moment: &BudgetMoment) {
         if self.day != moment.day {
             self.day.clone_from(&moment.day);
             self.book.account.begin_day();
@@ -200,12 +204,12 @@ impl RepoBook {
     }
 
     /// As [`ThreadBook::adopt`].
-    pub fn adopt(&mut self, record: &Entries) -> bool {
+    pub fn adopt(&mut self, record: &LeavingEntries) -> bool {
         !self.book.adopt(record, OPEN_IN_REPO).is_empty()
     }
 
     /// What is to be written, if anything.
-    pub fn entry(&self, holder: &str, office: Office) -> Option<RepoEntry> {
+    pub fn entry(&self, holder: &str, office: LedgerOffice) -> Option<RepoEntry> {
         let before = self.book.account.written();
         let money = self.book.account.wanted(self.book.cap);
         let calls = self.book.calls(office, &BTreeMap::new(), self.book.is_written())?;
@@ -223,12 +227,12 @@ impl RepoBook {
     /// Takes note of what was written, and of a grant that nobody expected.
     pub fn wrote(&mut self, entry: &RepoEntry, surprise: NanoUsd, now: Instant) {
         // Written on the last day: today nothing is.
-        let money = if entry.day == self.day { entry.money } else { Written::default() };
+        let money = if entry.day == self.day { entry.money } else { WrittenSpend::default() };
         self.book.wrote(money, &entry.calls, surprise, now);
     }
 }
 
-impl Book {
+impl CallBook {
     /// Whether the money and the open calls are on record as they are.
     pub fn is_written(&self) -> bool {
         self.account.wanted(self.cap) == self.account.written()
@@ -237,7 +241,7 @@ impl Book {
             && self.elsewhere.is_written()
     }
 
-    fn wrote(&mut self, money: Written, calls: &Calls, surprise: NanoUsd, now: Instant) {
+    fn wrote(&mut self, money: WrittenSpend, calls: &CallRecords, surprise: NanoUsd, now: Instant) {
         self.inherited = NanoUsd::ZERO;
         self.open.wrote(&calls.all);
         self.elsewhere.wrote(&calls.taken);
@@ -256,10 +260,10 @@ impl ThreadEntry {
     ///
     /// # Errors
     /// When others have written what it was not made for; then it writes nothing.
-    pub fn apply(&self, status: &mut ThreadStatus) -> Result<NanoUsd, Clash> {
+    pub fn apply(&self, status: &mut ThreadStatus) -> Result<NanoUsd, WriteClash> {
         let mut budget = *status.budget.clone().unwrap_or_default();
-        let Calls { all, taken, part } = &self.calls;
-        if let Part::Apart(own) = part {
+        let CallRecords { all, taken, part } = &self.calls;
+        if let CallHolder::Apart(own) = part {
             leaving::put_entry(&mut budget.leaving, &self.holder, own)?;
             status.budget = (budget != ThreadBudget::default()).then(|| Box::new(budget));
             return Ok(NanoUsd::ZERO);
@@ -282,7 +286,7 @@ impl ThreadEntry {
         let (granted, open) = part.hand_over(self.money, all, &self.holder, &mut budget.leaving);
         budget.granted = granted;
         budget.holder = grant_holder(granted, &self.holder);
-        open.apply(&mut budget.open, Open::on_record);
+        open.apply(&mut budget.open, OpenRecord::on_record);
         status.budget = (budget != ThreadBudget::default()).then(|| Box::new(budget));
         Ok(surprise)
     }
@@ -293,9 +297,9 @@ impl RepoEntry {
     ///
     /// # Errors
     /// As that does.
-    pub fn apply(&self, spend: &mut RepoSpend) -> Result<NanoUsd, Clash> {
-        let Calls { all, taken, part } = &self.calls;
-        if let Part::Apart(own) = part {
+    pub fn apply(&self, spend: &mut RepoSpend) -> Result<NanoUsd, WriteClash> {
+        let CallRecords { all, taken, part } = &self.calls;
+        if let CallHolder::Apart(own) = part {
             return leaving::put_entry(&mut spend.leaving, &self.holder, own)
                 .map(|()| NanoUsd::ZERO);
         }
@@ -364,28 +368,28 @@ mod tests {
     fn a_call_is_on_the_thread_once_however_often_it_is_written() {
         let mut status = ThreadStatus::default();
         let mut book = ThreadBook::found(Some(&status), "a");
-        assert_eq!(book.entry("a", Office::Held), None);
+        assert_eq!(book.entry("a", LedgerOffice::Held), None);
         book.book.account.reserve(NanoUsd(10));
-        let entry = book.entry("a", Office::Held).unwrap();
+        let entry = book.entry("a", LedgerOffice::Held).unwrap();
         assert_eq!(entry.apply(&mut status).unwrap(), NanoUsd::ZERO);
         let budget = status.budget.clone().unwrap();
         assert_eq!((budget.granted, budget.holder.as_deref()), (NanoUsd(10), Some("a")));
         book.wrote(entry, NanoUsd::ZERO, Instant::now());
         book.book.account.settle(NanoUsd(10), NanoUsd(7));
         book.add("pm", usage(7, 1));
-        let entry = book.entry("a", Office::Held).unwrap();
+        let entry = book.entry("a", LedgerOffice::Held).unwrap();
         entry.apply(&mut status).unwrap();
         entry.apply(&mut status).unwrap();
         assert_eq!((status.cost, status.roles["pm"].usage), (Some(NanoUsd(7)), usage(7, 1)));
         assert_eq!(status.budget, None, "an idle Thread stays small");
         book.wrote(entry, NanoUsd::ZERO, Instant::now());
-        assert_eq!(book.entry("a", Office::Held), None);
+        assert_eq!(book.entry("a", LedgerOffice::Held), None);
         // Somebody else's sums are kept.
         status.roles.entry("pm".into()).or_default().usage = usage(100, 9);
         status.cost = Some(NanoUsd(100));
         book.book.account.settle(NanoUsd::ZERO, NanoUsd(1));
         book.add("pm", usage(1, 1));
-        book.entry("a", Office::Held).unwrap().apply(&mut status).unwrap();
+        book.entry("a", LedgerOffice::Held).unwrap().apply(&mut status).unwrap();
         assert_eq!((status.cost, status.roles["pm"].usage), (Some(NanoUsd(101)), usage(101, 10)));
     }
 
@@ -400,7 +404,7 @@ mod tests {
         let mut status = ThreadStatus { budget: Some(Box::new(budget)), ..ThreadStatus::default() };
         let mut book = ThreadBook::found(Some(&status), "b");
         assert_eq!(book.book.account.used(), NanoUsd(35));
-        let entry = book.entry("b", Office::Held).unwrap();
+        let entry = book.entry("b", LedgerOffice::Held).unwrap();
         assert_eq!(entry.apply(&mut status).unwrap(), NanoUsd::ZERO);
         assert_eq!(entry.apply(&mut status).unwrap(), NanoUsd::ZERO);
         let found = status.budget.clone().unwrap();
@@ -409,12 +413,12 @@ mod tests {
             (NanoUsd(35), NanoUsd::ZERO, None)
         );
         book.wrote(entry, NanoUsd::ZERO, Instant::now());
-        assert_eq!(book.entry("b", Office::Held), None);
+        assert_eq!(book.entry("b", LedgerOffice::Held), None);
         // One that wakes up late is flagged as well.
         let late = status.budget.as_mut().unwrap();
         (late.granted, late.holder) = (NanoUsd(2), Some("a".into()));
         book.book.account.reserve(NanoUsd(1));
-        let entry = book.entry("b", Office::Held).unwrap();
+        let entry = book.entry("b", LedgerOffice::Held).unwrap();
         let surprise = entry.apply(&mut status).unwrap();
         assert_eq!((surprise, status.budget.as_ref().unwrap().flagged), (NanoUsd(2), NanoUsd(37)));
         book.wrote(entry, surprise, Instant::now());
@@ -424,7 +428,7 @@ mod tests {
 
     #[test]
     fn a_repo_begins_each_day_with_nothing() {
-        let moment = |day: &str, hour: &str| Moment {
+        let moment = |day: &str, hour: &str| BudgetMoment {
             day: day.into(),
             day_ends: jiff::Timestamp::UNIX_EPOCH,
             hour: format!("{day}T{hour}"),
@@ -435,7 +439,7 @@ mod tests {
         book.begin(&moment("2026-11-22", "10"));
         book.count("U1");
         book.book.account.settle(NanoUsd::ZERO, NanoUsd(9));
-        let entry = book.entry("a", Office::Held).unwrap();
+        let entry = book.entry("a", LedgerOffice::Held).unwrap();
         entry.apply(&mut spend).unwrap();
         entry.apply(&mut spend).unwrap();
         book.wrote(&entry, NanoUsd::ZERO, Instant::now());
@@ -443,7 +447,7 @@ mod tests {
         book.begin(&moment("2026-11-23", "00"));
         assert_eq!((book.book.account.used(), book.hour.calls), (NanoUsd::ZERO, 0));
         book.book.account.settle(NanoUsd::ZERO, NanoUsd(2));
-        book.entry("a", Office::Held).unwrap().apply(&mut spend).unwrap();
+        book.entry("a", LedgerOffice::Held).unwrap().apply(&mut spend).unwrap();
         assert_eq!((spend.day.as_str(), spend.settled), ("2026-11-23", NanoUsd(2)));
     }
 }

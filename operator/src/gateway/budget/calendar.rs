@@ -5,7 +5,7 @@ use jiff::{Timestamp, ToSpan as _, Unit};
 
 /// A moment as a Repo's limits see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct BudgetMoment {
     /// Such as `2026-11-22`, in the Repo's time zone.
     pub day: String,
     pub day_ends: Timestamp,
@@ -15,7 +15,7 @@ pub struct Moment {
 }
 
 /// Names a moment. A time zone that nobody knows is taken for UTC.
-pub fn find_moment(now: Timestamp, zone: &str) -> Moment {
+pub fn find_moment(now: Timestamp, zone: &str) -> BudgetMoment {
     let zone = TimeZone::get(zone).unwrap_or(TimeZone::UTC);
     let local = now.to_zoned(zone);
     let tomorrow =
@@ -28,7 +28,7 @@ pub fn find_moment(now: Timestamp, zone: &str) -> Moment {
             round.timestamp().checked_add(1.hour()).ok()
         }
     });
-    Moment {
+    BudgetMoment {
         day: local.date().to_string(),
         day_ends: tomorrow.map_or(now, |zoned| zoned.timestamp()),
         hour: utc.strftime("%Y-%m-%dT%H").to_string(),

@@ -14,14 +14,14 @@ use tokio::time::Instant;
 const LAG: Duration = Duration::from_secs(10);
 
 /// Entries by the name of their gateway, as they are on record.
-pub type Entries = BTreeMap<String, Leaving>;
+pub type LeavingEntries = BTreeMap<String, Leaving>;
 
 /// What is under way elsewhere.
 #[derive(Debug, Default)]
-pub struct Elsewhere {
+pub struct SpentElsewhere {
     known: BTreeMap<String, KnownLeaving>,
     /// Taken into the books, and on record still.
-    taken: Entries,
+    taken: LeavingEntries,
     /// Off the record: whatever shows them is behind, and must not be believed.
     gone: BTreeSet<String>,
 }
@@ -41,9 +41,9 @@ impl KnownLeaving {
     }
 }
 
-impl Elsewhere {
+impl SpentElsewhere {
     /// Takes in what a copy of the record says, which may be behind.
-    pub fn look(&mut self, copy: &Entries, now: Instant) {
+    pub fn look(&mut self, copy: &LeavingEntries, now: Instant) {
         for (name, entry) in copy {
             if self.taken.contains_key(name) || self.gone.contains(name) {
                 continue;
@@ -65,7 +65,7 @@ impl Elsewhere {
 
     /// The entries of the record, as it is this moment, that nobody writes any more: each is handed out
     /// once, to be taken into the books.
-    pub fn take(&mut self, record: &Entries, now: Instant) -> Vec<Leaving> {
+    pub fn take(&mut self, record: &LeavingEntries, now: Instant) -> Vec<Leaving> {
         self.look(record, now);
         self.known.retain(|name, known| {
             record.get(name).is_some_and(|entry| {
@@ -74,7 +74,7 @@ impl Elsewhere {
             })
         });
         let due = self.known.extract_if(.., |_, known| known.is_over(now));
-        let due: Entries = due.map(|(name, known)| (name, known.entry)).collect();
+        let due: LeavingEntries = due.map(|(name, known)| (name, known.entry)).collect();
         self.taken.extend(due.clone());
         due.into_values().collect()
     }
@@ -86,12 +86,12 @@ impl Elsewhere {
     }
 
     /// What is to leave the record.
-    pub fn taken(&self) -> Entries {
+    pub fn taken(&self) -> LeavingEntries {
         self.taken.clone()
     }
 
     /// What has left it.
-    pub fn wrote(&mut self, gone: &Entries) {
+    pub fn wrote(&mut self, gone: &LeavingEntries) {
         self.taken.retain(|name, _| !gone.contains_key(name));
         self.gone.extend(gone.keys().cloned());
     }
@@ -114,7 +114,7 @@ impl Elsewhere {
 
 /// Whether a ledger keeps the books.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Office {
+pub enum LedgerOffice {
     /// It does.
     #[default]
     Held,
@@ -139,7 +139,7 @@ pub struct LeavingBase {
 
 /// Whether a book was handed over.
 #[derive(Debug, Default)]
-pub enum Handed {
+pub enum BookHandover {
     /// Not yet.
     #[default]
     No,
@@ -151,7 +151,7 @@ pub enum Handed {
 
 /// Why something was not written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Clash {
+pub enum WriteClash {
     /// This gateway's own entry is gone: who keeps the books has taken it over.
     Taken,
     /// Another one's entry, which is named, is not as it was taken into the books.
@@ -164,11 +164,11 @@ pub enum Clash {
 ///
 /// # Errors
 /// When it is not what is in the books.
-pub fn take_out(record: &mut Entries, taken: &Entries) -> Result<(), Clash> {
+pub fn take_out(record: &mut LeavingEntries, taken: &LeavingEntries) -> Result<(), WriteClash> {
     for (name, entry) in taken {
         // What is gone was taken out by an earlier attempt: nobody else may.
         if record.get(name).is_some_and(|found| found != entry) {
-            return Err(Clash::Moved(name.clone()));
+            return Err(WriteClash::Moved(name.clone()));
         }
     }
     record.retain(|name, _| !taken.contains_key(name));
@@ -179,8 +179,12 @@ pub fn take_out(record: &mut Entries, taken: &Entries) -> Result<(), Clash> {
 ///
 /// # Errors
 /// When it has no say any more.
-pub fn put_entry(record: &mut Entries, name: &str, entry: &Leaving) -> Result<(), Clash> {
-    let known = record.get_mut(name).ok_or(Clash::Taken)?;
+pub fn put_entry(
+    record: &mut LeavingEntries,
+    name: &str,
+    entry: &Leaving,
+) -> Result<(), WriteClash> {
+    let known = record.get_mut(name).ok_or(WriteClash::Taken)?;
     if *entry == Leaving::default() {
         record.remove(name);
     } else {

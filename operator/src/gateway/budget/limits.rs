@@ -5,17 +5,17 @@ use codebutler_crds::limits::LimitsSpec;
 use codebutler_crds::spend::{DayAmount, HourCalls, Limit, ThreadBudget};
 use jiff::Timestamp;
 
-use super::account::Account;
-use super::calendar::Moment;
+use super::account::SpendAccount;
+use super::calendar::BudgetMoment;
 
 /// The caps that hold for one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Caps {
+pub struct CallCaps {
     pub thread: Option<NanoUsd>,
     pub day: Option<NanoUsd>,
 }
 
-impl Caps {
+impl CallCaps {
     /// With what people have added.
     pub fn of(limits: &LimitsSpec, budget: Option<&ThreadBudget>, today: &str) -> Self {
         let raised = budget.map_or(NanoUsd::ZERO, |budget| budget.raised);
@@ -33,7 +33,7 @@ impl Caps {
 /// A limit in the way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the limit {} of the Repo is reached", .limit.name())]
-pub struct Exceeded {
+pub struct ExceededLimit {
     pub limit: Limit,
     /// The cap in USD; absent for a number of calls.
     pub cap: Option<NanoUsd>,
@@ -45,9 +45,9 @@ pub struct Exceeded {
     pub until: Option<Timestamp>,
 }
 
-pub struct Pots<'a> {
-    pub thread: &'a Account,
-    pub day: &'a Account,
+pub struct CallAccounts<'a> {
+    pub thread: &'a SpendAccount,
+    pub day: &'a SpendAccount,
     /// The Repo's calls of this hour.
     pub calls: &'a HourCalls,
 }
@@ -58,24 +58,24 @@ pub struct Pots<'a> {
 /// The first limit in the way.
 pub fn check_limits(
     limits: &LimitsSpec,
-    caps: Caps,
-    pots: &Pots<'_>,
+    caps: CallCaps,
+    pots: &CallAccounts<'_>,
     user: &str,
     estimate: NanoUsd,
-    moment: &Moment,
-) -> Result<(), Exceeded> {
-    let money = |limit, pot: &Account, cap: Option<NanoUsd>, until| {
+    moment: &BudgetMoment,
+) -> Result<(), ExceededLimit> {
+    let money = |limit, pot: &SpendAccount, cap: Option<NanoUsd>, until| {
         if pot.allows(estimate, cap) {
             return Ok(());
         }
-        Err(Exceeded { limit, cap, used: pot.used(), flagged: pot.flagged(), until })
+        Err(ExceededLimit { limit, cap, used: pot.used(), flagged: pot.flagged(), until })
     };
     let calls = |limit, made: u32, most: Option<u32>| {
         if most.is_none_or(|most| made < most) {
             return Ok(());
         }
         let (count, until) = (NanoUsd(made.into()), Some(moment.hour_ends));
-        Err(Exceeded { limit, cap: None, used: count, flagged: NanoUsd::ZERO, until })
+        Err(ExceededLimit { limit, cap: None, used: count, flagged: NanoUsd::ZERO, until })
     };
     money(Limit::PerThread, pots.thread, caps.thread, None)?;
     money(Limit::PerDay, pots.day, caps.day, Some(moment.day_ends))?;
@@ -85,7 +85,7 @@ pub fn check_limits(
 }
 
 /// The cap that a pot has just come close to: the one at which the thread is told.
-pub fn near_cap(limits: &LimitsSpec, cap: Option<NanoUsd>, pot: &Account) -> Option<NanoUsd> {
+pub fn near_cap(limits: &LimitsSpec, cap: Option<NanoUsd>, pot: &SpendAccount) -> Option<NanoUsd> {
     let cap = cap?;
     (pot.used() >= cap.times(limits.budget.warn_at.into(), 100)).then_some(cap)
 }
@@ -102,11 +102,11 @@ mod tests {
     fn checked(limits: &LimitsSpec, spent: [u64; 2], calls: u32, user: &str) -> Option<Limit> {
         let moment = calendar::find_moment("2026-11-22T10:00:00Z".parse().unwrap(), "UTC");
         let [thread, day] =
-            spent.map(|cents| Account::found(usd(cents), NanoUsd::ZERO, NanoUsd::ZERO));
+            spent.map(|cents| SpendAccount::found(usd(cents), NanoUsd::ZERO, NanoUsd::ZERO));
         let users = [("U1".to_owned(), calls)].into();
         let calls = HourCalls { hour: moment.hour.clone(), calls, users };
-        let pots = Pots { thread: &thread, day: &day, calls: &calls };
-        let caps = Caps::of(limits, None, &moment.day);
+        let pots = CallAccounts { thread: &thread, day: &day, calls: &calls };
+        let caps = CallCaps::of(limits, None, &moment.day);
         check_limits(limits, caps, &pots, user, usd(10), &moment)
             .err()
             .map(|exceeded| exceeded.limit)
@@ -137,15 +137,15 @@ mod tests {
             raised_today: Some(DayAmount { day: "2026-11-22".into(), amount: usd(500) }),
             ..ThreadBudget::default()
         };
-        let caps = |day| Caps::of(&limits, Some(&budget), day);
-        assert_eq!(caps("2026-11-22"), Caps { thread: Some(usd(200)), day: Some(usd(1000)) });
+        let caps = |day| CallCaps::of(&limits, Some(&budget), day);
+        assert_eq!(caps("2026-11-22"), CallCaps { thread: Some(usd(200)), day: Some(usd(1000)) });
         assert_eq!(caps("2026-11-23").day, Some(usd(500)));
     }
 
     #[test]
     fn near_is_a_share_of_the_cap() {
         let limits = LimitsSpec::default();
-        let pot = |cents| Account::found(usd(cents), NanoUsd::ZERO, NanoUsd::ZERO);
+        let pot = |cents| SpendAccount::found(usd(cents), NanoUsd::ZERO, NanoUsd::ZERO);
         assert_eq!(near_cap(&limits, Some(usd(100)), &pot(79)), None);
         assert_eq!(near_cap(&limits, Some(usd(100)), &pot(80)), Some(usd(100)));
         assert_eq!(near_cap(&limits, None, &pot(80)), None);

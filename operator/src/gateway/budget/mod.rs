@@ -31,33 +31,33 @@ use codebutler_crds::thread::Usage;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use self::book::Book;
-use self::leaving::Office;
-use self::limits::{Caps, Exceeded, Pots};
-use self::open::Open;
-use self::pot::{Books, Pot};
-use self::repos::{RepoKey, Repos};
-use self::writing::Inner;
-use super::caller::Caller;
-use super::context::Context;
-use super::metrics::Metrics;
+use self::book::CallBook;
+use self::leaving::LedgerOffice;
+use self::limits::{CallAccounts, CallCaps, ExceededLimit};
+use self::open::OpenRecord;
+use self::pot::{BookHolder, LedgerBooks};
+use self::repos::{RepoKey, RepoWriter};
+use self::writing::SharedLedger;
+use super::caller::ProvenCaller;
+use super::context::GatewayContext;
+use super::metrics::GatewayMetrics;
 use super::thread_key::ThreadKey;
-use super::threads::{Threads, WriteError};
+use super::threads::{ThreadWriter, WriteError};
 use crate::step;
 
-pub use self::pot::{LoadError, Lost};
+pub use self::pot::{LoadError, LostCall};
 
 /// The books. Cheap to clone.
 #[derive(Clone)]
 pub struct Ledger {
-    inner: Arc<Inner>,
+    inner: Arc<SharedLedger>,
 }
 
 /// Why a call is not let through.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error(transparent)]
-    Exceeded(#[from] Exceeded),
+    Exceeded(#[from] ExceededLimit),
     /// Another gateway is about to keep the books.
     #[error("the gateway hands over to another one")]
     Leaving,
@@ -71,7 +71,7 @@ pub enum OpenError {
 
 /// A cap that a call has brought near.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Near {
+pub struct NearCap {
     pub limit: Limit,
     /// USD.
     pub cap: NanoUsd,
@@ -83,24 +83,28 @@ pub struct Near {
 
 impl Ledger {
     /// Empty books of a new holder.
-    pub fn new(context: Context, threads: Threads, metrics: Metrics) -> Self {
-        let repos = Repos::new(context.client.clone());
+    pub fn new(context: GatewayContext, threads: ThreadWriter, metrics: GatewayMetrics) -> Self {
+        let repos = RepoWriter::new(context.client.clone());
         let holder = format!("{:012x}", rand::random::<u64>() >> 16);
-        Self { inner: Arc::new(Inner::new(context, threads, repos, metrics, holder)) }
+        Self { inner: Arc::new(SharedLedger::new(context, threads, repos, metrics, holder)) }
     }
 
     /// Lets a call through that may cost `estimate`: reserved here, granted on Thread and Repo.
     ///
     /// # Errors
     /// The limit in the way, or why nothing can be put on record now.
-    pub async fn open(&self, caller: &Caller, estimate: NanoUsd) -> Result<Call, OpenError> {
+    pub async fn open(
+        &self,
+        caller: &ProvenCaller,
+        estimate: NanoUsd,
+    ) -> Result<BilledCall, OpenError> {
         let (thread, repo) = (caller.key(), RepoKey::from(&*caller.repo));
         let user = charged_user(caller).to_owned();
         let call = loop {
             Box::pin(self.inner.load(&thread, &repo)).await?;
             let purse = self.inner.purse(caller);
             let mut books = self.inner.books();
-            if books.office != Office::Held {
+            if books.office != LedgerOffice::Held {
                 return Err(OpenError::Leaving);
             }
             if let Some(purse) = &purse {
@@ -113,8 +117,12 @@ impl Ledger {
             all.begin(&moment);
             let fresh = self.inner.freshest(caller);
             let budget = fresh.status.as_ref().and_then(|status| status.budget.as_deref());
-            let caps = Caps::of(limits, budget, &moment.day);
-            let pots = Pots { thread: &one.book.account, day: &all.book.account, calls: &all.hour };
+            let caps = CallCaps::of(limits, budget, &moment.day);
+            let pots = CallAccounts {
+                thread: &one.book.account,
+                day: &all.book.account,
+                calls: &all.hour,
+            };
             limits::check_limits(limits, caps, &pots, &user, estimate, &moment)?;
             all.count(&user);
             let now = Instant::now();
@@ -128,7 +136,18 @@ impl Ledger {
             let role = caller.role_name().to_owned();
             let ledger = self.clone();
             let (stage, id, lasts) = (Stage::Open, None, false);
-            break Call { ledger, thread, repo, role, user, estimate, stage, covered, id, lasts };
+            break BilledCall {
+                ledger,
+                thread,
+                repo,
+                role,
+                user,
+                estimate,
+                stage,
+                covered,
+                id,
+                lasts,
+            };
         };
         if !call.covered {
             step::point("before grant");
@@ -140,7 +159,7 @@ impl Ledger {
 
     /// Puts on record what is settled of a Thread.
     pub async fn flush(&self, thread: &ThreadKey) {
-        let pot = Pot::Thread(thread.clone());
+        let pot = BookHolder::Thread(thread.clone());
         if let Err(error) = self.inner.write(&pot).await {
             tracing::warn!(thread = thread.name, %error, "a cost is not on its Thread yet");
         }
@@ -180,7 +199,7 @@ impl Ledger {
 
     /// Waits for calls to ask their providers for. Each is handed out once: it ends with
     /// [`Self::reconcile`] or [`Self::give_up`].
-    pub async fn lost(&self) -> Vec<Lost> {
+    pub async fn lost(&self) -> Vec<LostCall> {
         loop {
             let lost = self.inner.books().lost(|thread| self.inner.repo_of(thread));
             if !lost.is_empty() {
@@ -192,7 +211,7 @@ impl Ledger {
 
     /// What was flagged for a call is known after all. Answers the call, unless its Thread has it
     /// settled already.
-    pub fn reconcile(&self, lost: &Lost, usage: Usage) -> Option<Open> {
+    pub fn reconcile(&self, lost: &LostCall, usage: Usage) -> Option<OpenRecord> {
         let mut books = self.inner.books();
         let mut settled = None;
         if let Some(book) = lost.thread.as_ref().and_then(|thread| books.thread(thread)) {
@@ -210,7 +229,7 @@ impl Ledger {
     }
 
     /// The provider does not tell what a call cost: it counts as its estimate for good.
-    pub fn give_up(&self, lost: &Lost) {
+    pub fn give_up(&self, lost: &LostCall) {
         let mut books = self.inner.books();
         if let Some(book) = lost.thread.as_ref().and_then(|thread| books.thread(thread)) {
             book.book.open.end(&lost.id);
@@ -222,16 +241,16 @@ impl Ledger {
         self.schedule_lost(lost);
     }
 
-    fn schedule_lost(&self, lost: &Lost) {
+    fn schedule_lost(&self, lost: &LostCall) {
         if let Some(thread) = &lost.thread {
-            self.inner.schedule(Pot::Thread(thread.clone()));
+            self.inner.schedule(BookHolder::Thread(thread.clone()));
         }
-        self.inner.schedule(Pot::Repo(lost.repo.clone()));
+        self.inner.schedule(BookHolder::Repo(lost.repo.clone()));
     }
 }
 
 /// Who pays for a call: who last spoke in the Thread, or started it. Empty if nobody is known.
-pub fn charged_user(caller: &Caller) -> &str {
+pub fn charged_user(caller: &ProvenCaller) -> &str {
     let status = caller.thread.status.as_ref();
     let speaker = status.and_then(|status| status.speaker.as_deref());
     speaker.or(caller.thread.spec.requested_by.as_deref()).unwrap_or_default()
@@ -239,7 +258,7 @@ pub fn charged_user(caller: &Caller) -> &str {
 
 /// A call that was let through. Dropped without a word it is taken back, or, once it was sent,
 /// flagged.
-pub struct Call {
+pub struct BilledCall {
     ledger: Ledger,
     thread: ThreadKey,
     repo: RepoKey,
@@ -260,7 +279,7 @@ enum Stage {
     Done,
 }
 
-impl Call {
+impl BilledCall {
     /// From now on it may be billed.
     pub fn sent(&mut self) {
         self.stage = Stage::Sent;
@@ -278,7 +297,7 @@ impl Call {
         }
         self.id = Some(id.to_owned());
         let (role, estimate) = (self.role.clone(), self.estimate);
-        let open = Open { role, estimate, stage: open::Stage::Brief };
+        let open = OpenRecord { role, estimate, stage: open::CallStage::Brief };
         let mut books = self.ledger.inner.books();
         if let Some(book) = books.thread(&self.thread) {
             book.book.open.begin(id, open.clone(), OPEN_IN_THREAD);
@@ -296,16 +315,16 @@ impl Call {
     pub fn lasts(&mut self) {
         self.lasts = true;
         if self.id.is_some() {
-            self.each(|book, id| book.open.set(id, open::Stage::Long));
+            self.each(|book, id| book.open.set(id, open::CallStage::Long));
             self.ledger.inner.schedule_both(&self.thread, &self.repo);
         }
     }
 
     /// Both books, if the call has an id.
-    fn each(&self, change: impl Fn(&mut Book, &str)) {
+    fn each(&self, change: impl Fn(&mut CallBook, &str)) {
         let Some(id) = &self.id else { return };
         let mut books = self.ledger.inner.books();
-        for pot in [Pot::Thread(self.thread.clone()), Pot::Repo(self.repo.clone())] {
+        for pot in [BookHolder::Thread(self.thread.clone()), BookHolder::Repo(self.repo.clone())] {
             if let Some(book) = books.book(&pot) {
                 change(book, id);
             }
@@ -318,7 +337,7 @@ impl Call {
     }
 
     /// It was billed. Answers the caps that it brought near, each once.
-    pub fn settle(mut self, caller: &Caller, usage: Usage) -> Vec<Near> {
+    pub fn settle(mut self, caller: &ProvenCaller, usage: Usage) -> Vec<NearCap> {
         self.stage = Stage::Done;
         let mut near = Vec::new();
         let limits = &caller.repo.spec.limits;
@@ -366,7 +385,7 @@ impl Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for BilledCall {
     fn drop(&mut self) {
         match self.stage {
             Stage::Done => {}
@@ -375,8 +394,8 @@ impl Drop for Call {
     }
 }
 
-impl Inner {
-    fn books(&self) -> std::sync::MutexGuard<'_, Books> {
+impl SharedLedger {
+    fn books(&self) -> std::sync::MutexGuard<'_, LedgerBooks> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,15 +13,15 @@ use codebutler_crds::spend::OpenCall;
 const LONGEST: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Open {
+pub struct OpenRecord {
     /// Who made it. Empty in a Repo's book that was found.
     pub role: String,
     pub estimate: NanoUsd,
-    pub stage: Stage,
+    pub stage: CallStage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum CallStage {
     Brief,
     /// Under way for so long that it is worth a write.
     Long,
@@ -33,47 +33,47 @@ pub enum Stage {
 
 #[derive(Debug, Default)]
 pub struct OpenCalls {
-    calls: BTreeMap<String, Open>,
+    calls: BTreeMap<String, OpenRecord>,
     written: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listing {
-    calls: BTreeMap<String, Open>,
+pub struct CallListing {
+    calls: BTreeMap<String, OpenRecord>,
     before: BTreeSet<String>,
 }
 
 impl OpenCalls {
     /// Calls that were found on record: nobody here sees their end.
-    pub fn found(calls: impl Iterator<Item = (String, Open)>) -> Self {
+    pub fn found(calls: impl Iterator<Item = (String, OpenRecord)>) -> Self {
         let calls: BTreeMap<_, _> = calls.collect();
         Self { written: calls.keys().cloned().collect(), calls }
     }
 
     /// A call under way has an id. More than `most` are not kept, nor what can't be an id.
-    pub fn begin(&mut self, id: &str, call: Open, most: usize) {
+    pub fn begin(&mut self, id: &str, call: OpenRecord, most: usize) {
         let fits = |b: u8| b.is_ascii_alphanumeric() || b"-_.:".contains(&b);
         if self.calls.len() < most && (1..=LONGEST).contains(&id.len()) && id.bytes().all(fits) {
             self.calls.entry(id.to_owned()).or_insert(call);
         }
     }
 
-    pub fn set(&mut self, id: &str, stage: Stage) {
+    pub fn set(&mut self, id: &str, stage: CallStage) {
         if let Some(call) = self.calls.get_mut(id) {
             call.stage = stage;
         }
     }
 
     /// The call is settled, or was not made, or is given up.
-    pub fn end(&mut self, id: &str) -> Option<Open> {
+    pub fn end(&mut self, id: &str) -> Option<OpenRecord> {
         self.calls.remove(id)
     }
 
     /// Calls to ask the provider for that nobody asks for yet; from now on somebody does.
     pub fn ask(&mut self) -> Vec<String> {
-        let lost = self.calls.iter_mut().filter(|(_, call)| call.stage == Stage::Lost);
+        let lost = self.calls.iter_mut().filter(|(_, call)| call.stage == CallStage::Lost);
         lost.map(|(id, call)| {
-            call.stage = Stage::Asked;
+            call.stage = CallStage::Asked;
             id.clone()
         })
         .collect()
@@ -81,7 +81,7 @@ impl OpenCalls {
 
     /// What is lost is of no interest any more.
     pub fn forget_lost(&mut self) {
-        self.calls.retain(|_, call| matches!(call.stage, Stage::Brief | Stage::Long));
+        self.calls.retain(|_, call| matches!(call.stage, CallStage::Brief | CallStage::Long));
     }
 
     /// Whether there are none.
@@ -91,19 +91,21 @@ impl OpenCalls {
 
     /// Whether nothing has to be written.
     pub fn is_written(&self) -> bool {
-        let due =
-            |(id, call): (&String, &Open)| call.stage != Stage::Brief && !self.written.contains(id);
+        let due = |(id, call): (&String, &OpenRecord)| {
+            call.stage != CallStage::Brief && !self.written.contains(id)
+        };
         !self.calls.iter().any(due) && self.written.iter().all(|id| self.calls.contains_key(id))
     }
 
     /// What is to be on record: all there are, since it is written anyway.
-    pub fn listing(&self) -> Listing {
-        Listing { calls: self.calls.clone(), before: self.written.clone() }
+    pub fn listing(&self) -> CallListing {
+        CallListing { calls: self.calls.clone(), before: self.written.clone() }
     }
 
     /// The same in two parts: calls whose end was not seen, and those under way.
-    pub fn parts(&self) -> (Listing, BTreeMap<String, OpenCall>) {
-        let under_way = |call: &Open| matches!(call.stage, Stage::Brief | Stage::Long);
+    pub fn parts(&self) -> (CallListing, BTreeMap<String, OpenCall>) {
+        let under_way =
+            |call: &OpenRecord| matches!(call.stage, CallStage::Brief | CallStage::Long);
         let mut lost = self.listing();
         let mut calls = lost.calls.clone();
         lost.calls.retain(|_, call| !under_way(call));
@@ -118,26 +120,26 @@ impl OpenCalls {
     }
 
     /// Takes note of what was written.
-    pub fn wrote(&mut self, listing: &Listing) {
+    pub fn wrote(&mut self, listing: &CallListing) {
         self.written = listing.calls.keys().cloned().collect();
     }
 }
 
-impl Open {
+impl OpenRecord {
     /// What is written of it.
     pub fn on_record(&self) -> OpenCall {
         OpenCall { role: self.role.clone(), estimate: self.estimate }
     }
 }
 
-impl Listing {
+impl CallListing {
     /// Of which calls it speaks.
     pub fn names(&self) -> BTreeSet<String> {
         self.calls.keys().cloned().collect()
     }
 
     /// Writes it into the newest record, once or again. What others wrote there stays.
-    pub fn apply<T>(&self, record: &mut BTreeMap<String, T>, form: impl Fn(&Open) -> T) {
+    pub fn apply<T>(&self, record: &mut BTreeMap<String, T>, form: impl Fn(&OpenRecord) -> T) {
         record.retain(|id, _| self.calls.contains_key(id) || !self.before.contains(id));
         record.extend(self.calls.iter().map(|(id, call)| (id.clone(), form(call))));
     }
@@ -147,20 +149,20 @@ impl Listing {
 mod tests {
     use super::*;
 
-    fn call(stage: Stage) -> Open {
-        Open { role: "coder".into(), estimate: NanoUsd(7), stage }
+    fn call(stage: CallStage) -> OpenRecord {
+        OpenRecord { role: "coder".into(), estimate: NanoUsd(7), stage }
     }
 
     #[test]
     fn a_short_call_asks_for_no_write_and_a_long_one_for_two() {
         let mut calls = OpenCalls::default();
-        calls.begin("gen-1", call(Stage::Brief), 2);
+        calls.begin("gen-1", call(CallStage::Brief), 2);
         assert!(calls.is_written());
         calls.end("gen-1");
         assert!(calls.is_written() && calls.is_empty());
 
-        calls.begin("gen-2", call(Stage::Brief), 2);
-        calls.set("gen-2", Stage::Long);
+        calls.begin("gen-2", call(CallStage::Brief), 2);
+        calls.set("gen-2", CallStage::Long);
         assert!(!calls.is_written());
         let mut record = BTreeMap::from([("of another".to_owned(), NanoUsd(1))]);
         let listing = calls.listing();
@@ -177,7 +179,7 @@ mod tests {
 
     #[test]
     fn what_is_found_is_asked_for_once() {
-        let found = [("gen-1".to_owned(), call(Stage::Lost))];
+        let found = [("gen-1".to_owned(), call(CallStage::Lost))];
         let mut calls = OpenCalls::found(found.into_iter());
         assert!(calls.is_written());
         assert_eq!((calls.ask(), calls.ask()), (vec!["gen-1".to_owned()], vec![]));
@@ -187,7 +189,7 @@ mod tests {
     fn there_is_an_end_to_ids_and_to_their_number() {
         let mut calls = OpenCalls::default();
         for id in ["", "a b", "a/../b", &"x".repeat(65), "gen-1", "gen-2", "gen-3"] {
-            calls.begin(id, call(Stage::Long), 2);
+            calls.begin(id, call(CallStage::Long), 2);
         }
         assert_eq!(calls.listing().calls.into_keys().collect::<Vec<_>>(), ["gen-1", "gen-2"]);
     }

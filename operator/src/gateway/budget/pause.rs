@@ -11,14 +11,14 @@ use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use super::limits::{Caps, Exceeded};
-use super::{Near, calendar};
+use super::limits::{CallCaps, ExceededLimit};
+use super::{NearCap, calendar};
 use crate::gateway::api_error::ApiError;
-use crate::gateway::caller::Caller;
-use crate::gateway::roadmap::Purse;
+use crate::gateway::caller::ProvenCaller;
+use crate::gateway::roadmap::RoadmapBudget;
 use crate::gateway::slack::questions::budget::{BudgetAsked, go_on};
 use crate::gateway::slack::usage;
-use crate::gateway::state::Shared;
+use crate::gateway::state::SharedGateway;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::thread_queue::{ThreadQueue, ThreadReconciler, drive_one_by_one};
 use crate::gateway::threads::{WriteError, explain_unwritten};
@@ -32,9 +32,9 @@ const EVERY: Duration = Duration::from_secs(2);
 /// # Errors
 /// When the question could not be asked: nobody would wake the role.
 pub async fn ask_money(
-    gateway: &Shared,
-    caller: &Caller,
-    exceeded: &Exceeded,
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
+    exceeded: &ExceededLimit,
 ) -> Result<String, ApiError> {
     let key = caller.key();
     gateway.ledger.flush(&key).await;
@@ -66,8 +66,8 @@ pub async fn ask_money(
 }
 
 /// What was reached, and what happens next.
-fn limit_sentence(exceeded: &Exceeded, repo: &str) -> String {
-    let Exceeded { limit, cap, used, flagged, until } = exceeded;
+fn limit_sentence(exceeded: &ExceededLimit, repo: &str) -> String {
+    let ExceededLimit { limit, cap, used, flagged, until } = exceeded;
     let money = |what: &str| {
         let cap = cap.unwrap_or_default();
         let unknown = if *flagged == NanoUsd::ZERO {
@@ -98,8 +98,8 @@ fn limit_sentence(exceeded: &Exceeded, repo: &str) -> String {
 }
 
 /// Tells the thread that a cap is near.
-pub fn tell_near(gateway: &Shared, caller: &Caller, near: Near) {
-    let Near { limit, cap, used, day } = near;
+pub fn tell_near(gateway: &SharedGateway, caller: &ProvenCaller, near: NearCap) {
+    let NearCap { limit, cap, used, day } = near;
     let (what, id) = match limit {
         Limit::PerDay => (
             format!("today's budget of `{}`", caller.repo.name_any()),
@@ -112,8 +112,8 @@ pub fn tell_near(gateway: &Shared, caller: &Caller, near: Near) {
 
 /// Tells the thread, once for each time that a model's circuit breaks, that another one answers.
 pub fn tell_fallback(
-    gateway: &Shared,
-    caller: &Caller,
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
     asked: &str,
     instead: &str,
     since: Instant,
@@ -132,7 +132,7 @@ pub fn tell_fallback(
 }
 
 /// Tells the thread, once a day, that answers are cut short by what the account has left.
-pub fn tell_short(gateway: &Shared, caller: &Caller, model: &str, tokens: u32) {
+pub fn tell_short(gateway: &SharedGateway, caller: &ProvenCaller, model: &str, tokens: u32) {
     let day = calendar::find_moment(Timestamp::now(), &caller.repo.spec.limits.time_zone).day;
     let secret = &caller.repo.spec.model.credentials.name;
     let text = format!(
@@ -142,7 +142,7 @@ pub fn tell_short(gateway: &Shared, caller: &Caller, model: &str, tokens: u32) {
     tell_thread(gateway, caller, format!("credit-{day}"), text);
 }
 
-fn tell_thread(gateway: &Shared, caller: &Caller, id: String, text: String) {
+fn tell_thread(gateway: &SharedGateway, caller: &ProvenCaller, id: String, text: String) {
     let (gateway, key) = (gateway.clone(), caller.key());
     gateway.calls.clone().spawn(async move {
         if let Err(error) = gateway.slack.notice(&key, &id, &text).await {
@@ -152,13 +152,13 @@ fn tell_thread(gateway: &Shared, caller: &Caller, id: String, text: String) {
 }
 
 /// Wakes the roles whose limits have given way: by time, or because somebody changed the Repo.
-pub async fn wake_paused(gateway: &Shared) {
+pub async fn wake_paused(gateway: &SharedGateway) {
     let queue = ThreadQueue::new(&gateway.context.attended, asks_for_more, (EVERY, EVERY));
     drive_one_by_one(queue, &gateway.shutdown, LimitReconciler { gateway }).await;
 }
 
 struct LimitReconciler<'a> {
-    gateway: &'a Shared,
+    gateway: &'a SharedGateway,
 }
 
 impl ThreadReconciler for LimitReconciler<'_> {
@@ -172,7 +172,7 @@ impl ThreadReconciler for LimitReconciler<'_> {
     ) -> Result<FollowUp, WriteError> {
         let (context, threads) = (&self.gateway.context, &self.gateway.threads);
         if let Some(repo) = context.repo(&key.namespace, &thread.spec.repo) {
-            let shared = || Purse::of(context, thread, &repo).map(|purse| purse.cap);
+            let shared = || RoadmapBudget::of(context, thread, &repo).map(|purse| purse.cap);
             if has_given_way(thread, &repo, Timestamp::now(), shared) {
                 threads.try_update(key, |status| go_on(status, false, "")).await?;
             }
@@ -204,7 +204,7 @@ fn has_given_way(
         return false;
     }
     let limits = &repo.spec.limits;
-    let caps = Caps::of(limits, budget, &calendar::find_moment(now, &limits.time_zone).day);
+    let caps = CallCaps::of(limits, budget, &calendar::find_moment(now, &limits.time_zone).day);
     let more = |now: Option<NanoUsd>| match (now, cap) {
         (Some(now), Some(then)) => now > *then,
         (None, Some(_)) => true,
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn what_is_said_names_figures_and_what_happens_next() {
-        let exceeded = |limit, used, flagged| Exceeded {
+        let exceeded = |limit, used, flagged| ExceededLimit {
             limit,
             cap: Some(NanoUsd(1_000_000_000)),
             used: NanoUsd(used),

@@ -6,13 +6,13 @@ use codebutler_crds::NanoUsd;
 use codebutler_crds::limits::LimitsSpec;
 use codebutler_crds::spend::Limit;
 
-use super::Near;
-use super::book::{Book, RepoBook, ThreadBook};
-use super::leaving::{Clash, Entries, Office};
-use super::limits::{self, Exceeded};
-use super::open::{Open, Stage};
+use super::NearCap;
+use super::book::{CallBook, RepoBook, ThreadBook};
+use super::leaving::{LeavingEntries, LedgerOffice, WriteClash};
+use super::limits::{self, ExceededLimit};
+use super::open::{CallStage, OpenRecord};
 use super::repos::RepoKey;
-use crate::gateway::roadmap::Purse;
+use crate::gateway::roadmap::RoadmapBudget;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::WriteError;
 
@@ -20,7 +20,7 @@ use crate::gateway::threads::WriteError;
 const KEPT: usize = 4096;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Pot {
+pub enum BookHolder {
     Thread(ThreadKey),
     Repo(RepoKey),
 }
@@ -37,7 +37,7 @@ pub enum LoadError {
 
 /// A call whose end nobody here has seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostCall {
     /// Where it was made; nothing if only the Repo's record speaks of it.
     pub thread: Option<ThreadKey>,
     /// Whose credentials it was made with.
@@ -46,14 +46,14 @@ pub struct Lost {
 }
 
 #[derive(Debug, Default)]
-pub struct Books {
+pub struct LedgerBooks {
     /// Whether they are kept here.
-    pub office: Office,
+    pub office: LedgerOffice,
     threads: HashMap<ThreadKey, ThreadBook>,
     repos: HashMap<RepoKey, RepoBook>,
 }
 
-impl Books {
+impl LedgerBooks {
     pub fn thread(&mut self, key: &ThreadKey) -> Option<&mut ThreadBook> {
         self.threads.get_mut(key)
     }
@@ -74,7 +74,11 @@ impl Books {
     ///
     /// # Errors
     /// When together they have used it up.
-    pub fn check_purse(&self, purse: &Purse, estimate: NanoUsd) -> Result<(), Exceeded> {
+    pub fn check_purse(
+        &self,
+        purse: &RoadmapBudget,
+        estimate: NanoUsd,
+    ) -> Result<(), ExceededLimit> {
         let committed = purse.members.iter().map(|(key, recorded)| {
             // What is under way stands in the book alone.
             self.threads.get(key).map_or(*recorded, |book| book.book.account.committed())
@@ -84,35 +88,35 @@ impl Books {
             return Ok(());
         }
         let (limit, cap, flagged) = (Limit::PerRoadmap, Some(purse.cap), NanoUsd::ZERO);
-        Err(Exceeded { limit, cap, used, flagged, until: None })
+        Err(ExceededLimit { limit, cap, used, flagged, until: None })
     }
 
     /// Money and times of a pot.
-    pub fn book(&mut self, pot: &Pot) -> Option<&mut Book> {
+    pub fn book(&mut self, pot: &BookHolder) -> Option<&mut CallBook> {
         match pot {
-            Pot::Thread(key) => self.threads.get_mut(key).map(|book| &mut book.book),
-            Pot::Repo(key) => self.repos.get_mut(key).map(|book| &mut book.book),
+            BookHolder::Thread(key) => self.threads.get_mut(key).map(|book| &mut book.book),
+            BookHolder::Repo(key) => self.repos.get_mut(key).map(|book| &mut book.book),
         }
     }
 
     /// Takes into a book what gateways that left have spent, as the record has it this moment; answers
     /// whether there was any.
-    pub fn adopt(&mut self, pot: &Pot, record: &Entries) -> bool {
+    pub fn adopt(&mut self, pot: &BookHolder, record: &LeavingEntries) -> bool {
         match pot {
-            Pot::Thread(key) => self.thread(key).is_some_and(|book| book.adopt(record)),
-            Pot::Repo(key) => self.repo(key).is_some_and(|book| book.adopt(record)),
+            BookHolder::Thread(key) => self.thread(key).is_some_and(|book| book.adopt(record)),
+            BookHolder::Repo(key) => self.repo(key).is_some_and(|book| book.adopt(record)),
         }
     }
 
     /// What was to be written of a book can't be.
-    pub fn clash(&mut self, pot: &Pot, clash: Clash) {
+    pub fn clash(&mut self, pot: &BookHolder, clash: WriteClash) {
         match pot {
-            Pot::Thread(key) => {
+            BookHolder::Thread(key) => {
                 if let Some(book) = self.thread(key) {
                     book.clash(clash);
                 }
             }
-            Pot::Repo(key) => {
+            BookHolder::Repo(key) => {
                 if let Some(book) = self.repo(key) {
                     book.book.clash(clash);
                 }
@@ -142,20 +146,20 @@ impl Books {
     }
 
     /// What a book is about is gone.
-    pub fn forget(&mut self, pot: &Pot) {
+    pub fn forget(&mut self, pot: &BookHolder) {
         match pot {
-            Pot::Thread(key) => drop(self.threads.remove(key)),
-            Pot::Repo(key) => drop(self.repos.remove(key)),
+            BookHolder::Thread(key) => drop(self.threads.remove(key)),
+            BookHolder::Repo(key) => drop(self.repos.remove(key)),
         }
     }
 
     /// Calls to ask their providers for, each once: what is said of it settles it everywhere.
-    pub fn lost(&mut self, repo_of: impl Fn(&ThreadKey) -> Option<RepoKey>) -> Vec<Lost> {
+    pub fn lost(&mut self, repo_of: impl Fn(&ThreadKey) -> Option<RepoKey>) -> Vec<LostCall> {
         let mut lost = Vec::new();
         for (thread, book) in &mut self.threads {
             let Some(repo) = repo_of(thread) else { continue };
             let ids = book.book.open.ask().into_iter();
-            lost.extend(ids.map(|id| Lost {
+            lost.extend(ids.map(|id| LostCall {
                 thread: Some(thread.clone()),
                 repo: repo.clone(),
                 id,
@@ -164,20 +168,20 @@ impl Books {
         for (repo, book) in &mut self.repos {
             for id in book.book.open.ask() {
                 if !lost.iter().any(|known| known.id == id && known.repo == *repo) {
-                    lost.push(Lost { thread: None, repo: repo.clone(), id });
+                    lost.push(LostCall { thread: None, repo: repo.clone(), id });
                 }
             }
         }
         lost
     }
 
-    pub fn pots(&self) -> Vec<Pot> {
-        let threads = self.threads.keys().cloned().map(Pot::Thread);
-        threads.chain(self.repos.keys().cloned().map(Pot::Repo)).collect()
+    pub fn pots(&self) -> Vec<BookHolder> {
+        let threads = self.threads.keys().cloned().map(BookHolder::Thread);
+        threads.chain(self.repos.keys().cloned().map(BookHolder::Repo)).collect()
     }
 }
 
-impl Book {
+impl CallBook {
     pub fn settle(&mut self, id: Option<&str>, estimate: NanoUsd, billed: NanoUsd) {
         self.account.settle(estimate, billed);
         if let Some(id) = id {
@@ -193,27 +197,27 @@ impl Book {
             self.account.release(estimate);
         }
         match id {
-            Some(id) if sent => self.open.set(id, Stage::Lost),
+            Some(id) if sent => self.open.set(id, CallStage::Lost),
             Some(id) => drop(self.open.end(id)),
             None => {}
         }
     }
 
     /// A lost call has a bill after all.
-    pub fn reconcile(&mut self, id: &str, billed: NanoUsd) -> Option<Open> {
+    pub fn reconcile(&mut self, id: &str, billed: NanoUsd) -> Option<OpenRecord> {
         let call = self.open.end(id)?;
         self.account.reconcile(call.estimate, billed);
         Some(call)
     }
 
     /// The cap that was brought near, the first time.
-    pub fn comes_near(&mut self, limits: &LimitsSpec, limit: Limit, day: &str) -> Option<Near> {
+    pub fn comes_near(&mut self, limits: &LimitsSpec, limit: Limit, day: &str) -> Option<NearCap> {
         let cap = limits::near_cap(limits, self.cap, &self.account)?;
         if self.warned == Some(cap) {
             return None;
         }
         self.warned = Some(cap);
-        Some(Near { limit, cap, used: self.account.used(), day: day.to_owned() })
+        Some(NearCap { limit, cap, used: self.account.used(), day: day.to_owned() })
     }
 
     fn is_in_use(&self) -> bool {

@@ -2,27 +2,27 @@
 
 use codebutler_crds::spend::Leaving;
 
-use super::leaving::Entries;
-use super::open::Listing;
+use super::leaving::LeavingEntries;
+use super::open::CallListing;
 
 /// What is written of calls whose cost is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Calls {
+pub struct CallRecords {
     /// All of them.
-    pub all: Listing,
+    pub all: CallListing,
     /// Those of others that are in the books now.
-    pub taken: Entries,
+    pub taken: LeavingEntries,
     /// Where they are written.
-    pub part: Part,
+    pub part: CallHolder,
 }
 
 /// Where calls are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum CallHolder {
     /// In the books.
     Own,
     /// Those under way are taken out of the books, which say the others.
-    HandOver(Listing, Leaving),
+    HandOver(CallListing, Leaving),
     /// Where those were put that were taken out.
     Apart(Leaving),
 }

@@ -31,13 +31,13 @@ impl From<&Repo> for RepoKey {
 
 /// Writes Repos. Cheap to clone.
 #[derive(Clone)]
-pub struct Repos {
+pub struct RepoWriter {
     client: Client,
     /// What the last write of each returned.
     latest: Arc<Mutex<HashMap<RepoKey, Repo>>>,
 }
 
-impl Repos {
+impl RepoWriter {
     /// A writer with the gateway's own identity.
     pub fn new(client: Client) -> Self {
         Self { client, latest: Arc::default() }

@@ -13,21 +13,21 @@ use futures::StreamExt as _;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::book::{Book, RepoBook, ThreadBook};
-use super::leaving::{Clash, Entries, Handed, Office};
-use super::pot::{Books, LoadError, Pot};
-use super::record::Part;
-use super::repos::{RepoKey, Repos};
-use crate::gateway::caller::Caller;
-use crate::gateway::context::Context;
-use crate::gateway::metrics::Metrics;
-use crate::gateway::roadmap::Purse;
-use crate::gateway::slack::Recent;
+use super::book::{CallBook, RepoBook, ThreadBook};
+use super::leaving::{BookHandover, LeavingEntries, LedgerOffice, WriteClash};
+use super::pot::{BookHolder, LedgerBooks, LoadError};
+use super::record::CallHolder;
+use super::repos::{RepoKey, RepoWriter};
+use crate::gateway::caller::ProvenCaller;
+use crate::gateway::context::GatewayContext;
+use crate::gateway::metrics::GatewayMetrics;
+use crate::gateway::roadmap::RoadmapBudget;
+use crate::gateway::slack::RecentKeys;
 use crate::gateway::thread_key::ThreadKey;
-use crate::gateway::threads::keyed::Keyed;
-use crate::gateway::threads::{Threads, WriteError};
+use crate::gateway::threads::keyed::KeyedLocks;
+use crate::gateway::threads::{ThreadWriter, WriteError};
 use crate::step;
-use crate::tasks::Tasks;
+use crate::tasks::TaskGroup;
 
 /// Least time between two writes of settlements of one object.
 const EVERY: Duration = Duration::from_secs(1);
@@ -44,49 +44,49 @@ const LONGEST: Duration = Duration::from_mins(1);
 const CLASHES: usize = 4;
 
 /// What the clones of a ledger share.
-pub struct Inner {
-    pub books: Mutex<Books>,
-    context: Context,
-    threads: Threads,
-    repos: Repos,
-    metrics: Metrics,
+pub struct SharedLedger {
+    pub books: Mutex<LedgerBooks>,
+    context: GatewayContext,
+    threads: ThreadWriter,
+    repos: RepoWriter,
+    metrics: GatewayMetrics,
     /// Who we are in grants.
     holder: String,
     /// One write, or first reading, at a time.
-    turns: Keyed<Pot>,
-    work: Tasks,
+    turns: KeyedLocks<BookHolder>,
+    work: TaskGroup,
     /// One question about money at a time for each Thread.
-    pub asking: Keyed<ThreadKey>,
+    pub asking: KeyedLocks<ThreadKey>,
     /// There are calls to ask their providers for.
     pub lost: Notify,
     /// Fallbacks that were told: Thread, model, when it broke.
-    pub told: Recent<(ThreadKey, String, Instant)>,
+    pub told: RecentKeys<(ThreadKey, String, Instant)>,
 }
 
-impl Inner {
+impl SharedLedger {
     /// Nothing is known yet.
     pub fn new(
-        context: Context,
-        threads: Threads,
-        repos: Repos,
-        metrics: Metrics,
+        context: GatewayContext,
+        threads: ThreadWriter,
+        repos: RepoWriter,
+        metrics: GatewayMetrics,
         holder: String,
     ) -> Self {
-        let (books, turns, work) = (Mutex::default(), Keyed::default(), Tasks::default());
-        let (asking, told, lost) = (Keyed::default(), Recent::default(), Notify::new());
+        let (books, turns, work) = (Mutex::default(), KeyedLocks::default(), TaskGroup::default());
+        let (asking, told, lost) = (KeyedLocks::default(), RecentKeys::default(), Notify::new());
         Self { books, context, threads, repos, metrics, holder, turns, work, asking, lost, told }
     }
 
     /// The caller's Thread as it is known now: a person may have raised its cap since.
-    pub fn freshest(&self, caller: &Caller) -> Arc<Thread> {
+    pub fn freshest(&self, caller: &ProvenCaller) -> Arc<Thread> {
         let key = caller.key();
         let found = self.threads.freshest(&key, self.context.thread(&key));
         found.unwrap_or_else(|| Arc::clone(&caller.thread))
     }
 
     /// What the caller's Thread shares with others of its roadmap.
-    pub fn purse(&self, caller: &Caller) -> Option<Purse> {
-        Purse::of(&self.context, &caller.thread, &caller.repo)
+    pub fn purse(&self, caller: &ProvenCaller) -> Option<RoadmapBudget> {
+        RoadmapBudget::of(&self.context, &caller.thread, &caller.repo)
     }
 
     pub fn repo_of(&self, thread: &ThreadKey) -> Option<RepoKey> {
@@ -105,21 +105,21 @@ impl Inner {
             (books.thread(thread).is_some(), books.repo(repo).is_some())
         };
         if !has_thread {
-            let _turn = self.turns.lock(&Pot::Thread(thread.clone())).await;
+            let _turn = self.turns.lock(&BookHolder::Thread(thread.clone())).await;
             let found = self.threads.read(thread).await?;
             let book = ThreadBook::found(found.status.as_ref(), &self.holder);
             self.books().open_thread(thread, book);
         }
         if !has_repo {
-            let _turn = self.turns.lock(&Pot::Repo(repo.clone())).await;
+            let _turn = self.turns.lock(&BookHolder::Repo(repo.clone())).await;
             let found = self.repos.read(repo).await?;
             let book = RepoBook::found(found.status.as_ref(), &self.holder);
             self.books().open_repo(repo, book);
         }
         if !(has_thread && has_repo) {
             self.lost.notify_one();
-            self.follow(Pot::Thread(thread.clone()));
-            self.follow(Pot::Repo(repo.clone()));
+            self.follow(BookHolder::Thread(thread.clone()));
+            self.follow(BookHolder::Repo(repo.clone()));
         }
         Ok(())
     }
@@ -131,11 +131,11 @@ impl Inner {
         repo: &RepoKey,
         estimate: NanoUsd,
     ) -> Result<(), WriteError> {
-        let (one, all) = (Pot::Thread(thread.clone()), Pot::Repo(repo.clone()));
+        let (one, all) = (BookHolder::Thread(thread.clone()), BookHolder::Repo(repo.clone()));
         tokio::try_join!(self.cover_one(&one, estimate), self.cover_one(&all, estimate)).map(drop)
     }
 
-    async fn cover_one(&self, pot: &Pot, estimate: NanoUsd) -> Result<(), WriteError> {
+    async fn cover_one(&self, pot: &BookHolder, estimate: NanoUsd) -> Result<(), WriteError> {
         let _turn = self.turns.lock(pot).await;
         {
             let mut books = self.books();
@@ -144,7 +144,7 @@ impl Inner {
             if book.account.is_covered() {
                 return Ok(());
             }
-            if office != Office::Held {
+            if office != LedgerOffice::Held {
                 return Err(WriteError::Contended(format!("{pot:?}")));
             }
             if book.granted_at.is_some_and(|at| at.elapsed() < BUSY) {
@@ -154,8 +154,8 @@ impl Inner {
         }
         self.put(pot).await?;
         let mut books = self.books();
-        let left = matches!(books.office, Office::Left(_));
-        let apart = |book: &mut Book| !matches!(book.handed, Handed::No);
+        let left = matches!(books.office, LedgerOffice::Left(_));
+        let apart = |book: &mut CallBook| !matches!(book.handed, BookHandover::No);
         if left && !books.book(pot).is_some_and(apart) {
             return Err(WriteError::Contended(format!("{pot:?}")));
         }
@@ -163,24 +163,24 @@ impl Inner {
     }
 
     /// Puts a pot on record if there is anything to say.
-    pub async fn write(&self, pot: &Pot) -> Result<(), WriteError> {
+    pub async fn write(&self, pot: &BookHolder) -> Result<(), WriteError> {
         let _turn = self.turns.lock(pot).await;
         self.put(pot).await
     }
 
     /// The caller holds the pot's turn.
-    async fn put(&self, pot: &Pot) -> Result<(), WriteError> {
+    async fn put(&self, pot: &BookHolder) -> Result<(), WriteError> {
         for attempt in 0..CLASHES {
             let written = match self.adopt(pot).await {
                 Ok(()) => match pot {
-                    Pot::Thread(key) => self.put_thread(key).await,
-                    Pot::Repo(key) => self.put_repo(key).await,
+                    BookHolder::Thread(key) => self.put_thread(key).await,
+                    BookHolder::Repo(key) => self.put_repo(key).await,
                 },
                 Err(error) => Err(error),
             };
             match written {
                 Ok(None) => return Ok(()),
-                Ok(Some(Clash::Late)) => break,
+                Ok(Some(WriteClash::Late)) => break,
                 Ok(Some(clash)) => {
                     self.forget_record(pot);
                     // The first time it may be what was remembered that is behind.
@@ -201,10 +201,10 @@ impl Inner {
 
     /// Takes into a book what gateways that left have spent. A copy of the record can show what has
     /// been taken long since, so it only says when to read the record itself.
-    async fn adopt(&self, pot: &Pot) -> Result<(), WriteError> {
+    async fn adopt(&self, pot: &BookHolder) -> Result<(), WriteError> {
         let copy = match pot {
-            Pot::Thread(key) => self.context.thread(key).map(|thread| of_thread(&thread)),
-            Pot::Repo(key) => {
+            BookHolder::Thread(key) => self.context.thread(key).map(|thread| of_thread(&thread)),
+            BookHolder::Repo(key) => {
                 self.context.repo(&key.namespace, &key.name).map(|repo| of_repo(&repo))
             }
         };
@@ -215,16 +215,16 @@ impl Inner {
             if let Some(copy) = copy {
                 book.look_elsewhere(&copy);
             }
-            if office != Office::Held || !book.elsewhere.is_due(Instant::now()) {
+            if office != LedgerOffice::Held || !book.elsewhere.is_due(Instant::now()) {
                 return Ok(());
             }
         }
         let record = match pot {
-            Pot::Thread(key) => {
+            BookHolder::Thread(key) => {
                 let found = self.threads.read(key).await?;
                 of_thread(&found)
             }
-            Pot::Repo(key) => {
+            BookHolder::Repo(key) => {
                 let found = self.repos.read(key).await;
                 of_repo(&found.map_err(|error| explain_unwritten(key, error))?)
             }
@@ -238,15 +238,15 @@ impl Inner {
     }
 
     /// Has the next write of a pot begin with what the API server knows.
-    fn forget_record(&self, pot: &Pot) {
+    fn forget_record(&self, pot: &BookHolder) {
         match pot {
-            Pot::Thread(key) => self.threads.forget(key),
-            Pot::Repo(key) => self.repos.forget(key),
+            BookHolder::Thread(key) => self.threads.forget(key),
+            BookHolder::Repo(key) => self.repos.forget(key),
         }
     }
 
     /// Answers why it was not written, if others are the reason.
-    async fn put_thread(&self, key: &ThreadKey) -> Result<Option<Clash>, WriteError> {
+    async fn put_thread(&self, key: &ThreadKey) -> Result<Option<WriteClash>, WriteError> {
         let entry = {
             let mut books = self.books();
             let office = books.office;
@@ -268,7 +268,7 @@ impl Inner {
     }
 
     /// The same of a Repo.
-    async fn put_repo(&self, key: &RepoKey) -> Result<Option<Clash>, WriteError> {
+    async fn put_repo(&self, key: &RepoKey) -> Result<Option<WriteClash>, WriteError> {
         let entry = {
             let mut books = self.books();
             let office = books.office;
@@ -290,19 +290,19 @@ impl Inner {
     }
 
     /// Whether it still is this gateway's to write, each time that it is tried.
-    fn may_write(&self, part: &Part) -> Result<(), Clash> {
-        let left = matches!(self.books().office, Office::Left(_));
-        if left && !matches!(part, Part::Apart(_)) { Err(Clash::Late) } else { Ok(()) }
+    fn may_write(&self, part: &CallHolder) -> Result<(), WriteClash> {
+        let left = matches!(self.books().office, LedgerOffice::Left(_));
+        if left && !matches!(part, CallHolder::Apart(_)) { Err(WriteClash::Late) } else { Ok(()) }
     }
 
     /// Lets both pots of a call be written soon.
     pub fn schedule_both(self: &Arc<Self>, thread: &ThreadKey, repo: &RepoKey) {
-        self.schedule(Pot::Thread(thread.clone()));
-        self.schedule(Pot::Repo(repo.clone()));
+        self.schedule(BookHolder::Thread(thread.clone()));
+        self.schedule(BookHolder::Repo(repo.clone()));
     }
 
     /// Lets a pot be written soon.
-    pub fn schedule(self: &Arc<Self>, pot: Pot) {
+    pub fn schedule(self: &Arc<Self>, pot: BookHolder) {
         {
             let mut books = self.books();
             let Some(book) = books.book(&pot) else { return };
@@ -315,7 +315,7 @@ impl Inner {
     }
 
     /// Writes a pot until there is nothing to say and it has given its grant back.
-    async fn keep_written(&self, pot: &Pot) {
+    async fn keep_written(&self, pot: &BookHolder) {
         let mut failures = 0_u32;
         let mut next: Option<Instant> = None;
         loop {
@@ -367,7 +367,7 @@ impl Inner {
     pub async fn leave(&self, seconds: u32) -> bool {
         {
             let mut books = self.books();
-            books.office = Office::Leaving(seconds);
+            books.office = LedgerOffice::Leaving(seconds);
             books.calm();
         }
         self.close().await
@@ -376,8 +376,8 @@ impl Inner {
     /// From now on somebody else keeps the books.
     pub fn left(&self) {
         let mut books = self.books();
-        if let Office::Leaving(seconds) = books.office {
-            books.office = Office::Left(seconds);
+        if let LedgerOffice::Leaving(seconds) = books.office {
+            books.office = LedgerOffice::Left(seconds);
         }
     }
 
@@ -405,13 +405,13 @@ impl Inner {
 }
 
 /// What a Thread says of gateways that leave.
-fn of_thread(thread: &Thread) -> Entries {
+fn of_thread(thread: &Thread) -> LeavingEntries {
     let budget = thread.status.as_ref().and_then(|status| status.budget.as_ref());
     budget.map(|budget| budget.leaving.clone()).unwrap_or_default()
 }
 
 /// The same of a Repo.
-fn of_repo(repo: &Repo) -> Entries {
+fn of_repo(repo: &Repo) -> LeavingEntries {
     let spend = repo.status.as_ref().and_then(|status| status.spend.as_ref());
     spend.map(|spend| spend.leaving.clone()).unwrap_or_default()
 }

@@ -3,8 +3,8 @@
 use codebutler_crds::{Thread, ThreadStatus};
 use kube::ResourceExt as _;
 
-use crate::gateway::github::{Message, Pull, text};
-use crate::gateway::origin::{self, Names};
+use crate::gateway::github::{GitHubPull, MergeMessage, text};
+use crate::gateway::origin::{self, PersonNames};
 use crate::gateway::receipt;
 use crate::gateway::slack::usage;
 
@@ -20,27 +20,27 @@ const PEOPLE: &str = "## Behind the scenes";
 /// How the table of what it cost begins, below the summary.
 const TABLE: &str = "\n\n```\nrole";
 
-pub struct Words {
+pub struct CommitWords {
     title: String,
     text: String,
     summary: String,
 }
 
-impl Words {
+impl CommitWords {
     /// Of a model's summary and the gateway's own trailers.
-    pub fn of(pull: &Pull, summary: &str, trailers: &str) -> Self {
+    pub fn of(pull: &GitHubPull, summary: &str, trailers: &str) -> Self {
         let summary = receipt::without_section(&text::outgoing_text(summary)).trim().to_owned();
         let title = format!("{} (#{})", text::one_line(&pull.title, MAX_TITLE), pull.number);
         Self { title, text: commit_message(&summary, trailers), summary }
     }
 
     /// For the commit.
-    pub fn message(&self) -> Message<'_> {
-        Message { title: &self.title, text: &self.text }
+    pub fn message(&self) -> MergeMessage<'_> {
+        MergeMessage { title: &self.title, text: &self.text }
     }
 
     /// For the pull request: the summary, what it cost, the receipt that is there, and who took part in it how.
-    pub fn description(&self, pull: &Pull, status: &ThreadStatus, people: &str) -> String {
+    pub fn description(&self, pull: &GitHubPull, status: &ThreadStatus, people: &str) -> String {
         let proof = receipt::find_section(pull.body.as_deref().unwrap_or_default());
         let people = match people.trim() {
             "" => String::new(),
@@ -105,7 +105,7 @@ fn is_trailer(line: &str) -> bool {
 pub fn write_trailers(
     thread: &Thread,
     slack: Option<&str>,
-    names: &Names,
+    names: &PersonNames,
     needed: &[String],
 ) -> String {
     let status = thread.status.clone().unwrap_or_default();
@@ -125,7 +125,7 @@ pub fn write_trailers(
 }
 
 /// What the roles did, as the one that ended the Thread told it.
-pub fn work_of(pull: &Pull) -> String {
+pub fn work_of(pull: &GitHubPull) -> String {
     work_in(pull.body.as_deref().unwrap_or_default())
 }
 
@@ -141,9 +141,9 @@ mod tests {
             "number": 7, "html_url": "https://h/7", "state": "open", "head": {"sha": "abc"},
             "title": "Fix it",
         });
-        let mut pull: Pull = serde_json::from_value(pull).unwrap();
+        let mut pull: GitHubPull = serde_json::from_value(pull).unwrap();
         let summary = "Fixes the total.\n\n```\ncode\n```";
-        let words = Words::of(&pull, summary, "Cost: $1");
+        let words = CommitWords::of(&pull, summary, "Cost: $1");
         let people = "- Asked for by U1 (Ana)\n- coder: m 3; Bash 2; 9 s\n";
         pull.body = Some(words.description(&pull, &ThreadStatus::default(), people));
         let body = pull.body.as_deref().unwrap();
@@ -160,8 +160,8 @@ mod tests {
             "number": 7, "html_url": "https://h/7", "state": "open", "head": {"sha": "abc"}, "title": "Fix it",
             "body": "As planned.\n\nCloses #12\nfixes: #3\nIt closes #4 too.\nCloses #x",
         });
-        let mut pull: Pull = serde_json::from_value(pull).unwrap();
-        let words = Words::of(&pull, "All is well.", "Cost: $1");
+        let mut pull: GitHubPull = serde_json::from_value(pull).unwrap();
+        let words = CommitWords::of(&pull, "All is well.", "Cost: $1");
         for _ in 0..2 {
             let body = words.description(&pull, &ThreadStatus::default(), "");
             assert!(
@@ -181,7 +181,7 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(
-            write_trailers(&thread, None, &Names::new(), &[]),
+            write_trailers(&thread, None, &PersonNames::new(), &[]),
             "Codebutler-Thread: team/shop-1"
         );
         let plan = Plan {
@@ -209,7 +209,7 @@ mod tests {
             write_trailers(
                 &thread,
                 Some("https://acme.slack.com/archives/C01/p1"),
-                &Names::from([("U2".into(), "Bob".into())]),
+                &PersonNames::from([("U2".into(), "Bob".into())]),
                 &["https://h/7".into()]
             ),
             "Codebutler-Thread: team/shop-1\nSlack: https://acme.slack.com/archives/C01/p1\n\

@@ -6,16 +6,16 @@ use codebutler_crds::thread::{MergeWait, ThreadState};
 use codebutler_crds::wire::ErrorCode;
 use codebutler_crds::{Repo, ThreadStatus};
 
-use super::{Ending, LastWords, Merging, commit, merge_commit};
+use super::{Ending, LastWords, MergeProgress, commit, merge_commit};
 use crate::gateway::api_error::ApiError;
-use crate::gateway::github::{GitHub, Pull};
-use crate::gateway::state::Shared;
+use crate::gateway::github::{GitHub, GitHubPull};
+use crate::gateway::state::SharedGateway;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::explain_unwritten;
 
 /// What became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum MergeTurn {
     /// The commit on the base branch; its Thread is closed.
     Merged(String),
     /// GitHub's merge queue has it.
@@ -29,23 +29,23 @@ pub enum Turn {
 /// # Errors
 /// When something can't be asked: it is found again later.
 pub async fn merge_in_turn(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Arc<Repo>,
     github: &GitHub,
     key: &ThreadKey,
-    pull: &Pull,
-) -> Result<Turn, ApiError> {
+    pull: &GitHubPull,
+) -> Result<MergeTurn, ApiError> {
     gateway.ledger.flush(key).await;
     let thread = gateway.threads.read(key).await.map_err(|error| explain_unwritten(&error))?;
     let status = thread.status.clone().unwrap_or_default();
     if thread.spec.state == ThreadState::Closed {
         let known = status.pull_request.and_then(|pull| pull.merge_commit);
-        return Ok(known.map_or_else(|| refuse_turn("its thread was closed"), Turn::Merged));
+        return Ok(known.map_or_else(|| refuse_turn("its thread was closed"), MergeTurn::Merged));
     }
     let ending = Ending { gateway, repo, thread: &thread, github };
     if let Some(commit) = merge_commit(pull)? {
         ending.merged(pull, &commit, &commit::work_of(pull)).await?;
-        return Ok(Turn::Merged(commit));
+        return Ok(MergeTurn::Merged(commit));
     }
     let Some(closing) = status.closing.filter(|closing| closing.choice.is_some()) else {
         return Ok(refuse_turn("nobody has decided any more that it is merged"));
@@ -53,25 +53,27 @@ pub async fn merge_in_turn(
     let summary = commit::summary_in(pull.body.as_deref().unwrap_or_default());
     let last = LastWords { summary, work: commit::work_of(pull) };
     match ending.merge(&closing, pull, &last).await {
-        Ok(Merging::Done(commit)) => {
+        Ok(MergeProgress::Done(commit)) => {
             ending.merged(pull, &commit, &last.work).await?;
-            Ok(Turn::Merged(commit))
+            Ok(MergeTurn::Merged(commit))
         }
-        Ok(Merging::Waits(MergeWait::Queue, said)) => {
+        Ok(MergeProgress::Waits(MergeWait::Queue, said)) => {
             ending.put_off(&closing, pull, MergeWait::Queue, &said).await?;
-            Ok(Turn::Queued)
+            Ok(MergeTurn::Queued)
         }
-        Ok(Merging::Waits(MergeWait::Depends, what)) => Ok(refuse_turn(&format!("it {what}"))),
-        Ok(Merging::Waits(_, said)) => {
+        Ok(MergeProgress::Waits(MergeWait::Depends, what)) => {
+            Ok(refuse_turn(&format!("it {what}")))
+        }
+        Ok(MergeProgress::Waits(_, said)) => {
             Ok(refuse_turn(&format!("GitHub does not merge it now. It says: “{said}”")))
         }
         Err(error) if error.code == ErrorCode::Unavailable => Err(error),
-        Err(error) => Ok(Turn::Refused(error.message)),
+        Err(error) => Ok(MergeTurn::Refused(error.message)),
     }
 }
 
-fn refuse_turn(why: &str) -> Turn {
-    Turn::Refused(why.to_owned())
+fn refuse_turn(why: &str) -> MergeTurn {
+    MergeTurn::Refused(why.to_owned())
 }
 
 /// A pull request does not wait for its turn any more: the decision is void, and the role that asked for it
@@ -79,7 +81,7 @@ fn refuse_turn(why: &str) -> Turn {
 ///
 /// # Errors
 /// When Slack or the API server can't be asked: it is told once, however often it is begun.
-pub async fn let_go(gateway: &Shared, key: &ThreadKey, why: &str) -> Result<(), ApiError> {
+pub async fn let_go(gateway: &SharedGateway, key: &ThreadKey, why: &str) -> Result<(), ApiError> {
     let thread = match gateway.threads.read(key).await {
         Ok(thread) => thread,
         Err(crate::gateway::threads::WriteError::Missing(_)) => return Ok(()),

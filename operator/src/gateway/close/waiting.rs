@@ -10,17 +10,17 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 
 use super::turn::let_go;
-use super::{Ending, LastWords, Merging, commit, merge_commit};
+use super::{Ending, LastWords, MergeProgress, commit, merge_commit};
 use crate::gateway::api_error::ApiError;
-use crate::gateway::github::{GitHub, Pull};
+use crate::gateway::github::{GitHub, GitHubPull};
 use crate::gateway::parts;
-use crate::gateway::state::Shared;
+use crate::gateway::state::SharedGateway;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::explain_unwritten;
 
 /// Whether a merge is tried that GitHub says is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
+pub enum MergePatience {
     /// Only as soon as it is ready.
     Waits,
     /// Now, to hear from GitHub what it is about.
@@ -39,11 +39,11 @@ pub fn find_wait(thread: &Thread) -> Option<MergeWait> {
 /// # Errors
 /// When GitHub, Slack or the API server can't be asked: the next round goes on.
 pub async fn resume_merge(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Arc<Repo>,
     github: &GitHub,
     key: &ThreadKey,
-    patience: Patience,
+    patience: MergePatience,
 ) -> Result<(), ApiError> {
     gateway.ledger.flush(key).await;
     let thread = gateway.threads.read(key).await.map_err(|error| explain_unwritten(&error))?;
@@ -88,7 +88,7 @@ pub async fn resume_merge(
             ending.give_up(&closing, &pull, why).await
         }
         MergeWait::Depends => ending.try_again(&closing, &pull).await,
-        _ if !is_closing_head || pull.is_ready() || patience == Patience::Asks => {
+        _ if !is_closing_head || pull.is_ready() || patience == MergePatience::Asks => {
             ending.try_again(&closing, &pull).await
         }
         _ => Ok(()),
@@ -96,7 +96,7 @@ pub async fn resume_merge(
 }
 
 /// Whether a merge train of the same Repo has a Thread's pull request.
-fn has_train(gateway: &Shared, thread: &Thread) -> bool {
+fn has_train(gateway: &SharedGateway, thread: &Thread) -> bool {
     let name = thread.name_any();
     gateway.context.attended.all().into_iter().any(|other| {
         let same = other.namespace() == thread.namespace() && other.spec.repo == thread.spec.repo;
@@ -113,12 +113,12 @@ fn has_train(gateway: &Shared, thread: &Thread) -> bool {
 }
 
 impl Ending<'_> {
-    async fn try_again(&self, closing: &Closing, pull: &Pull) -> Result<(), ApiError> {
+    async fn try_again(&self, closing: &Closing, pull: &GitHubPull) -> Result<(), ApiError> {
         let summary = commit::summary_in(pull.body.as_deref().unwrap_or_default());
         let last = LastWords { summary, work: commit::work_of(pull) };
         match self.merge(closing, pull, &last).await {
-            Ok(Merging::Done(commit)) => self.merged(pull, &commit, &last.work).await,
-            Ok(Merging::Waits(wait, said)) => {
+            Ok(MergeProgress::Done(commit)) => self.merged(pull, &commit, &last.work).await,
+            Ok(MergeProgress::Waits(wait, said)) => {
                 self.put_off(closing, pull, wait, &said).await.map(drop)
             }
             Err(error) if error.code == codebutler_crds::wire::ErrorCode::Unavailable => Err(error),
@@ -130,7 +130,7 @@ impl Ending<'_> {
     pub(super) async fn put_off(
         &self,
         closing: &Closing,
-        pull: &Pull,
+        pull: &GitHubPull,
         wait: MergeWait,
         said: &str,
     ) -> Result<ThreadClosed, ApiError> {
@@ -170,7 +170,12 @@ impl Ending<'_> {
     }
 
     /// It can't go on without somebody: the role that was to end the thread hears it, with the thread.
-    async fn give_up(&self, closing: &Closing, pull: &Pull, why: &str) -> Result<(), ApiError> {
+    async fn give_up(
+        &self,
+        closing: &Closing,
+        pull: &GitHubPull,
+        why: &str,
+    ) -> Result<(), ApiError> {
         let key = self.key();
         let at = pull.updated_at().and_then(|time| time.parse::<Timestamp>().ok());
         let id = format!("merge-stopped-{}", at.map_or(0, Timestamp::as_second));

@@ -7,11 +7,11 @@ use std::io;
 use rustls::CertificateError;
 
 use super::authorities::AuthorityExpired;
-use super::trouble::Trouble;
+use super::trouble::DialTrouble;
 use crate::gateway::egress::EgressRefusal;
 
 /// What a client's error comes from.
-pub fn find_trouble(error: &(dyn Error + 'static)) -> Option<Trouble> {
+pub fn find_trouble(error: &(dyn Error + 'static)) -> Option<DialTrouble> {
     walk_causes(error).find_map(of_one)
 }
 
@@ -20,33 +20,33 @@ pub fn find_refusal(error: &(dyn Error + 'static)) -> Option<EgressRefusal> {
     walk_causes(error).find_map(|cause| cause.downcast_ref::<EgressRefusal>().cloned())
 }
 
-fn of_one(error: &(dyn Error + 'static)) -> Option<Trouble> {
+fn of_one(error: &(dyn Error + 'static)) -> Option<DialTrouble> {
     if let Some(EgressRefusal::Internal(_)) = error.downcast_ref() {
-        return Some(Trouble::Internal);
+        return Some(DialTrouble::Internal);
     }
     if let Some(error) = error.downcast_ref::<rustls::Error>() {
         return of_tls(error);
     }
     // The type is nobody's to name.
     match error.to_string().as_str() {
-        "tunnel error: proxy authorization required" => Some(Trouble::ProxyPassword),
-        "tunnel error: unsuccessful" => Some(Trouble::ProxyRefuses),
+        "tunnel error: proxy authorization required" => Some(DialTrouble::ProxyPassword),
+        "tunnel error: unsuccessful" => Some(DialTrouble::ProxyRefuses),
         _ => None,
     }
 }
 
-fn of_tls(error: &rustls::Error) -> Option<Trouble> {
+fn of_tls(error: &rustls::Error) -> Option<DialTrouble> {
     let rustls::Error::InvalidCertificate(why) = error else { return None };
     match why {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            Some(Trouble::Expired)
+            Some(DialTrouble::Expired)
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            Some(Trouble::Name)
+            Some(DialTrouble::Name)
         }
-        CertificateError::UnknownIssuer => Some(Trouble::Authority),
+        CertificateError::UnknownIssuer => Some(DialTrouble::Authority),
         CertificateError::Other(other) if other.0.is::<AuthorityExpired>() => {
-            Some(Trouble::AuthorityExpired)
+            Some(DialTrouble::AuthorityExpired)
         }
         _ => None,
     }

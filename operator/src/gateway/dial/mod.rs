@@ -30,27 +30,27 @@ use tower::{Service, ServiceExt as _};
 use url::Url;
 
 pub use self::causes::{find_refusal, find_trouble};
-use self::names::{HostNames, Resolver};
-pub use self::names::{NameLookup, Reach};
+pub use self::names::{DialReach, NameLookup};
+use self::names::{HostNames, NameResolver};
 pub use self::options::DialOptions;
-use self::options::Proxies;
-pub use self::trouble::Trouble;
-use super::egress::{EgressRefusal, Target};
+use self::options::ProxyRules;
+pub use self::trouble::DialTrouble;
+use super::egress::{EgressRefusal, EgressTarget};
 
 /// How long a host may take to accept a connection, a proxy on the way included.
 pub const CONNECT: Duration = Duration::from_secs(10);
 
 /// A connection, straight or through a proxy.
-pub type Line = MaybeHttpsStream<TokioIo<TcpStream>>;
+pub type DialedLine = MaybeHttpsStream<TokioIo<TcpStream>>;
 /// What clients of hyper connect with.
-pub type Connector = HttpsConnector<Lines>;
+pub type OutsideConnector = HttpsConnector<OperatorLines>;
 type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Connects to the outside. Cheap to clone.
 #[derive(Clone)]
-pub struct Dialer {
+pub struct OutsideDialer {
     names: HostNames,
-    proxies: Arc<Proxies>,
+    proxies: Arc<ProxyRules>,
     tls: Arc<ClientConfig>,
     /// For hosts that Repos name.
     http: reqwest::Client,
@@ -58,7 +58,7 @@ pub struct Dialer {
     chosen: reqwest::Client,
 }
 
-impl Dialer {
+impl OutsideDialer {
     /// As the operator's configuration says, with the system's resolver.
     ///
     /// # Errors
@@ -72,26 +72,26 @@ impl Dialer {
     /// # Errors
     /// As [`Dialer::new`].
     pub fn with_lookup(options: &DialOptions, lookup: NameLookup) -> anyhow::Result<Self> {
-        let proxies = Proxies::new(options)?;
+        let proxies = ProxyRules::new(options)?;
         let tls = Arc::new(options.tls()?);
         let names = HostNames::new(lookup, &options.egress_allow, proxies.hosts());
-        let client = |reach| build_client(&proxies, &tls, Resolver::new(&names, reach));
-        let (http, chosen) = (client(Reach::Outside)?, client(Reach::Anywhere)?);
+        let client = |reach| build_client(&proxies, &tls, NameResolver::new(&names, reach));
+        let (http, chosen) = (client(DialReach::Outside)?, client(DialReach::Anywhere)?);
         Ok(Self { names, proxies: Arc::new(proxies), tls, http, chosen })
     }
 
     /// A client that follows no redirect: it would carry a credential to a host that its Secret does
     /// not name.
-    pub fn http(&self, reach: Reach) -> &reqwest::Client {
+    pub fn http(&self, reach: DialReach) -> &reqwest::Client {
         match reach {
-            Reach::Outside => &self.http,
-            Reach::Anywhere => &self.chosen,
+            DialReach::Outside => &self.http,
+            DialReach::Anywhere => &self.chosen,
         }
     }
 
     /// For clients of hosts that the operator's configuration names.
-    pub fn connector(&self) -> Connector {
-        HttpsConnector::from((Lines(self.clone()), self.tls.clone()))
+    pub fn connector(&self) -> OutsideConnector {
+        HttpsConnector::from((OperatorLines(self.clone()), self.tls.clone()))
     }
 
     /// Refuses what can be seen to lead inside before anything is asked: a client does not resolve a
@@ -99,15 +99,15 @@ impl Dialer {
     ///
     /// # Errors
     /// `Internal`, or `Form` where the URL names no host.
-    pub fn admit(&self, url: &Url) -> Result<Target, EgressRefusal> {
+    pub fn admit(&self, url: &Url) -> Result<EgressTarget, EgressRefusal> {
         let none = || EgressRefusal::Form(url.scheme().to_owned());
         let (host, port) = url.host_str().zip(url.port_or_known_default()).ok_or_else(none)?;
-        let target = Target::new(host, port)?;
+        let target = EgressTarget::new(host, port)?;
         self.admit_target(url.scheme(), &target)?;
         Ok(target)
     }
 
-    fn admit_target(&self, scheme: &str, target: &Target) -> Result<(), EgressRefusal> {
+    fn admit_target(&self, scheme: &str, target: &EgressTarget) -> Result<(), EgressRefusal> {
         let internal = EgressRefusal::Internal(target.host.clone());
         let to = target_uri(scheme, target)?;
         let fits = match target.ip {
@@ -123,10 +123,10 @@ impl Dialer {
     ///
     /// # Errors
     /// In words.
-    pub async fn dial(&self, target: &Target) -> Result<Line, EgressRefusal> {
+    pub async fn dial(&self, target: &EgressTarget) -> Result<DialedLine, EgressRefusal> {
         let scheme = if target.port == 80 { "http" } else { "https" };
         self.admit_target(scheme, target)?;
-        let dialing = self.line(Reach::Outside, target_uri(scheme, target)?);
+        let dialing = self.line(DialReach::Outside, target_uri(scheme, target)?);
         let outcome = tokio::time::timeout(CONNECT, dialing).await;
         let unreachable = || EgressRefusal::Unreachable(target.to_string());
         outcome.map_err(|_| unreachable())?.map_err(|error| {
@@ -140,21 +140,21 @@ impl Dialer {
     #[cfg(test)]
     pub async fn addresses(
         &self,
-        target: &Target,
+        target: &EgressTarget,
     ) -> Result<Vec<std::net::SocketAddr>, EgressRefusal> {
         self.admit_target("https", target)?;
         match target.ip {
             Some(ip) => Ok(vec![std::net::SocketAddr::new(ip, target.port)]),
-            None => self.names.clone().resolve(Reach::Outside, target.host.clone()).await,
+            None => self.names.clone().resolve(DialReach::Outside, target.host.clone()).await,
         }
     }
 
-    async fn line(&self, reach: Reach, to: Uri) -> Result<Line, BoxError> {
+    async fn line(&self, reach: DialReach, to: Uri) -> Result<DialedLine, BoxError> {
         let Some(proxy) = self.proxies.of(&to) else {
             let stream = self.wire(reach).oneshot(to).await?;
             return Ok(MaybeHttpsStream::Http(stream));
         };
-        let under = HttpsConnector::from((self.wire(Reach::Anywhere), self.tls.clone()));
+        let under = HttpsConnector::from((self.wire(DialReach::Anywhere), self.tls.clone()));
         let mut tunnel = Tunnel::new(proxy.uri().clone(), under);
         if let Some(password) = proxy.basic_auth() {
             tunnel = tunnel.with_auth(password.clone());
@@ -162,8 +162,8 @@ impl Dialer {
         Ok(tunnel.oneshot(with_port(to)?).await?)
     }
 
-    fn wire(&self, reach: Reach) -> HttpConnector<Resolver> {
-        let mut wire = HttpConnector::new_with_resolver(Resolver::new(&self.names, reach));
+    fn wire(&self, reach: DialReach) -> HttpConnector<NameResolver> {
+        let mut wire = HttpConnector::new_with_resolver(NameResolver::new(&self.names, reach));
         wire.enforce_http(false);
         wire.set_connect_timeout(Some(CONNECT));
         wire.set_nodelay(true);
@@ -172,9 +172,9 @@ impl Dialer {
 }
 
 fn build_client(
-    proxies: &Proxies,
+    proxies: &ProxyRules,
     tls: &Arc<ClientConfig>,
-    resolver: Resolver,
+    resolver: NameResolver,
 ) -> anyhow::Result<reqwest::Client> {
     let mut builder = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
@@ -189,7 +189,7 @@ fn build_client(
     builder.build().context("no HTTP client")
 }
 
-fn target_uri(scheme: &str, target: &Target) -> Result<Uri, EgressRefusal> {
+fn target_uri(scheme: &str, target: &EgressTarget) -> Result<Uri, EgressRefusal> {
     let text = format!("{scheme}://{target}/");
     text.parse().map_err(|_| EgressRefusal::Form(target.host.clone()))
 }
@@ -205,12 +205,12 @@ fn with_port(to: Uri) -> Result<Uri, BoxError> {
 
 /// Lines to hosts that the operator's configuration names, as hyper asks for them.
 #[derive(Clone)]
-pub struct Lines(Dialer);
+pub struct OperatorLines(OutsideDialer);
 
-impl Service<Uri> for Lines {
-    type Response = Line;
+impl Service<Uri> for OperatorLines {
+    type Response = DialedLine;
     type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Line, BoxError>>;
+    type Future = BoxFuture<'static, Result<DialedLine, BoxError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
@@ -218,6 +218,6 @@ impl Service<Uri> for Lines {
 
     fn call(&mut self, to: Uri) -> Self::Future {
         let dialer = self.0.clone();
-        Box::pin(async move { dialer.line(Reach::Anywhere, to).await })
+        Box::pin(async move { dialer.line(DialReach::Anywhere, to).await })
     }
 }

@@ -12,7 +12,7 @@ use hyper_util::client::legacy::connect::dns;
 use tower::Service;
 
 use crate::gateway::egress::EgressRefusal;
-use crate::gateway::egress::address::{self, Network};
+use crate::gateway::egress::address::{self, IpNetwork};
 
 /// How long a name may take to be resolved.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ pub type NameLookup =
 
 /// Where a client may get to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum DialReach {
     /// To what Repos name: public addresses, and what the operator opened.
     Outside,
     /// To what the operator's configuration names.
@@ -51,12 +51,12 @@ pub fn is_outside(host: &str) -> bool {
 pub struct HostNames {
     lookup: NameLookup,
     /// Internal networks that the operator's own configuration opens to Repos.
-    open: Arc<[Network]>,
+    open: Arc<[IpNetwork]>,
     proxies: Arc<[String]>,
 }
 
 impl HostNames {
-    pub fn new(lookup: NameLookup, open: &[Network], proxies: Vec<String>) -> Self {
+    pub fn new(lookup: NameLookup, open: &[IpNetwork], proxies: Vec<String>) -> Self {
         Self { lookup, open: open.into(), proxies: proxies.into() }
     }
 
@@ -73,7 +73,7 @@ impl HostNames {
     /// works.
     pub async fn resolve(
         self,
-        reach: Reach,
+        reach: DialReach,
         host: String,
     ) -> Result<Vec<SocketAddr>, EgressRefusal> {
         let unknown = || EgressRefusal::Unknown(host.clone());
@@ -82,7 +82,7 @@ impl HostNames {
         if found.is_empty() {
             return Err(unknown());
         }
-        let free = reach == Reach::Anywhere || self.is_proxy(&host);
+        let free = reach == DialReach::Anywhere || self.is_proxy(&host);
         if !free && !found.iter().all(|address| self.may_reach(address.ip())) {
             return Err(EgressRefusal::Internal(host));
         }
@@ -92,18 +92,18 @@ impl HostNames {
 
 /// [`HostNames`] as clients ask them.
 #[derive(Clone)]
-pub struct Resolver {
+pub struct NameResolver {
     names: HostNames,
-    reach: Reach,
+    reach: DialReach,
 }
 
-impl Resolver {
-    pub fn new(names: &HostNames, reach: Reach) -> Self {
+impl NameResolver {
+    pub fn new(names: &HostNames, reach: DialReach) -> Self {
         Self { names: names.clone(), reach }
     }
 }
 
-impl reqwest::dns::Resolve for Resolver {
+impl reqwest::dns::Resolve for NameResolver {
     fn resolve(&self, name: reqwest::dns::Name) -> reqwest::dns::Resolving {
         let resolving = self.names.clone().resolve(self.reach, name.as_str().to_owned());
         Box::pin(async move {
@@ -113,7 +113,7 @@ impl reqwest::dns::Resolve for Resolver {
     }
 }
 
-impl Service<dns::Name> for Resolver {
+impl Service<dns::Name> for NameResolver {
     type Response = std::vec::IntoIter<SocketAddr>;
     type Error = EgressRefusal;
     type Future = BoxFuture<'static, Result<Self::Response, EgressRefusal>>;

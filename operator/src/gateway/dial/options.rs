@@ -13,7 +13,7 @@ use rustls::{ClientConfig, RootCertStore};
 use url::Url;
 
 use super::authorities::TrustedAuthorities;
-use crate::gateway::egress::Network;
+use crate::gateway::egress::IpNetwork;
 use crate::gateway::redact::log;
 
 /// Proxies, authorities and opened networks.
@@ -22,7 +22,7 @@ pub struct DialOptions {
     /// Internal networks (`10.20.0.0/16`) that Repos may name hosts of: for Git, for models, and in
     /// `spec.egress.hosts`. None unless said here; metadata services never.
     #[arg(long, env = "CODEBUTLER_EGRESS_ALLOW", value_delimiter = ',')]
-    pub egress_allow: Vec<Network>,
+    pub egress_allow: Vec<IpNetwork>,
     /// File with certificate authorities (PEM) that are trusted besides the system's.
     #[arg(long, env = "CODEBUTLER_TRUSTED_CA")]
     pub trusted_ca: Option<PathBuf>,
@@ -81,14 +81,14 @@ impl DialOptions {
 }
 
 /// Which proxy a host is reached by.
-pub struct Proxies {
+pub struct ProxyRules {
     matcher: Matcher,
     https: Option<Url>,
     http: Option<Url>,
     no: String,
 }
 
-impl Proxies {
+impl ProxyRules {
     pub fn new(options: &DialOptions) -> anyhow::Result<Self> {
         let https = parse_proxy("HTTPS_PROXY", &options.https_proxy)?;
         let http = parse_proxy("HTTP_PROXY", &options.http_proxy)?;
@@ -148,13 +148,13 @@ fn read_environment(names: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    fn proxied(https: &str, no: &str) -> anyhow::Result<Proxies> {
+    fn proxied(https: &str, no: &str) -> anyhow::Result<ProxyRules> {
         let options = DialOptions {
             https_proxy: https.to_owned(),
             no_proxy: no.to_owned(),
             ..DialOptions::default()
         };
-        Proxies::new(&options)
+        ProxyRules::new(&options)
     }
 
     #[test]

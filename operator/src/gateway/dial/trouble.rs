@@ -2,7 +2,7 @@
 
 /// Something on the way that stays until a person does something about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
+pub enum DialTrouble {
     /// 407.
     #[error(
         "the proxy asks for a user and a password: put valid ones into the URL of HTTPS_PROXY, and of \
@@ -35,7 +35,7 @@ pub enum Trouble {
     Internal,
 }
 
-impl Trouble {
+impl DialTrouble {
     /// What an answer comes from that is not the host's: in clear, a proxy answers in its place.
     pub fn by_status(status: u16) -> Option<Self> {
         (status == 407).then_some(Self::ProxyPassword)

@@ -3,10 +3,10 @@
 
 use codebutler_crds::SlackTs;
 
-use super::Team;
+use super::RepoTeam;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Speaker {
+pub enum HeardSpeaker {
     Person,
     /// A role, and in which of its runs.
     Role {
@@ -23,7 +23,7 @@ pub enum Speaker {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeardLine {
     pub ts: SlackTs,
-    pub by: Speaker,
+    pub by: HeardSpeaker,
     /// Roles that it is for.
     pub to: Vec<String>,
     pub text: String,
@@ -31,11 +31,11 @@ pub struct HeardLine {
 
 /// A conversation, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Heard {
+pub struct HeardConversation {
     lines: Vec<HeardLine>,
 }
 
-impl Heard {
+impl HeardConversation {
     pub fn new(lines: Vec<HeardLine>) -> Self {
         Self { lines }
     }
@@ -52,14 +52,16 @@ impl Heard {
         let run = own.clone().next();
         for line in self.lines.iter().rev() {
             match &line.by {
-                Speaker::Role { role: by, run: its } if by == role && Some(its.as_str()) != run => {
+                HeardSpeaker::Role { role: by, run: its }
+                    if by == role && Some(its.as_str()) != run =>
+                {
                     return None;
                 }
-                Speaker::Role { role: by, .. } if line.to.iter().any(|to| to == role) => {
+                HeardSpeaker::Role { role: by, .. } if line.to.iter().any(|to| to == role) => {
                     return Some((by, &line.ts));
                 }
                 // What it was told by a decision is nobody's question.
-                Speaker::Own { .. } if line.to.iter().any(|to| to == role) => return None,
+                HeardSpeaker::Own { .. } if line.to.iter().any(|to| to == role) => return None,
                 _ => {}
             }
         }
@@ -67,13 +69,13 @@ impl Heard {
     }
 
     /// Whether the reviewer has said anything yet.
-    pub fn has_reviewed(&self, team: &Team) -> bool {
+    pub fn has_reviewed(&self, team: &RepoTeam) -> bool {
         team.reviews.as_deref().is_some_and(|reviewer| self.last_words(reviewer).is_some())
     }
 
     /// Whether a decision was told since a person last spoke.
     pub fn was_told(&self, id: &str) -> bool {
-        let person = self.lines.iter().rposition(|line| line.by == Speaker::Person);
+        let person = self.lines.iter().rposition(|line| line.by == HeardSpeaker::Person);
         self.lines[person.map_or(0, |at| at + 1)..].iter().any(|line| is_about(line, id))
     }
 
@@ -89,12 +91,12 @@ impl Heard {
 /// The run in which `role` said it.
 fn said_by<'a>(line: &'a HeardLine, role: &str) -> Option<&'a str> {
     match &line.by {
-        Speaker::Role { role: by, run } if by == role => Some(run),
+        HeardSpeaker::Role { role: by, run } if by == role => Some(run),
         _ => None,
     }
 }
 
 fn is_about(line: &HeardLine, id: &str) -> bool {
-    let Speaker::Own { id: known } = &line.by else { return false };
+    let HeardSpeaker::Own { id: known } = &line.by else { return false };
     known.split('~').next() == Some(id)
 }

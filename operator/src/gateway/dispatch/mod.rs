@@ -18,9 +18,9 @@ use codebutler_crds::thread::{
     ThreadStatus,
 };
 
-use self::heard::Heard;
-pub use self::team::Team;
-use self::words::Review;
+use self::heard::HeardConversation;
+pub use self::team::RepoTeam;
+use self::words::ReviewVerdict;
 
 /// What happens when a run has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,11 +33,11 @@ pub enum DispatchStep {
 
 /// What counts when a run of `role` has ended.
 pub struct DispatchFacts<'a> {
-    pub team: &'a Team,
+    pub team: &'a RepoTeam,
     pub status: &'a ThreadStatus,
     pub role: &'a str,
     /// What the conversation says.
-    pub heard: &'a Heard,
+    pub heard: &'a HeardConversation,
 }
 
 /// Whether a role other than `but` is at work or about to be, or somebody is about to be told to go on.
@@ -71,7 +71,7 @@ pub fn is_unfinished(status: &ThreadStatus) -> bool {
 /// Why a run of `role` should not end with these words yet, for the model; said once in a run. `to`:
 /// whom they address.
 pub fn find_nudge(
-    team: &Team,
+    team: &RepoTeam,
     status: &ThreadStatus,
     role: &str,
     words: &str,
@@ -93,7 +93,10 @@ pub fn find_nudge(
          the pull request and hand over; if it is not, go on with it. If you can't go on, ask the people \
          with SendMessage and waitForReply"
             .to_owned()
-    } else if unfinished && team.is_reviewer(role) && words::review_of(words) == Review::Unclear {
+    } else if unfinished
+        && team.is_reviewer(role)
+        && words::review_of(words) == ReviewVerdict::Unclear
+    {
         let to = |role: &Option<String>, what| {
             role.as_ref().map(|role| format!("@codebutler.{role} if {what}"))
         };
@@ -257,15 +260,15 @@ impl DispatchFacts<'_> {
         let words = self.heard.last_words(self.role)?;
         let about = words.ts.as_str();
         match words::review_of(&words.text) {
-            Review::Passed => Some(match &self.team.leads {
+            ReviewVerdict::Passed => Some(match &self.team.leads {
                 Some(lead) => self.pass(lead, HandOverReason::ReviewPassed, about),
                 None => self.close(),
             }),
-            Review::Found => {
+            ReviewVerdict::Found => {
                 let to = self.team.implements.as_ref()?;
                 Some(self.pass(to, HandOverReason::ReviewFound, about))
             }
-            Review::Unclear => None,
+            ReviewVerdict::Unclear => None,
         }
     }
 

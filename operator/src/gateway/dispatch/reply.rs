@@ -3,7 +3,7 @@
 use codebutler_crds::thread::{RoleState, RoleStatus, RoutedReply};
 use codebutler_crds::{SlackTs, ThreadStatus};
 
-use super::Team;
+use super::RepoTeam;
 
 /// Replies of which it is remembered whom they were for.
 const REMEMBERED: usize = 32;
@@ -25,7 +25,11 @@ pub fn store_reply(status: &mut ThreadStatus, ts: &SlackTs, role: &str) {
 
 /// The role that asked, else the one that stopped last, else the one at work. None: it is for whoever takes
 /// what is for nobody.
-pub fn find_reply<'a>(status: &'a ThreadStatus, team: &'a Team, ts: &SlackTs) -> Option<&'a str> {
+pub fn find_reply<'a>(
+    status: &'a ThreadStatus,
+    team: &'a RepoTeam,
+    ts: &SlackTs,
+) -> Option<&'a str> {
     let first = team.first();
     let known = first.and_then(|first| status.roles.get(first)?.inbox.as_ref());
     if known.is_some_and(|known| known >= ts) {
@@ -68,9 +72,9 @@ mod tests {
         format!("{n}.000000").parse().unwrap()
     }
 
-    fn team() -> Team {
+    fn team() -> RepoTeam {
         let roles = ["pm", "coder", "reviewer"].map(str::to_owned).to_vec();
-        Team { implements: Some("coder".into()), roles, ..Team::default() }
+        RepoTeam { implements: Some("coder".into()), roles, ..RepoTeam::default() }
     }
 
     #[test]
@@ -127,7 +131,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(find_reply(&status, team, &ts(10)), Some("coder"));
-        assert_eq!(find_reply(&status, &Team::default(), &ts(10)), None);
+        assert_eq!(find_reply(&status, &RepoTeam::default(), &ts(10)), None);
     }
 
     #[test]

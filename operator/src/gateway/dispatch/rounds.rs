@@ -3,7 +3,7 @@
 use codebutler_crds::thread::{HandOver, HandOverReason, Rounds};
 use codebutler_crds::{SlackTs, ThreadStatus};
 
-use super::Team;
+use super::RepoTeam;
 
 /// Rounds after which the lead is asked, and again after as many more.
 const ROUNDS: u32 = 3;
@@ -12,7 +12,12 @@ const ROUND: u32 = 2;
 
 /// Who is asked instead of `to` when `from` hands over to it now. `at`: the message, if it was sent
 /// before; what was counted is not counted again.
-pub fn lead_instead(team: &Team, status: &ThreadStatus, from: &str, to: &str) -> Option<String> {
+pub fn lead_instead(
+    team: &RepoTeam,
+    status: &ThreadStatus,
+    from: &str,
+    to: &str,
+) -> Option<String> {
     let lead = team.leads.as_deref().filter(|lead| *lead != from && *lead != to)?;
     let times = next_round(status.rounds.as_deref(), from, to);
     // The first one after so many rounds: what the last round changed is there to be judged.
@@ -71,10 +76,10 @@ mod tests {
         format!("{n}.000000").parse().unwrap()
     }
 
-    fn team() -> Team {
+    fn team() -> RepoTeam {
         let roles = ["pm", "coder", "reviewer", "lead"].map(str::to_owned).to_vec();
         let [_, coder, reviewer, lead] = &roles[..] else { panic!() };
-        Team {
+        RepoTeam {
             implements: Some(coder.clone()),
             reviews: Some(reviewer.clone()),
             leads: Some(lead.clone()),
@@ -116,7 +121,7 @@ mod tests {
         // Not the lead's own, and not where there is none.
         assert_eq!(lead_instead(&team, &status, "reviewer", "lead"), None);
         assert_eq!(
-            lead_instead(&Team { leads: None, ..team.clone() }, &status, "reviewer", "coder"),
+            lead_instead(&RepoTeam { leads: None, ..team.clone() }, &status, "reviewer", "coder"),
             None
         );
         count_round(&mut status, "reviewer", "lead", &ts(8));

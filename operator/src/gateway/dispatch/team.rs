@@ -6,7 +6,7 @@ use codebutler_crds::AgentRole;
 
 /// The roles of a Repo, in its order, and what some of them are for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Team {
+pub struct RepoTeam {
     pub roles: Vec<String>,
     /// Carries out what people approve.
     pub implements: Option<String>,
@@ -15,7 +15,7 @@ pub struct Team {
     pub leads: Option<String>,
 }
 
-impl Team {
+impl RepoTeam {
     /// Of a Repo's roles, in its order.
     pub fn of<R: Borrow<AgentRole>>(roles: &[R]) -> Self {
         let all: Vec<&AgentRole> = roles.iter().map(Borrow::borrow).collect();
@@ -86,17 +86,17 @@ mod tests {
         let ann = role("ann", &["GitPush", "GHCreatePR"], Some(true));
         let bob = role("bob", &["GHReview"], None);
         let cat = role("cat", &["CloseThread"], None);
-        let team = Team::of(&[&zed, &ann, &bob, &cat]);
-        let of = |team: &Team| [&team.implements, &team.reviews, &team.leads].map(Clone::clone);
+        let team = RepoTeam::of(&[&zed, &ann, &bob, &cat]);
+        let of = |team: &RepoTeam| [&team.implements, &team.reviews, &team.leads].map(Clone::clone);
         let some = |name: &str| Some(name.to_owned());
         assert_eq!(of(&team), [some("ann"), some("bob"), some("cat")]);
         assert_eq!(team.first(), Some("zed"));
         // Nobody else closes: the first one does.
-        assert_eq!(Team::of(&[&zed, &ann]).leads, some("zed"));
+        assert_eq!(RepoTeam::of(&[&zed, &ann]).leads, some("zed"));
         // One that pushes without a plan implements where nobody needs one.
         let free = role("free", &["GitPush"], Some(false));
-        assert_eq!(Team::of(&[&zed, &free]).implements, some("free"));
-        assert_eq!(of(&Team::of(&[&bob])), [None, some("bob"), None]);
-        assert_eq!(of(&Team::of::<AgentRole>(&[])), [None, None, None]);
+        assert_eq!(RepoTeam::of(&[&zed, &free]).implements, some("free"));
+        assert_eq!(of(&RepoTeam::of(&[&bob])), [None, some("bob"), None]);
+        assert_eq!(of(&RepoTeam::of::<AgentRole>(&[])), [None, None, None]);
     }
 }

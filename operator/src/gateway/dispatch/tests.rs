@@ -4,17 +4,17 @@ use codebutler_crds::SlackTs;
 use codebutler_crds::thread::{HandOverReason as Why, Rounds, ThreadStatus};
 use serde_json::{Value, json};
 
-use super::heard::{Heard, HeardLine, Speaker};
-use super::{DispatchFacts, DispatchStep, Team, decide_dispatch, find_nudge, is_unfinished};
+use super::heard::{HeardConversation, HeardLine, HeardSpeaker};
+use super::{DispatchFacts, DispatchStep, RepoTeam, decide_dispatch, find_nudge, is_unfinished};
 
 fn ts(n: usize) -> SlackTs {
     format!("{n}.000000").parse().unwrap()
 }
 
 /// Names that mean nothing: what a role does is in the team alone.
-fn team() -> Team {
+fn team() -> RepoTeam {
     let roles = ["front", "maker", "judge", "chief", "scout"].map(str::to_owned).to_vec();
-    Team {
+    RepoTeam {
         implements: Some("maker".into()),
         reviews: Some("judge".into()),
         leads: Some("chief".into()),
@@ -24,21 +24,21 @@ fn team() -> Team {
 
 /// `U` is a person, `!ID` CodeButler itself, anything else a role; each role's lines are one run unless
 /// it is `role#run`.
-fn heard(lines: &[(&str, &str, &str)]) -> Heard {
+fn heard(lines: &[(&str, &str, &str)]) -> HeardConversation {
     let line = |(n, (by, to, text)): (usize, &(&str, &str, &str))| HeardLine {
         ts: ts(n + 10),
         by: match (*by, by.strip_prefix('!')) {
-            ("U", _) => Speaker::Person,
-            (_, Some(id)) => Speaker::Own { id: id.to_owned() },
+            ("U", _) => HeardSpeaker::Person,
+            (_, Some(id)) => HeardSpeaker::Own { id: id.to_owned() },
             (role, None) => {
                 let (role, run) = role.split_once('#').unwrap_or((role, "1"));
-                Speaker::Role { role: role.to_owned(), run: run.to_owned() }
+                HeardSpeaker::Role { role: role.to_owned(), run: run.to_owned() }
             }
         },
         to: to.split_whitespace().map(str::to_owned).collect(),
         text: (*text).to_owned(),
     };
-    Heard::new(lines.iter().enumerate().map(line).collect())
+    HeardConversation::new(lines.iter().enumerate().map(line).collect())
 }
 
 fn status(value: &Value) -> ThreadStatus {
@@ -57,7 +57,11 @@ fn idle() -> Value {
     json!({"state": "Idle", "inbox": ts(5), "done": ts(5)})
 }
 
-fn after(role: &str, value: &Value, heard: &Heard) -> Option<(Option<String>, Why, String)> {
+fn after(
+    role: &str,
+    value: &Value,
+    heard: &HeardConversation,
+) -> Option<(Option<String>, Why, String)> {
     let (team, status) = (team(), status(value));
     match decide_dispatch(&DispatchFacts { team: &team, status: &status, role, heard }) {
         DispatchStep::Rest => None,
@@ -304,8 +308,11 @@ fn a_decision_about_the_same_has_a_new_name_once_a_person_spoke() {
 
 #[test]
 fn a_team_without_some_roles_ends_with_the_people() {
-    let small =
-        Team { roles: vec!["solo".into()], implements: Some("solo".into()), ..Team::default() };
+    let small = RepoTeam {
+        roles: vec!["solo".into()],
+        implements: Some("solo".into()),
+        ..RepoTeam::default()
+    };
     let status = status(&json!({"plan": approved(), "pullRequest": pull()}));
     let heard = heard(&[("solo", "", "Done.")]);
     let facts = DispatchFacts { team: &small, status: &status, role: "solo", heard: &heard };

@@ -2,7 +2,7 @@
 //! read where nobody was addressed: whoever addresses somebody is taken at that.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Review {
+pub enum ReviewVerdict {
     /// Nothing has to change.
     Passed,
     Found,
@@ -48,7 +48,7 @@ const FOUND: [&str; 14] = [
 ];
 
 /// What a review says of itself.
-pub fn review_of(text: &str) -> Review {
+pub fn review_of(text: &str) -> ReviewVerdict {
     let text = text.to_lowercase();
     // "No findings" finds nothing.
     let found = FOUND.iter().any(|word| {
@@ -70,9 +70,9 @@ pub fn review_of(text: &str) -> Review {
         })
     });
     match (passed, found) {
-        (true, false) => Review::Passed,
-        (false, true) => Review::Found,
-        _ => Review::Unclear,
+        (true, false) => ReviewVerdict::Passed,
+        (false, true) => ReviewVerdict::Found,
+        _ => ReviewVerdict::Unclear,
     }
 }
 
@@ -105,19 +105,19 @@ mod tests {
     #[test]
     fn a_review_says_whether_it_passed() {
         for (text, expected) in [
-            ("Approved. The finding is fixed and tested.", Review::Passed),
-            ("LGTM!", Review::Passed),
-            ("No findings, ready to merge", Review::Passed),
-            ("Everything looks good to me.", Review::Passed),
-            ("One finding: the loop ends too early", Review::Found),
-            ("1. [correctness] `a.rs:3`: overflow", Review::Found),
-            ("Please fix the two points above.", Review::Found),
-            ("I can't approve this. Changes requested.", Review::Found),
-            ("Not approved", Review::Unclear),
-            ("Looks good once the test is fixed", Review::Unclear),
-            ("Looks good, but one blocking finding", Review::Found),
-            ("I read the diff.", Review::Unclear),
-            ("", Review::Unclear),
+            ("Approved. The finding is fixed and tested.", ReviewVerdict::Passed),
+            ("LGTM!", ReviewVerdict::Passed),
+            ("No findings, ready to merge", ReviewVerdict::Passed),
+            ("Everything looks good to me.", ReviewVerdict::Passed),
+            ("One finding: the loop ends too early", ReviewVerdict::Found),
+            ("1. [correctness] `a.rs:3`: overflow", ReviewVerdict::Found),
+            ("Please fix the two points above.", ReviewVerdict::Found),
+            ("I can't approve this. Changes requested.", ReviewVerdict::Found),
+            ("Not approved", ReviewVerdict::Unclear),
+            ("Looks good once the test is fixed", ReviewVerdict::Unclear),
+            ("Looks good, but one blocking finding", ReviewVerdict::Found),
+            ("I read the diff.", ReviewVerdict::Unclear),
+            ("", ReviewVerdict::Unclear),
         ] {
             assert_eq!(review_of(text), expected, "{text}");
         }

@@ -63,12 +63,12 @@ fn embedded_address(ip: Ipv6Addr) -> Option<Ipv4Addr> {
 
 /// A network such as `10.20.0.0/16`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
+pub struct IpNetwork {
     ip: IpAddr,
     prefix: u8,
 }
 
-impl Network {
+impl IpNetwork {
     /// Whether an address is in it. IPv4 wrapped into IPv6 is not.
     pub fn contains(&self, ip: IpAddr) -> bool {
         match (self.ip, ip) {
@@ -85,7 +85,7 @@ impl Network {
     }
 }
 
-impl FromStr for Network {
+impl FromStr for IpNetwork {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

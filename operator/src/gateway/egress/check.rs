@@ -11,14 +11,14 @@ use kube::ResourceExt as _;
 
 use super::walls::{WallVerdict, reported_ways};
 use crate::gateway::api_error::ApiError;
-use crate::gateway::caller::Caller;
-use crate::gateway::extract::{Json, Open};
-use crate::gateway::state::Shared;
+use crate::gateway::caller::ProvenCaller;
+use crate::gateway::extract::{JsonBody, OpenCaller};
+use crate::gateway::state::SharedGateway;
 
 pub async fn report_egress(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
-    Json(report): Json<EgressReport>,
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
+    JsonBody(report): JsonBody<EgressReport>,
 ) -> Result<axum::Json<serde_json::Value>, ApiError> {
     let is_there = |key: &_| gateway.context.thread(key).is_some();
     match gateway.egress.walls.hear(&caller, &report, is_there) {
@@ -43,7 +43,7 @@ pub async fn report_egress(
 ///
 /// # Errors
 /// `Upstream`: agents wait for people to mend it.
-pub fn needs_enforcement(gateway: &Shared, caller: &Caller) -> Result<(), ApiError> {
+pub fn needs_enforcement(gateway: &SharedGateway, caller: &ProvenCaller) -> Result<(), ApiError> {
     let repo = &caller.repo;
     let conditions = repo.status.iter().flat_map(|status| &status.conditions);
     let mut found = conditions.into_iter().filter(|c| c.type_ == EGRESS_ENFORCED);
@@ -79,7 +79,7 @@ fn leak_sentence(repo: &str, ways: &str) -> String {
 }
 
 /// Once per generation of the Repo.
-async fn tell_open_egress(gateway: &Shared, caller: &Caller, why: &str) {
+async fn tell_open_egress(gateway: &SharedGateway, caller: &ProvenCaller, why: &str) {
     let key = format!("egress-{}", caller.repo.metadata.generation.unwrap_or_default());
     let text = format!("I don't start here: {why}.");
     if let Err(error) = gateway.slack.notice(&caller.key(), &key, &text).await {

@@ -17,36 +17,40 @@ use codebutler_crds::policy::EgressSpec;
 use parking_lot::Mutex;
 use url::Url;
 
-pub use self::address::Network;
+pub use self::address::IpNetwork;
 pub use self::refusal::EgressRefusal;
 use self::refusal::MOST;
 pub use self::rules::allows_target;
-pub use self::target::Target;
+pub use self::target::EgressTarget;
 pub use self::tunnel::open_tunnel;
-use self::walls::Walls;
-use super::dial::{Dialer, Line, Reach};
+use self::walls::EgressWalls;
+use super::dial::{DialReach, DialedLine, OutsideDialer};
 use super::thread_key::ThreadKey;
 
 /// Opens connections for Threads. Cheap to clone; clones count together.
 #[derive(Clone)]
-pub struct Egress {
+pub struct ThreadEgress {
     /// What pods found when they tried to get out.
-    pub walls: Walls,
-    dialer: Dialer,
+    pub walls: EgressWalls,
+    dialer: OutsideDialer,
     connections: Arc<Mutex<HashMap<ThreadKey, usize>>>,
 }
 
-impl Egress {
+impl ThreadEgress {
     /// By the gateway's one way out.
-    pub fn new(dialer: Dialer) -> Self {
-        Self { walls: Walls::default(), dialer, connections: Arc::default() }
+    pub fn new(dialer: OutsideDialer) -> Self {
+        Self { walls: EgressWalls::default(), dialer, connections: Arc::default() }
     }
 
     /// A connection to a target that the Repo lists.
     ///
     /// # Errors
     /// In words.
-    pub async fn open(&self, rules: &EgressSpec, target: &Target) -> Result<Line, EgressRefusal> {
+    pub async fn open(
+        &self,
+        rules: &EgressSpec,
+        target: &EgressTarget,
+    ) -> Result<DialedLine, EgressRefusal> {
         check_listed(rules, target)?;
         self.dialer.dial(target).await
     }
@@ -62,9 +66,9 @@ impl Egress {
     ) -> Result<reqwest::RequestBuilder, EgressRefusal> {
         let none = || EgressRefusal::Form(url.scheme().to_owned());
         let (host, port) = url.host_str().zip(url.port_or_known_default()).ok_or_else(none)?;
-        check_listed(rules, &Target::new(host, port)?)?;
+        check_listed(rules, &EgressTarget::new(host, port)?)?;
         self.dialer.admit(url)?;
-        Ok(self.dialer.http(Reach::Outside).get(url.clone()))
+        Ok(self.dialer.http(DialReach::Outside).get(url.clone()))
     }
 
     /// Leave for one more connection of a Thread, for as long as it is held.
@@ -80,7 +84,7 @@ impl Egress {
     }
 }
 
-fn check_listed(rules: &EgressSpec, target: &Target) -> Result<(), EgressRefusal> {
+fn check_listed(rules: &EgressSpec, target: &EgressTarget) -> Result<(), EgressRefusal> {
     if allows_target(&rules.hosts, target) {
         return Ok(());
     }

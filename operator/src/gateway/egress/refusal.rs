@@ -3,7 +3,7 @@
 use codebutler_crds::wire::ErrorCode;
 
 use crate::gateway::api_error::ApiError;
-use crate::gateway::dial::Trouble;
+use crate::gateway::dial::DialTrouble;
 
 /// Connections of one Thread at a time: package managers open dozens.
 pub const MOST: usize = 64;
@@ -34,7 +34,7 @@ pub enum EgressRefusal {
     Unreachable(String),
     /// Something on the way that a person has to mend.
     #[error("{0} can't be reached: {1}")]
-    Barred(String, Trouble),
+    Barred(String, DialTrouble),
     #[error("this thread has {MOST} connections open already: close some first")]
     TooMany,
 }

@@ -1,6 +1,6 @@
 //! A Repo's list of hosts.
 
-use super::Target;
+use super::EgressTarget;
 
 /// Ports of entries that name none.
 const USUAL: [u16; 2] = [443, 80];
@@ -9,11 +9,11 @@ const LONGEST: usize = 80;
 const LABELS: usize = 4;
 
 /// Whether one of `hosts` (`crates.io`, `*.npmjs.org`, `registry.acme.dev:8443`) is the target.
-pub fn allows_target(hosts: &[String], target: &Target) -> bool {
+pub fn allows_target(hosts: &[String], target: &EgressTarget) -> bool {
     hosts.iter().any(|entry| matches_entry(entry, target))
 }
 
-fn matches_entry(entry: &str, target: &Target) -> bool {
+fn matches_entry(entry: &str, target: &EgressTarget) -> bool {
     let (host, port) = match entry.rsplit_once(':') {
         Some((host, port)) => (host, port.parse::<u16>().ok()),
         None => (entry, None),
@@ -25,7 +25,7 @@ fn matches_entry(entry: &str, target: &Target) -> bool {
     port_fits && host_fits(&host.to_ascii_lowercase(), target)
 }
 
-fn host_fits(host: &str, target: &Target) -> bool {
+fn host_fits(host: &str, target: &EgressTarget) -> bool {
     let Some(suffix) = host.strip_prefix('*') else { return host == target.host };
     if target.ip.is_some() || !suffix.starts_with('.') {
         return false;

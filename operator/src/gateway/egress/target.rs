@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use super::EgressRefusal;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct EgressTarget {
     /// A name in lower case, or an address.
     pub host: String,
     /// The address, if `host` is one.
@@ -16,7 +16,7 @@ pub struct Target {
     pub port: u16,
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for EgressTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.ip {
             Some(IpAddr::V6(ip)) => write!(f, "[{ip}]:{}", self.port),
@@ -25,7 +25,7 @@ impl fmt::Display for Target {
     }
 }
 
-impl Target {
+impl EgressTarget {
     /// `host:port`, `1.2.3.4:port` or `[::1]:port`.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ fn rules(hosts: &[&str]) -> EgressSpec {
 }
 
 /// Resolves every name to these addresses, in turn.
-fn resolving(answers: &[&[&str]]) -> Egress {
+fn resolving(answers: &[&[&str]]) -> ThreadEgress {
     let answers: Vec<Vec<IpAddr>> =
         answers.iter().map(|ips| ips.iter().map(|ip| ip.parse().unwrap()).collect()).collect();
     let asked = Arc::new(Mutex::new(answers.into_iter().cycle()));
@@ -23,20 +23,24 @@ fn resolving(answers: &[&[&str]]) -> Egress {
         let ips = asked.lock().next().unwrap_or_default();
         async move { Ok(ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()) }.boxed()
     };
-    Egress::new(Dialer::with_lookup(&DialOptions::default(), Arc::new(lookup)).unwrap())
+    ThreadEgress::new(
+        OutsideDialer::with_lookup(&DialOptions::default(), Arc::new(lookup)).unwrap(),
+    )
 }
 
-fn opening(open: &[&str]) -> Egress {
+fn opening(open: &[&str]) -> ThreadEgress {
     let egress_allow = open.iter().map(|network| network.parse().unwrap()).collect();
-    Egress::new(Dialer::new(&DialOptions { egress_allow, ..DialOptions::default() }).unwrap())
+    ThreadEgress::new(
+        OutsideDialer::new(&DialOptions { egress_allow, ..DialOptions::default() }).unwrap(),
+    )
 }
 
 async fn asked(
-    egress: &Egress,
+    egress: &ThreadEgress,
     hosts: &[&str],
     to: &str,
 ) -> Result<Vec<SocketAddr>, EgressRefusal> {
-    let target = Target::parse(to)?;
+    let target = EgressTarget::parse(to)?;
     check_listed(&rules(hosts), &target)?;
     egress.dialer.addresses(&target).await
 }
@@ -166,11 +170,11 @@ async fn odd_spellings_of_addresses_and_hosts_are_no_hosts() {
         "",
     ] {
         assert!(
-            matches!(Target::parse(to), Err(EgressRefusal::Form(_))),
+            matches!(EgressTarget::parse(to), Err(EgressRefusal::Form(_))),
             "{to:?} was read as a host"
         );
     }
-    let ip = Target::parse("[::ffff:7f00:1]:80").unwrap();
+    let ip = EgressTarget::parse("[::ffff:7f00:1]:80").unwrap();
     assert!(opening(&[]).dialer.addresses(&ip).await.is_err());
 }
 

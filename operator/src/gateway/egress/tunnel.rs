@@ -13,10 +13,10 @@ use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::Instant;
 
-use super::{Permit, Target};
+use super::{EgressTarget, Permit};
 use crate::gateway::api_error::ApiError;
-use crate::gateway::extract::{Open, Query, needs_tool};
-use crate::gateway::state::Shared;
+use crate::gateway::extract::{OpenCaller, QueryParams, needs_tool};
+use crate::gateway::state::SharedGateway;
 
 /// How long nothing may be said in either direction, and how long a connection may last at all.
 const IDLE: Duration = Duration::from_mins(5);
@@ -34,9 +34,9 @@ pub struct WantedHost {
 
 /// Connects, and answers 101 once that worked.
 pub async fn open_tunnel(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
-    Query(wanted): Query<WantedHost>,
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
+    QueryParams(wanted): QueryParams<WantedHost>,
     mut request: Request,
 ) -> Result<Response, ApiError> {
     let refused = |error: ApiError, reason: &'static str| {
@@ -50,7 +50,7 @@ pub async fn open_tunnel(
         return Err(refused(ApiError::new(ErrorCode::InvalidRequest, message), "form"));
     }
     let opened = async {
-        let target = Target::parse(&wanted.to)?;
+        let target = EgressTarget::parse(&wanted.to)?;
         let permit = gateway.egress.permit(&caller.key())?;
         let stream = gateway.egress.open(&caller.repo.spec.egress, &target).await?;
         Ok((permit, stream))

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use codebutler_crds::wire::{EgressReport, Trial, Way};
 use parking_lot::Mutex;
 
-use crate::gateway::caller::Caller;
+use crate::gateway::caller::ProvenCaller;
 use crate::gateway::thread_key::ThreadKey;
 
 /// How long a pod's word counts that is not heard of again.
@@ -21,7 +21,7 @@ type Seat = (ThreadKey, String);
 
 /// What is known of the pods of all Repos. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Walls(Arc<Mutex<HashMap<Seat, WallWord>>>);
+pub struct EgressWalls(Arc<Mutex<HashMap<Seat, WallWord>>>);
 
 struct WallWord {
     /// Who said it: the pod's UID.
@@ -40,11 +40,11 @@ pub enum WallVerdict {
     Unsettled,
 }
 
-impl Walls {
+impl EgressWalls {
     /// Takes a pod's word in, and forgets what was said of Threads that are no more.
     pub fn hear(
         &self,
-        caller: &Caller,
+        caller: &ProvenCaller,
         report: &EgressReport,
         is_there: impl Fn(&ThreadKey) -> bool,
     ) -> WallVerdict {
@@ -70,18 +70,18 @@ impl Walls {
     }
 
     /// Whether the pod itself found nothing open.
-    pub fn keep(&self, caller: &Caller) -> bool {
+    pub fn keep(&self, caller: &ProvenCaller) -> bool {
         let words = self.0.lock();
         let word = words.get(&caller_seat(caller));
         word.is_some_and(|word| word.pod == caller_pod(caller) && !word.report.reached)
     }
 }
 
-fn caller_seat(caller: &Caller) -> Seat {
+fn caller_seat(caller: &ProvenCaller) -> Seat {
     (caller.key(), caller.role_name().to_owned())
 }
 
-fn caller_pod(caller: &Caller) -> Option<String> {
+fn caller_pod(caller: &ProvenCaller) -> Option<String> {
     let status = caller.thread.status.as_ref()?;
     status.roles.get(caller.role_name())?.pod_uid.clone()
 }

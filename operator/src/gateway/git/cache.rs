@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use super::mirror::{GONE, Mirrors};
+use super::mirror::{GONE, RepoMirrors};
 
 /// Of so many parts of the room one stays free: for what is fetched next.
 const SPARE: u64 = 10;
 
-impl Mirrors {
+impl RepoMirrors {
     /// Takes copies away that nobody uses until there is room again; what all take now, in bytes.
     /// Reads the disk: not to be called where others wait.
     pub fn make_room(&self) -> u64 {
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn what_nobody_asks_for_goes_first_and_what_is_used_stays() {
         let root = tempfile::tempdir().unwrap();
-        let mirrors = Mirrors::new(root.path().to_owned()).within(Some(1000), None);
+        let mirrors = RepoMirrors::new(root.path().to_owned()).within(Some(1000), None);
         let make = |name: &str| {
             let mirror = mirrors.of(&repo(name));
             let pack = mirror.git().dir().join("objects/pack");
@@ -136,14 +136,14 @@ mod tests {
         assert_eq!(mirrors.make_room(), 900);
         assert!(!left.exists() && first.git().dir().exists());
         assert!(root.path().join("push-1").exists());
-        let open = Mirrors::new(root.path().to_owned());
+        let open = RepoMirrors::new(root.path().to_owned());
         assert_eq!(open.make_room(), 900);
     }
 
     #[test]
     fn nothing_in_use_goes_however_little_room_there_is() {
         let root = tempfile::tempdir().unwrap();
-        let mirrors = Mirrors::new(root.path().to_owned()).within(Some(100), None);
+        let mirrors = RepoMirrors::new(root.path().to_owned()).within(Some(100), None);
         let mirror = mirrors.of(&repo("a"));
         std::fs::create_dir_all(mirror.git().dir()).unwrap();
         std::fs::write(mirror.git().dir().join("HEAD"), [0; 300]).unwrap();

@@ -16,7 +16,7 @@ const MIN_NAME: usize = 4;
 
 /// How a branch differs from where it left the base branch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Change {
+pub struct BranchChange {
     pub size: ChangeSize,
     pub files: BTreeSet<String>,
     /// Definitions that are changed, or in which something is: by file.
@@ -27,7 +27,7 @@ pub struct Change {
     pub mentions: BTreeSet<String>,
 }
 
-impl Change {
+impl BranchChange {
     /// Reads `git diff --numstat --patch -z -U0`.
     pub fn read(diff: &[u8]) -> Self {
         let mut change = Self::default();
@@ -77,7 +77,7 @@ fn clip_name(name: &str) -> String {
 
 /// Goes through a patch.
 struct Reader<'c> {
-    change: &'c mut Change,
+    change: &'c mut BranchChange,
     path: String,
     /// Lines that the hunk still has: removed and added.
     left: (usize, usize),
@@ -201,7 +201,7 @@ mod tests {
             @@ -30,0 +31,3 @@ fn before() {\n+\n+/// New.\n+fn after() {\n\
             diff --git a/README.md b/README.md\n--- a/README.md\n+++ b/README.md\n\
             @@ -1,0 +2 @@ fn not_code() {\n+fn neither()\n";
-        let change = Change::read(diff.as_bytes());
+        let change = BranchChange::read(diff.as_bytes());
         assert_eq!(change.size, ChangeSize { files: 3, lines: 5 });
         let files: Vec<_> = change.files.iter().map(String::as_str).collect();
         assert_eq!(files, ["README.md", "logo.png", "src/a b.rs"]);
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn nothing_of_a_cut_or_strange_diff_is_believed() {
         for diff in ["", "\0", "x", "1\t1", "1\t1\ta.rs", "@@ -1 +1 @@\n+fn a()", "\0@@ é\n+\n"] {
-            assert_eq!(Change::read(diff.as_bytes()).files.len(), 0, "{diff:?}");
+            assert_eq!(BranchChange::read(diff.as_bytes()).files.len(), 0, "{diff:?}");
         }
         assert_eq!(hunk_counts("-7 +7,2"), (1, 2));
         assert_eq!(hunk_counts("x"), (1, 0));

@@ -11,7 +11,7 @@ use rustix::process::{Pid, getpriority_process, setpriority_process};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use super::confine::{self, Bounds};
+use super::confine::{self, CommandBounds};
 
 /// Where programs are looked for.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -30,8 +30,8 @@ const BACK: i32 = 10;
 /// How long a command may take.
 pub const PATIENCE: Duration = Duration::from_mins(10);
 /// For the copy of a remote.
-const OF_COPY: Bounds =
-    Bounds { memory: 512 << 20, piece: 256 << 20, seconds: 1800, file: 16 << 30 };
+const OF_COPY: CommandBounds =
+    CommandBounds { memory: 512 << 20, piece: 256 << 20, seconds: 1800, file: 16 << 30 };
 /// For every command: no hook, no tidying up behind our back, no way out, and large files are not
 /// held in memory.
 const ALWAYS: [&str; 18] = [
@@ -77,12 +77,12 @@ pub enum CommandError {
 
 /// A bare repository to run commands in.
 #[derive(Clone, Debug)]
-pub struct Git {
+pub struct GitRepository {
     dir: PathBuf,
-    quarantine: Option<(PathBuf, Bounds)>,
+    quarantine: Option<(PathBuf, CommandBounds)>,
 }
 
-impl Git {
+impl GitRepository {
     /// The repository in `dir`.
     pub fn at(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into(), quarantine: None }
@@ -90,7 +90,7 @@ impl Git {
 
     /// The same refs and objects, with new objects written to (and found in) a folder of their own, and
     /// less to use up.
-    pub fn with_quarantine(&self, objects: &Path, bounds: Bounds) -> Self {
+    pub fn with_quarantine(&self, objects: &Path, bounds: CommandBounds) -> Self {
         Self { dir: self.dir.clone(), quarantine: Some((objects.to_owned(), bounds)) }
     }
 
@@ -132,19 +132,19 @@ impl Git {
     }
 
     /// Starts a command that is talked to while it runs.
-    pub fn start(&self, arguments: &[&str]) -> Result<Running, CommandError> {
+    pub fn start(&self, arguments: &[&str]) -> Result<RunningGit, CommandError> {
         let name = arguments.first().copied().unwrap_or_default();
         self.start_command(self.command(arguments), name)
     }
 
     /// Starts a command made by [`Self::command`].
-    pub fn start_command(&self, command: Command, name: &str) -> Result<Running, CommandError> {
+    pub fn start_command(&self, command: Command, name: &str) -> Result<RunningGit, CommandError> {
         let objects = self.quarantine.as_ref().map(|(objects, _)| objects.clone());
         let folders: Vec<_> = std::iter::once(self.dir.clone()).chain(objects).collect();
-        Running::new(confine::spawn_confined(command, &folders, self.bounds())?, name)
+        RunningGit::new(confine::spawn_confined(command, &folders, self.bounds())?, name)
     }
 
-    fn bounds(&self) -> Bounds {
+    fn bounds(&self) -> CommandBounds {
         self.quarantine.as_ref().map_or(OF_COPY, |(_, bounds)| *bounds)
     }
 
@@ -165,7 +165,7 @@ impl Git {
 
 /// A command that runs; dropped, it is killed.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningGit {
     name: String,
     /// Its input, until it is taken.
     pub stdin: Option<ChildStdin>,
@@ -173,7 +173,7 @@ pub struct Running {
     child: Child,
 }
 
-impl Running {
+impl RunningGit {
     fn new(mut child: Child, name: &str) -> Result<Self, CommandError> {
         let broken = || std::io::Error::from(std::io::ErrorKind::BrokenPipe);
         let stdin = child.stdin.take().ok_or_else(broken)?;
@@ -245,9 +245,9 @@ impl Running {
 mod tests {
     use super::*;
 
-    async fn repository() -> (tempfile::TempDir, Git) {
+    async fn repository() -> (tempfile::TempDir, GitRepository) {
         let dir = tempfile::tempdir().unwrap();
-        let git = Git::at(dir.path());
+        let git = GitRepository::at(dir.path());
         git.run(&["init", "--quiet", "--bare"], b"").await.unwrap();
         (dir, git)
     }

@@ -68,7 +68,7 @@ const FORBIDDEN: [i64; 24] = [
 
 /// What a command may use up.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub struct CommandBounds {
     /// Memory of its own, in bytes; files that it maps are not counted.
     pub memory: u64,
     pub piece: u64,
@@ -85,7 +85,7 @@ pub struct Bounds {
 pub fn spawn_confined(
     mut command: Command,
     folders: &[PathBuf],
-    bounds: Bounds,
+    bounds: CommandBounds,
 ) -> io::Result<Child> {
     let runtime = Handle::current();
     let started = std::thread::scope(|scope| {
@@ -102,7 +102,7 @@ pub fn spawn_confined(
     Ok(child)
 }
 
-fn limit_child(child: &Child, bounds: Bounds) -> io::Result<()> {
+fn limit_child(child: &Child, bounds: CommandBounds) -> io::Result<()> {
     let Some(pid) = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())) else {
         return Ok(());
     };
@@ -188,7 +188,8 @@ mod tests {
     use std::process::Stdio;
     use tokio::io::AsyncWriteExt as _;
 
-    const BOUNDS: Bounds = Bounds { memory: 64 << 20, piece: 32 << 20, seconds: 10, file: 1 << 20 };
+    const BOUNDS: CommandBounds =
+        CommandBounds { memory: 64 << 20, piece: 32 << 20, seconds: 10, file: 1 << 20 };
 
     async fn says(script: &str, folders: &[PathBuf]) -> String {
         let mut command = Command::new("bash");

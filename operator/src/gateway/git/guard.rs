@@ -6,7 +6,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 /// Why a file may not be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Guarded {
+pub enum GuardedReason {
     /// The Repo protects it from every role.
     Protected,
     /// The role may push other files only.
@@ -15,14 +15,14 @@ pub enum Guarded {
 
 /// The Repo's and the role's word on paths.
 #[derive(Clone, Debug)]
-pub struct Guard {
+pub struct PathGuard {
     protected: GlobSet,
     /// Folders that lead to protected files: nothing else may stand in their place.
     leading: Vec<String>,
     allowed: Option<GlobSet>,
 }
 
-impl Guard {
+impl PathGuard {
     /// Reads the patterns.
     ///
     /// # Errors
@@ -44,13 +44,13 @@ impl Guard {
     }
 
     /// Why a file may not be changed; nothing if it may.
-    pub fn why(&self, path: &str) -> Option<Guarded> {
+    pub fn why(&self, path: &str) -> Option<GuardedReason> {
         let folded = fold_path(path);
         if self.protected.is_match(&folded) || self.leading.contains(&folded) {
-            return Some(Guarded::Protected);
+            return Some(GuardedReason::Protected);
         }
         let allowed = self.allowed.as_ref().is_none_or(|allowed| allowed.is_match(path));
-        (!allowed).then_some(Guarded::NotAllowed)
+        (!allowed).then_some(GuardedReason::NotAllowed)
     }
 }
 
@@ -90,19 +90,19 @@ fn fold_path(path: &str) -> String {
 mod tests {
     use super::*;
 
-    fn guard(protected: &[&str], allowed: &[&str]) -> Guard {
+    fn guard(protected: &[&str], allowed: &[&str]) -> PathGuard {
         let policy = PolicySpec {
             protected_paths: protected.iter().map(ToString::to_string).collect(),
             ..PolicySpec::default()
         };
         let paths = allowed.iter().map(ToString::to_string).collect();
         let rights = PushRights { needs_approved_plan: true, rewrite: false, paths };
-        Guard::new(&policy, Some(&rights)).unwrap()
+        PathGuard::new(&policy, Some(&rights)).unwrap()
     }
 
     #[test]
     fn what_ci_runs_and_who_owns_what_is_protected_however_they_are_written() {
-        let guard = Guard::new(&PolicySpec::default(), None).unwrap();
+        let guard = PathGuard::new(&PolicySpec::default(), None).unwrap();
         for path in [
             ".github/workflows/ci.yml",
             ".github/workflows/deep/er.yml",
@@ -117,7 +117,7 @@ mod tests {
             "codeowners",
             "docs/CODEOWNERS",
         ] {
-            assert_eq!(guard.why(path), Some(Guarded::Protected), "{path}");
+            assert_eq!(guard.why(path), Some(GuardedReason::Protected), "{path}");
         }
         for path in ["src/main.rs", ".codebutler/coder.md", "docs/.github/workflows/ci.yml", "x"] {
             assert_eq!(guard.why(path), None, "{path}");
@@ -127,8 +127,8 @@ mod tests {
     #[test]
     fn a_folder_means_all_that_is_in_it() {
         let guard = guard(&["infra/", "*.lock"], &[]);
-        assert_eq!(guard.why("infra/prod/main.tf"), Some(Guarded::Protected));
-        assert_eq!(guard.why("Cargo.lock"), Some(Guarded::Protected));
+        assert_eq!(guard.why("infra/prod/main.tf"), Some(GuardedReason::Protected));
+        assert_eq!(guard.why("Cargo.lock"), Some(GuardedReason::Protected));
         assert_eq!(guard.why("a/Cargo.lock"), None);
     }
 
@@ -137,15 +137,15 @@ mod tests {
         let guard = guard(&[".github/workflows/**"], &["assets/**", "*.md"]);
         assert_eq!(guard.why("assets/logo.svg"), None);
         assert_eq!(guard.why("README.md"), None);
-        assert_eq!(guard.why("src/main.rs"), Some(Guarded::NotAllowed));
-        assert_eq!(guard.why("Assets/logo.svg"), Some(Guarded::NotAllowed));
-        assert_eq!(guard.why(".github/workflows/x.md"), Some(Guarded::Protected));
+        assert_eq!(guard.why("src/main.rs"), Some(GuardedReason::NotAllowed));
+        assert_eq!(guard.why("Assets/logo.svg"), Some(GuardedReason::NotAllowed));
+        assert_eq!(guard.why(".github/workflows/x.md"), Some(GuardedReason::Protected));
     }
 
     #[test]
     fn a_pattern_that_is_none_is_told() {
         let policy = PolicySpec { protected_paths: vec!["a[".to_owned()], ..PolicySpec::default() };
-        let why = Guard::new(&policy, None).unwrap_err();
+        let why = PathGuard::new(&policy, None).unwrap_err();
         assert!(why.contains("protectedPaths") && why.contains("a["), "{why}");
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use codebutler_crds::Repo;
 use codebutler_guides::validate::files::{FOLDER, GuideFiles, OPEN, is_judged};
 
-use super::command::{CommandError, Git};
-use super::host::Host;
-use super::mirror::{Mirror, MirrorError};
+use super::command::{CommandError, GitRepository};
+use super::host::GitHost;
+use super::mirror::{MirrorError, RepoMirror};
 use super::{Fresh, update_copy};
-use crate::gateway::state::Shared;
+use crate::gateway::state::SharedGateway;
 
 /// Bytes of a file that is judged.
 const MAX_FILE: u64 = 1024 * 1024;
@@ -19,7 +19,7 @@ const MAX_ALL: u64 = 8 * 1024 * 1024;
 
 /// The base branch of a copy at one moment.
 pub struct BaseCopy {
-    mirror: Arc<Mirror>,
+    mirror: Arc<RepoMirror>,
     pub commit: String,
 }
 
@@ -28,12 +28,12 @@ impl BaseCopy {
     ///
     /// # Errors
     /// When the remote can't be asked.
-    pub async fn take(gateway: &Shared, repo: &Repo) -> Result<Option<Self>, MirrorError> {
+    pub async fn take(gateway: &SharedGateway, repo: &Repo) -> Result<Option<Self>, MirrorError> {
         let mirror = gateway.mirrors.of(repo);
         if !mirror.is_there() {
             return Ok(None);
         }
-        let host = Host::of(&gateway.context, repo).await?;
+        let host = GitHost::of(&gateway.context, repo).await?;
         let snapshot = update_copy(gateway, repo, &mirror, &host, Fresh::Must).await?;
         let commit = snapshot.refs.get(&format!("refs/heads/{}", repo.spec.git.branch)).cloned();
         Ok(commit.map(|commit| Self { mirror, commit }))
@@ -48,7 +48,7 @@ impl BaseCopy {
     }
 }
 
-async fn read_guides(git: &Git, commit: &str) -> Result<GuideFiles, CommandError> {
+async fn read_guides(git: &GitRepository, commit: &str) -> Result<GuideFiles, CommandError> {
     let mut wanted = vec!["ls-tree", "-r", "-z", "-l", "--full-tree", commit, "--", FOLDER];
     wanted.extend(OPEN);
     let listed = git.run(&wanted, b"").await?;

@@ -16,19 +16,19 @@ use serde_json::Value;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 use self::talk::{
-    MAX_ANSWER, PATIENCE, PUSHED, Sections, ask_for_pack, ask_for_refs, read_refs, read_report,
+    FetchSections, MAX_ANSWER, PATIENCE, PUSHED, ask_for_pack, ask_for_refs, read_refs, read_report,
 };
 use super::pktline::{self, PacketError};
 use super::service::{FETCH, PROTOCOL, PUSH};
-use crate::gateway::context::Context;
-use crate::gateway::credential::Credential;
-use crate::gateway::dial::{Trouble, find_trouble};
+use crate::gateway::context::GatewayContext;
+use crate::gateway::credential::RemoteCredential;
+use crate::gateway::dial::{DialTrouble, find_trouble};
 use crate::gateway::github::GitHubError;
 use crate::gateway::remote::Remote;
 
 #[cfg(test)]
 pub use self::talk::fuzz_talk;
-pub use self::talk::{Verdict, ask_for_update};
+pub use self::talk::{PushVerdict, ask_for_update};
 
 /// The kind of what is said about Git LFS.
 const LFS: &str = "application/vnd.git-lfs+json";
@@ -36,7 +36,7 @@ const LFS: &str = "application/vnd.git-lfs+json";
 const MAX_LFS: usize = 1024 * 1024;
 
 /// Object ids by the full names of refs.
-pub type Refs = BTreeMap<String, String>;
+pub type RemoteRefs = BTreeMap<String, String>;
 
 /// Why the host did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +55,7 @@ pub enum HostError {
     Unreachable(String),
     /// Something on the way to it that a person has to mend.
     #[error("{0} can't be reached: {1}")]
-    Barred(String, Trouble),
+    Barred(String, DialTrouble),
     /// The credential was taken back before anything was done, and there is another one now.
     #[error("{0} has taken back a token: try again")]
     Renewed(String),
@@ -90,7 +90,7 @@ impl HostError {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Update {
+pub struct RefUpdate {
     pub name: String,
     /// What it has to be now; nothing if it must not exist.
     pub old: Option<String>,
@@ -98,22 +98,22 @@ pub struct Update {
 }
 
 /// A Repo's remote with its credential.
-pub struct Host {
+pub struct GitHost {
     http: reqwest::Client,
     remote: Remote,
-    credential: Credential,
+    credential: RemoteCredential,
 }
 
-impl Host {
+impl GitHost {
     /// The host of a Repo.
     ///
     /// # Errors
     /// When URL or credential can't be used.
-    pub async fn of(context: &Context, repo: &Repo) -> Result<Self, HostError> {
+    pub async fn of(context: &GatewayContext, repo: &Repo) -> Result<Self, HostError> {
         let remote =
             Remote::parse(&repo.spec.git.url).map_err(|e| HostError::Repo(e.to_string()))?;
         let remote = context.github.moved.of(&remote).unwrap_or(remote);
-        let credential = Credential::of(context, repo, &remote).await?;
+        let credential = RemoteCredential::of(context, repo, &remote).await?;
         Ok(Self { http: context.http().clone(), remote, credential })
     }
 
@@ -126,7 +126,7 @@ impl Host {
     ///
     /// # Errors
     /// When there is no answer.
-    pub async fn refs(&self) -> Result<Refs, HostError> {
+    pub async fn refs(&self) -> Result<RemoteRefs, HostError> {
         let mut answer = self.ask(FETCH, ask_for_refs().into()).await?;
         let mut bytes = BytesMut::new();
         while let Some(chunk) = self.chunk(&mut answer).await? {
@@ -149,7 +149,7 @@ impl Host {
         pack: &mut (impl AsyncWrite + Unpin),
     ) -> Result<(), HostError> {
         let mut answer = self.ask(FETCH, ask_for_pack(wants, haves).into()).await?;
-        let (mut buffer, mut sections) = (BytesMut::new(), Sections::default());
+        let (mut buffer, mut sections) = (BytesMut::new(), FetchSections::default());
         while let Some(chunk) = self.chunk(&mut answer).await? {
             buffer.extend_from_slice(&chunk);
             let wrong = |error: PacketError| self.nonsense(&error.to_string());
@@ -171,7 +171,11 @@ impl Host {
     /// # Errors
     /// When it can't be told whether the ref has changed, but for errors that
     /// [are about the Repo](HostError::is_about_repo): then it has not.
-    pub async fn push(&self, update: &Update, pack: reqwest::Body) -> Result<Verdict, HostError> {
+    pub async fn push(
+        &self,
+        update: &RefUpdate,
+        pack: reqwest::Body,
+    ) -> Result<PushVerdict, HostError> {
         let mut answer = self.ask(PUSH, pack).await?;
         let mut bytes = BytesMut::new();
         while let Some(chunk) = self.chunk(&mut answer).await? {
@@ -296,7 +300,7 @@ fn basic_auth(token: &str) -> String {
 }
 
 fn host_complaint(status: StatusCode, host: &str, secret: &str) -> Option<HostError> {
-    if let Some(why) = Trouble::by_status(status.as_u16()) {
+    if let Some(why) = DialTrouble::by_status(status.as_u16()) {
         return Some(HostError::Barred(host.to_owned(), why));
     }
     let why = match status.as_u16() {

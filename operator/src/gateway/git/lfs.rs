@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::host::{Host, HostError};
+use super::host::{GitHost, HostError};
 
 /// No pointer is larger, in bytes.
 pub const MAX_POINTER: u64 = 1024;
@@ -15,14 +15,14 @@ const MOST_TOLD: usize = 8;
 
 /// What stands in a repository for a content.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Pointer {
+pub struct LfsPointer {
     /// SHA-256 of the content.
     pub oid: String,
     /// Its length in bytes.
     pub size: u64,
 }
 
-impl Pointer {
+impl LfsPointer {
     /// Reads a file as one, if it is one.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         if bytes.len() > usize::try_from(MAX_POINTER).unwrap_or(usize::MAX) {
@@ -43,8 +43,8 @@ impl Pointer {
 
 /// Files of a push that have to do with it, by path.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Files {
-    pub pointers: BTreeMap<String, Pointer>,
+pub struct LfsFiles {
+    pub pointers: BTreeMap<String, LfsPointer>,
     /// What is no pointer any more.
     pub replaced: BTreeSet<String>,
 }
@@ -53,8 +53,11 @@ pub struct Files {
 ///
 /// # Errors
 /// When it does not say.
-pub async fn lacking_contents(host: &Host, files: &Files) -> Result<BTreeSet<Pointer>, HostError> {
-    let pointers: Vec<Pointer> =
+pub async fn lacking_contents(
+    host: &GitHost,
+    files: &LfsFiles,
+) -> Result<BTreeSet<LfsPointer>, HostError> {
+    let pointers: Vec<LfsPointer> =
         files.pointers.values().collect::<BTreeSet<_>>().into_iter().cloned().collect();
     let mut lacking = BTreeSet::new();
     for some in pointers.chunks(AT_ONCE) {
@@ -64,7 +67,7 @@ pub async fn lacking_contents(host: &Host, files: &Files) -> Result<BTreeSet<Poi
     Ok(lacking)
 }
 
-fn batch_question(pointers: &[Pointer]) -> Value {
+fn batch_question(pointers: &[LfsPointer]) -> Value {
     let objects: Vec<Value> =
         pointers.iter().map(|one| json!({"oid": one.oid, "size": one.size})).collect();
     json!({
@@ -73,7 +76,7 @@ fn batch_question(pointers: &[Pointer]) -> Value {
 }
 
 /// Those that a host does not offer.
-fn unknown_contents(answer: &Value, asked: &[Pointer]) -> Vec<Pointer> {
+fn unknown_contents(answer: &Value, asked: &[LfsPointer]) -> Vec<LfsPointer> {
     let objects = answer["objects"].as_array().into_iter().flatten();
     let offered: BTreeSet<&str> = objects
         .filter(|object| object["error"].is_null() && object["actions"]["download"].is_object())
@@ -84,8 +87,8 @@ fn unknown_contents(answer: &Value, asked: &[Pointer]) -> Vec<Pointer> {
 
 /// Why a push is refused: the reason beside the ref, and what to do. Nothing if it is not. Paths are masked.
 pub fn lfs_refusal(
-    files: &Files,
-    lacking: &BTreeSet<Pointer>,
+    files: &LfsFiles,
+    lacking: &BTreeSet<LfsPointer>,
     (branch, host): (&str, &str),
 ) -> Option<(String, String)> {
     let replaced = files.replaced.iter().map(|path| {
@@ -119,8 +122,8 @@ pub fn lfs_refusal(
 mod tests {
     use super::*;
 
-    fn pointer(letter: char) -> Pointer {
-        Pointer { oid: letter.to_string().repeat(64), size: 7 }
+    fn pointer(letter: char) -> LfsPointer {
+        LfsPointer { oid: letter.to_string().repeat(64), size: 7 }
     }
 
     #[test]
@@ -128,9 +131,9 @@ mod tests {
         let oid = "a".repeat(64);
         let text =
             format!("version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize 7\n");
-        assert_eq!(Pointer::read(text.as_bytes()), Some(pointer('a')));
+        assert_eq!(LfsPointer::read(text.as_bytes()), Some(pointer('a')));
         let more = text.replace("oid", "ext-0-x sha256:1\noid");
-        assert_eq!(Pointer::read(more.as_bytes()), Some(pointer('a')));
+        assert_eq!(LfsPointer::read(more.as_bytes()), Some(pointer('a')));
         for other in [
             String::new(),
             text.replace("git-lfs", "example"),
@@ -139,7 +142,7 @@ mod tests {
             format!("{text}{}", "x".repeat(1024)),
             "version https://git-lfs.github.com/spec/v1\n".to_owned(),
         ] {
-            assert_eq!(Pointer::read(other.as_bytes()), None, "{other}");
+            assert_eq!(LfsPointer::read(other.as_bytes()), None, "{other}");
         }
     }
 
@@ -157,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_files_and_what_to_do() {
-        let mut files = Files::default();
+        let mut files = LfsFiles::default();
         assert_eq!(lfs_refusal(&files, &BTreeSet::new(), ("b", "h")), None);
         files.pointers.insert("logo.png".to_owned(), pointer('a'));
         assert_eq!(lfs_refusal(&files, &BTreeSet::new(), ("b", "h")), None);

@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use codebutler_crds::wire::TextMerge;
 
-use super::command::{CommandError, Git};
-use super::confine::Bounds;
+use super::command::{CommandError, GitRepository};
+use super::confine::CommandBounds;
 use super::mirror::PUSHES;
 
 /// How long one batch may take.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Merges that one process tries.
 const BATCH: usize = 400;
-pub const BOUNDS: Bounds =
-    Bounds { memory: 512 << 20, piece: 256 << 20, seconds: 120, file: 1 << 30 };
+pub const BOUNDS: CommandBounds =
+    CommandBounds { memory: 512 << 20, piece: 256 << 20, seconds: 120, file: 1 << 30 };
 
 /// What came of a merge that was tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Merged {
+pub struct TriedMerge {
     pub text: TextMerge,
     /// The tree that it leads to, of a clean one.
     pub tree: Option<String>,
@@ -27,7 +27,7 @@ pub struct Merged {
     pub files: BTreeSet<String>,
 }
 
-impl Merged {
+impl TriedMerge {
     /// Of what could not be tried.
     pub const fn unknown() -> Self {
         Self { text: TextMerge::Unknown, tree: None, files: BTreeSet::new() }
@@ -35,7 +35,7 @@ impl Merged {
 }
 
 /// Tries to merge each pair of commits; an answer for each, in order.
-pub async fn try_merges(mirror: &Git, pairs: &[(String, String)]) -> Vec<Merged> {
+pub async fn try_merges(mirror: &GitRepository, pairs: &[(String, String)]) -> Vec<TriedMerge> {
     let mut answers = Vec::with_capacity(pairs.len());
     // One that can't be tried ends its whole batch: the others are tried without it.
     let mut left: Vec<&[(String, String)]> = pairs.chunks(BATCH).rev().collect();
@@ -44,7 +44,7 @@ pub async fn try_merges(mirror: &Git, pairs: &[(String, String)]) -> Vec<Merged>
             Ok(found) => answers.extend(found),
             Err(error) if batch.len() == 1 => {
                 tracing::warn!(%error, "whether two commits merge is not known");
-                answers.push(Merged::unknown());
+                answers.push(TriedMerge::unknown());
             }
             Err(_) => {
                 let (first, second) = batch.split_at(batch.len() / 2);
@@ -55,14 +55,20 @@ pub async fn try_merges(mirror: &Git, pairs: &[(String, String)]) -> Vec<Merged>
     answers
 }
 
-async fn try_batch(mirror: &Git, pairs: &[(String, String)]) -> Result<Vec<Merged>, CommandError> {
+async fn try_batch(
+    mirror: &GitRepository,
+    pairs: &[(String, String)],
+) -> Result<Vec<TriedMerge>, CommandError> {
     let beside = mirror.dir().parent().unwrap_or(mirror.dir());
     let folder = tempfile::Builder::new().prefix(PUSHES).tempdir_in(beside)?;
     try_in(&mirror.with_quarantine(folder.path(), BOUNDS), pairs).await
 }
 
 /// The same, where the trees that they lead to are to be kept.
-pub async fn try_in(git: &Git, pairs: &[(String, String)]) -> Result<Vec<Merged>, CommandError> {
+pub async fn try_in(
+    git: &GitRepository,
+    pairs: &[(String, String)],
+) -> Result<Vec<TriedMerge>, CommandError> {
     let plain = ["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", "--stdin"];
     let running = git.start(&plain)?;
     running.give_way();
@@ -80,7 +86,7 @@ pub async fn try_in(git: &Git, pairs: &[(String, String)]) -> Result<Vec<Merged>
 
 /// Reads so many answers: `status NUL tree NUL (file NUL)* NUL` each. With `--stdin` a status of 1 is a
 /// clean merge and 0 a conflict.
-fn read_merges(said: &[u8], wanted: usize) -> Option<Vec<Merged>> {
+fn read_merges(said: &[u8], wanted: usize) -> Option<Vec<TriedMerge>> {
     let mut parts = said.split(|byte| *byte == 0);
     let mut answers = Vec::with_capacity(wanted);
     for _ in 0..wanted {
@@ -96,10 +102,10 @@ fn read_merges(said: &[u8], wanted: usize) -> Option<Vec<Merged>> {
         let is_tree = tree.len() >= 40 && tree.bytes().all(|b| b.is_ascii_hexdigit());
         answers.push(match status {
             b"1" if files.is_empty() && is_tree => {
-                Merged { text: TextMerge::Clean, tree: Some(tree.to_owned()), files }
+                TriedMerge { text: TextMerge::Clean, tree: Some(tree.to_owned()), files }
             }
-            b"0" => Merged { text: TextMerge::Conflict, tree: None, files },
-            _ => Merged::unknown(),
+            b"0" => TriedMerge { text: TextMerge::Conflict, tree: None, files },
+            _ => TriedMerge::unknown(),
         });
     }
     // Nothing but the end may follow.
@@ -109,7 +115,7 @@ fn read_merges(said: &[u8], wanted: usize) -> Option<Vec<Merged>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::git::testing::Workshop;
+    use crate::gateway::git::testing::TestRepository;
 
     const TREE: &str = "9383487fdc3a973de2985d40438587550d0f2840";
 
@@ -137,7 +143,7 @@ mod tests {
 
     #[tokio::test]
     async fn fifty_branches_are_tried_against_each_other() {
-        let shop = Workshop::new();
+        let shop = TestRepository::new();
         let lines = (0..60).map(|n| format!("line {n}\n\n\n")).collect::<Vec<_>>().concat();
         let base = shop.commit(&[], &[("a.txt", &lines)]);
         let edited = |n: usize| lines.replace(&format!("line {}\n", n / 2), &format!("new {n}\n"));

@@ -16,9 +16,9 @@ use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt as _;
 
-use super::command::{CommandError, Git};
-use super::host::{Host, HostError, Refs};
-use super::places::Places;
+use super::command::{CommandError, GitRepository};
+use super::host::{GitHost, HostError, RemoteRefs};
+use super::places::GitPlaces;
 
 /// How the folders of pushes begin.
 pub const PUSHES: &str = "push-";
@@ -45,26 +45,26 @@ pub enum MirrorError {
 
 /// The remote's refs, whose objects are all in the copy.
 #[derive(Clone, Debug)]
-pub struct Snapshot {
-    pub refs: Arc<Refs>,
+pub struct RefSnapshot {
+    pub refs: Arc<RemoteRefs>,
     /// Why it may be old, if the remote did not answer, and from when it is.
     pub stale: Option<String>,
 }
 
 /// All copies, by Repo. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Mirrors {
+pub struct RepoMirrors {
     root: PathBuf,
-    pub(super) known: Arc<Mutex<HashMap<String, Arc<Mirror>>>>,
+    pub(super) known: Arc<Mutex<HashMap<String, Arc<RepoMirror>>>>,
     /// How often copies were asked for.
     asked: Arc<AtomicU64>,
     pub(super) limit: Option<u64>,
     /// Who reads from them.
-    pub(super) readers: Places,
-    pub(super) pushers: Places,
+    pub(super) readers: GitPlaces,
+    pub(super) pushers: GitPlaces,
 }
 
-impl Mirrors {
+impl RepoMirrors {
     /// Keeps the copies in `root`, which is made when it is needed.
     pub fn new(root: PathBuf) -> Self {
         // What an earlier process did not live to end.
@@ -75,15 +75,15 @@ impl Mirrors {
             known: Arc::default(),
             asked: Arc::default(),
             limit: None,
-            readers: Places::for_reading(None),
-            pushers: Places::for_pushing(),
+            readers: GitPlaces::for_reading(None),
+            pushers: GitPlaces::for_pushing(),
         }
     }
 
     /// The same within so many bytes of disk, served by a process that may use so much memory.
     #[must_use]
     pub fn within(self, disk: Option<u64>, memory: Option<u64>) -> Self {
-        Self { limit: disk, readers: Places::for_reading(memory), ..self }
+        Self { limit: disk, readers: GitPlaces::for_reading(memory), ..self }
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -91,7 +91,7 @@ impl Mirrors {
     }
 
     /// The copy of a Repo: of what its URL names now.
-    pub fn of(&self, repo: &Repo) -> Arc<Mirror> {
+    pub fn of(&self, repo: &Repo) -> Arc<RepoMirror> {
         let namespace = repo.namespace().unwrap_or_default();
         let name = format!("{namespace}/{}", repo.name_any());
         let dir = self.root.join(folder_of(repo));
@@ -99,7 +99,7 @@ impl Mirrors {
         let mirror = match known.get(&name) {
             Some(mirror) if mirror.git.dir() == dir => Arc::clone(mirror),
             _ => {
-                let mirror = Arc::new(Mirror::new(dir));
+                let mirror = Arc::new(RepoMirror::new(dir));
                 known.insert(name, Arc::clone(&mirror));
                 mirror
             }
@@ -143,8 +143,8 @@ fn folder_of(repo: &Repo) -> String {
 }
 
 #[derive(Debug)]
-pub struct Mirror {
-    git: Git,
+pub struct RepoMirror {
+    git: GitRepository,
     /// Whether its objects have to be looked through before it is used again.
     suspect: AtomicBool,
     last: tokio::sync::Mutex<Option<Last>>,
@@ -156,17 +156,23 @@ pub struct Mirror {
 
 #[derive(Debug)]
 struct Last {
-    refs: Arc<Refs>,
+    refs: Arc<RemoteRefs>,
     /// When the remote was asked; nothing for what an earlier process left.
     asked: Option<Instant>,
 }
 
-impl Mirror {
+impl RepoMirror {
     fn new(dir: PathBuf) -> Self {
         // A folder that is there already was left by another process, however that ended.
         let suspect = AtomicBool::new(true);
         let (used, grown) = (AtomicU64::default(), AtomicBool::default());
-        Self { git: Git::at(dir), suspect, last: tokio::sync::Mutex::default(), used, grown }
+        Self {
+            git: GitRepository::at(dir),
+            suspect,
+            last: tokio::sync::Mutex::default(),
+            used,
+            grown,
+        }
     }
 
     /// Whether it has grown since this was last asked.
@@ -175,7 +181,7 @@ impl Mirror {
     }
 
     /// The repository, to run commands in.
-    pub const fn git(&self) -> &Git {
+    pub const fn git(&self) -> &GitRepository {
         &self.git
     }
 
@@ -199,11 +205,11 @@ impl Mirror {
     ///
     /// # Errors
     /// When the remote does not answer. See [`Self::read`].
-    pub async fn sync(&self, host: &Host, base: &str) -> Result<Snapshot, MirrorError> {
+    pub async fn sync(&self, host: &GitHost, base: &str) -> Result<RefSnapshot, MirrorError> {
         let wanted = Instant::now();
         let mut last = self.last.lock().await;
         if let Some(last) = last.as_ref().filter(|last| last.asked >= Some(wanted)) {
-            return Ok(Snapshot { refs: Arc::clone(&last.refs), stale: None });
+            return Ok(RefSnapshot { refs: Arc::clone(&last.refs), stale: None });
         }
         let asked = Instant::now();
         let theirs = host.refs().await?;
@@ -221,14 +227,14 @@ impl Mirror {
         }
         let refs = Arc::new(theirs);
         *last = Some(Last { refs: Arc::clone(&refs), asked: Some(asked) });
-        Ok(Snapshot { refs, stale: None })
+        Ok(RefSnapshot { refs, stale: None })
     }
 
     /// Like [`Self::sync`], but answers from the last copy while the remote is away.
     ///
     /// # Errors
     /// When there is no copy, or the remote refuses.
-    pub async fn read(&self, host: &Host, base: &str) -> Result<Snapshot, MirrorError> {
+    pub async fn read(&self, host: &GitHost, base: &str) -> Result<RefSnapshot, MirrorError> {
         match self.sync(host, base).await {
             Err(MirrorError::Host(error)) if error.is_passing() => {
                 let mut last = self.last.lock().await;
@@ -238,7 +244,7 @@ impl Mirror {
                 let Some(last) = last.as_ref() else { return Err(error.into()) };
                 let stale =
                     format!("{error}. Until then clones and fetches get the last copy of it");
-                Ok(Snapshot { refs: Arc::clone(&last.refs), stale: Some(stale) })
+                Ok(RefSnapshot { refs: Arc::clone(&last.refs), stale: Some(stale) })
             }
             outcome => outcome,
         }
@@ -254,7 +260,12 @@ impl Mirror {
         Some(Last { refs: Arc::new(refs), asked: None })
     }
 
-    async fn update(&self, host: &Host, theirs: &Refs, base: &str) -> Result<(), MirrorError> {
+    async fn update(
+        &self,
+        host: &GitHost,
+        theirs: &RemoteRefs,
+        base: &str,
+    ) -> Result<(), MirrorError> {
         self.prepare(base).await?;
         let ours = self.list_refs().await?;
         let known: BTreeSet<&str> = ours.values().map(String::as_str).collect();
@@ -308,7 +319,7 @@ impl Mirror {
     ///
     /// # Errors
     /// When Git can't tell.
-    pub async fn list_refs(&self) -> Result<Refs, CommandError> {
+    pub async fn list_refs(&self) -> Result<RemoteRefs, CommandError> {
         let format = "--format=%(objectname) %(refname)";
         let text = self.git.run(&["for-each-ref", format], b"").await?;
         let text = String::from_utf8_lossy(&text);
@@ -316,7 +327,12 @@ impl Mirror {
         Ok(lines.map(|(id, name)| (name.to_owned(), id.to_owned())).collect())
     }
 
-    async fn fetch(&self, host: &Host, wants: &[&str], haves: &[&str]) -> Result<(), MirrorError> {
+    async fn fetch(
+        &self,
+        host: &GitHost,
+        wants: &[&str],
+        haves: &[&str],
+    ) -> Result<(), MirrorError> {
         // Whoever asks holds the lock: what lies there belongs to a fetch that was given up.
         remove_all(&self.git.dir().join("objects/pack"), "tmp_");
         let most = format!("--max-input-size={MAX_PACK}");
@@ -350,18 +366,18 @@ impl Mirror {
 }
 
 /// What is named as known: the base branch first, for where there are many.
-fn known_refs<'r>(ours: &'r Refs, base: &str) -> Vec<&'r str> {
+fn known_refs<'r>(ours: &'r RemoteRefs, base: &str) -> Vec<&'r str> {
     let first = ours.get(&format!("refs/heads/{base}"));
     let rest = ours.values().filter(|id| Some(*id) != first);
     first.into_iter().chain(rest.collect::<BTreeSet<_>>()).map(String::as_str).collect()
 }
 
-fn ref_deletions(ours: &Refs, theirs: &Refs) -> String {
+fn ref_deletions(ours: &RemoteRefs, theirs: &RemoteRefs) -> String {
     let gone = ours.keys().filter(|name| !theirs.contains_key(*name));
     gone.fold(String::new(), |all, name| all + "delete " + name + "\n")
 }
 
-fn ref_moves(ours: &Refs, theirs: &Refs) -> String {
+fn ref_moves(ours: &RemoteRefs, theirs: &RemoteRefs) -> String {
     let moved = theirs.iter().filter(|(name, id)| ours.get(*name) != Some(id));
     moved.fold(String::new(), |all, (name, id)| all + "update " + name + " " + id + "\n")
 }
@@ -384,7 +400,7 @@ fn remove_all(folder: &Path, prefix: &str) {
 mod tests {
     use super::*;
 
-    fn refs(list: &[(&str, &str)]) -> Refs {
+    fn refs(list: &[(&str, &str)]) -> RemoteRefs {
         list.iter().map(|(name, id)| ((*name).to_owned(), (*id).to_owned())).collect()
     }
 

@@ -44,24 +44,24 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::MissedTickBehavior;
 use tokio::time::error::Elapsed;
 
-use self::host::{Host, HostError};
-use self::mirror::{Mirror, MirrorError, Snapshot};
-use self::policy::Wanted;
+use self::host::{GitHost, HostError};
+use self::mirror::{MirrorError, RefSnapshot, RepoMirror};
+use self::policy::WantedMasking;
 use self::quarantine::ReceiveError;
 use super::api::tell_problem;
 use super::api_error::ApiError;
-use super::caller::Caller;
+use super::caller::ProvenCaller;
 use super::github::{GitHub, moved};
-use super::state::Shared;
+use super::state::SharedGateway;
 use super::thread_key::ThreadKey;
 
-pub use self::change::Change;
+pub use self::change::BranchChange;
 #[cfg(test)]
 pub use self::host::fuzz_talk;
-pub use self::merges::Merged;
+pub use self::merges::TriedMerge;
 pub use self::receive::receive_pack;
 pub use self::serve::{info_refs, upload_pack};
-pub use self::survey::{Apart, Survey, SurveyError};
+pub use self::survey::{BranchDistance, BranchSurvey, SurveyError};
 pub use self::train::{PushedBranch, TrainBench, TrainHead};
 
 const ADVERTISEMENT: &str = "advertisement";
@@ -74,9 +74,9 @@ const ROOM: Duration = Duration::from_secs(3);
 
 /// What a Git request works with.
 struct Bench {
-    host: Host,
-    mirror: Arc<Mirror>,
-    snapshot: Snapshot,
+    host: GitHost,
+    mirror: Arc<RepoMirror>,
+    snapshot: RefSnapshot,
 }
 
 /// Whether the last copy will do while the remote is away.
@@ -87,13 +87,17 @@ enum Fresh {
 }
 
 /// The caller's repository, brought up to date, whoever gives up waiting for it.
-async fn open_bench(gateway: &Shared, caller: &Caller, fresh: Fresh) -> Result<Bench, GitError> {
+async fn open_bench(
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
+    fresh: Fresh,
+) -> Result<Bench, GitError> {
     bench_of(gateway, &caller.repo, &caller.key(), fresh).await
 }
 
 /// The same for a Repo; `thread` is told what is wrong with its policy.
 async fn bench_of(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Arc<Repo>,
     thread: &ThreadKey,
     fresh: Fresh,
@@ -108,7 +112,7 @@ async fn bench_of(
             outcome = try_bench(&shared, &repo, &thread, &mirror, fresh).await;
         }
         match &outcome {
-            Ok(Bench { snapshot: Snapshot { stale: Some(why), .. }, .. }) => {
+            Ok(Bench { snapshot: RefSnapshot { stale: Some(why), .. }, .. }) => {
                 shared.conditions.git_fails(&repo, why).await;
             }
             Ok(_) => {
@@ -136,23 +140,23 @@ async fn bench_of(
 /// # Errors
 /// When the remote can't be asked: nothing is said of what may be old.
 pub async fn take_survey(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Arc<Repo>,
     thread: &ThreadKey,
-) -> Result<Survey, SurveyError> {
+) -> Result<BranchSurvey, SurveyError> {
     let bench = bench_of(gateway, repo, thread, Fresh::IfPossible).await;
     let Bench { mirror, snapshot, .. } = bench.map_err(|e| SurveyError::Git(e.to_string()))?;
-    Survey::of(mirror, snapshot, &repo.spec.git.branch)
+    BranchSurvey::of(mirror, snapshot, &repo.spec.git.branch)
 }
 
 async fn try_bench(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Arc<Repo>,
     thread: &ThreadKey,
-    mirror: &Arc<Mirror>,
+    mirror: &Arc<RepoMirror>,
     fresh: Fresh,
 ) -> Result<Bench, MirrorError> {
-    let host = Host::of(&gateway.context, repo).await?;
+    let host = GitHost::of(&gateway.context, repo).await?;
     let snapshot = update_copy(gateway, repo, mirror, &host, fresh).await?;
     let bench = Bench { host, mirror: Arc::clone(mirror), snapshot };
     learn_patterns(gateway, repo, thread, &bench).await?;
@@ -161,12 +165,12 @@ async fn try_bench(
 
 /// Brings a copy up to date, within its room on the disk.
 async fn update_copy(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Repo,
-    mirror: &Mirror,
-    host: &Host,
+    mirror: &RepoMirror,
+    host: &GitHost,
     fresh: Fresh,
-) -> Result<Snapshot, MirrorError> {
+) -> Result<RefSnapshot, MirrorError> {
     let base = &repo.spec.git.branch;
     let copied = async {
         match fresh {
@@ -185,7 +189,7 @@ async fn update_copy(
 }
 
 /// Removes copies that no Repo needs, from time to time, until the gateway stops.
-pub async fn tidy_copies(gateway: &Shared) {
+pub async fn tidy_copies(gateway: &SharedGateway) {
     let mut due = tokio::time::interval(TIDY);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
@@ -199,7 +203,7 @@ pub async fn tidy_copies(gateway: &Shared) {
 }
 
 /// What is fetched may be large, and its size is not known before.
-async fn keep_room(gateway: &Shared) -> Infallible {
+async fn keep_room(gateway: &SharedGateway) -> Infallible {
     loop {
         tokio::time::sleep(ROOM).await;
         make_room(gateway).await;
@@ -207,7 +211,7 @@ async fn keep_room(gateway: &Shared) -> Infallible {
 }
 
 /// Keeps the copies within their room on the disk, and counts what they take.
-async fn make_room(gateway: &Shared) {
+async fn make_room(gateway: &SharedGateway) {
     let mirrors = gateway.mirrors.clone();
     match tokio::task::spawn_blocking(move || mirrors.make_room()).await {
         Ok(bytes) => gateway.metrics.git_cache(bytes),
@@ -216,7 +220,7 @@ async fn make_room(gateway: &Shared) {
 }
 
 /// Lets the Repo and the thread say what a person has to correct.
-async fn complain_about(gateway: &Shared, repo: &Arc<Repo>, thread: &ThreadKey, why: &str) {
+async fn complain_about(gateway: &SharedGateway, repo: &Arc<Repo>, thread: &ThreadKey, why: &str) {
     gateway.conditions.git_fails(repo, why).await;
     let (shared, repo) = (gateway.clone(), Arc::clone(repo));
     let (thread, why) = (thread.clone(), why.to_owned());
@@ -225,7 +229,7 @@ async fn complain_about(gateway: &Shared, repo: &Arc<Repo>, thread: &ThreadKey, 
 
 /// Puts the base branch's own patterns in force, and tells the thread once what is wrong with them.
 async fn learn_patterns(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Repo,
     thread: &ThreadKey,
     bench: &Bench,
@@ -236,7 +240,7 @@ async fn learn_patterns(
     if redactors.knows(repo, tip) {
         return Ok(());
     }
-    let Wanted { rules, problems } = policy::read_policy(bench.mirror.git(), tip).await?;
+    let WantedMasking { rules, problems } = policy::read_policy(bench.mirror.git(), tip).await?;
     redactors.learn(repo, tip, rules, problems.is_empty());
     if problems.is_empty() {
         return Ok(());
@@ -288,13 +292,13 @@ enum GitError {
     #[error("it takes too long: try again")]
     Late(#[from] Elapsed),
     #[error(transparent)]
-    Busy(#[from] places::Busy),
+    Busy(#[from] places::NoPlace),
 }
 
 /// `kind` is that of the answer that Git expects: `result` or `advertisement`.
 fn finish_answer(
-    gateway: &Shared,
-    caller: &Caller,
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
     (service, kind): (&'static str, &'static str),
     outcome: Result<Answered, GitError>,
 ) -> Response {

@@ -2,23 +2,23 @@
 
 use codebutler_crds::policy::Guarded;
 
-use super::host::Update;
-use super::rules::Incoming;
-use crate::gateway::consent::Effect;
+use super::host::RefUpdate;
+use super::rules::IncomingPush;
+use crate::gateway::consent::GuardedEffect;
 
 /// Commits and files that are named.
 const MOST: usize = 40;
 /// Characters of a commit's first line.
 const LINE: usize = 100;
 
-pub struct Outline {
+pub struct ChangeOutline {
     summary: String,
     detail: String,
 }
 
-impl Outline {
+impl ChangeOutline {
     /// What a push would do to its branch.
-    pub fn of(incoming: &Incoming, update: &Update) -> Self {
+    pub fn of(incoming: &IncomingPush, update: &RefUpdate) -> Self {
         let branch = update.name.trim_start_matches("refs/heads/");
         let count = incoming.commits.len();
         let commits = if count == 1 { "commit" } else { "commits" };
@@ -58,9 +58,9 @@ impl Outline {
     }
 
     /// The effect that people are asked about: this commit on that one.
-    pub fn effect<'a>(&self, exactly: &'a [&'a str; 3]) -> Effect<'a> {
+    pub fn effect<'a>(&self, exactly: &'a [&'a str; 3]) -> GuardedEffect<'a> {
         let (summary, detail) = (self.summary.clone(), self.detail.clone());
-        Effect { kind: Guarded::Push, summary, detail, exactly }
+        GuardedEffect { kind: Guarded::Push, summary, detail, exactly }
     }
 }
 
@@ -79,16 +79,16 @@ fn short_id(id: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::git::rules::{Change, NewCommit};
+    use crate::gateway::git::rules::{FileChange, NewCommit};
 
-    fn change(path: &str, blob: Option<&str>, before: &[&str]) -> Change {
+    fn change(path: &str, blob: Option<&str>, before: &[&str]) -> FileChange {
         let before = before.iter().map(ToString::to_string).collect();
-        Change { path: path.to_owned(), blob: blob.map(str::to_owned), before }
+        FileChange { path: path.to_owned(), blob: blob.map(str::to_owned), before }
     }
 
     #[test]
     fn people_see_commits_and_files() {
-        let update = Update {
+        let update = RefUpdate {
             name: "refs/heads/codebutler/t".to_owned(),
             old: Some("1".repeat(40)),
             new: "2".repeat(40),
@@ -104,14 +104,14 @@ mod tests {
             ..NewCommit::default()
         };
         let mut incoming =
-            Incoming { fast_forward: true, commits: vec![commit], ..Incoming::default() };
-        let outline = Outline::of(&incoming, &update);
+            IncomingPush { fast_forward: true, commits: vec![commit], ..IncomingPush::default() };
+        let outline = ChangeOutline::of(&incoming, &update);
         assert_eq!(outline.summary, "Push 1 commit to `codebutler/t` (`1111111111..2222222222`)");
         assert_eq!(outline.detail, "2222222222 Fix the total\n\n* src/b.rs\n+ src/a.rs\n- old.txt");
         incoming.fast_forward = false;
         incoming.commits[0].changes =
             (0..100).map(|n| change(&format!("f{n}"), Some("a"), &[])).collect();
-        let outline = Outline::of(&incoming, &update);
+        let outline = ChangeOutline::of(&incoming, &update);
         assert!(outline.summary.ends_with("taking back what is on it"), "{}", outline.summary);
         assert!(outline.detail.ends_with("and 60 more files"), "{}", outline.detail);
     }

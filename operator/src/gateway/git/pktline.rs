@@ -4,7 +4,7 @@
 pub const MAX_PACKET: usize = 65_520;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Packet<'a> {
+pub enum PktLine<'a> {
     /// A payload, possibly empty.
     Data(&'a [u8]),
     /// `0000`: the end of a section.
@@ -30,7 +30,7 @@ pub enum PacketError {
 ///
 /// # Errors
 /// When the bytes can't be the beginning of a packet.
-pub fn read_packet(bytes: &[u8]) -> Result<Option<(Packet<'_>, usize)>, PacketError> {
+pub fn read_packet(bytes: &[u8]) -> Result<Option<(PktLine<'_>, usize)>, PacketError> {
     let Some((header, rest)) = bytes.split_first_chunk::<4>() else {
         return if bytes.iter().all(u8::is_ascii_hexdigit) {
             Ok(None)
@@ -44,12 +44,12 @@ pub fn read_packet(bytes: &[u8]) -> Result<Option<(Packet<'_>, usize)>, PacketEr
     let text = std::str::from_utf8(header).map_err(|_| PacketError::NotHex)?;
     let length = usize::from_str_radix(text, 16).map_err(|_| PacketError::NotHex)?;
     match length {
-        0 => Ok(Some((Packet::Flush, 4))),
-        1 => Ok(Some((Packet::Delimiter, 4))),
-        2 => Ok(Some((Packet::ResponseEnd, 4))),
+        0 => Ok(Some((PktLine::Flush, 4))),
+        1 => Ok(Some((PktLine::Delimiter, 4))),
+        2 => Ok(Some((PktLine::ResponseEnd, 4))),
         3 => Err(PacketError::Length(length)),
         _ if length > MAX_PACKET => Err(PacketError::Length(length)),
-        _ => Ok(rest.get(..length - 4).map(|payload| (Packet::Data(payload), length))),
+        _ => Ok(rest.get(..length - 4).map(|payload| (PktLine::Data(payload), length))),
     }
 }
 
@@ -88,12 +88,12 @@ mod tests {
 
     #[test]
     fn every_kind_of_packet_is_read() {
-        assert_eq!(read_packet(b"0000rest"), Ok(Some((Packet::Flush, 4))));
-        assert_eq!(read_packet(b"0001"), Ok(Some((Packet::Delimiter, 4))));
-        assert_eq!(read_packet(b"0002"), Ok(Some((Packet::ResponseEnd, 4))));
-        assert_eq!(read_packet(b"0004"), Ok(Some((Packet::Data(b""), 4))));
-        assert_eq!(read_packet(b"0009hello0000"), Ok(Some((Packet::Data(b"hello"), 9))));
-        assert_eq!(read_packet(b"000Ahello\n"), Ok(Some((Packet::Data(b"hello\n"), 10))));
+        assert_eq!(read_packet(b"0000rest"), Ok(Some((PktLine::Flush, 4))));
+        assert_eq!(read_packet(b"0001"), Ok(Some((PktLine::Delimiter, 4))));
+        assert_eq!(read_packet(b"0002"), Ok(Some((PktLine::ResponseEnd, 4))));
+        assert_eq!(read_packet(b"0004"), Ok(Some((PktLine::Data(b""), 4))));
+        assert_eq!(read_packet(b"0009hello0000"), Ok(Some((PktLine::Data(b"hello"), 9))));
+        assert_eq!(read_packet(b"000Ahello\n"), Ok(Some((PktLine::Data(b"hello\n"), 10))));
     }
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
         while let Some((packet, used)) = read_packet(&out[at..]).unwrap() {
             at += used;
             match packet {
-                Packet::Data(data) => {
+                PktLine::Data(data) => {
                     assert_eq!(data[0], 2);
                     payload.extend_from_slice(&data[1..]);
                 }

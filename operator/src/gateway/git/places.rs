@@ -46,7 +46,7 @@ impl Most {
 
 /// Why there is no place.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum Busy {
+pub enum NoPlace {
     /// The thread has its share.
     #[error("this thread has {0} {1} under way: wait until one of them has ended")]
     Thread(usize, &'static str),
@@ -58,7 +58,7 @@ pub enum Busy {
 
 /// The places of one kind. Cheap to clone; clones share them.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct GitPlaces {
     what: &'static str,
     most: Most,
     all: Arc<Semaphore>,
@@ -70,7 +70,7 @@ pub struct Places {
 
 /// A place, until it is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct GitPlace {
     _all: OwnedSemaphorePermit,
     _repo: Share,
     _own: Share,
@@ -106,7 +106,7 @@ impl<K: Clone + Eq + Hash> Shares<K> {
     }
 }
 
-impl Places {
+impl GitPlaces {
     /// For clones and fetches, in a process that may use so many bytes of memory.
     pub fn for_reading(memory: Option<u64>) -> Self {
         let most = memory.map_or(READING, Most::fitting);
@@ -130,14 +130,14 @@ impl Places {
     ///
     /// # Errors
     /// When the thread or its Repo has its share, or there is none at all, for longer than one waits.
-    pub async fn place(&self, thread: &ThreadKey, repo: &RepoKey) -> Result<Place, Busy> {
+    pub async fn place(&self, thread: &ThreadKey, repo: &RepoKey) -> Result<GitPlace, NoPlace> {
         let (most, what, (first, then)) = (self.most, self.what, self.patience);
         let own = self.threads.take(thread, most.thread, first).await;
-        let own = own.ok_or(Busy::Thread(most.thread, what))?;
+        let own = own.ok_or(NoPlace::Thread(most.thread, what))?;
         let of_repo = self.repos.take(repo, most.repo, then).await;
-        let of_repo = of_repo.ok_or(Busy::Repo(most.repo, what))?;
-        let all = take_place(&self.all, then).await.ok_or(Busy::All(most.all, what))?;
-        Ok(Place { _all: all, _repo: of_repo, _own: own })
+        let of_repo = of_repo.ok_or(NoPlace::Repo(most.repo, what))?;
+        let all = take_place(&self.all, then).await.ok_or(NoPlace::All(most.all, what))?;
+        Ok(GitPlace { _all: all, _repo: of_repo, _own: own })
     }
 }
 
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn as_many_are_served_as_the_memory_has_room_for() {
         let most = |memory| {
-            let Most { all, repo, thread } = Places::for_reading(memory).most;
+            let Most { all, repo, thread } = GitPlaces::for_reading(memory).most;
             (all, repo, thread)
         };
         assert_eq!(most(None), (48, 40, 8));
@@ -178,21 +178,21 @@ mod tests {
     async fn one_thread_has_its_share_and_all_have_theirs() {
         let Most { all, thread: share, .. } = READING;
         let short = (Duration::ZERO, Duration::from_millis(50));
-        let places = Places { patience: short, ..Places::for_reading(None) };
+        let places = GitPlaces { patience: short, ..GitPlaces::for_reading(None) };
         let mut taken = Vec::new();
         for _ in 0..share {
             taken.push(places.place(&thread(0), &repo(0)).await.unwrap());
         }
         let busy = places.place(&thread(0), &repo(0)).await.unwrap_err();
-        assert_eq!(busy, Busy::Thread(share, "clones or fetches"));
+        assert_eq!(busy, NoPlace::Thread(share, "clones or fetches"));
         for n in share..all {
             taken.push(places.place(&thread(n), &repo(n)).await.unwrap());
         }
         let full = places.place(&thread(all), &repo(all)).await.unwrap_err();
-        assert_eq!(full, Busy::All(all, "clones or fetches"));
+        assert_eq!(full, NoPlace::All(all, "clones or fetches"));
         // Who waits gets the next one that is free.
         let last = (thread(all), repo(all));
-        let patient = Places { patience: (Duration::ZERO, PATIENCE), ..places.clone() };
+        let patient = GitPlaces { patience: (Duration::ZERO, PATIENCE), ..places.clone() };
         let (next, ()) = tokio::join!(patient.place(&last.0, &last.1), async { drop(taken.pop()) });
         assert!(next.is_ok());
         drop((next, taken));
@@ -202,7 +202,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_threads_second_push_waits_and_takes_no_place_of_others() {
-        let places = Places::for_pushing();
+        let places = GitPlaces::for_pushing();
         let first = places.place(&thread(0), &repo(0)).await.unwrap();
         let second = tokio::spawn({
             let places = places.clone();
@@ -219,13 +219,13 @@ mod tests {
     #[tokio::test]
     async fn the_threads_of_one_repo_leave_a_place_to_another_one() {
         let short = (Duration::ZERO, Duration::from_millis(50));
-        let places = Places { patience: short, ..Places::for_pushing() };
+        let places = GitPlaces { patience: short, ..GitPlaces::for_pushing() };
         let mut taken = Vec::new();
         for n in 0..PUSHING.repo {
             taken.push(places.place(&thread(n), &repo(0)).await.unwrap());
         }
         let busy = places.place(&thread(PUSHING.repo), &repo(0)).await.unwrap_err();
-        assert_eq!(busy, Busy::Repo(PUSHING.repo, "pushes"));
+        assert_eq!(busy, NoPlace::Repo(PUSHING.repo, "pushes"));
         assert!(places.place(&thread(9), &repo(1)).await.is_ok());
     }
 }

@@ -8,7 +8,7 @@
 use codebutler_crds::policy::RedactionRule;
 use serde::Deserialize;
 
-use super::command::{CommandError, Git};
+use super::command::{CommandError, GitRepository};
 use crate::gateway::redact::Redactor;
 
 pub const FILE: &str = ".codebutler/policy.json";
@@ -27,7 +27,7 @@ struct File {
 
 /// What a repository wants masked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedMasking {
     /// Patterns that can be used.
     pub rules: Vec<RedactionRule>,
     /// What is wrong with the others, for people.
@@ -35,21 +35,21 @@ pub struct Wanted {
 }
 
 /// Reads the file of a commit.
-pub async fn read_policy(git: &Git, commit: &str) -> Result<Wanted, CommandError> {
+pub async fn read_policy(git: &GitRepository, commit: &str) -> Result<WantedMasking, CommandError> {
     let name = format!("{commit}:{FILE}");
     if !git.asks(&["cat-file", "-e", commit]).await? {
-        return Ok(Wanted::default());
+        return Ok(WantedMasking::default());
     }
     match git.run(&["cat-file", "blob", &name], b"").await {
         Ok(bytes) => Ok(parse_policy(&bytes)),
         // There is none.
-        Err(CommandError::Failed { code: 128, .. }) => Ok(Wanted::default()),
+        Err(CommandError::Failed { code: 128, .. }) => Ok(WantedMasking::default()),
         Err(error) => Err(error),
     }
 }
 
-pub fn parse_policy(bytes: &[u8]) -> Wanted {
-    let nothing = |why: String| Wanted { rules: Vec::new(), problems: vec![why] };
+pub fn parse_policy(bytes: &[u8]) -> WantedMasking {
+    let nothing = |why: String| WantedMasking { rules: Vec::new(), problems: vec![why] };
     if bytes.len() > MAX_FILE {
         return nothing(format!("it is longer than {} KiB", MAX_FILE / 1024));
     }
@@ -83,7 +83,7 @@ pub fn parse_policy(bytes: &[u8]) -> Wanted {
         index += 1;
         usable
     });
-    Wanted { rules, problems }
+    WantedMasking { rules, problems }
 }
 
 #[cfg(test)]
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(wanted.problems.len(), 2, "{:?}", wanted.problems);
         assert!(wanted.problems[0].starts_with("redaction[1].pattern (`broken`) can't be used"));
         assert!(wanted.problems[1].starts_with("redaction[2] needs a `name`"));
-        assert_eq!(parse_policy(b"{}"), Wanted::default());
+        assert_eq!(parse_policy(b"{}"), WantedMasking::default());
         assert_eq!(parse_policy(b"{").problems.len(), 1);
         assert!(parse_policy(&vec![b' '; MAX_FILE + 1]).problems[0].contains("64 KiB"));
     }

@@ -13,11 +13,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use tokio::time::MissedTickBehavior;
 
-use super::host::{Host, HostError};
+use super::host::{GitHost, HostError};
 use crate::gateway::budget::repos::RepoKey;
 use crate::gateway::github::{GitHub, GitHubError, moved};
-use crate::gateway::revisions::Revisions;
-use crate::gateway::state::Shared;
+use crate::gateway::revisions::PolledRevisions;
+use crate::gateway::state::SharedGateway;
 
 /// Time between two looks at the Repos: nobody is asked for it.
 const LOOK: Duration = Duration::from_secs(2);
@@ -64,8 +64,8 @@ fn git_condition(repo: &Repo) -> Option<&Condition> {
 }
 
 /// Asks until the gateway stops.
-pub async fn run_probe(gateway: &Shared) {
-    let (asked, secrets) = (Mutex::new(HashMap::new()), Revisions::default());
+pub async fn run_probe(gateway: &SharedGateway) {
+    let (asked, secrets) = (Mutex::new(HashMap::new()), PolledRevisions::default());
     let mut ticks = tokio::time::interval(LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
@@ -81,10 +81,10 @@ pub async fn run_probe(gateway: &Shared) {
 }
 
 async fn probe_repo(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: Arc<Repo>,
     asked: &Mutex<HashMap<RepoKey, Asked>>,
-    secrets: &Revisions,
+    secrets: &PolledRevisions,
 ) {
     let (key, namespace) = (RepoKey::from(&*repo), repo.namespace().unwrap_or_default());
     let secret = &repo.spec.git.credentials.name;
@@ -107,7 +107,7 @@ async fn probe_repo(
     lock(asked).insert(key, Asked { uid, generation, secret, at, failures });
 }
 
-async fn tell_answer(gateway: &Shared, repo: &Repo, answer: Result<(), No>) -> bool {
+async fn tell_answer(gateway: &SharedGateway, repo: &Repo, answer: Result<(), No>) -> bool {
     match answer {
         Ok(()) => {
             let remark = moved::moved_remark(&gateway.context, repo);
@@ -147,10 +147,10 @@ impl From<GitHubError> for No {
 }
 
 /// Git's own protocol, which copies are made with, and the API, which branches are made with.
-async fn ask_host(gateway: &Shared, repo: &Arc<Repo>) -> Result<(), No> {
-    let refs = match Host::of(&gateway.context, repo).await?.refs().await {
+async fn ask_host(gateway: &SharedGateway, repo: &Arc<Repo>) -> Result<(), No> {
+    let refs = match GitHost::of(&gateway.context, repo).await?.refs().await {
         Err(HostError::Moved(_)) if GitHub::look_for_move(&gateway.context, repo).await? => {
-            Host::of(&gateway.context, repo).await?.refs().await?
+            GitHost::of(&gateway.context, repo).await?.refs().await?
         }
         refs => refs?,
     };

@@ -1,15 +1,15 @@
 //! What a push wants and whether it may: the command list of `git-receive-pack`, parsed and judged
 //! before a byte of it reaches the remote.
 
-use super::pktline::{self, Packet, PacketError};
+use super::pktline::{self, PacketError, PktLine};
 
 /// Longest command list that is read: far more than one branch needs.
 pub const MAX_COMMANDS: usize = 64 * 1024;
 
 /// The command list of a push.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Push {
-    pub commands: Vec<Command>,
+pub struct PushRequest {
+    pub commands: Vec<PushCommand>,
     /// Whether the client wants a report of each ref.
     pub report_status: bool,
     /// Whether the report goes over a side band.
@@ -17,7 +17,7 @@ pub struct Push {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct PushCommand {
     pub name: String,
     /// What the client believes it to be; zeros if it does not exist.
     pub old: String,
@@ -25,7 +25,7 @@ pub struct Command {
     pub new: String,
 }
 
-impl Command {
+impl PushCommand {
     /// Whether the ref is to go away.
     pub fn is_delete(&self) -> bool {
         is_zero(&self.new)
@@ -53,8 +53,8 @@ pub enum PushError {
 ///
 /// # Errors
 /// When it isn't one, or is longer than [`MAX_COMMANDS`].
-pub fn parse_push(bytes: &[u8]) -> Result<Option<(Push, usize)>, PushError> {
-    let mut push = Push::default();
+pub fn parse_push(bytes: &[u8]) -> Result<Option<(PushRequest, usize)>, PushError> {
+    let mut push = PushRequest::default();
     let mut at = 0;
     loop {
         let rest = bytes.get(at..).unwrap_or_default();
@@ -66,14 +66,14 @@ pub fn parse_push(bytes: &[u8]) -> Result<Option<(Push, usize)>, PushError> {
             return Err(PushError::TooLong);
         }
         match packet {
-            Packet::Flush => return Ok(Some((push, at))),
-            Packet::Data(line) => read_line(&mut push, line)?,
-            Packet::Delimiter | Packet::ResponseEnd => return Err(PushError::Command),
+            PktLine::Flush => return Ok(Some((push, at))),
+            PktLine::Data(line) => read_line(&mut push, line)?,
+            PktLine::Delimiter | PktLine::ResponseEnd => return Err(PushError::Command),
         }
     }
 }
 
-fn read_line(push: &mut Push, line: &[u8]) -> Result<(), PushError> {
+fn read_line(push: &mut PushRequest, line: &[u8]) -> Result<(), PushError> {
     let line = std::str::from_utf8(line).map_err(|_| PushError::Command)?;
     let (line, capabilities) = match line.split_once('\0') {
         // Only the first command carries capabilities.
@@ -102,7 +102,7 @@ fn read_line(push: &mut Push, line: &[u8]) -> Result<(), PushError> {
             if is_object(old) && is_object(new) && !name.is_empty() =>
         {
             let (name, old, new) = (name.to_owned(), old.to_owned(), new.to_owned());
-            push.commands.push(Command { name, old, new });
+            push.commands.push(PushCommand { name, old, new });
             Ok(())
         }
         _ => Err(PushError::Command),
@@ -121,7 +121,7 @@ pub fn is_zero(id: &str) -> bool {
 
 /// What the caller may push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rights<'a> {
+pub struct PusherRights<'a> {
     pub may_push: bool,
     /// The role needs an approved plan, and there is none.
     pub lacks_approval: bool,
@@ -131,7 +131,7 @@ pub struct Rights<'a> {
 
 /// Why a ref may not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum PushRefusal {
     /// The role has no push right.
     Role,
     /// No user has approved the thread's plan.
@@ -146,7 +146,7 @@ pub enum Refusal {
     Together,
 }
 
-impl Refusal {
+impl PushRefusal {
     /// What Git shows beside the ref.
     pub const fn reason(self) -> &'static str {
         match self {
@@ -161,34 +161,37 @@ impl Refusal {
 }
 
 /// Decides about a push: nothing if all of it may happen, else a refusal for each ref.
-pub fn judge_push<'p>(push: &'p Push, rights: &Rights<'_>) -> Vec<(&'p str, Refusal)> {
+pub fn judge_push<'p>(
+    push: &'p PushRequest,
+    rights: &PusherRights<'_>,
+) -> Vec<(&'p str, PushRefusal)> {
     let own = format!("refs/heads/{}", rights.branch);
-    let refusal = |command: &Command| match command {
-        _ if !rights.may_push => Some(Refusal::Role),
-        _ if command.name != own => Some(Refusal::OtherRef),
-        _ if command.is_delete() => Some(Refusal::Delete),
-        _ if push.commands.iter().filter(|c| c.name == own).count() > 1 => Some(Refusal::Twice),
-        _ if rights.lacks_approval => Some(Refusal::Approval),
+    let refusal = |command: &PushCommand| match command {
+        _ if !rights.may_push => Some(PushRefusal::Role),
+        _ if command.name != own => Some(PushRefusal::OtherRef),
+        _ if command.is_delete() => Some(PushRefusal::Delete),
+        _ if push.commands.iter().filter(|c| c.name == own).count() > 1 => Some(PushRefusal::Twice),
+        _ if rights.lacks_approval => Some(PushRefusal::Approval),
         _ => None,
     };
     if push.commands.iter().all(|command| refusal(command).is_none()) {
         return Vec::new();
     }
-    let why = |c: &'p Command| (c.name.as_str(), refusal(c).unwrap_or(Refusal::Together));
+    let why = |c: &'p PushCommand| (c.name.as_str(), refusal(c).unwrap_or(PushRefusal::Together));
     push.commands.iter().map(why).collect()
 }
 
 /// The sentence for whoever pushed.
-pub fn explain_refusals(refusals: &[(&str, Refusal)], rights: &Rights<'_>) -> String {
+pub fn explain_refusals(refusals: &[(&str, PushRefusal)], rights: &PusherRights<'_>) -> String {
     let has = |refusal| refusals.iter().any(|(_, r)| *r == refusal);
     let branch = rights.branch;
-    if has(Refusal::Role) {
+    if has(PushRefusal::Role) {
         "CodeButler: this role may not push. Ask a role that may.".to_owned()
-    } else if has(Refusal::OtherRef) {
+    } else if has(PushRefusal::OtherRef) {
         format!("CodeButler: this thread may push its own branch {branch} and nothing else.")
-    } else if has(Refusal::Delete) {
+    } else if has(PushRefusal::Delete) {
         format!("CodeButler: {branch} may not be deleted; closing the thread does that.")
-    } else if has(Refusal::Twice) {
+    } else if has(PushRefusal::Twice) {
         format!("CodeButler: push {branch} once.")
     } else {
         "CodeButler: a user has to approve the plan in the thread before anything is pushed."
@@ -197,15 +200,15 @@ pub fn explain_refusals(refusals: &[(&str, Refusal)], rights: &Rights<'_>) -> St
 }
 
 /// What Git shows beside each ref.
-pub fn refusal_reasons(refusals: &[(&str, Refusal)]) -> Vec<(String, String)> {
+pub fn refusal_reasons(refusals: &[(&str, PushRefusal)]) -> Vec<(String, String)> {
     let reason =
-        |(name, refusal): &(&str, Refusal)| ((*name).to_owned(), refusal.reason().to_owned());
+        |(name, refusal): &(&str, PushRefusal)| ((*name).to_owned(), refusal.reason().to_owned());
     refusals.iter().map(reason).collect()
 }
 
 /// An answer in Git's own words: the body of a `git-receive-pack` response. `refs` are those of the
 /// push, each with the reason why it did not change; an empty one says that it did.
-pub fn report_refs(push: &Push, refs: &[(String, String)], message: &str) -> Vec<u8> {
+pub fn report_refs(push: &PushRequest, refs: &[(String, String)], message: &str) -> Vec<u8> {
     let mut status = Vec::new();
     if push.report_status {
         pktline::write_packets(&mut status, b"unpack ok\n");
@@ -250,7 +253,7 @@ mod tests {
         out
     }
 
-    fn pushed(refs: &[(&str, &str)]) -> Push {
+    fn pushed(refs: &[(&str, &str)]) -> PushRequest {
         let lines: Vec<_> = refs
             .iter()
             .enumerate()
@@ -262,12 +265,12 @@ mod tests {
         parse_push(&bytes(&lines)).unwrap().unwrap().0
     }
 
-    fn refusals(push: &Push, rights: Rights<'_>) -> Vec<Refusal> {
+    fn refusals(push: &PushRequest, rights: PusherRights<'_>) -> Vec<PushRefusal> {
         judge_push(push, &rights).into_iter().map(|(_, refusal)| refusal).collect()
     }
 
-    const RIGHTS: Rights<'static> =
-        Rights { may_push: true, lacks_approval: false, branch: "codebutler/t" };
+    const RIGHTS: PusherRights<'static> =
+        PusherRights { may_push: true, lacks_approval: false, branch: "codebutler/t" };
 
     #[test]
     fn a_command_list_is_read_up_to_its_flush_and_no_further() {
@@ -279,13 +282,14 @@ mod tests {
         body.extend_from_slice(b"PACK....");
         let (push, used) = parse_push(&body).unwrap().unwrap();
         assert_eq!(used, list);
-        let command = Command { name: "refs/heads/a b".into(), old: OLD.into(), new: NEW.into() };
+        let command =
+            PushCommand { name: "refs/heads/a b".into(), old: OLD.into(), new: NEW.into() };
         assert_eq!(push.commands, [command]);
         assert!(push.report_status && !push.side_band);
         for cut in 0..list {
             assert_eq!(parse_push(&body[..cut]), Ok(None), "{cut}");
         }
-        assert_eq!(parse_push(b"0000").unwrap().unwrap().0, Push::default());
+        assert_eq!(parse_push(b"0000").unwrap().unwrap().0, PushRequest::default());
     }
 
     #[test]
@@ -318,19 +322,26 @@ mod tests {
         ] {
             // A trailing line feed belongs to the framing: only one is taken away.
             let name = if name.ends_with('\n') { "refs/heads/codebutler/t\n\n" } else { name };
-            assert_eq!(refusals(&pushed(&[(NEW, name)]), RIGHTS), [Refusal::OtherRef], "{name:?}");
+            assert_eq!(
+                refusals(&pushed(&[(NEW, name)]), RIGHTS),
+                [PushRefusal::OtherRef],
+                "{name:?}"
+            );
         }
-        assert_eq!(refusals(&pushed(&[(ZERO, own)]), RIGHTS), [Refusal::Delete]);
-        assert_eq!(refusals(&pushed(&[(NEW, own), (OLD, own)]), RIGHTS), [Refusal::Twice; 2]);
+        assert_eq!(refusals(&pushed(&[(ZERO, own)]), RIGHTS), [PushRefusal::Delete]);
+        assert_eq!(refusals(&pushed(&[(NEW, own), (OLD, own)]), RIGHTS), [PushRefusal::Twice; 2]);
         let both = pushed(&[(NEW, own), (NEW, "refs/heads/main")]);
-        assert_eq!(refusals(&both, RIGHTS), [Refusal::Together, Refusal::OtherRef]);
+        assert_eq!(refusals(&both, RIGHTS), [PushRefusal::Together, PushRefusal::OtherRef]);
     }
 
     #[test]
     fn roles_without_right_or_approval_push_nothing() {
         let own = pushed(&[(NEW, "refs/heads/codebutler/t")]);
-        assert_eq!(refusals(&own, Rights { may_push: false, ..RIGHTS }), [Refusal::Role]);
-        assert_eq!(refusals(&own, Rights { lacks_approval: true, ..RIGHTS }), [Refusal::Approval]);
+        assert_eq!(refusals(&own, PusherRights { may_push: false, ..RIGHTS }), [PushRefusal::Role]);
+        assert_eq!(
+            refusals(&own, PusherRights { lacks_approval: true, ..RIGHTS }),
+            [PushRefusal::Approval]
+        );
     }
 
     #[test]
@@ -343,9 +354,9 @@ mod tests {
         assert!(text.contains("000eunpack ok\n"), "{text:?}");
         assert!(text.contains("ng refs/heads/main not this thread's branch\n0000"), "{text:?}");
         assert!(text.ends_with("00000000"), "{text:?}");
-        let plain = Push { side_band: false, ..push.clone() };
+        let plain = PushRequest { side_band: false, ..push.clone() };
         assert!(report_refs(&plain, &refused, "no").starts_with(b"000eunpack ok\n"));
-        let silent = Push { side_band: false, report_status: false, ..push.clone() };
+        let silent = PushRequest { side_band: false, report_status: false, ..push.clone() };
         assert!(report_refs(&silent, &refused, "no").is_empty());
         let done = [("refs/heads/main".to_owned(), String::new())];
         assert_eq!(report_refs(&plain, &done, ""), b"000eunpack ok\n0017ok refs/heads/main\n0000");

@@ -17,13 +17,13 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::io::AsyncWriteExt as _;
 use tokio_util::io::ReaderStream;
 
-use self::history::History;
-use self::objects::Objects;
-use super::command::{CommandError, Git};
-use super::confine::Bounds;
-use super::guard::Guard;
-use super::host::{Refs, Update};
-use super::rules::{self, Change, Incoming, NewCommit, Violation};
+use self::history::CommitTrees;
+use self::objects::ObjectReader;
+use super::command::{CommandError, GitRepository};
+use super::confine::CommandBounds;
+use super::guard::PathGuard;
+use super::host::{RefUpdate, RemoteRefs};
+use super::rules::{self, FileChange, IncomingPush, NewCommit, PushViolation};
 use crate::gateway::redact::Redactor;
 
 /// Most objects of one push.
@@ -54,30 +54,30 @@ pub enum ReceiveError {
 }
 
 /// Where the push stands against what is there.
-pub struct Place<'p> {
-    pub update: &'p Update,
+pub struct PushBase<'p> {
+    pub update: &'p RefUpdate,
     /// The remote's refs, all of them in the copy.
-    pub refs: &'p Refs,
+    pub refs: &'p RemoteRefs,
     pub base: &'p str,
 }
 
-impl Place<'_> {
+impl PushBase<'_> {
     fn base_tip(&self) -> Option<&str> {
         self.refs.get(&format!("refs/heads/{}", self.base)).map(String::as_str)
     }
 }
 
 /// One push's objects; dropped, they are gone.
-pub struct Quarantine {
-    git: Git,
+pub struct PushQuarantine {
+    git: GitRepository,
     _folder: tempfile::TempDir,
 }
 
 /// What looking at a push may use up: a file of the largest size, the one that it is a difference to and
 /// the difference, and the histories that are compared.
-fn look_bounds(policy: &PolicySpec) -> Bounds {
+fn look_bounds(policy: &PolicySpec) -> CommandBounds {
     let (file, push) = (u64::from(policy.file_mib()), u64::from(policy.push_mib()));
-    Bounds {
+    CommandBounds {
         memory: (192 + 3 * file) << 20,
         piece: (file + 1).max(32) << 20,
         seconds: 300,
@@ -85,9 +85,9 @@ fn look_bounds(policy: &PolicySpec) -> Bounds {
     }
 }
 
-impl Quarantine {
+impl PushQuarantine {
     /// An empty one beside a copy, for a push under these rules.
-    pub fn new(mirror: &Git, policy: &PolicySpec) -> std::io::Result<Self> {
+    pub fn new(mirror: &GitRepository, policy: &PolicySpec) -> std::io::Result<Self> {
         let beside = mirror.dir().parent().unwrap_or(mirror.dir());
         let folder = tempfile::Builder::new().prefix(super::mirror::PUSHES).tempdir_in(beside)?;
         let git = mirror.with_quarantine(folder.path(), look_bounds(policy));
@@ -146,10 +146,10 @@ impl Quarantine {
     /// `Refused` when it is more than can be looked at, or not whole.
     pub async fn incoming(
         &self,
-        place: &Place<'_>,
-        guard: &Guard,
-    ) -> Result<Incoming, ReceiveError> {
-        let Update { old, new, .. } = place.update;
+        place: &PushBase<'_>,
+        guard: &PathGuard,
+    ) -> Result<IncomingPush, ReceiveError> {
+        let RefUpdate { old, new, .. } = place.update;
         let fast_forward = match old {
             Some(old) => self.git.asks(&["merge-base", "--is-ancestor", old, new]).await,
             None => Ok(true),
@@ -162,7 +162,7 @@ impl Quarantine {
                 format!("a push may have {MAX_COMMITS} new commits: this one has {}", ids.len());
             return Err(ReceiveError::Refused(most));
         }
-        let mut history = History::read(&self.git, &ids).await?;
+        let mut history = CommitTrees::read(&self.git, &ids).await?;
         let blobs = self.new_blobs(new).await?;
         let mut commits = history.commits(&self.git, &ids).await?;
         self.find_foreign(&mut commits, &history, place).await?;
@@ -172,15 +172,15 @@ impl Quarantine {
             commits.push(history.rewritten(&self.git, known, new, guard).await?);
         }
         self.accept(&mut commits, &mut history, place, guard).await?;
-        Ok(Incoming { fast_forward, commits, blobs })
+        Ok(IncomingPush { fast_forward, commits, blobs })
     }
 
     /// Notes which merges bring in something else than the base branch.
     async fn find_foreign(
         &self,
         commits: &mut [NewCommit],
-        history: &History,
-        place: &Place<'_>,
+        history: &CommitTrees,
+        place: &PushBase<'_>,
     ) -> Result<(), ReceiveError> {
         let merges = history.merges();
         let sides: BTreeSet<&str> = merges.iter().flat_map(|(_, sides)| sides.clone()).collect();
@@ -209,10 +209,10 @@ impl Quarantine {
     /// it with then: who has written there has accepted nothing for this branch.
     async fn takes_over<'p>(
         &self,
-        place: &'p Place<'_>,
+        place: &'p PushBase<'_>,
         new: &[String],
     ) -> Result<Option<&'p str>, ReceiveError> {
-        let Update { old, new: tip, .. } = place.update;
+        let RefUpdate { old, new: tip, .. } = place.update;
         let known: Vec<&str> = old.as_deref().into_iter().chain(place.base_tip()).collect();
         let Some(first) = known.first() else { return Ok(None) };
         let most = format!("--max-count={}", new.len() + 1);
@@ -226,9 +226,9 @@ impl Quarantine {
     async fn accept(
         &self,
         commits: &mut [NewCommit],
-        history: &mut History,
-        place: &Place<'_>,
-        guard: &Guard,
+        history: &mut CommitTrees,
+        place: &PushBase<'_>,
+        guard: &PathGuard,
     ) -> Result<(), ReceiveError> {
         let Some(base) = place.base_tip() else { return Ok(()) };
         let old = place.update.old.as_deref();
@@ -268,16 +268,16 @@ impl Quarantine {
     /// `Refused` when there is more text than can be looked through.
     pub async fn leaks(
         &self,
-        incoming: &Incoming,
-        rules: &rules::Rules<'_>,
+        incoming: &IncomingPush,
+        rules: &rules::PushRules<'_>,
         redactor: &Arc<Redactor>,
         max_bytes: u64,
-    ) -> Result<BTreeSet<Violation>, ReceiveError> {
+    ) -> Result<BTreeSet<PushViolation>, ReceiveError> {
         if incoming.blobs.values().sum::<u64>() > max_bytes.saturating_mul(MAX_INFLATION) {
             let much = "it holds more text than can be looked through: push fewer or smaller files";
             return Err(ReceiveError::Refused(much.to_owned()));
         }
-        let mut places: BTreeMap<&str, Vec<(&NewCommit, &Change)>> = BTreeMap::new();
+        let mut places: BTreeMap<&str, Vec<(&NewCommit, &FileChange)>> = BTreeMap::new();
         for commit in &incoming.commits {
             for change in &commit.changes {
                 if let Some(blob) =
@@ -287,7 +287,7 @@ impl Quarantine {
                 }
             }
         }
-        let mut objects = Objects::open(&self.git)?;
+        let mut objects = ObjectReader::open(&self.git)?;
         let mut wrong = BTreeSet::new();
         for (blob, places) in places {
             let bytes = objects.read(blob).await?;
@@ -303,7 +303,7 @@ impl Quarantine {
                     let before = text_before(&mut objects, commit, change).await?;
                     if let Some((line, name)) = rules::new_leak(&leaks, &text, &before) {
                         let path = rules::show_path(rules, &change.path);
-                        wrong.insert(Violation::Secret(path, line, name.to_owned()));
+                        wrong.insert(PushViolation::Secret(path, line, name.to_owned()));
                     }
                 }
             }
@@ -312,7 +312,7 @@ impl Quarantine {
     }
 
     /// The request that passes the push on.
-    pub fn request(&self, place: &Place<'_>) -> Result<reqwest::Body, CommandError> {
+    pub fn request(&self, place: &PushBase<'_>) -> Result<reqwest::Body, CommandError> {
         push_request(&self.git, place.update, place.refs)
     }
 
@@ -364,9 +364,9 @@ impl Quarantine {
 
 /// The request for a push: the change of the ref, then all that the remote lacks.
 pub fn push_request(
-    git: &Git,
-    update: &Update,
-    refs: &Refs,
+    git: &GitRepository,
+    update: &RefUpdate,
+    refs: &RemoteRefs,
 ) -> Result<reqwest::Body, CommandError> {
     let arguments = ["pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset", "-q"];
     let (mut stdin, stdout, child) = git.start(&arguments)?.apart()?;
@@ -387,9 +387,9 @@ pub fn push_request(
 
 /// What stood in the parents' version of a file, and in files that went with this commit.
 async fn text_before(
-    objects: &mut Objects,
+    objects: &mut ObjectReader,
     commit: &NewCommit,
-    change: &Change,
+    change: &FileChange,
 ) -> Result<Vec<String>, CommandError> {
     let gone = commit.changes.iter().filter(|change| change.blob.is_none());
     let blobs: BTreeSet<&String> = gone.chain([change]).flat_map(|change| &change.before).collect();

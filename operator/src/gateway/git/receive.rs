@@ -14,20 +14,20 @@ use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 use kube::ResourceExt as _;
 
-use super::guard::Guard;
-use super::host::{Host, HostError, Update};
+use super::guard::PathGuard;
+use super::host::{GitHost, HostError, RefUpdate};
 use super::lfs;
-use super::outline::Outline;
-use super::push::{self, Command, Push, Rights};
-use super::quarantine::{Place, Quarantine, ReceiveError};
-use super::rules::{self, Incoming, Rules};
+use super::outline::ChangeOutline;
+use super::push::{self, PushCommand, PushRequest, PusherRights};
+use super::quarantine::{PushBase, PushQuarantine, ReceiveError};
+use super::rules::{self, IncomingPush, PushRules};
 use super::service::PUSH;
 use super::{Answered, Bench, Fresh, GitError, RESULT, finish_answer, git_answer, open_bench};
-use crate::gateway::caller::Caller;
-use crate::gateway::extract::Open;
-use crate::gateway::history::Telling;
+use crate::gateway::caller::ProvenCaller;
+use crate::gateway::extract::OpenCaller;
+use crate::gateway::history::ToldEvent;
 use crate::gateway::redact::Redactor;
-use crate::gateway::state::Shared;
+use crate::gateway::state::SharedGateway;
 use crate::gateway::{approval, consent};
 use crate::step;
 
@@ -46,8 +46,8 @@ const PATIENCE: Duration = Duration::from_mins(20);
 
 /// `POST git-receive-pack`: a push.
 pub async fn receive_pack(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -72,8 +72,8 @@ impl Told {
 }
 
 async fn receive_push(
-    gateway: &Shared,
-    caller: &Caller,
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Answered, GitError> {
@@ -114,7 +114,7 @@ async fn receive_push(
 }
 
 /// Git shows nothing of an answer that is no report: the report says what went wrong.
-fn report_failure(caller: &Caller, error: &GitError) -> Told {
+fn report_failure(caller: &ProvenCaller, error: &GitError) -> Told {
     let repo = caller.repo.name_any();
     tracing::warn!(repo, %error, cause = ?error, "a push failed");
     let message = format!("CodeButler: nothing was pushed: {error}.");
@@ -122,8 +122,8 @@ fn report_failure(caller: &Caller, error: &GitError) -> Told {
 }
 
 fn respond_push(
-    caller: &Caller,
-    push: &Push,
+    caller: &ProvenCaller,
+    push: &PushRequest,
     (refs, message): (&[(String, String)], &str),
     failed: bool,
 ) -> Answered {
@@ -142,9 +142,9 @@ fn respond_push(
 
 /// Judges a push to the thread's branch, and passes it on.
 async fn pass_push(
-    gateway: &Shared,
-    caller: &Caller,
-    command: &Command,
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
+    command: &PushCommand,
     rest: Bytes,
     stream: &mut BodyDataStream,
 ) -> Result<Told, GitError> {
@@ -158,11 +158,11 @@ async fn pass_push(
         let message = "CodeButler: the branch has moved since you looked: fetch first.";
         return Ok(Told::new("fetch first", message));
     }
-    let update = Update { name: command.name.clone(), old: current, new: command.new.clone() };
+    let update = RefUpdate { name: command.name.clone(), old: current, new: command.new.clone() };
     let base = &caller.repo.spec.git.branch;
-    let place = Place { update: &update, refs: &snapshot.refs, base };
+    let place = PushBase { update: &update, refs: &snapshot.refs, base };
     let quarantine =
-        Quarantine::new(mirror.git(), &caller.repo.spec.policy).map_err(ReceiveError::from)?;
+        PushQuarantine::new(mirror.git(), &caller.repo.spec.policy).map_err(ReceiveError::from)?;
     let redactor = gateway.context.redactors.of(&caller.repo);
     let looked = look_into(caller, &quarantine, &place, &redactor, (rest, stream)).await;
     let incoming = match looked {
@@ -181,7 +181,7 @@ async fn pass_push(
         return Ok(Told::new(reason, message));
     }
     let exactly = [&*update.name, update.old.as_deref().unwrap_or_default(), &update.new];
-    let effect = Outline::of(&incoming, &update).effect(&exactly);
+    let effect = ChangeOutline::of(&incoming, &update).effect(&exactly);
     let standing = Box::pin(consent::ask_consent(gateway, caller, &effect)).await?;
     if let Some((reason, message)) = standing.refusal() {
         return Ok(Told::new(reason, format!("CodeButler has not pushed this: {message}.")));
@@ -228,10 +228,10 @@ async fn pass_push(
 
 /// Puts a push into the Thread's history.
 fn tell_history(
-    gateway: &Shared,
-    caller: &Caller,
-    update: &Update,
-    incoming: &Incoming,
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
+    update: &RefUpdate,
+    incoming: &IncomingPush,
     redactor: &Redactor,
 ) {
     let subjects = incoming.commits.iter().map(|commit| commit_subject(&commit.text));
@@ -242,7 +242,7 @@ fn tell_history(
         subjects: subjects.take(SUBJECTS).collect(),
     };
     let (key, role) = (format!("push:{}", update.new), Some(caller.role_name().to_owned()));
-    let told = Telling { key, at: None, role, run: None, event };
+    let told = ToldEvent { key, at: None, role, run: None, event };
     gateway.context.history.tell(&caller.key(), redactor, told);
 }
 
@@ -253,7 +253,12 @@ fn commit_subject(commit: &str) -> String {
 }
 
 /// A commit of nothing but what the team remembers leaves tested what was tested before it.
-async fn carry_receipt(gateway: &Shared, caller: &Caller, update: &Update, incoming: &Incoming) {
+async fn carry_receipt(
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
+    update: &RefUpdate,
+    incoming: &IncomingPush,
+) {
     let mut changes = incoming.commits.iter().flat_map(|commit| &commit.changes);
     if !incoming.fast_forward || !changes.all(|change| change.path.starts_with(MEMORY)) {
         return;
@@ -273,20 +278,20 @@ async fn carry_receipt(gateway: &Shared, caller: &Caller, update: &Update, incom
 
 /// Takes the pack in and looks at all of it; tells what it would bring, or why it is refused.
 async fn look_into(
-    caller: &Caller,
-    quarantine: &Quarantine,
-    place: &Place<'_>,
+    caller: &ProvenCaller,
+    quarantine: &PushQuarantine,
+    place: &PushBase<'_>,
     redactor: &Arc<Redactor>,
     (rest, stream): (Bytes, &mut BodyDataStream),
-) -> Result<Result<Incoming, Told>, ReceiveError> {
+) -> Result<Result<IncomingPush, Told>, ReceiveError> {
     let policy = &caller.repo.spec.policy;
     let rights = caller.role.spec.push.as_ref();
-    let guard = Guard::new(policy, rights).map_err(ReceiveError::Refused)?;
+    let guard = PathGuard::new(policy, rights).map_err(ReceiveError::Refused)?;
     let max_bytes = u64::from(policy.push_mib()) << 20;
     quarantine.receive(rest, stream, max_bytes).await?;
     let incoming = quarantine.incoming(place, &guard).await?;
     let branch = place.update.name.trim_start_matches("refs/heads/");
-    let rules = Rules {
+    let rules = PushRules {
         branch,
         rewrite: rights.is_some_and(|rights| rights.rewrite),
         max_file_mib: policy.file_mib(),
@@ -298,7 +303,7 @@ async fn look_into(
         wrong = quarantine.leaks(&incoming, &rules, redactor, max_bytes).await?;
     }
     let wrong: Vec<_> = wrong.into_iter().collect();
-    let told = |first: &rules::Violation| {
+    let told = |first: &rules::PushViolation| {
         Told::new(first.reason(), rules::explain_violations(&wrong, &rules))
     };
     Ok(match wrong.first().map(told) {
@@ -308,7 +313,7 @@ async fn look_into(
 }
 
 /// Nobody knows what became of a push: the branch does.
-async fn look_again(host: &Host, update: &Update, error: &HostError) -> Told {
+async fn look_again(host: &GitHost, update: &RefUpdate, error: &HostError) -> Told {
     tracing::warn!(%error, "a push has no answer: looking at the branch");
     match host.refs().await {
         Ok(refs) if refs.get(&update.name) == Some(&update.new) => Told::new(
@@ -330,12 +335,14 @@ async fn look_again(host: &Host, update: &Update, error: &HostError) -> Told {
 }
 
 /// What the client believes the branch to be.
-fn believed_commit(command: &Command) -> &str {
+fn believed_commit(command: &PushCommand) -> &str {
     if push::is_zero(&command.old) { "" } else { &command.old }
 }
 
 /// Reads until the command list is complete: all bytes read, the list, and its length.
-async fn read_commands(stream: &mut BodyDataStream) -> Result<(Bytes, Push, usize), GitError> {
+async fn read_commands(
+    stream: &mut BodyDataStream,
+) -> Result<(Bytes, PushRequest, usize), GitError> {
     let mut head = BytesMut::new();
     loop {
         if let Some((push, used)) = push::parse_push(&head)? {
@@ -358,6 +365,10 @@ async fn drain_body(mut stream: BodyDataStream) {
 }
 
 /// What the caller may push.
-pub fn push_rights<'a>(caller: &Caller, branch: &'a str, lacks_approval: bool) -> Rights<'a> {
-    Rights { may_push: caller.role.spec.push.is_some(), lacks_approval, branch }
+pub fn push_rights<'a>(
+    caller: &ProvenCaller,
+    branch: &'a str,
+    lacks_approval: bool,
+) -> PusherRights<'a> {
+    PusherRights { may_push: caller.role.spec.push.is_some(), lacks_approval, branch }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use super::guard::{Guard, Guarded};
+use super::guard::{GuardedReason, PathGuard};
 use crate::gateway::redact::Redactor;
 
 /// Internal addresses belong into a repository's own configuration: they are no secret there.
@@ -15,7 +15,7 @@ const MOST_TOLD: usize = 8;
 
 /// One file of a commit that differs from that of a parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct FileChange {
     /// Its path, as far as it is text.
     pub path: String,
     /// Its content's object id; nothing if it is gone.
@@ -31,7 +31,7 @@ pub struct NewCommit {
     /// The whole object: people, message and whatever else is in its head.
     pub text: String,
     /// What differs from at least one parent.
-    pub changes: Vec<Change>,
+    pub changes: Vec<FileChange>,
     /// Parents of a merge that are neither new nor on the base branch nor on this one.
     pub foreign: Vec<String>,
     /// Guarded files among them that are as in a version which people have accepted.
@@ -40,7 +40,7 @@ pub struct NewCommit {
 
 /// All that a push would bring.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Incoming {
+pub struct IncomingPush {
     /// Whether what is on the branch stays on it.
     pub fast_forward: bool,
     /// New commits, parents first.
@@ -50,25 +50,25 @@ pub struct Incoming {
 }
 
 /// What this caller may push.
-pub struct Rules<'a> {
+pub struct PushRules<'a> {
     pub branch: &'a str,
     /// The role may take back what is on the branch.
     pub rewrite: bool,
     /// The largest file, in MiB.
     pub max_file_mib: u32,
-    pub guard: Guard,
+    pub guard: PathGuard,
     pub redactor: &'a Redactor,
 }
 
 /// Something that a push may not do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Violation {
+pub enum PushViolation {
     /// It would take back commits.
     Rewrite,
     /// A merge brings in another branch than the base branch: the merge's short id and the other side's.
     Foreign(String, String),
     /// A file that it may not touch.
-    File(Guarded, String),
+    File(GuardedReason, String),
     /// A file's path and size in MiB, rounded up.
     Large(String, u64),
     /// In a file: path, line (from 1), and what it is.
@@ -79,7 +79,7 @@ pub enum Violation {
     SecretMessage(String, String),
 }
 
-impl Violation {
+impl PushViolation {
     /// What Git shows beside the ref.
     pub fn reason(&self) -> String {
         match self {
@@ -87,8 +87,8 @@ impl Violation {
             Self::Foreign(id, other) => {
                 format!("{id} merges {other}, which is not on the base branch")
             }
-            Self::File(Guarded::Protected, path) => format!("protected file {path}"),
-            Self::File(Guarded::NotAllowed, path) => format!("not this role's file: {path}"),
+            Self::File(GuardedReason::Protected, path) => format!("protected file {path}"),
+            Self::File(GuardedReason::NotAllowed, path) => format!("not this role's file: {path}"),
             Self::Large(path, _) => format!("file too large: {path}"),
             Self::Secret(path, line, what) => format!("{what} in {path}:{line}"),
             Self::SecretName(path, what) => format!("{what} in the name of {path}"),
@@ -96,7 +96,7 @@ impl Violation {
         }
     }
 
-    fn explain(&self, rules: &Rules<'_>) -> String {
+    fn explain(&self, rules: &PushRules<'_>) -> String {
         let branch = rules.branch;
         match self {
             Self::Rewrite => format!(
@@ -106,10 +106,10 @@ impl Violation {
                 "{id} merges {other}, which is on another branch: only the base branch may be merged in \
                  (GitUpdate does that), as people have accepted it"
             ),
-            Self::File(Guarded::Protected, path) => {
+            Self::File(GuardedReason::Protected, path) => {
                 format!("{path} is protected in this repository: a person has to change it")
             }
-            Self::File(Guarded::NotAllowed, path) => {
+            Self::File(GuardedReason::NotAllowed, path) => {
                 format!("{path} is not among the files that this role may push")
             }
             Self::Large(path, mib) => {
@@ -132,14 +132,14 @@ impl Violation {
 }
 
 /// The message for whoever pushed.
-pub fn explain_violations(violations: &[Violation], rules: &Rules<'_>) -> String {
+pub fn explain_violations(violations: &[PushViolation], rules: &PushRules<'_>) -> String {
     let told = violations.iter().take(MOST_TOLD);
     let lines = told.map(|violation| format!("\n  {}", violation.explain(rules)));
     let more = violations.len().saturating_sub(MOST_TOLD);
     let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
     let again = "Secrets, large and protected files must be in no commit of the push: amend or \
                  rebase those that hold them.";
-    let again = if violations == [Violation::Rewrite] { "" } else { again };
+    let again = if violations == [PushViolation::Rewrite] { "" } else { again };
     format!(
         "CodeButler refused the push of {}:{}{more}\n{again}",
         rules.branch,
@@ -148,36 +148,42 @@ pub fn explain_violations(violations: &[Violation], rules: &Rules<'_>) -> String
 }
 
 /// Files that a push may not change, but for those that are as people have accepted them: by commit.
-pub fn guarded_files<'c>(commit: &'c NewCommit, guard: &Guard) -> Vec<(&'c str, Guarded)> {
+pub fn guarded_files<'c>(
+    commit: &'c NewCommit,
+    guard: &PathGuard,
+) -> Vec<(&'c str, GuardedReason)> {
     let paths = commit.changes.iter().map(|change| change.path.as_str());
     paths.filter_map(|path| Some((path, guard.why(path)?))).collect()
 }
 
 /// What is wrong with a push, but for the contents of its files.
-pub fn judge_rules(incoming: &Incoming, rules: &Rules<'_>) -> BTreeSet<Violation> {
+pub fn judge_rules(incoming: &IncomingPush, rules: &PushRules<'_>) -> BTreeSet<PushViolation> {
     let mut wrong = BTreeSet::new();
     if !incoming.fast_forward && !rules.rewrite {
-        wrong.insert(Violation::Rewrite);
+        wrong.insert(PushViolation::Rewrite);
     }
     let most = u64::from(rules.max_file_mib) << 20;
     let short = |id: &str| id.chars().take(10).collect::<String>();
     for commit in &incoming.commits {
         wrong.extend(
-            commit.foreign.iter().map(|other| Violation::Foreign(short(&commit.id), short(other))),
+            commit
+                .foreign
+                .iter()
+                .map(|other| PushViolation::Foreign(short(&commit.id), short(other))),
         );
         for (path, why) in guarded_files(commit, &rules.guard) {
             if !commit.accepted.contains(path) {
-                wrong.insert(Violation::File(why, show_path(rules, path)));
+                wrong.insert(PushViolation::File(why, show_path(rules, path)));
             }
         }
         if let Some(found) = rules.redactor.find(&commit.text).into_iter().next() {
             let id = commit.id.chars().take(10).collect();
-            wrong.insert(Violation::SecretMessage(id, found.name.into_owned()));
+            wrong.insert(PushViolation::SecretMessage(id, found.name.into_owned()));
         }
         for change in &commit.changes {
             let size = change.blob.as_ref().and_then(|blob| incoming.blobs.get(blob));
             if let Some(size) = size.filter(|size| **size > most) {
-                wrong.insert(Violation::Large(
+                wrong.insert(PushViolation::Large(
                     show_path(rules, &change.path),
                     size.div_ceil(1 << 20),
                 ));
@@ -186,7 +192,7 @@ pub fn judge_rules(incoming: &Incoming, rules: &Rules<'_>) -> BTreeSet<Violation
             let found = if new { rules.redactor.find(&change.path) } else { Vec::new() };
             if let Some(found) = found.into_iter().find(|found| found.name != HARMLESS_IN_FILES) {
                 let name = found.name.into_owned();
-                wrong.insert(Violation::SecretName(show_path(rules, &change.path), name));
+                wrong.insert(PushViolation::SecretName(show_path(rules, &change.path), name));
             }
         }
     }
@@ -194,24 +200,24 @@ pub fn judge_rules(incoming: &Incoming, rules: &Rules<'_>) -> BTreeSet<Violation
 }
 
 /// A path as it may be told.
-pub fn show_path(rules: &Rules<'_>, path: &str) -> String {
+pub fn show_path(rules: &PushRules<'_>, path: &str) -> String {
     rules.redactor.mask(path).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// What looks like a secret in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leak {
+pub struct LeakedSecret {
     /// Its lines, from 0.
     pub lines: RangeInclusive<usize>,
     pub name: String,
 }
 
 /// Everything in a file that looks like a secret, old or new.
-pub fn find_leaks(redactor: &Redactor, text: &str) -> Vec<Leak> {
+pub fn find_leaks(redactor: &Redactor, text: &str) -> Vec<LeakedSecret> {
     let found = redactor.find(text);
     let secret = found.into_iter().filter(|found| found.name != HARMLESS_IN_FILES);
     let line = |at: usize| memchr::memchr_iter(b'\n', &text.as_bytes()[..at]).count();
-    let leak = secret.map(|found| Leak {
+    let leak = secret.map(|found| LeakedSecret {
         lines: line(found.range.start)..=line(found.range.end.saturating_sub(1)),
         name: found.name.into_owned(),
     });
@@ -219,10 +225,14 @@ pub fn find_leaks(redactor: &Redactor, text: &str) -> Vec<Leak> {
 }
 
 /// The first leak that is not a line of `before` already, if there is one: its line from 1.
-pub fn new_leak<'l>(leaks: &'l [Leak], text: &str, before: &[String]) -> Option<(usize, &'l str)> {
+pub fn new_leak<'l>(
+    leaks: &'l [LeakedSecret],
+    text: &str,
+    before: &[String],
+) -> Option<(usize, &'l str)> {
     let old: HashSet<&str> = before.iter().flat_map(|text| text.lines()).collect();
     let lines: Vec<&str> = text.lines().collect();
-    let is_new = |leak: &&Leak| {
+    let is_new = |leak: &&LeakedSecret| {
         let touched = lines.get(leak.lines.clone()).unwrap_or_default();
         touched.iter().any(|line| !old.contains(line))
     };
@@ -239,7 +249,7 @@ pub fn possible_texts(bytes: &[u8]) -> Vec<String> {
     texts
 }
 
-impl fmt::Display for Violation {
+impl fmt::Display for PushViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.reason())
     }

@@ -18,17 +18,17 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::command::{CommandError, Running};
-use super::host::Refs;
-use super::push::{self, Refusal};
+use super::command::{CommandError, RunningGit};
+use super::host::RemoteRefs;
+use super::push::{self, PushRefusal};
 use super::service::{FETCH, PROTOCOL, PUSH};
 use super::{
     ADVERTISEMENT, Answered, Bench, Fresh, GitError, RESULT, finish_answer, git_answer, open_bench,
     pktline, text_answer,
 };
-use crate::gateway::caller::Caller;
-use crate::gateway::extract::{Open, Query};
-use crate::gateway::state::Shared;
+use crate::gateway::caller::ProvenCaller;
+use crate::gateway::extract::{OpenCaller, QueryParams};
+use crate::gateway::state::SharedGateway;
 
 /// Longest request of a fetch, in bytes, compressed or not.
 const MAX_REQUEST: usize = 16 * 1024 * 1024;
@@ -44,15 +44,15 @@ const CAPABILITIES: &str =
 
 /// `?service=…` of `info/refs`.
 #[derive(Debug, Deserialize)]
-pub struct Service {
+pub struct ServiceQuery {
     service: Option<String>,
 }
 
 /// `GET info/refs`: what the remote has.
 pub async fn info_refs(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
-    Query(query): Query<Service>,
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
+    QueryParams(query): QueryParams<ServiceQuery>,
     headers: HeaderMap,
 ) -> Response {
     let service = match query.service.as_deref() {
@@ -68,7 +68,7 @@ pub async fn info_refs(
         let rights = super::receive::push_rights(&caller, "", false);
         return text_answer(
             StatusCode::FORBIDDEN,
-            &push::explain_refusals(&[("", Refusal::Role)], &rights),
+            &push::explain_refusals(&[("", PushRefusal::Role)], &rights),
         );
     }
     let outcome = if service == PUSH {
@@ -83,8 +83,8 @@ pub async fn info_refs(
 
 /// `POST git-upload-pack`: a clone or fetch.
 pub async fn upload_pack(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -94,8 +94,8 @@ pub async fn upload_pack(
 
 /// Protocol 2 names refs in a request of their own, so whatever is asked is about the remote of now.
 async fn serve_fetch(
-    gateway: &Shared,
-    caller: &Caller,
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Answered, GitError> {
@@ -130,8 +130,8 @@ async fn serve_fetch(
 
 /// Passes on what Git says, as long as somebody takes it; then Git is ended.
 async fn send_pieces(
-    mut running: Running,
-    mirror: &super::Mirror,
+    mut running: RunningGit,
+    mirror: &super::RepoMirror,
     pieces: &mpsc::Sender<io::Result<Vec<u8>>>,
 ) {
     loop {
@@ -162,8 +162,8 @@ async fn send_pieces(
 /// Refuses objects that only other threads' branches lead to. Git hides those names, but gives out any
 /// object of the repository to who knows its id.
 async fn check_wants(
-    caller: &Caller,
-    mirror: &super::Mirror,
+    caller: &ProvenCaller,
+    mirror: &super::RepoMirror,
     request: &[u8],
 ) -> Result<(), GitError> {
     let wants = wanted_ids(request);
@@ -193,7 +193,7 @@ async fn check_wants(
 fn wanted_ids(mut request: &[u8]) -> Vec<String> {
     let mut wants = BTreeSet::new();
     while let Ok(Some((packet, used))) = pktline::read_packet(request) {
-        if let pktline::Packet::Data(line) = packet {
+        if let pktline::PktLine::Data(line) = packet {
             let line = String::from_utf8_lossy(line);
             let id = line.strip_prefix("want ").and_then(|rest| rest.get(..40));
             wants.extend(id.map(str::to_ascii_lowercase));
@@ -217,7 +217,7 @@ fn is_anothers(name: &str, own: &str, threads: &str) -> bool {
 fn lists_refs(request: &[u8]) -> bool {
     matches!(
         pktline::read_packet(request),
-        Ok(Some((pktline::Packet::Data(line), _))) if line.starts_with(b"command=ls-refs")
+        Ok(Some((pktline::PktLine::Data(line), _))) if line.starts_with(b"command=ls-refs")
     )
 }
 
@@ -231,8 +231,8 @@ fn is_the_callers(error: &CommandError) -> bool {
 }
 
 async fn advertise_by_git(
-    gateway: &Shared,
-    caller: &Caller,
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
     headers: &HeaderMap,
 ) -> Result<Answered, GitError> {
     let mut mirror = gateway.mirrors.of(&caller.repo);
@@ -254,11 +254,11 @@ async fn advertise_by_git(
 
 /// `git upload-pack` that shows the repository's branches and tags, and of threads' only their own.
 fn run_upload(
-    caller: &Caller,
-    mirror: &super::Mirror,
+    caller: &ProvenCaller,
+    mirror: &super::RepoMirror,
     headers: &HeaderMap,
     how: &[&str],
-) -> Result<Running, GitError> {
+) -> Result<RunningGit, GitError> {
     let own = names::branch_name(&caller.thread.name_any());
     let all = own.split_once('/').map_or("", |(all, _)| all);
     let hide = format!("uploadpack.hideRefs=refs/heads/{all}/");
@@ -298,7 +298,7 @@ fn plain_request(headers: &HeaderMap, request: Vec<u8>) -> Option<Vec<u8>> {
 }
 
 /// What a push is told of the remote: enough to send only what it lacks.
-fn advertise_push(caller: &Caller, bench: &Bench) -> Answered {
+fn advertise_push(caller: &ProvenCaller, bench: &Bench) -> Answered {
     let own = format!("refs/heads/{}", names::branch_name(&caller.thread.name_any()));
     let mut body = Vec::new();
     pktline::write_packets(&mut body, format!("# service={PUSH}\n").as_bytes());
@@ -307,7 +307,7 @@ fn advertise_push(caller: &Caller, bench: &Bench) -> Answered {
     Answered { response: git_answer(PUSH, ADVERTISEMENT, body), outcome: "ok" }
 }
 
-fn write_advertisement(refs: &Refs, own: &str) -> Vec<u8> {
+fn write_advertisement(refs: &RemoteRefs, own: &str) -> Vec<u8> {
     let (mut out, mut first) = (Vec::new(), true);
     let threads = threads_of(own);
     let mut line = |id: &str, name: &str| {
@@ -342,7 +342,8 @@ mod tests {
             String::from_utf8(write_advertisement(&refs, "refs/heads/codebutler/b")).unwrap();
         assert!(body.contains("codebutler/b\0report-status") && body.contains("refs/heads/main\n"));
         assert!(!body.contains("codebutler/a"), "{body}");
-        let empty = String::from_utf8(write_advertisement(&Refs::new(), "refs/heads/x/y")).unwrap();
+        let empty =
+            String::from_utf8(write_advertisement(&RemoteRefs::new(), "refs/heads/x/y")).unwrap();
         assert!(empty.contains("capabilities^{}\0report-status"), "{empty}");
     }
 

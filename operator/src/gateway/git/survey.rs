@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::change::Change;
-use super::command::{CommandError, Git};
+use super::change::BranchChange;
+use super::command::{CommandError, GitRepository};
 use super::definitions::HEADERS;
-use super::host::Refs;
-use super::merges::{self, Merged};
-use super::mirror::{Mirror, Snapshot};
+use super::host::RemoteRefs;
+use super::merges::{self, TriedMerge};
+use super::mirror::{RefSnapshot, RepoMirror};
 
 /// Why branches are not known; for the log and for people.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +24,7 @@ pub enum SurveyError {
 
 /// How a commit stands to the base branch's tip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Apart {
+pub struct BranchDistance {
     /// Commits that it has more.
     pub ahead: u64,
     /// Commits that it lacks.
@@ -33,21 +33,21 @@ pub struct Apart {
 
 /// The remote's branches at one moment.
 #[derive(Clone)]
-pub struct Survey {
-    mirror: Arc<Mirror>,
-    refs: Arc<Refs>,
+pub struct BranchSurvey {
+    mirror: Arc<RepoMirror>,
+    refs: Arc<RemoteRefs>,
     /// The tip of the base branch.
     pub base: String,
 }
 
-impl Survey {
+impl BranchSurvey {
     /// Of a copy that was just brought up to date.
     ///
     /// # Errors
     /// When the remote could not be asked: nothing is said of what may be old.
     pub(super) fn of(
-        mirror: Arc<Mirror>,
-        snapshot: Snapshot,
+        mirror: Arc<RepoMirror>,
+        snapshot: RefSnapshot,
         branch: &str,
     ) -> Result<Self, SurveyError> {
         if let Some(why) = snapshot.stale {
@@ -68,12 +68,12 @@ impl Survey {
     ///
     /// # Errors
     /// When Git can't tell.
-    pub async fn change(&self, tip: &str) -> Result<Change, CommandError> {
+    pub async fn change(&self, tip: &str) -> Result<BranchChange, CommandError> {
         read_change(self.mirror.git(), &self.base, tip).await
     }
 
     /// Whether pairs of commits merge as text.
-    pub async fn merges(&self, pairs: &[(String, String)]) -> Vec<Merged> {
+    pub async fn merges(&self, pairs: &[(String, String)]) -> Vec<TriedMerge> {
         merges::try_merges(self.mirror.git(), pairs).await
     }
 
@@ -81,7 +81,7 @@ impl Survey {
     ///
     /// # Errors
     /// When Git can't tell.
-    pub async fn apart(&self) -> Result<HashMap<String, Apart>, CommandError> {
+    pub async fn apart(&self) -> Result<HashMap<String, BranchDistance>, CommandError> {
         let format = format!("--format=%(objectname) %(ahead-behind:{})", self.base);
         let said = self.mirror.git().run(&["for-each-ref", &format, "refs/heads/"], b"").await?;
         let read = |line: &str| {
@@ -89,14 +89,14 @@ impl Survey {
             let (id, ahead, behind) = (words.next()?, words.next()?, words.next()?);
             Some((
                 id.to_owned(),
-                Apart { ahead: ahead.parse().ok()?, behind: behind.parse().ok()? },
+                BranchDistance { ahead: ahead.parse().ok()?, behind: behind.parse().ok()? },
             ))
         };
         Ok(String::from_utf8_lossy(&said).lines().filter_map(read).collect())
     }
 }
 
-impl Survey {
+impl BranchSurvey {
     /// The newest commit that a tip and the base branch have both.
     ///
     /// # Errors
@@ -108,7 +108,11 @@ impl Survey {
 }
 
 /// What `git diff` says; of a change that is too large to be read whole only files and lines.
-async fn read_change(git: &Git, base: &str, tip: &str) -> Result<Change, CommandError> {
+async fn read_change(
+    git: &GitRepository,
+    base: &str,
+    tip: &str,
+) -> Result<BranchChange, CommandError> {
     let headers = format!("diff.default.xfuncname={HEADERS}");
     let range = format!("{base}...{tip}");
     let common =
@@ -118,20 +122,20 @@ async fn read_change(git: &Git, base: &str, tip: &str) -> Result<Change, Command
     match git.run(&whole.concat(), b"").await {
         Err(CommandError::TooMuch(_)) => {
             let counts = [&["diff"], &common[..], &[&range, "--"]].concat();
-            git.run(&counts, b"").await.map(|said| Change::read(&said))
+            git.run(&counts, b"").await.map(|said| BranchChange::read(&said))
         }
-        said => said.map(|said| Change::read(&said)),
+        said => said.map(|said| BranchChange::read(&said)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::git::testing::Workshop;
+    use crate::gateway::git::testing::TestRepository;
 
     #[tokio::test]
     async fn a_branchs_change_is_what_it_did_since_it_left_the_base() {
-        let shop = Workshop::new();
+        let shop = TestRepository::new();
         let cart = "impl Cart {\n    pub fn total(&self) -> u32 {\n        let a = 1;\n        a\n    }\n}\n";
         let first = shop.commit(&[], &[("src/cart.rs", cart), ("b.py", "def f():\n    x = 1\n")]);
         let base = shop.commit(&[&first], &[("other.rs", "fn other() {}\n")]);

@@ -3,21 +3,21 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use super::command::Git;
+use super::command::GitRepository;
 
-pub struct Workshop {
+pub struct TestRepository {
     dir: tempfile::TempDir,
 }
 
-impl Workshop {
+impl TestRepository {
     pub fn new() -> Self {
         let shop = Self { dir: tempfile::tempdir().unwrap() };
         shop.run(&["init", "--quiet", "--bare", "-b", "main"], "");
         shop
     }
 
-    pub fn git(&self) -> Git {
-        Git::at(self.dir.path().join("copy.git"))
+    pub fn git(&self) -> GitRepository {
+        GitRepository::at(self.dir.path().join("copy.git"))
     }
 
     pub fn run(&self, arguments: &[&str], input: &str) -> String {

@@ -7,22 +7,22 @@ use std::sync::Arc;
 use codebutler_crds::Repo;
 use codebutler_crds::wire::TextMerge;
 
-use super::command::{CommandError, Git};
-use super::host::{Host, HostError, Refs, Update};
+use super::command::{CommandError, GitRepository};
+use super::host::{GitHost, HostError, RefUpdate, RemoteRefs};
 use super::merges::{self, BOUNDS};
-use super::mirror::{Mirror, MirrorError, PUSHES};
+use super::mirror::{MirrorError, PUSHES, RepoMirror};
 use super::quarantine::push_request;
 use super::{Fresh, update_copy};
-use crate::gateway::state::Shared;
+use crate::gateway::state::SharedGateway;
 
 const NAME: &str = "CodeButler";
 const ADDRESS: &str = "codebutler@localhost";
 
 /// The remote at one moment.
 pub struct TrainBench {
-    host: Host,
-    mirror: Arc<Mirror>,
-    refs: Arc<Refs>,
+    host: GitHost,
+    mirror: Arc<RepoMirror>,
+    refs: Arc<RemoteRefs>,
     /// The base branch's commit.
     pub base: String,
 }
@@ -63,8 +63,8 @@ impl TrainBench {
     ///
     /// # Errors
     /// When the remote can't be asked.
-    pub async fn take(gateway: &Shared, repo: &Repo) -> Result<Option<Self>, MirrorError> {
-        let host = Host::of(&gateway.context, repo).await?;
+    pub async fn take(gateway: &SharedGateway, repo: &Repo) -> Result<Option<Self>, MirrorError> {
+        let host = GitHost::of(&gateway.context, repo).await?;
         let mirror = gateway.mirrors.of(repo);
         let snapshot = update_copy(gateway, repo, &mirror, &host, Fresh::Must).await?;
         let refs = snapshot.refs;
@@ -125,7 +125,7 @@ impl TrainBench {
             return Ok(PushedBranch::Stale);
         }
         let old = self.refs.get(&name).cloned();
-        let update = Update { name, old, new: wanted.to_owned() };
+        let update = RefUpdate { name, old, new: wanted.to_owned() };
         let mut sent = self.host.push(&update, push_request(&git, &update, &self.refs)?).await;
         if matches!(sent, Err(HostError::Renewed(_))) {
             sent = self.host.push(&update, push_request(&git, &update, &self.refs)?).await;
@@ -138,14 +138,16 @@ impl TrainBench {
 }
 
 /// The copy, with a folder of its own for new objects.
-fn open_quarantine(mirror: &Git) -> Result<(Git, tempfile::TempDir), CommandError> {
+fn open_quarantine(
+    mirror: &GitRepository,
+) -> Result<(GitRepository, tempfile::TempDir), CommandError> {
     let beside = mirror.dir().parent().unwrap_or(mirror.dir());
     let folder = tempfile::Builder::new().prefix(PUSHES).tempdir_in(beside)?;
     Ok((mirror.with_quarantine(folder.path(), BOUNDS), folder))
 }
 
 async fn put_together(
-    git: &Git,
+    git: &GitRepository,
     base: &str,
     heads: &[TrainHead],
     both: bool,
@@ -181,7 +183,7 @@ async fn put_together(
 
 /// A commit that is the same whenever it is made.
 async fn make_commit(
-    git: &Git,
+    git: &GitRepository,
     tree: &str,
     (below, side): (&str, Option<&str>),
     number: u64,
@@ -202,7 +204,7 @@ async fn make_commit(
     Ok(String::from_utf8_lossy(&said).trim().to_owned())
 }
 
-async fn git_line(git: &Git, arguments: &[&str]) -> Result<String, CommandError> {
+async fn git_line(git: &GitRepository, arguments: &[&str]) -> Result<String, CommandError> {
     let said = git.run(arguments, b"").await?;
     Ok(String::from_utf8_lossy(&said).trim().to_owned())
 }
@@ -210,7 +212,7 @@ async fn git_line(git: &Git, arguments: &[&str]) -> Result<String, CommandError>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::git::testing::Workshop;
+    use crate::gateway::git::testing::TestRepository;
 
     fn head(number: u64, commit: &str) -> TrainHead {
         TrainHead { number, commit: commit.to_owned() }
@@ -218,7 +220,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_merges_is_put_together_the_same_way_every_time() {
-        let shop = Workshop::new();
+        let shop = TestRepository::new();
         let start = shop.commit(&[], &[("a.txt", "1\n"), ("b.txt", "1\n")]);
         let base = shop.commit(&[&start], &[("c.txt", "1\n")]);
         let one = shop.commit(&[&start], &[("a.txt", "2\n")]);

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
-use super::app::Tokens;
-use super::rate::Rates;
+use super::app::AppTokens;
+use super::rate::RateLimits;
 use crate::gateway::remote::Remote;
 use crate::gateway::thread_key::ThreadKey;
-use crate::gateway::threads::keyed::Keyed;
+use crate::gateway::threads::keyed::KeyedLocks;
 
 /// How long an answer counts.
 const KNOWN_FOR: Duration = Duration::from_mins(30);
@@ -19,11 +19,11 @@ const MOST: usize = 4096;
 
 /// Answers by credential, repository and account. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
-pub struct Members {
+pub struct MemberAnswers {
     known: Arc<Mutex<HashMap<String, (Instant, bool)>>>,
 }
 
-impl Members {
+impl MemberAnswers {
     pub fn get(&self, key: &str) -> Option<bool> {
         let known = self.known.lock();
         known.get(key).filter(|(at, _)| at.elapsed() < KNOWN_FOR).map(|(_, may)| *may)
@@ -43,11 +43,11 @@ const FRESH: Duration = Duration::from_mins(15);
 
 /// New names by the old ones. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
-pub struct Moved {
+pub struct MovedRepositories {
     known: Arc<Mutex<HashMap<String, (Instant, Remote)>>>,
 }
 
-impl Moved {
+impl MovedRepositories {
     /// Where the repository is by now.
     pub fn of(&self, remote: &Remote) -> Option<Remote> {
         let known = self.known.lock();
@@ -63,20 +63,20 @@ impl Moved {
 
 /// What calls to GitHub share: tokens, and one writer per thread. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Access {
+pub struct GitHubAccess {
     /// One remark at a time per thread, so that a key is looked for and written in one go.
-    writing: Keyed<ThreadKey>,
+    writing: KeyedLocks<ThreadKey>,
     /// The same for what is the Repo's, by its namespace and name.
-    writing_for_repo: Keyed<(String, String)>,
-    pub tokens: Tokens,
+    writing_for_repo: KeyedLocks<(String, String)>,
+    pub tokens: AppTokens,
     /// What GitHub said of its limits.
-    pub rates: Rates,
-    pub members: Members,
+    pub rates: RateLimits,
+    pub members: MemberAnswers,
     /// Repositories that have another name by now.
-    pub moved: Moved,
+    pub moved: MovedRepositories,
 }
 
-impl Access {
+impl GitHubAccess {
     /// Waits for a thread's turn to say something on its pull request.
     pub async fn turn(&self, thread: &ThreadKey) -> OwnedMutexGuard<()> {
         self.writing.lock(thread).await

@@ -19,11 +19,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::GitHubError;
-use super::exchange::{Answer, exchange_request, read_answer};
-use crate::gateway::dial::Trouble;
+use super::exchange::{GitHubAnswer, exchange_request, read_answer};
+use crate::gateway::dial::DialTrouble;
 use crate::gateway::remote::Remote;
 use crate::gateway::secrets::OpenedSecret;
-use crate::gateway::threads::keyed::Keyed;
+use crate::gateway::threads::keyed::KeyedLocks;
 
 /// A token is used until this long before its end.
 const MARGIN: SignedDuration = SignedDuration::from_mins(5);
@@ -36,10 +36,10 @@ const USED: [(&str, &str); 4] =
 
 /// Tokens in use. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
-pub struct Tokens {
+pub struct AppTokens {
     known: Arc<Mutex<HashMap<TokenKey, AppToken>>>,
     /// One request for a token at a time: who waits for it uses it.
-    asking: Keyed<TokenKey>,
+    asking: KeyedLocks<TokenKey>,
 }
 
 /// A Secret's revision and the repository that its tokens are for.
@@ -55,7 +55,7 @@ struct AppToken {
     ends: Timestamp,
 }
 
-impl Tokens {
+impl AppTokens {
     /// A token for the repository: the one in use, or a new one.
     pub async fn of(
         &self,
@@ -188,7 +188,7 @@ impl App<'_> {
         }
     }
 
-    async fn send(&self, request: reqwest::RequestBuilder) -> Result<Answer, GitHubError> {
+    async fn send(&self, request: reqwest::RequestBuilder) -> Result<GitHubAnswer, GitHubError> {
         let request = request
             .bearer_auth(&self.signed)
             .header(http::header::ACCEPT, "application/vnd.github+json");
@@ -198,7 +198,7 @@ impl App<'_> {
             tracing::warn!(host, %error, "GitHub can't be asked");
             GitHubError::unsent(host, &error)
         })??;
-        match Trouble::by_status(answer.status.as_u16()) {
+        match DialTrouble::by_status(answer.status.as_u16()) {
             Some(trouble) => Err(GitHubError::Barred { host: self.remote.host.clone(), trouble }),
             None => Ok(answer),
         }
@@ -213,7 +213,7 @@ impl App<'_> {
         }
     }
 
-    fn complain(&self, answer: &Answer) -> GitHubError {
+    fn complain(&self, answer: &GitHubAnswer) -> GitHubError {
         let (host, secret) = (self.remote.host.clone(), self.secret.name.clone());
         match answer.status.as_u16() {
             401 => GitHubError::App { host, secret },

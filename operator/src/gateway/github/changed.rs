@@ -5,7 +5,7 @@ use http::header::DATE;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 
-use super::{GitHub, GitHubError, Pull};
+use super::{GitHub, GitHubError, GitHubPull};
 
 /// Pull requests that a page holds.
 const PAGE: usize = 100;
@@ -14,9 +14,9 @@ const PAGES: u64 = 5;
 
 /// Pull requests by their last change, newest first.
 #[derive(Debug, Default)]
-pub struct Changed {
+pub struct ChangedPulls {
     /// As lists show them.
-    pub pulls: Vec<Pull>,
+    pub pulls: Vec<GitHubPull>,
     /// GitHub's own time when it was asked.
     pub at: Option<Timestamp>,
     pub requests: u64,
@@ -27,8 +27,8 @@ impl GitHub {
     ///
     /// # Errors
     /// When GitHub can't be asked.
-    pub async fn changed(&self, since: Option<Timestamp>) -> Result<Changed, GitHubError> {
-        let mut changed = Changed::default();
+    pub async fn changed(&self, since: Option<Timestamp>) -> Result<ChangedPulls, GitHubError> {
+        let mut changed = ChangedPulls::default();
         for page in 1..=PAGES {
             let query =
                 format!("pulls?state=all&sort=updated&direction=desc&per_page={PAGE}&page={page}");
@@ -38,9 +38,9 @@ impl GitHub {
                 let text = answer.header(DATE.as_str())?;
                 Some(rfc2822::parse(text).ok()?.timestamp())
             });
-            let pulls: Vec<Pull> = self.client.expect(&answer, StatusCode::OK)?;
+            let pulls: Vec<GitHubPull> = self.client.expect(&answer, StatusCode::OK)?;
             let is_last = pulls.len() < PAGE;
-            let oldest = pulls.last().and_then(Pull::updated);
+            let oldest = pulls.last().and_then(GitHubPull::updated);
             changed.pulls.extend(pulls);
             if is_last || oldest.is_none() || since.is_some_and(|since| oldest < Some(since)) {
                 break;

@@ -4,7 +4,7 @@ use codebutler_crds::wire::{Check, PullRequestState};
 use http::StatusCode;
 use serde::Deserialize;
 
-use super::{GitHub, GitHubError, Pull, text};
+use super::{GitHub, GitHubError, GitHubPull, text};
 
 /// Longest summary of a check, in characters.
 const SUMMARY: usize = 1000;
@@ -72,7 +72,7 @@ impl GitHub {
     ///
     /// # Errors
     /// When GitHub can't be asked.
-    pub async fn state(&self, pull: Pull) -> Result<PullRequestState, GitHubError> {
+    pub async fn state(&self, pull: GitHubPull) -> Result<PullRequestState, GitHubError> {
         let (checks, talk) = tokio::try_join!(self.checks(pull.head()), self.talk(pull.number))?;
         let mut state = pull.into_state(false);
         state.checks = checks;

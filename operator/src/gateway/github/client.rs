@@ -11,13 +11,13 @@ use kube::ResourceExt as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::access::Access;
-use super::exchange::{Answer, exchange_request, read_answer, refusal_words};
-use super::rate::Quota;
+use super::access::GitHubAccess;
+use super::exchange::{GitHubAnswer, exchange_request, read_answer, refusal_words};
+use super::rate::RateQuota;
 use super::{GitHubError, text};
-use crate::gateway::context::Context;
-use crate::gateway::credential::Credential;
-use crate::gateway::dial::Trouble;
+use crate::gateway::context::GatewayContext;
+use crate::gateway::credential::RemoteCredential;
+use crate::gateway::dial::DialTrouble;
 use crate::gateway::redact::Redactor;
 use crate::gateway::remote::Remote;
 
@@ -32,21 +32,21 @@ const PAGE: usize = 100;
 /// Pages of a list that are read.
 const PAGES: usize = 10;
 
-pub struct Client {
+pub struct GitHubClient {
     http: reqwest::Client,
-    credential: Credential,
+    credential: RemoteCredential,
     pub remote: Remote,
     redactor: Arc<Redactor>,
-    pub access: Access,
+    pub access: GitHubAccess,
     /// By which the credential is known to all that use it.
     shared: String,
 }
 
-impl Client {
-    pub async fn of(context: &Context, repo: &Repo) -> Result<Self, GitHubError> {
+impl GitHubClient {
+    pub async fn of(context: &GatewayContext, repo: &Repo) -> Result<Self, GitHubError> {
         let remote = Remote::parse(&repo.spec.git.url)?;
         let remote = context.github.moved.of(&remote).unwrap_or(remote);
-        let credential = Credential::of(context, repo, &remote).await?;
+        let credential = RemoteCredential::of(context, repo, &remote).await?;
         let (http, redactor) = (context.http().clone(), context.redactors.of(repo));
         let namespace = repo.namespace().unwrap_or_default();
         let shared = format!("{} {namespace}/{}", remote.host, credential.secret());
@@ -55,7 +55,7 @@ impl Client {
     }
 
     /// What is left of what the credential may ask.
-    pub fn quota(&self) -> Option<Quota> {
+    pub fn quota(&self) -> Option<RateQuota> {
         self.access.rates.quota(&self.shared)
     }
 
@@ -70,7 +70,7 @@ impl Client {
         format!("/repos/{owner}/{name}/{path}").trim_end_matches('/').to_owned()
     }
 
-    pub async fn get(&self, path: &str) -> Result<Answer, GitHubError> {
+    pub async fn get(&self, path: &str) -> Result<GitHubAnswer, GitHubError> {
         let mut attempt = 1;
         loop {
             let outcome = self.send(Method::GET, &self.url(path), None).await;
@@ -125,26 +125,26 @@ impl Client {
         Ok(Ok(all["data"].take()))
     }
 
-    pub async fn post(&self, path: &str, body: &Value) -> Result<Answer, GitHubError> {
+    pub async fn post(&self, path: &str, body: &Value) -> Result<GitHubAnswer, GitHubError> {
         self.send(Method::POST, &self.url(path), Some(body)).await
     }
 
-    pub async fn patch(&self, path: &str, body: &Value) -> Result<Answer, GitHubError> {
+    pub async fn patch(&self, path: &str, body: &Value) -> Result<GitHubAnswer, GitHubError> {
         self.send(Method::PATCH, &self.url(path), Some(body)).await
     }
 
-    pub async fn put(&self, path: &str, body: &Value) -> Result<Answer, GitHubError> {
+    pub async fn put(&self, path: &str, body: &Value) -> Result<GitHubAnswer, GitHubError> {
         self.send(Method::PUT, &self.url(path), Some(body)).await
     }
 
-    pub async fn delete(&self, path: &str) -> Result<Answer, GitHubError> {
+    pub async fn delete(&self, path: &str) -> Result<GitHubAnswer, GitHubError> {
         self.send(Method::DELETE, &self.url(path), None).await
     }
 
     /// Reads an answer that has to have this status.
     pub fn expect<T: DeserializeOwned>(
         &self,
-        answer: &Answer,
+        answer: &GitHubAnswer,
         status: StatusCode,
     ) -> Result<T, GitHubError> {
         if answer.status == status { read_answer(answer) } else { Err(self.complain(answer)) }
@@ -160,7 +160,7 @@ impl Client {
         method: Method,
         url: &str,
         body: Option<&Value>,
-    ) -> Result<Answer, GitHubError> {
+    ) -> Result<GitHubAnswer, GitHubError> {
         let mut answer = self.send_here(method.clone(), url, body).await?;
         for _ in 0..REDIRECTS {
             let Some(next) = self.leads_to(&answer, &method) else { break };
@@ -170,7 +170,7 @@ impl Client {
     }
 
     /// Where an answer leads, if the same may be asked there.
-    fn leads_to(&self, answer: &Answer, method: &Method) -> Option<String> {
+    fn leads_to(&self, answer: &GitHubAnswer, method: &Method) -> Option<String> {
         let same = match answer.status.as_u16() {
             301 | 302 => *method == Method::GET,
             307 | 308 => true,
@@ -188,7 +188,7 @@ impl Client {
         method: Method,
         url: &str,
         body: Option<&Value>,
-    ) -> Result<Answer, GitHubError> {
+    ) -> Result<GitHubAnswer, GitHubError> {
         // Asking on is what gets an account blocked.
         if let Some(wait) = self.access.rates.pause(&self.shared) {
             return Err(GitHubError::Limited { host: self.remote.host.clone(), wait });
@@ -206,7 +206,7 @@ impl Client {
         method: Method,
         url: &str,
         body: Option<&Value>,
-    ) -> Result<Answer, GitHubError> {
+    ) -> Result<GitHubAnswer, GitHubError> {
         let mut request = self
             .http
             .request(method, url)
@@ -222,7 +222,7 @@ impl Client {
             tracing::warn!(host, %error, "GitHub can't be asked");
             GitHubError::unsent(host, &error)
         })??;
-        if let Some(trouble) = Trouble::by_status(answer.status.as_u16()) {
+        if let Some(trouble) = DialTrouble::by_status(answer.status.as_u16()) {
             return Err(GitHubError::Barred { host: self.remote.host.clone(), trouble });
         }
         let wait = self.access.rates.note(&self.shared, &answer.headers, answer.is_limited());
@@ -233,7 +233,7 @@ impl Client {
     }
 
     /// GitHub's own words about a refusal, for people: others may have had a say in them.
-    pub fn said(&self, answer: &Answer) -> String {
+    pub fn said(&self, answer: &GitHubAnswer) -> String {
         self.shown(&answer.words())
     }
 
@@ -242,13 +242,13 @@ impl Client {
     }
 
     /// The same as a sentence behind another one; nothing where GitHub said nothing.
-    fn remark(&self, answer: &Answer) -> String {
+    fn remark(&self, answer: &GitHubAnswer) -> String {
         let said = self.said(answer);
         if said.is_empty() { said } else { format!(". It says: “{said}”") }
     }
 
     /// The sentence for an answer that is not what was asked for.
-    pub fn complain(&self, answer: &Answer) -> GitHubError {
+    pub fn complain(&self, answer: &GitHubAnswer) -> GitHubError {
         let host = self.remote.host.clone();
         let secret = self.credential.secret().to_owned();
         match answer.status.as_u16() {
@@ -273,22 +273,22 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::gateway::redact::Redactors;
+    use crate::gateway::redact::RepoRedactors;
 
-    fn client() -> Client {
+    fn client() -> GitHubClient {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let remote = Remote::parse("https://github.com/acme/shop").unwrap();
-        let credential = Credential::fixed(&remote, "git", "t");
-        let redactor = Redactors::default().with(&[]);
-        let (access, shared) = (Access::default(), String::new());
-        Client { http: reqwest::Client::new(), credential, remote, redactor, access, shared }
+        let credential = RemoteCredential::fixed(&remote, "git", "t");
+        let redactor = RepoRedactors::default().with(&[]);
+        let (access, shared) = (GitHubAccess::default(), String::new());
+        GitHubClient { http: reqwest::Client::new(), credential, remote, redactor, access, shared }
     }
 
-    fn answer(status: u16, headers: &[(&'static str, &str)]) -> Answer {
+    fn answer(status: u16, headers: &[(&'static str, &str)]) -> GitHubAnswer {
         let headers = headers
             .iter()
             .map(|(name, value)| (http::HeaderName::from_static(name), value.parse().unwrap()));
-        Answer {
+        GitHubAnswer {
             status: StatusCode::from_u16(status).unwrap(),
             headers: headers.collect(),
             body: Bytes::new(),

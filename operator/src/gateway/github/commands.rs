@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::talk::Said;
-use super::{GitHub, GitHubError, Pull, text};
+use super::talk::PullComment;
+use super::{GitHub, GitHubError, GitHubPull, text};
 
 /// Longest words of one, in characters.
 const WORDS: usize = 4000;
@@ -23,7 +23,7 @@ const FILES: usize = 100;
 #[derive(Deserialize)]
 struct FoundComment {
     #[serde(flatten)]
-    said: Said,
+    said: PullComment,
     /// Of a comment on an issue or pull request.
     #[serde(default)]
     issue_url: Option<String>,
@@ -126,7 +126,7 @@ impl GitHub {
         number: u64,
     ) -> Result<(String, String, Vec<ChangedFile>), GitHubError> {
         let files = self.client.repo(&format!("pulls/{number}/files"));
-        let (pull, mut files): (Pull, Vec<ChangedFile>) =
+        let (pull, mut files): (GitHubPull, Vec<ChangedFile>) =
             tokio::try_join!(self.pull(number), self.client.list(&files))?;
         files.truncate(FILES);
         for file in &mut files {
@@ -138,7 +138,7 @@ impl GitHub {
     }
 }
 
-fn comment_time(said: &Said) -> Option<Timestamp> {
+fn comment_time(said: &PullComment) -> Option<Timestamp> {
     said.at()?.parse().ok()
 }
 

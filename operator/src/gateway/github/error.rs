@@ -6,7 +6,7 @@ use codebutler_crds::repo::MergeMethod;
 use codebutler_crds::wire::ErrorCode;
 
 use crate::gateway::api_error::ApiError;
-use crate::gateway::dial::{Trouble, find_trouble};
+use crate::gateway::dial::{DialTrouble, find_trouble};
 use crate::gateway::remote::RemoteError;
 use crate::gateway::secrets::SecretError;
 
@@ -175,7 +175,7 @@ pub enum GitHubError {
     Unavailable { host: String },
     /// Something on the way to it that a person has to mend.
     #[error("{host} can't be reached: {trouble}")]
-    Barred { host: String, trouble: Trouble },
+    Barred { host: String, trouble: DialTrouble },
     #[error("{host} answered with the unexpected status {status}{said}")]
     Strange {
         host: String,

@@ -15,13 +15,13 @@ const MAX_ANSWER: usize = 8 * 1024 * 1024;
 /// What GitHub calls the limits that it tells nothing else of.
 const LIMITS: [&str; 3] = ["secondary rate limit", "rate limit exceeded", "abuse detection"];
 
-pub struct Answer {
+pub struct GitHubAnswer {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
-impl Answer {
+impl GitHubAnswer {
     /// Whether it was one request too many. A limit that GitHub keeps to itself shows in its words alone.
     pub fn is_limited(&self) -> bool {
         let refused = matches!(self.status.as_u16(), 403 | 429);
@@ -51,7 +51,7 @@ impl Answer {
 /// One request and its whole answer.
 pub async fn exchange_request(
     request: reqwest::RequestBuilder,
-) -> Result<Result<Answer, GitHubError>, reqwest::Error> {
+) -> Result<Result<GitHubAnswer, GitHubError>, reqwest::Error> {
     let mut response = request.timeout(TIMEOUT).send().await?;
     let (status, headers) = (response.status(), response.headers().clone());
     let mut body = BytesMut::new();
@@ -61,7 +61,7 @@ pub async fn exchange_request(
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(Ok(Answer { status, headers, body: body.freeze() }))
+    Ok(Ok(GitHubAnswer { status, headers, body: body.freeze() }))
 }
 
 /// The message of a refusal and those of its errors.
@@ -73,6 +73,6 @@ pub fn refusal_words(body: &Value) -> String {
 }
 
 /// Reads what GitHub described.
-pub fn read_answer<T: DeserializeOwned>(answer: &Answer) -> Result<T, GitHubError> {
+pub fn read_answer<T: DeserializeOwned>(answer: &GitHubAnswer) -> Result<T, GitHubError> {
     serde_json::from_slice(&answer.body).map_err(|_| GitHubError::Garbled)
 }

@@ -4,7 +4,7 @@ use codebutler_crds::wire::{Issue, Remark};
 use http::StatusCode;
 use serde::Deserialize;
 
-use super::pull::Account;
+use super::pull::GitHubAccount;
 use super::{GitHub, GitHubError, text};
 
 /// Longest issue, in characters.
@@ -24,7 +24,7 @@ struct FoundIssues {
     title: String,
     state: String,
     #[serde(default)]
-    user: Option<Account>,
+    user: Option<GitHubAccount>,
     #[serde(default)]
     labels: Vec<Label>,
     #[serde(default)]

@@ -9,7 +9,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{GitHub, GitHubError, Pull};
+use super::{GitHub, GitHubError, GitHubPull};
 
 /// How often a merge is tried while others merge at the same time, and the pause between.
 const ATTEMPTS: u32 = 5;
@@ -22,13 +22,13 @@ const STANDING: &str = "query($id: ID!) { node(id: $id) { ... on PullRequest { \
 
 /// What the commit on the base branch says. A rebase has none of its own, and a queue writes its own.
 #[derive(Clone, Copy, Debug)]
-pub struct Message<'a> {
+pub struct MergeMessage<'a> {
     pub title: &'a str,
     pub text: &'a str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Merging {
+pub enum MergeProgress {
     /// The commit on the base branch.
     Done(String),
     /// Not yet; and what GitHub says of it.
@@ -73,16 +73,16 @@ impl GitHub {
     /// When it has another commit by now, or can't be merged until somebody does something.
     pub async fn merge(
         &self,
-        pull: &Pull,
+        pull: &GitHubPull,
         head: &str,
         wanted: Option<MergeMethod>,
-        message: Message<'_>,
-    ) -> Result<Merging, GitHubError> {
+        message: MergeMessage<'_>,
+    ) -> Result<MergeProgress, GitHubError> {
         let mut method = wanted.unwrap_or_default();
         let mut attempt = 1;
         loop {
             let (refusal, said) = match self.merge_once(pull, head, method, message).await? {
-                Ok(commit) => return Ok(Merging::Done(commit)),
+                Ok(commit) => return Ok(MergeProgress::Done(commit)),
                 Err(refused) => refused,
             };
             match refusal {
@@ -96,7 +96,7 @@ impl GitHub {
                     return Err(GitHubError::MergeMethod { method, said });
                 }
                 MergeRefusal::Queue => return self.enqueue(pull, head, said).await,
-                MergeRefusal::Checks => return Ok(Merging::Waits(MergeWait::Checks, said)),
+                MergeRefusal::Checks => return Ok(MergeProgress::Waits(MergeWait::Checks, said)),
                 MergeRefusal::Again | MergeRefusal::Final => {
                     return Err(GitHubError::NotMergeable { said });
                 }
@@ -107,10 +107,10 @@ impl GitHub {
 
     async fn merge_once(
         &self,
-        pull: &Pull,
+        pull: &GitHubPull,
         head: &str,
         method: MergeMethod,
-        message: Message<'_>,
+        message: MergeMessage<'_>,
     ) -> Result<Result<String, (MergeRefusal, String)>, GitHubError> {
         let mut request = json!({"merge_method": method.name(), "sha": head});
         if method != MergeMethod::Rebase {
@@ -151,15 +151,20 @@ impl GitHub {
 
     /// Puts it into the merge queue, at exactly this commit. GitHub's auto-merge would do so later by
     /// itself, but also with commits that a role pushes after people have decided.
-    async fn enqueue(&self, pull: &Pull, head: &str, said: String) -> Result<Merging, GitHubError> {
+    async fn enqueue(
+        &self,
+        pull: &GitHubPull,
+        head: &str,
+        said: String,
+    ) -> Result<MergeProgress, GitHubError> {
         if self.is_on_its_way(pull).await? {
-            return Ok(Merging::Waits(MergeWait::Queue, said));
+            return Ok(MergeProgress::Waits(MergeWait::Queue, said));
         }
         let input = json!({"pullRequestId": pull.node_id, "expectedHeadOid": head});
         match self.client.graphql(ENQUEUE, &json!({"input": input})).await? {
-            Ok(_) => Ok(Merging::Waits(MergeWait::Queue, said)),
+            Ok(_) => Ok(MergeProgress::Waits(MergeWait::Queue, said)),
             Err(refused) if classify_refusal(&refused) == MergeRefusal::Checks => {
-                Ok(Merging::Waits(MergeWait::Checks, refused))
+                Ok(MergeProgress::Waits(MergeWait::Checks, refused))
             }
             Err(said) => Err(GitHubError::NotMergeable { said }),
         }
@@ -169,7 +174,7 @@ impl GitHub {
     ///
     /// # Errors
     /// When GitHub can't be asked.
-    pub async fn is_on_its_way(&self, pull: &Pull) -> Result<bool, GitHubError> {
+    pub async fn is_on_its_way(&self, pull: &GitHubPull) -> Result<bool, GitHubError> {
         let answer = self.client.graphql(STANDING, &json!({"id": pull.node_id})).await?;
         let data = answer.map_err(|said| GitHubError::NotMergeable { said })?;
         let is_set = |name: &str| data["node"].get(name).is_some_and(Value::is_object);

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::exchange::read_answer;
 use super::{GitHub, GitHubError};
-use crate::gateway::context::Context;
+use crate::gateway::context::GatewayContext;
 use crate::gateway::remote::Remote;
 
 #[derive(Deserialize)]
@@ -20,7 +20,7 @@ impl GitHub {
     ///
     /// # Errors
     /// When GitHub can't be asked, or leads elsewhere.
-    pub async fn look_for_move(context: &Context, repo: &Repo) -> Result<bool, GitHubError> {
+    pub async fn look_for_move(context: &GatewayContext, repo: &Repo) -> Result<bool, GitHubError> {
         let github = Self::of(context, repo).await?;
         let answer = github.client.get(&github.client.repo("")).await?;
         let named: MovedName = match answer.status {
@@ -41,7 +41,7 @@ impl GitHub {
 }
 
 /// For the Repo's condition: that its repository has another name by now.
-pub fn moved_remark(context: &Context, repo: &Repo) -> Option<String> {
+pub fn moved_remark(context: &GatewayContext, repo: &Repo) -> Option<String> {
     let new = context.github.moved.of(&Remote::parse(&repo.spec.git.url).ok()?)?;
     let (owner, name) = (&new.owner, &new.name);
     Some(format!("the repository is {owner}/{name} by now: set spec.git.url to {}", new.git))

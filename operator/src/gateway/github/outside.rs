@@ -5,7 +5,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{GitHub, GitHubError, Key};
+use super::{GitHub, GitHubError, RemarkKey};
 
 /// An issue, a pull request among the issues, a comment or a release.
 #[derive(Deserialize)]
@@ -36,7 +36,7 @@ impl GitHub {
     pub async fn find_change(
         &self,
         change: &RemoteChange,
-        key: &Key,
+        key: &RemarkKey,
     ) -> Result<Option<String>, GitHubError> {
         match change {
             RemoteChange::Labels { number, add, remove } => {
@@ -70,10 +70,13 @@ impl GitHub {
     ///
     /// # Errors
     /// When GitHub can't be asked.
-    pub async fn find_issues(&self, keys: &[&Key]) -> Result<Vec<Option<String>>, GitHubError> {
+    pub async fn find_issues(
+        &self,
+        keys: &[&RemarkKey],
+    ) -> Result<Vec<Option<String>>, GitHubError> {
         let path = self.client.repo("issues");
         let all: Vec<Made> = self.client.list_with(&path, "&state=all").await?;
-        let find = |key: &&Key| {
+        let find = |key: &&RemarkKey| {
             let found = all.iter().find(|one| key.is_in(one.body.as_ref()));
             found.map(|one| one.html_url.clone())
         };
@@ -87,7 +90,7 @@ impl GitHub {
     pub async fn make_change(
         &self,
         change: &RemoteChange,
-        key: &Key,
+        key: &RemarkKey,
         commit: &str,
     ) -> Result<String, GitHubError> {
         let needs =
@@ -103,7 +106,7 @@ impl GitHub {
     async fn try_change(
         &self,
         change: &RemoteChange,
-        key: &Key,
+        key: &RemarkKey,
         commit: &str,
     ) -> Result<String, GitHubError> {
         let (path, body) = match change {

@@ -9,7 +9,7 @@ use super::text;
 
 /// Who did something, as GitHub names it.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Account {
+pub struct GitHubAccount {
     pub login: String,
     #[serde(default, rename = "type")]
     pub kind: Option<String>,
@@ -17,7 +17,7 @@ pub struct Account {
 
 /// A pull request as GitHub describes it.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Pull {
+pub struct GitHubPull {
     pub number: u64,
     /// Its name in GraphQL.
     #[serde(default)]
@@ -36,7 +36,7 @@ pub struct Pull {
     #[serde(default)]
     mergeable_state: Option<String>,
     #[serde(default)]
-    merged_by: Option<Account>,
+    merged_by: Option<GitHubAccount>,
     #[serde(default)]
     closed_at: Option<String>,
     #[serde(default)]
@@ -59,7 +59,7 @@ struct Head {
     sha: String,
 }
 
-impl Pull {
+impl GitHubPull {
     /// Neither closed nor merged.
     pub fn is_open(&self) -> bool {
         self.state == "open"
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_pull_requests_state_is_one_word() {
-        let pull = |state: &str, merged_at: Option<&str>| -> Pull {
+        let pull = |state: &str, merged_at: Option<&str>| -> GitHubPull {
             serde_json::from_value(json!({
                 "number": 7, "html_url": "https://h/7", "title": "t", "state": state,
                 "merged_at": merged_at, "head": {"sha": "abc", "ref": "b"}, "unknown": 1,

@@ -16,13 +16,13 @@ const LONGEST: Duration = Duration::from_hours(1);
 
 /// Rates by credential. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
-pub struct Rates {
+pub struct RateLimits {
     known: Arc<Mutex<HashMap<String, Rate>>>,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Rate {
-    quota: Option<Quota>,
+    quota: Option<RateQuota>,
     until: Option<Instant>,
     /// Limits in a row that said no time.
     strikes: u32,
@@ -30,13 +30,13 @@ struct Rate {
 
 /// How much a credential may ask within an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quota {
+pub struct RateQuota {
     /// In all.
     pub limit: u64,
     pub left: u64,
 }
 
-impl Rates {
+impl RateLimits {
     /// How long there is to be no request; nothing if there may be one.
     pub fn pause(&self, credential: &str) -> Option<Duration> {
         let known = self.known.lock();
@@ -45,7 +45,7 @@ impl Rates {
     }
 
     /// What the last answer said of the hour.
-    pub fn quota(&self, credential: &str) -> Option<Quota> {
+    pub fn quota(&self, credential: &str) -> Option<RateQuota> {
         let known = self.known.lock();
         known.get(credential)?.quota
     }
@@ -56,7 +56,7 @@ impl Rates {
         let rate = known.entry(credential.to_owned()).or_default();
         let quota = header_number(headers, "x-ratelimit-limit")
             .zip(header_number(headers, "x-ratelimit-remaining"));
-        rate.quota = quota.map(|(limit, left)| Quota { limit, left });
+        rate.quota = quota.map(|(limit, left)| RateQuota { limit, left });
         if !limited {
             rate.strikes = 0;
             return None;
@@ -99,13 +99,13 @@ mod tests {
 
     #[test]
     fn a_limit_without_a_time_is_waited_out_for_a_minute_and_longer_each_time() {
-        let rates = Rates::default();
+        let rates = RateLimits::default();
         let plain = headers(&[
             ("x-ratelimit-limit", "5000".into()),
             ("x-ratelimit-remaining", "4990".into()),
         ]);
         assert_eq!(rates.note("a", &plain, false), None);
-        assert_eq!(rates.quota("a"), Some(Quota { limit: 5000, left: 4990 }));
+        assert_eq!(rates.quota("a"), Some(RateQuota { limit: 5000, left: 4990 }));
         assert_eq!(rates.pause("a"), None);
         assert_eq!(rates.note("a", &plain, true), Some(MINUTE));
         assert_eq!(rates.note("a", &plain, true), Some(MINUTE * 2));

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::exchange::Answer;
-use super::pull::Account;
-use super::{GitHub, GitHubError, Pull, text};
+use super::exchange::GitHubAnswer;
+use super::pull::GitHubAccount;
+use super::{GitHub, GitHubError, GitHubPull, text};
 
 /// Longest remark that a role is shown, in characters.
 const REMARK: usize = 4000;
@@ -19,9 +19,9 @@ const WANTED: &str = "**Changes requested**\n\n";
 
 /// By which a remark is found again.
 #[derive(Clone, Debug)]
-pub struct Key(String);
+pub struct RemarkKey(String);
 
-impl Key {
+impl RemarkKey {
     /// `parts` tell this effect from any other.
     pub fn of(parts: &[&str]) -> Self {
         Self(text::effect_marker(parts))
@@ -38,13 +38,13 @@ impl Key {
 
 /// Something on the pull request: a comment, a comment on a line, or a review.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Said {
+pub struct PullComment {
     /// Its number among its kind.
     pub id: u64,
     html_url: String,
     /// Nobody: the account is gone.
     #[serde(default)]
-    user: Option<Account>,
+    user: Option<GitHubAccount>,
     #[serde(default)]
     body: Option<String>,
     #[serde(default)]
@@ -64,7 +64,7 @@ pub struct Said {
     pub pull_request_review_id: Option<u64>,
 }
 
-impl Said {
+impl PullComment {
     pub fn author(&self) -> String {
         self.user
             .as_ref()
@@ -109,23 +109,24 @@ impl Said {
 
 /// All that was said on a pull request.
 #[derive(Debug, Default)]
-pub struct Talk {
+pub struct PullTalk {
     /// In its conversation.
-    pub comments: Vec<Said>,
-    pub reviews: Vec<Said>,
-    pub lines: Vec<Said>,
+    pub comments: Vec<PullComment>,
+    pub reviews: Vec<PullComment>,
+    pub lines: Vec<PullComment>,
 }
 
-impl Talk {
+impl PullTalk {
     /// For a role: the newest, oldest first.
     pub fn remarks(&self) -> Vec<Remark> {
         let spoken =
-            |said: &&Said| said.body.as_deref().is_some_and(|body| !body.trim().is_empty());
+            |said: &&PullComment| said.body.as_deref().is_some_and(|body| !body.trim().is_empty());
         let all = self.comments.iter().chain(&self.reviews).chain(&self.lines);
-        let mut all: Vec<&Said> = all.filter(spoken).filter(|said| said.at().is_some()).collect();
+        let mut all: Vec<&PullComment> =
+            all.filter(spoken).filter(|said| said.at().is_some()).collect();
         all.sort_by_key(|said| said.at().map(str::to_owned));
         let skip = all.len().saturating_sub(REMARKS);
-        all.into_iter().skip(skip).map(Said::remark).collect()
+        all.into_iter().skip(skip).map(PullComment::remark).collect()
     }
 
     /// Each reviewer's last word: a mere comment takes no verdict back.
@@ -148,13 +149,13 @@ impl GitHub {
     ///
     /// # Errors
     /// When GitHub can't be asked.
-    pub async fn talk(&self, number: u64) -> Result<Talk, GitHubError> {
+    pub async fn talk(&self, number: u64) -> Result<PullTalk, GitHubError> {
         let comments = format!("issues/{number}/comments");
         let (reviews, lines) =
             (format!("pulls/{number}/reviews"), format!("pulls/{number}/comments"));
         let (comments, reviews, lines) =
             tokio::try_join!(self.said(&comments), self.said(&reviews), self.said(&lines))?;
-        Ok(Talk { comments, reviews, lines })
+        Ok(PullTalk { comments, reviews, lines })
     }
 
     /// What was said since then, and all reviews; what they say of lines only where one is as new.
@@ -165,12 +166,12 @@ impl GitHub {
         &self,
         number: u64,
         since: Option<Timestamp>,
-    ) -> Result<Talk, GitHubError> {
+    ) -> Result<PullTalk, GitHubError> {
         let query = since.map(|since| format!("&since={since:.0}")).unwrap_or_default();
         let comments = self.client.repo(&format!("issues/{number}/comments"));
         let comments = self.client.list_with(&comments, &query).await?;
         let reviews = self.said(&format!("pulls/{number}/reviews")).await?;
-        let is_new = |said: &Said| {
+        let is_new = |said: &PullComment| {
             let at = said.at().and_then(|at| at.parse::<Timestamp>().ok());
             at.is_some_and(|at| since.is_none_or(|since| at >= since))
         };
@@ -179,10 +180,10 @@ impl GitHub {
         } else {
             Vec::new()
         };
-        Ok(Talk { comments, reviews, lines })
+        Ok(PullTalk { comments, reviews, lines })
     }
 
-    pub(super) async fn said(&self, path: &str) -> Result<Vec<Said>, GitHubError> {
+    pub(super) async fn said(&self, path: &str) -> Result<Vec<PullComment>, GitHubError> {
         self.client.list(&self.client.repo(path)).await
     }
 
@@ -192,8 +193,8 @@ impl GitHub {
     /// When the line is not part of the pull request, or GitHub refuses.
     pub async fn comment(
         &self,
-        pull: &Pull,
-        key: &Key,
+        pull: &GitHubPull,
+        key: &RemarkKey,
         body: &str,
         at: Option<&LineRef>,
     ) -> Result<Commented, GitHubError> {
@@ -218,8 +219,8 @@ impl GitHub {
     /// When a line is not part of the pull request, or GitHub refuses.
     pub async fn review(
         &self,
-        pull: &Pull,
-        key: &Key,
+        pull: &GitHubPull,
+        key: &RemarkKey,
         verdict: Verdict,
         body: &str,
         comments: &[LineComment],
@@ -250,7 +251,7 @@ impl GitHub {
         self.made(&answer, !comments.is_empty(), StatusCode::OK)
     }
 
-    async fn find(&self, path: &str, key: &Key) -> Result<Option<Commented>, GitHubError> {
+    async fn find(&self, path: &str, key: &RemarkKey) -> Result<Option<Commented>, GitHubError> {
         let all = self.said(path).await?;
         let there = all.into_iter().find(|said| key.is_in(said.body.as_ref()));
         Ok(there.map(|said| Commented { url: said.html_url, created: false }))
@@ -258,14 +259,14 @@ impl GitHub {
 
     fn made(
         &self,
-        answer: &Answer,
+        answer: &GitHubAnswer,
         on_lines: bool,
         status: StatusCode,
     ) -> Result<Commented, GitHubError> {
         if on_lines && answer.status == StatusCode::UNPROCESSABLE_ENTITY {
             return Err(GitHubError::NotInDiff);
         }
-        let said: Said = self.client.expect(answer, status)?;
+        let said: PullComment = self.client.expect(answer, status)?;
         Ok(Commented { url: said.html_url, created: true })
     }
 }
@@ -275,7 +276,7 @@ fn on_line(at: &LineRef, body: &str) -> Value {
 }
 
 /// An account can't request changes of itself.
-fn is_about_own(answer: &Answer) -> bool {
+fn is_about_own(answer: &GitHubAnswer) -> bool {
     answer.status == StatusCode::UNPROCESSABLE_ENTITY && answer.mentions("your own pull request")
 }
 
@@ -283,7 +284,7 @@ fn is_about_own(answer: &Answer) -> bool {
 mod tests {
     use super::*;
 
-    fn said(value: &Value) -> Said {
+    fn said(value: &Value) -> PullComment {
         let mut all =
             json!({"id": 1, "html_url": "https://h/1", "user": {"login": "ana", "type": "User"}});
         json_patch::merge(&mut all, value);
@@ -302,7 +303,7 @@ mod tests {
             review("eve", "PENDING"),
             review("bo", "DISMISSED"),
         ];
-        let talk = Talk { reviews, ..Talk::default() };
+        let talk = PullTalk { reviews, ..PullTalk::default() };
         let last: Vec<_> = talk.verdicts().into_iter().map(|v| (v.author, v.state)).collect();
         let expected = [("ana", "changes_requested"), ("bo", "dismissed")];
         assert_eq!(last, expected.map(|(a, s)| (a.to_owned(), s.to_owned())));
@@ -311,7 +312,7 @@ mod tests {
     #[test]
     fn remarks_come_in_order_without_what_they_hide() {
         let at = |time: &str, body: &str| json!({"created_at": time, "body": body, "path": "a.rs", "line": 3});
-        let talk = Talk {
+        let talk = PullTalk {
             comments: vec![said(
                 &json!({"created_at": "2026-01-02T00:00:00Z", "body": "b<!-- x -->"}),
             )],
@@ -330,6 +331,6 @@ mod tests {
         };
         assert_eq!(speaks("User", "x"), Some("ana".to_owned()));
         assert_eq!(speaks("Bot", "x"), None);
-        assert_eq!(speaks("User", &Key::of(&["k"]).sign("ours")), None);
+        assert_eq!(speaks("User", &RemarkKey::of(&["k"]).sign("ours")), None);
     }
 }

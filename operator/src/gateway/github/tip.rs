@@ -8,7 +8,7 @@ use super::{GitHub, GitHubError, branch_path};
 
 /// The newest commit of a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tip {
+pub struct BranchTip {
     pub commit: String,
     /// Id of its tree: the same for the same files, whatever the history.
     pub tree: String,
@@ -40,12 +40,12 @@ impl GitHub {
     ///
     /// # Errors
     /// When GitHub can't be asked.
-    pub async fn tip(&self, branch: &str) -> Result<Option<Tip>, GitHubError> {
+    pub async fn tip(&self, branch: &str) -> Result<Option<BranchTip>, GitHubError> {
         let answer = self.client.get(&self.client.repo(&branch_path("branches", branch))).await?;
         match answer.status {
             StatusCode::OK => {
                 let Branch { commit } = read_answer(&answer)?;
-                Ok(Some(Tip { commit: commit.sha, tree: commit.commit.tree.sha }))
+                Ok(Some(BranchTip { commit: commit.sha, tree: commit.commit.tree.sha }))
             }
             StatusCode::NOT_FOUND => Ok(None),
             _ => Err(self.client.complain(&answer)),

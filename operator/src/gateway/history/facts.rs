@@ -6,7 +6,7 @@ use codebutler_crds::wire::history::Event;
 use codebutler_crds::{Thread, ThreadStatus, condition};
 
 /// A fact: its key, the role it is about, and what it says.
-pub type Fact = (String, Option<String>, Event);
+pub type ThreadFact = (String, Option<String>, Event);
 
 /// Conditions that say why nothing happens.
 const WAITS: [&str; 4] = [
@@ -17,7 +17,7 @@ const WAITS: [&str; 4] = [
 ];
 
 /// All that it says.
-pub fn thread_facts(thread: &Thread) -> Vec<Fact> {
+pub fn thread_facts(thread: &Thread) -> Vec<ThreadFact> {
     let Some(status) = &thread.status else { return Vec::new() };
     let mut facts: Vec<_> = opening_fact(thread).into_iter().collect();
     if let Some(plan) = &status.plan {
@@ -55,14 +55,14 @@ pub fn thread_facts(thread: &Thread) -> Vec<Fact> {
 }
 
 /// Whose channel it is in decides who may read of it, and does so when the Thread is gone.
-fn opening_fact(thread: &Thread) -> Option<Fact> {
+fn opening_fact(thread: &Thread) -> Option<ThreadFact> {
     let conversation = thread.conversation()?;
     let (repo, channel) = (thread.spec.repo.clone(), conversation.channel.clone());
     let by = thread.spec.requested_by.clone();
     Some((format!("opened:{channel}"), None, Event::Opened { repo, channel, by }))
 }
 
-fn approval_fact(approval: &codebutler_crds::thread::Approval) -> Option<Fact> {
+fn approval_fact(approval: &codebutler_crds::thread::Approval) -> Option<ThreadFact> {
     let choice = match approval.answer? {
         ApprovalAnswer::Approved => "approved",
         ApprovalAnswer::Denied => "denied",
@@ -77,7 +77,7 @@ fn approval_fact(approval: &codebutler_crds::thread::Approval) -> Option<Fact> {
     Some((format!("approval:{}:{choice}", approval.id), Some(approval.role.clone()), event))
 }
 
-fn wait_facts(status: &ThreadStatus) -> impl Iterator<Item = Fact> {
+fn wait_facts(status: &ThreadStatus) -> impl Iterator<Item = ThreadFact> {
     let waits = status.conditions.iter().filter(|one| WAITS.contains(&one.type_.as_str()));
     waits.map(|one| {
         let key = format!("waits:{}:{}:{}", one.type_, one.status, one.last_transition_time.0);
@@ -88,7 +88,7 @@ fn wait_facts(status: &ThreadStatus) -> impl Iterator<Item = Fact> {
 
 /// What people decided, as a role is about to hear it. What a question about an action came to, its own
 /// record says.
-pub fn decision_fact(pending: &Pending) -> Option<Fact> {
+pub fn decision_fact(pending: &Pending) -> Option<ThreadFact> {
     let Pending { id, role, kind, choice, user, message } = pending;
     let event = Event::Decision {
         kind: kind.clone(),

@@ -7,10 +7,10 @@ use codebutler_crds::Thread;
 use codebutler_history::{Kept, Store as _};
 use tokio::time::MissedTickBehavior;
 
-use super::{History, Telling, facts};
-use crate::gateway::context::Context;
+use super::{HistoryKeeper, ToldEvent, facts};
+use crate::gateway::context::GatewayContext;
 use crate::gateway::masks;
-use crate::gateway::state::Gateway;
+use crate::gateway::state::GatewayParts;
 use crate::gateway::thread_key::ThreadKey;
 
 /// How often Threads are looked at.
@@ -20,7 +20,7 @@ const TIDY: Duration = Duration::from_hours(1);
 
 /// How long histories are kept.
 #[derive(Clone, Copy, Debug)]
-pub struct Retention {
+pub struct HistoryRetention {
     /// After the last event.
     pub age: Duration,
     /// Bytes of all together: the oldest go first.
@@ -28,14 +28,14 @@ pub struct Retention {
 }
 
 /// Tells until the gateway stops.
-pub async fn run_following(gateway: &Gateway, retention: Retention) {
+pub async fn run_following(gateway: &GatewayParts, retention: HistoryRetention) {
     if gateway.context.history.store().is_none() {
         return;
     }
     tokio::join!(follow_threads(gateway), tidy_histories(gateway, retention));
 }
 
-async fn follow_threads(gateway: &Gateway) {
+async fn follow_threads(gateway: &GatewayParts) {
     let context = &gateway.context;
     let changed = context.attended.follow();
     let mut due = tokio::time::interval(EVERY);
@@ -50,7 +50,7 @@ async fn follow_threads(gateway: &Gateway) {
     }
 }
 
-async fn tell_facts(context: &Context, thread: &Arc<Thread>) {
+async fn tell_facts(context: &GatewayContext, thread: &Arc<Thread>) {
     let key = ThreadKey::from(&**thread);
     let Some(repo) = context.repo(&key.namespace, &thread.spec.repo) else { return };
     let facts = facts::thread_facts(thread);
@@ -59,12 +59,12 @@ async fn tell_facts(context: &Context, thread: &Arc<Thread>) {
     }
     let redactor = masks::as_known(context, &repo).await;
     for (name, role, event) in facts {
-        let told = Telling { key: name, at: None, role, run: None, event };
+        let told = ToldEvent { key: name, at: None, role, run: None, event };
         context.history.tell(&key, &redactor, told);
     }
 }
 
-async fn tidy_histories(gateway: &Gateway, retention: Retention) {
+async fn tidy_histories(gateway: &GatewayParts, retention: HistoryRetention) {
     let mut due = tokio::time::interval(TIDY);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
@@ -80,7 +80,11 @@ async fn tidy_histories(gateway: &Gateway, retention: Retention) {
     }
 }
 
-fn remove_due(history: &History, retention: Retention, open: &[ThreadKey]) -> std::io::Result<()> {
+fn remove_due(
+    history: &HistoryKeeper,
+    retention: HistoryRetention,
+    open: &[ThreadKey],
+) -> std::io::Result<()> {
     let Some(mut store) = history.store().cloned() else { return Ok(()) };
     for kept in due_histories(store.list()?, retention, SystemTime::now(), open) {
         tracing::info!(thread = %kept.place, "a history is removed: it was kept long enough");
@@ -92,7 +96,7 @@ fn remove_due(history: &History, retention: Retention, open: &[ThreadKey]) -> st
 /// Those that go. Of open Threads none does.
 fn due_histories(
     mut all: Vec<Kept>,
-    retention: Retention,
+    retention: HistoryRetention,
     now: SystemTime,
     open: &[ThreadKey],
 ) -> Vec<Kept> {
@@ -137,8 +141,8 @@ mod tests {
             due.iter().map(|kept| kept.place.name().to_owned()).collect::<Vec<_>>()
         };
         let days = |days: u32| Duration::from_hours(24) * days;
-        assert_eq!(names(Retention { age: days(30), size: None }), ["old"]);
-        assert_eq!(names(Retention { age: days(90), size: Some(100) }), ["old", "mid"]);
-        assert_eq!(names(Retention { age: days(90), size: Some(200) }), [""; 0]);
+        assert_eq!(names(HistoryRetention { age: days(30), size: None }), ["old"]);
+        assert_eq!(names(HistoryRetention { age: days(90), size: Some(100) }), ["old", "mid"]);
+        assert_eq!(names(HistoryRetention { age: days(90), size: Some(200) }), [""; 0]);
     }
 }

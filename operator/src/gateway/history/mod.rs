@@ -26,25 +26,25 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use url::Url;
 
-use self::writer::{Batch, Note, Order, Writer};
-use super::caller::Caller;
-use super::dial::{Dialer, Reach};
+use self::writer::{EventBatch, EventNote, HistoryWriter, WriteOrder};
+use super::caller::ProvenCaller;
+use super::dial::{DialReach, OutsideDialer};
 use super::redact::Redactor;
 use super::thread_key::ThreadKey;
 
 pub use self::facts::decision_fact;
 use self::spans::{RunBeginnings, SpanOwner};
-pub use self::writer::{Away, News};
+pub use self::writer::{HistoryNews, StoreAway};
 
 /// Histories, written. Cheap to clone; of the default one nothing is kept.
 #[derive(Clone, Default)]
-pub struct History {
-    writer: Option<Writer>,
+pub struct HistoryKeeper {
+    writer: Option<HistoryWriter>,
     store: Option<AnyStore>,
     runs: RunBeginnings,
 }
 
-impl History {
+impl HistoryKeeper {
     /// Writes below a folder, or, with an address, to an object store: then the folder holds what was read
     /// of it.
     ///
@@ -53,14 +53,14 @@ impl History {
     pub fn at(
         root: &Path,
         url: Option<&Url>,
-        dialer: &Dialer,
-        metrics: super::metrics::Metrics,
+        dialer: &OutsideDialer,
+        metrics: super::metrics::GatewayMetrics,
     ) -> anyhow::Result<Self> {
         let store = open_store(root, url, dialer, Handle::current())?;
         if let AnyStore::Volume(volume) = &store {
             volume.unmark_cache().context("the folder of --history can't be written")?;
         }
-        let writer = Writer::start(store.clone(), metrics)?;
+        let writer = HistoryWriter::start(store.clone(), metrics)?;
         Ok(Self { writer: Some(writer), store: Some(store), runs: RunBeginnings::default() })
     }
 
@@ -70,17 +70,17 @@ impl History {
     }
 
     /// Says when a history has grown.
-    pub fn news(&self) -> News {
+    pub fn news(&self) -> HistoryNews {
         self.writer.as_ref().map(|writer| writer.news.clone()).unwrap_or_default()
     }
 
     /// Something that happened, told once for each key. Masked here.
-    pub fn tell(&self, thread: &ThreadKey, redactor: &Redactor, told: Telling) {
+    pub fn tell(&self, thread: &ThreadKey, redactor: &Redactor, told: ToldEvent) {
         let (Some(writer), Some(place)) = (&self.writer, history_place(thread)) else { return };
-        let Telling { key, at, role, run, event } = told;
+        let ToldEvent { key, at, role, run, event } = told;
         let event = mask::mask_event(&event, redactor);
         let at = at.unwrap_or_else(millis_now);
-        writer.note(Note { place, key, at, role, run, event });
+        writer.note(EventNote { place, key, at, role, run, event });
     }
 
     /// Messages of a conversation.
@@ -104,7 +104,7 @@ impl History {
     ) {
         let (key, at, role) = (format!("picture:{id}"), ts.map(message_millis), role_of(&author));
         let event = Event::Picture { id: id.clone(), name: name.clone(), author };
-        self.tell(thread, redactor, Telling { key, at, role, run: None, event });
+        self.tell(thread, redactor, ToldEvent { key, at, role, run: None, event });
     }
 
     /// A message of a conversation.
@@ -122,13 +122,13 @@ impl History {
         let role = role_of(&author);
         let event = Event::Message { ts: ts.clone(), author, text: text.to_owned() };
         let (key, at) = (format!("message:{ts}"), Some(message_millis(ts)));
-        self.tell(thread, redactor, Telling { key, at, role, run: None, event });
+        self.tell(thread, redactor, ToldEvent { key, at, role, run: None, event });
     }
 
     /// An answer that was paid for. `id` is the call's own.
     pub fn call(&self, thread: &ThreadKey, role: &str, id: &str, call: ModelCall) {
         let (key, role) = (format!("call:{id}"), Some(role.to_owned()));
-        let told = Telling { key, at: None, role, run: None, event: Event::ModelCall(call) };
+        let told = ToldEvent { key, at: None, role, run: None, event: Event::ModelCall(call) };
         self.tell(thread, &Redactor::default(), told);
     }
 
@@ -138,9 +138,10 @@ impl History {
             return;
         };
         let (reply, written) = oneshot::channel();
-        let last = Batch { place, role: String::new(), told: None, reply };
+        let last = EventBatch { place, role: String::new(), told: None, reply };
         let written = timeout(patience, written);
-        if writer.order(Order::Batch(last)).is_err() || !matches!(written.await, Ok(Ok(Ok(_)))) {
+        if writer.order(WriteOrder::Batch(last)).is_err() || !matches!(written.await, Ok(Ok(Ok(_))))
+        {
             tracing::warn!("the end of the history was not written");
         }
     }
@@ -151,9 +152,9 @@ impl History {
     /// When it can't be kept now.
     pub async fn take(
         &self,
-        caller: &Caller,
+        caller: &ProvenCaller,
         batch: Option<HistoryBatch>,
-    ) -> Result<Option<BTreeMap<String, u64>>, Away> {
+    ) -> Result<Option<BTreeMap<String, u64>>, StoreAway> {
         let (Some(writer), Some(place)) = (&self.writer, history_place(&caller.key())) else {
             return Ok(None);
         };
@@ -162,8 +163,8 @@ impl History {
         let (thread, conversation) = (caller.key().to_string(), &*caller.thread.name_any());
         let owner = SpanOwner { thread, conversation, role: caller.role_name() };
         let spans = batch.as_ref().map(|told| self.runs.spans_of(&owner, told));
-        writer.order(Order::Batch(Batch { place, role, told: batch, reply }))?;
-        let kept = kept.await.unwrap_or(Err(Away))?;
+        writer.order(WriteOrder::Batch(EventBatch { place, role, told: batch, reply }))?;
+        let kept = kept.await.unwrap_or(Err(StoreAway))?;
         // Once it is kept: what could not be is told again.
         RunBeginnings::send(&owner, spans.unwrap_or_default());
         Ok(kept)
@@ -177,19 +178,19 @@ impl History {
 pub fn open_store(
     root: &Path,
     url: Option<&Url>,
-    dialer: &Dialer,
+    dialer: &OutsideDialer,
     handle: Handle,
 ) -> anyhow::Result<AnyStore> {
     let volume = Volume::new(root);
     let Some(url) = url else { return Ok(AnyStore::Volume(volume)) };
-    let http = dialer.http(Reach::Anywhere).clone();
+    let http = dialer.http(DialReach::Anywhere).clone();
     let bucket = Bucket::open(url, volume, http, handle);
     let bucket = bucket.with_context(|| format!("--history-url={url}"))?;
     Ok(AnyStore::Bucket(Box::new(bucket)))
 }
 
 /// Something that the gateway tells.
-pub struct Telling {
+pub struct ToldEvent {
     /// It is told once for each.
     pub key: String,
     /// Milliseconds since 1970; now if absent.

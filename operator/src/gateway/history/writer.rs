@@ -13,7 +13,7 @@ use codebutler_history::{Log, Place, Refused, Store};
 use tokio::sync::{oneshot, watch};
 
 use super::{lock, millis_now};
-use crate::gateway::metrics::Metrics;
+use crate::gateway::metrics::GatewayMetrics;
 
 /// What may wait to be taken by the thread.
 const ORDERS: usize = 1024;
@@ -32,10 +32,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// The store is away: what was told has to be told again.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("the history can't be written now")]
-pub struct Away;
+pub struct StoreAway;
 
 /// What the gateway tells.
-pub struct Note {
+pub struct EventNote {
     pub place: Place,
     pub key: String,
     pub at: u64,
@@ -45,7 +45,7 @@ pub struct Note {
 }
 
 /// What an agent tells, or wants to know.
-pub struct Batch {
+pub struct EventBatch {
     pub place: Place,
     pub role: String,
     /// Nothing is told if absent.
@@ -53,14 +53,14 @@ pub struct Batch {
     pub reply: oneshot::Sender<Kept>,
 }
 
-type Kept = Result<Option<BTreeMap<String, u64>>, Away>;
+type Kept = Result<Option<BTreeMap<String, u64>>, StoreAway>;
 
-pub enum Order {
-    Note(Box<Note>),
-    Batch(Batch),
+pub enum WriteOrder {
+    Note(Box<EventNote>),
+    Batch(EventBatch),
 }
 
-impl Order {
+impl WriteOrder {
     const fn place(&self) -> &Place {
         match self {
             Self::Note(note) => &note.place,
@@ -71,9 +71,9 @@ impl Order {
 
 /// Who waits for histories to grow. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct News(Arc<Mutex<HashMap<Place, watch::Sender<u64>>>>);
+pub struct HistoryNews(Arc<Mutex<HashMap<Place, watch::Sender<u64>>>>);
 
-impl News {
+impl HistoryNews {
     /// Changes whenever this history has grown.
     pub fn of(&self, place: &Place) -> watch::Receiver<u64> {
         let mut all = lock(&self.0);
@@ -90,16 +90,16 @@ impl News {
 
 /// Where orders are given. Cheap to clone; the thread ends with the last one.
 #[derive(Clone)]
-pub struct Writer {
-    orders: SyncSender<Order>,
-    pub news: News,
+pub struct HistoryWriter {
+    orders: SyncSender<WriteOrder>,
+    pub news: HistoryNews,
     lost: Arc<AtomicU64>,
 }
 
-impl Writer {
-    pub fn start(store: impl Store, metrics: Metrics) -> io::Result<Self> {
+impl HistoryWriter {
+    pub fn start(store: impl Store, metrics: GatewayMetrics) -> io::Result<Self> {
         let (orders, taken) = sync_channel(ORDERS);
-        let (news, lost) = (News::default(), Arc::new(AtomicU64::new(0)));
+        let (news, lost) = (HistoryNews::default(), Arc::new(AtomicU64::new(0)));
         let desk = Desk {
             store,
             logs: HashMap::new(),
@@ -114,13 +114,13 @@ impl Writer {
         Ok(Self { orders, news, lost })
     }
 
-    pub fn order(&self, order: Order) -> Result<(), Away> {
-        self.orders.try_send(order).map_err(|_| Away)
+    pub fn order(&self, order: WriteOrder) -> Result<(), StoreAway> {
+        self.orders.try_send(order).map_err(|_| StoreAway)
     }
 
     /// Never waits: what there is no room for is counted.
-    pub fn note(&self, note: Note) {
-        if let Err(TrySendError::Full(_)) = self.orders.try_send(Order::Note(Box::new(note))) {
+    pub fn note(&self, note: EventNote) {
+        if let Err(TrySendError::Full(_)) = self.orders.try_send(WriteOrder::Note(Box::new(note))) {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -130,17 +130,17 @@ struct Desk<S> {
     store: S,
     logs: HashMap<Place, Log>,
     /// Oldest first, while the store is away.
-    held: VecDeque<Order>,
+    held: VecDeque<WriteOrder>,
     /// When the store is tried again.
     again: Option<Instant>,
     pause: Duration,
-    news: News,
+    news: HistoryNews,
     lost: Arc<AtomicU64>,
-    metrics: Metrics,
+    metrics: GatewayMetrics,
 }
 
 impl<S: Store> Desk<S> {
-    fn run(mut self, taken: &Receiver<Order>) {
+    fn run(mut self, taken: &Receiver<WriteOrder>) {
         loop {
             let first = match self.again {
                 None => taken.recv().ok(),
@@ -177,21 +177,21 @@ impl<S: Store> Desk<S> {
     }
 
     /// Agents have what they tell at hand; what the gateway tells waits.
-    fn hold(&mut self, orders: Vec<Order>) {
+    fn hold(&mut self, orders: Vec<WriteOrder>) {
         for order in orders {
             match order {
-                Order::Batch(batch) => drop(batch.reply.send(Err(Away))),
-                Order::Note(_) if self.held.len() >= HELD => {
+                WriteOrder::Batch(batch) => drop(batch.reply.send(Err(StoreAway))),
+                WriteOrder::Note(_) if self.held.len() >= HELD => {
                     self.lost.fetch_add(1, Ordering::Relaxed);
                 }
-                Order::Note(note) => self.held.push_back(Order::Note(note)),
+                WriteOrder::Note(note) => self.held.push_back(WriteOrder::Note(note)),
             }
         }
         self.metrics.history(self.held.len(), self.lost.load(Ordering::Relaxed));
     }
 
-    fn round(&mut self, orders: Vec<Order>) {
-        let mut by_place: BTreeMap<Place, Vec<Order>> = BTreeMap::new();
+    fn round(&mut self, orders: Vec<WriteOrder>) {
+        let mut by_place: BTreeMap<Place, Vec<WriteOrder>> = BTreeMap::new();
         for order in orders {
             by_place.entry(order.place().clone()).or_default().push(order);
         }
@@ -217,7 +217,7 @@ impl<S: Store> Desk<S> {
     }
 
     /// Writes what of the orders is new.
-    fn write(&mut self, place: &Place, orders: &[Order]) -> io::Result<()> {
+    fn write(&mut self, place: &Place, orders: &[WriteOrder]) -> io::Result<()> {
         loop {
             let mut log = match self.logs.remove(place) {
                 Some(log) => log,
@@ -265,10 +265,10 @@ impl<S: Store> Desk<S> {
         }
     }
 
-    fn answer(&self, place: &Place, orders: Vec<Order>) {
+    fn answer(&self, place: &Place, orders: Vec<WriteOrder>) {
         let Some(log) = self.logs.get(place) else { return };
         for order in orders {
-            if let Order::Batch(Batch { role, reply, .. }) = order {
+            if let WriteOrder::Batch(EventBatch { role, reply, .. }) = order {
                 let full = log.length() >= LONGEST;
                 let kept = (!full).then(|| log.next_of(&source_prefix(&role)));
                 drop(reply.send(Ok(kept)));
@@ -281,14 +281,14 @@ fn source_prefix(role: &str) -> String {
     format!("agent/{role}/")
 }
 
-fn add_order(log: &mut Log, order: &Order, text: &mut Vec<u8>) {
+fn add_order(log: &mut Log, order: &WriteOrder, text: &mut Vec<u8>) {
     match order {
-        Order::Note(note) => {
-            let Note { key, at, role, run, event, .. } = &**note;
+        WriteOrder::Note(note) => {
+            let EventNote { key, at, role, run, event, .. } = &**note;
             let of = (role.clone(), run.clone());
             log.tell(&history_line(key.clone(), *at, of, event.clone()), text);
         }
-        Order::Batch(Batch { role, told: Some(batch), .. }) => {
+        WriteOrder::Batch(EventBatch { role, told: Some(batch), .. }) => {
             let source = source_prefix(role) + &batch.journal;
             match log.take((&source, role), batch.from, &batch.events, text) {
                 Ok(()) => {}
@@ -296,7 +296,7 @@ fn add_order(log: &mut Log, order: &Order, text: &mut Vec<u8>) {
                 Err(Refused::Order) => tracing::warn!(source, "a journal is out of order"),
             }
         }
-        Order::Batch(_) => {}
+        WriteOrder::Batch(_) => {}
     }
 }
 
@@ -346,10 +346,10 @@ mod tests {
         }
     }
 
-    fn note(place: &Place, n: u32) -> Note {
+    fn note(place: &Place, n: u32) -> EventNote {
         let event = Event::Note { text: n.to_string() };
         let (key, place) = (n.to_string(), place.clone());
-        Note { place, key, at: 1, role: None, run: None, event }
+        EventNote { place, key, at: 1, role: None, run: None, event }
     }
 
     fn lines(volume: &Volume, place: &Place) -> Vec<Line> {
@@ -363,16 +363,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (volume, away) = (Volume::new(dir.path()), Arc::new(AtomicBool::new(true)));
         let place = Place::new("team", "shop-1").unwrap();
-        let metrics = Metrics::register(&mut Registry::default());
+        let metrics = GatewayMetrics::register(&mut Registry::default());
         let store = Flaky(volume.clone(), Arc::clone(&away));
-        let writer = Writer::start(store, metrics).unwrap();
+        let writer = HistoryWriter::start(store, metrics).unwrap();
         for n in 0..50 {
             writer.note(note(&place, n));
         }
         let (reply, kept) = oneshot::channel();
-        let batch = Batch { place: place.clone(), role: "pm".into(), told: None, reply };
-        writer.order(Order::Batch(batch)).unwrap();
-        assert_eq!(kept.blocking_recv().unwrap(), Err(Away), "an agent is told to come again");
+        let batch = EventBatch { place: place.clone(), role: "pm".into(), told: None, reply };
+        writer.order(WriteOrder::Batch(batch)).unwrap();
+        assert_eq!(kept.blocking_recv().unwrap(), Err(StoreAway), "an agent is told to come again");
         away.store(false, Ordering::SeqCst);
         let deadline = Instant::now() + Duration::from_secs(20);
         while lines(&volume, &place).len() < 50 {
@@ -389,8 +389,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let volume = Volume::new(dir.path());
         let place = Place::new("team", "shop-1").unwrap();
-        let writer =
-            || Writer::start(volume.clone(), Metrics::register(&mut Registry::default())).unwrap();
+        let writer = || {
+            HistoryWriter::start(volume.clone(), GatewayMetrics::register(&mut Registry::default()))
+                .unwrap()
+        };
         let (one, other) = (writer(), writer());
         for n in 0..200 {
             one.note(note(&place, n));
@@ -403,8 +405,8 @@ mod tests {
         }
         for writer in [one, other] {
             let (reply, kept) = oneshot::channel();
-            let batch = Batch { place: place.clone(), role: "pm".into(), told: None, reply };
-            writer.order(Order::Batch(batch)).unwrap();
+            let batch = EventBatch { place: place.clone(), role: "pm".into(), told: None, reply };
+            writer.order(WriteOrder::Batch(batch)).unwrap();
             kept.blocking_recv().unwrap().unwrap();
         }
         let mut keys: Vec<u32> = lines(&volume, &place)

@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 use super::claim::TokenClaim;
 use super::{CallingPod, RefusedToken};
-use crate::gateway::threads::keyed::Keyed;
+use crate::gateway::threads::keyed::KeyedLocks;
 
 /// How long a review counts. A pod's end is noticed earlier, from the Thread.
 const REMEMBER: Duration = Duration::from_mins(1);
@@ -34,21 +34,21 @@ type Digest256 = [u8; 32];
 /// When it was asked for, and what was found.
 type KnownToken = (Instant, Result<CallingPod, RefusedToken>);
 
-pub struct Reviews {
+pub struct TokenReviewCache {
     client: Client,
     known: Mutex<HashMap<Digest256, KnownToken>>,
     /// One review for a token, however many calls show it.
-    turns: Keyed<Digest256>,
+    turns: KeyedLocks<Digest256>,
     asking: Mutex<HashMap<TokenClaim, usize>>,
     permits: Semaphore,
 }
 
-impl Reviews {
+impl TokenReviewCache {
     pub fn new(client: Client) -> Self {
         Self {
             client,
             known: Mutex::default(),
-            turns: Keyed::default(),
+            turns: KeyedLocks::default(),
             asking: Mutex::default(),
             permits: Semaphore::new(AT_ONCE),
         }
@@ -131,7 +131,7 @@ fn still_counts((asked, found): &KnownToken) -> bool {
 }
 
 struct ReviewPlace<'a> {
-    reviews: &'a Reviews,
+    reviews: &'a TokenReviewCache,
     claim: TokenClaim,
 }
 

@@ -9,12 +9,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::complaint::{self, Complaint};
+use super::complaint::{self, ProviderComplaint};
 use crate::gateway::budget::estimate;
 
 /// A provider's answer, as far as it is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bill {
+pub struct ProviderBill {
     /// One call's tokens and money.
     pub usage: Usage,
     /// Whether the provider named a price, or one is known. If not, the cost is zero
@@ -146,7 +146,7 @@ impl Reported<'_> {
 }
 
 /// Reads an answer; nothing if it is no JSON object of a completion's form.
-pub fn read_bill(body: &[u8]) -> Option<Bill> {
+pub fn read_bill(body: &[u8]) -> Option<ProviderBill> {
     // To serde, an array would be a struct too.
     let answer: BillingAnswer<'_> = match body.trim_ascii_start().first() {
         Some(b'{') => serde_json::from_slice(body).ok()?,
@@ -161,7 +161,7 @@ pub fn read_bill(body: &[u8]) -> Option<Bill> {
     let images =
         answer.choices.map_or(0, |choices| choices.get().matches("\"image_url\":{").count());
     let images = images + answer.data.map_or(0, |data| data.len());
-    Some(Bill {
+    Some(ProviderBill {
         usage,
         priced: reported.is_some_and(|usage| usage.cost().is_some()),
         reported: answer.usage.is_some(),
@@ -199,7 +199,7 @@ pub fn told_call(model: &str, usage: &Usage) -> ModelCall {
 
 /// What an answer says that failed, although it came with status 200: an error in its place, or in its
 /// choice, where no words came before it.
-pub fn find_failure(body: &[u8]) -> Option<Complaint> {
+pub fn find_failure(body: &[u8]) -> Option<ProviderComplaint> {
     memmem::find(body, b"\"error\"")?;
     let answer: Value = serde_json::from_slice(body).ok()?;
     if !answer["error"].is_null() {
@@ -217,7 +217,7 @@ fn whole_seconds(seconds: f64) -> Option<u64> {
     (0.0..1e9).contains(&seconds).then(|| seconds.ceil() as u64)
 }
 
-impl Bill {
+impl ProviderBill {
     /// With a known price where the provider named none.
     #[must_use]
     pub fn at(mut self, price: Option<&Price>) -> Self {
@@ -234,7 +234,7 @@ impl Bill {
 mod tests {
     use super::*;
 
-    fn bill(usage: &str) -> Bill {
+    fn bill(usage: &str) -> ProviderBill {
         read_bill(format!(r#"{{"id":"x","choices":[{{"a":1}}],"usage":{usage}}}"#).as_bytes())
             .unwrap()
     }
@@ -260,7 +260,7 @@ mod tests {
                 calls: 1,
                 ..Usage::default()
             };
-            let expected = Bill {
+            let expected = ProviderBill {
                 usage,
                 priced: true,
                 reported: true,

@@ -35,21 +35,27 @@ impl Circuit {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chosen {
+pub struct ChosenModel {
     pub model: String,
     /// When the one that was asked for broke, if it is another.
     pub instead_since: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
-pub struct Breakers {
+pub struct CircuitBreakers {
     circuits: Mutex<HashMap<(RepoKey, String), Circuit>>,
 }
 
-impl Breakers {
+impl CircuitBreakers {
     /// The model that was asked for, or the first of the pool that works. If none does, the one
     /// that was asked for: it may be well again.
-    pub fn choose(&self, repo: &RepoKey, asked: &str, models: &RoleModel, now: Instant) -> Chosen {
+    pub fn choose(
+        &self,
+        repo: &RepoKey,
+        asked: &str,
+        models: &RoleModel,
+        now: Instant,
+    ) -> ChosenModel {
         let circuits = self.lock();
         let circuit = |model: &str| circuits.get(&(repo.clone(), model.to_owned())).copied();
         let works = |model: &&String| circuit(model).is_none_or(|circuit| !circuit.is_open(now));
@@ -57,9 +63,9 @@ impl Breakers {
         let stands_in = models.pool.iter().filter(|model| *model != asked).find(works);
         match (broken, stands_in) {
             (Some(circuit), Some(model)) => {
-                Chosen { model: model.clone(), instead_since: circuit.opened }
+                ChosenModel { model: model.clone(), instead_since: circuit.opened }
             }
-            _ => Chosen { model: asked.to_owned(), instead_since: None },
+            _ => ChosenModel { model: asked.to_owned(), instead_since: None },
         }
     }
 
@@ -82,7 +88,7 @@ mod tests {
 
     #[test]
     fn three_failures_in_a_row_and_the_pool_stands_in_for_five_minutes() {
-        let breakers = Breakers::default();
+        let breakers = CircuitBreakers::default();
         let repo = RepoKey { namespace: "team".into(), name: "shop".into() };
         let models = serde_json::json!({"default": "a", "pool": ["a", "b", "c"]});
         let models: RoleModel = serde_json::from_value(models).unwrap();

@@ -6,22 +6,22 @@ use std::sync::{Mutex, PoisonError};
 use codebutler_crds::NanoUsd;
 
 use crate::gateway::budget::repos::RepoKey;
-use crate::gateway::caller::Caller;
+use crate::gateway::caller::ProvenCaller;
 
 /// By how much estimates were too low, by model: what was billed once may be billed again.
 #[derive(Default)]
-pub struct Calibration {
+pub struct EstimateCalibration {
     factors: Mutex<HashMap<(RepoKey, String), u64>>,
 }
 
-impl Calibration {
-    pub fn apply(&self, caller: &Caller, model: &str, estimate: NanoUsd) -> NanoUsd {
+impl EstimateCalibration {
+    pub fn apply(&self, caller: &ProvenCaller, model: &str, estimate: NanoUsd) -> NanoUsd {
         let factors = self.factors.lock().unwrap_or_else(PoisonError::into_inner);
         let known = factors.get(&(RepoKey::from(&*caller.repo), model.to_owned()));
         estimate.times(known.copied().unwrap_or(ONE), ONE)
     }
 
-    pub fn learn(&self, caller: &Caller, model: &str, estimate: NanoUsd, billed: NanoUsd) {
+    pub fn learn(&self, caller: &ProvenCaller, model: &str, estimate: NanoUsd, billed: NanoUsd) {
         if billed > estimate {
             let mut factors = self.factors.lock().unwrap_or_else(PoisonError::into_inner);
             let key = (RepoKey::from(&*caller.repo), model.to_owned());

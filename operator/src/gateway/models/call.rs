@@ -14,45 +14,50 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use super::billing::{self, Bill};
-use super::breaker::Chosen;
-use super::complaint::Complaint;
-use super::facts::price::Prices;
-use super::job::Job;
-use super::prepare::Shape;
-use super::stream::{self, BUFFER, Ended};
+use super::billing::{self, ProviderBill};
+use super::breaker::ChosenModel;
+use super::complaint::ProviderComplaint;
+use super::facts::price::ModelPrices;
+use super::job::ModelJob;
+use super::prepare::RequestShape;
+use super::stream::{self, BUFFER, EndedStream};
 use super::trace;
-use super::upstream::{self, ModelError, Question, Subject, Upstream};
+use super::upstream::{self, CallSubject, ModelError, ModelUpstream, UpstreamRequest};
 use super::verdict::classify_inner;
 use crate::gateway::budget::repos::RepoKey;
-use crate::gateway::budget::{Call, OpenError, estimate, pause};
-use crate::gateway::caller::Caller;
-use crate::gateway::state::Shared;
+use crate::gateway::budget::{BilledCall, OpenError, estimate, pause};
+use crate::gateway::caller::ProvenCaller;
+use crate::gateway::state::SharedGateway;
 use crate::gateway::thread_key::ThreadKey;
 use crate::step;
 
 /// Shortest answer, in tokens, that is worth asking for where the credit is low.
 const WORTH: u32 = 1_000;
 
-pub enum Reply {
+pub enum ModelReply {
     Whole(Bytes),
     Stream(mpsc::Receiver<Result<Bytes, Infallible>>),
 }
 
 /// Where the reply is wanted.
-pub type Wanted = oneshot::Sender<Result<Reply, Arc<ModelError>>>;
+pub type WantedReply = oneshot::Sender<Result<ModelReply, Arc<ModelError>>>;
 
 /// What a call came to, for metrics.
 struct Made {
     model: String,
-    bill: Option<Bill>,
+    bill: Option<ProviderBill>,
     begun: Instant,
     /// Who served it, where the answer says so.
     provider: Option<String>,
 }
 
 /// Makes a call, whether or not anybody still waits for it.
-pub async fn make_call(gateway: Shared, caller: Caller, job: Job, wanted: Wanted) {
+pub async fn make_call(
+    gateway: SharedGateway,
+    caller: ProvenCaller,
+    job: ModelJob,
+    wanted: WantedReply,
+) {
     let begun = Instant::now();
     let mut made = Made { model: job.model().to_owned(), bill: None, begun, provider: None };
     let trying = Box::pin(try_models(&gateway, &caller, &job, wanted, &mut made));
@@ -77,7 +82,12 @@ pub async fn make_call(gateway: Shared, caller: Caller, job: Job, wanted: Wanted
 }
 
 /// Lets the Repo say whether its account and its models are served.
-async fn note_service(gateway: &Shared, caller: &Caller, model: &str, error: Option<&ModelError>) {
+async fn note_service(
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
+    model: &str,
+    error: Option<&ModelError>,
+) {
     match error {
         None => gateway.conditions.model_works(&caller.repo, model).await,
         Some(ModelError::Refused(refused)) if refused.is_for_people() => {
@@ -94,10 +104,10 @@ async fn note_service(gateway: &Shared, caller: &Caller, model: &str, error: Opt
 
 /// Tries the model that was asked for, and another one when its circuit breaks.
 async fn try_models(
-    gateway: &Shared,
-    caller: &Caller,
-    job: &Job,
-    wanted: Wanted,
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
+    job: &ModelJob,
+    wanted: WantedReply,
     made: &mut Made,
 ) -> Result<(), Arc<ModelError>> {
     let repo = RepoKey::from(&*caller.repo);
@@ -111,7 +121,7 @@ async fn try_models(
         if job.may_fall_back() {
             chosen
         } else {
-            Chosen { model: job.model().to_owned(), instead_since: None }
+            ChosenModel { model: job.model().to_owned(), instead_since: None }
         }
     };
     loop {
@@ -147,26 +157,26 @@ async fn try_models(
 
 /// An answer that has begun.
 struct Begun<'a> {
-    call: Call,
+    call: BilledCall,
     response: reqwest::Response,
-    prices: Option<Prices>,
+    prices: Option<ModelPrices>,
     estimate: NanoUsd,
-    upstream: Upstream<'a>,
+    upstream: ModelUpstream<'a>,
 }
 
 async fn begin_call<'a>(
-    gateway: &'a Shared,
-    caller: &Caller,
-    job: &Job,
+    gateway: &'a SharedGateway,
+    caller: &ProvenCaller,
+    job: &ModelJob,
     model: &str,
     failed: impl Fn() -> bool,
 ) -> Result<Begun<'a>, ModelError> {
-    let ask_where = || Upstream::of(&gateway.models.keys, &gateway.context, &caller.repo);
+    let ask_where = || ModelUpstream::of(&gateway.models.keys, &gateway.context, &caller.repo);
     let mut upstream = ask_where().await?;
     let mut renewed = false;
     let facts = gateway.models.catalog.facts(&caller.repo, model);
     let session = session_id(caller);
-    let mut shape = Shape {
+    let mut shape = RequestShape {
         dialect: upstream.dialect,
         facts: &facts,
         role: &caller.role.spec.model,
@@ -183,9 +193,9 @@ async fn begin_call<'a>(
     let mut call = open_call(gateway, caller, estimate).await?;
     let nearest = || gateway.models.catalog.nearest(&caller.repo, model);
     let role = caller.role.name_any();
-    let subject = Subject { model, role: &role, nearest: &nearest };
+    let subject = CallSubject { model, role: &role, nearest: &nearest };
     let (path, stream) = (job.path(), job.streams());
-    let mut question = Question { path, subject, content_type, body, stream };
+    let mut question = UpstreamRequest { path, subject, content_type, body, stream };
     loop {
         match upstream.ask(gateway.context.http(), &question, &mut call, &failed).await {
             Ok(response) => {
@@ -225,10 +235,10 @@ async fn begin_call<'a>(
 
 /// Lets the call through, or says why not.
 async fn open_call(
-    gateway: &Shared,
-    caller: &Caller,
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
     estimate: NanoUsd,
-) -> Result<Call, ModelError> {
+) -> Result<BilledCall, ModelError> {
     match gateway.ledger.open(caller, estimate).await {
         Ok(call) => Ok(call),
         Err(OpenError::Exceeded(exceeded)) => {
@@ -251,7 +261,7 @@ async fn open_call(
 }
 
 /// The same for all calls of a role in a Thread, and says nothing of either.
-fn session_id(caller: &Caller) -> String {
+fn session_id(caller: &ProvenCaller) -> String {
     let ThreadKey { namespace, name } = caller.key();
     let uid = caller.thread.uid().unwrap_or_default();
     let text = format!("{uid}/{namespace}/{name}/{}", caller.role_name());
@@ -259,21 +269,21 @@ fn session_id(caller: &Caller) -> String {
 }
 
 async fn finish_call(
-    gateway: &Shared,
-    caller: &Caller,
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
     begun: Begun<'_>,
-    job: &Job,
-    wanted: Wanted,
+    job: &ModelJob,
+    wanted: WantedReply,
     made: &mut Made,
 ) -> Result<(), Arc<ModelError>> {
     let Begun { mut call, response, prices, estimate, upstream } = begun;
     let known = Known { prices: prices.as_ref(), estimate };
     if job.streams() {
         let (pieces, reader) = mpsc::channel(BUFFER);
-        let reader = wanted.send(Ok(Reply::Stream(reader))).is_ok().then_some(pieces);
-        let Ended { tap, outcome } = stream::pump_stream(response, reader, &mut call).await;
+        let reader = wanted.send(Ok(ModelReply::Stream(reader))).is_ok().then_some(pieces);
+        let EndedStream { tap, outcome } = stream::pump_stream(response, reader, &mut call).await;
         step::point("after answer");
-        match tap.bill.map(|bill| Bill { images: bill.images.max(tap.images), ..bill }) {
+        match tap.bill.map(|bill| ProviderBill { images: bill.images.max(tap.images), ..bill }) {
             Some(bill) => {
                 made.bill = Some(settle_call(gateway, caller, call, bill, &known, made));
             }
@@ -299,7 +309,8 @@ async fn finish_call(
                 Some(complaint) => {
                     let nearest = || gateway.models.catalog.nearest(&caller.repo, &made.model);
                     let role = caller.role.name_any();
-                    let subject = Subject { model: &made.model, role: &role, nearest: &nearest };
+                    let subject =
+                        CallSubject { model: &made.model, role: &role, nearest: &nearest };
                     let status = complaint.status.unwrap_or(200);
                     Err(upstream.tell(&subject, status, classify_inner(complaint)))
                 }
@@ -314,11 +325,11 @@ async fn finish_call(
     };
     let told = told.map_err(Arc::new);
     let result = told.as_ref().map(drop).map_err(Arc::clone);
-    let _ = wanted.send(told.map(Reply::Whole));
+    let _ = wanted.send(told.map(ModelReply::Whole));
     result
 }
 
-fn call_refused(mut call: Call) -> Call {
+fn call_refused(mut call: BilledCall) -> BilledCall {
     call.refused();
     call
 }
@@ -327,20 +338,20 @@ fn call_refused(mut call: Call) -> Call {
 struct Came {
     answer: Bytes,
     /// Nothing if it can't be read.
-    bill: Option<Bill>,
+    bill: Option<ProviderBill>,
     /// What it says that failed.
-    failure: Option<Complaint>,
+    failure: Option<ProviderComplaint>,
 }
 
 /// What becomes of a call's grant.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
-    Settle(Bill),
+    Settle(ProviderBill),
     TakeBack,
     Flag,
 }
 
-fn of_bill(bill: Option<&Bill>, failed: bool) -> End {
+fn of_bill(bill: Option<&ProviderBill>, failed: bool) -> End {
     match bill {
         Some(bill) if bill.priced => End::Settle(*bill),
         Some(bill) if bill.completed && (bill.reported || !failed) => End::Settle(*bill),
@@ -352,17 +363,17 @@ fn of_bill(bill: Option<&Bill>, failed: bool) -> End {
 
 async fn read_whole(
     response: reqwest::Response,
-    job: &Job,
-    call: &mut Call,
+    job: &ModelJob,
+    call: &mut BilledCall,
 ) -> Result<Came, ModelError> {
     let collected = std::pin::pin!(upstream::collect_answer(response));
     let answer = stream::await_lasting(collected, || call.lasts()).await?;
     let (bill, failure) = (billing::read_bill(&answer), billing::find_failure(&answer));
     let bill = bill.map(|bill| match job {
         // Who says nothing of the length is billed by the bytes.
-        Job::Speech(recording) if bill.completed && bill.seconds.is_none() => {
+        ModelJob::Speech(recording) if bill.completed && bill.seconds.is_none() => {
             let bytes = u64::try_from(recording.sound.len()).unwrap_or(u64::MAX);
-            Bill { seconds: Some(estimate::sound_seconds(bytes)), ..bill }
+            ProviderBill { seconds: Some(estimate::sound_seconds(bytes)), ..bill }
         }
         _ => bill,
     });
@@ -371,18 +382,18 @@ async fn read_whole(
 
 /// What was known of a call before it was made.
 struct Known<'a> {
-    prices: Option<&'a Prices>,
+    prices: Option<&'a ModelPrices>,
     estimate: NanoUsd,
 }
 
 fn settle_call(
-    gateway: &Shared,
-    caller: &Caller,
-    call: Call,
-    bill: Bill,
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
+    call: BilledCall,
+    bill: ProviderBill,
     known: &Known<'_>,
     made: &Made,
-) -> Bill {
+) -> ProviderBill {
     let model = &made.model;
     let price = known.prices.map(|prices| prices.at(bill.usage.prompt_tokens, Timestamp::now()));
     let bill = bill.at(price.as_ref());
@@ -405,7 +416,13 @@ fn settle_call(
 
 /// Puts it into the Thread's history, under the provider's name for it: whoever asks for it later tells the
 /// same.
-fn keep_call(gateway: &Shared, caller: &Caller, call: &Call, usage: Usage, made: &Made) {
+fn keep_call(
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
+    call: &BilledCall,
+    usage: Usage,
+    made: &Made,
+) {
     let own = || format!("{:016x}", rand::random::<u64>());
     let id = call.id().map_or_else(own, ToOwned::to_owned);
     let effort = caller.role.spec.model.reasoning.and_then(|reasoning| reasoning.effort);
@@ -427,7 +444,7 @@ mod tests {
     fn a_grant_ends_with_what_is_known_of_the_bill() {
         let bill = |completed, priced, reported| {
             let usage = Usage::default();
-            Bill { usage, priced, reported, completed, images: 0, seconds: None }
+            ProviderBill { usage, priced, reported, completed, images: 0, seconds: None }
         };
         for (told, failed, end) in [
             (bill(true, true, true), false, "settle"),

@@ -4,19 +4,22 @@ use axum::extract::FromRequestParts;
 use codebutler_crds::wire::ErrorCode;
 use http::request::Parts;
 
-use super::flights::{MOST, Place};
+use super::flights::{CallSlot, MOST};
 use crate::gateway::api_error::ApiError;
-use crate::gateway::caller::Caller;
-use crate::gateway::extract::Open;
-use crate::gateway::state::Shared;
+use crate::gateway::caller::ProvenCaller;
+use crate::gateway::extract::OpenCaller;
+use crate::gateway::state::SharedGateway;
 
 /// A caller that may make one more call. Before its request's body is read.
-pub struct Calling(pub Caller, pub Place);
+pub struct CallingCaller(pub ProvenCaller, pub CallSlot);
 
-impl FromRequestParts<Shared> for Calling {
+impl FromRequestParts<SharedGateway> for CallingCaller {
     type Rejection = ApiError;
-    async fn from_request_parts(parts: &mut Parts, gateway: &Shared) -> Result<Self, ApiError> {
-        let Open(caller) = Open::from_request_parts(parts, gateway).await?;
+    async fn from_request_parts(
+        parts: &mut Parts,
+        gateway: &SharedGateway,
+    ) -> Result<Self, ApiError> {
+        let OpenCaller(caller) = OpenCaller::from_request_parts(parts, gateway).await?;
         let role = (caller.key(), caller.role_name().to_owned());
         let place = gateway.models.flights.place(role).await.ok_or_else(|| {
             let message =

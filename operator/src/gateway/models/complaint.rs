@@ -14,7 +14,7 @@ const DEPTH: usize = 10;
 
 /// See the module. Empty if nothing could be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Complaint {
+pub struct ProviderComplaint {
     /// A status inside the body: what counts where the outer one says 200.
     pub status: Option<u16>,
     /// Codes and kinds, in lower case.
@@ -25,24 +25,24 @@ pub struct Complaint {
 }
 
 /// Reads a body, whole or cut off.
-pub fn read_complaint(body: &[u8]) -> Complaint {
+pub fn read_complaint(body: &[u8]) -> ProviderComplaint {
     let text = String::from_utf8_lossy(body);
     let Ok(value) = serde_json::from_str::<Value>(&text) else {
-        return Complaint { text: plain_words(&text), ..Complaint::default() };
+        return ProviderComplaint { text: plain_words(&text), ..ProviderComplaint::default() };
     };
-    let mut complaint = Complaint::default();
+    let mut complaint = ProviderComplaint::default();
     complaint.take(&value, DEPTH);
     complaint
 }
 
 /// Reads an error that stands inside an answer.
-pub fn complaint_of(error: &Value) -> Complaint {
-    let mut complaint = Complaint::default();
+pub fn complaint_of(error: &Value) -> ProviderComplaint {
+    let mut complaint = ProviderComplaint::default();
     complaint.take(error, DEPTH);
     complaint
 }
 
-impl Complaint {
+impl ProviderComplaint {
     /// Whether one of the kinds is `kind`.
     pub fn is(&self, kind: &str) -> bool {
         self.kinds.iter().any(|known| known == kind)
@@ -164,7 +164,7 @@ fn plain_words(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn of(body: &str) -> Complaint {
+    fn of(body: &str) -> ProviderComplaint {
         read_complaint(body.as_bytes())
     }
 

@@ -7,7 +7,7 @@ use url::Url;
 
 /// The kind of API behind a base URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
+pub enum ApiDialect {
     /// openrouter.ai: tells each answer's usage and cost unasked.
     OpenRouter,
     OpenAi,
@@ -17,7 +17,7 @@ pub enum Dialect {
     Plain,
 }
 
-impl Dialect {
+impl ApiDialect {
     /// What the Repo says, or else told by the host.
     pub fn of(repo: &Repo) -> Self {
         let spec = &repo.spec.model;
@@ -67,17 +67,17 @@ mod tests {
     #[test]
     fn an_api_is_known_by_its_host_alone() {
         for (url, dialect) in [
-            ("https://openrouter.ai/api/v1", Dialect::OpenRouter),
-            ("https://OpenRouter.ai/api/v1", Dialect::OpenRouter),
-            ("https://eu.openrouter.ai/api/v1", Dialect::OpenRouter),
-            ("https://api.openai.com/v1", Dialect::OpenAi),
-            ("https://team.openai.azure.com/openai/v1", Dialect::Azure),
-            ("https://team.services.ai.azure.com/openai/v1", Dialect::Azure),
-            ("https://notopenrouter.ai/api/v1", Dialect::Plain),
-            ("https://proxy.example/openrouter.ai/v1", Dialect::Plain),
-            ("http://localhost:11434/v1", Dialect::Plain),
+            ("https://openrouter.ai/api/v1", ApiDialect::OpenRouter),
+            ("https://OpenRouter.ai/api/v1", ApiDialect::OpenRouter),
+            ("https://eu.openrouter.ai/api/v1", ApiDialect::OpenRouter),
+            ("https://api.openai.com/v1", ApiDialect::OpenAi),
+            ("https://team.openai.azure.com/openai/v1", ApiDialect::Azure),
+            ("https://team.services.ai.azure.com/openai/v1", ApiDialect::Azure),
+            ("https://notopenrouter.ai/api/v1", ApiDialect::Plain),
+            ("https://proxy.example/openrouter.ai/v1", ApiDialect::Plain),
+            ("http://localhost:11434/v1", ApiDialect::Plain),
         ] {
-            assert_eq!(Dialect::at(&Url::parse(url).unwrap()), dialect, "{url}");
+            assert_eq!(ApiDialect::at(&Url::parse(url).unwrap()), dialect, "{url}");
         }
     }
 }

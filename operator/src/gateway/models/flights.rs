@@ -17,12 +17,12 @@ const PATIENCE: Duration = Duration::from_secs(45);
 
 type FlightRole = (ThreadKey, String);
 
-pub struct Flights {
+pub struct CallSlots {
     patience: Duration,
     roles: Mutex<HashMap<FlightRole, Weak<Semaphore>>>,
 }
 
-impl Default for Flights {
+impl Default for CallSlots {
     fn default() -> Self {
         Self { patience: PATIENCE, roles: Mutex::default() }
     }
@@ -30,17 +30,17 @@ impl Default for Flights {
 
 /// One call's place, until it has ended.
 #[derive(Debug)]
-pub struct Place {
+pub struct CallSlot {
     _own: OwnedSemaphorePermit,
     /// Keeps the role's count as long as one of its places is taken.
     _count: Arc<Semaphore>,
 }
 
-impl Flights {
-    pub async fn place(&self, role: FlightRole) -> Option<Place> {
+impl CallSlots {
+    pub async fn place(&self, role: FlightRole) -> Option<CallSlot> {
         let count = self.count(role);
         let own = tokio::time::timeout(self.patience, Arc::clone(&count).acquire_owned()).await;
-        Some(Place { _own: own.ok()?.ok()?, _count: count })
+        Some(CallSlot { _own: own.ok()?.ok()?, _count: count })
     }
 
     fn count(&self, role: FlightRole) -> Arc<Semaphore> {
@@ -65,7 +65,7 @@ mod tests {
             (ThreadKey { namespace: "team".to_owned(), name: "t".to_owned() }, name.to_owned())
         };
         let patience = Duration::from_millis(50);
-        let flights = Flights { patience, ..Flights::default() };
+        let flights = CallSlots { patience, ..CallSlots::default() };
         let mut taken = Vec::new();
         for _ in 0..MOST {
             taken.push(flights.place(role("coder")).await.unwrap());

@@ -27,7 +27,7 @@ pub enum FormError {
 }
 
 #[derive(Debug)]
-pub struct Recording {
+pub struct RecordingForm {
     /// The model that it is for.
     pub model: String,
     pub sound: Bytes,
@@ -36,7 +36,7 @@ pub struct Recording {
     fields: Vec<(String, String)>,
 }
 
-impl Recording {
+impl RecordingForm {
     /// Reads and checks a form.
     ///
     /// # Errors
@@ -130,7 +130,7 @@ mod tests {
         serde_json::from_value(model).unwrap()
     }
 
-    async fn read(parts: &[(&str, &str)]) -> Result<Recording, FormError> {
+    async fn read(parts: &[(&str, &str)]) -> Result<RecordingForm, FormError> {
         let part = |(name, value): &(&str, &str)| {
             let file = if *name == "file" { "; filename=\"a\\\".wav\"" } else { "" };
             format!(
@@ -142,7 +142,7 @@ mod tests {
         let body = body.concat();
         let kind = HeaderValue::from_static("multipart/form-data; boundary=b");
         let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, kind)]);
-        Recording::read(&headers, body.into(), &models()).await
+        RecordingForm::read(&headers, body.into(), &models()).await
     }
 
     #[tokio::test]
@@ -151,7 +151,7 @@ mod tests {
         let recording = read(&given).await.unwrap();
         let (kind, body) = recording.body();
         let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, kind)]);
-        let again = Recording::read(&headers, body, &models()).await.unwrap();
+        let again = RecordingForm::read(&headers, body, &models()).await.unwrap();
         assert_eq!((again.model.as_str(), &again.sound[..]), ("whisper-1", &b"RIFF"[..]));
         assert_eq!(again.fields, [("language".to_owned(), "es".to_owned())]);
         assert!(!again.file_name.contains('"'));
@@ -169,6 +169,6 @@ mod tests {
         ] {
             assert!(read(parts).await.is_err(), "{parts:?}");
         }
-        assert!(Recording::read(&HeaderMap::new(), Bytes::new(), &models()).await.is_err());
+        assert!(RecordingForm::read(&HeaderMap::new(), Bytes::new(), &models()).await.is_err());
     }
 }

@@ -6,19 +6,19 @@ use codebutler_crds::NanoUsd;
 use codebutler_crds::limits::Price;
 use http::HeaderValue;
 
-use super::form::Recording;
-use super::prepare::Shape;
-use super::request::{Request, RequestError};
+use super::form::RecordingForm;
+use super::prepare::RequestShape;
+use super::request::{ForwardableRequest, RequestError};
 use crate::gateway::budget::estimate;
 
 #[derive(Debug)]
-pub enum Job {
-    Chat(Request),
-    Images(Request),
-    Speech(Recording),
+pub enum ModelJob {
+    Chat(ForwardableRequest),
+    Images(ForwardableRequest),
+    Speech(RecordingForm),
 }
 
-impl Job {
+impl ModelJob {
     /// Below the provider's base URL.
     pub const fn path(&self) -> &'static [&'static str] {
         match self {
@@ -38,7 +38,7 @@ impl Job {
 
     /// Whether the answer is to come as it is made.
     pub const fn streams(&self) -> bool {
-        matches!(self, Self::Chat(Request { stream: true, .. }))
+        matches!(self, Self::Chat(ForwardableRequest { stream: true, .. }))
     }
 
     /// Whether another model may stand in.
@@ -47,7 +47,7 @@ impl Job {
     }
 
     /// What it may cost. `body` is what is sent.
-    pub fn estimate(&self, body: &[u8], shape: &Shape<'_>, price: &Price) -> NanoUsd {
+    pub fn estimate(&self, body: &[u8], shape: &RequestShape<'_>, price: &Price) -> NanoUsd {
         match self {
             Self::Chat(request) => {
                 let images = if request.draws { request.answers } else { 0 };
@@ -72,7 +72,7 @@ impl Job {
     pub fn body(
         &self,
         model: &str,
-        shape: &Shape<'_>,
+        shape: &RequestShape<'_>,
     ) -> Result<(HeaderValue, Bytes), RequestError> {
         let json = HeaderValue::from_static("application/json");
         match self {

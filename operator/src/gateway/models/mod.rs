@@ -42,59 +42,59 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::Instrument as _;
 
-use self::call::Reply;
-use self::calling::Calling;
-use self::flights::Place;
-use self::form::Recording;
-use self::job::Job;
-pub use self::pool::Models;
-use self::request::Request;
+use self::call::ModelReply;
+use self::calling::CallingCaller;
+use self::flights::CallSlot;
+use self::form::RecordingForm;
+use self::job::ModelJob;
+pub use self::pool::ModelPool;
+use self::request::ForwardableRequest;
 use self::upstream::ModelError;
 use super::api::caller_redactor;
 use super::api_error::ApiError;
-use super::caller::Caller;
-use super::extract::Body;
-use super::slack::audio::{Scribe, Sound};
-use super::state::Shared;
+use super::caller::ProvenCaller;
+use super::extract::BoundedBody;
+use super::slack::audio::{SoundRecording, SpeechScribe};
+use super::state::SharedGateway;
 
 /// `POST /v1/chat/completions`
 pub async fn complete_chat(
-    State(gateway): State<Shared>,
-    Calling(caller, place): Calling,
-    Body(body): Body,
+    State(gateway): State<SharedGateway>,
+    CallingCaller(caller, place): CallingCaller,
+    BoundedBody(body): BoundedBody,
 ) -> Result<Response, ApiError> {
     let request = read_request(&gateway, &caller, body).await?;
-    answer_job(gateway, caller, Job::Chat(request), place).await
+    answer_job(gateway, caller, ModelJob::Chat(request), place).await
 }
 
 /// `POST /v1/images/generations`
 pub async fn generate_images(
-    State(gateway): State<Shared>,
-    Calling(caller, place): Calling,
-    Body(body): Body,
+    State(gateway): State<SharedGateway>,
+    CallingCaller(caller, place): CallingCaller,
+    BoundedBody(body): BoundedBody,
 ) -> Result<Response, ApiError> {
     let request = read_request(&gateway, &caller, body).await?;
     if request.stream {
         return Err(invalid_request(&"`stream` is not possible here: leave it out"));
     }
-    answer_job(gateway, caller, Job::Images(request), place).await
+    answer_job(gateway, caller, ModelJob::Images(request), place).await
 }
 
 /// `POST /v1/audio/transcriptions`
 pub async fn transcribe_sound(
-    State(gateway): State<Shared>,
-    Calling(caller, place): Calling,
+    State(gateway): State<SharedGateway>,
+    CallingCaller(caller, place): CallingCaller,
     headers: HeaderMap,
-    Body(body): Body,
+    BoundedBody(body): BoundedBody,
 ) -> Result<Response, ApiError> {
-    let recording = Recording::read(&headers, body, &caller.role.spec.model).await;
-    let job = Job::Speech(recording.map_err(|e| invalid_request(&e))?);
+    let recording = RecordingForm::read(&headers, body, &caller.role.spec.model).await;
+    let job = ModelJob::Speech(recording.map_err(|e| invalid_request(&e))?);
     answer_job(gateway, caller, job, place).await
 }
 
 /// What writes recordings of Slack down, as the role that wants to know: with the Repo's key, within
 /// its budget, and on its account.
-pub fn build_scribe(gateway: &Shared) -> Scribe {
+pub fn build_scribe(gateway: &SharedGateway) -> SpeechScribe {
     let gateway = gateway.clone();
     Arc::new(move |caller, sound| {
         let gateway = gateway.clone();
@@ -102,22 +102,26 @@ pub fn build_scribe(gateway: &Shared) -> Scribe {
     })
 }
 
-async fn write_down(gateway: Shared, caller: Caller, sound: Sound) -> Result<String, String> {
+async fn write_down(
+    gateway: SharedGateway,
+    caller: ProvenCaller,
+    sound: SoundRecording,
+) -> Result<String, String> {
     #[derive(serde::Deserialize)]
     struct Written {
         text: String,
     }
     let model = caller.role.spec.model.audio.clone();
     let model = model.ok_or("the role has no spec.model.audio")?;
-    let recording = Recording::of(model, (&sound.name, &sound.kind), sound.bytes);
+    let recording = RecordingForm::of(model, (&sound.name, &sound.kind), sound.bytes);
     let (reply, answered) = tokio::sync::oneshot::channel();
-    let making = call::make_call(gateway.clone(), caller, Job::Speech(recording), reply);
+    let making = call::make_call(gateway.clone(), caller, ModelJob::Speech(recording), reply);
     gateway.answers.spawn(making.in_current_span());
     match answered.await {
-        Ok(Ok(Reply::Whole(answer))) => serde_json::from_slice::<Written>(&answer)
+        Ok(Ok(ModelReply::Whole(answer))) => serde_json::from_slice::<Written>(&answer)
             .map(|written| written.text)
             .map_err(|_| "the provider's answer has no text".to_owned()),
-        Ok(Ok(Reply::Stream(_))) => Err("the provider answered in pieces".to_owned()),
+        Ok(Ok(ModelReply::Stream(_))) => Err("the provider answered in pieces".to_owned()),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err("the gateway lost the call".to_owned()),
     }
@@ -125,9 +129,13 @@ async fn write_down(gateway: Shared, caller: Caller, sound: Sound) -> Result<Str
 
 /// A request that may be forwarded, masked where the Repo wants that. Takes the body, so that nothing
 /// keeps it, and the connection's buffer with it, until there is an answer.
-async fn read_request(gateway: &Shared, caller: &Caller, body: Bytes) -> Result<Request, ApiError> {
-    let mut request =
-        Request::read(&body, &caller.role.spec.model).map_err(|e| invalid_request(&e))?;
+async fn read_request(
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
+    body: Bytes,
+) -> Result<ForwardableRequest, ApiError> {
+    let mut request = ForwardableRequest::read(&body, &caller.role.spec.model)
+        .map_err(|e| invalid_request(&e))?;
     drop(body);
     if caller.repo.spec.policy.redact_models {
         request.mask(&*Box::pin(caller_redactor(gateway, caller)).await?);
@@ -136,10 +144,10 @@ async fn read_request(gateway: &Shared, caller: &Caller, body: Bytes) -> Result<
 }
 
 async fn answer_job(
-    gateway: Shared,
-    caller: Caller,
-    job: Job,
-    place: Place,
+    gateway: SharedGateway,
+    caller: ProvenCaller,
+    job: ModelJob,
+    place: CallSlot,
 ) -> Result<Response, ApiError> {
     let (reply, answered) = tokio::sync::oneshot::channel();
     // On a task of its own: a call that has begun is paid for, so it is metered even if the pod that
@@ -153,8 +161,10 @@ async fn answer_job(
     gateway.answers.spawn(making.in_current_span());
     let lost = |_| ApiError::new(ErrorCode::Unavailable, "the gateway lost this call: try again");
     Ok(match answered.await.map_err(lost)? {
-        Ok(Reply::Whole(answer)) => ([(CONTENT_TYPE, "application/json")], answer).into_response(),
-        Ok(Reply::Stream(pieces)) => {
+        Ok(ModelReply::Whole(answer)) => {
+            ([(CONTENT_TYPE, "application/json")], answer).into_response()
+        }
+        Ok(ModelReply::Stream(pieces)) => {
             let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")];
             (headers, HttpBody::from_stream(ReceiverStream::new(pieces))).into_response()
         }

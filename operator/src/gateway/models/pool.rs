@@ -1,24 +1,24 @@
 //! What calls to models share.
 
-use super::breaker::Breakers;
-use super::calibration::Calibration;
-use super::facts::catalog::{Asker, Catalog};
-use super::flights::Flights;
-use super::upstream::Keys;
-use crate::gateway::context::Context;
+use super::breaker::CircuitBreakers;
+use super::calibration::EstimateCalibration;
+use super::facts::catalog::{CatalogAsker, ModelCatalog};
+use super::flights::CallSlots;
+use super::upstream::ProviderKeys;
+use crate::gateway::context::GatewayContext;
 
 #[derive(Default)]
-pub struct Models {
-    pub(super) keys: Keys,
-    pub(super) breakers: Breakers,
-    pub(super) calibration: Calibration,
-    pub(super) flights: Flights,
-    pub catalog: Catalog,
+pub struct ModelPool {
+    pub(super) keys: ProviderKeys,
+    pub(super) breakers: CircuitBreakers,
+    pub(super) calibration: EstimateCalibration,
+    pub(super) flights: CallSlots,
+    pub catalog: ModelCatalog,
 }
 
-impl Models {
+impl ModelPool {
     /// What providers are asked for their lists with.
-    pub fn asker<'a>(&'a self, context: &'a Context) -> Asker<'a> {
-        Asker { keys: &self.keys, context }
+    pub fn asker<'a>(&'a self, context: &'a GatewayContext) -> CatalogAsker<'a> {
+        CatalogAsker { keys: &self.keys, context }
     }
 }

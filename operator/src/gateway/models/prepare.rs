@@ -9,19 +9,19 @@ use memchr::memmem;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
-use super::dialect::Dialect;
-use super::facts::{Facts, Thinking};
-use super::request::{Request, RequestError, THOUGHTS};
+use super::dialect::ApiDialect;
+use super::facts::{KnownModelFacts, ThinkingFacts};
+use super::request::{ForwardableRequest, RequestError, THOUGHTS};
 
 /// Fewest tokens of thinking that providers take for a number.
 const LEAST_THINKING: u32 = 1024;
 
 /// For whom a request is made ready.
-pub struct Shape<'a> {
+pub struct RequestShape<'a> {
     /// What its API understands.
-    pub dialect: Dialect,
+    pub dialect: ApiDialect,
     /// What is known of the model that is asked.
-    pub facts: &'a Facts,
+    pub facts: &'a KnownModelFacts,
     pub role: &'a RoleModel,
     /// The same for all calls of a conversation: what a provider has kept of it stays of use.
     pub session: &'a str,
@@ -29,9 +29,9 @@ pub struct Shape<'a> {
     pub affordable: Option<u32>,
 }
 
-impl Request {
+impl ForwardableRequest {
     /// How long each answer may be; nothing where pictures are asked for, which are not counted so.
-    pub fn cap(&self, shape: &Shape<'_>) -> Option<u64> {
+    pub fn cap(&self, shape: &RequestShape<'_>) -> Option<u64> {
         if self.draws {
             return self.max_tokens;
         }
@@ -47,7 +47,7 @@ impl Request {
     ///
     /// # Errors
     /// Never, as far as is known.
-    pub fn body(&self, model: &str, shape: &Shape<'_>) -> Result<Vec<u8>, RequestError> {
+    pub fn body(&self, model: &str, shape: &RequestShape<'_>) -> Result<Vec<u8>, RequestError> {
         let mut own = vec![("model", Value::from(model))];
         if self.stream {
             own.push(("stream", true.into()));
@@ -60,7 +60,7 @@ impl Request {
             own.push((shape.dialect.cap_field(), cap.into()));
         }
         match shape.dialect {
-            Dialect::OpenRouter => {
+            ApiDialect::OpenRouter => {
                 own.push(("session_id", shape.session.into()));
                 own.extend(
                     shape
@@ -73,10 +73,10 @@ impl Request {
                 let cap = cap.and_then(|cap| u32::try_from(cap).ok()).unwrap_or(u32::MAX);
                 own.extend(reasoning_field(shape, cap).map(|wanted| ("reasoning", wanted)));
             }
-            Dialect::OpenAi => {
+            ApiDialect::OpenAi => {
                 own.extend(effort_field(shape).map(|word| ("reasoning_effort", word)));
             }
-            Dialect::Azure | Dialect::Plain => {}
+            ApiDialect::Azure | ApiDialect::Plain => {}
         }
         let raw = |value: &Value| to_raw_value(value).map_err(|_| RequestError::NotJson);
         let own = own.iter().map(|(name, value)| Ok((*name, raw(value)?)));
@@ -108,7 +108,7 @@ impl Request {
     }
 
     /// The conversation without what only another model can read; nothing if it stays as it is.
-    fn messages(&self, model: &str, shape: &Shape<'_>) -> Option<Box<RawValue>> {
+    fn messages(&self, model: &str, shape: &RequestShape<'_>) -> Option<Box<RawValue>> {
         let field = self.fields.get("messages")?;
         let has = |name: &str| memmem::find(field.get().as_bytes(), name.as_bytes()).is_some();
         let foreign = model != self.model && has("\"reasoning");
@@ -165,7 +165,7 @@ fn provider_routing(wanted: &ModelRouting) -> Option<Value> {
 }
 
 /// OpenRouter's `reasoning`. A model that does not say that it thinks is not asked to.
-fn reasoning_field(shape: &Shape<'_>, cap: u32) -> Option<Value> {
+fn reasoning_field(shape: &RequestShape<'_>, cap: u32) -> Option<Value> {
     let Reasoning { effort, max_tokens } = shape.role.reasoning?;
     let known = shape.facts.thinking.as_ref()?;
     // Something has to be left for the answer itself.
@@ -178,13 +178,13 @@ fn reasoning_field(shape: &Shape<'_>, cap: u32) -> Option<Value> {
 }
 
 /// OpenAI's `reasoning_effort`.
-fn effort_field(shape: &Shape<'_>) -> Option<Value> {
+fn effort_field(shape: &RequestShape<'_>) -> Option<Value> {
     let effort = shape.role.reasoning?.effort?;
     nearest_effort(effort, shape.facts.thinking.as_ref()?).map(|word| json!(word))
 }
 
 /// The effort of those that the model knows that is nearest to what is wanted, the lower of two.
-fn nearest_effort(wanted: ReasoningEffort, known: &Thinking) -> Option<ReasoningEffort> {
+fn nearest_effort(wanted: ReasoningEffort, known: &ThinkingFacts) -> Option<ReasoningEffort> {
     if wanted == ReasoningEffort::None && known.is_mandatory {
         return None;
     }
@@ -217,21 +217,27 @@ mod tests {
         serde_json::from_value(model).unwrap()
     }
 
-    fn sent(dialect: Dialect, facts: &Facts, wants: Value, body: &Value, model: &str) -> Value {
+    fn sent(
+        dialect: ApiDialect,
+        facts: &KnownModelFacts,
+        wants: Value,
+        body: &Value,
+        model: &str,
+    ) -> Value {
         let role = role(wants);
-        let request = Request::read(body.to_string().as_bytes(), &role).unwrap();
-        let shape = Shape { dialect, facts, role: &role, session: "s1", affordable: None };
+        let request = ForwardableRequest::read(body.to_string().as_bytes(), &role).unwrap();
+        let shape = RequestShape { dialect, facts, role: &role, session: "s1", affordable: None };
         serde_json::from_slice(&request.body(model, &shape).unwrap()).unwrap()
     }
 
-    fn thinker() -> Facts {
-        Facts {
+    fn thinker() -> KnownModelFacts {
+        KnownModelFacts {
             max_tokens: Some(8_000),
-            thinking: Some(Thinking {
+            thinking: Some(ThinkingFacts {
                 efforts: vec![ReasoningEffort::Low, ReasoningEffort::High],
-                ..Thinking::default()
+                ..ThinkingFacts::default()
             }),
-            ..Facts::default()
+            ..KnownModelFacts::default()
         }
     }
 
@@ -239,12 +245,12 @@ mod tests {
     fn each_answer_has_an_end_in_the_words_of_the_api() {
         let ask = json!({"model": "m/x"});
         let none = || json!({});
-        let facts = Facts::default();
+        let facts = KnownModelFacts::default();
         assert_eq!(
-            sent(Dialect::Plain, &facts, none(), &ask, "m/x"),
+            sent(ApiDialect::Plain, &facts, none(), &ask, "m/x"),
             json!({"model": "m/x", "max_tokens": 16_000})
         );
-        for dialect in [Dialect::OpenAi, Dialect::Azure] {
+        for dialect in [ApiDialect::OpenAi, ApiDialect::Azure] {
             let own = json!({"model": "m/x", "max_tokens": 77});
             assert_eq!(
                 sent(dialect, &facts, none(), &own, "m/x"),
@@ -252,11 +258,11 @@ mod tests {
             );
         }
         let much = json!({"model": "m/x", "max_tokens": 99_999});
-        let capped = |wants: Value| sent(Dialect::Plain, &thinker(), wants, &much, "m/x");
+        let capped = |wants: Value| sent(ApiDialect::Plain, &thinker(), wants, &much, "m/x");
         assert_eq!(capped(none())["max_tokens"], 8_000);
         assert_eq!(capped(json!({"maxTokens": 500}))["max_tokens"], 500);
         let drawn = json!({"model": "m/x", "modalities": ["image"]});
-        assert_eq!(sent(Dialect::Plain, &facts, none(), &drawn, "m/x"), drawn);
+        assert_eq!(sent(ApiDialect::Plain, &facts, none(), &drawn, "m/x"), drawn);
     }
 
     #[test]
@@ -267,38 +273,38 @@ mod tests {
         };
         let ask = json!({"model": "m/x", "stream": true});
         assert_eq!(
-            sent(Dialect::OpenRouter, &thinker(), wants(), &ask, "m/x"),
+            sent(ApiDialect::OpenRouter, &thinker(), wants(), &ask, "m/x"),
             json!({
                 "model": "m/x", "stream": true, "max_tokens": 8_000, "session_id": "s1",
                 "reasoning": {"effort": "low"},
                 "provider": {"require_parameters": true, "data_collection": "deny", "order": ["anthropic"]},
             })
         );
-        let plain = sent(Dialect::Plain, &thinker(), wants(), &ask, "m/x");
+        let plain = sent(ApiDialect::Plain, &thinker(), wants(), &ask, "m/x");
         let names: Vec<&String> = plain.as_object().unwrap().keys().collect();
         assert_eq!(names, ["max_tokens", "model", "stream", "stream_options"]);
-        let openai = sent(Dialect::OpenAi, &thinker(), wants(), &ask, "m/x");
+        let openai = sent(ApiDialect::OpenAi, &thinker(), wants(), &ask, "m/x");
         assert_eq!(openai["reasoning_effort"], "low");
-        let mute = sent(Dialect::OpenRouter, &Facts::default(), wants(), &ask, "m/x");
+        let mute = sent(ApiDialect::OpenRouter, &KnownModelFacts::default(), wants(), &ask, "m/x");
         assert!(mute.get("reasoning").is_none(), "it does not say that it thinks: {mute}");
     }
 
     #[test]
     fn thinking_leaves_room_for_the_answer() {
-        let of = |wants: Value, thinking: Thinking| {
-            let facts = Facts { thinking: Some(thinking), ..thinker() };
-            let body = sent(Dialect::OpenRouter, &facts, wants, &json!({"model": "m/x"}), "m/x");
+        let of = |wants: Value, thinking: ThinkingFacts| {
+            let facts = KnownModelFacts { thinking: Some(thinking), ..thinker() };
+            let body = sent(ApiDialect::OpenRouter, &facts, wants, &json!({"model": "m/x"}), "m/x");
             body.get("reasoning").cloned()
         };
-        let any = Thinking::default;
+        let any = ThinkingFacts::default;
         let tokens = |n: u32| json!({"reasoning": {"maxTokens": n, "effort": "high"}});
         assert_eq!(of(tokens(4_000), any()), Some(json!({"max_tokens": 4_000})));
         assert_eq!(of(tokens(60_000), any()), Some(json!({"max_tokens": 6_400})));
-        let words = Thinking { takes_tokens: Some(false), ..any() };
+        let words = ThinkingFacts { takes_tokens: Some(false), ..any() };
         assert_eq!(of(tokens(4_000), words), Some(json!({"effort": "high"})));
         let none = || json!({"reasoning": {"effort": "none"}});
         assert_eq!(of(none(), any()), Some(json!({"effort": "none"})));
-        assert_eq!(of(none(), Thinking { is_mandatory: true, ..any() }), None);
+        assert_eq!(of(none(), ThinkingFacts { is_mandatory: true, ..any() }), None);
         assert_eq!(of(json!({"reasoning": {}}), any()), None);
     }
 
@@ -311,15 +317,15 @@ mod tests {
              "reasoning_details": [{"type": "reasoning.text", "text": "t", "signature": "s"}]},
             {"role": "user", "content": "\"reasoning\":"},
         ]});
-        let keeps = Facts { cache: CacheForm::Marked, ..Facts::default() };
-        let messages = |facts: &Facts, model: &str| {
-            sent(Dialect::Plain, facts, json!({}), &ask, model)["messages"].clone()
+        let keeps = KnownModelFacts { cache: CacheForm::Marked, ..KnownModelFacts::default() };
+        let messages = |facts: &KnownModelFacts, model: &str| {
+            sent(ApiDialect::Plain, facts, json!({}), &ask, model)["messages"].clone()
         };
         assert_eq!(messages(&keeps, "m/x"), ask["messages"], "the one that it came from");
         let other = messages(&keeps, "m/z");
         assert_eq!(other[1], json!({"role": "assistant", "content": "b"}));
         assert_eq!((&other[0], &other[2]), (&ask["messages"][0], &ask["messages"][2]));
-        let unmarked = messages(&Facts::default(), "m/x");
+        let unmarked = messages(&KnownModelFacts::default(), "m/x");
         assert_eq!(
             unmarked[0]["content"],
             json!([{"type": "text", "text": "a \"cache_control\""}])
@@ -330,10 +336,10 @@ mod tests {
     #[test]
     fn credit_bounds_an_answer_that_was_too_long_for_it() {
         let role = role(json!({}));
-        let request = Request::read(br#"{"model":"m/x"}"#, &role).unwrap();
-        let facts = Facts::default();
-        let shape = |affordable| Shape {
-            dialect: Dialect::OpenRouter,
+        let request = ForwardableRequest::read(br#"{"model":"m/x"}"#, &role).unwrap();
+        let facts = KnownModelFacts::default();
+        let shape = |affordable| RequestShape {
+            dialect: ApiDialect::OpenRouter,
             facts: &facts,
             role: &role,
             session: "s",

@@ -17,7 +17,7 @@ pub struct RefusedModel {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct About<'a> {
+pub struct RefusalSubject<'a> {
     pub secret: &'a str,
     /// The model that was asked for.
     pub model: &'a str,
@@ -30,7 +30,7 @@ pub struct About<'a> {
 
 impl RefusedModel {
     /// With its sentence. `said` is masked.
-    pub fn new(verdict: AnswerVerdict, about: &About<'_>, said: &str) -> Self {
+    pub fn new(verdict: AnswerVerdict, about: &RefusalSubject<'_>, said: &str) -> Self {
         Self { verdict, sentence: with_words(refusal_sentence(verdict, about), said) }
     }
 
@@ -104,8 +104,8 @@ pub fn shown_refusal(said: &str, key: &str, redactor: &Redactor) -> String {
     }
 }
 
-fn refusal_sentence(verdict: AnswerVerdict, about: &About<'_>) -> String {
-    let About { secret, model, role, nearest, status } = *about;
+fn refusal_sentence(verdict: AnswerVerdict, about: &RefusalSubject<'_>) -> String {
+    let RefusalSubject { secret, model, role, nearest, status } = *about;
     let field = |field: &str| format!("{field} of AgentRole `{role}`");
     match verdict {
         AnswerVerdict::Again => "the provider is not available right now: try again".to_owned(),
@@ -180,15 +180,15 @@ fn refusal_sentence(verdict: AnswerVerdict, about: &About<'_>) -> String {
 mod tests {
     use super::*;
 
-    const ABOUT: About<'static> =
-        About { secret: "model", model: "x/y", role: "coder", nearest: &[], status: 400 };
+    const ABOUT: RefusalSubject<'static> =
+        RefusalSubject { secret: "model", model: "x/y", role: "coder", nearest: &[], status: 400 };
 
     #[test]
     fn a_sentence_names_what_to_change_and_what_was_said() {
         let near = ["`x/z`".to_owned()];
         let of = |verdict| RefusedModel::new(verdict, &ABOUT, "").sentence;
         assert!(of(AnswerVerdict::UnknownModel).contains("spec.model.baseURL"));
-        let about = About { nearest: &near, ..ABOUT };
+        let about = RefusalSubject { nearest: &near, ..ABOUT };
         assert_eq!(
             RefusedModel::new(AnswerVerdict::UnknownModel, &about, "x/y is not a valid model ID")
                 .sentence,

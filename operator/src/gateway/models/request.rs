@@ -64,7 +64,7 @@ pub enum RequestError {
 
 /// A request that may be forwarded.
 #[derive(Debug)]
-pub struct Request {
+pub struct ForwardableRequest {
     pub(super) fields: BTreeMap<String, Box<RawValue>>,
     /// The model it asks for.
     pub model: String,
@@ -94,7 +94,7 @@ pub fn check_model(asked: Option<&str>, models: &RoleModel) -> Result<String, Re
     })
 }
 
-impl Request {
+impl ForwardableRequest {
     /// Reads and checks a body.
     ///
     /// # Errors
@@ -220,9 +220,9 @@ fn mask_request(value: &mut Value, redactor: &Redactor) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::dialect::Dialect;
-    use super::super::facts::Facts;
-    use super::super::prepare::Shape;
+    use super::super::dialect::ApiDialect;
+    use super::super::facts::KnownModelFacts;
+    use super::super::prepare::RequestShape;
     use super::*;
 
     #[test]
@@ -251,8 +251,8 @@ mod tests {
         serde_json::from_value(model).unwrap()
     }
 
-    fn read(body: &str) -> Result<Request, RequestError> {
-        Request::read(body.as_bytes(), &models())
+    fn read(body: &str) -> Result<ForwardableRequest, RequestError> {
+        ForwardableRequest::read(body.as_bytes(), &models())
     }
 
     fn prepared(body: &str) -> Result<String, RequestError> {
@@ -288,20 +288,25 @@ mod tests {
 
     #[test]
     fn a_stream_always_ends_with_its_usage() {
-        let facts = Facts::default();
+        let facts = KnownModelFacts::default();
         let role = models();
         let sent = |dialect| {
             let body = r#"{"model":"m/x","stream":true,"stream_options":{"include_usage":false},"max_tokens":9}"#;
-            let shape =
-                Shape { dialect, facts: &facts, role: &role, session: "s", affordable: None };
+            let shape = RequestShape {
+                dialect,
+                facts: &facts,
+                role: &role,
+                session: "s",
+                affordable: None,
+            };
             String::from_utf8(read(body).unwrap().body("m/x", &shape).unwrap()).unwrap()
         };
         assert_eq!(
-            sent(Dialect::Plain),
+            sent(ApiDialect::Plain),
             r#"{"max_tokens":9,"model":"m/x","stream":true,"stream_options":{"include_usage":true}}"#
         );
         assert_eq!(
-            sent(Dialect::OpenRouter),
+            sent(ApiDialect::OpenRouter),
             r#"{"max_tokens":9,"model":"m/x","session_id":"s","stream":true}"#,
             "it always tells"
         );

@@ -11,9 +11,9 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::billing;
-use super::upstream::Upstream;
-use crate::gateway::budget::Lost;
-use crate::gateway::state::Shared;
+use super::upstream::ModelUpstream;
+use crate::gateway::budget::LostCall;
+use crate::gateway::state::SharedGateway;
 
 /// How long a provider is asked for a call.
 pub const PATIENCE: Duration = Duration::from_mins(10);
@@ -23,7 +23,7 @@ const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_mins(1);
 
 /// Asks until told to stop. What is not told then is on record for the next gateway.
-pub async fn run_settling(gateway: &Shared, patience: Duration) {
+pub async fn run_settling(gateway: &SharedGateway, patience: Duration) {
     while let Some(lost) = gateway.shutdown.run_until_cancelled(gateway.ledger.lost()).await {
         for call in lost {
             let gateway = gateway.clone();
@@ -35,7 +35,7 @@ pub async fn run_settling(gateway: &Shared, patience: Duration) {
     }
 }
 
-async fn ask_what_it_cost(gateway: &Shared, lost: &Lost, patience: Duration) {
+async fn ask_what_it_cost(gateway: &SharedGateway, lost: &LostCall, patience: Duration) {
     let (begun, mut wait) = (Instant::now(), FIRST.min(patience));
     let repo = format!("{}/{}", lost.repo.namespace, lost.repo.name);
     loop {
@@ -70,7 +70,12 @@ async fn ask_what_it_cost(gateway: &Shared, lost: &Lost, patience: Duration) {
 }
 
 /// The model as the metrics call it: one of the role's, whatever the provider calls it.
-fn known_model(gateway: &Shared, lost: &Lost, role: &str, told: Option<String>) -> String {
+fn known_model(
+    gateway: &SharedGateway,
+    lost: &LostCall,
+    role: &str,
+    told: Option<String>,
+) -> String {
     let repo = gateway.context.repo(&lost.repo.namespace, &lost.repo.name);
     let roles = repo.map(|repo| gateway.context.roles_of(&repo)).unwrap_or_default();
     let Some(own) = roles.iter().find(|own| own.spec.role == role) else {
@@ -82,9 +87,9 @@ fn known_model(gateway: &Shared, lost: &Lost, role: &str, told: Option<String>) 
 }
 
 /// What it cost and which model answered, if the provider tells.
-async fn ask_cost(gateway: &Shared, lost: &Lost) -> Option<(Usage, Option<String>)> {
+async fn ask_cost(gateway: &SharedGateway, lost: &LostCall) -> Option<(Usage, Option<String>)> {
     let repo = gateway.context.repo(&lost.repo.namespace, &lost.repo.name)?;
-    let upstream = Upstream::of(&gateway.models.keys, &gateway.context, &repo).await;
+    let upstream = ModelUpstream::of(&gateway.models.keys, &gateway.context, &repo).await;
     let upstream = upstream.inspect_err(|error| tracing::info!(%error, "nobody can be asked"));
     let told = upstream.ok()?.generation(gateway.context.http(), &lost.id).await?;
     read_cost(&told, &lost.id)

@@ -4,19 +4,19 @@
 use memchr::memmem;
 use serde::Deserialize;
 
-use super::billing::{self, Bill};
+use super::billing::{self, ProviderBill};
 
 /// Longest event that is looked into: pictures come in one piece.
 const LONGEST: usize = 32 * 1024 * 1024;
 
 #[derive(Debug, Default)]
-pub struct Tap {
+pub struct EventTap {
     /// A line that is not complete yet.
     line: Vec<u8>,
     /// The line is too long to look into.
     skipping: bool,
     /// The usage that the stream reported, if it did.
-    pub bill: Option<Bill>,
+    pub bill: Option<ProviderBill>,
     /// The provider's id of the answer.
     pub id: Option<String>,
     /// Whether the end was announced.
@@ -30,7 +30,7 @@ struct Chunk {
     id: Option<String>,
 }
 
-impl Tap {
+impl EventTap {
     /// Looks at the next bytes.
     pub fn pass(&mut self, mut bytes: &[u8]) {
         while let Some(end) = memchr::memchr2(b'\n', b'\r', bytes) {
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn usage_is_found_wherever_the_stream_is_cut_into_pieces() {
         for size in [1, 2, 3, 7, 64, 10_000] {
-            let mut tap = Tap::default();
+            let mut tap = EventTap::default();
             STREAM.as_bytes().chunks(size).for_each(|piece| tap.pass(piece));
             let bill = tap.bill.unwrap();
             assert_eq!((bill.usage.cost, bill.usage.prompt_tokens), (NanoUsd(250_000_000), 7));
@@ -112,14 +112,14 @@ mod tests {
 
     #[test]
     fn a_cut_stream_has_an_id_and_no_bill() {
-        let mut tap = Tap::default();
+        let mut tap = EventTap::default();
         tap.pass(&STREAM.as_bytes()[..STREAM.len() / 2]);
         assert_eq!((tap.bill, tap.id.as_deref(), tap.done), (None, Some("gen-1"), false));
     }
 
     #[test]
     fn a_line_without_end_is_not_kept() {
-        let mut tap = Tap::default();
+        let mut tap = EventTap::default();
         let piece = vec![b'x'; 1 << 20];
         (0..40).for_each(|_| tap.pass(&piece));
         assert!(tap.line.len() <= LONGEST);

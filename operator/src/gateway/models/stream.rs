@@ -8,9 +8,9 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use super::sse::Tap;
+use super::sse::EventTap;
 use super::upstream::{self, ModelError};
-use crate::gateway::budget::Call;
+use crate::gateway::budget::BilledCall;
 
 /// How long an answer may take before it is worth being put on record.
 const LASTS: Duration = Duration::from_secs(1);
@@ -18,8 +18,8 @@ const LASTS: Duration = Duration::from_secs(1);
 /// Pieces that wait for a slow reader.
 pub const BUFFER: usize = 32;
 
-pub struct Ended {
-    pub tap: Tap,
+pub struct EndedStream {
+    pub tap: EventTap,
     /// Whether it came to its end.
     pub outcome: Result<(), ModelError>,
 }
@@ -40,9 +40,9 @@ pub async fn await_lasting<T>(
 pub async fn pump_stream(
     mut response: reqwest::Response,
     mut reader: Option<mpsc::Sender<Result<Bytes, std::convert::Infallible>>>,
-    call: &mut Call,
-) -> Ended {
-    let mut tap = Tap::default();
+    call: &mut BilledCall,
+) -> EndedStream {
+    let mut tap = EventTap::default();
     let mut lasts = Some(std::pin::pin!(sleep(LASTS)));
     let outcome = loop {
         let piece = match &mut lasts {
@@ -82,7 +82,7 @@ pub async fn pump_stream(
     if let (Err(error), Some(to)) = (&outcome, &reader) {
         let _ = to.send(Ok(error_event(error))).await;
     }
-    Ended { tap, outcome }
+    EndedStream { tap, outcome }
 }
 
 /// The headers are gone: the error is an event, in the form that OpenAI's clients know.

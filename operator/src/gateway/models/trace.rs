@@ -6,10 +6,10 @@ use kube::ResourceExt as _;
 use tracing::Span;
 use tracing::field::{Empty, display};
 
-use crate::gateway::caller::Caller;
+use crate::gateway::caller::ProvenCaller;
 
 /// Of one call, from before it is made to its settlement.
-pub fn call_span(caller: &Caller, model: &str) -> Span {
+pub fn call_span(caller: &ProvenCaller, model: &str) -> Span {
     tracing::info_span!(
         "chat",
         thread = %caller.key(),

@@ -19,13 +19,13 @@ use tokio::time::{Instant, timeout};
 use url::Url;
 
 use super::complaint;
-use super::dialect::Dialect;
-use super::refusal::{self, About, RefusedModel};
+use super::dialect::ApiDialect;
+use super::refusal::{self, RefusalSubject, RefusedModel};
 use super::retry;
 use super::verdict::{self, AnswerVerdict, ModelRefusal};
-use crate::gateway::budget::Call;
-use crate::gateway::context::Context;
-use crate::gateway::dial::{Reach, Trouble, find_trouble};
+use crate::gateway::budget::BilledCall;
+use crate::gateway::context::GatewayContext;
+use crate::gateway::dial::{DialReach, DialTrouble, find_trouble};
 use crate::gateway::redact::Redactor;
 use crate::gateway::remote::annotation_name;
 use crate::gateway::secrets::SecretError;
@@ -56,7 +56,7 @@ pub enum ModelError {
     Refused(Box<RefusedModel>),
     /// Something on the way to the provider that a person has to mend.
     #[error("{host} can't be reached: {trouble}")]
-    Barred { host: String, trouble: Trouble },
+    Barred { host: String, trouble: DialTrouble },
     /// 429, 5xx, or no connection, to the end.
     #[error("{}", refusal::with_words(format!("the provider is not available right now ({what}): try again"), said))]
     Unavailable {
@@ -138,17 +138,17 @@ impl ModelError {
 
 /// Keys of providers, for a moment. No Debug.
 #[derive(Default)]
-pub struct Keys {
+pub struct ProviderKeys {
     known: Mutex<HashMap<KeyId, (Instant, HeaderValue)>>,
 }
 
 /// Namespace and name of the Secret, and the host that it is for.
 type KeyId = (String, String, String);
 
-impl Keys {
+impl ProviderKeys {
     async fn of(
         &self,
-        context: &Context,
+        context: &GatewayContext,
         repo: &Repo,
         url: &Url,
     ) -> Result<(KeyId, HeaderValue), ModelError> {
@@ -160,7 +160,7 @@ impl Keys {
         if let Some((_, key)) = known.filter(|(at, _)| at.elapsed() < FRESH) {
             return Ok((id, key));
         }
-        let to = (url, Reach::Outside);
+        let to = (url, DialReach::Outside);
         let key = context.secret(&id.0, credentials, secret_key::MODEL_API_KEY, to).await?;
         let mut header = HeaderValue::try_from(format!("Bearer {key}"))
             .map_err(|_| ModelError::KeyForm(credentials.name.clone()))?;
@@ -187,19 +187,19 @@ impl Keys {
 }
 
 /// Where and as whom to ask.
-pub struct Upstream<'a> {
-    keys: &'a Keys,
+pub struct ModelUpstream<'a> {
+    keys: &'a ProviderKeys,
     id: KeyId,
     url: Url,
     authorization: HeaderValue,
     redactor: Arc<Redactor>,
-    pub dialect: Dialect,
+    pub dialect: ApiDialect,
 }
 
-pub struct Question<'a> {
+pub struct UpstreamRequest<'a> {
     pub path: &'a [&'a str],
     /// What a refusal speaks of.
-    pub subject: Subject<'a>,
+    pub subject: CallSubject<'a>,
     pub content_type: HeaderValue,
     /// Kept for repetitions.
     pub body: Bytes,
@@ -209,7 +209,7 @@ pub struct Question<'a> {
 
 /// Who asks for what, for sentences.
 #[derive(Clone, Copy)]
-pub struct Subject<'a> {
+pub struct CallSubject<'a> {
     /// The model's name, as the provider is told it.
     pub model: &'a str,
     /// The caller's `AgentRole`.
@@ -218,16 +218,20 @@ pub struct Subject<'a> {
     pub nearest: &'a (dyn Fn() -> Vec<String> + Send + Sync),
 }
 
-impl<'a> Upstream<'a> {
+impl<'a> ModelUpstream<'a> {
     /// The provider of a Repo.
     ///
     /// # Errors
     /// When the Repo or its Secret does not say it.
-    pub async fn of(keys: &'a Keys, context: &Context, repo: &Repo) -> Result<Self, ModelError> {
+    pub async fn of(
+        keys: &'a ProviderKeys,
+        context: &GatewayContext,
+        repo: &Repo,
+    ) -> Result<Self, ModelError> {
         let spec = &repo.spec.model;
         let url = Url::parse(&spec.base_url).map_err(|_| ModelError::BaseUrl)?;
         let (id, authorization) = keys.of(context, repo, &url).await?;
-        let dialect = Dialect::of(repo);
+        let dialect = ApiDialect::of(repo);
         let redactor = context.redactors.of(repo);
         Ok(Self { keys, id, url, authorization, redactor, dialect })
     }
@@ -245,8 +249,8 @@ impl<'a> Upstream<'a> {
     pub async fn ask(
         &self,
         http: &reqwest::Client,
-        question: &Question<'_>,
-        call: &mut Call,
+        question: &UpstreamRequest<'_>,
+        call: &mut BilledCall,
         failed: impl Fn() -> bool,
     ) -> Result<reqwest::Response, ModelError> {
         let mut attempt = 1;
@@ -279,7 +283,12 @@ impl<'a> Upstream<'a> {
     }
 
     /// What to tell of a refusal: who asks again is told when to.
-    pub fn tell(&self, subject: &Subject<'_>, status: u16, refusal: ModelRefusal) -> ModelError {
+    pub fn tell(
+        &self,
+        subject: &CallSubject<'_>,
+        status: u16,
+        refusal: ModelRefusal,
+    ) -> ModelError {
         let ModelRefusal { verdict, after, said } = refusal;
         let said = self.shown(&said);
         if verdict == AnswerVerdict::Again {
@@ -291,8 +300,8 @@ impl<'a> Upstream<'a> {
         }
         let unknown = verdict == AnswerVerdict::UnknownModel;
         let nearest = if unknown { (subject.nearest)() } else { Vec::new() };
-        let Subject { model, role, .. } = *subject;
-        let about = About { secret: &self.id.1, model, role, nearest: &nearest, status };
+        let CallSubject { model, role, .. } = *subject;
+        let about = RefusalSubject { secret: &self.id.1, model, role, nearest: &nearest, status };
         ModelError::Refused(Box::new(RefusedModel::new(verdict, &about, &said)))
     }
 
@@ -305,7 +314,7 @@ impl<'a> Upstream<'a> {
     async fn send(
         &self,
         http: &reqwest::Client,
-        question: &Question<'_>,
+        question: &UpstreamRequest<'_>,
     ) -> Result<ProviderAttempt, ModelError> {
         let mut url = self.url.clone();
         url.path_segments_mut()
@@ -342,7 +351,7 @@ impl<'a> Upstream<'a> {
         if status == StatusCode::OK {
             return Ok(ProviderAttempt::Answer(response));
         }
-        if let Some(trouble) = Trouble::by_status(status.as_u16()) {
+        if let Some(trouble) = DialTrouble::by_status(status.as_u16()) {
             return Err(ModelError::Barred { host: self.id.2.clone(), trouble });
         }
         let headers = response.headers().clone();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use jiff::Timestamp;
 
-use super::complaint::{self, Complaint};
+use super::complaint::{self, ProviderComplaint};
 use super::retry;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub fn classify_answer(
 }
 
 /// Judges an error that came with status 200: by the status that it names itself.
-pub fn classify_inner(complaint: Complaint) -> ModelRefusal {
+pub fn classify_inner(complaint: ProviderComplaint) -> ModelRefusal {
     let after = complaint.after;
     let verdict = match judge_complaint(complaint.status.unwrap_or(0), &complaint, after) {
         // It had begun. Nothing says that the next time is not better.
@@ -83,7 +83,11 @@ pub fn classify_inner(complaint: Complaint) -> ModelRefusal {
     ModelRefusal { verdict, after, said: complaint.text }
 }
 
-fn judge_complaint(status: u16, complaint: &Complaint, after: Option<Duration>) -> AnswerVerdict {
+fn judge_complaint(
+    status: u16,
+    complaint: &ProviderComplaint,
+    after: Option<Duration>,
+) -> AnswerVerdict {
     let text = complaint.text.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let is = |kinds: &[&str]| kinds.iter().any(|kind| complaint.is(kind));
@@ -113,7 +117,11 @@ fn judge_complaint(status: u16, complaint: &Complaint, after: Option<Duration>) 
 }
 
 /// 402 has three causes, and each its own remedy.
-fn judge_unpaid(complaint: &Complaint, text: &str, after: Option<Duration>) -> AnswerVerdict {
+fn judge_unpaid(
+    complaint: &ProviderComplaint,
+    text: &str,
+    after: Option<Duration>,
+) -> AnswerVerdict {
     let afford = text.split_once("can only afford ").and_then(|(_, rest)| {
         let digits: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == ',').collect();
         digits.replace(',', "").parse().ok()
@@ -146,7 +154,7 @@ fn judge_routing(text: &str) -> Option<AnswerVerdict> {
     }
 }
 
-fn by_status(status: u16, complaint: &Complaint, text: &str) -> AnswerVerdict {
+fn by_status(status: u16, complaint: &ProviderComplaint, text: &str) -> AnswerVerdict {
     let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let is = |kinds: &[&str]| kinds.iter().any(|kind| complaint.is(kind));
     let unknown = is(&["model_not_found", "not_found_error"]) || says(UNKNOWN);

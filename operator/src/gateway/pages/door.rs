@@ -15,14 +15,14 @@ use http::header::COOKIE;
 use http::request::Parts;
 use tokio::sync::Mutex;
 
-use super::issuer::{Identity, Issuer, Registration};
+use super::issuer::{ClientRegistration, IssuerIdentity, OpenIdIssuer};
 use super::options::SignInPlan;
-use super::seal::Seal;
-use super::{Pages, Problem};
-use crate::gateway::context::Context;
-use crate::gateway::dial::Reach;
+use super::seal::CookieSeal;
+use super::{PageProblem, Pages};
+use crate::gateway::context::GatewayContext;
+use crate::gateway::dial::DialReach;
 use crate::gateway::secrets::SecretError;
-use crate::gateway::slack::{Slack, Whom};
+use crate::gateway::slack::{ProvenPerson, SlackGateway};
 use crate::gateway::thread_key::ThreadKey;
 
 /// How long a Secret is not read again.
@@ -37,7 +37,7 @@ pub const NO_SECRET: &str = "The Secret of `pages.secret` can't be used.";
 
 /// Whether people have to say who they are.
 #[derive(Clone)]
-pub enum Door {
+pub enum PageDoor {
     /// Whoever reaches the address sees everything.
     Open,
     Signed(Arc<SignIn>),
@@ -46,20 +46,20 @@ pub enum Door {
 /// What it takes to sign in.
 pub struct SignIn {
     pub plan: SignInPlan,
-    pub issuer: Issuer,
-    context: Context,
-    keys: Mutex<Option<(Instant, Arc<Keys>)>>,
+    pub issuer: OpenIdIssuer,
+    context: GatewayContext,
+    keys: Mutex<Option<(Instant, Arc<DoorKeys>)>>,
 }
 
 /// From the Secret. No Debug.
-pub struct Keys {
-    pub registration: Registration,
-    pub seal: Seal,
+pub struct DoorKeys {
+    pub registration: ClientRegistration,
+    pub seal: CookieSeal,
 }
 
 impl SignIn {
-    pub fn new(plan: SignInPlan, context: Context) -> Self {
-        let issuer = Issuer::new(plan.kind, &plan.issuer, context.dialer.clone());
+    pub fn new(plan: SignInPlan, context: GatewayContext) -> Self {
+        let issuer = OpenIdIssuer::new(plan.kind, &plan.issuer, context.dialer.clone());
         Self { plan, issuer, context, keys: Mutex::default() }
     }
 
@@ -67,7 +67,7 @@ impl SignIn {
     ///
     /// # Errors
     /// When it can't be read.
-    pub async fn keys(&self) -> Result<Arc<Keys>, SecretError> {
+    pub async fn keys(&self) -> Result<Arc<DoorKeys>, SecretError> {
         let mut known = self.keys.lock().await;
         if let Some((at, keys)) = &*known
             && at.elapsed() < FRESH
@@ -75,14 +75,15 @@ impl SignIn {
             return Ok(Arc::clone(keys));
         }
         let reference = SecretRef { name: self.plan.secret.clone() };
-        let to = (&self.plan.issuer, Reach::Anywhere);
+        let to = (&self.plan.issuer, DialReach::Anywhere);
         let opened = self.context.open_secret(&self.context.namespace, &reference, to).await?;
         let secret = opened.value(secret_key::CLIENT_SECRET)?;
-        let seal = Seal::of(&secret);
+        let seal = CookieSeal::of(&secret);
         let mut redirect = self.plan.own.clone();
         redirect.set_path(DONE);
         let id = opened.value(secret_key::CLIENT_ID)?;
-        let keys = Arc::new(Keys { registration: Registration { id, secret, redirect }, seal });
+        let keys =
+            Arc::new(DoorKeys { registration: ClientRegistration { id, secret, redirect }, seal });
         *known = Some((Instant::now(), Arc::clone(&keys)));
         Ok(keys)
     }
@@ -100,35 +101,35 @@ impl SignIn {
 
 /// Who asks.
 #[derive(Clone)]
-pub enum Viewer {
+pub enum PageViewer {
     /// Who reached an open address.
     Anyone,
-    Person(Box<Person>),
+    Person(Box<SignedInPerson>),
 }
 
 /// Somebody who has signed in.
 #[derive(Clone)]
-pub struct Person {
-    pub identity: Identity,
+pub struct SignedInPerson {
+    pub identity: IssuerIdentity,
     /// The cookie's value, which their changes are bound to.
     session: String,
-    seal: Seal,
+    seal: CookieSeal,
 }
 
-impl Person {
+impl SignedInPerson {
     /// Whether a change comes from a page that this person was shown.
     pub fn sent(&self, token: &str) -> bool {
         self.seal.takes(&self.session, token)
     }
 }
 
-impl Viewer {
+impl PageViewer {
     fn name(&self) -> String {
         match self {
             Self::Anyone => String::new(),
             Self::Person(person) => match &person.identity {
-                Identity::Slack { user, .. } => user.clone(),
-                Identity::Mail(mail) => mail.clone(),
+                IssuerIdentity::Slack { user, .. } => user.clone(),
+                IssuerIdentity::Mail(mail) => mail.clone(),
             },
         }
     }
@@ -143,25 +144,25 @@ impl Viewer {
     }
 }
 
-impl FromRequestParts<Pages> for Viewer {
-    type Rejection = Problem;
+impl FromRequestParts<Pages> for PageViewer {
+    type Rejection = PageProblem;
 
-    async fn from_request_parts(parts: &mut Parts, pages: &Pages) -> Result<Self, Problem> {
-        let Door::Signed(sign_in) = &pages.door else { return Ok(Self::Anyone) };
+    async fn from_request_parts(parts: &mut Parts, pages: &Pages) -> Result<Self, PageProblem> {
+        let PageDoor::Signed(sign_in) = &pages.door else { return Ok(Self::Anyone) };
         let keys = sign_in.keys().await.map_err(|error| {
             tracing::warn!(%error, "nobody can sign in to pages");
-            Problem::NoSignIn(NO_SECRET)
+            PageProblem::NoSignIn(NO_SECRET)
         })?;
         let name = sign_in.cookie(SESSION);
         let session = read_cookies(parts).find(|(own, _)| *own == name).map(|(_, value)| value);
         let opened = session.and_then(|value| {
-            let identity: Identity = keys.seal.open(SESSION, value, seconds_now())?;
+            let identity: IssuerIdentity = keys.seal.open(SESSION, value, seconds_now())?;
             let (session, seal) = (value.to_owned(), keys.seal.clone());
-            Some(Self::Person(Box::new(Person { identity, session, seal })))
+            Some(Self::Person(Box::new(SignedInPerson { identity, session, seal })))
         });
         opened.ok_or_else(|| {
             let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-            Problem::SignIn { to: path.to_owned() }
+            PageProblem::SignIn { to: path.to_owned() }
         })
     }
 }
@@ -179,7 +180,7 @@ pub fn seconds_now() -> u64 {
 
 /// What somebody may do with a thread that they see.
 #[derive(Clone, Debug, Default)]
-pub struct Permit {
+pub struct ThreadPermit {
     /// Who they are in Slack.
     pub user: Option<String>,
     /// Whether they may end what runs in it.
@@ -191,12 +192,12 @@ type ByChannel = HashMap<(String, String, String), (Arc<Repo>, Vec<Listed>)>;
 
 /// Knows which thread was held where, and who is there.
 #[derive(Clone)]
-pub struct Sight {
-    pub context: Context,
-    pub slack: Slack,
+pub struct ThreadSight {
+    pub context: GatewayContext,
+    pub slack: SlackGateway,
 }
 
-impl Sight {
+impl ThreadSight {
     /// The Repo of a thread and the channel that it was held in, however long ago.
     pub fn origin(&self, place: &Place, summary: &Summary) -> Option<(Arc<Repo>, String)> {
         let (namespace, name) = (place.namespace().to_owned(), place.name().to_owned());
@@ -218,41 +219,45 @@ impl Sight {
     /// When Slack does not say who is in the channel: then nobody sees it.
     pub async fn permit(
         &self,
-        viewer: &Viewer,
+        viewer: &PageViewer,
         place: &Place,
         summary: &Summary,
-    ) -> Result<Option<Permit>, Problem> {
-        let Viewer::Person(person) = viewer else { return Ok(Some(Permit::default())) };
+    ) -> Result<Option<ThreadPermit>, PageProblem> {
+        let PageViewer::Person(person) = viewer else { return Ok(Some(ThreadPermit::default())) };
         let Some((repo, channel)) = self.origin(place, summary) else { return Ok(None) };
         let user = self.member(person, &repo, &channel).await?;
         Ok(user.map(|user| {
             let steers = self.slack.may_steer(&repo, &user);
-            Permit { user: Some(user), steers }
+            ThreadPermit { user: Some(user), steers }
         }))
     }
 
     async fn member(
         &self,
-        person: &Person,
+        person: &SignedInPerson,
         repo: &Repo,
         channel: &str,
-    ) -> Result<Option<String>, Problem> {
+    ) -> Result<Option<String>, PageProblem> {
         let whom = match &person.identity {
-            Identity::Slack { user, team, enterprise } => {
-                Whom::User(user, team, enterprise.as_deref())
+            IssuerIdentity::Slack { user, team, enterprise } => {
+                ProvenPerson::User(user, team, enterprise.as_deref())
             }
-            Identity::Mail(mail) => Whom::Mail(mail),
+            IssuerIdentity::Mail(mail) => ProvenPerson::Mail(mail),
         };
         let member = self.slack.member(repo, channel, whom).await;
-        member.map_err(|error| Problem::Unknown(error.message))
+        member.map_err(|error| PageProblem::Unknown(error.message))
     }
 
     /// Those of all threads that somebody sees. What can't be told is left out.
     ///
     /// # Errors
     /// When nothing is left because nothing could be told.
-    pub async fn seen(&self, viewer: &Viewer, all: Vec<Listed>) -> Result<Vec<Listed>, Problem> {
-        let Viewer::Person(person) = viewer else { return Ok(all) };
+    pub async fn seen(
+        &self,
+        viewer: &PageViewer,
+        all: Vec<Listed>,
+    ) -> Result<Vec<Listed>, PageProblem> {
+        let PageViewer::Person(person) = viewer else { return Ok(all) };
         let mut by_channel = ByChannel::new();
         for one in all {
             let Ok(place) = one.name.parse::<Place>() else { continue };

@@ -11,7 +11,7 @@ use http::{Method, StatusCode};
 use url::Url;
 
 use super::Pages;
-use super::door::Door;
+use super::door::PageDoor;
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -19,8 +19,8 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 /// Lets requests through that were made to these pages by their own name.
 pub async fn guard_page(State(pages): State<Pages>, request: Request, next: Next) -> Response {
     let own = match &pages.door {
-        Door::Open => None,
-        Door::Signed(sign_in) => Some(&sign_in.plan.own),
+        PageDoor::Open => None,
+        PageDoor::Signed(sign_in) => Some(&sign_in.plan.own),
     };
     let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let mut answer = match (own, request.method()) {

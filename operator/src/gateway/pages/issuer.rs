@@ -20,7 +20,7 @@ use tokio::sync::Mutex;
 use url::Url;
 
 use super::options::SignInKind;
-use crate::gateway::dial::{Dialer, Reach};
+use crate::gateway::dial::{DialReach, OutsideDialer};
 
 /// How long what the issuer says of itself counts.
 const FRESH: Duration = Duration::from_mins(5);
@@ -31,7 +31,7 @@ const ANSWER: usize = 1024 * 1024;
 
 /// Who somebody is, as the issuer says.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Identity {
+pub enum IssuerIdentity {
     /// In Slack.
     Slack {
         user: String,
@@ -45,7 +45,7 @@ pub enum Identity {
 
 /// What the product is at the issuer. No Debug: it holds a secret.
 #[derive(Clone)]
-pub struct Registration {
+pub struct ClientRegistration {
     pub id: String,
     pub secret: String,
     pub redirect: Url,
@@ -133,15 +133,15 @@ type Party<A, D, I, R, T, U> = Client<
 >;
 
 /// See the module.
-pub struct Issuer {
+pub struct OpenIdIssuer {
     kind: SignInKind,
     url: IssuerUrl,
-    dialer: Dialer,
+    dialer: OutsideDialer,
     known: Mutex<Option<(Instant, CoreProviderMetadata)>>,
 }
 
 /// Where a browser goes to say who it is, and what has to come back.
-pub struct Question {
+pub struct SignInQuestion {
     pub address: Url,
     pub state: String,
     pub nonce: String,
@@ -160,8 +160,8 @@ impl fmt::Display for Unreached {
 
 impl std::error::Error for Unreached {}
 
-impl Issuer {
-    pub fn new(kind: SignInKind, url: &Url, dialer: Dialer) -> Self {
+impl OpenIdIssuer {
+    pub fn new(kind: SignInKind, url: &Url, dialer: OutsideDialer) -> Self {
         // As it is written: issuers are compared letter by letter.
         let url = IssuerUrl::from_url(url.clone());
         let url = match url.as_str().strip_suffix('/') {
@@ -175,7 +175,7 @@ impl Issuer {
     ///
     /// # Errors
     /// When the issuer can't be asked.
-    pub async fn question(&self, own: &Registration) -> Result<Question, IssuerError> {
+    pub async fn question(&self, own: &ClientRegistration) -> Result<SignInQuestion, IssuerError> {
         let metadata = self.metadata(false).await?;
         let client = build_client(metadata, own);
         let flow = CoreAuthenticationFlow::AuthorizationCode;
@@ -189,7 +189,7 @@ impl Issuer {
         }
         let (address, state, nonce) = request.url();
         let (state, nonce) = (state.secret().clone(), nonce.secret().clone());
-        Ok(Question { address, state, nonce, verifier })
+        Ok(SignInQuestion { address, state, nonce, verifier })
     }
 
     /// Ends one: who came back with the code.
@@ -198,11 +198,11 @@ impl Issuer {
     /// When the issuer does not say so, or not in a way that can be trusted.
     pub async fn answer(
         &self,
-        own: &Registration,
+        own: &ClientRegistration,
         code: String,
         nonce: &str,
         verifier: Option<String>,
-    ) -> Result<Identity, IssuerError> {
+    ) -> Result<IssuerIdentity, IssuerError> {
         // Its keys as they are now.
         let metadata = self.metadata(true).await?;
         let client = build_client(metadata, own);
@@ -225,13 +225,13 @@ impl Issuer {
             SignInKind::Slack => {
                 let SlackClaims { user, team, enterprise } = claims.additional_claims().clone();
                 let (user, team) = user.zip(team).ok_or(IssuerError::Silent("no user or team"))?;
-                Ok(Identity::Slack { user, team, enterprise })
+                Ok(IssuerIdentity::Slack { user, team, enterprise })
             }
             SignInKind::Oidc => {
                 let proven = claims.email_verified() == Some(true);
                 let mail = claims.email().filter(|_| proven);
                 let mail = mail.ok_or(IssuerError::NoMail)?;
-                Ok(Identity::Mail(mail.to_lowercase()))
+                Ok(IssuerIdentity::Mail(mail.to_lowercase()))
             }
         }
     }
@@ -254,7 +254,7 @@ impl Issuer {
 
 fn build_client(
     metadata: CoreProviderMetadata,
-    own: &Registration,
+    own: &ClientRegistration,
 ) -> Party<
     openidconnect::EndpointSet,
     openidconnect::EndpointNotSet,
@@ -278,10 +278,13 @@ fn brief_error(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 /// One request; nothing is followed elsewhere.
-async fn fetch_once(dialer: Dialer, request: HttpRequest) -> Result<HttpResponse, Unreached> {
+async fn fetch_once(
+    dialer: OutsideDialer,
+    request: HttpRequest,
+) -> Result<HttpResponse, Unreached> {
     let away = |error: reqwest::Error| Unreached(error.without_url().to_string());
     let request = reqwest::Request::try_from(request).map_err(away)?;
-    let client = dialer.http(Reach::Anywhere);
+    let client = dialer.http(DialReach::Anywhere);
     let asked = tokio::time::timeout(PATIENCE, async {
         let mut answer = client.execute(request).await.map_err(away)?;
         let mut built = http::Response::builder().status(answer.status());
@@ -310,9 +313,10 @@ mod tests {
     use super::*;
     use crate::gateway::dial::DialOptions;
 
-    async fn asked(kind: SignInKind) -> (Question, Vec<(String, String)>) {
+    async fn asked(kind: SignInKind) -> (SignInQuestion, Vec<(String, String)>) {
         let own = "https://id.example.com".parse().unwrap();
-        let issuer = Issuer::new(kind, &own, Dialer::new(&DialOptions::default()).unwrap());
+        let issuer =
+            OpenIdIssuer::new(kind, &own, OutsideDialer::new(&DialOptions::default()).unwrap());
         let metadata = serde_json::from_value(json!({
             "issuer": "https://id.example.com",
             "authorization_endpoint": "https://id.example.com/authorize",
@@ -324,7 +328,8 @@ mod tests {
         }));
         *issuer.known.lock().await = Some((Instant::now(), metadata.unwrap()));
         let redirect = "https://pages.example.com/sign-in/done".parse().unwrap();
-        let registration = Registration { id: "id".into(), secret: "secret".into(), redirect };
+        let registration =
+            ClientRegistration { id: "id".into(), secret: "secret".into(), redirect };
         let question = issuer.question(&registration).await.unwrap();
         let query = question.address.query_pairs().into_owned().collect();
         (question, query)

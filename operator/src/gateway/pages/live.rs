@@ -16,8 +16,8 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::door::Viewer;
-use super::{Pages, Problem, base_path, parse_place};
+use super::door::PageViewer;
+use super::{PageProblem, Pages, base_path, parse_place};
 
 /// Lines that are sent at once.
 const LINES: u64 = 100;
@@ -29,7 +29,7 @@ const OVER: &str = "This page is not shown to you any more: load it again to see
 const AWAY: &str = "The history can't be read right now: what happens is shown when it can.";
 
 #[derive(Deserialize)]
-pub struct After {
+pub struct LiveQuery {
     #[serde(default)]
     after: u64,
 }
@@ -37,10 +37,10 @@ pub struct After {
 /// What was added, as it is now.
 pub async fn serve_steps(
     State(pages): State<Pages>,
-    viewer: Viewer,
+    viewer: PageViewer,
     Path((namespace, name)): Path<(String, String)>,
-    Query(After { after }): Query<After>,
-) -> Result<Response, Problem> {
+    Query(LiveQuery { after }): Query<LiveQuery>,
+) -> Result<Response, PageProblem> {
     let place = parse_place(&namespace, &name)?;
     pages.permit(&viewer, &place).await?;
     let names = Names::new();
@@ -54,11 +54,11 @@ pub async fn serve_steps(
 /// What is added, as it happens.
 pub async fn serve_events(
     State(pages): State<Pages>,
-    viewer: Viewer,
+    viewer: PageViewer,
     Path((namespace, name)): Path<(String, String)>,
-    Query(After { after }): Query<After>,
+    Query(LiveQuery { after }): Query<LiveQuery>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, PageProblem> {
     let place = parse_place(&namespace, &name)?;
     let (summary, _) = pages.permit(&viewer, &place).await?;
     let names = pages.names(&place, &summary).await;
@@ -74,24 +74,29 @@ pub trait LivePart: Send + 'static {
     /// What is shown instead of what was, if that is something else. `anew`: who may see what may have changed.
     fn render(
         &mut self,
-        watching: &Watcher,
+        watching: &PageWatcher,
         anew: bool,
-    ) -> impl Future<Output = Result<Option<Event>, Problem>> + Send;
+    ) -> impl Future<Output = Result<Option<Event>, PageProblem>> + Send;
 
     /// Ends when there is news.
     fn changed(&mut self) -> impl Future<Output = ()> + Send;
 }
 
 /// Who looks at what.
-pub struct Watcher {
+pub struct PageWatcher {
     pub pages: Pages,
-    pub viewer: Viewer,
+    pub viewer: PageViewer,
     pub place: Place,
 }
 
 /// A part as it changes, until who looks may not any more.
-pub fn stream_part(pages: Pages, viewer: Viewer, place: Place, part: impl LivePart) -> Response {
-    let watcher = Watcher { pages, viewer, place };
+pub fn stream_part(
+    pages: Pages,
+    viewer: PageViewer,
+    place: Place,
+    part: impl LivePart,
+) -> Response {
+    let watcher = PageWatcher { pages, viewer, place };
     let watching = Watching { watcher, part, checked: Instant::now(), away: false, over: false };
     let events = Sse::new(watching.stream()).keep_alive(KeepAlive::default());
     // A proxy must not gather them.
@@ -99,7 +104,7 @@ pub fn stream_part(pages: Pages, viewer: Viewer, place: Place, part: impl LivePa
 }
 
 struct Watching<P> {
-    watcher: Watcher,
+    watcher: PageWatcher,
     part: P,
     /// When it was last seen that this may be seen.
     checked: Instant,
@@ -121,7 +126,7 @@ impl<P: LivePart> Watching<P> {
         if self.over {
             return None;
         }
-        let Watcher { pages, viewer, place } = &self.watcher;
+        let PageWatcher { pages, viewer, place } = &self.watcher;
         loop {
             let anew = self.checked.elapsed() >= RECHECK;
             if anew {
@@ -157,10 +162,14 @@ struct NewSteps {
 }
 
 impl LivePart for NewSteps {
-    async fn render(&mut self, watcher: &Watcher, _: bool) -> Result<Option<Event>, Problem> {
+    async fn render(
+        &mut self,
+        watcher: &PageWatcher,
+        _: bool,
+    ) -> Result<Option<Event>, PageProblem> {
         // Seen before it is looked, so that nothing is overlooked.
         self.news.mark_unchanged();
-        let Watcher { pages, place, .. } = watcher;
+        let PageWatcher { pages, place, .. } = watcher;
         let added = render_added(pages, place, self.after, &self.names).await?;
         Ok(added.map(|(upto, html)| {
             self.after = upto;
@@ -179,7 +188,7 @@ async fn render_added(
     place: &Place,
     after: u64,
     names: &Names,
-) -> Result<Option<(u64, String)>, Problem> {
+) -> Result<Option<(u64, String)>, PageProblem> {
     let lines = pages.shelf.lines(place, after.saturating_add(1), LINES).await?;
     let Some((upto, _)) = lines.last() else { return Ok(None) };
     let upto = *upto;

@@ -30,13 +30,13 @@ use kube::ResourceExt as _;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use self::door::{Door, Permit, Sight, SignIn, Viewer};
+use self::door::{PageDoor, PageViewer, SignIn, ThreadPermit, ThreadSight};
 use self::options::{PagesOptions, PagesPlan};
-use self::problem::Problem;
-use self::shelf::Shelf;
-use self::signing::Change;
+use self::problem::PageProblem;
+use self::shelf::HistoryShelf;
+use self::signing::SignedChange;
 use super::history::millis_now;
-use super::state::Gateway;
+use super::state::GatewayParts;
 use super::thread_key::ThreadKey;
 use crate::listen::listen_on;
 
@@ -49,9 +49,9 @@ const PEOPLE: usize = 50;
 
 #[derive(Clone)]
 struct Pages {
-    shelf: Shelf,
-    door: Door,
-    sight: Sight,
+    shelf: HistoryShelf,
+    door: PageDoor,
+    sight: ThreadSight,
     stop: CancellationToken,
 }
 
@@ -61,19 +61,19 @@ struct Pages {
 /// When there is no history, the address is open to others, or taken.
 pub fn serve_pages(
     options: &PagesOptions,
-    gateway: &Gateway,
+    gateway: &GatewayParts,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let Some(PagesPlan { address, sign_in }) = options.plan()? else { return Ok(()) };
     let context = gateway.context.clone();
-    let shelf =
-        Shelf::of(&context.history).context("--pages shows histories: set --history, too")?;
+    let shelf = HistoryShelf::of(&context.history)
+        .context("--pages shows histories: set --history, too")?;
     let listener = listen_on(address)
         .with_context(|| format!("pages can't be served on {address}: choose another --pages"))?;
     tracing::info!(%address, sign_in = ?sign_in.as_ref().map(|plan| plan.kind), "serving pages");
-    let signed = |plan| Door::Signed(SignIn::new(plan, context.clone()).into());
-    let door = sign_in.map_or(Door::Open, signed);
-    let sight = Sight { context: context.clone(), slack: gateway.slack.clone() };
+    let signed = |plan| PageDoor::Signed(SignIn::new(plan, context.clone()).into());
+    let door = sign_in.map_or(PageDoor::Open, signed);
+    let sight = ThreadSight { context: context.clone(), slack: gateway.slack.clone() };
     let app = build_router(Pages { shelf, door, sight, stop: stop.clone() });
     tokio::spawn(async move {
         let serving = axum::serve(listener, app).with_graceful_shutdown(stop.cancelled_owned());
@@ -108,7 +108,7 @@ fn build_router(pages: Pages) -> Router {
         .route("/{namespace}/{name}/lines/{n}/picture", get(serve_picture))
         .route("/{namespace}/{name}/events.jsonl", get(whole::serve_lines))
         .route("/{namespace}/{name}/trajectory.json", get(whole::serve_trajectory))
-        .fallback(|| async { Problem::NoPage })
+        .fallback(|| async { PageProblem::NoPage })
         .layer(middleware::from_fn_with_state(pages.clone(), guard::guard_page))
         .with_state(pages)
 }
@@ -118,10 +118,14 @@ impl Pages {
     ///
     /// # Errors
     /// When they may not see it, or it can't be told.
-    async fn permit(&self, viewer: &Viewer, place: &Place) -> Result<(Summary, Permit), Problem> {
+    async fn permit(
+        &self,
+        viewer: &PageViewer,
+        place: &Place,
+    ) -> Result<(Summary, ThreadPermit), PageProblem> {
         let summary = self.shelf.summary(place).await?;
         let permit = self.sight.permit(viewer, place, &summary).await?;
-        Ok((summary, permit.ok_or(Problem::NotShown)?))
+        Ok((summary, permit.ok_or(PageProblem::NotShown)?))
     }
 
     /// What the people of a thread call themselves.
@@ -132,8 +136,8 @@ impl Pages {
     }
 }
 
-fn parse_place(namespace: &str, name: &str) -> Result<Place, Problem> {
-    Place::new(namespace, name).ok_or(Problem::NoPage)
+fn parse_place(namespace: &str, name: &str) -> Result<Place, PageProblem> {
+    Place::new(namespace, name).ok_or(PageProblem::NoPage)
 }
 
 fn base_path(place: &Place) -> String {
@@ -154,9 +158,9 @@ struct Wanted {
 
 async fn serve_list(
     State(pages): State<Pages>,
-    viewer: Viewer,
+    viewer: PageViewer,
     Query(wanted): Query<Wanted>,
-) -> Result<Html<String>, Problem> {
+) -> Result<Html<String>, PageProblem> {
     let Wanted { q: query, state, repo, person, cost, page } = wanted;
     let filter = Filter { state, query, repo, person, cost, page };
     let threads = pages.sight.seen(&viewer, pages.shelf.all().await?).await?;
@@ -182,9 +186,9 @@ const fn month() -> u64 {
 
 async fn serve_costs(
     State(pages): State<Pages>,
-    viewer: Viewer,
+    viewer: PageViewer,
     Query(Days { days }): Query<Days>,
-) -> Result<Html<String>, Problem> {
+) -> Result<Html<String>, PageProblem> {
     let mut threads = pages.sight.seen(&viewer, pages.shelf.all().await?).await?;
     for one in &mut threads {
         let Ok(place) = one.name.parse::<Place>() else { continue };
@@ -204,10 +208,10 @@ struct Part {
 
 async fn serve_thread(
     State(pages): State<Pages>,
-    viewer: Viewer,
+    viewer: PageViewer,
     Path((namespace, name)): Path<(String, String)>,
     Query(part): Query<Part>,
-) -> Result<Response, Problem> {
+) -> Result<Response, PageProblem> {
     let place = parse_place(&namespace, &name)?;
     let query = part.q.trim().to_owned();
     let (summary, permit) = pages.permit(&viewer, &place).await?;
@@ -244,23 +248,23 @@ async fn serve_thread(
 
 async fn serve_line(
     State(pages): State<Pages>,
-    viewer: Viewer,
+    viewer: PageViewer,
     Path((namespace, name, n)): Path<(String, String, u64)>,
-) -> Result<Html<String>, Problem> {
+) -> Result<Html<String>, PageProblem> {
     let place = parse_place(&namespace, &name)?;
     let (summary, _) = pages.permit(&viewer, &place).await?;
     let names = pages.names(&place, &summary).await;
     let lines = pages.shelf.lines(&place, n, 1).await?;
-    let Some((n, Some(line))) = lines.first() else { return Err(Problem::NoPage) };
+    let Some((n, Some(line))) = lines.first() else { return Err(PageProblem::NoPage) };
     Ok(Html(codebutler_pages::one_step(&base_path(&place), *n, line, &names)))
 }
 
 /// A picture that is part of a thread, as long as Slack has it.
 async fn serve_picture(
     State(pages): State<Pages>,
-    viewer: Viewer,
+    viewer: PageViewer,
     Path((namespace, name, n)): Path<(String, String, u64)>,
-) -> Result<Response, Problem> {
+) -> Result<Response, PageProblem> {
     let place = parse_place(&namespace, &name)?;
     let (summary, _) = pages.permit(&viewer, &place).await?;
     let lines = pages.shelf.lines(&place, n, 1).await?;
@@ -268,10 +272,10 @@ async fn serve_picture(
     let (Some(Event::Picture { id, .. }), Some((repo, channel))) =
         (event, pages.sight.origin(&place, &summary))
     else {
-        return Err(Problem::NoPage);
+        return Err(PageProblem::NoPage);
     };
     let found = pages.sight.slack.show_picture(&repo, &channel, id).await;
-    let (media_type, bytes) = found.map_err(|error| Problem::NoPicture(error.message))?;
+    let (media_type, bytes) = found.map_err(|error| PageProblem::NoPicture(error.message))?;
     // No longer than it takes to notice that somebody has left the channel.
     let headers =
         [(header::CONTENT_TYPE, media_type), (header::CACHE_CONTROL, "private, max-age=60")];
@@ -281,15 +285,20 @@ async fn serve_picture(
 /// Ends what runs in a thread, for who may.
 async fn end_runs(
     State(pages): State<Pages>,
-    viewer: Viewer,
+    viewer: PageViewer,
     Path((namespace, name)): Path<(String, String)>,
-    Form(change): Form<Change>,
-) -> Result<Redirect, Problem> {
+    Form(change): Form<SignedChange>,
+) -> Result<Redirect, PageProblem> {
     let place = parse_place(&namespace, &name)?;
     signing::require_person(&viewer, &change)?;
     let (_, permit) = pages.permit(&viewer, &place).await?;
-    let user = permit.user.filter(|_| permit.steers).ok_or(Problem::NotSteering)?;
+    let user = permit.user.filter(|_| permit.steers).ok_or(PageProblem::NotSteering)?;
     let key = ThreadKey { namespace, name };
-    pages.sight.slack.stop(&key, &user).await.map_err(|error| Problem::Unknown(error.message))?;
+    pages
+        .sight
+        .slack
+        .stop(&key, &user)
+        .await
+        .map_err(|error| PageProblem::Unknown(error.message))?;
     Ok(Redirect::to(&base_path(&place)))
 }

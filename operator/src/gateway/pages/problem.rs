@@ -5,7 +5,7 @@ use http::StatusCode;
 use url::form_urlencoded::byte_serialize;
 
 #[derive(Debug)]
-pub enum Problem {
+pub enum PageProblem {
     NoPage,
     /// Nobody is signed in.
     SignIn {
@@ -34,7 +34,7 @@ pub enum Problem {
     Away(std::io::Error),
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for PageProblem {
     fn into_response(self) -> Response {
         let again = |to: &str| {
             let to: String = byte_serialize(to.as_bytes()).collect();
@@ -113,7 +113,7 @@ impl IntoResponse for Problem {
     }
 }
 
-impl From<std::io::Error> for Problem {
+impl From<std::io::Error> for PageProblem {
     fn from(error: std::io::Error) -> Self {
         Self::Away(error)
     }

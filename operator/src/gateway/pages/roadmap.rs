@@ -9,16 +9,16 @@ use futures::future::select_all;
 use http::StatusCode;
 use tokio::sync::watch;
 
-use super::door::Viewer;
-use super::live::{LivePart, Watcher, stream_part};
-use super::{Pages, Problem, base_path, parse_place};
+use super::door::PageViewer;
+use super::live::{LivePart, PageWatcher, stream_part};
+use super::{PageProblem, Pages, base_path, parse_place};
 
 /// As a page.
 pub async fn serve_roadmap(
     State(pages): State<Pages>,
-    viewer: Viewer,
+    viewer: PageViewer,
     Path((namespace, name)): Path<(String, String)>,
-) -> Result<(StatusCode, Html<String>), Problem> {
+) -> Result<(StatusCode, Html<String>), PageProblem> {
     let page = pages.roadmap(&viewer, &parse_place(&namespace, &name)?).await?;
     let known = page.summary.roadmap.is_some();
     let status = if known { StatusCode::OK } else { StatusCode::NOT_FOUND };
@@ -28,9 +28,9 @@ pub async fn serve_roadmap(
 /// What changes of it.
 pub async fn serve_table(
     State(pages): State<Pages>,
-    viewer: Viewer,
+    viewer: PageViewer,
     Path((namespace, name)): Path<(String, String)>,
-) -> Result<Html<String>, Problem> {
+) -> Result<Html<String>, PageProblem> {
     let page = pages.roadmap(&viewer, &parse_place(&namespace, &name)?).await?;
     Ok(Html(codebutler_pages::roadmap_table(&page)))
 }
@@ -38,9 +38,9 @@ pub async fn serve_table(
 /// The table again whenever it is another.
 pub async fn serve_events(
     State(pages): State<Pages>,
-    viewer: Viewer,
+    viewer: PageViewer,
     Path((namespace, name)): Path<(String, String)>,
-) -> Result<Response, Problem> {
+) -> Result<Response, PageProblem> {
     let own = parse_place(&namespace, &name)?;
     pages.permit(&viewer, &own).await?;
     let news = vec![pages.shelf.news(&own)];
@@ -57,10 +57,14 @@ struct LiveTable {
 }
 
 impl LivePart for LiveTable {
-    async fn render(&mut self, watcher: &Watcher, anew: bool) -> Result<Option<Event>, Problem> {
+    async fn render(
+        &mut self,
+        watcher: &PageWatcher,
+        anew: bool,
+    ) -> Result<Option<Event>, PageProblem> {
         // Seen before it is looked, so that nothing is overlooked.
         self.news.iter_mut().for_each(watch::Receiver::mark_unchanged);
-        let Watcher { pages, viewer, place: own } = watcher;
+        let PageWatcher { pages, viewer, place: own } = watcher;
         let summary = pages.shelf.summary(own).await?;
         let items = list_places(&summary, own);
         let mut lines = summary.lines;
@@ -95,7 +99,7 @@ fn list_places(summary: &Summary, own: &Place) -> Vec<Place> {
 }
 
 impl Pages {
-    async fn roadmap(&self, viewer: &Viewer, own: &Place) -> Result<RoadmapPage, Problem> {
+    async fn roadmap(&self, viewer: &PageViewer, own: &Place) -> Result<RoadmapPage, PageProblem> {
         let (summary, _) = self.permit(viewer, own).await?;
         let mut listed = Vec::new();
         for place in list_places(&summary, own) {

@@ -11,7 +11,7 @@ const LONGEST: usize = 4096;
 
 /// Signs and checks. No Debug: it holds a key.
 #[derive(Clone)]
-pub struct Seal(Key);
+pub struct CookieSeal(Key);
 
 #[derive(Serialize, Deserialize)]
 struct Sealed<T> {
@@ -19,7 +19,7 @@ struct Sealed<T> {
     what: T,
 }
 
-impl Seal {
+impl CookieSeal {
     /// With a key of the secret's own, which nobody learns it from.
     pub fn of(secret: &str) -> Self {
         let own = sign(&Key::new(HMAC_SHA256, secret.as_bytes()), b"codebutler pages 1");
@@ -64,12 +64,12 @@ mod tests {
 
     #[test]
     fn nothing_but_what_was_sealed_for_a_purpose_opens_and_only_for_its_time() {
-        let seal = Seal::of("secret");
+        let seal = CookieSeal::of("secret");
         let value = seal.close("session", "U1", 100).unwrap();
         assert_eq!(seal.open::<String>("session", &value, 99).as_deref(), Some("U1"));
         assert_eq!(seal.open::<String>("session", &value, 100), None, "its time is over");
         assert_eq!(seal.open::<String>("flow", &value, 99), None, "for something else");
-        assert_eq!(Seal::of("other").open::<String>("session", &value, 99), None);
+        assert_eq!(CookieSeal::of("other").open::<String>("session", &value, 99), None);
         let forged = BASE64.encode(r#"{"until":999,"what":"U2"}"#);
         let (_, mark) = value.split_once('.').unwrap();
         for odd in [format!("{forged}.{mark}"), forged.clone(), format!("{forged}."), String::new()]
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_change_needs_the_token_of_its_own_session() {
-        let seal = Seal::of("secret");
+        let seal = CookieSeal::of("secret");
         let token = seal.token("one");
         assert!(seal.takes("one", &token) && !seal.takes("other", &token));
         assert!(!seal.takes("one", "") && !seal.takes("one", "%%%"));

@@ -11,7 +11,7 @@ use codebutler_pages::{Listed, Summary};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
-use crate::gateway::history::{History, News};
+use crate::gateway::history::{HistoryKeeper, HistoryNews};
 
 /// Bytes of a page's lines.
 const BYTES: u64 = 4 * 1024 * 1024;
@@ -19,7 +19,7 @@ const BYTES: u64 = 4 * 1024 * 1024;
 const STRIDE: u64 = 1024;
 
 /// A line with its number; none if it can't be read.
-pub type Numbered = (u64, Option<Line>);
+pub type NumberedLine = (u64, Option<Line>);
 
 /// What is known of one history.
 #[derive(Default)]
@@ -30,16 +30,16 @@ struct View {
 
 /// Cheap to clone.
 #[derive(Clone)]
-pub struct Shelf {
+pub struct HistoryShelf {
     store: AnyStore,
-    news: News,
+    news: HistoryNews,
     views: Arc<Mutex<HashMap<Place, Arc<Mutex<View>>>>>,
     /// When words were taken out of what was read.
     replaced: Arc<Mutex<Option<SystemTime>>>,
 }
 
-impl Shelf {
-    pub fn of(history: &History) -> Option<Self> {
+impl HistoryShelf {
+    pub fn of(history: &HistoryKeeper) -> Option<Self> {
         let store = history.store()?.clone();
         Some(Self { store, news: history.news(), views: Arc::default(), replaced: Arc::default() })
     }
@@ -74,7 +74,12 @@ impl Shelf {
         run_blocking(move || own.with(&place, |view| Ok(view.summary.clone()))).await
     }
 
-    pub async fn lines(&self, place: &Place, first: u64, most: u64) -> io::Result<Vec<Numbered>> {
+    pub async fn lines(
+        &self,
+        place: &Place,
+        first: u64,
+        most: u64,
+    ) -> io::Result<Vec<NumberedLine>> {
         let (own, place) = (self.clone(), place.clone());
         run_blocking(move || {
             own.with(&place, |view| read_page(&view.index, &own.store, &place, first, most))
@@ -83,7 +88,12 @@ impl Shelf {
     }
 
     /// Lines in which a text occurs, in either case, the newest `most`.
-    pub async fn find(&self, place: &Place, text: &str, most: usize) -> io::Result<Vec<Numbered>> {
+    pub async fn find(
+        &self,
+        place: &Place,
+        text: &str,
+        most: usize,
+    ) -> io::Result<Vec<NumberedLine>> {
         let (own, place, text) = (self.clone(), place.clone(), text.to_lowercase());
         run_blocking(move || {
             let index = own.with(&place, |view| Ok(view.index.clone()))?;
@@ -135,7 +145,7 @@ fn read_page(
     place: &Place,
     first: u64,
     most: u64,
-) -> io::Result<Vec<Numbered>> {
+) -> io::Result<Vec<NumberedLine>> {
     let page = index.page(store, place, first, (most, BYTES))?;
     let lines = page.lines.iter().map(|line| serde_json::from_str(line).ok());
     Ok((page.first..).zip(lines).collect())

@@ -11,10 +11,11 @@ use http::header::SET_COOKIE;
 use serde::{Deserialize, Serialize};
 
 use super::door::{
-    Door, Keys, NO_SECRET, Person, SESSION, SignIn, Viewer, read_cookies, seconds_now,
+    DoorKeys, NO_SECRET, PageDoor, PageViewer, SESSION, SignIn, SignedInPerson, read_cookies,
+    seconds_now,
 };
-use super::issuer::{IssuerError, Question};
-use super::{Pages, Problem};
+use super::issuer::{IssuerError, SignInQuestion};
+use super::{PageProblem, Pages};
 
 /// How long signing in may take.
 const FLOW_LIFE: u64 = 600;
@@ -32,13 +33,13 @@ struct Flow {
 }
 
 #[derive(Deserialize)]
-pub struct Wanted {
+pub struct SignInQuery {
     #[serde(default)]
     to: String,
 }
 
 #[derive(Deserialize)]
-pub struct Returned {
+pub struct ReturnQuery {
     #[serde(default)]
     code: String,
     #[serde(default)]
@@ -49,42 +50,42 @@ pub struct Returned {
 
 /// A change, with what shows where it comes from.
 #[derive(Deserialize)]
-pub struct Change {
+pub struct SignedChange {
     #[serde(default)]
     pub token: String,
 }
 
-fn require_signin(pages: &Pages) -> Result<&Arc<SignIn>, Problem> {
+fn require_signin(pages: &Pages) -> Result<&Arc<SignIn>, PageProblem> {
     match &pages.door {
-        Door::Signed(sign_in) => Ok(sign_in),
-        Door::Open => Err(Problem::NoPage),
+        PageDoor::Signed(sign_in) => Ok(sign_in),
+        PageDoor::Open => Err(PageProblem::NoPage),
     }
 }
 
-async fn read_keys(sign_in: &SignIn) -> Result<Arc<Keys>, Problem> {
+async fn read_keys(sign_in: &SignIn) -> Result<Arc<DoorKeys>, PageProblem> {
     sign_in.keys().await.map_err(|error| {
         tracing::warn!(%error, "nobody can sign in to pages");
-        Problem::NoSignIn(NO_SECRET)
+        PageProblem::NoSignIn(NO_SECRET)
     })
 }
 
 /// Sends somebody to the issuer.
 pub async fn begin_signin(
     State(pages): State<Pages>,
-    Query(wanted): Query<Wanted>,
-) -> Result<Response, Problem> {
+    Query(wanted): Query<SignInQuery>,
+) -> Result<Response, PageProblem> {
     let sign_in = require_signin(&pages)?;
     let keys = read_keys(sign_in).await?;
     let question = sign_in.issuer.question(&keys.registration).await.map_err(|error| {
         tracing::warn!(%error, "nobody can sign in to pages");
-        Problem::NoSignIn(error.advice())
+        PageProblem::NoSignIn(error.advice())
     })?;
-    let Question { address, state, nonce, verifier } = question;
+    let SignInQuestion { address, state, nonce, verifier } = question;
     let flow = Flow { state, nonce, verifier, to: own_path(&wanted.to) };
     let value = keys
         .seal
         .close(FLOW, flow, seconds_now() + FLOW_LIFE)
-        .ok_or(Problem::NoSignIn(NO_SECRET))?;
+        .ok_or(PageProblem::NoSignIn(NO_SECRET))?;
     let mut answer = Redirect::to(address.as_str()).into_response();
     set_cookie(&mut answer, sign_in, FLOW, &value, FLOW_LIFE);
     Ok(answer)
@@ -93,9 +94,9 @@ pub async fn begin_signin(
 /// Takes somebody in who comes back.
 pub async fn finish_signin(
     State(pages): State<Pages>,
-    Query(returned): Query<Returned>,
+    Query(returned): Query<ReturnQuery>,
     request: Request,
-) -> Result<Response, Problem> {
+) -> Result<Response, PageProblem> {
     let sign_in = require_signin(&pages)?;
     let keys = read_keys(sign_in).await?;
     let (parts, _) = request.into_parts();
@@ -103,22 +104,27 @@ pub async fn finish_signin(
     let value = read_cookies(&parts).find(|(own, _)| *own == name).map(|(_, value)| value);
     let flow: Option<Flow> = value.and_then(|value| keys.seal.open(FLOW, value, seconds_now()));
     let flow = flow.filter(|flow| !flow.state.is_empty() && flow.state == returned.state);
-    let Some(flow) = flow else { return Err(Problem::SignedInLate) };
+    let Some(flow) = flow else { return Err(PageProblem::SignedInLate) };
     if !returned.error.is_empty() || returned.code.is_empty() {
         tracing::info!(error = code_of(&returned.error), "a sign-in ended at the issuer");
-        return Err(Problem::NotSignedIn { to: flow.to, why: explain_refusal(&returned.error) });
+        return Err(PageProblem::NotSignedIn {
+            to: flow.to,
+            why: explain_refusal(&returned.error),
+        });
     }
     let (issuer, own) = (&sign_in.issuer, &keys.registration);
     let answered = issuer.answer(own, returned.code, &flow.nonce, flow.verifier).await;
     let identity = answered.map_err(|error| {
         tracing::warn!(%error, "a sign-in failed");
         match error {
-            IssuerError::Away(_) => Problem::NoSignIn(error.advice()),
-            error => Problem::NotSignedIn { to: flow.to.clone(), why: error.advice().to_owned() },
+            IssuerError::Away(_) => PageProblem::NoSignIn(error.advice()),
+            error => {
+                PageProblem::NotSignedIn { to: flow.to.clone(), why: error.advice().to_owned() }
+            }
         }
     })?;
     let value = keys.seal.close(SESSION, identity, seconds_now() + SESSION_LIFE);
-    let value = value.ok_or(Problem::NoSignIn(NO_SECRET))?;
+    let value = value.ok_or(PageProblem::NoSignIn(NO_SECRET))?;
     // The code is not in the address any more.
     let mut answer = Redirect::to(&flow.to).into_response();
     set_cookie(&mut answer, sign_in, SESSION, &value, SESSION_LIFE);
@@ -129,9 +135,9 @@ pub async fn finish_signin(
 /// Forgets who somebody is.
 pub async fn sign_out(
     State(pages): State<Pages>,
-    viewer: Viewer,
-    Form(change): Form<Change>,
-) -> Result<Response, Problem> {
+    viewer: PageViewer,
+    Form(change): Form<SignedChange>,
+) -> Result<Response, PageProblem> {
     let sign_in = require_signin(&pages)?;
     require_person(&viewer, &change)?;
     let mut answer = Redirect::to("/").into_response();
@@ -143,10 +149,13 @@ pub async fn sign_out(
 ///
 /// # Errors
 /// When another site may have asked for it.
-pub fn require_person<'a>(viewer: &'a Viewer, change: &Change) -> Result<&'a Person, Problem> {
+pub fn require_person<'a>(
+    viewer: &'a PageViewer,
+    change: &SignedChange,
+) -> Result<&'a SignedInPerson, PageProblem> {
     match viewer {
-        Viewer::Person(person) if person.sent(&change.token) => Ok(person),
-        _ => Err(Problem::NotAsked),
+        PageViewer::Person(person) if person.sent(&change.token) => Ok(person),
+        _ => Err(PageProblem::NotAsked),
     }
 }
 

@@ -8,8 +8,8 @@ use axum::response::{IntoResponse as _, Response};
 use codebutler_history::{Store as _, Trajectory};
 use http::header;
 
-use super::door::Viewer;
-use super::{Pages, Problem, parse_place};
+use super::door::PageViewer;
+use super::{PageProblem, Pages, parse_place};
 
 /// Read at once.
 const CHUNK: u64 = 1024 * 1024;
@@ -19,12 +19,12 @@ const STRIDE: u64 = 1024;
 /// As it is kept.
 pub async fn serve_lines(
     State(pages): State<Pages>,
-    viewer: Viewer,
+    viewer: PageViewer,
     Path((namespace, name)): Path<(String, String)>,
-) -> Result<Response, Problem> {
+) -> Result<Response, PageProblem> {
     let place = parse_place(&namespace, &name)?;
     if pages.permit(&viewer, &place).await?.0.lines == 0 {
-        return Err(Problem::NoPage);
+        return Err(PageProblem::NoPage);
     }
     let store = Arc::new(pages.shelf.store().clone());
     let pieces = futures::stream::try_unfold(0, move |from| {
@@ -43,13 +43,13 @@ pub async fn serve_lines(
 /// As a trajectory.
 pub async fn serve_trajectory(
     State(pages): State<Pages>,
-    viewer: Viewer,
+    viewer: PageViewer,
     Path((namespace, name)): Path<(String, String)>,
-) -> Result<Response, Problem> {
+) -> Result<Response, PageProblem> {
     let place = parse_place(&namespace, &name)?;
     let (summary, _) = pages.permit(&viewer, &place).await?;
     if summary.lines == 0 {
-        return Err(Problem::NoPage);
+        return Err(PageProblem::NoPage);
     }
     let (mut trajectory, mut next) = (Trajectory::new(&place.to_string()), 1);
     while next <= summary.lines {

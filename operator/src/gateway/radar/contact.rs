@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::gateway::git::Change;
+use crate::gateway::git::BranchChange;
 
 /// Definitions that are named of two branches.
 const MAX_SYMBOLS: usize = 10;
 
 /// What two branches have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Contact {
+pub struct BranchContact {
     /// Files that both change.
     pub files: BTreeSet<String>,
     /// Definitions that both are at, or that one changes and the other uses: for people.
@@ -17,7 +17,7 @@ pub struct Contact {
 }
 
 /// Compares two branches; nothing if neither can get in the other's way.
-pub fn compare_branches(one: &Change, other: &Change) -> Option<Contact> {
+pub fn compare_branches(one: &BranchChange, other: &BranchChange) -> Option<BranchContact> {
     let files: BTreeSet<String> = one.files.intersection(&other.files).cloned().collect();
     let same = one.symbols.intersection(&other.symbols);
     let same = same.map(|(path, name)| format!("{path}: {name}"));
@@ -26,11 +26,11 @@ pub fn compare_branches(one: &Change, other: &Change) -> Option<Contact> {
         .chain(used_names(other, one))
         .take(MAX_SYMBOLS)
         .collect();
-    (!files.is_empty() || !symbols.is_empty()).then_some(Contact { files, symbols })
+    (!files.is_empty() || !symbols.is_empty()).then_some(BranchContact { files, symbols })
 }
 
 /// Names whose definition `one` changes and new lines of `other` use.
-fn used_names(one: &Change, other: &Change) -> Vec<String> {
+fn used_names(one: &BranchChange, other: &BranchChange) -> Vec<String> {
     let own = |name: &String| other.symbols.iter().any(|(_, defined)| defined == name);
     let names = one.altered.intersection(&other.mentions).filter(|name| !own(name));
     let place = |name: &String| {
@@ -44,15 +44,20 @@ fn used_names(one: &Change, other: &Change) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn change(files: &[&str], symbols: &[(&str, &str)], altered: &[&str], uses: &[&str]) -> Change {
+    fn change(
+        files: &[&str],
+        symbols: &[(&str, &str)],
+        altered: &[&str],
+        uses: &[&str],
+    ) -> BranchChange {
         let owned = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect();
         let symbol = |(path, name): &(&str, &str)| ((*path).to_owned(), (*name).to_owned());
-        Change {
+        BranchChange {
             files: owned(files),
             symbols: symbols.iter().map(symbol).collect(),
             altered: owned(altered),
             mentions: owned(uses),
-            ..Change::default()
+            ..BranchChange::default()
         }
     }
 

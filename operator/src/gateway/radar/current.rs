@@ -13,7 +13,7 @@ const SHORT: usize = 12;
 
 /// How a branch stands to the base branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Past<'a> {
+pub struct BranchPast<'a> {
     pub base: &'a str,
     pub behind: u64,
     pub text: TextMerge,
@@ -27,7 +27,7 @@ pub struct Past<'a> {
 
 /// What is done about it, found again by its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Response {
+pub enum RadarResponse {
     /// The role that pushes has to do something.
     Mail { key: String, text: String },
     /// People are asked.
@@ -39,10 +39,10 @@ pub enum Response {
 /// What the status says now, and what is done. Once for each commit at which the branch left the base
 /// branch, and once more if it has become a conflict.
 pub fn judge_base(
-    past: &Past<'_>,
+    past: &BranchPast<'_>,
     update: BranchUpdate,
     before: Option<&BaseStanding>,
-) -> (BaseStanding, Option<Response>) {
+) -> (BaseStanding, Option<RadarResponse>) {
     let told = before.filter(|known| known.left == past.left).and_then(|known| known.told);
     let standing =
         BaseStanding { behind: past.behind, text: past.text, left: past.left.to_owned(), told };
@@ -56,8 +56,8 @@ pub fn judge_base(
     (standing, response)
 }
 
-fn find_response(past: &Past<'_>, update: BranchUpdate) -> Option<Response> {
-    let Past { base, behind, text, conflicts, left, has_pull } = past;
+fn find_response(past: &BranchPast<'_>, update: BranchUpdate) -> Option<RadarResponse> {
+    let BranchPast { base, behind, text, conflicts, left, has_pull } = past;
     let key = |kind: &str| format!("behind-{}-{kind}", left.get(..SHORT).unwrap_or(left));
     let moved =
         format!("`{base}` has moved on by {} since this branch left it", count_commits(*behind));
@@ -67,20 +67,20 @@ fn find_response(past: &Past<'_>, update: BranchUpdate) -> Option<Response> {
                meant, run the tests, then GitCommit and GitPush, and hand over to the reviewer: what was reviewed was \
                another commit";
     match (text, update) {
-        (TextMerge::Conflict, BranchUpdate::Never) => Some(Response::Say {
+        (TextMerge::Conflict, BranchUpdate::Never) => Some(RadarResponse::Say {
             key: key("conflict"),
             text: format!(
                 ":warning: {moved}, and the two conflict{files}. This Repo has nobody bring branches up to \
                  date unasked: say so, or it has to happen before the merge."
             ),
         }),
-        (TextMerge::Conflict, _) => Some(Response::Mail {
+        (TextMerge::Conflict, _) => Some(RadarResponse::Mail {
             key: key("conflict"),
             text: format!(
                 ":warning: {moved}, and the two conflict{files}. To bring the branch up to date: {how}."
             ),
         }),
-        (TextMerge::Unknown, _) if *has_pull => Some(Response::Say {
+        (TextMerge::Unknown, _) if *has_pull => Some(RadarResponse::Say {
             key: key("unknown"),
             text: format!(
                 ":grey_question: {moved}. Whether the two merge is not known: Git could not try it on the \
@@ -88,14 +88,14 @@ fn find_response(past: &Past<'_>, update: BranchUpdate) -> Option<Response> {
             ),
         }),
         // Before there is a pull request it is soon enough to look again.
-        (TextMerge::Clean, BranchUpdate::Offer) if *has_pull => Some(Response::Offer {
+        (TextMerge::Clean, BranchUpdate::Offer) if *has_pull => Some(RadarResponse::Offer {
             key: key("clean"),
             text: format!(
                 "{moved}. The two merge without a conflict; whether they work together shows when the tests \
                  run on both. Shall the branch be brought up to date, and tested again?"
             ),
         }),
-        (TextMerge::Clean, BranchUpdate::Automatic) if *has_pull => Some(Response::Mail {
+        (TextMerge::Clean, BranchUpdate::Automatic) if *has_pull => Some(RadarResponse::Mail {
             key: key("clean"),
             text: format!(
                 "{moved}, and the two merge without a conflict. Bring the branch up to date: GitUpdate, run the \
@@ -125,15 +125,15 @@ mod tests {
 
     const LEFT: &str = "abcdef0123456789abcdef0123456789abcdef01";
 
-    fn past(text: TextMerge, conflicts: &BTreeSet<String>) -> Past<'_> {
-        Past { base: "main", behind: 2, text, conflicts, left: LEFT, has_pull: true }
+    fn past(text: TextMerge, conflicts: &BTreeSet<String>) -> BranchPast<'_> {
+        BranchPast { base: "main", behind: 2, text, conflicts, left: LEFT, has_pull: true }
     }
 
-    fn key(response: Option<Response>) -> Option<(&'static str, String)> {
+    fn key(response: Option<RadarResponse>) -> Option<(&'static str, String)> {
         response.map(|response| match response {
-            Response::Mail { key, .. } => ("mail", key),
-            Response::Offer { key, .. } => ("offer", key),
-            Response::Say { key, .. } => ("say", key),
+            RadarResponse::Mail { key, .. } => ("mail", key),
+            RadarResponse::Offer { key, .. } => ("offer", key),
+            RadarResponse::Say { key, .. } => ("say", key),
         })
     }
 
@@ -149,9 +149,9 @@ mod tests {
         assert_eq!(of(TextMerge::Conflict, &files, Automatic), named("mail", "conflict"));
         assert_eq!(of(TextMerge::Conflict, &files, Never), named("say", "conflict"));
         assert_eq!(of(TextMerge::Unknown, &none, Automatic), named("say", "unknown"));
-        let early = Past { has_pull: false, ..past(TextMerge::Clean, &none) };
+        let early = BranchPast { has_pull: false, ..past(TextMerge::Clean, &none) };
         assert_eq!(key(judge_base(&early, Offer, None).1), None);
-        let Some(Response::Mail { text, .. }) =
+        let Some(RadarResponse::Mail { text, .. }) =
             find_response(&past(TextMerge::Conflict, &files), Offer)
         else {
             panic!()
@@ -177,7 +177,7 @@ mod tests {
         unsure.told = Some(TextMerge::Unknown);
         assert_eq!(judge_base(&past(TextMerge::Unknown, &none), Offer, Some(&unsure)).1, None);
         assert!(judge_base(&clean, Offer, Some(&unsure)).1.is_some(), "now it is known");
-        let later = Past { left: "1234567890123456", ..conflict };
+        let later = BranchPast { left: "1234567890123456", ..conflict };
         assert!(judge_base(&later, Offer, Some(&known)).1.is_some(), "it was settled once");
         assert_eq!(summarize_base(&known), "2 behind, conflict");
     }

@@ -6,7 +6,7 @@ use codebutler_crds::thread::{MOST_MEETINGS, Meeting, Radar};
 use codebutler_crds::wire::TextMerge;
 use sha2::{Digest as _, Sha256};
 
-use super::side::{Met, Side, merges_before};
+use super::side::{BranchSide, MetBranch, merges_before};
 use super::{current, words};
 
 /// Longest summary, in characters, and Threads that it names of a kind.
@@ -17,7 +17,7 @@ const CLEAR: &str = "clear";
 
 /// Something to tell a conversation, by key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Word {
+pub struct RadarNotice {
     pub key: String,
     pub text: String,
     /// The other Threads, and what is told of them.
@@ -39,15 +39,19 @@ pub fn summarize_radar(radar: &mut Radar) {
 
 /// What a Thread's status says now, and what its conversation does not know yet. What is told is noted by
 /// [`note_told`].
-pub fn decide_radar(own: &Side, before: &Radar, met: &[Met<'_>]) -> (Radar, Vec<Word>) {
-    let mut met: Vec<&Met<'_>> = met.iter().collect();
+pub fn decide_radar(
+    own: &BranchSide,
+    before: &Radar,
+    met: &[MetBranch<'_>],
+) -> (Radar, Vec<RadarNotice>) {
+    let mut met: Vec<&MetBranch<'_>> = met.iter().collect();
     met.sort_by_key(|one| (Reverse(contact_gravity(one)), one.other.name.clone()));
     let told = |name: &str| {
         let known = before.meets.iter().find(|meeting| meeting.thread == name);
         known.and_then(|meeting| meeting.told)
     };
     let kept = met.iter().take(MOST_MEETINGS);
-    let meeting = |one: &&Met<'_>| Meeting {
+    let meeting = |one: &&MetBranch<'_>| Meeting {
         thread: one.other.name.clone(),
         text: one.text,
         told: told(&one.other.name),
@@ -73,14 +77,14 @@ pub fn note_told(radar: &mut Radar, told: &[(String, TextMerge)]) {
 }
 
 /// One message for all that nobody has to judge: a channel takes one in a second, and people read as many.
-fn gather_words(words: Vec<Word>) -> Vec<Word> {
+fn gather_words(words: Vec<RadarNotice>) -> Vec<RadarNotice> {
     let (mail, plain): (Vec<_>, Vec<_>) = words.into_iter().partition(|word| word.is_mail);
     if plain.len() < 2 {
         return plain.into_iter().chain(mail).collect();
     }
-    let list = |of: fn(&Word) -> &str| plain.iter().map(of).collect::<Vec<_>>().join("\n");
+    let list = |of: fn(&RadarNotice) -> &str| plain.iter().map(of).collect::<Vec<_>>().join("\n");
     let keys = Sha256::digest(list(|word| &word.key));
-    let all = Word {
+    let all = RadarNotice {
         key: format!("overlaps-{}", hex::encode(&keys[..8])),
         text: list(|word| &word.text),
         of: plain.iter().flat_map(|word| word.of.clone()).collect(),
@@ -89,7 +93,7 @@ fn gather_words(words: Vec<Word>) -> Vec<Word> {
     std::iter::once(all).chain(mail).collect()
 }
 
-fn contact_gravity(met: &Met<'_>) -> u8 {
+fn contact_gravity(met: &MetBranch<'_>) -> u8 {
     match met.text {
         TextMerge::Conflict => 3,
         TextMerge::Unknown => 2,
@@ -98,7 +102,11 @@ fn contact_gravity(met: &Met<'_>) -> u8 {
 }
 
 /// Told once, and once more when it has become a conflict.
-fn find_word(own: &Side, told: Option<TextMerge>, met: &Met<'_>) -> Option<Word> {
+fn find_word(
+    own: &BranchSide,
+    told: Option<TextMerge>,
+    met: &MetBranch<'_>,
+) -> Option<RadarNotice> {
     let is_news = match told {
         None => true,
         Some(TextMerge::Conflict) => false,
@@ -112,7 +120,7 @@ fn find_word(own: &Side, told: Option<TextMerge>, met: &Met<'_>) -> Option<Word>
     let name = &met.other.name;
     // One of the two conversations is enough to judge it: that which has to adapt.
     let is_mail = told.is_none() && !met.symbols.is_empty() && merges_before(met.other, own);
-    is_news.then(|| Word {
+    is_news.then(|| RadarNotice {
         key: format!("overlap-{name}-{kind}"),
         text: words::describe_meeting(own, met, is_mail),
         of: vec![(name.clone(), met.text)],
@@ -121,7 +129,7 @@ fn find_word(own: &Side, told: Option<TextMerge>, met: &Met<'_>) -> Option<Word>
 }
 
 /// For a column.
-fn summarize_met(met: &[&Met<'_>]) -> String {
+fn summarize_met(met: &[&MetBranch<'_>]) -> String {
     let of = |text: TextMerge| {
         let names: Vec<&str> =
             met.iter().filter(|one| one.text == text).map(|one| &*one.other.name).collect();
@@ -149,9 +157,9 @@ mod tests {
 
     use super::*;
 
-    fn side(name: &str, lines: u64) -> Side {
+    fn side(name: &str, lines: u64) -> BranchSide {
         let (branch, size) = (format!("codebutler/{name}"), ChangeSize { lines, files: 1 });
-        Side { name: name.into(), branch, created: None, size }
+        BranchSide { name: name.into(), branch, created: None, size }
     }
 
     fn set(names: &[&str]) -> BTreeSet<String> {
@@ -162,7 +170,7 @@ mod tests {
     fn both_sides_hear_once_and_again_when_it_becomes_a_conflict() {
         let (small, large) = (side("shop-1", 3), side("shop-2", 40));
         let (files, none, symbols) = (set(&["a.rs"]), set(&[]), ["a.rs: total".to_owned()]);
-        let met = |other, text, conflicts| Met {
+        let met = |other, text, conflicts| MetBranch {
             other,
             files: &files,
             symbols: &symbols,
@@ -198,9 +206,9 @@ mod tests {
 
     #[test]
     fn the_gravest_come_first_and_the_rest_is_counted() {
-        let others: Vec<Side> = (0..12).map(|n| side(&format!("s-{n:02}"), 1)).collect();
+        let others: Vec<BranchSide> = (0..12).map(|n| side(&format!("s-{n:02}"), 1)).collect();
         let (files, none) = (set(&["a"]), set(&[]));
-        let met: Vec<Met<'_>> = others
+        let met: Vec<MetBranch<'_>> = others
             .iter()
             .enumerate()
             .map(|(n, other)| {
@@ -209,7 +217,7 @@ mod tests {
                     10 => TextMerge::Unknown,
                     _ => TextMerge::Clean,
                 };
-                Met { other, files: &files, symbols: &[], text, conflicts: &none }
+                MetBranch { other, files: &files, symbols: &[], text, conflicts: &none }
             })
             .collect();
         let (radar, words) = decide_radar(&side("own", 9), &Radar::default(), &met);
@@ -226,7 +234,7 @@ mod tests {
         assert_eq!(decide_radar(&side("own", 9), &told, &met).1, []);
         assert_eq!(decide_radar(&side("own", 9), &radar, &[]).0.summary, "clear");
         let (old, new) = (Some(Timestamp::UNIX_EPOCH), Some(Timestamp::MAX));
-        let aged = |name, created| Side { created, ..side(name, 3) };
+        let aged = |name, created| BranchSide { created, ..side(name, 3) };
         assert!(merges_before(&aged("b", old), &aged("a", new)), "of equals the older");
     }
 }

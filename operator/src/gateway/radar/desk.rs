@@ -8,7 +8,7 @@ use codebutler_crds::wire::TextMerge;
 use kube::ResourceExt as _;
 use tokio::sync::Notify;
 
-use crate::gateway::git::{Change, Merged, Survey};
+use crate::gateway::git::{BranchChange, BranchSurvey, TriedMerge};
 
 /// What is kept of commits: all is forgotten beyond that.
 const MOST_KEPT: usize = 20_000;
@@ -22,11 +22,11 @@ pub struct BranchDesk {
     touched: Mutex<BTreeSet<RepoKey>>,
     wake: Notify,
     /// By base and tip.
-    changes: Mutex<HashMap<(String, String), Arc<Change>>>,
+    changes: Mutex<HashMap<(String, String), Arc<BranchChange>>>,
     /// The newest common commit, by base and tip.
     left: Mutex<HashMap<(String, String), String>>,
     /// By two tips, the lesser first.
-    merges: Mutex<HashMap<(String, String), Merged>>,
+    merges: Mutex<HashMap<(String, String), TriedMerge>>,
 }
 
 impl BranchDesk {
@@ -46,7 +46,7 @@ impl BranchDesk {
     }
 
     /// What a branch changes; nothing where Git can't tell.
-    pub async fn change(&self, survey: &Survey, tip: &str) -> Option<Arc<Change>> {
+    pub async fn change(&self, survey: &BranchSurvey, tip: &str) -> Option<Arc<BranchChange>> {
         let key = (survey.base.clone(), tip.to_owned());
         if let Some(known) = lock(&self.changes).get(&key) {
             return Some(Arc::clone(known));
@@ -65,7 +65,7 @@ impl BranchDesk {
     }
 
     /// How a tip stands to the base branch, where that has commits that it lacks.
-    pub async fn left(&self, survey: &Survey, tip: &str) -> Option<String> {
+    pub async fn left(&self, survey: &BranchSurvey, tip: &str) -> Option<String> {
         let key = (survey.base.clone(), tip.to_owned());
         if let Some(known) = lock(&self.left).get(&key) {
             return Some(known.clone());
@@ -83,7 +83,7 @@ impl BranchDesk {
     }
 
     /// Whether pairs of tips merge: each is tried once. What could not be tried is tried again.
-    pub async fn merges(&self, survey: &Survey, pairs: &[(&str, &str)]) -> Vec<Merged> {
+    pub async fn merges(&self, survey: &BranchSurvey, pairs: &[(&str, &str)]) -> Vec<TriedMerge> {
         let key = |(one, other): &(&str, &str)| {
             ((*one.min(other)).to_owned(), (*one.max(other)).to_owned())
         };
@@ -97,7 +97,7 @@ impl BranchDesk {
         let found: HashMap<_, _> = missing.into_iter().zip(answers).collect();
         let all = keys.iter().map(|key| {
             let known = || lock(&self.merges).get(key).cloned();
-            found.get(key).cloned().or_else(known).unwrap_or_else(Merged::unknown)
+            found.get(key).cloned().or_else(known).unwrap_or_else(TriedMerge::unknown)
         });
         let all = all.collect();
         for (key, merged) in found.into_iter().filter(|(_, one)| one.text != TextMerge::Unknown) {

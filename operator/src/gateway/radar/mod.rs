@@ -22,18 +22,18 @@ use std::time::Duration;
 use kube::ResourceExt as _;
 use tokio::time::MissedTickBehavior;
 
-pub use self::contact::{Contact, compare_branches};
+pub use self::contact::{BranchContact, compare_branches};
 pub use self::desk::BranchDesk;
 use self::desk::RepoKey;
-use super::state::Shared;
+use super::state::SharedGateway;
 
 /// How long pushes are gathered. People are told within five seconds.
 const GATHER: Duration = Duration::from_millis(1500);
 /// How often all are looked at, whatever was pushed: people push past the gateway.
 const EVERY: Duration = Duration::from_mins(1);
 /// Compares branches until the gateway stops.
-pub async fn run_radar(gateway: &Shared) {
-    let mut memory: HashMap<RepoKey, round::Memory> = HashMap::new();
+pub async fn run_radar(gateway: &SharedGateway) {
+    let mut memory: HashMap<RepoKey, round::RadarMemory> = HashMap::new();
     let mut due = tokio::time::interval(EVERY);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

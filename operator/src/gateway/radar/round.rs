@@ -8,15 +8,15 @@ use codebutler_crds::wire::TextMerge;
 use codebutler_crds::{Repo, Thread};
 use kube::ResourceExt as _;
 
-use super::contact::{Contact, compare_branches};
-use super::current::{self, Response, judge_base};
-use super::decide::{Word, decide_radar, note_told, summarize_radar};
-use super::side::{Met, Side};
+use super::contact::{BranchContact, compare_branches};
+use super::current::{self, RadarResponse, judge_base};
+use super::decide::{RadarNotice, decide_radar, note_told, summarize_radar};
+use super::side::{BranchSide, MetBranch};
 use crate::gateway::api_error::ApiError;
-use crate::gateway::dispatch::Team;
-use crate::gateway::git::{Change, Merged, Survey, take_survey};
+use crate::gateway::dispatch::RepoTeam;
+use crate::gateway::git::{BranchChange, BranchSurvey, TriedMerge, take_survey};
 use crate::gateway::overlap::open_threads;
-use crate::gateway::state::Shared;
+use crate::gateway::state::SharedGateway;
 use crate::gateway::thread_key::ThreadKey;
 
 /// Messages of one look; the rest comes with the next one.
@@ -25,28 +25,28 @@ const MAX_TOLD: usize = 24;
 /// A branch with what it changes.
 struct Branch {
     thread: Arc<Thread>,
-    side: Side,
+    side: BranchSide,
     tip: String,
-    change: Arc<Change>,
+    change: Arc<BranchChange>,
 }
 
 /// Two branches that touch, by index.
 struct Pair {
     sides: (usize, usize),
-    contact: Arc<Contact>,
-    merged: Merged,
+    contact: Arc<BranchContact>,
+    merged: TriedMerge,
 }
 
 /// What an earlier look found out about a Repo's branches: only those that moved are compared again.
 #[derive(Default)]
-pub struct Memory {
+pub struct RadarMemory {
     base: String,
     seen: BTreeSet<String>,
     /// By two tips, the lesser first.
-    contacts: HashMap<(String, String), Arc<Contact>>,
+    contacts: HashMap<(String, String), Arc<BranchContact>>,
 }
 
-impl Memory {
+impl RadarMemory {
     fn learn(&mut self, base: &str, branches: &[Branch]) {
         if self.base != base {
             *self = Self { base: base.to_owned(), ..Self::default() };
@@ -64,7 +64,7 @@ impl Memory {
     }
 }
 
-pub async fn look_around(gateway: &Shared, repo: &Arc<Repo>, memory: &mut Memory) {
+pub async fn look_around(gateway: &SharedGateway, repo: &Arc<Repo>, memory: &mut RadarMemory) {
     let threads: Vec<_> = open_threads(gateway, repo, None)
         .into_iter()
         .filter(|thread| branch_tip(thread).is_some())
@@ -88,7 +88,7 @@ pub async fn look_around(gateway: &Shared, repo: &Arc<Repo>, memory: &mut Memory
     let mut left = MAX_TOLD;
     for (at, branch) in branches.iter().enumerate() {
         let met = of_branch[at].iter().map(|pair| seen_from(at, pair, &branches));
-        let met: Vec<Met<'_>> = met.collect();
+        let met: Vec<MetBranch<'_>> = met.collect();
         let before = radar_status(&branch.thread);
         let (mut after, words) = decide_radar(&branch.side, &before, &met);
         let (base, response) = match &past[at] {
@@ -129,8 +129,8 @@ fn radar_status(thread: &Thread) -> Radar {
 
 /// The branches that change something.
 async fn observe_branches(
-    gateway: &Shared,
-    survey: &Survey,
+    gateway: &SharedGateway,
+    survey: &BranchSurvey,
     threads: Vec<Arc<Thread>>,
 ) -> Vec<Branch> {
     let mut all = Vec::new();
@@ -141,7 +141,7 @@ async fn observe_branches(
             continue;
         };
         let Some(change) = gateway.branches.change(survey, tip).await else { continue };
-        let side = Side {
+        let side = BranchSide {
             name: thread.name_any(),
             branch: name.to_owned(),
             created: thread.creation_timestamp().map(|time| time.0),
@@ -155,10 +155,10 @@ async fn observe_branches(
 
 /// Those that touch, and whether they merge. Only what shares a file is tried.
 async fn pair_branches(
-    gateway: &Shared,
-    survey: &Survey,
+    gateway: &SharedGateway,
+    survey: &BranchSurvey,
     branches: &[Branch],
-    memory: &mut Memory,
+    memory: &mut RadarMemory,
 ) -> Vec<Pair> {
     memory.learn(&survey.base, branches);
     let mut found = Vec::new();
@@ -169,7 +169,7 @@ async fn pair_branches(
             }
         }
     }
-    let shares = |contact: &Contact| !contact.files.is_empty();
+    let shares = |contact: &BranchContact| !contact.files.is_empty();
     let tried: Vec<(&str, &str)> = found
         .iter()
         .filter(|(_, contact)| shares(contact))
@@ -178,9 +178,9 @@ async fn pair_branches(
     let mut answers = gateway.branches.merges(survey, &tried).await.into_iter();
     let mut pairs = Vec::new();
     for (sides, contact) in found {
-        let apart = || Merged { text: TextMerge::Clean, tree: None, files: BTreeSet::new() };
+        let apart = || TriedMerge { text: TextMerge::Clean, tree: None, files: BTreeSet::new() };
         let answer = if shares(&contact) { answers.next() } else { Some(apart()) };
-        pairs.push(Pair { sides, merged: answer.unwrap_or_else(Merged::unknown), contact });
+        pairs.push(Pair { sides, merged: answer.unwrap_or_else(TriedMerge::unknown), contact });
     }
     pairs
 }
@@ -189,7 +189,7 @@ async fn pair_branches(
 struct Past {
     behind: u64,
     left: String,
-    merged: Merged,
+    merged: TriedMerge,
 }
 
 enum Standing {
@@ -201,10 +201,10 @@ enum Standing {
 }
 
 impl Past {
-    fn as_seen<'a>(&'a self, repo: &'a Repo, branch: &Branch) -> current::Past<'a> {
+    fn as_seen<'a>(&'a self, repo: &'a Repo, branch: &Branch) -> current::BranchPast<'a> {
         let status = branch.thread.status.as_ref();
         let pull = status.and_then(|status| status.pull_request.as_ref());
-        current::Past {
+        current::BranchPast {
             base: &repo.spec.git.branch,
             behind: self.behind,
             text: self.merged.text,
@@ -218,9 +218,9 @@ impl Past {
 
 /// Which branches lack what the base branch has, and whether the two merge. Not those whose end is decided.
 async fn find_behind(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Repo,
-    survey: &Survey,
+    survey: &BranchSurvey,
     branches: &[Branch],
 ) -> Vec<Standing> {
     let apart = survey.apart().await.unwrap_or_else(|error| {
@@ -252,7 +252,7 @@ async fn find_behind(
         .collect();
     let mut answers = gateway.branches.merges(survey, &tried).await.into_iter();
     let mut past = |(behind, left)| {
-        let merged = answers.next().unwrap_or_else(Merged::unknown);
+        let merged = answers.next().unwrap_or_else(TriedMerge::unknown);
         Standing::Past(Past { behind, left, merged })
     };
     found.into_iter().map(|found| found.map_or_else(|known| known, &mut past)).collect()
@@ -260,23 +260,23 @@ async fn find_behind(
 
 /// Does what is to be done about a base branch that has moved on, and takes note of it.
 async fn answer_base(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Repo,
     branch: &Branch,
     after: &mut Radar,
-    response: Response,
+    response: RadarResponse,
 ) {
     let key = ThreadKey::from(&*branch.thread);
-    let team = Team::of(&gateway.context.roles_of(repo));
+    let team = RepoTeam::of(&gateway.context.roles_of(repo));
     let done = match (&response, &team.implements) {
-        (Response::Mail { key: id, text }, Some(role)) => {
+        (RadarResponse::Mail { key: id, text }, Some(role)) => {
             gateway.slack.remark(&key, id, text, role).await
         }
-        (Response::Offer { key: id, text }, Some(_)) => {
+        (RadarResponse::Offer { key: id, text }, Some(_)) => {
             gateway.slack.offer_update(&key, id, text).await
         }
-        (Response::Mail { key: id, text } | Response::Offer { key: id, text }, None)
-        | (Response::Say { key: id, text }, _) => {
+        (RadarResponse::Mail { key: id, text } | RadarResponse::Offer { key: id, text }, None)
+        | (RadarResponse::Say { key: id, text }, _) => {
             gateway.slack.notice(&key, id, text).await.map(drop)
         }
     };
@@ -289,7 +289,7 @@ async fn answer_base(
 }
 
 /// Nobody has to be asked any more whether a branch shall be brought up to date that is.
-async fn end_offer(gateway: &Shared, branch: &Branch) {
+async fn end_offer(gateway: &SharedGateway, branch: &Branch) {
     let offered = branch.thread.status.as_ref().is_some_and(|status| status.update_offer.is_some());
     let key = ThreadKey::from(&*branch.thread);
     if offered && let Err(error) = gateway.slack.end_update_offer(&key).await {
@@ -302,9 +302,9 @@ fn branch_tips(one: &Branch, other: &Branch) -> (String, String) {
 }
 
 /// A pair as one of its branches sees it.
-fn seen_from<'a>(at: usize, pair: &'a Pair, branches: &'a [Branch]) -> Met<'a> {
+fn seen_from<'a>(at: usize, pair: &'a Pair, branches: &'a [Branch]) -> MetBranch<'a> {
     let (one, other) = pair.sides;
-    Met {
+    MetBranch {
         other: &branches[if one == at { other } else { one }].side,
         files: &pair.contact.files,
         symbols: &pair.contact.symbols,
@@ -315,11 +315,11 @@ fn seen_from<'a>(at: usize, pair: &'a Pair, branches: &'a [Branch]) -> Met<'a> {
 
 /// Tells, and takes note of it. What could not be told stays to be told.
 async fn settle_radar(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Repo,
     branch: &Branch,
     mut after: Radar,
-    words: Vec<Word>,
+    words: Vec<RadarNotice>,
     left: &mut usize,
 ) {
     let key = ThreadKey::from(&*branch.thread);
@@ -344,12 +344,12 @@ async fn settle_radar(
 }
 
 async fn tell_word(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Repo,
     key: &ThreadKey,
-    word: &Word,
+    word: &RadarNotice,
 ) -> Result<(), ApiError> {
-    let team = Team::of(&gateway.context.roles_of(repo));
+    let team = RepoTeam::of(&gateway.context.roles_of(repo));
     match team.first().filter(|_| word.is_mail) {
         Some(role) => gateway.slack.remark(key, &word.key, &word.text, role).await,
         None => gateway.slack.notice(key, &word.key, &word.text).await.map(drop),

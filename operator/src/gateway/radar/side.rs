@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 /// An open Thread's branch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Side {
+pub struct BranchSide {
     pub name: String,
     pub branch: String,
     pub created: Option<Timestamp>,
@@ -16,8 +16,8 @@ pub struct Side {
 
 /// Another branch, and what Git and the two changes say of both.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Met<'a> {
-    pub other: &'a Side,
+pub struct MetBranch<'a> {
+    pub other: &'a BranchSide,
     pub files: &'a BTreeSet<String>,
     pub symbols: &'a [String],
     pub text: TextMerge,
@@ -26,7 +26,7 @@ pub struct Met<'a> {
 }
 
 /// In the order in which merging them is proposed: the smaller first, then the older.
-pub fn merges_before(one: &Side, other: &Side) -> bool {
-    let rank = |side: &Side| (side.size, side.created, side.name.clone());
+pub fn merges_before(one: &BranchSide, other: &BranchSide) -> bool {
+    let rank = |side: &BranchSide| (side.size, side.created, side.name.clone());
     rank(one) < rank(other)
 }

@@ -4,19 +4,19 @@ use std::collections::BTreeSet;
 
 use codebutler_crds::wire::{ChangeSize, TextMerge};
 
-use super::side::{Met, Side, merges_before};
+use super::side::{BranchSide, MetBranch, merges_before};
 
 /// Places that are named, and the longest of them.
 const MAX_NAMED: usize = 5;
 const MAX_PATH: usize = 120;
 
 /// What `own`'s conversation is told of another branch. `judges` asks its reader what both mean.
-pub fn describe_meeting(own: &Side, met: &Met<'_>, judges: bool) -> String {
-    let Met { other, files, symbols, text, conflicts } = met;
+pub fn describe_meeting(own: &BranchSide, met: &MetBranch<'_>, judges: bool) -> String {
+    let MetBranch { other, files, symbols, text, conflicts } = met;
     let who = format!("Thread {} (`{}`, {})", other.name, other.branch, describe_size(other.size));
     let places: Vec<String> = symbols.iter().take(MAX_NAMED).map(|one| as_code(one)).collect();
     let (first, second) = if merges_before(own, other) { (own, *other) } else { (*other, own) };
-    let called = |side: &Side| {
+    let called = |side: &BranchSide| {
         if side.name == own.name {
             format!("this thread ({})", describe_size(side.size))
         } else {
@@ -98,14 +98,18 @@ mod tests {
     fn each_verdict_says_what_to_do() {
         let side = |name: &str, lines| {
             let (branch, size) = (format!("codebutler/{name}"), ChangeSize { lines, files: 1 });
-            Side { name: name.into(), branch, created: None, size }
+            BranchSide { name: name.into(), branch, created: None, size }
         };
         let (own, other) = (side("shop-1", 40), side("shop-2", 1));
         let files = BTreeSet::from(["a.rs".to_owned(), "b`c".to_owned()]);
         let (conflicts, none) = (BTreeSet::from(["a.rs".to_owned()]), BTreeSet::new());
         let symbols = ["a.rs: total".to_owned()];
         let told = |files, symbols, text, conflicts, judges| {
-            describe_meeting(&own, &Met { other: &other, files, symbols, text, conflicts }, judges)
+            describe_meeting(
+                &own,
+                &MetBranch { other: &other, files, symbols, text, conflicts },
+                judges,
+            )
         };
         insta::assert_snapshot!(
             [

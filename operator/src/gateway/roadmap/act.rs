@@ -10,12 +10,12 @@ use kube::{Resource as _, ResourceExt as _};
 use sha2::{Digest as _, Sha256};
 
 use super::child::child_name;
-use super::decide::{Facts, Step, TRIES};
+use super::decide::{RoadmapFacts, RoadmapStep, TRIES};
 use super::purse::agreed_budget;
 use super::{LookError, digest_day, shown};
-use crate::gateway::dispatch::Team;
+use crate::gateway::dispatch::RepoTeam;
 use crate::gateway::slack::questions::plan;
-use crate::gateway::state::Shared;
+use crate::gateway::state::SharedGateway;
 use crate::gateway::thread_key::ThreadKey;
 use crate::step;
 
@@ -23,22 +23,22 @@ use crate::step;
 pub const DASHBOARD: &str = "roadmap-dashboard";
 
 pub async fn carry_out(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Repo,
     parent: &Thread,
-    facts: &Facts<'_>,
-    step: Step,
+    facts: &RoadmapFacts<'_>,
+    step: RoadmapStep,
 ) -> Result<(), LookError> {
     let key = ThreadKey::from(parent);
     let (run, base) = (facts.run, &repo.spec.git.branch);
     match step {
-        Step::Refuse(why) => {
+        RoadmapStep::Refuse(why) => {
             let text = shown::describe_refusal(&why, facts.file, base);
             gateway.slack.notice(&key, &format!("roadmap-refused:{}", run.wanted), &text).await?;
             let wanted = &run.wanted;
             update_run(gateway, &key, |run| run.answered = Some(wanted.clone())).await
         }
-        Step::Ask(items) => {
+        RoadmapStep::Ask(items) => {
             let shown: Vec<String> = items.iter().map(|i| format!("{} {}", i.id, i.hash)).collect();
             let digest = hex::encode(&Sha256::digest(shown.join("\n"))[..6]);
             // What was asked in between has taken the buttons of an earlier one about the same.
@@ -47,7 +47,7 @@ pub async fn carry_out(
             let text = shown::roadmap_question(facts, &items, base, &repo.spec.limits);
             Ok(gateway.slack.ask_roadmap(&key, &id, &text, &items).await?)
         }
-        Step::Start(id) => {
+        RoadmapStep::Start(id) => {
             let item = facts.file.and_then(|file| file.item(&id));
             let Some((item, by)) = item.zip(run.approved_by.as_deref()) else { return Ok(()) };
             if !may_still_decide(gateway, repo, &key, by).await? {
@@ -62,7 +62,7 @@ pub async fn carry_out(
             tracing::info!(thread = key.name, item = id, "an item of the roadmap begins");
             touch_thread(gateway, &key).await
         }
-        Step::Approve { item, thread, plan } => {
+        RoadmapStep::Approve { item, thread, plan } => {
             let Some(by) = run.approved_by.as_deref() else { return Ok(()) };
             if !may_still_decide(gateway, repo, &key, by).await? {
                 return Ok(());
@@ -77,7 +77,7 @@ pub async fn carry_out(
             gateway.slack.notice(&child, &format!("roadmap-approved:{plan}"), &text).await?;
             Ok(())
         }
-        Step::Retry { item, thread, role, mark, number } => {
+        RoadmapStep::Retry { item, thread, role, mark, number } => {
             // On record before it is told: a try is counted however often it has to be told.
             let tried = |run: &mut RoadmapRun| {
                 let own = run.items.iter_mut().find(|own| own.id == item);
@@ -96,7 +96,7 @@ pub async fn carry_out(
             let id = format!("roadmap-try-{}", number + 1);
             Ok(gateway.slack.remark(&child, &id, &text, &role).await?)
         }
-        Step::Finish => {
+        RoadmapStep::Finish => {
             let count = run.items.len();
             let text =
                 format!("All {count} items of the roadmap are merged. They cost ${}.", facts.spent);
@@ -114,7 +114,7 @@ pub async fn carry_out(
 
 /// Whether who approved may still decide; told where not, or nobody would know why nothing happens.
 async fn may_still_decide(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Repo,
     key: &ThreadKey,
     by: &str,
@@ -130,10 +130,10 @@ async fn may_still_decide(
 
 /// Tells once a day how it stands, where the Repo wants that.
 pub async fn tell_digest(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Repo,
     key: &ThreadKey,
-    facts: &Facts<'_>,
+    facts: &RoadmapFacts<'_>,
     dashboard: &str,
 ) -> Result<(), LookError> {
     let at = repo.spec.roadmap.as_ref().and_then(|spec| spec.digest.as_deref());
@@ -145,7 +145,7 @@ pub async fn tell_digest(
 }
 
 async fn update_run(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     key: &ThreadKey,
     change: impl Fn(&mut RoadmapRun) + Send + Sync,
 ) -> Result<(), LookError> {
@@ -160,19 +160,19 @@ async fn update_run(
 }
 
 /// Something happens here: it is not forgotten.
-async fn touch_thread(gateway: &Shared, key: &ThreadKey) -> Result<(), LookError> {
+async fn touch_thread(gateway: &SharedGateway, key: &ThreadKey) -> Result<(), LookError> {
     update_run(gateway, key, |_| {}).await
 }
 
 /// What its approver would have said to a plan, unless somebody said something in between.
 async fn approve_plan(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Repo,
     child: &ThreadKey,
     asked: &SlackTs,
     by: &str,
 ) -> Result<(), LookError> {
-    let team = Team::of(&gateway.context.roles_of(repo));
+    let team = RepoTeam::of(&gateway.context.roles_of(repo));
     let id = format!("roadmap:{asked}");
     let approved = |status: &mut ThreadStatus| {
         let open = status.plan.as_ref().filter(|plan| plan.ts == *asked && plan::is_open(plan));

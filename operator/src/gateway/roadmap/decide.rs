@@ -15,7 +15,7 @@ pub const TRIES: u32 = 3;
 
 /// What is known of an item's Thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Child {
+pub struct ItemChild {
     /// Its name.
     pub thread: String,
     pub state: ChildState,
@@ -27,12 +27,12 @@ pub struct Child {
 }
 
 /// Everything that is decided from.
-pub struct Facts<'a> {
+pub struct RoadmapFacts<'a> {
     pub run: &'a RoadmapRun,
     /// The file, if there is one.
     pub file: Option<&'a Roadmap>,
     /// By item.
-    pub children: &'a BTreeMap<String, Child>,
+    pub children: &'a BTreeMap<String, ItemChild>,
     /// Threads that may work at the same time.
     pub places: usize,
     /// What all of it may cost, and may have cost by the end of the calls under way. USD.
@@ -48,9 +48,9 @@ pub struct Facts<'a> {
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum RoadmapStep {
     /// There is nothing to ask: why.
-    Refuse(Refusal),
+    Refuse(RoadmapRefusal),
     /// People are asked about these.
     Ask(Vec<ApprovedItem>),
     /// An item gets its Thread.
@@ -65,7 +65,7 @@ pub enum Step {
 
 /// Why people are not asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum RoadmapRefusal {
     /// There is no file.
     NoRoadmap,
     /// Nothing in it can be started; the file says why if it has faults.
@@ -76,12 +76,12 @@ pub enum Refusal {
 
 /// How an item stands, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ItemStanding {
     Merged,
     Works,
     Ready,
     /// It waits for people, and since which message.
-    Asks(Why, Option<SlackTs>),
+    Asks(WaitingReason, Option<SlackTs>),
     /// It waits for others.
     Waits(Vec<String>),
     /// It is next when a place is free.
@@ -92,7 +92,7 @@ pub enum Standing {
 
 /// Why an item waits for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum WaitingReason {
     /// A question in its Thread.
     Question,
     /// It was tried so often.
@@ -115,12 +115,12 @@ pub enum Why {
     Elsewhere(String),
 }
 
-impl Facts<'_> {
+impl RoadmapFacts<'_> {
     fn item(&self, id: &str) -> Option<&RoadmapItem> {
         self.file.and_then(|file| file.item(id))
     }
 
-    fn child(&self, id: &str) -> Option<&Child> {
+    fn child(&self, id: &str) -> Option<&ItemChild> {
         self.children.get(id)
     }
 
@@ -131,56 +131,62 @@ impl Facts<'_> {
     }
 
     /// How an approved item stands.
-    pub fn standing(&self, approved: &ApprovedItem) -> Standing {
+    pub fn standing(&self, approved: &ApprovedItem) -> ItemStanding {
         let id = &approved.id;
         if self.is_done(id) {
-            return Standing::Merged;
+            return ItemStanding::Merged;
         }
         if let Some(child) = self.child(id) {
             if child.elsewhere {
-                return Standing::Asks(Why::Elsewhere(child.thread.clone()), None);
+                return ItemStanding::Asks(WaitingReason::Elsewhere(child.thread.clone()), None);
             }
             return match &child.state {
-                ChildState::Ready(_) => Standing::Ready,
+                ChildState::Ready(_) => ItemStanding::Ready,
                 // It is about to be approved.
-                ChildState::Asks(_) if self.approves(approved, child) => Standing::Works,
-                ChildState::Asks(mark) => Standing::Asks(Why::Question, Some(mark.clone())),
+                ChildState::Asks(_) if self.approves(approved, child) => ItemStanding::Works,
+                ChildState::Asks(mark) => {
+                    ItemStanding::Asks(WaitingReason::Question, Some(mark.clone()))
+                }
                 ChildState::Failed { mark, .. } if may_retry(approved, mark).is_none() => {
-                    Standing::Asks(Why::Failed, Some(mark.clone()))
+                    ItemStanding::Asks(WaitingReason::Failed, Some(mark.clone()))
                 }
                 // A merged one was caught above.
                 ChildState::Works | ChildState::Merged | ChildState::Failed { .. } => {
-                    Standing::Works
+                    ItemStanding::Works
                 }
-                ChildState::Rests(mark) => Standing::Asks(Why::Rests, Some(mark.clone())),
-                ChildState::Dropped => Standing::Asks(Why::Dropped, None),
+                ChildState::Rests(mark) => {
+                    ItemStanding::Asks(WaitingReason::Rests, Some(mark.clone()))
+                }
+                ChildState::Dropped => ItemStanding::Asks(WaitingReason::Dropped, None),
             };
         }
-        let Some(item) = self.item(id) else { return Standing::Asks(Why::Gone, None) };
+        let Some(item) = self.item(id) else {
+            return ItemStanding::Asks(WaitingReason::Gone, None);
+        };
         let why = match item.status {
-            _ if !item.is_sound => Some(Why::Faulty),
-            _ if item.hash() != approved.hash => Some(Why::Changed),
-            ItemStatus::Blocked => {
-                Some(Why::Blocked(item.reason.clone().unwrap_or_else(|| "no reason".to_owned())))
-            }
-            ItemStatus::InProgress => Some(Why::ByHand),
+            _ if !item.is_sound => Some(WaitingReason::Faulty),
+            _ if item.hash() != approved.hash => Some(WaitingReason::Changed),
+            ItemStatus::Blocked => Some(WaitingReason::Blocked(
+                item.reason.clone().unwrap_or_else(|| "no reason".to_owned()),
+            )),
+            ItemStatus::InProgress => Some(WaitingReason::ByHand),
             ItemStatus::Pending | ItemStatus::Done => None,
         };
         if let Some(why) = why {
-            return Standing::Asks(why, None);
+            return ItemStanding::Asks(why, None);
         }
         let waits: Vec<String> =
             item.depends_on.iter().filter(|id| !self.is_done(id)).cloned().collect();
         if !waits.is_empty() {
-            return Standing::Waits(waits);
+            return ItemStanding::Waits(waits);
         }
         let is_dear = self.budget.is_some_and(|budget| self.cost >= budget);
-        if is_dear { Standing::TooDear } else { Standing::Next }
+        if is_dear { ItemStanding::TooDear } else { ItemStanding::Next }
     }
 
     /// Whether the plan in an item's Thread counts as approved: the item says what was approved, and no person
     /// has said anything there.
-    fn approves(&self, approved: &ApprovedItem, child: &Child) -> bool {
+    fn approves(&self, approved: &ApprovedItem, child: &ItemChild) -> bool {
         let unchanged =
             self.item(&approved.id).is_some_and(|i| i.is_sound && i.hash() == approved.hash);
         self.run.is_approved() && !child.elsewhere && child.plan.is_some() && unchanged
@@ -198,17 +204,17 @@ fn may_retry(approved: &ApprovedItem, mark: &SlackTs) -> Option<u32> {
 }
 
 /// What is to be done now, in this order.
-pub fn decide_steps(facts: &Facts<'_>) -> Vec<Step> {
+pub fn decide_steps(facts: &RoadmapFacts<'_>) -> Vec<RoadmapStep> {
     let run = facts.run;
     if run.ended.is_some() {
         return Vec::new();
     }
     if let Some(other) = facts.elsewhere {
         let unanswered = run.answered.as_ref() != Some(&run.wanted);
-        let refusal = Step::Refuse(Refusal::Elsewhere(other.to_owned()));
+        let refusal = RoadmapStep::Refuse(RoadmapRefusal::Elsewhere(other.to_owned()));
         return if unanswered { vec![refusal] } else { Vec::new() };
     }
-    let mut steps: Vec<Step> = find_question(facts).into_iter().collect();
+    let mut steps: Vec<RoadmapStep> = find_question(facts).into_iter().collect();
     if !run.is_approved() {
         return steps;
     }
@@ -222,35 +228,35 @@ pub fn decide_steps(facts: &Facts<'_>) -> Vec<Step> {
         let (item, thread) = (approved.id.clone(), child.thread.clone());
         match (&child.state, &child.plan) {
             (ChildState::Asks(_), Some(plan)) if facts.approves(approved, child) => {
-                steps.push(Step::Approve { item, thread, plan: plan.clone() });
+                steps.push(RoadmapStep::Approve { item, thread, plan: plan.clone() });
             }
             (ChildState::Failed { role, mark }, _) => {
                 if let Some(number) = may_retry(approved, mark) {
                     let (role, mark) = (role.clone(), mark.clone());
-                    steps.push(Step::Retry { item, thread, role, mark, number });
+                    steps.push(RoadmapStep::Retry { item, thread, role, mark, number });
                 }
             }
             _ => {}
         }
     }
-    let next = run.items.iter().filter(|item| facts.standing(item) == Standing::Next);
-    steps.extend(next.take(free).map(|item| Step::Start(item.id.clone())));
-    let all = run.items.iter().all(|item| facts.standing(item) == Standing::Merged);
+    let next = run.items.iter().filter(|item| facts.standing(item) == ItemStanding::Next);
+    steps.extend(next.take(free).map(|item| RoadmapStep::Start(item.id.clone())));
+    let all = run.items.iter().all(|item| facts.standing(item) == ItemStanding::Merged);
     let settled = run.answered.as_ref() == Some(&run.wanted);
     // What it has cost is told once, and to the last call.
     if all && settled && !facts.is_settling && !run.items.is_empty() {
-        steps.push(Step::Finish);
+        steps.push(RoadmapStep::Finish);
     }
     steps
 }
 
 /// What people are to be asked, or told in its place: everything open for who wants the roadmap developed, and
 /// later what says something else than what was approved.
-fn find_question(facts: &Facts<'_>) -> Option<Step> {
+fn find_question(facts: &RoadmapFacts<'_>) -> Option<RoadmapStep> {
     let run = facts.run;
     let wants = run.answered.as_ref() != Some(&run.wanted);
     let Some(file) = facts.file else {
-        return wants.then_some(Step::Refuse(Refusal::NoRoadmap));
+        return wants.then_some(RoadmapStep::Refuse(RoadmapRefusal::NoRoadmap));
     };
     let known = |item: &RoadmapItem| run.items.iter().find(|own| own.id == item.id);
     let can_begin = |item: &RoadmapItem| match facts.child(&item.id) {
@@ -273,7 +279,7 @@ fn find_question(facts: &Facts<'_>) -> Option<Step> {
         .map(|item| ApprovedItem { id: item.id.clone(), hash: item.hash(), tries: 0, failed: None })
         .collect();
     if open.is_empty() {
-        return wants.then_some(Step::Refuse(Refusal::Nothing));
+        return wants.then_some(RoadmapStep::Refuse(RoadmapRefusal::Nothing));
     }
     let asked = run
         .proposal
@@ -281,7 +287,7 @@ fn find_question(facts: &Facts<'_>) -> Option<Step> {
         .is_some_and(|asked| asked.items == open && (!asked.declined || !wants));
     // Nobody is asked about changes of what they did not want in the first place.
     let concerns = wants || run.is_approved();
-    (!asked && concerns).then_some(Step::Ask(open))
+    (!asked && concerns).then_some(RoadmapStep::Ask(open))
 }
 
 #[cfg(test)]

@@ -26,16 +26,16 @@ use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 
 use self::child::{ChildState, child_name, cost_of, granted_of, spent_of};
-use self::decide::{Child, Facts, decide_steps};
+use self::decide::{ItemChild, RoadmapFacts, decide_steps};
 pub use self::mark::find_mark;
-pub use self::purse::Purse;
+pub use self::purse::RoadmapBudget;
 use super::api_error::ApiError;
 use super::budget::calendar;
 use super::github::{GitHub, GitHubError};
-use super::history::Telling;
+use super::history::ToldEvent;
 use super::masks;
 use super::slack::questions::plan;
-use super::state::Shared;
+use super::state::SharedGateway;
 use super::thread_key::ThreadKey;
 use super::thread_queue::{ThreadQueue, ThreadReconciler, drive_one_by_one};
 use crate::queue::FollowUp;
@@ -93,18 +93,18 @@ enum LookError {
 }
 
 /// Looks after all roadmaps until the gateway stops. `poll`: how old the file may be.
-pub async fn run_roadmaps(gateway: &Shared, poll: Duration) {
+pub async fn run_roadmaps(gateway: &SharedGateway, poll: Duration) {
     tokio::join!(run_plans(gateway, poll), orphan::run_orphans(gateway));
 }
 
-async fn run_plans(gateway: &Shared, poll: Duration) {
+async fn run_plans(gateway: &SharedGateway, poll: Duration) {
     let queue = ThreadQueue::new(&gateway.context.attended, is_candidate, (AGAIN, AGAIN));
     let plans = PlanReconciler { gateway, poll, desk: Desk::default() };
     drive_one_by_one(queue, &gateway.shutdown, plans).await;
 }
 
 struct PlanReconciler<'a> {
-    gateway: &'a Shared,
+    gateway: &'a SharedGateway,
     poll: Duration,
     desk: Desk,
 }
@@ -139,7 +139,7 @@ impl Desk {
 
     async fn look_at(
         &mut self,
-        gateway: &Shared,
+        gateway: &SharedGateway,
         key: &ThreadKey,
         poll: Duration,
     ) -> Result<FollowUp, LookError> {
@@ -177,7 +177,7 @@ impl Desk {
         let threads = item_threads(gateway, &parent, run, file.roadmap.as_deref());
         let children =
             threads.iter().map(|(id, thread)| (id.clone(), describe_child(&parent, thread)));
-        let children: BTreeMap<String, Child> = children.collect();
+        let children: BTreeMap<String, ItemChild> = children.collect();
         let own = threads.iter().filter(|(id, _)| !children[*id].elsewhere).map(|(_, own)| own);
         let sum = |of: fn(&Thread) -> NanoUsd| {
             own.clone().map(|thread| of(thread)).fold(NanoUsd::ZERO, |all, one| all + one)
@@ -186,7 +186,7 @@ impl Desk {
         let all_merged = children.values().all(|child| child.state == ChildState::Merged);
         let is_settling = self.is_settling(key, all_merged && sum(granted_of) > NanoUsd::ZERO);
         let other = other_run(gateway, &parent, run);
-        let facts = Facts {
+        let facts = RoadmapFacts {
             run,
             file: file.roadmap.as_deref(),
             children: &children,
@@ -224,7 +224,7 @@ impl Desk {
     /// The file as the base branch has it, or had it not long ago.
     async fn file(
         &mut self,
-        gateway: &Shared,
+        gateway: &SharedGateway,
         repo: &Repo,
         poll: Duration,
         merged: usize,
@@ -255,10 +255,10 @@ impl Desk {
     /// Brings what people see up to date.
     async fn tell(
         &mut self,
-        gateway: &Shared,
+        gateway: &SharedGateway,
         repo: &Repo,
         key: &ThreadKey,
-        facts: &Facts<'_>,
+        facts: &RoadmapFacts<'_>,
         threads: &BTreeMap<String, Arc<Thread>>,
     ) -> Result<(), LookError> {
         let shows = |thread: &&Arc<Thread>| ChildState::of(thread) != ChildState::Merged;
@@ -306,10 +306,10 @@ impl Desk {
     /// Tells the history what has changed, which pages show.
     async fn keep(
         &mut self,
-        gateway: &Shared,
+        gateway: &SharedGateway,
         repo: &Repo,
         key: &ThreadKey,
-        facts: &Facts<'_>,
+        facts: &RoadmapFacts<'_>,
         threads: &BTreeMap<String, Arc<Thread>>,
     ) {
         let run = facts.run;
@@ -335,7 +335,8 @@ impl Desk {
             let digest = hex::encode(&Sha256::digest(text)[..8]);
             let of = activity.unwrap_or_else(|| run.wanted.to_string());
             let (key, name) = (key.clone(), format!("roadmap:{id}:{digest}:{of}"));
-            let told = Telling { key: name, at: None, role: None, run: None, event: event.clone() };
+            let told =
+                ToldEvent { key: name, at: None, role: None, run: None, event: event.clone() };
             gateway.context.history.tell(&key, &redactor, told);
             self.kept.insert((key, id), event);
         }
@@ -347,12 +348,12 @@ fn run_of(thread: &Thread) -> Option<&RoadmapRun> {
     thread.status.as_ref().and_then(|status| status.roadmap.as_deref())
 }
 
-fn freshest_thread(gateway: &Shared, namespace: &str, name: &str) -> Option<Arc<Thread>> {
+fn freshest_thread(gateway: &SharedGateway, namespace: &str, name: &str) -> Option<Arc<Thread>> {
     let key = ThreadKey { namespace: namespace.to_owned(), name: name.to_owned() };
     gateway.threads.freshest(&key, gateway.context.thread(&key))
 }
 
-fn merged_of(gateway: &Shared, parent: &Thread, run: &RoadmapRun) -> usize {
+fn merged_of(gateway: &SharedGateway, parent: &Thread, run: &RoadmapRun) -> usize {
     let (repo, namespace) = (&parent.spec.repo, parent.namespace().unwrap_or_default());
     let name = parent.name_any();
     let threads = run.items.iter().filter_map(|item| {
@@ -363,7 +364,7 @@ fn merged_of(gateway: &Shared, parent: &Thread, run: &RoadmapRun) -> usize {
 
 /// The Threads that work on items, by item: this conversation's own, else another one's that is open.
 fn item_threads(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     parent: &Thread,
     run: &RoadmapRun,
     file: Option<&Roadmap>,
@@ -389,7 +390,7 @@ fn item_threads(
     found
 }
 
-fn describe_child(parent: &Thread, thread: &Thread) -> Child {
+fn describe_child(parent: &Thread, thread: &Thread) -> ItemChild {
     let status = thread.status.as_ref();
     let own = thread.spec.parent.as_deref() == Some(&*parent.name_any());
     // Where a person has said anything, a person approves.
@@ -397,7 +398,7 @@ fn describe_child(parent: &Thread, thread: &Thread) -> Child {
     let plan = status.and_then(|status| status.plan.as_ref());
     let plan = plan.filter(|asked| untouched && plan::is_open(asked)).map(|plan| plan.ts.clone());
     let pull = status.and_then(|status| status.pull_request.as_ref());
-    Child {
+    ItemChild {
         thread: thread.name_any(),
         state: ChildState::of(thread),
         plan,
@@ -407,7 +408,7 @@ fn describe_child(parent: &Thread, thread: &Thread) -> Child {
 }
 
 /// The conversation from which this Repo's roadmap is developed, if it is another one.
-fn other_run(gateway: &Shared, parent: &Thread, run: &RoadmapRun) -> Option<String> {
+fn other_run(gateway: &SharedGateway, parent: &Thread, run: &RoadmapRun) -> Option<String> {
     let own = (run.approved_at.as_ref().map(|at| at.0), parent.name_any());
     let others = gateway.context.attended.all().into_iter().filter(|thread| {
         let same = thread.namespace() == parent.namespace() && thread.spec.repo == parent.spec.repo;

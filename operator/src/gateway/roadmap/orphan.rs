@@ -7,8 +7,8 @@ use std::time::Duration;
 use codebutler_crds::thread::ThreadState;
 use codebutler_crds::{NanoUsd, Thread};
 
-use super::{AGAIN, LookError, Purse};
-use crate::gateway::state::Shared;
+use super::{AGAIN, LookError, RoadmapBudget};
+use crate::gateway::state::SharedGateway;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::thread_queue::{ThreadQueue, ThreadReconciler, drive_one_by_one};
 use crate::gateway::threads::WriteError;
@@ -18,14 +18,14 @@ use crate::queue::FollowUp;
 const EVERY: Duration = Duration::from_secs(10);
 
 /// Tells those that were not told yet, until the gateway stops.
-pub async fn run_orphans(gateway: &Shared) {
+pub async fn run_orphans(gateway: &SharedGateway) {
     let queue = ThreadQueue::new(&gateway.context.attended, has_parent, (AGAIN, AGAIN));
     let orphans = OrphanReconciler { gateway, told: HashSet::new() };
     drive_one_by_one(queue, &gateway.shutdown, orphans).await;
 }
 
 struct OrphanReconciler<'a> {
-    gateway: &'a Shared,
+    gateway: &'a SharedGateway,
     /// What spares a question. Nothing depends on it.
     told: HashSet<ThreadKey>,
 }
@@ -62,7 +62,7 @@ fn has_parent(thread: &Thread) -> bool {
 
 /// Whether it was told: what is not in the cache may be new.
 async fn tell_orphan(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     thread: &Thread,
     parent: &ThreadKey,
 ) -> Result<bool, LookError> {
@@ -72,7 +72,7 @@ async fn tell_orphan(
         Err(error) => return Err(error.into()),
     }
     let repo = gateway.context.repo(&parent.namespace, &thread.spec.repo);
-    let purse = repo.and_then(|repo| Purse::of(&gateway.context, thread, &repo));
+    let purse = repo.and_then(|repo| RoadmapBudget::of(&gateway.context, thread, &repo));
     let text = describe_orphan(thread, parent, purse.map(|purse| purse.cap));
     let id = format!("parent-gone:{}", parent.name);
     gateway.slack.notice(&ThreadKey::from(thread), &id, &text).await?;

@@ -7,21 +7,21 @@ use codebutler_crds::{NanoUsd, Repo, Thread, names};
 use kube::ResourceExt as _;
 
 use super::child::cost_of;
-use crate::gateway::context::Context;
+use crate::gateway::context::GatewayContext;
 use crate::gateway::thread_key::ThreadKey;
 
 /// What the Threads of a roadmap may cost together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Purse {
+pub struct RoadmapBudget {
     /// USD.
     pub cap: NanoUsd,
     /// The Threads that draw on it, with what each one has cost as far as that is on record.
     pub members: Vec<(ThreadKey, NanoUsd)>,
 }
 
-impl Purse {
+impl RoadmapBudget {
     /// The purse of an item's Thread, if it has one.
-    pub fn of(context: &Context, thread: &Thread, repo: &Repo) -> Option<Self> {
+    pub fn of(context: &GatewayContext, thread: &Thread, repo: &Repo) -> Option<Self> {
         let namespace = thread.namespace()?;
         let name = thread.spec.parent.clone().filter(|_| thread.spec.item.is_some())?;
         let parent =

@@ -8,7 +8,7 @@ use codebutler_crds::thread::{ApprovedItem, RoadmapEnd, RoadmapRun};
 use codebutler_crds::wire::history::{Event, ItemShown};
 use codebutler_roadmap::Roadmap;
 
-use super::decide::{Facts, Refusal, Standing, Why};
+use super::decide::{ItemStanding, RoadmapFacts, RoadmapRefusal, WaitingReason};
 
 /// Characters of a message: Slack takes some more.
 const LIMIT: usize = 3600;
@@ -36,17 +36,17 @@ pub fn run_event(run: &RoadmapRun, budget: Option<NanoUsd>) -> Event {
 }
 
 /// How an item stands, for the history.
-pub fn item_event(facts: &Facts<'_>, place: u64, approved: &ApprovedItem) -> ItemShown {
+pub fn item_event(facts: &RoadmapFacts<'_>, place: u64, approved: &ApprovedItem) -> ItemShown {
     let item = facts.file.and_then(|file| file.item(&approved.id));
     let child = facts.children.get(&approved.id).filter(|child| !child.elsewhere);
     let (state, why) = match facts.standing(approved) {
-        Standing::Merged => ("merged", None),
-        Standing::Works => ("working", None),
-        Standing::Ready => ("ready", None),
-        Standing::Next => ("next", None),
-        Standing::Waits(_) => ("waits", None),
-        Standing::Asks(why, _) => ("blocked", Some(describe_reason(&why))),
-        Standing::TooDear => ("blocked", Some(TOO_DEAR.to_owned())),
+        ItemStanding::Merged => ("merged", None),
+        ItemStanding::Works => ("working", None),
+        ItemStanding::Ready => ("ready", None),
+        ItemStanding::Next => ("next", None),
+        ItemStanding::Waits(_) => ("waits", None),
+        ItemStanding::Asks(why, _) => ("blocked", Some(describe_reason(&why))),
+        ItemStanding::TooDear => ("blocked", Some(TOO_DEAR.to_owned())),
     };
     ItemShown {
         id: approved.id.clone(),
@@ -62,7 +62,7 @@ pub fn item_event(facts: &Facts<'_>, place: u64, approved: &ApprovedItem) -> Ite
 
 /// The question whether to begin.
 pub fn roadmap_question(
-    facts: &Facts<'_>,
+    facts: &RoadmapFacts<'_>,
     items: &[ApprovedItem],
     base: &str,
     limits: &LimitsSpec,
@@ -126,16 +126,16 @@ fn describe_faults(file: Option<&Roadmap>) -> String {
 }
 
 /// Why there is nothing to ask.
-pub fn describe_refusal(refusal: &Refusal, file: Option<&Roadmap>, base: &str) -> String {
+pub fn describe_refusal(refusal: &RoadmapRefusal, file: Option<&Roadmap>, base: &str) -> String {
     match refusal {
-        Refusal::NoRoadmap => format!(
+        RoadmapRefusal::NoRoadmap => format!(
             "There is no `{FILE}` on `{base}` yet. Say `add … to the roadmap` and what you want, and the team writes it with you."
         ),
-        Refusal::Nothing => format!(
+        RoadmapRefusal::Nothing => format!(
             "Nothing in `{FILE}` on `{base}` is there to be started: what is `pending`, has no mistakes and no thread yet.{}",
             describe_faults(file)
         ),
-        Refusal::Elsewhere(thread) => format!(
+        RoadmapRefusal::Elsewhere(thread) => format!(
             "The roadmap of this repository is developed from another conversation already (Thread `{thread}`). Say `stop` there, or \
              `develop everything` there to have new items built, too."
         ),
@@ -144,15 +144,15 @@ pub fn describe_refusal(refusal: &Refusal, file: Option<&Roadmap>, base: &str) -
 
 /// How all of it stands, in one message.
 pub fn roadmap_dashboard(
-    facts: &Facts<'_>,
+    facts: &RoadmapFacts<'_>,
     page: Option<&str>,
     link: impl Fn(&str) -> Option<String>,
 ) -> String {
     let run = facts.run;
-    let all: Vec<(&ApprovedItem, Standing)> =
+    let all: Vec<(&ApprovedItem, ItemStanding)> =
         run.items.iter().map(|item| (item, facts.standing(item))).collect();
-    let count = |standing: &Standing| all.iter().filter(|(_, own)| own == standing).count();
-    let merged = count(&Standing::Merged);
+    let count = |standing: &ItemStanding| all.iter().filter(|(_, own)| own == standing).count();
+    let merged = count(&ItemStanding::Merged);
     let ended = match run.ended {
         None => "",
         Some(RoadmapEnd::Done) => " Done.",
@@ -165,7 +165,7 @@ pub fn roadmap_dashboard(
         facts.spent,
         page.map(|page| format!(" [Its page]({page})")).unwrap_or_default()
     );
-    let row = |(item, standing): &(&ApprovedItem, Standing)| {
+    let row = |(item, standing): &(&ApprovedItem, ItemStanding)| {
         let child = facts.children.get(&item.id);
         let place = child.and_then(|child| link(&child.thread));
         let place = place.map(|link| format!(" ([thread]({link}))")).unwrap_or_default();
@@ -175,13 +175,13 @@ pub fn roadmap_dashboard(
         format!("{mark} {}: {how}{pull}{place}", item_title(facts.file, &item.id))
     };
     // What somebody has to look at comes first, what is over last.
-    let rank = |standing: &Standing| match standing {
-        Standing::Asks(..) | Standing::TooDear => 0,
-        Standing::Ready => 1,
-        Standing::Works => 2,
-        Standing::Next => 3,
-        Standing::Waits(_) => 4,
-        Standing::Merged => 5,
+    let rank = |standing: &ItemStanding| match standing {
+        ItemStanding::Asks(..) | ItemStanding::TooDear => 0,
+        ItemStanding::Ready => 1,
+        ItemStanding::Works => 2,
+        ItemStanding::Next => 3,
+        ItemStanding::Waits(_) => 4,
+        ItemStanding::Merged => 5,
     };
     let mut sorted: Vec<_> = all.iter().collect();
     sorted.sort_by_key(|(_, standing)| rank(standing));
@@ -204,56 +204,56 @@ fn fit_lines(lines: &[String], limit: usize) -> String {
     text.trim_end().to_owned()
 }
 
-fn describe_standing(standing: &Standing) -> (&'static str, String) {
+fn describe_standing(standing: &ItemStanding) -> (&'static str, String) {
     match standing {
-        Standing::Merged => (":white_check_mark:", "merged".to_owned()),
-        Standing::Works => (":arrows_counterclockwise:", "in progress".to_owned()),
-        Standing::Ready => (":inbox_tray:", "ready, waits for you to merge it".to_owned()),
-        Standing::Asks(why, _) => (":no_entry:", format!("blocked: {}", describe_reason(why))),
-        Standing::Waits(ids) => {
+        ItemStanding::Merged => (":white_check_mark:", "merged".to_owned()),
+        ItemStanding::Works => (":arrows_counterclockwise:", "in progress".to_owned()),
+        ItemStanding::Ready => (":inbox_tray:", "ready, waits for you to merge it".to_owned()),
+        ItemStanding::Asks(why, _) => (":no_entry:", format!("blocked: {}", describe_reason(why))),
+        ItemStanding::Waits(ids) => {
             (":hourglass_flowing_sand:", format!("waits for `{}`", ids.join("`, `")))
         }
-        Standing::Next => (":hourglass_flowing_sand:", "is next".to_owned()),
-        Standing::TooDear => (":no_entry:", format!("blocked: {TOO_DEAR}")),
+        ItemStanding::Next => (":hourglass_flowing_sand:", "is next".to_owned()),
+        ItemStanding::TooDear => (":no_entry:", format!("blocked: {TOO_DEAR}")),
     }
 }
 
 /// Why an item waits for people, and what they can do.
-pub fn describe_reason(why: &Why) -> String {
+pub fn describe_reason(why: &WaitingReason) -> String {
     match why {
-        Why::Question => "a question in its thread waits for an answer".to_owned(),
-        Why::Failed => {
+        WaitingReason::Question => "a question in its thread waits for an answer".to_owned(),
+        WaitingReason::Failed => {
             "three tries failed; write in its thread what is to be done otherwise".to_owned()
         }
-        Why::Rests => {
+        WaitingReason::Rests => {
             "nobody works on it and nothing was merged; write in its thread how to go on".to_owned()
         }
-        Why::Dropped => "its thread was closed without a merge; to have it built anew, say `stop` here and `develop everything` in a new conversation".to_owned(),
-        Why::Changed => {
+        WaitingReason::Dropped => "its thread was closed without a merge; to have it built anew, say `stop` here and `develop everything` in a new conversation".to_owned(),
+        WaitingReason::Changed => {
             "it says something else than what was approved; answer the newest question here"
                 .to_owned()
         }
-        Why::Gone => format!("it is not in `{FILE}` any more"),
-        Why::Faulty => format!("`{FILE}` has a mistake there: mend it"),
-        Why::Blocked(reason) => {
+        WaitingReason::Gone => format!("it is not in `{FILE}` any more"),
+        WaitingReason::Faulty => format!("`{FILE}` has a mistake there: mend it"),
+        WaitingReason::Blocked(reason) => {
             let plain: String =
                 reason.chars().filter(|c| !"*_`<>~\n".contains(*c)).take(200).collect();
             format!("so says `{FILE}` ({plain})")
         }
-        Why::ByHand => format!(
+        WaitingReason::ByHand => format!(
             "`{FILE}` says that somebody works on it; set it to `pending` to have it built here"
         ),
-        Why::Elsewhere(thread) => format!("Thread `{thread}` works on it"),
+        WaitingReason::Elsewhere(thread) => format!("Thread `{thread}` works on it"),
     }
 }
 
 /// What is told once of an item that waits for people: a key, and the words.
 pub fn describe_blocked(
-    facts: &Facts<'_>,
+    facts: &RoadmapFacts<'_>,
     item: &ApprovedItem,
     link: impl Fn(&str) -> Option<String>,
 ) -> Option<(String, String)> {
-    let Standing::Asks(why, mark) = facts.standing(item) else { return None };
+    let ItemStanding::Asks(why, mark) = facts.standing(item) else { return None };
     let since = match (&why, &mark) {
         (_, Some(mark)) => mark.to_string(),
         // Said again when it says something else.
@@ -262,7 +262,7 @@ pub fn describe_blocked(
     let place = facts.children.get(&item.id).and_then(|child| link(&child.thread));
     let place = place.map(|link| format!(" [Its thread]({link})")).unwrap_or_default();
     let others = facts.run.items.iter().filter(
-        |other| matches!(facts.standing(other), Standing::Waits(ids) if ids.contains(&item.id)),
+        |other| matches!(facts.standing(other), ItemStanding::Waits(ids) if ids.contains(&item.id)),
     );
     let others: Vec<_> = others.map(|other| format!("`{}`", other.id)).collect();
     let others = if others.is_empty() {
@@ -278,17 +278,17 @@ pub fn describe_blocked(
     Some((format!("roadmap-blocked:{}:{since}", item.id), text))
 }
 
-const fn reason_word(why: &Why) -> &'static str {
+const fn reason_word(why: &WaitingReason) -> &'static str {
     match why {
-        Why::Question => "question",
-        Why::Failed => "failed",
-        Why::Rests => "rests",
-        Why::Dropped => "dropped",
-        Why::Changed => "changed",
-        Why::Gone => "gone",
-        Why::Faulty => "faulty",
-        Why::Blocked(_) => "blocked",
-        Why::ByHand => "by-hand",
-        Why::Elsewhere(_) => "elsewhere",
+        WaitingReason::Question => "question",
+        WaitingReason::Failed => "failed",
+        WaitingReason::Rests => "rests",
+        WaitingReason::Dropped => "dropped",
+        WaitingReason::Changed => "changed",
+        WaitingReason::Gone => "gone",
+        WaitingReason::Faulty => "faulty",
+        WaitingReason::Blocked(_) => "blocked",
+        WaitingReason::ByHand => "by-hand",
+        WaitingReason::Elsewhere(_) => "elsewhere",
     }
 }

@@ -14,20 +14,20 @@ use tokio::time::{Instant, sleep_until};
 
 /// What is known of one connection. Clones know the same.
 #[derive(Clone)]
-pub struct Heads {
+pub struct RequestHeads {
     /// When the head that is being read began.
     begun: Arc<watch::Sender<Option<Instant>>>,
     /// Requests that are not answered yet: what arrives belongs to them.
     open: Arc<AtomicUsize>,
 }
 
-impl Default for Heads {
+impl Default for RequestHeads {
     fn default() -> Self {
         Self { begun: Arc::new(watch::channel(Some(Instant::now())).0), open: Arc::default() }
     }
 }
 
-impl Heads {
+impl RequestHeads {
     /// A request is known; it is open for as long as what comes back is held.
     pub fn open(&self) -> OpenConnection {
         self.begun.send_replace(None);
@@ -65,7 +65,7 @@ impl Heads {
     }
 }
 
-pub struct OpenConnection(Heads);
+pub struct OpenConnection(RequestHeads);
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
@@ -74,12 +74,12 @@ impl Drop for OpenConnection {
 }
 
 /// A stream that tells when something arrives.
-pub struct Read<S> {
+pub struct ReadStream<S> {
     pub stream: S,
-    pub heads: Heads,
+    pub heads: RequestHeads,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Read<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ReadStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -94,7 +94,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Read<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Read<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ReadStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -11,11 +11,11 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use url::Url;
 
-use super::event::Stored;
-use super::scopes::{self, Scopes};
-use super::web::{CallError, SlackToken, Web};
-use crate::gateway::context::Context;
-use crate::gateway::dial::Reach;
+use super::event::StoredMessage;
+use super::scopes::{self, TokenScopes};
+use super::web::{CallError, SlackToken, SlackWeb};
+use crate::gateway::context::GatewayContext;
+use crate::gateway::dial::DialReach;
 use crate::gateway::remote::url_authority;
 use crate::gateway::secrets::SecretError;
 
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const FAILED: Duration = Duration::from_secs(5);
 
 /// An app in a workspace. No Debug: it holds tokens.
-pub struct Account {
+pub struct SlackAccount {
     /// `xoxb-…`
     pub bot: SlackToken,
     /// `xapp-…`
@@ -35,7 +35,7 @@ pub struct Account {
     pub user: Option<String>,
     pub bot_id: Option<String>,
     /// What the bot may do, if Slack said so.
-    pub scopes: Option<Scopes>,
+    pub scopes: Option<TokenScopes>,
     /// Host of the workspace's pages.
     pub workspace: Option<String>,
     pub team: Option<String>,
@@ -43,7 +43,7 @@ pub struct Account {
     pub enterprise: Option<String>,
 }
 
-impl Account {
+impl SlackAccount {
     /// Whether it may not do what there is no conversation without.
     pub fn lacks_scopes(&self) -> bool {
         self.scopes.as_ref().is_some_and(|scopes| !scopes.lacks().is_empty())
@@ -60,7 +60,7 @@ impl Account {
     }
 
     /// Whether a message is this app's own.
-    pub fn wrote(&self, message: &Stored) -> bool {
+    pub fn wrote(&self, message: &StoredMessage) -> bool {
         let is = |own: &Option<String>, sender: &Option<String>| own.is_some() && own == sender;
         is(&self.bot_id, &message.bot_id) || is(&self.user, &message.user)
     }
@@ -84,11 +84,11 @@ impl Clone for AccessError {
     }
 }
 
-type KnownAccount = (Instant, Result<Arc<Account>, AccessError>);
+type KnownAccount = (Instant, Result<Arc<SlackAccount>, AccessError>);
 
 /// Apps by Secret, read again once a minute so that a changed Secret is noticed.
 #[derive(Clone, Default)]
-pub struct Accounts {
+pub struct SlackAccounts {
     known: Arc<Mutex<HashMap<(String, String), KnownAccount>>>,
 }
 
@@ -106,17 +106,17 @@ struct AuthTest {
     enterprise_id: Option<String>,
 }
 
-impl Accounts {
+impl SlackAccounts {
     /// The app of a Repo.
     ///
     /// # Errors
     /// When its Secret or Slack says no.
     pub async fn of(
         &self,
-        context: &Context,
-        web: &Web,
+        context: &GatewayContext,
+        web: &SlackWeb,
         repo: &Repo,
-    ) -> Result<Arc<Account>, AccessError> {
+    ) -> Result<Arc<SlackAccount>, AccessError> {
         let namespace = repo.namespace().unwrap_or_default();
         let key = (namespace, repo.spec.slack.credentials.name.clone());
         let last = self.lock().get(&key).cloned();
@@ -147,14 +147,14 @@ impl Accounts {
     /// None if the tokens are those of `before`, and nothing was missing.
     async fn read(
         &self,
-        context: &Context,
-        web: &Web,
+        context: &GatewayContext,
+        web: &SlackWeb,
         repo: &Repo,
         namespace: &str,
-        before: Option<&Account>,
-    ) -> Result<Option<Account>, AccessError> {
+        before: Option<&SlackAccount>,
+    ) -> Result<Option<SlackAccount>, AccessError> {
         let reference = &repo.spec.slack.credentials;
-        let to = (web.base(), Reach::Anywhere);
+        let to = (web.base(), DialReach::Anywhere);
         let secret = |key| async move {
             let value = context.secret(namespace, reference, key, to).await;
             value.map(|value| SlackToken::new(&value)).map_err(Arc::new)
@@ -162,7 +162,7 @@ impl Accounts {
         let bot = secret(secret_key::SLACK_BOT_TOKEN).await?;
         let app = secret(secret_key::SLACK_APP_TOKEN).await?;
         let known = before.filter(|before| before.bot == bot && before.app == app);
-        if known.is_some_and(|before| before.scopes.as_ref().is_some_and(Scopes::suffice)) {
+        if known.is_some_and(|before| before.scopes.as_ref().is_some_and(TokenScopes::suffice)) {
             return Ok(None);
         }
         // A token stays the same when scopes are added to the app.
@@ -187,7 +187,7 @@ impl Accounts {
             Err(_) => return Err(CallError::Limited { method: "auth.test" }.into()),
         };
         let workspace = who.url.as_ref().and_then(url_authority);
-        Ok(Some(Account {
+        Ok(Some(SlackAccount {
             bot,
             app,
             user: who.user_id,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::account::AccessError;
 use super::clock;
-use super::{EVENT_TYPE, Inner, Slack, history, markdown, own_metadata};
+use super::{EVENT_TYPE, Inner, SlackGateway, history, markdown, own_metadata};
 use crate::gateway::api_error::ApiError;
 use crate::gateway::masks;
 
@@ -17,7 +17,7 @@ const KIND: &str = "announcement";
 /// Slack's clock and the cluster's may differ by this many seconds.
 const SKEW: i64 = 60;
 
-impl Slack {
+impl SlackGateway {
     /// Says something in a Repo's channel, at top level; the same key once. `before`: since when it may have been
     /// said already, if so.
     ///

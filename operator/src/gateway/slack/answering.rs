@@ -9,8 +9,8 @@ use codebutler_crds::{Repo, SlackTs, Thread, ThreadStatus};
 use jiff::Timestamp;
 use tokio::sync::OwnedMutexGuard;
 
-use super::channel::Channel;
-use super::effects::Effect;
+use super::channel::RepoChannel;
+use super::effects::RouteEffect;
 use super::questions::{
     self, AnswerContext, AnswerOutcome, AnswerRight, ButtonPress, QuestionKind,
 };
@@ -27,25 +27,25 @@ const UNRECORDED_YET: &str =
     "This was posted a moment ago and is not recorded yet: please click again.";
 
 /// Whether a person may answer something now.
-pub(super) enum Answering {
+pub(super) enum AnswerPermission {
     /// Yes, in this Thread; nothing is posted there meanwhile.
     May(ThreadKey, Option<OwnedMutexGuard<()>>),
-    MayNot(Vec<Effect>),
+    MayNot(Vec<RouteEffect>),
 }
 
 impl Inner {
     /// Takes a press of a button in.
     pub(super) async fn take_press(
         &self,
-        channel: &Channel,
+        channel: &RepoChannel,
         root: &SlackTs,
         press: &ButtonPress,
-    ) -> Result<Vec<Effect>, TakeError> {
+    ) -> Result<Vec<RouteEffect>, TakeError> {
         let Some(kind) = questions::find_kind(&press.action_id) else { return Ok(Vec::new()) };
         let right = kind.needed_right(&press.action_id);
         let (key, _turn) = match self.admit_answer(channel, root, &press.user, right).await? {
-            Answering::May(key, turn) => (key, turn),
-            Answering::MayNot(effects) => return Ok(effects),
+            AnswerPermission::May(key, turn) => (key, turn),
+            AnswerPermission::MayNot(effects) => return Ok(effects),
         };
         let seen = (key.clone(), press.clone());
         if self.presses.contains(&seen) {
@@ -67,7 +67,7 @@ impl Inner {
     }
 
     /// When something is answered, and on which day of the Repo.
-    pub(super) fn answer_day(&self, channel: &Channel) -> (Timestamp, String) {
+    pub(super) fn answer_day(&self, channel: &RepoChannel) -> (Timestamp, String) {
         let now = Timestamp::now();
         let repo = self.context.repo(&channel.namespace, &channel.repo);
         let zone = repo.map(|repo| repo.spec.limits.time_zone.clone()).unwrap_or_default();
@@ -78,13 +78,13 @@ impl Inner {
     /// recorded what a message asks.
     pub(super) async fn admit_answer(
         &self,
-        channel: &Channel,
+        channel: &RepoChannel,
         root: &SlackTs,
         user: &str,
         right: AnswerRight,
-    ) -> Result<Answering, TakeError> {
+    ) -> Result<AnswerPermission, TakeError> {
         let Some(thread) = self.find(channel, root, false).await? else {
-            return Ok(Answering::MayNot(Vec::new()));
+            return Ok(AnswerPermission::MayNot(Vec::new()));
         };
         let key = ThreadKey::from(&*thread);
         let repo = self.context.repo(&channel.namespace, &channel.repo);
@@ -97,10 +97,10 @@ impl Inner {
         } else {
             let turn = self.posting.lock(&key);
             let turn = tokio::time::timeout(PATIENCE, turn).await.ok();
-            return Ok(Answering::May(key, turn));
+            return Ok(AnswerPermission::May(key, turn));
         };
         let (user, text) = (user.to_owned(), why.to_owned());
-        Ok(Answering::MayNot(vec![Effect::Whisper { thread: key, user, text }]))
+        Ok(AnswerPermission::MayNot(vec![RouteEffect::Whisper { thread: key, user, text }]))
     }
 
     /// Why somebody may not, if so.
@@ -132,10 +132,10 @@ pub(super) fn answer_effects(
     user: &str,
     taken: Result<(Arc<Thread>, AnswerOutcome), WriteError>,
     told: impl FnOnce(AnswerOutcome) -> Option<&'static str>,
-) -> Result<Vec<Effect>, TakeError> {
+) -> Result<Vec<RouteEffect>, TakeError> {
     let text = match taken {
         // The message shows who decided, and loses its buttons.
-        Ok((_, AnswerOutcome::Counts)) => return Ok(vec![Effect::Settled { thread }]),
+        Ok((_, AnswerOutcome::Counts)) => return Ok(vec![RouteEffect::Settled { thread }]),
         Ok((_, outcome)) => match told(outcome) {
             Some(why) => why.to_owned(),
             None => return Ok(Vec::new()),
@@ -144,7 +144,7 @@ pub(super) fn answer_effects(
         Err(WriteError::Refused(refusal)) => refusal.to_string(),
         Err(error) => return Err(error.into()),
     };
-    Ok(vec![Effect::Whisper { thread, user: user.to_owned(), text }])
+    Ok(vec![RouteEffect::Whisper { thread, user: user.to_owned(), text }])
 }
 
 fn told_to_presser(

@@ -9,18 +9,18 @@ use codebutler_crds::Thread;
 use codebutler_crds::thread::SlackThread;
 use futures::future::BoxFuture;
 
-use super::account::Account;
-use super::event::{SharedMessage, Stored};
+use super::account::SlackAccount;
+use super::event::{SharedMessage, StoredMessage};
 use super::quoting::{describe_file, find_fence};
 use super::{Inner, post};
-use crate::gateway::caller::Caller;
+use crate::gateway::caller::ProvenCaller;
 use crate::gateway::thread_key::ThreadKey;
 
 /// Larger ones are named, not heard: what providers take at most.
 const LARGEST: u64 = 24 * 1024 * 1024;
 
 /// A recording that is to be written down.
-pub struct Sound {
+pub struct SoundRecording {
     /// As it was called.
     pub name: String,
     /// As Slack guesses it.
@@ -29,16 +29,19 @@ pub struct Sound {
 }
 
 /// Writes a recording down for a role; otherwise why not.
-pub type Scribe =
-    Arc<dyn Fn(Caller, Sound) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
+pub type SpeechScribe = Arc<
+    dyn Fn(ProvenCaller, SoundRecording) -> BoxFuture<'static, Result<String, String>>
+        + Send
+        + Sync,
+>;
 
 /// What the recordings of a message say, behind its text.
 pub(super) async fn read_recordings(
     inner: &Inner,
-    caller: &Caller,
-    account: &Account,
+    caller: &ProvenCaller,
+    account: &SlackAccount,
     thread: &Thread,
-    message: &Stored,
+    message: &StoredMessage,
 ) -> String {
     let mut said = String::new();
     for file in message.files.iter().filter(|file| file.is_sound()) {
@@ -64,8 +67,8 @@ pub(super) async fn read_recordings(
 /// None: it was written down by another process, in the thread.
 async fn transcribe_file(
     inner: &Inner,
-    caller: &Caller,
-    account: &Account,
+    caller: &ProvenCaller,
+    account: &SlackAccount,
     thread: &Thread,
     file: &SharedMessage,
 ) -> Result<Option<Arc<str>>, String> {
@@ -94,7 +97,7 @@ async fn transcribe_file(
     let most = usize::try_from(LARGEST).unwrap_or(usize::MAX);
     let bytes = inner.web.download(&account.bot, url, most).await;
     let bytes: Bytes = bytes.map_err(|error| error.to_string())?.into();
-    let sound = Sound { name: file.name.clone(), kind: file.mimetype.clone(), bytes };
+    let sound = SoundRecording { name: file.name.clone(), kind: file.mimetype.clone(), bytes };
     let text = scribe(caller.clone(), sound).await?;
     let text: Arc<str> = text.trim().into();
     inner.contents.add(&key, &text);
@@ -108,7 +111,7 @@ async fn transcribe_file(
 
 async fn is_told(
     inner: &Inner,
-    caller: &Caller,
+    caller: &ProvenCaller,
     thread: &Thread,
     slack: &SlackThread,
     key: &str,

@@ -4,7 +4,7 @@ use codebutler_crds::thread::OfferKind;
 use serde_json::{Value, json};
 
 use super::questions::shown::OfferShown;
-use super::questions::{Button, ButtonStyle, choice, learnings};
+use super::questions::{ButtonStyle, QuestionButton, choice, learnings};
 use super::split::split_text;
 
 /// Slack takes 3,000 characters in a section.
@@ -13,7 +13,7 @@ const SECTION: usize = 2900;
 const EDIT: usize = 3900;
 
 /// The text with buttons under it, if there are any. `key` is the message's own.
-pub fn question_blocks(text: &str, block_id: &str, buttons: &[Button], key: &str) -> Value {
+pub fn question_blocks(text: &str, block_id: &str, buttons: &[QuestionButton], key: &str) -> Value {
     let mut blocks = text_sections(text);
     if !buttons.is_empty() {
         blocks.push(action_block(block_id, buttons, key));
@@ -25,7 +25,7 @@ pub fn question_blocks(text: &str, block_id: &str, buttons: &[Button], key: &str
 fn of_offer(offer: &OfferShown, key: &str) -> Vec<Value> {
     let numbered = || offer.items.iter().zip(1..);
     if offer.kind == OfferKind::Choice {
-        let buttons: Vec<Button> =
+        let buttons: Vec<QuestionButton> =
             numbered().map(|(label, item)| choice::choice_button(item, label)).collect();
         return vec![action_block("choice", &buttons, key)];
     }
@@ -38,12 +38,12 @@ fn of_offer(offer: &OfferShown, key: &str) -> Vec<Value> {
     numbered().flat_map(of_item).collect()
 }
 
-pub fn action_block(block_id: &str, buttons: &[Button], key: &str) -> Value {
+pub fn action_block(block_id: &str, buttons: &[QuestionButton], key: &str) -> Value {
     let elements: Vec<Value> = buttons.iter().map(|one| button_element(one, key)).collect();
     json!({"type": "actions", "block_id": block_id, "elements": elements})
 }
 
-fn button_element(button: &Button, key: &str) -> Value {
+fn button_element(button: &QuestionButton, key: &str) -> Value {
     let mut element = json!({
         "type": "button", "action_id": button.action_id, "value": key,
         "text": {"type": "plain_text", "text": button.label},

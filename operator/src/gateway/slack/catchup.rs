@@ -12,19 +12,19 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::account::{AccessError, Account};
-use super::channel::Channel;
+use super::account::{AccessError, SlackAccount};
+use super::channel::RepoChannel;
 use super::clock::make_timestamp;
 use super::clock::slack_now;
 use super::cursor::advance_cursor;
-use super::effects::Effect;
-use super::event::Stored;
+use super::effects::RouteEffect;
+use super::event::StoredMessage;
 use super::questions::plan;
 use super::route;
-use super::route::Action;
-use super::sign::{Reacted, Sign};
-use super::web::{CallError, Web};
-use super::which::Whose;
+use super::route::RouteAction;
+use super::sign::{EmojiReaction, EmojiSign};
+use super::web::{CallError, SlackWeb};
+use super::which::MessageOwner;
 use super::{Inner, explain, history};
 use crate::gateway::thread_key::ThreadKey;
 
@@ -37,9 +37,9 @@ const OVERLAP: u64 = 60;
 const THREADS: usize = 200;
 
 /// While it lives, this replica looks for what nobody was told of.
-pub struct Duty<'a>(&'a watch::Sender<bool>);
+pub struct CatchupDuty<'a>(&'a watch::Sender<bool>);
 
-impl<'a> Duty<'a> {
+impl<'a> CatchupDuty<'a> {
     /// From now on.
     pub fn begin(sweeps: &'a watch::Sender<bool>) -> Self {
         sweeps.send_replace(true);
@@ -47,7 +47,7 @@ impl<'a> Duty<'a> {
     }
 }
 
-impl Drop for Duty<'_> {
+impl Drop for CatchupDuty<'_> {
     fn drop(&mut self) {
         self.0.send_replace(false);
     }
@@ -56,7 +56,7 @@ impl Drop for Duty<'_> {
 /// Sweeps until told to stop, whenever it is this replica's duty.
 pub async fn run_catchup(
     inner: &Arc<Inner>,
-    mut channels: watch::Receiver<Vec<Channel>>,
+    mut channels: watch::Receiver<Vec<RepoChannel>>,
     mut connects: watch::Receiver<u64>,
     stop: &CancellationToken,
 ) {
@@ -76,7 +76,7 @@ pub async fn run_catchup(
 
 async fn sweep_until(
     inner: &Arc<Inner>,
-    channels: &mut watch::Receiver<Vec<Channel>>,
+    channels: &mut watch::Receiver<Vec<RepoChannel>>,
     connects: &mut watch::Receiver<u64>,
     stop: &CancellationToken,
 ) {
@@ -129,7 +129,7 @@ fn next_sweep(last: Option<Instant>) -> Instant {
 }
 
 /// One sweep over an app's channels; answers whether all could be read.
-async fn sweep_channels(inner: &Arc<Inner>, channels: &[Channel]) -> bool {
+async fn sweep_channels(inner: &Arc<Inner>, channels: &[RepoChannel]) -> bool {
     let mut fine = true;
     for channel in channels.iter().filter(|channel| channel.is_own) {
         let Some(repo) = inner.context.repo(&channel.namespace, &channel.repo) else { continue };
@@ -159,8 +159,8 @@ async fn sweep_channels(inner: &Arc<Inner>, channels: &[Channel]) -> bool {
 struct Sweep<'a> {
     inner: &'a Arc<Inner>,
     repo: &'a Repo,
-    channel: &'a Channel,
-    account: &'a Account,
+    channel: &'a RepoChannel,
+    account: &'a SlackAccount,
 }
 
 impl Sweep<'_> {
@@ -209,7 +209,7 @@ impl Sweep<'_> {
     }
 
     /// An archived channel can be read and not written to.
-    async fn writable(&self, web: &Web) -> Result<(), CallError> {
+    async fn writable(&self, web: &SlackWeb) -> Result<(), CallError> {
         match history::is_archived(web, &self.account.bot, &self.channel.id).await {
             Ok(true) => Err(CallError::Refused {
                 method: "conversations.info",
@@ -224,13 +224,13 @@ impl Sweep<'_> {
     }
 
     /// Takes in one message; answers whether it is stored.
-    async fn take(&self, message: &Stored) -> bool {
+    async fn take(&self, message: &StoredMessage) -> bool {
         let sharing = self.inner.sharing(&self.channel.id);
         let taken = match self.inner.whose_message(message, &sharing).await {
-            Ok(Whose::Done(effects)) => Ok(effects),
+            Ok(MessageOwner::Done(effects)) => Ok(effects),
             // The other's own sweep reads it.
-            Ok(Whose::One(other)) if other.uid != self.channel.uid => return true,
-            Ok(Whose::One(_) | Whose::Plain) => {
+            Ok(MessageOwner::One(other)) if other.uid != self.channel.uid => return true,
+            Ok(MessageOwner::One(_) | MessageOwner::Plain) => {
                 self.inner.carry_out(route::route_stored(message, self.channel)).await
             }
             Err(error) => Err(error),
@@ -249,12 +249,14 @@ impl Sweep<'_> {
 
     /// Takes in the answers that somebody gave to a question with an emoji. They change nothing where
     /// they were heard.
-    async fn thumbs(&self, message: &Stored) {
+    async fn thumbs(&self, message: &StoredMessage) {
         let own = self.channel.bot_user.as_deref();
         for emoji in &message.reactions {
-            let Some(sign @ Sign::Thumb(_)) = Sign::by_name(&emoji.name) else { continue };
+            let Some(sign @ EmojiSign::Thumb(_)) = EmojiSign::by_name(&emoji.name) else {
+                continue;
+            };
             for user in emoji.users.iter().filter(|user| own != Some(user.as_str())) {
-                let reacted = Reacted {
+                let reacted = EmojiReaction {
                     message: message.ts.clone(),
                     sign,
                     user: user.clone(),
@@ -262,10 +264,10 @@ impl Sweep<'_> {
                     at: message.ts.clone(),
                 };
                 let channel = self.channel.clone();
-                match self.inner.carry_out(Action::Reaction { channel, reacted }).await {
+                match self.inner.carry_out(RouteAction::Reaction { channel, reacted }).await {
                     // Who may not answer would hear so with every sweep.
                     Ok(mut effects) => {
-                        effects.retain(|effect| !matches!(effect, Effect::Whisper { .. }));
+                        effects.retain(|effect| !matches!(effect, RouteEffect::Whisper { .. }));
                         self.inner.follow_up(effects);
                     }
                     Err(error) => tracing::warn!(%error, "an answer is read again"),

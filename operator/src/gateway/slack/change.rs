@@ -8,10 +8,10 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::account::AccessError;
-use super::channel::Channel;
-use super::effects::Effect;
-use super::inbox::Reader;
-use super::said::Said;
+use super::channel::RepoChannel;
+use super::effects::RouteEffect;
+use super::inbox::InboxReader;
+use super::said::PersonMessage;
 use super::take_error::TakeError;
 use super::{Inner, access, history};
 use crate::gateway::thread_key::ThreadKey;
@@ -21,11 +21,11 @@ impl Inner {
     /// Takes an edit or a deletion in.
     pub(super) async fn changed(
         &self,
-        channel: &Channel,
+        channel: &RepoChannel,
         root: &SlackTs,
         ts: &SlackTs,
-        said: Option<&Said>,
-    ) -> Result<Vec<Effect>, TakeError> {
+        said: Option<&PersonMessage>,
+    ) -> Result<Vec<RouteEffect>, TakeError> {
         let Some(thread) = self.find(channel, root, false).await? else { return Ok(Vec::new()) };
         let repo = self.context.repo(&channel.namespace, &channel.repo);
         if thread.spec.state == ThreadState::Closed || thread.is_going() {
@@ -50,7 +50,7 @@ impl Inner {
                 other => drop(other?),
             }
         }
-        Ok(vec![Effect::Recheck { thread: key, ts: ts.clone() }])
+        Ok(vec![RouteEffect::Recheck { thread: key, ts: ts.clone() }])
     }
 
     /// Has roles that were woken by a message, and find nothing for them any more, sleep on.
@@ -79,7 +79,7 @@ impl Inner {
         };
         let mut asleep = Vec::new();
         for role in waiting {
-            let reader = Reader {
+            let reader = InboxReader {
                 status: &status,
                 role,
                 thread: &thread,

@@ -2,12 +2,12 @@
 
 use codebutler_crds::{SlackTs, names};
 
-use crate::gateway::dispatch::Team;
+use crate::gateway::dispatch::RepoTeam;
 use crate::gateway::thread_key::ThreadKey;
 
 /// A Repo as the router sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Channel {
+pub struct RepoChannel {
     pub namespace: String,
     pub repo: String,
     /// Of the Repo: one that is made anew is read anew.
@@ -17,7 +17,7 @@ pub struct Channel {
     pub git: String,
     /// Name of the Secret with the app's tokens: with another one, everything is read anew.
     pub secret: String,
-    pub team: Team,
+    pub team: RepoTeam,
     /// The app's own user id in the workspace.
     pub bot_user: Option<String>,
     /// Bots that may write here, by bot id or user id.
@@ -28,7 +28,7 @@ pub struct Channel {
     pub deaf: bool,
 }
 
-impl Channel {
+impl RepoChannel {
     /// The Thread of a conversation.
     pub fn thread(&self, root: &SlackTs) -> ThreadKey {
         ThreadKey { namespace: self.namespace.clone(), name: names::thread_name(&self.repo, root) }

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::channel::Channel;
+use super::channel::RepoChannel;
 use super::web::SlackToken;
 use super::{Inner, catchup, socket};
 
@@ -20,7 +20,7 @@ const COMPARE: Duration = Duration::from_secs(1);
 const FAREWELL: Duration = Duration::from_secs(8);
 
 struct Held {
-    channels: watch::Sender<Vec<Channel>>,
+    channels: watch::Sender<Vec<RepoChannel>>,
     stop: CancellationToken,
 }
 
@@ -67,7 +67,7 @@ pub async fn hold_connections(inner: Arc<Inner>, shutdown: CancellationToken) {
 async fn hold_app(
     inner: Arc<Inner>,
     token: SlackToken,
-    channels: watch::Receiver<Vec<Channel>>,
+    channels: watch::Receiver<Vec<RepoChannel>>,
     stop: CancellationToken,
 ) {
     let (connected, connects) = watch::channel(0_u64);
@@ -79,12 +79,12 @@ async fn hold_app(
 
 /// Apps by their app token, with the channels of their Repos in a stable order, and those of other
 /// apps' Repos in the same channels.
-async fn wanted_apps(inner: &Arc<Inner>) -> BTreeMap<String, (SlackToken, Vec<Channel>)> {
+async fn wanted_apps(inner: &Arc<Inner>) -> BTreeMap<String, (SlackToken, Vec<RepoChannel>)> {
     let mut repos = inner.context.repos.state();
     // Where several Repos name one channel, the oldest one keeps what is unclear.
     repos.sort_by_key(|repo| (repo.creation_timestamp(), repo.namespace(), repo.name_any()));
-    let mut wanted: BTreeMap<String, (SlackToken, Vec<Channel>)> = BTreeMap::new();
-    let mut places: Vec<(Option<String>, Channel)> = Vec::new();
+    let mut wanted: BTreeMap<String, (SlackToken, Vec<RepoChannel>)> = BTreeMap::new();
+    let mut places: Vec<(Option<String>, RepoChannel)> = Vec::new();
     let accounts = futures::future::join_all(repos.iter().map(|repo| inner.account(repo))).await;
     for (repo, account) in repos.iter().zip(accounts) {
         let Ok(account) = account else {
@@ -109,7 +109,8 @@ async fn wanted_apps(inner: &Arc<Inner>) -> BTreeMap<String, (SlackToken, Vec<Ch
         let own: Vec<&str> =
             places.iter().filter(|(of, _)| is_own(of)).map(|(_, place)| &*place.id).collect();
         let here = places.iter().filter(|(_, place)| own.contains(&&*place.id));
-        channels.extend(here.map(|(of, place)| Channel { is_own: is_own(of), ..place.clone() }));
+        channels
+            .extend(here.map(|(of, place)| RepoChannel { is_own: is_own(of), ..place.clone() }));
     }
     inner.places.send_replace(places.into_iter().map(|(_, place)| place).collect());
     wanted

@@ -4,9 +4,9 @@ use codebutler_crds::thread::SlackThread;
 use codebutler_crds::{Repo, Thread};
 
 use super::web::CallError;
-use super::{Slack, history};
+use super::{SlackGateway, history};
 
-impl Slack {
+impl SlackGateway {
     /// Whether nobody can say anything in the conversation any more: its first message was deleted, or
     /// its channel archived. False where Slack can't be asked.
     pub async fn is_gone(&self, repo: &Repo, thread: &Thread) -> bool {

@@ -8,15 +8,15 @@ use codebutler_crds::{Repo, SlackTs, Thread};
 use serde_json::{Value, json};
 use tracing::Instrument as _;
 
-use super::account::{AccessError, Account};
-use super::channel::Channel;
-use super::sign::Reacted;
+use super::account::{AccessError, SlackAccount};
+use super::channel::RepoChannel;
+use super::sign::EmojiReaction;
 use super::{Inner, access, post, settle};
 use crate::gateway::thread_key::ThreadKey;
 
 /// Something visible that follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum RouteEffect {
     Eyes {
         thread: ThreadKey,
         ts: SlackTs,
@@ -38,10 +38,10 @@ pub enum Effect {
     },
     /// What a thumb answers may be on record by now.
     LookAgain {
-        channel: Box<Channel>,
+        channel: Box<RepoChannel>,
         /// First message of the conversation.
         root: SlackTs,
-        reacted: Box<Reacted>,
+        reacted: Box<EmojiReaction>,
     },
     /// A line for somebody who may not steer; the conversation may have no Thread.
     Decline {
@@ -64,7 +64,7 @@ pub enum Effect {
     Direct {
         /// The conversation with the app.
         im: String,
-        channels: Vec<Channel>,
+        channels: Vec<RepoChannel>,
     },
     /// The one answer of a closed thread.
     TellClosed {
@@ -74,33 +74,35 @@ pub enum Effect {
 
 impl Inner {
     /// Lets effects happen in the background.
-    pub fn follow_up(self: &Arc<Self>, effects: Vec<Effect>) {
+    pub fn follow_up(self: &Arc<Self>, effects: Vec<RouteEffect>) {
         for effect in effects {
             let inner = Arc::clone(self);
             self.background.spawn(async move { inner.perform(effect).await }.in_current_span());
         }
     }
 
-    async fn perform(&self, effect: Effect) {
+    async fn perform(&self, effect: RouteEffect) {
         let what = match effect {
-            Effect::Eyes { thread, ts } => self.eyes(&thread, &ts).await,
-            Effect::Settled { thread } => settle::settle_all(self, &thread).await,
-            Effect::Recheck { thread, ts } => self.recheck(&thread, &ts).await,
-            Effect::Whisper { thread, user, text } => self.whisper(&thread, &user, &text).await,
-            Effect::Decline { repo, root, user } => {
+            RouteEffect::Eyes { thread, ts } => self.eyes(&thread, &ts).await,
+            RouteEffect::Settled { thread } => settle::settle_all(self, &thread).await,
+            RouteEffect::Recheck { thread, ts } => self.recheck(&thread, &ts).await,
+            RouteEffect::Whisper { thread, user, text } => {
+                self.whisper(&thread, &user, &text).await
+            }
+            RouteEffect::Decline { repo, root, user } => {
                 self.tell_one(&repo, &root, &user, access::NOT_PERMITTED).await
             }
-            Effect::Tell { repo, root, user, text } => {
+            RouteEffect::Tell { repo, root, user, text } => {
                 self.tell_one(&repo, &root, &user, text).await
             }
-            Effect::LookAgain { channel, root, reacted } => {
+            RouteEffect::LookAgain { channel, root, reacted } => {
                 for effect in self.look_again(&channel, &root, &reacted).await {
                     Box::pin(self.perform(effect)).await;
                 }
                 return;
             }
-            Effect::Direct { im, channels } => self.direct(&im, &channels).await,
-            Effect::TellClosed { thread } => {
+            RouteEffect::Direct { im, channels } => self.direct(&im, &channels).await,
+            RouteEffect::TellClosed { thread } => {
                 let text = "This thread is closed. Start a new one for anything else.";
                 if let Err(error) = post::post_line(self, &thread, "closed", text).await {
                     tracing::warn!(%error, "no answer in a closed thread");
@@ -145,7 +147,7 @@ impl Inner {
         self.ephemeral(&account, &slack, user, text).await
     }
 
-    async fn direct(&self, im: &str, channels: &[Channel]) -> Result<(), AccessError> {
+    async fn direct(&self, im: &str, channels: &[RepoChannel]) -> Result<(), AccessError> {
         let repos = channels.iter().filter_map(|one| self.context.repo(&one.namespace, &one.repo));
         let Some(repo) = repos.into_iter().next() else { return Ok(()) };
         let account = self.account(&repo).await?;
@@ -158,7 +160,7 @@ impl Inner {
 
     pub async fn ephemeral(
         &self,
-        account: &Account,
+        account: &SlackAccount,
         slack: &SlackThread,
         user: &str,
         text: &str,

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::Inner;
-use super::channel::Channel;
+use super::channel::RepoChannel;
 use crate::gateway::writes;
 
 /// Ends that a Repo remembers, and that this process does.
@@ -22,11 +22,11 @@ const ATTEMPTS: usize = 8;
 
 /// The ends that this process told of: the Repos in its cache may not show them yet.
 #[derive(Default)]
-pub struct Ends {
+pub struct ToldEnds {
     known: Mutex<HashMap<(String, SlackTs), SlackTs>>,
 }
 
-impl Ends {
+impl ToldEnds {
     fn find(&self, channel: &str, root: &SlackTs) -> Option<SlackTs> {
         let known = self.known.lock();
         known.get(&(channel.to_owned(), root.clone())).cloned()
@@ -43,7 +43,7 @@ impl Ends {
 
 impl Inner {
     /// Whether a message was said in a conversation before its Thread was deleted.
-    pub fn has_ended(&self, channel: &Channel, root: &SlackTs, said: &SlackTs) -> bool {
+    pub fn has_ended(&self, channel: &RepoChannel, root: &SlackTs, said: &SlackTs) -> bool {
         let told = self.ends.find(&channel.id, root);
         let repo = self.context.repo(&channel.namespace, &channel.repo);
         let ends = repo.iter().flat_map(|repo| &repo.status).flat_map(|s| &s.slack.ended);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use url::Url;
 
 #[derive(Debug, Deserialize)]
-pub struct Frame {
+pub struct SocketFrame {
     /// `hello`, `disconnect`, `events_api`, `interactive` and what may come.
     #[serde(rename = "type", default)]
     pub kind: String,
@@ -24,14 +24,14 @@ pub struct Frame {
 
 /// An envelope's content, as far as it matters here.
 #[derive(Debug)]
-pub enum Payload {
+pub enum EnvelopePayload {
     /// A message in a channel.
-    Message(Box<Incoming>),
-    Click(Box<Click>),
+    Message(Box<MessageEvent>),
+    Click(Box<ButtonClick>),
     /// A message was edited or deleted.
-    Changed(Box<Changed>),
-    Reaction(Box<Reaction>),
-    Stopped(Box<Stopped>),
+    Changed(Box<MessageChange>),
+    Reaction(Box<ReactionAdded>),
+    Stopped(Box<SessionStopped>),
     /// Known and of no interest, such as `app_mention`, which `message` says too.
     Ignored,
     /// Not known here.
@@ -40,19 +40,19 @@ pub enum Payload {
 
 /// A `message` event.
 #[derive(Debug, Deserialize)]
-pub struct Incoming {
+pub struct MessageEvent {
     pub channel: String,
     /// `channel`, `group` or `im`.
     #[serde(default)]
     pub channel_type: String,
     /// The message itself has the same fields as in the history.
     #[serde(flatten)]
-    pub message: Stored,
+    pub message: StoredMessage,
 }
 
 /// A message as Slack stores it.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Stored {
+pub struct StoredMessage {
     pub ts: SlackTs,
     /// The conversation's first message, if it is one.
     #[serde(default)]
@@ -71,14 +71,14 @@ pub struct Stored {
     pub parent_user_id: Option<String>,
     /// Ours if `event_type` says so and the sender is our bot.
     #[serde(default, deserialize_with = "if_readable")]
-    pub metadata: Option<Metadata>,
+    pub metadata: Option<MessageMetadata>,
     #[serde(default)]
     pub blocks: Option<Value>,
     #[serde(default, deserialize_with = "if_readable")]
     pub files: Vec<SharedMessage>,
     /// Emoji, in histories.
     #[serde(default, deserialize_with = "if_readable")]
-    pub reactions: Vec<Emoji>,
+    pub reactions: Vec<StoredEmoji>,
 }
 
 /// A file in a conversation. Everything about it is whatever the sender chose.
@@ -115,7 +115,7 @@ where
     Ok(T::deserialize(value).unwrap_or_default())
 }
 
-impl Stored {
+impl StoredMessage {
     /// The first message of the conversation.
     pub fn root(&self) -> &SlackTs {
         self.thread_ts.as_ref().unwrap_or(&self.ts)
@@ -134,7 +134,7 @@ impl Stored {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-pub struct Metadata {
+pub struct MessageMetadata {
     #[serde(default)]
     pub event_type: String,
     /// Anything at all, if it is not ours.
@@ -144,17 +144,17 @@ pub struct Metadata {
 
 /// `message_changed` and `message_deleted`.
 #[derive(Debug)]
-pub struct Changed {
+pub struct MessageChange {
     pub channel: String,
     /// As it was.
-    pub before: Stored,
+    pub before: StoredMessage,
     /// As it is now; None: deleted.
-    pub now: Option<Stored>,
+    pub now: Option<StoredMessage>,
 }
 
 /// `agent_session_stopped`.
 #[derive(Debug, Deserialize)]
-pub struct Stopped {
+pub struct SessionStopped {
     pub channel: String,
     /// First message of the conversation.
     pub thread_ts: SlackTs,
@@ -164,7 +164,7 @@ pub struct Stopped {
 
 /// An emoji under a message, as the history has it.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Emoji {
+pub struct StoredEmoji {
     /// Its name, without colons.
     #[serde(default)]
     pub name: String,
@@ -174,7 +174,7 @@ pub struct Emoji {
 
 /// `block_actions`.
 #[derive(Debug)]
-pub struct Click {
+pub struct ButtonClick {
     pub channel: String,
     /// First message of the conversation.
     pub root: SlackTs,
@@ -186,7 +186,7 @@ pub struct Click {
 
 /// `reaction_added`.
 #[derive(Debug)]
-pub struct Reaction {
+pub struct ReactionAdded {
     pub channel: String,
     pub message: SlackTs,
     /// User id of who wrote the message; Slack does not say it of one under a chosen name.
@@ -197,7 +197,7 @@ pub struct Reaction {
     pub at: SlackTs,
 }
 
-impl Frame {
+impl SocketFrame {
     /// The channel, if people of another organisation are in it.
     pub fn shared_channel(&self) -> Option<&str> {
         let shared = self.payload["is_ext_shared_channel"] == true;
@@ -206,58 +206,59 @@ impl Frame {
     }
 
     /// What is in it.
-    pub fn payload(&self) -> Payload {
+    pub fn payload(&self) -> EnvelopePayload {
         match self.kind.as_str() {
             "events_api" => read_event(&self.payload["event"]),
             "interactive" => read_click(&self.payload),
-            _ => Payload::Unknown,
+            _ => EnvelopePayload::Unknown,
         }
     }
 }
 
-fn read_event(event: &Value) -> Payload {
+fn read_event(event: &Value) -> EnvelopePayload {
     match event["type"].as_str() {
-        Some("message") => match Incoming::deserialize(event) {
+        Some("message") => match MessageEvent::deserialize(event) {
             _ if matches!(
                 event["subtype"].as_str(),
                 Some("message_changed" | "message_deleted")
             ) =>
             {
-                read_change(event)
-                    .map_or(Payload::Ignored, |found| Payload::Changed(Box::new(found)))
+                read_change(event).map_or(EnvelopePayload::Ignored, |found| {
+                    EnvelopePayload::Changed(Box::new(found))
+                })
             }
-            Ok(incoming) => Payload::Message(Box::new(incoming)),
+            Ok(incoming) => EnvelopePayload::Message(Box::new(incoming)),
             // Some subtypes carry the message one level deeper.
-            Err(_) if event["subtype"].is_string() => Payload::Ignored,
-            Err(_) => Payload::Unknown,
+            Err(_) if event["subtype"].is_string() => EnvelopePayload::Ignored,
+            Err(_) => EnvelopePayload::Unknown,
         },
         Some("reaction_added") => read_reaction(event)
-            .map_or(Payload::Unknown, |found| Payload::Reaction(Box::new(found))),
-        Some("agent_session_stopped") => Stopped::deserialize(event)
-            .map_or(Payload::Unknown, |found| Payload::Stopped(Box::new(found))),
-        Some("app_mention" | "reaction_removed") => Payload::Ignored,
-        _ => Payload::Unknown,
+            .map_or(EnvelopePayload::Unknown, |found| EnvelopePayload::Reaction(Box::new(found))),
+        Some("agent_session_stopped") => SessionStopped::deserialize(event)
+            .map_or(EnvelopePayload::Unknown, |found| EnvelopePayload::Stopped(Box::new(found))),
+        Some("app_mention" | "reaction_removed") => EnvelopePayload::Ignored,
+        _ => EnvelopePayload::Unknown,
     }
 }
 
 /// None where the words stayed as they were: links that unfold and the like.
-fn read_change(event: &Value) -> Option<Changed> {
-    let before = Stored::deserialize(&event["previous_message"]).ok()?;
-    let now = Stored::deserialize(&event["message"]).ok();
+fn read_change(event: &Value) -> Option<MessageChange> {
+    let before = StoredMessage::deserialize(&event["previous_message"]).ok()?;
+    let now = StoredMessage::deserialize(&event["message"]).ok();
     let deleted = event["subtype"] == "message_deleted"
         || now.as_ref().is_some_and(|now| now.subtype.as_deref() == Some("tombstone"));
     let now = now.filter(|_| !deleted);
     if now.as_ref().is_some_and(|now| now.text == before.text) {
         return None;
     }
-    Some(Changed { channel: event["channel"].as_str()?.to_owned(), before, now })
+    Some(MessageChange { channel: event["channel"].as_str()?.to_owned(), before, now })
 }
 
-fn read_reaction(event: &Value) -> Option<Reaction> {
+fn read_reaction(event: &Value) -> Option<ReactionAdded> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let ts = |value: &Value| value.as_str().and_then(|ts| ts.parse::<SlackTs>().ok());
     let item = &event["item"];
-    Some(Reaction {
+    Some(ReactionAdded {
         channel: text(&item["channel"])?,
         message: ts(&item["ts"])?,
         author: text(&event["item_user"]),
@@ -267,9 +268,9 @@ fn read_reaction(event: &Value) -> Option<Reaction> {
     })
 }
 
-fn read_click(payload: &Value) -> Payload {
+fn read_click(payload: &Value) -> EnvelopePayload {
     if payload["type"] != "block_actions" {
-        return Payload::Unknown;
+        return EnvelopePayload::Unknown;
     }
     let ts = |value: &Value| value.as_str().and_then(|ts| ts.parse::<SlackTs>().ok());
     let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -277,7 +278,7 @@ fn read_click(payload: &Value) -> Payload {
     let found = || {
         let clicked = ts(&container["message_ts"]).or_else(|| ts(&message["ts"]))?;
         let root = ts(&container["thread_ts"]).or_else(|| ts(&message["thread_ts"]));
-        Some(Click {
+        Some(ButtonClick {
             channel: text(&payload["channel"]["id"]).or_else(|| text(&container["channel_id"]))?,
             root: root.unwrap_or_else(|| clicked.clone()),
             message: clicked,
@@ -285,7 +286,7 @@ fn read_click(payload: &Value) -> Payload {
             action_id: text(&payload["actions"][0]["action_id"])?,
         })
     };
-    found().map_or(Payload::Unknown, |click| Payload::Click(Box::new(click)))
+    found().map_or(EnvelopePayload::Unknown, |click| EnvelopePayload::Click(Box::new(click)))
 }
 
 #[cfg(test)]
@@ -293,8 +294,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn payload(frame: Value) -> Payload {
-        serde_json::from_value::<Frame>(frame).unwrap().payload()
+    fn payload(frame: Value) -> EnvelopePayload {
+        serde_json::from_value::<SocketFrame>(frame).unwrap().payload()
     }
 
     #[test]
@@ -309,7 +310,7 @@ mod tests {
                 "metadata": {"event_type": "other", "event_payload": {"n": 1}},
             }},
         }));
-        let Payload::Message(incoming) = message else { panic!("{message:?}") };
+        let EnvelopePayload::Message(incoming) = message else { panic!("{message:?}") };
         assert_eq!(incoming.channel, "C01");
         assert_eq!(incoming.message.root().as_str(), "5.000000");
         assert_eq!(incoming.message.person(), Some("U1"));
@@ -324,7 +325,7 @@ mod tests {
             "actions": [{"action_id": "plan:approve", "block_id": "b", "type": "button",
                 "value": "k", "action_ts": "11.000000"}],
         }}));
-        let Payload::Click(click) = click else { panic!("{click:?}") };
+        let EnvelopePayload::Click(click) = click else { panic!("{click:?}") };
         assert_eq!((click.root.as_str(), &*click.action_id), ("5.000000", "plan:approve"));
     }
 
@@ -335,22 +336,25 @@ mod tests {
         };
         let changed = json!({"type": "message", "subtype": "message_changed", "channel": "C01",
             "message": {"ts": "1.000000"}, "event_ts": "2.000000"});
-        assert!(matches!(event(changed), Payload::Ignored));
-        assert!(matches!(event(json!({"type": "app_mention"})), Payload::Ignored));
-        assert!(matches!(event(json!({"type": "reaction_added"})), Payload::Unknown));
+        assert!(matches!(event(changed), EnvelopePayload::Ignored));
+        assert!(matches!(event(json!({"type": "app_mention"})), EnvelopePayload::Ignored));
+        assert!(matches!(event(json!({"type": "reaction_added"})), EnvelopePayload::Unknown));
         let file = json!({"type": "reaction_added", "user": "U1", "reaction": "+1",
             "item": {"type": "file", "file": "F1"}, "event_ts": "2.000000"});
-        assert!(matches!(event(file), Payload::Unknown));
+        assert!(matches!(event(file), EnvelopePayload::Unknown));
         let thumb = json!({"type": "reaction_added", "user": "U1", "reaction": "+1",
             "item": {"type": "message", "channel": "C01", "ts": "1.000000"},
             "item_user": "U0BOT", "event_ts": "2.000000"});
-        assert!(matches!(event(thumb), Payload::Reaction(_)));
-        assert!(matches!(event(json!({"type": "message", "channel": 7})), Payload::Unknown));
-        assert!(matches!(event(Value::Null), Payload::Unknown));
+        assert!(matches!(event(thumb), EnvelopePayload::Reaction(_)));
+        assert!(matches!(
+            event(json!({"type": "message", "channel": 7})),
+            EnvelopePayload::Unknown
+        ));
+        assert!(matches!(event(Value::Null), EnvelopePayload::Unknown));
         let view = json!({"type": "interactive", "payload": {"type": "view_submission"}});
-        assert!(matches!(payload(view), Payload::Unknown));
+        assert!(matches!(payload(view), EnvelopePayload::Unknown));
         let empty =
             json!({"type": "interactive", "payload": {"type": "block_actions", "actions": []}});
-        assert!(matches!(payload(empty), Payload::Unknown));
+        assert!(matches!(payload(empty), EnvelopePayload::Unknown));
     }
 }

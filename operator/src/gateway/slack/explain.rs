@@ -5,7 +5,7 @@ use codebutler_crds::Repo;
 use codebutler_crds::wire::ErrorCode;
 
 use super::account::AccessError;
-use super::channel::Channel;
+use super::channel::RepoChannel;
 use super::reach;
 use super::web::{CallError, words_remark};
 use crate::gateway::api_error::ApiError;
@@ -42,7 +42,7 @@ pub fn no_channel(repo: &Repo) -> (&'static str, String) {
 }
 
 /// Other Repos have the same channel: who is meant by what is written there.
-pub fn explain_sharing(repo: &Repo, sharing: &[Channel]) -> Option<String> {
+pub fn explain_sharing(repo: &Repo, sharing: &[RepoChannel]) -> Option<String> {
     let others: Vec<String> = sharing
         .iter()
         .filter(|other| repo.metadata.uid.as_deref() != Some(&other.uid))

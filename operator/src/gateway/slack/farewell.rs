@@ -18,8 +18,8 @@ use super::account::AccessError;
 use super::clock;
 use super::later::LaterError;
 use super::open;
-use super::open::Claimed;
-use super::post::{self, Asks, Handing, Outgoing};
+use super::open::ClaimedConversation;
+use super::post::{self, FileHanding, OutgoingText, TextAsks};
 use super::settle::SettledLine;
 use super::split::split_text;
 use super::{Inner, markdown, progress, settle};
@@ -89,7 +89,7 @@ async fn tell_farewell(
     let (by, now) = (inner.name.as_str(), Time(Timestamp::now()));
     let take = |status: &mut ThreadStatus| Ok(open::take_claim(status, by, &now));
     let (_, claimed) = inner.threads.try_update(&key, take).await?;
-    if claimed == Claimed::Not {
+    if claimed == ClaimedConversation::Not {
         return Err(LaterError::Claimed);
     }
     let slack = match thread.conversation() {
@@ -110,18 +110,18 @@ async fn tell_farewell(
     }
     // Another replica may have told it since this process looked.
     inner.sent.forget(&key);
-    let outgoing = Outgoing {
+    let outgoing = OutgoingText {
         repo,
         thread,
         slack: &slack,
         key: "deleted",
         role: None,
         kind: post::NOTICE,
-        asks: Asks::Nothing,
+        asks: TextAsks::Nothing,
         digest: None,
         parts: split_text(&markdown::render_inline(&write_farewell(thread)), post::LIMIT),
         note: None,
-        handing: Handing::default(),
+        handing: FileHanding::default(),
     };
     let _turn = inner.posting.lock(&key).await;
     let sent = post::post_once(inner, &outgoing).await?;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use codebutler_crds::wire::MAX_PICTURE;
 use parking_lot::Mutex;
 
-use super::account::Account;
-use super::event::{SharedMessage, Stored};
+use super::account::SlackAccount;
+use super::event::{SharedMessage, StoredMessage};
 use super::quoting::{describe_file, find_fence};
 use super::web::CallError;
 use super::{Inner, pictures};
@@ -21,15 +21,15 @@ const TOGETHER: usize = 256 * 1024;
 const REMEMBERED: usize = 64;
 
 /// Contents of files that were read.
-pub struct Contents(Mutex<RecentMap<String, Arc<str>>>);
+pub struct FileContents(Mutex<RecentMap<String, Arc<str>>>);
 
-impl Default for Contents {
+impl Default for FileContents {
     fn default() -> Self {
         Self(Mutex::new(RecentMap::new(REMEMBERED)))
     }
 }
 
-impl Contents {
+impl FileContents {
     /// One that was read not long ago.
     pub fn get(&self, id: &str) -> Option<Arc<str>> {
         self.0.lock().get(&id.to_owned()).cloned()
@@ -45,8 +45,8 @@ impl Contents {
 /// `left` is what may still be read, in bytes.
 pub async fn read_files(
     inner: &Inner,
-    account: &Account,
-    message: &Stored,
+    account: &SlackAccount,
+    message: &StoredMessage,
     left: &mut usize,
 ) -> String {
     let mut said = String::new();
@@ -83,7 +83,7 @@ pub const fn reading_budget() -> usize {
 
 async fn read_text(
     inner: &Inner,
-    account: &Account,
+    account: &SlackAccount,
     file: &SharedMessage,
     left: usize,
 ) -> Result<Option<Arc<str>>, CallError> {

@@ -12,14 +12,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::account::Account;
-use super::channel::Channel;
-use super::event::Stored;
+use super::account::SlackAccount;
+use super::channel::RepoChannel;
+use super::event::StoredMessage;
 use super::later::LaterError;
 use super::{Inner, access, address, history, own_metadata, people, post, route};
 use crate::gateway::api_error::ApiError;
-use crate::gateway::dispatch::heard::{Heard, HeardLine, Speaker};
-use crate::gateway::dispatch::{self, DispatchFacts, DispatchStep, Team, rounds};
+use crate::gateway::dispatch::heard::{HeardConversation, HeardLine, HeardSpeaker};
+use crate::gateway::dispatch::{self, DispatchFacts, DispatchStep, RepoTeam, rounds};
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::thread_queue::{ThreadQueue, drive_threads};
 use crate::gateway::threads;
@@ -83,7 +83,7 @@ async fn decide_handovers(inner: &Inner, repo: &Repo, key: &ThreadKey) -> Result
 
 /// Takes the runs off the list that have ended, and keeps what was decided about them. Pure; on the state
 /// that it is written on. `heard`: the conversation, if it was read.
-fn take_stock(status: &mut ThreadStatus, team: &Team, heard: Option<&Heard>) {
+fn take_stock(status: &mut ThreadStatus, team: &RepoTeam, heard: Option<&HeardConversation>) {
     let mut ended: Vec<_> = status.roles.iter().filter(|(_, role)| role.ended).collect();
     ended.sort_by(|a, b| a.1.said.cmp(&b.1.said));
     let ended: Vec<String> = ended.into_iter().map(|(name, _)| name.clone()).collect();
@@ -112,9 +112,9 @@ async fn hear_conversation(
     inner: &Inner,
     repo: &Repo,
     thread: &Thread,
-) -> Result<Heard, LaterError> {
+) -> Result<HeardConversation, LaterError> {
     let Some(SlackThread { channel, ts: root }) = thread.conversation() else {
-        return Ok(Heard::default());
+        return Ok(HeardConversation::default());
     };
     let account = inner.account(repo).await?;
     let said = match history::read_replies(&inner.web, &account.bot, channel, root, None).await {
@@ -130,25 +130,25 @@ async fn hear_conversation(
         users: &repo.spec.access.users,
         thread,
     };
-    Ok(Heard::new(said.iter().filter_map(|stored| reader.line(stored)).collect()))
+    Ok(HeardConversation::new(said.iter().filter_map(|stored| reader.line(stored)).collect()))
 }
 
 struct Listener<'a> {
-    team: Team,
-    channel: Channel,
-    account: &'a Account,
+    team: RepoTeam,
+    channel: RepoChannel,
+    account: &'a SlackAccount,
     users: &'a [String],
     thread: &'a Thread,
 }
 
 impl Listener<'_> {
-    fn line(&self, stored: &Stored) -> Option<HeardLine> {
+    fn line(&self, stored: &StoredMessage) -> Option<HeardLine> {
         let text = stored.text.clone().unwrap_or_default();
         let line = |by, to| Some(HeardLine { ts: stored.ts.clone(), by, to, text: text.clone() });
         if !self.account.wrote(stored) {
             let user = route::find_speaker(stored, &self.channel)?;
             let may = stored.person().is_none() || access::permits_user(self.users, user);
-            return may.then(|| line(Speaker::Person, Vec::new())).flatten();
+            return may.then(|| line(HeardSpeaker::Person, Vec::new())).flatten();
         }
         let payload = own_metadata(stored.metadata.as_ref())?;
         if !post::speaks_of(payload, self.thread) {
@@ -161,7 +161,7 @@ impl Listener<'_> {
                 Some((role, id)) => (vec![role.to_owned()], id),
                 None => (Vec::new(), key),
             };
-            return line(Speaker::Own { id: id.to_owned() }, to);
+            return line(HeardSpeaker::Own { id: id.to_owned() }, to);
         }
         if !SAID.contains(&value("kind")) {
             return None;
@@ -169,7 +169,7 @@ impl Listener<'_> {
         let run = key.split('.').next().unwrap_or_default().to_owned();
         let to = post::read_addressed(payload)
             .unwrap_or_else(|| address::by_role(&text, &self.team.roles, role, false));
-        line(Speaker::Role { role: role.to_owned(), run }, to)
+        line(HeardSpeaker::Role { role: role.to_owned(), run }, to)
     }
 }
 
@@ -359,10 +359,10 @@ mod tests {
 
     #[test]
     fn ended_runs_are_taken_off_once_somebody_goes_on_or_it_is_decided() {
-        let team = Team {
+        let team = RepoTeam {
             roles: ["pm", "coder"].map(str::to_owned).to_vec(),
             implements: Some("coder".into()),
-            ..Team::default()
+            ..RepoTeam::default()
         };
         let status = |coder: serde_json::Value| -> ThreadStatus {
             serde_json::from_value(json!({
@@ -378,11 +378,11 @@ mod tests {
         let mut rests = status(json!({"state": "Idle"}));
         take_stock(&mut rests, &team, None);
         assert!(rests.roles["pm"].ended);
-        take_stock(&mut rests, &team, Some(&Heard::default()));
+        take_stock(&mut rests, &team, Some(&HeardConversation::default()));
         assert!(!rests.roles["pm"].ended);
         assert_eq!(rests.handovers[0].role.as_deref(), Some("coder"));
         let after = rests.clone();
-        take_stock(&mut rests, &team, Some(&Heard::default()));
+        take_stock(&mut rests, &team, Some(&HeardConversation::default()));
         assert_eq!(rests, after);
     }
 

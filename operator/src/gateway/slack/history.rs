@@ -4,8 +4,8 @@ use codebutler_crds::SlackTs;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::event::Stored;
-use super::web::{CallError, SlackToken, Web};
+use super::event::StoredMessage;
+use super::web::{CallError, SlackToken, SlackWeb};
 
 /// Messages per page, and pages at most: a guard against an endless cursor.
 const PAGE: &str = "200";
@@ -28,12 +28,12 @@ struct HistoryCursor {
 /// Messages of a conversation after `after` (all if none), oldest first, the first message only
 /// where it is after `after`. With everybody's metadata.
 pub async fn read_replies(
-    web: &Web,
+    web: &SlackWeb,
     token: &SlackToken,
     channel: &str,
     root: &SlackTs,
     after: Option<&SlackTs>,
-) -> Result<Vec<Stored>, CallError> {
+) -> Result<Vec<StoredMessage>, CallError> {
     let mut params = vec![("channel", channel), ("ts", root.as_str())];
     params.extend(after.map(|after| ("oldest", after.as_str())));
     read_pages(web, token, "conversations.replies", &params, after).await
@@ -41,36 +41,44 @@ pub async fn read_replies(
 
 /// Messages of a channel after `after`, oldest first, without replies.
 pub async fn read_channel(
-    web: &Web,
+    web: &SlackWeb,
     token: &SlackToken,
     channel: &str,
     after: &SlackTs,
-) -> Result<Vec<Stored>, CallError> {
+) -> Result<Vec<StoredMessage>, CallError> {
     let params = [("channel", channel), ("oldest", after.as_str())];
     read_pages(web, token, "conversations.history", &params, Some(after)).await
 }
 
 /// Whether a channel can be read at all.
-pub async fn probe_channel(web: &Web, token: &SlackToken, channel: &str) -> Result<(), CallError> {
+pub async fn probe_channel(
+    web: &SlackWeb,
+    token: &SlackToken,
+    channel: &str,
+) -> Result<(), CallError> {
     let params = [("channel", channel), ("limit", "1")];
     let _: Value = web.get(token, "conversations.history", &params).await?;
     Ok(())
 }
 
 /// Whether a channel was archived.
-pub async fn is_archived(web: &Web, token: &SlackToken, channel: &str) -> Result<bool, CallError> {
+pub async fn is_archived(
+    web: &SlackWeb,
+    token: &SlackToken,
+    channel: &str,
+) -> Result<bool, CallError> {
     let about: Value = web.get(token, "conversations.info", &[("channel", channel)]).await?;
     Ok(about["channel"]["is_archived"] == true)
 }
 
 /// One message of a conversation.
 pub async fn read_message(
-    web: &Web,
+    web: &SlackWeb,
     token: &SlackToken,
     channel: &str,
     root: &SlackTs,
     ts: &SlackTs,
-) -> Result<Option<Stored>, CallError> {
+) -> Result<Option<StoredMessage>, CallError> {
     let (from, to) = (("oldest", ts.as_str()), ("latest", ts.as_str()));
     let params = [("channel", channel), ("ts", root.as_str()), from, to, ("inclusive", "true")];
     let found = read_pages(web, token, "conversations.replies", &params, None).await?;
@@ -78,13 +86,13 @@ pub async fn read_message(
 }
 
 async fn read_pages(
-    web: &Web,
+    web: &SlackWeb,
     token: &SlackToken,
     method: &'static str,
     params: &[(&str, &str)],
     after: Option<&SlackTs>,
-) -> Result<Vec<Stored>, CallError> {
-    let mut found: Vec<Stored> = Vec::new();
+) -> Result<Vec<StoredMessage>, CallError> {
+    let mut found: Vec<StoredMessage> = Vec::new();
     let mut cursor: Option<String> = None;
     for _ in 0..PAGES {
         let mut params = params.to_vec();
@@ -92,7 +100,9 @@ async fn read_pages(
         params.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
         let page: HistoryPage = web.get(token, method, &params).await?;
         // One message that can't be read must not hide the others.
-        found.extend(page.messages.iter().filter_map(|value| Stored::deserialize(value).ok()));
+        found.extend(
+            page.messages.iter().filter_map(|value| StoredMessage::deserialize(value).ok()),
+        );
         cursor = page.response_metadata.and_then(|next| next.next_cursor);
         if cursor.as_deref().is_none_or(str::is_empty) {
             break;

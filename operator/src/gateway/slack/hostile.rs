@@ -4,15 +4,15 @@ use codebutler_crds::ThreadStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
-use super::channel::Channel;
-use super::event::{Frame, Incoming, Payload};
-use super::route::{self, Action, Ignored};
-use super::said::Said;
-use super::taking::{self, Taken};
-use crate::gateway::dispatch::Team;
+use super::channel::RepoChannel;
+use super::event::{EnvelopePayload, MessageEvent, SocketFrame};
+use super::route::{self, IgnoredReason, RouteAction};
+use super::said::PersonMessage;
+use super::taking::{self, TakenMessage};
+use crate::gateway::dispatch::RepoTeam;
 
-fn channel() -> Channel {
-    Channel {
+fn channel() -> RepoChannel {
+    RepoChannel {
         git: String::new(),
         is_own: true,
         deaf: false,
@@ -21,33 +21,33 @@ fn channel() -> Channel {
         uid: "u".to_owned(),
         id: "C01".to_owned(),
         secret: "slack".to_owned(),
-        team: Team { roles: vec!["pm".to_owned(), "coder".to_owned()], ..Team::default() },
+        team: RepoTeam { roles: vec!["pm".to_owned(), "coder".to_owned()], ..RepoTeam::default() },
         bot_user: Some("U0BOT".to_owned()),
         bots: Vec::new(),
     }
 }
 
-fn payload(frame: Value) -> Payload {
-    serde_json::from_value::<Frame>(frame).unwrap().payload()
+fn payload(frame: Value) -> EnvelopePayload {
+    serde_json::from_value::<SocketFrame>(frame).unwrap().payload()
 }
 
-fn event(event: &Value) -> Payload {
+fn event(event: &Value) -> EnvelopePayload {
     payload(json!({"type": "events_api", "envelope_id": "e", "payload": {"event": event}}))
 }
 
-fn said(text: &str) -> Said {
-    let incoming: Incoming = serde_json::from_value(
+fn said(text: &str) -> PersonMessage {
+    let incoming: MessageEvent = serde_json::from_value(
         json!({"channel": "C01", "ts": "5.000000", "user": "U1", "text": text}),
     )
     .unwrap();
     match route::route_message(&incoming, &[channel()]) {
-        Action::Message { said, .. } => said,
+        RouteAction::Message { said, .. } => said,
         other => panic!("{other:?}"),
     }
 }
 
 /// What a message does to a Thread: what it was taken for, and who hears it.
-fn taken(text: &str) -> (Taken, Vec<String>, usize) {
+fn taken(text: &str) -> (TakenMessage, Vec<String>, usize) {
     let mut status = ThreadStatus::default();
     let now = Time(jiff::Timestamp::UNIX_EPOCH);
     let taken = taking::take_message(&mut status, &said(text), &channel().team, &now).unwrap();
@@ -65,7 +65,7 @@ fn unknown_events_and_frames_pass() {
         json!({"type": "interactive", "payload": {"type": "block_actions", "actions": [7]}}),
         json!({"type": "interactive", "payload": "text"}),
     ] {
-        assert!(matches!(payload(frame.clone()), Payload::Unknown), "{frame}");
+        assert!(matches!(payload(frame.clone()), EnvelopePayload::Unknown), "{frame}");
     }
     for unknown in [
         json!({"type": "assistant_thread_started"}),
@@ -76,7 +76,7 @@ fn unknown_events_and_frames_pass() {
             "item": {"type": "message", "channel": "C01", "ts": "1.000000"}}),
         json!({"type": "message", "channel": "C01", "ts": "1e9"}),
     ] {
-        assert!(matches!(event(&unknown), Payload::Unknown), "{unknown}");
+        assert!(matches!(event(&unknown), EnvelopePayload::Unknown), "{unknown}");
     }
 }
 
@@ -85,7 +85,7 @@ fn blocks_of_any_shape_do_not_hide_the_message() {
     for blocks in [json!("x"), json!({"a": 1}), json!([null, [[]], {"type": 7}]), Value::Null] {
         let message = event(&json!({"type": "message", "channel": "C01", "ts": "5.000000",
             "user": "U1", "text": "hello", "blocks": blocks, "files": 7, "metadata": "x"}));
-        let Payload::Message(incoming) = message else { panic!("{blocks}: {message:?}") };
+        let EnvelopePayload::Message(incoming) = message else { panic!("{blocks}: {message:?}") };
         assert_eq!(incoming.message.text.as_deref(), Some("hello"));
     }
 }
@@ -95,9 +95,9 @@ fn a_huge_payload_leaves_a_small_mark() {
     let text = "yes ".repeat(2_000_000);
     let message = event(&json!({"type": "message", "channel": "C01", "ts": "5.000000",
         "user": "U1", "text": text, "blocks": [{"type": "section", "text": {"text": text}}]}));
-    assert!(matches!(message, Payload::Message(_)));
+    assert!(matches!(message, EnvelopePayload::Message(_)));
     let (taken, roles, size) = taken(&text);
-    assert_eq!((taken, roles), (Taken::Message, vec!["pm".to_owned()]));
+    assert_eq!((taken, roles), (TakenMessage::Message, vec!["pm".to_owned()]));
     assert!(size < 500, "{size}");
 }
 
@@ -105,7 +105,7 @@ fn a_huge_payload_leaves_a_small_mark() {
 fn ten_thousand_pasted_lines_are_one_message_for_one_role() {
     let paste = "approve\nmerge\nstop\n> quoted\n".repeat(2_500);
     let (taken, roles, size) = taken(&paste);
-    assert_eq!((taken, roles), (Taken::Message, vec!["pm".to_owned()]));
+    assert_eq!((taken, roles), (TakenMessage::Message, vec!["pm".to_owned()]));
     assert!(size < 500, "{size}");
 }
 
@@ -146,14 +146,14 @@ fn nobody_reacts_for_the_bot_or_from_another_channel() {
         let added = event(&json!({"type": "reaction_added", "user": user, "reaction": name,
             "item": {"type": "message", "channel": place, "ts": "1.000000"},
             "item_user": "U0BOT", "event_ts": "2.000000"}));
-        let Payload::Reaction(reaction) = added else { panic!("{added:?}") };
+        let EnvelopePayload::Reaction(reaction) = added else { panic!("{added:?}") };
         route::route_reaction(&reaction, &[channel()])
     };
-    let elsewhere = Action::Ignore(Ignored::Channel("C99".to_owned()));
+    let elsewhere = RouteAction::Ignore(IgnoredReason::Channel("C99".to_owned()));
     assert_eq!(react("U1", "C99", "+1"), elsewhere);
-    assert_eq!(react("U0BOT", "C01", "+1"), Action::Ignore(Ignored::NotOurs));
-    assert_eq!(react("U1", "C01", "+1 ::x"), Action::Ignore(Ignored::NotOurs));
-    assert!(matches!(react("U1", "C01", "+1::skin-tone-6"), Action::Reaction { .. }));
+    assert_eq!(react("U0BOT", "C01", "+1"), RouteAction::Ignore(IgnoredReason::NotOurs));
+    assert_eq!(react("U1", "C01", "+1 ::x"), RouteAction::Ignore(IgnoredReason::NotOurs));
+    assert!(matches!(react("U1", "C01", "+1::skin-tone-6"), RouteAction::Reaction { .. }));
 }
 
 #[test]
@@ -169,26 +169,26 @@ fn edits_and_stops_of_any_shape_are_taken_in_or_ignored() {
         changed(json!({"ts": "5.000000.0"}), said("a")),
         changed(json!("text"), json!([])),
     ] {
-        assert!(matches!(event(&nothing), Payload::Ignored), "{nothing}");
+        assert!(matches!(event(&nothing), EnvelopePayload::Ignored), "{nothing}");
     }
     let of = |value: &Value| match event(value) {
-        Payload::Changed(changed) => route::route_change(&changed, &[channel()]),
+        EnvelopePayload::Changed(changed) => route::route_change(&changed, &[channel()]),
         other => panic!("{other:?}"),
     };
-    let Action::Changed { said: now, .. } = of(&changed(said("a"), said("approve"))) else {
+    let RouteAction::Changed { said: now, .. } = of(&changed(said("a"), said("approve"))) else {
         panic!()
     };
     assert_eq!(now.unwrap().intent, None, "an edit is no decision");
     let tombstone = json!({"ts": "5.000000", "subtype": "tombstone", "user": "USLACKBOT"});
-    assert!(matches!(of(&changed(said("a"), tombstone)), Action::Changed { said: None, .. }));
+    assert!(matches!(of(&changed(said("a"), tombstone)), RouteAction::Changed { said: None, .. }));
     let ours = json!({"ts": "5.000000", "user": "U0BOT", "bot_id": "B1", "text": "a"});
-    assert_eq!(of(&changed(ours, said("b"))), Action::Ignore(Ignored::NotAPerson));
+    assert_eq!(of(&changed(ours, said("b"))), RouteAction::Ignore(IgnoredReason::NotAPerson));
 
     for stop in [
         json!({"type": "agent_session_stopped"}),
         json!({"type": "agent_session_stopped", "channel": "C01", "thread_ts": "now",
             "user": "U1", "event_ts": "6.000000"}),
     ] {
-        assert!(matches!(event(&stop), Payload::Unknown), "{stop}");
+        assert!(matches!(event(&stop), EnvelopePayload::Unknown), "{stop}");
     }
 }

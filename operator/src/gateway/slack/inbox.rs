@@ -9,16 +9,16 @@ use codebutler_crds::{SlackTs, Thread, ThreadStatus};
 use kube::ResourceExt as _;
 use tokio::time::Instant;
 
-use super::account::Account;
-use super::channel::Channel;
-use super::event::Stored;
+use super::account::SlackAccount;
+use super::channel::RepoChannel;
+use super::event::StoredMessage;
 use super::route;
 use super::{
     Inner, access, address, audio, files, history, links, mrkdwn, open, own_metadata, pictures,
     post, progress,
 };
 use crate::gateway::api_error::{ApiError, require_conversation};
-use crate::gateway::caller::Caller;
+use crate::gateway::caller::ProvenCaller;
 
 /// How often the watch cache is looked at while nothing waits.
 const LOOK: Duration = Duration::from_millis(150);
@@ -29,7 +29,7 @@ const LONGEST: Duration = Duration::from_mins(1);
 /// after `wait`.
 pub async fn await_inbox(
     inner: &Inner,
-    caller: &Caller,
+    caller: &ProvenCaller,
     after: Option<&SlackTs>,
     wait: Duration,
 ) -> Result<Inbox, ApiError> {
@@ -56,7 +56,7 @@ pub async fn await_inbox(
 }
 
 /// As of now: a caller can be kept for long.
-fn is_suspended(inner: &Inner, caller: &Caller) -> bool {
+fn is_suspended(inner: &Inner, caller: &ProvenCaller) -> bool {
     let (namespace, name) = (caller.key().namespace, &caller.thread.spec.repo);
     inner.context.repo(&namespace, name).is_none_or(|repo| repo.spec.suspend)
 }
@@ -82,13 +82,13 @@ fn has_mail(status: &ThreadStatus, role: &str, after: Option<&SlackTs>) -> bool 
 
 async fn read_inbox(
     inner: &Inner,
-    caller: &Caller,
+    caller: &ProvenCaller,
     thread: &Thread,
     status: &ThreadStatus,
     after: Option<&SlackTs>,
 ) -> Result<Inbox, ApiError> {
     let (repo, role) = (&caller.repo, caller.role_name());
-    let account: Arc<Account> = match inner.account(repo).await {
+    let account: Arc<SlackAccount> = match inner.account(repo).await {
         Ok(account) => account,
         Err(error) => return Err(inner.failed(error, repo).await),
     };
@@ -99,7 +99,7 @@ async fn read_inbox(
         Err(error) if error.code() == Some("thread_not_found") => Vec::new(),
         Err(error) => return Err(inner.failed(error, repo).await),
     };
-    let reader = Reader {
+    let reader = InboxReader {
         status,
         role,
         thread,
@@ -132,14 +132,19 @@ async fn read_inbox(
 }
 
 /// What kind of message one of our own is.
-fn message_kind(stored: &Stored) -> Option<&str> {
+fn message_kind(stored: &StoredMessage) -> Option<&str> {
     own_metadata(stored.metadata.as_ref())?["kind"].as_str()
 }
 
 /// Whether a role is shown a message of its conversation.
-pub fn can_read(inner: &Inner, caller: &Caller, account: &Account, stored: &Stored) -> bool {
+pub fn can_read(
+    inner: &Inner,
+    caller: &ProvenCaller,
+    account: &SlackAccount,
+    stored: &StoredMessage,
+) -> bool {
     let status = caller.thread.status.clone().unwrap_or_default();
-    let reader = Reader {
+    let reader = InboxReader {
         status: &status,
         role: caller.role_name(),
         thread: &caller.thread,
@@ -151,19 +156,19 @@ pub fn can_read(inner: &Inner, caller: &Caller, account: &Account, stored: &Stor
 }
 
 /// How one role sees a conversation.
-pub struct Reader<'a> {
+pub struct InboxReader<'a> {
     pub status: &'a ThreadStatus,
     pub role: &'a str,
     pub thread: &'a Thread,
-    pub channel: Channel,
-    pub account: &'a Account,
+    pub channel: RepoChannel,
+    pub account: &'a SlackAccount,
     /// Who may steer; empty: everybody.
     pub users: &'a [String],
 }
 
-impl Reader<'_> {
+impl InboxReader<'_> {
     /// None: it only repeats what another one says, or is of somebody who may not steer.
-    pub fn message(&self, stored: &Stored) -> Option<Message> {
+    pub fn message(&self, stored: &StoredMessage) -> Option<Message> {
         if self.account.wrote(stored) && message_kind(stored) == Some(progress::KIND) {
             return None;
         }
@@ -188,14 +193,14 @@ impl Reader<'_> {
     }
 
     /// Whether it is one of the messages by which this conversation was opened.
-    fn opens(&self, stored: &Stored) -> bool {
+    fn opens(&self, stored: &StoredMessage) -> bool {
         own_metadata(stored.metadata.as_ref()).is_some_and(|payload| {
             payload["kind"] == open::KIND && payload["thread"] == self.thread.name_any()
         })
     }
 
     /// The prompt, once, as it was written and not as it is shown.
-    fn prompt(&self, stored: &Stored) -> Option<Message> {
+    fn prompt(&self, stored: &StoredMessage) -> Option<Message> {
         let begins = self.thread.conversation().is_some_and(|slack| slack.ts == stored.ts);
         let text = self.thread.spec.prompt.clone().filter(|_| begins)?;
         let recipients = open::prompt_recipients(&text, &self.channel);
@@ -216,7 +221,7 @@ impl Reader<'_> {
 
     /// One of the app's own messages: a role's or CodeButler's if its metadata says so. Files that a role
     /// shares carry none, and roles of other Threads have no say here.
-    fn own(&self, stored: &Stored, mrkdwn: &str) -> (Author, bool) {
+    fn own(&self, stored: &StoredMessage, mrkdwn: &str) -> (Author, bool) {
         let Some(payload) = own_metadata(stored.metadata.as_ref()) else {
             return (bot_author(stored), false);
         };
@@ -236,7 +241,7 @@ impl Reader<'_> {
 }
 
 /// Who says something that counts for nobody.
-fn bot_author(stored: &Stored) -> Author {
+fn bot_author(stored: &StoredMessage) -> Author {
     let id = stored.bot_id.as_deref().or(stored.user.as_deref()).unwrap_or_default();
     Author::Bot { id: id.to_owned() }
 }
@@ -245,7 +250,7 @@ fn bot_author(stored: &Stored) -> Author {
 mod tests {
     use super::super::web::SlackToken;
     use super::*;
-    use crate::gateway::dispatch::Team;
+    use crate::gateway::dispatch::RepoTeam;
 
     fn ts(text: &str) -> SlackTs {
         text.parse().unwrap()
@@ -266,7 +271,7 @@ mod tests {
     #[test]
     fn authors_are_known_by_ids_and_metadata_never_by_text() {
         let token = || SlackToken::new("t");
-        let account = Account {
+        let account = SlackAccount {
             bot: token(),
             app: token(),
             user: Some("UBOT".to_owned()),
@@ -285,11 +290,11 @@ mod tests {
             "status": {"slack": {"channel": "C01", "ts": "1.000000"}},
         }))
         .unwrap();
-        let reader = Reader {
+        let reader = InboxReader {
             status: &status,
             role: "coder",
             thread: &thread,
-            channel: Channel {
+            channel: RepoChannel {
                 git: String::new(),
                 is_own: true,
                 deaf: false,
@@ -298,7 +303,7 @@ mod tests {
                 uid: "u".to_owned(),
                 id: "C01".to_owned(),
                 secret: "slack".to_owned(),
-                team: Team { roles, ..Team::default() },
+                team: RepoTeam { roles, ..RepoTeam::default() },
                 bot_user: Some("UBOT".to_owned()),
                 bots: Vec::new(),
             },

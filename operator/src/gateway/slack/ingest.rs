@@ -9,20 +9,20 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Resource as _, ResourceExt as _};
 use tracing::field::display;
 
-use super::channel::Channel;
-use super::effects::Effect;
-use super::event::{Frame, Payload};
+use super::channel::RepoChannel;
+use super::effects::RouteEffect;
+use super::event::{EnvelopePayload, SocketFrame};
 use super::route;
-use super::route::{Action, Ignored};
-use super::said::Said;
+use super::route::{IgnoredReason, RouteAction};
+use super::said::PersonMessage;
 use super::take_error::PATIENCE;
 use super::take_error::TakeError;
 use super::taking;
-use super::taking::Taken;
-use super::which::Whose;
+use super::taking::TakenMessage;
+use super::which::MessageOwner;
 use super::{Inner, access, open};
 use crate::gateway::thread_key::ThreadKey;
-use crate::gateway::threads::{Refusal, WriteError};
+use crate::gateway::threads::{ChangeRefusal, WriteError};
 
 /// Told to who says yes or no where that can mean several things.
 const REVOKED: &str = "Nothing is approved for this thread any more: people are asked each time.";
@@ -31,7 +31,11 @@ const UNCLEAR: &str = "That decided nothing: several questions are open here, or
 
 impl Inner {
     /// Takes in an envelope. None: it could not be stored and has to come again.
-    pub async fn take_in(&self, frame: &Frame, channels: &[Channel]) -> Option<Vec<Effect>> {
+    pub async fn take_in(
+        &self,
+        frame: &SocketFrame,
+        channels: &[RepoChannel],
+    ) -> Option<Vec<RouteEffect>> {
         if let Some(channel) = frame.shared_channel() {
             self.is_shared(channel, channels).await;
         }
@@ -49,31 +53,37 @@ impl Inner {
     /// Takes in what is in an envelope; answers what it was, too.
     async fn take(
         &self,
-        payload: &Payload,
-        channels: &[Channel],
-    ) -> Result<(&'static str, Vec<Effect>), TakeError> {
+        payload: &EnvelopePayload,
+        channels: &[RepoChannel],
+    ) -> Result<(&'static str, Vec<RouteEffect>), TakeError> {
         let one;
         let (channels, done) = match self.whose(payload, channels).await? {
-            Whose::Plain => (channels, None),
-            Whose::One(channel) => {
+            MessageOwner::Plain => (channels, None),
+            MessageOwner::One(channel) => {
                 one = [*channel];
                 (&one[..], None)
             }
-            Whose::Done(effects) => (channels, Some(effects)),
+            MessageOwner::Done(effects) => (channels, Some(effects)),
         };
         let (outcome, action) = match payload {
-            Payload::Message(incoming) => ("message", route::route_message(incoming, channels)),
-            Payload::Click(click) => ("click", route::route_click(click, channels)),
-            Payload::Reaction(reaction) => ("reaction", route::route_reaction(reaction, channels)),
-            Payload::Stopped(stopped) => ("click", route::route_stop(stopped, channels)),
-            Payload::Changed(changed) => ("message", route::route_change(changed, channels)),
-            Payload::Ignored => ("ignored", Action::Ignore(Ignored::NotOurs)),
-            Payload::Unknown => ("unknown", Action::Ignore(Ignored::NotOurs)),
+            EnvelopePayload::Message(incoming) => {
+                ("message", route::route_message(incoming, channels))
+            }
+            EnvelopePayload::Click(click) => ("click", route::route_click(click, channels)),
+            EnvelopePayload::Reaction(reaction) => {
+                ("reaction", route::route_reaction(reaction, channels))
+            }
+            EnvelopePayload::Stopped(stopped) => ("click", route::route_stop(stopped, channels)),
+            EnvelopePayload::Changed(changed) => {
+                ("message", route::route_change(changed, channels))
+            }
+            EnvelopePayload::Ignored => ("ignored", RouteAction::Ignore(IgnoredReason::NotOurs)),
+            EnvelopePayload::Unknown => ("unknown", RouteAction::Ignore(IgnoredReason::NotOurs)),
         };
         if let Some(effects) = done {
             return Ok((outcome, effects));
         }
-        let ignored = matches!(action, Action::Ignore(_)) && outcome != "unknown";
+        let ignored = matches!(action, RouteAction::Ignore(_)) && outcome != "unknown";
         let effects = self.carry_out(action).await?;
         Ok((if ignored { "ignored" } else { outcome }, effects))
     }
@@ -82,41 +92,41 @@ impl Inner {
     ///
     /// # Errors
     /// When it could not be stored.
-    pub async fn carry_out(&self, action: Action) -> Result<Vec<Effect>, TakeError> {
+    pub async fn carry_out(&self, action: RouteAction) -> Result<Vec<RouteEffect>, TakeError> {
         match action {
-            Action::Message { channel, root, requested_by, said } => {
+            RouteAction::Message { channel, root, requested_by, said } => {
                 self.message(&channel, &root, &requested_by, &said).await
             }
-            Action::Press { channel, root, press } => {
+            RouteAction::Press { channel, root, press } => {
                 self.take_press(&channel, &root, &press).await
             }
-            Action::Stop { channel, root, at, user } => {
+            RouteAction::Stop { channel, root, at, user } => {
                 self.stop(&channel, &root, &at, &user).await
             }
-            Action::Changed { channel, root, ts, said } => {
+            RouteAction::Changed { channel, root, ts, said } => {
                 self.changed(&channel, &root, &ts, said.as_ref()).await
             }
-            Action::Reaction { channel, reacted } => self.reacted(&channel, &reacted).await,
-            Action::Direct { im, ts, channels } => {
+            RouteAction::Reaction { channel, reacted } => self.reacted(&channel, &reacted).await,
+            RouteAction::Direct { im, ts, channels } => {
                 let news = self.directly.first_time((im.clone(), ts));
-                Ok(if news { vec![Effect::Direct { im, channels }] } else { Vec::new() })
+                Ok(if news { vec![RouteEffect::Direct { im, channels }] } else { Vec::new() })
             }
-            Action::Ignore(Ignored::Channel(channel)) => {
+            RouteAction::Ignore(IgnoredReason::Channel(channel)) => {
                 if self.strangers.first_time(channel.clone()) {
                     tracing::info!(channel, "messages of a channel that no Repo names: ignored");
                 }
                 Ok(Vec::new())
             }
-            Action::Ignore(Ignored::Shared { channel, bot }) => {
+            RouteAction::Ignore(IgnoredReason::Shared { channel, bot }) => {
                 self.another_installation(&channel, &bot).await;
                 Ok(Vec::new())
             }
-            Action::Ignore(_) => Ok(Vec::new()),
+            RouteAction::Ignore(_) => Ok(Vec::new()),
         }
     }
 
     /// A channel has people of another organisation in it: told on its Repo, which may not know.
-    async fn is_shared(&self, id: &str, channels: &[Channel]) {
+    async fn is_shared(&self, id: &str, channels: &[RepoChannel]) {
         if !self.outside.first_time(id.to_owned()) {
             return;
         }
@@ -151,11 +161,11 @@ impl Inner {
 
     async fn message(
         &self,
-        channel: &Channel,
+        channel: &RepoChannel,
         root: &SlackTs,
         requested_by: &str,
-        said: &Said,
-    ) -> Result<Vec<Effect>, TakeError> {
+        said: &PersonMessage,
+    ) -> Result<Vec<RouteEffect>, TakeError> {
         let repo = self.context.repo(&channel.namespace, &channel.repo);
         let may =
             |repo: &Repo| said.is_bot || access::permits_user(&repo.spec.access.users, &said.user);
@@ -175,7 +185,7 @@ impl Inner {
             return Err(TakeError::Going(key.name));
         }
         if thread.spec.state == ThreadState::Closed {
-            return Ok(vec![Effect::TellClosed { thread: key }]);
+            return Ok(vec![RouteEffect::TellClosed { thread: key }]);
         }
         // Words may answer what was posted before the gateway has recorded that it asks.
         let _turn = if said.intent.is_some() || said.verdict.is_some() {
@@ -201,51 +211,62 @@ impl Inner {
         };
         let mut effects = Vec::new();
         if stored.thread.spec.state == ThreadState::Closed {
-            return Ok(vec![Effect::TellClosed { thread: key }]);
+            return Ok(vec![RouteEffect::TellClosed { thread: key }]);
         }
         if let (Some(repo), Some(words)) = (&repo, &said.words) {
             self.decided(&key, repo, said, words).await;
         }
         let id = (channel.id.clone(), said.ts.clone());
         if self.seen.first_time(id) {
-            effects.push(Effect::Eyes { thread: key.clone(), ts: said.ts.clone() });
+            effects.push(RouteEffect::Eyes { thread: key.clone(), ts: said.ts.clone() });
         }
         if stored.full {
-            let text = Refusal::Full.to_string();
-            effects.push(Effect::Whisper { thread: key.clone(), user: said.user.clone(), text });
+            let text = ChangeRefusal::Full.to_string();
+            effects.push(RouteEffect::Whisper {
+                thread: key.clone(),
+                user: said.user.clone(),
+                text,
+            });
         }
         match stored.taken {
-            Taken::Message => {}
-            Taken::Decided(_) | Taken::Answered => effects.push(Effect::Settled { thread: key }),
-            Taken::Revoked => {
+            TakenMessage::Message => {}
+            TakenMessage::Decided(_) | TakenMessage::Answered => {
+                effects.push(RouteEffect::Settled { thread: key })
+            }
+            TakenMessage::Revoked => {
                 let (user, text) = (said.user.clone(), REVOKED.to_owned());
-                effects.push(Effect::Whisper { thread: key, user, text });
+                effects.push(RouteEffect::Whisper { thread: key, user, text });
             }
-            Taken::Unclear => {
+            TakenMessage::Unclear => {
                 let (user, text) = (said.user.clone(), UNCLEAR.to_owned());
-                effects.push(Effect::Whisper { thread: key, user, text });
+                effects.push(RouteEffect::Whisper { thread: key, user, text });
             }
-            Taken::Refused(why) => {
+            TakenMessage::Refused(why) => {
                 let (user, text) = (said.user.clone(), why.to_owned());
-                effects.push(Effect::Whisper { thread: key, user, text });
+                effects.push(RouteEffect::Whisper { thread: key, user, text });
             }
         }
         Ok(effects)
     }
 
     /// What somebody is told who may not steer: once in each conversation.
-    fn declined(&self, channel: &Channel, root: &SlackTs, said: &Said) -> Vec<Effect> {
+    fn declined(
+        &self,
+        channel: &RepoChannel,
+        root: &SlackTs,
+        said: &PersonMessage,
+    ) -> Vec<RouteEffect> {
         if !self.declined.first_time((channel.id.clone(), root.clone(), said.user.clone())) {
             return Vec::new();
         }
         let repo = (channel.namespace.clone(), channel.repo.clone());
-        vec![Effect::Decline { repo, root: root.clone(), user: said.user.clone() }]
+        vec![RouteEffect::Decline { repo, root: root.clone(), user: said.user.clone() }]
     }
 
     /// The Thread of a conversation. `ours`: CodeButler began it.
     pub(super) async fn find(
         &self,
-        channel: &Channel,
+        channel: &RepoChannel,
         root: &SlackTs,
         ours: bool,
     ) -> Result<Option<Arc<Thread>>, TakeError> {
@@ -268,8 +289,8 @@ impl Inner {
     async fn store(
         &self,
         key: &ThreadKey,
-        channel: &Channel,
-        said: &Said,
+        channel: &RepoChannel,
+        said: &PersonMessage,
         refused: Option<&'static str>,
     ) -> Result<Stored, WriteError> {
         let now = Time(jiff::Timestamp::now());
@@ -282,14 +303,14 @@ impl Inner {
         };
         match self.threads.try_update(key, take).await {
             Ok((thread, taken)) => Ok(Stored { thread, taken, full: false }),
-            Err(WriteError::Refused(Refusal::Full)) => {
+            Err(WriteError::Refused(ChangeRefusal::Full)) => {
                 // The decision has no place, but the message itself is not to be lost.
-                let plain = Said { intent: None, verdict: None, ..said.clone() };
+                let plain = PersonMessage { intent: None, verdict: None, ..said.clone() };
                 let take = |status: &mut ThreadStatus| {
                     taking::take_message(status, &plain, &channel.team, &now)
                 };
                 let (thread, _) = self.threads.try_update(key, take).await?;
-                Ok(Stored { thread, taken: Taken::Message, full: true })
+                Ok(Stored { thread, taken: TakenMessage::Message, full: true })
             }
             Err(error) => Err(error),
         }
@@ -298,7 +319,7 @@ impl Inner {
     /// Creates the Thread of a conversation.
     async fn start(
         &self,
-        channel: &Channel,
+        channel: &RepoChannel,
         root: &SlackTs,
         requested_by: &str,
     ) -> Result<Arc<Thread>, WriteError> {
@@ -325,6 +346,6 @@ impl Inner {
 /// What storing a message led to.
 struct Stored {
     thread: Arc<Thread>,
-    taken: Taken,
+    taken: TakenMessage,
     full: bool,
 }

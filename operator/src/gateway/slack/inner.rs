@@ -7,12 +7,12 @@ use codebutler_crds::wire::ErrorCode;
 use codebutler_crds::{Repo, Thread};
 use kube::ResourceExt as _;
 
-use super::account::{AccessError, Account};
-use super::channel::Channel;
-use super::scopes::Scopes;
+use super::account::{AccessError, SlackAccount};
+use super::channel::RepoChannel;
+use super::scopes::TokenScopes;
 use super::{Inner, access, explain, reach, which};
 use crate::gateway::api_error::ApiError;
-use crate::gateway::dispatch::Team;
+use crate::gateway::dispatch::RepoTeam;
 use crate::gateway::thread_key::ThreadKey;
 
 /// How long it is told that somebody else uses the same app.
@@ -24,7 +24,7 @@ impl Inner {
         self.threads.freshest(key, self.context.thread(key))
     }
 
-    pub(super) async fn account(&self, repo: &Repo) -> Result<Arc<Account>, AccessError> {
+    pub(super) async fn account(&self, repo: &Repo) -> Result<Arc<SlackAccount>, AccessError> {
         let account = self.accounts.of(&self.context, &self.web, repo).await;
         if let Err(error) = &account {
             self.reach.tell(repo, Err(explain::explain_condition(error, repo))).await;
@@ -33,8 +33,8 @@ impl Inner {
     }
 
     /// What there is to tell of an app that works.
-    pub(super) fn standing(&self, account: &Account, repo: &Repo) -> reach::State {
-        let lacks = account.scopes.as_ref().map(Scopes::lacks).unwrap_or_default();
+    pub(super) fn standing(&self, account: &SlackAccount, repo: &Repo) -> reach::ReachState {
+        let lacks = account.scopes.as_ref().map(TokenScopes::lacks).unwrap_or_default();
         if !lacks.is_empty() {
             return Err(explain::explain_scopes(&lacks, repo));
         }
@@ -46,7 +46,7 @@ impl Inner {
         let is_open = repo.spec.access.users.is_empty();
         let channel = repo.channel().filter(|_| is_open).map(str::to_owned);
         let shared = channel.is_some_and(|channel| self.outside.contains(&channel));
-        let limits = account.scopes.as_ref().and_then(Scopes::limits);
+        let limits = account.scopes.as_ref().and_then(TokenScopes::limits);
         let others = self.sharing(repo.channel().unwrap_or_default());
         let told: Vec<String> = limits
             .into_iter()
@@ -96,18 +96,18 @@ impl Inner {
     }
 
     /// What a Repo's roles are for.
-    pub(super) fn team(&self, repo: &Repo) -> Team {
-        Team::of(&self.context.roles_of(repo))
+    pub(super) fn team(&self, repo: &Repo) -> RepoTeam {
+        RepoTeam::of(&self.context.roles_of(repo))
     }
 
     /// A Repo as the router sees it.
-    pub(super) fn channel(&self, repo: &Repo, account: &Account) -> Channel {
+    pub(super) fn channel(&self, repo: &Repo, account: &SlackAccount) -> RepoChannel {
         self.place(repo, Some(account))
     }
 
     /// The same; without an app it hears nothing.
-    pub(super) fn place(&self, repo: &Repo, account: Option<&Account>) -> Channel {
-        Channel {
+    pub(super) fn place(&self, repo: &Repo, account: Option<&SlackAccount>) -> RepoChannel {
+        RepoChannel {
             namespace: repo.namespace().unwrap_or_default(),
             repo: repo.name_any(),
             uid: repo.uid().unwrap_or_default(),

@@ -3,28 +3,39 @@
 use codebutler_crds::wire::{Author, Message, Pending, SharedPicture};
 use codebutler_crds::{Repo, SlackTs, Thread};
 
-use super::post::Outgoing;
-use super::said::Said;
+use super::post::OutgoingText;
+use super::said::PersonMessage;
 use super::{Inner, mrkdwn, progress};
-use crate::gateway::caller::Caller;
-use crate::gateway::history::{Telling, decision_fact};
+use crate::gateway::caller::ProvenCaller;
+use crate::gateway::history::{ToldEvent, decision_fact};
 use crate::gateway::masks;
 use crate::gateway::thread_key::ThreadKey;
 
 impl Inner {
     /// What a role is about to read.
-    pub(super) async fn heard(&self, caller: &Caller, messages: &[Message], pending: &[Pending]) {
+    pub(super) async fn heard(
+        &self,
+        caller: &ProvenCaller,
+        messages: &[Message],
+        pending: &[Pending],
+    ) {
         let (key, context) = (caller.key(), &self.context);
         let redactor = masks::as_known(context, &caller.repo).await;
         context.history.messages(&key, &redactor, messages);
         for (name, role, event) in pending.iter().filter_map(decision_fact) {
-            let told = Telling { key: name, at: None, role, run: None, event };
+            let told = ToldEvent { key: name, at: None, role, run: None, event };
             context.history.tell(&key, &redactor, told);
         }
     }
 
     /// A decision in words, which perhaps no role reads.
-    pub(super) async fn decided(&self, thread: &ThreadKey, repo: &Repo, said: &Said, words: &str) {
+    pub(super) async fn decided(
+        &self,
+        thread: &ThreadKey,
+        repo: &Repo,
+        said: &PersonMessage,
+        words: &str,
+    ) {
         let redactor = masks::as_known(&self.context, repo).await;
         let author = Author::User { id: said.user.clone() };
         let text = mrkdwn::to_text(words);
@@ -34,7 +45,7 @@ impl Inner {
     /// Pictures that a role put into its conversation.
     pub(super) async fn showed(
         &self,
-        caller: &Caller,
+        caller: &ProvenCaller,
         thread: &Thread,
         pictures: impl Iterator<Item = SharedPicture>,
     ) {
@@ -47,7 +58,7 @@ impl Inner {
     }
 
     /// A part of a text that was posted. A line that goes with its run is no part of the conversation.
-    pub(super) async fn told(&self, outgoing: &Outgoing<'_>, part: usize, ts: &SlackTs) {
+    pub(super) async fn told(&self, outgoing: &OutgoingText<'_>, part: usize, ts: &SlackTs) {
         if outgoing.kind == progress::KIND {
             return;
         }

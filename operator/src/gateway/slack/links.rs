@@ -8,8 +8,8 @@ use codebutler_crds::{Repo, SlackTs};
 use serde::Deserialize;
 use url::Url;
 
-use super::account::Account;
-use super::event::Stored;
+use super::account::SlackAccount;
+use super::event::StoredMessage;
 use super::quoting::find_fence;
 use super::{Inner, history, mrkdwn};
 use crate::gateway::github::{GitHub, text};
@@ -34,8 +34,8 @@ enum MessageLink {
 pub async fn read_links(
     inner: &Inner,
     repo: &Repo,
-    account: &Account,
-    message: &Stored,
+    account: &SlackAccount,
+    message: &StoredMessage,
     left: &mut usize,
 ) -> String {
     let remote = Remote::parse(&repo.spec.git.url).ok();
@@ -68,7 +68,12 @@ pub async fn read_links(
     said
 }
 
-async fn follow_link(inner: &Inner, repo: &Repo, account: &Account, link: &MessageLink) -> String {
+async fn follow_link(
+    inner: &Inner,
+    repo: &Repo,
+    account: &SlackAccount,
+    link: &MessageLink,
+) -> String {
     match link {
         MessageLink::Message { channel, ts, root } => {
             match linked_message(inner, repo, account, (channel, ts, root)).await {
@@ -107,7 +112,7 @@ struct LinkKind {
 async fn linked_message(
     inner: &Inner,
     repo: &Repo,
-    account: &Account,
+    account: &SlackAccount,
     (channel, ts, root): (&str, &SlackTs, &SlackTs),
 ) -> Result<Option<String>, super::web::CallError> {
     if repo.channel() != Some(channel) {

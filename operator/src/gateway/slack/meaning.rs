@@ -7,14 +7,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sha2::{Digest as _, Sha256};
 
 use super::address;
-use super::post::{Asks, Outgoing, SentPart};
+use super::post::{OutgoingText, SentPart, TextAsks};
 use super::questions::offers;
-use crate::gateway::dispatch::{Team, rounds};
+use crate::gateway::dispatch::{RepoTeam, rounds};
 use crate::gateway::threads;
 
 /// What the gateway itself knows of a role's message.
 #[derive(Clone, Debug, Default)]
-pub struct Beside {
+pub struct RoleContext {
     /// Head of the pull request that a merge is asked for.
     pub closing_head: Option<String>,
     /// A line of CodeButler's own under the message.
@@ -24,7 +24,7 @@ pub struct Beside {
 }
 
 /// What a posted message means for its Thread. Applied again, nothing changes.
-pub struct Meaning {
+pub struct PostMeaning {
     plan: Option<Plan>,
     details: Option<PlanDetails>,
     closing: Option<Closing>,
@@ -37,7 +37,7 @@ pub struct Meaning {
     now: Time,
 }
 
-impl Meaning {
+impl PostMeaning {
     pub fn apply(&self, status: &mut ThreadStatus) {
         if let Some(plan) = &self.plan {
             threads::set_plan(status, plan);
@@ -82,7 +82,7 @@ struct Passing {
 const QUEUED: usize = 8;
 
 impl Passing {
-    fn of(team: &Team, sent: &[SentPart], outgoing: &Outgoing<'_>) -> Self {
+    fn of(team: &RepoTeam, sent: &[SentPart], outgoing: &OutgoingText<'_>) -> Self {
         let sender = outgoing.role_name();
         let mut found = Self::default();
         for (part, text) in sent.iter().zip(&outgoing.parts) {
@@ -132,18 +132,18 @@ fn queue_role(status: &mut ThreadStatus, from: &str, role: &str, ts: &SlackTs) {
 
 /// Reads it off a message whose parts are in Slack.
 pub fn read_meaning(
-    team: &Team,
-    outgoing: &Outgoing<'_>,
+    team: &RepoTeam,
+    outgoing: &OutgoingText<'_>,
     sent: &[SentPart],
     message: &PostMessage,
-    beside: &Beside,
-) -> Meaning {
+    beside: &RoleContext,
+) -> PostMeaning {
     let role = outgoing.role_name().to_owned();
     // The message with the buttons.
     let asked = sent.last().map(|part| part.ts.clone());
     let of = |decision| asked.clone().filter(|_| message.decision == Some(decision));
     let offer = match outgoing.asks {
-        Asks::Offer(shown) => asked.clone().map(|ts| Offer {
+        TextAsks::Offer(shown) => asked.clone().map(|ts| Offer {
             ts,
             role: role.clone(),
             kind: shown.kind,
@@ -152,7 +152,7 @@ pub fn read_meaning(
         }),
         _ => None,
     };
-    Meaning {
+    PostMeaning {
         offer,
         plan: of(Decision::Plan).map(|ts| Plan {
             ts,

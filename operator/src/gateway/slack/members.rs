@@ -9,10 +9,10 @@ use codebutler_crds::wire::ErrorCode;
 use codebutler_crds::{Repo, SlackTs};
 use serde::Deserialize;
 
-use super::account::Account;
+use super::account::SlackAccount;
 use super::pinned::PinnedMemory;
 use super::web::CallError;
-use super::{Inner, Slack, access};
+use super::{Inner, SlackGateway, access};
 use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::thread_key::ThreadKey;
 
@@ -26,14 +26,14 @@ const NO_MAILS: &str = "The Slack app may not look for people by their e-mail ad
 const PAGES: usize = 50;
 
 /// People by workspace and channel.
-pub type Channels = PinnedMemory<(String, String), (Arc<HashSet<String>>, Instant)>;
+pub type ChannelMembers = PinnedMemory<(String, String), (Arc<HashSet<String>>, Instant)>;
 
 /// Users by workspace and address.
-pub type Mails = PinnedMemory<(String, String), (Option<String>, Instant)>;
+pub type MailUsers = PinnedMemory<(String, String), (Option<String>, Instant)>;
 
 /// Somebody, as they have proven to be.
 #[derive(Clone, Copy, Debug)]
-pub enum Whom<'a> {
+pub enum ProvenPerson<'a> {
     /// In Slack: user, workspace, organisation.
     User(&'a str, &'a str, Option<&'a str>),
     /// By an address that is theirs.
@@ -63,7 +63,7 @@ struct FoundUser {
     id: String,
 }
 
-impl Slack {
+impl SlackGateway {
     /// Slack user id of somebody who is in a channel of a Repo's workspace; nothing if they are not.
     ///
     /// # Errors
@@ -72,12 +72,12 @@ impl Slack {
         &self,
         repo: &Repo,
         channel: &str,
-        whom: Whom<'_>,
+        whom: ProvenPerson<'_>,
     ) -> Result<Option<String>, ApiError> {
         let inner = &self.inner;
         let account = inner.account(repo).await.map_err(|error| members_unknown(&error))?;
         let user = match whom {
-            Whom::User(user, team, enterprise) => {
+            ProvenPerson::User(user, team, enterprise) => {
                 let own = account.team.as_deref() == Some(team);
                 let colleague = enterprise.is_some() && enterprise == account.enterprise.as_deref();
                 if !own && !colleague {
@@ -85,7 +85,7 @@ impl Slack {
                 }
                 user.to_owned()
             }
-            Whom::Mail(address) => match inner.user_of(&account, address).await {
+            ProvenPerson::Mail(address) => match inner.user_of(&account, address).await {
                 Ok(Some(user)) => user,
                 Ok(None) => return Ok(None),
                 Err(error) if error.code() == Some("missing_scope") => {
@@ -146,7 +146,7 @@ impl Slack {
 impl Inner {
     async fn members(
         &self,
-        account: &Account,
+        account: &SlackAccount,
         channel: &str,
     ) -> Result<Arc<HashSet<String>>, CallError> {
         let key = (account.workspace.clone().unwrap_or_default(), channel.to_owned());
@@ -177,7 +177,7 @@ impl Inner {
 
     async fn read_members(
         &self,
-        account: &Account,
+        account: &SlackAccount,
         channel: &str,
     ) -> Result<HashSet<String>, CallError> {
         let (mut members, mut cursor) = (HashSet::new(), String::new());
@@ -197,7 +197,11 @@ impl Inner {
         Ok(members)
     }
 
-    async fn user_of(&self, account: &Account, mail: &str) -> Result<Option<String>, CallError> {
+    async fn user_of(
+        &self,
+        account: &SlackAccount,
+        mail: &str,
+    ) -> Result<Option<String>, CallError> {
         let key = (account.workspace.clone().unwrap_or_default(), mail.to_owned());
         if let Some((user, at)) = self.mails.get(&key)
             && at.elapsed() < FRESH

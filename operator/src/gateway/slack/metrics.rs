@@ -6,19 +6,19 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::metrics::catalog::gateway as catalog;
-use crate::metrics::family::{Counts, Times};
+use crate::metrics::family::{CountFamily, TimeFamily};
 
 /// Slack's metrics. Clones count together.
 #[derive(Clone, Debug)]
-pub struct Metrics {
-    envelopes: Counts<1>,
-    calls: Counts<2>,
-    acks: Times<0>,
+pub struct SlackMetrics {
+    envelopes: CountFamily<1>,
+    calls: CountFamily<2>,
+    acks: TimeFamily<0>,
     sockets: Gauge,
     sends: Gauge,
 }
 
-impl Metrics {
+impl SlackMetrics {
     /// Creates and registers them.
     pub fn new(registry: &mut Registry) -> Self {
         Self {

@@ -95,131 +95,136 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
-use self::account::Accounts;
-use self::effects::Effect;
-use self::event::Metadata;
-pub use self::meaning::Beside;
-pub use self::members::Whom;
-pub use self::metrics::Metrics;
-use self::post::Sent;
+use self::account::SlackAccounts;
+use self::effects::RouteEffect;
+use self::event::MessageMetadata;
+pub use self::meaning::RoleContext;
+pub use self::members::ProvenPerson;
+pub use self::metrics::SlackMetrics;
+use self::post::SentKeys;
 pub use self::questions::action::spend_approval;
-use self::reach::Reach;
-pub(super) use self::recent::Recent;
-use self::web::Web;
+use self::reach::SlackReach;
+pub(super) use self::recent::RecentKeys;
+use self::web::SlackWeb;
 use super::api_error::ApiError;
-use super::caller::Caller;
-use super::conditions::Conditions;
-use super::context::Context;
+use super::caller::ProvenCaller;
+use super::conditions::ConditionWriter;
+use super::context::GatewayContext;
 use super::dispatch;
 use super::thread_key::ThreadKey;
-use super::threads::keyed::Keyed;
-use super::threads::{self, Threads, WriteError};
+use super::threads::keyed::KeyedLocks;
+use super::threads::{self, ThreadWriter, WriteError};
 
 /// `event_type` of the metadata of our own messages.
 const EVENT_TYPE: &str = "codebutler";
 
 /// Slack in and out. Cheap to clone.
 #[derive(Clone)]
-pub struct Slack {
+pub struct SlackGateway {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    context: Context,
-    threads: Threads,
-    web: Web,
-    metrics: Metrics,
-    accounts: Accounts,
-    reach: Reach,
+    context: GatewayContext,
+    threads: ThreadWriter,
+    web: SlackWeb,
+    metrics: SlackMetrics,
+    accounts: SlackAccounts,
+    reach: SlackReach,
     /// What is in Slack already, by key.
-    sent: Sent,
-    plans: pinned::Plans,
-    persons: person::People,
+    sent: SentKeys,
+    plans: pinned::PinnedPlans,
+    persons: person::KnownPeople,
     /// Who is in which channel, and who has which address.
-    channels: members::Channels,
-    mails: members::Mails,
+    channels: members::ChannelMembers,
+    mails: members::MailUsers,
     /// One question about a channel at a time.
-    asking: Keyed<(String, String)>,
+    asking: KeyedLocks<(String, String)>,
     /// Channels that are shared with another organisation.
-    outside: Recent<String>,
+    outside: RecentKeys<String>,
     /// Texts that came as files.
-    contents: files::Contents,
+    contents: files::FileContents,
     shown_pictures: picture_files::ShownPictures,
     /// Writes recordings down, once there is somebody who can.
-    scribe: Mutex<Option<audio::Scribe>>,
+    scribe: Mutex<Option<audio::SpeechScribe>>,
     /// One recording at a time per thread.
-    hearing: Keyed<ThreadKey>,
+    hearing: KeyedLocks<ThreadKey>,
     /// Conversations that were opened for a prompt.
-    opened: open::Opened,
+    opened: open::OpenedThread,
     /// Conversations whose Threads were deleted.
-    ends: ends::Ends,
+    ends: ends::ToldEnds,
     /// This process, in claims.
     name: String,
     /// One post at a time per thread, so that a key is looked for and posted in one go.
-    posting: Keyed<ThreadKey>,
+    posting: KeyedLocks<ThreadKey>,
     /// What agents say of their runs.
-    progress: progress::Board,
+    progress: progress::ProgressBoard,
     /// Messages that got their reaction from this process.
-    seen: Recent<(String, SlackTs)>,
+    seen: RecentKeys<(String, SlackTs)>,
     /// Presses of buttons that this process took in: a redelivery is told nothing.
-    presses: Recent<(ThreadKey, questions::ButtonPress)>,
+    presses: RecentKeys<(ThreadKey, questions::ButtonPress)>,
     /// Who was told that they may not steer, by channel and conversation.
-    declined: Recent<(String, SlackTs, String)>,
+    declined: RecentKeys<(String, SlackTs, String)>,
     /// Direct messages that were answered, by conversation.
-    directly: Recent<(String, SlackTs)>,
+    directly: RecentKeys<(String, SlackTs)>,
     /// Names of channels that were looked up.
-    lookups: named::Lookups,
+    lookups: named::NameLookups,
     /// Whether this replica is the one that looks for what nobody was told of.
     sweeps: watch::Sender<bool>,
     /// Counts what Slack refused because of the Repo: whether it is mended is looked at.
     troubles: watch::Sender<u64>,
     /// The Repos that name a channel, the oldest first.
-    places: watch::Sender<Vec<channel::Channel>>,
+    places: watch::Sender<Vec<channel::RepoChannel>>,
     /// Channels of no Repo that were logged.
-    strangers: Recent<String>,
+    strangers: RecentKeys<String>,
     /// Apps, by their user id, that somebody else uses too, and when that was last seen.
     shared: Mutex<HashMap<String, Instant>>,
     /// What follows an acknowledgement, in the background.
     background: TaskTracker,
 }
 
-impl Slack {
+impl SlackGateway {
     /// `api_url` is the base of the Web API, such as `https://slack.com/api`.
-    pub fn new(context: Context, threads: Threads, api_url: &Url, metrics: Metrics) -> Self {
-        let web = Web::new(api_url, metrics.clone(), &context.dialer);
-        let conditions = Conditions::new(context.client.clone(), context.redactors.clone());
+    pub fn new(
+        context: GatewayContext,
+        threads: ThreadWriter,
+        api_url: &Url,
+        metrics: SlackMetrics,
+    ) -> Self {
+        let web = SlackWeb::new(api_url, metrics.clone(), &context.dialer);
+        let conditions = ConditionWriter::new(context.client.clone(), context.redactors.clone());
         let inner = Inner {
             context,
             threads,
             web,
             metrics,
-            accounts: Accounts::default(),
-            reach: Reach::new(conditions),
-            sent: Sent::default(),
-            plans: pinned::Plans::default(),
-            persons: person::People::default(),
-            channels: members::Channels::default(),
-            mails: members::Mails::default(),
-            asking: Keyed::default(),
-            outside: Recent::default(),
-            contents: files::Contents::default(),
+            accounts: SlackAccounts::default(),
+            reach: SlackReach::new(conditions),
+            sent: SentKeys::default(),
+            plans: pinned::PinnedPlans::default(),
+            persons: person::KnownPeople::default(),
+            channels: members::ChannelMembers::default(),
+            mails: members::MailUsers::default(),
+            asking: KeyedLocks::default(),
+            outside: RecentKeys::default(),
+            contents: files::FileContents::default(),
             shown_pictures: picture_files::ShownPictures::default(),
             scribe: Mutex::default(),
-            hearing: Keyed::default(),
-            opened: open::Opened::default(),
-            ends: ends::Ends::default(),
+            hearing: KeyedLocks::default(),
+            opened: open::OpenedThread::default(),
+            ends: ends::ToldEnds::default(),
             name: format!("{:016x}", rand::random::<u64>()),
-            posting: Keyed::default(),
-            progress: progress::Board::default(),
-            seen: Recent::default(),
-            presses: Recent::default(),
-            declined: Recent::default(),
-            directly: Recent::default(),
-            lookups: named::Lookups::default(),
+            posting: KeyedLocks::default(),
+            progress: progress::ProgressBoard::default(),
+            seen: RecentKeys::default(),
+            presses: RecentKeys::default(),
+            declined: RecentKeys::default(),
+            directly: RecentKeys::default(),
+            lookups: named::NameLookups::default(),
             sweeps: watch::Sender::new(false),
             troubles: watch::Sender::new(0),
             places: watch::Sender::new(Vec::new()),
-            strangers: Recent::default(),
+            strangers: RecentKeys::default(),
             shared: Mutex::default(),
             background: TaskTracker::new(),
         };
@@ -255,7 +260,7 @@ impl Slack {
     }
 
     /// Has recordings written down from now on.
-    pub fn hear_with(&self, scribe: audio::Scribe) {
+    pub fn hear_with(&self, scribe: audio::SpeechScribe) {
         *self.inner.scribe.lock().unwrap_or_else(PoisonError::into_inner) = Some(scribe);
     }
 
@@ -263,19 +268,19 @@ impl Slack {
     /// delivered, until told to stop. One replica does: the one that agents speak to. All share what
     /// Slack allows.
     pub async fn show_runs(&self, stop: CancellationToken) {
-        let _duty = catchup::Duty::begin(&self.inner.sweeps);
+        let _duty = catchup::CatchupDuty::begin(&self.inner.sweeps);
         let shown = progress::run_progress(Arc::clone(&self.inner), stop.clone());
         let asked = which::ask::run_asking(Arc::clone(&self.inner), stop.clone());
         tokio::join!(shown, asked, handover::run_handovers(Arc::clone(&self.inner), stop));
     }
 
     /// Why a run of a role should not end with these words yet, for the model.
-    pub fn nudge(&self, caller: &Caller, words: &str) -> Option<String> {
+    pub fn nudge(&self, caller: &ProvenCaller, words: &str) -> Option<String> {
         let thread = self.inner.thread(&caller.key())?;
         let (team, role) = (self.inner.team(&caller.repo), caller.role_name());
         let parts = split::split_text(&markdown::render_inline(words), post::LIMIT);
         let status = thread.status.clone().unwrap_or_default();
-        let handing = post::Handing::of(&parts, &team, &status, role, true);
+        let handing = post::FileHanding::of(&parts, &team, &status, role, true);
         dispatch::find_nudge(&team, &status, role, words, &handing.names())
     }
 
@@ -297,7 +302,7 @@ impl Slack {
     ///
     /// # Errors
     /// When it is nothing that can be shown.
-    pub fn progress(&self, caller: &Caller, progress: &Progress) -> Result<(), ApiError> {
+    pub fn progress(&self, caller: &ProvenCaller, progress: &Progress) -> Result<(), ApiError> {
         if !progress::is_valid(progress) {
             let message = "`run` has to be 1 to 32 of a-z and 0-9, `doing` at most 1000 bytes";
             return Err(ApiError::new(ErrorCode::InvalidRequest, message));
@@ -317,7 +322,7 @@ impl Slack {
     /// A sentence for the role.
     pub async fn picture(
         &self,
-        caller: &Caller,
+        caller: &ProvenCaller,
         message: &SlackTs,
         id: &str,
     ) -> Result<(&'static str, Vec<u8>), ApiError> {
@@ -331,11 +336,11 @@ impl Slack {
     /// A sentence for the role.
     pub async fn post(
         &self,
-        caller: &Caller,
+        caller: &ProvenCaller,
         message: &PostMessage,
         closing_head: Option<String>,
     ) -> Result<Posted, ApiError> {
-        let beside = Beside { closing_head, ..Beside::default() };
+        let beside = RoleContext { closing_head, ..RoleContext::default() };
         self.post_noted(caller, message, beside).await
     }
 
@@ -345,14 +350,14 @@ impl Slack {
     /// A sentence for the role.
     pub async fn post_noted(
         &self,
-        caller: &Caller,
+        caller: &ProvenCaller,
         message: &PostMessage,
-        beside: Beside,
+        beside: RoleContext,
     ) -> Result<Posted, ApiError> {
         let posted = role_message::of_role(&self.inner, caller, message, beside).await?;
         if message.decision.is_some() {
             // What it replaced.
-            self.inner.follow_up(vec![Effect::Settled { thread: caller.key() }]);
+            self.inner.follow_up(vec![RouteEffect::Settled { thread: caller.key() }]);
         }
         Ok(posted)
     }
@@ -363,7 +368,7 @@ impl Slack {
     /// A sentence for the role.
     pub async fn inbox(
         &self,
-        caller: &Caller,
+        caller: &ProvenCaller,
         after: Option<&SlackTs>,
         wait: Duration,
     ) -> Result<Inbox, ApiError> {
@@ -377,7 +382,7 @@ impl Slack {
     /// A sentence for the role.
     pub async fn approval(
         &self,
-        caller: &Caller,
+        caller: &ProvenCaller,
         request: &ApprovalRequest,
         wait: Duration,
     ) -> Result<ApprovalReply, ApiError> {
@@ -493,14 +498,14 @@ impl Slack {
 }
 
 /// The metadata of one of our own messages.
-fn own_metadata(metadata: Option<&Metadata>) -> Option<&serde_json::Value> {
+fn own_metadata(metadata: Option<&MessageMetadata>) -> Option<&serde_json::Value> {
     metadata.filter(|m| m.event_type == EVENT_TYPE).map(|m| &m.event_payload)
 }
 
 /// What a frame of Slack's socket goes through, for fuzzing.
 #[cfg(test)]
 pub(super) fn fuzz_frame(text: &str) {
-    if let Ok(frame) = serde_json::from_str::<event::Frame>(text) {
+    if let Ok(frame) = serde_json::from_str::<event::SocketFrame>(text) {
         drop(frame.payload());
     }
 }

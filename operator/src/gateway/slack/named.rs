@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::account::Account;
+use super::account::SlackAccount;
 use super::web::CallError;
 use super::{Inner, explain};
 use crate::gateway::writes;
@@ -31,7 +31,7 @@ type ChannelKey = (String, String, bool);
 
 /// Names that are looked up, or were in vain.
 #[derive(Default)]
-pub struct Lookups(Mutex<HashMap<ChannelKey, ChannelLookup>>);
+pub struct NameLookups(Mutex<HashMap<ChannelKey, ChannelLookup>>);
 
 #[derive(Clone, Copy)]
 struct ChannelLookup {
@@ -40,7 +40,7 @@ struct ChannelLookup {
     tries: u32,
 }
 
-impl Lookups {
+impl NameLookups {
     /// Whether it is time to look; says that somebody does.
     fn begin(&self, key: &ChannelKey) -> bool {
         let mut known = self.0.lock();
@@ -98,7 +98,7 @@ struct Created {
 impl Inner {
     /// Finds out in the background which channel a Repo names, if nobody has yet: in a large workspace
     /// that takes minutes. What is wrong is told on the Repo.
-    pub fn name_channel(self: &Arc<Self>, repo: &Arc<Repo>, account: &Arc<Account>) {
+    pub fn name_channel(self: &Arc<Self>, repo: &Arc<Repo>, account: &Arc<SlackAccount>) {
         let slack = &repo.spec.slack;
         let key = (repo.uid().unwrap_or_default(), slack.channel.clone(), slack.create_channel);
         if !*self.sweeps.borrow() || !self.lookups.begin(&key) {
@@ -125,7 +125,7 @@ impl Inner {
     async fn find_channel(
         &self,
         repo: &Repo,
-        account: &Account,
+        account: &SlackAccount,
     ) -> Result<Option<String>, CallError> {
         let name = repo.spec.slack.channel.trim_start_matches('#');
         if let Some(found) = self.look_for(account, name).await? {
@@ -156,7 +156,7 @@ impl Inner {
     /// Among the channels that the app is in, which are few, and then among all.
     async fn look_for(
         &self,
-        account: &Account,
+        account: &SlackAccount,
         name: &str,
     ) -> Result<Option<FoundChannel>, CallError> {
         if let Some(found) = self.look_in("users.conversations", account, name).await? {
@@ -168,7 +168,7 @@ impl Inner {
     async fn look_in(
         &self,
         method: &'static str,
-        account: &Account,
+        account: &SlackAccount,
         name: &str,
     ) -> Result<Option<FoundChannel>, CallError> {
         let mut cursor = String::new();

@@ -16,12 +16,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Api, ResourceExt as _};
 use serde::Deserialize;
 
-use super::account::{AccessError, Account};
-use super::channel::Channel;
+use super::account::{AccessError, SlackAccount};
+use super::channel::RepoChannel;
 use super::clock;
-use super::effects::Effect;
+use super::effects::RouteEffect;
 use super::later::LaterError;
-use super::post::{self, Asks, Handing, Outgoing};
+use super::post::{self, FileHanding, OutgoingText, TextAsks};
 use super::split::split_text;
 use super::web::CallError;
 use super::{Inner, address, explain, history, markdown, own_metadata};
@@ -44,11 +44,11 @@ const REMEMBERED: usize = 65_536;
 /// Threads by the conversation that was opened for them. Entries only hint: who uses one looks at the
 /// Thread.
 #[derive(Default)]
-pub struct Opened {
+pub struct OpenedThread {
     known: Mutex<HashMap<(String, SlackTs), ThreadKey>>,
 }
 
-impl Opened {
+impl OpenedThread {
     /// Takes in what the Threads say.
     pub fn learn(&self, threads: &[Arc<Thread>]) {
         for thread in threads {
@@ -74,7 +74,7 @@ impl Opened {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claimed {
+pub enum ClaimedConversation {
     /// Nobody had one before: nothing was posted.
     First,
     /// Somebody had one: something may have been posted.
@@ -83,20 +83,20 @@ pub enum Claimed {
 }
 
 /// Takes the claim if nobody has it. Pure.
-pub fn take_claim(status: &mut ThreadStatus, by: &str, now: &Time) -> Claimed {
+pub fn take_claim(status: &mut ThreadStatus, by: &str, now: &Time) -> ClaimedConversation {
     let outcome = match &status.claim {
-        None => Claimed::First,
+        None => ClaimedConversation::First,
         Some(other) if other.by != by && now.0.duration_since(other.since.0) < CLAIM => {
-            return Claimed::Not;
+            return ClaimedConversation::Not;
         }
-        Some(_) => Claimed::Again,
+        Some(_) => ClaimedConversation::Again,
     };
     status.claim = Some(Claim { by: by.to_owned(), since: now.clone() });
     outcome
 }
 
 /// The roles that a prompt is for. Whom it quotes, whoever wrote it does not speak for.
-pub fn prompt_recipients(prompt: &str, channel: &Channel) -> Vec<String> {
+pub fn prompt_recipients(prompt: &str, channel: &RepoChannel) -> Vec<String> {
     let own: Vec<&str> = prompt.lines().filter(|line| !address::is_quote(line)).collect();
     let mentioned =
         address::by_person(&own.join("\n"), &channel.team.roles, channel.bot_user.as_deref());
@@ -129,7 +129,7 @@ pub async fn open_conversation(inner: &Arc<Inner>, thread: &Thread) -> Result<()
     if opened {
         return Ok(());
     }
-    if how == Claimed::Not {
+    if how == ClaimedConversation::Not {
         return Err(LaterError::Claimed);
     }
     let opening = Opening { inner, repo: &repo, account: &account, thread: &claimed };
@@ -205,7 +205,7 @@ async fn tell_waiting(
 struct Opening<'a> {
     inner: &'a Arc<Inner>,
     repo: &'a Repo,
-    account: &'a Account,
+    account: &'a SlackAccount,
     thread: &'a Thread,
 }
 
@@ -215,15 +215,15 @@ struct PostedAt {
 }
 
 impl Opening<'_> {
-    async fn fulfil(&self, how: Claimed) -> Result<(), LaterError> {
+    async fn fulfil(&self, how: ClaimedConversation) -> Result<(), LaterError> {
         let Self { inner, repo, account, thread } = *self;
         let key = ThreadKey::from(thread);
         let opening = opening_message(thread);
         let redactor = masks::as_known(&inner.context, repo).await;
         let parts = split_text(&redactor.mask(&opening), post::LIMIT);
         let found = match how {
-            Claimed::Again => find_posted(inner, repo, account, thread).await?,
-            Claimed::First | Claimed::Not => None,
+            ClaimedConversation::Again => find_posted(inner, repo, account, thread).await?,
+            ClaimedConversation::First | ClaimedConversation::Not => None,
         };
         let root = match found {
             Some(root) => root,
@@ -232,18 +232,18 @@ impl Opening<'_> {
         let channel = repo.channel().unwrap_or_default().to_owned();
         let slack = SlackThread { channel, ts: root };
         inner.opened.add(&slack, key.clone());
-        let outgoing = Outgoing {
+        let outgoing = OutgoingText {
             repo,
             thread,
             slack: &slack,
             key: KEY,
             role: None,
             kind: KIND,
-            asks: Asks::Nothing,
+            asks: TextAsks::Nothing,
             digest: None,
             parts,
             note: None,
-            handing: Handing::default(),
+            handing: FileHanding::default(),
         };
         {
             let _turn = inner.posting.lock(&key).await;
@@ -251,7 +251,7 @@ impl Opening<'_> {
         }
         self.record(&slack).await?;
         tracing::info!(thread = key.name, "opened a conversation for a prompt");
-        inner.follow_up(vec![Effect::Eyes { thread: key, ts: slack.ts }]);
+        inner.follow_up(vec![RouteEffect::Eyes { thread: key, ts: slack.ts }]);
         Ok(())
     }
 
@@ -291,14 +291,14 @@ impl Opening<'_> {
 pub async fn find_posted(
     inner: &Inner,
     repo: &Repo,
-    account: &Account,
+    account: &SlackAccount,
     thread: &Thread,
 ) -> Result<Option<SlackTs>, CallError> {
     let created = thread.creation_timestamp().map_or(0, |time| time.0.as_second());
     let after = clock::make_timestamp(created - SKEW, 0);
     let Some(channel) = repo.channel() else { return Ok(None) };
     let messages = history::read_channel(&inner.web, &account.bot, channel, &after).await?;
-    let is_it = |message: &&super::event::Stored| {
+    let is_it = |message: &&super::event::StoredMessage| {
         account.wrote(message)
             && own_metadata(message.metadata.as_ref())
                 .is_some_and(|p| p["kind"] == KIND && post::speaks_of(p, thread))
@@ -309,7 +309,7 @@ pub async fn find_posted(
 /// The Thread for which a conversation was opened, asked of Slack.
 pub async fn find_thread(
     inner: &Inner,
-    channel: &Channel,
+    channel: &RepoChannel,
     root: &SlackTs,
 ) -> Result<Option<Arc<Thread>>, AccessError> {
     let Some(repo) = inner.context.repo(&channel.namespace, &channel.repo) else {
@@ -381,11 +381,11 @@ mod tests {
     #[test]
     fn one_claims_at_a_time_and_an_old_claim_is_nobodys() {
         let mut status = ThreadStatus::default();
-        assert_eq!(take_claim(&mut status, "a", &at(100)), Claimed::First);
-        assert_eq!(take_claim(&mut status, "b", &at(129)), Claimed::Not);
-        assert_eq!(take_claim(&mut status, "a", &at(129)), Claimed::Again);
-        assert_eq!(take_claim(&mut status, "b", &at(150)), Claimed::Not);
-        assert_eq!(take_claim(&mut status, "b", &at(159)), Claimed::Again);
+        assert_eq!(take_claim(&mut status, "a", &at(100)), ClaimedConversation::First);
+        assert_eq!(take_claim(&mut status, "b", &at(129)), ClaimedConversation::Not);
+        assert_eq!(take_claim(&mut status, "a", &at(129)), ClaimedConversation::Again);
+        assert_eq!(take_claim(&mut status, "b", &at(150)), ClaimedConversation::Not);
+        assert_eq!(take_claim(&mut status, "b", &at(159)), ClaimedConversation::Again);
     }
 
     #[test]

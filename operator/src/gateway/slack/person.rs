@@ -9,7 +9,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::access::{self, PersonKind};
-use super::account::{AccessError, Account};
+use super::account::{AccessError, SlackAccount};
 use super::pinned::PinnedMemory;
 use super::web::CallError;
 use super::{Inner, people};
@@ -24,7 +24,7 @@ const MAX_NAME: usize = 40;
 const SLACKBOT: &str = "USLACKBOT";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Person {
+pub struct SlackPerson {
     /// What they call themselves; nothing where it can't be read.
     pub name: Option<String>,
     /// What they are to the workspace.
@@ -32,7 +32,7 @@ pub struct Person {
 }
 
 /// People by workspace and user id.
-pub type People = PinnedMemory<(String, String), (Person, Instant)>;
+pub type KnownPeople = PinnedMemory<(String, String), (SlackPerson, Instant)>;
 
 #[derive(Deserialize)]
 struct PersonAnswer {
@@ -140,7 +140,11 @@ impl Inner {
     ///
     /// # Errors
     /// When Slack gives no answer; one that says nothing of the person is none.
-    pub async fn person(&self, account: &Account, user: &str) -> Result<Person, CallError> {
+    pub async fn person(
+        &self,
+        account: &SlackAccount,
+        user: &str,
+    ) -> Result<SlackPerson, CallError> {
         let key = (account.workspace.clone().unwrap_or_default(), user.to_owned());
         if let Some((person, at)) = self.persons.get(&key) {
             let counts = if person.kind == PersonKind::Unknown { AGAIN } else { FRESH };
@@ -153,11 +157,11 @@ impl Inner {
         let person = match answer {
             Ok(PersonAnswer { user }) => {
                 let kind = user.kind(account.team.as_deref(), account.enterprise.as_deref());
-                Person { name: user.name(), kind }
+                SlackPerson { name: user.name(), kind }
             }
             Err(error) if error.code().is_some() => {
                 tracing::debug!(%error, "nothing is known of a person");
-                Person { name: None, kind: PersonKind::Unknown }
+                SlackPerson { name: None, kind: PersonKind::Unknown }
             }
             Err(error) => return Err(error),
         };
@@ -166,9 +170,9 @@ impl Inner {
     }
 
     /// Whether somebody is known to see what every full member of the workspace can.
-    pub async fn is_member(&self, account: &Account, user: &str) -> bool {
+    pub async fn is_member(&self, account: &SlackAccount, user: &str) -> bool {
         let read = tokio::time::timeout(PATIENCE, self.person(account, user)).await;
-        matches!(read, Ok(Ok(Person { kind: PersonKind::Member, .. })))
+        matches!(read, Ok(Ok(SlackPerson { kind: PersonKind::Member, .. })))
     }
 
     /// Why somebody may not decide in a Repo's channel, if so.

@@ -14,12 +14,12 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-use super::account::Account;
+use super::account::SlackAccount;
 use super::event::SharedMessage;
 use super::pictures::{OFFERED, can_be_shown, media_type};
 use super::{Inner, history, inbox};
 use crate::gateway::api_error::{ApiError, require_conversation};
-use crate::gateway::caller::Caller;
+use crate::gateway::caller::ProvenCaller;
 use crate::recent::RecentMap;
 
 /// Pictures that are remembered, and how long.
@@ -32,7 +32,7 @@ const FRESH: Duration = Duration::from_mins(1);
 /// A sentence for the role.
 pub async fn read_offered(
     inner: &Inner,
-    caller: &Caller,
+    caller: &ProvenCaller,
     message: &SlackTs,
     id: &str,
 ) -> Result<(&'static str, Vec<u8>), ApiError> {
@@ -142,7 +142,7 @@ async fn find_shown(
 async fn download_picture(
     inner: &Inner,
     repo: &Repo,
-    account: &Account,
+    account: &SlackAccount,
     url: Url,
 ) -> Result<(&'static str, Vec<u8>), ApiError> {
     let most = usize::try_from(MAX_PICTURE).unwrap_or(usize::MAX);

@@ -8,9 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use codebutler_crds::Thread;
 use codebutler_crds::wire::{ErrorCode, MAX_PICTURE, MAX_PICTURES, OwnPicture, SharedPicture};
 
-use super::event::{SharedMessage, Stored};
+use super::event::{SharedMessage, StoredMessage};
 use super::uploads;
-use super::uploads::Attachment;
+use super::uploads::FileAttachment;
 use crate::gateway::api_error::ApiError;
 
 /// Types that models take, as Slack names them.
@@ -26,7 +26,7 @@ pub fn is_picture(file: &SharedMessage) -> bool {
 }
 
 /// The pictures of a message that can be asked for.
-pub fn offered_pictures(message: &Stored) -> Vec<SharedPicture> {
+pub fn offered_pictures(message: &StoredMessage) -> Vec<SharedPicture> {
     let offered = message.files.iter().filter(|file| can_be_shown(file)).take(OFFERED);
     let plain = |name: &str| {
         let shown = |c: &char| !c.is_control() && !matches!(c, '`' | '[' | ']');
@@ -51,7 +51,7 @@ pub fn shown_pictures(
     role: &str,
     key: &str,
     pictures: &[OwnPicture],
-) -> Result<Vec<Attachment>, ApiError> {
+) -> Result<Vec<FileAttachment>, ApiError> {
     let refused = |why: String| Err(ApiError::new(ErrorCode::InvalidRequest, why));
     if pictures.len() > MAX_PICTURES {
         return refused(format!("a message shows at most {MAX_PICTURES} pictures"));
@@ -69,7 +69,7 @@ pub fn shown_pictures(
         };
         let extension = media_type.rsplit('/').next().unwrap_or_default();
         let name = uploads::file_name("picture", thread, role, key, (index, extension));
-        files.push(Attachment { name, content });
+        files.push(FileAttachment { name, content });
     }
     Ok(files)
 }
@@ -95,7 +95,7 @@ mod tests {
             serde_json::json!({"id": id, "name": "a`b]\n.png", "mimetype": kind, "size": size,
                 "url_private": "https://files.slack.com/x"})
         };
-        let message: Stored = serde_json::from_value(serde_json::json!({
+        let message: StoredMessage = serde_json::from_value(serde_json::json!({
             "ts": "1.000000", "user": "U1", "text": "look",
             "files": [
                 file("F1", "image/png", 10),

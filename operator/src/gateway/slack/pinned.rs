@@ -11,8 +11,8 @@ use codebutler_crds::wire::Decision;
 use codebutler_crds::{Repo, SlackTs, Thread};
 use parking_lot::Mutex;
 
-use super::account::Account;
-use super::event::Stored;
+use super::account::SlackAccount;
+use super::event::StoredMessage;
 use super::{Inner, history, mrkdwn, own_metadata};
 use crate::gateway::thread_key::ThreadKey;
 
@@ -47,7 +47,7 @@ impl<K: Hash + Eq, V: Clone> PinnedMemory<K, V> {
     }
 }
 
-pub type Plans = PinnedMemory<(ThreadKey, SlackTs), Arc<str>>;
+pub type PinnedPlans = PinnedMemory<(ThreadKey, SlackTs), Arc<str>>;
 
 impl Inner {
     /// Keeps what a plan says as it was posted, which is what its hash is of.
@@ -83,7 +83,7 @@ impl Inner {
             return pinned_words(&[last]);
         }
         let all = history::read_replies(web, bot, &slack.channel, &slack.ts, None).await.ok()?;
-        let own = |stored: &Stored| {
+        let own = |stored: &StoredMessage| {
             stored.ts <= plan.ts
                 && is_of(&account, stored, &plan.role)
                 && message_key(stored).is_some_and(|key| keys.iter().any(|known| known == key))
@@ -92,20 +92,20 @@ impl Inner {
     }
 }
 
-fn is_of(account: &Account, stored: &Stored, role: &str) -> bool {
+fn is_of(account: &SlackAccount, stored: &StoredMessage, role: &str) -> bool {
     account.wrote(stored)
         && own_metadata(stored.metadata.as_ref()).is_some_and(|payload| {
             payload["role"] == role && payload["kind"] == Decision::Plan.kind()
         })
 }
 
-fn message_key(stored: &Stored) -> Option<&str> {
+fn message_key(stored: &StoredMessage) -> Option<&str> {
     own_metadata(stored.metadata.as_ref())?["key"].as_str()
 }
 
 /// The keys of all parts of a message, by its last one: the first has the message's own, the others
 /// their number behind it.
-fn part_keys(last: &Stored) -> Option<Vec<String>> {
+fn part_keys(last: &StoredMessage) -> Option<Vec<String>> {
     let (key, of) = (message_key(last)?, count_parts(last));
     let base = if of > 1 { key.strip_suffix(&format!(".{of}"))? } else { key };
     let others = (2..=of).map(|part| format!("{base}.{part}"));
@@ -113,13 +113,13 @@ fn part_keys(last: &Stored) -> Option<Vec<String>> {
 }
 
 /// Into how many a message was split.
-fn count_parts(stored: &Stored) -> usize {
+fn count_parts(stored: &StoredMessage) -> usize {
     let of = own_metadata(stored.metadata.as_ref()).map(|payload| &payload["of"]);
     of.and_then(|of| of.as_str()?.parse().ok()).unwrap_or(1)
 }
 
 /// The parts as text, without the mentions of people under it.
-fn pinned_words(parts: &[Stored]) -> Option<String> {
+fn pinned_words(parts: &[StoredMessage]) -> Option<String> {
     let texts = parts.iter().map(|part| mrkdwn::to_text(part.text.as_deref().unwrap_or_default()));
     let text = texts.collect::<Vec<_>>().join("\n");
     let mut text = text.trim();
@@ -139,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    fn stored(ts: &str, key: &str, of: &str, text: &str) -> Stored {
+    fn stored(ts: &str, key: &str, of: &str, text: &str) -> StoredMessage {
         serde_json::from_value(json!({"ts": ts, "text": text, "metadata": {
             "event_type": "codebutler", "event_payload": {"key": key, "of": of, "kind": "plan"},
         }}))

@@ -15,23 +15,23 @@ use serde::Deserialize;
 use tracing::Instrument as _;
 
 use super::Inner;
-use super::account::{AccessError, Account};
+use super::account::{AccessError, SlackAccount};
 use super::markdown::{self};
 use super::split::split_text;
 use super::uploads;
-use super::uploads::Attachment;
+use super::uploads::FileAttachment;
 use super::web::CallError;
 use crate::gateway::api_error::{ApiError, require_conversation};
-use crate::gateway::caller::Caller;
+use crate::gateway::caller::ProvenCaller;
 use crate::gateway::masks;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::WriteError;
 
-pub use handing::{Handing, read_addressed};
+pub use handing::{FileHanding, read_addressed};
 pub use identity::{MessageIdentity, speaks_of};
-pub use outgoing::{Asks, Outgoing, build_metadata};
+pub use outgoing::{OutgoingText, TextAsks, build_metadata};
 use sent::find_sent;
-pub use sent::{Sent, SentPart, lookup_sent};
+pub use sent::{SentKeys, SentPart, lookup_sent};
 
 /// Slack recommends at most 4,000 characters in a message.
 pub const LIMIT: usize = 3900;
@@ -75,18 +75,18 @@ pub async fn post_notice(
 ) -> Result<SlackTs, ApiError> {
     let redactor = masks::as_known(&inner.context, repo).await;
     let text = redactor.mask(text);
-    let outgoing = Outgoing {
+    let outgoing = OutgoingText {
         repo,
         thread,
         slack,
         key: id,
         role: None,
         kind: NOTICE,
-        asks: Asks::Nothing,
+        asks: TextAsks::Nothing,
         digest: None,
         parts: split_text(&markdown::render_inline(&text), LIMIT),
         note: None,
-        handing: Handing::default(),
+        handing: FileHanding::default(),
     };
     let key = &ThreadKey::from(thread);
     let _turn = inner.posting.lock(key).await;
@@ -101,9 +101,9 @@ pub async fn post_notice(
 /// Uploads the files that are not in the thread yet; Slack's ids of all, in their order. The caller holds the thread's turn to post.
 pub async fn attach_files(
     inner: &Inner,
-    caller: &Caller,
+    caller: &ProvenCaller,
     thread: &Thread,
-    files: Vec<Attachment>,
+    files: Vec<FileAttachment>,
 ) -> Result<Vec<String>, AccessError> {
     let Some(slack) = thread.conversation().filter(|_| !files.is_empty()) else {
         return Ok(Vec::new());
@@ -140,7 +140,7 @@ pub fn not_recorded(error: &WriteError) -> ApiError {
 /// thread's turn to post.
 pub async fn post_once(
     inner: &Inner,
-    outgoing: &Outgoing<'_>,
+    outgoing: &OutgoingText<'_>,
 ) -> Result<Vec<SlackTs>, AccessError> {
     let sent = once_in_parts(inner, outgoing).await?;
     Ok(sent.into_iter().map(|part| part.ts).collect())
@@ -149,14 +149,17 @@ pub async fn post_once(
 /// The same, with what was decided about each part when it was posted.
 pub(super) async fn once_in_parts(
     inner: &Inner,
-    outgoing: &Outgoing<'_>,
+    outgoing: &OutgoingText<'_>,
 ) -> Result<Vec<SentPart>, AccessError> {
     let (thread, role) = (ThreadKey::from(outgoing.thread), outgoing.role_name());
     let span = tracing::info_span!("post", %thread, role, kind = outgoing.kind);
     post_parts(inner, outgoing).instrument(span).await
 }
 
-async fn post_parts(inner: &Inner, outgoing: &Outgoing<'_>) -> Result<Vec<SentPart>, AccessError> {
+async fn post_parts(
+    inner: &Inner,
+    outgoing: &OutgoingText<'_>,
+) -> Result<Vec<SentPart>, AccessError> {
     let thread = ThreadKey::from(outgoing.thread);
     let account = inner.account(outgoing.repo).await?;
     let mut sent = Vec::new();
@@ -187,8 +190,8 @@ struct PostedAt {
 /// Posts one part. When the outcome is not known, Slack is asked before it is posted again.
 async fn send_part(
     inner: &Inner,
-    account: &Account,
-    outgoing: &Outgoing<'_>,
+    account: &SlackAccount,
+    outgoing: &OutgoingText<'_>,
     thread: &ThreadKey,
     index: usize,
     id: MessageIdentity,

@@ -15,8 +15,8 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
-use self::budget::{CallBudget, Grant};
-use super::metrics::Metrics;
+use self::budget::{CallBudget, CallGrant};
+use super::metrics::SlackMetrics;
 
 /// Messages that may follow each other at once; Slack takes a few more.
 const BURST: u32 = 4;
@@ -41,7 +41,7 @@ type Lane = (u64, &'static str, String);
 #[derive(Clone, Debug)]
 pub struct CallQueue {
     lanes: Arc<Mutex<HashMap<Lane, QueueState>>>,
-    metrics: Metrics,
+    metrics: SlackMetrics,
     /// Between two messages of a channel.
     every: Duration,
 }
@@ -64,15 +64,15 @@ struct QueueState {
 #[derive(Debug)]
 struct Waiter {
     thread: String,
-    urgency: Urgency,
+    urgency: CallUrgency,
     /// Until when others go before it, if it is upkeep.
     yields: Instant,
-    wake: oneshot::Sender<Turn>,
+    wake: oneshot::Sender<CallTurn>,
 }
 
 /// Whether somebody waits for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Urgency {
+pub enum CallUrgency {
     Awaited,
     /// Reading back what nothing delivered, to be sure.
     Upkeep,
@@ -80,17 +80,17 @@ pub enum Urgency {
 
 /// Who makes a call, and which.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct QueuedCall<'a> {
     pub app: &'a str,
     pub method: &'static str,
     pub channel: &'a str,
     pub thread: &'a str,
-    pub urgency: Urgency,
+    pub urgency: CallUrgency,
 }
 
 /// Leave to make one call; the next one's turn comes when it is dropped.
 #[derive(Debug)]
-pub struct Turn {
+pub struct CallTurn {
     queue: CallQueue,
     lane: Lane,
     /// False where calls need not wait for each other.
@@ -113,7 +113,7 @@ const fn tier_tenths(method: &str) -> u32 {
 
 impl CallQueue {
     /// An empty one.
-    pub fn new(metrics: Metrics) -> Self {
+    pub fn new(metrics: SlackMetrics) -> Self {
         Self { lanes: Arc::default(), metrics, every: EVERY }
     }
 
@@ -122,7 +122,7 @@ impl CallQueue {
     }
 
     /// Waits for leave to make a call.
-    pub async fn turn(&self, asked: Asked<'_>) -> Turn {
+    pub async fn turn(&self, asked: QueuedCall<'_>) -> CallTurn {
         let posts = asked.method == POST;
         let mut hasher = DefaultHasher::new();
         asked.app.hash(&mut hasher);
@@ -131,15 +131,15 @@ impl CallQueue {
         let _waiting = self.metrics.send_waits();
         let yields = Instant::now() + self.pace(asked.method) * YIELDS;
         let turn = loop {
-            let over = asked.urgency == Urgency::Upkeep && Instant::now() >= yields;
-            let urgency = if over { Urgency::Awaited } else { asked.urgency };
-            match self.enter(&lane, &Asked { urgency, ..asked }, yields) {
+            let over = asked.urgency == CallUrgency::Upkeep && Instant::now() >= yields;
+            let urgency = if over { CallUrgency::Awaited } else { asked.urgency };
+            match self.enter(&lane, &QueuedCall { urgency, ..asked }, yields) {
                 Entered::In(turn) => break turn,
                 Entered::Again(wait) => tokio::time::sleep(wait).await,
                 Entered::Waits(woken) => match woken.await {
                     Ok(turn) => break turn,
                     // Can't be: a waiter is dropped with its queue only.
-                    Err(_) => return Turn { queue: self.clone(), lane, held: false },
+                    Err(_) => return CallTurn { queue: self.clone(), lane, held: false },
                 },
             }
         };
@@ -149,7 +149,7 @@ impl CallQueue {
         turn
     }
 
-    fn enter(&self, lane: &Lane, asked: &Asked<'_>, yields: Instant) -> Entered {
+    fn enter(&self, lane: &Lane, asked: &QueuedCall<'_>, yields: Instant) -> Entered {
         let mut lanes = self.lock();
         if lanes.len() >= REMEMBERED && !lanes.contains_key(lane) {
             let now = Instant::now();
@@ -160,17 +160,17 @@ impl CallQueue {
         let state = lanes.entry(lane.clone()).or_default();
         let now = Instant::now();
         let careful = state.careful_until.is_some_and(|until| until > now);
-        let turn = |held| Turn { queue: self.clone(), lane: lane.clone(), held };
+        let turn = |held| CallTurn { queue: self.clone(), lane: lane.clone(), held };
         if lane.1 != POST && !careful && !state.busy {
             let budget = state
                 .budget
                 .get_or_insert_with(|| CallBudget::full(SAVED / tier_tenths(lane.1), now));
             match budget.take(asked.urgency, self.pace(lane.1), now) {
-                Grant::Go => return Entered::In(turn(false)),
-                Grant::Wait(wait) if asked.urgency == Urgency::Upkeep => {
+                CallGrant::Go => return Entered::In(turn(false)),
+                CallGrant::Wait(wait) if asked.urgency == CallUrgency::Upkeep => {
                     return Entered::Again(wait);
                 }
-                Grant::Wait(wait) => state.next = state.next.max(Some(now + wait)),
+                CallGrant::Wait(wait) => state.next = state.next.max(Some(now + wait)),
             }
         }
         if state.busy {
@@ -185,7 +185,7 @@ impl CallQueue {
     }
 
     /// When a call that has its turn may go.
-    fn due(&self, turn: &Turn) -> Option<Instant> {
+    fn due(&self, turn: &CallTurn) -> Option<Instant> {
         if !turn.held {
             return None;
         }
@@ -216,7 +216,7 @@ impl CallQueue {
                 };
                 waiter
             };
-            let turn = Turn { queue: self.clone(), lane: lane.clone(), held: true };
+            let turn = CallTurn { queue: self.clone(), lane: lane.clone(), held: true };
             match waiter.wake.send(turn) {
                 Ok(()) => return,
                 // Whoever waited has gone.
@@ -231,10 +231,10 @@ impl CallQueue {
 }
 
 enum Entered {
-    In(Turn),
+    In(CallTurn),
     /// Not in the way of others: asked again later.
     Again(Duration),
-    Waits(oneshot::Receiver<Turn>),
+    Waits(oneshot::Receiver<CallTurn>),
 }
 
 impl QueueState {
@@ -249,7 +249,8 @@ impl QueueState {
     fn pick(&mut self) -> Option<Waiter> {
         let last = |waiter: &Waiter| self.served.get(&waiter.thread).copied().unwrap_or(0);
         let now = Instant::now();
-        let urgency = |one: &Waiter| if one.yields <= now { Urgency::Awaited } else { one.urgency };
+        let urgency =
+            |one: &Waiter| if one.yields <= now { CallUrgency::Awaited } else { one.urgency };
         // Of equals the first: order within a conversation is kept.
         let order = |(place, one): &(usize, &Waiter)| (urgency(one), last(one), *place);
         let (place, _) = self.waiting.iter().enumerate().min_by_key(order)?;
@@ -259,7 +260,7 @@ impl QueueState {
     }
 }
 
-impl Turn {
+impl CallTurn {
     /// Slack said "later": until then nobody calls this method, and then one by one.
     pub fn later(&self, wait: Duration) {
         let now = Instant::now();
@@ -270,7 +271,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for CallTurn {
     fn drop(&mut self) {
         if self.held {
             self.queue.pass_on(&self.lane);
@@ -287,11 +288,11 @@ mod tests {
     const EVERY: Duration = Duration::from_millis(80);
 
     fn queue() -> CallQueue {
-        CallQueue { every: EVERY, ..CallQueue::new(Metrics::new(&mut Registry::default())) }
+        CallQueue { every: EVERY, ..CallQueue::new(SlackMetrics::new(&mut Registry::default())) }
     }
 
-    fn asked<'a>(method: &'static str, channel: &'a str, thread: &'a str) -> Asked<'a> {
-        Asked { app: "app", method, channel, thread, urgency: Urgency::Awaited }
+    fn asked<'a>(method: &'static str, channel: &'a str, thread: &'a str) -> QueuedCall<'a> {
+        QueuedCall { app: "app", method, channel, thread, urgency: CallUrgency::Awaited }
     }
 
     /// Sends these, one a task, in this order of arrival; the order in which they went, and when.
@@ -363,7 +364,7 @@ mod tests {
         let queue = queue();
         let read = "conversations.replies";
         let mut sweeps = 0;
-        let upkeep = Asked { urgency: Urgency::Upkeep, ..asked(read, "C1", "") };
+        let upkeep = QueuedCall { urgency: CallUrgency::Upkeep, ..asked(read, "C1", "") };
         while tokio::time::timeout(EVERY / 4, queue.turn(upkeep)).await.is_ok() {
             sweeps += 1;
             assert!(sweeps < 100, "upkeep takes everything");
@@ -401,7 +402,7 @@ mod tests {
         });
         // Until all that was saved up is used.
         tokio::time::sleep(EVERY).await;
-        let upkeep = Asked { urgency: Urgency::Upkeep, ..asked(read, "C1", "") };
+        let upkeep = QueuedCall { urgency: CallUrgency::Upkeep, ..asked(read, "C1", "") };
         let patience = queue.pace(read) * (YIELDS + 4);
         for _ in 0..2 {
             assert!(tokio::time::timeout(patience, queue.turn(upkeep)).await.is_ok());

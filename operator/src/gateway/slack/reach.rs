@@ -8,18 +8,18 @@ use codebutler_crds::condition::SLACK_REACHABLE;
 use kube::ResourceExt as _;
 use parking_lot::Mutex;
 
-use crate::gateway::conditions::{Conditions, Finding};
+use crate::gateway::conditions::{ConditionFinding, ConditionWriter};
 
 /// What is told: that it works, with what it can't do if there is something, or a reason and a
 /// sentence.
-pub type State = Result<Option<String>, (&'static str, String)>;
+pub type ReachState = Result<Option<String>, (&'static str, String)>;
 
 /// That nothing hinders.
 const WORKS: &str = "the app can read the channel";
 
 /// Tells whether Slack can be reached.
-pub struct Reach {
-    conditions: Conditions,
+pub struct SlackReach {
+    conditions: ConditionWriter,
     told: Mutex<HashMap<String, ToldFinding>>,
 }
 
@@ -28,11 +28,11 @@ struct ToldFinding {
     generation: Option<i64>,
     /// Channel and Secret that it was found with.
     about: (String, String),
-    state: State,
+    state: ReachState,
 }
 
 impl ToldFinding {
-    fn of(repo: &Repo, state: State) -> Self {
+    fn of(repo: &Repo, state: ReachState) -> Self {
         let slack = &repo.spec.slack;
         let about = (slack.channel.clone(), slack.credentials.name.clone());
         Self { generation: repo.metadata.generation, about, state }
@@ -63,15 +63,15 @@ pub fn concerns_repo(code: &str) -> bool {
     codes.contains(&code)
 }
 
-impl Reach {
+impl SlackReach {
     /// Writes as the gateway's other conditions are written.
-    pub fn new(conditions: Conditions) -> Self {
+    pub fn new(conditions: ConditionWriter) -> Self {
         Self { conditions, told: Mutex::default() }
     }
 
     /// Records the state if it is news, and answers whether the Repo says it now. Failing to is logged,
     /// and tried again next time.
-    pub async fn tell(&self, repo: &Repo, state: State) -> bool {
+    pub async fn tell(&self, repo: &Repo, state: ReachState) -> bool {
         let uid = repo.uid().unwrap_or_default();
         let news = ToldFinding::of(repo, state);
         // Another replica may have said otherwise since.
@@ -83,7 +83,7 @@ impl Reach {
             Ok(Some(limits)) => ("Reachable", format!("{WORKS}; {limits}")),
             Err((reason, message)) => (*reason, message.clone()),
         };
-        let finding = Finding {
+        let finding = ConditionFinding {
             type_: SLACK_REACHABLE,
             holds: Some(news.state.is_ok()),
             reason,

@@ -8,17 +8,17 @@ use serde::Deserialize;
 
 use super::Inner;
 use super::account::AccessError;
-use super::answering::{Answering, answer_effects, is_new};
-use super::channel::Channel;
-use super::effects::Effect;
-use super::event::Stored;
-use super::questions::{self, AnswerContext, AnswerOutcome, AnswerRight, Thumb};
-use super::sign::Reacted;
-use super::sign::Sign;
+use super::answering::{AnswerPermission, answer_effects, is_new};
+use super::channel::RepoChannel;
+use super::effects::RouteEffect;
+use super::event::StoredMessage;
+use super::questions::{self, AnswerContext, AnswerOutcome, AnswerRight, ThumbAnswer};
+use super::sign::EmojiReaction;
+use super::sign::EmojiSign;
 use super::take_error::TakeError;
 use super::taking;
 use crate::gateway::thread_key::ThreadKey;
-use crate::gateway::threads::{Refusal, WriteError};
+use crate::gateway::threads::{ChangeRefusal, WriteError};
 
 /// Before each further look for what a thumb may have answered: Slack tells it once.
 const LOOKS: [Duration; 3] =
@@ -26,17 +26,17 @@ const LOOKS: [Duration; 3] =
 
 #[derive(Deserialize)]
 struct Item {
-    message: Stored,
+    message: StoredMessage,
 }
 
 impl Inner {
     /// Takes a reaction in.
     pub(super) async fn reacted(
         &self,
-        channel: &Channel,
-        reacted: &Reacted,
-    ) -> Result<Vec<Effect>, TakeError> {
-        let Sign::Thumb(up) = reacted.sign else {
+        channel: &RepoChannel,
+        reacted: &EmojiReaction,
+    ) -> Result<Vec<RouteEffect>, TakeError> {
+        let EmojiSign::Thumb(up) = reacted.sign else {
             return match self.root_of(channel, &reacted.message).await? {
                 Some(root) => self.stop(channel, &root, &reacted.at, &reacted.user).await,
                 None => Ok(Vec::new()),
@@ -57,17 +57,17 @@ impl Inner {
         }
         // It may be on its way into the Thread.
         let (channel, reacted) = (Box::new(channel.clone()), Box::new(reacted.clone()));
-        Ok(vec![Effect::LookAgain { channel, root, reacted }])
+        Ok(vec![RouteEffect::LookAgain { channel, root, reacted }])
     }
 
     /// Looks once more for what a thumb may have answered.
     pub(super) async fn look_again(
         &self,
-        channel: &Channel,
+        channel: &RepoChannel,
         root: &SlackTs,
-        reacted: &Reacted,
-    ) -> Vec<Effect> {
-        let Sign::Thumb(up) = reacted.sign else { return Vec::new() };
+        reacted: &EmojiReaction,
+    ) -> Vec<RouteEffect> {
+        let EmojiSign::Thumb(up) = reacted.sign else { return Vec::new() };
         for pause in LOOKS {
             tokio::time::sleep(pause).await;
             match self.thumb(channel, root, reacted, up).await {
@@ -82,16 +82,16 @@ impl Inner {
     /// None: nothing is asked there, as far as is known by now.
     async fn thumb(
         &self,
-        channel: &Channel,
+        channel: &RepoChannel,
         root: &SlackTs,
-        reacted: &Reacted,
+        reacted: &EmojiReaction,
         up: bool,
-    ) -> Result<Option<Vec<Effect>>, TakeError> {
-        let Reacted { message, user, .. } = reacted;
+    ) -> Result<Option<Vec<RouteEffect>>, TakeError> {
+        let EmojiReaction { message, user, .. } = reacted;
         let (key, _turn) = match self.admit_answer(channel, root, user, AnswerRight::Decide).await?
         {
-            Answering::May(key, turn) => (key, turn),
-            Answering::MayNot(effects) => {
+            AnswerPermission::May(key, turn) => (key, turn),
+            AnswerPermission::MayNot(effects) => {
                 // A thumb on something else is everybody's right.
                 let asked = self.asked_in(channel, message).is_some();
                 return Ok(Some(if asked { effects } else { Vec::new() }));
@@ -103,7 +103,7 @@ impl Inner {
         }
         let (now, today) = self.answer_day(channel);
         let context = AnswerContext { team: &channel.team, now, today: &today };
-        let thumb = Thumb { message, up, user };
+        let thumb = ThumbAnswer { message, up, user };
         let take = |status: &mut ThreadStatus| questions::take_thumb(status, &thumb, &context);
         let taken = self.threads.try_update(&key, take).await;
         if matches!(taken, Ok((_, AnswerOutcome::Unknown))) {
@@ -117,7 +117,7 @@ impl Inner {
 
     /// The conversation in which a message is a question that is on record, as far as this process
     /// knows.
-    pub(super) fn asked_in(&self, channel: &Channel, message: &SlackTs) -> Option<SlackTs> {
+    pub(super) fn asked_in(&self, channel: &RepoChannel, message: &SlackTs) -> Option<SlackTs> {
         self.context.threads.state().iter().find_map(|thread| {
             let here = thread.conversation().filter(|slack| slack.channel == channel.id)?;
             let thread = self.thread(&ThreadKey::from(&**thread))?;
@@ -128,21 +128,21 @@ impl Inner {
     /// Ends what runs: by a sign at `at`, or Slack's own button.
     pub(super) async fn stop(
         &self,
-        channel: &Channel,
+        channel: &RepoChannel,
         root: &SlackTs,
         at: &SlackTs,
         user: &str,
-    ) -> Result<Vec<Effect>, TakeError> {
+    ) -> Result<Vec<RouteEffect>, TakeError> {
         let key = match self.admit_answer(channel, root, user, AnswerRight::Steer).await? {
-            Answering::May(key, _) => key,
-            Answering::MayNot(effects) => return Ok(effects),
+            AnswerPermission::May(key, _) => key,
+            AnswerPermission::MayNot(effects) => return Ok(effects),
         };
         let stop = |status: &mut ThreadStatus| taking::stop_runs(status, at, user);
         match self.threads.try_update(&key, stop).await {
             Ok(_) | Err(WriteError::Missing(_)) => Ok(Vec::new()),
-            Err(WriteError::Refused(refusal @ Refusal::Full)) => {
+            Err(WriteError::Refused(refusal @ ChangeRefusal::Full)) => {
                 let (user, text) = (user.to_owned(), refusal.to_string());
-                Ok(vec![Effect::Whisper { thread: key, user, text }])
+                Ok(vec![RouteEffect::Whisper { thread: key, user, text }])
             }
             Err(error) => Err(error.into()),
         }
@@ -151,7 +151,7 @@ impl Inner {
     /// The first message of the conversation that a message belongs to: Slack's event does not say.
     pub(super) async fn root_of(
         &self,
-        channel: &Channel,
+        channel: &RepoChannel,
         message: &SlackTs,
     ) -> Result<Option<SlackTs>, TakeError> {
         if self.thread(&channel.thread(message)).is_some() {
@@ -185,18 +185,18 @@ mod tests {
     #[test]
     fn thumbs_answer_in_any_colour_and_stop_signs_stop() {
         for (name, sign) in [
-            ("+1", Some(Sign::Thumb(true))),
-            ("thumbsup", Some(Sign::Thumb(true))),
-            ("+1::skin-tone-4", Some(Sign::Thumb(true))),
-            ("-1", Some(Sign::Thumb(false))),
-            ("octagonal_sign", Some(Sign::Stop)),
-            ("hand", Some(Sign::Stop)),
-            ("raised_hand::skin-tone-2", Some(Sign::Stop)),
+            ("+1", Some(EmojiSign::Thumb(true))),
+            ("thumbsup", Some(EmojiSign::Thumb(true))),
+            ("+1::skin-tone-4", Some(EmojiSign::Thumb(true))),
+            ("-1", Some(EmojiSign::Thumb(false))),
+            ("octagonal_sign", Some(EmojiSign::Stop)),
+            ("hand", Some(EmojiSign::Stop)),
+            ("raised_hand::skin-tone-2", Some(EmojiSign::Stop)),
             ("eyes", None),
             ("+100", None),
             ("", None),
         ] {
-            assert_eq!(Sign::by_name(name), sign, "{name}");
+            assert_eq!(EmojiSign::by_name(name), sign, "{name}");
         }
     }
 }

@@ -1,3 +1,3 @@
 //! What was seen not long ago.
 
-pub use crate::recent::Recent;
+pub use crate::recent::RecentKeys;

@@ -7,26 +7,26 @@ use codebutler_crds::thread::ThreadState;
 use codebutler_crds::wire::{Decision, ErrorCode, PostMessage, Posted, SharedPicture};
 
 use super::account::AccessError;
-use super::markdown::{self, Rendered, Snippet};
-use super::meaning::Beside;
+use super::markdown::{self, LongSnippet, RenderedMessage};
+use super::meaning::RoleContext;
 use super::post::{
-    Asks, EMPTY, Handing, LIMIT, Outgoing, attach_files, not_recorded, once_in_parts,
+    EMPTY, FileHanding, LIMIT, OutgoingText, TextAsks, attach_files, not_recorded, once_in_parts,
 };
 use super::questions::shown::OfferShown;
 use super::questions::{merge, plan};
 use super::split::split_text;
-use super::uploads::{self, Attachment};
+use super::uploads::{self, FileAttachment};
 use super::web::CallError;
 use super::{Inner, asking, meaning, people, pictures, usage};
 use crate::gateway::api_error::{ApiError, require_conversation};
-use crate::gateway::caller::Caller;
+use crate::gateway::caller::ProvenCaller;
 
 /// Posts a role's message and records what it means: a decision asked, roles addressed.
 pub async fn of_role(
     inner: &Inner,
-    caller: &Caller,
+    caller: &ProvenCaller,
     message: &PostMessage,
-    beside: Beside,
+    beside: RoleContext,
 ) -> Result<Posted, ApiError> {
     asking::check_message(message)?;
     // What people see and approve is what is recorded and hashed.
@@ -60,8 +60,8 @@ pub async fn of_role(
     let offered = OfferShown::of(message);
     let parts = split_text(text.trim_end(), LIMIT);
     let (team, status) = (inner.team(&caller.repo), thread.status.clone().unwrap_or_default());
-    let handing = Handing::of(&parts, &team, &status, caller.role_name(), message.last);
-    let outgoing = Outgoing {
+    let handing = FileHanding::of(&parts, &team, &status, caller.role_name(), message.last);
+    let outgoing = OutgoingText {
         repo: &caller.repo,
         thread: &thread,
         slack: require_conversation(&thread)?,
@@ -69,10 +69,10 @@ pub async fn of_role(
         role: Some(&caller.role),
         kind: message.decision.map_or("message", Decision::kind),
         asks: match (message.decision, &offered) {
-            (Some(Decision::Plan), _) => Asks::Buttons(&plan::BUTTONS),
-            (Some(Decision::Merge), _) => Asks::Buttons(&merge::BUTTONS),
-            (None, Some(offer)) => Asks::Offer(offer),
-            (None, None) => Asks::Nothing,
+            (Some(Decision::Plan), _) => TextAsks::Buttons(&plan::BUTTONS),
+            (Some(Decision::Merge), _) => TextAsks::Buttons(&merge::BUTTONS),
+            (None, Some(offer)) => TextAsks::Offer(offer),
+            (None, None) => TextAsks::Nothing,
         },
         digest,
         parts,
@@ -102,7 +102,7 @@ pub async fn of_role(
 /// under it, come last; where Slack takes no files, it stays in the text.
 async fn in_slack(
     inner: &Inner,
-    caller: &Caller,
+    caller: &ProvenCaller,
     thread: &Thread,
     message: &PostMessage,
     digest: Option<&str>,
@@ -110,14 +110,15 @@ async fn in_slack(
     let role = caller.role_name();
     // Files belong to the words that people say yes to, too.
     let key = &[&*message.key, digest.unwrap_or_default()].concat();
-    let name = |index, snippet: &Snippet| uploads::snippet_name(thread, role, key, index, snippet);
-    let Rendered { mut text, snippets } = markdown::render_markdown(&message.text, name);
+    let name =
+        |index, snippet: &LongSnippet| uploads::snippet_name(thread, role, key, index, snippet);
+    let RenderedMessage { mut text, snippets } = markdown::render_markdown(&message.text, name);
     let pictures = pictures::shown_pictures(thread, role, key, &message.pictures)?;
     for picture in &pictures {
         text = format!("{text}\n📎 `{}`", picture.name);
     }
     let names: Vec<String> = pictures.iter().map(|picture| picture.name.clone()).collect();
-    let code = snippets.into_iter().enumerate().map(|(index, snippet)| Attachment {
+    let code = snippets.into_iter().enumerate().map(|(index, snippet)| FileAttachment {
         name: name(index, &snippet),
         content: snippet.code.into_bytes(),
     });

@@ -2,46 +2,48 @@
 
 use codebutler_crds::SlackTs;
 
-use super::channel::Channel;
-use super::event::{Changed, Click, Incoming, Reaction, Stopped, Stored};
+use super::channel::RepoChannel;
+use super::event::{
+    ButtonClick, MessageChange, MessageEvent, ReactionAdded, SessionStopped, StoredMessage,
+};
 use super::questions::{self, ButtonPress};
-use super::said::Said;
-use super::sign::{Reacted, Sign};
+use super::said::PersonMessage;
+use super::sign::{EmojiReaction, EmojiSign};
 use super::{EVENT_TYPE, address, verdict, wish, words};
 
 /// What is to be done about an envelope.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum RouteAction {
     /// A person said something in a Repo's channel.
     Message {
-        channel: Channel,
+        channel: RepoChannel,
         /// First message of the conversation.
         root: SlackTs,
         /// Who started the conversation, as far as it is known.
         requested_by: String,
-        said: Said,
+        said: PersonMessage,
     },
     /// A person pressed a button of a question.
     Press {
-        channel: Channel,
+        channel: RepoChannel,
         /// First message of the conversation.
         root: SlackTs,
         press: ButtonPress,
     },
     /// A person edited or deleted a message.
     Changed {
-        channel: Channel,
+        channel: RepoChannel,
         /// First message of the conversation.
         root: SlackTs,
         ts: SlackTs,
         /// What it says now; None: it was deleted.
-        said: Option<Said>,
+        said: Option<PersonMessage>,
     },
     /// A person reacted to a message with something that may be an answer.
-    Reaction { channel: Channel, reacted: Reacted },
+    Reaction { channel: RepoChannel, reacted: EmojiReaction },
     /// A person pressed Slack's own stop button.
     Stop {
-        channel: Channel,
+        channel: RepoChannel,
         /// First message of the conversation.
         root: SlackTs,
         at: SlackTs,
@@ -53,15 +55,15 @@ pub enum Action {
         im: String,
         ts: SlackTs,
         /// Where the app's Repos are.
-        channels: Vec<Channel>,
+        channels: Vec<RepoChannel>,
     },
     /// Nothing.
-    Ignore(Ignored),
+    Ignore(IgnoredReason),
 }
 
 /// Why nothing is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ignored {
+pub enum IgnoredReason {
     /// No Repo of this app names the channel.
     Channel(String),
     /// Said by CodeButler in a channel that no Repo of this app names: another installation's.
@@ -72,42 +74,43 @@ pub enum Ignored {
     NotOurs,
 }
 
-pub fn route_message(incoming: &Incoming, channels: &[Channel]) -> Action {
+pub fn route_message(incoming: &MessageEvent, channels: &[RepoChannel]) -> RouteAction {
     match find_channel(&incoming.channel, channels) {
         Some(channel) => route_stored(&incoming.message, channel),
         None if incoming.channel_type == "im" => route_direct(incoming, channels),
-        None => Action::Ignore(ignore_foreign(incoming, channels)),
+        None => RouteAction::Ignore(ignore_foreign(incoming, channels)),
     }
 }
 
-fn route_direct(incoming: &Incoming, channels: &[Channel]) -> Action {
+fn route_direct(incoming: &MessageEvent, channels: &[RepoChannel]) -> RouteAction {
     let (im, message) = (incoming.channel.clone(), &incoming.message);
-    let channels: Vec<Channel> = channels.iter().filter(|known| known.is_own).cloned().collect();
+    let channels: Vec<RepoChannel> =
+        channels.iter().filter(|known| known.is_own).cloned().collect();
     let own = channels.iter().find_map(|known| known.bot_user.as_deref());
     match message.person().filter(|user| Some(*user) != own) {
-        Some(_) => Action::Direct { im, ts: message.ts.clone(), channels },
-        None => Action::Ignore(Ignored::NotAPerson),
+        Some(_) => RouteAction::Direct { im, ts: message.ts.clone(), channels },
+        None => RouteAction::Ignore(IgnoredReason::NotAPerson),
     }
 }
 
-fn ignore_foreign(incoming: &Incoming, channels: &[Channel]) -> Ignored {
+fn ignore_foreign(incoming: &MessageEvent, channels: &[RepoChannel]) -> IgnoredReason {
     let (channel, message) = (incoming.channel.clone(), &incoming.message);
     let ours = message.metadata.as_ref().is_some_and(|m| m.event_type == EVENT_TYPE);
     let mut own = channels.iter().filter(|known| known.is_own);
     let bot = own.find_map(|known| known.bot_user.clone());
     match bot.filter(|bot| ours && message.user.as_ref() == Some(bot)) {
-        Some(bot) => Ignored::Shared { channel, bot },
-        None => Ignored::Channel(channel),
+        Some(bot) => IgnoredReason::Shared { channel, bot },
+        None => IgnoredReason::Channel(channel),
     }
 }
 
 /// Routes a message of a Repo's channel, whether it was pushed or read back.
-pub fn route_stored(message: &Stored, channel: &Channel) -> Action {
+pub fn route_stored(message: &StoredMessage, channel: &RepoChannel) -> RouteAction {
     let Some(user) = find_speaker(message, channel) else {
-        return Action::Ignore(Ignored::NotAPerson);
+        return RouteAction::Ignore(IgnoredReason::NotAPerson);
     };
     let starter = message.parent_user_id.as_deref().filter(|_| message.thread_ts.is_some());
-    Action::Message {
+    RouteAction::Message {
         channel: channel.clone(),
         root: message.root().clone(),
         requested_by: starter.unwrap_or(user).to_owned(),
@@ -116,7 +119,7 @@ pub fn route_stored(message: &Stored, channel: &Channel) -> Action {
 }
 
 /// Who said something that counts: a person, or a bot that may write here.
-pub fn find_speaker<'a>(message: &'a Stored, channel: &Channel) -> Option<&'a str> {
+pub fn find_speaker<'a>(message: &'a StoredMessage, channel: &RepoChannel) -> Option<&'a str> {
     let own = channel.bot_user.as_deref();
     if let Some(user) = message.person() {
         return (Some(user) != own).then_some(user);
@@ -129,25 +132,29 @@ pub fn find_speaker<'a>(message: &'a Stored, channel: &Channel) -> Option<&'a st
 }
 
 /// Routes an edit or a deletion.
-pub fn route_change(changed: &Changed, channels: &[Channel]) -> Action {
+pub fn route_change(changed: &MessageChange, channels: &[RepoChannel]) -> RouteAction {
     let Some(channel) = find_channel(&changed.channel, channels) else {
-        return Action::Ignore(Ignored::Channel(changed.channel.clone()));
+        return RouteAction::Ignore(IgnoredReason::Channel(changed.channel.clone()));
     };
     let Some(user) = find_speaker(&changed.before, channel) else {
-        return Action::Ignore(Ignored::NotAPerson);
+        return RouteAction::Ignore(IgnoredReason::NotAPerson);
     };
     let now = changed.now.as_ref();
-    Action::Changed {
+    RouteAction::Changed {
         channel: channel.clone(),
         root: changed.before.root().clone(),
         ts: changed.before.ts.clone(),
         // An edit is never a decision.
-        said: now.map(|now| Said { intent: None, verdict: None, ..read_said(now, user, channel) }),
+        said: now.map(|now| PersonMessage {
+            intent: None,
+            verdict: None,
+            ..read_said(now, user, channel)
+        }),
     }
 }
 
 /// What a person's message means.
-pub fn read_said(message: &Stored, user: &str, channel: &Channel) -> Said {
+pub fn read_said(message: &StoredMessage, user: &str, channel: &RepoChannel) -> PersonMessage {
     let text = message.text.as_deref().unwrap_or_default();
     let is_bot = message.person().is_none();
     let mentioned = address::by_person(text, &channel.team.roles, channel.bot_user.as_deref());
@@ -158,7 +165,7 @@ pub fn read_said(message: &Stored, user: &str, channel: &Channel) -> Said {
     let intent = wish.or_else(|| words::read_intent(text)).filter(|_| !is_bot);
     let verdict = verdict::item_verdict(text).filter(|_| !is_bot);
     let decides = intent.is_some() || verdict.is_some();
-    Said {
+    PersonMessage {
         ts: message.ts.clone(),
         user: user.to_owned(),
         mentioned,
@@ -169,14 +176,14 @@ pub fn read_said(message: &Stored, user: &str, channel: &Channel) -> Said {
     }
 }
 
-pub fn route_click(click: &Click, channels: &[Channel]) -> Action {
+pub fn route_click(click: &ButtonClick, channels: &[RepoChannel]) -> RouteAction {
     let Some(channel) = find_channel(&click.channel, channels) else {
-        return Action::Ignore(Ignored::Channel(click.channel.clone()));
+        return RouteAction::Ignore(IgnoredReason::Channel(click.channel.clone()));
     };
     if questions::find_kind(&click.action_id).is_none() {
-        return Action::Ignore(Ignored::NotOurs);
+        return RouteAction::Ignore(IgnoredReason::NotOurs);
     }
-    Action::Press {
+    RouteAction::Press {
         channel: channel.clone(),
         root: click.root.clone(),
         press: ButtonPress {
@@ -188,27 +195,27 @@ pub fn route_click(click: &Click, channels: &[Channel]) -> Action {
 }
 
 /// Routes Slack's own stop button.
-pub fn route_stop(stopped: &Stopped, channels: &[Channel]) -> Action {
+pub fn route_stop(stopped: &SessionStopped, channels: &[RepoChannel]) -> RouteAction {
     match find_channel(&stopped.channel, channels) {
-        Some(channel) => Action::Stop {
+        Some(channel) => RouteAction::Stop {
             channel: channel.clone(),
             root: stopped.thread_ts.clone(),
             at: stopped.event_ts.clone(),
             user: stopped.user.clone(),
         },
-        None => Action::Ignore(Ignored::Channel(stopped.channel.clone())),
+        None => RouteAction::Ignore(IgnoredReason::Channel(stopped.channel.clone())),
     }
 }
 
-pub fn route_reaction(reaction: &Reaction, channels: &[Channel]) -> Action {
+pub fn route_reaction(reaction: &ReactionAdded, channels: &[RepoChannel]) -> RouteAction {
     let Some(channel) = find_channel(&reaction.channel, channels) else {
-        return Action::Ignore(Ignored::Channel(reaction.channel.clone()));
+        return RouteAction::Ignore(IgnoredReason::Channel(reaction.channel.clone()));
     };
     let own = channel.bot_user.as_deref();
-    match Sign::by_name(&reaction.name) {
-        Some(sign) if own != Some(&*reaction.user) => Action::Reaction {
+    match EmojiSign::by_name(&reaction.name) {
+        Some(sign) if own != Some(&*reaction.user) => RouteAction::Reaction {
             channel: channel.clone(),
-            reacted: Reacted {
+            reacted: EmojiReaction {
                 message: reaction.message.clone(),
                 sign,
                 user: reaction.user.clone(),
@@ -216,11 +223,11 @@ pub fn route_reaction(reaction: &Reaction, channels: &[Channel]) -> Action {
                 at: reaction.at.clone(),
             },
         },
-        _ => Action::Ignore(Ignored::NotOurs),
+        _ => RouteAction::Ignore(IgnoredReason::NotOurs),
     }
 }
 
-fn find_channel<'a>(channel: &str, channels: &'a [Channel]) -> Option<&'a Channel> {
+fn find_channel<'a>(channel: &str, channels: &'a [RepoChannel]) -> Option<&'a RepoChannel> {
     channels.iter().find(|known| known.id == channel)
 }
 
@@ -229,17 +236,20 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::gateway::dispatch::Team;
+    use crate::gateway::dispatch::RepoTeam;
 
-    fn channels() -> Vec<Channel> {
-        vec![Channel {
+    fn channels() -> Vec<RepoChannel> {
+        vec![RepoChannel {
             namespace: "team".to_owned(),
             repo: "shop".to_owned(),
             uid: "u".to_owned(),
             id: "C01".to_owned(),
             git: "git.example.org/acme/shop".to_owned(),
             secret: "slack".to_owned(),
-            team: Team { roles: vec!["pm".to_owned(), "coder".to_owned()], ..Team::default() },
+            team: RepoTeam {
+                roles: vec!["pm".to_owned(), "coder".to_owned()],
+                ..RepoTeam::default()
+            },
             bot_user: Some("U0BOT".to_owned()),
             bots: vec!["B7".to_owned()],
             is_own: true,
@@ -247,14 +257,14 @@ mod tests {
         }]
     }
 
-    fn route(event: Value) -> Action {
+    fn route(event: Value) -> RouteAction {
         route_message(&serde_json::from_value(event).unwrap(), &channels())
     }
 
     #[test]
     fn a_persons_message_goes_to_its_conversation() {
         let root = route(json!({"channel": "C01", "ts": "5.000000", "user": "U1", "text": "hi"}));
-        let Action::Message { channel, root, requested_by, said } = root else {
+        let RouteAction::Message { channel, root, requested_by, said } = root else {
             panic!("{root:?}")
         };
         assert_eq!(channel.thread(&root).name, "shop-5-000000");
@@ -262,7 +272,9 @@ mod tests {
 
         let reply = route(json!({"channel": "C01", "ts": "9.000000", "thread_ts": "5.000000",
             "parent_user_id": "U7", "user": "U1", "text": "@codebutler.coder go"}));
-        let Action::Message { root, requested_by, said, .. } = reply else { panic!("{reply:?}") };
+        let RouteAction::Message { root, requested_by, said, .. } = reply else {
+            panic!("{reply:?}")
+        };
         assert_eq!((root.as_str(), &*requested_by), ("5.000000", "U7"));
         assert_eq!(said.mentioned, ["coder"]);
     }
@@ -271,10 +283,10 @@ mod tests {
     fn a_bot_that_may_write_is_heard_and_decides_nothing() {
         let event = json!({"channel": "C01", "ts": "5.000000", "bot_id": "B7", "user": "U7",
             "subtype": "bot_message", "text": "approve"});
-        let Action::Message { said, .. } = route(event) else { panic!() };
+        let RouteAction::Message { said, .. } = route(event) else { panic!() };
         assert_eq!((&*said.user, said.intent, said.is_bot), ("U7", None, true));
         let own = json!({"channel": "C01", "ts": "5.000000", "bot_id": "B7", "user": "U0BOT"});
-        assert_eq!(route(own), Action::Ignore(Ignored::NotAPerson));
+        assert_eq!(route(own), RouteAction::Ignore(IgnoredReason::NotAPerson));
     }
 
     #[test]
@@ -282,24 +294,27 @@ mod tests {
         for (event, why) in [
             (
                 json!({"channel": "C99", "ts": "5.000000", "user": "U1"}),
-                Ignored::Channel("C99".to_owned()),
+                IgnoredReason::Channel("C99".to_owned()),
             ),
-            (json!({"channel": "C01", "ts": "5.000000", "user": "U0BOT"}), Ignored::NotAPerson),
+            (
+                json!({"channel": "C01", "ts": "5.000000", "user": "U0BOT"}),
+                IgnoredReason::NotAPerson,
+            ),
             (
                 json!({"channel": "C01", "ts": "5.000000", "user": "U2", "bot_id": "B2"}),
-                Ignored::NotAPerson,
+                IgnoredReason::NotAPerson,
             ),
             (
                 json!({"channel": "C01", "ts": "5.000000", "bot_id": "B2", "subtype": "bot_message"}),
-                Ignored::NotAPerson,
+                IgnoredReason::NotAPerson,
             ),
             (
                 json!({"channel": "C01", "ts": "5.000000", "user": "U1", "subtype": "channel_join"}),
-                Ignored::NotAPerson,
+                IgnoredReason::NotAPerson,
             ),
-            (json!({"channel": "C01", "ts": "5.000000"}), Ignored::NotAPerson),
+            (json!({"channel": "C01", "ts": "5.000000"}), IgnoredReason::NotAPerson),
         ] {
-            assert_eq!(route(event.clone()), Action::Ignore(why), "{event}");
+            assert_eq!(route(event.clone()), RouteAction::Ignore(why), "{event}");
         }
     }
 }

@@ -3,16 +3,16 @@
 use codebutler_crds::SlackTs;
 
 use super::verdict::ItemVerdict;
-use super::words::Intent;
+use super::words::MessageIntent;
 
 /// A person's message, as far as a Thread is concerned with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct PersonMessage {
     pub ts: SlackTs,
     pub user: String,
     pub mentioned: Vec<String>,
     /// Set if it is nothing but a decision.
-    pub intent: Option<Intent>,
+    pub intent: Option<MessageIntent>,
     /// Which of several things are to be kept, if it is nothing but that.
     pub verdict: Option<ItemVerdict>,
     /// As it was written, if it is a decision: of what the harness answers itself no role reads the words.
@@ -21,9 +21,10 @@ pub struct Said {
     pub is_bot: bool,
 }
 
-impl Said {
+impl PersonMessage {
     /// Whether it can let something happen, or not.
     pub fn decides(&self) -> bool {
-        self.verdict.is_some() || !matches!(self.intent, None | Some(Intent::Stop | Intent::Revoke))
+        self.verdict.is_some()
+            || !matches!(self.intent, None | Some(MessageIntent::Stop | MessageIntent::Revoke))
     }
 }

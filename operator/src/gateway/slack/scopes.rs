@@ -24,9 +24,9 @@ const OPTIONAL: [(&str, &str); 7] = [
 
 /// Scopes of a bot token, as Slack names them in a header of each answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scopes(BTreeSet<String>);
+pub struct TokenScopes(BTreeSet<String>);
 
-impl Scopes {
+impl TokenScopes {
     /// Reads `a,b, c`.
     pub fn parse(header: &str) -> Self {
         let scopes = header.split(',').map(str::trim).filter(|scope| !scope.is_empty());
@@ -65,11 +65,11 @@ mod tests {
     fn all_that_is_missing_is_named_at_once() {
         let all = "chat:write, groups:history,chat:write.customize,files:read,files:write,\
                    im:history,reactions:read,reactions:write,users:read";
-        let scopes = Scopes::parse(all);
+        let scopes = TokenScopes::parse(all);
         assert_eq!((scopes.lacks(), scopes.limits()), (Vec::new(), None));
-        let none = Scopes::parse("users:read");
+        let none = TokenScopes::parse("users:read");
         assert_eq!(none.lacks(), ["chat:write", "channels:history or groups:history"]);
-        let few = Scopes::parse(
+        let few = TokenScopes::parse(
             "chat:write,channels:history,files:read,files:write,im:history,reactions:read,users:read",
         );
         assert_eq!(few.lacks(), Vec::<String>::new());

@@ -5,8 +5,8 @@ use codebutler_crds::SlackTs;
 use codebutler_crds::thread::{Settled, SlackThread};
 use serde_json::{Value, json};
 
-use super::account::{AccessError, Account};
-use super::questions::{self, Button, action, find_button};
+use super::account::{AccessError, SlackAccount};
+use super::questions::{self, QuestionButton, action, find_button};
 use super::{Inner, blocks, history, mrkdwn};
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::{CLOSED, done_settling};
@@ -43,7 +43,7 @@ pub struct SettledLine {
     /// Who settled it, or what did.
     text: String,
     /// The button that was pressed: it may settle one block alone.
-    button: Option<Button>,
+    button: Option<QuestionButton>,
 }
 
 impl SettledLine {
@@ -84,7 +84,7 @@ fn settled_line(settled: &Settled) -> SettledLine {
 /// Puts a line in the place of a message's buttons, if it has any.
 pub async fn settle_message(
     inner: &Inner,
-    account: &Account,
+    account: &SlackAccount,
     slack: &SlackThread,
     ts: &SlackTs,
     settled: &SettledLine,

@@ -3,13 +3,13 @@
 use codebutler_crds::SlackTs;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sign {
+pub enum EmojiSign {
     /// A thumb: up; false: down.
     Thumb(bool),
     Stop,
 }
 
-impl Sign {
+impl EmojiSign {
     /// The meaning of an emoji's name.
     pub fn by_name(name: &str) -> Option<Self> {
         match name.split("::").next() {
@@ -24,9 +24,9 @@ impl Sign {
 
 /// An emoji that means something, on a message of a Repo's channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reacted {
+pub struct EmojiReaction {
     pub message: SlackTs,
-    pub sign: Sign,
+    pub sign: EmojiSign,
     pub user: String,
     /// Whether the message can be CodeButler's own.
     pub on_ours: bool,

@@ -20,11 +20,11 @@ use tower::ServiceExt as _;
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
-use super::channel::Channel;
-use super::event::Frame;
+use super::channel::RepoChannel;
+use super::event::SocketFrame;
 use super::web::{CallError, SlackToken, unsent_reason};
 use super::{Inner, explain};
-use crate::gateway::dial::{Dialer, Line};
+use crate::gateway::dial::{DialedLine, OutsideDialer};
 
 /// Envelopes that are taken in at the same time.
 const AT_ONCE: usize = 64;
@@ -38,7 +38,7 @@ const FINISH: Duration = Duration::from_secs(5);
 /// Longest wait between two attempts.
 const LONGEST: Duration = Duration::from_secs(30);
 
-type Socket = WebSocketStream<TokioIo<MaybeHttpsStream<Line>>>;
+type Socket = WebSocketStream<TokioIo<MaybeHttpsStream<DialedLine>>>;
 
 /// Why a socket could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +59,7 @@ struct Opened {
 pub async fn hold_socket(
     inner: &Arc<Inner>,
     token: &SlackToken,
-    channels: &watch::Receiver<Vec<Channel>>,
+    channels: &watch::Receiver<Vec<RepoChannel>>,
     stop: &CancellationToken,
     connected: watch::Sender<u64>,
 ) {
@@ -120,7 +120,7 @@ async fn open_socket(inner: &Inner, token: &SlackToken) -> Result<Socket, OpenEr
     tokio::time::timeout(OPEN, connecting).await.map_err(no_answer)?
 }
 
-async fn connect_socket(dialer: &Dialer, url: &str) -> Result<Socket, OpenError> {
+async fn connect_socket(dialer: &OutsideDialer, url: &str) -> Result<Socket, OpenError> {
     // To a connector, a socket is what it is carried by.
     let carrier = url.strip_prefix("ws").map(|rest| format!("http{rest}"));
     let to: Option<Uri> = carrier.and_then(|carrier| carrier.parse().ok());
@@ -135,7 +135,7 @@ async fn connect_socket(dialer: &Dialer, url: &str) -> Result<Socket, OpenError>
 /// Tells every Repo of the app what is wrong; a single hiccup is not told.
 async fn report_error(
     inner: &Inner,
-    channels: &watch::Receiver<Vec<Channel>>,
+    channels: &watch::Receiver<Vec<RepoChannel>>,
     error: &OpenError,
     failures: u32,
 ) {
@@ -167,7 +167,7 @@ enum Goodbye {
 
 struct One {
     inner: Arc<Inner>,
-    channels: watch::Receiver<Vec<Channel>>,
+    channels: watch::Receiver<Vec<RepoChannel>>,
     stop: CancellationToken,
     connected: watch::Sender<u64>,
     replace: mpsc::Sender<Goodbye>,
@@ -239,7 +239,7 @@ impl One {
         acks: &mpsc::UnboundedSender<String>,
     ) -> Option<impl Future<Output = ()> + use<>> {
         let arrived = Instant::now();
-        let Ok(frame) = serde_json::from_str::<Frame>(text) else {
+        let Ok(frame) = serde_json::from_str::<SocketFrame>(text) else {
             tracing::warn!("Slack sent what is not a frame");
             return None;
         };

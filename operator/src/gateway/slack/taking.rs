@@ -12,17 +12,17 @@ use super::questions::plan::carries_out;
 use super::questions::{
     action, harness, inactivity, learnings, merge, parts, plan, roadmap, train,
 };
-use super::said::Said;
-use super::words::Intent;
-use crate::gateway::dispatch::{Team, reply};
-use crate::gateway::threads::{self, Refusal};
+use super::said::PersonMessage;
+use super::words::MessageIntent;
+use crate::gateway::dispatch::{RepoTeam, reply};
+use crate::gateway::threads::{self, ChangeRefusal};
 
 /// For whom an answer is that the harness asked for.
 const NOBODY: &str = "";
 
 /// What a person's message came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum TakenMessage {
     Message,
     /// A decision about what the message asked.
     Decided(SlackTs),
@@ -38,14 +38,23 @@ pub enum Taken {
 
 /// The roles that a stored message of a person is for. The same whenever it is asked, whatever the
 /// roles do by then.
-pub fn find_recipients(status: &ThreadStatus, said: &Said, team: &Team) -> Vec<String> {
+pub fn find_recipients(
+    status: &ThreadStatus,
+    said: &PersonMessage,
+    team: &RepoTeam,
+) -> Vec<String> {
     if !said.mentioned.is_empty() {
         return said.mentioned.clone();
     }
     // It ends what runs and wakes nobody.
     if matches!(
         said.intent,
-        Some(Intent::Stop | Intent::Revoke | Intent::Develop(_) | Intent::MergeAll)
+        Some(
+            MessageIntent::Stop
+                | MessageIntent::Revoke
+                | MessageIntent::Develop(_)
+                | MessageIntent::MergeAll
+        )
     ) {
         return Vec::new();
     }
@@ -56,10 +65,13 @@ pub fn find_recipients(status: &ThreadStatus, said: &Said, team: &Team) -> Vec<S
 }
 
 /// The role that a message which names nobody is for as of now: whoever asked, stopped or works.
-fn replied_to(status: &ThreadStatus, said: &Said, team: &Team) -> Option<String> {
+fn replied_to(status: &ThreadStatus, said: &PersonMessage, team: &RepoTeam) -> Option<String> {
     let answers = find_question(status, said, team).is_some_and(|(_, open)| open);
     if !said.mentioned.is_empty()
-        || matches!(said.intent, Some(Intent::Stop | Intent::Develop(_) | Intent::MergeAll))
+        || matches!(
+            said.intent,
+            Some(MessageIntent::Stop | MessageIntent::Develop(_) | MessageIntent::MergeAll)
+        )
         || answers
     {
         return None;
@@ -79,8 +91,8 @@ fn replied_to(status: &ThreadStatus, said: &Said, team: &Team) -> Option<String>
 /// message, so that words can't approve what came after them.
 fn find_question<'a>(
     status: &'a ThreadStatus,
-    said: &Said,
-    team: &'a Team,
+    said: &PersonMessage,
+    team: &'a RepoTeam,
 ) -> Option<(&'a str, bool)> {
     match find_answered(status, said) {
         AnsweredQuestion::Action(asked) => return Some((&asked.role, true)),
@@ -93,18 +105,20 @@ fn find_question<'a>(
     let plan = status.plan.as_ref().filter(|plan| plan.ts < said.ts);
     let closing = status.closing.as_ref().filter(|closing| closing.ts < said.ts);
     match said.intent? {
-        Intent::Approve => plan.map(|plan| match plan.declined_by {
+        MessageIntent::Approve => plan.map(|plan| match plan.declined_by {
             None => (carries_out(team, &plan.role), false),
             Some(_) => (plan.role.as_str(), false),
         }),
-        Intent::Merge => closing.map(|closing| (closing.role.as_str(), false)),
-        Intent::Close => closing.map(|closing| (closing.role.as_str(), closing.choice.is_none())),
-        Intent::Always
-        | Intent::Revoke
-        | Intent::Deny
-        | Intent::Stop
-        | Intent::Develop(_)
-        | Intent::MergeAll => None,
+        MessageIntent::Merge => closing.map(|closing| (closing.role.as_str(), false)),
+        MessageIntent::Close => {
+            closing.map(|closing| (closing.role.as_str(), closing.choice.is_none()))
+        }
+        MessageIntent::Always
+        | MessageIntent::Revoke
+        | MessageIntent::Deny
+        | MessageIntent::Stop
+        | MessageIntent::Develop(_)
+        | MessageIntent::MergeAll => None,
     }
 }
 
@@ -114,20 +128,23 @@ fn find_question<'a>(
 /// When a decision can't be kept because too many wait.
 pub fn take_message(
     status: &mut ThreadStatus,
-    said: &Said,
-    team: &Team,
+    said: &PersonMessage,
+    team: &RepoTeam,
     now: &Time,
-) -> Result<Taken, Refusal> {
+) -> Result<TakenMessage, ChangeRefusal> {
     if said.mentioned.is_empty() && find_answered(status, said) == AnsweredQuestion::Unclear {
         take_plain(status, said, team, now)?;
-        return Ok(Taken::Unclear);
+        return Ok(TakenMessage::Unclear);
     }
     if let Some(role) = replied_to(status, said, team) {
         reply::store_reply(status, &said.ts, &role);
     }
     let recipients = find_recipients(status, said, team);
-    let taken =
-        if said.mentioned.is_empty() { in_words(status, said, team, now)? } else { Taken::Message };
+    let taken = if said.mentioned.is_empty() {
+        in_words(status, said, team, now)?
+    } else {
+        TakenMessage::Message
+    };
     threads::raise_inbox(status, &recipients, &said.ts, now);
     // Two roles that hand work to each other have heard something new.
     status.rounds = status.rounds.take().filter(|rounds| rounds.ts > said.ts);
@@ -143,11 +160,11 @@ pub fn take_message(
 /// As above.
 pub fn take_refused(
     status: &mut ThreadStatus,
-    said: &Said,
+    said: &PersonMessage,
     why: &'static str,
-    team: &Team,
+    team: &RepoTeam,
     now: &Time,
-) -> Result<Taken, Refusal> {
+) -> Result<TakenMessage, ChangeRefusal> {
     let mut decided = status.clone();
     let taken = take_message(&mut decided, said, team, now);
     let same = decided.roadmap == status.roadmap
@@ -158,17 +175,17 @@ pub fn take_refused(
         return taken;
     }
     take_plain(status, said, team, now)?;
-    Ok(Taken::Refused(why))
+    Ok(TakenMessage::Refused(why))
 }
 
 /// Words that decide nothing: whoever they are for now is who reads them later.
 fn take_plain(
     status: &mut ThreadStatus,
-    said: &Said,
-    team: &Team,
+    said: &PersonMessage,
+    team: &RepoTeam,
     now: &Time,
-) -> Result<(), Refusal> {
-    let plain = Said { intent: None, verdict: None, ..said.clone() };
+) -> Result<(), ChangeRefusal> {
+    let plain = PersonMessage { intent: None, verdict: None, ..said.clone() };
     take_message(status, &plain, team, now)?;
     if let Some(role) = find_recipients(status, &plain, team).first() {
         reply::store_reply(status, &said.ts, role);
@@ -178,21 +195,21 @@ fn take_plain(
 
 fn in_words(
     status: &mut ThreadStatus,
-    said: &Said,
-    team: &Team,
+    said: &PersonMessage,
+    team: &RepoTeam,
     now: &Time,
-) -> Result<Taken, Refusal> {
+) -> Result<TakenMessage, ChangeRefusal> {
     match find_answered(status, said) {
         AnsweredQuestion::Action(asked) => {
             let id = asked.id.clone();
             action::take_words(status, &id, said, now.0)?;
-            return Ok(Taken::Answered);
+            return Ok(TakenMessage::Answered);
         }
         AnsweredQuestion::Plan(open) => {
             let (role, asked) = (carries_out(team, &open.role).to_owned(), open.ts.clone());
             let (id, who) = (format!("text:{}", said.ts), (said.user.as_str(), role.as_str()));
             plan::record_answer(status, &asked, PlanChoice::Approve, who, id, team)?;
-            return Ok(Taken::Decided(asked));
+            return Ok(TakenMessage::Decided(asked));
         }
         AnsweredQuestion::Merge(closing) => {
             let (role, asked) = (closing.role.clone(), closing.ts.clone());
@@ -204,53 +221,55 @@ fn in_words(
             let (role, asked) = (offer.role.clone(), offer.ts.clone());
             reply::store_reply(status, &said.ts, &role);
             learnings::take_words(status, &asked, said)?;
-            return Ok(Taken::Decided(asked));
+            return Ok(TakenMessage::Decided(asked));
         }
         AnsweredQuestion::Harness(asked, kind) => {
             let asked = asked.clone();
             reply::store_reply(status, &said.ts, NOBODY);
             harness::take_words(status, (asked.clone(), kind), said, team, now.0)?;
-            return Ok(Taken::Decided(asked));
+            return Ok(TakenMessage::Decided(asked));
         }
         AnsweredQuestion::Nothing | AnsweredQuestion::Unclear => {}
     }
     let closing = status.closing.as_ref();
     match said.intent {
-        Some(Intent::Revoke) => {
+        Some(MessageIntent::Revoke) => {
             status.standing.clear();
-            return Ok(Taken::Revoked);
+            return Ok(TakenMessage::Revoked);
         }
-        Some(Intent::Stop) => stop_runs(status, &said.ts, &said.user)?,
-        Some(Intent::Develop(budget)) => {
+        Some(MessageIntent::Stop) => stop_runs(status, &said.ts, &said.user)?,
+        Some(MessageIntent::Develop(budget)) => {
             roadmap::want_roadmap(status, &said.ts, &said.user, budget);
         }
-        Some(Intent::MergeAll) => train::want_train(status, &said.ts, &said.user),
-        Some(Intent::Close) => match closing.map(|c| (c.ts < said.ts, c.choice, c.ts.clone())) {
-            Some((true, None, asked)) => {
-                let role = closing.map(|closing| closing.role.clone()).unwrap_or_default();
-                return end_in_words(status, said, (MergeChoice::Discard, asked), &role);
-            }
-            None => {
-                if let Some(role) = team.first() {
-                    merge::close_in_words(status, &said.ts, &said.user, role)?;
+        Some(MessageIntent::MergeAll) => train::want_train(status, &said.ts, &said.user),
+        Some(MessageIntent::Close) => {
+            match closing.map(|c| (c.ts < said.ts, c.choice, c.ts.clone())) {
+                Some((true, None, asked)) => {
+                    let role = closing.map(|closing| closing.role.clone()).unwrap_or_default();
+                    return end_in_words(status, said, (MergeChoice::Discard, asked), &role);
                 }
+                None => {
+                    if let Some(role) = team.first() {
+                        merge::close_in_words(status, &said.ts, &said.user, role)?;
+                    }
+                }
+                Some(_) => {}
             }
-            Some(_) => {}
-        },
+        }
         _ => {}
     }
-    Ok(Taken::Message)
+    Ok(TakenMessage::Message)
 }
 
 fn end_in_words(
     status: &mut ThreadStatus,
-    said: &Said,
+    said: &PersonMessage,
     (choice, asked): (MergeChoice, SlackTs),
     role: &str,
-) -> Result<Taken, Refusal> {
+) -> Result<TakenMessage, ChangeRefusal> {
     let id = format!("text:{}", said.ts);
     merge::record_answer(status, &asked, choice, (&said.user, role), id)?;
-    Ok(Taken::Decided(asked))
+    Ok(TakenMessage::Decided(asked))
 }
 
 /// Every role that runs now is told; whoever has ended meanwhile takes it as done. What was approved for
@@ -258,7 +277,7 @@ fn end_in_words(
 ///
 /// # Errors
 /// When too many decisions wait already.
-pub fn stop_runs(status: &mut ThreadStatus, ts: &SlackTs, user: &str) -> Result<(), Refusal> {
+pub fn stop_runs(status: &mut ThreadStatus, ts: &SlackTs, user: &str) -> Result<(), ChangeRefusal> {
     let running = status.roles.iter().filter(|(_, role)| role.state == Some(RoleState::Running));
     let running: Vec<String> = running.map(|(name, _)| name.clone()).collect();
     status.standing.clear();

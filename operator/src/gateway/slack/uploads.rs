@@ -15,8 +15,8 @@ use sha2::{Digest as _, Sha256};
 use url::Url;
 
 use super::Inner;
-use super::account::Account;
-use super::markdown::Snippet;
+use super::account::SlackAccount;
+use super::markdown::LongSnippet;
 use super::web::CallError;
 
 /// Before each look whether a file is in its thread.
@@ -32,7 +32,7 @@ const LOOKS: [Duration; 7] = [
 
 /// Code or a picture that goes into a thread as a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attachment {
+pub struct FileAttachment {
     /// Says which message of which role it belongs to.
     pub name: String,
     pub content: Vec<u8>,
@@ -44,7 +44,7 @@ pub fn snippet_name(
     role: &str,
     key: &str,
     index: usize,
-    snippet: &Snippet,
+    snippet: &LongSnippet,
 ) -> String {
     file_name("code", thread, role, key, (index, snippet.extension()))
 }
@@ -71,9 +71,9 @@ struct UploadTicket {
 /// Uploads a file into a thread, in Slack's three steps; Slack's id of it.
 pub async fn upload_file(
     inner: &Inner,
-    account: &Account,
+    account: &SlackAccount,
     slack: &SlackThread,
-    file: &Attachment,
+    file: &FileAttachment,
 ) -> Result<String, CallError> {
     const FIRST: &str = "files.getUploadURLExternal";
     const LAST: &str = "files.completeUploadExternal";
@@ -122,7 +122,7 @@ struct FileShare {
 /// What belongs under the file is not to come before.
 async fn is_shared(
     inner: &Inner,
-    account: &Account,
+    account: &SlackAccount,
     slack: &SlackThread,
     id: &str,
 ) -> Result<bool, CallError> {

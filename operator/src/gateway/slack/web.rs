@@ -11,10 +11,10 @@ use serde_json::Value;
 use url::Url;
 
 use super::literal::make_literal;
-use super::metrics::Metrics;
-use super::queue::{Asked, CallQueue, Turn, Urgency};
-use super::scopes::Scopes;
-use crate::gateway::dial::{Dialer, Reach, Trouble, find_trouble};
+use super::metrics::SlackMetrics;
+use super::queue::{CallQueue, CallTurn, CallUrgency, QueuedCall};
+use super::scopes::TokenScopes;
+use crate::gateway::dial::{DialReach, DialTrouble, OutsideDialer, find_trouble};
 use crate::gateway::github::text::one_line;
 
 /// One answer must come within this time.
@@ -90,26 +90,26 @@ impl fmt::Debug for SlackToken {
 
 /// A client without identity; the token comes with each call.
 #[derive(Clone)]
-pub struct Web {
-    metrics: Metrics,
+pub struct SlackWeb {
+    metrics: SlackMetrics,
     /// `host` or `host:port`, as Secrets name it.
     host: String,
     scheme: String,
     base: Url,
     queue: CallQueue,
-    urgency: Urgency,
-    dialer: Dialer,
+    urgency: CallUrgency,
+    dialer: OutsideDialer,
 }
 
-impl Web {
+impl SlackWeb {
     /// A client for the API at `base`.
-    pub fn new(base: &Url, metrics: Metrics, dialer: &Dialer) -> Self {
+    pub fn new(base: &Url, metrics: SlackMetrics, dialer: &OutsideDialer) -> Self {
         let name = base.host_str().unwrap_or_default();
         let host = base.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
         let scheme = base.scheme().to_owned();
         let queue = CallQueue::new(metrics.clone());
         let (base, dialer) = (base.clone(), dialer.clone());
-        let urgency = Urgency::Awaited;
+        let urgency = CallUrgency::Awaited;
         Self { metrics, host, scheme, base, queue, urgency, dialer }
     }
 
@@ -117,7 +117,7 @@ impl Web {
         &self.base
     }
 
-    pub fn dialer(&self) -> &Dialer {
+    pub fn dialer(&self) -> &OutsideDialer {
         &self.dialer
     }
 
@@ -127,12 +127,12 @@ impl Web {
 
     /// Follows no redirect: it would carry the token along.
     fn http(&self) -> &reqwest::Client {
-        self.dialer.http(Reach::Anywhere)
+        self.dialer.http(DialReach::Anywhere)
     }
 
     /// The same, for reading that nobody waits for.
     pub fn upkeep(&self) -> Self {
-        Self { urgency: Urgency::Upkeep, ..self.clone() }
+        Self { urgency: CallUrgency::Upkeep, ..self.clone() }
     }
 
     /// A reading call; repeated when the answer got lost.
@@ -144,7 +144,7 @@ impl Web {
     ) -> Result<R, CallError> {
         let thread = params.iter().find(|(name, _)| *name == "ts").map_or("", |(_, value)| value);
         let app = token.expose();
-        let asked = Asked { app, method, channel: "", thread, urgency: self.urgency };
+        let asked = QueuedCall { app, method, channel: "", thread, urgency: self.urgency };
         let mut failures = 0;
         loop {
             let call = || self.http().get(self.address(method)).query(params);
@@ -173,17 +173,17 @@ impl Web {
             request.header(CONTENT_TYPE, json.clone()).body(body.to_string())
         };
         let text = |name: &str| body[name].as_str().unwrap_or_default();
-        let (app, urgency) = (token.expose(), Urgency::Awaited);
+        let (app, urgency) = (token.expose(), CallUrgency::Awaited);
         let (channel, thread) = (text("channel"), text("thread_ts"));
-        self.patiently(Asked { app, method, channel, thread, urgency }, token, call).await
+        self.patiently(QueuedCall { app, method, channel, thread, urgency }, token, call).await
     }
 
     /// What a token may do, by a header. None: Slack did not say.
-    pub async fn scopes(&self, token: &SlackToken) -> Option<Scopes> {
+    pub async fn scopes(&self, token: &SlackToken) -> Option<TokenScopes> {
         let request = self.http().post(self.address("auth.test")).timeout(TIMEOUT);
         let answer = request.bearer_auth(token.expose()).send().await.ok()?;
         let scopes = answer.headers().get("x-oauth-scopes")?.to_str().ok()?;
-        Some(Scopes::parse(scopes))
+        Some(TokenScopes::parse(scopes))
     }
 
     /// Bytes of a file, to where Slack said. `method` is the one that said it.
@@ -256,12 +256,12 @@ impl Web {
     /// of its kind meanwhile.
     async fn patiently<R: DeserializeOwned>(
         &self,
-        asked: Asked<'_>,
+        asked: QueuedCall<'_>,
         token: &SlackToken,
         call: impl Fn() -> RequestBuilder,
     ) -> Result<R, CallError> {
         let method = asked.method;
-        let turn: Turn = self.queue.turn(asked).await;
+        let turn: CallTurn = self.queue.turn(asked).await;
         for _ in 0..=LIMITED {
             let request = call().bearer_auth(token.expose());
             let result = match tokio::time::timeout(TIMEOUT, read_answer(method, request)).await {
@@ -374,7 +374,7 @@ pub fn words_remark(said: Option<&str>) -> String {
 
 /// What an answer says that is no answer of Slack's.
 fn unanswered_status(status: u16) -> Option<String> {
-    Trouble::by_status(status).map(|why| format!("no connection: {why}"))
+    DialTrouble::by_status(status).map(|why| format!("no connection: {why}"))
 }
 
 /// Why there was no connection, with what a person can do about it.

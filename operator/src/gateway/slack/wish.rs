@@ -3,7 +3,7 @@
 
 use codebutler_crds::NanoUsd;
 
-use super::words::Intent;
+use super::words::MessageIntent;
 
 const DEVELOP: &[&str] = &[
     "develop everything",
@@ -60,7 +60,7 @@ const FOR: &[&str] = &[" for ", " with ", " up to ", " por ", " für ", " mit "]
 const POLITE: &[&str] = &["please ", "por favor ", "bitte "];
 
 /// The wish that a text is, if it is nothing else.
-pub fn find_wish(text: &str, bot: Option<&str>) -> Option<Intent> {
+pub fn find_wish(text: &str, bot: Option<&str>) -> Option<MessageIntent> {
     let text = text.trim();
     let own = bot.map(|bot| format!("<@{bot}>"));
     let text = own.and_then(|own| text.strip_prefix(own.as_str())).unwrap_or(text);
@@ -73,16 +73,16 @@ pub fn find_wish(text: &str, bot: Option<&str>) -> Option<Intent> {
     }
     let words = words.trim_matches(|c: char| c.is_whitespace() || c == ',');
     if DEVELOP.contains(&words) {
-        return Some(Intent::Develop(None));
+        return Some(MessageIntent::Develop(None));
     }
     let plain = words.replace(['\'', '’', ','], "");
     if MERGE_ALL.contains(&plain.as_str()) {
-        return Some(Intent::MergeAll);
+        return Some(MessageIntent::MergeAll);
     }
     let parts = FOR.iter().filter_map(|word| words.split_once(word));
     let (_, amount) = parts.into_iter().find(|(wish, _)| DEVELOP.contains(wish))?;
     let amount = amount.strip_prefix("at most ").unwrap_or(amount);
-    find_dollars(amount).map(|budget| Intent::Develop(Some(budget)))
+    find_dollars(amount).map(|budget| MessageIntent::Develop(Some(budget)))
 }
 
 /// `$20`, `20 dollars`, `20.50 usd`.
@@ -100,13 +100,13 @@ mod tests {
 
     #[test]
     fn a_wish_is_these_words_and_no_others() {
-        let dollars = |n: u64| Some(Intent::Develop(Some(NanoUsd(n * 1_000_000_000))));
+        let dollars = |n: u64| Some(MessageIntent::Develop(Some(NanoUsd(n * 1_000_000_000))));
         for (text, expected) in [
-            ("develop everything", Some(Intent::Develop(None))),
-            ("<@U0BOT> Develop everything, please!", Some(Intent::Develop(None))),
-            ("Please implement the roadmap.", Some(Intent::Develop(None))),
-            ("start  all", Some(Intent::Develop(None))),
-            ("Entwickle alles", Some(Intent::Develop(None))),
+            ("develop everything", Some(MessageIntent::Develop(None))),
+            ("<@U0BOT> Develop everything, please!", Some(MessageIntent::Develop(None))),
+            ("Please implement the roadmap.", Some(MessageIntent::Develop(None))),
+            ("start  all", Some(MessageIntent::Develop(None))),
+            ("Entwickle alles", Some(MessageIntent::Develop(None))),
             ("develop everything for $20", dollars(20)),
             ("develop everything for at most 20 dollars", dollars(20)),
             ("implement the roadmap with 5 usd", dollars(5)),
@@ -114,9 +114,9 @@ mod tests {
             ("develop everything for Ana", None),
             ("develop everything for $20 and more", None),
             ("don't develop everything", None),
-            ("merge all that are ready", Some(Intent::MergeAll)),
-            ("<@U0BOT> please merge everything that's ready!", Some(Intent::MergeAll)),
-            ("Merge alles, was fertig ist.", Some(Intent::MergeAll)),
+            ("merge all that are ready", Some(MessageIntent::MergeAll)),
+            ("<@U0BOT> please merge everything that's ready!", Some(MessageIntent::MergeAll)),
+            ("Merge alles, was fertig ist.", Some(MessageIntent::MergeAll)),
             ("merge all that are ready?", None),
             ("merge all the files into one", None),
             ("don't merge all", None),

@@ -4,7 +4,7 @@ use codebutler_crds::NanoUsd;
 
 /// What a whole message can mean. A message that says anything more is not a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Intent {
+pub enum MessageIntent {
     /// Yes, to whatever is asked.
     Approve,
     /// Yes, to an action and to the same words of it for the rest of the thread.
@@ -333,12 +333,12 @@ impl Mood {
 }
 
 /// The decision that a text is, if it is exactly one.
-pub fn read_intent(text: &str) -> Option<Intent> {
+pub fn read_intent(text: &str) -> Option<MessageIntent> {
     if text.contains(['?', '¿']) {
         return None;
     }
     if STOP_SIGNS.contains(&text.trim()) {
-        return Some(Intent::Stop);
+        return Some(MessageIntent::Stop);
     }
     let (words, mood) = part_emoji(text.trim())?;
     // Punctuation around the words says nothing; anything between them says more.
@@ -351,27 +351,27 @@ pub fn read_intent(text: &str) -> Option<Intent> {
     let words = trimmed.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
     if words.is_empty() {
         return match mood {
-            Mood::Good if is_thumb(text) => Some(Intent::Approve),
-            Mood::Bad if is_thumb(text) => Some(Intent::Deny),
+            Mood::Good if is_thumb(text) => Some(MessageIntent::Approve),
+            Mood::Bad if is_thumb(text) => Some(MessageIntent::Deny),
             _ => None,
         };
     }
     read_list(&words).filter(|intent| match intent {
-        Intent::Stop | Intent::Revoke => true,
-        Intent::Deny => matches!(mood, Mood::None | Mood::Bad),
+        MessageIntent::Stop | MessageIntent::Revoke => true,
+        MessageIntent::Deny => matches!(mood, Mood::None | Mood::Bad),
         _ => matches!(mood, Mood::None | Mood::Good),
     })
 }
 
-fn read_list(words: &str) -> Option<Intent> {
+fn read_list(words: &str) -> Option<MessageIntent> {
     let lists = [
-        (APPROVE, Intent::Approve),
-        (ALWAYS, Intent::Always),
-        (REVOKE, Intent::Revoke),
-        (DENY, Intent::Deny),
-        (MERGE, Intent::Merge),
-        (CLOSE, Intent::Close),
-        (STOP, Intent::Stop),
+        (APPROVE, MessageIntent::Approve),
+        (ALWAYS, MessageIntent::Always),
+        (REVOKE, MessageIntent::Revoke),
+        (DENY, MessageIntent::Deny),
+        (MERGE, MessageIntent::Merge),
+        (CLOSE, MessageIntent::Close),
+        (STOP, MessageIntent::Stop),
     ];
     lists.into_iter().find(|(list, _)| list.contains(&words)).map(|(_, intent)| intent)
 }
@@ -430,7 +430,7 @@ mod tests {
 
     #[test]
     fn what_people_say_means_what_they_mean() {
-        use Intent::{Always, Approve, Close, Deny, Merge, Stop};
+        use MessageIntent::{Always, Approve, Close, Deny, Merge, Stop};
         for (text, expected) in [
             ("yes", Some(Approve)),
             ("Yes, please!", Some(Approve)),

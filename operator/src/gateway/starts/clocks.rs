@@ -13,7 +13,10 @@ use kube::{Api, ResourceExt as _};
 
 use super::record::{self, BegunWork};
 use super::schedule::{self, ScheduleFacts, ScheduleStep};
-use super::{Origin, Shared, StartError, ThreadKey, ensure_thread, name_of, thread_of, warn_repo};
+use super::{
+    SharedGateway, StartError, ThreadKey, ThreadOrigin, ensure_thread, name_of, thread_of,
+    warn_repo,
+};
 use crate::gateway::budget::repos::RepoKey;
 use crate::gateway::roadmap::child::ChildState;
 use crate::schedule::{DueRuns, ScheduleClock, cron_of};
@@ -35,7 +38,7 @@ struct ClockDesk {
     quiet: HashMap<RepoKey, (Option<String>, Timestamp)>,
 }
 
-pub async fn run_schedules(gateway: &Shared) {
+pub async fn run_schedules(gateway: &SharedGateway) {
     let recorder = Recorder::new(gateway.context.client.clone(), Reporter::from(names::GATEWAY));
     let mut desk = ClockDesk { recorder, later: HashMap::new(), quiet: HashMap::new() };
     let mut due = tokio::time::interval(EVERY);
@@ -49,7 +52,7 @@ pub async fn run_schedules(gateway: &Shared) {
 }
 
 impl ClockDesk {
-    async fn look(&mut self, gateway: &Shared) {
+    async fn look(&mut self, gateway: &SharedGateway) {
         let repos = gateway.context.repos.state().into_iter();
         let wanted = repos.filter(|repo| {
             let known = repo.status.as_ref().is_some_and(|status| !status.schedules.is_empty());
@@ -73,7 +76,7 @@ impl ClockDesk {
 
     async fn look_at(
         &mut self,
-        gateway: &Shared,
+        gateway: &SharedGateway,
         repo: &Arc<Repo>,
         key: &RepoKey,
     ) -> Result<(), StartError> {
@@ -111,7 +114,7 @@ impl ClockDesk {
 
     async fn carry_out(
         &self,
-        gateway: &Shared,
+        gateway: &SharedGateway,
         repo: &Repo,
         spec: &ScheduleSpec,
         step: &ScheduleStep,
@@ -124,7 +127,7 @@ impl ClockDesk {
                 let by = format!("schedule {}", spec.name);
                 let prompt = schedule::prompt_of(spec, known, *due);
                 let id = run_id(spec, due.newest);
-                let own = thread_of(repo, Origin::Schedule, (&id, &spec.name), &by, prompt);
+                let own = thread_of(repo, ThreadOrigin::Schedule, (&id, &spec.name), &by, prompt);
                 let begun = ensure_thread(gateway, repo, own).await?.name_any();
                 step::point("a run has its thread");
                 tracing::info!(thread = begun, schedule = spec.name, "a run begins");
@@ -187,12 +190,12 @@ fn run_id(spec: &ScheduleSpec, at: Timestamp) -> String {
 
 /// The Thread of a run.
 fn run_name(repo: &Repo, spec: &ScheduleSpec, at: Timestamp) -> String {
-    name_of(repo, Origin::Schedule, &run_id(spec, at), &spec.name)
+    name_of(repo, ThreadOrigin::Schedule, &run_id(spec, at), &spec.name)
 }
 
 /// What is to be done about a schedule. What can't be read the controller tells.
 fn step_of(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Repo,
     spec: &ScheduleSpec,
     now: Timestamp,
@@ -240,14 +243,14 @@ fn status_of<'a>(repo: &'a Repo, name: &str) -> Option<&'a ScheduleStatus> {
     repo.status.as_ref()?.schedules.iter().find(|own| own.name == name)
 }
 
-fn scheduled_thread(gateway: &Shared, repo: &Repo, name: String) -> Option<Arc<Thread>> {
+fn scheduled_thread(gateway: &SharedGateway, repo: &Repo, name: String) -> Option<Arc<Thread>> {
     let key = ThreadKey { namespace: repo.namespace()?, name };
     gateway.threads.freshest(&key, gateway.context.thread(&key))
 }
 
 /// The Thread of the run before.
 fn last_thread(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Repo,
     status: Option<&ScheduleStatus>,
 ) -> Option<Arc<Thread>> {

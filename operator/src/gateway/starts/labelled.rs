@@ -5,7 +5,9 @@ use codebutler_crds::{Repo, names};
 use kube::ResourceExt as _;
 
 use super::record::{self, BegunWork};
-use super::{Origin, PATIENCE, Shared, StartError, ensure_thread, is_open, issue, thread_of};
+use super::{
+    PATIENCE, SharedGateway, StartError, ThreadOrigin, ensure_thread, is_open, issue, thread_of,
+};
 use crate::gateway::github::GitHub;
 use crate::step;
 
@@ -13,7 +15,7 @@ use crate::step;
 ///
 /// # Errors
 /// When GitHub or the cluster refuses.
-pub async fn look_at(gateway: &Shared, repo: &Repo) -> Result<(), StartError> {
+pub async fn look_at(gateway: &SharedGateway, repo: &Repo) -> Result<(), StartError> {
     let Some(spec) = &repo.spec.issues else { return Ok(()) };
     let found = async {
         GitHub::of(&gateway.context, repo).await?.labelled(&spec.label, issue::BODY).await
@@ -23,10 +25,14 @@ pub async fn look_at(gateway: &Shared, repo: &Repo) -> Result<(), StartError> {
 }
 
 /// Begins what has none yet, the oldest first, as far as there is room.
-async fn begin_labelled(gateway: &Shared, repo: &Repo, found: &[Issue]) -> Result<(), StartError> {
+async fn begin_labelled(
+    gateway: &SharedGateway,
+    repo: &Repo,
+    found: &[Issue],
+) -> Result<(), StartError> {
     let known = repo.status.as_ref().map(|status| status.begun_issues.as_slice());
     let known = known.unwrap_or_default();
-    let origin = Some(Origin::Issue.label());
+    let origin = Some(ThreadOrigin::Issue.label());
     let open = gateway.context.attended.all().into_iter().filter(|thread| {
         let here = thread.namespace() == repo.namespace() && thread.spec.repo == repo.name_any();
         here && is_open(thread) && thread.labels().get(names::LABEL_ORIGIN).map(|l| &**l) == origin
@@ -40,7 +46,7 @@ async fn begin_labelled(gateway: &Shared, repo: &Repo, found: &[Issue]) -> Resul
         }
         let (id, by) = (issue.number.to_string(), format!("issue #{}", issue.number));
         let shown = format!("issue-{id}");
-        let own = thread_of(repo, Origin::Issue, (&id, &shown), &by, issue::prompt_of(issue));
+        let own = thread_of(repo, ThreadOrigin::Issue, (&id, &shown), &by, issue::prompt_of(issue));
         match ensure_thread(gateway, repo, own).await {
             Ok(thread) => {
                 step::point("an issue has its thread");

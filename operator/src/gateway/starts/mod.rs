@@ -23,7 +23,7 @@ use sha2::{Digest as _, Sha256};
 
 use self::poll::PolledSource;
 use super::github::GitHubError;
-use super::state::Shared;
+use super::state::SharedGateway;
 use super::thread_key::ThreadKey;
 use super::threads::WriteError;
 use crate::apply::shorten_text;
@@ -37,14 +37,14 @@ const SHOWN: usize = 18;
 
 /// What begins a Thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum ThreadOrigin {
     Schedule,
     Issue,
     Comment,
     Delivery,
 }
 
-impl Origin {
+impl ThreadOrigin {
     /// As the Thread's label has it.
     const fn label(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl Origin {
 /// name, `by` for those who read who began it.
 pub fn thread_of(
     repo: &Repo,
-    origin: Origin,
+    origin: ThreadOrigin,
     (id, shown): (&str, &str),
     by: &str,
     prompt: String,
@@ -82,7 +82,7 @@ pub fn thread_of(
 }
 
 /// Its name: what is cut off of the Repo's is in the hash.
-pub fn name_of(repo: &Repo, origin: Origin, id: &str, shown: &str) -> String {
+pub fn name_of(repo: &Repo, origin: ThreadOrigin, id: &str, shown: &str) -> String {
     let whole = repo.name_any();
     let hash = Sha256::digest(format!("{whole}\n{}\n{id}", origin.label()));
     let (repo, shown): (String, String) =
@@ -117,7 +117,7 @@ impl From<WriteError> for StartError {
 }
 
 /// Begins what is due until the gateway stops. `every`: between two questions for a Repo's issues or comments.
-pub async fn run_starts(gateway: &Shared, every: Duration) {
+pub async fn run_starts(gateway: &SharedGateway, every: Duration) {
     // What GitHub takes to answer keeps no clock.
     tokio::join!(
         Box::pin(clocks::run_schedules(gateway)),
@@ -148,7 +148,7 @@ fn quote_foreign(text: &str, room: usize) -> String {
 
 /// Makes a Thread, or finds the one that was made for the same.
 async fn ensure_thread(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Repo,
     thread: Thread,
 ) -> Result<Thread, StartError> {
@@ -158,7 +158,13 @@ async fn ensure_thread(
     if found.is_going() || !is_ours { Err(StartError::Going) } else { Ok(found) }
 }
 
-async fn warn_repo(gateway: &Shared, recorder: &Recorder, repo: &Repo, reason: &str, note: &str) {
+async fn warn_repo(
+    gateway: &SharedGateway,
+    recorder: &Recorder,
+    repo: &Repo,
+    reason: &str,
+    note: &str,
+) {
     let note = gateway.context.redactors.of(repo).mask(note).into_owned();
     let event = Event {
         type_: EventType::Warning,
@@ -196,7 +202,7 @@ mod tests {
         let long = format!("{}-b", "a".repeat(19));
         for name in ["shop", &long, &"x".repeat(32)] {
             for shown in ["nightly", "security-scan-of-all-repos", "issue-18446744073709551615"] {
-                let name = name_of(&repo(name), Origin::Schedule, "1", shown);
+                let name = name_of(&repo(name), ThreadOrigin::Schedule, "1", shown);
                 let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
                 assert!(name.len() <= 50 && name.chars().all(valid), "{name}");
                 assert!(!name.contains("--"), "{name}");
@@ -204,13 +210,17 @@ mod tests {
         }
         let own = |repo: &Repo, origin, id: &str| name_of(repo, origin, id, "x");
         let (shop, cut) = (repo("shop"), repo(&"x".repeat(31)));
-        let first = own(&shop, Origin::Issue, "1");
-        assert_eq!(first, own(&shop, Origin::Issue, "1"));
-        assert_ne!(first, own(&shop, Origin::Issue, "2"));
-        assert_ne!(first, own(&shop, Origin::Delivery, "1"));
-        assert_ne!(own(&cut, Origin::Issue, "1"), own(&repo(&"x".repeat(32)), Origin::Issue, "1"));
+        let first = own(&shop, ThreadOrigin::Issue, "1");
+        assert_eq!(first, own(&shop, ThreadOrigin::Issue, "1"));
+        assert_ne!(first, own(&shop, ThreadOrigin::Issue, "2"));
+        assert_ne!(first, own(&shop, ThreadOrigin::Delivery, "1"));
+        assert_ne!(
+            own(&cut, ThreadOrigin::Issue, "1"),
+            own(&repo(&"x".repeat(32)), ThreadOrigin::Issue, "1")
+        );
         let by = "ü".repeat(100);
-        let thread = thread_of(&shop, Origin::Delivery, ("1", "x"), &by, "Mend it.".to_owned());
+        let thread =
+            thread_of(&shop, ThreadOrigin::Delivery, ("1", "x"), &by, "Mend it.".to_owned());
         assert_eq!(thread.spec.requested_by.unwrap().chars().count(), 64);
         assert_eq!(thread.metadata.owner_references.unwrap()[0].uid, "u");
     }

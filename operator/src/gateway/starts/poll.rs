@@ -10,7 +10,7 @@ use kube::ResourceExt as _;
 use kube::runtime::events::{Recorder, Reporter};
 use parking_lot::Mutex;
 
-use super::{Shared, StartError, labelled, remarked, warn_repo};
+use super::{SharedGateway, StartError, labelled, remarked, warn_repo};
 use crate::gateway::budget::repos::RepoKey;
 
 /// Between two looks at which Repos are to be asked about.
@@ -39,7 +39,7 @@ impl PolledSource {
         }
     }
 
-    async fn look_at(self, gateway: &Shared, repo: &Repo) -> Result<(), StartError> {
+    async fn look_at(self, gateway: &SharedGateway, repo: &Repo) -> Result<(), StartError> {
         match self {
             Self::Issues => labelled::look_at(gateway, repo).await,
             Self::Comments => remarked::look_at(gateway, repo).await,
@@ -77,7 +77,7 @@ struct PolledRepoState {
 }
 
 /// `every`: between two questions for a Repo.
-pub async fn run_polling(gateway: &Shared, source: PolledSource, every: Duration) {
+pub async fn run_polling(gateway: &SharedGateway, source: PolledSource, every: Duration) {
     let recorder = Recorder::new(gateway.context.client.clone(), Reporter::from(names::GATEWAY));
     let asked = Mutex::new(HashMap::new());
     let mut due = tokio::time::interval(EVERY);
@@ -102,7 +102,7 @@ pub async fn run_polling(gateway: &Shared, source: PolledSource, every: Duration
 }
 
 async fn poll_repo(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     source: PolledSource,
     (recorder, repo): (&Recorder, Arc<Repo>),
     asked: &Mutex<HashMap<RepoKey, PolledRepoState>>,

@@ -9,7 +9,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 
 use super::record::{self, BegunWork};
-use super::{Origin, PATIENCE, Shared, StartError, ensure_thread, is_open, remark, thread_of};
+use super::{
+    PATIENCE, SharedGateway, StartError, ThreadOrigin, ensure_thread, is_open, remark, thread_of,
+};
 use crate::gateway::github::{CommandPlace, GitHub, GitHubError, HeardCommand, HeardComments};
 use crate::step;
 
@@ -22,7 +24,7 @@ const MOST: usize = 20;
 ///
 /// # Errors
 /// When GitHub or the cluster refuses.
-pub async fn look_at(gateway: &Shared, repo: &Repo) -> Result<(), StartError> {
+pub async fn look_at(gateway: &SharedGateway, repo: &Repo) -> Result<(), StartError> {
     let known = repo.status.as_ref().and_then(|status| status.comments.clone());
     let (spec, known) = match (&repo.spec.comments, known) {
         (Some(spec), Some(known)) => (spec, known),
@@ -92,7 +94,7 @@ fn next_status(known: &CommentsStatus, heard: &HeardComments, settled: &[u64]) -
 }
 
 /// Whether a Thread listens to what is said there.
-fn is_told(gateway: &Shared, repo: &Repo, number: u64) -> bool {
+fn is_told(gateway: &SharedGateway, repo: &Repo, number: u64) -> bool {
     gateway.context.attended.all().into_iter().any(|thread| {
         let here = thread.namespace() == repo.namespace() && thread.spec.repo == repo.name_any();
         let pull = thread.status.as_ref().and_then(|status| status.pull_request.as_ref());
@@ -101,7 +103,7 @@ fn is_told(gateway: &Shared, repo: &Repo, number: u64) -> bool {
 }
 
 async fn begin_remarked(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Repo,
     github: &GitHub,
     command: &HeardCommand,
@@ -119,7 +121,7 @@ async fn begin_remarked(
     let kind = if matches!(command.place, CommandPlace::Line(..)) { "line" } else { "said" };
     let (id, shown) = (format!("{kind} {}", command.id), format!("comment-{}", command.number));
     let by = format!("comment on #{}", command.number);
-    let own = thread_of(repo, Origin::Comment, (&id, &shown), &by, prompt);
+    let own = thread_of(repo, ThreadOrigin::Comment, (&id, &shown), &by, prompt);
     let thread = ensure_thread(gateway, repo, own).await?;
     step::point("a comment has its thread");
     tracing::info!(thread = thread.name_any(), number = command.number, "a comment's work begins");
@@ -127,7 +129,7 @@ async fn begin_remarked(
 }
 
 async fn keep_status(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Repo,
     comments: Option<CommentsStatus>,
 ) -> Result<(), StartError> {

@@ -22,7 +22,7 @@ pub const CLOSED: &str = "closed";
 
 /// Why a change is not possible.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ChangeRefusal {
     /// Too much waits for the roles already.
     #[error(
         "{PENDING} decisions wait in this thread already: another one can't be taken in until a role has worked on them"
@@ -108,12 +108,12 @@ pub fn raise_inbox(status: &mut ThreadStatus, roles: &[String], ts: &SlackTs, no
 }
 
 /// Appends a pending item unless its id is there.
-pub fn add_pending(status: &mut ThreadStatus, pending: &Pending) -> Result<(), Refusal> {
+pub fn add_pending(status: &mut ThreadStatus, pending: &Pending) -> Result<(), ChangeRefusal> {
     if status.pending.iter().any(|p| p.id == pending.id) {
         return Ok(());
     }
     if status.pending.len() >= PENDING {
-        return Err(Refusal::Full);
+        return Err(ChangeRefusal::Full);
     }
     // The role has to exist in the map for the controller to find that it wants something.
     status.roles.entry(pending.role.clone()).or_default();
@@ -297,9 +297,9 @@ pub fn set_wait(
     status: &mut ThreadStatus,
     ts: &SlackTs,
     waits: Option<MergeWait>,
-) -> Result<(), Refusal> {
+) -> Result<(), ChangeRefusal> {
     let closing = status.closing.as_mut().filter(|closing| closing.ts == *ts);
-    closing.ok_or(Refusal::Undecided)?.waits = waits;
+    closing.ok_or(ChangeRefusal::Undecided)?.waits = waits;
     Ok(())
 }
 
@@ -428,7 +428,7 @@ mod tests {
             add_pending(&mut status, &pending(id)).unwrap();
         }
         assert_eq!(status.pending.len(), PENDING);
-        assert_eq!(add_pending(&mut status, &pending(99)), Err(Refusal::Full));
+        assert_eq!(add_pending(&mut status, &pending(99)), Err(ChangeRefusal::Full));
         assert_eq!(add_pending(&mut status, &pending(0)), Ok(()));
     }
 

@@ -9,17 +9,17 @@ use tokio::sync::OwnedMutexGuard;
 
 /// Locks by key; clones share them. Locks that nobody holds or waits for are dropped.
 #[derive(Clone)]
-pub struct Keyed<K> {
+pub struct KeyedLocks<K> {
     locks: Arc<Mutex<HashMap<K, Arc<tokio::sync::Mutex<()>>>>>,
 }
 
-impl<K> Default for Keyed<K> {
+impl<K> Default for KeyedLocks<K> {
     fn default() -> Self {
         Self { locks: Arc::default() }
     }
 }
 
-impl<K: Clone + Eq + Hash> Keyed<K> {
+impl<K: Clone + Eq + Hash> KeyedLocks<K> {
     /// Waits for the key's turn and holds it until the guard is dropped.
     pub async fn lock(&self, key: &K) -> OwnedMutexGuard<()> {
         let lock = {

@@ -16,12 +16,12 @@ use super::rotation::LIFE_DAYS;
 use super::{TlsError, crypto_provider};
 
 /// An authority with its private key.
-pub struct Authority {
+pub struct CertificateAuthority {
     der: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
 }
 
-impl Authority {
+impl CertificateAuthority {
     /// A new authority: certificate and private key as PEM.
     pub fn generate(now: Timestamp) -> Result<(String, String), TlsError> {
         let key = KeyPair::generate()?;
@@ -87,8 +87,8 @@ mod tests {
     #[test]
     fn what_the_authority_signs_verifies_for_its_names_only() {
         let now = Timestamp::now();
-        let (certificate, key) = Authority::generate(now).unwrap();
-        let authority = Authority::parse(&certificate, &key).unwrap();
+        let (certificate, key) = CertificateAuthority::generate(now).unwrap();
+        let authority = CertificateAuthority::parse(&certificate, &key).unwrap();
         let names = ["codebutler-gateway.ns.svc".to_owned(), "127.0.0.1".to_owned()];
         let server = authority.server(&names, now, 90).unwrap();
 
@@ -118,10 +118,10 @@ mod tests {
     #[test]
     fn a_damaged_authority_is_noticed() {
         let now = Timestamp::now();
-        let (certificate, key) = Authority::generate(now).unwrap();
-        let (_, other) = Authority::generate(now).unwrap();
-        assert!(Authority::parse(&certificate, &other).is_none());
-        assert!(Authority::parse("", &key).is_none());
-        assert!(Authority::parse(&certificate, "x").is_none());
+        let (certificate, key) = CertificateAuthority::generate(now).unwrap();
+        let (_, other) = CertificateAuthority::generate(now).unwrap();
+        assert!(CertificateAuthority::parse(&certificate, &other).is_none());
+        assert!(CertificateAuthority::parse("", &key).is_none());
+        assert!(CertificateAuthority::parse(&certificate, "x").is_none());
     }
 }

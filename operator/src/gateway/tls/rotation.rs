@@ -18,7 +18,7 @@ const KEPT: SignedDuration = SignedDuration::from_hours(120 * 24);
 
 /// Certificate and private key as PEM, and since when they are kept in their place.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Pair {
+pub struct KeyPairPem {
     pub certificate: String,
     /// The private half. No Debug on purpose.
     pub key: String,
@@ -27,10 +27,10 @@ pub struct Pair {
 
 /// All authorities of an installation.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Authorities {
-    pub current: Pair,
+pub struct KnownAuthorities {
+    pub current: KeyPairPem,
     /// Published, to sign later.
-    pub next: Option<Pair>,
+    pub next: Option<KeyPairPem>,
     /// Published, signs no more: the certificate, and since when.
     pub previous: Option<(String, Timestamp)>,
 }
@@ -47,7 +47,7 @@ pub enum RotationDue {
     Forgetting,
 }
 
-impl Authorities {
+impl KnownAuthorities {
     /// What is due at `now`.
     pub fn due(&self, now: Timestamp) -> RotationDue {
         let age = |since: Timestamp| now.duration_since(since);
@@ -67,7 +67,7 @@ impl Authorities {
         match self.next {
             Some(next) => Self {
                 previous: Some((self.current.certificate, now)),
-                current: Pair { since: now, ..next },
+                current: KeyPairPem { since: now, ..next },
                 next: None,
             },
             None => self,
@@ -87,14 +87,14 @@ impl Authorities {
 mod tests {
     use super::*;
 
-    fn pair(name: &str, since: Timestamp) -> Pair {
-        Pair { certificate: name.to_owned(), key: String::new(), since }
+    fn pair(name: &str, since: Timestamp) -> KeyPairPem {
+        KeyPairPem { certificate: name.to_owned(), key: String::new(), since }
     }
 
     #[test]
     fn a_successor_is_published_before_it_signs_and_its_predecessor_after() {
         let day = |n: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24 * n);
-        let mut kept = Authorities { current: pair("a", day(0)), next: None, previous: None };
+        let mut kept = KnownAuthorities { current: pair("a", day(0)), next: None, previous: None };
         assert_eq!(kept.due(day(364)), RotationDue::Nothing);
         assert_eq!(kept.due(day(365)), RotationDue::Successor);
         kept.next = Some(pair("b", day(365)));

@@ -13,8 +13,8 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use super::TlsError;
-use super::authority::Authority;
-use super::rotation::{Authorities, Pair};
+use super::authority::CertificateAuthority;
+use super::rotation::{KeyPairPem, KnownAuthorities};
 use crate::gateway::writes;
 
 /// The Secret, with the keys of its type; the others are the rotation's.
@@ -31,7 +31,7 @@ const ATTEMPTS: u32 = 3;
 
 /// What is kept, and its version.
 pub struct KeptAuthority {
-    pub authorities: Authorities,
+    pub authorities: KnownAuthorities,
     version: Option<String>,
 }
 
@@ -73,7 +73,7 @@ pub async fn store_authorities(
     client: &Client,
     namespace: &str,
     kept: &KeptAuthority,
-    next: &Authorities,
+    next: &KnownAuthorities,
 ) -> Result<bool, TlsError> {
     let data = |text: &str| json!(ByteString(text.as_bytes().to_vec()));
     let own = next.next.as_ref();
@@ -100,7 +100,7 @@ pub async fn store_authorities(
 }
 
 fn fresh_secret(now: Timestamp) -> Result<Secret, TlsError> {
-    let (certificate, key) = Authority::generate(now)?;
+    let (certificate, key) = CertificateAuthority::generate(now)?;
     let entry = |name: &str, text: String| (name.to_owned(), ByteString(text.into_bytes()));
     let since = entry(SINCE, now.to_string());
     let data = BTreeMap::from([entry(CERTIFICATE, certificate), entry(KEY, key), since]);
@@ -119,7 +119,7 @@ fn read_authority(secret: &Secret) -> Result<KeptAuthority, TlsError> {
     };
     let time = |key: &str| text(key)?.parse::<Timestamp>().ok();
     let pair = |certificate, key, since| {
-        Some(Pair { certificate: text(certificate)?, key: text(key)?, since })
+        Some(KeyPairPem { certificate: text(certificate)?, key: text(key)?, since })
     };
     // Secrets of installations from before there was a rotation do not say since when.
     let made = secret.metadata.creation_timestamp.as_ref().map(|time| time.0);
@@ -127,12 +127,13 @@ fn read_authority(secret: &Secret) -> Result<KeptAuthority, TlsError> {
     let current = pair(CERTIFICATE, KEY, since).ok_or(TlsError::Damaged(SECRET))?;
     let next = time(NEXT_SINCE).and_then(|since| pair(NEXT_CERTIFICATE, NEXT_KEY, since));
     let previous = text(PREVIOUS_CERTIFICATE).zip(time(PREVIOUS_SINCE));
-    let usable = |pair: &Pair| Authority::parse(&pair.certificate, &pair.key).is_some();
+    let usable =
+        |pair: &KeyPairPem| CertificateAuthority::parse(&pair.certificate, &pair.key).is_some();
     if !usable(&current) || !next.as_ref().is_none_or(usable) {
         return Err(TlsError::Damaged(SECRET));
     }
     let version = secret.metadata.resource_version.clone();
-    Ok(KeptAuthority { authorities: Authorities { current, next, previous }, version })
+    Ok(KeptAuthority { authorities: KnownAuthorities { current, next, previous }, version })
 }
 
 /// Puts the public halves where the controller copies them from.

@@ -25,7 +25,7 @@ const REASON: usize = 500;
 
 /// Pull requests on top of the base branch, not pushed yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Assembly {
+pub struct TrainAssembly {
     /// The branch's commit and its tree.
     pub base: String,
     pub base_tree: String,
@@ -56,7 +56,7 @@ pub enum CheckVerdict {
 
 /// What became of one merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Landing {
+pub enum TrainLanding {
     /// The commit on the base branch, whose tree is the one that was tested.
     Done(String),
     /// The commit on the base branch; somebody else's came in between.
@@ -84,7 +84,7 @@ pub trait TrainHost: Sync {
     async fn is_tested(&self, cars: &[&TrainCar]) -> Result<bool, Self::Error>;
 
     /// Puts them together, in order.
-    async fn assemble(&self, cars: &[&TrainCar]) -> Result<Assembly, Self::Error>;
+    async fn assemble(&self, cars: &[&TrainCar]) -> Result<TrainAssembly, Self::Error>;
 
     /// Pushes a round's commit for its tests.
     async fn push(
@@ -103,7 +103,7 @@ pub trait TrainHost: Sync {
         &self,
         car: &TrainCar,
         trees: Option<(&str, &str)>,
-    ) -> Result<Landing, Self::Error>;
+    ) -> Result<TrainLanding, Self::Error>;
 
     /// Takes a branch for tests away.
     async fn clear(&self, branch: &str) -> Result<(), Self::Error>;
@@ -122,7 +122,7 @@ pub trait TrainHost: Sync {
 
 /// What became of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum TrainProgress {
     /// It stands otherwise now: this is put on record, and the next step follows.
     Changed(Box<MergeTrain>),
     /// Checks are awaited; they may be over in a moment.
@@ -131,7 +131,7 @@ pub enum Progress {
     Over,
 }
 
-impl Progress {
+impl TrainProgress {
     fn changed(train: MergeTrain) -> Self {
         Self::Changed(Box::new(train))
     }
@@ -144,14 +144,14 @@ impl Progress {
 pub async fn advance_train<H: TrainHost>(
     train: &MergeTrain,
     host: &H,
-) -> Result<Progress, H::Error> {
+) -> Result<TrainProgress, H::Error> {
     let mut next = train.clone();
     let untold = next.cars.iter_mut().find(|car| car.left_out.is_some() && !car.told);
     if let Some(car) = untold {
         let why = car.left_out.clone().unwrap_or_default();
         host.release(car, &why).await?;
         car.told = true;
-        return Ok(Progress::changed(next));
+        return Ok(TrainProgress::changed(next));
     }
     if train.ended.is_some() {
         return wind_up(next, host).await;
@@ -161,7 +161,7 @@ pub async fn advance_train<H: TrainHost>(
             None => car.coupled = true,
             Some(why) => (car.left_out, car.told) = (Some(clip_reason(&why)), true),
         }
-        return Ok(Progress::changed(next));
+        return Ok(TrainProgress::changed(next));
     }
     match train.round.clone() {
         None => begin_round(next, host).await,
@@ -171,10 +171,10 @@ pub async fn advance_train<H: TrainHost>(
 }
 
 /// Nothing more is merged: whoever is left is let go, and nothing stays behind.
-async fn wind_up<H: TrainHost>(mut next: MergeTrain, host: &H) -> Result<Progress, H::Error> {
+async fn wind_up<H: TrainHost>(mut next: MergeTrain, host: &H) -> Result<TrainProgress, H::Error> {
     if let Some(round) = next.round.take() {
         host.clear(&round.branch).await?;
-        return Ok(Progress::changed(next));
+        return Ok(TrainProgress::changed(next));
     }
     let why = match next.ended {
         Some(TrainEnd::Failed) => next.reason.clone().unwrap_or_default(),
@@ -182,31 +182,34 @@ async fn wind_up<H: TrainHost>(mut next: MergeTrain, host: &H) -> Result<Progres
     };
     let mut left = next.cars.iter_mut().filter(|car| car.is_left()).peekable();
     if left.peek().is_none() {
-        return Ok(Progress::Over);
+        return Ok(TrainProgress::Over);
     }
     for car in left {
         (car.left_out, car.told) = (Some(clip_reason(&why)), !car.coupled);
     }
-    Ok(Progress::changed(next))
+    Ok(TrainProgress::changed(next))
 }
 
 /// Puts the next ones together.
-async fn begin_round<H: TrainHost>(mut next: MergeTrain, host: &H) -> Result<Progress, H::Error> {
+async fn begin_round<H: TrainHost>(
+    mut next: MergeTrain,
+    host: &H,
+) -> Result<TrainProgress, H::Error> {
     let left: Vec<TrainCar> = next.left().cloned().collect();
     let Some(first) = left.first() else {
         next.ended = Some(TrainEnd::Done);
-        return Ok(Progress::changed(next));
+        return Ok(TrainProgress::changed(next));
     };
     if host.has_queue().await? {
         let landing = host.land(first, None).await?;
         note_landing(&mut next, first.number, landing);
-        return Ok(Progress::changed(next));
+        return Ok(TrainProgress::changed(next));
     }
     if next.rounds == 0 && !next.untested {
         let tested = host.is_tested(&left.iter().collect::<Vec<_>>()).await?;
         if !tested {
             next.untested = true;
-            return Ok(Progress::changed(next));
+            return Ok(TrainProgress::changed(next));
         }
     }
     let limit = if next.untested { Some(1) } else { next.limit };
@@ -222,7 +225,7 @@ async fn begin_round<H: TrainHost>(mut next: MergeTrain, host: &H) -> Result<Pro
         leave_out(&mut next, *number, &why);
     }
     if !found.gone.is_empty() || !idle.is_empty() {
-        return Ok(Progress::changed(next));
+        return Ok(TrainProgress::changed(next));
     }
     let Some(last) = found.steps.last().cloned() else {
         // With nothing before them, it is the base branch that they conflict with.
@@ -230,11 +233,11 @@ async fn begin_round<H: TrainHost>(mut next: MergeTrain, host: &H) -> Result<Pro
             let why = format!("it conflicts with `{}`{}", host.base(), in_files(files));
             leave_out(&mut next, *number, &why);
         }
-        return Ok(Progress::changed(next));
+        return Ok(TrainProgress::changed(next));
     };
     if next.failed.contains(&last.tree) {
         blame_cars(&mut next, &found.steps, "its tests failed");
-        return Ok(Progress::changed(next));
+        return Ok(TrainProgress::changed(next));
     }
     let mut round = TrainRound {
         branch: found.branch,
@@ -251,18 +254,18 @@ async fn begin_round<H: TrainHost>(mut next: MergeTrain, host: &H) -> Result<Pro
             && let Some(why) = host.prove(car, &last.tree).await?
         {
             leave_out(&mut next, car.number, &why);
-            return Ok(Progress::changed(next));
+            return Ok(TrainProgress::changed(next));
         }
         round.passed = true;
     } else {
         next.rounds += 1;
     }
     next.round = Some(round);
-    Ok(Progress::changed(next))
+    Ok(TrainProgress::changed(next))
 }
 
 /// Those of an assembly that lead to the tree that was there before.
-fn without_effect(found: &Assembly) -> Vec<u64> {
+fn without_effect(found: &TrainAssembly) -> Vec<u64> {
     let mut before = &found.base_tree;
     let mut idle = Vec::new();
     for step in &found.steps {
@@ -279,7 +282,7 @@ async fn test_round<H: TrainHost>(
     mut next: MergeTrain,
     round: TrainRound,
     host: &H,
-) -> Result<Progress, H::Error> {
+) -> Result<TrainProgress, H::Error> {
     let Some(pushed) = &round.pushed else {
         let cars: Vec<TrainCar> = cars_of(&next, &round).cloned().collect();
         match host.push(&round, &cars.iter().collect::<Vec<_>>()).await? {
@@ -297,7 +300,7 @@ async fn test_round<H: TrainHost>(
                 fail_train(&mut next, &why);
             }
         }
-        return Ok(Progress::changed(next));
+        return Ok(TrainProgress::changed(next));
     };
     let waited = host.now().duration_since(pushed.0);
     match host.checks(&round.commit).await? {
@@ -310,7 +313,7 @@ async fn test_round<H: TrainHost>(
                 let both: BTreeSet<String> = before.intersection(&names).cloned().collect();
                 let why = format!("{} failed on `{}` itself", name_checks(&both), host.base());
                 fail_train(&mut next, &why);
-                return Ok(Progress::changed(next));
+                return Ok(TrainProgress::changed(next));
             }
             host.clear(&round.branch).await?;
             next.round = None;
@@ -332,12 +335,12 @@ async fn test_round<H: TrainHost>(
             let why = format!("{} did not end within {minutes} minutes", name_checks(&names));
             fail_train(&mut next, &why);
         }
-        CheckVerdict::Settles => return Ok(Progress::Waits { soon: true }),
+        CheckVerdict::Settles => return Ok(TrainProgress::Waits { soon: true }),
         CheckVerdict::Pending(_) | CheckVerdict::Silent => {
-            return Ok(Progress::Waits { soon: false });
+            return Ok(TrainProgress::Waits { soon: false });
         }
     }
-    Ok(Progress::changed(next))
+    Ok(TrainProgress::changed(next))
 }
 
 /// Merges the next one of a round that was tested.
@@ -345,7 +348,7 @@ async fn land_next<H: TrainHost>(
     mut next: MergeTrain,
     round: &TrainRound,
     host: &H,
-) -> Result<Progress, H::Error> {
+) -> Result<TrainProgress, H::Error> {
     let mut before = &round.base_tree;
     let mut due = None;
     for step in &round.steps {
@@ -360,7 +363,7 @@ async fn land_next<H: TrainHost>(
         None => None,
         Some((car, after)) => {
             let landing = host.land(&car, Some((before, after))).await?;
-            let all = matches!(landing, Landing::Done(_));
+            let all = matches!(landing, TrainLanding::Done(_));
             note_landing(&mut next, car.number, landing);
             Some(all)
         }
@@ -374,20 +377,20 @@ async fn land_next<H: TrainHost>(
         next.suspects = suspects.map(|all| all.saturating_sub(landed)).filter(|left| *left > 0);
         next.limit = next.suspects;
     }
-    Ok(Progress::changed(next))
+    Ok(TrainProgress::changed(next))
 }
 
-fn note_landing(train: &mut MergeTrain, number: u64, landing: Landing) {
+fn note_landing(train: &mut MergeTrain, number: u64, landing: TrainLanding) {
     let Some(car) = train.cars.iter_mut().find(|car| car.number == number) else { return };
     match landing {
-        Landing::Done(commit) => car.merged = Some(commit),
-        Landing::Otherwise(commit) => (car.merged, car.overtaken) = (Some(commit), true),
-        Landing::Moved => {}
-        Landing::Queued => {
+        TrainLanding::Done(commit) => car.merged = Some(commit),
+        TrainLanding::Otherwise(commit) => (car.merged, car.overtaken) = (Some(commit), true),
+        TrainLanding::Moved => {}
+        TrainLanding::Queued => {
             car.left_out = Some("GitHub's merge queue has it".to_owned());
             car.told = true;
         }
-        Landing::Refused(why) => car.left_out = Some(clip_reason(&why)),
+        TrainLanding::Refused(why) => car.left_out = Some(clip_reason(&why)),
     }
 }
 

@@ -14,17 +14,17 @@ use codebutler_crds::{Repo, Thread, ThreadStatus, names};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 
-use super::engine::{Assembly, CheckVerdict, Landing, TrainHost};
+use super::engine::{CheckVerdict, TrainAssembly, TrainHost, TrainLanding};
 use super::verdict::judge_checks;
 use crate::gateway::api_error::ApiError;
-use crate::gateway::close::{self, Turn};
+use crate::gateway::close::{self, MergeTurn};
 use crate::gateway::git::mirror::MirrorError;
 use crate::gateway::git::{PushedBranch, TrainBench, TrainHead};
-use crate::gateway::github::{BranchRules, GitHub, GitHubError, Pull};
+use crate::gateway::github::{BranchRules, GitHub, GitHubError, GitHubPull};
 use crate::gateway::slack::questions::merge;
-use crate::gateway::state::Shared;
+use crate::gateway::state::SharedGateway;
 use crate::gateway::thread_key::ThreadKey;
-use crate::gateway::threads::{Refusal, WriteError};
+use crate::gateway::threads::{ChangeRefusal, WriteError};
 use crate::step;
 
 /// Minutes that checks may take where the Repo does not say.
@@ -74,7 +74,7 @@ pub struct HostDesk {
 
 /// The repository of a train.
 pub struct RepoHost<'a> {
-    pub gateway: &'a Shared,
+    pub gateway: &'a SharedGateway,
     pub repo: &'a Arc<Repo>,
     pub train: &'a MergeTrain,
     pub namespace: &'a str,
@@ -127,7 +127,7 @@ impl RepoHost<'_> {
 const NEW_COMMITS: &str = "it has new commits, which nobody has approved";
 
 /// Why a pull request can't be merged as it was when people were asked.
-pub fn why_gone(pull: &Pull, head: &str, base: &str) -> Option<String> {
+pub fn why_gone(pull: &GitHubPull, head: &str, base: &str) -> Option<String> {
     match () {
         () if pull.is_merged() => Some("it was merged at GitHub".to_owned()),
         () if !pull.is_open() => Some("it was closed at GitHub".to_owned()),
@@ -143,7 +143,7 @@ fn couple_car(
     car: &TrainCar,
     by: &str,
     id: &str,
-) -> Result<Option<String>, Refusal> {
+) -> Result<Option<String>, ChangeRefusal> {
     let not = |why: &str| Ok(Some(why.to_owned()));
     let Some(closing) = status.closing.clone() else {
         return not("its thread asks no more whether to merge");
@@ -202,7 +202,7 @@ impl TrainHost for RepoHost<'_> {
         Ok(false)
     }
 
-    async fn assemble(&self, cars: &[&TrainCar]) -> Result<Assembly, TrainError> {
+    async fn assemble(&self, cars: &[&TrainCar]) -> Result<TrainAssembly, TrainError> {
         let bench = self.bench().await?;
         // Nobody needs what a train left behind that is not known any more.
         for branch in bench.branches(PREFIX) {
@@ -219,7 +219,7 @@ impl TrainHost for RepoHost<'_> {
         let made = made.map_err(MirrorError::from)?;
         let steps = made.steps.into_iter().map(|(number, tree)| TrainStep { number, tree });
         let apart = made.apart.into_iter();
-        Ok(Assembly {
+        Ok(TrainAssembly {
             branch: format!("{PREFIX}{}", made.commit.get(..SHORT).unwrap_or(&made.commit)),
             commit: made.commit,
             base: bench.base.clone(),
@@ -283,16 +283,16 @@ impl TrainHost for RepoHost<'_> {
         &self,
         car: &TrainCar,
         trees: Option<(&str, &str)>,
-    ) -> Result<Landing, TrainError> {
+    ) -> Result<TrainLanding, TrainError> {
         let base = &self.repo.spec.git.branch;
         let pull = self.github.pull(car.number).await?;
         if let Some(why) = why_gone(&pull, &car.head, base).filter(|_| !pull.is_merged()) {
-            return Ok(Landing::Refused(why));
+            return Ok(TrainLanding::Refused(why));
         }
         if let Some((before, _)) = trees.filter(|_| !pull.is_merged()) {
             let tip = self.github.tip(base).await?;
             if tip.is_none_or(|tip| tip.tree != before) {
-                return Ok(Landing::Moved);
+                return Ok(TrainLanding::Moved);
             }
         }
         step::point("a turn comes");
@@ -300,13 +300,13 @@ impl TrainHost for RepoHost<'_> {
         let turn = close::merge_in_turn(self.gateway, self.repo, self.github, &key, &pull).await?;
         step::point("a turn is over");
         Ok(match turn {
-            Turn::Queued => Landing::Queued,
-            Turn::Refused(why) => Landing::Refused(why),
-            Turn::Merged(commit) => match trees {
+            MergeTurn::Queued => TrainLanding::Queued,
+            MergeTurn::Refused(why) => TrainLanding::Refused(why),
+            MergeTurn::Merged(commit) => match trees {
                 Some((_, after)) if self.github.tree_of(&commit).await? != after => {
-                    Landing::Otherwise(commit)
+                    TrainLanding::Otherwise(commit)
                 }
-                _ => Landing::Done(commit),
+                _ => TrainLanding::Done(commit),
             },
         })
     }

@@ -20,11 +20,11 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 
-use self::engine::{Progress, advance_train};
+use self::engine::{TrainProgress, advance_train};
 use self::host::{HostDesk, RepoHost, TrainError};
 use self::shown::ShownPull;
 use super::github::GitHub;
-use super::state::Shared;
+use super::state::SharedGateway;
 use super::thread_key::ThreadKey;
 use super::thread_queue::{ThreadQueue, ThreadReconciler, drive_one_by_one};
 use crate::queue::FollowUp;
@@ -52,14 +52,14 @@ struct Desk {
 }
 
 /// Looks after all merge trains until the gateway stops. `poll`: how often GitHub is asked at least.
-pub async fn run_trains(gateway: &Shared, poll: Duration) {
+pub async fn run_trains(gateway: &SharedGateway, poll: Duration) {
     let queue = ThreadQueue::new(&gateway.context.attended, is_candidate, (AGAIN, AGAIN));
     let trains = TrainReconciler { gateway, poll, desk: Desk::default() };
     drive_one_by_one(queue, &gateway.shutdown, trains).await;
 }
 
 struct TrainReconciler<'a> {
-    gateway: &'a Shared,
+    gateway: &'a SharedGateway,
     poll: Duration,
     desk: Desk,
 }
@@ -110,7 +110,7 @@ fn is_asked_again(train: &MergeTrain) -> bool {
 impl Desk {
     async fn look_at(
         &mut self,
-        gateway: &Shared,
+        gateway: &SharedGateway,
         key: &ThreadKey,
         poll: Duration,
     ) -> Result<FollowUp, TrainError> {
@@ -145,21 +145,21 @@ impl Desk {
             };
             let progress = advance_train(train, &host).await?;
             let shown = match &progress {
-                Progress::Changed(next) => {
+                TrainProgress::Changed(next) => {
                     put_on_record(gateway, key, next).await?;
                     step::point("a train is on record");
                     (**next).clone()
                 }
-                Progress::Waits { .. } | Progress::Over => train.clone(),
+                TrainProgress::Waits { .. } | TrainProgress::Over => train.clone(),
             };
             self.show(gateway, &repo, key, &shown).await?;
             match progress {
-                Progress::Waits { soon } => {
+                TrainProgress::Waits { soon } => {
                     let pause = if soon { SETTLE } else { poll.min(CHECKS) };
                     return Ok(FollowUp::hold_off(pause));
                 }
-                Progress::Over => return Ok(FollowUp::requeue(EVERY)),
-                Progress::Changed(_) => {}
+                TrainProgress::Over => return Ok(FollowUp::requeue(EVERY)),
+                TrainProgress::Changed(_) => {}
             }
         }
         Ok(FollowUp::requeue(EVERY))
@@ -168,7 +168,7 @@ impl Desk {
     /// Brings the message up to date that shows how it stands.
     async fn show(
         &mut self,
-        gateway: &Shared,
+        gateway: &SharedGateway,
         repo: &Repo,
         key: &ThreadKey,
         train: &MergeTrain,
@@ -196,7 +196,7 @@ impl Desk {
 }
 
 /// Says why nothing happens; once for each reason.
-async fn complain(gateway: &Shared, key: &ThreadKey, error: &TrainError) {
+async fn complain(gateway: &SharedGateway, key: &ThreadKey, error: &TrainError) {
     let text = format!(":warning: The merge train has to wait: {error}. It is tried again.");
     let wanted = gateway.context.thread(key);
     let wanted = wanted.as_deref().and_then(train_of).map(|train| train.wanted.to_string());
@@ -213,7 +213,7 @@ fn train_id(train: &MergeTrain) -> String {
 
 /// A pull request with where its conversation is.
 fn find_pull(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     namespace: &str,
     car: &TrainCar,
     links: &HashMap<ThreadKey, String>,
@@ -227,7 +227,7 @@ fn find_pull(
 
 /// Puts a step on record, unless people have said something in between.
 async fn put_on_record(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     key: &ThreadKey,
     next: &MergeTrain,
 ) -> Result<(), TrainError> {
@@ -249,7 +249,7 @@ async fn put_on_record(
 
 /// Whoever asks for the same again is told that it is under way.
 async fn tell_under_way(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     key: &ThreadKey,
     train: &MergeTrain,
 ) -> Result<(), TrainError> {
@@ -267,7 +267,7 @@ async fn tell_under_way(
 }
 
 /// The conversation from which another train of this Repo is run.
-fn other_train(gateway: &Shared, parent: &Thread) -> Option<Arc<Thread>> {
+fn other_train(gateway: &SharedGateway, parent: &Thread) -> Option<Arc<Thread>> {
     gateway.context.attended.all().into_iter().find(|thread| {
         let same = thread.namespace() == parent.namespace() && thread.spec.repo == parent.spec.repo;
         let other = thread.name_any() != parent.name_any();

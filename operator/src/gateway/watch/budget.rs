@@ -1,7 +1,7 @@
 //! How much a Repo's watching may ask: a tenth of what its credential is granted, so that roles and
 //! people's decisions always find something left. Pure.
 
-use crate::gateway::github::Quota;
+use crate::gateway::github::RateQuota;
 
 /// Rounds within an hour, as rounds are by default: each is granted its part of the tenth.
 const ROUNDS: u64 = 60;
@@ -19,7 +19,7 @@ pub struct PollBudget {
 }
 
 impl PollBudget {
-    pub fn begin(&mut self, quota: Option<Quota>) {
+    pub fn begin(&mut self, quota: Option<RateQuota>) {
         // A host of one's own sets no limits.
         self.unlimited = quota.is_none();
         let share = quota.map_or(0, |quota| quota.limit / 10);
@@ -37,7 +37,7 @@ impl PollBudget {
 }
 
 /// Whether there is so little left for all that a round is to be left out.
-pub const fn is_scarce(quota: Quota) -> bool {
+pub const fn is_scarce(quota: RateQuota) -> bool {
     quota.left <= quota.limit / RESERVE
 }
 
@@ -50,7 +50,7 @@ mod tests {
         let mut budget = PollBudget::default();
         let mut spent = 0;
         for _ in 0..60 {
-            budget.begin(Some(Quota { limit: 5000, left: 4000 }));
+            budget.begin(Some(RateQuota { limit: 5000, left: 4000 }));
             while budget.has_any() {
                 budget.spend(4);
                 spent += 4;
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn what_is_left_at_the_end_is_for_others() {
-        assert!(is_scarce(Quota { limit: 5000, left: 1000 }));
-        assert!(!is_scarce(Quota { limit: 5000, left: 1001 }));
+        assert!(is_scarce(RateQuota { limit: 5000, left: 1000 }));
+        assert!(!is_scarce(RateQuota { limit: 5000, left: 1001 }));
     }
 }

@@ -7,9 +7,9 @@ use codebutler_crds::wire::Check;
 use codebutler_crds::wire::history::{CheckShown, Event};
 use sha2::{Digest as _, Sha256};
 
-use crate::gateway::history::Telling;
+use crate::gateway::history::ToldEvent;
 use crate::gateway::masks;
-use crate::gateway::state::Shared;
+use crate::gateway::state::SharedGateway;
 use crate::gateway::thread_key::ThreadKey;
 
 /// Checks of one commit that are told at most.
@@ -24,7 +24,7 @@ pub fn are_over(checks: &[Check]) -> bool {
 
 /// Tells the history, once for each way in which they stand.
 pub async fn tell_checks(
-    gateway: &Shared,
+    gateway: &SharedGateway,
     repo: &Repo,
     thread: &Thread,
     (commit, checks): (&str, &[Check]),
@@ -34,7 +34,7 @@ pub async fn tell_checks(
     }
     let redactor = masks::as_known(&gateway.context, repo).await;
     let (key, event) = (key_of(commit, checks), event_of(commit, checks));
-    let told = Telling { key, at: None, role: None, run: None, event };
+    let told = ToldEvent { key, at: None, role: None, run: None, event };
     gateway.context.history.tell(&ThreadKey::from(thread), &redactor, told);
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use codebutler_crds::thread::{PullRequest, PullState};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::gateway::github::{Pull, Said, Talk};
+use crate::gateway::github::{GitHubPull, PullComment, PullTalk};
 
 /// Longest remark that is told, in characters; the rest is on its page.
 const WORDS: usize = 1500;
@@ -35,11 +35,11 @@ pub enum PullNews {
         key: String,
         text: String,
     },
-    Remark(Remark),
+    Remark(PullRemark),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remark {
+pub struct PullRemark {
     /// By which it is told once.
     pub key: String,
     pub text: String,
@@ -54,7 +54,7 @@ pub fn news_since(known: &PullRequest) -> Option<Timestamp> {
 }
 
 /// Who said something that can be news.
-pub fn news_speakers(known: &PullRequest, talk: &Talk) -> BTreeSet<String> {
+pub fn news_speakers(known: &PullRequest, talk: &PullTalk) -> BTreeSet<String> {
     let since = news_since(known);
     let all = talk.comments.iter().chain(&talk.reviews);
     let late = all.filter(|said| said.at().is_some_and(|at| is_late(at, since)));
@@ -70,24 +70,25 @@ fn is_late(at: &str, since: Option<Timestamp>) -> bool {
 /// listened to.
 pub fn news_of(
     known: &PullRequest,
-    pull: &Pull,
-    talk: &Talk,
+    pull: &GitHubPull,
+    talk: &PullTalk,
     members: &BTreeSet<String>,
 ) -> Vec<PullNews> {
     let since = news_since(known);
-    let by_member = |said: &&Said| said.speaker().is_some_and(|login| members.contains(login));
+    let by_member =
+        |said: &&PullComment| said.speaker().is_some_and(|login| members.contains(login));
     let comments = talk.comments.iter().filter(by_member);
     let comments = comments.filter_map(|said| comment_remark(pull, said));
     let reviews = talk.reviews.iter().filter(by_member);
     let reviews = reviews.filter_map(|said| review_remark(pull, said, &talk.lines));
-    let late = |remark: &Remark| is_late(&remark.at, since);
-    let mut remarks: Vec<Remark> = comments.chain(reviews).filter(late).collect();
+    let late = |remark: &PullRemark| is_late(&remark.at, since);
+    let mut remarks: Vec<PullRemark> = comments.chain(reviews).filter(late).collect();
     remarks.sort_by(|a, b| a.at.cmp(&b.at));
     remarks.into_iter().map(PullNews::Remark).chain(find_change(known, pull)).collect()
 }
 
 /// Whether it stands otherwise than when it was last looked at.
-fn find_change(known: &PullRequest, pull: &Pull) -> Option<PullNews> {
+fn find_change(known: &PullRequest, pull: &GitHubPull) -> Option<PullNews> {
     let before = known.state.unwrap_or(PullState::Open);
     let named = format!("pull request [#{}]({})", pull.number, pull.html_url);
     match (before, pull.standing()) {
@@ -114,20 +115,24 @@ fn to_second(time: Option<&str>) -> i64 {
     time.and_then(|time| time.parse::<Timestamp>().ok()).map_or(0, Timestamp::as_second)
 }
 
-fn comment_remark(pull: &Pull, said: &Said) -> Option<Remark> {
+fn comment_remark(pull: &GitHubPull, said: &PullComment) -> Option<PullRemark> {
     let words = Some(said.words(WORDS)).filter(|words| !words.is_empty())?;
     let head = format!("{} on pull request [#{}]({}):", said.author(), pull.number, said.page());
     let text = format!("{head}\n{}", quote_words(&words));
-    Some(Remark { key: format!("github-comment-{}", said.id), text, at: said.at()?.to_owned() })
+    Some(PullRemark { key: format!("github-comment-{}", said.id), text, at: said.at()?.to_owned() })
 }
 
 /// A review with what it says of lines.
-fn review_remark(pull: &Pull, said: &Said, lines: &[Said]) -> Option<Remark> {
+fn review_remark(
+    pull: &GitHubPull,
+    said: &PullComment,
+    lines: &[PullComment],
+) -> Option<PullRemark> {
     let verdict = said.verdict();
     if verdict == "pending" {
         return None;
     }
-    let own: Vec<&Said> =
+    let own: Vec<&PullComment> =
         lines.iter().filter(|line| line.pull_request_review_id == Some(said.id)).collect();
     let words = said.words(WORDS);
     let did = match verdict.as_str() {
@@ -150,7 +155,7 @@ fn review_remark(pull: &Pull, said: &Said, lines: &[Said]) -> Option<Remark> {
     if own.len() > LINES {
         let _ = write!(text, "\n… and {} more on the page.", own.len() - LINES);
     }
-    Some(Remark { key: format!("github-review-{}", said.id), text, at: said.at()?.to_owned() })
+    Some(PullRemark { key: format!("github-review-{}", said.id), text, at: said.at()?.to_owned() })
 }
 
 /// Such that it can look like nothing else.
@@ -164,7 +169,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn pull(standing: &Value) -> Pull {
+    fn pull(standing: &Value) -> GitHubPull {
         let mut pull = json!({
             "number": 7, "html_url": "https://h/7", "title": "t", "state": "open",
             "head": {"sha": "abc"},
@@ -178,7 +183,7 @@ mod tests {
         PullRequest { state, seen, ..PullRequest::of(7, "https://h/7") }
     }
 
-    fn said(id: u64, at: &str, body: &str, more: &Value) -> Said {
+    fn said(id: u64, at: &str, body: &str, more: &Value) -> PullComment {
         let mut said = json!({
             "id": id, "html_url": format!("https://h/7#{id}"), "body": body, "created_at": at,
             "user": {"login": "ana", "type": "User"}, "author_association": "NONE",
@@ -187,7 +192,7 @@ mod tests {
         serde_json::from_value(said).unwrap()
     }
 
-    fn of(known: &PullRequest, pull: &Pull, talk: &Talk) -> Vec<PullNews> {
+    fn of(known: &PullRequest, pull: &GitHubPull, talk: &PullTalk) -> Vec<PullNews> {
         news_of(known, pull, talk, &BTreeSet::from(["ana".to_owned()]))
     }
 
@@ -199,7 +204,7 @@ mod tests {
             "state": "closed", "merged_at": "2026-01-01T00:00:10Z", "merge_commit_sha": "def",
             "merged_by": {"login": "ana"},
         }));
-        let talk = Talk::default();
+        let talk = PullTalk::default();
         assert_eq!(of(&open, &pull(&json!({})), &talk), []);
         assert!(matches!(&of(&open, &closed, &talk)[..],
             [PullNews::Closed { key, .. }] if key == "pull-closed-1767225610"));
@@ -229,7 +234,7 @@ mod tests {
         let line = json!({"path": "a.rs", "line": 3, "pull_request_review_id": 5});
         // Drafted long before the review was submitted.
         let lines = vec![said(6, "2025-01-01T00:00:00Z", "Why?", &line)];
-        let talk = Talk { comments, reviews, lines };
+        let talk = PullTalk { comments, reviews, lines };
         let all = of(&known(PullState::Open, None), &pull(&json!({})), &talk);
         let texts: Vec<_> = all
             .iter()

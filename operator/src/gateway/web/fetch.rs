@@ -12,7 +12,7 @@ use url::Url;
 use super::text;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::dial::{find_refusal, find_trouble};
-use crate::gateway::egress::{Egress, EgressRefusal};
+use crate::gateway::egress::{EgressRefusal, ThreadEgress};
 
 /// For one page, redirects included.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -72,7 +72,7 @@ impl From<FetchError> for ApiError {
 /// # Errors
 /// In words.
 pub async fn fetch_page(
-    egress: &Egress,
+    egress: &ThreadEgress,
     rules: &EgressSpec,
     url: &str,
 ) -> Result<WebPage, FetchError> {
@@ -105,7 +105,7 @@ fn check_url(url: &Url) -> Result<(), FetchError> {
 
 /// Connects to addresses that were looked at and to no other.
 async fn ask_host(
-    egress: &Egress,
+    egress: &ThreadEgress,
     rules: &EgressSpec,
     url: &Url,
 ) -> Result<reqwest::Response, FetchError> {

@@ -9,16 +9,16 @@ mod text;
 use axum::extract::State;
 use codebutler_crds::wire::{WebFetch, WebPage, WebResults, WebSearch};
 
-pub use self::search::{Provider, Search, SearchOptions};
+pub use self::search::{SearchEngine, SearchOptions, SearchProvider};
 use super::api::caller_redactor;
 use super::api_error::ApiError;
-use super::extract::{Json, Open, needs_tool};
-use super::state::Shared;
+use super::extract::{JsonBody, OpenCaller, needs_tool};
+use super::state::SharedGateway;
 
 pub async fn fetch_page(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
-    Json(wanted): Json<WebFetch>,
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
+    JsonBody(wanted): JsonBody<WebFetch>,
 ) -> Result<axum::Json<WebPage>, ApiError> {
     needs_tool(&caller, &["WebFetch"])?;
     let page = fetch::fetch_page(&gateway.egress, &caller.repo.spec.egress, &wanted.url).await;
@@ -29,9 +29,9 @@ pub async fn fetch_page(
 }
 
 pub async fn search_web(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
-    Json(wanted): Json<WebSearch>,
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
+    JsonBody(wanted): JsonBody<WebSearch>,
 ) -> Result<axum::Json<WebResults>, ApiError> {
     needs_tool(&caller, &["WebSearch"])?;
     // What is asked leaves the company.

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use url::Url;
 
 use crate::gateway::api_error::ApiError;
-use crate::gateway::context::Context;
-use crate::gateway::dial::Reach;
+use crate::gateway::context::GatewayContext;
+use crate::gateway::dial::DialReach;
 
 const TIMEOUT: Duration = Duration::from_secs(15);
 /// Most results, and the longest answer that is read, in bytes.
@@ -20,7 +20,7 @@ const LONGEST_QUERY: usize = 400;
 
 /// Services whose API is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Provider {
+pub enum SearchProvider {
     /// Brave Search.
     Brave,
     /// Any SearXNG that answers with JSON.
@@ -32,7 +32,7 @@ pub enum Provider {
 pub struct SearchOptions {
     /// Who answers WebSearch; without one the tool says that there is none.
     #[arg(long, env = "CODEBUTLER_SEARCH_PROVIDER")]
-    pub search_provider: Option<Provider>,
+    pub search_provider: Option<SearchProvider>,
     /// Its base URL, where it is not the provider's own (SearXNG has none of its own).
     #[arg(long, env = "CODEBUTLER_SEARCH_URL")]
     pub search_url: Option<Url>,
@@ -43,20 +43,24 @@ pub struct SearchOptions {
 
 /// Searches, or says that nobody can.
 #[derive(Clone, Debug, Default)]
-pub struct Search(SearchOptions);
+pub struct SearchEngine(SearchOptions);
 
-impl From<SearchOptions> for Search {
+impl From<SearchOptions> for SearchEngine {
     fn from(options: SearchOptions) -> Self {
         Self(options)
     }
 }
 
-impl Search {
+impl SearchEngine {
     /// What the provider finds.
     ///
     /// # Errors
     /// In words; `Forbidden` where no provider is configured.
-    pub async fn results(&self, context: &Context, query: &str) -> Result<WebResults, ApiError> {
+    pub async fn results(
+        &self,
+        context: &GatewayContext,
+        query: &str,
+    ) -> Result<WebResults, ApiError> {
         let absent = || {
             let message = "no web search is configured for this installation (--search-provider): \
                            work with what you have, or ask a person to look it up";
@@ -69,12 +73,12 @@ impl Search {
             return Err(ApiError::new(ErrorCode::InvalidRequest, message));
         }
         let (base, path) = match (provider, &self.0.search_url) {
-            (Provider::Brave, None) => {
+            (SearchProvider::Brave, None) => {
                 ("https://api.search.brave.com".to_owned(), "/res/v1/web/search")
             }
-            (Provider::Brave, Some(url)) => (url.to_string(), "/res/v1/web/search"),
-            (Provider::Searxng, Some(url)) => (url.to_string(), "/search"),
-            (Provider::Searxng, None) => return Err(absent()),
+            (SearchProvider::Brave, Some(url)) => (url.to_string(), "/res/v1/web/search"),
+            (SearchProvider::Searxng, Some(url)) => (url.to_string(), "/search"),
+            (SearchProvider::Searxng, None) => return Err(absent()),
         };
         let failed = |what: &str| {
             ApiError::new(
@@ -84,10 +88,10 @@ impl Search {
         };
         let url = Url::parse(&format!("{}{path}", base.trim_end_matches('/')))
             .map_err(|_| failed("has no usable URL"))?;
-        let to = (&url, Reach::Anywhere);
-        let http = context.dialer.http(Reach::Anywhere);
+        let to = (&url, DialReach::Anywhere);
+        let http = context.dialer.http(DialReach::Anywhere);
         let mut request = http.get(url.clone()).timeout(TIMEOUT).query(&[("q", query)]);
-        if provider == Provider::Searxng {
+        if provider == SearchProvider::Searxng {
             request = request.query(&[("format", "json")]);
         }
         if let Some(name) = &self.0.search_secret {
@@ -95,8 +99,8 @@ impl Search {
             let key = context.secret(&context.namespace, &secret, "apiKey", to).await;
             let key = key.map_err(|error| ApiError::new(ErrorCode::Upstream, error.to_string()))?;
             request = match provider {
-                Provider::Brave => request.header("X-Subscription-Token", key),
-                Provider::Searxng => request.bearer_auth(key),
+                SearchProvider::Brave => request.header("X-Subscription-Token", key),
+                SearchProvider::Searxng => request.bearer_auth(key),
             };
         }
         let mut answer = request.send().await.map_err(|_| failed("can't be reached"))?;
@@ -142,10 +146,10 @@ struct Hit {
     description: String,
 }
 
-fn read_results(provider: Provider, body: &[u8]) -> serde_json::Result<WebResults> {
+fn read_results(provider: SearchProvider, body: &[u8]) -> serde_json::Result<WebResults> {
     let hits = match provider {
-        Provider::Brave => serde_json::from_slice::<Brave>(body)?.web.results,
-        Provider::Searxng => serde_json::from_slice::<Searxng>(body)?.results,
+        SearchProvider::Brave => serde_json::from_slice::<Brave>(body)?.web.results,
+        SearchProvider::Searxng => serde_json::from_slice::<Searxng>(body)?.results,
     };
     let short = |text: String, most: usize| text.chars().take(most).collect::<String>();
     let results = hits.into_iter().filter(|hit| !hit.url.is_empty()).take(MOST);
@@ -169,11 +173,11 @@ mod tests {
         let wanted =
             WebResult { title: "T".into(), url: "https://a.dev".into(), snippet: "d".into() };
         assert_eq!(
-            read_results(Provider::Brave, brave).unwrap().results,
+            read_results(SearchProvider::Brave, brave).unwrap().results,
             std::slice::from_ref(&wanted)
         );
-        assert_eq!(read_results(Provider::Searxng, searxng).unwrap().results, [wanted]);
-        assert!(read_results(Provider::Brave, b"{}").unwrap().results.is_empty());
-        read_results(Provider::Brave, b"<html>").unwrap_err();
+        assert_eq!(read_results(SearchProvider::Searxng, searxng).unwrap().results, [wanted]);
+        assert!(read_results(SearchProvider::Brave, b"{}").unwrap().results.is_empty());
+        read_results(SearchProvider::Brave, b"<html>").unwrap_err();
     }
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use codebutler_crds::NanoUsd;
-use codebutler_operator::gateway::metrics::Metrics;
+use codebutler_operator::gateway::metrics::GatewayMetrics;
 use codebutler_operator::gateway::models::settle;
-use codebutler_operator::metrics::{Ready, Server, build_registry};
+use codebutler_operator::metrics::{MetricsServer, ReadyFlag, build_registry};
 use codebutler_testbed::models::{Script, Step};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -136,9 +136,9 @@ async fn what_no_provider_tells_stays_flagged_and_is_said() {
 
     let stop = CancellationToken::new();
     let mut families = build_registry();
-    let counted = Metrics::register(&mut families);
+    let counted = GatewayMetrics::register(&mut families);
     let any = "127.0.0.1:0".parse().unwrap();
-    let metrics = Server::start(any, families, Ready::default()).unwrap();
+    let metrics = MetricsServer::start(any, families, ReadyFlag::default()).unwrap();
     let cache = world.dir.path().join("cache");
     let heir = super::gateway(&world.cluster, cache, &world.slack, counted, &stop).await;
     heir.ledger.inherit().await;

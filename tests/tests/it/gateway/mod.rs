@@ -44,24 +44,24 @@ use std::time::Duration;
 use codebutler_crds::{AgentRole, Repo, Thread, names};
 use codebutler_operator::gateway::api;
 use codebutler_operator::gateway::budget::{Ledger, pause};
-use codebutler_operator::gateway::builds::Builds;
+use codebutler_operator::gateway::builds::BuildPlaces;
 use codebutler_operator::gateway::caches;
-use codebutler_operator::gateway::conditions::Conditions;
-use codebutler_operator::gateway::dial::{DialOptions, Dialer};
-use codebutler_operator::gateway::egress::Egress;
-use codebutler_operator::gateway::git::mirror::Mirrors;
-use codebutler_operator::gateway::identity::{Identity, PodIndex};
-use codebutler_operator::gateway::metrics::Metrics;
-use codebutler_operator::gateway::models::{Models, settle};
-use codebutler_operator::gateway::pulse::Pulse;
+use codebutler_operator::gateway::conditions::ConditionWriter;
+use codebutler_operator::gateway::dial::{DialOptions, OutsideDialer};
+use codebutler_operator::gateway::egress::ThreadEgress;
+use codebutler_operator::gateway::git::mirror::RepoMirrors;
+use codebutler_operator::gateway::identity::{CallerIdentity, PodIndex};
+use codebutler_operator::gateway::metrics::GatewayMetrics;
+use codebutler_operator::gateway::models::{ModelPool, settle};
+use codebutler_operator::gateway::pulse::AgentHeartbeats;
 use codebutler_operator::gateway::radar::BranchDesk;
-use codebutler_operator::gateway::slack::{self, Slack};
-use codebutler_operator::gateway::state::{Gateway, Shared};
-use codebutler_operator::gateway::threads::Threads;
+use codebutler_operator::gateway::slack::{self, SlackGateway};
+use codebutler_operator::gateway::state::{GatewayParts, SharedGateway};
+use codebutler_operator::gateway::threads::ThreadWriter;
 use codebutler_operator::gateway::web;
-use codebutler_operator::metrics::{Ready, Server, build_registry};
-use codebutler_operator::scope::Scope;
-use codebutler_operator::tasks::Tasks;
+use codebutler_operator::metrics::{MetricsServer, ReadyFlag, build_registry};
+use codebutler_operator::scope::WatchScope;
+use codebutler_operator::tasks::TaskGroup;
 use codebutler_testbed::github::{FirstCommit, GitHubOptions, GitHubServer, Remote};
 use codebutler_testbed::models::{ModelOptions, ModelServer, Script, Step};
 use codebutler_testbed::slack::{Options, SlackServer};
@@ -92,8 +92,8 @@ struct World {
     branch: String,
     /// Pods' tokens by role.
     tokens: BTreeMap<String, String>,
-    metrics: Server,
-    gateway: Shared,
+    metrics: MetricsServer,
+    gateway: SharedGateway,
     dir: tempfile::TempDir,
     _alive: (AbortOnDropHandle<()>, DropGuard),
 }
@@ -134,9 +134,9 @@ impl World {
 
         let stop = CancellationToken::new();
         let mut families = build_registry();
-        let counted = Metrics::register(&mut families);
+        let counted = GatewayMetrics::register(&mut families);
         let any = "127.0.0.1:0".parse().unwrap();
-        let metrics = Server::start(any, families, Ready::default()).unwrap();
+        let metrics = MetricsServer::start(any, families, ReadyFlag::default()).unwrap();
         let cache = dir.path().join("cache");
         let gateway = gateway(&cluster, cache, &slack, counted, &stop).await;
         let settling = gateway.clone();
@@ -215,7 +215,7 @@ impl World {
     /// Another gateway process' state on the same world, as after a restart; its URL.
     async fn successor(&self) -> String {
         let stop = CancellationToken::new();
-        let counted = Metrics::register(&mut build_registry());
+        let counted = GatewayMetrics::register(&mut build_registry());
         let cache = self.dir.path().join("cache");
         let gateway = gateway(&self.cluster, cache, &self.slack, counted, &stop).await;
         serve(gateway).await
@@ -228,7 +228,7 @@ impl World {
 }
 
 /// Serves a gateway's API for the rest of the test; its URL.
-async fn serve(gateway: Shared) -> String {
+async fn serve(gateway: SharedGateway) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let app = api::build_router(gateway);
@@ -256,60 +256,64 @@ async fn gateway(
     cluster: &Cluster,
     cache: PathBuf,
     slack: &SlackServer,
-    metrics: Metrics,
+    metrics: GatewayMetrics,
     stop: &CancellationToken,
-) -> Shared {
+) -> SharedGateway {
     // The outside world of these tests is on this machine.
     let open = vec!["127.0.0.0/8".parse().unwrap()];
-    let dialer = Dialer::new(&DialOptions { egress_allow: open, ..DialOptions::default() });
+    let dialer = OutsideDialer::new(&DialOptions { egress_allow: open, ..DialOptions::default() });
     gateway_of(cluster, (cache, dialer.unwrap()), slack, metrics, stop).await
 }
 
 /// A gateway with this way out, in the same world.
-async fn gateway_by(world: &World, dialer: Dialer, stop: &CancellationToken) -> Shared {
-    let counted = Metrics::register(&mut build_registry());
+async fn gateway_by(
+    world: &World,
+    dialer: OutsideDialer,
+    stop: &CancellationToken,
+) -> SharedGateway {
+    let counted = GatewayMetrics::register(&mut build_registry());
     let cache = world.dir.path().join("cache-by");
     gateway_of(&world.cluster, (cache, dialer), &world.slack, counted, stop).await
 }
 
 async fn gateway_of(
     cluster: &Cluster,
-    (cache, dialer): (PathBuf, Dialer),
+    (cache, dialer): (PathBuf, OutsideDialer),
     slack: &SlackServer,
-    metrics: Metrics,
+    metrics: GatewayMetrics,
     stop: &CancellationToken,
-) -> Shared {
+) -> SharedGateway {
     let client = cluster.gateway.clone();
     let index = PodIndex::default();
-    let scope = Scope::of(&cluster.watched());
+    let scope = WatchScope::of(&cluster.watched());
     let own = (cluster.system().to_owned(), dialer.clone());
     let context = caches::start_caches(client.clone(), own, &scope, &index, stop);
     let context = context.await.unwrap();
-    let threads = Threads::new(client.clone(), metrics.clone());
+    let threads = ThreadWriter::new(client.clone(), metrics.clone());
     let api_url = slack.api_url().parse().unwrap();
-    let counted = slack::Metrics::new(&mut build_registry());
-    let gateway = Gateway {
-        builds: Builds::default(),
-        pulse: Pulse::default(),
+    let counted = slack::SlackMetrics::new(&mut build_registry());
+    let gateway = GatewayParts {
+        builds: BuildPlaces::default(),
+        pulse: AgentHeartbeats::default(),
         branches: BranchDesk::default(),
         ledger: Ledger::new(context.clone(), threads.clone(), metrics.clone()),
-        models: Models::default(),
-        mirrors: Mirrors::new(cache),
-        identity: Identity::new(context.clone(), index, metrics.clone()),
-        slack: Slack::new(context.clone(), threads.clone(), &api_url, counted),
-        conditions: Conditions::new(client, context.redactors.clone()),
+        models: ModelPool::default(),
+        mirrors: RepoMirrors::new(cache),
+        identity: CallerIdentity::new(context.clone(), index, metrics.clone()),
+        slack: SlackGateway::new(context.clone(), threads.clone(), &api_url, counted),
+        conditions: ConditionWriter::new(client, context.redactors.clone()),
         context,
         threads,
-        egress: Egress::new(dialer),
-        search: web::Search::default(),
+        egress: ThreadEgress::new(dialer),
+        search: web::SearchEngine::default(),
         metrics,
-        requests: Tasks::default(),
-        calls: Tasks::default(),
-        answers: Tasks::default(),
-        connections: Tasks::default(),
+        requests: TaskGroup::default(),
+        calls: TaskGroup::default(),
+        answers: TaskGroup::default(),
+        connections: TaskGroup::default(),
         shutdown: stop.clone(),
     };
-    let gateway = Shared::from(gateway);
+    let gateway = SharedGateway::from(gateway);
     gateway.slack.hear_with(codebutler_operator::gateway::models::build_scribe(&gateway));
     let waking = gateway.clone();
     tokio::spawn(async move { pause::wake_paused(&waking).await });

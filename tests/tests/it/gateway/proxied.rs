@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use codebutler_crds::Repo;
-use codebutler_operator::gateway::dial::{DialOptions, Dialer};
+use codebutler_operator::gateway::dial::{DialOptions, OutsideDialer};
 use codebutler_testbed::models::{ModelServer, Script, Step};
 use codebutler_testbed::proxy::{CompanyProxy, Shows};
 use codebutler_testbed::slack::Options;
@@ -64,7 +64,7 @@ impl Company {
             async { Err(std::io::Error::other("nobody resolves here")) }.boxed()
         };
         let options = through(&proxy, trusts.then_some(ca));
-        let dialer = Dialer::with_lookup(&options, Arc::new(lookup)).unwrap();
+        let dialer = OutsideDialer::with_lookup(&options, Arc::new(lookup)).unwrap();
         aim(&world, GIT, MODELS).await;
         let stop = CancellationToken::new();
         let gateway = super::gateway_by(&world, dialer, &stop).await;
@@ -221,7 +221,7 @@ async fn a_repo_names_no_host_inside_and_none_in_clear() {
     let world = World::start(vec![]).await;
     let (git, models) = (world.remote.url().to_owned(), world.models.url());
     let stop = CancellationToken::new();
-    let dialer = Dialer::new(&DialOptions::default()).unwrap();
+    let dialer = OutsideDialer::new(&DialOptions::default()).unwrap();
     let gateway = super::gateway_by(&world, dialer, &stop).await;
     let url = super::serve(gateway).await;
     let before = (world.github.seen().len(), world.models.requests().len());

@@ -8,8 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use codebutler_crds::Repo;
 use codebutler_crds::policy::EgressSpec;
-use codebutler_operator::gateway::dial::{DialOptions, Dialer};
-use codebutler_operator::gateway::egress::{Egress, EgressRefusal, target::Target};
+use codebutler_operator::gateway::dial::{DialOptions, OutsideDialer};
+use codebutler_operator::gateway::egress::{EgressRefusal, ThreadEgress, target::EgressTarget};
 use codebutler_operator::gateway::thread_key::ThreadKey;
 use codebutler_testbed::models::Step;
 use futures::FutureExt as _;
@@ -274,7 +274,7 @@ async fn a_branch_or_file_whose_name_is_a_command_runs_nothing() {
 }
 
 /// A resolver that answers so in turn, and what it was asked.
-fn resolver(answers: &'static [&'static str]) -> (Egress, Arc<Mutex<Vec<String>>>) {
+fn resolver(answers: &'static [&'static str]) -> (ThreadEgress, Arc<Mutex<Vec<String>>>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&asked);
     let lookup = move |host: String, port: u16| {
@@ -288,7 +288,7 @@ fn resolver(answers: &'static [&'static str]) -> (Egress, Arc<Mutex<Vec<String>>
     };
     let egress_allow = vec!["127.9.9.0/24".parse().unwrap()];
     let options = DialOptions { egress_allow, ..DialOptions::default() };
-    (Egress::new(Dialer::with_lookup(&options, Arc::new(lookup)).unwrap()), asked)
+    (ThreadEgress::new(OutsideDialer::with_lookup(&options, Arc::new(lookup)).unwrap()), asked)
 }
 
 #[tokio::test]
@@ -296,12 +296,12 @@ async fn a_name_that_is_not_listed_is_never_asked_for() {
     let (egress, asked) = resolver(&["10.0.0.1"]);
     let rules = EgressSpec { hosts: vec!["docs.acme.dev".to_owned()], ..EgressSpec::default() };
     for name in ["c2VjcmV0.evil.example", "docs.acme.dev.evil.example", "x.docs.acme.dev"] {
-        let target = Target::parse(&format!("{name}:443")).unwrap();
+        let target = EgressTarget::parse(&format!("{name}:443")).unwrap();
         let refused = egress.open(&rules, &target).await.unwrap_err();
         assert!(matches!(refused, EgressRefusal::NotListed { .. }), "{name}: {refused}");
     }
     assert!(asked.lock().unwrap().is_empty(), "{asked:?}");
-    let listed = Target::parse("docs.acme.dev:443").unwrap();
+    let listed = EgressTarget::parse("docs.acme.dev:443").unwrap();
     let refused = egress.open(&rules, &listed).await.unwrap_err();
     assert!(matches!(refused, EgressRefusal::Internal(_)), "{refused}");
     assert_eq!(*asked.lock().unwrap(), ["docs.acme.dev"]);
@@ -313,7 +313,7 @@ async fn a_name_that_turns_inward_leads_nowhere() {
     let port = listener.local_addr().unwrap().port();
     let rules =
         EgressSpec { hosts: vec![format!("*.evil.example:{port}")], ..EgressSpec::default() };
-    let target = Target::parse(&format!("a.evil.example:{port}")).unwrap();
+    let target = EgressTarget::parse(&format!("a.evil.example:{port}")).unwrap();
     for inward in ["169.254.169.254", "127.0.0.1", "10.0.0.1", "::ffff:169.254.169.254", "fd00::1"]
     {
         let answers: &'static [&'static str] = Box::leak(Box::new(["127.9.9.1", inward]));

@@ -118,12 +118,12 @@ async fn authorities_and_certificates_are_replaced_without_a_restart_or_a_gap() 
     let cluster = start(dir.path()).await;
     let start = Timestamp::now() - SignedDuration::from_hours(24 * 500);
     let days = Arc::new(AtomicI64::new(0));
-    let clock: tls::Clock = {
+    let clock: tls::TlsClock = {
         let days = Arc::clone(&days);
         Arc::new(move || start + SignedDuration::from_hours(24 * days.load(Ordering::SeqCst)))
     };
     let certificates =
-        tls::Certificates::start(&cluster.gateway, &args(&cluster), clock).await.unwrap();
+        tls::ServerCertificates::start(&cluster.gateway, &args(&cluster), clock).await.unwrap();
     // What a listener took at its start and never asks for again.
     let config = certificates.config().unwrap();
     let name = &*cluster.host();

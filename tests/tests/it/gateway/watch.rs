@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use codebutler_crds::thread::{PullState, ThreadState};
 use codebutler_crds::{Thread, names};
-use codebutler_operator::gateway::watch::{self, Watch};
+use codebutler_operator::gateway::watch::{self, PullWatch};
 use codebutler_testbed::github::{Away, Standing};
 use kube::ResourceExt as _;
 use serde_json::json;
@@ -178,7 +178,7 @@ async fn two_hundred_open_pull_requests_cost_a_tenth_of_the_quota() {
     })
     .await;
     let before = world.github.seen().len();
-    let mut watch = Watch::default();
+    let mut watch = PullWatch::default();
     let mut commit = None;
     for minute in 0..60 {
         if minute % 10 == 0 {
@@ -200,7 +200,7 @@ async fn two_hundred_open_pull_requests_cost_a_tenth_of_the_quota() {
 #[tokio::test]
 async fn a_pull_request_that_nobody_touches_is_not_looked_at() {
     let (world, _) = with_a_pull(&["GHStatus"]).await;
-    let mut watch = Watch::default();
+    let mut watch = PullWatch::default();
     watch.round(&world.gateway).await;
     assert!(asked(&world, "/pulls/1") > 0);
     // What changed a moment ago is looked at once more.
@@ -222,7 +222,7 @@ async fn a_pull_request_that_nobody_touches_is_not_looked_at() {
         pull.is_some_and(|pull| pull.updated.is_some())
     };
     eventually("the status is known", known).await;
-    Watch::default().round(&world.gateway).await;
+    PullWatch::default().round(&world.gateway).await;
     assert_eq!(asked(&world, "/pulls/1"), before, "{:?}", world.github.seen());
 }
 
@@ -230,11 +230,11 @@ async fn a_pull_request_that_nobody_touches_is_not_looked_at() {
 async fn a_limit_that_only_words_tell_is_waited_out_and_blames_nobody() {
     let (world, _) = with_a_pull(&["GHStatus"]).await;
     world.github.set_away(Away::Limits);
-    let mut watch = Watch::default();
+    let mut watch = PullWatch::default();
     watch.round(&world.gateway).await;
     let before = world.github.seen().len();
     watch.round(&world.gateway).await;
-    Watch::default().round(&world.gateway).await;
+    PullWatch::default().round(&world.gateway).await;
     let (status, body) = world.get("coder", "/v1/pull-request").await;
     let message = body["error"]["message"].as_str().unwrap_or_default();
     assert_eq!((status, body["error"]["code"].as_str()), (503, Some("unavailable")), "{body}");

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::{AgentRole, Repo, Thread, condition, names};
-use codebutler_operator::gateway::attended::Attended;
-use codebutler_operator::gateway::caller::Caller;
-use codebutler_operator::gateway::context::Context;
-use codebutler_operator::gateway::dial::{DialOptions, Dialer};
-use codebutler_operator::gateway::metrics::Metrics as Counted;
-use codebutler_operator::gateway::slack::{Metrics, Slack};
+use codebutler_operator::gateway::attended::AttendedThreads;
+use codebutler_operator::gateway::caller::ProvenCaller;
+use codebutler_operator::gateway::context::GatewayContext;
+use codebutler_operator::gateway::dial::{DialOptions, OutsideDialer};
+use codebutler_operator::gateway::metrics::GatewayMetrics as Counted;
+use codebutler_operator::gateway::slack::{SlackGateway, SlackMetrics};
 use codebutler_operator::gateway::thread_key::ThreadKey;
-use codebutler_operator::gateway::threads::Threads;
+use codebutler_operator::gateway::threads::ThreadWriter;
 use codebutler_operator::metrics::build_registry;
 use codebutler_testbed::cluster::Cluster;
 use codebutler_testbed::place::{Lease, Place};
@@ -61,9 +61,9 @@ pub struct Desk {
 
 /// One process's worth of the gateway.
 pub struct Gateway {
-    pub slack: Slack,
-    pub threads: Threads,
-    pub context: Context,
+    pub slack: SlackGateway,
+    pub threads: ThreadWriter,
+    pub context: GatewayContext,
     stop: CancellationToken,
     running: JoinHandle<anyhow::Result<()>>,
     showing: JoinHandle<()>,
@@ -79,27 +79,27 @@ impl Gateway {
         holds: bool,
     ) -> Self {
         let mut caches = JoinSet::new();
-        let attended = Attended::default();
+        let attended = AttendedThreads::default();
         let attends = attended.clone();
         let attend = move |event: &_| attends.observe(event);
-        let context = Context {
+        let context = GatewayContext {
             repos: cache((&client, &place.team), slow_lists, &mut caches, |_| {}),
             roles: cache((&client, &place.team), slow_lists, &mut caches, |_| {}),
             threads: cache((&client, &place.team), slow_lists, &mut caches, attend),
             attended,
             client: client.clone(),
             namespace: place.system.clone(),
-            redactors: codebutler_operator::gateway::redact::Redactors::default(),
-            history: codebutler_operator::gateway::history::History::default(),
+            redactors: codebutler_operator::gateway::redact::RepoRedactors::default(),
+            history: codebutler_operator::gateway::history::HistoryKeeper::default(),
             pages: None,
-            github: codebutler_operator::gateway::github::Access::default(),
-            dialer: Dialer::new(&DialOptions::default()).unwrap(),
+            github: codebutler_operator::gateway::github::GitHubAccess::default(),
+            dialer: OutsideDialer::new(&DialOptions::default()).unwrap(),
         };
         let mut families = build_registry();
-        let threads = Threads::new(client, Counted::register(&mut families));
-        let metrics = Metrics::new(&mut families);
+        let threads = ThreadWriter::new(client, Counted::register(&mut families));
+        let metrics = SlackMetrics::new(&mut families);
         let url = api_url.parse().unwrap();
-        let slack = Slack::new(context.clone(), threads.clone(), &url, metrics);
+        let slack = SlackGateway::new(context.clone(), threads.clone(), &url, metrics);
         let stop = CancellationToken::new();
         let (serving, token) = (slack.clone(), stop.clone());
         let running = tokio::spawn(async move { serving.run(token).await });
@@ -239,7 +239,7 @@ impl Desk {
         self.gateway.as_ref().unwrap()
     }
 
-    pub fn service(&self) -> &Slack {
+    pub fn service(&self) -> &SlackGateway {
         &self.gateway().slack
     }
 
@@ -277,12 +277,12 @@ impl Desk {
     }
 
     /// A role, as the gateway's identity part would find it.
-    pub async fn caller(&self, root: &str, role: &str) -> Caller {
+    pub async fn caller(&self, root: &str, role: &str) -> ProvenCaller {
         self.caller_of(&Self::name(root), role).await
     }
 
     /// A role of a Thread of this name, which the controller lets run.
-    pub async fn caller_of(&self, thread: &str, role: &str) -> Caller {
+    pub async fn caller_of(&self, thread: &str, role: &str) -> ProvenCaller {
         let context = &self.gateway().context;
         let team = &*self.place.team;
         let key = ThreadKey { namespace: team.to_owned(), name: thread.to_owned() };
@@ -303,7 +303,7 @@ impl Desk {
             .await;
         let roles: Vec<Arc<AgentRole>> = context.roles_of(&repo);
         let role = roles.into_iter().find(|r| r.spec.role == role).unwrap();
-        Caller { thread: context.thread(&key).unwrap(), repo, role }
+        ProvenCaller { thread: context.thread(&key).unwrap(), repo, role }
     }
 
     /// Posts as the app itself, as an earlier process would have.

@@ -23,16 +23,18 @@ fn a_failed_pod_tells_when_and_why() {
     }));
     let at = "2026-01-01T00:00:09Z".parse().unwrap();
     let why = "container `agent` ended with exit code 137 (OOMKilled)".to_owned();
-    assert_eq!(Life::of(&failed), Life::Failed { at, why, cause: Cause::OutOfMemory });
-    let evicted = Life::of(&pod(&json!({"phase": "Failed", "reason": "Evicted"})));
-    assert!(matches!(evicted, Life::Failed { why, cause: Cause::Evicted, .. } if why == "Evicted"));
-    let drained = Life::of(&pod(&json!({"phase": "Failed", "conditions": [
+    assert_eq!(PodLife::of(&failed), PodLife::Failed { at, why, cause: FailureCause::OutOfMemory });
+    let evicted = PodLife::of(&pod(&json!({"phase": "Failed", "reason": "Evicted"})));
+    assert!(
+        matches!(evicted, PodLife::Failed { why, cause: FailureCause::Evicted, .. } if why == "Evicted")
+    );
+    let drained = PodLife::of(&pod(&json!({"phase": "Failed", "conditions": [
         {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]})));
-    assert!(matches!(drained, Life::Failed { cause: Cause::Evicted, .. }));
-    let full = Life::of(&pod(&json!({"phase": "Failed", "reason": "Evicted",
+    assert!(matches!(drained, PodLife::Failed { cause: FailureCause::Evicted, .. }));
+    let full = PodLife::of(&pod(&json!({"phase": "Failed", "reason": "Evicted",
         "message": "The node was low on resource: memory. "})));
     let said = "The node was low on resource: memory";
-    assert!(matches!(full, Life::Failed { why, .. } if why == said));
+    assert!(matches!(full, PodLife::Failed { why, .. } if why == said));
 }
 
 fn ended(name: &str, state: &Value) -> Value {
@@ -40,9 +42,9 @@ fn ended(name: &str, state: &Value) -> Value {
            "state": {"terminated": state}})
 }
 
-fn cause(status: &Value) -> (Cause, String, Timestamp) {
-    match Life::of(&pod(status)) {
-        Life::Failed { cause, why, at } => (cause, why, at),
+fn cause(status: &Value) -> (FailureCause, String, Timestamp) {
+    match PodLife::of(&pod(status)) {
+        PodLife::Failed { cause, why, at } => (cause, why, at),
         life => panic!("{life:?}"),
     }
 }
@@ -61,20 +63,20 @@ fn an_eviction_is_one_in_whatever_form_a_kubelet_writes_it() {
              "message": full, "lastTransitionTime": "2026-01-01T00:00:07Z"},
             {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:09Z"}]}));
     let at = "2026-01-01T00:00:09Z".parse().unwrap();
-    assert_eq!(said, (Cause::OutOfDisk, full.trim_end_matches(['.', ' ']).to_owned(), at));
+    assert_eq!(said, (FailureCause::OutOfDisk, full.trim_end_matches(['.', ' ']).to_owned(), at));
     // Without one: nobody here has told the agent to stop.
     let stopped = json!({"exitCode": 143, "reason": "Error", "finishedAt": "2026-01-01T00:00:05Z"});
     let silent = cause(&json!({"phase": "Failed",
         "containerStatuses": [ended("agent", &stopped)]}));
-    assert_eq!(silent.0, Cause::Evicted);
+    assert_eq!(silent.0, FailureCause::Evicted);
     // With a reason, though everything in it ended well.
     let well = json!({"exitCode": 0, "reason": "Completed", "finishedAt": "2026-01-01T00:00:05Z"});
     let both = json!({"phase": "Succeeded", "reason": "Evicted", "containerStatuses":
         [ended("agent", &well)], "message": "The node was low on resource: ephemeral-storage."});
-    assert_eq!(cause(&both).0, Cause::Evicted);
+    assert_eq!(cause(&both).0, FailureCause::Evicted);
     let mut done = both;
     done["reason"] = Value::Null;
-    assert_eq!(Life::of(&pod(&done)), Life::Succeeded);
+    assert_eq!(PodLife::of(&pod(&done)), PodLife::Succeeded);
 }
 
 #[test]
@@ -85,20 +87,20 @@ fn a_pod_that_its_node_did_not_take_has_not_failed() {
         ["OutOfcpu", "OutOfmemory", "OutOfpods", "UnexpectedAdmissionError", "NodeAffinity"]
     {
         let (cause, why, _) = cause(&json!({"phase": "Failed", "reason": reason, "message": full}));
-        assert_eq!((cause, &*why), (Cause::Evicted, full), "{reason}");
+        assert_eq!((cause, &*why), (FailureCause::Evicted, full), "{reason}");
     }
 }
 
 #[test]
 fn exit_codes_say_what_ended_a_pod() {
     for (name, code, expected) in [
-        ("agent", 3, Cause::GatewayAway),
-        ("agent", 4, Cause::Refused),
-        ("agent", 5, Cause::VolumeNotWritable),
-        ("toolbox", 5, Cause::VolumeNotWritable),
-        ("agent", 6, Cause::NotConfined),
-        ("agent", 1, Cause::Crash),
-        ("toolbox", 3, Cause::Crash),
+        ("agent", 3, FailureCause::GatewayAway),
+        ("agent", 4, FailureCause::Refused),
+        ("agent", 5, FailureCause::VolumeNotWritable),
+        ("toolbox", 5, FailureCause::VolumeNotWritable),
+        ("agent", 6, FailureCause::NotConfined),
+        ("agent", 1, FailureCause::Crash),
+        ("toolbox", 3, FailureCause::Crash),
     ] {
         let state = json!({"exitCode": code, "finishedAt": "2026-01-01T00:00:05Z"});
         let found = cause(&json!({"phase": "Failed",
@@ -119,7 +121,7 @@ fn of_two_containers_the_one_that_ran_out_of_memory_is_named() {
     let found = cause(&json!({"phase": "Failed", "initContainerStatuses": [toolbox],
         "containerStatuses": [ended("agent", &after)]}));
     let why = "container `toolbox` ended with exit code 137 (OOMKilled)";
-    assert_eq!((found.0, found.1.as_str()), (Cause::OutOfMemory, why));
+    assert_eq!((found.0, found.1.as_str()), (FailureCause::OutOfMemory, why));
 }
 
 #[test]

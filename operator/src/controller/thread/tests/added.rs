@@ -18,7 +18,7 @@ fn built_by(role: &Value, repo: &Value, args: &ControllerArgs) -> Value {
     let definition: AgentRole = serde_json::from_value(definition).unwrap();
     let mut of_repo = testing::repo();
     of_repo.spec.pods = Some(serde_json::from_value(repo.clone()).unwrap());
-    let input = pod::Input {
+    let input = pod::PodInput {
         thread: &with_mail(),
         repo: &of_repo,
         role: &definition,

@@ -40,7 +40,7 @@ fn tools_that_read_conditions_are_right_at_every_moment() {
     assert_eq!(kstatus(&thread), "InProgress", "before anybody has looked");
     let mut world = ObservedThread { admission: only(&[], Some(1)), ..world() };
     assert_eq!(step(&mut thread, &world), "InProgress", "queued");
-    world.admission = Admission::All;
+    world.admission = RoleAdmission::All;
     assert_eq!(step(&mut thread, &world), "InProgress", "starting");
     world.volume = Some(claim(&thread, "Bound"));
     world.pods = vec![pod(&thread, "pm", "a", json!({"phase": "Running"}))];

@@ -11,7 +11,7 @@ fn thread(inbox: &str, state: &str, admitted: bool) -> Thread {
     testing::thread(&json!({"roles": {"pm": pm}}))
 }
 
-fn awake(thread: &Thread, admission: Admission) -> ObservedThread {
+fn awake(thread: &Thread, admission: RoleAdmission) -> ObservedThread {
     let pods = vec![pod(thread, "pm", "a", json!({"phase": "Running"}))];
     ObservedThread { volume: Some(claim(thread, "Bound")), pods, admission, ..world() }
 }
@@ -27,7 +27,7 @@ fn busy(plan: &ThreadPlan) -> Vec<&str> {
 #[test]
 fn a_pod_that_is_awake_waits_for_a_slot_like_any_other() {
     let mail = thread(LATER, "Idle", false);
-    assert_eq!(busy(&plan(&mail, &awake(&mail, Admission::All))), ["pm"], "it asks");
+    assert_eq!(busy(&plan(&mail, &awake(&mail, RoleAdmission::All))), ["pm"], "it asks");
     let waiting = plan(&mail, &awake(&mail, only(&[], Some(1))));
     assert_eq!((ready(&waiting).0, waiting.status.queue_position), ("Queued", Some(1)));
     assert!(!admitted(&waiting) && deleted(&waiting).is_empty());
@@ -41,16 +41,16 @@ fn a_slot_is_given_with_the_pod_and_taken_when_all_is_done() {
     let started = plan(&with_mail(), &ObservedThread { admission: only(&["pm"], None), ..world() });
     assert!(admitted(&started));
     let running = thread(LATER, "Running", true);
-    assert_eq!(busy(&plan(&running, &awake(&running, Admission::All))), ["pm"]);
+    assert_eq!(busy(&plan(&running, &awake(&running, RoleAdmission::All))), ["pm"]);
     let ended = thread(MAIL, "Idle", true);
-    assert!(busy(&plan(&ended, &awake(&ended, Admission::All))).is_empty());
+    assert!(busy(&plan(&ended, &awake(&ended, RoleAdmission::All))).is_empty());
     assert!(!admitted(&plan(&ended, &awake(&ended, only(&[], None)))));
 }
 
 #[test]
 fn a_pod_on_its_way_out_keeps_its_slot_for_as_long_as_it_may_use_it() {
     let mut running = thread(LATER, "Running", true);
-    let mut world = awake(&running, Admission::All);
+    let mut world = awake(&running, RoleAdmission::All);
     let mut ending = Pod::clone(&world.pods[0]);
     ending.metadata.deletion_timestamp =
         serde_json::from_value(json!("2026-01-01T12:00:00Z")).unwrap();
@@ -61,7 +61,7 @@ fn a_pod_on_its_way_out_keeps_its_slot_for_as_long_as_it_may_use_it() {
     running.spec.state = ThreadState::Closed;
     assert_eq!(busy(&plan(&running, &world)), ["pm"]);
     // Not deleted yet, but about to be.
-    let world = awake(&running, Admission::All);
+    let world = awake(&running, RoleAdmission::All);
     assert_eq!(busy(&plan(&running, &world)), ["pm"]);
 }
 
@@ -74,7 +74,7 @@ fn a_suspended_repo_gives_no_slots_and_takes_none_from_a_run() {
         plan(thread, &ObservedThread { repo, ..awake(thread, admission) })
     };
     let mail = thread(LATER, "Idle", false);
-    let held = suspended(&mail, Admission::All);
+    let held = suspended(&mail, RoleAdmission::All);
     assert_eq!((busy(&held), deleted(&held)), (vec![], vec!["a"]));
     assert_eq!(ready(&held).0, "RepoSuspended");
     let running = suspended(&thread(LATER, "Running", true), only(&["pm"], None));
@@ -99,7 +99,7 @@ fn a_pod_that_can_not_start_gives_its_slot_to_others_after_a_minute() {
         "state": {"waiting": {"reason": "ImagePullBackOff"}}}]});
     let world = ObservedThread {
         pods: vec![pod(&waiting, "pm", "a", unpulled)],
-        ..awake(&waiting, Admission::All)
+        ..awake(&waiting, RoleAdmission::All)
     };
     let soon = plan(&waiting, &world);
     assert_eq!((ready(&soon).0, busy(&soon)), ("ImageNotPulled", vec!["pm"]));

@@ -1,7 +1,7 @@
 //! Volumes that no node reaches.
 
 use super::*;
-use crate::controller::homes::Home;
+use crate::controller::homes::VolumeHome;
 
 const SAID: &str =
     "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had volume node affinity conflict.";
@@ -18,8 +18,8 @@ fn stuck(since: &str, said: &str) -> (Thread, ObservedThread) {
     (thread, world)
 }
 
-fn gone() -> Home {
-    Home::Gone(vec!["worker-3".to_owned()])
+fn gone() -> VolumeHome {
+    VolumeHome::Gone(vec!["worker-3".to_owned()])
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_volume_whose_node_is_there_is_nobodys_to_remove() {
     let new = "0/1 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity.";
     for said in [SAID, new] {
         let (thread, mut world) = stuck("2026-01-01T10:00:00Z", said);
-        world.home = Some(Home::Somewhere(vec!["worker-3".to_owned()]));
+        world.home = Some(VolumeHome::Somewhere(vec!["worker-3".to_owned()]));
         let told = plan(&thread, &world);
         assert_eq!((ready(&told).0, told.delete_volume), ("VolumeUnreachable", false));
         assert!(ready(&told).1.contains("bring that node back"), "{}", ready(&told).1);

@@ -6,16 +6,16 @@ use std::time::Duration;
 use codebutler_crds::spend::RepoSpend;
 use kube::ResourceExt as _;
 
-use super::{Inner, LONGEST};
+use super::{LONGEST, SharedLedger};
 use crate::gateway::budget::book::{RepoBook, ThreadBook};
-use crate::gateway::budget::pot::Pot;
+use crate::gateway::budget::pot::BookHolder;
 use crate::gateway::budget::repos::RepoKey;
 use crate::gateway::thread_key::ThreadKey;
 
 /// Before the first look for calls of gateways that leave; the next ones come ever later.
 const LOOK: Duration = Duration::from_secs(5);
 
-impl Inner {
+impl SharedLedger {
     /// Flags what an earlier holder was granted, before anything else is let through.
     pub async fn inherit(self: &Arc<Self>) {
         let stale = |holder: &Option<String>| holder.as_ref().is_some_and(|h| *h != self.holder);
@@ -64,7 +64,7 @@ impl Inner {
     }
 
     async fn take_up_thread(self: &Arc<Self>, key: ThreadKey) {
-        let pot = Pot::Thread(key.clone());
+        let pot = BookHolder::Thread(key.clone());
         if self.books().book(&pot).is_some() {
             return self.schedule(pot);
         }
@@ -80,7 +80,7 @@ impl Inner {
     }
 
     async fn take_up_repo(self: &Arc<Self>, key: RepoKey) {
-        let pot = Pot::Repo(key.clone());
+        let pot = BookHolder::Repo(key.clone());
         if self.books().book(&pot).is_some() {
             return self.schedule(pot);
         }
@@ -94,7 +94,7 @@ impl Inner {
         self.flag_now(pot).await;
     }
 
-    async fn flag_now(self: &Arc<Self>, pot: Pot) {
+    async fn flag_now(self: &Arc<Self>, pot: BookHolder) {
         if let Err(error) = self.write(&pot).await {
             tracing::warn!(?pot, %error, "a grant is flagged later");
             return self.schedule(pot);
@@ -103,7 +103,7 @@ impl Inner {
     }
 
     /// Has what is under way elsewhere taken into the books when it is over.
-    pub(super) fn follow(self: &Arc<Self>, pot: Pot) {
+    pub(super) fn follow(self: &Arc<Self>, pot: BookHolder) {
         if self.books().book(&pot).is_some_and(|book| !book.elsewhere.is_empty()) {
             self.schedule(pot);
         }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Refs, Update};
-use crate::gateway::git::pktline::{self, Packet};
+use super::{RefUpdate, RemoteRefs};
+use crate::gateway::git::pktline::{self, PktLine};
 use crate::gateway::git::push::is_object;
 
 /// Longest answer but for packs, in bytes.
@@ -54,7 +54,7 @@ fn protocol_command(name: &str) -> Vec<u8> {
 }
 
 /// The beginning of a push, up to its pack.
-pub fn ask_for_update(update: &Update) -> Vec<u8> {
+pub fn ask_for_update(update: &RefUpdate) -> Vec<u8> {
     let zero = "0".repeat(update.new.len());
     let old = update.old.as_deref().unwrap_or(&zero);
     let (new, name) = (&update.new, &update.name);
@@ -66,15 +66,15 @@ pub fn ask_for_update(update: &Update) -> Vec<u8> {
 }
 
 /// The refs of a whole answer.
-pub fn read_refs(mut bytes: &[u8]) -> Result<Refs, String> {
-    let mut refs = Refs::new();
+pub fn read_refs(mut bytes: &[u8]) -> Result<RemoteRefs, String> {
+    let mut refs = RemoteRefs::new();
     loop {
         let next = pktline::read_packet(bytes).map_err(|error| error.to_string())?;
         let Some((packet, used)) = next else {
             return Err("its list of branches is cut off".to_owned());
         };
         bytes = bytes.get(used..).unwrap_or_default();
-        let Packet::Data(line) = packet else { return Ok(refs) };
+        let PktLine::Data(line) = packet else { return Ok(refs) };
         let Ok(line) = std::str::from_utf8(line) else { continue };
         let line = line.trim_end_matches('\n');
         if let Some(why) = line.strip_prefix("ERR ") {
@@ -97,31 +97,31 @@ fn is_ref(name: &str) -> bool {
 
 /// Finds the pack in the answer to a fetch.
 #[derive(Debug, Default)]
-pub struct Sections {
+pub struct FetchSections {
     in_pack: bool,
     ended: bool,
 }
 
-impl Sections {
+impl FetchSections {
     /// A piece of the pack, if the packet has one.
-    pub fn read<'p>(&mut self, packet: Packet<'p>) -> Result<Option<&'p [u8]>, String> {
+    pub fn read<'p>(&mut self, packet: PktLine<'p>) -> Result<Option<&'p [u8]>, String> {
         match packet {
-            Packet::Flush => {
+            PktLine::Flush => {
                 self.ended = true;
                 Ok(None)
             }
-            Packet::Data(line) if !self.in_pack => {
+            PktLine::Data(line) if !self.in_pack => {
                 if let Some(why) = line.strip_prefix(b"ERR ") {
                     return Err(String::from_utf8_lossy(why).chars().take(200).collect());
                 }
                 self.in_pack = line.strip_suffix(b"\n").unwrap_or(line) == b"packfile";
                 Ok(None)
             }
-            Packet::Data([1, data @ ..]) => Ok(Some(data)),
-            Packet::Data([3, why @ ..]) => {
+            PktLine::Data([1, data @ ..]) => Ok(Some(data)),
+            PktLine::Data([3, why @ ..]) => {
                 Err(String::from_utf8_lossy(why).trim().chars().take(200).collect())
             }
-            Packet::Data(_) | Packet::Delimiter | Packet::ResponseEnd => Ok(None),
+            PktLine::Data(_) | PktLine::Delimiter | PktLine::ResponseEnd => Ok(None),
         }
     }
 
@@ -133,7 +133,7 @@ impl Sections {
 
 /// What the host says about a push.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct PushVerdict {
     /// Why the ref has not changed; nothing if it has.
     pub refused: Option<String>,
     /// What the host has to say besides.
@@ -141,32 +141,32 @@ pub struct Verdict {
 }
 
 /// Reads the answer to a push; nothing if it does not say what became of the ref.
-pub fn read_report(mut bytes: &[u8], name: &str) -> Option<Verdict> {
+pub fn read_report(mut bytes: &[u8], name: &str) -> Option<PushVerdict> {
     let (mut status, mut said) = (Vec::new(), Vec::new());
     while let Ok(Some((packet, used))) = pktline::read_packet(bytes) {
         bytes = bytes.get(used..).unwrap_or_default();
         match packet {
-            Packet::Data([1, data @ ..]) => status.extend_from_slice(data),
-            Packet::Data([2 | 3, data @ ..]) => said.extend_from_slice(data),
-            Packet::Data(_) => {}
-            Packet::Flush | Packet::Delimiter | Packet::ResponseEnd => break,
+            PktLine::Data([1, data @ ..]) => status.extend_from_slice(data),
+            PktLine::Data([2 | 3, data @ ..]) => said.extend_from_slice(data),
+            PktLine::Data(_) => {}
+            PktLine::Flush | PktLine::Delimiter | PktLine::ResponseEnd => break,
         }
     }
     let said = String::from_utf8_lossy(&said).into_owned();
     let (mut rest, mut unpacked) = (status.as_slice(), None);
-    while let Ok(Some((Packet::Data(line), used))) = pktline::read_packet(rest) {
+    while let Ok(Some((PktLine::Data(line), used))) = pktline::read_packet(rest) {
         rest = rest.get(used..).unwrap_or_default();
         let line = String::from_utf8_lossy(line);
         let line = line.trim_end_matches('\n');
         if let Some(result) = line.strip_prefix("unpack ") {
             unpacked = (result != "ok").then(|| format!("the Git host: {result}"));
         } else if line.strip_prefix("ok ").is_some_and(|done| done == name) {
-            return Some(Verdict { refused: unpacked, said });
+            return Some(PushVerdict { refused: unpacked, said });
         } else if let Some((refused, why)) =
             line.strip_prefix("ng ").and_then(|l| l.split_once(' '))
             && refused == name
         {
-            return Some(Verdict { refused: Some(why.trim().to_owned()), said });
+            return Some(PushVerdict { refused: Some(why.trim().to_owned()), said });
         }
     }
     None
@@ -187,7 +187,7 @@ pub fn fuzz_talk(bytes: &[u8]) {
         assert!(bytes.len() > name.len());
         assert_eq!(read_report(bytes, name), Some(verdict));
     }
-    let (mut sections, mut rest, mut pack) = (Sections::default(), bytes, 0);
+    let (mut sections, mut rest, mut pack) = (FetchSections::default(), bytes, 0);
     while let Ok(Some((packet, used))) = pktline::read_packet(rest) {
         let was_in_pack = sections.in_pack;
         match sections.read(packet) {
@@ -237,16 +237,16 @@ mod tests {
 
     #[test]
     fn a_pack_is_taken_from_its_band_and_counts_when_it_has_ended() {
-        let mut sections = Sections::default();
-        assert_eq!(sections.read(Packet::Data(b"shallow-info\n")), Ok(None));
-        assert_eq!(sections.read(Packet::Delimiter), Ok(None));
-        assert_eq!(sections.read(Packet::Data(b"packfile\n")), Ok(None));
-        assert_eq!(sections.read(Packet::Data(b"\x01PACK")), Ok(Some(&b"PACK"[..])));
-        assert_eq!(sections.read(Packet::Data(b"\x02counting")), Ok(None));
+        let mut sections = FetchSections::default();
+        assert_eq!(sections.read(PktLine::Data(b"shallow-info\n")), Ok(None));
+        assert_eq!(sections.read(PktLine::Delimiter), Ok(None));
+        assert_eq!(sections.read(PktLine::Data(b"packfile\n")), Ok(None));
+        assert_eq!(sections.read(PktLine::Data(b"\x01PACK")), Ok(Some(&b"PACK"[..])));
+        assert_eq!(sections.read(PktLine::Data(b"\x02counting")), Ok(None));
         assert!(!sections.is_whole());
-        assert_eq!(sections.read(Packet::Flush), Ok(None));
+        assert_eq!(sections.read(PktLine::Flush), Ok(None));
         assert!(sections.is_whole());
-        assert_eq!(sections.read(Packet::Data(b"\x03gone\n")), Err("gone".to_owned()));
+        assert_eq!(sections.read(PktLine::Data(b"\x03gone\n")), Err("gone".to_owned()));
     }
 
     #[test]

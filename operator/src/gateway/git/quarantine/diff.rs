@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::objects::Objects;
+use super::objects::ObjectReader;
 use crate::gateway::git::command::CommandError;
 
 /// The tree with nothing in it; it need not be an object.
@@ -17,7 +17,7 @@ const FOLDER: &[u8] = b"40000";
 const SUBMODULE: &[u8] = b"160000";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changed {
+pub struct ChangedEntry {
     /// Its path, as far as it is text.
     pub path: String,
     /// Its content before; nothing if it was not there.
@@ -31,19 +31,19 @@ type Entries = BTreeMap<Vec<u8>, (Vec<u8>, String)>;
 
 /// Differences by pair of trees.
 #[derive(Debug, Default)]
-pub struct Diffs {
-    known: BTreeMap<(String, String), Vec<Changed>>,
+pub struct TreeDiffs {
+    known: BTreeMap<(String, String), Vec<ChangedEntry>>,
     trees: BTreeMap<String, Arc<Entries>>,
 }
 
-impl Diffs {
+impl TreeDiffs {
     /// Compares those of these pairs that are not known.
     ///
     /// # Errors
     /// `TooMuch` for trees that unfold into more files than anybody has.
     pub async fn load(
         &mut self,
-        objects: &mut Objects,
+        objects: &mut ObjectReader,
         pairs: Vec<(String, String)>,
     ) -> Result<(), CommandError> {
         for pair in pairs {
@@ -56,15 +56,15 @@ impl Diffs {
     }
 
     /// The differences of a pair that was loaded.
-    pub fn get(&self, old: &str, new: &str) -> &[Changed] {
+    pub fn get(&self, old: &str, new: &str) -> &[ChangedEntry] {
         self.known.get(&(old.to_owned(), new.to_owned())).map_or(&[], Vec::as_slice)
     }
 
     async fn compare(
         &mut self,
-        objects: &mut Objects,
+        objects: &mut ObjectReader,
         (old, new): &(String, String),
-    ) -> Result<Vec<Changed>, CommandError> {
+    ) -> Result<Vec<ChangedEntry>, CommandError> {
         let mut changed = Vec::new();
         let mut folders = vec![(String::new(), Some(old.clone()), Some(new.clone()))];
         let mut visited = 0;
@@ -82,7 +82,7 @@ impl Diffs {
 
     async fn tree(
         &mut self,
-        objects: &mut Objects,
+        objects: &mut ObjectReader,
         id: Option<&str>,
     ) -> Result<Arc<Entries>, CommandError> {
         let Some(id) = id.filter(|id| *id != EMPTY) else { return Ok(Arc::default()) };
@@ -105,7 +105,7 @@ fn diff_folder(
     path: &str,
     old: &Entries,
     new: &Entries,
-    changed: &mut Vec<Changed>,
+    changed: &mut Vec<ChangedEntry>,
     folders: &mut Vec<Folder>,
 ) {
     let names: BTreeSet<&Vec<u8>> = old.keys().chain(new.keys()).collect();
@@ -122,7 +122,7 @@ fn diff_folder(
         }
         let (old, new) = (file_id(before), file_id(after));
         if old.is_some() || new.is_some() {
-            changed.push(Changed { path, old, new });
+            changed.push(ChangedEntry { path, old, new });
         }
     }
 }

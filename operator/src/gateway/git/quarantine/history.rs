@@ -2,30 +2,30 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::diff::{self, Changed, Diffs};
-use super::objects::{Objects, commits_head};
+use super::diff::{self, ChangedEntry, TreeDiffs};
+use super::objects::{ObjectReader, commits_head};
 use super::{ReceiveError, too_much};
-use crate::gateway::git::command::{CommandError, Git};
-use crate::gateway::git::guard::Guard;
-use crate::gateway::git::rules::{Change, NewCommit};
+use crate::gateway::git::command::{CommandError, GitRepository};
+use crate::gateway::git::guard::PathGuard;
+use crate::gateway::git::rules::{FileChange, NewCommit};
 
 /// Trees of commits, and how they differ.
 #[derive(Default)]
-pub struct History {
+pub struct CommitTrees {
     /// New commits: tree, parents, whole text.
     new: BTreeMap<String, (String, Vec<String>, String)>,
     trees: BTreeMap<String, String>,
-    diffs: Diffs,
+    diffs: TreeDiffs,
 }
 
-impl History {
+impl CommitTrees {
     /// Reads the new commits.
     ///
     /// # Errors
     /// `Refused` when one is none.
-    pub async fn read(git: &Git, ids: &[String]) -> Result<Self, ReceiveError> {
+    pub async fn read(git: &GitRepository, ids: &[String]) -> Result<Self, ReceiveError> {
         let mut history = Self::default();
-        let mut objects = Objects::open(git)?;
+        let mut objects = ObjectReader::open(git)?;
         for id in ids {
             let text = String::from_utf8_lossy(&objects.read_small(id).await.map_err(too_much)?)
                 .into_owned();
@@ -38,7 +38,7 @@ impl History {
         Ok(history)
     }
 
-    async fn tree(&mut self, git: &Git, commit: &str) -> Result<String, CommandError> {
+    async fn tree(&mut self, git: &GitRepository, commit: &str) -> Result<String, CommandError> {
         if let Some(tree) = self.trees.get(commit) {
             return Ok(tree.clone());
         }
@@ -53,7 +53,7 @@ impl History {
     /// The new commits with what they change.
     pub async fn commits(
         &mut self,
-        git: &Git,
+        git: &GitRepository,
         ids: &[String],
     ) -> Result<Vec<NewCommit>, ReceiveError> {
         let mut pairs = Vec::new();
@@ -72,7 +72,7 @@ impl History {
         for (_, olds, tree) in &pairs {
             all.extend(olds.iter().map(|old| (old.clone(), tree.clone())));
         }
-        self.diffs.load(&mut Objects::open(git)?, all).await.map_err(too_much)?;
+        self.diffs.load(&mut ObjectReader::open(git)?, all).await.map_err(too_much)?;
         let commit = |(id, olds, tree): (String, Vec<String>, String)| {
             let text = self.new.get(&id).map(|(_, _, text)| text.clone()).unwrap_or_default();
             let diffs = olds.iter().flat_map(|old| self.diffs.get(old, &tree));
@@ -95,14 +95,14 @@ impl History {
     /// What of the guarded files is different after a rewrite: as if it were one commit.
     pub async fn rewritten(
         &mut self,
-        git: &Git,
+        git: &GitRepository,
         old: &str,
         new: &str,
-        guard: &Guard,
+        guard: &PathGuard,
     ) -> Result<NewCommit, ReceiveError> {
         let (before, after) = (self.tree(git, old).await?, self.tree(git, new).await?);
         self.diffs
-            .load(&mut Objects::open(git)?, vec![(before.clone(), after.clone())])
+            .load(&mut ObjectReader::open(git)?, vec![(before.clone(), after.clone())])
             .await
             .map_err(too_much)?;
         let mut changes = merge_changes(self.diffs.get(&before, &after));
@@ -113,13 +113,13 @@ impl History {
     /// Paths at which two commits differ.
     pub async fn differs(
         &mut self,
-        git: &Git,
+        git: &GitRepository,
         one: &str,
         other: &str,
     ) -> Result<BTreeSet<String>, ReceiveError> {
         let (one, other) = (self.tree(git, one).await?, self.tree(git, other).await?);
         self.diffs
-            .load(&mut Objects::open(git)?, vec![(one.clone(), other.clone())])
+            .load(&mut ObjectReader::open(git)?, vec![(one.clone(), other.clone())])
             .await
             .map_err(too_much)?;
         Ok(self.diffs.get(&one, &other).iter().map(|changed| changed.path.clone()).collect())
@@ -127,10 +127,10 @@ impl History {
 }
 
 /// One change for each path, whichever parents it differs from.
-fn merge_changes<'d>(changed: impl IntoIterator<Item = &'d Changed>) -> Vec<Change> {
-    let mut by_path: BTreeMap<&str, Change> = BTreeMap::new();
+fn merge_changes<'d>(changed: impl IntoIterator<Item = &'d ChangedEntry>) -> Vec<FileChange> {
+    let mut by_path: BTreeMap<&str, FileChange> = BTreeMap::new();
     for one in changed {
-        let change = by_path.entry(&one.path).or_insert_with(|| Change {
+        let change = by_path.entry(&one.path).or_insert_with(|| FileChange {
             path: one.path.clone(),
             blob: one.new.clone(),
             before: Vec::new(),
@@ -146,13 +146,13 @@ mod tests {
 
     #[test]
     fn a_path_that_differs_from_several_parents_is_one_change() {
-        let changed = |old: &str, new: Option<&str>| Changed {
+        let changed = |old: &str, new: Option<&str>| ChangedEntry {
             path: "a".to_owned(),
             old: Some(old.to_owned()),
             new: new.map(str::to_owned),
         };
         let both = [changed("1", Some("3")), changed("2", Some("3"))];
-        let expected = Change {
+        let expected = FileChange {
             path: "a".into(),
             blob: Some("3".into()),
             before: vec!["1".into(), "2".into()],

@@ -2,23 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::objects::Objects;
-use super::{Quarantine, ReceiveError};
-use crate::gateway::git::lfs::{self, Pointer};
+use super::objects::ObjectReader;
+use super::{PushQuarantine, ReceiveError};
+use crate::gateway::git::lfs::{self, LfsPointer};
 use crate::gateway::git::push::is_object;
-use crate::gateway::git::rules::Incoming;
+use crate::gateway::git::rules::IncomingPush;
 use crate::gateway::redact::Redactor;
 
-impl Quarantine {
+impl PushQuarantine {
     /// Files that have to do with Git LFS, by their masked paths.
     ///
     /// # Errors
     /// When they can't be read.
     pub async fn large_files(
         &self,
-        incoming: &Incoming,
+        incoming: &IncomingPush,
         redactor: &Redactor,
-    ) -> Result<lfs::Files, ReceiveError> {
+    ) -> Result<lfs::LfsFiles, ReceiveError> {
         let changes = || incoming.commits.iter().flat_map(|commit| &commit.changes);
         let before: BTreeSet<String> = changes()
             .filter(|change| change.blob.is_some())
@@ -27,14 +27,14 @@ impl Quarantine {
         let mut sizes = self.sizes(&before.into_iter().collect::<Vec<_>>()).await?;
         sizes.extend(incoming.blobs.clone());
         sizes.retain(|_, size| *size <= lfs::MAX_POINTER);
-        let mut objects = Objects::open(&self.git)?;
-        let mut known: BTreeMap<String, Option<Pointer>> = BTreeMap::new();
+        let mut objects = ObjectReader::open(&self.git)?;
+        let mut known: BTreeMap<String, Option<LfsPointer>> = BTreeMap::new();
         for blob in sizes.into_keys() {
-            let pointer = Pointer::read(&objects.read_small(&blob).await?);
+            let pointer = LfsPointer::read(&objects.read_small(&blob).await?);
             known.insert(blob, pointer);
         }
         let is_pointer = |blob: &String| known.get(blob).cloned().flatten();
-        let mut files = lfs::Files::default();
+        let mut files = lfs::LfsFiles::default();
         for change in changes() {
             let new = change.blob.as_ref().filter(|blob| incoming.blobs.contains_key(*blob));
             let Some(blob) = new else { continue };

@@ -3,7 +3,7 @@
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 
-use crate::gateway::git::command::{CommandError, Git, PATIENCE};
+use crate::gateway::git::command::{CommandError, GitRepository, PATIENCE};
 use crate::gateway::git::push::is_object;
 
 /// Largest object that is read. Larger files than a role may push are not looked into.
@@ -14,15 +14,15 @@ const MAX_OBJECT: u64 = 128 * 1024 * 1024;
 const MAX_SMALL: u64 = 4 * 1024 * 1024;
 
 /// A `git cat-file` that is asked for one object after another.
-pub struct Objects {
+pub struct ObjectReader {
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
     _running: tokio::process::Child,
 }
 
-impl Objects {
+impl ObjectReader {
     /// Opens the repository's objects.
-    pub fn open(git: &Git) -> Result<Self, CommandError> {
+    pub fn open(git: &GitRepository) -> Result<Self, CommandError> {
         let (stdin, stdout, running) = git.start(&["cat-file", "--batch"])?.apart()?;
         Ok(Self { stdin, stdout: BufReader::new(stdout), _running: running })
     }

@@ -6,26 +6,26 @@ fn token() -> String {
     ["ghp", &"a1B2".repeat(9)].join("_")
 }
 
-fn judged(incoming: &Incoming, rewrite: bool) -> Vec<String> {
+fn judged(incoming: &IncomingPush, rewrite: bool) -> Vec<String> {
     let redactor = Redactor::default();
     let rules = rules(&redactor, rewrite);
     judge_rules(incoming, &rules).iter().map(ToString::to_string).collect()
 }
 
-fn rules(redactor: &Redactor, rewrite: bool) -> Rules<'_> {
-    let guard = Guard::new(&PolicySpec::default(), None).unwrap();
-    Rules { branch: "codebutler/t", rewrite, max_file_mib: 1, guard, redactor }
+fn rules(redactor: &Redactor, rewrite: bool) -> PushRules<'_> {
+    let guard = PathGuard::new(&PolicySpec::default(), None).unwrap();
+    PushRules { branch: "codebutler/t", rewrite, max_file_mib: 1, guard, redactor }
 }
 
-fn change(path: &str, blob: Option<&str>) -> Change {
-    Change { path: path.to_owned(), blob: blob.map(str::to_owned), before: Vec::new() }
+fn change(path: &str, blob: Option<&str>) -> FileChange {
+    FileChange { path: path.to_owned(), blob: blob.map(str::to_owned), before: Vec::new() }
 }
 
-fn commit(changes: Vec<Change>) -> Incoming {
+fn commit(changes: Vec<FileChange>) -> IncomingPush {
     let id = "1234567890abcdef".to_owned();
     let text = "tree x\nauthor A <a@example.com> 1 +0000\n\nAdd a test\n".to_owned();
     let commits = vec![NewCommit { id, text, changes, ..NewCommit::default() }];
-    Incoming { fast_forward: true, commits, blobs: BTreeMap::new() }
+    IncomingPush { fast_forward: true, commits, blobs: BTreeMap::new() }
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn secrets_in_messages_and_names_are_found_and_not_repeated() {
     assert!(told.contains(&"github-token in the message of 1234567890".to_owned()), "{told:?}");
     let redactor = Redactor::default();
     let rules = rules(&redactor, false);
-    let wrong: Vec<Violation> = judge_rules(&incoming, &rules).into_iter().collect();
+    let wrong: Vec<PushViolation> = judge_rules(&incoming, &rules).into_iter().collect();
     let message = explain_violations(&wrong, &rules);
     assert!(message.contains("[redacted:github-token]") && !message.contains(&token), "{message}");
 }

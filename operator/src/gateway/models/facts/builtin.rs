@@ -3,31 +3,33 @@
 use codebutler_crds::role::ReasoningEffort::{self, High, Low, Medium};
 use codebutler_crds::wire::CacheForm;
 
-use super::{Facts, Thinking};
-use crate::gateway::models::dialect::Dialect;
+use super::{KnownModelFacts, ThinkingFacts};
+use crate::gateway::models::dialect::ApiDialect;
 
 /// Ollama takes a few thousand tokens unless it is told otherwise, and cuts the rest in silence. An
 /// agent can't work with less than this.
 const OLLAMA: u32 = 32_000;
 
-pub fn builtin_facts(dialect: Dialect, id: &str) -> Facts {
+pub fn builtin_facts(dialect: ApiDialect, id: &str) -> KnownModelFacts {
     let facts = match dialect {
-        Dialect::OpenAi => openai_facts(id),
-        Dialect::Azure | Dialect::OpenRouter | Dialect::Plain => Facts::default(),
+        ApiDialect::OpenAi => openai_facts(id),
+        ApiDialect::Azure | ApiDialect::OpenRouter | ApiDialect::Plain => {
+            KnownModelFacts::default()
+        }
     };
-    Facts { cache: cache_form(dialect, id), ..facts }
+    KnownModelFacts { cache: cache_form(dialect, id), ..facts }
 }
 
 /// Of a model that Ollama serves.
-pub fn ollama_facts() -> Facts {
-    Facts { window: Some(OLLAMA), ..Facts::default() }
+pub fn ollama_facts() -> KnownModelFacts {
+    KnownModelFacts { window: Some(OLLAMA), ..KnownModelFacts::default() }
 }
 
 /// Anthropic keeps what is marked, whoever passes it on; so does Alibaba, by way of `OpenRouter`.
-fn cache_form(dialect: Dialect, id: &str) -> CacheForm {
+fn cache_form(dialect: ApiDialect, id: &str) -> CacheForm {
     let id = id.strip_prefix('~').unwrap_or(id);
     let alibaba = || id.starts_with("qwen/") || id == "deepseek/deepseek-v3.2";
-    if id.starts_with("anthropic/") || (dialect == Dialect::OpenRouter && alibaba()) {
+    if id.starts_with("anthropic/") || (dialect == ApiDialect::OpenRouter && alibaba()) {
         CacheForm::Marked
     } else {
         CacheForm::Automatic
@@ -35,7 +37,7 @@ fn cache_form(dialect: Dialect, id: &str) -> CacheForm {
 }
 
 /// By family: the longest beginning counts.
-fn openai_facts(id: &str) -> Facts {
+fn openai_facts(id: &str) -> KnownModelFacts {
     const FAMILIES: [(&str, u32, u32, bool); 9] = [
         ("gpt-3.5", 16_385, 4_096, false),
         ("gpt-4-", 128_000, 4_096, false),
@@ -50,15 +52,16 @@ fn openai_facts(id: &str) -> Facts {
     let known = FAMILIES.iter().filter(|(family, ..)| id.starts_with(family));
     let Some(&(family, window, longest, thinks)) = known.max_by_key(|(family, ..)| family.len())
     else {
-        return Facts::default();
+        return KnownModelFacts::default();
     };
-    Facts {
+    KnownModelFacts {
         window: Some(window),
         max_tokens: Some(longest),
         tools: Some(true),
         sees: Some(family != "gpt-3.5"),
-        thinking: thinks.then(|| Thinking { efforts: known_efforts(), ..Thinking::default() }),
-        ..Facts::default()
+        thinking: thinks
+            .then(|| ThinkingFacts { efforts: known_efforts(), ..ThinkingFacts::default() }),
+        ..KnownModelFacts::default()
     }
 }
 
@@ -73,14 +76,14 @@ mod tests {
 
     #[test]
     fn families_are_known_where_the_list_is_bare() {
-        let of = |id| builtin_facts(Dialect::OpenAi, id);
+        let of = |id| builtin_facts(ApiDialect::OpenAi, id);
         assert_eq!(of("gpt-5.5").window, Some(400_000));
         assert!(of("gpt-5.5").thinking.is_some() && of("gpt-5-chat-latest").thinking.is_none());
         assert_eq!(of("gpt-4o-mini").max_tokens, Some(16_384));
-        assert_eq!(of("my-model"), Facts::default());
+        assert_eq!(of("my-model"), KnownModelFacts::default());
         assert_eq!(
-            builtin_facts(Dialect::Plain, "gpt-5.5"),
-            Facts::default(),
+            builtin_facts(ApiDialect::Plain, "gpt-5.5"),
+            KnownModelFacts::default(),
             "anybody may call it so"
         );
     }
@@ -96,9 +99,9 @@ mod tests {
             ("openai/gpt-5.6-sol", CacheForm::Automatic),
             ("claude-opus-5", CacheForm::Automatic),
         ] {
-            assert_eq!(builtin_facts(Dialect::OpenRouter, id).cache, form, "{id}");
+            assert_eq!(builtin_facts(ApiDialect::OpenRouter, id).cache, form, "{id}");
         }
-        let plain = |id| builtin_facts(Dialect::Plain, id).cache;
+        let plain = |id| builtin_facts(ApiDialect::Plain, id).cache;
         assert_eq!(plain("anthropic/claude-opus-5"), CacheForm::Marked);
         assert_eq!(plain("qwen/qwen3-32b"), CacheForm::Automatic, "others serve it, too");
     }

@@ -13,13 +13,13 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout};
 
 use super::check::{self, CheckedModels};
-use super::{Facts, builtin};
+use super::{KnownModelFacts, builtin};
 use crate::gateway::conditions::ServedModel;
-use crate::gateway::context::Context;
-use crate::gateway::models::dialect::Dialect;
-use crate::gateway::models::upstream::lookup::{Means, Unlisted};
-use crate::gateway::models::upstream::{Keys, Upstream};
-use crate::gateway::revisions::Revisions;
+use crate::gateway::context::GatewayContext;
+use crate::gateway::models::dialect::ApiDialect;
+use crate::gateway::models::upstream::lookup::{LookupMeans, NoModelList};
+use crate::gateway::models::upstream::{ModelUpstream, ProviderKeys};
+use crate::gateway::revisions::PolledRevisions;
 
 pub(super) const GOOD: Duration = Duration::from_hours(1);
 /// How long until a list is asked for again that could not be had, or that does not fit.
@@ -32,24 +32,24 @@ const PAGES: usize = 20;
 
 /// The lists. Repos that ask the same provider with the same Secret share one.
 #[derive(Default)]
-pub struct Catalog {
-    lists: Mutex<HashMap<ListSource, List>>,
-    secrets: Revisions,
+pub struct ModelCatalog {
+    lists: Mutex<HashMap<ListSource, ModelList>>,
+    secrets: PolledRevisions,
     /// One question at a time for each list.
     asking: Mutex<HashMap<ListSource, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 /// What providers are asked with.
-pub struct Asker<'a> {
-    pub keys: &'a Keys,
-    pub context: &'a Context,
+pub struct CatalogAsker<'a> {
+    pub keys: &'a ProviderKeys,
+    pub context: &'a GatewayContext,
 }
 
 /// Base URL, and namespace and name of the Secret.
 pub(super) type ListSource = (String, String, String);
 
 #[derive(Clone)]
-pub(super) struct List {
+pub(super) struct ModelList {
     pub at: Instant,
     /// Why there is none, or what it has.
     pub known: Result<Arc<ListedModels>, String>,
@@ -70,9 +70,9 @@ pub(super) fn list_source(repo: &Repo) -> ListSource {
     (spec.base_url.clone(), repo.namespace().unwrap_or_default(), spec.credentials.name.clone())
 }
 
-impl Catalog {
+impl ModelCatalog {
     /// What is known of a model, as the Repo asks for it.
-    pub fn facts(&self, repo: &Repo, model: &str) -> Facts {
+    pub fn facts(&self, repo: &Repo, model: &str) -> KnownModelFacts {
         let listed = self.list(repo).and_then(|list| list.known.ok());
         model_facts(repo, model, listed.as_deref())
     }
@@ -96,17 +96,18 @@ impl Catalog {
         listed.as_ref().map(known).unwrap_or_default()
     }
 
-    pub(super) fn list(&self, repo: &Repo) -> Option<List> {
+    pub(super) fn list(&self, repo: &Repo) -> Option<ModelList> {
         lock(&self.lists).get(&list_source(repo)).cloned()
     }
 
     /// Asks if there is no list, or only one older than `age`.
-    pub(super) async fn refresh(&self, asker: &Asker<'_>, repo: &Repo, age: Duration) {
+    pub(super) async fn refresh(&self, asker: &CatalogAsker<'_>, repo: &Repo, age: Duration) {
         let source = list_source(repo);
         let turn = Arc::clone(lock(&self.asking).entry(source.clone()).or_default());
         let _turn = turn.lock().await;
-        let is_good =
-            |list: &List| list.at.elapsed() < if list.known.is_ok() { age } else { age.min(AGAIN) };
+        let is_good = |list: &ModelList| {
+            list.at.elapsed() < if list.known.is_ok() { age } else { age.min(AGAIN) }
+        };
         if lock(&self.lists).get(&source).is_some_and(is_good) {
             return;
         }
@@ -116,24 +117,24 @@ impl Catalog {
             tracing::info!(repo = repo.name_any(), why, "the provider's models are not known");
         }
         let (at, known) = (Instant::now(), known.map(Arc::new));
-        lock(&self.lists).insert(source, List { at, known, served, secret });
+        lock(&self.lists).insert(source, ModelList { at, known, served, secret });
     }
 
     /// The Secret with the Repo's key, as it is.
-    pub(super) async fn secret(&self, context: &Context, repo: &Repo) -> Option<String> {
+    pub(super) async fn secret(&self, context: &GatewayContext, repo: &Repo) -> Option<String> {
         let (_, namespace, name) = list_source(repo);
         self.secrets.of(context, &namespace, &name).await
     }
 
     /// Waits a moment for a list that nobody has asked for yet. Who comes next does not wait again.
-    pub async fn ready(&self, asker: &Asker<'_>, repo: &Repo) {
+    pub async fn ready(&self, asker: &CatalogAsker<'_>, repo: &Repo) {
         if self.list(repo).is_some() {
             return;
         }
         if timeout(PATIENCE, self.refresh(asker, repo, GOOD)).await.is_err() {
             let why = "no answer in time".to_owned();
             let (known, served) = (Err(why.clone()), ServedModel::Unasked(why));
-            let none = List { at: Instant::now(), known, served, secret: None };
+            let none = ModelList { at: Instant::now(), known, served, secret: None };
             lock(&self.lists).entry(list_source(repo)).or_insert(none);
         }
     }
@@ -144,68 +145,83 @@ impl Catalog {
     }
 }
 
-pub(super) fn model_facts(repo: &Repo, model: &str, listed: Option<&ListedModels>) -> Facts {
+pub(super) fn model_facts(
+    repo: &Repo,
+    model: &str,
+    listed: Option<&ListedModels>,
+) -> KnownModelFacts {
     let told = listed.and_then(|listed| check::find_model(model, &listed.models)).cloned();
-    let facts = told.unwrap_or_default().or(builtin::builtin_facts(Dialect::of(repo), model));
+    let facts = told.unwrap_or_default().or(builtin::builtin_facts(ApiDialect::of(repo), model));
     let served = if listed.is_some_and(|listed| listed.is_ollama) {
         builtin::ollama_facts()
     } else {
-        Facts::default()
+        KnownModelFacts::default()
     };
     facts.or(served).noted(repo, model)
 }
 
 /// All pages of the list, and what that says of the key.
 async fn ask_for_models(
-    asker: &Asker<'_>,
+    asker: &CatalogAsker<'_>,
     repo: &Repo,
 ) -> (Result<ListedModels, String>, ServedModel) {
-    let upstream = match Upstream::of(asker.keys, asker.context, repo).await {
+    let upstream = match ModelUpstream::of(asker.keys, asker.context, repo).await {
         Ok(upstream) => upstream,
         Err(error) => {
-            let error = Unlisted::from(error);
-            let served =
-                ServedModel::No("NotReachable", error.why.clone(), error.means == Means::Away);
+            let error = NoModelList::from(error);
+            let served = ServedModel::No(
+                "NotReachable",
+                error.why.clone(),
+                error.means == LookupMeans::Away,
+            );
             return (Err(error.why), served);
         }
     };
     let listed = all_pages(asker.context, &upstream).await;
     // OpenRouter's list is anybody's.
     let key_known = match upstream.dialect {
-        Dialect::OpenRouter => Some(upstream.knows_key(asker.context.http()).await),
+        ApiDialect::OpenRouter => Some(upstream.knows_key(asker.context.http()).await),
         _ => None,
     };
     let served = match (&listed, &key_known) {
-        (Err(error), _) if error.means != Means::Nothing => served_model(error, &upstream),
+        (Err(error), _) if error.means != LookupMeans::Nothing => served_model(error, &upstream),
         (_, Some(Err(error))) | (Err(error), None) => served_model(error, &upstream),
         (_, Some(Ok(()))) | (Ok(_), None) => ServedModel::Yes,
     };
     (listed.map_err(|error| error.why), served)
 }
 
-fn served_model(Unlisted { why, means }: &Unlisted, upstream: &Upstream<'_>) -> ServedModel {
+fn served_model(
+    NoModelList { why, means }: &NoModelList,
+    upstream: &ModelUpstream<'_>,
+) -> ServedModel {
     let (host, secret) = (upstream.host(), upstream.secret());
     match means {
-        Means::Unusable => ServedModel::No("NotReachable", why.clone(), false),
-        Means::Barred => {
+        LookupMeans::Unusable => ServedModel::No("NotReachable", why.clone(), false),
+        LookupMeans::Barred => {
             ServedModel::No("NotReachable", format!("{host} can't be reached: {why}"), false)
         }
-        Means::Away => {
+        LookupMeans::Away => {
             let why = format!("{host} does not answer right now ({why}): it is asked again");
             ServedModel::No("NotReachable", why, true)
         }
-        Means::Refused => {
+        LookupMeans::Refused => {
             let why = format!(
                 "{host} does not take the API key in Secret `{secret}`: put a valid one into it ({why})"
             );
             ServedModel::No("KeyRefused", why, false)
         }
-        Means::Nothing => ServedModel::Unasked(format!("it is shown no list of models ({why})")),
+        LookupMeans::Nothing => {
+            ServedModel::Unasked(format!("it is shown no list of models ({why})"))
+        }
     }
 }
 
-async fn all_pages(context: &Context, upstream: &Upstream<'_>) -> Result<ListedModels, Unlisted> {
-    let pages = upstream.dialect == Dialect::OpenRouter;
+async fn all_pages(
+    context: &GatewayContext,
+    upstream: &ModelUpstream<'_>,
+) -> Result<ListedModels, NoModelList> {
+    let pages = upstream.dialect == ApiDialect::OpenRouter;
     let mut all = ListedModels::default();
     for number in 0..PAGES {
         let place = pages.then_some((number * PAGE, PAGE));
@@ -219,7 +235,7 @@ async fn all_pages(context: &Context, upstream: &Upstream<'_>) -> Result<ListedM
         }
     }
     if all.models.is_empty() {
-        return Err(Unlisted { why: "it is empty".to_owned(), means: Means::Nothing });
+        return Err(NoModelList { why: "it is empty".to_owned(), means: LookupMeans::Nothing });
     }
     Ok(all)
 }

@@ -6,7 +6,7 @@ use codebutler_crds::AgentRole;
 use jiff::civil::Date;
 use kube::ResourceExt as _;
 
-use super::Facts;
+use super::KnownModelFacts;
 
 /// Tokens that the guides and tools of a role and a little work take at least.
 const LEAST: u32 = 12_000;
@@ -20,20 +20,24 @@ const TOLD: usize = 5;
 const VARIANTS: [&str; 5] = ["nitro", "floor", "online", "exacto", "thinking"];
 
 /// The provider's models by id.
-pub type CheckedModels = BTreeMap<String, Facts>;
+pub type CheckedModels = BTreeMap<String, KnownModelFacts>;
 
 /// A role that works for the Repo.
-pub struct Worker<'a> {
+pub struct RepoWorker<'a> {
     /// Its `AgentRole`.
     pub role: &'a AgentRole,
     /// What is known of its models, the Repo's own word included.
-    pub facts: &'a dyn Fn(&str) -> Facts,
+    pub facts: &'a dyn Fn(&str) -> KnownModelFacts,
 }
 
 /// One sentence about all that is wrong; nothing if all is well.
-pub fn find_faults(workers: &[Worker<'_>], listed: &CheckedModels, today: Date) -> Option<String> {
+pub fn find_faults(
+    workers: &[RepoWorker<'_>],
+    listed: &CheckedModels,
+    today: Date,
+) -> Option<String> {
     let mut faults: Vec<String> = Vec::new();
-    for Worker { role, facts } in workers {
+    for RepoWorker { role, facts } in workers {
         let has_tools = role.spec.tools.offered().next().is_some();
         for (field, model) in role.spec.model.talking() {
             let Some(fault) = find_fault(model, listed, &facts(model), has_tools, today) else {
@@ -55,7 +59,7 @@ pub fn find_faults(workers: &[Worker<'_>], listed: &CheckedModels, today: Date) 
 fn find_fault(
     model: &str,
     listed: &CheckedModels,
-    facts: &Facts,
+    facts: &KnownModelFacts,
     has_tools: bool,
     today: Date,
 ) -> Option<String> {
@@ -82,7 +86,7 @@ fn find_fault(
 }
 
 /// A model by the name that somebody wrote down.
-pub fn find_model<'a>(model: &str, listed: &'a CheckedModels) -> Option<&'a Facts> {
+pub fn find_model<'a>(model: &str, listed: &'a CheckedModels) -> Option<&'a KnownModelFacts> {
     let plain = |model: &str| listed.get(model);
     plain(model)
         .or_else(|| {
@@ -142,10 +146,10 @@ mod tests {
     }
 
     fn listed() -> CheckedModels {
-        let with = |tools, expires: Option<&str>| Facts {
+        let with = |tools, expires: Option<&str>| KnownModelFacts {
             tools,
             expires: expires.map(str::to_owned),
-            ..Facts::default()
+            ..KnownModelFacts::default()
         };
         [
             ("anthropic/claude-opus-4.6", with(Some(true), None)),
@@ -163,7 +167,7 @@ mod tests {
     fn found(roles: &[AgentRole]) -> Option<String> {
         let listed = listed();
         let facts = |model: &str| find_model(model, &listed).cloned().unwrap_or_default();
-        let workers: Vec<_> = roles.iter().map(|role| Worker { role, facts: &facts }).collect();
+        let workers: Vec<_> = roles.iter().map(|role| RepoWorker { role, facts: &facts }).collect();
         find_faults(&workers, &listed, "2026-11-22".parse().unwrap())
     }
 
@@ -194,12 +198,12 @@ mod tests {
     fn a_window_that_the_prompt_alone_fills_is_told() {
         let listed = CheckedModels::from([(
             "m".to_owned(),
-            Facts { window: Some(4_096), ..Facts::default() },
+            KnownModelFacts { window: Some(4_096), ..KnownModelFacts::default() },
         )]);
         let facts = |model: &str| listed[model].clone();
         let told = |tools: &[&str]| {
             let role = role("coder", tools, json!({"default": "m"}));
-            let workers = [Worker { role: &role, facts: &facts }];
+            let workers = [RepoWorker { role: &role, facts: &facts }];
             find_faults(&workers, &listed, "2026-11-22".parse().unwrap())
         };
         assert!(told(&["Bash"]).unwrap().contains("AgentRole `coder` takes 4096 tokens, too few"));

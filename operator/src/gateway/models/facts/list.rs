@@ -8,12 +8,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::price::PriceEntry as ListedPrices;
-use super::{Facts, Thinking};
+use super::{KnownModelFacts, ThinkingFacts};
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ListPage {
     /// By id. A model's second name comes as another model.
-    pub models: BTreeMap<String, Facts>,
+    pub models: BTreeMap<String, KnownModelFacts>,
     /// Entries that the provider sent, readable or not.
     pub entries: usize,
     /// Whether it is Ollama's, which cuts in silence what is too long.
@@ -104,7 +104,7 @@ fn listed_model(entry: &Value) -> Option<ListEntry> {
     }
 }
 
-fn entry_facts(entry: &ListEntry) -> Facts {
+fn entry_facts(entry: &ListEntry) -> KnownModelFacts {
     let top = entry.top_provider.as_ref();
     let window = [
         entry.context_length,
@@ -119,7 +119,7 @@ fn entry_facts(entry: &ListEntry) -> Facts {
         Some(known.iter().any(|name| name == parameter))
     };
     let seen = entry.architecture.as_ref().and_then(|has| has.input_modalities.as_ref());
-    Facts {
+    KnownModelFacts {
         window,
         max_tokens,
         tools: says("tools").or_else(|| entry.capabilities["function_calling"].as_bool()),
@@ -129,13 +129,13 @@ fn entry_facts(entry: &ListEntry) -> Facts {
         thinking: says("reasoning").unwrap_or(false).then(|| read_thinking(&entry.reasoning)),
         prices: ListedPrices::deserialize(&entry.pricing).ok().and_then(|listed| listed.prices()),
         expires: entry.expiration_date.as_ref().and_then(|date| date.get(..10)).map(str::to_owned),
-        ..Facts::default()
+        ..KnownModelFacts::default()
     }
 }
 
-fn read_thinking(told: &Value) -> Thinking {
+fn read_thinking(told: &Value) -> ThinkingFacts {
     let efforts = told["supported_efforts"].as_array().into_iter().flatten();
-    Thinking {
+    ThinkingFacts {
         efforts: efforts.filter_map(|word| ReasoningEffort::deserialize(word).ok()).collect(),
         takes_tokens: told["supports_max_tokens"].as_bool(),
         is_mandatory: told["mandatory"].as_bool().unwrap_or(false),
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn one(entry: &Value) -> Facts {
+    fn one(entry: &Value) -> KnownModelFacts {
         let page = read_models(json!({"data": [entry]}).to_string().as_bytes()).unwrap();
         page.models.into_values().next().unwrap()
     }
@@ -185,7 +185,7 @@ mod tests {
     fn bare_lists_tell_little_and_nothing_is_made_up() {
         assert_eq!(
             one(&json!({"id": "gpt-5.5", "object": "model", "owned_by": "openai"})),
-            Facts::default()
+            KnownModelFacts::default()
         );
         for (entry, window) in [
             (json!({"id": "m", "max_model_len": 32_768}), 32_768),

@@ -17,7 +17,7 @@ use codebutler_crds::repo::ModelNote;
 use codebutler_crds::role::{ReasoningEffort, RoleModel};
 use codebutler_crds::wire::{CacheForm, ModelFacts};
 
-use self::price::Prices;
+use self::price::ModelPrices;
 
 /// Longest answer where neither role nor model say: what an agent leaves room for.
 pub const ANSWER: u32 = 16_000;
@@ -26,7 +26,7 @@ const LEAST: u32 = 1_000;
 
 /// See the module. What is absent is not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct KnownModelFacts {
     /// Tokens that it takes, the answer included.
     pub window: Option<u32>,
     /// Longest answer, in tokens.
@@ -36,17 +36,17 @@ pub struct Facts {
     /// Whether it can be shown pictures.
     pub sees: Option<bool>,
     /// How its thinking is asked for, where it is known that it thinks.
-    pub thinking: Option<Thinking>,
+    pub thinking: Option<ThinkingFacts>,
     /// How the provider keeps what it was sent.
     pub cache: CacheForm,
-    pub prices: Option<Prices>,
+    pub prices: Option<ModelPrices>,
     /// The day on which it ends, as `YYYY-MM-DD`.
     pub expires: Option<String>,
 }
 
 /// What a model says of its thinking.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Thinking {
+pub struct ThinkingFacts {
     /// The efforts that it knows; empty if it does not say.
     pub efforts: Vec<ReasoningEffort>,
     /// Whether it takes a number of tokens, if it says.
@@ -55,7 +55,7 @@ pub struct Thinking {
     pub is_mandatory: bool,
 }
 
-impl Facts {
+impl KnownModelFacts {
     /// With what somebody else knows where this says nothing.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
@@ -87,7 +87,7 @@ impl Facts {
         self.sees = sees.or(self.sees);
         self.cache = cache.map_or(self.cache, |cache| *cache);
         if let Some(price) = spec.prices.get(id) {
-            self.prices = Some(Prices::from(*price));
+            self.prices = Some(ModelPrices::from(*price));
         }
         self
     }
@@ -124,7 +124,11 @@ mod tests {
 
     #[test]
     fn an_answer_is_as_long_as_role_and_model_allow() {
-        let facts = |window, max_tokens| Facts { window, max_tokens, ..Facts::default() };
+        let facts = |window, max_tokens| KnownModelFacts {
+            window,
+            max_tokens,
+            ..KnownModelFacts::default()
+        };
         for (facts, wanted, cap) in [
             (facts(None, None), None, 16_000),
             (facts(Some(200_000), Some(64_000)), None, 16_000),
@@ -156,17 +160,17 @@ mod tests {
             },
         }))
         .unwrap();
-        let listed = Facts {
+        let listed = KnownModelFacts {
             window: Some(128_000),
             max_tokens: Some(4_096),
             tools: Some(false),
-            ..Facts::default()
+            ..KnownModelFacts::default()
         };
         let facts = listed.clone().noted(&repo, "m");
         assert_eq!((facts.window, facts.max_tokens), (Some(32_000), Some(4_096)));
         assert_eq!((facts.tools, facts.cache), (Some(true), CacheForm::Marked));
         assert!(facts.prices.is_some());
         assert_eq!(listed.clone().noted(&repo, "other"), listed);
-        assert_eq!(Facts::default().wire(), ModelFacts::default());
+        assert_eq!(KnownModelFacts::default().wire(), ModelFacts::default());
     }
 }

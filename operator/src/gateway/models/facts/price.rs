@@ -13,7 +13,7 @@ const DAY: u32 = 24 * 60;
 
 /// A price, and what it is instead under conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prices {
+pub struct ModelPrices {
     base: Price,
     overrides: Vec<Override>,
 }
@@ -35,13 +35,13 @@ struct PriceChange {
     cache_write: Option<NanoUsd>,
 }
 
-impl From<Price> for Prices {
+impl From<Price> for ModelPrices {
     fn from(base: Price) -> Self {
         Self { base, overrides: Vec::new() }
     }
 }
 
-impl Prices {
+impl ModelPrices {
     /// What holds for a request of so many tokens.
     pub fn at(&self, prompt_tokens: u64, now: Timestamp) -> Price {
         let now = now.to_zoned(TimeZone::UTC);
@@ -114,12 +114,12 @@ impl ListedPrice {
 impl PriceEntry {
     /// Nothing where the two figures that every call needs are not told, or change from call to call
     /// (a router's `-1`).
-    pub fn prices(&self) -> Option<Prices> {
+    pub fn prices(&self) -> Option<ModelPrices> {
         let base = self.base.change();
         base.prompt.and(base.completion)?;
         let overrides = self.overrides.iter().filter_map(Override::read).collect();
         // It says what a picture costs that is seen, and nothing of those that are made.
-        Some(Prices { base: base.on(estimate::UNKNOWN), overrides })
+        Some(ModelPrices { base: base.on(estimate::UNKNOWN), overrides })
     }
 }
 
@@ -170,11 +170,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn prices(value: Value) -> Option<Prices> {
+    fn prices(value: Value) -> Option<ModelPrices> {
         serde_json::from_value::<PriceEntry>(value).unwrap().prices()
     }
 
-    fn at(prices: &Prices, tokens: u64, time: &str) -> [u64; 4] {
+    fn at(prices: &ModelPrices, tokens: u64, time: &str) -> [u64; 4] {
         let Price { prompt, completion, cache_read, cache_write, .. } =
             prices.at(tokens, format!("2026-11-22T{time}:00Z").parse().unwrap());
         [prompt, completion, cache_read.unwrap_or_default(), cache_write.unwrap_or_default()]

@@ -13,12 +13,12 @@ use kube::ResourceExt as _;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::catalog::{GOOD, List, list_source, model_facts};
-use super::check::{self, Worker};
+use super::catalog::{GOOD, ModelList, list_source, model_facts};
+use super::check::{self, RepoWorker};
 use crate::gateway::budget::repos::RepoKey;
 use crate::gateway::conditions::ConditionStanding;
-use crate::gateway::models::dialect::Dialect;
-use crate::gateway::state::Shared;
+use crate::gateway::models::dialect::ApiDialect;
+use crate::gateway::state::SharedGateway;
 
 /// Time between two looks at the Repos: nobody is asked for it.
 const LOOK: Duration = Duration::from_secs(2);
@@ -30,7 +30,7 @@ const SETTLED: Duration = Duration::from_secs(10);
 const AT_ONCE: usize = 8;
 
 /// Keeps lists fresh and Repos told, until the gateway stops.
-pub async fn run_standing(gateway: &Shared) {
+pub async fn run_standing(gateway: &SharedGateway) {
     let told = Mutex::new(HashMap::<RepoKey, u64>::new());
     let mut ticks = tokio::time::interval(LOOK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -42,7 +42,7 @@ pub async fn run_standing(gateway: &Shared) {
     }
 }
 
-async fn look_round(gateway: &Shared, told: &Mutex<HashMap<RepoKey, u64>>) {
+async fn look_round(gateway: &SharedGateway, told: &Mutex<HashMap<RepoKey, u64>>) {
     let repos: Vec<Arc<Repo>> = gateway.context.repos.state();
     let repos: Vec<Arc<Repo>> =
         repos.into_iter().filter(|repo| repo.metadata.deletion_timestamp.is_none()).collect();
@@ -55,12 +55,17 @@ async fn look_round(gateway: &Shared, told: &Mutex<HashMap<RepoKey, u64>>) {
         .await;
 }
 
-async fn look_at_models(gateway: &Shared, repo: Arc<Repo>, told: &Mutex<HashMap<RepoKey, u64>>) {
+async fn look_at_models(
+    gateway: &SharedGateway,
+    repo: Arc<Repo>,
+    told: &Mutex<HashMap<RepoKey, u64>>,
+) {
     let catalog = &gateway.models.catalog;
     let roles = gateway.context.roles_of(&repo);
     let key = RepoKey::from(&*repo);
     let said = told.lock().get(&key).copied();
-    let seen = |list: Option<List>| standing_fingerprint(&repo, &roles, list.map(|list| list.at));
+    let seen =
+        |list: Option<ModelList>| standing_fingerprint(&repo, &roles, list.map(|list| list.at));
     let is_news = said.is_some_and(|said| said != seen(catalog.list(&repo)));
     let secret = catalog.secret(&gateway.context, &repo).await;
     let anew = catalog.list(&repo).is_some_and(|list| list.secret != secret);
@@ -102,11 +107,11 @@ fn standing_fingerprint(repo: &Repo, roles: &[Arc<AgentRole>], at: Option<Instan
     hasher.finish()
 }
 
-fn find_standing(repo: &Repo, roles: &[Arc<AgentRole>], list: &List) -> ConditionStanding {
+fn find_standing(repo: &Repo, roles: &[Arc<AgentRole>], list: &ModelList) -> ConditionStanding {
     let listed = match &list.known {
         Err(why) => return ConditionStanding::Unknown(why.clone()),
         // It lists what could be deployed, and what is has names of its own.
-        Ok(_) if Dialect::of(repo) == Dialect::Azure => {
+        Ok(_) if ApiDialect::of(repo) == ApiDialect::Azure => {
             return ConditionStanding::Unknown(
                 "Azure lists models, and not what is deployed".to_owned(),
             );
@@ -114,7 +119,8 @@ fn find_standing(repo: &Repo, roles: &[Arc<AgentRole>], list: &List) -> Conditio
         Ok(listed) => listed,
     };
     let of = |model: &str| model_facts(repo, model, Some(listed));
-    let workers: Vec<Worker<'_>> = roles.iter().map(|role| Worker { role, facts: &of }).collect();
+    let workers: Vec<RepoWorker<'_>> =
+        roles.iter().map(|role| RepoWorker { role, facts: &of }).collect();
     let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
     check::find_faults(&workers, &listed.models, today)
         .map_or(ConditionStanding::Known, ConditionStanding::Wrong)

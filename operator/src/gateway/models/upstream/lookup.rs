@@ -7,8 +7,8 @@ use http::StatusCode;
 use http::header::AUTHORIZATION;
 use tokio::time::timeout;
 
-use super::{ModelError, Upstream, collect_answer, read_beginning};
-use crate::gateway::dial::{Trouble, find_trouble};
+use super::{ModelError, ModelUpstream, collect_answer, read_beginning};
+use crate::gateway::dial::{DialTrouble, find_trouble};
 use crate::gateway::models::facts::list::{self, ListPage};
 use crate::gateway::models::{complaint, refusal};
 use crate::gateway::secrets::SecretError;
@@ -18,15 +18,15 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Why there is no list of models.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unlisted {
+pub struct NoModelList {
     pub why: String,
     /// What that means for calls.
-    pub means: Means,
+    pub means: LookupMeans,
 }
 
 /// What a question that was no call says of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Means {
+pub enum LookupMeans {
     /// The Repo or its Secret can't be used as it is.
     Unusable,
     /// The provider does not take the key.
@@ -39,21 +39,21 @@ pub enum Means {
     Nothing,
 }
 
-impl Unlisted {
-    fn new(means: Means, why: impl Into<String>) -> Self {
+impl NoModelList {
+    fn new(means: LookupMeans, why: impl Into<String>) -> Self {
         Self { why: why.into(), means }
     }
 }
 
-impl From<ModelError> for Unlisted {
+impl From<ModelError> for NoModelList {
     fn from(error: ModelError) -> Self {
         let passes =
             matches!(&error, ModelError::Secret(SecretError::Unreadable { .. }) | ModelError::Lost);
-        Self::new(if passes { Means::Away } else { Means::Unusable }, error.to_string())
+        Self::new(if passes { LookupMeans::Away } else { LookupMeans::Unusable }, error.to_string())
     }
 }
 
-impl Upstream<'_> {
+impl ModelUpstream<'_> {
     /// A page of the provider's list of models.
     ///
     /// # Errors
@@ -62,21 +62,22 @@ impl Upstream<'_> {
         &self,
         http: &reqwest::Client,
         page: Option<(usize, usize)>,
-    ) -> Result<ListPage, Unlisted> {
+    ) -> Result<ListPage, NoModelList> {
         let page = page
             .map(|(offset, limit)| [("offset", offset.to_string()), ("limit", limit.to_string())]);
         let response = self.look_up(http, "models", page.as_ref().map_or(&[], |page| page)).await?;
         let body = timeout(PATIENCE, collect_answer(response)).await;
-        let body = body.map_err(|_| Unlisted::new(Means::Away, "no whole answer in time"))?;
-        let none = || Unlisted::new(Means::Nothing, "what came is no list");
-        list::read_models(&body.map_err(Unlisted::from)?).ok_or_else(none)
+        let body =
+            body.map_err(|_| NoModelList::new(LookupMeans::Away, "no whole answer in time"))?;
+        let none = || NoModelList::new(LookupMeans::Nothing, "what came is no list");
+        list::read_models(&body.map_err(NoModelList::from)?).ok_or_else(none)
     }
 
     /// Whether the provider takes the key, where its list of models is anybody's (`OpenRouter`'s is).
     ///
     /// # Errors
     /// Why it does not.
-    pub async fn knows_key(&self, http: &reqwest::Client) -> Result<(), Unlisted> {
+    pub async fn knows_key(&self, http: &reqwest::Client) -> Result<(), NoModelList> {
         self.look_up(http, "key", &[]).await.map(drop)
     }
 
@@ -85,7 +86,7 @@ impl Upstream<'_> {
         http: &reqwest::Client,
         what: &str,
         query: &[(&str, String)],
-    ) -> Result<reqwest::Response, Unlisted> {
+    ) -> Result<reqwest::Response, NoModelList> {
         let mut url = self.url.clone();
         url.path_segments_mut().map_err(|()| ModelError::BaseUrl)?.pop_if_empty().push(what);
         if !query.is_empty() {
@@ -93,33 +94,34 @@ impl Upstream<'_> {
         }
         let request = http.get(url).header(AUTHORIZATION, self.authorization.clone()).send();
         let answered = timeout(PATIENCE, request).await;
-        let answered = answered.map_err(|_| Unlisted::new(Means::Away, "no answer in time"))?;
+        let answered =
+            answered.map_err(|_| NoModelList::new(LookupMeans::Away, "no answer in time"))?;
         let response = answered.map_err(|error| {
             let error = error.without_url();
             tracing::debug!(%error, what, "the provider was not asked");
             match find_trouble(&error) {
-                Some(why) => Unlisted::new(Means::Barred, why.to_string()),
-                None => Unlisted::new(Means::Away, "no connection"),
+                Some(why) => NoModelList::new(LookupMeans::Barred, why.to_string()),
+                None => NoModelList::new(LookupMeans::Away, "no connection"),
             }
         })?;
         let status = response.status().as_u16();
         if status == 200 {
             return Ok(response);
         }
-        if let Some(why) = Trouble::by_status(status) {
-            return Err(Unlisted::new(Means::Barred, why.to_string()));
+        if let Some(why) = DialTrouble::by_status(status) {
+            return Err(NoModelList::new(LookupMeans::Barred, why.to_string()));
         }
         if matches!(status, 401 | 403) {
             self.keys.forget(&self.id);
         }
         let said = self.shown(&complaint::read_complaint(&read_beginning(response).await).text);
         let means = match status {
-            401 => Means::Refused,
-            429 | 500.. => Means::Away,
+            401 => LookupMeans::Refused,
+            429 | 500.. => LookupMeans::Away,
             // Also 403: a key may be good for calls, and not for lists.
-            _ => Means::Nothing,
+            _ => LookupMeans::Nothing,
         };
-        Err(Unlisted::new(means, refusal::with_words(format!("status {status}"), &said)))
+        Err(NoModelList::new(means, refusal::with_words(format!("status {status}"), &said)))
     }
 
     /// Name of the Secret that the key is from.

@@ -37,18 +37,18 @@ fn running(file: &Roadmap, ids: &[&str]) -> RoadmapRun {
     }
 }
 
-fn child(state: ChildState) -> Child {
+fn child(state: ChildState) -> ItemChild {
     let plan = match &state {
         ChildState::Asks(ts) => Some(ts.clone()),
         _ => None,
     };
-    Child { thread: "t".to_owned(), state, plan, pull_request: None, elsewhere: false }
+    ItemChild { thread: "t".to_owned(), state, plan, pull_request: None, elsewhere: false }
 }
 
 struct Bed {
     run: RoadmapRun,
     file: Option<Roadmap>,
-    children: BTreeMap<String, Child>,
+    children: BTreeMap<String, ItemChild>,
     budget: Option<NanoUsd>,
     cost: NanoUsd,
     is_settling: bool,
@@ -75,8 +75,8 @@ impl Bed {
         self
     }
 
-    fn facts(&self) -> Facts<'_> {
-        Facts {
+    fn facts(&self) -> RoadmapFacts<'_> {
+        RoadmapFacts {
             run: &self.run,
             file: self.file.as_ref(),
             children: &self.children,
@@ -89,17 +89,17 @@ impl Bed {
         }
     }
 
-    fn steps(&self) -> Vec<Step> {
+    fn steps(&self) -> Vec<RoadmapStep> {
         decide_steps(&self.facts())
     }
 
-    fn standing(&self, at: usize) -> Standing {
+    fn standing(&self, at: usize) -> ItemStanding {
         self.facts().standing(&self.run.items[at])
     }
 }
 
-fn start(id: &str) -> Step {
-    Step::Start(id.to_owned())
+fn start(id: &str) -> RoadmapStep {
+    RoadmapStep::Start(id.to_owned())
 }
 
 const FOUR: [(&str, &str, &str); 4] =
@@ -110,12 +110,12 @@ fn independent_items_begin_and_dependents_follow_a_merge() {
     let file = file(&FOUR);
     let bed = Bed::new(&file, &["1", "2", "3", "4"]);
     assert_eq!(bed.steps(), [start("1"), start("4")]);
-    assert_eq!(bed.standing(2), Standing::Waits(vec!["1".to_owned(), "2".to_owned()]));
+    assert_eq!(bed.standing(2), ItemStanding::Waits(vec!["1".to_owned(), "2".to_owned()]));
     let bed = bed.with("1", ChildState::Works).with("4", ChildState::Works);
     assert_eq!(bed.steps(), [], "all places are taken");
     // Ready is not done: only what is merged is.
     let bed = bed.with("1", ChildState::Ready(ts("5.000000")));
-    assert_eq!((bed.steps(), bed.standing(0)), (vec![], Standing::Ready));
+    assert_eq!((bed.steps(), bed.standing(0)), (vec![], ItemStanding::Ready));
     let bed = bed.with("1", ChildState::Merged);
     assert_eq!(bed.steps(), [start("2")]);
     let bed = bed.with("2", ChildState::Merged).with("3", ChildState::Merged);
@@ -124,7 +124,7 @@ fn independent_items_begin_and_dependents_follow_a_merge() {
     bed.is_settling = true;
     assert_eq!(bed.steps(), [], "what the last calls cost is not known");
     bed.is_settling = false;
-    assert_eq!(bed.steps(), [Step::Finish]);
+    assert_eq!(bed.steps(), [RoadmapStep::Finish]);
 }
 
 #[test]
@@ -137,8 +137,11 @@ fn what_the_file_says_is_done_is_done_and_what_people_do_is_theirs() {
     ]);
     let bed = Bed::new(&file, &["1", "2", "3", "4"]);
     assert_eq!(bed.steps(), [start("2")]);
-    assert_eq!(bed.standing(2), Standing::Asks(Why::ByHand, None));
-    assert_eq!(bed.standing(3), Standing::Asks(Why::Blocked("no reason".to_owned()), None));
+    assert_eq!(bed.standing(2), ItemStanding::Asks(WaitingReason::ByHand, None));
+    assert_eq!(
+        bed.standing(3),
+        ItemStanding::Asks(WaitingReason::Blocked("no reason".to_owned()), None)
+    );
 }
 
 #[test]
@@ -152,14 +155,14 @@ fn people_are_asked_once_about_everything_that_can_be_started() {
     let mut bed = Bed::new(&file, &[]);
     bed.run = RoadmapRun::wanted(ts("1.000000"), "U1", None);
     let both = vec![approved(&file, "2"), approved(&file, "3")];
-    assert_eq!(bed.steps(), [Step::Ask(both.clone())]);
+    assert_eq!(bed.steps(), [RoadmapStep::Ask(both.clone())]);
     let asked =
         |declined| Some(RoadmapProposal { ts: ts("2.000000"), items: both.clone(), declined });
     bed.run.proposal = asked(false);
     assert_eq!(bed.steps(), [], "they are asked");
     // Somebody added one: what is asked has to be what is there.
     bed.file = Some(roadmap_of(&[("2", "—", "pending")]));
-    assert!(matches!(bed.steps()[..], [Step::Ask(_)]));
+    assert!(matches!(bed.steps()[..], [RoadmapStep::Ask(_)]));
     bed.run.proposal = asked(true);
     bed.run.answered = Some(ts("1.000000"));
     bed.file = Some(file);
@@ -175,7 +178,7 @@ fn after_a_stop_people_are_asked_anew_about_what_is_not_merged() {
     bed.run.wanted = ts("9.000000");
     bed.run.approved_by = None;
     let asks = ["4", "2", "3"].map(|id| approved(&file, id)).to_vec();
-    assert_eq!(bed.steps(), [Step::Ask(asks)]);
+    assert_eq!(bed.steps(), [RoadmapStep::Ask(asks)]);
 }
 
 #[test]
@@ -183,11 +186,14 @@ fn where_nothing_can_be_asked_it_is_said_why() {
     let done = file(&[("1", "—", "done")]);
     let mut bed = Bed::new(&done, &[]);
     bed.run = RoadmapRun::wanted(ts("1.000000"), "U1", None);
-    assert_eq!(bed.steps(), [Step::Refuse(Refusal::Nothing)]);
+    assert_eq!(bed.steps(), [RoadmapStep::Refuse(RoadmapRefusal::Nothing)]);
     bed.file = None;
-    assert_eq!(bed.steps(), [Step::Refuse(Refusal::NoRoadmap)]);
+    assert_eq!(bed.steps(), [RoadmapStep::Refuse(RoadmapRefusal::NoRoadmap)]);
     bed.elsewhere = Some("shop-1-000000");
-    assert_eq!(bed.steps(), [Step::Refuse(Refusal::Elsewhere("shop-1-000000".to_owned()))]);
+    assert_eq!(
+        bed.steps(),
+        [RoadmapStep::Refuse(RoadmapRefusal::Elsewhere("shop-1-000000".to_owned()))]
+    );
     bed.run.answered = Some(ts("1.000000"));
     assert_eq!(bed.steps(), []);
 }
@@ -202,10 +208,10 @@ fn a_mistake_in_the_file_keeps_its_items_and_no_others() {
     ]);
     let mut bed = Bed::new(&file, &["1", "2", "3", "5"]);
     assert_eq!(bed.steps(), [start("3")]);
-    assert_eq!(bed.standing(0), Standing::Asks(Why::Faulty, None));
-    assert_eq!(bed.standing(3), Standing::Asks(Why::Faulty, None));
+    assert_eq!(bed.standing(0), ItemStanding::Asks(WaitingReason::Faulty, None));
+    assert_eq!(bed.standing(3), ItemStanding::Asks(WaitingReason::Faulty, None));
     bed.file = Some(roadmap_of(&[("1", "—", "pending")]));
-    assert_eq!(bed.standing(2), Standing::Asks(Why::Gone, None));
+    assert_eq!(bed.standing(2), ItemStanding::Asks(WaitingReason::Gone, None));
 }
 
 #[test]
@@ -213,16 +219,20 @@ fn changed_criteria_are_asked_about_and_neither_started_nor_approved() {
     let before = file(&FOUR);
     let mut bed = Bed::new(&before, &["1", "4"]).with("4", ChildState::Asks(ts("5.000000")));
     let approve =
-        Step::Approve { item: "4".to_owned(), thread: "t".to_owned(), plan: ts("5.000000") };
+        RoadmapStep::Approve { item: "4".to_owned(), thread: "t".to_owned(), plan: ts("5.000000") };
     assert_eq!(bed.steps(), [approve.clone(), start("1")]);
     let changed = Roadmap::read(
         "## 1. Item 1\n- Acceptance criteria: more\n\n## 4. Item 4\n- Acceptance criteria: more\n",
     );
     let asks = vec![approved(&changed, "1")];
     bed.file = Some(changed);
-    assert_eq!(bed.steps(), [Step::Ask(asks.clone())], "the plan of 4 is people's to approve");
-    assert_eq!(bed.standing(0), Standing::Asks(Why::Changed, None));
-    assert_eq!(bed.standing(1), Standing::Asks(Why::Question, Some(ts("5.000000"))));
+    assert_eq!(
+        bed.steps(),
+        [RoadmapStep::Ask(asks.clone())],
+        "the plan of 4 is people's to approve"
+    );
+    assert_eq!(bed.standing(0), ItemStanding::Asks(WaitingReason::Changed, None));
+    assert_eq!(bed.standing(1), ItemStanding::Asks(WaitingReason::Question, Some(ts("5.000000"))));
     bed.run.proposal = Some(RoadmapProposal { ts: ts("6.000000"), items: asks, declined: true });
     assert_eq!(bed.steps(), [], "they said no");
     // A person spoke in the thread: they steer it.
@@ -236,7 +246,7 @@ fn an_item_is_tried_three_times_and_then_waits_for_people() {
     let file = file(&FOUR);
     let failed = |at: &str| ChildState::Failed { role: "coder".to_owned(), mark: ts(at) };
     let mut bed = Bed::new(&file, &["1"]).with("1", failed("5.000000"));
-    let retry = |at: &str, number| Step::Retry {
+    let retry = |at: &str, number| RoadmapStep::Retry {
         item: "1".to_owned(),
         thread: "t".to_owned(),
         role: "coder".to_owned(),
@@ -252,7 +262,7 @@ fn an_item_is_tried_three_times_and_then_waits_for_people() {
     (bed.run.items[0].tries, bed.run.items[0].failed) = (2, Some(ts("6.000000")));
     let bed = bed.with("1", failed("7.000000"));
     assert_eq!(bed.steps(), []);
-    assert_eq!(bed.standing(0), Standing::Asks(Why::Failed, Some(ts("7.000000"))));
+    assert_eq!(bed.standing(0), ItemStanding::Asks(WaitingReason::Failed, Some(ts("7.000000"))));
 }
 
 #[test]
@@ -260,13 +270,13 @@ fn nothing_begins_beyond_the_budget_after_a_stop_or_for_somebody_else() {
     let file = file(&FOUR);
     let mut bed = Bed::new(&file, &["1", "4"]);
     (bed.budget, bed.cost) = (Some(NanoUsd(10)), NanoUsd(10));
-    assert_eq!((bed.steps(), bed.standing(0)), (vec![], Standing::TooDear));
+    assert_eq!((bed.steps(), bed.standing(0)), (vec![], ItemStanding::TooDear));
     bed.cost = NanoUsd(9);
     assert_eq!(bed.steps(), [start("1"), start("4")]);
     let mut bed = bed.with("1", ChildState::Works);
     bed.children.get_mut("1").unwrap().elsewhere = true;
     assert_eq!(bed.steps(), [start("4")]);
-    assert_eq!(bed.standing(0), Standing::Asks(Why::Elsewhere("t".to_owned()), None));
+    assert_eq!(bed.standing(0), ItemStanding::Asks(WaitingReason::Elsewhere("t".to_owned()), None));
     bed.run.ended = Some(RoadmapEnd::Stopped);
     assert_eq!(bed.steps(), []);
 }
@@ -289,14 +299,14 @@ fn whoever_dies_is_followed_by_somebody_who_decides_the_same() {
         (chance >> 16) % of
     };
     let mut rounds = 0;
-    while bed.steps() != [Step::Finish] {
+    while bed.steps() != [RoadmapStep::Finish] {
         rounds += 1;
         assert!(rounds < 5000, "it does not come to an end: {:?}", bed.steps());
         for step in bed.steps() {
             if random(4) == 0 {
                 break;
             }
-            let Step::Start(id) = step else { panic!("{step:?}") };
+            let RoadmapStep::Start(id) = step else { panic!("{step:?}") };
             // The API server takes one Thread of a name, however often it is asked.
             bed.children.entry(id.clone()).or_insert_with(|| {
                 *created.entry(id).or_default() += 1;

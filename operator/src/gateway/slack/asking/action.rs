@@ -13,8 +13,8 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::super::account::AccessError;
-use super::super::effects::Effect;
-use super::super::post::{self, Asks, Handing, Outgoing};
+use super::super::effects::RouteEffect;
+use super::super::post::{self, FileHanding, OutgoingText, TextAsks};
 use super::super::questions::action::shown::ActionShown;
 use super::super::questions::action::{
     KIND, STANDING, add_question, hand_out, has_room, is_late, shown, standing,
@@ -22,10 +22,10 @@ use super::super::questions::action::{
 use super::super::web::CallError;
 use super::super::{Inner, people};
 use crate::gateway::api_error::{ApiError, require_conversation};
-use crate::gateway::caller::Caller;
+use crate::gateway::caller::ProvenCaller;
 use crate::gateway::slack::uploads;
-use crate::gateway::slack::uploads::Attachment;
-use crate::gateway::threads::{Refusal, explain_unwritten};
+use crate::gateway::slack::uploads::FileAttachment;
+use crate::gateway::threads::{ChangeRefusal, explain_unwritten};
 
 /// How often the watch cache is looked at while nobody has answered.
 const LOOK: Duration = Duration::from_millis(150);
@@ -37,7 +37,7 @@ const MAX: (usize, usize, usize, usize) = (64, 64, 1000, 64 * 1024);
 /// Asks unless it was asked before, and answers how it stands after at most `wait`.
 pub async fn ask_action(
     inner: &Arc<Inner>,
-    caller: &Caller,
+    caller: &ProvenCaller,
     request: &ApprovalRequest,
     wait: Duration,
 ) -> Result<ApprovalReply, ApiError> {
@@ -66,7 +66,7 @@ pub async fn ask_action(
             let standing = find_approval(&now, &id).is_some_and(|one| one.standing);
             let reply = ApprovalReply { id: id.clone(), state, by, standing };
             if state == ApprovalState::Expired {
-                inner.follow_up(vec![Effect::Settled { thread: key }]);
+                inner.follow_up(vec![RouteEffect::Settled { thread: key }]);
                 return Ok(reply);
             }
             if state != ApprovalState::Pending || Instant::now() >= deadline {
@@ -86,7 +86,7 @@ fn find_approval<'a>(thread: &'a Thread, id: &str) -> Option<&'a Approval> {
 /// asked.
 async fn standing_yes(
     inner: &Inner,
-    caller: &Caller,
+    caller: &ProvenCaller,
     thread: &Thread,
     request: &ApprovalRequest,
     id: &str,
@@ -111,7 +111,7 @@ async fn standing_yes(
 /// not done.
 async fn tell_standing(
     inner: &Inner,
-    caller: &Caller,
+    caller: &ProvenCaller,
     thread: &Thread,
     request: &ApprovalRequest,
     by: &str,
@@ -127,22 +127,22 @@ async fn tell_standing(
 
 /// What is shown of an action, on its way into the thread under the request's own key.
 fn action_outgoing<'a>(
-    caller: &'a Caller,
+    caller: &'a ProvenCaller,
     thread: &'a Thread,
     request: &'a ApprovalRequest,
     (kind, shown): (&'static str, &'a ActionShown),
-) -> Result<Outgoing<'a>, ApiError> {
-    Ok(Outgoing {
+) -> Result<OutgoingText<'a>, ApiError> {
+    Ok(OutgoingText {
         repo: &caller.repo,
         thread,
         slack: require_conversation(thread)?,
         key: &request.key,
         role: Some(&caller.role),
         kind,
-        asks: Asks::Blocks(&shown.blocks),
+        asks: TextAsks::Blocks(&shown.blocks),
         digest: Some(request_digest(request)),
         note: None,
-        handing: Handing::default(),
+        handing: FileHanding::default(),
         parts: vec![shown.text.clone()],
     })
 }
@@ -158,7 +158,11 @@ fn request_digest(request: &ApprovalRequest) -> String {
     hex::encode(&all.finalize()[..16])
 }
 
-fn mask_request(inner: &Inner, caller: &Caller, request: &ApprovalRequest) -> ApprovalRequest {
+fn mask_request(
+    inner: &Inner,
+    caller: &ProvenCaller,
+    request: &ApprovalRequest,
+) -> ApprovalRequest {
     let redactor = inner.context.redactors.of(&caller.repo);
     ApprovalRequest {
         summary: redactor.mask(&request.summary).into_owned(),
@@ -170,7 +174,7 @@ fn mask_request(inner: &Inner, caller: &Caller, request: &ApprovalRequest) -> Ap
 /// Posts the question and records it. A quick answer waits until it is.
 async fn post_action(
     inner: &Inner,
-    caller: &Caller,
+    caller: &ProvenCaller,
     thread: &Thread,
     request: &ApprovalRequest,
     id: &str,
@@ -179,7 +183,7 @@ async fn post_action(
         return Err(ApiError::new(ErrorCode::ThreadClosed, "the thread is closed"));
     }
     if !thread.status.as_ref().is_none_or(has_room) {
-        return Err(ApiError::new(ErrorCode::InvalidRequest, Refusal::Asked.to_string()));
+        return Err(ApiError::new(ErrorCode::InvalidRequest, ChangeRefusal::Asked.to_string()));
     }
     let key = caller.key();
     let masked = mask_request(inner, caller, request);
@@ -206,7 +210,7 @@ async fn post_action(
 /// Slack takes no files.
 async fn attach_whole(
     inner: &Inner,
-    caller: &Caller,
+    caller: &ProvenCaller,
     thread: &Thread,
     request: &ApprovalRequest,
     masked: &ApprovalRequest,
@@ -221,7 +225,7 @@ async fn attach_whole(
         inner,
         caller,
         thread,
-        vec![Attachment { name: name.clone(), content }],
+        vec![FileAttachment { name: name.clone(), content }],
     )
     .await
     {
@@ -232,7 +236,7 @@ async fn attach_whole(
 }
 
 fn build_approval(
-    caller: &Caller,
+    caller: &ProvenCaller,
     request: &ApprovalRequest,
     id: &str,
     ts: SlackTs,

@@ -2,12 +2,12 @@
 
 use codebutler_crds::ThreadStatus;
 
-use super::super::{Slack, questions};
+use super::super::{SlackGateway, questions};
 use crate::gateway::api_error::ApiError;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::WriteError;
 
-impl Slack {
+impl SlackGateway {
     /// Offers the people of a thread to bring its branch up to date; the same key once.
     ///
     /// # Errors

@@ -9,9 +9,9 @@ mod train;
 use codebutler_crds::wire::{ErrorCode, PostMessage};
 use codebutler_crds::{SlackTs, ThreadStatus};
 
-use super::post::{Asks, EMPTY, Handing, LIMIT, Outgoing, not_recorded, post_once};
+use super::post::{EMPTY, FileHanding, LIMIT, OutgoingText, TextAsks, not_recorded, post_once};
 use super::questions::budget::{self, BudgetAsked};
-use super::questions::{Button, inactivity, update};
+use super::questions::{QuestionButton, inactivity, update};
 use super::split::split_text;
 use super::{Inner, markdown, people};
 use crate::gateway::api_error::{ApiError, require_conversation};
@@ -79,24 +79,24 @@ async fn post_own(
     key: &ThreadKey,
     id: &str,
     text: &str,
-    (kind, buttons): (&'static str, &[Button]),
+    (kind, buttons): (&'static str, &[QuestionButton]),
 ) -> Result<Vec<SlackTs>, ApiError> {
     let (thread, repo) = inner.conversation(key)?;
     let redactor = masks::as_known(&inner.context, &repo).await;
     let text = redactor.mask(text);
     let asked = format!("{}\n{}", markdown::render_inline(&text), people::mention_all(&thread));
-    let outgoing = Outgoing {
+    let outgoing = OutgoingText {
         repo: &repo,
         thread: &thread,
         slack: require_conversation(&thread)?,
         key: id,
         role: None,
         kind,
-        asks: Asks::Buttons(buttons),
+        asks: TextAsks::Buttons(buttons),
         digest: None,
         parts: split_text(asked.trim_end(), LIMIT),
         note: None,
-        handing: Handing::default(),
+        handing: FileHanding::default(),
     };
     match post_once(inner, &outgoing).await {
         Ok(sent) => Ok(sent),

@@ -4,14 +4,14 @@ use codebutler_crds::SlackTs;
 use codebutler_crds::thread::RequestSplit;
 use codebutler_crds::wire::ErrorCode;
 
-use super::super::Slack;
+use super::super::SlackGateway;
 use super::super::post::{EMPTY, not_recorded};
 use super::super::questions::parts::{self, BUTTONS, HALF_BUTTONS};
 use super::post_own;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::thread_key::ThreadKey;
 
-impl Slack {
+impl SlackGateway {
     /// Asks the people of a thread whether it is built in these parts; the same key asks once. Gives the
     /// message that asks.
     ///

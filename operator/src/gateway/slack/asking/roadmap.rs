@@ -45,18 +45,18 @@ pub async fn alert_people(
         .collect();
     let redactor = masks::as_known(&inner.context, &repo).await;
     let text = format!("{}\n{}", markdown::render_inline(&redactor.mask(text)), tags.join(" "));
-    let outgoing = post::Outgoing {
+    let outgoing = post::OutgoingText {
         repo: &repo,
         thread: &thread,
         slack: require_conversation(&thread)?,
         key: id,
         role: None,
         kind: NOTICE,
-        asks: post::Asks::Nothing,
+        asks: post::TextAsks::Nothing,
         digest: None,
         parts: vec![text.trim_end().to_owned()],
         note: None,
-        handing: post::Handing::default(),
+        handing: post::FileHanding::default(),
     };
     match post::post_once(inner, &outgoing).await {
         Ok(_) => Ok(()),

@@ -3,14 +3,14 @@
 use codebutler_crds::thread::TrainCar;
 use codebutler_crds::wire::ErrorCode;
 
-use super::super::Slack;
+use super::super::SlackGateway;
 use super::super::post::{EMPTY, not_recorded};
 use super::super::questions::train::{self, BUTTONS};
 use super::post_own;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::thread_key::ThreadKey;
 
-impl Slack {
+impl SlackGateway {
     /// Asks the people of a thread whether these are merged; the same key asks once. A quick press waits
     /// until the question is recorded.
     ///

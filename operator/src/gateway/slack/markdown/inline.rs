@@ -10,7 +10,7 @@ use crate::gateway::slack::mrkdwn::escape_text;
 
 /// Text of one block with the spans in it.
 #[derive(Default)]
-pub struct Line {
+pub struct InlineLine {
     text: String,
     spans: Vec<Span>,
     /// Indexes of spans that are open.
@@ -34,7 +34,7 @@ struct Link {
     from: usize,
 }
 
-impl Line {
+impl InlineLine {
     /// What follows is bold as a whole.
     pub fn heading(&mut self) {
         self.heading = true;

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-use self::inline::Line;
+use self::inline::InlineLine;
 use super::mrkdwn::escape_text;
 
 /// Code of at least so many lines goes into a file.
@@ -23,14 +23,14 @@ const BULLETS: [&str; 3] = ["•", "◦", "▪"];
 
 /// Code that is too long for a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snippet {
+pub struct LongSnippet {
     /// What stands behind the opening ticks, if anything does.
     pub language: Option<String>,
     /// As it was written.
     pub code: String,
 }
 
-impl Snippet {
+impl LongSnippet {
     /// What the file's name ends with.
     pub fn extension(&self) -> &str {
         let language = self.language.as_deref().unwrap_or_default();
@@ -54,15 +54,18 @@ impl Snippet {
 
 /// A message in Slack's markup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rendered {
+pub struct RenderedMessage {
     /// With a line in place of each snippet.
     pub text: String,
     /// In order.
-    pub snippets: Vec<Snippet>,
+    pub snippets: Vec<LongSnippet>,
 }
 
 /// Markdown → mrkdwn, long code apart; `name` says how the n-th snippet (from 0) is called.
-pub fn render_markdown(markdown: &str, name: impl Fn(usize, &Snippet) -> String) -> Rendered {
+pub fn render_markdown(
+    markdown: &str,
+    name: impl Fn(usize, &LongSnippet) -> String,
+) -> RenderedMessage {
     let mut writer = MarkdownWriter::new(markdown, Some(&name));
     writer.write();
     writer.finish()
@@ -75,7 +78,7 @@ pub fn render_inline(markdown: &str) -> String {
     writer.finish().text
 }
 
-type Name<'a> = &'a dyn Fn(usize, &Snippet) -> String;
+type Name<'a> = &'a dyn Fn(usize, &LongSnippet) -> String;
 
 enum Open {
     Quote,
@@ -87,9 +90,9 @@ enum Open {
 
 struct MarkdownWriter<'a> {
     source: String,
-    out: Rendered,
+    out: RenderedMessage,
     open: Vec<Open>,
-    line: Line,
+    line: InlineLine,
     /// Where the last block ended in the source.
     end: Option<usize>,
     /// What stands between it and the item that begins.
@@ -101,16 +104,16 @@ impl<'a> MarkdownWriter<'a> {
     fn new(markdown: &str, name: Option<Name<'a>>) -> Self {
         Self {
             source: without_lazy_quotes(markdown.trim_end()),
-            out: Rendered::default(),
+            out: RenderedMessage::default(),
             open: Vec::new(),
-            line: Line::default(),
+            line: InlineLine::default(),
             end: None,
             gap: "\n",
             name,
         }
     }
 
-    fn finish(self) -> Rendered {
+    fn finish(self) -> RenderedMessage {
         self.out
     }
 
@@ -218,7 +221,7 @@ impl<'a> MarkdownWriter<'a> {
         let count = code.lines().count();
         match self.name {
             Some(name) if count >= LONG => {
-                let snippet = Snippet { language: code_language(kind), code };
+                let snippet = LongSnippet { language: code_language(kind), code };
                 let name = name(self.out.snippets.len(), &snippet);
                 self.out.snippets.push(snippet);
                 self.block(source, range, &format!("📎 `{name}` ({count} lines)"));

@@ -5,21 +5,23 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Tag, TagEnd};
 
-use super::inline::Line;
+use super::inline::InlineLine;
 
 /// Characters across that a phone shows without breaking lines.
 const NARROW: usize = 44;
 
 #[derive(Default)]
-pub struct Table {
+pub struct MarkdownTable {
     /// The first one is the head; cells in Slack's markup.
     rows: Vec<Vec<String>>,
 }
 
 /// The table whose start was just read.
-pub fn read_table<'a>(events: &mut impl Iterator<Item = (Event<'a>, Range<usize>)>) -> Table {
-    let mut table = Table::default();
-    let mut cell = Line::default();
+pub fn read_table<'a>(
+    events: &mut impl Iterator<Item = (Event<'a>, Range<usize>)>,
+) -> MarkdownTable {
+    let mut table = MarkdownTable::default();
+    let mut cell = InlineLine::default();
     for (event, _) in events {
         match event {
             Event::End(TagEnd::Table) => break,
@@ -39,7 +41,7 @@ pub fn read_table<'a>(events: &mut impl Iterator<Item = (Event<'a>, Range<usize>
     table
 }
 
-impl Table {
+impl MarkdownTable {
     /// In Slack's markup.
     pub fn render(&self) -> String {
         let widths = self.widths();

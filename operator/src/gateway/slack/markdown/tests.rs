@@ -72,7 +72,7 @@ fn long_code_is_a_file_and_short_code_is_not() {
         render_markdown(&markdown, |n, snippet| format!("part-{n}.{}", snippet.extension()));
     assert_eq!(rendered.text, "Before\n\n📎 `part-0.rs` (20 lines)\n\nafter");
     let language = Some("rust".to_owned());
-    assert_eq!(rendered.snippets, [Snippet { language, code: code.clone() }]);
+    assert_eq!(rendered.snippets, [LongSnippet { language, code: code.clone() }]);
     assert!(render_inline(&markdown).contains("line 19"), "a notice has no files");
     let short = markdown.replace("line 0\n", "");
     assert_eq!(render_markdown(&short, |_, _| String::new()).snippets, []);

@@ -5,22 +5,22 @@ use codebutler_crds::ThreadStatus;
 use serde_json::{Value, json};
 
 use super::super::address;
-use crate::gateway::dispatch::{Team, rounds};
+use crate::gateway::dispatch::{RepoTeam, rounds};
 
 /// Of the parts of one message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Handing {
+pub struct FileHanding {
     /// Roles that each part is for; of a message of no role, nothing.
     to: Vec<Vec<String>>,
     /// The role that was addressed and does not go on: somebody else is asked first.
     held: Option<String>,
 }
 
-impl Handing {
+impl FileHanding {
     /// `last`: the sender's run ends with it.
     pub fn of(
         parts: &[String],
-        team: &Team,
+        team: &RepoTeam,
         status: &ThreadStatus,
         sender: &str,
         last: bool,
@@ -76,16 +76,16 @@ mod tests {
 
     use super::*;
 
-    fn team() -> Team {
+    fn team() -> RepoTeam {
         let roles = ["pm", "coder", "reviewer", "lead"].map(str::to_owned).to_vec();
-        Team { leads: Some("lead".into()), roles, ..Team::default() }
+        RepoTeam { leads: Some("lead".into()), roles, ..RepoTeam::default() }
     }
 
     #[test]
     fn what_is_written_beside_a_message_is_read_back() {
         let (team, status) = (team(), ThreadStatus::default());
         let parts = ["Done.".to_owned(), "@codebutler.reviewer look\n@codebutler.pm".to_owned()];
-        let handing = Handing::of(&parts, &team, &status, "coder", true);
+        let handing = FileHanding::of(&parts, &team, &status, "coder", true);
         let mut payload = json!({});
         assert_eq!(read_addressed(&payload), None);
         handing.write(1, &mut payload);
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!((read_addressed(&payload).unwrap(), read_held(&payload)), (Vec::new(), None));
         // The middle of a line counts at the end of a run only, and only where nothing else does.
         let midway = ["The price is right, over to @codebutler.reviewer".to_owned()];
-        let to = |last| Handing::of(&midway, &team, &status, "coder", last).part(0).0.unwrap();
+        let to = |last| FileHanding::of(&midway, &team, &status, "coder", last).part(0).0.unwrap();
         assert_eq!((to(true), to(false)), (vec!["reviewer".to_owned()], Vec::new()));
     }
 
@@ -109,7 +109,7 @@ mod tests {
         };
         let status = ThreadStatus { rounds: Some(Box::new(rounds)), ..ThreadStatus::default() };
         let parts = ["@codebutler.coder again".to_owned()];
-        let handing = Handing::of(&parts, &team(), &status, "reviewer", true);
+        let handing = FileHanding::of(&parts, &team(), &status, "reviewer", true);
         let mut payload = json!({});
         handing.write(0, &mut payload);
         assert_eq!(read_addressed(&payload).unwrap(), Vec::<String>::new());

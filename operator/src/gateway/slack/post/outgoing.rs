@@ -5,14 +5,14 @@ use codebutler_crds::{AgentRole, Repo, Thread};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::super::questions::Button;
+use super::super::questions::QuestionButton;
 use super::super::{EVENT_TYPE, blocks, mrkdwn};
-use super::handing::Handing;
+use super::handing::FileHanding;
 use super::identity::MessageIdentity;
 use crate::gateway::slack::questions::shown::OfferShown;
 
 /// A text on its way into a thread.
-pub struct Outgoing<'a> {
+pub struct OutgoingText<'a> {
     pub repo: &'a Repo,
     pub thread: &'a Thread,
     pub slack: &'a SlackThread,
@@ -20,29 +20,29 @@ pub struct Outgoing<'a> {
     /// None: CodeButler itself.
     pub role: Option<&'a AgentRole>,
     pub kind: &'static str,
-    pub asks: Asks<'a>,
+    pub asks: TextAsks<'a>,
     /// Of all that people say yes to, where they can: a key stands for these words alone.
     pub digest: Option<String>,
     pub parts: Vec<String>,
     /// A line of CodeButler's own under the last part, which no text can pass for.
     pub note: Option<String>,
-    pub handing: Handing,
+    pub handing: FileHanding,
 }
 
 /// What a text asks of people.
 #[derive(Clone, Copy)]
-pub enum Asks<'a> {
+pub enum TextAsks<'a> {
     /// Nothing.
     Nothing,
     /// What these buttons answer. The message's kind is their block.
-    Buttons(&'a [Button]),
+    Buttons(&'a [QuestionButton]),
     /// What a role offers: answers, or learnings.
     Offer(&'a OfferShown),
     /// What these blocks say. The text is one part.
     Blocks(&'a Value),
 }
 
-impl Outgoing<'_> {
+impl OutgoingText<'_> {
     /// Empty: CodeButler itself.
     pub fn role_name(&self) -> &str {
         self.role.map_or("", |role| role.spec.role.as_str())
@@ -93,14 +93,14 @@ impl Outgoing<'_> {
         // The buttons are under the last part.
         let is_last = index + 1 == self.parts.len();
         match self.asks {
-            Asks::Buttons(buttons) if is_last => {
+            TextAsks::Buttons(buttons) if is_last => {
                 body["blocks"] = blocks::question_blocks(text, self.kind, buttons, self.key);
             }
-            Asks::Offer(offer) if is_last => {
+            TextAsks::Offer(offer) if is_last => {
                 body["blocks"] = blocks::offer_blocks(text, offer, self.key);
                 body["text"] = json!(format!("{text}\n{}", offer.listed()));
             }
-            Asks::Blocks(blocks) => body["blocks"] = blocks.clone(),
+            TextAsks::Blocks(blocks) => body["blocks"] = blocks.clone(),
             _ => {}
         }
         if let Some(note) = &self.note

@@ -6,7 +6,7 @@ use codebutler_crds::thread::SlackThread;
 use codebutler_crds::{Repo, SlackTs, Thread};
 use parking_lot::Mutex;
 
-use super::super::account::{AccessError, Account};
+use super::super::account::{AccessError, SlackAccount};
 use super::super::questions::action;
 use super::super::web::CallError;
 use super::super::{Inner, history, own_metadata};
@@ -19,11 +19,11 @@ use crate::recent::RecentMap;
 const REMEMBERED: usize = 512;
 
 /// Keys of what is in Slack, by Thread: complete for every Thread that is in it.
-pub struct Sent {
+pub struct SentKeys {
     threads: Mutex<RecentMap<ThreadKey, HashMap<MessageIdentity, SentPart>>>,
 }
 
-impl Default for Sent {
+impl Default for SentKeys {
     fn default() -> Self {
         Self { threads: Mutex::new(RecentMap::new(REMEMBERED)) }
     }
@@ -52,7 +52,7 @@ impl SentPart {
     }
 }
 
-impl Sent {
+impl SentKeys {
     /// What a key stands for in a thread.
     fn find(&self, thread: &ThreadKey, id: &MessageIdentity) -> Result<Option<SentPart>, Unread> {
         self.lock().get(thread).map(|keys| keys.get(id).cloned()).ok_or(Unread)
@@ -108,7 +108,7 @@ pub async fn lookup_sent(
 /// Looks a key up, in Slack itself if this process has not read the thread yet.
 pub(super) async fn find_sent(
     inner: &Inner,
-    account: &Account,
+    account: &SlackAccount,
     thread: &Thread,
     slack: &SlackThread,
     id: &MessageIdentity,

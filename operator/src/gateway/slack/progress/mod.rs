@@ -25,15 +25,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::session::Session;
+use self::session::ConversationSession;
 use self::step::{ShownStep, next_step};
 use super::Inner;
-use super::account::{AccessError, Account};
+use super::account::{AccessError, SlackAccount};
 use super::later::LaterError;
-use super::post::{self, Asks, Handing, Outgoing};
+use super::post::{self, FileHanding, OutgoingText, TextAsks};
 use crate::gateway::masks;
 use crate::gateway::thread_key::ThreadKey;
-use crate::gateway::threads::Refusal;
+use crate::gateway::threads::ChangeRefusal;
 
 /// `kind` in the message's metadata: no role reads it.
 pub const KIND: &str = "progress";
@@ -48,7 +48,7 @@ type RunKey = (ThreadKey, String);
 
 /// What agents said of their runs.
 #[derive(Default)]
-pub struct Board {
+pub struct ProgressBoard {
     runs: Mutex<HashMap<RunKey, ShownRun>>,
     busy: Mutex<HashSet<RunKey>>,
     changed: Notify,
@@ -70,7 +70,7 @@ pub(super) struct ShownRun {
     not_before: Option<Instant>,
 }
 
-impl Board {
+impl ProgressBoard {
     /// Takes in what an agent says.
     pub fn hear(&self, thread: ThreadKey, role: &str, progress: &Progress) {
         let now = Instant::now();
@@ -202,7 +202,7 @@ async fn perform_step(
                 let entry = status.roles.get_mut(&key.1);
                 let Some(entry) = entry.filter(|entry| is_running(entry)) else { return Ok(false) };
                 entry.shown = Some(shown.clone());
-                Ok::<_, Refusal>(true)
+                Ok::<_, ChangeRefusal>(true)
             };
             let (thread, recorded) = inner.threads.try_update(&key.0, record).await?;
             if recorded {
@@ -259,7 +259,8 @@ async fn show_run(inner: &Arc<Inner>, thread: &Thread, key: &RunKey) -> Result<(
     };
     inner.progress.with(key, |run| run.ts = Some(ts.clone()));
     if is_new {
-        if let Err(error) = session::show_session(inner, &account, slack, Session::Processing).await
+        if let Err(error) =
+            session::show_session(inner, &account, slack, ConversationSession::Processing).await
         {
             tracing::info!(%error, "Slack does not show the session yet");
         }
@@ -287,18 +288,18 @@ impl ProgressMessage<'_> {
         text: &str,
         blocks: &Value,
     ) -> Result<SlackTs, LaterError> {
-        let outgoing = Outgoing {
+        let outgoing = OutgoingText {
             repo: self.repo,
             thread: self.thread,
             slack: self.slack,
             key: &format!("{KIND}.{run}"),
             role: Some(self.role),
             kind: KIND,
-            asks: Asks::Blocks(blocks),
+            asks: TextAsks::Blocks(blocks),
             digest: None,
             parts: vec![text.to_owned()],
             note: None,
-            handing: Handing::default(),
+            handing: FileHanding::default(),
         };
         let _turn = inner.posting.lock(&key.0).await;
         let sent = post::post_once(inner, &outgoing).await?;
@@ -308,7 +309,7 @@ impl ProgressMessage<'_> {
 
 async fn edit_line(
     inner: &Inner,
-    account: &Account,
+    account: &SlackAccount,
     thread: &Thread,
     key: &RunKey,
     (slack, ts, run): (&SlackThread, &SlackTs, &str),
@@ -360,7 +361,8 @@ async fn remove_line(
         let alone = !roles.into_iter().any(|(role, own)| *role != key.1 && own.shown.is_some());
         if alone {
             let over = thread.spec.state == ThreadState::Closed || thread.is_going();
-            let session = if over { Session::Closed } else { Session::Active };
+            let session =
+                if over { ConversationSession::Closed } else { ConversationSession::Active };
             session::show_session(inner, &account, slack, session)
                 .await
                 .map_err(AccessError::from)?;

@@ -5,12 +5,12 @@ use codebutler_crds::thread::SlackThread;
 use serde_json::{Value, json};
 
 use super::super::Inner;
-use super::super::account::Account;
+use super::super::account::SlackAccount;
 use super::super::web::CallError;
 
 /// How it stands with a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Session {
+pub enum ConversationSession {
     Processing,
     /// Nobody does.
     Active,
@@ -18,7 +18,7 @@ pub enum Session {
     Closed,
 }
 
-impl Session {
+impl ConversationSession {
     const fn name(self) -> &'static str {
         match self {
             Self::Processing => "processing",
@@ -34,9 +34,9 @@ impl Session {
 /// When it may not have heard it: what it shows does not end by itself.
 pub async fn show_session(
     inner: &Inner,
-    account: &Account,
+    account: &SlackAccount,
     slack: &SlackThread,
-    session: Session,
+    session: ConversationSession,
 ) -> Result<(), CallError> {
     if !account.is_agent() {
         return Ok(());

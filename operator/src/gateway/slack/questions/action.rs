@@ -9,10 +9,13 @@ use codebutler_crds::wire::{ActionChoice, ApprovalState, PendingDecision};
 use codebutler_crds::{SlackTs, ThreadStatus};
 use jiff::Timestamp;
 
-use super::{AnswerContext, AnswerOutcome, Button, ButtonPress, ButtonStyle, QuestionKind, Thumb};
-use crate::gateway::slack::said::Said;
-use crate::gateway::slack::words::Intent;
-use crate::gateway::threads::{self, Refusal};
+use super::{
+    AnswerContext, AnswerOutcome, ButtonPress, ButtonStyle, QuestionButton, QuestionKind,
+    ThumbAnswer,
+};
+use crate::gateway::slack::said::PersonMessage;
+use crate::gateway::slack::words::MessageIntent;
+use crate::gateway::threads::{self, ChangeRefusal};
 
 pub struct ActionQuestion;
 
@@ -29,24 +32,24 @@ const APPROVE: &str = "approval:approve";
 const ALWAYS: &str = "approval:thread";
 const DENY: &str = "approval:deny";
 
-static BUTTONS: [Button; 3] = [
-    Button::fixed(
+static BUTTONS: [QuestionButton; 3] = [
+    QuestionButton::fixed(
         APPROVE,
         "Approve",
         ButtonStyle::Primary,
         ":white_check_mark: Approved, once, by",
     ),
-    Button::fixed(
+    QuestionButton::fixed(
         ALWAYS,
         "Approve for this thread",
         ButtonStyle::Plain,
         ":white_check_mark: Approved for this thread, until somebody says *revoke* or *stop*, by",
     ),
-    Button::fixed(DENY, "Deny", ButtonStyle::Danger, ":x: Denied by"),
+    QuestionButton::fixed(DENY, "Deny", ButtonStyle::Danger, ":x: Denied by"),
 ];
 
 /// The buttons, in order. `for_thread`: a yes can be for the whole thread.
-pub fn offered_buttons(for_thread: bool) -> Vec<Button> {
+pub fn offered_buttons(for_thread: bool) -> Vec<QuestionButton> {
     BUTTONS.iter().filter(|button| for_thread || button.action_id != ALWAYS).cloned().collect()
 }
 
@@ -80,7 +83,7 @@ impl ActionAnswer {
 }
 
 impl QuestionKind for ActionQuestion {
-    fn fixed_buttons(&self) -> &'static [Button] {
+    fn fixed_buttons(&self) -> &'static [QuestionButton] {
         &BUTTONS
     }
 
@@ -93,7 +96,7 @@ impl QuestionKind for ActionQuestion {
         status: &mut ThreadStatus,
         press: &ButtonPress,
         context: &AnswerContext<'_>,
-    ) -> Result<AnswerOutcome, Refusal> {
+    ) -> Result<AnswerOutcome, ChangeRefusal> {
         let Some(answer) = ActionAnswer::read(&press.action_id) else {
             return Ok(AnswerOutcome::Unknown);
         };
@@ -103,9 +106,9 @@ impl QuestionKind for ActionQuestion {
     fn take_thumb(
         &self,
         status: &mut ThreadStatus,
-        thumb: &Thumb<'_>,
+        thumb: &ThumbAnswer<'_>,
         context: &AnswerContext<'_>,
-    ) -> Result<AnswerOutcome, Refusal> {
+    ) -> Result<AnswerOutcome, ChangeRefusal> {
         let answer = if thumb.up { ActionAnswer::Approve } else { ActionAnswer::Deny };
         take_answer(status, (thumb.message, answer, thumb.user), context.now)
     }
@@ -131,12 +134,12 @@ fn oldest_over(status: &ThreadStatus) -> Option<usize> {
 ///
 /// # Errors
 /// When too many are open.
-pub fn add_question(status: &mut ThreadStatus, question: &Approval) -> Result<(), Refusal> {
+pub fn add_question(status: &mut ThreadStatus, question: &Approval) -> Result<(), ChangeRefusal> {
     if status.approvals.iter().any(|known| known.id == question.id) {
         return Ok(());
     }
     if status.approvals.len() >= KEPT {
-        let old = oldest_over(status).ok_or(Refusal::Asked)?;
+        let old = oldest_over(status).ok_or(ChangeRefusal::Asked)?;
         status.approvals.remove(old);
     }
     status.approvals.push(question.clone());
@@ -148,7 +151,7 @@ fn take_answer(
     status: &mut ThreadStatus,
     (message, answer, user): (&SlackTs, ActionAnswer, &str),
     now: Timestamp,
-) -> Result<AnswerOutcome, Refusal> {
+) -> Result<AnswerOutcome, ChangeRefusal> {
     let found = status.approvals.iter().position(|one| one.ts == *message);
     let Some(place) = found else { return Ok(AnswerOutcome::Unknown) };
     let question = &status.approvals[place];
@@ -175,9 +178,9 @@ fn take_answer(
 pub fn take_words(
     status: &mut ThreadStatus,
     id: &str,
-    said: &Said,
+    said: &PersonMessage,
     now: Timestamp,
-) -> Result<AnswerOutcome, Refusal> {
+) -> Result<AnswerOutcome, ChangeRefusal> {
     let found = status.approvals.iter().position(|one| one.id == id);
     let Some(place) = found else { return Ok(AnswerOutcome::Unknown) };
     let question = &status.approvals[place];
@@ -192,8 +195,8 @@ pub fn take_words(
         return Ok(AnswerOutcome::Late);
     }
     let answer = match said.intent {
-        Some(Intent::Approve) => ActionAnswer::Approve,
-        Some(Intent::Always) => ActionAnswer::Always,
+        Some(MessageIntent::Approve) => ActionAnswer::Approve,
+        Some(MessageIntent::Always) => ActionAnswer::Always,
         _ => ActionAnswer::Deny,
     };
     give_answer(status, place, answer, &said.user, Some(&said.ts), now)?;
@@ -208,8 +211,8 @@ fn give_answer(
     user: &str,
     said: Option<&SlackTs>,
     now: Timestamp,
-) -> Result<(), Refusal> {
-    let question = status.approvals.get(place).cloned().ok_or(Refusal::NotAsked)?;
+) -> Result<(), ChangeRefusal> {
+    let question = status.approvals.get(place).cloned().ok_or(ChangeRefusal::NotAsked)?;
     let always = answer == ActionAnswer::Always && question.words.is_some();
     let shown =
         if answer == ActionAnswer::Always && !always { ActionAnswer::Approve } else { answer };
@@ -232,7 +235,7 @@ pub fn is_late(question: &Approval, now: Timestamp) -> bool {
 ///
 /// # Errors
 /// When too many decisions wait already.
-pub fn expire_questions(status: &mut ThreadStatus, now: Timestamp) -> Result<(), Refusal> {
+pub fn expire_questions(status: &mut ThreadStatus, now: Timestamp) -> Result<(), ChangeRefusal> {
     while let Some(place) = status.approvals.iter().position(|one| is_late(one, now)) {
         record_answer(status, place, ApprovalAnswer::Expired, None, None)?;
     }
@@ -248,12 +251,12 @@ pub fn hand_out(
     id: &str,
     hash: &str,
     now: Timestamp,
-) -> Result<(ApprovalState, Option<String>), Refusal> {
+) -> Result<(ApprovalState, Option<String>), ChangeRefusal> {
     expire_questions(status, now)?;
     let found = status.approvals.iter_mut().find(|one| one.id == id);
-    let question = found.ok_or(Refusal::NotAsked)?;
+    let question = found.ok_or(ChangeRefusal::NotAsked)?;
     if question.hash != hash {
-        return Err(Refusal::OtherAction);
+        return Err(ChangeRefusal::OtherAction);
     }
     question.used |= question.answer.is_some();
     Ok((approval_state(question.answer), question.by.clone()))
@@ -284,8 +287,8 @@ fn record_answer(
     answer: ApprovalAnswer,
     user: Option<&str>,
     said: Option<&SlackTs>,
-) -> Result<(), Refusal> {
-    let Some(question) = status.approvals.get(place) else { return Err(Refusal::NotAsked) };
+) -> Result<(), ChangeRefusal> {
+    let Some(question) = status.approvals.get(place) else { return Err(ChangeRefusal::NotAsked) };
     let (choice, settled) = match answer {
         ApprovalAnswer::Approved => (ActionChoice::Approved, APPROVE),
         ApprovalAnswer::Denied => (ActionChoice::Denied, DENY),

@@ -6,8 +6,8 @@ use codebutler_crds::{SlackTs, ThreadStatus};
 use super::harness::{self, HarnessQuestion};
 use super::plan;
 use crate::gateway::dispatch::reply;
-use crate::gateway::slack::said::Said;
-use crate::gateway::slack::words::Intent;
+use crate::gateway::slack::said::PersonMessage;
+use crate::gateway::slack::words::MessageIntent;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnsweredQuestion<'a> {
@@ -26,7 +26,7 @@ pub enum AnsweredQuestion<'a> {
 }
 
 /// The question that words answer: only what was asked before them, and only if there is no doubt.
-pub fn find_answered<'a>(status: &'a ThreadStatus, said: &Said) -> AnsweredQuestion<'a> {
+pub fn find_answered<'a>(status: &'a ThreadStatus, said: &PersonMessage) -> AnsweredQuestion<'a> {
     let learnings = status.offers.iter().filter(|offer| {
         offer.kind == OfferKind::Learnings && offer.is_open() && fits_offer(offer, said)
     });
@@ -40,7 +40,8 @@ pub fn find_answered<'a>(status: &'a ThreadStatus, said: &Said) -> AnsweredQuest
             _ => AnsweredQuestion::Nothing,
         };
     };
-    let yes_or_no = matches!(intent, Intent::Approve | Intent::Always | Intent::Deny);
+    let yes_or_no =
+        matches!(intent, MessageIntent::Approve | MessageIntent::Always | MessageIntent::Deny);
     let before = status.approvals.iter().filter(|_| yes_or_no);
     if let Some(one) = before.clone().find(|one| one.said.as_ref() == Some(&said.ts)) {
         return AnsweredQuestion::Action(one);
@@ -54,10 +55,10 @@ pub fn find_answered<'a>(status: &'a ThreadStatus, said: &Said) -> AnsweredQuest
         .map(|one| (&one.ts, AnsweredQuestion::Action(one)));
     let plan = status.plan.iter().filter(|plan| yes_or_no && plan::is_open(plan));
     let plan = plan.map(|plan| (&plan.ts, AnsweredQuestion::Plan(plan)));
-    let merges = yes_or_no || intent == Intent::Merge;
+    let merges = yes_or_no || intent == MessageIntent::Merge;
     let merge = status.closing.iter().filter(|closing| merges && closing.choice.is_none());
     let merge = merge.map(|closing| (&closing.ts, AnsweredQuestion::Merge(closing)));
-    let asks = matches!(intent, Intent::Approve | Intent::Deny);
+    let asks = matches!(intent, MessageIntent::Approve | MessageIntent::Deny);
     let harness = harness::open_questions(status).filter(|_| asks);
     let harness = harness.map(|(asked, kind)| (asked, AnsweredQuestion::Harness(asked, kind)));
     let open: Vec<_> = actions
@@ -72,7 +73,9 @@ pub fn find_answered<'a>(status: &'a ThreadStatus, said: &Said) -> AnsweredQuest
         use AnsweredQuestion::{Action, Harness, Learnings};
         matches!(words, Action(_) | Learnings(_) | Harness(..))
     });
-    if open.is_empty() || (!about_action && matches!(intent, Intent::Always | Intent::Deny)) {
+    if open.is_empty()
+        || (!about_action && matches!(intent, MessageIntent::Always | MessageIntent::Deny))
+    {
         return AnsweredQuestion::Nothing;
     }
     match open[..] {
@@ -82,10 +85,10 @@ pub fn find_answered<'a>(status: &'a ThreadStatus, said: &Said) -> AnsweredQuest
 }
 
 /// Whether words can be about what is offered: a yes, a no, or numbers that it has.
-fn fits_offer(offer: &Offer, said: &Said) -> bool {
+fn fits_offer(offer: &Offer, said: &PersonMessage) -> bool {
     match (&said.verdict, said.intent) {
         (Some(verdict), _) => verdict.items().iter().all(|item| (1..=offer.of).contains(item)),
-        (None, intent) => matches!(intent, Some(Intent::Approve | Intent::Deny)),
+        (None, intent) => matches!(intent, Some(MessageIntent::Approve | MessageIntent::Deny)),
     }
 }
 
@@ -185,7 +188,7 @@ mod tests {
         ] {
             let shown = status.to_string();
             let status: ThreadStatus = serde_json::from_value(status).unwrap();
-            let said = Said {
+            let said = PersonMessage {
                 ts: "30.000000".parse().unwrap(),
                 user: "U1".to_owned(),
                 mentioned: Vec::new(),

@@ -7,8 +7,8 @@ use codebutler_crds::{NanoUsd, SlackTs, ThreadStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{AnswerContext, AnswerOutcome, Button, ButtonPress, ButtonStyle, QuestionKind};
-use crate::gateway::threads::{self, Refusal};
+use super::{AnswerContext, AnswerOutcome, ButtonPress, ButtonStyle, QuestionButton, QuestionKind};
+use crate::gateway::threads::{self, ChangeRefusal};
 
 pub struct BudgetQuestion;
 
@@ -17,14 +17,14 @@ const ONE: &str = "budget:raise-1";
 const FIVE: &str = "budget:raise-5";
 const STOP: &str = "budget:stop";
 
-static BUTTONS: [Button; 3] = [
-    Button::fixed(ONE, "+$1", ButtonStyle::Plain, ":white_check_mark: Raised by $1 by"),
-    Button::fixed(FIVE, "+$5", ButtonStyle::Plain, ":white_check_mark: Raised by $5 by"),
-    Button::fixed(STOP, "Stop", ButtonStyle::Plain, ":octagonal_sign: Stopped by"),
+static BUTTONS: [QuestionButton; 3] = [
+    QuestionButton::fixed(ONE, "+$1", ButtonStyle::Plain, ":white_check_mark: Raised by $1 by"),
+    QuestionButton::fixed(FIVE, "+$5", ButtonStyle::Plain, ":white_check_mark: Raised by $5 by"),
+    QuestionButton::fixed(STOP, "Stop", ButtonStyle::Plain, ":octagonal_sign: Stopped by"),
 ];
 
 /// The buttons for a limit: calls per hour come back by themselves.
-pub fn offered_buttons(limit: Limit) -> Vec<Button> {
+pub fn offered_buttons(limit: Limit) -> Vec<QuestionButton> {
     match limit {
         Limit::PerThread | Limit::PerDay | Limit::PerRoadmap => BUTTONS.to_vec(),
         Limit::CallsPerHour | Limit::CallsPerUserPerHour => Vec::new(),
@@ -40,7 +40,7 @@ fn raised_amount(action_id: &str) -> Option<NanoUsd> {
 }
 
 impl QuestionKind for BudgetQuestion {
-    fn fixed_buttons(&self) -> &'static [Button] {
+    fn fixed_buttons(&self) -> &'static [QuestionButton] {
         &BUTTONS
     }
 
@@ -49,7 +49,7 @@ impl QuestionKind for BudgetQuestion {
         status: &mut ThreadStatus,
         press: &ButtonPress,
         context: &AnswerContext<'_>,
-    ) -> Result<AnswerOutcome, Refusal> {
+    ) -> Result<AnswerOutcome, ChangeRefusal> {
         let Some(budget) = status.budget.as_mut() else { return Ok(AnswerOutcome::Stale) };
         let Some(ask) = budget.ask.as_ref().filter(|ask| ask.ts == press.message) else {
             return Ok(AnswerOutcome::Stale);
@@ -124,7 +124,7 @@ impl BudgetAsked {
 ///
 /// # Errors
 /// When too many decisions wait already.
-pub fn go_on(status: &mut ThreadStatus, raised: bool, user: &str) -> Result<(), Refusal> {
+pub fn go_on(status: &mut ThreadStatus, raised: bool, user: &str) -> Result<(), ChangeRefusal> {
     let Some(ask) = status.budget.as_mut().and_then(|budget| budget.ask.take()) else {
         return Ok(());
     };
@@ -153,7 +153,7 @@ mod tests {
     fn press(status: &mut ThreadStatus, at: &str, action_id: &str, today: &str) -> bool {
         let (message, user) = (ts(at), "U1".to_owned());
         let press = ButtonPress { message, action_id: action_id.to_owned(), user };
-        let team = crate::gateway::dispatch::Team::default();
+        let team = crate::gateway::dispatch::RepoTeam::default();
         let context = AnswerContext { team: &team, now: Timestamp::UNIX_EPOCH, today };
         let outcome = BudgetQuestion.take_press(status, &press, &context).unwrap();
         outcome == AnswerOutcome::Counts

@@ -6,16 +6,16 @@ use codebutler_crds::thread::OfferKind;
 use codebutler_crds::{SlackTs, ThreadStatus};
 
 use super::{
-    AnswerContext, AnswerOutcome, AnswerRight, Button, ButtonPress, ButtonStyle, QuestionKind,
-    Thumb, offers,
+    AnswerContext, AnswerOutcome, AnswerRight, ButtonPress, ButtonStyle, QuestionButton,
+    QuestionKind, ThumbAnswer, offers,
 };
-use crate::gateway::threads::Refusal;
+use crate::gateway::threads::ChangeRefusal;
 
 pub struct ChoiceQuestion;
 
 /// The button for an answer, from 1.
-pub fn choice_button(item: u32, label: &str) -> Button {
-    Button {
+pub fn choice_button(item: u32, label: &str) -> QuestionButton {
+    QuestionButton {
         action_id: Cow::Owned(format!("choice:{item}")),
         label: Cow::Owned(label.to_owned()),
         style: ButtonStyle::Plain,
@@ -30,7 +30,7 @@ fn read_item(action_id: &str) -> Option<u32> {
 }
 
 impl QuestionKind for ChoiceQuestion {
-    fn find_button(&self, action_id: &str) -> Option<Button> {
+    fn find_button(&self, action_id: &str) -> Option<QuestionButton> {
         read_item(action_id).map(|item| choice_button(item, ""))
     }
 
@@ -43,7 +43,7 @@ impl QuestionKind for ChoiceQuestion {
         status: &mut ThreadStatus,
         press: &ButtonPress,
         _context: &AnswerContext<'_>,
-    ) -> Result<AnswerOutcome, Refusal> {
+    ) -> Result<AnswerOutcome, ChangeRefusal> {
         let Some(item) = read_item(&press.action_id) else { return Ok(AnswerOutcome::Unknown) };
         offers::take_answer(status, press, (OfferKind::Choice, item, true))
     }
@@ -52,9 +52,9 @@ impl QuestionKind for ChoiceQuestion {
     fn take_thumb(
         &self,
         _status: &mut ThreadStatus,
-        _thumb: &Thumb<'_>,
+        _thumb: &ThumbAnswer<'_>,
         _context: &AnswerContext<'_>,
-    ) -> Result<AnswerOutcome, Refusal> {
+    ) -> Result<AnswerOutcome, ChangeRefusal> {
         Ok(AnswerOutcome::Stale)
     }
 

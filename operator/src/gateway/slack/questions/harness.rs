@@ -5,10 +5,10 @@ use codebutler_crds::{SlackTs, ThreadStatus};
 use jiff::Timestamp;
 
 use super::{AnswerContext, ButtonPress, parts, roadmap, take_press, train};
-use crate::gateway::dispatch::Team;
-use crate::gateway::slack::said::Said;
-use crate::gateway::slack::words::Intent;
-use crate::gateway::threads::Refusal;
+use crate::gateway::dispatch::RepoTeam;
+use crate::gateway::slack::said::PersonMessage;
+use crate::gateway::slack::words::MessageIntent;
+use crate::gateway::threads::ChangeRefusal;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HarnessQuestion {
@@ -38,17 +38,17 @@ pub fn open_questions(
 pub fn take_words(
     status: &mut ThreadStatus,
     (message, kind): (SlackTs, HarnessQuestion),
-    said: &Said,
-    team: &Team,
+    said: &PersonMessage,
+    team: &RepoTeam,
     now: Timestamp,
-) -> Result<(), Refusal> {
+) -> Result<(), ChangeRefusal> {
     let buttons = match kind {
         HarnessQuestion::Roadmap => &roadmap::BUTTONS,
         HarnessQuestion::Train => &train::BUTTONS,
         HarnessQuestion::Parts => &parts::BUTTONS,
     };
     let [yes, no] = buttons;
-    let pressed = if said.intent == Some(Intent::Deny) { no } else { yes };
+    let pressed = if said.intent == Some(MessageIntent::Deny) { no } else { yes };
     let action_id = pressed.action_id.to_string();
     let press = ButtonPress { message, action_id, user: said.user.clone() };
     let context = AnswerContext { team, now, today: "" };

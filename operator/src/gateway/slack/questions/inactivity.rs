@@ -5,10 +5,10 @@ use codebutler_crds::thread::Settled;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
-    AnswerContext, AnswerOutcome, AnswerRight, Button, ButtonPress, ButtonStyle, QuestionKind,
-    merge,
+    AnswerContext, AnswerOutcome, AnswerRight, ButtonPress, ButtonStyle, QuestionButton,
+    QuestionKind, merge,
 };
-use crate::gateway::threads::{self, Refusal};
+use crate::gateway::threads::{self, ChangeRefusal};
 
 pub struct InactivityQuestion;
 
@@ -17,13 +17,13 @@ pub const KEEP: &str = "collect:keep";
 const CLOSE: &str = "collect:close";
 
 /// The buttons, in order.
-pub static BUTTONS: [Button; 2] = [
-    Button::fixed(KEEP, "Keep", ButtonStyle::Plain, ":white_check_mark: Kept by"),
-    Button::fixed(CLOSE, "Close", ButtonStyle::Plain, ":wastebasket: Closed by"),
+pub static BUTTONS: [QuestionButton; 2] = [
+    QuestionButton::fixed(KEEP, "Keep", ButtonStyle::Plain, ":white_check_mark: Kept by"),
+    QuestionButton::fixed(CLOSE, "Close", ButtonStyle::Plain, ":wastebasket: Closed by"),
 ];
 
 impl QuestionKind for InactivityQuestion {
-    fn fixed_buttons(&self) -> &'static [Button] {
+    fn fixed_buttons(&self) -> &'static [QuestionButton] {
         &BUTTONS
     }
 
@@ -32,7 +32,7 @@ impl QuestionKind for InactivityQuestion {
         status: &mut ThreadStatus,
         press: &ButtonPress,
         context: &AnswerContext<'_>,
-    ) -> Result<AnswerOutcome, Refusal> {
+    ) -> Result<AnswerOutcome, ChangeRefusal> {
         let ButtonPress { message, action_id, user } = press;
         if status.warned.as_ref() != Some(message) {
             return Ok(press.when_over(status));
@@ -71,12 +71,12 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::gateway::dispatch::Team;
+    use crate::gateway::dispatch::RepoTeam;
 
     fn press(status: &mut ThreadStatus, action_id: &str) -> AnswerOutcome {
         let (message, user) = ("5.000000".parse().unwrap(), "U1".to_owned());
         let press = ButtonPress { message, action_id: action_id.to_owned(), user };
-        let team = Team { roles: vec!["pm".to_owned()], ..Team::default() };
+        let team = RepoTeam { roles: vec!["pm".to_owned()], ..RepoTeam::default() };
         let context = AnswerContext { team: &team, now: Timestamp::UNIX_EPOCH, today: "" };
         InactivityQuestion.take_press(status, &press, &context).unwrap()
     }

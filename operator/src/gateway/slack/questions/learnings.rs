@@ -7,13 +7,14 @@ use codebutler_crds::wire::PendingDecision;
 use codebutler_crds::{SlackTs, ThreadStatus};
 
 use super::{
-    AnswerContext, AnswerOutcome, Button, ButtonPress, ButtonStyle, QuestionKind, Thumb, offers,
+    AnswerContext, AnswerOutcome, ButtonPress, ButtonStyle, QuestionButton, QuestionKind,
+    ThumbAnswer, offers,
 };
-use crate::gateway::slack::said::Said;
+use crate::gateway::slack::said::PersonMessage;
 use crate::gateway::slack::verdict::ItemVerdict;
-use crate::gateway::slack::words::Intent;
+use crate::gateway::slack::words::MessageIntent;
 use crate::gateway::threads;
-use crate::gateway::threads::Refusal;
+use crate::gateway::threads::ChangeRefusal;
 use codebutler_crds::thread::OfferAnswer;
 use codebutler_crds::thread::Pending;
 use codebutler_crds::thread::Settled;
@@ -26,11 +27,11 @@ pub fn block_id(item: u32) -> String {
 }
 
 /// The buttons of one learning, from 1.
-pub fn learning_buttons(item: u32) -> [Button; 2] {
+pub fn learning_buttons(item: u32) -> [QuestionButton; 2] {
     [learning_button(item, true), learning_button(item, false)]
 }
 
-fn learning_button(item: u32, approved: bool) -> Button {
+fn learning_button(item: u32, approved: bool) -> QuestionButton {
     let (word, label, style, settled) = if approved {
         ("approve", "Approve", ButtonStyle::Primary, ":white_check_mark: Approved by")
     } else {
@@ -38,7 +39,7 @@ fn learning_button(item: u32, approved: bool) -> Button {
     };
     let action_id = Cow::Owned(format!("learning:{item}:{word}"));
     let (label, block) = (Cow::Borrowed(label), Some(block_id(item)));
-    Button { action_id, label, style, settled, block }
+    QuestionButton { action_id, label, style, settled, block }
 }
 
 fn read_answer(action_id: &str) -> Option<(u32, bool)> {
@@ -48,7 +49,7 @@ fn read_answer(action_id: &str) -> Option<(u32, bool)> {
 }
 
 impl QuestionKind for LearningsQuestion {
-    fn find_button(&self, action_id: &str) -> Option<Button> {
+    fn find_button(&self, action_id: &str) -> Option<QuestionButton> {
         read_answer(action_id).map(|(item, approved)| learning_button(item, approved))
     }
 
@@ -61,7 +62,7 @@ impl QuestionKind for LearningsQuestion {
         status: &mut ThreadStatus,
         press: &ButtonPress,
         _context: &AnswerContext<'_>,
-    ) -> Result<AnswerOutcome, Refusal> {
+    ) -> Result<AnswerOutcome, ChangeRefusal> {
         let Some((item, yes)) = read_answer(&press.action_id) else {
             return Ok(AnswerOutcome::Unknown);
         };
@@ -71,9 +72,9 @@ impl QuestionKind for LearningsQuestion {
     fn take_thumb(
         &self,
         status: &mut ThreadStatus,
-        thumb: &Thumb<'_>,
+        thumb: &ThumbAnswer<'_>,
         _context: &AnswerContext<'_>,
-    ) -> Result<AnswerOutcome, Refusal> {
+    ) -> Result<AnswerOutcome, ChangeRefusal> {
         let Some(offer) = offers::find_offer(status, thumb.message, OfferKind::Learnings) else {
             return Ok(AnswerOutcome::Unknown);
         };
@@ -92,12 +93,16 @@ impl QuestionKind for LearningsQuestion {
 ///
 /// # Errors
 /// When too many decisions wait already.
-pub fn take_words(status: &mut ThreadStatus, asked: &SlackTs, said: &Said) -> Result<(), Refusal> {
+pub fn take_words(
+    status: &mut ThreadStatus,
+    asked: &SlackTs,
+    said: &PersonMessage,
+) -> Result<(), ChangeRefusal> {
     let Some(offer) = find_offer(status, asked) else { return Ok(()) };
     let judged: Vec<u32> = offer.answers.iter().map(|answer| answer.item).collect();
     let open: Vec<u32> = (1..=offer.of).filter(|item| !judged.contains(item)).collect();
     let verdict = said.verdict.clone().unwrap_or(match said.intent {
-        Some(Intent::Approve) => ItemVerdict::All,
+        Some(MessageIntent::Approve) => ItemVerdict::All,
         _ => ItemVerdict::None,
     });
     for item in open {
@@ -131,9 +136,9 @@ fn find_offer<'a>(status: &'a ThreadStatus, asked: &SlackTs) -> Option<&'a Offer
 fn take_item(
     status: &mut ThreadStatus,
     asked: &SlackTs,
-    said: &Said,
+    said: &PersonMessage,
     (item, decision): (u32, PendingDecision),
-) -> Result<(), Refusal> {
+) -> Result<(), ChangeRefusal> {
     let is_it = |offer: &&mut Offer| offer.ts == *asked && offer.kind == OfferKind::Learnings;
     let Some(offer) = status.offers.iter_mut().find(is_it) else { return Ok(()) };
     let yes = decision != PendingDecision::Learning { item, approved: false };

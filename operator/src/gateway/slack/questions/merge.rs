@@ -4,8 +4,11 @@ use codebutler_crds::thread::{Closing, ClosingChoice, Pending, Settled};
 use codebutler_crds::wire::{MergeChoice, PendingDecision};
 use codebutler_crds::{SlackTs, ThreadStatus};
 
-use super::{AnswerContext, AnswerOutcome, Button, ButtonPress, ButtonStyle, QuestionKind, Thumb};
-use crate::gateway::threads::{self, Refusal};
+use super::{
+    AnswerContext, AnswerOutcome, ButtonPress, ButtonStyle, QuestionButton, QuestionKind,
+    ThumbAnswer,
+};
+use crate::gateway::threads::{self, ChangeRefusal};
 
 pub struct MergeQuestion;
 
@@ -14,10 +17,15 @@ const HOLD: &str = "merge:hold";
 const DISCARD: &str = "merge:discard";
 
 /// The buttons, in order.
-pub static BUTTONS: [Button; 3] = [
-    Button::fixed(MERGE, "Merge", ButtonStyle::Primary, ":white_check_mark: Merge approved by"),
-    Button::fixed(HOLD, "Hold", ButtonStyle::Plain, ":double_vertical_bar: Held by"),
-    Button::fixed(
+pub static BUTTONS: [QuestionButton; 3] = [
+    QuestionButton::fixed(
+        MERGE,
+        "Merge",
+        ButtonStyle::Primary,
+        ":white_check_mark: Merge approved by",
+    ),
+    QuestionButton::fixed(HOLD, "Hold", ButtonStyle::Plain, ":double_vertical_bar: Held by"),
+    QuestionButton::fixed(
         DISCARD,
         "Close without merge",
         ButtonStyle::Danger,
@@ -51,7 +59,7 @@ const fn closing_choice(choice: MergeChoice) -> Option<ClosingChoice> {
 }
 
 impl QuestionKind for MergeQuestion {
-    fn fixed_buttons(&self) -> &'static [Button] {
+    fn fixed_buttons(&self) -> &'static [QuestionButton] {
         &BUTTONS
     }
 
@@ -64,7 +72,7 @@ impl QuestionKind for MergeQuestion {
         status: &mut ThreadStatus,
         press: &ButtonPress,
         _context: &AnswerContext<'_>,
-    ) -> Result<AnswerOutcome, Refusal> {
+    ) -> Result<AnswerOutcome, ChangeRefusal> {
         let Some(choice) = read_choice(&press.action_id) else { return Ok(AnswerOutcome::Unknown) };
         let ButtonPress { message, user, .. } = press;
         let id = press.pending_id(PendingDecision::Merge(choice));
@@ -90,9 +98,9 @@ impl QuestionKind for MergeQuestion {
     fn take_thumb(
         &self,
         status: &mut ThreadStatus,
-        thumb: &Thumb<'_>,
+        thumb: &ThumbAnswer<'_>,
         context: &AnswerContext<'_>,
-    ) -> Result<AnswerOutcome, Refusal> {
+    ) -> Result<AnswerOutcome, ChangeRefusal> {
         let press = thumb.press(if thumb.up { MERGE } else { HOLD });
         self.take_press(status, &press, context)
     }
@@ -108,7 +116,7 @@ pub fn record_answer(
     choice: MergeChoice,
     (user, role): (&str, &str),
     id: String,
-) -> Result<(), Refusal> {
+) -> Result<(), ChangeRefusal> {
     let decision = PendingDecision::Merge(choice);
     threads::add_pending(status, &Pending::new(id, role, decision, user, asked))?;
     if let Some(ending) = closing_choice(choice) {
@@ -128,7 +136,7 @@ pub fn close_in_words(
     asked: &SlackTs,
     user: &str,
     role: &str,
-) -> Result<(), Refusal> {
+) -> Result<(), ChangeRefusal> {
     let closing = Closing {
         ts: asked.clone(),
         role: role.to_owned(),

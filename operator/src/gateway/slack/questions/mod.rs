@@ -29,8 +29,8 @@ use codebutler_crds::wire::PendingDecision;
 use codebutler_crds::{SlackTs, ThreadStatus};
 use jiff::Timestamp;
 
-use crate::gateway::dispatch::Team;
-use crate::gateway::threads::Refusal;
+use crate::gateway::dispatch::RepoTeam;
+use crate::gateway::threads::ChangeRefusal;
 
 /// Every kind of question, in the order in which a reaction looks for what it answers.
 const KINDS: [&dyn QuestionKind; 11] = [
@@ -58,12 +58,12 @@ pub const WITHDRAWN: &str = "withdrawn";
 /// Everything that tells one kind of question from another.
 pub trait QuestionKind: Sync {
     /// Its buttons, in order, where they are always the same.
-    fn fixed_buttons(&self) -> &'static [Button] {
+    fn fixed_buttons(&self) -> &'static [QuestionButton] {
         &[]
     }
 
     /// The button of this kind that has an `action_id`.
-    fn find_button(&self, action_id: &str) -> Option<Button> {
+    fn find_button(&self, action_id: &str) -> Option<QuestionButton> {
         self.fixed_buttons().iter().find(|button| button.action_id == action_id).cloned()
     }
 
@@ -76,7 +76,7 @@ pub trait QuestionKind: Sync {
         status: &mut ThreadStatus,
         press: &ButtonPress,
         context: &AnswerContext<'_>,
-    ) -> Result<AnswerOutcome, Refusal>;
+    ) -> Result<AnswerOutcome, ChangeRefusal>;
 
     /// Whether a message is a question of this kind, open or answered, that is on record and that a thumb
     /// can be about.
@@ -91,9 +91,9 @@ pub trait QuestionKind: Sync {
     fn take_thumb(
         &self,
         _status: &mut ThreadStatus,
-        _thumb: &Thumb<'_>,
+        _thumb: &ThumbAnswer<'_>,
         _context: &AnswerContext<'_>,
-    ) -> Result<AnswerOutcome, Refusal> {
+    ) -> Result<AnswerOutcome, ChangeRefusal> {
         Ok(AnswerOutcome::Unknown)
     }
 
@@ -110,7 +110,7 @@ pub trait QuestionKind: Sync {
 
 /// A button under a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Button {
+pub struct QuestionButton {
     /// Slack's `action_id`: `plan:approve` and so on.
     pub action_id: Cow<'static, str>,
     pub label: Cow<'static, str>,
@@ -129,7 +129,7 @@ pub enum ButtonStyle {
     Danger,
 }
 
-impl Button {
+impl QuestionButton {
     /// One of a fixed set, which settles the whole message.
     const fn fixed(
         action_id: &'static str,
@@ -171,14 +171,14 @@ impl ButtonPress {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Thumb<'a> {
+pub struct ThumbAnswer<'a> {
     pub message: &'a SlackTs,
     /// Up; false: down.
     pub up: bool,
     pub user: &'a str,
 }
 
-impl Thumb<'_> {
+impl ThumbAnswer<'_> {
     /// The press of the button that means the same.
     fn press(&self, action_id: &str) -> ButtonPress {
         let (message, user) = (self.message.clone(), self.user.to_owned());
@@ -189,7 +189,7 @@ impl Thumb<'_> {
 /// What is known when an answer comes.
 #[derive(Clone, Copy, Debug)]
 pub struct AnswerContext<'a> {
-    pub team: &'a Team,
+    pub team: &'a RepoTeam,
     pub now: Timestamp,
     /// The Repo's day then: what was raised for a day counts on that day.
     pub today: &'a str,
@@ -218,7 +218,7 @@ pub enum AnswerRight {
 }
 
 /// The button with an `action_id`, of whatever kind of question.
-pub fn find_button(action_id: &str) -> Option<Button> {
+pub fn find_button(action_id: &str) -> Option<QuestionButton> {
     KINDS.iter().find_map(|kind| kind.find_button(action_id))
 }
 
@@ -240,7 +240,7 @@ pub fn take_press(
     status: &mut ThreadStatus,
     press: &ButtonPress,
     context: &AnswerContext<'_>,
-) -> Result<AnswerOutcome, Refusal> {
+) -> Result<AnswerOutcome, ChangeRefusal> {
     match find_kind(&press.action_id) {
         Some(kind) => kind.take_press(status, press, context),
         None => Ok(AnswerOutcome::Unknown),
@@ -253,9 +253,9 @@ pub fn take_press(
 /// When too many decisions wait already.
 pub fn take_thumb(
     status: &mut ThreadStatus,
-    thumb: &Thumb<'_>,
+    thumb: &ThumbAnswer<'_>,
     context: &AnswerContext<'_>,
-) -> Result<AnswerOutcome, Refusal> {
+) -> Result<AnswerOutcome, ChangeRefusal> {
     match KINDS.into_iter().find(|kind| kind.takes_thumb(status, thumb.message)) {
         Some(kind) => kind.take_thumb(status, thumb, context),
         None => Ok(AnswerOutcome::Unknown),

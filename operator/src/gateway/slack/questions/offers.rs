@@ -6,7 +6,7 @@ use codebutler_crds::wire::PendingDecision;
 use codebutler_crds::{SlackTs, ThreadStatus};
 
 use super::{AnswerOutcome, ButtonPress};
-use crate::gateway::threads::{self, Refusal};
+use crate::gateway::threads::{self, ChangeRefusal};
 
 /// Offers that a Thread remembers.
 const KEPT: usize = 4;
@@ -51,7 +51,7 @@ pub(super) fn take_answer(
     status: &mut ThreadStatus,
     press: &ButtonPress,
     (kind, item, yes): (OfferKind, u32, bool),
-) -> Result<AnswerOutcome, Refusal> {
+) -> Result<AnswerOutcome, ChangeRefusal> {
     let ButtonPress { message, action_id, user } = press;
     let is_it = |offer: &&mut Offer| {
         offer.ts == *message && offer.kind == kind && (1..=offer.of).contains(&item)
@@ -84,9 +84,9 @@ pub(super) fn take_answer(
 mod tests {
     use jiff::Timestamp;
 
-    use super::super::{AnswerContext, Thumb, take_press, take_thumb};
+    use super::super::{AnswerContext, ThumbAnswer, take_press, take_thumb};
     use super::*;
-    use crate::gateway::dispatch::Team;
+    use crate::gateway::dispatch::RepoTeam;
 
     fn ts(text: &str) -> SlackTs {
         text.parse().unwrap()
@@ -99,15 +99,15 @@ mod tests {
     fn press(status: &mut ThreadStatus, id: &str, user: &str) -> AnswerOutcome {
         let (message, action_id) = (ts("5.000000"), id.to_owned());
         let press = ButtonPress { message, action_id, user: user.to_owned() };
-        let team = Team::default();
+        let team = RepoTeam::default();
         let context = AnswerContext { team: &team, now: Timestamp::UNIX_EPOCH, today: "" };
         take_press(status, &press, &context).unwrap()
     }
 
     fn thumb(status: &mut ThreadStatus, up: bool) -> AnswerOutcome {
-        let (message, team) = (ts("5.000000"), Team::default());
+        let (message, team) = (ts("5.000000"), RepoTeam::default());
         let context = AnswerContext { team: &team, now: Timestamp::UNIX_EPOCH, today: "" };
-        take_thumb(status, &Thumb { message: &message, up, user: "U2" }, &context).unwrap()
+        take_thumb(status, &ThumbAnswer { message: &message, up, user: "U2" }, &context).unwrap()
     }
 
     #[test]

@@ -6,9 +6,10 @@ use codebutler_crds::{SlackTs, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
-    AnswerContext, AnswerOutcome, Button, ButtonPress, ButtonStyle, QuestionKind, Thumb, WITHDRAWN,
+    AnswerContext, AnswerOutcome, ButtonPress, ButtonStyle, QuestionButton, QuestionKind,
+    ThumbAnswer, WITHDRAWN,
 };
-use crate::gateway::threads::{self, Refusal};
+use crate::gateway::threads::{self, ChangeRefusal};
 
 pub struct PartsQuestion;
 
@@ -18,29 +19,39 @@ const UNDO: &str = "parts:undo";
 const LEAVE: &str = "parts:leave";
 
 /// Whether to split, in order.
-pub static BUTTONS: [Button; 2] = [
-    Button::fixed(
+pub static BUTTONS: [QuestionButton; 2] = [
+    QuestionButton::fixed(
         SPLIT,
         "Build the parts",
         ButtonStyle::Primary,
         ":white_check_mark: Parts wanted by",
     ),
-    Button::fixed(WHOLE, "Keep it whole", ButtonStyle::Plain, ":heavy_minus_sign: Kept whole by"),
+    QuestionButton::fixed(
+        WHOLE,
+        "Keep it whole",
+        ButtonStyle::Plain,
+        ":heavy_minus_sign: Kept whole by",
+    ),
 ];
 /// What becomes of a half, in order.
-pub static HALF_BUTTONS: [Button; 2] = [
-    Button::fixed(
+pub static HALF_BUTTONS: [QuestionButton; 2] = [
+    QuestionButton::fixed(
         UNDO,
         "Take it back",
         ButtonStyle::Danger,
         ":leftwards_arrow_with_hook: Taken back for",
     ),
-    Button::fixed(LEAVE, "Leave it", ButtonStyle::Plain, ":double_vertical_bar: Left as it is by"),
+    QuestionButton::fixed(
+        LEAVE,
+        "Leave it",
+        ButtonStyle::Plain,
+        ":double_vertical_bar: Left as it is by",
+    ),
 ];
-static ALL: [&[Button]; 2] = [&BUTTONS, &HALF_BUTTONS];
+static ALL: [&[QuestionButton]; 2] = [&BUTTONS, &HALF_BUTTONS];
 
 impl QuestionKind for PartsQuestion {
-    fn find_button(&self, action_id: &str) -> Option<Button> {
+    fn find_button(&self, action_id: &str) -> Option<QuestionButton> {
         ALL.into_iter().flatten().find(|button| button.action_id == action_id).cloned()
     }
 
@@ -53,7 +64,7 @@ impl QuestionKind for PartsQuestion {
         status: &mut ThreadStatus,
         press: &ButtonPress,
         context: &AnswerContext<'_>,
-    ) -> Result<AnswerOutcome, Refusal> {
+    ) -> Result<AnswerOutcome, ChangeRefusal> {
         let ButtonPress { message, action_id, user } = press;
         if press.has_settled(status) {
             return Ok(AnswerOutcome::Counts);
@@ -92,9 +103,9 @@ impl QuestionKind for PartsQuestion {
     fn take_thumb(
         &self,
         status: &mut ThreadStatus,
-        thumb: &Thumb<'_>,
+        thumb: &ThumbAnswer<'_>,
         context: &AnswerContext<'_>,
-    ) -> Result<AnswerOutcome, Refusal> {
+    ) -> Result<AnswerOutcome, ChangeRefusal> {
         let press = thumb.press(if thumb.up { SPLIT } else { WHOLE });
         self.take_press(status, &press, context)
     }
@@ -143,7 +154,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::gateway::dispatch::Team;
+    use crate::gateway::dispatch::RepoTeam;
 
     fn ts(text: &str) -> SlackTs {
         text.parse().unwrap()
@@ -152,7 +163,7 @@ mod tests {
     fn press(status: &mut ThreadStatus, at: &str, action_id: &str) -> AnswerOutcome {
         let (message, user) = (ts(at), "U1".to_owned());
         let press = ButtonPress { message, action_id: action_id.to_owned(), user };
-        let team = Team::default();
+        let team = RepoTeam::default();
         let context = AnswerContext { team: &team, now: Timestamp::UNIX_EPOCH, today: "" };
         PartsQuestion.take_press(status, &press, &context).unwrap()
     }

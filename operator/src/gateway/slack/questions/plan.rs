@@ -4,9 +4,12 @@ use codebutler_crds::thread::{HandOver, HandOverReason, Pending, Plan, Settled};
 use codebutler_crds::wire::{PendingDecision, PlanChoice};
 use codebutler_crds::{SlackTs, ThreadStatus};
 
-use super::{AnswerContext, AnswerOutcome, Button, ButtonPress, ButtonStyle, QuestionKind, Thumb};
-use crate::gateway::dispatch::Team;
-use crate::gateway::threads::{self, Refusal};
+use super::{
+    AnswerContext, AnswerOutcome, ButtonPress, ButtonStyle, QuestionButton, QuestionKind,
+    ThumbAnswer,
+};
+use crate::gateway::dispatch::RepoTeam;
+use crate::gateway::threads::{self, ChangeRefusal};
 
 pub struct PlanQuestion;
 
@@ -15,10 +18,15 @@ const MODIFY: &str = "plan:modify";
 const REJECT: &str = "plan:reject";
 
 /// The buttons, in order.
-pub static BUTTONS: [Button; 3] = [
-    Button::fixed(APPROVE, "Approve", ButtonStyle::Primary, ":white_check_mark: Approved by"),
-    Button::fixed(MODIFY, "Modify", ButtonStyle::Plain, ":pencil2: Changes wanted by"),
-    Button::fixed(REJECT, "Reject", ButtonStyle::Danger, ":x: Rejected by"),
+pub static BUTTONS: [QuestionButton; 3] = [
+    QuestionButton::fixed(
+        APPROVE,
+        "Approve",
+        ButtonStyle::Primary,
+        ":white_check_mark: Approved by",
+    ),
+    QuestionButton::fixed(MODIFY, "Modify", ButtonStyle::Plain, ":pencil2: Changes wanted by"),
+    QuestionButton::fixed(REJECT, "Reject", ButtonStyle::Danger, ":x: Rejected by"),
 ];
 
 fn read_choice(action_id: &str) -> Option<PlanChoice> {
@@ -39,7 +47,7 @@ const fn action_id(choice: PlanChoice) -> &'static str {
 }
 
 impl QuestionKind for PlanQuestion {
-    fn fixed_buttons(&self) -> &'static [Button] {
+    fn fixed_buttons(&self) -> &'static [QuestionButton] {
         &BUTTONS
     }
 
@@ -52,7 +60,7 @@ impl QuestionKind for PlanQuestion {
         status: &mut ThreadStatus,
         press: &ButtonPress,
         context: &AnswerContext<'_>,
-    ) -> Result<AnswerOutcome, Refusal> {
+    ) -> Result<AnswerOutcome, ChangeRefusal> {
         let Some(choice) = read_choice(&press.action_id) else { return Ok(AnswerOutcome::Unknown) };
         let ButtonPress { message, user, .. } = press;
         let id = press.pending_id(PendingDecision::Plan(choice));
@@ -80,9 +88,9 @@ impl QuestionKind for PlanQuestion {
     fn take_thumb(
         &self,
         status: &mut ThreadStatus,
-        thumb: &Thumb<'_>,
+        thumb: &ThumbAnswer<'_>,
         context: &AnswerContext<'_>,
-    ) -> Result<AnswerOutcome, Refusal> {
+    ) -> Result<AnswerOutcome, ChangeRefusal> {
         let press = thumb.press(if thumb.up { APPROVE } else { REJECT });
         self.take_press(status, &press, context)
     }
@@ -95,7 +103,7 @@ pub const fn is_open(plan: &Plan) -> bool {
 }
 
 /// Who goes on once a plan is approved: nobody in between has to pass it on.
-pub fn carries_out<'a>(team: &'a Team, planner: &'a str) -> &'a str {
+pub fn carries_out<'a>(team: &'a RepoTeam, planner: &'a str) -> &'a str {
     team.implements.as_deref().unwrap_or(planner)
 }
 
@@ -109,8 +117,8 @@ pub fn record_answer(
     choice: PlanChoice,
     (user, role): (&str, &str),
     id: String,
-    team: &Team,
-) -> Result<(), Refusal> {
+    team: &RepoTeam,
+) -> Result<(), ChangeRefusal> {
     let decision = PendingDecision::Plan(choice);
     threads::add_pending(status, &Pending::new(id, role, decision, user, asked))?;
     match choice {

@@ -5,9 +5,10 @@ use codebutler_crds::{SlackTs, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
-    AnswerContext, AnswerOutcome, Button, ButtonPress, ButtonStyle, QuestionKind, Thumb, WITHDRAWN,
+    AnswerContext, AnswerOutcome, ButtonPress, ButtonStyle, QuestionButton, QuestionKind,
+    ThumbAnswer, WITHDRAWN,
 };
-use crate::gateway::threads::{self, Refusal};
+use crate::gateway::threads::{self, ChangeRefusal};
 
 pub struct TrainQuestion;
 
@@ -15,18 +16,18 @@ const START: &str = "train:start";
 const CANCEL: &str = "train:cancel";
 
 /// The buttons, in order.
-pub static BUTTONS: [Button; 2] = [
-    Button::fixed(
+pub static BUTTONS: [QuestionButton; 2] = [
+    QuestionButton::fixed(
         START,
         "Merge all",
         ButtonStyle::Primary,
         ":white_check_mark: Merge of all approved by",
     ),
-    Button::fixed(CANCEL, "Cancel", ButtonStyle::Plain, ":x: Cancelled by"),
+    QuestionButton::fixed(CANCEL, "Cancel", ButtonStyle::Plain, ":x: Cancelled by"),
 ];
 
 impl QuestionKind for TrainQuestion {
-    fn fixed_buttons(&self) -> &'static [Button] {
+    fn fixed_buttons(&self) -> &'static [QuestionButton] {
         &BUTTONS
     }
 
@@ -40,7 +41,7 @@ impl QuestionKind for TrainQuestion {
         status: &mut ThreadStatus,
         press: &ButtonPress,
         context: &AnswerContext<'_>,
-    ) -> Result<AnswerOutcome, Refusal> {
+    ) -> Result<AnswerOutcome, ChangeRefusal> {
         let ButtonPress { message, action_id, user } = press;
         if press.has_settled(status) {
             return Ok(AnswerOutcome::Counts);
@@ -67,9 +68,9 @@ impl QuestionKind for TrainQuestion {
     fn take_thumb(
         &self,
         status: &mut ThreadStatus,
-        thumb: &Thumb<'_>,
+        thumb: &ThumbAnswer<'_>,
         context: &AnswerContext<'_>,
-    ) -> Result<AnswerOutcome, Refusal> {
+    ) -> Result<AnswerOutcome, ChangeRefusal> {
         let press = thumb.press(if thumb.up { START } else { CANCEL });
         self.take_press(status, &press, context)
     }
@@ -134,7 +135,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::gateway::dispatch::Team;
+    use crate::gateway::dispatch::RepoTeam;
 
     fn ts(text: &str) -> SlackTs {
         text.parse().unwrap()
@@ -143,7 +144,7 @@ mod tests {
     fn press(status: &mut ThreadStatus, at: &str, action_id: &str) -> AnswerOutcome {
         let (message, user) = (ts(at), "U1".to_owned());
         let press = ButtonPress { message, action_id: action_id.to_owned(), user };
-        let team = Team::default();
+        let team = RepoTeam::default();
         let context = AnswerContext { team: &team, now: Timestamp::UNIX_EPOCH, today: "" };
         TrainQuestion.take_press(status, &press, &context).unwrap()
     }

@@ -5,9 +5,10 @@ use codebutler_crds::thread::{Pending, Settled};
 use codebutler_crds::wire::PendingDecision;
 
 use super::{
-    AnswerContext, AnswerOutcome, AnswerRight, Button, ButtonPress, ButtonStyle, QuestionKind,
+    AnswerContext, AnswerOutcome, AnswerRight, ButtonPress, ButtonStyle, QuestionButton,
+    QuestionKind,
 };
-use crate::gateway::threads::{self, Refusal};
+use crate::gateway::threads::{self, ChangeRefusal};
 
 pub struct UpdateQuestion;
 
@@ -15,18 +16,23 @@ const UPDATE: &str = "update:update";
 const LEAVE: &str = "update:leave";
 
 /// The buttons, in order.
-pub static BUTTONS: [Button; 2] = [
-    Button::fixed(
+pub static BUTTONS: [QuestionButton; 2] = [
+    QuestionButton::fixed(
         UPDATE,
         "Update the branch",
         ButtonStyle::Primary,
         ":white_check_mark: Update wanted by",
     ),
-    Button::fixed(LEAVE, "Leave it", ButtonStyle::Plain, ":double_vertical_bar: Left as it is by"),
+    QuestionButton::fixed(
+        LEAVE,
+        "Leave it",
+        ButtonStyle::Plain,
+        ":double_vertical_bar: Left as it is by",
+    ),
 ];
 
 impl QuestionKind for UpdateQuestion {
-    fn fixed_buttons(&self) -> &'static [Button] {
+    fn fixed_buttons(&self) -> &'static [QuestionButton] {
         &BUTTONS
     }
 
@@ -35,7 +41,7 @@ impl QuestionKind for UpdateQuestion {
         status: &mut ThreadStatus,
         press: &ButtonPress,
         context: &AnswerContext<'_>,
-    ) -> Result<AnswerOutcome, Refusal> {
+    ) -> Result<AnswerOutcome, ChangeRefusal> {
         let ButtonPress { message, action_id, user } = press;
         if status.update_offer.as_ref() != Some(message) {
             return Ok(press.when_over(status));
@@ -68,12 +74,12 @@ mod tests {
 
     use super::super::WITHDRAWN;
     use super::*;
-    use crate::gateway::dispatch::Team;
+    use crate::gateway::dispatch::RepoTeam;
 
     fn press(status: &mut ThreadStatus, action_id: &str) -> AnswerOutcome {
         let (message, user) = ("5.000000".parse().unwrap(), "U1".to_owned());
         let press = ButtonPress { message, action_id: action_id.to_owned(), user };
-        let team = Team { implements: Some("coder".to_owned()), ..Team::default() };
+        let team = RepoTeam { implements: Some("coder".to_owned()), ..RepoTeam::default() };
         let context = AnswerContext { team: &team, now: Timestamp::UNIX_EPOCH, today: "" };
         UpdateQuestion.take_press(status, &press, &context).unwrap()
     }

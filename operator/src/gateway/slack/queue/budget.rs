@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Urgency;
+use super::CallUrgency;
 
 /// Calls of one method that nobody has made yet.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct CallBudget {
 
 /// Whether a call may go.
 #[derive(Debug, PartialEq)]
-pub enum Grant {
+pub enum CallGrant {
     Go,
     /// Not before this is over.
     Wait(Duration),
@@ -31,16 +31,16 @@ impl CallBudget {
 
     /// Takes one call if it may go at once; upkeep leaves half to others. `pace`: the time in which
     /// another one is added.
-    pub fn take(&mut self, urgency: Urgency, pace: Duration, now: Instant) -> Grant {
+    pub fn take(&mut self, urgency: CallUrgency, pace: Duration, now: Instant) -> CallGrant {
         let added = now.duration_since(self.at).as_secs_f64() / pace.as_secs_f64();
         self.left = (self.left + added).min(self.most);
         self.at = now;
-        let least = if urgency == Urgency::Upkeep { self.most / 2.0 } else { 0.0 };
+        let least = if urgency == CallUrgency::Upkeep { self.most / 2.0 } else { 0.0 };
         if self.left >= least + 1.0 {
             self.left -= 1.0;
-            return Grant::Go;
+            return CallGrant::Go;
         }
-        Grant::Wait(pace.mul_f64(least + 1.0 - self.left))
+        CallGrant::Wait(pace.mul_f64(least + 1.0 - self.left))
     }
 
     /// Calls go one by one now: nothing is saved up meanwhile.

@@ -21,25 +21,30 @@ fn press(at: &str, action_id: &str, user: &str) -> ButtonPress {
 fn take_press(
     status: &mut ThreadStatus,
     press: &ButtonPress,
-    team: &Team,
-) -> Result<AnswerOutcome, Refusal> {
+    team: &RepoTeam,
+) -> Result<AnswerOutcome, ChangeRefusal> {
     let context = AnswerContext { team, now: Timestamp::UNIX_EPOCH, today: "" };
     questions::take_press(status, press, &context)
 }
 
-fn said(at: &str, text: &str) -> Said {
+fn said(at: &str, text: &str) -> PersonMessage {
     let (user, mentioned, intent) = ("U1".to_owned(), Vec::new(), read_intent(text));
-    Said { ts: ts(at), user, mentioned, intent, verdict: None, words: None, is_bot: false }
+    PersonMessage { ts: ts(at), user, mentioned, intent, verdict: None, words: None, is_bot: false }
 }
 
 /// A Repo without a role that carries plans out.
-fn team(first: &str) -> Team {
-    Team { roles: vec![first.to_owned()], ..Team::default() }
+fn team(first: &str) -> RepoTeam {
+    RepoTeam { roles: vec![first.to_owned()], ..RepoTeam::default() }
 }
 
-fn makers() -> Team {
+fn makers() -> RepoTeam {
     let roles = ["pm", "maker", "lead"].map(str::to_owned).to_vec();
-    Team { implements: Some("maker".into()), leads: Some("lead".into()), roles, ..Team::default() }
+    RepoTeam {
+        implements: Some("maker".into()),
+        leads: Some("lead".into()),
+        roles,
+        ..RepoTeam::default()
+    }
 }
 
 /// A plan of the pm at 10 and a merge question of the lead at 20.
@@ -67,18 +72,18 @@ fn asked() -> ThreadStatus {
 #[test]
 fn only_a_message_that_is_nothing_but_a_decision_is_one() {
     for (text, expected) in [
-        ("approve", Some(Intent::Approve)),
-        (" Approved! ", Some(Intent::Approve)),
-        ("LGTM :rocket:", Some(Intent::Approve)),
-        ("*go ahead*", Some(Intent::Approve)),
-        ("ok.", Some(Intent::Approve)),
-        ("sí", Some(Intent::Approve)),
-        ("¡Dale!", Some(Intent::Approve)),
-        ("aprobado", Some(Intent::Approve)),
-        ("merge  it", Some(Intent::Merge)),
-        ("Mergéalo", Some(Intent::Merge)),
-        ("close this thread", Some(Intent::Close)),
-        ("cierra este hilo", Some(Intent::Close)),
+        ("approve", Some(MessageIntent::Approve)),
+        (" Approved! ", Some(MessageIntent::Approve)),
+        ("LGTM :rocket:", Some(MessageIntent::Approve)),
+        ("*go ahead*", Some(MessageIntent::Approve)),
+        ("ok.", Some(MessageIntent::Approve)),
+        ("sí", Some(MessageIntent::Approve)),
+        ("¡Dale!", Some(MessageIntent::Approve)),
+        ("aprobado", Some(MessageIntent::Approve)),
+        ("merge  it", Some(MessageIntent::Merge)),
+        ("Mergéalo", Some(MessageIntent::Merge)),
+        ("close this thread", Some(MessageIntent::Close)),
+        ("cierra este hilo", Some(MessageIntent::Close)),
         ("yes, but rename it first", None),
         ("sí, pero cambia el nombre", None),
         ("not ok", None),
@@ -87,7 +92,7 @@ fn only_a_message_that_is_nothing_but_a_decision_is_one() {
         ("go-ahead", None),
         ("approve @codebutler.pm", None),
         ("", None),
-        (":+1:", Some(Intent::Approve)),
+        (":+1:", Some(MessageIntent::Approve)),
     ] {
         assert_eq!(read_intent(text), expected, "{text}");
     }
@@ -100,14 +105,17 @@ fn words_approve_the_open_plan_once_and_wake_who_asked() {
     let mut status = asked();
     let message = said("11.000000", "go ahead");
     let decided = take_message(&mut status, &message, &team("triage"), &now()).unwrap();
-    assert_eq!(decided, Taken::Decided(ts("10.000000")));
+    assert_eq!(decided, TakenMessage::Decided(ts("10.000000")));
     assert_eq!(status.plan.as_ref().unwrap().approved_by.as_deref(), Some("U1"));
     assert_eq!(status.pending.len(), 1);
     assert_eq!(status.roles["pm"].inbox, Some(ts("11.000000")));
     assert!(!status.roles.contains_key("triage"));
 
     let after = status.clone();
-    assert_eq!(take_message(&mut status, &message, &team("triage"), &now()), Ok(Taken::Message));
+    assert_eq!(
+        take_message(&mut status, &message, &team("triage"), &now()),
+        Ok(TakenMessage::Message)
+    );
     assert_eq!(status, after);
 }
 
@@ -118,7 +126,7 @@ fn an_unclear_yes_stays_none_when_it_is_read_again() {
     status.asked = Some(ts("12.000000"));
     let message = said("13.000000", "yes");
     let team = makers();
-    assert_eq!(take_message(&mut status, &message, &team, &now()), Ok(Taken::Unclear));
+    assert_eq!(take_message(&mut status, &message, &team, &now()), Ok(TakenMessage::Unclear));
     assert_eq!(
         find_recipients(&status, &message, &team),
         ["pm"],
@@ -126,18 +134,21 @@ fn an_unclear_yes_stays_none_when_it_is_read_again() {
     );
     status.asked = None;
     let after = status.clone();
-    assert_eq!(take_message(&mut status, &message, &team, &now()), Ok(Taken::Message));
+    assert_eq!(take_message(&mut status, &message, &team, &now()), Ok(TakenMessage::Message));
     assert_eq!(status, after);
 
     let mut status = asked();
     status.closing = None;
     let refused = take_refused(&mut status, &message, "not you", &team, &now());
-    assert_eq!(refused, Ok(Taken::Refused("not you")));
+    assert_eq!(refused, Ok(TakenMessage::Refused("not you")));
     assert_eq!(
         (status.plan.as_ref().unwrap().approved_by.as_ref(), status.pending.len()),
         (None, 0)
     );
-    assert_eq!(take_refused(&mut status, &message, "not you", &team, &now()), Ok(Taken::Message));
+    assert_eq!(
+        take_refused(&mut status, &message, "not you", &team, &now()),
+        Ok(TakenMessage::Message)
+    );
 }
 
 #[test]
@@ -147,7 +158,7 @@ fn a_plain_yes_to_the_question_whether_to_merge_is_for_who_asked() {
     let message = said("21.000000", "yes");
     let taken = take_message(&mut status, &message, &makers(), &now());
     let asked = ts("20.000000");
-    assert_eq!(taken, Ok(Taken::Decided(asked)));
+    assert_eq!(taken, Ok(TakenMessage::Decided(asked)));
     assert_eq!(find_recipients(&status, &message, &makers()), ["lead"]);
 }
 
@@ -155,7 +166,7 @@ fn a_plain_yes_to_the_question_whether_to_merge_is_for_who_asked() {
 fn words_said_before_the_plan_do_not_approve_it() {
     let mut status = asked();
     let decided = take_message(&mut status, &said("9.000000", "ok"), &team("triage"), &now());
-    assert_eq!(decided, Ok(Taken::Message));
+    assert_eq!(decided, Ok(TakenMessage::Message));
     assert_eq!(status.plan.as_ref().unwrap().approved_by, None);
     assert!(status.roles.contains_key("triage"));
 }
@@ -165,7 +176,7 @@ fn a_message_that_mentions_a_role_is_for_that_role() {
     let mut status = asked();
     let mut message = said("30.000000", "merge");
     message.mentioned = vec!["coder".to_owned()];
-    assert_eq!(take_message(&mut status, &message, &team("pm"), &now()), Ok(Taken::Message));
+    assert_eq!(take_message(&mut status, &message, &team("pm"), &now()), Ok(TakenMessage::Message));
     assert_eq!(status.closing.as_ref().unwrap().choice, None);
     assert_eq!(status.roles.keys().collect::<Vec<_>>(), ["coder"]);
 }
@@ -253,7 +264,10 @@ fn a_declined_plan_is_not_approved_by_a_yes_to_something_else() {
 
         // "Shall I leave it as it is?" "Yes." The one who asked hears it, as words.
         let yes = said("11.000000", "Yes.");
-        assert_eq!(take_message(&mut status, &yes, &team("triage"), &now()), Ok(Taken::Message));
+        assert_eq!(
+            take_message(&mut status, &yes, &team("triage"), &now()),
+            Ok(TakenMessage::Message)
+        );
         assert_eq!(status.roles["pm"].inbox, Some(ts("11.000000")));
         assert!(!status.roles.contains_key("triage"));
 
@@ -356,11 +370,11 @@ fn a_plain_answer_to_what_the_harness_asks_presses_its_button_and_wakes_nobody()
     let (yes, no) = (said("11.000000", "yes"), said("11.000000", "no"));
     let mut status = roadmap();
     let taken = take_message(&mut status, &yes, &makers(), &now());
-    assert_eq!(taken, Ok(Taken::Decided(ts("10.000000"))));
+    assert_eq!(taken, Ok(TakenMessage::Decided(ts("10.000000"))));
     assert!(status.roadmap.as_ref().unwrap().is_approved());
     assert!(status.roles.is_empty() && find_recipients(&status, &yes, &makers()).is_empty());
     let after = status.clone();
-    assert_eq!(take_message(&mut status, &yes, &makers(), &now()), Ok(Taken::Message));
+    assert_eq!(take_message(&mut status, &yes, &makers(), &now()), Ok(TakenMessage::Message));
     assert_eq!(status, after, "read again");
 
     let mut status = roadmap();
@@ -369,7 +383,7 @@ fn a_plain_answer_to_what_the_harness_asks_presses_its_button_and_wakes_nobody()
     assert!(run.open_question().is_none() && !run.is_approved());
     let mut status = roadmap();
     let refused = take_refused(&mut status, &yes, "not you", &makers(), &now());
-    assert_eq!(refused, Ok(Taken::Refused("not you")));
+    assert_eq!(refused, Ok(TakenMessage::Refused("not you")));
     assert!(status.roadmap.unwrap().open_question().is_some());
 
     // To keep a request whole is for who proposed the parts.

@@ -19,14 +19,14 @@ use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::super::account::{AccessError, Account};
-use super::super::event::Stored;
-use super::super::questions::{Button, ButtonStyle};
+use super::super::account::{AccessError, SlackAccount};
+use super::super::event::StoredMessage;
+use super::super::questions::{ButtonStyle, QuestionButton};
 use super::super::route;
 use super::super::settle::{self, SettledLine};
 use super::super::{EVENT_TYPE, Inner, blocks, history, own_metadata};
 use super::{BUTTON, channel_label, decide_repo, record};
-use crate::gateway::slack::channel::Channel;
+use crate::gateway::slack::channel::RepoChannel;
 use crate::gateway::slack::clock;
 use crate::gateway::slack::take_error::TakeError;
 
@@ -148,9 +148,9 @@ async fn look_at(
 struct Case<'a> {
     inner: &'a Arc<Inner>,
     repo: &'a Repo,
-    account: &'a Account,
+    account: &'a SlackAccount,
     place: &'a SlackThread,
-    sharing: &'a [Channel],
+    sharing: &'a [RepoChannel],
     one: &'a UnclearConversation,
 }
 
@@ -199,8 +199,8 @@ impl Case<'_> {
     /// The Repo that is meant, and who chose it, if somebody did.
     async fn found(
         &self,
-        messages: &[Stored],
-    ) -> Result<Option<(Channel, Option<String>)>, TakeError> {
+        messages: &[StoredMessage],
+    ) -> Result<Option<(RepoChannel, Option<String>)>, TakeError> {
         let Self { inner, sharing, one, .. } = *self;
         if let Some(channel) = self.has_thread(messages).await? {
             return Ok(Some((channel, None)));
@@ -210,20 +210,23 @@ impl Case<'_> {
         {
             return Ok(Some((channel.clone(), Some(chosen.by.clone()))));
         }
-        let speaks = |message: &&Stored| {
+        let speaks = |message: &&StoredMessage| {
             sharing.iter().any(|channel| route::find_speaker(message, channel).is_some())
         };
         let said = messages.iter().filter(speaks);
         let words: Vec<&str> = said.filter_map(|message| message.text.as_deref()).collect();
         let first = messages.iter().find(|message| message.ts == one.message);
         let may =
-            |channel: &Channel| first.is_some_and(|message| inner.may_steer(message, channel));
+            |channel: &RepoChannel| first.is_some_and(|message| inner.may_steer(message, channel));
         let found = decide_repo(&words, may, sharing).filter(|channel| !channel.deaf);
         Ok(found.map(|channel| (channel.clone(), None)))
     }
 
     /// The Repo whose Thread the conversation has, or had: not by the cache, which may be behind.
-    async fn has_thread(&self, messages: &[Stored]) -> Result<Option<Channel>, TakeError> {
+    async fn has_thread(
+        &self,
+        messages: &[StoredMessage],
+    ) -> Result<Option<RepoChannel>, TakeError> {
         let Self { inner, sharing, place, .. } = *self;
         if let Some(channel) = inner.about(&place.ts, sharing) {
             return Ok(Some(channel));
@@ -251,7 +254,7 @@ impl Case<'_> {
         Ok(None)
     }
 
-    async fn ask(&self, messages: &[Stored]) -> Result<(), TakeError> {
+    async fn ask(&self, messages: &[StoredMessage]) -> Result<(), TakeError> {
         let asked = match self.question(messages) {
             Some(asked) => asked,
             None => self.post().await?,
@@ -265,8 +268,8 @@ impl Case<'_> {
     }
 
     /// The message that asks, if it is there.
-    fn question(&self, messages: &[Stored]) -> Option<SlackTs> {
-        let asks = |message: &&Stored| {
+    fn question(&self, messages: &[StoredMessage]) -> Option<SlackTs> {
+        let asks = |message: &&StoredMessage| {
             let payload = own_metadata(message.metadata.as_ref());
             self.account.wrote(message)
                 && payload.is_some_and(|p| p["kind"] == KIND && p["key"] == self.key())
@@ -295,9 +298,9 @@ impl Case<'_> {
     }
 
     /// Who said something else is told that the question is open, once.
-    async fn remind(&self, asked: &SlackTs, messages: &[Stored]) -> Result<(), TakeError> {
+    async fn remind(&self, asked: &SlackTs, messages: &[StoredMessage]) -> Result<(), TakeError> {
         let newest = messages.last().filter(|message| message.ts > *asked);
-        let speaker = newest.and_then(Stored::person);
+        let speaker = newest.and_then(StoredMessage::person);
         let Some(user) = speaker else { return Ok(()) };
         let key = (self.place.channel.clone(), asked.clone(), user.to_owned());
         if self.inner.declined.first_time(key) {
@@ -307,7 +310,7 @@ impl Case<'_> {
     }
 
     /// Puts a line in the place of the question's buttons.
-    async fn answered(&self, messages: &[Stored], line: String) -> Result<(), TakeError> {
+    async fn answered(&self, messages: &[StoredMessage], line: String) -> Result<(), TakeError> {
         let Some(asked) = self.one.asked.clone().or_else(|| self.question(messages)) else {
             return Ok(());
         };
@@ -334,7 +337,7 @@ impl Case<'_> {
 }
 
 /// What is asked. Pure.
-fn which_question(user: &str, sharing: &[Channel]) -> String {
+fn which_question(user: &str, sharing: &[RepoChannel]) -> String {
     let list: Vec<String> = sharing
         .iter()
         .map(|channel| {
@@ -348,8 +351,8 @@ fn which_question(user: &str, sharing: &[Channel]) -> String {
     )
 }
 
-fn repo_buttons(sharing: &[Channel]) -> Vec<Button> {
-    let button = |channel: &Channel| Button {
+fn repo_buttons(sharing: &[RepoChannel]) -> Vec<QuestionButton> {
+    let button = |channel: &RepoChannel| QuestionButton {
         action_id: Cow::Owned(format!("{BUTTON}{}", channel.uid)),
         label: Cow::Owned(channel_label(channel, sharing)),
         style: ButtonStyle::Plain,
@@ -397,7 +400,7 @@ mod tests {
 
     #[test]
     fn the_question_names_all_repos() {
-        let api = Channel {
+        let api = RepoChannel {
             repo: "api".to_owned(),
             uid: "u2".to_owned(),
             git: "github.com/acme/backend".to_owned(),

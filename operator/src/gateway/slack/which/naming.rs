@@ -4,19 +4,19 @@
 use std::collections::BTreeSet;
 
 use super::super::mrkdwn;
-use crate::gateway::slack::channel::Channel;
+use crate::gateway::slack::channel::RepoChannel;
 
 /// What a message says of the Repos of its channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Named<'a> {
+pub enum NamedRepos<'a> {
     Nothing,
-    One(&'a Channel),
+    One(&'a RepoChannel),
     /// More than one: nobody can tell which of them is to be worked on.
     Several,
 }
 
 /// What a message names, as Slack stores it.
-pub fn named_repos<'a>(text: &str, sharing: &'a [Channel]) -> Named<'a> {
+pub fn named_repos<'a>(text: &str, sharing: &'a [RepoChannel]) -> NamedRepos<'a> {
     let mut found = BTreeSet::new();
     for line in strip_code(text).lines().filter(|line| !line.trim_start().starts_with('>')) {
         for word in line.split(|c: char| c.is_whitespace() || "()[]{}<>,;!?\"'`*|".contains(c)) {
@@ -29,9 +29,9 @@ pub fn named_repos<'a>(text: &str, sharing: &'a [Channel]) -> Named<'a> {
         found.extend(by_mention(text, sharing));
     }
     match found.into_iter().collect::<Vec<_>>()[..] {
-        [] => Named::Nothing,
-        [one] => sharing.get(one).map_or(Named::Nothing, Named::One),
-        _ => Named::Several,
+        [] => NamedRepos::Nothing,
+        [one] => sharing.get(one).map_or(NamedRepos::Nothing, NamedRepos::One),
+        _ => NamedRepos::Several,
     }
 }
 
@@ -42,8 +42,8 @@ fn strip_code(text: &str) -> String {
 }
 
 /// The places in the list of what a word names. A Repo's own name goes before its repository's.
-fn by_word(word: &str, sharing: &[Channel]) -> Vec<usize> {
-    let places = |is: &dyn Fn(&Channel) -> bool| -> Vec<usize> {
+fn by_word(word: &str, sharing: &[RepoChannel]) -> Vec<usize> {
+    let places = |is: &dyn Fn(&RepoChannel) -> bool| -> Vec<usize> {
         let all = sharing.iter().enumerate();
         all.filter(|(_, channel)| is(channel)).map(|(place, _)| place).collect()
     };
@@ -70,7 +70,7 @@ fn by_word(word: &str, sharing: &[Channel]) -> Vec<usize> {
     })
 }
 
-fn by_mention(text: &str, sharing: &[Channel]) -> Vec<usize> {
+fn by_mention(text: &str, sharing: &[RepoChannel]) -> Vec<usize> {
     let apps: BTreeSet<_> = sharing.iter().filter_map(|c| c.bot_user.as_deref()).collect();
     let said = |app: &&&str| text.contains(&format!("<@{app}>"));
     let mentioned: Vec<&str> = apps.iter().filter(said).copied().collect();
@@ -84,7 +84,7 @@ fn by_mention(text: &str, sharing: &[Channel]) -> Vec<usize> {
 }
 
 /// How a Repo of a channel is called where it has to be told from the others.
-pub fn channel_label(channel: &Channel, sharing: &[Channel]) -> String {
+pub fn channel_label(channel: &RepoChannel, sharing: &[RepoChannel]) -> String {
     let alike = sharing.iter().filter(|other| other.repo == channel.repo).count();
     if alike > 1 { format!("{}/{}", channel.namespace, channel.repo) } else { channel.repo.clone() }
 }
@@ -100,8 +100,8 @@ pub fn fold_address(url: &str) -> String {
 mod tests {
     use super::*;
 
-    fn channel(repo: &str, git: &str, bot: &str) -> Channel {
-        Channel {
+    fn channel(repo: &str, git: &str, bot: &str) -> RepoChannel {
+        RepoChannel {
             repo: repo.to_owned(),
             uid: repo.to_owned(),
             git: fold_address(git),
@@ -141,9 +141,9 @@ mod tests {
             ("<@U0B> is shop-api slow?", "shop-api"),
         ] {
             let found = match named_repos(text, &sharing) {
-                Named::Nothing => "-",
-                Named::One(channel) => &channel.repo,
-                Named::Several => "several",
+                NamedRepos::Nothing => "-",
+                NamedRepos::One(channel) => &channel.repo,
+                NamedRepos::Several => "several",
             };
             assert_eq!(found, expected, "{text}");
         }
@@ -156,7 +156,7 @@ mod tests {
         sharing[1].namespace = "other".to_owned();
         assert_eq!(channel_label(&sharing[1], &sharing), "other/shop");
         assert_eq!(channel_label(&sharing[0], &sharing[..1]), "shop");
-        assert_eq!(named_repos("in shop", &sharing), Named::Several);
-        assert_eq!(named_repos("in other/shop", &sharing), Named::One(&sharing[1]));
+        assert_eq!(named_repos("in shop", &sharing), NamedRepos::Several);
+        assert_eq!(named_repos("in other/shop", &sharing), NamedRepos::One(&sharing[1]));
     }
 }

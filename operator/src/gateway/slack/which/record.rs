@@ -9,7 +9,7 @@ use kube::api::Patch;
 use serde_json::json;
 
 use super::super::Inner;
-use crate::gateway::slack::channel::Channel;
+use crate::gateway::slack::channel::RepoChannel;
 use crate::gateway::writes;
 
 /// Conversations that a Repo keeps at most.
@@ -18,7 +18,7 @@ const KEPT: usize = 32;
 const ATTEMPTS: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Noted {
+pub enum NotedChoice {
     Kept,
     /// Too many wait already.
     Full,
@@ -30,14 +30,14 @@ pub fn note_message(
     root: &SlackTs,
     (said, user): (&SlackTs, &str),
     now: &Time,
-) -> Noted {
+) -> NotedChoice {
     if let Some(known) = list.iter_mut().find(|known| known.root == *root) {
         known.heard = known.heard.clone().max(said.clone());
         known.message = known.message.clone().min(said.clone());
-        return Noted::Kept;
+        return NotedChoice::Kept;
     }
     if list.len() >= KEPT {
-        return Noted::Full;
+        return NotedChoice::Full;
     }
     list.push(UnclearConversation {
         root: root.clone(),
@@ -48,7 +48,7 @@ pub fn note_message(
         asked: None,
         chosen: None,
     });
-    Noted::Kept
+    NotedChoice::Kept
 }
 
 /// Keeps what somebody chose below a question; the first choice counts.
@@ -58,18 +58,18 @@ pub fn choose_repo(
     question: &SlackTs,
     chosen: &ChosenRepo,
     now: &Time,
-) -> Noted {
+) -> NotedChoice {
     // The Repo that kept it may be gone.
     if !list.iter().any(|known| known.root == *root)
-        && note_message(list, root, (root, &chosen.by), now) == Noted::Full
+        && note_message(list, root, (root, &chosen.by), now) == NotedChoice::Full
     {
-        return Noted::Full;
+        return NotedChoice::Full;
     }
     for known in list.iter_mut().filter(|known| known.root == *root) {
         known.asked.get_or_insert_with(|| question.clone());
         known.chosen.get_or_insert_with(|| chosen.clone());
     }
-    Noted::Kept
+    NotedChoice::Kept
 }
 
 /// Takes a conversation off the list, unless something was said meanwhile.
@@ -79,13 +79,21 @@ pub fn forget_conversation(list: &mut Vec<UnclearConversation>, done: &UnclearCo
 
 impl Inner {
     /// The Repo that keeps a conversation; the oldest of its channel if none does yet.
-    pub(super) fn keeper<'a>(&self, root: &SlackTs, sharing: &'a [Channel]) -> Option<&'a Channel> {
-        let keeps = |channel: &&Channel| self.kept(root, channel).is_some();
+    pub(super) fn keeper<'a>(
+        &self,
+        root: &SlackTs,
+        sharing: &'a [RepoChannel],
+    ) -> Option<&'a RepoChannel> {
+        let keeps = |channel: &&RepoChannel| self.kept(root, channel).is_some();
         sharing.iter().find(keeps).or(sharing.iter().find(|channel| !channel.deaf))
     }
 
     /// What a Repo keeps of a conversation, as the cache has it.
-    pub(super) fn kept(&self, root: &SlackTs, channel: &Channel) -> Option<UnclearConversation> {
+    pub(super) fn kept(
+        &self,
+        root: &SlackTs,
+        channel: &RepoChannel,
+    ) -> Option<UnclearConversation> {
         let repo = self.context.repo(&channel.namespace, &channel.repo)?;
         let unclear = &repo.status.as_ref()?.slack.unclear;
         unclear.iter().find(|known| known.root == *root).cloned()
@@ -136,7 +144,10 @@ mod tests {
     fn a_conversation_is_kept_once_and_until_nothing_new_was_said() {
         let (mut list, now) = (Vec::new(), Time(jiff::Timestamp::UNIX_EPOCH));
         for (said, user) in [("15", "U1"), ("10", "U2"), ("12", "U3"), ("15", "U1")] {
-            assert_eq!(note_message(&mut list, &ts("10"), (&ts(said), user), &now), Noted::Kept);
+            assert_eq!(
+                note_message(&mut list, &ts("10"), (&ts(said), user), &now),
+                NotedChoice::Kept
+            );
         }
         let kept = list[0].clone();
         assert_eq!((list.len(), &kept.message, &kept.heard), (1, &ts("10"), &ts("15")));
@@ -159,7 +170,10 @@ mod tests {
         for n in 0..KEPT {
             note_message(&mut list, &ts(&n.to_string()), (&ts("50"), "U1"), &now);
         }
-        assert_eq!(note_message(&mut list, &ts("99"), (&ts("99"), "U1"), &now), Noted::Full);
-        assert_eq!(choose_repo(&mut list, &ts("99"), &ts("99"), &chosen("U1"), &now), Noted::Full);
+        assert_eq!(note_message(&mut list, &ts("99"), (&ts("99"), "U1"), &now), NotedChoice::Full);
+        assert_eq!(
+            choose_repo(&mut list, &ts("99"), &ts("99"), &chosen("U1"), &now),
+            NotedChoice::Full
+        );
     }
 }

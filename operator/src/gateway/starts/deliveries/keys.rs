@@ -10,8 +10,8 @@ use kube::ResourceExt as _;
 use parking_lot::Mutex;
 
 use super::signature::SigningKey;
-use crate::gateway::conditions::Conditions;
-use crate::gateway::context::Context;
+use crate::gateway::conditions::ConditionWriter;
+use crate::gateway::context::GatewayContext;
 use crate::gateway::secrets::SecretError;
 use crate::recent::RecentMap;
 
@@ -26,13 +26,13 @@ type ReadKey = (Instant, Option<SigningKey>);
 /// Cheap to clone; clones share what they know.
 #[derive(Clone)]
 pub struct SigningKeys {
-    context: Context,
-    conditions: Conditions,
+    context: GatewayContext,
+    conditions: ConditionWriter,
     known: Arc<Mutex<RecentMap<(String, String), ReadKey>>>,
 }
 
 impl SigningKeys {
-    pub fn new(context: Context, conditions: Conditions) -> Self {
+    pub fn new(context: GatewayContext, conditions: ConditionWriter) -> Self {
         Self { context, conditions, known: Arc::new(Mutex::new(RecentMap::new(MOST))) }
     }
 

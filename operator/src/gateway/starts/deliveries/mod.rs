@@ -32,12 +32,12 @@ use tokio_util::sync::CancellationToken;
 use self::keys::SigningKeys;
 use self::refusal::DeliveryRefusal;
 use self::signature::{SignedHead, SigningKey};
-use super::{Origin, thread_of};
-use crate::gateway::context::Context;
-use crate::gateway::metrics::Metrics;
-use crate::gateway::state::Gateway;
+use super::{ThreadOrigin, thread_of};
+use crate::gateway::context::GatewayContext;
+use crate::gateway::metrics::GatewayMetrics;
+use crate::gateway::state::GatewayParts;
 use crate::gateway::thread_key::ThreadKey;
-use crate::gateway::threads::Threads;
+use crate::gateway::threads::ThreadWriter;
 use crate::listen::listen_on;
 
 /// Bytes of a body: the longest prompt in characters that take the most bytes fits.
@@ -57,9 +57,9 @@ const SOMEBODY: &str = "a signed delivery";
 
 #[derive(Clone)]
 struct DeliveryDesk {
-    context: Context,
-    threads: Threads,
-    metrics: Metrics,
+    context: GatewayContext,
+    threads: ThreadWriter,
+    metrics: GatewayMetrics,
     keys: SigningKeys,
     /// What is compared with where there is no key, so that it takes as long.
     nobodys: SigningKey,
@@ -72,7 +72,7 @@ struct DeliveryDesk {
 /// When it is taken.
 pub fn serve_deliveries(
     address: Option<SocketAddr>,
-    gateway: &Gateway,
+    gateway: &GatewayParts,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let Some(address) = address else { return Ok(()) };
@@ -165,7 +165,7 @@ impl DeliveryDesk {
         body: DeliveryBody,
     ) -> Result<BegunThread, DeliveryRefusal> {
         let by = body.requested_by.as_deref().unwrap_or(SOMEBODY);
-        let thread = thread_of(repo, Origin::Delivery, (id, "delivery"), by, body.prompt);
+        let thread = thread_of(repo, ThreadOrigin::Delivery, (id, "delivery"), by, body.prompt);
         let key = ThreadKey::from(&thread);
         let name = key.name.clone();
         if self.context.thread(&key).is_some() || is_over(repo, &name) {

@@ -155,14 +155,14 @@ impl TrainHost for Fake {
         Ok(!world.untested)
     }
 
-    async fn assemble(&self, cars: &[&TrainCar]) -> Result<Assembly, Interrupted> {
+    async fn assemble(&self, cars: &[&TrainCar]) -> Result<TrainAssembly, Interrupted> {
         let mut world = self.0.lock();
         world.meddle()?;
         let mut list = world.base.clone();
-        let mut found = Assembly {
+        let mut found = TrainAssembly {
             base: world.base.join(" "),
             base_tree: tree_of(&world.base),
-            ..Assembly::default()
+            ..TrainAssembly::default()
         };
         for car in cars {
             if world.moved.contains(&car.number) {
@@ -222,15 +222,15 @@ impl TrainHost for Fake {
         &self,
         car: &TrainCar,
         trees: Option<(&str, &str)>,
-    ) -> Result<Landing, Interrupted> {
+    ) -> Result<TrainLanding, Interrupted> {
         let mut world = self.0.lock();
         let Some((before, after)) = trees else {
             world.queued.push(car.number);
-            return Ok(Landing::Queued);
+            return Ok(TrainLanding::Queued);
         };
         if !has(&world.base, car.number) {
             if tree_of(&world.base) != before {
-                return Ok(Landing::Moved);
+                return Ok(TrainLanding::Moved);
             }
             // Between the look and the merge.
             let known = world.pushed;
@@ -239,17 +239,17 @@ impl TrainHost for Fake {
             let _ = world.meddle();
             world.crashes = quiet;
             if world.conflicts_with(&world.base, car.number) {
-                return Ok(Landing::Refused("it is not mergeable".to_owned()));
+                return Ok(TrainLanding::Refused("it is not mergeable".to_owned()));
             }
             world.base.push(car.number.to_string());
             world.branches.remove(&car.number);
             if world.pushed != known {
-                return Ok(Landing::Otherwise(format!("c{}", car.number)));
+                return Ok(TrainLanding::Otherwise(format!("c{}", car.number)));
             }
             assert_eq!(tree_of(&world.base), after);
         }
         world.meddle()?;
-        Ok(Landing::Done(format!("c{}", car.number)))
+        Ok(TrainLanding::Done(format!("c{}", car.number)))
     }
 
     async fn clear(&self, branch: &str) -> Result<(), Interrupted> {
@@ -285,7 +285,7 @@ async fn run(world: World, cars: u64) -> (MergeTrain, World) {
     let fake = Fake(Mutex::new(world));
     for _ in 0..20_000 {
         match advance_train(&train, &fake).await {
-            Ok(Progress::Changed(next)) => {
+            Ok(TrainProgress::Changed(next)) => {
                 // What is decided stays decided.
                 for (before, after) in train.cars.iter().zip(&next.cars) {
                     assert!(before.merged.is_none() || before.merged == after.merged);
@@ -293,8 +293,8 @@ async fn run(world: World, cars: u64) -> (MergeTrain, World) {
                 }
                 train = *next;
             }
-            Ok(Progress::Waits { .. }) | Err(Interrupted) => {}
-            Ok(Progress::Over) => return (train, fake.0.into_inner()),
+            Ok(TrainProgress::Waits { .. }) | Err(Interrupted) => {}
+            Ok(TrainProgress::Over) => return (train, fake.0.into_inner()),
         }
     }
     panic!("it does not end: {train:?}");

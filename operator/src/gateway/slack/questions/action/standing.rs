@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use super::{add_question, shown};
 use crate::gateway::consent::is_own_key;
 use crate::gateway::slack::access;
-use crate::gateway::threads::Refusal;
+use crate::gateway::threads::ChangeRefusal;
 
 /// Tools whose calls people can approve for a thread: commands, which are shown as they are.
 const TOOLS: [&str; 1] = ["Bash"];
@@ -91,7 +91,7 @@ pub fn answer_for_thread(
     status: &mut ThreadStatus,
     question: &Approval,
     users: &[String],
-) -> Result<bool, Refusal> {
+) -> Result<bool, ChangeRefusal> {
     if let Some(known) = status.approvals.iter().find(|one| one.id == question.id) {
         return Ok(known.standing);
     }

@@ -39,13 +39,13 @@ fn take(
     status: &mut ThreadStatus,
     (message, answer, user): (&str, ActionAnswer, &str),
     now: Timestamp,
-) -> Result<AnswerOutcome, Refusal> {
+) -> Result<AnswerOutcome, ChangeRefusal> {
     take_answer(status, (&ts(message), answer, user), now)
 }
 
-fn said(at: &str, text: &str) -> Said {
+fn said(at: &str, text: &str) -> PersonMessage {
     let (user, mentioned, intent) = ("U1".to_owned(), Vec::new(), read_intent(text));
-    Said { ts: ts(at), user, mentioned, intent, verdict: None, words: None, is_bot: false }
+    PersonMessage { ts: ts(at), user, mentioned, intent, verdict: None, words: None, is_bot: false }
 }
 
 #[test]
@@ -73,8 +73,8 @@ fn the_first_answer_counts_once_and_wakes_the_role() {
 fn a_yes_is_for_exactly_one_action_of_one_role() {
     let mut status = asked(&[question("k", "5.000000")]);
     take(&mut status, ("5.000000", ActionAnswer::Approve, "U1"), at(10)).unwrap();
-    assert_eq!(hand_out(&mut status, "coder:k", "bb", at(10)), Err(Refusal::OtherAction));
-    assert_eq!(hand_out(&mut status, "pm:k", "aa", at(10)), Err(Refusal::NotAsked));
+    assert_eq!(hand_out(&mut status, "coder:k", "bb", at(10)), Err(ChangeRefusal::OtherAction));
+    assert_eq!(hand_out(&mut status, "pm:k", "aa", at(10)), Err(ChangeRefusal::NotAsked));
     assert!(!status.approvals[0].used);
     hand_out(&mut status, "coder:k", "aa", at(10)).unwrap();
     assert!(status.approvals[0].used);
@@ -158,17 +158,17 @@ fn an_answered_question_makes_room_and_an_open_one_does_not() {
     }
     let more = question("more", "90.000000");
     assert!(!has_room(&status));
-    assert_eq!(add_question(&mut status, &more), Err(Refusal::Asked));
+    assert_eq!(add_question(&mut status, &more), Err(ChangeRefusal::Asked));
     // An answer that the role does not have yet is not forgotten.
     take(&mut status, ("3.000000", ActionAnswer::Deny, "U1"), at(10)).unwrap();
-    assert_eq!(add_question(&mut status, &more), Err(Refusal::Asked));
+    assert_eq!(add_question(&mut status, &more), Err(ChangeRefusal::Asked));
     hand_out(&mut status, "coder:3", "aa", at(10)).unwrap();
     // Nor one whose message still looks open: asked anew, it would be taken for the question.
-    assert_eq!(add_question(&mut status, &more), Err(Refusal::Asked));
+    assert_eq!(add_question(&mut status, &more), Err(ChangeRefusal::Asked));
     status.settled.clear();
     add_question(&mut status, &more).unwrap();
     assert_eq!(status.approvals.len(), KEPT);
-    assert_eq!(hand_out(&mut status, "coder:3", "aa", at(10)), Err(Refusal::NotAsked));
+    assert_eq!(hand_out(&mut status, "coder:3", "aa", at(10)), Err(ChangeRefusal::NotAsked));
 }
 
 #[test]
@@ -216,8 +216,8 @@ fn words_give_it_and_what_has_no_words_gets_a_yes_for_once() {
         assert_eq!(status.approvals[0].answer, Some(ApprovalAnswer::Approved));
         assert_eq!(status.standing.len(), stands);
     }
-    assert_eq!(read_intent("siempre"), Some(Intent::Always));
-    assert_eq!(read_intent("revoke"), Some(Intent::Revoke));
+    assert_eq!(read_intent("siempre"), Some(MessageIntent::Always));
+    assert_eq!(read_intent("revoke"), Some(MessageIntent::Revoke));
     assert_eq!(read_intent("always use tabs"), None);
     let mut many = ThreadStatus::default();
     for n in 0..40 {
