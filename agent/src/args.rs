@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use codebutler_wire::pod;
 
-use crate::sandbox::Mode;
+use crate::sandbox::SandboxMode;
 
 /// `codebutler-agent`
 #[derive(Debug, Parser)]
 #[command(name = "codebutler-agent", version)]
-pub struct Args {
+pub struct AgentArgs {
     /// `tracing` filter, such as `info` or `codebutler_agent=debug,info`.
     #[arg(long, env = "CODEBUTLER_LOG", default_value = "info", global = true)]
     pub log: String,
@@ -22,7 +22,7 @@ pub struct Args {
     pub log_format: LogFormat,
     /// Which part of the pod to be.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: AgentCommand,
 }
 
 /// How log lines look.
@@ -37,7 +37,7 @@ pub enum LogFormat {
 
 /// The parts of an agent pod.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum AgentCommand {
     /// The agent's loop.
     Run(Box<RunArgs>),
     /// Files, Git and commands, on behalf of the loop.
@@ -135,11 +135,11 @@ pub struct ToolboxArgs {
     #[arg(long, default_value = pod::WORK_DIR, hide = true)]
     pub work_dir: PathBuf,
     /// What confines commands.
-    #[arg(long, value_enum, default_value_t = Mode::Landlock)]
-    pub sandbox: Mode,
+    #[arg(long, value_enum, default_value_t = SandboxMode::Landlock)]
+    pub sandbox: SandboxMode,
     /// What commands may do with the worktree.
-    #[arg(long, value_enum, default_value_t = Access::ReadWrite)]
-    pub worktree: Access,
+    #[arg(long, value_enum, default_value_t = CommandAccess::ReadWrite)]
+    pub worktree: CommandAccess,
     /// Folders outside of the worktree that commands may write to.
     #[arg(long = "writable")]
     pub writable: Vec<PathBuf>,
@@ -153,7 +153,7 @@ pub struct ToolboxArgs {
 
 /// What commands may do with the worktree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Access {
+pub enum CommandAccess {
     /// They work in it.
     ReadWrite,
     /// They work in a copy of it.
@@ -164,8 +164,8 @@ pub enum Access {
 #[derive(Clone, Debug, clap::Args)]
 pub struct ExecArgs {
     /// What confines the command.
-    #[arg(long, value_enum, default_value_t = Mode::Landlock)]
-    pub sandbox: Mode,
+    #[arg(long, value_enum, default_value_t = SandboxMode::Landlock)]
+    pub sandbox: SandboxMode,
     /// Folders in which it may do anything.
     #[arg(long)]
     pub write: Vec<PathBuf>,
@@ -184,8 +184,8 @@ impl ExecArgs {
     /// The command line that parses to this.
     pub fn words(&self) -> Vec<OsString> {
         let mode = match self.sandbox {
-            Mode::Landlock => "landlock",
-            Mode::Runtime => "runtime",
+            SandboxMode::Landlock => "landlock",
+            SandboxMode::Runtime => "runtime",
         };
         let mut words: Vec<OsString> = vec!["exec".into(), "--sandbox".into(), mode.into()];
         let places = [("--write", &self.write), ("--read", &self.read), ("--hide", &self.hide)];

@@ -14,7 +14,7 @@ use codebutler_wire::{
 use parking_lot::{Mutex, MutexGuard};
 use tokio::task::AbortHandle;
 
-use crate::gateway::{Gateway, GatewayError};
+use crate::gateway::{GatewayClient, GatewayError};
 
 /// How long one question for a slot may wait.
 const LONG_POLL: Duration = Duration::from_secs(20);
@@ -25,19 +25,19 @@ const TOLD_EVERY: Duration = Duration::from_mins(10);
 
 /// Hands out the pod's slot. Cheap to clone.
 #[derive(Clone)]
-pub struct Builds {
-    gateway: Gateway,
+pub struct PodBuilds {
+    gateway: GatewayClient,
     current: Arc<Mutex<Weak<Held>>>,
     told: Arc<Mutex<Option<Instant>>>,
     tell_after: Duration,
     /// How long was waited for what others have.
-    pub waits: Waits,
+    pub waits: PodWaits,
 }
 
 /// How long the pod has waited for slots and models, in all: that is no part of a run's own time.
 /// Cheap to clone; clones share it.
 #[derive(Clone, Default)]
-pub struct Waits(Arc<Mutex<Waited>>);
+pub struct PodWaits(Arc<Mutex<Waited>>);
 
 #[derive(Default)]
 struct Waited {
@@ -48,9 +48,9 @@ struct Waited {
 }
 
 /// Waits, until it is dropped.
-pub struct Waiting(Waits);
+pub struct OpenWait(PodWaits);
 
-impl Waits {
+impl PodWaits {
     /// Until now; what several wait for at once counts once.
     pub fn total(&self) -> Duration {
         let waited = lock(&self.0);
@@ -58,16 +58,16 @@ impl Waits {
     }
 
     /// From now on somebody waits.
-    pub fn begin(&self) -> Waiting {
+    pub fn begin(&self) -> OpenWait {
         let mut waited = lock(&self.0);
         waited.waiting += 1;
         waited.since.get_or_insert_with(Instant::now);
         drop(waited);
-        Waiting(self.clone())
+        OpenWait(self.clone())
     }
 }
 
-impl Drop for Waiting {
+impl Drop for OpenWait {
     fn drop(&mut self) {
         let mut waited = lock(&self.0.0);
         waited.waiting = waited.waiting.saturating_sub(1);
@@ -80,7 +80,7 @@ impl Drop for Waiting {
 }
 
 /// The right to build, until it is dropped.
-pub struct Slot {
+pub struct BuildSlot {
     _held: Arc<Held>,
     /// A line about how long it was waited for, if it was.
     pub waited: Option<String>,
@@ -88,7 +88,7 @@ pub struct Slot {
 
 /// A place at the gateway, waiting or granted.
 struct Held {
-    gateway: Gateway,
+    gateway: GatewayClient,
     id: String,
     renewal: Mutex<Option<AbortHandle>>,
 }
@@ -110,20 +110,20 @@ impl Drop for Held {
     }
 }
 
-impl Builds {
+impl PodBuilds {
     /// `tell_after`: when people are told that a role waits.
-    pub fn new(gateway: Gateway, tell_after: Duration) -> Self {
+    pub fn new(gateway: GatewayClient, tell_after: Duration) -> Self {
         let (current, told) = (Arc::default(), Arc::default());
-        Self { gateway, current, told, tell_after, waits: Waits::default() }
+        Self { gateway, current, told, tell_after, waits: PodWaits::default() }
     }
 
     /// Waits for the slot. Dropping the future leaves the queue.
     ///
     /// # Errors
     /// When the gateway can't be asked. One that knows no build slots is no error.
-    pub async fn slot(&self) -> Result<Slot, GatewayError> {
+    pub async fn slot(&self) -> Result<BuildSlot, GatewayError> {
         if let Some(held) = lock(&self.current).upgrade() {
-            return Ok(Slot { _held: held, waited: None });
+            return Ok(BuildSlot { _held: held, waited: None });
         }
         let id = format!("{:016x}", rand::random::<u64>());
         let claim = BuildClaim { id: id.clone(), want: BuildWant::Slot };
@@ -158,7 +158,7 @@ impl Builds {
         *lock(&self.current) = Arc::downgrade(&held);
         let seconds = started.elapsed().as_secs();
         let waited = waited.map(|turn| format!("[waited {seconds} s {}]\n", in_words(turn)));
-        Ok(Slot { _held: held, waited })
+        Ok(BuildSlot { _held: held, waited })
     }
 
     async fn tell(&self, id: &str, turn: BuildTurn) {
@@ -184,7 +184,7 @@ fn in_words(BuildTurn { used, limit, .. }: BuildTurn) -> String {
     format!("for a build slot ({used} of {limit} in use)")
 }
 
-async fn renew_slot(gateway: Gateway, id: String) {
+async fn renew_slot(gateway: GatewayClient, id: String) {
     let claim = BuildClaim { id, want: BuildWant::Keep };
     loop {
         tokio::time::sleep(RENEWAL).await;
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn what_several_wait_for_at_once_counts_once_and_has_an_end() {
-        let waits = Waits::default();
+        let waits = PodWaits::default();
         assert_eq!(waits.total(), Duration::ZERO);
         let (began, first) = (Instant::now(), waits.begin());
         let second = waits.begin();

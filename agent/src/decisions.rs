@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum LoggedKind {
     /// Which workflow a plan follows.
     Workflow,
     /// Which skill a message asks for.
@@ -38,11 +38,11 @@ pub enum Kind {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decision {
+pub struct LoggedDecision {
     /// Seconds since 1970.
     pub at: u64,
     pub run: String,
-    pub kind: Kind,
+    pub kind: LoggedKind,
     pub chosen: String,
     /// What else could have been.
     #[serde(default)]
@@ -51,9 +51,9 @@ pub struct Decision {
 }
 
 #[derive(Debug)]
-pub struct Log(File);
+pub struct DecisionLog(File);
 
-impl Log {
+impl DecisionLog {
     /// Opens `<state>/<role>/decisions.jsonl`, made if absent; the folder exists.
     pub fn open(state_dir: &Path, role: &str) -> io::Result<Self> {
         let path = state_dir.join(role).join("decisions.jsonl");
@@ -76,13 +76,13 @@ impl Log {
     pub fn note(
         &mut self,
         run: &str,
-        kind: Kind,
+        kind: LoggedKind,
         chosen: &str,
         alternatives: &[&str],
         evidence: &str,
     ) {
         tracing::info!(run, ?kind, chosen, "decided");
-        let decision = Decision {
+        let decision = LoggedDecision {
             at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             run: run.to_owned(),
             kind,
@@ -107,16 +107,22 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("pm")).unwrap();
         let path = dir.path().join("pm/decisions.jsonl");
-        let mut log = Log::open(dir.path(), "pm").unwrap();
+        let mut log = DecisionLog::open(dir.path(), "pm").unwrap();
         for text in ["one", "ñ\n", "three"] {
-            log.note("r", Kind::Stuck, text, &["a"], "b");
+            log.note("r", LoggedKind::Stuck, text, &["a"], "b");
         }
         let whole = std::fs::read(&path).unwrap();
         for cut in 0..=whole.len() {
             std::fs::write(&path, &whole[..cut]).unwrap();
-            Log::open(dir.path(), "pm").unwrap().note("r", Kind::Model, "new", &[], "");
+            DecisionLog::open(dir.path(), "pm").unwrap().note(
+                "r",
+                LoggedKind::Model,
+                "new",
+                &[],
+                "",
+            );
             let text = std::fs::read_to_string(&path).unwrap();
-            let lines: Vec<Decision> =
+            let lines: Vec<LoggedDecision> =
                 text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
             let kept = whole[..cut].split(|byte| *byte == b'\n').count() - 1;
             assert_eq!(lines.len(), kept + 1, "cut at {cut}");

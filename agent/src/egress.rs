@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use codebutler_wire::Way;
+use codebutler_wire::EgressWay;
 use futures::future::join_all;
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
@@ -26,26 +26,26 @@ const QUESTION: &[u8] = b"\xcb\x0d\x01\x00\0\x01\0\0\0\0\0\0\x09localhost\0\0\x0
 
 /// The ways out that are tried.
 #[derive(Clone, Debug)]
-pub struct Ways(Vec<(Way, SocketAddr)>);
+pub struct EgressWays(Vec<(EgressWay, SocketAddr)>);
 
-impl Ways {
+impl EgressWays {
     /// Those that every cluster may have, and its own.
     pub fn new(api_server: SocketAddr, node: Option<IpAddr>, dns: &[IpAddr]) -> Self {
         let known = [
-            (Way::ApiServer, api_server),
-            (Way::Metadata, METADATA),
-            (Way::NodeDns, NODE_DNS),
-            (Way::Internet, INTERNET),
+            (EgressWay::ApiServer, api_server),
+            (EgressWay::Metadata, METADATA),
+            (EgressWay::NodeDns, NODE_DNS),
+            (EgressWay::Internet, INTERNET),
         ];
-        let node = node.map(|ip| (Way::Node, SocketAddr::new(ip, KUBELET)));
-        let dns = dns.iter().map(|ip| (Way::ClusterDns, SocketAddr::new(*ip, DNS)));
+        let node = node.map(|ip| (EgressWay::Node, SocketAddr::new(ip, KUBELET)));
+        let dns = dns.iter().map(|ip| (EgressWay::ClusterDns, SocketAddr::new(*ip, DNS)));
         Self(known.into_iter().chain(node).chain(dns).collect())
     }
 
     /// Those that lead somewhere, now.
-    pub async fn reached(&self) -> BTreeSet<Way> {
+    pub async fn reached(&self) -> BTreeSet<EgressWay> {
         let tried = self.0.iter().map(|(way, address)| async move {
-            let asks = matches!(way, Way::ClusterDns | Way::NodeDns);
+            let asks = matches!(way, EgressWay::ClusterDns | EgressWay::NodeDns);
             let (connected, answered) =
                 tokio::join!(can_connect(*address), async { asks && does_answer(*address).await });
             (connected || answered).then_some(*way)
@@ -81,7 +81,7 @@ mod tests {
     async fn a_resolver_that_answers_by_udp_alone_is_a_way_out() {
         let server = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let address = server.local_addr().unwrap();
-        let ways = Ways(vec![(Way::ClusterDns, address)]);
+        let ways = EgressWays(vec![(EgressWay::ClusterDns, address)]);
         assert!(ways.reached().await.is_empty(), "it says nothing");
         tokio::spawn(async move {
             let mut question = [0; 512];
@@ -90,16 +90,16 @@ mod tests {
                 server.send_to(&question[..length], from).await.unwrap();
             }
         });
-        assert_eq!(ways.reached().await, [Way::ClusterDns].into());
+        assert_eq!(ways.reached().await, [EgressWay::ClusterDns].into());
     }
 
     #[test]
     fn the_node_is_tried_where_its_address_is_known() {
         let api_server = "10.96.0.1:443".parse().unwrap();
-        let tried = |node| Ways::new(api_server, node, &[]).0;
-        let node = (Way::Node, "192.0.2.7:10250".parse().unwrap());
+        let tried = |node| EgressWays::new(api_server, node, &[]).0;
+        let node = (EgressWay::Node, "192.0.2.7:10250".parse().unwrap());
         assert!(tried(Some("192.0.2.7".parse().unwrap())).contains(&node));
-        assert!(tried(None).iter().all(|(way, _)| *way != Way::Node));
+        assert!(tried(None).iter().all(|(way, _)| *way != EgressWay::Node));
     }
 
     #[tokio::test]
@@ -108,7 +108,10 @@ mod tests {
         let shut = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = shut.local_addr().unwrap();
         drop(shut);
-        let ways = vec![(Way::Metadata, open.local_addr().unwrap()), (Way::ApiServer, address)];
-        assert_eq!(Ways(ways).reached().await, [Way::Metadata].into());
+        let ways = vec![
+            (EgressWay::Metadata, open.local_addr().unwrap()),
+            (EgressWay::ApiServer, address),
+        ];
+        assert_eq!(EgressWays(ways).reached().await, [EgressWay::Metadata].into());
     }
 }

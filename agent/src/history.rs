@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use codebutler_wire::Usage;
+use codebutler_wire::TokenUsage;
 
 pub use self::kept::KeptHistory;
 use self::roles::count_noun;
@@ -67,7 +67,7 @@ pub fn find_used_learnings(histories: &[(String, RoleHistory)]) -> BTreeSet<Stri
 pub fn describe_thread(
     histories: &[(String, RoleHistory)],
     kept: &KeptHistory,
-    usage: &[(String, Usage)],
+    usage: &[(String, TokenUsage)],
 ) -> String {
     let mut out = String::new();
     for (role, history) in histories.iter().filter(|(_, history)| history.runs > 0) {

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use codebutler_wire::{NanoUsd, PullRequest, SlackTs, Usage};
+use codebutler_wire::{NanoUsd, PullRequest, SlackTs, TokenUsage};
 
 use crate::memory::LearningMarks;
 use codebutler_guides::text::clip_text;
@@ -45,7 +45,7 @@ impl JournalFacts {
 /// The page: plan, what each role did, what it cost, and the retrospective.
 pub fn write_journal(
     facts: &JournalFacts,
-    usage: &[(String, Usage)],
+    usage: &[(String, TokenUsage)],
     history: &str,
     retrospective: &str,
 ) -> String {
@@ -117,8 +117,10 @@ mod tests {
             pull_request: None,
             marks: LearningMarks::default(),
         };
-        let usage =
-            [("coder".to_owned(), Usage { cost: NanoUsd(250_000_000), ..Usage::default() })];
+        let usage = [(
+            "coder".to_owned(),
+            TokenUsage { cost: NanoUsd(250_000_000), ..TokenUsage::default() },
+        )];
         assert_eq!(facts.page("shop-1"), "journals/thread-1764000000-000100.md");
         assert_eq!(
             write_journal(

@@ -51,7 +51,7 @@ use tracing_subscriber::EnvFilter;
 /// Exit codes: 0 when there is nothing (more) to do, 2 for wrong flags, those of
 /// [`exit_code`], 1 for anything else. `validate` has its own, see [`codebutler_guides::validate::run_validate`].
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let args = match args::Args::try_parse_from(words) {
+    let args = match args::AgentArgs::try_parse_from(words) {
         Ok(args) => args,
         Err(error) => {
             let _ = error.print();
@@ -68,26 +68,26 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn start_command(command: args::Command) -> anyhow::Result<ExitCode> {
+fn start_command(command: args::AgentCommand) -> anyhow::Result<ExitCode> {
     let runtime =
         || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     match command {
-        args::Command::Install(args) => {
+        args::AgentCommand::Install(args) => {
             install::install_binary(&args.dir)?;
             Ok(ExitCode::SUCCESS)
         }
-        args::Command::Exec(args) => Ok(supervise::run_supervised(&args)),
-        args::Command::Validate(args) => Ok(codebutler_guides::validate::run_validate(
+        args::AgentCommand::Exec(args) => Ok(supervise::run_supervised(&args)),
+        args::AgentCommand::Validate(args) => Ok(codebutler_guides::validate::run_validate(
             &args.dir,
             args.strict,
             &args.roles,
             &mut std::io::stdout(),
         )),
-        args::Command::Init(args) => Ok(init::run_init(&args, &mut std::io::stdout())),
-        args::Command::Policy(args) => {
+        args::AgentCommand::Init(args) => Ok(init::run_init(&args, &mut std::io::stdout())),
+        args::AgentCommand::Policy(args) => {
             Ok(policy_told::run_policy(&args, &mut std::io::stdout(), &mut std::io::stderr()))
         }
-        args::Command::Toolbox(args) => {
+        args::AgentCommand::Toolbox(args) => {
             let runtime = runtime()?;
             let served = runtime.block_on(toolbox::run_toolbox(&args));
             // A blocking Git or search call must not hold up the end of the process.
@@ -100,7 +100,7 @@ fn start_command(command: args::Command) -> anyhow::Result<ExitCode> {
                 served => Ok(served.map(|()| ExitCode::SUCCESS)?),
             }
         }
-        args::Command::Run(args) => {
+        args::AgentCommand::Run(args) => {
             step::arm(args.die_at_step);
             // It waits for others nearly all the time: one thread is less memory, and no hand-over.
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

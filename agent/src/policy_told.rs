@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use serde::{Deserialize, Serialize};
 
 use crate::args::PolicyArgs;
-use codebutler_guides::policy::rules::Rules;
-use codebutler_guides::policy::{Policy, Verdict};
+use codebutler_guides::policy::rules::RiskRules;
+use codebutler_guides::policy::{CommandPolicy, RiskVerdict};
 
 /// What is said of one command.
 #[derive(Debug, Serialize)]
-pub struct Told<'a> {
+pub struct ToldPolicy<'a> {
     command: &'a str,
     tier: codebutler_wire::RiskTier,
     asks: bool,
@@ -49,13 +49,13 @@ pub fn run_policy(args: &PolicyArgs, out: &mut impl Write, errors: &mut impl Wri
     }
 }
 
-fn read_policy(file: Option<&Path>) -> Result<Policy, String> {
-    let Some(file) = file else { return Ok(Policy::default()) };
+fn read_policy(file: Option<&Path>) -> Result<CommandPolicy, String> {
+    let Some(file) = file else { return Ok(CommandPolicy::default()) };
     let shown = file.display();
     let text =
         std::fs::read_to_string(file).map_err(|error| format!("{shown} can't be read: {error}"))?;
-    let rules = Rules::parse(&text).map_err(|why| format!("{shown}: {why}"))?;
-    Ok(Policy { rules, ..Policy::default() })
+    let rules = RiskRules::parse(&text).map_err(|why| format!("{shown}: {why}"))?;
+    Ok(CommandPolicy { rules, ..CommandPolicy::default() })
 }
 
 fn read_commands(args: &PolicyArgs) -> Result<Vec<String>, String> {
@@ -93,11 +93,11 @@ fn one_line(line: &str) -> Option<String> {
 
 fn print_verdict(
     command: &str,
-    verdict: &Verdict,
+    verdict: &RiskVerdict,
     json: bool,
     out: &mut impl Write,
 ) -> std::io::Result<()> {
-    let told = Told {
+    let told = ToldPolicy {
         command,
         tier: verdict.tier,
         asks: verdict.asks(),

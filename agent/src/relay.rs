@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tracing::Instrument as _;
 
-use crate::gateway::{Gateway, GatewayError, read_refusal};
+use crate::gateway::{GatewayClient, GatewayError, read_refusal};
 
 /// The path under which Git is served.
 const PREFIX: &str = "/git";
@@ -45,7 +45,7 @@ type Body = BoxBody<Bytes, io::Error>;
 
 /// Why a request of Git came to nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RelayRefusal {
     /// The gateway's words, or that there were none.
     pub said: String,
     /// Whether trying again may help.
@@ -53,18 +53,18 @@ pub struct Refusal {
 }
 
 #[derive(Clone)]
-pub struct Relay {
+pub struct GitRelay {
     address: SocketAddr,
-    refused: Arc<Mutex<Option<Refusal>>>,
+    refused: Arc<Mutex<Option<RelayRefusal>>>,
     turned_away: Arc<Mutex<Vec<String>>>,
 }
 
 /// Connections of commands that are remembered as refused.
 const MAX_TURNED_AWAY: usize = 10;
 
-impl Relay {
+impl GitRelay {
     /// Listens on `address`, or on any port of the same host if that one is taken.
-    pub async fn start(address: SocketAddr, gateway: Gateway) -> io::Result<Self> {
+    pub async fn start(address: SocketAddr, gateway: GatewayClient) -> io::Result<Self> {
         let listener = match TcpListener::bind(address).await {
             Ok(listener) => listener,
             Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
@@ -92,7 +92,7 @@ impl Relay {
     }
 
     /// The gateway's last refusal, once: Git itself throws its words away.
-    pub fn take_refusal(&self) -> Option<Refusal> {
+    pub fn take_refusal(&self) -> Option<RelayRefusal> {
         self.refused.lock().take()
     }
 
@@ -103,7 +103,7 @@ impl Relay {
     }
 
     fn refuse(&self, said: String, passes: bool) {
-        let refusal = Refusal { said, passes };
+        let refusal = RelayRefusal { said, passes };
         *self.refused.lock() = Some(refusal);
     }
 
@@ -114,7 +114,7 @@ impl Relay {
         }
     }
 
-    async fn accept(self, listener: TcpListener, gateway: Gateway) {
+    async fn accept(self, listener: TcpListener, gateway: GatewayClient) {
         loop {
             let Ok((stream, _)) = listener.accept().await else {
                 // Out of file descriptors, say: it passes.
@@ -140,7 +140,7 @@ impl Relay {
         }
     }
 
-    async fn answer(&self, gateway: &Gateway, request: Request<Incoming>) -> Response<Body> {
+    async fn answer(&self, gateway: &GatewayClient, request: Request<Incoming>) -> Response<Body> {
         if proxy::is_for(&request) {
             return proxy::answer_request(gateway, request, |why| self.turn_away(why)).await;
         }
@@ -159,7 +159,7 @@ impl Relay {
 
     async fn forward(
         &self,
-        gateway: &Gateway,
+        gateway: &GatewayClient,
         request: Request<Incoming>,
         target: &str,
     ) -> Result<Response<Body>, GatewayError> {

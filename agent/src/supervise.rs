@@ -20,7 +20,7 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{Pid, getppid, setsid};
 
 use crate::args::ExecArgs;
-use crate::sandbox::{self, Plan};
+use crate::sandbox::{self, SandboxPlan};
 use crate::toolbox::processes;
 
 /// The command could not be confined.
@@ -94,7 +94,7 @@ impl Killer {
 /// On a thread of its own: what confines it must not confine the supervisor.
 fn start_command(args: &ExecArgs) -> Result<(Pid, Killer), Failed> {
     let (write, read, hide) = (args.write.clone(), args.read.clone(), args.hide.clone());
-    let plan = Plan { write, read, hide };
+    let plan = SandboxPlan { write, read, hide };
     let (mode, words) = (args.sandbox, args.command.clone());
     let (started, starting) = mpsc::channel();
     let (orders, ordered) = mpsc::channel::<mpsc::Sender<()>>();

@@ -73,7 +73,7 @@ impl Default for BudgetSpec {
 /// What a model costs where the provider does not say. US dollars.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Price {
+pub struct ModelPrice {
     /// A million tokens sent.
     #[serde(default)]
     pub prompt: NanoUsd,

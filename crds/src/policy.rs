@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub use codebutler_redact::RedactionRule;
 pub use codebutler_wire::RiskTier;
 
-use crate::spelling::Outdated;
+use crate::spelling::OutdatedSpelling;
 
 /// Who may steer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -66,7 +66,7 @@ pub struct PolicySpec {
     /// What waits for a permitted user's consent each time, plan or no plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
-    pub require_approval: Vec<Guarded>,
+    pub require_approval: Vec<GuardedEffects>,
     /// What is masked, besides the built-in patterns, in everything that leaves as text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
@@ -122,12 +122,12 @@ impl PolicySpec {
     }
 
     /// Fields that are to be written in another way.
-    pub fn outdated(&self) -> impl Iterator<Item = Outdated> {
+    pub fn outdated(&self) -> impl Iterator<Item = OutdatedSpelling> {
         let file = self.max_file_mib.filter(|old| *old != FILE_MIB);
         let push = self.max_push_mib.filter(|old| *old != PUSH_MIB);
         let told = |field, old: u32, name: &str, new: &str| {
             let (old, new) = (format!("{name}: {old}"), format!("{new}: {old}Mi"));
-            Outdated { field, old, new }
+            OutdatedSpelling { field, old, new }
         };
         let file = file.map(|old| told("spec.policy", old, "maxFileMib", "maxFileSize"));
         let push = push.map(|old| told("spec.policy", old, "maxPushMib", "maxPushSize"));
@@ -159,7 +159,7 @@ impl Default for PolicySpec {
 
 /// Effects that can be made to wait for consent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Guarded {
+pub enum GuardedEffects {
     /// A push to the thread's branch.
     Push,
     /// Opening a pull request.

@@ -3,7 +3,7 @@
 
 /// One reason. Its sentence on the object names the field, the Secret or the command that it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reason {
+pub struct StatusReason {
     /// The word itself.
     pub name: &'static str,
     /// Kind of the object.
@@ -19,7 +19,7 @@ pub struct Reason {
 macro_rules! reasons {
     ($($kind:ident { $($name:ident at $at:literal: $means:literal, $todo:literal;)* })*) => {
         /// All of them, by kind and name.
-        pub static ALL: &[Reason] = &[$($(Reason {
+        pub static ALL: &[StatusReason] = &[$($(StatusReason {
             name: stringify!($name),
             kind: stringify!($kind),
             at: $at,
@@ -176,7 +176,7 @@ reasons! {
 }
 
 /// The reasons of one kind of object, by name.
-pub fn reasons_of(kind: &str) -> Vec<Reason> {
+pub fn reasons_of(kind: &str) -> Vec<StatusReason> {
     let mut found: Vec<_> = ALL.iter().filter(|reason| reason.kind == kind).copied().collect();
     found.sort_by_key(|reason| reason.name);
     found

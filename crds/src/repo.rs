@@ -11,14 +11,14 @@ use crate::SlackTs;
 use crate::branches::BranchesSpec;
 use crate::guides::GuidesStatus;
 use crate::history::{ClosedThread, ThreadsSpec};
-use crate::limits::{LimitsSpec, Price};
+use crate::limits::{LimitsSpec, ModelPrice};
 use crate::pods::PodSettings;
 use crate::policy::{AccessSpec, EgressSpec, PolicySpec};
 use crate::retrospective::RetrospectiveSpec;
 use crate::review::ReviewSpec;
 use crate::roadmap::RoadmapSpec;
 pub use crate::secret_ref::SecretRef;
-use crate::spelling::{Outdated, Word};
+use crate::spelling::{OutdatedSpelling, SpelledWord};
 use crate::spend::RepoSpend;
 use crate::starts::{
     CommentsSpec, CommentsStatus, DeliveriesSpec, IssuesSpec, MOST_ISSUES, ScheduleSpec,
@@ -146,7 +146,7 @@ pub struct GitSpec {
     /// How pull requests are merged. If absent, the first of these that the repository allows. Where a
     /// merge queue is in front of the branch, the queue decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub merge_method: Option<Word<MergeMethod>>,
+    pub merge_method: Option<SpelledWord<MergeMethod>>,
 }
 
 /// How a pull request becomes part of its base branch.
@@ -215,11 +215,11 @@ pub struct ModelSpec {
     /// What the API understands beyond what all OpenAI-compatible ones share; told by the host if
     /// absent. To be set where one of these is behind a proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub api: Option<Word<ModelApi>>,
+    pub api: Option<SpelledWord<ModelApi>>,
     /// Prices by model, for providers that report no cost with their answers. What the provider's list
     /// says if absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub prices: BTreeMap<String, Price>,
+    pub prices: BTreeMap<String, ModelPrice>,
     /// What models can do, by id. It counts more than what the provider's list says.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub models: BTreeMap<String, ModelNote>,
@@ -260,7 +260,7 @@ pub struct ModelNote {
     pub sees: Option<bool>,
     /// How the provider keeps what it was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cache: Option<Word<CacheForm>>,
+    pub cache: Option<SpelledWord<CacheForm>>,
 }
 
 /// The volume that each Thread works in.
@@ -388,7 +388,7 @@ pub struct RepoSlackStatus {
     /// begin them anew.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
-    pub ended: Vec<Ended>,
+    pub ended: Vec<EndedThread>,
     /// Conversations that are about this Repo or another one of its channel: people are asked which.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
@@ -410,7 +410,7 @@ pub struct NamedChannel {
 impl RepoSpec {
     /// Fields that are to be written in another way.
     #[must_use]
-    pub fn outdated(&self) -> Vec<Outdated> {
+    pub fn outdated(&self) -> Vec<OutdatedSpelling> {
         let merge = self.git.merge_method.and_then(|word| word.outdated("spec.git.mergeMethod"));
         let api = self.model.api.and_then(|word| word.outdated("spec.model.api"));
         let mut caches = self.model.models.values().filter_map(|note| note.cache);
@@ -435,7 +435,7 @@ impl Repo {
 /// The end of a conversation's Thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Ended {
+pub struct EndedThread {
     /// `ts` of the conversation's first message.
     pub root: SlackTs,
     /// Where it ended: the message that told so, or the moment.

@@ -10,12 +10,12 @@ use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-pub use self::workspace::{Sandbox, Workspace, WorktreeAccess};
+pub use self::workspace::{SandboxKind, WorkspaceSpec, WorktreeAccess};
 pub use codebutler_wire::{CHANGING, TOOLS};
 
 use crate::pods::{PodSettings, PullSecret};
-use crate::spelling::Outdated;
-use crate::thread::Complexity;
+use crate::spelling::OutdatedSpelling;
+use crate::thread::PlanComplexity;
 
 /// The tool of [`CHANGING`] that changes nothing where the role has its own copy.
 const IN_COPY: &str = "Bash";
@@ -51,7 +51,7 @@ pub struct AgentRoleSpec {
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "an AgentRole stays the role that it is: create another one"}]))]
     pub role: String,
     /// How it appears in Slack.
-    pub display: Display,
+    pub display: RoleDisplay,
     /// What the other roles are told about it, in one sentence.
     #[serde(default)]
     #[schemars(length(max = 400))]
@@ -64,7 +64,7 @@ pub struct AgentRoleSpec {
     pub model: RoleModel,
     /// Which tools it is offered. Tools with an outside effect are refused by the gateway as well.
     #[serde(default)]
-    pub tools: Tools,
+    pub tools: ToolNames,
     /// Whether it may push, and under which condition. Absent: it may not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub push: Option<PushRights>,
@@ -81,7 +81,7 @@ pub struct AgentRoleSpec {
     pub prompt_from: Option<PromptSource>,
     /// Where its commands run.
     #[serde(default)]
-    pub workspace: Workspace,
+    pub workspace: WorkspaceSpec,
     /// How long its pod stays with nothing to do.
     #[serde(default = "idle_timeout")]
     #[schemars(range(min = 0, max = 86_400))]
@@ -142,7 +142,7 @@ impl PromptSource {
 /// A role's name and picture in Slack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Display {
+pub struct RoleDisplay {
     /// Shown as the sender.
     #[schemars(length(min = 1, max = 80))]
     pub name: String,
@@ -177,7 +177,7 @@ pub struct RoleModel {
     pub max_tokens: Option<u32>,
     /// How much the models think before they answer; each model's own default if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reasoning: Option<Reasoning>,
+    pub reasoning: Option<ModelReasoning>,
     /// Which of OpenRouter's providers may answer; sent to no other API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routing: Option<ModelRouting>,
@@ -217,12 +217,12 @@ impl RoleModel {
 impl RoleModel {
     /// The model for work that is so hard.
     #[must_use]
-    pub fn for_work(&self, complexity: Option<Complexity>) -> &str {
+    pub fn for_work(&self, complexity: Option<PlanComplexity>) -> &str {
         let tiers = self.tiers.as_ref();
         let tier = complexity.zip(tiers).and_then(|(complexity, tiers)| match complexity {
-            Complexity::Simple => tiers.simple.as_deref(),
-            Complexity::Medium => tiers.medium.as_deref(),
-            Complexity::Complex => tiers.complex.as_deref(),
+            PlanComplexity::Simple => tiers.simple.as_deref(),
+            PlanComplexity::Medium => tiers.medium.as_deref(),
+            PlanComplexity::Complex => tiers.complex.as_deref(),
         });
         tier.unwrap_or(&self.default)
     }
@@ -238,7 +238,7 @@ impl RoleModel {
 /// How much models think before they answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Reasoning {
+pub struct ModelReasoning {
     /// How hard. Left out for models that don't say that they can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<ReasoningEffort>,
@@ -322,7 +322,7 @@ pub struct ModelTiers {
 /// A role's tools by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Tools {
+pub struct ToolNames {
     /// The tools it has. Nothing else exists for it.
     #[serde(default)]
     #[schemars(schema_with = "tool_names")]
@@ -333,7 +333,7 @@ pub struct Tools {
     pub deny: Vec<String>,
 }
 
-impl Tools {
+impl ToolNames {
     /// The tools that the role has, in the order of `allow`.
     pub fn offered(&self) -> impl Iterator<Item = &str> {
         self.allow.iter().filter(|tool| !self.deny.contains(tool)).map(String::as_str)
@@ -398,8 +398,8 @@ impl AgentRoleSpec {
     /// Fields that are to be written in another way. Defaults may have been filled in by an older
     /// definition, and nobody has written them.
     #[must_use]
-    pub fn outdated(&self) -> Vec<Outdated> {
-        let Workspace { sandbox, worktree, .. } = &self.workspace;
+    pub fn outdated(&self) -> Vec<OutdatedSpelling> {
+        let WorkspaceSpec { sandbox, worktree, .. } = &self.workspace;
         let sandbox = sandbox.outdated("spec.workspace.sandbox").filter(|_| !sandbox.is_default());
         let worktree =
             worktree.outdated("spec.workspace.worktree").filter(|_| !worktree.is_default());

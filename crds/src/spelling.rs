@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// What is to be written in another way: the field, how it stands there, and how it has to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outdated {
+pub struct OutdatedSpelling {
     /// Path of the field.
     pub field: &'static str,
     /// What stands there.
@@ -23,49 +23,49 @@ pub struct Outdated {
 
 /// A value that begins with a capital letter. The old spelling begins with a small one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Word<T> {
+pub struct SpelledWord<T> {
     value: T,
     is_old: bool,
 }
 
-impl<T> From<T> for Word<T> {
+impl<T> From<T> for SpelledWord<T> {
     fn from(value: T) -> Self {
         Self { value, is_old: false }
     }
 }
 
-impl<T> Deref for Word<T> {
+impl<T> Deref for SpelledWord<T> {
     type Target = T;
     fn deref(&self) -> &T {
         &self.value
     }
 }
 
-impl<T: Serialize> Word<T> {
+impl<T: Serialize> SpelledWord<T> {
     /// What has to be written instead, if anything, where it stands in `field`.
     #[must_use]
-    pub fn outdated(&self, field: &'static str) -> Option<Outdated> {
+    pub fn outdated(&self, field: &'static str) -> Option<OutdatedSpelling> {
         let old = self.is_old.then(|| written_name(&self.value)).flatten()?;
         let new = capitalize_word(&old);
-        Some(Outdated { field, old, new })
+        Some(OutdatedSpelling { field, old, new })
     }
 }
 
-impl<T: Default + PartialEq> Word<T> {
+impl<T: Default + PartialEq> SpelledWord<T> {
     /// Whether it says what is meant by saying nothing, in whatever spelling.
     pub fn is_default(&self) -> bool {
         self.value == T::default()
     }
 }
 
-impl<T: Serialize> Serialize for Word<T> {
+impl<T: Serialize> Serialize for SpelledWord<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let old = written_name(&self.value).ok_or_else(|| S::Error::custom("not a word"))?;
         serializer.serialize_str(&if self.is_old { old } else { capitalize_word(&old) })
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Word<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for SpelledWord<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let is_old = text.starts_with(|first: char| first.is_ascii_lowercase());
@@ -75,7 +75,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Word<T> {
     }
 }
 
-impl<T: JsonSchema> JsonSchema for Word<T> {
+impl<T: JsonSchema> JsonSchema for SpelledWord<T> {
     fn inline_schema() -> bool {
         true
     }
@@ -94,9 +94,9 @@ impl<T: JsonSchema> JsonSchema for Word<T> {
 }
 
 /// A word in a status: written with a capital, read in either spelling. For `serde(with)`; the schema of
-/// such a field is that of a [`Word`].
+/// such a field is that of a [`SpelledWord`].
 pub mod word {
-    use super::{Deserialize, Deserializer, Serialize, Serializer, Word};
+    use super::{Deserialize, Deserializer, Serialize, Serializer, SpelledWord};
 
     /// Writes it.
     pub fn serialize<T, S>(value: &T, serializer: S) -> Result<S::Ok, S::Error>
@@ -104,7 +104,7 @@ pub mod word {
         T: Serialize + Copy,
         S: Serializer,
     {
-        Word::from(*value).serialize(serializer)
+        SpelledWord::from(*value).serialize(serializer)
     }
 
     /// Reads it.
@@ -113,13 +113,13 @@ pub mod word {
         T: Deserialize<'de>,
         D: Deserializer<'de>,
     {
-        Word::deserialize(deserializer).map(|word| word.value)
+        SpelledWord::deserialize(deserializer).map(|word| word.value)
     }
 }
 
 /// As [`word`], where there may be none.
 pub mod optional_word {
-    use super::{Deserialize, Deserializer, Serialize, Serializer, Word};
+    use super::{Deserialize, Deserializer, Serialize, Serializer, SpelledWord};
 
     /// Writes it.
     pub fn serialize<T, S>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error>
@@ -127,7 +127,7 @@ pub mod optional_word {
         T: Serialize + Copy,
         S: Serializer,
     {
-        value.map(Word::from).serialize(serializer)
+        value.map(SpelledWord::from).serialize(serializer)
     }
 
     /// Reads it.
@@ -136,7 +136,7 @@ pub mod optional_word {
         T: Deserialize<'de>,
         D: Deserializer<'de>,
     {
-        let word = Option::<Word<T>>::deserialize(deserializer)?;
+        let word = Option::<SpelledWord<T>>::deserialize(deserializer)?;
         Ok(word.map(|word| word.value))
     }
 }
@@ -150,7 +150,7 @@ pub mod pull_request {
     use serde_json::Value;
 
     use super::{
-        Deserialize, Deserializer, Serialize, Serializer, Word, capitalize_word, with_first,
+        Deserialize, Deserializer, Serialize, Serializer, SpelledWord, capitalize_word, with_first,
     };
 
     /// Writes it.
@@ -186,7 +186,7 @@ pub mod pull_request {
         let properties = schema.get_mut("properties");
         if let Some(state) = properties.and_then(|all| all.get_mut("state")) {
             let told = state["description"].take();
-            *state = Word::<PullState>::json_schema(generator).into();
+            *state = SpelledWord::<PullState>::json_schema(generator).into();
             state["description"] = told;
         }
         schema
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn both_spellings_are_read_and_the_old_one_is_named() {
-        let read = |word: &str| serde_json::from_value::<Word<WorktreeAccess>>(word.into());
+        let read = |word: &str| serde_json::from_value::<SpelledWord<WorktreeAccess>>(word.into());
         let (new, old) = (read("ReadOnly").unwrap(), read("readOnly").unwrap());
         assert_eq!((*new, *old), (WorktreeAccess::ReadOnly, WorktreeAccess::ReadOnly));
         assert_eq!(new.outdated("x"), None);
@@ -243,7 +243,7 @@ mod tests {
         for word in ["ReadOnly", "readOnly"] {
             assert_eq!(serde_json::to_value(read(word).unwrap()).unwrap(), word);
         }
-        assert_eq!(serde_json::to_value(Word::from(ModelApi::OpenAi)).unwrap(), "OpenAI");
+        assert_eq!(serde_json::to_value(SpelledWord::from(ModelApi::OpenAi)).unwrap(), "OpenAI");
     }
 
     #[test]

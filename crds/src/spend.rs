@@ -10,9 +10,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::spelling::{Word, word};
+use crate::spelling::{SpelledWord, word};
 use crate::{NanoUsd, SlackTs};
-use codebutler_wire::Usage;
+use codebutler_wire::TokenUsage;
 
 /// Most calls in [`ThreadBudget::open`].
 pub const OPEN_IN_THREAD: usize = 16;
@@ -44,7 +44,7 @@ pub struct ThreadBudget {
     /// Calls of gateways that hand over while they are under way, by gateway.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = LEAVING))]
-    pub leaving: BTreeMap<String, Leaving>,
+    pub leaving: BTreeMap<String, LeavingGateway>,
     /// Added to the Thread's cap by people.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub raised: NanoUsd,
@@ -66,7 +66,7 @@ pub struct ThreadBudget {
 /// the other one settles it when it is final, or its time is over.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Leaving {
+pub struct LeavingGateway {
     /// How long it may take, in seconds, from when somebody else sees it; 0: it is final.
     pub seconds: u32,
     /// What the calls may cost that are not settled. USD.
@@ -78,7 +78,7 @@ pub struct Leaving {
     /// The same by role, in a Thread.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32))]
-    pub usage: BTreeMap<String, Usage>,
+    pub usage: BTreeMap<String, TokenUsage>,
     /// Calls that are not settled, by the provider's id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = OPEN_IN_REPO))]
@@ -115,8 +115,8 @@ pub struct BudgetAsk {
     pub ts: SlackTs,
     /// What was reached.
     #[serde(with = "word")]
-    #[schemars(with = "Word<Limit>")]
-    pub limit: Limit,
+    #[schemars(with = "SpelledWord<CallLimit>")]
+    pub limit: CallLimit,
     /// Roles that go on with the answer.
     #[serde(default)]
     #[schemars(length(max = 16))]
@@ -132,7 +132,7 @@ pub struct BudgetAsk {
 /// The limits that a call can run into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum Limit {
+pub enum CallLimit {
     /// `spec.limits.budget.perThread`
     PerThread,
     /// `spec.limits.budget.perDay`
@@ -145,7 +145,7 @@ pub enum Limit {
     CallsPerUserPerHour,
 }
 
-impl Limit {
+impl CallLimit {
     /// Its field in a Repo's `spec.limits`, and the metric's label.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -187,7 +187,7 @@ pub struct RepoSpend {
     /// Calls of gateways that hand over while they are under way, by gateway.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = LEAVING))]
-    pub leaving: BTreeMap<String, Leaving>,
+    pub leaving: BTreeMap<String, LeavingGateway>,
     /// Model calls of the last hour with any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hour: Option<HourCalls>,

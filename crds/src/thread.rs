@@ -19,12 +19,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::decisions::{
-    Approval, ApprovalAnswer, Closing, ClosingChoice, MergeWait, Offer, OfferAnswer, OfferKind,
-    PlanDetails, PlanEstimate, Receipt, StandingApproval,
+    ActionApproval, ApprovalAnswer, ClosingChoice, MergeWait, OfferAnswer, OfferKind, PlanDetails,
+    PlanEstimate, RoleOffer, StandingApproval, TestReceipt, ThreadClosing,
 };
-pub use self::handover::{HandOver, HandOverReason, QueuedRole, Rounds, RoutedReply};
+pub use self::handover::{HandOver, HandOverReason, HandoverRounds, QueuedRole, RoutedReply};
 pub use self::parts::{LandedHalf, RequestPart, RequestSplit, SplitEnd};
-pub use self::radar::{BaseStanding, MOST_MEETINGS, Meeting, Radar};
+pub use self::radar::{BaseStanding, BranchMeeting, BranchRadar, MOST_MEETINGS};
 pub use self::roadmap::{ApprovedItem, RoadmapEnd, RoadmapProposal, RoadmapRun};
 pub use self::train::{
     MOST_CARS, MergeTrain, TrainCar, TrainEnd, TrainProposal, TrainRound, TrainStep,
@@ -32,7 +32,9 @@ pub use self::train::{
 use crate::spelling::pull_request;
 use crate::spend::ThreadBudget;
 use crate::{NanoUsd, SlackTs};
-pub use codebutler_wire::{Complexity, Pending, Plan, PullRequest, PullState, RoleState, Usage};
+pub use codebutler_wire::{
+    PendingItem, PlanComplexity, PostedPlan, PullRequest, PullState, RoleState, TokenUsage,
+};
 
 /// One conversation of a team with its roles.
 #[derive(
@@ -159,7 +161,7 @@ pub struct ThreadStatus {
     pub slack: Option<SlackThread>,
     /// Which replica says something of its own here: two would say it twice. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub claim: Option<Claim>,
+    pub claim: Option<ReplicaClaim>,
     /// How often a controller took over while this Thread had something to do. What the one before it
     /// had still under way is refused then. (Controller.)
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -176,27 +178,27 @@ pub struct ThreadStatus {
     pub pull_request: Option<Box<PullRequest>>,
     /// The plan that was posted last, and who approved it. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plan: Option<Box<Plan>>,
+    pub plan: Option<Box<PostedPlan>>,
     /// What the plan says of itself. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_details: Option<Box<PlanDetails>>,
     /// The newest test run that is proven for a commit on the remote. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub receipt: Option<Box<Receipt>>,
+    pub receipt: Option<Box<TestReceipt>>,
     /// How its branch stands to those of other Threads. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub radar: Option<Box<Radar>>,
+    pub radar: Option<Box<BranchRadar>>,
     /// The open or answered question how to end the thread. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub closing: Option<Box<Closing>>,
+    pub closing: Option<Box<ThreadClosing>>,
     /// Questions that nobody can answer any more and that still show buttons, oldest first. (Gateway.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
-    pub settled: Vec<Settled>,
+    pub settled: Vec<SettledQuestion>,
     /// Actions that people were asked about, oldest first. (Gateway.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
-    pub approvals: Vec<Approval>,
+    pub approvals: Vec<ActionApproval>,
     /// Commands that were approved for the whole thread, oldest first. (Gateway.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
@@ -204,7 +206,7 @@ pub struct ThreadStatus {
     /// Questions with answers to choose from, and learnings to judge one by one, oldest first. (Gateway.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4))]
-    pub offers: Vec<Offer>,
+    pub offers: Vec<RoleOffer>,
     /// Newest message in which a role asks people something, in whatever way. Only grows. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<SlackTs>,
@@ -223,7 +225,7 @@ pub struct ThreadStatus {
     /// What Slack's history does not hold and no role has taken yet, oldest first. (Gateway.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
-    pub pending: Vec<Pending>,
+    pub pending: Vec<PendingItem>,
     /// Who goes on without having been addressed, as long as the conversation was not told. (Gateway.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
@@ -238,7 +240,7 @@ pub struct ThreadStatus {
     pub routed: Vec<RoutedReply>,
     /// How often two roles handed work to each other. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rounds: Option<Box<Rounds>>,
+    pub rounds: Option<Box<HandoverRounds>>,
     /// The roadmap that is worked off from here. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roadmap: Option<Box<RoadmapRun>>,
@@ -272,7 +274,7 @@ pub struct ThreadStatus {
 /// A replica's claim to open a conversation, or to tell it that the Thread goes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Claim {
+pub struct ReplicaClaim {
     /// The process that claims.
     #[schemars(length(max = 64))]
     pub by: String,
@@ -283,7 +285,7 @@ pub struct Claim {
 /// A question whose message does not show yet that it is settled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Settled {
+pub struct SettledQuestion {
     /// The message with the buttons.
     pub ts: SlackTs,
     /// What was chosen; a newer question replaced it if absent.
@@ -299,7 +301,7 @@ pub struct Settled {
 /// A run whose message in the thread shows what it does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct RunMessage {
     /// The run: the message is found by it.
     #[schemars(length(min = 1, max = 32))]
     pub run: String,
@@ -350,22 +352,22 @@ pub struct RoleStatus {
     pub sandbox: Option<String>,
     /// Its agent is not heard of any more. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub silent: Option<Silence>,
+    pub silent: Option<AgentSilence>,
     /// Pods that died in a row without ending a run. (Controller.)
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failures: u32,
     /// Stored before a message shows the run, and gone once that message is. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shown: Option<Shown>,
+    pub shown: Option<RunMessage>,
     /// What it used so far. (Gateway.)
     #[serde(default)]
-    pub usage: Usage,
+    pub usage: TokenUsage,
 }
 
 /// An agent that had something to do, and said nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Silence {
+pub struct AgentSilence {
     /// UID of its pod.
     #[schemars(length(max = 64))]
     pub pod: String,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand, ValueEnum};
 use codebutler_crds::PodSettings;
 use codebutler_crds::pods::PullPolicy;
-use codebutler_history::Place;
+use codebutler_history::ThreadPlace;
 use url::Url;
 
 use crate::gateway::dial::DialOptions;
@@ -70,7 +70,7 @@ impl OperatorCommand {
 pub struct HistoryArgs {
     /// The conversation: NAMESPACE/THREAD.
     #[arg(required_unless_present = "forget")]
-    pub thread: Option<Place>,
+    pub thread: Option<ThreadPlace>,
     /// Object store of histories, as the gateway's flag has it.
     #[arg(long, env = "CODEBUTLER_HISTORY_URL")]
     pub history_url: Option<Url>,

@@ -3,8 +3,8 @@
 use std::io::{ErrorKind, Write};
 
 use anyhow::Context as _;
-use codebutler_crds::wire::history::Line;
-use codebutler_history::{AnyStore, Place, Store as _, Trajectory, forget_person};
+use codebutler_crds::wire::history::HistoryLine;
+use codebutler_history::{AnyStore, HistoryStore as _, RunTrajectory, ThreadPlace, forget_person};
 
 use crate::args::{HistoryArgs, HistoryForm};
 use crate::gateway::dial::OutsideDialer;
@@ -52,7 +52,11 @@ fn remove_words(store: &mut AnyStore, user: &str, to: &mut impl Write) -> anyhow
     Ok(())
 }
 
-fn print_history(store: &AnyStore, thread: &Place, to: &mut impl Write) -> std::io::Result<()> {
+fn print_history(
+    store: &AnyStore,
+    thread: &ThreadPlace,
+    to: &mut impl Write,
+) -> std::io::Result<()> {
     let mut from = 0;
     loop {
         let text = store.read(thread, from, CHUNK)?;
@@ -68,8 +72,12 @@ fn print_history(store: &AnyStore, thread: &Place, to: &mut impl Write) -> std::
     }
 }
 
-fn print_trajectory(store: &AnyStore, thread: &Place, to: &mut impl Write) -> std::io::Result<()> {
-    let mut trajectory = Trajectory::new(&thread.to_string());
+fn print_trajectory(
+    store: &AnyStore,
+    thread: &ThreadPlace,
+    to: &mut impl Write,
+) -> std::io::Result<()> {
+    let mut trajectory = RunTrajectory::new(&thread.to_string());
     let (mut from, mut rest) = (0, Vec::new());
     loop {
         let text = store.read(thread, from, CHUNK)?;
@@ -80,7 +88,7 @@ fn print_trajectory(store: &AnyStore, thread: &Place, to: &mut impl Write) -> st
         rest.extend(text);
         let end = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let lines = rest[..end].split(|byte| *byte == b'\n');
-        let lines = lines.filter_map(|line| serde_json::from_slice::<Line>(line).ok());
+        let lines = lines.filter_map(|line| serde_json::from_slice::<HistoryLine>(line).ok());
         lines.for_each(|line| trajectory.add(&line));
         rest.drain(..end);
     }

@@ -8,7 +8,7 @@ use codebutler_wire::{ErrorBody, ErrorCode, path};
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 
-use super::{FIRST_PAUSE, Gateway, GatewayError, LONGEST_PAUSE, read_refusal};
+use super::{FIRST_PAUSE, GatewayClient, GatewayError, LONGEST_PAUSE, read_refusal};
 
 /// How long the way to the gateway is tried for.
 const PATIENCE: Duration = Duration::from_mins(4);
@@ -44,7 +44,7 @@ impl ChatError {
     }
 }
 
-impl Gateway {
+impl GatewayClient {
     /// A model call with a body of JSON; the answer as it came.
     ///
     /// # Errors

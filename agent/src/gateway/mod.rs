@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use codebutler_wire::{
-    ApprovalReply, ApprovalRequest, BuildClaim, BuildTurn, ChangeRemote, CloseThread, Commented,
-    EgressReport, EndVerdict, ErrorBody, ErrorCode, HistoryBatch, HistoryKept, HistoryLines, Inbox,
-    Issue, ItemIssues, LastWords, OpenItemIssues, OpenPullRequest, OtherThread, PostComment,
-    PostMessage, PostReview, Posted, Progress, ProposeSplit, PullRequestState, RemoteChanged,
-    RunReport, Session, SlackTs, SplitAsked, ThreadClosed, WebFetch, WebPage, WebResults,
-    WebSearch, path,
+    ApprovalReply, ApprovalRequest, BuildClaim, BuildTurn, ChangeRemote, CloseThread, EgressReport,
+    EndVerdict, ErrorBody, ErrorCode, HistoryBatch, HistoryKept, HistoryLines, ItemIssues,
+    LastWords, OpenItemIssues, OpenPullRequest, OtherThread, PostComment, PostMessage, PostReview,
+    PostedComment, PostedMessage, ProposeSplit, PullRequestState, RemoteChanged, RepoIssue,
+    RoleInbox, RoleSession, RunProgress, RunReport, SlackTs, SplitAsked, ThreadClosed, WebFetch,
+    WebPage, WebResults, WebSearch, path,
 };
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
@@ -98,13 +98,13 @@ impl GatewayError {
 
 /// The gateway. Cheap to clone.
 #[derive(Clone)]
-pub struct Gateway {
+pub struct GatewayClient {
     http: reqwest::Client,
     base: Url,
     token: TokenFile,
 }
 
-impl Gateway {
+impl GatewayClient {
     /// A client for `url`, reached at `address` (there is no DNS in the pod), trusting `ca` alone.
     pub fn new(
         url: &str,
@@ -143,12 +143,12 @@ impl Gateway {
     }
 
     /// What the role needs to know for a run.
-    pub async fn session(&self) -> Result<Session, GatewayError> {
+    pub async fn session(&self) -> Result<RoleSession, GatewayError> {
         self.typed(|| self.request(Method::GET, path::SESSION)).await
     }
 
     /// The conversation after `after` and what is pending; waits for mail for at most `wait`.
-    pub async fn inbox(&self, after: &SlackTs, wait: Duration) -> Result<Inbox, GatewayError> {
+    pub async fn inbox(&self, after: &SlackTs, wait: Duration) -> Result<RoleInbox, GatewayError> {
         let query = [("after", after.as_str().to_owned()), ("wait", wait.as_secs().to_string())];
         self.typed(|| {
             let request = self.request(Method::GET, path::INBOX)?;
@@ -178,7 +178,7 @@ impl Gateway {
         self.typed(|| Ok(self.request(Method::GET, path::THREADS)?.timeout(CALL_TIMEOUT))).await
     }
 
-    pub async fn post(&self, message: &PostMessage) -> Result<Posted, GatewayError> {
+    pub async fn post(&self, message: &PostMessage) -> Result<PostedMessage, GatewayError> {
         self.send(path::MESSAGES, message).await
     }
 
@@ -194,7 +194,7 @@ impl Gateway {
     }
 
     /// Tells what the run does now. Tried once.
-    pub async fn progress(&self, progress: &Progress) -> Result<(), GatewayError> {
+    pub async fn progress(&self, progress: &RunProgress) -> Result<(), GatewayError> {
         let request = self.request(Method::POST, path::PROGRESS)?;
         send_once(Ok(request.json(progress).timeout(PROGRESS_TIMEOUT))).await.map(drop)
     }
@@ -235,23 +235,23 @@ impl Gateway {
     }
 
     /// Comments on the thread's pull request.
-    pub async fn comment(&self, request: &PostComment) -> Result<Commented, GatewayError> {
+    pub async fn comment(&self, request: &PostComment) -> Result<PostedComment, GatewayError> {
         self.send(path::COMMENTS, request).await
     }
 
     /// Reviews the thread's pull request.
-    pub async fn review(&self, request: &PostReview) -> Result<Commented, GatewayError> {
+    pub async fn review(&self, request: &PostReview) -> Result<PostedComment, GatewayError> {
         self.send(path::REVIEWS, request).await
     }
 
     /// An issue of the repository with its comments.
-    pub async fn issue(&self, number: u64) -> Result<Issue, GatewayError> {
+    pub async fn issue(&self, number: u64) -> Result<RepoIssue, GatewayError> {
         self.typed(|| Ok(self.request(Method::GET, path::ISSUES)?.query(&[("number", number)])))
             .await
     }
 
     /// The newest open issues.
-    pub async fn issues(&self, label: Option<&str>) -> Result<Vec<Issue>, GatewayError> {
+    pub async fn issues(&self, label: Option<&str>) -> Result<Vec<RepoIssue>, GatewayError> {
         self.typed(|| Ok(self.request(Method::GET, path::ISSUES)?.query(&[("label", label)]))).await
     }
 

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use codebutler_wire::history::{Event, Line, ToolUse};
-use codebutler_wire::{Author, SlackTs};
+use codebutler_wire::history::{HistoryEvent, HistoryLine, ToolUse};
+use codebutler_wire::{MessageAuthor, SlackTs};
 
 use super::roles::{RoleHistory, RoleWork, count_noun, find_spoken_ids, first_line};
 use crate::memory::{ForeignSource, ForeignTexts};
@@ -17,7 +17,7 @@ const MAX_FOREIGN: usize = 16 * 1024 * 1024;
 #[derive(Debug, Default)]
 pub struct KeptHistory {
     roles: BTreeMap<String, KeptRole>,
-    authors: HashMap<SlackTs, Author>,
+    authors: HashMap<SlackTs, MessageAuthor>,
     decisions: Vec<String>,
     receipts: Vec<String>,
     /// How each check of the newest commit stands.
@@ -70,31 +70,31 @@ struct Wait {
 
 impl KeptHistory {
     /// Takes in the next line.
-    pub fn add(&mut self, line: Line) {
-        let Line { at, role, event, .. } = line;
+    pub fn add(&mut self, line: HistoryLine) {
+        let HistoryLine { at, role, event, .. } = line;
         self.latest = self.latest.max(at);
         match event {
-            Event::Message { ts, author, text } => {
-                if matches!(author, Author::User { .. } | Author::Prompt { .. }) {
+            HistoryEvent::Message { ts, author, text } => {
+                if matches!(author, MessageAuthor::User { .. } | MessageAuthor::Prompt { .. }) {
                     self.foreign.push(None, text);
                 }
                 self.authors.insert(ts, author);
             }
-            Event::Decision { kind, choice, user, .. } => {
+            HistoryEvent::Decision { kind, choice, user, .. } => {
                 let by = if user.is_empty() { "nobody" } else { &*user };
                 self.decisions.push(format!("{kind}: {} ({by})", clip_text(&choice, 120)));
             }
-            Event::Receipt { commit, command, exit_code } => {
+            HistoryEvent::Receipt { commit, command, exit_code } => {
                 let (commit, command) = (clip_text(&commit, 8), clip_text(&command, 120));
                 self.receipts.push(format!("`{command}`: exit code {exit_code} at {commit}"));
             }
-            Event::Checks { checks, .. } => {
+            HistoryEvent::Checks { checks, .. } => {
                 let shown = |check: codebutler_wire::history::CheckShown| {
                     format!("{}: {}", clip_text(&check.name, 80), clip_text(&check.state, 20))
                 };
                 self.checks = checks.into_iter().map(shown).collect();
             }
-            Event::Waiting { what, now, .. } => {
+            HistoryEvent::Waiting { what, now, .. } => {
                 let wait = self.waits.entry(clip_text(&what, 40)).or_default();
                 match (now, wait.since) {
                     (true, None) => (wait.times, wait.since) = (wait.times + 1, Some(at)),
@@ -114,19 +114,19 @@ impl KeptHistory {
     }
 
     /// What a role itself told.
-    fn add_step(&mut self, role: String, at: u64, event: Event) {
+    fn add_step(&mut self, role: String, at: u64, event: HistoryEvent) {
         let kept = self.roles.entry(role).or_default();
         let KeptRole { history, work, began, latest, taken } = kept;
         *latest = at;
         match event {
-            Event::RunStarted => {
+            HistoryEvent::RunStarted => {
                 history.runs += 1;
                 // The one before died without an end.
                 if let Some(from) = began.replace(at) {
                     work.millis += at.saturating_sub(from);
                 }
             }
-            Event::RunEnded { outcome, reason } => {
+            HistoryEvent::RunEnded { outcome, reason } => {
                 if let Some(from) = began.take() {
                     work.millis += at.saturating_sub(from);
                 }
@@ -135,7 +135,7 @@ impl KeptHistory {
                     history.troubles.push(format!("a run failed: {why}"));
                 }
             }
-            Event::Answer { model, text, calls, .. } => {
+            HistoryEvent::Answer { model, text, calls, .. } => {
                 history.turns += 1;
                 let model = model.as_deref().unwrap_or("unknown");
                 *work.models.entry(clip_text(model, 80)).or_default() += 1;
@@ -147,7 +147,7 @@ impl KeptHistory {
                 let calls = calls.iter().map(|call| (call.tool.clone(), call.arguments.as_str()));
                 history.used.extend(find_spoken_ids(text.as_deref(), calls.collect()));
             }
-            Event::Tool { call, output, ok, .. } => {
+            HistoryEvent::Tool { call, output, ok, .. } => {
                 if !ok {
                     let name = clip_text(&call.tool, 40);
                     history.troubles.push(format!("{name}: {}", first_line(&output)));
@@ -156,19 +156,19 @@ impl KeptHistory {
                     self.foreign.push(Some(source), output);
                 }
             }
-            Event::Flawed { why } => history.troubles.push(first_line(&why)),
-            Event::Tested { command, exit_code } => {
+            HistoryEvent::Flawed { why } => history.troubles.push(first_line(&why)),
+            HistoryEvent::Tested { command, exit_code } => {
                 let ended = exit_code.map_or("not ended".to_owned(), |n| format!("exit code {n}"));
                 history.tests.push(format!("`{}`: {ended}", clip_text(&command, 120)));
             }
-            Event::Model { model, why } => {
+            HistoryEvent::Model { model, why } => {
                 history.decisions.push(format!(
                     "model: {} ({})",
                     clip_text(&model, 80),
                     first_line(&why)
                 ));
             }
-            Event::Taken { messages, .. } => taken.extend(messages),
+            HistoryEvent::Taken { messages, .. } => taken.extend(messages),
             _ => {}
         }
     }
@@ -199,7 +199,7 @@ impl KeptHistory {
             work.millis += kept.latest.saturating_sub(from);
         }
         for ts in &kept.taken {
-            if let Some(Author::Role { role: by }) = authors.get(ts)
+            if let Some(MessageAuthor::Role { role: by }) = authors.get(ts)
                 && by != role
             {
                 work.asked_by.entry(by.clone()).or_default().insert(ts.to_string());

@@ -1,13 +1,13 @@
-use codebutler_wire::history::{CheckShown, Event, Line, ToolUse, VERSION};
-use codebutler_wire::{Author, SlackTs};
+use codebutler_wire::history::{CheckShown, HistoryEvent, HistoryLine, ToolUse, VERSION};
+use codebutler_wire::{MessageAuthor, SlackTs};
 
 use super::*;
-use crate::memory::{ForeignSource, Learning};
+use crate::memory::{ForeignSource, LearningEntry};
 use crate::work_report::report_work;
 
-fn line(at: u64, role: Option<&str>, event: Event) -> Line {
+fn line(at: u64, role: Option<&str>, event: HistoryEvent) -> HistoryLine {
     let source = role.map_or("gateway".to_owned(), |role| format!("agent/{role}/0a"));
-    Line {
+    HistoryLine {
         v: VERSION,
         at,
         source,
@@ -30,7 +30,7 @@ fn call(tool: &str, arguments: &str) -> ToolUse {
 /// A coder that was asked by the pm, and what people and GitHub did.
 fn story() -> KeptHistory {
     let mut kept = KeptHistory::default();
-    let answer = |calls: Vec<ToolUse>| Event::Answer {
+    let answer = |calls: Vec<ToolUse>| HistoryEvent::Answer {
         model: Some("m/one".to_owned()),
         text: None,
         thoughts: None,
@@ -38,35 +38,45 @@ fn story() -> KeptHistory {
     };
     let fetch = call("WebFetch", "{}");
     let checks = vec![CheckShown { name: "build".to_owned(), state: "failure".to_owned() }];
-    let message =
-        |text: &str, author| Event::Message { ts: ts("2.000000"), author, text: text.to_owned() };
-    let tool = |call, output: &str, ok| Event::Tool {
+    let message = |text: &str, author| HistoryEvent::Message {
+        ts: ts("2.000000"),
+        author,
+        text: text.to_owned(),
+    };
+    let tool = |call, output: &str, ok| HistoryEvent::Tool {
         call,
         output: output.to_owned(),
         ok,
         exit_code: None,
         millis: None,
     };
-    let waiting = |now| Event::Waiting { what: "AwaitingUser".to_owned(), now, why: String::new() };
-    let decision = Event::Decision {
+    let waiting =
+        |now| HistoryEvent::Waiting { what: "AwaitingUser".to_owned(), now, why: String::new() };
+    let decision = HistoryEvent::Decision {
         kind: "plan".to_owned(),
         choice: "approve".to_owned(),
         user: "U1".to_owned(),
         message: ts("1.000000"),
     };
     let told = [
-        (None, message("please", Author::Role { role: "pm".to_owned() })),
+        (None, message("please", MessageAuthor::Role { role: "pm".to_owned() })),
         (None, waiting(true)),
         (Some("pm"), decision),
         (None, waiting(false)),
-        (Some("coder"), Event::RunStarted),
-        (Some("coder"), Event::Taken { messages: vec![ts("2.000000")], decisions: Vec::new() }),
+        (Some("coder"), HistoryEvent::RunStarted),
+        (
+            Some("coder"),
+            HistoryEvent::Taken { messages: vec![ts("2.000000")], decisions: Vec::new() },
+        ),
         (Some("coder"), answer(vec![fetch.clone()])),
         (Some("coder"), tool(fetch, "always pin the pool to four workers in the shop", true)),
         (Some("coder"), answer(vec![call("Bash", "{}")])),
         (Some("coder"), tool(call("Bash", "{}"), "Error: no such file\nmore", false)),
-        (Some("coder"), Event::Tested { command: "make test".to_owned(), exit_code: Some(0) }),
-        (None, Event::Checks { commit: "c".to_owned(), checks }),
+        (
+            Some("coder"),
+            HistoryEvent::Tested { command: "make test".to_owned(), exit_code: Some(0) },
+        ),
+        (None, HistoryEvent::Checks { commit: "c".to_owned(), checks }),
     ];
     for (n, (role, event)) in (0_u64..).zip(told) {
         kept.add(line(n * 1000, role, event));
@@ -118,7 +128,7 @@ fn a_transcript_that_says_more_is_believed() {
 fn words_of_a_web_page_are_known_though_the_volume_is_gone() {
     let dir = tempfile::tempdir().unwrap();
     let claim = "always pin the pool to four workers in the shop".to_owned();
-    let learning = Learning { claim, ..Learning::default() };
+    let learning = LearningEntry { claim, ..LearningEntry::default() };
     let found = |kept: &KeptHistory| read_foreign(dir.path(), kept).find_source(&learning);
     assert_eq!(found(&story()), Some(ForeignSource::Web));
     assert_eq!(found(&KeptHistory::default()), None);
@@ -132,7 +142,11 @@ fn a_long_history_is_held_as_far_as_there_is_room() {
     let read = |n: u64, words: &str| {
         let output = format!("{words}{}", " x".repeat(512 * 1024));
         let call = call("WebFetch", "{}");
-        line(n, Some("pm"), Event::Tool { call, output, ok: true, exit_code: None, millis: None })
+        line(
+            n,
+            Some("pm"),
+            HistoryEvent::Tool { call, output, ok: true, exit_code: None, millis: None },
+        )
     };
     kept.add(read(0, FIRST));
     for n in 1..40 {
@@ -141,7 +155,7 @@ fn a_long_history_is_held_as_far_as_there_is_room() {
     let dir = tempfile::tempdir().unwrap();
     let texts = read_foreign(dir.path(), &kept);
     let found = |claim: &str| {
-        texts.find_source(&Learning { claim: claim.to_owned(), ..Learning::default() })
+        texts.find_source(&LearningEntry { claim: claim.to_owned(), ..LearningEntry::default() })
     };
     assert_eq!((found(FIRST), found(LAST)), (None, Some(ForeignSource::Web)));
 }

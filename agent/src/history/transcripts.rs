@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use codebutler_wire::Author;
+use codebutler_wire::MessageAuthor;
 use serde_json::Value;
 
 use super::roles::{RoleHistory, RoleWork, find_spoken_ids, first_line};
@@ -73,8 +73,8 @@ pub fn read_foreign(state_dir: &Path, texts: &mut ForeignTexts) {
 }
 
 fn is_by_person(message: &Value) -> bool {
-    let author: Option<Author> = serde_json::from_value(message["author"].clone()).ok();
-    matches!(author, Some(Author::User { .. } | Author::Prompt { .. }))
+    let author: Option<MessageAuthor> = serde_json::from_value(message["author"].clone()).ok();
+    matches!(author, Some(MessageAuthor::User { .. } | MessageAuthor::Prompt { .. }))
 }
 
 /// Roles that have worked here.

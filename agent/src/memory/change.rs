@@ -1,12 +1,12 @@
 //! One change of a memory page: one entry comes, is said anew, or becomes history. Never a rewrite.
 
 use codebutler_roadmap::edit::add_items;
-use codebutler_roadmap::{DraftItem, Roadmap};
+use codebutler_roadmap::{DraftItem, RoadmapFile};
 use serde::{Deserialize, Serialize};
 
 use super::map::{find_map, replace_map};
 use super::workflow::{find_workflow, replace_workflow};
-use super::{Learning, MemoryPage, contradicts};
+use super::{LearningEntry, MemoryPage, contradicts};
 
 /// What becomes of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ pub struct LearningChange {
     pub file: String,
     pub kind: ChangeKind,
     /// As it is afterwards; of an archived one only its id and claim count.
-    pub learning: Learning,
+    pub learning: LearningEntry,
     /// Why, in a sentence.
     pub reason: String,
     /// Of what is [whole](Self::is_whole), all of it.
@@ -129,7 +129,7 @@ impl LearningChange {
 
     fn show_entry(&self, page: Option<&str>) -> String {
         let page = MemoryPage::parse(page.unwrap_or_default());
-        let old = page.find(&self.learning.id).map(Learning::render).unwrap_or_default();
+        let old = page.find(&self.learning.id).map(LearningEntry::render).unwrap_or_default();
         let new = match self.kind {
             ChangeKind::Add | ChangeKind::Replace => self.learning.render(),
             _ => String::new(),
@@ -150,8 +150,8 @@ impl LearningChange {
 
 /// The roadmap with an item at its end. What it was to wait for and nobody accepted, it does not wait for.
 fn add_item(page: &str, written: &str) -> Result<String, String> {
-    let known = Roadmap::read(page);
-    let wanted = Roadmap::read(written);
+    let known = RoadmapFile::read(page);
+    let wanted = RoadmapFile::read(written);
     let [item] = wanted.items.as_slice() else {
         return Err("it is no item of a roadmap".to_owned());
     };

@@ -11,7 +11,7 @@ pub const MAX_QUOTE: usize = 80;
 /// Something that can be looked up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Citation {
+pub enum MemoryCitation {
     File {
         /// Relative to the root.
         path: String,
@@ -24,7 +24,7 @@ pub enum Citation {
     Other(String),
 }
 
-impl Citation {
+impl MemoryCitation {
     /// Reads `src/a.rs:3 "quote"`, `src/a.rs`, a link or a commit; none of nothing.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim().trim_matches('`');
@@ -80,7 +80,7 @@ impl Citation {
     }
 }
 
-impl fmt::Display for Citation {
+impl fmt::Display for MemoryCitation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Other(text) => f.write_str(text),
@@ -104,16 +104,16 @@ mod tests {
 
     #[test]
     fn a_line_holds_as_long_as_the_file_has_it_somewhere() {
-        let cited = Citation::parse("./src/a.rs:2").unwrap().quoting("a\n  let  b = 1\nc\n");
+        let cited = MemoryCitation::parse("./src/a.rs:2").unwrap().quoting("a\n  let  b = 1\nc\n");
         assert_eq!(cited.to_string(), "src/a.rs:2 \"let b = 1\"");
-        assert_eq!(Citation::parse(&cited.to_string()).unwrap(), cited);
+        assert_eq!(MemoryCitation::parse(&cited.to_string()).unwrap(), cited);
         assert_eq!(cited.find_fault(Some("x\ny\n\tlet b = 1;\n")), None);
         assert_eq!(
             cited.find_fault(Some("x\n")).unwrap(),
             "`src/a.rs` has no line with `let b = 1` any more"
         );
         assert_eq!(cited.find_fault(None).unwrap(), "`src/a.rs` does not exist any more");
-        let bare = Citation::parse("src/a.rs:9").unwrap();
+        let bare = MemoryCitation::parse("src/a.rs:9").unwrap();
         assert_eq!(
             bare.find_fault(Some("1\n2\n")).unwrap(),
             "`src/a.rs` has 2 lines, and line 9 is named"
@@ -123,8 +123,8 @@ mod tests {
     #[test]
     fn links_commits_and_words_are_not_looked_up() {
         for text in ["https://acme.slack.com/archives/C1/p1", "1a2b3c4d", "#12", "two words"] {
-            assert_eq!(Citation::parse(text), Some(Citation::Other(text.to_owned())));
+            assert_eq!(MemoryCitation::parse(text), Some(MemoryCitation::Other(text.to_owned())));
         }
-        assert_eq!(Citation::parse(" "), None);
+        assert_eq!(MemoryCitation::parse(" "), None);
     }
 }

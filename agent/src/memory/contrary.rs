@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use super::Learning;
+use super::LearningEntry;
 
 /// What a rule is about, and whether it forbids that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ fn sense_of(rule: &str) -> RuleSense {
 }
 
 /// Whether two rules can't both be followed.
-pub fn contradicts(one: &Learning, other: &Learning) -> bool {
+pub fn contradicts(one: &LearningEntry, other: &LearningEntry) -> bool {
     let (one, other) = (sense_of(&one.rule), sense_of(&other.rule));
     one.about == other.about && one.about != 0 && one.forbids != other.forbids
 }
@@ -45,9 +45,9 @@ pub fn contradicts(one: &Learning, other: &Learning) -> bool {
 /// Of learnings that contradict each other those that are older, by their place in the list; among equals the
 /// first stands. Each with the one that counts.
 pub fn find_contradicted<'a>(
-    learnings: impl Iterator<Item = &'a Learning>,
-) -> HashMap<usize, &'a Learning> {
-    let mut by_words: HashMap<u64, Vec<(usize, bool, &Learning)>> = HashMap::new();
+    learnings: impl Iterator<Item = &'a LearningEntry>,
+) -> HashMap<usize, &'a LearningEntry> {
+    let mut by_words: HashMap<u64, Vec<(usize, bool, &LearningEntry)>> = HashMap::new();
     for (place, learning) in learnings.enumerate() {
         let RuleSense { about, forbids } = sense_of(&learning.rule);
         if about != 0 {
@@ -68,9 +68,9 @@ pub fn find_contradicted<'a>(
 mod tests {
     use super::*;
 
-    fn rule(rule: &str, at: &str) -> Learning {
+    fn rule(rule: &str, at: &str) -> LearningEntry {
         let source = format!("https://acme.slack.com/archives/C1/p{at}000100");
-        Learning { rule: rule.to_owned(), source, ..Learning::default() }
+        LearningEntry { rule: rule.to_owned(), source, ..LearningEntry::default() }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Whose words a learning has: what stands in a web page, at GitHub or in a file of the repository, and no person
 //! of this conversation said, is marked before people judge it. Found in what tools answered; no model is believed.
 
-use super::{Citation, Learning};
+use super::{LearningEntry, MemoryCitation};
 
 /// So many words in a row are taken from somewhere.
 const RUN: usize = 6;
@@ -64,7 +64,7 @@ impl ForeignTexts {
     }
 
     /// Where a learning's words come from, the least trusted place first; nothing of what a person said.
-    pub fn find_source(&self, learning: &Learning) -> Option<ForeignSource> {
+    pub fn find_source(&self, learning: &LearningEntry) -> Option<ForeignSource> {
         let cited = learning.citations.iter().filter_map(cited_source);
         let fields = [&learning.claim, &learning.when, &learning.rule];
         let runs: Vec<String> = fields.into_iter().flat_map(|field| runs_of(field)).collect();
@@ -76,8 +76,8 @@ impl ForeignTexts {
     }
 }
 
-fn cited_source(citation: &Citation) -> Option<ForeignSource> {
-    let Citation::Other(text) = citation else { return None };
+fn cited_source(citation: &MemoryCitation) -> Option<ForeignSource> {
+    let MemoryCitation::Other(text) = citation else { return None };
     let is_ours = text.contains(".slack.com/archives/");
     match text {
         text if text.starts_with('#') || text.contains("/issues/") || text.contains("/pull/") => {
@@ -113,8 +113,12 @@ fn runs_of(field: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn rule(rule: &str) -> Learning {
-        Learning { rule: rule.to_owned(), claim: "A claim".to_owned(), ..Learning::default() }
+    fn rule(rule: &str) -> LearningEntry {
+        LearningEntry {
+            rule: rule.to_owned(),
+            claim: "A claim".to_owned(),
+            ..LearningEntry::default()
+        }
     }
 
     #[test]
@@ -140,8 +144,8 @@ mod tests {
 
     #[test]
     fn what_is_cited_says_it_too() {
-        let cites = |text: &str| Learning {
-            citations: Citation::parse(text).into_iter().collect(),
+        let cites = |text: &str| LearningEntry {
+            citations: MemoryCitation::parse(text).into_iter().collect(),
             ..rule("anything")
         };
         let of = |text: &str| ForeignTexts::default().find_source(&cites(text));

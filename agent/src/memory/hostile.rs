@@ -2,7 +2,7 @@
 //! gateway enforces them; a rule that speaks against them is not proposed and not served all the same,
 //! since people who read it would be misled.
 
-use super::Learning;
+use super::LearningEntry;
 
 /// Words that have to stand together in one field, in any order, and what they are taken for.
 const HOSTILE: [(&[&[&str]], &str); 9] = [
@@ -65,7 +65,7 @@ const FORBIDS: [&str; 8] =
     ["never", "do not", "don't", "must not", "avoid", "forbidden", "no longer", "instead of"];
 
 /// Why a learning is not taken, if it speaks against the rules of the house.
-pub fn find_hostile_rule(learning: &Learning) -> Option<&'static str> {
+pub fn find_hostile_rule(learning: &LearningEntry) -> Option<&'static str> {
     let fields = [&learning.claim, &learning.when, &learning.rule, &learning.example];
     let text = |field: &String| field.to_lowercase().replace('’', "'");
     let hidden = |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
@@ -98,8 +98,8 @@ fn has_word(text: &str, word: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn rule(rule: &str) -> Learning {
-        Learning { rule: rule.to_owned(), claim: "c".to_owned(), ..Learning::default() }
+    fn rule(rule: &str) -> LearningEntry {
+        LearningEntry { rule: rule.to_owned(), claim: "c".to_owned(), ..LearningEntry::default() }
     }
 
     #[test]

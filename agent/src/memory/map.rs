@@ -1,7 +1,7 @@
 //! A page's section `## Project map`: what a role has to know of the project to find its way, from its own
 //! point of view. It is written anew as a whole, and every other line of the page stays as it is.
 
-use super::{Learning, find_hostile_rule};
+use super::{LearningEntry, find_hostile_rule};
 
 const TITLE: &str = "## Project map";
 /// Longest map, in lines, and longest line, in characters.
@@ -76,7 +76,7 @@ pub fn check_map(map: &str) -> Result<(), String> {
         if line.chars().count() > MAX_MAP_LINE {
             return Err(format!("line {number} is longer than {MAX_MAP_LINE} characters"));
         }
-        let rule = Learning { rule: line.to_owned(), ..Learning::default() };
+        let rule = LearningEntry { rule: line.to_owned(), ..LearningEntry::default() };
         if let Some(why) = find_hostile_rule(&rule) {
             return Err(format!("line {number} is not taken: {why}"));
         }

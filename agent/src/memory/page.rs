@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::Learning;
+use super::LearningEntry;
 
 const LEARNINGS: &str = "learnings";
 const ARCHIVED: &str = "archived learnings";
@@ -23,7 +23,7 @@ struct PlacedEntry {
     /// Of its heading, from 1.
     line: usize,
     archived: bool,
-    read: Result<Learning, (usize, String)>,
+    read: Result<LearningEntry, (usize, String)>,
 }
 
 struct PageHeading<'a> {
@@ -84,14 +84,14 @@ impl<'a> MemoryPage<'a> {
                 continue;
             }
             let bytes = heading.at..end_of(place);
-            let read = Learning::parse(&text[bytes.clone()]);
+            let read = LearningEntry::parse(&text[bytes.clone()]);
             page.entries.push(PlacedEntry { bytes, line: heading.number, archived, read });
         }
         page
     }
 
     /// The learnings that count, in their order.
-    pub fn learnings(&self) -> impl Iterator<Item = &Learning> {
+    pub fn learnings(&self) -> impl Iterator<Item = &LearningEntry> {
         self.current().filter_map(|entry| entry.read.as_ref().ok())
     }
 
@@ -105,7 +105,7 @@ impl<'a> MemoryPage<'a> {
     }
 
     /// The one with an id.
-    pub fn find(&self, id: &str) -> Option<&Learning> {
+    pub fn find(&self, id: &str) -> Option<&LearningEntry> {
         self.placed(id).and_then(|entry| entry.read.as_ref().ok())
     }
 
@@ -172,7 +172,7 @@ impl<'a> MemoryPage<'a> {
     /// it is, or why it can't be read, its line, and its length.
     pub fn filtered(
         &self,
-        mut keep: impl FnMut(usize, Result<&Learning, &str>, usize) -> bool,
+        mut keep: impl FnMut(usize, Result<&LearningEntry, &str>, usize) -> bool,
     ) -> String {
         let mut out = String::new();
         let mut from = 0;
@@ -216,7 +216,8 @@ mod tests {
 
     fn change(kind: ChangeKind, id: &str, rule: &str) -> LearningChange {
         let (id, rule) = (id.to_owned(), rule.to_owned());
-        let learning = Learning { id, claim: "New".to_owned(), rule, ..Learning::default() };
+        let learning =
+            LearningEntry { id, claim: "New".to_owned(), rule, ..LearningEntry::default() };
         let (reason, map) = (String::new(), String::new());
         LearningChange { file: "coder.md".to_owned(), kind, learning, reason, map }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Confidence, Learning, LearningMarks, MemoryPage, contradicts};
+use super::{EntryConfidence, LearningEntry, LearningMarks, MemoryPage, contradicts};
 
 /// So many conversations without use let go of what nobody was sure of.
 const UNUSED_FOR: usize = 10;
@@ -37,9 +37,9 @@ pub struct PastThread {
 pub fn find_signals(
     pages: &[NamedPage<'_>],
     past: &[PastThread],
-    fault: impl Fn(&Learning) -> Option<String>,
+    fault: impl Fn(&LearningEntry) -> Option<String>,
 ) -> Vec<PruneSignal> {
-    let shared: Vec<&Learning> = pages
+    let shared: Vec<&LearningEntry> = pages
         .iter()
         .filter(|page| page.file == SHARED)
         .flat_map(|page| page.page.learnings())
@@ -62,7 +62,7 @@ pub fn find_signals(
     found
 }
 
-fn find_harm(learning: &Learning, past: &[PastThread]) -> Option<String> {
+fn find_harm(learning: &LearningEntry, past: &[PastThread]) -> Option<String> {
     let count = |of: fn(&LearningMarks) -> &BTreeSet<String>| {
         past.iter().filter(|thread| of(&thread.marks).contains(&learning.id)).count()
     };
@@ -71,8 +71,8 @@ fn find_harm(learning: &Learning, past: &[PastThread]) -> Option<String> {
 }
 
 fn find_newer_contradiction<'a>(
-    learning: &Learning,
-    others: impl Iterator<Item = &'a Learning>,
+    learning: &LearningEntry,
+    others: impl Iterator<Item = &'a LearningEntry>,
 ) -> Option<String> {
     let mut others = others.filter(|other| other.id != learning.id);
     let other =
@@ -80,18 +80,19 @@ fn find_newer_contradiction<'a>(
     Some(format!("“{}” (`{}`) says the contrary, and is newer", other.claim, other.id))
 }
 
-fn find_repetition(learning: &Learning, shared: &[&Learning]) -> Option<String> {
+fn find_repetition(learning: &LearningEntry, shared: &[&LearningEntry]) -> Option<String> {
     let same = shared.iter().find(|other| learning.repeats(other))?;
     Some(format!("`{SHARED}` says it to everybody (“{}”)", same.claim))
 }
 
-fn find_disuse(learning: &Learning, past: &[PastThread]) -> Option<String> {
+fn find_disuse(learning: &LearningEntry, past: &[PastThread]) -> Option<String> {
     let since = learning.began()?;
     let later: Vec<_> = past.iter().filter(|thread| thread.began > since).collect();
     let is_used = later.iter().any(|thread| {
         thread.marks.used.contains(&learning.id) || thread.marks.helped.contains(&learning.id)
     });
-    let is_unused = learning.confidence == Confidence::Low && later.len() >= UNUSED_FOR && !is_used;
+    let is_unused =
+        learning.confidence == EntryConfidence::Low && later.len() >= UNUSED_FOR && !is_used;
     is_unused.then(|| {
         format!("nobody was sure of it, and none of {} conversations since went by it", later.len())
     })
@@ -121,7 +122,8 @@ mod tests {
             NamedPage { file: "coder.md", page: MemoryPage::parse(coder) },
             NamedPage { file: "global.md", page: MemoryPage::parse(global) },
         ];
-        let fault = |one: &Learning| one.rule.contains("gone").then(|| "`a` is gone".to_owned());
+        let fault =
+            |one: &LearningEntry| one.rule.contains("gone").then(|| "`a` is gone".to_owned());
         find_signals(&pages, past, fault)
             .into_iter()
             .map(|one| format!("{} {}: {}", one.file, one.id, one.why))

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-use super::{Learning, MemoryPage, find_contradicted, find_hostile_rule};
+use super::{LearningEntry, MemoryPage, find_contradicted, find_hostile_rule};
 
 /// A page as a prompt has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ struct Candidate {
     page: usize,
     line: usize,
     size: usize,
-    worth: (bool, super::Confidence),
+    worth: (bool, super::EntryConfidence),
 }
 
 /// Serves pages to work on `files` (all of them where none are known), in at most `room` characters of
@@ -32,15 +32,16 @@ pub fn serve_pages(
     read: &[MemoryPage<'_>],
     files: &[String],
     room: usize,
-    fault: impl Fn(&Learning) -> Option<String>,
+    fault: impl Fn(&LearningEntry) -> Option<String>,
 ) -> Vec<ServedPage> {
     let mut out = Vec::new();
     let mut candidates = Vec::new();
     let mut taken = 0;
     let fitting = read.iter().flat_map(MemoryPage::learnings).filter(|one| one.fits_files(files));
-    let fitting: Vec<&Learning> = fitting.collect();
-    let fits: HashSet<*const Learning> = fitting.iter().copied().map(std::ptr::from_ref).collect();
-    let contradicted: HashMap<*const Learning, &Learning> =
+    let fitting: Vec<&LearningEntry> = fitting.collect();
+    let fits: HashSet<*const LearningEntry> =
+        fitting.iter().copied().map(std::ptr::from_ref).collect();
+    let contradicted: HashMap<*const LearningEntry, &LearningEntry> =
         find_contradicted(fitting.iter().copied())
             .into_iter()
             .map(|(place, by)| (std::ptr::from_ref(fitting[place]), by))
@@ -90,16 +91,19 @@ pub fn serve_pages(
 }
 
 /// Unless something newer says the contrary.
-fn still_stands<'a>(learning: &'a Learning, by: Option<&Learning>) -> Result<&'a Learning, String> {
+fn still_stands<'a>(
+    learning: &'a LearningEntry,
+    by: Option<&LearningEntry>,
+) -> Result<&'a LearningEntry, String> {
     let Some(by) = by else { return Ok(learning) };
     let (claim, newer, id) = (&learning.claim, &by.claim, &by.id);
     Err(format!("“{claim}” is not followed: “{newer}” (`{id}`) says the contrary, and counts"))
 }
 
 fn judge_entry<'a>(
-    entry: Result<&'a Learning, &str>,
-    fault: impl Fn(&Learning) -> Option<String>,
-) -> Result<&'a Learning, String> {
+    entry: Result<&'a LearningEntry, &str>,
+    fault: impl Fn(&LearningEntry) -> Option<String>,
+) -> Result<&'a LearningEntry, String> {
     let learning = entry.map_err(str::to_owned)?;
     if let Some(why) = find_hostile_rule(learning) {
         return Err(format!("“{}” is not followed: {why}", learning.claim));
@@ -116,7 +120,7 @@ mod tests {
 
     fn serve(page: &str, files: &[&str], room: usize) -> ServedPage {
         let files: Vec<_> = files.iter().map(|file| (*file).to_owned()).collect();
-        let fault = |learning: &Learning| {
+        let fault = |learning: &LearningEntry| {
             (!learning.citations.is_empty()).then(|| "`gone.rs` does not exist any more".to_owned())
         };
         serve_pages(&[MemoryPage::parse(page)], &files, room, fault).remove(0)

@@ -1,12 +1,12 @@
 //! Says whether a reply is an answer, before it is recorded as one. Pure.
 //!
-//! What is no answer is a [`Flaw`]: it is never posted, never carried out and never ends a run by
+//! What is no answer is a [`ReplyFlaw`]: it is never posted, never carried out and never ends a run by
 //! itself. The model is told of it and asked again, as often as the flaw deserves.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Finish, ModelReply, leak, narration};
+use super::{FinishReason, ModelReply, leak, narration};
 use codebutler_guides::text::clip_text;
 
 /// Longest quote of what a model or provider said.
@@ -15,7 +15,7 @@ const MAX_SAID: usize = 300;
 /// Why a reply is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "flaw", rename_all = "snake_case")]
-pub enum Flaw {
+pub enum ReplyFlaw {
     /// Its words were longer than they might be: they go on.
     CutOff {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,7 +48,7 @@ pub enum Flaw {
 
 /// What the judgement depends on beside the reply.
 #[derive(Clone, Debug, Default)]
-pub struct Circumstances {
+pub struct ReplyCircumstances {
     /// Longest answer, in tokens, as far as that is known.
     pub cap: u64,
     /// Tools that could be called now.
@@ -61,52 +61,56 @@ pub struct Circumstances {
 }
 
 /// What a reply is, if it is no answer.
-pub fn find_flaw(reply: &ModelReply, about: &Circumstances) -> Option<Flaw> {
+pub fn find_flaw(reply: &ModelReply, about: &ReplyCircumstances) -> Option<ReplyFlaw> {
     let message = &reply.message;
     if let Some(error) = &reply.error {
-        return Some(Flaw::Broken { said: clip_text(error, MAX_SAID) });
+        return Some(ReplyFlaw::Broken { said: clip_text(error, MAX_SAID) });
     }
-    if reply.finish == Finish::Error {
-        return Some(Flaw::Broken { said: "it broke off with an error".to_owned() });
+    if reply.finish == FinishReason::Error {
+        return Some(ReplyFlaw::Broken { said: "it broke off with an error".to_owned() });
     }
     let tokens = completion_tokens(reply);
-    let full = reply.finish == Finish::Length
+    let full = reply.finish == FinishReason::Length
         || tokens.is_some_and(|tokens| about.cap > 0 && tokens >= about.cap);
     if let Some(last) = message.tool_calls.last() {
         // Arguments that are left out are none. Cut off, they are the beginning of some.
         let cut = full && !last.is_whole();
-        return cut.then(|| Flaw::CutCall { tokens, tool: clip_text(&last.name, 60) });
+        return cut.then(|| ReplyFlaw::CutCall { tokens, tool: clip_text(&last.name, 60) });
     }
-    if reply.finish == Finish::Filtered {
+    if reply.finish == FinishReason::Filtered {
         let said = reply.refusal.clone().or_else(|| message.content.clone());
-        return Some(Flaw::Refused { said: clip_text(&said.unwrap_or_default(), MAX_SAID) });
+        return Some(ReplyFlaw::Refused { said: clip_text(&said.unwrap_or_default(), MAX_SAID) });
     }
-    if reply.finish == Finish::Malformed {
-        return Some(Flaw::Leaked { form: "a call that can't be read".to_owned() });
+    if reply.finish == FinishReason::Malformed {
+        return Some(ReplyFlaw::Leaked { form: "a call that can't be read".to_owned() });
     }
     let Some(text) = &message.content else { return judge_wordless(reply, about, tokens) };
     if let Some(form) = leak::leaked_call(text, &about.tools) {
-        return Some(Flaw::Leaked { form: form.to_owned() });
+        return Some(ReplyFlaw::Leaked { form: form.to_owned() });
     }
-    if reply.finish == Finish::Length {
-        return Some(Flaw::CutOff { tokens });
+    if reply.finish == FinishReason::Length {
+        return Some(ReplyFlaw::CutOff { tokens });
     }
     let announced = about.can_nudge && !about.tools.is_empty() && narration::announces_step(text);
-    announced.then_some(Flaw::Announced)
+    announced.then_some(ReplyFlaw::Announced)
 }
 
-fn judge_wordless(reply: &ModelReply, about: &Circumstances, tokens: Option<u64>) -> Option<Flaw> {
+fn judge_wordless(
+    reply: &ModelReply,
+    about: &ReplyCircumstances,
+    tokens: Option<u64>,
+) -> Option<ReplyFlaw> {
     if let Some(said) = &reply.refusal {
-        return Some(Flaw::Refused { said: clip_text(said, MAX_SAID) });
+        return Some(ReplyFlaw::Refused { said: clip_text(said, MAX_SAID) });
     }
-    if reply.finish == Finish::Length {
-        return Some(Flaw::CutOff { tokens });
+    if reply.finish == FinishReason::Length {
+        return Some(ReplyFlaw::CutOff { tokens });
     }
     if about.spoke {
         return None;
     }
     let thought = !reply.message.reasoning.is_empty();
-    Some(if thought { Flaw::Thought } else { Flaw::Empty })
+    Some(if thought { ReplyFlaw::Thought } else { ReplyFlaw::Empty })
 }
 
 fn completion_tokens(reply: &ModelReply) -> Option<u64> {
@@ -120,7 +124,7 @@ const LEAKS: u32 = 4;
 /// And for what a model rarely does better the third time.
 const AGAIN: u32 = 2;
 
-impl Flaw {
+impl ReplyFlaw {
     /// How often in a row it may come before the run ends.
     pub const fn limit(&self) -> u32 {
         match self {
@@ -249,11 +253,16 @@ mod tests {
     use super::*;
     use crate::model::parse_reply;
 
-    fn about() -> Circumstances {
-        Circumstances { cap: 16_000, tools: vec!["Read".to_owned()], spoke: false, can_nudge: true }
+    fn about() -> ReplyCircumstances {
+        ReplyCircumstances {
+            cap: 16_000,
+            tools: vec!["Read".to_owned()],
+            spoke: false,
+            can_nudge: true,
+        }
     }
 
-    fn judged(choice: &Value, about: &Circumstances) -> Option<Flaw> {
+    fn judged(choice: &Value, about: &ReplyCircumstances) -> Option<ReplyFlaw> {
         let body = json!({"choices": [choice], "usage": {"completion_tokens": 40}});
         find_flaw(&parse_reply(body.to_string().as_bytes()).unwrap(), about)
     }
@@ -282,13 +291,13 @@ mod tests {
 
     #[test]
     fn what_is_none_has_a_name() {
-        let refused = |said: &str| Flaw::Refused { said: said.into() };
+        let refused = |said: &str| ReplyFlaw::Refused { said: said.into() };
         let (tokens, tool) = (Some(40), "Read".to_owned());
         for (choice, expected) in [
-            (json!({"message": {"content": null}}), Flaw::Empty),
-            (json!({"message": {"content": " \n"}, "finish_reason": "stop"}), Flaw::Empty),
-            (json!({"message": {"content": "", "reasoning": "hm"}}), Flaw::Thought),
-            (json!({"message": {"reasoning_content": "hm"}}), Flaw::Thought),
+            (json!({"message": {"content": null}}), ReplyFlaw::Empty),
+            (json!({"message": {"content": " \n"}, "finish_reason": "stop"}), ReplyFlaw::Empty),
+            (json!({"message": {"content": "", "reasoning": "hm"}}), ReplyFlaw::Thought),
+            (json!({"message": {"reasoning_content": "hm"}}), ReplyFlaw::Thought),
             (json!({"message": {"content": null, "refusal": "I can't."}}), refused("I can't.")),
             (
                 json!({"message": {"content": "Sure, first"}, "finish_reason": "content_filter"}),
@@ -297,25 +306,25 @@ mod tests {
             (json!({"message": {"content": null}, "finish_reason": "content_filter"}), refused("")),
             (
                 json!({"message": {"content": "abc"}, "finish_reason": "length"}),
-                Flaw::CutOff { tokens },
+                ReplyFlaw::CutOff { tokens },
             ),
             (
                 json!({"message": {"reasoning": "hm"}, "finish_reason": "length"}),
-                Flaw::CutOff { tokens },
+                ReplyFlaw::CutOff { tokens },
             ),
             (
                 json!({"message": {"tool_calls": calls("{\"path\": \"x")}, "finish_reason": "length"}),
-                Flaw::CutCall { tokens, tool: tool.clone() },
+                ReplyFlaw::CutCall { tokens, tool: tool.clone() },
             ),
             (
                 json!({"message": {"tool_calls": calls("")}, "finish_reason": "length"}),
-                Flaw::CutCall { tokens, tool },
+                ReplyFlaw::CutCall { tokens, tool },
             ),
             (
                 json!({"message": {"content": "half"}, "error": {"message": "upstream broke"}}),
-                Flaw::Broken { said: "upstream broke".into() },
+                ReplyFlaw::Broken { said: "upstream broke".into() },
             ),
-            (json!({"message": {"content": "Let me run the tests."}}), Flaw::Announced),
+            (json!({"message": {"content": "Let me run the tests."}}), ReplyFlaw::Announced),
         ] {
             assert_eq!(judged(&choice, &about()), Some(expected), "{choice}");
         }
@@ -325,14 +334,14 @@ mod tests {
     fn a_call_that_ends_at_the_limit_was_cut_off_whatever_the_provider_calls_it() {
         let choice =
             json!({"message": {"tool_calls": calls("{\"path\": \"x")}, "finish_reason": "stop"});
-        let about = Circumstances { cap: 40, ..about() };
-        let expected = Flaw::CutCall { tokens: Some(40), tool: "Read".into() };
+        let about = ReplyCircumstances { cap: 40, ..about() };
+        let expected = ReplyFlaw::CutCall { tokens: Some(40), tool: "Read".into() };
         assert_eq!(judged(&choice, &about), Some(expected));
     }
 
     #[test]
     fn who_has_just_posted_need_not_say_more() {
-        let about = Circumstances { spoke: true, can_nudge: false, ..about() };
+        let about = ReplyCircumstances { spoke: true, can_nudge: false, ..about() };
         assert_eq!(judged(&json!({"message": {"content": null, "reasoning": "hm"}}), &about), None);
         assert_eq!(judged(&json!({"message": {"content": "Let me run the tests."}}), &about), None);
     }

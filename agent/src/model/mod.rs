@@ -15,7 +15,7 @@ mod read;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-pub use read::{Finish, ModelReply, Unreadable, parse_reply};
+pub use read::{FinishReason, ModelReply, UnreadableReply, parse_reply};
 
 /// Where a message of the conversation says whose reasoning it holds. Never sent.
 pub const THINKER: &str = "codebutler.thinker";
@@ -24,7 +24,7 @@ pub const REASONING: [&str; 3] = ["reasoning", "reasoning_content", "reasoning_d
 
 /// One answer of the model, as it is recorded and sent back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Assistant {
+pub struct AssistantMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -45,7 +45,7 @@ pub struct ToolCall {
 
 /// Who gave an answer, and for what.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
+pub struct AnswerSource {
     /// The model that was asked.
     pub model: String,
     /// What the provider calls the one that answered.
@@ -56,14 +56,14 @@ pub struct Source {
     pub shown: Option<u32>,
 }
 
-impl Source {
+impl AnswerSource {
     /// Whose reasoning the answer holds.
     pub fn thinker(&self) -> String {
         format!("{} {}", self.model, self.by.as_deref().unwrap_or_default())
     }
 }
 
-impl Assistant {
+impl AssistantMessage {
     /// The message as the API wants it back. Arguments that are no JSON object are replaced, since
     /// some providers refuse a whole request over them.
     pub fn to_chat(&self, thinker: Option<&str>) -> Value {
@@ -137,7 +137,8 @@ mod tests {
 
     #[test]
     fn reasoning_says_whose_it_is() {
-        let mut answer = Assistant { content: Some("hi".into()), ..Assistant::default() };
+        let mut answer =
+            AssistantMessage { content: Some("hi".into()), ..AssistantMessage::default() };
         assert!(answer.to_chat(Some("m")).get(THINKER).is_none());
         answer.reasoning.insert("reasoning".into(), json!("hm"));
         assert_eq!(answer.to_chat(Some("m"))[THINKER], "m");

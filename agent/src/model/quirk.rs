@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// A way in which a conversation has to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Quirk {
+pub enum ModelQuirk {
     /// Without the reasoning of earlier answers: its signature is another's, or it is not known.
     NoReasoning,
     /// With a field for reasoning in each answer that called tools, though it be empty.
@@ -20,12 +20,12 @@ pub enum Quirk {
 }
 
 /// What the words of a refusal ask for, if they say so.
-pub fn learn_quirk(words: &str, known: &BTreeSet<Quirk>) -> Option<Quirk> {
+pub fn learn_quirk(words: &str, known: &BTreeSet<ModelQuirk>) -> Option<ModelQuirk> {
     let words = words.to_lowercase();
     let all = |parts: &[&str]| parts.iter().all(|part| words.contains(part));
     let found = if all(&["reasoning_content", "missing"]) || all(&["reasoning_content", "must be"])
     {
-        Quirk::BlankReasoning
+        ModelQuirk::BlankReasoning
     } else if all(&["signature", "thinking"])
         || all(&["invalid", "signature"])
         || all(&["reasoning", "encrypted"])
@@ -33,11 +33,11 @@ pub fn learn_quirk(words: &str, known: &BTreeSet<Quirk>) -> Option<Quirk> {
         || all(&["reasoning_details"])
         || all(&["reasoning_content"])
     {
-        Quirk::NoReasoning
+        ModelQuirk::NoReasoning
     } else if all(&["unexpected role", "after role"]) || all(&["role 'user' after role 'tool'"]) {
-        Quirk::Bridge
+        ModelQuirk::Bridge
     } else if all(&["cache_control"]) {
-        Quirk::NoMarks
+        ModelQuirk::NoMarks
     } else {
         return None;
     };
@@ -60,20 +60,20 @@ mod tests {
         for (words, expected) in [
             (
                 "messages.1.content.0: Invalid `signature` in `thinking` block",
-                Some(Quirk::NoReasoning),
+                Some(ModelQuirk::NoReasoning),
             ),
             (
                 "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2",
-                Some(Quirk::BlankReasoning),
+                Some(ModelQuirk::BlankReasoning),
             ),
-            ("Unexpected role 'user' after role 'tool'", Some(Quirk::Bridge)),
-            ("cache_control: Extra inputs are not permitted", Some(Quirk::NoMarks)),
+            ("Unexpected role 'user' after role 'tool'", Some(ModelQuirk::Bridge)),
+            ("cache_control: Extra inputs are not permitted", Some(ModelQuirk::NoMarks)),
             ("messages: at least one message is required", None),
             ("the model is overloaded", None),
         ] {
             assert_eq!(learn_quirk(words, &BTreeSet::new()), expected, "{words}");
         }
-        let known = BTreeSet::from([Quirk::Bridge]);
+        let known = BTreeSet::from([ModelQuirk::Bridge]);
         assert_eq!(learn_quirk("Unexpected role 'user' after role 'tool'", &known), None);
     }
 

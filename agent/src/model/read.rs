@@ -2,16 +2,16 @@
 
 use serde_json::{Map, Value};
 
-use super::{Assistant, REASONING, ToolCall};
+use super::{AssistantMessage, REASONING, ToolCall};
 use codebutler_guides::text::clip_text;
 
 /// A readable reply. Whether it is an answer is another question.
 #[derive(Debug, Default, PartialEq)]
 pub struct ModelReply {
-    pub message: Assistant,
+    pub message: AssistantMessage,
     /// The provider's figures, as they came.
     pub usage: Option<Value>,
-    pub finish: Finish,
+    pub finish: FinishReason,
     /// What the model says of not answering, where it says so apart.
     pub refusal: Option<String>,
     /// An error in the place of the answer's end.
@@ -21,7 +21,7 @@ pub struct ModelReply {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Finish {
+pub enum FinishReason {
     /// As it should, or nobody says.
     #[default]
     Whole,
@@ -36,7 +36,7 @@ pub enum Finish {
 
 /// Why a reply can't be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum Unreadable {
+pub enum UnreadableReply {
     /// There is no answer in it: the way to the model, not the model, is to blame.
     #[error("{0}")]
     Lost(String),
@@ -48,9 +48,9 @@ pub enum Unreadable {
 const MAX_WHY: usize = 400;
 
 /// Reads the body of a chat completion.
-pub fn parse_reply(body: &[u8]) -> Result<ModelReply, Unreadable> {
-    let lost = |why: &str| Unreadable::Lost(clip_text(why, MAX_WHY));
-    let formless = |why: String| Unreadable::Formless(clip_text(&why, MAX_WHY));
+pub fn parse_reply(body: &[u8]) -> Result<ModelReply, UnreadableReply> {
+    let lost = |why: &str| UnreadableReply::Lost(clip_text(why, MAX_WHY));
+    let formless = |why: String| UnreadableReply::Formless(clip_text(&why, MAX_WHY));
     let body: Value =
         serde_json::from_slice(body).map_err(|e| lost(&format!("it is not JSON ({e})")))?;
     let choice = body.pointer("/choices/0").unwrap_or(&Value::Null);
@@ -79,7 +79,7 @@ pub fn parse_reply(body: &[u8]) -> Result<ModelReply, Unreadable> {
         .collect();
     let text = |value: &Value| value.as_str().map(|text| clip_text(text, MAX_WHY));
     Ok(ModelReply {
-        message: Assistant { content, tool_calls, reasoning },
+        message: AssistantMessage { content, tool_calls, reasoning },
         usage: body.get("usage").filter(|usage| !usage.is_null()).cloned(),
         finish: read_finish(choice),
         refusal: message.get("refusal").and_then(text).filter(|text| !text.trim().is_empty()),
@@ -99,26 +99,26 @@ fn said_by_provider(error: &Value) -> Option<String> {
 }
 
 /// The provider's word for the end, and the model's own where that is more exact.
-fn read_finish(choice: &Value) -> Finish {
+fn read_finish(choice: &Value) -> FinishReason {
     let word = |name: &str| choice[name].as_str().map(finish_of).unwrap_or_default();
     match word("finish_reason") {
-        Finish::Whole => word("native_finish_reason"),
+        FinishReason::Whole => word("native_finish_reason"),
         other => other,
     }
 }
 
-fn finish_of(word: &str) -> Finish {
+fn finish_of(word: &str) -> FinishReason {
     match word.to_ascii_lowercase().as_str() {
         "length"
         | "max_tokens"
         | "max_output_tokens"
         | "model_length"
-        | "model_context_window_exceeded" => Finish::Length,
+        | "model_context_window_exceeded" => FinishReason::Length,
         "content_filter" | "refusal" | "safety" | "recitation" | "prohibited_content"
-        | "blocklist" | "spii" | "image_safety" => Finish::Filtered,
-        "error" => Finish::Error,
-        "malformed_function_call" | "unexpected_tool_call" => Finish::Malformed,
-        _ => Finish::Whole,
+        | "blocklist" | "spii" | "image_safety" => FinishReason::Filtered,
+        "error" => FinishReason::Error,
+        "malformed_function_call" | "unexpected_tool_call" => FinishReason::Malformed,
+        _ => FinishReason::Whole,
     }
 }
 
@@ -158,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    fn read(message: &Value) -> Result<Assistant, Unreadable> {
+    fn read(message: &Value) -> Result<AssistantMessage, UnreadableReply> {
         parse_reply(json!({"choices": [{"message": message}]}).to_string().as_bytes())
             .map(|r| r.message)
     }
@@ -172,7 +172,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(parts.content.as_deref(), Some("a\nb"));
-        assert_eq!(read(&json!({"content": " \n"})).unwrap(), Assistant::default());
+        assert_eq!(read(&json!({"content": " \n"})).unwrap(), AssistantMessage::default());
         let calls = read(&json!({"content": null, "tool_calls": [
             {"id": "a", "type": "function", "function": {"name": "Read", "arguments": "{\"path\":\"x\"}"}},
             {"function": {"name": "Read", "arguments": {"path": "y"}}},
@@ -214,7 +214,7 @@ mod tests {
             ),
         ] {
             let error = parse_reply(body.as_bytes()).unwrap_err();
-            assert_eq!(matches!(error, Unreadable::Lost(_)), lost, "{body}: {error}");
+            assert_eq!(matches!(error, UnreadableReply::Lost(_)), lost, "{body}: {error}");
             assert!(error.to_string().contains(why), "{body}: {error}");
         }
     }
@@ -224,19 +224,22 @@ mod tests {
         let ended =
             |choice: Value| parse_reply(json!({"choices": [choice]}).to_string().as_bytes());
         for (choice, finish) in [
-            (json!({"finish_reason": "stop"}), Finish::Whole),
-            (json!({"finish_reason": null}), Finish::Whole),
-            (json!({"finish_reason": "length"}), Finish::Length),
+            (json!({"finish_reason": "stop"}), FinishReason::Whole),
+            (json!({"finish_reason": null}), FinishReason::Whole),
+            (json!({"finish_reason": "length"}), FinishReason::Length),
             (
                 json!({"finish_reason": "stop", "native_finish_reason": "MAX_TOKENS"}),
-                Finish::Length,
+                FinishReason::Length,
             ),
-            (json!({"finish_reason": "stop", "native_finish_reason": "refusal"}), Finish::Filtered),
-            (json!({"finish_reason": "content_filter"}), Finish::Filtered),
-            (json!({"finish_reason": "error"}), Finish::Error),
+            (
+                json!({"finish_reason": "stop", "native_finish_reason": "refusal"}),
+                FinishReason::Filtered,
+            ),
+            (json!({"finish_reason": "content_filter"}), FinishReason::Filtered),
+            (json!({"finish_reason": "error"}), FinishReason::Error),
             (
                 json!({"finish_reason": "stop", "native_finish_reason": "MALFORMED_FUNCTION_CALL"}),
-                Finish::Malformed,
+                FinishReason::Malformed,
             ),
         ] {
             let mut whole = choice.clone();

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use codebutler_wire::Session;
+use codebutler_wire::RoleSession;
 
-use super::Guides;
+use super::PromptGuides;
 use codebutler_guides::text::{clip_text, head_and_tail, plain_text};
 
 /// Characters of a plan that are shown.
@@ -13,9 +13,9 @@ const PLAN: &str = "approved-plan";
 const MAX_PEOPLE: usize = 20;
 
 /// What stays for a whole conversation.
-pub fn lasting_facts(guides: &Guides, session: &Session) -> String {
+pub fn lasting_facts(guides: &PromptGuides, session: &RoleSession) -> String {
     let mut out = String::from("# Where you are\n\n");
-    let Session { namespace, thread, repo, role, branch, base_branch, .. } = session;
+    let RoleSession { namespace, thread, repo, role, branch, base_branch, .. } = session;
     let _ = writeln!(
         out,
         "- You are `{role}`, in conversation `{namespace}/{thread}` about the repository `{repo}`."
@@ -42,7 +42,7 @@ pub fn lasting_facts(guides: &Guides, session: &Session) -> String {
 }
 
 /// What is so now. It differs from run to run, so it stands behind everything that does not.
-pub fn changing_facts(guides: &Guides, session: &Session) -> String {
+pub fn changing_facts(guides: &PromptGuides, session: &RoleSession) -> String {
     let mut out = String::from("# As of now\n\n");
     let here = &guides.surroundings;
     if !here.day.is_empty() {
@@ -80,14 +80,14 @@ pub fn changing_facts(guides: &Guides, session: &Session) -> String {
 }
 
 /// There is code, and nobody has written down anything about it. The role that people talk to says so.
-fn is_unknown(guides: &Guides, session: &Session) -> bool {
+fn is_unknown(guides: &PromptGuides, session: &RoleSession) -> bool {
     let top = &guides.surroundings.top;
     let is_first_role = session.roles.first().is_some_and(|card| card.role == session.role);
     let is_kept = top.iter().any(|entry| entry.starts_with(".codebutler"));
     session.is_first && is_first_role && !top.is_empty() && !is_kept
 }
 
-fn git_facts(out: &mut String, guides: &Guides, session: &Session) {
+fn git_facts(out: &mut String, guides: &PromptGuides, session: &RoleSession) {
     let here = &guides.surroundings;
     if here.head.is_empty() {
         return;
@@ -122,7 +122,7 @@ fn git_facts(out: &mut String, guides: &Guides, session: &Session) {
     }
 }
 
-fn plan_facts(out: &mut String, session: &Session) {
+fn plan_facts(out: &mut String, session: &RoleSession) {
     let Some(plan) = &session.plan else {
         let _ = writeln!(out, "- Plan: none was proposed yet.");
         return;
@@ -146,7 +146,7 @@ fn plan_facts(out: &mut String, session: &Session) {
     }
 }
 
-fn people_facts(session: &Session) -> String {
+fn people_facts(session: &RoleSession) -> String {
     let known = session.people.iter().take(MAX_PEOPLE);
     let known = known.map(|(id, name)| format!("{} is {}", clip_text(id, 24), harmless_name(name)));
     known.collect::<Vec<_>>().join(", ")

@@ -10,22 +10,22 @@ mod window;
 
 use std::fmt::Write as _;
 
-use codebutler_wire::Session;
+use codebutler_wire::RoleSession;
 use serde_json::Value;
 
 use crate::tools::args::{TodoItem, TodoState};
 
 pub use facts::changing_facts;
-pub use guides::{Guide, Guides, MAX_OWN, section_titles};
+pub use guides::{GuideFile, MAX_OWN, PromptGuides, section_titles};
 pub use window::{
-    Look, WindowRequest, build_request, conversation_room, count_tokens, find_overlong,
+    WindowLook, WindowRequest, build_request, conversation_room, count_tokens, find_overlong,
     has_pictures, is_marked, model_limits, squeeze_conversation, summary_request, told_length,
 };
 
 const HOUSE: &str = include_str!("house.md");
 
 /// The system prompt: the same in all runs of a thread, while the base branch stays as it is.
-pub fn system_prompt(guides: &Guides, session: &Session) -> String {
+pub fn system_prompt(guides: &PromptGuides, session: &RoleSession) -> String {
     let house = [Some(HOUSE), family::family_addendum(&guides.model)].into_iter().flatten();
     let shipped = guides.shipped.iter().map(String::as_str);
     let added = [session.prompt.as_deref(), guides.skills.as_deref()].into_iter().flatten();

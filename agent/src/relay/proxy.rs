@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use reqwest::Upgraded;
 
 use super::{Body, end_to_end, full_body};
-use crate::gateway::{Gateway, GatewayError, read_refusal};
+use crate::gateway::{GatewayClient, GatewayError, read_refusal};
 
 /// Told to clients besides the text: most show no body of a refused CONNECT.
 const REFUSED: HeaderName = HeaderName::from_static("x-codebutler-refused");
@@ -24,7 +24,7 @@ pub fn is_for(request: &Request<Incoming>) -> bool {
 
 /// Carries it through the gateway, or says why not.
 pub async fn answer_request(
-    gateway: &Gateway,
+    gateway: &GatewayClient,
     request: Request<Incoming>,
     refused: impl Fn(&str),
 ) -> Response<Body> {
@@ -75,7 +75,7 @@ fn proxy_target(request: &Request<Incoming>) -> Option<String> {
     }
 }
 
-async fn open_tunnel(gateway: &Gateway, to: &str) -> Result<Upgraded, GatewayError> {
+async fn open_tunnel(gateway: &GatewayClient, to: &str) -> Result<Upgraded, GatewayError> {
     let answer = gateway
         .raw(Method::GET, path::CONNECT, None)?
         .query(&[("to", to)])

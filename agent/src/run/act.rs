@@ -5,17 +5,17 @@ use codebutler_wire::{ApprovalRequest, ApprovalState, ErrorCode, RiskTier};
 use futures::{StreamExt as _, stream};
 use sha2::{Digest as _, Sha256};
 
-use super::keepsake::{Keeping, note_after_crash, with_note};
-use super::view::Ended;
-use super::watch::{Cut, Deadline};
+use super::keepsake::{KeepOutcome, note_after_crash, with_note};
+use super::view::RunEnding;
+use super::watch::{CutReason, RunDeadline};
 use super::{Agent, RunError, progress};
-use crate::decisions::Kind;
+use crate::decisions::LoggedKind;
 use crate::gateway::GatewayError;
 use crate::memory::LearningChange;
 use crate::model::ToolCall;
 use crate::step;
-use crate::tools::{Call, Context, Done, Failure, Risk, Tools};
-use crate::transcript::{Consent, Outcome, Record, ResultKind};
+use crate::tools::{CallRisk, RoleTools, StartedCall, ToolContext, ToolFailure, ToolOutcome};
+use crate::transcript::{ActionConsent, ResultKind, RunOutcome, TranscriptRecord};
 use codebutler_guides::text::{clip_text, head_and_tail};
 
 /// Calls that read at the same time.
@@ -42,9 +42,9 @@ impl Agent {
     /// Carries out what is open of the last answer. Returns an outcome if the run has to end.
     pub(super) async fn act(
         &mut self,
-        tools: &Tools,
-        deadline: &Deadline,
-    ) -> Result<Option<Ended>, RunError> {
+        tools: &RoleTools,
+        deadline: &RunDeadline,
+    ) -> Result<Option<RunEnding>, RunError> {
         loop {
             let open = self.open_calls(tools);
             let Some(first) = open.first() else { return Ok(None) };
@@ -73,7 +73,7 @@ impl Agent {
         answer.is_some_and(|answer| answer.any(ResultKind::Waits))
     }
 
-    fn open_calls(&self, tools: &Tools) -> Vec<Open> {
+    fn open_calls(&self, tools: &RoleTools) -> Vec<Open> {
         let answer = self.transcript.state().run().and_then(|run| run.answer.as_ref());
         let open = answer.map(|answer| {
             answer
@@ -91,10 +91,10 @@ impl Agent {
 
     async fn read(
         &mut self,
-        tools: &Tools,
+        tools: &RoleTools,
         calls: &[Open],
-        deadline: &Deadline,
-    ) -> Result<Option<Ended>, RunError> {
+        deadline: &RunDeadline,
+    ) -> Result<Option<RunEnding>, RunError> {
         let cx = self.tools.clone();
         let work = stream::iter(calls)
             .map(|open| carry_out(tools, &cx, &open.call, "", false))
@@ -114,10 +114,10 @@ impl Agent {
 
     async fn effect(
         &mut self,
-        tools: &Tools,
+        tools: &RoleTools,
         open: &Open,
-        deadline: &Deadline,
-    ) -> Result<Option<Ended>, RunError> {
+        deadline: &RunDeadline,
+    ) -> Result<Option<RunEnding>, RunError> {
         let cx = self.tools.clone();
         let (consent, note) = if open.intent.is_some() {
             let tool = tools.find(&open.call.name).ok();
@@ -137,7 +137,8 @@ impl Agent {
             Some(key) => (key.clone(), true),
             None => match self.key(tools, &cx, open).await {
                 Ok(key) => {
-                    let intent = Record::Intent { call: open.place, key: key.clone(), consent };
+                    let intent =
+                        TranscriptRecord::Intent { call: open.place, key: key.clone(), consent };
                     self.transcript.append(&intent)?;
                     (key, false)
                 }
@@ -150,8 +151,8 @@ impl Agent {
             Ok(result) => result,
             Err(cut) => {
                 let why = match cut {
-                    Cut::Time => "the time for the run was over",
-                    Cut::Stop(_) => "a user stopped the run",
+                    CutReason::Time => "the time for the run was over",
+                    CutReason::Stop(_) => "a user stopped the run",
                 };
                 let text = format!(
                     "[CodeButler] Interrupted: {why}. Whether it was carried out is not known."
@@ -166,20 +167,20 @@ impl Agent {
     }
 
     /// Lets a call go on, or asks the people first.
-    async fn permit(&mut self, tools: &Tools, open: &Open) -> Result<Permit, Failure> {
+    async fn permit(&mut self, tools: &RoleTools, open: &Open) -> Result<Permit, ToolFailure> {
         let ToolCall { name, arguments, .. } = &open.call;
         let mut verdict = tools.find(name)?.verdict(&self.policy, arguments);
         let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
         let shown = clip_text(arguments, 300);
         if verdict.tier != RiskTier::Destructive {
             let kept = self.keep_work(&verdict).await?;
-            if let Keeping::Impossible(why) = &kept {
+            if let KeepOutcome::Impossible(why) = &kept {
                 let why = clip_text(why, 100);
                 verdict.why =
                     format!("{}, and no snapshot can be kept before ({why})", verdict.why);
             } else {
                 if verdict.tier == RiskTier::WriteVisible {
-                    self.log.note(&run, Kind::Visible, name, &[], &shown);
+                    self.log.note(&run, LoggedKind::Visible, name, &[], &shown);
                 }
                 return Ok(Permit::Go(None, kept.note()));
             }
@@ -197,8 +198,11 @@ impl Agent {
         let reply = match self.tools.gateway.approval(&request).await {
             // Nobody was asked: too much is open, or the gateway has no such question.
             Err(GatewayError::Refused { code: ErrorCode::InvalidRequest, message }) => {
-                self.record(&Record::NotAllowed(Consent { hash, pending: None }))?;
-                return Err(Failure::Respond(format!("not done: {}, and {message}", verdict.why)));
+                self.record(&TranscriptRecord::NotAllowed(ActionConsent { hash, pending: None }))?;
+                return Err(ToolFailure::Respond(format!(
+                    "not done: {}, and {message}",
+                    verdict.why
+                )));
             }
             reply => reply?,
         };
@@ -207,12 +211,12 @@ impl Agent {
         } else {
             format!("{:?}", reply.state)
         };
-        self.log.note(&run, Kind::Approval, &chosen, &["not asked"], &shown);
-        let consent = Consent { hash, pending: Some(format!("approval:{}", reply.id)) };
+        self.log.note(&run, LoggedKind::Approval, &chosen, &["not asked"], &shown);
+        let consent = ActionConsent { hash, pending: Some(format!("approval:{}", reply.id)) };
         if matches!(reply.state, ApprovalState::Denied | ApprovalState::Expired) {
-            self.record(&Record::NotAllowed(consent.clone()))?;
+            self.record(&TranscriptRecord::NotAllowed(consent.clone()))?;
         }
-        let no = |text: String| Err(Failure::Respond(text));
+        let no = |text: String| Err(ToolFailure::Respond(text));
         match reply.state {
             // People have said yes, snapshot or no snapshot.
             ApprovalState::Approved => {
@@ -236,21 +240,26 @@ impl Agent {
     }
 
     /// The key of the question about an action: that of the open one, or a new one.
-    fn question(&mut self, hash: &str, call: &ToolCall) -> Result<String, Failure> {
+    fn question(&mut self, hash: &str, call: &ToolCall) -> Result<String, ToolFailure> {
         if let Some(open) = self.transcript.state().asked(hash) {
             return Ok(open.to_owned());
         }
         let key = format!("ok.{:016x}", rand::random::<u64>());
         let call = Some(call.clone());
-        self.record(&Record::Asked { hash: hash.to_owned(), key: key.clone(), call })?;
+        self.record(&TranscriptRecord::Asked { hash: hash.to_owned(), key: key.clone(), call })?;
         Ok(key)
     }
 
-    fn record(&mut self, record: &Record) -> Result<(), Failure> {
-        self.transcript.append(record).map_err(|error| Failure::Stop(error.to_string()))
+    fn record(&mut self, record: &TranscriptRecord) -> Result<(), ToolFailure> {
+        self.transcript.append(record).map_err(|error| ToolFailure::Stop(error.to_string()))
     }
 
-    async fn key(&self, tools: &Tools, cx: &Context, open: &Open) -> Result<String, Failure> {
+    async fn key(
+        &self,
+        tools: &RoleTools,
+        cx: &ToolContext,
+        open: &Open,
+    ) -> Result<String, ToolFailure> {
         let run = self.transcript.state().run();
         let (id, turns) = run.map_or(("", 0), |run| (run.id.as_str(), run.turns));
         let allowed = run.and_then(|run| run.answer.as_ref()?.allowed.clone());
@@ -261,23 +270,23 @@ impl Agent {
     fn conclude(
         &mut self,
         open: &Open,
-        result: Result<Done, Failure>,
-    ) -> Result<Option<Ended>, RunError> {
+        result: Result<ToolOutcome, ToolFailure>,
+    ) -> Result<Option<RunEnding>, RunError> {
         match result {
-            Ok(Done { text, kind, record }) => {
+            Ok(ToolOutcome { text, kind, record }) => {
                 if let Some(record) = record {
                     self.keep(&record)?;
                 }
                 self.result(open, head_and_tail(&text, MAX_RESULT), kind)?;
             }
-            Err(Failure::Respond(why)) => {
+            Err(ToolFailure::Respond(why)) => {
                 self.result(
                     open,
                     format!("Error: {}", clip_text(&why, MAX_ERROR)),
                     ResultKind::Plain,
                 )?;
             }
-            Err(Failure::Fault(why)) => {
+            Err(ToolFailure::Fault(why)) => {
                 tracing::warn!(why, "a tool call is wrong");
                 self.result(
                     open,
@@ -285,63 +294,77 @@ impl Agent {
                     ResultKind::Fault,
                 )?;
             }
-            Err(Failure::Stop(why)) => {
+            Err(ToolFailure::Stop(why)) => {
                 self.result(
                     open,
                     format!("Error: {}", clip_text(&why, MAX_ERROR)),
                     ResultKind::Plain,
                 )?;
-                return Ok(Some((Outcome::Failed, Some(clip_text(&why, MAX_ERROR)))));
+                return Ok(Some((RunOutcome::Failed, Some(clip_text(&why, MAX_ERROR)))));
             }
-            Err(Failure::Closed) => return Err(RunError::Closed),
-            Err(Failure::Gateway(error)) => return Err(RunError::Gateway(error)),
-            Err(Failure::Toolbox(error)) => return Err(RunError::Toolbox(error)),
+            Err(ToolFailure::Closed) => return Err(RunError::Closed),
+            Err(ToolFailure::Gateway(error)) => return Err(RunError::Gateway(error)),
+            Err(ToolFailure::Toolbox(error)) => return Err(RunError::Toolbox(error)),
         }
         Ok(None)
     }
 
     /// Takes down what a call brought beside its text.
-    pub(super) fn keep(&mut self, record: &Record) -> Result<(), RunError> {
+    pub(super) fn keep(&mut self, record: &TranscriptRecord) -> Result<(), RunError> {
         let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
         match record {
-            Record::Tested { test } => {
+            TranscriptRecord::Tested { test } => {
                 let ended = test.exit_code;
                 let ended =
                     ended.map_or("not ended".to_owned(), |code| format!("exit code {code}"));
-                self.log.note(&run, Kind::Receipt, &ended, &[], &clip_text(&test.command, 200));
+                self.log.note(
+                    &run,
+                    LoggedKind::Receipt,
+                    &ended,
+                    &[],
+                    &clip_text(&test.command, 200),
+                );
                 self.tools.tests.last = Some(test.clone());
             }
-            Record::Planned { workflow, files } => {
+            TranscriptRecord::Planned { workflow, files } => {
                 let others = self.workflows.iter().filter(|other| *other != workflow);
                 let others: Vec<_> = others.map(String::as_str).collect();
                 let evidence = format!("the plan that was posted; files: {}", files.join(", "));
-                self.log.note(&run, Kind::Workflow, workflow, &others, &evidence);
+                self.log.note(&run, LoggedKind::Workflow, workflow, &others, &evidence);
             }
-            Record::Proposed { changes, .. } => {
+            TranscriptRecord::Proposed { changes, .. } => {
                 let claims: Vec<_> =
                     changes.iter().map(|one| one.learning.claim.as_str()).collect();
                 let chosen = format!("{} proposed", changes.len());
                 self.log.note(
                     &run,
-                    Kind::Learning,
+                    LoggedKind::Learning,
                     &chosen,
                     &[],
                     &clip_text(&claims.join("; "), 500),
                 );
                 self.tools.thread.looks_back &= changes.iter().any(LearningChange::is_whole);
             }
-            Record::ReviewPlanned { missing_tests } => {
+            TranscriptRecord::ReviewPlanned { missing_tests } => {
                 let missing = clip_text(&missing_tests.join("; "), 500);
-                self.log.note(&run, Kind::Review, "what it goes by is posted", &[], &missing);
+                self.log.note(&run, LoggedKind::Review, "what it goes by is posted", &[], &missing);
                 self.tools.thread.review.is_planned = true;
             }
-            Record::Deviated { files } if self.transcript.state().deviated() == &files[..] => {
+            TranscriptRecord::Deviated { files }
+                if self.transcript.state().deviated() == &files[..] =>
+            {
                 return Ok(());
             }
-            Record::Deviated { files } if !files.is_empty() => {
+            TranscriptRecord::Deviated { files } if !files.is_empty() => {
                 let evidence = format!("the plan names {}", self.session.planned.join(", "));
                 let chosen = clip_text(&files.join(", "), 500);
-                self.log.note(&run, Kind::Deviation, &chosen, &["keep to the plan"], &evidence);
+                self.log.note(
+                    &run,
+                    LoggedKind::Deviation,
+                    &chosen,
+                    &["keep to the plan"],
+                    &evidence,
+                );
             }
             _ => {}
         }
@@ -349,13 +372,13 @@ impl Agent {
     }
 
     fn result(&mut self, open: &Open, text: String, kind: ResultKind) -> Result<(), RunError> {
-        Ok(self.transcript.append(&Record::Result { call: open.place, text, kind })?)
+        Ok(self.transcript.append(&TranscriptRecord::Result { call: open.place, text, kind })?)
     }
 }
 
 enum Permit {
     /// Go on, with this yes, and with this to be told beside what comes of it.
-    Go(Option<Consent>, Option<String>),
+    Go(Option<ActionConsent>, Option<String>),
     /// The run ends until people have answered; what the model is told.
     Wait(String),
 }
@@ -373,16 +396,16 @@ fn exact_words(arguments: &str) -> String {
 }
 
 /// Calls that read, and calls of tools that don't exist.
-fn is_harmless(tools: &Tools, open: &Open) -> bool {
-    tools.find(&open.call.name).map_or(true, |tool| tool.risk() == Risk::Reads)
+fn is_harmless(tools: &RoleTools, open: &Open) -> bool {
+    tools.find(&open.call.name).map_or(true, |tool| tool.risk() == CallRisk::Reads)
 }
 
 async fn carry_out(
-    tools: &Tools,
-    cx: &Context,
+    tools: &RoleTools,
+    cx: &ToolContext,
     call: &ToolCall,
     key: &str,
     again: bool,
-) -> Result<Done, Failure> {
-    tools.find(&call.name)?.call(cx, &call.arguments, Call { key, again }).await
+) -> Result<ToolOutcome, ToolFailure> {
+    tools.find(&call.name)?.call(cx, &call.arguments, StartedCall { key, again }).await
 }

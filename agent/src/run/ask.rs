@@ -5,19 +5,19 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use codebutler_wire::{ErrorCode, PostMessage};
 
-use super::patience::{Patience, Trouble};
-use super::view::{Ended, View, failed_end, spares_words};
-use super::watch::Deadline;
+use super::patience::{CallPatience, CallTrouble};
+use super::view::{RunEnding, RunView, failed_end, spares_words};
+use super::watch::RunDeadline;
 use super::{Agent, RunError, notice};
 use crate::gateway::{ChatError, GatewayError};
-use crate::model::judge::{self, Circumstances, Flaw};
+use crate::model::judge::{self, ReplyCircumstances, ReplyFlaw};
 use crate::model::quirk;
-use crate::model::{self, Source, Unreadable, ids};
-use crate::prompt::{self, Look};
+use crate::model::{self, AnswerSource, UnreadableReply, ids};
+use crate::prompt::{self, WindowLook};
 use crate::step;
-use crate::tools::Tools;
-use crate::transcript::Record;
-use crate::transcript::state::Run;
+use crate::tools::RoleTools;
+use crate::transcript::TranscriptRecord;
+use crate::transcript::state::OpenRun;
 use codebutler_guides::text::clip_text;
 
 /// How often in a row a conversation is made shorter before it is given up.
@@ -34,7 +34,7 @@ impl Agent {
     }
 
     /// How that model is shown the conversation.
-    pub(super) fn look<'a>(&'a self, view: &View) -> Look<'a> {
+    pub(super) fn look<'a>(&'a self, view: &RunView) -> WindowLook<'a> {
         let (state, model) = (self.transcript.state(), self.model());
         let sees = self.session.facts.get(model).and_then(|facts| facts.sees);
         let limits = prompt::model_limits(&self.session, model);
@@ -44,7 +44,7 @@ impl Agent {
         if let Some(tokens) = state.too_long().filter(|_| overflows > 0) {
             room = room.min(prompt::conversation_room((tokens / 2, 0), view.told, 1.0, None));
         }
-        Look {
+        WindowLook {
             model,
             blind: state.is_blind() || sees == Some(false),
             thinker: state.thinker(),
@@ -58,10 +58,10 @@ impl Agent {
     /// nothing is taken down, and it is asked again.
     pub(super) async fn ask(
         &mut self,
-        view: &View,
-        deadline: &Deadline,
-        patience: &mut Patience,
-    ) -> Result<Option<Ended>, RunError> {
+        view: &RunView,
+        deadline: &RunDeadline,
+        patience: &mut CallPatience,
+    ) -> Result<Option<RunEnding>, RunError> {
         let look = self.look(view);
         let (body, shown) = self.body(view, deadline, &look);
         let pictures = !look.blind && prompt::has_pictures(self.transcript.state().chat());
@@ -74,14 +74,15 @@ impl Agent {
         step::point("after model call");
         if pictures && answer.as_ref().is_err_and(is_about_pictures) {
             // A model without eyes refuses pictures. If it answers without them, that was it.
-            let (body, _) = self.body(view, deadline, &Look { blind: true, ..self.look(view) });
+            let (body, _) =
+                self.body(view, deadline, &WindowLook { blind: true, ..self.look(view) });
             let second = match self.bounded(deadline, self.tools.gateway.chat(body)).await {
                 Ok(answer) => answer,
                 Err(cut) => return self.cut(cut).await.map(Some),
             };
             if second.is_ok() {
                 tracing::warn!("refused with pictures: going on without");
-                self.transcript.append(&Record::Blind)?;
+                self.transcript.append(&TranscriptRecord::Blind)?;
                 answer = second;
             }
         }
@@ -92,7 +93,7 @@ impl Agent {
     }
 
     /// What the model is sent, and the tokens that this is taken to have.
-    fn body(&self, view: &View, deadline: &Deadline, look: &Look<'_>) -> (Bytes, u32) {
+    fn body(&self, view: &RunView, deadline: &RunDeadline, look: &WindowLook<'_>) -> (Bytes, u32) {
         let state = self.transcript.state();
         let mut body = prompt::build_request(look, &view.system, state.chat(), &view.specs);
         let shown = body.tokens();
@@ -121,26 +122,26 @@ impl Agent {
     async fn take_answer(
         &mut self,
         (body, shown): (&Bytes, u32),
-        tools: &Tools,
-        deadline: &Deadline,
-        patience: &mut Patience,
-    ) -> Result<Option<Ended>, RunError> {
+        tools: &RoleTools,
+        deadline: &RunDeadline,
+        patience: &mut CallPatience,
+    ) -> Result<Option<RunEnding>, RunError> {
         let reply = match model::parse_reply(body) {
             Ok(reply) => reply,
-            Err(Unreadable::Lost(why)) => {
+            Err(UnreadableReply::Lost(why)) => {
                 let why = format!("the answer of the model `{}` is none: {why}", self.model());
-                return self.wait(Trouble::Lost, &why, deadline, patience).await;
+                return self.wait(CallTrouble::Lost, &why, deadline, patience).await;
             }
-            Err(Unreadable::Formless(why)) => {
+            Err(UnreadableReply::Formless(why)) => {
                 tracing::warn!(why, "the model's reply is not readable");
-                self.transcript.append(&Record::Unreadable { why })?;
+                self.transcript.append(&TranscriptRecord::Unreadable { why })?;
                 return Ok(None);
             }
         };
         let flaw = judge::find_flaw(&reply, &self.circumstances());
-        if let Some(Flaw::Broken { said }) = flaw {
+        if let Some(ReplyFlaw::Broken { said }) = flaw {
             let why = format!("the answer of the model `{}` broke off: {said}", self.model());
-            return self.wait(Trouble::Lost, &why, deadline, patience).await;
+            return self.wait(CallTrouble::Lost, &why, deadline, patience).await;
         }
         patience.reset();
         let model::ModelReply { mut message, usage, model: by, .. } = reply;
@@ -157,27 +158,28 @@ impl Agent {
                 }
                 // What is recorded is what is judged, shown, carried out and sent back.
                 let message = tools.canonical_answer(message);
-                let source = Source { model: self.model().to_owned(), by, shown: Some(shown) };
-                Record::Answer { message, usage, source: Some(source) }
+                let source =
+                    AnswerSource { model: self.model().to_owned(), by, shown: Some(shown) };
+                TranscriptRecord::Answer { message, usage, source: Some(source) }
             }
             Some(flaw) => {
                 tracing::warn!(?flaw, "the model's reply is no answer");
                 message.tool_calls.clear();
-                Record::Flawed { flaw, message, usage }
+                TranscriptRecord::Flawed { flaw, message, usage }
             }
         };
         self.transcript.append(&record)?;
         Ok(None)
     }
 
-    fn circumstances(&self) -> Circumstances {
+    fn circumstances(&self) -> ReplyCircumstances {
         let (_, cap) = prompt::model_limits(&self.session, self.model());
         let run = self.transcript.state().run();
         let last = self.is_last_call();
-        Circumstances {
+        ReplyCircumstances {
             cap: cap.into(),
             tools: if last { Vec::new() } else { self.session.tools.clone() },
-            spoke: run.is_some_and(Run::spoke),
+            spoke: run.is_some_and(OpenRun::spoke),
             can_nudge: !last && run.is_some_and(|run| run.nudges == 0),
         }
     }
@@ -187,9 +189,9 @@ impl Agent {
         &mut self,
         ChatError { error, retry_after }: ChatError,
         shown: u32,
-        deadline: &Deadline,
-        patience: &mut Patience,
-    ) -> Result<Option<Ended>, RunError> {
+        deadline: &RunDeadline,
+        patience: &mut CallPatience,
+    ) -> Result<Option<RunEnding>, RunError> {
         let (code, message) = match error {
             GatewayError::Refused { code, message } => (code, message),
             error @ GatewayError::Unexpected { .. } => {
@@ -207,35 +209,37 @@ impl Agent {
                 self.out_of_money().await.map(Some)
             }
             ErrorCode::Unavailable => {
-                self.wait(Trouble::Away(retry_after), &message, deadline, patience).await
+                self.wait(CallTrouble::Away(retry_after), &message, deadline, patience).await
             }
-            ErrorCode::Unanswered => self.wait(Trouble::Lost, &message, deadline, patience).await,
+            ErrorCode::Unanswered => {
+                self.wait(CallTrouble::Lost, &message, deadline, patience).await
+            }
             ErrorCode::ContextOverflow => self.overflowed(shown, &message),
             ErrorCode::ContentRefused => {
-                let flaw = Flaw::Refused { said: clip_text(&message, MAX_SAID) };
+                let flaw = ReplyFlaw::Refused { said: clip_text(&message, MAX_SAID) };
                 tracing::warn!(message, "the provider does not let this pass");
-                let message = model::Assistant::default();
-                self.transcript.append(&Record::Flawed { flaw, message, usage: None })?;
+                let message = model::AssistantMessage::default();
+                self.transcript.append(&TranscriptRecord::Flawed { flaw, message, usage: None })?;
                 Ok(None)
             }
             _ => {
                 let Some(quirk) = quirk::learn_quirk(&message, self.transcript.state().quirks())
                 else {
                     if code == ErrorCode::InvalidRequest {
-                        return self.wait(Trouble::Refused, &message, deadline, patience).await;
+                        return self.wait(CallTrouble::Refused, &message, deadline, patience).await;
                     }
                     let said = clip_text(message.trim().trim_end_matches('.'), MAX_TOLD);
                     return Ok(Some(failed_end(format!("{said}{}", self.remedy()))));
                 };
                 tracing::warn!(?quirk, message, "the provider wants it otherwise");
-                self.transcript.append(&Record::Learned { quirk })?;
+                self.transcript.append(&TranscriptRecord::Learned { quirk })?;
                 Ok(None)
             }
         }
     }
 
     /// Less is shown from now on, or it is given up.
-    fn overflowed(&mut self, shown: u32, said: &str) -> Result<Option<Ended>, RunError> {
+    fn overflowed(&mut self, shown: u32, said: &str) -> Result<Option<RunEnding>, RunError> {
         if self.transcript.state().run().is_some_and(|run| run.overflows >= OVERFLOWS) {
             let (window, _) = prompt::model_limits(&self.session, self.model());
             let reason = format!(
@@ -248,26 +252,26 @@ impl Agent {
             return Ok(Some(failed_end(reason)));
         }
         tracing::warn!(shown, said, "the conversation is too long for the model");
-        self.transcript.append(&Record::Overflowed { shown })?;
+        self.transcript.append(&TranscriptRecord::Overflowed { shown })?;
         Ok(None)
     }
 
     /// Waits before it is asked again, which is no time of the run, or gives up.
     async fn wait(
         &mut self,
-        trouble: Trouble,
+        trouble: CallTrouble,
         why: &str,
-        deadline: &Deadline,
-        patience: &mut Patience,
-    ) -> Result<Option<Ended>, RunError> {
+        deadline: &RunDeadline,
+        patience: &mut CallPatience,
+    ) -> Result<Option<RunEnding>, RunError> {
         let why = clip_text(why.trim().trim_end_matches('.'), MAX_SAID);
         let now = Instant::now();
         let Some(pause) = patience.pause(trouble, now, rand::random_range(0.5..1.5)) else {
             tracing::warn!(why, "waited in vain");
             let times = match trouble {
-                Trouble::Lost => "I asked several times".to_owned(),
-                Trouble::Refused => "I asked twice".to_owned(),
-                Trouble::Away(_) => format!("I waited for up to {} min", patience.minutes()),
+                CallTrouble::Lost => "I asked several times".to_owned(),
+                CallTrouble::Refused => "I asked twice".to_owned(),
+                CallTrouble::Away(_) => format!("I waited for up to {} min", patience.minutes()),
             };
             return Ok(Some(failed_end(format!("{why}. {times}{}", self.remedy()))));
         };

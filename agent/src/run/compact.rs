@@ -3,15 +3,15 @@
 
 use std::fmt::Write as _;
 
-use super::patience::Patience;
-use super::view::{Ended, View};
-use super::watch::Deadline;
+use super::patience::CallPatience;
+use super::view::{RunEnding, RunView};
+use super::watch::RunDeadline;
 use super::{Agent, RunError};
-use crate::decisions::Kind;
+use crate::decisions::LoggedKind;
 use crate::model;
-use crate::model::judge::{self, Circumstances, Flaw};
+use crate::model::judge::{self, ReplyCircumstances, ReplyFlaw};
 use crate::prompt;
-use crate::transcript::Record;
+use crate::transcript::TranscriptRecord;
 use codebutler_guides::text::clip_text;
 use serde_json::Value;
 
@@ -26,24 +26,26 @@ const ASK: &str = "[CodeButler] The conversation is longer than you can be shown
     them; commands that work here; open questions; what you do next. Call no tool.";
 
 /// What comes of a conversation that may be too long.
-pub enum Room {
+pub enum CompactionOutcome {
     Made,
     /// Nobody wrote a summary now: try again.
     Later,
-    Ended(Ended),
+    Ended(RunEnding),
 }
 
 impl Agent {
     /// Makes room if there is none.
     pub(super) async fn compact(
         &mut self,
-        view: &View,
-        deadline: &Deadline,
-        patience: &mut Patience,
-    ) -> Result<Room, RunError> {
+        view: &RunView,
+        deadline: &RunDeadline,
+        patience: &mut CallPatience,
+    ) -> Result<CompactionOutcome, RunError> {
         let look = self.look(view);
         let chat = self.transcript.state().chat();
-        let Some(upto) = prompt::find_overlong(chat, &look) else { return Ok(Room::Made) };
+        let Some(upto) = prompt::find_overlong(chat, &look) else {
+            return Ok(CompactionOutcome::Made);
+        };
         let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
         let older = &chat[..upto];
         let squeezed = prompt::squeeze_conversation(older, &look);
@@ -53,13 +55,13 @@ impl Agent {
         let (shown, body) = (body.tokens(), body.to_bytes());
         let answer = match self.bounded(deadline, self.tools.gateway.chat(body)).await {
             Ok(answer) => answer,
-            Err(cut) => return self.cut(cut).await.map(Room::Ended),
+            Err(cut) => return self.cut(cut).await.map(CompactionOutcome::Ended),
         };
         let answer = match answer {
             // A summary is worth waiting for.
             Err(error) if error.may_pass() => {
                 let ended = self.unanswered(error, shown, deadline, patience).await?;
-                return Ok(ended.map_or(Room::Later, Room::Ended));
+                return Ok(ended.map_or(CompactionOutcome::Later, CompactionOutcome::Ended));
             }
             answer => answer,
         };
@@ -69,9 +71,9 @@ impl Agent {
             None => ("a list of what was said", plain_chat(older)),
         };
         let evidence = format!("{upto} of {} messages", chat.len());
-        self.log.note(&run, Kind::Compacted, how, &["hiding results alone"], &evidence);
-        self.transcript.append(&Record::Compacted { upto, summary })?;
-        Ok(Room::Made)
+        self.log.note(&run, LoggedKind::Compacted, how, &["hiding results alone"], &evidence);
+        self.transcript.append(&TranscriptRecord::Compacted { upto, summary })?;
+        Ok(CompactionOutcome::Made)
     }
 }
 
@@ -79,8 +81,8 @@ impl Agent {
 fn read_summary(body: &[u8]) -> Option<String> {
     let reply = model::parse_reply(body).ok()?;
     let usable = matches!(
-        judge::find_flaw(&reply, &Circumstances::default()),
-        None | Some(Flaw::CutOff { .. })
+        judge::find_flaw(&reply, &ReplyCircumstances::default()),
+        None | Some(ReplyFlaw::CutOff { .. })
     );
     reply.message.content.filter(|_| usable)
 }

@@ -9,36 +9,36 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_wire::{Pending, RoleState, RunReport, Session, SlackTs};
+use codebutler_wire::{PendingItem, RoleSession, RoleState, RunReport, SlackTs};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::{JoinSet, LocalSet};
 use tracing::Instrument as _;
 
-use super::mail::{self, Mail};
-use super::progress::{self, Board};
+use super::mail::{self, RoleMail};
+use super::progress::{self, RunBoard};
 use super::report::{role_state, terminal_state};
-use super::seat::Seat;
+use super::seat::ConversationSeat;
 use super::{Agent, LONG_POLL, RunError};
-use crate::transcript::desk::{Answered, GivenRequest};
-use crate::transcript::{Outcome, Record, Transcript};
+use crate::transcript::desk::{AnsweredRequest, GivenRequest};
+use crate::transcript::{OpenTranscript, RunOutcome, TranscriptRecord};
 
 /// Between questions for mail, which are answered at once while something is open.
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// A conversation that has ended, with the request it was about.
-type EndedRequest = (SlackTs, Result<(Agent, Answered), RunError>);
+type EndedRequest = (SlackTs, Result<(Agent, AnsweredRequest), RunError>);
 
 struct Places {
     trays: BTreeMap<SlackTs, Arc<Mutex<GivenRequest>>>,
     working: JoinSet<EndedRequest>,
-    stop: watch::Sender<Option<Pending>>,
-    board: Arc<Board>,
+    stop: watch::Sender<Option<PendingItem>>,
+    board: Arc<RunBoard>,
 }
 
 impl Agent {
     /// Whether mail is worked on in conversations of their own.
-    pub(super) fn is_for_desk(&self, mail: &Mail) -> Result<bool, RunError> {
+    pub(super) fn is_for_desk(&self, mail: &RoleMail) -> Result<bool, RunError> {
         if self.session.parallelism < 2 {
             return Ok(false);
         }
@@ -54,30 +54,38 @@ impl Agent {
     }
 
     /// Takes mail in: from now on it belongs to a conversation. Decisions that none waits for stay.
-    pub(super) fn give(&mut self, mail: Mail) -> Result<(), RunError> {
-        let Mail { messages, pending, requests, .. } = mail;
+    pub(super) fn give(&mut self, mail: RoleMail) -> Result<(), RunError> {
+        let RoleMail { messages, pending, requests, .. } = mail;
         let (asked, said): (Vec<_>, Vec<_>) =
             messages.into_iter().partition(|message| requests.contains(&message.ts));
         if !said.is_empty() {
             let (pending, pictures) = (vec![], vec![]);
-            self.transcript.append(&Record::Taken { messages: said, pending, pictures })?;
+            self.transcript.append(&TranscriptRecord::Taken {
+                messages: said,
+                pending,
+                pictures,
+            })?;
         }
         for message in asked {
             let request = self.transcript.state().desk().place(&message);
             let (messages, pending) = (vec![message], vec![]);
-            self.transcript.append(&Record::Request { request, messages, pending })?;
+            self.transcript.append(&TranscriptRecord::Request { request, messages, pending })?;
         }
         for item in pending {
             for request in self.owners(&item)? {
                 let (messages, pending) = (vec![], vec![item.clone()]);
-                self.transcript.append(&Record::Request { request, messages, pending })?;
+                self.transcript.append(&TranscriptRecord::Request {
+                    request,
+                    messages,
+                    pending,
+                })?;
             }
         }
         Ok(())
     }
 
     /// The conversations that wait for a decision.
-    fn owners(&self, item: &Pending) -> Result<Vec<SlackTs>, RunError> {
+    fn owners(&self, item: &PendingItem) -> Result<Vec<SlackTs>, RunError> {
         let mut owners = Vec::new();
         for id in self.transcript.state().desk().waiting() {
             if self.open_transcript(id)?.state().awaits(item) {
@@ -87,8 +95,8 @@ impl Agent {
         Ok(owners)
     }
 
-    fn open_transcript(&self, id: &SlackTs) -> Result<Transcript, RunError> {
-        Ok(Transcript::open(&self.state_dir, &format!("{}/{id}", self.session.role))?)
+    fn open_transcript(&self, id: &SlackTs) -> Result<OpenTranscript, RunError> {
+        Ok(OpenTranscript::open(&self.state_dir, &format!("{}/{id}", self.session.role))?)
     }
 
     /// Answers everything that is open, and what comes meanwhile.
@@ -104,7 +112,7 @@ impl Agent {
             trays: BTreeMap::new(),
             working: JoinSet::new(),
             stop: watch::Sender::new(None),
-            board: Arc::new(Board::start(
+            board: Arc::new(RunBoard::start(
                 self.tools.gateway.clone(),
                 &run,
                 progress::part_limit(&self.session),
@@ -142,7 +150,7 @@ impl Agent {
     }
 
     /// Mail while conversations are under way.
-    async fn listen(&self) -> Result<Mail, RunError> {
+    async fn listen(&self) -> Result<RoleMail, RunError> {
         tokio::time::sleep(PAUSE).await;
         let state = self.transcript.state();
         let after = state.newest().unwrap_or(&self.session.root);
@@ -167,7 +175,7 @@ impl Agent {
                 continue;
             }
             let tray = Arc::new(Mutex::new(given));
-            let seat = Seat {
+            let seat = ConversationSeat {
                 id: id.clone(),
                 asker: self.transcript.state().desk().asker(&id).cloned(),
                 tray: Arc::clone(&tray),
@@ -175,7 +183,7 @@ impl Agent {
                 board: Arc::clone(&places.board),
             };
             let conversation = self.conversation(seat.clone())?;
-            let Session { role, thread, .. } = &self.session;
+            let RoleSession { role, thread, .. } = &self.session;
             let span = tracing::info_span!("request", role, thread, %id);
             places.trays.insert(id.clone(), tray);
             let work = async move { (id, Box::pin(conversation.converse(&seat)).await) };
@@ -185,12 +193,12 @@ impl Agent {
     }
 
     /// The same role in a conversation of its own.
-    fn conversation(&self, seat: Seat) -> Result<Self, RunError> {
+    fn conversation(&self, seat: ConversationSeat) -> Result<Self, RunError> {
         let mut transcript = self.open_transcript(&seat.id)?;
         transcript.tell(self.growth.clone());
         let chosen = self.transcript.state().model().filter(|_| transcript.state().is_new());
         if let Some(model) = chosen.map(ToOwned::to_owned) {
-            transcript.append(&Record::Model { model })?;
+            transcript.append(&TranscriptRecord::Model { model })?;
         }
         Ok(Self {
             tools: self.tools.clone(),
@@ -221,7 +229,7 @@ impl Agent {
         &mut self,
         id: &SlackTs,
         conversation: &Self,
-        answered: Answered,
+        answered: AnsweredRequest,
     ) -> Result<(), RunError> {
         let GivenRequest { messages, pending } = self.transcript.state().desk().given(id);
         let seen = conversation.transcript.state();
@@ -230,7 +238,7 @@ impl Agent {
         if left {
             return Ok(());
         }
-        self.transcript.append(&Record::Answered { request: id.clone(), answered })?;
+        self.transcript.append(&TranscriptRecord::Answered { request: id.clone(), answered })?;
         let desk = self.transcript.state().desk();
         let done = desk.done();
         if desk.open().next().is_none() || done.is_none() || done <= self.done {
@@ -255,9 +263,10 @@ impl Agent {
     async fn report_answers(&mut self) -> Result<(), RunError> {
         let desk = self.transcript.state().desk();
         let answers: Vec<_> = desk.unreported().collect();
-        let is = |outcome: Outcome| answers.iter().any(|(_, answered)| answered.outcome == outcome);
-        let outcome = [Outcome::Closed, Outcome::Failed, Outcome::Waiting];
-        let outcome = outcome.into_iter().find(|one| is(*one)).unwrap_or(Outcome::Idle);
+        let is =
+            |outcome: RunOutcome| answers.iter().any(|(_, answered)| answered.outcome == outcome);
+        let outcome = [RunOutcome::Closed, RunOutcome::Failed, RunOutcome::Waiting];
+        let outcome = outcome.into_iter().find(|one| is(*one)).unwrap_or(RunOutcome::Idle);
         let reasons = answers.iter().filter_map(|(_, answered)| answered.reason.as_deref());
         let reasons = reasons.collect::<Vec<_>>().join("\n");
         let report = RunReport {

@@ -6,7 +6,7 @@ use super::{Agent, RunError};
 use crate::gateway::GatewayError;
 use crate::step;
 use crate::tools::proof::addresses_role;
-use crate::transcript::Record;
+use crate::transcript::TranscriptRecord;
 
 /// Longest text, in characters, that can be no more than "done".
 const SHORT: usize = 80;
@@ -20,7 +20,7 @@ impl Agent {
     /// Whether the run goes on though its model has said its last words: the gateway knows that the work
     /// would rest. Once in a run, and not if there is no turn left to do anything about it.
     pub(super) async fn goes_on(&mut self, text: &str) -> Result<bool, RunError> {
-        let may = |run: &crate::transcript::state::Run| {
+        let may = |run: &crate::transcript::state::OpenRun| {
             !run.parting.held && !run.stopped && run.turns < self.session.max_turns
         };
         // One of several conversations answers who asked, and nothing else.
@@ -37,7 +37,7 @@ impl Agent {
         };
         let Some(why) = why else { return Ok(false) };
         tracing::info!(why, "the run goes on");
-        self.transcript.append(&Record::Held { why })?;
+        self.transcript.append(&TranscriptRecord::Held { why })?;
         step::point("after last words");
         Ok(true)
     }

@@ -7,16 +7,16 @@ use codebutler_wire::{ErrorCode, PostMessage};
 use sha2::{Digest as _, Sha256};
 
 use super::{Agent, RunError};
-use crate::decisions::Kind;
+use crate::decisions::LoggedKind;
 use crate::gateway::GatewayError;
 use crate::memory::{
-    Citation, KnownLearning, Learning, MAX_MEMORY_TOKENS, MemoryPage, serve_pages,
+    KnownLearning, LearningEntry, MAX_MEMORY_TOKENS, MemoryCitation, MemoryPage, serve_pages,
 };
-use crate::prompt::{self, Guide, Guides};
+use crate::prompt::{self, GuideFile, PromptGuides};
 use crate::research::research_index;
-use crate::toolbox::protocol::{Reply, Request, Surroundings};
-use codebutler_guides::policy::Policy;
-use codebutler_guides::policy::rules::Rules;
+use crate::toolbox::protocol::{RoleSurroundings, ToolboxReply, ToolboxRequest};
+use codebutler_guides::policy::CommandPolicy;
+use codebutler_guides::policy::rules::RiskRules;
 use codebutler_guides::seeds;
 use codebutler_guides::text::clip_text;
 
@@ -38,14 +38,14 @@ impl Agent {
         let others: Vec<_> = self.session.models.iter().filter(|model| **model != chosen).collect();
         let others: Vec<&str> = others.into_iter().map(String::as_str).collect();
         if !others.is_empty() {
-            self.log.note(&run, Kind::Model, &chosen, &others, &why);
+            self.log.note(&run, LoggedKind::Model, &chosen, &others, &why);
         }
     }
 
     /// What CodeButler brings, and what the repository's base branch adds. The worktree itself is not
     /// asked: whoever can write to it could speak to all roles. What can't be used, or is shown in part
     /// only, is told.
-    pub(super) async fn guides(&self, set_up: Option<String>) -> Result<Guides, RunError> {
+    pub(super) async fn guides(&self, set_up: Option<String>) -> Result<PromptGuides, RunError> {
         let first = self.session.roles.first().is_some_and(|card| card.role == self.session.role);
         let role = format!("{}.md", self.session.role);
         // Who plans follows them, and who looks back improves them.
@@ -73,7 +73,7 @@ impl Agent {
         let own = own.filter(|own| shipped.iter().all(|text| text.trim() != own.text.trim()));
         let (own, known) =
             self.serve([workflows, global, own].into_iter().flatten().collect()).await?;
-        let guides = Guides {
+        let guides = PromptGuides {
             model: self.transcript.state().model().unwrap_or(&self.session.model).to_owned(),
             shipped,
             skills: None,
@@ -92,18 +92,18 @@ impl Agent {
     }
 
     /// A file of the base branch's `.codebutler/`.
-    async fn guide(&self, file: &str) -> Result<Option<Guide>, RunError> {
+    async fn guide(&self, file: &str) -> Result<Option<GuideFile>, RunError> {
         let path = format!("{FOLDER}/{file}");
-        match self.tools.toolbox.ask(Request::BaseGuide { file: file.to_owned() }).await? {
-            Reply::Guide(text) => {
+        match self.tools.toolbox.ask(ToolboxRequest::BaseGuide { file: file.to_owned() }).await? {
+            ToolboxReply::Guide(text) => {
                 let text = text.filter(|text| !text.trim().is_empty());
-                Ok(text.map(|text| Guide { path, text }))
+                Ok(text.map(|text| GuideFile { path, text }))
             }
-            Reply::EarlierGuide { text, commit, why } => {
+            ToolboxReply::EarlierGuide { text, commit, why } => {
                 self.tell_of_earlier(&path, &commit, &why).await?;
-                Ok(Some(Guide { path, text }))
+                Ok(Some(GuideFile { path, text }))
             }
-            Reply::Refused(why) | Reply::Failed(why) => {
+            ToolboxReply::Refused(why) | ToolboxReply::Failed(why) => {
                 let text = format!(
                     "`{path}` can't be used: {why}. I go by what CodeButler brings until it is mended on the \
                      base branch."
@@ -129,20 +129,23 @@ impl Agent {
 
     /// The pages with the learnings that hold, and that are about the work at hand. What is left out because
     /// something is wrong with it is told once.
-    async fn serve(&self, pages: Vec<Guide>) -> Result<(Vec<Guide>, Vec<KnownLearning>), RunError> {
+    async fn serve(
+        &self,
+        pages: Vec<GuideFile>,
+    ) -> Result<(Vec<GuideFile>, Vec<KnownLearning>), RunError> {
         let read: Vec<_> = pages.iter().map(|page| MemoryPage::parse(&page.text)).collect();
         let planned = &self.session.planned;
         let learnings = read.iter().flat_map(MemoryPage::learnings);
         let fitting = learnings.filter(|one| one.fits_files(planned));
         let citations: Vec<_> = fitting.flat_map(|one| one.citations.iter().cloned()).collect();
         let faults = self.find_faults(citations).await?;
-        let fault = |one: &Learning| {
+        let fault = |one: &LearningEntry| {
             one.citations.iter().find_map(|cited| faults.get(&cited.to_string())).cloned()
         };
         let shown = serve_pages(&read, &self.session.planned, prompt::MAX_OWN, fault);
         let mut wrong = Vec::new();
         let (mut served, mut known) = (Vec::new(), Vec::new());
-        for (Guide { path, .. }, page) in pages.iter().zip(shown) {
+        for (GuideFile { path, .. }, page) in pages.iter().zip(shown) {
             wrong.extend(
                 page.withheld.iter().map(|(line, why)| format!("- `{path}`, line {line}: {why}")),
             );
@@ -159,7 +162,7 @@ impl Agent {
                 claim,
                 page: path.clone(),
             }));
-            served.push(Guide { path: path.clone(), text: page.text });
+            served.push(GuideFile { path: path.clone(), text: page.text });
         }
         if !wrong.is_empty() {
             let text = format!(
@@ -174,14 +177,14 @@ impl Agent {
     /// What is wrong with citations, by their text. Where that can't be known, nothing is.
     async fn find_faults(
         &self,
-        citations: Vec<Citation>,
+        citations: Vec<MemoryCitation>,
     ) -> Result<HashMap<String, String>, RunError> {
         if citations.is_empty() {
             return Ok(HashMap::new());
         }
         let shown: Vec<String> = citations.iter().map(ToString::to_string).collect();
-        match self.tools.toolbox.ask(Request::CheckCitations { citations }).await? {
-            Reply::Faults(faults) => {
+        match self.tools.toolbox.ask(ToolboxRequest::CheckCitations { citations }).await? {
+            ToolboxReply::Faults(faults) => {
                 let found = shown.into_iter().zip(faults);
                 Ok(found.filter_map(|(shown, fault)| Some((shown, fault?))).collect())
             }
@@ -197,8 +200,8 @@ impl Agent {
         if !self.session.tools.iter().any(|tool| tool == "ReadMemory") {
             return Ok(None);
         }
-        match self.tools.toolbox.ask(Request::Research).await? {
-            Reply::Research(pages) => Ok(research_index(&pages)),
+        match self.tools.toolbox.ask(ToolboxRequest::Research).await? {
+            ToolboxReply::Research(pages) => Ok(research_index(&pages)),
             other => {
                 tracing::warn!(?other, "what was found out before is not known");
                 Ok(None)
@@ -206,11 +209,11 @@ impl Agent {
         }
     }
 
-    async fn conventions(&self) -> Result<Vec<Guide>, RunError> {
-        let request = Request::Conventions { planned: self.session.planned.clone() };
+    async fn conventions(&self) -> Result<Vec<GuideFile>, RunError> {
+        let request = ToolboxRequest::Conventions { planned: self.session.planned.clone() };
         match self.tools.toolbox.ask(request).await? {
-            Reply::Files(files) => {
-                Ok(files.into_iter().map(|(path, text)| Guide { path, text }).collect())
+            ToolboxReply::Files(files) => {
+                Ok(files.into_iter().map(|(path, text)| GuideFile { path, text }).collect())
             }
             other => {
                 tracing::warn!(?other, "what the project tells everybody is not known");
@@ -220,13 +223,13 @@ impl Agent {
     }
 
     /// Nothing of it is needed: what is not known is left out.
-    async fn surroundings(&self) -> Result<Surroundings, RunError> {
+    async fn surroundings(&self) -> Result<RoleSurroundings, RunError> {
         let programs = self.session.tools.iter().any(|tool| tool == "Bash");
-        match self.tools.toolbox.ask(Request::Surroundings { programs }).await? {
-            Reply::Surroundings(found) => Ok(found),
+        match self.tools.toolbox.ask(ToolboxRequest::Surroundings { programs }).await? {
+            ToolboxReply::Surroundings(found) => Ok(found),
             other => {
                 tracing::warn!(?other, "the surroundings are not known");
-                Ok(Surroundings::default())
+                Ok(RoleSurroundings::default())
             }
         }
     }
@@ -244,17 +247,17 @@ impl Agent {
     }
 
     /// The base branch's `policy.json`. One that can't be used is told once, and counts as none.
-    pub(super) async fn read_policy(&self) -> Result<Policy, RunError> {
-        let file = Request::BaseGuide { file: "policy.json".to_owned() };
+    pub(super) async fn read_policy(&self) -> Result<CommandPolicy, RunError> {
+        let file = ToolboxRequest::BaseGuide { file: "policy.json".to_owned() };
         let parsed = match self.tools.toolbox.ask(file).await? {
-            Reply::Guide(text) => Rules::parse(text.as_deref().unwrap_or("{}")),
-            Reply::EarlierGuide { text, commit, why } => {
+            ToolboxReply::Guide(text) => RiskRules::parse(text.as_deref().unwrap_or("{}")),
+            ToolboxReply::EarlierGuide { text, commit, why } => {
                 let path = format!("{FOLDER}/policy.json");
                 self.tell_of_earlier(&path, &commit, &why).await?;
-                Rules::parse(&text)
+                RiskRules::parse(&text)
             }
-            Reply::Refused(why) | Reply::Failed(why) => Err(why),
-            _ => Ok(Rules::default()),
+            ToolboxReply::Refused(why) | ToolboxReply::Failed(why) => Err(why),
+            _ => Ok(RiskRules::default()),
         };
         let rules = match parsed {
             Ok(rules) => rules,
@@ -264,9 +267,9 @@ impl Agent {
                      the built-in rules count alone."
                 );
                 self.tell_once("policy", &text).await?;
-                Rules::default()
+                RiskRules::default()
             }
         };
-        Ok(Policy { rules, overrides: self.session.tool_overrides.clone() })
+        Ok(CommandPolicy { rules, overrides: self.session.tool_overrides.clone() })
     }
 }

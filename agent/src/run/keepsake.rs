@@ -4,34 +4,41 @@ use std::time::Duration;
 
 use super::Agent;
 use crate::toolbox::client::ToolboxError;
-use crate::toolbox::protocol::{Kept, Reply, Request};
-use crate::tools::{Done, Failure};
-use codebutler_guides::policy::Verdict;
+use crate::toolbox::protocol::{KeptSnapshot, ToolboxReply, ToolboxRequest};
+use crate::tools::{ToolFailure, ToolOutcome};
+use codebutler_guides::policy::RiskVerdict;
 
 /// How long it may take; another role may hold the repository.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 impl Agent {
     /// Keeps the worktree if the call could lose any of it.
-    pub(super) async fn keep_work(&self, verdict: &Verdict) -> Result<Keeping, Failure> {
+    pub(super) async fn keep_work(
+        &self,
+        verdict: &RiskVerdict,
+    ) -> Result<KeepOutcome, ToolFailure> {
         if !verdict.loses {
-            return Ok(Keeping::Unneeded);
+            return Ok(KeepOutcome::Unneeded);
         }
-        let asked = self.tools.toolbox.ask(Request::Snapshot);
+        let asked = self.tools.toolbox.ask(ToolboxRequest::Snapshot);
         Ok(match tokio::time::timeout(PATIENCE, asked).await {
-            Ok(Ok(Reply::Kept(kept))) => Keeping::Kept(kept_note(&kept)),
-            Ok(Ok(Reply::Refused(why) | Reply::Failed(why))) => Keeping::Impossible(why),
-            Ok(Ok(other)) => Keeping::Impossible(format!("a strange answer: {other:?}")),
-            Ok(Err(ToolboxError::TooLarge)) => Keeping::Impossible("it is too large".to_owned()),
+            Ok(Ok(ToolboxReply::Kept(kept))) => KeepOutcome::Kept(kept_note(&kept)),
+            Ok(Ok(ToolboxReply::Refused(why) | ToolboxReply::Failed(why))) => {
+                KeepOutcome::Impossible(why)
+            }
+            Ok(Ok(other)) => KeepOutcome::Impossible(format!("a strange answer: {other:?}")),
+            Ok(Err(ToolboxError::TooLarge)) => {
+                KeepOutcome::Impossible("it is too large".to_owned())
+            }
             Ok(Err(error)) => return Err(error.into()),
-            Err(_) => Keeping::Impossible("it takes too long".to_owned()),
+            Err(_) => KeepOutcome::Impossible("it takes too long".to_owned()),
         })
     }
 }
 
 /// What came of keeping the worktree.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Keeping {
+pub enum KeepOutcome {
     /// Nothing can be lost.
     Unneeded,
     /// It is kept; what the model is told.
@@ -40,7 +47,7 @@ pub enum Keeping {
     Impossible(String),
 }
 
-impl Keeping {
+impl KeepOutcome {
     pub fn note(self) -> Option<String> {
         match self {
             Self::Kept(note) => Some(note),
@@ -50,21 +57,21 @@ impl Keeping {
 }
 
 /// After a crash: which one it was is not known here, but it is the newest.
-pub fn note_after_crash(verdict: &Verdict) -> Option<String> {
+pub fn note_after_crash(verdict: &RiskVerdict) -> Option<String> {
     let text = "[CodeButler] Before this, the worktree was kept: the newest of `git for-each-ref --sort=-v:refname \
                 refs/codebutler/snap` has it.";
     verdict.loses.then(|| text.to_owned())
 }
 
 /// A result with the note in front.
-pub fn with_note(note: Option<&str>, done: Done) -> Done {
+pub fn with_note(note: Option<&str>, done: ToolOutcome) -> ToolOutcome {
     match note {
-        Some(note) => Done { text: format!("{note}\n{}", done.text), ..done },
+        Some(note) => ToolOutcome { text: format!("{note}\n{}", done.text), ..done },
         None => done,
     }
 }
 
-fn kept_note(Kept { name, left_out }: &Kept) -> String {
+fn kept_note(KeptSnapshot { name, left_out }: &KeptSnapshot) -> String {
     let mut out = format!(
         "[CodeButler] Before this, all files but ignored folders were kept in {name}. `git restore --source={name} -- PATH` brings back a \
          path (`.`: all), `git diff {name}` shows what differs."

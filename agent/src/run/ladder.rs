@@ -1,9 +1,9 @@
 //! When work goes badly: the model is told, a stronger one goes on, and at last people are asked.
 
-use super::view::Ended;
+use super::view::RunEnding;
 use super::{Agent, RunError, stuck};
-use crate::decisions::Kind;
-use crate::transcript::{Outcome, Record};
+use crate::decisions::LoggedKind;
+use crate::transcript::{RunOutcome, TranscriptRecord};
 
 /// Failures of the tests, in a row, by which work shows that it is harder than it looked.
 const FAILING: u32 = 2;
@@ -24,12 +24,12 @@ impl Agent {
             run.turns, self.session.max_turns, run.failing
         );
         let id = run.id.clone();
-        self.log.note(&id, Kind::Model, &model, &[&current], &why);
-        Ok(self.transcript.append(&Record::Escalated { model })?)
+        self.log.note(&id, LoggedKind::Model, &model, &[&current], &why);
+        Ok(self.transcript.append(&TranscriptRecord::Escalated { model })?)
     }
 
     /// First a nudge, then the stronger model, then a question to the people.
-    pub(super) async fn unstick(&mut self) -> Result<Option<Ended>, RunError> {
+    pub(super) async fn unstick(&mut self) -> Result<Option<RunEnding>, RunError> {
         let Some(run) = self.transcript.state().run() else { return Ok(None) };
         let Some(why) = stuck::find_circle(&run.steps, &run.words) else { return Ok(None) };
         let (id, times) = (run.id.clone(), run.stuck);
@@ -41,7 +41,7 @@ impl Agent {
             _ => {
                 self.log.note(
                     &id,
-                    Kind::Stuck,
+                    LoggedKind::Stuck,
                     "a question",
                     &["a nudge", "the stronger model"],
                     why,
@@ -51,12 +51,12 @@ impl Agent {
                     self.last_step()
                 );
                 let ended = self.answer(format!("{id}.stuck"), &text).await?;
-                let asked = ended == (Outcome::Idle, None);
-                return Ok(Some(if asked { (Outcome::Waiting, None) } else { ended }));
+                let asked = ended == (RunOutcome::Idle, None);
+                return Ok(Some(if asked { (RunOutcome::Waiting, None) } else { ended }));
             }
         };
-        self.log.note(&id, Kind::Stuck, chosen, &["a question"], why);
-        self.transcript.append(&Record::Stuck { why: why.to_owned(), model })?;
+        self.log.note(&id, LoggedKind::Stuck, chosen, &["a question"], why);
+        self.transcript.append(&TranscriptRecord::Stuck { why: why.to_owned(), model })?;
         Ok(None)
     }
 }

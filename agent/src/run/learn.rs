@@ -4,22 +4,22 @@
 
 use codebutler_wire::{OpenPullRequest, PendingDecision, SlackTs};
 
-use super::mail::Mail;
+use super::mail::RoleMail;
 use super::{Agent, RunError};
-use crate::decisions::Kind;
+use crate::decisions::LoggedKind;
 use crate::gateway::GatewayError;
 use crate::journal::JournalFacts;
 use crate::memory::{ChangeKind, LearningChange};
 use crate::step;
 use crate::toolbox::git::UNDER_WAY;
-use crate::toolbox::protocol::{Reply, Request};
-use crate::tools::{Failure, Pushed, ThreadFacts};
-use crate::transcript::Record;
+use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest};
+use crate::tools::{PushResult, ThreadFacts, ToolFailure};
+use crate::transcript::TranscriptRecord;
 use codebutler_guides::text::clip_text;
 
 impl Agent {
     /// Whether mail says what becomes of some proposals only: the run that goes on comes with the last word.
-    pub(super) fn awaits_verdicts(&self, mail: &Mail) -> bool {
+    pub(super) fn awaits_verdicts(&self, mail: &RoleMail) -> bool {
         let judges = |decision| {
             matches!(
                 decision,
@@ -94,7 +94,7 @@ impl Agent {
                 text
             }
         };
-        Ok(self.transcript.append(&Record::Landed { items, text })?)
+        Ok(self.transcript.append(&TranscriptRecord::Landed { items, text })?)
     }
 
     async fn land(
@@ -102,24 +102,27 @@ impl Agent {
         changes: &[LearningChange],
     ) -> Result<Result<String, String>, RunError> {
         let message = commit_message(changes, self.session.link.as_deref());
-        let request =
-            Request::CommitLearnings { changes: changes.to_vec(), message, pages: Vec::new() };
+        let request = ToolboxRequest::CommitLearnings {
+            changes: changes.to_vec(),
+            message,
+            pages: Vec::new(),
+        };
         step::point("before learnings");
         let commit = match self.tools.toolbox.ask(request).await? {
-            Reply::Text(commit) => commit,
-            Reply::Refused(why) | Reply::Failed(why) => return Ok(Err(why)),
+            ToolboxReply::Text(commit) => commit,
+            ToolboxReply::Refused(why) | ToolboxReply::Failed(why) => return Ok(Err(why)),
             other => return Ok(Err(format!("the toolbox gave a strange answer: {other:?}"))),
         };
         step::point("learnings are committed");
         match self.tools.push(&commit).await {
-            Ok(Pushed::Done(_)) => {}
-            Ok(Pushed::Conflict(why)) => return Ok(Err(why)),
-            Err(Failure::Respond(why) | Failure::Fault(why) | Failure::Stop(why)) => {
+            Ok(PushResult::Done(_)) => {}
+            Ok(PushResult::Conflict(why)) => return Ok(Err(why)),
+            Err(ToolFailure::Respond(why) | ToolFailure::Fault(why) | ToolFailure::Stop(why)) => {
                 return Ok(Err(why));
             }
-            Err(Failure::Closed) => return Err(RunError::Closed),
-            Err(Failure::Gateway(error)) => return Err(RunError::Gateway(error)),
-            Err(Failure::Toolbox(error)) => return Err(RunError::Toolbox(error)),
+            Err(ToolFailure::Closed) => return Err(RunError::Closed),
+            Err(ToolFailure::Gateway(error)) => return Err(RunError::Gateway(error)),
+            Err(ToolFailure::Toolbox(error)) => return Err(RunError::Toolbox(error)),
         }
         let opened = match &self.session.pull_request {
             Some(_) => String::new(),
@@ -136,7 +139,7 @@ impl Agent {
             claims.join(", ")
         );
         let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
-        self.log.note(&run, Kind::Learning, "landed", &[], &text);
+        self.log.note(&run, LoggedKind::Learning, "landed", &[], &text);
         self.tell_once("learned", &text).await?;
         Ok(Ok(text))
     }

@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
-use super::watch::Deadline;
+use super::watch::RunDeadline;
 use super::{Agent, RunError};
-use crate::decisions::Kind;
-use crate::toolbox::protocol::{Leftover, Reply, Request};
-use crate::tools::{Failure, Pushed};
+use crate::decisions::LoggedKind;
+use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest, WorktreeLeftover};
+use crate::tools::{PushResult, ToolFailure};
 use codebutler_guides::text::clip_text;
 
 /// Tools without which a role keeps nothing on its own.
@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_mins(3);
 
 /// What was found at the end of a run.
 #[derive(Clone, Debug)]
-pub struct Left {
+pub struct LeftoverNote {
     /// For the role, if there is something to know.
     pub note: Option<String>,
 }
@@ -26,7 +26,7 @@ impl Agent {
     /// Commits and pushes what is left, and keeps what the role has to know of it.
     pub(super) async fn keep_leftovers(&mut self) -> Result<(), RunError> {
         if self.left.is_none() {
-            self.left = Some(Left { note: self.leftovers().await? });
+            self.left = Some(LeftoverNote { note: self.leftovers().await? });
         }
         Ok(())
     }
@@ -38,10 +38,13 @@ impl Agent {
             return Ok(None);
         }
         let message = format!("Work in progress by {}", self.session.role);
-        let request = Request::Keep { message: message.clone() };
-        let Leftover { committed, unpushed } = match self.tools.toolbox.ask(request).await? {
-            Reply::Leftover(leftover) => leftover,
-            Reply::Refused(why) | Reply::Failed(why) => return self.not_kept(false, &why).await,
+        let request = ToolboxRequest::Keep { message: message.clone() };
+        let WorktreeLeftover { committed, unpushed } = match self.tools.toolbox.ask(request).await?
+        {
+            ToolboxReply::Leftover(leftover) => leftover,
+            ToolboxReply::Refused(why) | ToolboxReply::Failed(why) => {
+                return self.not_kept(false, &why).await;
+            }
             other => {
                 tracing::warn!(?other, "what is left of the run is not known");
                 return Ok(None);
@@ -50,21 +53,21 @@ impl Agent {
         if !unpushed {
             return Ok(None);
         }
-        let commit = match self.tools.toolbox.ask(Request::Head).await? {
-            Reply::Text(commit) => commit,
+        let commit = match self.tools.toolbox.ask(ToolboxRequest::Head).await? {
+            ToolboxReply::Text(commit) => commit,
             _ => String::new(),
         };
-        let deadline = Deadline::after(LIMIT, &self.tools.builds.waits);
+        let deadline = RunDeadline::after(LIMIT, &self.tools.builds.waits);
         // A stop is heard by whoever comes next; what is committed is not lost.
         let Ok(pushed) = self.bounded(&deadline, self.tools.push(&commit)).await else {
             return Ok(None);
         };
         match pushed {
-            Ok(Pushed::Conflict(why)) => Ok(Some(not_pushed(committed, &why))),
-            Ok(Pushed::Done(done)) => {
+            Ok(PushResult::Conflict(why)) => Ok(Some(not_pushed(committed, &why))),
+            Ok(PushResult::Done(done)) => {
                 let run = self.transcript.state().run().map(|run| run.id.clone());
                 let what = if committed { &message } else { "commits of the run" };
-                self.log.note(&run.unwrap_or_default(), Kind::Visible, "GitPush", &[], what);
+                self.log.note(&run.unwrap_or_default(), LoggedKind::Visible, "GitPush", &[], what);
                 if let Some(record) = done.record {
                     self.keep(&record)?;
                 }
@@ -76,14 +79,14 @@ impl Agent {
                 };
                 Ok(committed.then(told))
             }
-            Err(Failure::Respond(why) | Failure::Fault(why) | Failure::Stop(why)) => {
+            Err(ToolFailure::Respond(why) | ToolFailure::Fault(why) | ToolFailure::Stop(why)) => {
                 // What must be in no commit of a push is in none by us.
-                self.tools.toolbox.ask(Request::TakeBack { message }).await?;
+                self.tools.toolbox.ask(ToolboxRequest::TakeBack { message }).await?;
                 self.not_kept(committed, &why).await
             }
-            Err(Failure::Closed) => Err(RunError::Closed),
-            Err(Failure::Gateway(error)) => Err(RunError::Gateway(error)),
-            Err(Failure::Toolbox(error)) => Err(RunError::Toolbox(error)),
+            Err(ToolFailure::Closed) => Err(RunError::Closed),
+            Err(ToolFailure::Gateway(error)) => Err(RunError::Gateway(error)),
+            Err(ToolFailure::Toolbox(error)) => Err(RunError::Toolbox(error)),
         }
     }
 

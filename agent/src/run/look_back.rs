@@ -4,9 +4,9 @@
 use codebutler_wire::NanoUsd;
 
 use super::{Agent, RunError};
-use crate::decisions::Kind;
+use crate::decisions::LoggedKind;
 use crate::tools::LookBackFacts;
-use crate::transcript::Record;
+use crate::transcript::TranscriptRecord;
 
 impl Agent {
     /// Notes what all had cost when it begins.
@@ -16,7 +16,7 @@ impl Agent {
         }
         let usage = self.session.usage.iter();
         let spent = usage.map(|(role, usage)| (role.clone(), usage.cost)).collect();
-        Ok(self.transcript.append(&Record::LookedBack { spent })?)
+        Ok(self.transcript.append(&TranscriptRecord::LookedBack { spent })?)
     }
 
     /// What tools have to know of it.
@@ -60,8 +60,8 @@ impl Agent {
              you have, or ask whether to merge without it."
         );
         let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
-        self.log.note(&run, Kind::Learning, "looking back ends", &["go on"], &why);
+        self.log.note(&run, LoggedKind::Learning, "looking back ends", &["go on"], &why);
         self.tools.thread.look_back.is_over = true;
-        Ok(self.transcript.append(&Record::LookBackOver { why })?)
+        Ok(self.transcript.append(&TranscriptRecord::LookBackOver { why })?)
     }
 }

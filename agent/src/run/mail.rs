@@ -1,15 +1,17 @@
 //! What of an inbox is new, and whether it is worth waking up for. Pure.
 
-use codebutler_wire::{Author, Inbox, Message, Pending, PendingDecision, SlackTs};
+use codebutler_wire::{
+    MessageAuthor, PendingDecision, PendingItem, RoleInbox, SlackTs, ThreadMessage,
+};
 
-use crate::transcript::state::State;
+use crate::transcript::state::TranscriptState;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Mail {
+pub struct RoleMail {
     /// Not taken yet, oldest first. Includes what was said to others: context.
-    pub messages: Vec<Message>,
+    pub messages: Vec<ThreadMessage>,
     /// Not taken yet.
-    pub pending: Vec<Pending>,
+    pub pending: Vec<PendingItem>,
     /// Ids of decisions that were taken before and are still shown.
     pub handled: Vec<String>,
     /// Whether any of it is for this role and new.
@@ -20,21 +22,26 @@ pub struct Mail {
     /// Newest message of those that are addressed to the role, taken or not.
     pub addressed: Option<SlackTs>,
     /// A user wants what runs to end.
-    pub stop: Option<Pending>,
+    pub stop: Option<PendingItem>,
 }
 
 /// Sorts an inbox. With an empty transcript (the first run, or a lost volume), everything is
 /// context, own words included, and only what came after `done` wakes.
-pub fn sort_inbox(inbox: Inbox, state: &State, role: &str, done: Option<&SlackTs>) -> Mail {
+pub fn sort_inbox(
+    inbox: RoleInbox,
+    state: &TranscriptState,
+    role: &str,
+    done: Option<&SlackTs>,
+) -> RoleMail {
     let new = state.is_new();
-    let mut mail = Mail::default();
+    let mut mail = RoleMail::default();
     for message in inbox.messages {
         let ts = &message.ts;
         mail.newest = mail.newest.take().max(Some(ts.clone()));
         if message.addressed {
             mail.addressed = mail.addressed.take().max(Some(ts.clone()));
         }
-        let own = matches!(&message.author, Author::Role { role: author } if author == role);
+        let own = matches!(&message.author, MessageAuthor::Role { role: author } if author == role);
         let repeated = mail.messages.iter().any(|m| m.ts == *ts);
         if state.has_seen(ts) || repeated || (own && !new) {
             continue;
@@ -65,22 +72,22 @@ pub fn sort_inbox(inbox: Inbox, state: &State, role: &str, done: Option<&SlackTs
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transcript::Record;
+    use crate::transcript::TranscriptRecord;
 
     fn ts(n: u32) -> SlackTs {
         format!("{n}.000000").parse().unwrap()
     }
 
-    fn message(n: u32, author: &str, addressed: bool) -> Message {
+    fn message(n: u32, author: &str, addressed: bool) -> ThreadMessage {
         let author = match author {
-            "user" => Author::User { id: "U1".into() },
-            role => Author::Role { role: role.into() },
+            "user" => MessageAuthor::User { id: "U1".into() },
+            role => MessageAuthor::Role { role: role.into() },
         };
-        Message { ts: ts(n), author, text: n.to_string(), addressed, pictures: vec![] }
+        ThreadMessage { ts: ts(n), author, text: n.to_string(), addressed, pictures: vec![] }
     }
 
-    fn pending(id: &str, role: &str) -> Pending {
-        Pending {
+    fn pending(id: &str, role: &str) -> PendingItem {
+        PendingItem {
             id: id.into(),
             role: role.into(),
             kind: "plan".into(),
@@ -90,10 +97,10 @@ mod tests {
         }
     }
 
-    fn taken(messages: &[Message], pending: &[Pending]) -> State {
-        let mut state = State::default();
-        state.apply(&Record::RunStarted { run: "r".into(), at: 0, brief: false });
-        state.apply(&Record::Taken {
+    fn taken(messages: &[ThreadMessage], pending: &[PendingItem]) -> TranscriptState {
+        let mut state = TranscriptState::default();
+        state.apply(&TranscriptRecord::RunStarted { run: "r".into(), at: 0, brief: false });
+        state.apply(&TranscriptRecord::Taken {
             messages: messages.to_vec(),
             pending: pending.to_vec(),
             pictures: vec![],
@@ -101,11 +108,11 @@ mod tests {
         state
     }
 
-    fn inbox(messages: &[Message], pending: &[Pending]) -> Inbox {
-        Inbox { messages: messages.to_vec(), pending: pending.to_vec(), ..Inbox::default() }
+    fn inbox(messages: &[ThreadMessage], pending: &[PendingItem]) -> RoleInbox {
+        RoleInbox { messages: messages.to_vec(), pending: pending.to_vec(), ..RoleInbox::default() }
     }
 
-    fn numbers(mail: &Mail) -> String {
+    fn numbers(mail: &RoleMail) -> String {
         let texts: Vec<_> = mail.messages.iter().map(|m| m.text.as_str()).collect();
         texts.join(" ")
     }
@@ -113,10 +120,10 @@ mod tests {
     #[test]
     fn the_first_time_everything_is_context() {
         let all = [message(2, "pm", false), message(1, "user", true), message(3, "coder", true)];
-        let mail = sort_inbox(inbox(&all, &[]), &State::default(), "pm", None);
+        let mail = sort_inbox(inbox(&all, &[]), &TranscriptState::default(), "pm", None);
         assert_eq!((numbers(&mail).as_str(), mail.wakes), ("1 2 3", true));
         // A lost volume: what was done before does not wake again.
-        let mail = sort_inbox(inbox(&all, &[]), &State::default(), "pm", Some(&ts(3)));
+        let mail = sort_inbox(inbox(&all, &[]), &TranscriptState::default(), "pm", Some(&ts(3)));
         assert_eq!((numbers(&mail).as_str(), mail.wakes), ("1 2 3", false));
         assert_eq!((mail.newest, mail.addressed), (Some(ts(3)), Some(ts(3))));
     }

@@ -38,29 +38,29 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use codebutler_wire::{ErrorCode, Inbox, Session, SlackTs, exit_code};
+use codebutler_wire::{ErrorCode, RoleInbox, RoleSession, SlackTs, exit_code};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument as _;
 
 use crate::args::RunArgs;
-use crate::builds::Builds;
-use crate::decisions::Log;
-use crate::gateway::{Gateway, GatewayError};
-use crate::relay::Relay;
-use crate::sending::{Growth, Sending};
-use crate::toolbox::client::{Toolbox, ToolboxError};
-use crate::toolbox::protocol::{Author, Hello, Reply, Request};
-use crate::tools::proof::Tests;
-use crate::tools::{Context, ThreadFacts};
+use crate::builds::PodBuilds;
+use crate::decisions::DecisionLog;
+use crate::gateway::{GatewayClient, GatewayError};
+use crate::relay::GitRelay;
+use crate::sending::{HistorySender, TranscriptGrowth};
+use crate::toolbox::client::{ToolboxClient, ToolboxError};
+use crate::toolbox::protocol::{CommitAuthor, ToolboxHello, ToolboxReply, ToolboxRequest};
+use crate::tools::proof::ThreadTests;
+use crate::tools::{ThreadFacts, ToolContext};
 use crate::transcript::state::RunKind;
-use crate::transcript::{Outcome, Record, Transcript, TranscriptError};
-use codebutler_guides::policy::Policy;
-use codebutler_guides::skills::Skill;
-use leftover::Left;
-use mail::Mail;
-use progress::Telling;
-use seat::Seat;
-use wall::Wall;
+use crate::transcript::{OpenTranscript, RunOutcome, TranscriptError, TranscriptRecord};
+use codebutler_guides::policy::CommandPolicy;
+use codebutler_guides::skills::SkillGuide;
+use leftover::LeftoverNote;
+use mail::RoleMail;
+use progress::ProgressTelling;
+use seat::ConversationSeat;
+use wall::EgressWall;
 
 /// How long one question for mail may wait.
 const LONG_POLL: Duration = Duration::from_secs(25);
@@ -152,18 +152,18 @@ fn code_of(ended: Result<(), RunError>) -> ExitCode {
 }
 
 async fn run_until_idle(args: RunArgs) -> Result<(), RunError> {
-    let mut transcript = Transcript::open(&args.state_dir, &args.role)?;
-    let log = Log::open(&args.state_dir, &args.role).map_err(RunError::Log)?;
+    let mut transcript = OpenTranscript::open(&args.state_dir, &args.role)?;
+    let log = DecisionLog::open(&args.state_dir, &args.role).map_err(RunError::Log)?;
     let gateway =
-        Gateway::new(&args.gateway, args.gateway_address, &args.ca_file, &args.token_file)?;
-    let sending = Sending::start(gateway.clone());
+        GatewayClient::new(&args.gateway, args.gateway_address, &args.ca_file, &args.token_file)?;
+    let sending = HistorySender::start(gateway.clone());
     transcript.tell(sending.growth.clone());
-    let relay = Relay::start(args.relay, gateway.clone()).await.map_err(RunError::Relay)?;
-    let wall = Wall::new(gateway.clone(), &args);
+    let relay = GitRelay::start(args.relay, gateway.clone()).await.map_err(RunError::Relay)?;
+    let wall = EgressWall::new(gateway.clone(), &args);
     let began = Instant::now();
     // All to their end: the toolbox leaves with the connection, so there has to be one.
     let (toolbox, session, admitted, inbox) = tokio::join!(
-        Toolbox::connect(&args.socket),
+        ToolboxClient::connect(&args.socket),
         wall.session(),
         wall.stands(),
         first_look(&gateway, &transcript)
@@ -173,17 +173,17 @@ async fn run_until_idle(args: RunArgs) -> Result<(), RunError> {
     // What is as old as that is asked for anew.
     let inbox = inbox.filter(|_| began.elapsed() < FRESH);
     let hello = build_hello(&session, &relay);
-    let sandbox = match toolbox.ask(Request::Hello(hello)).await? {
-        Reply::Text(level) => Some(level),
+    let sandbox = match toolbox.ask(ToolboxRequest::Hello(hello)).await? {
+        ToolboxReply::Text(level) => Some(level),
         _ => None,
     };
     let done = session.done.clone();
     let tell_after = Duration::from_secs(args.tell_after);
-    let builds = Builds::new(gateway.clone(), tell_after);
-    let (tests, planned) = (Tests::default(), Vec::new());
+    let builds = PodBuilds::new(gateway.clone(), tell_after);
+    let (tests, planned) = (ThreadTests::default(), Vec::new());
     let thread = ThreadFacts { state_dir: args.state_dir.clone(), ..ThreadFacts::default() };
     let known = Vec::new();
-    let tools = Context { gateway, toolbox, relay, builds, tests, planned, thread, known };
+    let tools = ToolContext { gateway, toolbox, relay, builds, tests, planned, thread, known };
     let mut agent = Agent {
         tools,
         transcript,
@@ -191,7 +191,7 @@ async fn run_until_idle(args: RunArgs) -> Result<(), RunError> {
         done,
         sandbox,
         log,
-        policy: Policy::default(),
+        policy: CommandPolicy::default(),
         workflows: vec![],
         skills: vec![],
         tell_after,
@@ -212,7 +212,7 @@ async fn run_until_idle(args: RunArgs) -> Result<(), RunError> {
 
 /// The inbox as it is now, where nothing is left to finish first: asked for together with the session,
 /// which spares the first answer two round trips.
-async fn first_look(gateway: &Gateway, transcript: &Transcript) -> Option<Inbox> {
+async fn first_look(gateway: &GatewayClient, transcript: &OpenTranscript) -> Option<RoleInbox> {
     let state = transcript.state();
     let settled = state.run().is_none() && state.desk().is_settled();
     if !settled || state.last().is_some_and(|last| !last.reported) {
@@ -226,17 +226,17 @@ async fn first_look(gateway: &Gateway, transcript: &Transcript) -> Option<Inbox>
     inbox.inspect_err(|error| tracing::debug!(%error, "no first look")).ok()
 }
 
-fn build_hello(session: &Session, relay: &Relay) -> Hello {
+fn build_hello(session: &RoleSession, relay: &GitRelay) -> ToolboxHello {
     let role = &session.role;
     let name = session.roles.iter().find(|card| card.role == *role).map_or(role, |card| &card.name);
     // Names end up in commits: one line, without the characters that end a name there.
     let name: String = name.chars().filter(|c| !c.is_control() && !"<>".contains(*c)).collect();
-    Hello {
+    ToolboxHello {
         relay_url: relay.url(),
         proxy: relay.proxy(),
         branch: session.branch.clone(),
         base_branch: session.base_branch.clone(),
-        author: Author {
+        author: CommitAuthor {
             name: format!("CodeButler {}", name.trim()),
             email: format!("{role}@codebutler.invalid"),
         },
@@ -246,22 +246,22 @@ fn build_hello(session: &Session, relay: &Relay) -> Hello {
 
 /// A role in its pod.
 struct Agent {
-    tools: Context,
-    transcript: Transcript,
+    tools: ToolContext,
+    transcript: OpenTranscript,
     /// As of the start of the current or last run.
-    session: Session,
+    session: RoleSession,
     /// What the gateway was last told to be done.
     done: Option<SlackTs>,
     /// What confines commands, or why there are none.
     sandbox: Option<String>,
-    log: Log,
+    log: DecisionLog,
     /// As of the start of the current or last run.
-    policy: Policy,
-    telling: Option<Telling>,
+    policy: CommandPolicy,
+    telling: Option<ProgressTelling>,
     /// What a plan can follow, by name.
     workflows: Vec<String>,
     /// What people can ask for, as of the start of the current or last run.
-    skills: Vec<Skill>,
+    skills: Vec<SkillGuide>,
     /// When people are told that something takes long.
     tell_after: Duration,
     /// How long a model's provider is waited for.
@@ -269,16 +269,16 @@ struct Agent {
     /// Seconds that a set-up may take.
     setup_limit: u32,
     /// What the role has to know of what its run left, once that was looked at.
-    left: Option<Left>,
+    left: Option<LeftoverNote>,
     /// What keeps the pod to the gateway.
-    wall: Wall,
+    wall: EgressWall,
     /// What was there when the session was asked for, at the start of the process.
-    inbox: Option<Inbox>,
+    inbox: Option<RoleInbox>,
     state_dir: PathBuf,
     /// Where it has one of several conversations.
-    seat: Option<Seat>,
+    seat: Option<ConversationSeat>,
     /// Where transcripts say that they have grown.
-    growth: Growth,
+    growth: TranscriptGrowth,
 }
 
 impl Agent {
@@ -295,7 +295,7 @@ impl Agent {
                     self.end_brief_run().await?;
                 } else {
                     // Whoever collects logs reads the innermost span alone.
-                    let Session { role, thread, .. } = &self.session;
+                    let RoleSession { role, thread, .. } = &self.session;
                     let span = tracing::info_span!("run", role, thread, id = run.id);
                     let running = Box::pin(self.run(std::mem::take(&mut just_started)));
                     running.instrument(span).await?;
@@ -341,7 +341,7 @@ impl Agent {
     }
 
     /// Reads the conversation, from a little before what is done, or all of it the first time.
-    async fn mail(&self, wait: Duration) -> Result<Mail, RunError> {
+    async fn mail(&self, wait: Duration) -> Result<RoleMail, RunError> {
         if let Some(seat) = &self.seat {
             return self.seated_mail(seat).await;
         }
@@ -355,52 +355,53 @@ impl Agent {
         Ok(self.sorted(inbox))
     }
 
-    fn sorted(&self, inbox: Inbox) -> Mail {
+    fn sorted(&self, inbox: RoleInbox) -> RoleMail {
         let (role, done) = (&self.session.role, self.session.done.as_ref());
         mail::sort_inbox(inbox, self.transcript.state(), role, done)
     }
 
-    async fn begin(&mut self, mail: Mail, brief: bool) -> Result<(), RunError> {
+    async fn begin(&mut self, mail: RoleMail, brief: bool) -> Result<(), RunError> {
         let run = format!("{:016x}", rand::random::<u64>());
         let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         tracing::info!(run, messages = mail.messages.len(), "run started");
-        self.transcript.append(&Record::RunStarted { run, at, brief })?;
+        self.transcript.append(&TranscriptRecord::RunStarted { run, at, brief })?;
         self.take(mail).await
     }
 
     /// Of a brief run there is nothing left to do.
     async fn end_brief_run(&mut self) -> Result<(), RunError> {
-        self.transcript.append(&Record::RunEnded { outcome: Outcome::Idle, reason: None })?;
+        self.transcript
+            .append(&TranscriptRecord::RunEnded { outcome: RunOutcome::Idle, reason: None })?;
         self.report_end().await
     }
 
-    async fn take(&mut self, mail: Mail) -> Result<(), RunError> {
+    async fn take(&mut self, mail: RoleMail) -> Result<(), RunError> {
         if mail.messages.is_empty() && mail.pending.is_empty() {
             return Ok(());
         }
-        let Mail { messages, pending, .. } = mail;
+        let RoleMail { messages, pending, .. } = mail;
         let pictures = self.pictures(&messages).await?;
-        Ok(self.transcript.append(&Record::Taken { messages, pending, pictures })?)
+        Ok(self.transcript.append(&TranscriptRecord::Taken { messages, pending, pictures })?)
     }
 
     async fn run(&mut self, just_started: bool) -> Result<(), RunError> {
         let run = self.transcript.state().run();
         let (id, turns) = run.map(|run| (run.id.clone(), run.turns)).unwrap_or_default();
         let limit = progress::part_limit(&self.session);
-        self.telling = Some(Telling::start(self.tools.gateway.clone(), &id, turns, limit));
+        self.telling = Some(ProgressTelling::start(self.tools.gateway.clone(), &id, turns, limit));
         let ended = self.turns(just_started).await;
         self.telling = None;
         let (outcome, reason) = ended?;
         tracing::info!(?outcome, reason, "run ended");
-        if outcome != Outcome::Closed {
+        if outcome != RunOutcome::Closed {
             self.keep_leftovers().await?;
         }
-        self.transcript.append(&Record::RunEnded { outcome, reason })?;
+        self.transcript.append(&TranscriptRecord::RunEnded { outcome, reason })?;
         if let Some(text) = self.left.take().and_then(|left| left.note) {
-            self.transcript.append(&Record::Note { text })?;
+            self.transcript.append(&TranscriptRecord::Note { text })?;
         }
         self.report_end().await?;
-        if outcome == Outcome::Closed { Err(RunError::Closed) } else { Ok(()) }
+        if outcome == RunOutcome::Closed { Err(RunError::Closed) } else { Ok(()) }
     }
 
     /// What the run does from now on, for people to see.

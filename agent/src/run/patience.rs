@@ -10,7 +10,7 @@ const FIRST: u32 = 1800;
 const LONGEST: u32 = 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum CallTrouble {
     /// The call was taken and its answer lost.
     Lost,
     /// Nobody is there to take it, for as long as somebody said.
@@ -22,7 +22,7 @@ pub enum Trouble {
 
 /// What was waited for since the last answer.
 #[derive(Clone, Debug)]
-pub struct Patience {
+pub struct CallPatience {
     whole: Duration,
     lost: u32,
     refused: u32,
@@ -31,7 +31,7 @@ pub struct Patience {
     told: bool,
 }
 
-impl Patience {
+impl CallPatience {
     /// None used yet.
     pub const fn new(whole: Duration) -> Self {
         Self { whole, lost: 0, refused: 0, pauses: 0, since: None, told: false }
@@ -43,26 +43,26 @@ impl Patience {
 
     /// How long to wait before it is tried again; nothing once the patience is used up. `jitter`:
     /// between 0.5 and 1.5.
-    pub fn pause(&mut self, trouble: Trouble, now: Instant, jitter: f64) -> Option<Duration> {
+    pub fn pause(&mut self, trouble: CallTrouble, now: Instant, jitter: f64) -> Option<Duration> {
         let since = *self.since.get_or_insert(now);
         let left = self.whole.saturating_sub(now.saturating_duration_since(since));
         let grown = (self.whole / FIRST) * 2u32.saturating_pow(self.pauses.min(20));
         let mut pause = grown.min(self.whole / LONGEST).mul_f64(jitter);
         self.pauses += 1;
         match trouble {
-            Trouble::Lost => {
+            CallTrouble::Lost => {
                 self.lost += 1;
                 if self.lost > LOST {
                     return None;
                 }
             }
-            Trouble::Refused => {
+            CallTrouble::Refused => {
                 self.refused += 1;
                 if self.refused > REFUSED {
                     return None;
                 }
             }
-            Trouble::Away(asked) => pause = pause.max(asked.unwrap_or_default()),
+            CallTrouble::Away(asked) => pause = pause.max(asked.unwrap_or_default()),
         }
         (pause <= left).then_some(pause)
     }
@@ -89,26 +89,26 @@ mod tests {
 
     #[test]
     fn a_lost_answer_is_asked_for_three_times_more() {
-        let (mut patience, now) = (Patience::new(WHOLE), Instant::now());
-        let mut pause = || patience.pause(Trouble::Lost, now, 1.0).map(|pause| pause.as_secs());
+        let (mut patience, now) = (CallPatience::new(WHOLE), Instant::now());
+        let mut pause = || patience.pause(CallTrouble::Lost, now, 1.0).map(|pause| pause.as_secs());
         assert_eq!([pause(), pause(), pause(), pause()], [Some(1), Some(2), Some(4), None]);
         patience.reset();
-        assert!(patience.pause(Trouble::Lost, now, 1.0).is_some());
+        assert!(patience.pause(CallTrouble::Lost, now, 1.0).is_some());
     }
 
     #[test]
     fn what_is_refused_without_a_reason_is_asked_once_more() {
-        let (mut patience, now) = (Patience::new(WHOLE), Instant::now());
-        assert!(patience.pause(Trouble::Refused, now, 1.0).is_some());
-        assert!(patience.pause(Trouble::Lost, now, 1.0).is_some());
-        assert_eq!(patience.pause(Trouble::Refused, now, 1.0), None);
+        let (mut patience, now) = (CallPatience::new(WHOLE), Instant::now());
+        assert!(patience.pause(CallTrouble::Refused, now, 1.0).is_some());
+        assert!(patience.pause(CallTrouble::Lost, now, 1.0).is_some());
+        assert_eq!(patience.pause(CallTrouble::Refused, now, 1.0), None);
     }
 
     #[test]
     fn who_is_away_is_waited_for_longer_and_longer_until_it_is_enough() {
-        let (mut patience, start) = (Patience::new(WHOLE), Instant::now());
+        let (mut patience, start) = (CallPatience::new(WHOLE), Instant::now());
         let (mut now, mut pauses) = (start, Vec::new());
-        while let Some(pause) = patience.pause(Trouble::Away(None), now, 1.0) {
+        while let Some(pause) = patience.pause(CallTrouble::Away(None), now, 1.0) {
             pauses.push(pause.as_secs());
             now += pause;
         }
@@ -119,17 +119,17 @@ mod tests {
 
     #[test]
     fn what_a_provider_asks_for_is_waited_and_not_more_than_there_is() {
-        let (mut patience, now) = (Patience::new(WHOLE), Instant::now());
-        let asked = |secs| Trouble::Away(Some(Duration::from_secs(secs)));
+        let (mut patience, now) = (CallPatience::new(WHOLE), Instant::now());
+        let asked = |secs| CallTrouble::Away(Some(Duration::from_secs(secs)));
         assert_eq!(patience.pause(asked(90), now, 1.0), Some(Duration::from_secs(90)));
         assert_eq!(patience.pause(asked(7200), now, 1.0), None);
     }
 
     #[test]
     fn people_are_told_once() {
-        let (mut patience, now) = (Patience::new(WHOLE), Instant::now());
+        let (mut patience, now) = (CallPatience::new(WHOLE), Instant::now());
         let tell_after = Duration::from_secs(10);
-        let pause = patience.pause(Trouble::Away(None), now, 1.0).unwrap();
+        let pause = patience.pause(CallTrouble::Away(None), now, 1.0).unwrap();
         assert!(!patience.is_long(pause, now, tell_after));
         assert!(patience.is_long(pause, now + tell_after, tell_after));
         assert!(!patience.is_long(pause, now + 2 * tell_after, tell_after));

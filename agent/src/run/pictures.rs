@@ -2,11 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use codebutler_wire::{Message, SharedPicture};
+use codebutler_wire::{SharedPicture, ThreadMessage};
 
 use super::{Agent, RunError};
 use crate::gateway::GatewayError;
-use crate::transcript::Picture;
+use crate::transcript::ModelPicture;
 use codebutler_guides::text::clip_text;
 
 /// Pictures that are got at once: the newest.
@@ -15,7 +15,10 @@ const AT_ONCE: usize = 4;
 impl Agent {
     /// What the messages show, oldest first. What can't be got is left out: its name stands in the
     /// message.
-    pub(super) async fn pictures(&self, messages: &[Message]) -> Result<Vec<Picture>, RunError> {
+    pub(super) async fn pictures(
+        &self,
+        messages: &[ThreadMessage],
+    ) -> Result<Vec<ModelPicture>, RunError> {
         let all = messages
             .iter()
             .flat_map(|message| message.pictures.iter().map(|picture| (&message.ts, picture)));
@@ -35,7 +38,7 @@ impl Agent {
                 continue;
             }
             let url = format!("data:{media_type};base64,{}", STANDARD.encode(&bytes));
-            got.push(Picture { shown: clip_text(name, 80), url });
+            got.push(ModelPicture { shown: clip_text(name, 80), url });
         }
         Ok(got)
     }

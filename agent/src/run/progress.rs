@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use codebutler_wire::{Progress, Session, SlackTs};
+use codebutler_wire::{RoleSession, RunProgress, SlackTs};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::Instrument as _;
 
-use crate::gateway::Gateway;
+use crate::gateway::GatewayClient;
 use codebutler_guides::text::clip_text;
 
 /// Between two reports at least, and at most.
@@ -21,20 +21,20 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 const TELLING: [&str; 7] = ["command", "path", "file", "pattern", "query", "url", "title"];
 
 /// What a part of a run may take at most: as long as all of it, and a little.
-pub fn part_limit(session: &Session) -> Duration {
+pub fn part_limit(session: &RoleSession) -> Duration {
     Duration::from_secs(session.timeout_seconds.into()) + Duration::from_mins(1)
 }
 
 /// A run that is told of for as long as this exists.
-pub struct Telling {
-    sender: watch::Sender<Progress>,
+pub struct ProgressTelling {
+    sender: watch::Sender<RunProgress>,
     task: JoinHandle<()>,
 }
 
-impl Telling {
+impl ProgressTelling {
     /// Begins to tell of a run, of which no part takes longer than `limit`.
-    pub fn start(gateway: Gateway, run: &str, turns: u32, limit: Duration) -> Self {
-        let first = Progress { run: run.to_owned(), turns, doing: "getting ready".to_owned() };
+    pub fn start(gateway: GatewayClient, run: &str, turns: u32, limit: Duration) -> Self {
+        let first = RunProgress { run: run.to_owned(), turns, doing: "getting ready".to_owned() };
         let (sender, news) = watch::channel(first);
         Self { sender, task: tokio::spawn(tell_progress(gateway, news, limit).in_current_span()) }
     }
@@ -48,22 +48,25 @@ impl Telling {
     }
 }
 
-impl Drop for Telling {
+impl Drop for ProgressTelling {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
 /// Several conversations that are told of as one run.
-pub struct Board {
-    telling: Option<Telling>,
+pub struct RunBoard {
+    telling: Option<ProgressTelling>,
     parts: Mutex<BTreeMap<SlackTs, (u32, String)>>,
 }
 
-impl Board {
+impl RunBoard {
     /// Begins to tell of a run, of which no part takes longer than `limit`.
-    pub fn start(gateway: Gateway, run: &str, limit: Duration) -> Self {
-        Self { telling: Some(Telling::start(gateway, run, 0, limit)), parts: Mutex::default() }
+    pub fn start(gateway: GatewayClient, run: &str, limit: Duration) -> Self {
+        Self {
+            telling: Some(ProgressTelling::start(gateway, run, 0, limit)),
+            parts: Mutex::default(),
+        }
     }
 
     /// One that tells nobody.
@@ -97,7 +100,11 @@ impl Board {
     }
 }
 
-async fn tell_progress(gateway: Gateway, mut news: watch::Receiver<Progress>, limit: Duration) {
+async fn tell_progress(
+    gateway: GatewayClient,
+    mut news: watch::Receiver<RunProgress>,
+    limit: Duration,
+) {
     let mut since = Instant::now();
     loop {
         let progress = news.borrow_and_update().clone();

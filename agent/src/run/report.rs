@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use codebutler_wire::{RoleState, RunReport, SlackTs, Terminal};
+use codebutler_wire::{RoleState, RunReport, RunTerminal, SlackTs};
 
-use super::mail::Mail;
+use super::mail::RoleMail;
 use super::{Agent, RunError};
 use crate::step;
-use crate::transcript::{Outcome, Record};
+use crate::transcript::{RunOutcome, TranscriptRecord};
 
 /// Slack shows a message that is told as mail within this time; later it was deleted.
 const LATE: Duration = Duration::from_secs(30);
@@ -48,17 +48,17 @@ impl Agent {
     pub(super) async fn tell_end(
         &mut self,
         report: RunReport,
-        outcome: Outcome,
+        outcome: RunOutcome,
     ) -> Result<(), RunError> {
         let done = report.done.clone();
         match self.report(report).await {
             // What closed it was this run.
-            Err(RunError::Closed) if outcome == Outcome::Closed => {}
+            Err(RunError::Closed) if outcome == RunOutcome::Closed => {}
             other => other?,
         }
         self.done = self.done.take().max(done);
-        self.transcript.append(&Record::Reported)?;
-        if outcome == Outcome::Closed { Err(RunError::Closed) } else { Ok(()) }
+        self.transcript.append(&TranscriptRecord::Reported)?;
+        if outcome == RunOutcome::Closed { Err(RunError::Closed) } else { Ok(()) }
     }
 
     pub(super) async fn report(&self, report: RunReport) -> Result<(), RunError> {
@@ -70,7 +70,7 @@ impl Agent {
 
     /// Tells the gateway about mail that turned out to be known: a redelivery, or what a predecessor
     /// had taken.
-    pub(super) async fn settle(&mut self, mail: &Mail) -> Result<(), RunError> {
+    pub(super) async fn settle(&mut self, mail: &RoleMail) -> Result<(), RunError> {
         let known =
             mail.addressed.as_ref().filter(|ts| self.done.as_ref().is_none_or(|done| done < *ts));
         if known.is_none() && mail.handled.is_empty() {
@@ -127,18 +127,18 @@ impl Agent {
     }
 }
 
-pub(super) fn terminal_state(outcome: Outcome) -> Terminal {
+pub(super) fn terminal_state(outcome: RunOutcome) -> RunTerminal {
     match outcome {
-        Outcome::Idle | Outcome::Closed => Terminal::Completed,
-        Outcome::Waiting => Terminal::NeedsInformation,
-        Outcome::Failed => Terminal::Error,
+        RunOutcome::Idle | RunOutcome::Closed => RunTerminal::Completed,
+        RunOutcome::Waiting => RunTerminal::NeedsInformation,
+        RunOutcome::Failed => RunTerminal::Error,
     }
 }
 
-pub(super) fn role_state(outcome: Outcome) -> RoleState {
+pub(super) fn role_state(outcome: RunOutcome) -> RoleState {
     match outcome {
-        Outcome::Idle | Outcome::Closed => RoleState::Idle,
-        Outcome::Waiting => RoleState::Waiting,
-        Outcome::Failed => RoleState::Failed,
+        RunOutcome::Idle | RunOutcome::Closed => RoleState::Idle,
+        RunOutcome::Waiting => RoleState::Waiting,
+        RunOutcome::Failed => RoleState::Failed,
     }
 }

@@ -2,11 +2,11 @@
 
 use codebutler_wire::RoleCard;
 
-use super::view::{Ended, failed_end};
+use super::view::{RunEnding, failed_end};
 use super::{Agent, RunError};
-use crate::decisions::Kind;
+use crate::decisions::LoggedKind;
 use crate::review::{ReviewDuty, ReviewFault, ReviewGate, ReviewParts, ReviewStep};
-use crate::transcript::Record;
+use crate::transcript::TranscriptRecord;
 
 /// How often a verdict is sent back in a run until the run ends.
 const MOST_CORRECTIONS: u32 = 3;
@@ -14,12 +14,12 @@ const MOST_CORRECTIONS: u32 = 3;
 const PLANS: &str = "PlanReview";
 
 /// What becomes of last words.
-pub enum Spoken {
+pub enum SpokenWords {
     /// They can be said.
     Fine,
     /// The model was told why not.
     Again,
-    Over(Ended),
+    Over(RunEnding),
 }
 
 impl Agent {
@@ -71,29 +71,35 @@ impl Agent {
             return Ok(());
         }
         let run = state.run().map(|run| run.id.clone()).unwrap_or_default();
-        self.log.note(&run, Kind::Model, &first, &[&own], "the first of two passes of a review");
-        Ok(self.transcript.append(&Record::Escalated { model: first })?)
+        self.log.note(
+            &run,
+            LoggedKind::Model,
+            &first,
+            &[&own],
+            "the first of two passes of a review",
+        );
+        Ok(self.transcript.append(&TranscriptRecord::Escalated { model: first })?)
     }
 
     /// Whether a verdict can be said as it is.
-    pub(super) fn judge_verdict(&mut self, text: &str) -> Result<Spoken, RunError> {
+    pub(super) fn judge_verdict(&mut self, text: &str) -> Result<SpokenWords, RunError> {
         let gate = self.review_gate();
         let judged = gate.duty != ReviewDuty::None;
         let Some(run) = self.transcript.state().run().filter(|_| judged) else {
-            return Ok(Spoken::Fine);
+            return Ok(SpokenWords::Fine);
         };
         let (id, corrections) = (run.id.clone(), run.review.corrections);
         let (why, reminder) = match gate.find_fault(text) {
             Some(ReviewFault::Rule(why)) if corrections >= MOST_CORRECTIONS => {
-                return Ok(Spoken::Over(failed_end(format!("a verdict was not said: {why}"))));
+                return Ok(SpokenWords::Over(failed_end(format!("a verdict was not said: {why}"))));
             }
             Some(ReviewFault::Rule(why)) => (why, false),
             Some(ReviewFault::Reminder(why)) => (why, true),
             None => return self.pass_verdict(&gate, text, &id),
         };
         tracing::info!(why, "a verdict is not said like that");
-        self.transcript.append(&Record::ReviewCorrected { why, reminder })?;
-        Ok(Spoken::Again)
+        self.transcript.append(&TranscriptRecord::ReviewCorrected { why, reminder })?;
+        Ok(SpokenWords::Again)
     }
 
     /// A change that the first pass lets through is looked at a second time.
@@ -102,24 +108,24 @@ impl Agent {
         gate: &ReviewGate,
         text: &str,
         run: &str,
-    ) -> Result<Spoken, RunError> {
+    ) -> Result<SpokenWords, RunError> {
         let state = self.transcript.state();
         let passing = state.run().and_then(|run| run.model.clone());
         let passes = [ReviewStep::PassesOn, ReviewStep::AddressesNobody];
         let Some(first) = passing.filter(|first| Some(first) == self.session.first_pass.as_ref())
         else {
-            return Ok(Spoken::Fine);
+            return Ok(SpokenWords::Fine);
         };
         if !passes.contains(&gate.step_of(text)) {
-            return Ok(Spoken::Fine);
+            return Ok(SpokenWords::Fine);
         }
         let why = format!(
             "That was the first pass, by {first}; nobody has read it. You look a second time, at what it may have \
              missed: read the changes yourself, try what looks risky, and give your own verdict."
         );
         let own = self.session.model.clone();
-        self.log.note(run, Kind::Model, &own, &[&first], "the second pass of a review");
-        self.transcript.append(&Record::SecondPass { why })?;
-        Ok(Spoken::Again)
+        self.log.note(run, LoggedKind::Model, &own, &[&first], "the second pass of a review");
+        self.transcript.append(&TranscriptRecord::SecondPass { why })?;
+        Ok(SpokenWords::Again)
     }
 }

@@ -4,36 +4,36 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_wire::{Author, Inbox, Pending, SlackTs};
+use codebutler_wire::{MessageAuthor, PendingItem, RoleInbox, SlackTs};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::mail::{self, Mail};
-use super::progress::Board;
+use super::mail::{self, RoleMail};
+use super::progress::RunBoard;
 use super::{Agent, RunError};
-use crate::transcript::desk::{Answered, GivenRequest};
-use crate::transcript::{Outcome, Record};
+use crate::transcript::desk::{AnsweredRequest, GivenRequest};
+use crate::transcript::{RunOutcome, TranscriptRecord};
 
 /// What a conversation has of the desk that it belongs to.
 #[derive(Clone)]
-pub struct Seat {
+pub struct ConversationSeat {
     pub id: SlackTs,
-    pub asker: Option<Author>,
+    pub asker: Option<MessageAuthor>,
     /// What it is given; grows while it works.
     pub tray: Arc<Mutex<GivenRequest>>,
     /// A user wants everything to end.
-    pub stop: watch::Receiver<Option<Pending>>,
+    pub stop: watch::Receiver<Option<PendingItem>>,
     /// What all conversations do.
-    pub board: Arc<Board>,
+    pub board: Arc<RunBoard>,
 }
 
-impl Seat {
+impl ConversationSeat {
     /// For the end of the instructions, where it costs no cache.
     pub fn note(&self) -> String {
         let from = match &self.asker {
-            Some(Author::User { id }) => format!("user {id}"),
-            Some(Author::Role { role }) => format!("@codebutler.{role}"),
-            Some(Author::Bot { id }) => format!("bot {id}"),
+            Some(MessageAuthor::User { id }) => format!("user {id}"),
+            Some(MessageAuthor::Role { role }) => format!("@codebutler.{role}"),
+            Some(MessageAuthor::Bot { id }) => format!("bot {id}"),
             _ => "CodeButler".to_owned(),
         };
         format!(
@@ -46,8 +46,8 @@ impl Seat {
     /// An answer that names who asked, and the user to mention.
     pub fn addressed(&self, text: &str) -> (String, Option<String>) {
         match &self.asker {
-            Some(Author::User { id }) => (text.to_owned(), Some(id.clone())),
-            Some(Author::Role { role }) => {
+            Some(MessageAuthor::User { id }) => (text.to_owned(), Some(id.clone())),
+            Some(MessageAuthor::Role { role }) => {
                 let mention = format!("@codebutler.{role}");
                 let named = text.lines().any(|line| {
                     let rest = line.trim_start().strip_prefix(&mention);
@@ -61,7 +61,7 @@ impl Seat {
     }
 
     /// Waits for a stop.
-    pub async fn stopped(&self) -> Pending {
+    pub async fn stopped(&self) -> PendingItem {
         let mut stop = self.stop.clone();
         let told = stop.wait_for(Option::is_some).await.ok().and_then(|told| told.clone());
         match told {
@@ -74,7 +74,10 @@ impl Seat {
 
 impl Agent {
     /// Works on what it was given, to the end of the run. Nobody is told of that end yet.
-    pub(super) async fn converse(mut self, seat: &Seat) -> Result<(Self, Answered), RunError> {
+    pub(super) async fn converse(
+        mut self,
+        seat: &ConversationSeat,
+    ) -> Result<(Self, AnsweredRequest), RunError> {
         if self.transcript.state().run().is_none() {
             let mail = self.seated_mail(seat).await?;
             if mail.wakes {
@@ -84,22 +87,27 @@ impl Agent {
         if self.transcript.state().run().is_some() {
             let (outcome, reason) = self.turns(false).await?;
             tracing::info!(?outcome, reason, "run ended");
-            self.transcript.append(&Record::RunEnded { outcome, reason })?;
+            self.transcript.append(&TranscriptRecord::RunEnded { outcome, reason })?;
         }
         let answered = match self.transcript.state().last() {
-            Some(last) => Answered {
+            Some(last) => AnsweredRequest {
                 outcome: last.outcome,
                 reason: last.reason.clone(),
                 handled: last.run.handled.clone(),
                 turns: last.run.turns,
             },
-            None => Answered { outcome: Outcome::Idle, reason: None, handled: vec![], turns: 0 },
+            None => AnsweredRequest {
+                outcome: RunOutcome::Idle,
+                reason: None,
+                handled: vec![],
+                turns: 0,
+            },
         };
         Ok((self, answered))
     }
 
     /// What it was given and has not taken, and what others said. What others ask is not for it.
-    pub(super) async fn seated_mail(&self, seat: &Seat) -> Result<Mail, RunError> {
+    pub(super) async fn seated_mail(&self, seat: &ConversationSeat) -> Result<RoleMail, RunError> {
         let state = self.transcript.state();
         let newest = state.newest().filter(|_| !state.is_new());
         let after = newest.unwrap_or(&self.session.root).minus_secs(60);
@@ -107,7 +115,7 @@ impl Agent {
         if inbox.closed {
             return Err(RunError::Closed);
         }
-        let inbox = Inbox { pending: vec![], ..inbox };
+        let inbox = RoleInbox { pending: vec![], ..inbox };
         let mut mail = mail::sort_inbox(inbox, state, &self.session.role, None);
         let given = seat.tray.lock().clone();
         mail.messages.retain(|message| !message.addressed || message.ts < seat.id);
@@ -131,14 +139,14 @@ mod tests {
 
     #[test]
     fn an_answer_names_who_asked() {
-        let seat = |asker: Author| Seat {
+        let seat = |asker: MessageAuthor| ConversationSeat {
             id: "1.000000".parse().unwrap(),
             asker: Some(asker),
             tray: Arc::new(Mutex::new(GivenRequest::default())),
             stop: watch::channel(None).1,
-            board: Arc::new(Board::silent()),
+            board: Arc::new(RunBoard::silent()),
         };
-        let pm = seat(Author::Role { role: "pm".into() });
+        let pm = seat(MessageAuthor::Role { role: "pm".into() });
         for (text, expected) in [
             ("It is 3.", "@codebutler.pm It is 3."),
             ("Found it.\n @codebutler.pm: 3.", "Found it.\n @codebutler.pm: 3."),
@@ -146,7 +154,7 @@ mod tests {
         ] {
             assert_eq!(pm.addressed(text), (expected.to_owned(), None));
         }
-        let ana = seat(Author::User { id: "U1".into() });
+        let ana = seat(MessageAuthor::User { id: "U1".into() });
         assert_eq!(ana.addressed("3"), ("3".to_owned(), Some("U1".to_owned())));
     }
 }

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use super::view::Ended;
-use super::watch::Deadline;
+use super::view::RunEnding;
+use super::watch::RunDeadline;
 use super::{Agent, RunError};
 use crate::gateway::GatewayError;
 use crate::step;
-use crate::toolbox::protocol::{Reply, Request, SetUp, SetUpEnd};
+use crate::toolbox::protocol::{SetUp, SetUpEnd, ToolboxReply, ToolboxRequest};
 use codebutler_guides::text::clip_text;
 
 /// The tool that needs a worktree in which commands work.
@@ -19,21 +19,21 @@ const SLACK: Duration = Duration::from_mins(1);
 impl Agent {
     /// Prepares the worktree if it has to be. Answers with what the model has to know, or with how the
     /// run ends.
-    pub(super) async fn set_up(&mut self) -> Result<Result<Option<String>, Ended>, RunError> {
+    pub(super) async fn set_up(&mut self) -> Result<Result<Option<String>, RunEnding>, RunError> {
         if !self.session.tools.iter().any(|tool| tool == TOOL) {
             return Ok(Ok(None));
         }
-        let request = Request::PlanSetUp { command: self.session.setup.clone() };
+        let request = ToolboxRequest::PlanSetUp { command: self.session.setup.clone() };
         let mut plan = match self.tools.toolbox.ask(request).await? {
-            Reply::SetUp(None) => return Ok(Ok(None)),
-            Reply::SetUp(Some(plan)) => plan,
+            ToolboxReply::SetUp(None) => return Ok(Ok(None)),
+            ToolboxReply::SetUp(Some(plan)) => plan,
             other => return Ok(Ok(Some(unknown_reply(&other)))),
         };
         let ready = plan.ended.as_ref().is_some_and(SetUpEnd::is_success);
         if !ready && plan.missing.is_none() {
             step::point("before set-up");
             let limit = Duration::from_secs(self.setup_limit.into()) + SLACK;
-            let deadline = Deadline::after(limit, &self.tools.builds.waits);
+            let deadline = RunDeadline::after(limit, &self.tools.builds.waits);
             self.tools.relay.take_turned_away();
             let done = match self.bounded(&deadline, self.run_set_up(&plan)).await {
                 Ok(done) => done?,
@@ -41,7 +41,7 @@ impl Agent {
             };
             step::point("after set-up");
             plan = match done {
-                Reply::SetUp(Some(done)) => done,
+                ToolboxReply::SetUp(Some(done)) => done,
                 other => return Ok(Ok(Some(unknown_reply(&other)))),
             };
         }
@@ -53,7 +53,8 @@ impl Agent {
         if !ended.told {
             self.tell_once("setup", &told_end(&plan, &ended)).await?;
             if plan.missing.is_none() {
-                let request = Request::SetUpTold { plan: plan.clone(), ended: ended.clone() };
+                let request =
+                    ToolboxRequest::SetUpTold { plan: plan.clone(), ended: ended.clone() };
                 self.tools.toolbox.ask(request).await?;
             }
         }
@@ -61,10 +62,10 @@ impl Agent {
     }
 
     /// In a build slot; people are told when it takes long.
-    async fn run_set_up(&self, plan: &SetUp) -> Result<Reply, RunError> {
+    async fn run_set_up(&self, plan: &SetUp) -> Result<ToolboxReply, RunError> {
         let slot =
             self.tools.builds.slot().await.map_err(|error: GatewayError| RunError::from(error))?;
-        let request = Request::SetUp { plan: plan.clone(), seconds: self.setup_limit };
+        let request = ToolboxRequest::SetUp { plan: plan.clone(), seconds: self.setup_limit };
         let work = self.tools.toolbox.ask(request);
         tokio::pin!(work);
         let reply = tokio::select! {
@@ -143,10 +144,10 @@ fn setup_fact(plan: &SetUp, ended: &SetUpEnd) -> String {
     }
 }
 
-fn unknown_reply(reply: &Reply) -> String {
+fn unknown_reply(reply: &ToolboxReply) -> String {
     tracing::warn!(?reply, "the worktree was not set up");
     let why = match reply {
-        Reply::Refused(why) | Reply::Failed(why) => clip_text(why, 200),
+        ToolboxReply::Refused(why) | ToolboxReply::Failed(why) => clip_text(why, 200),
         _ => "the toolbox gave a strange answer".to_owned(),
     };
     format!("The worktree could not be set up: {why}.")

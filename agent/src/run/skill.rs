@@ -6,26 +6,26 @@
 
 use codebutler_wire::{ErrorCode, PostMessage, SlackTs};
 
-use super::view::Ended;
+use super::view::RunEnding;
 use super::{Agent, RunError};
-use crate::decisions::Kind;
+use crate::decisions::LoggedKind;
 use crate::gateway::GatewayError;
-use crate::toolbox::protocol::{Reply, Request};
-use crate::transcript::state::wishes::{Offer, Wish};
-use crate::transcript::{Outcome, Record};
-use codebutler_guides::skills::{self, Asked, Call, PastRequest, Skill};
+use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest};
+use crate::transcript::state::wishes::{SkillOffer, UserWish};
+use crate::transcript::{RunOutcome, TranscriptRecord};
+use codebutler_guides::skills::{self, AskedSkill, PastRequest, SkillCall, SkillGuide};
 use codebutler_guides::text::clip_text;
 
 impl Agent {
     /// The skills of the base branch, for the role that users talk to first. Those that can't be used are
     /// told once, and left out.
-    pub(super) async fn read_skills(&self) -> Result<Vec<Skill>, RunError> {
+    pub(super) async fn read_skills(&self) -> Result<Vec<SkillGuide>, RunError> {
         let first = self.session.roles.first().is_some_and(|card| card.role == self.session.role);
         if !first {
             return Ok(Vec::new());
         }
-        let files = match self.tools.toolbox.ask(Request::Skills).await? {
-            Reply::Skills(files) => files,
+        let files = match self.tools.toolbox.ask(ToolboxRequest::Skills).await? {
+            ToolboxReply::Skills(files) => files,
             other => {
                 tracing::warn!(?other, "the repository's skills are not known");
                 Vec::new()
@@ -34,7 +34,7 @@ impl Agent {
         let roles: Vec<String> = self.session.roles.iter().map(|card| card.role.clone()).collect();
         let (skills, wrong) = skills::collect_skills(&files, &roles);
         if !wrong.is_empty() {
-            let line = |(file, why): &(String, skills::Wrong)| {
+            let line = |(file, why): &(String, skills::SkillFault)| {
                 format!("- `{file}`: {}", clip_text(&why.to_string(), 300))
             };
             let lines: Vec<_> = wrong.iter().map(line).collect();
@@ -46,7 +46,7 @@ impl Agent {
 
     /// Compares what users said with the skills, once. Answers with the run's end where people have to say
     /// which one they mean.
-    pub(super) async fn find_skills(&mut self) -> Result<Option<Ended>, RunError> {
+    pub(super) async fn find_skills(&mut self) -> Result<Option<RunEnding>, RunError> {
         if self.skills.is_empty() {
             return Ok(None);
         }
@@ -59,22 +59,23 @@ impl Agent {
         let alone = fresh.len() == 1;
         for wish in fresh {
             let calls = match self.skill_in(&wish) {
-                Asked::OneOf(calls) if alone => calls,
-                Asked::One(call) => {
+                AskedSkill::OneOf(calls) if alone => calls,
+                AskedSkill::One(call) => {
                     self.call_skill(&wish, &call)?;
                     continue;
                 }
-                Asked::Nothing | Asked::OneOf(_) => {
+                AskedSkill::Nothing | AskedSkill::OneOf(_) => {
                     let text = match self.correction_in(&wish) {
                         None if alone => self.repeat_in(&wish).await?,
                         correction => correction,
                     };
-                    self.transcript.append(&Record::Skill { message: wish.message, text })?;
+                    self.transcript
+                        .append(&TranscriptRecord::Skill { message: wish.message, text })?;
                     continue;
                 }
             };
             if self.offer_skills(&wish, &calls).await? {
-                return Ok(Some((Outcome::Waiting, None)));
+                return Ok(Some((RunOutcome::Waiting, None)));
             }
         }
         Ok(None)
@@ -82,21 +83,21 @@ impl Agent {
 
     /// What was said before the role was woken is done with; where it asked something itself, what comes
     /// next is the answer, unless it says a skill word for word.
-    fn skill_in(&self, wish: &Wish) -> Asked {
+    fn skill_in(&self, wish: &UserWish) -> AskedSkill {
         if self.done.as_ref().is_some_and(|done| wish.message <= *done) {
-            return Asked::Nothing;
+            return AskedSkill::Nothing;
         }
         let last = self.transcript.state().last();
-        let answers = last.is_some_and(|last| last.outcome == Outcome::Waiting);
+        let answers = last.is_some_and(|last| last.outcome == RunOutcome::Waiting);
         match skills::find_asked(&wish.text, &self.skills) {
-            Asked::One(call) if answers && !call.exact => Asked::Nothing,
-            Asked::OneOf(_) if answers => Asked::Nothing,
+            AskedSkill::One(call) if answers && !call.exact => AskedSkill::Nothing,
+            AskedSkill::OneOf(_) if answers => AskedSkill::Nothing,
             asked => asked,
         }
     }
 
     /// What the model is told where somebody says that its answer is wrong.
-    fn correction_in(&self, wish: &Wish) -> Option<String> {
+    fn correction_in(&self, wish: &UserWish) -> Option<String> {
         let session = &self.session;
         // What people say of a plan is for the plan.
         let decides = session.plan.as_ref().is_some_and(|plan| plan.approved_by.is_none());
@@ -111,13 +112,13 @@ impl Agent {
 
     /// What the model is told where somebody begins a conversation with what people begin them with again and
     /// again.
-    async fn repeat_in(&mut self, wish: &Wish) -> Result<Option<String>, RunError> {
+    async fn repeat_in(&mut self, wish: &UserWish) -> Result<Option<String>, RunError> {
         let begins = self.transcript.state().wishes().first() == Some(wish);
         if !begins || self.transcript.state().last().is_some() {
             return Ok(None);
         }
-        let files = match self.tools.toolbox.ask(Request::PastRequests).await? {
-            Reply::Files(files) => files,
+        let files = match self.tools.toolbox.ask(ToolboxRequest::PastRequests).await? {
+            ToolboxReply::Files(files) => files,
             other => {
                 tracing::warn!(?other, "what earlier conversations began with is not known");
                 return Ok(None);
@@ -134,11 +135,11 @@ impl Agent {
         let evidence =
             format!("message {} asks for the same as {}", wish.message, places.join(", "));
         let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
-        self.log.note(&run, Kind::Skill, "suggest one", &[], &evidence);
+        self.log.note(&run, LoggedKind::Skill, "suggest one", &[], &evidence);
         Ok(Some(text))
     }
 
-    fn call_skill(&mut self, wish: &Wish, call: &Call) -> Result<(), RunError> {
+    fn call_skill(&mut self, wish: &UserWish, call: &SkillCall) -> Result<(), RunError> {
         let Some(skill) = self.skills.iter().find(|skill| skill.name == call.skill) else {
             return self.note_skill(&wish.message, None);
         };
@@ -146,15 +147,15 @@ impl Agent {
         let how = if call.exact { "word for word" } else { "nearly" };
         let evidence = format!("message {} says `{}`, {how}", wish.message, call.trigger);
         let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
-        self.log.note(&run, Kind::Skill, &call.skill, &[], &evidence);
+        self.log.note(&run, LoggedKind::Skill, &call.skill, &[], &evidence);
         self.note_skill(&wish.message, Some(text))
     }
 
-    fn choose_skill(&mut self, wish: &Wish, choice: &str) -> Result<(), RunError> {
+    fn choose_skill(&mut self, wish: &UserWish, choice: &str) -> Result<(), RunError> {
         let calls = match skills::find_asked(&wish.text, &self.skills) {
-            Asked::OneOf(calls) => calls,
-            Asked::One(call) => vec![call],
-            Asked::Nothing => Vec::new(),
+            AskedSkill::OneOf(calls) => calls,
+            AskedSkill::One(call) => vec![call],
+            AskedSkill::Nothing => Vec::new(),
         };
         if let Some(call) = calls.into_iter().find(|call| call.skill == choice) {
             return self.call_skill(wish, &call);
@@ -167,11 +168,15 @@ impl Agent {
     }
 
     fn note_skill(&mut self, message: &SlackTs, text: Option<String>) -> Result<(), RunError> {
-        Ok(self.transcript.append(&Record::Skill { message: message.clone(), text })?)
+        Ok(self.transcript.append(&TranscriptRecord::Skill { message: message.clone(), text })?)
     }
 
     /// Asks people which one they mean. Answers whether they are asked.
-    async fn offer_skills(&mut self, wish: &Wish, calls: &[Call]) -> Result<bool, RunError> {
+    async fn offer_skills(
+        &mut self,
+        wish: &UserWish,
+        calls: &[SkillCall],
+    ) -> Result<bool, RunError> {
         let (text, choices) = skills::skills_question(calls, &self.skills);
         let key = format!("{}.skill.{}", self.session.role, wish.message);
         let message = PostMessage {
@@ -183,8 +188,8 @@ impl Agent {
         };
         match self.tools.gateway.post(&message).await {
             Ok(posted) => {
-                let offer = Offer { posted: posted.ts, wish: wish.clone(), choices };
-                self.transcript.append(&Record::Offered(offer))?;
+                let offer = SkillOffer { posted: posted.ts, wish: wish.clone(), choices };
+                self.transcript.append(&TranscriptRecord::Offered(offer))?;
                 Ok(true)
             }
             // A role that may not ask: it reads the message itself.

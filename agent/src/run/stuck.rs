@@ -2,7 +2,7 @@
 
 /// One tool call with its result, by hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct HashedStep {
     pub call: u64,
     pub result: u64,
     /// Whether it came to an error.
@@ -19,9 +19,9 @@ const PING_PONG: usize = 3;
 const WORDS: usize = 4;
 
 /// What repeats, in words for the model and the decision log.
-pub fn find_circle(steps: &[Step], words: &[u64]) -> Option<&'static str> {
+pub fn find_circle(steps: &[HashedStep], words: &[u64]) -> Option<&'static str> {
     let last = |n: usize| steps.len().checked_sub(n).map(|from| &steps[from..]);
-    let alike = |n: usize, same: fn(&Step, &Step) -> bool| {
+    let alike = |n: usize, same: fn(&HashedStep, &HashedStep) -> bool| {
         last(n).is_some_and(|steps| steps.windows(2).all(|two| same(&two[0], &two[1])))
     };
     if alike(SAME, |a, b| a == b) {
@@ -47,9 +47,9 @@ pub fn find_circle(steps: &[Step], words: &[u64]) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn steps(text: &str) -> Vec<Step> {
+    fn steps(text: &str) -> Vec<HashedStep> {
         // A letter for call and result; a capital one failed, with an error that it shares with all.
-        let step = |c: char| Step {
+        let step = |c: char| HashedStep {
             call: c.into(),
             result: if c.is_uppercase() { 0 } else { c.into() },
             failed: c.is_uppercase(),

@@ -1,11 +1,11 @@
 //! `@codebutler.<role> model NAME`: a user gives the role another model, with the whole conversation.
 
-use codebutler_wire::{Author, Message, PostMessage, SlackTs};
+use codebutler_wire::{MessageAuthor, PostMessage, SlackTs, ThreadMessage};
 
-use super::mail::Mail;
+use super::mail::RoleMail;
 use super::{Agent, RunError};
-use crate::decisions::Kind;
-use crate::transcript::Record;
+use crate::decisions::LoggedKind;
+use crate::transcript::TranscriptRecord;
 use codebutler_guides::text::clip_text;
 
 /// Models that a list names.
@@ -22,21 +22,21 @@ struct Wanted {
 }
 
 /// What users want of `role` here, in the order in which they said it.
-fn wanted_models(mail: &Mail, role: &str) -> Vec<Wanted> {
+fn wanted_models(mail: &RoleMail, role: &str) -> Vec<Wanted> {
     let said = mail.messages.iter().filter(|m| is_said(m));
     said.filter_map(|m| Some(Wanted { ts: m.ts.clone(), name: switch_command(&m.text, role)? }))
         .collect()
 }
 
 /// Whether there is something else to work on.
-fn with_more(mail: &Mail, role: &str) -> bool {
+fn with_more(mail: &RoleMail, role: &str) -> bool {
     let mut requests = mail.messages.iter().filter(|m| mail.requests.contains(&m.ts));
-    let is_command = |m: &Message| is_said(m) && switch_command(&m.text, role).is_some();
+    let is_command = |m: &ThreadMessage| is_said(m) && switch_command(&m.text, role).is_some();
     requests.any(|m| !is_command(m)) || !mail.pending.is_empty()
 }
 
-fn is_said(message: &Message) -> bool {
-    matches!(message.author, Author::User { .. })
+fn is_said(message: &ThreadMessage) -> bool {
+    matches!(message.author, MessageAuthor::User { .. })
 }
 
 /// The name in a message that is nothing but this: the role's address, perhaps among others, the word
@@ -121,7 +121,7 @@ impl Agent {
 
     /// Switches, or says what there is: before the mail is taken, so that who dies meanwhile finds it
     /// again. A repetition says nothing again. Answers whether there is nothing else to work on.
-    pub(super) async fn obey(&mut self, mail: &mut Mail) -> Result<bool, RunError> {
+    pub(super) async fn obey(&mut self, mail: &mut RoleMail) -> Result<bool, RunError> {
         let role = &self.session.role;
         let wanted = wanted_models(mail, role);
         let all = !wanted.is_empty() && !with_more(mail, role);
@@ -143,8 +143,8 @@ impl Agent {
         };
         if let Some(model) = chosen.ok().filter(|model| *model != current) {
             let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
-            self.log.note(&run, Kind::Model, &model, &[&current], "a user asked for it");
-            self.transcript.append(&Record::Model { model })?;
+            self.log.note(&run, LoggedKind::Model, &model, &[&current], "a user asked for it");
+            self.transcript.append(&TranscriptRecord::Model { model })?;
         }
         let key = format!("{}.model.{ts}", self.session.role);
         self.tools.gateway.post(&PostMessage { key, text, ..PostMessage::default() }).await?;
@@ -206,21 +206,23 @@ mod tests {
 
     #[test]
     fn what_came_with_a_switch_is_worked_on_whoever_said_it() {
-        let said = |n: u32, author: Author, text: &str| Message {
+        let said = |n: u32, author: MessageAuthor, text: &str| ThreadMessage {
             ts: format!("{n}.000000").parse().unwrap(),
             author,
             text: text.to_owned(),
             addressed: true,
             pictures: vec![],
         };
-        let switch = said(1, Author::User { id: "U1".into() }, "@codebutler.pm model strong");
-        let mail = |messages: Vec<Message>| Mail {
+        let switch =
+            said(1, MessageAuthor::User { id: "U1".into() }, "@codebutler.pm model strong");
+        let mail = |messages: Vec<ThreadMessage>| RoleMail {
             requests: messages.iter().map(|message| message.ts.clone()).collect(),
             messages,
-            ..Mail::default()
+            ..RoleMail::default()
         };
         assert!(!with_more(&mail(vec![switch.clone()]), "pm"));
-        let conflict = said(2, Author::Role { role: "codebutler".into() }, "`main` has moved on");
+        let conflict =
+            said(2, MessageAuthor::Role { role: "codebutler".into() }, "`main` has moved on");
         assert!(with_more(&mail(vec![switch, conflict]), "pm"));
     }
 

@@ -3,21 +3,21 @@
 
 use std::time::Duration;
 
-use super::compact::Room;
-use super::patience::Patience;
-use super::review::Spoken;
-use super::seat::Seat;
-use super::view::{Ended, View, failed_end};
-use super::watch::{Cut, Deadline};
+use super::compact::CompactionOutcome;
+use super::patience::CallPatience;
+use super::review::SpokenWords;
+use super::seat::ConversationSeat;
+use super::view::{RunEnding, RunView, failed_end};
+use super::watch::{CutReason, RunDeadline};
 use super::{Agent, RunError, setup};
-use crate::prompt::{self, Guides};
+use crate::prompt::{self, PromptGuides};
 use crate::sandbox::is_level;
 use crate::step;
-use crate::toolbox::protocol::{Reply, Request};
-use crate::tools::proof::Tests;
-use crate::tools::{Carried, Tools};
-use crate::transcript::state::Next;
-use crate::transcript::{Outcome, Record};
+use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest};
+use crate::tools::proof::ThreadTests;
+use crate::tools::{RelayedRequest, RoleTools};
+use crate::transcript::state::NextStep;
+use crate::transcript::{RunOutcome, TranscriptRecord};
 use codebutler_guides::skills;
 use codebutler_guides::text::clip_text;
 
@@ -27,7 +27,7 @@ const PREPARATIONS: u32 = 3;
 impl Agent {
     /// Runs until an outcome. Mail is looked for before each model call, except the first one of a
     /// run that has just taken its mail.
-    pub(super) async fn turns(&mut self, just_started: bool) -> Result<Ended, RunError> {
+    pub(super) async fn turns(&mut self, just_started: bool) -> Result<RunEnding, RunError> {
         let limit = Duration::from_secs(self.session.timeout_seconds.into());
         let mut fresh = just_started;
         let (reported, prepared) = tokio::join!(self.begun(), self.prepare());
@@ -40,36 +40,38 @@ impl Agent {
             Ok(fact) => fact,
             Err(ended) => return Ok(ended),
         };
-        let deadline = &Deadline::after(limit, &self.tools.builds.waits);
+        let deadline = &RunDeadline::after(limit, &self.tools.builds.waits);
         let guides = self.look_around(set_up).await?;
-        let apart = self.seat.as_ref().map(Seat::note).unwrap_or_default();
+        let apart = self.seat.as_ref().map(ConversationSeat::note).unwrap_or_default();
         let system = prompt::system_prompt(&guides, &self.session) + &apart;
         let facts = prompt::changing_facts(&guides, &self.session);
         if just_started {
             self.note_model();
             self.begin_first_pass()?;
         }
-        let tools = Tools::new(&self.session.tools);
+        let tools = RoleTools::new(&self.session.tools);
         let specs = tools.specs();
         let told = prompt::told_length(&system, &specs);
-        let view = &View { system, specs, told, tools };
-        let patience = &mut Patience::new(self.model_patience);
+        let view = &RunView { system, specs, told, tools };
+        let patience = &mut CallPatience::new(self.model_patience);
         loop {
             if deadline.is_over() {
                 return Ok(self.out_of_time());
             }
-            let Some(run) = self.transcript.state().run() else { return Ok((Outcome::Idle, None)) };
+            let Some(run) = self.transcript.state().run() else {
+                return Ok((RunOutcome::Idle, None));
+            };
             match run.next() {
-                Next::Ask if run.turns >= self.session.max_turns => {
+                NextStep::Ask if run.turns >= self.session.max_turns => {
                     return Ok(self.out_of_turns(run.turns));
                 }
-                Next::Ask => {
+                NextStep::Ask => {
                     if !std::mem::take(&mut fresh) {
                         if let Some(ended) = self.take_news().await? {
                             return Ok(ended);
                         }
-                        if self.transcript.state().run().is_some_and(|run| run.next() != Next::Ask)
-                        {
+                        let run = self.transcript.state().run();
+                        if run.is_some_and(|run| run.next() != NextStep::Ask) {
                             continue;
                         }
                         if let Some(ended) = self.unstick().await? {
@@ -80,33 +82,35 @@ impl Agent {
                     }
                     if self.transcript.state().chat().is_empty() {
                         // What woke this run is gone.
-                        return Ok((Outcome::Idle, None));
+                        return Ok((RunOutcome::Idle, None));
                     }
                     self.note_facts(&facts)?;
                     if let Some(ended) = self.find_skills().await? {
                         return Ok(ended);
                     }
                     match self.compact(view, deadline, patience).await? {
-                        Room::Made => {}
-                        Room::Later => continue,
-                        Room::Ended(ended) => return Ok(ended),
+                        CompactionOutcome::Made => {}
+                        CompactionOutcome::Later => continue,
+                        CompactionOutcome::Ended(ended) => return Ok(ended),
                     }
                     if let Some(ended) = self.ask(view, deadline, patience).await? {
                         return Ok(ended);
                     }
                 }
-                Next::Allow(key) => self.transcript.append(&Record::Allowed { key })?,
-                Next::Act => {
+                NextStep::Allow(key) => {
+                    self.transcript.append(&TranscriptRecord::Allowed { key })?;
+                }
+                NextStep::Act => {
                     if let Some(ended) = self.act(&view.tools, deadline).await? {
                         return Ok(ended);
                     }
                 }
-                Next::Post(text) => {
+                NextStep::Post(text) => {
                     let key = format!("{}.{}.final", run.id, run.turns);
                     match self.judge_verdict(&text)? {
-                        Spoken::Fine => {}
-                        Spoken::Again => continue,
-                        Spoken::Over(ended) => return Ok(ended),
+                        SpokenWords::Fine => {}
+                        SpokenWords::Again => continue,
+                        SpokenWords::Over(ended) => return Ok(ended),
                     }
                     if self.goes_on(&text).await? {
                         continue;
@@ -114,21 +118,21 @@ impl Agent {
                     // Before anybody is told that it is done.
                     self.keep_leftovers().await?;
                     if self.has_said_it(&text) {
-                        return Ok((Outcome::Idle, None));
+                        return Ok((RunOutcome::Idle, None));
                     }
                     return self.finish(key, &text).await;
                 }
-                Next::End(outcome) => return Ok((outcome, None)),
-                Next::GiveUp => return Ok(self.given_up()),
+                NextStep::End(outcome) => return Ok((outcome, None)),
+                NextStep::GiveUp => return Ok(self.given_up()),
             }
         }
     }
 
     /// Takes what came since the last call, and does at once what was decided by it. Some: the run ends.
-    async fn take_news(&mut self) -> Result<Option<Ended>, RunError> {
+    async fn take_news(&mut self) -> Result<Option<RunEnding>, RunError> {
         let mut news = self.mail(Duration::ZERO).await?;
         if let Some(stop) = news.stop.take() {
-            return self.cut(Cut::Stop(Box::new(stop))).await.map(Some);
+            return self.cut(CutReason::Stop(Box::new(stop))).await.map(Some);
         }
         self.obey(&mut news).await?;
         let judged = !news.pending.is_empty();
@@ -140,9 +144,9 @@ impl Agent {
     }
 
     /// What the run goes by: how the conversation stands, and what the repository says of how to work.
-    async fn look_around(&mut self, set_up: Option<String>) -> Result<Guides, RunError> {
+    async fn look_around(&mut self, set_up: Option<String>) -> Result<PromptGuides, RunError> {
         let last = self.transcript.state().tested().cloned();
-        self.tools.tests = Tests { command: self.session.test.clone(), last };
+        self.tools.tests = ThreadTests { command: self.session.test.clone(), last };
         self.tools.planned.clone_from(&self.session.planned);
         self.land_learnings().await?;
         self.look_at_thread();
@@ -164,7 +168,7 @@ impl Agent {
         if begins && !facts.trim().is_empty() {
             let text = format!("[CodeButler] {}", facts.trim());
             if state.facts() != Some(text.as_str()) {
-                self.transcript.append(&Record::Facts { text })?;
+                self.transcript.append(&TranscriptRecord::Facts { text })?;
             }
         }
         Ok(())
@@ -184,19 +188,20 @@ impl Agent {
         }
     }
 
-    async fn prepare(&self) -> Result<Option<Ended>, RunError> {
+    async fn prepare(&self) -> Result<Option<RunEnding>, RunError> {
         let mut tries = 0;
         loop {
             tries += 1;
             step::point("before prepare");
-            let Carried { reply, said, .. } = self.tools.through_relay(&Request::Prepare).await?;
+            let RelayedRequest { reply, said, .. } =
+                self.tools.through_relay(&ToolboxRequest::Prepare).await?;
             step::point("after prepare");
             let why = match reply {
-                Reply::Text(done) => {
+                ToolboxReply::Text(done) => {
                     tracing::info!(done, "worktree ready");
                     return Ok(None);
                 }
-                Reply::Refused(why) | Reply::Failed(why) => why,
+                ToolboxReply::Refused(why) | ToolboxReply::Failed(why) => why,
                 other => format!("{other:?}"),
             };
             let why = said.unwrap_or(why);

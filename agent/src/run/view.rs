@@ -2,25 +2,25 @@
 
 use serde_json::Value;
 
-use crate::tools::Tools;
-use crate::transcript::Outcome;
+use crate::tools::RoleTools;
+use crate::transcript::RunOutcome;
 
 /// What stays the same in each call of a run.
-pub struct View {
+pub struct RunView {
     pub system: String,
     /// The tools that are offered.
     pub specs: Vec<Value>,
     /// How long they are, in characters.
     pub told: usize,
     /// The same tools, to carry calls out.
-    pub tools: Tools,
+    pub tools: RoleTools,
 }
 
 /// How a run ended, and for failures what the thread is told.
-pub type Ended = (Outcome, Option<String>);
+pub type RunEnding = (RunOutcome, Option<String>);
 
-pub fn failed_end(reason: impl Into<String>) -> Ended {
-    (Outcome::Failed, Some(reason.into()))
+pub fn failed_end(reason: impl Into<String>) -> RunEnding {
+    (RunOutcome::Failed, Some(reason.into()))
 }
 
 /// Whether a run of so many calls has one to spare that is for words alone.

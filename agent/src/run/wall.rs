@@ -6,12 +6,12 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use codebutler_wire::{EgressReport, ErrorCode, Session, Trial};
+use codebutler_wire::{EgressReport, EgressTrial, ErrorCode, RoleSession};
 use tokio::time::sleep;
 
 use crate::args::RunArgs;
-use crate::egress::Ways;
-use crate::gateway::{Gateway, GatewayError};
+use crate::egress::EgressWays;
+use crate::gateway::{GatewayClient, GatewayError};
 
 /// Between two looks while the wall may be coming.
 const STEP: Duration = Duration::from_millis(250);
@@ -23,18 +23,18 @@ const OVERDUE: u32 = 3;
 
 /// What has to keep the pod to the gateway.
 #[derive(Clone)]
-pub struct Wall {
-    gateway: Gateway,
+pub struct EgressWall {
+    gateway: GatewayClient,
     /// A platform that tells no address leaves nothing to try.
-    ways: Option<Ways>,
+    ways: Option<EgressWays>,
     grace: Duration,
 }
 
-impl Wall {
-    pub fn new(gateway: Gateway, args: &RunArgs) -> Self {
+impl EgressWall {
+    pub fn new(gateway: GatewayClient, args: &RunArgs) -> Self {
         let api_server = args.forbidden_host.map(|ip| SocketAddr::new(ip, args.forbidden_port));
         let (node, dns) = (args.forbidden_node, &args.forbidden_dns);
-        let ways = api_server.map(|address| Ways::new(address, node, dns));
+        let ways = api_server.map(|address| EgressWays::new(address, node, dns));
         Self { gateway, ways, grace: Duration::from_secs(args.wall_grace) }
     }
 
@@ -61,7 +61,7 @@ impl Wall {
 
     /// The session. Waits for a while for people to mend a Repo that can't be worked with: the gateway
     /// has told them. What other pods found is no reason to wait for one that is kept in.
-    pub async fn session(&self) -> Result<Session, GatewayError> {
+    pub async fn session(&self) -> Result<RoleSession, GatewayError> {
         let deadline = Instant::now() + REPO_PATIENCE;
         loop {
             match self.gateway.session().await {
@@ -91,7 +91,7 @@ fn is_waiting(error: &GatewayError) -> bool {
 
 /// Looks at the wall, until it stands.
 struct Looks {
-    ways: Ways,
+    ways: EgressWays,
     grace: Duration,
     began: Instant,
     told: Option<(Instant, EgressReport)>,
@@ -109,24 +109,24 @@ impl Looks {
                 self.told = Some((Instant::now(), report.clone()));
                 return report;
             }
-            sleep(if report.trial == Trial::Overdue { REPO_PAUSE } else { STEP }).await;
+            sleep(if report.trial == EgressTrial::Overdue { REPO_PAUSE } else { STEP }).await;
         }
     }
 
-    fn trial(&self) -> Trial {
+    fn trial(&self) -> EgressTrial {
         match self.began.elapsed() {
-            elapsed if elapsed >= self.grace * OVERDUE => Trial::Overdue,
-            elapsed if elapsed >= self.grace => Trial::Long,
-            _ => Trial::Begun,
+            elapsed if elapsed >= self.grace * OVERDUE => EgressTrial::Overdue,
+            elapsed if elapsed >= self.grace => EgressTrial::Long,
+            _ => EgressTrial::Begun,
         }
     }
 
     /// For the Repo's condition alone: the pod works meanwhile.
-    async fn watch(mut self, gateway: Gateway) {
+    async fn watch(mut self, gateway: GatewayClient) {
         loop {
             let report = self.next().await;
             let told = gateway.egress(&report).await;
-            if told.is_err() || !report.reached || report.trial == Trial::Overdue {
+            if told.is_err() || !report.reached || report.trial == EgressTrial::Overdue {
                 return;
             }
         }

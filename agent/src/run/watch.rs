@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use codebutler_wire::{Pending, PendingDecision, SlackTs};
+use codebutler_wire::{PendingDecision, PendingItem, SlackTs};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Agent;
-use crate::builds::Waits;
-use crate::gateway::Gateway;
+use crate::builds::PodWaits;
+use crate::gateway::GatewayClient;
 
 /// How long one question for mail may wait.
 const LONG_POLL: Duration = Duration::from_secs(25);
@@ -19,16 +19,16 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// When the time for something is over. Waiting for a build slot or a provider is none of it.
 #[derive(Clone)]
-pub struct Deadline {
+pub struct RunDeadline {
     at: Instant,
     total: Duration,
-    waits: Waits,
+    waits: PodWaits,
     before: Duration,
 }
 
-impl Deadline {
+impl RunDeadline {
     /// In so long, not counting what is waited for others from now on.
-    pub fn after(limit: Duration, waits: &Waits) -> Self {
+    pub fn after(limit: Duration, waits: &PodWaits) -> Self {
         Self {
             at: Instant::now() + limit,
             total: limit,
@@ -56,13 +56,13 @@ impl Deadline {
     }
 
     /// Does `work`, unless the time is over first.
-    async fn bound<T>(&self, work: impl Future<Output = T>) -> Result<T, Cut> {
+    async fn bound<T>(&self, work: impl Future<Output = T>) -> Result<T, CutReason> {
         let mut work = std::pin::pin!(work);
         let mut until = self.now();
         loop {
             match timeout_at(until, &mut work).await {
                 Ok(done) => return Ok(done),
-                Err(_) if self.is_over() => return Err(Cut::Time),
+                Err(_) if self.is_over() => return Err(CutReason::Time),
                 // Waiting moves it on all the time.
                 Err(_) => until = self.now().max(Instant::now() + LOOK),
             }
@@ -71,10 +71,10 @@ impl Deadline {
 }
 
 #[derive(Debug)]
-pub enum Cut {
+pub enum CutReason {
     /// The time for the run is over.
     Time,
-    Stop(Box<Pending>),
+    Stop(Box<PendingItem>),
 }
 
 impl Agent {
@@ -82,20 +82,20 @@ impl Agent {
     /// dropping a request to the toolbox ends its processes.
     pub(super) async fn bounded<T>(
         &self,
-        deadline: &Deadline,
+        deadline: &RunDeadline,
         work: impl Future<Output = T>,
-    ) -> Result<T, Cut> {
+    ) -> Result<T, CutReason> {
         let role = self.session.role.clone();
         let newest = self.transcript.state().newest().cloned();
         let after = newest.unwrap_or_else(|| self.session.root.clone());
         tokio::select! {
             biased;
             done = deadline.bound(work) => done,
-            pending = self.stopped(role, after) => Err(Cut::Stop(Box::new(pending))),
+            pending = self.stopped(role, after) => Err(CutReason::Stop(Box::new(pending))),
         }
     }
 
-    async fn stopped(&self, role: String, after: SlackTs) -> Pending {
+    async fn stopped(&self, role: String, after: SlackTs) -> PendingItem {
         match &self.seat {
             Some(seat) => seat.stopped().await,
             None => await_stop(self.tools.gateway.clone(), role, after).await,
@@ -104,13 +104,13 @@ impl Agent {
 }
 
 /// Waits for a stop. Other mail is left to the next turn.
-async fn await_stop(gateway: Gateway, role: String, mut after: SlackTs) -> Pending {
+async fn await_stop(gateway: GatewayClient, role: String, mut after: SlackTs) -> PendingItem {
     // Most work is over before anybody could say anything.
     sleep(PAUSE).await;
     loop {
         match gateway.inbox(&after, LONG_POLL).await {
             Ok(inbox) => {
-                let stop = |item: &Pending| {
+                let stop = |item: &PendingItem| {
                     item.decision() == Some(PendingDecision::Stop) && item.role == role
                 };
                 if let Some(item) = inbox.pending.into_iter().find(stop) {
@@ -132,9 +132,9 @@ mod tests {
 
     #[tokio::test]
     async fn work_is_cut_when_its_time_is_over() {
-        let deadline = Deadline::after(Duration::from_millis(30), &Waits::default());
+        let deadline = RunDeadline::after(Duration::from_millis(30), &PodWaits::default());
         assert!(matches!(deadline.bound(std::future::ready(1)).await, Ok(1)));
-        assert!(matches!(deadline.bound(std::future::pending::<()>()).await, Err(Cut::Time)));
+        assert!(matches!(deadline.bound(std::future::pending::<()>()).await, Err(CutReason::Time)));
         assert!(deadline.is_over());
     }
 }

@@ -2,18 +2,18 @@
 
 use codebutler_wire::{ErrorCode, PostMessage};
 
-use super::view::{Ended, failed_end, spares_words};
-use super::watch::Cut;
+use super::view::{RunEnding, failed_end, spares_words};
+use super::watch::CutReason;
 use super::{Agent, RunError, progress};
-use crate::decisions::Kind;
+use crate::decisions::LoggedKind;
 use crate::gateway::GatewayError;
 use crate::memory::name_used;
 use crate::step;
-use crate::toolbox::protocol::Request;
+use crate::toolbox::protocol::ToolboxRequest;
 use crate::tools::args::TodoState;
 use crate::tools::proof::addresses_role;
 use crate::transcript::state::MAX_FAULTS;
-use crate::transcript::{Outcome, Record};
+use crate::transcript::{RunOutcome, TranscriptRecord};
 use codebutler_guides::text::clip_text;
 
 /// Longest text of a last message, in characters; the gateway takes 64 KiB.
@@ -21,7 +21,7 @@ const MAX_LAST_WORDS: usize = 16_000;
 
 impl Agent {
     /// The run's last words. Those of its last call may be cut short: who reads them is told.
-    pub(super) async fn finish(&mut self, key: String, text: &str) -> Result<Ended, RunError> {
+    pub(super) async fn finish(&mut self, key: String, text: &str) -> Result<RunEnding, RunError> {
         let (turns, most) =
             (self.transcript.state().run().map_or(0, |run| run.turns), self.session.max_turns);
         if !spares_words(most) || turns < most {
@@ -32,12 +32,12 @@ impl Agent {
             clip_text(text, MAX_LAST_WORDS - 200)
         );
         let ended = self.answer(key, &text).await?;
-        let goes_on = ended == (Outcome::Idle, None) && !addresses_role(&text);
-        Ok(if goes_on { (Outcome::Waiting, None) } else { ended })
+        let goes_on = ended == (RunOutcome::Idle, None) && !addresses_role(&text);
+        Ok(if goes_on { (RunOutcome::Waiting, None) } else { ended })
     }
 
     /// The last words, to whoever asked where there are several.
-    pub(super) async fn answer(&mut self, key: String, text: &str) -> Result<Ended, RunError> {
+    pub(super) async fn answer(&mut self, key: String, text: &str) -> Result<RunEnding, RunError> {
         match self.seat.as_ref().map(|seat| seat.addressed(text)) {
             Some((text, to)) => self.last_words(key, &text, to).await,
             None => self.last_words(key, text, None).await,
@@ -49,7 +49,7 @@ impl Agent {
         key: String,
         text: &str,
         to: Option<String>,
-    ) -> Result<Ended, RunError> {
+    ) -> Result<RunEnding, RunError> {
         let text = name_used(&clip_text(text, MAX_LAST_WORDS), &self.tools.known);
         let published = self.transcript.state().run().is_some_and(|run| run.published);
         let done = published || addresses_role(&text);
@@ -59,7 +59,7 @@ impl Agent {
         let posted = self.tools.gateway.post(&message).await;
         step::point("after post");
         match posted {
-            Ok(_) => Ok((Outcome::Idle, None)),
+            Ok(_) => Ok((RunOutcome::Idle, None)),
             Err(GatewayError::Refused {
                 code: ErrorCode::Forbidden | ErrorCode::InvalidRequest | ErrorCode::Upstream,
                 message,
@@ -69,30 +69,40 @@ impl Agent {
     }
 
     /// A time-out or a stop, told.
-    pub(super) async fn cut(&mut self, cut: Cut) -> Result<Ended, RunError> {
+    pub(super) async fn cut(&mut self, cut: CutReason) -> Result<RunEnding, RunError> {
         let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
-        let Cut::Stop(pending) = cut else {
-            self.log.note(&run, Kind::Ended, "out of time", &[], &self.last_step());
+        let CutReason::Stop(pending) = cut else {
+            self.log.note(&run, LoggedKind::Ended, "out of time", &[], &self.last_step());
             return Ok(self.out_of_time());
         };
         // Whatever was dropped has ended by now; jobs in the background have not.
-        self.tools.toolbox.ask(Request::EndJobs).await?;
+        self.tools.toolbox.ask(ToolboxRequest::EndJobs).await?;
         let left = self.standing();
-        self.log.note(&run, Kind::Ended, "stopped", &[], &format!("user {} said so", pending.user));
+        self.log.note(
+            &run,
+            LoggedKind::Ended,
+            "stopped",
+            &[],
+            &format!("user {} said so", pending.user),
+        );
         let pending = vec![*pending];
-        self.transcript.append(&Record::Taken { messages: vec![], pending, pictures: vec![] })?;
+        self.transcript.append(&TranscriptRecord::Taken {
+            messages: vec![],
+            pending,
+            pictures: vec![],
+        })?;
         let text = format!(
             "Stopped{left}. What is not pushed stays as it is in this thread's worktree. Write to me and I \
              go on from here."
         );
         let key = format!("{run}.stopped");
         match self.last_words(key, &text, None).await? {
-            (Outcome::Idle, None) => Ok((Outcome::Waiting, None)),
+            (RunOutcome::Idle, None) => Ok((RunOutcome::Waiting, None)),
             failed => Ok(failed),
         }
     }
 
-    pub(super) fn out_of_time(&self) -> Ended {
+    pub(super) fn out_of_time(&self) -> RunEnding {
         let minutes = self.session.timeout_seconds.div_ceil(60);
         failed_end(format!(
             "the time for one run ({minutes} min) is over{}. Write again and I go on from here.",
@@ -100,14 +110,14 @@ impl Agent {
         ))
     }
 
-    pub(super) fn out_of_turns(&self, turns: u32) -> Ended {
+    pub(super) fn out_of_turns(&self, turns: u32) -> RunEnding {
         failed_end(format!(
             "{turns} model calls are the limit of one run{}. Write again and I go on from here.",
             self.standing()
         ))
     }
 
-    pub(super) fn given_up(&self) -> Ended {
+    pub(super) fn given_up(&self) -> RunEnding {
         let model = self.model();
         let flaw = self.transcript.state().run().and_then(|run| run.flaw.as_ref());
         let reason = match flaw.filter(|(flaw, times)| *times >= flaw.limit()) {
@@ -134,10 +144,10 @@ impl Agent {
     }
 
     /// The thread is asked about money by the gateway; the role says what for.
-    pub(super) async fn out_of_money(&self) -> Result<Ended, RunError> {
+    pub(super) async fn out_of_money(&self) -> Result<RunEnding, RunError> {
         let (run, turns) = match self.transcript.state().run() {
             Some(run) => (run.id.clone(), run.turns),
-            None => return Ok((Outcome::Waiting, None)),
+            None => return Ok((RunOutcome::Waiting, None)),
         };
         let standing = self.standing();
         if !standing.is_empty() {
@@ -149,7 +159,7 @@ impl Agent {
                 tracing::warn!(%error, "where the run stands was not told");
             }
         }
-        Ok((Outcome::Waiting, None))
+        Ok((RunOutcome::Waiting, None))
     }
 
     /// Where the run stands and what would come next, from its own record.

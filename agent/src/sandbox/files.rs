@@ -8,7 +8,7 @@ use landlock::{
     RulesetStatus, Scope,
 };
 
-use super::{Plan, SandboxError, broken_sandbox, unsupported_kernel};
+use super::{SandboxError, SandboxPlan, broken_sandbox, unsupported_kernel};
 
 /// The least: before it, a file could not be moved between folders.
 const LEAST: ABI = ABI::V2;
@@ -19,7 +19,7 @@ const DEVICES: [&str; 9] =
     ["null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm"];
 
 /// Restricts this thread; says which version is in force.
-pub fn restrict_files(plan: &Plan) -> Result<u8, SandboxError> {
+pub fn restrict_files(plan: &SandboxPlan) -> Result<u8, SandboxError> {
     let status = apply_ruleset(plan).map_err(|error| match error {
         RulesetError::HandleAccesses(_) | RulesetError::CreateRuleset(_) => unsupported_kernel(),
         other => broken_sandbox(other),
@@ -35,7 +35,7 @@ pub fn restrict_files(plan: &Plan) -> Result<u8, SandboxError> {
     }
 }
 
-fn apply_ruleset(plan: &Plan) -> Result<RestrictionStatus, RulesetError> {
+fn apply_ruleset(plan: &SandboxPlan) -> Result<RestrictionStatus, RulesetError> {
     let rules = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(LEAST))?

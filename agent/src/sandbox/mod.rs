@@ -18,7 +18,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 /// What a command may do with files. Everything else that the container shows can be read.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub struct SandboxPlan {
     /// Folders in which it may do anything. They have to exist.
     pub write: Vec<PathBuf>,
     /// Folders that it may read, wherever they are.
@@ -29,7 +29,7 @@ pub struct Plan {
 
 /// Who confines commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Mode {
+pub enum SandboxMode {
     /// This module, in full or not at all.
     #[default]
     Landlock,
@@ -37,21 +37,21 @@ pub enum Mode {
     Runtime,
 }
 
-/// Whether this is the name of a [`Level`], and not why there is none.
+/// Whether this is the name of a [`SandboxLevel`], and not why there is none.
 pub fn is_level(said: &str) -> bool {
     said == "runtime" || said.starts_with("landlock-")
 }
 
 /// What is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
+pub enum SandboxLevel {
     /// Landlock of this version, as far as CodeButler uses it.
     Landlock(u8),
-    /// See [`Mode::Runtime`].
+    /// See [`SandboxMode::Runtime`].
     Runtime,
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for SandboxLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Landlock(version) => write!(f, "landlock-{version}"),
@@ -98,21 +98,21 @@ const MAX_FILE: u64 = 8 << 30;
 const MAX_TASKS: u64 = 16_384;
 
 /// What [`enter_sandbox`] will enforce here.
-pub fn probe_level(mode: Mode) -> Result<Level, SandboxError> {
+pub fn probe_level(mode: SandboxMode) -> Result<SandboxLevel, SandboxError> {
     match mode {
-        Mode::Runtime => Ok(Level::Runtime),
+        SandboxMode::Runtime => Ok(SandboxLevel::Runtime),
         // Tried on a thread that ends: Landlock can't be asked, and can't be left.
-        Mode::Landlock => thread::spawn(|| files::restrict_files(&Plan::default()))
+        SandboxMode::Landlock => thread::spawn(|| files::restrict_files(&SandboxPlan::default()))
             .join()
             .map_err(|_| broken_sandbox("it panicked"))?
-            .map(Level::Landlock),
+            .map(SandboxLevel::Landlock),
     }
 }
 
 /// Does something that writes only where `plan` allows it, on a thread of its own: for work among files
 /// that commands can put links between.
 pub fn run_confined<T: Send>(
-    plan: &Plan,
+    plan: &SandboxPlan,
     work: impl FnOnce() -> T + Send,
 ) -> Result<T, SandboxError> {
     thread::scope(|scope| {
@@ -122,11 +122,11 @@ pub fn run_confined<T: Send>(
 }
 
 /// Confines this thread for good, and whatever it starts.
-pub fn enter_sandbox(mode: Mode, plan: &Plan) -> Result<(), SandboxError> {
+pub fn enter_sandbox(mode: SandboxMode, plan: &SandboxPlan) -> Result<(), SandboxError> {
     prctl::set_no_new_privs().map_err(broken_sandbox)?;
     // A pod has none; where something else gave some, they would reach past Landlock.
     set_capabilities(None, NO_CAPABILITIES).map_err(broken_sandbox)?;
-    if mode == Mode::Landlock {
+    if mode == SandboxMode::Landlock {
         files::restrict_files(plan)?;
     }
     calls::restrict_calls()

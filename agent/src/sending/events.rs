@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use codebutler_wire::history::{Event, MAX_TEXT, TodoEntry, Told, ToolUse};
-use codebutler_wire::{Message, Pending};
+use codebutler_wire::history::{HistoryEvent, MAX_TEXT, TodoEntry, ToldEntry, ToolUse};
+use codebutler_wire::{PendingItem, ThreadMessage};
 
-use crate::model::judge::Flaw;
-use crate::model::{Assistant, ToolCall};
+use crate::model::judge::ReplyFlaw;
+use crate::model::{AssistantMessage, ToolCall};
 use crate::tools::args::{TodoItem, TodoState};
-use crate::transcript::{Outcome, Record, ResultKind};
+use crate::transcript::{ResultKind, RunOutcome, TranscriptRecord};
 use codebutler_guides::text::head_and_tail;
 
 /// Longest text, in characters: of four bytes at most.
@@ -18,7 +18,7 @@ const EXIT: &str = "[exit code ";
 
 /// What came before, as far as an entry's meaning depends on it.
 #[derive(Debug, Default)]
-pub struct Teller {
+pub struct EventTeller {
     run: Option<String>,
     at: u64,
     /// Those of the newest answer.
@@ -30,63 +30,73 @@ pub struct Teller {
     asked: HashMap<String, ToolUse>,
 }
 
-impl Teller {
+impl EventTeller {
     /// Takes in the next entry, of the time `at` if that is known.
-    pub fn tell(&mut self, seq: u64, at: Option<u64>, record: Record) -> Option<Told> {
+    pub fn tell(
+        &mut self,
+        seq: u64,
+        at: Option<u64>,
+        record: TranscriptRecord,
+    ) -> Option<ToldEntry> {
         self.at = at.unwrap_or(self.at);
-        if let Record::RunStarted { run, at: seconds, .. } = &record {
+        if let TranscriptRecord::RunStarted { run, at: seconds, .. } = &record {
             self.run = Some(run.clone());
             self.at = at.unwrap_or(seconds.saturating_mul(1000));
         }
         let run = self.run.clone();
         let event = self.event(record);
-        Some(Told { seq, at: self.at, run, event: event? })
+        Some(ToldEntry { seq, at: self.at, run, event: event? })
     }
 
-    fn event(&mut self, record: Record) -> Option<Event> {
+    fn event(&mut self, record: TranscriptRecord) -> Option<HistoryEvent> {
         Some(match record {
-            Record::RunStarted { .. } => Event::RunStarted,
-            Record::Taken { messages, pending, .. } | Record::Request { messages, pending, .. } => {
+            TranscriptRecord::RunStarted { .. } => HistoryEvent::RunStarted,
+            TranscriptRecord::Taken { messages, pending, .. }
+            | TranscriptRecord::Request { messages, pending, .. } => {
                 taken_event(&messages, &pending)?
             }
-            Record::Answer { message, source, .. } => {
+            TranscriptRecord::Answer { message, source, .. } => {
                 self.answer(message, source.map(|source| source.model))
             }
-            Record::Flawed { flaw, .. } => Event::Flawed { why: flaw_sentence(&flaw) },
-            Record::Unreadable { why } => Event::Flawed { why },
-            Record::Intent { call, .. } => {
+            TranscriptRecord::Flawed { flaw, .. } => {
+                HistoryEvent::Flawed { why: flaw_sentence(&flaw) }
+            }
+            TranscriptRecord::Unreadable { why } => HistoryEvent::Flawed { why },
+            TranscriptRecord::Intent { call, .. } => {
                 self.began.insert(call, self.at);
                 return None;
             }
-            Record::Result { call, text, kind } => self.result(call, &text, kind)?,
-            Record::Asked { key, call, .. } => {
+            TranscriptRecord::Result { call, text, kind } => self.result(call, &text, kind)?,
+            TranscriptRecord::Asked { key, call, .. } => {
                 let call = tool_use(call?);
                 self.asked.insert(key, call.clone());
-                Event::Asked { call }
+                HistoryEvent::Asked { call }
             }
-            Record::Allowed { key } => {
+            TranscriptRecord::Allowed { key } => {
                 self.calls = self.asked.get(&key).cloned().into_iter().collect();
                 self.begin_answer();
                 return None;
             }
-            Record::Tested { test } => {
-                Event::Tested { command: test.command, exit_code: test.exit_code }
+            TranscriptRecord::Tested { test } => {
+                HistoryEvent::Tested { command: test.command, exit_code: test.exit_code }
             }
-            Record::Todo { items } => {
-                Event::Todo { items: items.into_iter().map(todo_entry).collect() }
+            TranscriptRecord::Todo { items } => {
+                HistoryEvent::Todo { items: items.into_iter().map(todo_entry).collect() }
             }
-            Record::Escalated { model } => {
-                Event::Model { model, why: "the work is harder than it looked".to_owned() }
+            TranscriptRecord::Escalated { model } => {
+                HistoryEvent::Model { model, why: "the work is harder than it looked".to_owned() }
             }
-            Record::Model { model } => Event::Model { model, why: "a user chose it".to_owned() },
-            Record::Stuck { why, model: Some(model) } => {
-                Event::Model { model, why: format!("the run went in circles: {why}") }
+            TranscriptRecord::Model { model } => {
+                HistoryEvent::Model { model, why: "a user chose it".to_owned() }
             }
-            Record::RunEnded { outcome, reason } => {
+            TranscriptRecord::Stuck { why, model: Some(model) } => {
+                HistoryEvent::Model { model, why: format!("the run went in circles: {why}") }
+            }
+            TranscriptRecord::RunEnded { outcome, reason } => {
                 self.calls.clear();
-                Event::RunEnded { outcome: outcome_name(outcome).to_owned(), reason }
+                HistoryEvent::RunEnded { outcome: outcome_name(outcome).to_owned(), reason }
             }
-            other => Event::Note { text: note_line(other)? },
+            other => HistoryEvent::Note { text: note_line(other)? },
         })
     }
 
@@ -95,8 +105,8 @@ impl Teller {
         self.began.clear();
     }
 
-    fn answer(&mut self, message: Assistant, model: Option<String>) -> Event {
-        let Assistant { content, tool_calls, reasoning } = message;
+    fn answer(&mut self, message: AssistantMessage, model: Option<String>) -> HistoryEvent {
+        let AssistantMessage { content, tool_calls, reasoning } = message;
         self.calls = tool_calls.into_iter().map(tool_use).collect();
         self.begin_answer();
         let said = |text: String| head_and_tail(text.trim(), MAX);
@@ -104,13 +114,13 @@ impl Teller {
         let thought = ["reasoning", "reasoning_content"];
         let thought = thought.iter().find_map(|name| reasoning.get(*name)?.as_str());
         let thoughts = thought.map(|text| said(text.to_owned())).filter(|text| !text.is_empty());
-        Event::Answer { model, text, thoughts, calls: self.calls.clone() }
+        HistoryEvent::Answer { model, text, thoughts, calls: self.calls.clone() }
     }
 
-    fn result(&self, place: usize, text: &str, kind: ResultKind) -> Option<Event> {
+    fn result(&self, place: usize, text: &str, kind: ResultKind) -> Option<HistoryEvent> {
         let call = self.calls.get(place)?.clone();
         let began = self.began.get(&place).copied().unwrap_or(self.answered);
-        Some(Event::Tool {
+        Some(HistoryEvent::Tool {
             ok: kind != ResultKind::Fault && !text.starts_with("Error: "),
             exit_code: exit_code(&call.tool, text),
             output: head_and_tail(text, MAX),
@@ -121,22 +131,28 @@ impl Teller {
 }
 
 /// What is worth a line, and has no form of its own.
-fn note_line(record: Record) -> Option<String> {
+fn note_line(record: TranscriptRecord) -> Option<String> {
     let text = match record {
-        Record::Stuck { why, .. } => format!("The run goes in circles: {why}."),
-        Record::Held { why } | Record::LookBackOver { why } => why,
-        Record::Note { text } | Record::Landed { text, .. } => text,
-        Record::Picture(picture) => format!("Looked at {}.", picture.shown),
-        Record::Planned { workflow, .. } => format!("The plan follows the workflow {workflow}."),
-        Record::Proposed { changes, .. } => {
+        TranscriptRecord::Stuck { why, .. } => format!("The run goes in circles: {why}."),
+        TranscriptRecord::Held { why } | TranscriptRecord::LookBackOver { why } => why,
+        TranscriptRecord::Note { text } | TranscriptRecord::Landed { text, .. } => text,
+        TranscriptRecord::Picture(picture) => format!("Looked at {}.", picture.shown),
+        TranscriptRecord::Planned { workflow, .. } => {
+            format!("The plan follows the workflow {workflow}.")
+        }
+        TranscriptRecord::Proposed { changes, .. } => {
             format!("Proposed {} things to remember.", changes.len())
         }
-        Record::RolesAsked { roles } => format!("Asked what went on: {}.", roles.join(", ")),
-        Record::Deviated { files } if !files.is_empty() => {
+        TranscriptRecord::RolesAsked { roles } => {
+            format!("Asked what went on: {}.", roles.join(", "))
+        }
+        TranscriptRecord::Deviated { files } if !files.is_empty() => {
             format!("The push changes what the plan does not name: {}.", files.join(", "))
         }
-        Record::Overflowed { .. } => "The conversation was too long for the model.".to_owned(),
-        Record::Compacted { summary, .. } => {
+        TranscriptRecord::Overflowed { .. } => {
+            "The conversation was too long for the model.".to_owned()
+        }
+        TranscriptRecord::Compacted { summary, .. } => {
             format!("The older part of the conversation was summed up:\n{summary}")
         }
         _ => return None,
@@ -144,12 +160,15 @@ fn note_line(record: Record) -> Option<String> {
     Some(head_and_tail(&text, MAX))
 }
 
-fn taken_event(messages: &[Message], pending: &[Pending]) -> Option<Event> {
+fn taken_event(messages: &[ThreadMessage], pending: &[PendingItem]) -> Option<HistoryEvent> {
     if messages.is_empty() && pending.is_empty() {
         return None;
     }
     let decisions = pending.iter().map(|item| format!("{}: {}", item.kind, item.choice)).collect();
-    Some(Event::Taken { messages: messages.iter().map(|one| one.ts.clone()).collect(), decisions })
+    Some(HistoryEvent::Taken {
+        messages: messages.iter().map(|one| one.ts.clone()).collect(),
+        decisions,
+    })
 }
 
 fn tool_use(call: ToolCall) -> ToolUse {
@@ -171,25 +190,27 @@ fn exit_code(tool: &str, text: &str) -> Option<i32> {
     told.split([',', ']']).next()?.trim().parse().ok()
 }
 
-fn flaw_sentence(flaw: &Flaw) -> String {
+fn flaw_sentence(flaw: &ReplyFlaw) -> String {
     match flaw {
-        Flaw::CutOff { .. } => "The answer was cut off.".to_owned(),
-        Flaw::CutCall { tool, .. } => format!("The answer was cut off within a call of {tool}."),
-        Flaw::Empty => "The answer was empty.".to_owned(),
-        Flaw::Thought => "The answer held thoughts alone.".to_owned(),
-        Flaw::Refused { said } => format!("The model or its provider refused: {said}"),
-        Flaw::Leaked { form } => format!("The answer wrote calls as words ({form})."),
-        Flaw::Announced => "The answer said what comes next, and did not do it.".to_owned(),
-        Flaw::Broken { said } => format!("The answer broke off: {said}"),
+        ReplyFlaw::CutOff { .. } => "The answer was cut off.".to_owned(),
+        ReplyFlaw::CutCall { tool, .. } => {
+            format!("The answer was cut off within a call of {tool}.")
+        }
+        ReplyFlaw::Empty => "The answer was empty.".to_owned(),
+        ReplyFlaw::Thought => "The answer held thoughts alone.".to_owned(),
+        ReplyFlaw::Refused { said } => format!("The model or its provider refused: {said}"),
+        ReplyFlaw::Leaked { form } => format!("The answer wrote calls as words ({form})."),
+        ReplyFlaw::Announced => "The answer said what comes next, and did not do it.".to_owned(),
+        ReplyFlaw::Broken { said } => format!("The answer broke off: {said}"),
     }
 }
 
-const fn outcome_name(outcome: Outcome) -> &'static str {
+const fn outcome_name(outcome: RunOutcome) -> &'static str {
     match outcome {
-        Outcome::Idle => "idle",
-        Outcome::Waiting => "waiting",
-        Outcome::Failed => "failed",
-        Outcome::Closed => "closed",
+        RunOutcome::Idle => "idle",
+        RunOutcome::Waiting => "waiting",
+        RunOutcome::Failed => "failed",
+        RunOutcome::Closed => "closed",
     }
 }
 
@@ -204,32 +225,42 @@ mod tests {
 
     #[test]
     fn a_result_is_told_with_its_call_its_exit_code_and_its_time() {
-        let mut teller = Teller::default();
-        let message = Assistant { tool_calls: vec![bash("ls")], ..Assistant::default() };
-        let answer = Record::Answer { message, usage: None, source: None };
-        let intent = Record::Intent { call: 0, key: "k".into(), consent: None };
+        let mut teller = EventTeller::default();
+        let message =
+            AssistantMessage { tool_calls: vec![bash("ls")], ..AssistantMessage::default() };
+        let answer = TranscriptRecord::Answer { message, usage: None, source: None };
+        let intent = TranscriptRecord::Intent { call: 0, key: "k".into(), consent: None };
         let text = "x\n[exit code 1, 0.1 s]\n[exit code 3, 0.5 s]".to_owned();
-        let result = Record::Result { call: 0, text, kind: ResultKind::Plain };
-        let start = Record::RunStarted { run: "r".into(), at: 1, brief: false };
+        let result = TranscriptRecord::Result { call: 0, text, kind: ResultKind::Plain };
+        let start = TranscriptRecord::RunStarted { run: "r".into(), at: 1, brief: false };
         assert_eq!(teller.tell(1, None, start).unwrap().at, 1000);
         teller.tell(2, Some(2000), answer).unwrap();
         assert_eq!(teller.tell(3, Some(2500), intent), None);
         let told = teller.tell(4, Some(3000), result).unwrap();
         assert_eq!((told.seq, told.at, told.run.as_deref()), (4, 3000, Some("r")));
-        let Event::Tool { call, ok, exit_code, millis, .. } = told.event else { panic!() };
+        let HistoryEvent::Tool { call, ok, exit_code, millis, .. } = told.event else { panic!() };
         assert_eq!((call.tool.as_str(), ok, exit_code, millis), ("Bash", true, Some(3), Some(500)));
     }
 
     #[test]
     fn a_call_that_people_allowed_is_told_with_its_result() {
-        let mut teller = Teller::default();
+        let mut teller = EventTeller::default();
         let call = Some(bash("rm x"));
-        teller.tell(1, Some(1), Record::Asked { hash: "h".into(), key: "ok.1".into(), call });
-        teller.tell(2, Some(2), Record::RunEnded { outcome: Outcome::Waiting, reason: None });
-        teller.tell(3, Some(3), Record::Allowed { key: "ok.1".into() });
-        let result = Record::Result { call: 0, text: "Error: no".into(), kind: ResultKind::Plain };
+        teller.tell(
+            1,
+            Some(1),
+            TranscriptRecord::Asked { hash: "h".into(), key: "ok.1".into(), call },
+        );
+        teller.tell(
+            2,
+            Some(2),
+            TranscriptRecord::RunEnded { outcome: RunOutcome::Waiting, reason: None },
+        );
+        teller.tell(3, Some(3), TranscriptRecord::Allowed { key: "ok.1".into() });
+        let result =
+            TranscriptRecord::Result { call: 0, text: "Error: no".into(), kind: ResultKind::Plain };
         let told = teller.tell(4, Some(4), result).unwrap();
-        let Event::Tool { call, ok, .. } = told.event else { panic!() };
+        let HistoryEvent::Tool { call, ok, .. } = told.event else { panic!() };
         assert_eq!((call.arguments.as_str(), ok), ("{\"command\":\"rm x\"}", false));
     }
 }

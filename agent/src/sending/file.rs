@@ -8,15 +8,15 @@ use codebutler_wire::HistoryBatch;
 use codebutler_wire::history::MAX_BATCH;
 use sha2::{Digest as _, Sha256};
 
-use super::events::Teller;
-use crate::transcript::{Dated, read_line};
+use super::events::EventTeller;
+use crate::transcript::{DatedRecord, read_line};
 
 /// What is read for one batch at most, in bytes.
 const MAX_READ: u64 = 1024 * 1024;
 
 /// A transcript, and how far it was read.
 #[derive(Debug)]
-pub struct Journal {
+pub struct JournalFile {
     path: PathBuf,
     /// What of it is on the disk for good.
     synced: u64,
@@ -24,14 +24,14 @@ pub struct Journal {
     offset: u64,
     /// Lines before `offset`.
     lines: u64,
-    teller: Teller,
+    teller: EventTeller,
     /// The number that will be wanted next if all that was read arrived.
     expected: u64,
 }
 
-impl Journal {
+impl JournalFile {
     pub fn new(path: PathBuf) -> Self {
-        let (id, teller) = (None, Teller::default());
+        let (id, teller) = (None, EventTeller::default());
         Self { path, synced: 0, id, offset: 0, lines: 0, teller, expected: 1 }
     }
 
@@ -64,7 +64,7 @@ impl Journal {
     pub fn next(&mut self, wanted: u64) -> io::Result<HistoryBatch> {
         if wanted != self.expected {
             // Something was lost on the way, or is known already.
-            (self.offset, self.lines, self.teller) = (0, 0, Teller::default());
+            (self.offset, self.lines, self.teller) = (0, 0, EventTeller::default());
             self.expected = wanted;
         }
         let mut file = File::open(&self.path)?;
@@ -78,7 +78,7 @@ impl Journal {
                 break;
             }
             (self.offset, self.lines, read) = (self.offset + length, self.lines + 1, read + length);
-            let Some(Dated { at, record }) = read_line(&line) else { continue };
+            let Some(DatedRecord { at, record }) = read_line(&line) else { continue };
             let told = self.teller.tell(self.lines, at, record);
             events.extend(told.filter(|told| told.seq >= wanted));
         }
@@ -93,21 +93,21 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transcript::{Record, Transcript};
-    use codebutler_wire::history::Told;
+    use crate::transcript::{OpenTranscript, TranscriptRecord};
+    use codebutler_wire::history::ToldEntry;
 
-    fn record(n: u32) -> Record {
+    fn record(n: u32) -> TranscriptRecord {
         match n % 4 {
-            0 => Record::RunStarted { run: format!("r{n}"), at: 1, brief: false },
-            1 => Record::Blind,
-            2 => Record::Note { text: n.to_string() },
-            _ => Record::Escalated { model: format!("m{n}") },
+            0 => TranscriptRecord::RunStarted { run: format!("r{n}"), at: 1, brief: false },
+            1 => TranscriptRecord::Blind,
+            2 => TranscriptRecord::Note { text: n.to_string() },
+            _ => TranscriptRecord::Escalated { model: format!("m{n}") },
         }
     }
 
     /// What a gateway keeps: everything once.
     #[derive(Default)]
-    struct Kept(Vec<Told>);
+    struct Kept(Vec<ToldEntry>);
 
     impl Kept {
         fn wanted(&self) -> u64 {
@@ -125,10 +125,10 @@ mod tests {
     #[test]
     fn a_thousand_cuts_lose_and_double_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let mut transcript = Transcript::open(dir.path(), "pm").unwrap();
+        let mut transcript = OpenTranscript::open(dir.path(), "pm").unwrap();
         let path = dir.path().join("pm/transcript.jsonl");
         let (mut journal, mut kept, mut cuts, mut n) =
-            (Journal::new(path.clone()), Kept::default(), 0, 0);
+            (JournalFile::new(path.clone()), Kept::default(), 0, 0);
         while cuts < 1000 || journal.has_more() || kept.wanted() <= 3000 {
             if n < 3001 {
                 for _ in 0..rand::random_range(1..9) {
@@ -143,7 +143,7 @@ mod tests {
             match rand::random_range(0..5) {
                 // The request is lost, or whoever sends dies.
                 0 => continue,
-                1 => journal = Journal::new(path.clone()),
+                1 => journal = JournalFile::new(path.clone()),
                 2 => {
                     // It arrives twice.
                     kept.take(batch.clone());
@@ -155,12 +155,12 @@ mod tests {
                 break;
             }
         }
-        let mut teller = Teller::default();
+        let mut teller = EventTeller::default();
         let all = std::fs::read(&path).unwrap();
         let all = all.split_inclusive(|byte| *byte == b'\n').zip(1..);
         let all: Vec<_> = all
             .filter_map(|(line, seq)| {
-                let Dated { at, record } = read_line(line)?;
+                let DatedRecord { at, record } = read_line(line)?;
                 teller.tell(seq, at, record)
             })
             .collect();

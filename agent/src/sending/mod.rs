@@ -16,8 +16,8 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tracing::Instrument as _;
 
-use crate::gateway::{Gateway, GatewayError};
-use file::Journal;
+use crate::gateway::{GatewayClient, GatewayError};
+use file::JournalFile;
 
 /// What happens within so short a time is sent at once.
 const GATHER: Duration = Duration::from_millis(40);
@@ -28,7 +28,7 @@ const FAREWELL: Duration = Duration::from_secs(3);
 
 /// Where transcripts say that they have grown. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Growth(Arc<Shared>);
+pub struct TranscriptGrowth(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -37,7 +37,7 @@ struct Shared {
     news: Notify,
 }
 
-impl Growth {
+impl TranscriptGrowth {
     /// A transcript is so long now.
     pub fn tell(&self, path: &Path, length: u64) {
         self.lock().insert(path.to_owned(), length);
@@ -50,15 +50,15 @@ impl Growth {
 }
 
 /// Sends for as long as it exists.
-pub struct Sending {
-    pub growth: Growth,
+pub struct HistorySender {
+    pub growth: TranscriptGrowth,
     task: JoinHandle<()>,
     ends: Arc<Notify>,
 }
 
-impl Sending {
-    pub fn start(gateway: Gateway) -> Self {
-        let (growth, ends) = (Growth::default(), Arc::new(Notify::new()));
+impl HistorySender {
+    pub fn start(gateway: GatewayClient) -> Self {
+        let (growth, ends) = (TranscriptGrowth::default(), Arc::new(Notify::new()));
         let sender =
             Sender { gateway, growth: growth.clone(), journals: BTreeMap::new(), kept: None };
         let task = tokio::spawn(sender.run(Arc::clone(&ends)).in_current_span());
@@ -74,7 +74,7 @@ impl Sending {
     }
 }
 
-impl Drop for Sending {
+impl Drop for HistorySender {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -105,9 +105,9 @@ impl SendError {
 }
 
 struct Sender {
-    gateway: Gateway,
-    growth: Growth,
-    journals: BTreeMap<PathBuf, Journal>,
+    gateway: GatewayClient,
+    growth: TranscriptGrowth,
+    journals: BTreeMap<PathBuf, JournalFile>,
     kept: Option<BTreeMap<String, u64>>,
 }
 
@@ -143,7 +143,7 @@ impl Sender {
         let grown = self.growth.lock().clone();
         for (path, length) in grown {
             let mut journal =
-                self.journals.remove(&path).unwrap_or_else(|| Journal::new(path.clone()));
+                self.journals.remove(&path).unwrap_or_else(|| JournalFile::new(path.clone()));
             journal.grew(length);
             let (journal, sent) = self.send(journal).await;
             if let Some(journal) = journal {
@@ -159,7 +159,10 @@ impl Sender {
     }
 
     /// Sends all of a journal. What a failure left of it is read anew.
-    async fn send(&mut self, mut journal: Journal) -> (Option<Journal>, Result<(), SendError>) {
+    async fn send(
+        &mut self,
+        mut journal: JournalFile,
+    ) -> (Option<JournalFile>, Result<(), SendError>) {
         loop {
             let wanted = match self.wanted(&mut journal).await {
                 Ok(Some(wanted)) => wanted,
@@ -190,7 +193,7 @@ impl Sender {
         }
     }
 
-    async fn wanted(&mut self, journal: &mut Journal) -> Result<Option<u64>, SendError> {
+    async fn wanted(&mut self, journal: &mut JournalFile) -> Result<Option<u64>, SendError> {
         let Some(id) = journal.id()?.map(ToOwned::to_owned) else { return Ok(None) };
         if self.kept.is_none() {
             let kept = self.gateway.history_kept().await?;

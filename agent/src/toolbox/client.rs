@@ -15,7 +15,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::codec::Framed;
 use tracing::Instrument as _;
 
-use super::protocol::{Answer, Frame, MAX_FRAME, Reply, Request, frame_codec};
+use super::protocol::{
+    MAX_FRAME, ToolboxAnswer, ToolboxFrame, ToolboxReply, ToolboxRequest, frame_codec,
+};
 
 /// How long the toolbox's container may take to listen.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -37,17 +39,17 @@ pub enum ToolboxError {
     Gone,
 }
 
-type WaitingReplies = Mutex<Option<HashMap<u64, oneshot::Sender<Reply>>>>;
+type WaitingReplies = Mutex<Option<HashMap<u64, oneshot::Sender<ToolboxReply>>>>;
 
 /// A connection to the toolbox. Cheap to clone.
 #[derive(Clone)]
-pub struct Toolbox {
-    requests: mpsc::UnboundedSender<Frame>,
+pub struct ToolboxClient {
+    requests: mpsc::UnboundedSender<ToolboxFrame>,
     waiting: Arc<WaitingReplies>,
     next: Arc<AtomicU64>,
 }
 
-impl Toolbox {
+impl ToolboxClient {
     /// Connects; waits for the socket to appear.
     pub async fn connect(path: &Path) -> Result<Self, ToolboxError> {
         let deadline = Instant::now() + PATIENCE;
@@ -69,7 +71,7 @@ impl Toolbox {
     }
 
     /// Asks and waits. Dropping the future tells the toolbox to stop.
-    pub async fn ask(&self, request: Request) -> Result<Reply, ToolboxError> {
+    pub async fn ask(&self, request: ToolboxRequest) -> Result<ToolboxReply, ToolboxError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
         match &mut *lock(&self.waiting) {
@@ -81,7 +83,7 @@ impl Toolbox {
         if serde_json::to_vec(&request).map_or(usize::MAX, |bytes| bytes.len()) > MAX_FRAME - 64 {
             return Err(ToolboxError::TooLarge);
         }
-        self.requests.send(Frame { id, request }).map_err(|_| ToolboxError::Gone)?;
+        self.requests.send(ToolboxFrame { id, request }).map_err(|_| ToolboxError::Gone)?;
         let reply = receiver.await.map_err(|_| ToolboxError::Gone);
         drop(guard);
         reply
@@ -89,7 +91,7 @@ impl Toolbox {
 }
 
 struct CancelOnDrop<'a> {
-    toolbox: &'a Toolbox,
+    toolbox: &'a ToolboxClient,
     id: u64,
 }
 
@@ -98,19 +100,21 @@ impl Drop for CancelOnDrop<'_> {
         let unanswered =
             lock(&self.toolbox.waiting).as_mut().is_some_and(|w| w.remove(&self.id).is_some());
         if unanswered {
-            let request = Request::Cancel { id: self.id };
-            let _ = self.toolbox.requests.send(Frame { id: u64::MAX, request });
+            let request = ToolboxRequest::Cancel { id: self.id };
+            let _ = self.toolbox.requests.send(ToolboxFrame { id: u64::MAX, request });
         }
     }
 }
 
-fn lock(waiting: &WaitingReplies) -> MutexGuard<'_, Option<HashMap<u64, oneshot::Sender<Reply>>>> {
+fn lock(
+    waiting: &WaitingReplies,
+) -> MutexGuard<'_, Option<HashMap<u64, oneshot::Sender<ToolboxReply>>>> {
     waiting.lock()
 }
 
 async fn carry_frames(
     stream: UnixStream,
-    mut queue: mpsc::UnboundedReceiver<Frame>,
+    mut queue: mpsc::UnboundedReceiver<ToolboxFrame>,
     waiting: Arc<WaitingReplies>,
 ) {
     let mut frames = Framed::new(stream, frame_codec());
@@ -126,7 +130,7 @@ async fn carry_frames(
             }
             answer = frames.next() => {
                 let answer = match answer {
-                    Some(Ok(bytes)) => serde_json::from_slice::<Answer>(&bytes).map_err(io::Error::other),
+                    Some(Ok(bytes)) => serde_json::from_slice::<ToolboxAnswer>(&bytes).map_err(io::Error::other),
                     Some(Err(error)) => Err(error),
                     None => break,
                 };

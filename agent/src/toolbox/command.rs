@@ -18,13 +18,13 @@ use tokio::sync::Notify;
 use tracing::Instrument as _;
 
 use super::ToolError;
-use super::environment::Environment;
-use super::output::{Logs, Output};
-use super::paths::Tree;
+use super::environment::CommandEnvironment;
+use super::output::{CommandOutput, OutputLogs};
+use super::paths::WorktreeRoot;
 use super::processes::kill_descendants;
-use super::protocol::Reply;
+use super::protocol::ToolboxReply;
 use crate::args::ExecArgs;
-use crate::sandbox::{Level, Mode, Plan, SandboxError};
+use crate::sandbox::{SandboxError, SandboxLevel, SandboxMode, SandboxPlan};
 use crate::tools::args;
 use codebutler_guides::text::clip_text;
 
@@ -48,12 +48,12 @@ const KILLED: &str = "[killed after ";
 const MAX_COMMAND: usize = 120_000;
 
 /// Runs commands. One for each toolbox.
-pub struct Shell {
-    environment: Environment,
-    mode: Mode,
-    level: Result<Level, String>,
-    plan: Plan,
-    logs: Arc<Logs>,
+pub struct CommandShell {
+    environment: CommandEnvironment,
+    mode: SandboxMode,
+    level: Result<SandboxLevel, String>,
+    plan: SandboxPlan,
+    logs: Arc<OutputLogs>,
     /// Supervisors that live: what is below them is not a stray.
     supervisors: Mutex<Vec<i32>>,
     jobs: Mutex<Jobs>,
@@ -69,7 +69,7 @@ struct Job {
     command: String,
     started: Instant,
     /// Since it was last asked for.
-    output: Mutex<Output>,
+    output: Mutex<CommandOutput>,
     verdict: Mutex<Option<String>>,
     stop: Notify,
 }
@@ -78,7 +78,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
 }
 
-pub struct Ran {
+pub struct CommandResult {
     pub output: String,
     /// A line in brackets.
     pub verdict: String,
@@ -87,7 +87,7 @@ pub struct Ran {
     pub seconds: u32,
 }
 
-impl Ran {
+impl CommandResult {
     /// For the model.
     pub fn text(&self) -> String {
         format!("{}{}", self.output, self.verdict)
@@ -96,14 +96,14 @@ impl Ran {
 
 /// How long a command may take. Nobody waits for more than the longest time: such a number is meant in
 /// milliseconds.
-pub fn command_seconds(args: &args::Bash) -> u32 {
+pub fn command_seconds(args: &args::BashArgs) -> u32 {
     let given = args.timeout.unwrap_or(DEFAULT_TIMEOUT);
     let seconds = if given > MAX_TIMEOUT { given.div_ceil(1000) } else { given };
     seconds.clamp(1, MAX_TIMEOUT)
 }
 
 /// What is told of a time-out that was taken as milliseconds.
-pub fn unit_note(args: &args::Bash) -> String {
+pub fn unit_note(args: &args::BashArgs) -> String {
     match args.timeout {
         Some(given) if given > MAX_TIMEOUT => {
             format!("[`timeout` {given} was taken as milliseconds: {} s]\n", command_seconds(args))
@@ -113,7 +113,7 @@ pub fn unit_note(args: &args::Bash) -> String {
 }
 
 /// The folder in which a command runs.
-pub fn command_folder(tree: &Tree, args: &args::Bash) -> Result<PathBuf, ToolError> {
+pub fn command_folder(tree: &WorktreeRoot, args: &args::BashArgs) -> Result<PathBuf, ToolError> {
     let Some(path) = &args.workdir else { return Ok(tree.root().to_owned()) };
     let at = tree.locate(path)?;
     if at.full.is_dir() {
@@ -123,9 +123,14 @@ pub fn command_folder(tree: &Tree, args: &args::Bash) -> Result<PathBuf, ToolErr
     }
 }
 
-impl Shell {
+impl CommandShell {
     /// Confines commands as `plan` says; long outputs go to `logs`.
-    pub fn new(environment: Environment, mode: Mode, plan: Plan, logs: Logs) -> Self {
+    pub fn new(
+        environment: CommandEnvironment,
+        mode: SandboxMode,
+        plan: SandboxPlan,
+        logs: OutputLogs,
+    ) -> Self {
         let level =
             crate::sandbox::probe_level(mode).map_err(|error: SandboxError| error.to_string());
         let shell = Self {
@@ -150,21 +155,21 @@ impl Shell {
     }
 
     /// What confines commands, or why there are none.
-    pub fn level(&self) -> &Result<Level, String> {
+    pub fn level(&self) -> &Result<SandboxLevel, String> {
         &self.level
     }
 
     /// As [`Self::new`] was told, with what differs by role.
-    pub fn environment(&self) -> &Environment {
+    pub fn environment(&self) -> &CommandEnvironment {
         &self.environment
     }
 
     pub async fn bash(
         self: &Arc<Self>,
-        tree: &Tree,
-        env: &Environment,
-        args: &args::Bash,
-    ) -> Result<Reply, ToolError> {
+        tree: &WorktreeRoot,
+        env: &CommandEnvironment,
+        args: &args::BashArgs,
+    ) -> Result<ToolboxReply, ToolError> {
         match (&args.command, args.job) {
             (Some(command), None) if args.background.unwrap_or(false) => {
                 self.begin(&command_folder(tree, args)?, env, command)
@@ -173,14 +178,14 @@ impl Shell {
                 let ran = self
                     .run(&command_folder(tree, args)?, env, command, command_seconds(args))
                     .await?;
-                Ok(Reply::Text(unit_note(args) + &ran.text()))
+                Ok(ToolboxReply::Text(unit_note(args) + &ran.text()))
             }
             (None, Some(job)) => {
                 let wait = args.wait.unwrap_or(0).min(MAX_WAIT);
                 let limit = Duration::from_secs(wait.into());
                 // A request that is cancelled meanwhile takes no output with it.
                 let _ = tokio::time::timeout(limit, self.job_ended(job)).await;
-                self.look(job, args.kill.unwrap_or(false)).await.map(Reply::Text)
+                self.look(job, args.kill.unwrap_or(false)).await.map(ToolboxReply::Text)
             }
             _ => Err(ToolError::refused(
                 "pass either `command`, to run it, or `job`, to see a background job's new output",
@@ -193,10 +198,10 @@ impl Shell {
     pub async fn run(
         &self,
         tree: &Path,
-        env: &Environment,
+        env: &CommandEnvironment,
         command: &str,
         seconds: u32,
-    ) -> Result<Ran, ToolError> {
+    ) -> Result<CommandResult, ToolError> {
         let mut ran = self.run_into(tree, env, command, seconds, |_| {}).await?;
         if ran.code.is_none() && ran.verdict.starts_with(KILLED) {
             ran.verdict = format!(
@@ -211,15 +216,15 @@ impl Shell {
     pub async fn run_into(
         &self,
         tree: &Path,
-        env: &Environment,
+        env: &CommandEnvironment,
         command: &str,
         seconds: u32,
         mut into: impl FnMut(&[u8]),
-    ) -> Result<Ran, ToolError> {
+    ) -> Result<CommandResult, ToolError> {
         let (mut output, child) = self.spawn(tree, env, command)?;
         let started = Instant::now();
         let mut running = Running { shell: self, child };
-        let mut kept = Output::new(self.logs.clone());
+        let mut kept = CommandOutput::new(self.logs.clone());
         let ended = {
             let read = async {
                 let mut buffer = vec![0; 16 * 1024];
@@ -268,15 +273,15 @@ impl Shell {
             );
         }
         let seconds = u32::try_from(started.elapsed().as_secs()).unwrap_or(u32::MAX);
-        Ok(Ran { output, verdict, code, seconds })
+        Ok(CommandResult { output, verdict, code, seconds })
     }
 
     fn begin(
         self: &Arc<Self>,
         tree: &Path,
-        env: &Environment,
+        env: &CommandEnvironment,
         command: &str,
-    ) -> Result<Reply, ToolError> {
+    ) -> Result<ToolboxReply, ToolError> {
         let mut jobs = lock(&self.jobs);
         let live = jobs.known.values().filter(|job| lock(&job.verdict).is_none()).count();
         if live >= MAX_JOBS {
@@ -290,7 +295,7 @@ impl Shell {
         let job = Arc::new(Job {
             command: clip_text(command, 80),
             started: Instant::now(),
-            output: Mutex::new(Output::new(self.logs.clone())),
+            output: Mutex::new(CommandOutput::new(self.logs.clone())),
             verdict: Mutex::default(),
             stop: Notify::new(),
         });
@@ -306,7 +311,7 @@ impl Shell {
             "Started background job {id}. See its output with `job: {id}`, and with `wait` wait for its end; it \
              ends with the pod."
         );
-        Ok(Reply::Started { job: id, text })
+        Ok(ToolboxReply::Started { job: id, text })
     }
 
     /// New output of a job, and whether it still runs.
@@ -365,7 +370,7 @@ impl Shell {
     fn spawn(
         &self,
         tree: &Path,
-        env: &Environment,
+        env: &CommandEnvironment,
         command: &str,
     ) -> Result<(pipe::Receiver, Child), ToolError> {
         let fail = |e: io::Error| ToolError::refused(format!("the command can't be started: {e}"));
@@ -444,7 +449,7 @@ fn end_verdict(ended: io::Result<ExitStatus>, took: f32) -> String {
 
 /// Ends the supervisor if the request is cancelled; the server then looks for the rest.
 struct Running<'a> {
-    shell: &'a Shell,
+    shell: &'a CommandShell,
     child: Child,
 }
 
@@ -456,7 +461,7 @@ impl Drop for Running<'_> {
 }
 
 async fn follow_job(
-    shell: Arc<Shell>,
+    shell: Arc<CommandShell>,
     job: Arc<Job>,
     mut output: pipe::Receiver,
     mut child: Child,

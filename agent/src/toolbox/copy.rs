@@ -7,10 +7,10 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::ToolError;
-use super::command::Shell;
-use super::git::{self, Brought, Place};
+use super::command::CommandShell;
+use super::git::{self, CopyState, GitSite};
 use super::protocol::SetUpEnd;
-use super::setup::Site;
+use super::setup::ToolboxSite;
 use codebutler_guides::text::clip_text;
 
 /// Seconds that a set-up may take.
@@ -25,9 +25,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[derive(Debug)]
-pub struct Copy {
+pub struct WorktreeCopy {
     root: PathBuf,
-    last: Mutex<Option<Brought>>,
+    last: Mutex<Option<CopyState>>,
     told: Mutex<bool>,
     /// The Repo's own set-up, as it was told last.
     command: Mutex<Option<String>>,
@@ -35,7 +35,7 @@ pub struct Copy {
     failed: Mutex<Option<String>>,
 }
 
-impl Copy {
+impl WorktreeCopy {
     pub fn of(work: &Path, role: &str) -> Self {
         Self {
             root: work.join("copy").join(role),
@@ -61,7 +61,7 @@ impl Copy {
     }
 
     /// Brings it to what the worktree is now; with `whole`, without what commands have changed in it.
-    pub fn bring(&self, place: &Place, whole: bool) -> Result<(), ToolError> {
+    pub fn bring(&self, place: &GitSite, whole: bool) -> Result<(), ToolError> {
         let mut last = lock(&self.last);
         let known = last.take().filter(|_| !whole);
         *last = Some(git::bring_copy(place, &self.tree(), known.as_ref())?);
@@ -75,7 +75,11 @@ impl Copy {
     }
 
     /// Sets the copy up if it has not been. Answers with what is told of it.
-    pub async fn set_up(&self, site: Site, shell: &Arc<Shell>) -> Result<String, ToolError> {
+    pub async fn set_up(
+        &self,
+        site: ToolboxSite,
+        shell: &Arc<CommandShell>,
+    ) -> Result<String, ToolError> {
         let command = lock(&self.command).clone();
         let Some(plan) = site.plan(command.as_deref()) else { return Ok(String::new()) };
         let tried = lock(&self.failed).as_deref() == Some(plan.fingerprint.as_str());

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::protocol::Author;
+use super::protocol::CommitAuthor;
 
 /// Where tools put what they build and download, under the thread's `build/`.
 const BUILD_FOLDERS: [(&str, &str); 7] = [
@@ -18,14 +18,14 @@ const BUILD_FOLDERS: [(&str, &str); 7] = [
 ];
 
 #[derive(Clone, Debug)]
-pub struct Environment {
+pub struct CommandEnvironment {
     variables: Vec<(OsString, OsString)>,
     home: PathBuf,
     tmp: PathBuf,
     build: PathBuf,
 }
 
-impl Environment {
+impl CommandEnvironment {
     /// From this process' own environment, which the pod's author configured and which holds no
     /// secret.
     pub fn inherit(work: &Path, build: &Path) -> Self {
@@ -95,7 +95,7 @@ impl Environment {
     }
 
     /// With an identity for `git` on the command line, which must not ask for anything either.
-    pub fn with_author(&self, author: &Author) -> Self {
+    pub fn with_author(&self, author: &CommitAuthor) -> Self {
         let mut with = self.clone();
         for (name, value) in [
             ("GIT_AUTHOR_NAME", author.name.as_str()),
@@ -165,7 +165,7 @@ mod tests {
             ("TERM", "xterm"),
         ];
         let given = given.into_iter().map(|(name, value)| (name.into(), value.into()));
-        let env = Environment::from(given, Path::new("/work"), Path::new("/work/build"));
+        let env = CommandEnvironment::from(given, Path::new("/work"), Path::new("/work/build"));
         let mut shown: Vec<String> = env
             .variables
             .iter()

@@ -32,11 +32,11 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument as _;
 
-use self::command::Shell;
-use self::copy::Copy;
-use self::environment::Environment;
-use crate::args::{Access, ToolboxArgs};
-use crate::sandbox::{Mode, Plan};
+use self::command::CommandShell;
+use self::copy::WorktreeCopy;
+use self::environment::CommandEnvironment;
+use crate::args::{CommandAccess, ToolboxArgs};
+use crate::sandbox::{SandboxMode, SandboxPlan};
 
 /// Why a request came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -96,7 +96,8 @@ async fn serve_once(args: &ToolboxArgs) -> Result<(), StartError> {
     // Orphans of commands become children of this process, where they are found and killed.
     nix::sys::prctl::set_child_subreaper(true).map_err(|e| StartError::Process(e.into()))?;
     git::init_libgit();
-    let copy = (args.worktree == Access::ReadOnly).then(|| Copy::of(&args.work_dir, &args.role));
+    let copy = (args.worktree == CommandAccess::ReadOnly)
+        .then(|| WorktreeCopy::of(&args.work_dir, &args.role));
     let shell = Arc::new(make_shell(args, copy.as_ref())?);
     let stream = tokio::select! {
         stream = accept_one(&args.socket) => stream?,
@@ -112,31 +113,34 @@ async fn serve_once(args: &ToolboxArgs) -> Result<(), StartError> {
 }
 
 /// What runs the role's commands, with the folders that they need.
-fn make_shell(args: &ToolboxArgs, copy: Option<&Copy>) -> Result<Shell, StartError> {
+fn make_shell(args: &ToolboxArgs, copy: Option<&WorktreeCopy>) -> Result<CommandShell, StartError> {
     let tree = args.work_dir.join("tree");
-    let build = copy.map_or_else(|| args.work_dir.join("build"), Copy::build);
-    let environment = Environment::inherit(&args.work_dir, &build);
-    let ground = copy.map_or_else(|| tree.clone(), Copy::tree);
+    let build = copy.map_or_else(|| args.work_dir.join("build"), WorktreeCopy::build);
+    let environment = CommandEnvironment::inherit(&args.work_dir, &build);
+    let ground = copy.map_or_else(|| tree.clone(), WorktreeCopy::tree);
     for folder in environment.folders().iter().chain([&args.work_dir, &tree, &ground]) {
         make_folder(folder)?;
     }
     let hide = [Some(args.work_dir.as_path()), args.socket.parent()];
-    let plan = Plan {
+    let plan = SandboxPlan {
         write: own_folders(&environment, args).chain([ground]).collect(),
         read: copy.iter().map(|_| tree.clone()).collect(),
         hide: hide.into_iter().flatten().map(Path::to_owned).collect(),
     };
-    let logs = output::Logs { build, role: args.role.clone() };
-    let shell = Shell::new(environment, args.sandbox, plan, logs);
+    let logs = output::OutputLogs { build, role: args.role.clone() };
+    let shell = CommandShell::new(environment, args.sandbox, plan, logs);
     Ok(match (copy, args.sandbox) {
         // Nothing else would keep them out of the worktree.
-        (Some(_), Mode::Runtime) => shell.refusing(copy::NEEDS_LANDLOCK),
+        (Some(_), SandboxMode::Runtime) => shell.refusing(copy::NEEDS_LANDLOCK),
         _ => shell,
     })
 }
 
 /// Where commands may write besides the worktree: a volume that is not there after all is left out.
-fn own_folders(environment: &Environment, args: &ToolboxArgs) -> impl Iterator<Item = PathBuf> {
+fn own_folders(
+    environment: &CommandEnvironment,
+    args: &ToolboxArgs,
+) -> impl Iterator<Item = PathBuf> {
     let extra = args.writable.iter().filter(|path| path.is_dir()).cloned();
     environment.folders().into_iter().chain(extra)
 }

@@ -68,13 +68,13 @@ impl KeptOutput {
 
 /// Where a role's long outputs go.
 #[derive(Clone, Debug)]
-pub struct Logs {
+pub struct OutputLogs {
     /// The folder for builds.
     pub build: PathBuf,
     pub role: String,
 }
 
-impl Logs {
+impl OutputLogs {
     /// A new file; the oldest ones go. Commands can write to the folder, so nothing in it is followed,
     /// and it is held while it is worked in.
     fn open(&self) -> io::Result<(File, String)> {
@@ -116,8 +116,8 @@ impl Logs {
 }
 
 /// A command's output as it comes.
-pub struct Output {
-    logs: Arc<Logs>,
+pub struct CommandOutput {
+    logs: Arc<OutputLogs>,
     kept: KeptOutput,
     log: Option<OutputLog>,
     /// There is none to be had.
@@ -130,9 +130,9 @@ struct OutputLog {
     room: usize,
 }
 
-impl Output {
+impl CommandOutput {
     /// Nothing yet.
-    pub fn new(logs: Arc<Logs>) -> Self {
+    pub fn new(logs: Arc<OutputLogs>) -> Self {
         Self { logs, kept: KeptOutput::default(), log: None, failed: false }
     }
 
@@ -199,14 +199,14 @@ mod tests {
         assert!(text.contains("[… 70000 bytes of output left out"), "{}", &text[14_990..15_100]);
     }
 
-    fn logs(dir: &tempfile::TempDir) -> Arc<Logs> {
-        Arc::new(Logs { build: dir.path().to_owned(), role: "pm".to_owned() })
+    fn logs(dir: &tempfile::TempDir) -> Arc<OutputLogs> {
+        Arc::new(OutputLogs { build: dir.path().to_owned(), role: "pm".to_owned() })
     }
 
     #[test]
     fn all_of_a_long_output_is_in_a_file_and_a_short_one_in_none() {
         let dir = tempfile::tempdir().unwrap();
-        let mut output = Output::new(logs(&dir));
+        let mut output = CommandOutput::new(logs(&dir));
         output.push(b"short");
         assert_eq!(output.take(), "short");
         assert!(!dir.path().join(FOLDER).exists());
@@ -223,14 +223,14 @@ mod tests {
     fn files_are_bounded_in_size_and_number() {
         let dir = tempfile::tempdir().unwrap();
         for _ in 0..MAX_LOGS + 3 {
-            let mut output = Output::new(logs(&dir));
+            let mut output = CommandOutput::new(logs(&dir));
             output.push(&vec![b'x'; 40_000]);
         }
         let names = fs::read_dir(dir.path().join(FOLDER)).unwrap().flatten();
         let mut names: Vec<_> = names.map(|e| e.file_name().into_string().unwrap()).collect();
         names.sort();
         assert_eq!((names.len(), names[0].as_str()), (MAX_LOGS, "pm-0004.log"));
-        let mut output = Output::new(logs(&dir));
+        let mut output = CommandOutput::new(logs(&dir));
         for _ in 0..12 {
             output.push(&vec![b'x'; 1024 * 1024]);
         }
@@ -243,7 +243,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), dir.path().join(FOLDER)).unwrap();
-        let mut output = Output::new(logs(&dir));
+        let mut output = CommandOutput::new(logs(&dir));
         output.push(&vec![b'x'; 40_000]);
         assert!(output.take().contains("pipe it through"));
         assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);

@@ -10,20 +10,20 @@ use super::ToolError;
 
 /// The worktree's root, with symlinks resolved.
 #[derive(Clone, Debug)]
-pub struct Tree {
+pub struct WorktreeRoot {
     root: PathBuf,
 }
 
 /// A path inside the worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Located {
+pub struct LocatedPath {
     /// Absolute, without symlinks in it.
     pub full: PathBuf,
     /// Relative to the root; `.` for the root itself.
     pub shown: String,
 }
 
-impl Tree {
+impl WorktreeRoot {
     /// The worktree at `root`, which must exist.
     pub fn open(root: &Path) -> Result<Self, ToolError> {
         let root = root
@@ -38,7 +38,7 @@ impl Tree {
 
     /// A path that the model named, which need not exist. Symlinks are followed, and what they lead
     /// to must be inside as well.
-    pub fn locate(&self, path: &str) -> Result<Located, ToolError> {
+    pub fn locate(&self, path: &str) -> Result<LocatedPath, ToolError> {
         let refuse = |why: &str| Err(ToolError::refused(format!("`{path}` {why}")));
         if path.is_empty() || path.contains('\0') {
             return refuse("is not a path");
@@ -73,7 +73,7 @@ impl Tree {
             shown if shown.is_empty() => ".".to_owned(),
             shown => shown.into_owned(),
         };
-        Ok(Located { full, shown })
+        Ok(LocatedPath { full, shown })
     }
 }
 
@@ -106,14 +106,14 @@ mod tests {
 
     use super::*;
 
-    fn tree() -> (tempfile::TempDir, Tree) {
+    fn tree() -> (tempfile::TempDir, WorktreeRoot) {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("tree");
         fs::create_dir_all(root.join("src/deep")).unwrap();
         fs::create_dir_all(root.join(".git/hooks")).unwrap();
         fs::write(root.join("src/a.rs"), "a").unwrap();
         fs::write(dir.path().join("secret"), "s").unwrap();
-        let tree = Tree::open(&root).unwrap();
+        let tree = WorktreeRoot::open(&root).unwrap();
         (dir, tree)
     }
 

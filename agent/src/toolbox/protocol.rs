@@ -5,7 +5,7 @@ use codebutler_wire::TestRun;
 use serde::{Deserialize, Serialize};
 use tokio_util::codec::LengthDelimitedCodec;
 
-use crate::memory::{Citation, LearningChange, PruneSignal};
+use crate::memory::{LearningChange, MemoryCitation, PruneSignal};
 use crate::research::KnownResearch;
 use crate::tools::args;
 
@@ -19,40 +19,40 @@ pub fn frame_codec() -> LengthDelimitedCodec {
 
 /// Agent → toolbox.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Frame {
+pub struct ToolboxFrame {
     /// Chosen by the agent, unique on the connection.
     pub id: u64,
-    pub request: Request,
+    pub request: ToolboxRequest,
 }
 
 /// Toolbox → agent.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Answer {
+pub struct ToolboxAnswer {
     pub id: u64,
-    pub reply: Reply,
+    pub reply: ToolboxReply,
 }
 
-/// What the toolbox can be asked for. Everything but [`Request::Bash`] and [`Request::Test`] may be repeated after a
+/// What the toolbox can be asked for. Everything but [`ToolboxRequest::Bash`] and [`ToolboxRequest::Test`] may be repeated after a
 /// crash of either side.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Request {
+pub enum ToolboxRequest {
     /// First on the connection.
-    Hello(Hello),
-    /// Clone or fetch, and get on the thread's branch. → [`Reply::Text`]: what was done.
+    Hello(ToolboxHello),
+    /// Clone or fetch, and get on the thread's branch. → [`ToolboxReply::Text`]: what was done.
     Prepare,
     /// A file of the base branch's `.codebutler/`, as it was fetched last: what this thread can't change.
-    /// → [`Reply::Guide`], or [`Reply::EarlierGuide`] where it can't be used as it is
+    /// → [`ToolboxReply::Guide`], or [`ToolboxReply::EarlierGuide`] where it can't be used as it is
     BaseGuide {
         /// Its name, without folder.
         file: String,
     },
-    /// What the base branch tells everybody who works on the project. → [`Reply::Files`]
+    /// What the base branch tells everybody who works on the project. → [`ToolboxReply::Files`]
     Conventions {
         /// Files and folders whose own conventions count too.
         planned: Vec<String>,
     },
-    /// Where the role works. → [`Reply::Surroundings`]
+    /// Where the role works. → [`ToolboxReply::Surroundings`]
     Surroundings {
         /// Whether it can run programs, and so wants to know their versions.
         programs: bool,
@@ -62,12 +62,12 @@ pub enum Request {
         /// Its path below that folder.
         file: Option<String>,
     },
-    /// A page of the memory as the thread's branch has it. → [`Reply::Guide`]
+    /// A page of the memory as the thread's branch has it. → [`ToolboxReply::Guide`]
     BranchPage {
         /// Its path below `.codebutler/`.
         file: String,
     },
-    /// Commits changes of the memory, and nothing else. → [`Reply::Text`]: the branch's commit
+    /// Commits changes of the memory, and nothing else. → [`ToolboxReply::Text`]: the branch's commit
     CommitLearnings {
         changes: Vec<LearningChange>,
         message: String,
@@ -75,71 +75,71 @@ pub enum Request {
         #[serde(default)]
         pages: Vec<(String, String)>,
     },
-    /// What is wrong with what learnings rest on. → [`Reply::Faults`]
+    /// What is wrong with what learnings rest on. → [`ToolboxReply::Faults`]
     CheckCitations {
-        citations: Vec<Citation>,
+        citations: Vec<MemoryCitation>,
     },
-    /// The line of the branch that is cited. → [`Reply::Text`]: the citation with what stands there
+    /// The line of the branch that is cited. → [`ToolboxReply::Text`]: the citation with what stands there
     QuoteCitation {
-        citation: Citation,
+        citation: MemoryCitation,
     },
-    /// Learnings of the base branch that should go. → [`Reply::Stale`]
+    /// Learnings of the base branch that should go. → [`ToolboxReply::Stale`]
     StaleLearnings,
-    /// The base branch's skills. → [`Reply::Skills`]
+    /// The base branch's skills. → [`ToolboxReply::Skills`]
     Skills,
-    /// What earlier conversations began with, as their journals on the base branch say. → [`Reply::Files`]
+    /// What earlier conversations began with, as their journals on the base branch say. → [`ToolboxReply::Files`]
     PastRequests,
-    /// The pages of what was found out before, on the base branch. → [`Reply::Research`]
+    /// The pages of what was found out before, on the base branch. → [`ToolboxReply::Research`]
     Research,
-    /// Ends all background jobs. → [`Reply::Text`]
+    /// Ends all background jobs. → [`ToolboxReply::Text`]
     EndJobs,
-    /// The commit that HEAD is at. → [`Reply::Text`]
+    /// The commit that HEAD is at. → [`ToolboxReply::Text`]
     Head,
-    /// → [`Reply::Text`], as all below unless said otherwise, or [`Reply::Picture`]
-    Read(args::Read),
-    Write(args::Write),
-    /// Checks an edit without doing it. → [`Reply::Plan`]
-    PlanEdit(args::Edit),
+    /// → [`ToolboxReply::Text`], as all below unless said otherwise, or [`ToolboxReply::Picture`]
+    Read(args::ReadArgs),
+    Write(args::WriteArgs),
+    /// Checks an edit without doing it. → [`ToolboxReply::Plan`]
+    PlanEdit(args::EditArgs),
     /// Does an edit that was planned; one that is done already is fine.
     Edit {
-        edit: args::Edit,
-        /// What [`Request::PlanEdit`] said.
+        edit: args::EditArgs,
+        /// What [`ToolboxRequest::PlanEdit`] said.
         plan: Vec<EditPlan>,
     },
-    /// What would prepare the worktree, and how that went. → [`Reply::SetUp`]
+    /// What would prepare the worktree, and how that went. → [`ToolboxReply::SetUp`]
     PlanSetUp {
         command: Option<String>,
     },
-    /// Prepares the worktree. → [`Reply::SetUp`]
+    /// Prepares the worktree. → [`ToolboxReply::SetUp`]
     SetUp {
-        /// What [`Request::PlanSetUp`] said.
+        /// What [`ToolboxRequest::PlanSetUp`] said.
         plan: SetUp,
         seconds: u32,
     },
-    /// People know how a set-up ended. → [`Reply::Text`]
+    /// People know how a set-up ended. → [`ToolboxReply::Text`]
     SetUpTold {
         plan: SetUp,
         ended: SetUpEnd,
     },
-    /// Waits until a background job has ended. → [`Reply::Text`]
+    /// Waits until a background job has ended. → [`ToolboxReply::Text`]
     JobEnded {
         /// As `Bash` named it.
         job: u32,
     },
-    /// Keeps index and worktree under a ref of their own. → [`Reply::Kept`]
+    /// Keeps index and worktree under a ref of their own. → [`ToolboxReply::Kept`]
     Snapshot,
-    Bash(args::Bash),
-    /// Runs the test command, and looks at the files that it tests. → [`Reply::Tested`]
-    Test(args::Bash),
-    /// How HEAD stands to what was tested. → [`Reply::Standing`]
+    Bash(args::BashArgs),
+    /// Runs the test command, and looks at the files that it tests. → [`ToolboxReply::Tested`]
+    Test(args::BashArgs),
+    /// How HEAD stands to what was tested. → [`ToolboxReply::Standing`]
     Standing {
         /// The tree, if one was tested.
         tested: Option<String>,
     },
-    /// The files that the branch changes. → [`Reply::Names`]
+    /// The files that the branch changes. → [`ToolboxReply::Names`]
     Touched,
-    Grep(args::Grep),
-    Glob(args::Glob),
+    Grep(args::GrepArgs),
+    Glob(args::GlobArgs),
     GitLog(args::GitLog),
     GitDiff(args::GitDiff),
     /// A commit, or a file of it.
@@ -148,25 +148,25 @@ pub enum Request {
     /// Commits on top of `parent`; a commit with this message that is already there is fine.
     GitCommit {
         commit: args::GitCommit,
-        /// What [`Request::Head`] said before.
+        /// What [`ToolboxRequest::Head`] said before.
         parent: String,
     },
-    /// Commits everything that is not. → [`Reply::Leftover`]
+    /// Commits everything that is not. → [`ToolboxReply::Leftover`]
     Keep {
         message: String,
     },
-    /// Undoes commits of [`Request::Keep`] that the remote does not have; their changes stay in the
+    /// Undoes commits of [`ToolboxRequest::Keep`] that the remote does not have; their changes stay in the
     /// worktree.
     TakeBack {
         message: String,
     },
-    /// Pushes the thread's branch. → [`Reply::Text`] or [`Reply::Conflict`]
+    /// Pushes the thread's branch. → [`ToolboxReply::Text`] or [`ToolboxReply::Conflict`]
     GitPush,
-    /// How a call of [`Request::GitUpdate`] is found again. → [`Reply::Text`]
+    /// How a call of [`ToolboxRequest::GitUpdate`] is found again. → [`ToolboxReply::Text`]
     UpdateKey,
-    /// Merges the base branch into the thread's. → [`Reply::Text`] or [`Reply::Conflict`]
+    /// Merges the base branch into the thread's. → [`ToolboxReply::Text`] or [`ToolboxReply::Conflict`]
     GitUpdate {
-        /// What [`Request::UpdateKey`] said before.
+        /// What [`ToolboxRequest::UpdateKey`] said before.
         key: String,
         /// It may have been carried out in part.
         again: bool,
@@ -179,7 +179,7 @@ pub enum Request {
 
 /// What the toolbox has to know.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Hello {
+pub struct ToolboxHello {
     /// The relay, as a Git remote.
     pub relay_url: String,
     /// The relay, as an HTTP proxy for commands.
@@ -188,14 +188,14 @@ pub struct Hello {
     pub branch: String,
     /// The branch it came from.
     pub base_branch: String,
-    pub author: Author,
+    pub author: CommitAuthor,
     /// The role that works here now.
     pub role: String,
 }
 
 /// Author and committer of commits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Author {
+pub struct CommitAuthor {
     /// Such as `CodeButler Coder`.
     pub name: String,
     /// Not meant to be written to.
@@ -214,7 +214,7 @@ pub struct EditPlan {
 
 /// How a worktree stands to what was tested in it. Files are named up to ten.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct WorktreeStanding {
     pub commit: String,
     /// Files in which it differs from what was tested.
     pub changed: Vec<String>,
@@ -224,7 +224,7 @@ pub struct Standing {
 
 /// Where a role works. What stays for a whole conversation comes first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Surroundings {
+pub struct RoleSurroundings {
     pub root: String,
     /// Operating system and processor.
     pub platform: String,
@@ -247,7 +247,7 @@ pub struct Surroundings {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Leftover {
+pub struct WorktreeLeftover {
     /// There were changes, and they are committed now.
     pub committed: bool,
     /// The branch has commits that the remote lacks, as far as is known here.
@@ -256,7 +256,7 @@ pub struct Leftover {
 
 /// A snapshot of index and worktree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct KeptSnapshot {
     pub name: String,
     /// Files that are too large for it, the first ones by name.
     pub left_out: Vec<String>,
@@ -303,7 +303,7 @@ impl SetUpEnd {
 
 /// A picture of the worktree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Picture {
+pub struct WorktreePicture {
     /// Such as `image/png`.
     pub media_type: String,
     /// The file, in base64.
@@ -313,7 +313,7 @@ pub struct Picture {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reply {
+pub enum ToolboxReply {
     Text(String),
     /// The file, if the repository has it.
     Guide(Option<String>),
@@ -340,7 +340,7 @@ pub enum Reply {
         why: String,
     },
     /// A picture instead of text.
-    Picture(Picture),
+    Picture(WorktreePicture),
     /// The edit can be done; a plan for each file, in the edit's order.
     Plan(Vec<EditPlan>),
     Started {
@@ -355,10 +355,10 @@ pub enum Reply {
         text: String,
         run: TestRun,
     },
-    Standing(Standing),
-    Surroundings(Surroundings),
-    Leftover(Leftover),
-    Kept(Kept),
+    Standing(WorktreeStanding),
+    Surroundings(RoleSurroundings),
+    Leftover(WorktreeLeftover),
+    Kept(KeptSnapshot),
     /// It did not work; the model is told why.
     Refused(String),
     /// The toolbox itself can't go on with this (no worktree, no disk).

@@ -13,15 +13,17 @@ use tokio::task::AbortHandle;
 use tokio_util::codec::Framed;
 use tracing::Instrument as _;
 
-use super::command::{Shell, command_seconds, unit_note};
-use super::copy::Copy;
-use super::environment::Environment;
-use super::files::{self, Seen};
-use super::git::{self, Place};
-use super::paths::Tree;
-use super::protocol::{Answer, Frame, Hello, Reply, Request, frame_codec};
-use super::setup::{self, Site};
-use super::toolchains::{self, Programs};
+use super::command::{CommandShell, command_seconds, unit_note};
+use super::copy::WorktreeCopy;
+use super::environment::CommandEnvironment;
+use super::files::{self, SeenFiles};
+use super::git::{self, GitSite};
+use super::paths::WorktreeRoot;
+use super::protocol::{
+    ToolboxAnswer, ToolboxFrame, ToolboxHello, ToolboxReply, ToolboxRequest, frame_codec,
+};
+use super::setup::{self, ToolboxSite};
+use super::toolchains::{self, KnownPrograms};
 use super::{ToolError, search};
 use crate::tools::args;
 use codebutler_guides::policy::builds::is_build;
@@ -31,20 +33,25 @@ use codebutler_guides::text::clip_text;
 const NO_CHANGE: &str = "this role may not change the worktree (`workspace.worktree: ReadOnly`)";
 
 /// Serves until the connection ends.
-pub async fn serve_toolbox(stream: UnixStream, work: &Path, shell: Arc<Shell>, copy: Option<Copy>) {
+pub async fn serve_toolbox(
+    stream: UnixStream,
+    work: &Path,
+    shell: Arc<CommandShell>,
+    copy: Option<WorktreeCopy>,
+) {
     let mut frames = Framed::new(stream, frame_codec());
     let toolbox = Arc::new(Toolbox::new(work, shell, copy));
-    let (answers, mut answered) = mpsc::channel::<Answer>(64);
+    let (answers, mut answered) = mpsc::channel::<ToolboxAnswer>(64);
     let mut running = HashMap::<u64, AbortHandle>::new();
     loop {
         tokio::select! {
             frame = frames.next() => {
                 let Some(Ok(frame)) = frame else { break };
-                let Ok(Frame { id, request }) = serde_json::from_slice::<Frame>(&frame) else {
+                let Ok(ToolboxFrame { id, request }) = serde_json::from_slice::<ToolboxFrame>(&frame) else {
                     tracing::error!("not a frame of this protocol");
                     break;
                 };
-                if let Request::Cancel { id } = request {
+                if let ToolboxRequest::Cancel { id } = request {
                     if let Some(handle) = running.remove(&id) {
                         handle.abort();
                     }
@@ -53,7 +60,7 @@ pub async fn serve_toolbox(stream: UnixStream, work: &Path, shell: Arc<Shell>, c
                 let (toolbox, answers) = (toolbox.clone(), answers.clone());
                 let work = async move {
                     let reply = toolbox.answer(request).await;
-                    let _ = answers.send(Answer { id, reply }).await;
+                    let _ = answers.send(ToolboxAnswer { id, reply }).await;
                 };
                 let task = tokio::spawn(work.in_current_span());
                 running.insert(id, task.abort_handle());
@@ -74,127 +81,121 @@ pub async fn serve_toolbox(stream: UnixStream, work: &Path, shell: Arc<Shell>, c
 
 struct Toolbox {
     work: PathBuf,
-    shell: Arc<Shell>,
+    shell: Arc<CommandShell>,
     /// Where commands work, if not in the worktree.
-    copy: Option<Arc<Copy>>,
-    hello: Mutex<Option<Hello>>,
-    base: git::Base,
-    programs: Programs,
-    seen: Mutex<Arc<Seen>>,
+    copy: Option<Arc<WorktreeCopy>>,
+    hello: Mutex<Option<ToolboxHello>>,
+    base: git::BaseCommit,
+    programs: KnownPrograms,
+    seen: Mutex<Arc<SeenFiles>>,
     /// One command at a time: what it leaves behind can be told from anything else only so.
     command: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Toolbox {
-    fn new(work: &Path, shell: Arc<Shell>, copy: Option<Copy>) -> Self {
+    fn new(work: &Path, shell: Arc<CommandShell>, copy: Option<WorktreeCopy>) -> Self {
         Self {
             work: work.to_owned(),
             shell,
             copy: copy.map(Arc::new),
             hello: Mutex::default(),
-            base: git::Base::default(),
-            programs: Programs::default(),
+            base: git::BaseCommit::default(),
+            programs: KnownPrograms::default(),
             seen: Mutex::default(),
             command: Arc::default(),
         }
     }
 
-    async fn answer(&self, request: Request) -> Reply {
+    async fn answer(&self, request: ToolboxRequest) -> ToolboxReply {
         match self.dispatch(request).await {
             Ok(reply) => reply,
-            Err(ToolError::Refused(why)) => Reply::Refused(why),
-            Err(ToolError::Failed(why)) => Reply::Failed(why),
+            Err(ToolError::Refused(why)) => ToolboxReply::Refused(why),
+            Err(ToolError::Failed(why)) => ToolboxReply::Failed(why),
         }
     }
 
-    async fn dispatch(&self, request: Request) -> Result<Reply, ToolError> {
+    async fn dispatch(&self, request: ToolboxRequest) -> Result<ToolboxReply, ToolError> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let scratch = self.work.join(".scratch");
         match request {
-            Request::Hello(hello) => {
-                files::make_scratch(&scratch)
-                    .map_err(|e| ToolError::Failed(format!("the volume can't be written: {e}")))?;
-                let seen = Seen::kept_in(scratch.join(format!("seen-{}.json", hello.role)));
-                *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(seen);
-                *self.hello.lock().unwrap_or_else(PoisonError::into_inner) = Some(hello);
-                Ok(Reply::Text(match self.shell.level() {
-                    Ok(level) => level.to_string(),
-                    Err(why) => why.clone(),
-                }))
-            }
-            Request::Prepare => {
+            ToolboxRequest::Hello(hello) => self.greet(hello, &scratch),
+            ToolboxRequest::Prepare => {
                 let place = self.place()?;
-                run_blocking(move || git::prepare_worktree(&place)).await.map(Reply::Text)
+                run_blocking(move || git::prepare_worktree(&place)).await.map(ToolboxReply::Text)
             }
-            request @ (Request::BaseGuide { .. }
-            | Request::Memory { .. }
-            | Request::BranchPage { .. }
-            | Request::CommitLearnings { .. }
-            | Request::CheckCitations { .. }
-            | Request::QuoteCitation { .. }
-            | Request::StaleLearnings
-            | Request::Skills
-            | Request::PastRequests
-            | Request::Research
-            | Request::Conventions { .. }) => {
+            request @ (ToolboxRequest::BaseGuide { .. }
+            | ToolboxRequest::Memory { .. }
+            | ToolboxRequest::BranchPage { .. }
+            | ToolboxRequest::CommitLearnings { .. }
+            | ToolboxRequest::CheckCitations { .. }
+            | ToolboxRequest::QuoteCitation { .. }
+            | ToolboxRequest::StaleLearnings
+            | ToolboxRequest::Skills
+            | ToolboxRequest::PastRequests
+            | ToolboxRequest::Research
+            | ToolboxRequest::Conventions { .. }) => {
                 let place = self.place()?;
                 run_blocking(move || answer_memory(&place, request)).await
             }
-            Request::Surroundings { programs } => self.surroundings(programs).await,
-            Request::Read(args) => {
+            ToolboxRequest::Surroundings { programs } => self.surroundings(programs).await,
+            ToolboxRequest::Read(args) => {
                 let tree = self.readable(&args.path)?;
                 run_blocking(move || files::read_file(&tree, &seen, &args)).await
             }
-            Request::EndJobs => {
+            ToolboxRequest::EndJobs => {
                 self.shell.end_jobs().await;
-                Ok(Reply::Text(String::new()))
+                Ok(ToolboxReply::Text(String::new()))
             }
-            request @ (Request::PlanSetUp { .. }
-            | Request::SetUp { .. }
-            | Request::SetUpTold { .. }) => self.set_up(request).await,
-            Request::JobEnded { job } => {
+            request @ (ToolboxRequest::PlanSetUp { .. }
+            | ToolboxRequest::SetUp { .. }
+            | ToolboxRequest::SetUpTold { .. }) => self.set_up(request).await,
+            ToolboxRequest::JobEnded { job } => {
                 self.shell.job_ended(job).await;
-                Ok(Reply::Text(String::new()))
+                Ok(ToolboxReply::Text(String::new()))
             }
-            Request::PlanEdit(edit) => {
+            ToolboxRequest::PlanEdit(edit) => {
                 if self.copy.is_some() {
                     return Err(ToolError::refused(NO_CHANGE));
                 }
                 let tree = self.tree()?;
-                run_blocking(move || files::plan_edit(&tree, &seen, &edit)).await.map(Reply::Plan)
+                run_blocking(move || files::plan_edit(&tree, &seen, &edit))
+                    .await
+                    .map(ToolboxReply::Plan)
             }
-            Request::Snapshot => self.keep_work().await,
-            Request::Bash(args) => self.bash(&args).await,
-            Request::Test(args) => self.test(&args).await,
-            Request::Standing { tested } => {
+            ToolboxRequest::Snapshot => self.keep_work().await,
+            ToolboxRequest::Bash(args) => self.bash(&args).await,
+            ToolboxRequest::Test(args) => self.test(&args).await,
+            ToolboxRequest::Standing { tested } => {
                 let place = self.place()?;
                 let standing =
                     run_blocking(move || git::find_standing(&place, tested.as_deref())).await;
-                standing.map(Reply::Standing)
+                standing.map(ToolboxReply::Standing)
             }
-            Request::Keep { message } => {
+            ToolboxRequest::Keep { message } => {
                 let place = self.place()?;
                 run_blocking(move || git::keep_leftover(&place, &message))
                     .await
-                    .map(Reply::Leftover)
+                    .map(ToolboxReply::Leftover)
             }
-            Request::TakeBack { message } => {
+            ToolboxRequest::TakeBack { message } => {
                 let place = self.place()?;
                 run_blocking(move || git::take_back(&place, &message)).await?;
-                Ok(Reply::Text(String::new()))
+                Ok(ToolboxReply::Text(String::new()))
             }
-            Request::GitPush => self.push().await,
-            Request::UpdateKey => {
+            ToolboxRequest::GitPush => self.push().await,
+            ToolboxRequest::UpdateKey => {
                 let place = self.place()?;
-                run_blocking(move || git::update_key(&place)).await.map(Reply::Text)
+                run_blocking(move || git::update_key(&place)).await.map(ToolboxReply::Text)
             }
-            Request::GitUpdate { key, again } => self.update(key, again).await,
-            Request::Touched => {
+            ToolboxRequest::GitUpdate { key, again } => self.update(key, again).await,
+            ToolboxRequest::Touched => {
                 let place = self.place()?;
-                run_blocking(move || git::touched_files(&place)).await.map(Reply::Names)
+                run_blocking(move || git::touched_files(&place)).await.map(ToolboxReply::Names)
             }
-            Request::Cancel { .. } => Ok(Reply::Text(String::new())),
-            Request::Write(_) | Request::Edit { .. } | Request::GitCommit { .. }
+            ToolboxRequest::Cancel { .. } => Ok(ToolboxReply::Text(String::new())),
+            ToolboxRequest::Write(_)
+            | ToolboxRequest::Edit { .. }
+            | ToolboxRequest::GitCommit { .. }
                 if self.copy.is_some() =>
             {
                 Err(ToolError::refused(NO_CHANGE))
@@ -203,43 +204,55 @@ impl Toolbox {
                 let (tree, place) = (self.tree()?, self.place()?);
                 run_blocking(move || answer_work(&tree, &place, &seen, &scratch, request))
                     .await
-                    .map(Reply::Text)
+                    .map(ToolboxReply::Text)
             }
         }
     }
 
-    async fn push(&self) -> Result<Reply, ToolError> {
+    fn greet(&self, hello: ToolboxHello, scratch: &Path) -> Result<ToolboxReply, ToolError> {
+        files::make_scratch(scratch)
+            .map_err(|e| ToolError::Failed(format!("the volume can't be written: {e}")))?;
+        let seen = SeenFiles::kept_in(scratch.join(format!("seen-{}.json", hello.role)));
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(seen);
+        *self.hello.lock().unwrap_or_else(PoisonError::into_inner) = Some(hello);
+        Ok(ToolboxReply::Text(match self.shell.level() {
+            Ok(level) => level.to_string(),
+            Err(why) => why.clone(),
+        }))
+    }
+
+    async fn push(&self) -> Result<ToolboxReply, ToolError> {
         let place = self.place()?;
         Ok(match run_blocking(move || git::push_branch(&place)).await? {
-            git::Pushed::Done(text) => Reply::Text(text),
-            git::Pushed::Conflict(files, why) => Reply::Conflict { files, why },
+            git::PushOutcome::Done(text) => ToolboxReply::Text(text),
+            git::PushOutcome::Conflict(files, why) => ToolboxReply::Conflict { files, why },
         })
     }
 
     /// Brings the branch up to date with the base branch.
-    async fn update(&self, key: String, again: bool) -> Result<Reply, ToolError> {
+    async fn update(&self, key: String, again: bool) -> Result<ToolboxReply, ToolError> {
         if self.copy.is_some() {
             return Err(ToolError::refused(NO_CHANGE));
         }
         let place = self.place()?;
         Ok(match run_blocking(move || git::update_branch(&place, &key, again)).await? {
-            git::Updated::Done(text) => Reply::Text(text),
-            git::Updated::Conflict(files, why) => Reply::Conflict { files, why },
+            git::UpdateOutcome::Done(text) => ToolboxReply::Text(text),
+            git::UpdateOutcome::Conflict(files, why) => ToolboxReply::Conflict { files, why },
         })
     }
 
     /// Where a file is that may be read: the worktree, or what is beside it and the role's own.
-    fn readable(&self, path: &str) -> Result<Tree, ToolError> {
+    fn readable(&self, path: &str) -> Result<WorktreeRoot, ToolError> {
         let build = self.shell.environment().build();
         let copy = self.copy.as_ref().map(|copy| copy.tree());
         match copy.filter(|copy| setup::is_beside(path, copy)) {
-            Some(copy) => Tree::open(&copy),
-            None if setup::is_beside(path, build) => Tree::open(build),
+            Some(copy) => WorktreeRoot::open(&copy),
+            None if setup::is_beside(path, build) => WorktreeRoot::open(build),
             None => self.tree(),
         }
     }
 
-    async fn bash(&self, args: &args::Bash) -> Result<Reply, ToolError> {
+    async fn bash(&self, args: &args::BashArgs) -> Result<ToolboxReply, ToolError> {
         let _turn = self.turn(args.job.is_none()).await;
         let ground = self.ground(args.job.is_none(), false).await?;
         let environment = self.environment(&ground)?;
@@ -248,39 +261,42 @@ impl Toolbox {
         Ok(self.noted(reply, &ready))
     }
 
-    async fn keep_work(&self) -> Result<Reply, ToolError> {
+    async fn keep_work(&self) -> Result<ToolboxReply, ToolError> {
         let place = self.place()?;
-        run_blocking(move || git::keep_work(&place)).await.map(Reply::Kept)
+        run_blocking(move || git::keep_work(&place)).await.map(ToolboxReply::Kept)
     }
 
-    async fn set_up(&self, request: Request) -> Result<Reply, ToolError> {
+    async fn set_up(&self, request: ToolboxRequest) -> Result<ToolboxReply, ToolError> {
         match request {
-            Request::PlanSetUp { command } => {
+            ToolboxRequest::PlanSetUp { command } => {
                 if let Some(copy) = &self.copy {
                     copy.set_up_with(command);
-                    return Ok(Reply::SetUp(None));
+                    return Ok(ToolboxReply::SetUp(None));
                 }
                 let site = self.site(&self.tree()?)?;
-                run_blocking(move || Ok(site.plan(command.as_deref()))).await.map(Reply::SetUp)
+                run_blocking(move || Ok(site.plan(command.as_deref())))
+                    .await
+                    .map(ToolboxReply::SetUp)
             }
-            Request::SetUp { plan, seconds } => {
+            ToolboxRequest::SetUp { plan, seconds } => {
                 let _turn = self.turn(true).await;
                 let done = self.site(&self.tree()?)?.perform(&self.shell, &plan, seconds).await;
-                done.map(|done| Reply::SetUp(Some(done)))
+                done.map(|done| ToolboxReply::SetUp(Some(done)))
             }
-            Request::SetUpTold { plan, ended } => {
+            ToolboxRequest::SetUpTold { plan, ended } => {
                 let site = self.site(&self.tree()?)?;
                 run_blocking(move || site.told(&plan, ended)).await?;
-                Ok(Reply::Text(String::new()))
+                Ok(ToolboxReply::Text(String::new()))
             }
-            other => {
-                Ok(Reply::Failed(format!("no set-up: {}", clip_text(&format!("{other:?}"), 60))))
-            }
+            other => Ok(ToolboxReply::Failed(format!(
+                "no set-up: {}",
+                clip_text(&format!("{other:?}"), 60)
+            ))),
         }
     }
 
     /// Where the role works; with the versions of its programs, if it can run any.
-    async fn surroundings(&self, programs: bool) -> Result<Reply, ToolError> {
+    async fn surroundings(&self, programs: bool) -> Result<ToolboxReply, ToolError> {
         let place = self.place()?;
         let mut found = run_blocking(move || git::find_surroundings(&place)).await?;
         if programs && self.shell.level().is_ok() {
@@ -293,12 +309,12 @@ impl Toolbox {
             };
             found.programs = self.programs.versions(&wanted, ask).await;
         }
-        Ok(Reply::Surroundings(found))
+        Ok(ToolboxReply::Surroundings(found))
     }
 
     /// Runs the tests on files that are known before and after. Where they can't be known, the run
     /// proves nothing, and is shown all the same.
-    async fn test(&self, args: &args::Bash) -> Result<Reply, ToolError> {
+    async fn test(&self, args: &args::BashArgs) -> Result<ToolboxReply, ToolError> {
         let place = self.place()?;
         let command = args.command.clone().unwrap_or_default();
         let _turn = self.turn(true).await;
@@ -323,7 +339,7 @@ impl Toolbox {
             }
         };
         let run = TestRun { command, exit_code: ran.code, tree, unknown };
-        Ok(self.noted(Reply::Tested { text: unit_note(args) + &ran.text(), run }, &ready))
+        Ok(self.noted(ToolboxReply::Tested { text: unit_note(args) + &ran.text(), run }, &ready))
     }
 
     /// The right to run a command, if one is to be run.
@@ -336,17 +352,21 @@ impl Toolbox {
     }
 
     /// Where commands work. A copy is brought to what the worktree is, if it is to be.
-    async fn ground(&self, bring: bool, whole: bool) -> Result<Tree, ToolError> {
+    async fn ground(&self, bring: bool, whole: bool) -> Result<WorktreeRoot, ToolError> {
         let Some(copy) = self.copy.clone() else { return self.tree() };
         if bring {
             let (copy, place) = (copy.clone(), self.place()?);
             run_blocking(move || copy.bring(&place, whole)).await?;
         }
-        Tree::open(&copy.tree())
+        WorktreeRoot::open(&copy.tree())
     }
 
     /// Sets a copy up before the first command that builds or tests in it.
-    async fn ready(&self, ground: &Tree, command: Option<&str>) -> Result<String, ToolError> {
+    async fn ready(
+        &self,
+        ground: &WorktreeRoot,
+        command: Option<&str>,
+    ) -> Result<String, ToolError> {
         match (&self.copy, command) {
             (Some(copy), Some(command)) if is_build(command) => {
                 copy.set_up(self.site(ground)?, &self.shell).await
@@ -356,10 +376,12 @@ impl Toolbox {
     }
 
     /// With what has to be said of a copy.
-    fn noted(&self, mut reply: Reply, ready: &str) -> Reply {
+    fn noted(&self, mut reply: ToolboxReply, ready: &str) -> ToolboxReply {
         if let (
             Some(copy),
-            Reply::Text(text) | Reply::Tested { text, .. } | Reply::Started { text, .. },
+            ToolboxReply::Text(text)
+            | ToolboxReply::Tested { text, .. }
+            | ToolboxReply::Started { text, .. },
         ) = (&self.copy, &mut reply)
         {
             text.insert_str(0, &(copy.note() + ready));
@@ -367,27 +389,27 @@ impl Toolbox {
         reply
     }
 
-    fn environment(&self, ground: &Tree) -> Result<Environment, ToolError> {
+    fn environment(&self, ground: &WorktreeRoot) -> Result<CommandEnvironment, ToolError> {
         let hello = &self.place()?.hello;
         let base = self.shell.environment().with_author(&hello.author).with_proxy(&hello.proxy);
         Ok(base.with_venv(ground.root()))
     }
 
-    fn site(&self, ground: &Tree) -> Result<Site, ToolError> {
+    fn site(&self, ground: &WorktreeRoot) -> Result<ToolboxSite, ToolError> {
         let environment = self.environment(ground)?;
         let work = self.copy.as_ref().map_or(self.work.as_path(), |copy| copy.root()).to_owned();
         let git = self.work.join("tree/.git");
-        Ok(Site { work, tree: ground.root().to_owned(), git, environment })
+        Ok(ToolboxSite { work, tree: ground.root().to_owned(), git, environment })
     }
 
-    fn tree(&self) -> Result<Tree, ToolError> {
-        Tree::open(&self.work.join("tree"))
+    fn tree(&self) -> Result<WorktreeRoot, ToolError> {
+        WorktreeRoot::open(&self.work.join("tree"))
     }
 
-    fn place(&self) -> Result<Place, ToolError> {
+    fn place(&self) -> Result<GitSite, ToolError> {
         let hello = self.hello.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let hello = hello.ok_or_else(|| ToolError::Failed("no hello yet".to_owned()))?;
-        Ok(Place { work: self.work.clone(), hello, base: self.base.clone() })
+        Ok(GitSite { work: self.work.clone(), hello, base: self.base.clone() })
     }
 }
 
@@ -395,7 +417,7 @@ impl Toolbox {
 /// was cancelled.
 struct Turn {
     held: Option<OwnedMutexGuard<()>>,
-    shell: Arc<Shell>,
+    shell: Arc<CommandShell>,
 }
 
 impl Drop for Turn {
@@ -410,26 +432,29 @@ impl Drop for Turn {
 }
 
 /// What the repository says of itself and of the team's work in it.
-fn answer_memory(place: &Place, request: Request) -> Result<Reply, ToolError> {
+fn answer_memory(place: &GitSite, request: ToolboxRequest) -> Result<ToolboxReply, ToolError> {
     match request {
-        Request::BaseGuide { file } => git::usable_guide(place, &file),
-        Request::Memory { file } => git::read_memory(place, file.as_deref()).map(Reply::Text),
-        Request::BranchPage { file } => git::branch_page(place, &file).map(Reply::Guide),
-        Request::CommitLearnings { changes, message, pages } => {
-            git::commit_learnings(place, &changes, &pages, &message).map(Reply::Text)
+        ToolboxRequest::BaseGuide { file } => git::usable_guide(place, &file),
+        ToolboxRequest::Memory { file } => {
+            git::read_memory(place, file.as_deref()).map(ToolboxReply::Text)
         }
-        Request::CheckCitations { citations } => {
-            git::check_citations(place, &citations).map(Reply::Faults)
+        ToolboxRequest::BranchPage { file } => {
+            git::branch_page(place, &file).map(ToolboxReply::Guide)
         }
-        Request::QuoteCitation { citation } => {
-            git::quote_citation(place, citation).map(|quoted| Reply::Text(quoted.to_string()))
+        ToolboxRequest::CommitLearnings { changes, message, pages } => {
+            git::commit_learnings(place, &changes, &pages, &message).map(ToolboxReply::Text)
         }
-        Request::StaleLearnings => git::find_stale_learnings(place).map(Reply::Stale),
-        Request::Skills => git::read_skills(place).map(Reply::Skills),
-        Request::Research => git::known_research(place).map(Reply::Research),
-        Request::PastRequests => git::past_requests(place).map(Reply::Files),
-        Request::Conventions { planned } => {
-            git::read_conventions(place, &planned).map(Reply::Files)
+        ToolboxRequest::CheckCitations { citations } => {
+            git::check_citations(place, &citations).map(ToolboxReply::Faults)
+        }
+        ToolboxRequest::QuoteCitation { citation } => git::quote_citation(place, citation)
+            .map(|quoted| ToolboxReply::Text(quoted.to_string())),
+        ToolboxRequest::StaleLearnings => git::find_stale_learnings(place).map(ToolboxReply::Stale),
+        ToolboxRequest::Skills => git::read_skills(place).map(ToolboxReply::Skills),
+        ToolboxRequest::Research => git::known_research(place).map(ToolboxReply::Research),
+        ToolboxRequest::PastRequests => git::past_requests(place).map(ToolboxReply::Files),
+        ToolboxRequest::Conventions { planned } => {
+            git::read_conventions(place, &planned).map(ToolboxReply::Files)
         }
         _ => Err(ToolError::Failed("this is asked of somebody else".into())),
     }
@@ -437,23 +462,25 @@ fn answer_memory(place: &Place, request: Request) -> Result<Reply, ToolError> {
 
 /// The requests that are answered with text, by code that blocks.
 fn answer_work(
-    tree: &Tree,
-    place: &Place,
-    seen: &Seen,
+    tree: &WorktreeRoot,
+    place: &GitSite,
+    seen: &SeenFiles,
     scratch: &Path,
-    request: Request,
+    request: ToolboxRequest,
 ) -> Result<String, ToolError> {
     match request {
-        Request::Write(args) => files::write_file(tree, seen, scratch, &args),
-        Request::Edit { edit, plan } => files::edit_files(tree, seen, scratch, &edit, &plan),
-        Request::Grep(args) => search::grep_files(tree, &args),
-        Request::Glob(args) => search::find_files(tree, &args),
-        Request::Head => git::head_commit(place),
-        Request::GitLog(args) => git::show_log(place, tree, &args),
-        Request::GitDiff(args) => git::show_diff(place, tree, &args),
-        Request::GitShow(args) => git::show_commit(place, tree, &args),
-        Request::GitBlame(args) => git::blame_lines(place, tree, &args),
-        Request::GitCommit { commit, parent } => git::commit_files(place, tree, &commit, &parent),
+        ToolboxRequest::Write(args) => files::write_file(tree, seen, scratch, &args),
+        ToolboxRequest::Edit { edit, plan } => files::edit_files(tree, seen, scratch, &edit, &plan),
+        ToolboxRequest::Grep(args) => search::grep_files(tree, &args),
+        ToolboxRequest::Glob(args) => search::find_files(tree, &args),
+        ToolboxRequest::Head => git::head_commit(place),
+        ToolboxRequest::GitLog(args) => git::show_log(place, tree, &args),
+        ToolboxRequest::GitDiff(args) => git::show_diff(place, tree, &args),
+        ToolboxRequest::GitShow(args) => git::show_commit(place, tree, &args),
+        ToolboxRequest::GitBlame(args) => git::blame_lines(place, tree, &args),
+        ToolboxRequest::GitCommit { commit, parent } => {
+            git::commit_files(place, tree, &commit, &parent)
+        }
         other => Err(ToolError::Failed(format!(
             "not answered with text: {}",
             clip_text(&format!("{other:?}"), 60)

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::ToolError;
-use super::command::Shell;
-use super::environment::Environment;
+use super::command::CommandShell;
+use super::environment::CommandEnvironment;
 use super::platform::{self, MADE, PINS};
 use super::protocol::{SetUp, SetUpEnd};
 
@@ -31,14 +31,14 @@ const TOLD_CHARS: usize = 300;
 /// How often another pod's set-up is looked for.
 const LOOK: Duration = Duration::from_millis(200);
 
-pub struct Site {
+pub struct ToolboxSite {
     /// The toolbox' part of the volume.
     pub work: PathBuf,
     /// The worktree, or the role's copy of it.
     pub tree: PathBuf,
     /// The repository's own folder.
     pub git: PathBuf,
-    pub environment: Environment,
+    pub environment: CommandEnvironment,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -47,7 +47,7 @@ struct KeptSetup {
     ended: SetUpEnd,
 }
 
-impl Site {
+impl ToolboxSite {
     /// The file with the whole output.
     fn log(&self) -> PathBuf {
         self.environment.build().join("setup.log")
@@ -112,7 +112,7 @@ impl Site {
     /// Runs a planned set-up for at most `seconds`, unless another pod has done it meanwhile.
     pub async fn perform(
         &self,
-        shell: &Arc<Shell>,
+        shell: &Arc<CommandShell>,
         plan: &SetUp,
         seconds: u32,
     ) -> Result<SetUp, ToolError> {

@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::ToolError;
-use super::paths::Located;
-use super::protocol::Picture;
+use super::paths::LocatedPath;
+use super::protocol::WorktreePicture;
 
 /// Largest picture, in bytes.
 const MAX_PICTURE: usize = 3 * 1024 * 1024;
@@ -30,7 +30,11 @@ pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
 ///
 /// # Errors
 /// When it is too large.
-pub fn read_picture(at: &Located, media_type: &str, bytes: &[u8]) -> Result<Picture, ToolError> {
+pub fn read_picture(
+    at: &LocatedPath,
+    media_type: &str,
+    bytes: &[u8],
+) -> Result<WorktreePicture, ToolError> {
     let (shown, size) = (&at.shown, bytes.len());
     if size > MAX_PICTURE {
         return Err(ToolError::refused(format!(
@@ -38,7 +42,7 @@ pub fn read_picture(at: &Located, media_type: &str, bytes: &[u8]) -> Result<Pict
              Bash, and Read that"
         )));
     }
-    Ok(Picture {
+    Ok(WorktreePicture {
         media_type: media_type.to_owned(),
         data: STANDARD.encode(bytes),
         shown: shown.clone(),

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use parking_lot::Mutex;
 
 use super::ToolError;
-use super::command::Ran;
+use super::command::CommandResult;
 use codebutler_guides::text::{clip_text, plain_text};
 
 /// All of them together, asked at the same time.
@@ -54,7 +54,7 @@ pub fn wanted_versions(top: &[String]) -> Vec<&'static str> {
 
 /// What is known of the programs here.
 #[derive(Debug, Default)]
-pub struct Programs(Mutex<Option<KnownToolchain>>);
+pub struct KnownPrograms(Mutex<Option<KnownToolchain>>);
 
 #[derive(Debug)]
 struct KnownToolchain {
@@ -62,12 +62,12 @@ struct KnownToolchain {
     versions: Vec<String>,
 }
 
-impl Programs {
+impl KnownPrograms {
     /// The versions; `ask` runs a command, if they are not known yet.
     pub async fn versions(
         &self,
         wanted: &[&'static str],
-        ask: impl AsyncFnOnce(String) -> Result<Ran, ToolError>,
+        ask: impl AsyncFnOnce(String) -> Result<CommandResult, ToolError>,
     ) -> Vec<String> {
         if wanted.is_empty() {
             return Vec::new();
@@ -126,8 +126,8 @@ fn read_versions(wanted: &[&str], output: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn ran(output: &str) -> Ran {
-        Ran { output: output.into(), verdict: String::new(), code: Some(0), seconds: 0 }
+    fn ran(output: &str) -> CommandResult {
+        CommandResult { output: output.into(), verdict: String::new(), code: Some(0), seconds: 0 }
     }
 
     #[test]
@@ -141,7 +141,7 @@ mod tests {
 
     #[tokio::test]
     async fn they_are_asked_once_and_silence_is_left_out() {
-        let programs = Programs::default();
+        let programs = KnownPrograms::default();
         let wanted = ["node --version", "npm --version", "go version"];
         let ask = async |_| Ok(ran("go: none\n\u{1b}[1mnode: v22.1.0\u{1b}[0m\n"));
         let expected = ["`node`: v22.1.0", "`go`: not in this image"];

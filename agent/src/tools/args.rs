@@ -11,7 +11,7 @@ pub use history::{GitBlame, GitDiff, GitLog, GitShow};
 /// `Read`
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Read {
+pub struct ReadArgs {
     /// File, relative to the root of the worktree.
     pub path: String,
     /// First line to show, counted from 1.
@@ -25,7 +25,7 @@ pub struct Read {
 /// `Write`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Write {
+pub struct WriteArgs {
     /// File, relative to the root of the worktree. Folders are created.
     pub path: String,
     /// The whole new content.
@@ -36,13 +36,13 @@ pub struct Write {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("required" = ["path", "edits"]))]
-pub struct Edit {
+pub struct EditArgs {
     /// File, relative to the root of the worktree. You must have read it before.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
     /// Replacements, applied one after the other; all or none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub edits: Vec<Replacement>,
+    pub edits: Vec<EditReplacement>,
     /// Instead of both: a patch of several files, as Codex' `apply_patch` takes it. Models that were
     /// trained on it use it without being told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,7 +53,7 @@ pub struct Edit {
 /// One replacement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Replacement {
+pub struct EditReplacement {
     /// Text that occurs exactly once, with its exact whitespace and without line numbers.
     pub old: String,
     /// What stands there afterwards.
@@ -66,7 +66,7 @@ pub struct Replacement {
 /// `Bash`
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Bash {
+pub struct BashArgs {
     /// Passed to `bash -c`.
     #[serde(default)]
     pub command: Option<String>,
@@ -95,7 +95,7 @@ pub struct Bash {
 /// `Grep`
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Grep {
+pub struct GrepArgs {
     /// Regular expression (Rust syntax), matched line by line.
     pub pattern: String,
     /// File or folder to search; the whole worktree if absent.
@@ -153,7 +153,7 @@ pub enum GrepMode {
 /// `Glob`
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Glob {
+pub struct GlobArgs {
     /// Glob such as `**/*.rs`; without a slash it matches names in every folder.
     pub pattern: String,
     /// Folder to look in; the whole worktree if absent.
@@ -182,7 +182,7 @@ pub struct GitCommit {
 /// Tools without arguments.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Nothing {}
+pub struct NoArgs {}
 
 /// `GHCreatePR`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -218,7 +218,7 @@ pub struct SendMessage {
     pub test: Option<String>,
     /// With a plan: how hard the work is. It decides how strong a model carries it out.
     #[serde(default)]
-    pub complexity: Option<Complexity>,
+    pub complexity: Option<WorkComplexity>,
     /// With a plan: the files and folders that the work will change, relative to the root; at most
     /// 24. Other conversations at the same places are named to you and to the people.
     #[serde(default)]
@@ -245,7 +245,7 @@ pub enum DecisionKind {
 /// How hard work is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Complexity {
+pub enum WorkComplexity {
     /// A line or two, one place.
     Simple,
     /// Several files, known ground.
@@ -257,7 +257,7 @@ pub enum Complexity {
 /// `Todo`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Todo {
+pub struct TodoArgs {
     /// The whole list as it is from now on; at most 50 items.
     pub items: Vec<TodoItem>,
 }

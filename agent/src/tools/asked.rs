@@ -1,21 +1,24 @@
 //! What the toolbox answers, as a tool's result.
 
-use super::{Context, Done, Failure};
-use crate::toolbox::protocol::{Reply, Request};
+use super::{ToolContext, ToolFailure, ToolOutcome};
+use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest};
 
-pub async fn ask_text(cx: &Context, request: Request) -> Result<String, Failure> {
+pub async fn ask_text(cx: &ToolContext, request: ToolboxRequest) -> Result<String, ToolFailure> {
     read_reply(cx.toolbox.ask(request).await?)
 }
 
-pub fn read_reply(reply: Reply) -> Result<String, Failure> {
+pub fn read_reply(reply: ToolboxReply) -> Result<String, ToolFailure> {
     match reply {
-        Reply::Text(text) | Reply::Started { text, .. } => Ok(text),
-        Reply::Refused(why) => Err(Failure::Respond(why)),
-        Reply::Failed(why) => Err(Failure::Stop(why)),
-        other => Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
+        ToolboxReply::Text(text) | ToolboxReply::Started { text, .. } => Ok(text),
+        ToolboxReply::Refused(why) => Err(ToolFailure::Respond(why)),
+        ToolboxReply::Failed(why) => Err(ToolFailure::Stop(why)),
+        other => Err(ToolFailure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
     }
 }
 
-pub async fn ask_done(cx: &Context, request: Request) -> Result<Done, Failure> {
-    ask_text(cx, request).await.map(Done::plain)
+pub async fn ask_done(
+    cx: &ToolContext,
+    request: ToolboxRequest,
+) -> Result<ToolOutcome, ToolFailure> {
+    ask_text(cx, request).await.map(ToolOutcome::plain)
 }

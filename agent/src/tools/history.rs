@@ -3,11 +3,13 @@
 use async_trait::async_trait;
 
 use super::asked::ask_done;
-use super::{Call, Context, Done, Failure, Handler, Risk, Tool, args};
-use crate::toolbox::protocol::Request;
+use super::{
+    CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome, args,
+};
+use crate::toolbox::protocol::ToolboxRequest;
 
 /// In the order in which the model sees them.
-pub fn all() -> Vec<Box<dyn Tool>> {
+pub fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(GitLogTool), Box::new(GitDiffTool), Box::new(GitShowTool), Box::new(GitBlameTool)]
 }
 
@@ -20,10 +22,15 @@ impl Handler for GitLogTool {
     const DESCRIPTION: &'static str = "Shows the newest commits of this conversation's branch: all, or those \
         that touched a path, added or removed a text (`search`), or are of an author or a time. For when and \
         why a line came in.";
-    const RISK: Risk = Risk::Reads;
+    const RISK: CallRisk = CallRisk::Reads;
 
-    async fn call(&self, cx: &Context, args: args::GitLog, _: Call<'_>) -> Result<Done, Failure> {
-        ask_done(cx, Request::GitLog(args)).await
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        args: args::GitLog,
+        _: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
+        ask_done(cx, ToolboxRequest::GitLog(args)).await
     }
 }
 
@@ -35,10 +42,15 @@ impl Handler for GitDiffTool {
     const NAME: &'static str = "GitDiff";
     const DESCRIPTION: &'static str = "Shows what this conversation changed so far, uncommitted and new \
         files included.";
-    const RISK: Risk = Risk::Reads;
+    const RISK: CallRisk = CallRisk::Reads;
 
-    async fn call(&self, cx: &Context, args: args::GitDiff, _: Call<'_>) -> Result<Done, Failure> {
-        ask_done(cx, Request::GitDiff(args)).await
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        args: args::GitDiff,
+        _: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
+        ask_done(cx, ToolboxRequest::GitDiff(args)).await
     }
 }
 
@@ -50,10 +62,15 @@ impl Handler for GitShowTool {
     const NAME: &'static str = "GitShow";
     const DESCRIPTION: &'static str = "Shows a commit: its message and what it changed, or a file as it was \
         then.";
-    const RISK: Risk = Risk::Reads;
+    const RISK: CallRisk = CallRisk::Reads;
 
-    async fn call(&self, cx: &Context, args: args::GitShow, _: Call<'_>) -> Result<Done, Failure> {
-        ask_done(cx, Request::GitShow(args)).await
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        args: args::GitShow,
+        _: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
+        ask_done(cx, ToolboxRequest::GitShow(args)).await
     }
 }
 
@@ -65,9 +82,14 @@ impl Handler for GitBlameTool {
     const NAME: &'static str = "GitBlame";
     const DESCRIPTION: &'static str =
         "Shows for lines of a file which commit wrote them last, and when.";
-    const RISK: Risk = Risk::Reads;
+    const RISK: CallRisk = CallRisk::Reads;
 
-    async fn call(&self, cx: &Context, args: args::GitBlame, _: Call<'_>) -> Result<Done, Failure> {
-        ask_done(cx, Request::GitBlame(args)).await
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        args: args::GitBlame,
+        _: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
+        ask_done(cx, ToolboxRequest::GitBlame(args)).await
     }
 }

@@ -1,12 +1,12 @@
 //! What the gateway keeps of the conversation, for the tools that look back on it.
 
-use super::Context;
+use super::ToolContext;
 use crate::history::KeptHistory;
 
 /// Pages of a history that are read at most.
 const MAX_PAGES: usize = 200;
 
-impl Context {
+impl ToolContext {
     /// What the gateway keeps of the conversation. Nobody's work waits for what can't be read.
     pub(super) async fn kept_history(&self) -> KeptHistory {
         let (mut kept, mut behind) = (KeptHistory::default(), 0);

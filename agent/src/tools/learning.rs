@@ -18,16 +18,19 @@ use self::checks::{check_form, find_marks};
 use self::evidence::link_all;
 use self::form::{show_change, show_marks, show_retrospective, show_stale};
 use self::todos::{find_todos, show_todos};
-use super::{Call, Context, Done, Failure, Handler, Pushed, Risk, Tool, args};
+use super::{
+    CallRisk, Handler, PushResult, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome,
+    args,
+};
 use crate::history::{describe_thread, find_used_learnings, list_histories};
 use crate::journal::write_journal;
 use crate::memory::{
-    ChangeKind, Citation, Confidence, ForeignSource, ForeignTexts, Learning, LearningChange,
-    LearningMarks, MAX_CITATIONS, MAX_CLAIM, MAX_FIELD, MAX_SCOPE, POLICY, WORKFLOWS,
-    find_hostile_rule,
+    ChangeKind, EntryConfidence, ForeignSource, ForeignTexts, LearningChange, LearningEntry,
+    LearningMarks, MAX_CITATIONS, MAX_CLAIM, MAX_FIELD, MAX_SCOPE, MemoryCitation, POLICY,
+    WORKFLOWS, find_hostile_rule,
 };
-use crate::toolbox::protocol::{Reply, Request};
-use crate::transcript::{Record, ResultKind};
+use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest};
+use crate::transcript::{ResultKind, TranscriptRecord};
 use codebutler_guides::text::clip_text;
 
 /// Under the retrospective, if something is proposed.
@@ -35,7 +38,7 @@ pub(super) const ASK: &str = "*What of this shall the team remember?* Approve or
                    `none` or `1 and 3`, or say one better: `2: <the rule in your words>`.";
 
 /// In the order in which the model sees them.
-pub fn all() -> Vec<Box<dyn Tool>> {
+pub fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(ReviewThread), Box::new(ask::AskRoles), Box::new(ProposeLearnings)]
 }
 
@@ -43,31 +46,38 @@ struct ReviewThread;
 
 #[async_trait]
 impl Handler for ReviewThread {
-    type Args = args::Nothing;
+    type Args = args::NoArgs;
     const NAME: &'static str = "ReviewThread";
     const DESCRIPTION: &'static str = "Shows what happened in this conversation beside its messages: each role's \
         runs, tools, errors and test runs, what the harness decided and why, what people decided, how checks \
         ended, what was waited for, the cost by role, and what of the memory should go.";
-    const RISK: Risk = Risk::Reads;
+    const RISK: CallRisk = CallRisk::Reads;
 
-    async fn call(&self, cx: &Context, _: args::Nothing, _: Call<'_>) -> Result<Done, Failure> {
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        _: args::NoArgs,
+        _: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
         let (folder, usage) = (cx.thread.state_dir.clone(), cx.thread.usage.clone());
         let mut kept = cx.kept_history().await;
         let told = tokio::task::spawn_blocking(move || {
             let histories = list_histories(&folder, &mut kept);
             describe_thread(&histories, &kept, &usage)
         });
-        let told = told.await.map_err(|error| Failure::Stop(error.to_string()))?;
-        let stale = match cx.toolbox.ask(Request::StaleLearnings).await? {
-            Reply::Stale(stale) => show_stale(&stale),
-            Reply::Refused(why) | Reply::Failed(why) => {
+        let told = told.await.map_err(|error| ToolFailure::Stop(error.to_string()))?;
+        let stale = match cx.toolbox.ask(ToolboxRequest::StaleLearnings).await? {
+            ToolboxReply::Stale(stale) => show_stale(&stale),
+            ToolboxReply::Refused(why) | ToolboxReply::Failed(why) => {
                 format!("## Memory\nIt can't be looked through: {why}")
             }
             other => {
-                return Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}")));
+                return Err(ToolFailure::Stop(format!(
+                    "the toolbox gave a strange answer: {other:?}"
+                )));
             }
         };
-        Ok(Done::plain(format!("{told}{stale}")))
+        Ok(ToolOutcome::plain(format!("{told}{stale}")))
     }
 }
 
@@ -76,40 +86,40 @@ impl Handler for ReviewThread {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ProposeArgs {
     /// One to three things that went well.
-    pub went_well: Vec<Observation>,
+    pub went_well: Vec<GoodObservation>,
     /// One to three things that cost time, money or trust.
     #[serde(default)]
-    pub frictions: Vec<Friction>,
+    pub frictions: Vec<ThreadFriction>,
     /// What the team does in another order or in another way from now on.
     #[serde(default)]
-    pub process_change: Option<Improvement>,
+    pub process_change: Option<ProposedImprovement>,
     /// What a role is told otherwise from now on.
     #[serde(default)]
-    pub prompt_change: Option<Improvement>,
+    pub prompt_change: Option<ProposedImprovement>,
     /// A task that people ask for again and again, and could ask for in a few words.
     #[serde(default)]
-    pub skill: Option<Improvement>,
+    pub skill: Option<ProposedImprovement>,
     /// A check that would have caught a mistake.
     #[serde(default)]
-    pub guardrail: Option<Improvement>,
+    pub guardrail: Option<ProposedImprovement>,
     /// How people could ask for such work so that it goes better: at most three sentences, from what happened here.
     #[serde(default)]
     pub tips: Vec<String>,
     /// Entries of the memory that somebody went by and was right.
     #[serde(default)]
-    pub helped: Vec<Verdict>,
+    pub helped: Vec<EntryVerdict>,
     /// Entries that led somebody wrong.
     #[serde(default)]
-    pub misled: Vec<Verdict>,
+    pub misled: Vec<EntryVerdict>,
     /// At most three changes of the team's memory, each of one entry; none if nothing new was learned.
     #[serde(default)]
-    pub learnings: Vec<Proposal>,
+    pub learnings: Vec<EntryProposal>,
 }
 
 /// Something that went well.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Observation {
+pub struct GoodObservation {
     /// One sentence.
     pub what: String,
     /// Where one sees it: a message, a commit, `path:line`, a figure.
@@ -119,20 +129,20 @@ pub struct Observation {
 /// Something that did not.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Friction {
+pub struct ThreadFriction {
     /// One sentence.
     pub what: String,
     /// Why it came to that, not what came of it.
     pub cause: String,
     /// Where one sees it.
     pub evidence: String,
-    pub severity: Severity,
+    pub severity: FrictionSeverity,
 }
 
 /// How much something cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Severity {
+pub enum FrictionSeverity {
     Low,
     Medium,
     High,
@@ -141,7 +151,7 @@ pub enum Severity {
 /// Something to do otherwise.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Improvement {
+pub struct ProposedImprovement {
     /// One sentence.
     pub what: String,
     /// What will be better, and how one would see it.
@@ -149,13 +159,13 @@ pub struct Improvement {
     /// File below `.codebutler/` and section, such as `workflows.md, bugfix`.
     #[serde(rename = "where")]
     pub place: String,
-    pub severity: Severity,
+    pub severity: FrictionSeverity,
 }
 
 /// What became of an entry of the memory in this conversation.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Verdict {
+pub struct EntryVerdict {
     /// Its page below `.codebutler/`.
     pub file: String,
     /// Such as `l-1a2b3c4d`.
@@ -167,7 +177,7 @@ pub struct Verdict {
 /// A change of one entry of the memory.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Proposal {
+pub struct EntryProposal {
     /// The page below `.codebutler/`: `<role>.md` for what one role has to know, `global.md` for all.
     pub file: String,
     /// `add` an entry, `replace` one, or `archive` one that is wrong or out of date.
@@ -188,7 +198,7 @@ pub struct Proposal {
     #[serde(default)]
     pub example: String,
     #[serde(default)]
-    pub confidence: Confidence,
+    pub confidence: EntryConfidence,
     /// Files and folders that it is about, such as `src/price.rs`, `web/**`; empty if it is about all.
     #[serde(default)]
     pub scope: Vec<String>,
@@ -222,9 +232,14 @@ impl Handler for ProposeLearnings {
         proposals the team shall remember: once, after the review and before you ask whether to merge. What they \
         accept is committed for you. Propose only what is new, rests on evidence, and helps next time; nothing is \
         a good answer.";
-    const RISK: Risk = Risk::Speaks;
+    const RISK: CallRisk = CallRisk::Speaks;
 
-    async fn call(&self, cx: &Context, args: ProposeArgs, call: Call<'_>) -> Result<Done, Failure> {
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        args: ProposeArgs,
+        call: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
         check_form(&args)?;
         let args = link_all(args, &cx.thread)?;
         let (marks, told) = find_marks(cx, &args).await?;
@@ -232,9 +247,9 @@ impl Handler for ProposeLearnings {
         let mut shown = Vec::new();
         let texts = read_foreign(cx).await?;
         for (number, proposal) in args.learnings.iter().enumerate().map(|(n, one)| (n + 1, one)) {
-            let wrong = |why: String| Failure::Respond(format!("proposal {number}: {why}"));
+            let wrong = |why: String| ToolFailure::Respond(format!("proposal {number}: {why}"));
             let mut change = make_change(cx, proposal).await.map_err(|failure| match failure {
-                Failure::Respond(why) => wrong(why),
+                ToolFailure::Respond(why) => wrong(why),
                 other => other,
             })?;
             let page = branch_page(cx, &change.file).await?;
@@ -265,31 +280,34 @@ impl Handler for ProposeLearnings {
             asks: waits,
             ..wire::PostMessage::default()
         };
-        let wire::Posted { ts, .. } = cx.gateway.post(&message).await?;
-        let record = Some(Record::Proposed { message: ts.clone(), changes });
+        let wire::PostedMessage { ts, .. } = cx.gateway.post(&message).await?;
+        let record = Some(TranscriptRecord::Proposed { message: ts.clone(), changes });
         let (kind, then) = if waits {
             (ResultKind::Waits, " Your run ends here and goes on with the answers.")
         } else {
             (ResultKind::Plain, " Nothing was proposed: go on.")
         };
-        Ok(Done { record, ..Done::of(format!("Posted as message {ts}.{then}"), kind) })
+        Ok(ToolOutcome {
+            record,
+            ..ToolOutcome::of(format!("Posted as message {ts}.{then}"), kind)
+        })
     }
 }
 
 /// What was read and said in the conversation.
-async fn read_foreign(cx: &Context) -> Result<ForeignTexts, Failure> {
+async fn read_foreign(cx: &ToolContext) -> Result<ForeignTexts, ToolFailure> {
     let folder = cx.thread.state_dir.clone();
     let kept = cx.kept_history().await;
     let texts = tokio::task::spawn_blocking(move || crate::history::read_foreign(&folder, &kept));
-    texts.await.map_err(|error| Failure::Stop(error.to_string()))
+    texts.await.map_err(|error| ToolFailure::Stop(error.to_string()))
 }
 
 /// Commits and pushes the journal; what people are told of it, where one is kept.
 async fn keep_journal(
-    cx: &Context,
+    cx: &ToolContext,
     retrospective: &str,
     mut marks: LearningMarks,
-) -> Result<Option<String>, Failure> {
+) -> Result<Option<String>, ToolFailure> {
     let Some(mut facts) = cx.thread.journal.clone() else { return Ok(None) };
     let (folder, usage) = (cx.thread.state_dir.clone(), cx.thread.usage.clone());
     let (page, retrospective) = (facts.page(&cx.thread.name), retrospective.to_owned());
@@ -303,46 +321,56 @@ async fn keep_journal(
         facts.marks = marks;
         write_journal(&facts, &usage, &history, &retrospective)
     });
-    let text = text.await.map_err(|error| Failure::Stop(error.to_string()))?;
-    let request = Request::CommitLearnings {
+    let text = text.await.map_err(|error| ToolFailure::Stop(error.to_string()))?;
+    let request = ToolboxRequest::CommitLearnings {
         changes: Vec::new(),
         message: "Keep the journal of this conversation\n".to_owned(),
         pages: vec![(page.clone(), text)],
     };
     // Nobody's work waits for it.
     let why = match cx.toolbox.ask(request).await? {
-        Reply::Text(commit) => match cx.push(&commit).await {
-            Ok(Pushed::Done(_)) => return Ok(Some(format!("**Journal** `.codebutler/{page}`"))),
-            Ok(Pushed::Conflict(why))
-            | Err(Failure::Respond(why) | Failure::Fault(why) | Failure::Stop(why)) => why,
+        ToolboxReply::Text(commit) => match cx.push(&commit).await {
+            Ok(PushResult::Done(_)) => {
+                return Ok(Some(format!("**Journal** `.codebutler/{page}`")));
+            }
+            Ok(PushResult::Conflict(why))
+            | Err(ToolFailure::Respond(why) | ToolFailure::Fault(why) | ToolFailure::Stop(why)) => {
+                why
+            }
             Err(other) => return Err(other),
         },
-        Reply::Refused(why) | Reply::Failed(why) => why,
+        ToolboxReply::Refused(why) | ToolboxReply::Failed(why) => why,
         other => {
-            return Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}")));
+            return Err(ToolFailure::Stop(format!("the toolbox gave a strange answer: {other:?}")));
         }
     };
     Ok(Some(format!("**Journal** not on the branch: {}", clip_text(&why, 300))))
 }
 
 /// The page as the branch has it.
-pub(super) async fn branch_page(cx: &Context, file: &str) -> Result<Option<String>, Failure> {
-    match cx.toolbox.ask(Request::BranchPage { file: file.to_owned() }).await? {
-        Reply::Guide(text) => Ok(text),
-        Reply::Refused(why) => Err(Failure::Respond(why)),
-        other => Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
+pub(super) async fn branch_page(
+    cx: &ToolContext,
+    file: &str,
+) -> Result<Option<String>, ToolFailure> {
+    match cx.toolbox.ask(ToolboxRequest::BranchPage { file: file.to_owned() }).await? {
+        ToolboxReply::Guide(text) => Ok(text),
+        ToolboxReply::Refused(why) => Err(ToolFailure::Respond(why)),
+        other => Err(ToolFailure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
     }
 }
 
-async fn make_change(cx: &Context, proposal: &Proposal) -> Result<LearningChange, Failure> {
-    let respond = |why: String| Err(Failure::Respond(why));
+async fn make_change(
+    cx: &ToolContext,
+    proposal: &EntryProposal,
+) -> Result<LearningChange, ToolFailure> {
+    let respond = |why: String| Err(ToolFailure::Respond(why));
     let kind = match proposal.change {
         ProposedChange::Add => ChangeKind::Add,
         ProposedChange::Replace => ChangeKind::Replace,
         ProposedChange::Archive => ChangeKind::Archive,
     };
     let id = match (kind, &proposal.id) {
-        (ChangeKind::Add, _) => Learning::make_id(&proposal.claim, &cx.thread.name),
+        (ChangeKind::Add, _) => LearningEntry::make_id(&proposal.claim, &cx.thread.name),
         (_, Some(id)) => id.trim().to_owned(),
         (_, None) => return respond("`id` has to name the entry that is changed".to_owned()),
     };
@@ -364,7 +392,7 @@ async fn make_change(cx: &Context, proposal: &Proposal) -> Result<LearningChange
         );
     }
     let field = |text: &str| clip_text(text.trim(), MAX_FIELD);
-    let learning = Learning {
+    let learning = LearningEntry {
         id,
         claim: clip_text(proposal.claim.trim(), MAX_CLAIM),
         when: field(&proposal.when),
@@ -390,16 +418,18 @@ async fn make_change(cx: &Context, proposal: &Proposal) -> Result<LearningChange
     Ok(LearningChange { file, kind, learning, reason, map: String::new() })
 }
 
-async fn quote_all(cx: &Context, cited: &[String]) -> Result<Vec<Citation>, Failure> {
+async fn quote_all(cx: &ToolContext, cited: &[String]) -> Result<Vec<MemoryCitation>, ToolFailure> {
     let mut quoted = Vec::new();
-    for citation in cited.iter().filter_map(|text| Citation::parse(&clip_text(text, 300))) {
-        match cx.toolbox.ask(Request::QuoteCitation { citation }).await? {
-            Reply::Text(text) => quoted.extend(Citation::parse(&text)),
-            Reply::Refused(why) => {
-                return Err(Failure::Respond(format!("a citation is wrong: {why}")));
+    for citation in cited.iter().filter_map(|text| MemoryCitation::parse(&clip_text(text, 300))) {
+        match cx.toolbox.ask(ToolboxRequest::QuoteCitation { citation }).await? {
+            ToolboxReply::Text(text) => quoted.extend(MemoryCitation::parse(&text)),
+            ToolboxReply::Refused(why) => {
+                return Err(ToolFailure::Respond(format!("a citation is wrong: {why}")));
             }
             other => {
-                return Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}")));
+                return Err(ToolFailure::Stop(format!(
+                    "the toolbox gave a strange answer: {other:?}"
+                )));
             }
         }
     }

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::learning::{ASK, branch_page, check_growth};
 use super::section::{NamedSection, draft_policy, draft_skill, draft_workflow, show_section};
-use super::{Call, Context, Done, Failure, Handler, Risk, Tool};
-use crate::memory::{ChangeKind, Learning, LearningChange, check_map, find_map};
-use crate::transcript::{Record, ResultKind};
+use super::{CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome};
+use crate::memory::{ChangeKind, LearningChange, LearningEntry, check_map, find_map};
+use crate::transcript::{ResultKind, TranscriptRecord};
 use codebutler_guides::text::clip_text;
 
 /// Where a role keeps its map until it is on the branch, in its folder.
@@ -23,7 +23,7 @@ const SHARED: &str = "global.md";
 /// Most parts that people are asked about at once.
 const MAX_SECTIONS: usize = 10;
 
-pub fn all() -> Vec<Box<dyn Tool>> {
+pub fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(WriteMap), Box::new(ProposeMaps)]
 }
 
@@ -58,26 +58,28 @@ impl Handler for WriteMap {
     const NAME: &'static str = "WriteMap";
     const DESCRIPTION: &'static str = "Posts your map of this project in the conversation, and keeps it for the lead, \
         who asks the people whether your page shall have it.";
-    const RISK: Risk = Risk::Speaks;
+    const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(
         &self,
-        cx: &Context,
+        cx: &ToolContext,
         args: WriteMapArgs,
-        call: Call<'_>,
-    ) -> Result<Done, Failure> {
+        call: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
         let folder = cx.thread.state_dir.join(&cx.thread.role);
         let map = with_commands(&args, &folder)?;
-        check_map(&map).map_err(Failure::Respond)?;
+        check_map(&map).map_err(ToolFailure::Respond)?;
         let message = wire::PostMessage {
             key: call.key.to_owned(),
             text: format!("**Project map of {}**\n\n{map}", cx.thread.role),
             ..wire::PostMessage::default()
         };
-        let wire::Posted { ts, .. } = cx.gateway.post(&message).await?;
+        let wire::PostedMessage { ts, .. } = cx.gateway.post(&message).await?;
         keep_draft(&folder, &map)
-            .map_err(|error| Failure::Stop(format!("the map can't be kept: {error}")))?;
-        Ok(Done::plain(format!("Posted as message {ts}. The lead proposes it to the people.")))
+            .map_err(|error| ToolFailure::Stop(format!("the map can't be kept: {error}")))?;
+        Ok(ToolOutcome::plain(format!(
+            "Posted as message {ts}. The lead proposes it to the people."
+        )))
     }
 }
 
@@ -88,9 +90,9 @@ fn keep_draft(folder: &Path, map: &str) -> std::io::Result<()> {
     std::fs::rename(fresh, folder.join(DRAFT))
 }
 
-fn with_commands(args: &WriteMapArgs, folder: &Path) -> Result<String, Failure> {
+fn with_commands(args: &WriteMapArgs, folder: &Path) -> Result<String, ToolFailure> {
     if args.commands.len() > MAX_COMMANDS {
-        return Err(Failure::Respond(format!("`commands` has at most {MAX_COMMANDS} entries")));
+        return Err(ToolFailure::Respond(format!("`commands` has at most {MAX_COMMANDS} entries")));
     }
     let mut map = args.map.trim().to_owned();
     let green = crate::history::find_green_commands(folder);
@@ -98,7 +100,7 @@ fn with_commands(args: &WriteMapArgs, folder: &Path) -> Result<String, Failure> 
     for MapCommand { what, command } in &args.commands {
         let command = command.trim();
         if !green.contains(command) || command.contains(['`', '\n']) {
-            return Err(Failure::Respond(format!(
+            return Err(ToolFailure::Respond(format!(
                 "`{command}` did not end with exit code 0 in this conversation: run exactly this in Bash, in the \
                  foreground, or leave it out"
             )));
@@ -144,17 +146,17 @@ impl Handler for ProposeMaps {
     const DESCRIPTION: &'static str = "Asks the people which of the maps that roles wrote in this conversation their \
         pages shall have, one by one, and with them what you wrote for all: `global.md`, workflows, skills, the policy. \
         What they accept is committed for you.";
-    const RISK: Risk = Risk::Speaks;
+    const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(
         &self,
-        cx: &Context,
+        cx: &ToolContext,
         args: ProposeMapsArgs,
-        call: Call<'_>,
-    ) -> Result<Done, Failure> {
+        call: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
         let drafted = draft_sections(cx, &args).await?;
         if drafted.len() > MAX_SECTIONS {
-            return Err(Failure::Respond(format!(
+            return Err(ToolFailure::Respond(format!(
                 "people are asked about at most {MAX_SECTIONS} parts at once: these are {}",
                 drafted.len()
             )));
@@ -166,7 +168,7 @@ impl Handler for ProposeMaps {
             changes.push(change);
         }
         if changes.is_empty() {
-            return Err(Failure::Respond(
+            return Err(ToolFailure::Respond(
                 "no role has written a map that differs from what its page has: ask the roles for theirs (WriteMap), \
                  and wait for them. What you wrote for all differs in nothing either"
                     .to_owned(),
@@ -180,23 +182,23 @@ impl Handler for ProposeMaps {
             asks: true,
             ..wire::PostMessage::default()
         };
-        let wire::Posted { ts, .. } = cx.gateway.post(&message).await?;
+        let wire::PostedMessage { ts, .. } = cx.gateway.post(&message).await?;
         let files: Vec<_> = changes.iter().map(|change| change.file.clone()).collect();
         let text = format!(
             "Posted as message {ts}: {}. Your run ends here and goes on with the answers.",
             files.join(", ")
         );
-        let record = Some(Record::Proposed { message: ts, changes });
-        Ok(Done { record, ..Done::of(text, ResultKind::Waits) })
+        let record = Some(TranscriptRecord::Proposed { message: ts, changes });
+        Ok(ToolOutcome { record, ..ToolOutcome::of(text, ResultKind::Waits) })
     }
 }
 
 fn map_change(file: &str, map: &str, reason: &str) -> LearningChange {
     let name = file.trim_end_matches(".md");
-    let learning = Learning {
+    let learning = LearningEntry {
         id: format!("map-{name}"),
         claim: format!("Project map of {name}"),
-        ..Learning::default()
+        ..LearningEntry::default()
     };
     let (file, reason) = (file.to_owned(), clip_text(reason, 300));
     LearningChange { file, kind: ChangeKind::Map, learning, reason, map: map.to_owned() }
@@ -204,12 +206,12 @@ fn map_change(file: &str, map: &str, reason: &str) -> LearningChange {
 
 /// Everything that differs from what the branch has: pages first, then what is for all.
 async fn draft_sections(
-    cx: &Context,
+    cx: &ToolContext,
     args: &ProposeMapsArgs,
-) -> Result<Vec<LearningChange>, Failure> {
+) -> Result<Vec<LearningChange>, ToolFailure> {
     let mut maps = read_drafts(cx.thread.state_dir.clone()).await?;
     if let Some(global) = args.global.as_deref().filter(|map| !map.trim().is_empty()) {
-        check_map(global).map_err(Failure::Respond)?;
+        check_map(global).map_err(ToolFailure::Respond)?;
         maps.push((SHARED.to_owned(), global.trim().to_owned()));
     }
     let (reason, mut changes) = (args.reason.trim(), Vec::new());
@@ -236,14 +238,14 @@ async fn draft_sections(
         changes.iter().enumerate().find(|(at, one)| changes[..*at].iter().any(|o| same(o, one)));
     if let Some((_, change)) = twice {
         let what = &change.learning.claim;
-        return Err(Failure::Respond(format!("`{what}` stands there twice: propose it once")));
+        return Err(ToolFailure::Respond(format!("`{what}` stands there twice: propose it once")));
     }
     check_growth(cx, &changes).await?;
     Ok(changes)
 }
 
 /// What roles wrote in this conversation: page and map.
-async fn read_drafts(state_dir: PathBuf) -> Result<Vec<(String, String)>, Failure> {
+async fn read_drafts(state_dir: PathBuf) -> Result<Vec<(String, String)>, ToolFailure> {
     let read = move || {
         let mut maps = Vec::new();
         for role in crate::history::list_roles(&state_dir) {
@@ -254,10 +256,11 @@ async fn read_drafts(state_dir: PathBuf) -> Result<Vec<(String, String)>, Failur
         maps
     };
     let maps = tokio::task::spawn_blocking(read).await;
-    let maps = maps.map_err(|error| Failure::Stop(error.to_string()))?;
+    let maps = maps.map_err(|error| ToolFailure::Stop(error.to_string()))?;
     // A draft lies on a volume that other pods write too.
     for (file, map) in &maps {
-        check_map(map).map_err(|why| Failure::Respond(format!("the map for `{file}`: {why}")))?;
+        check_map(map)
+            .map_err(|why| ToolFailure::Respond(format!("the map for `{file}`: {why}")))?;
     }
     Ok(maps)
 }

@@ -28,37 +28,37 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use codebutler_wire::{ErrorCode, NanoUsd, RiskTier, SlackTs, Usage};
+use codebutler_wire::{ErrorCode, NanoUsd, RiskTier, SlackTs, TokenUsage};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::builds::Builds;
-use crate::gateway::{Gateway, GatewayError};
+use crate::builds::PodBuilds;
+use crate::gateway::{GatewayClient, GatewayError};
 use crate::journal::JournalFacts;
 use crate::memory::KnownLearning;
-use crate::relay::Relay;
+use crate::relay::GitRelay;
 use crate::review::ReviewGate;
-use crate::toolbox::client::{Toolbox, ToolboxError};
-use crate::transcript::{Record, ResultKind};
-use codebutler_guides::policy::{Policy, Verdict};
+use crate::toolbox::client::{ToolboxClient, ToolboxError};
+use crate::transcript::{ResultKind, TranscriptRecord};
+use codebutler_guides::policy::{CommandPolicy, RiskVerdict};
 use codebutler_guides::text::clip_text;
 
-pub use push::{Carried, Pushed};
+pub use push::{PushResult, RelayedRequest};
 
 /// What tools work with.
 #[derive(Clone)]
-pub struct Context {
+pub struct ToolContext {
     /// Slack, GitHub, and the thread's state.
-    pub gateway: Gateway,
+    pub gateway: GatewayClient,
     /// The worktree.
-    pub toolbox: Toolbox,
+    pub toolbox: ToolboxClient,
     /// For what the gateway said to Git.
-    pub relay: Relay,
+    pub relay: GitRelay,
     /// The pod's build slot.
-    pub builds: Builds,
+    pub builds: PodBuilds,
     /// What counts as tested.
-    pub tests: proof::Tests,
+    pub tests: proof::ThreadTests,
     /// Files and folders that the approved plan names.
     pub planned: Vec<String>,
     /// The conversation, as of the start of the run.
@@ -79,7 +79,7 @@ pub struct ThreadFacts {
     /// The folder with every role's transcript.
     pub state_dir: PathBuf,
     /// Usage by role.
-    pub usage: Vec<(String, Usage)>,
+    pub usage: Vec<(String, TokenUsage)>,
     /// What the conversation's journal is written from, where one is kept.
     pub journal: Option<JournalFacts>,
     /// What a review has to keep to.
@@ -108,7 +108,7 @@ pub struct LookBackFacts {
 
 /// What a call can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Risk {
+pub enum CallRisk {
     /// Nothing: calls run side by side and may be repeated.
     Reads,
     /// Something in the worktree.
@@ -117,7 +117,7 @@ pub enum Risk {
     Speaks,
 }
 
-impl Risk {
+impl CallRisk {
     const fn tier(self) -> RiskTier {
         match self {
             Self::Reads => RiskTier::Read,
@@ -129,8 +129,8 @@ impl Risk {
 
 /// One call that is about to be carried out.
 #[derive(Clone, Debug)]
-pub struct Call<'a> {
-    /// What [`Tool::key`] said when the call was recorded.
+pub struct StartedCall<'a> {
+    /// What [`RoleTool::key`] said when the call was recorded.
     pub key: &'a str,
     /// It may have been carried out before a crash.
     pub again: bool,
@@ -138,16 +138,16 @@ pub struct Call<'a> {
 
 /// What a call came to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Done {
+pub struct ToolOutcome {
     /// For the model.
     pub text: String,
     /// For the run.
     pub kind: ResultKind,
     /// For the transcript, before the result.
-    pub record: Option<Record>,
+    pub record: Option<TranscriptRecord>,
 }
 
-impl Done {
+impl ToolOutcome {
     fn plain(text: impl Into<String>) -> Self {
         Self::of(text, ResultKind::Plain)
     }
@@ -159,7 +159,7 @@ impl Done {
 
 /// Why a call came to nothing. Each kind has one reader.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum ToolFailure {
     /// For the model: what to do instead.
     #[error("{0}")]
     Respond(String),
@@ -180,7 +180,7 @@ pub enum Failure {
     Toolbox(#[source] ToolboxError),
 }
 
-impl From<GatewayError> for Failure {
+impl From<GatewayError> for ToolFailure {
     fn from(error: GatewayError) -> Self {
         match error {
             GatewayError::Refused { code: ErrorCode::ThreadClosed, .. } => Self::Closed,
@@ -198,7 +198,7 @@ impl From<GatewayError> for Failure {
     }
 }
 
-impl From<ToolboxError> for Failure {
+impl From<ToolboxError> for ToolFailure {
     fn from(error: ToolboxError) -> Self {
         match error {
             ToolboxError::TooLarge => {
@@ -211,7 +211,7 @@ impl From<ToolboxError> for Failure {
 
 /// A tool, as the loop sees it.
 #[async_trait]
-pub trait Tool: Send + Sync {
+pub trait RoleTool: Send + Sync {
     /// Its name.
     fn name(&self) -> &'static str;
     /// What the model is told, in OpenAI's form.
@@ -219,14 +219,24 @@ pub trait Tool: Send + Sync {
     /// What its arguments have to fit.
     fn schema(&self) -> Value;
     /// What a call can do.
-    fn risk(&self) -> Risk;
+    fn risk(&self) -> CallRisk;
     /// How much harm this call can do here.
-    fn verdict(&self, policy: &Policy, arguments: &str) -> Verdict;
-    /// By which the effect of a call is found again. Recorded before [`Tool::call`]; `proposed` is
+    fn verdict(&self, policy: &CommandPolicy, arguments: &str) -> RiskVerdict;
+    /// By which the effect of a call is found again. Recorded before [`RoleTool::call`]; `proposed` is
     /// unique to the call.
-    async fn key(&self, cx: &Context, arguments: &str, proposed: &str) -> Result<String, Failure>;
+    async fn key(
+        &self,
+        cx: &ToolContext,
+        arguments: &str,
+        proposed: &str,
+    ) -> Result<String, ToolFailure>;
     /// Carries it out.
-    async fn call(&self, cx: &Context, arguments: &str, call: Call<'_>) -> Result<Done, Failure>;
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        arguments: &str,
+        call: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure>;
 }
 
 /// A tool, as it is written.
@@ -235,27 +245,32 @@ trait Handler: Send + Sync + 'static {
     type Args: DeserializeOwned + JsonSchema + Send + Sync;
     const NAME: &'static str;
     const DESCRIPTION: &'static str;
-    const RISK: Risk;
+    const RISK: CallRisk;
 
     /// How much harm it can do, by the tool alone unless its arguments say more.
-    fn verdict(&self, policy: &Policy, _args: &Self::Args) -> Verdict {
+    fn verdict(&self, policy: &CommandPolicy, _args: &Self::Args) -> RiskVerdict {
         policy.tool(Self::NAME, Self::RISK.tier())
     }
 
     async fn key(
         &self,
-        _cx: &Context,
+        _cx: &ToolContext,
         _args: &Self::Args,
         proposed: &str,
-    ) -> Result<String, Failure> {
+    ) -> Result<String, ToolFailure> {
         Ok(proposed.to_owned())
     }
 
-    async fn call(&self, cx: &Context, args: Self::Args, call: Call<'_>) -> Result<Done, Failure>;
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        args: Self::Args,
+        call: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure>;
 }
 
 #[async_trait]
-impl<H: Handler> Tool for H {
+impl<H: Handler> RoleTool for H {
     fn name(&self) -> &'static str {
         H::NAME
     }
@@ -275,11 +290,11 @@ impl<H: Handler> Tool for H {
         schema::whole_schema::<H::Args>()
     }
 
-    fn risk(&self) -> Risk {
+    fn risk(&self) -> CallRisk {
         H::RISK
     }
 
-    fn verdict(&self, policy: &Policy, arguments: &str) -> Verdict {
+    fn verdict(&self, policy: &CommandPolicy, arguments: &str) -> RiskVerdict {
         match parse_arguments::<H>(arguments) {
             Ok(args) => Handler::verdict(self, policy, &args),
             // It will be refused as it is.
@@ -287,26 +302,36 @@ impl<H: Handler> Tool for H {
         }
     }
 
-    async fn key(&self, cx: &Context, arguments: &str, proposed: &str) -> Result<String, Failure> {
+    async fn key(
+        &self,
+        cx: &ToolContext,
+        arguments: &str,
+        proposed: &str,
+    ) -> Result<String, ToolFailure> {
         Handler::key(self, cx, &parse_arguments::<H>(arguments)?, proposed).await
     }
 
-    async fn call(&self, cx: &Context, arguments: &str, call: Call<'_>) -> Result<Done, Failure> {
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        arguments: &str,
+        call: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
         Handler::call(self, cx, parse_arguments::<H>(arguments)?, call).await
     }
 }
 
 /// What everything that is decided about a call is decided from.
-fn parse_arguments<H: Handler>(arguments: &str) -> Result<H::Args, Failure> {
+fn parse_arguments<H: Handler>(arguments: &str) -> Result<H::Args, ToolFailure> {
     let one =
         canonical::canonical_arguments(H::NAME, &schema::whole_schema::<H::Args>(), arguments)?;
     serde_json::from_str(&one).map_err(|error| {
-        Failure::Fault(format!("the arguments of {} do not fit its schema: {error}", H::NAME))
+        ToolFailure::Fault(format!("the arguments of {} do not fit its schema: {error}", H::NAME))
     })
 }
 
 /// Every tool, in the order in which a model sees them.
-fn all() -> impl Iterator<Item = Box<dyn Tool>> {
+fn all() -> impl Iterator<Item = Box<dyn RoleTool>> {
     let remote = remote::all()
         .into_iter()
         .chain(remote_change::all())
@@ -322,9 +347,9 @@ fn all() -> impl Iterator<Item = Box<dyn Tool>> {
 }
 
 /// The tools that a role has.
-pub struct Tools(Vec<Box<dyn Tool>>);
+pub struct RoleTools(Vec<Box<dyn RoleTool>>);
 
-impl Tools {
+impl RoleTools {
     /// Those of all tools that `names` names.
     pub fn new(names: &[String]) -> Self {
         let tools: Vec<_> =
@@ -343,10 +368,10 @@ impl Tools {
     }
 
     /// A tool by name; otherwise what the model is told.
-    pub fn find(&self, name: &str) -> Result<&dyn Tool, Failure> {
+    pub fn find(&self, name: &str) -> Result<&dyn RoleTool, ToolFailure> {
         self.0.iter().find(|tool| tool.name() == name).map(AsRef::as_ref).ok_or_else(|| {
             let names: Vec<_> = self.0.iter().map(|tool| tool.name()).collect();
-            Failure::Fault(format!(
+            ToolFailure::Fault(format!(
                 "there is no tool `{}`; you have {}",
                 clip_text(name, 60),
                 names.join(", ")
@@ -361,10 +386,10 @@ mod tests {
 
     #[test]
     fn a_role_has_the_tools_it_is_given_and_no_other() {
-        let tools = Tools::new(&["Read".into(), "SendMessage".into(), "Teleport".into()]);
+        let tools = RoleTools::new(&["Read".into(), "SendMessage".into(), "Teleport".into()]);
         let names: Vec<_> = tools.specs().iter().map(|s| s["function"]["name"].clone()).collect();
         assert_eq!(names, ["Read", "SendMessage"]);
-        let Err(Failure::Fault(text)) = tools.find("Bash") else { panic!() };
+        let Err(ToolFailure::Fault(text)) = tools.find("Bash") else { panic!() };
         assert_eq!(text, "there is no tool `Bash`; you have Read, SendMessage");
     }
 
@@ -373,7 +398,7 @@ mod tests {
         let names: Vec<String> = all().map(|tool| tool.name().to_owned()).collect();
         // What an AgentRole may allow is what there is.
         assert_eq!(names, codebutler_wire::TOOLS);
-        for spec in Tools::new(&names).specs() {
+        for spec in RoleTools::new(&names).specs() {
             let function = &spec["function"];
             assert!(function["description"].as_str().is_some_and(|d| d.len() > 20), "{spec}");
             assert_eq!(function["parameters"]["type"], "object", "{spec}");

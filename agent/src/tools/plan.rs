@@ -1,20 +1,20 @@
 //! Whether what is pushed keeps to the files that the approved plan names.
 
-use super::{Context, Failure};
-use crate::toolbox::protocol::{Reply, Request};
+use super::{ToolContext, ToolFailure};
+use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest};
 
 const MAX_TOLD: usize = 20;
 /// What belongs to the team's own notes, whatever the plan is about.
 const NOTES: &str = ".codebutler/";
 
-impl Context {
+impl ToolContext {
     /// Files that the branch changes and the approved plan does not name. None without such a plan.
-    pub async fn beside_plan(&self) -> Result<Vec<String>, Failure> {
+    pub async fn beside_plan(&self) -> Result<Vec<String>, ToolFailure> {
         if self.planned.is_empty() {
             return Ok(Vec::new());
         }
-        match self.toolbox.ask(Request::Touched).await? {
-            Reply::Names(touched) => Ok(files_beside(&self.planned, touched)),
+        match self.toolbox.ask(ToolboxRequest::Touched).await? {
+            ToolboxReply::Names(touched) => Ok(files_beside(&self.planned, touched)),
             other => {
                 tracing::warn!(?other, "what the branch changes is not known");
                 Ok(Vec::new())

@@ -1,30 +1,30 @@
 //! What the harness itself knows about tests, for whatever says that work is done. No model writes
 //! any of it.
 
-use codebutler_wire::{Proof, TestRun};
+use codebutler_wire::{TestProof, TestRun};
 
-use super::Context;
+use super::ToolContext;
 use crate::toolbox::client::ToolboxError;
-use crate::toolbox::protocol::{Reply, Request, Standing};
+use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest, WorktreeStanding};
 
 /// The test command of the thread, and the newest run of it by this role.
 #[derive(Clone, Debug, Default)]
-pub struct Tests {
+pub struct ThreadTests {
     /// The command line that counts, if there is one.
     pub command: Option<String>,
     pub last: Option<TestRun>,
 }
 
-impl Tests {
+impl ThreadTests {
     /// Whether a command is the one that counts.
     pub fn is(&self, command: &str) -> bool {
         self.command.as_ref().is_some_and(|test| test.trim() == command.trim())
     }
 
     /// What the model is told of a proof that proves nothing.
-    pub fn advice(&self, proof: Option<&Proof>) -> String {
+    pub fn advice(&self, proof: Option<&TestProof>) -> String {
         let Some(command) = &self.command else { return String::new() };
-        let proven = |proof: &Proof| {
+        let proven = |proof: &TestProof| {
             proof.changed.is_empty()
                 && proof.uncommitted.is_empty()
                 && proof
@@ -42,13 +42,13 @@ impl Tests {
     }
 }
 
-impl Context {
-    pub async fn proof(&self) -> Result<Option<Proof>, ToolboxError> {
+impl ToolContext {
+    pub async fn proof(&self) -> Result<Option<TestProof>, ToolboxError> {
         let test = self.tests.last.clone();
         let tested = test.as_ref().and_then(|run| run.tree.clone());
-        match self.toolbox.ask(Request::Standing { tested }).await? {
-            Reply::Standing(Standing { commit, changed, uncommitted }) => {
-                Ok(Some(Proof { commit, test, changed, uncommitted }))
+        match self.toolbox.ask(ToolboxRequest::Standing { tested }).await? {
+            ToolboxReply::Standing(WorktreeStanding { commit, changed, uncommitted }) => {
+                Ok(Some(TestProof { commit, test, changed, uncommitted }))
             }
             other => {
                 tracing::warn!(?other, "how the worktree stands is not known");

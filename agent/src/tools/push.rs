@@ -6,46 +6,53 @@ use std::time::Duration;
 use codebutler_wire::PostMessage;
 use tokio::time::{Instant, sleep};
 
-use super::{Context, Done, Failure, plan};
+use super::{ToolContext, ToolFailure, ToolOutcome, plan};
 use crate::gateway::{GatewayError, PATIENCE};
 use crate::toolbox::client::ToolboxError;
-use crate::toolbox::protocol::{Reply, Request};
-use crate::transcript::{Record, ResultKind};
+use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest};
+use crate::transcript::{ResultKind, TranscriptRecord};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// What came of a push that nobody refused.
-pub enum Pushed {
-    Done(Done),
+pub enum PushResult {
+    Done(ToolOutcome),
     /// Others have changed the same in another way; for the model.
     Conflict(String),
 }
 
 /// What came of a request through the relay.
-pub struct Carried {
-    pub reply: Reply,
+pub struct RelayedRequest {
+    pub reply: ToolboxReply,
     /// What the gateway said, where it refused: Git itself throws its words away.
     pub said: Option<String>,
     /// Whether it is the gateway that was away, all the time.
     pub away: bool,
 }
 
-impl Context {
+impl ToolContext {
     /// Asks the toolbox for something that goes through the relay and may be repeated.
-    pub async fn through_relay(&self, request: &Request) -> Result<Carried, ToolboxError> {
+    pub async fn through_relay(
+        &self,
+        request: &ToolboxRequest,
+    ) -> Result<RelayedRequest, ToolboxError> {
         let deadline = Instant::now() + PATIENCE;
         let mut pause = FIRST_PAUSE;
         loop {
             self.relay.take_refusal();
             let reply = self.toolbox.ask(request.clone()).await?;
             let refusal = self.relay.take_refusal();
-            if !matches!(reply, Reply::Refused(_) | Reply::Failed(_)) {
-                return Ok(Carried { reply, said: None, away: false });
+            if !matches!(reply, ToolboxReply::Refused(_) | ToolboxReply::Failed(_)) {
+                return Ok(RelayedRequest { reply, said: None, away: false });
             }
             let away = refusal.as_ref().is_some_and(|refusal| refusal.passes);
             if !away || Instant::now() + pause > deadline {
-                return Ok(Carried { reply, said: refusal.map(|refusal| refusal.said), away });
+                return Ok(RelayedRequest {
+                    reply,
+                    said: refusal.map(|refusal| refusal.said),
+                    away,
+                });
             }
             tracing::info!(?pause, "the gateway is away: Git tries again");
             sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await;
@@ -54,33 +61,37 @@ impl Context {
     }
 
     /// Pushes the thread's branch, whose tip is `commit`. People are told of a conflict here.
-    pub async fn push(&self, commit: &str) -> Result<Pushed, Failure> {
-        let Carried { reply, said, away } = self.through_relay(&Request::GitPush).await?;
+    pub async fn push(&self, commit: &str) -> Result<PushResult, ToolFailure> {
+        let RelayedRequest { reply, said, away } =
+            self.through_relay(&ToolboxRequest::GitPush).await?;
         let text = match reply {
-            Reply::Text(text) => text,
-            Reply::Conflict { files, why } => {
+            ToolboxReply::Text(text) => text,
+            ToolboxReply::Conflict { files, why } => {
                 self.tell_of_conflict(&files, commit).await?;
-                return Ok(Pushed::Conflict(why));
+                return Ok(PushResult::Conflict(why));
             }
             // The successor of this process finds out whether it is there.
-            Reply::Refused(why) | Reply::Failed(why) if away => {
-                return Err(Failure::Gateway(GatewayError::Away(why)));
+            ToolboxReply::Refused(why) | ToolboxReply::Failed(why) if away => {
+                return Err(ToolFailure::Gateway(GatewayError::Away(why)));
             }
-            Reply::Refused(why) => return Err(Failure::Respond(said.unwrap_or(why))),
-            Reply::Failed(why) => return Err(Failure::Stop(why)),
+            ToolboxReply::Refused(why) => return Err(ToolFailure::Respond(said.unwrap_or(why))),
+            ToolboxReply::Failed(why) => return Err(ToolFailure::Stop(why)),
             other => {
-                return Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}")));
+                return Err(ToolFailure::Stop(format!(
+                    "the toolbox gave a strange answer: {other:?}"
+                )));
             }
         };
         let beside = self.beside_plan().await?;
         let told = plan::told_files(&beside);
-        let record = (!self.planned.is_empty()).then_some(Record::Deviated { files: beside });
+        let record =
+            (!self.planned.is_empty()).then_some(TranscriptRecord::Deviated { files: beside });
         let text = format!("{text}{told}");
-        Ok(Pushed::Done(Done { record, ..Done::of(text, ResultKind::Published) }))
+        Ok(PushResult::Done(ToolOutcome { record, ..ToolOutcome::of(text, ResultKind::Published) }))
     }
 
     /// People are told which files two sides have changed: once for each commit that can't be pushed.
-    async fn tell_of_conflict(&self, files: &[String], commit: &str) -> Result<(), Failure> {
+    async fn tell_of_conflict(&self, files: &[String], commit: &str) -> Result<(), ToolFailure> {
         let named: Vec<_> =
             files.iter().map(|file| format!("`{}`", file.replace('`', "'"))).collect();
         let text = format!(
@@ -90,9 +101,9 @@ impl Context {
         );
         let key = format!("conflict.{}", &commit[..commit.floor_char_boundary(16)]);
         let message = PostMessage { key, text, ..PostMessage::default() };
-        match self.gateway.post(&message).await.map_err(Failure::from) {
+        match self.gateway.post(&message).await.map_err(ToolFailure::from) {
             // A role that may not speak: the model knows.
-            Ok(_) | Err(Failure::Respond(_)) => Ok(()),
+            Ok(_) | Err(ToolFailure::Respond(_)) => Ok(()),
             Err(failure) => Err(failure),
         }
     }

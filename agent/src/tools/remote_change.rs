@@ -7,18 +7,18 @@ use codebutler_wire::RemoteChange;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Context, Done, Failure, Handler, Risk, Tool};
+use super::{CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome};
 
 /// In the order in which the model sees them.
-pub fn all() -> Vec<Box<dyn Tool>> {
+pub fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(GhLabel), Box::new(GhOpenIssue), Box::new(GhAnswer), Box::new(GhRelease)]
 }
 
 /// The gateway finds what is done already, by what it is.
-async fn change_remote(cx: &Context, change: RemoteChange) -> Result<Done, Failure> {
+async fn change_remote(cx: &ToolContext, change: RemoteChange) -> Result<ToolOutcome, ToolFailure> {
     let wire::RemoteChanged { url } =
         cx.gateway.change_remote(&wire::ChangeRemote { change }).await?;
-    Ok(Done::plain(format!("Done: {url}")))
+    Ok(ToolOutcome::plain(format!("Done: {url}")))
 }
 
 /// `GHLabel`
@@ -43,9 +43,14 @@ impl Handler for GhLabel {
     const NAME: &'static str = "GHLabel";
     const DESCRIPTION: &'static str = "Puts labels on an issue or pull request of this repository, or takes them off. \
         People are asked first: if they have to answer, end your run, and call exactly the same once they said yes.";
-    const RISK: Risk = Risk::Speaks;
+    const RISK: CallRisk = CallRisk::Speaks;
 
-    async fn call(&self, cx: &Context, args: LabelArgs, _: Call<'_>) -> Result<Done, Failure> {
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        args: LabelArgs,
+        _: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
         let LabelArgs { number, add, remove } = args;
         change_remote(cx, RemoteChange::Labels { number, add, remove }).await
     }
@@ -71,9 +76,14 @@ impl Handler for GhOpenIssue {
     const NAME: &'static str = "GHOpenIssue";
     const DESCRIPTION: &'static str =
         "Opens an issue in this repository. People are asked first, as for GHLabel.";
-    const RISK: Risk = Risk::Speaks;
+    const RISK: CallRisk = CallRisk::Speaks;
 
-    async fn call(&self, cx: &Context, args: OpenIssueArgs, _: Call<'_>) -> Result<Done, Failure> {
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        args: OpenIssueArgs,
+        _: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
         let OpenIssueArgs { title, body, labels } = args;
         change_remote(cx, RemoteChange::Issue { title, body, labels }).await
     }
@@ -97,9 +107,14 @@ impl Handler for GhAnswer {
     const NAME: &'static str = "GHAnswer";
     const DESCRIPTION: &'static str = "Comments on an issue, or on another pull request than this conversation's (that is \
         GHComment's). People are asked first, as for GHLabel.";
-    const RISK: Risk = Risk::Speaks;
+    const RISK: CallRisk = CallRisk::Speaks;
 
-    async fn call(&self, cx: &Context, args: AnswerArgs, _: Call<'_>) -> Result<Done, Failure> {
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        args: AnswerArgs,
+        _: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
         let AnswerArgs { number, body } = args;
         change_remote(cx, RemoteChange::Comment { number, body }).await
     }
@@ -128,9 +143,14 @@ impl Handler for GhRelease {
     const NAME: &'static str = "GHRelease";
     const DESCRIPTION: &'static str = "Publishes a release of the base branch with a new tag. People are asked first, as for \
         GHLabel.";
-    const RISK: Risk = Risk::Speaks;
+    const RISK: CallRisk = CallRisk::Speaks;
 
-    async fn call(&self, cx: &Context, args: ReleaseArgs, _: Call<'_>) -> Result<Done, Failure> {
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        args: ReleaseArgs,
+        _: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
         let ReleaseArgs { tag, title, notes, prerelease } = args;
         let prerelease = prerelease.unwrap_or_default();
         change_remote(cx, RemoteChange::Release { tag, title, notes, prerelease }).await

@@ -8,9 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::asked::ask_text;
 use super::learning::branch_page;
-use super::{Call, Context, Done, Failure, Handler, Pushed, Risk, Tool};
+use super::{
+    CallRisk, Handler, PushResult, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome,
+};
 use crate::research::{KnownResearch, ResearchPage, page_path};
-use crate::toolbox::protocol::{Reply, Request};
+use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest};
 use codebutler_guides::text::clip_text;
 
 /// Longest findings, in characters.
@@ -21,7 +23,7 @@ const MAX_QUESTION: usize = 300;
 const MAX_SOURCE: usize = 300;
 const MAX_SOURCES: usize = 12;
 
-pub fn all() -> Vec<Box<dyn Tool>> {
+pub fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(KeepResearch)]
 }
 
@@ -51,37 +53,37 @@ impl Handler for KeepResearch {
     const NAME: &'static str = "KeepResearch";
     const DESCRIPTION: &'static str = "Keeps what you found out as a page of `.codebutler/research/` on this conversation's \
         branch. Roles of later conversations see that it is there and read it with ReadMemory instead of asking again.";
-    const RISK: Risk = Risk::Speaks;
+    const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(
         &self,
-        cx: &Context,
+        cx: &ToolContext,
         args: KeepResearchArgs,
-        _: Call<'_>,
-    ) -> Result<Done, Failure> {
+        _: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
         let day = find_day(cx).await?;
-        let fresh = read_page(&args, day, cx.thread.link.clone()).map_err(Failure::Respond)?;
+        let fresh = read_page(&args, day, cx.thread.link.clone()).map_err(ToolFailure::Respond)?;
         let path = page_path(&fresh.topic).ok_or_else(|| {
-            Failure::Respond(
+            ToolFailure::Respond(
                 "`topic` needs letters from a to z, or digits: its file is named by them"
                     .to_owned(),
             )
         })?;
         if let Some(old) = branch_page(cx, &path).await? {
-            check_topic(&path, &old, &fresh.topic).map_err(Failure::Respond)?;
+            check_topic(&path, &old, &fresh.topic).map_err(ToolFailure::Respond)?;
         }
-        let request = Request::CommitLearnings {
+        let request = ToolboxRequest::CommitLearnings {
             changes: Vec::new(),
             message: format!("Keep research: {}\n", clip_text(&fresh.topic, 60)),
             pages: vec![(path.clone(), fresh.render())],
         };
         let commit = ask_text(cx, request).await?;
         match cx.push(&commit).await? {
-            Pushed::Done(_) => Ok(Done::plain(format!(
+            PushResult::Done(_) => Ok(ToolOutcome::plain(format!(
                 "Kept as `.codebutler/{path}` on this conversation's branch. It is merged with its pull request; until then \
                  only your answer in the conversation says it."
             ))),
-            Pushed::Conflict(why) => Err(Failure::Respond(why)),
+            PushResult::Conflict(why) => Err(ToolFailure::Respond(why)),
         }
     }
 }
@@ -97,10 +99,10 @@ fn check_topic(path: &str, old: &str, topic: &str) -> Result<(), String> {
     ))
 }
 
-async fn find_day(cx: &Context) -> Result<String, Failure> {
-    match cx.toolbox.ask(Request::Surroundings { programs: false }).await? {
-        Reply::Surroundings(found) => Ok(found.day),
-        other => Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
+async fn find_day(cx: &ToolContext) -> Result<String, ToolFailure> {
+    match cx.toolbox.ask(ToolboxRequest::Surroundings { programs: false }).await? {
+        ToolboxReply::Surroundings(found) => Ok(found.day),
+        other => Err(ToolFailure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
     }
 }
 

@@ -7,8 +7,8 @@ use codebutler_wire as wire;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Context, Done, Failure, Handler, Risk, Tool};
-use crate::transcript::{Record, ResultKind};
+use super::{CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome};
+use crate::transcript::{ResultKind, TranscriptRecord};
 use codebutler_guides::text::clip_text;
 
 /// Most points of a list.
@@ -16,7 +16,7 @@ const MAX_POINTS: usize = 10;
 /// Longest point, in characters.
 const MAX_POINT: usize = 300;
 
-pub fn all() -> Vec<Box<dyn Tool>> {
+pub fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(PlanReview)]
 }
 
@@ -109,19 +109,19 @@ impl Handler for PlanReview {
     const DESCRIPTION: &'static str = "Posts what your review goes by: what must not break, where the risk is, and \
         the tests there have to be. Before your first finding or verdict, once you have read plan and changes; \
         again if a later round changes what it goes by.";
-    const RISK: Risk = Risk::Speaks;
+    const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(
         &self,
-        cx: &Context,
+        cx: &ToolContext,
         args: PlanReviewArgs,
-        call: Call<'_>,
-    ) -> Result<Done, Failure> {
+        call: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
         check_form(&args)?;
         let text = show_plan(&args);
         let message =
             wire::PostMessage { key: call.key.to_owned(), text, ..wire::PostMessage::default() };
-        let wire::Posted { ts, .. } = cx.gateway.post(&message).await?;
+        let wire::PostedMessage { ts, .. } = cx.gateway.post(&message).await?;
         let missing = args.tests.iter().filter(|test| !test.present);
         let missing_tests: Vec<_> = missing
             .map(|test| format!("{}: {}", test.kind.word(), review_point(&test.what)))
@@ -131,16 +131,16 @@ impl Handler for PlanReview {
         } else {
             "Tests are missing: this round asks for them, before the logic is judged."
         };
-        let record = Some(Record::ReviewPlanned { missing_tests });
-        Ok(Done {
+        let record = Some(TranscriptRecord::ReviewPlanned { missing_tests });
+        Ok(ToolOutcome {
             record,
-            ..Done::of(format!("Posted as message {ts}. {then}"), ResultKind::Plain)
+            ..ToolOutcome::of(format!("Posted as message {ts}. {then}"), ResultKind::Plain)
         })
     }
 }
 
-fn check_form(args: &PlanReviewArgs) -> Result<(), Failure> {
-    let respond = |why: &str| Err(Failure::Respond(why.to_owned()));
+fn check_form(args: &PlanReviewArgs) -> Result<(), ToolFailure> {
+    let respond = |why: &str| Err(ToolFailure::Respond(why.to_owned()));
     let blank = |text: &String| text.trim().is_empty();
     if args.invariants.is_empty() || args.invariants.len() > MAX_POINTS {
         return respond("`invariants` has one to ten points");

@@ -3,18 +3,20 @@
 
 use async_trait::async_trait;
 use codebutler_roadmap::edit::set_field;
-use codebutler_roadmap::{DraftItem, FILE, Field, Roadmap, fresh_id};
+use codebutler_roadmap::{DraftItem, FILE, ItemField, RoadmapFile, fresh_id};
 use codebutler_wire as wire;
 use codebutler_wire::ErrorCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::learning::branch_page;
-use super::{Call, Context, Done, Failure, Handler, Pushed, Risk, Tool};
+use super::{
+    CallRisk, Handler, PushResult, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome,
+};
 use crate::gateway::GatewayError;
-use crate::memory::{ChangeKind, Learning, LearningChange};
-use crate::toolbox::protocol::Request;
-use crate::transcript::{Record, ResultKind};
+use crate::memory::{ChangeKind, LearningChange, LearningEntry};
+use crate::toolbox::protocol::ToolboxRequest;
+use crate::transcript::{ResultKind, TranscriptRecord};
 use codebutler_guides::text::clip_text;
 
 /// What people are asked, below the items.
@@ -22,7 +24,7 @@ const ASK: &str = "*Which of these shall the roadmap get?* Accept or reject each
                    `none` or `1 and 3`.";
 const MAX_PROPOSED: usize = 10;
 
-pub fn all() -> Vec<Box<dyn Tool>> {
+pub fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(ProposeItems), Box::new(GhOpenIssues)]
 }
 
@@ -60,17 +62,17 @@ impl Handler for ProposeItems {
     const NAME: &'static str = "ProposeItems";
     const DESCRIPTION: &'static str = "Asks the people which of these items the repository's roadmap \
         (`.codebutler/roadmap.md`) shall get, one by one. What they accept is committed for you, with ids.";
-    const RISK: Risk = Risk::Speaks;
+    const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(
         &self,
-        cx: &Context,
+        cx: &ToolContext,
         args: ProposeItemsArgs,
-        call: Call<'_>,
-    ) -> Result<Done, Failure> {
+        call: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
         let text = branch_page(cx, FILE).await?.unwrap_or_default();
         let mut random = rand::random::<u64>;
-        let changes = draft_changes(&text, &args, &mut random).map_err(Failure::Respond)?;
+        let changes = draft_changes(&text, &args, &mut random).map_err(ToolFailure::Respond)?;
         let shown = changes.iter().map(|change| clip_text(&change.map, 1900)).collect();
         let reason = clip_text(args.reason.trim(), 600);
         let message = wire::PostMessage {
@@ -80,11 +82,11 @@ impl Handler for ProposeItems {
             asks: true,
             ..wire::PostMessage::default()
         };
-        let wire::Posted { ts, .. } = cx.gateway.post(&message).await?;
+        let wire::PostedMessage { ts, .. } = cx.gateway.post(&message).await?;
         let text =
             format!("Posted as message {ts}. Your run ends here and goes on with the answers.");
-        let record = Some(Record::Proposed { message: ts, changes });
-        Ok(Done { record, ..Done::of(text, ResultKind::Waits) })
+        let record = Some(TranscriptRecord::Proposed { message: ts, changes });
+        Ok(ToolOutcome { record, ..ToolOutcome::of(text, ResultKind::Waits) })
     }
 }
 
@@ -106,26 +108,31 @@ impl Handler for GhOpenIssues {
     const DESCRIPTION: &'static str = "Opens an issue at GitHub for each of these items of the roadmap, and notes its number in the \
         file on this conversation's branch. People are asked first, once for all: if they have to answer, end your run, and call \
         exactly the same once they said yes.";
-    const RISK: Risk = Risk::Speaks;
+    const RISK: CallRisk = CallRisk::Speaks;
 
-    async fn call(&self, cx: &Context, args: OpenIssuesArgs, _: Call<'_>) -> Result<Done, Failure> {
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        args: OpenIssuesArgs,
+        _: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
         let request = wire::OpenItemIssues { items: args.items };
         let wire::ItemIssues { issues } = cx.gateway.open_item_issues(&request).await?;
         let text = branch_page(cx, FILE).await?.unwrap_or_default();
-        let noted = note_issues(&text, &issues).map_err(Failure::Respond)?;
+        let noted = note_issues(&text, &issues).map_err(ToolFailure::Respond)?;
         let commit = commit_page(cx, noted, issues.len()).await?;
         let lines: Vec<_> =
             issues.iter().map(|one| format!("- item {}: {}", one.item, one.url)).collect();
-        if let Pushed::Conflict(why) = cx.push(&commit).await? {
-            return Err(Failure::Respond(why));
+        if let PushResult::Conflict(why) = cx.push(&commit).await? {
+            return Err(ToolFailure::Respond(why));
         }
         let told = open_pull_request(cx, &lines).await?;
-        Ok(Done::plain(format!("{}\n{told}", lines.join("\n"))))
+        Ok(ToolOutcome::plain(format!("{}\n{told}", lines.join("\n"))))
     }
 }
 
 /// Where nothing else is to be merged, the numbers need a pull request of their own.
-async fn open_pull_request(cx: &Context, lines: &[String]) -> Result<String, Failure> {
+async fn open_pull_request(cx: &ToolContext, lines: &[String]) -> Result<String, ToolFailure> {
     let noted = "Their numbers are in the roadmap on this branch";
     match cx.gateway.pull_request().await {
         Ok(_) => return Ok(format!("{noted}: ask whether to merge that.")),
@@ -149,8 +156,8 @@ async fn open_pull_request(cx: &Context, lines: &[String]) -> Result<String, Fai
     }
 }
 
-async fn commit_page(cx: &Context, text: String, count: usize) -> Result<String, Failure> {
-    let request = Request::CommitLearnings {
+async fn commit_page(cx: &ToolContext, text: String, count: usize) -> Result<String, ToolFailure> {
+    let request = ToolboxRequest::CommitLearnings {
         changes: Vec::new(),
         message: format!("Note the issues of {count} items of the roadmap\n"),
         pages: vec![(FILE.to_owned(), text)],
@@ -162,9 +169,9 @@ async fn commit_page(cx: &Context, text: String, count: usize) -> Result<String,
 fn note_issues(text: &str, issues: &[wire::ItemIssue]) -> Result<String, String> {
     let mut noted = text.to_owned();
     for wire::ItemIssue { item, number, .. } in issues {
-        if Roadmap::read(&noted).item(item).is_some() {
+        if RoadmapFile::read(&noted).item(item).is_some() {
             let value = format!("#{number}");
-            noted = set_field(&noted, item, Field::Issue, &value).map_err(|e| e.to_string())?;
+            noted = set_field(&noted, item, ItemField::Issue, &value).map_err(|e| e.to_string())?;
         }
     }
     Ok(noted)
@@ -179,7 +186,7 @@ fn draft_changes(
     if args.items.is_empty() || args.items.len() > MAX_PROPOSED {
         return Err(format!("`items` has to have 1 to {MAX_PROPOSED}"));
     }
-    let known = Roadmap::read(page);
+    let known = RoadmapFile::read(page);
     let mut drawn: Vec<String> = Vec::new();
     for _ in &args.items {
         let mut id = fresh_id(random());
@@ -214,8 +221,11 @@ fn draft_changes(
             criteria: item.criteria.clone(),
             notes: item.notes.clone(),
         };
-        let learning =
-            Learning { id: id.clone(), claim: item.title.trim().to_owned(), ..Learning::default() };
+        let learning = LearningEntry {
+            id: id.clone(),
+            claim: item.title.trim().to_owned(),
+            ..LearningEntry::default()
+        };
         let map = draft.write().map_err(wrong)?;
         let (file, kind) = (FILE.to_owned(), ChangeKind::Item);
         let change = LearningChange { file, kind, learning, reason: String::new(), map };
@@ -225,8 +235,8 @@ fn draft_changes(
     }
     // Applied one by one, what waits for a later one would wait for nothing.
     let forward = changes.iter().any(|change| {
-        let written = Roadmap::read(&change.map);
-        let there = Roadmap::read(&text);
+        let written = RoadmapFile::read(&change.map);
+        let there = RoadmapFile::read(&text);
         written.items.iter().any(|item| {
             there.item(&item.id).is_none_or(|in_file| in_file.depends_on != item.depends_on)
         })
@@ -269,14 +279,14 @@ mod tests {
         assert_ne!(search.learning.id, filters.learning.id);
         let both = filters.apply(Some(&search.apply(Some(PAGE)).unwrap())).unwrap();
         assert!(both.starts_with(PAGE.trim_end()), "{both}");
-        let roadmap = Roadmap::read(&both);
+        let roadmap = RoadmapFile::read(&both);
         assert_eq!(roadmap.faults, []);
         assert_eq!(roadmap.items[2].depends_on, [search.learning.id.as_str(), "1"]);
         assert_eq!(search.apply(Some(&both)).unwrap(), both, "twice is once");
         // Search was rejected.
-        let alone = Roadmap::read(&filters.apply(Some(PAGE)).unwrap());
+        let alone = RoadmapFile::read(&filters.apply(Some(PAGE)).unwrap());
         assert_eq!(alone.items[1].depends_on, ["1"]);
-        assert_eq!(Roadmap::read(&search.apply(None).unwrap()).items.len(), 1);
+        assert_eq!(RoadmapFile::read(&search.apply(None).unwrap()).items.len(), 1);
         assert!(search.show_diff(None).contains("+ - Acceptance criteria:"));
     }
 

@@ -92,9 +92,9 @@ mod tests {
     #[test]
     fn schemas_are_inline_and_plain() {
         insta::assert_json_snapshot!(told_schema::<args::SendMessage>());
-        insta::assert_json_snapshot!(told_schema::<args::Edit>());
-        insta::assert_json_snapshot!(told_schema::<args::Nothing>());
-        let read = told_schema::<args::Read>();
+        insta::assert_json_snapshot!(told_schema::<args::EditArgs>());
+        insta::assert_json_snapshot!(told_schema::<args::NoArgs>());
+        let read = told_schema::<args::ReadArgs>();
         assert_eq!(read["properties"]["offset"]["type"], "integer");
         assert_eq!(read["required"], serde_json::json!(["path"]));
     }

@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::learning::branch_page;
-use super::{Call, Context, Failure};
+use super::{StartedCall, ToolContext, ToolFailure};
 use crate::memory::{
-    ChangeKind, Learning, LearningChange, POLICY, WORKFLOWS, check_workflow, find_hostile_rule,
-    find_workflow,
+    ChangeKind, LearningChange, LearningEntry, POLICY, WORKFLOWS, check_workflow,
+    find_hostile_rule, find_workflow,
 };
-use crate::toolbox::protocol::{Reply, Request};
-use codebutler_guides::policy::rules::Rules;
+use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest};
+use codebutler_guides::policy::rules::RiskRules;
 use codebutler_guides::text::clip_text;
 use codebutler_guides::validate::{self, files::GuideFiles};
 
@@ -36,12 +36,12 @@ pub struct NamedSection {
 
 /// A workflow that comes, or is written anew; nothing where the branch says exactly that.
 pub async fn draft_workflow(
-    cx: &Context,
+    cx: &ToolContext,
     section: &NamedSection,
     reason: &str,
-) -> Result<Option<LearningChange>, Failure> {
+) -> Result<Option<LearningChange>, ToolFailure> {
     let (name, text) = (section.name.trim(), section.text.trim());
-    check_workflow(name, text, &cx.thread.roles).map_err(Failure::Respond)?;
+    check_workflow(name, text, &cx.thread.roles).map_err(ToolFailure::Respond)?;
     let old = branch_page(cx, WORKFLOWS).await?;
     if old.as_deref().and_then(|page| find_workflow(page, name)) == Some(text) {
         return Ok(None);
@@ -52,20 +52,22 @@ pub async fn draft_workflow(
 
 /// A skill of the repository's own, judged beside those that it has.
 pub async fn draft_skill(
-    cx: &Context,
+    cx: &ToolContext,
     section: &NamedSection,
     beside: &[LearningChange],
     reason: &str,
-) -> Result<Option<LearningChange>, Failure> {
+) -> Result<Option<LearningChange>, ToolFailure> {
     let (name, text) = (section.name.trim(), section.text.trim());
     let file = format!("skills/{name}.md");
     check_size(&file, text)?;
     let mut files = GuideFiles::default();
-    let known = match cx.toolbox.ask(Request::Skills).await? {
-        Reply::Skills(known) => known,
-        Reply::Refused(why) | Reply::Failed(why) => return Err(Failure::Respond(why)),
+    let known = match cx.toolbox.ask(ToolboxRequest::Skills).await? {
+        ToolboxReply::Skills(known) => known,
+        ToolboxReply::Refused(why) | ToolboxReply::Failed(why) => {
+            return Err(ToolFailure::Respond(why));
+        }
         other => {
-            return Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}")));
+            return Err(ToolFailure::Stop(format!("the toolbox gave a strange answer: {other:?}")));
         }
     };
     for (path, text) in known {
@@ -84,10 +86,10 @@ pub async fn draft_skill(
 
 /// The policy as it is from now on. It takes away nothing that protects, and calls safe only what ran here.
 pub async fn draft_policy(
-    cx: &Context,
+    cx: &ToolContext,
     text: &str,
     reason: &str,
-) -> Result<Option<LearningChange>, Failure> {
+) -> Result<Option<LearningChange>, ToolFailure> {
     let text = text.trim();
     check_size(POLICY, text)?;
     check_file(&mut GuideFiles::default(), POLICY, text, &cx.thread.roles)?;
@@ -101,8 +103,8 @@ pub async fn draft_policy(
         let green = |role: &String| crate::history::find_green_commands(&state_dir.join(role));
         roles.iter().flat_map(green).collect::<BTreeSet<_>>()
     });
-    let green = green.await.map_err(|error| Failure::Stop(error.to_string()))?;
-    check_policy(old.as_deref(), text, &green).map_err(Failure::Respond)?;
+    let green = green.await.map_err(|error| ToolFailure::Stop(error.to_string()))?;
+    check_policy(old.as_deref(), text, &green).map_err(ToolFailure::Respond)?;
     let what = ("policy".to_owned(), "Policy".to_owned());
     Ok(Some(whole_change(POLICY, ChangeKind::File, what, text, reason)))
 }
@@ -127,8 +129,8 @@ fn check_policy(old: Option<&str>, new: &str, green: &BTreeSet<String>) -> Resul
         }
     }
     // What people call safe already stays so.
-    let before = old.and_then(|old| Rules::parse(old).ok()).unwrap_or_default();
-    let rules = Rules::parse(new)?;
+    let before = old.and_then(|old| RiskRules::parse(old).ok()).unwrap_or_default();
+    let rules = RiskRules::parse(new)?;
     let added = rules.safe_commands().iter().filter(|one| !before.safe_commands().contains(one));
     for words in added {
         let ran = |command: &&String| {
@@ -166,10 +168,10 @@ fn find_protections(policy: &Value) -> BTreeSet<String> {
     found
 }
 
-fn check_size(file: &str, text: &str) -> Result<(), Failure> {
+fn check_size(file: &str, text: &str) -> Result<(), ToolFailure> {
     let size = text.chars().count();
     if size > MAX_TEXT {
-        return Err(Failure::Respond(format!(
+        return Err(ToolFailure::Respond(format!(
             "`{file}` has {size} characters, and people read all of it before they say yes: keep to {MAX_TEXT}"
         )));
     }
@@ -182,10 +184,10 @@ fn check_file(
     file: &str,
     text: &str,
     roles: &[String],
-) -> Result<(), Failure> {
+) -> Result<(), ToolFailure> {
     let path = in_folder(file);
     if !validate::files::is_judged(&path) {
-        return Err(Failure::Respond(format!(
+        return Err(ToolFailure::Respond(format!(
             "`{path}` is no file that a run reads: give it a plain name"
         )));
     }
@@ -194,12 +196,15 @@ fn check_file(
     files.add(&path, Ok(text.as_bytes().to_vec()));
     let mut found = validate::check_guides(files, roles).into_iter();
     if let Some(finding) = found.find(|one| one.file == path || !before.contains(one)) {
-        return Err(Failure::Respond(finding.to_string()));
+        return Err(ToolFailure::Respond(finding.to_string()));
     }
     for (number, line) in text.lines().enumerate() {
-        let rule = Learning { rule: line.to_owned(), ..Learning::default() };
+        let rule = LearningEntry { rule: line.to_owned(), ..LearningEntry::default() };
         if let Some(why) = find_hostile_rule(&rule).filter(|_| file != POLICY) {
-            return Err(Failure::Respond(format!("{path}:{}: is not taken: {why}", number + 1)));
+            return Err(ToolFailure::Respond(format!(
+                "{path}:{}: is not taken: {why}",
+                number + 1
+            )));
         }
     }
     Ok(())
@@ -216,7 +221,7 @@ fn whole_change(
     text: &str,
     reason: &str,
 ) -> LearningChange {
-    let learning = Learning { id, claim, ..Learning::default() };
+    let learning = LearningEntry { id, claim, ..LearningEntry::default() };
     let (file, reason, map) = (file.to_owned(), clip_text(reason.trim(), 300), text.to_owned());
     LearningChange { file, kind, learning, reason, map }
 }
@@ -224,12 +229,12 @@ fn whole_change(
 /// What stands beside the buttons: what it is and the lines that go and come. What is too long for that is posted first,
 /// so that nobody says yes to what they could not see.
 pub async fn show_section(
-    cx: &Context,
-    call: &Call<'_>,
+    cx: &ToolContext,
+    call: &StartedCall<'_>,
     number: usize,
     change: &LearningChange,
     page: Option<&str>,
-) -> Result<String, Failure> {
+) -> Result<String, ToolFailure> {
     let diff = change.show_diff(page).replace("```", "'''");
     let count = |sign: char| diff.lines().filter(|line| line.starts_with(sign)).count();
     let (added, removed) = (count('+'), count('-'));

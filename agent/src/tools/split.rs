@@ -5,11 +5,11 @@ use codebutler_wire as wire;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Context, Done, Failure, Handler, Risk, Tool};
+use super::{CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome};
 use crate::transcript::ResultKind;
 
 /// In the order in which the model sees them.
-pub fn all() -> Vec<Box<dyn Tool>> {
+pub fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(SplitRequest)]
 }
 
@@ -47,14 +47,14 @@ impl Handler for SplitRequest {
     const DESCRIPTION: &'static str = "Asks the people whether a large request is built in parts, each with a thread, \
         a plan, a branch and a pull request of its own. A part begins when those before it are merged; in another \
         repository it begins at once and is merged after them. Your run ends here: if they want it as one, you hear it.";
-    const RISK: Risk = Risk::Speaks;
+    const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(
         &self,
-        cx: &Context,
+        cx: &ToolContext,
         args: SplitRequestArgs,
-        call: Call<'_>,
-    ) -> Result<Done, Failure> {
+        call: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
         let part = |part: SplitPart| {
             let SplitPart { title, request, repo, after } = part;
             wire::ProposedPart { title, request, repo, after }
@@ -66,6 +66,6 @@ impl Handler for SplitRequest {
             "The people are asked in message {ts}. If they want the parts, CodeButler begins them, and nothing is left \
              to do here."
         );
-        Ok(Done::of(text, ResultKind::Waits))
+        Ok(ToolOutcome::of(text, ResultKind::Waits))
     }
 }

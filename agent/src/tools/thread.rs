@@ -3,19 +3,21 @@
 
 use async_trait::async_trait;
 use codebutler_wire as wire;
-use codebutler_wire::Complexity;
+use codebutler_wire::PlanComplexity;
 
 use super::proof::hands_over;
-use super::{Call, Context, Done, Failure, Handler, Risk, Tool, args};
+use super::{
+    CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome, args,
+};
 use crate::memory::name_used;
 use crate::review::{PLAN_FIRST, ReviewDuty, ReviewFault, ReviewStep};
-use crate::toolbox::protocol::{Picture, Reply, Request};
-use crate::transcript::{Record, ResultKind};
+use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest, WorktreePicture};
+use crate::transcript::{ResultKind, TranscriptRecord};
 use crate::work_report::report_work;
 use codebutler_guides::text::clip_text;
 
 /// In the order in which the model sees them.
-pub fn all() -> Vec<Box<dyn Tool>> {
+pub fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(ListThreads), Box::new(SendMessage), Box::new(CloseThread)]
 }
 
@@ -24,20 +26,25 @@ struct ListThreads;
 
 #[async_trait]
 impl Handler for ListThreads {
-    type Args = args::Nothing;
+    type Args = args::NoArgs;
     const NAME: &'static str = "ListThreads";
     const DESCRIPTION: &'static str = "Lists the other open conversations of this repository: branch, phase, \
         the files of the plan, the files that are changed, how large the change is, where they meet this one, \
         and whether the two branches merge as text.";
-    const RISK: Risk = Risk::Reads;
+    const RISK: CallRisk = CallRisk::Reads;
 
-    async fn call(&self, cx: &Context, _: args::Nothing, _: Call<'_>) -> Result<Done, Failure> {
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        _: args::NoArgs,
+        _: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
         let others = cx.gateway.threads().await?;
         if others.is_empty() {
-            return Ok(Done::plain("no other conversation of this repository is open"));
+            return Ok(ToolOutcome::plain("no other conversation of this repository is open"));
         }
         let shown: Vec<String> = others.iter().map(show_thread).collect();
-        Ok(Done::plain(shown.join("\n")))
+        Ok(ToolOutcome::plain(shown.join("\n")))
     }
 }
 
@@ -61,7 +68,7 @@ fn show_thread(thread: &wire::OtherThread) -> String {
     };
     list("its plan names", &thread.planned, 0);
     list("its branch changes", &thread.changed, thread.more);
-    if let Some(wire::Overlap { files, folders, symbols, text, .. }) = &thread.overlap {
+    if let Some(wire::ThreadOverlap { files, folders, symbols, text, .. }) = &thread.overlap {
         list("MEETS this conversation at", files, 0);
         list("is at other files in", folders, 0);
         list("at these definitions", symbols, 0);
@@ -86,9 +93,9 @@ const fn show_merge(text: wire::TextMerge) -> &'static str {
 }
 
 /// What a plan meets, for the model.
-fn show_overlaps(overlaps: &[wire::Overlap]) -> String {
-    let line = |overlap: &wire::Overlap| {
-        let wire::Overlap { thread, files, folders, symbols, text, .. } = overlap;
+fn show_overlaps(overlaps: &[wire::ThreadOverlap]) -> String {
+    let line = |overlap: &wire::ThreadOverlap| {
+        let wire::ThreadOverlap { thread, files, folders, symbols, text, .. } = overlap;
         let (what, places) = match (&files[..], &folders[..]) {
             ([], []) => ("", symbols),
             ([], _) => ("other files in ", folders),
@@ -115,46 +122,46 @@ impl Handler for SendMessage {
     type Args = args::SendMessage;
     const NAME: &'static str = "SendMessage";
     const DESCRIPTION: &'static str = "Posts a message in this conversation under your name.";
-    const RISK: Risk = Risk::Speaks;
+    const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(
         &self,
-        cx: &Context,
+        cx: &ToolContext,
         args: args::SendMessage,
-        call: Call<'_>,
-    ) -> Result<Done, Failure> {
+        call: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
         let decision = args.decision.map(|decision| match decision {
-            args::DecisionKind::Plan => wire::Decision::Plan,
-            args::DecisionKind::Merge => wire::Decision::Merge,
+            args::DecisionKind::Plan => wire::AskedDecision::Plan,
+            args::DecisionKind::Merge => wire::AskedDecision::Merge,
         });
-        if decision == Some(wire::Decision::Merge)
+        if decision == Some(wire::AskedDecision::Merge)
             && cx.thread.looks_back
             && !cx.thread.look_back.is_over
         {
-            return Err(Failure::Respond(LOOK_BACK_FIRST.to_owned()));
+            return Err(ToolFailure::Respond(LOOK_BACK_FIRST.to_owned()));
         }
         let review = &cx.thread.review;
         let hands = [ReviewStep::SendsBack, ReviewStep::PassesOn];
         if review.is_bound() && hands.contains(&review.step_of(&args.message)) {
             let why = if review.is_planned { VERDICT_LAST } else { PLAN_FIRST };
-            return Err(Failure::Respond(why.to_owned()));
+            return Err(ToolFailure::Respond(why.to_owned()));
         }
         if review.duty == ReviewDuty::Makes
             && let Some(ReviewFault::Reminder(why)) = review.find_fault(&args.message)
         {
-            return Err(Failure::Respond(why));
+            return Err(ToolFailure::Respond(why));
         }
         let asks = decision.is_some() || !args.choices.is_empty();
         let waits = args.wait_for_reply.unwrap_or(asks);
-        let done = decision == Some(wire::Decision::Merge) || hands_over(&args.message);
+        let done = decision == Some(wire::AskedDecision::Merge) || hands_over(&args.message);
         let proof = if done { cx.proof().await? } else { None };
         let (key, text) = (call.key.to_owned(), name_used(&args.message, &cx.known));
         let complexity = args.complexity.map(|complexity| match complexity {
-            args::Complexity::Simple => Complexity::Simple,
-            args::Complexity::Medium => Complexity::Medium,
-            args::Complexity::Complex => Complexity::Complex,
+            args::WorkComplexity::Simple => PlanComplexity::Simple,
+            args::WorkComplexity::Medium => PlanComplexity::Medium,
+            args::WorkComplexity::Complex => PlanComplexity::Complex,
         });
-        let plan = decision == Some(wire::Decision::Plan);
+        let plan = decision == Some(wire::AskedDecision::Plan);
         let files = args.files.filter(|_| plan).unwrap_or_default();
         let pictures = read_pictures(cx, &args.pictures).await?;
         let message = wire::PostMessage {
@@ -172,36 +179,42 @@ impl Handler for SendMessage {
             to: None,
             proof,
         };
-        let wire::Posted { ts, overlaps } = cx.gateway.post(&message).await?;
+        let wire::PostedMessage { ts, overlaps } = cx.gateway.post(&message).await?;
         let workflow = args.workflow.filter(|_| plan).map(|name| clip_text(name.trim(), 60));
-        let record = workflow.map(|workflow| Record::Planned { workflow, files: message.files });
+        let record =
+            workflow.map(|workflow| TranscriptRecord::Planned { workflow, files: message.files });
         let (kind, then) = if waits {
             (ResultKind::Waits, " Your run ends here and goes on with the answer.")
         } else {
             (ResultKind::Plain, "")
         };
         let text = format!("Posted as message {ts}.{then}{}", show_overlaps(&overlaps));
-        Ok(Done { record, ..Done::of(text, kind) })
+        Ok(ToolOutcome { record, ..ToolOutcome::of(text, kind) })
     }
 }
 
 /// Pictures as Read would show them: within the worktree, and nothing but pictures.
-async fn read_pictures(cx: &Context, paths: &[String]) -> Result<Vec<wire::OwnPicture>, Failure> {
+async fn read_pictures(
+    cx: &ToolContext,
+    paths: &[String],
+) -> Result<Vec<wire::OwnPicture>, ToolFailure> {
     if paths.len() > wire::MAX_PICTURES {
         let most = wire::MAX_PICTURES;
-        return Err(Failure::Respond(format!("a message shows at most {most} pictures")));
+        return Err(ToolFailure::Respond(format!("a message shows at most {most} pictures")));
     }
     let mut pictures = Vec::new();
     for path in paths {
-        let read = args::Read { path: path.clone(), ..args::Read::default() };
-        match cx.toolbox.ask(Request::Read(read)).await? {
-            Reply::Picture(Picture { data, .. }) => pictures.push(wire::OwnPicture { data }),
-            Reply::Refused(why) => return Err(Failure::Respond(why)),
-            Reply::Failed(why) => return Err(Failure::Stop(why)),
+        let read = args::ReadArgs { path: path.clone(), ..args::ReadArgs::default() };
+        match cx.toolbox.ask(ToolboxRequest::Read(read)).await? {
+            ToolboxReply::Picture(WorktreePicture { data, .. }) => {
+                pictures.push(wire::OwnPicture { data });
+            }
+            ToolboxReply::Refused(why) => return Err(ToolFailure::Respond(why)),
+            ToolboxReply::Failed(why) => return Err(ToolFailure::Stop(why)),
             _ => {
                 let why =
                     "is no picture (PNG, JPEG, GIF or WebP): put text into the message itself";
-                return Err(Failure::Respond(format!("`{path}` {why}")));
+                return Err(ToolFailure::Respond(format!("`{path}` {why}")));
             }
         }
     }
@@ -216,27 +229,27 @@ impl Handler for CloseThread {
     const NAME: &'static str = "CloseThread";
     const DESCRIPTION: &'static str = "Ends this conversation the way the user decided: merges the pull \
         request or closes it. Works only after the user's decision.";
-    const RISK: Risk = Risk::Speaks;
+    const RISK: CallRisk = CallRisk::Speaks;
 
     /// The gateway finds each step that is already done.
     async fn call(
         &self,
-        cx: &Context,
+        cx: &ToolContext,
         args: args::CloseThread,
-        _: Call<'_>,
-    ) -> Result<Done, Failure> {
+        _: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
         let folder = cx.thread.state_dir.clone();
         let mut kept = cx.kept_history().await;
         let work = tokio::task::spawn_blocking(move || report_work(&folder, &mut kept)).await;
         let work = work.ok().filter(|work| !work.is_empty());
         let closed = cx.gateway.close(&wire::CloseThread { summary: args.summary, work }).await?;
         if let Some(why) = closed.waiting {
-            return Ok(Done::of(format!("{why} Your run ends here."), ResultKind::Waits));
+            return Ok(ToolOutcome::of(format!("{why} Your run ends here."), ResultKind::Waits));
         }
         let text = match closed.merge_commit {
             Some(commit) => format!("Closed; merged as {commit}."),
             None => "Closed without a merge.".to_owned(),
         };
-        Ok(Done::of(text, ResultKind::Closes))
+        Ok(ToolOutcome::of(text, ResultKind::Closes))
     }
 }

@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use super::learning::{branch_page, check_growth};
 use super::section::{NamedSection, draft_workflow, show_section};
-use super::{Call, Context, Done, Failure, Handler, Risk, Tool};
+use super::{CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome};
 use crate::memory::WORKFLOWS;
-use crate::transcript::{Record, ResultKind};
+use crate::transcript::{ResultKind, TranscriptRecord};
 use codebutler_guides::text::clip_text;
 
 /// Below the proposal.
 const ASK: &str = "Approve or reject it with its buttons, or answer `yes` or `no`. What is accepted is committed, and \
                    counts once it is merged.";
 
-pub fn all() -> Vec<Box<dyn Tool>> {
+pub fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(ProposeWorkflow)]
 }
 
@@ -42,21 +42,21 @@ impl Handler for ProposeWorkflow {
     const NAME: &'static str = "ProposeWorkflow";
     const DESCRIPTION: &'static str = "Asks the people whether the team works like this from now on: one workflow of \
         `workflows.md`, new or written anew. What they accept is committed for you.";
-    const RISK: Risk = Risk::Speaks;
+    const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(
         &self,
-        cx: &Context,
+        cx: &ToolContext,
         args: ProposeWorkflowArgs,
-        call: Call<'_>,
-    ) -> Result<Done, Failure> {
+        call: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
         let reason = args.reason.split_whitespace().collect::<Vec<_>>().join(" ");
         if reason.is_empty() {
-            return Err(Failure::Respond("`reason` says why".to_owned()));
+            return Err(ToolFailure::Respond("`reason` says why".to_owned()));
         }
         let section = NamedSection { name: args.name, text: args.text };
         let Some(change) = draft_workflow(cx, &section, &reason).await? else {
-            return Err(Failure::Respond(format!(
+            return Err(ToolFailure::Respond(format!(
                 "`{WORKFLOWS}` says exactly that of `{}` already",
                 section.name.trim()
             )));
@@ -71,10 +71,10 @@ impl Handler for ProposeWorkflow {
             asks: true,
             ..wire::PostMessage::default()
         };
-        let wire::Posted { ts, .. } = cx.gateway.post(&message).await?;
+        let wire::PostedMessage { ts, .. } = cx.gateway.post(&message).await?;
         let text =
             format!("Posted as message {ts}. Your run ends here and goes on with the answer.");
-        let record = Some(Record::Proposed { message: ts, changes: vec![change] });
-        Ok(Done { record, ..Done::of(text, ResultKind::Waits) })
+        let record = Some(TranscriptRecord::Proposed { message: ts, changes: vec![change] });
+        Ok(ToolOutcome { record, ..ToolOutcome::of(text, ResultKind::Waits) })
     }
 }

@@ -3,18 +3,21 @@
 use async_trait::async_trait;
 
 use super::asked::{ask_done, ask_text, read_reply};
-use super::{Call, Carried, Context, Done, Failure, Handler, Pushed, Risk, Tool, args, history};
-use crate::builds::Slot;
+use super::{
+    CallRisk, Handler, PushResult, RelayedRequest, RoleTool, StartedCall, ToolContext, ToolFailure,
+    ToolOutcome, args, history,
+};
+use crate::builds::BuildSlot;
 use crate::gateway::GatewayError;
-use crate::toolbox::protocol::{EditPlan, Picture, Reply, Request};
-use crate::transcript::{self, Record};
+use crate::toolbox::protocol::{EditPlan, ToolboxReply, ToolboxRequest, WorktreePicture};
+use crate::transcript::{self, TranscriptRecord};
 use codebutler_guides::policy::builds::is_build;
-use codebutler_guides::policy::{Policy, Verdict};
+use codebutler_guides::policy::{CommandPolicy, RiskVerdict};
 use codebutler_guides::text::clip_text;
 
 /// In the order in which the model sees them.
-pub fn all() -> Vec<Box<dyn Tool>> {
-    let files: [Box<dyn Tool>; 6] = [
+pub fn all() -> Vec<Box<dyn RoleTool>> {
+    let files: [Box<dyn RoleTool>; 6] = [
         Box::new(Read),
         Box::new(Write),
         Box::new(Edit),
@@ -22,7 +25,7 @@ pub fn all() -> Vec<Box<dyn Tool>> {
         Box::new(Grep),
         Box::new(Glob),
     ];
-    let rest: [Box<dyn Tool>; 5] = [
+    let rest: [Box<dyn RoleTool>; 5] = [
         Box::new(GitCommit),
         Box::new(GitUpdate),
         Box::new(GitPush),
@@ -40,15 +43,15 @@ impl Handler for ReadMemory {
     const NAME: &'static str = "ReadMemory";
     const DESCRIPTION: &'static str = "Shows what the team has kept in `.codebutler/` on the base branch: \
         guides, learnings (archived ones too, which your instructions leave out), research.";
-    const RISK: Risk = Risk::Reads;
+    const RISK: CallRisk = CallRisk::Reads;
 
     async fn call(
         &self,
-        cx: &Context,
+        cx: &ToolContext,
         args: args::ReadMemory,
-        _: Call<'_>,
-    ) -> Result<Done, Failure> {
-        ask_done(cx, Request::Memory { file: args.file }).await
+        _: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
+        ask_done(cx, ToolboxRequest::Memory { file: args.file }).await
     }
 }
 
@@ -58,16 +61,21 @@ const MAX_ITEMS: usize = 50;
 
 #[async_trait]
 impl Handler for Todo {
-    type Args = args::Todo;
+    type Args = args::TodoArgs;
     const NAME: &'static str = "Todo";
     const DESCRIPTION: &'static str = "Keeps your own list of what is to be done in this conversation; it is \
         shown to you before each answer. Each call replaces the whole list.";
-    const RISK: Risk = Risk::Changes;
+    const RISK: CallRisk = CallRisk::Changes;
 
-    async fn call(&self, _: &Context, args: args::Todo, _: Call<'_>) -> Result<Done, Failure> {
+    async fn call(
+        &self,
+        _: &ToolContext,
+        args: args::TodoArgs,
+        _: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
         let mut items = args.items;
         if items.len() > MAX_ITEMS {
-            return Err(Failure::Respond(format!(
+            return Err(ToolFailure::Respond(format!(
                 "a list has at most {MAX_ITEMS} items: join some"
             )));
         }
@@ -75,7 +83,10 @@ impl Handler for Todo {
             item.text = clip_text(&item.text.split_whitespace().collect::<Vec<_>>().join(" "), 200);
         }
         let text = format!("Kept {} items.", items.len());
-        Ok(Done { record: Some(Record::Todo { items }), ..Done::plain(text) })
+        Ok(ToolOutcome {
+            record: Some(TranscriptRecord::Todo { items }),
+            ..ToolOutcome::plain(text)
+        })
     }
 }
 
@@ -83,24 +94,31 @@ struct Read;
 
 #[async_trait]
 impl Handler for Read {
-    type Args = args::Read;
+    type Args = args::ReadArgs;
     const NAME: &'static str = "Read";
     const DESCRIPTION: &'static str =
         "Shows a file of the worktree: text with line numbers, notebooks by cells, pictures.";
-    const RISK: Risk = Risk::Reads;
+    const RISK: CallRisk = CallRisk::Reads;
 
-    async fn call(&self, cx: &Context, args: args::Read, _: Call<'_>) -> Result<Done, Failure> {
-        match cx.toolbox.ask(Request::Read(args)).await? {
-            Reply::Text(text) => Ok(Done::plain(text)),
-            Reply::Picture(Picture { media_type, data, shown }) => {
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        args: args::ReadArgs,
+        _: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
+        match cx.toolbox.ask(ToolboxRequest::Read(args)).await? {
+            ToolboxReply::Text(text) => Ok(ToolOutcome::plain(text)),
+            ToolboxReply::Picture(WorktreePicture { media_type, data, shown }) => {
                 let text = format!("`{shown}` follows as a picture, if you can be shown any.");
                 let url = format!("data:{media_type};base64,{data}");
-                let record = Record::Picture(transcript::Picture { shown, url });
-                Ok(Done { record: Some(record), ..Done::plain(text) })
+                let record = TranscriptRecord::Picture(transcript::ModelPicture { shown, url });
+                Ok(ToolOutcome { record: Some(record), ..ToolOutcome::plain(text) })
             }
-            Reply::Refused(why) => Err(Failure::Respond(why)),
-            Reply::Failed(why) => Err(Failure::Stop(why)),
-            other => Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
+            ToolboxReply::Refused(why) => Err(ToolFailure::Respond(why)),
+            ToolboxReply::Failed(why) => Err(ToolFailure::Stop(why)),
+            other => {
+                Err(ToolFailure::Stop(format!("the toolbox gave a strange answer: {other:?}")))
+            }
         }
     }
 }
@@ -109,15 +127,20 @@ struct Write;
 
 #[async_trait]
 impl Handler for Write {
-    type Args = args::Write;
+    type Args = args::WriteArgs;
     const NAME: &'static str = "Write";
     const DESCRIPTION: &'static str =
         "Creates a file or replaces all of its content. Prefer Edit for changing a part.";
-    const RISK: Risk = Risk::Changes;
+    const RISK: CallRisk = CallRisk::Changes;
 
     /// The content is the key: writing it again changes nothing.
-    async fn call(&self, cx: &Context, args: args::Write, _: Call<'_>) -> Result<Done, Failure> {
-        ask_done(cx, Request::Write(args)).await
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        args: args::WriteArgs,
+        _: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
+        ask_done(cx, ToolboxRequest::Write(args)).await
     }
 }
 
@@ -125,34 +148,46 @@ struct Edit;
 
 #[async_trait]
 impl Handler for Edit {
-    type Args = args::Edit;
+    type Args = args::EditArgs;
     const NAME: &'static str = "Edit";
     const DESCRIPTION: &'static str = "Replaces exact, unique pieces of text in a file that you have read, and shows the lines around them. \
         Copy `old` from what Read shows, without the line numbers; several replacements in one call are all \
         done or none.";
-    const RISK: Risk = Risk::Changes;
+    const RISK: CallRisk = CallRisk::Changes;
 
     /// Each file's hash before and after: tells later whether the edit was done.
-    async fn key(&self, cx: &Context, args: &args::Edit, _: &str) -> Result<String, Failure> {
-        match cx.toolbox.ask(Request::PlanEdit(args.clone())).await? {
-            Reply::Plan(plans) => {
+    async fn key(
+        &self,
+        cx: &ToolContext,
+        args: &args::EditArgs,
+        _: &str,
+    ) -> Result<String, ToolFailure> {
+        match cx.toolbox.ask(ToolboxRequest::PlanEdit(args.clone())).await? {
+            ToolboxReply::Plan(plans) => {
                 let plans =
                     plans.iter().map(|EditPlan { before, after }| format!("{before}:{after}"));
                 Ok(plans.collect::<Vec<_>>().join(","))
             }
-            Reply::Refused(why) => Err(Failure::Respond(why)),
-            Reply::Failed(why) => Err(Failure::Stop(why)),
-            other => Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
+            ToolboxReply::Refused(why) => Err(ToolFailure::Respond(why)),
+            ToolboxReply::Failed(why) => Err(ToolFailure::Stop(why)),
+            other => {
+                Err(ToolFailure::Stop(format!("the toolbox gave a strange answer: {other:?}")))
+            }
         }
     }
 
-    async fn call(&self, cx: &Context, args: args::Edit, call: Call<'_>) -> Result<Done, Failure> {
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        args: args::EditArgs,
+        call: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
         let plans = call.key.split(',').map(|plan| {
             let (before, after) = plan.split_once(':').unwrap_or_default();
             EditPlan { before: before.to_owned(), after: after.to_owned() }
         });
         let plan = plans.collect();
-        ask_done(cx, Request::Edit { edit: args, plan }).await
+        ask_done(cx, ToolboxRequest::Edit { edit: args, plan }).await
     }
 }
 
@@ -160,22 +195,27 @@ struct Bash;
 
 #[async_trait]
 impl Handler for Bash {
-    type Args = args::Bash;
+    type Args = args::BashArgs;
     const NAME: &'static str = "Bash";
     const DESCRIPTION: &'static str = "Runs a command in the worktree and shows its output and exit code; of a \
         long output both ends, and the file that has all of it. Each call is a shell of its own: `cd` and variables \
         don't last. No terminal, no input; what a command leaves running ends with it, but for jobs that were \
         started with `background`. What is hard to undo waits for a user's yes.";
-    const RISK: Risk = Risk::Changes;
+    const RISK: CallRisk = CallRisk::Changes;
 
-    fn verdict(&self, policy: &Policy, args: &args::Bash) -> Verdict {
+    fn verdict(&self, policy: &CommandPolicy, args: &args::BashArgs) -> RiskVerdict {
         policy.bash(args.command.as_deref().unwrap_or_default())
     }
 
     /// Nothing tells whether a command was carried out, so it is never repeated on its own.
-    async fn call(&self, cx: &Context, args: args::Bash, call: Call<'_>) -> Result<Done, Failure> {
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        args: args::BashArgs,
+        call: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
         if call.again {
-            return Ok(Done::plain(
+            return Ok(ToolOutcome::plain(
                 "[CodeButler] The pod was restarted while this command ran: it was interrupted, and \
                  whether it had finished is not known. Look at what it did before you decide to run it \
                  again. Files have to be read again before they are edited.",
@@ -187,7 +227,7 @@ impl Handler for Bash {
         let at_root = args.workdir.as_deref().is_none_or(|folder| folder == "." || folder == "./");
         let tests = at_root && cx.tests.is(&command);
         if !tests && !is_build(&command) {
-            return ask_done(cx, Request::Bash(args)).await;
+            return ask_done(cx, ToolboxRequest::Bash(args)).await;
         }
         let slot = cx.builds.slot().await?;
         let waited = slot.waited.clone().unwrap_or_default();
@@ -202,29 +242,34 @@ impl Handler for Bash {
 }
 
 /// A command that builds. In the background it keeps its slot for as long as it runs.
-async fn run_build(cx: &Context, args: args::Bash, slot: Slot) -> Result<Done, Failure> {
-    match cx.toolbox.ask(Request::Bash(args)).await? {
-        Reply::Started { job, text } => {
+async fn run_build(
+    cx: &ToolContext,
+    args: args::BashArgs,
+    slot: BuildSlot,
+) -> Result<ToolOutcome, ToolFailure> {
+    match cx.toolbox.ask(ToolboxRequest::Bash(args)).await? {
+        ToolboxReply::Started { job, text } => {
             let toolbox = cx.toolbox.clone();
             tokio::spawn(async move {
-                let _ = toolbox.ask(Request::JobEnded { job }).await;
+                let _ = toolbox.ask(ToolboxRequest::JobEnded { job }).await;
                 drop(slot);
             });
-            Ok(Done::plain(text))
+            Ok(ToolOutcome::plain(text))
         }
-        other => read_reply(other).map(Done::plain),
+        other => read_reply(other).map(ToolOutcome::plain),
     }
 }
 
 /// The test command itself: what is seen of it goes on record.
-async fn run_test(cx: &Context, args: args::Bash) -> Result<Done, Failure> {
-    match cx.toolbox.ask(Request::Test(args)).await? {
-        Reply::Tested { text, run } => {
-            Ok(Done { record: Some(Record::Tested { test: run }), ..Done::plain(text) })
-        }
-        Reply::Refused(why) => Err(Failure::Respond(why)),
-        Reply::Failed(why) => Err(Failure::Stop(why)),
-        other => Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
+async fn run_test(cx: &ToolContext, args: args::BashArgs) -> Result<ToolOutcome, ToolFailure> {
+    match cx.toolbox.ask(ToolboxRequest::Test(args)).await? {
+        ToolboxReply::Tested { text, run } => Ok(ToolOutcome {
+            record: Some(TranscriptRecord::Tested { test: run }),
+            ..ToolOutcome::plain(text)
+        }),
+        ToolboxReply::Refused(why) => Err(ToolFailure::Respond(why)),
+        ToolboxReply::Failed(why) => Err(ToolFailure::Stop(why)),
+        other => Err(ToolFailure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
     }
 }
 
@@ -232,14 +277,19 @@ struct Grep;
 
 #[async_trait]
 impl Handler for Grep {
-    type Args = args::Grep;
+    type Args = args::GrepArgs;
     const NAME: &'static str = "Grep";
     const DESCRIPTION: &'static str = "Searches file contents with a regular expression: escape `(`, `[`, `{` and \
         `.` where they are meant as they stand. Files that .gitignore names are left out.";
-    const RISK: Risk = Risk::Reads;
+    const RISK: CallRisk = CallRisk::Reads;
 
-    async fn call(&self, cx: &Context, args: args::Grep, _: Call<'_>) -> Result<Done, Failure> {
-        ask_done(cx, Request::Grep(args)).await
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        args: args::GrepArgs,
+        _: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
+        ask_done(cx, ToolboxRequest::Grep(args)).await
     }
 }
 
@@ -247,14 +297,19 @@ struct Glob;
 
 #[async_trait]
 impl Handler for Glob {
-    type Args = args::Glob;
+    type Args = args::GlobArgs;
     const NAME: &'static str = "Glob";
     const DESCRIPTION: &'static str =
         "Lists files by name; files that .gitignore names are left out.";
-    const RISK: Risk = Risk::Reads;
+    const RISK: CallRisk = CallRisk::Reads;
 
-    async fn call(&self, cx: &Context, args: args::Glob, _: Call<'_>) -> Result<Done, Failure> {
-        ask_done(cx, Request::Glob(args)).await
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        args: args::GlobArgs,
+        _: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
+        ask_done(cx, ToolboxRequest::Glob(args)).await
     }
 }
 
@@ -266,20 +321,25 @@ impl Handler for GitCommit {
     const NAME: &'static str = "GitCommit";
     const DESCRIPTION: &'static str =
         "Commits changes in the worktree on this conversation's branch.";
-    const RISK: Risk = Risk::Changes;
+    const RISK: CallRisk = CallRisk::Changes;
 
     /// The commit to build on: a commit on top of it with the same message is this one.
-    async fn key(&self, cx: &Context, _: &args::GitCommit, _: &str) -> Result<String, Failure> {
-        ask_text(cx, Request::Head).await
+    async fn key(
+        &self,
+        cx: &ToolContext,
+        _: &args::GitCommit,
+        _: &str,
+    ) -> Result<String, ToolFailure> {
+        ask_text(cx, ToolboxRequest::Head).await
     }
 
     async fn call(
         &self,
-        cx: &Context,
+        cx: &ToolContext,
         args: args::GitCommit,
-        call: Call<'_>,
-    ) -> Result<Done, Failure> {
-        ask_done(cx, Request::GitCommit { commit: args, parent: call.key.to_owned() }).await
+        call: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
+        ask_done(cx, ToolboxRequest::GitCommit { commit: args, parent: call.key.to_owned() }).await
     }
 }
 
@@ -287,28 +347,38 @@ struct GitUpdate;
 
 #[async_trait]
 impl Handler for GitUpdate {
-    type Args = args::Nothing;
+    type Args = args::NoArgs;
     const NAME: &'static str = "GitUpdate";
     const DESCRIPTION: &'static str = "Brings this conversation's branch up to date with the base branch: merges \
         it in and commits that, or leaves what conflicts in the files for you to settle.";
-    const RISK: Risk = Risk::Changes;
+    const RISK: CallRisk = CallRisk::Changes;
 
     /// How the branch is before: what was begun and cut off begins anew.
-    async fn key(&self, cx: &Context, _: &args::Nothing, _: &str) -> Result<String, Failure> {
-        ask_text(cx, Request::UpdateKey).await
+    async fn key(
+        &self,
+        cx: &ToolContext,
+        _: &args::NoArgs,
+        _: &str,
+    ) -> Result<String, ToolFailure> {
+        ask_text(cx, ToolboxRequest::UpdateKey).await
     }
 
-    async fn call(&self, cx: &Context, _: args::Nothing, call: Call<'_>) -> Result<Done, Failure> {
-        let request = Request::GitUpdate { key: call.key.to_owned(), again: call.again };
-        let Carried { reply, said, away } = cx.through_relay(&request).await?;
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        _: args::NoArgs,
+        call: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
+        let request = ToolboxRequest::GitUpdate { key: call.key.to_owned(), again: call.again };
+        let RelayedRequest { reply, said, away } = cx.through_relay(&request).await?;
         match reply {
-            Reply::Conflict { why, .. } => Ok(Done::plain(why)),
+            ToolboxReply::Conflict { why, .. } => Ok(ToolOutcome::plain(why)),
             // The successor of this process finds out how it stands.
-            Reply::Refused(why) | Reply::Failed(why) if away => {
-                Err(Failure::Gateway(GatewayError::Away(why)))
+            ToolboxReply::Refused(why) | ToolboxReply::Failed(why) if away => {
+                Err(ToolFailure::Gateway(GatewayError::Away(why)))
             }
-            Reply::Refused(why) => Err(Failure::Respond(said.unwrap_or(why))),
-            other => read_reply(other).map(Done::plain),
+            ToolboxReply::Refused(why) => Err(ToolFailure::Respond(said.unwrap_or(why))),
+            other => read_reply(other).map(ToolOutcome::plain),
         }
     }
 }
@@ -317,20 +387,30 @@ struct GitPush;
 
 #[async_trait]
 impl Handler for GitPush {
-    type Args = args::Nothing;
+    type Args = args::NoArgs;
     const NAME: &'static str = "GitPush";
     const DESCRIPTION: &'static str = "Pushes this conversation's branch to the remote.";
-    const RISK: Risk = Risk::Speaks;
+    const RISK: CallRisk = CallRisk::Speaks;
 
     /// The commit that is pushed: a remote that has it needs no second push.
-    async fn key(&self, cx: &Context, _: &args::Nothing, _: &str) -> Result<String, Failure> {
-        ask_text(cx, Request::Head).await
+    async fn key(
+        &self,
+        cx: &ToolContext,
+        _: &args::NoArgs,
+        _: &str,
+    ) -> Result<String, ToolFailure> {
+        ask_text(cx, ToolboxRequest::Head).await
     }
 
-    async fn call(&self, cx: &Context, _: args::Nothing, call: Call<'_>) -> Result<Done, Failure> {
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        _: args::NoArgs,
+        call: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
         match cx.push(call.key).await? {
-            Pushed::Done(done) => Ok(done),
-            Pushed::Conflict(why) => Err(Failure::Respond(why)),
+            PushResult::Done(done) => Ok(done),
+            PushResult::Conflict(why) => Err(ToolFailure::Respond(why)),
         }
     }
 }

@@ -4,36 +4,36 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::Record;
+use super::TranscriptRecord;
 
 /// A record with its time.
 #[derive(Debug)]
-pub struct Dated {
+pub struct DatedRecord {
     /// Milliseconds since 1970; absent in transcripts of earlier versions.
     pub at: Option<u64>,
-    pub record: Record,
+    pub record: TranscriptRecord,
 }
 
 #[derive(Serialize)]
 struct DatedLine<'a> {
     #[serde(flatten)]
-    record: &'a Record,
+    record: &'a TranscriptRecord,
     ms: u64,
 }
 
 /// What a line says; nothing if it can't be read.
-pub fn read_line(line: &[u8]) -> Option<Dated> {
+pub fn read_line(line: &[u8]) -> Option<DatedRecord> {
     #[derive(Deserialize)]
     struct At {
         #[serde(default)]
         ms: Option<u64>,
     }
     let record = serde_json::from_slice(line).ok()?;
-    Some(Dated { at: serde_json::from_slice::<At>(line).ok()?.ms, record })
+    Some(DatedRecord { at: serde_json::from_slice::<At>(line).ok()?.ms, record })
 }
 
 /// A record as a line, of now.
-pub fn write_line(record: &Record) -> serde_json::Result<Vec<u8>> {
+pub fn write_line(record: &TranscriptRecord) -> serde_json::Result<Vec<u8>> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
     let mut line = serde_json::to_vec(&DatedLine { record, ms })?;

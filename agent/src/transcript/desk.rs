@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use codebutler_wire::{Author, Message, Pending, SlackTs};
+use codebutler_wire::{MessageAuthor, PendingItem, SlackTs, ThreadMessage};
 use serde::{Deserialize, Serialize};
 
-use super::Outcome;
+use super::RunOutcome;
 
 /// All requests, by their first message.
 #[derive(Debug, Default)]
-pub struct Desk {
+pub struct RequestDesk {
     requests: BTreeMap<SlackTs, DeskRequest>,
     /// Every message that belongs to one.
     given: BTreeSet<SlackTs>,
@@ -18,10 +18,10 @@ pub struct Desk {
 
 #[derive(Debug, Default)]
 struct DeskRequest {
-    asker: Option<Author>,
+    asker: Option<MessageAuthor>,
     work: GivenRequest,
     /// Absent while it is open.
-    answered: Option<Answered>,
+    answered: Option<AnsweredRequest>,
     reported: bool,
 }
 
@@ -29,15 +29,15 @@ struct DeskRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GivenRequest {
     /// Oldest first.
-    pub messages: Vec<Message>,
+    pub messages: Vec<ThreadMessage>,
     /// Decisions that it waited for.
-    pub pending: Vec<Pending>,
+    pub pending: Vec<PendingItem>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answered {
-    pub outcome: Outcome,
-    /// For [`Outcome::Failed`], for the thread.
+pub struct AnsweredRequest {
+    pub outcome: RunOutcome,
+    /// For [`RunOutcome::Failed`], for the thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Pending decisions that it took.
@@ -47,7 +47,7 @@ pub struct Answered {
     pub turns: u32,
 }
 
-impl Desk {
+impl RequestDesk {
     /// Whether there never was one.
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty()
@@ -66,12 +66,15 @@ impl Desk {
     /// Those that wait for people or roles, newest first.
     pub fn waiting(&self) -> impl Iterator<Item = &SlackTs> {
         let waits = |request: &DeskRequest| {
-            request.answered.as_ref().is_some_and(|answered| answered.outcome == Outcome::Waiting)
+            request
+                .answered
+                .as_ref()
+                .is_some_and(|answered| answered.outcome == RunOutcome::Waiting)
         };
         self.requests.iter().rev().filter(move |(_, request)| waits(request)).map(|(id, _)| id)
     }
 
-    pub fn asker(&self, id: &SlackTs) -> Option<&Author> {
+    pub fn asker(&self, id: &SlackTs) -> Option<&MessageAuthor> {
         self.requests.get(id)?.asker.as_ref()
     }
 
@@ -81,18 +84,18 @@ impl Desk {
     }
 
     /// Answers that the gateway does not know of.
-    pub fn unreported(&self) -> impl Iterator<Item = (&SlackTs, &Answered)> {
+    pub fn unreported(&self) -> impl Iterator<Item = (&SlackTs, &AnsweredRequest)> {
         let unreported = self.requests.iter().filter(|(_, request)| !request.reported);
         unreported.filter_map(|(id, request)| Some((id, request.answered.as_ref()?)))
     }
 
     /// The request that a new message belongs to: what a person adds to what is worked on for that
     /// person, and an answer to whoever waits for it. Everything else is a request of its own.
-    pub fn place(&self, message: &Message) -> SlackTs {
+    pub fn place(&self, message: &ThreadMessage) -> SlackTs {
         let of_asker = |id: &&SlackTs| {
             **id < message.ts && self.asker(id).is_some_and(|asker| *asker == message.author)
         };
-        let person = matches!(message.author, Author::User { .. });
+        let person = matches!(message.author, MessageAuthor::User { .. });
         let open = self.open().filter(of_asker).last().filter(|_| person);
         let found = open.or_else(|| self.waiting().find(of_asker));
         found.unwrap_or(&message.ts).clone()
@@ -106,7 +109,12 @@ impl Desk {
         done.cloned()
     }
 
-    pub(super) fn give(&mut self, id: &SlackTs, messages: &[Message], pending: &[Pending]) {
+    pub(super) fn give(
+        &mut self,
+        id: &SlackTs,
+        messages: &[ThreadMessage],
+        pending: &[PendingItem],
+    ) {
         self.given.extend(messages.iter().map(|message| message.ts.clone()));
         let request = self.requests.entry(id.clone()).or_default();
         if request.asker.is_none() {
@@ -117,7 +125,7 @@ impl Desk {
         (request.answered, request.reported) = (None, false);
     }
 
-    pub(super) fn answer(&mut self, id: &SlackTs, answered: &Answered) {
+    pub(super) fn answer(&mut self, id: &SlackTs, answered: &AnsweredRequest) {
         let Some(request) = self.requests.get_mut(id) else { return };
         request.work = GivenRequest::default();
         request.answered = Some(answered.clone());
@@ -138,54 +146,54 @@ mod tests {
         format!("{n}.000000").parse().unwrap()
     }
 
-    fn message(n: u32, author: &str) -> Message {
+    fn message(n: u32, author: &str) -> ThreadMessage {
         let author = match author.strip_prefix('U') {
-            Some(_) => Author::User { id: author.into() },
-            None => Author::Role { role: author.into() },
+            Some(_) => MessageAuthor::User { id: author.into() },
+            None => MessageAuthor::Role { role: author.into() },
         };
         let (text, pictures) = (n.to_string(), vec![]);
-        Message { ts: ts(n), author, text, addressed: true, pictures }
+        ThreadMessage { ts: ts(n), author, text, addressed: true, pictures }
     }
 
-    fn give(desk: &mut Desk, message: &Message) -> SlackTs {
+    fn give(desk: &mut RequestDesk, message: &ThreadMessage) -> SlackTs {
         let id = desk.place(message);
         desk.give(&id, std::slice::from_ref(message), &[]);
         id
     }
 
-    fn answered(outcome: Outcome) -> Answered {
-        Answered { outcome, reason: None, handled: vec![], turns: 1 }
+    fn answered(outcome: RunOutcome) -> AnsweredRequest {
+        AnsweredRequest { outcome, reason: None, handled: vec![], turns: 1 }
     }
 
     #[test]
     fn each_asker_has_a_conversation_and_each_message_of_a_role() {
-        let mut desk = Desk::default();
+        let mut desk = RequestDesk::default();
         assert_eq!(give(&mut desk, &message(1, "pm")), ts(1));
         assert_eq!(give(&mut desk, &message(2, "pm")), ts(2));
         assert_eq!(give(&mut desk, &message(3, "U1")), ts(3));
         assert_eq!(give(&mut desk, &message(4, "U1")), ts(3), "a person's burst");
         assert_eq!(give(&mut desk, &message(5, "U2")), ts(5));
         assert_eq!(desk.open().count(), 4);
-        desk.answer(&ts(1), &answered(Outcome::Waiting));
+        desk.answer(&ts(1), &answered(RunOutcome::Waiting));
         assert_eq!(give(&mut desk, &message(6, "pm")), ts(1), "what it waited for");
-        desk.answer(&ts(3), &answered(Outcome::Idle));
+        desk.answer(&ts(3), &answered(RunOutcome::Idle));
         assert_eq!(give(&mut desk, &message(7, "U1")), ts(7));
     }
 
     #[test]
     fn the_mark_stops_before_what_is_open() {
-        let mut desk = Desk::default();
+        let mut desk = RequestDesk::default();
         for n in 1..=4 {
             give(&mut desk, &message(n, "pm"));
         }
         assert_eq!(desk.done(), None);
-        desk.answer(&ts(3), &answered(Outcome::Idle));
+        desk.answer(&ts(3), &answered(RunOutcome::Idle));
         assert_eq!(desk.done(), None);
-        desk.answer(&ts(1), &answered(Outcome::Idle));
+        desk.answer(&ts(1), &answered(RunOutcome::Idle));
         assert_eq!(desk.done(), Some(ts(1)));
-        desk.answer(&ts(2), &answered(Outcome::Failed));
+        desk.answer(&ts(2), &answered(RunOutcome::Failed));
         assert_eq!((desk.done(), desk.is_settled()), (Some(ts(3)), false));
-        desk.answer(&ts(4), &answered(Outcome::Idle));
+        desk.answer(&ts(4), &answered(RunOutcome::Idle));
         assert_eq!((desk.done(), desk.unreported().count()), (Some(ts(4)), 4));
         desk.report();
         assert!(desk.is_settled());

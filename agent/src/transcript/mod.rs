@@ -13,26 +13,26 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use codebutler_wire::{Message, NanoUsd, Pending, SlackTs, TestRun};
+use codebutler_wire::{NanoUsd, PendingItem, SlackTs, TestRun, ThreadMessage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::memory::LearningChange;
-use crate::model::judge::Flaw;
-use crate::model::quirk::Quirk;
-use crate::model::{Assistant, Source, ToolCall};
-use crate::sending::Growth;
+use crate::model::judge::ReplyFlaw;
+use crate::model::quirk::ModelQuirk;
+use crate::model::{AnswerSource, AssistantMessage, ToolCall};
+use crate::sending::TranscriptGrowth;
 use crate::step;
 use crate::tools::args::TodoItem;
 use dated::write_line;
-pub use dated::{Dated, read_line};
-use desk::Answered;
-use state::State;
-use state::wishes::Offer;
+pub use dated::{DatedRecord, read_line};
+use desk::AnsweredRequest;
+use state::TranscriptState;
+use state::wishes::SkillOffer;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
-pub enum Record {
+pub enum TranscriptRecord {
     RunStarted {
         /// Random; the keys of its effects begin with it.
         run: String,
@@ -45,42 +45,42 @@ pub enum Record {
     /// What the run is about, and what arrived while it ran.
     Taken {
         /// Oldest first.
-        messages: Vec<Message>,
+        messages: Vec<ThreadMessage>,
         #[serde(default)]
-        pending: Vec<Pending>,
+        pending: Vec<PendingItem>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        pictures: Vec<Picture>,
+        pictures: Vec<ModelPicture>,
     },
     /// A conversation of its own has this to work on.
     Request {
         /// The request's first message, by which the conversation is known.
         request: SlackTs,
         /// Oldest first.
-        messages: Vec<Message>,
+        messages: Vec<ThreadMessage>,
         /// Decisions that it waited for.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        pending: Vec<Pending>,
+        pending: Vec<PendingItem>,
     },
     /// A conversation of its own has ended.
     Answered {
         request: SlackTs,
         #[serde(flatten)]
-        answered: Answered,
+        answered: AnsweredRequest,
     },
     /// The model answered, and was paid.
     Answer {
-        message: Assistant,
+        message: AssistantMessage,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<Value>,
         /// Whose it is; absent in transcripts of earlier versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        source: Option<Source>,
+        source: Option<AnswerSource>,
     },
     /// The model's reply was judged to be no answer, and was paid.
     Flawed {
-        flaw: Flaw,
+        flaw: ReplyFlaw,
         #[serde(default)]
-        message: Assistant,
+        message: AssistantMessage,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<Value>,
     },
@@ -97,7 +97,7 @@ pub enum Record {
         key: String,
         /// The yes that it uses up, if it needed one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        consent: Option<Consent>,
+        consent: Option<ActionConsent>,
     },
     /// A tool call came to this.
     Result {
@@ -138,7 +138,7 @@ pub enum Record {
     /// People have said yes to this action: it is about to be carried out.
     Allowed { key: String },
     /// It can't happen on this question: people said no, or nobody answered.
-    NotAllowed(Consent),
+    NotAllowed(ActionConsent),
     /// The harness saw the test command run.
     Tested { test: TestRun },
     /// The role's own list, as it is from now on.
@@ -147,7 +147,7 @@ pub enum Record {
         items: Vec<TodoItem>,
     },
     /// A tool call came to a picture.
-    Picture(Picture),
+    Picture(ModelPicture),
     /// A plan was posted that follows a workflow. For the decision log.
     Planned {
         /// As the model named it.
@@ -202,7 +202,7 @@ pub enum Record {
     /// The model can't be shown pictures.
     Blind,
     /// The provider takes the conversation only in this way.
-    Learned { quirk: Quirk },
+    Learned { quirk: ModelQuirk },
     /// The conversation was longer than the model takes.
     Overflowed {
         /// Tokens that the request was taken to have.
@@ -228,15 +228,15 @@ pub enum Record {
         text: Option<String>,
     },
     /// People are asked which skill a message asks for.
-    Offered(Offer),
+    Offered(SkillOffer),
     /// The harness tells the role something, between runs.
     Note {
         /// For the model.
         text: String,
     },
     RunEnded {
-        outcome: Outcome,
-        /// For [`Outcome::Failed`], for the thread.
+        outcome: RunOutcome,
+        /// For [`RunOutcome::Failed`], for the thread.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
@@ -246,7 +246,7 @@ pub enum Record {
 
 /// A picture, as a model is shown it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Picture {
+pub struct ModelPicture {
     pub shown: String,
     /// As a `data:` URL.
     pub url: String,
@@ -254,7 +254,7 @@ pub struct Picture {
 
 /// What people answered about one action. It is used up: another use is another question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Consent {
+pub struct ActionConsent {
     /// SHA-256 of tool and arguments.
     pub hash: String,
     /// The pending item that says so too, if they were asked at all.
@@ -280,7 +280,7 @@ pub enum ResultKind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum RunOutcome {
     /// Nothing is expected.
     Idle,
     Waiting,
@@ -309,16 +309,16 @@ pub enum TranscriptError {
 
 /// An open transcript with what it adds up to.
 #[derive(Debug)]
-pub struct Transcript {
+pub struct OpenTranscript {
     path: PathBuf,
     file: File,
     length: u64,
-    state: State,
+    state: TranscriptState,
     /// Who wants to know that it grows.
-    growth: Option<Growth>,
+    growth: Option<TranscriptGrowth>,
 }
 
-impl Transcript {
+impl OpenTranscript {
     /// Opens `<state>/<role>/transcript.jsonl`, made if absent. A last line that was cut off by a
     /// crash is removed: what it said had not been acted on.
     pub fn open(state_dir: &Path, role: &str) -> Result<Self, TranscriptError> {
@@ -342,7 +342,7 @@ impl Transcript {
             file.seek(SeekFrom::End(0)).map_err(fail)?;
             file.sync_all().map_err(fail)?;
         }
-        let mut state = State::default();
+        let mut state = TranscriptState::default();
         for record in &records {
             state.apply(record);
         }
@@ -350,7 +350,7 @@ impl Transcript {
     }
 
     /// Tells of all that is in it, and from now on of all that is added.
-    pub fn tell(&mut self, growth: Growth) {
+    pub fn tell(&mut self, growth: TranscriptGrowth) {
         growth.tell(&self.path, self.length);
         self.growth = Some(growth);
     }
@@ -360,12 +360,12 @@ impl Transcript {
         self.length
     }
 
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &TranscriptState {
         &self.state
     }
 
     /// Appends a record; it is on the disk when this returns.
-    pub fn append(&mut self, record: &Record) -> Result<(), TranscriptError> {
+    pub fn append(&mut self, record: &TranscriptRecord) -> Result<(), TranscriptError> {
         step::point("before transcript");
         let fail = |source| TranscriptError::Io { path: self.path.clone(), source };
         let line = write_line(record).map_err(|e| fail(e.into()))?;
@@ -382,7 +382,7 @@ impl Transcript {
 }
 
 /// The records and the length of the good part; or the number of a damaged line before the last.
-fn parse_records(bytes: &[u8]) -> Result<(Vec<Record>, usize), usize> {
+fn parse_records(bytes: &[u8]) -> Result<(Vec<TranscriptRecord>, usize), usize> {
     let mut records = Vec::new();
     let mut good = 0;
     for (index, line) in bytes.split_inclusive(|b| *b == b'\n').enumerate() {

@@ -3,40 +3,40 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use codebutler_wire::{Message, Pending, PendingDecision, SlackTs, TestRun};
+use codebutler_wire::{PendingDecision, PendingItem, SlackTs, TestRun, ThreadMessage};
 use serde_json::Value;
 
-use self::calls::Asked;
+use self::calls::AskedAction;
 use self::show::{STILL_COUNTS, show_decision, show_message, show_picture, show_request};
-use super::desk::Desk;
-use super::{Outcome, Picture, Record};
+use super::desk::RequestDesk;
+use super::{ModelPicture, RunOutcome, TranscriptRecord};
 use crate::memory::LearningChange;
 use crate::model;
-use crate::model::quirk::Quirk;
+use crate::model::quirk::ModelQuirk;
 use crate::tools::args::TodoItem;
 pub use look_back::LookBack;
-pub use proposals::Proposals;
-pub use reviews::Reviews;
-pub use run::{Ended, MAX_FAULTS, Next, OpenAnswer, Run, RunKind};
-use wishes::Wishes;
+pub use proposals::NewestProposals;
+pub use reviews::RoleReviews;
+pub use run::{EndedRun, MAX_FAULTS, NextStep, OpenAnswer, OpenRun, RunKind};
+use wishes::UserWishes;
 
 #[derive(Debug, Default)]
-pub struct State {
+pub struct TranscriptState {
     chat: Vec<Value>,
     seen: HashSet<SlackTs>,
     newest: Option<SlackTs>,
     decided: HashSet<String>,
-    run: Option<Run>,
-    last: Option<Ended>,
+    run: Option<OpenRun>,
+    last: Option<EndedRun>,
     model: Option<String>,
     /// Open questions about actions, by hash.
-    asked: BTreeMap<String, Asked>,
+    asked: BTreeMap<String, AskedAction>,
     tested: Option<TestRun>,
     todo: Vec<TodoItem>,
     /// The model was shown a picture and refused it.
     blind: bool,
     /// What the provider takes of this model's conversations.
-    quirks: BTreeSet<Quirk>,
+    quirks: BTreeSet<ModelQuirk>,
     /// Tokens that were too many for the model.
     too_long: Option<u32>,
     /// Tokens that a provider counts for one that is estimated here.
@@ -49,14 +49,14 @@ pub struct State {
     changed: Vec<String>,
     /// Files beside the approved plan, as they were told last.
     deviated: Vec<String>,
-    desk: Desk,
-    proposals: Proposals,
-    reviews: Reviews,
+    desk: RequestDesk,
+    proposals: NewestProposals,
+    reviews: RoleReviews,
     look_back: LookBack,
-    wishes: Wishes,
+    wishes: UserWishes,
 }
 
-impl State {
+impl TranscriptState {
     /// The conversation so far, without the system prompt.
     pub fn chat(&self) -> &[Value] {
         &self.chat
@@ -109,7 +109,7 @@ impl State {
     }
 
     /// What reviews have come to.
-    pub fn reviews(&self) -> &Reviews {
+    pub fn reviews(&self) -> &RoleReviews {
         &self.reviews
     }
 
@@ -124,24 +124,24 @@ impl State {
     }
 
     /// What the role proposed to remember, and what people say to it.
-    pub fn proposals(&self) -> &Proposals {
+    pub fn proposals(&self) -> &NewestProposals {
         &self.proposals
     }
 
     /// Requests that are answered in conversations of their own.
-    pub fn desk(&self) -> &Desk {
+    pub fn desk(&self) -> &RequestDesk {
         &self.desk
     }
 
     /// What users asked for that was not compared with skills yet.
-    pub fn wishes(&self) -> &Wishes {
+    pub fn wishes(&self) -> &UserWishes {
         &self.wishes
     }
 
     /// Whether the last run ended to wait for this decision.
-    pub fn awaits(&self, item: &Pending) -> bool {
+    pub fn awaits(&self, item: &PendingItem) -> bool {
         let waits = self.run.is_none().then_some(self.last.as_ref()).flatten();
-        let Some(last) = waits.filter(|last| last.outcome == Outcome::Waiting) else {
+        let Some(last) = waits.filter(|last| last.outcome == RunOutcome::Waiting) else {
             return false;
         };
         let posted = format!("Posted as message {}.", item.message);
@@ -151,7 +151,7 @@ impl State {
         };
         match item.decision() {
             Some(PendingDecision::Budget { .. }) => {
-                !last.run.stopped && last.run.next() == Next::Ask
+                !last.run.stopped && last.run.next() == NextStep::Ask
             }
             Some(PendingDecision::Action(_)) => self.asked.values().any(|asked| asked.is_in(item)),
             _ => self.wishes.asks_in(&item.message) || self.chat.iter().any(says),
@@ -174,33 +174,37 @@ impl State {
     }
 
     /// The run that has not ended.
-    pub fn run(&self) -> Option<&Run> {
+    pub fn run(&self) -> Option<&OpenRun> {
         self.run.as_ref()
     }
 
     /// The run that ended last.
-    pub fn last(&self) -> Option<&Ended> {
+    pub fn last(&self) -> Option<&EndedRun> {
         self.last.as_ref()
     }
 
     /// Takes in one record.
-    pub fn apply(&mut self, record: &Record) {
+    pub fn apply(&mut self, record: &TranscriptRecord) {
         match record {
-            Record::RunStarted { run, brief, .. } => self.start(Run::new(run.clone(), *brief)),
-            Record::Taken { messages, pending, pictures } => self.take(messages, pending, pictures),
-            Record::Request { request, messages, pending } => {
+            TranscriptRecord::RunStarted { run, brief, .. } => {
+                self.start(OpenRun::new(run.clone(), *brief));
+            }
+            TranscriptRecord::Taken { messages, pending, pictures } => {
+                self.take(messages, pending, pictures);
+            }
+            TranscriptRecord::Request { request, messages, pending } => {
                 self.see(messages);
                 self.decided.extend(pending.iter().map(|p| p.id.clone()));
                 self.chat.extend(messages.iter().map(show_request));
                 self.desk.give(request, messages, pending);
             }
-            Record::Answered { request, answered } => self.desk.answer(request, answered),
-            Record::Answer { message, usage, source } => {
+            TranscriptRecord::Answered { request, answered } => self.desk.answer(request, answered),
+            TranscriptRecord::Answer { message, usage, source } => {
                 self.answered(message, usage.as_ref(), source.as_ref());
             }
-            Record::Flawed { flaw, message, .. } => self.flawed(flaw, message),
-            Record::Unreadable { why } => self.unreadable(why),
-            Record::Intent { call, key, consent } => {
+            TranscriptRecord::Flawed { flaw, message, .. } => self.flawed(flaw, message),
+            TranscriptRecord::Unreadable { why } => self.unreadable(why),
+            TranscriptRecord::Intent { call, key, consent } => {
                 if let Some(consent) = consent {
                     self.used_up(consent);
                 }
@@ -208,73 +212,65 @@ impl State {
                     answer.intents.insert(*call, key.clone());
                 }
             }
-            Record::Result { call, text, kind } => self.result(*call, text, *kind),
-            Record::Held { why } => self.go_on(why, |run| run.parting.held = true),
-            Record::Stuck { why, model } => self.stuck(why, model.as_deref()),
-            Record::Asked { hash, key, call } => {
-                let asked = Asked { key: key.clone(), call: call.clone() };
+            TranscriptRecord::Result { call, text, kind } => self.result(*call, text, *kind),
+            TranscriptRecord::Held { why } => self.go_on(why, |run| run.parting.held = true),
+            TranscriptRecord::Stuck { why, model } => self.stuck(why, model.as_deref()),
+            TranscriptRecord::Asked { hash, key, call } => {
+                let asked = AskedAction { key: key.clone(), call: call.clone() };
                 self.asked.insert(hash.clone(), asked);
             }
-            Record::Allowed { key } => self.allow(key),
-            Record::Planned { .. } => {}
-            Record::Proposed { message, changes } => {
-                self.proposals = Proposals::new(message.clone(), changes.clone());
+            TranscriptRecord::Allowed { key } => self.allow(key),
+            TranscriptRecord::Planned { .. } => {}
+            TranscriptRecord::Proposed { message, changes } => {
+                self.proposals = NewestProposals::new(message.clone(), changes.clone());
                 self.look_back.done |= !changes.iter().any(LearningChange::is_whole);
             }
-            Record::Landed { items, text } => {
+            TranscriptRecord::Landed { items, text } => {
                 self.proposals.land(items);
                 self.chat.push(model::user_message(&format!("[CodeButler] {text}")));
             }
-            Record::LookedBack { .. } | Record::RolesAsked { .. } | Record::LookBackOver { .. } => {
+            TranscriptRecord::LookedBack { .. }
+            | TranscriptRecord::RolesAsked { .. }
+            | TranscriptRecord::LookBackOver { .. } => {
                 self.looked_back(record);
             }
-            Record::ReviewPlanned { .. }
-            | Record::ReviewCorrected { .. }
-            | Record::SecondPass { .. } => self.review(record),
-            Record::Deviated { files } => self.deviated.clone_from(files),
-            Record::NotAllowed(consent) => self.used_up(consent),
-            Record::Model { model } => {
+            TranscriptRecord::ReviewPlanned { .. }
+            | TranscriptRecord::ReviewCorrected { .. }
+            | TranscriptRecord::SecondPass { .. } => self.review(record),
+            TranscriptRecord::Deviated { files } => self.deviated.clone_from(files),
+            TranscriptRecord::NotAllowed(consent) => self.used_up(consent),
+            TranscriptRecord::Model { model } => {
                 self.model = Some(model.clone());
                 self.think_anew();
                 if let Some(run) = &mut self.run {
                     run.model = None;
                 }
             }
-            Record::Todo { items } => self.todo.clone_from(items),
-            Record::Picture(picture) => self.picture(picture),
-            Record::Blind => self.blind = true,
-            Record::Learned { quirk } => {
+            TranscriptRecord::Todo { items } => self.todo.clone_from(items),
+            TranscriptRecord::Picture(picture) => self.picture(picture),
+            TranscriptRecord::Blind => self.blind = true,
+            TranscriptRecord::Learned { quirk } => {
                 self.quirks.insert(*quirk);
             }
-            Record::Overflowed { shown } => self.overflowed(*shown),
-            Record::Facts { text } => {
+            TranscriptRecord::Overflowed { shown } => self.overflowed(*shown),
+            TranscriptRecord::Facts { text } => {
                 self.chat.push(model::user_message(text));
                 self.facts = Some(text.clone());
             }
-            Record::Skill { .. } | Record::Offered(_) => self.wish(record),
-            Record::Note { text } => self.chat.push(model::user_message(text)),
-            Record::Compacted { upto, summary } => self.compact(*upto, summary),
-            Record::Tested { test } => {
+            TranscriptRecord::Skill { .. } | TranscriptRecord::Offered(_) => self.wish(record),
+            TranscriptRecord::Note { text } => self.chat.push(model::user_message(text)),
+            TranscriptRecord::Compacted { upto, summary } => self.compact(*upto, summary),
+            TranscriptRecord::Tested { test } => {
                 self.tested = Some(test.clone());
                 if let Some(run) = &mut self.run {
                     run.test(test.exit_code);
                 }
             }
-            Record::Escalated { model } => self.escalate(model),
-            Record::RunEnded { outcome, reason } => {
-                self.answer_dangling_calls();
-                let left = self.run.iter().flat_map(|run| &run.allowed);
-                let left: Vec<_> = left.map(|_| model::user_message(STILL_COUNTS)).collect();
-                self.chat.extend(left);
-                if let Some(run) = self.run.take() {
-                    if run.model.is_some() {
-                        self.think_anew();
-                    }
-                    let reason = reason.clone();
-                    self.last = Some(Ended { run, outcome: *outcome, reason, reported: false });
-                }
+            TranscriptRecord::Escalated { model } => self.escalate(model),
+            TranscriptRecord::RunEnded { outcome, reason } => {
+                self.end_run(*outcome, reason.as_deref());
             }
-            Record::Reported => {
+            TranscriptRecord::Reported => {
                 self.desk.report();
                 if let Some(last) = &mut self.last {
                     last.reported = true;
@@ -283,7 +279,21 @@ impl State {
         }
     }
 
-    fn start(&mut self, run: Run) {
+    fn end_run(&mut self, outcome: RunOutcome, reason: Option<&str>) {
+        self.answer_dangling_calls();
+        let left = self.run.iter().flat_map(|run| &run.allowed);
+        let left: Vec<_> = left.map(|_| model::user_message(STILL_COUNTS)).collect();
+        self.chat.extend(left);
+        if let Some(run) = self.run.take() {
+            if run.model.is_some() {
+                self.think_anew();
+            }
+            let reason = reason.map(str::to_owned);
+            self.last = Some(EndedRun { run, outcome, reason, reported: false });
+        }
+    }
+
+    fn start(&mut self, run: OpenRun) {
         self.answer_dangling_calls();
         self.wishes.begin();
         self.run = Some(run);
@@ -309,7 +319,7 @@ impl State {
     }
 
     /// Its last words are not said: the model is told why, and goes on.
-    fn go_on(&mut self, why: &str, change: impl FnOnce(&mut Run)) {
+    fn go_on(&mut self, why: &str, change: impl FnOnce(&mut OpenRun)) {
         self.chat.push(model::user_message(&format!("[CodeButler] {why}")));
         if let Some(run) = &mut self.run {
             run.answer = None;
@@ -335,14 +345,19 @@ impl State {
         }
     }
 
-    fn see(&mut self, messages: &[Message]) {
+    fn see(&mut self, messages: &[ThreadMessage]) {
         for message in messages {
             self.seen.insert(message.ts.clone());
             self.newest = self.newest.take().max(Some(message.ts.clone()));
         }
     }
 
-    fn take(&mut self, messages: &[Message], pending: &[Pending], pictures: &[Picture]) {
+    fn take(
+        &mut self,
+        messages: &[ThreadMessage],
+        pending: &[PendingItem],
+        pictures: &[ModelPicture],
+    ) {
         self.answer_dangling_calls();
         self.see(messages);
         self.wishes.take(messages, pending);

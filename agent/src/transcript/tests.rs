@@ -2,36 +2,42 @@
 
 use super::*;
 
-fn records() -> Vec<Record> {
+fn records() -> Vec<TranscriptRecord> {
     vec![
-        Record::RunStarted { run: "r1".into(), at: 1, brief: false },
-        Record::Flawed {
-            flaw: Flaw::CutOff { tokens: Some(7) },
-            message: Assistant { content: Some("one ñ two".into()), ..Assistant::default() },
+        TranscriptRecord::RunStarted { run: "r1".into(), at: 1, brief: false },
+        TranscriptRecord::Flawed {
+            flaw: ReplyFlaw::CutOff { tokens: Some(7) },
+            message: AssistantMessage {
+                content: Some("one ñ two".into()),
+                ..AssistantMessage::default()
+            },
             usage: None,
         },
-        Record::Flawed {
-            flaw: Flaw::Refused { said: "no \"never\"".into() },
-            message: Assistant::default(),
+        TranscriptRecord::Flawed {
+            flaw: ReplyFlaw::Refused { said: "no \"never\"".into() },
+            message: AssistantMessage::default(),
             usage: None,
         },
-        Record::Overflowed { shown: 9 },
-        Record::Learned { quirk: Quirk::Bridge },
-        Record::Facts { text: "- Plan: none".into() },
-        Record::Answer {
-            message: Assistant { content: Some("three".into()), ..Assistant::default() },
+        TranscriptRecord::Overflowed { shown: 9 },
+        TranscriptRecord::Learned { quirk: ModelQuirk::Bridge },
+        TranscriptRecord::Facts { text: "- Plan: none".into() },
+        TranscriptRecord::Answer {
+            message: AssistantMessage {
+                content: Some("three".into()),
+                ..AssistantMessage::default()
+            },
             usage: None,
-            source: Some(Source { model: "m".into(), by: Some("n".into()), shown: Some(5) }),
+            source: Some(AnswerSource { model: "m".into(), by: Some("n".into()), shown: Some(5) }),
         },
-        Record::Unreadable { why: "ñ \n \"quoted\"".into() },
-        Record::Intent { call: 0, key: "k".into(), consent: None },
+        TranscriptRecord::Unreadable { why: "ñ \n \"quoted\"".into() },
+        TranscriptRecord::Intent { call: 0, key: "k".into(), consent: None },
     ]
 }
 
 #[test]
 fn a_line_torn_at_any_byte_is_removed_and_the_rest_kept() {
     let dir = tempfile::tempdir().unwrap();
-    let mut transcript = Transcript::open(dir.path(), "pm").unwrap();
+    let mut transcript = OpenTranscript::open(dir.path(), "pm").unwrap();
     for record in records() {
         transcript.append(&record).unwrap();
     }
@@ -46,7 +52,7 @@ fn a_line_torn_at_any_byte_is_removed_and_the_rest_kept() {
                 torn.extend_from_slice(tail);
             }
             fs::write(&path, &torn).unwrap();
-            let mut transcript = Transcript::open(dir.path(), "pm").unwrap();
+            let mut transcript = OpenTranscript::open(dir.path(), "pm").unwrap();
             assert_eq!(fs::read(&path).unwrap(), &whole[..last], "cut at {cut}");
             transcript.append(records().last().unwrap()).unwrap();
             let (kept, _) = parse_records(&fs::read(&path).unwrap()).unwrap();
@@ -58,24 +64,24 @@ fn a_line_torn_at_any_byte_is_removed_and_the_rest_kept() {
 #[test]
 fn a_transcript_cut_at_any_byte_goes_on_with_its_whole_lines() {
     let dir = tempfile::tempdir().unwrap();
-    let mut transcript = Transcript::open(dir.path(), "pm").unwrap();
+    let mut transcript = OpenTranscript::open(dir.path(), "pm").unwrap();
     for record in records() {
         transcript.append(&record).unwrap();
     }
     drop(transcript);
     let path = dir.path().join("pm/transcript.jsonl");
     let whole = fs::read(&path).unwrap();
-    let next = Record::Unreadable { why: "later".into() };
+    let next = TranscriptRecord::Unreadable { why: "later".into() };
     for cut in 0..=whole.len() {
         fs::write(&path, &whole[..cut]).unwrap();
-        let mut transcript = Transcript::open(dir.path(), "pm").unwrap();
+        let mut transcript = OpenTranscript::open(dir.path(), "pm").unwrap();
         let lines = whole[..cut].split(|byte| *byte == b'\n').count() - 1;
-        let mut expected = State::default();
+        let mut expected = TranscriptState::default();
         for record in &records()[..lines] {
             expected.apply(record);
         }
         assert_eq!(transcript.state().chat(), expected.chat(), "cut at {cut}");
-        let next_of = |state: &State| state.run().map(state::Run::next);
+        let next_of = |state: &TranscriptState| state.run().map(state::OpenRun::next);
         assert_eq!(next_of(transcript.state()), next_of(&expected), "cut at {cut}");
         assert_eq!(transcript.state().is_new(), lines == 0, "cut at {cut}");
         transcript.append(&next).unwrap();
@@ -97,17 +103,17 @@ fn a_transcript_of_an_earlier_version_is_read() {
     );
     let (records, good) = parse_records(lines.as_bytes()).unwrap();
     assert_eq!((records.len(), good), (2, lines.len()));
-    let mut state = State::default();
+    let mut state = TranscriptState::default();
     for record in &records {
         state.apply(record);
     }
-    assert_eq!(state.run().unwrap().next(), state::Next::Post("hi".into()));
+    assert_eq!(state.run().unwrap().next(), state::NextStep::Post("hi".into()));
 }
 
 #[test]
 fn damage_in_the_middle_stops_everything() {
     let dir = tempfile::tempdir().unwrap();
-    let mut transcript = Transcript::open(dir.path(), "pm").unwrap();
+    let mut transcript = OpenTranscript::open(dir.path(), "pm").unwrap();
     for record in records() {
         transcript.append(&record).unwrap();
     }
@@ -115,7 +121,7 @@ fn damage_in_the_middle_stops_everything() {
     let mut text = fs::read(&path).unwrap();
     text[3] = b'#';
     fs::write(&path, &text).unwrap();
-    let error = Transcript::open(dir.path(), "pm").unwrap_err();
+    let error = OpenTranscript::open(dir.path(), "pm").unwrap_err();
     assert!(matches!(error, TranscriptError::Damaged { line: 1, .. }), "{error}");
     assert_eq!(fs::read(&path).unwrap(), text);
 }

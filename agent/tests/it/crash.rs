@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
 
-use codebutler_wire::history::{Event, Told};
+use codebutler_wire::history::{HistoryEvent, ToldEntry};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -58,14 +58,19 @@ fn careful(messages: &[Value]) -> Value {
 }
 
 /// What was done is told once, with what it came to.
-fn told_once(transcript: &[Value], history: &BTreeMap<String, Vec<Told>>, whole: bool, at: &str) {
+fn told_once(
+    transcript: &[Value],
+    history: &BTreeMap<String, Vec<ToldEntry>>,
+    whole: bool,
+    at: &str,
+) {
     assert!(history.len() <= 1, "{at}");
     let told: Vec<_> = history.values().flatten().collect();
     assert!(told.is_sorted_by(|a, b| a.seq < b.seq), "{told:#?}");
     let results = transcript.iter().filter(|record| record["record"] == "result");
     let results: Vec<_> = results.map(|record| record["text"].as_str().unwrap()).collect();
     let outputs = told.iter().filter_map(|told| match &told.event {
-        Event::Tool { output, .. } => Some(output.as_str()),
+        HistoryEvent::Tool { output, .. } => Some(output.as_str()),
         _ => None,
     });
     let outputs: Vec<_> = outputs.collect();
@@ -74,7 +79,8 @@ fn told_once(transcript: &[Value], history: &BTreeMap<String, Vec<Told>>, whole:
         return;
     }
     assert_eq!(outputs.len(), results.len(), "{at}");
-    let ended = told.iter().filter(|told| matches!(told.event, Event::RunEnded { .. })).count();
+    let ended =
+        told.iter().filter(|told| matches!(told.event, HistoryEvent::RunEnded { .. })).count();
     let ends = transcript.iter().filter(|record| record["record"] == "run_ended").count();
     assert_eq!(ended, ends, "{at}");
 }

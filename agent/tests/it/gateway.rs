@@ -18,12 +18,13 @@ use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
-use codebutler_wire::history::{Line, Told, VERSION};
+use codebutler_wire::history::{HistoryLine, ToldEntry, VERSION};
 use codebutler_wire::{
-    ApprovalReply, ApprovalRequest, ApprovalState, Author, BuildClaim, BuildTurn, BuildWant,
-    CloseThread, EndVerdict, ErrorBody, ErrorCode, ErrorDetail, HistoryBatch, HistoryKept,
-    HistoryLines, Inbox, LastWords, Message, OpenPullRequest, OtherThread, PostMessage, Posted,
-    PullRequestState, RoleState, RunReport, Session, SlackTs, ThreadClosed,
+    ApprovalReply, ApprovalRequest, ApprovalState, BuildClaim, BuildTurn, BuildWant, CloseThread,
+    EndVerdict, ErrorBody, ErrorCode, ErrorDetail, HistoryBatch, HistoryKept, HistoryLines,
+    LastWords, MessageAuthor, OpenPullRequest, OtherThread, PostMessage, PostedMessage,
+    PullRequestState, RoleInbox, RoleSession, RoleState, RunReport, SlackTs, ThreadClosed,
+    ThreadMessage,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -178,10 +179,10 @@ async fn guard(State(gateway): State<Gateway>, request: Request, next: Next) -> 
     }
 }
 
-async fn session(State(gateway): State<Gateway>) -> Json<Session> {
+async fn session(State(gateway): State<Gateway>) -> Json<RoleSession> {
     let mut inner = gateway.lock();
     inner.sessions += 1;
-    Json(Session { done: inner.done.clone(), ..inner.session.clone() })
+    Json(RoleSession { done: inner.done.clone(), ..inner.session.clone() })
 }
 
 #[derive(Deserialize)]
@@ -190,7 +191,7 @@ struct Wanted {
     wait: u64,
 }
 
-async fn inbox(State(gateway): State<Gateway>, Query(wanted): Query<Wanted>) -> Json<Inbox> {
+async fn inbox(State(gateway): State<Gateway>, Query(wanted): Query<Wanted>) -> Json<RoleInbox> {
     let deadline = Instant::now() + Duration::from_secs(wanted.wait);
     loop {
         {
@@ -198,7 +199,7 @@ async fn inbox(State(gateway): State<Gateway>, Query(wanted): Query<Wanted>) -> 
             if inner.wants() || inner.closed || Instant::now() >= deadline {
                 let messages =
                     inner.messages.iter().filter(|m| m.ts > wanted.after).cloned().collect();
-                return Json(Inbox {
+                return Json(RoleInbox {
                     messages,
                     pending: inner.pending.clone(),
                     closed: inner.closed,
@@ -209,15 +210,18 @@ async fn inbox(State(gateway): State<Gateway>, Query(wanted): Query<Wanted>) -> 
     }
 }
 
-async fn message(State(gateway): State<Gateway>, Json(message): Json<PostMessage>) -> Json<Posted> {
+async fn message(
+    State(gateway): State<Gateway>,
+    Json(message): Json<PostMessage>,
+) -> Json<PostedMessage> {
     let mut inner = gateway.lock();
-    let author = Author::Role { role: "pm".into() };
+    let author = MessageAuthor::Role { role: "pm".into() };
     if let Some(at) = inner.posts.iter().position(|post| post.key == message.key) {
         let mut own = inner.messages.iter().filter(|m| m.author == author);
-        return Json(Posted { ts: own.nth(at).unwrap().ts.clone(), overlaps: vec![] });
+        return Json(PostedMessage { ts: own.nth(at).unwrap().ts.clone(), overlaps: vec![] });
     }
     let ts = inner.next_ts();
-    inner.messages.push(Message {
+    inner.messages.push(ThreadMessage {
         ts: ts.clone(),
         author,
         text: message.text.clone(),
@@ -226,7 +230,7 @@ async fn message(State(gateway): State<Gateway>, Json(message): Json<PostMessage
     });
     inner.posts.push(message);
     let overlaps = inner.overlaps.clone();
-    Json(Posted { ts, overlaps })
+    Json(PostedMessage { ts, overlaps })
 }
 
 #[derive(Deserialize)]
@@ -237,7 +241,7 @@ struct Pictured {
 
 async fn picture(State(gateway): State<Gateway>, Query(wanted): Query<Pictured>) -> Response {
     let mut inner = gateway.lock();
-    let offered = |message: &Message| {
+    let offered = |message: &ThreadMessage| {
         message.ts == wanted.message && message.pictures.iter().any(|p| p.id == wanted.id)
     };
     assert!(inner.messages.iter().any(offered));
@@ -278,9 +282,18 @@ async fn lines(State(gateway): State<Gateway>) -> Json<HistoryLines> {
     let told =
         inner.history.iter().flat_map(|(journal, told)| told.iter().map(move |t| (journal, t)));
     let lines = told.map(|(journal, told)| {
-        let Told { seq, at, run, event } = told.clone();
+        let ToldEntry { seq, at, run, event } = told.clone();
         let source = format!("agent/{}/{journal}", inner.session.role);
-        Line { v: VERSION, at, source, seq: Some(seq), key: None, role: role.clone(), run, event }
+        HistoryLine {
+            v: VERSION,
+            at,
+            source,
+            seq: Some(seq),
+            key: None,
+            role: role.clone(),
+            run,
+            event,
+        }
     });
     Json(HistoryLines { lines: lines.collect(), behind: None })
 }

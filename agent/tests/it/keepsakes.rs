@@ -58,7 +58,7 @@ async fn what_can_not_be_kept_is_asked_about() {
         asked.key.clone()
     };
     world.gateway.lock().approvals.insert(key.clone(), ApprovalState::Approved);
-    world.gateway.lock().pending.push(codebutler_wire::Pending {
+    world.gateway.lock().pending.push(codebutler_wire::PendingItem {
         id: format!("approval:pm:{key}"),
         role: "pm".into(),
         kind: "approval".into(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use codebutler_wire::{Decision, ErrorCode, Pending, RoleState};
+use codebutler_wire::{AskedDecision, ErrorCode, PendingItem, RoleState};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
@@ -90,10 +90,10 @@ async fn a_decision_wakes_and_is_handled() {
     {
         let mut inner = world.gateway.lock();
         assert_eq!(inner.last_report().state, RoleState::Waiting);
-        assert_eq!(inner.posts[0].decision, Some(Decision::Plan));
+        assert_eq!(inner.posts[0].decision, Some(AskedDecision::Plan));
         let message = inner.messages.last().unwrap().ts.clone();
         let (kind, choice, user) = ("plan".into(), "approve".into(), "U1".into());
-        inner.pending.push(Pending {
+        inner.pending.push(PendingItem {
             id: "click-1".into(),
             role: "pm".into(),
             kind,
@@ -312,7 +312,7 @@ async fn a_role_without_money_waits_and_goes_on_from_where_it_was() {
         let report = inner.last_report();
         assert_eq!((report.state, report.reason.as_deref()), (RoleState::Waiting, None));
         assert!(inner.posts.is_empty() && inner.asked.is_empty());
-        inner.pending.push(Pending {
+        inner.pending.push(PendingItem {
             id: "budget:1.000000:pm".into(),
             role: "pm".into(),
             kind: "budget".into(),

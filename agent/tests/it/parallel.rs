@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use codebutler_wire::{Author, Pending, RoleState, SlackTs};
+use codebutler_wire::{MessageAuthor, PendingItem, RoleState, SlackTs};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
@@ -25,12 +25,12 @@ fn busy(messages: &[Value]) -> Value {
     calls(&[("Todo", json!({"items": [{"text": text, "state": "doing"}]}))])
 }
 
-fn role(role: &str) -> Author {
-    Author::Role { role: role.into() }
+fn role(role: &str) -> MessageAuthor {
+    MessageAuthor::Role { role: role.into() }
 }
 
-fn user(id: &str) -> Author {
-    Author::User { id: id.into() }
+fn user(id: &str) -> MessageAuthor {
+    MessageAuthor::User { id: id.into() }
 }
 
 async fn world(at_once: u32, model: impl Fn(&[Value]) -> Value + Send + Sync + 'static) -> World {
@@ -192,7 +192,7 @@ async fn a_stop_ends_all_of_them() {
         gateway.lock().asked.iter().map(|m| about(m)).collect::<HashSet<_>>().len() == 2
     })
     .await;
-    gateway.lock().pending.push(Pending {
+    gateway.lock().pending.push(PendingItem {
         id: "stop-1".into(),
         role: "pm".into(),
         kind: "stop".into(),

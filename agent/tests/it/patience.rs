@@ -1,7 +1,7 @@
 //! Providers that do not answer: they are waited for, and people are told what is waited for.
 
 use axum::http::StatusCode;
-use codebutler_wire::{ErrorCode, Pending, RoleState};
+use codebutler_wire::{ErrorCode, PendingItem, RoleState};
 use serde_json::{Value, json};
 
 use crate::world::{World, calls, in_order, one_by_one, says, until};
@@ -84,7 +84,7 @@ async fn a_stop_is_heard_while_a_provider_is_waited_for() {
     let pod = world.pod(None);
     let gateway = world.gateway.clone();
     until("it is refused", || gateway.lock().refuse.len() == 1).await;
-    gateway.lock().pending.push(Pending {
+    gateway.lock().pending.push(PendingItem {
         id: "stop:1:pm".into(),
         role: "pm".into(),
         kind: "stop".into(),

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use codebutler_wire::{ChangeSize, OtherThread, Overlap, TextMerge};
+use codebutler_wire::{ChangeSize, OtherThread, TextMerge, ThreadOverlap};
 use serde_json::{Value, json};
 
 use crate::world::{World, calls, git, in_order, results, says, until};
@@ -13,8 +13,8 @@ fn decisions(world: &World) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn overlap() -> Overlap {
-    Overlap {
+fn overlap() -> ThreadOverlap {
+    ThreadOverlap {
         thread: "shop-2".into(),
         branch: Some("codebutler/shop-2".into()),
         files: vec!["src/price.rs".into()],
@@ -145,7 +145,7 @@ async fn a_push_beside_the_plan_is_noticed_once() {
     {
         let mut inner = world.gateway.lock();
         inner.session.planned = vec!["src/price.rs".into(), "src/more/".into()];
-        inner.session.complexity = Some(codebutler_wire::Complexity::Complex);
+        inner.session.complexity = Some(codebutler_wire::PlanComplexity::Complex);
         inner.session.models = vec!["scripted/pm".into(), "scripted/strong".into()];
         inner.say("go", true);
     }

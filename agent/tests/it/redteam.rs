@@ -5,15 +5,15 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::time::{Duration, Instant};
 
-use codebutler_agent::toolbox::client::Toolbox;
-use codebutler_agent::toolbox::protocol::{Reply, Request};
+use codebutler_agent::toolbox::client::ToolboxClient;
+use codebutler_agent::toolbox::protocol::{ToolboxReply, ToolboxRequest};
 use codebutler_agent::tools::args;
 
 use crate::toolbox::{Box, alive, bash, start, start_with, text};
 use crate::world::until;
 
 /// Runs `command` and returns what it printed with its verdict.
-async fn run(toolbox: &Toolbox, command: &str) -> String {
+async fn run(toolbox: &ToolboxClient, command: &str) -> String {
     text(toolbox, bash(command, Some(60))).await
 }
 
@@ -81,12 +81,12 @@ async fn symlinks_lead_nowhere_else_than_names_do() {
     fs::write(t.world.path("outside"), "mine\n").unwrap();
     run(&t.toolbox, "ln -s ../../outside link; ln -s ../.. up; ln -s .git/config config").await;
     for path in ["link", "up/outside", "config"] {
-        let read = args::Read { path: path.into(), ..args::Read::default() };
-        let read = t.toolbox.ask(Request::Read(read)).await.unwrap();
-        assert!(matches!(read, Reply::Refused(_)), "{path}: {read:?}");
-        let write = args::Write { path: path.into(), content: "x".into() };
-        let write = t.toolbox.ask(Request::Write(write)).await.unwrap();
-        assert!(matches!(write, Reply::Refused(_)), "{path}: {write:?}");
+        let read = args::ReadArgs { path: path.into(), ..args::ReadArgs::default() };
+        let read = t.toolbox.ask(ToolboxRequest::Read(read)).await.unwrap();
+        assert!(matches!(read, ToolboxReply::Refused(_)), "{path}: {read:?}");
+        let write = args::WriteArgs { path: path.into(), content: "x".into() };
+        let write = t.toolbox.ask(ToolboxRequest::Write(write)).await.unwrap();
+        assert!(matches!(write, ToolboxReply::Refused(_)), "{path}: {write:?}");
     }
     assert_eq!(fs::read_to_string(t.world.path("outside")).unwrap(), "mine\n");
 }
@@ -217,12 +217,15 @@ async fn a_fifo_is_never_waited_for() {
     run(&t.toolbox, "mkfifo pipe .codebutler-fifo; mkdir .codebutler; mkfifo .codebutler/pm.md")
         .await;
     let started = Instant::now();
-    let read = args::Read { path: "pipe".into(), ..args::Read::default() };
-    assert!(matches!(t.toolbox.ask(Request::Read(read)).await.unwrap(), Reply::Refused(_)));
-    let guide = Request::BaseGuide { file: "pm.md".into() };
-    assert!(!matches!(t.toolbox.ask(guide).await.unwrap(), Reply::Guide(Some(_))));
-    let grep = args::Grep { pattern: "hello".into(), ..args::Grep::default() };
-    assert!(text(&t.toolbox, Request::Grep(grep)).await.contains("README:1:hello"));
+    let read = args::ReadArgs { path: "pipe".into(), ..args::ReadArgs::default() };
+    assert!(matches!(
+        t.toolbox.ask(ToolboxRequest::Read(read)).await.unwrap(),
+        ToolboxReply::Refused(_)
+    ));
+    let guide = ToolboxRequest::BaseGuide { file: "pm.md".into() };
+    assert!(!matches!(t.toolbox.ask(guide).await.unwrap(), ToolboxReply::Guide(Some(_))));
+    let grep = args::GrepArgs { pattern: "hello".into(), ..args::GrepArgs::default() };
+    assert!(text(&t.toolbox, ToolboxRequest::Grep(grep)).await.contains("README:1:hello"));
     assert!(started.elapsed() < Duration::from_secs(20));
 }
 
@@ -235,11 +238,11 @@ async fn a_hostile_git_config_and_hooks_run_nothing() {
         [filter \"x\"]\\n clean = touch %s/ran5\\n[url \"file:///\"]\\n insteadOf = \"\"\\n' \
         $TMPDIR $TMPDIR $TMPDIR >> .git/config; echo '* filter=x' > .gitattributes; echo new > new";
     run(&t.toolbox, hostile).await;
-    let parent = text(&t.toolbox, Request::Head).await;
+    let parent = text(&t.toolbox, ToolboxRequest::Head).await;
     let commit = args::GitCommit { message: "Add new".into(), paths: None };
-    text(&t.toolbox, Request::GitCommit { commit, parent }).await;
-    text(&t.toolbox, Request::GitDiff(args::GitDiff { base: None, path: None })).await;
-    text(&t.toolbox, Request::GitPush).await;
+    text(&t.toolbox, ToolboxRequest::GitCommit { commit, parent }).await;
+    text(&t.toolbox, ToolboxRequest::GitDiff(args::GitDiff { base: None, path: None })).await;
+    text(&t.toolbox, ToolboxRequest::GitPush).await;
     for name in ["ran", "ran2", "ran3", "ran4", "ran5"] {
         assert!(!t.world.path("tmp").join(name).exists(), "{name}");
     }
@@ -251,10 +254,18 @@ async fn background_jobs_go_on_and_show_their_output() {
     let t = start().await;
     let begin = |command: &str| {
         let command = Some(command.to_owned());
-        Request::Bash(args::Bash { command, background: Some(true), ..args::Bash::default() })
+        ToolboxRequest::Bash(args::BashArgs {
+            command,
+            background: Some(true),
+            ..args::BashArgs::default()
+        })
     };
     let look = |job: u32, kill: bool| {
-        Request::Bash(args::Bash { job: Some(job), kill: Some(kill), ..args::Bash::default() })
+        ToolboxRequest::Bash(args::BashArgs {
+            job: Some(job),
+            kill: Some(kill),
+            ..args::BashArgs::default()
+        })
     };
     let said = text(&t.toolbox, begin("echo up; echo $$ > $TMPDIR/job; while [ ! -e go ]; do sleep 0.01; done; echo went; exit 3")).await;
     assert!(said.contains("background job 1"), "{said}");
@@ -282,7 +293,7 @@ async fn background_jobs_go_on_and_show_their_output() {
     assert!(text(&t.toolbox, look(2, true)).await.contains("[killed on request"));
     until("it is gone", || !alive(&t.world.path("tmp/two"))).await;
     assert!(
-        matches!(t.toolbox.ask(look(9, false)).await.unwrap(), Reply::Refused(why) if why.contains("known: 1, 2"))
+        matches!(t.toolbox.ask(look(9, false)).await.unwrap(), ToolboxReply::Refused(why) if why.contains("known: 1, 2"))
     );
 }
 
@@ -341,8 +352,9 @@ async fn a_role_that_only_reads_can_run_everything_and_change_nothing_of_others(
     assert_eq!(fs::read_to_string(t.world.tree("README")).unwrap(), readme);
     assert_eq!(fs::read_to_string(t.world.tree(".git/config")).unwrap(), config);
     assert_eq!(fs::read_to_string(t.world.path("work/build/lib")).unwrap(), "built\n");
-    let write = Request::Write(args::Write { path: "README".into(), content: "x".into() });
-    assert!(matches!(t.toolbox.ask(write).await.unwrap(), Reply::Refused(_)));
+    let write =
+        ToolboxRequest::Write(args::WriteArgs { path: "README".into(), content: "x".into() });
+    assert!(matches!(t.toolbox.ask(write).await.unwrap(), ToolboxReply::Refused(_)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -369,10 +381,13 @@ async fn links_in_a_copy_lead_nothing_into_the_worktree_when_it_is_brought_up_to
 async fn a_test_run_in_a_copy_is_evidence_for_what_it_tested() {
     let t = reader().await;
     let test = |command: &str| {
-        Request::Test(args::Bash { command: Some(command.into()), ..args::Bash::default() })
+        ToolboxRequest::Test(args::BashArgs {
+            command: Some(command.into()),
+            ..args::BashArgs::default()
+        })
     };
     let tested = async |command: &str| match t.toolbox.ask(test(command)).await.unwrap() {
-        Reply::Tested { text, run } => (text, run),
+        ToolboxReply::Tested { text, run } => (text, run),
         other => panic!("{other:?}"),
     };
     let head = crate::world::git(&t.world.tree(""), &["rev-parse", "HEAD^{tree}"]);
@@ -393,8 +408,8 @@ async fn a_test_run_in_a_copy_is_evidence_for_what_it_tested() {
 async fn a_copy_is_set_up_before_the_first_command_that_builds_and_not_for_one_that_looks() {
     let t = reader().await;
     let command = Some("mkdir -p made && echo x >> made/log".to_owned());
-    let plan = t.toolbox.ask(Request::PlanSetUp { command }).await.unwrap();
-    assert!(matches!(plan, Reply::SetUp(None)), "{plan:?}");
+    let plan = t.toolbox.ask(ToolboxRequest::PlanSetUp { command }).await.unwrap();
+    assert!(matches!(plan, ToolboxReply::SetUp(None)), "{plan:?}");
     let out = run(&t.toolbox, "cat made/log || git log --oneline").await;
     assert!(!out.contains("set up first"), "{out}");
     // Of no account what comes of them: they build.
@@ -409,5 +424,5 @@ async fn a_copy_is_set_up_before_the_first_command_that_builds_and_not_for_one_t
 async fn without_landlock_a_role_that_only_reads_runs_nothing() {
     let t = start_with(&["--worktree", "read-only", "--sandbox", "runtime"]).await;
     let reply = t.toolbox.ask(bash("true", None)).await.unwrap();
-    assert!(matches!(&reply, Reply::Refused(why) if why.contains("Landlock")), "{reply:?}");
+    assert!(matches!(&reply, ToolboxReply::Refused(why) if why.contains("Landlock")), "{reply:?}");
 }

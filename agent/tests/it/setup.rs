@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-use codebutler_wire::{BuildWant, Pending, RoleState};
+use codebutler_wire::{BuildWant, PendingItem, RoleState};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
@@ -237,7 +237,7 @@ async fn a_build_waits_for_its_slot_says_so_and_can_be_stopped() {
     let told = gateway.lock().post_texts()[0].to_owned();
     assert!(told.starts_with("Waiting for a build slot (2 of 2 in use)."), "{told}");
     let (kind, choice) = ("stop".into(), "stop".into());
-    gateway.lock().pending.push(Pending {
+    gateway.lock().pending.push(PendingItem {
         id: "stop:1:pm".into(),
         role: "pm".into(),
         kind,

@@ -4,14 +4,14 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use codebutler_wire::{ApprovalState, Pending, RoleState, Terminal};
+use codebutler_wire::{ApprovalState, PendingItem, RoleState, RunTerminal};
 use serde_json::{Value, json};
 
 use crate::toolbox::alive;
 use crate::world::{World, calls, in_order, results, says, until};
 
-fn pending(kind: &str, id: &str, choice: &str) -> Pending {
-    Pending {
+fn pending(kind: &str, id: &str, choice: &str) -> PendingItem {
+    PendingItem {
         id: id.into(),
         role: "pm".into(),
         kind: kind.into(),
@@ -48,7 +48,7 @@ async fn a_stop_ends_the_run_and_everything_that_it_started() {
         let last = inner.last_report();
         assert_eq!(
             (last.state, last.terminal),
-            (RoleState::Waiting, Some(Terminal::NeedsInformation))
+            (RoleState::Waiting, Some(RunTerminal::NeedsInformation))
         );
         assert_eq!(last.handled, ["stop:1:pm"]);
         assert!(inner.post_texts()[0].starts_with("Stopped; the last step was Bash"), "{took:?}");
@@ -112,7 +112,7 @@ async fn what_is_hard_to_undo_waits_for_a_yes_to_exactly_this() {
     let chosen: Vec<_> = decisions(&world).iter().map(|d| d["chosen"].clone()).collect();
     assert_eq!(chosen, ["Pending", "Approved", "Pending"]);
     let inner = world.gateway.lock();
-    assert_eq!(inner.last_report().terminal, Some(Terminal::Completed));
+    assert_eq!(inner.last_report().terminal, Some(RunTerminal::Completed));
     let told = inner.asked[2].last().unwrap()["content"].as_str().unwrap();
     assert!(told.contains("was denied by user U1"), "{told}");
 }
@@ -169,7 +169,7 @@ async fn a_run_in_circles_gets_a_nudge_then_a_stronger_model_then_asks() {
         "{:?}",
         inner.post_texts()
     );
-    assert_eq!(inner.last_report().terminal, Some(Terminal::NeedsInformation));
+    assert_eq!(inner.last_report().terminal, Some(RunTerminal::NeedsInformation));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use codebutler_agent::toolbox::client::{Toolbox, ToolboxError};
-use codebutler_agent::toolbox::protocol::{Author, Hello, Reply, Request};
+use codebutler_agent::toolbox::client::{ToolboxClient, ToolboxError};
+use codebutler_agent::toolbox::protocol::{
+    CommitAuthor, ToolboxHello, ToolboxReply, ToolboxRequest,
+};
 use codebutler_agent::tools::args;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -18,17 +20,20 @@ use crate::world::{World, in_order, until};
 pub struct Box {
     pub world: World,
     process: Child,
-    pub toolbox: Toolbox,
+    pub toolbox: ToolboxClient,
     socket: PathBuf,
 }
 
-fn hello(world: &World) -> Hello {
-    Hello {
+fn hello(world: &World) -> ToolboxHello {
+    ToolboxHello {
         relay_url: format!("file://{}", world.path("remote").display()),
         proxy: String::new(),
         branch: "codebutler/t".into(),
         base_branch: "main".into(),
-        author: Author { name: "CodeButler PM".into(), email: "pm@codebutler.invalid".into() },
+        author: CommitAuthor {
+            name: "CodeButler PM".into(),
+            email: "pm@codebutler.invalid".into(),
+        },
         role: "pm".into(),
     }
 }
@@ -41,19 +46,23 @@ pub async fn start_with(args: &[&str]) -> Box {
     let world = World::new(in_order(vec![])).await;
     let socket = world.path("run/toolbox.sock");
     let process = world.toolbox_command(&socket).args(args).spawn().unwrap();
-    let toolbox = Toolbox::connect(&socket).await.unwrap();
-    toolbox.ask(Request::Hello(hello(&world))).await.unwrap();
-    assert!(matches!(toolbox.ask(Request::Prepare).await.unwrap(), Reply::Text(_)));
+    let toolbox = ToolboxClient::connect(&socket).await.unwrap();
+    toolbox.ask(ToolboxRequest::Hello(hello(&world))).await.unwrap();
+    assert!(matches!(toolbox.ask(ToolboxRequest::Prepare).await.unwrap(), ToolboxReply::Text(_)));
     Box { world, process, toolbox, socket }
 }
 
-pub fn bash(command: &str, timeout: Option<u32>) -> Request {
-    Request::Bash(args::Bash { command: Some(command.into()), timeout, ..args::Bash::default() })
+pub fn bash(command: &str, timeout: Option<u32>) -> ToolboxRequest {
+    ToolboxRequest::Bash(args::BashArgs {
+        command: Some(command.into()),
+        timeout,
+        ..args::BashArgs::default()
+    })
 }
 
-pub async fn text(toolbox: &Toolbox, request: Request) -> String {
+pub async fn text(toolbox: &ToolboxClient, request: ToolboxRequest) -> String {
     match toolbox.ask(request).await.unwrap() {
-        Reply::Text(text) | Reply::Started { text, .. } => text,
+        ToolboxReply::Text(text) | ToolboxReply::Started { text, .. } => text,
         other => panic!("{other:?}"),
     }
 }
@@ -97,8 +106,8 @@ async fn all_of_a_long_output_can_be_read_afterwards() {
     let long = text(&t.toolbox, bash("seq 1 100000", None)).await;
     let (_, rest) = long.split_once("Read `").unwrap();
     let path = rest.split('`').next().unwrap();
-    let read = args::Read { path: path.into(), offset: Some(50_000), limit: Some(1) };
-    let part = text(&t.toolbox, Request::Read(read)).await;
+    let read = args::ReadArgs { path: path.into(), offset: Some(50_000), limit: Some(1) };
+    let part = text(&t.toolbox, ToolboxRequest::Read(read)).await;
     assert!(part.starts_with(" 50000\t50000\n"), "{part}");
     let found = text(&t.toolbox, bash(&format!("grep -c 9 {path}"), None)).await;
     assert!(found.contains("[exit code 0"), "{found}");
@@ -109,10 +118,10 @@ async fn a_command_runs_in_a_folder_of_the_worktree_and_nowhere_else() {
     let t = start().await;
     text(&t.toolbox, bash("mkdir -p web/src && ln -s /tmp out && touch file", None)).await;
     let within = |folder: &str| {
-        Request::Bash(args::Bash {
+        ToolboxRequest::Bash(args::BashArgs {
             command: Some("basename $PWD".into()),
             workdir: Some(folder.into()),
-            ..args::Bash::default()
+            ..args::BashArgs::default()
         })
     };
     assert!(text(&t.toolbox, within("web/src")).await.starts_with("src\n"));
@@ -120,7 +129,7 @@ async fn a_command_runs_in_a_folder_of_the_worktree_and_nowhere_else() {
     assert!(text(&t.toolbox, within(absolute.to_str().unwrap())).await.starts_with("web\n"));
     for folder in ["..", "/", "out", ".git", "nowhere", "file"] {
         let reply = t.toolbox.ask(within(folder)).await.unwrap();
-        assert!(matches!(reply, Reply::Refused(_)), "{folder}: {reply:?}");
+        assert!(matches!(reply, ToolboxReply::Refused(_)), "{folder}: {reply:?}");
     }
 }
 
@@ -128,14 +137,18 @@ async fn a_command_runs_in_a_folder_of_the_worktree_and_nowhere_else() {
 async fn the_end_of_a_job_can_be_waited_for() {
     let t = start().await;
     let job = |command: &str| {
-        Request::Bash(args::Bash {
+        ToolboxRequest::Bash(args::BashArgs {
             command: Some(command.into()),
             background: Some(true),
-            ..args::Bash::default()
+            ..args::BashArgs::default()
         })
     };
     let look = |job, wait| {
-        Request::Bash(args::Bash { job: Some(job), wait: Some(wait), ..args::Bash::default() })
+        ToolboxRequest::Bash(args::BashArgs {
+            job: Some(job),
+            wait: Some(wait),
+            ..args::BashArgs::default()
+        })
     };
     text(&t.toolbox, job("until [ -e go ]; do sleep 0.05; done; echo built")).await;
     let running = text(&t.toolbox, look(1, 1)).await;
@@ -172,13 +185,14 @@ async fn a_program_that_the_image_lacks_is_named() {
 async fn a_worktree_that_is_too_large_to_know_is_said_so() {
     let t = start().await;
     text(&t.toolbox, bash("truncate -s 2G big", None)).await;
-    let test = args::Bash { command: Some("true".into()), ..args::Bash::default() };
-    let Reply::Tested { run, .. } = t.toolbox.ask(Request::Test(test)).await.unwrap() else {
+    let test = args::BashArgs { command: Some("true".into()), ..args::BashArgs::default() };
+    let ToolboxReply::Tested { run, .. } = t.toolbox.ask(ToolboxRequest::Test(test)).await.unwrap()
+    else {
         panic!()
     };
     assert_eq!((run.exit_code, &run.tree, run.unknown), (Some(0), &None, true));
-    let standing = Request::Standing { tested: None };
-    assert!(matches!(t.toolbox.ask(standing).await.unwrap(), Reply::Standing(_)));
+    let standing = ToolboxRequest::Standing { tested: None };
+    assert!(matches!(t.toolbox.ask(standing).await.unwrap(), ToolboxReply::Standing(_)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -193,12 +207,12 @@ async fn each_line_of_the_toolboxs_log_says_whose_it_is() {
         .stderr(Stdio::from(log))
         .spawn()
         .unwrap();
-    let toolbox = Toolbox::connect(&socket).await.unwrap();
-    toolbox.ask(Request::Hello(hello(&world))).await.unwrap();
-    toolbox.ask(Request::Prepare).await.unwrap();
+    let toolbox = ToolboxClient::connect(&socket).await.unwrap();
+    toolbox.ask(ToolboxRequest::Hello(hello(&world))).await.unwrap();
+    toolbox.ask(ToolboxRequest::Prepare).await.unwrap();
     // Said by a thread of its own: a lock that nobody holds.
     fs::write(world.tree(".git/index.lock"), "").unwrap();
-    toolbox.ask(Request::Prepare).await.unwrap();
+    toolbox.ask(ToolboxRequest::Prepare).await.unwrap();
     assert!(!text(&toolbox, bash("env", None)).await.contains("CODEBUTLER_"));
     drop(toolbox);
     assert!(process.wait().await.unwrap().success());
@@ -265,7 +279,7 @@ async fn a_cancelled_command_is_killed_and_the_next_one_runs() {
 async fn requests_are_answered_side_by_side() {
     let t = start().await;
     let read = || {
-        t.toolbox.ask(Request::Read(args::Read {
+        t.toolbox.ask(ToolboxRequest::Read(args::ReadArgs {
             path: "README".into(),
             offset: None,
             limit: None,
@@ -275,7 +289,7 @@ async fn requests_are_answered_side_by_side() {
     tokio::select! {
         _ = slow => panic!("too early"),
         reads = futures::future::join_all([read(), read(), read()]) => {
-            assert!(reads.iter().all(|r| matches!(r, Ok(Reply::Text(text)) if text.contains("hello"))), "{reads:?}");
+            assert!(reads.iter().all(|r| matches!(r, Ok(ToolboxReply::Text(text)) if text.contains("hello"))), "{reads:?}");
         }
     }
 }
@@ -319,15 +333,20 @@ async fn sigterm_ends_it_with_its_commands() {
 async fn paths_outside_and_frames_too_long_are_refused() {
     let t = start().await;
     for path in ["../token", "/etc/passwd", ".git/config", "a/../../token"] {
-        let read = Request::Read(args::Read { path: path.into(), offset: None, limit: None });
-        assert!(matches!(t.toolbox.ask(read).await.unwrap(), Reply::Refused(_)), "{path}");
-        let write = Request::Write(args::Write { path: path.into(), content: String::new() });
-        assert!(matches!(t.toolbox.ask(write).await.unwrap(), Reply::Refused(_)), "{path}");
+        let read =
+            ToolboxRequest::Read(args::ReadArgs { path: path.into(), offset: None, limit: None });
+        assert!(matches!(t.toolbox.ask(read).await.unwrap(), ToolboxReply::Refused(_)), "{path}");
+        let write =
+            ToolboxRequest::Write(args::WriteArgs { path: path.into(), content: String::new() });
+        assert!(matches!(t.toolbox.ask(write).await.unwrap(), ToolboxReply::Refused(_)), "{path}");
     }
     let content = "x".repeat(9 * 1024 * 1024);
-    let write = Request::Write(args::Write { path: "big".into(), content });
+    let write = ToolboxRequest::Write(args::WriteArgs { path: "big".into(), content });
     assert!(matches!(t.toolbox.ask(write).await, Err(ToolboxError::TooLarge)));
-    let guide = Request::BaseGuide { file: "../README".into() };
-    assert!(matches!(t.toolbox.ask(guide).await.unwrap(), Reply::Guide(None) | Reply::Refused(_)));
+    let guide = ToolboxRequest::BaseGuide { file: "../README".into() };
+    assert!(matches!(
+        t.toolbox.ask(guide).await.unwrap(),
+        ToolboxReply::Guide(None) | ToolboxReply::Refused(_)
+    ));
     assert!(text(&t.toolbox, bash("echo still here", None)).await.starts_with("still here"));
 }

@@ -15,7 +15,7 @@ use super::{Found, Weight, address, assignment};
 enum Kind {
     /// An entry of [`PROVIDERS`].
     Provider(usize),
-    Assignment(assignment::Key),
+    Assignment(assignment::NameKind),
     Connection,
     InternalAddress,
     InternalHost,

@@ -6,11 +6,11 @@ use std::sync::LazyLock;
 use regex_automata::meta::Regex;
 use regex_automata::{Anchored, Input};
 
-use super::value::{self, Place};
+use super::value::{self, ValuePlace};
 
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
+pub enum NameKind {
     /// Chosen by people.
     Password,
     /// Chosen by people, and a part of many other words.
@@ -25,7 +25,7 @@ pub enum Key {
     Auth,
 }
 
-impl Key {
+impl NameKind {
     const fn name(self) -> &'static str {
         match self {
             Self::Password | Self::Pass => "password",
@@ -42,43 +42,43 @@ impl Key {
 }
 
 /// The names, as parts of longer ones: `DB_PASSWORD`, `clientSecret`.
-pub const KEYS: [(&str, Key); 36] = [
-    ("password", Key::Password),
-    ("passwd", Key::Password),
-    ("passphrase", Key::Password),
-    ("passcode", Key::Password),
-    ("contraseña", Key::Password),
-    ("pwd", Key::Pass),
-    ("pass", Key::Pass),
-    ("secret", Key::Secret),
-    ("token", Key::Token),
-    ("credential", Key::Auth),
-    ("credentials", Key::Auth),
-    ("_auth", Key::Auth),
-    ("api_key", Key::Named),
-    ("api-key", Key::Named),
-    ("api key", Key::Named),
-    ("apikey", Key::Named),
-    ("access_key", Key::Named),
-    ("access-key", Key::Named),
-    ("accesskey", Key::Named),
-    ("account_key", Key::Named),
-    ("accountkey", Key::Named),
-    ("auth_key", Key::Named),
-    ("auth-key", Key::Named),
-    ("authkey", Key::Named),
-    ("private_key", Key::Named),
-    ("private-key", Key::Named),
-    ("privatekey", Key::Named),
-    ("master_key", Key::Named),
-    ("master-key", Key::Named),
-    ("signing_key", Key::Named),
-    ("signing-key", Key::Named),
-    ("signingkey", Key::Named),
-    ("encryption_key", Key::Named),
-    ("encryption-key", Key::Named),
-    ("encryptionkey", Key::Named),
-    ("app_key", Key::Named),
+pub const KEYS: [(&str, NameKind); 36] = [
+    ("password", NameKind::Password),
+    ("passwd", NameKind::Password),
+    ("passphrase", NameKind::Password),
+    ("passcode", NameKind::Password),
+    ("contraseña", NameKind::Password),
+    ("pwd", NameKind::Pass),
+    ("pass", NameKind::Pass),
+    ("secret", NameKind::Secret),
+    ("token", NameKind::Token),
+    ("credential", NameKind::Auth),
+    ("credentials", NameKind::Auth),
+    ("_auth", NameKind::Auth),
+    ("api_key", NameKind::Named),
+    ("api-key", NameKind::Named),
+    ("api key", NameKind::Named),
+    ("apikey", NameKind::Named),
+    ("access_key", NameKind::Named),
+    ("access-key", NameKind::Named),
+    ("accesskey", NameKind::Named),
+    ("account_key", NameKind::Named),
+    ("accountkey", NameKind::Named),
+    ("auth_key", NameKind::Named),
+    ("auth-key", NameKind::Named),
+    ("authkey", NameKind::Named),
+    ("private_key", NameKind::Named),
+    ("private-key", NameKind::Named),
+    ("privatekey", NameKind::Named),
+    ("master_key", NameKind::Named),
+    ("master-key", NameKind::Named),
+    ("signing_key", NameKind::Named),
+    ("signing-key", NameKind::Named),
+    ("signingkey", NameKind::Named),
+    ("encryption_key", NameKind::Named),
+    ("encryption-key", NameKind::Named),
+    ("encryptionkey", NameKind::Named),
+    ("app_key", NameKind::Named),
 ];
 
 /// Longest name's end, operator and value that are looked at.
@@ -115,13 +115,13 @@ static SHAPE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 pub fn find_assigned(
     text: &str,
     at: Range<usize>,
-    key: Key,
+    key: NameKind,
 ) -> Option<(&'static str, Range<usize>)> {
     let bytes = text.as_bytes();
     let named = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
     let start = at.start - bytes[..at.start].iter().rev().take(64).take_while(named).count();
     let name = &text.get(start..at.end)?;
-    if key == Key::Pass && !is_own_word(bytes, at.start) {
+    if key == NameKind::Pass && !is_own_word(bytes, at.start) {
         return None;
     }
     let lower = name.trim_start_matches('-').to_ascii_lowercase();
@@ -159,7 +159,7 @@ pub fn find_assigned(
     }
     let operator = between.map_or("", |range| text[range].trim());
     let wide = text[at.end..range.start].contains(' ');
-    let place = Place {
+    let place = ValuePlace {
         quoted,
         chosen: key.chosen(),
         shell: !quoted && (operator == "=" && !wide || spaces),

@@ -4,14 +4,14 @@
 use std::ops::Range;
 
 /// A text without disguise, and where its bytes came from.
-pub struct Folded {
+pub struct FoldedText {
     /// What a person would read.
     pub text: String,
     /// For each byte of `text`, and for its end: where it began in the original.
     origins: Vec<usize>,
 }
 
-impl Folded {
+impl FoldedText {
     /// The part of the original that a part of the folded text was made from.
     pub fn origin(&self, range: Range<usize>) -> Range<usize> {
         let at = |i: usize| self.origins.get(i).copied().unwrap_or_default();
@@ -21,7 +21,7 @@ impl Folded {
 
 /// The parts of a text that wear a disguise, without it: whole lines, so that what stands around
 /// it is seen too.
-pub fn visit_folds(text: &str, mut visit: impl FnMut(Folded)) {
+pub fn visit_folds(text: &str, mut visit: impl FnMut(FoldedText)) {
     let mut done = 0;
     while let Some(first) = find_suspicious(&text[done..]).map(|at| done + at) {
         let start = text[done..first].rfind('\n').map_or(done, |line| done + line + 1);
@@ -40,8 +40,8 @@ fn line_end(text: &str, at: usize) -> usize {
     text[at..].find('\n').map_or(text.len(), |line| at + line + 1)
 }
 
-fn fold_text(text: &str, offset: usize) -> Folded {
-    let mut folded = Folded { text: String::with_capacity(text.len()), origins: Vec::new() };
+fn fold_text(text: &str, offset: usize) -> FoldedText {
+    let mut folded = FoldedText { text: String::with_capacity(text.len()), origins: Vec::new() };
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         let at = text.len() - rest.len();

@@ -35,7 +35,7 @@ const PATTERN_SIZE: usize = 1 << 20;
 
 /// Something that must not leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct SecretFinding {
     /// What it is: stands in its place as `[redacted:<name>]`.
     pub name: Cow<'static, str>,
     /// Where it is, in bytes of the text.
@@ -56,11 +56,11 @@ pub struct BadPattern {
 
 /// Finds and masks: the built-in kinds, and patterns of a Repo's own.
 #[derive(Clone, Debug, Default)]
-pub struct Redactor {
+pub struct SecretRedactor {
     own: Vec<(String, Regex)>,
 }
 
-impl Redactor {
+impl SecretRedactor {
     /// With the patterns of `rules` on top of the built-in kinds. Patterns that can't be used are
     /// left out and told of: the others go on protecting.
     pub fn new(rules: &[RedactionRule]) -> (Self, Vec<BadPattern>) {
@@ -76,7 +76,7 @@ impl Redactor {
     }
 
     /// Everything that must not leave, in order and without overlaps.
-    pub fn find(&self, text: &str) -> Vec<Finding> {
+    pub fn find(&self, text: &str) -> Vec<SecretFinding> {
         let mut found = self.unpacked(text, DEPTH);
         fold::visit_folds(text, |folded| {
             let hidden = self.unpacked(&folded.text, DEPTH);
@@ -99,7 +99,7 @@ impl Redactor {
         }
         let mut masked = String::with_capacity(text.len());
         let mut end = 0;
-        for Finding { name, range } in found {
+        for SecretFinding { name, range } in found {
             masked.push_str(&text[end..range.start]);
             masked.push_str("[redacted:");
             masked.push_str(&name);
@@ -152,7 +152,7 @@ struct Found {
 }
 
 /// Overlapping findings become one, named after the one that says most.
-fn merge_findings(mut found: Vec<Found>) -> Vec<Finding> {
+fn merge_findings(mut found: Vec<Found>) -> Vec<SecretFinding> {
     found.sort_by_key(|f| (f.range.start, f.range.end));
     let mut merged: Vec<Found> = Vec::with_capacity(found.len());
     for next in found {
@@ -166,7 +166,7 @@ fn merge_findings(mut found: Vec<Found>) -> Vec<Finding> {
             _ => merged.push(next),
         }
     }
-    merged.into_iter().map(|f| Finding { name: f.name, range: f.range }).collect()
+    merged.into_iter().map(|f| SecretFinding { name: f.name, range: f.range }).collect()
 }
 
 fn compile_pattern(pattern: &str) -> Result<Regex, String> {
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn what_is_found_is_masked_and_nothing_else() {
-        let (redactor, _) = Redactor::new(&[]);
+        let (redactor, _) = SecretRedactor::new(&[]);
         let key = ["ghp", &"a1B2".repeat(9)].join("_");
         let text = format!("the key is {key}, see README");
         assert_eq!(redactor.mask(&text), "the key is [redacted:github-token], see README");
@@ -217,7 +217,7 @@ mod tests {
             rule("huge", r"(?:\w{1000}){1000}"),
             rule("look", r"(?=ahead)"),
         ];
-        let (redactor, bad) = Redactor::new(&rules);
+        let (redactor, bad) = SecretRedactor::new(&rules);
         let told: Vec<String> = bad.iter().map(ToString::to_string).collect();
         insta::assert_snapshot!(told.join("\n"));
         let text = format!("see cust_{}.", "a1".repeat(12));
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_name_that_says_most_stands_where_findings_overlap() {
-        let (redactor, _) = Redactor::new(&[]);
+        let (redactor, _) = SecretRedactor::new(&[]);
         let key = ["ghp", &"a1B2".repeat(9)].join("_");
         assert_eq!(redactor.mask(&format!("token={key}")), "token=[redacted:github-token]");
     }

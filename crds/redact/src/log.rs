@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::{RedactionRule, Redactor};
+use crate::{RedactionRule, SecretRedactor};
 
 /// Where things run is what logs are for.
 const SHOWN: &str = "internal-address";
@@ -27,7 +27,7 @@ static OWN: Mutex<Own> = Mutex::new(Own { rules: Vec::new(), redactor: None });
 
 struct Own {
     rules: Vec<RedactionRule>,
-    redactor: Option<Arc<Redactor>>,
+    redactor: Option<Arc<SecretRedactor>>,
 }
 
 /// Masks what a Repo's own patterns find in all that is logged from now on.
@@ -40,7 +40,7 @@ pub fn mask_patterns(rules: &[RedactionRule]) {
     own.rules.extend(new);
     let surplus = own.rules.len().saturating_sub(MOST_OWN);
     own.rules.drain(..surplus);
-    own.redactor = Some(Arc::new(Redactor::new(&own.rules).0));
+    own.redactor = Some(Arc::new(SecretRedactor::new(&own.rules).0));
 }
 
 /// Masks a credential in all that is logged from now on, whatever it looks like. Of one with several

@@ -3,7 +3,7 @@
 //! no more than its length; what follows in the same word is taken along by the caller.
 
 /// A kind of credential.
-pub struct Provider {
+pub struct CredentialKind {
     /// Its name in `[redacted:<name>]`.
     pub name: &'static str,
     /// Its first characters.
@@ -14,16 +14,20 @@ pub struct Provider {
     pub bounded: bool,
 }
 
-const fn provider_token(name: &'static str, begins: &'static str, form: &'static str) -> Provider {
-    Provider { name, begins, form, bounded: true }
+const fn provider_token(
+    name: &'static str,
+    begins: &'static str,
+    form: &'static str,
+) -> CredentialKind {
+    CredentialKind { name, begins, form, bounded: true }
 }
 
 const fn provider_anywhere(
     name: &'static str,
     begins: &'static str,
     form: &'static str,
-) -> Provider {
-    Provider { name, begins, form, bounded: false }
+) -> CredentialKind {
+    CredentialKind { name, begins, form, bounded: false }
 }
 
 /// Its form is the first line; the rest is found by [`private_key`].
@@ -46,7 +50,7 @@ pub fn private_key(text: &str, at: usize) -> usize {
 }
 
 /// All of them.
-pub const PROVIDERS: &[Provider] = &[
+pub const PROVIDERS: &[CredentialKind] = &[
     // Keys and signed tokens of any issuer.
     provider_anywhere(
         "private-key",

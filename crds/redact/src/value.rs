@@ -226,7 +226,7 @@ const REFERENCES: &[&str] = &[
 
 /// Where a value was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ValuePlace {
     /// Between quotes.
     pub quoted: bool,
     /// Something that people choose (a password), rather than something generated (a token).
@@ -236,7 +236,7 @@ pub struct Place {
 }
 
 /// Whether the value of an assignment is a secret.
-pub fn is_secret(value: &str, place: Place) -> bool {
+pub fn is_secret(value: &str, place: ValuePlace) -> bool {
     let least = if place.chosen { 6 } else { 8 };
     if value.chars().count() < least || !value.is_ascii() && value.contains(char::is_whitespace) {
         return false;

@@ -1,6 +1,6 @@
 //! Items that are not in the file yet.
 
-use crate::item::{Field, RoadmapItem, is_item_id};
+use crate::item::{ItemField, RoadmapItem, is_item_id};
 use crate::read::{MAX_TITLE, MAX_WORDS};
 
 /// Letters and digits that nobody mistakes for each other.
@@ -85,9 +85,9 @@ impl DraftItem {
         };
         let mut text = format!(
             "## {id}. {title}\n- {}: pending\n- {}: {waits}\n- {}:{criteria}\n",
-            Field::Status.as_str(),
-            Field::DependsOn.as_str(),
-            Field::Criteria.as_str(),
+            ItemField::Status.as_str(),
+            ItemField::DependsOn.as_str(),
+            ItemField::Criteria.as_str(),
         );
         if !notes.trim().is_empty() {
             text = format!("{text}\n{}\n", tame_notes(notes));

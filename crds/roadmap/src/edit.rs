@@ -1,9 +1,9 @@
 //! Changing one item and nothing else.
 
 use crate::draft::DraftItem;
-use crate::item::Field;
-use crate::line::{Line, field_of, read_lines};
-use crate::read::{MAX_FILE, Roadmap};
+use crate::item::ItemField;
+use crate::line::{RoadmapLine, field_of, read_lines};
+use crate::read::{MAX_FILE, RoadmapFile};
 
 /// Why the file stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,9 +20,9 @@ pub enum EditError {
 ///
 /// # Errors
 /// When there is no such item.
-pub fn set_field(text: &str, id: &str, field: Field, value: &str) -> Result<String, EditError> {
+pub fn set_field(text: &str, id: &str, field: ItemField, value: &str) -> Result<String, EditError> {
     let missing = || EditError::NoItem(id.to_owned());
-    if Roadmap::read(text).item(id).is_none() {
+    if RoadmapFile::read(text).item(id).is_none() {
         return Err(missing());
     }
     let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -50,7 +50,7 @@ struct Head {
 }
 
 impl Head {
-    fn find(text: &str, id: &str, field: Field) -> Option<Self> {
+    fn find(text: &str, id: &str, field: ItemField) -> Option<Self> {
         let mut found: Option<Self> = None;
         let mut entered = false;
         let mut all = read_lines(text).peekable();
@@ -58,14 +58,14 @@ impl Head {
         while let Some((from, line)) = all.next() {
             let next = all.peek().map_or(text.len(), |(next, _)| *next);
             match (&mut found, line) {
-                (None, Line::Heading(heading)) => {
+                (None, RoadmapLine::Heading(heading)) => {
                     let own = heading.split_once('.').map(|(own, _)| own.trim());
                     if own == Some(id) {
                         found = Some(Self { value: None, end: next });
                     }
                 }
-                (None, _) | (Some(_), Line::Blank) => {}
-                (Some(head), Line::Entry { key, at, .. }) => {
+                (None, _) | (Some(_), RoadmapLine::Blank) => {}
+                (Some(head), RoadmapLine::Entry { key, at, .. }) => {
                     is_open = field_of(key) == Some(field);
                     let words = text[from..next].trim_end().len();
                     if is_open {
@@ -76,7 +76,7 @@ impl Head {
                     }
                 }
                 // The rest of a value that goes on.
-                (Some(head), Line::Indented(_)) => {
+                (Some(head), RoadmapLine::Indented(_)) => {
                     if let Some((_, to)) = head.value.as_mut().filter(|_| is_open) {
                         *to = from + text[from..next].trim_end().len();
                     }
@@ -94,7 +94,7 @@ impl Head {
 /// # Errors
 /// When an item is not as it has to be, or waits for one that is nowhere.
 pub fn add_items(text: &str, items: &[DraftItem]) -> Result<String, EditError> {
-    let before = Roadmap::read(text);
+    let before = RoadmapFile::read(text);
     let mut edited = text.trim_end().to_owned();
     if edited.is_empty() {
         "# Roadmap".clone_into(&mut edited);
@@ -113,7 +113,7 @@ pub fn add_items(text: &str, items: &[DraftItem]) -> Result<String, EditError> {
         ));
     }
     // What was wrong before is not this edit's to mend.
-    let after = Roadmap::read(&edited);
+    let after = RoadmapFile::read(&edited);
     let known = |message: &str| before.faults.iter().any(|fault| fault.message == message);
     match after.faults.iter().find(|fault| !known(&fault.message)) {
         Some(fault) => Err(EditError::Refused(fault.message.clone())),

@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use crate::item::{Fault, RoadmapItem};
-use crate::read::Roadmap;
+use crate::item::{RoadmapFault, RoadmapItem};
+use crate::read::RoadmapFile;
 
-impl Roadmap {
+impl RoadmapFile {
     /// Items in an order in which each one comes after those that it waits for; of equals in the file's
     /// order. What waits for itself is left out.
     #[must_use]
@@ -25,7 +25,7 @@ impl Roadmap {
 }
 
 /// Finds dependencies that can't be met: on nothing that is there, and on each other.
-pub fn check_graph(items: &mut [RoadmapItem], faults: &mut Vec<Fault>) {
+pub fn check_graph(items: &mut [RoadmapItem], faults: &mut Vec<RoadmapFault>) {
     let ids: HashSet<String> = items.iter().map(|item| item.id.clone()).collect();
     for item in items.iter_mut() {
         let unknown: Vec<_> =
@@ -33,7 +33,7 @@ pub fn check_graph(items: &mut [RoadmapItem], faults: &mut Vec<Fault>) {
         for id in unknown {
             item.is_sound = false;
             let message = format!("item {} depends on {id}, which is not in the file", item.id);
-            faults.push(Fault { line: item.line, message });
+            faults.push(RoadmapFault { line: item.line, message });
         }
     }
     for circle in find_circles(items) {
@@ -47,7 +47,7 @@ pub fn check_graph(items: &mut [RoadmapItem], faults: &mut Vec<Fault>) {
             ),
         };
         let line = circle.iter().map(|at| items[*at].line).min().unwrap_or(1);
-        faults.push(Fault { line, message });
+        faults.push(RoadmapFault { line, message });
         for at in circle {
             items[at].is_sound = false;
         }

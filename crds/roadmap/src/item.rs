@@ -55,7 +55,7 @@ impl fmt::Display for ItemStatus {
 
 /// A field of an item: a list entry below its heading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Field {
+pub enum ItemField {
     /// How far it is.
     Status,
     /// Where it is built.
@@ -72,7 +72,7 @@ pub enum Field {
     Criteria,
 }
 
-impl Field {
+impl ItemField {
     /// All of them.
     pub const ALL: [Self; 7] = [
         Self::Status,
@@ -161,14 +161,14 @@ impl RoadmapItem {
 
 /// Something in the file that is not as it has to be.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Fault {
+pub struct RoadmapFault {
     /// Where, from 1.
     pub line: usize,
     /// What is wrong and what to do.
     pub message: String,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for RoadmapFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: {}", self.line, self.message)
     }

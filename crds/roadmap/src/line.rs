@@ -1,10 +1,10 @@
 //! What a line of the file is.
 
-use crate::item::Field;
+use crate::item::ItemField;
 
 /// A line by its form alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Line<'a> {
+pub enum RoadmapLine<'a> {
     /// Nothing but blanks.
     Blank,
     /// `# …`
@@ -20,7 +20,7 @@ pub enum Line<'a> {
 }
 
 /// The lines of a text by their form, with where each one begins in it.
-pub fn read_lines(text: &str) -> impl Iterator<Item = (usize, Line<'_>)> {
+pub fn read_lines(text: &str) -> impl Iterator<Item = (usize, RoadmapLine<'_>)> {
     let mut fence: Option<&str> = None;
     let mut at = 0;
     text.split_inclusive('\n').map(move |whole| {
@@ -49,29 +49,29 @@ fn fence_mark(line: &str) -> Option<&str> {
     (length >= 3).then(|| &line[..length])
 }
 
-fn plain_line(line: &str) -> Line<'_> {
+fn plain_line(line: &str) -> RoadmapLine<'_> {
     if line.starts_with("  ") || line.starts_with('\t') {
-        Line::Indented(line)
+        RoadmapLine::Indented(line)
     } else {
-        Line::Text(line)
+        RoadmapLine::Text(line)
     }
 }
 
-fn line_form(line: &str) -> Line<'_> {
+fn line_form(line: &str) -> RoadmapLine<'_> {
     if line.trim().is_empty() {
-        return Line::Blank;
+        return RoadmapLine::Blank;
     }
     if let Some(rest) = line.strip_prefix("## ") {
-        return Line::Heading(rest.trim());
+        return RoadmapLine::Heading(rest.trim());
     }
     if let Some(rest) = line.strip_prefix("# ") {
-        return Line::Title(rest.trim());
+        return RoadmapLine::Title(rest.trim());
     }
     read_entry(line).unwrap_or_else(|| plain_line(line))
 }
 
 /// `- Key: value`, the key bold or not.
-fn read_entry(line: &str) -> Option<Line<'_>> {
+fn read_entry(line: &str) -> Option<RoadmapLine<'_>> {
     let rest = line.strip_prefix("- ").or_else(|| line.strip_prefix("* "))?;
     let (before, value) = rest.split_once(':')?;
     let (key, value) = match before.trim().strip_prefix("**") {
@@ -84,12 +84,12 @@ fn read_entry(line: &str) -> Option<Line<'_>> {
     // Prose that happens to have a colon is none.
     let is_key = !key.is_empty() && key.len() <= 24 && key.split(' ').count() <= 3;
     let at = line.len() - value.len();
-    is_key.then(|| Line::Entry { key: key.trim(), value: value.trim(), at })
+    is_key.then(|| RoadmapLine::Entry { key: key.trim(), value: value.trim(), at })
 }
 
 /// The field of an entry's key.
-pub fn field_of(key: &str) -> Option<Field> {
-    Field::find(key)
+pub fn field_of(key: &str) -> Option<ItemField> {
+    ItemField::find(key)
 }
 
 #[cfg(test)]
@@ -101,18 +101,18 @@ mod tests {
         let text = "# Roadmap: x\r\n\n## 1. A\n- Status: done\n* **Depends on:** —\n- **PR**: 4\n  more\n\
             ```sh\n## 2. no\n- Status: no\n```\n~~~~\n```\n~~~\n## no\n~~~~\n- why: a: b\n- a sentence of many words: b\n";
         let all: Vec<_> = read_lines(text).map(|(_, line)| line).collect();
-        assert_eq!(all[0], Line::Title("Roadmap: x"));
-        assert_eq!(all[1], Line::Blank);
-        assert_eq!(all[2], Line::Heading("1. A"));
-        assert_eq!(all[3], Line::Entry { key: "Status", value: "done", at: 9 });
-        assert_eq!(all[4], Line::Entry { key: "Depends on", value: "—", at: 17 });
-        assert_eq!(all[5], Line::Entry { key: "PR", value: "4", at: 9 });
-        assert_eq!(all[6], Line::Indented("  more"));
-        assert!(all[7..16].iter().all(|line| matches!(line, Line::Text(_))), "{all:?}");
-        assert_eq!(all[16], Line::Entry { key: "why", value: "a: b", at: 6 });
-        assert_eq!(all[17], Line::Text("- a sentence of many words: b"));
+        assert_eq!(all[0], RoadmapLine::Title("Roadmap: x"));
+        assert_eq!(all[1], RoadmapLine::Blank);
+        assert_eq!(all[2], RoadmapLine::Heading("1. A"));
+        assert_eq!(all[3], RoadmapLine::Entry { key: "Status", value: "done", at: 9 });
+        assert_eq!(all[4], RoadmapLine::Entry { key: "Depends on", value: "—", at: 17 });
+        assert_eq!(all[5], RoadmapLine::Entry { key: "PR", value: "4", at: 9 });
+        assert_eq!(all[6], RoadmapLine::Indented("  more"));
+        assert!(all[7..16].iter().all(|line| matches!(line, RoadmapLine::Text(_))), "{all:?}");
+        assert_eq!(all[16], RoadmapLine::Entry { key: "why", value: "a: b", at: 6 });
+        assert_eq!(all[17], RoadmapLine::Text("- a sentence of many words: b"));
         for (from, line) in read_lines(text) {
-            if let Line::Entry { value, at, .. } = line {
+            if let RoadmapLine::Entry { value, at, .. } = line {
                 assert!(text[from + at..].trim_start().starts_with(value));
             }
         }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use crate::graph;
-use crate::item::{Fault, Field, ItemStatus, RoadmapItem, is_item_id};
-use crate::line::{Line, field_of, read_lines};
+use crate::item::{ItemField, ItemStatus, RoadmapFault, RoadmapItem, is_item_id};
+use crate::line::{RoadmapLine, field_of, read_lines};
 
 /// Largest file, in bytes.
 pub const MAX_FILE: usize = 256 * 1024;
@@ -21,16 +21,16 @@ const MAX_FAULTS: usize = 50;
 
 /// A roadmap as its file has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Roadmap {
+pub struct RoadmapFile {
     /// What it says of itself.
     pub title: String,
     /// In the file's order.
     pub items: Vec<RoadmapItem>,
     /// What is wrong, by line.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<RoadmapFault>,
 }
 
-impl Roadmap {
+impl RoadmapFile {
     /// Reads a file.
     #[must_use]
     pub fn read(text: &str) -> Self {
@@ -40,7 +40,7 @@ impl Roadmap {
                 "the file has more than {} KiB: nothing of it is read. Move what is done elsewhere",
                 MAX_FILE / 1024
             );
-            reader.roadmap.faults.push(Fault { line: 1, message });
+            reader.roadmap.faults.push(RoadmapFault { line: 1, message });
             return reader.roadmap;
         }
         for (number, (_, line)) in (1..).zip(read_lines(text)) {
@@ -59,51 +59,54 @@ impl Roadmap {
 
 #[derive(Default)]
 struct Reader {
-    roadmap: Roadmap,
+    roadmap: RoadmapFile,
     /// Whether fields may come, and the one that came last.
     in_head: bool,
-    last: Option<Field>,
-    seen: Vec<Field>,
+    last: Option<ItemField>,
+    seen: Vec<ItemField>,
     /// After the last item no more are taken in.
     is_full: bool,
 }
 
 impl Reader {
-    fn take(&mut self, number: usize, line: Line<'_>) {
+    fn take(&mut self, number: usize, line: RoadmapLine<'_>) {
         if self.is_full {
             return;
         }
         let text = match line {
-            Line::Blank => "",
-            Line::Title(text)
-            | Line::Heading(text)
-            | Line::Indented(text)
-            | Line::Text(text)
-            | Line::Entry { value: text, .. } => text,
+            RoadmapLine::Blank => "",
+            RoadmapLine::Title(text)
+            | RoadmapLine::Heading(text)
+            | RoadmapLine::Indented(text)
+            | RoadmapLine::Text(text)
+            | RoadmapLine::Entry { value: text, .. } => text,
         };
         if text.chars().any(hides_text) {
             self.fault(number, "has a character that can't be seen: type the line anew".to_owned());
         }
         match line {
-            Line::Title(title) if self.roadmap.items.is_empty() => {
+            RoadmapLine::Title(title) if self.roadmap.items.is_empty() => {
                 title.clone_into(&mut self.roadmap.title);
             }
-            Line::Heading(heading) => self.heading(number, heading),
+            RoadmapLine::Heading(heading) => self.heading(number, heading),
             _ if self.roadmap.items.is_empty() => {}
-            Line::Blank => self.word(""),
-            Line::Entry { key, value, .. } if self.in_head => self.entry(number, key, value),
-            Line::Entry { key, .. } if field_of(key).is_some() => {
+            RoadmapLine::Blank => self.word(""),
+            RoadmapLine::Entry { key, value, .. } if self.in_head => self.entry(number, key, value),
+            RoadmapLine::Entry { key, .. } if field_of(key).is_some() => {
                 let message =
                     format!("`{key}` stands below the item's text: move it up to the heading");
                 self.fault(number, message);
             }
-            Line::Indented(text) if self.in_head && self.last.is_some() => {
+            RoadmapLine::Indented(text) if self.in_head && self.last.is_some() => {
                 self.goes_on(number, text);
             }
-            Line::Entry { .. } | Line::Indented(_) | Line::Text(_) | Line::Title(_) => {
+            RoadmapLine::Entry { .. }
+            | RoadmapLine::Indented(_)
+            | RoadmapLine::Text(_)
+            | RoadmapLine::Title(_) => {
                 self.in_head = false;
                 let text = match line {
-                    Line::Entry { key, value, .. } => format!("- {key}: {value}"),
+                    RoadmapLine::Entry { key, value, .. } => format!("- {key}: {value}"),
                     _ => text.to_owned(),
                 };
                 self.word(&text);
@@ -152,7 +155,7 @@ impl Reader {
 
     fn entry(&mut self, number: usize, key: &str, value: &str) {
         let Some(field) = field_of(key) else {
-            let known: Vec<_> = Field::ALL.iter().map(|field| field.as_str()).collect();
+            let known: Vec<_> = ItemField::ALL.iter().map(|field| field.as_str()).collect();
             let message = format!(
                 "`{}` is no field: there are {}. Put other words below them, after an empty line and \
                  not as a list with a colon",
@@ -171,7 +174,7 @@ impl Reader {
         }
     }
 
-    fn set(&mut self, field: Field, value: &str) -> Result<(), String> {
+    fn set(&mut self, field: ItemField, value: &str) -> Result<(), String> {
         let Some(item) = self.roadmap.items.last_mut() else { return Ok(()) };
         let given = Some(value).filter(|value| !is_nothing(value));
         let number = |value: &str| {
@@ -181,23 +184,23 @@ impl Reader {
             })
         };
         match field {
-            Field::Status => {
+            ItemField::Status => {
                 item.status = ItemStatus::find(value).ok_or_else(|| {
                     let known = ItemStatus::ALL.map(ItemStatus::as_str).join(", ");
                     format!("`{}` is no status: there are {known}", clip_quote(value))
                 })?;
             }
-            Field::Branch => {
+            ItemField::Branch => {
                 if given.is_some_and(|branch| branch.contains(char::is_whitespace)) {
                     return Err(format!("`{}` is no branch", clip_quote(value)));
                 }
                 item.branch = given.map(|branch| branch.trim_matches('`').to_owned());
             }
-            Field::PullRequest => item.pull_request = given.map(number).transpose()?,
-            Field::Issue => item.issue = given.map(number).transpose()?,
-            Field::DependsOn => item.depends_on = read_dependencies(given.unwrap_or_default())?,
-            Field::Reason => item.reason = given.map(str::to_owned),
-            Field::Criteria => given.unwrap_or_default().clone_into(&mut item.criteria),
+            ItemField::PullRequest => item.pull_request = given.map(number).transpose()?,
+            ItemField::Issue => item.issue = given.map(number).transpose()?,
+            ItemField::DependsOn => item.depends_on = read_dependencies(given.unwrap_or_default())?,
+            ItemField::Reason => item.reason = given.map(str::to_owned),
+            ItemField::Criteria => given.unwrap_or_default().clone_into(&mut item.criteria),
         }
         Ok(())
     }
@@ -210,7 +213,7 @@ impl Reader {
         }
         let Some(item) = self.roadmap.items.last_mut() else { return };
         let words = match field {
-            Field::Reason => item.reason.get_or_insert_default(),
+            ItemField::Reason => item.reason.get_or_insert_default(),
             _ => &mut item.criteria,
         };
         if !words.is_empty() {
@@ -253,12 +256,12 @@ impl Reader {
         if let Some(item) = self.roadmap.items.last_mut() {
             item.is_sound = false;
         }
-        self.roadmap.faults.push(Fault { line, message });
+        self.roadmap.faults.push(RoadmapFault { line, message });
     }
 
-    fn end(mut self) -> Roadmap {
+    fn end(mut self) -> RoadmapFile {
         self.finish();
-        let Roadmap { title, mut items, mut faults } = self.roadmap;
+        let RoadmapFile { title, mut items, mut faults } = self.roadmap;
         refuse_twins(&mut items, &mut faults);
         graph::check_graph(&mut items, &mut faults);
         faults.sort();
@@ -266,14 +269,14 @@ impl Reader {
             let message = format!("{} more mistakes follow", faults.len() - MAX_FAULTS);
             faults.truncate(MAX_FAULTS);
             let line = faults.last().map_or(1, |last| last.line);
-            faults.push(Fault { line, message });
+            faults.push(RoadmapFault { line, message });
         }
-        Roadmap { title, items, faults }
+        RoadmapFile { title, items, faults }
     }
 }
 
 /// Two items with one id are none: nobody knows which of them is meant.
-fn refuse_twins(items: &mut [RoadmapItem], faults: &mut Vec<Fault>) {
+fn refuse_twins(items: &mut [RoadmapItem], faults: &mut Vec<RoadmapFault>) {
     let mut first: HashMap<String, usize> = HashMap::new();
     let mut twins = Vec::new();
     for item in items.iter().filter(|item| !item.id.is_empty()) {
@@ -284,7 +287,7 @@ fn refuse_twins(items: &mut [RoadmapItem], faults: &mut Vec<Fault>) {
                     "item {} stands in line {line} already: give this one another id",
                     item.id
                 );
-                faults.push(Fault { line: item.line, message });
+                faults.push(RoadmapFault { line: item.line, message });
                 twins.push(item.id.clone());
             }
         }

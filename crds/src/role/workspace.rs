@@ -6,12 +6,12 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::spelling::Word;
+use crate::spelling::SpelledWord;
 
 /// The container in which a role's commands run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Workspace {
+pub struct WorkspaceSpec {
     /// Any image with a shell and the repository's tools; the operator's default if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
@@ -30,11 +30,11 @@ pub struct Workspace {
     ))]
     pub env: BTreeMap<String, String>,
     /// What confines a command inside the container; `Landlock` if absent.
-    #[serde(default, skip_serializing_if = "Word::is_default")]
-    pub sandbox: Word<Sandbox>,
+    #[serde(default, skip_serializing_if = "SpelledWord::is_default")]
+    pub sandbox: SpelledWord<SandboxKind>,
     /// What commands may do with the Thread's worktree; `ReadWrite` if absent.
-    #[serde(default, skip_serializing_if = "Word::is_default")]
-    pub worktree: Word<WorktreeAccess>,
+    #[serde(default, skip_serializing_if = "SpelledWord::is_default")]
+    pub worktree: SpelledWord<WorktreeAccess>,
 }
 
 /// What a role's commands may do with the worktree that the roles of a Thread share.
@@ -53,7 +53,7 @@ pub enum WorktreeAccess {
 /// The second wall around a command; the first is the container without secrets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum Sandbox {
+pub enum SandboxKind {
     /// The kernel's Landlock; commands are refused where it can't be enforced in full.
     #[default]
     Landlock,

@@ -4,15 +4,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use codebutler_wire::{Complexity, NanoUsd};
+use codebutler_wire::{NanoUsd, PlanComplexity};
 
 use crate::SlackTs;
-use crate::spelling::{Word, optional_word, word};
+use crate::spelling::{SpelledWord, optional_word, word};
 
 /// One action that people were asked about: a yes is for exactly what the hash stands for, once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Approval {
+pub struct ActionApproval {
     /// Identity: role and the request's own key.
     #[schemars(length(min = 1, max = 88))]
     pub id: String,
@@ -30,7 +30,7 @@ pub struct Approval {
     pub expires: Time,
     /// The answer, once there is one.
     #[serde(default, with = "optional_word", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Word<ApprovalAnswer>>")]
+    #[schemars(with = "Option<SpelledWord<ApprovalAnswer>>")]
     pub answer: Option<ApprovalAnswer>,
     /// Slack user id of who answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,14 +86,14 @@ pub enum ApprovalAnswer {
 /// A message with buttons of a role's own making.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Offer {
+pub struct RoleOffer {
     /// The message that shows it.
     pub ts: SlackTs,
     /// The role that asks.
     pub role: String,
     /// What is asked.
     #[serde(with = "word")]
-    #[schemars(with = "Word<OfferKind>")]
+    #[schemars(with = "SpelledWord<OfferKind>")]
     pub kind: OfferKind,
     /// How many there are to choose from or to judge.
     #[schemars(range(min = 1, max = 10))]
@@ -104,7 +104,7 @@ pub struct Offer {
     pub answers: Vec<OfferAnswer>,
 }
 
-impl Offer {
+impl RoleOffer {
     /// Whether people can still answer.
     #[must_use]
     pub fn is_open(&self) -> bool {
@@ -150,8 +150,8 @@ pub struct PlanDetails {
     pub test: Option<String>,
     /// How hard the work is: decides which of a role's models does it.
     #[serde(default, with = "optional_word", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Word<Complexity>>")]
-    pub complexity: Option<Complexity>,
+    #[schemars(with = "Option<SpelledWord<PlanComplexity>>")]
+    pub complexity: Option<PlanComplexity>,
     /// Files and folders that the work will change, relative to the root: by them threads are warned
     /// that get in each other's way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -177,7 +177,7 @@ pub struct PlanEstimate {
 /// A test run that a role's harness saw, of exactly the files of a commit that is on the remote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Receipt {
+pub struct TestReceipt {
     /// The commit.
     #[schemars(length(max = 64))]
     pub commit: String,
@@ -193,14 +193,14 @@ pub struct Receipt {
 /// How a thread is to end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Closing {
+pub struct ThreadClosing {
     /// The message that asked, or the user's message that said it.
     pub ts: SlackTs,
     /// The role that acts on the answer.
     pub role: String,
     /// The user's answer, once given.
     #[serde(default, with = "optional_word", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Word<ClosingChoice>>")]
+    #[schemars(with = "Option<SpelledWord<ClosingChoice>>")]
     pub choice: Option<ClosingChoice>,
     /// Slack user id of who answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -210,7 +210,7 @@ pub struct Closing {
     pub head: Option<String>,
     /// What the merge waits for, if GitHub did not do it at once. The gateway goes on by itself.
     #[serde(default, with = "optional_word", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Word<MergeWait>>")]
+    #[schemars(with = "Option<SpelledWord<MergeWait>>")]
     pub waits: Option<MergeWait>,
 }
 

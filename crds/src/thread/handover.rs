@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::SlackTs;
-use crate::spelling::{Word, word};
+use crate::spelling::{SpelledWord, word};
 
 /// A decision about who goes on, made from the facts and not by a model. It is kept until the
 /// conversation was told.
@@ -29,7 +29,7 @@ pub struct HandOver {
     pub with: Option<String>,
     /// Why.
     #[serde(with = "word")]
-    #[schemars(with = "Word<HandOverReason>")]
+    #[schemars(with = "SpelledWord<HandOverReason>")]
     pub why: HandOverReason,
     /// Messages that say more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -91,7 +91,7 @@ pub struct RoutedReply {
 /// Two roles that hand work to each other, and nobody else, since a person last spoke.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Rounds {
+pub struct HandoverRounds {
     /// Who did last.
     #[schemars(length(max = 16))]
     pub from: String,

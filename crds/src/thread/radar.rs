@@ -10,7 +10,7 @@ pub const MOST_MEETINGS: usize = 8;
 /// What was seen of a Thread's branch when branches were compared last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Radar {
+pub struct BranchRadar {
     /// In a few words, for `kubectl get threads -o wide`.
     #[schemars(length(max = 200))]
     pub summary: String,
@@ -19,7 +19,7 @@ pub struct Radar {
     /// Other Threads that change the same files, the gravest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
-    pub meets: Vec<Meeting>,
+    pub meets: Vec<BranchMeeting>,
     /// How the branch stands to the base branch, where that has moved past it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<BaseStanding>,
@@ -31,7 +31,7 @@ pub struct Radar {
 /// Another Thread that changes the same files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Meeting {
+pub struct BranchMeeting {
     /// Name of the other Thread.
     #[schemars(length(max = 50))]
     pub thread: String,

@@ -53,7 +53,7 @@ pub enum PullState {
 /// A plan as it was posted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Plan {
+pub struct PostedPlan {
     /// The message that shows it.
     pub ts: SlackTs,
     /// SHA-256 of its text, in hex.
@@ -71,7 +71,7 @@ pub struct Plan {
 /// How hard work is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum Complexity {
+pub enum PlanComplexity {
     /// A line or two, one place.
     Simple,
     /// Several files, known ground.
@@ -96,7 +96,7 @@ pub enum RoleState {
 /// Tokens and money. Exact: sums of what the provider billed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Usage {
+pub struct TokenUsage {
     /// USD.
     #[serde(default)]
     pub cost: NanoUsd,

@@ -1,6 +1,6 @@
 //! What happened in a conversation, one JSON object a line, for people and machines to read later.
 //!
-//! A history is `<namespace>/<thread>/events.jsonl`: [`Line`]s, oldest first, only ever added to. A line
+//! A history is `<namespace>/<thread>/events.jsonl`: [`HistoryLine`]s, oldest first, only ever added to. A line
 //! is known by its place in the file, from 1. Readers pass over events and fields that they don't know;
 //! a change that they can't pass over is another [`VERSION`].
 //!
@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Author, NanoUsd, SlackTs};
+use crate::{MessageAuthor, NanoUsd, SlackTs};
 
-/// Of the form of [`Line`].
+/// Of the form of [`HistoryLine`].
 pub const VERSION: u32 = 1;
 
 /// The gateway, as a line's source.
@@ -29,7 +29,7 @@ pub const MAX_BATCH: usize = 200;
 /// One line of a history.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Line {
+pub struct HistoryLine {
     /// [`VERSION`].
     pub v: u32,
     /// When it happened: milliseconds since 1970.
@@ -50,13 +50,13 @@ pub struct Line {
     pub run: Option<String>,
     /// What happened.
     #[serde(flatten)]
-    pub event: Event,
+    pub event: HistoryEvent,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case", rename_all_fields = "camelCase")]
-pub enum Event {
+pub enum HistoryEvent {
     /// The conversation began.
     Opened {
         /// Name of the Repo.
@@ -72,7 +72,7 @@ pub enum Event {
         /// The message.
         ts: SlackTs,
         /// Who.
-        author: Author,
+        author: MessageAuthor,
         /// As text.
         text: String,
     },
@@ -83,7 +83,7 @@ pub enum Event {
         /// What its owner called it.
         name: String,
         /// Who.
-        author: Author,
+        author: MessageAuthor,
     },
     /// A role began to work.
     RunStarted,
@@ -358,13 +358,13 @@ pub struct HistoryBatch {
     /// Number of the first entry that it speaks of.
     pub from: u64,
     /// Those that are events, in the journal's order; at most [`MAX_BATCH`].
-    pub events: Vec<Told>,
+    pub events: Vec<ToldEntry>,
 }
 
 /// One entry of a journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Told {
+pub struct ToldEntry {
     /// Its number, from 1.
     pub seq: u64,
     /// When it happened: milliseconds since 1970.
@@ -374,7 +374,7 @@ pub struct Told {
     pub run: Option<String>,
     /// What happened.
     #[serde(flatten)]
-    pub event: Event,
+    pub event: HistoryEvent,
 }
 
 /// What is kept of a role's journals: the number that is wanted next of each. Of one that is not named,
@@ -394,7 +394,7 @@ pub struct HistoryKept {
 #[serde(rename_all = "camelCase")]
 pub struct HistoryLines {
     /// Oldest first; what can't be read is left out.
-    pub lines: Vec<Line>,
+    pub lines: Vec<HistoryLine>,
     /// Number of the last one, where there are more behind it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<u64>,
@@ -408,21 +408,22 @@ mod tests {
     fn a_line_is_flat_and_reads_back() {
         let call = ToolUse { tool: "Bash".into(), arguments: "{\"command\":\"ls\"}".into() };
         let output = "a\nb".to_owned();
-        let event = Event::Tool { call, output, ok: true, exit_code: Some(0), millis: Some(12) };
+        let event =
+            HistoryEvent::Tool { call, output, ok: true, exit_code: Some(0), millis: Some(12) };
         let source = "agent/coder/0a1b".to_owned();
         let (key, role, run) = (None, Some("coder".into()), Some("r1".into()));
-        let line = Line { v: VERSION, at: 5, source, seq: Some(7), key, role, run, event };
+        let line = HistoryLine { v: VERSION, at: 5, source, seq: Some(7), key, role, run, event };
         let text = serde_json::to_string(&line).unwrap();
         assert_eq!(
             text,
             r#"{"v":1,"at":5,"source":"agent/coder/0a1b","seq":7,"role":"coder","run":"r1","event":"tool","tool":"Bash","arguments":"{\"command\":\"ls\"}","output":"a\nb","ok":true,"exitCode":0,"millis":12}"#
         );
-        assert_eq!(serde_json::from_str::<Line>(&text).unwrap(), line);
+        assert_eq!(serde_json::from_str::<HistoryLine>(&text).unwrap(), line);
     }
 
     #[test]
     fn an_event_of_a_later_version_is_passed_over() {
         let text = r#"{"v":1,"at":5,"source":"gateway","event":"poem","verses":[1,2]}"#;
-        assert_eq!(serde_json::from_str::<Line>(text).unwrap().event, Event::Unknown);
+        assert_eq!(serde_json::from_str::<HistoryLine>(text).unwrap().event, HistoryEvent::Unknown);
     }
 }

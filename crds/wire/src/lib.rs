@@ -50,12 +50,12 @@ pub use web::*;
 
 /// Paths of the API.
 pub mod path {
-    /// `GET` → [`super::Session`].
+    /// `GET` → [`super::RoleSession`].
     pub const SESSION: &str = "/v1/session";
-    /// `GET ?after=<ts>&wait=<seconds>` → [`super::Inbox`]. Answers at once if the role has mail or
+    /// `GET ?after=<ts>&wait=<seconds>` → [`super::RoleInbox`]. Answers at once if the role has mail or
     /// a pending decision, otherwise after `wait` seconds at the latest.
     pub const INBOX: &str = "/v1/inbox";
-    /// `POST` [`super::PostMessage`] → [`super::Posted`].
+    /// `POST` [`super::PostMessage`] → [`super::PostedMessage`].
     pub const MESSAGES: &str = "/v1/messages";
     /// `GET ?message=<ts>&id=<file>` → the bytes of a picture in a message of the caller's own
     /// conversation, with their type.
@@ -66,7 +66,7 @@ pub mod path {
     pub const RUNS: &str = "/v1/runs";
     /// `POST` [`super::LastWords`] → [`super::EndVerdict`].
     pub const LAST_WORDS: &str = "/v1/last-words";
-    /// `POST` [`super::Progress`] → `{}`. Worth one attempt, at least every fifteen seconds of a run.
+    /// `POST` [`super::RunProgress`] → `{}`. Worth one attempt, at least every fifteen seconds of a run.
     pub const PROGRESS: &str = "/v1/progress";
     /// `GET` → [`super::HistoryKept`] of the caller's journals; `POST` [`super::HistoryBatch`] → the same.
     /// What is known is passed over, and behind a gap nothing is kept.
@@ -75,11 +75,11 @@ pub mod path {
     pub const HISTORY_LINES: &str = "/v1/history/lines";
     /// `POST` [`super::OpenPullRequest`] → [`super::PullRequestState`]; `GET` → the same.
     pub const PULL_REQUEST: &str = "/v1/pull-request";
-    /// `POST` [`super::PostComment`] → [`super::Commented`]: on the thread's own pull request.
+    /// `POST` [`super::PostComment`] → [`super::PostedComment`]: on the thread's own pull request.
     pub const COMMENTS: &str = "/v1/pull-request/comments";
-    /// `POST` [`super::PostReview`] → [`super::Commented`]: of the thread's own pull request.
+    /// `POST` [`super::PostReview`] → [`super::PostedComment`]: of the thread's own pull request.
     pub const REVIEWS: &str = "/v1/pull-request/reviews";
-    /// `GET ?number=<n>` → [`super::Issue`]; `GET ?label=<l>` (or nothing) → a list of the newest
+    /// `GET ?number=<n>` → [`super::RepoIssue`]; `GET ?label=<l>` (or nothing) → a list of the newest
     /// open ones, without their comments.
     pub const ISSUES: &str = "/v1/issues";
     /// `POST` [`super::ChangeRemote`] → [`super::RemoteChanged`], once people have said yes to exactly that.

@@ -2,19 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Overlap, Proof};
+use super::{TestProof, ThreadOverlap};
 use crate::SlackTs;
-use crate::{Complexity, Pending};
+use crate::{PendingItem, PlanComplexity};
 
 /// What waits for a role. The messages are all of the conversation after `after`, so that a role
 /// also knows what was said to others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Inbox {
+pub struct RoleInbox {
     /// Oldest first.
-    pub messages: Vec<Message>,
+    pub messages: Vec<ThreadMessage>,
     /// Oldest first.
-    pub pending: Vec<Pending>,
+    pub pending: Vec<PendingItem>,
     /// The Thread was closed, or the caller replaced: finish and exit.
     pub closed: bool,
 }
@@ -22,11 +22,11 @@ pub struct Inbox {
 /// A message of the conversation. Its text is untrusted, whoever wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Message {
+pub struct ThreadMessage {
     /// Identity and order.
     pub ts: SlackTs,
     /// Who wrote it.
-    pub author: Author,
+    pub author: MessageAuthor,
     /// Slack's markup as text.
     pub text: String,
     /// Whether it is addressed to the caller's role.
@@ -64,7 +64,7 @@ pub struct OwnPicture {
 /// Who wrote a message: known from Slack's ids and the gateway's own metadata, never from text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
-pub enum Author {
+pub enum MessageAuthor {
     /// A person.
     User {
         /// Slack user id.
@@ -104,14 +104,14 @@ pub struct PostMessage {
     pub text: String,
     /// Ask the people of the thread for a decision with buttons.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decision: Option<Decision>,
-    /// With [`Decision::Plan`]: the command whose success will prove the change, shown with the plan
+    pub decision: Option<AskedDecision>,
+    /// With [`AskedDecision::Plan`]: the command whose success will prove the change, shown with the plan
     /// and approved with it. At most 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<String>,
-    /// With [`Decision::Plan`]: how hard the work is, shown with the plan and approved with it.
+    /// With [`AskedDecision::Plan`]: how hard the work is, shown with the plan and approved with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub complexity: Option<Complexity>,
+    pub complexity: Option<PlanComplexity>,
     /// Answers to choose from, each with a button: 2 to 5, of at most 75 characters each. Without
     /// `decision` and `learnings`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -123,7 +123,7 @@ pub struct PostMessage {
     /// The run ends here and waits for people: they are mentioned.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asks: bool,
-    /// With [`Decision::Plan`]: files and folders that the work will change, approved with it. At most
+    /// With [`AskedDecision::Plan`]: files and folders that the work will change, approved with it. At most
     /// 24, of 120 bytes each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
@@ -139,20 +139,20 @@ pub struct PostMessage {
     /// What the harness knows of the tests, where the message hands work over. The gateway puts its
     /// verdict under the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub proof: Option<Proof>,
+    pub proof: Option<TestProof>,
 }
 
 /// Decisions that are asked with buttons. The gateway records the answer; an agent can't.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Decision {
+pub enum AskedDecision {
     /// The text is a plan: Approve, Modify, Reject.
     Plan,
     /// The work is done: Merge, Hold, Close without merge.
     Merge,
 }
 
-impl Decision {
+impl AskedDecision {
     /// `plan` or `merge`: the `kind` of the resulting pending item.
     #[must_use]
     pub const fn kind(self) -> &'static str {
@@ -166,10 +166,10 @@ impl Decision {
 /// A message that is in Slack now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Posted {
+pub struct PostedMessage {
     /// Its identity (of the first part, if it had to be split).
     pub ts: SlackTs,
     /// Of a plan: other open threads that are at the same places.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub overlaps: Vec<Overlap>,
+    pub overlaps: Vec<ThreadOverlap>,
 }

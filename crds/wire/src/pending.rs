@@ -8,7 +8,7 @@ use crate::SlackTs;
 /// Something for a role that Slack's message history does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Pending {
+pub struct PendingItem {
     /// Identity, for deduplication: derived from the Slack payload, the same on redelivery.
     #[schemars(length(min = 1, max = 100))]
     pub id: String,
@@ -24,7 +24,7 @@ pub struct Pending {
     pub message: SlackTs,
 }
 
-/// What people decided: the one meaning of `kind` and `choice` of a [`Pending`].
+/// What people decided: the one meaning of `kind` and `choice` of a [`PendingItem`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PendingDecision {
     /// Whatever runs is to end.
@@ -94,7 +94,7 @@ pub enum ActionChoice {
 }
 
 impl PendingDecision {
-    /// As [`Pending::kind`] and [`Pending::choice`].
+    /// As [`PendingItem::kind`] and [`PendingItem::choice`].
     #[must_use]
     pub fn to_words(self) -> (&'static str, String) {
         let (kind, choice) = match self {
@@ -153,7 +153,7 @@ impl PendingDecision {
     }
 }
 
-impl Pending {
+impl PendingItem {
     /// A decision for a role.
     #[must_use]
     pub fn new(

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// What a harness knows of the tests of its worktree when something is about to be called done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Proof {
+pub struct TestProof {
     /// Commit that HEAD is at.
     pub commit: String,
     /// The newest run of the test command that the session names.

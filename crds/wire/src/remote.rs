@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Proof;
+use super::TestProof;
 
 /// Opens the thread's pull request, or updates title and body of the one there is (the head branch
 /// is the key).
@@ -15,7 +15,7 @@ pub struct OpenPullRequest {
     pub body: String,
     /// What the harness knows of the tests. The gateway puts its verdict under the body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub proof: Option<Proof>,
+    pub proof: Option<TestProof>,
 }
 
 /// The thread's pull request as the remote sees it now.
@@ -43,13 +43,13 @@ pub struct PullRequestState {
     pub merge_state: Option<String>,
     /// Checks and commit statuses of the head commit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub checks: Vec<Check>,
+    pub checks: Vec<HeadCheck>,
     /// Each reviewer's last word.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reviews: Vec<ReviewState>,
     /// What people wrote on it, oldest first; the newest 50.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub remarks: Vec<Remark>,
+    pub remarks: Vec<RemoteRemark>,
 }
 
 /// A comment on the thread's pull request, or on a line of it.
@@ -76,7 +76,7 @@ pub struct PostReview {
     /// What the reviewer concludes. It is never an approval that lets anything be merged: that is
     /// a person's.
     #[serde(default)]
-    pub verdict: Verdict,
+    pub verdict: ReviewEvent,
     /// Remarks on lines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comments: Vec<LineComment>,
@@ -85,7 +85,7 @@ pub struct PostReview {
 /// What a review concludes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Verdict {
+pub enum ReviewEvent {
     /// Remarks only.
     #[default]
     Comment,
@@ -117,7 +117,7 @@ pub struct LineComment {
 /// A comment or review that is on the remote now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Commented {
+pub struct PostedComment {
     /// Its page.
     pub url: String,
     /// Whether this call made it.
@@ -128,7 +128,7 @@ pub struct Commented {
 /// An issue of the repository. Its texts are untrusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Issue {
+pub struct RepoIssue {
     /// Its number.
     pub number: u64,
     /// Its page.
@@ -147,13 +147,13 @@ pub struct Issue {
     pub body: String,
     /// The oldest ones first; only for a single issue.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub comments: Vec<Remark>,
+    pub comments: Vec<RemoteRemark>,
 }
 
 /// Something a person or bot wrote on the remote. Untrusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Remark {
+pub struct RemoteRemark {
     /// Login.
     pub author: String,
     /// Markdown, cut to 4,000 characters.
@@ -166,7 +166,7 @@ pub struct Remark {
 /// A check of the pull request's head commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Check {
+pub struct HeadCheck {
     /// Its name.
     pub name: String,
     /// `pending`, `success`, `failure`, `neutral`, `cancelled`, `skipped`, … as the remote says.

@@ -25,7 +25,7 @@ pub struct RunReport {
     pub reason: Option<String>,
     /// How the run ended: set exactly once for each run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub terminal: Option<Terminal>,
+    pub terminal: Option<RunTerminal>,
     /// What confines commands: `landlock-<version>`, `runtime`, or why there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,
@@ -34,7 +34,7 @@ pub struct RunReport {
 /// What a run does now. Shown in the thread and kept nowhere: one that gets lost is not missed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Progress {
+pub struct RunProgress {
     /// Identity of the run: 1 to 32 characters of `[a-z0-9]`.
     pub run: String,
     /// Model calls of this run so far.
@@ -46,7 +46,7 @@ pub struct Progress {
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Terminal {
+pub enum RunTerminal {
     /// What was asked for is done.
     Completed,
     /// A person has to say something first.

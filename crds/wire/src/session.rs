@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::RiskTier;
 use crate::SlackTs;
-use crate::{Complexity, NanoUsd, Plan, PullRequest, Usage};
+use crate::{NanoUsd, PlanComplexity, PostedPlan, PullRequest, TokenUsage};
 
 /// Everything a role needs to know to start a run. Taken once per turn boundary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Session {
+pub struct RoleSession {
     /// Namespace of the Thread.
     pub namespace: String,
     /// Name of the Thread.
@@ -52,7 +52,7 @@ pub struct Session {
     /// The commit of the base branch from which `branch` was made, if this call made it.
     pub base_commit: Option<String>,
     /// The current plan, approved or not.
-    pub plan: Option<Plan>,
+    pub plan: Option<PostedPlan>,
     /// What the approved plan says, as it was approved; nothing if it can't be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_text: Option<String>,
@@ -66,7 +66,7 @@ pub struct Session {
     /// `ts` of the conversation's first message.
     pub root: SlackTs,
     /// Usage by role so far.
-    pub usage: Vec<(String, Usage)>,
+    pub usage: Vec<(String, TokenUsage)>,
     /// Models that a user may switch the role to, `model` included.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
@@ -84,7 +84,7 @@ pub struct Session {
     pub planned: Vec<String>,
     /// How hard the approved plan says the work is: the reason for `model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub complexity: Option<Complexity>,
+    pub complexity: Option<PlanComplexity>,
     /// The conversation's first message, for roles that write down where something was learned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,

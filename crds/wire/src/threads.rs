@@ -36,13 +36,13 @@ pub struct OtherThread {
     pub size: Option<ChangeSize>,
     /// Where it meets the caller's own plan and branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub overlap: Option<Overlap>,
+    pub overlap: Option<ThreadOverlap>,
 }
 
 /// Where two threads meet. At most ten of each are named.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Overlap {
+pub struct ThreadOverlap {
     /// Name of the other Thread.
     pub thread: String,
     /// Its branch.

@@ -10,7 +10,7 @@ pub const TUNNEL: &str = "codebutler-tunnel";
 /// A way out of an agent pod that has to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Way {
+pub enum EgressWay {
     /// The API server, whose address every pod is told.
     ApiServer,
     /// The cluster's DNS, through which words get anywhere.
@@ -28,7 +28,7 @@ pub enum Way {
 /// For how long a pod has tried: a network plugin may close the ways a moment after the pod's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Trial {
+pub enum EgressTrial {
     /// It may be just that moment.
     #[default]
     Begun,
@@ -46,10 +46,10 @@ pub struct EgressReport {
     pub reached: bool,
     /// Which ones.
     #[serde(default)]
-    pub ways: BTreeSet<Way>,
+    pub ways: BTreeSet<EgressWay>,
     /// After how long.
     #[serde(default)]
-    pub trial: Trial,
+    pub trial: EgressTrial,
 }
 
 /// A page to get.

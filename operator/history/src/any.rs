@@ -3,15 +3,15 @@
 use std::io;
 use std::time::SystemTime;
 
-use crate::{Bucket, Kept, Place, Store, Volume};
+use crate::{HistoryBucket, HistoryStore, HistoryVolume, StoredHistory, ThreadPlace};
 
 /// Where histories are kept. Cheap to clone.
 #[derive(Clone)]
 pub enum AnyStore {
     /// On a volume.
-    Volume(Volume),
+    Volume(HistoryVolume),
     /// In an object store.
-    Bucket(Box<Bucket>),
+    Bucket(Box<HistoryBucket>),
 }
 
 impl AnyStore {
@@ -23,14 +23,14 @@ impl AnyStore {
         }
     }
 
-    fn store(&self) -> &dyn Store {
+    fn store(&self) -> &dyn HistoryStore {
         match self {
             Self::Volume(volume) => volume,
             Self::Bucket(bucket) => &**bucket,
         }
     }
 
-    fn store_mut(&mut self) -> &mut dyn Store {
+    fn store_mut(&mut self) -> &mut dyn HistoryStore {
         match self {
             Self::Volume(volume) => volume,
             Self::Bucket(bucket) => &mut **bucket,
@@ -38,28 +38,28 @@ impl AnyStore {
     }
 }
 
-impl Store for AnyStore {
-    fn length(&self, place: &Place) -> io::Result<u64> {
+impl HistoryStore for AnyStore {
+    fn length(&self, place: &ThreadPlace) -> io::Result<u64> {
         self.store().length(place)
     }
 
-    fn read(&self, place: &Place, from: u64, most: u64) -> io::Result<Vec<u8>> {
+    fn read(&self, place: &ThreadPlace, from: u64, most: u64) -> io::Result<Vec<u8>> {
         self.store().read(place, from, most)
     }
 
-    fn append(&mut self, place: &Place, length: u64, lines: &[u8]) -> io::Result<bool> {
+    fn append(&mut self, place: &ThreadPlace, length: u64, lines: &[u8]) -> io::Result<bool> {
         self.store_mut().append(place, length, lines)
     }
 
-    fn replace(&mut self, place: &Place, at: u64, text: &[u8]) -> io::Result<()> {
+    fn replace(&mut self, place: &ThreadPlace, at: u64, text: &[u8]) -> io::Result<()> {
         self.store_mut().replace(place, at, text)
     }
 
-    fn list(&self) -> io::Result<Vec<Kept>> {
+    fn list(&self) -> io::Result<Vec<StoredHistory>> {
         self.store().list()
     }
 
-    fn remove(&mut self, place: &Place) -> io::Result<()> {
+    fn remove(&mut self, place: &ThreadPlace) -> io::Result<()> {
         self.store_mut().remove(place)
     }
 }

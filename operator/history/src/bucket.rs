@@ -2,7 +2,7 @@
 //!
 //! Such stores know no appending. Each write is an object of its own, named by the byte that it begins with
 //! and made only if there is none of that name: of two writers who go on from the same place, one has to
-//! look first what the other has added. Objects are never changed but by [`Store::replace`].
+//! look first what the other has added. Objects are never changed but by [`HistoryStore::replace`].
 
 mod adopt;
 
@@ -24,7 +24,7 @@ use object_store::{
 use tokio::runtime::Handle;
 use url::Url;
 
-use crate::store::{Kept, Place, Store, Volume};
+use crate::store::{HistoryStore, HistoryVolume, StoredHistory, ThreadPlace};
 
 /// How long it is not looked again for what others have added.
 const FRESH: Duration = Duration::from_millis(900);
@@ -37,11 +37,11 @@ const REPLACED: &str = "replaced";
 
 /// See the module. Cheap to clone.
 #[derive(Clone)]
-pub struct Bucket {
+pub struct HistoryBucket {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
     /// What was read, and may be read again at any time.
-    cache: Volume,
+    cache: HistoryVolume,
     handle: Handle,
     known: Arc<Mutex<Known>>,
     /// Whether what the volume held before there was a store is in it.
@@ -50,8 +50,8 @@ pub struct Bucket {
 
 #[derive(Default)]
 struct Known {
-    looked: HashMap<Place, Instant>,
-    listed: Option<(Instant, Vec<Kept>)>,
+    looked: HashMap<ThreadPlace, Instant>,
+    listed: Option<(Instant, Vec<StoredHistory>)>,
     /// When it was last asked for, and what it was.
     replaced: Option<(Instant, Option<SystemTime>)>,
 }
@@ -75,7 +75,7 @@ impl HttpConnector for Through {
     }
 }
 
-impl Bucket {
+impl HistoryBucket {
     /// The store at an address, such as `s3://bucket/folder`, with what `AWS_…`, `GOOGLE_…` or `AZURE_…`
     /// variables say.
     ///
@@ -83,7 +83,7 @@ impl Bucket {
     /// When the address or a variable can't be used.
     pub fn open(
         url: &Url,
-        cache: Volume,
+        cache: HistoryVolume,
         http: reqwest::Client,
         handle: Handle,
     ) -> Result<Self, BucketError> {
@@ -107,7 +107,7 @@ impl Bucket {
         Ok(Self::of(store, prefix, cache, handle))
     }
 
-    fn of(store: Arc<dyn ObjectStore>, prefix: Path, cache: Volume, handle: Handle) -> Self {
+    fn of(store: Arc<dyn ObjectStore>, prefix: Path, cache: HistoryVolume, handle: Handle) -> Self {
         Self { store, prefix, cache, handle, known: Arc::default(), adopted: Arc::default() }
     }
 
@@ -116,11 +116,11 @@ impl Bucket {
         self.cache.replaced()
     }
 
-    fn folder(&self, place: &Place) -> Path {
+    fn folder(&self, place: &ThreadPlace) -> Path {
         self.prefix.clone().join(place.namespace()).join(place.name())
     }
 
-    fn piece(&self, place: &Place, start: u64) -> Path {
+    fn piece(&self, place: &ThreadPlace, start: u64) -> Path {
         self.folder(place).join(format!("{start:020}.jsonl"))
     }
 
@@ -142,7 +142,7 @@ impl Bucket {
     }
 
     /// Reads what was added since, unless that was just done.
-    fn follow(&self, place: &Place, most: Duration) -> io::Result<u64> {
+    fn follow(&self, place: &ThreadPlace, most: Duration) -> io::Result<u64> {
         self.adopt()?;
         self.heed_replaced()?;
         let known = self.cache.length(place)?;
@@ -158,7 +158,7 @@ impl Bucket {
         Ok(length)
     }
 
-    fn fetch(&self, place: &Place, known: u64) -> io::Result<u64> {
+    fn fetch(&self, place: &ThreadPlace, known: u64) -> io::Result<u64> {
         let (folder, after) = (self.folder(place), self.folder(place).join(format!("{known:020}")));
         let listed = self.store.list_with_offset(Some(&folder), &after);
         let mut pieces: Vec<_> = self.wait(listed.try_collect())?;
@@ -210,7 +210,7 @@ impl Bucket {
         Ok(())
     }
 
-    fn put(&self, place: &Place, start: u64, text: &[u8], mode: PutMode) -> io::Result<bool> {
+    fn put(&self, place: &ThreadPlace, start: u64, text: &[u8], mode: PutMode) -> io::Result<bool> {
         let at = self.piece(place, start);
         let payload = PutPayload::from(text.to_vec());
         let put = async {
@@ -224,17 +224,17 @@ impl Bucket {
     }
 }
 
-impl Store for Bucket {
-    fn length(&self, place: &Place) -> io::Result<u64> {
+impl HistoryStore for HistoryBucket {
+    fn length(&self, place: &ThreadPlace) -> io::Result<u64> {
         self.follow(place, FRESH)
     }
 
-    fn read(&self, place: &Place, from: u64, most: u64) -> io::Result<Vec<u8>> {
+    fn read(&self, place: &ThreadPlace, from: u64, most: u64) -> io::Result<Vec<u8>> {
         self.follow(place, FRESH)?;
         self.cache.read(place, from, most)
     }
 
-    fn append(&mut self, place: &Place, length: u64, lines: &[u8]) -> io::Result<bool> {
+    fn append(&mut self, place: &ThreadPlace, length: u64, lines: &[u8]) -> io::Result<bool> {
         self.adopt()?;
         if !self.put(place, length, lines, PutMode::Create)? {
             // Or it was this writer's own try, whose answer was lost: its lines are known then.
@@ -249,7 +249,7 @@ impl Store for Bucket {
         Ok(true)
     }
 
-    fn replace(&mut self, place: &Place, at: u64, text: &[u8]) -> io::Result<()> {
+    fn replace(&mut self, place: &ThreadPlace, at: u64, text: &[u8]) -> io::Result<()> {
         let folder = self.folder(place);
         let mut pieces: Vec<_> = self.wait(self.store.list(Some(&folder)).try_collect())?;
         pieces.sort_by(|a, b| a.location.cmp(&b.location));
@@ -270,7 +270,7 @@ impl Store for Bucket {
         Err(io::Error::other("the history is shorter than it was"))
     }
 
-    fn list(&self) -> io::Result<Vec<Kept>> {
+    fn list(&self) -> io::Result<Vec<StoredHistory>> {
         if let Some((at, listed)) = &lock(&self.known).listed
             && at.elapsed() < LISTED
         {
@@ -278,15 +278,15 @@ impl Store for Bucket {
         }
         self.adopt()?;
         let pieces: Vec<_> = self.wait(self.store.list(Some(&self.prefix)).try_collect())?;
-        let mut by_place: HashMap<Place, Kept> = HashMap::new();
+        let mut by_place: HashMap<ThreadPlace, StoredHistory> = HashMap::new();
         for piece in pieces {
             let Some(mut parts) = piece.location.prefix_match(&self.prefix) else { continue };
             let (namespace, name) = (parts.next(), parts.next());
             let place = namespace.zip(name).filter(|_| parts.next().is_some());
-            let place = place.and_then(|(ns, name)| Place::new(ns.as_ref(), name.as_ref()));
+            let place = place.and_then(|(ns, name)| ThreadPlace::new(ns.as_ref(), name.as_ref()));
             let Some(place) = place else { continue };
             let changed = SystemTime::from(piece.last_modified);
-            let fresh = Kept { place: place.clone(), bytes: 0, changed };
+            let fresh = StoredHistory { place: place.clone(), bytes: 0, changed };
             let kept = by_place.entry(place).or_insert(fresh);
             kept.bytes += piece.size;
             kept.changed = kept.changed.max(changed);
@@ -296,7 +296,7 @@ impl Store for Bucket {
         Ok(listed)
     }
 
-    fn remove(&mut self, place: &Place) -> io::Result<()> {
+    fn remove(&mut self, place: &ThreadPlace) -> io::Result<()> {
         let folder = self.folder(place);
         let pieces: Vec<_> = self.wait(self.store.list(Some(&folder)).try_collect())?;
         // The first one last: without it nothing else is read.
@@ -338,22 +338,22 @@ mod tests {
     use tokio::runtime::Runtime;
 
     struct Gateway {
-        bucket: Bucket,
+        bucket: HistoryBucket,
         _dir: tempfile::TempDir,
     }
 
     fn gateway(store: &Arc<InMemory>, runtime: &Runtime) -> Gateway {
         let dir = tempfile::tempdir().unwrap();
         let store: Arc<dyn ObjectStore> = Arc::clone(store) as _;
-        let (cache, handle) = (Volume::new(dir.path()), runtime.handle().clone());
-        Gateway { bucket: Bucket::of(store, Path::from("kept"), cache, handle), _dir: dir }
+        let (cache, handle) = (HistoryVolume::new(dir.path()), runtime.handle().clone());
+        Gateway { bucket: HistoryBucket::of(store, Path::from("kept"), cache, handle), _dir: dir }
     }
 
     /// Another process on the same volume.
-    fn again(before: &Gateway, store: &Arc<InMemory>, runtime: &Runtime) -> Bucket {
+    fn again(before: &Gateway, store: &Arc<InMemory>, runtime: &Runtime) -> HistoryBucket {
         let store: Arc<dyn ObjectStore> = Arc::clone(store) as _;
         let (cache, handle) = (before.bucket.cache.clone(), runtime.handle().clone());
-        Bucket::of(store, Path::from("kept"), cache, handle)
+        HistoryBucket::of(store, Path::from("kept"), cache, handle)
     }
 
     fn forget_time(gateway: &Gateway) {
@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn two_gateways_add_each_line_once_and_read_the_same() {
         let (store, runtime) = (Arc::new(InMemory::new()), Runtime::new().unwrap());
-        let place = Place::new("team", "shop-1").unwrap();
+        let place = ThreadPlace::new("team", "shop-1").unwrap();
         let mut gateways = [gateway(&store, &runtime), gateway(&store, &runtime)];
         let mut lengths = [0, 0];
         let (mut added, mut lost) = (String::new(), 0);
@@ -397,7 +397,7 @@ mod tests {
     #[test]
     fn what_is_replaced_is_replaced_for_all_and_what_is_removed_is_gone() {
         let (store, runtime) = (Arc::new(InMemory::new()), Runtime::new().unwrap());
-        let [one, other] = ["shop-1", "docs-2"].map(|name| Place::new("team", name).unwrap());
+        let [one, other] = ["shop-1", "docs-2"].map(|name| ThreadPlace::new("team", name).unwrap());
         let (mut here, there) = (gateway(&store, &runtime), gateway(&store, &runtime));
         for (place, text) in [(&one, "aaaa\n"), (&other, "cccc\n")] {
             assert!(here.bucket.append(place, 0, text.as_bytes()).unwrap());
@@ -425,7 +425,7 @@ mod tests {
     #[test]
     fn what_a_volume_held_before_is_put_into_the_store_once() {
         let (store, runtime) = (Arc::new(InMemory::new()), Runtime::new().unwrap());
-        let [one, other] = ["shop-1", "docs-2"].map(|name| Place::new("team", name).unwrap());
+        let [one, other] = ["shop-1", "docs-2"].map(|name| ThreadPlace::new("team", name).unwrap());
         let before = gateway(&store, &runtime);
         let mut volume = before.bucket.cache.clone();
         let long = format!("{}\n", "x".repeat(6 * 1024 * 1024));
@@ -453,7 +453,7 @@ mod tests {
     #[test]
     fn what_another_gateway_has_put_into_the_store_is_not_gone_on_with() {
         let (store, runtime) = (Arc::new(InMemory::new()), Runtime::new().unwrap());
-        let place = Place::new("team", "shop-1").unwrap();
+        let place = ThreadPlace::new("team", "shop-1").unwrap();
         let mut volumes = ["aaaa\n", "bbbb\ncccc\n"].map(|text| {
             let before = gateway(&store, &runtime);
             assert!(before.bucket.cache.clone().append(&place, 0, text.as_bytes()).unwrap());

@@ -5,7 +5,7 @@ use std::io;
 
 use serde_json::Value;
 
-use crate::{Place, Store};
+use crate::{HistoryStore, ThreadPlace};
 
 /// Stands for words that are gone, and for who said them.
 const GONE: &str = "[removed]";
@@ -17,13 +17,13 @@ const CHUNK: u64 = 4 * 1024 * 1024;
 
 /// Somebody, and what they said in one conversation.
 #[derive(Clone, Debug, Default)]
-pub struct Speaker {
+pub struct ForgottenSpeaker {
     user: String,
     /// Longest first.
     said: Vec<String>,
 }
 
-impl Speaker {
+impl ForgottenSpeaker {
     pub fn new(user: &str) -> Self {
         Self { user: user.to_owned(), said: Vec::new() }
     }
@@ -100,8 +100,12 @@ impl Speaker {
 ///
 /// # Errors
 /// When it can't be read or written.
-pub fn forget_person(store: &mut impl Store, place: &Place, user: &str) -> io::Result<usize> {
-    let mut speaker = Speaker::new(user);
+pub fn forget_person(
+    store: &mut impl HistoryStore,
+    place: &ThreadPlace,
+    user: &str,
+) -> io::Result<usize> {
+    let mut speaker = ForgottenSpeaker::new(user);
     replace_lines(store, place, |_, line| {
         speaker.hear(line);
         None
@@ -111,8 +115,8 @@ pub fn forget_person(store: &mut impl Store, place: &Place, user: &str) -> io::R
 
 /// Looks at every whole line, and writes back what is told; how many were.
 fn replace_lines(
-    store: &mut impl Store,
-    place: &Place,
+    store: &mut impl HistoryStore,
+    place: &ThreadPlace,
     mut what: impl FnMut(u64, &[u8]) -> Option<Vec<u8>>,
 ) -> io::Result<usize> {
     let (mut at, mut count) = (0, 0);
@@ -137,26 +141,27 @@ fn replace_lines(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Index, Volume};
-    use codebutler_wire::Author;
-    use codebutler_wire::history::{Event, Line, ToolUse};
+    use crate::{HistoryVolume, LineIndex};
+    use codebutler_wire::MessageAuthor;
+    use codebutler_wire::history::{HistoryEvent, HistoryLine, ToolUse};
 
-    fn line(event: Event) -> String {
+    fn line(event: HistoryEvent) -> String {
         let source = "gateway".to_owned();
-        let line = Line { v: 1, at: 1, source, seq: None, key: None, role: None, run: None, event };
+        let line =
+            HistoryLine { v: 1, at: 1, source, seq: None, key: None, role: None, run: None, event };
         serde_json::to_string(&line).unwrap() + "\n"
     }
 
     fn said(by: &str, text: &str) -> String {
-        let author = Author::User { id: by.into() };
-        line(Event::Message { ts: "1.000000".parse().unwrap(), author, text: text.into() })
+        let author = MessageAuthor::User { id: by.into() };
+        line(HistoryEvent::Message { ts: "1.000000".parse().unwrap(), author, text: text.into() })
     }
 
     #[test]
     fn a_persons_words_go_wherever_they_are_and_no_line_moves() {
         let dir = tempfile::tempdir().unwrap();
-        let place = Place::new("team", "shop-1").unwrap();
-        let mut volume = Volume::new(dir.path());
+        let place = ThreadPlace::new("team", "shop-1").unwrap();
+        let mut volume = HistoryVolume::new(dir.path());
         let words = "My \"own\" address is 5 Lake Road";
         let arguments = serde_json::json!({"message": format!("> {words}")}).to_string();
         let call = ToolUse { tool: "SendMessage".into(), arguments };
@@ -164,17 +169,17 @@ mod tests {
         let text = [
             said("U0ANA", words),
             said("U0BEN", "hello there, everybody"),
-            line(Event::Tool { call, output, ok: true, exit_code: None, millis: None }),
+            line(HistoryEvent::Tool { call, output, ok: true, exit_code: None, millis: None }),
             said("U0ANA", "yes!"),
-            line(Event::Picture {
+            line(HistoryEvent::Picture {
                 id: "F0SHOT".into(),
                 name: "home.png".into(),
-                author: Author::User { id: "U0ANA".into() },
+                author: MessageAuthor::User { id: "U0ANA".into() },
             }),
         ];
         let whole = text.concat();
         assert!(volume.append(&place, 0, whole.as_bytes()).unwrap());
-        let mut index = Index::default();
+        let mut index = LineIndex::default();
         index.refresh(&volume, &place).unwrap();
         assert_eq!(forget_person(&mut volume, &place, "U0ANA").unwrap(), 4);
         assert_eq!(volume.length(&place).unwrap(), whole.len() as u64);
@@ -184,8 +189,8 @@ mod tests {
         }
         assert!(lines[1].contains("hello there") && lines[2].contains(GONE));
         for line in &lines {
-            let line: Line = serde_json::from_str(line).unwrap();
-            assert_ne!(line.event, Event::Unknown);
+            let line: HistoryLine = serde_json::from_str(line).unwrap();
+            assert_ne!(line.event, HistoryEvent::Unknown);
         }
         assert_eq!(
             forget_person(&mut volume, &place, "U0ANA").unwrap(),

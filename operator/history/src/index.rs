@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::{Place, Store};
+use crate::{HistoryStore, ThreadPlace};
 
 /// Every so many lines' place is known.
 const EVERY: u64 = 64;
@@ -11,7 +11,7 @@ const CHUNK: u64 = 4 * 1024 * 1024;
 
 /// Where the lines of one history are.
 #[derive(Clone, Debug, Default)]
-pub struct Index {
+pub struct LineIndex {
     /// Of lines 1, 65, 129 and so on.
     starts: Vec<u64>,
     lines: u64,
@@ -20,18 +20,18 @@ pub struct Index {
 
 /// Some lines of a history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Page {
+pub struct LinePage {
     /// Number of the first one.
     pub first: u64,
     pub lines: Vec<String>,
 }
 
-impl Index {
+impl LineIndex {
     /// Takes in what was added, and answers how many lines there are.
     ///
     /// # Errors
     /// When it can't be read.
-    pub fn refresh(&mut self, store: &impl Store, place: &Place) -> io::Result<u64> {
+    pub fn refresh(&mut self, store: &impl HistoryStore, place: &ThreadPlace) -> io::Result<u64> {
         let length = store.length(place)?;
         if length < self.length {
             // A writer that died had not finished it, or it was removed.
@@ -67,13 +67,13 @@ impl Index {
     /// When they can't be read.
     pub fn page(
         &self,
-        store: &impl Store,
-        place: &Place,
+        store: &impl HistoryStore,
+        place: &ThreadPlace,
         first: u64,
         (most, bytes): (u64, u64),
-    ) -> io::Result<Page> {
+    ) -> io::Result<LinePage> {
         let first = first.max(1);
-        let mut page = Page { first, lines: Vec::new() };
+        let mut page = LinePage { first, lines: Vec::new() };
         let end = first.saturating_add(most).min(self.lines + 1);
         let (mut number, mut room) = (first - (first - 1) % EVERY, bytes);
         while number < end {
@@ -105,14 +105,14 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Volume;
+    use crate::HistoryVolume;
 
     #[test]
     fn lines_are_found_by_number_while_they_are_added() {
         let dir = tempfile::tempdir().unwrap();
-        let place = Place::new("team", "shop-1").unwrap();
-        let mut volume = Volume::new(dir.path());
-        let mut index = Index::default();
+        let place = ThreadPlace::new("team", "shop-1").unwrap();
+        let mut volume = HistoryVolume::new(dir.path());
+        let mut index = LineIndex::default();
         let (mut length, mut written) = (0, 0);
         for add in [1, 62, 1, 1, 63, 64, 300] {
             let new: Vec<_> =

@@ -1,5 +1,5 @@
-//! Histories of conversations, as they are kept: [`Log`] says what a line may be added for, a [`Store`]
-//! keeps the lines, [`Index`] finds them again; [`Trajectory`] says them in an open form. What a line says is [`codebutler_wire::history`]'s.
+//! Histories of conversations, as they are kept: [`HistoryLog`] says what a line may be added for, a [`HistoryStore`]
+//! keeps the lines, [`LineIndex`] finds them again; [`RunTrajectory`] says them in an open form. What a line says is [`codebutler_wire::history`]'s.
 
 mod any;
 mod bucket;
@@ -10,9 +10,9 @@ mod store;
 mod trajectory;
 
 pub use any::AnyStore;
-pub use bucket::{Bucket, BucketError};
+pub use bucket::{BucketError, HistoryBucket};
 pub use forget::forget_person;
-pub use index::{Index, Page};
-pub use log::{Log, Refused};
-pub use store::{Kept, Place, Store, Volume};
-pub use trajectory::Trajectory;
+pub use index::{LineIndex, LinePage};
+pub use log::{HistoryLog, RefusedBatch};
+pub use store::{HistoryStore, HistoryVolume, StoredHistory, ThreadPlace};
+pub use trajectory::RunTrajectory;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use codebutler_wire::history::{GATEWAY, Line, Told, VERSION};
+use codebutler_wire::history::{GATEWAY, HistoryLine, ToldEntry, VERSION};
 use serde::Deserialize;
 
 /// What of a line decides whether it is there.
@@ -18,7 +18,7 @@ struct Head {
 
 /// Why a batch is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum RefusedBatch {
     /// It begins behind what is wanted next.
     Gap,
     /// Its numbers don't grow.
@@ -27,14 +27,14 @@ pub enum Refused {
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub struct Log {
+pub struct HistoryLog {
     length: u64,
     lines: u64,
     next: BTreeMap<String, u64>,
     keys: HashSet<u64>,
 }
 
-impl Log {
+impl HistoryLog {
     /// Takes in what is kept. Only whole lines count: the rest was not finished.
     pub fn read(&mut self, text: &[u8]) -> usize {
         let mut taken = 0;
@@ -78,7 +78,7 @@ impl Log {
     }
 
     /// The text of something that the gateway tells; nothing if it did.
-    pub fn tell(&mut self, line: &Line, into: &mut Vec<u8>) {
+    pub fn tell(&mut self, line: &HistoryLine, into: &mut Vec<u8>) {
         let known = line.key.as_deref().is_some_and(|key| self.has(key));
         if !known {
             self.add(line, into);
@@ -93,26 +93,27 @@ impl Log {
         &mut self,
         (source, role): (&str, &str),
         from: u64,
-        events: &[Told],
+        events: &[ToldEntry],
         into: &mut Vec<u8>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RefusedBatch> {
         let wanted = self.next.get(source).copied().unwrap_or(1);
         if from > wanted {
-            return Err(Refused::Gap);
+            return Err(RefusedBatch::Gap);
         }
         if !events.is_sorted_by(|a, b| a.seq < b.seq) || events.iter().any(|told| told.seq < from) {
-            return Err(Refused::Order);
+            return Err(RefusedBatch::Order);
         }
-        for Told { seq, at, run, event } in events.iter().filter(|told| told.seq >= wanted).cloned()
+        for ToldEntry { seq, at, run, event } in
+            events.iter().filter(|told| told.seq >= wanted).cloned()
         {
             let (seq, key, role) = (Some(seq), None, Some(role.to_owned()));
             let source = source.to_owned();
-            self.add(&Line { v: VERSION, at, source, seq, key, role, run, event }, into);
+            self.add(&HistoryLine { v: VERSION, at, source, seq, key, role, run, event }, into);
         }
         Ok(())
     }
 
-    fn add(&mut self, line: &Line, into: &mut Vec<u8>) {
+    fn add(&mut self, line: &HistoryLine, into: &mut Vec<u8>) {
         let before = into.len();
         if serde_json::to_writer(&mut *into, line).is_err() {
             into.truncate(before);
@@ -143,29 +144,29 @@ fn hash_key(key: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Place, Store as _, Volume};
-    use codebutler_wire::history::Event;
+    use crate::{HistoryStore as _, HistoryVolume, ThreadPlace};
+    use codebutler_wire::history::HistoryEvent;
 
-    fn told(seq: u64) -> Told {
-        Told { seq, at: seq, run: None, event: Event::Note { text: seq.to_string() } }
+    fn told(seq: u64) -> ToldEntry {
+        ToldEntry { seq, at: seq, run: None, event: HistoryEvent::Note { text: seq.to_string() } }
     }
 
-    fn spoken(key: u64) -> Line {
-        let event = Event::Note { text: key.to_string() };
+    fn spoken(key: u64) -> HistoryLine {
+        let event = HistoryEvent::Note { text: key.to_string() };
         let (source, key) = (GATEWAY.to_owned(), Some(key.to_string()));
-        Line { v: VERSION, at: 1, source, seq: None, key, role: None, run: None, event }
+        HistoryLine { v: VERSION, at: 1, source, seq: None, key, role: None, run: None, event }
     }
 
     #[test]
     fn a_thousand_random_cuts_lose_and_double_no_event() {
         let dir = tempfile::tempdir().unwrap();
-        let place = Place::new("team", "shop-1").unwrap();
-        let mut volume = Volume::new(dir.path());
-        let mut log = Log::default();
+        let place = ThreadPlace::new("team", "shop-1").unwrap();
+        let mut volume = HistoryVolume::new(dir.path());
+        let mut log = HistoryLog::default();
         let (mut key, mut cuts) = (0, 0);
         // Entries without an event have numbers too.
         let journal: Vec<_> = (1..=6000).filter(|n| n % 3 != 0).map(told).collect();
-        let wanted = |log: &Log| log.next_of("agent/pm/").get("j").copied().unwrap_or(1);
+        let wanted = |log: &HistoryLog| log.next_of("agent/pm/").get("j").copied().unwrap_or(1);
         while wanted(&log) < 6000 || cuts < 1000 {
             let (from, length) = (wanted(&log), log.length());
             let mut text = Vec::new();
@@ -188,7 +189,7 @@ mod tests {
             if cut < text.len() {
                 cuts += 1;
                 key -= 1;
-                log = Log::default();
+                log = HistoryLog::default();
                 log.read(&volume.read(&place, 0, u64::MAX).unwrap());
                 if log.has(&key.to_string()) {
                     key += 1;
@@ -196,7 +197,7 @@ mod tests {
             }
         }
         let text = volume.read(&place, 0, log.length()).unwrap();
-        let lines: Vec<Line> = text
+        let lines: Vec<HistoryLine> = text
             .split_inclusive(|b| *b == b'\n')
             .map(|l| serde_json::from_slice(l).unwrap())
             .collect();
@@ -210,12 +211,12 @@ mod tests {
 
     #[test]
     fn a_gap_and_a_mess_are_refused() {
-        let (mut log, mut text) = (Log::default(), Vec::new());
+        let (mut log, mut text) = (HistoryLog::default(), Vec::new());
         let of = ("agent/pm/j", "pm");
         log.take(of, 1, &[told(1), told(4)], &mut text).unwrap();
-        assert_eq!(log.take(of, 6, &[told(7)], &mut text), Err(Refused::Gap));
-        assert_eq!(log.take(of, 5, &[told(7), told(6)], &mut text), Err(Refused::Order));
-        assert_eq!(log.take(of, 5, &[told(4)], &mut text), Err(Refused::Order));
+        assert_eq!(log.take(of, 6, &[told(7)], &mut text), Err(RefusedBatch::Gap));
+        assert_eq!(log.take(of, 5, &[told(7), told(6)], &mut text), Err(RefusedBatch::Order));
+        assert_eq!(log.take(of, 5, &[told(4)], &mut text), Err(RefusedBatch::Order));
         log.take(of, 5, &[told(9)], &mut text).unwrap();
         assert_eq!(log.next_of("agent/pm/"), BTreeMap::from([("j".to_owned(), 10)]));
         assert!(log.next_of("agent/coder/").is_empty());

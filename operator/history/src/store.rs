@@ -9,12 +9,12 @@ use std::time::SystemTime;
 
 /// A conversation: its Thread's namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
+pub struct ThreadPlace {
     namespace: String,
     name: String,
 }
 
-impl Place {
+impl ThreadPlace {
     /// Nothing unless both are names as Kubernetes has them: they become folders.
     pub fn new(namespace: &str, name: &str) -> Option<Self> {
         let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
@@ -32,13 +32,13 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ThreadPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }
 }
 
-impl FromStr for Place {
+impl FromStr for ThreadPlace {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let parts = text.split_once('/').and_then(|(namespace, name)| Self::new(namespace, name));
@@ -48,36 +48,36 @@ impl FromStr for Place {
 
 /// One history that is kept.
 #[derive(Clone, Debug)]
-pub struct Kept {
-    pub place: Place,
+pub struct StoredHistory {
+    pub place: ThreadPlace,
     pub bytes: u64,
     pub changed: SystemTime,
 }
 
 /// Keeps histories. Several may write to one, each behind what it knows of it.
-pub trait Store: Send + 'static {
+pub trait HistoryStore: Send + 'static {
     /// How long a history is; 0 if there is none.
-    fn length(&self, place: &Place) -> io::Result<u64>;
+    fn length(&self, place: &ThreadPlace) -> io::Result<u64>;
 
     /// A part of it: `most` bytes at most, from a byte on.
-    fn read(&self, place: &Place, from: u64, most: u64) -> io::Result<Vec<u8>>;
+    fn read(&self, place: &ThreadPlace, from: u64, most: u64) -> io::Result<Vec<u8>>;
 
     /// Adds lines behind its first `length` bytes; they are there for good when this returns true. A line
     /// there that is not whole is what a writer that died had not finished, and goes. False: others have
     /// added lines, which have to be known first.
-    fn append(&mut self, place: &Place, length: u64, lines: &[u8]) -> io::Result<bool>;
+    fn append(&mut self, place: &ThreadPlace, length: u64, lines: &[u8]) -> io::Result<bool>;
 
     /// Puts other bytes in the place of as many that are there.
-    fn replace(&mut self, place: &Place, at: u64, text: &[u8]) -> io::Result<()>;
+    fn replace(&mut self, place: &ThreadPlace, at: u64, text: &[u8]) -> io::Result<()>;
 
-    fn list(&self) -> io::Result<Vec<Kept>>;
+    fn list(&self) -> io::Result<Vec<StoredHistory>>;
 
-    fn remove(&mut self, place: &Place) -> io::Result<()>;
+    fn remove(&mut self, place: &ThreadPlace) -> io::Result<()>;
 }
 
 /// Files on a volume: `<root>/<namespace>/<thread>/events.jsonl`. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Volume {
+pub struct HistoryVolume {
     root: PathBuf,
 }
 
@@ -87,7 +87,7 @@ const REPLACED: &str = ".replaced";
 /// Says that what is there is what was read of an object store.
 const CACHE: &str = ".cache";
 
-impl Volume {
+impl HistoryVolume {
     pub fn new(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
@@ -124,11 +124,11 @@ impl Volume {
         File::create(self.root.join(CACHE))?.sync_all()
     }
 
-    fn folder(&self, place: &Place) -> PathBuf {
+    fn folder(&self, place: &ThreadPlace) -> PathBuf {
         self.root.join(&place.namespace).join(&place.name)
     }
 
-    fn make(&self, place: &Place) -> io::Result<File> {
+    fn make(&self, place: &ThreadPlace) -> io::Result<File> {
         let folder = self.folder(place);
         fs::create_dir_all(&folder)?;
         let mut options = OpenOptions::new();
@@ -142,8 +142,8 @@ impl Volume {
     }
 }
 
-impl Store for Volume {
-    fn length(&self, place: &Place) -> io::Result<u64> {
+impl HistoryStore for HistoryVolume {
+    fn length(&self, place: &ThreadPlace) -> io::Result<u64> {
         match fs::metadata(self.folder(place).join(FILE)) {
             Ok(metadata) => Ok(metadata.len()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
@@ -151,7 +151,7 @@ impl Store for Volume {
         }
     }
 
-    fn read(&self, place: &Place, from: u64, most: u64) -> io::Result<Vec<u8>> {
+    fn read(&self, place: &ThreadPlace, from: u64, most: u64) -> io::Result<Vec<u8>> {
         let mut text = Vec::new();
         match File::open(self.folder(place).join(FILE)) {
             Ok(mut file) => {
@@ -164,7 +164,7 @@ impl Store for Volume {
         }
     }
 
-    fn append(&mut self, place: &Place, length: u64, lines: &[u8]) -> io::Result<bool> {
+    fn append(&mut self, place: &ThreadPlace, length: u64, lines: &[u8]) -> io::Result<bool> {
         let mut file = match length {
             0 => self.make(place)?,
             _ => OpenOptions::new().read(true).write(true).open(self.folder(place).join(FILE))?,
@@ -190,7 +190,7 @@ impl Store for Volume {
         Ok(true)
     }
 
-    fn replace(&mut self, place: &Place, at: u64, text: &[u8]) -> io::Result<()> {
+    fn replace(&mut self, place: &ThreadPlace, at: u64, text: &[u8]) -> io::Result<()> {
         let file = self.folder(place).join(FILE);
         let mut file = OpenOptions::new().read(true).write(true).open(file)?;
         file.lock()?;
@@ -203,22 +203,26 @@ impl Store for Volume {
         self.mark_replaced()
     }
 
-    fn list(&self) -> io::Result<Vec<Kept>> {
+    fn list(&self) -> io::Result<Vec<StoredHistory>> {
         let mut kept = Vec::new();
         for namespace in list_folders(&self.root)? {
             for folder in list_folders(&namespace)? {
                 let Ok(metadata) = fs::metadata(folder.join(FILE)) else { continue };
                 let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
                 let place = name(&namespace).zip(name(&folder));
-                let place = place.and_then(|(namespace, name)| Place::new(&namespace, &name));
+                let place = place.and_then(|(namespace, name)| ThreadPlace::new(&namespace, &name));
                 let changed = metadata.modified()?;
-                kept.extend(place.map(|place| Kept { place, bytes: metadata.len(), changed }));
+                kept.extend(place.map(|place| StoredHistory {
+                    place,
+                    bytes: metadata.len(),
+                    changed,
+                }));
             }
         }
         Ok(kept)
     }
 
-    fn remove(&mut self, place: &Place) -> io::Result<()> {
+    fn remove(&mut self, place: &ThreadPlace) -> io::Result<()> {
         fs::remove_dir_all(self.folder(place))
     }
 }
@@ -242,9 +246,9 @@ mod tests {
     #[test]
     fn no_name_leads_out_of_the_volume() {
         for (namespace, name) in [("..", "a"), ("a", ".."), ("", "a"), ("a/b", "c"), ("a", "B")] {
-            assert_eq!(Place::new(namespace, name), None, "{namespace} {name}");
+            assert_eq!(ThreadPlace::new(namespace, name), None, "{namespace} {name}");
         }
-        assert_eq!("team/shop-1".parse(), Ok(Place::new("team", "shop-1").unwrap()));
-        assert!("shop-1".parse::<Place>().is_err());
+        assert_eq!("team/shop-1".parse(), Ok(ThreadPlace::new("team", "shop-1").unwrap()));
+        assert!("shop-1".parse::<ThreadPlace>().is_err());
     }
 }

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use codebutler_wire::history::{Event, Line, ModelCall, ToolUse};
-use codebutler_wire::{Author, NanoUsd};
+use codebutler_wire::history::{HistoryEvent, HistoryLine, ModelCall, ToolUse};
+use codebutler_wire::{MessageAuthor, NanoUsd};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -17,7 +17,7 @@ const FORMAT: &str = "ATIF-v1.7";
 
 /// See the module.
 #[derive(Debug)]
-pub struct Trajectory {
+pub struct RunTrajectory {
     session: String,
     steps: Vec<Value>,
     /// The newest answer of each source, by its place, with its calls that nothing came of yet.
@@ -30,7 +30,7 @@ pub struct Trajectory {
     calls: u64,
 }
 
-impl Trajectory {
+impl RunTrajectory {
     /// Of a conversation: NAMESPACE/THREAD.
     pub fn new(session: &str) -> Self {
         Self {
@@ -45,34 +45,40 @@ impl Trajectory {
     }
 
     /// Takes in the next line.
-    pub fn add(&mut self, line: &Line) {
+    pub fn add(&mut self, line: &HistoryLine) {
         match &line.event {
             // What a role says is its answer already.
-            Event::Message { author, text, .. } if !matches!(author, Author::Role { .. }) => {
-                let user = matches!(author, Author::User { .. } | Author::Prompt { .. });
+            HistoryEvent::Message { author, text, .. }
+                if !matches!(author, MessageAuthor::Role { .. }) =>
+            {
+                let user =
+                    matches!(author, MessageAuthor::User { .. } | MessageAuthor::Prompt { .. });
                 let source = if user { "user" } else { "system" };
                 self.push(line, source, text, &json!({"by": author}));
             }
-            Event::Answer { .. } => self.answer(line),
-            Event::Tool { .. } => self.result(line),
-            Event::ModelCall(call) => self.pay(line.role.as_deref().unwrap_or_default(), call),
-            Event::Decision { kind, choice, user, .. } => {
+            HistoryEvent::Answer { .. } => self.answer(line),
+            HistoryEvent::Tool { .. } => self.result(line),
+            HistoryEvent::ModelCall(call) => {
+                self.pay(line.role.as_deref().unwrap_or_default(), call);
+            }
+            HistoryEvent::Decision { kind, choice, user, .. } => {
                 let text = format!("{kind}: {choice}");
                 self.push(line, "user", &text, &json!({"by": {"kind": "user", "id": user}}));
             }
-            Event::Picture { name, author, id } => {
-                let source = if matches!(author, Author::User { .. }) { "user" } else { "system" };
+            HistoryEvent::Picture { name, author, id } => {
+                let source =
+                    if matches!(author, MessageAuthor::User { .. }) { "user" } else { "system" };
                 let extra = json!({"by": author, "picture": id});
                 self.push(line, source, &format!("[picture {name}]"), &extra);
             }
-            Event::Note { text } | Event::Flawed { why: text } => {
+            HistoryEvent::Note { text } | HistoryEvent::Flawed { why: text } => {
                 self.push(line, "system", text, &json!({}));
             }
             _ => {}
         }
     }
 
-    fn push(&mut self, line: &Line, source: &str, message: &str, extra: &Value) -> usize {
+    fn push(&mut self, line: &HistoryLine, source: &str, message: &str, extra: &Value) -> usize {
         let at = i64::try_from(line.at).ok().and_then(|at| Timestamp::from_millisecond(at).ok());
         let mut step = json!({
             "step_id": self.steps.len() + 1,
@@ -90,8 +96,8 @@ impl Trajectory {
         self.steps.len() - 1
     }
 
-    fn answer(&mut self, line: &Line) {
-        let Event::Answer { model, text, thoughts, calls } = &line.event else { return };
+    fn answer(&mut self, line: &HistoryLine) {
+        let HistoryEvent::Answer { model, text, thoughts, calls } = &line.event else { return };
         let place = self.push(line, "agent", text.as_deref().unwrap_or_default(), &json!({}));
         let step = &mut self.steps[place];
         if let Some(model) = model {
@@ -122,8 +128,10 @@ impl Trajectory {
         }
     }
 
-    fn result(&mut self, line: &Line) {
-        let Event::Tool { call, output, ok, exit_code, millis } = &line.event else { return };
+    fn result(&mut self, line: &HistoryLine) {
+        let HistoryEvent::Tool { call, output, ok, exit_code, millis } = &line.event else {
+            return;
+        };
         let Some((place, open)) = self.open.get_mut(&line.source) else { return };
         let found = open.iter().position(|(_, one)| one == call);
         let id = found.map(|found| open.remove(found).0);
@@ -227,9 +235,18 @@ fn meter_json(sum: &ModelCall) -> Value {
 mod tests {
     use super::*;
 
-    fn line(role: &str, event: Event) -> Line {
+    fn line(role: &str, event: HistoryEvent) -> HistoryLine {
         let (source, role) = (format!("agent/{role}/j"), Some(role.to_owned()));
-        Line { v: 1, at: 1_700_000_000_000, source, seq: None, key: None, role, run: None, event }
+        HistoryLine {
+            v: 1,
+            at: 1_700_000_000_000,
+            source,
+            seq: None,
+            key: None,
+            role,
+            run: None,
+            event,
+        }
     }
 
     #[test]
@@ -237,19 +254,25 @@ mod tests {
         let call = |n: u32| ToolUse { tool: "Bash".into(), arguments: format!("{{\"n\":{n}}}") };
         let paid = |nanos| {
             let cost = NanoUsd(nanos);
-            Event::ModelCall(ModelCall { fresh: 10, cached: 5, cost, ..ModelCall::default() })
+            HistoryEvent::ModelCall(ModelCall {
+                fresh: 10,
+                cached: 5,
+                cost,
+                ..ModelCall::default()
+            })
         };
         let answer = |calls| {
             let (model, text) = (Some("m".to_owned()), Some("look".to_owned()));
-            Event::Answer { model, text, thoughts: Some("hm".into()), calls }
+            HistoryEvent::Answer { model, text, thoughts: Some("hm".into()), calls }
         };
         let result = |n: u32| {
             let output = format!("out {n}");
-            Event::Tool { call: call(n), output, ok: true, exit_code: None, millis: None }
+            HistoryEvent::Tool { call: call(n), output, ok: true, exit_code: None, millis: None }
         };
-        let author = Author::User { id: "U1".into() };
-        let said = Event::Message { ts: "1.000000".parse().unwrap(), author, text: "hi".into() };
-        let mut trajectory = Trajectory::new("team/shop-1");
+        let author = MessageAuthor::User { id: "U1".into() };
+        let said =
+            HistoryEvent::Message { ts: "1.000000".parse().unwrap(), author, text: "hi".into() };
+        let mut trajectory = RunTrajectory::new("team/shop-1");
         for (role, event) in [
             ("pm", said),
             ("pm", paid(123_457)),
@@ -279,7 +302,7 @@ mod tests {
             (&steps[1]["llm_call_count"], &steps[2]["llm_call_count"]),
             (&json!(1), &json!(1))
         );
-        assert_eq!(flaws(&Trajectory::new("team/empty-1").finish()), Vec::<String>::new());
+        assert_eq!(flaws(&RunTrajectory::new("team/empty-1").finish()), Vec::<String>::new());
         assert_eq!(steps[2]["metrics"]["extra"]["cost_usd"], "0.000000001");
         assert_eq!(steps[2]["observation"]["results"][0]["source_call_id"], "call_3_1");
         assert_eq!(steps[1]["tool_calls"][1]["arguments"], json!({"n": 2}));
@@ -370,24 +393,25 @@ mod tests {
     #[test]
     fn whatever_comes_in_whatever_order_is_a_trajectory_and_a_flawed_one_is_found() {
         let call = ToolUse { tool: "Bash".into(), arguments: "no JSON".into() };
-        let result = Event::Tool {
+        let result = HistoryEvent::Tool {
             call: call.clone(),
             output: "x".into(),
             ok: false,
             exit_code: None,
             millis: None,
         };
-        let answer = Event::Answer { model: None, text: None, thoughts: None, calls: vec![call] };
-        let mut trajectory = Trajectory::new("team/shop-1");
+        let answer =
+            HistoryEvent::Answer { model: None, text: None, thoughts: None, calls: vec![call] };
+        let mut trajectory = RunTrajectory::new("team/shop-1");
         for (role, event) in [
             ("pm", result.clone()),
-            ("pm", Event::Note { text: String::new() }),
+            ("pm", HistoryEvent::Note { text: String::new() }),
             ("pm", answer),
             ("pm", result.clone()),
             ("pm", result),
-            ("pm", Event::ModelCall(ModelCall::default())),
-            ("pm", Event::ModelCall(ModelCall::default())),
-            ("coder", Event::Flawed { why: "cut".into() }),
+            ("pm", HistoryEvent::ModelCall(ModelCall::default())),
+            ("pm", HistoryEvent::ModelCall(ModelCall::default())),
+            ("coder", HistoryEvent::Flawed { why: "cut".into() }),
         ] {
             trajectory.add(&line(role, event));
         }

@@ -8,9 +8,9 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 
-use crate::list::Listed;
-use crate::page::{Money, Visitor, render_template};
-use crate::summary::{QUARTER, Totals};
+use crate::list::ListedThread;
+use crate::page::{MoneyRow, PageVisitor, render_template};
+use crate::summary::{CallTotals, QUARTER};
 
 /// Rows of one table.
 const ROWS: usize = 60;
@@ -18,25 +18,30 @@ const ROWS: usize = 60;
 #[derive(Template)]
 #[template(path = "costs.html")]
 struct Costs<'a> {
-    visitor: &'a Visitor,
+    visitor: &'a PageVisitor,
     days: u64,
-    total: Money,
+    total: MoneyRow,
     tables: Vec<Table>,
-    merged: Vec<Money>,
+    merged: Vec<MoneyRow>,
     each: String,
 }
 
 struct Table {
     title: &'static str,
-    rows: Vec<Money>,
+    rows: Vec<MoneyRow>,
 }
 
 /// What was spent on the last `days`, today included; `now` in milliseconds since 1970. 0: ever. A day is one of
 /// each Repo's own time zone, as its budgets count it.
-pub fn render_costs(threads: &[Listed], days: u64, now: u64, visitor: &Visitor) -> String {
+pub fn render_costs(
+    threads: &[ListedThread],
+    days: u64,
+    now: u64,
+    visitor: &PageVisitor,
+) -> String {
     let mut zones = BTreeMap::new();
-    let mut all = Totals::default();
-    let mut by: [BTreeMap<String, Totals>; 4] = Default::default();
+    let mut all = CallTotals::default();
+    let mut by: [BTreeMap<String, CallTotals>; 4] = Default::default();
     let mut merged = Vec::new();
     for one in threads {
         let (zone, first) = zones.entry(one.zone.as_str()).or_insert_with(|| {
@@ -44,7 +49,7 @@ pub fn render_costs(threads: &[Listed], days: u64, now: u64, visitor: &Visitor) 
             let first = first_day(find_date(now, &zone), days);
             (zone, first)
         });
-        let mut own = Totals::default();
+        let mut own = CallTotals::default();
         for (purpose, totals) in &one.summary.by_purpose {
             let day = find_date(purpose.quarter * QUARTER, zone);
             if day < *first {
@@ -64,7 +69,10 @@ pub fn render_costs(threads: &[Listed], days: u64, now: u64, visitor: &Visitor) 
             let link = Some(format!("/{}", one.name));
             let recent = find_date(one.summary.last, zone) >= *first;
             merged.extend(recent.then(|| {
-                (Money { link, ..Money::of(&name, &one.summary.total) }, one.summary.total.cost)
+                (
+                    MoneyRow { link, ..MoneyRow::of(&name, &one.summary.total) },
+                    one.summary.total.cost,
+                )
             }));
         }
     }
@@ -80,7 +88,14 @@ pub fn render_costs(threads: &[Listed], days: u64, now: u64, visitor: &Visitor) 
         build_table("Role", role, false),
         build_table("Model", model, false),
     ];
-    render_template(&Costs { visitor, days, total: Money::of("all", &all), tables, merged, each })
+    render_template(&Costs {
+        visitor,
+        days,
+        total: MoneyRow::of("all", &all),
+        tables,
+        merged,
+        each,
+    })
 }
 
 fn find_date(millis: u64, zone: &TimeZone) -> Date {
@@ -95,7 +110,7 @@ fn first_day(today: Date, days: u64) -> Date {
 }
 
 /// Days by date, all else by cost.
-fn build_table(title: &'static str, by: BTreeMap<String, Totals>, dated: bool) -> Table {
+fn build_table(title: &'static str, by: BTreeMap<String, CallTotals>, dated: bool) -> Table {
     let dearest = by.values().map(|totals| totals.cost.0).max().unwrap_or(0).max(1);
     let mut rows: Vec<_> = by.into_iter().collect();
     if dated {
@@ -103,10 +118,10 @@ fn build_table(title: &'static str, by: BTreeMap<String, Totals>, dated: bool) -
     } else {
         rows.sort_by_key(|(_, totals)| std::cmp::Reverse(totals.cost));
     }
-    let row = |(name, totals): (String, Totals)| {
+    let row = |(name, totals): (String, CallTotals)| {
         let share = totals.cost.0.saturating_mul(1000) / dearest;
         let name = if name.is_empty() { "not told".to_owned() } else { name };
-        Money { share, ..Money::of(&name, &totals) }
+        MoneyRow { share, ..MoneyRow::of(&name, &totals) }
     };
     Table { title, rows: rows.into_iter().take(ROWS).map(row).collect() }
 }
@@ -114,44 +129,45 @@ fn build_table(title: &'static str, by: BTreeMap<String, Totals>, dated: bool) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::{PullShown, Purpose, Summary};
+    use crate::summary::{MoneyPurpose, PullShown, ThreadSummary};
 
     const DAY: u64 = 86_400_000;
 
-    fn spent(at: u64, role: &str, model: &str, nanos: u64) -> (Purpose, Totals) {
-        let purpose = Purpose { quarter: at / QUARTER, role: role.into(), model: model.into() };
-        (purpose, Totals { calls: 1, cost: NanoUsd(nanos), ..Totals::default() })
+    fn spent(at: u64, role: &str, model: &str, nanos: u64) -> (MoneyPurpose, CallTotals) {
+        let purpose =
+            MoneyPurpose { quarter: at / QUARTER, role: role.into(), model: model.into() };
+        (purpose, CallTotals { calls: 1, cost: NanoUsd(nanos), ..CallTotals::default() })
     }
 
-    fn listed(name: &str, zone: &str, summary: Summary) -> Listed {
-        Listed { name: name.into(), summary, zone: zone.into() }
+    fn listed(name: &str, zone: &str, summary: ThreadSummary) -> ListedThread {
+        ListedThread { name: name.into(), summary, zone: zone.into() }
     }
 
     #[test]
     fn every_table_adds_up_to_the_same_nano_dollar() {
         let pull = PullShown { number: 7, url: String::new(), state: "merged".into() };
-        let total = Totals { cost: NanoUsd(1_000_000_001), ..Totals::default() };
+        let total = CallTotals { cost: NanoUsd(1_000_000_001), ..CallTotals::default() };
         let both = [spent(20 * DAY, "pm", "m1", 1), spent(21 * DAY, "coder", "m2", 1_000_000_000)];
-        let one = Summary {
+        let one = ThreadSummary {
             repo: "shop".into(),
             title: "prices".into(),
             by_purpose: both.into(),
             total,
             last: 21 * DAY,
             pull: Some(pull),
-            ..Summary::default()
+            ..ThreadSummary::default()
         };
         let old = [spent(3 * DAY, "pm", "m1", 5)].into();
-        let old = Summary { by_purpose: old, ..Summary::default() };
+        let old = ThreadSummary { by_purpose: old, ..ThreadSummary::default() };
         let threads = [listed("t/a", "UTC", one), listed("t/b", "", old)];
-        let page = render_costs(&threads, 7, 21 * DAY + 5, &Visitor::default());
+        let page = render_costs(&threads, 7, 21 * DAY + 5, &PageVisitor::default());
         assert!(page.contains("$1.000000001") && !page.contains("1.000000006"), "{page}");
         for part in
             ["1970-01-22", "1970-01-21", "shop", "coder", "m2", "#7 prices", "href=\"/t/a\""]
         {
             assert!(page.contains(part), "{part}: {page}");
         }
-        let ever = render_costs(&threads, 0, 21 * DAY + 5, &Visitor::default());
+        let ever = render_costs(&threads, 0, 21 * DAY + 5, &PageVisitor::default());
         assert!(ever.contains("$1.000000006") && ever.contains("not told"), "{ever}");
     }
 
@@ -160,10 +176,10 @@ mod tests {
         // 23:30 and 22:00 in UTC: half past midnight in Berlin, and 03:45 in Kathmandu.
         let late = 20 * DAY + 23 * 3_600_000 + 1_800_000;
         let calls = [spent(late, "pm", "m", 3), spent(20 * DAY + 22 * 3_600_000, "pm", "m", 4)];
-        let summary = Summary { by_purpose: calls.into(), ..Summary::default() };
+        let summary = ThreadSummary { by_purpose: calls.into(), ..ThreadSummary::default() };
         let shown = |zone: &str| {
             let threads = [listed("t/a", zone, summary.clone())];
-            let page = render_costs(&threads, 1, late, &Visitor::default());
+            let page = render_costs(&threads, 1, late, &PageVisitor::default());
             ["Costs: $0.000000007", "Costs: $0.000000003", "1970-01-21", "1970-01-22"]
                 .map(|part| page.contains(part))
         };

@@ -18,14 +18,14 @@ mod timeline;
 use std::collections::BTreeMap;
 
 pub use costs::render_costs;
-pub use list::{Filter, Listed, render_list};
-pub use page::{ThreadPage, Visitor, one_step, render_added, render_notice, render_thread};
+pub use list::{ListFilter, ListedThread, render_list};
+pub use page::{PageVisitor, ThreadPage, one_step, render_added, render_notice, render_thread};
 pub use roadmap::{RoadmapPage, render_roadmap, roadmap_table};
-pub use step::Step;
-pub use summary::{Purpose, RoadmapShown, STATES, Span, Summary, Totals};
+pub use step::StepView;
+pub use summary::{CallTotals, MoneyPurpose, RoadmapShown, STATES, ThreadSummary, TimeSpan};
 
 /// What people call themselves, by Slack user id.
-pub type Names = BTreeMap<String, String>;
+pub type UserNames = BTreeMap<String, String>;
 
 /// Styles of all pages.
 pub const STYLE: &str = include_str!("../assets/page.css");

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use askama::Template;
 use codebutler_wire::NanoUsd;
 
-use crate::Names;
-use crate::page::{Visitor, format_moment, render_template};
-use crate::summary::{STATES, Summary};
+use crate::UserNames;
+use crate::page::{PageVisitor, format_moment, render_template};
+use crate::summary::{STATES, ThreadSummary};
 use crate::text::format_duration;
 
 /// Threads of one page.
@@ -18,8 +18,8 @@ const MOST: usize = 200;
 #[template(path = "list.html")]
 struct List<'a> {
     rows: Vec<Row>,
-    filter: &'a Filter,
-    visitor: &'a Visitor,
+    filter: &'a ListFilter,
+    visitor: &'a PageVisitor,
     states: [&'static str; 4],
     repos: BTreeSet<String>,
     people: BTreeMap<String, String>,
@@ -42,7 +42,7 @@ struct Row {
 
 /// What a list shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
+pub struct ListFilter {
     /// One of [`STATES`].
     pub state: String,
     /// Words of the title, or the name.
@@ -58,17 +58,17 @@ pub struct Filter {
 
 /// One thread of a list.
 #[derive(Clone, Debug, Default)]
-pub struct Listed {
+pub struct ListedThread {
     /// NAMESPACE/THREAD.
     pub name: String,
-    pub summary: Summary,
+    pub summary: ThreadSummary,
     /// Time zone of its Repo's days; empty: UTC.
     pub zone: String,
 }
 
-impl Filter {
-    fn takes(&self, one: &Listed) -> bool {
-        let Listed { name, summary, .. } = one;
+impl ListFilter {
+    fn takes(&self, one: &ListedThread) -> bool {
+        let ListedThread { name, summary, .. } = one;
         let text = format!("{name} {}", summary.title).to_lowercase();
         let least = NanoUsd::parse(self.cost.trim()).unwrap_or_default();
         (self.state.is_empty() || summary.state() == self.state)
@@ -108,10 +108,10 @@ fn encode_query(text: &str) -> String {
 
 /// The page of threads, those first in which something happened last.
 pub fn render_list(
-    threads: Vec<Listed>,
-    filter: &Filter,
-    names: &Names,
-    visitor: &Visitor,
+    threads: Vec<ListedThread>,
+    filter: &ListFilter,
+    names: &UserNames,
+    visitor: &PageVisitor,
 ) -> String {
     let repos = threads.iter().map(|one| one.summary.repo.clone());
     let repos = repos.filter(|repo| !repo.is_empty()).collect();
@@ -129,8 +129,8 @@ pub fn render_list(
 }
 
 impl Row {
-    fn of(one: &Listed) -> Self {
-        let Listed { name, summary, .. } = one;
+    fn of(one: &ListedThread) -> Self {
+        let ListedThread { name, summary, .. } = one;
         let title = if summary.title.is_empty() { name } else { &summary.title };
         Self {
             name: name.clone(),
@@ -151,10 +151,10 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use codebutler_wire::history::{Event, Line, ModelCall};
+    use codebutler_wire::history::{HistoryEvent, HistoryLine, ModelCall};
 
-    fn listed(name: &str, repo: &str, by: &str, cost: u64) -> Listed {
-        let line = |event| Line {
+    fn listed(name: &str, repo: &str, by: &str, cost: u64) -> ListedThread {
+        let line = |event| HistoryLine {
             v: 1,
             at: 5,
             source: "gateway".to_owned(),
@@ -164,24 +164,25 @@ mod tests {
             run: None,
             event,
         };
-        let mut summary = Summary::default();
+        let mut summary = ThreadSummary::default();
         let (repo, channel, by) = (repo.to_owned(), "C1".to_owned(), Some(by.to_owned()));
-        summary.add(Some(&line(Event::Opened { repo, channel, by })));
+        summary.add(Some(&line(HistoryEvent::Opened { repo, channel, by })));
         let cost = NanoUsd(cost);
-        summary.add(Some(&line(Event::ModelCall(ModelCall { cost, ..ModelCall::default() }))));
-        Listed { name: name.to_owned(), summary, zone: String::new() }
+        summary
+            .add(Some(&line(HistoryEvent::ModelCall(ModelCall { cost, ..ModelCall::default() }))));
+        ListedThread { name: name.to_owned(), summary, zone: String::new() }
     }
 
     #[test]
     fn the_address_says_which_threads_are_shown() {
         let all =
             || vec![listed("t/a", "shop", "U1", 5), listed("t/b", "docs", "U2", 2_000_000_000)];
-        let shown = |filter: Filter| {
-            let page = render_list(all(), &filter, &Names::default(), &Visitor::default());
+        let shown = |filter: ListFilter| {
+            let page = render_list(all(), &filter, &UserNames::default(), &PageVisitor::default());
             ["/t/a\"", "/t/b\""].map(|link| page.contains(link))
         };
-        let of = |set: fn(&mut Filter)| {
-            let mut filter = Filter::default();
+        let of = |set: fn(&mut ListFilter)| {
+            let mut filter = ListFilter::default();
             set(&mut filter);
             shown(filter)
         };
@@ -198,8 +199,8 @@ mod tests {
     #[test]
     fn a_long_list_has_pages_that_keep_the_filter() {
         let many = (0..450).map(|n| listed(&format!("t/n{n}"), "shop", "U1", 1)).collect();
-        let filter = Filter { person: "U1".into(), page: 1, ..Filter::default() };
-        let page = render_list(many, &filter, &Names::default(), &Visitor::default());
+        let filter = ListFilter { person: "U1".into(), page: 1, ..ListFilter::default() };
+        let page = render_list(many, &filter, &UserNames::default(), &PageVisitor::default());
         assert_eq!(page.matches("<th scope=\"row\">").count(), MOST);
         assert!(page.contains("/?person=U1&#38;page=2"), "{page}");
     }

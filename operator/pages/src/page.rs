@@ -1,19 +1,19 @@
 //! The page of one thread, and the parts that are added to it while it is looked at.
 
 use askama::Template;
-use codebutler_wire::history::Line;
+use codebutler_wire::history::HistoryLine;
 use jiff::Timestamp;
 
-use crate::Names;
-use crate::step::{Step, waited_for};
-use crate::summary::{Span, Summary, Totals};
+use crate::UserNames;
+use crate::step::{StepView, waited_for};
+use crate::summary::{CallTotals, ThreadSummary, TimeSpan};
 use crate::text::{format_duration, group_digits, name_people};
-use crate::timeline::Timeline;
+use crate::timeline::PageTimeline;
 
 #[derive(Template)]
 #[template(path = "steps.html")]
 struct Steps<'a> {
-    steps: &'a [Step],
+    steps: &'a [StepView],
     base: &'a str,
 }
 
@@ -21,10 +21,10 @@ struct Steps<'a> {
 #[template(path = "now.html")]
 struct Now<'a> {
     base: &'a str,
-    summary: &'a Summary,
-    names: &'a Names,
-    roles: Vec<Money>,
-    timeline: Timeline,
+    summary: &'a ThreadSummary,
+    names: &'a UserNames,
+    roles: Vec<MoneyRow>,
+    timeline: PageTimeline,
     spans: Vec<Row>,
 }
 
@@ -32,7 +32,7 @@ struct Now<'a> {
 #[template(path = "thread.html")]
 struct Thread<'a> {
     page: &'a ThreadPage,
-    visitor: &'a Visitor,
+    visitor: &'a PageVisitor,
     now: String,
     steps: String,
 }
@@ -54,7 +54,7 @@ struct Notice<'a> {
 }
 
 /// A row of a table of money.
-pub(crate) struct Money {
+pub(crate) struct MoneyRow {
     pub name: String,
     pub link: Option<String>,
     pub calls: String,
@@ -78,7 +78,7 @@ struct Row {
 
 /// Who looks at a page.
 #[derive(Clone, Debug, Default)]
-pub struct Visitor {
+pub struct PageVisitor {
     /// What to call them; nothing where nobody has to sign in.
     pub name: String,
     /// Comes with whatever they change; nothing where nothing can be changed.
@@ -92,10 +92,10 @@ pub struct Visitor {
 pub struct ThreadPage {
     /// Address of the page, such as `/team/shop-1`.
     pub base: String,
-    pub summary: Summary,
-    pub steps: Vec<Step>,
+    pub summary: ThreadSummary,
+    pub steps: Vec<StepView>,
     /// What people call themselves.
-    pub names: Names,
+    pub names: UserNames,
     /// Number of the line before the first that is shown, if there is one.
     pub earlier: Option<u64>,
     /// Number of the last line that was looked at.
@@ -111,30 +111,35 @@ pub(crate) fn render_template(template: &impl Template) -> String {
 }
 
 /// What is added to a page: where the thread stands now, and steps.
-pub fn render_added(base: &str, summary: &Summary, lines: &[(u64, Line)], names: &Names) -> String {
-    let steps = lines.iter().filter_map(|(n, line)| Step::of(*n, line, names, false));
+pub fn render_added(
+    base: &str,
+    summary: &ThreadSummary,
+    lines: &[(u64, HistoryLine)],
+    names: &UserNames,
+) -> String {
+    let steps = lines.iter().filter_map(|(n, line)| StepView::of(*n, line, names, false));
     let mut steps: Vec<_> = steps.collect();
     // Several tell of what happens, each in its own time.
     steps.sort_by(|a, b| a.at.cmp(&b.at));
     render_now(base, summary, names) + &render_template(&Steps { steps: &steps, base })
 }
 
-fn render_now(base: &str, summary: &Summary, names: &Names) -> String {
-    let by_role = summary.by_role.iter().map(|(role, totals)| Money::of(role, totals));
-    let roles = by_role.chain([Money::of("all", &summary.total)]).collect();
-    let timeline = Timeline::of(&summary.spans, summary.began, summary.last);
+fn render_now(base: &str, summary: &ThreadSummary, names: &UserNames) -> String {
+    let by_role = summary.by_role.iter().map(|(role, totals)| MoneyRow::of(role, totals));
+    let roles = by_role.chain([MoneyRow::of("all", &summary.total)]).collect();
+    let timeline = PageTimeline::of(&summary.spans, summary.began, summary.last);
     let spans = summary.spans.iter().map(|span| Row::of(span, summary.last)).collect();
     render_template(&Now { base, summary, names, roles, timeline, spans })
 }
 
 /// A page with all of one step.
-pub fn one_step(base: &str, n: u64, line: &Line, names: &Names) -> String {
-    let steps: Vec<_> = Step::of(n, line, names, true).into_iter().collect();
+pub fn one_step(base: &str, n: u64, line: &HistoryLine, names: &UserNames) -> String {
+    let steps: Vec<_> = StepView::of(n, line, names, true).into_iter().collect();
     render_template(&One { base, step: render_template(&Steps { steps: &steps, base }), n })
 }
 
 /// The page of one thread.
-pub fn render_thread(page: &ThreadPage, visitor: &Visitor) -> String {
+pub fn render_thread(page: &ThreadPage, visitor: &PageVisitor) -> String {
     let mut steps = page.steps.clone();
     steps.sort_by(|a, b| a.at.cmp(&b.at));
     let steps = render_template(&Steps { steps: &steps, base: &page.base });
@@ -154,8 +159,8 @@ pub(crate) fn format_moment(millis: u64, format: &str) -> String {
     at.map(|at| at.strftime(format).to_string()).unwrap_or_default()
 }
 
-impl Money {
-    pub fn of(name: &str, totals: &Totals) -> Self {
+impl MoneyRow {
+    pub fn of(name: &str, totals: &CallTotals) -> Self {
         Self {
             name: name.to_owned(),
             link: None,
@@ -172,7 +177,7 @@ impl Money {
 }
 
 impl Row {
-    fn of(span: &Span, last: u64) -> Self {
+    fn of(span: &TimeSpan, last: u64) -> Self {
         let lasted = format_duration(span.ended.unwrap_or(last).saturating_sub(span.began));
         let (who, what) = match span.role.as_str() {
             "" => (format!("waits for {}", waited_for(&span.what)), String::new()),

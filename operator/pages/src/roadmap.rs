@@ -6,8 +6,8 @@ use askama::Template;
 use codebutler_wire::NanoUsd;
 use codebutler_wire::history::ItemShown;
 
-use crate::page::{Visitor, format_moment, render_template};
-use crate::summary::{RoadmapShown, Summary};
+use crate::page::{PageVisitor, format_moment, render_template};
+use crate::summary::{RoadmapShown, ThreadSummary};
 use crate::text::format_duration;
 
 /// What a page shows of a roadmap.
@@ -16,16 +16,16 @@ pub struct RoadmapPage {
     /// Address of the conversation that it is worked off from, such as `/team/shop-1`.
     pub base: String,
     /// Of that conversation.
-    pub summary: Summary,
+    pub summary: ThreadSummary,
     /// Of the items' threads, by name: those that may be seen.
-    pub threads: BTreeMap<String, Summary>,
+    pub threads: BTreeMap<String, ThreadSummary>,
 }
 
 #[derive(Template)]
 #[template(path = "roadmap.html")]
 struct Roadmap<'a> {
     page: &'a RoadmapPage,
-    visitor: &'a Visitor,
+    visitor: &'a PageVisitor,
     table: String,
 }
 
@@ -55,7 +55,7 @@ struct Row<'a> {
 }
 
 /// The page of a roadmap.
-pub fn render_roadmap(page: &RoadmapPage, visitor: &Visitor) -> String {
+pub fn render_roadmap(page: &RoadmapPage, visitor: &PageVisitor) -> String {
     render_template(&Roadmap { page, visitor, table: roadmap_table(page) })
 }
 
@@ -130,7 +130,7 @@ impl<'a> Row<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::{PullShown, Totals};
+    use crate::summary::{CallTotals, PullShown};
 
     fn item(id: &str, place: u64, state: &str, thread: Option<&str>) -> ItemShown {
         let (id, title, state) = (id.to_owned(), format!("Title {id}"), state.to_owned());
@@ -144,9 +144,9 @@ mod tests {
         }
     }
 
-    fn spent(nanos: u64) -> Summary {
-        let total = Totals { cost: NanoUsd(nanos), ..Totals::default() };
-        Summary { total, lines: 3, began: 1_000, last: 61_000, ..Summary::default() }
+    fn spent(nanos: u64) -> ThreadSummary {
+        let total = CallTotals { cost: NanoUsd(nanos), ..CallTotals::default() };
+        ThreadSummary { total, lines: 3, began: 1_000, last: 61_000, ..ThreadSummary::default() }
     }
 
     #[test]
@@ -165,10 +165,10 @@ mod tests {
         let threads = [("shop-a".to_owned(), a), ("shop-b".to_owned(), spent(2))];
         let page = RoadmapPage {
             base: "/team/shop-1".to_owned(),
-            summary: Summary { roadmap: Some(known), ..spent(5) },
+            summary: ThreadSummary { roadmap: Some(known), ..spent(5) },
             threads: threads.into(),
         };
-        let shown = render_roadmap(&page, &Visitor::default());
+        let shown = render_roadmap(&page, &PageVisitor::default());
         for part in [
             "1 of 3 merged",
             "$1.000000003 of $20.00",
@@ -185,7 +185,7 @@ mod tests {
         // Of a thread that may not be seen nothing is shown but that it is there.
         let mut page = page;
         page.threads.remove("shop-b");
-        let shown = render_roadmap(&page, &Visitor::default());
+        let shown = render_roadmap(&page, &PageVisitor::default());
         assert!(!shown.contains("shop-b") && shown.contains("Title 2"), "{shown}");
     }
 }

@@ -1,12 +1,14 @@
 //! What a line of a history looks like.
 
-use codebutler_wire::Author;
-use codebutler_wire::history::{CheckShown, Event, ItemShown, Line, ModelCall, TodoEntry, ToolUse};
+use codebutler_wire::MessageAuthor;
+use codebutler_wire::history::{
+    CheckShown, HistoryEvent, HistoryLine, ItemShown, ModelCall, TodoEntry, ToolUse,
+};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::Names;
-use crate::text::{Block, format_duration, group_digits, name_people};
+use crate::UserNames;
+use crate::text::{TextBlock, format_duration, group_digits, name_people};
 
 /// Arguments that say best what a call is about, the best first.
 const TELLING: [&str; 8] =
@@ -21,7 +23,7 @@ const FAILED: [&str; 6] =
 
 /// A line, as it is shown.
 #[derive(Clone, Debug, Default)]
-pub struct Step {
+pub struct StepView {
     /// Its number in the history.
     pub n: u64,
     /// When, for machines and for people.
@@ -38,12 +40,12 @@ pub struct Step {
     pub link: Option<String>,
     /// What a picture is called that is shown.
     pub picture: Option<String>,
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<TextBlock>,
 }
 
-impl Step {
+impl StepView {
     /// Nothing if there is nothing to be seen. `whole`: with all of its text.
-    pub fn of(n: u64, line: &Line, names: &Names, whole: bool) -> Option<Self> {
+    pub fn of(n: u64, line: &HistoryLine, names: &UserNames, whole: bool) -> Option<Self> {
         let time = i64::try_from(line.at).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
         let time = time.unwrap_or(Timestamp::UNIX_EPOCH);
         let step = Self {
@@ -61,40 +63,34 @@ impl Step {
         Some(step)
     }
 
-    fn with(self, event: &Event, whole: bool) -> Option<Self> {
+    fn with(self, event: &HistoryEvent, whole: bool) -> Option<Self> {
         Some(match event {
-            Event::Opened { repo, .. } => {
+            HistoryEvent::Opened { repo, .. } => {
                 Self { class: "note", title: format!("opens a thread of {repo}"), ..self }
             }
-            Event::Message { author, text, .. } => Self {
+            HistoryEvent::Message { author, text, .. } => Self {
                 who: name_author(author),
                 class: "message",
                 text: Some(text.clone()),
                 ..self
             },
-            Event::Picture { name, author, .. } => self.picture(name, author),
-            Event::Checks { commit, checks } => self.checks(commit, checks),
-            Event::Pushed { branch, commit, subjects } => {
+            HistoryEvent::Picture { name, author, .. } => self.picture(name, author),
+            HistoryEvent::Checks { commit, checks } => self.checks(commit, checks),
+            HistoryEvent::Pushed { branch, commit, subjects } => {
                 let commit = commit.get(..10).unwrap_or(commit);
                 let title = format!("pushed {branch}, now {commit}");
                 self.note("good", &title, &subjects.join("\n"))
             }
-            Event::ModelCall(call) => self.model(call),
-            Event::Answer { model, text, thoughts, calls } => {
-                let thoughts = thoughts.as_ref().map(|text| Block::new("Thoughts", text, whole));
-                let title = match calls.as_slice() {
-                    [] => "answers".to_owned(),
-                    calls => format!("wants {}", join_tools(calls)),
-                };
-                let blocks = thoughts.into_iter().collect();
-                let meta = model.iter().cloned().collect();
-                Self { class: "answer", title, text: text.clone(), blocks, meta, ..self }
+            HistoryEvent::ModelCall(call) => self.model(call),
+            HistoryEvent::Answer { model, text, thoughts, calls } => {
+                let thoughts = thoughts.as_deref();
+                self.answer((model.as_ref(), text.as_ref()), thoughts, calls, whole)
             }
-            Event::Tool { call, output, ok, exit_code, millis } => {
+            HistoryEvent::Tool { call, output, ok, exit_code, millis } => {
                 self.tool((call, output), (*ok, *exit_code, *millis), whole)
             }
-            Event::RunStarted => Self { class: "run", title: "begins".to_owned(), ..self },
-            Event::RunEnded { outcome, reason } => {
+            HistoryEvent::RunStarted => Self { class: "run", title: "begins".to_owned(), ..self },
+            HistoryEvent::RunEnded { outcome, reason } => {
                 let title = match outcome.as_str() {
                     "waiting" => "waits for an answer",
                     "failed" => "could not go on",
@@ -103,41 +99,47 @@ impl Step {
                 let class = if outcome == "failed" { "run bad" } else { "run" };
                 Self { class, title: title.to_owned(), text: reason.clone(), ..self }
             }
-            Event::Flawed { why } => self.note("bad", "gave no answer that can be used", why),
-            Event::Note { text } => self.note("note", "is told", text),
-            Event::Model { model, why } => self.note("note", &format!("goes on with {model}"), why),
-            Event::Asked { call } => {
+            HistoryEvent::Flawed { why } => {
+                self.note("bad", "gave no answer that can be used", why)
+            }
+            HistoryEvent::Note { text } => self.note("note", "is told", text),
+            HistoryEvent::Model { model, why } => {
+                self.note("note", &format!("goes on with {model}"), why)
+            }
+            HistoryEvent::Asked { call } => {
                 let blocks = vec![show_arguments(call, whole)];
                 let title = format!("asks people whether it may use {}", call.tool);
                 Self { class: "decision", title, blocks, ..self }
             }
-            Event::Decision { kind, choice, user, .. } => {
+            HistoryEvent::Decision { kind, choice, user, .. } => {
                 let title = format!("{kind}: {choice}");
                 Self { class: "decision", who: user.clone(), title, ..self }
             }
-            Event::Plan { approved_by: Some(by), .. } => Self {
+            HistoryEvent::Plan { approved_by: Some(by), .. } => Self {
                 class: "decision",
                 who: by.clone(),
                 title: "approved the plan".into(),
                 ..self
             },
-            Event::Plan { .. } => Self { class: "note", title: "a plan waits".into(), ..self },
-            Event::Tested { command, exit_code } => {
+            HistoryEvent::Plan { .. } => {
+                Self { class: "note", title: "a plan waits".into(), ..self }
+            }
+            HistoryEvent::Tested { command, exit_code } => {
                 let (title, class) = describe_test(*exit_code);
                 Self { class, title, text: Some(command.clone()), ..self }
             }
-            Event::Receipt { commit, command, exit_code } => {
+            HistoryEvent::Receipt { commit, command, exit_code } => {
                 let (title, class) = describe_test(Some(*exit_code));
                 let commit = commit.get(..10).unwrap_or(commit);
                 self.note(class, &format!("{title} at {commit}"), command)
             }
-            Event::Todo { items } => self.note("note", "has to do", &show_todo(items)),
-            Event::PullRequest { number, url, state } => {
+            HistoryEvent::Todo { items } => self.note("note", "has to do", &show_todo(items)),
+            HistoryEvent::PullRequest { number, url, state } => {
                 let title = format!("pull request #{number}: {state}");
                 let link = Some(url.clone()).filter(|url| url.starts_with("https://"));
                 Self { class: "decision", title, link, ..self }
             }
-            Event::Waiting { what, now, why } => {
+            HistoryEvent::Waiting { what, now, why } => {
                 let what = waited_for(what);
                 let title = if *now {
                     format!("waits for {what}")
@@ -146,21 +148,37 @@ impl Step {
                 };
                 self.note("note", &title, why)
             }
-            Event::Closed { by } => {
+            HistoryEvent::Closed { by } => {
                 let who = by.clone().unwrap_or_else(|| "CodeButler".to_owned());
                 Self { class: "decision", who, title: "closed the thread".into(), ..self }
             }
-            Event::Roadmap { items, ended, .. } => self.roadmap(*items, ended.as_deref()),
-            Event::RoadmapItem(item) => self.item(item),
-            Event::Lost { events } => {
+            HistoryEvent::Roadmap { items, ended, .. } => self.roadmap(*items, ended.as_deref()),
+            HistoryEvent::RoadmapItem(item) => self.item(item),
+            HistoryEvent::Lost { events } => {
                 let title = format!("{events} events were lost: the history could not be written");
                 Self { class: "bad", title, ..self }
             }
-            Event::Taken { .. } | Event::Unknown => return None,
+            HistoryEvent::Taken { .. } | HistoryEvent::Unknown => return None,
         })
     }
 
-    fn picture(self, name: &str, author: &Author) -> Self {
+    fn answer(
+        self,
+        (model, text): (Option<&String>, Option<&String>),
+        thoughts: Option<&str>,
+        calls: &[ToolUse],
+        whole: bool,
+    ) -> Self {
+        let title = match calls {
+            [] => "answers".to_owned(),
+            calls => format!("wants {}", join_tools(calls)),
+        };
+        let blocks = thoughts.map(|text| TextBlock::new("Thoughts", text, whole));
+        let (meta, blocks) = (model.into_iter().cloned().collect(), blocks.into_iter().collect());
+        Self { class: "answer", title, text: text.cloned(), blocks, meta, ..self }
+    }
+
+    fn picture(self, name: &str, author: &MessageAuthor) -> Self {
         let (who, title) = (name_author(author), "shows a picture".to_owned());
         Self { who, class: "message", title, picture: Some(name.to_owned()), ..self }
     }
@@ -241,7 +259,7 @@ impl Step {
         if blocks.is_empty() {
             blocks.push(show_arguments(call, whole));
         }
-        let mut out = Block::new("Output", output, whole);
+        let mut out = TextBlock::new("Output", output, whole);
         out.open = !good;
         blocks.push(out);
         let class = if good { "tool" } else { "tool bad" };
@@ -282,13 +300,15 @@ fn join_tools(calls: &[ToolUse]) -> String {
     calls.iter().map(|call| call.tool.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-fn name_author(author: &Author) -> String {
+fn name_author(author: &MessageAuthor) -> String {
     match author {
-        Author::User { id } => id.clone(),
-        Author::Role { role } => role.clone(),
-        Author::Prompt { requested_by, .. } => requested_by.clone().unwrap_or("kubectl".to_owned()),
-        Author::Bot { id } => format!("bot {id}"),
-        Author::System => "CodeButler".to_owned(),
+        MessageAuthor::User { id } => id.clone(),
+        MessageAuthor::Role { role } => role.clone(),
+        MessageAuthor::Prompt { requested_by, .. } => {
+            requested_by.clone().unwrap_or("kubectl".to_owned())
+        }
+        MessageAuthor::Bot { id } => format!("bot {id}"),
+        MessageAuthor::System => "CodeButler".to_owned(),
     }
 }
 
@@ -302,7 +322,7 @@ fn describe_call(call: &ToolUse) -> String {
     format!("{} {}", call.tool, &about[..end])
 }
 
-fn show_arguments(call: &ToolUse, whole: bool) -> Block {
+fn show_arguments(call: &ToolUse, whole: bool) -> TextBlock {
     let value: Option<Value> = serde_json::from_str(&call.arguments).ok();
     let command = value.as_ref().and_then(|value| value.get("command")?.as_str());
     let shown = match (command, &value) {
@@ -310,22 +330,22 @@ fn show_arguments(call: &ToolUse, whole: bool) -> Block {
         (None, Some(value)) => serde_json::to_string_pretty(value).unwrap_or_default(),
         (None, None) => call.arguments.clone(),
     };
-    Block::new("Arguments", &shown, whole)
+    TextBlock::new("Arguments", &shown, whole)
 }
 
 /// What a call changes in files, where its arguments say so.
-fn show_changes(call: &ToolUse, whole: bool) -> Vec<Block> {
+fn show_changes(call: &ToolUse, whole: bool) -> Vec<TextBlock> {
     let value: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
     let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
     let edits = value["edits"].as_array().into_iter().flatten();
     let mut blocks: Vec<_> = edits
-        .map(|edit| Block::change("Change", (&text(edit, "old"), &text(edit, "new")), whole))
+        .map(|edit| TextBlock::change("Change", (&text(edit, "old"), &text(edit, "new")), whole))
         .collect();
     if let Some(patch) = value["patch"].as_str() {
-        blocks.push(Block::new("Patch", patch, whole));
+        blocks.push(TextBlock::new("Patch", patch, whole));
     }
     if let (true, Some(content)) = (call.tool == "Write", value["content"].as_str()) {
-        blocks.push(Block::change("Written", ("", content), whole));
+        blocks.push(TextBlock::change("Written", ("", content), whole));
     }
     blocks
 }

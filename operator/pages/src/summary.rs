@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use codebutler_wire::history::{Event, ItemShown, Line, ModelCall};
-use codebutler_wire::{Author, NanoUsd, SlackTs};
+use codebutler_wire::history::{HistoryEvent, HistoryLine, ItemShown, ModelCall};
+use codebutler_wire::{MessageAuthor, NanoUsd, SlackTs};
 
 /// Messages whose text is at hand when one of them turns out to be the plan.
 const RECENT: usize = 16;
@@ -16,7 +16,7 @@ pub const QUARTER: u64 = 900_000;
 
 /// What calls used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct CallTotals {
     pub calls: u64,
     pub fresh: u64,
     pub cached: u64,
@@ -26,7 +26,7 @@ pub struct Totals {
     pub cost: NanoUsd,
 }
 
-impl Totals {
+impl CallTotals {
     fn add(&mut self, call: &ModelCall) {
         self.calls += 1;
         self.fresh += call.fresh;
@@ -51,7 +51,7 @@ impl Totals {
 
 /// What money went to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Purpose {
+pub struct MoneyPurpose {
     /// Quarters of an hour since 1970: a day begins with one wherever it is.
     pub quarter: u64,
     pub role: String,
@@ -60,7 +60,7 @@ pub struct Purpose {
 
 /// A run, or a wait, in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Span {
+pub struct TimeSpan {
     /// The role that ran; empty for a wait.
     pub role: String,
     /// How the run ended, or why it waits.
@@ -81,13 +81,13 @@ pub struct PlanShown {
 
 /// The newest proven test run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proof {
+pub struct ProvenRun {
     pub commit: String,
     pub command: String,
     pub exit_code: i32,
 }
 
-impl Proof {
+impl ProvenRun {
     /// The commit, as people name it.
     pub fn short(&self) -> &str {
         self.commit.get(..10).unwrap_or(&self.commit)
@@ -122,7 +122,7 @@ impl RoadmapShown {
 
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct ThreadSummary {
     pub lines: u64,
     /// The first words of the first message.
     pub title: String,
@@ -132,15 +132,15 @@ pub struct Summary {
     pub channel: String,
     /// Everybody who spoke or decided, as Slack knows them.
     pub people: BTreeSet<String>,
-    pub by_role: BTreeMap<String, Totals>,
-    pub by_purpose: BTreeMap<Purpose, Totals>,
-    pub total: Totals,
+    pub by_role: BTreeMap<String, CallTotals>,
+    pub by_purpose: BTreeMap<MoneyPurpose, CallTotals>,
+    pub total: CallTotals,
     pub plan: Option<PlanShown>,
-    pub receipt: Option<Proof>,
+    pub receipt: Option<ProvenRun>,
     pub pull: Option<PullShown>,
     pub roadmap: Option<RoadmapShown>,
     /// Oldest first.
-    pub spans: Vec<Span>,
+    pub spans: Vec<TimeSpan>,
     /// Milliseconds since 1970.
     pub began: u64,
     pub last: u64,
@@ -157,7 +157,7 @@ pub struct Summary {
 /// Where a conversation stands.
 pub const STATES: [&str; 4] = ["running", "waiting for you", "queued", "done"];
 
-impl Summary {
+impl ThreadSummary {
     /// One of [`STATES`].
     pub fn state(&self) -> &'static str {
         if self.closed {
@@ -174,7 +174,7 @@ impl Summary {
     }
 
     /// Takes in the next line; one that can't be read counts as a line.
-    pub fn add(&mut self, line: Option<&Line>) {
+    pub fn add(&mut self, line: Option<&HistoryLine>) {
         self.lines += 1;
         let Some(line) = line else { return };
         if self.began == 0 || line.at < self.began {
@@ -183,53 +183,53 @@ impl Summary {
         self.last = self.last.max(line.at);
         let role = || line.role.clone().unwrap_or_default();
         match &line.event {
-            Event::Opened { repo, channel, by } => {
+            HistoryEvent::Opened { repo, channel, by } => {
                 repo.clone_into(&mut self.repo);
                 channel.clone_into(&mut self.channel);
                 self.people.extend(by.clone());
             }
-            Event::Message { ts, author, text } => self.message(ts, author, text),
-            Event::ModelCall(call) => {
+            HistoryEvent::Message { ts, author, text } => self.message(ts, author, text),
+            HistoryEvent::ModelCall(call) => {
                 let (quarter, model) = (line.at / QUARTER, call.model.clone());
-                let purpose = Purpose { quarter, role: role(), model };
+                let purpose = MoneyPurpose { quarter, role: role(), model };
                 self.total.add(call);
                 self.by_role.entry(role()).or_default().add(call);
                 self.by_purpose.entry(purpose).or_default().add(call);
             }
-            Event::RunStarted => {
+            HistoryEvent::RunStarted => {
                 self.running.insert(role());
                 self.queued = false;
                 self.end(&role(), "went on elsewhere", line.at);
                 self.begin(role(), String::new(), line.at);
             }
-            Event::RunEnded { outcome, .. } => {
+            HistoryEvent::RunEnded { outcome, .. } => {
                 self.running.remove(&role());
                 self.rest = known_outcome(outcome);
                 self.end(&role(), outcome, line.at);
             }
-            Event::Waiting { what, now, .. } => self.wait(what, *now, line.at),
-            Event::Plan { message, approved_by } => self.plan(message, approved_by.as_ref()),
-            Event::Decision { user, .. } => {
+            HistoryEvent::Waiting { what, now, .. } => self.wait(what, *now, line.at),
+            HistoryEvent::Plan { message, approved_by } => self.plan(message, approved_by.as_ref()),
+            HistoryEvent::Decision { user, .. } => {
                 self.people.extend(Some(user.clone()).filter(|user| !user.is_empty()));
             }
-            Event::Receipt { commit, command, exit_code } => {
+            HistoryEvent::Receipt { commit, command, exit_code } => {
                 let (commit, command) = (commit.clone(), command.clone());
-                self.receipt = Some(Proof { commit, command, exit_code: *exit_code });
+                self.receipt = Some(ProvenRun { commit, command, exit_code: *exit_code });
             }
-            Event::PullRequest { number, url, state } => {
+            HistoryEvent::PullRequest { number, url, state } => {
                 let (url, state) = (url.clone(), state.clone());
                 self.pull = Some(PullShown { number: *number, url, state });
             }
-            Event::Roadmap { items, budget, ended } => {
+            HistoryEvent::Roadmap { items, budget, ended } => {
                 let roadmap = self.roadmap.get_or_insert_default();
                 (roadmap.approved, roadmap.budget) = (*items, *budget);
                 roadmap.ended.clone_from(ended);
             }
-            Event::RoadmapItem(item) => {
+            HistoryEvent::RoadmapItem(item) => {
                 let roadmap = self.roadmap.get_or_insert_default();
                 roadmap.items.insert(item.id.clone(), item.clone());
             }
-            Event::Closed { .. } => {
+            HistoryEvent::Closed { .. } => {
                 self.closed = true;
                 self.running.clear();
                 for span in self.spans.iter_mut().filter(|span| span.ended.is_none()) {
@@ -240,7 +240,7 @@ impl Summary {
         }
     }
 
-    fn message(&mut self, ts: &SlackTs, author: &Author, text: &str) {
+    fn message(&mut self, ts: &SlackTs, author: &MessageAuthor, text: &str) {
         if self.first.as_ref().is_none_or(|first| ts < first) {
             self.first = Some(ts.clone());
             let first = text.lines().next().unwrap_or_default();
@@ -248,7 +248,7 @@ impl Summary {
             let more = if end < first.len() { "…" } else { "" };
             self.title = first[..end].trim_end().to_owned() + more;
         }
-        if let Author::User { id } = author {
+        if let MessageAuthor::User { id } = author {
             self.people.insert(id.clone());
         }
         if let Some(plan) = self.plan.as_mut().filter(|plan| plan.message.as_ref() == Some(ts)) {
@@ -280,8 +280,9 @@ impl Summary {
             "AwaitingUser" => self.asks = now,
             _ => {}
         }
-        let open =
-            |span: &&mut Span| span.role.is_empty() && span.ended.is_none() && span.what == what;
+        let open = |span: &&mut TimeSpan| {
+            span.role.is_empty() && span.ended.is_none() && span.what == what
+        };
         match (now, self.spans.iter_mut().rev().find(open)) {
             (true, None) => self.begin(String::new(), what.to_owned(), at),
             (false, Some(span)) => span.ended = Some(at.max(span.began)),
@@ -293,11 +294,11 @@ impl Summary {
         if self.spans.len() >= SPANS {
             self.spans.remove(0);
         }
-        self.spans.push(Span { role, what, began, ended: None });
+        self.spans.push(TimeSpan { role, what, began, ended: None });
     }
 
     fn end(&mut self, role: &str, outcome: &str, at: u64) {
-        let open = |span: &&mut Span| span.role == role && span.ended.is_none();
+        let open = |span: &&mut TimeSpan| span.role == role && span.ended.is_none();
         if let Some(span) = self.spans.iter_mut().rev().find(open) {
             span.ended = Some(at.max(span.began));
             outcome.clone_into(&mut span.what);
@@ -317,33 +318,33 @@ fn known_outcome(outcome: &str) -> &'static str {
 mod tests {
     use super::*;
 
-    fn line(at: u64, role: &str, event: Event) -> Line {
+    fn line(at: u64, role: &str, event: HistoryEvent) -> HistoryLine {
         let (source, role) = ("gateway".to_owned(), Some(role.to_owned()));
-        Line { v: 1, at, source, seq: None, key: None, role, run: None, event }
+        HistoryLine { v: 1, at, source, seq: None, key: None, role, run: None, event }
     }
 
-    fn ended(outcome: &str) -> Event {
-        Event::RunEnded { outcome: outcome.to_owned(), reason: None }
+    fn ended(outcome: &str) -> HistoryEvent {
+        HistoryEvent::RunEnded { outcome: outcome.to_owned(), reason: None }
     }
 
-    fn waits(what: &str, now: bool) -> Event {
-        Event::Waiting { what: what.to_owned(), now, why: String::new() }
+    fn waits(what: &str, now: bool) -> HistoryEvent {
+        HistoryEvent::Waiting { what: what.to_owned(), now, why: String::new() }
     }
 
     #[test]
     fn the_state_follows_all_roles_and_a_timeline_has_their_spans() {
-        let mut summary = Summary::default();
+        let mut summary = ThreadSummary::default();
         for (at, role, event, state) in [
             (1, "pm", waits("Queued", true), "queued"),
             (5, "pm", waits("Queued", false), "done"),
-            (6, "pm", Event::RunStarted, "running"),
-            (7, "coder", Event::RunStarted, "running"),
+            (6, "pm", HistoryEvent::RunStarted, "running"),
+            (7, "coder", HistoryEvent::RunStarted, "running"),
             (9, "pm", ended("idle"), "running"),
             (12, "coder", ended("waiting"), "waiting for you"),
-            (13, "coder", Event::RunStarted, "running"),
+            (13, "coder", HistoryEvent::RunStarted, "running"),
             (14, "coder", ended("idle"), "done"),
             (15, "", waits("AwaitingUser", true), "waiting for you"),
-            (20, "", Event::Closed { by: None }, "done"),
+            (20, "", HistoryEvent::Closed { by: None }, "done"),
         ] {
             summary.add(Some(&line(at, role, event)));
             assert_eq!(summary.state(), state, "at {at}");
@@ -363,12 +364,12 @@ mod tests {
     #[test]
     fn the_plan_is_found_whatever_is_told_first() {
         let ts: SlackTs = "5.000000".parse().unwrap();
-        let author = Author::Role { role: "pm".into() };
-        let said = Event::Message { ts: ts.clone(), author, text: "Plan: look".into() };
-        let posted = Event::Plan { message: ts.clone(), approved_by: None };
-        let approved = Event::Plan { message: ts, approved_by: Some("U1".into()) };
+        let author = MessageAuthor::Role { role: "pm".into() };
+        let said = HistoryEvent::Message { ts: ts.clone(), author, text: "Plan: look".into() };
+        let posted = HistoryEvent::Plan { message: ts.clone(), approved_by: None };
+        let approved = HistoryEvent::Plan { message: ts, approved_by: Some("U1".into()) };
         for events in [[&said, &posted, &approved], [&posted, &approved, &said]] {
-            let mut summary = Summary::default();
+            let mut summary = ThreadSummary::default();
             for event in events {
                 summary.add(Some(&line(1, "pm", event.clone())));
             }

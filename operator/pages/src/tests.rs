@@ -1,11 +1,14 @@
 //! Hostile text in every field is text.
 
 use codebutler_wire::history::{
-    CheckShown, Event, ItemShown, Line, ModelCall, TodoEntry, ToolUse, VERSION,
+    CheckShown, HistoryEvent, HistoryLine, ItemShown, ModelCall, TodoEntry, ToolUse, VERSION,
 };
-use codebutler_wire::{Author, NanoUsd};
+use codebutler_wire::{MessageAuthor, NanoUsd};
 
-use crate::{Filter, Listed, Names, RoadmapPage, Step, Summary, ThreadPage, Visitor};
+use crate::{
+    ListFilter, ListedThread, PageVisitor, RoadmapPage, StepView, ThreadPage, ThreadSummary,
+    UserNames,
+};
 
 const PAYLOADS: [&str; 16] = [
     "<script>alert(1)</script>",
@@ -27,11 +30,11 @@ const PAYLOADS: [&str; 16] = [
 ];
 
 /// Every event with a text in every field.
-fn events(text: &str) -> Vec<Event> {
+fn events(text: &str) -> Vec<HistoryEvent> {
     let own = || text.to_owned();
     let ts = || "1.000000".parse().unwrap();
     let call = |tool: &str, arguments: String| ToolUse { tool: tool.to_owned(), arguments };
-    let tool = |call: ToolUse| Event::Tool {
+    let tool = |call: ToolUse| HistoryEvent::Tool {
         call,
         output: own(),
         ok: false,
@@ -40,7 +43,7 @@ fn events(text: &str) -> Vec<Event> {
     };
     let command = serde_json::json!({"command": text}).to_string();
     let edit = serde_json::json!({"path": text, "edits": [{"old": text, "new": text}]}).to_string();
-    let diff = Event::Tool {
+    let diff = HistoryEvent::Tool {
         call: call(text, own()),
         output: format!("@@ -1 +1 @@\n-{text}\n+{text}\n {text}"),
         ok: true,
@@ -51,40 +54,40 @@ fn events(text: &str) -> Vec<Event> {
     let model = ModelCall { model, provider, effort, cost: NanoUsd(1), ..ModelCall::default() };
     let reason = Some(own());
     vec![
-        Event::Opened { repo: own(), channel: own(), by: Some(own()) },
-        Event::Message { ts: ts(), author: Author::User { id: own() }, text: own() },
-        Event::Message { ts: ts(), author: Author::Bot { id: own() }, text: own() },
-        Event::Picture { id: own(), name: own(), author: Author::User { id: own() } },
-        Event::ModelCall(model),
-        Event::Answer {
+        HistoryEvent::Opened { repo: own(), channel: own(), by: Some(own()) },
+        HistoryEvent::Message { ts: ts(), author: MessageAuthor::User { id: own() }, text: own() },
+        HistoryEvent::Message { ts: ts(), author: MessageAuthor::Bot { id: own() }, text: own() },
+        HistoryEvent::Picture { id: own(), name: own(), author: MessageAuthor::User { id: own() } },
+        HistoryEvent::ModelCall(model),
+        HistoryEvent::Answer {
             model: Some(own()),
             text: Some(own()),
             thoughts: Some(own()),
             calls: vec![call(text, own())],
         },
-        Event::Flawed { why: own() },
+        HistoryEvent::Flawed { why: own() },
         tool(call(text, own())),
         tool(call("Bash", command)),
         tool(call("Edit", edit)),
         diff,
-        Event::Tested { command: own(), exit_code: Some(1) },
-        Event::Todo { items: vec![TodoEntry { text: own(), state: own() }] },
-        Event::Asked { call: call(text, own()) },
-        Event::Model { model: own(), why: own() },
-        Event::Note { text: own() },
-        Event::RunEnded { outcome: own(), reason },
-        Event::Checks {
+        HistoryEvent::Tested { command: own(), exit_code: Some(1) },
+        HistoryEvent::Todo { items: vec![TodoEntry { text: own(), state: own() }] },
+        HistoryEvent::Asked { call: call(text, own()) },
+        HistoryEvent::Model { model: own(), why: own() },
+        HistoryEvent::Note { text: own() },
+        HistoryEvent::RunEnded { outcome: own(), reason },
+        HistoryEvent::Checks {
             commit: own(),
             checks: vec![CheckShown { name: own(), state: "failure".into() }],
         },
-        Event::Pushed { branch: own(), commit: own(), subjects: vec![own()] },
-        Event::Plan { message: ts(), approved_by: Some(own()) },
-        Event::Decision { kind: own(), choice: own(), user: own(), message: ts() },
-        Event::Receipt { commit: own(), command: own(), exit_code: 0 },
-        Event::PullRequest { number: 1, url: format!("https://x/{text}"), state: own() },
-        Event::Waiting { what: own(), now: true, why: own() },
-        Event::Roadmap { items: 1, budget: None, ended: Some(own()) },
-        Event::RoadmapItem(ItemShown {
+        HistoryEvent::Pushed { branch: own(), commit: own(), subjects: vec![own()] },
+        HistoryEvent::Plan { message: ts(), approved_by: Some(own()) },
+        HistoryEvent::Decision { kind: own(), choice: own(), user: own(), message: ts() },
+        HistoryEvent::Receipt { commit: own(), command: own(), exit_code: 0 },
+        HistoryEvent::PullRequest { number: 1, url: format!("https://x/{text}"), state: own() },
+        HistoryEvent::Waiting { what: own(), now: true, why: own() },
+        HistoryEvent::Roadmap { items: 1, budget: None, ended: Some(own()) },
+        HistoryEvent::RoadmapItem(ItemShown {
             id: own(),
             title: own(),
             place: 0,
@@ -94,7 +97,7 @@ fn events(text: &str) -> Vec<Event> {
             thread: Some(own()),
             pull_request: Some(1),
         }),
-        Event::Closed { by: Some(own()) },
+        HistoryEvent::Closed { by: Some(own()) },
     ]
 }
 
@@ -103,29 +106,40 @@ fn page(text: &str) -> String {
         .into_iter()
         .map(|event| {
             let (source, role) = ("gateway".to_owned(), Some(text.to_owned()));
-            Line { v: VERSION, at: 1_000, source, seq: None, key: None, role, run: None, event }
+            HistoryLine {
+                v: VERSION,
+                at: 1_000,
+                source,
+                seq: None,
+                key: None,
+                role,
+                run: None,
+                event,
+            }
         })
         .collect();
-    let mut summary = Summary::default();
+    let mut summary = ThreadSummary::default();
     for line in &lines {
         summary.add(Some(line));
     }
-    let names = Names::from([(text.to_owned(), text.to_owned())]);
-    let steps = lines.iter().zip(1..).filter_map(|(line, n)| Step::of(n, line, &names, false));
+    let names = UserNames::from([(text.to_owned(), text.to_owned())]);
+    let steps = lines.iter().zip(1..).filter_map(|(line, n)| StepView::of(n, line, &names, false));
     let steps = steps.collect();
     let query = text.to_owned();
     let base = "/team/shop-1".to_owned();
     let listed = || {
-        vec![Listed {
+        vec![ListedThread {
             name: "team/shop-1".to_owned(),
             summary: summary.clone(),
             zone: text.to_owned(),
         }]
     };
-    let visitor = Visitor { name: text.to_owned(), token: Some(text.to_owned()), may_stop: true };
-    let filter = Filter { query: text.to_owned(), person: text.to_owned(), ..Filter::default() };
+    let visitor =
+        PageVisitor { name: text.to_owned(), token: Some(text.to_owned()), may_stop: true };
+    let filter =
+        ListFilter { query: text.to_owned(), person: text.to_owned(), ..ListFilter::default() };
     let parts = [
-        crate::render_list(listed(), &Filter::default(), &names, &visitor),
+        crate::render_list(listed(), &ListFilter::default(), &names, &visitor),
         crate::render_list(listed(), &filter, &names, &visitor),
         crate::render_costs(&listed(), 0, 1, &visitor),
         crate::render_roadmap(
@@ -157,10 +171,12 @@ fn hostile_text_in_every_field_is_shown_as_text() {
 #[test]
 fn only_pages_of_the_web_are_led_to() {
     for url in ["javascript:alert(1)", "data:text/html,x", "//evil.example", "http://x"] {
-        let event = Event::PullRequest { number: 1, url: url.to_owned(), state: "open".into() };
+        let event =
+            HistoryEvent::PullRequest { number: 1, url: url.to_owned(), state: "open".into() };
         let source = "gateway".to_owned();
-        let line = Line { v: 1, at: 1, source, seq: None, key: None, role: None, run: None, event };
-        assert_eq!(Step::of(1, &line, &Names::new(), false).unwrap().link, None, "{url}");
+        let line =
+            HistoryLine { v: 1, at: 1, source, seq: None, key: None, role: None, run: None, event };
+        assert_eq!(StepView::of(1, &line, &UserNames::new(), false).unwrap().link, None, "{url}");
     }
 }
 
@@ -172,9 +188,10 @@ fn checks_say_how_many_passed_and_which_failed() {
             state: (*state).to_owned(),
         };
         let (commit, checks) = ("0123456789abcdef".to_owned(), states.iter().map(of).collect());
-        let (source, event) = ("gateway".to_owned(), Event::Checks { commit, checks });
-        let line = Line { v: 1, at: 1, source, seq: None, key: None, role: None, run: None, event };
-        let step = Step::of(1, &line, &Names::new(), false).unwrap();
+        let (source, event) = ("gateway".to_owned(), HistoryEvent::Checks { commit, checks });
+        let line =
+            HistoryLine { v: 1, at: 1, source, seq: None, key: None, role: None, run: None, event };
+        let step = StepView::of(1, &line, &UserNames::new(), false).unwrap();
         (step.class, step.title, step.text.unwrap_or_default())
     };
     let said = |class, title: &str, text: &str| (class, title.to_owned(), text.to_owned());
@@ -198,16 +215,18 @@ fn checks_say_how_many_passed_and_which_failed() {
 
 #[test]
 fn a_page_adds_up_what_calls_have_cost() {
-    let mut summary = Summary::default();
+    let mut summary = ThreadSummary::default();
     for (role, cost) in [("pm", 123_457), ("coder", 1_000_000_001), ("pm", 1)] {
-        let event = Event::ModelCall(ModelCall { cost: NanoUsd(cost), ..ModelCall::default() });
+        let event =
+            HistoryEvent::ModelCall(ModelCall { cost: NanoUsd(cost), ..ModelCall::default() });
         let (source, role) = ("gateway".to_owned(), Some(role.to_owned()));
-        let line = Line { v: 1, at: 1, source, seq: None, key: None, role, run: None, event };
+        let line =
+            HistoryLine { v: 1, at: 1, source, seq: None, key: None, role, run: None, event };
         summary.add(Some(&line));
     }
     assert_eq!(summary.total.cost, NanoUsd(1_000_123_459));
     assert_eq!(summary.by_role["pm"].cost, NanoUsd(123_458));
     let page = ThreadPage { summary, ..ThreadPage::default() };
-    let page = crate::render_thread(&page, &Visitor::default());
+    let page = crate::render_thread(&page, &PageVisitor::default());
     assert!(page.contains("$1.000123459"), "{page}");
 }

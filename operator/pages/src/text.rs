@@ -1,6 +1,6 @@
 //! Long texts: folded, and coloured where they are changes.
 
-use crate::Names;
+use crate::UserNames;
 
 /// Lines of a text that are shown on the page itself.
 const SHOWN: usize = 80;
@@ -9,7 +9,7 @@ const WIDE: usize = 2000;
 
 /// A line of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct TextRow {
     /// `add`, `del`, `hunk` or nothing.
     pub class: &'static str,
     pub text: String,
@@ -17,15 +17,15 @@ pub struct Row {
 
 /// A text under a heading.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Block {
+pub struct TextBlock {
     pub heading: String,
     pub open: bool,
-    pub rows: Vec<Row>,
+    pub rows: Vec<TextRow>,
     /// Lines that are not shown.
     pub more: usize,
 }
 
-impl Block {
+impl TextBlock {
     /// A text, whole or as much of it as a page bears.
     pub fn new(heading: &str, text: &str, whole: bool) -> Self {
         let rows = if is_diff(text) { diff_rows(text) } else { plain_rows(text) };
@@ -34,7 +34,7 @@ impl Block {
 
     /// What stood there and what stands there now.
     pub fn change(heading: &str, (old, new): (&str, &str), whole: bool) -> Self {
-        let row = |class| move |line: &str| Row { class, text: line.to_owned() };
+        let row = |class| move |line: &str| TextRow { class, text: line.to_owned() };
         Self::of(
             heading,
             old.lines().map(row("del")).chain(new.lines().map(row("add"))).collect(),
@@ -42,7 +42,7 @@ impl Block {
         )
     }
 
-    fn of(heading: &str, mut rows: Vec<Row>, whole: bool) -> Self {
+    fn of(heading: &str, mut rows: Vec<TextRow>, whole: bool) -> Self {
         let count = rows.len();
         let mut more = 0;
         if !whole {
@@ -63,11 +63,11 @@ fn is_diff(text: &str) -> bool {
     text.lines().take(50).any(|line| line.starts_with("@@ ") || line.starts_with("diff --git "))
 }
 
-fn plain_rows(text: &str) -> Box<dyn Iterator<Item = Row> + '_> {
-    Box::new(text.lines().map(|line| Row { class: "", text: line.to_owned() }))
+fn plain_rows(text: &str) -> Box<dyn Iterator<Item = TextRow> + '_> {
+    Box::new(text.lines().map(|line| TextRow { class: "", text: line.to_owned() }))
 }
 
-fn diff_rows(text: &str) -> Box<dyn Iterator<Item = Row> + '_> {
+fn diff_rows(text: &str) -> Box<dyn Iterator<Item = TextRow> + '_> {
     Box::new(text.lines().map(|line| {
         let class = match line.as_bytes().first() {
             _ if line.starts_with("+++") || line.starts_with("---") => "hunk",
@@ -76,12 +76,12 @@ fn diff_rows(text: &str) -> Box<dyn Iterator<Item = Row> + '_> {
             Some(b'@' | b'd') => "hunk",
             _ => "",
         };
-        Row { class, text: line.to_owned() }
+        TextRow { class, text: line.to_owned() }
     }))
 }
 
 /// A text in which people are called by their names, where these are known.
-pub fn name_people(text: &str, names: &Names) -> String {
+pub fn name_people(text: &str, names: &UserNames) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("<@") {
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn people_are_called_by_their_names() {
-        let names = Names::from([("U1".to_owned(), "Ana <b>".to_owned())]);
+        let names = UserNames::from([("U1".to_owned(), "Ana <b>".to_owned())]);
         for (text, expected) in [
             ("hi <@U1>, <@U2> and <@U1>", "hi @Ana <b>, <@U2> and @Ana <b>"),
             ("<@<@U1>", "<@@Ana <b>"),
@@ -140,13 +140,13 @@ mod tests {
 
     #[test]
     fn a_long_text_is_cut_and_a_change_has_colours() {
-        let block = Block::new("Output", &"x\n".repeat(500), false);
+        let block = TextBlock::new("Output", &"x\n".repeat(500), false);
         assert_eq!((block.rows.len(), block.more), (SHOWN, 500 - SHOWN));
-        assert_eq!(Block::new("Output", &"x\n".repeat(500), true).rows.len(), 500);
-        let block = Block::new("Output", "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n z", false);
+        assert_eq!(TextBlock::new("Output", &"x\n".repeat(500), true).rows.len(), 500);
+        let block = TextBlock::new("Output", "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n z", false);
         let classes: Vec<_> = block.rows.iter().map(|row| row.class).collect();
         assert_eq!(classes, ["hunk", "hunk", "hunk", "del", "add", ""]);
-        assert_eq!(Block::new("Output", "- a list\n+ more", false).rows[0].class, "");
+        assert_eq!(TextBlock::new("Output", "- a list\n+ more", false).rows[0].class, "");
         assert_eq!(
             (group_digits(1_234_567), group_digits(12)),
             ("1,234,567".to_owned(), "12".to_owned())

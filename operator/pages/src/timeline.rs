@@ -1,6 +1,6 @@
 //! Who worked when, and what was waited for, as bars. Pure.
 
-use crate::summary::Span;
+use crate::summary::TimeSpan;
 
 /// Width of the drawing.
 const WIDTH: u64 = 1000;
@@ -8,7 +8,7 @@ const ROW: u64 = 14;
 
 /// A bar.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bar {
+pub struct TimelineBar {
     pub x: u64,
     pub y: u64,
     pub width: u64,
@@ -18,16 +18,16 @@ pub struct Bar {
 
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Timeline {
-    pub bars: Vec<Bar>,
+pub struct PageTimeline {
+    pub bars: Vec<TimelineBar>,
     pub height: u64,
     /// One for each row, from the top.
     pub rows: Vec<String>,
 }
 
-impl Timeline {
+impl PageTimeline {
     /// Of spans between two moments.
-    pub fn of(spans: &[Span], began: u64, last: u64) -> Self {
+    pub fn of(spans: &[TimeSpan], began: u64, last: u64) -> Self {
         let whole = last.saturating_sub(began).max(1);
         let mut rows: Vec<String> = Vec::new();
         let place = |at: u64| at.clamp(began, last).saturating_sub(began) * WIDTH / whole;
@@ -43,7 +43,7 @@ impl Timeline {
                 (_, "failed") => "failed",
                 _ => "ran",
             };
-            Bar { x, y: row as u64 * ROW, width: (end - x.min(end)).max(2), class }
+            TimelineBar { x, y: row as u64 * ROW, width: (end - x.min(end)).max(2), class }
         });
         let bars = bars.collect();
         Self { bars, height: rows.len() as u64 * ROW, rows }
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn each_role_has_a_row_and_a_bar_for_each_run() {
-        let span = |role: &str, what: &str, began, ended| Span {
+        let span = |role: &str, what: &str, began, ended| TimeSpan {
             role: role.to_owned(),
             what: what.to_owned(),
             began,
@@ -68,7 +68,7 @@ mod tests {
             span("pm", "failed", 160, Some(160)),
             span("coder", "", 160, None),
         ];
-        let drawn = Timeline::of(&spans, 100, 200);
+        let drawn = PageTimeline::of(&spans, 100, 200);
         assert_eq!(drawn.rows, ["pm", "waits", "coder"]);
         let bars: Vec<_> = drawn.bars.iter().map(|b| (b.x, b.y, b.width, b.class)).collect();
         let expected = [
@@ -78,6 +78,6 @@ mod tests {
             (600, 28, 400, "ran"),
         ];
         assert_eq!(bars, expected);
-        assert_eq!(Timeline::of(&[], 0, 0), Timeline::default());
+        assert_eq!(PageTimeline::of(&[], 0, 0), PageTimeline::default());
     }
 }

@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::health::{HealthLevel, ObjectHealth};
 use super::index::ObjectKey;
 use crate::apply::ApplyRefusal;
-use crate::gateway::redact::Redactor;
+use crate::gateway::redact::SecretRedactor;
 
 /// How soon a refused step is tried again: what it waits for is not watched.
 const FIRST: Duration = Duration::from_secs(15);
@@ -64,7 +64,7 @@ impl RefusalCounts {
 
 /// What to tell, without what the Repo wants masked.
 pub fn refusal_health(refusal: &ApplyRefusal, patterns: &[RedactionRule]) -> ObjectHealth {
-    let said = Redactor::new(patterns).0.mask(&refusal.to_string()).into_owned();
+    let said = SecretRedactor::new(patterns).0.mask(&refusal.to_string()).into_owned();
     match refusal {
         ApplyRefusal::NameTaken { .. } => {
             ObjectHealth::new(HealthLevel::Stalled, "NameTaken", said)

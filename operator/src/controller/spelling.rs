@@ -1,7 +1,7 @@
 //! Tells whoever writes a field as the first previews had it. Pure.
 
 use codebutler_crds::condition::{self, OLD_SPELLING};
-use codebutler_crds::spelling::Outdated;
+use codebutler_crds::spelling::OutdatedSpelling;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -9,7 +9,7 @@ use super::health::EventNotice;
 
 /// Writes what is outdated into `conditions`, and answers the event that this is worth, once.
 pub fn tell_outdated(
-    outdated: &[Outdated],
+    outdated: &[OutdatedSpelling],
     conditions: &mut Vec<Condition>,
     generation: Option<i64>,
     now: Timestamp,
@@ -18,9 +18,9 @@ pub fn tell_outdated(
         condition::clear_condition(conditions, OLD_SPELLING);
         return None;
     }
-    let each = outdated
-        .iter()
-        .map(|Outdated { field, old, new }| format!("{field}: write `{new}` instead of `{old}`"));
+    let each = outdated.iter().map(|OutdatedSpelling { field, old, new }| {
+        format!("{field}: write `{new}` instead of `{old}`")
+    });
     let each = each.collect::<Vec<_>>().join("; ");
     let message = format!("{each}: it is read until v1beta1");
     let known = conditions.iter().any(|c| c.type_ == OLD_SPELLING && c.message == message);

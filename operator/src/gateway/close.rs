@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use codebutler_crds::thread::{
-    Closing, ClosingChoice, MergeWait, PullRequest, PullState, ThreadState,
+    ClosingChoice, MergeWait, PullRequest, PullState, ThreadClosing, ThreadState,
 };
 use codebutler_crds::wire::{CloseThread, ErrorCode, ThreadClosed};
 use codebutler_crds::{Repo, Thread, ThreadStatus, names};
@@ -133,7 +133,7 @@ async fn run_closing(
 }
 
 /// What a user has decided. Nobody else can.
-fn find_decision(status: &ThreadStatus) -> Result<(ClosingChoice, &Closing), ApiError> {
+fn find_decision(status: &ThreadStatus) -> Result<(ClosingChoice, &ThreadClosing), ApiError> {
     let closing = status.closing.as_deref();
     let answer = closing.and_then(|closing| Some((closing.choice?, closing)));
     answer.filter(|(_, closing)| closing.decided_by.is_some()).ok_or_else(|| {
@@ -154,7 +154,7 @@ impl Ending<'_> {
     /// The merge: of an earlier call, or made now, or not yet.
     async fn merge(
         &self,
-        closing: &Closing,
+        closing: &ThreadClosing,
         pull: &GitHubPull,
         last: &LastWords,
     ) -> Result<MergeProgress, ApiError> {
@@ -233,7 +233,7 @@ fn merge_commit(pull: &GitHubPull) -> Result<Option<String>, GitHubError> {
 /// The commit that may be merged: the one that the user saw, and into the branch that it is for.
 fn mergeable_head<'p>(
     pull: &'p GitHubPull,
-    closing: &Closing,
+    closing: &ThreadClosing,
     base: &str,
 ) -> Result<&'p str, ApiError> {
     if !pull.is_open() {
@@ -255,8 +255,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn closing(choice: Option<ClosingChoice>, head: Option<&str>) -> Closing {
-        Closing {
+    fn closing(choice: Option<ClosingChoice>, head: Option<&str>) -> ThreadClosing {
+        ThreadClosing {
             ts: "2.000000".parse().unwrap(),
             role: "lead".into(),
             choice,
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(code(Some(Box::new(closing(None, None)))), Err(ErrorCode::NeedsApproval));
         let merge = Some(ClosingChoice::Merge);
         assert_eq!(code(Some(Box::new(closing(merge, None)))), Ok(ClosingChoice::Merge));
-        let by_nobody = Closing { decided_by: None, ..closing(merge, None) };
+        let by_nobody = ThreadClosing { decided_by: None, ..closing(merge, None) };
         assert_eq!(code(Some(Box::new(by_nobody))), Err(ErrorCode::NeedsApproval));
     }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use codebutler_crds::ThreadStatus;
-use codebutler_crds::policy::Guarded;
+use codebutler_crds::policy::GuardedEffects;
 use codebutler_crds::wire::{ApprovalRequest, ApprovalState, ErrorCode};
 use sha2::{Digest as _, Sha256};
 
@@ -23,7 +23,7 @@ const ROUNDS: u32 = 5;
 
 /// Something that is about to be done.
 pub struct GuardedEffect<'a> {
-    pub kind: Guarded,
+    pub kind: GuardedEffects,
     /// In one line.
     pub summary: String,
     /// All of it, as it is shown to people.
@@ -181,8 +181,8 @@ pub async fn spend_consent(
 
 fn build_request(effect: &GuardedEffect<'_>) -> ApprovalRequest {
     let tool = match effect.kind {
-        Guarded::Push => "Push",
-        Guarded::PullRequest => "PullRequest",
+        GuardedEffects::Push => "Push",
+        GuardedEffects::PullRequest => "PullRequest",
     };
     request_for(tool, effect.summary.clone(), effect.detail.clone(), effect.exactly)
 }
@@ -226,7 +226,12 @@ mod tests {
     fn every_part_of_an_effect_counts() {
         let of = |exactly: &[&str]| {
             let (summary, detail) = (String::new(), String::new());
-            build_request(&GuardedEffect { kind: Guarded::PullRequest, summary, detail, exactly })
+            build_request(&GuardedEffect {
+                kind: GuardedEffects::PullRequest,
+                summary,
+                detail,
+                exactly,
+            })
         };
         assert_eq!(of(&["a", "b"]), of(&["a", "b"]));
         assert_ne!(of(&["a", "b"]).hash, of(&["ab", ""]).hash);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use codebutler_crds::thread::{PlanEstimate, ThreadState};
-use codebutler_crds::wire::{Complexity, NanoUsd};
+use codebutler_crds::wire::{NanoUsd, PlanComplexity};
 use codebutler_crds::{AgentRole, Repo, SlackTs, Thread};
 use kube::ResourceExt as _;
 
@@ -18,7 +18,7 @@ const MOST: usize = 30;
 /// What a merged conversation came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PastWork {
-    complexity: Option<Complexity>,
+    complexity: Option<PlanComplexity>,
     cost: NanoUsd,
     /// From the plan to the question whether to merge.
     minutes: u64,
@@ -60,7 +60,7 @@ pub struct PlanForecast {
 pub fn forecast_plan(
     context: &GatewayContext,
     repo: &Repo,
-    complexity: Option<Complexity>,
+    complexity: Option<PlanComplexity>,
 ) -> PlanForecast {
     let threads: Vec<Arc<Thread>> = context.threads.state();
     let of_repo = |thread: &&Arc<Thread>| {
@@ -75,7 +75,7 @@ pub fn forecast_plan(
 }
 
 /// Which model will do the work, and why that one.
-fn choose_model(roles: &[Arc<AgentRole>], complexity: Option<Complexity>) -> Option<String> {
+fn choose_model(roles: &[Arc<AgentRole>], complexity: Option<PlanComplexity>) -> Option<String> {
     let implements = RepoTeam::of(roles).implements?;
     let role = roles.iter().find(|role| role.spec.role == implements)?;
     let model = role.spec.model.for_work(complexity);
@@ -86,7 +86,7 @@ fn choose_model(roles: &[Arc<AgentRole>], complexity: Option<Complexity>) -> Opt
 
 fn estimate_work(
     mut past: Vec<PastWork>,
-    complexity: Option<Complexity>,
+    complexity: Option<PlanComplexity>,
 ) -> (Option<PlanEstimate>, String) {
     past.sort_by(|a, b| b.ended.cmp(&a.ended));
     let off = off_so_far(&past);
@@ -138,7 +138,12 @@ fn format_cents(cost: NanoUsd) -> String {
 mod tests {
     use super::*;
 
-    fn work(complexity: Complexity, cents: u64, minutes: u64, estimated: Option<u64>) -> PastWork {
+    fn work(
+        complexity: PlanComplexity,
+        cents: u64,
+        minutes: u64,
+        estimated: Option<u64>,
+    ) -> PastWork {
         let nanos = |cents| NanoUsd(cents * 10_000_000);
         PastWork {
             complexity: Some(complexity),
@@ -151,7 +156,7 @@ mod tests {
 
     #[test]
     fn like_work_tells_what_it_will_cost_and_how_far_that_was_off() {
-        use Complexity::{Complex, Simple};
+        use PlanComplexity::{Complex, Simple};
         let past = vec![
             work(Simple, 10, 5, Some(20)),
             work(Simple, 30, 9, Some(20)),
@@ -191,7 +196,7 @@ mod tests {
         };
         let work = PastWork::of(&thread("Closed", true)).unwrap();
         assert_eq!((work.minutes, work.cost.0), (6, 1_750_000_000));
-        assert_eq!(work.complexity, Some(Complexity::Medium));
+        assert_eq!(work.complexity, Some(PlanComplexity::Medium));
         assert_eq!(PastWork::of(&thread("Closed", false)), None);
         assert_eq!(PastWork::of(&thread("Active", true)), None);
     }

@@ -12,7 +12,7 @@ use rand::{RngExt as _, SeedableRng as _};
 
 use super::git::{self, pktline, push};
 use super::models::sse::EventTap;
-use super::redact::Redactor;
+use super::redact::SecretRedactor;
 use super::slack::fuzz_frame;
 
 const PKTLINE: &str = include_str!("../../../tests/corpus/pktline.txt");
@@ -166,7 +166,7 @@ fn texts_of_any_kind_are_masked_in_whole_characters() {
         .map(|line| line.replace(['¦', '⟦', '⟧'], "").replace('␤', "\n").into_bytes())
         .collect();
     let rule = RedactionRule { name: "own".to_owned(), pattern: r"cust_\w+".to_owned() };
-    let (redactor, _) = Redactor::new(&[rule]);
+    let (redactor, _) = SecretRedactor::new(&[rule]);
     fuzz_corpus("redaction", &corpus, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let found = redactor.find(&text);

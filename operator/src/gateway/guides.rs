@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use codebutler_crds::Repo;
 use codebutler_crds::guides::GuidesStatus;
 use codebutler_guides::seeds;
-use codebutler_guides::validate::{Finding, Severity, check_guides};
+use codebutler_guides::validate::{FindingSeverity, GuideFinding, check_guides};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::Patch;
@@ -134,9 +134,9 @@ async fn tell_findings(
     gateway: &SharedGateway,
     repo: &Repo,
     commit: &str,
-    findings: &[Finding],
+    findings: &[GuideFinding],
 ) -> Result<(), JudgeError> {
-    let errors = findings.iter().any(|finding| finding.severity == Severity::Error);
+    let errors = findings.iter().any(|finding| finding.severity == FindingSeverity::Error);
     let sentence = errors.then(|| one_line(findings));
     gateway.conditions.guides(repo, sentence.as_deref()).await;
     let client = &gateway.context.client;
@@ -202,7 +202,7 @@ async fn update_status(
 }
 
 /// Another one when anything else is wrong.
-fn findings_digest(findings: &[Finding]) -> String {
+fn findings_digest(findings: &[GuideFinding]) -> String {
     let mut hash = Sha256::new();
     for finding in findings {
         // A mistake that only moved is the same one.
@@ -212,14 +212,14 @@ fn findings_digest(findings: &[Finding]) -> String {
 }
 
 /// The mistakes, the gravest first.
-fn order_findings(findings: &[Finding]) -> Vec<&Finding> {
-    let mut ordered: Vec<&Finding> = findings.iter().collect();
+fn order_findings(findings: &[GuideFinding]) -> Vec<&GuideFinding> {
+    let mut ordered: Vec<&GuideFinding> = findings.iter().collect();
     ordered.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     ordered
 }
 
 /// For a condition. Pure.
-fn one_line(findings: &[Finding]) -> String {
+fn one_line(findings: &[GuideFinding]) -> String {
     let shown: Vec<String> =
         order_findings(findings).into_iter().take(3).map(show_finding).collect();
     let more = match findings.len().saturating_sub(shown.len()) {
@@ -230,7 +230,7 @@ fn one_line(findings: &[Finding]) -> String {
 }
 
 /// For the channel. Pure.
-fn write_announcement(branch: &str, commit: &str, findings: &[Finding]) -> String {
+fn write_announcement(branch: &str, commit: &str, findings: &[GuideFinding]) -> String {
     let short = commit.get(..7).unwrap_or(commit);
     let mut text = format!(
         ":warning: What this repository tells the roles has mistakes on `{branch}` ({short}). Work goes on \
@@ -245,7 +245,7 @@ fn write_announcement(branch: &str, commit: &str, findings: &[Finding]) -> Strin
     text + "\n`codebutler-agent validate` says the same in the repository's CI."
 }
 
-fn show_finding(finding: &Finding) -> String {
+fn show_finding(finding: &GuideFinding) -> String {
     let line: String = finding.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(MAX_SHOWN) {
         None => line,
@@ -257,16 +257,16 @@ fn show_finding(finding: &Finding) -> String {
 mod tests {
     use super::*;
 
-    fn finding(line: usize, severity: Severity, message: &str) -> Finding {
+    fn finding(line: usize, severity: FindingSeverity, message: &str) -> GuideFinding {
         let file = ".codebutler/policy.json".to_owned();
-        Finding { file, line, severity, message: message.to_owned() }
+        GuideFinding { file, line, severity, message: message.to_owned() }
     }
 
     #[test]
     fn the_gravest_come_first_and_the_rest_is_counted() {
         let mut all: Vec<_> =
-            (1..12).map(|n| finding(n, Severity::Warning, &format!("odd {n}"))).collect();
-        all.push(finding(40, Severity::Error, "wrong"));
+            (1..12).map(|n| finding(n, FindingSeverity::Warning, &format!("odd {n}"))).collect();
+        all.push(finding(40, FindingSeverity::Error, "wrong"));
         let text = write_announcement("main", "0123456789", &all);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1], "- .codebutler/policy.json:40: error: wrong");
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_mistake_that_moved_is_the_same_one() {
-        let at = |line, message| findings_digest(&[finding(line, Severity::Error, message)]);
+        let at = |line, message| findings_digest(&[finding(line, FindingSeverity::Error, message)]);
         assert_eq!(at(1, "wrong"), at(7, "wrong"));
         assert_ne!(at(1, "wrong"), at(1, "otherwise wrong"));
     }

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::context::GatewayContext;
 use super::git::policy::{self, WantedMasking};
 use super::github::{GitHub, GitHubError};
-use super::redact::Redactor;
+use super::redact::SecretRedactor;
 
 /// How long a text waits for the repository's patterns.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub async fn current_redactor(
     context: &GatewayContext,
     repo: &Repo,
-) -> Result<Arc<Redactor>, GitHubError> {
+) -> Result<Arc<SecretRedactor>, GitHubError> {
     let redactors = &context.redactors;
     if !redactors.has_learned(repo) {
         let base = &repo.spec.git.branch;
@@ -43,7 +43,7 @@ pub async fn current_redactor(
 
 /// The same for texts that people wait for: where the repository's own patterns can't be read soon, all
 /// others are in force.
-pub async fn as_known(context: &GatewayContext, repo: &Repo) -> Arc<Redactor> {
+pub async fn as_known(context: &GatewayContext, repo: &Repo) -> Arc<SecretRedactor> {
     let redactors = &context.redactors;
     if redactors.has_missed(repo) && !redactors.has_learned(repo) {
         return redactors.of(repo);

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use codebutler_crds::spend::Limit;
-use codebutler_crds::thread::{PullRequest, PullState, RoleState, Usage};
+use codebutler_crds::spend::CallLimit;
+use codebutler_crds::thread::{PullRequest, PullState, RoleState, TokenUsage};
 use codebutler_crds::{AgentRole, Repo};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -106,11 +106,11 @@ impl GatewayMetrics {
             self.pulls.add([&repo, outcome], 0);
         }
         for limit in [
-            Limit::PerThread,
-            Limit::PerDay,
-            Limit::PerRoadmap,
-            Limit::CallsPerHour,
-            Limit::CallsPerUserPerHour,
+            CallLimit::PerThread,
+            CallLimit::PerDay,
+            CallLimit::PerRoadmap,
+            CallLimit::CallsPerHour,
+            CallLimit::CallsPerUserPerHour,
         ] {
             self.exceeded.add([&repo, limit.name()], 0);
         }
@@ -137,7 +137,7 @@ impl GatewayMetrics {
     }
 
     /// Parts of others only where there are any.
-    fn tokens(&self, [repo, role, model]: [&str; 3], usage: &Usage) {
+    fn tokens(&self, [repo, role, model]: [&str; 3], usage: &TokenUsage) {
         let count = |kind, tokens| self.tokens.add([repo, role, model, kind], tokens);
         count("prompt", usage.prompt_tokens);
         count("completion", usage.completion_tokens);
@@ -153,7 +153,7 @@ impl GatewayMetrics {
     }
 
     /// Counts what a lost answer has cost after all.
-    pub fn settled_late(&self, repo: &str, role: &str, model: &str, usage: &Usage) {
+    pub fn settled_late(&self, repo: &str, role: &str, model: &str, usage: &TokenUsage) {
         self.cost.add([repo, role, model], usage.cost.as_f64());
         self.tokens([repo, role, model], usage);
     }
@@ -177,7 +177,7 @@ impl GatewayMetrics {
     }
 
     /// Counts a call that ran into a limit.
-    pub fn exceeded(&self, caller: &ProvenCaller, limit: Limit) {
+    pub fn exceeded(&self, caller: &ProvenCaller, limit: CallLimit) {
         self.exceeded.one([&caller_labels(caller).0, limit.name()]);
     }
 
@@ -313,7 +313,7 @@ mod tests {
             let mut registry = crate::metrics::build_registry();
             let metrics = GatewayMetrics::register(&mut registry);
             let bill = ProviderBill {
-                usage: Usage::default(),
+                usage: TokenUsage::default(),
                 priced: true,
                 reported: true,
                 completed: true,
@@ -324,7 +324,7 @@ mod tests {
                 let caller = caller(number);
                 metrics.spent(&caller, "scripted/x", &bill);
                 metrics.model_call(&caller, "scripted/x", "ok", Duration::from_secs(1));
-                metrics.exceeded(&caller, Limit::PerThread);
+                metrics.exceeded(&caller, CallLimit::PerThread);
                 metrics.run(&caller, RoleState::Idle);
                 metrics.git_request(&caller, "git-upload-pack", "ok");
             }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use codebutler_crds::thread::{PlanDetails, ThreadState};
-use codebutler_crds::wire::{ErrorCode, OtherThread, Overlap, TextMerge};
+use codebutler_crds::wire::{ErrorCode, OtherThread, TextMerge, ThreadOverlap};
 use codebutler_crds::{Repo, Thread, names};
 use kube::ResourceExt as _;
 
@@ -60,7 +60,7 @@ pub async fn of_plan(
     gateway: &SharedGateway,
     caller: &ProvenCaller,
     files: &[String],
-) -> Vec<Overlap> {
+) -> Vec<ThreadOverlap> {
     if files.is_empty() {
         return Vec::new();
     }
@@ -88,7 +88,7 @@ pub async fn tell_of_merge(
         Vec::new()
     });
     for other in find_others(gateway, repo, key, &changed).await {
-        let Some(Overlap { files, folders, .. }) = other.overlap else { continue };
+        let Some(ThreadOverlap { files, folders, .. }) = other.overlap else { continue };
         if files.is_empty() {
             continue;
         }
@@ -108,8 +108,8 @@ pub async fn tell_of_merge(
 }
 
 /// Tells the other threads of a plan that wants to be where they are: each once, by key.
-pub async fn tell_of_plan(gateway: &SharedGateway, key: &ThreadKey, overlaps: &[Overlap]) {
-    for Overlap { thread, files, folders, .. } in overlaps {
+pub async fn tell_of_plan(gateway: &SharedGateway, key: &ThreadKey, overlaps: &[ThreadOverlap]) {
+    for ThreadOverlap { thread, files, folders, .. } in overlaps {
         if files.is_empty() {
             continue;
         }
@@ -128,9 +128,9 @@ pub async fn tell_of_plan(gateway: &SharedGateway, key: &ThreadKey, overlaps: &[
 }
 
 /// For people: a line of Markdown for each thread that is met.
-pub fn overlap_lines(overlaps: &[Overlap]) -> Option<String> {
-    let line = |overlap: &Overlap| {
-        let Overlap { thread, branch, files, folders, symbols, text } = overlap;
+pub fn overlap_lines(overlaps: &[ThreadOverlap]) -> Option<String> {
+    let line = |overlap: &ThreadOverlap| {
+        let ThreadOverlap { thread, branch, files, folders, symbols, text } = overlap;
         let branch = branch.as_ref().map(|branch| format!(" (`{branch}`)")).unwrap_or_default();
         let symbols = match &symbols[..] {
             [] => String::new(),
@@ -282,7 +282,7 @@ fn describe_thread(thread: &Thread, mine: &[String], known: &Known) -> OtherThre
         (None, None) => Vec::new(),
     };
     let meets = !files.is_empty() || !folders.is_empty() || !symbols.is_empty();
-    let overlap = meets.then(|| Overlap {
+    let overlap = meets.then(|| ThreadOverlap {
         thread: thread.name_any(),
         branch: status.branch.clone(),
         files: files.into_iter().take(MAX_NAMED).collect(),
@@ -390,12 +390,12 @@ mod tests {
 
     #[test]
     fn people_read_where_threads_meet() {
-        let overlap = |files: &[&str], folders: &[&str]| Overlap {
+        let overlap = |files: &[&str], folders: &[&str]| ThreadOverlap {
             thread: "shop-2".into(),
             branch: Some("codebutler/shop-2".into()),
             files: files.iter().map(|f| (*f).to_owned()).collect(),
             folders: folders.iter().map(|f| (*f).to_owned()).collect(),
-            ..Overlap::default()
+            ..ThreadOverlap::default()
         };
         assert_eq!(
             overlap_lines(&[overlap(&["a"], &["b"]), overlap(&[], &["src"])]).unwrap(),

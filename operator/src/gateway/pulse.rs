@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use codebutler_crds::thread::{Silence, ThreadState};
+use codebutler_crds::thread::{AgentSilence, ThreadState};
 use codebutler_crds::{Thread, ThreadStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -131,9 +131,9 @@ async fn note_silence(
     }
 }
 
-fn silence_mark(pod: &str, silence: Duration) -> Silence {
+fn silence_mark(pod: &str, silence: Duration) -> AgentSilence {
     let seconds = u32::try_from(silence.as_secs()).unwrap_or(u32::MAX);
-    Silence { pod: pod.to_owned(), since: Time(Timestamp::now()), seconds }
+    AgentSilence { pod: pod.to_owned(), since: Time(Timestamp::now()), seconds }
 }
 
 #[cfg(test)]

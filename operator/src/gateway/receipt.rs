@@ -3,8 +3,8 @@
 //! those of the commit that the remote has. Whatever is not proven is said.
 
 use codebutler_crds::ThreadStatus;
-use codebutler_crds::thread::{Complexity, Receipt};
-use codebutler_crds::wire::{Decision, PostMessage, Proof, TestRun};
+use codebutler_crds::thread::{PlanComplexity, TestReceipt};
+use codebutler_crds::wire::{AskedDecision, PostMessage, TestProof, TestRun};
 use codebutler_crds::{Repo, names};
 use kube::ResourceExt as _;
 
@@ -27,7 +27,7 @@ const END: &str = "<!-- /codebutler:receipt -->";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReceiptVerdict {
     /// Tested, whatever came of it; and files of the worktree that have changed since.
-    Checked(Receipt, Vec<String>),
+    Checked(TestReceipt, Vec<String>),
     /// Not; what is missing.
     Unchecked(String),
 }
@@ -41,9 +41,9 @@ struct ReceiptFacts<'a> {
     role: &'a str,
     /// What the remote's branch is at: commit and tree.
     head: Option<(&'a str, &'a str)>,
-    proof: Option<&'a Proof>,
+    proof: Option<&'a TestProof>,
     /// The newest receipt.
-    known: Option<&'a Receipt>,
+    known: Option<&'a TestReceipt>,
 }
 
 /// The test command of a thread: the Repo's, else that of the approved plan.
@@ -68,7 +68,7 @@ fn judge_receipt(facts: &ReceiptFacts<'_>) -> ReceiptVerdict {
         && command.trim() == expected
         && tested == tree
     {
-        let receipt = Receipt {
+        let receipt = TestReceipt {
             commit: head.to_owned(),
             command: kept_command(expected),
             exit_code: *exit_code,
@@ -88,7 +88,7 @@ fn describe_missing(
     facts: &ReceiptFacts<'_>,
     expected: &str,
     run: Option<&TestRun>,
-    known: Option<&Receipt>,
+    known: Option<&TestReceipt>,
 ) -> String {
     let expected = as_code(expected);
     let changed = facts.proof.map(|proof| &*proof.changed).unwrap_or_default();
@@ -124,7 +124,7 @@ impl ReceiptVerdict {
     pub fn line(&self) -> String {
         match self {
             Self::Checked(receipt, since) => {
-                let Receipt { commit, command, exit_code, role } = receipt;
+                let TestReceipt { commit, command, exit_code, role } = receipt;
                 let sign = if *exit_code == 0 { ":white_check_mark:" } else { ":x:" };
                 let since = match &since[..] {
                     [] => "nothing has changed since".to_owned(),
@@ -145,7 +145,7 @@ impl ReceiptVerdict {
     pub fn inscribe(&self, origin: &str, body: &str) -> String {
         let said = match self {
             Self::Checked(receipt, _) => {
-                let Receipt { commit, command, exit_code, .. } = receipt;
+                let TestReceipt { commit, command, exit_code, .. } = receipt;
                 let command = as_code(command);
                 format!("**Checked by CodeButler**: {command}, exit code {exit_code}, on {commit}.")
             }
@@ -251,10 +251,10 @@ pub async fn under_message(
     caller: &ProvenCaller,
     message: &PostMessage,
 ) -> Option<String> {
-    if message.decision == Some(Decision::Plan) {
+    if message.decision == Some(AskedDecision::Plan) {
         return under_plan(caller.repo.spec.worktree.test.as_deref(), message);
     }
-    let merge = message.decision == Some(Decision::Merge);
+    let merge = message.decision == Some(AskedDecision::Merge);
     if !merge && message.proof.is_none() {
         return None;
     }
@@ -276,9 +276,9 @@ fn under_plan(test: Option<&str>, message: &PostMessage) -> Option<String> {
     let test = test.or(message.test.as_deref());
     let test = test.map(|test| format!("Done when {} succeeds", as_code(test)));
     let complexity = message.complexity.map(|complexity| match complexity {
-        Complexity::Simple => "simple work",
-        Complexity::Medium => "work of medium complexity",
-        Complexity::Complex => "complex work",
+        PlanComplexity::Simple => "simple work",
+        PlanComplexity::Medium => "work of medium complexity",
+        PlanComplexity::Complex => "complex work",
     });
     let complexity = complexity.map(ToOwned::to_owned);
     let files =
@@ -291,7 +291,7 @@ fn under_plan(test: Option<&str>, message: &PostMessage) -> Option<String> {
 async fn told_receipt(
     gateway: &SharedGateway,
     caller: &ProvenCaller,
-    proof: Option<&Proof>,
+    proof: Option<&TestProof>,
 ) -> Result<ReceiptVerdict, ApiError> {
     let github = GitHub::of(&gateway.context, &caller.repo).await?;
     let branch = names::branch_name(&caller.thread.name_any());
@@ -313,7 +313,7 @@ pub async fn weigh_proof(
     gateway: &SharedGateway,
     caller: &ProvenCaller,
     head: Option<&BranchTip>,
-    proof: Option<&Proof>,
+    proof: Option<&TestProof>,
 ) -> Result<ReceiptVerdict, ApiError> {
     let status = fresh_thread(gateway, caller).await?.status.unwrap_or_default();
     let repo = caller.repo.name_any();
@@ -361,9 +361,9 @@ mod tests {
         TestRun { command: command.into(), exit_code, tree: tree.map(Into::into), unknown: false }
     }
 
-    fn proof(test: TestRun, changed: &[&str], uncommitted: &[&str]) -> Proof {
+    fn proof(test: TestRun, changed: &[&str], uncommitted: &[&str]) -> TestProof {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        Proof {
+        TestProof {
             commit: HEAD.0.into(),
             test: Some(test),
             changed: names(changed),
@@ -371,7 +371,7 @@ mod tests {
         }
     }
 
-    fn facts<'a>(proof: Option<&'a Proof>, known: Option<&'a Receipt>) -> ReceiptFacts<'a> {
+    fn facts<'a>(proof: Option<&'a TestProof>, known: Option<&'a TestReceipt>) -> ReceiptFacts<'a> {
         let (expected, head) = (Some("cargo test"), Some(HEAD));
         ReceiptFacts { expected, repo: "shop", role: "coder", head, proof, known }
     }
@@ -415,7 +415,7 @@ mod tests {
 
     #[test]
     fn a_receipt_counts_for_its_commit_and_command() {
-        let known = Receipt {
+        let known = TestReceipt {
             commit: HEAD.0.into(),
             command: "cargo test".into(),
             exit_code: 0,

@@ -10,7 +10,7 @@ use codebutler_crds::policy::RedactionRule;
 use kube::ResourceExt as _;
 use parking_lot::{Mutex, MutexGuard};
 
-pub use codebutler_crds::redact::{Finding, Redactor, log};
+pub use codebutler_crds::redact::{SecretFinding, SecretRedactor, log};
 
 /// Sets of patterns that are kept compiled.
 const MOST: usize = 256;
@@ -20,7 +20,7 @@ const AGAIN: Duration = Duration::from_mins(1);
 /// Redactors by their Repo's patterns. Cheap to clone; clones share what was compiled.
 #[derive(Clone, Debug, Default)]
 pub struct RepoRedactors {
-    compiled: Arc<Mutex<HashMap<String, Arc<Redactor>>>>,
+    compiled: Arc<Mutex<HashMap<String, Arc<SecretRedactor>>>>,
     learned: Arc<Mutex<HashMap<String, Learned>>>,
     /// When a repository could not be asked.
     missed: Arc<Mutex<HashMap<String, Instant>>>,
@@ -38,7 +38,7 @@ struct Learned {
 
 impl RepoRedactors {
     /// The redactor of a Repo. What of its patterns can't be used, the controller says on the Repo.
-    pub fn of(&self, repo: &Repo) -> Arc<Redactor> {
+    pub fn of(&self, repo: &Repo) -> Arc<SecretRedactor> {
         let mut rules = repo.spec.policy.redaction.clone();
         if let Some(learned) = lock(&self.learned).get(&repo_key(repo)) {
             rules.extend(learned.rules.iter().cloned());
@@ -84,7 +84,7 @@ impl RepoRedactors {
     }
 
     /// A redactor with these patterns on top of the built-in kinds.
-    pub fn with(&self, rules: &[RedactionRule]) -> Arc<Redactor> {
+    pub fn with(&self, rules: &[RedactionRule]) -> Arc<SecretRedactor> {
         let name =
             rules.iter().fold(String::new(), |all, r| all + &r.name + "\0" + &r.pattern + "\0");
         if let Some(known) = lock(&self.compiled).get(&name) {
@@ -92,7 +92,7 @@ impl RepoRedactors {
         }
         log::mask_patterns(rules);
         // Compiled without the lock: a large pattern keeps nobody else waiting.
-        let (redactor, bad) = Redactor::new(rules);
+        let (redactor, bad) = SecretRedactor::new(rules);
         for problem in bad {
             tracing::warn!(%problem, "a redaction pattern is left out");
         }

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 use codebutler_crds::names;
 use codebutler_crds::thread::{
-    Closing, ClosingChoice, MergeWait, Pending, Plan, PullRequest, Receipt, ThreadState,
+    ClosingChoice, MergeWait, PendingItem, PostedPlan, PullRequest, TestReceipt, ThreadClosing,
+    ThreadState,
 };
 use codebutler_crds::wire::{ErrorCode, RunReport};
 use codebutler_crds::{SlackTs, Thread, ThreadStatus};
@@ -190,7 +191,11 @@ impl ThreadWriter {
     }
 
     /// Records what proves that a commit was tested.
-    pub async fn set_receipt(&self, key: &ThreadKey, receipt: &Receipt) -> Result<(), WriteError> {
+    pub async fn set_receipt(
+        &self,
+        key: &ThreadKey,
+        receipt: &TestReceipt,
+    ) -> Result<(), WriteError> {
         self.update(key, |status| status.receipt = Some(Box::new(receipt.clone()))).await.map(drop)
     }
 
@@ -207,12 +212,16 @@ impl ThreadWriter {
 
     /// Keeps something for a role that Slack's history does not hold. One with the same id is
     /// there already; when there is no room the Thread gets an event and the caller an error.
-    pub async fn add_pending(&self, key: &ThreadKey, pending: &Pending) -> Result<(), WriteError> {
+    pub async fn add_pending(
+        &self,
+        key: &ThreadKey,
+        pending: &PendingItem,
+    ) -> Result<(), WriteError> {
         self.try_update(key, |status| add_pending(status, pending)).await.map(drop)
     }
 
     /// Records a plan as it was posted, unless a newer one is known.
-    pub async fn set_plan(&self, key: &ThreadKey, plan: &Plan) -> Result<(), WriteError> {
+    pub async fn set_plan(&self, key: &ThreadKey, plan: &PostedPlan) -> Result<(), WriteError> {
         self.update(key, |status| set_plan(status, plan)).await.map(drop)
     }
 
@@ -234,7 +243,11 @@ impl ThreadWriter {
     }
 
     /// Records the question how to end the thread, unless a newer one is known.
-    pub async fn set_closing(&self, key: &ThreadKey, closing: &Closing) -> Result<(), WriteError> {
+    pub async fn set_closing(
+        &self,
+        key: &ThreadKey,
+        closing: &ThreadClosing,
+    ) -> Result<(), WriteError> {
         self.update(key, |status| set_closing(status, closing)).await.map(drop)
     }
 

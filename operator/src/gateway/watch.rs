@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codebutler_crds::thread::{PullRequest, PullState, ThreadState};
-use codebutler_crds::wire::Check;
+use codebutler_crds::wire::HeadCheck;
 use codebutler_crds::{Repo, Thread};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
@@ -172,7 +172,7 @@ impl PollMemory {
     }
 
     /// Takes note of how the checks of a commit stand.
-    fn checked(&mut self, key: ThreadKey, head: String, checks: &[Check]) {
+    fn checked(&mut self, key: ThreadKey, head: String, checks: &[HeadCheck]) {
         let before = self.checked.remove(&key).filter(|(known, _)| *known == head);
         let looks = match before {
             _ if are_over(checks) => CHECKLESS,
@@ -445,7 +445,8 @@ mod tests {
     #[test]
     fn checks_are_asked_about_until_they_are_over() {
         let key = ThreadKey { namespace: "team".into(), name: "shop-1".into() };
-        let check = |state: &str| Check { name: "lint".into(), state: state.into(), summary: None };
+        let check =
+            |state: &str| HeadCheck { name: "lint".into(), state: state.into(), summary: None };
         let mut memory = PollMemory::default();
         assert_eq!(memory.unchecked(&key), None, "it was not looked at yet");
         let at = |head: &str| Stamp { updated: None, head: head.into(), standing: PullState::Open };

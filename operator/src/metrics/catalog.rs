@@ -8,15 +8,15 @@ use MetricKind::{Counter, Gauge, Histogram};
 /// A family without the number of its labels.
 #[derive(Clone, Copy, Debug)]
 pub struct CatalogEntry {
-    /// See [`Spec::name`].
+    /// See [`FamilySpec::name`].
     pub name: &'static str,
-    /// See [`Spec::kind`].
+    /// See [`FamilySpec::kind`].
     pub kind: MetricKind,
-    /// See [`Spec::unit`].
+    /// See [`FamilySpec::unit`].
     pub unit: Option<&'static str>,
-    /// See [`Spec::labels`].
+    /// See [`FamilySpec::labels`].
     pub labels: &'static [&'static str],
-    /// See [`Spec::help`].
+    /// See [`FamilySpec::help`].
     pub help: &'static str,
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use codebutler_crds::thread::Usage;
+use codebutler_crds::thread::TokenUsage;
 use codebutler_crds::{NanoUsd, Thread};
 use kube::api::ListParams;
 
@@ -18,8 +18,8 @@ pub async fn spent_table(stack: &Stack) -> Result<Option<String>, kube::Error> {
     Ok(show_table(&by_role(&threads.items)))
 }
 
-fn by_role(threads: &[Thread]) -> BTreeMap<String, Usage> {
-    let mut all = BTreeMap::<String, Usage>::new();
+fn by_role(threads: &[Thread]) -> BTreeMap<String, TokenUsage> {
+    let mut all = BTreeMap::<String, TokenUsage>::new();
     let roles = threads.iter().filter_map(|t| t.status.as_ref()).flat_map(|s| &s.roles);
     for (role, status) in roles.filter(|(_, status)| status.usage.calls > 0) {
         let sum = all.entry(role.clone()).or_default();
@@ -31,13 +31,13 @@ fn by_role(threads: &[Thread]) -> BTreeMap<String, Usage> {
     all
 }
 
-fn show_table(roles: &BTreeMap<String, Usage>) -> Option<String> {
+fn show_table(roles: &BTreeMap<String, TokenUsage>) -> Option<String> {
     if roles.is_empty() {
         return None;
     }
     let mut text = "spent        calls  tokens in  tokens out  USD\n".to_owned();
     for (role, usage) in roles {
-        let Usage { calls, prompt_tokens, completion_tokens, cost, .. } = usage;
+        let TokenUsage { calls, prompt_tokens, completion_tokens, cost, .. } = usage;
         let _ = writeln!(
             text,
             "{role:<12} {calls:>5}  {prompt_tokens:>9}  {completion_tokens:>10}  {cost}"

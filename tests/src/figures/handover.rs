@@ -14,7 +14,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
-use codebutler_crds::spend::Leaving;
+use codebutler_crds::spend::LeavingGateway;
 use codebutler_crds::{NanoUsd, Repo, Thread};
 use futures::future::{join_all, try_join_all};
 use futures::{StreamExt as _, stream};
@@ -113,7 +113,7 @@ async fn ask_model(bed: &Bed, words: &str, stream: bool) -> anyhow::Result<reqwe
 async fn booked_sums(client: &Client) -> anyhow::Result<[(NanoUsd, NanoUsd); 2]> {
     let mut books = [(NanoUsd::ZERO, NanoUsd::ZERO); 2];
     let [(settled, open), (billed, unknown)] = &mut books;
-    let apart = |own: &Leaving| own.granted + own.settled;
+    let apart = |own: &LeavingGateway| own.granted + own.settled;
     for thread in
         Api::<Thread>::namespaced(client.clone(), TEAM).list(&ListParams::default()).await?
     {

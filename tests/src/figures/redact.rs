@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use codebutler_operator::gateway::redact::Redactor;
+use codebutler_operator::gateway::redact::SecretRedactor;
 
 use super::Figure;
 use crate::corpus;
@@ -20,7 +20,7 @@ const ORDINARY: [&str; 5] = [
 
 /// Throughput on ordinary text; misses and false alarms on the corpus.
 pub fn measure_redact() -> anyhow::Result<Vec<Figure>> {
-    let (redactor, _) = Redactor::new(&[]);
+    let (redactor, _) = SecretRedactor::new(&[]);
     let text = ORDINARY.join("\n").repeat(20);
     let mut best = 0.0_f64;
     let started = Instant::now();

@@ -8,10 +8,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::ensure;
-use codebutler_agent::gateway::Gateway;
-use codebutler_agent::relay::Relay;
-use codebutler_agent::toolbox::client::Toolbox;
-use codebutler_agent::toolbox::protocol::{Author, Hello, Reply, Request};
+use codebutler_agent::gateway::GatewayClient;
+use codebutler_agent::relay::GitRelay;
+use codebutler_agent::toolbox::client::ToolboxClient;
+use codebutler_agent::toolbox::protocol::{
+    CommitAuthor, ToolboxHello, ToolboxReply, ToolboxRequest,
+};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use tokio::process::Command;
@@ -48,8 +50,8 @@ pub async fn measure_worktree() -> anyhow::Result<Vec<Figure>> {
     let (ca, token) = (dir.path().join("ca.crt"), dir.path().join("token"));
     std::fs::write(&ca, bed.ca())?;
     std::fs::write(&token, &bed.tokens(0)[0])?;
-    let gateway = Gateway::new(&bed.url(), Some(bed.address()), &ca, &token)?;
-    let relay = Relay::start("127.0.0.1:0".parse()?, gateway).await?;
+    let gateway = GatewayClient::new(&bed.url(), Some(bed.address()), &ca, &token)?;
+    let relay = GitRelay::start("127.0.0.1:0".parse()?, gateway).await?;
 
     for n in 0..BEFORE {
         let folder = dir.path().join(format!("before-{n}"));
@@ -108,7 +110,7 @@ async fn time_clone(folder: &Path, remote: &Remote, token: &str) -> anyhow::Resu
 }
 
 /// Seconds until the toolbox has a worktree.
-async fn time_worktree(folder: &Path, relay: &Relay, branch: &str) -> anyhow::Result<f64> {
+async fn time_worktree(folder: &Path, relay: &GitRelay, branch: &str) -> anyhow::Result<f64> {
     // A process of its own, as in a pod: it ends whatever is left of its commands, and would end us.
     let socket = folder.join("run/toolbox.sock");
     std::fs::create_dir_all(folder)?;
@@ -120,20 +122,23 @@ async fn time_worktree(folder: &Path, relay: &Relay, branch: &str) -> anyhow::Re
         .arg(format!("--work-dir={}", folder.join("work").display()))
         .kill_on_drop(true)
         .spawn()?;
-    let toolbox = Toolbox::connect(&socket).await?;
-    let hello = Hello {
+    let toolbox = ToolboxClient::connect(&socket).await?;
+    let hello = ToolboxHello {
         relay_url: relay.url(),
         proxy: relay.proxy(),
         branch: branch.to_owned(),
         base_branch: "main".to_owned(),
-        author: Author { name: "CodeButler".to_owned(), email: "coder@example.com".to_owned() },
+        author: CommitAuthor {
+            name: "CodeButler".to_owned(),
+            email: "coder@example.com".to_owned(),
+        },
         role: "pm".to_owned(),
     };
-    toolbox.ask(Request::Hello(hello)).await?;
+    toolbox.ask(ToolboxRequest::Hello(hello)).await?;
     let started = Instant::now();
-    let reply = toolbox.ask(Request::Prepare).await?;
+    let reply = toolbox.ask(ToolboxRequest::Prepare).await?;
     let took = started.elapsed().as_secs_f64();
-    ensure!(matches!(&reply, Reply::Text(_)), "{reply:?}");
+    ensure!(matches!(&reply, ToolboxReply::Text(_)), "{reply:?}");
     ensure!(folder.join("work/tree/begin.txt").exists(), "no worktree: {reply:?}");
     drop(toolbox);
     let status = serving.wait().await?;

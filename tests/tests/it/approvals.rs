@@ -1,7 +1,7 @@
 //! Questions about single actions, asked and answered with the whole product running.
 
 use codebutler_crds::Thread;
-use codebutler_crds::thread::{Approval, RoleState};
+use codebutler_crds::thread::{ActionApproval, RoleState};
 use codebutler_testbed::models::{Script, Step};
 use codebutler_testbed::slack::MessageView;
 use k8s_openapi::api::core::v1::Pod;
@@ -23,7 +23,7 @@ fn deletes(times: usize) -> Script {
     Script::of("coder", steps.chain([Step::say("So be it.")]).collect())
 }
 
-fn approvals(thread: &Thread) -> Vec<Approval> {
+fn approvals(thread: &Thread) -> Vec<ActionApproval> {
     thread.status.as_ref().map(|status| status.approvals.clone()).unwrap_or_default()
 }
 

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use codebutler_crds::NanoUsd;
-use codebutler_crds::wire::Author;
-use codebutler_crds::wire::history::{Event, Line};
+use codebutler_crds::wire::MessageAuthor;
+use codebutler_crds::wire::history::{HistoryEvent, HistoryLine};
 use codebutler_testbed::models::{Script, Step};
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use crate::support::{Setup, Team, asks};
 const SECRET: &str = "ghp_Zq3vX9kLm2Np8Rt5Wy7Ab1Cd4Ef6Gh0JkLmN";
 
 /// The history of a thread, as the operator prints it.
-async fn printed(team: &Team, root: &str) -> Vec<Line> {
+async fn printed(team: &Team, root: &str) -> Vec<HistoryLine> {
     let name = team.thread(root).await.metadata.name.unwrap();
     let output = tokio::process::Command::new(team.stack.dir.join("bin/codebutler-operator"))
         .args(["history", &format!("{}/{name}", team.stack.place.team), "--history"])
@@ -26,24 +26,24 @@ async fn printed(team: &Team, root: &str) -> Vec<Line> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn once(lines: &[Line]) {
+fn once(lines: &[HistoryLine]) {
     let mut seen = HashSet::new();
     for line in lines {
         assert!(seen.insert((&line.source, line.seq, &line.key)), "twice: {line:?}");
     }
 }
 
-fn cost(lines: &[Line]) -> NanoUsd {
+fn cost(lines: &[HistoryLine]) -> NanoUsd {
     let calls = lines.iter().filter_map(|line| match &line.event {
-        Event::ModelCall(call) => Some(call.cost),
+        HistoryEvent::ModelCall(call) => Some(call.cost),
         _ => None,
     });
     calls.sum()
 }
 
-fn outputs(lines: &[Line]) -> Vec<(&str, &str, Option<i32>)> {
+fn outputs(lines: &[HistoryLine]) -> Vec<(&str, &str, Option<i32>)> {
     let tools = lines.iter().filter_map(|line| match &line.event {
-        Event::Tool { call, output, exit_code, .. } => {
+        HistoryEvent::Tool { call, output, exit_code, .. } => {
             Some((call.tool.as_str(), output.as_str(), *exit_code))
         }
         _ => None,
@@ -80,7 +80,8 @@ async fn a_thread_is_kept_as_it_was_with_every_nano_dollar() {
     let lines = team
         .until("all to be kept", || async {
             let lines = printed(&team, &root).await;
-            let ended = lines.iter().filter(|line| matches!(line.event, Event::RunEnded { .. }));
+            let ended =
+                lines.iter().filter(|line| matches!(line.event, HistoryEvent::RunEnded { .. }));
             (ended.count() >= 2).then_some(lines)
         })
         .await;
@@ -92,21 +93,23 @@ async fn a_thread_is_kept_as_it_was_with_every_nano_dollar() {
     let said: Vec<_> = lines
         .iter()
         .filter_map(|line| match &line.event {
-            Event::Message { author, text, .. } => Some((author, text.lines().next().unwrap())),
+            HistoryEvent::Message { author, text, .. } => {
+                Some((author, text.lines().next().unwrap()))
+            }
             _ => None,
         })
         .collect();
-    let user = Author::User { id: ana.clone() };
+    let user = MessageAuthor::User { id: ana.clone() };
     assert!(
         said.iter().any(|(who, text)| **who == user && text.starts_with("say hello with [red"))
     );
-    let coder = Author::Role { role: "coder".into() };
+    let coder = MessageAuthor::Role { role: "coder".into() };
     assert!(said.contains(&(&coder, "Said hello.")), "{said:?}");
-    let approved = lines
-        .iter()
-        .any(|line| matches!(&line.event, Event::Plan { approved_by: Some(by), .. } if by == ana));
+    let approved = lines.iter().any(
+        |line| matches!(&line.event, HistoryEvent::Plan { approved_by: Some(by), .. } if by == ana),
+    );
     let decided = lines.iter().any(|line| {
-        matches!(&line.event, Event::Decision { kind, choice, user, .. }
+        matches!(&line.event, HistoryEvent::Decision { kind, choice, user, .. }
             if kind == "plan" && choice == "approve" && user == ana)
     });
     assert!(approved && decided, "{lines:#?}");
@@ -135,7 +138,7 @@ async fn a_gateway_that_dies_loses_and_doubles_nothing() {
     let lines = team
         .until("all to be kept", || async {
             let lines = printed(&team, &root).await;
-            let ends = |line: &Line| matches!(line.event, Event::RunEnded { .. });
+            let ends = |line: &HistoryLine| matches!(line.event, HistoryEvent::RunEnded { .. });
             lines.iter().any(ends).then_some(lines)
         })
         .await;
@@ -178,13 +181,13 @@ async fn how_checks_stand_is_part_of_what_happened() {
     let lines = team
         .until("the checks in the history", || async {
             let lines = printed(&team, &root).await;
-            let told = lines.iter().any(|line| matches!(line.event, Event::Checks { .. }));
+            let told = lines.iter().any(|line| matches!(line.event, HistoryEvent::Checks { .. }));
             told.then_some(lines)
         })
         .await;
     once(&lines);
     let checks = lines.iter().find_map(|line| match &line.event {
-        Event::Checks { commit, checks } => Some((commit, checks)),
+        HistoryEvent::Checks { commit, checks } => Some((commit, checks)),
         _ => None,
     });
     let (commit, checks) = checks.unwrap();

@@ -14,8 +14,8 @@ mod trouble;
 
 use std::time::Duration;
 
-use codebutler_crds::thread::{ClosingChoice, Pending, RoleState};
-use codebutler_crds::wire::{Author, Decision, ErrorCode, PostMessage, RunReport};
+use codebutler_crds::thread::{ClosingChoice, PendingItem, RoleState};
+use codebutler_crds::wire::{AskedDecision, ErrorCode, MessageAuthor, PostMessage, RunReport};
 use codebutler_crds::{SlackTs, Thread};
 use codebutler_operator::gateway::threads::ThreadWriter;
 use codebutler_operator::metrics::build_registry;
@@ -30,7 +30,7 @@ fn post(key: &str, text: &str) -> PostMessage {
     PostMessage { key: key.to_owned(), text: text.to_owned(), ..PostMessage::default() }
 }
 
-fn ask(key: &str, text: &str, decision: Decision) -> PostMessage {
+fn ask(key: &str, text: &str, decision: AskedDecision) -> PostMessage {
     PostMessage { decision: Some(decision), ..post(key, text) }
 }
 
@@ -143,7 +143,7 @@ async fn a_click_is_recorded_and_one_on_an_older_plan_is_told_so() {
     desk.slack.wait_acked(&root, PATIENCE).await.unwrap();
     let pm = desk.caller(&root, "pm").await;
     let slack = desk.service();
-    let first = ask("plan-1", "**Plan** one: `src/a.rs:1`", Decision::Plan);
+    let first = ask("plan-1", "**Plan** one: `src/a.rs:1`", AskedDecision::Plan);
     let first = slack.post(&pm, &first, None).await.unwrap();
     let click = |ts: &SlackTs, action: &str| {
         desk.slack.click(&desk.ana, &desk.channel, ts.as_str(), action).unwrap()
@@ -151,7 +151,7 @@ async fn a_click_is_recorded_and_one_on_an_older_plan_is_told_so() {
     // Clicked while the first still had buttons, heard of when the second had replaced it.
     desk.slack.hold_events();
     let stale = click(&first.ts, "plan:approve");
-    let second = ask("plan-2", "**Plan** two", Decision::Plan);
+    let second = ask("plan-2", "**Plan** two", AskedDecision::Plan);
     let second = slack.post(&pm, &second, None).await.unwrap();
     desk.slack.release_events(&Release::InOrder);
     desk.slack.wait_acked(&stale, PATIENCE).await.unwrap();
@@ -188,7 +188,7 @@ async fn a_click_is_recorded_and_one_on_an_older_plan_is_told_so() {
     desk.slack.wait_acked(&reply, PATIENCE).await.unwrap();
     desk.slack.wait_acked(&approved, PATIENCE).await.unwrap();
     let status = desk.thread(&root).await.unwrap().status.unwrap();
-    assert_eq!(status.pending, Vec::<Pending>::new());
+    assert_eq!(status.pending, Vec::<PendingItem>::new());
 
     let shown = desk
         .slack
@@ -209,14 +209,14 @@ async fn words_decide_like_buttons() {
     desk.slack.wait_acked(&root, PATIENCE).await.unwrap();
     let (pm, coder) = (desk.caller(&root, "pm").await, desk.caller(&root, "coder").await);
     let slack = desk.service();
-    slack.post(&pm, &ask("p", "A plan", Decision::Plan), None).await.unwrap();
+    slack.post(&pm, &ask("p", "A plan", AskedDecision::Plan), None).await.unwrap();
     let yes = desk.says(Some(&root), "Go ahead!");
     desk.slack.wait_acked(&yes, PATIENCE).await.unwrap();
     let status = desk.thread(&root).await.unwrap().status.unwrap();
     assert_eq!(status.plan.unwrap().approved_by.as_deref(), Some(desk.ana.as_str()));
 
     let head = Some("abc123".to_owned());
-    let done = slack.post(&coder, &ask("m", "Done.", Decision::Merge), head).await.unwrap();
+    let done = slack.post(&coder, &ask("m", "Done.", AskedDecision::Merge), head).await.unwrap();
     let shown = desk.slack.message(&desk.channel, done.ts.as_str()).unwrap();
     assert!(shown.shown.contains("total"), "{}", shown.shown);
     let merge = desk.says(Some(&root), "merge it");
@@ -245,7 +245,7 @@ async fn an_answer_may_come_before_the_question_is_recorded() {
             let yes = desk.says(Some(&root), "Go ahead!");
             desk.slack.wait_acked(&yes, PATIENCE).await.unwrap();
         };
-        let plan = ask(&key, &text, Decision::Plan);
+        let plan = ask(&key, &text, AskedDecision::Plan);
         let ((), posted) = tokio::join!(answer, desk.service().post(&pm, &plan, None));
         let status = desk.thread(&root).await.unwrap().status.unwrap();
         let plan = status.plan.unwrap();
@@ -324,8 +324,8 @@ async fn the_inbox_tells_who_said_what_to_whom() {
     assert_eq!(
         seen,
         [
-            (&Author::User { id: ana }, "is `Vec<T>` fine?", false),
-            (&Author::Role { role }, "I ask.\n@codebutler.coder is it?", true),
+            (&MessageAuthor::User { id: ana }, "is `Vec<T>` fine?", false),
+            (&MessageAuthor::Role { role }, "I ask.\n@codebutler.coder is it?", true),
         ]
     );
     let newest = got.messages[1].ts.clone();
@@ -412,7 +412,7 @@ async fn marks_and_decisions_survive_many_writers() {
         tasks.spawn(async move {
             let ts: SlackTs = format!("{}.000000", 4_000_000_000 + (n * 7) % 40).parse().unwrap();
             threads.raise_inbox(&key, &["coder".to_owned()], &ts).await.unwrap();
-            let pending = Pending {
+            let pending = PendingItem {
                 id: format!("n{}", n % 30),
                 role: "coder".to_owned(),
                 kind: "plan".to_owned(),

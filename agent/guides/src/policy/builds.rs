@@ -1,7 +1,7 @@
 //! Which commands build: those that take a build slot. Pure; what can't be parsed is no build.
 
 use super::programs::{SHELLS, WRAPPERS};
-use super::shell::{Arg, parse_commands};
+use super::shell::{ShellWord, parse_commands};
 
 /// Programs and the words after which they build; none: always.
 const BUILDS: [(&str, &[&str]); 56] = [
@@ -99,7 +99,7 @@ fn builds_within(script: &str, depth: u32) -> bool {
     depth < DEEPEST && found.iter().any(|simple| program_builds(&simple.words, depth))
 }
 
-fn program_builds(words: &[Arg], depth: u32) -> bool {
+fn program_builds(words: &[ShellWord], depth: u32) -> bool {
     let Some((Some(first), rest)) = words.split_first() else { return false };
     let name = first.rsplit('/').next().unwrap_or(first);
     if WRAPPERS.contains(&name) {

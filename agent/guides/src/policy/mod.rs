@@ -18,7 +18,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use codebutler_wire::RiskTier;
-use rules::Rules;
+use rules::RiskRules;
 
 /// Commands that other commands run, in one call.
 const MOST: u32 = 500;
@@ -27,15 +27,15 @@ const PIECES: usize = 500;
 
 /// Everything that decides about a call.
 #[derive(Clone, Debug, Default)]
-pub struct Policy {
-    pub rules: Rules,
+pub struct CommandPolicy {
+    pub rules: RiskRules,
     /// The Repo's: can only make a tool stricter.
     pub overrides: BTreeMap<String, RiskTier>,
 }
 
 /// A tier, and what it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct RiskVerdict {
     pub tier: RiskTier,
     /// It could throw away what nothing else has: a snapshot of the worktree comes first.
     pub loses: bool,
@@ -43,7 +43,7 @@ pub struct Verdict {
     pub why: String,
 }
 
-impl Verdict {
+impl RiskVerdict {
     fn of(tier: RiskTier, loses: bool, why: impl Into<String>) -> Self {
         Self { tier, loses, why: why.into() }
     }
@@ -84,24 +84,24 @@ impl Verdict {
     }
 }
 
-impl Policy {
+impl CommandPolicy {
     /// A call of a tool whose own tier is `own`.
-    pub fn tool(&self, name: &str, own: RiskTier) -> Verdict {
+    pub fn tool(&self, name: &str, own: RiskTier) -> RiskVerdict {
         let verdict = match self.rules.tool(name) {
             Some(tier) if tier > own => {
-                Verdict::of(tier, false, format!("policy.json says so of {name}"))
+                RiskVerdict::of(tier, false, format!("policy.json says so of {name}"))
             }
-            _ => Verdict::of(own, false, format!("{name} is like that")),
+            _ => RiskVerdict::of(own, false, format!("{name} is like that")),
         };
         self.stricter(name, verdict)
     }
 
     /// A Bash call: the worst of its commands.
-    pub fn bash(&self, script: &str) -> Verdict {
+    pub fn bash(&self, script: &str) -> RiskVerdict {
         let verdict = self.script(script, 0, &Cell::new(MOST));
         let verdict = match self.rules.tool("Bash") {
             Some(tier) if tier > verdict.tier => {
-                Verdict { tier, why: "policy.json says so of Bash".to_owned(), ..verdict }
+                RiskVerdict { tier, why: "policy.json says so of Bash".to_owned(), ..verdict }
             }
             _ => verdict,
         };
@@ -109,21 +109,21 @@ impl Policy {
     }
 
     /// A script, `depth` scripts deep, of which so many commands more are looked at.
-    fn script(&self, script: &str, depth: u32, left: &Cell<u32>) -> Verdict {
+    fn script(&self, script: &str, depth: u32, left: &Cell<u32>) -> RiskVerdict {
         let Ok(found) = shell::parse_commands(script) else {
             return self.unparsed(script, depth, left);
         };
-        let scene = risk::Scene::new(self, &found, depth, left);
+        let scene = risk::CommandScene::new(self, &found, depth, left);
         found
             .iter()
             .map(|simple| scene.command(simple))
-            .reduce(Verdict::or)
-            .unwrap_or_else(|| Verdict::reads("it runs nothing"))
+            .reduce(RiskVerdict::or)
+            .unwrap_or_else(|| RiskVerdict::reads("it runs nothing"))
     }
 
     /// It may run nothing, or anything in the sandbox. What is plainly meant to leave that is found.
-    fn unparsed(&self, script: &str, depth: u32, left: &Cell<u32>) -> Verdict {
-        let scene = risk::Scene::new(self, &[], depth, left);
+    fn unparsed(&self, script: &str, depth: u32, left: &Cell<u32>) -> RiskVerdict {
+        let scene = risk::CommandScene::new(self, &[], depth, left);
         let pieces = script.split(['\n', ';', '|', '&', '(', ')', '`']).take(PIECES);
         let commands = |piece: &str| {
             let whole = shell::parse_commands(piece.trim());
@@ -132,12 +132,12 @@ impl Policy {
         let found = pieces.filter_map(commands).flatten();
         found
             .filter_map(|simple| risk::judge_fragment(&simple, &scene))
-            .fold(Verdict::loses("it can't be told what this runs"), Verdict::or)
+            .fold(RiskVerdict::loses("it can't be told what this runs"), RiskVerdict::or)
     }
 
-    fn stricter(&self, name: &str, verdict: Verdict) -> Verdict {
+    fn stricter(&self, name: &str, verdict: RiskVerdict) -> RiskVerdict {
         match self.overrides.get(name) {
-            Some(tier) if *tier > verdict.tier => Verdict {
+            Some(tier) if *tier > verdict.tier => RiskVerdict {
                 tier: *tier,
                 why: format!("the Repo's policy says so of {name}"),
                 ..verdict

@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use codebutler_wire::RiskTier;
 use serde::Deserialize;
 
-use super::Verdict;
-use super::shell::{self, Simple};
+use super::RiskVerdict;
+use super::shell::{self, PlainCommand};
 use crate::text::clip_text;
 
 #[derive(Clone, Debug, Default)]
-pub struct Rules {
+pub struct RiskRules {
     destructive: Vec<Vec<String>>,
     safe: Vec<Vec<String>>,
     tools: BTreeMap<String, RiskTier>,
@@ -61,7 +61,7 @@ enum Rule {
     },
 }
 
-impl Rules {
+impl RiskRules {
     /// Reads the file. A rule that contradicts its own examples makes all of it unusable: what it
     /// means is not known then.
     pub fn parse(text: &str) -> Result<Self, String> {
@@ -83,9 +83,9 @@ impl Rules {
     }
 
     /// What it says of a command; the stricter rule wins.
-    pub fn command(&self, simple: &Simple) -> Option<Verdict> {
+    pub fn command(&self, simple: &PlainCommand) -> Option<RiskVerdict> {
         let find = |rules: &[Vec<String>], tier, word: &str| {
-            rules.iter().find(|rule| rule_applies(rule, simple)).map(|rule| Verdict {
+            rules.iter().find(|rule| rule_applies(rule, simple)).map(|rule| RiskVerdict {
                 loses: false,
                 tier,
                 why: format!("policy.json calls `{}` {word}", rule.join(" ")),
@@ -97,7 +97,7 @@ impl Rules {
 }
 
 /// Whether the command begins with the rule's words.
-fn rule_applies(rule: &[String], simple: &Simple) -> bool {
+fn rule_applies(rule: &[String], simple: &PlainCommand) -> bool {
     simple.words.len() >= rule.len()
         && rule.iter().zip(&simple.words).all(|(rule, word)| word.as_deref() == Some(rule))
 }

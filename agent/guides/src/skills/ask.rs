@@ -1,8 +1,8 @@
 //! Which skill a message asks for.
 
-use super::fit::{self, Fit};
-use super::trigger::Trigger;
-use super::{Skill, words};
+use super::fit::{self, TriggerFit};
+use super::trigger::SkillTrigger;
+use super::{SkillGuide, words};
 
 /// Skills that people are asked about.
 const MOST: usize = 4;
@@ -11,17 +11,17 @@ const ALIKE: i64 = 50;
 
 /// What a message asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum AskedSkill {
     /// No skill, or more than one: its reader decides.
     Nothing,
-    One(Call),
+    One(SkillCall),
     /// One of these, the likeliest first: only who wrote it knows which.
-    OneOf(Vec<Call>),
+    OneOf(Vec<SkillCall>),
 }
 
 /// A skill, and what was named for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct SkillCall {
     /// The skill's name.
     pub skill: String,
     /// As it is written in its file.
@@ -34,19 +34,19 @@ pub struct Call {
 
 /// A skill that fits, with the sentence that says it.
 struct Candidate<'a> {
-    skill: &'a Skill,
-    trigger: &'a Trigger,
-    fit: Fit,
+    skill: &'a SkillGuide,
+    trigger: &'a SkillTrigger,
+    fit: TriggerFit,
     sentence: usize,
 }
 
 /// What a message asks for. Nothing is asked back here.
-pub fn find_asked(text: &str, skills: &[Skill]) -> Asked {
+pub fn find_asked(text: &str, skills: &[SkillGuide]) -> AskedSkill {
     let sentences = words::split_sentences(text);
     if fit::takes_back(&sentences) {
-        return Asked::Nothing;
+        return AskedSkill::Nothing;
     }
-    let named: Vec<Vec<Trigger>> = skills.iter().map(by_name).collect();
+    let named: Vec<Vec<SkillTrigger>> = skills.iter().map(by_name).collect();
     let mut found: Vec<Candidate<'_>> = Vec::new();
     for (at, sentence) in sentences.iter().enumerate() {
         for (skill, named) in skills.iter().zip(&named) {
@@ -62,35 +62,35 @@ pub fn find_asked(text: &str, skills: &[Skill]) -> Asked {
 }
 
 /// What always gets a skill: `use the skill NAME`.
-fn by_name(skill: &Skill) -> Vec<Trigger> {
+fn by_name(skill: &SkillGuide) -> Vec<SkillTrigger> {
     let phrases = ["use skill", "run skill", "skill"];
     let phrases = phrases.iter().flat_map(|words| {
         let (first, last) = words.split_once(' ').unwrap_or(("", words));
         [format!("{words} {}", skill.name), format!("{first} {} {last}", skill.name)]
     });
-    phrases.filter_map(|phrase| Trigger::parse(phrase.trim()).ok()).collect()
+    phrases.filter_map(|phrase| SkillTrigger::parse(phrase.trim()).ok()).collect()
 }
 
-fn choose_skill(mut found: Vec<Candidate<'_>>) -> Asked {
+fn choose_skill(mut found: Vec<Candidate<'_>>) -> AskedSkill {
     found.sort_by_key(|one| (-one.fit.rank(), one.skill.source));
-    let Some(best) = found.first() else { return Asked::Nothing };
+    let Some(best) = found.first() else { return AskedSkill::Nothing };
     let others = || found.iter().filter(|one| one.skill.name != best.skill.name);
     // Two things in two sentences: whoever reads it does the one and the other.
     if others().any(|one| one.sentence != best.sentence) {
-        return Asked::Nothing;
+        return AskedSkill::Nothing;
     }
     let alike = others().filter(|one| {
         one.skill.source == best.skill.source && best.fit.rank() - one.fit.rank() < ALIKE
     });
-    let alike: Vec<Call> = alike.take(MOST - 1).map(skill_call).collect();
+    let alike: Vec<SkillCall> = alike.take(MOST - 1).map(skill_call).collect();
     if alike.is_empty() {
-        return Asked::One(skill_call(best));
+        return AskedSkill::One(skill_call(best));
     }
-    Asked::OneOf(std::iter::once(skill_call(best)).chain(alike).collect())
+    AskedSkill::OneOf(std::iter::once(skill_call(best)).chain(alike).collect())
 }
 
-fn skill_call(Candidate { skill, trigger, fit, .. }: &Candidate<'_>) -> Call {
-    Call {
+fn skill_call(Candidate { skill, trigger, fit, .. }: &Candidate<'_>) -> SkillCall {
+    SkillCall {
         skill: skill.name.clone(),
         trigger: trigger.text.clone(),
         values: fit.values.clone(),

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use codebutler_wire::SlackTs;
 
-use super::fill::{Filled, fill_prompt};
-use super::{Call, Skill, Source};
+use super::fill::{FilledPrompt, fill_prompt};
+use super::{SkillCall, SkillGuide, SkillSource};
 use crate::text::clip_text;
 
 /// Around a prompt.
@@ -17,19 +17,19 @@ pub const NONE: &str = "None of these";
 const MAX_DESCRIPTION: usize = 200;
 
 /// For the role `own`.
-pub fn write_brief(skill: &Skill, call: &Call, message: &SlackTs, own: &str) -> String {
-    let Skill { name, path, role, source, .. } = skill;
+pub fn write_brief(skill: &SkillGuide, call: &SkillCall, message: &SlackTs, own: &str) -> String {
+    let SkillGuide { name, path, role, source, .. } = skill;
     let mut filled = fill_prompt(skill, &call.values);
-    if *source == Source::Open {
-        filled = Filled { text: skill.prompt.clone(), ..Filled::default() };
+    if *source == SkillSource::Open {
+        filled = FilledPrompt { text: skill.prompt.clone(), ..FilledPrompt::default() };
     }
-    let whose = if *source == Source::Seed { "CodeButler's own" } else { path };
+    let whose = if *source == SkillSource::Seed { "CodeButler's own" } else { path };
     let mut out = format!(
         "[CodeButler] Message {message} asks for the skill `{name}` ({whose}; it says `{}`). ",
         call.trigger
     );
     let who = match role.as_deref().filter(|role| *role != own) {
-        None if *source == Source::Open => describe_file(path, own),
+        None if *source == SkillSource::Open => describe_file(path, own),
         None => "It is yours: do what the prompt below says, now.".to_owned(),
         Some(role) => describe_handover(role),
     };
@@ -63,7 +63,7 @@ fn describe_file(path: &str, own: &str) -> String {
     )
 }
 
-fn tell_lacking(out: &mut String, filled: &Filled) {
+fn tell_lacking(out: &mut String, filled: &FilledPrompt) {
     let list = |names: &[String]| {
         names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
     };
@@ -88,8 +88,8 @@ fn tell_lacking(out: &mut String, filled: &Filled) {
 }
 
 /// What was named for a prompt that has no place for it.
-fn tell_named(out: &mut String, skill: &Skill, call: &Call) {
-    if skill.source != Source::Open {
+fn tell_named(out: &mut String, skill: &SkillGuide, call: &SkillCall) {
+    if skill.source != SkillSource::Open {
         return;
     }
     for (name, value) in &call.values {
@@ -100,7 +100,7 @@ fn tell_named(out: &mut String, skill: &Skill, call: &Call) {
 }
 
 /// Asks which skill is meant: the text, and the answers.
-pub fn skills_question(calls: &[Call], skills: &[Skill]) -> (String, Vec<String>) {
+pub fn skills_question(calls: &[SkillCall], skills: &[SkillGuide]) -> (String, Vec<String>) {
     let mut text = "Which of these do you mean?".to_owned();
     let mut choices = Vec::new();
     for call in calls {

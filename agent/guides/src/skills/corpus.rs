@@ -18,10 +18,10 @@ fn corpus(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-fn fired(text: &str, skills: &[Skill]) -> Option<String> {
+fn fired(text: &str, skills: &[SkillGuide]) -> Option<String> {
     match find_asked(text, skills) {
-        Asked::One(call) => Some(call.skill),
-        Asked::Nothing | Asked::OneOf(_) => None,
+        AskedSkill::One(call) => Some(call.skill),
+        AskedSkill::Nothing | AskedSkill::OneOf(_) => None,
     }
 }
 

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use super::trigger::{Trigger, is_name};
-use super::{Skill, Wrong};
+use super::trigger::{SkillTrigger, is_name};
+use super::{SkillFault, SkillGuide};
 use crate::text::{clip_text, plain_text};
 
 /// Characters of a value.
@@ -22,7 +22,7 @@ struct Place<'a> {
 
 /// A prompt as a role gets it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filled {
+pub struct FilledPrompt {
     pub text: String,
     /// Params that nobody named.
     pub missing: Vec<String>,
@@ -33,8 +33,8 @@ pub struct Filled {
 }
 
 /// Fills in a prompt.
-pub fn fill_prompt(skill: &Skill, values: &[(String, Option<String>)]) -> Filled {
-    let mut filled = Filled::default();
+pub fn fill_prompt(skill: &SkillGuide, values: &[(String, Option<String>)]) -> FilledPrompt {
+    let mut filled = FilledPrompt::default();
     let places = find_places(&skill.prompt).unwrap_or_default();
     let defaults: BTreeMap<&str, &str> =
         places.iter().filter_map(|place| Some((place.name, place.default?))).collect();
@@ -65,21 +65,23 @@ pub fn fill_prompt(skill: &Skill, values: &[(String, Option<String>)]) -> Filled
 ///
 /// # Errors
 /// The first that can't.
-pub fn check_places(lines: &[(usize, &str)], triggers: &[Trigger]) -> Result<(), Wrong> {
+pub fn check_places(lines: &[(usize, &str)], triggers: &[SkillTrigger]) -> Result<(), SkillFault> {
     let mut defaults: BTreeMap<&str, &str> = BTreeMap::new();
     for (at, line) in lines {
-        for Place { name, default, .. } in find_places(line).map_err(|why| Wrong::at(*at, why))? {
-            if !triggers.iter().flat_map(Trigger::params).any(|param| param == name) {
+        for Place { name, default, .. } in
+            find_places(line).map_err(|why| SkillFault::at(*at, why))?
+        {
+            if !triggers.iter().flat_map(SkillTrigger::params).any(|param| param == name) {
                 let why = format!(
                     "`{{{{{name}}}}}` is in no trigger: write `{{{name}}}` into one, or take it out"
                 );
-                return Err(Wrong::at(*at, why));
+                return Err(SkillFault::at(*at, why));
             }
             let Some(default) = default else { continue };
             let known = defaults.insert(name, default).unwrap_or(default);
             if known != default {
                 let why = format!("`{name}` has two defaults, \"{known}\" and \"{default}\"");
-                return Err(Wrong::at(*at, why));
+                return Err(SkillFault::at(*at, why));
             }
         }
     }
@@ -87,9 +89,9 @@ pub fn check_places(lines: &[(usize, &str)], triggers: &[Trigger]) -> Result<(),
 }
 
 /// Params that triggers take and the prompt does not use.
-pub fn unused_params(skill: &Skill) -> Vec<String> {
+pub fn unused_params(skill: &SkillGuide) -> Vec<String> {
     let places = find_places(&skill.prompt).unwrap_or_default();
-    let mut names: Vec<&str> = skill.triggers.iter().flat_map(Trigger::params).collect();
+    let mut names: Vec<&str> = skill.triggers.iter().flat_map(SkillTrigger::params).collect();
     names.sort_unstable();
     names.dedup();
     names.retain(|name| places.iter().all(|place| place.name != *name));
@@ -155,7 +157,7 @@ fn show_value(value: &str, in_code: bool) -> String {
 mod tests {
     use super::*;
 
-    fn skill(triggers: &str, prompt: &str) -> Skill {
+    fn skill(triggers: &str, prompt: &str) -> SkillGuide {
         let text = format!(
             "# deploy\nDeploys.\n## Trigger\n{triggers}\n## Agent\ncoder\n## Prompt\n{prompt}\n"
         );

@@ -7,8 +7,8 @@ use super::lists::{
     CANCELS, DETERMINERS, JOINING, LEADS, NUMBERED, PARTING, PEOPLE, POINTING, PREPOSITIONS,
     SKIPPED, STATING, TIMES,
 };
-use super::trigger::{Part, Trigger};
-use super::words::{Sentence, Token, is_slip, same_word};
+use super::trigger::{SkillTrigger, TriggerPart};
+use super::words::{SpokenSentence, WordToken, is_slip, same_word};
 
 /// What a fit may cost.
 const MAX_COST: u32 = 25;
@@ -31,7 +31,7 @@ const WEIGHT: i64 = 100;
 
 /// A trigger that a sentence says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fit {
+pub struct TriggerFit {
     /// Nothing for word for word.
     pub cost: u32,
     /// How much of it has to be said: what fits more is rather meant.
@@ -40,7 +40,7 @@ pub struct Fit {
     pub values: Vec<(String, Option<String>)>,
 }
 
-impl Fit {
+impl TriggerFit {
     /// The larger, the surer.
     pub fn rank(&self) -> i64 {
         i64::try_from(self.weight).unwrap_or(0) * WEIGHT - i64::from(self.cost) * 4
@@ -48,25 +48,29 @@ impl Fit {
 }
 
 /// Whether a message takes back what it says.
-pub fn takes_back(sentences: &[Sentence]) -> bool {
-    let says = |tokens: &[Token]| CANCELS.iter().any(|words| begins_with(tokens, words));
+pub fn takes_back(sentences: &[SpokenSentence]) -> bool {
+    let says = |tokens: &[WordToken]| CANCELS.iter().any(|words| begins_with(tokens, words));
     sentences.iter().any(|s| (0..s.tokens.len()).any(|at| says(&s.tokens[at..])))
 }
 
 /// How a sentence says a trigger best.
-pub fn best_fit(trigger: &Trigger, sentence: &Sentence) -> Option<Fit> {
+pub fn best_fit(trigger: &SkillTrigger, sentence: &SpokenSentence) -> Option<TriggerFit> {
     let weight = trigger.words().count()
-        + trigger.parts.iter().filter(|p| matches!(p, Part::Param { number: true, .. })).count();
+        + trigger
+            .parts
+            .iter()
+            .filter(|p| matches!(p, TriggerPart::Param { number: true, .. }))
+            .count();
     let starts = clause_starts(&sentence.tokens).into_iter();
     let straight = starts.filter_map(|at| Reading::new(sentence, at).read(&trigger.parts, at));
     let found =
         straight.chain(turned_around(trigger, sentence)).filter(|found| found.cost <= MAX_COST);
     let Found { cost, values } = found.min_by_key(|found| found.cost)?;
-    Some(Fit { cost, weight, values })
+    Some(TriggerFit { cost, weight, values })
 }
 
 /// Where somebody may begin to say what is wanted: at each clause, behind its polite words.
-fn clause_starts(tokens: &[Token]) -> Vec<usize> {
+fn clause_starts(tokens: &[WordToken]) -> Vec<usize> {
     let clauses = (0..tokens.len()).filter(|at| *at == 0 || tokens[at - 1].pause);
     let mut found: Vec<usize> = clauses.flat_map(|at| behind_leads(tokens, at)).collect();
     found.sort_unstable();
@@ -75,7 +79,7 @@ fn clause_starts(tokens: &[Token]) -> Vec<usize> {
 }
 
 /// `at`, and every place behind polite words that begin there.
-fn behind_leads(tokens: &[Token], mut at: usize) -> Vec<usize> {
+fn behind_leads(tokens: &[WordToken], mut at: usize) -> Vec<usize> {
     let mut found = vec![at];
     for _ in 0..MAX_LEADS {
         let lead = |phrase: &&str| {
@@ -90,12 +94,12 @@ fn behind_leads(tokens: &[Token], mut at: usize) -> Vec<usize> {
     found
 }
 
-fn begins_with(tokens: &[Token], words: &[&str]) -> bool {
+fn begins_with(tokens: &[WordToken], words: &[&str]) -> bool {
     let said = tokens.iter().take(words.len()).filter(|token| !token.quoted);
     said.map(|token| token.word.as_str()).eq(words.iter().copied())
 }
 
-fn is_in(token: &Token, list: &[&str]) -> bool {
+fn is_in(token: &WordToken, list: &[&str]) -> bool {
     !token.quoted && list.contains(&token.word.as_str())
 }
 
@@ -115,25 +119,25 @@ impl Found {
 
 /// A sentence from one place on.
 struct Reading<'a> {
-    sentence: &'a Sentence,
-    tokens: &'a [Token],
+    sentence: &'a SpokenSentence,
+    tokens: &'a [WordToken],
     start: usize,
     /// Ways that are still tried: no message may keep it busy.
     steps: Cell<u32>,
 }
 
 impl<'a> Reading<'a> {
-    fn new(sentence: &'a Sentence, start: usize) -> Self {
+    fn new(sentence: &'a SpokenSentence, start: usize) -> Self {
         Self { sentence, tokens: &sentence.tokens, start, steps: Cell::new(MAX_STEPS) }
     }
 
     /// The cheapest way to read `parts` from `at` to the end.
-    fn read(&self, parts: &[Part], at: usize) -> Option<Found> {
+    fn read(&self, parts: &[TriggerPart], at: usize) -> Option<Found> {
         self.steps.set(self.steps.get().checked_sub(1)?);
         let Some((part, rest)) = parts.split_first() else { return self.tail(at) };
         match part {
-            Part::Word(word) => self.word(word, rest, at),
-            Part::Param { name, number } => {
+            TriggerPart::Word(word) => self.word(word, rest, at),
+            TriggerPart::Param { name, number } => {
                 let before = at.checked_sub(1).map(|before| &self.tokens[before]);
                 let paused = before.is_none_or(|before| before.pause);
                 let led = before.is_some_and(|before| is_in(before, PREPOSITIONS));
@@ -153,11 +157,11 @@ impl<'a> Reading<'a> {
     /// Whether it begins like something that is spoken of.
     fn is_noun(&self) -> bool {
         let before = self.start.checked_sub(1).map(|before| &self.tokens[before]);
-        let article = |token: &Token| is_in(token, &["a", "an", "another"]);
+        let article = |token: &WordToken| is_in(token, &["a", "an", "another"]);
         is_in(&self.tokens[self.start], DETERMINERS) || before.is_some_and(article)
     }
 
-    fn word(&self, word: &str, rest: &[Part], at: usize) -> Option<Found> {
+    fn word(&self, word: &str, rest: &[TriggerPart], at: usize) -> Option<Found> {
         self.steps.set(self.steps.get().checked_sub(1)?);
         let token = self.tokens.get(at).filter(|token| !token.quoted)?;
         let mut ways = Vec::new();
@@ -201,7 +205,7 @@ impl<'a> Reading<'a> {
     }
 
     /// A number, perhaps with the kind of thing that has it.
-    fn number(&self, name: &str, rest: &[Part], at: usize) -> Option<Found> {
+    fn number(&self, name: &str, rest: &[TriggerPart], at: usize) -> Option<Found> {
         let named = self.tokens[at.min(self.tokens.len())..].iter();
         let kinds = named.take(2).take_while(|token| is_in(token, NUMBERED)).count();
         let token = self.tokens.get(at + kinds)?;
@@ -214,7 +218,7 @@ impl<'a> Reading<'a> {
     }
 
     /// A param with more behind it.
-    fn inside(&self, name: &str, rest: &[Part], at: usize) -> Option<Found> {
+    fn inside(&self, name: &str, rest: &[TriggerPart], at: usize) -> Option<Found> {
         let ends = (at + 1..=self.tokens.len()).take(MAX_INSIDE);
         let ways = ends.filter(|end| self.is_thing(at, *end)).filter_map(|end| {
             let mut found = self.read(rest, end)?;
@@ -255,9 +259,9 @@ impl<'a> Reading<'a> {
 
     /// Whether words make a statement: `the button is hidden`, but not `what is hidden`, nor what another
     /// clause says of it.
-    fn states(words: &[Token]) -> bool {
+    fn states(words: &[WordToken]) -> bool {
         let states = words.iter().position(|token| is_in(token, STATING));
-        let other = |token: &Token| token.pause || is_in(token, JOINING);
+        let other = |token: &WordToken| token.pause || is_in(token, JOINING);
         states.is_some_and(|at| !words[..at].iter().any(other))
     }
 
@@ -309,17 +313,17 @@ impl<'a> Reading<'a> {
 }
 
 /// What is meant comes first: `src/cart.rs: explain please`, `for the login, a hotfix`.
-fn turned_around(trigger: &Trigger, sentence: &Sentence) -> Option<Found> {
-    let Some((Part::Param { name, number }, words)) = trigger.parts.split_last() else {
+fn turned_around(trigger: &SkillTrigger, sentence: &SpokenSentence) -> Option<Found> {
+    let Some((TriggerPart::Param { name, number }, words)) = trigger.parts.split_last() else {
         return None;
     };
     let ends = words.iter().rposition(|part| {
-        !matches!(part, Part::Word(word) if PREPOSITIONS.contains(&word.as_str()) || NUMBERED.contains(&word.as_str()))
+        !matches!(part, TriggerPart::Word(word) if PREPOSITIONS.contains(&word.as_str()) || NUMBERED.contains(&word.as_str()))
     })?;
     let words = &words[..=ends];
-    let only_words = words.iter().all(|part| matches!(part, Part::Word(_)));
+    let only_words = words.iter().all(|part| matches!(part, TriggerPart::Word(_)));
     let tokens = &sentence.tokens;
-    let shown = |token: &Token| {
+    let shown = |token: &WordToken| {
         token.quoted
             || token.word.contains(['/', '#', '_', ':'])
             || token.word.trim_matches('.').contains('.')

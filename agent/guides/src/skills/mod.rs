@@ -21,12 +21,12 @@ use std::fmt::Write as _;
 use crate::seeds;
 use crate::text::clip_text;
 
-pub use ask::{Asked, Call, find_asked};
+pub use ask::{AskedSkill, SkillCall, find_asked};
 pub use brief::{NONE, skills_question, write_brief};
 pub use correction::{correction_brief, is_correction};
 pub use fill::unused_params;
 pub use repeat::{PastRequest, find_repeats, repeat_brief};
-pub use trigger::Trigger;
+pub use trigger::SkillTrigger;
 
 /// Bytes of a file.
 pub const MAX_FILE: usize = 16 * 1024;
@@ -39,7 +39,7 @@ const SHOWN_TRIGGERS: usize = 3;
 
 /// Whose a skill is. What comes first wins over what comes later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+pub enum SkillSource {
     /// The repository's, in `.codebutler/skills`.
     Own,
     /// The repository's, in the open form.
@@ -50,45 +50,48 @@ pub enum Source {
 
 /// What people can ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skill {
+pub struct SkillGuide {
     pub name: String,
     pub description: String,
-    pub triggers: Vec<Trigger>,
+    pub triggers: Vec<SkillTrigger>,
     /// The role that does it; none: who reads it decides.
     pub role: Option<String>,
     /// With `{{param}}`.
     pub prompt: String,
     /// Its file, from the root of the repository; of a seed below `.codebutler`.
     pub path: String,
-    pub source: Source,
+    pub source: SkillSource,
 }
 
 /// What is wrong with a skill's file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[error("{}{why}", if *line > 0 { format!("line {line}: ") } else { String::new() })]
-pub struct Wrong {
+pub struct SkillFault {
     /// From 1; 0 for all of it.
     pub line: usize,
     pub why: String,
 }
 
-impl Wrong {
+impl SkillFault {
     fn at(line: usize, why: impl Into<String>) -> Self {
         Self { line, why: why.into() }
     }
 }
 
 /// A file of a repository as it was read, or why it was not.
-pub type File = (String, Result<String, String>);
+pub type ReadFile = (String, Result<String, String>);
 
 /// All skills that there are, by name, and what is wrong with the rest, by file. `roles` are those that
 /// work here.
-pub fn collect_skills(files: &[File], roles: &[String]) -> (Vec<Skill>, Vec<(String, Wrong)>) {
-    let (mut skills, mut wrong): (Vec<Skill>, Vec<_>) = (Vec::new(), Vec::new());
+pub fn collect_skills(
+    files: &[ReadFile],
+    roles: &[String],
+) -> (Vec<SkillGuide>, Vec<(String, SkillFault)>) {
+    let (mut skills, mut wrong): (Vec<SkillGuide>, Vec<_>) = (Vec::new(), Vec::new());
     for (path, text) in files {
         let read = match text {
             Ok(text) => parse_skill(path, text).and_then(|skill| for_team(skill, roles)),
-            Err(why) => Err(Wrong::at(0, why.clone())),
+            Err(why) => Err(SkillFault::at(0, why.clone())),
         };
         match read {
             Ok(skill) if skills.iter().all(|known| known.name != skill.name) => skills.push(skill),
@@ -101,7 +104,7 @@ pub fn collect_skills(files: &[File], roles: &[String]) -> (Vec<Skill>, Vec<(Str
         let works = |role: &String| roles.is_empty() || roles.contains(role);
         match skills.iter_mut().find(|skill| skill.name == seed.name) {
             // What people say to get it is no part of the open form.
-            Some(own) if own.source == Source::Open => {
+            Some(own) if own.source == SkillSource::Open => {
                 own.triggers = seed.triggers;
                 own.role = seed.role.filter(works);
             }
@@ -114,11 +117,11 @@ pub fn collect_skills(files: &[File], roles: &[String]) -> (Vec<Skill>, Vec<(Str
 }
 
 /// Those that CodeButler brings.
-pub fn shipped_skills() -> Vec<Skill> {
+pub fn shipped_skills() -> Vec<SkillGuide> {
     let read = |(name, text): (&str, &str)| {
         let path = format!("skills/{name}");
         let skill = own::parse_own(&format!("{FOLDER}/{name}"), text);
-        skill.map(|skill| Skill { source: Source::Seed, path, ..skill }).ok()
+        skill.map(|skill| SkillGuide { source: SkillSource::Seed, path, ..skill }).ok()
     };
     seeds::list_skills().filter_map(read).collect()
 }
@@ -132,10 +135,10 @@ const OPEN_FILE: &str = "SKILL.md";
 ///
 /// # Errors
 /// What is wrong with it, with its line where there is one.
-pub fn parse_skill(path: &str, text: &str) -> Result<Skill, Wrong> {
+pub fn parse_skill(path: &str, text: &str) -> Result<SkillGuide, SkillFault> {
     if text.len() > MAX_FILE {
         let size = text.len();
-        return Err(Wrong::at(
+        return Err(SkillFault::at(
             0,
             format!("it has {size} bytes, and {MAX_FILE} are read: make it shorter"),
         ));
@@ -147,11 +150,11 @@ pub fn parse_skill(path: &str, text: &str) -> Result<Skill, Wrong> {
     }
 }
 
-fn for_team(skill: Skill, roles: &[String]) -> Result<Skill, Wrong> {
+fn for_team(skill: SkillGuide, roles: &[String]) -> Result<SkillGuide, SkillFault> {
     let missing = skill.role.as_ref().filter(|role| !roles.is_empty() && !roles.contains(role));
     match missing {
         None => Ok(skill),
-        Some(role) => Err(Wrong::at(
+        Some(role) => Err(SkillFault::at(
             0,
             format!(
                 "`## Agent` names `{role}`, which is no role here (there are {})",
@@ -162,7 +165,7 @@ fn for_team(skill: Skill, roles: &[String]) -> Result<Skill, Wrong> {
 }
 
 /// What the role that users talk to first is told of all of them.
-pub fn index_skills(skills: &[Skill]) -> Option<String> {
+pub fn index_skills(skills: &[SkillGuide]) -> Option<String> {
     let mut out = "# Skills\n\nWhat people can ask for in a few words. Where a message plainly asks for one, \
                    CodeButler says so and gives you its prompt. If one fits what is wanted and nothing was said, \
                    read its file with `ReadMemory` (a `SKILL.md` with `Read`), fill in what the message names, and \
@@ -179,7 +182,7 @@ pub fn index_skills(skills: &[Skill]) -> Option<String> {
     (!skills.is_empty()).then(|| out.trim_end().to_owned())
 }
 
-fn line_of(Skill { name, description, triggers, role, path, .. }: &Skill) -> String {
+fn line_of(SkillGuide { name, description, triggers, role, path, .. }: &SkillGuide) -> String {
     let role = role.as_ref().map(|role| format!(" ({role})")).unwrap_or_default();
     let said: Vec<&str> = triggers.iter().take(SHOWN_TRIGGERS).map(|t| t.text.as_str()).collect();
     let said =

@@ -2,7 +2,7 @@
 //! `description`), <https://agentskills.io/specification>. Fields that other tools define are passed over.
 //! Scripts beside it are files like any others: a role may run them, in the sandbox of all commands.
 
-use super::{Skill, Source, Wrong};
+use super::{SkillFault, SkillGuide, SkillSource};
 
 /// Characters of a name and of a description, as the standard has them.
 const MAX_NAME: usize = 64;
@@ -13,43 +13,47 @@ const RULE: &str = "---";
 ///
 /// # Errors
 /// What is wrong first, with its line.
-pub fn parse_open(path: &str, text: &str) -> Result<Skill, Wrong> {
+pub fn parse_open(path: &str, text: &str) -> Result<SkillGuide, SkillFault> {
     let text = text.trim_start_matches('\u{feff}');
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     if lines.first() != Some(&RULE) {
-        return Err(Wrong::at(1, "it has to begin with front matter: a line `---`"));
+        return Err(SkillFault::at(1, "it has to begin with front matter: a line `---`"));
     }
     let end = lines.iter().skip(1).position(|line| *line == RULE);
-    let end =
-        end.ok_or_else(|| Wrong::at(1, "the front matter has no end: a second line `---`"))? + 1;
+    let end = end
+        .ok_or_else(|| SkillFault::at(1, "the front matter has no end: a second line `---`"))?
+        + 1;
     let front = &lines[1..end];
     let (at, name) = front_field(front, "name")?;
-    check_name(&name).map_err(|why| Wrong::at(at, why))?;
+    check_name(&name).map_err(|why| SkillFault::at(at, why))?;
     let folder = path.rsplit('/').nth(1).unwrap_or_default();
     if name != folder {
         let why =
             format!("the skill is called `{name}` and its folder `{folder}`: name both alike");
-        return Err(Wrong::at(at, why));
+        return Err(SkillFault::at(at, why));
     }
     let (at, description) = front_field(front, "description")?;
     if description.chars().count() > MAX_DESCRIPTION {
-        return Err(Wrong::at(
+        return Err(SkillFault::at(
             at,
             format!("`description` has more than {MAX_DESCRIPTION} characters"),
         ));
     }
     let prompt = lines[end + 1..].join("\n").trim().to_owned();
     if prompt.is_empty() {
-        return Err(Wrong::at(end + 1, "nothing follows the front matter: say what is to be done"));
+        return Err(SkillFault::at(
+            end + 1,
+            "nothing follows the front matter: say what is to be done",
+        ));
     }
-    Ok(Skill {
+    Ok(SkillGuide {
         name,
         description,
         triggers: Vec::new(),
         role: None,
         prompt,
         path: path.to_owned(),
-        source: Source::Open,
+        source: SkillSource::Open,
     })
 }
 
@@ -69,16 +73,17 @@ pub fn check_name(name: &str) -> Result<(), String> {
 }
 
 /// A field at the top of the front matter, and its line: plain, in quotes, or a block.
-fn front_field(front: &[&str], name: &str) -> Result<(usize, String), Wrong> {
+fn front_field(front: &[&str], name: &str) -> Result<(usize, String), SkillFault> {
     let of =
         |line: &&str| line.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')).is_some();
     let mut places = front.iter().enumerate().filter(|(_, line)| of(line)).map(|(at, _)| at);
-    let at =
-        places.next().ok_or_else(|| Wrong::at(1, format!("the front matter has no `{name}`")))?;
+    let at = places
+        .next()
+        .ok_or_else(|| SkillFault::at(1, format!("the front matter has no `{name}`")))?;
     // Counted from 1, behind the first rule.
     let line = at + 2;
     if places.next().is_some() {
-        return Err(Wrong::at(line, format!("the front matter has `{name}` twice")));
+        return Err(SkillFault::at(line, format!("the front matter has `{name}` twice")));
     }
     let first = front[at][name.len() + 1..].trim();
     let below =
@@ -87,9 +92,9 @@ fn front_field(front: &[&str], name: &str) -> Result<(usize, String), Wrong> {
     let block = first.starts_with(['|', '>']);
     let words: Vec<&str> = Some(first).filter(|_| !block).into_iter().chain(below).collect();
     let value = unquote_value(&words.join(" "))
-        .map_err(|why| Wrong::at(line, format!("`{name}` {why}")))?;
+        .map_err(|why| SkillFault::at(line, format!("`{name}` {why}")))?;
     if value.trim().is_empty() {
-        return Err(Wrong::at(line, format!("`{name}` is empty")));
+        return Err(SkillFault::at(line, format!("`{name}` is empty")));
     }
     Ok((line, value.trim().to_owned()))
 }
@@ -127,7 +132,7 @@ mod tests {
         assert_eq!(skill.name, "pdf-forms");
         assert_eq!(skill.description, "Fills in forms. Use it for PDFs.");
         assert_eq!(skill.prompt, "# Forms\n\nRun `scripts/fill.py`.");
-        assert_eq!((skill.role, skill.source), (None, Source::Open));
+        assert_eq!((skill.role, skill.source), (None, SkillSource::Open));
         let quoted = PDF.replace(
             ">-\n  Fills in forms.\n\n  Use it for PDFs.",
             "\"Says \\\"hi\\\": often\" # so",

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::trigger::Trigger;
-use super::{Skill, Source, Wrong, fill};
+use super::trigger::SkillTrigger;
+use super::{SkillFault, SkillGuide, SkillSource, fill};
 
 /// Triggers of one skill.
 const MAX_TRIGGERS: usize = 64;
@@ -18,13 +18,13 @@ type Section<'a> = (usize, Vec<(usize, &'a str)>);
 ///
 /// # Errors
 /// What is wrong first, with its line.
-pub fn parse_own(path: &str, text: &str) -> Result<Skill, Wrong> {
+pub fn parse_own(path: &str, text: &str) -> Result<SkillGuide, SkillFault> {
     let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
     let mut said = lines.by_ref().filter(|(_, line)| !line.trim().is_empty());
-    let (at, first) = said.next().ok_or_else(|| Wrong::at(1, "the file is empty"))?;
+    let (at, first) = said.next().ok_or_else(|| SkillFault::at(1, "the file is empty"))?;
     let name = first.strip_prefix("# ").map(str::trim).filter(|name| !name.is_empty());
-    let name = name.ok_or_else(|| Wrong::at(at, "`# <name>` has to come first"))?;
-    named_as(name, path).map_err(|why| Wrong::at(at, why))?;
+    let name = name.ok_or_else(|| SkillFault::at(at, "`# <name>` has to come first"))?;
+    named_as(name, path).map_err(|why| SkillFault::at(at, why))?;
     let mut sections = read_sections(text)?;
     let description = read_description(text, at)?;
     let triggers = read_triggers(&take_section(&mut sections, "Trigger")?)?;
@@ -34,16 +34,16 @@ pub fn parse_own(path: &str, text: &str) -> Result<Skill, Wrong> {
     let prompt: Vec<&str> = prompt.into_iter().map(|(_, line)| line).collect();
     let prompt = prompt.join("\n").trim().to_owned();
     if prompt.is_empty() {
-        return Err(Wrong::at(heading, "`## Prompt` is empty: say what its role is to do"));
+        return Err(SkillFault::at(heading, "`## Prompt` is empty: say what its role is to do"));
     }
-    Ok(Skill {
+    Ok(SkillGuide {
         name: name.to_owned(),
         description,
         triggers,
         role: Some(role),
         prompt,
         path: path.to_owned(),
-        source: Source::Own,
+        source: SkillSource::Own,
     })
 }
 
@@ -59,13 +59,13 @@ fn named_as(name: &str, path: &str) -> Result<(), String> {
 }
 
 /// What stands between the name and the first section, in one line.
-fn read_description(text: &str, heading: usize) -> Result<String, Wrong> {
+fn read_description(text: &str, heading: usize) -> Result<String, SkillFault> {
     let lines = text.lines().skip(heading).take_while(|line| !line.starts_with("## "));
     let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
     let description = words.join(" ");
     match description.chars().count() {
-        0 => Err(Wrong::at(heading, "no description follows: say in one line what it does")),
-        count if count > MAX_DESCRIPTION => Err(Wrong::at(
+        0 => Err(SkillFault::at(heading, "no description follows: say in one line what it does")),
+        count if count > MAX_DESCRIPTION => Err(SkillFault::at(
             heading,
             format!("the description has more than {MAX_DESCRIPTION} characters"),
         )),
@@ -74,7 +74,7 @@ fn read_description(text: &str, heading: usize) -> Result<String, Wrong> {
 }
 
 /// The sections by title. Headings inside of a prompt's code are none.
-fn read_sections(text: &str) -> Result<BTreeMap<&'static str, Section<'_>>, Wrong> {
+fn read_sections(text: &str) -> Result<BTreeMap<&'static str, Section<'_>>, SkillFault> {
     let mut found: BTreeMap<&'static str, Section<'_>> = BTreeMap::new();
     let mut current = None;
     let mut fenced = false;
@@ -85,13 +85,13 @@ fn read_sections(text: &str) -> Result<BTreeMap<&'static str, Section<'_>>, Wron
         match (title, known) {
             (_, Some(known)) => {
                 if found.insert(known, (at, Vec::new())).is_some() {
-                    return Err(Wrong::at(at, format!("`## {known}` is there twice")));
+                    return Err(SkillFault::at(at, format!("`## {known}` is there twice")));
                 }
                 current = Some(known);
             }
             (Some(title), None) if current != Some("Prompt") => {
                 let known = SECTIONS.map(|known| format!("`## {known}`")).join(", ");
-                return Err(Wrong::at(
+                return Err(SkillFault::at(
                     at,
                     format!("`## {title}` is no section of a skill: there are {known}"),
                 ));
@@ -109,19 +109,19 @@ fn read_sections(text: &str) -> Result<BTreeMap<&'static str, Section<'_>>, Wron
 fn take_section<'a>(
     sections: &mut BTreeMap<&'static str, Section<'a>>,
     title: &str,
-) -> Result<Section<'a>, Wrong> {
-    let missing = || Wrong::at(0, format!("the section `## {title}` is missing"));
+) -> Result<Section<'a>, SkillFault> {
+    let missing = || SkillFault::at(0, format!("the section `## {title}` is missing"));
     sections.remove(title).ok_or_else(missing)
 }
 
-fn read_triggers((heading, lines): &Section<'_>) -> Result<Vec<Trigger>, Wrong> {
-    let mut found: Vec<Trigger> = Vec::new();
+fn read_triggers((heading, lines): &Section<'_>) -> Result<Vec<SkillTrigger>, SkillFault> {
+    let mut found: Vec<SkillTrigger> = Vec::new();
     for (at, line) in lines {
         let phrases = line.split(',').map(|phrase| phrase.trim().trim_start_matches("- ").trim());
         for phrase in phrases.filter(|phrase| !phrase.is_empty()) {
-            let trigger = Trigger::parse(phrase).map_err(|why| Wrong::at(*at, why))?;
+            let trigger = SkillTrigger::parse(phrase).map_err(|why| SkillFault::at(*at, why))?;
             if let Some(same) = found.iter().find(|known| known.shape() == trigger.shape()) {
-                return Err(Wrong::at(
+                return Err(SkillFault::at(
                     *at,
                     format!("the triggers `{}` and `{phrase}` are the same", same.text),
                 ));
@@ -130,33 +130,33 @@ fn read_triggers((heading, lines): &Section<'_>) -> Result<Vec<Trigger>, Wrong> 
         }
     }
     match found.len() {
-        0 => Err(Wrong::at(
+        0 => Err(SkillFault::at(
             *heading,
             "`## Trigger` is empty: say what people say to get it, with commas between",
         )),
         1..=MAX_TRIGGERS => Ok(found),
-        many => Err(Wrong::at(
+        many => Err(SkillFault::at(
             *heading,
             format!("`## Trigger` has {many} phrases, and {MAX_TRIGGERS} are read"),
         )),
     }
 }
 
-fn read_role((heading, lines): &Section<'_>) -> Result<String, Wrong> {
+fn read_role((heading, lines): &Section<'_>) -> Result<String, SkillFault> {
     let words: Vec<(usize, &str)> = lines
         .iter()
         .flat_map(|(at, line)| line.split_whitespace().map(|word| (*at, word)))
         .collect();
     match words[..] {
-        [] => Err(Wrong::at(*heading, "`## Agent` is empty: name one role")),
+        [] => Err(SkillFault::at(*heading, "`## Agent` is empty: name one role")),
         [(at, word)] => {
             let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
             let is_role = word.len() <= 63 && word.bytes().all(plain);
             let why = || format!("`{word}` can't be a role's name (a-z, 0-9 and `-`)");
-            if is_role { Ok(word.to_owned()) } else { Err(Wrong::at(at, why())) }
+            if is_role { Ok(word.to_owned()) } else { Err(SkillFault::at(at, why())) }
         }
         [_, (at, _), ..] => {
-            Err(Wrong::at(at, "`## Agent` names more than one role: one does a skill"))
+            Err(SkillFault::at(at, "`## Agent` names more than one role: one does a skill"))
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What people ask for again and again, and no skill does. Pure: the same words always give the same answer.
 
 use super::lists::{DETERMINERS, PREPOSITIONS};
-use super::words::{Token, same_word, split_sentences};
+use super::words::{WordToken, same_word, split_sentences};
 use crate::text::clip_text;
 
 /// Every so many times somebody asks for it, a skill is suggested: not each time after the second.
@@ -56,7 +56,7 @@ pub fn repeat_brief(message: &str, repeats: &[&PastRequest]) -> String {
 
 /// The words that say what is wanted. Numbers, names in quotes and issues differ from time to time.
 fn telling_words(text: &str) -> Vec<String> {
-    let tells = |token: &Token| {
+    let tells = |token: &WordToken| {
         let word = token.word.as_str();
         let letters = word.chars().filter(|c| c.is_alphabetic()).count();
         let is_plain = [PLAIN, DETERMINERS, PREPOSITIONS].iter().any(|list| list.contains(&word));

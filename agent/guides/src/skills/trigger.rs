@@ -20,7 +20,7 @@ const ASKING: &[&str] =
 
 /// A piece of a trigger.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum TriggerPart {
     /// This word.
     Word(String),
     /// What somebody names.
@@ -33,13 +33,13 @@ pub enum Part {
 
 /// What people say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trigger {
+pub struct SkillTrigger {
     /// As it is written.
     pub text: String,
-    pub parts: Vec<Part>,
+    pub parts: Vec<TriggerPart>,
 }
 
-impl Trigger {
+impl SkillTrigger {
     /// Reads one.
     ///
     /// # Errors
@@ -64,24 +64,24 @@ impl Trigger {
     /// The names of its params.
     pub fn params(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Param { name, .. } => Some(name.as_str()),
-            Part::Word(_) => None,
+            TriggerPart::Param { name, .. } => Some(name.as_str()),
+            TriggerPart::Word(_) => None,
         })
     }
 
     /// Words that have to be there.
     pub fn words(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Word(word) => Some(word.as_str()),
-            Part::Param { .. } => None,
+            TriggerPart::Word(word) => Some(word.as_str()),
+            TriggerPart::Param { .. } => None,
         })
     }
 
     /// What people would have to say for either of two that are equal.
     pub fn shape(&self) -> String {
-        let shown = |part: &Part| match part {
-            Part::Word(word) => word.clone(),
-            Part::Param { number, .. } => if *number { "{#}" } else { "{}" }.to_owned(),
+        let shown = |part: &TriggerPart| match part {
+            TriggerPart::Word(word) => word.clone(),
+            TriggerPart::Param { number, .. } => if *number { "{#}" } else { "{}" }.to_owned(),
         };
         self.parts.iter().map(shown).collect::<Vec<_>>().join(" ")
     }
@@ -106,7 +106,7 @@ impl Trigger {
                  wanted"
             ));
         }
-        let open = |part: &Part| matches!(part, Part::Param { .. });
+        let open = |part: &TriggerPart| matches!(part, TriggerPart::Param { .. });
         if parts.windows(2).any(|pair| pair.iter().all(open)) {
             return Some(format!(
                 "the trigger `{text}` has two parameters side by side: put a word between them"
@@ -126,9 +126,9 @@ fn describe_odd(text: &str, chunk: &str) -> String {
     )
 }
 
-fn parse_param(name: &str) -> Option<Part> {
+fn parse_param(name: &str) -> Option<TriggerPart> {
     let (name, number) = name.strip_suffix('#').map_or((name, false), |name| (name, true));
-    is_name(name).then(|| Part::Param { name: name.to_owned(), number })
+    is_name(name).then(|| TriggerPart::Param { name: name.to_owned(), number })
 }
 
 /// Whether it can be a parameter's name.
@@ -140,10 +140,10 @@ pub fn is_name(name: &str) -> bool {
 }
 
 /// The words that a message is compared with: what says nothing is left out on both sides.
-fn fixed_words(chunk: &str) -> Vec<Part> {
+fn fixed_words(chunk: &str) -> Vec<TriggerPart> {
     let tokens = words::read_phrase(chunk).into_iter();
     let said = tokens.map(|token| token.word).filter(|word| !says_nothing(word));
-    said.map(Part::Word).collect()
+    said.map(TriggerPart::Word).collect()
 }
 
 /// Whether a word is left out of triggers.
@@ -157,11 +157,11 @@ mod tests {
 
     #[test]
     fn a_trigger_is_words_and_params() {
-        let trigger = Trigger::parse("  deploy the shop  to {environment}").unwrap();
+        let trigger = SkillTrigger::parse("  deploy the shop  to {environment}").unwrap();
         assert_eq!(trigger.shape(), "deploy shop to {}");
         assert_eq!(trigger.params().collect::<Vec<_>>(), ["environment"]);
-        assert_eq!(Trigger::parse("review PR {pr#}").unwrap().shape(), "review pr {#}");
-        assert!(Trigger::parse("how does {what} work").is_ok());
+        assert_eq!(SkillTrigger::parse("review PR {pr#}").unwrap().shape(), "review pr {#}");
+        assert!(SkillTrigger::parse("how does {what} work").is_ok());
     }
 
     #[test]
@@ -179,7 +179,7 @@ mod tests {
             ("deploy {Env}", "a parameter is a word of its own"),
             ("a b c d e f g h i j k l m n o p q r s deploy", "more than 16 words"),
         ] {
-            let error = Trigger::parse(text).unwrap_err();
+            let error = SkillTrigger::parse(text).unwrap_err();
             assert!(error.contains(why), "{text}: {error}");
         }
     }

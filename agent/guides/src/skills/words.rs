@@ -37,7 +37,7 @@ const SHORT: [(&str, &str); 22] = [
 
 /// A word, and where it stands in its sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Token {
+pub struct WordToken {
     /// As it is compared.
     pub word: String,
     pub start: usize,
@@ -50,14 +50,14 @@ pub struct Token {
 
 /// A sentence and its words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sentence {
+pub struct SpokenSentence {
     pub text: String,
-    pub tokens: Vec<Token>,
+    pub tokens: Vec<WordToken>,
 }
 
 /// The sentences in which somebody may ask for something: no code, no quotations, nothing that was
 /// added to the message.
-pub fn split_sentences(text: &str) -> Vec<Sentence> {
+pub fn split_sentences(text: &str) -> Vec<SpokenSentence> {
     let mut found = Vec::new();
     let mut fenced = false;
     let looked: String = text.chars().take(MAX_LOOKED).collect();
@@ -79,7 +79,7 @@ pub fn split_sentences(text: &str) -> Vec<Sentence> {
 }
 
 /// A trigger's phrase, or anything that is one sentence.
-pub fn read_phrase(text: &str) -> Vec<Token> {
+pub fn read_phrase(text: &str) -> Vec<WordToken> {
     let mut found = Vec::new();
     split_line(text, &mut found);
     found.into_iter().flat_map(|sentence| sentence.tokens).collect()
@@ -112,15 +112,15 @@ fn without_markup(line: &str) -> String {
     out.replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">")
 }
 
-fn split_line(line: &str, found: &mut Vec<Sentence>) {
-    let mut current = Sentence { text: line.to_owned(), tokens: Vec::new() };
+fn split_line(line: &str, found: &mut Vec<SpokenSentence>) {
+    let mut current = SpokenSentence { text: line.to_owned(), tokens: Vec::new() };
     for (start, chunk) in split_chunks(line) {
         if current.tokens.len() >= MAX_WORDS {
             break;
         }
         let ends = add_chunk(&mut current.tokens, start, chunk);
         if ends && !current.tokens.is_empty() {
-            let next = Sentence { text: line.to_owned(), tokens: Vec::new() };
+            let next = SpokenSentence { text: line.to_owned(), tokens: Vec::new() };
             found.push(std::mem::replace(&mut current, next));
         }
     }
@@ -161,7 +161,7 @@ fn split_chunks(line: &str) -> Vec<(usize, &str)> {
 }
 
 /// Adds the words of a chunk. Answers whether a sentence ends with it.
-fn add_chunk(tokens: &mut Vec<Token>, at: usize, chunk: &str) -> bool {
+fn add_chunk(tokens: &mut Vec<WordToken>, at: usize, chunk: &str) -> bool {
     let quoted = chunk.starts_with(['`', '"', '“', '„']);
     let around = |c: char| AROUND.contains(c);
     let bare = chunk.trim_end_matches(|c: char| around(c) || ENDS.contains(c));
@@ -182,7 +182,7 @@ fn add_chunk(tokens: &mut Vec<Token>, at: usize, chunk: &str) -> bool {
     }
     let end = start + bare.len();
     for word in spell_words(bare, quoted) {
-        tokens.push(Token { word, start, end, quoted, pause: false });
+        tokens.push(WordToken { word, start, end, quoted, pause: false });
     }
     if let Some(last) = tokens.last_mut() {
         last.pause |= pause;
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     fn words(text: &str) -> Vec<Vec<String>> {
-        let of = |s: Sentence| s.tokens.into_iter().map(|token| token.word).collect();
+        let of = |s: SpokenSentence| s.tokens.into_iter().map(|token| token.word).collect();
         split_sentences(text).into_iter().map(of).collect()
     }
 

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use codebutler_redact::Redactor;
+use codebutler_redact::SecretRedactor;
 use serde::Deserialize;
 
-use super::{JudgedLines, Severity, line_in, line_of_quoted};
+use super::{FindingSeverity, JudgedLines, line_in, line_of_quoted};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,27 +32,27 @@ struct Server {
 /// What is wrong with a file.
 pub fn judge_mcp(text: &str) -> JudgedLines {
     let unread = "this version of CodeButler does not read it: servers are named in the Repo";
-    let mut found = vec![(0, Severity::Warning, unread.to_owned())];
+    let mut found = vec![(0, FindingSeverity::Warning, unread.to_owned())];
     let file: McpFile = match serde_json::from_str(text) {
         Ok(file) => file,
         Err(error) => {
             let message = error.to_string();
             let line = line_in(&message).unwrap_or_else(|| error.line());
-            found.push((line, Severity::Error, message));
+            found.push((line, FindingSeverity::Error, message));
             return found;
         }
     };
-    let (redactor, _) = Redactor::new(&[]);
+    let (redactor, _) = SecretRedactor::new(&[]);
     for (name, server) in &file.servers {
         for what in of_server(name, server, &redactor) {
             let message = format!("server `{name}`: {what}");
-            found.push((line_of_quoted(text, &message), Severity::Error, message));
+            found.push((line_of_quoted(text, &message), FindingSeverity::Error, message));
         }
     }
     found
 }
 
-fn of_server(name: &str, server: &Server, redactor: &Redactor) -> Vec<String> {
+fn of_server(name: &str, server: &Server, redactor: &SecretRedactor) -> Vec<String> {
     let mut wrong = Vec::new();
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if name.is_empty() || name.len() > 32 || !name.bytes().all(plain) {
@@ -87,8 +87,9 @@ mod tests {
     use super::*;
 
     fn errors(text: &str) -> Vec<(usize, String)> {
-        let found =
-            judge_mcp(text).into_iter().filter(|(_, severity, _)| *severity == Severity::Error);
+        let found = judge_mcp(text)
+            .into_iter()
+            .filter(|(_, severity, _)| *severity == FindingSeverity::Error);
         found.map(|(line, _, message)| (line, message)).collect()
     }
 

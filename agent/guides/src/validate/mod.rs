@@ -13,10 +13,10 @@ use std::process::ExitCode;
 
 use self::files::{FOLDER, GuideFiles};
 use crate::MAX_GUIDE;
-use crate::policy::rules::Rules;
+use crate::policy::rules::RiskRules;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
+pub enum FindingSeverity {
     /// Probably not what was meant.
     Warning,
     /// It is not used as it stands.
@@ -24,21 +24,21 @@ pub enum Severity {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Finding {
+pub struct GuideFinding {
     /// The file, from the root of the repository.
     pub file: String,
     /// Its line, from 1; 0 for all of it.
     pub line: usize,
-    pub severity: Severity,
+    pub severity: FindingSeverity,
     /// What is wrong and what to do.
     pub message: String,
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for GuideFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let severity = match self.severity {
-            Severity::Warning => "warning",
-            Severity::Error => "error",
+            FindingSeverity::Warning => "warning",
+            FindingSeverity::Error => "error",
         };
         let file = &self.file;
         match self.line {
@@ -61,14 +61,14 @@ pub fn run_validate(dir: &Path, strict: bool, roles: &[String], out: &mut impl W
     let findings = check_guides(&GuideFiles::read(root), roles);
     for finding in &findings {
         let file = root.join(&finding.file).display().to_string();
-        let _ = writeln!(out, "{}", Finding { file, ..finding.clone() });
+        let _ = writeln!(out, "{}", GuideFinding { file, ..finding.clone() });
     }
-    let limit = if strict { Severity::Warning } else { Severity::Error };
+    let limit = if strict { FindingSeverity::Warning } else { FindingSeverity::Error };
     ExitCode::from(u8::from(findings.iter().any(|finding| finding.severity >= limit)))
 }
 
 /// Everything that is wrong, by file and line. `roles`: those beside CodeButler's own.
-pub fn check_guides(files: &GuideFiles, roles: &[String]) -> Vec<Finding> {
+pub fn check_guides(files: &GuideFiles, roles: &[String]) -> Vec<GuideFinding> {
     let mut findings = Vec::new();
     for (path, bytes) in files.all() {
         let Some(name) = files::name_in_folder(path) else { continue };
@@ -85,25 +85,25 @@ pub fn check_guides(files: &GuideFiles, roles: &[String]) -> Vec<Finding> {
     findings
 }
 
-type JudgedLines = Vec<(usize, Severity, String)>;
+type JudgedLines = Vec<(usize, FindingSeverity, String)>;
 
 fn with_text(
     path: &str,
     bytes: &Result<Vec<u8>, String>,
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<GuideFinding>,
     judge: impl FnOnce(&str) -> JudgedLines,
 ) {
     let found = match bytes.as_ref().map(|bytes| std::str::from_utf8(bytes)) {
-        Err(why) => vec![(0, Severity::Error, format!("can't be read: {why}"))],
+        Err(why) => vec![(0, FindingSeverity::Error, format!("can't be read: {why}"))],
         Ok(Err(error)) => {
             let good = bytes.iter().flatten().take(error.valid_up_to());
             let line = good.filter(|byte| **byte == b'\n').count() + 1;
-            vec![(line, Severity::Error, "is no UTF-8: it is left out".to_owned())]
+            vec![(line, FindingSeverity::Error, "is no UTF-8: it is left out".to_owned())]
         }
         Ok(Ok(text)) => judge(text).into_iter().chain(judge_text(text)).collect(),
     };
     let finding =
-        |(line, severity, message)| Finding { file: path.to_owned(), line, severity, message };
+        |(line, severity, message)| GuideFinding { file: path.to_owned(), line, severity, message };
     findings.extend(found.into_iter().map(finding));
 }
 
@@ -113,26 +113,26 @@ fn judge_guide(text: &str) -> JudgedLines {
     if text.trim().is_empty() {
         let message =
             "is empty: remove it, or say in it what CodeButler's own guide does not".to_owned();
-        found.push((0, Severity::Warning, message));
+        found.push((0, FindingSeverity::Warning, message));
     }
     if let Some((cut, _)) = text.trim().char_indices().nth(MAX_GUIDE) {
         let blank = text.len() - text.trim_start().len();
         let line = text[..blank + cut].matches('\n').count() + 1;
         let message = format!("what follows is cut: a guide has {MAX_GUIDE} characters at most");
-        found.push((line, Severity::Error, message));
+        found.push((line, FindingSeverity::Error, message));
     }
     found
 }
 
-/// `policy.json`, by the rules of [`Rules::parse`].
+/// `policy.json`, by the rules of [`RiskRules::parse`].
 fn judge_policy(text: &str) -> JudgedLines {
-    let Err(message) = Rules::parse(text) else { return Vec::new() };
+    let Err(message) = RiskRules::parse(text) else { return Vec::new() };
     let line = match serde_json::from_str::<serde_json::Value>(text) {
         Err(error) => error.line(),
         Ok(_) => line_in(&message).unwrap_or_else(|| line_of_quoted(text, &message)),
     };
     let message = format!("{message}; until this is mended no rule of the file counts");
-    vec![(line, Severity::Error, message)]
+    vec![(line, FindingSeverity::Error, message)]
 }
 
 /// The line that the parser names.
@@ -154,14 +154,14 @@ fn judge_text(text: &str) -> JudgedLines {
     for (number, line) in text.lines().enumerate() {
         if line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ") {
             let message = "a conflict of a merge is left over".to_owned();
-            found.push((number + 1, Severity::Error, message));
+            found.push((number + 1, FindingSeverity::Error, message));
         }
         if let Some(hidden) = line.chars().find(|c| is_hidden(*c)) {
             let message = format!(
                 "has U+{:04X}, which people don't see and models do: remove it",
                 u32::from(hidden)
             );
-            found.push((number + 1, Severity::Error, message));
+            found.push((number + 1, FindingSeverity::Error, message));
         }
     }
     found

@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 
 use super::files::{FOLDER, GuideFiles, is_skill};
-use super::{Finding, JudgedLines, Severity, with_text};
+use super::{FindingSeverity, GuideFinding, JudgedLines, with_text};
 use crate::seeds;
-use crate::skills::{self, Skill};
+use crate::skills::{self, SkillGuide};
 
 /// A skill that can be read, with its file and text.
 struct Read {
     file: String,
     text: String,
-    skill: Skill,
+    skill: SkillGuide,
 }
 
 /// Judges the skills of a repository.
-pub fn judge_all(files: &GuideFiles, roles: &[String], findings: &mut Vec<Finding>) {
+pub fn judge_all(files: &GuideFiles, roles: &[String], findings: &mut Vec<GuideFinding>) {
     let mut known: Vec<String> = seeds::role_names().map(str::to_owned).collect();
     known.extend(roles.iter().cloned());
     let mut read: Vec<Read> = Vec::new();
@@ -25,7 +25,7 @@ pub fn judge_all(files: &GuideFiles, roles: &[String], findings: &mut Vec<Findin
     for (file, bytes) in skills {
         with_text(file, bytes, findings, |text| match skills::parse_skill(file, text) {
             Err(wrong) => {
-                vec![(wrong.line, Severity::Error, format!("{}: it is left out", wrong.why))]
+                vec![(wrong.line, FindingSeverity::Error, format!("{}: it is left out", wrong.why))]
             }
             Ok(skill) => {
                 let found = judge_alone(&skill, text, &known);
@@ -38,7 +38,7 @@ pub fn judge_all(files: &GuideFiles, roles: &[String], findings: &mut Vec<Findin
 }
 
 /// What is wrong with one, though it can be read.
-fn judge_alone(skill: &Skill, text: &str, known: &[String]) -> JudgedLines {
+fn judge_alone(skill: &SkillGuide, text: &str, known: &[String]) -> JudgedLines {
     let mut found = Vec::new();
     if let Some(role) = skill.role.as_ref().filter(|role| !known.contains(role)) {
         let message = format!(
@@ -46,13 +46,13 @@ fn judge_alone(skill: &Skill, text: &str, known: &[String]) -> JudgedLines {
              has an AgentRole of that name (then say so with `--role {role}`)",
             known.join(", ")
         );
-        found.push((line_of(text, "## Agent", role), Severity::Error, message));
+        found.push((line_of(text, "## Agent", role), FindingSeverity::Error, message));
     }
     for param in skills::unused_params(skill) {
         let message = format!("`{{{param}}}` is not used: no `{{{{{param}}}}}` is in the prompt");
         found.push((
             line_of(text, "## Trigger", &format!("{{{param}")),
-            Severity::Warning,
+            FindingSeverity::Warning,
             message,
         ));
     }
@@ -66,17 +66,17 @@ fn line_of(text: &str, heading: &str, part: &str) -> usize {
 }
 
 /// What is wrong between them: the same words for two, the same name twice.
-fn judge_together(read: &[Read], findings: &mut Vec<Finding>) {
+fn judge_together(read: &[Read], findings: &mut Vec<GuideFinding>) {
     let mut names: BTreeMap<&str, &Read> = BTreeMap::new();
     let mut phrases: BTreeMap<String, &Read> = BTreeMap::new();
     for one in read {
         let mut tell = |line, severity, message| {
-            findings.push(Finding { file: one.file.clone(), line, severity, message });
+            findings.push(GuideFinding { file: one.file.clone(), line, severity, message });
         };
         if let Some(first) = names.get(one.skill.name.as_str()) {
             let name = &one.skill.name;
             let message = format!("is not used: `{name}` is in {} too, which wins", first.file);
-            tell(0, Severity::Warning, message);
+            tell(0, FindingSeverity::Warning, message);
             continue;
         }
         names.insert(&one.skill.name, one);
@@ -87,7 +87,7 @@ fn judge_together(read: &[Read], findings: &mut Vec<Finding>) {
                     "the trigger `{}` is in {} too: people would be asked each time which one they mean",
                     trigger.text, first.file
                 );
-                tell(line, Severity::Error, message);
+                tell(line, FindingSeverity::Error, message);
             }
         }
     }

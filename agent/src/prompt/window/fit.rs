@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::super::text_of;
-use super::{Look, PICTURES, Shown, total_weight};
+use super::{PICTURES, ShownMessage, WindowLook, total_weight};
 use codebutler_guides::text::{clip_text, head_and_tail};
 
 /// Characters of a message in what a summary is made from, where even that is too long.
@@ -25,7 +25,7 @@ const UNSEEN: &str = "[a picture: the model that you are can't be shown any. If 
 
 /// The conversation, its old results hidden where it is too long, and even new ones shortened where
 /// that does not help.
-pub fn fit_conversation<'a>(chat: &'a [Value], look: &Look<'_>) -> Vec<Shown<'a>> {
+pub fn fit_conversation<'a>(chat: &'a [Value], look: &WindowLook<'_>) -> Vec<ShownMessage<'a>> {
     let mut shown = hide_oldest(newest_pictures(chat, look), look.room, look.room / 3);
     let mut at = 0;
     while at < shown.len() && total_weight(&shown) > look.room {
@@ -41,7 +41,7 @@ pub fn fit_conversation<'a>(chat: &'a [Value], look: &Look<'_>) -> Vec<Shown<'a>
 
 /// Where the older part of the conversation ends, if all of it is too long even with old results
 /// hidden. What is kept begins with no result of a call before it.
-pub fn find_overlong(chat: &[Value], look: &Look<'_>) -> Option<usize> {
+pub fn find_overlong(chat: &[Value], look: &WindowLook<'_>) -> Option<usize> {
     let room = look.room;
     let shown = newest_pictures(chat, look);
     if total_weight(&shown) <= room {
@@ -68,10 +68,12 @@ pub fn find_overlong(chat: &[Value], look: &Look<'_>) -> Option<usize> {
 
 /// What a summary is made from: as much as fits, without pictures; the oldest results are the first to
 /// be hidden.
-pub fn squeeze_conversation<'a>(chat: &'a [Value], look: &Look<'_>) -> Vec<Shown<'a>> {
+pub fn squeeze_conversation<'a>(chat: &'a [Value], look: &WindowLook<'_>) -> Vec<ShownMessage<'a>> {
     let room = look.room;
-    let without =
-        |message| Shown { message: without_picture(message, HIDDEN), ..Shown::new(message, look) };
+    let without = |message| ShownMessage {
+        message: without_picture(message, HIDDEN),
+        ..ShownMessage::new(message, look)
+    };
     let mut chat: Vec<_> = chat.iter().map(without).collect();
     if let Some(over) = total_weight(&chat).checked_sub(room) {
         let last = chat.len();
@@ -96,13 +98,13 @@ pub fn squeeze_conversation<'a>(chat: &'a [Value], look: &Look<'_>) -> Vec<Shown
 }
 
 /// The conversation with its newest pictures only, or none.
-fn newest_pictures<'a>(chat: &'a [Value], look: &Look<'_>) -> Vec<Shown<'a>> {
+fn newest_pictures<'a>(chat: &'a [Value], look: &WindowLook<'_>) -> Vec<ShownMessage<'a>> {
     let mut left = if look.blind { 0 } else { PICTURES };
     let mut shown: Vec<_> = chat
         .iter()
         .rev()
         .map(|message| {
-            let mut shown = Shown::new(message, look);
+            let mut shown = ShownMessage::new(message, look);
             if message["content"].is_array() {
                 if left == 0 {
                     let instead = if look.blind { UNSEEN } else { HIDDEN };
@@ -130,7 +132,7 @@ fn without_picture<'a>(message: &'a Value, instead: &str) -> Cow<'a, Value> {
 /// The conversation with its oldest tool results hidden where it is too long. The record keeps
 /// them. They are hidden in steps: between steps the beginning of the conversation stays as it is,
 /// and cached.
-fn hide_oldest(mut chat: Vec<Shown<'_>>, max: usize, step: usize) -> Vec<Shown<'_>> {
+fn hide_oldest(mut chat: Vec<ShownMessage<'_>>, max: usize, step: usize) -> Vec<ShownMessage<'_>> {
     let Some(over) = total_weight(&chat).checked_sub(max).filter(|over| *over > 0) else {
         return chat;
     };
@@ -140,7 +142,7 @@ fn hide_oldest(mut chat: Vec<Shown<'_>>, max: usize, step: usize) -> Vec<Shown<'
 }
 
 /// Hides results among the first `old` messages, until so much is gone. How each began is still shown.
-fn hide_results(chat: &mut [Shown<'_>], old: usize, mut to_hide: usize) {
+fn hide_results(chat: &mut [ShownMessage<'_>], old: usize, mut to_hide: usize) {
     for shown in &mut chat[..old] {
         if to_hide == 0 {
             return;
@@ -167,11 +169,11 @@ mod tests {
     use crate::model;
     use crate::prompt::has_pictures;
 
-    fn shown(chat: &[Value]) -> Vec<Shown<'_>> {
-        chat.iter().map(|message| Shown::new(message, &look(0))).collect()
+    fn shown(chat: &[Value]) -> Vec<ShownMessage<'_>> {
+        chat.iter().map(|message| ShownMessage::new(message, &look(0))).collect()
     }
 
-    fn plain(chat: Vec<Shown<'_>>) -> Vec<Value> {
+    fn plain(chat: Vec<ShownMessage<'_>>) -> Vec<Value> {
         chat.into_iter().map(|shown| shown.message.into_owned()).collect()
     }
 
@@ -249,7 +251,7 @@ mod tests {
         let picture =
             |n: u32| model::picture_message(&format!("p{n}"), "data:image/png;base64,AA==");
         let chat: Vec<_> = (0..6).map(picture).collect();
-        let blind = Look { blind: true, ..look(0) };
+        let blind = WindowLook { blind: true, ..look(0) };
         assert!(has_pictures(&chat) && !has_pictures(&plain(newest_pictures(&chat, &blind))));
         let shown = plain(newest_pictures(&chat, &look(0)));
         assert_eq!(shown[0]["content"], "p0 [a picture that is not shown here]");

@@ -9,10 +9,10 @@ mod request;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use codebutler_wire::{CacheForm, ModelFacts, Session};
+use codebutler_wire::{CacheForm, ModelFacts, RoleSession};
 use serde_json::Value;
 
-use crate::model::quirk::Quirk;
+use crate::model::quirk::ModelQuirk;
 use crate::model::{REASONING, THINKER};
 
 pub use fit::{find_overlong, squeeze_conversation};
@@ -31,23 +31,24 @@ const PICTURES: usize = 4;
 
 /// What a model is shown of a conversation, and how.
 #[derive(Clone, Copy, Debug)]
-pub struct Look<'a> {
+pub struct WindowLook<'a> {
     pub model: &'a str,
     /// Whether it can't be shown pictures.
     pub blind: bool,
     /// Whose reasoning is sent back: the newest answer's, if it was this model's.
     pub thinker: Option<&'a str>,
     /// What its provider does not take.
-    pub quirks: &'a BTreeSet<Quirk>,
+    pub quirks: &'a BTreeSet<ModelQuirk>,
     /// Whether its provider keeps what is marked.
     pub marked: bool,
     /// What the conversation may take, in characters.
     pub room: usize,
 }
 
-impl Look<'_> {
+impl WindowLook<'_> {
     fn keeps_reasoning(&self, message: &Value) -> bool {
-        let Some(thinker) = self.thinker.filter(|_| !self.quirks.contains(&Quirk::NoReasoning))
+        let Some(thinker) =
+            self.thinker.filter(|_| !self.quirks.contains(&ModelQuirk::NoReasoning))
         else {
             return false;
         };
@@ -58,13 +59,13 @@ impl Look<'_> {
 
 /// One message as it is shown.
 #[derive(Clone, Debug)]
-pub struct Shown<'a> {
+pub struct ShownMessage<'a> {
     message: Cow<'a, Value>,
     reasoning: bool,
 }
 
-impl<'a> Shown<'a> {
-    fn new(message: &'a Value, look: &Look<'_>) -> Self {
+impl<'a> ShownMessage<'a> {
+    fn new(message: &'a Value, look: &WindowLook<'_>) -> Self {
         let reasoning = look.keeps_reasoning(message);
         Self { message: Cow::Borrowed(message), reasoning }
     }
@@ -99,8 +100,8 @@ fn text_weight(value: &Value) -> usize {
     }
 }
 
-fn total_weight(chat: &[Shown<'_>]) -> usize {
-    chat.iter().map(Shown::size).sum()
+fn total_weight(chat: &[ShownMessage<'_>]) -> usize {
+    chat.iter().map(ShownMessage::size).sum()
 }
 
 /// How long what stands before the conversation is, in characters.
@@ -119,7 +120,7 @@ pub const fn count_characters(tokens: u32) -> usize {
 }
 
 /// Tokens that a model can be shown, and the longest answer of it.
-pub fn model_limits(session: &Session, model: &str) -> (u32, u32) {
+pub fn model_limits(session: &RoleSession, model: &str) -> (u32, u32) {
     let facts = session.facts.get(model);
     let own = session.context_tokens;
     let window = match facts {
@@ -132,7 +133,7 @@ pub fn model_limits(session: &Session, model: &str) -> (u32, u32) {
 }
 
 /// Whether a model's provider keeps what is marked.
-pub fn is_marked(session: &Session, model: &str) -> bool {
+pub fn is_marked(session: &RoleSession, model: &str) -> bool {
     session.facts.get(model).is_some_and(|facts| facts.cache == CacheForm::Marked)
 }
 
@@ -163,10 +164,10 @@ pub mod tests {
 
     use super::*;
 
-    pub const NONE: &BTreeSet<Quirk> = &BTreeSet::new();
+    pub const NONE: &BTreeSet<ModelQuirk> = &BTreeSet::new();
 
-    pub fn look(room: usize) -> Look<'static> {
-        Look { model: "m", blind: false, thinker: None, quirks: NONE, marked: false, room }
+    pub fn look(room: usize) -> WindowLook<'static> {
+        WindowLook { model: "m", blind: false, thinker: None, quirks: NONE, marked: false, room }
     }
 
     #[test]
@@ -183,10 +184,10 @@ pub mod tests {
         let thought = json!({"role": "assistant", "content": "abc", THINKER: "m x",
             "reasoning": "12345", "reasoning_details": [{"type": "t", "text": "12345"}]});
         let mut look = look(1);
-        assert_eq!(Shown::new(&thought, &look).size(), 3);
+        assert_eq!(ShownMessage::new(&thought, &look).size(), 3);
         look.thinker = Some("m x");
-        assert_eq!(Shown::new(&thought, &look).size(), 9);
+        assert_eq!(ShownMessage::new(&thought, &look).size(), 9);
         look.model = "other";
-        assert_eq!(Shown::new(&thought, &look).size(), 3);
+        assert_eq!(ShownMessage::new(&thought, &look).size(), 3);
     }
 }

@@ -10,8 +10,8 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::fit::fit_conversation;
-use super::{Look, PER_TOKEN, Shown, told_length, total_weight};
-use crate::model::quirk::Quirk;
+use super::{PER_TOKEN, ShownMessage, WindowLook, told_length, total_weight};
+use crate::model::quirk::ModelQuirk;
 use crate::model::{REASONING, THINKER};
 
 /// What an answer is taken to have said where a provider wants words between a result and a message.
@@ -63,7 +63,7 @@ impl WindowRequest<'_> {
 
 /// The body of a model call with the whole conversation, as far as there is room for it.
 pub fn build_request<'a>(
-    look: &Look<'a>,
+    look: &WindowLook<'a>,
     system: &str,
     chat: &'a [Value],
     tools: &'a [Value],
@@ -73,23 +73,23 @@ pub fn build_request<'a>(
 
 /// The body of a call about a part of it.
 pub fn summary_request<'a>(
-    look: &Look<'a>,
+    look: &WindowLook<'a>,
     system: &str,
-    chat: Vec<Shown<'a>>,
+    chat: Vec<ShownMessage<'a>>,
     tools: &'a [Value],
 ) -> WindowRequest<'a> {
     request_body(look, system, chat, tools)
 }
 
 fn request_body<'a>(
-    look: &Look<'a>,
+    look: &WindowLook<'a>,
     system: &str,
-    chat: Vec<Shown<'a>>,
+    chat: Vec<ShownMessage<'a>>,
     tools: &'a [Value],
 ) -> WindowRequest<'a> {
     let size = told_length(system, tools) + total_weight(&chat);
-    let bridges = look.quirks.contains(&Quirk::Bridge);
-    let blanks = look.quirks.contains(&Quirk::BlankReasoning);
+    let bridges = look.quirks.contains(&ModelQuirk::Bridge);
+    let blanks = look.quirks.contains(&ModelQuirk::BlankReasoning);
     let mut messages = Vec::with_capacity(chat.len() + 3);
     messages.push(Sent::made(json!({"role": "system", "content": system})));
     for shown in chat {
@@ -100,7 +100,7 @@ fn request_body<'a>(
         let blank = blanks && !shown.reasoning && shown.message.get("tool_calls").is_some();
         messages.push(Sent { blank, ..Sent::from(shown) });
     }
-    if look.marked && !look.quirks.contains(&Quirk::NoMarks) {
+    if look.marked && !look.quirks.contains(&ModelQuirk::NoMarks) {
         for sent in &mut messages {
             sent.parts = sent.can_be_marked();
         }
@@ -124,7 +124,7 @@ fn mark_messages(messages: &mut [Sent<'_>]) {
 /// A message as it is written down.
 #[derive(Debug)]
 struct Sent<'a> {
-    shown: Shown<'a>,
+    shown: ShownMessage<'a>,
     /// With an empty field for reasoning.
     blank: bool,
     /// Its content as a list of parts, in which a mark can stand: with or without one, so that what a
@@ -134,15 +134,15 @@ struct Sent<'a> {
     mark: bool,
 }
 
-impl<'a> From<Shown<'a>> for Sent<'a> {
-    fn from(shown: Shown<'a>) -> Self {
+impl<'a> From<ShownMessage<'a>> for Sent<'a> {
+    fn from(shown: ShownMessage<'a>) -> Self {
         Self { shown, blank: false, parts: false, mark: false }
     }
 }
 
 impl Sent<'_> {
     fn made(message: Value) -> Self {
-        Shown { message: Cow::Owned(message), reasoning: false }.into()
+        ShownMessage { message: Cow::Owned(message), reasoning: false }.into()
     }
 
     /// An empty part can't, and what a model said is left as it said it.
@@ -158,7 +158,7 @@ impl Sent<'_> {
 
 impl Serialize for Sent<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { shown: Shown { message, reasoning }, blank, parts, mark } = self;
+        let Self { shown: ShownMessage { message, reasoning }, blank, parts, mark } = self;
         let Some(fields) = message.as_object() else { return message.serialize(serializer) };
         let mut map = serializer.serialize_map(None)?;
         for (key, value) in fields {
@@ -266,7 +266,7 @@ mod tests {
             model::tool_message("b", "two"),
             model::tool_message("c", ""),
         ];
-        let look = Look { marked: true, ..look(1000) };
+        let look = WindowLook { marked: true, ..look(1000) };
         let mut body = build_request(&look, "s", &chat, &[]);
         body.push(model::user_message("[CodeButler] Your list"));
         assert_eq!(marks(&body), [0, 3, 5]);
@@ -286,15 +286,16 @@ mod tests {
             };
             assert_eq!(plain(&before), plain(&sent), "{at}");
         }
-        let quirks = BTreeSet::from([Quirk::NoMarks]);
-        let look = Look { quirks: &quirks, ..look };
+        let quirks = BTreeSet::from([ModelQuirk::NoMarks]);
+        let look = WindowLook { quirks: &quirks, ..look };
         assert!(marks(&build_request(&look, "s", &chat, &[])).is_empty());
     }
 
     #[test]
     fn a_picture_is_marked_on_its_words() {
         let chat = [model::picture_message("look", "data:image/png;base64,AA==")];
-        let body = json!(build_request(&Look { marked: true, ..look(9000) }, "s", &chat, &[]));
+        let body =
+            json!(build_request(&WindowLook { marked: true, ..look(9000) }, "s", &chat, &[]));
         let parts = &body["messages"][1]["content"];
         assert_eq!(parts[0]["cache_control"]["type"], "ephemeral");
         assert_eq!(parts[1], chat[0]["content"][1]);
@@ -303,23 +304,24 @@ mod tests {
     #[test]
     fn reasoning_goes_back_only_to_the_model_that_it_came_from() {
         let chat = [model::user_message("go"), called("a"), model::tool_message("a", "x")];
-        let sent =
-            |look: &Look<'_>| json!(build_request(look, "s", &chat, &[]))["messages"][2].clone();
-        let own = Look { thinker: Some("m x"), ..look(1000) };
+        let sent = |look: &WindowLook<'_>| {
+            json!(build_request(look, "s", &chat, &[]))["messages"][2].clone()
+        };
+        let own = WindowLook { thinker: Some("m x"), ..look(1000) };
         assert_eq!(sent(&own)["reasoning"], "hm");
         assert!(sent(&own).get(THINKER).is_none());
-        let none = BTreeSet::from([Quirk::NoReasoning]);
-        let blank = BTreeSet::from([Quirk::BlankReasoning]);
+        let none = BTreeSet::from([ModelQuirk::NoReasoning]);
+        let blank = BTreeSet::from([ModelQuirk::BlankReasoning]);
         for other in [
-            Look { thinker: None, ..own },
-            Look { thinker: Some("m y"), ..own },
-            Look { model: "other", ..own },
-            Look { quirks: &none, ..own },
+            WindowLook { thinker: None, ..own },
+            WindowLook { thinker: Some("m y"), ..own },
+            WindowLook { model: "other", ..own },
+            WindowLook { quirks: &none, ..own },
         ] {
             let sent = sent(&other);
             assert!(sent.get("reasoning").is_none() && sent.get(THINKER).is_none(), "{other:?}");
         }
-        let blank = Look { quirks: &blank, thinker: None, ..own };
+        let blank = WindowLook { quirks: &blank, thinker: None, ..own };
         assert_eq!(sent(&blank)["reasoning_content"], "");
     }
 
@@ -331,8 +333,8 @@ mod tests {
             model::tool_message("a", "x"),
             model::user_message("stop"),
         ];
-        let quirks = BTreeSet::from([Quirk::Bridge]);
-        let look = Look { quirks: &quirks, ..look(1000) };
+        let quirks = BTreeSet::from([ModelQuirk::Bridge]);
+        let look = WindowLook { quirks: &quirks, ..look(1000) };
         let roles = |body: &WindowRequest<'_>| {
             let sent = json!(body);
             let roles = sent["messages"].as_array().unwrap().iter();

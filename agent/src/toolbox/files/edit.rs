@@ -6,11 +6,11 @@ use std::fs;
 use std::path::Path;
 
 use super::super::ToolError;
-use super::super::paths::{Located, Tree};
+use super::super::paths::{LocatedPath, WorktreeRoot};
 use super::super::protocol::EditPlan;
-use super::patch::{self, Change};
-use super::replace::{Replaced, replace_all};
-use super::{Seen, io_error, load_existing, load_file, regular_size, sha256, store_file};
+use super::patch::{self, PatchChange};
+use super::replace::{ReplacedText, replace_all};
+use super::{SeenFiles, io_error, load_existing, load_file, regular_size, sha256, store_file};
 use crate::tools::args;
 
 /// Instead of the hash of a file that is not there.
@@ -18,7 +18,7 @@ const NOTHING: &str = "-";
 
 /// A file, as it is and as it is to be.
 struct EditStep {
-    at: Located,
+    at: LocatedPath,
     now: Option<Vec<u8>>,
     next: Option<String>,
     told: String,
@@ -35,7 +35,11 @@ impl EditStep {
 }
 
 /// What an edit would do, a file after the other.
-pub fn plan_edit(tree: &Tree, seen: &Seen, args: &args::Edit) -> Result<Vec<EditPlan>, ToolError> {
+pub fn plan_edit(
+    tree: &WorktreeRoot,
+    seen: &SeenFiles,
+    args: &args::EditArgs,
+) -> Result<Vec<EditPlan>, ToolError> {
     let steps = if let Some(patch) = &args.patch {
         patch_steps(tree, &parse_changes(args, patch)?)?
     } else {
@@ -61,10 +65,10 @@ pub fn plan_edit(tree: &Tree, seen: &Seen, args: &args::Edit) -> Result<Vec<Edit
 
 /// Does a planned edit. A repetition after a crash finds it done, or does what is left of it now.
 pub fn edit_files(
-    tree: &Tree,
-    seen: &Seen,
+    tree: &WorktreeRoot,
+    seen: &SeenFiles,
     scratch: &Path,
-    args: &args::Edit,
+    args: &args::EditArgs,
     plan: &[EditPlan],
 ) -> Result<String, ToolError> {
     let places = match &args.patch {
@@ -103,35 +107,35 @@ pub fn edit_files(
     Ok(told.trim_end().to_owned())
 }
 
-fn changed_error(at: &Located) -> ToolError {
+fn changed_error(at: &LocatedPath) -> ToolError {
     ToolError::refused(format!(
         "`{}` was changed by something else meanwhile: read it again",
         at.shown
     ))
 }
 
-fn hash_file(at: &Located) -> Result<String, ToolError> {
+fn hash_file(at: &LocatedPath) -> Result<String, ToolError> {
     Ok(match regular_size(at)? {
         None => NOTHING.to_owned(),
         Some(_) => sha256(&load_file(at)?),
     })
 }
 
-fn parse_changes(args: &args::Edit, patch: &str) -> Result<Vec<Change>, ToolError> {
+fn parse_changes(args: &args::EditArgs, patch: &str) -> Result<Vec<PatchChange>, ToolError> {
     if !args.path.is_empty() || !args.edits.is_empty() {
         return Err(ToolError::refused("pass `patch`, or `path` and `edits`, not all of them"));
     }
     patch::parse_patch(patch).map_err(ToolError::Refused)
 }
 
-fn single_step(tree: &Tree, args: &args::Edit) -> Result<EditStep, ToolError> {
+fn single_step(tree: &WorktreeRoot, args: &args::EditArgs) -> Result<EditStep, ToolError> {
     let at = tree.locate(&args.path)?;
     let now = load_existing(tree, &at)?;
     Ok(EditStep { at, now: Some(now), next: None, told: String::new() })
 }
 
 impl EditStep {
-    fn replaced(mut self, edits: &[args::Replacement]) -> Result<Self, ToolError> {
+    fn replaced(mut self, edits: &[args::EditReplacement]) -> Result<Self, ToolError> {
         let done = replace_all(&self.at.shown, self.text()?, edits).map_err(ToolError::Refused)?;
         self.told = describe_edit(&self.at, &done, "replacement");
         self.next = Some(done.text);
@@ -145,7 +149,7 @@ impl EditStep {
     }
 }
 
-fn describe_edit(at: &Located, done: &Replaced, what: &str) -> String {
+fn describe_edit(at: &LocatedPath, done: &ReplacedText, what: &str) -> String {
     let (count, plural) = (done.count, if done.count == 1 { "" } else { "s" });
     let mut told = format!("Edited `{}` ({count} {what}{plural})\n", at.shown);
     for note in &done.notes {
@@ -155,14 +159,17 @@ fn describe_edit(at: &Located, done: &Replaced, what: &str) -> String {
 }
 
 /// The files of a patch, each once: of one that moves, its new place and then its old one.
-fn patch_slots(tree: &Tree, changes: &[Change]) -> Result<Vec<Located>, ToolError> {
+fn patch_slots(
+    tree: &WorktreeRoot,
+    changes: &[PatchChange],
+) -> Result<Vec<LocatedPath>, ToolError> {
     let mut places = Vec::new();
     for change in changes {
         let (first, second) = match change {
-            Change::Add { path, .. }
-            | Change::Delete { path }
-            | Change::Update { path, to: None, .. } => (path, None),
-            Change::Update { path, to: Some(to), .. } => (to, Some(path)),
+            PatchChange::Add { path, .. }
+            | PatchChange::Delete { path }
+            | PatchChange::Update { path, to: None, .. } => (path, None),
+            PatchChange::Update { path, to: Some(to), .. } => (to, Some(path)),
         };
         for path in std::iter::once(first).chain(second) {
             places.push(tree.locate(path)?);
@@ -179,7 +186,7 @@ fn patch_slots(tree: &Tree, changes: &[Change]) -> Result<Vec<Located>, ToolErro
 }
 
 /// Everything that a patch does. Nothing is done here.
-fn patch_steps(tree: &Tree, changes: &[Change]) -> Result<Vec<EditStep>, ToolError> {
+fn patch_steps(tree: &WorktreeRoot, changes: &[PatchChange]) -> Result<Vec<EditStep>, ToolError> {
     patch_slots(tree, changes)?;
     let mut steps = Vec::new();
     for change in changes {
@@ -188,7 +195,7 @@ fn patch_steps(tree: &Tree, changes: &[Change]) -> Result<Vec<EditStep>, ToolErr
     Ok(steps)
 }
 
-fn steps_of(tree: &Tree, change: &Change) -> Result<Vec<EditStep>, ToolError> {
+fn steps_of(tree: &WorktreeRoot, change: &PatchChange) -> Result<Vec<EditStep>, ToolError> {
     let fresh = |path: &str| {
         let at = tree.locate(path)?;
         match regular_size(&at)? {
@@ -202,17 +209,17 @@ fn steps_of(tree: &Tree, change: &Change) -> Result<Vec<EditStep>, ToolError> {
         Ok::<_, ToolError>(EditStep { at, now, next: None, told: String::new() })
     };
     Ok(match change {
-        Change::Add { path, text } => {
+        PatchChange::Add { path, text } => {
             let at = fresh(path)?;
             let told = format!("Created `{}` ({} lines)\n", at.shown, text.lines().count());
             vec![EditStep { at, now: None, next: Some(text.clone()), told }]
         }
-        Change::Delete { path } => {
+        PatchChange::Delete { path } => {
             let step = there(path)?;
             let told = format!("Deleted `{}`\n", step.at.shown);
             vec![EditStep { told, ..step }]
         }
-        Change::Update { path, to, hunks } => {
+        PatchChange::Update { path, to, hunks } => {
             let mut step = there(path)?;
             let done = patch::apply_hunks(&step.at.shown, step.text()?, hunks);
             let done = done.map_err(ToolError::Refused)?;
@@ -234,15 +241,15 @@ fn steps_of(tree: &Tree, change: &Change) -> Result<Vec<EditStep>, ToolError> {
 
 /// What is left of a patch that was cut off by a crash.
 fn resume_patch(
-    tree: &Tree,
-    changes: &[Change],
+    tree: &WorktreeRoot,
+    changes: &[PatchChange],
     plan: &[EditPlan],
     hashes: &[String],
 ) -> Result<Vec<EditStep>, ToolError> {
     let mut steps = Vec::new();
     let mut index = 0;
     for change in changes {
-        let count = if matches!(change, Change::Update { to: Some(_), .. }) { 2 } else { 1 };
+        let count = if matches!(change, PatchChange::Update { to: Some(_), .. }) { 2 } else { 1 };
         let part = index..index + count;
         index += count;
         let left = |n: usize| hashes[n] == plan[n].before && plan[n].before != plan[n].after;
@@ -254,7 +261,7 @@ fn resume_patch(
             steps.extend(steps_of(tree, change)?);
         } else if let (2, [old]) = (count, &open[..])
             && *old == part.start + 1
-            && let Change::Update { path, .. } = change
+            && let PatchChange::Update { path, .. } = change
         {
             // The new place has it already.
             let at = tree.locate(path)?;
@@ -285,7 +292,7 @@ fn commit_steps(steps: &[EditStep], scratch: &Path) -> Result<(), ToolError> {
     Ok(())
 }
 
-fn write_step(at: &Located, scratch: &Path, content: Option<&[u8]>) -> Result<(), ToolError> {
+fn write_step(at: &LocatedPath, scratch: &Path, content: Option<&[u8]>) -> Result<(), ToolError> {
     let Some(content) = content else {
         return fs::remove_file(&at.full).map_err(|e| io_error(at, "can't be removed", &e));
     };

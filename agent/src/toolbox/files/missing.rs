@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ignore::WalkState;
 
 use super::super::ToolError;
-use super::super::paths::{Located, Tree};
+use super::super::paths::{LocatedPath, WorktreeRoot};
 use super::super::search;
 
 /// Files whose names are compared, at most.
@@ -17,7 +17,7 @@ const TOLD: usize = 3;
 const ALIKE: f64 = 0.88;
 
 /// That nothing is at `at`, and what is called alike elsewhere in the worktree.
-pub fn not_found(tree: &Tree, at: &Located) -> ToolError {
+pub fn not_found(tree: &WorktreeRoot, at: &LocatedPath) -> ToolError {
     let shown = &at.shown;
     let alike = similar_paths(tree, Path::new(shown));
     let told: Vec<String> = alike.iter().map(|path| format!("`{}`", path.display())).collect();
@@ -27,7 +27,7 @@ pub fn not_found(tree: &Tree, at: &Located) -> ToolError {
     })
 }
 
-fn similar_paths(tree: &Tree, wanted: &Path) -> Vec<PathBuf> {
+fn similar_paths(tree: &WorktreeRoot, wanted: &Path) -> Vec<PathBuf> {
     let found = Mutex::new(Vec::<(f64, PathBuf)>::new());
     let compared = AtomicUsize::new(0);
     search::walk_files(tree, tree.root(), &(), |(), path| {

@@ -19,15 +19,15 @@ use std::time::Duration;
 use nix::fcntl::OFlag;
 use sha2::{Digest as _, Sha256};
 
-use super::paths::{Located, Tree};
-use super::protocol::Reply;
+use super::paths::{LocatedPath, WorktreeRoot};
+use super::protocol::ToolboxReply;
 use super::{ToolError, show};
 use crate::tools::args;
 use codebutler_guides::text::clip_text;
 
 pub use edit::{edit_files, plan_edit};
 pub use missing::not_found;
-pub use seen::Seen;
+pub use seen::SeenFiles;
 
 /// Largest file that is read or edited, in bytes.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
@@ -39,11 +39,15 @@ const MAX_TEXT: usize = 60_000;
 const ABANDONED: Duration = Duration::from_hours(1);
 
 /// Numbered lines of a text file, or a picture.
-pub fn read_file(tree: &Tree, seen: &Seen, args: &args::Read) -> Result<Reply, ToolError> {
+pub fn read_file(
+    tree: &WorktreeRoot,
+    seen: &SeenFiles,
+    args: &args::ReadArgs,
+) -> Result<ToolboxReply, ToolError> {
     let at = tree.locate(&args.path)?;
     let bytes = load_existing(tree, &at)?;
     if let Some(media_type) = show::media_type(&bytes) {
-        return show::read_picture(&at, media_type, &bytes).map(Reply::Picture);
+        return show::read_picture(&at, media_type, &bytes).map(ToolboxReply::Picture);
     }
     if bytes.iter().take(8192).any(|b| *b == 0) {
         let size = bytes.len();
@@ -59,12 +63,12 @@ pub fn read_file(tree: &Tree, seen: &Seen, args: &args::Read) -> Result<Reply, T
     {
         let note = "(a notebook: its cells as text; edit the JSON of the file)\n";
         return number_lines(&at.shown, &cells, args)
-            .map(|text| Reply::Text(format!("{note}{text}")));
+            .map(|text| ToolboxReply::Text(format!("{note}{text}")));
     }
-    number_lines(&at.shown, &text, args).map(Reply::Text)
+    number_lines(&at.shown, &text, args).map(ToolboxReply::Text)
 }
 
-fn number_lines(shown: &str, text: &str, args: &args::Read) -> Result<String, ToolError> {
+fn number_lines(shown: &str, text: &str, args: &args::ReadArgs) -> Result<String, ToolError> {
     let total = text.lines().count();
     if total == 0 {
         return Ok(format!("`{shown}` is empty"));
@@ -95,10 +99,10 @@ fn number_lines(shown: &str, text: &str, args: &args::Read) -> Result<String, To
 
 /// Replaces or creates a file.
 pub fn write_file(
-    tree: &Tree,
-    seen: &Seen,
+    tree: &WorktreeRoot,
+    seen: &SeenFiles,
     scratch: &Path,
-    args: &args::Write,
+    args: &args::WriteArgs,
 ) -> Result<String, ToolError> {
     let at = tree.locate(&args.path)?;
     let existed = regular_size(&at)?.is_some();
@@ -113,7 +117,7 @@ pub fn write_file(
 }
 
 /// A regular file's size; `None` if there is nothing.
-fn regular_size(at: &Located) -> Result<Option<u64>, ToolError> {
+fn regular_size(at: &LocatedPath) -> Result<Option<u64>, ToolError> {
     match fs::symlink_metadata(&at.full) {
         Ok(meta) if meta.is_file() => Ok(Some(meta.len())),
         Ok(meta) if meta.is_dir() => {
@@ -126,14 +130,14 @@ fn regular_size(at: &Located) -> Result<Option<u64>, ToolError> {
 }
 
 /// All of a file that the model named. Where there is none, the error says what is called alike.
-fn load_existing(tree: &Tree, at: &Located) -> Result<Vec<u8>, ToolError> {
+fn load_existing(tree: &WorktreeRoot, at: &LocatedPath) -> Result<Vec<u8>, ToolError> {
     if regular_size(at)?.is_none() {
         return Err(not_found(tree, at));
     }
     load_file(at)
 }
 
-pub fn load_file(at: &Located) -> Result<Vec<u8>, ToolError> {
+pub fn load_file(at: &LocatedPath) -> Result<Vec<u8>, ToolError> {
     let Some(size) = regular_size(at)? else {
         return Err(ToolError::refused(format!("`{}` does not exist", at.shown)));
     };
@@ -166,7 +170,7 @@ pub fn make_scratch(folder: &Path) -> std::io::Result<()> {
 }
 
 /// All or nothing, whenever the process dies. The scratch folder is on the same volume.
-fn store_file(at: &Located, scratch: &Path, content: &[u8]) -> Result<(), ToolError> {
+fn store_file(at: &LocatedPath, scratch: &Path, content: &[u8]) -> Result<(), ToolError> {
     let partial = scratch.join(format!("write-{:016x}", rand::random::<u64>()));
     let stored = (|| {
         let mut file = File::create_new(&partial)?;
@@ -182,7 +186,7 @@ fn store_file(at: &Located, scratch: &Path, content: &[u8]) -> Result<(), ToolEr
     stored.map_err(|e| io_error(at, "can't be written", &e))
 }
 
-fn io_error(at: &Located, what: &str, error: &std::io::Error) -> ToolError {
+fn io_error(at: &LocatedPath, what: &str, error: &std::io::Error) -> ToolError {
     ToolError::refused(format!("`{}` {what}: {error}", at.shown))
 }
 

@@ -1,11 +1,11 @@
 //! Patches as Codex' `apply_patch` takes them: several files, by their text and not by line numbers.
 
 use super::lenient;
-use super::replace::{LineEnds, Replaced};
+use super::replace::{LineEnds, ReplacedText};
 
 /// What is done to one file.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum PatchChange {
     Add {
         path: String,
         text: String,
@@ -18,12 +18,12 @@ pub enum Change {
         path: String,
         to: Option<String>,
         /// In the file's order.
-        hunks: Vec<Hunk>,
+        hunks: Vec<PatchHunk>,
     },
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Hunk {
+pub struct PatchHunk {
     /// Lines that stand before it, each somewhere after the last.
     after: Vec<String>,
     old: Vec<String>,
@@ -34,7 +34,7 @@ pub struct Hunk {
 
 const MAX_FILES: usize = 20;
 
-pub fn parse_patch(patch: &str) -> Result<Vec<Change>, String> {
+pub fn parse_patch(patch: &str) -> Result<Vec<PatchChange>, String> {
     let mut lines = patch.trim().lines().peekable();
     if lines.next().map(str::trim_end) != Some("*** Begin Patch") {
         return Err("a patch begins with `*** Begin Patch`".to_owned());
@@ -53,9 +53,9 @@ pub fn parse_patch(patch: &str) -> Result<Vec<Change>, String> {
                 text.push_str(&added[1..]);
                 text.push('\n');
             }
-            changes.push(Change::Add { path: path.trim().to_owned(), text });
+            changes.push(PatchChange::Add { path: path.trim().to_owned(), text });
         } else if let Some(path) = line.strip_prefix("*** Delete File: ") {
-            changes.push(Change::Delete { path: path.trim().to_owned() });
+            changes.push(PatchChange::Delete { path: path.trim().to_owned() });
         } else if let Some(path) = line.strip_prefix("*** Update File: ") {
             let moved = lines.next_if(|line| line.starts_with("*** Move to: "));
             let to = moved.map(|line| line["*** Move to: ".len()..].trim().to_owned());
@@ -63,7 +63,7 @@ pub fn parse_patch(patch: &str) -> Result<Vec<Change>, String> {
             if hunks.is_empty() && to.is_none() {
                 return Err(format!("the patch says nothing about `{}`", path.trim()));
             }
-            changes.push(Change::Update { path: path.trim().to_owned(), to, hunks });
+            changes.push(PatchChange::Update { path: path.trim().to_owned(), to, hunks });
         } else if !line.trim().is_empty() {
             return Err(format!(
                 "`{}` is not `*** Add File: `, `*** Update File: ` or `*** Delete File: `",
@@ -81,14 +81,14 @@ pub fn parse_patch(patch: &str) -> Result<Vec<Change>, String> {
 
 fn parse_hunks<'a>(
     lines: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>,
-) -> Result<Vec<Hunk>, String> {
-    let mut hunks: Vec<Hunk> = Vec::new();
+) -> Result<Vec<PatchHunk>, String> {
+    let mut hunks: Vec<PatchHunk> = Vec::new();
     let outer = |line: &str| line.starts_with("*** ") && line.trim_end() != "*** End of File";
     while let Some(line) = lines.next_if(|line| !outer(line)) {
         if let Some(header) = line.strip_prefix("@@") {
             let bare = hunks.last().is_some_and(|hunk| hunk.old.is_empty() && hunk.new.is_empty());
             if !bare {
-                hunks.push(Hunk::default());
+                hunks.push(PatchHunk::default());
             }
             let header = header.trim().trim_end_matches("@@").trim();
             // `-1,2 +1,3`: line numbers are not looked at.
@@ -99,7 +99,7 @@ fn parse_hunks<'a>(
             continue;
         }
         if hunks.is_empty() {
-            hunks.push(Hunk::default());
+            hunks.push(PatchHunk::default());
         }
         let Some(hunk) = hunks.last_mut() else { continue };
         if line.trim_end() == "*** End of File" {
@@ -130,10 +130,10 @@ fn parse_hunks<'a>(
 }
 
 /// The text after its hunks; otherwise why not.
-pub fn apply_hunks(shown: &str, text: &str, hunks: &[Hunk]) -> Result<Replaced, String> {
+pub fn apply_hunks(shown: &str, text: &str, hunks: &[PatchHunk]) -> Result<ReplacedText, String> {
     let ends = LineEnds::of(text);
     let end = if ends == LineEnds::CrLf { "\r\n" } else { "\n" };
-    let mut done = Replaced::begin(text);
+    let mut done = ReplacedText::begin(text);
     let mut from = 0;
     for (index, hunk) in hunks.iter().enumerate() {
         let number = index + 1;
@@ -173,7 +173,7 @@ fn line_after(text: &str, from: usize, header: &str) -> Option<usize> {
 
 /// Where the old lines of a hunk are: at one place, or at the first one behind what was named.
 fn place_hunk(
-    done: &mut Replaced,
+    done: &mut ReplacedText,
     shown: &str,
     number: usize,
     from: usize,
@@ -222,7 +222,7 @@ mod tests {
     fn patched(text: &str, body: &str) -> Result<String, String> {
         let changes =
             parse_patch(&format!("*** Begin Patch\n*** Update File: f\n{body}*** End Patch"))?;
-        let [Change::Update { hunks, .. }] = &changes[..] else { panic!("{changes:?}") };
+        let [PatchChange::Update { hunks, .. }] = &changes[..] else { panic!("{changes:?}") };
         apply_hunks("f", text, hunks).map(|done| done.text)
     }
 

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::lenient;
-use crate::tools::args::Replacement;
+use crate::tools::args::EditReplacement;
 use codebutler_guides::text::clip_text;
 
 /// Most lines that are named for a text that occurs several times.
@@ -19,7 +19,7 @@ const MAX_SHOWN: usize = 60;
 const MAX_LINE_CHARS: usize = 200;
 
 #[derive(Debug, Default)]
-pub struct Replaced {
+pub struct ReplacedText {
     pub text: String,
     /// Pieces that were replaced.
     pub count: usize,
@@ -29,7 +29,7 @@ pub struct Replaced {
     places: Vec<Range<usize>>,
 }
 
-impl Replaced {
+impl ReplacedText {
     /// A text before anything is done to it.
     pub fn begin(text: &str) -> Self {
         Self { text: text.to_owned(), ..Self::default() }
@@ -84,12 +84,16 @@ impl Replaced {
 }
 
 /// Does replacements one after the other: all, or none and why.
-pub fn replace_all(shown: &str, text: &str, edits: &[Replacement]) -> Result<Replaced, String> {
+pub fn replace_all(
+    shown: &str,
+    text: &str,
+    edits: &[EditReplacement],
+) -> Result<ReplacedText, String> {
     if edits.is_empty() {
         return Err("`edits` is empty".to_owned());
     }
     let ends = LineEnds::of(text);
-    let mut done = Replaced::begin(text);
+    let mut done = ReplacedText::begin(text);
     for (index, edit) in edits.iter().enumerate() {
         let number = index + 1;
         if edit.old.is_empty() {
@@ -122,7 +126,7 @@ pub fn replace_all(shown: &str, text: &str, edits: &[Replacement]) -> Result<Rep
 }
 
 fn replace_leniently(
-    done: &mut Replaced,
+    done: &mut ReplacedText,
     shown: &str,
     number: usize,
     old: &str,

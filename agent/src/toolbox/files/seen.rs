@@ -10,12 +10,12 @@ use parking_lot::{Mutex, MutexGuard};
 /// worktree, so that a restarted pod may edit what it had read. Commands can write that file; all
 /// they would gain is an edit of a file that nobody read.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct SeenFiles {
     hashes: Mutex<HashMap<PathBuf, String>>,
     file: Option<PathBuf>,
 }
 
-impl Seen {
+impl SeenFiles {
     /// What was kept in `file`; nothing if it isn't there or isn't readable.
     pub fn kept_in(file: PathBuf) -> Self {
         let kept = fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());

@@ -4,15 +4,15 @@ use super::*;
 
 struct Place {
     dir: tempfile::TempDir,
-    tree: Tree,
-    seen: Seen,
+    tree: WorktreeRoot,
+    seen: SeenFiles,
 }
 
 fn place() -> Place {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("tree")).unwrap();
-    let tree = Tree::open(&dir.path().join("tree")).unwrap();
-    Place { dir, tree, seen: Seen::default() }
+    let tree = WorktreeRoot::open(&dir.path().join("tree")).unwrap();
+    Place { dir, tree, seen: SeenFiles::default() }
 }
 
 impl Place {
@@ -28,14 +28,14 @@ impl Place {
         offset: Option<u32>,
         limit: Option<u32>,
     ) -> Result<String, ToolError> {
-        let args = args::Read { path: path.into(), offset, limit };
+        let args = args::ReadArgs { path: path.into(), offset, limit };
         match read_file(&self.tree, &self.seen, &args)? {
-            Reply::Text(text) => Ok(text),
+            ToolboxReply::Text(text) => Ok(text),
             other => panic!("{other:?}"),
         }
     }
     fn write(&self, path: &str, content: &str) -> Result<String, ToolError> {
-        let args = args::Write { path: path.into(), content: content.into() };
+        let args = args::WriteArgs { path: path.into(), content: content.into() };
         write_file(&self.tree, &self.seen, self.dir.path(), &args)
     }
     fn edit(&self, path: &str, edits: &[(&str, &str)]) -> Result<String, ToolError> {
@@ -45,13 +45,13 @@ impl Place {
     }
 }
 
-fn edits_of(path: &str, edits: &[(&str, &str)]) -> args::Edit {
-    let edit = |(old, new): &(&str, &str)| args::Replacement {
+fn edits_of(path: &str, edits: &[(&str, &str)]) -> args::EditArgs {
+    let edit = |(old, new): &(&str, &str)| args::EditReplacement {
         old: (*old).into(),
         new: (*new).into(),
         all: false,
     };
-    args::Edit { path: path.into(), edits: edits.iter().map(edit).collect(), patch: None }
+    args::EditArgs { path: path.into(), edits: edits.iter().map(edit).collect(), patch: None }
 }
 
 fn why<T: std::fmt::Debug>(result: Result<T, ToolError>) -> String {
@@ -88,8 +88,9 @@ fn read_numbers_lines_and_says_where_the_rest_is() {
 fn pictures_are_shown_and_notebooks_told() {
     let place = place();
     place.put("a.png", b"\x89PNG\r\n\x1a\n\0\0rest");
-    let args = |path: &str| args::Read { path: path.into(), ..args::Read::default() };
-    let Reply::Picture(picture) = read_file(&place.tree, &place.seen, &args("a.png")).unwrap()
+    let args = |path: &str| args::ReadArgs { path: path.into(), ..args::ReadArgs::default() };
+    let ToolboxReply::Picture(picture) =
+        read_file(&place.tree, &place.seen, &args("a.png")).unwrap()
     else {
         panic!()
     };
@@ -152,7 +153,7 @@ fn a_planned_edit_can_be_repeated_after_a_crash() {
     let args = edits_of("a.txt", &[("1", "2 1")]);
     let plan = plan_edit(&place.tree, &place.seen, &args).unwrap();
     for _ in 0..2 {
-        let nothing_seen = Seen::default();
+        let nothing_seen = SeenFiles::default();
         edit_files(&place.tree, &nothing_seen, place.dir.path(), &args, &plan).unwrap();
         assert_eq!(place.content("a.txt"), "2 1\n");
     }
@@ -168,13 +169,13 @@ fn what_was_read_may_be_edited_after_a_restart() {
     let place = place();
     place.put("a.txt", "one\n");
     let kept = place.dir.path().join("seen.json");
-    let first = args::Read { path: "a.txt".into(), offset: None, limit: None };
-    read_file(&place.tree, &Seen::kept_in(kept.clone()), &first).unwrap();
+    let first = args::ReadArgs { path: "a.txt".into(), offset: None, limit: None };
+    read_file(&place.tree, &SeenFiles::kept_in(kept.clone()), &first).unwrap();
     let edit = edits_of("a.txt", &[("one", "two")]);
-    assert!(plan_edit(&place.tree, &Seen::default(), &edit).is_err());
-    plan_edit(&place.tree, &Seen::kept_in(kept.clone()), &edit).unwrap();
+    assert!(plan_edit(&place.tree, &SeenFiles::default(), &edit).is_err());
+    plan_edit(&place.tree, &SeenFiles::kept_in(kept.clone()), &edit).unwrap();
     fs::write(&kept, "{torn").unwrap();
-    assert!(plan_edit(&place.tree, &Seen::kept_in(kept), &edit).is_err());
+    assert!(plan_edit(&place.tree, &SeenFiles::kept_in(kept), &edit).is_err());
 }
 
 #[test]
@@ -256,12 +257,12 @@ fn an_edit_shows_its_places_replaces_all_and_takes_the_one_place_that_almost_fit
 const PATCH: &str = "*** Begin Patch\n*** Add File: new/a.txt\n+one\n*** Update File: b.txt\n-two\n+2\n\
                      *** Update File: c.txt\n*** Move to: new/c.txt\n-three\n+3\n*** Delete File: d.txt\n*** End Patch";
 
-fn patched() -> (Place, args::Edit) {
+fn patched() -> (Place, args::EditArgs) {
     let place = place();
     for (path, text) in [("b.txt", "two\n"), ("c.txt", "three\n"), ("d.txt", "four\n")] {
         place.put(path, text);
     }
-    (place, args::Edit { patch: Some(PATCH.to_owned()), ..args::Edit::default() })
+    (place, args::EditArgs { patch: Some(PATCH.to_owned()), ..args::EditArgs::default() })
 }
 
 fn state(place: &Place) -> Vec<Option<String>> {
@@ -311,11 +312,12 @@ fn a_patch_that_fits_not_everywhere_changes_nothing() {
         ("new/a.txt", "b.txt", "twice"),
         ("new/c.txt", "d.txt", "twice"),
     ] {
-        let args = args::Edit { patch: Some(PATCH.replace(from, to)), ..args::Edit::default() };
+        let args =
+            args::EditArgs { patch: Some(PATCH.replace(from, to)), ..args::EditArgs::default() };
         let refused = why(plan_edit(&place.tree, &place.seen, &args));
         assert!(refused.contains(told), "{refused}");
     }
     assert_eq!(state(&place), before);
-    let both = args::Edit { path: "b.txt".into(), patch: Some(PATCH.into()), edits: vec![] };
+    let both = args::EditArgs { path: "b.txt".into(), patch: Some(PATCH.into()), edits: vec![] };
     assert!(why(plan_edit(&place.tree, &place.seen, &both)).contains("not all of them"));
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use git2::{ObjectType, Oid, Repository, Tree as GitTree, TreeWalkMode, TreeWalkResult};
 
-use super::Place;
+use super::GitSite;
 use crate::toolbox::ToolError;
 
 /// Largest file that is read, in bytes.
@@ -34,9 +34,9 @@ pub const FOLDER: &str = ".codebutler";
 /// The base branch's commit, as the remote said when it was asked last. Shared by all who work on one
 /// worktree.
 #[derive(Clone, Debug, Default)]
-pub struct Base(Arc<Mutex<Option<Oid>>>);
+pub struct BaseCommit(Arc<Mutex<Option<Oid>>>);
 
-impl Base {
+impl BaseCommit {
     pub(super) fn set(&self, commit: Oid) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(commit);
     }
@@ -48,14 +48,14 @@ impl Base {
 }
 
 /// A file of `.codebutler/`.
-pub fn base_guide(place: &Place, file: &str) -> Result<Option<String>, ToolError> {
+pub fn base_guide(place: &GitSite, file: &str) -> Result<Option<String>, ToolError> {
     let repo = place.open()?;
     let tree = base_tree(place, &repo)?;
     file_text(&repo, &tree, &format!("{FOLDER}/{file}"), MAX_FILE)
 }
 
 /// What there is in `.codebutler/`, by path below it; of journals, which are many, only how many.
-pub fn memory_names(place: &Place) -> Result<Vec<String>, ToolError> {
+pub fn memory_names(place: &GitSite) -> Result<Vec<String>, ToolError> {
     let repo = place.open()?;
     let base = base_tree(place, &repo)?;
     let Some(folder) = base.get_name(FOLDER) else { return Ok(Vec::new()) };
@@ -80,7 +80,7 @@ pub fn memory_names(place: &Place) -> Result<Vec<String>, ToolError> {
 /// Path and text of what the project tells everybody who works on it: at its root, and in the folders
 /// above `planned`. The same text is there once.
 pub fn read_conventions(
-    place: &Place,
+    place: &GitSite,
     planned: &[String],
 ) -> Result<Vec<(String, String)>, ToolError> {
     let repo = place.open()?;
@@ -139,7 +139,7 @@ fn folders_above(planned: &[String]) -> Vec<PathBuf> {
 }
 
 /// What is at the top of the tree: one line each, folders with what is in them.
-pub fn list_top(place: &Place) -> Result<Vec<String>, ToolError> {
+pub fn list_top(place: &GitSite) -> Result<Vec<String>, ToolError> {
     let repo = place.open()?;
     let base = base_tree(place, &repo)?;
     let mut lines: Vec<String> = list_entries(&base).take(MAX_TOP).map(|(line, _)| line).collect();
@@ -174,11 +174,14 @@ fn list_entries<'a>(tree: &'a GitTree<'_>) -> impl Iterator<Item = (String, Opti
 }
 
 /// The base branch's commit.
-pub(super) fn base_commit(place: &Place) -> Result<Oid, ToolError> {
+pub(super) fn base_commit(place: &GitSite) -> Result<Oid, ToolError> {
     place.base.commit()
 }
 
-pub(super) fn base_tree<'r>(place: &Place, repo: &'r Repository) -> Result<GitTree<'r>, ToolError> {
+pub(super) fn base_tree<'r>(
+    place: &GitSite,
+    repo: &'r Repository,
+) -> Result<GitTree<'r>, ToolError> {
     Ok(repo.find_commit(place.base.commit()?)?.tree()?)
 }
 

@@ -6,9 +6,9 @@ use std::path::Path;
 use git2::BlameOptions;
 
 use super::history::{ENDS_HERE, find_commit, format_date};
-use super::{Place, short_id};
+use super::{GitSite, short_id};
 use crate::toolbox::ToolError;
-use crate::toolbox::paths::Tree;
+use crate::toolbox::paths::WorktreeRoot;
 use crate::tools::args;
 use codebutler_guides::text::{clip_text, plain_text};
 
@@ -20,7 +20,11 @@ const MAX_FILE_LINES: usize = 20_000;
 const MAX_LINE_CHARS: usize = 200;
 
 /// Lines with the commit that wrote each, as they are committed.
-pub fn blame_lines(place: &Place, tree: &Tree, args: &args::GitBlame) -> Result<String, ToolError> {
+pub fn blame_lines(
+    place: &GitSite,
+    tree: &WorktreeRoot,
+    args: &args::GitBlame,
+) -> Result<String, ToolError> {
     let repo = place.open()?;
     let path = tree.locate(&args.path)?.shown;
     let commit = match &args.commit {
@@ -77,17 +81,17 @@ pub fn blame_lines(place: &Place, tree: &Tree, args: &args::GitBlame) -> Result<
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::Fixture;
+    use super::super::fixture::GitFixture;
     use super::super::prepare_worktree;
     use super::*;
 
     #[test]
     fn each_line_has_the_commit_that_wrote_it() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         f.commit_elsewhere("a.txt", "one\ntwo\nthree\n");
         f.commit_elsewhere("a.txt", "one\n2\nthree\n");
         prepare_worktree(&f.place).unwrap();
-        let tree = Tree::open(&f.place.tree()).unwrap();
+        let tree = WorktreeRoot::open(&f.place.tree()).unwrap();
         let id = |name: &str| f.git(&f.place.tree(), &["rev-parse", name])[..10].to_owned();
         let blame = |path: &str, from, to, commit: Option<&str>| {
             let args =

@@ -3,9 +3,9 @@
 use git2::{Index, IndexAddOption, Oid, Repository, RepositoryState, Signature, StatusOptions};
 
 use super::update::{other_parents, refuse_markers, stage_settled};
-use super::{Place, short_id};
+use super::{GitSite, short_id};
 use crate::toolbox::ToolError;
-use crate::toolbox::paths::Tree;
+use crate::toolbox::paths::WorktreeRoot;
 use crate::tools::args;
 
 /// Files named in an answer.
@@ -14,8 +14,8 @@ const MAX_NAMES: usize = 30;
 /// Commits on top of `parent`, the commit that HEAD was at when the call was recorded. A repetition
 /// after a crash finds the commit by parent, message and author. Hooks are never run.
 pub fn commit_files(
-    place: &Place,
-    tree: &Tree,
+    place: &GitSite,
+    tree: &WorktreeRoot,
     args: &args::GitCommit,
     parent: &str,
 ) -> Result<String, ToolError> {
@@ -97,7 +97,7 @@ fn is_merged(repo: &mut Repository, head: Oid) -> Result<bool, git2::Error> {
 }
 
 fn is_done(
-    place: &Place,
+    place: &GitSite,
     repo: &Repository,
     head: Oid,
     parent: &str,
@@ -109,7 +109,7 @@ fn is_done(
         && commit.author().name_bytes() == place.hello.author.name.as_bytes())
 }
 
-fn stage_path(index: &mut Index, tree: &Tree, path: &str) -> Result<(), ToolError> {
+fn stage_path(index: &mut Index, tree: &WorktreeRoot, path: &str) -> Result<(), ToolError> {
     // The name that was given, not what a symlink leads to: Git stores the link itself.
     let at = tree.locate(path)?;
     let literal = IndexAddOption::DISABLE_PATHSPEC_MATCH;
@@ -181,20 +181,20 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-    use super::super::fixture::Fixture;
+    use super::super::fixture::GitFixture;
     use super::super::{head_commit, prepare_worktree};
     use super::*;
 
-    fn fixture() -> (Fixture, Tree) {
-        let f = Fixture::new();
+    fn fixture() -> (GitFixture, WorktreeRoot) {
+        let f = GitFixture::new();
         prepare_worktree(&f.place).unwrap();
-        let tree = Tree::open(&f.place.tree()).unwrap();
+        let tree = WorktreeRoot::open(&f.place.tree()).unwrap();
         (f, tree)
     }
 
     fn commit_all(
-        f: &Fixture,
-        tree: &Tree,
+        f: &GitFixture,
+        tree: &WorktreeRoot,
         message: &str,
         paths: Option<&[&str]>,
     ) -> Result<String, ToolError> {

@@ -12,9 +12,9 @@ use std::path::{Component, Path, PathBuf};
 
 use git2::{Delta, Diff, Oid, Repository, RepositoryInitOptions};
 
-use super::Place;
+use super::GitSite;
 use super::proof::tree_of_files;
-use crate::sandbox::{Plan, run_confined};
+use crate::sandbox::{SandboxPlan, run_confined};
 use crate::toolbox::ToolError;
 use codebutler_guides::text::clip_text;
 
@@ -23,7 +23,7 @@ const MAX_REFERENCES: usize = 2_000;
 
 /// What a copy was brought to last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Brought {
+pub struct CopyState {
     tree: Oid,
     references: Vec<(String, Oid)>,
     head: (String, Oid),
@@ -32,7 +32,11 @@ pub struct Brought {
 /// Brings the copy at `to` to what the worktree is. After the first time only what has changed in the
 /// worktree since `last` is brought; without it the copy is made the same, but for what `.gitignore`
 /// names.
-pub fn bring_copy(place: &Place, to: &Path, last: Option<&Brought>) -> Result<Brought, ToolError> {
+pub fn bring_copy(
+    place: &GitSite,
+    to: &Path,
+    last: Option<&CopyState>,
+) -> Result<CopyState, ToolError> {
     fs::create_dir_all(to).map_err(|e| copy_failure(&e))?;
     let lock = place.lock()?;
     let repo = place.open()?;
@@ -46,7 +50,7 @@ pub fn bring_copy(place: &Place, to: &Path, last: Option<&Brought>) -> Result<Br
     let head = repo.head()?;
     let branch = String::from_utf8_lossy(head.name_bytes()).into_owned();
     let head = (branch, head.peel_to_commit()?.id());
-    let brought = Brought { tree, references: list_references(&repo)?, head };
+    let brought = CopyState { tree, references: list_references(&repo)?, head };
     let kept = last
         .is_some_and(|last| (&last.references, &last.head) == (&brought.references, &brought.head));
     let own = to.join(".git");
@@ -55,7 +59,7 @@ pub fn bring_copy(place: &Place, to: &Path, last: Option<&Brought>) -> Result<Br
     if base == tree && !fresh {
         return Ok(brought);
     }
-    let plan = Plan { write: vec![to.to_owned()], read: vec![place.tree()], hide: vec![] };
+    let plan = SandboxPlan { write: vec![to.to_owned()], read: vec![place.tree()], hide: vec![] };
     let work = || -> Result<(), ToolError> {
         let repo = place.open()?;
         let (from, goal) = (repo.find_tree(base)?, repo.find_tree(tree)?);
@@ -165,14 +169,14 @@ fn make_parents(to: &Path, path: &Path) -> io::Result<()> {
 
 /// A `.git` with the worktree's branches, which finds their objects there.
 fn lend_objects(
-    place: &Place,
+    place: &GitSite,
     repo: &Repository,
     to: &Path,
-    brought: &Brought,
+    brought: &CopyState,
 ) -> Result<(), ToolError> {
     let own = to.join(".git");
     remove_path(&own).map_err(|e| copy_failure(&e))?;
-    let Brought { references, head: (branch, commit), .. } = brought;
+    let CopyState { references, head: (branch, commit), .. } = brought;
     let mut options = RepositoryInitOptions::new();
     options.external_template(false).initial_head(branch);
     drop(Repository::init_opts(to, &options)?);
@@ -206,7 +210,7 @@ fn lend_objects(
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::Fixture;
+    use super::super::fixture::GitFixture;
     use super::super::{prepare_worktree, snapshot_tree};
     use super::*;
 
@@ -216,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_copy_follows_the_worktree_and_has_its_history() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         prepare_worktree(&f.place).unwrap();
         let copy = f.dir.path().join("copy");
         f.write("src/a.rs", "one\n");
@@ -250,7 +254,7 @@ mod tests {
 
     #[test]
     fn links_in_the_copy_lead_nothing_into_the_worktree() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         prepare_worktree(&f.place).unwrap();
         let copy = f.dir.path().join("copy");
         f.write("src/a.rs", "one\n");

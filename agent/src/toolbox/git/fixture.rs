@@ -4,33 +4,33 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Base, Place};
-use crate::toolbox::protocol::{Author, Hello};
+use super::{BaseCommit, GitSite};
+use crate::toolbox::protocol::{CommitAuthor, ToolboxHello};
 
-pub struct Fixture {
+pub struct GitFixture {
     pub dir: tempfile::TempDir,
-    pub place: Place,
+    pub place: GitSite,
 }
 
-impl Fixture {
+impl GitFixture {
     pub fn new() -> Self {
         super::init_libgit();
         let dir = tempfile::tempdir().unwrap();
         let work = dir.path().join("work");
         fs::create_dir_all(&work).unwrap();
         let remote = dir.path().join("remote.git");
-        let hello = Hello {
+        let hello = ToolboxHello {
             relay_url: format!("file://{}", remote.display()),
             proxy: String::new(),
             branch: "codebutler/t".to_owned(),
             base_branch: "main".to_owned(),
-            author: Author {
+            author: CommitAuthor {
                 name: "CodeButler Coder".into(),
                 email: "coder@codebutler.invalid".into(),
             },
             role: "coder".to_owned(),
         };
-        let fixture = Self { dir, place: Place { work, hello, base: Base::default() } };
+        let fixture = Self { dir, place: GitSite { work, hello, base: BaseCommit::default() } };
         fixture.git(fixture.dir.path(), &["init", "-q", "--bare", "-b", "main", "remote.git"]);
         fixture.git(fixture.dir.path(), &["clone", "-q", "remote.git", "seed"]);
         let seed = fixture.seed();

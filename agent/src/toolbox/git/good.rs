@@ -5,23 +5,23 @@ use std::path::Path;
 
 use git2::{Oid, Repository};
 
-use super::Place;
+use super::GitSite;
 use super::base::{self, FOLDER, MAX_FILE};
 use crate::toolbox::ToolError;
-use crate::toolbox::protocol::Reply;
-use codebutler_guides::policy::rules::Rules;
+use crate::toolbox::protocol::ToolboxReply;
+use codebutler_guides::policy::rules::RiskRules;
 
 /// Commits that are looked at.
 const MAX_COMMITS: usize = 500;
 
 /// The file, or an earlier version of it with the reason.
-pub fn usable_guide(place: &Place, file: &str) -> Result<Reply, ToolError> {
+pub fn usable_guide(place: &GitSite, file: &str) -> Result<ToolboxReply, ToolError> {
     let repo = place.open()?;
     let path = format!("{FOLDER}/{file}");
     let why = match base::file_text(&repo, &base::base_tree(place, &repo)?, &path, MAX_FILE) {
-        Ok(None) => return Ok(Reply::Guide(None)),
+        Ok(None) => return Ok(ToolboxReply::Guide(None)),
         Ok(Some(text)) => match find_breakage(&path, &text) {
-            None => return Ok(Reply::Guide(Some(text))),
+            None => return Ok(ToolboxReply::Guide(Some(text))),
             Some(why) => why,
         },
         Err(ToolError::Refused(why) | ToolError::Failed(why)) => why,
@@ -29,7 +29,7 @@ pub fn usable_guide(place: &Place, file: &str) -> Result<Reply, ToolError> {
     match find_earlier(&repo, base::base_commit(place)?, &path)? {
         Some((text, commit)) => {
             let commit = commit.to_string().chars().take(10).collect();
-            Ok(Reply::EarlierGuide { text, commit, why })
+            Ok(ToolboxReply::EarlierGuide { text, commit, why })
         }
         None => Err(ToolError::refused(why)),
     }
@@ -38,7 +38,7 @@ pub fn usable_guide(place: &Place, file: &str) -> Result<Reply, ToolError> {
 /// What makes a file unusable as a whole.
 fn find_breakage(path: &str, text: &str) -> Option<String> {
     if Path::new(path).extension().is_some_and(|ending| ending == "json") {
-        return Rules::parse(text).err();
+        return RiskRules::parse(text).err();
     }
     let line_with = |mark: &str| text.lines().position(|line| line.starts_with(mark));
     let (begin, end) = (line_with("<<<<<<< ")?, line_with(">>>>>>> ")?);
@@ -74,16 +74,16 @@ fn find_earlier(
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::Fixture;
+    use super::super::fixture::GitFixture;
     use super::super::prepare_worktree;
     use super::*;
 
     #[test]
     fn what_was_broken_is_used_as_it_was_before() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         let said = |file: &str| match usable_guide(&f.place, file) {
-            Ok(Reply::Guide(text)) => format!("{text:?}"),
-            Ok(Reply::EarlierGuide { text, why, .. }) => format!("earlier {text:?}: {why}"),
+            Ok(ToolboxReply::Guide(text)) => format!("{text:?}"),
+            Ok(ToolboxReply::EarlierGuide { text, why, .. }) => format!("earlier {text:?}: {why}"),
             other => format!("{other:?}"),
         };
         f.merge(&[(".codebutler/coder.md", "Good.\n"), (".codebutler/policy.json", "{}")]);

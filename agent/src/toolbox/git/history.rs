@@ -7,9 +7,9 @@ use git2::{Commit, Diff, DiffFormat, DiffOptions, Oid, Repository, Sort};
 use regex::{Regex, RegexBuilder};
 
 use super::prepare::fork_point;
-use super::{Place, short_id};
+use super::{GitSite, short_id};
 use crate::toolbox::ToolError;
-use crate::toolbox::paths::Tree;
+use crate::toolbox::paths::WorktreeRoot;
 use crate::tools::args;
 use codebutler_guides::text::{clip_text, head_and_tail, plain_text};
 
@@ -39,7 +39,7 @@ enum Needle {
 }
 
 impl WantedHistory {
-    fn of(tree: &Tree, args: &args::GitLog) -> Result<Self, ToolError> {
+    fn of(tree: &WorktreeRoot, args: &args::GitLog) -> Result<Self, ToolError> {
         let path = args.path.as_deref().map(|path| tree.locate(path)).transpose()?;
         let search = args.search.as_deref().map(|search| match args.regex {
             Some(true) => RegexBuilder::new(search).size_limit(1 << 20).build().map(Needle::Line),
@@ -130,7 +130,11 @@ fn find_bytes(text: &[u8], part: &[u8]) -> usize {
 }
 
 /// The newest commits, one a line, and what they changed if that is asked for.
-pub fn show_log(place: &Place, tree: &Tree, args: &args::GitLog) -> Result<String, ToolError> {
+pub fn show_log(
+    place: &GitSite,
+    tree: &WorktreeRoot,
+    args: &args::GitLog,
+) -> Result<String, ToolError> {
     let repo = place.open()?;
     let limit = args.limit.unwrap_or(DEFAULT_COMMITS).clamp(1, MAX_COMMITS) as usize;
     let wanted = WantedHistory::of(tree, args)?;
@@ -206,7 +210,7 @@ pub(super) fn commit_changes<'r>(
 
 /// A commit by any of its names; branches of the remote count too.
 pub(super) fn find_commit<'r>(
-    place: &Place,
+    place: &GitSite,
     repo: &'r Repository,
     name: &str,
 ) -> Result<Commit<'r>, ToolError> {
@@ -245,7 +249,11 @@ pub(super) fn text_of(diff: &Diff<'_>) -> Result<String, ToolError> {
 }
 
 /// What the worktree, uncommitted and new files included, changes against a commit.
-pub fn show_diff(place: &Place, tree: &Tree, args: &args::GitDiff) -> Result<String, ToolError> {
+pub fn show_diff(
+    place: &GitSite,
+    tree: &WorktreeRoot,
+    args: &args::GitDiff,
+) -> Result<String, ToolError> {
     let repo = place.open()?;
     let base = match &args.base {
         None => fork_point(place, &repo)?,
@@ -300,7 +308,7 @@ pub(super) fn format_date(seconds: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::Fixture;
+    use super::super::fixture::GitFixture;
     use super::super::prepare_worktree;
     use super::*;
 
@@ -321,10 +329,10 @@ mod tests {
 
     #[test]
     fn log_and_diff_show_what_happened() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         f.commit_elsewhere("src.txt", "one\n");
         prepare_worktree(&f.place).unwrap();
-        let tree = Tree::open(&f.place.tree()).unwrap();
+        let tree = WorktreeRoot::open(&f.place.tree()).unwrap();
         let log = |limit, path: Option<&str>| {
             show_log(
                 &f.place,
@@ -359,7 +367,7 @@ mod tests {
 
     #[test]
     fn commits_are_found_by_what_they_changed_and_by_whom() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         for (content, path) in [
             ("alpha\n", "a.txt"),
             ("alpha\nbeta()\n", "a.txt"),
@@ -369,7 +377,7 @@ mod tests {
             f.commit_elsewhere(path, content);
         }
         prepare_worktree(&f.place).unwrap();
-        let tree = Tree::open(&f.place.tree()).unwrap();
+        let tree = WorktreeRoot::open(&f.place.tree()).unwrap();
         let count = |args: args::GitLog| {
             show_log(&f.place, &tree, &args)
                 .map(|out| out.lines().filter(|line| line.contains("Someone: ")).count())
@@ -405,12 +413,12 @@ mod tests {
 
     #[test]
     fn a_shallow_clone_says_where_its_history_ends() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         f.commit_elsewhere("a.txt", "a\n");
         prepare_worktree(&f.place).unwrap();
         let head = f.git(&f.place.tree(), &["rev-parse", "HEAD"]);
         std::fs::write(f.place.tree().join(".git/shallow"), format!("{head}\n")).unwrap();
-        let tree = Tree::open(&f.place.tree()).unwrap();
+        let tree = WorktreeRoot::open(&f.place.tree()).unwrap();
         let shown = show_log(&f.place, &tree, &args::GitLog::default()).unwrap();
         assert!(shown.contains("history ends here"), "{shown}");
     }

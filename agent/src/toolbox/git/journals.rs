@@ -2,7 +2,7 @@
 
 use git2::{Repository, Tree as GitTree};
 
-use super::Place;
+use super::GitSite;
 use super::base::{self, FOLDER};
 use crate::journal::find_asked;
 use crate::toolbox::ToolError;
@@ -13,7 +13,7 @@ const MAX_JOURNAL: usize = 256 * 1024;
 const MAX_ASKED: usize = 200;
 
 /// A conversation that has ended.
-pub struct Journal {
+pub struct ThreadJournal {
     /// Its page, below `.codebutler/`.
     pub page: String,
     /// Seconds since 1970.
@@ -22,10 +22,10 @@ pub struct Journal {
 }
 
 /// What earlier conversations began with, by the page that tells of them; the newest first.
-pub fn past_requests(place: &Place) -> Result<Vec<(String, String)>, ToolError> {
+pub fn past_requests(place: &GitSite) -> Result<Vec<(String, String)>, ToolError> {
     let repo = place.open()?;
     let tree = base::base_tree(place, &repo)?;
-    let asked = |one: Journal| Some((one.page, find_asked(&one.text)?.to_owned()));
+    let asked = |one: ThreadJournal| Some((one.page, find_asked(&one.text)?.to_owned()));
     Ok(read_journals(&repo, &tree, MAX_ASKED)?.into_iter().filter_map(asked).collect())
 }
 
@@ -34,7 +34,7 @@ pub fn read_journals(
     repo: &Repository,
     tree: &GitTree<'_>,
     most: usize,
-) -> Result<Vec<Journal>, ToolError> {
+) -> Result<Vec<ThreadJournal>, ToolError> {
     let folder = format!("{FOLDER}/journals");
     let mut found = Vec::new();
     for file in base::files_in(repo, tree, &folder)?.into_iter().rev() {
@@ -42,7 +42,7 @@ pub fn read_journals(
         let Some(began) = began.filter(|_| found.len() < most) else { continue };
         let path = format!("{folder}/{file}");
         if let Ok(Some(text)) = base::file_text(repo, tree, &path, MAX_JOURNAL) {
-            found.push(Journal { page: format!("journals/{file}"), began, text });
+            found.push(ThreadJournal { page: format!("journals/{file}"), began, text });
         }
     }
     Ok(found)
@@ -50,13 +50,13 @@ pub fn read_journals(
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::Fixture;
+    use super::super::fixture::GitFixture;
     use super::super::prepare_worktree;
     use super::*;
 
     #[test]
     fn what_people_asked_for_before_is_read_newest_first_and_from_the_head_alone() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         prepare_worktree(&f.place).unwrap();
         assert_eq!(past_requests(&f.place).unwrap(), []);
         let journal = |asked: &str| {

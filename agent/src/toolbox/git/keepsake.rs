@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 
 use git2::{Commit, Index, IndexAddOption, Oid, Repository, Signature, StatusOptions};
 
-use super::Place;
+use super::GitSite;
 use super::leftover::MADE;
 use crate::toolbox::ToolError;
-use crate::toolbox::protocol::Kept;
+use crate::toolbox::protocol::KeptSnapshot;
 
 pub const REFS: &str = "refs/codebutler/snap/";
 /// So many of the newest.
@@ -37,7 +37,7 @@ const MAX_OTHERS: usize = 32;
 const MAX_NAMED: usize = 5;
 
 /// Keeps what there is, unless the newest snapshot holds exactly that.
-pub fn keep_work(place: &Place) -> Result<Kept, ToolError> {
+pub fn keep_work(place: &GitSite) -> Result<KeptSnapshot, ToolError> {
     let _lock = place.lock()?;
     let repo = place.open()?;
     refuse_links(&place.tree().join(".git"))?;
@@ -52,7 +52,7 @@ pub fn keep_work(place: &Place) -> Result<Kept, ToolError> {
         && newest.tree_id() == tree
         && newest.message() == Ok(message.as_str())
     {
-        return Ok(Kept { name: name.clone(), left_out });
+        return Ok(KeptSnapshot { name: name.clone(), left_out });
     }
     let author = &place.hello.author;
     let signature = Signature::now(&author.name, &author.email)?;
@@ -75,7 +75,7 @@ pub fn keep_work(place: &Place) -> Result<Kept, ToolError> {
             old.delete()?;
         }
     }
-    Ok(Kept { name, left_out })
+    Ok(KeptSnapshot { name, left_out })
 }
 
 /// The snapshots there are, oldest first.
@@ -107,7 +107,7 @@ fn staged_tree(repo: &Repository) -> Option<Oid> {
 
 /// The tree of all files, ignored folders left out, and the names of what is too large.
 fn worktree_tree(
-    place: &Place,
+    place: &GitSite,
     repo: &Repository,
     head: Option<&Commit<'_>>,
 ) -> Result<(Oid, Vec<String>), ToolError> {
@@ -125,7 +125,7 @@ fn worktree_tree(
 }
 
 fn look_at_files(
-    place: &Place,
+    place: &GitSite,
     repo: &Repository,
     head: Option<&Commit<'_>>,
     path: &Path,

@@ -6,9 +6,9 @@ use std::path::Path;
 use git2::build::TreeUpdateBuilder;
 use git2::{FileMode, IndexEntry, IndexTime, Oid, Repository, RepositoryState, Signature};
 
-use super::Place;
+use super::GitSite;
 use super::base::{self, FOLDER};
-use crate::memory::{Citation, LearningChange};
+use crate::memory::{LearningChange, MemoryCitation};
 use crate::toolbox::ToolError;
 
 /// Largest page, in bytes.
@@ -21,7 +21,7 @@ const FILE: u32 = 0o100_644;
 pub const UNDER_WAY: &str = "a merge or rebase is in progress in the worktree";
 
 /// A file of `.codebutler/` as the thread's branch has it.
-pub fn branch_page(place: &Place, file: &str) -> Result<Option<String>, ToolError> {
+pub fn branch_page(place: &GitSite, file: &str) -> Result<Option<String>, ToolError> {
     let repo = place.open()?;
     let head = repo.find_commit(place.head_on_branch(&repo)?)?;
     base::file_text(&repo, &head.tree()?, &page_path(file)?, MAX_PAGE)
@@ -30,7 +30,7 @@ pub fn branch_page(place: &Place, file: &str) -> Result<Option<String>, ToolErro
 /// Commits changes of the memory, and pages that are written whole, on top of the thread's branch, and answers with the branch's commit; no
 /// commit is made of what is done already.
 pub fn commit_learnings(
-    place: &Place,
+    place: &GitSite,
     changes: &[LearningChange],
     whole: &[(String, String)],
     message: &str,
@@ -87,7 +87,7 @@ pub fn commit_learnings(
 
 /// Files that nobody has changed follow; one that somebody works on stays theirs.
 fn bring_to_worktree(
-    place: &Place,
+    place: &GitSite,
     repo: &Repository,
     pages: &[(String, Option<String>, String)],
 ) -> Result<(), ToolError> {
@@ -142,15 +142,15 @@ fn stage_blobs(repo: &Repository, blobs: &[(&str, Oid)]) -> Result<(), ToolError
 
 /// What is wrong with each citation, as the base branch has the files now; in their order.
 pub fn check_citations(
-    place: &Place,
-    citations: &[Citation],
+    place: &GitSite,
+    citations: &[MemoryCitation],
 ) -> Result<Vec<Option<String>>, ToolError> {
     let repo = place.open()?;
     let tree = base::base_tree(place, &repo)?;
     let mut read = std::collections::HashMap::new();
     let mut faults = Vec::new();
     for citation in citations {
-        let Citation::File { path, .. } = citation else {
+        let MemoryCitation::File { path, .. } = citation else {
             faults.push(None);
             continue;
         };
@@ -168,8 +168,11 @@ pub fn check_citations(
 }
 
 /// The same line as the branch has it now, for a new citation.
-pub fn quote_citation(place: &Place, citation: Citation) -> Result<Citation, ToolError> {
-    let Citation::File { path, .. } = &citation else { return Ok(citation) };
+pub fn quote_citation(
+    place: &GitSite,
+    citation: MemoryCitation,
+) -> Result<MemoryCitation, ToolError> {
+    let MemoryCitation::File { path, .. } = &citation else { return Ok(citation) };
     let repo = place.open()?;
     let head = repo.find_commit(place.head_on_branch(&repo)?)?;
     let text = base::file_text(&repo, &head.tree()?, path, MAX_CITED).ok().flatten();
@@ -204,13 +207,13 @@ pub mod bench {
     use git2::Repository;
 
     use super::super::base_guide;
-    use super::super::{Base, Place};
+    use super::super::{BaseCommit, GitSite};
     use super::base::FOLDER;
     use super::check_citations;
     use crate::memory::{MemoryPage, serve_pages};
     use crate::prompt::MAX_OWN;
     use crate::toolbox::ToolError;
-    use crate::toolbox::protocol::{Author, Hello};
+    use crate::toolbox::protocol::{CommitAuthor, ToolboxHello};
 
     /// What a run reads of the memory when it starts: the pages of the commit that is checked out in
     /// `work/tree`, with citations looked up, for work on `files`. Answers with what a role is shown.
@@ -222,8 +225,8 @@ pub mod bench {
         pages: &[&str],
         files: &[String],
     ) -> Result<String, ToolError> {
-        let author = Author { name: String::new(), email: String::new() };
-        let hello = Hello {
+        let author = CommitAuthor { name: String::new(), email: String::new() };
+        let hello = ToolboxHello {
             relay_url: String::new(),
             proxy: String::new(),
             branch: "main".to_owned(),
@@ -231,7 +234,7 @@ pub mod bench {
             author,
             role: "coder".to_owned(),
         };
-        let place = Place { work: work.to_owned(), hello, base: Base::default() };
+        let place = GitSite { work: work.to_owned(), hello, base: BaseCommit::default() };
         let repo = Repository::open(place.tree())?;
         place.base.set(repo.head()?.peel_to_commit()?.id());
         let mut texts = Vec::new();
@@ -259,13 +262,13 @@ pub mod bench {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::Fixture;
+    use super::super::fixture::GitFixture;
     use super::super::prepare_worktree;
     use super::*;
-    use crate::memory::{ChangeKind, Learning};
+    use crate::memory::{ChangeKind, LearningEntry};
 
     /// Files in a commit of the thread's branch.
-    fn on_branch(f: &Fixture, files: &[(&str, &str)]) {
+    fn on_branch(f: &GitFixture, files: &[(&str, &str)]) {
         prepare_worktree(&f.place).unwrap();
         for (path, text) in files {
             f.write(path, text);
@@ -275,11 +278,11 @@ mod tests {
     }
 
     fn add(id: &str, rule: &str) -> LearningChange {
-        let learning = Learning {
+        let learning = LearningEntry {
             id: id.to_owned(),
             claim: rule.to_owned(),
             rule: rule.to_owned(),
-            ..Learning::default()
+            ..LearningEntry::default()
         };
         let file = "coder.md".to_owned();
         let (kind, map) = (ChangeKind::Add, String::new());
@@ -288,7 +291,7 @@ mod tests {
 
     #[test]
     fn one_commit_has_the_entries_and_nothing_that_lies_around() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         on_branch(&f, &[(".codebutler/coder.md", "# Coder\n"), ("src/a.rs", "fn a() {}\n")]);
         let tree = f.place.tree();
         f.write("src/a.rs", "half done");
@@ -310,7 +313,7 @@ mod tests {
 
     #[test]
     fn what_somebody_works_on_stays_theirs() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         on_branch(&f, &[(".codebutler/coder.md", "# Coder\n")]);
         f.write(".codebutler/coder.md", "# Mine\n");
         commit_learnings(&f.place, &[add("l-1", "one")], &[], "Learn").unwrap();
@@ -321,7 +324,7 @@ mod tests {
 
     #[test]
     fn pages_are_markdown_in_one_folder() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         prepare_worktree(&f.place).unwrap();
         for file in ["../README.md", "mcp.json", "../policy.json", "/etc/a.md", "a\\b.md"] {
             assert!(branch_page(&f.place, file).is_err(), "{file}");
@@ -331,10 +334,10 @@ mod tests {
 
     #[test]
     fn citations_are_looked_up_on_the_base_branch() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         f.merge(&[("src/a.rs", "fn a() {}\nfn b() {}\n")]);
         on_branch(&f, &[("src/a.rs", "fn a() {}\nfn b() {}\n")]);
-        let cited = |text: &str| Citation::parse(text).unwrap();
+        let cited = |text: &str| MemoryCitation::parse(text).unwrap();
         let quoted = quote_citation(&f.place, cited("src/a.rs:2")).unwrap();
         assert_eq!(quoted.to_string(), "src/a.rs:2 \"fn b() {}\"");
         assert!(quote_citation(&f.place, cited("src/a.rs:9")).is_err());

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use git2::{Index, IndexAddOption, Repository, RepositoryState, ResetType, Signature};
 
-use super::Place;
+use super::GitSite;
 use crate::toolbox::ToolError;
-use crate::toolbox::protocol::Leftover;
+use crate::toolbox::protocol::WorktreeLeftover;
 
 /// Larger files that Git does not know yet are not committed.
 const MAX_NEW: u64 = 5 * 1024 * 1024;
@@ -16,7 +16,7 @@ pub(super) const MADE: [&str; 5] =
 
 /// Commits everything that differs from HEAD with `message`, if anything does, and says whether the
 /// remote lacks something. A repetition finds nothing to commit.
-pub fn keep_leftover(place: &Place, message: &str) -> Result<Leftover, ToolError> {
+pub fn keep_leftover(place: &GitSite, message: &str) -> Result<WorktreeLeftover, ToolError> {
     let _lock = place.lock()?;
     let repo = place.open()?;
     if repo.state() != RepositoryState::Clean {
@@ -39,13 +39,13 @@ pub fn keep_leftover(place: &Place, message: &str) -> Result<Leftover, ToolError
         Ok(remote) => remote != own && !repo.graph_descendant_of(remote, own)?,
         Err(_) => true,
     };
-    Ok(Leftover { committed, unpushed })
+    Ok(WorktreeLeftover { committed, unpushed })
 }
 
 /// Undoes the commits with `message` at the tip that the remote does not have, which leaves the
 /// worktree as it is: what must be in no commit of a push would be in one for good otherwise. A
 /// repetition finds nothing to undo.
-pub fn take_back(place: &Place, message: &str) -> Result<(), ToolError> {
+pub fn take_back(place: &GitSite, message: &str) -> Result<(), ToolError> {
     let _lock = place.lock()?;
     let repo = place.open()?;
     let remote = repo.refname_to_id(&place.remote_branch()).ok();
@@ -79,22 +79,22 @@ fn stage_all(repo: &Repository, index: &mut Index) -> Result<(), ToolError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::Fixture;
+    use super::super::fixture::GitFixture;
     use super::super::{prepare_worktree, push_branch};
     use super::*;
 
     #[test]
     fn what_is_left_is_committed_once_but_for_what_tools_make() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         prepare_worktree(&f.place).unwrap();
-        let none = Leftover { committed: false, unpushed: false };
+        let none = WorktreeLeftover { committed: false, unpushed: false };
         assert_eq!(keep_leftover(&f.place, "Work in progress by coder").unwrap(), none);
         f.write("src/new.rs", "fn a() {}\n");
         f.write("README", "changed\n");
         f.write("a/node_modules/x.js", "x");
         f.write("big", &"x".repeat(6 * 1024 * 1024));
         let kept = keep_leftover(&f.place, "Work in progress by coder").unwrap();
-        assert_eq!(kept, Leftover { committed: true, unpushed: true });
+        assert_eq!(kept, WorktreeLeftover { committed: true, unpushed: true });
         let git = |args: &[&str]| f.git(&f.place.tree(), args);
         assert_eq!(
             git(&["log", "-1", "--format=%an|%s"]),
@@ -102,7 +102,7 @@ mod tests {
         );
         assert_eq!(git(&["show", "--name-only", "--format="]), "README\nsrc/new.rs");
         let again = keep_leftover(&f.place, "Work in progress by coder").unwrap();
-        assert_eq!(again, Leftover { committed: false, unpushed: true });
+        assert_eq!(again, WorktreeLeftover { committed: false, unpushed: true });
         push_branch(&f.place).unwrap();
         assert_eq!(keep_leftover(&f.place, "Work in progress by coder").unwrap(), none);
         std::fs::remove_file(f.place.tree().join("README")).unwrap();
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn what_can_not_be_pushed_is_taken_back_and_what_is_pushed_is_not() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         prepare_worktree(&f.place).unwrap();
         let message = "Work in progress by coder";
         let git = |args: &[&str]| f.git(&f.place.tree(), args);

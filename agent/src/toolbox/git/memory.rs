@@ -1,7 +1,7 @@
 //! The memory that the repository keeps in `.codebutler/`, as its base branch has it: which no thread
 //! can change before it is merged. Skills that CodeButler brings are read like the repository's.
 
-use super::Place;
+use super::GitSite;
 use super::base::{base_guide, memory_names};
 use crate::toolbox::ToolError;
 use codebutler_guides::seeds;
@@ -11,7 +11,7 @@ use codebutler_guides::text::head_and_tail;
 const MAX_SHOWN: usize = 60_000;
 
 /// A file of the base branch's memory, archived learnings included; the list of them without a name.
-pub fn read_memory(place: &Place, file: Option<&str>) -> Result<String, ToolError> {
+pub fn read_memory(place: &GitSite, file: Option<&str>) -> Result<String, ToolError> {
     // As it is now; where the remote is away, as it was when the run began.
     if let Err(error) = place.lock().and_then(|_lock| place.fetch(&place.open()?)) {
         tracing::warn!(%error, "the base branch is not brought up to date");
@@ -34,13 +34,13 @@ pub fn read_memory(place: &Place, file: Option<&str>) -> Result<String, ToolErro
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::Fixture;
+    use super::super::fixture::GitFixture;
     use super::super::{prepare_worktree, read_conventions};
     use super::*;
 
     #[test]
     fn the_memory_is_the_base_branchs() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         prepare_worktree(&f.place).unwrap();
         assert!(read_memory(&f.place, None).unwrap().contains("no `.codebutler/` yet"));
         f.merge(&[
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn what_a_command_does_to_the_worktrees_references_changes_no_guide() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         f.merge(&[(".codebutler/pm.md", "Ours.\n")]);
         prepare_worktree(&f.place).unwrap();
         let tree = f.place.tree();
@@ -75,13 +75,13 @@ mod tests {
         f.git(&tree, &["update-ref", "refs/remotes/origin/main", "HEAD"]);
         assert_eq!(base_guide(&f.place, "pm.md").unwrap().as_deref(), Some("Ours.\n"));
         // Somebody whom the remote told nothing yet believes nobody.
-        let unknown = Place { base: super::super::Base::default(), ..f.place.clone() };
+        let unknown = GitSite { base: super::super::BaseCommit::default(), ..f.place.clone() };
         assert!(base_guide(&unknown, "pm.md").is_err());
     }
 
     #[test]
     fn conventions_are_there_once_and_those_around_planned_files_too() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         f.merge(&[
             ("AGENTS.md", "Use tabs.\n"),
             ("CLAUDE.md", "# Claude\n\n@AGENTS.md\n"),
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_link_is_followed_within_the_tree_and_no_text_is_told_with_its_line() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         let seed = f.dir.path().join("seed");
         std::os::unix::fs::symlink("docs/agents.md", seed.join("AGENTS.md")).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", seed.join("CLAUDE.md")).unwrap();

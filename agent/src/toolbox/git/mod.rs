@@ -35,12 +35,12 @@ use git2::{
 };
 
 use super::ToolError;
-use super::protocol::Hello;
+use super::protocol::ToolboxHello;
 
-pub use base::{Base, base_guide, read_conventions};
+pub use base::{BaseCommit, base_guide, read_conventions};
 pub use blame::blame_lines;
 pub use commit::commit_files;
-pub use copy::{Brought, bring_copy};
+pub use copy::{CopyState, bring_copy};
 pub use good::usable_guide;
 pub use history::{show_diff, show_log};
 pub use journals::past_requests;
@@ -52,22 +52,22 @@ pub use memory::read_memory;
 pub use prepare::prepare_worktree;
 pub use proof::{TOO_LARGE, find_standing, snapshot_tree, touched_files, unchanged_tree};
 pub use pruning::find_stale_learnings;
-pub use push::{Pushed, push_branch};
+pub use push::{PushOutcome, push_branch};
 pub use research::known_research;
 pub use show::show_commit;
 pub use skills::read_skills;
 pub use surroundings::find_surroundings;
-pub use update::{Updated, update_branch, update_key};
+pub use update::{UpdateOutcome, update_branch, update_key};
 
 /// Where Git works and for whom.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct GitSite {
     /// The volume's part of the toolbox; the worktree is in `tree/`.
     pub work: PathBuf,
     /// Branches, author and remote.
-    pub hello: Hello,
+    pub hello: ToolboxHello,
     /// What the remote says of the base branch.
-    pub base: Base,
+    pub base: BaseCommit,
 }
 
 impl From<git2::Error> for ToolError {
@@ -76,7 +76,7 @@ impl From<git2::Error> for ToolError {
     }
 }
 
-impl Place {
+impl GitSite {
     pub fn tree(&self) -> PathBuf {
         self.work.join("tree")
     }
@@ -145,7 +145,7 @@ impl Place {
 }
 
 /// The commit that HEAD is at.
-pub fn head_commit(place: &Place) -> Result<String, ToolError> {
+pub fn head_commit(place: &GitSite) -> Result<String, ToolError> {
     let repo = place.open()?;
     Ok(place.head_on_branch(&repo)?.to_string())
 }

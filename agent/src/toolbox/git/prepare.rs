@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use git2::build::CheckoutBuilder;
 use git2::{Oid, Repository, RepositoryInitOptions, StatusOptions};
 
-use super::{Place, short_id, tracking_ref};
+use super::{GitSite, short_id, tracking_ref};
 use crate::toolbox::ToolError;
 
 /// A lock file of Git that nobody touched for this long belongs to a process that died.
 const STALE: Duration = Duration::from_secs(5);
 
 /// Clones or updates; says in a line what was done.
-pub fn prepare_worktree(place: &Place) -> Result<String, ToolError> {
+pub fn prepare_worktree(place: &GitSite) -> Result<String, ToolError> {
     let _lock = place.lock()?;
     if !place.tree().join(".git").exists() {
         return clone_repository(place);
@@ -26,7 +26,7 @@ pub fn prepare_worktree(place: &Place) -> Result<String, ToolError> {
     update_worktree(place, &repo)
 }
 
-fn clone_repository(place: &Place) -> Result<String, ToolError> {
+fn clone_repository(place: &GitSite) -> Result<String, ToolError> {
     let io = |e: std::io::Error| ToolError::Failed(format!("the worktree can't be made: {e}"));
     // A clone that was killed leaves a folder like this one.
     for entry in fs::read_dir(&place.work).map_err(io)?.flatten() {
@@ -54,13 +54,13 @@ fn clone_repository(place: &Place) -> Result<String, ToolError> {
     Ok(format!("cloned {} at {}", place.hello.branch, short_id(tip)))
 }
 
-fn remote_tip(place: &Place, repo: &Repository) -> Result<Oid, ToolError> {
+fn remote_tip(place: &GitSite, repo: &Repository) -> Result<Oid, ToolError> {
     repo.refname_to_id(&place.remote_branch()).map_err(|_| {
         ToolError::refused(format!("the remote has no branch `{}`", place.hello.branch))
     })
 }
 
-fn update_worktree(place: &Place, repo: &Repository) -> Result<String, ToolError> {
+fn update_worktree(place: &GitSite, repo: &Repository) -> Result<String, ToolError> {
     let branch = &place.hello.branch;
     let tip = remote_tip(place, repo)?;
     let clean = is_clean(repo)?;
@@ -138,7 +138,7 @@ fn remove_lock_files(folder: &Path) {
 }
 
 /// The point where the thread's branch left the base branch.
-pub(super) fn fork_point(place: &Place, repo: &Repository) -> Result<Oid, ToolError> {
+pub(super) fn fork_point(place: &GitSite, repo: &Repository) -> Result<Oid, ToolError> {
     let base = repo.refname_to_id(&tracking_ref(&place.hello.base_branch))?;
     let head = repo.head()?.peel_to_commit()?.id();
     Ok(repo.merge_base(base, head)?)
@@ -146,12 +146,12 @@ pub(super) fn fork_point(place: &Place, repo: &Repository) -> Result<Oid, ToolEr
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::Fixture;
+    use super::super::fixture::GitFixture;
     use super::*;
 
     #[test]
     fn a_clone_is_on_the_branch_and_a_second_role_finds_it() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         fs::create_dir(f.place.work.join("tree.new-dead")).unwrap();
         assert!(prepare_worktree(&f.place).unwrap().starts_with("cloned codebutler/t at "));
         assert_eq!(f.file("README"), "hello\n");
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_clean_tree_moves_on_and_a_dirty_one_is_left_alone() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         prepare_worktree(&f.place).unwrap();
         f.commit_elsewhere("README", "second\n");
         assert!(prepare_worktree(&f.place).unwrap().contains("moved on"));
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn an_untracked_file_in_the_way_is_not_overwritten() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         prepare_worktree(&f.place).unwrap();
         f.write("new.txt", "mine\n");
         f.commit_elsewhere("new.txt", "theirs\n");
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_missing_branch_and_a_dead_lock_are_dealt_with() {
-        let mut f = Fixture::new();
+        let mut f = GitFixture::new();
         prepare_worktree(&f.place).unwrap();
         let lock = f.place.tree().join(".git/refs/heads/codebutler/t.lock");
         fs::write(&lock, "").unwrap();
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_repository_that_points_elsewhere_is_refused() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         prepare_worktree(&f.place).unwrap();
         let outside = f.place.work.join("outside");
         fs::create_dir(&outside).unwrap();

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use git2::{Delta, DiffOptions, Index, IndexAddOption, Oid, Repository};
 
-use super::Place;
+use super::GitSite;
 use super::prepare::fork_point;
 use crate::toolbox::ToolError;
-use crate::toolbox::protocol::Standing;
+use crate::toolbox::protocol::WorktreeStanding;
 
 /// Files and bytes of a worktree above which it is not hashed.
 const MAX_FILES: usize = 200_000;
@@ -22,13 +22,13 @@ const MAX_NAMED: usize = 10;
 const MAX_TOUCHED: usize = 1_000;
 
 /// The tree that a commit of all files in a folder would have now, ignored ones left out.
-pub fn snapshot_tree(place: &Place, files: &Path) -> Result<String, ToolError> {
+pub fn snapshot_tree(place: &GitSite, files: &Path) -> Result<String, ToolError> {
     let _lock = place.lock()?;
     Ok(tree_of_files(&looking_at(place, files)?)?.to_string())
 }
 
 /// The repository, with the worktree or a copy of it as its files.
-fn looking_at(place: &Place, files: &Path) -> Result<Repository, ToolError> {
+fn looking_at(place: &GitSite, files: &Path) -> Result<Repository, ToolError> {
     let repo = place.open()?;
     if repo.workdir().and_then(|own| own.canonicalize().ok()) != files.canonicalize().ok() {
         repo.set_workdir(files, false)?;
@@ -38,7 +38,7 @@ fn looking_at(place: &Place, files: &Path) -> Result<Repository, ToolError> {
 
 /// What a run began with, if it left those files as they were. New ones may have come.
 pub fn unchanged_tree(
-    place: &Place,
+    place: &GitSite,
     files: &Path,
     before: &str,
 ) -> Result<Option<String>, ToolError> {
@@ -52,7 +52,7 @@ pub fn unchanged_tree(
 }
 
 /// How HEAD and the worktree stand to what was tested.
-pub fn find_standing(place: &Place, tested: Option<&str>) -> Result<Standing, ToolError> {
+pub fn find_standing(place: &GitSite, tested: Option<&str>) -> Result<WorktreeStanding, ToolError> {
     let _lock = place.lock()?;
     let repo = place.open()?;
     let commit = repo.find_commit(place.head_on_branch(&repo)?)?;
@@ -69,11 +69,11 @@ pub fn find_standing(place: &Place, tested: Option<&str>) -> Result<Standing, To
         Err(ToolError::Refused(why)) if why == TOO_LARGE => Vec::new(),
         files => tree_difference(&repo, own, files?, MAX_NAMED)?,
     };
-    Ok(Standing { commit: commit.id().to_string(), changed, uncommitted })
+    Ok(WorktreeStanding { commit: commit.id().to_string(), changed, uncommitted })
 }
 
 /// The files in which HEAD differs from where the branch left the base branch.
-pub fn touched_files(place: &Place) -> Result<Vec<String>, ToolError> {
+pub fn touched_files(place: &GitSite) -> Result<Vec<String>, ToolError> {
     let repo = place.open()?;
     let from = repo.find_commit(fork_point(place, &repo)?)?.tree_id();
     let own = repo.find_commit(place.head_on_branch(&repo)?)?.tree_id();
@@ -123,21 +123,21 @@ fn tree_difference(
 mod tests {
     use std::fs;
 
-    use super::super::fixture::Fixture;
+    use super::super::fixture::GitFixture;
     use super::super::{commit_files, head_commit, prepare_worktree};
     use super::*;
-    use crate::toolbox::paths::Tree;
+    use crate::toolbox::paths::WorktreeRoot;
     use crate::tools::args;
 
-    fn commit_all(f: &Fixture) {
+    fn commit_all(f: &GitFixture) {
         let args = args::GitCommit { message: "Change".into(), paths: None };
-        let tree = Tree::open(&f.place.tree()).unwrap();
+        let tree = WorktreeRoot::open(&f.place.tree()).unwrap();
         commit_files(&f.place, &tree, &args, &head_commit(&f.place).unwrap()).unwrap();
     }
 
     #[test]
     fn what_was_tested_is_what_a_commit_of_it_holds() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         prepare_worktree(&f.place).unwrap();
         f.write("src/a.rs", "fn a() {}\n");
         f.write("target/out", "ignored");
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_run_that_changes_what_it_tests_proves_nothing() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         prepare_worktree(&f.place).unwrap();
         let before = snapshot_tree(&f.place, &f.place.tree()).unwrap();
         f.write("report.xml", "new files are fine");

@@ -4,13 +4,13 @@ use std::collections::{BTreeSet, HashMap};
 
 use git2::{Repository, Tree as GitTree};
 
-use super::Place;
+use super::GitSite;
 use super::base::{self, FOLDER};
-use super::journals::{Journal, read_journals};
+use super::journals::{ThreadJournal, read_journals};
 use super::learn::{MAX_CITED, check_citations};
 use crate::memory::{
-    Citation, Learning, LearningMarks, MemoryPage, NamedPage, PastThread, PruneSignal, find_map,
-    find_signals, named_paths,
+    LearningEntry, LearningMarks, MemoryCitation, MemoryPage, NamedPage, PastThread, PruneSignal,
+    find_map, find_signals, named_paths,
 };
 use crate::toolbox::ToolError;
 
@@ -23,7 +23,7 @@ const LOST_PATHS: usize = 2;
 const LOST_SHARE: usize = 5;
 
 /// In the order of pages and entries.
-pub fn find_stale_learnings(place: &Place) -> Result<Vec<PruneSignal>, ToolError> {
+pub fn find_stale_learnings(place: &GitSite) -> Result<Vec<PruneSignal>, ToolError> {
     let repo = place.open()?;
     let tree = base::base_tree(place, &repo)?;
     let texts = read_pages(&repo, &tree)?;
@@ -32,14 +32,14 @@ pub fn find_stale_learnings(place: &Place) -> Result<Vec<PruneSignal>, ToolError
         .map(|(file, text)| NamedPage { file, page: MemoryPage::parse(text) })
         .collect();
     let learnings = || pages.iter().flat_map(|page| page.page.learnings());
-    let cited: Vec<Citation> = learnings().flat_map(|one| one.citations.clone()).collect();
+    let cited: Vec<MemoryCitation> = learnings().flat_map(|one| one.citations.clone()).collect();
     let faults = check_citations(place, &cited)?;
     let faults: HashMap<String, String> = cited
         .iter()
         .zip(faults)
         .filter_map(|(citation, fault)| Some((citation.to_string(), fault?)))
         .collect();
-    let fault = |learning: &Learning| {
+    let fault = |learning: &LearningEntry| {
         let mut cited = learning.citations.iter().map(ToString::to_string);
         cited
             .find_map(|citation| faults.get(&citation).cloned())
@@ -64,8 +64,10 @@ fn read_pages(repo: &Repository, tree: &GitTree<'_>) -> Result<Vec<(String, Stri
 
 fn read_past(repo: &Repository, tree: &GitTree<'_>) -> Result<Vec<PastThread>, ToolError> {
     let journals = read_journals(repo, tree, MAX_JOURNALS)?;
-    let past =
-        |one: Journal| PastThread { began: one.began, marks: LearningMarks::parse(&one.text) };
+    let past = |one: ThreadJournal| PastThread {
+        began: one.began,
+        marks: LearningMarks::parse(&one.text),
+    };
     Ok(journals.into_iter().map(past).collect())
 }
 
@@ -94,7 +96,7 @@ fn find_lost_map(tree: &GitTree<'_>, file: &str, text: &str) -> Option<PruneSign
 }
 
 /// Nothing is left of the files and folders that it is about.
-fn find_lost_scope(tree: &GitTree<'_>, learning: &Learning) -> Option<String> {
+fn find_lost_scope(tree: &GitTree<'_>, learning: &LearningEntry) -> Option<String> {
     let is_there = |scope: &String| {
         let path = scope.trim_end_matches("/**").trim_end_matches('/');
         path.contains(['*', '?', '[', '{']) || tree.get_path(std::path::Path::new(path)).is_ok()
@@ -104,10 +106,14 @@ fn find_lost_scope(tree: &GitTree<'_>, learning: &Learning) -> Option<String> {
 }
 
 /// A function that it names stands in none of the files that it is about.
-fn find_lost_symbol(repo: &Repository, tree: &GitTree<'_>, learning: &Learning) -> Option<String> {
+fn find_lost_symbol(
+    repo: &Repository,
+    tree: &GitTree<'_>,
+    learning: &LearningEntry,
+) -> Option<String> {
     let cited = learning.citations.iter().filter_map(|citation| match citation {
-        Citation::File { path, .. } => Some(path),
-        Citation::Other(_) => None,
+        MemoryCitation::File { path, .. } => Some(path),
+        MemoryCitation::Other(_) => None,
     });
     let files: Vec<&String> = learning.scope.iter().chain(cited).collect();
     let texts: Vec<String> = files
@@ -136,13 +142,13 @@ fn named_functions(rule: &str) -> impl Iterator<Item = (&str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::Fixture;
+    use super::super::fixture::GitFixture;
     use super::super::prepare_worktree;
     use super::*;
 
     #[test]
     fn what_code_and_journals_no_longer_bear_out_is_found() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         let entry = |id: u32, rest: &str| format!("### C{id} {{#l-{id:08x}}}\n{rest}\n\n");
         let page = [
             entry(1, "- Rule: call `price::parse()` first\n- Scope: src/price.rs"),

@@ -8,7 +8,7 @@ use git2::{
 };
 
 use super::prepare::is_clean;
-use super::{Place, short_id};
+use super::{GitSite, short_id};
 use crate::toolbox::ToolError;
 use codebutler_guides::text::clip_text;
 
@@ -20,7 +20,7 @@ const MAX_NAMED: usize = 10;
 const MAX_SAID: usize = 600;
 
 #[derive(Debug)]
-pub enum Pushed {
+pub enum PushOutcome {
     /// It is on the remote; for the model.
     Done(String),
     /// Others have changed these files on the remote in another way. Nothing was changed; for the
@@ -29,12 +29,12 @@ pub enum Pushed {
 }
 
 /// Pushes HEAD to the thread's branch. A repetition finds the branch up to date.
-pub fn push_branch(place: &Place) -> Result<Pushed, ToolError> {
+pub fn push_branch(place: &GitSite) -> Result<PushOutcome, ToolError> {
     push_after(place, || {})
 }
 
 /// `meanwhile` happens before each try, once it is known what the remote has.
-fn push_after(place: &Place, mut meanwhile: impl FnMut()) -> Result<Pushed, ToolError> {
+fn push_after(place: &GitSite, mut meanwhile: impl FnMut()) -> Result<PushOutcome, ToolError> {
     let _lock = place.lock()?;
     let repo = place.open()?;
     let branch = &place.hello.branch;
@@ -48,10 +48,12 @@ fn push_after(place: &Place, mut meanwhile: impl FnMut()) -> Result<Pushed, Tool
             if remote == own {
                 let what = if tries == 0 { "up to date" } else { "there" };
                 let at = short_id(own);
-                return Ok(Pushed::Done(format!("`{branch}` is {what} on the remote at {at}")));
+                return Ok(PushOutcome::Done(format!(
+                    "`{branch}` is {what} on the remote at {at}"
+                )));
             }
             if repo.graph_descendant_of(remote, own)? {
-                return Ok(Pushed::Done(format!(
+                return Ok(PushOutcome::Done(format!(
                     "nothing to push: the remote's `{branch}` is ahead, at {}",
                     short_id(remote)
                 )));
@@ -59,7 +61,7 @@ fn push_after(place: &Place, mut meanwhile: impl FnMut()) -> Result<Pushed, Tool
             if !repo.graph_descendant_of(own, remote)? {
                 own = match rebase_onto(place, &repo, remote)? {
                     Rebased::To(own) => own,
-                    Rebased::Conflict(files, why) => return Ok(Pushed::Conflict(files, why)),
+                    Rebased::Conflict(files, why) => return Ok(PushOutcome::Conflict(files, why)),
                 };
                 rebased = ", rebased onto what others had pushed";
             }
@@ -69,7 +71,7 @@ fn push_after(place: &Place, mut meanwhile: impl FnMut()) -> Result<Pushed, Tool
         match send_branch(place, &repo) {
             Ok(()) => {
                 repo.reference(&place.remote_branch(), own, true, "pushed")?;
-                return Ok(Pushed::Done(format!(
+                return Ok(PushOutcome::Done(format!(
                     "Pushed `{branch}` at {}{rebased}",
                     short_id(own)
                 )));
@@ -86,7 +88,7 @@ fn push_after(place: &Place, mut meanwhile: impl FnMut()) -> Result<Pushed, Tool
     }
 }
 
-fn send_branch(place: &Place, repo: &Repository) -> Result<(), ToolError> {
+fn send_branch(place: &GitSite, repo: &Repository) -> Result<(), ToolError> {
     let refused = RefCell::new(None);
     let said = RefCell::new(Vec::new());
     let mut callbacks = RemoteCallbacks::new();
@@ -127,7 +129,7 @@ enum Rebased {
 }
 
 /// Puts the own commits on top of `remote`.
-fn rebase_onto(place: &Place, repo: &Repository, remote: Oid) -> Result<Rebased, ToolError> {
+fn rebase_onto(place: &GitSite, repo: &Repository, remote: Oid) -> Result<Rebased, ToolError> {
     let branch = &place.hello.branch;
     if !is_clean(repo)? {
         return Err(ToolError::refused(format!(
@@ -202,29 +204,29 @@ fn conflicting_files(repo: &Repository) -> Result<Vec<String>, git2::Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::Fixture;
+    use super::super::fixture::GitFixture;
     use super::super::{commit_files, head_commit, prepare_worktree};
     use super::*;
-    use crate::toolbox::paths::Tree;
+    use crate::toolbox::paths::WorktreeRoot;
     use crate::tools::args;
 
-    fn fixture() -> Fixture {
-        let f = Fixture::new();
+    fn fixture() -> GitFixture {
+        let f = GitFixture::new();
         prepare_worktree(&f.place).unwrap();
         f
     }
 
-    fn pushed(f: &Fixture) -> String {
+    fn pushed(f: &GitFixture) -> String {
         match push_branch(&f.place).unwrap() {
-            Pushed::Done(text) => text,
-            conflict @ Pushed::Conflict(..) => panic!("{conflict:?}"),
+            PushOutcome::Done(text) => text,
+            conflict @ PushOutcome::Conflict(..) => panic!("{conflict:?}"),
         }
     }
 
-    fn commit_file(f: &Fixture, path: &str, content: &str) -> String {
+    fn commit_file(f: &GitFixture, path: &str, content: &str) -> String {
         f.write(path, content);
         let args = args::GitCommit { message: format!("Change {path}"), paths: None };
-        let tree = Tree::open(&f.place.tree()).unwrap();
+        let tree = WorktreeRoot::open(&f.place.tree()).unwrap();
         commit_files(&f.place, &tree, &args, &head_commit(&f.place).unwrap()).unwrap();
         head_commit(&f.place).unwrap()
     }
@@ -267,7 +269,7 @@ mod tests {
                 f.commit_elsewhere(path, "2");
             }
         });
-        assert!(matches!(said.unwrap(), Pushed::Done(text) if text.contains("rebased")));
+        assert!(matches!(said.unwrap(), PushOutcome::Done(text) if text.contains("rebased")));
         assert_eq!(f.remote_tip(), head_commit(&f.place).unwrap());
         let log = f.git(&f.place.tree(), &["log", "--format=%an"]);
         assert_eq!(log, "CodeButler Coder\nSomeone\nSomeone\nSomeone");
@@ -286,7 +288,7 @@ mod tests {
         let f = fixture();
         f.commit_elsewhere("README", "theirs\n");
         let own = commit_file(&f, "README", "mine\n");
-        let Pushed::Conflict(files, why) = push_branch(&f.place).unwrap() else { panic!() };
+        let PushOutcome::Conflict(files, why) = push_branch(&f.place).unwrap() else { panic!() };
         assert_eq!(files, ["README"]);
         assert!(why.contains("yours in README") && why.contains("git rebase origin/codebutler/t"));
         assert_eq!(head_commit(&f.place).unwrap(), own);

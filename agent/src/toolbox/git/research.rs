@@ -1,6 +1,6 @@
 //! What was found out before, as the base branch has it.
 
-use super::Place;
+use super::GitSite;
 use super::base::{self, FOLDER};
 use crate::research::{KnownResearch, RESEARCH};
 use crate::toolbox::ToolError;
@@ -10,7 +10,7 @@ const MAX_PAGES: usize = 200;
 const MAX_PAGE: usize = 64 * 1024;
 
 /// The pages, the one that was checked last first.
-pub fn known_research(place: &Place) -> Result<Vec<KnownResearch>, ToolError> {
+pub fn known_research(place: &GitSite) -> Result<Vec<KnownResearch>, ToolError> {
     let repo = place.open()?;
     let tree = base::base_tree(place, &repo)?;
     let mut known = Vec::new();
@@ -29,13 +29,13 @@ pub fn known_research(place: &Place) -> Result<Vec<KnownResearch>, ToolError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::Fixture;
+    use super::super::fixture::GitFixture;
     use super::super::prepare_worktree;
     use super::*;
 
     #[test]
     fn what_was_checked_last_comes_first() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         prepare_worktree(&f.place).unwrap();
         assert_eq!(known_research(&f.place).unwrap(), []);
         f.merge(&[

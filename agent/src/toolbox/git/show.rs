@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::history::{MAX_COMPARED, commit_changes, find_commit, format_date, text_of};
-use super::{Place, short_id};
+use super::{GitSite, short_id};
 use crate::toolbox::ToolError;
-use crate::toolbox::paths::Tree;
+use crate::toolbox::paths::WorktreeRoot;
 use crate::tools::args;
 use codebutler_guides::text::{clip_text, head_and_tail, plain_text};
 
@@ -15,7 +15,11 @@ const MAX_SHOWN: usize = 40_000;
 const MAX_MESSAGE: usize = 4_000;
 
 /// A commit's message and change, or a file of it.
-pub fn show_commit(place: &Place, tree: &Tree, args: &args::GitShow) -> Result<String, ToolError> {
+pub fn show_commit(
+    place: &GitSite,
+    tree: &WorktreeRoot,
+    args: &args::GitShow,
+) -> Result<String, ToolError> {
     let repo = place.open()?;
     // As `git show` has it: commit and path in one.
     let (name, path) = match (args.commit.split_once(':'), &args.path) {
@@ -72,17 +76,17 @@ pub fn show_commit(place: &Place, tree: &Tree, args: &args::GitShow) -> Result<S
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::Fixture;
+    use super::super::fixture::GitFixture;
     use super::super::prepare_worktree;
     use super::*;
 
     #[test]
     fn a_commit_its_change_and_its_files_are_shown() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         f.commit_elsewhere("a.txt", "one\n");
         f.commit_elsewhere("a.txt", "two\n");
         prepare_worktree(&f.place).unwrap();
-        let tree = Tree::open(&f.place.tree()).unwrap();
+        let tree = WorktreeRoot::open(&f.place.tree()).unwrap();
         let show = |commit: &str, path: Option<&str>, file| {
             let args = args::GitShow { commit: commit.into(), path: path.map(Into::into), file };
             show_commit(&f.place, &tree, &args).unwrap_or_else(|e| format!("refused: {e}"))

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use git2::{Repository, Tree as GitTree};
 
-use super::Place;
+use super::GitSite;
 use super::base::{FOLDER, LINK, base_tree, file_text, path_inside};
 use crate::toolbox::ToolError;
-use codebutler_guides::skills::{File, MAX_FILE};
+use codebutler_guides::skills::{MAX_FILE, ReadFile};
 
 /// Skills that are read of one folder.
 const MAX_SKILLS: usize = 64;
@@ -17,7 +17,7 @@ const OPEN: [&str; 2] = [".agents/skills", ".claude/skills"];
 const OPEN_FILE: &str = "SKILL.md";
 
 /// Path and text of each skill, or why it can't be read.
-pub fn read_skills(place: &Place) -> Result<Vec<File>, ToolError> {
+pub fn read_skills(place: &GitSite) -> Result<Vec<ReadFile>, ToolError> {
     let repo = place.open()?;
     let base = base_tree(place, &repo)?;
     let mut paths: Vec<String> = Vec::new();
@@ -63,13 +63,13 @@ fn read_folder(repo: &Repository, base: &GitTree<'_>, path: &str) -> Option<(Str
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use super::super::fixture::Fixture;
+    use super::super::fixture::GitFixture;
     use super::super::prepare_worktree;
     use super::*;
 
     #[test]
     fn skills_of_both_forms_are_the_base_branchs() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         prepare_worktree(&f.place).unwrap();
         assert_eq!(read_skills(&f.place).unwrap(), []);
         let seed = f.dir.path().join("seed");

@@ -7,9 +7,9 @@ use git2::{DiffOptions, Repository, StatusOptions};
 
 use super::base::{self, FOLDER};
 use super::history::format_date;
-use super::{Place, short_id};
+use super::{GitSite, short_id};
 use crate::toolbox::ToolError;
-use crate::toolbox::protocol::Surroundings;
+use crate::toolbox::protocol::RoleSurroundings;
 use codebutler_guides::text::clip_text;
 
 /// Guides that are named as changed.
@@ -17,11 +17,11 @@ const MAX_GUIDES: usize = 10;
 const MAX_PATTERNS: usize = 10;
 
 /// Everything but the versions of programs. What can't be found out is left empty.
-pub fn find_surroundings(place: &Place) -> Result<Surroundings, ToolError> {
+pub fn find_surroundings(place: &GitSite) -> Result<RoleSurroundings, ToolError> {
     let repo = place.open()?;
     let head = repo.head()?.peel_to_commit()?;
     let base = base::base_tree(place, &repo)?;
-    Ok(Surroundings {
+    Ok(RoleSurroundings {
         root: place.tree().display().to_string(),
         platform: find_platform(),
         top: base::list_top(place)?,
@@ -96,13 +96,13 @@ fn lfs_patterns(repo: &Repository, tree: &git2::Tree<'_>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::Fixture;
+    use super::super::fixture::GitFixture;
     use super::super::prepare_worktree;
     use super::*;
 
     #[test]
     fn a_worktree_is_described_and_what_the_thread_changes_is_not_in_the_part_that_stays() {
-        let f = Fixture::new();
+        let f = GitFixture::new();
         let attributes = "# a comment filter=lfs\n*.png filter=lfs diff=lfs -text\n*.rs text\n";
         f.merge(&[
             ("src/main.rs", "fn main() {}\n"),

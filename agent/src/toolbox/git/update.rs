@@ -7,7 +7,7 @@ use git2::build::CheckoutBuilder;
 use git2::{Index, MergeOptions, Oid, Repository, RepositoryState, ResetType, Signature};
 
 use super::prepare::{is_clean, same_as};
-use super::{Place, short_id};
+use super::{GitSite, short_id};
 use crate::toolbox::ToolError;
 
 /// Files in conflict that are named.
@@ -18,7 +18,7 @@ const MARKERS: [&[u8]; 2] = [b"<<<<<<< ", b">>>>>>> "];
 const MERGING: &str = "+merge";
 
 #[derive(Debug)]
-pub enum Updated {
+pub enum UpdateOutcome {
     /// The branch has all of the base branch; for the model.
     Done(String),
     /// Both sides have changed these files: they hold both versions now. For the model.
@@ -26,7 +26,7 @@ pub enum Updated {
 }
 
 /// By which a repetition knows how it was before: the commit, and whether a merge was under way.
-pub fn update_key(place: &Place) -> Result<String, ToolError> {
+pub fn update_key(place: &GitSite) -> Result<String, ToolError> {
     let repo = place.open()?;
     let merging = if repo.state() == RepositoryState::Merge { MERGING } else { "" };
     Ok(format!("{}{merging}", place.head_on_branch(&repo)?))
@@ -34,7 +34,7 @@ pub fn update_key(place: &Place) -> Result<String, ToolError> {
 
 /// Merges the base branch in. `key` is what [`update_key`] said when the call was recorded; `again`, that
 /// it may have been carried out in part.
-pub fn update_branch(place: &Place, key: &str, again: bool) -> Result<Updated, ToolError> {
+pub fn update_branch(place: &GitSite, key: &str, again: bool) -> Result<UpdateOutcome, ToolError> {
     let _lock = place.lock()?;
     let mut repo = place.open()?;
     if repo.state() == RepositoryState::Merge {
@@ -55,7 +55,9 @@ pub fn update_branch(place: &Place, key: &str, again: bool) -> Result<Updated, T
     let name = &place.hello.base_branch;
     if own == base || repo.graph_descendant_of(own, base)? {
         let at = short_id(base);
-        return Ok(Updated::Done(format!("the branch has all of `{name}` (at {at}) already")));
+        return Ok(UpdateOutcome::Done(format!(
+            "the branch has all of `{name}` (at {at}) already"
+        )));
     }
     refuse_strangers(place, &repo, own)?;
     let (_, behind) = repo.graph_ahead_behind(own, base)?;
@@ -81,7 +83,7 @@ pub fn update_branch(place: &Place, key: &str, again: bool) -> Result<Updated, T
 }
 
 /// What a merge is called that is made here.
-fn merge_message(place: &Place) -> String {
+fn merge_message(place: &GitSite) -> String {
     format!("Merge branch '{}' into {}\n", place.hello.base_branch, place.hello.branch)
 }
 
@@ -92,7 +94,7 @@ fn merge_options() -> MergeOptions {
 }
 
 /// Others' commits on the thread's branch come first: a merge can't be put on top of them later.
-fn refuse_strangers(place: &Place, repo: &Repository, own: Oid) -> Result<(), ToolError> {
+fn refuse_strangers(place: &GitSite, repo: &Repository, own: Oid) -> Result<(), ToolError> {
     let branch = &place.hello.branch;
     let Ok(remote) = repo.refname_to_id(&place.remote_branch()) else { return Ok(()) };
     if remote == own || repo.graph_descendant_of(own, remote)? {
@@ -109,7 +111,12 @@ fn refuse_strangers(place: &Place, repo: &Repository, own: Oid) -> Result<(), To
 }
 
 /// Moves the branch and the files of the worktree on to a commit.
-fn settle_in(place: &Place, repo: &Repository, to: Oid, what: &str) -> Result<Updated, ToolError> {
+fn settle_in(
+    place: &GitSite,
+    repo: &Repository,
+    to: Oid,
+    what: &str,
+) -> Result<UpdateOutcome, ToolError> {
     let target = repo.find_commit(to)?;
     // The second case was killed after its files were there.
     if !is_clean(repo)? && !same_as(repo, &target)? {
@@ -117,7 +124,7 @@ fn settle_in(place: &Place, repo: &Repository, to: Oid, what: &str) -> Result<Up
     }
     repo.checkout_tree(target.as_object(), Some(CheckoutBuilder::new().safe()))?;
     repo.reference(&place.local(), to, true, "update from the base branch")?;
-    Ok(Updated::Done(format!(
+    Ok(UpdateOutcome::Done(format!(
         "{what} came in without a conflict; the branch is at {}. Run the tests: what was tested before \
          is not what is here now. Then GitPush",
         short_id(to)
@@ -130,11 +137,11 @@ fn uncommitted_error() -> ToolError {
 
 /// Leaves the merge in the worktree, to be settled.
 fn begin_merge(
-    place: &Place,
+    place: &GitSite,
     repo: &Repository,
     base: Oid,
     (merged, what): (&Index, &str),
-) -> Result<Updated, ToolError> {
+) -> Result<UpdateOutcome, ToolError> {
     if !is_clean(repo)? {
         return Err(uncommitted_error());
     }
@@ -151,17 +158,17 @@ fn begin_merge(
          merge --abort` in Bash",
         name_files(&files)
     );
-    Ok(Updated::Conflict(files, why))
+    Ok(UpdateOutcome::Conflict(files, why))
 }
 
-fn under_way(repo: &mut Repository) -> Result<Updated, ToolError> {
+fn under_way(repo: &mut Repository) -> Result<UpdateOutcome, ToolError> {
     let files = conflicting_files(&repo.index()?)?;
     let left = if files.is_empty() { "none any more".to_owned() } else { name_files(&files) };
     let why = format!(
         "a merge is under way already; files to be settled: {left}. Edit them, run the tests, then GitCommit \
          ends it. To take it all back: `git merge --abort` in Bash"
     );
-    Ok(Updated::Conflict(files, why))
+    Ok(UpdateOutcome::Conflict(files, why))
 }
 
 /// The files that two sides have changed.
@@ -262,45 +269,47 @@ pub(super) fn other_parents(repo: &mut Repository) -> Result<Vec<Oid>, git2::Err
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::Fixture;
-    use super::super::{Pushed, commit_files, head_commit, prepare_worktree, push_branch};
+    use super::super::fixture::GitFixture;
+    use super::super::{PushOutcome, commit_files, head_commit, prepare_worktree, push_branch};
     use super::*;
-    use crate::toolbox::paths::Tree;
+    use crate::toolbox::paths::WorktreeRoot;
     use crate::tools::args;
 
-    fn fixture() -> Fixture {
-        let f = Fixture::new();
+    fn fixture() -> GitFixture {
+        let f = GitFixture::new();
         prepare_worktree(&f.place).unwrap();
         f
     }
 
-    fn try_commit(f: &Fixture, message: &str) -> Result<String, ToolError> {
+    fn try_commit(f: &GitFixture, message: &str) -> Result<String, ToolError> {
         let args = args::GitCommit { message: message.to_owned(), paths: None };
-        let tree = Tree::open(&f.place.tree()).unwrap();
+        let tree = WorktreeRoot::open(&f.place.tree()).unwrap();
         commit_files(&f.place, &tree, &args, &head_commit(&f.place).unwrap())
     }
 
-    fn written(f: &Fixture, path: &str, content: &str) {
+    fn written(f: &GitFixture, path: &str, content: &str) {
         f.write(path, content);
         try_commit(f, &format!("Change {path}")).unwrap();
     }
 
-    fn updated(f: &Fixture) -> Updated {
+    fn updated(f: &GitFixture) -> UpdateOutcome {
         let key = update_key(&f.place).unwrap();
         update_branch(&f.place, &key, false).unwrap()
     }
 
-    fn parents(f: &Fixture) -> usize {
+    fn parents(f: &GitFixture) -> usize {
         f.git(&f.place.tree(), &["log", "-1", "--format=%P"]).split(' ').count()
     }
 
     #[test]
     fn what_the_base_branch_has_comes_in_as_a_merge_once() {
         let f = fixture();
-        assert!(matches!(updated(&f), Updated::Done(text) if text.contains("already")));
+        assert!(matches!(updated(&f), UpdateOutcome::Done(text) if text.contains("already")));
         f.merge(&[("b", "2")]);
         // Nothing of its own yet: it moves on.
-        assert!(matches!(updated(&f), Updated::Done(text) if text.contains("1 commits of `main`")));
+        assert!(
+            matches!(updated(&f), UpdateOutcome::Done(text) if text.contains("1 commits of `main`"))
+        );
         assert_eq!((f.file("b"), parents(&f)), ("2".to_owned(), 1));
         written(&f, "a", "1");
         f.merge(&[("c", "3")]);
@@ -309,13 +318,13 @@ mod tests {
         let refused = update_branch(&f.place, &key, false).unwrap_err().to_string();
         assert!(refused.contains("GitCommit"), "{refused}");
         f.write("a", "1");
-        assert!(matches!(updated(&f), Updated::Done(text) if text.contains("Run the tests")));
+        assert!(matches!(updated(&f), UpdateOutcome::Done(text) if text.contains("Run the tests")));
         assert_eq!((f.file("a"), f.file("c"), parents(&f)), ("1".into(), "3".into(), 2));
         assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
         let tip = head_commit(&f.place).unwrap();
-        assert!(matches!(updated(&f), Updated::Done(text) if text.contains("already")));
+        assert!(matches!(updated(&f), UpdateOutcome::Done(text) if text.contains("already")));
         assert_eq!(head_commit(&f.place).unwrap(), tip);
-        assert!(matches!(push_branch(&f.place).unwrap(), Pushed::Done(_)));
+        assert!(matches!(push_branch(&f.place).unwrap(), PushOutcome::Done(_)));
         assert_eq!(f.remote_tip(), tip);
     }
 
@@ -325,7 +334,7 @@ mod tests {
         written(&f, "README", "mine\n");
         f.merge(&[("README", "theirs\n")]);
         f.merge(&[("c", "3")]);
-        let Updated::Conflict(files, why) = updated(&f) else { panic!() };
+        let UpdateOutcome::Conflict(files, why) = updated(&f) else { panic!() };
         assert_eq!(files, ["README"]);
         assert!(why.contains("GitCommit") && f.file("README").contains("<<<<<<< codebutler/t"));
         assert_eq!(f.file("c"), "3");
@@ -334,11 +343,14 @@ mod tests {
         // Cut off after that: what was begun by an earlier call stays as it was left.
         f.write("README", "both\n");
         let key = update_key(&f.place).unwrap();
-        assert!(matches!(update_branch(&f.place, &key, true).unwrap(), Updated::Conflict(..)));
+        assert!(matches!(
+            update_branch(&f.place, &key, true).unwrap(),
+            UpdateOutcome::Conflict(..)
+        ));
         assert_eq!(f.file("README"), "both\n");
         try_commit(&f, "Merge main").unwrap();
         assert_eq!((parents(&f), f.file("README")), (2, "both\n".to_owned()));
-        assert!(matches!(updated(&f), Updated::Done(text) if text.contains("already")));
+        assert!(matches!(updated(&f), UpdateOutcome::Done(text) if text.contains("already")));
     }
 
     #[test]
@@ -351,7 +363,7 @@ mod tests {
         try_commit(&f, "Add them").unwrap();
         let theirs: Vec<(&str, &str)> = names.iter().map(|name| (&**name, "theirs\n")).collect();
         f.merge(&theirs);
-        let Updated::Conflict(files, why) = updated(&f) else { panic!() };
+        let UpdateOutcome::Conflict(files, why) = updated(&f) else { panic!() };
         assert!(files.len() == 25 && why.contains("f29 and 5 more"), "{why}");
         for name in &names[..20] {
             f.write(name, "both\n");
@@ -376,10 +388,16 @@ mod tests {
         f.merge(&[("README", "theirs\n")]);
         f.merge(&[("c", "3")]);
         let key = update_key(&f.place).unwrap();
-        assert!(matches!(update_branch(&f.place, &key, false).unwrap(), Updated::Conflict(..)));
+        assert!(matches!(
+            update_branch(&f.place, &key, false).unwrap(),
+            UpdateOutcome::Conflict(..)
+        ));
         // As if it had died before all files were there.
         std::fs::remove_file(f.place.tree().join("c")).unwrap();
-        assert!(matches!(update_branch(&f.place, &key, true).unwrap(), Updated::Conflict(..)));
+        assert!(matches!(
+            update_branch(&f.place, &key, true).unwrap(),
+            UpdateOutcome::Conflict(..)
+        ));
         assert_eq!(f.file("c"), "3");
     }
 
@@ -393,7 +411,7 @@ mod tests {
         let refused = update_branch(&f.place, &key, false).unwrap_err().to_string();
         assert!(refused.contains("call GitPush"), "{refused}");
         push_branch(&f.place).unwrap();
-        assert!(matches!(updated(&f), Updated::Done(_)));
+        assert!(matches!(updated(&f), UpdateOutcome::Done(_)));
         f.commit_elsewhere("d", "4");
         let refused = push_branch(&f.place).unwrap_err().to_string();
         assert!(refused.contains("git merge origin/codebutler/t"), "{refused}");

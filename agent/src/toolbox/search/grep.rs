@@ -12,7 +12,7 @@ use ignore::WalkState;
 use ignore::types::{Types, TypesBuilder};
 
 use super::{build_glob, is_match, modified_time, walk_files};
-use crate::toolbox::paths::Tree;
+use crate::toolbox::paths::WorktreeRoot;
 use crate::toolbox::{ToolError, files};
 use crate::tools::args::{self, GrepMode};
 use codebutler_guides::text::clip_text;
@@ -53,7 +53,7 @@ struct MatchedLine {
 
 /// Lines that match, as `path:line:text`, by path; those around them as `path-line-text`, with `--`
 /// where lines are left out, as ripgrep shows them.
-pub fn grep_files(tree: &Tree, args: &args::Grep) -> Result<String, ToolError> {
+pub fn grep_files(tree: &WorktreeRoot, args: &args::GrepArgs) -> Result<String, ToolError> {
     let multiline = args.multiline.unwrap_or(false);
     let mut matcher = RegexMatcherBuilder::new();
     matcher.case_insensitive(args.ignore_case.unwrap_or(false));

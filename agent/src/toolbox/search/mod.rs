@@ -10,7 +10,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
 use super::ToolError;
-use super::paths::Tree;
+use super::paths::WorktreeRoot;
 use crate::tools::args;
 
 mod grep;
@@ -22,7 +22,7 @@ const MAX_PATHS: usize = 500;
 const THREADS: usize = 4;
 
 /// Files whose path matches, by path.
-pub(super) fn find_files(tree: &Tree, args: &args::Glob) -> Result<String, ToolError> {
+pub(super) fn find_files(tree: &WorktreeRoot, args: &args::GlobArgs) -> Result<String, ToolError> {
     let glob = build_glob(&args.pattern)?;
     let at = tree.locate(args.path.as_deref().unwrap_or("."))?;
     if !at.full.is_dir() {
@@ -64,7 +64,7 @@ fn joined_paths(shown: &[String], total: usize) -> String {
 }
 
 /// What is directly in a folder, folders with a slash behind them.
-fn list_folder(tree: &Tree, folder: &Path) -> String {
+fn list_folder(tree: &WorktreeRoot, folder: &Path) -> String {
     let entries =
         build_walker(folder).max_depth(Some(1)).build().flatten().filter(|e| e.depth() == 1);
     let mut names: Vec<String> = entries
@@ -111,7 +111,7 @@ fn build_glob(pattern: &str) -> Result<GlobSet, ToolError> {
 /// Calls `visit` with the relative path of every file under `from`, from several threads, each with
 /// its own copy of `with`.
 pub(super) fn walk_files<T: Clone + Send>(
-    tree: &Tree,
+    tree: &WorktreeRoot,
     from: &Path,
     with: &T,
     visit: impl Fn(&mut T, &Path) -> WalkState + Send + Sync,
@@ -147,18 +147,18 @@ fn build_walker(from: &Path) -> WalkBuilder {
 pub mod bench {
     use std::path::Path;
 
-    use super::super::{ToolError, paths::Tree};
+    use super::super::{ToolError, paths::WorktreeRoot};
     use crate::tools::args;
 
     pub fn grep(tree: &Path, pattern: &str) -> Result<String, ToolError> {
-        let args = args::Grep { pattern: pattern.to_owned(), ..args::Grep::default() };
-        super::grep_files(&Tree::open(tree)?, &args)
+        let args = args::GrepArgs { pattern: pattern.to_owned(), ..args::GrepArgs::default() };
+        super::grep_files(&WorktreeRoot::open(tree)?, &args)
     }
 
     pub fn glob(tree: &Path, pattern: &str) -> Result<String, ToolError> {
         super::find_files(
-            &Tree::open(tree)?,
-            &args::Glob { pattern: pattern.to_owned(), ..args::Glob::default() },
+            &WorktreeRoot::open(tree)?,
+            &args::GlobArgs { pattern: pattern.to_owned(), ..args::GlobArgs::default() },
         )
     }
 }
@@ -170,7 +170,7 @@ mod tests {
 
     use super::*;
 
-    fn tree() -> (tempfile::TempDir, Tree) {
+    fn tree() -> (tempfile::TempDir, WorktreeRoot) {
         let dir = tempfile::tempdir().unwrap();
         for (path, content) in [
             (".gitignore", "target/\n*.log\n"),
@@ -188,25 +188,30 @@ mod tests {
             fs::write(path, content).unwrap();
         }
         symlink("/etc", dir.path().join("etc")).unwrap();
-        let tree = Tree::open(dir.path()).unwrap();
+        let tree = WorktreeRoot::open(dir.path()).unwrap();
         (dir, tree)
     }
 
-    fn grep_for(tree: &Tree, pattern: &str, path: Option<&str>, glob: Option<&str>) -> String {
-        let args = args::Grep {
+    fn grep_for(
+        tree: &WorktreeRoot,
+        pattern: &str,
+        path: Option<&str>,
+        glob: Option<&str>,
+    ) -> String {
+        let args = args::GrepArgs {
             pattern: pattern.into(),
             path: path.map(Into::into),
             glob: glob.map(Into::into),
-            ..args::Grep::default()
+            ..args::GrepArgs::default()
         };
         grep_files(tree, &args).unwrap_or_else(|e| format!("refused: {e}"))
     }
 
-    fn files(tree: &Tree, pattern: &str, path: Option<&str>) -> String {
-        let args = args::Glob {
+    fn files(tree: &WorktreeRoot, pattern: &str, path: Option<&str>) -> String {
+        let args = args::GlobArgs {
             pattern: pattern.into(),
             path: path.map(Into::into),
-            ..args::Glob::default()
+            ..args::GlobArgs::default()
         };
         find_files(tree, &args).unwrap_or_else(|e| format!("refused: {e}"))
     }
@@ -271,7 +276,12 @@ mod tests {
             let pattern = pattern.to_owned();
             grep_files(
                 &tree,
-                &args::Grep { pattern, glob, context: Some(context), ..args::Grep::default() },
+                &args::GrepArgs {
+                    pattern,
+                    glob,
+                    context: Some(context),
+                    ..args::GrepArgs::default()
+                },
             )
             .unwrap()
         };
@@ -299,28 +309,30 @@ mod tests {
     #[test]
     fn files_counts_types_and_case() {
         let (_dir, tree) = tree();
-        let of =
-            |args: args::Grep| grep_files(&tree, &args).unwrap_or_else(|e| format!("refused: {e}"));
-        let needle = || args::Grep { pattern: "needle".into(), ..args::Grep::default() };
-        let files = || args::Grep { mode: Some(args::GrepMode::Files), ..needle() };
+        let of = |args: args::GrepArgs| {
+            grep_files(&tree, &args).unwrap_or_else(|e| format!("refused: {e}"))
+        };
+        let needle = || args::GrepArgs { pattern: "needle".into(), ..args::GrepArgs::default() };
+        let files = || args::GrepArgs { mode: Some(args::GrepMode::Files), ..needle() };
         assert_eq!(of(files()), ".github/ci.yml\nsrc/a.rs\nsrc/deep/b.py");
-        let first = of(args::Grep { limit: Some(1), ..files() });
+        let first = of(args::GrepArgs { limit: Some(1), ..files() });
         assert!(first.starts_with(".github/ci.yml\n(1 of 3 files shown, from 1 on"), "{first}");
-        assert!(of(args::Grep { offset: Some(2), ..files() }).starts_with("src/deep/b.py\n("));
-        let rust = args::Grep { kind: Some("rust".into()), ignore_case: Some(true), ..files() };
+        assert!(of(args::GrepArgs { offset: Some(2), ..files() }).starts_with("src/deep/b.py\n("));
+        let rust = args::GrepArgs { kind: Some("rust".into()), ignore_case: Some(true), ..files() };
         assert_eq!(of(rust), "src/a.rs\nsrc/deep/b.rs");
-        let unknown = args::Grep { kind: Some("klingon".into()), ..needle() };
+        let unknown = args::GrepArgs { kind: Some("klingon".into()), ..needle() };
         assert!(of(unknown).starts_with("refused: `type`"));
-        let count = args::Grep {
+        let count = args::GrepArgs {
             mode: Some(args::GrepMode::Count),
             pattern: "e".into(),
             glob: Some("a.rs".into()),
             ..needle()
         };
         assert_eq!(of(count), "src/a.rs:2");
-        let lines = args::Grep { pattern: "one.needle".into(), multiline: Some(true), ..needle() };
+        let lines =
+            args::GrepArgs { pattern: "one.needle".into(), multiline: Some(true), ..needle() };
         assert_eq!(of(lines), "src/a.rs:1:one\nsrc/a.rs:2:needle two");
-        let after = args::Grep { pattern: "^one".into(), after: Some(1), ..needle() };
+        let after = args::GrepArgs { pattern: "^one".into(), after: Some(1), ..needle() };
         assert_eq!(of(after), "src/a.rs:1:one\nsrc/a.rs-2-needle two");
     }
 
@@ -332,21 +344,24 @@ mod tests {
             let file = fs::File::options().write(true).open(tree.root().join(path)).unwrap();
             file.set_modified(old).unwrap();
         }
-        let glob =
-            args::Glob { pattern: "*.rs".into(), newest: Some(true), ..args::Glob::default() };
+        let glob = args::GlobArgs {
+            pattern: "*.rs".into(),
+            newest: Some(true),
+            ..args::GlobArgs::default()
+        };
         assert_eq!(find_files(&tree, &glob).unwrap(), "src/deep/b.rs\nsrc/a.rs");
-        let newest = args::Grep {
+        let newest = args::GrepArgs {
             pattern: "needle".into(),
             newest: Some(true),
             mode: Some(args::GrepMode::Files),
-            ..args::Grep::default()
+            ..args::GrepArgs::default()
         };
         assert_eq!(grep_files(&tree, &newest).unwrap().lines().next(), Some("src/deep/b.py"));
         let list = |path: Option<&str>| {
             let path = path.map(Into::into);
             find_files(
                 &tree,
-                &args::Glob { pattern: "*".into(), path, list: Some(true), newest: None },
+                &args::GlobArgs { pattern: "*".into(), path, list: Some(true), newest: None },
             )
         };
         assert_eq!(list(Some("src")).unwrap(), "src/a.rs\nsrc/deep/");

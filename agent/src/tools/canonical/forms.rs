@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::bare_name;
-use super::names::Meant;
+use super::names::MeantTool;
 
 type Given = Map<String, Value>;
 
@@ -17,7 +17,7 @@ const ALL: [&str; 3] = ["all", "replaceall", "allowmultiple"];
 
 /// Where a name or the arguments mean another tool, or another use of it.
 pub fn choose_tool(
-    meant: &mut Meant,
+    meant: &mut MeantTool,
     given: &mut Given,
     has: impl Fn(&str) -> bool,
 ) -> Result<(), String> {

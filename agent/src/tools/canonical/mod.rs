@@ -13,13 +13,13 @@ mod names;
 
 use serde_json::{Map, Value};
 
-use super::{Failure, Tools};
-use crate::model::{Assistant, ToolCall};
+use super::{RoleTools, ToolFailure};
+use crate::model::{AssistantMessage, ToolCall};
 
-impl Tools {
+impl RoleTools {
     /// An answer with each call in its one form. What can't be understood stays as it was, and is
     /// told when it is carried out.
-    pub fn canonical_answer(&self, mut message: Assistant) -> Assistant {
+    pub fn canonical_answer(&self, mut message: AssistantMessage) -> AssistantMessage {
         for call in &mut message.tool_calls {
             if let Ok(one) = self.canonical(call) {
                 *call = one;
@@ -29,14 +29,14 @@ impl Tools {
     }
 
     /// A call in its one form.
-    pub fn canonical(&self, call: &ToolCall) -> Result<ToolCall, Failure> {
+    pub fn canonical(&self, call: &ToolCall) -> Result<ToolCall, ToolFailure> {
         let meant = names::resolve_name(&call.name, |name| self.has(name));
         let Some(mut meant) = meant else {
             return self.find(&call.name).map(|_| call.clone());
         };
         let mut given = given_arguments(meant.tool, &call.arguments)?;
         forms::choose_tool(&mut meant, &mut given, |name| self.has(name))
-            .map_err(Failure::Fault)?;
+            .map_err(ToolFailure::Fault)?;
         let tool = self.find(meant.tool)?;
         Ok(ToolCall {
             id: call.id.clone(),
@@ -51,16 +51,20 @@ impl Tools {
 }
 
 /// The arguments of a tool in their one form.
-pub fn canonical_arguments(tool: &str, schema: &Value, arguments: &str) -> Result<String, Failure> {
+pub fn canonical_arguments(
+    tool: &str,
+    schema: &Value,
+    arguments: &str,
+) -> Result<String, ToolFailure> {
     canonical_text(tool, schema, given_arguments(tool, arguments)?)
 }
 
-fn given_arguments(tool: &str, arguments: &str) -> Result<Map<String, Value>, Failure> {
+fn given_arguments(tool: &str, arguments: &str) -> Result<Map<String, Value>, ToolFailure> {
     if tool == "Edit" && arguments.trim_start().starts_with("*** Begin Patch") {
         return Ok(Map::from_iter([("patch".to_owned(), arguments.into())]));
     }
     json::read_object(arguments).map_err(|why| {
-        Failure::Fault(format!("the arguments of {tool} are not a JSON object: {why}"))
+        ToolFailure::Fault(format!("the arguments of {tool} are not a JSON object: {why}"))
     })
 }
 
@@ -68,9 +72,9 @@ fn canonical_text(
     tool: &str,
     schema: &Value,
     mut given: Map<String, Value>,
-) -> Result<String, Failure> {
+) -> Result<String, ToolFailure> {
     let fault = |why: String| {
-        Failure::Fault(format!("the arguments of {tool} do not fit its schema: {why}"))
+        ToolFailure::Fault(format!("the arguments of {tool} do not fit its schema: {why}"))
     };
     forms::unfold_call(tool, &mut given).map_err(fault)?;
     let fitting = coerce::coerce_object(tool, schema, given).map_err(fault)?;

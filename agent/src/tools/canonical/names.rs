@@ -5,7 +5,7 @@ use super::bare_name;
 
 /// A tool that is meant, and the name by which, without case and punctuation.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Meant {
+pub struct MeantTool {
     pub tool: &'static str,
     /// As it was called.
     pub by: String,
@@ -135,12 +135,12 @@ const NAMES: [(&str, &[&str]); 28] = [
 ];
 
 /// The tool that a name means, among those that there are.
-pub fn resolve_name(name: &str, has: impl Fn(&str) -> bool) -> Option<Meant> {
+pub fn resolve_name(name: &str, has: impl Fn(&str) -> bool) -> Option<MeantTool> {
     let by = bare_name(strip_name(name.trim()));
     let own = |known: &str| bare_name(known) == by;
     let tool = NAMES.iter().find(|(tool, _)| own(tool));
     let tool = tool.or_else(|| NAMES.iter().find(|(_, others)| others.contains(&by.as_str())));
-    tool.map(|(tool, _)| *tool).filter(|tool| has(tool)).map(|tool| Meant { tool, by })
+    tool.map(|(tool, _)| *tool).filter(|tool| has(tool)).map(|tool| MeantTool { tool, by })
 }
 
 /// Without `functions.` before it and `:0` after it.

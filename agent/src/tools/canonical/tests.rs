@@ -1,11 +1,11 @@
 use serde_json::{Value, json};
 
-use super::super::{Failure, Tools};
-use crate::model::{Assistant, ToolCall};
-use codebutler_guides::policy::Policy;
+use super::super::{RoleTools, ToolFailure};
+use crate::model::{AssistantMessage, ToolCall};
+use codebutler_guides::policy::CommandPolicy;
 
-fn all() -> Tools {
-    Tools::new(&codebutler_wire::TOOLS.map(str::to_owned))
+fn all() -> RoleTools {
+    RoleTools::new(&codebutler_wire::TOOLS.map(str::to_owned))
 }
 
 fn call(name: &str, arguments: &str) -> ToolCall {
@@ -22,7 +22,7 @@ fn of(name: &str, arguments: &str) -> (String, Value) {
 
 fn fault(name: &str, arguments: &str) -> String {
     match all().canonical(&call(name, arguments)) {
-        Err(Failure::Fault(why)) => why,
+        Err(ToolFailure::Fault(why)) => why,
         other => panic!("{name} {arguments}: {other:?}"),
     }
 }
@@ -333,9 +333,9 @@ fn what_can_mean_two_things_or_nothing_is_told() {
 
 #[test]
 fn a_name_of_another_agent_gives_no_tool_that_the_role_lacks() {
-    let tools = Tools::new(&["Read".into(), "Bash".into()]);
+    let tools = RoleTools::new(&["Read".into(), "Bash".into()]);
     for name in ["str_replace", "apply_patch", "Edit", "write_file"] {
-        assert!(matches!(tools.canonical(&call(name, "{}")), Err(Failure::Fault(_))), "{name}");
+        assert!(matches!(tools.canonical(&call(name, "{}")), Err(ToolFailure::Fault(_))), "{name}");
     }
     let patch = r#"{"command": ["apply_patch", "*** Begin Patch\n*** End Patch"]}"#;
     assert_eq!(tools.canonical(&call("shell", patch)).unwrap().name, "Bash");
@@ -346,7 +346,7 @@ fn a_name_of_another_agent_gives_no_tool_that_the_role_lacks() {
 /// Whatever form a call has: what policy judges is what is carried out.
 #[test]
 fn policy_judges_the_form_that_is_carried_out() {
-    let (tools, policy) = (all(), Policy::default());
+    let (tools, policy) = (all(), CommandPolicy::default());
     for (name, arguments) in [
         ("shell", r#"{"cmd": ["bash", "-lc", "git push --force"]}"#),
         ("exec_command", r#"{"cmd": ["git", "push", "--force"]}"#),
@@ -370,13 +370,13 @@ fn policy_judges_the_form_that_is_carried_out() {
 
 #[test]
 fn an_answer_is_recorded_in_form_and_what_is_not_understood_as_it_was() {
-    let message = Assistant {
+    let message = AssistantMessage {
         tool_calls: vec![
             call("bash", r#"{"cmd": "ls"}"#),
             call("Teleport", "{"),
             call("Read", "{"),
         ],
-        ..Assistant::default()
+        ..AssistantMessage::default()
     };
     let calls = all().canonical_answer(message).tool_calls;
     let shown: Vec<_> = calls.iter().map(|c| (c.name.as_str(), c.arguments.as_str())).collect();

@@ -8,8 +8,10 @@ use codebutler_wire as wire;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::tools::{Call, Context, Done, Failure, Handler, LookBackFacts, Risk};
-use crate::transcript::{Record, ResultKind};
+use crate::tools::{
+    CallRisk, Handler, LookBackFacts, StartedCall, ToolContext, ToolFailure, ToolOutcome,
+};
+use crate::transcript::{ResultKind, TranscriptRecord};
 use codebutler_guides::text::clip_text;
 
 /// Longest question, in characters.
@@ -42,30 +44,30 @@ impl Handler for AskRoles {
     const DESCRIPTION: &'static str = "Asks roles that worked in this conversation what you can't see while you look \
         back, all at once and each one question: afterwards none can be asked again. Your run ends and goes on with \
         their answers.";
-    const RISK: Risk = Risk::Speaks;
+    const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(
         &self,
-        cx: &Context,
+        cx: &ToolContext,
         args: AskRolesArgs,
-        call: Call<'_>,
-    ) -> Result<Done, Failure> {
+        call: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
         if !cx.thread.looks_back {
             let why = "there is nothing to look back on now: AskRoles belongs between the review and the retrospective";
-            return Err(Failure::Respond(why.to_owned()));
+            return Err(ToolFailure::Respond(why.to_owned()));
         }
         let text =
-            check_questions(&args.questions, &cx.thread.look_back).map_err(Failure::Respond)?;
+            check_questions(&args.questions, &cx.thread.look_back).map_err(ToolFailure::Respond)?;
         let key = call.key.to_owned();
         let message = wire::PostMessage { key, text, asks: true, ..wire::PostMessage::default() };
-        let wire::Posted { ts, .. } = cx.gateway.post(&message).await?;
+        let wire::PostedMessage { ts, .. } = cx.gateway.post(&message).await?;
         let roles = args.questions.into_iter().map(|one| one.role).collect();
         let text = format!(
             "Posted as message {ts}. Your run ends here and goes on with an answer; end it again with a line that \
              says whose answer is missing, as long as one is."
         );
-        let record = Some(Record::RolesAsked { roles });
-        Ok(Done { record, ..Done::of(text, ResultKind::Waits) })
+        let record = Some(TranscriptRecord::RolesAsked { roles });
+        Ok(ToolOutcome { record, ..ToolOutcome::of(text, ResultKind::Waits) })
     }
 }
 

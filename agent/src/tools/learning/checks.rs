@@ -1,9 +1,9 @@
 //! What a retrospective has to keep to.
 
-use super::{ProposeArgs, Verdict, branch_page};
+use super::{EntryVerdict, ProposeArgs, branch_page};
 use crate::memory::{ChangeKind, LearningChange, LearningMarks, MAX_MEMORY_TOKENS, MemoryPage};
 use crate::prompt::MAX_OWN;
-use crate::tools::{Context, Failure};
+use crate::tools::{ToolContext, ToolFailure};
 use codebutler_guides::text::clip_text;
 
 /// Most changes of the memory that one conversation proposes.
@@ -23,8 +23,8 @@ pub struct ToldVerdict {
 }
 
 /// How much of each kind there may be.
-pub fn check_form(args: &ProposeArgs) -> Result<(), Failure> {
-    let respond = |why: &str| Err(Failure::Respond(why.to_owned()));
+pub fn check_form(args: &ProposeArgs) -> Result<(), ToolFailure> {
+    let respond = |why: &str| Err(ToolFailure::Respond(why.to_owned()));
     if args.went_well.is_empty() || args.went_well.len() > MAX_POINTS {
         return respond("`wentWell` has one to three points");
     }
@@ -42,18 +42,18 @@ pub fn check_form(args: &ProposeArgs) -> Result<(), Failure> {
 
 /// What became of entries: for the journal, and for people.
 pub async fn find_marks(
-    cx: &Context,
+    cx: &ToolContext,
     args: &ProposeArgs,
-) -> Result<(LearningMarks, Vec<ToldVerdict>), Failure> {
+) -> Result<(LearningMarks, Vec<ToldVerdict>), ToolFailure> {
     let (mut marks, mut told) = (LearningMarks::default(), Vec::new());
     let verdicts = args.helped.iter().map(|one| (one, false));
     let verdicts = verdicts.chain(args.misled.iter().map(|one| (one, true)));
-    for (Verdict { file, id, why }, misled) in verdicts.take(MAX_VERDICTS) {
+    for (EntryVerdict { file, id, why }, misled) in verdicts.take(MAX_VERDICTS) {
         let text = branch_page(cx, file).await?.unwrap_or_default();
         let page = MemoryPage::parse(&text);
         let Some(learning) = page.find(id.trim()) else {
             let why = format!("`{file}` has no entry `{id}` that could have helped or misled");
-            return Err(Failure::Respond(why));
+            return Err(ToolFailure::Respond(why));
         };
         let ids = if misled { &mut marks.misled } else { &mut marks.helped };
         ids.insert(learning.id.clone());
@@ -64,7 +64,7 @@ pub async fn find_marks(
 }
 
 /// A memory that fills what a role is shown grows no more: what comes takes the place of what goes.
-pub async fn check_growth(cx: &Context, changes: &[LearningChange]) -> Result<(), Failure> {
+pub async fn check_growth(cx: &ToolContext, changes: &[LearningChange]) -> Result<(), ToolFailure> {
     // A skill or the policy is shown to nobody beside their page.
     let pages = changes.iter().filter(|change| change.kind != ChangeKind::File);
     let mut files: Vec<&str> = pages.map(|change| change.file.as_str()).collect();
@@ -75,12 +75,12 @@ pub async fn check_growth(cx: &Context, changes: &[LearningChange]) -> Result<()
         let old = branch_page(cx, file).await?;
         let mut new = old.clone();
         for change in changes.iter().filter(|change| change.file == file) {
-            new = Some(change.apply(new.as_deref()).map_err(Failure::Respond)?);
+            new = Some(change.apply(new.as_deref()).map_err(ToolFailure::Respond)?);
         }
         let (before, after) = (shown_size(old.as_deref()), shown_size(new.as_deref()));
         let beside = if file == SHARED { 0 } else { shared };
         if after > before && after + beside > MAX_OWN {
-            return Err(Failure::Respond(format!(
+            return Err(ToolFailure::Respond(format!(
                 "`.codebutler/{file}` and `{SHARED}` together are over the {MAX_MEMORY_TOKENS} tokens that a role is \
                  shown: archive or shorten at least {} characters of entries in the same proposals, or propose nothing \
                  for this page. ReviewThread lists what should go",

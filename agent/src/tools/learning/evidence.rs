@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use codebutler_wire::SlackTs;
 
 use super::ProposeArgs;
-use crate::tools::{Failure, ThreadFacts};
+use crate::tools::{ThreadFacts, ToolFailure};
 
 /// Every point with evidence that can be looked up, messages as links.
-pub fn link_all(mut args: ProposeArgs, thread: &ThreadFacts) -> Result<ProposeArgs, Failure> {
+pub fn link_all(mut args: ProposeArgs, thread: &ThreadFacts) -> Result<ProposeArgs, ToolFailure> {
     let well = args.went_well.iter_mut().map(|one| &mut one.evidence);
     for evidence in well.chain(args.frictions.iter_mut().map(|one| &mut one.evidence)) {
         if !can_be_looked_up(evidence) {
-            return Err(Failure::Respond(format!(
+            return Err(ToolFailure::Respond(format!(
                 "`{}` is no evidence: name a message by its id, a commit, `path:line` or a figure",
                 evidence.trim()
             )));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use codebutler_wire::NanoUsd;
 
 use super::checks::ToldVerdict;
-use super::{Friction, Improvement, Observation, ProposeArgs, Severity};
+use super::{FrictionSeverity, GoodObservation, ProposeArgs, ProposedImprovement, ThreadFriction};
 use crate::memory::{ChangeKind, ForeignSource, LearningChange, PruneSignal};
 use crate::tools::ThreadFacts;
 use codebutler_guides::text::clip_text;
@@ -15,11 +15,11 @@ const MAX_POINT: usize = 300;
 /// Entries that should go, as they are listed.
 const MAX_STALE: usize = 30;
 
-const fn severity_word(severity: Severity) -> &'static str {
+const fn severity_word(severity: FrictionSeverity) -> &'static str {
     match severity {
-        Severity::Low => "low",
-        Severity::Medium => "medium",
-        Severity::High => "high",
+        FrictionSeverity::Low => "low",
+        FrictionSeverity::Medium => "medium",
+        FrictionSeverity::High => "high",
     }
 }
 
@@ -27,12 +27,12 @@ const fn severity_word(severity: Severity) -> &'static str {
 pub fn show_retrospective(args: &ProposeArgs, thread: &ThreadFacts) -> String {
     let usage = &thread.usage;
     let mut out = String::from("**Retrospective**\n\n**Went well**\n");
-    for (n, Observation { what, evidence }) in args.went_well.iter().enumerate() {
+    for (n, GoodObservation { what, evidence }) in args.went_well.iter().enumerate() {
         let _ = writeln!(out, "{}. {} ({})", n + 1, one_point(what), one_point(evidence));
     }
     out.push_str("\n**Friction**\n");
     for (n, friction) in args.frictions.iter().enumerate() {
-        let Friction { what, cause, evidence, severity } = friction;
+        let ThreadFriction { what, cause, evidence, severity } = friction;
         let severity = severity_word(*severity);
         let _ = writeln!(
             out,
@@ -52,7 +52,9 @@ pub fn show_retrospective(args: &ProposeArgs, thread: &ThreadFacts) -> String {
         ("Skill", &args.skill),
         ("Guardrail", &args.guardrail),
     ] {
-        let Some(Improvement { what, effect, place, severity }) = improvement else { continue };
+        let Some(ProposedImprovement { what, effect, place, severity }) = improvement else {
+            continue;
+        };
         let severity = severity_word(*severity);
         let _ = writeln!(
             out,

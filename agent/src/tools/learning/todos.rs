@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::toolbox::protocol::{Reply, Request};
-use crate::tools::{Context, Failure, args};
+use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest};
+use crate::tools::{ToolContext, ToolFailure, args};
 use codebutler_guides::text::clip_text;
 
 const MARKS: [&str; 4] = ["TODO", "FIXME", "XXX", "HACK"];
@@ -11,9 +11,9 @@ const MARKS: [&str; 4] = ["TODO", "FIXME", "XXX", "HACK"];
 const MAX_LISTED: usize = 8;
 
 /// Files and notes that the branch adds.
-pub async fn find_todos(cx: &Context) -> Result<Vec<(String, String)>, Failure> {
-    match cx.toolbox.ask(Request::GitDiff(args::GitDiff::default())).await? {
-        Reply::Text(diff) => Ok(added_todos(&diff)),
+pub async fn find_todos(cx: &ToolContext) -> Result<Vec<(String, String)>, ToolFailure> {
+    match cx.toolbox.ask(ToolboxRequest::GitDiff(args::GitDiff::default())).await? {
+        ToolboxReply::Text(diff) => Ok(added_todos(&diff)),
         // Nobody's work waits for it.
         other => {
             tracing::debug!(?other, "the notes that the change adds are not known");

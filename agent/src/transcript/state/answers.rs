@@ -8,10 +8,10 @@ use codebutler_wire::NanoUsd;
 use serde_json::Value;
 
 use super::calls::hash_parts;
-use super::{OpenAnswer, State};
-use crate::model::judge::Flaw;
-use crate::model::quirk::Quirk;
-use crate::model::{self, Assistant, Source};
+use super::{OpenAnswer, TranscriptState};
+use crate::model::judge::ReplyFlaw;
+use crate::model::quirk::ModelQuirk;
+use crate::model::{self, AnswerSource, AssistantMessage};
 
 const WRITERS: [&str; 2] = ["Write", "Edit"];
 /// Files that a summary names.
@@ -23,9 +23,9 @@ const IMPLAUSIBLE: f64 = 0.3;
 /// A change that is smaller is none: what is shown stays the same from call to call, and cached.
 const SHIFT: f64 = 0.15;
 
-impl State {
+impl TranscriptState {
     /// Ways in which this model's provider wants the conversation.
-    pub fn quirks(&self) -> &BTreeSet<Quirk> {
+    pub fn quirks(&self) -> &BTreeSet<ModelQuirk> {
         &self.quirks
     }
 
@@ -51,11 +51,11 @@ impl State {
 
     pub(super) fn answered(
         &mut self,
-        message: &Assistant,
+        message: &AssistantMessage,
         usage: Option<&Value>,
-        source: Option<&Source>,
+        source: Option<&AnswerSource>,
     ) {
-        let thinker = source.map(Source::thinker);
+        let thinker = source.map(AnswerSource::thinker);
         self.chat.push(message.to_chat(thinker.as_deref()));
         // Who answers without a name is taken to be who answered before.
         let unnamed = source.is_some_and(|source| source.by.is_none());
@@ -86,17 +86,18 @@ impl State {
         run.answer = Some(OpenAnswer { message: message.clone(), ..OpenAnswer::default() });
     }
 
-    pub(super) fn flawed(&mut self, flaw: &Flaw, message: &Assistant) {
+    pub(super) fn flawed(&mut self, flaw: &ReplyFlaw, message: &AssistantMessage) {
         self.answer_dangling_calls();
         let kept = flaw.keeps(message.content.as_deref());
         if !kept.trim().is_empty() {
             // Without its reasoning, which may be cut off too.
-            let part = Assistant { content: Some(kept.to_owned()), ..Assistant::default() };
+            let part =
+                AssistantMessage { content: Some(kept.to_owned()), ..AssistantMessage::default() };
             self.chat.push(part.to_chat(None));
         }
         self.chat.push(model::user_message(&flaw.told()));
         let Some(run) = &mut self.run else { return };
-        if matches!(flaw, Flaw::CutOff { .. }) {
+        if matches!(flaw, ReplyFlaw::CutOff { .. }) {
             run.begun.push_str(kept);
         }
         run.flawed(flaw);
@@ -116,7 +117,7 @@ impl State {
         self.blind = false;
     }
 
-    fn measure(&mut self, usage: Option<&Value>, source: Option<&Source>) {
+    fn measure(&mut self, usage: Option<&Value>, source: Option<&AnswerSource>) {
         let counted = usage.and_then(|usage| usage["prompt_tokens"].as_f64());
         let estimated = source.and_then(|source| source.shown).map(f64::from);
         let (Some(counted), Some(estimated)) = (counted, estimated) else { return };
@@ -130,7 +131,7 @@ impl State {
         }
     }
 
-    fn note_files(&mut self, message: &Assistant) {
+    fn note_files(&mut self, message: &AssistantMessage) {
         let calls = message.tool_calls.iter().filter(|call| WRITERS.contains(&call.name.as_str()));
         for call in calls {
             let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();

@@ -2,32 +2,32 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use codebutler_wire::{ActionChoice, Pending, PendingDecision};
+use codebutler_wire::{ActionChoice, PendingDecision, PendingItem};
 use serde_json::Value;
 
 use super::show::{STILL_COUNTS, show_picture};
-use super::{OpenAnswer, State};
-use crate::model::{self, Assistant, ToolCall};
-use crate::run::stuck::Step;
+use super::{OpenAnswer, TranscriptState};
+use crate::model::{self, AssistantMessage, ToolCall};
+use crate::run::stuck::HashedStep;
 use crate::tools::proof::hands_over;
-use crate::transcript::{Consent, Picture, ResultKind};
+use crate::transcript::{ActionConsent, ModelPicture, ResultKind};
 
 /// A question about an action.
 #[derive(Debug)]
-pub struct Asked {
+pub struct AskedAction {
     pub(super) key: String,
     pub(super) call: Option<ToolCall>,
 }
 
-impl Asked {
-    pub(super) fn is_in(&self, item: &Pending) -> bool {
+impl AskedAction {
+    pub(super) fn is_in(&self, item: &PendingItem) -> bool {
         item.id.ends_with(&format!(":{}", self.key))
     }
 }
 
-impl State {
+impl TranscriptState {
     /// The key of the question whose action can be carried out now, if this says yes to one.
-    pub(super) fn allowed(&self, item: &Pending) -> Option<String> {
+    pub(super) fn allowed(&self, item: &PendingItem) -> Option<String> {
         if item.decision() != Some(PendingDecision::Action(ActionChoice::Approved)) {
             return None;
         }
@@ -42,7 +42,10 @@ impl State {
         let call = call.and_then(|asked| asked.call.clone());
         let Some(run) = &mut self.run else { return };
         run.allowed.retain(|waiting| waiting != key);
-        let message = Assistant { tool_calls: call.into_iter().collect(), ..Assistant::default() };
+        let message = AssistantMessage {
+            tool_calls: call.into_iter().collect(),
+            ..AssistantMessage::default()
+        };
         // Without a call there is nothing to do.
         run.answer = (!message.tool_calls.is_empty()).then(|| OpenAnswer {
             message,
@@ -51,7 +54,7 @@ impl State {
         });
     }
 
-    pub(super) fn used_up(&mut self, consent: &Consent) {
+    pub(super) fn used_up(&mut self, consent: &ActionConsent) {
         self.asked.remove(&consent.hash);
         // The pending item says nothing new any more.
         if let (Some(id), Some(run)) = (&consent.pending, &mut self.run)
@@ -73,7 +76,7 @@ impl State {
                 asked.name
             )),
         });
-        run.steps.push(Step {
+        run.steps.push(HashedStep {
             call: hash_parts(&[&asked.name, &asked.arguments]),
             result: hash_parts(&[without_time(text)]),
             failed: text.starts_with("Error: "),
@@ -93,7 +96,7 @@ impl State {
     }
 
     /// Results are text alone: a picture follows them.
-    pub(super) fn picture(&mut self, picture: &Picture) {
+    pub(super) fn picture(&mut self, picture: &ModelPicture) {
         let Some(run) = &mut self.run else { return };
         run.pictures.push(show_picture(picture));
     }

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use codebutler_wire::{NanoUsd, Usage};
+use codebutler_wire::{NanoUsd, TokenUsage};
 
-use super::State;
+use super::TranscriptState;
 use crate::model;
-use crate::transcript::Record;
+use crate::transcript::TranscriptRecord;
 
 /// What looking back has come to so far.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +39,7 @@ impl LookBack {
     }
 
     /// What it has cost the role itself and those that it asked, by the ledger.
-    pub fn cost(&self, role: &str, usage: &[(String, Usage)]) -> NanoUsd {
+    pub fn cost(&self, role: &str, usage: &[(String, TokenUsage)]) -> NanoUsd {
         let Some(before) = &self.spent else { return NanoUsd::ZERO };
         let counts = |name: &String| name == role || self.asked.contains(name);
         let since = usage.iter().filter(|(name, _)| counts(name)).map(|(name, usage)| {
@@ -49,12 +49,14 @@ impl LookBack {
     }
 }
 
-impl State {
-    pub(super) fn looked_back(&mut self, record: &Record) {
+impl TranscriptState {
+    pub(super) fn looked_back(&mut self, record: &TranscriptRecord) {
         match record {
-            Record::LookedBack { spent } => self.look_back.spent = Some(spent.clone()),
-            Record::RolesAsked { roles } => self.look_back.asked.extend(roles.iter().cloned()),
-            Record::LookBackOver { why } => {
+            TranscriptRecord::LookedBack { spent } => self.look_back.spent = Some(spent.clone()),
+            TranscriptRecord::RolesAsked { roles } => {
+                self.look_back.asked.extend(roles.iter().cloned());
+            }
+            TranscriptRecord::LookBackOver { why } => {
                 self.look_back.over = true;
                 self.chat.push(model::user_message(&format!("[CodeButler] {why}")));
             }
@@ -69,7 +71,7 @@ mod tests {
 
     #[test]
     fn what_it_costs_is_counted_from_its_beginning_and_with_whom_it_asked() {
-        let cost = |nanos| Usage { cost: NanoUsd(nanos), ..Usage::default() };
+        let cost = |nanos| TokenUsage { cost: NanoUsd(nanos), ..TokenUsage::default() };
         let usage = [
             ("lead".to_owned(), cost(9)),
             ("coder".to_owned(), cost(50)),

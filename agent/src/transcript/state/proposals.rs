@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use codebutler_wire::{Message, Pending, PendingDecision, SlackTs};
+use codebutler_wire::{PendingDecision, PendingItem, SlackTs, ThreadMessage};
 
 use crate::memory::{LearningChange, find_hostile_rule};
 
 /// The newest proposals. People's word on each counts once.
 #[derive(Clone, Debug, Default)]
-pub struct Proposals {
+pub struct NewestProposals {
     message: Option<SlackTs>,
     changes: Vec<LearningChange>,
     /// By item, from 1: the change as it was accepted, or nothing.
@@ -20,7 +20,7 @@ pub struct Proposals {
     said: BTreeMap<SlackTs, String>,
 }
 
-impl Proposals {
+impl NewestProposals {
     pub(super) fn new(message: SlackTs, changes: Vec<LearningChange>) -> Self {
         Self { message: Some(message), changes, ..Self::default() }
     }
@@ -39,7 +39,7 @@ impl Proposals {
         item.is_some_and(|item| self.change(item).is_some() && !self.verdicts.contains_key(&item))
     }
 
-    pub fn judge(&mut self, messages: &[Message], pending: &[Pending]) {
+    pub fn judge(&mut self, messages: &[ThreadMessage], pending: &[PendingItem]) {
         if self.is_open() {
             let words = messages.iter().map(|message| (message.ts.clone(), message.text.clone()));
             self.said.extend(words);
@@ -110,38 +110,38 @@ impl Proposals {
 
 #[cfg(test)]
 mod tests {
-    use codebutler_wire::Author;
+    use codebutler_wire::MessageAuthor;
 
     use super::*;
-    use crate::memory::{ChangeKind, Learning};
+    use crate::memory::{ChangeKind, LearningEntry};
 
     fn ts(text: &str) -> SlackTs {
         text.parse().unwrap()
     }
 
-    fn proposed(of: u32) -> Proposals {
+    fn proposed(of: u32) -> NewestProposals {
         let change = |n: u32| LearningChange {
             map: String::new(),
             file: "coder.md".to_owned(),
             kind: ChangeKind::Add,
-            learning: Learning {
+            learning: LearningEntry {
                 id: format!("l-{n}"),
                 rule: "old".to_owned(),
-                ..Learning::default()
+                ..LearningEntry::default()
             },
             reason: String::new(),
         };
-        Proposals::new(ts("5.000000"), (1..=of).map(change).collect())
+        NewestProposals::new(ts("5.000000"), (1..=of).map(change).collect())
     }
 
-    fn decided(id: &str, decision: PendingDecision) -> Pending {
-        Pending::new(id.to_owned(), "lead", decision, "U1", &ts("5.000000"))
+    fn decided(id: &str, decision: PendingDecision) -> PendingItem {
+        PendingItem::new(id.to_owned(), "lead", decision, "U1", &ts("5.000000"))
     }
 
-    fn said(at: &str, text: &str) -> Message {
-        let author = Author::User { id: "U1".to_owned() };
+    fn said(at: &str, text: &str) -> ThreadMessage {
+        let author = MessageAuthor::User { id: "U1".to_owned() };
         let (ts, text) = (ts(at), text.to_owned());
-        Message { ts, author, text, addressed: true, pictures: Vec::new() }
+        ThreadMessage { ts, author, text, addressed: true, pictures: Vec::new() }
     }
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
                 decided("offer:5.000000:9", PendingDecision::Learning { item: 9, approved: true }),
             ],
         );
-        let items = |proposals: &Proposals| -> Vec<u32> {
+        let items = |proposals: &NewestProposals| -> Vec<u32> {
             proposals.to_land().iter().map(|(item, _)| *item).collect()
         };
         assert_eq!(items(&proposals), [1]);

@@ -1,33 +1,33 @@
 //! What a conversation's reviews go by.
 
-use super::State;
-use crate::transcript::Record;
+use super::TranscriptState;
+use crate::transcript::TranscriptRecord;
 
 /// Of one role.
 #[derive(Clone, Debug, Default)]
-pub struct Reviews {
+pub struct RoleReviews {
     /// It stands in the thread.
     pub is_planned: bool,
     /// Tests that there have to be and are not.
     pub missing_tests: Vec<String>,
 }
 
-impl Reviews {
+impl RoleReviews {
     pub(super) fn plan(&mut self, missing_tests: &[String]) {
         self.is_planned = true;
         self.missing_tests = missing_tests.to_vec();
     }
 }
 
-impl State {
-    pub(super) fn review(&mut self, record: &Record) {
+impl TranscriptState {
+    pub(super) fn review(&mut self, record: &TranscriptRecord) {
         match record {
-            Record::ReviewPlanned { missing_tests } => self.reviews.plan(missing_tests),
-            Record::ReviewCorrected { why, reminder } => self.go_on(why, |run| {
+            TranscriptRecord::ReviewPlanned { missing_tests } => self.reviews.plan(missing_tests),
+            TranscriptRecord::ReviewCorrected { why, reminder } => self.go_on(why, |run| {
                 run.review.corrections += 1;
                 run.review.reminded |= *reminder;
             }),
-            Record::SecondPass { why } => {
+            TranscriptRecord::SecondPass { why } => {
                 self.think_anew();
                 self.go_on(why, |run| run.model = None);
             }

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use codebutler_wire::{Author, Message, NanoUsd};
+use codebutler_wire::{MessageAuthor, NanoUsd, ThreadMessage};
 use serde_json::Value;
 
-use crate::model::judge::{Flaw, join_parts};
-use crate::model::{Assistant, ToolCall};
-use crate::run::stuck::Step;
-use crate::transcript::{Outcome, ResultKind};
+use crate::model::judge::{ReplyFlaw, join_parts};
+use crate::model::{AssistantMessage, ToolCall};
+use crate::run::stuck::HashedStep;
+use crate::transcript::{ResultKind, RunOutcome};
 
 /// What a run is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum RunKind {
 
 /// A run that has not ended.
 #[derive(Clone, Debug, Default)]
-pub struct Run {
+pub struct OpenRun {
     pub id: String,
     /// What it is for.
     pub kind: RunKind,
@@ -33,7 +33,7 @@ pub struct Run {
     /// Turns in a row in which the model said something that could not be carried out.
     pub faults: u32,
     /// What was wrong with the last reply, and how often in a row.
-    pub flaw: Option<(Flaw, u32)>,
+    pub flaw: Option<(ReplyFlaw, u32)>,
     /// What the model has said of an answer that was cut off.
     pub begun: String,
     /// The turn in which something was posted last.
@@ -47,7 +47,7 @@ pub struct Run {
     /// The last answer, until the next one is asked for.
     pub answer: Option<OpenAnswer>,
     /// Calls and results since it was last told that it goes in circles.
-    pub steps: Vec<Step>,
+    pub steps: Vec<HashedStep>,
     /// Hashes of what was said beside calls, as long.
     pub words: Vec<u64>,
     /// What the model said last.
@@ -67,7 +67,7 @@ pub struct Run {
     /// Whether it has tried to push.
     pub tried_push: bool,
     /// What is known about its last words.
-    pub parting: Parting,
+    pub parting: RunParting,
     /// Whether a user ended it.
     pub stopped: bool,
     /// Keys of questions that were answered with yes, and whose action is to be carried out.
@@ -91,7 +91,7 @@ pub struct RunReview {
 
 /// About the last words of a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Parting {
+pub struct RunParting {
     /// It was told that the work would rest with them.
     pub held: bool,
     /// The last message that it sent hands over already.
@@ -101,7 +101,7 @@ pub struct Parting {
 /// An answer of the model that is being carried out.
 #[derive(Clone, Debug, Default)]
 pub struct OpenAnswer {
-    pub message: Assistant,
+    pub message: AssistantMessage,
     /// Keys of effects that may have happened, by the call's place.
     pub intents: BTreeMap<usize, String>,
     /// What calls came to, by the call's place.
@@ -111,23 +111,25 @@ pub struct OpenAnswer {
 }
 
 #[derive(Clone, Debug)]
-pub struct Ended {
-    pub run: Run,
-    pub outcome: Outcome,
+pub struct EndedRun {
+    pub run: OpenRun,
+    pub outcome: RunOutcome,
     /// For the thread.
     pub reason: Option<String>,
     /// Whether the gateway knows.
     pub reported: bool,
 }
 
-impl Run {
+impl OpenRun {
     /// Who asks it now.
-    pub(super) fn hear(&mut self, messages: &[Message]) {
+    pub(super) fn hear(&mut self, messages: &[ThreadMessage]) {
         for message in messages {
             match &message.author {
-                Author::Role { role } => self.review.asked_by = Some(role.clone()),
-                Author::User { .. } | Author::Prompt { .. } => self.review.asked_by = None,
-                Author::Bot { .. } | Author::System => {}
+                MessageAuthor::Role { role } => self.review.asked_by = Some(role.clone()),
+                MessageAuthor::User { .. } | MessageAuthor::Prompt { .. } => {
+                    self.review.asked_by = None;
+                }
+                MessageAuthor::Bot { .. } | MessageAuthor::System => {}
             }
         }
     }
@@ -156,14 +158,14 @@ impl OpenAnswer {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextStep {
     Ask,
     /// Carry out the calls that have no result yet.
     Act,
     /// Begin with the action of this question: people have said yes.
     Allow(String),
     Post(String),
-    End(Outcome),
+    End(RunOutcome),
     /// End because the model does not get it right.
     GiveUp,
 }
@@ -171,34 +173,34 @@ pub enum Next {
 /// Turns in a row that may go wrong.
 pub const MAX_FAULTS: u32 = 5;
 
-impl Run {
+impl OpenRun {
     pub fn new(id: String, brief: bool) -> Self {
         let kind = if brief { RunKind::Brief } else { RunKind::Work };
         Self { id, kind, ..Self::default() }
     }
 
     /// Decided by what is recorded alone, so that a restart decides the same.
-    pub fn next(&self) -> Next {
+    pub fn next(&self) -> NextStep {
         let Some(answer) = &self.answer else {
             let hopeless = self.faults >= MAX_FAULTS
                 || self.flaw.as_ref().is_some_and(|(flaw, times)| *times >= flaw.limit());
-            return if hopeless { Next::GiveUp } else { self.go_on() };
+            return if hopeless { NextStep::GiveUp } else { self.go_on() };
         };
         if answer.open_calls().next().is_some() {
-            return Next::Act;
+            return NextStep::Act;
         }
         if answer.message.tool_calls.is_empty() {
             let text =
                 join_parts(&self.begun, answer.message.content.as_deref().unwrap_or_default());
             let nothing = text.trim().is_empty();
-            return if nothing { Next::End(Outcome::Idle) } else { Next::Post(text) };
+            return if nothing { NextStep::End(RunOutcome::Idle) } else { NextStep::Post(text) };
         }
         if answer.any(ResultKind::Closes) {
-            Next::End(Outcome::Closed)
+            NextStep::End(RunOutcome::Closed)
         } else if answer.any(ResultKind::Waits) {
-            Next::End(Outcome::Waiting)
+            NextStep::End(RunOutcome::Waiting)
         } else if self.faults >= MAX_FAULTS {
-            Next::GiveUp
+            NextStep::GiveUp
         } else {
             self.go_on()
         }
@@ -210,15 +212,15 @@ impl Run {
     }
 
     /// Takes in that a reply was no answer.
-    pub(super) fn flawed(&mut self, flaw: &Flaw) {
+    pub(super) fn flawed(&mut self, flaw: &ReplyFlaw) {
         let before = self.flaw.take().filter(|(last, _)| last.is_like(flaw));
         self.flaw = Some((flaw.clone(), before.map_or(0, |(_, times)| times) + 1));
-        self.nudges += u32::from(*flaw == Flaw::Announced);
+        self.nudges += u32::from(*flaw == ReplyFlaw::Announced);
         self.turns += 1;
         self.answer = None;
     }
 
-    fn go_on(&self) -> Next {
-        self.allowed.front().map_or(Next::Ask, |key| Next::Allow(key.clone()))
+    fn go_on(&self) -> NextStep {
+        self.allowed.front().map_or(NextStep::Ask, |key| NextStep::Allow(key.clone()))
     }
 }

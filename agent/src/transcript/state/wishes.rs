@@ -1,31 +1,31 @@
 //! What users asked for in this run that may be a skill, and the question which one.
 
-use codebutler_wire::{Author, Message, Pending, PendingDecision, SlackTs};
+use codebutler_wire::{MessageAuthor, PendingDecision, PendingItem, SlackTs, ThreadMessage};
 use serde::{Deserialize, Serialize};
 
-use super::State;
+use super::TranscriptState;
 use crate::model;
-use crate::transcript::Record;
+use crate::transcript::TranscriptRecord;
 
 /// A question which skill a message asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Offer {
+pub struct SkillOffer {
     /// The question.
     pub posted: SlackTs,
     /// What it is about.
-    pub wish: Wish,
+    pub wish: UserWish,
     /// The answers, in their order.
     pub choices: Vec<String>,
 }
 
 /// What a user said.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wish {
+pub struct UserWish {
     pub message: SlackTs,
     pub text: String,
 }
 
-impl Offer {
+impl SkillOffer {
     /// For the model, which did not ask.
     pub fn shown(&self) -> String {
         let Self { posted, wish, choices } = self;
@@ -38,15 +38,15 @@ impl Offer {
     }
 }
 
-impl State {
+impl TranscriptState {
     /// Takes in what was found of a wish, or asked about it.
-    pub(super) fn wish(&mut self, record: &Record) {
+    pub(super) fn wish(&mut self, record: &TranscriptRecord) {
         match record {
-            Record::Skill { message, text } => {
+            TranscriptRecord::Skill { message, text } => {
                 self.wishes.settle(message);
                 self.chat.extend(text.as_deref().map(model::user_message));
             }
-            Record::Offered(offer) => {
+            TranscriptRecord::Offered(offer) => {
                 self.wishes.offer(offer);
                 self.chat.push(model::user_message(&offer.shown()));
             }
@@ -56,29 +56,29 @@ impl State {
 }
 
 #[derive(Debug, Default)]
-pub struct Wishes {
+pub struct UserWishes {
     /// Not compared with skills yet.
-    fresh: Vec<Wish>,
+    fresh: Vec<UserWish>,
     /// The open question.
-    offer: Option<Offer>,
+    offer: Option<SkillOffer>,
     /// What people answered to it.
-    chosen: Option<(Wish, String)>,
+    chosen: Option<(UserWish, String)>,
     /// What people began the conversation with.
-    first: Option<Wish>,
+    first: Option<UserWish>,
 }
 
-impl Wishes {
-    pub fn fresh(&self) -> &[Wish] {
+impl UserWishes {
+    pub fn fresh(&self) -> &[UserWish] {
         &self.fresh
     }
 
     /// What people began the conversation with.
-    pub fn first(&self) -> Option<&Wish> {
+    pub fn first(&self) -> Option<&UserWish> {
         self.first.as_ref()
     }
 
     /// The answer that was chosen, and of what.
-    pub fn chosen(&self) -> Option<(&Wish, &str)> {
+    pub fn chosen(&self) -> Option<(&UserWish, &str)> {
         self.chosen.as_ref().map(|(wish, choice)| (wish, choice.as_str()))
     }
 
@@ -92,13 +92,15 @@ impl Wishes {
         self.chosen = None;
     }
 
-    pub(super) fn take(&mut self, messages: &[Message], pending: &[Pending]) {
-        let of_people = |message: &&Message| {
-            matches!(message.author, Author::User { .. } | Author::Prompt { .. })
+    pub(super) fn take(&mut self, messages: &[ThreadMessage], pending: &[PendingItem]) {
+        let of_people = |message: &&ThreadMessage| {
+            matches!(message.author, MessageAuthor::User { .. } | MessageAuthor::Prompt { .. })
         };
-        let asks = |message: &&Message| of_people(message) && message.addressed;
-        let wish =
-            |message: &Message| Wish { message: message.ts.clone(), text: message.text.clone() };
+        let asks = |message: &&ThreadMessage| of_people(message) && message.addressed;
+        let wish = |message: &ThreadMessage| UserWish {
+            message: message.ts.clone(),
+            text: message.text.clone(),
+        };
         let oldest = messages.iter().filter(of_people).min_by_key(|message| &message.ts);
         if let Some(oldest) = oldest
             && self.first.as_ref().is_none_or(|first| oldest.ts < first.message)
@@ -122,7 +124,7 @@ impl Wishes {
         self.chosen.take_if(|(wish, _)| wish.message == *message);
     }
 
-    fn offer(&mut self, offer: &Offer) {
+    fn offer(&mut self, offer: &SkillOffer) {
         self.fresh.retain(|wish| wish.message != offer.wish.message);
         self.offer = Some(offer.clone());
     }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Instant;
 
 use axum::http::StatusCode;
-use codebutler_wire::history::Told;
+use codebutler_wire::history::ToldEntry;
 use codebutler_wire::{
-    ApprovalRequest, ApprovalState, Author, BuildWant, ErrorCode, Message, OtherThread, Overlap,
-    Pending, PostMessage, RoleCard, RunReport, Session, SlackTs,
+    ApprovalRequest, ApprovalState, BuildWant, ErrorCode, MessageAuthor, OtherThread, PendingItem,
+    PostMessage, RoleCard, RoleSession, RunReport, SlackTs, ThreadMessage, ThreadOverlap,
 };
 use serde_json::Value;
 
@@ -16,11 +16,11 @@ pub type Model = Box<dyn Fn(&[Value]) -> Value + Send + Sync>;
 
 /// What is known and what was done. Tests look in here.
 pub struct Inner {
-    pub session: Session,
-    pub messages: Vec<Message>,
+    pub session: RoleSession,
+    pub messages: Vec<ThreadMessage>,
     pub inbox: Option<SlackTs>,
     pub done: Option<SlackTs>,
-    pub pending: Vec<Pending>,
+    pub pending: Vec<PendingItem>,
     pub closed: bool,
     /// `(key, message)`, by first appearance of the key.
     pub posts: Vec<PostMessage>,
@@ -40,9 +40,9 @@ pub struct Inner {
     pub pictures_got: usize,
     pub others: Vec<OtherThread>,
     /// What journals told, by journal.
-    pub history: BTreeMap<String, Vec<Told>>,
+    pub history: BTreeMap<String, Vec<ToldEntry>>,
     /// What a plan is told to meet.
-    pub overlaps: Vec<Overlap>,
+    pub overlaps: Vec<ThreadOverlap>,
     /// Models that refuse pictures.
     pub blind: Vec<String>,
     /// How often somebody asked what a run needs to know.
@@ -83,7 +83,7 @@ impl Inner {
         let tools = "Read Write Edit Bash Grep Glob GitLog GitDiff GitCommit GitPush GHCreatePR GHStatus \
                      SendMessage CloseThread";
         Self {
-            session: Session {
+            session: RoleSession {
                 namespace: "team".into(),
                 thread: "shop-1-000001".into(),
                 repo: "shop".into(),
@@ -165,13 +165,13 @@ impl Inner {
 
     /// A user speaks.
     pub fn say(&mut self, text: &str, addressed: bool) -> SlackTs {
-        self.say_as(Author::User { id: "U1".into() }, text, addressed)
+        self.say_as(MessageAuthor::User { id: "U1".into() }, text, addressed)
     }
 
     /// Somebody speaks.
-    pub fn say_as(&mut self, author: Author, text: &str, addressed: bool) -> SlackTs {
+    pub fn say_as(&mut self, author: MessageAuthor, text: &str, addressed: bool) -> SlackTs {
         let ts = self.next_ts();
-        self.messages.push(Message {
+        self.messages.push(ThreadMessage {
             ts: ts.clone(),
             author,
             text: text.into(),

@@ -9,7 +9,7 @@ const SHOP: &str = "# Roadmap: shop\n\nWhat we want this year.\n\n## 1. Auth sys
     ## k7f2mq. Profile UI\n- **Status**: pending\n- **Depends on:** 1, 2\n- **Acceptance criteria:** Profile page\n";
 
 fn faults(text: &str) -> Vec<String> {
-    Roadmap::read(text).faults.iter().map(ToString::to_string).collect()
+    RoadmapFile::read(text).faults.iter().map(ToString::to_string).collect()
 }
 
 fn item(id: &str, depends: &str) -> String {
@@ -18,7 +18,7 @@ fn item(id: &str, depends: &str) -> String {
 
 #[test]
 fn items_are_read_with_everything_that_people_wrote() {
-    let roadmap = Roadmap::read(SHOP);
+    let roadmap = RoadmapFile::read(SHOP);
     assert_eq!(roadmap.faults, []);
     assert_eq!(roadmap.title, "Roadmap: shop");
     let [auth, api, ui] = roadmap.items.as_slice() else { panic!("{:?}", roadmap.items) };
@@ -36,8 +36,8 @@ fn items_are_read_with_everything_that_people_wrote() {
 
 #[test]
 fn windows_lines_mean_the_same() {
-    let windows = Roadmap::read(&SHOP.replace('\n', "\r\n"));
-    assert_eq!(windows, Roadmap::read(SHOP));
+    let windows = RoadmapFile::read(&SHOP.replace('\n', "\r\n"));
+    assert_eq!(windows, RoadmapFile::read(SHOP));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn each_mistake_is_a_sentence_with_its_line_and_spoils_one_item() {
         ("## 5.\n- Acceptance criteria: x\n", 1, "no title"),
     ] {
         let text = format!("{wrong}\n{}", item("1", "—"));
-        let roadmap = Roadmap::read(&text);
+        let roadmap = RoadmapFile::read(&text);
         let [fault] = roadmap.faults.as_slice() else { panic!("{wrong}: {:?}", roadmap.faults) };
         assert_eq!(fault.line, line, "{wrong}");
         assert!(fault.message.contains(says), "{fault}");
@@ -83,7 +83,7 @@ fn each_mistake_is_a_sentence_with_its_line_and_spoils_one_item() {
 fn a_circle_is_told_once_and_what_is_outside_of_it_goes_on() {
     let text =
         [item("1", "3"), item("2", "1"), item("3", "2"), item("4", "1"), item("5", "—")].concat();
-    let roadmap = Roadmap::read(&text);
+    let roadmap = RoadmapFile::read(&text);
     assert_eq!(
         faults(&text),
         ["line 1: items 1 → 3 → 2 → 1 wait for each other in a circle: take one dependency out"]
@@ -101,14 +101,14 @@ fn twins_are_nobody() {
         faults(&text),
         ["line 5: item 1 stands in line 1 already: give this one another id"]
     );
-    assert_eq!(Roadmap::read(&text).item("1"), None);
-    assert!(Roadmap::read(&text).item("2").is_some_and(|item| item.is_sound));
-    assert!(Roadmap::read(&text).items.iter().take(2).all(|item| !item.is_sound));
+    assert_eq!(RoadmapFile::read(&text).item("1"), None);
+    assert!(RoadmapFile::read(&text).item("2").is_some_and(|item| item.is_sound));
+    assert!(RoadmapFile::read(&text).items.iter().take(2).all(|item| !item.is_sound));
 }
 
 #[test]
 fn ready_is_what_waits_for_nothing_that_is_not_done() {
-    let roadmap = Roadmap::read(SHOP);
+    let roadmap = RoadmapFile::read(SHOP);
     let ui = roadmap.item("k7f2mq").unwrap();
     assert_eq!(roadmap.waits_for(ui, |id| id == "1"), ["2"]);
     assert!(roadmap.waits_for(ui, |_| true).is_empty());
@@ -118,7 +118,7 @@ fn ready_is_what_waits_for_nothing_that_is_not_done() {
 
 #[test]
 fn the_hash_is_of_what_is_to_be_built() {
-    let of = |text: &str| Roadmap::read(text).items[0].hash();
+    let of = |text: &str| RoadmapFile::read(text).items[0].hash();
     let base = "## 1. T\n- Status: pending\n- Acceptance criteria: a b\n\nNote.\n";
     assert_eq!(
         of(base),
@@ -137,32 +137,32 @@ fn the_hash_is_of_what_is_to_be_built() {
 #[test]
 fn an_edit_changes_its_line_alone() {
     for text in [SHOP.to_owned(), SHOP.replace('\n', "\r\n")] {
-        let edited = set_field(&text, "k7f2mq", Field::Status, "done").unwrap();
+        let edited = set_field(&text, "k7f2mq", ItemField::Status, "done").unwrap();
         let differs: Vec<_> = text.lines().zip(edited.lines()).filter(|(a, b)| a != b).collect();
         assert_eq!(differs, [("- **Status**: pending", "- **Status**: done")]);
         assert_eq!(edited.len() + 3, text.len());
-        let edited = set_field(&edited, "k7f2mq", Field::Branch, "codebutler/x").unwrap();
+        let edited = set_field(&edited, "k7f2mq", ItemField::Branch, "codebutler/x").unwrap();
         assert_eq!(
-            Roadmap::read(&edited).item("k7f2mq").unwrap().branch.as_deref(),
+            RoadmapFile::read(&edited).item("k7f2mq").unwrap().branch.as_deref(),
             Some("codebutler/x")
         );
         assert_eq!(edited.lines().count(), text.lines().count() + 1);
         assert_eq!(edited.contains("\r\n"), text.contains("\r\n"));
         assert_eq!(edited.matches('\r').count(), edited.matches("\r\n").count());
-        let edited = set_field(&edited, "2", Field::Criteria, "one\nline").unwrap();
-        assert_eq!(Roadmap::read(&edited).item("2").unwrap().criteria, "one line");
+        let edited = set_field(&edited, "2", ItemField::Criteria, "one\nline").unwrap();
+        assert_eq!(RoadmapFile::read(&edited).item("2").unwrap().criteria, "one line");
         assert!(edited.contains("Ana knows the old one."));
         assert_eq!(
-            set_field(&edited, "k7f2mq", Field::Branch, "codebutler/x").unwrap(),
+            set_field(&edited, "k7f2mq", ItemField::Branch, "codebutler/x").unwrap(),
             edited,
             "twice is once"
         );
     }
-    let bare = set_field("## 1. T", "1", Field::Status, "done").unwrap();
+    let bare = set_field("## 1. T", "1", ItemField::Status, "done").unwrap();
     assert_eq!(bare, "## 1. T\n- Status: done\n");
     let twins = [item("1", "—"), item("1", "—")].concat();
     for (text, id) in [(SHOP, "9"), (twins.as_str(), "1"), ("", "1")] {
-        let refused = set_field(text, id, Field::Status, "done");
+        let refused = set_field(text, id, ItemField::Status, "done");
         assert_eq!(refused, Err(EditError::NoItem(id.to_owned())));
     }
 }
@@ -185,14 +185,14 @@ fn items_are_added_behind_what_is_there() {
     };
     let added = add_items(SHOP, &[draft("aa2", &["1"]), draft("bb2", &["aa2"])]).unwrap();
     assert!(added.starts_with(SHOP.trim_end()));
-    let roadmap = Roadmap::read(&added);
+    let roadmap = RoadmapFile::read(&added);
     assert_eq!((roadmap.faults.len(), roadmap.items.len()), (0, 5));
     assert_eq!(roadmap.item("bb2").unwrap().notes, "### Why\nAsked for.");
     assert_eq!(roadmap.item("bb2").unwrap().title, "Search box");
     for wrong in [draft("aa2", &["77"]), draft("1", &[]), draft("A", &[]), draft("cc2", &["cc2"])] {
         assert!(add_items(SHOP, std::slice::from_ref(&wrong)).is_err(), "{wrong:?}");
     }
-    assert_eq!(Roadmap::read(&add_items("", &[draft("aa2", &[])]).unwrap()).items.len(), 1);
+    assert_eq!(RoadmapFile::read(&add_items("", &[draft("aa2", &[])]).unwrap()).items.len(), 1);
     // What people got wrong before keeps nobody from adding.
     let spoilt = format!("{SHOP}\n## 8. T\n- Status: soon\n");
     assert!(add_items(&spoilt, &[draft("aa2", &[])]).is_ok());
@@ -217,15 +217,15 @@ fn a_thousand_ids_that_are_drawn_at_once_differ() {
 fn hostile_files_are_read_in_one_pass() {
     let chain: String =
         (0..MAX_ITEMS).map(|n| item(&n.to_string(), &format!("{}", (n + 1) % MAX_ITEMS))).collect();
-    let all = Roadmap::read(&chain);
+    let all = RoadmapFile::read(&chain);
     assert_eq!((all.items.len(), all.faults.len()), (MAX_ITEMS, 1));
     let many: String = (0..MAX_ITEMS + 20).map(|n| item(&n.to_string(), "—")).collect();
-    let roadmap = Roadmap::read(&many);
+    let roadmap = RoadmapFile::read(&many);
     assert_eq!(roadmap.items.len(), MAX_ITEMS);
     assert!(roadmap.faults[0].message.contains("more than 500 items"), "{:?}", roadmap.faults);
-    assert!(Roadmap::read(&"x".repeat(MAX_FILE + 1)).faults[0].message.contains("256 KiB"));
+    assert!(RoadmapFile::read(&"x".repeat(MAX_FILE + 1)).faults[0].message.contains("256 KiB"));
     let wrong = "## 1. T\n".repeat(400);
-    assert_eq!(Roadmap::read(&wrong).faults.len(), MAX_FAULTS + 1);
+    assert_eq!(RoadmapFile::read(&wrong).faults.len(), MAX_FAULTS + 1);
     for text in [
         "",
         "\n\n",
@@ -239,8 +239,8 @@ fn hostile_files_are_read_in_one_pass() {
         "\u{0}",
         "## 1. \u{feff}",
     ] {
-        let _ = Roadmap::read(text);
-        let _ = set_field(text, "1", Field::Status, "done");
+        let _ = RoadmapFile::read(text);
+        let _ = set_field(text, "1", ItemField::Status, "done");
     }
     let deep = format!("## 1. T\n- Acceptance criteria: {}\n", "x".repeat(MAX_WORDS + 1));
     assert!(faults(&deep)[0].contains("too much"));

@@ -19,7 +19,7 @@ pub fn reasons_page(chart: &Path) -> (PathBuf, String) {
             "\n## {kind}\n\n| reason | where | what it means | what to do |\n|---|---|---|---|\n"
         );
         for reason in reason::reasons_of(kind) {
-            let reason::Reason { name, at, means, todo, .. } = reason;
+            let reason::StatusReason { name, at, means, todo, .. } = reason;
             let _ = writeln!(text, "| `{name}` | {at} | {means} | {todo} |");
         }
     }

@@ -5,13 +5,13 @@ use std::io;
 use futures::TryStreamExt as _;
 use object_store::{ObjectStoreExt as _, PutMode};
 
-use super::{Bucket, lock};
-use crate::store::{Place, Store as _};
+use super::{HistoryBucket, lock};
+use crate::store::{HistoryStore as _, ThreadPlace};
 
 /// Bytes of one object at most, of what a volume held before.
 const ADOPTED: u64 = 4 * 1024 * 1024;
 
-impl Bucket {
+impl HistoryBucket {
     /// Puts what the volume held before there was a store into it, once. Where the store has a history already, that
     /// one counts.
     pub(super) fn adopt(&self) -> io::Result<()> {
@@ -29,7 +29,7 @@ impl Bucket {
         Ok(())
     }
 
-    fn adopt_one(&self, place: &Place) -> io::Result<()> {
+    fn adopt_one(&self, place: &ThreadPlace) -> io::Result<()> {
         let length = self.cache.length(place)?;
         let stored = self.stored(place)?;
         let mut start = stored.len() as u64;
@@ -56,13 +56,13 @@ impl Bucket {
     }
 
     /// The store has another history of that thread, which is read from now on.
-    fn give_up(&self, place: &Place) -> io::Result<()> {
+    fn give_up(&self, place: &ThreadPlace) -> io::Result<()> {
         tracing::warn!(%place, "the store has this history already: that of the volume is let go");
         self.cache.clone().remove(place)
     }
 
     /// What the store has of a history, without a gap.
-    fn stored(&self, place: &Place) -> io::Result<Vec<u8>> {
+    fn stored(&self, place: &ThreadPlace) -> io::Result<Vec<u8>> {
         let listed = self.store.list(Some(&self.folder(place)));
         let mut pieces: Vec<_> = self.wait(listed.try_collect())?;
         pieces.sort_by(|a, b| a.location.cmp(&b.location));

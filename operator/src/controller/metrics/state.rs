@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use codebutler_crds::thread::{Approval, Plan};
+use codebutler_crds::thread::{ActionApproval, PostedPlan};
 use codebutler_crds::{NanoUsd, Repo, Thread, ThreadStatus, condition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -173,10 +173,10 @@ fn is_condition(c: &Condition, type_: &str) -> bool {
 
 /// What people are asked in a Thread, by kind.
 fn open_questions(status: &ThreadStatus, now: Timestamp) -> [(&'static str, usize); 4] {
-    let undecided = |plan: &Plan| plan.approved_by.is_none() && plan.declined_by.is_none();
+    let undecided = |plan: &PostedPlan| plan.approved_by.is_none() && plan.declined_by.is_none();
     let plan = status.plan.as_deref().is_some_and(undecided);
     let merge = status.closing.as_ref().is_some_and(|closing| closing.choice.is_none());
-    let asked = |approval: &&Approval| approval.answer.is_none() && approval.expires.0 > now;
+    let asked = |approval: &&ActionApproval| approval.answer.is_none() && approval.expires.0 > now;
     let actions = status.approvals.iter().filter(asked).count();
     let budget = status.budget.as_ref().is_some_and(|budget| budget.ask.is_some());
     [("plan", plan.into()), ("merge", merge.into()), ("action", actions), ("budget", budget.into())]

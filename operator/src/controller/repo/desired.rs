@@ -19,7 +19,7 @@ use super::status::OwnRepoStatus;
 use crate::args::ControllerArgs;
 use crate::controller::health::{EventNotice, HealthLevel, ObjectHealth};
 use crate::controller::{refusals, schedules, spelling};
-use crate::gateway::redact::Redactor;
+use crate::gateway::redact::SecretRedactor;
 
 /// How long caches may lag behind what was just made.
 const SETTLED: SignedDuration = SignedDuration::from_secs(10);
@@ -119,7 +119,7 @@ fn check_roles(observed: &ObservedRepo) -> Vec<ObjectHealth> {
 
 /// Every pattern in `spec.policy.redaction` can be used: what it should mask would leave otherwise.
 fn check_patterns(repo: &Repo) -> Option<ObjectHealth> {
-    let (_, bad) = Redactor::new(&repo.spec.policy.redaction);
+    let (_, bad) = SecretRedactor::new(&repo.spec.policy.redaction);
     let first = bad.first()?;
     Some(ObjectHealth::new(HealthLevel::Stalled, "BadPattern", format!("spec.policy.{first}")))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use codebutler_crds::condition::{self, PARALLEL};
 use codebutler_crds::names::LABEL_PROMPT;
-use codebutler_crds::role::{Sandbox, TOOLS, WorktreeAccess};
+use codebutler_crds::role::{SandboxKind, TOOLS, WorktreeAccess};
 use codebutler_crds::{AgentRole, AgentRoleStatus};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -155,7 +155,7 @@ fn only_reads(role: &AgentRole) -> Option<ObjectHealth> {
             "spec.workspace.worktree: ReadOnly, but spec.tools has {changing}, which change the worktree: take \
              them out, or set ReadWrite"
         )
-    } else if *workspace.sandbox == Sandbox::Runtime {
+    } else if *workspace.sandbox == SandboxKind::Runtime {
         "spec.workspace.worktree: ReadOnly needs spec.workspace.sandbox: Landlock, which alone keeps commands \
          out of the worktree"
             .to_owned()

@@ -1,7 +1,7 @@
 //! An agent that lives and says nothing. The gateway notices, since it hears agents; what is done about
 //! the pod is decided here. Pure.
 
-use codebutler_crds::thread::Silence;
+use codebutler_crds::thread::AgentSilence;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -20,7 +20,7 @@ pub fn noticed_silence<'a>(
     role: &RoleView,
     pod: &Pod,
     plan: &mut ThreadPlan,
-) -> Option<&'a Silence> {
+) -> Option<&'a AgentSilence> {
     let silence = find_silence(view, role, pod)?;
     let ran = view.now.duration_since(life::agent_since(pod)?);
     let left = SignedDuration::from_secs(silence.seconds.into()) - ran;
@@ -31,7 +31,7 @@ pub fn noticed_silence<'a>(
     Some(silence)
 }
 
-fn find_silence<'a>(view: &ThreadView<'a>, role: &RoleView, pod: &Pod) -> Option<&'a Silence> {
+fn find_silence<'a>(view: &ThreadView<'a>, role: &RoleView, pod: &Pod) -> Option<&'a AgentSilence> {
     let silence = view.status.roles.get(role.name)?.silent.as_ref()?;
     (pod.uid().as_ref() == Some(&silence.pod)).then_some(silence)
 }
@@ -42,7 +42,7 @@ pub fn replace_silent(
     view: &ThreadView,
     role: &RoleView,
     pod: &Pod,
-    silence: &Silence,
+    silence: &AgentSilence,
     plan: &mut ThreadPlan,
 ) -> Option<ObjectHealth> {
     let own = plan.status.roles.entry(role.name.to_owned()).or_default();
@@ -80,7 +80,12 @@ pub fn why_it_ends(view: &ThreadView, role: &RoleView, pod: &Pod) -> Option<Obje
     Some(tell_replaced(role, pod, find_silence(view, role, pod)?, failures))
 }
 
-fn tell_replaced(role: &RoleView, pod: &Pod, silence: &Silence, failures: u32) -> ObjectHealth {
+fn tell_replaced(
+    role: &RoleView,
+    pod: &Pod,
+    silence: &AgentSilence,
+    failures: u32,
+) -> ObjectHealth {
     let message = format!(
         "{}: pod `{}` is replaced, and the role goes on from its transcript (time {failures} of \
          {MAX_HANGS})",
@@ -90,7 +95,7 @@ fn tell_replaced(role: &RoleView, pod: &Pod, silence: &Silence, failures: u32) -
     ObjectHealth::new(HealthLevel::Reconciling, "AgentHung", message)
 }
 
-fn tell_hanging(role: &RoleView, pod: &Pod, silence: &Silence, failures: u32) -> ObjectHealth {
+fn tell_hanging(role: &RoleView, pod: &Pod, silence: &AgentSilence, failures: u32) -> ObjectHealth {
     let name = pod.name_any();
     let message = format!(
         "{}, {failures} times in a row: look at `kubectl logs {name} -c agent` and at its node; it is tried \
@@ -100,7 +105,7 @@ fn tell_hanging(role: &RoleView, pod: &Pod, silence: &Silence, failures: u32) ->
     ObjectHealth::new(HealthLevel::Stalled, "AgentHangs", message)
 }
 
-fn describe_silence(role: &RoleView, silence: &Silence) -> String {
+fn describe_silence(role: &RoleView, silence: &AgentSilence) -> String {
     let seconds = silence.seconds;
     let time = if seconds < 120 { format!("{seconds} s") } else { format!("{} min", seconds / 60) };
     format!("the agent of role `{}` has said nothing for {time}", role.name)

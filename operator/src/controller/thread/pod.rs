@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use codebutler_crds::names::pod as path;
 use codebutler_crds::pods::{PodSettings, PullPolicy};
 use codebutler_crds::repo::AccessMode;
-use codebutler_crds::role::{Sandbox, Workspace, WorktreeAccess};
+use codebutler_crds::role::{SandboxKind, WorkspaceSpec, WorktreeAccess};
 use codebutler_crds::{AgentRole, Repo, Thread, names};
 use k8s_openapi::api::core::v1::{
     Affinity, Container, EnvVar, EnvVarSource, LocalObjectReference, ObjectFieldSelector, Pod,
@@ -292,8 +292,8 @@ fn node_address() -> EnvVar {
     EnvVar { name: "CODEBUTLER_NODE".to_owned(), value: None, value_from: Some(source) }
 }
 
-fn toolbox_args(workspace: &Workspace, settings: &PodSettings) -> Option<Vec<String>> {
-    let sandbox = (*workspace.sandbox == Sandbox::Runtime).then_some(["--sandbox", "runtime"]);
+fn toolbox_args(workspace: &WorkspaceSpec, settings: &PodSettings) -> Option<Vec<String>> {
+    let sandbox = (*workspace.sandbox == SandboxKind::Runtime).then_some(["--sandbox", "runtime"]);
     let copy = *workspace.worktree == WorktreeAccess::ReadOnly;
     let worktree = copy.then_some(["--worktree", "read-only"]);
     let writable = settings.volumes.iter().filter(|volume| !volume.read_only);

@@ -8,7 +8,8 @@ use codebutler_crds::SlackTs;
 use codebutler_crds::names;
 use codebutler_crds::thread::RoleState;
 use codebutler_crds::wire::{
-    Decision, EndVerdict, ErrorCode, Inbox, LastWords, PostMessage, Posted, Progress, RunReport,
+    AskedDecision, EndVerdict, ErrorCode, LastWords, PostMessage, PostedMessage, RoleInbox,
+    RunProgress, RunReport,
 };
 use http::header::CONTENT_TYPE;
 use kube::ResourceExt as _;
@@ -46,9 +47,9 @@ pub async fn read_inbox(
     State(gateway): State<SharedGateway>,
     AnyCaller(caller): AnyCaller,
     QueryParams(wanted): QueryParams<InboxQuery>,
-) -> Result<axum::Json<Inbox>, ApiError> {
+) -> Result<axum::Json<RoleInbox>, ApiError> {
     if identity::is_closed(&caller) {
-        return Ok(axum::Json(Inbox { closed: true, ..Inbox::default() }));
+        return Ok(axum::Json(RoleInbox { closed: true, ..RoleInbox::default() }));
     }
     let wait = Duration::from_secs(wanted.wait.min(LONGEST_WAIT));
     let inbox = gateway.slack.inbox(&caller, wanted.after.as_ref(), wait);
@@ -63,26 +64,27 @@ pub async fn post_message(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     JsonBody(message): JsonBody<PostMessage>,
-) -> Result<axum::Json<Posted>, ApiError> {
+) -> Result<axum::Json<PostedMessage>, ApiError> {
     needs_tool(&caller, &["SendMessage"])?;
     check_message(&message)?;
     let head = match message.decision {
-        Some(Decision::Merge) => open_head(&gateway, &caller).await?,
-        Some(Decision::Plan) | None => None,
+        Some(AskedDecision::Merge) => open_head(&gateway, &caller).await?,
+        Some(AskedDecision::Plan) | None => None,
     };
-    if message.decision == Some(Decision::Merge) {
+    if message.decision == Some(AskedDecision::Merge) {
         // The message shows what the thread has cost.
         gateway.ledger.flush(&caller.key()).await;
     }
     let redactor = caller_redactor(&gateway, &caller).await?;
     let test = message.test.as_deref().map(|test| redactor.mask(test).into_owned());
-    let files = if message.decision == Some(Decision::Plan) { message.files } else { Vec::new() };
+    let files =
+        if message.decision == Some(AskedDecision::Plan) { message.files } else { Vec::new() };
     overlap::check_files(&files)?;
     let files = files.iter().map(|file| redactor.mask(file).into_owned()).collect();
     let message = PostMessage { test, files, ..message };
     let overlaps = overlap::of_plan(&gateway, &caller, &message.files).await;
     let note = receipt::under_message(&gateway, &caller, &message).await;
-    let plans = message.decision == Some(Decision::Plan);
+    let plans = message.decision == Some(AskedDecision::Plan);
     let forecast = plans.then(|| forecast_plan(&gateway.context, &caller.repo, message.complexity));
     let foreseen = forecast.as_ref().map(|forecast| forecast.line.clone());
     let page = page_link(&gateway, &caller);
@@ -96,7 +98,7 @@ pub async fn post_message(
         let (shared, key, met) = (gateway.clone(), caller.key(), overlaps.clone());
         gateway.calls.spawn(async move { overlap::tell_of_plan(&shared, &key, &met).await });
     }
-    Ok(axum::Json(Posted { overlaps, ..posted }))
+    Ok(axum::Json(PostedMessage { overlaps, ..posted }))
 }
 
 /// Where the thread is watched: said once, with the first answer in it.
@@ -228,7 +230,7 @@ pub async fn last_words(
 pub async fn report_progress(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
-    JsonBody(progress): JsonBody<Progress>,
+    JsonBody(progress): JsonBody<RunProgress>,
 ) -> Result<axum::Json<serde_json::Value>, ApiError> {
     // What is shown is masked with what is known.
     caller_redactor(&gateway, &caller).await?;

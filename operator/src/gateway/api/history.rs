@@ -2,9 +2,9 @@
 //! conversation, for who looks back on it.
 
 use axum::extract::State;
-use codebutler_crds::wire::history::{Line, MAX_BATCH};
+use codebutler_crds::wire::history::{HistoryLine, MAX_BATCH};
 use codebutler_crds::wire::{ErrorCode, HistoryBatch, HistoryKept, HistoryLines};
-use codebutler_history::{AnyStore, Index, Place};
+use codebutler_history::{AnyStore, LineIndex, ThreadPlace};
 use serde::Deserialize;
 
 use super::session::caller_redactor;
@@ -57,7 +57,7 @@ pub async fn read_lines(
     QueryParams(HistoryQuery { behind }): QueryParams<HistoryQuery>,
 ) -> Result<axum::Json<HistoryLines>, ApiError> {
     let key = caller.key();
-    let place = Place::new(&key.namespace, &key.name);
+    let place = ThreadPlace::new(&key.namespace, &key.name);
     let (Some(store), Some(place)) = (gateway.context.history.store().cloned(), place) else {
         return Ok(axum::Json(HistoryLines::default()));
     };
@@ -68,12 +68,12 @@ pub async fn read_lines(
     })
 }
 
-fn read_page(store: &AnyStore, place: &Place, behind: u64) -> std::io::Result<HistoryLines> {
-    let mut index = Index::default();
+fn read_page(store: &AnyStore, place: &ThreadPlace, behind: u64) -> std::io::Result<HistoryLines> {
+    let mut index = LineIndex::default();
     let of = index.refresh(store, place)?;
     let page = index.page(store, place, behind.saturating_add(1), LINES)?;
     let last = behind.saturating_add(page.lines.len() as u64);
-    let lines = page.lines.iter().filter_map(|line| serde_json::from_str::<Line>(line).ok());
+    let lines = page.lines.iter().filter_map(|line| serde_json::from_str::<HistoryLine>(line).ok());
     let more = !page.lines.is_empty() && last < of;
     Ok(HistoryLines { lines: lines.collect(), behind: more.then_some(last) })
 }
@@ -114,20 +114,23 @@ fn check_batch(batch: &HistoryBatch) -> Result<(), ApiError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use codebutler_crds::wire::history::{Event, ModelCall, Told};
+    use codebutler_crds::wire::history::{HistoryEvent, ModelCall, ToldEntry};
 
     #[test]
     fn an_agent_tells_of_its_own_runs_and_of_nothing_else() {
         let batch = |journal: &str, event| {
-            let events = vec![Told { seq: 1, at: 1, run: Some("0a".into()), event }];
+            let events = vec![ToldEntry { seq: 1, at: 1, run: Some("0a".into()), event }];
             check_batch(&HistoryBatch { journal: journal.into(), from: 1, events })
         };
-        batch("0a1b", Event::RunStarted).unwrap();
-        batch("../x", Event::RunStarted).unwrap_err();
-        batch("0a1b", Event::ModelCall(ModelCall::default())).unwrap_err();
-        batch("0a1b", Event::Closed { by: None }).unwrap_err();
-        batch("0a1b", Event::Unknown).unwrap_err();
-        let many = vec![Told { seq: 1, at: 1, run: None, event: Event::RunStarted }; MAX_BATCH + 1];
+        batch("0a1b", HistoryEvent::RunStarted).unwrap();
+        batch("../x", HistoryEvent::RunStarted).unwrap_err();
+        batch("0a1b", HistoryEvent::ModelCall(ModelCall::default())).unwrap_err();
+        batch("0a1b", HistoryEvent::Closed { by: None }).unwrap_err();
+        batch("0a1b", HistoryEvent::Unknown).unwrap_err();
+        let many = vec![
+            ToldEntry { seq: 1, at: 1, run: None, event: HistoryEvent::RunStarted };
+            MAX_BATCH + 1
+        ];
         check_batch(&HistoryBatch { journal: "0a".into(), from: 1, events: many }).unwrap_err();
     }
 }

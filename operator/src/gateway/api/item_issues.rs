@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use axum::extract::State;
 use codebutler_crds::names;
 use codebutler_crds::wire::{ErrorCode, ItemIssue, ItemIssues, OpenItemIssues, RemoteChange};
-use codebutler_roadmap::{ItemStatus, Roadmap, RoadmapItem};
+use codebutler_roadmap::{ItemStatus, RoadmapFile, RoadmapItem};
 use kube::ResourceExt as _;
 
 use super::session::{caller_redactor, note_outcome};
@@ -15,7 +15,7 @@ use crate::gateway::caller::ProvenCaller;
 use crate::gateway::consent::{consent_to, spend_consent};
 use crate::gateway::extract::{JsonBody, OpenCaller, needs_tool};
 use crate::gateway::github::{GitHub, GitHubError, RemarkKey, text};
-use crate::gateway::redact::Redactor;
+use crate::gateway::redact::SecretRedactor;
 use crate::gateway::roadmap::PATH;
 use crate::gateway::state::SharedGateway;
 
@@ -102,7 +102,7 @@ async fn read_roadmap(github: &GitHub, caller: &ProvenCaller) -> Result<String, 
 
 /// The items that are to have an issue: those that are named, or all that are open and have none. Pure.
 fn find_items(text: &str, named: &[String]) -> Result<Vec<RoadmapItem>, String> {
-    let roadmap = Roadmap::read(text);
+    let roadmap = RoadmapFile::read(text);
     let wants = |item: &&RoadmapItem| {
         item.is_sound && item.status != ItemStatus::Done && item.issue.is_none()
     };
@@ -130,7 +130,7 @@ fn find_items(text: &str, named: &[String]) -> Result<Vec<RoadmapItem>, String> 
     }
 }
 
-fn draft_issue(caller: &ProvenCaller, item: &RoadmapItem, redactor: &Redactor) -> DraftIssue {
+fn draft_issue(caller: &ProvenCaller, item: &RoadmapItem, redactor: &SecretRedactor) -> DraftIssue {
     let RoadmapItem { id, title, criteria, notes, depends_on, .. } = item;
     let mut body = format!("Item `{id}` of `{PATH}`.\n\n**Acceptance criteria**\n\n");
     for line in criteria.lines().map(str::trim).filter(|line| !line.is_empty()) {

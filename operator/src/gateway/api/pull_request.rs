@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use codebutler_crds::names;
-use codebutler_crds::policy::Guarded;
+use codebutler_crds::policy::GuardedEffects;
 use codebutler_crds::thread::PullRequest;
 use codebutler_crds::wire::{ErrorCode, OpenPullRequest, PullRequestState};
 use kube::ResourceExt as _;
@@ -83,7 +83,7 @@ pub async fn open_pull(
         let last = pull.map_or(0, |pull| pull.number).to_string();
         let short: String = commit.chars().take(10).collect();
         let effect = GuardedEffect {
-            kind: Guarded::PullRequest,
+            kind: GuardedEffects::PullRequest,
             summary: format!("Open a pull request of `{branch}` at `{short}` against `{base}`"),
             detail: format!("{title}\n\n{body}"),
             exactly: &[base, &branch, commit, &title, &body, &last],
@@ -114,7 +114,7 @@ async fn tell_thread(gateway: &SharedGateway, caller: &ProvenCaller, pull: &GitH
 
 /// Whether people are asked before a pull request is opened, each time.
 fn is_guarded(caller: &ProvenCaller) -> bool {
-    caller.repo.spec.policy.require_approval.contains(&Guarded::PullRequest)
+    caller.repo.spec.policy.require_approval.contains(&GuardedEffects::PullRequest)
 }
 
 /// The title as one line.

@@ -5,7 +5,7 @@
 use axum::extract::State;
 use codebutler_crds::names;
 use codebutler_crds::wire::{
-    Commented, ErrorCode, Issue, LineComment, LineRef, PostComment, PostReview, Verdict,
+    ErrorCode, LineComment, LineRef, PostComment, PostReview, PostedComment, RepoIssue, ReviewEvent,
 };
 use kube::ResourceExt as _;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::ProvenCaller;
 use crate::gateway::extract::{JsonBody, OpenCaller, QueryParams, needs_tool};
 use crate::gateway::github::{GitHub, GitHubError, GitHubPull, RemarkKey, text};
-use crate::gateway::redact::Redactor;
+use crate::gateway::redact::SecretRedactor;
 use crate::gateway::state::SharedGateway;
 
 /// GitHub's own limit is 65,536 characters.
@@ -31,7 +31,7 @@ pub async fn post_comment(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     JsonBody(wanted): JsonBody<PostComment>,
-) -> Result<axum::Json<Commented>, ApiError> {
+) -> Result<axum::Json<PostedComment>, ApiError> {
     needs_tool(&caller, &["GHComment"])?;
     check_key(&wanted.key)?;
     if let Some(at) = &wanted.at {
@@ -55,7 +55,7 @@ pub async fn post_review(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     JsonBody(wanted): JsonBody<PostReview>,
-) -> Result<axum::Json<Commented>, ApiError> {
+) -> Result<axum::Json<PostedComment>, ApiError> {
     needs_tool(&caller, &["GHReview"])?;
     check_key(&wanted.key)?;
     if wanted.comments.len() > MAX_REMARKS {
@@ -65,7 +65,7 @@ pub async fn post_review(
     }
     let redactor = caller_redactor(&gateway, &caller).await?;
     let body = mask_written(&redactor, &wanted.body)?;
-    if body.is_empty() && (wanted.comments.is_empty() || wanted.verdict != Verdict::Comment) {
+    if body.is_empty() && (wanted.comments.is_empty() || wanted.verdict != ReviewEvent::Comment) {
         return Err(invalid_request("`body` is empty: say what you conclude"));
     }
     let remark = |remark: &LineComment| {
@@ -95,8 +95,8 @@ pub struct WantedIssues {
 #[serde(untagged)]
 pub enum IssuesQuery {
     /// Asked for by number.
-    One(Box<Issue>),
-    Newest(Vec<Issue>),
+    One(Box<RepoIssue>),
+    Newest(Vec<RepoIssue>),
 }
 
 /// One issue, or the newest ones.
@@ -136,7 +136,7 @@ fn effect_key(caller: &ProvenCaller, kind: &str, key: &str) -> RemarkKey {
 }
 
 /// A model's text as it may leave.
-fn mask_written(redactor: &Redactor, body: &str) -> Result<String, ApiError> {
+fn mask_written(redactor: &SecretRedactor, body: &str) -> Result<String, ApiError> {
     if body.len() > MAX_BODY {
         return Err(invalid_request("`body` is too long: write less than 60,000 characters"));
     }

@@ -14,7 +14,7 @@ use crate::gateway::caller::ProvenCaller;
 use crate::gateway::consent::{consent_to, spend_consent};
 use crate::gateway::extract::{JsonBody, OpenCaller, needs_tool};
 use crate::gateway::github::{GitHub, RemarkKey, text};
-use crate::gateway::redact::Redactor;
+use crate::gateway::redact::SecretRedactor;
 use crate::gateway::state::SharedGateway;
 
 /// GitHub's own limit is 65,536 characters; people have to be able to read it.
@@ -81,7 +81,7 @@ fn change_key(caller: &ProvenCaller, detail: &str) -> RemarkKey {
 }
 
 /// As it may leave, and as GitHub takes it.
-fn check_change(redactor: &Redactor, change: RemoteChange) -> Result<RemoteChange, ApiError> {
+fn check_change(redactor: &SecretRedactor, change: RemoteChange) -> Result<RemoteChange, ApiError> {
     let body = |body: &str, field: &str| {
         let body = text::outgoing_text(&redactor.mask(body));
         if body.is_empty() || body.chars().count() > MAX_BODY {
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn check(change: RemoteChange) -> Result<RemoteChange, String> {
-        check_change(&Redactor::new(&[]).0, change).map_err(|error| error.message)
+        check_change(&SecretRedactor::new(&[]).0, change).map_err(|error| error.message)
     }
 
     #[test]

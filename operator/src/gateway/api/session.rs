@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use codebutler_crds::role::RoleModel;
-use codebutler_crds::wire::{ErrorCode, RoleCard, Session};
+use codebutler_crds::wire::{ErrorCode, RoleCard, RoleSession};
 use codebutler_crds::{Repo, SlackTs, ThreadStatus, names};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
@@ -19,7 +19,7 @@ use crate::gateway::egress::check::needs_enforcement;
 use crate::gateway::extract::OpenCaller;
 use crate::gateway::github::{GitHub, GitHubError, moved};
 use crate::gateway::models::facts::catalog::ModelCatalog;
-use crate::gateway::redact::Redactor;
+use crate::gateway::redact::SecretRedactor;
 use crate::gateway::state::SharedGateway;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::explain_unwritten;
@@ -29,7 +29,7 @@ use crate::gateway::{masks, receipt};
 pub async fn read_session(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
-) -> Result<Json<Session>, ApiError> {
+) -> Result<Json<RoleSession>, ApiError> {
     needs_enforcement(&gateway, &caller)?;
     needs_slot(&caller)?;
     gateway.ledger.flush(&caller.key()).await;
@@ -55,7 +55,7 @@ pub async fn read_session(
         if learns { gateway.slack.permalink(&caller.repo, &caller.thread).await } else { None };
     let first_pass = first_pass(catalog, &caller, &session);
     let is_first = is_first(&gateway, &caller);
-    Ok(Json(Session { facts, plan_text, people, link, first_pass, is_first, ..session }))
+    Ok(Json(RoleSession { facts, plan_text, people, link, first_pass, is_first, ..session }))
 }
 
 /// Runs begin when the controller lets them: it counts, and knows whose turn it is.
@@ -80,7 +80,7 @@ fn describe_session(
     roles: Vec<RoleCard>,
     base_commit: Option<String>,
     root: SlackTs,
-) -> Session {
+) -> RoleSession {
     let ThreadKey { namespace, name } = caller.key();
     let role = &caller.role.spec;
     let status = caller.thread.status.clone().unwrap_or_default();
@@ -92,7 +92,7 @@ fn describe_session(
     let stronger = role.model.stronger_than(&model).map(str::to_owned);
     let test = receipt::test_command(&caller.repo, &status).map(str::to_owned);
     let looks_back = looks_back(&caller.repo, &status);
-    Session {
+    RoleSession {
         namespace,
         branch: names::branch_name(&name),
         thread: name,
@@ -148,7 +148,11 @@ fn is_first(gateway: &SharedGateway, caller: &ProvenCaller) -> bool {
 }
 
 /// The cheapest of the models that a role talks with, if the Repo wants reviews to begin with it.
-fn first_pass(catalog: &ModelCatalog, caller: &ProvenCaller, session: &Session) -> Option<String> {
+fn first_pass(
+    catalog: &ModelCatalog,
+    caller: &ProvenCaller,
+    session: &RoleSession,
+) -> Option<String> {
     let reviews = session.tools.iter().any(|tool| tool == "PlanReview");
     if !reviews || !caller.repo.spec.review.unwrap_or_default().two_pass {
         return None;
@@ -236,7 +240,7 @@ pub async fn note_outcome<T>(
 pub async fn caller_redactor(
     gateway: &SharedGateway,
     caller: &ProvenCaller,
-) -> Result<Arc<Redactor>, ApiError> {
+) -> Result<Arc<SecretRedactor>, ApiError> {
     match masks::current_redactor(&gateway.context, &caller.repo).await {
         Ok(redactor) => Ok(redactor),
         Err(error) => note_outcome(gateway, caller, Err(error)).await,

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use codebutler_crds::NanoUsd;
-use codebutler_crds::spend::{Leaving, OpenCall};
-use codebutler_crds::thread::Usage;
+use codebutler_crds::spend::{LeavingGateway, OpenCall};
+use codebutler_crds::thread::TokenUsage;
 use tokio::time::Instant;
 
 use super::account::WrittenSpend;
@@ -21,7 +21,7 @@ impl CallBook {
     }
 
     /// Takes what nobody writes any more of that into the books, as the record has it this moment.
-    pub fn adopt(&mut self, record: &LeavingEntries, most: usize) -> Vec<Leaving> {
+    pub fn adopt(&mut self, record: &LeavingEntries, most: usize) -> Vec<LeavingGateway> {
         let due = self.elsewhere.take(record, Instant::now());
         for entry in &due {
             self.account.adopt(entry.settled, entry.granted);
@@ -35,7 +35,7 @@ impl CallBook {
     }
 
     /// What is not in the books after all.
-    pub fn clash(&mut self, clash: WriteClash) -> Option<Leaving> {
+    pub fn clash(&mut self, clash: WriteClash) -> Option<LeavingGateway> {
         let name = match clash {
             WriteClash::Moved(name) => name,
             WriteClash::Taken => {
@@ -56,7 +56,7 @@ impl CallBook {
     pub fn calls(
         &self,
         office: LedgerOffice,
-        usage: &BTreeMap<String, Usage>,
+        usage: &BTreeMap<String, TokenUsage>,
         clean: bool,
     ) -> Option<CallRecords> {
         let part = match (office, &self.handed) {
@@ -64,7 +64,10 @@ impl CallBook {
             (LedgerOffice::Leaving(seconds), BookHandover::No) if !self.account.is_idle() => {
                 let (rest, open) = self.open.parts();
                 let granted = self.account.wanted(self.cap).granted;
-                CallHolder::HandOver(rest, Leaving { seconds, granted, open, ..Leaving::default() })
+                CallHolder::HandOver(
+                    rest,
+                    LeavingGateway { seconds, granted, open, ..LeavingGateway::default() },
+                )
             }
             _ if clean => return None,
             (
@@ -77,9 +80,14 @@ impl CallBook {
     }
 
     /// What has become of the calls that were taken out of the books.
-    fn apart(&self, base: &LeavingBase, seconds: u32, usage: &BTreeMap<String, Usage>) -> Leaving {
+    fn apart(
+        &self,
+        base: &LeavingBase,
+        seconds: u32,
+        usage: &BTreeMap<String, TokenUsage>,
+    ) -> LeavingGateway {
         let money = self.account.wanted(self.cap);
-        Leaving {
+        LeavingGateway {
             seconds: if self.account.is_idle() { 0 } else { seconds },
             granted: money.granted + money.flagged.less(base.flagged),
             settled: money.settled.less(base.settled),
@@ -96,7 +104,9 @@ impl CallBook {
                     LeavingBase { settled, flagged, lost: rest.names(), ..LeavingBase::default() };
                 self.handed = BookHandover::As(base);
             }
-            CallHolder::Apart(Leaving { seconds: 0, .. }) => self.handed = BookHandover::Done,
+            CallHolder::Apart(LeavingGateway { seconds: 0, .. }) => {
+                self.handed = BookHandover::Done
+            }
             CallHolder::Own | CallHolder::Apart(_) => {}
         }
     }
@@ -125,8 +135,8 @@ mod tests {
     use super::super::book::ThreadBook;
     use super::*;
 
-    fn usage(cost: u64) -> Usage {
-        Usage { cost: NanoUsd(cost), calls: 1, ..Usage::default() }
+    fn usage(cost: u64) -> TokenUsage {
+        TokenUsage { cost: NanoUsd(cost), calls: 1, ..TokenUsage::default() }
     }
 
     fn written(book: &mut ThreadBook, me: &str, office: LedgerOffice, status: &mut ThreadStatus) {

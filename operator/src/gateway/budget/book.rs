@@ -6,7 +6,7 @@ use codebutler_crds::repo::RepoStatus;
 use codebutler_crds::spend::{
     HourCalls, OPEN_IN_REPO, OPEN_IN_THREAD, OpenCall, RepoSpend, ThreadBudget,
 };
-use codebutler_crds::thread::Usage;
+use codebutler_crds::thread::TokenUsage;
 use codebutler_crds::{NanoUsd, ThreadStatus};
 use tokio::time::Instant;
 
@@ -48,8 +48,8 @@ pub struct CallBook {
 pub struct ThreadBook {
     pub book: CallBook,
     /// Usage by role as it is written.
-    pub base: BTreeMap<String, Usage>,
-    pub usage: BTreeMap<String, Usage>,
+    pub base: BTreeMap<String, TokenUsage>,
+    pub usage: BTreeMap<String, TokenUsage>,
 }
 
 #[derive(Debug, Default)]
@@ -68,9 +68,9 @@ pub struct ThreadEntry {
     pub calls: CallRecords,
     /// The money to be on record.
     pub money: WrittenSpend,
-    base: BTreeMap<String, Usage>,
+    base: BTreeMap<String, TokenUsage>,
     /// Usage by role to be on record.
-    pub usage: BTreeMap<String, Usage>,
+    pub usage: BTreeMap<String, TokenUsage>,
 }
 
 /// What is written of a Repo.
@@ -106,7 +106,7 @@ impl ThreadBook {
         Self { book, base: usage.clone(), usage }
     }
 
-    pub fn add(&mut self, role: &str, delta: Usage) {
+    pub fn add(&mut self, role: &str, delta: TokenUsage) {
         let usage = self.usage.entry(role.to_owned()).or_default();
         *usage = sum_usage(*usage, delta);
     }
@@ -333,7 +333,7 @@ fn foreign_grant(of: Option<&str>, granted: NanoUsd, me: &str) -> NanoUsd {
 
 /// `now` with what leads from `base` to `new` in it. If `now` is `new`, an earlier attempt got
 /// through and only its answer was lost.
-fn merge_usage(now: Usage, base: Usage, new: Usage) -> Usage {
+fn merge_usage(now: TokenUsage, base: TokenUsage, new: TokenUsage) -> TokenUsage {
     if now == base || now == new {
         return new;
     }
@@ -344,8 +344,8 @@ fn merge_money(now: NanoUsd, base: NanoUsd, new: NanoUsd) -> NanoUsd {
     if now == base || now == new { new } else { now + new.less(base) }
 }
 
-fn sum_usage(usage: Usage, delta: Usage) -> Usage {
-    Usage {
+fn sum_usage(usage: TokenUsage, delta: TokenUsage) -> TokenUsage {
+    TokenUsage {
         cost: usage.cost + delta.cost,
         prompt_tokens: usage.prompt_tokens.saturating_add(delta.prompt_tokens),
         completion_tokens: usage.completion_tokens.saturating_add(delta.completion_tokens),
@@ -360,8 +360,8 @@ fn sum_usage(usage: Usage, delta: Usage) -> Usage {
 mod tests {
     use super::*;
 
-    fn usage(cost: u64, calls: u64) -> Usage {
-        Usage { cost: NanoUsd(cost), prompt_tokens: calls, calls, ..Usage::default() }
+    fn usage(cost: u64, calls: u64) -> TokenUsage {
+        TokenUsage { cost: NanoUsd(cost), prompt_tokens: calls, calls, ..TokenUsage::default() }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! it. The provider's own figure replaces the estimate afterwards.
 
 use codebutler_crds::NanoUsd;
-use codebutler_crds::limits::Price;
-use codebutler_crds::thread::Usage;
+use codebutler_crds::limits::ModelPrice;
+use codebutler_crds::thread::TokenUsage;
 use memchr::memmem;
 
 /// A million: prices are for so many tokens.
@@ -18,7 +18,7 @@ const ANSWER: u64 = 16_000;
 const BYTES_PER_MINUTE: u64 = 60 * 1_000;
 
 /// Prices where `spec.model.prices` does not name the model: those of a large one.
-pub const UNKNOWN: Price = Price {
+pub const UNKNOWN: ModelPrice = ModelPrice {
     prompt: NanoUsd(3_000_000_000),
     completion: NanoUsd(15_000_000_000),
     image: NanoUsd(100_000_000),
@@ -28,7 +28,12 @@ pub const UNKNOWN: Price = Price {
 };
 
 /// A chat completion of `body`, whose answer may have `max_tokens`.
-pub fn estimate_chat(body: &[u8], max_tokens: Option<u64>, answers: u64, price: &Price) -> NanoUsd {
+pub fn estimate_chat(
+    body: &[u8],
+    max_tokens: Option<u64>,
+    answers: u64,
+    price: &ModelPrice,
+) -> NanoUsd {
     // What is to be kept may cost more than what is not.
     let marked = memmem::find(body, b"\"cache_control\"").and(price.cache_write);
     price.prompt.max(marked.unwrap_or_default()).times(prompt_tokens(body), MILLION)
@@ -36,8 +41,8 @@ pub fn estimate_chat(body: &[u8], max_tokens: Option<u64>, answers: u64, price: 
 }
 
 /// What the tokens of an answer cost: fresh, kept and newly kept ones each at their price.
-pub fn price_tokens(usage: &Usage, price: &Price) -> NanoUsd {
-    let Usage { prompt_tokens, completion_tokens, cached_tokens, written_tokens, .. } = *usage;
+pub fn price_tokens(usage: &TokenUsage, price: &ModelPrice) -> NanoUsd {
+    let TokenUsage { prompt_tokens, completion_tokens, cached_tokens, written_tokens, .. } = *usage;
     let fresh = prompt_tokens.saturating_sub(cached_tokens).saturating_sub(written_tokens);
     price.prompt.times(fresh, MILLION)
         + price.cache_read.unwrap_or(price.prompt).times(cached_tokens, MILLION)
@@ -46,12 +51,12 @@ pub fn price_tokens(usage: &Usage, price: &Price) -> NanoUsd {
 }
 
 /// `count` images.
-pub fn estimate_images(count: u64, price: &Price) -> NanoUsd {
+pub fn estimate_images(count: u64, price: &ModelPrice) -> NanoUsd {
     price.image.times(count, 1)
 }
 
 /// A recording of `bytes`.
-pub fn estimate_recording(bytes: u64, price: &Price) -> NanoUsd {
+pub fn estimate_recording(bytes: u64, price: &ModelPrice) -> NanoUsd {
     price.audio_minute.times(bytes, BYTES_PER_MINUTE)
 }
 
@@ -61,7 +66,7 @@ pub fn sound_seconds(bytes: u64) -> u64 {
 }
 
 /// `seconds` of sound.
-pub fn price_sound(seconds: u64, price: &Price) -> NanoUsd {
+pub fn price_sound(seconds: u64, price: &ModelPrice) -> NanoUsd {
     price.audio_minute.times(seconds, 60)
 }
 
@@ -94,20 +99,20 @@ mod tests {
 
     #[test]
     fn an_estimate_is_prompt_and_longest_answer() {
-        let price = Price {
+        let price = ModelPrice {
             prompt: NanoUsd(3_000_000_000),
             completion: NanoUsd(15_000_000_000),
-            ..Price::default()
+            ..ModelPrice::default()
         };
         let cost = estimate_chat(&[b'x'; 3000], Some(100), 1, &price);
         assert_eq!(cost, NanoUsd(1000 * 3_000 + 100 * 15_000));
         assert_eq!(estimate_chat(&[], None, 2, &price), NanoUsd(2 * 16_000 * 15_000));
-        let usage = |prompt_tokens, cached_tokens, written_tokens| Usage {
+        let usage = |prompt_tokens, cached_tokens, written_tokens| TokenUsage {
             prompt_tokens,
             completion_tokens: 1,
             cached_tokens,
             written_tokens,
-            ..Usage::default()
+            ..TokenUsage::default()
         };
         assert_eq!(price_tokens(&usage(10, 0, 0), &price), NanoUsd(45_000));
         assert_eq!(
@@ -115,7 +120,7 @@ mod tests {
             NanoUsd(45_000),
             "no price of their own"
         );
-        let kept = Price {
+        let kept = ModelPrice {
             cache_read: Some(NanoUsd(300_000_000)),
             cache_write: Some(NanoUsd(3_750_000_000)),
             ..price
@@ -124,7 +129,7 @@ mod tests {
         let marked = br#"{"cache_control":1}"#;
         assert_eq!(estimate_chat(marked, Some(0), 1, &kept), NanoUsd(7 * 3_750));
         assert_eq!(estimate_chat(marked, Some(0), 1, &price), NanoUsd(7 * 3_000));
-        let price = Price { audio_minute: NanoUsd(6_000_000), ..Price::default() };
+        let price = ModelPrice { audio_minute: NanoUsd(6_000_000), ..ModelPrice::default() };
         assert_eq!(price_sound(90, &price), NanoUsd(9_000_000));
     }
 }

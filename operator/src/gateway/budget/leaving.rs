@@ -6,15 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use codebutler_crds::NanoUsd;
-use codebutler_crds::spend::Leaving;
-use codebutler_crds::thread::Usage;
+use codebutler_crds::spend::LeavingGateway;
+use codebutler_crds::thread::TokenUsage;
 use tokio::time::Instant;
 
 /// How far the watch cache can lag behind what was read.
 const LAG: Duration = Duration::from_secs(10);
 
 /// Entries by the name of their gateway, as they are on record.
-pub type LeavingEntries = BTreeMap<String, Leaving>;
+pub type LeavingEntries = BTreeMap<String, LeavingGateway>;
 
 /// What is under way elsewhere.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ pub struct SpentElsewhere {
 
 #[derive(Debug)]
 struct KnownLeaving {
-    entry: Leaving,
+    entry: LeavingGateway,
     /// When it was heard of first.
     since: Instant,
 }
@@ -65,7 +65,7 @@ impl SpentElsewhere {
 
     /// The entries of the record, as it is this moment, that nobody writes any more: each is handed out
     /// once, to be taken into the books.
-    pub fn take(&mut self, record: &LeavingEntries, now: Instant) -> Vec<Leaving> {
+    pub fn take(&mut self, record: &LeavingEntries, now: Instant) -> Vec<LeavingGateway> {
         self.look(record, now);
         self.known.retain(|name, known| {
             record.get(name).is_some_and(|entry| {
@@ -81,7 +81,7 @@ impl SpentElsewhere {
 
     /// Someone whose time was over has written once more: what was taken is not to be in the books, and
     /// is heard of anew.
-    pub fn put_back(&mut self, name: &str) -> Option<Leaving> {
+    pub fn put_back(&mut self, name: &str) -> Option<LeavingGateway> {
         self.taken.remove(name)
     }
 
@@ -132,7 +132,7 @@ pub struct LeavingBase {
     /// Not known.
     pub flagged: NanoUsd,
     /// By role.
-    pub usage: BTreeMap<String, Usage>,
+    pub usage: BTreeMap<String, TokenUsage>,
     /// Calls whose end was not seen.
     pub lost: BTreeSet<String>,
 }
@@ -182,10 +182,10 @@ pub fn take_out(record: &mut LeavingEntries, taken: &LeavingEntries) -> Result<(
 pub fn put_entry(
     record: &mut LeavingEntries,
     name: &str,
-    entry: &Leaving,
+    entry: &LeavingGateway,
 ) -> Result<(), WriteClash> {
     let known = record.get_mut(name).ok_or(WriteClash::Taken)?;
-    if *entry == Leaving::default() {
+    if *entry == LeavingGateway::default() {
         record.remove(name);
     } else {
         known.clone_from(entry);
@@ -195,19 +195,19 @@ pub fn put_entry(
 
 /// What `new` has beyond `base`, by role.
 pub fn usage_beyond(
-    base: &BTreeMap<String, Usage>,
-    new: &BTreeMap<String, Usage>,
-) -> BTreeMap<String, Usage> {
+    base: &BTreeMap<String, TokenUsage>,
+    new: &BTreeMap<String, TokenUsage>,
+) -> BTreeMap<String, TokenUsage> {
     let more = new.iter().map(|(role, new)| {
         let base = base.get(role).copied().unwrap_or_default();
         (role.clone(), usage_difference(*new, base))
     });
-    more.filter(|(_, usage)| *usage != Usage::default()).collect()
+    more.filter(|(_, usage)| *usage != TokenUsage::default()).collect()
 }
 
 /// `new` without `base`.
-pub fn usage_difference(new: Usage, base: Usage) -> Usage {
-    Usage {
+pub fn usage_difference(new: TokenUsage, base: TokenUsage) -> TokenUsage {
+    TokenUsage {
         cost: new.cost.less(base.cost),
         prompt_tokens: new.prompt_tokens.saturating_sub(base.prompt_tokens),
         completion_tokens: new.completion_tokens.saturating_sub(base.completion_tokens),

@@ -2,7 +2,7 @@
 
 use codebutler_crds::NanoUsd;
 use codebutler_crds::limits::LimitsSpec;
-use codebutler_crds::spend::{DayAmount, HourCalls, Limit, ThreadBudget};
+use codebutler_crds::spend::{CallLimit, DayAmount, HourCalls, ThreadBudget};
 use jiff::Timestamp;
 
 use super::account::SpendAccount;
@@ -34,7 +34,7 @@ impl CallCaps {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the limit {} of the Repo is reached", .limit.name())]
 pub struct ExceededLimit {
-    pub limit: Limit,
+    pub limit: CallLimit,
     /// The cap in USD; absent for a number of calls.
     pub cap: Option<NanoUsd>,
     /// What is settled, or the number of calls as so many nanos.
@@ -77,11 +77,11 @@ pub fn check_limits(
         let (count, until) = (NanoUsd(made.into()), Some(moment.hour_ends));
         Err(ExceededLimit { limit, cap: None, used: count, flagged: NanoUsd::ZERO, until })
     };
-    money(Limit::PerThread, pots.thread, caps.thread, None)?;
-    money(Limit::PerDay, pots.day, caps.day, Some(moment.day_ends))?;
-    calls(Limit::CallsPerHour, pots.calls.calls, Some(limits.calls_per_hour))?;
+    money(CallLimit::PerThread, pots.thread, caps.thread, None)?;
+    money(CallLimit::PerDay, pots.day, caps.day, Some(moment.day_ends))?;
+    calls(CallLimit::CallsPerHour, pots.calls.calls, Some(limits.calls_per_hour))?;
     let made = pots.calls.users.get(user).copied().unwrap_or(0);
-    calls(Limit::CallsPerUserPerHour, made, limits.calls_per_user_per_hour)
+    calls(CallLimit::CallsPerUserPerHour, made, limits.calls_per_user_per_hour)
 }
 
 /// The cap that a pot has just come close to: the one at which the thread is told.
@@ -99,7 +99,7 @@ mod tests {
         NanoUsd(cents * 10_000_000)
     }
 
-    fn checked(limits: &LimitsSpec, spent: [u64; 2], calls: u32, user: &str) -> Option<Limit> {
+    fn checked(limits: &LimitsSpec, spent: [u64; 2], calls: u32, user: &str) -> Option<CallLimit> {
         let moment = calendar::find_moment("2026-11-22T10:00:00Z".parse().unwrap(), "UTC");
         let [thread, day] =
             spent.map(|cents| SpendAccount::found(usd(cents), NanoUsd::ZERO, NanoUsd::ZERO));
@@ -116,15 +116,15 @@ mod tests {
     fn each_limit_is_in_the_way_of_the_first_call_beyond_it() {
         let mut limits = LimitsSpec::default();
         assert_eq!(checked(&limits, [9_999, 9_999], 999, "U1"), None);
-        assert_eq!(checked(&limits, [0, 0], 1000, "U1"), Some(Limit::CallsPerHour));
+        assert_eq!(checked(&limits, [0, 0], 1000, "U1"), Some(CallLimit::CallsPerHour));
         limits.calls_per_user_per_hour = Some(5);
-        assert_eq!(checked(&limits, [0, 0], 5, "U1"), Some(Limit::CallsPerUserPerHour));
+        assert_eq!(checked(&limits, [0, 0], 5, "U1"), Some(CallLimit::CallsPerUserPerHour));
         assert_eq!(checked(&limits, [0, 0], 5, "U2"), None);
         limits.budget.per_thread = Some(usd(100));
         limits.budget.per_day = Some(usd(500));
         assert_eq!(checked(&limits, [90, 90], 0, "U1"), None);
-        assert_eq!(checked(&limits, [91, 91], 0, "U1"), Some(Limit::PerThread));
-        assert_eq!(checked(&limits, [0, 491], 0, "U1"), Some(Limit::PerDay));
+        assert_eq!(checked(&limits, [91, 91], 0, "U1"), Some(CallLimit::PerThread));
+        assert_eq!(checked(&limits, [0, 491], 0, "U1"), Some(CallLimit::PerDay));
     }
 
     #[test]

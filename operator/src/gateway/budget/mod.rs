@@ -26,8 +26,8 @@ mod writing;
 use std::sync::{Arc, PoisonError};
 
 use codebutler_crds::NanoUsd;
-use codebutler_crds::spend::{Limit, OPEN_IN_REPO, OPEN_IN_THREAD};
-use codebutler_crds::thread::Usage;
+use codebutler_crds::spend::{CallLimit, OPEN_IN_REPO, OPEN_IN_THREAD};
+use codebutler_crds::thread::TokenUsage;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
@@ -72,7 +72,7 @@ pub enum OpenError {
 /// A cap that a call has brought near.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NearCap {
-    pub limit: Limit,
+    pub limit: CallLimit,
     /// USD.
     pub cap: NanoUsd,
     /// USD.
@@ -211,7 +211,7 @@ impl Ledger {
 
     /// What was flagged for a call is known after all. Answers the call, unless its Thread has it
     /// settled already.
-    pub fn reconcile(&self, lost: &LostCall, usage: Usage) -> Option<OpenRecord> {
+    pub fn reconcile(&self, lost: &LostCall, usage: TokenUsage) -> Option<OpenRecord> {
         let mut books = self.inner.books();
         let mut settled = None;
         if let Some(book) = lost.thread.as_ref().and_then(|thread| books.thread(thread)) {
@@ -337,7 +337,7 @@ impl BilledCall {
     }
 
     /// It was billed. Answers the caps that it brought near, each once.
-    pub fn settle(mut self, caller: &ProvenCaller, usage: Usage) -> Vec<NearCap> {
+    pub fn settle(mut self, caller: &ProvenCaller, usage: TokenUsage) -> Vec<NearCap> {
         self.stage = Stage::Done;
         let mut near = Vec::new();
         let limits = &caller.repo.spec.limits;
@@ -346,12 +346,12 @@ impl BilledCall {
         if let Some(book) = books.thread(&self.thread) {
             book.book.settle(id, self.estimate, usage.cost);
             book.add(&self.role, usage);
-            near.extend(book.book.comes_near(limits, Limit::PerThread, ""));
+            near.extend(book.book.comes_near(limits, CallLimit::PerThread, ""));
         }
         if let Some(book) = books.repo(&self.repo) {
             book.book.settle(id, self.estimate, usage.cost);
             let day = book.day.clone();
-            near.extend(book.book.comes_near(limits, Limit::PerDay, &day));
+            near.extend(book.book.comes_near(limits, CallLimit::PerDay, &day));
         }
         drop(books);
         self.ledger.inner.schedule_both(&self.thread, &self.repo);

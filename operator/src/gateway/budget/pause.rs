@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use codebutler_crds::spend::{BudgetAsk, Limit};
+use codebutler_crds::spend::{BudgetAsk, CallLimit};
 use codebutler_crds::thread::ThreadState;
 use codebutler_crds::{NanoUsd, Repo, Thread};
 use jiff::Timestamp;
@@ -55,8 +55,10 @@ pub async fn ask_money(
     };
     let sentence = limit_sentence(exceeded, &caller.repo.name_any());
     let table = match exceeded.limit {
-        Limit::PerThread | Limit::PerDay | Limit::PerRoadmap => usage::usage_table(&status),
-        Limit::CallsPerHour | Limit::CallsPerUserPerHour => String::new(),
+        CallLimit::PerThread | CallLimit::PerDay | CallLimit::PerRoadmap => {
+            usage::usage_table(&status)
+        }
+        CallLimit::CallsPerHour | CallLimit::CallsPerUserPerHour => String::new(),
     };
     let name = &caller.role.spec.display.name;
     let text = format!("{name} waits: {sentence}\n{table}");
@@ -85,13 +87,13 @@ fn limit_sentence(exceeded: &ExceededLimit, repo: &str) -> String {
     });
     let calls = used.0;
     match limit {
-        Limit::PerThread => money("of this thread's budget,"),
-        Limit::PerRoadmap => money("of the budget of all threads of this roadmap,"),
-        Limit::PerDay => format!("{}{when}", money(&format!("of today's budget of `{repo}`,"))),
-        Limit::CallsPerHour => {
+        CallLimit::PerThread => money("of this thread's budget,"),
+        CallLimit::PerRoadmap => money("of the budget of all threads of this roadmap,"),
+        CallLimit::PerDay => format!("{}{when}", money(&format!("of today's budget of `{repo}`,"))),
+        CallLimit::CallsPerHour => {
             format!("{calls} model calls in an hour are the limit of `{repo}`.{when}")
         }
-        Limit::CallsPerUserPerHour => {
+        CallLimit::CallsPerUserPerHour => {
             format!("{calls} model calls in an hour are the limit of one person in `{repo}`.{when}")
         }
     }
@@ -101,7 +103,7 @@ fn limit_sentence(exceeded: &ExceededLimit, repo: &str) -> String {
 pub fn tell_near(gateway: &SharedGateway, caller: &ProvenCaller, near: NearCap) {
     let NearCap { limit, cap, used, day } = near;
     let (what, id) = match limit {
-        Limit::PerDay => (
+        CallLimit::PerDay => (
             format!("today's budget of `{}`", caller.repo.name_any()),
             format!("budget-near-{day}-{}", cap.0),
         ),
@@ -212,10 +214,10 @@ fn has_given_way(
     };
     until.as_ref().is_some_and(|until| until.0 <= now)
         || match limit {
-            Limit::PerThread => more(caps.thread),
-            Limit::PerDay => more(caps.day),
-            Limit::PerRoadmap => more(shared()),
-            Limit::CallsPerHour | Limit::CallsPerUserPerHour => false,
+            CallLimit::PerThread => more(caps.thread),
+            CallLimit::PerDay => more(caps.day),
+            CallLimit::PerRoadmap => more(shared()),
+            CallLimit::CallsPerHour | CallLimit::CallsPerUserPerHour => false,
         }
 }
 
@@ -281,9 +283,9 @@ mod tests {
             until: Some("2026-11-23T00:00:00Z".parse().unwrap()),
         };
         let said = [
-            exceeded(Limit::PerThread, 950_000_000, 0),
-            exceeded(Limit::PerDay, 950_000_000, 50_000_000),
-            exceeded(Limit::CallsPerUserPerHour, 30, 0),
+            exceeded(CallLimit::PerThread, 950_000_000, 0),
+            exceeded(CallLimit::PerDay, 950_000_000, 50_000_000),
+            exceeded(CallLimit::CallsPerUserPerHour, 30, 0),
         ];
         let said = said.map(|exceeded| limit_sentence(&exceeded, "shop")).join("\n");
         insta::assert_snapshot!(said, @r"

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use codebutler_crds::NanoUsd;
 use codebutler_crds::limits::LimitsSpec;
-use codebutler_crds::spend::Limit;
+use codebutler_crds::spend::CallLimit;
 
 use super::NearCap;
 use super::book::{CallBook, RepoBook, ThreadBook};
@@ -87,7 +87,7 @@ impl LedgerBooks {
         if used < purse.cap && used + estimate <= purse.cap {
             return Ok(());
         }
-        let (limit, cap, flagged) = (Limit::PerRoadmap, Some(purse.cap), NanoUsd::ZERO);
+        let (limit, cap, flagged) = (CallLimit::PerRoadmap, Some(purse.cap), NanoUsd::ZERO);
         Err(ExceededLimit { limit, cap, used, flagged, until: None })
     }
 
@@ -211,7 +211,12 @@ impl CallBook {
     }
 
     /// The cap that was brought near, the first time.
-    pub fn comes_near(&mut self, limits: &LimitsSpec, limit: Limit, day: &str) -> Option<NearCap> {
+    pub fn comes_near(
+        &mut self,
+        limits: &LimitsSpec,
+        limit: CallLimit,
+        day: &str,
+    ) -> Option<NearCap> {
         let cap = limits::near_cap(limits, self.cap, &self.account)?;
         if self.warned == Some(cap) {
             return None;

@@ -1,6 +1,6 @@
 //! What is written of calls whose cost is not known, and where.
 
-use codebutler_crds::spend::Leaving;
+use codebutler_crds::spend::LeavingGateway;
 
 use super::leaving::LeavingEntries;
 use super::open::CallListing;
@@ -22,7 +22,7 @@ pub enum CallHolder {
     /// In the books.
     Own,
     /// Those under way are taken out of the books, which say the others.
-    HandOver(CallListing, Leaving),
+    HandOver(CallListing, LeavingGateway),
     /// Where those were put that were taken out.
-    Apart(Leaving),
+    Apart(LeavingGateway),
 }

@@ -132,7 +132,7 @@ pub fn work_of(pull: &GitHubPull) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use codebutler_crds::thread::{Closing, ClosingChoice, Plan};
+    use codebutler_crds::thread::{ClosingChoice, PostedPlan, ThreadClosing};
     use serde_json::json;
 
     #[test]
@@ -184,14 +184,14 @@ mod tests {
             write_trailers(&thread, None, &PersonNames::new(), &[]),
             "Codebutler-Thread: team/shop-1"
         );
-        let plan = Plan {
+        let plan = PostedPlan {
             ts: "1.000000".parse().unwrap(),
             hash: "h".into(),
             role: "pm".into(),
             approved_by: Some("U2".into()),
             declined_by: None,
         };
-        let closing = Closing {
+        let closing = ThreadClosing {
             ts: "2.000000".parse().unwrap(),
             role: "lead".into(),
             choice: Some(ClosingChoice::Merge),

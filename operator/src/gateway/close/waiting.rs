@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use codebutler_crds::thread::{Closing, ClosingChoice, MergeWait, ThreadState};
+use codebutler_crds::thread::{ClosingChoice, MergeWait, ThreadClosing, ThreadState};
 use codebutler_crds::wire::ThreadClosed;
 use codebutler_crds::{Repo, Thread};
 use jiff::Timestamp;
@@ -113,7 +113,7 @@ fn has_train(gateway: &SharedGateway, thread: &Thread) -> bool {
 }
 
 impl Ending<'_> {
-    async fn try_again(&self, closing: &Closing, pull: &GitHubPull) -> Result<(), ApiError> {
+    async fn try_again(&self, closing: &ThreadClosing, pull: &GitHubPull) -> Result<(), ApiError> {
         let summary = commit::summary_in(pull.body.as_deref().unwrap_or_default());
         let last = LastWords { summary, work: commit::work_of(pull) };
         match self.merge(closing, pull, &last).await {
@@ -129,7 +129,7 @@ impl Ending<'_> {
     /// Takes note that it waits, and says so in the thread.
     pub(super) async fn put_off(
         &self,
-        closing: &Closing,
+        closing: &ThreadClosing,
         pull: &GitHubPull,
         wait: MergeWait,
         said: &str,
@@ -172,7 +172,7 @@ impl Ending<'_> {
     /// It can't go on without somebody: the role that was to end the thread hears it, with the thread.
     async fn give_up(
         &self,
-        closing: &Closing,
+        closing: &ThreadClosing,
         pull: &GitHubPull,
         why: &str,
     ) -> Result<(), ApiError> {

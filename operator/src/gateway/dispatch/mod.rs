@@ -14,8 +14,8 @@ mod tests;
 mod words;
 
 use codebutler_crds::thread::{
-    Closing, ClosingChoice, HandOver, HandOverReason, OfferKind, PullState, QueuedRole, RoleState,
-    ThreadStatus,
+    ClosingChoice, HandOver, HandOverReason, OfferKind, PullState, QueuedRole, RoleState,
+    ThreadClosing, ThreadStatus,
 };
 
 use self::heard::HeardConversation;
@@ -130,7 +130,7 @@ pub fn find_nudge(
 /// What people decided about the end of the thread, if it is this role's to do and not done yet.
 fn undone_wish(status: &ThreadStatus, role: &str) -> Option<&'static str> {
     // A merge that waits at GitHub is done without the role.
-    let own = |closing: &&Closing| closing.role == role && closing.waits.is_none();
+    let own = |closing: &&ThreadClosing| closing.role == role && closing.waits.is_none();
     let closing = status.closing.as_deref().filter(own)?;
     Some(match closing.choice? {
         ClosingChoice::Merge => "it was decided to merge",

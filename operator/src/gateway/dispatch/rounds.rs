@@ -1,6 +1,6 @@
 //! Two roles that hand work to each other again and again: after some rounds somebody else decides.
 
-use codebutler_crds::thread::{HandOver, HandOverReason, Rounds};
+use codebutler_crds::thread::{HandOver, HandOverReason, HandoverRounds};
 use codebutler_crds::{SlackTs, ThreadStatus};
 
 use super::RepoTeam;
@@ -25,7 +25,7 @@ pub fn lead_instead(
     over.then(|| lead.to_owned())
 }
 
-fn next_round(known: Option<&Rounds>, from: &str, to: &str) -> u32 {
+fn next_round(known: Option<&HandoverRounds>, from: &str, to: &str) -> u32 {
     // Back and forth: a role that writes twice in a row has not heard anything in between.
     match known {
         Some(known) if known.from == to && known.to == from => known.times + 1,
@@ -44,7 +44,7 @@ pub fn count_round(status: &mut ThreadStatus, from: &str, to: &str, ts: &SlackTs
     let times = next_round(known.as_deref(), from, to);
     let before = known.filter(|known| known.from == to).map(|known| known.ts);
     let counted =
-        Rounds { from: from.to_owned(), to: to.to_owned(), ts: ts.clone(), before, times };
+        HandoverRounds { from: from.to_owned(), to: to.to_owned(), ts: ts.clone(), before, times };
     status.rounds = Some(Box::new(counted));
 }
 

@@ -1,7 +1,7 @@
 //! Who goes on, case by case.
 
 use codebutler_crds::SlackTs;
-use codebutler_crds::thread::{HandOverReason as Why, Rounds, ThreadStatus};
+use codebutler_crds::thread::{HandOverReason as Why, HandoverRounds, ThreadStatus};
 use serde_json::{Value, json};
 
 use super::heard::{HeardConversation, HeardLine, HeardSpeaker};
@@ -280,7 +280,7 @@ fn who_was_addressed_in_second_place_comes_next() {
 fn two_roles_that_are_passed_on_without_end_reach_the_lead() {
     let lines = [("judge", "maker", "One finding"), ("maker#2", "", "Done")];
     let mut before = status(&json!({"plan": approved(), "pullRequest": pull()}));
-    before.rounds = Some(Box::new(Rounds {
+    before.rounds = Some(Box::new(HandoverRounds {
         from: "judge".into(),
         to: "maker".into(),
         ts: ts(10),

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use axum::extract::State;
 use codebutler_crds::condition::EGRESS_ENFORCED;
-use codebutler_crds::wire::{EgressReport, ErrorCode, Trial, Way};
+use codebutler_crds::wire::{EgressReport, EgressTrial, EgressWay, ErrorCode};
 use kube::ResourceExt as _;
 
 use super::walls::{WallVerdict, reported_ways};
@@ -31,7 +31,7 @@ pub async fn report_egress(
     if report.reached && caller.repo.spec.egress.require_enforcement {
         let why = leak_sentence(&caller.repo.name_any(), &names_of(&reported_ways(&report)));
         // What may be closed in a moment is nobody's business.
-        if report.trial >= Trial::Long {
+        if report.trial >= EgressTrial::Long {
             tell_open_egress(&gateway, &caller, &why).await;
         }
         return Err(ApiError::new(ErrorCode::Upstream, why));
@@ -55,18 +55,18 @@ pub fn needs_enforcement(gateway: &SharedGateway, caller: &ProvenCaller) -> Resu
     Ok(())
 }
 
-fn names_of(ways: &BTreeSet<Way>) -> String {
+fn names_of(ways: &BTreeSet<EgressWay>) -> String {
     ways.iter().map(|way| way_name(*way)).collect::<Vec<_>>().join(", ")
 }
 
-const fn way_name(way: Way) -> &'static str {
+const fn way_name(way: EgressWay) -> &'static str {
     match way {
-        Way::ApiServer => "the API server",
-        Way::ClusterDns => "the cluster's DNS",
-        Way::NodeDns => "the node's DNS cache at 169.254.20.10",
-        Way::Node => "the node's own address (its kubelet, port 10250)",
-        Way::Metadata => "the cloud's metadata at 169.254.169.254",
-        Way::Internet => "the internet (1.1.1.1)",
+        EgressWay::ApiServer => "the API server",
+        EgressWay::ClusterDns => "the cluster's DNS",
+        EgressWay::NodeDns => "the node's DNS cache at 169.254.20.10",
+        EgressWay::Node => "the node's own address (its kubelet, port 10250)",
+        EgressWay::Metadata => "the cloud's metadata at 169.254.169.254",
+        EgressWay::Internet => "the internet (1.1.1.1)",
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use codebutler_crds::wire::{EgressReport, Trial, Way};
+use codebutler_crds::wire::{EgressReport, EgressTrial, EgressWay};
 use parking_lot::Mutex;
 
 use crate::gateway::caller::ProvenCaller;
@@ -36,7 +36,7 @@ struct WallWord {
 pub enum WallVerdict {
     /// Nothing else can be reached.
     Enforced,
-    Open(BTreeSet<Way>),
+    Open(BTreeSet<EgressWay>),
     Unsettled,
 }
 
@@ -95,8 +95,8 @@ fn judge_walls<'a>(words: impl Iterator<Item = &'a WallWord>) -> WallVerdict {
             report => out.push(report),
         }
     }
-    let sure: Vec<_> = out.iter().filter(|report| report.trial >= Trial::Long).collect();
-    let alone = !kept_in && sure.iter().any(|report| report.trial == Trial::Overdue);
+    let sure: Vec<_> = out.iter().filter(|report| report.trial >= EgressTrial::Long).collect();
+    let alone = !kept_in && sure.iter().any(|report| report.trial == EgressTrial::Overdue);
     if sure.len() >= ENOUGH || alone {
         return WallVerdict::Open(sure.iter().flat_map(|report| reported_ways(report)).collect());
     }
@@ -104,46 +104,51 @@ fn judge_walls<'a>(words: impl Iterator<Item = &'a WallWord>) -> WallVerdict {
 }
 
 /// Agents of before named none.
-pub fn reported_ways(report: &EgressReport) -> BTreeSet<Way> {
-    if report.ways.is_empty() { [Way::ApiServer].into() } else { report.ways.clone() }
+pub fn reported_ways(report: &EgressReport) -> BTreeSet<EgressWay> {
+    if report.ways.is_empty() { [EgressWay::ApiServer].into() } else { report.ways.clone() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn word(trial: Option<Trial>, age: Duration) -> WallWord {
-        let ways = trial.map(|_| Way::Metadata).into_iter().collect();
+    fn word(trial: Option<EgressTrial>, age: Duration) -> WallWord {
+        let ways = trial.map(|_| EgressWay::Metadata).into_iter().collect();
         let trial_ = trial.unwrap_or_default();
         let report = EgressReport { reached: trial.is_some(), ways, trial: trial_ };
         let at = Instant::now().checked_sub(age).unwrap();
         WallWord { pod: None, repo: "shop".to_owned(), at, report }
     }
 
-    fn verdict(trials: &[Option<Trial>]) -> WallVerdict {
+    fn verdict(trials: &[Option<EgressTrial>]) -> WallVerdict {
         let words: Vec<_> = trials.iter().map(|trial| word(*trial, Duration::ZERO)).collect();
         judge_walls(words.iter())
     }
 
     #[test]
     fn one_bad_moment_is_no_verdict_and_two_bad_pods_are() {
-        let open = WallVerdict::Open([Way::Metadata].into());
+        let open = WallVerdict::Open([EgressWay::Metadata].into());
         assert_eq!(verdict(&[None]), WallVerdict::Enforced);
-        assert_eq!(verdict(&[Some(Trial::Begun)]), WallVerdict::Unsettled);
-        assert_eq!(verdict(&[Some(Trial::Begun), None]), WallVerdict::Enforced);
-        assert_eq!(verdict(&[Some(Trial::Long)]), WallVerdict::Unsettled, "it may still come");
-        assert_eq!(verdict(&[Some(Trial::Overdue)]), open, "nobody says otherwise");
+        assert_eq!(verdict(&[Some(EgressTrial::Begun)]), WallVerdict::Unsettled);
+        assert_eq!(verdict(&[Some(EgressTrial::Begun), None]), WallVerdict::Enforced);
         assert_eq!(
-            verdict(&[Some(Trial::Overdue), None]),
+            verdict(&[Some(EgressTrial::Long)]),
+            WallVerdict::Unsettled,
+            "it may still come"
+        );
+        assert_eq!(verdict(&[Some(EgressTrial::Overdue)]), open, "nobody says otherwise");
+        assert_eq!(
+            verdict(&[Some(EgressTrial::Overdue), None]),
             WallVerdict::Unsettled,
             "one node of many"
         );
-        assert_eq!(verdict(&[Some(Trial::Long), Some(Trial::Long), None]), open);
+        assert_eq!(verdict(&[Some(EgressTrial::Long), Some(EgressTrial::Long), None]), open);
     }
 
     #[test]
     fn what_a_pod_said_long_ago_contradicts_nobody() {
-        let words = [word(None, REMEMBERED), word(Some(Trial::Overdue), Duration::from_secs(1))];
-        assert_eq!(judge_walls(words.iter()), WallVerdict::Open([Way::Metadata].into()));
+        let words =
+            [word(None, REMEMBERED), word(Some(EgressTrial::Overdue), Duration::from_secs(1))];
+        assert_eq!(judge_walls(words.iter()), WallVerdict::Open([EgressWay::Metadata].into()));
     }
 }

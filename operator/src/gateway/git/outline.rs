@@ -1,6 +1,6 @@
 //! A push in the words that people are shown before it happens. Pure.
 
-use codebutler_crds::policy::Guarded;
+use codebutler_crds::policy::GuardedEffects;
 
 use super::host::RefUpdate;
 use super::rules::IncomingPush;
@@ -60,7 +60,7 @@ impl ChangeOutline {
     /// The effect that people are asked about: this commit on that one.
     pub fn effect<'a>(&self, exactly: &'a [&'a str; 3]) -> GuardedEffect<'a> {
         let (summary, detail) = (self.summary.clone(), self.detail.clone());
-        GuardedEffect { kind: Guarded::Push, summary, detail, exactly }
+        GuardedEffect { kind: GuardedEffects::Push, summary, detail, exactly }
     }
 }
 

@@ -9,7 +9,7 @@ use codebutler_crds::policy::RedactionRule;
 use serde::Deserialize;
 
 use super::command::{CommandError, GitRepository};
-use crate::gateway::redact::Redactor;
+use crate::gateway::redact::SecretRedactor;
 
 pub const FILE: &str = ".codebutler/policy.json";
 /// Longest file that is read, in bytes.
@@ -69,7 +69,7 @@ pub fn parse_policy(bytes: &[u8]) -> WantedMasking {
             && rule.name.bytes().all(letter)
             && (3..=MAX_PATTERN).contains(&rule.pattern.len())
     };
-    let (_, bad) = Redactor::new(&rules);
+    let (_, bad) = SecretRedactor::new(&rules);
     problems.extend(bad.iter().map(ToString::to_string));
     let unformed = rules.iter().enumerate().filter(|(_, rule)| !formed(rule));
     problems.extend(unformed.map(|(index, _)| {

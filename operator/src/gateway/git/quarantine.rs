@@ -24,7 +24,7 @@ use super::confine::CommandBounds;
 use super::guard::PathGuard;
 use super::host::{RefUpdate, RemoteRefs};
 use super::rules::{self, FileChange, IncomingPush, NewCommit, PushViolation};
-use crate::gateway::redact::Redactor;
+use crate::gateway::redact::SecretRedactor;
 
 /// Most objects of one push.
 const MAX_OBJECTS: u32 = 500_000;
@@ -270,7 +270,7 @@ impl PushQuarantine {
         &self,
         incoming: &IncomingPush,
         rules: &rules::PushRules<'_>,
-        redactor: &Arc<Redactor>,
+        redactor: &Arc<SecretRedactor>,
         max_bytes: u64,
     ) -> Result<BTreeSet<PushViolation>, ReceiveError> {
         if incoming.blobs.values().sum::<u64>() > max_bytes.saturating_mul(MAX_INFLATION) {

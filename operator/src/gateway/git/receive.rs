@@ -7,7 +7,7 @@ use axum::body::{Body, BodyDataStream};
 use axum::extract::State;
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
-use codebutler_crds::wire::history::Event;
+use codebutler_crds::wire::history::HistoryEvent;
 use codebutler_crds::{ThreadStatus, names};
 use futures::StreamExt as _;
 use http::HeaderMap;
@@ -26,7 +26,7 @@ use super::{Answered, Bench, Fresh, GitError, RESULT, finish_answer, git_answer,
 use crate::gateway::caller::ProvenCaller;
 use crate::gateway::extract::OpenCaller;
 use crate::gateway::history::ToldEvent;
-use crate::gateway::redact::Redactor;
+use crate::gateway::redact::SecretRedactor;
 use crate::gateway::state::SharedGateway;
 use crate::gateway::{approval, consent};
 use crate::step;
@@ -232,11 +232,11 @@ fn tell_history(
     caller: &ProvenCaller,
     update: &RefUpdate,
     incoming: &IncomingPush,
-    redactor: &Redactor,
+    redactor: &SecretRedactor,
 ) {
     let subjects = incoming.commits.iter().map(|commit| commit_subject(&commit.text));
     let (branch, commit) = (update.name.trim_start_matches("refs/heads/"), update.new.clone());
-    let event = Event::Pushed {
+    let event = HistoryEvent::Pushed {
         branch: branch.to_owned(),
         commit,
         subjects: subjects.take(SUBJECTS).collect(),
@@ -281,7 +281,7 @@ async fn look_into(
     caller: &ProvenCaller,
     quarantine: &PushQuarantine,
     place: &PushBase<'_>,
-    redactor: &Arc<Redactor>,
+    redactor: &Arc<SecretRedactor>,
     (rest, stream): (Bytes, &mut BodyDataStream),
 ) -> Result<Result<IncomingPush, Told>, ReceiveError> {
     let policy = &caller.repo.spec.policy;

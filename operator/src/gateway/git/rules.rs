@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use super::guard::{GuardedReason, PathGuard};
-use crate::gateway::redact::Redactor;
+use crate::gateway::redact::SecretRedactor;
 
 /// Internal addresses belong into a repository's own configuration: they are no secret there.
 const HARMLESS_IN_FILES: &str = "internal-address";
@@ -57,7 +57,7 @@ pub struct PushRules<'a> {
     /// The largest file, in MiB.
     pub max_file_mib: u32,
     pub guard: PathGuard,
-    pub redactor: &'a Redactor,
+    pub redactor: &'a SecretRedactor,
 }
 
 /// Something that a push may not do.
@@ -213,7 +213,7 @@ pub struct LeakedSecret {
 }
 
 /// Everything in a file that looks like a secret, old or new.
-pub fn find_leaks(redactor: &Redactor, text: &str) -> Vec<LeakedSecret> {
+pub fn find_leaks(redactor: &SecretRedactor, text: &str) -> Vec<LeakedSecret> {
     let found = redactor.find(text);
     let secret = found.into_iter().filter(|found| found.name != HARMLESS_IN_FILES);
     let line = |at: usize| memchr::memchr_iter(b'\n', &text.as_bytes()[..at]).count();

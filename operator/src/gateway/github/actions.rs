@@ -1,7 +1,7 @@
 //! What GitHub's own workflows say of a commit, for credentials that may not read checks: GitHub grants
 //! that to no fine-grained personal token.
 
-use codebutler_crds::wire::Check;
+use codebutler_crds::wire::HeadCheck;
 use http::StatusCode;
 use serde::Deserialize;
 
@@ -60,13 +60,16 @@ fn has_failed(conclusion: Option<&String>) -> bool {
 impl GitHub {
     /// The commit's workflow runs as checks, and that there may be others. What can't be read either is
     /// told so: nobody is to take silence for success.
-    pub(super) async fn actions(&self, commit: &str) -> Result<Vec<Check>, GitHubError> {
+    pub(super) async fn actions(&self, commit: &str) -> Result<Vec<HeadCheck>, GitHubError> {
         let path = self.client.repo(&format!("actions/runs?head_sha={commit}&per_page=50"));
         let answer = self.client.get(&path).await?;
         if matches!(answer.status, StatusCode::FORBIDDEN | StatusCode::NOT_FOUND) {
             let why = "the Repo's credentials may read neither checks nor Actions: use a GitHub App with \
                        `checks: read`, or let the token read Actions";
-            return Ok(vec![Check { summary: Some(why.to_owned()), ..unreadable_check("checks") }]);
+            return Ok(vec![HeadCheck {
+                summary: Some(why.to_owned()),
+                ..unreadable_check("checks")
+            }]);
         }
         let runs: WorkflowRuns = self.client.expect(&answer, StatusCode::OK)?;
         let mut checks = Vec::new();
@@ -82,11 +85,11 @@ impl GitHub {
             let done = run.status.as_deref() == Some("completed");
             let state = run.conclusion.filter(|_| done).unwrap_or_else(|| "pending".to_owned());
             let name = text::one_line(&run.name.unwrap_or_default(), 200);
-            checks.push(Check { name, state: text::one_line(&state, 40), summary });
+            checks.push(HeadCheck { name, state: text::one_line(&state, 40), summary });
         }
         let others = "the Repo's token may not read checks, only what GitHub's own workflows say: those of \
                       other services need a GitHub App with `checks: read`";
-        let others = Check {
+        let others = HeadCheck {
             summary: Some(others.to_owned()),
             ..unreadable_check("checks of other services")
         };

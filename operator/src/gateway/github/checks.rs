@@ -1,6 +1,6 @@
 //! How a pull request stands, in full: checks, reviews, remarks.
 
-use codebutler_crds::wire::{Check, PullRequestState};
+use codebutler_crds::wire::{HeadCheck, PullRequestState};
 use http::StatusCode;
 use serde::Deserialize;
 
@@ -45,7 +45,7 @@ struct Status {
     description: Option<String>,
 }
 
-impl From<CheckRun> for Check {
+impl From<CheckRun> for HeadCheck {
     fn from(run: CheckRun) -> Self {
         let done = run.status == "completed";
         let state = run.conclusion.filter(|_| done).unwrap_or_else(|| "pending".to_owned());
@@ -56,7 +56,7 @@ impl From<CheckRun> for Check {
     }
 }
 
-impl From<Status> for Check {
+impl From<Status> for HeadCheck {
     fn from(status: Status) -> Self {
         let said = text::incoming_text(&status.description.unwrap_or_default(), SUMMARY);
         Self {
@@ -86,7 +86,7 @@ impl GitHub {
     ///
     /// # Errors
     /// When GitHub can't be asked.
-    pub async fn checks(&self, commit: &str) -> Result<Vec<Check>, GitHubError> {
+    pub async fn checks(&self, commit: &str) -> Result<Vec<HeadCheck>, GitHubError> {
         let path =
             |below: &str| self.client.repo(&format!("commits/{commit}/{below}?per_page=100"));
         let (runs, statuses) = (path("check-runs"), path("status"));
@@ -99,7 +99,7 @@ impl GitHub {
             }
             _ => {
                 let runs: CheckRuns = self.client.expect(&runs, StatusCode::OK)?;
-                checks.extend(runs.check_runs.into_iter().map(Check::from));
+                checks.extend(runs.check_runs.into_iter().map(HeadCheck::from));
             }
         }
         match statuses.status {
@@ -108,15 +108,15 @@ impl GitHub {
             }
             _ => {
                 let combined: Combined = self.client.expect(&statuses, StatusCode::OK)?;
-                checks.extend(combined.statuses.into_iter().map(Check::from));
+                checks.extend(combined.statuses.into_iter().map(HeadCheck::from));
             }
         }
         Ok(checks)
     }
 }
 
-pub(super) fn unreadable_check(what: &str) -> Check {
-    Check {
+pub(super) fn unreadable_check(what: &str) -> HeadCheck {
+    HeadCheck {
         name: what.to_owned(),
         state: "unknown".to_owned(),
         summary: Some(format!("the Repo's credentials may not read {what}")),

@@ -18,7 +18,7 @@ use super::{GitHubError, text};
 use crate::gateway::context::GatewayContext;
 use crate::gateway::credential::RemoteCredential;
 use crate::gateway::dial::DialTrouble;
-use crate::gateway::redact::Redactor;
+use crate::gateway::redact::SecretRedactor;
 use crate::gateway::remote::Remote;
 
 /// Reads are repeated this often; writes never, for their outcome is unknown.
@@ -36,7 +36,7 @@ pub struct GitHubClient {
     http: reqwest::Client,
     credential: RemoteCredential,
     pub remote: Remote,
-    redactor: Arc<Redactor>,
+    redactor: Arc<SecretRedactor>,
     pub access: GitHubAccess,
     /// By which the credential is known to all that use it.
     shared: String,

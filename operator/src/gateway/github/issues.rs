@@ -1,6 +1,6 @@
 //! Issues of the repository: read, never written.
 
-use codebutler_crds::wire::{Issue, Remark};
+use codebutler_crds::wire::{RemoteRemark, RepoIssue};
 use http::StatusCode;
 use serde::Deserialize;
 
@@ -40,9 +40,9 @@ struct Label {
 }
 
 impl FoundIssues {
-    fn into_issue(self, limit: usize, comments: Vec<Remark>) -> Issue {
+    fn into_issue(self, limit: usize, comments: Vec<RemoteRemark>) -> RepoIssue {
         let ghost = || "ghost".to_owned();
-        Issue {
+        RepoIssue {
             number: self.number,
             url: self.html_url,
             title: text::one_line(&self.title, 300),
@@ -60,7 +60,7 @@ impl GitHub {
     ///
     /// # Errors
     /// When there is none, or GitHub can't be asked.
-    pub async fn issue(&self, number: u64) -> Result<Issue, GitHubError> {
+    pub async fn issue(&self, number: u64) -> Result<RepoIssue, GitHubError> {
         let answer = self.client.get(&self.client.repo(&format!("issues/{number}"))).await?;
         if matches!(answer.status, StatusCode::NOT_FOUND | StatusCode::GONE) {
             return Err(GitHubError::NoIssue);
@@ -71,7 +71,7 @@ impl GitHub {
             return Err(GitHubError::NoIssue);
         }
         let said = self.said(&format!("issues/{number}/comments")).await?;
-        let comments = said.iter().take(COMMENTS).map(|said| Remark {
+        let comments = said.iter().take(COMMENTS).map(|said| RemoteRemark {
             author: said.author(),
             body: said.words(REMARK),
             at: None,
@@ -83,7 +83,7 @@ impl GitHub {
     ///
     /// # Errors
     /// When GitHub can't be asked.
-    pub async fn issues(&self, label: Option<&str>) -> Result<Vec<Issue>, GitHubError> {
+    pub async fn issues(&self, label: Option<&str>) -> Result<Vec<RepoIssue>, GitHubError> {
         let path = self.client.repo(&format!("issues?{}", issues_query(label)));
         let answer = self.client.get(&path).await?;
         let found: Vec<FoundIssues> = self.client.expect(&answer, StatusCode::OK)?;
@@ -95,7 +95,7 @@ impl GitHub {
     ///
     /// # Errors
     /// When GitHub can't be asked.
-    pub async fn labelled(&self, label: &str, limit: usize) -> Result<Vec<Issue>, GitHubError> {
+    pub async fn labelled(&self, label: &str, limit: usize) -> Result<Vec<RepoIssue>, GitHubError> {
         let label: String = url::form_urlencoded::byte_serialize(label.as_bytes()).collect();
         let query = format!("&state=open&sort=created&direction=asc&labels={label}");
         let found: Vec<FoundIssues> =

@@ -1,6 +1,8 @@
 //! What is said on a pull request: comments and reviews, each once per key, and what others said.
 
-use codebutler_crds::wire::{Commented, LineComment, LineRef, Remark, ReviewState, Verdict};
+use codebutler_crds::wire::{
+    LineComment, LineRef, PostedComment, RemoteRemark, ReviewEvent, ReviewState,
+};
 use http::StatusCode;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -102,8 +104,8 @@ impl PullComment {
         (!is_own).then_some(&*user.login)
     }
 
-    fn remark(&self) -> Remark {
-        Remark { author: self.author(), body: self.words(REMARK), at: self.place() }
+    fn remark(&self) -> RemoteRemark {
+        RemoteRemark { author: self.author(), body: self.words(REMARK), at: self.place() }
     }
 }
 
@@ -118,7 +120,7 @@ pub struct PullTalk {
 
 impl PullTalk {
     /// For a role: the newest, oldest first.
-    pub fn remarks(&self) -> Vec<Remark> {
+    pub fn remarks(&self) -> Vec<RemoteRemark> {
         let spoken =
             |said: &&PullComment| said.body.as_deref().is_some_and(|body| !body.trim().is_empty());
         let all = self.comments.iter().chain(&self.reviews).chain(&self.lines);
@@ -197,7 +199,7 @@ impl GitHub {
         key: &RemarkKey,
         body: &str,
         at: Option<&LineRef>,
-    ) -> Result<Commented, GitHubError> {
+    ) -> Result<PostedComment, GitHubError> {
         let (path, request) = match at {
             None => (format!("issues/{}/comments", pull.number), json!({"body": key.sign(body)})),
             Some(at) => {
@@ -221,10 +223,10 @@ impl GitHub {
         &self,
         pull: &GitHubPull,
         key: &RemarkKey,
-        verdict: Verdict,
+        verdict: ReviewEvent,
         body: &str,
         comments: &[LineComment],
-    ) -> Result<Commented, GitHubError> {
+    ) -> Result<PostedComment, GitHubError> {
         let path = format!("pulls/{}/reviews", pull.number);
         if let Some(there) = self.find(&path, key).await? {
             return Ok(there);
@@ -237,24 +239,28 @@ impl GitHub {
             })
         };
         let path = self.client.repo(&path);
-        if verdict == Verdict::RequestChanges {
+        if verdict == ReviewEvent::RequestChanges {
             let answer = self.client.post(&path, &request("REQUEST_CHANGES", body)).await?;
             if !is_about_own(&answer) {
                 return self.made(&answer, !comments.is_empty(), StatusCode::OK);
             }
         }
         let body = match verdict {
-            Verdict::Comment => body.to_owned(),
-            Verdict::RequestChanges => format!("{WANTED}{body}"),
+            ReviewEvent::Comment => body.to_owned(),
+            ReviewEvent::RequestChanges => format!("{WANTED}{body}"),
         };
         let answer = self.client.post(&path, &request("COMMENT", &body)).await?;
         self.made(&answer, !comments.is_empty(), StatusCode::OK)
     }
 
-    async fn find(&self, path: &str, key: &RemarkKey) -> Result<Option<Commented>, GitHubError> {
+    async fn find(
+        &self,
+        path: &str,
+        key: &RemarkKey,
+    ) -> Result<Option<PostedComment>, GitHubError> {
         let all = self.said(path).await?;
         let there = all.into_iter().find(|said| key.is_in(said.body.as_ref()));
-        Ok(there.map(|said| Commented { url: said.html_url, created: false }))
+        Ok(there.map(|said| PostedComment { url: said.html_url, created: false }))
     }
 
     fn made(
@@ -262,12 +268,12 @@ impl GitHub {
         answer: &GitHubAnswer,
         on_lines: bool,
         status: StatusCode,
-    ) -> Result<Commented, GitHubError> {
+    ) -> Result<PostedComment, GitHubError> {
         if on_lines && answer.status == StatusCode::UNPROCESSABLE_ENTITY {
             return Err(GitHubError::NotInDiff);
         }
         let said: PullComment = self.client.expect(answer, status)?;
-        Ok(Commented { url: said.html_url, created: true })
+        Ok(PostedComment { url: said.html_url, created: true })
     }
 }
 

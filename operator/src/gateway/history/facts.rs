@@ -1,12 +1,12 @@
 //! What a Thread's object says that happened. Pure: each fact has a key under which it is told once.
 
 use codebutler_crds::thread::{ApprovalAnswer, PullState, ThreadState};
-use codebutler_crds::wire::Pending;
-use codebutler_crds::wire::history::Event;
+use codebutler_crds::wire::PendingItem;
+use codebutler_crds::wire::history::HistoryEvent;
 use codebutler_crds::{Thread, ThreadStatus, condition};
 
 /// A fact: its key, the role it is about, and what it says.
-pub type ThreadFact = (String, Option<String>, Event);
+pub type ThreadFact = (String, Option<String>, HistoryEvent);
 
 /// Conditions that say why nothing happens.
 const WAITS: [&str; 4] = [
@@ -24,7 +24,7 @@ pub fn thread_facts(thread: &Thread) -> Vec<ThreadFact> {
         let fact = |approved_by: Option<String>| {
             let by = approved_by.as_deref().unwrap_or_default();
             let key = format!("plan:{}:{by}", plan.ts);
-            (key, None, Event::Plan { message: plan.ts.clone(), approved_by })
+            (key, None, HistoryEvent::Plan { message: plan.ts.clone(), approved_by })
         };
         facts.push(fact(None));
         facts.extend(plan.approved_by.clone().map(|by| fact(Some(by))));
@@ -33,7 +33,7 @@ pub fn thread_facts(thread: &Thread) -> Vec<ThreadFact> {
     if let Some(receipt) = &status.receipt {
         let key = format!("receipt:{}:{}", receipt.commit, receipt.exit_code);
         let (commit, command) = (receipt.commit.clone(), receipt.command.clone());
-        let event = Event::Receipt { commit, command, exit_code: receipt.exit_code };
+        let event = HistoryEvent::Receipt { commit, command, exit_code: receipt.exit_code };
         facts.push((key, Some(receipt.role.clone()), event));
     }
     if let Some(pull) = &status.pull_request {
@@ -44,12 +44,12 @@ pub fn thread_facts(thread: &Thread) -> Vec<ThreadFact> {
         };
         let key = format!("pull:{}:{state}", pull.number);
         let (url, state) = (pull.url.clone(), state.to_owned());
-        facts.push((key, None, Event::PullRequest { number: pull.number, url, state }));
+        facts.push((key, None, HistoryEvent::PullRequest { number: pull.number, url, state }));
     }
     facts.extend(wait_facts(status));
     if thread.spec.state == ThreadState::Closed {
         let by = status.closing.as_ref().and_then(|closing| closing.decided_by.clone());
-        facts.push(("closed".to_owned(), None, Event::Closed { by }));
+        facts.push(("closed".to_owned(), None, HistoryEvent::Closed { by }));
     }
     facts
 }
@@ -59,16 +59,16 @@ fn opening_fact(thread: &Thread) -> Option<ThreadFact> {
     let conversation = thread.conversation()?;
     let (repo, channel) = (thread.spec.repo.clone(), conversation.channel.clone());
     let by = thread.spec.requested_by.clone();
-    Some((format!("opened:{channel}"), None, Event::Opened { repo, channel, by }))
+    Some((format!("opened:{channel}"), None, HistoryEvent::Opened { repo, channel, by }))
 }
 
-fn approval_fact(approval: &codebutler_crds::thread::Approval) -> Option<ThreadFact> {
+fn approval_fact(approval: &codebutler_crds::thread::ActionApproval) -> Option<ThreadFact> {
     let choice = match approval.answer? {
         ApprovalAnswer::Approved => "approved",
         ApprovalAnswer::Denied => "denied",
         ApprovalAnswer::Expired => "expired",
     };
-    let event = Event::Decision {
+    let event = HistoryEvent::Decision {
         kind: "approval".to_owned(),
         choice: choice.to_owned(),
         user: approval.by.clone().unwrap_or_default(),
@@ -82,15 +82,15 @@ fn wait_facts(status: &ThreadStatus) -> impl Iterator<Item = ThreadFact> {
     waits.map(|one| {
         let key = format!("waits:{}:{}:{}", one.type_, one.status, one.last_transition_time.0);
         let (what, now) = (one.type_.clone(), one.status == "True");
-        (key, None, Event::Waiting { what, now, why: one.message.clone() })
+        (key, None, HistoryEvent::Waiting { what, now, why: one.message.clone() })
     })
 }
 
 /// What people decided, as a role is about to hear it. What a question about an action came to, its own
 /// record says.
-pub fn decision_fact(pending: &Pending) -> Option<ThreadFact> {
-    let Pending { id, role, kind, choice, user, message } = pending;
-    let event = Event::Decision {
+pub fn decision_fact(pending: &PendingItem) -> Option<ThreadFact> {
+    let PendingItem { id, role, kind, choice, user, message } = pending;
+    let event = HistoryEvent::Decision {
         kind: kind.clone(),
         choice: choice.clone(),
         user: user.clone(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use codebutler_crds::Thread;
-use codebutler_history::{Kept, Store as _};
+use codebutler_history::{HistoryStore as _, StoredHistory};
 use tokio::time::MissedTickBehavior;
 
 use super::{HistoryKeeper, ToldEvent, facts};
@@ -95,14 +95,14 @@ fn remove_due(
 
 /// Those that go. Of open Threads none does.
 fn due_histories(
-    mut all: Vec<Kept>,
+    mut all: Vec<StoredHistory>,
     retention: HistoryRetention,
     now: SystemTime,
     open: &[ThreadKey],
-) -> Vec<Kept> {
+) -> Vec<StoredHistory> {
     all.sort_by_key(|kept| kept.changed);
     let mut total: u64 = all.iter().map(|kept| kept.bytes).sum();
-    let is_open = |kept: &Kept| {
+    let is_open = |kept: &StoredHistory| {
         let of = |key: &ThreadKey| {
             key.namespace == kept.place.namespace() && key.name == kept.place.name()
         };
@@ -123,13 +123,13 @@ fn due_histories(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use codebutler_history::Place;
+    use codebutler_history::ThreadPlace;
 
     #[test]
     fn the_oldest_go_first_and_open_ones_stay() {
         let now = SystemTime::now();
-        let kept = |name: &str, days: u32, bytes| Kept {
-            place: Place::new("team", name).unwrap(),
+        let kept = |name: &str, days: u32, bytes| StoredHistory {
+            place: ThreadPlace::new("team", name).unwrap(),
             bytes,
             changed: now - Duration::from_hours(24) * days,
         };

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use codebutler_crds::wire::history::{Event, MAX_TEXT};
+use codebutler_crds::wire::history::{HistoryEvent, MAX_TEXT};
 use serde_json::Value;
 
-use crate::gateway::redact::Redactor;
+use crate::gateway::redact::SecretRedactor;
 
 /// Longest event, in bytes of text: what is behind that is cut to [`LEAST`] bytes each.
 const MOST: usize = 1024 * 1024;
@@ -13,16 +13,16 @@ const LEAST: usize = 256;
 const CUT: &str = "\n[…]\n";
 
 /// The event as it is kept.
-pub fn mask_event(event: &Event, redactor: &Redactor) -> Event {
+pub fn mask_event(event: &HistoryEvent, redactor: &SecretRedactor) -> HistoryEvent {
     let mut room = MOST;
     let masked = serde_json::to_value(event).and_then(|mut value| {
         mask_value(&mut value, redactor, &mut room);
         serde_json::from_value(value)
     });
-    masked.unwrap_or(Event::Unknown)
+    masked.unwrap_or(HistoryEvent::Unknown)
 }
 
-fn mask_value(value: &mut Value, redactor: &Redactor, room: &mut usize) {
+fn mask_value(value: &mut Value, redactor: &SecretRedactor, room: &mut usize) {
     match value {
         Value::String(text) => {
             if let Cow::Owned(masked) = redactor.mask(text) {
@@ -57,20 +57,20 @@ fn bound_text(text: &str, most: usize) -> String {
 }
 
 /// Whether an agent may tell it. All else the gateway knows better.
-pub const fn is_agents(event: &Event) -> bool {
+pub const fn is_agents(event: &HistoryEvent) -> bool {
     matches!(
         event,
-        Event::RunStarted
-            | Event::Taken { .. }
-            | Event::Answer { .. }
-            | Event::Flawed { .. }
-            | Event::Tool { .. }
-            | Event::Tested { .. }
-            | Event::Todo { .. }
-            | Event::Asked { .. }
-            | Event::Model { .. }
-            | Event::Note { .. }
-            | Event::RunEnded { .. }
+        HistoryEvent::RunStarted
+            | HistoryEvent::Taken { .. }
+            | HistoryEvent::Answer { .. }
+            | HistoryEvent::Flawed { .. }
+            | HistoryEvent::Tool { .. }
+            | HistoryEvent::Tested { .. }
+            | HistoryEvent::Todo { .. }
+            | HistoryEvent::Asked { .. }
+            | HistoryEvent::Model { .. }
+            | HistoryEvent::Note { .. }
+            | HistoryEvent::RunEnded { .. }
     )
 }
 
@@ -84,15 +84,16 @@ mod tests {
         let secret = format!("ghp_{}", "a1B2".repeat(9));
         let call = ToolUse { tool: "Bash".into(), arguments: format!("{{\"t\":\"{secret}\"}}") };
         let output = format!("{secret}{}ß", "ñ".repeat(MAX_TEXT));
-        let told = Event::Tool { call, output, ok: true, exit_code: None, millis: None };
-        let Event::Tool { call, output, .. } = mask_event(&told, &Redactor::default()) else {
+        let told = HistoryEvent::Tool { call, output, ok: true, exit_code: None, millis: None };
+        let HistoryEvent::Tool { call, output, .. } = mask_event(&told, &SecretRedactor::default())
+        else {
             panic!()
         };
         assert!(!call.arguments.contains(&secret) && call.arguments.contains("[redacted"));
         assert!(!output.contains(&secret) && output.ends_with("ñß") && output.len() <= MAX_TEXT);
         let calls = vec![ToolUse { tool: "X".into(), arguments: "y".repeat(MAX_TEXT) }; 100];
-        let told = Event::Answer { model: None, text: None, thoughts: None, calls };
-        let kept = serde_json::to_string(&mask_event(&told, &Redactor::default())).unwrap();
+        let told = HistoryEvent::Answer { model: None, text: None, thoughts: None, calls };
+        let kept = serde_json::to_string(&mask_event(&told, &SecretRedactor::default())).unwrap();
         assert!(kept.len() < 2 * MOST, "{}", kept.len());
     }
 }

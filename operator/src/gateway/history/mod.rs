@@ -17,9 +17,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use codebutler_crds::SlackTs;
-use codebutler_crds::wire::history::{Event, HistoryBatch, ModelCall};
-use codebutler_crds::wire::{Author, Message, SharedPicture};
-use codebutler_history::{AnyStore, Bucket, Place, Volume};
+use codebutler_crds::wire::history::{HistoryBatch, HistoryEvent, ModelCall};
+use codebutler_crds::wire::{MessageAuthor, SharedPicture, ThreadMessage};
+use codebutler_history::{AnyStore, HistoryBucket, HistoryVolume, ThreadPlace};
 use kube::ResourceExt as _;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -29,7 +29,7 @@ use url::Url;
 use self::writer::{EventBatch, EventNote, HistoryWriter, WriteOrder};
 use super::caller::ProvenCaller;
 use super::dial::{DialReach, OutsideDialer};
-use super::redact::Redactor;
+use super::redact::SecretRedactor;
 use super::thread_key::ThreadKey;
 
 pub use self::facts::decision_fact;
@@ -75,7 +75,7 @@ impl HistoryKeeper {
     }
 
     /// Something that happened, told once for each key. Masked here.
-    pub fn tell(&self, thread: &ThreadKey, redactor: &Redactor, told: ToldEvent) {
+    pub fn tell(&self, thread: &ThreadKey, redactor: &SecretRedactor, told: ToldEvent) {
         let (Some(writer), Some(place)) = (&self.writer, history_place(thread)) else { return };
         let ToldEvent { key, at, role, run, event } = told;
         let event = mask::mask_event(&event, redactor);
@@ -84,8 +84,13 @@ impl HistoryKeeper {
     }
 
     /// Messages of a conversation.
-    pub fn messages(&self, thread: &ThreadKey, redactor: &Redactor, messages: &[Message]) {
-        for Message { ts, author, text, pictures, .. } in messages {
+    pub fn messages(
+        &self,
+        thread: &ThreadKey,
+        redactor: &SecretRedactor,
+        messages: &[ThreadMessage],
+    ) {
+        for ThreadMessage { ts, author, text, pictures, .. } in messages {
             self.message(thread, redactor, ts, author.clone(), text);
             for picture in pictures {
                 self.picture(thread, redactor, Some(ts), author.clone(), picture);
@@ -97,13 +102,13 @@ impl HistoryKeeper {
     pub fn picture(
         &self,
         thread: &ThreadKey,
-        redactor: &Redactor,
+        redactor: &SecretRedactor,
         ts: Option<&SlackTs>,
-        author: Author,
+        author: MessageAuthor,
         SharedPicture { id, name }: &SharedPicture,
     ) {
         let (key, at, role) = (format!("picture:{id}"), ts.map(message_millis), role_of(&author));
-        let event = Event::Picture { id: id.clone(), name: name.clone(), author };
+        let event = HistoryEvent::Picture { id: id.clone(), name: name.clone(), author };
         self.tell(thread, redactor, ToldEvent { key, at, role, run: None, event });
     }
 
@@ -111,16 +116,16 @@ impl HistoryKeeper {
     pub fn message(
         &self,
         thread: &ThreadKey,
-        redactor: &Redactor,
+        redactor: &SecretRedactor,
         ts: &SlackTs,
-        author: Author,
+        author: MessageAuthor,
         text: &str,
     ) {
         if self.writer.is_none() {
             return;
         }
         let role = role_of(&author);
-        let event = Event::Message { ts: ts.clone(), author, text: text.to_owned() };
+        let event = HistoryEvent::Message { ts: ts.clone(), author, text: text.to_owned() };
         let (key, at) = (format!("message:{ts}"), Some(message_millis(ts)));
         self.tell(thread, redactor, ToldEvent { key, at, role, run: None, event });
     }
@@ -128,13 +133,14 @@ impl HistoryKeeper {
     /// An answer that was paid for. `id` is the call's own.
     pub fn call(&self, thread: &ThreadKey, role: &str, id: &str, call: ModelCall) {
         let (key, role) = (format!("call:{id}"), Some(role.to_owned()));
-        let told = ToldEvent { key, at: None, role, run: None, event: Event::ModelCall(call) };
-        self.tell(thread, &Redactor::default(), told);
+        let told =
+            ToldEvent { key, at: None, role, run: None, event: HistoryEvent::ModelCall(call) };
+        self.tell(thread, &SecretRedactor::default(), told);
     }
 
     /// Waits until all that was told so far is written, for so long at most.
     pub async fn flush(&self, patience: Duration) {
-        let (Some(writer), Some(place)) = (&self.writer, Place::new("none", "none")) else {
+        let (Some(writer), Some(place)) = (&self.writer, ThreadPlace::new("none", "none")) else {
             return;
         };
         let (reply, written) = oneshot::channel();
@@ -181,10 +187,10 @@ pub fn open_store(
     dialer: &OutsideDialer,
     handle: Handle,
 ) -> anyhow::Result<AnyStore> {
-    let volume = Volume::new(root);
+    let volume = HistoryVolume::new(root);
     let Some(url) = url else { return Ok(AnyStore::Volume(volume)) };
     let http = dialer.http(DialReach::Anywhere).clone();
-    let bucket = Bucket::open(url, volume, http, handle);
+    let bucket = HistoryBucket::open(url, volume, http, handle);
     let bucket = bucket.with_context(|| format!("--history-url={url}"))?;
     Ok(AnyStore::Bucket(Box::new(bucket)))
 }
@@ -197,18 +203,18 @@ pub struct ToldEvent {
     pub at: Option<u64>,
     pub role: Option<String>,
     pub run: Option<String>,
-    pub event: Event,
+    pub event: HistoryEvent,
 }
 
-fn role_of(author: &Author) -> Option<String> {
+fn role_of(author: &MessageAuthor) -> Option<String> {
     match author {
-        Author::Role { role } => Some(role.clone()),
+        MessageAuthor::Role { role } => Some(role.clone()),
         _ => None,
     }
 }
 
-fn history_place(thread: &ThreadKey) -> Option<Place> {
-    Place::new(&thread.namespace, &thread.name)
+fn history_place(thread: &ThreadKey) -> Option<ThreadPlace> {
+    ThreadPlace::new(&thread.namespace, &thread.name)
 }
 
 pub fn millis_now() -> u64 {

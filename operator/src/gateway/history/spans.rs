@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use codebutler_crds::wire::HistoryBatch;
-use codebutler_crds::wire::history::{Event, Told};
+use codebutler_crds::wire::history::{HistoryEvent, ToldEntry};
 use opentelemetry::trace::{Span as _, SpanBuilder, Status, Tracer as _};
 use opentelemetry::{KeyValue, global};
 
@@ -79,11 +79,11 @@ impl RunBeginnings {
         }
     }
 
-    fn span_of(&self, owner: &SpanOwner<'_>, journal: &str, told: &Told) -> Option<ToldSpan> {
+    fn span_of(&self, owner: &SpanOwner<'_>, journal: &str, told: &ToldEntry) -> Option<ToldSpan> {
         let run = told.run.as_deref().unwrap_or_default();
         let parent = format!("{}/{}/{journal}/run/{run}", owner.thread, owner.role);
         match &told.event {
-            Event::RunStarted => {
+            HistoryEvent::RunStarted => {
                 let mut known = lock(&self.0);
                 if known.len() >= MOST {
                     let mut times: Vec<u64> = known.values().copied().collect();
@@ -94,7 +94,7 @@ impl RunBeginnings {
                 known.insert(parent, told.at);
                 None
             }
-            Event::RunEnded { outcome, .. } => {
+            HistoryEvent::RunEnded { outcome, .. } => {
                 // One that began before this process did has no beginning here.
                 let began = *lock(&self.0).get(&parent)?;
                 Some(ToldSpan {
@@ -108,7 +108,7 @@ impl RunBeginnings {
                     error: (outcome == "failed").then_some("failed"),
                 })
             }
-            Event::Tool { call, ok, exit_code, millis, .. } => {
+            HistoryEvent::Tool { call, ok, exit_code, millis, .. } => {
                 let tool = tool_name(&call.tool);
                 let error = match exit_code {
                     Some(code) if *code != 0 => Some("exit_code"),
@@ -148,28 +148,28 @@ mod tests {
 
     use super::*;
 
-    fn told(seq: u64, at: u64, event: Event) -> Told {
-        Told { seq, at, run: Some("r1".to_owned()), event }
+    fn told(seq: u64, at: u64, event: HistoryEvent) -> ToldEntry {
+        ToldEntry { seq, at, run: Some("r1".to_owned()), event }
     }
 
-    fn tool(name: &str, ok: bool, exit_code: Option<i32>) -> Event {
+    fn tool(name: &str, ok: bool, exit_code: Option<i32>) -> HistoryEvent {
         let call = ToolUse { tool: name.to_owned(), arguments: "{\"secret\":1}".to_owned() };
-        Event::Tool { call, output: "words".to_owned(), ok, exit_code, millis: Some(40) }
+        HistoryEvent::Tool { call, output: "words".to_owned(), ok, exit_code, millis: Some(40) }
     }
 
     #[test]
     fn a_run_holds_its_tools_and_what_is_told_again_is_the_same() {
         let (runs, thread) = (RunBeginnings::default(), "team/shop-1".to_owned());
         let owner = SpanOwner { thread, conversation: "shop-1", role: "coder" };
-        let span = |told: &Told| runs.span_of(&owner, "0a", told);
-        assert_eq!(span(&told(1, 100, Event::RunStarted)), None);
+        let span = |told: &ToldEntry| runs.span_of(&owner, "0a", told);
+        assert_eq!(span(&told(1, 100, HistoryEvent::RunStarted)), None);
         let bash = told(2, 150, tool("Bash", true, Some(7)));
         let first = span(&bash).unwrap();
         assert_eq!((first.began, first.ended, first.error), (110, 150, Some("exit_code")));
         assert_eq!(span(&bash).unwrap(), first);
         let odd = span(&told(3, 151, tool("rm -rf /; echo", false, None))).unwrap();
         assert_eq!((&*odd.name, odd.error), ("execute_tool unknown", Some("tool_error")));
-        let ended = Event::RunEnded { outcome: "idle".to_owned(), reason: None };
+        let ended = HistoryEvent::RunEnded { outcome: "idle".to_owned(), reason: None };
         let last = told(4, 200, ended);
         let run = span(&last).unwrap();
         assert_eq!((&*run.name, run.began, run.ended), ("invoke_agent coder", 100, 200));

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
-use codebutler_crds::wire::history::{Event, GATEWAY, HistoryBatch, Line, VERSION};
-use codebutler_history::{Log, Place, Refused, Store};
+use codebutler_crds::wire::history::{GATEWAY, HistoryBatch, HistoryEvent, HistoryLine, VERSION};
+use codebutler_history::{HistoryLog, HistoryStore, RefusedBatch, ThreadPlace};
 use tokio::sync::{oneshot, watch};
 
 use super::{lock, millis_now};
@@ -36,17 +36,17 @@ pub struct StoreAway;
 
 /// What the gateway tells.
 pub struct EventNote {
-    pub place: Place,
+    pub place: ThreadPlace,
     pub key: String,
     pub at: u64,
     pub role: Option<String>,
     pub run: Option<String>,
-    pub event: Event,
+    pub event: HistoryEvent,
 }
 
 /// What an agent tells, or wants to know.
 pub struct EventBatch {
-    pub place: Place,
+    pub place: ThreadPlace,
     pub role: String,
     /// Nothing is told if absent.
     pub told: Option<HistoryBatch>,
@@ -61,7 +61,7 @@ pub enum WriteOrder {
 }
 
 impl WriteOrder {
-    const fn place(&self) -> &Place {
+    const fn place(&self) -> &ThreadPlace {
         match self {
             Self::Note(note) => &note.place,
             Self::Batch(batch) => &batch.place,
@@ -71,17 +71,17 @@ impl WriteOrder {
 
 /// Who waits for histories to grow. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct HistoryNews(Arc<Mutex<HashMap<Place, watch::Sender<u64>>>>);
+pub struct HistoryNews(Arc<Mutex<HashMap<ThreadPlace, watch::Sender<u64>>>>);
 
 impl HistoryNews {
     /// Changes whenever this history has grown.
-    pub fn of(&self, place: &Place) -> watch::Receiver<u64> {
+    pub fn of(&self, place: &ThreadPlace) -> watch::Receiver<u64> {
         let mut all = lock(&self.0);
         all.retain(|_, sender| sender.receiver_count() > 0);
         all.entry(place.clone()).or_default().subscribe()
     }
 
-    fn grew(&self, place: &Place, lines: u64) {
+    fn grew(&self, place: &ThreadPlace, lines: u64) {
         if let Some(sender) = lock(&self.0).get(place) {
             sender.send_replace(lines);
         }
@@ -97,7 +97,7 @@ pub struct HistoryWriter {
 }
 
 impl HistoryWriter {
-    pub fn start(store: impl Store, metrics: GatewayMetrics) -> io::Result<Self> {
+    pub fn start(store: impl HistoryStore, metrics: GatewayMetrics) -> io::Result<Self> {
         let (orders, taken) = sync_channel(ORDERS);
         let (news, lost) = (HistoryNews::default(), Arc::new(AtomicU64::new(0)));
         let desk = Desk {
@@ -128,7 +128,7 @@ impl HistoryWriter {
 
 struct Desk<S> {
     store: S,
-    logs: HashMap<Place, Log>,
+    logs: HashMap<ThreadPlace, HistoryLog>,
     /// Oldest first, while the store is away.
     held: VecDeque<WriteOrder>,
     /// When the store is tried again.
@@ -139,7 +139,7 @@ struct Desk<S> {
     metrics: GatewayMetrics,
 }
 
-impl<S: Store> Desk<S> {
+impl<S: HistoryStore> Desk<S> {
     fn run(mut self, taken: &Receiver<WriteOrder>) {
         loop {
             let first = match self.again {
@@ -191,7 +191,7 @@ impl<S: Store> Desk<S> {
     }
 
     fn round(&mut self, orders: Vec<WriteOrder>) {
-        let mut by_place: BTreeMap<Place, Vec<WriteOrder>> = BTreeMap::new();
+        let mut by_place: BTreeMap<ThreadPlace, Vec<WriteOrder>> = BTreeMap::new();
         for order in orders {
             by_place.entry(order.place().clone()).or_default().push(order);
         }
@@ -217,11 +217,11 @@ impl<S: Store> Desk<S> {
     }
 
     /// Writes what of the orders is new.
-    fn write(&mut self, place: &Place, orders: &[WriteOrder]) -> io::Result<()> {
+    fn write(&mut self, place: &ThreadPlace, orders: &[WriteOrder]) -> io::Result<()> {
         loop {
             let mut log = match self.logs.remove(place) {
                 Some(log) => log,
-                None => self.read(place, Log::default())?,
+                None => self.read(place, HistoryLog::default())?,
             };
             let (before, mut text) = (log.length(), Vec::new());
             let lost = self.lost.load(Ordering::Relaxed);
@@ -236,7 +236,7 @@ impl<S: Store> Desk<S> {
                             key,
                             millis_now(),
                             (None, None),
-                            Event::Lost { events: lost },
+                            HistoryEvent::Lost { events: lost },
                         ),
                         &mut text,
                     );
@@ -256,7 +256,7 @@ impl<S: Store> Desk<S> {
         }
     }
 
-    fn read(&self, place: &Place, mut log: Log) -> io::Result<Log> {
+    fn read(&self, place: &ThreadPlace, mut log: HistoryLog) -> io::Result<HistoryLog> {
         loop {
             let text = self.store.read(place, log.length(), CHUNK)?;
             if log.read(&text) == 0 {
@@ -265,7 +265,7 @@ impl<S: Store> Desk<S> {
         }
     }
 
-    fn answer(&self, place: &Place, orders: Vec<WriteOrder>) {
+    fn answer(&self, place: &ThreadPlace, orders: Vec<WriteOrder>) {
         let Some(log) = self.logs.get(place) else { return };
         for order in orders {
             if let WriteOrder::Batch(EventBatch { role, reply, .. }) = order {
@@ -281,7 +281,7 @@ fn source_prefix(role: &str) -> String {
     format!("agent/{role}/")
 }
 
-fn add_order(log: &mut Log, order: &WriteOrder, text: &mut Vec<u8>) {
+fn add_order(log: &mut HistoryLog, order: &WriteOrder, text: &mut Vec<u8>) {
     match order {
         WriteOrder::Note(note) => {
             let EventNote { key, at, role, run, event, .. } = &**note;
@@ -292,8 +292,8 @@ fn add_order(log: &mut Log, order: &WriteOrder, text: &mut Vec<u8>) {
             let source = source_prefix(role) + &batch.journal;
             match log.take((&source, role), batch.from, &batch.events, text) {
                 Ok(()) => {}
-                Err(Refused::Gap) => tracing::debug!(source, "a journal goes back"),
-                Err(Refused::Order) => tracing::warn!(source, "a journal is out of order"),
+                Err(RefusedBatch::Gap) => tracing::debug!(source, "a journal goes back"),
+                Err(RefusedBatch::Order) => tracing::warn!(source, "a journal is out of order"),
             }
         }
         WriteOrder::Batch(_) => {}
@@ -304,30 +304,30 @@ fn history_line(
     key: String,
     at: u64,
     (role, run): (Option<String>, Option<String>),
-    event: Event,
-) -> Line {
+    event: HistoryEvent,
+) -> HistoryLine {
     let source = GATEWAY.to_owned();
-    Line { v: VERSION, at, source, seq: None, key: Some(key), role, run, event }
+    HistoryLine { v: VERSION, at, source, seq: None, key: Some(key), role, run, event }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use codebutler_history::Volume;
+    use codebutler_history::HistoryVolume;
     use prometheus_client::registry::Registry;
     use std::sync::atomic::AtomicBool;
 
     /// A volume that is away at times.
-    struct Flaky(Volume, Arc<AtomicBool>);
+    struct Flaky(HistoryVolume, Arc<AtomicBool>);
 
-    impl Store for Flaky {
-        fn length(&self, place: &Place) -> io::Result<u64> {
+    impl HistoryStore for Flaky {
+        fn length(&self, place: &ThreadPlace) -> io::Result<u64> {
             self.0.length(place)
         }
-        fn read(&self, place: &Place, from: u64, most: u64) -> io::Result<Vec<u8>> {
+        fn read(&self, place: &ThreadPlace, from: u64, most: u64) -> io::Result<Vec<u8>> {
             self.0.read(place, from, most)
         }
-        fn append(&mut self, place: &Place, length: u64, lines: &[u8]) -> io::Result<bool> {
+        fn append(&mut self, place: &ThreadPlace, length: u64, lines: &[u8]) -> io::Result<bool> {
             if self.1.load(Ordering::SeqCst) {
                 // As a full disk does it: something is there.
                 self.0.append(place, length, &lines[..lines.len() / 2])?;
@@ -335,24 +335,24 @@ mod tests {
             }
             self.0.append(place, length, lines)
         }
-        fn replace(&mut self, place: &Place, at: u64, text: &[u8]) -> io::Result<()> {
+        fn replace(&mut self, place: &ThreadPlace, at: u64, text: &[u8]) -> io::Result<()> {
             self.0.replace(place, at, text)
         }
-        fn list(&self) -> io::Result<Vec<codebutler_history::Kept>> {
+        fn list(&self) -> io::Result<Vec<codebutler_history::StoredHistory>> {
             self.0.list()
         }
-        fn remove(&mut self, place: &Place) -> io::Result<()> {
+        fn remove(&mut self, place: &ThreadPlace) -> io::Result<()> {
             self.0.remove(place)
         }
     }
 
-    fn note(place: &Place, n: u32) -> EventNote {
-        let event = Event::Note { text: n.to_string() };
+    fn note(place: &ThreadPlace, n: u32) -> EventNote {
+        let event = HistoryEvent::Note { text: n.to_string() };
         let (key, place) = (n.to_string(), place.clone());
         EventNote { place, key, at: 1, role: None, run: None, event }
     }
 
-    fn lines(volume: &Volume, place: &Place) -> Vec<Line> {
+    fn lines(volume: &HistoryVolume, place: &ThreadPlace) -> Vec<HistoryLine> {
         let text = volume.read(place, 0, u64::MAX).unwrap();
         let whole = text.split_inclusive(|b| *b == b'\n').filter(|line| line.ends_with(b"\n"));
         whole.filter_map(|line| serde_json::from_slice(line).ok()).collect()
@@ -361,8 +361,8 @@ mod tests {
     #[test]
     fn what_is_told_while_the_store_is_away_is_written_once_it_is_back() {
         let dir = tempfile::tempdir().unwrap();
-        let (volume, away) = (Volume::new(dir.path()), Arc::new(AtomicBool::new(true)));
-        let place = Place::new("team", "shop-1").unwrap();
+        let (volume, away) = (HistoryVolume::new(dir.path()), Arc::new(AtomicBool::new(true)));
+        let place = ThreadPlace::new("team", "shop-1").unwrap();
         let metrics = GatewayMetrics::register(&mut Registry::default());
         let store = Flaky(volume.clone(), Arc::clone(&away));
         let writer = HistoryWriter::start(store, metrics).unwrap();
@@ -387,8 +387,8 @@ mod tests {
     #[test]
     fn two_gateways_that_overlap_tell_everything_once() {
         let dir = tempfile::tempdir().unwrap();
-        let volume = Volume::new(dir.path());
-        let place = Place::new("team", "shop-1").unwrap();
+        let volume = HistoryVolume::new(dir.path());
+        let place = ThreadPlace::new("team", "shop-1").unwrap();
         let writer = || {
             HistoryWriter::start(volume.clone(), GatewayMetrics::register(&mut Registry::default()))
                 .unwrap()

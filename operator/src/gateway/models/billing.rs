@@ -1,8 +1,8 @@
 //! What a call cost, read from the provider's own answer. Money never passes through a float.
 
 use codebutler_crds::NanoUsd;
-use codebutler_crds::limits::Price;
-use codebutler_crds::thread::Usage;
+use codebutler_crds::limits::ModelPrice;
+use codebutler_crds::thread::TokenUsage;
 use codebutler_crds::wire::history::ModelCall;
 use memchr::memmem;
 use serde::Deserialize;
@@ -16,7 +16,7 @@ use crate::gateway::budget::estimate;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProviderBill {
     /// One call's tokens and money.
-    pub usage: Usage,
+    pub usage: TokenUsage,
     /// Whether the provider named a price, or one is known. If not, the cost is zero
     /// because it is unknown.
     pub priced: bool,
@@ -111,7 +111,7 @@ impl Reported<'_> {
         Some(cost + others.unwrap_or_default())
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self) -> TokenUsage {
         let details = |details: Option<&RawValue>| {
             // Details of an odd form are no reason to know nothing of the bill.
             // To serde, an array would be a struct too.
@@ -133,7 +133,7 @@ impl Reported<'_> {
         });
         let completion = self.completion_tokens.or(self.output_tokens).unwrap_or(0);
         let cached = cached.min(prompt);
-        Usage {
+        TokenUsage {
             cost: self.cost().unwrap_or_default(),
             prompt_tokens: prompt,
             completion_tokens: completion,
@@ -156,7 +156,7 @@ pub fn read_bill(body: &[u8]) -> Option<ProviderBill> {
     let text = answer.text.is_some_and(|text| text.get().starts_with('"'));
     let completed = choices || text || answer.data.is_some();
     let reported = answer.usage.as_ref();
-    let nothing = Usage { calls: 1, ..Usage::default() };
+    let nothing = TokenUsage { calls: 1, ..TokenUsage::default() };
     let usage = reported.map_or(nothing, Reported::usage);
     let images =
         answer.choices.map_or(0, |choices| choices.get().matches("\"image_url\":{").count());
@@ -184,7 +184,7 @@ pub fn find_provider(body: &[u8]) -> Option<String> {
 }
 
 /// What a call used, for people.
-pub fn told_call(model: &str, usage: &Usage) -> ModelCall {
+pub fn told_call(model: &str, usage: &TokenUsage) -> ModelCall {
     ModelCall {
         model: model.to_owned(),
         fresh: usage.prompt_tokens.saturating_sub(usage.cached_tokens),
@@ -220,7 +220,7 @@ fn whole_seconds(seconds: f64) -> Option<u64> {
 impl ProviderBill {
     /// With a known price where the provider named none.
     #[must_use]
-    pub fn at(mut self, price: Option<&Price>) -> Self {
+    pub fn at(mut self, price: Option<&ModelPrice>) -> Self {
         let Some(price) = price.filter(|_| !self.priced) else { return self };
         self.usage.cost = estimate::price_tokens(&self.usage, price)
             + estimate::estimate_images(self.images, price)
@@ -253,12 +253,12 @@ mod tests {
             let bill =
                 bill(&format!(r#"{{"prompt_tokens":7,"completion_tokens":3,"cost":{text}}}"#));
             let cost = NanoUsd(nanos);
-            let usage = Usage {
+            let usage = TokenUsage {
                 cost,
                 prompt_tokens: 7,
                 completion_tokens: 3,
                 calls: 1,
-                ..Usage::default()
+                ..TokenUsage::default()
             };
             let expected = ProviderBill {
                 usage,
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_table_of_prices_fills_in_where_the_provider_says_nothing() {
-        let price = Price {
+        let price = ModelPrice {
             prompt: NanoUsd(1_000_000_000),
             completion: NanoUsd(2_000_000_000),
             image: NanoUsd(40_000_000),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use codebutler_crds::NanoUsd;
-use codebutler_crds::thread::Usage;
+use codebutler_crds::thread::TokenUsage;
 use codebutler_crds::wire::history::ModelCall;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
@@ -420,7 +420,7 @@ fn keep_call(
     gateway: &SharedGateway,
     caller: &ProvenCaller,
     call: &BilledCall,
-    usage: Usage,
+    usage: TokenUsage,
     made: &Made,
 ) {
     let own = || format!("{:016x}", rand::random::<u64>());
@@ -443,7 +443,7 @@ mod tests {
     #[test]
     fn a_grant_ends_with_what_is_known_of_the_bill() {
         let bill = |completed, priced, reported| {
-            let usage = Usage::default();
+            let usage = TokenUsage::default();
             ProviderBill { usage, priced, reported, completed, images: 0, seconds: None }
         };
         for (told, failed, end) in [

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use codebutler_crds::NanoUsd;
-use codebutler_crds::limits::Price;
+use codebutler_crds::limits::ModelPrice;
 use http::HeaderValue;
 
 use super::form::RecordingForm;
@@ -47,7 +47,7 @@ impl ModelJob {
     }
 
     /// What it may cost. `body` is what is sent.
-    pub fn estimate(&self, body: &[u8], shape: &RequestShape<'_>, price: &Price) -> NanoUsd {
+    pub fn estimate(&self, body: &[u8], shape: &RequestShape<'_>, price: &ModelPrice) -> NanoUsd {
         match self {
             Self::Chat(request) => {
                 let images = if request.draws { request.answers } else { 0 };

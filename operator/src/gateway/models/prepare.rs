@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use codebutler_crds::role::{ModelRouting, Reasoning, ReasoningEffort, RoleModel};
+use codebutler_crds::role::{ModelReasoning, ModelRouting, ReasoningEffort, RoleModel};
 use codebutler_crds::wire::CacheForm;
 use memchr::memmem;
 use serde_json::value::{RawValue, to_raw_value};
@@ -166,7 +166,7 @@ fn provider_routing(wanted: &ModelRouting) -> Option<Value> {
 
 /// OpenRouter's `reasoning`. A model that does not say that it thinks is not asked to.
 fn reasoning_field(shape: &RequestShape<'_>, cap: u32) -> Option<Value> {
-    let Reasoning { effort, max_tokens } = shape.role.reasoning?;
+    let ModelReasoning { effort, max_tokens } = shape.role.reasoning?;
     let known = shape.facts.thinking.as_ref()?;
     // Something has to be left for the answer itself.
     let tokens = max_tokens.map(|tokens| tokens.min(cap / 5 * 4));

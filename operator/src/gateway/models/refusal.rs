@@ -4,7 +4,7 @@
 use codebutler_crds::wire::ErrorCode;
 
 use super::verdict::AnswerVerdict;
-use crate::gateway::redact::Redactor;
+use crate::gateway::redact::SecretRedactor;
 
 /// Characters of a provider's words that are passed on.
 const SAID: usize = 300;
@@ -94,7 +94,7 @@ pub fn with_words(sentence: String, said: &str) -> String {
 }
 
 /// A provider's words as they may be shown: without secrets, and not too many.
-pub fn shown_refusal(said: &str, key: &str, redactor: &Redactor) -> String {
+pub fn shown_refusal(said: &str, key: &str, redactor: &SecretRedactor) -> String {
     let said =
         if key.len() < 4 { said.to_owned() } else { said.replace(key, "[redacted:api-key]") };
     let masked = redactor.mask(&said);
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn what_is_shown_has_no_secret_and_an_end() {
-        let redactor = Redactor::default();
+        let redactor = SecretRedactor::default();
         let key = "k3y-of-no-known-form";
         let github = ["ghp", &"a1B2".repeat(9)].join("_");
         let masked = |said: &str| shown_refusal(said, key, &redactor);

@@ -8,7 +8,7 @@ use codebutler_crds::role::RoleModel;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::gateway::redact::Redactor;
+use crate::gateway::redact::SecretRedactor;
 
 /// What an assistant's message keeps of its model's thinking.
 pub const THOUGHTS: [&str; 3] = ["reasoning", "reasoning_content", "reasoning_details"];
@@ -152,7 +152,7 @@ impl ForwardableRequest {
     }
 
     /// Masks what must not reach a model in every text of the request. Pictures stay as they are.
-    pub fn mask(&mut self, redactor: &Redactor) {
+    pub fn mask(&mut self, redactor: &SecretRedactor) {
         for name in TEXTS {
             let Some(field) = self.fields.get_mut(name) else { continue };
             let Ok(mut value) = serde_json::from_str::<Value>(field.get()) else { continue };
@@ -198,7 +198,7 @@ fn draws_images(kinds: &RawValue) -> Result<bool, RequestError> {
     Ok(kinds.iter().any(|kind| kind == "image"))
 }
 
-fn mask_request(value: &mut Value, redactor: &Redactor) {
+fn mask_request(value: &mut Value, redactor: &SecretRedactor) {
     match value {
         Value::String(text) => {
             if let Cow::Owned(masked) = redactor.mask(text) {
@@ -239,7 +239,7 @@ mod tests {
             ],
         });
         let mut request = read(&body.to_string()).unwrap();
-        request.mask(&Redactor::default());
+        request.mask(&SecretRedactor::default());
         let sent = String::from_utf8(request.bare_body("m/x").unwrap()).unwrap();
         assert!(!sent.contains(&key), "{sent}");
         assert_eq!(sent.matches("[redacted:github-token]").count(), 3, "{sent}");
@@ -332,7 +332,7 @@ mod tests {
             {"role": "user", "content": "x", "reasoning": key},
         ]});
         let mut request = read(&body.to_string()).unwrap();
-        request.mask(&Redactor::default());
+        request.mask(&SecretRedactor::default());
         let sent: Value = serde_json::from_slice(&request.bare_body("m/x").unwrap()).unwrap();
         let messages = &sent["messages"];
         assert_eq!(messages[0]["reasoning_details"], details);

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use codebutler_crds::NanoUsd;
-use codebutler_crds::thread::Usage;
+use codebutler_crds::thread::TokenUsage;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -87,7 +87,10 @@ fn known_model(
 }
 
 /// What it cost and which model answered, if the provider tells.
-async fn ask_cost(gateway: &SharedGateway, lost: &LostCall) -> Option<(Usage, Option<String>)> {
+async fn ask_cost(
+    gateway: &SharedGateway,
+    lost: &LostCall,
+) -> Option<(TokenUsage, Option<String>)> {
     let repo = gateway.context.repo(&lost.repo.namespace, &lost.repo.name)?;
     let upstream = ModelUpstream::of(&gateway.models.keys, &gateway.context, &repo).await;
     let upstream = upstream.inspect_err(|error| tracing::info!(%error, "nobody can be asked"));
@@ -131,7 +134,7 @@ struct Data<'a> {
 
 /// Reads the answer about the call `id`. The tokens are the model's own, as in the usage that ends an
 /// answer, where they are told.
-fn read_cost(body: &[u8], id: &str) -> Option<(Usage, Option<String>)> {
+fn read_cost(body: &[u8], id: &str) -> Option<(TokenUsage, Option<String>)> {
     let Generation { data } = serde_json::from_slice(body).ok()?;
     if data.id.is_some_and(|told| told != id) {
         return None;
@@ -144,14 +147,14 @@ fn read_cost(body: &[u8], id: &str) -> Option<(Usage, Option<String>)> {
     let upstream = upstream.and_then(|cost| NanoUsd::parse(cost.get()).ok());
     let prompt_tokens = count(data.native_tokens_prompt, data.tokens_prompt);
     let completion_tokens = count(data.native_tokens_completion, data.tokens_completion);
-    let usage = Usage {
+    let usage = TokenUsage {
         cost: NanoUsd::parse(data.total_cost.get()).ok()? + upstream.unwrap_or_default(),
         prompt_tokens,
         completion_tokens,
         cached_tokens: count(data.native_tokens_cached, None).min(prompt_tokens),
         reasoning_tokens: count(data.native_tokens_reasoning, None).min(completion_tokens),
         calls: 1,
-        ..Usage::default()
+        ..TokenUsage::default()
     };
     Some((usage, data.model))
 }
@@ -160,7 +163,7 @@ fn read_cost(body: &[u8], id: &str) -> Option<(Usage, Option<String>)> {
 mod tests {
     use super::*;
 
-    fn told(data: &str) -> Option<Usage> {
+    fn told(data: &str) -> Option<TokenUsage> {
         read_cost(format!(r#"{{"data":{{{data}}}}}"#).as_bytes(), "gen-1").map(|told| told.0)
     }
 
@@ -169,19 +172,19 @@ mod tests {
         let whole = r#""id":"gen-1","total_cost":1.5e-3,"tokens_prompt":10,"tokens_completion":25,
             "native_tokens_prompt":12,"native_tokens_completion":null,"native_tokens_cached":8,
             "native_tokens_reasoning":20,"is_byok":false,"upstream_inference_cost":9,"cancelled":true"#;
-        let usage = Usage {
+        let usage = TokenUsage {
             cost: NanoUsd(1_500_000),
             prompt_tokens: 12,
             completion_tokens: 25,
             cached_tokens: 8,
             reasoning_tokens: 20,
             calls: 1,
-            ..Usage::default()
+            ..TokenUsage::default()
         };
         assert_eq!(told(whole), Some(usage));
-        let own = Usage { cost: NanoUsd(9_001_500_000), ..usage };
+        let own = TokenUsage { cost: NanoUsd(9_001_500_000), ..usage };
         assert_eq!(told(&whole.replace("\"is_byok\":false", "\"is_byok\":true")), Some(own));
-        let least = Usage { cost: NanoUsd(100_000_001), calls: 1, ..Usage::default() };
+        let least = TokenUsage { cost: NanoUsd(100_000_001), calls: 1, ..TokenUsage::default() };
         assert_eq!(told(r#""total_cost":0.100000001"#), Some(least));
     }
 

@@ -26,7 +26,7 @@ use super::verdict::{self, AnswerVerdict, ModelRefusal};
 use crate::gateway::budget::BilledCall;
 use crate::gateway::context::GatewayContext;
 use crate::gateway::dial::{DialReach, DialTrouble, find_trouble};
-use crate::gateway::redact::Redactor;
+use crate::gateway::redact::SecretRedactor;
 use crate::gateway::remote::annotation_name;
 use crate::gateway::secrets::SecretError;
 use crate::step;
@@ -192,7 +192,7 @@ pub struct ModelUpstream<'a> {
     id: KeyId,
     url: Url,
     authorization: HeaderValue,
-    redactor: Arc<Redactor>,
+    redactor: Arc<SecretRedactor>,
     pub dialect: ApiDialect,
 }
 

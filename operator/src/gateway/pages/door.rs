@@ -8,8 +8,8 @@ use axum::extract::FromRequestParts;
 use codebutler_crds::Repo;
 use codebutler_crds::names::secret_key;
 use codebutler_crds::repo::SecretRef;
-use codebutler_history::Place;
-use codebutler_pages::{Listed, Summary, Visitor};
+use codebutler_history::ThreadPlace;
+use codebutler_pages::{ListedThread, PageVisitor, ThreadSummary};
 use futures::future::join_all;
 use http::header::COOKIE;
 use http::request::Parts;
@@ -135,12 +135,12 @@ impl PageViewer {
     }
 
     /// As pages show it. Of a page on which nothing can be changed but that one may leave.
-    pub fn visitor(&self) -> Visitor {
+    pub fn visitor(&self) -> PageVisitor {
         let token = match self {
             Self::Anyone => None,
             Self::Person(person) => Some(person.seal.token(&person.session)),
         };
-        Visitor { name: self.name(), token, may_stop: false }
+        PageVisitor { name: self.name(), token, may_stop: false }
     }
 }
 
@@ -188,7 +188,7 @@ pub struct ThreadPermit {
 }
 
 /// Threads by namespace, Repo and channel.
-type ByChannel = HashMap<(String, String, String), (Arc<Repo>, Vec<Listed>)>;
+type ByChannel = HashMap<(String, String, String), (Arc<Repo>, Vec<ListedThread>)>;
 
 /// Knows which thread was held where, and who is there.
 #[derive(Clone)]
@@ -199,7 +199,11 @@ pub struct ThreadSight {
 
 impl ThreadSight {
     /// The Repo of a thread and the channel that it was held in, however long ago.
-    pub fn origin(&self, place: &Place, summary: &Summary) -> Option<(Arc<Repo>, String)> {
+    pub fn origin(
+        &self,
+        place: &ThreadPlace,
+        summary: &ThreadSummary,
+    ) -> Option<(Arc<Repo>, String)> {
         let (namespace, name) = (place.namespace().to_owned(), place.name().to_owned());
         let thread = self.context.thread(&ThreadKey { namespace, name });
         let told = thread.and_then(|thread| {
@@ -220,8 +224,8 @@ impl ThreadSight {
     pub async fn permit(
         &self,
         viewer: &PageViewer,
-        place: &Place,
-        summary: &Summary,
+        place: &ThreadPlace,
+        summary: &ThreadSummary,
     ) -> Result<Option<ThreadPermit>, PageProblem> {
         let PageViewer::Person(person) = viewer else { return Ok(Some(ThreadPermit::default())) };
         let Some((repo, channel)) = self.origin(place, summary) else { return Ok(None) };
@@ -255,12 +259,12 @@ impl ThreadSight {
     pub async fn seen(
         &self,
         viewer: &PageViewer,
-        all: Vec<Listed>,
-    ) -> Result<Vec<Listed>, PageProblem> {
+        all: Vec<ListedThread>,
+    ) -> Result<Vec<ListedThread>, PageProblem> {
         let PageViewer::Person(person) = viewer else { return Ok(all) };
         let mut by_channel = ByChannel::new();
         for one in all {
-            let Ok(place) = one.name.parse::<Place>() else { continue };
+            let Ok(place) = one.name.parse::<ThreadPlace>() else { continue };
             let Some((repo, channel)) = self.origin(&place, &one.summary) else { continue };
             let key = (place.namespace().to_owned(), one.summary.repo.clone(), channel);
             by_channel.entry(key).or_insert_with(|| (repo, Vec::new())).1.push(one);

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use axum::extract::{Path, Query, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
-use codebutler_history::Place;
-use codebutler_pages::Names;
+use codebutler_history::ThreadPlace;
+use codebutler_pages::UserNames;
 use futures::{Stream, stream};
 use http::HeaderMap;
 use serde::Deserialize;
@@ -43,7 +43,7 @@ pub async fn serve_steps(
 ) -> Result<Response, PageProblem> {
     let place = parse_place(&namespace, &name)?;
     pages.permit(&viewer, &place).await?;
-    let names = Names::new();
+    let names = UserNames::new();
     let (upto, html) =
         render_added(&pages, &place, after, &names).await?.unwrap_or((after, String::new()));
     let headers =
@@ -86,14 +86,14 @@ pub trait LivePart: Send + 'static {
 pub struct PageWatcher {
     pub pages: Pages,
     pub viewer: PageViewer,
-    pub place: Place,
+    pub place: ThreadPlace,
 }
 
 /// A part as it changes, until who looks may not any more.
 pub fn stream_part(
     pages: Pages,
     viewer: PageViewer,
-    place: Place,
+    place: ThreadPlace,
     part: impl LivePart,
 ) -> Response {
     let watcher = PageWatcher { pages, viewer, place };
@@ -156,7 +156,7 @@ impl<P: LivePart> Watching<P> {
 
 /// What is added to a thread.
 struct NewSteps {
-    names: Names,
+    names: UserNames,
     after: u64,
     news: watch::Receiver<u64>,
 }
@@ -185,9 +185,9 @@ impl LivePart for NewSteps {
 /// Lines after this one as steps, and where the thread stands now, with the number of the last.
 async fn render_added(
     pages: &Pages,
-    place: &Place,
+    place: &ThreadPlace,
     after: u64,
-    names: &Names,
+    names: &UserNames,
 ) -> Result<Option<(u64, String)>, PageProblem> {
     let lines = pages.shelf.lines(place, after.saturating_add(1), LINES).await?;
     let Some((upto, _)) = lines.last() else { return Ok(None) };

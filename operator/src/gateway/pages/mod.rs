@@ -22,9 +22,9 @@ use axum::extract::{Path, Query, State};
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Form, Router, middleware};
-use codebutler_crds::wire::history::Event;
-use codebutler_history::Place;
-use codebutler_pages::{Filter, Names, SCRIPT, STYLE, Step, Summary, ThreadPage};
+use codebutler_crds::wire::history::HistoryEvent;
+use codebutler_history::ThreadPlace;
+use codebutler_pages::{ListFilter, SCRIPT, STYLE, StepView, ThreadPage, ThreadSummary, UserNames};
 use http::{StatusCode, header};
 use kube::ResourceExt as _;
 use serde::Deserialize;
@@ -121,26 +121,26 @@ impl Pages {
     async fn permit(
         &self,
         viewer: &PageViewer,
-        place: &Place,
-    ) -> Result<(Summary, ThreadPermit), PageProblem> {
+        place: &ThreadPlace,
+    ) -> Result<(ThreadSummary, ThreadPermit), PageProblem> {
         let summary = self.shelf.summary(place).await?;
         let permit = self.sight.permit(viewer, place, &summary).await?;
         Ok((summary, permit.ok_or(PageProblem::NotShown)?))
     }
 
     /// What the people of a thread call themselves.
-    async fn names(&self, place: &Place, summary: &Summary) -> Names {
-        let Some((repo, _)) = self.sight.origin(place, summary) else { return Names::new() };
+    async fn names(&self, place: &ThreadPlace, summary: &ThreadSummary) -> UserNames {
+        let Some((repo, _)) = self.sight.origin(place, summary) else { return UserNames::new() };
         let people = summary.people.iter().take(PEOPLE);
         self.sight.slack.names(&repo, people).await.into_iter().collect()
     }
 }
 
-fn parse_place(namespace: &str, name: &str) -> Result<Place, PageProblem> {
-    Place::new(namespace, name).ok_or(PageProblem::NoPage)
+fn parse_place(namespace: &str, name: &str) -> Result<ThreadPlace, PageProblem> {
+    ThreadPlace::new(namespace, name).ok_or(PageProblem::NoPage)
 }
 
-fn base_path(place: &Place) -> String {
+fn base_path(place: &ThreadPlace) -> String {
     format!("/{place}")
 }
 
@@ -162,9 +162,9 @@ async fn serve_list(
     Query(wanted): Query<Wanted>,
 ) -> Result<Html<String>, PageProblem> {
     let Wanted { q: query, state, repo, person, cost, page } = wanted;
-    let filter = Filter { state, query, repo, person, cost, page };
+    let filter = ListFilter { state, query, repo, person, cost, page };
     let threads = pages.sight.seen(&viewer, pages.shelf.all().await?).await?;
-    let mut names = Names::new();
+    let mut names = UserNames::new();
     for repo in pages.sight.context.repos.state() {
         let own = threads.iter().filter(|one| one.summary.repo == repo.name_any());
         let people: std::collections::BTreeSet<_> =
@@ -191,7 +191,7 @@ async fn serve_costs(
 ) -> Result<Html<String>, PageProblem> {
     let mut threads = pages.sight.seen(&viewer, pages.shelf.all().await?).await?;
     for one in &mut threads {
-        let Ok(place) = one.name.parse::<Place>() else { continue };
+        let Ok(place) = one.name.parse::<ThreadPlace>() else { continue };
         let repo = pages.sight.context.repo(place.namespace(), &one.summary.repo);
         one.zone = repo.map(|repo| repo.spec.limits.time_zone.clone()).unwrap_or_default();
     }
@@ -227,8 +227,10 @@ async fn serve_thread(
         query => pages.shelf.find(&place, query, FOUND).await?,
     };
     let upto = lines.last().map_or(first.saturating_sub(1), |(n, _)| *n);
-    let steps =
-        lines.iter().filter_map(|(n, line)| Step::of(*n, line.as_ref()?, &names, false)).collect();
+    let steps = lines
+        .iter()
+        .filter_map(|(n, line)| StepView::of(*n, line.as_ref()?, &names, false))
+        .collect();
     let searched = !query.is_empty();
     let page = ThreadPage {
         base: base_path(&place),
@@ -269,7 +271,7 @@ async fn serve_picture(
     let (summary, _) = pages.permit(&viewer, &place).await?;
     let lines = pages.shelf.lines(&place, n, 1).await?;
     let event = lines.first().and_then(|(_, line)| Some(&line.as_ref()?.event));
-    let (Some(Event::Picture { id, .. }), Some((repo, channel))) =
+    let (Some(HistoryEvent::Picture { id, .. }), Some((repo, channel))) =
         (event, pages.sight.origin(&place, &summary))
     else {
         return Err(PageProblem::NoPage);

@@ -3,8 +3,8 @@
 use axum::extract::{Path, State};
 use axum::response::sse::Event;
 use axum::response::{Html, Response};
-use codebutler_history::Place;
-use codebutler_pages::{Listed, RoadmapPage, Summary};
+use codebutler_history::ThreadPlace;
+use codebutler_pages::{ListedThread, RoadmapPage, ThreadSummary};
 use futures::future::select_all;
 use http::StatusCode;
 use tokio::sync::watch;
@@ -93,24 +93,28 @@ impl LivePart for LiveTable {
 }
 
 /// Histories of its items' threads.
-fn list_places(summary: &Summary, own: &Place) -> Vec<Place> {
+fn list_places(summary: &ThreadSummary, own: &ThreadPlace) -> Vec<ThreadPlace> {
     let items = summary.roadmap.iter().flat_map(|roadmap| roadmap.items.values());
-    items.filter_map(|item| Place::new(own.namespace(), item.thread.as_ref()?)).collect()
+    items.filter_map(|item| ThreadPlace::new(own.namespace(), item.thread.as_ref()?)).collect()
 }
 
 impl Pages {
-    async fn roadmap(&self, viewer: &PageViewer, own: &Place) -> Result<RoadmapPage, PageProblem> {
+    async fn roadmap(
+        &self,
+        viewer: &PageViewer,
+        own: &ThreadPlace,
+    ) -> Result<RoadmapPage, PageProblem> {
         let (summary, _) = self.permit(viewer, own).await?;
         let mut listed = Vec::new();
         for place in list_places(&summary, own) {
             let summary = self.shelf.summary(&place).await?;
             if summary.lines > 0 {
-                listed.push(Listed { name: place.to_string(), summary, zone: String::new() });
+                listed.push(ListedThread { name: place.to_string(), summary, zone: String::new() });
             }
         }
         // An item's thread may be held in another channel.
         let seen = self.sight.seen(viewer, listed).await?;
-        let name = |one: &Listed| one.name.rsplit('/').next().unwrap_or_default().to_owned();
+        let name = |one: &ListedThread| one.name.rsplit('/').next().unwrap_or_default().to_owned();
         let threads = seen.into_iter().map(|one| (name(&one), one.summary)).collect();
         Ok(RoadmapPage { base: base_path(own), summary, threads })
     }

@@ -5,9 +5,9 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use codebutler_crds::wire::history::Line;
-use codebutler_history::{AnyStore, Index, Place, Store as _};
-use codebutler_pages::{Listed, Summary};
+use codebutler_crds::wire::history::HistoryLine;
+use codebutler_history::{AnyStore, HistoryStore as _, LineIndex, ThreadPlace};
+use codebutler_pages::{ListedThread, ThreadSummary};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
@@ -19,13 +19,13 @@ const BYTES: u64 = 4 * 1024 * 1024;
 const STRIDE: u64 = 1024;
 
 /// A line with its number; none if it can't be read.
-pub type NumberedLine = (u64, Option<Line>);
+pub type NumberedLine = (u64, Option<HistoryLine>);
 
 /// What is known of one history.
 #[derive(Default)]
 struct View {
-    index: Index,
-    summary: Summary,
+    index: LineIndex,
+    summary: ThreadSummary,
 }
 
 /// Cheap to clone.
@@ -33,7 +33,7 @@ struct View {
 pub struct HistoryShelf {
     store: AnyStore,
     news: HistoryNews,
-    views: Arc<Mutex<HashMap<Place, Arc<Mutex<View>>>>>,
+    views: Arc<Mutex<HashMap<ThreadPlace, Arc<Mutex<View>>>>>,
     /// When words were taken out of what was read.
     replaced: Arc<Mutex<Option<SystemTime>>>,
 }
@@ -49,11 +49,11 @@ impl HistoryShelf {
     }
 
     /// Changes when this history has grown.
-    pub fn news(&self, place: &Place) -> watch::Receiver<u64> {
+    pub fn news(&self, place: &ThreadPlace) -> watch::Receiver<u64> {
         self.news.of(place)
     }
 
-    pub async fn all(&self) -> io::Result<Vec<Listed>> {
+    pub async fn all(&self) -> io::Result<Vec<ListedThread>> {
         let own = self.clone();
         run_blocking(move || {
             let kept = own.store.list()?;
@@ -62,21 +62,21 @@ impl HistoryShelf {
             let listed = kept.into_iter().map(|kept| {
                 let summary = own.with(&kept.place, |view| Ok(view.summary.clone()))?;
                 let name = kept.place.to_string();
-                Ok(Listed { name, summary, zone: String::new() })
+                Ok(ListedThread { name, summary, zone: String::new() })
             });
             listed.collect()
         })
         .await
     }
 
-    pub async fn summary(&self, place: &Place) -> io::Result<Summary> {
+    pub async fn summary(&self, place: &ThreadPlace) -> io::Result<ThreadSummary> {
         let (own, place) = (self.clone(), place.clone());
         run_blocking(move || own.with(&place, |view| Ok(view.summary.clone()))).await
     }
 
     pub async fn lines(
         &self,
-        place: &Place,
+        place: &ThreadPlace,
         first: u64,
         most: u64,
     ) -> io::Result<Vec<NumberedLine>> {
@@ -90,7 +90,7 @@ impl HistoryShelf {
     /// Lines in which a text occurs, in either case, the newest `most`.
     pub async fn find(
         &self,
-        place: &Place,
+        place: &ThreadPlace,
         text: &str,
         most: usize,
     ) -> io::Result<Vec<NumberedLine>> {
@@ -111,7 +111,11 @@ impl HistoryShelf {
     }
 
     /// With what was added since the last look.
-    fn with<T>(&self, place: &Place, what: impl FnOnce(&View) -> io::Result<T>) -> io::Result<T> {
+    fn with<T>(
+        &self,
+        place: &ThreadPlace,
+        what: impl FnOnce(&View) -> io::Result<T>,
+    ) -> io::Result<T> {
         if self.store.length(place)? == 0 {
             return what(&View::default());
         }
@@ -123,7 +127,7 @@ impl HistoryShelf {
         let mut view = lock(&view);
         let lines = view.index.refresh(&self.store, place)?;
         if lines < view.summary.lines {
-            view.summary = Summary::default();
+            view.summary = ThreadSummary::default();
         }
         while view.summary.lines < lines {
             let next = view.summary.lines + 1;
@@ -140,9 +144,9 @@ impl HistoryShelf {
 }
 
 fn read_page(
-    index: &Index,
+    index: &LineIndex,
     store: &AnyStore,
-    place: &Place,
+    place: &ThreadPlace,
     first: u64,
     most: u64,
 ) -> io::Result<Vec<NumberedLine>> {
@@ -152,7 +156,7 @@ fn read_page(
 }
 
 /// Whether a person who reads a line reads this.
-fn line_says(line: Option<&Line>, text: &str) -> bool {
+fn line_says(line: Option<&HistoryLine>, text: &str) -> bool {
     let event = line.and_then(|line| serde_json::to_value(&line.event).ok());
     event.is_some_and(|event| value_holds(&event, text))
 }

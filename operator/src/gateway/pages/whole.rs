@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
-use codebutler_history::{Store as _, Trajectory};
+use codebutler_history::{HistoryStore as _, RunTrajectory};
 use http::header;
 
 use super::door::PageViewer;
@@ -51,7 +51,7 @@ pub async fn serve_trajectory(
     if summary.lines == 0 {
         return Err(PageProblem::NoPage);
     }
-    let (mut trajectory, mut next) = (Trajectory::new(&place.to_string()), 1);
+    let (mut trajectory, mut next) = (RunTrajectory::new(&place.to_string()), 1);
     while next <= summary.lines {
         let lines = pages.shelf.lines(&place, next, STRIDE).await?;
         let Some((last, _)) = lines.last() else { break };

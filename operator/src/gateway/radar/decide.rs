@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use codebutler_crds::thread::{MOST_MEETINGS, Meeting, Radar};
+use codebutler_crds::thread::{BranchMeeting, BranchRadar, MOST_MEETINGS};
 use codebutler_crds::wire::TextMerge;
 use sha2::{Digest as _, Sha256};
 
@@ -27,7 +27,7 @@ pub struct RadarNotice {
 }
 
 /// How it stands, in a column: to others and to the base branch.
-pub fn summarize_radar(radar: &mut Radar) {
+pub fn summarize_radar(radar: &mut BranchRadar) {
     let behind = radar.base.as_ref().map(current::summarize_base);
     if let Some(behind) = behind {
         let others = std::mem::take(&mut radar.summary);
@@ -41,9 +41,9 @@ pub fn summarize_radar(radar: &mut Radar) {
 /// [`note_told`].
 pub fn decide_radar(
     own: &BranchSide,
-    before: &Radar,
+    before: &BranchRadar,
     met: &[MetBranch<'_>],
-) -> (Radar, Vec<RadarNotice>) {
+) -> (BranchRadar, Vec<RadarNotice>) {
     let mut met: Vec<&MetBranch<'_>> = met.iter().collect();
     met.sort_by_key(|one| (Reverse(contact_gravity(one)), one.other.name.clone()));
     let told = |name: &str| {
@@ -51,13 +51,13 @@ pub fn decide_radar(
         known.and_then(|meeting| meeting.told)
     };
     let kept = met.iter().take(MOST_MEETINGS);
-    let meeting = |one: &&MetBranch<'_>| Meeting {
+    let meeting = |one: &&MetBranch<'_>| BranchMeeting {
         thread: one.other.name.clone(),
         text: one.text,
         told: told(&one.other.name),
     };
     let words = kept.clone().filter_map(|one| find_word(own, told(&one.other.name), one));
-    let radar = Radar {
+    let radar = BranchRadar {
         summary: summarize_met(&met),
         size: own.size,
         meets: kept.clone().map(meeting).collect(),
@@ -68,7 +68,7 @@ pub fn decide_radar(
 }
 
 /// Takes note that a conversation knows.
-pub fn note_told(radar: &mut Radar, told: &[(String, TextMerge)]) {
+pub fn note_told(radar: &mut BranchRadar, told: &[(String, TextMerge)]) {
     for (thread, text) in told {
         if let Some(meeting) = radar.meets.iter_mut().find(|meeting| meeting.thread == *thread) {
             meeting.told = Some(*text);
@@ -178,7 +178,7 @@ mod tests {
             conflicts,
         };
         let clean = [met(&small, TextMerge::Clean, &none)];
-        let (mut radar, words) = decide_radar(&large, &Radar::default(), &clean);
+        let (mut radar, words) = decide_radar(&large, &BranchRadar::default(), &clean);
         assert_eq!(radar.summary, "meets shop-1");
         assert_eq!(words.len(), 1);
         assert!(words[0].is_mail, "the larger one adapts: there it is judged");
@@ -200,7 +200,7 @@ mod tests {
             radar = next;
         }
         let (_, words) =
-            decide_radar(&small, &Radar::default(), &[met(&large, TextMerge::Clean, &none)]);
+            decide_radar(&small, &BranchRadar::default(), &[met(&large, TextMerge::Clean, &none)]);
         assert!(words.len() == 1 && !words[0].is_mail);
     }
 
@@ -220,14 +220,14 @@ mod tests {
                 MetBranch { other, files: &files, symbols: &[], text, conflicts: &none }
             })
             .collect();
-        let (radar, words) = decide_radar(&side("own", 9), &Radar::default(), &met);
+        let (radar, words) = decide_radar(&side("own", 9), &BranchRadar::default(), &met);
         assert_eq!(
             radar.summary,
             "conflicts with s-11; unknown with s-10; meets s-00, s-01, s-02 and 7 more"
         );
         assert_eq!((radar.meets.len(), radar.more), (8, 4));
         assert_eq!((words.len(), words[0].of.len(), words[0].text.lines().count()), (1, 8, 8));
-        let again = decide_radar(&side("own", 9), &Radar::default(), &met).1;
+        let again = decide_radar(&side("own", 9), &BranchRadar::default(), &met).1;
         assert_eq!(again, words, "until it is told, by the same key");
         let mut told = radar.clone();
         note_told(&mut told, &words[0].of);

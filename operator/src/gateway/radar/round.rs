@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use codebutler_crds::thread::{PullState, Radar};
+use codebutler_crds::thread::{BranchRadar, PullState};
 use codebutler_crds::wire::TextMerge;
 use codebutler_crds::{Repo, Thread};
 use kube::ResourceExt as _;
@@ -122,7 +122,7 @@ fn branch_tip(thread: &Thread) -> Option<&str> {
     thread.status.as_ref()?.branch.as_deref()
 }
 
-fn radar_status(thread: &Thread) -> Radar {
+fn radar_status(thread: &Thread) -> BranchRadar {
     let known = thread.status.as_ref().and_then(|status| status.radar.as_deref());
     known.cloned().unwrap_or_default()
 }
@@ -263,7 +263,7 @@ async fn answer_base(
     gateway: &SharedGateway,
     repo: &Repo,
     branch: &Branch,
-    after: &mut Radar,
+    after: &mut BranchRadar,
     response: RadarResponse,
 ) {
     let key = ThreadKey::from(&*branch.thread);
@@ -318,7 +318,7 @@ async fn settle_radar(
     gateway: &SharedGateway,
     repo: &Repo,
     branch: &Branch,
-    mut after: Radar,
+    mut after: BranchRadar,
     words: Vec<RadarNotice>,
     left: &mut usize,
 ) {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use codebutler_crds::thread::{ApprovedItem, RoadmapRun};
 use codebutler_crds::{NanoUsd, SlackTs};
-use codebutler_roadmap::{ItemStatus, Roadmap, RoadmapItem};
+use codebutler_roadmap::{ItemStatus, RoadmapFile, RoadmapItem};
 
 use super::child::ChildState;
 
@@ -30,7 +30,7 @@ pub struct ItemChild {
 pub struct RoadmapFacts<'a> {
     pub run: &'a RoadmapRun,
     /// The file, if there is one.
-    pub file: Option<&'a Roadmap>,
+    pub file: Option<&'a RoadmapFile>,
     /// By item.
     pub children: &'a BTreeMap<String, ItemChild>,
     /// Threads that may work at the same time.

@@ -3,7 +3,7 @@
 
 use codebutler_crds::Thread;
 use codebutler_crds::wire::ErrorCode;
-use codebutler_roadmap::{ItemStatus, Roadmap};
+use codebutler_roadmap::{ItemStatus, RoadmapFile};
 
 use super::PATH;
 use crate::gateway::api_error::ApiError;
@@ -44,7 +44,7 @@ pub async fn find_mark(
         return Ok(ItemMark::default());
     };
     let Some(file) = github.file(PATH, commit).await? else { return Ok(ItemMark::default()) };
-    let roadmap = Roadmap::read(&String::from_utf8_lossy(&file));
+    let roadmap = RoadmapFile::read(&String::from_utf8_lossy(&file));
     let missing = is_unmarked(&roadmap, item);
     let message = || {
         format!(
@@ -56,7 +56,7 @@ pub async fn find_mark(
     Ok(ItemMark { missing, issue: roadmap.item(item).and_then(|item| item.issue) })
 }
 
-fn is_unmarked(roadmap: &Roadmap, item: &str) -> bool {
+fn is_unmarked(roadmap: &RoadmapFile, item: &str) -> bool {
     roadmap.item(item).is_some_and(|item| item.status != ItemStatus::Done)
 }
 
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn an_item_of_the_file_has_to_be_done_and_nothing_is_asked_of_others() {
         let file = "## 1. A\n- Status: done\n\n## 2. B\n- Acceptance criteria: b\n";
-        let roadmap = Roadmap::read(file);
+        let roadmap = RoadmapFile::read(file);
         assert!(is_unmarked(&roadmap, "2"));
         assert!(!is_unmarked(&roadmap, "1") && !is_unmarked(&roadmap, "nightly"));
     }

@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codebutler_crds::thread::{RoadmapRun, ThreadState};
-use codebutler_crds::wire::history::Event;
+use codebutler_crds::wire::history::HistoryEvent;
 use codebutler_crds::{NanoUsd, Repo, SlackTs, Thread};
-use codebutler_roadmap::Roadmap;
+use codebutler_roadmap::RoadmapFile;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
@@ -63,7 +63,7 @@ struct Desk {
     over: HashSet<ThreadKey>,
     told: HashSet<(ThreadKey, String)>,
     /// What the history says of a conversation's roadmap and its items.
-    kept: HashMap<(ThreadKey, String), Event>,
+    kept: HashMap<(ThreadKey, String), HistoryEvent>,
     links: HashMap<ThreadKey, String>,
     /// Since when all is merged, and calls are still under way.
     settling: HashMap<ThreadKey, Instant>,
@@ -76,7 +76,7 @@ struct Desk {
 struct KnownFile {
     asked: Instant,
     commit: String,
-    roadmap: Option<Arc<Roadmap>>,
+    roadmap: Option<Arc<RoadmapFile>>,
     /// Items that were merged by then: another one means another file.
     merged: usize,
 }
@@ -244,7 +244,7 @@ impl Desk {
             _ if commit.is_empty() => None,
             _ => {
                 let bytes = github.file(PATH, &commit).await?;
-                bytes.map(|bytes| Arc::new(Roadmap::read(&String::from_utf8_lossy(&bytes))))
+                bytes.map(|bytes| Arc::new(RoadmapFile::read(&String::from_utf8_lossy(&bytes))))
             }
         };
         let fresh = KnownFile { asked, commit, roadmap, merged };
@@ -316,9 +316,9 @@ impl Desk {
         let all = (String::new(), shown::run_event(run, facts.budget));
         let items = run.items.iter().zip(0..).map(|(item, place)| {
             let shown = shown::item_event(facts, place, item);
-            (item.id.clone(), Event::RoadmapItem(shown))
+            (item.id.clone(), HistoryEvent::RoadmapItem(shown))
         });
-        let changed = |(id, event): &(String, Event)| {
+        let changed = |(id, event): &(String, HistoryEvent)| {
             self.kept.get(&(key.clone(), id.clone())) != Some(event)
         };
         let changed: Vec<_> = std::iter::once(all).chain(items).filter(changed).collect();
@@ -367,7 +367,7 @@ fn item_threads(
     gateway: &SharedGateway,
     parent: &Thread,
     run: &RoadmapRun,
-    file: Option<&Roadmap>,
+    file: Option<&RoadmapFile>,
 ) -> BTreeMap<String, Arc<Thread>> {
     let (repo, namespace) = (&parent.spec.repo, parent.namespace().unwrap_or_default());
     let mut found = BTreeMap::new();

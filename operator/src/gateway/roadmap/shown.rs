@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use codebutler_crds::NanoUsd;
 use codebutler_crds::limits::LimitsSpec;
 use codebutler_crds::thread::{ApprovedItem, RoadmapEnd, RoadmapRun};
-use codebutler_crds::wire::history::{Event, ItemShown};
-use codebutler_roadmap::Roadmap;
+use codebutler_crds::wire::history::{HistoryEvent, ItemShown};
+use codebutler_roadmap::RoadmapFile;
 
 use super::decide::{ItemStanding, RoadmapFacts, RoadmapRefusal, WaitingReason};
 
@@ -20,19 +20,19 @@ const FILE: &str = ".codebutler/roadmap.md";
 const TOO_DEAR: &str = "the budget is used up";
 
 /// The title of an item as the file has it, and nothing in it is markup.
-pub fn item_title(file: Option<&Roadmap>, id: &str) -> String {
+pub fn item_title(file: Option<&RoadmapFile>, id: &str) -> String {
     let title = file.and_then(|file| file.item(id)).map_or("", |item| item.title.as_str());
     let plain = title.chars().filter(|c| !"*_`<>~".contains(*c));
     format!("`{id}` {}", plain.take(TITLE).collect::<String>()).trim_end().to_owned()
 }
 
 /// How all of it stands, for the history.
-pub fn run_event(run: &RoadmapRun, budget: Option<NanoUsd>) -> Event {
+pub fn run_event(run: &RoadmapRun, budget: Option<NanoUsd>) -> HistoryEvent {
     let ended = run.ended.map(|end| match end {
         RoadmapEnd::Done => "done".to_owned(),
         RoadmapEnd::Stopped => "stopped".to_owned(),
     });
-    Event::Roadmap { items: run.items.len() as u64, budget, ended }
+    HistoryEvent::Roadmap { items: run.items.len() as u64, budget, ended }
 }
 
 /// How an item stands, for the history.
@@ -112,7 +112,7 @@ fn describe_money(budget: Option<NanoUsd>, limits: &LimitsSpec) -> String {
 }
 
 /// What is wrong in the file, line by line.
-fn describe_faults(file: Option<&Roadmap>) -> String {
+fn describe_faults(file: Option<&RoadmapFile>) -> String {
     let faults = file.map(|file| file.faults.as_slice()).unwrap_or_default();
     if faults.is_empty() {
         return String::new();
@@ -126,7 +126,11 @@ fn describe_faults(file: Option<&Roadmap>) -> String {
 }
 
 /// Why there is nothing to ask.
-pub fn describe_refusal(refusal: &RoadmapRefusal, file: Option<&Roadmap>, base: &str) -> String {
+pub fn describe_refusal(
+    refusal: &RoadmapRefusal,
+    file: Option<&RoadmapFile>,
+    base: &str,
+) -> String {
     match refusal {
         RoadmapRefusal::NoRoadmap => format!(
             "There is no `{FILE}` on `{base}` yet. Say `add … to the roadmap` and what you want, and the team writes it with you."

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use codebutler_crds::repo::Ended;
+use codebutler_crds::repo::EndedThread;
 use codebutler_crds::{Repo, SlackTs};
 use kube::api::Patch;
 use kube::{Api, ResourceExt as _};
@@ -32,7 +32,7 @@ impl ToldEnds {
         known.get(&(channel.to_owned(), root.clone())).cloned()
     }
 
-    fn add(&self, channel: &str, end: &Ended) {
+    fn add(&self, channel: &str, end: &EndedThread) {
         let mut known = self.known.lock();
         if known.len() >= KNOWN {
             known.clear();
@@ -55,7 +55,12 @@ impl Inner {
     ///
     /// # Errors
     /// When the Repo can't be written.
-    pub async fn end(&self, repo: &Repo, channel: &str, end: &Ended) -> Result<(), kube::Error> {
+    pub async fn end(
+        &self,
+        repo: &Repo,
+        channel: &str,
+        end: &EndedThread,
+    ) -> Result<(), kube::Error> {
         self.ends.add(channel, end);
         let namespace = repo.namespace().unwrap_or_default();
         let api: Api<Repo> = Api::namespaced(self.context.client.clone(), &namespace);
@@ -82,7 +87,7 @@ impl Inner {
 }
 
 /// The list with one more end; None if it is known.
-fn add_end(mut known: Vec<Ended>, end: &Ended) -> Option<Vec<Ended>> {
+fn add_end(mut known: Vec<EndedThread>, end: &EndedThread) -> Option<Vec<EndedThread>> {
     if known.iter().any(|k| k.root == end.root && k.at >= end.at) {
         return None;
     }
@@ -99,7 +104,7 @@ mod tests {
 
     #[test]
     fn ends_are_kept_once_each_and_the_newest_of_them() {
-        let end = |root: usize, at: usize| Ended {
+        let end = |root: usize, at: usize| EndedThread {
             root: format!("{root}.000000").parse().unwrap(),
             at: format!("{at}.000000").parse().unwrap(),
         };

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::repo::Ended;
+use codebutler_crds::repo::EndedThread;
 use codebutler_crds::thread::{SlackThread, ThreadState};
 use codebutler_crds::{Repo, SlackTs, Thread, ThreadStatus};
 use jiff::{SignedDuration, Timestamp};
@@ -52,7 +52,7 @@ pub async fn take_leave(inner: &Arc<Inner>, thread: &Thread) -> Result<(), Later
         Err(error) => return Err(error),
     };
     if let (Some(repo), Some((slack, at))) = (repo, ended) {
-        inner.end(&repo, &slack.channel, &Ended { root: slack.ts, at }).await?;
+        inner.end(&repo, &slack.channel, &EndedThread { root: slack.ts, at }).await?;
     }
     inner.sent.forget(&key);
     inner.threads.hold(&key, false).await?;

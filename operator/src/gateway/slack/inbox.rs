@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::thread::{SlackThread, ThreadState};
-use codebutler_crds::wire::{Author, Inbox, Message};
+use codebutler_crds::wire::{MessageAuthor, RoleInbox, ThreadMessage};
 use codebutler_crds::{SlackTs, Thread, ThreadStatus};
 use kube::ResourceExt as _;
 use tokio::time::Instant;
@@ -32,7 +32,7 @@ pub async fn await_inbox(
     caller: &ProvenCaller,
     after: Option<&SlackTs>,
     wait: Duration,
-) -> Result<Inbox, ApiError> {
+) -> Result<RoleInbox, ApiError> {
     let (key, role) = (caller.key(), caller.role_name());
     let deadline = Instant::now() + wait.min(LONGEST);
     let own_pod = role_pod(&caller.thread, role);
@@ -40,7 +40,7 @@ pub async fn await_inbox(
         let thread = inner.thread(&key);
         let thread = match thread {
             Some(thread) if is_served(&thread, role, own_pod.as_deref()) => thread,
-            _ => return Ok(Inbox { closed: true, ..Inbox::default() }),
+            _ => return Ok(RoleInbox { closed: true, ..RoleInbox::default() }),
         };
         let status = thread.status.clone().unwrap_or_default();
         let suspended = is_suspended(inner, caller);
@@ -49,7 +49,7 @@ pub async fn await_inbox(
         }
         let now = Instant::now();
         if now >= deadline {
-            return Ok(Inbox::default());
+            return Ok(RoleInbox::default());
         }
         tokio::time::sleep(LOOK.min(deadline - now)).await;
     }
@@ -86,7 +86,7 @@ async fn read_inbox(
     thread: &Thread,
     status: &ThreadStatus,
     after: Option<&SlackTs>,
-) -> Result<Inbox, ApiError> {
+) -> Result<RoleInbox, ApiError> {
     let (repo, role) = (&caller.repo, caller.role_name());
     let account: Arc<SlackAccount> = match inner.account(repo).await {
         Ok(account) => account,
@@ -113,11 +113,11 @@ async fn read_inbox(
     for stored in said {
         let Some(mut message) = reader.message(stored) else { continue };
         message.text += &files::read_files(inner, reader.account, stored, &mut left).await;
-        if matches!(message.author, Author::User { .. }) {
+        if matches!(message.author, MessageAuthor::User { .. }) {
             message.text +=
                 &audio::read_recordings(inner, caller, reader.account, thread, stored).await;
         }
-        if let Author::User { id } = &message.author
+        if let MessageAuthor::User { id } = &message.author
             && inner.is_member(reader.account, id).await
         {
             message.text +=
@@ -128,7 +128,7 @@ async fn read_inbox(
     }
     let pending: Vec<_> = status.pending.iter().filter(|p| p.role == role).cloned().collect();
     inner.heard(caller, &messages, &pending).await;
-    Ok(Inbox { messages, pending, closed: false })
+    Ok(RoleInbox { messages, pending, closed: false })
 }
 
 /// What kind of message one of our own is.
@@ -168,7 +168,7 @@ pub struct InboxReader<'a> {
 
 impl InboxReader<'_> {
     /// None: it only repeats what another one says, or is of somebody who may not steer.
-    pub fn message(&self, stored: &StoredMessage) -> Option<Message> {
+    pub fn message(&self, stored: &StoredMessage) -> Option<ThreadMessage> {
         if self.account.wrote(stored) && message_kind(stored) == Some(progress::KIND) {
             return None;
         }
@@ -184,12 +184,12 @@ impl InboxReader<'_> {
                 return None;
             }
             let recipients = super::taking::find_recipients(self.status, &said, &self.channel.team);
-            (Author::User { id: user.to_owned() }, recipients.iter().any(|r| r == self.role))
+            (MessageAuthor::User { id: user.to_owned() }, recipients.iter().any(|r| r == self.role))
         } else {
             (bot_author(stored), false)
         };
         let text = mrkdwn::to_text(mrkdwn);
-        Some(Message { ts: stored.ts.clone(), author, text, addressed, pictures: Vec::new() })
+        Some(ThreadMessage { ts: stored.ts.clone(), author, text, addressed, pictures: Vec::new() })
     }
 
     /// Whether it is one of the messages by which this conversation was opened.
@@ -200,16 +200,16 @@ impl InboxReader<'_> {
     }
 
     /// The prompt, once, as it was written and not as it is shown.
-    fn prompt(&self, stored: &StoredMessage) -> Option<Message> {
+    fn prompt(&self, stored: &StoredMessage) -> Option<ThreadMessage> {
         let begins = self.thread.conversation().is_some_and(|slack| slack.ts == stored.ts);
         let text = self.thread.spec.prompt.clone().filter(|_| begins)?;
         let recipients = open::prompt_recipients(&text, &self.channel);
-        let author = Author::Prompt {
+        let author = MessageAuthor::Prompt {
             thread: self.thread.name_any(),
             requested_by: self.thread.spec.requested_by.clone(),
         };
         let addressed = recipients.iter().any(|r| r == self.role);
-        Some(Message { ts: stored.ts.clone(), author, text, addressed, pictures: Vec::new() })
+        Some(ThreadMessage { ts: stored.ts.clone(), author, text, addressed, pictures: Vec::new() })
     }
 
     /// Whether CodeButler itself tells this role of what a person said elsewhere.
@@ -221,29 +221,29 @@ impl InboxReader<'_> {
 
     /// One of the app's own messages: a role's or CodeButler's if its metadata says so. Files that a role
     /// shares carry none, and roles of other Threads have no say here.
-    fn own(&self, stored: &StoredMessage, mrkdwn: &str) -> (Author, bool) {
+    fn own(&self, stored: &StoredMessage, mrkdwn: &str) -> (MessageAuthor, bool) {
         let Some(payload) = own_metadata(stored.metadata.as_ref()) else {
             return (bot_author(stored), false);
         };
         let here = payload["thread"] == self.thread.name_any();
         match payload["role"].as_str().filter(|role| !role.is_empty()) {
-            None => (Author::System, self.is_mail(payload)),
+            None => (MessageAuthor::System, self.is_mail(payload)),
             Some(_) if !here => (bot_author(stored), false),
             Some(role) => {
                 let recipients = post::read_addressed(payload).unwrap_or_else(|| {
                     address::by_role(mrkdwn, &self.channel.team.roles, role, false)
                 });
                 let addressed = recipients.iter().any(|r| r == self.role);
-                (Author::Role { role: role.to_owned() }, addressed)
+                (MessageAuthor::Role { role: role.to_owned() }, addressed)
             }
         }
     }
 }
 
 /// Who says something that counts for nobody.
-fn bot_author(stored: &StoredMessage) -> Author {
+fn bot_author(stored: &StoredMessage) -> MessageAuthor {
     let id = stored.bot_id.as_deref().or(stored.user.as_deref()).unwrap_or_default();
-    Author::Bot { id: id.to_owned() }
+    MessageAuthor::Bot { id: id.to_owned() }
 }
 
 #[cfg(test)]
@@ -318,8 +318,8 @@ mod tests {
             serde_json::json!({"event_type": event, "event_payload": {
                 "role": "pm", "key": "k", "kind": "message", "thread": thread}})
         };
-        let pm = Author::Role { role: "pm".to_owned() };
-        let bot = |id: &str| Author::Bot { id: id.to_owned() };
+        let pm = MessageAuthor::Role { role: "pm".to_owned() };
+        let bot = |id: &str| MessageAuthor::Bot { id: id.to_owned() };
         let text = "@codebutler.coder go";
         for (bot, event, thread, expected) in [
             ("BBOT", "codebutler", "shop-1-000000", (pm, true)),
@@ -334,10 +334,10 @@ mod tests {
         let mut notice = metadata("codebutler", "shop-1-000000");
         notice["event_payload"]["role"] = "".into();
         let notice = serde_json::json!({"ts": "5.000000", "bot_id": "BBOT", "metadata": notice});
-        assert_eq!(read(notice), (Author::System, false));
+        assert_eq!(read(notice), (MessageAuthor::System, false));
         let user = read(serde_json::json!({"ts": "5.000000", "user": "U1", "text": "hi",
             "metadata": metadata("codebutler", "shop-1-000000")}));
-        assert_eq!(user, (Author::User { id: "U1".to_owned() }, false));
+        assert_eq!(user, (MessageAuthor::User { id: "U1".to_owned() }, false));
 
         let opening = |ts: &str| {
             let mut metadata = metadata("codebutler", "shop-1-000000");
@@ -348,7 +348,7 @@ mod tests {
         };
         let prompt = opening("1.000000").unwrap();
         assert_eq!((&*prompt.text, prompt.addressed), ("@codebutler.coder fix **it**", true));
-        assert!(matches!(prompt.author, Author::Prompt { .. }));
+        assert!(matches!(prompt.author, MessageAuthor::Prompt { .. }));
         // The parts that a long one is shown in.
         assert_eq!(opening("2.000000"), None);
     }

@@ -1,6 +1,6 @@
 //! What is heard and said in a conversation, for its history.
 
-use codebutler_crds::wire::{Author, Message, Pending, SharedPicture};
+use codebutler_crds::wire::{MessageAuthor, PendingItem, SharedPicture, ThreadMessage};
 use codebutler_crds::{Repo, SlackTs, Thread};
 
 use super::post::OutgoingText;
@@ -16,8 +16,8 @@ impl Inner {
     pub(super) async fn heard(
         &self,
         caller: &ProvenCaller,
-        messages: &[Message],
-        pending: &[Pending],
+        messages: &[ThreadMessage],
+        pending: &[PendingItem],
     ) {
         let (key, context) = (caller.key(), &self.context);
         let redactor = masks::as_known(context, &caller.repo).await;
@@ -37,7 +37,7 @@ impl Inner {
         words: &str,
     ) {
         let redactor = masks::as_known(&self.context, repo).await;
-        let author = Author::User { id: said.user.clone() };
+        let author = MessageAuthor::User { id: said.user.clone() };
         let text = mrkdwn::to_text(words);
         self.context.history.message(thread, &redactor, &said.ts, author, &text);
     }
@@ -50,7 +50,7 @@ impl Inner {
         pictures: impl Iterator<Item = SharedPicture>,
     ) {
         let redactor = masks::as_known(&self.context, &caller.repo).await;
-        let author = || Author::Role { role: caller.role_name().to_owned() };
+        let author = || MessageAuthor::Role { role: caller.role_name().to_owned() };
         for picture in pictures.filter(|picture| !picture.id.is_empty()) {
             let key = ThreadKey::from(thread);
             self.context.history.picture(&key, &redactor, None, author(), &picture);
@@ -63,8 +63,8 @@ impl Inner {
             return;
         }
         let author = match outgoing.role {
-            Some(role) => Author::Role { role: role.spec.role.clone() },
-            None => Author::System,
+            Some(role) => MessageAuthor::Role { role: role.spec.role.clone() },
+            None => MessageAuthor::System,
         };
         let note = outgoing.note.as_deref().filter(|_| part + 1 == outgoing.parts.len());
         let text = [&outgoing.parts[part], note.unwrap_or_default()].join("\n");

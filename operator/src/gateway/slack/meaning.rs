@@ -1,7 +1,9 @@
 //! What a role's message means for its Thread once it is in Slack: a decision asked, roles addressed.
 
-use codebutler_crds::thread::{Closing, Offer, Plan, PlanDetails, PlanEstimate, QueuedRole};
-use codebutler_crds::wire::{Decision, PostMessage};
+use codebutler_crds::thread::{
+    PlanDetails, PlanEstimate, PostedPlan, QueuedRole, RoleOffer, ThreadClosing,
+};
+use codebutler_crds::wire::{AskedDecision, PostMessage};
 use codebutler_crds::{SlackTs, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sha2::{Digest as _, Sha256};
@@ -25,10 +27,10 @@ pub struct RoleContext {
 
 /// What a posted message means for its Thread. Applied again, nothing changes.
 pub struct PostMeaning {
-    plan: Option<Plan>,
+    plan: Option<PostedPlan>,
     details: Option<PlanDetails>,
-    closing: Option<Closing>,
-    offer: Option<Offer>,
+    closing: Option<ThreadClosing>,
+    offer: Option<RoleOffer>,
     /// Whether people are asked something, in whatever way.
     asks: bool,
     /// Who says it, and when last.
@@ -143,7 +145,7 @@ pub fn read_meaning(
     let asked = sent.last().map(|part| part.ts.clone());
     let of = |decision| asked.clone().filter(|_| message.decision == Some(decision));
     let offer = match outgoing.asks {
-        TextAsks::Offer(shown) => asked.clone().map(|ts| Offer {
+        TextAsks::Offer(shown) => asked.clone().map(|ts| RoleOffer {
             ts,
             role: role.clone(),
             kind: shown.kind,
@@ -154,21 +156,21 @@ pub fn read_meaning(
     };
     PostMeaning {
         offer,
-        plan: of(Decision::Plan).map(|ts| Plan {
+        plan: of(AskedDecision::Plan).map(|ts| PostedPlan {
             ts,
             hash: plan_hash(message),
             role: role.clone(),
             approved_by: None,
             declined_by: None,
         }),
-        details: of(Decision::Plan).map(|plan| PlanDetails {
+        details: of(AskedDecision::Plan).map(|plan| PlanDetails {
             plan,
             test: message.test.clone(),
             complexity: message.complexity,
             files: message.files.clone(),
             estimate: beside.estimate,
         }),
-        closing: of(Decision::Merge).map(|ts| Closing {
+        closing: of(AskedDecision::Merge).map(|ts| ThreadClosing {
             ts,
             role: role.clone(),
             choice: None,

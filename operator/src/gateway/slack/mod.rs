@@ -87,7 +87,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use codebutler_crds::thread::ApprovedItem;
 use codebutler_crds::wire::{
-    ApprovalReply, ApprovalRequest, ErrorCode, Inbox, PostMessage, Posted, Progress,
+    ApprovalReply, ApprovalRequest, ErrorCode, PostMessage, PostedMessage, RoleInbox, RunProgress,
 };
 use codebutler_crds::{Repo, SlackTs, Thread, ThreadStatus};
 use tokio::sync::watch;
@@ -302,7 +302,7 @@ impl SlackGateway {
     ///
     /// # Errors
     /// When it is nothing that can be shown.
-    pub fn progress(&self, caller: &ProvenCaller, progress: &Progress) -> Result<(), ApiError> {
+    pub fn progress(&self, caller: &ProvenCaller, progress: &RunProgress) -> Result<(), ApiError> {
         if !progress::is_valid(progress) {
             let message = "`run` has to be 1 to 32 of a-z and 0-9, `doing` at most 1000 bytes";
             return Err(ApiError::new(ErrorCode::InvalidRequest, message));
@@ -339,7 +339,7 @@ impl SlackGateway {
         caller: &ProvenCaller,
         message: &PostMessage,
         closing_head: Option<String>,
-    ) -> Result<Posted, ApiError> {
+    ) -> Result<PostedMessage, ApiError> {
         let beside = RoleContext { closing_head, ..RoleContext::default() };
         self.post_noted(caller, message, beside).await
     }
@@ -353,7 +353,7 @@ impl SlackGateway {
         caller: &ProvenCaller,
         message: &PostMessage,
         beside: RoleContext,
-    ) -> Result<Posted, ApiError> {
+    ) -> Result<PostedMessage, ApiError> {
         let posted = role_message::of_role(&self.inner, caller, message, beside).await?;
         if message.decision.is_some() {
             // What it replaced.
@@ -371,7 +371,7 @@ impl SlackGateway {
         caller: &ProvenCaller,
         after: Option<&SlackTs>,
         wait: Duration,
-    ) -> Result<Inbox, ApiError> {
+    ) -> Result<RoleInbox, ApiError> {
         Box::pin(inbox::await_inbox(&self.inner, caller, after, wait)).await
     }
 

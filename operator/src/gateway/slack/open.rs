@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use codebutler_crds::condition::{self, OPENED, READY};
-use codebutler_crds::thread::{Claim, SlackThread};
+use codebutler_crds::thread::{ReplicaClaim, SlackThread};
 use codebutler_crds::{Repo, SlackTs, Thread, ThreadStatus};
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -91,7 +91,7 @@ pub fn take_claim(status: &mut ThreadStatus, by: &str, now: &Time) -> ClaimedCon
         }
         Some(_) => ClaimedConversation::Again,
     };
-    status.claim = Some(Claim { by: by.to_owned(), since: now.clone() });
+    status.claim = Some(ReplicaClaim { by: by.to_owned(), since: now.clone() });
     outcome
 }
 

@@ -6,8 +6,8 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::thread::Plan;
-use codebutler_crds::wire::Decision;
+use codebutler_crds::thread::PostedPlan;
+use codebutler_crds::wire::AskedDecision;
 use codebutler_crds::{Repo, SlackTs, Thread};
 use parking_lot::Mutex;
 
@@ -72,7 +72,7 @@ impl Inner {
 
     /// Its message, and the parts before it where it was a long one. Only what this app posted for the
     /// role counts: nobody else can write or change such a message.
-    async fn read_plan(&self, repo: &Repo, thread: &Thread, plan: &Plan) -> Option<String> {
+    async fn read_plan(&self, repo: &Repo, thread: &Thread, plan: &PostedPlan) -> Option<String> {
         let account = self.account(repo).await.ok()?;
         let slack = thread.conversation()?;
         let (web, bot) = (&self.web, &account.bot);
@@ -95,7 +95,7 @@ impl Inner {
 fn is_of(account: &SlackAccount, stored: &StoredMessage, role: &str) -> bool {
     account.wrote(stored)
         && own_metadata(stored.metadata.as_ref()).is_some_and(|payload| {
-            payload["role"] == role && payload["kind"] == Decision::Plan.kind()
+            payload["role"] == role && payload["kind"] == AskedDecision::Plan.kind()
         })
 }
 

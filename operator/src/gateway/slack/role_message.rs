@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use codebutler_crds::Thread;
 use codebutler_crds::thread::ThreadState;
-use codebutler_crds::wire::{Decision, ErrorCode, PostMessage, Posted, SharedPicture};
+use codebutler_crds::wire::{AskedDecision, ErrorCode, PostMessage, PostedMessage, SharedPicture};
 
 use super::account::AccessError;
 use super::markdown::{self, LongSnippet, RenderedMessage};
@@ -27,7 +27,7 @@ pub async fn of_role(
     caller: &ProvenCaller,
     message: &PostMessage,
     beside: RoleContext,
-) -> Result<Posted, ApiError> {
+) -> Result<PostedMessage, ApiError> {
     asking::check_message(message)?;
     // What people see and approve is what is recorded and hashed.
     let redactor = inner.context.redactors.of(&caller.repo);
@@ -53,7 +53,7 @@ pub async fn of_role(
     if message.asks || message.decision.is_some() {
         text = format!("{text}\n{}", people::mention_all(&thread));
     }
-    if message.decision == Some(Decision::Merge) {
+    if message.decision == Some(AskedDecision::Merge) {
         let status = thread.status.clone().unwrap_or_default();
         text = format!("{text}\n\n{}", usage::usage_table(&status));
     }
@@ -67,10 +67,10 @@ pub async fn of_role(
         slack: require_conversation(&thread)?,
         key: &message.key,
         role: Some(&caller.role),
-        kind: message.decision.map_or("message", Decision::kind),
+        kind: message.decision.map_or("message", AskedDecision::kind),
         asks: match (message.decision, &offered) {
-            (Some(Decision::Plan), _) => TextAsks::Buttons(&plan::BUTTONS),
-            (Some(Decision::Merge), _) => TextAsks::Buttons(&merge::BUTTONS),
+            (Some(AskedDecision::Plan), _) => TextAsks::Buttons(&plan::BUTTONS),
+            (Some(AskedDecision::Merge), _) => TextAsks::Buttons(&merge::BUTTONS),
             (None, Some(offer)) => TextAsks::Offer(offer),
             (None, None) => TextAsks::Nothing,
         },
@@ -83,7 +83,7 @@ pub async fn of_role(
         Ok(sent) => sent,
         Err(error) => return Err(inner.failed(error, &caller.repo).await),
     };
-    if let (Some(Decision::Plan), Some(ts)) = (message.decision, sent.last()) {
+    if let (Some(AskedDecision::Plan), Some(ts)) = (message.decision, sent.last()) {
         inner.keep_plan(&key, &ts.ts, &message.text);
     }
     let meaning = meaning::read_meaning(&team, &outgoing, &sent, message, &beside);
@@ -94,7 +94,7 @@ pub async fn of_role(
         .map_err(|error| not_recorded(&error))?;
     let first = sent.into_iter().next();
     first
-        .map(|part| Posted { ts: part.ts, overlaps: Vec::new() })
+        .map(|part| PostedMessage { ts: part.ts, overlaps: Vec::new() })
         .ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))
 }
 

@@ -2,7 +2,7 @@
 //! still have to is kept in the Thread, so that a restart in between leaves no dead button behind.
 
 use codebutler_crds::SlackTs;
-use codebutler_crds::thread::{Settled, SlackThread};
+use codebutler_crds::thread::{SettledQuestion, SlackThread};
 use serde_json::{Value, json};
 
 use super::account::{AccessError, SlackAccount};
@@ -61,7 +61,7 @@ impl SettledLine {
     }
 }
 
-fn settled_line(settled: &Settled) -> SettledLine {
+fn settled_line(settled: &SettledQuestion) -> SettledLine {
     let choice = settled.choice.as_deref();
     if choice == Some(action::EXPIRED) {
         return SettledLine::of(":hourglass: Nobody answered in time: it was not done");
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_settled_question_says_how() {
-        let settled = |choice: Option<&str>| Settled {
+        let settled = |choice: Option<&str>| SettledQuestion {
             ts: "1.000000".parse().unwrap(),
             choice: choice.map(str::to_owned),
             user: choice.map(|_| "U1".to_owned()),

@@ -2,7 +2,7 @@
 //! in [`words`](super::words), which question they answer in [`answered`](super::questions::answered). Pure:
 //! applied again, nothing changes.
 
-use codebutler_crds::thread::{Pending, RoleState};
+use codebutler_crds::thread::{PendingItem, RoleState};
 use codebutler_crds::wire::{MergeChoice, PendingDecision, PlanChoice};
 use codebutler_crds::{SlackTs, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -286,7 +286,10 @@ pub fn stop_runs(status: &mut ThreadStatus, ts: &SlackTs, user: &str) -> Result<
     parts::stop_split(status);
     for role in running {
         let id = format!("stop:{ts}:{role}");
-        threads::add_pending(status, &Pending::new(id, &role, PendingDecision::Stop, user, ts))?;
+        threads::add_pending(
+            status,
+            &PendingItem::new(id, &role, PendingDecision::Stop, user, ts),
+        )?;
     }
     Ok(())
 }

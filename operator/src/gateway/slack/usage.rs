@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use codebutler_crds::thread::Usage;
+use codebutler_crds::thread::TokenUsage;
 use codebutler_crds::{NanoUsd, ThreadStatus};
 
 /// A table in a code block: the same in Slack and in a pull request. Roles that did nothing are
@@ -12,9 +12,9 @@ use codebutler_crds::{NanoUsd, ThreadStatus};
 #[must_use]
 pub fn usage_table(status: &ThreadStatus) -> String {
     let worked = status.roles.iter().filter(|(_, entry)| entry.usage.calls > 0);
-    let mut lines: Vec<(&str, Usage)> =
+    let mut lines: Vec<(&str, TokenUsage)> =
         worked.map(|(role, entry)| (role.as_str(), entry.usage)).collect();
-    let sum = lines.iter().fold(Usage::default(), |sum, (_, usage)| add_usage(sum, usage));
+    let sum = lines.iter().fold(TokenUsage::default(), |sum, (_, usage)| add_usage(sum, usage));
     lines.push(("total", sum));
     let columns: Vec<Column> = COLUMNS.into_iter().filter(|column| (column.shown)(&sum)).collect();
 
@@ -49,8 +49,8 @@ pub fn usage_table(status: &ThreadStatus) -> String {
 #[derive(Clone, Copy)]
 struct Column {
     title: &'static str,
-    figure: fn(&Usage) -> String,
-    shown: fn(&Usage) -> bool,
+    figure: fn(&TokenUsage) -> String,
+    shown: fn(&TokenUsage) -> bool,
 }
 
 const COLUMNS: [Column; 8] = [
@@ -96,7 +96,7 @@ const COLUMNS: [Column; 8] = [
     Column { title: "USD", figure: |usage| usage.cost.to_string(), shown: |_| true },
 ];
 
-const fn has_parts(usage: &Usage) -> bool {
+const fn has_parts(usage: &TokenUsage) -> bool {
     usage.cached_tokens > 0 || usage.written_tokens > 0 || usage.reasoning_tokens > 0
 }
 
@@ -112,8 +112,8 @@ fn short_count(tokens: u64) -> String {
     }
 }
 
-fn add_usage(sum: Usage, usage: &Usage) -> Usage {
-    Usage {
+fn add_usage(sum: TokenUsage, usage: &TokenUsage) -> TokenUsage {
+    TokenUsage {
         cost: sum.cost + usage.cost,
         prompt_tokens: sum.prompt_tokens.saturating_add(usage.prompt_tokens),
         completion_tokens: sum.completion_tokens.saturating_add(usage.completion_tokens),
@@ -134,12 +134,12 @@ mod tests {
         let mut status = ThreadStatus::default();
         for (role, cost) in [("pm", 1_250_000), ("coder", 2_000_000_001), ("lead", 0)] {
             let calls = u64::from(cost > 0) * 4;
-            let usage = Usage {
+            let usage = TokenUsage {
                 cost: NanoUsd(cost),
                 prompt_tokens: 12_000,
                 completion_tokens: 40,
                 calls,
-                ..Usage::default()
+                ..TokenUsage::default()
             };
             status.roles.entry(role.to_owned()).or_default().usage = usage;
         }
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn kept_and_thought_tokens_have_columns_where_there_are_any() {
         let mut status = ThreadStatus::default();
-        let coder = Usage {
+        let coder = TokenUsage {
             cost: NanoUsd(1_620_000_000),
             prompt_tokens: 1_519_000,
             completion_tokens: 31_400,
@@ -169,7 +169,7 @@ mod tests {
             reasoning_tokens: 18_200,
             calls: 35,
         };
-        let lead = Usage { prompt_tokens: 9_000, calls: 2, ..Usage::default() };
+        let lead = TokenUsage { prompt_tokens: 9_000, calls: 2, ..TokenUsage::default() };
         for (role, usage) in [("coder", coder), ("lead", lead)] {
             status.roles.entry(role.to_owned()).or_default().usage = usage;
         }

@@ -1,6 +1,6 @@
 //! What an issue's Thread is asked to do. Pure.
 
-use codebutler_crds::wire::Issue;
+use codebutler_crds::wire::RepoIssue;
 
 use super::quote_foreign;
 
@@ -11,8 +11,8 @@ const QUOTE: usize = 9000;
 
 /// What is wanted. What the issue says stands as what it is, the quoted words of somebody at GitHub: whom they
 /// mention is not addressed by that.
-pub fn prompt_of(issue: &Issue) -> String {
-    let Issue { number, url, title, author, body, .. } = issue;
+pub fn prompt_of(issue: &RepoIssue) -> String {
+    let RepoIssue { number, url, title, author, body, .. } = issue;
     let body = if body.trim().is_empty() { "(no text)" } else { body.trim() };
     let words = format!("**{title}**\n\n{body}");
     let quoted = quote_foreign(&words, QUOTE);
@@ -29,7 +29,7 @@ mod tests {
 
     #[test]
     fn an_issue_is_material_and_addresses_nobody() {
-        let issue = Issue {
+        let issue = RepoIssue {
             number: 12,
             url: "https://github.com/acme/shop/issues/12".into(),
             title: "Prices @coder".into(),
@@ -45,9 +45,9 @@ mod tests {
         }
         assert!(prompt.contains("\n> \n> now"), "{prompt}");
         assert!(prompt.ends_with("`Closes #12`."), "{prompt}");
-        let long = Issue { body: "x\n\n".repeat(BODY / 3), ..issue.clone() };
+        let long = RepoIssue { body: "x\n\n".repeat(BODY / 3), ..issue.clone() };
         let prompt = prompt_of(&long);
         assert!(prompt.chars().count() < 10_000 && prompt.contains("> …\n\nPlan"), "{prompt}");
-        assert!(prompt_of(&Issue { body: String::new(), ..issue }).contains("> (no text)"));
+        assert!(prompt_of(&RepoIssue { body: String::new(), ..issue }).contains("> (no text)"));
     }
 }

@@ -1,6 +1,6 @@
 //! Issues at GitHub that have the label of their Repo.
 
-use codebutler_crds::wire::Issue;
+use codebutler_crds::wire::RepoIssue;
 use codebutler_crds::{Repo, names};
 use kube::ResourceExt as _;
 
@@ -28,7 +28,7 @@ pub async fn look_at(gateway: &SharedGateway, repo: &Repo) -> Result<(), StartEr
 async fn begin_labelled(
     gateway: &SharedGateway,
     repo: &Repo,
-    found: &[Issue],
+    found: &[RepoIssue],
 ) -> Result<(), StartError> {
     let known = repo.status.as_ref().map(|status| status.begun_issues.as_slice());
     let known = known.unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use codebutler_crds::wire::Issue;
+use codebutler_crds::wire::RepoIssue;
 
 use super::quote_foreign;
 use crate::gateway::github::{ChangedFile, CommandPlace, HeardCommand};
@@ -11,7 +11,7 @@ use crate::gateway::github::{ChangedFile, CommandPlace, HeardCommand};
 const PROMPT: usize = 11_000;
 
 /// About an issue, quoted with its newest comments.
-pub fn about_issue(command: &HeardCommand, issue: &Issue) -> String {
+pub fn about_issue(command: &HeardCommand, issue: &RepoIssue) -> String {
     let said = issue.comments.iter().rev().take(10).rev();
     let said: String = said.fold(String::new(), |mut all, remark| {
         let _ = write!(all, "\n\n{}: {}", remark.author, remark.body.trim());
@@ -94,7 +94,7 @@ mod tests {
         }
         assert!(prompt.contains("> About src/a.rs:3:\n> @@"), "{prompt}");
         let bare = HeardCommand { words: String::new(), place: CommandPlace::Issue, ..command };
-        let issue = Issue {
+        let issue = RepoIssue {
             number: 12,
             url: String::new(),
             title: "Totals".into(),

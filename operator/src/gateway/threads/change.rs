@@ -1,8 +1,8 @@
 //! How a Thread's status may change: pure, monotone, and the same when applied again.
 
 use codebutler_crds::thread::{
-    ApprovalAnswer, Closing, ClosingChoice, HandOver, HandOverReason, MergeWait, Pending, Plan,
-    PlanDetails, PullRequest, RoleState, Settled, Silence,
+    AgentSilence, ApprovalAnswer, ClosingChoice, HandOver, HandOverReason, MergeWait, PendingItem,
+    PlanDetails, PostedPlan, PullRequest, RoleState, SettledQuestion, ThreadClosing,
 };
 use codebutler_crds::wire::RunReport;
 use codebutler_crds::{SlackTs, ThreadStatus};
@@ -65,7 +65,12 @@ pub fn take_report(status: &mut ThreadStatus, role: &str, report: &RunReport, no
 
 /// Says of a role's pod that it is not heard of, or that it is. Of a pod that is not the role's any more
 /// the mark stays until there is another one: it says why it goes.
-pub fn set_silence(status: &mut ThreadStatus, role: &str, pod: &str, silent: Option<&Silence>) {
+pub fn set_silence(
+    status: &mut ThreadStatus,
+    role: &str,
+    pod: &str,
+    silent: Option<&AgentSilence>,
+) {
     let own = status.roles.get_mut(role).filter(|own| own.pod_uid.as_deref() == Some(pod));
     if let Some(own) = own {
         own.silent = silent.cloned();
@@ -108,7 +113,7 @@ pub fn raise_inbox(status: &mut ThreadStatus, roles: &[String], ts: &SlackTs, no
 }
 
 /// Appends a pending item unless its id is there.
-pub fn add_pending(status: &mut ThreadStatus, pending: &Pending) -> Result<(), ChangeRefusal> {
+pub fn add_pending(status: &mut ThreadStatus, pending: &PendingItem) -> Result<(), ChangeRefusal> {
     if status.pending.iter().any(|p| p.id == pending.id) {
         return Ok(());
     }
@@ -149,12 +154,12 @@ pub fn raise_asked(status: &mut ThreadStatus, ts: &SlackTs) {
 }
 
 /// Records a plan unless this or a newer one is known. What it replaces can't be answered any more.
-pub fn set_plan(status: &mut ThreadStatus, plan: &Plan) {
+pub fn set_plan(status: &mut ThreadStatus, plan: &PostedPlan) {
     if status.plan.as_ref().is_none_or(|known| known.ts < plan.ts) {
         let before = status.plan.replace(Box::new(plan.clone()));
-        let open = |plan: &Plan| plan.approved_by.is_none() && plan.declined_by.is_none();
+        let open = |plan: &PostedPlan| plan.approved_by.is_none() && plan.declined_by.is_none();
         if let Some(before) = before.filter(|before| open(before)) {
-            settle_question(status, Settled { ts: before.ts, choice: None, user: None });
+            settle_question(status, SettledQuestion { ts: before.ts, choice: None, user: None });
         }
     }
 }
@@ -167,10 +172,11 @@ pub fn set_plan_details(status: &mut ThreadStatus, details: &PlanDetails) {
 }
 
 /// Has the message of a question lose its buttons.
-pub fn settle_question(status: &mut ThreadStatus, settled: Settled) {
+pub fn settle_question(status: &mut ThreadStatus, settled: SettledQuestion) {
     // The learnings of one message are settled one by one.
-    let part = |one: &Settled| one.choice.as_ref().is_some_and(|id| id.starts_with("learning:"));
-    let same = |known: &Settled| {
+    let part =
+        |one: &SettledQuestion| one.choice.as_ref().is_some_and(|id| id.starts_with("learning:"));
+    let same = |known: &SettledQuestion| {
         known.ts == settled.ts
             && (known.choice == settled.choice || !part(known) || !part(&settled))
     };
@@ -185,14 +191,17 @@ pub fn settle_question(status: &mut ThreadStatus, settled: Settled) {
 /// Has the messages of all open questions lose their buttons: nobody can answer any more.
 pub fn settle_open(status: &mut ThreadStatus) {
     for ts in open_questions(status) {
-        settle_question(status, Settled { ts, choice: Some(CLOSED.to_owned()), user: None });
+        settle_question(
+            status,
+            SettledQuestion { ts, choice: Some(CLOSED.to_owned()), user: None },
+        );
     }
     status.warned = None;
     status.update_offer = None;
     status.standing.clear();
     status.offers.retain(|offer| !offer.is_open());
     status.closing = status.closing.take().filter(|closing| closing.choice.is_some());
-    let answered = |plan: &Plan| plan.approved_by.is_some() || plan.declined_by.is_some();
+    let answered = |plan: &PostedPlan| plan.approved_by.is_some() || plan.declined_by.is_some();
     status.plan = status.plan.take().filter(|plan| answered(plan));
     for question in &mut status.approvals {
         question.answer.get_or_insert(ApprovalAnswer::Expired);
@@ -239,7 +248,7 @@ pub fn open_questions(status: &ThreadStatus) -> Vec<SlackTs> {
     found
 }
 
-pub fn done_settling(status: &mut ThreadStatus, done: &[Settled]) {
+pub fn done_settling(status: &mut ThreadStatus, done: &[SettledQuestion]) {
     status.settled.retain(|settled| !done.contains(settled));
 }
 
@@ -266,11 +275,11 @@ pub fn decline_plan(status: &mut ThreadStatus, ts: &SlackTs, user: &str) {
 }
 
 /// Records a question how to end the thread unless this or a newer one is known.
-pub fn set_closing(status: &mut ThreadStatus, closing: &Closing) {
+pub fn set_closing(status: &mut ThreadStatus, closing: &ThreadClosing) {
     if status.closing.as_ref().is_none_or(|known| known.ts < closing.ts) {
         let before = status.closing.replace(Box::new(closing.clone()));
         if let Some(before) = before.filter(|before| before.choice.is_none()) {
-            settle_question(status, Settled { ts: before.ts, choice: None, user: None });
+            settle_question(status, SettledQuestion { ts: before.ts, choice: None, user: None });
         }
     }
 }
@@ -327,8 +336,8 @@ mod tests {
         Time(jiff::Timestamp::UNIX_EPOCH)
     }
 
-    fn pending(id: usize) -> Pending {
-        Pending {
+    fn pending(id: usize) -> PendingItem {
+        PendingItem {
             id: id.to_string(),
             role: "pm".to_owned(),
             kind: "plan".to_owned(),
@@ -374,7 +383,8 @@ mod tests {
     fn who_proposed_a_plan_waits_no_longer_once_it_is_approved() {
         let mut status = ThreadStatus::default();
         let (role, hash) = ("pm".to_owned(), "aa".to_owned());
-        let plan = Plan { ts: ts("7.000000"), hash, role, approved_by: None, declined_by: None };
+        let plan =
+            PostedPlan { ts: ts("7.000000"), hash, role, approved_by: None, declined_by: None };
         set_plan(&mut status, &plan);
         raise_said(&mut status, "pm", &ts("7.000000"), None);
         let waits = RunReport {
@@ -435,7 +445,7 @@ mod tests {
     #[test]
     fn only_the_current_plan_can_be_approved_and_only_once() {
         let mut status = ThreadStatus::default();
-        let plan = |at: &str| Plan {
+        let plan = |at: &str| PostedPlan {
             ts: ts(at),
             hash: "aa".to_owned(),
             role: "pm".to_owned(),

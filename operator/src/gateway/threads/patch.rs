@@ -133,7 +133,7 @@ fn into_object(value: Value) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use codebutler_crds::thread::Plan;
+    use codebutler_crds::thread::PostedPlan;
 
     fn thread() -> Thread {
         let mut thread: Thread = serde_json::from_value(json!({
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(own_fields(&before, &after, &thread()), None);
 
         after.phase = Some("coder".to_owned());
-        after.plan = Some(Box::new(Plan {
+        after.plan = Some(Box::new(PostedPlan {
             ts: "3.000000".parse().unwrap(),
             hash: "aa".to_owned(),
             role: "pm".to_owned(),

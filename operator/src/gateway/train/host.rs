@@ -336,7 +336,7 @@ impl TrainHost for RepoHost<'_> {
 
 #[cfg(test)]
 mod tests {
-    use codebutler_crds::thread::{Closing, PullRequest};
+    use codebutler_crds::thread::{PullRequest, ThreadClosing};
 
     use super::*;
 
@@ -344,7 +344,7 @@ mod tests {
     fn a_thread_is_taken_in_only_as_it_was_when_people_were_asked() {
         let car = TrainCar::ready("t", 7, "h1");
         let asked = |head: &str, choice| ThreadStatus {
-            closing: Some(Box::new(Closing {
+            closing: Some(Box::new(ThreadClosing {
                 ts: "5.000000".parse().unwrap(),
                 role: "lead".into(),
                 choice,

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use codebutler_crds::wire::Check;
+use codebutler_crds::wire::HeadCheck;
 
 use super::engine::CheckVerdict;
 
 /// All of them, of which some are required. What can't be read says nothing.
-pub fn judge_checks(checks: &[Check], required: &BTreeSet<String>) -> CheckVerdict {
+pub fn judge_checks(checks: &[HeadCheck], required: &BTreeSet<String>) -> CheckVerdict {
     let known = checks.iter().filter(|check| check.state != "unknown");
-    let known: Vec<&Check> = known.collect();
+    let known: Vec<&HeadCheck> = known.collect();
     if known.is_empty() {
         let awaited = || CheckVerdict::Pending(required.clone());
         return if required.is_empty() { CheckVerdict::Silent } else { awaited() };
@@ -47,12 +47,12 @@ mod tests {
     #[test]
     fn only_what_is_green_and_all_of_it_passes() {
         let judged = |checks: &[(&str, &str)], required: &[&str]| {
-            let check = |(name, state): &(&str, &str)| Check {
+            let check = |(name, state): &(&str, &str)| HeadCheck {
                 name: (*name).to_owned(),
                 state: (*state).to_owned(),
                 summary: None,
             };
-            let checks: Vec<Check> = checks.iter().map(check).collect();
+            let checks: Vec<HeadCheck> = checks.iter().map(check).collect();
             judge_checks(&checks, &names(required))
         };
         let pending = |list: &[&str]| CheckVerdict::Pending(names(list));

@@ -3,8 +3,8 @@
 
 use codebutler_crds::Repo;
 use codebutler_crds::Thread;
-use codebutler_crds::wire::Check;
-use codebutler_crds::wire::history::{CheckShown, Event};
+use codebutler_crds::wire::HeadCheck;
+use codebutler_crds::wire::history::{CheckShown, HistoryEvent};
 use sha2::{Digest as _, Sha256};
 
 use crate::gateway::history::ToldEvent;
@@ -18,7 +18,7 @@ const MOST: usize = 100;
 const RUNNING: [&str; 6] = ["pending", "queued", "in_progress", "waiting", "requested", "expected"];
 
 /// Whether none of them will say anything else.
-pub fn are_over(checks: &[Check]) -> bool {
+pub fn are_over(checks: &[HeadCheck]) -> bool {
     !checks.is_empty() && checks.iter().all(|check| !RUNNING.contains(&&*check.state))
 }
 
@@ -27,7 +27,7 @@ pub async fn tell_checks(
     gateway: &SharedGateway,
     repo: &Repo,
     thread: &Thread,
-    (commit, checks): (&str, &[Check]),
+    (commit, checks): (&str, &[HeadCheck]),
 ) {
     if checks.is_empty() || gateway.context.history.store().is_none() {
         return;
@@ -38,15 +38,16 @@ pub async fn tell_checks(
     gateway.context.history.tell(&ThreadKey::from(thread), &redactor, told);
 }
 
-fn event_of(commit: &str, checks: &[Check]) -> Event {
-    let shown = |check: &Check| CheckShown { name: check.name.clone(), state: check.state.clone() };
-    Event::Checks {
+fn event_of(commit: &str, checks: &[HeadCheck]) -> HistoryEvent {
+    let shown =
+        |check: &HeadCheck| CheckShown { name: check.name.clone(), state: check.state.clone() };
+    HistoryEvent::Checks {
         commit: commit.to_owned(),
         checks: checks.iter().take(MOST).map(shown).collect(),
     }
 }
 
-fn key_of(commit: &str, checks: &[Check]) -> String {
+fn key_of(commit: &str, checks: &[HeadCheck]) -> String {
     let mut all: Vec<_> = checks.iter().map(|check| (&check.name, &check.state)).collect();
     all.sort_unstable();
     let digest = Sha256::digest(format!("{all:?}").as_bytes());
@@ -57,8 +58,8 @@ fn key_of(commit: &str, checks: &[Check]) -> String {
 mod tests {
     use super::*;
 
-    fn check(name: &str, state: &str) -> Check {
-        Check { name: name.to_owned(), state: state.to_owned(), summary: None }
+    fn check(name: &str, state: &str) -> HeadCheck {
+        HeadCheck { name: name.to_owned(), state: state.to_owned(), summary: None }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use codebutler_crds::Thread;
 use codebutler_crds::names;
-use codebutler_crds::thread::Approval;
+use codebutler_crds::thread::ActionApproval;
 use codebutler_testbed::models::{Script, Step};
 use codebutler_testbed::slack::Fault;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn request(key: &str, hash: char) -> Value {
 }
 
 impl World {
-    async fn asked(&self) -> Vec<Approval> {
+    async fn asked(&self) -> Vec<ActionApproval> {
         self.thread().await.status.map(|status| status.approvals).unwrap_or_default()
     }
 

@@ -1,6 +1,6 @@
 //! Caps, hours, warnings, and what people are asked.
 
-use codebutler_crds::spend::{Limit, RepoSpend, ThreadBudget};
+use codebutler_crds::spend::{CallLimit, RepoSpend, ThreadBudget};
 use codebutler_crds::{NanoUsd, Repo};
 use codebutler_testbed::models::{Script, Step};
 use futures::StreamExt as _;
@@ -76,7 +76,7 @@ async fn parallel_calls_cannot_pass_a_cap_together_and_the_thread_is_asked_once(
     })
     .await;
     let asked = world.budget().await.ask.unwrap();
-    assert_eq!((asked.limit, asked.cap), (Limit::PerThread, Some(NanoUsd(1_000_000_000))));
+    assert_eq!((asked.limit, asked.cap), (CallLimit::PerThread, Some(NanoUsd(1_000_000_000))));
     assert_eq!((asked.roles, world.told("waits: ")), (vec!["coder".to_owned()], 1));
 
     // A person changes the Repo: who waits is woken, and goes on.
@@ -122,6 +122,6 @@ async fn calls_of_an_hour_run_out_for_the_repo_and_for_a_person() {
     assert_eq!(world.models.requests().len(), 3);
     answers.push(world.budget().await.ask.unwrap());
     let limits: Vec<_> = answers.iter().map(|ask| ask.limit).collect();
-    assert_eq!(limits, [Limit::CallsPerUserPerHour, Limit::CallsPerHour]);
+    assert_eq!(limits, [CallLimit::CallsPerUserPerHour, CallLimit::CallsPerHour]);
     assert!(answers.iter().all(|ask| ask.until.is_some() && ask.cap.is_none()));
 }

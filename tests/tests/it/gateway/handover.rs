@@ -1,7 +1,7 @@
 //! Two gateways of which one is told to stop in the middle of answers: it serves them to their end
 //! while the other one keeps the books, and whoever dies when, every dollar is accounted for once.
 
-use codebutler_crds::spend::Leaving;
+use codebutler_crds::spend::LeavingGateway;
 use codebutler_crds::{NanoUsd, Repo};
 use codebutler_testbed::models::{Script, Step};
 use futures::future::join_all;
@@ -22,7 +22,7 @@ struct Books {
     settled: NanoUsd,
     granted: NanoUsd,
     flagged: NanoUsd,
-    leaving: Vec<Leaving>,
+    leaving: Vec<LeavingGateway>,
 }
 
 impl Books {

@@ -1,6 +1,6 @@
 //! `policy.requireApproval: [Push]`: people are asked about exactly the commits that are pushed.
 
-use codebutler_crds::thread::Approval;
+use codebutler_crds::thread::ActionApproval;
 use codebutler_testbed::models::Script;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -20,7 +20,7 @@ async fn world_with(policy: &serde_json::Value) -> World {
 }
 
 impl World {
-    async fn of_pushes(&self) -> Vec<Approval> {
+    async fn of_pushes(&self) -> Vec<ActionApproval> {
         self.thread().await.status.unwrap_or_default().approvals
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use codebutler_crds::Repo;
 use codebutler_crds::thread::ClosingChoice;
-use codebutler_crds::wire::{Decision, PostMessage};
+use codebutler_crds::wire::{AskedDecision, PostMessage};
 use codebutler_testbed::slack::Release;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -172,7 +172,7 @@ async fn edits_and_deletions_count_until_a_role_takes_the_message() {
     // An edit to a yes approves nothing.
     let root = desk.said("hm").await;
     let pm = desk.caller(&root, "pm").await;
-    let plan = ask("p", "The plan", Decision::Plan);
+    let plan = ask("p", "The plan", AskedDecision::Plan);
     desk.service().post(&pm, &plan, None).await.unwrap();
     let reply = desk.says(Some(&root), "let me think");
     desk.slack.wait_acked(&reply, PATIENCE).await.unwrap();
@@ -209,7 +209,7 @@ async fn a_bot_is_heard_only_where_the_repo_allows_it() {
     assert_eq!((&*read.messages[0].text, read.messages[0].addressed), ("build 8 failed", true));
 
     // It decides nothing.
-    let plan = ask("p", "The plan", Decision::Plan);
+    let plan = ask("p", "The plan", AskedDecision::Plan);
     desk.service().post(&pm, &plan, None).await.unwrap();
     let yes = desk.slack.post_as_other_bot("ci", &desk.channel, Some(&root), "approve").unwrap();
     desk.slack.wait_acked(&yes, PATIENCE).await.unwrap();
@@ -247,7 +247,7 @@ async fn a_thumb_on_a_plan_that_nobody_heard_is_read_back() {
     let root = desk.said("please plan").await;
     desk.cursor().await;
     let pm = desk.caller(&root, "pm").await;
-    let plan = ask("p", "The plan", Decision::Plan);
+    let plan = ask("p", "The plan", AskedDecision::Plan);
     let asked = desk.service().post(&pm, &plan, None).await.unwrap().ts.to_string();
     let later = desk.says(Some(&root), "let me think");
     desk.slack.wait_acked(&later, PATIENCE).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use codebutler_crds::wire::{Decision, PostMessage};
+use codebutler_crds::wire::{AskedDecision, PostMessage};
 use codebutler_testbed::slack::{Fault, MessageView, SlackError, canonical_emoji};
 
 use super::desk::{Desk, PATIENCE};
@@ -50,7 +50,7 @@ async fn a_plan_is_shown_whole() {
     let desk = Desk::start().await;
     let root = desk.said("please plan").await;
     let pm = desk.caller(&root, "pm").await;
-    let plan = ask("p", &"step ".repeat(700), Decision::Plan);
+    let plan = ask("p", &"step ".repeat(700), AskedDecision::Plan);
     let asked = desk.service().post(&pm, &plan, None).await.unwrap().ts.to_string();
     let blocks = desk.slack.message(&desk.channel, &asked).unwrap().blocks;
     let sections: Vec<_> = blocks.iter().filter(|block| block["type"] == "section").collect();
@@ -65,7 +65,7 @@ async fn nothing_becomes_a_link_that_nobody_wrote_as_one() {
     let pm = desk.caller(&root, "pm").await;
     let text = "Ask @codebutler.pm about main.rs, and see https://example.org/a_b.";
     let told = desk.service().post(&pm, &post("t", text), None).await.unwrap().ts.to_string();
-    let asking = ask("p", text, Decision::Plan);
+    let asking = ask("p", text, AskedDecision::Plan);
     let plan = desk.service().post(&pm, &asking, None).await.unwrap().ts.to_string();
     let meant = "Ask @codebutler.pm about main.rs, and see <https://example.org/a_b>.";
     let said = |ts: &str| desk.slack.message(&desk.channel, ts).unwrap();
@@ -91,7 +91,7 @@ async fn what_stands_under_files_comes_after_them_and_they_in_their_order() {
     let desk = Desk::start().await;
     let root = desk.said("show me").await;
     let pm = desk.caller(&root, "pm").await;
-    let asked = ask("p", &long_code(), Decision::Plan);
+    let asked = ask("p", &long_code(), AskedDecision::Plan);
     desk.service().post(&pm, &asked, None).await.unwrap();
     let messages = desk.slack.messages(&desk.channel, Some(&root));
     let what = |message: &MessageView| match &message.files[..] {

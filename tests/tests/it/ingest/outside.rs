@@ -1,6 +1,6 @@
 //! What comes from outside Slack: Threads made, and deleted, with the Kubernetes API.
 
-use codebutler_crds::wire::{Author, Decision};
+use codebutler_crds::wire::{AskedDecision, MessageAuthor};
 use codebutler_crds::{Thread, names};
 use codebutler_testbed::slack::{Fault, MessageView};
 use kube::Api;
@@ -86,7 +86,7 @@ async fn a_prompt_opens_a_conversation_like_any_other() {
     let mail = desk.service().inbox(&pm, None, PATIENCE).await.unwrap().messages;
     // Once, as it was written, however many messages show it.
     assert_eq!(mail.len(), 1);
-    let by = Author::Prompt { thread: "fix-it".to_owned(), requested_by: Some(ana.clone()) };
+    let by = MessageAuthor::Prompt { thread: "fix-it".to_owned(), requested_by: Some(ana.clone()) };
     assert_eq!((&mail[0].author, &mail[0].text, mail[0].addressed), (&by, &prompt, true));
 
     // A reply, also one that comes to a gateway that knows nothing yet, belongs to this Thread.
@@ -163,7 +163,8 @@ async fn a_deleted_thread_says_goodbye_and_can_begin_anew() {
     let root = desk.says(None, "please plan");
     desk.slack.wait_acked(&root, PATIENCE).await.unwrap();
     let pm = desk.caller(&root, "pm").await;
-    let plan = desk.service().post(&pm, &ask("p", "A plan", Decision::Plan), None).await.unwrap();
+    let plan =
+        desk.service().post(&pm, &ask("p", "A plan", AskedDecision::Plan), None).await.unwrap();
     let name = pm.key().name;
     let branch = json!({"status": {"branch": format!("codebutler/{name}")}});
     let params = PatchParams::default();
@@ -177,7 +178,7 @@ async fn a_deleted_thread_says_goodbye_and_can_begin_anew() {
     assert!(last.text.contains(&remains), "{}", last.text);
     let plan = desk.slack.message(&desk.channel, plan.ts.as_str()).unwrap();
     assert!(plan.buttons.is_empty() && plan.shown.contains("was deleted"), "{}", plan.shown);
-    let late = desk.service().post(&pm, &ask("late", "late", Decision::Plan), None).await;
+    let late = desk.service().post(&pm, &ask("late", "late", AskedDecision::Plan), None).await;
     assert!(late.is_err());
 
     // What was said before does not begin it anew, however often it is delivered or read.
@@ -230,7 +231,7 @@ async fn a_replaced_plan_loses_its_buttons_even_across_a_crash() {
     let root = desk.says(None, "please plan");
     desk.slack.wait_acked(&root, PATIENCE).await.unwrap();
     let pm = desk.caller(&root, "pm").await;
-    let plan = |n: u32| ask(&format!("p{n}"), &format!("Plan {n}"), Decision::Plan);
+    let plan = |n: u32| ask(&format!("p{n}"), &format!("Plan {n}"), AskedDecision::Plan);
     let first = desk.service().post(&pm, &plan(1), None).await.unwrap();
     let second = desk.service().post(&pm, &plan(2), None).await.unwrap();
     let shown = |ts: &str| desk.slack.message(&desk.channel, ts).unwrap();

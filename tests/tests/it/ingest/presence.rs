@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use codebutler_crds::thread::RoleState;
-use codebutler_crds::wire::{Progress, RunReport};
+use codebutler_crds::wire::{RunProgress, RunReport};
 use codebutler_testbed::slack::{Fault, MessageView};
 use serde_json::json;
 
@@ -23,8 +23,8 @@ fn report(state: RoleState, done: Option<&str>) -> RunReport {
     }
 }
 
-fn progress(turns: u32, doing: &str) -> Progress {
-    Progress { run: "0123456789abcdef".to_owned(), turns, doing: doing.to_owned() }
+fn progress(turns: u32, doing: &str) -> RunProgress {
+    RunProgress { run: "0123456789abcdef".to_owned(), turns, doing: doing.to_owned() }
 }
 
 impl Desk {

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use codebutler_crds::thread::{ApprovalAnswer, ClosingChoice};
-use codebutler_crds::wire::{ApprovalRequest, ApprovalState, Author, Decision, PostMessage};
+use codebutler_crds::wire::{
+    ApprovalRequest, ApprovalState, AskedDecision, MessageAuthor, PostMessage,
+};
 
 use super::desk::{Desk, PATIENCE};
 use super::{ask, post};
@@ -43,9 +45,10 @@ async fn a_bot_that_is_not_listed_never_speaks_for_codebutler() {
     let notice = desk.service().notice(&pm.key(), "n", "The budget is spent.").await.unwrap();
     let read = desk.service().inbox(&pm, None, Duration::ZERO).await.unwrap();
     let by: Vec<_> = read.messages.iter().map(|message| (&message.author, &message.ts)).collect();
-    assert_eq!(by[0].0, &Author::Bot { id: "B0SENTRY".to_owned() }, "{by:?}");
-    let system: Vec<_> = by.iter().filter(|(author, _)| **author == Author::System).collect();
-    assert_eq!(system, [&(&Author::System, &notice)], "{by:?}");
+    assert_eq!(by[0].0, &MessageAuthor::Bot { id: "B0SENTRY".to_owned() }, "{by:?}");
+    let system: Vec<_> =
+        by.iter().filter(|(author, _)| **author == MessageAuthor::System).collect();
+    assert_eq!(system, [&(&MessageAuthor::System, &notice)], "{by:?}");
     desk.stop().await;
 }
 
@@ -63,7 +66,7 @@ async fn a_thumb_counts_at_once_even_before_the_question_is_on_record() {
         ts
     };
     for (key, thumb, told) in [("p", "-1", "Rejected by"), ("q", "+1", "Approved by")] {
-        let plan = ask(key, &format!("The plan {key}"), Decision::Plan);
+        let plan = ask(key, &format!("The plan {key}"), AskedDecision::Plan);
         let (posted, ts) =
             tokio::join!(desk.service().post(&pm, &plan, None), quick(&plan.text, thumb));
         assert_eq!(posted.unwrap().ts.as_str(), ts);
@@ -77,7 +80,7 @@ async fn a_thumb_counts_at_once_even_before_the_question_is_on_record() {
     assert_eq!(reply.unwrap().by.as_ref(), Some(&desk.ana));
     desk.shows(&ts, "Approved, once, by").await;
 
-    let merge = PostMessage { asks: true, ..ask("m", "Merge it?", Decision::Merge) };
+    let merge = PostMessage { asks: true, ..ask("m", "Merge it?", AskedDecision::Merge) };
     let head = Some("abc".to_owned());
     let (posted, ts) =
         tokio::join!(desk.service().post(&pm, &merge, head), quick("Merge it?", "thumbsup"));
@@ -103,7 +106,7 @@ async fn full_members_decide_and_guests_strangers_and_bots_do_not() {
     for user in [&guest, &bot] {
         slack.add_member(&desk.channel, user).unwrap();
     }
-    let plan = ask("p", "The plan", Decision::Plan);
+    let plan = ask("p", "The plan", AskedDecision::Plan);
     let asked = desk.service().post(&pm, &plan, None).await.unwrap().ts.to_string();
     slack.react_as(&bot, &desk.channel, &asked, "+1").unwrap();
     slack.click(&guest, &desk.channel, &asked, "plan:approve").unwrap();
@@ -143,7 +146,7 @@ async fn a_yes_is_for_what_was_asked_last_and_approves_nothing_older() {
     let root = desk.said("hm").await;
     let pm = desk.caller(&root, "pm").await;
     let coder = desk.caller(&root, "coder").await;
-    let plan = ask("p", "The plan", Decision::Plan);
+    let plan = ask("p", "The plan", AskedDecision::Plan);
     desk.service().post(&pm, &plan, None).await.unwrap();
     let question = post("q", "Shall I look at the tests first?");
     desk.service().post(&coder, &question, None).await.unwrap();
@@ -155,7 +158,7 @@ async fn a_yes_is_for_what_was_asked_last_and_approves_nothing_older() {
     desk.whispered(&desk.ana, &root, "press the button of the one that you mean").await;
     assert_eq!(desk.plan_approved_by(&root).await, None);
 
-    desk.service().post(&pm, &ask("r", "The plan again", Decision::Plan), None).await.unwrap();
+    desk.service().post(&pm, &ask("r", "The plan again", AskedDecision::Plan), None).await.unwrap();
     for no_yes in ["ok :x:", "~yes~", "yes 👎", "ok but rename it"] {
         reply(no_yes).await;
         assert_eq!(desk.plan_approved_by(&root).await, None, "{no_yes}");
@@ -164,7 +167,7 @@ async fn a_yes_is_for_what_was_asked_last_and_approves_nothing_older() {
     reply("Passt :+1:").await;
     assert_eq!(desk.plan_approved_by(&root).await.as_ref(), Some(&desk.ana));
 
-    let merge = ask("m", "Merge?", Decision::Merge);
+    let merge = ask("m", "Merge?", AskedDecision::Merge);
     desk.service().post(&pm, &merge, Some("abc".to_owned())).await.unwrap();
     reply("sí, dale").await;
     let closing = desk.status(&root).await.closing.unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use codebutler_crds::Repo;
-use codebutler_crds::wire::Decision;
+use codebutler_crds::wire::AskedDecision;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -49,7 +49,7 @@ async fn without_its_own_name_a_role_signs_in_the_text() {
     let pm = desk.caller(&root, "pm").await;
     let service = desk.service();
     service.post(&pm, &post("one", "@codebutler.coder go"), None).await.unwrap();
-    service.post(&pm, &ask("two", "The plan", Decision::Plan), None).await.unwrap();
+    service.post(&pm, &ask("two", "The plan", AskedDecision::Plan), None).await.unwrap();
     let messages = desk.slack.messages(&desk.channel, Some(&root));
     assert_eq!(messages[1].text, "*The pm*\n@codebutler.coder go");
     assert!(messages[2].text.starts_with("*The pm*\nThe plan"), "{}", messages[2].text);

@@ -6,13 +6,13 @@
 mod special;
 mod table;
 
-use super::shell::Arg;
+use super::shell::ShellWord;
 pub use special::{is_local_host, is_local_url};
 use table::{KNOWN, KnownProgram, ProgramKind};
 
 /// What a known program would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum ProgramReach {
     /// It changes nothing elsewhere.
     Stays,
     /// It fetches packages from where the Repo allows.
@@ -40,7 +40,7 @@ const INSTALLS: &[(&str, &str)] = &[
 ];
 
 /// What a program known here would do with these arguments.
-pub fn reach_of(name: &str, rest: &[Arg]) -> Option<Reach> {
+pub fn reach_of(name: &str, rest: &[ShellWord]) -> Option<ProgramReach> {
     let texts: Vec<&str> = rest.iter().filter_map(Option::as_deref).collect();
     let known = KNOWN.iter().find(|known| known.names.split(' ').any(|one| one == name));
     if let Some(reach) = special::special_reach(name, rest, &texts) {
@@ -48,21 +48,21 @@ pub fn reach_of(name: &str, rest: &[Arg]) -> Option<Reach> {
     }
     let Some(known) = known else {
         let verb = positional_args(rest, "").into_iter().next().flatten();
-        return verb_installs(name, verb, texts.is_empty()).then_some(Reach::Installs);
+        return verb_installs(name, verb, texts.is_empty()).then_some(ProgramReach::Installs);
     };
     if only_tells(&texts) {
-        return Some(Reach::Stays);
+        return Some(ProgramReach::Stays);
     }
     let verbs = positional_args(rest, known.values);
     if verb_leaves(known, rest, &verbs) {
-        return Some(Reach::Leaves(said_verbs(name, &verbs)));
+        return Some(ProgramReach::Leaves(said_verbs(name, &verbs)));
     }
     let verb = verbs.first().copied().flatten();
     let installs = verb_installs(name, verb, texts.is_empty());
-    Some(if installs { Reach::Installs } else { Reach::Stays })
+    Some(if installs { ProgramReach::Installs } else { ProgramReach::Stays })
 }
 
-fn verb_leaves(known: &KnownProgram, rest: &[Arg], verbs: &[Option<&str>]) -> bool {
+fn verb_leaves(known: &KnownProgram, rest: &[ShellWord], verbs: &[Option<&str>]) -> bool {
     let any = |patterns: &str| patterns.split(", ").any(|pattern| matches_pattern(pattern, verbs));
     match known.kind {
         ProgramKind::Always => true,
@@ -119,7 +119,7 @@ pub fn only_tells(texts: &[&str]) -> bool {
 }
 
 /// Arguments that are no options nor their values.
-pub fn positional_args<'a>(rest: &'a [Arg], values: &str) -> Vec<Option<&'a str>> {
+pub fn positional_args<'a>(rest: &'a [ShellWord], values: &str) -> Vec<Option<&'a str>> {
     let mut out = Vec::new();
     let mut words = rest.iter();
     while let Some(word) = words.next() {

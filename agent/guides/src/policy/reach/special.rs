@@ -1,28 +1,30 @@
 //! Programs whose verbs alone don't tell.
 
-use super::super::shell::{Arg, HOLE};
-use super::{Reach, only_tells, positional_args};
+use super::super::shell::{HOLE, ShellWord};
+use super::{ProgramReach, only_tells, positional_args};
 
 /// What no table can say; nothing if the table decides.
-pub fn special_reach(name: &str, rest: &[Arg], texts: &[&str]) -> Option<Reach> {
-    let leaves = |what: &str| Some(Reach::Leaves(format!("{name}{what}")));
+pub fn special_reach(name: &str, rest: &[ShellWord], texts: &[&str]) -> Option<ProgramReach> {
+    let leaves = |what: &str| Some(ProgramReach::Leaves(format!("{name}{what}")));
     let pushes = || texts.iter().any(|text| matches!(*text, "--push" | "--push=true"));
     match name {
         "docker" | "podman" | "docker-buildx" | "earthly" if pushes() => leaves(" --push"),
         "docker" | "podman" if names_host(texts) && !only_looks(rest) => leaves(" elsewhere"),
         "ssh" | "sftp" | "telnet" => {
             let tells = matches!(texts, ["-V" | "-Q" | "-G", ..] | []);
-            if tells { Some(Reach::Stays) } else { leaves(" to another host") }
+            if tells { Some(ProgramReach::Stays) } else { leaves(" to another host") }
         }
         "scp" | "rsync" => {
             let remote = rest.iter().any(|word| word.as_deref().is_none_or(is_remote_path));
             let listens = name == "rsync" && only_tells(texts);
-            if remote && !listens { leaves(" to another host") } else { Some(Reach::Stays) }
+            if remote && !listens { leaves(" to another host") } else { Some(ProgramReach::Stays) }
         }
         "gh" | "glab" => Some(forge_reach(name, rest, texts)),
         "aws" => aws_reach(rest, texts),
         "gsutil" => match positional_args(rest, "").as_slice() {
-            [Some("cp" | "rsync"), .., Some(to)] if !to.starts_with("gs://") => Some(Reach::Stays),
+            [Some("cp" | "rsync"), .., Some(to)] if !to.starts_with("gs://") => {
+                Some(ProgramReach::Stays)
+            }
             _ => None,
         },
         "ansible-playbook" | "ansible" => {
@@ -33,7 +35,7 @@ pub fn special_reach(name: &str, rest: &[Arg], texts: &[&str]) -> Option<Reach> 
             let local = texts.windows(2).any(|two| {
                 matches!(two, ["-i", "localhost,"] | ["-c", "local"] | ["-m", "ping" | "setup"])
             });
-            if looks || local { Some(Reach::Stays) } else { leaves(" changes other hosts") }
+            if looks || local { Some(ProgramReach::Stays) } else { leaves(" changes other hosts") }
         }
         "cdk" | "serverless" | "sls" | "sam" => {
             let verb = positional_args(rest, "").into_iter().next().flatten();
@@ -55,27 +57,29 @@ pub fn special_reach(name: &str, rest: &[Arg], texts: &[&str]) -> Option<Reach> 
                         | "info"
                 )
             });
-            stays.then_some(Reach::Stays)
+            stays.then_some(ProgramReach::Stays)
         }
         "netlify" | "wrangler" | "amplify" | "supabase" | "firebase" | "eb" | "railway" | "cog" => {
             let verb = positional_args(rest, "").into_iter().next().flatten();
             matches!(verb, Some("build" | "init" | "start" | "stop" | "migration" | "gen" | "test"))
-                .then_some(Reach::Stays)
+                .then_some(ProgramReach::Stays)
         }
         "goreleaser"
             if texts
                 .iter()
                 .any(|t| matches!(*t, "--snapshot" | "--skip=publish" | "build" | "check")) =>
         {
-            Some(Reach::Stays)
+            Some(ProgramReach::Stays)
         }
         "lerna" if texts.first() == Some(&"version") => {
             let local =
                 texts.iter().any(|text| matches!(*text, "--no-push" | "--no-git-tag-version"));
-            if local { Some(Reach::Stays) } else { leaves(" version pushes") }
+            if local { Some(ProgramReach::Stays) } else { leaves(" version pushes") }
         }
-        "changeset" if texts.first() == Some(&"version") => Some(Reach::Stays),
-        "ko" if texts.first() == Some(&"build") && texts.contains(&"--local") => Some(Reach::Stays),
+        "changeset" if texts.first() == Some(&"version") => Some(ProgramReach::Stays),
+        "ko" if texts.first() == Some(&"build") && texts.contains(&"--local") => {
+            Some(ProgramReach::Stays)
+        }
         // `cargo install --list` and others are asked by name only.
         _ => None,
     }
@@ -92,7 +96,7 @@ fn names_host(texts: &[&str]) -> bool {
     }) || matches!(texts.first(), Some(&("--context" | "-c")))
 }
 
-fn only_looks(rest: &[Arg]) -> bool {
+fn only_looks(rest: &[ShellWord]) -> bool {
     let verbs = positional_args(rest, "--context -c -H --host --config");
     matches!(
         verbs.first(),
@@ -110,9 +114,9 @@ fn is_remote_path(word: &str) -> bool {
 }
 
 /// Forges: verbs that only look, and what its API is asked.
-fn forge_reach(name: &str, rest: &[Arg], texts: &[&str]) -> Reach {
+fn forge_reach(name: &str, rest: &[ShellWord], texts: &[&str]) -> ProgramReach {
     if only_tells(texts) {
-        return Reach::Stays;
+        return ProgramReach::Stays;
     }
     let verbs = positional_args(rest, "-R --repo --hostname");
     let of = |at: usize| verbs.get(at).copied().flatten().unwrap_or_default();
@@ -141,13 +145,13 @@ fn forge_reach(name: &str, rest: &[Arg], texts: &[&str]) -> Reach {
         ),
     };
     if looks && verbs.first() != Some(&None) {
-        return Reach::Stays;
+        return ProgramReach::Stays;
     }
     let said: Vec<&str> = [name, of(0), of(1)].into_iter().filter(|w| !w.is_empty()).collect();
-    Reach::Leaves(said.join(" "))
+    ProgramReach::Leaves(said.join(" "))
 }
 
-fn writes_api(rest: &[Arg], texts: &[&str]) -> bool {
+fn writes_api(rest: &[ShellWord], texts: &[&str]) -> bool {
     let method = texts.windows(2).find(|two| matches!(two[0], "-X" | "--method")).map(|two| two[1]);
     let method = method.or_else(|| {
         texts.iter().find_map(|text| text.strip_prefix("-X").or(text.strip_prefix("--method=")))
@@ -167,11 +171,11 @@ fn writes_api(rest: &[Arg], texts: &[&str]) -> bool {
     })
 }
 
-fn aws_reach(rest: &[Arg], texts: &[&str]) -> Option<Reach> {
+fn aws_reach(rest: &[ShellWord], texts: &[&str]) -> Option<ProgramReach> {
     let endpoint = texts.windows(2).find(|two| two[0] == "--endpoint-url").map(|two| two[1]);
     let endpoint = endpoint.or(texts.iter().find_map(|t| t.strip_prefix("--endpoint-url=")));
     if endpoint.is_some_and(is_local_url) {
-        return Some(Reach::Stays);
+        return Some(ProgramReach::Stays);
     }
     let verbs = positional_args(rest, "--profile --region --output --query --color");
     match verbs.as_slice() {
@@ -179,7 +183,7 @@ fn aws_reach(rest: &[Arg], texts: &[&str]) -> Option<Reach> {
         [Some("s3"), Some("cp" | "sync"), Some(from), Some(to), ..]
             if from.starts_with("s3://") && !to.starts_with("s3://") =>
         {
-            Some(Reach::Stays)
+            Some(ProgramReach::Stays)
         }
         _ => None,
     }

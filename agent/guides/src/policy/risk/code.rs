@@ -4,12 +4,12 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::super::Verdict;
+use super::super::RiskVerdict;
 use super::super::programs::CODE;
 use super::super::reach;
-use super::super::shell::{Arg, Simple};
+use super::super::shell::{PlainCommand, ShellWord};
 use super::runs::judge_pipe;
-use super::{Scene, first_plain, script_file};
+use super::{CommandScene, first_plain, script_file};
 
 /// Interpreters, and the letters of options after which code follows.
 const INTERPRETERS: [(&str, &str); 13] = [
@@ -46,12 +46,20 @@ static ADDRESSES: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"https?://[^\s"'`)]+"#).ok());
 
 /// An interpreter; nothing if it is none.
-pub fn code_risk(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Option<Verdict> {
+pub fn code_risk(
+    name: &str,
+    simple: &PlainCommand,
+    rest: &[ShellWord],
+    scene: &CommandScene<'_>,
+) -> Option<RiskVerdict> {
     if matches!(name, "awk" | "gawk" | "mawk") {
         let program = first_plain(rest).cloned().flatten().unwrap_or_default();
         let runs = program.contains("system(") || program.contains("| getline");
-        let found =
-            if runs { judge_code(name, &program, scene) } else { Verdict::local("awk computes") };
+        let found = if runs {
+            judge_code(name, &program, scene)
+        } else {
+            RiskVerdict::local("awk computes")
+        };
         return Some(found);
     }
     let base = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.').to_lowercase();
@@ -65,7 +73,7 @@ pub fn code_risk(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -
     {
         return Some(found);
     }
-    let is_code = |word: &Arg| {
+    let is_code = |word: &ShellWord| {
         word.as_deref().is_some_and(|w| {
             matches!(w, "--eval" | "--print" | "-pe")
                 || (w.starts_with('-')
@@ -76,13 +84,13 @@ pub fn code_risk(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -
     if let Some(at) = rest.iter().position(is_code) {
         return Some(match rest.get(at + 1) {
             Some(Some(code)) => judge_code(name, code, scene),
-            _ => Verdict::loses(format!("`{name}` runs code that is not known before")),
+            _ => RiskVerdict::loses(format!("`{name}` runs code that is not known before")),
         });
     }
     let file = first_plain(rest).filter(|word| word.as_deref() != Some("-"));
     Some(match file {
         Some(Some(file)) => run_file(name, file, rest, scene),
-        Some(None) => Verdict::loses(format!("`{name}` runs code that is not known before")),
+        Some(None) => RiskVerdict::loses(format!("`{name}` runs code that is not known before")),
         None => match simple.input.as_ref().or(simple.fed.as_ref()) {
             Some(code) => judge_code(name, code, scene),
             None => judge_pipe(name, simple, scene),
@@ -91,7 +99,11 @@ pub fn code_risk(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -
 }
 
 /// `python -m x`: as the program of that name.
-fn judge_module(simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Option<Verdict> {
+fn judge_module(
+    simple: &PlainCommand,
+    rest: &[ShellWord],
+    scene: &CommandScene<'_>,
+) -> Option<RiskVerdict> {
     let at = rest.iter().position(|word| word.as_deref() == Some("-m"))?;
     let before = rest[..at].iter().all(|word| word.as_deref().is_some_and(|w| w.starts_with('-')));
     let words = rest.get(at + 1..)?.to_vec();
@@ -108,17 +120,17 @@ fn judge_module(simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Option<Verd
     })
 }
 
-fn run_file(name: &str, file: &str, rest: &[Arg], scene: &Scene<'_>) -> Verdict {
+fn run_file(name: &str, file: &str, rest: &[ShellWord], scene: &CommandScene<'_>) -> RiskVerdict {
     let texts: Vec<&str> = rest.iter().filter_map(Option::as_deref).collect();
     let after: Vec<&str> = texts.iter().copied().skip_while(|text| *text != file).skip(1).collect();
     if file.ends_with("setup.py") && after.iter().any(|word| matches!(*word, "upload" | "register"))
     {
-        return Verdict::leaves("`setup.py upload` publishes");
+        return RiskVerdict::leaves("`setup.py upload` publishes");
     }
     if file.ends_with("manage.py")
         && after.first().is_some_and(|word| matches!(*word, "flush" | "reset_db" | "sqlflush"))
     {
-        return Verdict::loses("it empties a database");
+        return RiskVerdict::loses("it empties a database");
     }
     let own = script_file(file, &after);
     match scene.files.get(file.trim_start_matches("./")) {
@@ -128,10 +140,10 @@ fn run_file(name: &str, file: &str, rest: &[Arg], scene: &Scene<'_>) -> Verdict 
 }
 
 /// Code whose text is known.
-fn judge_code(name: &str, code: &str, scene: &Scene<'_>) -> Verdict {
+fn judge_code(name: &str, code: &str, scene: &CommandScene<'_>) -> RiskVerdict {
     let has = |regex: &Option<Regex>| regex.as_ref().is_some_and(|regex| regex.is_match(code));
     if has(&HIDING) && has(&RUNNING) {
-        return Verdict::leaves(format!("`{name}` runs code that is hidden in other text"));
+        return RiskVerdict::leaves(format!("`{name}` runs code that is hidden in other text"));
     }
     let remote = || {
         ADDRESSES.as_ref().is_some_and(|regex| {
@@ -139,18 +151,20 @@ fn judge_code(name: &str, code: &str, scene: &Scene<'_>) -> Verdict {
         })
     };
     if has(&SENDING) && remote() {
-        return Verdict::leaves(format!("`{name}` sends something to another host"));
+        return RiskVerdict::leaves(format!("`{name}` sends something to another host"));
     }
     if has(&STARTING)
-        && let Some(asks) =
-            started_commands(code).into_iter().map(|line| scene.script(&line)).find(Verdict::asks)
+        && let Some(asks) = started_commands(code)
+            .into_iter()
+            .map(|line| scene.script(&line))
+            .find(RiskVerdict::asks)
     {
         return asks;
     }
     let low = code.to_lowercase();
     match CODE.iter().find(|word| low.contains(*word)) {
-        Some(word) => Verdict::loses(format!("`{name}` runs code with `{word}`")),
-        None => Verdict::local(format!("`{name}` runs code")),
+        Some(word) => RiskVerdict::loses(format!("`{name}` runs code with `{word}`")),
+        None => RiskVerdict::local(format!("`{name}` runs code")),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Everyday commands and dangerous ones, by the hundred. `⏎` in a list is a new line.
 
-use super::super::Policy;
+use super::super::CommandPolicy;
 
 const EIGHTY: &str = include_str!("corpus/eighty.txt");
 const RUNS: &str = include_str!("corpus/runs.txt");
@@ -12,7 +12,7 @@ fn listed_commands(list: &str) -> impl Iterator<Item = String> + '_ {
 }
 
 fn wrong_verdicts(list: &str, asks: bool) -> Vec<String> {
-    let policy = Policy::default();
+    let policy = CommandPolicy::default();
     let judged = listed_commands(list).map(|command| (policy.bash(&command), command));
     let wrong = judged.filter(|(verdict, _)| verdict.asks() != asks);
     wrong.map(|(verdict, command)| format!("{command}: {verdict:?}")).collect()

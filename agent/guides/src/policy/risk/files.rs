@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::super::Verdict;
-use super::super::shell::{Arg, HOLE, Simple, printed_text};
+use super::super::RiskVerdict;
+use super::super::shell::{HOLE, PlainCommand, ShellWord, printed_text};
 
 /// Parts of `.git` that hold the work itself, snapshots included.
 const HOLDS: [&str; 6] = ["objects", "refs", "HEAD", "packed-refs", "logs", "worktrees"];
@@ -11,11 +11,11 @@ const HOLDS: [&str; 6] = ["objects", "refs", "HEAD", "packed-refs", "logs", "wor
 const TREE: &str = "/work/tree";
 
 /// Texts that a script writes to files before it goes on, by the file's name.
-pub fn written_files(found: &[Simple]) -> HashMap<String, String> {
+pub fn written_files(found: &[PlainCommand]) -> HashMap<String, String> {
     let mut out = HashMap::new();
     for simple in found {
         let tee = simple.words.first().and_then(Option::as_deref) == Some("tee");
-        let bare = Simple { writes: Vec::new(), ..simple.clone() };
+        let bare = PlainCommand { writes: Vec::new(), ..simple.clone() };
         let text = if tee {
             simple.input.clone().or_else(|| simple.fed.clone())
         } else {
@@ -33,41 +33,41 @@ pub fn written_files(found: &[Simple]) -> HashMap<String, String> {
 }
 
 /// A file that a redirection writes.
-pub fn judge_redirect(simple: &Simple, file: &Arg) -> Verdict {
+pub fn judge_redirect(simple: &PlainCommand, file: &ShellWord) -> RiskVerdict {
     match file.as_deref() {
         Some("/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/tty") => {
-            Verdict::reads("it shows")
+            RiskVerdict::reads("it shows")
         }
         Some(file) if is_device(file) => {
-            Verdict::leaves(format!("it writes to the device `{file}`"))
+            RiskVerdict::leaves(format!("it writes to the device `{file}`"))
         }
         Some(file) if holds_work(file) => {
-            Verdict::leaves("it writes over the repository's own data")
+            RiskVerdict::leaves("it writes over the repository's own data")
         }
         _ => {
             let name = simple.words.first().and_then(Option::as_deref);
             let empties = matches!(name, None | Some(":" | "true"))
                 || simple.words.iter().any(|word| word.as_deref() == Some("/dev/null"));
             if empties {
-                Verdict::loses("it empties a file")
+                RiskVerdict::loses("it empties a file")
             } else {
-                Verdict::local("it writes a file")
+                RiskVerdict::local("it writes a file")
             }
         }
     }
 }
 
 /// `sed`.
-pub fn judge_sed(texts: &[&str]) -> Verdict {
+pub fn judge_sed(texts: &[&str]) -> RiskVerdict {
     let edits = texts.iter().any(|text| {
         text.starts_with("--in-place")
             || (text.starts_with('-') && !text.starts_with("--") && text.contains('i'))
     });
-    if edits { Verdict::local("sed edits") } else { Verdict::reads("sed reads") }
+    if edits { RiskVerdict::local("sed edits") } else { RiskVerdict::reads("sed reads") }
 }
 
 /// Whether a script goes to where the worktree is a folder among others.
-pub fn goes_above(found: &[Simple]) -> bool {
+pub fn goes_above(found: &[PlainCommand]) -> bool {
     found.iter().any(|simple| {
         let word = |n: usize| simple.words.get(n).and_then(Option::as_deref);
         let above = |path: &str| {
@@ -80,7 +80,12 @@ pub fn goes_above(found: &[Simple]) -> bool {
 
 /// A program that moves or removes files; nothing if it is none. `above`: it may do so from the folder
 /// that the worktree is in.
-pub fn file_risk(name: &str, simple: &Simple, texts: &[&str], above: bool) -> Option<Verdict> {
+pub fn file_risk(
+    name: &str,
+    simple: &PlainCommand,
+    texts: &[&str],
+    above: bool,
+) -> Option<RiskVerdict> {
     let short = |flag: char| {
         texts.iter().any(|text| {
             text.starts_with('-') && !text.starts_with("--") && text[1..].contains(flag)
@@ -93,31 +98,31 @@ pub fn file_risk(name: &str, simple: &Simple, texts: &[&str], above: bool) -> Op
             let all =
                 plain().any(|path| (recursive && is_everything(path, above)) || holds_work(path));
             Some(if all {
-                Verdict::leaves("`rm` removes the repository itself, snapshots and all")
+                RiskVerdict::leaves("`rm` removes the repository itself, snapshots and all")
             } else {
-                Verdict::loses("`rm` removes files")
+                RiskVerdict::loses("`rm` removes files")
             })
         }
         "mv" if plain().any(|path| is_git(path)) && plain().any(|to| to == "/dev/null") => {
-            Some(Verdict::leaves("`mv` removes the repository itself"))
+            Some(RiskVerdict::leaves("`mv` removes the repository itself"))
         }
         "mv" if short('f') || plain().any(|path| path == "/dev/null") => {
-            Some(Verdict::loses("`mv` throws a file away"))
+            Some(RiskVerdict::loses("`mv` throws a file away"))
         }
         "cp" if plain().next().is_some_and(|from| from == "/dev/null") => {
-            Some(Verdict::loses("`cp` empties a file"))
+            Some(RiskVerdict::loses("`cp` empties a file"))
         }
         "truncate" | "unlink" | "shred" | "trash" | "rimraf" | "del-cli" | "srm" => {
             Some(match plain().find(|path| is_device(path) || holds_work(path)) {
-                Some(path) => Verdict::leaves(format!("`{name}` destroys `{path}`")),
-                None => Verdict::loses(format!("`{name}` throws files away")),
+                Some(path) => RiskVerdict::leaves(format!("`{name}` destroys `{path}`")),
+                None => RiskVerdict::loses(format!("`{name}` throws files away")),
             })
         }
         "dd" | "tee" => {
             Some(match texts.iter().find(|t| is_device(t.strip_prefix("of=").unwrap_or(t))) {
-                Some(_) => Verdict::leaves(format!("`{name}` writes to a device")),
-                None if name == "dd" => Verdict::loses("`dd` writes over files"),
-                None => Verdict::local("`tee` writes a file"),
+                Some(_) => RiskVerdict::leaves(format!("`{name}` writes to a device")),
+                None if name == "dd" => RiskVerdict::loses("`dd` writes over files"),
+                None => RiskVerdict::local("`tee` writes a file"),
             })
         }
         "rsync"
@@ -125,14 +130,16 @@ pub fn file_risk(name: &str, simple: &Simple, texts: &[&str], above: bool) -> Op
                 .iter()
                 .any(|text| text.starts_with("--delete") || *text == "--remove-source-files") =>
         {
-            Some(Verdict::loses("`rsync` removes files"))
+            Some(RiskVerdict::loses("`rsync` removes files"))
         }
-        "tar" if texts.contains(&"--remove-files") => Some(Verdict::loses("`tar` removes files")),
+        "tar" if texts.contains(&"--remove-files") => {
+            Some(RiskVerdict::loses("`tar` removes files"))
+        }
         "wipefs" | "fdisk" | "sfdisk" | "parted" | "blkdiscard" => {
-            Some(Verdict::leaves(format!("`{name}` writes to a device")))
+            Some(RiskVerdict::leaves(format!("`{name}` writes to a device")))
         }
         name if name.starts_with("mkfs") => {
-            Some(Verdict::leaves(format!("`{name}` writes to a device")))
+            Some(RiskVerdict::leaves(format!("`{name}` writes to a device")))
         }
         _ => None,
     }

@@ -1,8 +1,8 @@
 //! Git: what it could lose, and what it sends elsewhere than to the thread's branch.
 
-use super::super::Verdict;
-use super::super::shell::{Arg, HOLE};
-use super::Scene;
+use super::super::RiskVerdict;
+use super::super::shell::{HOLE, ShellWord};
+use super::CommandScene;
 
 /// Branches that are not the thread's.
 const SHARED: [&str; 10] = [
@@ -22,10 +22,10 @@ const LOOKS: &str = "log diff status show blame ls-files ls-tree ls-remote rev-p
                      name-rev merge-base for-each-ref show-ref var count-objects fsck whatchanged annotate range-diff \
                      check-ignore check-attr diff-tree diff-index diff-files cherry show-branch verify-commit help version";
 
-pub fn git_risk(texts: &[&str], all: &[Arg], scene: &Scene<'_>) -> Verdict {
+pub fn git_risk(texts: &[&str], all: &[ShellWord], scene: &CommandScene<'_>) -> RiskVerdict {
     let (config, verb, rest) = git_parts(texts);
     let commands = config.iter().chain(&rest).copied();
-    let runs = commands.filter_map(run_by).map(|line| scene.script(line)).reduce(Verdict::or);
+    let runs = commands.filter_map(run_by).map(|line| scene.script(line)).reduce(RiskVerdict::or);
     let unseen = all.iter().any(Option::is_none);
     let own = verb_of(verb, &rest, unseen, scene);
     runs.map_or(own.clone(), |runs| own.or(runs))
@@ -68,31 +68,31 @@ fn run_by(word: &str) -> Option<&str> {
     (runs.contains(&name.as_str()) || matches!(last, Some("cmd" | "command"))).then_some(value)
 }
 
-fn verb_of(verb: &str, rest: &[&str], unseen: bool, scene: &Scene<'_>) -> Verdict {
+fn verb_of(verb: &str, rest: &[&str], unseen: bool, scene: &CommandScene<'_>) -> RiskVerdict {
     let has = |flags: &[&str]| rest.iter().any(|word| flags.contains(word));
     let first = rest.iter().find(|word| !word.starts_with('-')).copied();
-    let loses = |what: &str| Verdict::loses(format!("`git {verb}` {what}"));
+    let loses = |what: &str| RiskVerdict::loses(format!("`git {verb}` {what}"));
     let aborts = has(&["--abort", "--quit", "--skip"]);
     if rest.iter().any(|word| word.contains("refs/codebutler"))
         && matches!(verb, "update-ref" | "push")
     {
-        return Verdict::leaves(format!("`git {verb}` on the snapshots themselves"));
+        return RiskVerdict::leaves(format!("`git {verb}` on the snapshots themselves"));
     }
     if LOOKS.split_whitespace().any(|look| look == verb) || verb.is_empty() {
-        return Verdict::reads("git looks");
+        return RiskVerdict::reads("git looks");
     }
     match verb {
         "push" => judge_push(rest, unseen),
         "send-email" | "svn" | "p4" | "request-pull" | "imap-send"
             if verb != "svn" && verb != "p4" || has(&["dcommit", "submit"]) =>
         {
-            Verdict::leaves(format!("`git {verb}` sends work elsewhere"))
+            RiskVerdict::leaves(format!("`git {verb}` sends work elsewhere"))
         }
         "lfs" | "annex" if first == Some("push") || first == Some("copy") => {
-            Verdict::leaves(format!("`git {verb}` sends files elsewhere"))
+            RiskVerdict::leaves(format!("`git {verb}` sends files elsewhere"))
         }
         "subtree" if first == Some("push") => {
-            Verdict::leaves("`git subtree push` pushes elsewhere")
+            RiskVerdict::leaves("`git subtree push` pushes elsewhere")
         }
         "reset" if has(&["--hard", "--merge", "--keep"]) => loses("throws changes away"),
         "clean" if !has(&["-n", "--dry-run", "-nd", "-dn", "-ndx", "-nfd"]) => {
@@ -107,7 +107,7 @@ fn verb_of(verb: &str, rest: &[&str], unseen: bool, scene: &Scene<'_>) -> Verdic
                 && (verb != "stash" || first.is_some())
                 && rest.iter().all(|w| !matches!(*w, "-m" | "-u")) =>
         {
-            Verdict::reads("git looks")
+            RiskVerdict::reads("git looks")
         }
         "checkout" => judge_checkout(rest),
         "switch" if has(&["-f", "--force", "--discard-changes", "-C"]) => {
@@ -130,26 +130,26 @@ fn verb_of(verb: &str, rest: &[&str], unseen: bool, scene: &Scene<'_>) -> Verdic
         "submodule" if first == Some("foreach") => judge_after(rest, "foreach", scene),
         "submodule" if has(&["deinit", "--force", "-f"]) => loses("removes files"),
         "bisect" if first == Some("run") => judge_after(rest, "run", scene),
-        _ => Verdict::local("git works in the worktree"),
+        _ => RiskVerdict::local("git works in the worktree"),
     }
 }
 
 /// What only the reflog holds is held by nothing once that is collected.
-fn judge_collect(verb: &str, rest: &[&str], first: Option<&str>) -> Verdict {
+fn judge_collect(verb: &str, rest: &[&str], first: Option<&str>) -> RiskVerdict {
     let dry = rest.iter().any(|word| matches!(*word, "-n" | "--dry-run"));
     let now = rest.iter().any(|word| {
         matches!(*word, "--prune=now" | "--prune=all" | "--expire=now" | "--expire=all")
     });
     let forgets = verb == "reflog" && matches!(first, Some("expire" | "delete" | "drop"));
     if !dry && (now || forgets || verb == "prune") {
-        return Verdict::leaves(format!(
+        return RiskVerdict::leaves(format!(
             "`git {verb}` removes commits for good that only the reflog holds"
         ));
     }
-    if verb == "reflog" { Verdict::reads("git looks") } else { Verdict::local("git packs") }
+    if verb == "reflog" { RiskVerdict::reads("git looks") } else { RiskVerdict::local("git packs") }
 }
 
-fn judge_checkout(rest: &[&str]) -> Verdict {
+fn judge_checkout(rest: &[&str]) -> RiskVerdict {
     let paths =
         rest.contains(&"--") || rest.iter().any(|word| *word == "." || word.starts_with("./"));
     let forced = rest
@@ -166,16 +166,16 @@ fn judge_checkout(rest: &[&str]) -> Verdict {
                 .is_some_and(|last| last.trim_start_matches('.').contains('.'))
     });
     if forced || paths || (!creates && (plain > 1 || file)) {
-        Verdict::loses("`git checkout` throws changes away")
+        RiskVerdict::loses("`git checkout` throws changes away")
     } else {
-        Verdict::local("git works in the worktree")
+        RiskVerdict::local("git works in the worktree")
     }
 }
 
-fn judge_push(rest: &[&str], unseen: bool) -> Verdict {
-    let leaves = |what: &str| Verdict::leaves(format!("`git push` {what}"));
+fn judge_push(rest: &[&str], unseen: bool) -> RiskVerdict {
+    let leaves = |what: &str| RiskVerdict::leaves(format!("`git push` {what}"));
     if rest.iter().any(|word| matches!(*word, "-n" | "--dry-run")) {
-        return Verdict::local("git tells what it would push");
+        return RiskVerdict::local("git tells what it would push");
     }
     for word in rest {
         let short = word.starts_with('-') && !word.starts_with("--");
@@ -204,13 +204,16 @@ fn judge_push(rest: &[&str], unseen: bool) -> Verdict {
         return leaves("goes to another remote");
     }
     if unseen && remote.is_none() {
-        return Verdict::visible("git pushes");
+        return RiskVerdict::visible("git pushes");
     }
-    specs.iter().map(|spec| judge_refspec(spec)).fold(Verdict::visible("git pushes"), Verdict::or)
+    specs
+        .iter()
+        .map(|spec| judge_refspec(spec))
+        .fold(RiskVerdict::visible("git pushes"), RiskVerdict::or)
 }
 
-fn judge_refspec(spec: &str) -> Verdict {
-    let leaves = |what: &str| Verdict::leaves(format!("`git push` {what}"));
+fn judge_refspec(spec: &str) -> RiskVerdict {
+    let leaves = |what: &str| RiskVerdict::leaves(format!("`git push` {what}"));
     if spec.starts_with('+') {
         return leaves("replaces what others may have");
     }
@@ -228,20 +231,20 @@ fn judge_refspec(spec: &str) -> Verdict {
     if shared && !name.contains(HOLE) {
         return leaves("goes to a branch that is not the thread's");
     }
-    Verdict::visible("git pushes")
+    RiskVerdict::visible("git pushes")
 }
 
 /// What an option's value runs.
-fn runs_of(rest: &[&str], options: &[&str], scene: &Scene<'_>) -> Verdict {
+fn runs_of(rest: &[&str], options: &[&str], scene: &CommandScene<'_>) -> RiskVerdict {
     let values = rest.windows(2).filter(|two| options.contains(&two[0])).map(|two| two[1]);
     values
         .map(|line| scene.script(line))
-        .fold(Verdict::local("git works in the worktree"), Verdict::or)
+        .fold(RiskVerdict::local("git works in the worktree"), RiskVerdict::or)
 }
 
 /// What the words after `verb` run.
-fn judge_after(rest: &[&str], verb: &str, scene: &Scene<'_>) -> Verdict {
+fn judge_after(rest: &[&str], verb: &str, scene: &CommandScene<'_>) -> RiskVerdict {
     let words = rest.iter().skip_while(|word| **word != verb).skip(1);
     let words: Vec<&str> = words.copied().skip_while(|word| word.starts_with('-')).collect();
-    scene.script(&words.join(" ")).or(Verdict::local("git runs a command"))
+    scene.script(&words.join(" ")).or(RiskVerdict::local("git runs a command"))
 }

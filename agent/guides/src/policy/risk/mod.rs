@@ -16,9 +16,9 @@ use std::collections::HashMap;
 
 use super::names::{is_handover_file, is_order};
 use super::programs::{FILERS, READERS, SHELLS};
-use super::reach::{self, Reach};
-use super::shell::{Arg, Simple};
-use super::{Policy, Verdict};
+use super::reach::{self, ProgramReach};
+use super::shell::{PlainCommand, ShellWord};
+use super::{CommandPolicy, RiskVerdict};
 
 /// Scripts in scripts.
 const DEEPEST: u32 = 12;
@@ -29,8 +29,8 @@ const ORDERS: [&str; 8] =
     ["publish", "deploy", "push", "apply", "delete", "destroy", "upload", "release"];
 
 /// What is known around a command.
-pub struct Scene<'a> {
-    policy: &'a Policy,
+pub struct CommandScene<'a> {
+    policy: &'a CommandPolicy,
     /// Files that the script writes before, by name.
     files: HashMap<String, String>,
     /// Whether it goes to where the worktree is a folder among others.
@@ -44,8 +44,13 @@ pub struct Scene<'a> {
     left: &'a Cell<u32>,
 }
 
-impl<'a> Scene<'a> {
-    pub fn new(policy: &'a Policy, found: &[Simple], depth: u32, left: &'a Cell<u32>) -> Self {
+impl<'a> CommandScene<'a> {
+    pub fn new(
+        policy: &'a CommandPolicy,
+        found: &[PlainCommand],
+        depth: u32,
+        left: &'a Cell<u32>,
+    ) -> Self {
         Self {
             policy,
             brings: runs::brings_code(found),
@@ -58,19 +63,19 @@ impl<'a> Scene<'a> {
     }
 
     /// A script inside of this one.
-    fn script(&self, text: &str) -> Verdict {
+    fn script(&self, text: &str) -> RiskVerdict {
         if self.depth >= DEEPEST || self.is_tired() {
-            return Verdict::leaves("it hides what it runs in too many scripts");
+            return RiskVerdict::leaves("it hides what it runs in too many scripts");
         }
         self.policy.script(text, self.depth + 1, self.left)
     }
 
     /// One command, unless the repository says what it is.
-    pub fn command(&self, simple: &Simple) -> Verdict {
+    pub fn command(&self, simple: &PlainCommand) -> RiskVerdict {
         let own = command_risk(simple, self);
         match self.policy.rules.command(simple) {
             // What is called safe runs; what it could throw away is kept all the same.
-            Some(said) => Verdict { loses: own.loses, ..said },
+            Some(said) => RiskVerdict { loses: own.loses, ..said },
             None => own,
         }
     }
@@ -83,10 +88,10 @@ impl<'a> Scene<'a> {
     }
 
     /// A command that another one runs.
-    fn inner(&self, simple: &Simple) -> Verdict {
+    fn inner(&self, simple: &PlainCommand) -> RiskVerdict {
         let nested = self.nested.get() + 1;
         if nested > NESTED || self.is_tired() {
-            return Verdict::leaves("it hides what it runs behind too many programs");
+            return RiskVerdict::leaves("it hides what it runs behind too many programs");
         }
         self.nested.set(nested);
         let verdict = self.command(simple);
@@ -96,13 +101,13 @@ impl<'a> Scene<'a> {
 }
 
 /// One command, and what it runs in turn.
-fn command_risk(simple: &Simple, scene: &Scene<'_>) -> Verdict {
+fn command_risk(simple: &PlainCommand, scene: &CommandScene<'_>) -> RiskVerdict {
     let own = judge_program(simple, scene);
     simple.writes.iter().fold(own, |worst, file| worst.or(files::judge_redirect(simple, file)))
 }
 
-fn judge_program(simple: &Simple, scene: &Scene<'_>) -> Verdict {
-    let Some(first) = simple.words.first() else { return Verdict::reads("it runs nothing") };
+fn judge_program(simple: &PlainCommand, scene: &CommandScene<'_>) -> RiskVerdict {
+    let Some(first) = simple.words.first() else { return RiskVerdict::reads("it runs nothing") };
     let rest = &simple.words[1..];
     let texts: Vec<&str> = rest.iter().filter_map(Option::as_deref).collect();
     let Some(first) = first else { return judge_unknown(&texts, scene) };
@@ -117,13 +122,17 @@ fn judge_program(simple: &Simple, scene: &Scene<'_>) -> Verdict {
     }
     let reach = reach::reach_of(name, rest);
     match &reach {
-        Some(Reach::Leaves(what)) => {
-            return Verdict::leaves(format!("`{what}` changes something outside of the sandbox"));
+        Some(ProgramReach::Leaves(what)) => {
+            return RiskVerdict::leaves(format!(
+                "`{what}` changes something outside of the sandbox"
+            ));
         }
-        Some(Reach::Installs) => {
-            return Verdict::visible(format!("`{name}` installs, from hosts that the Repo allows"));
+        Some(ProgramReach::Installs) => {
+            return RiskVerdict::visible(format!(
+                "`{name}` installs, from hosts that the Repo allows"
+            ));
         }
-        Some(Reach::Stays) | None => {}
+        Some(ProgramReach::Stays) | None => {}
     }
     let own = match name {
         "git" => git::git_risk(&texts, rest, scene),
@@ -132,7 +141,7 @@ fn judge_program(simple: &Simple, scene: &Scene<'_>) -> Verdict {
             .or_else(|| send::send_risk(name, simple, &texts))
             .or_else(|| code::code_risk(name, simple, rest, scene))
             .or_else(|| targets::target_risk(name, rest))
-            .or_else(|| reach.map(|_| Verdict::local(format!("`{name}` works in the sandbox"))))
+            .or_else(|| reach.map(|_| RiskVerdict::local(format!("`{name}` works in the sandbox"))))
             .unwrap_or_else(|| judge_other(first, name, &texts)),
     };
     match scene.files.get(first.trim_start_matches("./")) {
@@ -142,54 +151,54 @@ fn judge_program(simple: &Simple, scene: &Scene<'_>) -> Verdict {
 }
 
 /// A program that is in no table.
-fn judge_other(first: &str, name: &str, texts: &[&str]) -> Verdict {
+fn judge_other(first: &str, name: &str, texts: &[&str]) -> RiskVerdict {
     if READERS.contains(&name) {
-        return Verdict::reads("it only looks");
+        return RiskVerdict::reads("it only looks");
     }
     if FILERS.contains(&name) || name.ends_with("lint") {
-        return Verdict::local("it works in the worktree");
+        return RiskVerdict::local("it works in the worktree");
     }
     script_file(first, texts)
 }
 
 /// A script or program by its name and its first argument.
-fn script_file(path: &str, texts: &[&str]) -> Verdict {
+fn script_file(path: &str, texts: &[&str]) -> RiskVerdict {
     let name = path.rsplit('/').next().unwrap_or(path);
     if matches!(texts, ["--help" | "-h" | "--version"]) {
-        return Verdict::local(format!("`{name}` tells what it could do"));
+        return RiskVerdict::local(format!("`{name}` tells what it could do"));
     }
     if is_handover_file(path) {
-        return Verdict::leaves(format!("`{name}` hands something over, by its name"));
+        return RiskVerdict::leaves(format!("`{name}` hands something over, by its name"));
     }
     let order = texts.iter().find(|text| !text.starts_with('-')).filter(|text| is_order(text));
     match order {
-        Some(order) => Verdict::leaves(format!("`{name}` is told to {order}")),
-        None => Verdict::local(format!("`{name}` runs in the sandbox")),
+        Some(order) => RiskVerdict::leaves(format!("`{name}` is told to {order}")),
+        None => RiskVerdict::local(format!("`{name}` runs in the sandbox")),
     }
 }
 
 /// A program that is only known when it runs.
-fn judge_unknown(texts: &[&str], scene: &Scene<'_>) -> Verdict {
+fn judge_unknown(texts: &[&str], scene: &CommandScene<'_>) -> RiskVerdict {
     if let Some(hides) = scene.brings.as_deref().filter(|from| runs::hides_code(from)) {
-        return Verdict::leaves(format!("its program may be what `{hides}` brings"));
+        return RiskVerdict::leaves(format!("its program may be what `{hides}` brings"));
     }
     let order = texts.iter().find(|text| !text.starts_with('-'));
     match order.filter(|order| ORDERS.contains(order)) {
         Some(order) => {
-            Verdict::leaves(format!("a program that is not known before does `{order}`"))
+            RiskVerdict::leaves(format!("a program that is not known before does `{order}`"))
         }
-        None => Verdict::loses("its program is not known before"),
+        None => RiskVerdict::loses("its program is not known before"),
     }
 }
 
 /// A part of a script that can't be parsed as a whole: only what is sure to leave the sandbox.
-pub fn judge_fragment(simple: &Simple, scene: &Scene<'_>) -> Option<Verdict> {
+pub fn judge_fragment(simple: &PlainCommand, scene: &CommandScene<'_>) -> Option<RiskVerdict> {
     let name = simple.words.first()?.as_deref()?.rsplit('/').next()?;
     let said = scene.policy.rules.command(simple);
-    let leaves = matches!(reach::reach_of(name, &simple.words[1..]), Some(Reach::Leaves(_)))
+    let leaves = matches!(reach::reach_of(name, &simple.words[1..]), Some(ProgramReach::Leaves(_)))
         || (name == "git" && judge_program(simple, scene).asks());
     said.or_else(|| {
-        leaves.then(|| Verdict::leaves(format!("`{name}` changes something elsewhere")))
+        leaves.then(|| RiskVerdict::leaves(format!("`{name}` changes something elsewhere")))
     })
 }
 
@@ -198,7 +207,7 @@ fn is_shell(name: &str) -> bool {
 }
 
 /// The first argument that is no option.
-fn first_plain(rest: &[Arg]) -> Option<&Arg> {
+fn first_plain(rest: &[ShellWord]) -> Option<&ShellWord> {
     rest.iter().find(|word| word.as_deref().is_none_or(|word| !word.starts_with('-')))
 }
 

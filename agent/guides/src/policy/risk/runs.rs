@@ -1,9 +1,9 @@
 //! Programs that run what follows: wrappers, shells, `find`, `xargs`.
 
-use super::super::Verdict;
+use super::super::RiskVerdict;
 use super::super::programs::{RUNNERS, WRAPPERS};
-use super::super::shell::{Arg, Simple};
-use super::{Scene, first_plain, is_shell, script_file};
+use super::super::shell::{PlainCommand, ShellWord};
+use super::{CommandScene, first_plain, is_shell, script_file};
 
 /// Programs that bring code from elsewhere, or out of what hides it.
 const BRINGS: [&str; 17] = [
@@ -12,7 +12,12 @@ const BRINGS: [&str; 17] = [
 ];
 
 /// What a program runs in turn; nothing if it runs nothing else.
-pub fn in_turn(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Option<Verdict> {
+pub fn in_turn(
+    name: &str,
+    simple: &PlainCommand,
+    rest: &[ShellWord],
+    scene: &CommandScene<'_>,
+) -> Option<RiskVerdict> {
     if name == "busybox" {
         return Some(scene.inner(&simple.with_words(rest.to_vec())));
     }
@@ -46,7 +51,7 @@ pub fn in_turn(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> 
         "command" | "builtin"
             if rest.first().is_some_and(|w| matches!(w.as_deref(), Some("-v" | "-V"))) =>
         {
-            Some(Verdict::reads("it only looks"))
+            Some(RiskVerdict::reads("it only looks"))
         }
         "su" | "runuser" | "script" | "nix-shell" | "watch" | "hyperfine" | "concurrently"
         | "flock" | "parallel" | "nix" | "devbox" | "entr" | "tmux" | "screen" => {
@@ -57,16 +62,16 @@ pub fn in_turn(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> 
     }
 }
 
-fn inner_of(words: Vec<Arg>, simple: &Simple, scene: &Scene<'_>) -> Verdict {
+fn inner_of(words: Vec<ShellWord>, simple: &PlainCommand, scene: &CommandScene<'_>) -> RiskVerdict {
     match words.as_slice() {
-        [] => Verdict::local("it runs nothing"),
+        [] => RiskVerdict::local("it runs nothing"),
         // A whole command line in one word.
         [Some(line)] if line.contains(char::is_whitespace) => scene.script(line),
         _ => scene.inner(&simple.with_words(words)),
     }
 }
 
-fn judge_text(text: Option<String>, scene: &Scene<'_>) -> Verdict {
+fn judge_text(text: Option<String>, scene: &CommandScene<'_>) -> RiskVerdict {
     match text {
         Some(text) => scene.script(&text),
         None => judge_unseen("it runs a script that is not known before", scene),
@@ -74,17 +79,17 @@ fn judge_text(text: Option<String>, scene: &Scene<'_>) -> Verdict {
 }
 
 /// Code that nobody has seen asks where it comes from elsewhere.
-fn judge_unseen(why: &str, scene: &Scene<'_>) -> Verdict {
+fn judge_unseen(why: &str, scene: &CommandScene<'_>) -> RiskVerdict {
     match &scene.brings {
         Some(from) => {
-            Verdict::leaves(format!("it runs what `{from}` may bring, which nobody has seen"))
+            RiskVerdict::leaves(format!("it runs what `{from}` may bring, which nobody has seen"))
         }
-        None => Verdict::loses(why),
+        None => RiskVerdict::loses(why),
     }
 }
 
 /// The program of a script that brings code from elsewhere, or out of what hides it.
-pub fn brings_code(found: &[Simple]) -> Option<String> {
+pub fn brings_code(found: &[PlainCommand]) -> Option<String> {
     let names = found.iter().filter_map(|one| one.words.first()?.as_deref());
     let mut names = names.map(|name| name.rsplit('/').next().unwrap_or(name));
     names
@@ -98,22 +103,30 @@ pub fn hides_code(name: &str) -> bool {
 }
 
 /// What is run in a container, as far as it leaves that.
-fn in_container(simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Option<Verdict> {
+fn in_container(
+    simple: &PlainCommand,
+    rest: &[ShellWord],
+    scene: &CommandScene<'_>,
+) -> Option<RiskVerdict> {
     let runs = rest.iter().take(6).position(|w| matches!(w.as_deref(), Some("run" | "exec")))?;
     let is_option = |at: usize| rest[at].as_deref().is_some_and(|word| word.starts_with('-'));
     (runs + 2..rest.len())
         .filter(|at| !is_option(*at) && !is_option(at - 1))
         .take(8)
         .map(|at| scene.inner(&simple.with_words(rest[at..].to_vec())))
-        .find(Verdict::asks)
+        .find(RiskVerdict::asks)
 }
 
-fn judge_eval(rest: &[Arg], scene: &Scene<'_>) -> Verdict {
+fn judge_eval(rest: &[ShellWord], scene: &CommandScene<'_>) -> RiskVerdict {
     let words = rest.iter().cloned().collect::<Option<Vec<_>>>().map(|words| words.join(" "));
     judge_text(words, scene)
 }
 
-fn judge_source(simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Verdict {
+fn judge_source(
+    simple: &PlainCommand,
+    rest: &[ShellWord],
+    scene: &CommandScene<'_>,
+) -> RiskVerdict {
     match rest.first() {
         Some(Some(file)) => file_run(file, &[], scene),
         _ => judge_substitution(simple, scene),
@@ -121,7 +134,7 @@ fn judge_source(simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Verdict {
 }
 
 /// `bash <(…)`: what that puts out, or what another command of the script brings.
-fn judge_substitution(simple: &Simple, scene: &Scene<'_>) -> Verdict {
+fn judge_substitution(simple: &PlainCommand, scene: &CommandScene<'_>) -> RiskVerdict {
     match &simple.fed {
         Some(text) => scene.script(text),
         None => judge_unseen("it runs a script that is not known before", scene),
@@ -129,7 +142,7 @@ fn judge_substitution(simple: &Simple, scene: &Scene<'_>) -> Verdict {
 }
 
 /// A script by its file: what is known to be in it, or what its name promises.
-fn file_run(file: &str, texts: &[&str], scene: &Scene<'_>) -> Verdict {
+fn file_run(file: &str, texts: &[&str], scene: &CommandScene<'_>) -> RiskVerdict {
     let own = script_file(file, texts);
     match scene.files.get(file.trim_start_matches("./")) {
         Some(text) => own.or(scene.script(text)),
@@ -137,8 +150,13 @@ fn file_run(file: &str, texts: &[&str], scene: &Scene<'_>) -> Verdict {
     }
 }
 
-fn judge_shell(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Verdict {
-    let flag = |word: &Arg, flag: char| {
+fn judge_shell(
+    name: &str,
+    simple: &PlainCommand,
+    rest: &[ShellWord],
+    scene: &CommandScene<'_>,
+) -> RiskVerdict {
+    let flag = |word: &ShellWord, flag: char| {
         word.as_deref()
             .is_some_and(|w| w.starts_with('-') && !w.starts_with("--") && w.contains(flag))
     };
@@ -146,7 +164,7 @@ fn judge_shell(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> 
         rest.iter().take_while(|w| w.as_deref().is_some_and(|w| w.starts_with(['-', '+'])));
     let options = options.count();
     if rest[..options].iter().any(|word| flag(word, 'n')) {
-        return Verdict::reads(format!("`{name}` only checks a script"));
+        return RiskVerdict::reads(format!("`{name}` only checks a script"));
     }
     if let Some(at) = rest[..options].iter().position(|word| flag(word, 'c')) {
         let code = rest[at + 1..].iter().find(|w| w.as_deref().is_none_or(|w| !w.starts_with('-')));
@@ -167,23 +185,23 @@ fn judge_shell(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> 
 }
 
 /// What comes through a pipe or a here-document.
-pub fn judge_pipe(name: &str, simple: &Simple, scene: &Scene<'_>) -> Verdict {
+pub fn judge_pipe(name: &str, simple: &PlainCommand, scene: &CommandScene<'_>) -> RiskVerdict {
     if let Some(code) = simple.input.as_ref().or(simple.fed.as_ref()) {
         return scene.script(code);
     }
     let brings =
         simple.from.iter().find(|from| BRINGS.contains(&from.rsplit('/').next().unwrap_or(from)));
     match brings {
-        Some(from) => {
-            Verdict::leaves(format!("`{name}` runs what `{from}` brings, which nobody has seen"))
-        }
-        None if simple.piped => Verdict::loses(format!("`{name}` runs what a pipe brings")),
-        None => Verdict::local("it runs nothing"),
+        Some(from) => RiskVerdict::leaves(format!(
+            "`{name}` runs what `{from}` brings, which nobody has seen"
+        )),
+        None if simple.piped => RiskVerdict::loses(format!("`{name}` runs what a pipe brings")),
+        None => RiskVerdict::local("it runs nothing"),
     }
 }
 
 /// What a package manager runs: `npm exec x`, `uv run x`, `bundle exec x`.
-fn run_by_manager(name: &str, rest: &[Arg]) -> Option<Vec<Arg>> {
+fn run_by_manager(name: &str, rest: &[ShellWord]) -> Option<Vec<ShellWord>> {
     if matches!(name, "npx" | "bunx" | "pnpx" | "uvx" | "dlx") {
         return Some(after_options(rest, "-p --package --from --with --python -c --call"));
     }
@@ -194,7 +212,7 @@ fn run_by_manager(name: &str, rest: &[Arg]) -> Option<Vec<Arg>> {
     verbs.split(' ').any(|one| one == verb).then(|| after_options(&rest[at + 1..], values))
 }
 
-fn after_options(rest: &[Arg], values: &str) -> Vec<Arg> {
+fn after_options(rest: &[ShellWord], values: &str) -> Vec<ShellWord> {
     let mut at = 0;
     while let Some(Some(word)) = rest.get(at) {
         if word == "--" {
@@ -216,21 +234,30 @@ fn after_options(rest: &[Arg], values: &str) -> Vec<Arg> {
 }
 
 /// Programs that take a command line as one argument, after `-c` or as it is, or as words.
-fn judge_quoted(simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Verdict {
+fn judge_quoted(
+    simple: &PlainCommand,
+    rest: &[ShellWord],
+    scene: &CommandScene<'_>,
+) -> RiskVerdict {
     let lines = rest.iter().flatten().filter(|word| word.contains(char::is_whitespace));
-    let own = lines.map(|line| scene.script(line)).reduce(Verdict::or);
+    let own = lines.map(|line| scene.script(line)).reduce(RiskVerdict::or);
     let words = (0..rest.len())
         .filter(|at| rest[*at].as_deref().is_some_and(|w| !w.starts_with('-')))
         .take(4)
         .map(|at| scene.inner(&simple.with_words(rest[at..].to_vec())))
-        .find(Verdict::asks);
+        .find(RiskVerdict::asks);
     own.into_iter()
         .chain(words)
-        .fold(Verdict::local("it runs what it is given, in the sandbox"), Verdict::or)
+        .fold(RiskVerdict::local("it runs what it is given, in the sandbox"), RiskVerdict::or)
 }
 
 /// What a wrapper runs: the words from the first one that can be a program.
-fn judge_wrapped(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Verdict {
+fn judge_wrapped(
+    name: &str,
+    simple: &PlainCommand,
+    rest: &[ShellWord],
+    scene: &CommandScene<'_>,
+) -> RiskVerdict {
     let mut at = 0;
     let takes_value: &str = match name {
         "env" | "cross-env" => "-u -C --unset --chdir",
@@ -284,7 +311,7 @@ fn judge_wrapped(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -
     }
     let mut words = rest.get(at.min(rest.len())..).unwrap_or_default().to_vec();
     if words.is_empty() {
-        return Verdict::reads("it runs nothing");
+        return RiskVerdict::reads("it runs nothing");
     }
     if name == "xargs" {
         // What comes through the pipe is appended.
@@ -297,8 +324,8 @@ fn judge_wrapped(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -
     inner_of(words, simple, scene)
 }
 
-fn find_risk(rest: &[Arg], simple: &Simple, scene: &Scene<'_>) -> Verdict {
-    let mut worst = Verdict::reads("it looks for files");
+fn find_risk(rest: &[ShellWord], simple: &PlainCommand, scene: &CommandScene<'_>) -> RiskVerdict {
+    let mut worst = RiskVerdict::reads("it looks for files");
     let has = |known: &[&str]| rest.iter().flatten().any(|word| known.contains(&word.as_str()));
     let named = has(&["-name", "-iname", "-path", "-wholename", "-regex", "-iregex", "-empty"]);
     // The repository itself is looked for, and not left out.
@@ -311,10 +338,10 @@ fn find_risk(rest: &[Arg], simple: &Simple, scene: &Scene<'_>) -> Verdict {
     let all = git || inside || (!named && is_all(rest));
     for (at, word) in rest.iter().enumerate() {
         let found = match word.as_deref() {
-            Some("-delete") if all => {
-                Verdict::leaves("`find -delete` removes the repository itself, snapshots and all")
-            }
-            Some("-delete") => Verdict::loses("`find -delete` removes files"),
+            Some("-delete") if all => RiskVerdict::leaves(
+                "`find -delete` removes the repository itself, snapshots and all",
+            ),
+            Some("-delete") => RiskVerdict::loses("`find -delete` removes files"),
             Some(
                 "-exec" | "-execdir" | "-ok" | "-okdir" | "-x" | "-X" | "--exec" | "--exec-batch",
             ) => {
@@ -322,12 +349,12 @@ fn find_risk(rest: &[Arg], simple: &Simple, scene: &Scene<'_>) -> Verdict {
                     rest[at + 1..].iter().take_while(|w| !matches!(w.as_deref(), Some(";" | "+")));
                 let found = inner_of(words.cloned().collect(), simple, scene);
                 if git && found.loses {
-                    Verdict::leaves("it removes the repository itself, snapshots and all")
+                    RiskVerdict::leaves("it removes the repository itself, snapshots and all")
                 } else {
                     found
                 }
             }
-            Some("-fprint" | "-fprintf" | "-fls") => Verdict::local("find writes"),
+            Some("-fprint" | "-fprintf" | "-fls") => RiskVerdict::local("find writes"),
             _ => continue,
         };
         worst = worst.or(found);
@@ -339,7 +366,7 @@ fn find_risk(rest: &[Arg], simple: &Simple, scene: &Scene<'_>) -> Verdict {
 }
 
 /// Whether a search begins at the root of the worktree.
-fn is_all(rest: &[Arg]) -> bool {
+fn is_all(rest: &[ShellWord]) -> bool {
     first_plain(rest).is_none_or(|first| {
         first.as_deref().is_none_or(|path| matches!(path, "." | "./" | ".." | "/" | "~"))
     })

@@ -1,9 +1,9 @@
 //! What is sent to other hosts: requests that change something, and queries to their databases.
 
-use super::super::Verdict;
+use super::super::RiskVerdict;
 use super::super::programs::{DATABASES, QUERIES};
 use super::super::reach::{is_local_host, is_local_url, only_tells};
-use super::super::shell::{HOLE, Simple};
+use super::super::shell::{HOLE, PlainCommand};
 
 /// Options of curl that send a body.
 const BODIES: [&str; 12] = [
@@ -23,7 +23,7 @@ const BODIES: [&str; 12] = [
 const POSTS: [&str; 5] = ["--post-data", "--post-file", "--body-data", "--body-file", "--method"];
 
 /// A program that sends; nothing if it is none.
-pub fn send_risk(name: &str, simple: &Simple, texts: &[&str]) -> Option<Verdict> {
+pub fn send_risk(name: &str, simple: &PlainCommand, texts: &[&str]) -> Option<RiskVerdict> {
     match name {
         "curl" => Some(judge_request(name, simple, curl_changes(&simple.shapes[1..]))),
         "wget" => {
@@ -45,9 +45,9 @@ pub fn send_risk(name: &str, simple: &Simple, texts: &[&str]) -> Option<Verdict>
     }
 }
 
-fn judge_request(name: &str, simple: &Simple, changes: bool) -> Verdict {
+fn judge_request(name: &str, simple: &PlainCommand, changes: bool) -> RiskVerdict {
     if !changes {
-        return Verdict::local(format!("`{name}` fetches"));
+        return RiskVerdict::local(format!("`{name}` fetches"));
     }
     let words = || simple.shapes.iter().skip(1).filter(|word| !word.starts_with('-'));
     let mut urls = words().filter(|word| {
@@ -58,9 +58,9 @@ fn judge_request(name: &str, simple: &Simple, changes: bool) -> Verdict {
     if !holes && named && urls.all(|url| is_local_url(url))
         || words().any(|word| word.starts_with(':'))
     {
-        return Verdict::local(format!("`{name}` sends to the sandbox's own host"));
+        return RiskVerdict::local(format!("`{name}` sends to the sandbox's own host"));
     }
-    Verdict::leaves(format!("`{name}` sends something to another host"))
+    RiskVerdict::leaves(format!("`{name}` sends something to another host"))
 }
 
 fn curl_changes(words: &[String]) -> bool {
@@ -99,23 +99,23 @@ fn curl_changes(words: &[String]) -> bool {
     }
 }
 
-fn judge_database(name: &str, simple: &Simple, texts: &[&str]) -> Verdict {
-    let local = Verdict::local(format!("`{name}` asks a database in the sandbox"));
+fn judge_database(name: &str, simple: &PlainCommand, texts: &[&str]) -> RiskVerdict {
+    let local = RiskVerdict::local(format!("`{name}` asks a database in the sandbox"));
     if only_tells(texts) || !is_remote(name, simple) {
         return local;
     }
     let query = database_query(simple, texts);
     match query {
         Some(query) if only_looks(&query) => {
-            Verdict::local(format!("`{name}` looks into a database"))
+            RiskVerdict::local(format!("`{name}` looks into a database"))
         }
         _ if name == "createdb" || texts.contains(&"-l") => local,
-        _ => Verdict::leaves(format!("`{name}` may change a database of another host")),
+        _ => RiskVerdict::leaves(format!("`{name}` may change a database of another host")),
     }
 }
 
 /// Whether another host is named, or one that is only known when it runs.
-fn is_remote(name: &str, simple: &Simple) -> bool {
+fn is_remote(name: &str, simple: &PlainCommand) -> bool {
     let words = &simple.shapes[1..];
     for (at, word) in words.iter().enumerate() {
         let host = if matches!(word.as_str(), "-h" | "--host" | "-S") {
@@ -143,7 +143,7 @@ fn is_remote(name: &str, simple: &Simple) -> bool {
     false
 }
 
-fn database_query(simple: &Simple, texts: &[&str]) -> Option<String> {
+fn database_query(simple: &PlainCommand, texts: &[&str]) -> Option<String> {
     let after = texts
         .windows(2)
         .find(|two| matches!(two[0], "-c" | "-e" | "--command" | "--execute" | "--eval" | "-Q"));

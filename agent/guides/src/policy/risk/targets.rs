@@ -1,10 +1,10 @@
 //! What build tools and script runners are told to do, by the names of targets.
 
-use super::super::Verdict;
+use super::super::RiskVerdict;
 use super::super::names::is_handover;
 use super::super::programs::TARGETS;
 use super::super::reach::only_tells;
-use super::super::shell::Arg;
+use super::super::shell::ShellWord;
 
 /// Targets that clean up: what they remove is in nobody's list.
 const CLEANS: [&str; 6] = ["clean", "distclean", "reset", "purge", "flush", "clobber"];
@@ -28,7 +28,7 @@ fn option_values(name: &str) -> &'static str {
 }
 
 /// A runner of targets; nothing if it is none.
-pub fn target_risk(name: &str, rest: &[Arg]) -> Option<Verdict> {
+pub fn target_risk(name: &str, rest: &[ShellWord]) -> Option<RiskVerdict> {
     let (_, verbs, all) =
         TARGETS.iter().find(|(names, ..)| names.split(' ').any(|one| one == name))?;
     let texts: Vec<&str> = rest.iter().filter_map(Option::as_deref).collect();
@@ -36,7 +36,7 @@ pub fn target_risk(name: &str, rest: &[Arg]) -> Option<Verdict> {
         || (*all
             && texts.iter().any(|text| matches!(*text, "-n" | "--just-print" | "-l" | "--list")));
     if shows {
-        return Some(Verdict::local(format!("`{name}` tells what it would do")));
+        return Some(RiskVerdict::local(format!("`{name}` tells what it would do")));
     }
     let mut words = find_targets(name, rest, verbs, *all);
     if name == "cargo" && texts.iter().any(|text| matches!(*text, "run" | "r")) {
@@ -54,15 +54,15 @@ pub fn target_risk(name: &str, rest: &[Arg]) -> Option<Verdict> {
         .iter()
         .find(|word| is_target_handover(word) && !(name == "mix" && **word == "release"))
     {
-        return Some(Verdict::leaves(format!(
+        return Some(RiskVerdict::leaves(format!(
             "`{name} {target}` hands something over, by its name"
         )));
     }
     let cleans = words.iter().any(|word| CLEANS.contains(word));
     Some(if cleans {
-        Verdict::loses(format!("`{name}` cleans up"))
+        RiskVerdict::loses(format!("`{name}` cleans up"))
     } else {
-        Verdict::local(format!("`{name}` runs in the sandbox"))
+        RiskVerdict::local(format!("`{name}` runs in the sandbox"))
     })
 }
 
@@ -80,7 +80,7 @@ fn is_target_handover(word: &str) -> bool {
 }
 
 /// The targets among the arguments: all, or the first after one of `verbs`.
-fn find_targets<'a>(name: &str, rest: &'a [Arg], verbs: &str, all: bool) -> Vec<&'a str> {
+fn find_targets<'a>(name: &str, rest: &'a [ShellWord], verbs: &str, all: bool) -> Vec<&'a str> {
     let mut out = Vec::new();
     let mut words = rest.iter();
     let mut after_verb = verbs.is_empty();

@@ -2,8 +2,8 @@
 
 use codebutler_wire::RiskTier::{self, Destructive, Read, WriteLocal, WriteVisible};
 
-use crate::policy::Policy;
-use crate::policy::rules::Rules;
+use crate::policy::CommandPolicy;
+use crate::policy::rules::RiskRules;
 
 /// Tier, whether a snapshot comes first, and commands.
 const TIERS: &[(RiskTier, bool, &[&str])] = &[
@@ -119,13 +119,13 @@ const TIERS: &[(RiskTier, bool, &[&str])] = &[
     (Destructive, true, &["rm -rf src; npm publish", "npm publish || git reset --hard"]),
 ];
 
-fn tier(policy: &Policy, script: &str) -> RiskTier {
+fn tier(policy: &CommandPolicy, script: &str) -> RiskTier {
     policy.bash(script).tier
 }
 
 #[test]
 fn commands_have_the_tier_of_their_worst_part() {
-    let policy = Policy::default();
+    let policy = CommandPolicy::default();
     let mut wrong = Vec::new();
     for (expected, loses, scripts) in TIERS {
         for script in *scripts {
@@ -145,7 +145,8 @@ fn a_repository_demotes_and_promotes_and_the_stricter_wins() {
                  "safe": [{"command": "npm ci", "matches": ["npm ci --offline"], "spares": ["npm install"]},
                           "docker push local", "npm publish"]},
         "tools": {"GitPush": "Destructive", "Write": "Read"}}, "require_approval": {}}"#;
-    let mut policy = Policy { rules: Rules::parse(rules).unwrap(), ..Policy::default() };
+    let mut policy =
+        CommandPolicy { rules: RiskRules::parse(rules).unwrap(), ..CommandPolicy::default() };
     for (expected, script) in [
         (WriteLocal, "npm ci"),
         (Destructive, "npm ci --force"),
@@ -178,13 +179,13 @@ fn a_repository_demotes_and_promotes_and_the_stricter_wins() {
             "matches its own",
         ),
     ] {
-        assert!(Rules::parse(bad).unwrap_err().contains(why), "{bad}");
+        assert!(RiskRules::parse(bad).unwrap_err().contains(why), "{bad}");
     }
 }
 
 #[test]
 fn nothing_is_too_deep_or_too_odd_to_be_judged() {
-    let policy = Policy::default();
+    let policy = CommandPolicy::default();
     for script in [
         "eval ".repeat(4000) + "ls",
         "nice ".repeat(4000) + "ls",

@@ -1,17 +1,17 @@
 //! Words and output that are known before anything runs. Pure.
 
-use super::{Arg, Simple};
+use super::{PlainCommand, ShellWord};
 
 /// Stands for a part of a word that is only known when it runs: no argument can contain it.
 pub const HOLE: char = '\0';
 
 /// The word, if all of it is known.
-pub fn known_word(shape: &str) -> Arg {
+pub fn known_word(shape: &str) -> ShellWord {
     Some(shape.to_owned()).filter(|shape| !shape.contains(HOLE))
 }
 
 /// What a command puts out, where its words tell.
-pub fn printed_text(simple: &Simple) -> Option<String> {
+pub fn printed_text(simple: &PlainCommand) -> Option<String> {
     if !simple.writes.is_empty() {
         return None;
     }

@@ -17,16 +17,16 @@ pub use known::{HOLE, printed_text};
 use known::{known_word, unescape_text};
 
 /// A word: its text, or nothing where that is only known when it runs.
-pub type Arg = Option<String>;
+pub type ShellWord = Option<String>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Simple {
+pub struct PlainCommand {
     /// The program and its arguments.
-    pub words: Vec<Arg>,
+    pub words: Vec<ShellWord>,
     /// The same, with [`HOLE`] for each part that is not known.
     pub shapes: Vec<String>,
     /// Files that it writes by redirection.
-    pub writes: Vec<Arg>,
+    pub writes: Vec<ShellWord>,
     /// What a here-document or here-string feeds it.
     pub input: Option<String>,
     /// Whether another command's output is its input.
@@ -37,11 +37,11 @@ pub struct Simple {
     pub from: Vec<String>,
 }
 
-impl Simple {
+impl PlainCommand {
     /// The same command with other words.
     #[must_use]
-    pub fn with_words(&self, words: Vec<Arg>) -> Self {
-        let shape = |word: &Arg| word.clone().unwrap_or_else(|| HOLE.to_string());
+    pub fn with_words(&self, words: Vec<ShellWord>) -> Self {
+        let shape = |word: &ShellWord| word.clone().unwrap_or_else(|| HOLE.to_string());
         Self { shapes: words.iter().map(shape).collect(), words, ..self.clone() }
     }
 
@@ -53,7 +53,7 @@ impl Simple {
 
 /// No shell would take it, or this parser does not.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Unparsed;
+pub struct UnparsedShell;
 
 /// Scripts in scripts in scripts.
 const DEEPEST: usize = 12;
@@ -64,7 +64,7 @@ const VALUES: usize = 16;
 const MOST: usize = 4096;
 
 /// All simple commands of a script.
-pub fn parse_commands(script: &str) -> Result<Vec<Simple>, Unparsed> {
+pub fn parse_commands(script: &str) -> Result<Vec<PlainCommand>, UnparsedShell> {
     let mut walk = Walk::default();
     walk.script(script)?;
     Ok(walk.found)
@@ -72,7 +72,7 @@ pub fn parse_commands(script: &str) -> Result<Vec<Simple>, Unparsed> {
 
 #[derive(Default)]
 struct Walk {
-    found: Vec<Simple>,
+    found: Vec<PlainCommand>,
     /// Literal assignments so far.
     variables: HashMap<String, String>,
     /// Functions of the script that may run what they are given.
@@ -80,7 +80,7 @@ struct Walk {
     depth: usize,
 }
 
-type ReadCommand = Result<(), Unparsed>;
+type ReadCommand = Result<(), UnparsedShell>;
 
 /// Programs that run what they are given.
 const RUNNERS: [&str; 12] = [
@@ -89,7 +89,7 @@ const RUNNERS: [&str; 12] = [
 ];
 
 /// Whether a command runs something that is only known when it runs.
-fn runs_unknown(simple: &Simple) -> bool {
+fn runs_unknown(simple: &PlainCommand) -> bool {
     match simple.words.first() {
         Some(None) => true,
         Some(Some(name)) => {
@@ -99,7 +99,7 @@ fn runs_unknown(simple: &Simple) -> bool {
     }
 }
 
-fn first_is_in(simple: &Simple, names: &HashSet<String>) -> bool {
+fn first_is_in(simple: &PlainCommand, names: &HashSet<String>) -> bool {
     simple.words.first().and_then(Option::as_ref).is_some_and(|name| names.contains(name))
 }
 
@@ -107,10 +107,10 @@ impl Walk {
     fn script(&mut self, script: &str) -> ReadCommand {
         self.depth += 1;
         if self.depth > DEEPEST || known::nesting_depth(script) > NESTED {
-            return Err(Unparsed);
+            return Err(UnparsedShell);
         }
         let mut parser = Parser::new(Cursor::new(script.as_bytes()), &ParserOptions::default());
-        let program = parser.parse_program().map_err(|_| Unparsed)?;
+        let program = parser.parse_program().map_err(|_| UnparsedShell)?;
         for list in &program.complete_commands {
             self.list(list)?;
         }
@@ -257,7 +257,7 @@ impl Walk {
     }
 
     fn simple(&mut self, simple: &SimpleCommand) -> ReadCommand {
-        let mut out = Simple::default();
+        let mut out = PlainCommand::default();
         let named = simple.word_or_name.is_some();
         for item in simple.prefix.iter().flat_map(|prefix| &prefix.0) {
             self.item(item, &mut out, !named)?;
@@ -282,10 +282,10 @@ impl Walk {
             first_is_in(&out, &self.runners).then(|| out.with_words(out.words[1..].to_vec()));
         self.found.push(out);
         self.found.extend(given.filter(|given| !given.words.is_empty()));
-        if self.found.len() > MOST { Err(Unparsed) } else { Ok(()) }
+        if self.found.len() > MOST { Err(UnparsedShell) } else { Ok(()) }
     }
 
-    fn item(&mut self, item: &Item, out: &mut Simple, keeps: bool) -> ReadCommand {
+    fn item(&mut self, item: &Item, out: &mut PlainCommand, keeps: bool) -> ReadCommand {
         match item {
             Item::IoRedirect(redirect) => self.redirect(redirect, out),
             Item::Word(word) => {
@@ -333,7 +333,7 @@ impl Walk {
     }
 
     fn redirects(&mut self, redirects: Option<&ast::RedirectList>) -> ReadCommand {
-        let mut out = Simple::default();
+        let mut out = PlainCommand::default();
         for redirect in redirects.iter().flat_map(|list| &list.0) {
             self.redirect(redirect, &mut out)?;
         }
@@ -343,7 +343,7 @@ impl Walk {
         Ok(())
     }
 
-    fn redirect(&mut self, redirect: &IoRedirect, out: &mut Simple) -> ReadCommand {
+    fn redirect(&mut self, redirect: &IoRedirect, out: &mut PlainCommand) -> ReadCommand {
         match redirect {
             IoRedirect::File(_, kind, target) => {
                 let reads =
@@ -383,8 +383,9 @@ impl Walk {
 
     /// The word's text, with [`HOLE`] for what is not certain; the commands inside it are found either
     /// way.
-    fn word(&mut self, word: &Word) -> Result<String, Unparsed> {
-        let pieces = word::parse(&word.value, &ParserOptions::default()).map_err(|_| Unparsed)?;
+    fn word(&mut self, word: &Word) -> Result<String, UnparsedShell> {
+        let pieces =
+            word::parse(&word.value, &ParserOptions::default()).map_err(|_| UnparsedShell)?;
         self.pieces(&word.value, &pieces)
     }
 
@@ -392,13 +393,17 @@ impl Walk {
     fn text(&mut self, text: &str) -> ReadCommand {
         if text.contains("$(") || text.contains('`') || text.contains("${") {
             let pieces =
-                word::parse_heredoc(text, &ParserOptions::default()).map_err(|_| Unparsed)?;
+                word::parse_heredoc(text, &ParserOptions::default()).map_err(|_| UnparsedShell)?;
             self.pieces(text, &pieces)?;
         }
         Ok(())
     }
 
-    fn pieces(&mut self, source: &str, pieces: &[WordPieceWithSource]) -> Result<String, Unparsed> {
+    fn pieces(
+        &mut self,
+        source: &str,
+        pieces: &[WordPieceWithSource],
+    ) -> Result<String, UnparsedShell> {
         let mut out = String::new();
         for piece in pieces {
             let unknown = || HOLE.to_string();
@@ -436,7 +441,7 @@ impl Walk {
     }
 
     /// What a script says, if that is known before it runs.
-    fn output(&mut self, script: &str) -> Result<String, Unparsed> {
+    fn output(&mut self, script: &str) -> Result<String, UnparsedShell> {
         let before = self.found.len();
         self.script(script)?;
         let said = match &self.found[before..] {
@@ -447,7 +452,11 @@ impl Walk {
     }
 
     /// `$x`, if `x` was set to something certain before; commands inside `${…}` are found.
-    fn parameter(&mut self, parameter: &ParameterExpr, source: &str) -> Result<Arg, Unparsed> {
+    fn parameter(
+        &mut self,
+        parameter: &ParameterExpr,
+        source: &str,
+    ) -> Result<ShellWord, UnparsedShell> {
         if let ParameterExpr::Parameter {
             parameter: Parameter::Named(name) | Parameter::NamedWithAllIndices { name, .. },
             indirect: false,
@@ -465,7 +474,7 @@ impl Walk {
         if let Some(inner) = inner {
             self.text(inner)?;
         } else if source.contains("$(") || source.contains('`') {
-            return Err(Unparsed);
+            return Err(UnparsedShell);
         }
         Ok(None)
     }

@@ -4,7 +4,7 @@ use super::*;
 
 fn shown(script: &str) -> String {
     let Ok(found) = parse_commands(script) else { return "unparsed".to_owned() };
-    let word = |word: &Arg| word.clone().unwrap_or_else(|| "?".to_owned());
+    let word = |word: &ShellWord| word.clone().unwrap_or_else(|| "?".to_owned());
     let lines = found.iter().map(|simple| {
         let mut words: Vec<_> = simple.words.iter().map(word).collect();
         words.extend(simple.writes.iter().map(|file| format!(">{}", word(file))));

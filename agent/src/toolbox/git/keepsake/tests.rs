@@ -1,21 +1,21 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use super::super::fixture::Fixture;
+use super::super::fixture::GitFixture;
 use super::super::{prepare_worktree, push_branch};
 use super::*;
 
-fn fixture() -> Fixture {
-    let f = Fixture::new();
+fn fixture() -> GitFixture {
+    let f = GitFixture::new();
     prepare_worktree(&f.place).unwrap();
     f
 }
 
-fn git(f: &Fixture, args: &[&str]) -> String {
+fn git(f: &GitFixture, args: &[&str]) -> String {
     f.git(&f.place.tree(), args)
 }
 
-fn restored(f: &Fixture, name: &str, path: &str) {
+fn restored(f: &GitFixture, name: &str, path: &str) {
     git(f, &["restore", &format!("--source={name}"), "--", path]);
 }
 

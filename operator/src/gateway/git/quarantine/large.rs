@@ -7,7 +7,7 @@ use super::{PushQuarantine, ReceiveError};
 use crate::gateway::git::lfs::{self, LfsPointer};
 use crate::gateway::git::push::is_object;
 use crate::gateway::git::rules::IncomingPush;
-use crate::gateway::redact::Redactor;
+use crate::gateway::redact::SecretRedactor;
 
 impl PushQuarantine {
     /// Files that have to do with Git LFS, by their masked paths.
@@ -17,7 +17,7 @@ impl PushQuarantine {
     pub async fn large_files(
         &self,
         incoming: &IncomingPush,
-        redactor: &Redactor,
+        redactor: &SecretRedactor,
     ) -> Result<lfs::LfsFiles, ReceiveError> {
         let changes = || incoming.commits.iter().flat_map(|commit| &commit.changes);
         let before: BTreeSet<String> = changes()

@@ -7,12 +7,12 @@ fn token() -> String {
 }
 
 fn judged(incoming: &IncomingPush, rewrite: bool) -> Vec<String> {
-    let redactor = Redactor::default();
+    let redactor = SecretRedactor::default();
     let rules = rules(&redactor, rewrite);
     judge_rules(incoming, &rules).iter().map(ToString::to_string).collect()
 }
 
-fn rules(redactor: &Redactor, rewrite: bool) -> PushRules<'_> {
+fn rules(redactor: &SecretRedactor, rewrite: bool) -> PushRules<'_> {
     let guard = PathGuard::new(&PolicySpec::default(), None).unwrap();
     PushRules { branch: "codebutler/t", rewrite, max_file_mib: 1, guard, redactor }
 }
@@ -72,7 +72,7 @@ fn secrets_in_messages_and_names_are_found_and_not_repeated() {
     let told = judged(&incoming, false);
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(told.contains(&"github-token in the message of 1234567890".to_owned()), "{told:?}");
-    let redactor = Redactor::default();
+    let redactor = SecretRedactor::default();
     let rules = rules(&redactor, false);
     let wrong: Vec<PushViolation> = judge_rules(&incoming, &rules).into_iter().collect();
     let message = explain_violations(&wrong, &rules);
@@ -81,7 +81,7 @@ fn secrets_in_messages_and_names_are_found_and_not_repeated() {
 
 #[test]
 fn only_lines_that_were_not_there_before_leak() {
-    let redactor = Redactor::default();
+    let redactor = SecretRedactor::default();
     let token = token();
     let text = format!("one\nkey = {token}\nthree\n");
     let found = find_leaks(&redactor, &text);
@@ -92,7 +92,7 @@ fn only_lines_that_were_not_there_before_leak() {
 
 #[test]
 fn a_key_is_found_when_its_second_half_is_added() {
-    let redactor = Redactor::default();
+    let redactor = SecretRedactor::default();
     let begin = format!("-----BEGIN {} KEY-----", "PRIVATE");
     let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n".repeat(3);
     let text = format!("{begin}\n{body}");
@@ -103,6 +103,6 @@ fn a_key_is_found_when_its_second_half_is_added() {
 #[test]
 fn wide_characters_hide_nothing() {
     let wide: Vec<u8> = token().encode_utf16().flat_map(u16::to_le_bytes).collect();
-    let redactor = Redactor::default();
+    let redactor = SecretRedactor::default();
     assert!(possible_texts(&wide).iter().any(|text| !find_leaks(&redactor, text).is_empty()));
 }

@@ -1,7 +1,7 @@
 //! What a model's tokens cost, on which condition. Pure.
 
 use codebutler_crds::NanoUsd;
-use codebutler_crds::limits::Price;
+use codebutler_crds::limits::ModelPrice;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
@@ -14,7 +14,7 @@ const DAY: u32 = 24 * 60;
 /// A price, and what it is instead under conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelPrices {
-    base: Price,
+    base: ModelPrice,
     overrides: Vec<Override>,
 }
 
@@ -35,15 +35,15 @@ struct PriceChange {
     cache_write: Option<NanoUsd>,
 }
 
-impl From<Price> for ModelPrices {
-    fn from(base: Price) -> Self {
+impl From<ModelPrice> for ModelPrices {
+    fn from(base: ModelPrice) -> Self {
         Self { base, overrides: Vec::new() }
     }
 }
 
 impl ModelPrices {
     /// What holds for a request of so many tokens.
-    pub fn at(&self, prompt_tokens: u64, now: Timestamp) -> Price {
+    pub fn at(&self, prompt_tokens: u64, now: Timestamp) -> ModelPrice {
         let now = now.to_zoned(TimeZone::UTC);
         let minute = u32::try_from(i32::from(now.hour()) * 60 + i32::from(now.minute()));
         let minute = minute.unwrap_or_default();
@@ -62,8 +62,8 @@ impl ModelPrices {
 }
 
 impl PriceChange {
-    fn on(self, price: Price) -> Price {
-        Price {
+    fn on(self, price: ModelPrice) -> ModelPrice {
+        ModelPrice {
             prompt: self.prompt.unwrap_or(price.prompt),
             completion: self.completion.unwrap_or(price.completion),
             cache_read: self.cache_read.or(price.cache_read),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     fn at(prices: &ModelPrices, tokens: u64, time: &str) -> [u64; 4] {
-        let Price { prompt, completion, cache_read, cache_write, .. } =
+        let ModelPrice { prompt, completion, cache_read, cache_write, .. } =
             prices.at(tokens, format!("2026-11-22T{time}:00Z").parse().unwrap());
         [prompt, completion, cache_read.unwrap_or_default(), cache_write.unwrap_or_default()]
             .map(|usd| usd.0 / 1_000)

@@ -7,27 +7,27 @@ fn ts(text: &str) -> SlackTs {
 }
 
 /// Items by id, what they wait for, and their status.
-fn file(items: &[(&str, &str, &str)]) -> Roadmap {
+fn file(items: &[(&str, &str, &str)]) -> RoadmapFile {
     let text: Vec<String> = items
         .iter()
         .map(|(id, depends, status)| {
             format!("## {id}. Item {id}\n- Status: {status}\n- Depends on: {depends}\n- Acceptance criteria: {id} works\n\n")
         })
         .collect();
-    Roadmap::read(&text.concat())
+    RoadmapFile::read(&text.concat())
 }
 
 /// The same, where a file has that name already.
-fn roadmap_of(items: &[(&str, &str, &str)]) -> Roadmap {
+fn roadmap_of(items: &[(&str, &str, &str)]) -> RoadmapFile {
     file(items)
 }
 
-fn approved(file: &Roadmap, id: &str) -> ApprovedItem {
+fn approved(file: &RoadmapFile, id: &str) -> ApprovedItem {
     let hash = file.item(id).unwrap().hash();
     ApprovedItem { id: id.to_owned(), hash, tries: 0, failed: None }
 }
 
-fn running(file: &Roadmap, ids: &[&str]) -> RoadmapRun {
+fn running(file: &RoadmapFile, ids: &[&str]) -> RoadmapRun {
     let wanted = ts("1.000000");
     RoadmapRun {
         answered: Some(wanted.clone()),
@@ -47,7 +47,7 @@ fn child(state: ChildState) -> ItemChild {
 
 struct Bed {
     run: RoadmapRun,
-    file: Option<Roadmap>,
+    file: Option<RoadmapFile>,
     children: BTreeMap<String, ItemChild>,
     budget: Option<NanoUsd>,
     cost: NanoUsd,
@@ -56,7 +56,7 @@ struct Bed {
 }
 
 impl Bed {
-    fn new(file: &Roadmap, ids: &[&str]) -> Self {
+    fn new(file: &RoadmapFile, ids: &[&str]) -> Self {
         let run = running(file, ids);
         let (file, children) = (Some(file.clone()), BTreeMap::new());
         Self {
@@ -221,7 +221,7 @@ fn changed_criteria_are_asked_about_and_neither_started_nor_approved() {
     let approve =
         RoadmapStep::Approve { item: "4".to_owned(), thread: "t".to_owned(), plan: ts("5.000000") };
     assert_eq!(bed.steps(), [approve.clone(), start("1")]);
-    let changed = Roadmap::read(
+    let changed = RoadmapFile::read(
         "## 1. Item 1\n- Acceptance criteria: more\n\n## 4. Item 4\n- Acceptance criteria: more\n",
     );
     let asks = vec![approved(&changed, "1")];

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::thread::{Approval, ThreadState};
+use codebutler_crds::thread::{ActionApproval, ThreadState};
 use codebutler_crds::wire::{ApprovalReply, ApprovalRequest, ApprovalState, ErrorCode};
 use codebutler_crds::{SlackTs, Thread, ThreadStatus};
 use jiff::{SignedDuration, Timestamp};
@@ -77,7 +77,7 @@ pub async fn ask_action(
     }
 }
 
-fn find_approval<'a>(thread: &'a Thread, id: &str) -> Option<&'a Approval> {
+fn find_approval<'a>(thread: &'a Thread, id: &str) -> Option<&'a ActionApproval> {
     let status = thread.status.as_ref()?;
     status.approvals.iter().find(|one| one.id == id)
 }
@@ -242,9 +242,9 @@ fn build_approval(
     ts: SlackTs,
     now: Timestamp,
     seconds: u32,
-) -> Approval {
+) -> ActionApproval {
     let patience = SignedDuration::from_secs(seconds.into());
-    Approval {
+    ActionApproval {
         id: id.to_owned(),
         role: caller.role_name().to_owned(),
         tool: request.tool.clone(),

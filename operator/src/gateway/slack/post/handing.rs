@@ -72,7 +72,7 @@ pub(super) fn read_held(payload: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use codebutler_crds::thread::Rounds;
+    use codebutler_crds::thread::HandoverRounds;
 
     use super::*;
 
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn after_some_rounds_the_other_one_does_not_go_on() {
-        let rounds = Rounds {
+        let rounds = HandoverRounds {
             from: "coder".into(),
             to: "reviewer".into(),
             ts: "5.000000".parse().unwrap(),

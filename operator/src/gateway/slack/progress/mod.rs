@@ -13,8 +13,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::thread::{RoleState, Shown, SlackThread, ThreadState};
-use codebutler_crds::wire::Progress;
+use codebutler_crds::thread::{RoleState, RunMessage, SlackThread, ThreadState};
+use codebutler_crds::wire::RunProgress;
 use codebutler_crds::{AgentRole, Repo, SlackTs, Thread, ThreadStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -72,7 +72,7 @@ pub(super) struct ShownRun {
 
 impl ProgressBoard {
     /// Takes in what an agent says.
-    pub fn hear(&self, thread: ThreadKey, role: &str, progress: &Progress) {
+    pub fn hear(&self, thread: ThreadKey, role: &str, progress: &RunProgress) {
         let now = Instant::now();
         let mut runs = lock(&self.runs);
         let run =
@@ -98,7 +98,7 @@ impl ProgressBoard {
 }
 
 impl ShownRun {
-    fn new(progress: &Progress, now: Instant) -> Self {
+    fn new(progress: &RunProgress, now: Instant) -> Self {
         Self {
             id: progress.run.clone(),
             turns: progress.turns,
@@ -397,12 +397,12 @@ pub async fn clear_lines(inner: &Arc<Inner>, thread: &Thread) -> Result<(), Late
 }
 
 /// A run as it goes on record.
-fn record_shown(run: &ShownRun, spent: codebutler_crds::NanoUsd) -> Shown {
-    Shown { run: run.id.clone(), since: Time(run.since.1), cost: spent }
+fn record_shown(run: &ShownRun, spent: codebutler_crds::NanoUsd) -> RunMessage {
+    RunMessage { run: run.id.clone(), since: Time(run.since.1), cost: spent }
 }
 
 /// Whether a Thread's name and role make a run that may be shown.
-pub fn is_valid(progress: &Progress) -> bool {
+pub fn is_valid(progress: &RunProgress) -> bool {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     (1..=32).contains(&progress.run.len())
         && progress.run.bytes().all(plain)

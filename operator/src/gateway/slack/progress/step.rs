@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use codebutler_crds::Thread;
-use codebutler_crds::thread::{Shown, ThreadState};
+use codebutler_crds::thread::{RunMessage, ThreadState};
 use tokio::time::Instant;
 
 use super::{ShownRun, is_running, record_shown};
@@ -20,7 +20,7 @@ pub const SILENT: Duration = Duration::from_secs(35);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShownStep {
     /// It goes on record, and the message is posted.
-    Show(Shown),
+    Show(RunMessage),
     /// The message is brought up to date.
     Tell,
     /// The message of this run goes.

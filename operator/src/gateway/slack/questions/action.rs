@@ -4,7 +4,7 @@
 pub mod shown;
 pub mod standing;
 
-use codebutler_crds::thread::{Approval, ApprovalAnswer, Pending, Settled};
+use codebutler_crds::thread::{ActionApproval, ApprovalAnswer, PendingItem, SettledQuestion};
 use codebutler_crds::wire::{ActionChoice, ApprovalState, PendingDecision};
 use codebutler_crds::{SlackTs, ThreadStatus};
 use jiff::Timestamp;
@@ -126,7 +126,7 @@ pub fn has_room(status: &ThreadStatus) -> bool {
 /// The oldest question that nothing more comes of. One whose message still says that it is open is kept:
 /// without its record, the same question would be taken for asked.
 fn oldest_over(status: &ThreadStatus) -> Option<usize> {
-    let settles = |one: &Approval| status.settled.iter().any(|settled| settled.ts == one.ts);
+    let settles = |one: &ActionApproval| status.settled.iter().any(|settled| settled.ts == one.ts);
     status.approvals.iter().position(|one| one.used && !settles(one))
 }
 
@@ -134,7 +134,10 @@ fn oldest_over(status: &ThreadStatus) -> Option<usize> {
 ///
 /// # Errors
 /// When too many are open.
-pub fn add_question(status: &mut ThreadStatus, question: &Approval) -> Result<(), ChangeRefusal> {
+pub fn add_question(
+    status: &mut ThreadStatus,
+    question: &ActionApproval,
+) -> Result<(), ChangeRefusal> {
     if status.approvals.iter().any(|known| known.id == question.id) {
         return Ok(());
     }
@@ -227,7 +230,7 @@ fn give_answer(
 }
 
 /// Whether a question has waited for too long.
-pub fn is_late(question: &Approval, now: Timestamp) -> bool {
+pub fn is_late(question: &ActionApproval, now: Timestamp) -> bool {
     question.answer.is_none() && question.expires.0 <= now
 }
 
@@ -296,13 +299,13 @@ fn record_answer(
     };
     let (id, decision) = (format!("{KIND}:{}", question.id), PendingDecision::Action(choice));
     let user_id = user.unwrap_or_default();
-    let pending = Pending::new(id, &question.role, decision, user_id, &question.ts);
+    let pending = PendingItem::new(id, &question.role, decision, user_id, &question.ts);
     threads::add_pending(status, &pending)?;
     let question = &mut status.approvals[place];
     question.answer = Some(answer);
     question.by = user.map(str::to_owned);
     question.said = said.cloned();
-    let settled = Settled {
+    let settled = SettledQuestion {
         ts: question.ts.clone(),
         choice: Some(settled.to_owned()),
         user: question.by.clone(),

@@ -1,6 +1,6 @@
 //! Which open question words are an answer to. Pure.
 
-use codebutler_crds::thread::{Approval, Closing, Offer, OfferKind, Plan};
+use codebutler_crds::thread::{ActionApproval, OfferKind, PostedPlan, RoleOffer, ThreadClosing};
 use codebutler_crds::{SlackTs, ThreadStatus};
 
 use super::harness::{self, HarnessQuestion};
@@ -12,13 +12,13 @@ use crate::gateway::slack::words::MessageIntent;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnsweredQuestion<'a> {
     Nothing,
-    Action(&'a Approval),
+    Action(&'a ActionApproval),
     /// Whether a plan is carried out.
-    Plan(&'a Plan),
+    Plan(&'a PostedPlan),
     /// Whether to merge.
-    Merge(&'a Closing),
+    Merge(&'a ThreadClosing),
     /// What of several things is to be remembered.
-    Learnings(&'a Offer),
+    Learnings(&'a RoleOffer),
     /// Something that no role asks: the message, and what about.
     Harness(&'a SlackTs, HarnessQuestion),
     /// More than one question is open, or something else was asked since: words answer none.
@@ -85,7 +85,7 @@ pub fn find_answered<'a>(status: &'a ThreadStatus, said: &PersonMessage) -> Answ
 }
 
 /// Whether words can be about what is offered: a yes, a no, or numbers that it has.
-fn fits_offer(offer: &Offer, said: &PersonMessage) -> bool {
+fn fits_offer(offer: &RoleOffer, said: &PersonMessage) -> bool {
     match (&said.verdict, said.intent) {
         (Some(verdict), _) => verdict.items().iter().all(|item| (1..=offer.of).contains(item)),
         (None, intent) => matches!(intent, Some(MessageIntent::Approve | MessageIntent::Deny)),

@@ -1,7 +1,7 @@
 //! Whether more money may be spent.
 
-use codebutler_crds::spend::{BudgetAsk, DayAmount, Limit};
-use codebutler_crds::thread::{Pending, Settled};
+use codebutler_crds::spend::{BudgetAsk, CallLimit, DayAmount};
+use codebutler_crds::thread::{PendingItem, SettledQuestion};
 use codebutler_crds::wire::PendingDecision;
 use codebutler_crds::{NanoUsd, SlackTs, ThreadStatus};
 use jiff::Timestamp;
@@ -24,10 +24,10 @@ static BUTTONS: [QuestionButton; 3] = [
 ];
 
 /// The buttons for a limit: calls per hour come back by themselves.
-pub fn offered_buttons(limit: Limit) -> Vec<QuestionButton> {
+pub fn offered_buttons(limit: CallLimit) -> Vec<QuestionButton> {
     match limit {
-        Limit::PerThread | Limit::PerDay | Limit::PerRoadmap => BUTTONS.to_vec(),
-        Limit::CallsPerHour | Limit::CallsPerUserPerHour => Vec::new(),
+        CallLimit::PerThread | CallLimit::PerDay | CallLimit::PerRoadmap => BUTTONS.to_vec(),
+        CallLimit::CallsPerHour | CallLimit::CallsPerUserPerHour => Vec::new(),
     }
 }
 
@@ -58,7 +58,10 @@ impl QuestionKind for BudgetQuestion {
         let mut changed = status.clone();
         changed.speaker = Some(press.user.clone());
         let (choice, user) = (Some(press.action_id.clone()), Some(press.user.clone()));
-        threads::settle_question(&mut changed, Settled { ts: press.message.clone(), choice, user });
+        threads::settle_question(
+            &mut changed,
+            SettledQuestion { ts: press.message.clone(), choice, user },
+        );
         let Some(amount) = raised_amount(&press.action_id) else {
             if let Some(budget) = changed.budget.as_mut() {
                 budget.ask = None;
@@ -68,14 +71,14 @@ impl QuestionKind for BudgetQuestion {
         };
         if let Some(budget) = changed.budget.as_mut() {
             match limit {
-                Limit::PerDay => {
+                CallLimit::PerDay => {
                     let today = context.today;
                     let raised = budget.raised_today.take().filter(|raised| raised.day == today);
                     let before = raised.map_or(NanoUsd::ZERO, |raised| raised.amount);
                     let day = today.to_owned();
                     budget.raised_today = Some(DayAmount { day, amount: before + amount });
                 }
-                Limit::PerRoadmap => budget.raised_roadmap += amount,
+                CallLimit::PerRoadmap => budget.raised_roadmap += amount,
                 _ => budget.raised += amount,
             }
         }
@@ -87,7 +90,7 @@ impl QuestionKind for BudgetQuestion {
 
 #[derive(Clone, Debug)]
 pub struct BudgetAsked {
-    pub limit: Limit,
+    pub limit: CallLimit,
     /// USD.
     pub cap: Option<NanoUsd>,
     /// When it gives way by itself.
@@ -115,7 +118,7 @@ impl BudgetAsked {
         let (limit, cap) = (self.limit, self.cap);
         budget.ask = Some(BudgetAsk { ts: ts.clone(), limit, roles, cap, until });
         if let Some(ts) = replaced {
-            threads::settle_question(status, Settled { ts, choice: None, user: None });
+            threads::settle_question(status, SettledQuestion { ts, choice: None, user: None });
         }
     }
 }
@@ -131,7 +134,7 @@ pub fn go_on(status: &mut ThreadStatus, raised: bool, user: &str) -> Result<(), 
     let decision = PendingDecision::Budget { raised };
     for role in ask.roles {
         let id = format!("budget:{}:{role}", ask.ts);
-        threads::add_pending(status, &Pending::new(id, &role, decision, user, &ask.ts))?;
+        threads::add_pending(status, &PendingItem::new(id, &role, decision, user, &ask.ts))?;
     }
     Ok(())
 }
@@ -144,7 +147,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn question(limit: Limit, role: &str, number: u32) -> BudgetAsked {
+    fn question(limit: CallLimit, role: &str, number: u32) -> BudgetAsked {
         let cap = Some(NanoUsd(DOLLAR));
         BudgetAsked { limit, cap, until: None, role: role.into(), number }
     }
@@ -162,9 +165,9 @@ mod tests {
     #[test]
     fn a_raise_is_counted_once_and_wakes_everybody_who_waits() {
         let mut status = ThreadStatus::default();
-        question(Limit::PerThread, "pm", 1).record(&mut status, &ts("5.000000"));
-        question(Limit::PerThread, "pm", 1).record(&mut status, &ts("5.000000"));
-        question(Limit::PerThread, "coder", 2).record(&mut status, &ts("6.000000"));
+        question(CallLimit::PerThread, "pm", 1).record(&mut status, &ts("5.000000"));
+        question(CallLimit::PerThread, "pm", 1).record(&mut status, &ts("5.000000"));
+        question(CallLimit::PerThread, "coder", 2).record(&mut status, &ts("6.000000"));
         assert!(!press(&mut status, "5.000000", FIVE, "d"), "not the last");
         assert!(press(&mut status, "6.000000", FIVE, "d"));
         assert!(!press(&mut status, "6.000000", FIVE, "d"));
@@ -173,7 +176,7 @@ mod tests {
         let roles: Vec<_> = status.pending.iter().map(|pending| pending.role.as_str()).collect();
         assert_eq!(roles, ["pm", "coder"]);
         assert_eq!(status.speaker.as_deref(), Some("U1"));
-        question(Limit::PerThread, "pm", 1).record(&mut status, &ts("5.000000"));
+        question(CallLimit::PerThread, "pm", 1).record(&mut status, &ts("5.000000"));
         assert_eq!(status.budget.unwrap().ask, None, "an old question does not come back");
     }
 
@@ -182,7 +185,7 @@ mod tests {
         let mut status = ThreadStatus::default();
         for (number, day) in [(1, "2026-11-22"), (2, "2026-11-22"), (3, "2026-11-23")] {
             let at = format!("{number}.000000");
-            question(Limit::PerDay, "pm", number).record(&mut status, &ts(&at));
+            question(CallLimit::PerDay, "pm", number).record(&mut status, &ts(&at));
             assert!(press(&mut status, &at, ONE, day));
             let raised = status.budget.as_ref().unwrap().raised_today.clone().unwrap();
             assert_eq!(
@@ -191,7 +194,7 @@ mod tests {
             );
         }
         status.pending.clear();
-        question(Limit::PerDay, "pm", 4).record(&mut status, &ts("9.000000"));
+        question(CallLimit::PerDay, "pm", 4).record(&mut status, &ts("9.000000"));
         assert!(press(&mut status, "9.000000", STOP, "d"));
         assert!(status.pending.is_empty() && status.budget.unwrap().ask.is_none());
     }

@@ -1,7 +1,7 @@
 //! The warning that a thread will be closed because nobody writes: Keep or Close.
 
 use codebutler_crds::ThreadStatus;
-use codebutler_crds::thread::Settled;
+use codebutler_crds::thread::SettledQuestion;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
@@ -61,7 +61,7 @@ impl QuestionKind for InactivityQuestion {
 pub fn end_warning(status: &mut ThreadStatus, action_id: &str, user: &str) {
     if let Some(ts) = status.warned.take() {
         let (choice, user) = (Some(action_id.to_owned()), Some(user.to_owned()));
-        threads::settle_question(status, Settled { ts, choice, user });
+        threads::settle_question(status, SettledQuestion { ts, choice, user });
     }
 }
 

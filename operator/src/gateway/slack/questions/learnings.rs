@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use codebutler_crds::thread::{Offer, OfferKind};
+use codebutler_crds::thread::{OfferKind, RoleOffer};
 use codebutler_crds::wire::PendingDecision;
 use codebutler_crds::{SlackTs, ThreadStatus};
 
@@ -16,8 +16,8 @@ use crate::gateway::slack::words::MessageIntent;
 use crate::gateway::threads;
 use crate::gateway::threads::ChangeRefusal;
 use codebutler_crds::thread::OfferAnswer;
-use codebutler_crds::thread::Pending;
-use codebutler_crds::thread::Settled;
+use codebutler_crds::thread::PendingItem;
+use codebutler_crds::thread::SettledQuestion;
 
 pub struct LearningsQuestion;
 
@@ -125,7 +125,7 @@ pub fn take_words(
     Ok(())
 }
 
-fn find_offer<'a>(status: &'a ThreadStatus, asked: &SlackTs) -> Option<&'a Offer> {
+fn find_offer<'a>(status: &'a ThreadStatus, asked: &SlackTs) -> Option<&'a RoleOffer> {
     offers::find_offer(status, asked, OfferKind::Learnings)
 }
 
@@ -139,16 +139,16 @@ fn take_item(
     said: &PersonMessage,
     (item, decision): (u32, PendingDecision),
 ) -> Result<(), ChangeRefusal> {
-    let is_it = |offer: &&mut Offer| offer.ts == *asked && offer.kind == OfferKind::Learnings;
+    let is_it = |offer: &&mut RoleOffer| offer.ts == *asked && offer.kind == OfferKind::Learnings;
     let Some(offer) = status.offers.iter_mut().find(is_it) else { return Ok(()) };
     let yes = decision != PendingDecision::Learning { item, approved: false };
     let id = format!("text:{}:{item}", said.ts);
-    let pending = Pending::new(id, &offer.role, decision, &said.user, asked);
+    let pending = PendingItem::new(id, &offer.role, decision, &said.user, asked);
     offer.answers.push(OfferAnswer { item, yes, by: said.user.clone() });
     threads::add_pending(status, &pending)?;
     let [approve, reject] = learning_buttons(item);
     let choice = Some(if yes { approve.action_id } else { reject.action_id }.into_owned());
-    let settled = Settled { ts: asked.clone(), choice, user: Some(said.user.clone()) };
+    let settled = SettledQuestion { ts: asked.clone(), choice, user: Some(said.user.clone()) };
     threads::settle_question(status, settled);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! How a thread ends: its pull request is merged, or it is closed without.
 
-use codebutler_crds::thread::{Closing, ClosingChoice, Pending, Settled};
+use codebutler_crds::thread::{ClosingChoice, PendingItem, SettledQuestion, ThreadClosing};
 use codebutler_crds::wire::{MergeChoice, PendingDecision};
 use codebutler_crds::{SlackTs, ThreadStatus};
 
@@ -118,12 +118,12 @@ pub fn record_answer(
     id: String,
 ) -> Result<(), ChangeRefusal> {
     let decision = PendingDecision::Merge(choice);
-    threads::add_pending(status, &Pending::new(id, role, decision, user, asked))?;
+    threads::add_pending(status, &PendingItem::new(id, role, decision, user, asked))?;
     if let Some(ending) = closing_choice(choice) {
         threads::decide_closing(status, asked, ending, user);
     }
     let (ts, choice) = (asked.clone(), Some(action_id(choice).to_owned()));
-    threads::settle_question(status, Settled { ts, choice, user: Some(user.to_owned()) });
+    threads::settle_question(status, SettledQuestion { ts, choice, user: Some(user.to_owned()) });
     Ok(())
 }
 
@@ -137,7 +137,7 @@ pub fn close_in_words(
     user: &str,
     role: &str,
 ) -> Result<(), ChangeRefusal> {
-    let closing = Closing {
+    let closing = ThreadClosing {
         ts: asked.clone(),
         role: role.to_owned(),
         choice: None,

@@ -24,7 +24,7 @@ pub mod update;
 
 use std::borrow::Cow;
 
-use codebutler_crds::thread::Settled;
+use codebutler_crds::thread::SettledQuestion;
 use codebutler_crds::wire::PendingDecision;
 use codebutler_crds::{SlackTs, ThreadStatus};
 use jiff::Timestamp;
@@ -159,8 +159,9 @@ impl ButtonPress {
 
     /// Whether it settled its question before: it was delivered twice.
     fn has_settled(&self, status: &ThreadStatus) -> bool {
-        let same =
-            |one: &Settled| one.ts == self.message && one.choice.as_ref() == Some(&self.action_id);
+        let same = |one: &SettledQuestion| {
+            one.ts == self.message && one.choice.as_ref() == Some(&self.action_id)
+        };
         status.settled.iter().any(same)
     }
 

@@ -1,7 +1,7 @@
 //! Questions of a role's own making, as they are shown and kept: [choices](super::choice), and
 //! [learnings](super::learnings) that are judged one by one.
 
-use codebutler_crds::thread::{Offer, OfferAnswer, OfferKind, Pending, Settled};
+use codebutler_crds::thread::{OfferAnswer, OfferKind, PendingItem, RoleOffer, SettledQuestion};
 use codebutler_crds::wire::PendingDecision;
 use codebutler_crds::{SlackTs, ThreadStatus};
 
@@ -13,11 +13,11 @@ const KEPT: usize = 4;
 
 /// Records an offer that was posted. What it pushes out loses its buttons, and so does an earlier
 /// question of the same role that nobody answered.
-pub fn add_offer(status: &mut ThreadStatus, offer: &Offer) {
+pub fn add_offer(status: &mut ThreadStatus, offer: &RoleOffer) {
     if status.offers.iter().any(|known| known.ts >= offer.ts) {
         return;
     }
-    let replaced = |known: &Offer| {
+    let replaced = |known: &RoleOffer| {
         let choice = known.kind == OfferKind::Choice && offer.kind == OfferKind::Choice;
         choice && known.role == offer.role
     };
@@ -27,7 +27,10 @@ pub fn add_offer(status: &mut ThreadStatus, offer: &Offer) {
         if place >= surplus && !replaced(&known) {
             kept.push(known);
         } else if known.is_open() {
-            threads::settle_question(status, Settled { ts: known.ts, choice: None, user: None });
+            threads::settle_question(
+                status,
+                SettledQuestion { ts: known.ts, choice: None, user: None },
+            );
         }
     }
     kept.push(offer.clone());
@@ -39,7 +42,7 @@ pub(super) fn find_offer<'a>(
     status: &'a ThreadStatus,
     message: &SlackTs,
     kind: OfferKind,
-) -> Option<&'a Offer> {
+) -> Option<&'a RoleOffer> {
     status.offers.iter().find(|offer| offer.ts == *message && offer.kind == kind)
 }
 
@@ -53,7 +56,7 @@ pub(super) fn take_answer(
     (kind, item, yes): (OfferKind, u32, bool),
 ) -> Result<AnswerOutcome, ChangeRefusal> {
     let ButtonPress { message, action_id, user } = press;
-    let is_it = |offer: &&mut Offer| {
+    let is_it = |offer: &&mut RoleOffer| {
         offer.ts == *message && offer.kind == kind && (1..=offer.of).contains(&item)
     };
     let Some(offer) = status.offers.iter_mut().find(is_it) else {
@@ -72,11 +75,11 @@ pub(super) fn take_answer(
         OfferKind::Learnings => PendingDecision::Learning { item, approved: yes },
     };
     let id = format!("offer:{}:{item}", offer.ts);
-    let pending = Pending::new(id, &offer.role, decision, user, message);
+    let pending = PendingItem::new(id, &offer.role, decision, user, message);
     offer.answers.push(OfferAnswer { item, yes, by: user.clone() });
     threads::add_pending(status, &pending)?;
     let (choice, user) = (Some(action_id.clone()), Some(user.clone()));
-    threads::settle_question(status, Settled { ts: message.clone(), choice, user });
+    threads::settle_question(status, SettledQuestion { ts: message.clone(), choice, user });
     Ok(AnswerOutcome::Counts)
 }
 
@@ -92,8 +95,8 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn offer(at: &str, kind: OfferKind, of: u32) -> Offer {
-        Offer { ts: ts(at), role: "pm".to_owned(), kind, of, answers: Vec::new() }
+    fn offer(at: &str, kind: OfferKind, of: u32) -> RoleOffer {
+        RoleOffer { ts: ts(at), role: "pm".to_owned(), kind, of, answers: Vec::new() }
     }
 
     fn press(status: &mut ThreadStatus, id: &str, user: &str) -> AnswerOutcome {

@@ -1,6 +1,6 @@
 //! Whether a request is built in parts, and what becomes of a half that was merged alone.
 
-use codebutler_crds::thread::{LandedHalf, Pending, RequestSplit, Settled, SplitEnd};
+use codebutler_crds::thread::{LandedHalf, PendingItem, RequestSplit, SettledQuestion, SplitEnd};
 use codebutler_crds::wire::PendingDecision;
 use codebutler_crds::{SlackTs, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -89,14 +89,15 @@ impl QuestionKind for PartsQuestion {
             } else {
                 let id = press.pending_id(PendingDecision::KeepWhole);
                 let role = split.role.clone();
-                let pending = Pending::new(id, &role, PendingDecision::KeepWhole, user, message);
+                let pending =
+                    PendingItem::new(id, &role, PendingDecision::KeepWhole, user, message);
                 split.declined = true;
                 threads::add_pending(status, &pending)?;
             }
         }
         status.last_activity = Some(Time(context.now));
         let (choice, user) = (Some(action_id.clone()), Some(user.clone()));
-        threads::settle_question(status, Settled { ts: message.clone(), choice, user });
+        threads::settle_question(status, SettledQuestion { ts: message.clone(), choice, user });
         Ok(AnswerOutcome::Counts)
     }
 
@@ -121,7 +122,7 @@ pub fn record_split(status: &mut ThreadStatus, split: &RequestSplit) {
     status.split = Some(Box::new(split.clone()));
     threads::raise_asked(status, &split.asked);
     if let Some(ts) = replaced {
-        threads::settle_question(status, Settled { ts, choice: None, user: None });
+        threads::settle_question(status, SettledQuestion { ts, choice: None, user: None });
     }
 }
 
@@ -144,7 +145,7 @@ pub fn stop_split(status: &mut ThreadStatus) {
         let ts = split.asked.clone();
         threads::settle_question(
             status,
-            Settled { ts, choice: Some(WITHDRAWN.to_owned()), user: None },
+            SettledQuestion { ts, choice: Some(WITHDRAWN.to_owned()), user: None },
         );
     }
 }

@@ -1,6 +1,6 @@
 //! Whether a plan is carried out.
 
-use codebutler_crds::thread::{HandOver, HandOverReason, Pending, Plan, Settled};
+use codebutler_crds::thread::{HandOver, HandOverReason, PendingItem, PostedPlan, SettledQuestion};
 use codebutler_crds::wire::{PendingDecision, PlanChoice};
 use codebutler_crds::{SlackTs, ThreadStatus};
 
@@ -98,7 +98,7 @@ impl QuestionKind for PlanQuestion {
 
 /// Whether a plan still waits for an answer. A declined one does not: a later "yes" is about
 /// something else, and what is to be built after all is posted anew.
-pub const fn is_open(plan: &Plan) -> bool {
+pub const fn is_open(plan: &PostedPlan) -> bool {
     plan.approved_by.is_none() && plan.declined_by.is_none()
 }
 
@@ -120,7 +120,7 @@ pub fn record_answer(
     team: &RepoTeam,
 ) -> Result<(), ChangeRefusal> {
     let decision = PendingDecision::Plan(choice);
-    threads::add_pending(status, &Pending::new(id, role, decision, user, asked))?;
+    threads::add_pending(status, &PendingItem::new(id, role, decision, user, asked))?;
     match choice {
         PlanChoice::Approve => {
             threads::approve_plan(status, asked, user);
@@ -131,7 +131,7 @@ pub fn record_answer(
         PlanChoice::Modify | PlanChoice::Reject => threads::decline_plan(status, asked, user),
     }
     let (ts, choice) = (asked.clone(), Some(action_id(choice).to_owned()));
-    threads::settle_question(status, Settled { ts, choice, user: Some(user.to_owned()) });
+    threads::settle_question(status, SettledQuestion { ts, choice, user: Some(user.to_owned()) });
     Ok(())
 }
 

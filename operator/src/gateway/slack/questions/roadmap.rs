@@ -1,6 +1,8 @@
 //! Whether the roadmap is worked off: once for all items that the message shows.
 
-use codebutler_crds::thread::{ApprovedItem, RoadmapEnd, RoadmapProposal, RoadmapRun, Settled};
+use codebutler_crds::thread::{
+    ApprovedItem, RoadmapEnd, RoadmapProposal, RoadmapRun, SettledQuestion,
+};
 use codebutler_crds::{NanoUsd, SlackTs, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -54,7 +56,7 @@ impl QuestionKind for RoadmapQuestion {
         }
         status.last_activity = Some(Time(context.now));
         let (choice, user) = (Some(action_id.clone()), Some(user.clone()));
-        threads::settle_question(status, Settled { ts: message.clone(), choice, user });
+        threads::settle_question(status, SettledQuestion { ts: message.clone(), choice, user });
         Ok(AnswerOutcome::Counts)
     }
 
@@ -104,7 +106,7 @@ pub fn want_roadmap(status: &mut ThreadStatus, ts: &SlackTs, by: &str, budget: O
                 run.items = before.items;
             }
             if let Some(ts) = open {
-                threads::settle_question(status, Settled { ts, choice: None, user: None });
+                threads::settle_question(status, SettledQuestion { ts, choice: None, user: None });
             }
         }
     }
@@ -118,7 +120,7 @@ pub fn stop_roadmap(status: &mut ThreadStatus) {
     if let Some(ts) = open {
         threads::settle_question(
             status,
-            Settled { ts, choice: Some(WITHDRAWN.to_owned()), user: None },
+            SettledQuestion { ts, choice: Some(WITHDRAWN.to_owned()), user: None },
         );
     }
 }
@@ -134,7 +136,7 @@ pub fn record_items(status: &mut ThreadStatus, ts: &SlackTs, items: &[ApprovedIt
     run.proposal = Some(RoadmapProposal { ts: ts.clone(), items, declined: false });
     threads::raise_asked(status, &ts);
     if let Some(ts) = replaced {
-        threads::settle_question(status, Settled { ts, choice: None, user: None });
+        threads::settle_question(status, SettledQuestion { ts, choice: None, user: None });
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whether several pull requests are merged, one behind the other: once for all that the message shows.
 
-use codebutler_crds::thread::{MergeTrain, Settled, TrainCar, TrainEnd, TrainProposal};
+use codebutler_crds::thread::{MergeTrain, SettledQuestion, TrainCar, TrainEnd, TrainProposal};
 use codebutler_crds::{SlackTs, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -61,7 +61,7 @@ impl QuestionKind for TrainQuestion {
         }
         status.last_activity = Some(Time(context.now));
         let (choice, user) = (Some(action_id.clone()), Some(user.clone()));
-        threads::settle_question(status, Settled { ts: message.clone(), choice, user });
+        threads::settle_question(status, SettledQuestion { ts: message.clone(), choice, user });
         Ok(AnswerOutcome::Counts)
     }
 
@@ -88,7 +88,7 @@ pub fn want_train(status: &mut ThreadStatus, ts: &SlackTs, by: &str) {
             let before = known.replace(Box::new(MergeTrain::wanted(ts.clone(), by)));
             let open = before.and_then(|train| Some(train.open_question()?.ts.clone()));
             if let Some(ts) = open {
-                threads::settle_question(status, Settled { ts, choice: None, user: None });
+                threads::settle_question(status, SettledQuestion { ts, choice: None, user: None });
             }
         }
     }
@@ -109,7 +109,7 @@ pub fn stop_train(status: &mut ThreadStatus) {
     if let Some(ts) = open {
         threads::settle_question(
             status,
-            Settled { ts, choice: Some(WITHDRAWN.to_owned()), user: None },
+            SettledQuestion { ts, choice: Some(WITHDRAWN.to_owned()), user: None },
         );
     }
 }
@@ -126,7 +126,7 @@ pub fn record_cars(status: &mut ThreadStatus, ts: &SlackTs, cars: &[TrainCar]) {
     train.proposal = Some(TrainProposal { ts: ts.clone(), cars, declined: false });
     threads::raise_asked(status, &ts);
     if let Some(ts) = replaced {
-        threads::settle_question(status, Settled { ts, choice: None, user: None });
+        threads::settle_question(status, SettledQuestion { ts, choice: None, user: None });
     }
 }
 

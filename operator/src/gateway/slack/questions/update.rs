@@ -1,7 +1,7 @@
 //! Whether a branch is brought up to date with the base branch, where the two merge without a conflict.
 
 use codebutler_crds::ThreadStatus;
-use codebutler_crds::thread::{Pending, Settled};
+use codebutler_crds::thread::{PendingItem, SettledQuestion};
 use codebutler_crds::wire::PendingDecision;
 
 use super::{
@@ -48,7 +48,7 @@ impl QuestionKind for UpdateQuestion {
         }
         if let (UPDATE, Some(role)) = (action_id.as_str(), &context.team.implements) {
             let id = press.pending_id(PendingDecision::Update);
-            let pending = Pending::new(id, role, PendingDecision::Update, user, message);
+            let pending = PendingItem::new(id, role, PendingDecision::Update, user, message);
             threads::add_pending(status, &pending)?;
         }
         end_offer(status, Some(action_id), Some(user));
@@ -64,7 +64,10 @@ impl QuestionKind for UpdateQuestion {
 pub fn end_offer(status: &mut ThreadStatus, choice: Option<&str>, user: Option<&str>) {
     if let Some(ts) = status.update_offer.take() {
         let owned = |text: Option<&str>| text.map(str::to_owned);
-        threads::settle_question(status, Settled { ts, choice: owned(choice), user: owned(user) });
+        threads::settle_question(
+            status,
+            SettledQuestion { ts, choice: owned(choice), user: owned(user) },
+        );
     }
 }
 

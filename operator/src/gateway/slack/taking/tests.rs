@@ -1,4 +1,4 @@
-use codebutler_crds::thread::{Closing, ClosingChoice, HandOverReason, Plan};
+use codebutler_crds::thread::{ClosingChoice, HandOverReason, PostedPlan, ThreadClosing};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -50,14 +50,14 @@ fn makers() -> RepoTeam {
 /// A plan of the pm at 10 and a merge question of the lead at 20.
 fn asked() -> ThreadStatus {
     ThreadStatus {
-        plan: Some(Box::new(Plan {
+        plan: Some(Box::new(PostedPlan {
             ts: ts("10.000000"),
             hash: "aa".to_owned(),
             role: "pm".to_owned(),
             approved_by: None,
             declined_by: None,
         })),
-        closing: Some(Box::new(Closing {
+        closing: Some(Box::new(ThreadClosing {
             ts: ts("20.000000"),
             role: "lead".to_owned(),
             choice: None,

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::repo::Ended;
+use codebutler_crds::repo::EndedThread;
 use codebutler_crds::thread::SlackThread;
 use codebutler_crds::unclear::UnclearConversation;
 use codebutler_crds::{Repo, SlackTs, Thread};
@@ -186,7 +186,8 @@ impl Case<'_> {
         }
         if is_late(one, Timestamp::now()) {
             self.answered(&messages, LATE.to_owned()).await?;
-            let ended = Ended { root: root.clone(), at: clock::slack_now().max(one.heard.clone()) };
+            let ended =
+                EndedThread { root: root.clone(), at: clock::slack_now().max(one.heard.clone()) };
             inner.end(self.repo, &self.place.channel, &ended).await?;
             return self.forget().await;
         }

@@ -4,7 +4,7 @@
 //! what is shown as a whole has any. Whoever gave such a yes must still be permitted when it is used.
 
 use codebutler_crds::ThreadStatus;
-use codebutler_crds::thread::{Approval, ApprovalAnswer, StandingApproval};
+use codebutler_crds::thread::{ActionApproval, ApprovalAnswer, StandingApproval};
 use codebutler_crds::wire::ApprovalRequest;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -59,7 +59,12 @@ fn canonical_command(command: &str) -> String {
 }
 
 /// Takes down a yes for the thread.
-pub fn grant_thread(status: &mut ThreadStatus, question: &Approval, user: &str, now: Timestamp) {
+pub fn grant_thread(
+    status: &mut ThreadStatus,
+    question: &ActionApproval,
+    user: &str,
+    now: Timestamp,
+) {
     let Some(words) = question.words.clone() else { return };
     status.standing.retain(|one| one.words != words);
     if status.standing.len() >= KEPT {
@@ -89,7 +94,7 @@ pub fn find_standing<'a>(
 /// When too many questions are open.
 pub fn answer_for_thread(
     status: &mut ThreadStatus,
-    question: &Approval,
+    question: &ActionApproval,
     users: &[String],
 ) -> Result<bool, ChangeRefusal> {
     if let Some(known) = status.approvals.iter().find(|one| one.id == question.id) {
@@ -98,7 +103,7 @@ pub fn answer_for_thread(
     let found =
         question.words.as_deref().and_then(|words| find_standing(status, words, users)).cloned();
     let Some(given) = found else { return Ok(false) };
-    let answered = Approval {
+    let answered = ActionApproval {
         ts: given.ts,
         answer: Some(ApprovalAnswer::Approved),
         by: Some(given.by),

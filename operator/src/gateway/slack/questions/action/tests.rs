@@ -1,4 +1,4 @@
-use codebutler_crds::thread::Plan;
+use codebutler_crds::thread::PostedPlan;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::*;
@@ -14,8 +14,8 @@ fn at(second: i64) -> Timestamp {
 }
 
 /// A question of the coder, to be answered until second 100.
-fn question(key: &str, ts_: &str) -> Approval {
-    Approval {
+fn question(key: &str, ts_: &str) -> ActionApproval {
+    ActionApproval {
         id: format!("coder:{key}"),
         role: "coder".to_owned(),
         tool: "Bash".to_owned(),
@@ -31,7 +31,7 @@ fn question(key: &str, ts_: &str) -> Approval {
     }
 }
 
-fn asked(questions: &[Approval]) -> ThreadStatus {
+fn asked(questions: &[ActionApproval]) -> ThreadStatus {
     ThreadStatus { approvals: questions.to_vec(), ..ThreadStatus::default() }
 }
 
@@ -132,7 +132,7 @@ fn words_answer_the_one_open_question_that_was_asked_before_them() {
     let mut two = asked(&[question("k", "5.000000"), question("l", "6.000000")]);
     assert_eq!(find_answered(&two, &said("7.000000", "yes")), AnsweredQuestion::Unclear);
     two.approvals.pop();
-    two.plan = Some(Box::new(Plan {
+    two.plan = Some(Box::new(PostedPlan {
         ts: ts("6.500000"),
         hash: "aa".to_owned(),
         role: "pm".to_owned(),
@@ -183,13 +183,16 @@ fn a_yes_for_the_thread_answers_the_same_words_until_it_is_taken_back() {
         ("ww", "U1", at(10), &ts("5.000000"))
     );
 
-    let again =
-        Approval { role: "pm".to_owned(), id: "pm:l".to_owned(), ..question("l", "5.000000") };
+    let again = ActionApproval {
+        role: "pm".to_owned(),
+        id: "pm:l".to_owned(),
+        ..question("l", "5.000000")
+    };
     // Whoever said so may not any more.
     assert_eq!(standing::answer_for_thread(&mut status, &again, &["U2".to_owned()]), Ok(false));
-    let other = Approval { words: Some("xx".to_owned()), ..again.clone() };
+    let other = ActionApproval { words: Some("xx".to_owned()), ..again.clone() };
     assert_eq!(standing::answer_for_thread(&mut status, &other, &[]), Ok(false));
-    let once = Approval { words: None, ..again.clone() };
+    let once = ActionApproval { words: None, ..again.clone() };
     assert_eq!(standing::answer_for_thread(&mut status, &once, &[]), Ok(false));
     for _ in 0..2 {
         assert_eq!(standing::answer_for_thread(&mut status, &again, &["U1".to_owned()]), Ok(true));
@@ -202,14 +205,14 @@ fn a_yes_for_the_thread_answers_the_same_words_until_it_is_taken_back() {
 
     crate::gateway::slack::taking::stop_runs(&mut status, &ts("7.000000"), "U2").unwrap();
     assert!(status.standing.is_empty());
-    let third = Approval { id: "pm:m".to_owned(), ..again };
+    let third = ActionApproval { id: "pm:m".to_owned(), ..again };
     assert_eq!(standing::answer_for_thread(&mut status, &third, &[]), Ok(false));
 }
 
 #[test]
 fn words_give_it_and_what_has_no_words_gets_a_yes_for_once() {
     for (words, stands) in [(Some("ww".to_owned()), 1), (None, 0)] {
-        let open = Approval { words, ..question("k", "5.000000") };
+        let open = ActionApproval { words, ..question("k", "5.000000") };
         let mut status = asked(&[open]);
         let reply = said("6.000000", "Approve for this thread!");
         take_words(&mut status, "coder:k", &reply, at(10)).unwrap();
@@ -221,7 +224,7 @@ fn words_give_it_and_what_has_no_words_gets_a_yes_for_once() {
     assert_eq!(read_intent("always use tabs"), None);
     let mut many = ThreadStatus::default();
     for n in 0..40 {
-        let one = Approval { words: Some(n.to_string()), ..question("k", "5.000000") };
+        let one = ActionApproval { words: Some(n.to_string()), ..question("k", "5.000000") };
         standing::grant_thread(&mut many, &one, "U1", at(n));
     }
     assert_eq!((many.standing.len(), &*many.standing[0].words), (16, "24"));
