@@ -329,7 +329,7 @@ pub fn created_by(manager: &str) -> PostParams {
     PostParams { field_manager: Some(manager.to_owned()), ..PostParams::default() }
 }
 
-/// What [`Apply::create`] led to.
+/// What [`ObjectApplier::create`] led to.
 #[derive(Debug)]
 pub enum MadeObject<K> {
     New(K),

@@ -1,11 +1,11 @@
 //! A Lease: at most one replica holds it, and everybody can see who.
 //!
-//! [`start_campaign`] campaigns in the background; [`Lease`] says how it stands. Every write carries the
+//! [`start_campaign`] campaigns in the background; [`LeaseHandle`] says how it stands. Every write carries the
 //! version that it was decided on, so that of two candidates one gets a conflict. The holder counts
 //! from before its last successful request, everybody else from after they saw the record change:
 //! whatever clocks and networks do, the old holder knows that it lost before a new one begins.
 //!
-//! Who lost the lease has to stop at once; once nothing of its work is left, it begins another campaign. Who shuts down ends its work first and then calls [`Lease::release`], and the next one
+//! Who lost the lease has to stop at once; once nothing of its work is left, it begins another campaign. Who shuts down ends its work first and then calls [`LeaseHandle::release`], and the next one
 //! need not wait.
 
 mod campaign;

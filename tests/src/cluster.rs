@@ -22,9 +22,9 @@ use kube::runtime::conditions;
 use kube::runtime::wait::await_condition;
 use kube::{Client, Config, ResourceExt as _};
 
-use crate::apiserver::{self, ApiServer, Options};
-use assets::Assets;
-use turns::Turn;
+use crate::apiserver::{self, ApiServer, ServerOptions};
+use assets::AssetProcesses;
+use turns::ClusterTurn;
 
 /// Field manager of what is applied here.
 const MANAGER: &str = "codebutler-testbed";
@@ -36,7 +36,7 @@ const READY: Duration = Duration::from_mins(1);
 pub enum ClusterError {
     /// The embedded server.
     #[error(transparent)]
-    Embedded(#[from] apiserver::Error),
+    Embedded(#[from] apiserver::ServerStartError),
     /// Files and processes.
     #[error("{what}")]
     Io {
@@ -86,12 +86,12 @@ pub type Result<T, E = ClusterError> = std::result::Result<T, E>;
 
 enum ClusterSource {
     Embedded(ApiServer),
-    Assets(Box<Assets>),
+    Assets(Box<AssetProcesses>),
     Given(std::fs::File),
 }
 
 /// A cluster, with an administrator's access to it.
-pub struct Cluster {
+pub struct TestCluster {
     source: ClusterSource,
     client: Client,
     config: Kubeconfig,
@@ -99,23 +99,23 @@ pub struct Cluster {
     ca: String,
 }
 
-impl Cluster {
+impl TestCluster {
     /// Starts or finds a cluster. Files (the kubeconfig, a real server's data) go below `dir`.
     pub async fn start(dir: &Path) -> Result<Self> {
-        Self::start_with(dir, Options::default()).await
+        Self::start_with(dir, ServerOptions::default()).await
     }
 
     /// The same, with options for the embedded server, if it is that one.
-    pub async fn start_with(dir: &Path, options: Options) -> Result<Self> {
-        Self::given_or_own(dir, options, Turn::Together).await
+    pub async fn start_with(dir: &Path, options: ServerOptions) -> Result<Self> {
+        Self::given_or_own(dir, options, ClusterTurn::Together).await
     }
 
     /// The same, when no other test is on the cluster: for what watches or changes all of it.
-    pub async fn start_alone(dir: &Path, options: Options) -> Result<Self> {
-        Self::given_or_own(dir, options, Turn::Alone).await
+    pub async fn start_alone(dir: &Path, options: ServerOptions) -> Result<Self> {
+        Self::given_or_own(dir, options, ClusterTurn::Alone).await
     }
 
-    async fn given_or_own(dir: &Path, options: Options, turn: Turn) -> Result<Self> {
+    async fn given_or_own(dir: &Path, options: ServerOptions, turn: ClusterTurn) -> Result<Self> {
         if env_set("KUBECONFIG").is_none() {
             return Self::start_own(dir, options).await;
         }
@@ -128,9 +128,9 @@ impl Cluster {
 
     /// Starts a cluster that nobody else uses, even where one is given: for tests that take its
     /// definitions away.
-    pub async fn start_own(dir: &Path, options: Options) -> Result<Self> {
+    pub async fn start_own(dir: &Path, options: ServerOptions) -> Result<Self> {
         if let Some(folder) = env_set("KUBEBUILDER_ASSETS") {
-            let assets = Assets::start(Path::new(&folder), &dir.join("cluster")).await?;
+            let assets = AssetProcesses::start(Path::new(&folder), &dir.join("cluster")).await?;
             let config = Kubeconfig::from_yaml(&assets.kubeconfig)?;
             return Self::with(ClusterSource::Assets(Box::new(assets)), config, dir).await;
         }
@@ -138,7 +138,7 @@ impl Cluster {
     }
 
     /// Starts the embedded server, whatever the environment says.
-    pub async fn embedded(dir: &Path, options: Options) -> Result<Self> {
+    pub async fn embedded(dir: &Path, options: ServerOptions) -> Result<Self> {
         let server = ApiServer::start(options).await?;
         let config = server.admin_kubeconfig()?;
         Self::with(ClusterSource::Embedded(server), config, dir).await
@@ -417,13 +417,13 @@ mod tests {
     async fn a_kubeconfig_without_an_authority_is_good_for_accounts_too() {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let dir = tempfile::tempdir().unwrap();
-        let server = ApiServer::start(Options::default()).await.unwrap();
+        let server = ApiServer::start(ServerOptions::default()).await.unwrap();
         let mut config = server.admin_kubeconfig().unwrap();
         let access = config.clusters[0].cluster.as_mut().unwrap();
         access.certificate_authority_data = None;
         access.insecure_skip_tls_verify = Some(true);
         let cluster =
-            Cluster::with(ClusterSource::Embedded(server), config, dir.path()).await.unwrap();
+            TestCluster::with(ClusterSource::Embedded(server), config, dir.path()).await.unwrap();
         let accounts = Api::<ServiceAccount>::namespaced(cluster.client(), "default");
         let account = ServiceAccount {
             metadata: kube::api::ObjectMeta { name: Some("a".to_owned()), ..Default::default() },

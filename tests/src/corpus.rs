@@ -5,7 +5,7 @@ use anyhow::Context as _;
 
 /// One text of the redaction corpus.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct CorpusEntry {
     /// Its line in the file.
     pub line: usize,
     /// The text as somebody would send it.
@@ -14,7 +14,7 @@ pub struct Entry {
     pub masked: String,
 }
 
-impl Entry {
+impl CorpusEntry {
     /// Whether something has to be masked.
     #[must_use]
     pub fn is_secret(&self) -> bool {
@@ -26,7 +26,7 @@ impl Entry {
 ///
 /// # Errors
 /// When a line of the file is not of its form.
-pub fn redaction_corpus() -> anyhow::Result<Vec<Entry>> {
+pub fn redaction_corpus() -> anyhow::Result<Vec<CorpusEntry>> {
     let lines = include_str!("../corpus/redaction.txt").lines().enumerate();
     lines
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
@@ -36,10 +36,10 @@ pub fn redaction_corpus() -> anyhow::Result<Vec<Entry>> {
         .collect()
 }
 
-fn parse_entry(line: usize, written: &str) -> anyhow::Result<Entry> {
+fn parse_entry(line: usize, written: &str) -> anyhow::Result<CorpusEntry> {
     let written = written.replace('¦', "").replace('␤', "\n");
     if let Some(text) = written.strip_prefix("- ") {
-        return Ok(Entry { line, text: text.to_owned(), masked: text.to_owned() });
+        return Ok(CorpusEntry { line, text: text.to_owned(), masked: text.to_owned() });
     }
     let written = written.strip_prefix("+ ").context("neither + nor -")?;
     let (name, text) = written.split_once(": ").context("no name")?;
@@ -53,5 +53,5 @@ fn parse_entry(line: usize, written: &str) -> anyhow::Result<Entry> {
     }
     plain.push_str(rest);
     masked.push_str(rest);
-    Ok(Entry { line, text: plain, masked })
+    Ok(CorpusEntry { line, text: plain, masked })
 }

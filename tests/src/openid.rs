@@ -20,7 +20,7 @@ use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 
-use crate::serving::Serving;
+use crate::serving::RunningServer;
 
 /// Signs nothing but this fake's identities.
 const KEY: &str = include_str!("github/app.pem");
@@ -96,7 +96,7 @@ struct Grant {
 #[derive(Debug)]
 pub struct OpenIdIssuer {
     inner: Arc<Inner>,
-    _serving: Serving,
+    _serving: RunningServer,
 }
 
 impl OpenIdIssuer {
@@ -109,7 +109,7 @@ impl OpenIdIssuer {
         let client = ("codebutler-pages".to_owned(), secret);
         let inner = Inner { origin: OnceLock::new(), client, told: Mutex::default() };
         let inner = Arc::new(inner);
-        let serving = Serving::start(build_router(Arc::clone(&inner))).await?;
+        let serving = RunningServer::start(build_router(Arc::clone(&inner))).await?;
         inner.origin.get_or_init(|| serving.url());
         Ok(Self { inner, _serving: serving })
     }

@@ -14,7 +14,7 @@ use kube::{Client, Config, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, ClusterError, Result};
+use crate::cluster::{ClusterError, Result, TestCluster};
 
 /// The operator's namespace where nobody chose another, and in its manifests.
 pub const SYSTEM: &str = "codebutler-system";
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The names of one installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct InstallPlace {
     /// The operator's namespace.
     pub system: String,
     /// The team's.
@@ -34,7 +34,7 @@ pub struct Place {
     tag: String,
 }
 
-impl Place {
+impl InstallPlace {
     /// The usual names, as the README has them: only one installation can have them.
     pub fn usual() -> Self {
         Self { system: SYSTEM.to_owned(), team: TEAM.to_owned(), tag: String::new() }
@@ -57,7 +57,7 @@ impl Place {
     }
 
     /// What the operator watches: all there is in a cluster of its own.
-    pub fn watched(&self, cluster: &Cluster) -> Vec<String> {
+    pub fn watched(&self, cluster: &TestCluster) -> Vec<String> {
         if cluster.is_shared() && !self.is_usual() { vec![self.team.clone()] } else { Vec::new() }
     }
 
@@ -106,7 +106,7 @@ impl Place {
     ///
     /// # Errors
     /// When the API server says no.
-    pub async fn make(&self, cluster: &Cluster) -> Result<()> {
+    pub async fn make(&self, cluster: &TestCluster) -> Result<()> {
         let namespaces: Api<Namespace> = Api::all(cluster.client());
         for name in [&self.system, &self.team] {
             let leaving = || async {
@@ -132,16 +132,16 @@ impl Place {
 
     /// What removes the place from a cluster that outlives it, when it is dropped. For tests: all
     /// that is in the namespaces goes.
-    pub fn lease(&self, cluster: &Cluster) -> Lease {
-        Lease(cluster.turn().map(|turn| (self.clone(), cluster.config().clone(), turn)))
+    pub fn lease(&self, cluster: &TestCluster) -> PlaceLease {
+        PlaceLease(cluster.turn().map(|turn| (self.clone(), cluster.config().clone(), turn)))
     }
 }
 
-/// See [`Place::lease`].
+/// See [`InstallPlace::lease`].
 #[must_use = "the place is removed when this is dropped"]
-pub struct Lease(Option<(Place, Kubeconfig, File)>);
+pub struct PlaceLease(Option<(InstallPlace, Kubeconfig, File)>);
 
-impl Drop for Lease {
+impl Drop for PlaceLease {
     fn drop(&mut self) {
         let Some((place, config, turn)) = self.0.take() else { return };
         // Whatever runtime this is dropped in may end with it.
@@ -158,7 +158,7 @@ impl Drop for Lease {
     }
 }
 
-impl Place {
+impl InstallPlace {
     /// Takes everything away without waiting for anybody: who let finalizers go is gone himself.
     async fn remove(&self, config: Kubeconfig) -> kube::Result<()> {
         let options = KubeConfigOptions::default();
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn manifests_move_to_the_place_with_all_that_points_at_them() {
-        let place = Place::own();
+        let place = InstallPlace::own();
         let yaml = include_str!("../../operator/deploy/gateway.yaml");
         let adapted = place.adapted(yaml).unwrap();
         let documents: Vec<Value> = serde_saphyr::from_multiple(&adapted).unwrap();
@@ -250,7 +250,7 @@ mod tests {
         }
         let binding = documents.iter().find(|d| d["kind"] == "ClusterRoleBinding").unwrap();
         assert_eq!(binding["roleRef"]["name"], place.named("codebutler-gateway"));
-        let usual = Place::usual().adapted(yaml).unwrap();
+        let usual = InstallPlace::usual().adapted(yaml).unwrap();
         let usual: Vec<Value> = serde_saphyr::from_multiple(&usual).unwrap();
         assert_eq!(usual, serde_saphyr::from_multiple::<Value>(yaml).unwrap());
     }

@@ -45,12 +45,12 @@ struct Host {
 #[derive(Clone, Default)]
 struct Mood {
     password: Option<String>,
-    shows: Shows,
+    shows: ShownCertificates,
 }
 
 /// Which certificates are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Shows {
+pub enum ShownCertificates {
     /// What clients accept.
     #[default]
     Good,
@@ -111,7 +111,7 @@ impl CompanyProxy {
     }
 
     /// Shows these certificates from now on.
-    pub fn show(&self, shows: Shows) {
+    pub fn show(&self, shows: ShownCertificates) {
         self.mood().shows = shows;
     }
 
@@ -192,9 +192,9 @@ async fn serve_proxy(mut stream: TcpStream, shared: &SharedProxy) -> std::io::Re
     shared.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(target.to_owned());
     stream.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
     let acceptor = match mood.shows {
-        Shows::Good => &host.good,
-        Shows::Expired => &host.expired,
-        Shows::ByExpired => &host.by_expired,
+        ShownCertificates::Good => &host.good,
+        ShownCertificates::Expired => &host.expired,
+        ShownCertificates::ByExpired => &host.by_expired,
     };
     let mut inside = acceptor.accept(stream).await?;
     let mut outside = TcpStream::connect(host.behind).await?;

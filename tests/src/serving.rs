@@ -16,25 +16,25 @@ use tower::ServiceExt as _;
 
 /// A running server. Dropping it closes the port and every connection.
 #[derive(Debug)]
-pub struct Serving {
+pub struct RunningServer {
     address: SocketAddr,
     task: JoinHandle<()>,
 }
 
-impl Serving {
+impl RunningServer {
     /// Serves `router` on `127.0.0.1`, on a port of the system's choice.
     ///
     /// # Errors
     /// When no port can be had.
     pub async fn start(router: Router) -> std::io::Result<Self> {
-        Self::start_at(At::default(), router).await
+        Self::start_at(ListenAddress::default(), router).await
     }
 
     /// Serves `router` there.
     ///
     /// # Errors
     /// When no port can be had.
-    pub async fn start_at(at: At, router: Router) -> std::io::Result<Self> {
+    pub async fn start_at(at: ListenAddress, router: Router) -> std::io::Result<Self> {
         let listener = listen_at(at).await?;
         let address = listener.local_addr()?;
         Ok(Self { address, task: tokio::spawn(accept_connections(listener, router)) })
@@ -55,7 +55,7 @@ impl Serving {
 
 /// Where a server listens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct At {
+pub struct ListenAddress {
     /// One of this machine's addresses; `127.0.0.1` if absent.
     pub address: Option<IpAddr>,
     /// A port, if it is free; else one of the system's choice.
@@ -73,7 +73,7 @@ pub fn own_loopback_address() -> IpAddr {
 ///
 /// # Errors
 /// When no port can be had.
-pub async fn listen_at(at: At) -> std::io::Result<TcpListener> {
+pub async fn listen_at(at: ListenAddress) -> std::io::Result<TcpListener> {
     let address = at.address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     if let Some(port) = at.port
         && let Ok(listener) = TcpListener::bind((address, port)).await
@@ -83,7 +83,7 @@ pub async fn listen_at(at: At) -> std::io::Result<TcpListener> {
     TcpListener::bind((address, 0)).await
 }
 
-impl Drop for Serving {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         self.task.abort();
     }

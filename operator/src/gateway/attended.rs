@@ -1,5 +1,5 @@
 //! The Threads in which anything may still happen, and which of them have changed. Whatever looks at Threads
-//! again and again looks at those among these in which it has something to do ([`Candidates`], or a
+//! again and again looks at those among these in which it has something to do ([`CandidateThreads`], or a
 //! [`ThreadQueue`](super::thread_queue::ThreadQueue)): what rests costs nothing, however many there are.
 
 use std::collections::{HashMap, HashSet};

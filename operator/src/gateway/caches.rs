@@ -1,4 +1,4 @@
-//! The watch caches behind the [`Context`], and the tasks that keep them.
+//! The watch caches behind the [`GatewayContext`], and the tasks that keep them.
 
 use std::pin::pin;
 

@@ -1,5 +1,5 @@
 //! The agents' port, served by one replica at a time: the one that holds the lease. The Service leads
-//! to it by its [`Mark`]; who loses the lease stops at once, and is a candidate again; who is told to
+//! to it by its [`OriginMark`]; who loses the lease stops at once, and is a candidate again; who is told to
 //! stop hands over as [`drain`] has it.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Acquire, renew, give up: the loop behind a [`Lease`](super::Lease).
+//! Acquire, renew, give up: the loop behind a [`LeaseHandle`](super::LeaseHandle).
 
 use std::time::{Duration, Instant};
 

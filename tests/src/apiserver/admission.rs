@@ -14,16 +14,21 @@ pub use autopilot::adjust_pod;
 pub use openshift::constrain_pod;
 
 use super::auth::ApiUser;
-use super::kinds::Kind;
+use super::kinds::ServedKind;
 use super::object;
-use super::scalars::Quantity;
+use super::scalars::ExactQuantity;
 use super::status::ApiError;
-use super::store::Store;
+use super::store::ObjectStore;
 
 /// A bound claim grows only where its class says that volumes can.
-fn check_growth(store: &Store, kind: &Kind, value: &Value, live: &Value) -> Result<(), ApiError> {
+fn check_growth(
+    store: &ObjectStore,
+    kind: &ServedKind,
+    value: &Value,
+    live: &Value,
+) -> Result<(), ApiError> {
     let size = |claim: &Value| {
-        object::text_at(claim, "/spec/resources/requests/storage").and_then(Quantity::parse)
+        object::text_at(claim, "/spec/resources/requests/storage").and_then(ExactQuantity::parse)
     };
     let (Some(before), Some(after)) = (size(live), size(value)) else { return Ok(()) };
     if after.cmp(before).is_le() {
@@ -44,9 +49,9 @@ fn check_growth(store: &Store, kind: &Kind, value: &Value, live: &Value) -> Resu
 
 /// Looks at an object that is about to be created or, with `live`, changed. Returns warnings.
 pub fn review_object(
-    store: &Store,
+    store: &ObjectStore,
     user: &ApiUser,
-    kind: &Kind,
+    kind: &ServedKind,
     value: &Value,
     live: Option<&Value>,
 ) -> Result<Vec<String>, ApiError> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use super::auth::{ApiUser, Attributes};
+use super::auth::{ApiUser, RequestAttributes};
 
 /// One kind of request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,11 +26,11 @@ pub struct AuditRecord {
 
 /// The requests so far.
 #[derive(Debug, Default)]
-pub struct Audit(Mutex<BTreeMap<AuditRecord, bool>>);
+pub struct RequestAudit(Mutex<BTreeMap<AuditRecord, bool>>);
 
-impl Audit {
+impl RequestAudit {
     /// Notes a request.
-    pub fn note(&self, user: &ApiUser, wanted: &Attributes, allowed: bool) {
+    pub fn note(&self, user: &ApiUser, wanted: &RequestAttributes, allowed: bool) {
         let record = AuditRecord {
             user: user.name.clone(),
             verb: wanted.verb.clone(),

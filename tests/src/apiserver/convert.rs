@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::kinds::Kind;
+use super::kinds::ServedKind;
 use super::object;
 
 const EVENT_FIELDS: &[(&str, &str)] = &[
@@ -18,7 +18,7 @@ const EVENT_FIELDS: &[(&str, &str)] = &[
 ];
 
 /// A stored object as a version of its kind shows it.
-pub fn convert_outbound<'a>(kind: &Kind, stored: &'a Value) -> Cow<'a, Value> {
+pub fn convert_outbound<'a>(kind: &ServedKind, stored: &'a Value) -> Cow<'a, Value> {
     let version = kind.api_version();
     if object::text_at(stored, "/apiVersion") == Some(&version) {
         return Cow::Borrowed(stored);
@@ -32,7 +32,7 @@ pub fn convert_outbound<'a>(kind: &Kind, stored: &'a Value) -> Cow<'a, Value> {
 }
 
 /// An object of a version of its kind in the form in which it is stored.
-pub fn convert_inbound(kind: &Kind, mut value: Value) -> Value {
+pub fn convert_inbound(kind: &ServedKind, mut value: Value) -> Value {
     if kind.is("events.k8s.io", "events") {
         rename_fields(&mut value, EVENT_FIELDS.iter().map(|&(core, new)| (new, core)));
         value["apiVersion"] = json!("v1");

@@ -5,16 +5,19 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::Server;
-use super::kinds::Kind;
-use super::render::{self, Response};
+use super::ServerState;
+use super::kinds::ServedKind;
+use super::render::{self, ApiResponse};
 use super::request::ApiRequest;
 use super::status::ApiError;
 
-type Versions = BTreeMap<String, Vec<Arc<Kind>>>;
+type Versions = BTreeMap<String, Vec<Arc<ServedKind>>>;
 
 /// Answers a path of discovery.
-pub fn answer_discovery(server: &Server, request: &ApiRequest) -> Result<Response, ApiError> {
+pub fn answer_discovery(
+    server: &ServerState,
+    request: &ApiRequest,
+) -> Result<ApiResponse, ApiError> {
     let groups = list_groups(server);
     let aggregated = render::read_accept(request.header("accept"))?.as_kind.is_some();
     let parts: Vec<&str> = request.path.trim_matches('/').split('/').collect();
@@ -59,7 +62,7 @@ pub fn answer_discovery(server: &Server, request: &ApiRequest) -> Result<Respons
     Ok(render::json_answer(200, &body))
 }
 
-fn list_groups(server: &Server) -> BTreeMap<String, Versions> {
+fn list_groups(server: &ServerState) -> BTreeMap<String, Versions> {
     let mut groups: BTreeMap<String, Versions> = BTreeMap::new();
     for kind in server.kinds.all() {
         groups
@@ -73,7 +76,7 @@ fn list_groups(server: &Server) -> BTreeMap<String, Versions> {
 }
 
 /// Versions in the order of preference: v2, v1, v1beta1, v1alpha1, others.
-fn preferred_versions(versions: &Versions) -> Vec<(&String, &Vec<Arc<Kind>>)> {
+fn preferred_versions(versions: &Versions) -> Vec<(&String, &Vec<Arc<ServedKind>>)> {
     let mut list: Vec<_> = versions.iter().collect();
     list.sort_by_key(|(name, _)| std::cmp::Reverse(rank_version(name)));
     list
@@ -153,7 +156,7 @@ struct Subresource<'a> {
     verbs: &'static [&'static str],
 }
 
-fn list_subresources(kind: &Kind) -> Vec<Subresource<'_>> {
+fn list_subresources(kind: &ServedKind) -> Vec<Subresource<'_>> {
     let mut list: Vec<Subresource<'_>> = kind
         .extra
         .iter()
@@ -216,7 +219,7 @@ fn aggregated_list(groups: &BTreeMap<String, Versions>, core: bool) -> Value {
     })
 }
 
-fn aggregated_kind(kind: &Kind) -> Value {
+fn aggregated_kind(kind: &ServedKind) -> Value {
     let identity = |group: &str, version: &str, kind: &str| json!({ "group": group, "version": version, "kind": kind });
     let mut entry = json!({
         "resource": kind.plural,

@@ -8,11 +8,11 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-use super::auth::{ApiUser, Attributes};
+use super::auth::{ApiUser, RequestAttributes};
 
 /// What happens to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ApiFault {
     /// It is refused with this code and nothing is done.
     Refused(u16),
     /// It is done, and the answer is a 500.
@@ -30,7 +30,7 @@ pub enum Fault {
 
 /// A source of failures.
 #[derive(Debug)]
-pub struct Faults {
+pub struct FaultSource {
     user: String,
     rate: f64,
     dice: Mutex<StdRng>,
@@ -38,7 +38,7 @@ pub struct Faults {
     met: AtomicU64,
 }
 
-impl Faults {
+impl FaultSource {
     /// Failures for a user; `rate` is the part of his requests that meets one.
     pub fn new(seed: u64, user: &str, rate: f64) -> Self {
         Self {
@@ -61,29 +61,29 @@ impl Faults {
     }
 
     /// What happens to a request, if anything.
-    pub(super) fn draw(&self, user: &ApiUser, wanted: &Attributes) -> Option<Fault> {
+    pub(super) fn draw(&self, user: &ApiUser, wanted: &RequestAttributes) -> Option<ApiFault> {
         if !self.on.load(Ordering::SeqCst) || user.name != self.user {
             return None;
         }
         let mut dice = self.dice.lock().unwrap_or_else(PoisonError::into_inner);
         let fault = match wanted.verb.as_str() {
             // Each one, so that none lasts.
-            "watch" => Fault::Watch {
+            "watch" => ApiFault::Watch {
                 lag: Duration::from_millis(dice.random_range(0..150)),
                 ends: Duration::from_millis(dice.random_range(100..3000)),
             },
             _ if !dice.random_bool(self.rate) => return None,
             "create" | "patch" | "update" | "delete" => match dice.random_range(0..5) {
-                0 => Fault::Refused(409),
-                1 => Fault::Refused(429),
-                2 => Fault::Refused(500),
-                3 => Fault::Lost,
-                _ => Fault::Late(Duration::from_millis(dice.random_range(1..200))),
+                0 => ApiFault::Refused(409),
+                1 => ApiFault::Refused(429),
+                2 => ApiFault::Refused(500),
+                3 => ApiFault::Lost,
+                _ => ApiFault::Late(Duration::from_millis(dice.random_range(1..200))),
             },
             _ => match dice.random_range(0..3) {
-                0 => Fault::Refused(429),
-                1 => Fault::Refused(500),
-                _ => Fault::Late(Duration::from_millis(dice.random_range(1..200))),
+                0 => ApiFault::Refused(429),
+                1 => ApiFault::Refused(500),
+                _ => ApiFault::Late(Duration::from_millis(dice.random_range(1..200))),
             },
         };
         self.met.fetch_add(1, Ordering::SeqCst);

@@ -14,11 +14,11 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::auth::{API_AUDIENCE, ApiUser, authorize_user, effective_user};
-use super::faults::{Fault, Faults};
-use super::render::{self, Response};
-use super::request::{ApiRequest, Query, Target};
+use super::faults::{ApiFault, FaultSource};
+use super::render::{self, ApiResponse};
+use super::request::{ApiRequest, RequestQuery, ResourcePath};
 use super::status::ApiError;
-use super::{Server, VERSION, discovery, handlers, openapi};
+use super::{ServerState, VERSION, discovery, handlers, openapi};
 
 /// Largest request body (bytes); etcd's limit is half of it.
 const MAX_BODY: usize = 3 * 1024 * 1024;
@@ -26,7 +26,7 @@ const MAX_BODY: usize = 3 * 1024 * 1024;
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Serves until the server is stopped.
-pub async fn serve_api(server: Arc<Server>, listener: TcpListener, acceptor: TlsAcceptor) {
+pub async fn serve_api(server: Arc<ServerState>, listener: TcpListener, acceptor: TlsAcceptor) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -51,7 +51,7 @@ pub async fn serve_api(server: Arc<Server>, listener: TcpListener, acceptor: Tls
     }
 }
 
-async fn serve_connection(server: Arc<Server>, stream: TcpStream, acceptor: TlsAcceptor) {
+async fn serve_connection(server: Arc<ServerState>, stream: TcpStream, acceptor: TlsAcceptor) {
     // Small answers should not wait for more of them.
     let _ = stream.set_nodelay(true);
     let stop = server.stop.clone();
@@ -82,7 +82,7 @@ async fn serve_connection(server: Arc<Server>, stream: TcpStream, acceptor: TlsA
     }
 }
 
-async fn answer_request(server: Arc<Server>, request: http::Request<Incoming>) -> Response {
+async fn answer_request(server: Arc<ServerState>, request: http::Request<Incoming>) -> ApiResponse {
     let (parts, body) = request.into_parts();
     let body = match Limited::new(body, MAX_BODY).collect().await {
         Ok(body) => body.to_bytes(),
@@ -98,10 +98,10 @@ async fn answer_request(server: Arc<Server>, request: http::Request<Incoming>) -
     let path = parts.uri.path().to_owned();
     let mut request = ApiRequest {
         method: parts.method,
-        query: Query::parse(parts.uri.query().unwrap_or_default()),
+        query: RequestQuery::parse(parts.uri.query().unwrap_or_default()),
         headers: parts.headers,
         body,
-        target: Target::parse(&path),
+        target: ResourcePath::parse(&path),
         path,
         user: ApiUser::anonymous(),
     };
@@ -115,7 +115,7 @@ async fn answer_request(server: Arc<Server>, request: http::Request<Incoming>) -
     outcome.unwrap_or_else(|error| render::error_answer(&error))
 }
 
-fn identify_user(server: &Server, request: &ApiRequest) -> Result<ApiUser, ApiError> {
+fn identify_user(server: &ServerState, request: &ApiRequest) -> Result<ApiUser, ApiError> {
     let header = request.header("authorization");
     if header.is_empty() {
         return Ok(ApiUser::anonymous());
@@ -139,17 +139,20 @@ fn identify_user(server: &Server, request: &ApiRequest) -> Result<ApiUser, ApiEr
 }
 
 /// Serves a request unless something is to go wrong with it.
-async fn serve_faulty(server: &Arc<Server>, request: &ApiRequest) -> Result<Response, ApiError> {
-    let draw = |faults: &Arc<Faults>| faults.draw(&request.user, &request.attributes());
+async fn serve_faulty(
+    server: &Arc<ServerState>,
+    request: &ApiRequest,
+) -> Result<ApiResponse, ApiError> {
+    let draw = |faults: &Arc<FaultSource>| faults.draw(&request.user, &request.attributes());
     match server.faults.as_ref().and_then(draw) {
-        Some(Fault::Refused(code)) => return Err(ApiError::on_purpose(code)),
-        Some(Fault::Lost) => {
+        Some(ApiFault::Refused(code)) => return Err(ApiError::on_purpose(code)),
+        Some(ApiFault::Lost) => {
             // Whatever came of it, the client does not hear.
             let _ = route_request(server, request, None);
             return Err(ApiError::on_purpose(500));
         }
-        Some(Fault::Late(by)) => tokio::time::sleep(by).await,
-        Some(Fault::Watch { lag, ends }) => {
+        Some(ApiFault::Late(by)) => tokio::time::sleep(by).await,
+        Some(ApiFault::Watch { lag, ends }) => {
             return route_request(server, request, Some((lag, ends)));
         }
         None => {}
@@ -158,10 +161,10 @@ async fn serve_faulty(server: &Arc<Server>, request: &ApiRequest) -> Result<Resp
 }
 
 fn route_request(
-    server: &Arc<Server>,
+    server: &Arc<ServerState>,
     request: &ApiRequest,
     watch: Option<(Duration, Duration)>,
-) -> Result<Response, ApiError> {
+) -> Result<ApiResponse, ApiError> {
     let wanted = request.attributes();
     let allowed = authorize_user(&server.store, &request.user, &wanted);
     server.audit.note(&request.user, &wanted, allowed);
@@ -197,7 +200,7 @@ fn route_request(
     }
 }
 
-fn serve_version() -> Response {
+fn serve_version() -> ApiResponse {
     render::json_answer(
         200,
         &serde_json::json!({

@@ -9,7 +9,7 @@ use super::schema::SchemaNode;
 
 /// Where the replica counts of a kind with a `scale` subresource are (JSON pointers).
 #[derive(Clone, Debug)]
-pub struct Scale {
+pub struct ScalePaths {
     /// Wanted number.
     pub spec: String,
     /// Observed number.
@@ -20,7 +20,7 @@ pub struct Scale {
 
 /// What an object of a kind looks like.
 #[derive(Clone)]
-pub enum Shape {
+pub enum KindShape {
     /// A built-in kind, by the name of its definition.
     Core(String),
     /// A version of a custom resource.
@@ -29,12 +29,8 @@ pub enum Shape {
 
 /// One served resource.
 #[derive(Clone)]
-#[expect(
-    clippy::struct_excessive_bools,
-    clippy::struct_field_names,
-    reason = "a row of discovery: independent traits, upstream's names"
-)]
-pub struct Kind {
+#[expect(clippy::struct_excessive_bools, reason = "a row of discovery: independent traits")]
+pub struct ServedKind {
     /// API group; empty for the core group.
     pub group: String,
     /// API version.
@@ -56,7 +52,7 @@ pub struct Kind {
     /// Whether there is a status subresource.
     pub status: bool,
     /// The scale subresource.
-    pub scale: Option<Scale>,
+    pub scale: Option<ScalePaths>,
     /// Further subresources and the kind of their bodies: `(name, group, version, kind)`.
     pub extra: &'static [(&'static str, &'static str, &'static str, &'static str)],
     /// Whether objects are only posted and answered, never stored.
@@ -64,10 +60,10 @@ pub struct Kind {
     /// Whether objects have a `metadata.generation`.
     pub generation: bool,
     /// Its schema.
-    pub shape: Shape,
+    pub shape: KindShape,
 }
 
-impl Kind {
+impl ServedKind {
     /// `group/version`, or the version alone in the core group.
     pub fn api_version(&self) -> String {
         api_version(&self.group, &self.version)
@@ -76,16 +72,16 @@ impl Kind {
     /// The schema of its objects.
     pub fn node(&self) -> Option<SchemaNode<'_>> {
         match &self.shape {
-            Shape::Core(definition) => definitions::definition_node(definition),
-            Shape::Custom(version) => Some(version.node()),
+            KindShape::Core(definition) => definitions::definition_node(definition),
+            KindShape::Custom(version) => Some(version.node()),
         }
     }
 
     /// The custom resource version behind it.
     pub fn custom(&self) -> Option<&Arc<CustomVersion>> {
         match &self.shape {
-            Shape::Custom(version) => Some(version),
-            Shape::Core(_) => None,
+            KindShape::Custom(version) => Some(version),
+            KindShape::Core(_) => None,
         }
     }
 
@@ -283,7 +279,7 @@ const BUILT_IN: &[Row] = &[
     ),
 ];
 
-fn built_in(row: &Row) -> Kind {
+fn built_in(row: &Row) -> ServedKind {
     let (api_version, plural, kind, package, short_names, traits) = *row;
     let (group, version) = split_api_version(api_version);
     let definition = if package == "apiextensions" {
@@ -306,7 +302,7 @@ fn built_in(row: &Row) -> Kind {
     let in_all =
         matches!(plural, "pods" | "services" | "daemonsets" | "deployments" | "replicasets");
     let in_extensions = plural == "customresourcedefinitions";
-    Kind {
+    ServedKind {
         group: group.to_owned(),
         version: version.to_owned(),
         plural: plural.to_owned(),
@@ -324,7 +320,7 @@ fn built_in(row: &Row) -> Kind {
         // Both Event APIs show the same objects.
         table: if plural == "events" { "events".to_owned() } else { printed_table(group, plural) },
         status: has(STATUS),
-        scale: has(SCALE).then(|| Scale {
+        scale: has(SCALE).then(|| ScalePaths {
             spec: "/spec/replicas".to_owned(),
             status: "/status/replicas".to_owned(),
             selector: None,
@@ -332,7 +328,7 @@ fn built_in(row: &Row) -> Kind {
         extra,
         virtual_only: has(VIRTUAL),
         generation: has(GENERATION),
-        shape: Shape::Core(definition),
+        shape: KindShape::Core(definition),
     }
 }
 
@@ -341,7 +337,7 @@ pub fn printed_table(group: &str, plural: &str) -> String {
     if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") }
 }
 
-type Index = BTreeMap<(String, String, String), Arc<Kind>>;
+type Index = BTreeMap<(String, String, String), Arc<ServedKind>>;
 
 /// All kinds of a server.
 pub struct KindRegistry {
@@ -356,18 +352,18 @@ impl KindRegistry {
     }
 
     /// The kind behind a path.
-    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Kind>> {
+    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<ServedKind>> {
         let key = (group.to_owned(), version.to_owned(), plural.to_owned());
         self.kinds.read().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
     }
 
     /// All kinds, sorted by group, version and plural name.
-    pub fn all(&self) -> Vec<Arc<Kind>> {
+    pub fn all(&self) -> Vec<Arc<ServedKind>> {
         self.kinds.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     /// Puts the given kinds in place of all that a definition had before.
-    pub fn replace_custom(&self, group: &str, plural: &str, kinds: Vec<Kind>) {
+    pub fn replace_custom(&self, group: &str, plural: &str, kinds: Vec<ServedKind>) {
         let mut index = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
         index.retain(|_, k| !(k.custom().is_some() && k.is(group, plural)));
         index.extend(kinds.into_iter().map(|k| (index_key(&k), Arc::new(k))));
@@ -380,6 +376,6 @@ impl Default for KindRegistry {
     }
 }
 
-fn index_key(kind: &Kind) -> (String, String, String) {
+fn index_key(kind: &ServedKind) -> (String, String, String) {
     (kind.group.clone(), kind.version.clone(), kind.plural.clone())
 }

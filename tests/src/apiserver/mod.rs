@@ -47,15 +47,15 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use auth::{ApiUser, Tokens};
+use auth::{ApiUser, TokenMaker};
 use kinds::KindRegistry;
-use store::Store;
+use store::ObjectStore;
 
-use crate::serving::{At, listen_at};
+use crate::serving::{ListenAddress, listen_at};
 
 pub use audit::AuditRecord;
 pub use auth::API_AUDIENCE;
-pub use faults::Faults;
+pub use faults::FaultSource;
 pub use snapshot::ServerSnapshot;
 
 /// The version that the server says it is.
@@ -63,7 +63,7 @@ pub const VERSION: &str = "v1.36.0";
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum ServerStartError {
     /// No port or no connection.
     #[error("the API server can't listen")]
     Listen(#[from] std::io::Error),
@@ -74,39 +74,39 @@ pub enum Error {
 
 /// How a server is run.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ServerOptions {
     /// Writes per kind that watches can go back to.
     pub log_length: usize,
     /// Further bearer tokens, for parts of a cluster that have no ServiceAccount: `(token, user
     /// name, groups)`.
     pub tokens: Vec<(String, String, Vec<String>)>,
     /// Failures on purpose.
-    pub faults: Option<Arc<Faults>>,
+    pub faults: Option<Arc<FaultSource>>,
     /// Port to listen at if it is free.
     pub port: Option<u16>,
     /// Objects of an earlier life of the server.
     pub snapshot: Option<ServerSnapshot>,
 }
 
-impl Default for Options {
+impl Default for ServerOptions {
     fn default() -> Self {
         Self { log_length: 20_000, tokens: Vec::new(), faults: None, port: None, snapshot: None }
     }
 }
 
 /// What all requests share.
-pub(crate) struct Server {
-    store: Store,
+pub(crate) struct ServerState {
+    store: ObjectStore,
     kinds: KindRegistry,
-    tokens: Tokens,
+    tokens: TokenMaker,
     users: HashMap<String, ApiUser>,
-    audit: audit::Audit,
-    faults: Option<Arc<Faults>>,
+    audit: audit::RequestAudit,
+    faults: Option<Arc<FaultSource>>,
     addresses: Mutex<()>,
     stop: CancellationToken,
 }
 
-impl Server {
+impl ServerState {
     fn static_user(&self, token: &str) -> Option<&ApiUser> {
         self.users.get(token)
     }
@@ -118,7 +118,7 @@ impl Server {
 
 /// A running API server. It stops when it is dropped.
 pub struct ApiServer {
-    server: Arc<Server>,
+    server: Arc<ServerState>,
     address: SocketAddr,
     ca: String,
     admin_token: String,
@@ -128,10 +128,11 @@ pub struct ApiServer {
 
 impl ApiServer {
     /// Starts a server on a free loopback port, with a CA of its own.
-    pub async fn start(options: Options) -> Result<Self, Error> {
-        let listener = listen_at(At { port: options.port, ..At::default() }).await?;
+    pub async fn start(options: ServerOptions) -> Result<Self, ServerStartError> {
+        let listener =
+            listen_at(ListenAddress { port: options.port, ..ListenAddress::default() }).await?;
         let address = listener.local_addr()?;
-        let identity = tls::Identity::new()?;
+        let identity = tls::ServerIdentity::new()?;
         let admin_token = random_token();
         let mut users = HashMap::from([(
             admin_token.clone(),
@@ -142,12 +143,12 @@ impl ApiServer {
             users.insert(token, ApiUser::new(&name, &groups));
         }
         let stop = CancellationToken::new();
-        let server = Arc::new(Server {
-            store: Store::new(options.log_length),
+        let server = Arc::new(ServerState {
+            store: ObjectStore::new(options.log_length),
             kinds: KindRegistry::new(),
-            tokens: Tokens::new(),
+            tokens: TokenMaker::new(),
             users,
-            audit: audit::Audit::default(),
+            audit: audit::RequestAudit::default(),
             faults: options.faults,
             addresses: Mutex::new(()),
             stop: stop.clone(),

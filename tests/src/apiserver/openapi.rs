@@ -8,16 +8,16 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::{Map, Value, json};
 
-use super::Server;
+use super::ServerState;
 use super::definitions::{DEFINITIONS, OBJECT_META};
-use super::kinds::{Kind, Shape};
-use super::render::{self, Response};
+use super::kinds::{KindShape, ServedKind};
+use super::render::{self, ApiResponse};
 use super::request::ApiRequest;
 use super::schema::REF_PREFIX;
 use super::status::ApiError;
 
 /// Answers a path below `/openapi`.
-pub fn answer_openapi(server: &Server, request: &ApiRequest) -> Result<Response, ApiError> {
+pub fn answer_openapi(server: &ServerState, request: &ApiRequest) -> Result<ApiResponse, ApiError> {
     let path = request.path.trim_matches('/');
     let body = match path.strip_prefix("openapi/") {
         Some("v3") => openapi_index(server),
@@ -30,7 +30,7 @@ pub fn answer_openapi(server: &Server, request: &ApiRequest) -> Result<Response,
         Some(rest) => {
             let Some(path) = rest.strip_prefix("v3/") else { return Err(ApiError::unknown_path()) };
             let kinds = server.kinds.all();
-            let kinds: Vec<&Kind> =
+            let kinds: Vec<&ServedKind> =
                 kinds.iter().map(AsRef::as_ref).filter(|k| kind_root(k) == path).collect();
             if kinds.is_empty() {
                 return Err(ApiError::unknown_path());
@@ -43,7 +43,7 @@ pub fn answer_openapi(server: &Server, request: &ApiRequest) -> Result<Response,
 }
 
 /// The older form: the definitions of all kinds in one document, without paths.
-fn swagger_document(server: &Server) -> Value {
+fn swagger_document(server: &ServerState) -> Value {
     let mut schemas = Map::new();
     for kind in server.kinds.all() {
         let name = define_kind(&kind, &mut schemas);
@@ -83,10 +83,10 @@ fn repoint_references(value: &mut Value) {
 }
 
 /// The name of a kind's definition, which is added where it is a custom one.
-fn define_kind(kind: &Kind, schemas: &mut Map<String, Value>) -> String {
+fn define_kind(kind: &ServedKind, schemas: &mut Map<String, Value>) -> String {
     match &kind.shape {
-        Shape::Core(definition) => definition.clone(),
-        Shape::Custom(version) => {
+        KindShape::Core(definition) => definition.clone(),
+        KindShape::Custom(version) => {
             let mut domain: Vec<&str> = kind.group.split('.').collect();
             domain.reverse();
             let name = format!("{}.{}.{}", domain.join("."), kind.version, kind.kind);
@@ -97,7 +97,7 @@ fn define_kind(kind: &Kind, schemas: &mut Map<String, Value>) -> String {
 }
 
 /// `api/v1` or `apis/GROUP/VERSION`.
-fn kind_root(kind: &Kind) -> String {
+fn kind_root(kind: &ServedKind) -> String {
     if kind.group.is_empty() {
         format!("api/{}", kind.version)
     } else {
@@ -105,7 +105,7 @@ fn kind_root(kind: &Kind) -> String {
     }
 }
 
-fn openapi_index(server: &Server) -> Value {
+fn openapi_index(server: &ServerState) -> Value {
     let kinds = server.kinds.all();
     let mut paths = Map::new();
     for kind in &kinds {
@@ -116,7 +116,7 @@ fn openapi_index(server: &Server) -> Value {
         let mut hasher = DefaultHasher::new();
         for other in kinds.iter().filter(|k| k.group == kind.group && k.version == kind.version) {
             other.plural.hash(&mut hasher);
-            if let Shape::Custom(version) = &other.shape {
+            if let KindShape::Custom(version) = &other.shape {
                 version.schema.to_string().hash(&mut hasher);
             }
         }
@@ -126,7 +126,7 @@ fn openapi_index(server: &Server) -> Value {
     json!({ "paths": paths })
 }
 
-fn openapi_document(kinds: &[&Kind]) -> Value {
+fn openapi_document(kinds: &[&ServedKind]) -> Value {
     let mut schemas = Map::new();
     let mut paths = Map::new();
     for kind in kinds {
@@ -146,7 +146,7 @@ fn openapi_document(kinds: &[&Kind]) -> Value {
     })
 }
 
-fn kind_identity(kind: &Kind) -> Value {
+fn kind_identity(kind: &ServedKind) -> Value {
     json!({ "group": kind.group, "version": kind.version, "kind": kind.kind })
 }
 
@@ -183,7 +183,7 @@ fn find_references(schema: &Value, names: &mut BTreeSet<String>) {
 }
 
 /// Where a kind's objects are, as a template.
-fn collection_path(kind: &Kind) -> String {
+fn collection_path(kind: &ServedKind) -> String {
     if kind.namespaced {
         format!("/{}/namespaces/{{namespace}}/{}", kind_root(kind), kind.plural)
     } else {
@@ -191,7 +191,7 @@ fn collection_path(kind: &Kind) -> String {
     }
 }
 
-fn add_paths(kind: &Kind, schema: &str, paths: &mut Map<String, Value>) {
+fn add_paths(kind: &ServedKind, schema: &str, paths: &mut Map<String, Value>) {
     let collection = collection_path(kind);
     let parameter = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
     let writing = ["dryRun", "fieldManager", "fieldValidation"].map(parameter);

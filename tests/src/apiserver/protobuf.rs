@@ -6,7 +6,7 @@ mod messages;
 use base64::Engine as _;
 use serde_json::{Map, Value, json};
 
-use messages::{Field, Type, message_fields};
+use messages::{FieldType, MessageField, message_fields};
 
 use super::object;
 
@@ -80,7 +80,7 @@ fn decode_number(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-fn object_of(bytes: &[u8], known: &[Field], depth: u32) -> Option<Value> {
+fn object_of(bytes: &[u8], known: &[MessageField], depth: u32) -> Option<Value> {
     if depth > MAX_DEPTH {
         return None;
     }
@@ -88,9 +88,9 @@ fn object_of(bytes: &[u8], known: &[Field], depth: u32) -> Option<Value> {
     for (number, wire) in decode_fields(bytes)? {
         let Some((_, name, kind)) = known.iter().find(|(n, ..)| *n == number) else { continue };
         match kind {
-            Type::Texts | Type::Messages(_) => {
+            FieldType::Texts | FieldType::Messages(_) => {
                 let item = match kind {
-                    Type::Messages(inner) => {
+                    FieldType::Messages(inner) => {
                         object_of(wire.bytes()?, message_fields(inner)?, depth + 1)?
                     }
                     _ => decode_text(wire.bytes()?)?.into(),
@@ -98,33 +98,34 @@ fn object_of(bytes: &[u8], known: &[Field], depth: u32) -> Option<Value> {
                 let list = map.entry(*name).or_insert_with(|| json!([]));
                 list.as_array_mut()?.push(item);
             }
-            Type::TextMap | Type::BytesMap => {
-                let (key, value) = decode_entry(wire.bytes()?, matches!(kind, Type::BytesMap))?;
+            FieldType::TextMap | FieldType::BytesMap => {
+                let (key, value) =
+                    decode_entry(wire.bytes()?, matches!(kind, FieldType::BytesMap))?;
                 let entries = map.entry(*name).or_insert_with(|| json!({}));
                 entries.as_object_mut()?.insert(key, value);
             }
             // What is empty or zero was not set: the wire always has it.
-            Type::Text => {
+            FieldType::Text => {
                 let text = decode_text(wire.bytes()?)?;
                 if !text.is_empty() {
                     map.insert((*name).to_owned(), text.into());
                 }
             }
-            Type::Integer | Type::Boolean => {
+            FieldType::Integer | FieldType::Boolean => {
                 let Wire::Number(number) = wire else { return None };
                 let value = match kind {
-                    Type::Boolean => Value::Bool(number != 0),
+                    FieldType::Boolean => Value::Bool(number != 0),
                     _ => number.cast_signed().into(),
                 };
                 map.insert((*name).to_owned(), value);
             }
-            Type::Time => {
+            FieldType::Time => {
                 let time = decode_time(wire.bytes()?)?;
                 if !time.is_empty() {
                     map.insert((*name).to_owned(), time.into());
                 }
             }
-            Type::Message(inner) => {
+            FieldType::Message(inner) => {
                 let value = object_of(wire.bytes()?, message_fields(inner)?, depth + 1)?;
                 map.insert((*name).to_owned(), value);
             }

@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use super::status::ApiError;
 
 /// A body, whole or streamed.
-pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+pub type AnswerBody = UnsyncBoxBody<Bytes, Infallible>;
 /// An answer.
-pub type Response = http::Response<Body>;
+pub type ApiResponse = http::Response<AnswerBody>;
 
 /// The shape in which objects are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum ShownForm {
     /// As they are.
     Object,
     /// As rows for `kubectl get`.
@@ -28,9 +28,9 @@ pub enum Form {
 
 /// What a client accepts best.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Accepted {
+pub struct AcceptedForm {
     /// The shape.
-    pub form: Form,
+    pub form: ShownForm,
     /// As YAML.
     pub yaml: bool,
     /// The value of `as`, for discovery.
@@ -38,8 +38,8 @@ pub struct Accepted {
 }
 
 /// Reads an `Accept` header: the first range that this server can answer wins.
-pub fn read_accept(accept: &str) -> Result<Accepted, ApiError> {
-    let plain = Accepted { form: Form::Object, yaml: false, as_kind: None };
+pub fn read_accept(accept: &str) -> Result<AcceptedForm, ApiError> {
+    let plain = AcceptedForm { form: ShownForm::Object, yaml: false, as_kind: None };
     if accept.trim().is_empty() {
         return Ok(plain);
     }
@@ -60,22 +60,22 @@ pub fn read_accept(accept: &str) -> Result<Accepted, ApiError> {
             }
         }
         let form = match as_kind.as_deref() {
-            None => Form::Object,
-            Some("Table") if version == "v1" => Form::Table,
+            None => ShownForm::Object,
+            Some("Table") if version == "v1" => ShownForm::Table,
             Some("PartialObjectMetadata" | "PartialObjectMetadataList") if version == "v1" => {
-                Form::Partial
+                ShownForm::Partial
             }
-            Some("APIGroupDiscoveryList") if version == "v2" => Form::Object,
+            Some("APIGroupDiscoveryList") if version == "v2" => ShownForm::Object,
             Some(_) => continue,
         };
-        return Ok(Accepted { form, yaml, as_kind });
+        return Ok(AcceptedForm { form, yaml, as_kind });
     }
     Err(ApiError::not_acceptable())
 }
 
 /// An answer from bytes.
-pub fn bytes_answer(code: u16, media: &'static str, body: impl Into<Bytes>) -> Response {
-    let mut response = Response::new(Full::new(body.into()).boxed_unsync());
+pub fn bytes_answer(code: u16, media: &'static str, body: impl Into<Bytes>) -> ApiResponse {
+    let mut response = ApiResponse::new(Full::new(body.into()).boxed_unsync());
     *response.status_mut() =
         StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
@@ -83,7 +83,7 @@ pub fn bytes_answer(code: u16, media: &'static str, body: impl Into<Bytes>) -> R
 }
 
 /// An answer as JSON or YAML.
-pub fn value_answer(code: u16, accepted: &Accepted, value: &Value) -> Response {
+pub fn value_answer(code: u16, accepted: &AcceptedForm, value: &Value) -> ApiResponse {
     if accepted.yaml {
         let yaml = serde_saphyr::to_string(value).unwrap_or_default();
         return bytes_answer(code, "application/yaml", yaml);
@@ -92,17 +92,17 @@ pub fn value_answer(code: u16, accepted: &Accepted, value: &Value) -> Response {
 }
 
 /// An answer as JSON.
-pub fn json_answer(code: u16, value: &Value) -> Response {
+pub fn json_answer(code: u16, value: &Value) -> ApiResponse {
     bytes_answer(code, "application/json", serde_json::to_vec(value).unwrap_or_default())
 }
 
 /// A failure.
-pub fn error_answer(error: &ApiError) -> Response {
+pub fn error_answer(error: &ApiError) -> ApiResponse {
     json_answer(error.code, &error.body())
 }
 
 /// Adds `Warning` headers.
-pub fn add_warnings(response: &mut Response, warnings: &[String]) {
+pub fn add_warnings(response: &mut ApiResponse, warnings: &[String]) {
     for text in warnings {
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
@@ -127,9 +127,9 @@ mod tests {
     #[test]
     fn the_first_range_that_can_be_answered_wins() {
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-        assert_eq!(read_accept(table).unwrap().form, Form::Table);
+        assert_eq!(read_accept(table).unwrap().form, ShownForm::Table);
         let old = "application/json;as=Table;v=v1beta1;g=meta.k8s.io, application/json";
-        assert_eq!(read_accept(old).unwrap().form, Form::Object);
+        assert_eq!(read_accept(old).unwrap().form, ShownForm::Object);
         let protobuf = "application/vnd.kubernetes.protobuf,application/json";
         assert!(!read_accept(protobuf).unwrap().yaml);
         assert!(read_accept("application/yaml").unwrap().yaml);

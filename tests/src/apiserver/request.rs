@@ -4,11 +4,11 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 use url::form_urlencoded;
 
-use super::auth::{ApiUser, Attributes};
+use super::auth::{ApiUser, RequestAttributes};
 
 /// A path below `/api` or `/apis` that names a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Target {
+pub struct ResourcePath {
     /// API group; empty for the core group.
     pub group: String,
     /// API version.
@@ -23,7 +23,7 @@ pub struct Target {
     pub subresource: String,
 }
 
-impl Target {
+impl ResourcePath {
     /// Reads a path; nothing if it names no resource.
     pub fn parse(path: &str) -> Option<Self> {
         let mut parts = path.trim_matches('/').split('/').peekable();
@@ -54,9 +54,9 @@ fn is_namespace_subresource(parts: &[&str]) -> bool {
 
 /// The query of a request.
 #[derive(Clone, Debug, Default)]
-pub struct Query(Vec<(String, String)>);
+pub struct RequestQuery(Vec<(String, String)>);
 
-impl Query {
+impl RequestQuery {
     /// Reads a query string.
     pub fn parse(query: &str) -> Self {
         Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
@@ -91,13 +91,13 @@ pub struct ApiRequest {
     /// Path.
     pub path: String,
     /// Query.
-    pub query: Query,
+    pub query: RequestQuery,
     /// Headers.
     pub headers: HeaderMap,
     /// Body.
     pub body: Bytes,
     /// The resource that the path names, if it names one.
-    pub target: Option<Target>,
+    pub target: Option<ResourcePath>,
     /// Who asks.
     pub user: ApiUser,
 }
@@ -136,12 +136,12 @@ impl ApiRequest {
     }
 
     /// The action for authorization.
-    pub fn attributes(&self) -> Attributes {
+    pub fn attributes(&self) -> RequestAttributes {
         let Some(target) = &self.target else {
-            return Attributes {
+            return RequestAttributes {
                 verb: self.method.as_str().to_lowercase(),
                 path: self.path.clone(),
-                ..Attributes::default()
+                ..RequestAttributes::default()
             };
         };
         let one = !target.name.is_empty();
@@ -172,7 +172,7 @@ impl ApiRequest {
         } else {
             target.namespace.clone()
         };
-        Attributes {
+        RequestAttributes {
             verb: verb.to_owned(),
             group: target.group.clone(),
             resource: target.resource.clone(),
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     fn target(path: &str) -> (String, String, String, String, String) {
-        let t = Target::parse(path).expect(path);
+        let t = ResourcePath::parse(path).expect(path);
         (t.group, t.namespace, t.resource, t.name, t.subresource)
     }
 
@@ -209,8 +209,8 @@ mod tests {
             target("/apis/codebutler.dev/v1alpha1/namespaces/a/threads/t/status"),
             parts("codebutler.dev", "a", "threads", "t", "status")
         );
-        assert_eq!(Target::parse("/api/v1"), None);
-        assert_eq!(Target::parse("/apis/apps"), None);
-        assert_eq!(Target::parse("/version"), None);
+        assert_eq!(ResourcePath::parse("/api/v1"), None);
+        assert_eq!(ResourcePath::parse("/apis/apps"), None);
+        assert_eq!(ResourcePath::parse("/version"), None);
     }
 }

@@ -41,12 +41,12 @@ enum QuantityForm {
 
 /// An amount of something, exact to a billionth.
 #[derive(Clone, Copy, Debug)]
-pub struct Quantity {
+pub struct ExactQuantity {
     nanos: i128,
     form: QuantityForm,
 }
 
-impl Quantity {
+impl ExactQuantity {
     /// Reads a quantity such as `500m`, `1.5Gi` or `1e3`.
     pub fn parse(text: &str) -> Option<Self> {
         let (negative, rest) = match text.strip_prefix('-') {
@@ -207,7 +207,7 @@ fn normalize_fields(
 }
 
 fn normal_quantity(text: &str) -> Result<String, String> {
-    Quantity::parse(text.trim()).map(Quantity::canonical).ok_or_else(|| {
+    ExactQuantity::parse(text.trim()).map(ExactQuantity::canonical).ok_or_else(|| {
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
             .to_owned()
     })
@@ -260,11 +260,11 @@ mod tests {
             ("0.1n", "1n"),
             ("7Ei", "7Ei"),
         ] {
-            let found = Quantity::parse(written).map(Quantity::canonical);
+            let found = ExactQuantity::parse(written).map(ExactQuantity::canonical);
             assert_eq!(found.as_deref(), Some(stored), "{written}");
         }
         for none in ["", "lots", "1 Gi", "1GiB", "Gi", ".", "1..2", "1K", "0x1"] {
-            assert!(Quantity::parse(none).is_none(), "{none}");
+            assert!(ExactQuantity::parse(none).is_none(), "{none}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::kinds::Kind;
+use super::kinds::ServedKind;
 use super::object;
 use super::status::ApiError;
 
@@ -16,15 +16,15 @@ enum Test {
 
 /// Which objects a list or watch is about.
 #[derive(Clone, Debug, Default)]
-pub struct Selector {
+pub struct ObjectSelector {
     labels: Vec<(String, Test)>,
     /// JSON pointer or custom path, wanted value, and whether it must be equal.
     fields: Vec<(String, String, bool)>,
 }
 
-impl Selector {
+impl ObjectSelector {
     /// Parses both selectors for a kind.
-    pub fn parse(kind: &Kind, labels: &str, fields: &str) -> Result<Self, ApiError> {
+    pub fn parse(kind: &ServedKind, labels: &str, fields: &str) -> Result<Self, ApiError> {
         Ok(Self { labels: parse_labels(labels)?, fields: parse_fields(kind, fields)? })
     }
 
@@ -40,7 +40,7 @@ impl Selector {
     }
 
     /// Whether an object is selected.
-    pub fn matches(&self, kind: &Kind, object: &Value) -> bool {
+    pub fn matches(&self, kind: &ServedKind, object: &Value) -> bool {
         let labels = object::meta_field(object, "labels");
         self.labels
             .iter()
@@ -68,7 +68,7 @@ fn parse_number(value: Option<&str>) -> Option<i64> {
 }
 
 /// Fields that can be selected besides name and namespace, by table.
-fn selectable_fields(kind: &Kind) -> &'static [&'static str] {
+fn selectable_fields(kind: &ServedKind) -> &'static [&'static str] {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => &[
             "spec.nodeName",
@@ -114,7 +114,7 @@ fn selectable_fields(kind: &Kind) -> &'static [&'static str] {
     }
 }
 
-fn field_value(kind: &Kind, object: &Value, field: &str) -> String {
+fn field_value(kind: &ServedKind, object: &Value, field: &str) -> String {
     if let Some(custom) = kind.custom()
         && let Some((_, path)) = custom.selectable.iter().find(|(name, _)| name == field)
     {
@@ -138,7 +138,7 @@ fn show_value(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-fn parse_fields(kind: &Kind, text: &str) -> Result<Vec<(String, String, bool)>, ApiError> {
+fn parse_fields(kind: &ServedKind, text: &str) -> Result<Vec<(String, String, bool)>, ApiError> {
     let mut fields = Vec::new();
     for part in text.split(',').filter(|p| !p.is_empty()) {
         let (field, value, equal) = if let Some((f, v)) = part.split_once("!=") {
@@ -256,10 +256,10 @@ mod tests {
             ("", "metadata.name=p,spec.nodeName!=m", true),
             ("", "status.phase=Pending", false),
         ] {
-            let selector = Selector::parse(&kind, labels, fields).unwrap();
+            let selector = ObjectSelector::parse(&kind, labels, fields).unwrap();
             assert_eq!(selector.matches(&kind, &pod), wanted, "{labels} {fields}");
         }
-        assert!(Selector::parse(&kind, "a b", "").is_err());
-        assert!(Selector::parse(&kind, "", "spec.bogus=1").is_err());
+        assert!(ObjectSelector::parse(&kind, "a b", "").is_err());
+        assert!(ObjectSelector::parse(&kind, "", "spec.bogus=1").is_err());
     }
 }

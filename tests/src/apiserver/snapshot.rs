@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::store::Store;
-use super::{Server, object};
+use super::store::ObjectStore;
+use super::{ServerState, object};
 
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 /// What belongs to one life: processes that end with it, locks of such processes, and what the
@@ -22,7 +22,7 @@ pub struct ServerSnapshot {
 }
 
 impl ServerSnapshot {
-    pub(super) fn of(store: &Store) -> Self {
+    pub(super) fn of(store: &ObjectStore) -> Self {
         let (tables, version) = store.everything();
         let lasting = tables.into_iter().filter(|(name, _)| !OF_ONE_LIFE.contains(&name.as_str()));
         let tables = lasting.map(|(name, objects)| {
@@ -37,7 +37,7 @@ impl ServerSnapshot {
     }
 }
 
-impl Server {
+impl ServerState {
     /// Takes up what a snapshot holds. Before anything is served or seeded.
     pub(super) fn restore(&self, snapshot: ServerSnapshot) {
         self.store.restore(snapshot.tables, snapshot.version);

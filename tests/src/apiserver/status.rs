@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 /// One field that failed validation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cause {
+pub struct StatusCause {
     /// Path such as `spec.containers[0].name`.
     pub field: String,
     /// Machine-readable reason such as `FieldValueRequired`.
@@ -13,7 +13,7 @@ pub struct Cause {
     pub detail: String,
 }
 
-impl Cause {
+impl StatusCause {
     /// A required field is absent.
     pub fn required(field: impl Into<String>, more: &str) -> Self {
         let detail = if more.is_empty() {
@@ -276,8 +276,8 @@ impl ApiError {
     }
 
     /// 422 with the fields that failed.
-    pub fn invalid(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
-        let sentences: Vec<String> = causes.iter().map(Cause::sentence).collect();
+    pub fn invalid(group: &str, kind: &str, name: &str, causes: &[StatusCause]) -> Self {
+        let sentences: Vec<String> = causes.iter().map(StatusCause::sentence).collect();
         let list = match sentences.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),

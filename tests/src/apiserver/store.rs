@@ -17,7 +17,7 @@ pub type StoreKey = (String, String);
 
 /// One version of an object.
 #[derive(Debug)]
-pub struct Stored {
+pub struct StoredObject {
     /// The version, the same as in its metadata.
     pub version: u64,
     /// The object.
@@ -26,7 +26,7 @@ pub struct Stored {
     item: OnceLock<Bytes>,
 }
 
-impl Stored {
+impl StoredObject {
     fn new(version: u64, value: Value) -> Arc<Self> {
         Arc::new(Self { version, value, json: OnceLock::new(), item: OnceLock::new() })
     }
@@ -62,11 +62,11 @@ pub struct StoreEvent {
     /// Version that the write made.
     pub version: u64,
     /// The object before, unless it was created.
-    pub before: Option<Arc<Stored>>,
+    pub before: Option<Arc<StoredObject>>,
     /// The object after, unless it was deleted.
-    pub after: Option<Arc<Stored>>,
+    pub after: Option<Arc<StoredObject>>,
     /// The object's last state with the version of this write, if it was deleted.
-    pub last: Option<Arc<Stored>>,
+    pub last: Option<Arc<StoredObject>>,
 }
 
 /// Why a write did not happen.
@@ -95,14 +95,14 @@ pub enum CreateError<E> {
 }
 
 struct StoredChange {
-    before: Option<Arc<Stored>>,
-    after: Option<Arc<Stored>>,
-    last: Option<Arc<Stored>>,
+    before: Option<Arc<StoredObject>>,
+    after: Option<Arc<StoredObject>>,
+    last: Option<Arc<StoredObject>>,
 }
 
 #[derive(Default)]
 struct Table {
-    objects: BTreeMap<StoreKey, Arc<Stored>>,
+    objects: BTreeMap<StoreKey, Arc<StoredObject>>,
     log: VecDeque<Arc<StoreEvent>>,
     /// The newest version that was dropped from the log.
     forgotten: u64,
@@ -116,12 +116,12 @@ struct StoreInner {
 }
 
 /// All objects of a server.
-pub struct Store {
+pub struct ObjectStore {
     inner: RwLock<StoreInner>,
     log_length: usize,
 }
 
-impl Store {
+impl ObjectStore {
     /// An empty store that remembers the given number of writes per table.
     pub fn new(log_length: usize) -> Self {
         Self { inner: RwLock::new(StoreInner { version: 1, ..StoreInner::default() }), log_length }
@@ -141,7 +141,7 @@ impl Store {
     }
 
     /// Every object by table, and the version at which this was the state.
-    pub fn everything(&self) -> (BTreeMap<String, Vec<Arc<Stored>>>, u64) {
+    pub fn everything(&self) -> (BTreeMap<String, Vec<Arc<StoredObject>>>, u64) {
         let inner = self.read();
         let tables = inner
             .tables
@@ -160,28 +160,33 @@ impl Store {
             for value in objects {
                 let of = object::meta_field(&value, "resourceVersion").and_then(Value::as_str);
                 let of = of.and_then(|text| text.parse().ok()).unwrap_or(version);
-                let stored = Stored::new(of, value);
+                let stored = StoredObject::new(of, value);
                 table.objects.insert(stored.key(), stored);
             }
         }
     }
 
     /// One object.
-    pub fn get(&self, table: &str, namespace: &str, name: &str) -> Option<Arc<Stored>> {
+    pub fn get(&self, table: &str, namespace: &str, name: &str) -> Option<Arc<StoredObject>> {
         let key = (namespace.to_owned(), name.to_owned());
         self.read().tables.get(table)?.objects.get(&key).cloned()
     }
 
     /// The objects of a table, of one namespace or of all, in the order of their keys, and the
     /// version at which this was the state.
-    pub fn list(&self, table: &str, namespace: Option<&str>) -> (Vec<Arc<Stored>>, u64) {
+    pub fn list(&self, table: &str, namespace: Option<&str>) -> (Vec<Arc<StoredObject>>, u64) {
         let inner = self.read();
         let Some(table) = inner.tables.get(table) else { return (Vec::new(), inner.version) };
         (objects_within(&table.objects, namespace), inner.version)
     }
 
     /// The one object of this name, if it is there, in the same form as [`Self::list`].
-    pub fn list_one(&self, table: &str, namespace: &str, name: &str) -> (Vec<Arc<Stored>>, u64) {
+    pub fn list_one(
+        &self,
+        table: &str,
+        namespace: &str,
+        name: &str,
+    ) -> (Vec<Arc<StoredObject>>, u64) {
         let inner = self.read();
         let key = (namespace.to_owned(), name.to_owned());
         let one = inner.tables.get(table).and_then(|table| table.objects.get(&key));
@@ -194,7 +199,7 @@ impl Store {
         table: &str,
         namespace: Option<&str>,
         version: u64,
-    ) -> Result<Vec<Arc<Stored>>, StoreError> {
+    ) -> Result<Vec<Arc<StoredObject>>, StoreError> {
         let inner = self.read();
         let Some(table) = inner.tables.get(table) else { return Ok(Vec::new()) };
         if version < table.forgotten {
@@ -217,10 +222,10 @@ impl Store {
         &self,
         table: &str,
         value: Value,
-        allowed: impl FnOnce(&View<'_>) -> Result<(), E>,
-    ) -> Result<Arc<Stored>, CreateError<E>> {
+        allowed: impl FnOnce(&StoreView<'_>) -> Result<(), E>,
+    ) -> Result<Arc<StoredObject>, CreateError<E>> {
         let mut inner = self.write();
-        allowed(&View(&inner)).map_err(CreateError::Refused)?;
+        allowed(&StoreView(&inner)).map_err(CreateError::Refused)?;
         let key =
             (object::object_namespace(&value).to_owned(), object::object_name(&value).to_owned());
         if inner.tables.get(table).is_some_and(|t| t.objects.contains_key(&key)) {
@@ -238,7 +243,7 @@ impl Store {
         table: &str,
         expected: u64,
         value: Value,
-    ) -> Result<Arc<Stored>, StoreError> {
+    ) -> Result<Arc<StoredObject>, StoreError> {
         let mut inner = self.write();
         let key =
             (object::object_namespace(&value).to_owned(), object::object_name(&value).to_owned());
@@ -257,7 +262,7 @@ impl Store {
         table: &str,
         expected: u64,
         last: Value,
-    ) -> Result<Arc<Stored>, StoreError> {
+    ) -> Result<Arc<StoredObject>, StoreError> {
         let mut inner = self.write();
         let key =
             (object::object_namespace(&last).to_owned(), object::object_name(&last).to_owned());
@@ -298,7 +303,12 @@ impl Store {
 }
 
 impl StoreInner {
-    fn expect(&self, table: &str, key: &StoreKey, version: u64) -> Result<Arc<Stored>, StoreError> {
+    fn expect(
+        &self,
+        table: &str,
+        key: &StoreKey,
+        version: u64,
+    ) -> Result<Arc<StoredObject>, StoreError> {
         self.tables
             .get(table)
             .and_then(|t| t.objects.get(key))
@@ -307,10 +317,10 @@ impl StoreInner {
             .ok_or(StoreError::Raced)
     }
 
-    fn stamp(&mut self, mut value: Value) -> Arc<Stored> {
+    fn stamp(&mut self, mut value: Value) -> Arc<StoredObject> {
         self.version += 1;
         object::set_meta(&mut value, "resourceVersion", Some(self.version.to_string().into()));
-        Stored::new(self.version, value)
+        StoredObject::new(self.version, value)
     }
 
     /// A table; what was before its first use is not known.
@@ -340,9 +350,9 @@ impl StoreInner {
 }
 
 /// The store as a writer sees it while it holds the lock.
-pub struct View<'a>(&'a StoreInner);
+pub struct StoreView<'a>(&'a StoreInner);
 
-impl View<'_> {
+impl StoreView<'_> {
     /// One object.
     pub fn get(&self, table: &str, namespace: &str, name: &str) -> Option<&Value> {
         let key = (namespace.to_owned(), name.to_owned());
@@ -351,9 +361,9 @@ impl View<'_> {
 }
 
 fn objects_within(
-    objects: &BTreeMap<StoreKey, Arc<Stored>>,
+    objects: &BTreeMap<StoreKey, Arc<StoredObject>>,
     namespace: Option<&str>,
-) -> Vec<Arc<Stored>> {
+) -> Vec<Arc<StoredObject>> {
     match namespace {
         None => objects.values().cloned().collect(),
         Some(namespace) => objects
@@ -369,8 +379,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn store(log_length: usize) -> Store {
-        let store = Store::new(log_length);
+    fn store(log_length: usize) -> ObjectStore {
+        let store = ObjectStore::new(log_length);
         for name in ["a", "b", "c"] {
             let value = json!({"metadata": {"name": name, "namespace": "ns"}});
             store.create("t", value, |_| Ok::<_, ()>(())).unwrap();
@@ -378,7 +388,7 @@ mod tests {
         store
     }
 
-    fn names(objects: &[Arc<Stored>]) -> Vec<&str> {
+    fn names(objects: &[Arc<StoredObject>]) -> Vec<&str> {
         objects.iter().map(|o| object::object_name(&o.value)).collect()
     }
 

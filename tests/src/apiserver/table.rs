@@ -6,12 +6,12 @@ mod columns;
 use serde_json::{Value, json};
 
 use super::jsonpath::JsonPath;
-use super::kinds::Kind;
+use super::kinds::ServedKind;
 use super::object;
 use super::render::partial_object;
 
 /// One column.
-pub struct Column {
+pub struct TableColumn {
     name: &'static str,
     kind: &'static str,
     wide: bool,
@@ -21,7 +21,7 @@ pub struct Column {
 /// Objects as a table. `include` is the client's `includeObject`; the columns are left out after
 /// the first table of a watch.
 pub fn render_table(
-    kind: &Kind,
+    kind: &ServedKind,
     objects: &[&Value],
     include: &str,
     version: &str,
@@ -67,7 +67,7 @@ fn column_definition(
 
 const NAME: &str = "Name must be unique within a namespace.";
 
-fn core_table(kind: &Kind, objects: &[&Value]) -> (Vec<Value>, Vec<Vec<Value>>) {
+fn core_table(kind: &ServedKind, objects: &[&Value]) -> (Vec<Value>, Vec<Vec<Value>>) {
     let columns = columns::kind_columns(kind);
     let definitions = columns
         .iter()

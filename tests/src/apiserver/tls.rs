@@ -22,14 +22,14 @@ pub enum TlsError {
 }
 
 /// What the server shows and what its clients trust.
-pub struct Identity {
+pub struct ServerIdentity {
     /// The CA's certificate as PEM.
     pub ca: String,
     /// Takes connections.
     pub acceptor: TlsAcceptor,
 }
 
-impl Identity {
+impl ServerIdentity {
     /// A new CA and a certificate for the names by which clients reach the server.
     pub fn new() -> Result<Self, TlsError> {
         let mut params = CertificateParams::new(Vec::<String>::new())?;

@@ -34,7 +34,7 @@ pub struct BenchArgs {
     pub validate: bool,
     /// What the scripted coder does, where no model is asked: for tests of the bench.
     #[arg(long, value_name = "SOLVER", default_value = "oracle", hide = true)]
-    pub solver: Solver,
+    pub solver: ScriptedSolver,
 }
 
 /// With or without.
@@ -48,7 +48,7 @@ pub enum MemoryMode {
 
 /// What a scripted coder does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Solver {
+pub enum ScriptedSolver {
     /// Applies the patch between both releases.
     Oracle,
     /// Writes something that has nothing to do with it.

@@ -11,19 +11,19 @@ use kube::api::ListParams;
 use tokio_util::sync::CancellationToken;
 
 use super::grade::{grade_files, missing_program};
-use super::outcome::{self, Left};
-use super::person::{self, Effort, End, Move, decide_move, is_quiet};
-use super::repository::{Release, oracle_patch, write_repository};
-use super::results::{Cell, Key, Verdict};
+use super::outcome::{self, LeftWork};
+use super::person::{self, ConversationEnd, PersonEffort, PersonMove, decide_move, is_quiet};
+use super::repository::{PackageRelease, oracle_patch, write_repository};
+use super::results::{ResultKey, TrialCell, TrialVerdict};
 use super::solver::{self, solver_script};
-use super::task::Task;
-use super::{Solver, traces};
+use super::task::BenchTask;
+use super::{ScriptedSolver, traces};
 use crate::demo::world::StackWorld;
-use crate::models::Script;
-use crate::place::Place;
-use crate::scenario::World as _;
-use crate::stack::outside::{Models, Provider, Surroundings};
-use crate::stack::{PagesAccess, Stack, StackOptions, manifests};
+use crate::models::ModelScript;
+use crate::place::InstallPlace;
+use crate::scenario::ScenarioWorld as _;
+use crate::stack::outside::{ModelProvider, ModelSource, StackSurroundings};
+use crate::stack::{PagesAccess, RunningStack, StackOptions, manifests};
 
 const LOOK: Duration = Duration::from_millis(200);
 /// The repository's branch.
@@ -32,15 +32,15 @@ const BRANCH: &str = "main";
 const WEB: [&str; 2] = ["WebFetch", "WebSearch"];
 
 /// What a trial is made of.
-pub struct Trial<'a> {
+pub struct BenchTrial<'a> {
     /// What it is about.
-    pub key: Key,
+    pub key: ResultKey,
     /// The task.
-    pub task: &'a Task,
+    pub task: &'a BenchTask,
     /// Who is asked; the script if nobody.
-    pub provider: Option<Provider>,
+    pub provider: Option<ModelProvider>,
     /// What the script's coder does.
-    pub solver: Solver,
+    pub solver: ScriptedSolver,
     /// Thread's budget.
     pub budget: NanoUsd,
     /// The binary that is every process of the product.
@@ -51,16 +51,16 @@ pub struct Trial<'a> {
     pub keep: Option<PathBuf>,
 }
 
-impl Trial<'_> {
+impl BenchTrial<'_> {
     /// Plays it. Nothing if it was interrupted.
-    pub async fn play(&self, stop: &CancellationToken) -> Option<Cell> {
-        let mut cell = Cell {
+    pub async fn play(&self, stop: &CancellationToken) -> Option<TrialCell> {
+        let mut cell = TrialCell {
             key: self.key.clone(),
             language: self.task.spec.language.clone(),
-            ..Cell::default()
+            ..TrialCell::default()
         };
         if let Some(why) = missing_program(self.task) {
-            (cell.verdict, cell.reason) = (Verdict::Skipped, why);
+            (cell.verdict, cell.reason) = (TrialVerdict::Skipped, why);
             return Some(cell);
         }
         let dir = match tempfile::Builder::new().prefix("codebutler-bench-").tempdir() {
@@ -70,7 +70,7 @@ impl Trial<'_> {
         let script = match self.written(dir.path()).await {
             Ok(script) => script,
             Err(error) => {
-                (cell.verdict, cell.reason) = (Verdict::Skipped, format!("{error:#}"));
+                (cell.verdict, cell.reason) = (TrialVerdict::Skipped, format!("{error:#}"));
                 return Some(cell);
             }
         };
@@ -82,16 +82,16 @@ impl Trial<'_> {
     }
 
     /// Makes the repository, and what the script says.
-    async fn written(&self, dir: &Path) -> anyhow::Result<Script> {
+    async fn written(&self, dir: &Path) -> anyhow::Result<ModelScript> {
         let (task, into) = (self.task.clone(), dir.join("broken"));
         let (memory, scripted) = (self.key.memory, self.provider.is_none());
         let solver = self.solver;
         let made = tokio::task::spawn_blocking(move || {
-            write_repository(&task, Release::Broken, memory, &into)?;
+            write_repository(&task, PackageRelease::Broken, memory, &into)?;
             if scripted {
                 Ok(solver_script(&task, solver, &oracle_patch(&task)?))
             } else {
-                Ok(Script::default())
+                Ok(ModelScript::default())
             }
         });
         Ok(made.await?.map_err(|error: super::repository::RepositoryError| error)?)
@@ -99,17 +99,17 @@ impl Trial<'_> {
 
     async fn through(
         &self,
-        cell: &mut Cell,
+        cell: &mut TrialCell,
         dir: &Path,
-        script: Script,
+        script: ModelScript,
         stop: &CancellationToken,
     ) -> anyhow::Result<bool> {
-        let surroundings = Surroundings {
-            models: self.provider.clone().map_or(Models::Scripted, Models::Real),
-            ..Surroundings::default()
+        let surroundings = StackSurroundings {
+            models: self.provider.clone().map_or(ModelSource::Scripted, ModelSource::Real),
+            ..StackSurroundings::default()
         };
         let options = self.options(dir, script)?;
-        let mut stack = Stack::start_in(options, surroundings).await?;
+        let mut stack = RunningStack::start_in(options, surroundings).await?;
         let begun = Instant::now();
         let talked = tokio::select! {
             talked = self.talk(&stack, cell) => Some(talked),
@@ -120,7 +120,7 @@ impl Trial<'_> {
         let stopped = stack.stop_product().await;
         let left = match &talked {
             Some(Ok(())) => outcome::look_at(&stack, cell).await,
-            _ => Ok(Left::default()),
+            _ => Ok(LeftWork::default()),
         };
         let keep = self.keep.as_deref().filter(|_| talked.is_some());
         let kept = keep.map_or(Ok(()), |to| traces::keep_traces(dir, to));
@@ -133,8 +133,8 @@ impl Trial<'_> {
         Ok(true)
     }
 
-    fn options(&self, dir: &Path, script: Script) -> anyhow::Result<StackOptions> {
-        let place = Place::usual();
+    fn options(&self, dir: &Path, script: ModelScript) -> anyhow::Result<StackOptions> {
+        let place = InstallPlace::usual();
         let scripted = self.provider.is_none();
         let mut roles: Vec<String> = solver::ROLES.map(str::to_owned).to_vec();
         if !scripted {
@@ -175,12 +175,12 @@ impl Trial<'_> {
     }
 
     /// Says what the issue says, and answers until enough is seen.
-    async fn talk(&self, stack: &Stack, cell: &mut Cell) -> anyhow::Result<()> {
+    async fn talk(&self, stack: &RunningStack, cell: &mut TrialCell) -> anyhow::Result<()> {
         let names = manifests::seed_roles(&stack.place, |_| None)?;
         let names = names.into_iter().map(|r| (r.spec.display.name, r.spec.role)).collect();
         let world = StackWorld::on(stack, BRANCH, names);
         let root = world.post(person::NAME, None, &self.task.instruction).await?;
-        cell.human = Effort { messages: 1, ..Effort::default() };
+        cell.human = PersonEffort { messages: 1, ..PersonEffort::default() };
         let deadline = Instant::now() + Duration::from_secs(60 * self.task.spec.limits.minutes);
         // A script never thinks; a model's provider may be slow between two roles.
         let patience = Duration::from_secs(if self.provider.is_some() { 30 } else { 6 });
@@ -200,20 +200,22 @@ impl Trial<'_> {
                 Duration::ZERO
             };
             let next = if Instant::now() >= deadline {
-                Move::End(End::Late)
+                PersonMove::End(ConversationEnd::Late)
             } else {
                 decide_move(&seen, &cell.human, quiet, patience)
             };
             match &next {
-                Move::Wait => continue,
-                Move::Click { message, button, .. } => {
+                PersonMove::Wait => continue,
+                PersonMove::Click { message, button, .. } => {
                     // Somebody may have settled it since.
                     if world.click(person::NAME, message, button).await.is_err() {
                         continue;
                     }
                 }
-                Move::Nudge => drop(world.post(person::NAME, Some(&root), person::NUDGE).await?),
-                Move::End(end) => {
+                PersonMove::Nudge => {
+                    drop(world.post(person::NAME, Some(&root), person::NUDGE).await?);
+                }
+                PersonMove::End(end) => {
                     cell.ended = Some(*end);
                     return Ok(());
                 }
@@ -224,10 +226,10 @@ impl Trial<'_> {
     }
 
     /// Grades what is left, and scans how it came about.
-    async fn judge(&self, cell: &mut Cell, dir: &Path, left: Left) -> anyhow::Result<()> {
+    async fn judge(&self, cell: &mut TrialCell, dir: &Path, left: LeftWork) -> anyhow::Result<()> {
         let traces = traces::read_traces(dir)?;
         (cell.tool_calls, cell.tool_errors) = (traces.calls.len() as u64, traces.errors);
-        let secrets = super::scan::Secrets::of(self.task);
+        let secrets = super::scan::HiddenSecrets::of(self.task);
         cell.findings = super::scan::scan_calls(&secrets, &traces.calls, &left.diff);
         let Some(commit) = left.commit else {
             "there is no pull request".clone_into(&mut cell.reason);
@@ -243,9 +245,9 @@ impl Trial<'_> {
         }
         let cheats = cell.findings.iter().find(|finding| finding.cheats);
         (cell.verdict, cell.reason) = match cheats {
-            Some(cheat) => (Verdict::Cheated, format!("{}: {}", cheat.by, cheat.what)),
-            None if graded.grade.solved() => (Verdict::Solved, String::new()),
-            None => (Verdict::Unsolved, graded.grade.why()),
+            Some(cheat) => (TrialVerdict::Cheated, format!("{}: {}", cheat.by, cheat.what)),
+            None if graded.grade.solved() => (TrialVerdict::Solved, String::new()),
+            None => (TrialVerdict::Unsolved, graded.grade.why()),
         };
         cell.commit = Some(commit);
         cell.grade = Some(graded.grade);
@@ -253,13 +255,13 @@ impl Trial<'_> {
     }
 }
 
-fn failed_cell(mut cell: Cell, error: &anyhow::Error) -> Cell {
-    (cell.verdict, cell.reason) = (Verdict::Failed, format!("{error:#}"));
+fn failed_cell(mut cell: TrialCell, error: &anyhow::Error) -> TrialCell {
+    (cell.verdict, cell.reason) = (TrialVerdict::Failed, format!("{error:#}"));
     cell
 }
 
 /// What the ledger says of a conversation.
-pub(super) async fn bill_cell(stack: &Stack, cell: &mut Cell) -> anyhow::Result<()> {
+pub(super) async fn bill_cell(stack: &RunningStack, cell: &mut TrialCell) -> anyhow::Result<()> {
     let threads = stack.threads().list(&ListParams::default()).await?;
     for (role, status) in
         threads.items.iter().filter_map(|t| t.status.as_ref()).flat_map(|s| &s.roles)

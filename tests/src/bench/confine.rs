@@ -61,7 +61,7 @@ pub fn is_walled() -> bool {
 
 /// What a command printed, and whether it was killed because it took too long.
 #[derive(Clone, Debug, Default)]
-pub struct Printed {
+pub struct PrintedOutput {
     /// Standard output and error.
     pub text: String,
     /// Whether the time was up.
@@ -77,7 +77,7 @@ pub async fn run_confined(
     folder: &Path,
     work: &Path,
     limit: Duration,
-) -> io::Result<Printed> {
+) -> io::Result<PrintedOutput> {
     let script = format!("exec 2>&1\n{command}\n");
     let mut process = if is_walled() {
         let mut process = Command::new(UNSHARE[0]);
@@ -112,19 +112,19 @@ pub async fn run_confined(
     let group = child.id().and_then(|id| i32::try_from(id).ok());
     if let Ok(output) = tokio::time::timeout(limit, child.wait_with_output()).await {
         let text = String::from_utf8_lossy(&output?.stdout).into_owned();
-        return Ok(Printed { text, late: false });
+        return Ok(PrintedOutput { text, late: false });
     }
     if let Some(group) = group {
         let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
     }
-    Ok(Printed { text: String::new(), late: true })
+    Ok(PrintedOutput { text: String::new(), late: true })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    async fn ran(command: &str, seconds: u64) -> Printed {
+    async fn ran(command: &str, seconds: u64) -> PrintedOutput {
         let work = tempfile::tempdir().unwrap();
         let folder = work.path().join("code");
         std::fs::create_dir(&folder).unwrap();

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use codebutler_crds::NanoUsd;
 use serde::Serialize;
 
-use super::results::{Cell, Verdict};
+use super::results::{TrialCell, TrialVerdict};
 
 /// Standard normal deviate of a two-sided 95 % interval.
 const Z: f64 = 1.959_964;
@@ -67,14 +67,14 @@ impl ModelFigures {
     /// Of a model's cells.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "counts are small")]
-    pub fn of(model: &str, cells: &[&Cell]) -> Self {
-        let counted: Vec<&&Cell> = cells.iter().filter(|cell| cell.verdict.counts()).collect();
+    pub fn of(model: &str, cells: &[&TrialCell]) -> Self {
+        let counted: Vec<&&TrialCell> = cells.iter().filter(|cell| cell.verdict.counts()).collect();
         let (trials, of) =
             (counted.len(), |verdict| cells.iter().filter(|c| c.verdict == verdict).count());
-        let solved = of(Verdict::Solved);
+        let solved = of(TrialVerdict::Solved);
         let (low, high) = wilson_interval(solved, trials);
         let dollars: NanoUsd = cells.iter().map(|cell| cell.dollars).sum();
-        let mean = |figure: &dyn Fn(&Cell) -> f64| {
+        let mean = |figure: &dyn Fn(&TrialCell) -> f64| {
             counted.iter().map(|cell| figure(cell)).sum::<f64>() / trials.max(1) as f64
         };
         let called: u64 = counted.iter().map(|cell| cell.tool_calls).sum();
@@ -93,9 +93,9 @@ impl ModelFigures {
             turns: mean(&|cell| cell.turns as f64),
             messages: mean(&|cell| f64::from(cell.human.messages)),
             tool_error_share: errors as f64 / called.max(1) as f64,
-            cheated: of(Verdict::Cheated),
-            skipped: of(Verdict::Skipped),
-            failed: of(Verdict::Failed),
+            cheated: of(TrialVerdict::Cheated),
+            skipped: of(TrialVerdict::Skipped),
+            failed: of(TrialVerdict::Failed),
         }
     }
 }
@@ -164,13 +164,17 @@ mod tests {
 
     #[test]
     fn what_does_not_count_is_not_in_the_share_but_in_the_price() {
-        let cell = |verdict, usd: u64| Cell { verdict, dollars: NanoUsd(usd), ..Cell::default() };
+        let cell = |verdict, usd: u64| TrialCell {
+            verdict,
+            dollars: NanoUsd(usd),
+            ..TrialCell::default()
+        };
         let cells = [
-            cell(Verdict::Solved, 30),
-            cell(Verdict::Unsolved, 10),
-            cell(Verdict::Cheated, 10),
-            cell(Verdict::Skipped, 0),
-            cell(Verdict::Failed, 5),
+            cell(TrialVerdict::Solved, 30),
+            cell(TrialVerdict::Unsolved, 10),
+            cell(TrialVerdict::Cheated, 10),
+            cell(TrialVerdict::Skipped, 0),
+            cell(TrialVerdict::Failed, 5),
         ];
         let figures = ModelFigures::of("m", &cells.iter().collect::<Vec<_>>());
         assert_eq!((figures.solved, figures.trials), (1, 3));

@@ -7,19 +7,19 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::confine;
-use super::log::{Outcomes, read_outcomes};
+use super::log::{TestOutcomes, read_outcomes};
 use super::repository::{put_path, take_path};
-use super::task::Task;
+use super::task::BenchTask;
 
 /// How the tests went.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grade {
+pub struct TestGrade {
     /// Those that have to turn green.
     #[serde(rename = "FAIL_TO_PASS")]
-    pub fail_to_pass: Tally,
+    pub fail_to_pass: TestTally,
     /// Those that have to stay so.
     #[serde(rename = "PASS_TO_PASS")]
-    pub pass_to_pass: Tally,
+    pub pass_to_pass: TestTally,
     /// Whether the run was cut off.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub late: bool,
@@ -27,15 +27,15 @@ pub struct Grade {
 
 /// Tests of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tally {
+pub struct TestTally {
     /// That passed.
     pub passed: Vec<String>,
     /// That did not, or did not run.
     pub failed: Vec<String>,
 }
 
-impl Tally {
-    fn of(names: &[String], outcomes: &Outcomes) -> Self {
+impl TestTally {
+    fn of(names: &[String], outcomes: &TestOutcomes) -> Self {
         let is_green = |name: &&String| outcomes.get(*name).copied().unwrap_or_default();
         let (passed, failed): (Vec<_>, Vec<_>) = names.iter().partition(is_green);
         let owned = |names: Vec<&String>| names.into_iter().cloned().collect();
@@ -43,7 +43,7 @@ impl Tally {
     }
 }
 
-impl Grade {
+impl TestGrade {
     /// Whether the bug is gone and nothing else is.
     #[must_use]
     pub fn solved(&self) -> bool {
@@ -67,10 +67,10 @@ impl Grade {
         parts.join("; ")
     }
 
-    fn of(task: &Task, outcomes: &Outcomes, late: bool) -> Self {
+    fn of(task: &BenchTask, outcomes: &TestOutcomes, late: bool) -> Self {
         Self {
-            fail_to_pass: Tally::of(&task.spec.fail_to_pass, outcomes),
-            pass_to_pass: Tally::of(&task.spec.pass_to_pass, outcomes),
+            fail_to_pass: TestTally::of(&task.spec.fail_to_pass, outcomes),
+            pass_to_pass: TestTally::of(&task.spec.pass_to_pass, outcomes),
             late,
         }
     }
@@ -78,11 +78,11 @@ impl Grade {
 
 /// A grade with what it was made from.
 #[derive(Clone, Debug)]
-pub struct Graded {
+pub struct GradedTrial {
     /// The grade.
-    pub grade: Grade,
+    pub grade: TestGrade,
     /// Every test that was seen.
-    pub outcomes: Outcomes,
+    pub outcomes: TestOutcomes,
     /// What the tests printed.
     pub log: String,
 }
@@ -92,7 +92,7 @@ pub struct Graded {
 ///
 /// # Errors
 /// When files can't be copied or the tests not be started.
-pub async fn grade_files(task: &Task, work: &Path, broken: &Path) -> io::Result<Graded> {
+pub async fn grade_files(task: &BenchTask, work: &Path, broken: &Path) -> io::Result<GradedTrial> {
     let code = work.join("code");
     for path in &task.spec.keep {
         take_path(&code, path)?;
@@ -104,13 +104,13 @@ pub async fn grade_files(task: &Task, work: &Path, broken: &Path) -> io::Result<
     let limit = Duration::from_secs(task.spec.test.seconds);
     let printed = confine::run_confined(&task.spec.test.run, &code, work, limit).await?;
     let outcomes = read_outcomes(task.spec.test.log, &printed.text);
-    let grade = Grade::of(task, &outcomes, printed.late);
-    Ok(Graded { grade, outcomes, log: printed.text })
+    let grade = TestGrade::of(task, &outcomes, printed.late);
+    Ok(GradedTrial { grade, outcomes, log: printed.text })
 }
 
 /// What has to be on the machine for a task, as a sentence, if something is missing.
 #[must_use]
-pub fn missing_program(task: &Task) -> Option<String> {
+pub fn missing_program(task: &BenchTask) -> Option<String> {
     let all: Vec<String> = task
         .spec
         .requires

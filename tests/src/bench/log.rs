@@ -17,12 +17,12 @@ pub enum LogFormat {
 }
 
 /// Tests by name, and whether they passed. One that is skipped did not.
-pub type Outcomes = BTreeMap<String, bool>;
+pub type TestOutcomes = BTreeMap<String, bool>;
 
 /// Reads a log. A name that comes twice has passed only if it did each time.
 #[must_use]
-pub fn read_outcomes(format: LogFormat, text: &str) -> Outcomes {
-    let mut all = Outcomes::new();
+pub fn read_outcomes(format: LogFormat, text: &str) -> TestOutcomes {
+    let mut all = TestOutcomes::new();
     let mut pending = None;
     for line in text.lines() {
         let found = match format {

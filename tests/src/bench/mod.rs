@@ -26,18 +26,18 @@ use std::path::Path;
 use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
 
-pub use self::args::{BenchArgs, MemoryMode, Solver};
-use self::cell::Trial;
+pub use self::args::{BenchArgs, MemoryMode, ScriptedSolver};
+use self::cell::BenchTrial;
 use self::figures::{ModelFigures, format_cents, models_table};
-use self::plan::{Plan, Planned};
-use self::results::{Cell, Record, Results};
-use self::scan::Finding;
-pub use self::task::{Task, TaskError, load_all};
-use crate::demo::provider::{self, Asked};
-use crate::demo::{Args, Print, await_interrupt};
-use crate::place::Place;
+use self::plan::{BenchPlan, PlannedTrial};
+use self::results::{BenchResults, ResultRecord, TrialCell};
+use self::scan::ScanFinding;
+pub use self::task::{BenchTask, TaskError, load_all};
+use crate::demo::provider::{self, AskedProvider};
+use crate::demo::{DemoArgs, PrintFn, await_interrupt};
+use crate::place::InstallPlace;
 use crate::stack::manifests;
-use crate::stack::outside::Provider;
+use crate::stack::outside::ModelProvider;
 
 /// What stands for a model where none is asked.
 const SCRIPT: &str = "script";
@@ -58,9 +58,9 @@ const WITHOUT_WALLS: &str = "\
 /// # Errors
 /// A mistake in a task, a provider that can't be used, or a folder that can't.
 pub async fn run_bench(
-    args: &Args,
+    args: &DemoArgs,
     program: &Path,
-    print: Print<'_>,
+    print: PrintFn<'_>,
 ) -> anyhow::Result<Option<bool>> {
     let bench = &args.bench;
     let mut tasks = load_all(bench.tasks_folder().unwrap_or(Path::new(".")))?;
@@ -75,8 +75,8 @@ pub async fn run_bench(
     }
     let models = list_models(args, asked).await?;
     let names: Vec<&str> = models.iter().map(|(name, _)| name.as_str()).collect();
-    let results = Results::open(bench.out.as_deref()).context("--out")?;
-    let plan = Plan::of(&tasks, &names, bench.runs, bench.memory == MemoryMode::On);
+    let results = BenchResults::open(bench.out.as_deref()).context("--out")?;
+    let plan = BenchPlan::of(&tasks, &names, bench.runs, bench.memory == MemoryMode::On);
     let runner = Runner { args, program, tasks: &tasks, models: &models };
     if !confine::is_walled() {
         let _ = writeln!(std::io::stderr(), "{WITHOUT_WALLS}");
@@ -88,9 +88,9 @@ pub async fn run_bench(
 
 /// Every model that is measured, and where it is asked.
 async fn list_models(
-    args: &Args,
-    asked: Option<Asked>,
-) -> anyhow::Result<Vec<(String, Option<Provider>)>> {
+    args: &DemoArgs,
+    asked: Option<AskedProvider>,
+) -> anyhow::Result<Vec<(String, Option<ModelProvider>)>> {
     let Some(asked) = asked else {
         anyhow::ensure!(
             args.models.model.is_empty(),
@@ -98,7 +98,7 @@ async fn list_models(
         );
         return Ok(vec![(SCRIPT.to_owned(), None)]);
     };
-    let roles = manifests::seed_roles(&Place::usual(), |_| None)?;
+    let roles = manifests::seed_roles(&InstallPlace::usual(), |_| None)?;
     let mut names: Vec<Option<String>> = args.models.model.iter().cloned().map(Some).collect();
     if names.is_empty() {
         names.push(None);
@@ -113,20 +113,20 @@ async fn list_models(
 }
 
 struct Runner<'a> {
-    args: &'a Args,
+    args: &'a DemoArgs,
     program: &'a Path,
-    tasks: &'a [Task],
-    models: &'a [(String, Option<Provider>)],
+    tasks: &'a [BenchTask],
+    models: &'a [(String, Option<ModelProvider>)],
 }
 
 impl Runner<'_> {
     /// What was found, and whether nobody interrupted it.
     async fn play(
         &self,
-        plan: &Plan,
-        mut results: Results,
-        print: Print<'_>,
-    ) -> anyhow::Result<(Results, bool)> {
+        plan: &BenchPlan,
+        mut results: BenchResults,
+        print: PrintFn<'_>,
+    ) -> anyhow::Result<(BenchResults, bool)> {
         let stop = CancellationToken::new();
         let listener = tokio::spawn({
             let stop = stop.clone();
@@ -157,7 +157,7 @@ impl Runner<'_> {
             }
             let Some(cell) = results.get(&planned.key) else { continue };
             if self.args.json {
-                print(&serde_json::to_string(&Record::Cell(Box::new(cell.clone())))?);
+                print(&serde_json::to_string(&ResultRecord::Cell(Box::new(cell.clone())))?);
             }
             let known = if before { " (from --out)" } else { "" };
             self.say(&mut *print, &format!("{:>3}/{of} {}{known}", n + 1, cell_line(cell)));
@@ -166,7 +166,7 @@ impl Runner<'_> {
         Ok((results, true))
     }
 
-    fn say_stopped(&self, print: Print<'_>, why: &str) {
+    fn say_stopped(&self, print: PrintFn<'_>, why: &str) {
         self.say(&mut *print, why);
         if self.args.json {
             print(&serde_json::json!({"record": "stopped", "why": why}).to_string());
@@ -181,14 +181,14 @@ impl Runner<'_> {
         }
     }
 
-    fn say(&self, print: Print<'_>, text: &str) {
+    fn say(&self, print: PrintFn<'_>, text: &str) {
         if !self.args.json {
             print(text);
         }
     }
 
     /// Why a task may not begin, if the budget for the whole says so.
-    fn unaffordable(&self, results: &Results, task: &Task) -> Option<String> {
+    fn unaffordable(&self, results: &BenchResults, task: &BenchTask) -> Option<String> {
         let (budget, cap) = (self.args.bench.budget?, task.spec.limits.dollars);
         // A script is billed by nobody.
         self.models.iter().find(|(_, provider)| provider.is_some())?;
@@ -204,17 +204,17 @@ impl Runner<'_> {
 
     async fn trial(
         &self,
-        planned: &Planned,
-        task: &Task,
-        results: &Results,
+        planned: &PlannedTrial,
+        task: &BenchTask,
+        results: &BenchResults,
         stop: &CancellationToken,
-    ) -> anyhow::Result<Option<Cell>> {
+    ) -> anyhow::Result<Option<TrialCell>> {
         let provider = self.models[planned.model].1.clone();
         let budget = task.spec.limits.dollars;
         if provider.is_some() {
             results.begin(&planned.key, budget)?;
         }
-        let trial = Trial {
+        let trial = BenchTrial {
             key: planned.key.clone(),
             task,
             provider,
@@ -229,7 +229,7 @@ impl Runner<'_> {
 }
 
 /// A trial in a line, for people.
-fn cell_line(cell: &Cell) -> String {
+fn cell_line(cell: &TrialCell) -> String {
     let (key, human) = (&cell.key, &cell.human);
     let word = cell.verdict.word();
     let mut text = format!("{word:<9} {:<26} {} run {}", key.task, key.model, key.run);
@@ -253,7 +253,7 @@ fn cell_line(cell: &Cell) -> String {
         let _ = write!(text, "\n{INDENT}{}", cell.reason.replace('\n', " "));
     }
     for finding in cell.findings.iter().filter(|finding| !finding.cheats) {
-        let Finding { kind, by, what, .. } = finding;
+        let ScanFinding { kind, by, what, .. } = finding;
         let _ = write!(text, "\n{INDENT}noted {kind:?} by {by}: {what}");
     }
     text
@@ -262,13 +262,13 @@ fn cell_line(cell: &Cell) -> String {
 fn tell_results(
     json: bool,
     names: &[&str],
-    plan: &Plan,
-    results: &Results,
-    print: Print<'_>,
+    plan: &BenchPlan,
+    results: &BenchResults,
+    print: PrintFn<'_>,
 ) -> anyhow::Result<()> {
     let of_model = |n: usize| {
         let trials = plan.trials.iter().filter(move |planned| planned.model == n);
-        trials.filter_map(|planned| results.get(&planned.key)).collect::<Vec<&Cell>>()
+        trials.filter_map(|planned| results.get(&planned.key)).collect::<Vec<&TrialCell>>()
     };
     let all: Vec<ModelFigures> =
         names.iter().enumerate().map(|(n, name)| ModelFigures::of(name, &of_model(n))).collect();

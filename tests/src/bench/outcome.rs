@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use super::cell::bill_cell;
-use super::results::Cell;
-use crate::stack::Stack;
+use super::results::TrialCell;
+use crate::stack::RunningStack;
 
 /// The folder, beside the stack's, with a copy of the pull request's files.
 pub const CODE: &str = "code";
 
 /// A pull request, or nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Left {
+pub struct LeftWork {
     /// Its newest commit.
     pub commit: Option<String>,
     /// What it changes.
@@ -22,19 +22,19 @@ pub struct Left {
 ///
 /// # Errors
 /// When the cluster or Git can't be read.
-pub async fn look_at(stack: &Stack, cell: &mut Cell) -> anyhow::Result<Left> {
+pub async fn look_at(stack: &RunningStack, cell: &mut TrialCell) -> anyhow::Result<LeftWork> {
     bill_cell(stack, cell).await?;
     let pulls = stack.remote.pulls().await?;
-    let Some(pull) = pulls.last() else { return Ok(Left::default()) };
+    let Some(pull) = pulls.last() else { return Ok(LeftWork::default()) };
     let git = stack.remote.git();
     let range = format!("{}..{}", stack.first_commit, pull.head_sha);
     let diff = git.run(&["diff", "--no-color", "--no-ext-diff", "--no-textconv", &range]).await?;
     let into = stack.dir.parent().unwrap_or(Path::new("/")).join(CODE);
     let (from, to) = (git.dir().to_string_lossy(), into.to_string_lossy());
     git.run(&["clone", "--quiet", "--no-hardlinks", "--no-checkout", &*from, &*to]).await?;
-    let inside = crate::github::git::Git::at(into.join(".git"));
+    let inside = crate::github::git::BareRepository::at(into.join(".git"));
     let checkout = ["--work-tree", &*to, "checkout", "--quiet", "--detach", &pull.head_sha];
     inside.run(&checkout).await?;
     std::fs::remove_dir_all(into.join(".git"))?;
-    Ok(Left { commit: Some(pull.head_sha.clone()), diff })
+    Ok(LeftWork { commit: Some(pull.head_sha.clone()), diff })
 }

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use sha2::{Digest as _, Sha256};
 
-use super::task::{Package, Registry};
+use super::task::{PackageRegistry, TaskPackage};
 use crate::pytools::cache_dir;
 
 /// Why a release can't be had. A task whose package can't is skipped.
@@ -53,7 +53,7 @@ pub enum PackageError {
     },
 }
 
-impl Registry {
+impl PackageRegistry {
     /// Its client, and what brings that on Debian.
     const fn client(self) -> (&'static str, &'static str) {
         match self {
@@ -69,7 +69,7 @@ impl Registry {
 ///
 /// # Errors
 /// When there is no client, no network, or something else than the task names.
-pub fn ensure_package(package: &Package) -> Result<PathBuf, PackageError> {
+pub fn ensure_package(package: &TaskPackage) -> Result<PathBuf, PackageError> {
     let what = format!("{} {}", package.name, package.version);
     let root = cache_dir().join("packages");
     let at = |path: &Path| {
@@ -89,9 +89,9 @@ pub fn ensure_package(package: &Package) -> Result<PathBuf, PackageError> {
     let work = tempfile::tempdir_in(&root).map_err(at(&root))?;
     let unpacked = work.path().join("unpacked");
     let found = match package.registry {
-        Registry::Cargo => from_cargo(package, work.path(), &unpacked)?,
-        Registry::Pip => from_pip(package, work.path(), &unpacked)?,
-        Registry::Npm => from_npm(package, work.path(), &unpacked)?,
+        PackageRegistry::Cargo => from_cargo(package, work.path(), &unpacked)?,
+        PackageRegistry::Pip => from_pip(package, work.path(), &unpacked)?,
+        PackageRegistry::Npm => from_npm(package, work.path(), &unpacked)?,
     };
     if found != package.sha256 {
         return Err(PackageError::Checksum { what, found, expected: package.sha256.clone() });
@@ -103,8 +103,8 @@ pub fn ensure_package(package: &Package) -> Result<PathBuf, PackageError> {
 
 /// `cargo vendor` of a package that depends on nothing else checks the crate itself and says what
 /// its checksum is.
-fn from_cargo(package: &Package, work: &Path, into: &Path) -> Result<String, PackageError> {
-    let Package { name, version, .. } = package;
+fn from_cargo(package: &TaskPackage, work: &Path, into: &Path) -> Result<String, PackageError> {
+    let TaskPackage { name, version, .. } = package;
     let at = |source| PackageError::Cache { path: work.to_owned(), source };
     let manifest = format!(
         "[package]\nname = \"fetches\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n\
@@ -124,7 +124,7 @@ fn from_cargo(package: &Package, work: &Path, into: &Path) -> Result<String, Pac
     Ok(sums["package"].as_str().unwrap_or_default().to_owned())
 }
 
-fn from_pip(package: &Package, work: &Path, into: &Path) -> Result<String, PackageError> {
+fn from_pip(package: &TaskPackage, work: &Path, into: &Path) -> Result<String, PackageError> {
     let wanted = format!("{}=={}", package.name, package.version);
     run_client(
         package,
@@ -147,14 +147,14 @@ fn from_pip(package: &Package, work: &Path, into: &Path) -> Result<String, Packa
     unpack_archive(package, work, into)
 }
 
-fn from_npm(package: &Package, work: &Path, into: &Path) -> Result<String, PackageError> {
+fn from_npm(package: &TaskPackage, work: &Path, into: &Path) -> Result<String, PackageError> {
     let wanted = format!("{}@{}", package.name, package.version);
     run_client(package, work, ["npm", "pack", "--silent", "--ignore-scripts", &wanted])?;
     unpack_archive(package, work, into)
 }
 
 /// Unpacks the one archive that a client left.
-fn unpack_archive(package: &Package, work: &Path, into: &Path) -> Result<String, PackageError> {
+fn unpack_archive(package: &TaskPackage, work: &Path, into: &Path) -> Result<String, PackageError> {
     let at = |source| PackageError::Cache { path: work.to_owned(), source };
     let files = fs::read_dir(work).map_err(at)?.flatten().map(|entry| entry.path());
     let archive = files.into_iter().find(|path| path.is_file());
@@ -172,7 +172,7 @@ fn unpack_archive(package: &Package, work: &Path, into: &Path) -> Result<String,
 }
 
 fn run_client<S: AsRef<OsStr>>(
-    package: &Package,
+    package: &TaskPackage,
     work: &Path,
     command: impl IntoIterator<Item = S>,
 ) -> Result<(), PackageError> {

@@ -7,7 +7,7 @@ use codebutler_crds::Thread;
 use codebutler_crds::thread::{RoleState, ThreadState};
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::{Observed, SeenMessage};
+use crate::scenario::{ObservedWorld, SeenMessage};
 
 /// Name on the chat.
 pub const NAME: &str = "ana";
@@ -18,7 +18,7 @@ pub const NUDGE: &str = "I know no more than what I wrote. Please go on as you t
 
 /// What the person does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Move {
+pub enum PersonMove {
     /// Watches.
     Wait,
     /// Presses a button.
@@ -28,17 +28,17 @@ pub enum Move {
         /// Its text.
         button: String,
         /// What is agreed to.
-        what: Agreed,
+        what: AgreedTo,
     },
     /// Says [`NUDGE`].
     Nudge,
     /// Has seen enough.
-    End(End),
+    End(ConversationEnd),
 }
 
 /// What a person can agree to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Agreed {
+pub enum AgreedTo {
     /// A plan.
     Plan,
     /// An action that needs consent.
@@ -50,7 +50,7 @@ pub enum Agreed {
 /// How a conversation ended, as far as a bench is concerned with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum End {
+pub enum ConversationEnd {
     /// Somebody asked whether to merge.
     MergeQuestion,
     /// There is a pull request and everybody rests.
@@ -67,7 +67,7 @@ pub enum End {
 
 /// What the person had to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Effort {
+pub struct PersonEffort {
     /// Messages: the issue, and each push.
     pub messages: u32,
     /// Plans that were agreed to.
@@ -80,25 +80,25 @@ pub struct Effort {
     pub nudges: u32,
 }
 
-impl Effort {
+impl PersonEffort {
     /// Counts a move.
-    pub fn add(&mut self, next: &Move) {
+    pub fn add(&mut self, next: &PersonMove) {
         match next {
-            Move::Click { what: Agreed::Plan, .. } => self.plans += 1,
-            Move::Click { what: Agreed::Action, .. } => self.actions += 1,
-            Move::Click { what: Agreed::Choice, .. } => self.choices += 1,
-            Move::Nudge => {
+            PersonMove::Click { what: AgreedTo::Plan, .. } => self.plans += 1,
+            PersonMove::Click { what: AgreedTo::Action, .. } => self.actions += 1,
+            PersonMove::Click { what: AgreedTo::Choice, .. } => self.choices += 1,
+            PersonMove::Nudge => {
                 self.nudges += 1;
                 self.messages += 1;
             }
-            Move::Wait | Move::End(_) => {}
+            PersonMove::Wait | PersonMove::End(_) => {}
         }
     }
 }
 
 /// Whether nobody does anything, nor has anything to do.
 #[must_use]
-pub fn is_quiet(seen: &Observed) -> bool {
+pub fn is_quiet(seen: &ObservedWorld) -> bool {
     let Some(thread) = seen_thread(seen) else { return false };
     let status = thread.status.unwrap_or_default();
     !status.roles.is_empty()
@@ -106,46 +106,51 @@ pub fn is_quiet(seen: &Observed) -> bool {
         && status.roles.values().all(|r| r.state != Some(RoleState::Running) && !r.has_mail())
 }
 
-fn seen_thread(seen: &Observed) -> Option<Thread> {
+fn seen_thread(seen: &ObservedWorld) -> Option<Thread> {
     serde_json::from_value(seen.threads.first()?.clone()).ok()
 }
 
 /// The next move. `quiet`: for how long nobody has done anything.
 #[must_use]
-pub fn decide_move(seen: &Observed, effort: &Effort, quiet: Duration, patience: Duration) -> Move {
+pub fn decide_move(
+    seen: &ObservedWorld,
+    effort: &PersonEffort,
+    quiet: Duration,
+    patience: Duration,
+) -> PersonMove {
     if let Some(next) = seen.messages.iter().rev().find_map(asked_move) {
         return next;
     }
-    let Some(thread) = seen_thread(seen) else { return Move::Wait };
+    let Some(thread) = seen_thread(seen) else { return PersonMove::Wait };
     if thread.spec.state == ThreadState::Closed {
-        return Move::End(End::Closed);
+        return PersonMove::End(ConversationEnd::Closed);
     }
     let budget = thread.status.and_then(|status| status.budget).unwrap_or_default();
     if budget.ask.is_some() {
-        return Move::End(End::Budget);
+        return PersonMove::End(ConversationEnd::Budget);
     }
     match (quiet >= patience, seen.pull_requests.is_empty()) {
-        (false, _) => Move::Wait,
-        (true, false) => Move::End(End::PullRequest),
-        (true, true) if effort.nudges < NUDGES => Move::Nudge,
-        (true, true) => Move::End(End::Stalled),
+        (false, _) => PersonMove::Wait,
+        (true, false) => PersonMove::End(ConversationEnd::PullRequest),
+        (true, true) if effort.nudges < NUDGES => PersonMove::Nudge,
+        (true, true) => PersonMove::End(ConversationEnd::Stalled),
     }
 }
 
-fn asked_move(message: &SeenMessage) -> Option<Move> {
+fn asked_move(message: &SeenMessage) -> Option<PersonMove> {
     let has = |text: &str| message.buttons.iter().any(|button| button == text);
     if has("Merge") {
-        return Some(Move::End(End::MergeQuestion));
+        return Some(PersonMove::End(ConversationEnd::MergeQuestion));
     }
     let what = match () {
-        () if has("Approve") && has("Modify") => Agreed::Plan,
-        () if has("Approve") => Agreed::Action,
+        () if has("Approve") && has("Modify") => AgreedTo::Plan,
+        () if has("Approve") => AgreedTo::Action,
         () if message.from == "codebutler" => return None,
-        () => Agreed::Choice,
+        () => AgreedTo::Choice,
     };
     let first = message.buttons.first()?;
     let button = if has("Approve") { "Approve".to_owned() } else { first.clone() };
-    Some(Move::Click { message: message.clone(), button, what })
+    Some(PersonMove::Click { message: message.clone(), button, what })
 }
 
 #[cfg(test)]
@@ -156,7 +161,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(5);
 
-    fn seen(buttons: &[&str], status: &Value) -> Observed {
+    fn seen(buttons: &[&str], status: &Value) -> ObservedWorld {
         let message = SeenMessage {
             from: "pm".to_owned(),
             buttons: buttons.iter().map(|b| (*b).to_owned()).collect(),
@@ -166,28 +171,28 @@ mod tests {
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread", "metadata": {"name": "t"},
             "spec": {"repo": "a", "slack": {"channel": "C1", "ts": "1.000001"}}, "status": status,
         });
-        Observed { messages: vec![message], threads: vec![thread], ..Observed::default() }
+        ObservedWorld { messages: vec![message], threads: vec![thread], ..ObservedWorld::default() }
     }
 
     fn resting() -> Value {
         json!({"roles": {"pm": {"state": "Idle", "inbox": "1.000001", "done": "1.000001"}}})
     }
 
-    fn next(seen: &Observed, nudges: u32, quiet: u64) -> Move {
-        let effort = Effort { nudges, ..Effort::default() };
+    fn next(seen: &ObservedWorld, nudges: u32, quiet: u64) -> PersonMove {
+        let effort = PersonEffort { nudges, ..PersonEffort::default() };
         decide_move(seen, &effort, Duration::from_secs(quiet), PATIENCE)
     }
 
     #[test]
     fn it_agrees_to_what_is_asked() {
         for (buttons, expected) in [
-            (vec!["Approve", "Modify", "Reject"], Some((Agreed::Plan, "Approve"))),
-            (vec!["Approve", "Deny"], Some((Agreed::Action, "Approve"))),
-            (vec!["Red", "Blue"], Some((Agreed::Choice, "Red"))),
+            (vec!["Approve", "Modify", "Reject"], Some((AgreedTo::Plan, "Approve"))),
+            (vec!["Approve", "Deny"], Some((AgreedTo::Action, "Approve"))),
+            (vec!["Red", "Blue"], Some((AgreedTo::Choice, "Red"))),
             (vec![], None),
         ] {
             let found = match next(&seen(&buttons, &resting()), 0, 0) {
-                Move::Click { button, what, .. } => Some((what, button)),
+                PersonMove::Click { button, what, .. } => Some((what, button)),
                 _ => None,
             };
             assert_eq!(found.as_ref().map(|(what, b)| (*what, b.as_str())), expected);
@@ -197,7 +202,7 @@ mod tests {
     #[test]
     fn it_ends_where_a_bench_has_seen_enough() {
         let merge = seen(&["Merge", "Hold"], &resting());
-        assert_eq!(next(&merge, 0, 0), Move::End(End::MergeQuestion));
+        assert_eq!(next(&merge, 0, 0), PersonMove::End(ConversationEnd::MergeQuestion));
         let mut pulled = seen(&[], &resting());
         pulled.pull_requests = vec![PullRequest {
             number: 1,
@@ -212,18 +217,18 @@ mod tests {
             reviews: Vec::new(),
             lines: Vec::new(),
         }];
-        assert_eq!(next(&pulled, 0, 1), Move::Wait);
-        assert_eq!(next(&pulled, 0, 9), Move::End(End::PullRequest));
+        assert_eq!(next(&pulled, 0, 1), PersonMove::Wait);
+        assert_eq!(next(&pulled, 0, 9), PersonMove::End(ConversationEnd::PullRequest));
     }
 
     #[test]
     fn it_pushes_twice() {
         let stuck = seen(&[], &resting());
         assert!(is_quiet(&stuck));
-        assert_eq!(next(&stuck, 0, 1), Move::Wait);
-        assert_eq!(next(&stuck, 0, 9), Move::Nudge);
-        assert_eq!(next(&stuck, 1, 9), Move::Nudge);
-        assert_eq!(next(&stuck, 2, 9), Move::End(End::Stalled));
+        assert_eq!(next(&stuck, 0, 1), PersonMove::Wait);
+        assert_eq!(next(&stuck, 0, 9), PersonMove::Nudge);
+        assert_eq!(next(&stuck, 1, 9), PersonMove::Nudge);
+        assert_eq!(next(&stuck, 2, 9), PersonMove::End(ConversationEnd::Stalled));
         let busy = json!({"roles": {"pm": {"state": "Running"}}});
         assert!(!is_quiet(&seen(&[], &busy)));
         let mail =

@@ -1,31 +1,31 @@
 //! The order of trials: models take turns at the same task, so that a busy machine or a slow hour at
 //! a provider is everybody's.
 
-use super::results::Key;
-use super::task::Task;
+use super::results::ResultKey;
+use super::task::BenchTask;
 
 /// All trials, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct BenchPlan {
     /// One after the other.
-    pub trials: Vec<Planned>,
+    pub trials: Vec<PlannedTrial>,
 }
 
 /// A trial to come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Planned {
+pub struct PlannedTrial {
     /// Its name in results.
-    pub key: Key,
+    pub key: ResultKey,
     /// Which task.
     pub task: usize,
     /// Which model.
     pub model: usize,
 }
 
-impl Plan {
+impl BenchPlan {
     /// Each task by each model, `runs` times.
     #[must_use]
-    pub fn of(tasks: &[Task], models: &[&str], runs: u32, memory: bool) -> Self {
+    pub fn of(tasks: &[BenchTask], models: &[&str], runs: u32, memory: bool) -> Self {
         let tasks: Vec<(&str, &str)> =
             tasks.iter().map(|task| (task.id.as_str(), task.digest.as_str())).collect();
         let trials = (1..=runs).flat_map(|run| {
@@ -36,14 +36,14 @@ impl Plan {
                 (0..models.len()).map(move |n| {
                     let model = (first + n) % models.len();
                     let (id, digest) = tasks[task];
-                    let key = Key {
+                    let key = ResultKey {
                         task: id.to_owned(),
                         digest: digest.to_owned(),
                         model: models[model].to_owned(),
                         run,
                         memory,
                     };
-                    Planned { key, task, model }
+                    PlannedTrial { key, task, model }
                 })
             })
         });
@@ -59,8 +59,8 @@ mod tests {
     #[test]
     fn models_take_turns_at_the_same_task() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("bench");
-        let tasks: Vec<Task> = load_all(&folder).unwrap().into_iter().take(2).collect();
-        let plan = Plan::of(&tasks, &["a", "b"], 2, true);
+        let tasks: Vec<BenchTask> = load_all(&folder).unwrap().into_iter().take(2).collect();
+        let plan = BenchPlan::of(&tasks, &["a", "b"], 2, true);
         let order: Vec<(u32, usize, &str)> =
             plan.trials.iter().map(|t| (t.key.run, t.task, t.key.model.as_str())).collect();
         assert_eq!(

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use super::package::{PackageError, ensure_package};
-use super::task::{Package, Task};
+use super::task::{BenchTask, TaskPackage};
 
 /// Why there is no repository.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +51,7 @@ fn error_at(path: &Path) -> impl FnOnce(io::Error) -> RepositoryError {
 
 /// Which release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Release {
+pub enum PackageRelease {
     /// With the bug.
     Broken,
     /// Without it.
@@ -64,14 +64,14 @@ pub enum Release {
 /// # Errors
 /// When a release can't be had, or a file of the task is wrong.
 pub fn write_repository(
-    task: &Task,
-    release: Release,
+    task: &BenchTask,
+    release: PackageRelease,
     memory: bool,
     into: &Path,
 ) -> Result<(), RepositoryError> {
     let package = match release {
-        Release::Broken => task.broken().clone(),
-        Release::Fixed => task.fixed(),
+        PackageRelease::Broken => task.broken().clone(),
+        PackageRelease::Fixed => task.fixed(),
     };
     copy_folder(&ensure_package(&package)?, into).map_err(error_at(into))?;
     for path in &task.spec.remove {
@@ -93,7 +93,11 @@ pub fn write_repository(
     Ok(())
 }
 
-fn prepare_release(task: &Task, package: &Package, into: &Path) -> Result<(), RepositoryError> {
+fn prepare_release(
+    task: &BenchTask,
+    package: &TaskPackage,
+    into: &Path,
+) -> Result<(), RepositoryError> {
     let Some(commands) = &task.spec.prepare else { return Ok(()) };
     let script = format!("set -euo pipefail\n{commands}");
     let mut bash = Command::new("bash");
@@ -118,9 +122,9 @@ fn last_line(output: &Output) -> String {
 ///
 /// # Errors
 /// When a release can't be had, or there is no difference.
-pub fn oracle_patch(task: &Task) -> Result<String, RepositoryError> {
+pub fn oracle_patch(task: &BenchTask) -> Result<String, RepositoryError> {
     let work = tempfile::tempdir().map_err(error_at(Path::new("a temporary folder")))?;
-    for (release, side) in [(Release::Broken, "a"), (Release::Fixed, "b")] {
+    for (release, side) in [(PackageRelease::Broken, "a"), (PackageRelease::Fixed, "b")] {
         let whole = work.path().join(format!("whole-{side}"));
         write_repository(task, release, false, &whole)?;
         for path in &task.spec.source {

@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use codebutler_crds::NanoUsd;
 use serde::{Deserialize, Serialize};
 
-use super::grade::Grade;
-use super::person::{Effort, End};
-use super::scan::Finding;
+use super::grade::TestGrade;
+use super::person::{ConversationEnd, PersonEffort};
+use super::scan::ScanFinding;
 
 /// The file in the folder of results.
 const FILE: &str = "results.jsonl";
 
 /// What a result is about: one of a kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Key {
+pub struct ResultKey {
     /// The task's id.
     pub task: String,
     /// Its content: a task that was changed is another one.
@@ -34,7 +34,7 @@ pub struct Key {
 /// How a trial ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum TrialVerdict {
     /// The bug is gone, and nothing else is.
     Solved,
     /// It is not.
@@ -48,7 +48,7 @@ pub enum Verdict {
     Failed,
 }
 
-impl Verdict {
+impl TrialVerdict {
     /// Whether it says something about the team.
     #[must_use]
     pub const fn counts(self) -> bool {
@@ -71,20 +71,20 @@ impl Verdict {
 /// One trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Cell {
+pub struct TrialCell {
     /// What it is about.
     #[serde(flatten)]
-    pub key: Key,
+    pub key: ResultKey,
     /// The package's language.
     pub language: String,
     /// How it ended.
-    pub verdict: Verdict,
+    pub verdict: TrialVerdict,
     /// A sentence, where it is not solved.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// How the conversation ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<End>,
+    pub ended: Option<ConversationEnd>,
     /// Model calls.
     pub turns: u64,
     /// From the issue to the end.
@@ -95,17 +95,17 @@ pub struct Cell {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub roles: BTreeMap<String, RoleShare>,
     /// What the person had to do.
-    pub human: Effort,
+    pub human: PersonEffort,
     /// Tool calls.
     pub tool_calls: u64,
     /// Those that were wrong in themselves: no such tool, or arguments that don't fit.
     pub tool_errors: u64,
     /// The tests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub grade: Option<Grade>,
+    pub grade: Option<TestGrade>,
     /// What the scan found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ScanFinding>,
     /// The commit that was graded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
@@ -124,29 +124,29 @@ pub struct RoleShare {
 /// A line of the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "lowercase")]
-pub enum Record {
+pub enum ResultRecord {
     /// A trial is about to begin.
     Begun {
         /// Which.
         #[serde(flatten)]
-        key: Key,
+        key: ResultKey,
         /// What it may cost.
         budget: NanoUsd,
     },
     /// A trial has ended.
-    Cell(Box<Cell>),
+    Cell(Box<TrialCell>),
 }
 
 /// The results so far.
 #[derive(Debug)]
-pub struct Results {
+pub struct BenchResults {
     dir: Option<PathBuf>,
-    cells: BTreeMap<Key, Cell>,
+    cells: BTreeMap<ResultKey, TrialCell>,
     /// What ended, in whatever way, and what never did.
     spent: NanoUsd,
 }
 
-impl Results {
+impl BenchResults {
     /// Those in a folder, or none yet. A line that a crash cut off is dropped.
     ///
     /// # Errors
@@ -177,10 +177,10 @@ impl Results {
         for (n, line) in text.lines().enumerate() {
             match serde_json::from_str(line).map_err(|error| (n + 1, error))? {
                 // Begun again: the time before never ended.
-                Record::Begun { key, budget } => {
+                ResultRecord::Begun { key, budget } => {
                     self.spent += begun.insert(key, budget).unwrap_or_default();
                 }
-                Record::Cell(cell) => {
+                ResultRecord::Cell(cell) => {
                     begun.remove(&cell.key);
                     self.take(*cell);
                 }
@@ -190,7 +190,7 @@ impl Results {
         Ok(())
     }
 
-    fn take(&mut self, cell: Cell) {
+    fn take(&mut self, cell: TrialCell) {
         self.spent += cell.dollars;
         self.cells.insert(cell.key.clone(), cell);
     }
@@ -199,21 +199,21 @@ impl Results {
     ///
     /// # Errors
     /// When it can't be written.
-    pub fn begin(&self, key: &Key, budget: NanoUsd) -> io::Result<()> {
-        self.write(&Record::Begun { key: key.clone(), budget })
+    pub fn begin(&self, key: &ResultKey, budget: NanoUsd) -> io::Result<()> {
+        self.write(&ResultRecord::Begun { key: key.clone(), budget })
     }
 
     /// Notes how a trial ended.
     ///
     /// # Errors
     /// When it can't be written.
-    pub fn end(&mut self, cell: Cell) -> io::Result<()> {
-        self.write(&Record::Cell(Box::new(cell.clone())))?;
+    pub fn end(&mut self, cell: TrialCell) -> io::Result<()> {
+        self.write(&ResultRecord::Cell(Box::new(cell.clone())))?;
         self.take(cell);
         Ok(())
     }
 
-    fn write(&self, record: &Record) -> io::Result<()> {
+    fn write(&self, record: &ResultRecord) -> io::Result<()> {
         let Some(dir) = &self.dir else { return Ok(()) };
         let mut line = serde_json::to_vec(record)?;
         line.push(b'\n');
@@ -224,13 +224,13 @@ impl Results {
 
     /// A result that need not be tried for again.
     #[must_use]
-    pub fn finished(&self, key: &Key) -> Option<&Cell> {
+    pub fn finished(&self, key: &ResultKey) -> Option<&TrialCell> {
         self.cells.get(key).filter(|cell| cell.verdict.counts())
     }
 
     /// Any result.
     #[must_use]
-    pub fn get(&self, key: &Key) -> Option<&Cell> {
+    pub fn get(&self, key: &ResultKey) -> Option<&TrialCell> {
         self.cells.get(key)
     }
 
@@ -242,7 +242,7 @@ impl Results {
 
     /// Where a trial's transcripts and patch are kept, if anything is.
     #[must_use]
-    pub fn folder(&self, key: &Key) -> Option<PathBuf> {
+    pub fn folder(&self, key: &ResultKey) -> Option<PathBuf> {
         let model: String = key
             .model
             .chars()
@@ -258,19 +258,19 @@ impl Results {
 mod tests {
     use super::*;
 
-    fn key(task: &str, run: u32) -> Key {
-        Key { task: task.to_owned(), run, ..Key::default() }
+    fn key(task: &str, run: u32) -> ResultKey {
+        ResultKey { task: task.to_owned(), run, ..ResultKey::default() }
     }
 
-    fn cell(key: Key, verdict: Verdict, usd: u64) -> Cell {
-        Cell { key, verdict, dollars: NanoUsd(usd), ..Cell::default() }
+    fn cell(key: ResultKey, verdict: TrialVerdict, usd: u64) -> TrialCell {
+        TrialCell { key, verdict, dollars: NanoUsd(usd), ..TrialCell::default() }
     }
 
     #[test]
     fn a_bench_goes_on_where_it_was_killed() {
         let dir = tempfile::tempdir().unwrap();
-        let mut results = Results::open(Some(dir.path())).unwrap();
-        for (task, verdict) in [("a", Verdict::Solved), ("b", Verdict::Skipped)] {
+        let mut results = BenchResults::open(Some(dir.path())).unwrap();
+        for (task, verdict) in [("a", TrialVerdict::Solved), ("b", TrialVerdict::Skipped)] {
             results.begin(&key(task, 1), NanoUsd(100)).unwrap();
             results.end(cell(key(task, 1), verdict, 7)).unwrap();
         }
@@ -279,7 +279,7 @@ mod tests {
         let path = dir.path().join(FILE);
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();
         file.write_all(b"{\"record\":\"cell\",\"task\":\"c").unwrap();
-        let again = Results::open(Some(dir.path())).unwrap();
+        let again = BenchResults::open(Some(dir.path())).unwrap();
         assert!(again.finished(&key("a", 1)).is_some());
         for (task, run) in [("a", 2), ("b", 1), ("c", 1)] {
             assert!(again.finished(&key(task, run)).is_none(), "{task} {run}");
@@ -288,14 +288,14 @@ mod tests {
         assert_eq!(again.spent(), NanoUsd(114));
         // The torn line is gone, so that the next one is not torn too.
         again.begin(&key("c", 1), NanoUsd(100)).unwrap();
-        assert_eq!(Results::open(Some(dir.path())).unwrap().spent(), NanoUsd(214));
+        assert_eq!(BenchResults::open(Some(dir.path())).unwrap().spent(), NanoUsd(214));
     }
 
     #[test]
     fn a_file_that_is_something_else_is_said() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(FILE), "{}\n").unwrap();
-        let told = Results::open(Some(dir.path())).unwrap_err().to_string();
+        let told = BenchResults::open(Some(dir.path())).unwrap_err().to_string();
         assert!(told.contains("results.jsonl:1: "), "{told}");
     }
 }

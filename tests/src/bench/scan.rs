@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
-use super::task::Task;
+use super::task::BenchTask;
 
 /// What a role called, as its transcript has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct ScannedCall {
 
 /// Something that a person should look at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Finding {
+pub struct ScanFinding {
     /// What kind.
     pub kind: ScanKind,
     /// Whether the task does not count as solved for it.
@@ -64,7 +64,7 @@ impl ScanKind {
 
 /// What may not be looked for.
 #[derive(Clone, Debug)]
-pub struct Secrets {
+pub struct HiddenSecrets {
     /// The package's name.
     pub package: String,
     /// The release that the team has.
@@ -75,9 +75,9 @@ pub struct Secrets {
     pub tests: Vec<String>,
 }
 
-impl Secrets {
+impl HiddenSecrets {
     /// A task's.
-    pub fn of(task: &Task) -> Self {
+    pub fn of(task: &BenchTask) -> Self {
         let files = std::fs::read_dir(task.hidden()).into_iter().flatten().flatten();
         let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
         Self {
@@ -91,7 +91,7 @@ impl Secrets {
 
 /// What is the matter with these calls and this change.
 #[must_use]
-pub fn scan_calls(secrets: &Secrets, calls: &[ScannedCall], diff: &str) -> Vec<Finding> {
+pub fn scan_calls(secrets: &HiddenSecrets, calls: &[ScannedCall], diff: &str) -> Vec<ScanFinding> {
     let mut found = Vec::new();
     for call in calls {
         for kind in call_kinds(secrets, call) {
@@ -110,12 +110,12 @@ pub fn scan_calls(secrets: &Secrets, calls: &[ScannedCall], diff: &str) -> Vec<F
     found
 }
 
-fn scan_finding(kind: ScanKind, by: &str, what: &str) -> Finding {
+fn scan_finding(kind: ScanKind, by: &str, what: &str) -> ScanFinding {
     let what: String = what.chars().take(200).collect();
-    Finding { kind, cheats: kind.cheats(), by: by.to_owned(), what }
+    ScanFinding { kind, cheats: kind.cheats(), by: by.to_owned(), what }
 }
 
-fn call_kinds(secrets: &Secrets, call: &ScannedCall) -> Vec<ScanKind> {
+fn call_kinds(secrets: &HiddenSecrets, call: &ScannedCall) -> Vec<ScanKind> {
     let mut kinds = Vec::new();
     let hidden = secrets.hidden.iter().map(String::as_str);
     let mut marks = hidden.chain(["tests/bench", "FAIL_TO_PASS", "PASS_TO_PASS"]);
@@ -171,7 +171,7 @@ static SKIPS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     )
 });
 
-fn command_kinds(secrets: &Secrets, command: &str) -> Vec<ScanKind> {
+fn command_kinds(secrets: &HiddenSecrets, command: &str) -> Vec<ScanKind> {
     let mut kinds = Vec::new();
     // What follows a here-document's mark is a file, not a command.
     let command = command.split("<<").next().unwrap_or(command);
@@ -199,7 +199,7 @@ fn is_away(part: &str) -> bool {
 }
 
 /// `name`, `name@1.2` and the like; not the release that the team has.
-fn is_other_release(secrets: &Secrets, word: &str) -> bool {
+fn is_other_release(secrets: &HiddenSecrets, word: &str) -> bool {
     let word = word.trim_matches(['\'', '"']);
     let Some(rest) = word.strip_prefix(secrets.package.as_str()) else { return false };
     let version = rest.trim_start_matches(['@', '=', '<', '>', '~', '!', '^']);
@@ -241,7 +241,7 @@ fn diff_files(diff: &str) -> Vec<File<'_>> {
     files
 }
 
-fn file_kinds(secrets: &Secrets, file: &File<'_>) -> Vec<ScanKind> {
+fn file_kinds(secrets: &HiddenSecrets, file: &File<'_>) -> Vec<ScanKind> {
     let mut kinds = Vec::new();
     if is_test(secrets, file.path) && !file.added {
         if file.deleted {
@@ -256,7 +256,7 @@ fn file_kinds(secrets: &Secrets, file: &File<'_>) -> Vec<ScanKind> {
     kinds
 }
 
-fn is_test(secrets: &Secrets, path: &str) -> bool {
+fn is_test(secrets: &HiddenSecrets, path: &str) -> bool {
     let own = secrets.tests.iter().any(|test| {
         path == test || path.strip_prefix(test.as_str()).is_some_and(|rest| rest.starts_with('/'))
     });
@@ -270,8 +270,8 @@ fn is_test(secrets: &Secrets, path: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn secrets() -> Secrets {
-        Secrets {
+    fn secrets() -> HiddenSecrets {
+        HiddenSecrets {
             package: "parse".to_owned(),
             version: "1.12.0".to_owned(),
             hidden: vec!["bench_hidden".to_owned()],

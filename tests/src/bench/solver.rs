@@ -3,16 +3,16 @@
 
 use serde_json::json;
 
-use super::args::Solver;
-use super::task::{Registry, Task};
-use crate::models::{Script, Step};
+use super::args::ScriptedSolver;
+use super::task::{BenchTask, PackageRegistry};
+use crate::models::{ModelScript, ScriptStep};
 
 /// Roles that the script has words for, the one that is addressed first.
 pub const ROLES: [&str; 4] = ["pm", "coder", "reviewer", "lead"];
 
 /// What the models say.
 #[must_use]
-pub fn solver_script(task: &Task, solver: Solver, patch: &str) -> Script {
+pub fn solver_script(task: &BenchTask, solver: ScriptedSolver, patch: &str) -> ModelScript {
     let plan = json!({
         "decision": "plan", "complexity": "simple", "waitForReply": true,
         "message": format!("Plan: fix what the issue says in {}, and nothing else.", task.broken().name),
@@ -20,7 +20,10 @@ pub fn solver_script(task: &Task, solver: Solver, patch: &str) -> Script {
     let ready = json!({
         "decision": "merge", "waitForReply": true, "message": "Ready to merge: it does what the plan says.",
     });
-    let pm = vec![Step::tool("Glob", json!({"pattern": "**/*"})), Step::tool("SendMessage", plan)];
+    let pm = vec![
+        ScriptStep::tool("Glob", json!({"pattern": "**/*"})),
+        ScriptStep::tool("SendMessage", plan),
+    ];
     let none = json!({"level": "none", "why": "It does what the plan says and no more."});
     let goes_by = json!({
         "invariants": ["What worked works."],
@@ -28,53 +31,53 @@ pub fn solver_script(task: &Task, solver: Solver, patch: &str) -> Script {
         "noTests": "They are run on what is handed in.",
     });
     let reviewer = vec![
-        Step::tool("GitDiff", json!({})),
-        Step::tool("PlanReview", goes_by),
-        Step::say("@codebutler.lead approved: it does what the plan says."),
+        ScriptStep::tool("GitDiff", json!({})),
+        ScriptStep::tool("PlanReview", goes_by),
+        ScriptStep::say("@codebutler.lead approved: it does what the plan says."),
     ];
-    let lead = vec![Step::tool("SendMessage", ready)];
+    let lead = vec![ScriptStep::tool("SendMessage", ready)];
     let priced =
-        |steps: Vec<Step>| steps.into_iter().map(|s| s.costing(1000, 100, "0.001")).collect();
-    Script::of("pm", priced(pm))
+        |steps: Vec<ScriptStep>| steps.into_iter().map(|s| s.costing(1000, 100, "0.001")).collect();
+    ModelScript::of("pm", priced(pm))
         .and("coder", priced(coder_steps(task, solver, patch)))
         .and("reviewer", priced(reviewer))
         .and("lead", priced(lead))
 }
 
-fn coder_steps(task: &Task, solver: Solver, patch: &str) -> Vec<Step> {
-    let bash = |command: String| Step::tool("Bash", json!({"command": command}));
+fn coder_steps(task: &BenchTask, solver: ScriptedSolver, patch: &str) -> Vec<ScriptStep> {
+    let bash = |command: String| ScriptStep::tool("Bash", json!({"command": command}));
     let apply =
         || bash(format!("git apply --whitespace=nowarn <<'END_OF_PATCH'\n{patch}END_OF_PATCH"));
     let mut steps = match solver {
-        Solver::Oracle => vec![apply()],
-        Solver::Wrong => {
+        ScriptedSolver::Oracle => vec![apply()],
+        ScriptedSolver::Wrong => {
             let text = "It works on my machine.\n";
-            vec![Step::tool("Write", json!({"path": "NOTES.md", "content": text}))]
+            vec![ScriptStep::tool("Write", json!({"path": "NOTES.md", "content": text}))]
         }
-        Solver::Cheat => vec![bash(install_newer(task)), bash(read_hidden(task)), apply()],
+        ScriptedSolver::Cheat => vec![bash(install_newer(task)), bash(read_hidden(task)), apply()],
     };
     steps.extend([
-        Step::tool("GitCommit", json!({"message": "Fix what the issue says"})),
-        Step::tool("GitPush", json!({})).and_tool(
+        ScriptStep::tool("GitCommit", json!({"message": "Fix what the issue says"})),
+        ScriptStep::tool("GitPush", json!({})).and_tool(
             "GHCreatePR",
             json!({"title": "Fix what the issue says", "body": "As planned."}),
         ),
-        Step::say("@codebutler.reviewer the pull request is open."),
+        ScriptStep::say("@codebutler.reviewer the pull request is open."),
     ]);
     steps
 }
 
 /// A way to the release that has the fix. There is none: the sandbox has no network.
-fn install_newer(task: &Task) -> String {
+fn install_newer(task: &BenchTask) -> String {
     let (name, version) = (&task.broken().name, &task.spec.fixed_version.version);
     match task.broken().registry {
-        Registry::Cargo => format!("cargo info {name} || true"),
-        Registry::Pip => format!("python3 -m pip download {name}=={version} || true"),
-        Registry::Npm => format!("npm pack {name}@{version} || true"),
+        PackageRegistry::Cargo => format!("cargo info {name} || true"),
+        PackageRegistry::Pip => format!("python3 -m pip download {name}=={version} || true"),
+        PackageRegistry::Npm => format!("npm pack {name}@{version} || true"),
     }
 }
 
 /// A way to the hidden tests. There is none: they are not there.
-fn read_hidden(task: &Task) -> String {
+fn read_hidden(task: &BenchTask) -> String {
     format!("ls /work/tests/bench/{}/tests || true", task.id)
 }

@@ -10,7 +10,7 @@ use super::scan::ScannedCall;
 
 /// What the roles did.
 #[derive(Clone, Debug, Default)]
-pub struct Traces {
+pub struct RoleTraces {
     /// In each role's order.
     pub calls: Vec<ScannedCall>,
     /// Calls that were wrong in themselves.
@@ -21,8 +21,8 @@ pub struct Traces {
 ///
 /// # Errors
 /// When the volumes can't be read.
-pub fn read_traces(dir: &Path) -> io::Result<Traces> {
-    let mut traces = Traces::default();
+pub fn read_traces(dir: &Path) -> io::Result<RoleTraces> {
+    let mut traces = RoleTraces::default();
     for path in trace_files(dir)? {
         let role = role_name(&path);
         let text = fs::read_to_string(&path)?;

@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use super::grade::{Graded, grade_files, missing_program};
-use super::repository::{Release, oracle_patch, write_repository};
-use super::task::Task;
-use crate::demo::Print;
+use super::grade::{GradedTrial, grade_files, missing_program};
+use super::repository::{PackageRelease, oracle_patch, write_repository};
+use super::task::BenchTask;
+use crate::demo::PrintFn;
 
 /// How often each release is graded.
 const TIMES: usize = 3;
@@ -23,7 +23,7 @@ enum CheckVerdict {
 ///
 /// # Errors
 /// When files can't be written.
-pub async fn validate_tasks(tasks: &[Task], print: Print<'_>) -> anyhow::Result<bool> {
+pub async fn validate_tasks(tasks: &[BenchTask], print: PrintFn<'_>) -> anyhow::Result<bool> {
     let (mut bad, mut skipped) = (0, 0);
     for task in tasks {
         match check_task(task).await? {
@@ -49,16 +49,16 @@ pub async fn validate_tasks(tasks: &[Task], print: Print<'_>) -> anyhow::Result<
     Ok(bad == 0)
 }
 
-async fn check_task(task: &Task) -> anyhow::Result<CheckVerdict> {
+async fn check_task(task: &BenchTask) -> anyhow::Result<CheckVerdict> {
     if let Some(why) = missing_program(task) {
         return Ok(CheckVerdict::Skipped(why));
     }
     let dir = tempfile::Builder::new().prefix("codebutler-bench-").tempdir()?;
     let (task_, place) = (task.clone(), dir.path().to_owned());
     let written = tokio::task::spawn_blocking(move || -> anyhow::Result<()> {
-        write_repository(&task_, Release::Broken, false, &place.join("broken"))?;
+        write_repository(&task_, PackageRelease::Broken, false, &place.join("broken"))?;
         // As the team would leave it: the broken release with the oracle's patch.
-        write_repository(&task_, Release::Broken, false, &place.join("fixed"))?;
+        write_repository(&task_, PackageRelease::Broken, false, &place.join("fixed"))?;
         apply_patch(&place.join("fixed"), &oracle_patch(&task_)?)
     })
     .await?;
@@ -94,13 +94,13 @@ fn apply_patch(folder: &Path, patch: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn grade_once(task: &Task, dir: &Path, which: &str) -> anyhow::Result<Graded> {
+async fn grade_once(task: &BenchTask, dir: &Path, which: &str) -> anyhow::Result<GradedTrial> {
     let work = tempfile::tempdir_in(dir)?;
     super::repository::copy_folder(&dir.join(which), &work.path().join("code"))?;
     Ok(grade_files(task, work.path(), &dir.join("broken")).await?)
 }
 
-fn grade_differences(task: &Task, before: &Graded, after: &Graded) -> Vec<String> {
+fn grade_differences(task: &BenchTask, before: &GradedTrial, after: &GradedTrial) -> Vec<String> {
     let mut wrong = Vec::new();
     let (with, without) = (&before.grade, &after.grade);
     say_wrong(&mut wrong, "passes with the bug, though in FAIL_TO_PASS", &with.fail_to_pass.passed);

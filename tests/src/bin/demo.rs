@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use codebutler_testbed::demo::{self, Ended};
+use codebutler_testbed::demo::{self, DemoEnd};
 use codebutler_testbed::kubelet;
 
 fn main() -> ExitCode {
@@ -33,23 +33,23 @@ fn say_text(text: &str) {
 }
 
 fn play_demo() -> ExitCode {
-    let args = demo::Args::parse();
+    let args = demo::DemoArgs::parse();
     let played = std::env::current_exe().map_err(anyhow::Error::from).and_then(|program| {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let _ = rustls::crypto::ring::default_provider().install_default();
         runtime.block_on(demo::run_demo(&args, &program, &mut say_text))
     });
     match played {
-        Ok(Ended::Played(summary)) => {
+        Ok(DemoEnd::Played(summary)) => {
             if args.json {
                 say_text(&serde_json::to_string(&summary).unwrap_or_default());
             }
             if summary.passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         // Ctrl-C: the shell's figure for it.
-        Ok(Ended::Interrupted) => ExitCode::from(130),
-        Ok(Ended::Left | Ended::Measured(true)) => ExitCode::SUCCESS,
-        Ok(Ended::Measured(false)) => ExitCode::FAILURE,
+        Ok(DemoEnd::Interrupted) => ExitCode::from(130),
+        Ok(DemoEnd::Left | DemoEnd::Measured(true)) => ExitCode::SUCCESS,
+        Ok(DemoEnd::Measured(false)) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::from(2)

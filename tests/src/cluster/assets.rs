@@ -24,7 +24,7 @@ use crate::apiserver;
 const ATTEMPTS: u32 = 3;
 
 /// The running processes.
-pub struct Assets {
+pub struct AssetProcesses {
     etcd: Child,
     server: Child,
     manager: Option<Child>,
@@ -32,7 +32,7 @@ pub struct Assets {
     pub kubeconfig: String,
 }
 
-impl Assets {
+impl AssetProcesses {
     /// Starts them and waits until the API server is ready. Data and logs go below `dir`.
     pub async fn start(folder: &Path, dir: &Path) -> Result<Self> {
         std::fs::create_dir_all(dir)

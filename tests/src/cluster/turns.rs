@@ -7,7 +7,7 @@ use std::io;
 
 /// With whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum ClusterTurn {
     /// With everybody who shares.
     Together,
     /// With nobody.
@@ -15,7 +15,7 @@ pub enum Turn {
 }
 
 /// Waits for a turn on the API server of that URL. It ends when the file is closed.
-pub async fn take_turn(url: String, turn: Turn) -> io::Result<File> {
+pub async fn take_turn(url: String, turn: ClusterTurn) -> io::Result<File> {
     let lock = move || {
         let mut hasher = DefaultHasher::new();
         url.hash(&mut hasher);
@@ -23,8 +23,8 @@ pub async fn take_turn(url: String, turn: Turn) -> io::Result<File> {
         let path = std::env::temp_dir().join(name);
         let file = File::options().create(true).append(true).open(path)?;
         match turn {
-            Turn::Together => file.lock_shared()?,
-            Turn::Alone => file.lock()?,
+            ClusterTurn::Together => file.lock_shared()?,
+            ClusterTurn::Alone => file.lock()?,
         }
         Ok(file)
     };

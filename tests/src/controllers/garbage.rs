@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::graph::{Graph, GraphVerdict, Object, Uid};
+use super::graph::{GraphObject, GraphVerdict, ObjectUid, OwnerGraph};
 use super::kinds::{WatchedKind, discover_kinds, find_kind};
 use super::{insist_on, is_over};
 
@@ -27,8 +27,8 @@ const WORKERS: usize = 4;
 struct Collector {
     client: Client,
     kinds: RwLock<Arc<Vec<WatchedKind>>>,
-    graph: Mutex<Graph>,
-    queue: mpsc::UnboundedSender<Uid>,
+    graph: Mutex<OwnerGraph>,
+    queue: mpsc::UnboundedSender<ObjectUid>,
 }
 
 /// Runs for ever.
@@ -95,7 +95,7 @@ impl Collector {
         let (api_version, name) = (kind.resource.api_version.clone(), kind.resource.kind.clone());
         let as_object = |object: DynamicObject| {
             let uid = object.uid().unwrap_or_default();
-            (uid, Object::new(api_version.clone(), name.clone(), object.metadata))
+            (uid, GraphObject::new(api_version.clone(), name.clone(), object.metadata))
         };
         let api = kind.api(&self.client, None);
         let mut events = Box::pin(watcher(api, watcher::Config::default()).default_backoff());
@@ -133,7 +133,7 @@ impl Collector {
         }
     }
 
-    async fn work(self: &Arc<Self>, mut waiting: mpsc::UnboundedReceiver<Uid>) {
+    async fn work(self: &Arc<Self>, mut waiting: mpsc::UnboundedReceiver<ObjectUid>) {
         let mut workers = JoinSet::new();
         // The same object is not worked on twice at a time.
         let (mut busy, mut again) = (HashSet::new(), HashSet::new());
@@ -160,7 +160,7 @@ impl Collector {
         }
     }
 
-    async fn treat(&self, uid: &Uid) -> kube::Result<()> {
+    async fn treat(&self, uid: &ObjectUid) -> kube::Result<()> {
         let (object, verdict) = {
             let graph = self.graph();
             let Some(object) = graph.get(uid).cloned() else { return Ok(()) };
@@ -207,12 +207,17 @@ impl Collector {
         }
     }
 
-    async fn release(&self, uid: &Uid, object: &Object, finalizer: &str) -> kube::Result<()> {
+    async fn release(
+        &self,
+        uid: &ObjectUid,
+        object: &GraphObject,
+        finalizer: &str,
+    ) -> kube::Result<()> {
         let left: Vec<_> = object.finalizers.iter().filter(|found| *found != finalizer).collect();
         self.patch(object, json!({"uid": uid, "finalizers": left})).await
     }
 
-    async fn patch(&self, object: &Object, meta: serde_json::Value) -> kube::Result<()> {
+    async fn patch(&self, object: &GraphObject, meta: serde_json::Value) -> kube::Result<()> {
         let Some(api) = self.api(object) else { return Ok(()) };
         let patch = Patch::Merge(json!({"metadata": meta}));
         match api.patch(&object.name, &PatchParams::default(), &patch).await {
@@ -223,8 +228,8 @@ impl Collector {
 
     async fn delete(
         &self,
-        uid: &Uid,
-        object: &Object,
+        uid: &ObjectUid,
+        object: &GraphObject,
         policy: PropagationPolicy,
     ) -> kube::Result<()> {
         let Some(api) = self.api(object) else { return Ok(()) };
@@ -240,7 +245,7 @@ impl Collector {
         }
     }
 
-    fn api(&self, object: &Object) -> Option<Api<DynamicObject>> {
+    fn api(&self, object: &GraphObject) -> Option<Api<DynamicObject>> {
         let kinds = self.kinds();
         let kind = find_kind(&kinds, &object.api_version, &object.kind)?;
         Some(kind.api(&self.client, object.namespace.as_deref()))
@@ -250,7 +255,7 @@ impl Collector {
         self.kinds.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn graph(&self) -> MutexGuard<'_, Graph> {
+    fn graph(&self) -> MutexGuard<'_, OwnerGraph> {
         self.graph.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,11 +10,11 @@ pub const FOREGROUND: &str = "foregroundDeletion";
 pub const ORPHAN: &str = "orphan";
 
 /// An object's UID.
-pub type Uid = String;
+pub type ObjectUid = String;
 
 /// What the graph keeps of an object.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Object {
+pub struct GraphObject {
     /// `group/version` of its kind, or just the version.
     pub api_version: String,
     /// Its kind.
@@ -33,9 +33,9 @@ pub struct Object {
 
 /// All objects and their owners.
 #[derive(Debug, Default)]
-pub struct Graph {
-    objects: HashMap<Uid, Object>,
-    dependents: HashMap<Uid, BTreeSet<Uid>>,
+pub struct OwnerGraph {
+    objects: HashMap<ObjectUid, GraphObject>,
+    dependents: HashMap<ObjectUid, BTreeSet<ObjectUid>>,
 }
 
 /// What has to be done about an object.
@@ -46,14 +46,14 @@ pub enum GraphVerdict {
     /// Its owners are unknown here. If the API server doesn't have them either, it has to go.
     Doubt(Vec<OwnerReference>),
     /// These dependents go first.
-    DeleteDependents(BTreeMap<Uid, Object>),
+    DeleteDependents(BTreeMap<ObjectUid, GraphObject>),
     /// Its dependents are gone, so this finalizer has done its work.
     Release(&'static str),
     /// These dependents lose it as an owner first.
-    Disown(BTreeMap<Uid, Object>),
+    Disown(BTreeMap<ObjectUid, GraphObject>),
 }
 
-impl Object {
+impl GraphObject {
     /// From what every object has.
     pub fn new(api_version: String, kind: String, meta: ObjectMeta) -> Self {
         Self {
@@ -72,9 +72,9 @@ impl Object {
     }
 }
 
-impl Graph {
+impl OwnerGraph {
     /// An object as it is now. Returns whose verdict may be another by that.
-    pub fn put(&mut self, uid: &Uid, object: Object) -> Vec<Uid> {
+    pub fn put(&mut self, uid: &ObjectUid, object: GraphObject) -> Vec<ObjectUid> {
         let before = self.objects.get(uid).cloned();
         if before.as_ref() == Some(&object) {
             return Vec::new();
@@ -92,7 +92,7 @@ impl Graph {
     }
 
     /// An object is gone. Returns whose verdict may be another by that.
-    pub fn remove(&mut self, uid: &Uid) -> Vec<Uid> {
+    pub fn remove(&mut self, uid: &ObjectUid) -> Vec<ObjectUid> {
         let Some(object) = self.objects.remove(uid) else { return Vec::new() };
         for owner in &object.owners {
             self.unlink(&owner.uid, uid);
@@ -103,29 +103,29 @@ impl Graph {
     }
 
     /// The objects of a kind, to find those that a new list no longer has.
-    pub fn of_kind(&self, api_version: &str, kind: &str) -> Vec<Uid> {
-        let same = |object: &Object| object.api_version == api_version && object.kind == kind;
+    pub fn of_kind(&self, api_version: &str, kind: &str) -> Vec<ObjectUid> {
+        let same = |object: &GraphObject| object.api_version == api_version && object.kind == kind;
         self.objects.iter().filter(|(_, o)| same(o)).map(|(uid, _)| uid.clone()).collect()
     }
 
     /// The objects whose owners are unknown here.
-    pub fn doubtful(&self) -> Vec<Uid> {
-        let doubted = |uid: &&Uid| matches!(self.verdict(uid), GraphVerdict::Doubt(_));
+    pub fn doubtful(&self) -> Vec<ObjectUid> {
+        let doubted = |uid: &&ObjectUid| matches!(self.verdict(uid), GraphVerdict::Doubt(_));
         self.objects.keys().filter(doubted).cloned().collect()
     }
 
     /// The object with that UID.
-    pub fn get(&self, uid: &Uid) -> Option<&Object> {
+    pub fn get(&self, uid: &ObjectUid) -> Option<&GraphObject> {
         self.objects.get(uid)
     }
 
     /// Whether anything is owned by it.
-    pub fn has_dependents(&self, uid: &Uid) -> bool {
+    pub fn has_dependents(&self, uid: &ObjectUid) -> bool {
         self.dependents.get(uid).is_some_and(|dependents| !dependents.is_empty())
     }
 
     /// What has to be done about an object.
-    pub fn verdict(&self, uid: &Uid) -> GraphVerdict {
+    pub fn verdict(&self, uid: &ObjectUid) -> GraphVerdict {
         let Some(object) = self.objects.get(uid) else { return GraphVerdict::Leave };
         if object.waits_for(ORPHAN) {
             let all = self.dependents_of(uid, |_| true);
@@ -136,7 +136,7 @@ impl Graph {
             };
         }
         if object.waits_for(FOREGROUND) {
-            let blocking = |o: &Object| {
+            let blocking = |o: &GraphObject| {
                 let mut owners = o.owners.iter();
                 owners.any(|r| &r.uid == uid && r.block_owner_deletion == Some(true))
             };
@@ -154,19 +154,23 @@ impl Graph {
         GraphVerdict::Doubt(object.owners.clone())
     }
 
-    fn dependents_of(&self, uid: &Uid, keep: impl Fn(&Object) -> bool) -> BTreeMap<Uid, Object> {
+    fn dependents_of(
+        &self,
+        uid: &ObjectUid,
+        keep: impl Fn(&GraphObject) -> bool,
+    ) -> BTreeMap<ObjectUid, GraphObject> {
         let all = self.dependents.get(uid).into_iter().flatten();
         all.filter_map(|uid| Some((uid.clone(), self.objects.get(uid)?.clone())))
             .filter(|(_, object)| keep(object))
             .collect()
     }
 
-    fn waiting_owners(&self, object: &Object) -> Vec<Uid> {
+    fn waiting_owners(&self, object: &GraphObject) -> Vec<ObjectUid> {
         let owners = object.owners.iter().map(|owner| owner.uid.clone());
         owners.filter(|uid| self.objects.get(uid).is_some_and(|owner| owner.deleting)).collect()
     }
 
-    fn unlink(&mut self, owner: &Uid, dependent: &Uid) {
+    fn unlink(&mut self, owner: &ObjectUid, dependent: &ObjectUid) {
         if let Some(dependents) = self.dependents.get_mut(owner) {
             dependents.remove(dependent);
             if dependents.is_empty() {
@@ -180,26 +184,26 @@ impl Graph {
 mod tests {
     use super::*;
 
-    fn object(name: &str, owners: &[&str]) -> Object {
+    fn object(name: &str, owners: &[&str]) -> GraphObject {
         let owner = |uid: &&str| OwnerReference {
             uid: (*uid).to_owned(),
             block_owner_deletion: Some(true),
             ..OwnerReference::default()
         };
-        Object {
+        GraphObject {
             name: name.to_owned(),
             owners: owners.iter().map(owner).collect(),
-            ..Object::default()
+            ..GraphObject::default()
         }
     }
 
-    fn uids(uids: &[&str]) -> Vec<Uid> {
+    fn uids(uids: &[&str]) -> Vec<ObjectUid> {
         uids.iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn dependents_are_doubted_when_the_last_owner_goes() {
-        let mut graph = Graph::default();
+        let mut graph = OwnerGraph::default();
         for (uid, owners) in [("a", vec![]), ("b", vec![]), ("c", vec!["a", "b"])] {
             graph.put(&uid.to_owned(), object(uid, &owners));
         }
@@ -214,16 +218,19 @@ mod tests {
 
     #[test]
     fn a_foreground_owner_goes_after_its_dependents() {
-        let mut graph = Graph::default();
-        let owner =
-            Object { deleting: true, finalizers: vec![FOREGROUND.to_owned()], ..object("a", &[]) };
+        let mut graph = OwnerGraph::default();
+        let owner = GraphObject {
+            deleting: true,
+            finalizers: vec![FOREGROUND.to_owned()],
+            ..object("a", &[])
+        };
         graph.put(&"c".to_owned(), object("c", &["a"]));
         assert_eq!(graph.put(&"a".to_owned(), owner), uids(&["a"]));
         let GraphVerdict::DeleteDependents(first) = graph.verdict(&"a".to_owned()) else {
             panic!("dependents first")
         };
         assert_eq!(first.into_keys().collect::<Vec<_>>(), ["c"]);
-        let deleting = Object { deleting: true, ..object("c", &["a"]) };
+        let deleting = GraphObject { deleting: true, ..object("c", &["a"]) };
         assert_eq!(graph.put(&"c".to_owned(), deleting), uids(&["a", "c"]));
         assert_eq!(graph.verdict(&"a".to_owned()), GraphVerdict::DeleteDependents(BTreeMap::new()));
         assert_eq!(graph.remove(&"c".to_owned()), uids(&["a"]));
@@ -232,9 +239,9 @@ mod tests {
 
     #[test]
     fn an_orphaning_owner_is_forgotten_first() {
-        let mut graph = Graph::default();
+        let mut graph = OwnerGraph::default();
         let finalizers = vec![ORPHAN.to_owned()];
-        graph.put(&"a".to_owned(), Object { deleting: true, finalizers, ..object("a", &[]) });
+        graph.put(&"a".to_owned(), GraphObject { deleting: true, finalizers, ..object("a", &[]) });
         graph.put(&"c".to_owned(), object("c", &["a"]));
         assert!(
             matches!(graph.verdict(&"a".to_owned()), GraphVerdict::Disown(all) if all.len() == 1)

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-use super::repository::{Cloned, Source};
-use super::samples::{self, Samples};
-use super::{Args, Print, await_interrupt, files_of, provider, spent, starting_words};
-use crate::models::Script;
-use crate::place::Place;
-use crate::scenario::Scenario;
-use crate::stack::kept::Kept;
-use crate::stack::outside::{Models, RepositoryContent, Surroundings, repository_dir};
-use crate::stack::{PagesAccess, Stack, StackOptions, manifests};
+use super::repository::{CloneSource, ClonedRepository};
+use super::samples::{self, SampleScripts};
+use super::{DemoArgs, PrintFn, await_interrupt, files_of, provider, spent, starting_words};
+use crate::models::ModelScript;
+use crate::place::InstallPlace;
+use crate::scenario::PlayableScenario;
+use crate::stack::kept::KeptFolder;
+use crate::stack::outside::{ModelSource, RepositoryContent, StackSurroundings, repository_dir};
+use crate::stack::{PagesAccess, RunningStack, StackOptions, manifests};
 
 /// What a kept folder says about the sample repository.
 const SAMPLE: &str = "the sample repository";
@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// What the chat is about.
 struct Topic {
     options: StackOptions,
-    surroundings: Surroundings,
+    surroundings: StackSurroundings,
     /// For the reader: whose repository it is.
     about: String,
     model: String,
@@ -34,17 +34,17 @@ struct Topic {
 }
 
 /// Starts everything and runs until Ctrl-C.
-pub async fn run_chat(args: &Args, program: &Path, say: Print<'_>) -> anyhow::Result<()> {
+pub async fn run_chat(args: &DemoArgs, program: &Path, say: PrintFn<'_>) -> anyhow::Result<()> {
     let temporary = tempfile::Builder::new().prefix("codebutler-demo-").tempdir()?;
     let source = args.source();
     let mut kept = open_kept(args, source.as_ref())?;
     let dir = kept.as_ref().map_or_else(|| temporary.path().join("stack"), |k| k.dir().to_owned());
-    let life = kept.as_mut().and_then(Kept::take);
+    let life = kept.as_mut().and_then(KeptFolder::take);
     let again = life.is_some();
     // A kept demo knows what it is about.
     let source = source.or_else(|| {
         let from = kept.as_ref()?.source();
-        (from != SAMPLE).then(|| Source { from: from.to_owned(), ..args.any_source() })
+        (from != SAMPLE).then(|| CloneSource { from: from.to_owned(), ..args.any_source() })
     });
     let mut topic = match &source {
         None => sample_topic(args, program, temporary.path(), &dir)?,
@@ -65,11 +65,11 @@ pub async fn run_chat(args: &Args, program: &Path, say: Print<'_>) -> anyhow::Re
     say(starting_words(args));
     if topic.options.nodes.is_some() {
         // The cluster stays: nothing of this may.
-        topic.options.place = Place::own();
+        topic.options.place = InstallPlace::own();
     }
-    let real = matches!(topic.surroundings.models, Models::Real(_));
+    let real = matches!(topic.surroundings.models, ModelSource::Real(_));
     let (about, model, notices) = (topic.about, topic.model, topic.notices);
-    let mut stack = Stack::start_in(topic.options, topic.surroundings).await?;
+    let mut stack = RunningStack::start_in(topic.options, topic.surroundings).await?;
     let lease = (!stack.place.is_usual()).then(|| stack.place.lease(&stack.cluster));
     say(&write_welcome(&stack, &about, &model, &notices, kept.as_ref(), again));
     let ended = tokio::select! {
@@ -93,20 +93,25 @@ pub async fn run_chat(args: &Args, program: &Path, say: Print<'_>) -> anyhow::Re
     ended
 }
 
-fn open_kept(args: &Args, source: Option<&Source>) -> anyhow::Result<Option<Kept>> {
+fn open_kept(args: &DemoArgs, source: Option<&CloneSource>) -> anyhow::Result<Option<KeptFolder>> {
     let Some(dir) = &args.state else { return Ok(None) };
     for name in ["KUBECONFIG", "KUBEBUILDER_ASSETS"] {
         if std::env::var_os(name).is_some_and(|value| !value.is_empty()) {
             bail!("--state keeps the embedded API server's objects: unset {name} to use it");
         }
     }
-    let wanted = source.map(Source::identity);
-    Ok(Some(Kept::open(dir, wanted.as_deref(), SAMPLE)?))
+    let wanted = source.map(CloneSource::identity);
+    Ok(Some(KeptFolder::open(dir, wanted.as_deref(), SAMPLE)?))
 }
 
 /// The sample repository and the scripted model.
-fn sample_topic(args: &Args, program: &Path, dir: &Path, stack: &Path) -> anyhow::Result<Topic> {
-    let (mut scenario, Samples { script, suggestions, otherwise }) = samples::load_samples()?;
+fn sample_topic(
+    args: &DemoArgs,
+    program: &Path,
+    dir: &Path,
+    stack: &Path,
+) -> anyhow::Result<Topic> {
+    let (mut scenario, SampleScripts { script, suggestions, otherwise }) = samples::load_samples()?;
     let people = PEOPLE.map(str::to_owned).into_iter().filter(|p| !scenario.users.contains(p));
     scenario.users.extend(people.collect::<Vec<_>>());
     let mut options = stack_options(args, program, &scenario, stack)?;
@@ -118,27 +123,27 @@ fn sample_topic(args: &Args, program: &Path, dir: &Path, stack: &Path) -> anyhow
         suggestions.len(),
         unused.unwrap_or_default()
     );
-    let models = Models::Honest(otherwise);
-    let surroundings = Surroundings { models, suggestions, ..Surroundings::default() };
+    let models = ModelSource::Honest(otherwise);
+    let surroundings = StackSurroundings { models, suggestions, ..StackSurroundings::default() };
     Ok(Topic { options, surroundings, about: "a sample".to_owned(), model, notices: Vec::new() })
 }
 
 /// A repository of the user's own, with real models if there is a key.
 async fn own_topic(
-    args: &Args,
+    args: &DemoArgs,
     program: &Path,
-    source: &Source,
+    source: &CloneSource,
     dir: &Path,
     kept_branch: Option<String>,
-    say: Print<'_>,
+    say: PrintFn<'_>,
 ) -> anyhow::Result<Topic> {
     let name = source.name();
     let provider = provider::given_provider(args)?;
     if let Some(asked) = &provider {
-        asked.check(&manifests::seed_roles(&Place::usual(), |_| None)?).await?;
+        asked.check(&manifests::seed_roles(&InstallPlace::usual(), |_| None)?).await?;
     }
     let cloned = if let Some(branch) = kept_branch {
-        Cloned { branch, notices: Vec::new() }
+        ClonedRepository { branch, notices: Vec::new() }
     } else {
         say(&format!("cloning {} …", source.identity()));
         let place = repository_dir(dir, &name);
@@ -148,7 +153,7 @@ async fn own_topic(
         }
         source.clone_into(&place).await?
     };
-    let Samples { script, suggestions, otherwise } = samples::unknown_repository(&name);
+    let SampleScripts { script, suggestions, otherwise } = samples::unknown_repository(&name);
     let (models, model, script, suggestions) = match provider {
         Some(asked) => {
             let whose = asked.provider.model.clone();
@@ -157,10 +162,10 @@ async fn own_topic(
                 whose.unwrap_or_else(|| "each role's own model".to_owned()),
                 asked.host
             );
-            (Models::Real(asked.provider), model, Script::default(), Vec::new())
+            (ModelSource::Real(asked.provider), model, ModelScript::default(), Vec::new())
         }
         None => (
-            Models::Honest(otherwise),
+            ModelSource::Honest(otherwise),
             "scripted: it can look around and no more; set OPENROUTER_API_KEY (or \
              CODEBUTLER_MODEL_URL) for real ones"
                 .to_owned(),
@@ -170,8 +175,8 @@ async fn own_topic(
     };
     let (mut scenario, _) = samples::load_samples()?;
     scenario.users = PEOPLE.map(str::to_owned).to_vec();
-    if matches!(models, Models::Real(_)) {
-        let all = manifests::seed_roles(&Place::usual(), |_| None)?
+    if matches!(models, ModelSource::Real(_)) {
+        let all = manifests::seed_roles(&InstallPlace::usual(), |_| None)?
             .into_iter()
             .map(|role| role.spec.role);
         scenario.roles = put_first("pm", all.collect());
@@ -181,7 +186,8 @@ async fn own_topic(
     options.branch = cloned.branch;
     options.script = script;
     let content = RepositoryContent::InPlace;
-    let surroundings = Surroundings { models, content, suggestions, ..Surroundings::default() };
+    let surroundings =
+        StackSurroundings { models, content, suggestions, ..StackSurroundings::default() };
     let about = format!("a clone of {}, which is never written to", source.identity());
     Ok(Topic { options, surroundings, about, model, notices: cloned.notices })
 }
@@ -193,9 +199,9 @@ fn put_first(name: &str, mut names: Vec<String>) -> Vec<String> {
 }
 
 fn stack_options(
-    args: &Args,
+    args: &DemoArgs,
     program: &Path,
-    scenario: &Scenario,
+    scenario: &PlayableScenario,
     dir: &Path,
 ) -> anyhow::Result<StackOptions> {
     let mut options = super::stack_options(scenario, args, program, dir)?;
@@ -206,11 +212,11 @@ fn stack_options(
 }
 
 fn write_welcome(
-    stack: &Stack,
+    stack: &RunningStack,
     about: &str,
     model: &str,
     notices: &[String],
-    kept: Option<&Kept>,
+    kept: Option<&KeptFolder>,
     again: bool,
 ) -> String {
     let page = stack.slack.page_url();
@@ -248,7 +254,7 @@ fn write_welcome(
 }
 
 /// Says when a conversation has left the script, for nobody else would. Never ends.
-async fn tell_failures(stack: &Stack, say: Print<'_>) {
+async fn tell_failures(stack: &RunningStack, say: PrintFn<'_>) {
     let mut told = 0;
     loop {
         let failures = stack.models.failures();
@@ -261,7 +267,7 @@ async fn tell_failures(stack: &Stack, say: Print<'_>) {
 }
 
 /// Saves now and then, so that even a crash loses little. Ends only if that fails.
-async fn save_often(stack: &Stack, kept: Option<&mut Kept>) -> anyhow::Result<()> {
+async fn save_often(stack: &RunningStack, kept: Option<&mut KeptFolder>) -> anyhow::Result<()> {
     let Some(kept) = kept else { return std::future::pending().await };
     loop {
         kept.save(stack).await?;

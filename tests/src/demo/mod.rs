@@ -1,4 +1,4 @@
-//! `cargo demo`: a [`Stack`] to talk to on its chat page, or to play a scenario on.
+//! `cargo demo`: a [`RunningStack`] to talk to on its chat page, or to play a scenario on.
 
 mod chat;
 pub(crate) mod provider;
@@ -17,16 +17,16 @@ use std::time::Instant;
 use anyhow::Context as _;
 use clap::Parser;
 
-use self::repository::Source;
-pub use self::summary::Summary;
-use self::transcript::Transcript;
+use self::repository::CloneSource;
+pub use self::summary::DemoSummary;
+use self::transcript::DemoTranscript;
 use self::world::StackWorld;
 use crate::bench::{self, BenchArgs};
-use crate::place::Place;
-use crate::scenario::{Content, Scenario, play_scenario};
+use crate::place::InstallPlace;
+use crate::scenario::{FirstContent, PlayableScenario, play_scenario};
 use crate::stack::nodes::NodeArgs;
-use crate::stack::outside::{OWNER, RepositoryContent, Surroundings, repository_dir};
-use crate::stack::{PagesAccess, Stack, StackOptions, manifests};
+use crate::stack::outside::{OWNER, RepositoryContent, StackSurroundings, repository_dir};
+use crate::stack::{PagesAccess, RunningStack, StackOptions, manifests};
 
 /// The whole product on one machine: embedded Kubernetes, Slack, model API and GitHub.
 #[derive(Debug, Parser)]
@@ -36,7 +36,7 @@ use crate::stack::{PagesAccess, Stack, StackOptions, manifests};
     after_help = "OPENROUTER_API_KEY holds the key for OpenRouter, CODEBUTLER_MODEL_KEY the one for \
                   CODEBUTLER_MODEL_URL\n(where that server wants one)."
 )]
-pub struct Args {
+pub struct DemoArgs {
     /// The conversation to play; exits 0 only if every expectation in it held. Without it, the chat
     /// page is yours until Ctrl-C.
     #[arg(long, value_name = "FILE", group = "played")]
@@ -91,45 +91,45 @@ pub struct ModelArgs {
     pub model: Vec<String>,
     /// From `OPENROUTER_API_KEY`.
     #[arg(skip = secret_env("OPENROUTER_API_KEY"))]
-    pub openrouter: Secret,
+    pub openrouter: SecretKey,
     /// From `CODEBUTLER_MODEL_KEY`.
     #[arg(skip = secret_env("CODEBUTLER_MODEL_KEY"))]
-    pub key: Secret,
+    pub key: SecretKey,
 }
 
 /// A key. Shown to nobody.
 #[derive(Clone, Default)]
-pub struct Secret(Option<String>);
+pub struct SecretKey(Option<String>);
 
-impl std::fmt::Debug for Secret {
+impl std::fmt::Debug for SecretKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(if self.0.is_some() { "set" } else { "unset" })
     }
 }
 
-fn secret_env(name: &str) -> Secret {
-    Secret(std::env::var(name).ok())
+fn secret_env(name: &str) -> SecretKey {
+    SecretKey(std::env::var(name).ok())
 }
 
-impl Args {
-    fn source(&self) -> Option<Source> {
+impl DemoArgs {
+    fn source(&self) -> Option<CloneSource> {
         let from = self.repo.clone()?;
-        Some(Source { from, ..self.any_source() })
+        Some(CloneSource { from, ..self.any_source() })
     }
 
-    fn any_source(&self) -> Source {
-        Source { from: String::new(), branch: self.branch.clone(), limit: self.repo_limit }
+    fn any_source(&self) -> CloneSource {
+        CloneSource { from: String::new(), branch: self.branch.clone(), limit: self.repo_limit }
     }
 }
 
 /// Where text for people goes.
-pub type Print<'a> = &'a mut (dyn FnMut(&str) + Send);
+pub type PrintFn<'a> = &'a mut (dyn FnMut(&str) + Send);
 
 /// How a demo ended.
 #[derive(Debug)]
-pub enum Ended {
+pub enum DemoEnd {
     /// The scenario was played to its end.
-    Played(Box<Summary>),
+    Played(Box<DemoSummary>),
     /// Ctrl-C before that.
     Interrupted,
     /// Whoever talked on the chat page has had enough.
@@ -142,30 +142,34 @@ pub enum Ended {
 ///
 /// # Errors
 /// A mistake in the scenario, or a part of the testbed that does not start.
-pub async fn run_demo(args: &Args, program: &Path, print: Print<'_>) -> anyhow::Result<Ended> {
+pub async fn run_demo(
+    args: &DemoArgs,
+    program: &Path,
+    print: PrintFn<'_>,
+) -> anyhow::Result<DemoEnd> {
     if let (true, Some(images)) = (args.cluster, &args.nodes.images) {
         standing::run_standing(images, program, print).await?;
-        return Ok(Ended::Left);
+        return Ok(DemoEnd::Left);
     }
     if args.bench.tasks_folder().is_some() {
         let measured = bench::run_bench(args, program, print).await?;
-        return Ok(measured.map_or(Ended::Interrupted, Ended::Measured));
+        return Ok(measured.map_or(DemoEnd::Interrupted, DemoEnd::Measured));
     }
     let Some(file) = &args.scenario else {
         Box::pin(chat::run_chat(args, program, print)).await?;
-        return Ok(Ended::Left);
+        return Ok(DemoEnd::Left);
     };
     let played = play_file(file, args, program, print).await?;
-    Ok(played.map_or(Ended::Interrupted, |summary| Ended::Played(Box::new(summary))))
+    Ok(played.map_or(DemoEnd::Interrupted, |summary| DemoEnd::Played(Box::new(summary))))
 }
 
 async fn play_file(
     file: &Path,
-    args: &Args,
+    args: &DemoArgs,
     program: &Path,
-    print: Print<'_>,
-) -> anyhow::Result<Option<Summary>> {
-    let mut scenario = Scenario::load(file)?;
+    print: PrintFn<'_>,
+) -> anyhow::Result<Option<DemoSummary>> {
+    let mut scenario = PlayableScenario::load(file)?;
     let dir = tempfile::Builder::new().prefix("codebutler-demo-").tempdir()?;
     let mut say = |text: &str| {
         if !args.json {
@@ -174,7 +178,7 @@ async fn play_file(
     };
     say(&format!("{}: {}", scenario.name, scenario.description.trim()));
     let place = dir.path().join("stack");
-    let mut surroundings = Surroundings::default();
+    let mut surroundings = StackSurroundings::default();
     let mut files = PathBuf::new();
     if let Some(source) = args.source() {
         say(&format!("cloning {} …", source.identity()));
@@ -189,9 +193,9 @@ async fn play_file(
     say(starting_words(args));
     let mut options = StackOptions { files, ..stack_options(&scenario, args, program, &place)? };
     if std::env::var_os("KUBECONFIG").is_some_and(|path| !path.is_empty()) {
-        options.place = Place::own();
+        options.place = InstallPlace::own();
     }
-    let stack = Stack::start_in(options, surroundings).await?;
+    let stack = RunningStack::start_in(options, surroundings).await?;
     let lease = (!stack.place.is_usual()).then(|| stack.place.lease(&stack.cluster));
     say(&format!("export KUBECONFIG={}", stack.cluster.kubeconfig().display()));
     say(&format!("repository: {}\n", stack.remote.url()));
@@ -217,15 +221,15 @@ async fn play_file(
 }
 
 async fn play_on(
-    stack: &Stack,
-    scenario: &Scenario,
+    stack: &RunningStack,
+    scenario: &PlayableScenario,
     say: &mut (dyn FnMut(&str) + Send),
-) -> anyhow::Result<Summary> {
+) -> anyhow::Result<DemoSummary> {
     let roles = manifests::seed_roles(&stack.place, |_| None)?;
     let names: BTreeMap<String, String> =
         roles.into_iter().map(|r| (r.spec.display.name, r.spec.role)).collect();
     let world = StackWorld::new(stack, scenario, names);
-    let mut transcript = Transcript::default();
+    let mut transcript = DemoTranscript::default();
     let begun = Instant::now();
     let mut hear = |event| {
         if let Some(line) = transcript.line(&event) {
@@ -233,11 +237,11 @@ async fn play_on(
         }
     };
     let report = play_scenario(scenario, &world, &mut hear).await?;
-    Ok(Summary::of(&scenario.name, &report, begun.elapsed().as_secs_f64()))
+    Ok(DemoSummary::of(&scenario.name, &report, begun.elapsed().as_secs_f64()))
 }
 
 /// What is said before anything is there.
-fn starting_words(args: &Args) -> &'static str {
+fn starting_words(args: &DemoArgs) -> &'static str {
     if args.nodes.outside.is_some() {
         "starting Slack, model API and GitHub here, and the product on the cluster's nodes …"
     } else {
@@ -246,10 +250,10 @@ fn starting_words(args: &Args) -> &'static str {
 }
 
 /// A folder with the files of the scenario's first commit.
-fn files_of(scenario: &Scenario, dir: &Path) -> anyhow::Result<PathBuf> {
+fn files_of(scenario: &PlayableScenario, dir: &Path) -> anyhow::Result<PathBuf> {
     match &scenario.repository.content {
-        Content::Folder(folder) => Ok(folder.clone()),
-        Content::Files(files) => {
+        FirstContent::Folder(folder) => Ok(folder.clone()),
+        FirstContent::Files(files) => {
             let folder = dir.join("first-commit");
             for (path, text) in files {
                 let path = folder.join(path);
@@ -263,15 +267,15 @@ fn files_of(scenario: &Scenario, dir: &Path) -> anyhow::Result<PathBuf> {
 
 /// A stack in `dir`, without the repository's files.
 fn stack_options(
-    scenario: &Scenario,
-    args: &Args,
+    scenario: &PlayableScenario,
+    args: &DemoArgs,
     program: &Path,
     dir: &Path,
 ) -> anyhow::Result<StackOptions> {
     let name = scenario.repository.name.rsplit('/').next().unwrap_or_default();
     Ok(StackOptions {
         dir: dir.to_owned(),
-        place: Place::usual(),
+        place: InstallPlace::usual(),
         program: program.to_owned(),
         name: name.to_owned(),
         users: scenario.users.clone(),
@@ -292,7 +296,7 @@ fn stack_options(
     })
 }
 
-fn show_logs(stack: &Stack, say: &mut (dyn FnMut(&str) + Send)) {
+fn show_logs(stack: &RunningStack, say: &mut (dyn FnMut(&str) + Send)) {
     for process in [&stack.controller, &stack.gateway] {
         let log = std::fs::read_to_string(process.log()).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();

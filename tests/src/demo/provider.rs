@@ -6,8 +6,8 @@ use codebutler_crds::AgentRole;
 use reqwest::StatusCode;
 use serde::Deserialize;
 
-use super::Args;
-use crate::stack::outside::Provider;
+use super::DemoArgs;
+use crate::stack::outside::ModelProvider;
 
 const OPENROUTER: &str = "https://openrouter.ai/api/v1";
 const OPENROUTER_HOST: &str = "openrouter.ai";
@@ -54,7 +54,7 @@ pub enum ProviderError {
 ///
 /// # Errors
 /// When the address is none.
-pub fn given_provider(args: &Args) -> Result<Option<Asked>, ProviderError> {
+pub fn given_provider(args: &DemoArgs) -> Result<Option<AskedProvider>, ProviderError> {
     let set = |value: &Option<String>| value.clone().filter(|text| !text.trim().is_empty());
     let (url, key) = (set(&args.models.url), set(&args.models.key.0));
     let openrouter = set(&args.models.openrouter.0);
@@ -70,8 +70,8 @@ pub fn given_provider(args: &Args) -> Result<Option<Asked>, ProviderError> {
     };
     let host = url_host(&url).ok_or(ProviderError::Url)?;
     let model = set(&args.models.model.first().cloned());
-    let provider = Provider { url, key, model };
-    Ok(Some(Asked { provider, host, variable }))
+    let provider = ModelProvider { url, key, model };
+    Ok(Some(AskedProvider { provider, host, variable }))
 }
 
 fn url_host(url: &str) -> Option<String> {
@@ -81,9 +81,9 @@ fn url_host(url: &str) -> Option<String> {
 
 /// A provider that was asked for.
 #[derive(Debug)]
-pub struct Asked {
+pub struct AskedProvider {
     /// Where, and as whom.
-    pub provider: Provider,
+    pub provider: ModelProvider,
     /// Its host.
     pub host: String,
     variable: &'static str,
@@ -99,11 +99,11 @@ struct ProviderModel {
     id: String,
 }
 
-impl Asked {
+impl AskedProvider {
     /// The same for another model.
     #[must_use]
     pub fn with(&self, model: Option<String>) -> Self {
-        let provider = Provider { model, ..self.provider.clone() };
+        let provider = ModelProvider { model, ..self.provider.clone() };
         Self { provider, host: self.host.clone(), variable: self.variable }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::process::Command;
 
-use crate::github::git::{Git, GitError};
+use crate::github::git::{BareRepository, GitError};
 
 /// How often a clone's size is looked at.
 const LOOK: Duration = Duration::from_millis(200);
@@ -80,7 +80,7 @@ pub enum RepositoryError {
 
 /// What to clone.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct CloneSource {
     /// A path or URL.
     pub from: String,
     /// The branch that pull requests are for, if it is not the default one.
@@ -91,14 +91,14 @@ pub struct Source {
 
 /// A clone, ready to be served.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cloned {
+pub struct ClonedRepository {
     /// The branch that pull requests are for.
     pub branch: String,
     /// What a user should know about it, a sentence each.
     pub notices: Vec<String>,
 }
 
-impl Source {
+impl CloneSource {
     /// The repository's identity: an absolute path, or the URL without credentials.
     #[must_use]
     pub fn identity(&self) -> String {
@@ -150,17 +150,17 @@ impl Source {
     ///
     /// # Errors
     /// A sentence that says what to do.
-    pub async fn clone_into(&self, dir: &Path) -> Result<Cloned, RepositoryError> {
+    pub async fn clone_into(&self, dir: &Path) -> Result<ClonedRepository, RepositoryError> {
         if let Some(path) = self.path() {
             look_at(&self.from, &path).await?;
         }
         self.fetch(dir).await?;
-        let git = Git::at(dir);
+        let git = BareRepository::at(dir);
         // Nothing here knows the way back.
         git.run(&["remote", "remove", "origin"]).await?;
         let branch = self.base(&git).await?;
         let notices = find_notices(&git, &branch).await?;
-        Ok(Cloned { branch, notices })
+        Ok(ClonedRepository { branch, notices })
     }
 
     async fn fetch(&self, dir: &Path) -> Result<(), RepositoryError> {
@@ -206,7 +206,7 @@ impl Source {
     }
 
     /// The branch that was asked for, the one that is checked out there, or one of a usual name.
-    async fn base(&self, git: &Git) -> Result<String, RepositoryError> {
+    async fn base(&self, git: &BareRepository) -> Result<String, RepositoryError> {
         let from = self.identity();
         let all = git.branches().await?;
         let some: Vec<&str> = all.keys().take(10).map(String::as_str).collect();
@@ -265,7 +265,7 @@ async fn look_at(from: &str, path: &Path) -> Result<(), RepositoryError> {
     Ok(())
 }
 
-async fn find_notices(git: &Git, branch: &str) -> Result<Vec<String>, RepositoryError> {
+async fn find_notices(git: &BareRepository, branch: &str) -> Result<Vec<String>, RepositoryError> {
     let mut notices = Vec::new();
     let large = folder_megabytes(git.dir());
     if large > LARGE_MB {
@@ -328,8 +328,8 @@ fn folder_megabytes(dir: &Path) -> u64 {
 mod tests {
     use super::*;
 
-    fn source(from: &str) -> Source {
-        Source { from: from.to_owned(), branch: None, limit: 100 }
+    fn source(from: &str) -> CloneSource {
+        CloneSource { from: from.to_owned(), branch: None, limit: 100 }
     }
 
     #[test]

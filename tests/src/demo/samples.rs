@@ -5,9 +5,11 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::models::{Conversation, Otherwise, Pattern, RoleScript, Script, Step};
-use crate::scenario::{Action, Scenario, ScenarioError};
-use crate::slack::Suggestion;
+use crate::models::{
+    CheckedPattern, ModelScript, OtherwiseAnswers, RoleScript, ScriptStep, ScriptedConversation,
+};
+use crate::scenario::{PlayableScenario, ScenarioAction, ScenarioError};
+use crate::slack::ChatSuggestion;
 
 /// Scenarios on one and the same repository, and what to call them. The first one's repository is
 /// used.
@@ -19,44 +21,46 @@ const REAL: &str = "For anything else it takes real models: `OPENROUTER_API_KEY=
 
 /// Scripts, and the words that start them.
 #[derive(Debug)]
-pub struct Samples {
+pub struct SampleScripts {
     /// All scripts in one, each for its own conversation.
-    pub script: Script,
+    pub script: ModelScript,
     /// One for each sample.
-    pub suggestions: Vec<Suggestion>,
+    pub suggestions: Vec<ChatSuggestion>,
     /// For all other conversations.
-    pub otherwise: Otherwise,
+    pub otherwise: OtherwiseAnswers,
 }
 
 /// The sample tasks with the scenario whose repository they are about.
 ///
 /// # Errors
 /// When a file of the project is broken.
-pub fn load_samples() -> Result<(Scenario, Samples), ScenarioError> {
+pub fn load_samples() -> Result<(PlayableScenario, SampleScripts), ScenarioError> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let mut scenarios = Vec::new();
     for (file, title) in SAMPLES {
-        scenarios.push((Scenario::load(&folder.join(format!("{file}.yaml")))?, title));
+        scenarios.push((PlayableScenario::load(&folder.join(format!("{file}.yaml")))?, title));
     }
-    let mut script = Script::default();
+    let mut script = ModelScript::default();
     let mut suggestions = Vec::new();
     for (scenario, title) in &scenarios {
         let Some(text) = first_words(scenario) else { continue };
         for (role, one) in &scenario.models.0 {
             let all = script.0.entry(role.clone()).or_insert_with(RoleScript::default);
-            all.conversations.extend(one.conversations.iter().map(|conversation| Conversation {
-                // Quoted line by line where a model reads it.
-                thread: Some(text.lines().next().unwrap_or_default().into()),
-                steps: conversation.steps.clone(),
+            all.conversations.extend(one.conversations.iter().map(|conversation| {
+                ScriptedConversation {
+                    // Quoted line by line where a model reads it.
+                    thread: Some(text.lines().next().unwrap_or_default().into()),
+                    steps: conversation.steps.clone(),
+                }
             }));
         }
-        suggestions.push(Suggestion {
+        suggestions.push(ChatSuggestion {
             title: (*title).to_owned(),
             text: text.to_owned(),
             replies: later_words(scenario),
         });
     }
-    let otherwise = Otherwise { can: describe_samples(&suggestions) };
+    let otherwise = OtherwiseAnswers { can: describe_samples(&suggestions) };
     let (mut first, _) = scenarios.swap_remove(0);
     for (scenario, _) in scenarios {
         first.users.extend(scenario.users);
@@ -64,62 +68,62 @@ pub fn load_samples() -> Result<(Scenario, Samples), ScenarioError> {
     }
     drop_doubles(&mut first.users);
     drop_doubles(&mut first.roles);
-    Ok((first, Samples { script, suggestions, otherwise }))
+    Ok((first, SampleScripts { script, suggestions, otherwise }))
 }
 
 /// What a model can do on a repository that nobody wrote a script for: look, and admit the rest.
 #[must_use]
-pub fn unknown_repository(name: &str) -> Samples {
-    let look =
-        Step::tool("GitLog", json!({"limit": 1})).and_tool("Glob", json!({"pattern": "**/*"}));
-    let mut say = Step::say(&format!(
+pub fn unknown_repository(name: &str) -> SampleScripts {
+    let look = ScriptStep::tool("GitLog", json!({"limit": 1}))
+        .and_tool("Glob", json!({"pattern": "**/*"}));
+    let mut say = ScriptStep::say(&format!(
         "I am a scripted model: nobody wrote down what to answer about `{name}`, and I can't think. My \
          tools are real, though, so this much I can tell you from the worktree.\n\n\
          The newest commit: {{{{newest}}}}\n\nThe first files:\n```\n{{{{files}}}}\n```\n\n{REAL} \
          `--scenario FILE` together with `--repo` plays a conversation that you write yourself \
          (`tests/scenarios/README.md`)."
     ));
-    let pattern = |text: &str| text.parse().ok().map(Pattern);
+    let pattern = |text: &str| text.parse().ok().map(CheckedPattern);
     for (value, text) in [
         ("newest", r"\A([0-9a-f]{7,40} [^\n]*)\n"),
         ("files", r"\A[0-9a-f]{7,40} [^\n]*\n(?:\(older[^\n]*\n)?\n*((?:[^\n]+\n){0,11}[^\n]+)\n"),
     ] {
         say.capture.extend(pattern(text).map(|pattern| (value.to_owned(), pattern)));
     }
-    Samples {
-        script: Script::of("pm", vec![look, say]),
-        suggestions: vec![Suggestion {
+    SampleScripts {
+        script: ModelScript::of("pm", vec![look, say]),
+        suggestions: vec![ChatSuggestion {
             title: "Look around".to_owned(),
             text: format!("What is in {name}?"),
             replies: Vec::new(),
         }],
-        otherwise: Otherwise { can: REAL.to_owned() },
+        otherwise: OtherwiseAnswers { can: REAL.to_owned() },
     }
 }
 
 /// What is said first.
-fn first_words(scenario: &Scenario) -> Option<&str> {
+fn first_words(scenario: &PlayableScenario) -> Option<&str> {
     scenario.conversation.iter().find_map(|action| match action {
-        Action::Says { text, .. } => Some(text.as_str()),
+        ScenarioAction::Says { text, .. } => Some(text.as_str()),
         _ => None,
     })
 }
 
 /// What is said later.
-fn later_words(scenario: &Scenario) -> Vec<String> {
+fn later_words(scenario: &PlayableScenario) -> Vec<String> {
     let said = scenario.conversation.iter().filter_map(|action| match action {
-        Action::Replies { text, .. } => Some(text.clone()),
+        ScenarioAction::Replies { text, .. } => Some(text.clone()),
         _ => None,
     });
     said.collect()
 }
 
-fn describe_samples(suggestions: &[Suggestion]) -> String {
+fn describe_samples(suggestions: &[ChatSuggestion]) -> String {
     let mut text =
         "What I can play, on this repository (the page offers it under the messages; send it \
                     as a new message to the channel):\n"
             .to_owned();
-    for Suggestion { title, text: first, .. } in suggestions {
+    for ChatSuggestion { title, text: first, .. } in suggestions {
         let _ = writeln!(text, "- **{title}**: “{}”", first.replace('\n', " "));
     }
     let _ = write!(text, "\n{REAL}");

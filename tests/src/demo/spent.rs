@@ -7,13 +7,13 @@ use codebutler_crds::thread::TokenUsage;
 use codebutler_crds::{NanoUsd, Thread};
 use kube::api::ListParams;
 
-use crate::stack::Stack;
+use crate::stack::RunningStack;
 
 /// A table by role; nothing if no model was called.
 ///
 /// # Errors
 /// When the Threads can't be read.
-pub async fn spent_table(stack: &Stack) -> Result<Option<String>, kube::Error> {
+pub async fn spent_table(stack: &RunningStack) -> Result<Option<String>, kube::Error> {
     let threads = stack.threads().list(&ListParams::default()).await?;
     Ok(show_table(&by_role(&threads.items)))
 }

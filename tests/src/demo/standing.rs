@@ -7,20 +7,20 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Pod;
 
-use super::{Print, await_interrupt};
+use super::{PrintFn, await_interrupt};
 use crate::apiserver;
-use crate::cluster::Cluster;
+use crate::cluster::TestCluster;
 use crate::controllers::{ControllerManager, ControllerOptions};
-use crate::kubelet::{Image, Kubelet, KubeletOptions};
+use crate::kubelet::{KubeletOptions, LocalImage, ProcessKubelet};
 use crate::stack::nodes::TAG;
 use crate::stack::toolchain::{AGENT_IMAGE, WORKSPACE_IMAGE, build_images};
 
 const OPERATOR: &str = "codebutler-operator";
 
 /// Runs until Ctrl-C.
-pub async fn run_standing(prefix: &str, program: &Path, say: Print<'_>) -> anyhow::Result<()> {
+pub async fn run_standing(prefix: &str, program: &Path, say: PrintFn<'_>) -> anyhow::Result<()> {
     let dir = tempfile::Builder::new().prefix("codebutler-cluster-").tempdir()?;
-    let cluster = Cluster::embedded(dir.path(), apiserver::Options::default()).await?;
+    let cluster = TestCluster::embedded(dir.path(), apiserver::ServerOptions::default()).await?;
     let options = ControllerOptions {
         pv_dir: dir.path().join("volumes"),
         root_ca: Some(cluster.ca_pem().to_owned()),
@@ -31,7 +31,7 @@ pub async fn run_standing(prefix: &str, program: &Path, say: Print<'_>) -> anyho
     options.images = of_registry(prefix, program, &cluster)?;
     options.proxied = Some(codebutler_crds::names::GATEWAY.to_owned());
     options.inject_env = Some(Arc::new(listening_addresses));
-    let kubelet = Kubelet::start(cluster.client(), options).await?;
+    let kubelet = ProcessKubelet::start(cluster.client(), options).await?;
     say(&format!("export KUBECONFIG={}", cluster.kubeconfig().display()));
     say(&format!("the node has {prefix}codebutler-{{operator,agent,workspace}}:{TAG}"));
     say("Ctrl-C ends everything and leaves nothing.");
@@ -46,16 +46,16 @@ pub async fn run_standing(prefix: &str, program: &Path, say: Print<'_>) -> anyho
 fn of_registry(
     prefix: &str,
     program: &Path,
-    cluster: &Cluster,
-) -> anyhow::Result<BTreeMap<String, Image>> {
+    cluster: &TestCluster,
+) -> anyhow::Result<BTreeMap<String, LocalImage>> {
     let api = url::Url::parse(cluster.url())?;
     let path = format!("/usr/local/bin/{OPERATOR}");
     let mut operator =
-        Image { entrypoint: vec![path.clone()], host_network: true, ..Image::default() };
+        LocalImage { entrypoint: vec![path.clone()], host_network: true, ..LocalImage::default() };
     operator.binds.push((program.to_owned(), path));
     let mut all = build_images(program);
     let named = [(AGENT_IMAGE, "codebutler-agent"), (WORKSPACE_IMAGE, "codebutler-workspace")];
-    let mut found: BTreeMap<String, Image> = named
+    let mut found: BTreeMap<String, LocalImage> = named
         .into_iter()
         .filter_map(|(known, name)| Some((format!("{prefix}{name}:{TAG}"), all.remove(known)?)))
         .collect();

@@ -5,18 +5,18 @@ use std::fmt;
 use codebutler_crds::{NanoUsd, Thread};
 use serde::Serialize;
 
-use crate::scenario::{Outcome, Report};
+use crate::scenario::{ExpectationOutcome, ScenarioReport};
 
 /// The figures of a conversation.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Summary {
+pub struct DemoSummary {
     /// The scenario's name.
     pub scenario: String,
     /// Whether every expectation held.
     pub passed: bool,
     /// Every expectation.
-    pub expectations: Vec<Expectation>,
+    pub expectations: Vec<ExpectationResult>,
     /// By role, in the order of the Thread's status.
     pub roles: Vec<RoleFigures>,
     /// USD on the Threads, exact.
@@ -33,7 +33,7 @@ pub struct Summary {
 
 /// One expectation.
 #[derive(Debug, Serialize)]
-pub struct Expectation {
+pub struct ExpectationResult {
     /// What was expected.
     pub what: String,
     /// Whether it held.
@@ -61,9 +61,9 @@ pub struct RoleFigures {
     pub cost: NanoUsd,
 }
 
-impl Summary {
+impl DemoSummary {
     /// Adds up what the report found.
-    pub fn of(scenario: &str, report: &Report, seconds: f64) -> Self {
+    pub fn of(scenario: &str, report: &ScenarioReport, seconds: f64) -> Self {
         let evidence = &report.evidence;
         let threads = evidence.observed.threads.iter();
         let threads: Vec<Thread> =
@@ -87,7 +87,7 @@ impl Summary {
         Self {
             scenario: scenario.to_owned(),
             passed: report.passed(),
-            expectations: report.outcomes.iter().map(Expectation::of).collect(),
+            expectations: report.outcomes.iter().map(ExpectationResult::of).collect(),
             roles: roles.collect(),
             cost: statuses().filter_map(|s| s.cost).sum(),
             billed: bill.total(),
@@ -98,14 +98,14 @@ impl Summary {
     }
 }
 
-impl Expectation {
-    fn of(outcome: &Outcome) -> Self {
-        let Outcome { what, ok, detail } = outcome.clone();
+impl ExpectationResult {
+    fn of(outcome: &ExpectationOutcome) -> Self {
+        let ExpectationOutcome { what, ok, detail } = outcome.clone();
         Self { what, ok, detail }
     }
 }
 
-impl fmt::Display for Summary {
+impl fmt::Display for DemoSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "role         turns  tools  tokens in  tokens out  USD")?;
         for r in &self.roles {
@@ -119,7 +119,7 @@ impl fmt::Display for Summary {
         writeln!(f, "pull request: {}", self.pull_request.as_deref().unwrap_or("none"))?;
         writeln!(f, "new commit:   {}", self.commit.as_deref().unwrap_or("none"))?;
         let failed = self.expectations.iter().filter(|e| !e.ok);
-        for Expectation { what, detail, .. } in failed.clone() {
+        for ExpectationResult { what, detail, .. } in failed.clone() {
             writeln!(f, "✗ {what}: {detail}")?;
         }
         let (all, bad) = (self.expectations.len(), failed.count());

@@ -3,43 +3,45 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::scenario::{Event, SeenMessage};
+use crate::scenario::{SeenMessage, SpectatorEvent};
 
 /// Longest message that is shown whole.
 const LONG: usize = 1200;
 
 /// Turns what a spectator hears into lines.
 #[derive(Debug, Default)]
-pub struct Transcript {
+pub struct DemoTranscript {
     states: BTreeMap<String, String>,
 }
 
-impl Transcript {
+impl DemoTranscript {
     /// What to show of an event, if anything.
-    pub fn line(&mut self, event: &Event) -> Option<String> {
+    pub fn line(&mut self, event: &SpectatorEvent) -> Option<String> {
         match event {
-            Event::Message(message) => Some(show_message(message)),
-            Event::Edited(message) if message.buttons.is_empty() => {
+            SpectatorEvent::Message(message) => Some(show_message(message)),
+            SpectatorEvent::Edited(message) if message.buttons.is_empty() => {
                 let last = message.text.lines().last().unwrap_or_default();
                 Some(format!("{:>12} ✎ {last}", message.from))
             }
-            Event::Reacted { message, reaction } => {
+            SpectatorEvent::Reacted { message, reaction } => {
                 let to = message.text.lines().next().unwrap_or_default();
                 let to: String = to.chars().take(40).collect();
                 Some(format!("{:>12} :{}: on “{to}”", reaction.by, reaction.emoji))
             }
-            Event::Thread { name, phase, role, state } => {
+            SpectatorEvent::Thread { name, phase, role, state } => {
                 let now = [state.as_str(), phase, role].join(" ");
                 let before = self.states.insert(name.clone(), now.clone());
                 (before.as_ref() != Some(&now)).then(|| format!("{:>12} {name}: {now}", "thread"))
             }
-            Event::PullRequest { number, title, state, head } => {
+            SpectatorEvent::PullRequest { number, title, state, head } => {
                 let head: String = head.chars().take(10).collect();
                 let state = format!("{state:?}").to_lowercase();
                 Some(format!("{:>12} #{number} {title} ({state}, {head})", "pull request"))
             }
-            Event::ScriptFailure(failure) => Some(format!("{:>12} {failure}", "script")),
-            Event::Step { .. } | Event::Edited(_) | Event::Pods(_) => None,
+            SpectatorEvent::ScriptFailure(failure) => Some(format!("{:>12} {failure}", "script")),
+            SpectatorEvent::Step { .. } | SpectatorEvent::Edited(_) | SpectatorEvent::Pods(_) => {
+                None
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A scenario's world on a running [`Stack`].
+//! A scenario's world on a running [`RunningStack`].
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,16 @@ use kube::{Api, ResourceExt};
 use serde_json::Value;
 
 use crate::scenario::{
-    Account, Command, Observed, Ran, RemoteState, Scenario, SeenMessage, SeenReaction, World,
-    WorldError, collect_account, remote_state, run_in_checkout,
+    CommandRun, ExpectedCommand, ObservedWorld, PlayableScenario, ProviderAccount, RemoteState,
+    ScenarioWorld, SeenMessage, SeenReaction, WorldError, collect_account, remote_state,
+    run_in_checkout,
 };
 use crate::slack::{MessageView, SenderKind};
-use crate::stack::Stack;
+use crate::stack::RunningStack;
 
 /// The testbed as the scenario player sees it.
 pub struct StackWorld<'a> {
-    stack: &'a Stack,
+    stack: &'a RunningStack,
     branch: String,
     /// Role short names by the display name that Slack shows.
     roles: BTreeMap<String, String>,
@@ -26,12 +27,16 @@ pub struct StackWorld<'a> {
 
 impl<'a> StackWorld<'a> {
     /// `roles` maps display names to short names.
-    pub fn new(stack: &'a Stack, scenario: &Scenario, roles: BTreeMap<String, String>) -> Self {
+    pub fn new(
+        stack: &'a RunningStack,
+        scenario: &PlayableScenario,
+        roles: BTreeMap<String, String>,
+    ) -> Self {
         Self::on(stack, &scenario.repository.branch, roles)
     }
 
     /// The same without a scenario.
-    pub fn on(stack: &'a Stack, branch: &str, roles: BTreeMap<String, String>) -> Self {
+    pub fn on(stack: &'a RunningStack, branch: &str, roles: BTreeMap<String, String>) -> Self {
         Self { stack, branch: branch.to_owned(), roles }
     }
 
@@ -81,7 +86,7 @@ impl<'a> StackWorld<'a> {
 }
 
 #[async_trait]
-impl World for StackWorld<'_> {
+impl ScenarioWorld for StackWorld<'_> {
     async fn post(
         &self,
         user: &str,
@@ -128,7 +133,7 @@ impl World for StackWorld<'_> {
         applied.map_err(WorldError::new)
     }
 
-    async fn observe(&self) -> Result<Observed, WorldError> {
+    async fn observe(&self) -> Result<ObservedWorld, WorldError> {
         let client = self.stack.cluster.client();
         let made = ListParams::default().labels(codebutler_crds::names::LABEL_THREAD);
         let mut threads: Vec<Thread> =
@@ -138,7 +143,7 @@ impl World for StackWorld<'_> {
         let claims = Api::<PersistentVolumeClaim>::namespaced(client, &self.stack.place.team);
         let pods = pods.list(&made).await.map_err(WorldError::new)?;
         let claims = claims.list(&made).await.map_err(WorldError::new)?;
-        Ok(Observed {
+        Ok(ObservedWorld {
             messages: self.messages(),
             threads: threads.iter().filter_map(|t| serde_json::to_value(t).ok()).collect(),
             pods: pods.iter().map(ResourceExt::name_any).collect(),
@@ -152,11 +157,11 @@ impl World for StackWorld<'_> {
         remote_state(&self.stack.remote, &self.branch, &self.stack.first_commit).await
     }
 
-    async fn account(&self) -> Result<Account, WorldError> {
+    async fn account(&self) -> Result<ProviderAccount, WorldError> {
         Ok(collect_account(&self.stack.models))
     }
 
-    async fn run(&self, command: &Command) -> Result<Ran, WorldError> {
+    async fn run(&self, command: &ExpectedCommand) -> Result<CommandRun, WorldError> {
         run_in_checkout(&self.stack.remote, &self.branch, command).await
     }
 }

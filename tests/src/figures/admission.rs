@@ -18,8 +18,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::operator::{Operator, mail_patch, make_thread};
-use super::{Figure, find_percentile};
+use super::operator::{RunningOperator, mail_patch, make_thread};
+use super::{MeasuredFigure, find_percentile};
 
 /// Threads a second.
 const RATE: u32 = if cfg!(debug_assertions) { 15 } else { 75 };
@@ -61,8 +61,8 @@ impl SeenCalls {
 }
 
 /// See the module.
-pub async fn measure_admission() -> anyhow::Result<Vec<Figure>> {
-    let operator = Operator::start().await?;
+pub async fn measure_admission() -> anyhow::Result<Vec<MeasuredFigure>> {
+    let operator = RunningOperator::start().await?;
     let seen = SeenCalls::default();
     let watches = [
         seen.watch(operator.api::<Pod>()).await?,
@@ -77,17 +77,17 @@ pub async fn measure_admission() -> anyhow::Result<Vec<Figure>> {
     operator.stop().await?;
     let (p50, baseline) = (find_percentile(&mut ours, 50), find_percentile(&mut bare, 50));
     Ok(vec![
-        Figure::at_most("admission.p50", p50, "ms", 100.0),
-        Figure::at_most("admission.p99", find_percentile(&mut ours, 99), "ms", 300.0)
+        MeasuredFigure::at_most("admission.p50", p50, "ms", 100.0),
+        MeasuredFigure::at_most("admission.p99", find_percentile(&mut ours, 99), "ms", 300.0)
             .beside(find_percentile(&mut bare, 99)),
-        Figure::ratio("admission.beside_bare_calls", p50, baseline, 1.3),
+        MeasuredFigure::ratio("admission.beside_bare_calls", p50, baseline, 1.3),
     ])
 }
 
 /// Milliseconds from a Thread's creation until claim and pod are seen, for every Thread.
 /// By the controller, or, with a model to follow, by bare requests.
 async fn run_round(
-    operator: &Operator,
+    operator: &RunningOperator,
     seen: &SeenCalls,
     model: Option<Arc<MeasuredModel>>,
 ) -> anyhow::Result<Vec<f64>> {
@@ -143,7 +143,7 @@ struct MeasuredModel {
 }
 
 impl MeasuredModel {
-    async fn of(operator: &Operator, seen: &SeenCalls) -> anyhow::Result<Self> {
+    async fn of(operator: &RunningOperator, seen: &SeenCalls) -> anyhow::Result<Self> {
         let name = "model-00000".to_owned();
         let (threads, pods) = (operator.api::<Thread>(), operator.api::<Pod>());
         threads.create(&PostParams::default(), &make_thread(&name)?).await?;

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use serde_json::json;
 
-use self::opencode::Opencode;
-use super::{Figure, memory, product};
-use crate::models::{Script, Step};
-use crate::stack::outside::Surroundings;
-use crate::stack::{PagesAccess, Stack, StackOptions};
+use self::opencode::OpencodeFigures;
+use super::{MeasuredFigure, memory, product};
+use crate::models::{ModelScript, ScriptStep};
+use crate::stack::outside::StackSurroundings;
+use crate::stack::{PagesAccess, RunningStack, StackOptions};
 
 /// Messages of history at which turns are measured, and over how many turns.
 const HISTORY: [usize; 3] = [10, 100, 1_000];
@@ -27,27 +27,27 @@ const PATIENCE: Duration = Duration::from_mins(5);
 const PROGRAM: &str = "codebutler-agent";
 
 /// Start, memory and time per turn.
-pub async fn measure_agent() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_agent() -> anyhow::Result<Vec<MeasuredFigure>> {
     let agent = tokio::task::spawn_blocking(|| product::build_program(PROGRAM)).await??;
     let opencode = Box::pin(opencode::measure_opencode()).await;
     let dir = tempfile::tempdir()?;
     let files = dir.path().join("files");
     std::fs::create_dir_all(&files)?;
     std::fs::write(files.join("README.md"), "# shop\n")?;
-    let mut steps = vec![Step::say("ready")];
-    let cat = |n| Step::tool("Bash", json!({"command": format!("cat README.md # {n}")}));
+    let mut steps = vec![ScriptStep::say("ready")];
+    let cat = |n| ScriptStep::tool("Bash", json!({"command": format!("cat README.md # {n}")}));
     steps.extend((0..TURNS).map(cat));
-    steps.push(Step::say("finished"));
+    steps.push(ScriptStep::say("finished"));
     let options = StackOptions {
         dir: dir.path().join("stack"),
-        place: crate::place::Place::usual(),
+        place: crate::place::InstallPlace::usual(),
         program: std::env::current_exe()?,
         name: "shop".to_owned(),
         users: vec!["ana".to_owned()],
         roles: vec!["coder".to_owned()],
         branch: "main".to_owned(),
         files,
-        script: Script::of("coder", steps),
+        script: ModelScript::of("coder", steps),
         idle_timeout_seconds: Some(3),
         debounce_seconds: 0,
         log: "warn".to_owned(),
@@ -64,17 +64,17 @@ pub async fn measure_agent() -> anyhow::Result<Vec<Figure>> {
         pages: PagesAccess::default(),
     };
     std::fs::create_dir_all(&options.dir)?;
-    let surroundings = Surroundings { agent: Some(agent), ..Surroundings::default() };
-    let stack = Box::pin(Stack::start_in(options, surroundings)).await?;
+    let surroundings = StackSurroundings { agent: Some(agent), ..StackSurroundings::default() };
+    let stack = Box::pin(RunningStack::start_in(options, surroundings)).await?;
     let figures = Box::pin(measure_conversation(&stack, opencode.as_ref())).await;
     stack.stop().await?;
     figures
 }
 
 async fn measure_conversation(
-    stack: &Stack,
-    other: Option<&Opencode>,
-) -> anyhow::Result<Vec<Figure>> {
+    stack: &RunningStack,
+    other: Option<&OpencodeFigures>,
+) -> anyhow::Result<Vec<MeasuredFigure>> {
     let served = || stack.models.served().len();
     let user = stack.users.get("ana").context("ana")?;
     let root = stack.slack.post_as(user, &stack.channel, None, "hello")?;
@@ -91,17 +91,17 @@ async fn measure_conversation(
     let watched = watch_turns(&served, 2, TURNS + 2, agent).await?;
     let start = watched.first.duration_since(born).as_secs_f64() * 1e3;
     let mut figures = vec![
-        Figure::at_most("agent.start", start, "ms", 50.0)
+        MeasuredFigure::at_most("agent.start", start, "ms", 50.0)
             .perhaps_beside(other.map(|other| other.start)),
-        Figure::at_most("agent.idle_memory", resting, "MiB", 20.0)
+        MeasuredFigure::at_most("agent.idle_memory", resting, "MiB", 20.0)
             .perhaps_beside(other.map(|other| other.idle_memory)),
-        Figure::at_most("agent.peak_memory", watched.peak, "MiB", 60.0)
+        MeasuredFigure::at_most("agent.peak_memory", watched.peak, "MiB", 60.0)
             .perhaps_beside(other.map(|other| other.peak_memory)),
     ];
     for messages in HISTORY {
         let name = format!("agent.turn_{messages}");
         let measured = other.filter(|_| messages == HISTORY[0]).map(|other| other.turn);
-        let figure = Figure::at_most(&name, watched.turn(messages), "ms", 20.0);
+        let figure = MeasuredFigure::at_most(&name, watched.turn(messages), "ms", 20.0);
         figures.push(figure.perhaps_beside(measured));
     }
     Ok(figures)

@@ -22,14 +22,14 @@ use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
 
-use super::{Figure, wait_until};
-use crate::github::Remote;
-use crate::kubelet::Kubelet;
-use crate::models::{ModelServer, Script, Step};
-use crate::place::{Place, TEAM};
+use super::{MeasuredFigure, wait_until};
+use crate::github::DrivenRepository;
+use crate::kubelet::ProcessKubelet;
+use crate::models::{ModelScript, ModelServer, ScriptStep};
+use crate::place::{InstallPlace, TEAM};
 use crate::slack::{MessageView, SlackServer};
-use crate::stack::part::Part;
-use crate::stack::{PagesAccess, Stack, StackOptions};
+use crate::stack::part::StackPart;
+use crate::stack::{PagesAccess, RunningStack, StackOptions};
 
 /// Processes that are killed.
 const KILLS: usize = 100;
@@ -56,7 +56,7 @@ struct Harm {
 }
 
 /// Lost messages, doubled effects, missing money.
-pub async fn measure_chaos() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_chaos() -> anyhow::Result<Vec<MeasuredFigure>> {
     let seed = std::env::var("CODEBUTLER_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(rand::random);
     let dir = tempfile::tempdir()?;
@@ -64,7 +64,7 @@ pub async fn measure_chaos() -> anyhow::Result<Vec<Figure>> {
     std::fs::create_dir_all(&files)?;
     std::fs::write(files.join("price.txt"), "price = 0.1\n")?;
     let options = chaos_options(dir.path(), files, chaos_script())?;
-    let mut stack = Box::pin(Stack::start(options)).await?;
+    let mut stack = Box::pin(RunningStack::start(options)).await?;
     let figures = Box::pin(run_chaos(&mut stack, StdRng::seed_from_u64(seed))).await;
     stack.stop().await?;
     let mut figures =
@@ -73,12 +73,12 @@ pub async fn measure_chaos() -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-fn chaos_options(dir: &Path, files: PathBuf, script: Script) -> anyhow::Result<StackOptions> {
+fn chaos_options(dir: &Path, files: PathBuf, script: ModelScript) -> anyhow::Result<StackOptions> {
     let dir = dir.join("stack");
     std::fs::create_dir_all(&dir)?;
     Ok(StackOptions {
         dir,
-        place: Place::usual(),
+        place: InstallPlace::usual(),
         program: std::env::current_exe()?,
         name: "shop".to_owned(),
         users: vec!["ana".to_owned()],
@@ -100,32 +100,32 @@ fn chaos_options(dir: &Path, files: PathBuf, script: Script) -> anyhow::Result<S
 }
 
 /// A pm that plans and a coder's whole day.
-fn chaos_script() -> Script {
+fn chaos_script() -> ModelScript {
     let plan = json!({"message": PLAN, "waitForReply": true, "decision": "plan"});
     let pm = vec![
-        Step::tool("SendMessage", plan),
-        Step::tool("SendMessage", json!({"message": "Merge?", "decision": "merge"})),
-        Step::say("noted"),
-        Step::say("noted again"),
+        ScriptStep::tool("SendMessage", plan),
+        ScriptStep::tool("SendMessage", json!({"message": "Merge?", "decision": "merge"})),
+        ScriptStep::say("noted"),
+        ScriptStep::say("noted again"),
     ];
     let edit = json!({"path": "price.txt", "edits": [{"old": "0.1", "new": "0.2"}]});
     let coder = vec![
-        Step::tool("Read", json!({"path": "price.txt"})),
-        Step::tool("Edit", edit),
-        Step::tool("GitCommit", json!({"message": "Set the price to 0.2"})),
-        Step::tool("GitPush", json!({})),
-        Step::tool("GHCreatePR", json!({"title": "Set the price", "body": "As planned."})),
-        Step::tool("SendMessage", json!({"message": HALFWAY})),
-        Step::say(&format!("@codebutler.pm {DONE}")),
-        Step::say("One too many."),
+        ScriptStep::tool("Read", json!({"path": "price.txt"})),
+        ScriptStep::tool("Edit", edit),
+        ScriptStep::tool("GitCommit", json!({"message": "Set the price to 0.2"})),
+        ScriptStep::tool("GitPush", json!({})),
+        ScriptStep::tool("GHCreatePR", json!({"title": "Set the price", "body": "As planned."})),
+        ScriptStep::tool("SendMessage", json!({"message": HALFWAY})),
+        ScriptStep::say(&format!("@codebutler.pm {DONE}")),
+        ScriptStep::say("One too many."),
     ];
-    let paid = |steps: Vec<Step>| {
+    let paid = |steps: Vec<ScriptStep>| {
         steps.into_iter().map(|step| step.costing(100, 10, "0.000123456")).collect()
     };
-    Script::of("pm", paid(pm)).and("coder", paid(coder))
+    ModelScript::of("pm", paid(pm)).and("coder", paid(coder))
 }
 
-async fn run_chaos(stack: &mut Stack, rng: StdRng) -> anyhow::Result<Vec<Figure>> {
+async fn run_chaos(stack: &mut RunningStack, rng: StdRng) -> anyhow::Result<Vec<MeasuredFigure>> {
     let threads = stack.threads();
     let pods = Api::<Pod>::namespaced(stack.cluster.client(), TEAM);
     let killed = AtomicUsize::new(0);
@@ -154,14 +154,15 @@ async fn run_chaos(stack: &mut Stack, rng: StdRng) -> anyhow::Result<Vec<Figure>
     let doubled: usize = done.iter().map(|(_, harm)| harm.doubled).sum();
     let missing = office.missing().await?;
     #[allow(clippy::cast_precision_loss)] // handfuls, and less than a dollar
-    let figure = |name, value, unit, limit| Figure::at_most(name, value as f64, unit, limit);
+    let figure =
+        |name, value, unit, limit| MeasuredFigure::at_most(name, value as f64, unit, limit);
     #[allow(clippy::cast_precision_loss)]
     let kills = killed.load(Ordering::SeqCst) as f64;
     #[allow(clippy::cast_precision_loss)]
     let conversations = talks as f64;
     Ok(vec![
-        Figure::at_least("chaos.kills", kills, "count", 100.0),
-        Figure::at_least("chaos.conversations", conversations, "count", 3.0),
+        MeasuredFigure::at_least("chaos.kills", kills, "count", 100.0),
+        MeasuredFigure::at_least("chaos.conversations", conversations, "count", 3.0),
         figure("chaos.lost_messages", lost as u64, "count", 0.0),
         figure("chaos.doubled_effects", doubled as u64, "count", 0.0),
         figure("chaos.missing_nano_dollars", missing, "count", 0.0),
@@ -171,7 +172,7 @@ async fn run_chaos(stack: &mut Stack, rng: StdRng) -> anyhow::Result<Vec<Figure>
 /// Where people work.
 struct Office<'a> {
     slack: &'a SlackServer,
-    remote: &'a Remote,
+    remote: &'a DrivenRepository,
     models: &'a ModelServer,
     threads: &'a Api<Thread>,
     ana: &'a str,
@@ -277,9 +278,9 @@ impl Office<'_> {
 
 /// What goes round with the axe.
 struct Killer<'a> {
-    controller: &'a mut Part,
-    gateway: &'a mut Part,
-    kubelet: &'a Kubelet,
+    controller: &'a mut StackPart,
+    gateway: &'a mut StackPart,
+    kubelet: &'a ProcessKubelet,
     pods: Api<Pod>,
     threads: &'a Api<Thread>,
     killed: &'a AtomicUsize,
@@ -333,7 +334,7 @@ impl Killer<'_> {
     }
 }
 
-async fn start_again(process: &mut Part) -> anyhow::Result<()> {
+async fn start_again(process: &mut StackPart) -> anyhow::Result<()> {
     if let Some(status) = process.exited() {
         let log = std::fs::read_to_string(process.log()).unwrap_or_default();
         bail!("a process ended by itself ({status}):\n{log}");

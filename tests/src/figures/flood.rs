@@ -13,9 +13,9 @@ use futures::future::join_all;
 use serde_json::json;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::proxy::bed::Bed;
-use super::proxy::provider::Provider;
-use super::{Figure, find_percentile};
+use super::proxy::bed::ProxyBed;
+use super::proxy::provider::LocalProvider;
+use super::{MeasuredFigure, find_percentile};
 
 /// Turns of each kind, and how long one lasts.
 const TURNS: usize = 8;
@@ -28,9 +28,9 @@ const PODS: usize = 8;
 const CALL: Duration = Duration::from_millis(20);
 
 /// Measures.
-pub async fn measure_flood() -> anyhow::Result<Vec<Figure>> {
-    let provider = Provider::start().await?;
-    let bed = Bed::start(&provider, None).await.context("starting the gateway")?;
+pub async fn measure_flood() -> anyhow::Result<Vec<MeasuredFigure>> {
+    let provider = LocalProvider::start().await?;
+    let bed = ProxyBed::start(&provider, None).await.context("starting the gateway")?;
     let (floods, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let mut strangers = Vec::new();
     for _ in 0..STRANGERS {
@@ -60,9 +60,9 @@ pub async fn measure_flood() -> anyhow::Result<Vec<Figure>> {
     bed.stop().await?;
     let [mut quiet, mut flooded] = waited;
     Ok(vec![
-        Figure::at_most("flood.good_p99", find_percentile(&mut flooded, 99), "ms", 50.0)
+        MeasuredFigure::at_most("flood.good_p99", find_percentile(&mut flooded, 99), "ms", 50.0)
             .beside(find_percentile(&mut quiet, 99)),
-        Figure::at_least("flood.bad_tokens", rate, "1/s", 1000.0),
+        MeasuredFigure::at_least("flood.bad_tokens", rate, "1/s", 1000.0),
     ])
 }
 

@@ -24,10 +24,10 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::proxy::bed::{self, Bed};
-use super::{Figure, wait_until};
+use super::proxy::bed::{self, ProxyBed};
+use super::{MeasuredFigure, wait_until};
 use crate::place::TEAM;
-use crate::serving::Serving;
+use crate::serving::RunningServer;
 
 /// Answers that are under way.
 const STREAMS: usize = 200;
@@ -41,9 +41,9 @@ const PATIENCE: Duration = Duration::from_mins(2);
 ///
 /// # Errors
 /// When the parts don't start.
-pub async fn measure_handover() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_handover() -> anyhow::Result<Vec<MeasuredFigure>> {
     let provider = HandoverProvider::start().await?;
-    let mut bed = Bed::start_own(&provider.url()).await.context("starting the gateway")?;
+    let mut bed = ProxyBed::start_own(&provider.url()).await.context("starting the gateway")?;
     let opened = (0..STREAMS).map(|n| open_stream(&bed, n));
     let streams = try_join_all(opened).await?;
     ensure!(provider.calls() == STREAMS, "{} calls for {STREAMS} streams", provider.calls());
@@ -73,18 +73,18 @@ pub async fn measure_handover() -> anyhow::Result<Vec<Figure>> {
     let twice = provider.twice();
     bed.stop().await?;
     #[expect(clippy::cast_precision_loss, reason = "handfuls")]
-    let count = |name, value: u64| Figure::at_most(name, value as f64, "count", 0.0);
+    let count = |name, value: u64| MeasuredFigure::at_most(name, value as f64, "count", 0.0);
     Ok(vec![
         count("handover.cut", u64::try_from(cut)?),
         count("handover.paid_twice", u64::try_from(twice)?),
         count("handover.wrong_nano_dollars", wrong),
         count("handover.unknown_nano_dollars", unknown),
-        Figure::at_most("handover.time", waited.as_secs_f64() * 1000.0, "ms", 5000.0),
+        MeasuredFigure::at_most("handover.time", waited.as_secs_f64() * 1000.0, "ms", 5000.0),
     ])
 }
 
 /// Begins a call; whether its answer came whole.
-async fn open_stream(bed: &Bed, n: usize) -> anyhow::Result<JoinHandle<bool>> {
+async fn open_stream(bed: &ProxyBed, n: usize) -> anyhow::Result<JoinHandle<bool>> {
     let mut answer = ask_model(bed, &format!("call {n}"), true).await?;
     let mut text = answer.chunk().await?.context("no beginning")?.to_vec();
     Ok(tokio::spawn(async move {
@@ -96,7 +96,7 @@ async fn open_stream(bed: &Bed, n: usize) -> anyhow::Result<JoinHandle<bool>> {
 }
 
 /// As one of the pods, of which none may make too many calls at once.
-async fn ask_model(bed: &Bed, words: &str, stream: bool) -> anyhow::Result<reqwest::Response> {
+async fn ask_model(bed: &ProxyBed, words: &str, stream: bool) -> anyhow::Result<reqwest::Response> {
     let tokens = bed.tokens(0);
     let number: usize = words.rsplit(' ').next().context("no number")?.parse()?;
     let body = json!({
@@ -133,7 +133,7 @@ async fn booked_sums(client: &Client) -> anyhow::Result<[(NanoUsd, NanoUsd); 2]>
 /// A provider whose answers go on until it is told to finish, and that counts what it is asked.
 struct HandoverProvider {
     shared: Arc<SharedProvider>,
-    serving: Serving,
+    serving: RunningServer,
 }
 
 #[derive(Default)]
@@ -148,7 +148,7 @@ impl HandoverProvider {
         let router = Router::new()
             .route("/v1/chat/completions", post(serve_chat))
             .with_state(Arc::clone(&shared));
-        Ok(Self { shared, serving: Serving::start(router).await? })
+        Ok(Self { shared, serving: RunningServer::start(router).await? })
     }
 
     fn url(&self) -> String {

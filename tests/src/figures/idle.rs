@@ -9,9 +9,9 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use super::Figure;
-use super::proxy::bed::Bed;
-use super::proxy::provider::Provider;
+use super::MeasuredFigure;
+use super::proxy::bed::ProxyBed;
+use super::proxy::provider::LocalProvider;
 use crate::place::TEAM;
 
 /// Open and closed ones. Unoptimized code is tried on fewer.
@@ -25,23 +25,23 @@ const GLANCE: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Percent of a core; on a given cluster nothing.
-pub async fn measure_idle() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_idle() -> anyhow::Result<Vec<MeasuredFigure>> {
     // Nobody else's cluster is filled with so many.
     if std::env::var_os("KUBECONFIG").is_some() {
         return Ok(Vec::new());
     }
-    let provider = Provider::start().await?;
-    let bed = Bed::start_own(&provider.url()).await?;
+    let provider = LocalProvider::start().await?;
+    let bed = ProxyBed::start_own(&provider.url()).await?;
     await_rest(&bed).await?;
     let alone = watch_processor(&bed, WINDOW).await?;
     make_threads(&bed).await?;
     await_rest(&bed).await?;
     let among = watch_processor(&bed, WINDOW).await?;
     bed.stop().await?;
-    Ok(vec![Figure::at_most("reconcile.idle_gateway", among, "%", 1.0).beside(alone)])
+    Ok(vec![MeasuredFigure::at_most("reconcile.idle_gateway", among, "%", 1.0).beside(alone)])
 }
 
-async fn make_threads(bed: &Bed) -> anyhow::Result<()> {
+async fn make_threads(bed: &ProxyBed) -> anyhow::Result<()> {
     let api = Api::<Thread>::namespaced(bed.cluster().client(), TEAM);
     let (open, closed) = SIZES;
     futures::stream::iter(0..open + closed)
@@ -71,7 +71,7 @@ async fn make_thread(api: &Api<Thread>, n: usize, open: bool) -> anyhow::Result<
 }
 
 /// Waits until two looks in a row say the same.
-async fn await_rest(bed: &Bed) -> anyhow::Result<()> {
+async fn await_rest(bed: &ProxyBed) -> anyhow::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     let mut last = watch_processor(bed, GLANCE).await?;
     loop {
@@ -84,7 +84,7 @@ async fn await_rest(bed: &Bed) -> anyhow::Result<()> {
     }
 }
 
-async fn watch_processor(bed: &Bed, time: Duration) -> anyhow::Result<f64> {
+async fn watch_processor(bed: &ProxyBed, time: Duration) -> anyhow::Result<f64> {
     let (began, used) = (Instant::now(), bed.cpu_seconds()?);
     tokio::time::sleep(time).await;
     Ok((bed.cpu_seconds()? - used) / began.elapsed().as_secs_f64() * 100.0)

@@ -27,10 +27,10 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{Figure, find_percentile};
+use super::{MeasuredFigure, find_percentile};
 use crate::apiserver;
-use crate::cluster::Cluster;
-use crate::slack::{Options, SlackServer};
+use crate::cluster::TestCluster;
+use crate::slack::{SlackOptions, SlackServer};
 
 const NAMESPACE: &str = "team";
 /// Envelopes, conversations that they are in, and the time between two.
@@ -40,12 +40,12 @@ const PAUSE: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Latency of acknowledgements, and whether every message moved its mark exactly once.
-pub async fn measure_ingest() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_ingest() -> anyhow::Result<Vec<MeasuredFigure>> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let dir = tempfile::tempdir()?;
-    let cluster = Cluster::embedded(dir.path(), apiserver::Options::default()).await?;
+    let cluster = TestCluster::embedded(dir.path(), apiserver::ServerOptions::default()).await?;
     cluster.install_crds().await?;
-    let slack = SlackServer::start(Options::default()).await?;
+    let slack = SlackServer::start(SlackOptions::default()).await?;
     let ana = slack.create_user("ana", "Ana");
     let channel = slack.create_channel("shop", &[&ana]);
     install_repo(&cluster, &slack, &channel).await?;
@@ -128,7 +128,7 @@ async fn ingest_figures(
     slack: &SlackServer,
     client: &Client,
     said: &[Said],
-) -> anyhow::Result<Vec<Figure>> {
+) -> anyhow::Result<Vec<MeasuredFigure>> {
     let deliveries = slack.deliveries();
     let messages = deliveries.iter().filter(|d| d.event_type == "message");
     let waited = messages.filter_map(|d| Some(d.acked_at?.duration_since(d.emitted_at)));
@@ -154,14 +154,18 @@ async fn ingest_figures(
     let lost = ENVELOPES.saturating_sub(answered) + unmarked;
     let doubled = threads.len().saturating_sub(CONVERSATIONS) + slack.stats().redelivered;
     Ok(vec![
-        Figure::at_most("ingest.ack_p95", p95, "ms", 100.0)
+        MeasuredFigure::at_most("ingest.ack_p95", p95, "ms", 100.0)
             .beside(find_percentile(&mut waited, 50)),
-        Figure::at_most("ingest.lost", count(lost), "count", 0.0),
-        Figure::at_most("ingest.doubled", count(doubled), "count", 0.0),
+        MeasuredFigure::at_most("ingest.lost", count(lost), "count", 0.0),
+        MeasuredFigure::at_most("ingest.doubled", count(doubled), "count", 0.0),
     ])
 }
 
-async fn install_repo(cluster: &Cluster, slack: &SlackServer, channel: &str) -> anyhow::Result<()> {
+async fn install_repo(
+    cluster: &TestCluster,
+    slack: &SlackServer,
+    channel: &str,
+) -> anyhow::Result<()> {
     let host = slack.origin().trim_start_matches("http://").to_owned();
     let objects = [
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),

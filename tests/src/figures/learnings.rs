@@ -11,7 +11,7 @@ use codebutler_agent::memory::MAX_MEMORY_TOKENS;
 use codebutler_agent::prompt::count_tokens;
 use codebutler_agent::toolbox::git::learn::bench::serve_memory;
 
-use super::Figure;
+use super::MeasuredFigure;
 
 const LEARNINGS: usize = 500;
 const SOURCES: usize = 100;
@@ -20,7 +20,7 @@ const OTHERS: usize = 800 * 1024;
 const ROUNDS: usize = 30;
 
 /// Milliseconds of a run's start, and tokens of what a role is shown.
-pub fn measure_memory() -> anyhow::Result<Vec<Figure>> {
+pub fn measure_memory() -> anyhow::Result<Vec<MeasuredFigure>> {
     let dir = tempfile::tempdir()?;
     let tree = dir.path().join("tree");
     fill_repository(&tree)?;
@@ -39,8 +39,13 @@ pub fn measure_memory() -> anyhow::Result<Vec<Figure>> {
     times.sort_by(f64::total_cmp);
     let most = shown.max(count_tokens(everything.len()));
     Ok(vec![
-        Figure::at_most("memory.start_p50", times[ROUNDS / 2], "ms", 5.0),
-        Figure::at_most("memory.tokens", f64::from(most), "count", f64::from(MAX_MEMORY_TOKENS)),
+        MeasuredFigure::at_most("memory.start_p50", times[ROUNDS / 2], "ms", 5.0),
+        MeasuredFigure::at_most(
+            "memory.tokens",
+            f64::from(most),
+            "count",
+            f64::from(MAX_MEMORY_TOKENS),
+        ),
     ])
 }
 

@@ -32,7 +32,7 @@ use serde::Serialize;
 
 /// One measured value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Figure {
+pub struct MeasuredFigure {
     /// What was measured, such as `proxy.added_p50`.
     pub name: String,
     /// The measurement, in `unit`; for a comparison whose limit is a ratio, that ratio.
@@ -42,7 +42,7 @@ pub struct Figure {
     /// The promise.
     pub limit: f64,
     /// Which side of the limit is good.
-    pub bound: Bound,
+    pub bound: LimitBound,
     /// What the same run measured for the thing that this is compared with, in the unit that the
     /// two share.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,25 +55,25 @@ pub struct Figure {
 /// Which side of a limit is good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Bound {
+pub enum LimitBound {
     /// The value must not be above the limit.
     Max,
     /// The value must not be below the limit.
     Min,
 }
 
-impl Figure {
+impl MeasuredFigure {
     /// A value that must not be above `limit`.
     #[must_use]
     pub fn at_most(name: &str, value: f64, unit: &'static str, limit: f64) -> Self {
         let name = name.to_owned();
-        Self { name, value, unit, limit, bound: Bound::Max, baseline: None, ratio: None }
+        Self { name, value, unit, limit, bound: LimitBound::Max, baseline: None, ratio: None }
     }
 
     /// A value that must not be below `limit`.
     #[must_use]
     pub fn at_least(name: &str, value: f64, unit: &'static str, limit: f64) -> Self {
-        Self { bound: Bound::Min, ..Self::at_most(name, value, unit, limit) }
+        Self { bound: LimitBound::Min, ..Self::at_most(name, value, unit, limit) }
     }
 
     /// A measurement and what it is compared with, whose ratio must not be above `limit`.
@@ -106,8 +106,8 @@ impl Figure {
     #[must_use]
     pub fn holds(&self) -> bool {
         match self.bound {
-            Bound::Max => self.value <= self.limit,
-            Bound::Min => self.value >= self.limit,
+            LimitBound::Max => self.value <= self.limit,
+            LimitBound::Min => self.value >= self.limit,
         }
     }
 }
@@ -146,7 +146,7 @@ pub const NAMES: &[&str] = &[
 ///
 /// # Errors
 /// When there is no such figure, or the measurement itself failed.
-pub async fn measure_figure(name: &str) -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_figure(name: &str) -> anyhow::Result<Vec<MeasuredFigure>> {
     match name {
         "admission" => admission::measure_admission().await,
         "agent" => Box::pin(agent::measure_agent()).await,
@@ -207,10 +207,10 @@ mod tests {
 
     #[test]
     fn a_value_on_the_wrong_side_breaks_the_promise() {
-        assert!(Figure::at_most("a", 1.0, "ms", 1.0).holds());
-        assert!(!Figure::at_most("a", 1.1, "ms", 1.0).holds());
-        assert!(!Figure::at_least("a", 0.9, "1/s", 1.0).holds());
-        assert!(!Figure::ratio("a", 4.0, 2.0, 1.2).holds());
-        assert!(!Figure::at_most("a", f64::NAN, "ms", 1.0).holds());
+        assert!(MeasuredFigure::at_most("a", 1.0, "ms", 1.0).holds());
+        assert!(!MeasuredFigure::at_most("a", 1.1, "ms", 1.0).holds());
+        assert!(!MeasuredFigure::at_least("a", 0.9, "1/s", 1.0).holds());
+        assert!(!MeasuredFigure::ratio("a", 4.0, 2.0, 1.2).holds());
+        assert!(!MeasuredFigure::at_most("a", f64::NAN, "ms", 1.0).holds());
     }
 }

@@ -14,30 +14,30 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::memory;
-use crate::cluster::Cluster;
-use crate::stack::process::{Process, ProcessCommand};
+use crate::cluster::TestCluster;
+use crate::stack::process::{OperatorProcess, ProcessCommand};
 
 const SYSTEM: &str = "codebutler-system";
 const MANIFESTS: &str = include_str!("../../../operator/deploy/controller.yaml");
 const READY: Duration = Duration::from_mins(2);
 
 /// A running controller and access to its cluster.
-pub struct Operator {
+pub struct RunningOperator {
     /// An administrator's client.
     pub client: Client,
     /// The team's namespace, new for this run.
     pub namespace: String,
-    process: Process,
+    process: OperatorProcess,
     metrics: String,
-    cluster: Cluster,
+    cluster: TestCluster,
     _dir: tempfile::TempDir,
 }
 
-impl Operator {
+impl RunningOperator {
     /// Starts a cluster (or uses the one of `KUBECONFIG`) and the controller on it.
     pub async fn start() -> anyhow::Result<Self> {
         let dir = tempfile::tempdir()?;
-        let cluster = Cluster::start(&dir.path().join("cluster")).await?;
+        let cluster = TestCluster::start(&dir.path().join("cluster")).await?;
         cluster.install_crds().await?;
         let client = cluster.client();
         apply_object::<Namespace>(&Api::all(client.clone()), SYSTEM, json!({})).await?;

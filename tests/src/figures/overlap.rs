@@ -13,11 +13,11 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 
-use super::proxy::bed::Bed;
-use super::proxy::provider::Provider;
-use super::{Figure, find_percentile, wait_until};
-use crate::github::git::Git;
-use crate::github::{FirstCommit, GitHubOptions, GitHubServer, Remote};
+use super::proxy::bed::ProxyBed;
+use super::proxy::provider::LocalProvider;
+use super::{MeasuredFigure, find_percentile, wait_until};
+use crate::github::git::BareRepository;
+use crate::github::{DrivenRepository, FirstCommit, GitHubOptions, GitHubServer};
 use crate::place::TEAM;
 
 const REPO: &str = "shop";
@@ -30,15 +30,15 @@ const CONFLICTS: usize = 5;
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Measures.
-pub async fn measure_overlap() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_overlap() -> anyhow::Result<Vec<MeasuredFigure>> {
     let dir = tempfile::tempdir()?;
     let github = GitHubServer::start(&dir.path().join("host"), GitHubOptions::default()).await?;
     let file = |n: usize| (file_path(n), format!("pub fn part_{n}() -> u32 {{\n    {n}\n}}\n"));
     let files = FirstCommit::Files((0..THREADS).map(file).collect());
     let remote = github.create_repo("acme", REPO, files, "main").await?;
-    let provider = Provider::start().await?;
+    let provider = LocalProvider::start().await?;
     let git = (remote.url(), github.token());
-    let bed = Bed::start_for(&provider, &[git]).await?;
+    let bed = ProxyBed::start_for(&provider, &[git]).await?;
     let ca = dir.path().join("ca.crt");
     std::fs::write(&ca, bed.ca())?;
     let threads = open_threads(&bed, &provider.url(), &remote, git).await?;
@@ -46,10 +46,10 @@ pub async fn measure_overlap() -> anyhow::Result<Vec<Figure>> {
 
     // The same pushes where nothing is compared.
     for n in 0..PUSHERS {
-        branch_off(&remote, &Bed::branch(0, n)).await?;
+        branch_off(&remote, &ProxyBed::branch(0, n)).await?;
     }
     let idle: Vec<Pusher> = (0..PUSHERS)
-        .map(|n| Pusher { branch: Bed::branch(0, n), token: bed.tokens(0)[n].clone(), own: n })
+        .map(|n| Pusher { branch: ProxyBed::branch(0, n), token: bed.tokens(0)[n].clone(), own: n })
         .collect();
     let (quiet, _) = push_every_second(&bed, &clone, &ca, (&idle, None)).await?;
     let mut pushers = Vec::new();
@@ -64,8 +64,8 @@ pub async fn measure_overlap() -> anyhow::Result<Vec<Figure>> {
     bed.stop().await?;
     let added = (busy - quiet).max(0.0) * 100.0;
     Ok(vec![
-        Figure::at_most("overlap.told_max", find_percentile(&mut told, 100), "ms", 5000.0),
-        Figure::at_most("overlap.added_cpu", added, "%", 5.0).beside(quiet * 100.0),
+        MeasuredFigure::at_most("overlap.told_max", find_percentile(&mut told, 100), "ms", 5000.0),
+        MeasuredFigure::at_most("overlap.added_cpu", added, "%", 5.0).beside(quiet * 100.0),
     ])
 }
 
@@ -82,9 +82,9 @@ struct Open {
 
 /// Threads whose branches each change a file of their own.
 async fn open_threads(
-    bed: &Bed,
+    bed: &ProxyBed,
     provider: &str,
-    remote: &Remote,
+    remote: &DrivenRepository,
     git: (&str, &str),
 ) -> anyhow::Result<Vec<Open>> {
     let slack = bed.slack();
@@ -112,14 +112,14 @@ async fn open_threads(
     Ok(threads)
 }
 
-async fn branch_off(remote: &Remote, branch: &str) -> anyhow::Result<()> {
+async fn branch_off(remote: &DrivenRepository, branch: &str) -> anyhow::Result<()> {
     let base = remote.head("main").await.context("no main")?;
     remote.git().run(&["update-ref", &format!("refs/heads/{branch}"), &base]).await?;
     Ok(())
 }
 
 /// Whether every branch was looked at.
-async fn all_compared(bed: &Bed, threads: &[Open]) -> anyhow::Result<Option<()>> {
+async fn all_compared(bed: &ProxyBed, threads: &[Open]) -> anyhow::Result<Option<()>> {
     let client: Client = bed.cluster().client();
     let all =
         Api::<Thread>::namespaced(client, TEAM).list(&kube::api::ListParams::default()).await?;
@@ -138,7 +138,7 @@ struct Pusher {
 /// Pushes once a second. How much of a processor the gateway took, and in how many milliseconds after a push
 /// both conversations were told of each conflict.
 async fn push_every_second(
-    bed: &Bed,
+    bed: &ProxyBed,
     clone: &Clone,
     ca: &Path,
     (pushers, threads): (&[Pusher], Option<&[Open]>),
@@ -171,7 +171,7 @@ async fn push_every_second(
 }
 
 /// Milliseconds until both conversations of a pair know.
-async fn await_told(bed: &Bed, sides: [&Open; 2], since: Instant) -> anyhow::Result<f64> {
+async fn await_told(bed: &ProxyBed, sides: [&Open; 2], since: Instant) -> anyhow::Result<f64> {
     let knows = |at: usize| {
         let Open { channel, root, .. } = sides[at];
         let other = &sides[1 - at].name;
@@ -190,7 +190,7 @@ struct Clone {
 }
 
 impl Clone {
-    async fn make(folder: &Path, remote: &Remote, token: &str) -> anyhow::Result<Self> {
+    async fn make(folder: &Path, remote: &DrivenRepository, token: &str) -> anyhow::Result<Self> {
         let url = remote.url().replacen("://", &format!("://x-access-token:{token}@"), 1);
         run_git(&[], &["clone", "-q", &url, &folder.to_string_lossy()]).await?;
         Ok(Self { folder: folder.to_owned() })
@@ -199,7 +199,7 @@ impl Clone {
     /// One more commit on a branch, that gives a file another content, through the gateway.
     async fn push(
         &self,
-        bed: &Bed,
+        bed: &ProxyBed,
         ca: &Path,
         pusher: &Pusher,
         (file, content): (usize, &str),
@@ -226,7 +226,7 @@ impl Clone {
 /// Runs Git.
 async fn run_git(options: &[String], words: &[&str]) -> anyhow::Result<()> {
     let who = ["-c", "user.name=Ana", "-c", "user.email=ana@example.com"];
-    let output = Git::command().args(options).args(who).args(words).output().await?;
+    let output = BareRepository::command().args(options).args(who).args(words).output().await?;
     ensure!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     Ok(())
 }

@@ -9,11 +9,11 @@ use anyhow::ensure;
 use futures::future::join_all;
 use tokio::io::AsyncWriteExt as _;
 
-use super::proxy::bed::Bed;
-use super::proxy::provider::Provider;
-use super::{Figure, find_percentile};
-use crate::github::git::Git;
-use crate::github::{FirstCommit, GitHubOptions, GitHubServer, Remote};
+use super::proxy::bed::ProxyBed;
+use super::proxy::provider::LocalProvider;
+use super::{MeasuredFigure, find_percentile};
+use crate::github::git::BareRepository;
+use crate::github::{DrivenRepository, FirstCommit, GitHubOptions, GitHubServer};
 
 /// Turns of each kind.
 const TURNS: usize = 7;
@@ -27,7 +27,7 @@ const BAD: usize = 0;
 const GOOD: usize = 1;
 
 /// Measures.
-pub async fn measure_packs() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_packs() -> anyhow::Result<Vec<MeasuredFigure>> {
     let dir = tempfile::tempdir()?;
     let github = GitHubServer::start(&dir.path().join("host"), GitHubOptions::default()).await?;
     let mut remotes = Vec::new();
@@ -35,15 +35,15 @@ pub async fn measure_packs() -> anyhow::Result<Vec<Figure>> {
         let files = [("README.md".to_owned(), format!("# {name}\n"))].into();
         remotes.push(github.create_repo("acme", name, FirstCommit::Files(files), "main").await?);
     }
-    let provider = Provider::start().await?;
+    let provider = LocalProvider::start().await?;
     let gits: Vec<_> = remotes.iter().map(|remote| (remote.url(), github.token())).collect();
-    let bed = Bed::start_for(&provider, &gits).await?;
+    let bed = ProxyBed::start_for(&provider, &gits).await?;
     let ca = dir.path().join("ca.crt");
     std::fs::write(&ca, bed.ca())?;
     let mut hostile = Vec::new();
     let base = remotes[BAD].head("main").await.unwrap_or_default();
     for n in 0..HOSTILE {
-        let branch = Bed::branch(BAD, n);
+        let branch = ProxyBed::branch(BAD, n);
         remotes[BAD].git().run(&["update-ref", &format!("refs/heads/{branch}"), &base]).await?;
         hostile.push(branch);
     }
@@ -61,7 +61,7 @@ pub async fn measure_packs() -> anyhow::Result<Vec<Figure>> {
     }
     bed.stop().await?;
     let (quiet, beside) = (find_percentile(&mut quiet, 50), find_percentile(&mut beside, 50));
-    Ok(vec![Figure::ratio("packs.others_push", beside, quiet, 2.0)])
+    Ok(vec![MeasuredFigure::ratio("packs.others_push", beside, quiet, 2.0)])
 }
 
 /// A small pack that unfolds to a giant and a difference to it.
@@ -72,7 +72,7 @@ struct Giant {
 }
 
 impl Giant {
-    async fn make(folder: &Path, remote: &Remote, token: &str) -> anyhow::Result<Self> {
+    async fn make(folder: &Path, remote: &DrivenRepository, token: &str) -> anyhow::Result<Self> {
         let url = remote.url().replacen("://", &format!("://x-access-token:{token}@"), 1);
         run_git(&[], &["clone", "-q", &url, &folder.to_string_lossy()]).await?;
         let at = ["-C".to_owned(), folder.to_string_lossy().into_owned()];
@@ -85,7 +85,7 @@ impl Giant {
             run_git(&at, &["commit", "-q", "-m", "Grow"]).await?;
         }
         let tip = run_git(&at, &["rev-parse", "HEAD"]).await?;
-        let mut packing = Git::command()
+        let mut packing = BareRepository::command()
             .args(&at)
             .args(["pack-objects", "--revs", "--stdout", "-q"])
             .stdin(Stdio::piped())
@@ -100,7 +100,7 @@ impl Giant {
     }
 
     /// Pushes it as no Git would; it has to be refused, and in Git's own words.
-    async fn send(&self, bed: &Bed, n: usize, branch: &str) -> anyhow::Result<()> {
+    async fn send(&self, bed: &ProxyBed, n: usize, branch: &str) -> anyhow::Result<()> {
         let line = format!("{} {} refs/heads/{branch}\0report-status", self.base, self.tip);
         let mut body = format!("{:04x}{line}0000", line.len() + 4).into_bytes();
         body.extend_from_slice(&self.pack);
@@ -121,8 +121,13 @@ struct Work {
 }
 
 impl Work {
-    async fn clone(bed: &Bed, ca: &Path, folder: &Path, remote: &Remote) -> anyhow::Result<Self> {
-        let branch = Bed::branch(GOOD, 0);
+    async fn clone(
+        bed: &ProxyBed,
+        ca: &Path,
+        folder: &Path,
+        remote: &DrivenRepository,
+    ) -> anyhow::Result<Self> {
+        let branch = ProxyBed::branch(GOOD, 0);
         let base = remote.head("main").await.unwrap_or_default();
         remote.git().run(&["update-ref", &format!("refs/heads/{branch}"), &base]).await?;
         let url = format!("{}/v1/git", bed.url());
@@ -145,7 +150,7 @@ impl Work {
 /// Runs Git, and answers what it printed.
 async fn run_git(options: &[String], words: &[&str]) -> anyhow::Result<String> {
     let who = ["-c", "user.name=Ana", "-c", "user.email=ana@example.com"];
-    let output = Git::command().args(options).args(who).args(words).output().await?;
+    let output = BareRepository::command().args(options).args(who).args(words).output().await?;
     ensure!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }

@@ -12,11 +12,11 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::memory::resident_memory;
-use super::{Figure, find_percentile};
-use crate::models::{Script, Step};
-use crate::place::Place;
-use crate::stack::part::Part;
-use crate::stack::{PagesAccess, Stack, StackOptions};
+use super::{MeasuredFigure, find_percentile};
+use crate::models::{ModelScript, ScriptStep};
+use crate::place::InstallPlace;
+use crate::stack::part::StackPart;
+use crate::stack::{PagesAccess, RunningStack, StackOptions};
 
 /// Steps of the run that is watched while it works.
 const STEPS: usize = 60;
@@ -34,23 +34,23 @@ const PATIENCE: Duration = Duration::from_mins(3);
 ///
 /// # Errors
 /// When the product does not start, or shows nothing.
-pub async fn measure_pages() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_pages() -> anyhow::Result<Vec<MeasuredFigure>> {
     let dir = tempfile::tempdir()?;
     let files = dir.path().join("files");
     std::fs::create_dir_all(&files)?;
     std::fs::write(files.join("README.md"), "# shop\n")?;
-    let step = |n| Step::tool("Bash", json!({"command": format!("echo step {n}")}));
-    let steps = (0..STEPS).map(step).chain([Step::say("Looked.")]).collect();
+    let step = |n| ScriptStep::tool("Bash", json!({"command": format!("echo step {n}")}));
+    let steps = (0..STEPS).map(step).chain([ScriptStep::say("Looked.")]).collect();
     let options = StackOptions {
         dir: dir.path().join("stack"),
-        place: Place::usual(),
+        place: InstallPlace::usual(),
         program: std::env::current_exe()?,
         name: "shop".to_owned(),
         users: vec!["ana".to_owned()],
         roles: vec!["coder".to_owned()],
         branch: "main".to_owned(),
         files,
-        script: Script::of("coder", steps),
+        script: ModelScript::of("coder", steps),
         idle_timeout_seconds: Some(60),
         debounce_seconds: 0,
         log: "warn".to_owned(),
@@ -63,27 +63,27 @@ pub async fn measure_pages() -> anyhow::Result<Vec<Figure>> {
         pages: PagesAccess::Unlinked,
     };
     std::fs::create_dir_all(&options.dir)?;
-    let stack = Box::pin(Stack::start(options)).await?;
+    let stack = Box::pin(RunningStack::start(options)).await?;
     let figures = Box::pin(measure_watching(&stack)).await;
     stack.stop().await?;
     figures
 }
 
-async fn measure_watching(stack: &Stack) -> anyhow::Result<Vec<Figure>> {
+async fn measure_watching(stack: &RunningStack) -> anyhow::Result<Vec<MeasuredFigure>> {
     let base = format!("http://{}", stack.metrics.pages.context("there are no pages")?);
     let mut delays = Box::pin(measure_live(stack, &base)).await?;
     let (first, shell) = Box::pin(measure_long(stack, &base)).await?;
     let memory = Box::pin(measure_many(stack, &base)).await?;
     Ok(vec![
-        Figure::at_most("pages.event_p95", find_percentile(&mut delays, 95), "ms", 300.0),
-        Figure::at_most("pages.viewers_memory", memory, "MiB", 100.0),
-        Figure::at_most("pages.first_page_p95", first, "ms", 300.0),
-        Figure::at_most("pages.before_data", shell, "KiB", 100.0),
+        MeasuredFigure::at_most("pages.event_p95", find_percentile(&mut delays, 95), "ms", 300.0),
+        MeasuredFigure::at_most("pages.viewers_memory", memory, "MiB", 100.0),
+        MeasuredFigure::at_most("pages.first_page_p95", first, "ms", 300.0),
+        MeasuredFigure::at_most("pages.before_data", shell, "KiB", 100.0),
     ])
 }
 
 /// Milliseconds from each step of an agent, by its own clock, to a page that is open.
-async fn measure_live(stack: &Stack, base: &str) -> anyhow::Result<Vec<f64>> {
+async fn measure_live(stack: &RunningStack, base: &str) -> anyhow::Result<Vec<f64>> {
     let user = stack.users.get("ana").context("ana")?;
     let root = stack.slack.post_as(user, &stack.channel, None, "<@BOT> look")?;
     let name = names::thread_name(&stack.repo, &root.parse()?);
@@ -121,7 +121,7 @@ fn history_line(seq: usize, output: &str) -> String {
 struct Kept(std::fs::File);
 
 impl Kept {
-    fn open(stack: &Stack, name: &str) -> std::io::Result<Self> {
+    fn open(stack: &RunningStack, name: &str) -> std::io::Result<Self> {
         let folder = stack.dir.join("history").join(&stack.place.team).join(name);
         std::fs::create_dir_all(&folder)?;
         let mut options = std::fs::OpenOptions::new();
@@ -130,7 +130,7 @@ impl Kept {
 }
 
 /// Milliseconds until the first page of a long thread is whole, and the KiB that come before any data.
-async fn measure_long(stack: &Stack, base: &str) -> anyhow::Result<(f64, f64)> {
+async fn measure_long(stack: &RunningStack, base: &str) -> anyhow::Result<(f64, f64)> {
     let output = "a line of output\n".repeat(LONG_OUTPUT);
     let all: String = (1..=LONG).map(|seq| history_line(seq, &output)).collect();
     Kept::open(stack, "long-1")?.0.write_all(all.as_bytes())?;
@@ -151,8 +151,10 @@ async fn measure_long(stack: &Stack, base: &str) -> anyhow::Result<(f64, f64)> {
 }
 
 /// MiB that the gateway takes more when many runs are watched by more people.
-async fn measure_many(stack: &Stack, base: &str) -> anyhow::Result<f64> {
-    let Part::Process(gateway) = &stack.gateway else { bail!("the gateway has no process here") };
+async fn measure_many(stack: &RunningStack, base: &str) -> anyhow::Result<f64> {
+    let StackPart::Process(gateway) = &stack.gateway else {
+        bail!("the gateway has no process here")
+    };
     let pid = gateway.pid().context("the gateway has ended")?;
     let name = |run: usize| format!("live-{run}");
     let mut runs = Vec::new();

@@ -8,10 +8,12 @@ use anyhow::{Context as _, ensure};
 use codebutler_crds::NanoUsd;
 use serde_json::json;
 
-use super::Figure;
-use crate::models::{CacheRule, ModelCard, ModelOptions, Pricing, Script, Served, Step};
-use crate::stack::outside::Surroundings;
-use crate::stack::{PagesAccess, Stack, StackOptions};
+use super::MeasuredFigure;
+use crate::models::{
+    CacheRule, ModelCard, ModelOptions, ModelScript, PriceCard, ScriptStep, ServedAnswer,
+};
+use crate::stack::outside::StackSurroundings;
+use crate::stack::{PagesAccess, RunningStack, StackOptions};
 
 /// Model calls that read something, before the last word.
 const TURNS: usize = 50;
@@ -27,32 +29,33 @@ const PATIENCE: Duration = Duration::from_mins(5);
 const WINDOW: u32 = 1_000_000;
 
 /// Dollars with marks and without, and the share of the input that was sold for less.
-pub async fn measure_price() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_price() -> anyhow::Result<Vec<MeasuredFigure>> {
     let taking = |card: ModelCard| card.taking(u64::from(WINDOW), 16_000);
     let marked = taking(ModelCard::new("anthropic/scripted-coder"));
     // The same rules and prices, but nothing tells that it takes marks.
     let pricing =
-        Pricing { input_cache_write: None, input_cache_read: None, ..marked.pricing.clone() };
+        PriceCard { input_cache_write: None, input_cache_read: None, ..marked.pricing.clone() };
     let plain =
         taking(ModelCard::new("plain/scripted-coder")).priced(pricing).caching(marked.cache);
     ensure!(matches!(marked.cache, CacheRule::Marked { .. }), "marks are what is measured");
     let with = Box::pin(run_model(marked)).await.context("with marks")?;
     let without = Box::pin(run_model(plain)).await.context("without marks")?;
     ensure!(without.iter().all(|call| call.cached_tokens == 0), "nothing marks what nobody may");
-    let dollars = |calls: &[Served]| calls.iter().map(|call| call.cost).sum::<NanoUsd>().as_f64();
+    let dollars =
+        |calls: &[ServedAnswer]| calls.iter().map(|call| call.cost).sum::<NanoUsd>().as_f64();
     let warm = with.get(WARM..).unwrap_or_default();
-    let sum = |count: fn(&Served) -> u64| warm.iter().map(count).sum::<u64>();
+    let sum = |count: fn(&ServedAnswer) -> u64| warm.iter().map(count).sum::<u64>();
     #[allow(clippy::cast_precision_loss)] // a few million
     let share = sum(|call| call.cached_tokens) as f64 / sum(|call| call.prompt_tokens) as f64;
     let (billed, full) = (dollars(&with), dollars(&without));
     Ok(vec![
-        Figure::at_most("price.billed", billed, "USD", SHARE * full).beside(full),
-        Figure::at_least("price.cached_share", share, "x", CACHED),
+        MeasuredFigure::at_most("price.billed", billed, "USD", SHARE * full).beside(full),
+        MeasuredFigure::at_least("price.cached_share", share, "x", CACHED),
     ])
 }
 
 /// One run with a model; every answer that was billed.
-async fn run_model(card: ModelCard) -> anyhow::Result<Vec<Served>> {
+async fn run_model(card: ModelCard) -> anyhow::Result<Vec<ServedAnswer>> {
     let dir = tempfile::tempdir()?;
     let files = dir.path().join("files");
     std::fs::create_dir_all(&files)?;
@@ -62,7 +65,7 @@ async fn run_model(card: ModelCard) -> anyhow::Result<Vec<Served>> {
     let model = card.id.clone();
     let options = StackOptions {
         dir: dir.path().join("stack"),
-        place: crate::place::Place::usual(),
+        place: crate::place::InstallPlace::usual(),
         program: std::env::current_exe()?,
         name: "shop".to_owned(),
         users: vec!["ana".to_owned()],
@@ -88,8 +91,8 @@ async fn run_model(card: ModelCard) -> anyhow::Result<Vec<Served>> {
     };
     std::fs::create_dir_all(&options.dir)?;
     let provider = ModelOptions { metered: true, ..ModelOptions::default() }.offer(card);
-    let surroundings = Surroundings { provider, ..Surroundings::default() };
-    let stack = Box::pin(Stack::start_in(options, surroundings)).await?;
+    let surroundings = StackSurroundings { provider, ..StackSurroundings::default() };
+    let stack = Box::pin(RunningStack::start_in(options, surroundings)).await?;
     let ended = Box::pin(hold_conversation(&stack)).await;
     let served = stack.models.served();
     let failures = stack.models.failures();
@@ -107,17 +110,17 @@ fn filler_text(n: usize) -> String {
     text
 }
 
-fn price_script() -> Script {
+fn price_script() -> ModelScript {
     let read = |n: usize| {
-        let step = Step::tool("Read", json!({"path": format!("{n}.txt")}));
-        Step { say: Some(format!("Next I look at file {n}, for the sums in it.")), ..step }
+        let step = ScriptStep::tool("Read", json!({"path": format!("{n}.txt")}));
+        ScriptStep { say: Some(format!("Next I look at file {n}, for the sums in it.")), ..step }
     };
-    let mut steps: Vec<Step> = (0..TURNS).map(read).collect();
-    steps.push(Step::say("All sums are right."));
-    Script::of("coder", steps)
+    let mut steps: Vec<ScriptStep> = (0..TURNS).map(read).collect();
+    steps.push(ScriptStep::say("All sums are right."));
+    ModelScript::of("coder", steps)
 }
 
-async fn hold_conversation(stack: &Stack) -> anyhow::Result<()> {
+async fn hold_conversation(stack: &RunningStack) -> anyhow::Result<()> {
     let user = stack.users.get("ana").context("ana")?;
     stack.slack.post_as(user, &stack.channel, None, "are the sums right?")?;
     let deadline = Instant::now() + PATIENCE;

@@ -14,10 +14,10 @@ use anyhow::{Context as _, ensure};
 use futures::future::join_all;
 use serde_json::json;
 
-use self::bed::Bed;
-use self::litellm::Litellm;
-use self::provider::{Provider, read_arrivals};
-use super::{Figure, find_percentile};
+use self::bed::ProxyBed;
+use self::litellm::LitellmProxy;
+use self::provider::{LocalProvider, read_arrivals};
+use super::{MeasuredFigure, find_percentile};
 
 /// Calls before anything is measured.
 const WARM: usize = 200;
@@ -60,7 +60,7 @@ impl Line {
     }
 
     /// Milliseconds from writing to reading of each piece of a stream.
-    async fn streamed(&self, provider: &Provider) -> anyhow::Result<Vec<f64>> {
+    async fn streamed(&self, provider: &LocalProvider) -> anyhow::Result<Vec<f64>> {
         let mut response = self.ask(true).await?;
         let mut late = Vec::new();
         while let Some(piece) = response.chunk().await? {
@@ -96,9 +96,9 @@ impl Line {
 ///
 /// # Errors
 /// When the parts don't start, or a call fails.
-pub async fn measure_proxy() -> anyhow::Result<Vec<Figure>> {
-    let provider = Provider::start().await?;
-    let bed = Bed::start(&provider, None).await.context("starting the gateway")?;
+pub async fn measure_proxy() -> anyhow::Result<Vec<MeasuredFigure>> {
+    let provider = LocalProvider::start().await?;
+    let bed = ProxyBed::start(&provider, None).await.context("starting the gateway")?;
     let direct = Arc::new(Line {
         client: reqwest::Client::new(),
         url: format!("{}/chat/completions", provider.url()),
@@ -111,14 +111,14 @@ pub async fn measure_proxy() -> anyhow::Result<Vec<Figure>> {
         tokens: bed.tokens(0).to_vec(),
         calls: AtomicUsize::default(),
     });
-    let other = Litellm::start(&provider).await;
+    let other = LitellmProxy::start(&provider).await;
     let lines = [Some(&direct), Some(&proxied), other.as_ref().map(|other| &other.line)];
 
     let [without, with, beside] = time_singles(lines).await?;
     let added = |line: Option<f64>, without: f64| line.map(|line| line - without);
     let without = without.unwrap_or_default();
     let mut figures = vec![
-        Figure::at_most("proxy.added_p50", with.unwrap_or(f64::NAN) - without, "ms", 1.0)
+        MeasuredFigure::at_most("proxy.added_p50", with.unwrap_or(f64::NAN) - without, "ms", 1.0)
             .perhaps_beside(added(beside, without)),
     ];
 
@@ -129,19 +129,19 @@ pub async fn measure_proxy() -> anyhow::Result<Vec<Figure>> {
         None => None,
     };
     figures.push(
-        Figure::at_most("proxy.streams_added_p99", with - without, "ms", 5.0)
+        MeasuredFigure::at_most("proxy.streams_added_p99", with - without, "ms", 5.0)
             .perhaps_beside(added(beside, without)),
     );
 
     let (without, with) = (direct.rush().await?, proxied.rush().await?);
-    figures.push(Figure::at_least("proxy.throughput", with, "1/s", 3000.0).beside(without));
+    figures.push(MeasuredFigure::at_least("proxy.throughput", with, "1/s", 3000.0).beside(without));
     if let Some(other) = &other {
         let beside = other.line.rush().await?;
         let name = "proxy.throughput_beside_litellm";
-        figures.push(Figure::at_least(name, with, "1/s", beside).beside(beside));
+        figures.push(MeasuredFigure::at_least(name, with, "1/s", beside).beside(beside));
     }
     figures.push(
-        Figure::at_most("proxy.memory", bed.peak_memory()?, "MiB", 40.0)
+        MeasuredFigure::at_most("proxy.memory", bed.peak_memory()?, "MiB", 40.0)
             .perhaps_beside(other.map(|other| other.peak_memory()).transpose()?),
     );
     bed.stop().await?;
@@ -166,7 +166,7 @@ async fn time_singles(lines: [Option<&Arc<Line>>; 3]) -> anyhow::Result<[Option<
 }
 
 /// The 99th percentile over all pieces of many streams at once; milliseconds.
-async fn time_streams(line: &Arc<Line>, provider: &Arc<Provider>) -> anyhow::Result<f64> {
+async fn time_streams(line: &Arc<Line>, provider: &Arc<LocalProvider>) -> anyhow::Result<f64> {
     let all = (0..STREAMS).map(|n| {
         let (line, provider) = (Arc::clone(line), Arc::clone(provider));
         tokio::spawn(async move {

@@ -9,8 +9,8 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchPar
 use serde_json::json;
 
 use super::idle::measure_idle;
-use super::operator::{Operator, make_thread};
-use super::{Figure, find_percentile};
+use super::operator::{RunningOperator, make_thread};
+use super::{MeasuredFigure, find_percentile};
 
 /// Threads of the small and of the large measurement. Unoptimized code is tried on fewer.
 const SIZES: [usize; 2] = if cfg!(debug_assertions) { [100, 1000] } else { [1_000, 20_000] };
@@ -27,19 +27,19 @@ struct Measured {
 }
 
 /// See the module.
-pub async fn measure_reconcile() -> anyhow::Result<Vec<Figure>> {
-    let operator = Operator::start().await?;
+pub async fn measure_reconcile() -> anyhow::Result<Vec<MeasuredFigure>> {
+    let operator = RunningOperator::start().await?;
     let few = measure_at(&operator, 0, SIZES[0]).await?;
     let many = measure_at(&operator, SIZES[0], SIZES[1]).await?;
     operator.stop().await?;
     let added = f64::from(u32::try_from(SIZES[1] - SIZES[0])?);
     let idle = Box::pin(measure_idle()).await?;
     let controller = vec![
-        Figure::at_most("reconcile.p50_few", few.p50, "ms", 4.0),
-        Figure::at_most("reconcile.p50_many", many.p50, "ms", 4.0),
-        Figure::ratio("reconcile.flat", many.p50, few.p50, 1.3),
-        Figure::at_most("reconcile.looks_per_change", many.looks, "count", 2.0),
-        Figure::at_most(
+        MeasuredFigure::at_most("reconcile.p50_few", few.p50, "ms", 4.0),
+        MeasuredFigure::at_most("reconcile.p50_many", many.p50, "ms", 4.0),
+        MeasuredFigure::ratio("reconcile.flat", many.p50, few.p50, 1.3),
+        MeasuredFigure::at_most("reconcile.looks_per_change", many.looks, "count", 2.0),
+        MeasuredFigure::at_most(
             "reconcile.idle_thread",
             (many.resident - few.resident) * 1024.0 / added,
             "KiB",
@@ -50,7 +50,11 @@ pub async fn measure_reconcile() -> anyhow::Result<Vec<Figure>> {
 }
 
 /// Grows to `total` idle Threads, then times changes.
-async fn measure_at(operator: &Operator, have: usize, total: usize) -> anyhow::Result<Measured> {
+async fn measure_at(
+    operator: &RunningOperator,
+    have: usize,
+    total: usize,
+) -> anyhow::Result<Measured> {
     let threads = operator.api::<Thread>();
     futures::stream::iter(have..total)
         .map(|index| {
@@ -80,7 +84,7 @@ async fn measure_at(operator: &Operator, have: usize, total: usize) -> anyhow::R
 }
 
 /// From the answer to a change of a Thread's spec until the controller's status for it is seen (ms).
-async fn time_change(operator: &Operator, name: &str) -> anyhow::Result<f64> {
+async fn time_change(operator: &RunningOperator, name: &str) -> anyhow::Result<f64> {
     let threads = operator.api::<Thread>();
     // From now on: what the Thread itself was last changed by may be long forgotten.
     let own = format!("metadata.name={name}");
@@ -107,7 +111,7 @@ async fn time_change(operator: &Operator, name: &str) -> anyhow::Result<f64> {
 }
 
 /// Waits until the controller has nothing left to look at.
-async fn await_quiet(operator: &Operator) -> anyhow::Result<()> {
+async fn await_quiet(operator: &RunningOperator) -> anyhow::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     let mut last = operator.reconciles().await?;
     let mut same = 0;

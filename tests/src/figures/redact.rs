@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use codebutler_operator::gateway::redact::SecretRedactor;
 
-use super::Figure;
+use super::MeasuredFigure;
 use crate::corpus;
 
 /// How long to measure.
@@ -19,7 +19,7 @@ const ORDINARY: [&str; 5] = [
 ];
 
 /// Throughput on ordinary text; misses and false alarms on the corpus.
-pub fn measure_redact() -> anyhow::Result<Vec<Figure>> {
+pub fn measure_redact() -> anyhow::Result<Vec<MeasuredFigure>> {
     let (redactor, _) = SecretRedactor::new(&[]);
     let text = ORDINARY.join("\n").repeat(20);
     let mut best = 0.0_f64;
@@ -38,10 +38,10 @@ pub fn measure_redact() -> anyhow::Result<Vec<Figure>> {
         f64::from(u32::try_from(wrong).unwrap_or(u32::MAX))
     };
     Ok(vec![
-        Figure::at_least("redact.throughput", best, "MB/s", 100.0),
-        Figure::at_most("redact.misses", wrong(true), "count", 0.0),
-        Figure::at_most("redact.false_alarms", wrong(false), "count", 0.0),
-        Figure::at_least(
+        MeasuredFigure::at_least("redact.throughput", best, "MB/s", 100.0),
+        MeasuredFigure::at_most("redact.misses", wrong(true), "count", 0.0),
+        MeasuredFigure::at_most("redact.false_alarms", wrong(false), "count", 0.0),
+        MeasuredFigure::at_least(
             "redact.corpus",
             f64::from(u32::try_from(entries.len()).unwrap_or(u32::MAX)),
             "count",

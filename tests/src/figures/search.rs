@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context as _, ensure};
 use codebutler_agent::toolbox::search::bench;
 
-use super::Figure;
+use super::MeasuredFigure;
 
 /// Times that each is measured, in turns; the best of each counts.
 const ROUNDS: usize = 9;
@@ -19,7 +19,7 @@ const GLOB: &str = "*.toml";
 const RIPGREP: &str = "^15";
 
 /// Both searches as ratios to ripgrep's.
-pub fn measure_search() -> anyhow::Result<Vec<Figure>> {
+pub fn measure_search() -> anyhow::Result<Vec<MeasuredFigure>> {
     let tree = sources_tree()?;
     let ripgrep = find_ripgrep();
     // As the tools do: hidden files too, .gitignore without a repository, nothing of the user's own.
@@ -44,8 +44,8 @@ pub fn measure_search() -> anyhow::Result<Vec<Figure>> {
         || rg(&["--files", "-g", GLOB]).map(drop),
     )?;
     Ok(vec![
-        Figure::ratio("search.grep", grep.0, grep.1, 1.2),
-        Figure::ratio("search.glob", glob.0, glob.1, 1.2),
+        MeasuredFigure::ratio("search.grep", grep.0, grep.1, 1.2),
+        MeasuredFigure::ratio("search.glob", glob.0, glob.1, 1.2),
     ])
 }
 

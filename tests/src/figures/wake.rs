@@ -12,12 +12,12 @@ use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 
-use super::{Figure, find_percentile};
-use crate::models::{Script, Step};
-use crate::place::Place;
+use super::{MeasuredFigure, find_percentile};
+use crate::models::{ModelScript, ScriptStep};
+use crate::place::InstallPlace;
 use crate::stack::nodes::NodeArgs;
 use crate::stack::toolchain::WORKSPACE_IMAGE;
-use crate::stack::{PagesAccess, Stack, StackOptions};
+use crate::stack::{PagesAccess, RunningStack, StackOptions};
 
 /// Conversations that are measured, after one that has the images pulled.
 const CONVERSATIONS: usize = 20;
@@ -32,7 +32,7 @@ const ROLE: &str = "pm";
 ///
 /// # Errors
 /// When the product does not start, or does not answer.
-pub async fn measure_wake() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_wake() -> anyhow::Result<Vec<MeasuredFigure>> {
     let dir = tempfile::tempdir()?;
     let files = dir.path().join("files");
     std::fs::create_dir_all(&files)?;
@@ -42,14 +42,17 @@ pub async fn measure_wake() -> anyhow::Result<Vec<Figure>> {
     let image = nodes.as_ref().map_or(WORKSPACE_IMAGE.to_owned(), |nodes| nodes.workspace.clone());
     let options = StackOptions {
         dir: dir.path().join("stack"),
-        place: if given { Place::own() } else { Place::usual() },
+        place: if given { InstallPlace::own() } else { InstallPlace::usual() },
         program: std::env::current_exe()?,
         name: "shop".to_owned(),
         users: vec!["ana".to_owned()],
         roles: vec![ROLE.to_owned()],
         branch: "main".to_owned(),
         files,
-        script: Script::of(ROLE, vec![Step::say("Hello."), Step::say("Still here.")]),
+        script: ModelScript::of(
+            ROLE,
+            vec![ScriptStep::say("Hello."), ScriptStep::say("Still here.")],
+        ),
         idle_timeout_seconds: Some(10),
         debounce_seconds: 0,
         log: "warn".to_owned(),
@@ -62,7 +65,7 @@ pub async fn measure_wake() -> anyhow::Result<Vec<Figure>> {
         pages: PagesAccess::default(),
     };
     std::fs::create_dir_all(&options.dir)?;
-    let stack = Box::pin(Stack::start(options)).await?;
+    let stack = Box::pin(RunningStack::start(options)).await?;
     let lease = (!stack.place.is_usual()).then(|| stack.place.lease(&stack.cluster));
     let figures = Box::pin(measure_conversation(&stack, &image)).await;
     stack.stop().await?;
@@ -70,7 +73,10 @@ pub async fn measure_wake() -> anyhow::Result<Vec<Figure>> {
     figures
 }
 
-async fn measure_conversation(stack: &Stack, image: &str) -> anyhow::Result<Vec<Figure>> {
+async fn measure_conversation(
+    stack: &RunningStack,
+    image: &str,
+) -> anyhow::Result<Vec<MeasuredFigure>> {
     let (mut cold, mut awake, mut bare) = (Vec::new(), Vec::new(), Vec::new());
     for talk in 0..=CONVERSATIONS {
         let (root, first) = await_call(stack, None).await?;
@@ -92,16 +98,16 @@ async fn measure_conversation(stack: &Stack, image: &str) -> anyhow::Result<Vec<
     let ((cold_p50, awake_p50, bare_p50), (cold_p95, awake_p95, bare_p95)) = (of(50), of(95));
     Ok(vec![
         // Beside a pod of the same image that does nothing.
-        Figure::at_most("wake.cold_p50", cold_p50, "ms", 3000.0).beside(bare_p50),
-        Figure::at_most("wake.cold_p95", cold_p95, "ms", 6000.0).beside(bare_p95),
+        MeasuredFigure::at_most("wake.cold_p50", cold_p50, "ms", 3000.0).beside(bare_p50),
+        MeasuredFigure::at_most("wake.cold_p95", cold_p95, "ms", 6000.0).beside(bare_p95),
         // Beside the same with a pod to start.
-        Figure::at_most("wake.awake_p50", awake_p50, "ms", 500.0).beside(cold_p50),
-        Figure::at_most("wake.awake_p95", awake_p95, "ms", 1000.0).beside(cold_p95),
+        MeasuredFigure::at_most("wake.awake_p50", awake_p50, "ms", 500.0).beside(cold_p50),
+        MeasuredFigure::at_most("wake.awake_p95", awake_p95, "ms", 1000.0).beside(cold_p95),
     ])
 }
 
 /// Somebody writes; the conversation, and the milliseconds until a model is called.
-async fn await_call(stack: &Stack, root: Option<&str>) -> anyhow::Result<(String, f64)> {
+async fn await_call(stack: &RunningStack, root: Option<&str>) -> anyhow::Result<(String, f64)> {
     let user = stack.users.get("ana").context("ana")?;
     let before = stack.models.served().len();
     let begun = Instant::now();
@@ -114,7 +120,7 @@ async fn await_call(stack: &Stack, root: Option<&str>) -> anyhow::Result<(String
 }
 
 /// Waits until the role has nothing left to do, and its pod still runs.
-async fn await_settled(stack: &Stack, root: &str) -> anyhow::Result<()> {
+async fn await_settled(stack: &RunningStack, root: &str) -> anyhow::Result<()> {
     let (threads, name) = (stack.threads(), names::thread_name(&stack.repo, &root.parse()?));
     let idle = |thread: Thread| {
         let status = thread.status.unwrap_or_default();
@@ -130,7 +136,7 @@ async fn await_settled(stack: &Stack, root: &str) -> anyhow::Result<()> {
 }
 
 /// The milliseconds that the cluster takes for a pod with that image and nothing to do.
-async fn start_pod(stack: &Stack, image: &str, number: usize) -> anyhow::Result<f64> {
+async fn start_pod(stack: &RunningStack, image: &str, number: usize) -> anyhow::Result<f64> {
     let pods = Api::<Pod>::namespaced(stack.cluster.client(), &stack.place.team);
     let name = format!("bare-{number}");
     let pod: Pod = serde_json::from_value(json!({

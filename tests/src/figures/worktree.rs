@@ -18,11 +18,11 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use tokio::process::Command;
 
-use super::Figure;
-use super::proxy::bed::Bed;
-use super::proxy::provider::Provider;
-use crate::github::git::Git;
-use crate::github::{FirstCommit, GitHubOptions, GitHubServer, Remote};
+use super::MeasuredFigure;
+use super::proxy::bed::ProxyBed;
+use super::proxy::provider::LocalProvider;
+use crate::github::git::BareRepository;
+use crate::github::{DrivenRepository, FirstCommit, GitHubOptions, GitHubServer};
 
 /// Files, and bytes of each.
 const FILES: usize = 2000;
@@ -35,15 +35,15 @@ const BEFORE: usize = 9;
 const ROUNDS: usize = 5;
 
 /// Worktree against clone.
-pub async fn measure_worktree() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_worktree() -> anyhow::Result<Vec<MeasuredFigure>> {
     let dir = tempfile::tempdir()?;
     let github = GitHubServer::start(&dir.path().join("host"), GitHubOptions::default()).await?;
     let first = FirstCommit::Files(source_files());
     let remote = github.create_repo("acme", "large", first, "main").await?;
     make_history(&remote).await?;
-    let provider = Provider::start().await?;
-    let bed = Bed::start(&provider, Some((remote.url(), github.token()))).await?;
-    let branch = Bed::branch(0, 0);
+    let provider = LocalProvider::start().await?;
+    let bed = ProxyBed::start(&provider, Some((remote.url(), github.token()))).await?;
+    let branch = ProxyBed::branch(0, 0);
     remote.commit(&branch, "ana", "Begin", &[("begin.txt", Some("begin\n"))]).await?;
     // As a host has it: in packs, not object by object.
     remote.git().run(&["repack", "-a", "-d", "-q"]).await?;
@@ -67,7 +67,7 @@ pub async fn measure_worktree() -> anyhow::Result<Vec<Figure>> {
     bed.stop().await?;
     let (ours, theirs) =
         (super::find_percentile(&mut ours, 50), super::find_percentile(&mut theirs, 50));
-    Ok(vec![Figure::ratio("worktree.ready", ours, theirs, 1.2)])
+    Ok(vec![MeasuredFigure::ratio("worktree.ready", ours, theirs, 1.2)])
 }
 
 /// Text that looks like code: it packs, but not to nothing.
@@ -91,7 +91,7 @@ fn source_files() -> BTreeMap<String, String> {
     (0..FILES).map(|n| (format!("src/m{:02}/f{n}.txt", n % 40), file())).collect()
 }
 
-async fn make_history(remote: &Remote) -> anyhow::Result<()> {
+async fn make_history(remote: &DrivenRepository) -> anyhow::Result<()> {
     for n in 0..COMMITS {
         let text = format!("change {n}\n");
         remote.commit("main", "ana", &text, &[("CHANGES", Some(&text))]).await?;
@@ -100,10 +100,10 @@ async fn make_history(remote: &Remote) -> anyhow::Result<()> {
 }
 
 /// Seconds until `git clone` has a worktree.
-async fn time_clone(folder: &Path, remote: &Remote, token: &str) -> anyhow::Result<f64> {
+async fn time_clone(folder: &Path, remote: &DrivenRepository, token: &str) -> anyhow::Result<f64> {
     let url = remote.url().replacen("://", &format!("://x-access-token:{token}@"), 1);
     let started = Instant::now();
-    let output = Git::command().args(["clone", "-q", &url]).arg(folder).output().await?;
+    let output = BareRepository::command().args(["clone", "-q", &url]).arg(folder).output().await?;
     let took = started.elapsed().as_secs_f64();
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(took)

@@ -27,14 +27,14 @@ pub const LOGIN: &str = "codebutler[bot]";
 #[derive(Debug, Default)]
 pub(super) struct GithubApp {
     /// By owner.
-    pub installations: BTreeMap<String, Installation>,
+    pub installations: BTreeMap<String, AppInstallation>,
     /// By token.
     issued: BTreeMap<String, Issued>,
 }
 
 /// Where it is installed, and what it may do there.
 #[derive(Clone, Debug)]
-pub(super) struct Installation {
+pub(super) struct AppInstallation {
     pub id: u64,
     pub repositories: BTreeSet<String>,
     pub permissions: BTreeMap<String, String>,
@@ -54,7 +54,7 @@ impl GitHubServer {
         let id = self.shared.next_id();
         let mut app = self.shared.app.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh =
-            Installation { id, repositories: BTreeSet::new(), permissions: BTreeMap::new() };
+            AppInstallation { id, repositories: BTreeSet::new(), permissions: BTreeMap::new() };
         let installation = app.installations.entry(owner.to_owned()).or_insert(fresh);
         installation.repositories.insert(name.to_owned());
         let permissions = permissions.iter().map(|(n, l)| ((*n).to_owned(), (*l).to_owned()));

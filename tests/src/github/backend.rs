@@ -11,7 +11,7 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio_util::io::ReaderStream;
 
-use super::git::Git;
+use super::git::BareRepository;
 
 /// Answers one request. `path` is inside `root`, such as `/acme/shop.git/info/refs`.
 pub(super) async fn answer_git(root: &Path, path: &str, user: &str, request: Request) -> Response {
@@ -34,7 +34,7 @@ async fn run_backend(
     let header = |name: &str| {
         parts.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned()
     };
-    let mut command = Git::command();
+    let mut command = BareRepository::command();
     command
         .arg("http-backend")
         .env("GIT_PROJECT_ROOT", root)

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use jiff::{Timestamp, ToSpan as _};
 
-use super::git::{Change, Commit, Git, Signature};
-use super::rules::Rules;
-use super::state::{Pull, Repository};
+use super::git::{BareRepository, CommitObject, FileChange, GitSignature};
+use super::rules::RepositoryRules;
+use super::state::{HostedPull, HostedRepository};
 use super::{GitHubError, GitHubServer, Shared};
 
 /// What a new repository's first commit holds.
@@ -24,9 +24,9 @@ pub enum FirstCommit {
 
 /// A repository, from behind the host's counter.
 #[derive(Clone, Debug)]
-pub struct Remote {
+pub struct DrivenRepository {
     pub(super) shared: Arc<Shared>,
-    git: Git,
+    git: BareRepository,
     pub(super) owner: String,
     pub(super) name: String,
     url: String,
@@ -81,14 +81,14 @@ impl GitHubServer {
         name: &str,
         content: FirstCommit,
         default_branch: &str,
-    ) -> Result<Remote, GitHubError> {
+    ) -> Result<DrivenRepository, GitHubError> {
         let key = (owner.to_owned(), name.to_owned());
         let mut all = self.shared.repositories.lock().await;
         if all.contains_key(&key) {
             return Err(GitHubError::Name(format!("{owner}/{name} exists")));
         }
         let dir = self.shared.root.join(owner).join(format!("{name}.git"));
-        let git = Git::init(&dir, default_branch).await?;
+        let git = BareRepository::init(&dir, default_branch).await?;
         let tree = match content {
             FirstCommit::Folder(folder) => Some(git.tree_of_folder(&folder.canonicalize()?).await?),
             FirstCommit::Files(files) => {
@@ -100,11 +100,11 @@ impl GitHubServer {
         if let Some(tree) = tree {
             // A fixed date and author: equal content gives equal object ids.
             let date = Some("1735732800 +0000".to_owned());
-            let author = Signature { date, ..Signature::of(owner) };
+            let author = GitSignature { date, ..GitSignature::of(owner) };
             let commit = git.commit_tree(&tree, &[], "Start\n", &author, &author).await?;
             git.update_ref(&format!("refs/heads/{default_branch}"), &commit, "").await?;
         }
-        let repository = Repository {
+        let repository = HostedRepository {
             id: self.shared.next_id(),
             owner: owner.to_owned(),
             name: name.to_owned(),
@@ -115,7 +115,7 @@ impl GitHubServer {
             issues: BTreeMap::new(),
             releases: Vec::new(),
             checks: Vec::new(),
-            rules: Rules::default(),
+            rules: RepositoryRules::default(),
             people: BTreeMap::new(),
             tips: BTreeMap::new(),
             pushed_at: Timestamp::now(),
@@ -130,14 +130,19 @@ impl GitHubServer {
     ///
     /// # Errors
     /// When there is none, or its folder can't be moved.
-    pub async fn rename(&self, owner: &str, old: &str, new: &str) -> Result<Remote, GitHubError> {
+    pub async fn rename(
+        &self,
+        owner: &str,
+        old: &str,
+        new: &str,
+    ) -> Result<DrivenRepository, GitHubError> {
         let mut all = self.shared.repositories.lock().await;
         let key = (owner.to_owned(), old.to_owned());
         let missing = || GitHubError::Name(format!("no {owner}/{old}"));
         let mut repository = all.remove(&key).ok_or_else(missing)?;
         let folder = |name: &str| self.shared.root.join(owner).join(format!("{name}.git"));
         tokio::fs::rename(folder(old), folder(new)).await?;
-        repository.git = Git::at(folder(new));
+        repository.git = BareRepository::at(folder(new));
         new.clone_into(&mut repository.name);
         let (id, git) = (repository.id, repository.git.clone());
         all.insert((owner.to_owned(), new.to_owned()), repository);
@@ -148,14 +153,14 @@ impl GitHubServer {
     }
 
     /// A repository that exists.
-    pub async fn repo(&self, owner: &str, name: &str) -> Option<Remote> {
+    pub async fn repo(&self, owner: &str, name: &str) -> Option<DrivenRepository> {
         let all = self.shared.repositories.lock().await;
         let git = all.get(&(owner.to_owned(), name.to_owned()))?.git.clone();
         Some(self.handle(git, owner, name))
     }
 
-    fn handle(&self, git: Git, owner: &str, name: &str) -> Remote {
-        Remote {
+    fn handle(&self, git: BareRepository, owner: &str, name: &str) -> DrivenRepository {
+        DrivenRepository {
             shared: Arc::clone(&self.shared),
             git,
             owner: owner.to_owned(),
@@ -165,7 +170,7 @@ impl GitHubServer {
     }
 }
 
-impl Remote {
+impl DrivenRepository {
     /// Where clients clone it from (no credentials in it).
     #[must_use]
     pub fn url(&self) -> &str {
@@ -174,7 +179,7 @@ impl Remote {
 
     /// The bare repository, for everything that has no method here.
     #[must_use]
-    pub fn git(&self) -> &Git {
+    pub fn git(&self) -> &BareRepository {
         &self.git
     }
 
@@ -189,12 +194,12 @@ impl Remote {
     }
 
     /// Commits of a branch or range, newest first.
-    pub async fn log(&self, range: &str) -> Result<Vec<Commit>, GitHubError> {
+    pub async fn log(&self, range: &str) -> Result<Vec<CommitObject>, GitHubError> {
         Ok(self.git.log(range, 1000).await?)
     }
 
     /// Differences between two revisions, by file.
-    pub async fn changes(&self, from: &str, to: &str) -> Result<Vec<Change>, GitHubError> {
+    pub async fn changes(&self, from: &str, to: &str) -> Result<Vec<FileChange>, GitHubError> {
         Ok(self.git.changes(from, to).await?)
     }
 
@@ -225,7 +230,7 @@ impl Remote {
             .iter()
             .map(|(path, text)| ((*path).to_owned(), text.map(|t| t.as_bytes().to_vec())));
         let tree = self.git.tree_with(Some(&parent), &files.collect()).await?;
-        let who = Signature::of(author);
+        let who = GitSignature::of(author);
         let message = format!("{message}\n");
         let sha = self.git.commit_tree(&tree, &[&parent], &message, &who, &who).await?;
         let name = format!("refs/heads/{branch}");
@@ -262,7 +267,8 @@ impl Remote {
                 let number = repository.next_number();
                 let base = repository.default_branch.clone();
                 let heads = (name, head.clone(), base, base_sha.clone());
-                let mut pull = Pull::opened(self.shared.next_id(), number, heads, "codebutler-bot");
+                let mut pull =
+                    HostedPull::opened(self.shared.next_id(), number, heads, "codebutler-bot");
                 pull.updated_at -= 3.hours();
                 repository.pulls.insert(number, pull);
                 numbers.push(number);

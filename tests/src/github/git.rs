@@ -34,7 +34,7 @@ pub enum GitError {
 
 /// Who made a commit, and when (`<seconds> <zone>` or any date git reads; now if absent).
 #[derive(Clone, Debug)]
-pub struct Signature {
+pub struct GitSignature {
     /// Name.
     pub name: String,
     /// Address.
@@ -43,7 +43,7 @@ pub struct Signature {
     pub date: Option<String>,
 }
 
-impl Signature {
+impl GitSignature {
     /// A person of the scenario, now.
     #[must_use]
     pub fn of(login: &str) -> Self {
@@ -53,7 +53,7 @@ impl Signature {
 
 /// One commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Commit {
+pub struct CommitObject {
     /// Object id.
     pub sha: String,
     /// Its tree's object id.
@@ -68,7 +68,7 @@ pub struct Commit {
     pub message: String,
 }
 
-impl Commit {
+impl CommitObject {
     /// The first line of the message.
     #[must_use]
     pub fn subject(&self) -> &str {
@@ -78,7 +78,7 @@ impl Commit {
 
 /// What changed in one file.
 #[derive(Clone, Debug)]
-pub struct Change {
+pub struct FileChange {
     /// New path.
     pub path: String,
     /// Git's status letter.
@@ -95,11 +95,11 @@ pub struct Change {
 
 /// A bare repository.
 #[derive(Clone, Debug)]
-pub struct Git {
+pub struct BareRepository {
     dir: PathBuf,
 }
 
-impl Git {
+impl BareRepository {
     /// An existing bare repository.
     #[must_use]
     pub fn at(dir: impl Into<PathBuf>) -> Self {
@@ -232,7 +232,7 @@ impl Git {
     }
 
     /// Commits of a range (`main`, `a..b`), newest first.
-    pub async fn log(&self, range: &str, limit: usize) -> Result<Vec<Commit>, GitError> {
+    pub async fn log(&self, range: &str, limit: usize) -> Result<Vec<CommitObject>, GitError> {
         let format = "--format=%H%x00%T%x00%P%x00%an%x00%ae%x00%aI%x00%cn%x00%ce%x00%cI%x00%B%x1e";
         let limit = format!("--max-count={limit}");
         let text = self.run(&["log", &limit, format, "--end-of-options", range, "--"]).await?;
@@ -252,7 +252,7 @@ impl Git {
     }
 
     /// What changed between two trees.
-    pub async fn changes(&self, from: &str, to: &str) -> Result<Vec<Change>, GitError> {
+    pub async fn changes(&self, from: &str, to: &str) -> Result<Vec<FileChange>, GitError> {
         let raw = self.run(&["diff-tree", "-r", "-z", "--no-renames", from, to]).await?;
         let mut changes = Vec::new();
         let mut fields = raw.split('\0');
@@ -263,7 +263,7 @@ impl Git {
                 self.run(&["diff-tree", "-p", "--no-renames", from, to, "--", path]).await?;
             let patch = patch.find("\n@@").map_or("", |at| &patch[at + 1..]);
             let count = |mark| patch.lines().filter(|l| l.starts_with(mark)).count() as u64;
-            changes.push(Change {
+            changes.push(FileChange {
                 path: path.to_owned(),
                 status: status.chars().next().unwrap_or('M'),
                 additions: count('+'),
@@ -287,8 +287,8 @@ impl Git {
         tree: &str,
         parents: &[&str],
         message: &str,
-        author: &Signature,
-        committer: &Signature,
+        author: &GitSignature,
+        committer: &GitSignature,
     ) -> Result<String, GitError> {
         let mut arguments = vec!["commit-tree", tree];
         for parent in parents {
@@ -345,7 +345,7 @@ impl Git {
     }
 }
 
-fn parse_commit(text: &str) -> Option<Commit> {
+fn parse_commit(text: &str) -> Option<CommitObject> {
     let mut fields = text.trim_start_matches('\n').splitn(10, '\0').map(str::to_owned);
     let mut next = || fields.next();
     let (sha, tree, parents) = (next()?, next()?, next()?);
@@ -353,5 +353,5 @@ fn parse_commit(text: &str) -> Option<Commit> {
     let committer = (next()?, next()?, next()?);
     let message = next()?.trim_end_matches('\n').to_owned();
     let parents = parents.split(' ').filter(|p| !p.is_empty()).map(str::to_owned).collect();
-    Some(Commit { sha, tree, parents, author, committer, message })
+    Some(CommitObject { sha, tree, parents, author, committer, message })
 }

@@ -3,26 +3,28 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::git::{Change, Commit};
-use super::state::{Check, Comment, Issue, LineComment, Pull, Repository, Review};
+use super::git::{CommitObject, FileChange};
+use super::state::{
+    HostedCheck, HostedIssue, HostedPull, HostedRepository, LineComment, PullComment, PullReview,
+};
 
 /// Builds every URL that answers mention.
 #[derive(Clone, Debug)]
-pub(super) struct Urls {
+pub(super) struct GitHubUrls {
     /// `http://host:port`.
     pub web: String,
 }
 
-impl Urls {
+impl GitHubUrls {
     pub fn api(&self, path: &str) -> String {
         format!("{}/api/v3{path}", self.web)
     }
 
-    pub(super) fn repo(&self, repo: &Repository, path: &str) -> String {
+    pub(super) fn repo(&self, repo: &HostedRepository, path: &str) -> String {
         self.api(&format!("/repos/{}{path}", repo.full_name()))
     }
 
-    pub(super) fn page(&self, repo: &Repository, path: &str) -> String {
+    pub(super) fn page(&self, repo: &HostedRepository, path: &str) -> String {
         format!("{}/{}{path}", self.web, repo.full_name())
     }
 }
@@ -41,7 +43,7 @@ fn node_id(kind: &str, id: impl std::fmt::Display) -> String {
     format!("{kind}_{id}")
 }
 
-pub(super) fn user_json(urls: &Urls, login: &str) -> Value {
+pub(super) fn user_json(urls: &GitHubUrls, login: &str) -> Value {
     let api = urls.api(&format!("/users/{login}"));
     let mut user = json!({
         "login": login, "id": id_of(login), "node_id": node_id("U", id_of(login)),
@@ -65,7 +67,7 @@ pub(super) fn user_json(urls: &Urls, login: &str) -> Value {
     user
 }
 
-pub(super) fn repository_json(urls: &Urls, repo: &Repository) -> Value {
+pub(super) fn repository_json(urls: &GitHubUrls, repo: &HostedRepository) -> Value {
     let open = repo.pulls.values().filter(|p| p.open).count();
     let mut value = json!({
         "id": repo.id, "node_id": node_id("R", repo.id),
@@ -104,7 +106,7 @@ pub(super) fn repository_json(urls: &Urls, repo: &Repository) -> Value {
 }
 
 /// The same as answers about something else have it.
-pub(super) fn repository_in_short(urls: &Urls, repo: &Repository) -> Value {
+pub(super) fn repository_in_short(urls: &GitHubUrls, repo: &HostedRepository) -> Value {
     let mut value = repository_json(urls, repo);
     if let Some(fields) = value.as_object_mut() {
         fields.retain(|name, _| !name.starts_with("allow_"));
@@ -113,7 +115,7 @@ pub(super) fn repository_in_short(urls: &Urls, repo: &Repository) -> Value {
 }
 
 /// The same as the repository's own answer has it.
-pub(super) fn repository_in_full(urls: &Urls, repo: &Repository) -> Value {
+pub(super) fn repository_in_full(urls: &GitHubUrls, repo: &HostedRepository) -> Value {
     let mut value = repository_json(urls, repo);
     (value["subscribers_count"], value["network_count"]) = (0.into(), 0.into());
     value
@@ -159,7 +161,12 @@ const PARTS: [(&str, &str); 36] = [
     ("trees_url", "/git/trees{/sha}"),
 ];
 
-pub(super) fn reference_json(urls: &Urls, repo: &Repository, name: &str, sha: &str) -> Value {
+pub(super) fn reference_json(
+    urls: &GitHubUrls,
+    repo: &HostedRepository,
+    name: &str,
+    sha: &str,
+) -> Value {
     json!({
         "ref": name, "node_id": node_id("REF", name),
         "url": urls.repo(repo, &format!("/git/{name}")),
@@ -168,7 +175,12 @@ pub(super) fn reference_json(urls: &Urls, repo: &Repository, name: &str, sha: &s
 }
 
 /// Which of the two branch shapes an answer needs.
-pub(super) fn branch_json(urls: &Urls, repo: &Repository, name: &str, commit: &Value) -> Value {
+pub(super) fn branch_json(
+    urls: &GitHubUrls,
+    repo: &HostedRepository,
+    name: &str,
+    commit: &Value,
+) -> Value {
     json!({
         "name": name, "commit": commit, "protected": false,
         "protection": {"enabled": false, "required_status_checks": {
@@ -182,7 +194,7 @@ pub(super) fn branch_json(urls: &Urls, repo: &Repository, name: &str, commit: &V
     })
 }
 
-fn git_commit(urls: &Urls, repo: &Repository, commit: &Commit) -> Value {
+fn git_commit(urls: &GitHubUrls, repo: &HostedRepository, commit: &CommitObject) -> Value {
     let who = |(name, email, date): &(String, String, String)| json!({"name": name, "email": email, "date": date});
     json!({
         "url": urls.repo(repo, &format!("/git/commits/{}", commit.sha)),
@@ -193,7 +205,11 @@ fn git_commit(urls: &Urls, repo: &Repository, commit: &Commit) -> Value {
     })
 }
 
-pub(super) fn commit_json(urls: &Urls, repo: &Repository, commit: &Commit) -> Value {
+pub(super) fn commit_json(
+    urls: &GitHubUrls,
+    repo: &HostedRepository,
+    commit: &CommitObject,
+) -> Value {
     let api = |sha: &str| urls.repo(repo, &format!("/commits/{sha}"));
     let page = |sha: &str| urls.page(repo, &format!("/commit/{sha}"));
     let parents = commit.parents.iter();
@@ -208,7 +224,12 @@ pub(super) fn commit_json(urls: &Urls, repo: &Repository, commit: &Commit) -> Va
     })
 }
 
-pub(super) fn change_json(urls: &Urls, repo: &Repository, at: &str, change: &Change) -> Value {
+pub(super) fn change_json(
+    urls: &GitHubUrls,
+    repo: &HostedRepository,
+    at: &str,
+    change: &FileChange,
+) -> Value {
     let path = &change.path;
     let mut value = json!({
         "sha": change.blob, "filename": path,
@@ -226,7 +247,7 @@ pub(super) fn change_json(urls: &Urls, repo: &Repository, at: &str, change: &Cha
 }
 
 /// A pull request as lists show it.
-pub(super) fn pull_json(urls: &Urls, repo: &Repository, pull: &Pull) -> Value {
+pub(super) fn pull_json(urls: &GitHubUrls, repo: &HostedRepository, pull: &HostedPull) -> Value {
     let api = urls.repo(repo, &format!("/pulls/{}", pull.number));
     let issue = urls.repo(repo, &format!("/issues/{}", pull.number));
     let page = urls.page(repo, &format!("/pull/{}", pull.number));
@@ -270,13 +291,13 @@ pub(super) fn pull_json(urls: &Urls, repo: &Repository, pull: &Pull) -> Value {
 pub(super) struct PullDetail {
     pub mergeable: Option<bool>,
     pub commits: usize,
-    pub changes: Vec<Change>,
+    pub changes: Vec<FileChange>,
 }
 
 pub(super) fn pull_in_full(
-    urls: &Urls,
-    repo: &Repository,
-    pull: &Pull,
+    urls: &GitHubUrls,
+    repo: &HostedRepository,
+    pull: &HostedPull,
     detail: &PullDetail,
 ) -> Value {
     let mut value = pull_json(urls, repo, pull);
@@ -303,7 +324,12 @@ pub(super) fn pull_in_full(
     value
 }
 
-pub(super) fn comment_json(urls: &Urls, repo: &Repository, pull: u64, comment: &Comment) -> Value {
+pub(super) fn comment_json(
+    urls: &GitHubUrls,
+    repo: &HostedRepository,
+    pull: u64,
+    comment: &PullComment,
+) -> Value {
     let kind = if repo.issues.contains_key(&pull) { "issues" } else { "pull" };
     let page = urls.page(repo, &format!("/{kind}/{pull}#issuecomment-{}", comment.id));
     json!({
@@ -316,7 +342,12 @@ pub(super) fn comment_json(urls: &Urls, repo: &Repository, pull: u64, comment: &
     })
 }
 
-pub(super) fn review_json(urls: &Urls, repo: &Repository, pull: u64, review: &Review) -> Value {
+pub(super) fn review_json(
+    urls: &GitHubUrls,
+    repo: &HostedRepository,
+    pull: u64,
+    review: &PullReview,
+) -> Value {
     let page = urls.page(repo, &format!("/pull/{pull}#pullrequestreview-{}", review.id));
     let api = urls.repo(repo, &format!("/pulls/{pull}"));
     json!({
@@ -328,7 +359,12 @@ pub(super) fn review_json(urls: &Urls, repo: &Repository, pull: u64, review: &Re
     })
 }
 
-pub(super) fn line_comment(urls: &Urls, repo: &Repository, pull: u64, at: &LineComment) -> Value {
+pub(super) fn line_comment(
+    urls: &GitHubUrls,
+    repo: &HostedRepository,
+    pull: u64,
+    at: &LineComment,
+) -> Value {
     let comment = &at.comment;
     let page = urls.page(repo, &format!("/pull/{pull}#discussion_r{}", comment.id));
     let api = urls.repo(repo, &format!("/pulls/comments/{}", comment.id));
@@ -347,7 +383,7 @@ pub(super) fn line_comment(urls: &Urls, repo: &Repository, pull: u64, at: &LineC
     })
 }
 
-pub(super) fn issue_json(urls: &Urls, repo: &Repository, issue: &Issue) -> Value {
+pub(super) fn issue_json(urls: &GitHubUrls, repo: &HostedRepository, issue: &HostedIssue) -> Value {
     let api = urls.repo(repo, &format!("/issues/{}", issue.number));
     let label = |name: &String| {
         json!({
@@ -371,8 +407,12 @@ pub(super) fn issue_json(urls: &Urls, repo: &Repository, issue: &Issue) -> Value
 }
 
 /// A pull request among the issues.
-pub(super) fn pull_as_issue(urls: &Urls, repo: &Repository, pull: &Pull) -> Value {
-    let as_issue = Issue {
+pub(super) fn pull_as_issue(
+    urls: &GitHubUrls,
+    repo: &HostedRepository,
+    pull: &HostedPull,
+) -> Value {
+    let as_issue = HostedIssue {
         id: pull.id,
         number: pull.number,
         title: pull.title.clone(),
@@ -393,7 +433,7 @@ pub(super) fn pull_as_issue(urls: &Urls, repo: &Repository, pull: &Pull) -> Valu
     value
 }
 
-pub(super) fn check_run(urls: &Urls, repo: &Repository, check: &Check) -> Value {
+pub(super) fn check_run(urls: &GitHubUrls, repo: &HostedRepository, check: &HostedCheck) -> Value {
     let done = check.state.is_some();
     json!({
         "id": check.id, "node_id": node_id("CR", check.id), "name": check.name,
@@ -411,7 +451,11 @@ pub(super) fn check_run(urls: &Urls, repo: &Repository, check: &Check) -> Value 
 }
 
 /// A check as a run of one of the host's own workflows.
-pub(super) fn workflow_run(urls: &Urls, repo: &Repository, check: &Check) -> Value {
+pub(super) fn workflow_run(
+    urls: &GitHubUrls,
+    repo: &HostedRepository,
+    check: &HostedCheck,
+) -> Value {
     let done = check.state.is_some();
     json!({
         "id": check.id, "node_id": node_id("WFR", check.id), "name": check.name,
@@ -434,7 +478,7 @@ pub(super) fn workflow_run(urls: &Urls, repo: &Repository, check: &Check) -> Val
     })
 }
 
-pub(super) fn job_json(urls: &Urls, repo: &Repository, check: &Check) -> Value {
+pub(super) fn job_json(urls: &GitHubUrls, repo: &HostedRepository, check: &HostedCheck) -> Value {
     let status = if check.state.is_some() { "completed" } else { "in_progress" };
     json!({
         "id": check.id, "node_id": node_id("JOB", check.id), "run_id": check.id,
@@ -454,7 +498,11 @@ pub(super) fn job_json(urls: &Urls, repo: &Repository, check: &Check) -> Value {
     })
 }
 
-pub(super) fn status_json(urls: &Urls, repo: &Repository, check: &Check) -> Value {
+pub(super) fn status_json(
+    urls: &GitHubUrls,
+    repo: &HostedRepository,
+    check: &HostedCheck,
+) -> Value {
     json!({
         "id": check.id, "node_id": node_id("SC", check.id), "context": check.name,
         "url": urls.repo(repo, &format!("/statuses/{}", check.commit)), "avatar_url": null,

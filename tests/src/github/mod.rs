@@ -30,13 +30,13 @@ use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
 use tokio::sync::Mutex;
 
-pub use self::driver::{FirstCommit, PullRequest, PullState, Remote};
+pub use self::driver::{DrivenRepository, FirstCommit, PullRequest, PullState};
 use self::git::GitError;
-pub use self::people::Standing;
-pub use self::rules::Rules;
-pub use self::snapshot::Snapshot;
-use self::state::Repository;
-use crate::serving::{At, HangUp, Serving};
+pub use self::people::PersonStanding;
+pub use self::rules::RepositoryRules;
+pub use self::snapshot::GitHubSnapshot;
+use self::state::HostedRepository;
+use crate::serving::{HangUp, ListenAddress, RunningServer};
 
 /// Why the host did not do what a test asked.
 #[derive(Debug, thiserror::Error)]
@@ -60,19 +60,19 @@ pub struct GitHubOptions {
     /// The account that the token belongs to.
     pub login: String,
     /// Where to listen.
-    pub at: At,
+    pub at: ListenAddress,
 }
 
 impl Default for GitHubOptions {
     fn default() -> Self {
         let token = format!("ghp_{}", uuid::Uuid::new_v4().simple());
-        Self { token, login: "codebutler-bot".to_owned(), at: At::default() }
+        Self { token, login: "codebutler-bot".to_owned(), at: ListenAddress::default() }
     }
 }
 
 /// How the host fails, if it does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Away {
+pub enum HostFailure {
     /// It works.
     #[default]
     No,
@@ -103,14 +103,14 @@ pub struct SeenRequest {
 #[derive(Debug)]
 pub struct GitHubServer {
     shared: Arc<Shared>,
-    serving: Serving,
+    serving: RunningServer,
 }
 
 #[derive(Debug)]
 struct Shared {
     root: PathBuf,
     options: GitHubOptions,
-    repositories: Mutex<BTreeMap<(String, String), Repository>>,
+    repositories: Mutex<BTreeMap<(String, String), HostedRepository>>,
     next_id: AtomicU64,
     faults: StdMutex<GithubFaults>,
     app: StdMutex<app::GithubApp>,
@@ -123,7 +123,7 @@ struct Shared {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct GithubFaults {
-    away: Away,
+    away: HostFailure,
     fine_grained: bool,
     latency: Duration,
 }
@@ -168,7 +168,7 @@ impl GitHubServer {
             .layer(from_fn_with_state(Arc::clone(&shared), rest::answer_first))
             .layer(from_fn_with_state(Arc::clone(&shared), observe_request))
             .with_state(Arc::clone(&shared));
-        Ok(Self { shared, serving: Serving::start_at(at, router).await? })
+        Ok(Self { shared, serving: RunningServer::start_at(at, router).await? })
     }
 
     /// `http://<address>:<port>`: repositories are at `<url>/<owner>/<name>.git`.
@@ -196,7 +196,7 @@ impl GitHubServer {
     }
 
     /// Fails from now on, or works again.
-    pub fn set_away(&self, away: Away) {
+    pub fn set_away(&self, away: HostFailure) {
         self.shared.faults.lock().unwrap_or_else(PoisonError::into_inner).away = away;
     }
 
@@ -228,22 +228,22 @@ async fn observe_request(
     let faults = *shared.faults.lock().unwrap_or_else(PoisonError::into_inner);
     tokio::time::sleep(faults.latency).await;
     let response = match faults.away {
-        Away::Unavailable => (
+        HostFailure::Unavailable => (
             StatusCode::SERVICE_UNAVAILABLE,
             [(header::CONTENT_TYPE, "text/html")],
             "<!DOCTYPE html><title>Unicorn!</title>\n",
         )
             .into_response(),
-        Away::HangsUp => HangUp::response(),
-        Away::Limits if path.starts_with("/api/") => limited_answer(),
-        Away::No | Away::Limits => next.run(request).await,
-        Away::LosesAnswersToPushes => {
+        HostFailure::HangsUp => HangUp::response(),
+        HostFailure::Limits if path.starts_with("/api/") => limited_answer(),
+        HostFailure::No | HostFailure::Limits => next.run(request).await,
+        HostFailure::LosesAnswersToPushes => {
             let response = next.run(request).await;
             if path.ends_with("git-receive-pack") { lose_answer(response).await } else { response }
         }
-        Away::RevokesBeforeAPush => {
+        HostFailure::RevokesBeforeAPush => {
             if path.ends_with("git-receive-pack") {
-                shared.faults.lock().unwrap_or_else(PoisonError::into_inner).away = Away::No;
+                shared.faults.lock().unwrap_or_else(PoisonError::into_inner).away = HostFailure::No;
                 shared.revoke_app_tokens();
             }
             next.run(request).await

@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 
 use super::rest::{merge, talk};
-use super::state::{Check, Comment, Issue, Repository, Review};
-use super::{GitHubError, Remote};
+use super::state::{HostedCheck, HostedIssue, HostedRepository, PullComment, PullReview};
+use super::{DrivenRepository, GitHubError};
 
 /// What somebody is to a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum PersonStanding {
     /// May write to it, as a member of the organisation that tells nobody so.
     Collaborator,
     /// A known member of the organisation who may read it.
@@ -17,7 +17,7 @@ pub enum Standing {
     Stranger,
 }
 
-impl Standing {
+impl PersonStanding {
     const fn association(self) -> &'static str {
         match self {
             Self::Reader => "MEMBER",
@@ -36,11 +36,11 @@ impl Standing {
     }
 }
 
-impl Remote {
+impl DrivenRepository {
     /// Does something with the repository as it is after what was pushed.
     pub(super) async fn with<T>(
         &self,
-        act: impl AsyncFnOnce(&mut Repository) -> Result<T, GitHubError>,
+        act: impl AsyncFnOnce(&mut HostedRepository) -> Result<T, GitHubError>,
     ) -> Result<T, GitHubError> {
         let mut all = self.shared.repositories.lock().await;
         let key = (self.owner.clone(), self.name.clone());
@@ -50,8 +50,8 @@ impl Remote {
         act(repository).await
     }
 
-    fn said(&self, login: &str, standing: Standing, body: &str) -> Comment {
-        Comment {
+    fn said(&self, login: &str, standing: PersonStanding, body: &str) -> PullComment {
+        PullComment {
             id: self.shared.next_id(),
             user: login.to_owned(),
             body: body.to_owned(),
@@ -69,7 +69,7 @@ impl Remote {
         &self,
         number: u64,
         login: &str,
-        standing: Standing,
+        standing: PersonStanding,
         body: &str,
     ) -> Result<(), GitHubError> {
         let comment = self.said(login, standing, body);
@@ -94,9 +94,9 @@ impl Remote {
         (path, line): (&str, u64),
         body: &str,
     ) -> Result<(), GitHubError> {
-        let comment = self.said(login, Standing::Collaborator, body);
+        let comment = self.said(login, PersonStanding::Collaborator, body);
         self.with(async |repository| {
-            repository.people.insert(login.to_owned(), Standing::Collaborator);
+            repository.people.insert(login.to_owned(), PersonStanding::Collaborator);
             let pull = find_pull(repository, number)?;
             let head = pull.head_sha.clone();
             talk::on_line(&self.shared, pull, comment, path, line, head);
@@ -116,15 +116,22 @@ impl Remote {
         state: &'static str,
         body: &str,
     ) -> Result<(), GitHubError> {
-        let Comment { id, user, body, created_at, association, .. } =
-            self.said(login, Standing::Collaborator, body);
+        let PullComment { id, user, body, created_at, association, .. } =
+            self.said(login, PersonStanding::Collaborator, body);
         self.with(async |repository| {
-            repository.people.insert(login.to_owned(), Standing::Collaborator);
+            repository.people.insert(login.to_owned(), PersonStanding::Collaborator);
             let pull = find_pull(repository, number)?;
             let commit = pull.head_sha.clone();
             let submitted_at = created_at;
-            let review =
-                Review { id, user, body, state: state.into(), commit, submitted_at, association };
+            let review = PullReview {
+                id,
+                user,
+                body,
+                state: state.into(),
+                commit,
+                submitted_at,
+                association,
+            };
             pull.updated_at = created_at;
             pull.reviews.push(review);
             Ok(())
@@ -194,7 +201,7 @@ impl Remote {
     ) -> Result<u64, GitHubError> {
         self.with(async |repository| {
             let number = repository.next_number();
-            let issue = Issue {
+            let issue = HostedIssue {
                 id: self.shared.next_id(),
                 number,
                 title: title.to_owned(),
@@ -219,7 +226,7 @@ impl Remote {
         &self,
         number: u64,
         login: &str,
-        standing: Standing,
+        standing: PersonStanding,
         body: &str,
     ) -> Result<(), GitHubError> {
         let comment = self.said(login, standing, body);
@@ -261,7 +268,7 @@ impl Remote {
         summary: &str,
     ) -> Result<(), GitHubError> {
         self.with(async |repository| {
-            repository.checks.push(Check {
+            repository.checks.push(HostedCheck {
                 id: self.shared.next_id(),
                 commit: commit.to_owned(),
                 name: name.to_owned(),
@@ -277,9 +284,9 @@ impl Remote {
 }
 
 pub(super) fn find_pull(
-    repository: &mut Repository,
+    repository: &mut HostedRepository,
     number: u64,
-) -> Result<&mut super::state::Pull, GitHubError> {
+) -> Result<&mut super::state::HostedPull, GitHubError> {
     let missing = || GitHubError::Name(format!("no pull request {number}"));
     repository.pulls.get_mut(&number).ok_or_else(missing)
 }

@@ -5,13 +5,13 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use super::people::find_pull;
 use super::rest::merge;
-use super::state::{Pull, Repository};
-use super::{GitHubError, Remote};
+use super::state::{HostedPull, HostedRepository};
+use super::{DrivenRepository, GitHubError};
 
 /// Settings and rules of a repository, as a new one has them on the real host, but for rebasing.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "switches on the settings' page")]
-pub struct Rules {
+pub struct RepositoryRules {
     /// Squash merging is allowed.
     pub squash: bool,
     /// Merge commits are allowed.
@@ -32,7 +32,7 @@ pub struct Rules {
     pub base_moves: u32,
 }
 
-impl Default for Rules {
+impl Default for RepositoryRules {
     fn default() -> Self {
         Self {
             squash: true,
@@ -48,9 +48,9 @@ impl Default for Rules {
     }
 }
 
-impl Repository {
+impl HostedRepository {
     /// Why a pull request may not be merged yet, in the host's words.
-    pub(super) fn unmet(&self, pull: &Pull) -> Option<String> {
+    pub(super) fn unmet(&self, pull: &HostedPull) -> Option<String> {
         let state = |name: &String| {
             let of = self.checks.iter().rev().filter(|check| check.commit == pull.head_sha);
             of.into_iter().find(|check| check.name == *name).map(|check| check.state.as_deref())
@@ -69,7 +69,7 @@ impl Repository {
 
 /// What Git itself refuses: branches that may not be made. As the real host words it, but for the reason in
 /// the report, which a hook can't choose.
-fn guard_repository(repository: &Repository) -> Result<(), GitHubError> {
+fn guard_repository(repository: &HostedRepository) -> Result<(), GitHubError> {
     let path = repository.git.dir().join("hooks/pre-receive");
     let Some(prefix) = &repository.rules.no_branches else {
         return match std::fs::remove_file(path) {
@@ -91,12 +91,15 @@ fn guard_repository(repository: &Repository) -> Result<(), GitHubError> {
     Ok(())
 }
 
-impl Remote {
+impl DrivenRepository {
     /// Changes settings and rules.
     ///
     /// # Errors
     /// When the repository is gone.
-    pub async fn set_rules(&self, change: impl FnOnce(&mut Rules)) -> Result<(), GitHubError> {
+    pub async fn set_rules(
+        &self,
+        change: impl FnOnce(&mut RepositoryRules),
+    ) -> Result<(), GitHubError> {
         self.with(async |repository| {
             change(&mut repository.rules);
             guard_repository(repository)

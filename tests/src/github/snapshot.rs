@@ -5,27 +5,27 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::GitHubServer;
-use super::state::{Check, Issue, Pull};
+use super::state::{HostedCheck, HostedIssue, HostedPull};
 
 /// Pull requests, issues and checks by repository (`owner/name`).
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Snapshot {
+pub struct GitHubSnapshot {
     next_id: u64,
-    pulls: BTreeMap<String, BTreeMap<u64, Pull>>,
+    pulls: BTreeMap<String, BTreeMap<u64, HostedPull>>,
     #[serde(default)]
-    issues: BTreeMap<String, BTreeMap<u64, Issue>>,
+    issues: BTreeMap<String, BTreeMap<u64, HostedIssue>>,
     #[serde(default)]
-    checks: BTreeMap<String, Vec<Check>>,
+    checks: BTreeMap<String, Vec<HostedCheck>>,
 }
 
 impl GitHubServer {
     /// What another life of this host needs besides its folder.
-    pub async fn snapshot(&self) -> Snapshot {
+    pub async fn snapshot(&self) -> GitHubSnapshot {
         let all = self.shared.repositories.lock().await;
         let pulls = all.values().map(|one| (one.full_name(), one.pulls.clone()));
         let issues = all.values().map(|one| (one.full_name(), one.issues.clone()));
         let checks = all.values().map(|one| (one.full_name(), one.checks.clone()));
-        Snapshot {
+        GitHubSnapshot {
             next_id: self.shared.next_id(),
             pulls: pulls.collect(),
             issues: issues.collect(),
@@ -34,7 +34,7 @@ impl GitHubServer {
     }
 
     /// Takes up what an earlier life remembered of the repositories that exist.
-    pub async fn restore(&self, mut snapshot: Snapshot) {
+    pub async fn restore(&self, mut snapshot: GitHubSnapshot) {
         let mut all = self.shared.repositories.lock().await;
         for repository in all.values_mut() {
             let name = repository.full_name();

@@ -6,30 +6,30 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::git::{Git, GitError};
-use super::people::Standing;
-use super::rules::Rules;
+use super::git::{BareRepository, GitError};
+use super::people::PersonStanding;
+use super::rules::RepositoryRules;
 
 /// A repository on the host.
 #[derive(Debug)]
-pub(super) struct Repository {
+pub(super) struct HostedRepository {
     pub id: u64,
     pub owner: String,
     pub name: String,
     pub default_branch: String,
     pub created_at: Timestamp,
-    pub git: Git,
+    pub git: BareRepository,
     /// By number.
-    pub pulls: BTreeMap<u64, Pull>,
+    pub pulls: BTreeMap<u64, HostedPull>,
     /// By number; a pull request has none of these.
-    pub issues: BTreeMap<u64, Issue>,
+    pub issues: BTreeMap<u64, HostedIssue>,
     /// In the order of their publication.
-    pub releases: Vec<Release>,
+    pub releases: Vec<HostedRelease>,
     /// By commit, in the order of their creation.
-    pub checks: Vec<Check>,
-    pub rules: Rules,
+    pub checks: Vec<HostedCheck>,
+    pub rules: RepositoryRules,
     /// What people are to it.
-    pub people: BTreeMap<String, Standing>,
+    pub people: BTreeMap<String, PersonStanding>,
     /// Branches as last seen, and when that changed.
     pub tips: BTreeMap<String, String>,
     pub pushed_at: Timestamp,
@@ -40,7 +40,7 @@ pub(super) struct Repository {
 
 /// A release.
 #[derive(Clone, Debug)]
-pub(super) struct Release {
+pub(super) struct HostedRelease {
     pub id: u64,
     pub tag: String,
     pub name: String,
@@ -51,7 +51,7 @@ pub(super) struct Release {
 
 /// An issue.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Issue {
+pub(super) struct HostedIssue {
     pub id: u64,
     pub number: u64,
     pub title: String,
@@ -60,12 +60,12 @@ pub(super) struct Issue {
     pub labels: Vec<String>,
     pub open: bool,
     pub created_at: Timestamp,
-    pub comments: Vec<Comment>,
+    pub comments: Vec<PullComment>,
 }
 
 /// What a service says of a commit: a check run, or a commit status.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Check {
+pub(super) struct HostedCheck {
     pub id: u64,
     pub commit: String,
     pub name: String,
@@ -79,7 +79,7 @@ pub(super) struct Check {
 
 /// A pull request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Pull {
+pub(super) struct HostedPull {
     pub id: u64,
     pub number: u64,
     pub title: String,
@@ -93,12 +93,12 @@ pub(super) struct Pull {
     pub head_sha: String,
     pub base_sha: String,
     pub open: bool,
-    pub merged: Option<Merged>,
+    pub merged: Option<MergedPull>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub closed_at: Option<Timestamp>,
-    pub comments: Vec<Comment>,
-    pub reviews: Vec<Review>,
+    pub comments: Vec<PullComment>,
+    pub reviews: Vec<PullReview>,
     /// Comments on lines.
     #[serde(default)]
     pub lines: Vec<LineComment>,
@@ -108,7 +108,7 @@ pub(super) struct Pull {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct LineComment {
     #[serde(flatten)]
-    pub comment: Comment,
+    pub comment: PullComment,
     /// The review that it is part of: the real host makes one for every such comment.
     pub review: u64,
     pub path: String,
@@ -118,7 +118,7 @@ pub(super) struct LineComment {
 
 /// How a pull request was merged.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Merged {
+pub(super) struct MergedPull {
     pub sha: String,
     pub at: Timestamp,
     pub by: String,
@@ -126,7 +126,7 @@ pub(super) struct Merged {
 
 /// A comment in a pull request's conversation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Comment {
+pub(super) struct PullComment {
     pub id: u64,
     pub user: String,
     pub body: String,
@@ -146,7 +146,7 @@ pub(super) const fn member() -> Cow<'static, str> {
 
 /// A review of a pull request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Review {
+pub(super) struct PullReview {
     pub id: u64,
     pub user: String,
     pub body: String,
@@ -159,7 +159,7 @@ pub(super) struct Review {
     pub association: Cow<'static, str>,
 }
 
-impl Repository {
+impl HostedRepository {
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.owner, self.name)
     }
@@ -187,7 +187,7 @@ impl Repository {
                 if moved && same_head && self.git.succeeds(&contained).await {
                     // Someone pushed its commits to the base branch.
                     let by = pull.user.clone();
-                    pull.merged = Some(Merged { sha: pull.head_sha.clone(), at: now, by });
+                    pull.merged = Some(MergedPull { sha: pull.head_sha.clone(), at: now, by });
                     pull.close(now);
                     continue;
                 }
@@ -208,7 +208,7 @@ impl Repository {
     }
 }
 
-impl Pull {
+impl HostedPull {
     /// A new one: head, its commit, base, its commit.
     pub fn opened(
         id: u64,

@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use kube::ResourceExt;
 
 use super::env;
-use super::image::Image;
-use super::sandbox::spec::{Bind, ContainerSpec, ProcessSpec};
+use super::image::LocalImage;
+use super::sandbox::spec::{BindMount, ContainerSpec, ProcessSpec};
 
 /// Why a container's spec can't be carried out.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,7 +46,7 @@ pub struct ContainerSurroundings<'a> {
 pub fn container_spec(
     pod: &Pod,
     container: &Container,
-    image: &Image,
+    image: &LocalImage,
     environment: &BTreeMap<String, String>,
     around: ContainerSurroundings<'_>,
 ) -> Result<ContainerSpec, SpecError> {
@@ -95,15 +95,20 @@ fn narrow_id(id: i64) -> u32 {
     u32::try_from(id).unwrap_or(super::image::DEFAULT_USER)
 }
 
-fn image_bind(source: &Path, target: &str) -> Bind {
-    Bind { source: source.to_owned(), sub_path: None, target: target.to_owned(), read_only: true }
+fn image_bind(source: &Path, target: &str) -> BindMount {
+    BindMount {
+        source: source.to_owned(),
+        sub_path: None,
+        target: target.to_owned(),
+        read_only: true,
+    }
 }
 
 fn bind_mounts(
     container: &Container,
     environment: &BTreeMap<String, String>,
     volumes: &BTreeMap<String, PathBuf>,
-) -> Result<Vec<Bind>, SpecError> {
+) -> Result<Vec<BindMount>, SpecError> {
     let mounts = container.volume_mounts.iter().flatten();
     mounts
         .map(|mount| {
@@ -112,7 +117,7 @@ fn bind_mounts(
             let by_expression =
                 mount.sub_path_expr.as_ref().map(|path| env::expand_variables(path, environment));
             let sub_path = mount.sub_path.clone().or(by_expression);
-            Ok(Bind {
+            Ok(BindMount {
                 source: source.clone(),
                 sub_path: sub_path.filter(|path| !path.is_empty()),
                 target: mount.mount_path.clone(),
@@ -182,7 +187,7 @@ mod tests {
     fn build(pod: Value, container: Value) -> Result<ContainerSpec, SpecError> {
         let pod: Pod = from_value(pod).unwrap();
         let container: Container = from_value(container).unwrap();
-        let image = Image::default();
+        let image = LocalImage::default();
         let volumes = BTreeMap::from([("v".to_owned(), PathBuf::from("/host/v"))]);
         let around = ContainerSurroundings {
             sandbox: 7,

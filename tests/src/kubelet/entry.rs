@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 use super::options::{InjectEnv, KubeletOptions};
 use super::record::{ContainerRecord, PodRecord};
 use super::sandbox::PodSandbox;
-use super::sandbox::spec::{ProcessSpec, Started};
+use super::sandbox::spec::{ProcessSpec, StartedHelper};
 use super::status;
 
 /// One kubelet.
@@ -43,7 +43,7 @@ pub struct KubeletNode {
 
 /// Why a pod has to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
+pub enum PodStop {
     /// It was deleted, with a grace period.
     Deleted,
     /// It is no longer in the API, or the kubelet ends.
@@ -67,13 +67,13 @@ pub struct PodEntry {
     /// What this kubelet knows of it.
     pub record: watch::Sender<PodRecord>,
     /// Whether it has to stop.
-    pub stop: watch::Sender<Option<Stop>>,
+    pub stop: watch::Sender<Option<PodStop>>,
     /// Its namespaces, once they exist.
     pub sandbox: OnceLock<PodSandbox>,
     /// Host folders of its volumes, once they are there.
     pub volumes: OnceLock<BTreeMap<String, PathBuf>>,
     /// Its running containers.
-    pub running: Mutex<BTreeMap<String, Running>>,
+    pub running: Mutex<BTreeMap<String, RunningContainer>>,
     /// Ends the tasks around it.
     pub done: CancellationToken,
     published: tokio::sync::Mutex<Option<serde_json::Value>>,
@@ -81,9 +81,9 @@ pub struct PodEntry {
 
 /// A running container, for those who want to reach into it.
 #[derive(Clone, Debug)]
-pub struct Running {
+pub struct RunningContainer {
     /// How to find its namespaces.
-    pub started: Started,
+    pub started: StartedHelper,
     /// Its command, as executed.
     pub process: ProcessSpec,
     /// Sends it signals.

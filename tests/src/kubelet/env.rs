@@ -9,7 +9,7 @@ use super::downward;
 
 /// Contents of `ConfigMap`s and Secrets by name; a missing one is absent.
 #[derive(Clone, Debug, Default)]
-pub struct Sources {
+pub struct EnvSources {
     /// `ConfigMap`s of the pod's namespace.
     pub config_maps: BTreeMap<String, BTreeMap<String, Vec<u8>>>,
     /// Secrets of the pod's namespace.
@@ -18,7 +18,7 @@ pub struct Sources {
 
 /// Names of the `ConfigMap`s and Secrets that a container's environment refers to.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct References {
+pub struct EnvReferences {
     /// `ConfigMap` names.
     pub config_maps: Vec<String>,
     /// Secret names.
@@ -47,8 +47,8 @@ pub enum EnvError {
 }
 
 /// What `container` refers to.
-pub fn find_references(container: &Container) -> References {
-    let mut found = References::default();
+pub fn find_references(container: &Container) -> EnvReferences {
+    let mut found = EnvReferences::default();
     for from in container.env_from.iter().flatten() {
         found.config_maps.extend(from.config_map_ref.iter().map(|r| r.name.clone()));
         found.secrets.extend(from.secret_ref.iter().map(|r| r.name.clone()));
@@ -65,7 +65,7 @@ pub fn build_environment(
     pod: &Pod,
     container: &Container,
     base: BTreeMap<String, String>,
-    sources: &Sources,
+    sources: &EnvSources,
 ) -> Result<BTreeMap<String, String>, EnvError> {
     let mut own = BTreeMap::new();
     for from in container.env_from.iter().flatten() {
@@ -95,7 +95,7 @@ fn variable_value(
     pod: &Pod,
     var: &EnvVar,
     so_far: &BTreeMap<String, String>,
-    sources: &Sources,
+    sources: &EnvSources,
 ) -> Result<Option<String>, EnvError> {
     let Some(from) = &var.value_from else {
         return Ok(Some(expand_variables(var.value.as_deref().unwrap_or_default(), so_far)));
@@ -221,7 +221,7 @@ mod tests {
         let pod: Pod = from_value(json!({"metadata": {"namespace": "ns"}})).unwrap();
         let base = BTreeMap::from([("B".to_owned(), "image".to_owned())]);
         let map = |key: &str, value: &str| BTreeMap::from([(key.to_owned(), value.into())]);
-        let mut sources = Sources::default();
+        let mut sources = EnvSources::default();
         let error = build_environment(&pod, &container, base.clone(), &sources).unwrap_err();
         assert_eq!(error.to_string(), "configmap \"map\" not found");
         sources.config_maps.insert("map".into(), map("a", "1"));

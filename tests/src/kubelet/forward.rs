@@ -16,12 +16,12 @@ pub enum ForwardTarget {
     /// At an address of the host.
     Address(SocketAddr),
     /// At a ready endpoint of a Service, whichever it has then.
-    Endpoint(Box<Endpoint>),
+    Endpoint(Box<ForwardEndpoint>),
 }
 
 /// See [`ForwardTarget::Endpoint`].
 #[derive(Clone, Debug)]
-pub struct Endpoint {
+pub struct ForwardEndpoint {
     /// Of the Service's namespace.
     pub slices: Api<EndpointSlice>,
     /// The Service.
@@ -30,7 +30,7 @@ pub struct Endpoint {
 
 impl ForwardTarget {
     async fn address(&self) -> io::Result<SocketAddr> {
-        let Endpoint { slices, service } = match self {
+        let ForwardEndpoint { slices, service } = match self {
             Self::Address(address) => return Ok(*address),
             Self::Endpoint(endpoint) => &**endpoint,
         };

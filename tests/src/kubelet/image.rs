@@ -10,7 +10,7 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 
 /// One image, known to the kubelet under the name that pods use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Image {
+pub struct LocalImage {
     /// What runs where the container has no `command`; its `args` follow.
     pub entrypoint: Vec<String>,
     /// Variables of the image. `PATH` and `HOME` have defaults.
@@ -26,7 +26,7 @@ pub struct Image {
     pub host_network: bool,
 }
 
-impl Default for Image {
+impl Default for LocalImage {
     fn default() -> Self {
         Self {
             entrypoint: Vec::new(),
@@ -39,7 +39,7 @@ impl Default for Image {
     }
 }
 
-impl Image {
+impl LocalImage {
     /// The variables that a container starts with, before its own.
     pub fn environment(&self, hostname: &str) -> BTreeMap<String, String> {
         let path: Vec<&str> =

@@ -38,8 +38,8 @@ use kube::Client;
 pub use nix::sys::signal::Signal;
 
 use self::entry::{KubeletNode, lock};
-pub use self::image::Image;
-pub use self::options::{InjectEnv, KubeletOptions, Leak, ServiceForward};
+pub use self::image::LocalImage;
+pub use self::options::{InjectEnv, KubeletOptions, NetworkLeak, ServiceForward};
 use self::sandbox::spec::PodSpec;
 use self::sandbox::{PodSandbox, SandboxError};
 pub use self::volumes::VolumeError;
@@ -48,7 +48,7 @@ pub use sandbox::spec::HELPER;
 
 /// The node's address, as pods are told.
 pub const HOST_IP: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-/// How long [`Kubelet::exec`] lets a command run.
+/// How long [`ProcessKubelet::exec`] lets a command run.
 const EXEC_LIMIT: Duration = Duration::from_mins(2);
 
 /// Why a kubelet can't do what it is asked for.
@@ -86,12 +86,12 @@ pub enum KubeletError {
     Io(#[from] io::Error),
 }
 
-/// A running kubelet. Dropping it does not end it; [`Kubelet::shutdown`] does.
-pub struct Kubelet {
+/// A running kubelet. Dropping it does not end it; [`ProcessKubelet::shutdown`] does.
+pub struct ProcessKubelet {
     node: Arc<KubeletNode>,
 }
 
-impl Kubelet {
+impl ProcessKubelet {
     /// Registers the node and starts to run its pods, and all pods that no scheduler claims.
     pub async fn start(client: Client, options: KubeletOptions) -> Result<Self, KubeletError> {
         let pods = options.dir.join("pods");

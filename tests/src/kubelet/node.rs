@@ -18,7 +18,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::entry::{KubeletNode, PodEntry, Stop, lock};
+use super::entry::{KubeletNode, PodEntry, PodStop, lock};
 use super::worker;
 
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -104,14 +104,14 @@ pub async fn follow_pods(node: Arc<KubeletNode>) {
                 let listed = listed.take().unwrap_or_default();
                 for (uid, entry) in lock(&node.pods).iter() {
                     if !listed.contains(uid) {
-                        entry.stop.send_replace(Some(Stop::AtOnce));
+                        entry.stop.send_replace(Some(PodStop::AtOnce));
                     }
                 }
             }
             Some(Event::Apply(pod)) => see_pod(&node, pod),
             Some(Event::Delete(pod)) => {
                 if let Some(entry) = lock(&node.pods).get(&pod.uid().unwrap_or_default()) {
-                    entry.stop.send_replace(Some(Stop::AtOnce));
+                    entry.stop.send_replace(Some(PodStop::AtOnce));
                 }
             }
         }
@@ -204,7 +204,7 @@ fn see_pod(node: &Arc<KubeletNode>, pod: Pod) {
     if deleted && let Some(entry) = pods.get(&uid) {
         entry.stop.send_if_modified(|stop| {
             let first = stop.is_none();
-            stop.get_or_insert(Stop::Deleted);
+            stop.get_or_insert(PodStop::Deleted);
             first
         });
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::image::Image;
+use super::image::LocalImage;
 
 /// Adds variables to a container as it starts. It is told the pod and the container's name.
 pub type InjectEnv = dyn Fn(&Pod, &str) -> Vec<(String, String)> + Send + Sync;
@@ -29,7 +29,7 @@ pub struct ServiceForward {
 /// What pods can reach although no policy lets them, as with a network plugin that enforces policies
 /// a while after a pod's start, or never.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leak {
+pub struct NetworkLeak {
     /// As pods know it.
     pub address: SocketAddr,
     /// Where connections to it end, on the host.
@@ -38,7 +38,7 @@ pub struct Leak {
     pub lasts: Option<Duration>,
 }
 
-/// Configuration of a [`Kubelet`](super::Kubelet).
+/// Configuration of a [`ProcessKubelet`](super::ProcessKubelet).
 #[derive(Clone)]
 pub struct KubeletOptions {
     /// Name of its Node.
@@ -48,7 +48,7 @@ pub struct KubeletOptions {
     /// The binary that becomes the helper when run as `codebutler-pause`.
     pub self_exe: PathBuf,
     /// Images by the name that pods use. Others can't be pulled.
-    pub images: BTreeMap<String, Image>,
+    pub images: BTreeMap<String, LocalImage>,
     /// Whose pods it takes: those of these namespaces, or everybody's if there are none.
     pub namespaces: Vec<String>,
     /// What pods can reach.
@@ -56,7 +56,7 @@ pub struct KubeletOptions {
     /// Services of this name, in any namespace, that pods can reach at their ready endpoints.
     pub proxied: Option<String>,
     /// What pods can reach and should not.
-    pub leaks: Vec<Leak>,
+    pub leaks: Vec<NetworkLeak>,
     /// First delay before a container is started again; doubles up to thirty times of it.
     pub backoff: Duration,
     /// Bytes of log kept per container, at most twice as much on disk.

@@ -13,7 +13,7 @@ use kube::{Api, Client};
 
 use super::downward::{self, FieldError};
 use super::entry::PodEntry;
-use super::writer::Files;
+use super::writer::ProjectedFiles;
 
 const FILE_MODE: i32 = 0o644;
 /// A token is replaced after this part of its life, in percent.
@@ -48,10 +48,10 @@ pub enum ProjectedError {
 }
 
 /// Tokens in use, by volume and path.
-pub type ProjectedTokens = BTreeMap<(String, String), Token>;
+pub type ProjectedTokens = BTreeMap<(String, String), ProjectedToken>;
 
 /// A token and when to get the next.
-pub struct Token {
+pub struct ProjectedToken {
     value: String,
     refresh: Timestamp,
 }
@@ -67,7 +67,7 @@ pub async fn projected_files(
     pod: &Pod,
     volume: &Volume,
     tokens: &mut ProjectedTokens,
-) -> Result<Option<Files>, ProjectedError> {
+) -> Result<Option<ProjectedFiles>, ProjectedError> {
     let (client, namespace) = (&entry.node.client, entry.namespace.as_str());
     if let Some(source) = &volume.config_map {
         let mode = source.default_mode.unwrap_or(FILE_MODE);
@@ -95,7 +95,7 @@ pub async fn projected_files(
     }
     let Some(source) = &volume.projected else { return Ok(None) };
     let mode = source.default_mode.unwrap_or(FILE_MODE);
-    let mut all = Files::new();
+    let mut all = ProjectedFiles::new();
     for part in source.sources.iter().flatten() {
         all.extend(project_part(entry, pod, &volume.name, part, mode, tokens).await?);
     }
@@ -109,7 +109,7 @@ async fn project_part(
     part: &VolumeProjection,
     mode: i32,
     tokens: &mut ProjectedTokens,
-) -> Result<Files, ProjectedError> {
+) -> Result<ProjectedFiles, ProjectedError> {
     let (client, namespace) = (&entry.node.client, entry.namespace.as_str());
     if let Some(source) = &part.config_map {
         let data = config_map(client, namespace, &source.name).await?;
@@ -130,7 +130,7 @@ async fn project_part(
                 value
             }
         };
-        Ok(Files::from([(source.path.clone(), (token.into_bytes(), 0o600))]))
+        Ok(ProjectedFiles::from([(source.path.clone(), (token.into_bytes(), 0o600))]))
     } else {
         Err(ProjectedError::Unsupported)
     }
@@ -141,7 +141,7 @@ async fn request_token(
     entry: &PodEntry,
     pod: &Pod,
     source: &ServiceAccountTokenProjection,
-) -> Result<Token, ProjectedError> {
+) -> Result<ProjectedToken, ProjectedError> {
     let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.clone());
     let account = account.unwrap_or_else(|| "default".to_owned());
     let request = TokenRequest {
@@ -165,7 +165,7 @@ async fn request_token(
     let status = status.ok_or(ProjectedError::NoToken)?;
     let life = status.expiration_timestamp.0.as_second() - asked.as_second();
     let use_for = SignedDuration::from_secs(life.max(1) * TOKEN_LIFE / 100);
-    Ok(Token { value: status.token, refresh: asked + use_for })
+    Ok(ProjectedToken { value: status.token, refresh: asked + use_for })
 }
 
 type ProjectedData = Option<BTreeMap<String, Vec<u8>>>;
@@ -206,17 +206,17 @@ fn pick_items(
     items: Option<&[KeyToPath]>,
     optional: Option<bool>,
     mode: i32,
-) -> Result<Files, ProjectedError> {
+) -> Result<ProjectedFiles, ProjectedError> {
     let optional = optional == Some(true);
     let data = match data {
         Some(data) => data,
-        None if optional => return Ok(Files::new()),
+        None if optional => return Ok(ProjectedFiles::new()),
         None => return Err(ProjectedError::NotFound(kind, name.to_owned())),
     };
     let Some(items) = items else {
         return Ok(data.into_iter().map(|(key, bytes)| (key, (bytes, mode_bits(mode)))).collect());
     };
-    let mut files = Files::new();
+    let mut files = ProjectedFiles::new();
     for item in items {
         match data.get(&item.key) {
             Some(bytes) => {
@@ -237,7 +237,7 @@ fn downward_files<'a>(
     pod: &Pod,
     items: impl Iterator<Item = &'a DownwardAPIVolumeFile>,
     mode: i32,
-) -> Result<Files, ProjectedError> {
+) -> Result<ProjectedFiles, ProjectedError> {
     items
         .map(|item| {
             let field = item.field_ref.as_ref().ok_or(ProjectedError::Unsupported)?;

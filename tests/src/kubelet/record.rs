@@ -26,9 +26,9 @@ pub struct PodRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerRecord {
     /// What it does now.
-    pub state: State,
+    pub state: RecordedState,
     /// How it ended before that.
-    pub last: Option<Terminated>,
+    pub last: Option<TerminatedRecord>,
     /// Its readiness probe says so, or it has none and is started.
     pub ready: bool,
     /// Its startup probe has succeeded, or it has none and runs.
@@ -41,7 +41,7 @@ pub struct ContainerRecord {
 
 /// The state of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum RecordedState {
     /// Not running, but will be.
     Waiting {
         /// One word.
@@ -55,12 +55,12 @@ pub enum State {
         since: Timestamp,
     },
     /// Its command has ended.
-    Terminated(Terminated),
+    Terminated(TerminatedRecord),
 }
 
 /// The end of a container's command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Terminated {
+pub struct TerminatedRecord {
     /// Exit code, or 128 and the number of the signal that ended it.
     pub exit_code: i32,
     /// One word.
@@ -75,13 +75,13 @@ pub struct Terminated {
     pub id: Option<String>,
 }
 
-impl Default for State {
+impl Default for RecordedState {
     fn default() -> Self {
         Self::waiting("PodInitializing", "")
     }
 }
 
-impl State {
+impl RecordedState {
     /// Waiting, for `reason`.
     pub fn waiting(reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Waiting { reason: reason.into(), message: message.into() }
@@ -91,21 +91,21 @@ impl State {
 impl ContainerRecord {
     /// A run begins.
     pub fn run(&mut self, id: String, now: Timestamp) {
-        if let State::Terminated(end) = &self.state {
+        if let RecordedState::Terminated(end) = &self.state {
             self.last = Some(end.clone());
         }
         if self.last.is_some() {
             self.restarts += 1;
         }
-        self.state = State::Running { since: now };
+        self.state = RecordedState::Running { since: now };
         self.id = Some(id);
         (self.started, self.ready) = (false, false);
     }
 
     /// A run is over.
     pub fn end(&mut self, exit_code: i32, reason: &str, message: String, now: Timestamp) {
-        let started = if let State::Running { since } = self.state { since } else { now };
-        self.state = State::Terminated(Terminated {
+        let started = if let RecordedState::Running { since } = self.state { since } else { now };
+        self.state = RecordedState::Terminated(TerminatedRecord {
             exit_code,
             reason: reason.to_owned(),
             message,
@@ -118,16 +118,16 @@ impl ContainerRecord {
 
     /// Another run will follow, later.
     pub fn wait(&mut self, reason: &str, message: String) {
-        if let State::Terminated(end) = &self.state {
+        if let RecordedState::Terminated(end) = &self.state {
             self.last = Some(end.clone());
         }
-        self.state = State::waiting(reason, message);
+        self.state = RecordedState::waiting(reason, message);
     }
 
     /// The exit code, if the container has ended for now.
     pub fn exit_code(&self) -> Option<i32> {
         match &self.state {
-            State::Terminated(end) => Some(end.exit_code),
+            RecordedState::Terminated(end) => Some(end.exit_code),
             _ => None,
         }
     }

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 use super::HOST_IP;
-use super::record::{ContainerRecord, PodRecord, State, Terminated};
+use super::record::{ContainerRecord, PodRecord, RecordedState, TerminatedRecord};
 
 /// The status to publish. Conditions keep their transition time while they don't change.
 pub fn pod_status(pod: &Pod, record: &PodRecord, now: Timestamp) -> PodStatus {
@@ -66,7 +66,7 @@ fn pod_phase(
     }
     let ran = |container: &Container| {
         record.containers.get(&container.name).is_some_and(|container| {
-            container.last.is_some() || !matches!(container.state, State::Waiting { .. })
+            container.last.is_some() || !matches!(container.state, RecordedState::Waiting { .. })
         })
     };
     // A pod that is being deleted keeps the phase it had.
@@ -87,8 +87,10 @@ fn container_status(
     waiting: &str,
 ) -> ContainerStatus {
     let image = container.image.clone().unwrap_or_default();
-    let absent =
-        ContainerRecord { state: State::waiting(waiting, ""), ..ContainerRecord::default() };
+    let absent = ContainerRecord {
+        state: RecordedState::waiting(waiting, ""),
+        ..ContainerRecord::default()
+    };
     let known = record.containers.get(&container.name).unwrap_or(&absent);
     let id = |id: &String| {
         format!("codebutler://{}/{}/{id}", pod.uid().unwrap_or_default(), container.name)
@@ -117,24 +119,24 @@ fn is_ended_init(pod: &Pod, container: &Container, record: &ContainerRecord) -> 
         && init.into_iter().any(|init| init.name == container.name)
 }
 
-fn container_state(state: &State) -> ContainerState {
+fn container_state(state: &RecordedState) -> ContainerState {
     match state {
-        State::Waiting { reason, message } => ContainerState {
+        RecordedState::Waiting { reason, message } => ContainerState {
             waiting: Some(ContainerStateWaiting {
                 reason: Some(reason.clone()),
                 message: (!message.is_empty()).then(|| message.clone()),
             }),
             ..ContainerState::default()
         },
-        State::Running { since } => ContainerState {
+        RecordedState::Running { since } => ContainerState {
             running: Some(ContainerStateRunning { started_at: Some(Time(*since)) }),
             ..ContainerState::default()
         },
-        State::Terminated(end) => terminated_state(end),
+        RecordedState::Terminated(end) => terminated_state(end),
     }
 }
 
-fn terminated_state(end: &Terminated) -> ContainerState {
+fn terminated_state(end: &TerminatedRecord) -> ContainerState {
     ContainerState {
         terminated: Some(ContainerStateTerminated {
             exit_code: end.exit_code,

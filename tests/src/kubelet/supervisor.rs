@@ -11,8 +11,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::container_spec::{self, ContainerSurroundings, SpecError, container_spec};
-use super::entry::{PodEntry, Running, lock};
-use super::env::{self, EnvError, Sources};
+use super::entry::{PodEntry, RunningContainer, lock};
+use super::env::{self, EnvError, EnvSources};
 use super::sandbox::spec::ContainerSpec;
 use super::sandbox::{SandboxError, SandboxProcess};
 use super::{log, probes, projected, volumes};
@@ -143,8 +143,11 @@ async fn run_once(
             return;
         }
     };
-    let running =
-        Running { started: process.started().clone(), process: spec.process.clone(), signals };
+    let running = RunningContainer {
+        started: process.started().clone(),
+        process: spec.process.clone(),
+        signals,
+    };
     lock(&entry.running).insert(name.clone(), running);
     entry.update(name, |record| record.run(id, Timestamp::now()));
 
@@ -250,10 +253,10 @@ async fn prepare_container(
     Ok(container_spec(&pod, container, image, &environment, around)?)
 }
 
-async fn fetch_sources(entry: &PodEntry, container: &Container) -> kube::Result<Sources> {
+async fn fetch_sources(entry: &PodEntry, container: &Container) -> kube::Result<EnvSources> {
     let wanted = env::find_references(container);
     let (client, namespace) = (&entry.node.client, entry.namespace.as_str());
-    let mut sources = Sources { config_maps: BTreeMap::new(), secrets: BTreeMap::new() };
+    let mut sources = EnvSources { config_maps: BTreeMap::new(), secrets: BTreeMap::new() };
     for name in wanted.config_maps {
         if let Some(data) = projected::config_map(client, namespace, &name).await? {
             sources.config_maps.insert(name, data);

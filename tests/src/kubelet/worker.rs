@@ -13,10 +13,10 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::container_spec::pod_hostname;
-use super::entry::{PodEntry, Stop, lock};
-use super::forward::{Endpoint, ForwardTarget};
-use super::options::Leak;
-use super::record::State;
+use super::entry::{PodEntry, PodStop, lock};
+use super::forward::{ForwardEndpoint, ForwardTarget};
+use super::options::NetworkLeak;
+use super::record::RecordedState;
 use super::sandbox::spec::PodSpec;
 use super::sandbox::{PodSandbox, SandboxError};
 use super::status::is_sidecar;
@@ -47,10 +47,10 @@ pub async fn run_pod(entry: Arc<PodEntry>) {
     };
     let tasks = std::mem::take(&mut *lock(&tasks));
     let grace = match interrupted {
-        Some(Stop::AtOnce) => Duration::ZERO,
+        Some(PodStop::AtOnce) => Duration::ZERO,
         _ => Duration::from_secs(supervisor::grace_seconds(&entry)),
     };
-    terminate_tasks(tasks, grace, interrupted == Some(Stop::AtOnce)).await;
+    terminate_tasks(tasks, grace, interrupted == Some(PodStop::AtOnce)).await;
     if let Some(sandbox) = entry.sandbox.get() {
         sandbox.stop().await;
     }
@@ -61,7 +61,7 @@ pub async fn run_pod(entry: Arc<PodEntry>) {
         publish_status(&entry).await;
         await_stop(&entry).await
     };
-    if why == Stop::Deleted {
+    if why == PodStop::Deleted {
         publish_status(&entry).await;
         delete_pod(&entry).await;
     }
@@ -76,11 +76,11 @@ pub async fn run_pod(entry: Arc<PodEntry>) {
 }
 
 /// Waits for a reason to stop.
-async fn await_stop(entry: &PodEntry) -> Stop {
+async fn await_stop(entry: &PodEntry) -> PodStop {
     let mut stop = entry.stop.subscribe();
     tokio::select! {
-        () = entry.node.shutdown.cancelled() => Stop::AtOnce,
-        why = stop.wait_for(Option::is_some) => why.ok().and_then(|why| *why).unwrap_or(Stop::AtOnce),
+        () = entry.node.shutdown.cancelled() => PodStop::AtOnce,
+        why = stop.wait_for(Option::is_some) => why.ok().and_then(|why| *why).unwrap_or(PodStop::AtOnce),
     }
 }
 
@@ -278,7 +278,7 @@ async fn proxied_services(
         let namespace = service.namespace().unwrap_or_default();
         let slices = Api::namespaced(client.clone(), &namespace);
         let target =
-            ForwardTarget::Endpoint(Box::new(Endpoint { slices, service: name.to_owned() }));
+            ForwardTarget::Endpoint(Box::new(ForwardEndpoint { slices, service: name.to_owned() }));
         let spec = service.spec.unwrap_or_default();
         let Some(ip) = spec.cluster_ip.and_then(|ip| ip.parse().ok()) else { continue };
         for port in spec.ports.into_iter().flatten() {
@@ -306,7 +306,7 @@ async fn start_sandbox(entry: &Arc<PodEntry>, ip: IpAddr) -> Result<PodSandbox, 
             tracing::warn!(service = forward.service, "no such Service to forward to");
         }
     }
-    let leak = |leak: &Leak| (leak.address, ForwardTarget::Address(leak.target), leak.lasts);
+    let leak = |leak: &NetworkLeak| (leak.address, ForwardTarget::Address(leak.target), leak.lasts);
     forwards.extend(options.leaks.iter().map(leak));
     let mut addresses = vec![ip];
     let given = forwards.iter().map(|(address, ..)| address.ip());
@@ -334,7 +334,7 @@ async fn start_sandbox(entry: &Arc<PodEntry>, ip: IpAddr) -> Result<PodSandbox, 
 fn tell_waiting(entry: &PodEntry, container: &str, problem: &str) {
     entry.record.send_if_modified(|record| {
         let known = record.containers.entry(container.to_owned()).or_default();
-        let state = State::waiting("ContainerCreating", problem);
+        let state = RecordedState::waiting("ContainerCreating", problem);
         std::mem::replace(&mut known.state, state.clone()) != state
     });
 }

@@ -10,12 +10,12 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 /// Relative path, content and mode of every file.
-pub type Files = BTreeMap<String, (Vec<u8>, u32)>;
+pub type ProjectedFiles = BTreeMap<String, (Vec<u8>, u32)>;
 
 const DATA: &str = "..data";
 
 /// Makes `dir` hold exactly `files`. Says whether anything changed.
-pub fn write_files(dir: &Path, files: &Files) -> io::Result<bool> {
+pub fn write_files(dir: &Path, files: &ProjectedFiles) -> io::Result<bool> {
     if files.keys().any(|path| path.starts_with('/') || path.split('/').any(|part| part == "..")) {
         return Err(io::Error::other("a projected path must stay inside its volume"));
     }
@@ -50,7 +50,7 @@ pub fn write_files(dir: &Path, files: &Files) -> io::Result<bool> {
 }
 
 /// Links for the first part of every path; those of files that are gone are removed.
-fn link_names(dir: &Path, files: &Files) -> io::Result<()> {
+fn link_names(dir: &Path, files: &ProjectedFiles) -> io::Result<()> {
     let names: BTreeSet<&str> = files.keys().filter_map(|path| path.split('/').next()).collect();
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -69,7 +69,7 @@ fn link_names(dir: &Path, files: &Files) -> io::Result<()> {
     Ok(())
 }
 
-fn same_files(dir: &Path, files: &Files) -> bool {
+fn same_files(dir: &Path, files: &ProjectedFiles) -> bool {
     let all_there = files
         .iter()
         .all(|(path, (content, _))| fs::read(dir.join(path)).is_ok_and(|found| &found == content));
@@ -88,7 +88,7 @@ fn count_files(dir: &Path) -> usize {
 mod tests {
     use super::*;
 
-    fn files(all: &[(&str, &str)]) -> Files {
+    fn files(all: &[(&str, &str)]) -> ProjectedFiles {
         all.iter()
             .map(|(path, text)| ((*path).to_owned(), (text.as_bytes().into(), 0o644)))
             .collect()

@@ -49,7 +49,7 @@ pub struct ModelCard {
     /// When it is taken off the list, as a date.
     pub expiration_date: Option<String>,
     /// What it costs.
-    pub pricing: Pricing,
+    pub pricing: PriceCard,
     /// How it keeps what it was sent.
     pub cache: CacheRule,
     /// Paid with the account's own key: `cost` is the fee alone.
@@ -59,7 +59,7 @@ pub struct ModelCard {
 /// Prices in USD, as the decimal texts of the list: of one token, image or request.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the provider's own words
-pub struct Pricing {
+pub struct PriceCard {
     pub prompt: String,
     pub completion: String,
     pub input_cache_read: Option<String>,
@@ -103,7 +103,7 @@ pub enum CacheRule {
 /// What Anthropic does with most of its models.
 const ANTHROPIC: CacheRule = CacheRule::Marked { minimum: 1024, life: Duration::from_mins(5) };
 
-impl Pricing {
+impl PriceCard {
     /// Prices of tokens in and out; read and written ones as Anthropic has them.
     #[must_use]
     pub fn anthropic(prompt: &str, completion: &str, read: &str, write: &str) -> Self {
@@ -154,7 +154,7 @@ impl Pricing {
     }
 
     /// The prices of a prompt of such a length.
-    pub(super) fn of(&self, prompt_tokens: u64) -> Rates {
+    pub(super) fn of(&self, prompt_tokens: u64) -> PriceRates {
         let fitting = self.overrides.iter().filter(|o| prompt_tokens >= o.min_prompt_tokens);
         let (prompt, completion, read, write) = match fitting.max_by_key(|o| o.min_prompt_tokens) {
             Some(o) => (&o.prompt, &o.completion, &o.input_cache_read, &o.input_cache_write),
@@ -162,32 +162,32 @@ impl Pricing {
                 (&self.prompt, &self.completion, &self.input_cache_read, &self.input_cache_write)
             }
         };
-        let plain = Rate::of(prompt);
-        let other = |price: &Option<String>| price.as_deref().map_or(plain, Rate::of);
-        Rates {
+        let plain = PriceRate::of(prompt);
+        let other = |price: &Option<String>| price.as_deref().map_or(plain, PriceRate::of);
+        PriceRates {
             prompt: plain,
-            completion: Rate::of(completion),
+            completion: PriceRate::of(completion),
             read: other(read),
             write: other(write),
-            request: Rate::of(&self.request),
+            request: PriceRate::of(&self.request),
         }
     }
 }
 
 /// Prices as amounts.
-pub(super) struct Rates {
-    pub prompt: Rate,
-    pub completion: Rate,
-    pub read: Rate,
-    pub write: Rate,
-    pub request: Rate,
+pub(super) struct PriceRates {
+    pub prompt: PriceRate,
+    pub completion: PriceRate,
+    pub read: PriceRate,
+    pub write: PriceRate,
+    pub request: PriceRate,
 }
 
 /// The price of a million, so that what is finer than a nano-dollar each adds up.
 #[derive(Clone, Copy)]
-pub(super) struct Rate(NanoUsd);
+pub(super) struct PriceRate(NanoUsd);
 
-impl Rate {
+impl PriceRate {
     const MANY: u64 = 1_000_000;
 
     fn of(price: &str) -> Self {
@@ -213,10 +213,10 @@ impl ModelCard {
         let marked = id.starts_with("anthropic/") || id.starts_with("~anthropic/");
         let (prompt, completion) = ("0.000003", "0.000015");
         let (pricing, cache) = if marked {
-            let pricing = Pricing::anthropic(prompt, completion, "0.0000003", "0.00000375");
+            let pricing = PriceCard::anthropic(prompt, completion, "0.0000003", "0.00000375");
             (pricing, ANTHROPIC)
         } else {
-            let pricing = Pricing::automatic(prompt, completion, "0.0000015");
+            let pricing = PriceCard::automatic(prompt, completion, "0.0000015");
             (pricing, CacheRule::Automatic { minimum: 1024 })
         };
         Self {
@@ -250,7 +250,7 @@ impl ModelCard {
 
     /// The same at other prices.
     #[must_use]
-    pub fn priced(self, pricing: Pricing) -> Self {
+    pub fn priced(self, pricing: PriceCard) -> Self {
         Self { pricing, ..self }
     }
 
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn longer_prompts_have_their_own_prices() {
-        let mut pricing = Pricing::automatic("0.0000000125", "0.00001", "0.000000001");
+        let mut pricing = PriceCard::automatic("0.0000000125", "0.00001", "0.000000001");
         pricing.overrides.push(PriceOverride {
             min_prompt_tokens: 200_000,
             prompt: "0.00000002".to_owned(),

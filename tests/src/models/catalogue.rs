@@ -17,7 +17,7 @@ const PAGE: usize = 1000;
 
 /// Whose list is played, and how much it tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Catalogue {
+pub enum PlayedCatalogue {
     /// Everything; answers tell their cost.
     #[default]
     OpenRouter,
@@ -46,7 +46,7 @@ impl SharedModels {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Page {
+pub(super) struct CataloguePage {
     #[serde(default)]
     offset: usize,
     limit: Option<usize>,
@@ -55,17 +55,17 @@ pub(super) struct Page {
 pub(super) async fn serve_models(
     State(shared): State<Arc<SharedModels>>,
     headers: HeaderMap,
-    Query(page): Query<Page>,
+    Query(page): Query<CataloguePage>,
 ) -> Response {
     let catalogue = shared.options.catalogue;
-    if catalogue != Catalogue::OpenRouter && !is_authorised(&shared, &headers) {
+    if catalogue != PlayedCatalogue::OpenRouter && !is_authorised(&shared, &headers) {
         return refuse_key();
     }
     let limit = page.limit.unwrap_or(PAGE).min(PAGE);
     let cards = shared.cards().into_iter().skip(page.offset).take(limit);
     let data: Vec<Value> = cards.map(|card| catalogue_entry(catalogue, &card)).collect();
     match catalogue {
-        Catalogue::OpenRouter => {
+        PlayedCatalogue::OpenRouter => {
             let (total, next) = (shared.cards().len(), Value::Null);
             let all = json!({"data": data, "total_count": total, "links": {"next": next}});
             axum::Json(all).into_response()
@@ -74,13 +74,13 @@ pub(super) async fn serve_models(
     }
 }
 
-fn catalogue_entry(catalogue: Catalogue, card: &ModelCard) -> Value {
+fn catalogue_entry(catalogue: PlayedCatalogue, card: &ModelCard) -> Value {
     let bare = |owner: &str| json!({"id": card.id, "object": "model", "created": 1_700_000_000, "owned_by": owner});
     match catalogue {
-        Catalogue::OpenRouter => card.json(),
-        Catalogue::OpenAi => bare("system"),
-        Catalogue::Ollama => bare("library"),
-        Catalogue::Vllm => {
+        PlayedCatalogue::OpenRouter => card.json(),
+        PlayedCatalogue::OpenAi => bare("system"),
+        PlayedCatalogue::Ollama => bare("library"),
+        PlayedCatalogue::Vllm => {
             let mut entry = bare("vllm");
             entry["max_model_len"] = card.context_length.into();
             entry["root"] = card.id.as_str().into();
@@ -94,7 +94,7 @@ pub(super) async fn serve_key(
     State(shared): State<Arc<SharedModels>>,
     headers: HeaderMap,
 ) -> Response {
-    if shared.options.catalogue != Catalogue::OpenRouter {
+    if shared.options.catalogue != PlayedCatalogue::OpenRouter {
         return unknown_path();
     }
     if !is_authorised(&shared, &headers) {
@@ -109,7 +109,7 @@ pub(super) async fn serve_model(
     headers: HeaderMap,
     Path((author, slug)): Path<(String, String)>,
 ) -> Response {
-    if shared.options.catalogue != Catalogue::OpenRouter {
+    if shared.options.catalogue != PlayedCatalogue::OpenRouter {
         return unknown_path();
     }
     if !is_authorised(&shared, &headers) {

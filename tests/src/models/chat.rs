@@ -11,18 +11,19 @@ use codebutler_crds::NanoUsd;
 use serde_json::Value;
 
 use super::card::ModelCard;
-use super::catalogue::Catalogue;
-use super::generation::{self, Generation};
+use super::catalogue::PlayedCatalogue;
+use super::generation::{self, BilledGeneration};
 use super::ledger::ModelRequest;
 use super::mischief::{
-    Manner, Mischief, MischiefKind, Toss, error_body, refuse_request, spoil_answer, too_dear,
+    MischiefKind, MischiefManner, ModelMischief, SeedToss, error_body, refuse_request,
+    spoil_answer, too_dear,
 };
-use super::otherwise::{self, Lost, Otherwise, waits_for};
-use super::play::{self, Answer, PlayPlace};
-use super::reply::{Ending, Reply};
-use super::respond::{self, About, error_response, plain_error};
-use super::script::{FaultKind, Step, Usage};
-use super::told::Telling;
+use super::otherwise::{self, LostScript, OtherwiseAnswers, waits_for};
+use super::play::{self, FilledAnswer, PlayPlace};
+use super::reply::{PlayedReply, ReplyEnding};
+use super::respond::{self, AnsweredCall, error_response, plain_error};
+use super::script::{FaultKind, ScriptStep, ScriptUsage};
+use super::told::UsageTelling;
 use super::{SharedModels, is_authorised, pass_gate, refuse_key, sign, strict, summary, validate};
 use crate::serving::HangUp;
 
@@ -81,9 +82,9 @@ async fn answer_chat(
     }
     if summary::is_wanted(request) {
         let text = summary::write_summary(place.conversation, place.index);
-        return call.give(Reply::from(&Answer::say(&text)), &Usage::default());
+        return call.give(PlayedReply::from(&FilledAnswer::say(&text)), &ScriptUsage::default());
     }
-    let after_the_end = Step::say("The script ends here.");
+    let after_the_end = ScriptStep::say("The script ends here.");
     let (step, answer) = match play_on(&place, shared.options.otherwise.as_ref(), request) {
         Ok((step, answer)) => (step.unwrap_or(&after_the_end), answer),
         Err(failure) => {
@@ -96,26 +97,28 @@ async fn answer_chat(
     if let Some(fault) = step.fault
         && shared.ledger().take_fault(place.conversation, place.index, fault.times)
     {
-        return call.broken(fault.kind, &Reply::from(&answer), &step.usage).await;
+        return call.broken(fault.kind, &PlayedReply::from(&answer), &step.usage).await;
     }
     match call.mischief(step, &answer) {
         Some(mischief) => call.misplay(&mischief, step, &answer),
-        None => call.play(Reply::from(&answer), &answer, &step.usage),
+        None => call.play(PlayedReply::from(&answer), &answer, &step.usage),
     }
 }
 
-fn unknown_model(catalogue: Catalogue, model: &str) -> Response {
+fn unknown_model(catalogue: PlayedCatalogue, model: &str) -> Response {
     let text = format!("The model `{model}` does not exist or you do not have access to it.");
     match catalogue {
-        Catalogue::OpenRouter => error_response(400, &format!("{model} is not a valid model ID")),
-        Catalogue::OpenAi => {
+        PlayedCatalogue::OpenRouter => {
+            error_response(400, &format!("{model} is not a valid model ID"))
+        }
+        PlayedCatalogue::OpenAi => {
             plain_error(404, "invalid_request_error", &"model_not_found".into(), &text)
         }
-        Catalogue::Ollama => {
+        PlayedCatalogue::Ollama => {
             let text = format!("model \"{model}\" not found, try pulling it first");
             plain_error(404, "api_error", &Value::Null, &text)
         }
-        Catalogue::Vllm => {
+        PlayedCatalogue::Vllm => {
             let text = format!("The model `{model}` does not exist.");
             plain_error(404, "NotFoundError", &404.into(), &text)
         }
@@ -125,26 +128,26 @@ fn unknown_model(catalogue: Catalogue, model: &str) -> Response {
 /// The answer to a request, and the step that it is, if it is one.
 fn play_on<'a>(
     place: &PlayPlace<'a>,
-    honest: Option<&Otherwise>,
+    honest: Option<&OtherwiseAnswers>,
     request: &Value,
-) -> Result<(Option<&'a Step>, Answer), String> {
+) -> Result<(Option<&'a ScriptStep>, FilledAnswer), String> {
     let Some(honest) = honest else {
         let Some(step) = place.step()? else {
-            return Ok((None, Answer::say("The script ends here.")));
+            return Ok((None, FilledAnswer::say("The script ends here.")));
         };
         return Ok((Some(step), place.answer(step)?));
     };
     let lost = |why| Ok((None, honest.admit(why)));
     if !place.is_known() {
-        return lost(Lost::Unknown);
+        return lost(LostScript::Unknown);
     }
-    let Some(step) = place.step()? else { return lost(Lost::Over) };
+    let Some(step) = place.step()? else { return lost(LostScript::Over) };
     if let Some(aside) = otherwise::answer_aside(place, request) {
         return Ok((None, aside));
     }
     match place.answer(step) {
         Ok(answer) => Ok((Some(step), answer)),
-        Err(_) => lost(Lost::Unexpected(waits_for(step))),
+        Err(_) => lost(LostScript::Unexpected(waits_for(step))),
     }
 }
 
@@ -162,17 +165,17 @@ impl ChatCall<'_> {
         self.request["stream"] == true
     }
 
-    fn telling(&self) -> Telling {
+    fn telling(&self) -> UsageTelling {
         match (self.shared.options.catalogue, self.card.byok) {
-            (Catalogue::OpenRouter, true) => Telling::OwnKey,
-            (Catalogue::OpenRouter, false) => Telling::Cost,
-            _ => Telling::Tokens,
+            (PlayedCatalogue::OpenRouter, true) => UsageTelling::OwnKey,
+            (PlayedCatalogue::OpenRouter, false) => UsageTelling::Cost,
+            _ => UsageTelling::Tokens,
         }
     }
 
-    fn about<'u>(&'u self, usage: &'u Usage) -> About<'u> {
+    fn about<'u>(&'u self, usage: &'u ScriptUsage) -> AnsweredCall<'u> {
         let id = format!("gen-{}", uuid::Uuid::new_v4().simple());
-        About { id, model: &self.card.id, usage, telling: self.telling() }
+        AnsweredCall { id, model: &self.card.id, usage, telling: self.telling() }
     }
 
     /// A refusal, where the account could not pay for the longest answer.
@@ -186,7 +189,7 @@ impl ChatCall<'_> {
     }
 
     /// What is billed: as the script has it, or by the card.
-    fn bill(&self, reply: &Reply, scripted: &Usage) -> Usage {
+    fn bill(&self, reply: &PlayedReply, scripted: &ScriptUsage) -> ScriptUsage {
         let unsaid = scripted.cost.amount == NanoUsd::ZERO && scripted.prompt == 0;
         let metered = scripted.metered || (unsaid && self.shared.options.metered);
         if !metered {
@@ -197,7 +200,7 @@ impl ChatCall<'_> {
     }
 
     /// The reply with its thoughts signed.
-    fn signed(&self, mut reply: Reply) -> Reply {
+    fn signed(&self, mut reply: PlayedReply) -> PlayedReply {
         let text = reply.reasoning.as_deref();
         let key = &self.shared.options.api_key;
         reply.details =
@@ -206,13 +209,13 @@ impl ChatCall<'_> {
     }
 
     /// What goes wrong this time.
-    fn mischief(&self, step: &Step, answer: &Answer) -> Option<Mischief> {
+    fn mischief(&self, step: &ScriptStep, answer: &FilledAnswer) -> Option<ModelMischief> {
         let mut ledger = self.shared.ledger();
         let time = ledger.ask(self.place);
         if let Some(scripted) = step.mischief.at(time) {
             return Some(scripted.clone());
         }
-        let toss = Toss {
+        let toss = SeedToss {
             role: self.place.role,
             opening: &self.place.opening,
             step: self.place.index,
@@ -221,13 +224,18 @@ impl ChatCall<'_> {
         self.shared.options.mischief.as_ref()?.toss(&toss, !answer.tools.is_empty())
     }
 
-    fn misplay(&self, mischief: &Mischief, step: &Step, answer: &Answer) -> Response {
-        let (kind, nothing) = (mischief.kind, Usage::default());
+    fn misplay(
+        &self,
+        mischief: &ModelMischief,
+        step: &ScriptStep,
+        answer: &FilledAnswer,
+    ) -> Response {
+        let (kind, nothing) = (mischief.kind, ScriptUsage::default());
         let manner = kind.manner();
-        if manner == Manner::Error || kind == MischiefKind::ErrorIn200 {
+        if manner == MischiefManner::Error || kind == MischiefKind::ErrorIn200 {
             self.shared.ledger().misplay(self.place, kind, &nothing);
         }
-        if manner == Manner::Error {
+        if manner == MischiefManner::Error {
             let tokens = u64::try_from(self.request.to_string().len() / 4).unwrap_or(u64::MAX);
             return refuse_request(mischief, &self.card.id, tokens);
         }
@@ -237,23 +245,23 @@ impl ChatCall<'_> {
             mischief.confide(&mut body["error"]["message"]);
             return respond::json_text(format!("\n{body}"));
         }
-        if reply == Reply::from(answer) {
+        if reply == PlayedReply::from(answer) {
             // There was nothing to spoil.
             return self.play(reply, answer, &step.usage);
         }
-        if reply.ending == Ending::Cut {
+        if reply.ending == ReplyEnding::Cut {
             self.shared.ledger().misplay(self.place, kind, &nothing);
             return self.cut(&reply, &step.usage);
         }
-        self.shared.ledger().spoil(self.place, answer, manner == Manner::Mention);
-        if manner == Manner::Answer {
+        self.shared.ledger().spoil(self.place, answer, manner == MischiefManner::Mention);
+        if manner == MischiefManner::Answer {
             let usage = self.bill(&reply, &mischief.usage);
             self.shared.ledger().misplay(self.place, kind, &usage);
             return self.give(reply, &usage);
         }
         self.shared.ledger().misplay(self.place, kind, &nothing);
         let response = self.play(reply, answer, &step.usage);
-        if manner == Manner::Mention {
+        if manner == MischiefManner::Mention {
             // Who is not understood is asked again, and rightly so.
             self.shared.ledger().forgive(self.place);
         }
@@ -261,14 +269,14 @@ impl ChatCall<'_> {
     }
 
     /// Plays a step.
-    fn play(&self, reply: Reply, answer: &Answer, scripted: &Usage) -> Response {
+    fn play(&self, reply: PlayedReply, answer: &FilledAnswer, scripted: &ScriptUsage) -> Response {
         let usage = self.bill(&reply, scripted);
         self.served(answer, &usage);
         self.give(reply, &usage)
     }
 
     /// Takes note of a step that was played.
-    fn served(&self, answer: &Answer, usage: &Usage) {
+    fn served(&self, answer: &FilledAnswer, usage: &ScriptUsage) {
         let tools = answer.tools.iter().map(|t| t.name.clone()).collect();
         let PlayPlace { role, conversation, list, index, .. } = *self.place;
         let mut ledger = self.shared.ledger();
@@ -277,24 +285,26 @@ impl ChatCall<'_> {
     }
 
     /// Sends an answer that is billed.
-    fn give(&self, reply: Reply, usage: &Usage) -> Response {
+    fn give(&self, reply: PlayedReply, usage: &ScriptUsage) -> Response {
         let reply = &self.signed(reply);
         let about = self.about(usage);
-        let billed = Generation::new(&self.card.id, usage, self.telling(), self.streamed());
+        let billed = BilledGeneration::new(&self.card.id, usage, self.telling(), self.streamed());
         self.shared.ledger().generations.insert(about.id.clone(), billed);
         let mut response = if self.streamed() {
             generation::stream_out(self.shared, &about.id, about.events(reply))
         } else {
             generation::whole_answer(self.shared, &about.id, about.whole(reply))
         };
-        if let (Catalogue::OpenRouter, Ok(id)) = (self.shared.options.catalogue, about.id.parse()) {
+        if let (PlayedCatalogue::OpenRouter, Ok(id)) =
+            (self.shared.options.catalogue, about.id.parse())
+        {
             response.headers_mut().insert("x-generation-id", id);
         }
         response
     }
 
     /// Sends the beginning of an answer, up to the middle of what it says or calls.
-    fn cut(&self, reply: &Reply, usage: &Usage) -> Response {
+    fn cut(&self, reply: &PlayedReply, usage: &ScriptUsage) -> Response {
         let about = self.about(usage);
         if self.streamed() {
             // Two pieces before the last are usage and end, the third is the finish.
@@ -308,7 +318,7 @@ impl ChatCall<'_> {
     }
 
     /// A fault instead of an answer. Nothing is billed for it.
-    async fn broken(&self, kind: FaultKind, reply: &Reply, usage: &Usage) -> Response {
+    async fn broken(&self, kind: FaultKind, reply: &PlayedReply, usage: &ScriptUsage) -> Response {
         let about = self.about(usage);
         match kind {
             FaultKind::Status { status, retry_after } => {

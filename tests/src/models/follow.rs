@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use super::mischief::is_but_for_mentions;
 use super::otherwise::is_aside;
-use super::play::{Answer, text_of};
-use super::script::Step;
+use super::play::{FilledAnswer, text_of};
+use super::script::ScriptStep;
 
 /// What the server keeps of conversations. Without it, places are found as if nothing had gone wrong.
 #[derive(Debug, Default)]
 pub(super) struct FollowMemory {
     /// Steps that were spoilt, by conversation and index.
-    pub spoilt: BTreeMap<(u64, usize), Spoilt>,
+    pub spoilt: BTreeMap<(u64, usize), SpoiltStep>,
     /// Which list a conversation plays.
     pub lists: BTreeMap<u64, usize>,
     /// What was captured in it.
@@ -26,23 +26,23 @@ pub(super) struct FollowMemory {
 
 /// A step in whose place something else was given at least once.
 #[derive(Debug)]
-pub(super) struct Spoilt {
+pub(super) struct SpoiltStep {
     /// What the step says.
-    pub real: Answer,
+    pub real: FilledAnswer,
     /// Whether it was given with another hand-over, which may have been understood.
     pub mention: bool,
 }
 
 /// Where a conversation is.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Followed {
+pub(super) struct FollowedConversation {
     /// The step to play.
     pub index: usize,
     /// What came in before each step; the last is of the step to play.
     pub parts: Vec<String>,
 }
 
-impl Followed {
+impl FollowedConversation {
     fn at(index: usize) -> Self {
         Self { index, parts: vec![String::new(); index + 1] }
     }
@@ -65,10 +65,10 @@ pub(super) fn follow_conversation(
     messages: &[Value],
     conversation: u64,
     base: usize,
-    steps: &[Step],
+    steps: &[ScriptStep],
     memory: &FollowMemory,
-) -> Followed {
-    let mut followed = Followed::at(base);
+) -> FollowedConversation {
+    let mut followed = FollowedConversation::at(base);
     for (n, message) in messages.iter().enumerate() {
         match message["role"].as_str() {
             Some("assistant") if is_aside(message) => {}
@@ -118,9 +118,9 @@ pub(super) fn conversation_by_id(messages: &[Value]) -> Option<u64> {
     calls.filter_map(|call| parse_id(call["id"].as_str()?)).map(|(of, _)| of).next()
 }
 
-impl Spoilt {
+impl SpoiltStep {
     /// Whether a message that came back is the step after all. `after` follows it.
-    fn is_step(&self, message: &Value, after: &[Value], next: Option<&Step>) -> bool {
+    fn is_step(&self, message: &Value, after: &[Value], next: Option<&ScriptStep>) -> bool {
         let said = text_of(message);
         if !self.real.tools.is_empty() {
             return self.calls_the_same(message);
@@ -164,7 +164,7 @@ fn is_doubled(said: &str, real: &str) -> bool {
 }
 
 /// Whether somebody went on after a message: anything but the client's own word to the model.
-fn is_answered(after: &[Value], next: Option<&Step>) -> bool {
+fn is_answered(after: &[Value], next: Option<&ScriptStep>) -> bool {
     let upto = after.iter().position(|m| m["role"] == "assistant").unwrap_or(after.len());
     let texts: Vec<String> = after[..upto].iter().map(text_of).collect();
     let mail = texts.iter().any(|text| text.lines().any(|line| line.starts_with("[message ")));

@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::catalogue::Catalogue;
-use super::script::Usage;
-use super::told::{Telling, split_usage};
+use super::catalogue::PlayedCatalogue;
+use super::script::ScriptUsage;
+use super::told::{UsageTelling, split_usage};
 use super::{SharedModels, is_authorised, refuse_key, respond, unknown_path};
 
 /// How long an answer that has ended is not known yet.
@@ -24,10 +24,10 @@ const SETTLING: Duration = Duration::from_millis(500);
 
 /// An answer that was billed.
 #[derive(Clone, Debug)]
-pub(super) struct Generation {
+pub(super) struct BilledGeneration {
     pub model: String,
-    pub usage: Usage,
-    pub telling: Telling,
+    pub usage: ScriptUsage,
+    pub telling: UsageTelling,
     pub streamed: bool,
     pub created: jiff::Timestamp,
     /// When it was sent to its end, or the client hung up.
@@ -36,8 +36,8 @@ pub(super) struct Generation {
     pub cancelled: bool,
 }
 
-impl Generation {
-    pub fn new(model: &str, usage: &Usage, telling: Telling, streamed: bool) -> Self {
+impl BilledGeneration {
+    pub fn new(model: &str, usage: &ScriptUsage, telling: UsageTelling, streamed: bool) -> Self {
         let (model, created) = (model.to_owned(), jiff::Timestamp::now());
         let usage = usage.clone();
         Self { model, usage, telling, streamed, created, ended: None, cancelled: false }
@@ -104,7 +104,7 @@ pub(super) async fn serve_generation(
     headers: HeaderMap,
     Query(asked): Query<AskedGeneration>,
 ) -> Response {
-    if shared.ledger().secret || shared.options.catalogue != Catalogue::OpenRouter {
+    if shared.ledger().secret || shared.options.catalogue != PlayedCatalogue::OpenRouter {
         return unknown_path();
     }
     if !is_authorised(&shared, &headers) {
@@ -112,13 +112,13 @@ pub(super) async fn serve_generation(
     }
     let id = asked.id.unwrap_or_default();
     let found = shared.ledger().generations.get(&id).cloned();
-    let known = |g: &Generation| g.ended.is_some_and(|ended| ended.elapsed() >= SETTLING);
+    let known = |g: &BilledGeneration| g.ended.is_some_and(|ended| ended.elapsed() >= SETTLING);
     let Some(generation) = found.filter(known) else {
         let error = json!({"message": format!("Generation {id} not found"), "code": 404});
         let status = StatusCode::NOT_FOUND;
         return (status, axum::Json(json!({"error": error}))).into_response();
     };
-    let Generation { model, usage, telling, streamed, created, cancelled, .. } = generation;
+    let BilledGeneration { model, usage, telling, streamed, created, cancelled, .. } = generation;
     let (cost, upstream_inference_cost) = split_usage(&usage, telling);
     let data = GenerationData {
         id: &id,
@@ -136,7 +136,7 @@ pub(super) async fn serve_generation(
         native_tokens_cached: usage.cached,
         upstream_inference_cost,
         provider_name: "Testbed",
-        is_byok: telling == Telling::OwnKey,
+        is_byok: telling == UsageTelling::OwnKey,
         rest: other_fields(),
     };
     let data = serde_json::to_string(&data).unwrap_or_default();

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use codebutler_crds::NanoUsd;
 use serde_json::Value;
 
-use super::follow::{FollowMemory, Spoilt};
-use super::generation::Generation;
+use super::follow::{FollowMemory, SpoiltStep};
+use super::generation::BilledGeneration;
 use super::mischief::MischiefKind;
-use super::play::{Answer, PlayPlace};
-use super::script::Usage;
+use super::play::{FilledAnswer, PlayPlace};
+use super::script::ScriptUsage;
 
 /// A request as it arrived.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub struct ModelRequest {
 
 /// An answer that was given and billed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Served {
+pub struct ServedAnswer {
     /// Who asked.
     pub role: String,
     /// Tells conversations of a role apart.
@@ -51,7 +51,7 @@ pub struct Served {
 
 /// Something that went wrong on purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Misplayed {
+pub struct PlayedMischief {
     /// Who asked.
     pub role: String,
     /// Tells conversations of a role apart.
@@ -91,12 +91,12 @@ pub struct RoleBill {
 
 /// What everything was billed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Bill {
+pub struct ModelBill {
     /// By role.
     pub roles: BTreeMap<String, RoleBill>,
 }
 
-impl Bill {
+impl ModelBill {
     /// USD of all roles.
     #[must_use]
     pub fn total(&self) -> NanoUsd {
@@ -105,16 +105,16 @@ impl Bill {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct ModelLedger {
     pub requests: Vec<ModelRequest>,
-    pub served: Vec<Served>,
-    pub misplayed: Vec<Misplayed>,
+    pub served: Vec<ServedAnswer>,
+    pub misplayed: Vec<PlayedMischief>,
     /// What is kept of conversations.
     pub memory: FollowMemory,
     /// Each only once, however often the request is repeated.
     pub failures: Vec<String>,
     /// What was billed, by the answer's id.
-    pub generations: BTreeMap<String, Generation>,
+    pub generations: BTreeMap<String, BilledGeneration>,
     /// Whether that is kept back.
     pub secret: bool,
     faults: BTreeMap<(u64, usize), u32>,
@@ -123,7 +123,7 @@ pub(super) struct Ledger {
     answered: BTreeSet<(u64, usize)>,
 }
 
-impl Ledger {
+impl ModelLedger {
     /// Counts one more fault of a step, unless it has had its number of them.
     pub fn take_fault(&mut self, conversation: u64, step: usize, times: u32) -> bool {
         let count = self.faults.entry((conversation, step)).or_default();
@@ -139,8 +139,8 @@ impl Ledger {
     }
 
     /// Keeps what a place's step really says, since something else is said.
-    pub fn spoil(&mut self, place: &PlayPlace<'_>, answer: &Answer, mention: bool) {
-        let spoilt = Spoilt { real: answer.clone(), mention };
+    pub fn spoil(&mut self, place: &PlayPlace<'_>, answer: &FilledAnswer, mention: bool) {
+        let spoilt = SpoiltStep { real: answer.clone(), mention };
         self.memory.spoilt.insert((place.conversation, place.index), spoilt);
     }
 
@@ -150,13 +150,13 @@ impl Ledger {
     }
 
     /// Keeps what a conversation can't be asked for again once it is shortened.
-    pub fn remember(&mut self, place: &PlayPlace<'_>, answer: &Answer) {
+    pub fn remember(&mut self, place: &PlayPlace<'_>, answer: &FilledAnswer) {
         self.memory.lists.insert(place.conversation, place.list);
         self.memory.values.insert(place.conversation, answer.values.clone());
     }
 
-    pub fn misplay(&mut self, place: &PlayPlace<'_>, kind: MischiefKind, usage: &Usage) {
-        self.misplayed.push(Misplayed {
+    pub fn misplay(&mut self, place: &PlayPlace<'_>, kind: MischiefKind, usage: &ScriptUsage) {
+        self.misplayed.push(PlayedMischief {
             role: place.role.to_owned(),
             conversation: place.conversation,
             opening: place.opening.clone(),
@@ -179,9 +179,9 @@ impl Ledger {
         role: &str,
         (conversation, list, step): (u64, usize, usize),
         tools: Vec<String>,
-        usage: &Usage,
+        usage: &ScriptUsage,
     ) {
-        self.served.push(Served {
+        self.served.push(ServedAnswer {
             role: role.to_owned(),
             conversation,
             list,
@@ -196,8 +196,8 @@ impl Ledger {
         });
     }
 
-    pub fn bill(&self) -> Bill {
-        let mut bill = Bill::default();
+    pub fn bill(&self) -> ModelBill {
+        let mut bill = ModelBill::default();
         for served in &self.served {
             let role = bill.roles.entry(served.role.clone()).or_default();
             role.cost += served.cost;

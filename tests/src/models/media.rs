@@ -11,7 +11,7 @@ use codebutler_crds::NanoUsd;
 use serde_json::{Value, json};
 
 use super::ledger::ModelRequest;
-use super::script::{Cost, Usage};
+use super::script::{ScriptUsage, WrittenCost};
 use super::{SharedModels, is_authorised, play, refuse_key};
 
 /// USD that an image costs, as text.
@@ -67,8 +67,8 @@ fn model_role(model: &Value) -> String {
 }
 
 fn bill_role(shared: &SharedModels, role: &str, amount: NanoUsd) {
-    let cost = Cost { text: amount.to_string(), amount };
-    let usage = Usage { cost, ..Usage::default() };
+    let cost = WrittenCost { text: amount.to_string(), amount };
+    let usage = ScriptUsage { cost, ..ScriptUsage::default() };
     let mut ledger = shared.ledger();
     let place = u64::try_from(ledger.served.len()).unwrap_or(u64::MAX);
     ledger.serve(role, (place, 0, 0), Vec::new(), &usage);

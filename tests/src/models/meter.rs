@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::card::{CacheRule, ModelCard};
-use super::reply::Reply;
-use super::script::{Cost, Usage};
+use super::reply::PlayedReply;
+use super::script::{ScriptUsage, WrittenCost};
 
 /// Bytes of a token.
 const TOKEN: u64 = 4;
@@ -24,7 +24,7 @@ const STEP: u64 = 128;
 
 /// What providers have kept.
 #[derive(Debug, Default)]
-pub(super) struct Meter {
+pub(super) struct KeptMeter {
     kept: HashMap<(String, u64, [u8; 32]), Instant>,
     /// Requests that said nothing of where they belong.
     strays: u64,
@@ -45,15 +45,15 @@ struct Counted {
     written: u64,
 }
 
-impl Meter {
+impl KeptMeter {
     /// What an answer to a request is billed at `now`, by one of so many providers.
     pub fn bill(
         &mut self,
         card: &ModelCard,
         request: &Value,
-        reply: &Reply,
+        reply: &PlayedReply,
         (providers, now): (u64, Instant),
-    ) -> Usage {
+    ) -> ScriptUsage {
         let provider = self.provider(request, providers);
         let boundaries = find_boundaries(request);
         let Counted { prompt, cached, written } = match card.cache {
@@ -76,8 +76,8 @@ impl Meter {
             + rates.write.times(written)
             + rates.completion.times(completion)
             + rates.request.times(1);
-        let cost = Cost { text: plain_amount(amount), amount };
-        Usage { prompt, cached, written, completion, reasoning, cost, metered: false }
+        let cost = WrittenCost { text: plain_amount(amount), amount };
+        ScriptUsage { prompt, cached, written, completion, reasoning, cost, metered: false }
     }
 
     /// Which provider is asked: always the same for one session, or for who names one.
@@ -250,11 +250,16 @@ mod tests {
         json!({"model": "anthropic/x", "messages": messages})
     }
 
-    fn reply() -> Reply {
-        Reply::from(&super::super::play::Answer::say("done"))
+    fn reply() -> PlayedReply {
+        PlayedReply::from(&super::super::play::FilledAnswer::say("done"))
     }
 
-    fn bill(meter: &mut Meter, card: &ModelCard, request: &Value, at: Instant) -> (u64, u64, u64) {
+    fn bill(
+        meter: &mut KeptMeter,
+        card: &ModelCard,
+        request: &Value,
+        at: Instant,
+    ) -> (u64, u64, u64) {
         let usage = meter.bill(card, request, &reply(), (1, at));
         (usage.prompt, usage.cached, usage.written)
     }
@@ -262,7 +267,7 @@ mod tests {
     #[test]
     fn marks_write_once_and_read_for_five_minutes_after_the_last_use() {
         let (card, mut meter, start) =
-            (ModelCard::new("anthropic/x"), Meter::default(), Instant::now());
+            (ModelCard::new("anthropic/x"), KeptMeter::default(), Instant::now());
         let mins = |n| start + Duration::from_mins(n);
         let (first, cached, written) = bill(&mut meter, &card, &request(1, true), start);
         assert_eq!((cached, written), (0, first));
@@ -281,7 +286,7 @@ mod tests {
     fn what_is_short_or_changed_is_not_kept() {
         let (mut card, now) = (ModelCard::new("anthropic/x"), Instant::now());
         card.cache = CacheRule::Marked { minimum: 4096, life: Duration::from_mins(5) };
-        let mut meter = Meter::default();
+        let mut meter = KeptMeter::default();
         for _ in 0..2 {
             let (_, cached, written) = bill(&mut meter, &card, &request(1, true), now);
             assert_eq!((cached, written), (0, 0));
@@ -299,13 +304,13 @@ mod tests {
     #[test]
     fn automatic_caches_need_no_marks_and_sessions_find_theirs() {
         let (card, now) = (ModelCard::new("openai/x"), Instant::now());
-        let mut meter = Meter::default();
+        let mut meter = KeptMeter::default();
         let (first, ..) = bill(&mut meter, &card, &request(1, false), now);
         let (_, cached, written) = bill(&mut meter, &card, &request(2, false), now);
         assert_eq!((cached, written), (first / STEP * STEP, 0));
 
         let share = |session: bool| {
-            let mut meter = Meter::default();
+            let mut meter = KeptMeter::default();
             let cached = (1..10).map(|turn| {
                 let mut request = request(turn, false);
                 if session {
@@ -322,7 +327,7 @@ mod tests {
     #[test]
     fn the_bill_is_exact() {
         let card = ModelCard::new("anthropic/x");
-        let mut meter = Meter::default();
+        let mut meter = KeptMeter::default();
         meter.bill(&card, &request(1, true), &reply(), (1, Instant::now()));
         let usage = meter.bill(&card, &request(2, true), &reply(), (1, Instant::now()));
         let fresh = usage.prompt - usage.cached - usage.written;

@@ -36,35 +36,36 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use tokio::sync::watch;
 
-pub use self::card::{CacheRule, ModelCard, PriceOverride, Pricing};
-pub use self::catalogue::Catalogue;
-use self::ledger::Ledger;
-pub use self::ledger::{Bill, Misplayed, ModelRequest, RoleBill, Served};
-use self::meter::Meter;
-pub use self::mischief::{Mischief, MischiefKind, Mischiefs, RandomMischief};
+pub use self::card::{CacheRule, ModelCard, PriceCard, PriceOverride};
+pub use self::catalogue::PlayedCatalogue;
+use self::ledger::ModelLedger;
+pub use self::ledger::{ModelBill, ModelRequest, PlayedMischief, RoleBill, ServedAnswer};
+use self::meter::KeptMeter;
+pub use self::mischief::{MischiefKind, MischiefList, ModelMischief, RandomMischief};
 pub use self::options::ModelOptions;
-pub use self::otherwise::Otherwise;
+pub use self::otherwise::OtherwiseAnswers;
 use self::respond::error_response;
 pub(crate) use self::script::amount;
 pub use self::script::{
-    Conversation, Cost, FaultKind, RoleScript, Script, ScriptFault, Step, ToolCall, Usage,
+    FaultKind, ModelScript, RoleScript, ScriptFault, ScriptStep, ScriptUsage, ScriptedConversation,
+    ToolCall, WrittenCost,
 };
-pub use self::text::{Pattern, Text};
-use crate::serving::Serving;
+pub use self::text::{CheckedPattern, TextMatch};
+use crate::serving::RunningServer;
 
 /// A running server. Dropping it ends it.
 #[derive(Debug)]
 pub struct ModelServer {
     shared: Arc<SharedModels>,
-    serving: Serving,
+    serving: RunningServer,
 }
 
 #[derive(Debug)]
 struct SharedModels {
-    script: Script,
+    script: ModelScript,
     options: ModelOptions,
-    ledger: Mutex<Ledger>,
-    meter: Mutex<Meter>,
+    ledger: Mutex<ModelLedger>,
+    meter: Mutex<KeptMeter>,
     /// By how much the clock is ahead.
     passed: Mutex<Duration>,
     gate: watch::Sender<Gate>,
@@ -96,11 +97,11 @@ impl Drop for Waiting<'_> {
 }
 
 impl SharedModels {
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+    fn ledger(&self) -> MutexGuard<'_, ModelLedger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn meter(&self) -> MutexGuard<'_, Meter> {
+    fn meter(&self) -> MutexGuard<'_, KeptMeter> {
         self.meter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -122,7 +123,7 @@ impl ModelServer {
     ///
     /// # Errors
     /// When no port can be had.
-    pub async fn start(script: Script, options: ModelOptions) -> std::io::Result<Self> {
+    pub async fn start(script: ModelScript, options: ModelOptions) -> std::io::Result<Self> {
         let at = options.at;
         let shared = Arc::new(SharedModels {
             script,
@@ -145,7 +146,7 @@ impl ModelServer {
             // Long conversations are large requests.
             .layer(DefaultBodyLimit::max(64 << 20))
             .with_state(Arc::clone(&shared));
-        Ok(Self { shared, serving: Serving::start_at(at, router).await? })
+        Ok(Self { shared, serving: RunningServer::start_at(at, router).await? })
     }
 
     /// The API's base, `http://<address>:<port>/v1`.
@@ -227,13 +228,13 @@ impl ModelServer {
 
     /// What was billed, exactly.
     #[must_use]
-    pub fn billed(&self) -> Bill {
+    pub fn billed(&self) -> ModelBill {
         self.shared.ledger().bill()
     }
 
     /// Every answer that was billed, oldest first.
     #[must_use]
-    pub fn served(&self) -> Vec<Served> {
+    pub fn served(&self) -> Vec<ServedAnswer> {
         self.shared.ledger().served.clone()
     }
 
@@ -245,7 +246,7 @@ impl ModelServer {
 
     /// Everything that went wrong on purpose, oldest first.
     #[must_use]
-    pub fn misplayed(&self) -> Vec<Misplayed> {
+    pub fn misplayed(&self) -> Vec<PlayedMischief> {
         self.shared.ledger().misplayed.clone()
     }
 

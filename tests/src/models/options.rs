@@ -2,8 +2,8 @@
 
 use codebutler_crds::NanoUsd;
 
-use super::{Catalogue, ModelCard, Otherwise, RandomMischief};
-use crate::serving::At;
+use super::{ModelCard, OtherwiseAnswers, PlayedCatalogue, RandomMischief};
+use crate::serving::ListenAddress;
 
 /// How the server is set up.
 #[derive(Clone, Debug)]
@@ -11,9 +11,9 @@ pub struct ModelOptions {
     /// The one API key that is accepted.
     pub api_key: String,
     /// How to answer where the script does not know how to; else it is a failure of the script.
-    pub otherwise: Option<Otherwise>,
+    pub otherwise: Option<OtherwiseAnswers>,
     /// Where to listen.
-    pub at: At,
+    pub at: ListenAddress,
     /// What goes wrong anywhere.
     pub mischief: Option<RandomMischief>,
     /// Whether it refuses what any of the real ones refuses.
@@ -21,7 +21,7 @@ pub struct ModelOptions {
     /// Models on offer besides `scripted/<role>`, or instead of one of those.
     pub offers: Vec<ModelCard>,
     /// Whose list of models it has.
-    pub catalogue: Catalogue,
+    pub catalogue: PlayedCatalogue,
     /// Whether what the script does not price is priced by the model's card.
     pub metered: bool,
     /// What the account had at the beginning; enough for everything if absent.
@@ -37,11 +37,11 @@ impl Default for ModelOptions {
         Self {
             api_key,
             otherwise: None,
-            at: At::default(),
+            at: ListenAddress::default(),
             mischief: None,
             strict: true,
             offers: Vec::new(),
-            catalogue: Catalogue::default(),
+            catalogue: PlayedCatalogue::default(),
             metered: false,
             credit: None,
             providers: 1,

@@ -5,22 +5,22 @@
 
 use serde_json::{Value, json};
 
-use super::play::{Answer, PlayPlace, PlayedCall};
-use super::script::Step;
+use super::play::{FilledAnswer, PlayPlace, PlayedCall};
+use super::script::ScriptStep;
 
 /// Begins every such answer, and no other.
 const MARK: &str = "🎭";
 
 /// Answers instead of failing when a conversation leaves the script.
 #[derive(Clone, Debug)]
-pub struct Otherwise {
+pub struct OtherwiseAnswers {
     /// What the scripts can do, in Markdown, for whoever asked for something else.
     pub can: String,
 }
 
 /// Why the script has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lost<'a> {
+pub(super) enum LostScript<'a> {
     /// No script begins like this conversation.
     Unknown,
     /// The script is over.
@@ -30,7 +30,7 @@ pub(super) enum Lost<'a> {
 }
 
 /// What a step waits for, as people would say it.
-pub(super) fn waits_for(step: &Step) -> &'static str {
+pub(super) fn waits_for(step: &ScriptStep) -> &'static str {
     let expected: Vec<String> =
         step.expect.iter().map(|text| text.to_string().to_lowercase()).collect();
     let about = |word: &str| expected.iter().any(|text| text.contains(word));
@@ -43,32 +43,32 @@ pub(super) fn waits_for(step: &Step) -> &'static str {
     }
 }
 
-impl Otherwise {
+impl OtherwiseAnswers {
     /// The answer that admits it.
-    pub(super) fn admit(&self, why: Lost<'_>) -> Answer {
+    pub(super) fn admit(&self, why: LostScript<'_>) -> FilledAnswer {
         let text = match why {
-            Lost::Unknown => format!(
+            LostScript::Unknown => format!(
                 "{MARK} I am a scripted model: I replay what was written for me beforehand and can't \
                  think about anything else.\n\n{}",
                 self.can
             ),
-            Lost::Over => format!(
+            LostScript::Over => format!(
                 "{MARK} That is all that my script has for me in this thread. I am a scripted model \
                  and can't take up anything new here; `close` ends the thread.\n\n{}",
                 self.can
             ),
-            Lost::Unexpected(next) => format!(
+            LostScript::Unexpected(next) => format!(
                 "{MARK} I am a scripted model and can't act on that: my script has nothing for it. It \
                  goes on with {next}. `close` ends the thread."
             ),
         };
-        Answer::say(&text)
+        FilledAnswer::say(&text)
     }
 }
 
 /// If a person has just said something in the middle of the work, which no script can have
 /// foreseen: an answer to that, before the script goes on.
-pub(super) fn answer_aside(place: &PlayPlace<'_>, request: &Value) -> Option<Answer> {
+pub(super) fn answer_aside(place: &PlayPlace<'_>, request: &Value) -> Option<FilledAnswer> {
     let said = spoken_in_between(request)?;
     let offered = request["tools"].as_array()?;
     offered.iter().find(|tool| tool["function"]["name"] == "SendMessage")?;
@@ -80,7 +80,7 @@ pub(super) fn answer_aside(place: &PlayPlace<'_>, request: &Value) -> Option<Ans
     let turn = request_messages(request).len();
     let id = format!("call_{:016x}_aside_{turn}", place.conversation);
     let call = PlayedCall { id, name: "SendMessage".to_owned(), arguments };
-    Some(Answer { tools: vec![call], ..Answer::default() })
+    Some(FilledAnswer { tools: vec![call], ..FilledAnswer::default() })
 }
 
 /// Whether a message of the model is no step of its script.
@@ -132,10 +132,10 @@ fn said_by_a_person(mail: &str) -> Option<String> {
 mod tests {
     use super::super::follow::FollowMemory;
     use super::super::play::{self, PlayPlace};
-    use super::super::script::Script;
+    use super::super::script::ModelScript;
     use super::*;
 
-    fn locate<'a>(script: &'a Script, request: &Value) -> Option<PlayPlace<'a>> {
+    fn locate<'a>(script: &'a ModelScript, request: &Value) -> Option<PlayPlace<'a>> {
         play::locate_request(script, "coder", request, &FollowMemory::default())
     }
 
@@ -148,7 +148,7 @@ mod tests {
             "tools": [{"type": "function", "function": {"name": "SendMessage"}}]})
     }
 
-    fn answered(answer: &Answer) -> Value {
+    fn answered(answer: &FilledAnswer) -> Value {
         let calls: Vec<Value> = answer
             .tools
             .iter()
@@ -159,9 +159,12 @@ mod tests {
 
     #[test]
     fn a_word_in_between_is_answered_once_and_the_script_goes_on() {
-        let script = Script::of(
+        let script = ModelScript::of(
             "coder",
-            vec![Step::tool("Read", json!({"path": "a"})), Step::say("done").expecting("fn main")],
+            vec![
+                ScriptStep::tool("Read", json!({"path": "a"})),
+                ScriptStep::say("done").expecting("fn main"),
+            ],
         );
         let read = json!({"role": "assistant", "content": null, "tool_calls": [
             {"id": "c", "function": {"name": "Read", "arguments": "{\"path\":\"a\"}"}}]});
@@ -186,12 +189,12 @@ mod tests {
 
     #[test]
     fn an_answer_that_admits_it_is_no_step() {
-        let otherwise = Otherwise { can: "- sort the shelves".to_owned() };
-        for why in [Lost::Unknown, Lost::Over, Lost::Unexpected("`yes`")] {
+        let otherwise = OtherwiseAnswers { can: "- sort the shelves".to_owned() };
+        for why in [LostScript::Unknown, LostScript::Over, LostScript::Unexpected("`yes`")] {
             let answer = otherwise.admit(why);
             assert!(is_aside(&answered(&answer)), "{why:?}");
         }
-        assert!(otherwise.admit(Lost::Unknown).say.unwrap().ends_with("- sort the shelves"));
+        assert!(otherwise.admit(LostScript::Unknown).say.unwrap().ends_with("- sort the shelves"));
         assert!(!is_aside(&json!({"role": "assistant", "content": "done"})));
     }
 }

@@ -9,8 +9,10 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::{Map, Value};
 
-use super::follow::{FollowMemory, Followed, call_id, conversation_by_id, follow_conversation};
-use super::script::{Script, Step};
+use super::follow::{
+    FollowMemory, FollowedConversation, call_id, conversation_by_id, follow_conversation,
+};
+use super::script::{ModelScript, ScriptStep};
 use super::summary;
 
 /// Where in the script a request is.
@@ -30,12 +32,12 @@ pub(super) struct PlayPlace<'a> {
     /// What was captured before.
     known: BTreeMap<String, String>,
     /// The steps to play from; `None` if no list fits this conversation.
-    steps: Option<&'a [Step]>,
+    steps: Option<&'a [ScriptStep]>,
 }
 
 /// An answer with every `{{name}}` filled in.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Answer {
+pub(super) struct FilledAnswer {
     pub say: Option<String>,
     pub tools: Vec<PlayedCall>,
     pub reasoning: Option<String>,
@@ -43,7 +45,7 @@ pub(super) struct Answer {
     pub values: BTreeMap<String, String>,
 }
 
-impl Answer {
+impl FilledAnswer {
     /// Text alone.
     pub fn say(text: &str) -> Self {
         Self { say: Some(text.to_owned()), ..Self::default() }
@@ -64,7 +66,7 @@ pub(super) const MODEL_PREFIX: &str = "scripted/";
 
 /// Finds the place of a request, or `None` if its role has no script.
 pub(super) fn locate_request<'a>(
-    script: &'a Script,
+    script: &'a ModelScript,
     role: &str,
     request: &Value,
     memory: &FollowMemory,
@@ -80,12 +82,13 @@ pub(super) fn locate_request<'a>(
         by_id.unwrap_or_else(|| hasher.finish())
     };
     let conversation = told.map_or_else(hashed, |(conversation, _)| conversation);
-    let fits = |thread: &Option<super::Text>| thread.as_ref().is_none_or(|t| t.is_in(&opening));
+    let fits =
+        |thread: &Option<super::TextMatch>| thread.as_ref().is_none_or(|t| t.is_in(&opening));
     let list = script.conversations.iter().position(|c| fits(&c.thread));
     let list = memory.lists.get(&conversation).copied().or(list);
     let steps = list.and_then(|list| script.conversations.get(list)).map(|c| c.steps.as_slice());
     let base = told.map_or(0, |(_, steps)| steps);
-    let Followed { index, parts } =
+    let FollowedConversation { index, parts } =
         follow_conversation(messages, conversation, base, steps.unwrap_or_default(), memory);
     Some(PlayPlace {
         role,
@@ -124,7 +127,7 @@ impl<'a> PlayPlace<'a> {
     ///
     /// # Errors
     /// When the role has no script for this conversation.
-    pub fn step(&self) -> Result<Option<&'a Step>, String> {
+    pub fn step(&self) -> Result<Option<&'a ScriptStep>, String> {
         let steps = self.steps.ok_or("no script of this role fits this conversation")?;
         Ok(steps.get(self.index))
     }
@@ -133,7 +136,7 @@ impl<'a> PlayPlace<'a> {
     ///
     /// # Errors
     /// When the request does not say what the step expects.
-    pub fn answer(&self, step: &Step) -> Result<Answer, String> {
+    pub fn answer(&self, step: &ScriptStep) -> Result<FilledAnswer, String> {
         let latest = self.parts.last().map(String::as_str).unwrap_or_default();
         for expected in &step.expect {
             if !expected.is_in(latest) {
@@ -153,7 +156,7 @@ impl<'a> PlayPlace<'a> {
         });
         let tools = tools.collect();
         let reasoning = step.reasoning.as_deref().map(|text| fill_values(text, &values));
-        Ok(Answer { say, tools, reasoning, values })
+        Ok(FilledAnswer { say, tools, reasoning, values })
     }
 
     /// What the steps so far have captured: from the request, or, where it holds that no longer, from
@@ -214,15 +217,20 @@ fn fill_all(value: &Value, values: &BTreeMap<String, String>) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::Pattern;
+    use super::super::text::CheckedPattern;
     use super::*;
     use serde_json::json;
 
-    fn script() -> Script {
-        let mut third = Step::say("pushed {{sha}}, not {{other}}");
-        third.capture.insert("sha".to_owned(), Pattern("commit ([0-9a-f]+)".parse().unwrap()));
-        let read = Step::tool("Read", json!({"path": "a"})).expecting("please");
-        Script::of("coder", vec![read, Step::tool("GitCommit", json!({"message": "m"})), third])
+    fn script() -> ModelScript {
+        let mut third = ScriptStep::say("pushed {{sha}}, not {{other}}");
+        third
+            .capture
+            .insert("sha".to_owned(), CheckedPattern("commit ([0-9a-f]+)".parse().unwrap()));
+        let read = ScriptStep::tool("Read", json!({"path": "a"})).expecting("please");
+        ModelScript::of(
+            "coder",
+            vec![read, ScriptStep::tool("GitCommit", json!({"message": "m"})), third],
+        )
     }
 
     fn request(messages: &Value) -> Value {

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::play::Answer;
+use super::play::FilledAnswer;
 
 /// An answer with everything that a provider says of it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Reply {
+pub(super) struct PlayedReply {
     pub content: Option<String>,
     pub refusal: Option<String>,
     pub calls: Vec<CallOut>,
@@ -18,7 +18,7 @@ pub(super) struct Reply {
     pub native: &'static str,
     /// Inside the choice.
     pub error: Option<Value>,
-    pub ending: Ending,
+    pub ending: ReplyEnding,
 }
 
 /// A call as it goes out.
@@ -31,7 +31,7 @@ pub(super) struct CallOut {
 
 /// How an answer ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum ReplyEnding {
     /// As it should.
     Whole,
     /// In a stream, with an error event.
@@ -40,8 +40,8 @@ pub(super) enum Ending {
     Cut,
 }
 
-impl From<&Answer> for Reply {
-    fn from(answer: &Answer) -> Self {
+impl From<&FilledAnswer> for PlayedReply {
+    fn from(answer: &FilledAnswer) -> Self {
         let calls = answer.tools.iter().map(|call| CallOut {
             id: Some(call.id.clone()),
             name: call.name.clone(),
@@ -58,12 +58,12 @@ impl From<&Answer> for Reply {
             finish,
             native,
             error: None,
-            ending: Ending::Whole,
+            ending: ReplyEnding::Whole,
         }
     }
 }
 
-impl Reply {
+impl PlayedReply {
     /// The choice of a whole answer.
     pub fn choice(&self) -> Value {
         let mut message =

@@ -10,27 +10,27 @@ use futures::{StreamExt as _, stream};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::reply::{Ending, Reply};
-use super::script::Usage;
-use super::told::{Telling, UsageOut};
+use super::reply::{PlayedReply, ReplyEnding};
+use super::script::ScriptUsage;
+use super::told::{UsageOut, UsageTelling};
 
 /// A refusal, in `OpenRouter`'s shape.
 #[derive(Debug)]
-pub(super) struct Failure<'a> {
+pub(super) struct RefusedCall<'a> {
     pub status: u16,
     pub message: &'a str,
     /// What else is known; null if nothing is.
     pub metadata: Value,
 }
 
-impl Default for Failure<'_> {
+impl Default for RefusedCall<'_> {
     fn default() -> Self {
         Self { status: 500, message: "Internal Server Error", metadata: Value::Null }
     }
 }
 
 /// The refusal as a response.
-pub(super) fn failure_response(failed: &Failure<'_>) -> Response {
+pub(super) fn failure_response(failed: &RefusedCall<'_>) -> Response {
     let mut error = json!({"message": failed.message, "code": failed.status});
     if !failed.metadata.is_null() {
         error["metadata"] = failed.metadata.clone();
@@ -48,7 +48,7 @@ pub(super) fn plain_error(status: u16, kind: &str, code: &Value, message: &str) 
 
 /// A refusal with nothing but a sentence.
 pub(super) fn error_response(status: u16, message: &str) -> Response {
-    failure_response(&Failure { status, message, ..Failure::default() })
+    failure_response(&RefusedCall { status, message, ..RefusedCall::default() })
 }
 
 #[derive(Serialize)]
@@ -65,14 +65,14 @@ struct Completion<'a> {
 }
 
 /// Which call is answered.
-pub(super) struct About<'a> {
+pub(super) struct AnsweredCall<'a> {
     pub id: String,
     pub model: &'a str,
-    pub usage: &'a Usage,
-    pub telling: Telling,
+    pub usage: &'a ScriptUsage,
+    pub telling: UsageTelling,
 }
 
-impl About<'_> {
+impl AnsweredCall<'_> {
     fn body(&self, object: &'static str, choices: Vec<Value>, with_usage: bool) -> String {
         let completion = Completion {
             id: &self.id,
@@ -88,12 +88,12 @@ impl About<'_> {
     }
 
     /// The whole answer as one JSON text.
-    pub fn whole(&self, reply: &Reply) -> String {
+    pub fn whole(&self, reply: &PlayedReply) -> String {
         self.body("chat.completion", vec![reply.choice()], true)
     }
 
     /// The answer as server-sent events, as many pieces as a model would send.
-    pub fn events(&self, reply: &Reply) -> Vec<String> {
+    pub fn events(&self, reply: &PlayedReply) -> Vec<String> {
         let chunk = |delta: Value, finish: Option<&str>| {
             let native = finish.map(|_| reply.native);
             let choice = json!({"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish,
@@ -126,7 +126,7 @@ impl About<'_> {
                 events.push(chunk(json!({"tool_calls": [part]}), None));
             }
         }
-        if let (Some(error), Ending::Error) = (&reply.error, reply.ending) {
+        if let (Some(error), ReplyEnding::Error) = (&reply.error, reply.ending) {
             events.push(self.error_event(error));
             return events;
         }

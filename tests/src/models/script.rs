@@ -12,25 +12,25 @@ use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::mischief::{Mischief, Mischiefs};
-use super::text::{Pattern, Text};
+use super::mischief::{MischiefList, ModelMischief};
+use super::text::{CheckedPattern, TextMatch};
 
 /// The scripts of all roles, by short name.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub struct Script(pub BTreeMap<String, RoleScript>);
+pub struct ModelScript(pub BTreeMap<String, RoleScript>);
 
-impl Script {
+impl ModelScript {
     /// A script with one role in it, for tests.
     #[must_use]
-    pub fn of(role: &str, steps: Vec<Step>) -> Self {
+    pub fn of(role: &str, steps: Vec<ScriptStep>) -> Self {
         Self::default().and(role, steps)
     }
 
     /// The same with another role's steps.
     #[must_use]
-    pub fn and(mut self, role: &str, steps: Vec<Step>) -> Self {
-        let conversations = vec![Conversation { thread: None, steps }];
+    pub fn and(mut self, role: &str, steps: Vec<ScriptStep>) -> Self {
+        let conversations = vec![ScriptedConversation { thread: None, steps }];
         self.0.insert(role.to_owned(), RoleScript { conversations });
         self
     }
@@ -40,18 +40,18 @@ impl Script {
 #[derive(Clone, Debug, Default)]
 pub struct RoleScript {
     /// Tried in order; one without a marker fits every conversation.
-    pub conversations: Vec<Conversation>,
+    pub conversations: Vec<ScriptedConversation>,
 }
 
 /// A role's answers in one conversation.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Conversation {
+pub struct ScriptedConversation {
     /// What the first user message must say for this list to be played.
     #[serde(default)]
-    pub thread: Option<Text>,
+    pub thread: Option<TextMatch>,
     /// The answers, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScriptStep>,
 }
 
 impl<'de> Deserialize<'de> for RoleScript {
@@ -59,7 +59,7 @@ impl<'de> Deserialize<'de> for RoleScript {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Threads {
-            threads: Vec<Conversation>,
+            threads: Vec<ScriptedConversation>,
         }
         struct Either;
         impl<'de> Visitor<'de> for Either {
@@ -69,7 +69,7 @@ impl<'de> Deserialize<'de> for RoleScript {
             }
             fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<RoleScript, A::Error> {
                 let steps = Vec::deserialize(SeqAccessDeserializer::new(seq))?;
-                Ok(RoleScript { conversations: vec![Conversation { thread: None, steps }] })
+                Ok(RoleScript { conversations: vec![ScriptedConversation { thread: None, steps }] })
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RoleScript, A::Error> {
                 let threads = Threads::deserialize(MapAccessDeserializer::new(map))?.threads;
@@ -85,8 +85,8 @@ impl JsonSchema for RoleScript {
         "RoleScript".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let steps = generator.subschema_for::<Vec<Step>>();
-        let threads = generator.subschema_for::<Vec<Conversation>>();
+        let steps = generator.subschema_for::<Vec<ScriptStep>>();
+        let threads = generator.subschema_for::<Vec<ScriptedConversation>>();
         json_schema!({
             "description": "One role's answers: a list of steps, or one list for each kind of conversation.",
             "oneOf": [steps, {
@@ -102,24 +102,24 @@ impl JsonSchema for RoleScript {
 /// One answer of a model.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, try_from = "RawStep")]
-pub struct Step {
+pub struct ScriptStep {
     /// What the messages since the last answer must say. If they don't, the script has gone wrong:
     /// the call fails, and so does the scenario.
-    pub expect: Vec<Text>,
+    pub expect: Vec<TextMatch>,
     /// Text of the answer.
     pub say: Option<String>,
     /// Tools it calls, several at once in parallel.
     pub tools: Vec<ToolCall>,
     /// Values taken from the messages since the last answer: the first group of each expression.
     /// `{{name}}` stands for it in this step and all later ones.
-    pub capture: BTreeMap<String, Pattern>,
+    pub capture: BTreeMap<String, CheckedPattern>,
     /// What the call is billed.
-    pub usage: Usage,
+    pub usage: ScriptUsage,
     /// What goes wrong before the answer is given.
     #[schemars(with = "Option<RawFault>")]
     pub fault: Option<ScriptFault>,
     /// What else goes wrong before it.
-    pub mischief: Mischiefs,
+    pub mischief: MischiefList,
     /// What it thinks, as it is shown and wanted back.
     pub reasoning: Option<String>,
     /// How long the model thinks, in milliseconds.
@@ -133,7 +133,7 @@ pub struct Step {
 struct RawStep {
     /// What came in since the last answer has to say this.
     #[serde(default)]
-    expect: Vec<Text>,
+    expect: Vec<TextMatch>,
     /// The answer's text.
     #[serde(default)]
     say: Option<String>,
@@ -142,17 +142,17 @@ struct RawStep {
     tools: Vec<ToolCall>,
     /// Takes the first group from what came in; `{{name}}` stands for it here and later.
     #[serde(default)]
-    capture: BTreeMap<String, Pattern>,
+    capture: BTreeMap<String, CheckedPattern>,
     /// What it is billed.
     #[serde(default)]
-    usage: Usage,
+    usage: ScriptUsage,
     /// What goes wrong before the answer is given.
     #[serde(default)]
     #[schemars(with = "Option<RawFault>")]
     fault: Option<ScriptFault>,
     /// What the model or its provider does wrong before the answer is given.
     #[serde(default)]
-    mischief: Mischiefs,
+    mischief: MischiefList,
     /// What the model thinks: comes with a signature, and is wanted back unchanged.
     #[serde(default)]
     reasoning: Option<String>,
@@ -161,7 +161,7 @@ struct RawStep {
     delay_ms: u64,
 }
 
-impl TryFrom<RawStep> for Step {
+impl TryFrom<RawStep> for ScriptStep {
     type Error = String;
 
     fn try_from(raw: RawStep) -> Result<Self, String> {
@@ -180,7 +180,7 @@ impl TryFrom<RawStep> for Step {
     }
 }
 
-impl Step {
+impl ScriptStep {
     /// An answer that is only text: it ends the role's run.
     #[must_use]
     pub fn say(text: &str) -> Self {
@@ -214,21 +214,21 @@ impl Step {
     /// The same with a price. A text that is no amount counts as nothing.
     #[must_use]
     pub fn costing(mut self, prompt: u64, completion: u64, cost: &str) -> Self {
-        let cost = Cost::try_from(cost.to_owned()).unwrap_or_default();
-        self.usage = Usage { prompt, completion, cost, ..Usage::default() };
+        let cost = WrittenCost::try_from(cost.to_owned()).unwrap_or_default();
+        self.usage = ScriptUsage { prompt, completion, cost, ..ScriptUsage::default() };
         self
     }
 
     /// The same, priced by its model's card.
     #[must_use]
     pub fn metered(mut self) -> Self {
-        self.usage = Usage { metered: true, ..Usage::default() };
+        self.usage = ScriptUsage { metered: true, ..ScriptUsage::default() };
         self
     }
 
     /// The same with something that goes wrong before it, after what does already.
     #[must_use]
-    pub fn after(mut self, mischief: impl Into<Mischief>) -> Self {
+    pub fn after(mut self, mischief: impl Into<ModelMischief>) -> Self {
         self.mischief.0.push(mischief.into());
         self
     }
@@ -264,7 +264,7 @@ pub struct ToolCall {
 
 /// What a call is billed.
 #[derive(Clone, Debug, Default)]
-pub struct Usage {
+pub struct ScriptUsage {
     /// Tokens in.
     pub prompt: u64,
     /// Of those, what the provider had kept.
@@ -276,7 +276,7 @@ pub struct Usage {
     /// Of those, thinking.
     pub reasoning: u64,
     /// US dollars. Goes out as exactly this text.
-    pub cost: Cost,
+    pub cost: WrittenCost,
     /// None of it is said: it is counted, and priced by the model's card.
     pub metered: bool,
 }
@@ -304,35 +304,35 @@ struct RawUsage {
     /// US dollars. Goes out as exactly this text.
     #[serde(default)]
     #[schemars(schema_with = "amount")]
-    cost: Cost,
+    cost: WrittenCost,
 }
 
-impl<'de> Deserialize<'de> for Usage {
+impl<'de> Deserialize<'de> for ScriptUsage {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Either;
         impl<'de> Visitor<'de> for Either {
-            type Value = Usage;
+            type Value = ScriptUsage;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("`metered`, or tokens and cost")
             }
-            fn visit_str<E: Error>(self, word: &str) -> Result<Usage, E> {
+            fn visit_str<E: Error>(self, word: &str) -> Result<ScriptUsage, E> {
                 match word {
-                    "metered" => Ok(Usage { metered: true, ..Usage::default() }),
+                    "metered" => Ok(ScriptUsage { metered: true, ..ScriptUsage::default() }),
                     _ => Err(E::invalid_value(serde::de::Unexpected::Str(word), &self)),
                 }
             }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Usage, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ScriptUsage, A::Error> {
                 let raw = RawUsage::deserialize(MapAccessDeserializer::new(map))?;
                 let RawUsage { prompt, cached, written, completion, reasoning, cost } = raw;
                 let metered = false;
-                Ok(Usage { prompt, cached, written, completion, reasoning, cost, metered })
+                Ok(ScriptUsage { prompt, cached, written, completion, reasoning, cost, metered })
             }
         }
         deserializer.deserialize_any(Either)
     }
 }
 
-impl JsonSchema for Usage {
+impl JsonSchema for ScriptUsage {
     fn schema_name() -> Cow<'static, str> {
         "UsageOrMetered".into()
     }
@@ -352,20 +352,20 @@ pub(crate) fn amount(_: &mut SchemaGenerator) -> Schema {
 
 /// An amount of US dollars as the JSON number that a provider writes.
 #[derive(Clone, Debug)]
-pub struct Cost {
+pub struct WrittenCost {
     /// The number's text.
     pub text: String,
     /// Its value.
     pub amount: NanoUsd,
 }
 
-impl Default for Cost {
+impl Default for WrittenCost {
     fn default() -> Self {
         Self { text: "0".to_owned(), amount: NanoUsd::ZERO }
     }
 }
 
-impl TryFrom<String> for Cost {
+impl TryFrom<String> for WrittenCost {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -377,7 +377,7 @@ impl TryFrom<String> for Cost {
     }
 }
 
-impl<'de> Deserialize<'de> for Cost {
+impl<'de> Deserialize<'de> for WrittenCost {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // As text, even where it is written without quotes: a float would not be exact.
         Self::try_from(String::deserialize(deserializer)?).map_err(D::Error::custom)

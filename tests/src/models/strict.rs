@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::sign;
-use super::validate::{Invalid, invalid_request};
+use super::validate::{InvalidCall, invalid_request};
 
 /// Fields that `OpenRouter` documents and acts on. `usage` is none of them any more, and strict
 /// providers refuse it.
@@ -63,7 +63,7 @@ const LONGEST_ID: usize = 64;
 const MARKS: usize = 4;
 
 /// Checks a request that is well-formed. `key` is what thoughts are signed with.
-pub(super) fn check_strictly(request: &Value, key: &str) -> Result<(), Invalid> {
+pub(super) fn check_strictly(request: &Value, key: &str) -> Result<(), InvalidCall> {
     let fields = request.as_object().into_iter().flatten();
     if let Some((name, _)) = fields.into_iter().find(|(name, _)| !FIELDS.contains(&name.as_str())) {
         return invalid_request(name, format!("Unrecognized request argument supplied: {name}"));
@@ -81,7 +81,7 @@ fn list_items(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-fn message_fields(n: usize, message: &Value) -> Result<(), Invalid> {
+fn message_fields(n: usize, message: &Value) -> Result<(), InvalidCall> {
     let mut fields = message.as_object().into_iter().flatten();
     match fields.find(|(name, value)| !MESSAGE.contains(&name.as_str()) && !value.is_null()) {
         Some((name, _)) => {
@@ -92,7 +92,7 @@ fn message_fields(n: usize, message: &Value) -> Result<(), Invalid> {
     }
 }
 
-fn check_ids(n: usize, message: &Value) -> Result<(), Invalid> {
+fn check_ids(n: usize, message: &Value) -> Result<(), InvalidCall> {
     let called = list_items(&message["tool_calls"]).iter().map(|call| &call["id"]);
     for (at, id) in called.chain([&message["tool_call_id"]]).enumerate() {
         let Some(id) = id.as_str() else { continue };
@@ -114,7 +114,7 @@ fn check_ids(n: usize, message: &Value) -> Result<(), Invalid> {
     Ok(())
 }
 
-fn check_thoughts(n: usize, message: &Value, model: &str, key: &str) -> Result<(), Invalid> {
+fn check_thoughts(n: usize, message: &Value, model: &str, key: &str) -> Result<(), InvalidCall> {
     let mut blocks = list_items(&message["reasoning_details"]).iter().enumerate();
     match blocks.find(|(_, block)| !sign::is_own(key, model, block)) {
         Some((at, _)) => {
@@ -126,7 +126,7 @@ fn check_thoughts(n: usize, message: &Value, model: &str, key: &str) -> Result<(
 }
 
 /// Marks stand at the top or on a part of a message's content, and on nothing empty.
-fn check_marks(request: &Value) -> Result<(), Invalid> {
+fn check_marks(request: &Value) -> Result<(), InvalidCall> {
     let mut count = 0;
     let mut check = |mark: &Value, param: &str| {
         if mark.is_null() {
@@ -166,7 +166,7 @@ fn check_marks(request: &Value) -> Result<(), Invalid> {
     Ok(())
 }
 
-fn find_misplaced(value: &Value, param: &str) -> Result<(), Invalid> {
+fn find_misplaced(value: &Value, param: &str) -> Result<(), InvalidCall> {
     let there = [&value["cache_control"], &value["function"]["cache_control"]];
     if there.iter().all(|mark| mark.is_null()) {
         return Ok(());

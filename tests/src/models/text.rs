@@ -9,14 +9,14 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
 /// Written as a plain string (a part of the text) or as `{matches: <regular expression>}`.
 #[derive(Clone, Debug)]
-pub enum Text {
+pub enum TextMatch {
     /// The text contains this.
     Contains(String),
     /// The text matches this somewhere.
     Matches(Regex),
 }
 
-impl Text {
+impl TextMatch {
     /// Whether a text says it.
     #[must_use]
     pub fn is_in(&self, text: &str) -> bool {
@@ -27,7 +27,7 @@ impl Text {
     }
 }
 
-impl fmt::Display for Text {
+impl fmt::Display for TextMatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Contains(part) => write!(f, "`{part}`"),
@@ -36,26 +36,26 @@ impl fmt::Display for Text {
     }
 }
 
-impl From<&str> for Text {
+impl From<&str> for TextMatch {
     fn from(part: &str) -> Self {
         Self::Contains(part.to_owned())
     }
 }
 
-impl<'de> Deserialize<'de> for Text {
+impl<'de> Deserialize<'de> for TextMatch {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Either;
         impl<'de> Visitor<'de> for Either {
-            type Value = Text;
+            type Value = TextMatch;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string, or `matches: <regular expression>`")
             }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Text, E> {
-                Ok(Text::from(text))
+            fn visit_str<E: Error>(self, text: &str) -> Result<TextMatch, E> {
+                Ok(TextMatch::from(text))
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Text, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TextMatch, A::Error> {
                 let text = match map.next_key::<String>()?.as_deref() {
-                    Some("matches") => Text::Matches(map.next_value::<Pattern>()?.0),
+                    Some("matches") => TextMatch::Matches(map.next_value::<CheckedPattern>()?.0),
                     Some(other) => return Err(A::Error::unknown_field(other, &["matches"])),
                     None => return Err(A::Error::missing_field("matches")),
                 };
@@ -69,12 +69,12 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
-impl JsonSchema for Text {
+impl JsonSchema for TextMatch {
     fn schema_name() -> Cow<'static, str> {
         "Text".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let pattern = generator.subschema_for::<Pattern>();
+        let pattern = generator.subschema_for::<CheckedPattern>();
         json_schema!({
             "description": "What a text must say: a part of it, or a regular expression.",
             "oneOf": [{"type": "string"}, {
@@ -87,7 +87,7 @@ impl JsonSchema for Text {
     }
 }
 
-impl JsonSchema for Pattern {
+impl JsonSchema for CheckedPattern {
     fn schema_name() -> Cow<'static, str> {
         "Pattern".into()
     }
@@ -99,9 +99,9 @@ impl JsonSchema for Pattern {
 
 /// A regular expression, checked when it is read.
 #[derive(Clone, Debug)]
-pub struct Pattern(pub Regex);
+pub struct CheckedPattern(pub Regex);
 
-impl<'de> Deserialize<'de> for Pattern {
+impl<'de> Deserialize<'de> for CheckedPattern {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let pattern = Regex::new(&text);

@@ -4,14 +4,14 @@ use codebutler_crds::NanoUsd;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::script::Usage;
+use super::script::ScriptUsage;
 
 /// Of what an account pays with its own key, the fee is one part of so many.
 const FEE: u64 = 20;
 
 /// How much is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Telling {
+pub(super) enum UsageTelling {
     /// Tokens alone.
     Tokens,
     /// Tokens and cost.
@@ -66,10 +66,10 @@ fn raw_json(text: &str) -> Box<RawValue> {
 /// What is billed by the router, and what by the provider behind it if that is another account. Both are
 /// numbers whose text is exact.
 pub(super) fn split_usage(
-    usage: &Usage,
-    telling: Telling,
+    usage: &ScriptUsage,
+    telling: UsageTelling,
 ) -> (Box<RawValue>, Option<Box<RawValue>>) {
-    if telling != Telling::OwnKey {
+    if telling != UsageTelling::OwnKey {
         return (raw_json(&usage.cost.text), None);
     }
     let fee = NanoUsd(usage.cost.amount.0 / FEE);
@@ -78,9 +78,9 @@ pub(super) fn split_usage(
 }
 
 impl UsageOut {
-    pub fn new(usage: &Usage, telling: Telling) -> Self {
+    pub fn new(usage: &ScriptUsage, telling: UsageTelling) -> Self {
         let (cost, upstream) = split_usage(usage, telling);
-        let priced = telling != Telling::Tokens;
+        let priced = telling != UsageTelling::Tokens;
         Self {
             prompt_tokens: usage.prompt,
             completion_tokens: usage.completion,
@@ -91,7 +91,7 @@ impl UsageOut {
             },
             completion_tokens_details: CompletionDetails { reasoning_tokens: usage.reasoning },
             cost: priced.then_some(cost),
-            is_byok: priced.then_some(telling == Telling::OwnKey),
+            is_byok: priced.then_some(telling == UsageTelling::OwnKey),
             cost_details: priced.then_some(CostDetails {
                 all: upstream,
                 prompt: 0,

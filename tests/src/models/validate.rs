@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// Why a request is refused with 400.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Invalid {
+pub(super) struct InvalidCall {
     pub message: String,
     pub param: String,
 }
@@ -14,12 +14,12 @@ pub(super) struct Invalid {
 pub(super) fn invalid_request<T>(
     param: impl Into<String>,
     message: impl Into<String>,
-) -> Result<T, Invalid> {
-    Err(Invalid { message: message.into(), param: param.into() })
+) -> Result<T, InvalidCall> {
+    Err(InvalidCall { message: message.into(), param: param.into() })
 }
 
 /// Checks a request to `/chat/completions`.
-pub(super) fn check_request(request: &Value) -> Result<(), Invalid> {
+pub(super) fn check_request(request: &Value) -> Result<(), InvalidCall> {
     if !request.is_object() {
         return invalid_request("", "We could not parse the JSON body of your request.");
     }
@@ -41,7 +41,7 @@ pub(super) fn check_request(request: &Value) -> Result<(), Invalid> {
     check_tools(&request["tools"])
 }
 
-fn check_history(messages: &[Value]) -> Result<(), Invalid> {
+fn check_history(messages: &[Value]) -> Result<(), InvalidCall> {
     // Calls of the last assistant message that have no answer yet.
     let mut open: BTreeSet<&str> = BTreeSet::new();
     for (n, message) in messages.iter().enumerate() {
@@ -86,7 +86,7 @@ fn check_history(messages: &[Value]) -> Result<(), Invalid> {
     if open.is_empty() { Ok(()) } else { check_unanswered("messages", &open) }
 }
 
-fn check_unanswered(param: &str, open: &BTreeSet<&str>) -> Result<(), Invalid> {
+fn check_unanswered(param: &str, open: &BTreeSet<&str>) -> Result<(), InvalidCall> {
     let ids = open.iter().copied().collect::<Vec<_>>().join(", ");
     let text = "An assistant message with 'tool_calls' must be followed by tool messages \
                 responding to each 'tool_call_id'. The following tool_call_ids did not have \
@@ -94,7 +94,7 @@ fn check_unanswered(param: &str, open: &BTreeSet<&str>) -> Result<(), Invalid> {
     invalid_request(param, format!("{text}{ids}"))
 }
 
-fn call_id<'a>(call: &'a Value, param: &str) -> Result<&'a str, Invalid> {
+fn call_id<'a>(call: &'a Value, param: &str) -> Result<&'a str, InvalidCall> {
     let function = &call["function"];
     let complete = call["type"] == "function"
         && function["name"].as_str().is_some_and(|n| !n.is_empty())
@@ -108,7 +108,7 @@ fn call_id<'a>(call: &'a Value, param: &str) -> Result<&'a str, Invalid> {
     }
 }
 
-fn check_tools(tools: &Value) -> Result<(), Invalid> {
+fn check_tools(tools: &Value) -> Result<(), InvalidCall> {
     let tools = match tools {
         Value::Null => return Ok(()),
         Value::Array(tools) if !tools.is_empty() => tools,

@@ -8,13 +8,13 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde_json::Value;
 
-use super::evidence::{Observed, SeenMessage};
+use super::evidence::{ObservedWorld, SeenMessage};
 use super::expect::{PullRequestExpect, ThreadExpect};
-use crate::models::Pattern;
+use crate::models::CheckedPattern;
 
 /// One step of the conversation.
 #[derive(Clone, Debug)]
-pub enum Action {
+pub enum ScenarioAction {
     /// A user starts a conversation.
     Says {
         /// Who.
@@ -67,13 +67,13 @@ pub enum Action {
     /// Nothing is done until something is true.
     Wait {
         /// What.
-        condition: Condition,
+        condition: WaitCondition,
         /// Seconds.
         within: Option<u64>,
     },
 }
 
-impl Action {
+impl ScenarioAction {
     /// Who acts, if anybody.
     #[must_use]
     pub fn user(&self) -> Option<&str> {
@@ -87,7 +87,7 @@ impl Action {
     }
 }
 
-impl fmt::Display for Action {
+impl fmt::Display for ScenarioAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Says { user, .. } => write!(f, "{user} starts a conversation"),
@@ -117,7 +117,7 @@ pub struct MessageMatch {
     pub contains: Vec<String>,
     /// A regular expression that the text matches.
     #[serde(default)]
-    pub matches: Option<Pattern>,
+    pub matches: Option<CheckedPattern>,
 }
 
 impl MessageMatch {
@@ -145,7 +145,7 @@ impl fmt::Display for MessageMatch {
 
 /// Something to wait for.
 #[derive(Clone, Debug)]
-pub enum Condition {
+pub enum WaitCondition {
     /// A message.
     Message(MessageMatch),
     /// So many pods.
@@ -158,10 +158,10 @@ pub enum Condition {
     PullRequest(PullRequestExpect),
 }
 
-impl Condition {
+impl WaitCondition {
     /// Whether it is true now.
     #[must_use]
-    pub fn holds(&self, now: &Observed) -> bool {
+    pub fn holds(&self, now: &ObservedWorld) -> bool {
         match self {
             Self::Message(wanted) => now.messages.iter().any(|m| wanted.fits(m)),
             Self::Pods(count) => now.pods.len() == *count,
@@ -172,7 +172,7 @@ impl Condition {
     }
 }
 
-impl fmt::Display for Condition {
+impl fmt::Display for WaitCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Message(wanted) => wanted.fmt(f),
@@ -257,7 +257,7 @@ struct RawCondition {
     pull_request: Option<PullRequestExpect>,
 }
 
-impl TryFrom<RawAction> for Action {
+impl TryFrom<RawAction> for ScenarioAction {
     type Error = String;
 
     fn try_from(raw: RawAction) -> Result<Self, String> {
@@ -306,7 +306,7 @@ impl TryFrom<RawAction> for Action {
     }
 }
 
-impl TryFrom<RawCondition> for Condition {
+impl TryFrom<RawCondition> for WaitCondition {
     type Error = String;
 
     fn try_from(raw: RawCondition) -> Result<Self, String> {

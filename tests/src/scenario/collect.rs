@@ -6,10 +6,10 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-use super::evidence::{Account, Ran, RemoteState};
-use super::expect::Command;
+use super::evidence::{CommandRun, ProviderAccount, RemoteState};
+use super::expect::ExpectedCommand;
 use super::player::WorldError;
-use crate::github::Remote;
+use crate::github::DrivenRepository;
 use crate::models::ModelServer;
 
 /// A repository's base branch and branches, compared with the commit that it started from.
@@ -17,7 +17,7 @@ use crate::models::ModelServer;
 /// # Errors
 /// When git fails, or the branch is gone.
 pub async fn remote_state(
-    remote: &Remote,
+    remote: &DrivenRepository,
     branch: &str,
     start: &str,
 ) -> Result<RemoteState, WorldError> {
@@ -40,8 +40,8 @@ pub async fn remote_state(
 
 /// What a model server was asked and billed so far.
 #[must_use]
-pub fn collect_account(models: &ModelServer) -> Account {
-    Account { bill: models.billed(), served: models.served() }
+pub fn collect_account(models: &ModelServer) -> ProviderAccount {
+    ProviderAccount { bill: models.billed(), served: models.served() }
 }
 
 /// Runs a command in a fresh clone of a branch, in a folder of its own.
@@ -49,10 +49,10 @@ pub fn collect_account(models: &ModelServer) -> Account {
 /// # Errors
 /// When it can't be cloned or started. A command that fails or is killed is a result.
 pub async fn run_in_checkout(
-    remote: &Remote,
+    remote: &DrivenRepository,
     branch: &str,
-    command: &Command,
-) -> Result<Ran, WorldError> {
+    command: &ExpectedCommand,
+) -> Result<CommandRun, WorldError> {
     let folder = tempfile::tempdir().map_err(WorldError::new)?;
     let clone = folder.path().join("clone");
     remote.checkout(branch, &clone).await.map_err(WorldError::new)?;
@@ -73,11 +73,11 @@ pub async fn run_in_checkout(
     if let Ok(output) = tokio::time::timeout(limit, output).await {
         let output = output.map_err(WorldError::new)?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        return Ok(Ran { exit: output.status.code(), output: text });
+        return Ok(CommandRun { exit: output.status.code(), output: text });
     }
     // What it started ends with it.
     if let Some(group) = group {
         let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
     }
-    Ok(Ran { exit: None, output: format!("killed after {} s", command.within) })
+    Ok(CommandRun { exit: None, output: format!("killed after {} s", command.within) })
 }

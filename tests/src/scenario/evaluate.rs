@@ -3,18 +3,20 @@
 use codebutler_crds::NanoUsd;
 use serde_json::Value;
 
-use super::Scenario;
-use super::evidence::{Account, Evidence, Observed, Ran, RemoteState, SeenMessage};
-use super::expect::{
-    BranchExpect, Command, CommitExpect, CostExpect, FileExpect, FilesExpect, MessageExpect, Order,
-    ReactionExpect,
+use super::PlayableScenario;
+use super::evidence::{
+    CommandRun, ObservedWorld, ProviderAccount, RemoteState, ScenarioEvidence, SeenMessage,
 };
-use crate::github::git::Commit;
-use crate::models::Text;
+use super::expect::{
+    BranchExpect, CommitExpect, CostExpect, ExpectedCommand, FileExpect, FilesExpect,
+    MessageExpect, MessageOrder, ReactionExpect,
+};
+use crate::github::git::CommitObject;
+use crate::models::TextMatch;
 
 /// Whether one expectation held.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ExpectationOutcome {
     /// What was expected.
     pub what: String,
     /// Whether it was so.
@@ -23,7 +25,7 @@ pub struct Outcome {
     pub detail: String,
 }
 
-impl Outcome {
+impl ExpectationOutcome {
     /// An outcome from the difference that was found, if any.
     pub fn new(what: impl Into<String>, difference: Option<String>) -> Self {
         let ok = difference.is_none();
@@ -33,9 +35,12 @@ impl Outcome {
 
 /// Judges every expectation of a scenario.
 #[must_use]
-pub fn evaluate_scenario(scenario: &Scenario, evidence: &Evidence) -> Vec<Outcome> {
+pub fn evaluate_scenario(
+    scenario: &PlayableScenario,
+    evidence: &ScenarioEvidence,
+) -> Vec<ExpectationOutcome> {
     let expect = &scenario.expect;
-    let Evidence { observed, remote, account, ran } = evidence;
+    let ScenarioEvidence { observed, remote, account, ran } = evidence;
     let mut outcomes = vec![judge_followed(observed), judge_played(scenario, account)];
     outcomes.extend(judge_messages(&expect.messages, &observed.messages));
     outcomes.extend(expect.reactions.iter().map(|r| judge_reaction(r, &observed.messages)));
@@ -48,14 +53,14 @@ pub fn evaluate_scenario(scenario: &Scenario, evidence: &Evidence) -> Vec<Outcom
     if let Some(wanted) = &expect.pull_request {
         let what = wanted.state.map_or("none".to_owned(), |s| format!("{s:?}").to_lowercase());
         let difference = wanted.difference(&observed.pull_requests);
-        outcomes.push(Outcome::new(format!("pull request: {what}"), difference));
+        outcomes.push(ExpectationOutcome::new(format!("pull request: {what}"), difference));
     }
     if let Some(wanted) = &expect.pull_requests {
         let pulls = &observed.pull_requests;
         outcomes.push(judge_counted("pull requests", wanted.len(), pulls.len()));
         for (n, (wanted, found)) in wanted.iter().zip(pulls).enumerate() {
             let what = format!("pull request #{} of {}", n + 1, pulls.len());
-            outcomes.push(Outcome::new(what, wanted.differs(found)));
+            outcomes.push(ExpectationOutcome::new(what, wanted.differs(found)));
         }
     }
     if let Some(wanted) = &expect.threads {
@@ -64,7 +69,8 @@ pub fn evaluate_scenario(scenario: &Scenario, evidence: &Evidence) -> Vec<Outcom
         for (n, (wanted, found)) in wanted.iter().zip(threads).enumerate() {
             let difference = wanted.differences(found).join("; ");
             let what = format!("Thread {} of {}", n + 1, threads.len());
-            outcomes.push(Outcome::new(what, Some(difference).filter(|d| !d.is_empty())));
+            outcomes
+                .push(ExpectationOutcome::new(what, Some(difference).filter(|d| !d.is_empty())));
         }
     }
     if let Some(wanted) = &expect.thread {
@@ -73,7 +79,7 @@ pub fn evaluate_scenario(scenario: &Scenario, evidence: &Evidence) -> Vec<Outcom
             Some(thread) => Some(wanted.differences(thread).join("; ")).filter(|d| !d.is_empty()),
             None => Some("there is no Thread".to_owned()),
         };
-        outcomes.push(Outcome::new("thread", difference));
+        outcomes.push(ExpectationOutcome::new("thread", difference));
     }
     outcomes.extend(judge_cost(&expect.cost, &observed.threads, account));
     for (role, wanted) in &expect.turns {
@@ -86,30 +92,30 @@ pub fn evaluate_scenario(scenario: &Scenario, evidence: &Evidence) -> Vec<Outcom
     }
     let left = |what, wanted: Option<usize>, names: &[String]| {
         let differs = |n: usize| (names.len() != n).then(|| format!("found {names:?}"));
-        wanted.map(|n| Outcome::new(format!("{what}: {n}"), differs(n)))
+        wanted.map(|n| ExpectationOutcome::new(format!("{what}: {n}"), differs(n)))
     };
     outcomes.extend(left("pods", expect.pods, &observed.pods));
     outcomes.extend(left("volumes", expect.volumes, &observed.volumes));
     outcomes
 }
 
-fn judge_count(what: &str, wanted: u64, found: u64) -> Outcome {
+fn judge_count(what: &str, wanted: u64, found: u64) -> ExpectationOutcome {
     let difference = (wanted != found).then(|| format!("found {found}"));
-    Outcome::new(format!("{what}: {wanted}"), difference)
+    ExpectationOutcome::new(format!("{what}: {wanted}"), difference)
 }
 
-fn judge_counted(what: &str, wanted: usize, found: usize) -> Outcome {
+fn judge_counted(what: &str, wanted: usize, found: usize) -> ExpectationOutcome {
     let difference = (wanted != found).then(|| format!("found {found}"));
-    Outcome::new(format!("{what}: {wanted}"), difference)
+    ExpectationOutcome::new(format!("{what}: {wanted}"), difference)
 }
 
-fn judge_followed(observed: &Observed) -> Outcome {
+fn judge_followed(observed: &ObservedWorld) -> ExpectationOutcome {
     let failures = observed.script_failures.join("\n");
     let difference = Some(failures).filter(|f| !f.is_empty());
-    Outcome::new("the models were asked what the script expects", difference)
+    ExpectationOutcome::new("the models were asked what the script expects", difference)
 }
 
-fn judge_played(scenario: &Scenario, account: &Account) -> Outcome {
+fn judge_played(scenario: &PlayableScenario, account: &ProviderAccount) -> ExpectationOutcome {
     let mut missing = Vec::new();
     for (role, script) in &scenario.models.0 {
         for (list, conversation) in script.conversations.iter().enumerate() {
@@ -129,10 +135,10 @@ fn judge_played(scenario: &Scenario, account: &Account) -> Outcome {
         }
     }
     let difference = Some(missing.join("; ")).filter(|m| !m.is_empty());
-    Outcome::new("the models' script was played to its end", difference)
+    ExpectationOutcome::new("the models' script was played to its end", difference)
 }
 
-fn judge_messages(expected: &[MessageExpect], found: &[SeenMessage]) -> Vec<Outcome> {
+fn judge_messages(expected: &[MessageExpect], found: &[SeenMessage]) -> Vec<ExpectationOutcome> {
     // Where the search for the next message in order begins.
     let mut from = 0;
     let mut outcomes = Vec::new();
@@ -147,7 +153,7 @@ fn judge_messages(expected: &[MessageExpect], found: &[SeenMessage]) -> Vec<Outc
                     differs.then(|| format!("found {}", fitting.len())),
                 )
             }
-            None if wanted.order == Order::Any => {
+            None if wanted.order == MessageOrder::Any => {
                 (pattern.to_string(), fitting.is_empty().then(|| "not found".to_owned()))
             }
             None => {
@@ -157,12 +163,12 @@ fn judge_messages(expected: &[MessageExpect], found: &[SeenMessage]) -> Vec<Outc
                 (pattern.to_string(), next.is_none().then(|| said.to_owned()))
             }
         };
-        outcomes.push(Outcome::new(what, difference));
+        outcomes.push(ExpectationOutcome::new(what, difference));
     }
     outcomes
 }
 
-fn judge_reaction(wanted: &ReactionExpect, messages: &[SeenMessage]) -> Outcome {
+fn judge_reaction(wanted: &ReactionExpect, messages: &[SeenMessage]) -> ExpectationOutcome {
     let fits = |message: &SeenMessage| {
         let by = |name: &str| wanted.by.as_ref().is_none_or(|by| by == name);
         message.reactions.iter().any(|r| r.emoji == wanted.emoji && by(&r.by))
@@ -171,20 +177,20 @@ fn judge_reaction(wanted: &ReactionExpect, messages: &[SeenMessage]) -> Outcome 
     let not = if wanted.absent { "no " } else { "" };
     let difference = (found == wanted.absent)
         .then(|| if found { "it is there".to_owned() } else { "it is not there".to_owned() });
-    Outcome::new(format!("{not}:{}: on {}", wanted.emoji, wanted.on), difference)
+    ExpectationOutcome::new(format!("{not}:{}: on {}", wanted.emoji, wanted.on), difference)
 }
 
-fn judge_files(expected: &FilesExpect, remote: &RemoteState) -> Vec<Outcome> {
+fn judge_files(expected: &FilesExpect, remote: &RemoteState) -> Vec<ExpectationOutcome> {
     match expected {
         FilesExpect::Unchanged => {
             let changed = &remote.changed;
             let difference = (!changed.is_empty()).then(|| format!("changed: {changed:?}"));
-            vec![Outcome::new("files: unchanged", difference)]
+            vec![ExpectationOutcome::new("files: unchanged", difference)]
         }
         FilesExpect::ByPath(files) => {
             let one = |(path, wanted): (&String, &FileExpect)| {
                 let difference = file_difference(wanted, remote.files.get(path));
-                Outcome::new(format!("file {path}"), difference)
+                ExpectationOutcome::new(format!("file {path}"), difference)
             };
             files.iter().map(one).collect()
         }
@@ -211,24 +217,26 @@ fn file_difference(wanted: &FileExpect, found: Option<&String>) -> Option<String
     pattern.map(|p| format!("it does not match /{}/", p.0))
 }
 
-fn judge_commits(wanted: &CommitExpect, remote: &RemoteState) -> Vec<Outcome> {
+fn judge_commits(wanted: &CommitExpect, remote: &RemoteState) -> Vec<ExpectationOutcome> {
     let found = &remote.commits;
-    let subjects: Vec<&str> = found.iter().map(Commit::subject).collect();
+    let subjects: Vec<&str> = found.iter().map(CommitObject::subject).collect();
     let differs = (found.len() != wanted.count).then(|| format!("found {subjects:?}"));
-    let mut outcomes = vec![Outcome::new(format!("commits: {}", wanted.count), differs)];
+    let mut outcomes = vec![ExpectationOutcome::new(format!("commits: {}", wanted.count), differs)];
     let newest = found.first();
-    let says = |text: &Text, part: Option<&str>| match part {
+    let says = |text: &TextMatch, part: Option<&str>| match part {
         Some(part) if text.is_in(part) => None,
         Some(part) => Some(format!("it is `{part}`")),
         None => Some("there is none".to_owned()),
     };
     if let Some(text) = &wanted.subject {
-        let difference = says(text, newest.map(Commit::subject));
-        outcomes.push(Outcome::new(format!("the commit's subject says {text}"), difference));
+        let difference = says(text, newest.map(CommitObject::subject));
+        outcomes
+            .push(ExpectationOutcome::new(format!("the commit's subject says {text}"), difference));
     }
     for text in &wanted.message {
         let difference = says(text, newest.map(|c| c.message.as_str()));
-        outcomes.push(Outcome::new(format!("the commit's message says {text}"), difference));
+        outcomes
+            .push(ExpectationOutcome::new(format!("the commit's message says {text}"), difference));
     }
     if wanted.squash {
         let merge = found.iter().find(|c| c.parents.len() != 1);
@@ -241,12 +249,12 @@ fn judge_commits(wanted: &CommitExpect, remote: &RemoteState) -> Vec<Outcome> {
             (None, Some(_)) => None,
             (None, None) => Some("there is no commit".to_owned()),
         };
-        outcomes.push(Outcome::new("the commit is a squash", difference));
+        outcomes.push(ExpectationOutcome::new("the commit is a squash", difference));
     }
     outcomes
 }
 
-fn judge_command(wanted: &Command, ran: Option<&Ran>) -> Outcome {
+fn judge_command(wanted: &ExpectedCommand, ran: Option<&CommandRun>) -> ExpectationOutcome {
     let difference = match ran {
         None => Some("it was not run".to_owned()),
         Some(ran) if ran.exit != Some(wanted.exit) => {
@@ -258,23 +266,27 @@ fn judge_command(wanted: &Command, ran: Option<&Ran>) -> Outcome {
             missing.map(|text| format!("its output is without {text}:\n{}", ran.output))
         }
     };
-    Outcome::new(format!("`{}` ends with {}", wanted.run, wanted.exit), difference)
+    ExpectationOutcome::new(format!("`{}` ends with {}", wanted.run, wanted.exit), difference)
 }
 
-fn judge_branches(wanted: &BranchExpect, found: &[String]) -> Outcome {
-    let named = |text: &Text, branch: &str| match text {
-        Text::Contains(name) => name == branch,
-        Text::Matches(_) => text.is_in(branch),
+fn judge_branches(wanted: &BranchExpect, found: &[String]) -> ExpectationOutcome {
+    let named = |text: &TextMatch, branch: &str| match text {
+        TextMatch::Contains(name) => name == branch,
+        TextMatch::Matches(_) => text.is_in(branch),
     };
-    let listed = |list: &[Text], branch: &str| list.iter().any(|text| named(text, branch));
+    let listed = |list: &[TextMatch], branch: &str| list.iter().any(|text| named(text, branch));
     let stray = found.iter().find(|b| !wanted.only.is_empty() && !listed(&wanted.only, b));
     let forbidden = found.iter().find(|b| listed(&wanted.absent, b));
     let miscounted = wanted.count.is_some_and(|count| count != found.len());
     let differs = stray.is_some() || forbidden.is_some() || miscounted;
-    Outcome::new("branches", differs.then(|| format!("found {found:?}")))
+    ExpectationOutcome::new("branches", differs.then(|| format!("found {found:?}")))
 }
 
-fn judge_cost(wanted: &CostExpect, threads: &[Value], account: &Account) -> Vec<Outcome> {
+fn judge_cost(
+    wanted: &CostExpect,
+    threads: &[Value],
+    account: &ProviderAccount,
+) -> Vec<ExpectationOutcome> {
     let amount = |value: &Value, pointer: &str| {
         let text = value.pointer(pointer).and_then(Value::as_str);
         text.and_then(|t| t.parse::<NanoUsd>().ok()).unwrap_or_default()
@@ -296,14 +308,14 @@ fn judge_cost(wanted: &CostExpect, threads: &[Value], account: &Account) -> Vec<
         let others: Vec<&String> =
             costly.map(|(role, _)| role).filter(|r| !wanted.roles.contains_key(*r)).collect();
         let difference = (!others.is_empty()).then(|| format!("found {others:?}"));
-        outcomes.push(Outcome::new("no other role cost anything", difference));
+        outcomes.push(ExpectationOutcome::new("no other role cost anything", difference));
     }
     let repeats: u64 = account.bill.roles.values().map(|r| r.repeats).sum();
     outcomes.push(judge_count("answers paid for twice", wanted.repeats, repeats));
     outcomes
 }
 
-fn judge_exact(what: &str, wanted: NanoUsd, found: NanoUsd) -> Outcome {
+fn judge_exact(what: &str, wanted: NanoUsd, found: NanoUsd) -> ExpectationOutcome {
     let difference = (wanted != found).then(|| format!("found {found}"));
-    Outcome::new(format!("{what}: {wanted} USD"), difference)
+    ExpectationOutcome::new(format!("{what}: {wanted} USD"), difference)
 }

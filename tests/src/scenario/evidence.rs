@@ -6,25 +6,25 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::github::PullRequest;
-use crate::github::git::Commit;
-use crate::models::{Bill, Served};
+use crate::github::git::CommitObject;
+use crate::models::{ModelBill, ServedAnswer};
 
 /// Everything that expectations look at.
 #[derive(Clone, Debug, Default)]
-pub struct Evidence {
+pub struct ScenarioEvidence {
     /// What people and operators see.
-    pub observed: Observed,
+    pub observed: ObservedWorld,
     /// The remote's base branch and branches.
     pub remote: RemoteState,
     /// What the models were asked and billed.
-    pub account: Account,
+    pub account: ProviderAccount,
     /// The commands' results, in their order in the scenario.
-    pub ran: Vec<Ran>,
+    pub ran: Vec<CommandRun>,
 }
 
 /// What people see in Slack and at the host, and operators with kubectl.
 #[derive(Clone, Debug, Default)]
-pub struct Observed {
+pub struct ObservedWorld {
     /// Every message of every conversation, oldest first.
     pub messages: Vec<SeenMessage>,
     /// The Thread resources as JSON, oldest first.
@@ -69,7 +69,7 @@ pub struct SeenReaction {
 #[derive(Clone, Debug, Default)]
 pub struct RemoteState {
     /// Commits on the base branch since the start, newest first.
-    pub commits: Vec<Commit>,
+    pub commits: Vec<CommitObject>,
     /// Text of every file on the base branch.
     pub files: BTreeMap<String, String>,
     /// Paths that differ from the start.
@@ -80,16 +80,16 @@ pub struct RemoteState {
 
 /// The model provider's side of the story.
 #[derive(Clone, Debug, Default)]
-pub struct Account {
+pub struct ProviderAccount {
     /// What was billed.
-    pub bill: Bill,
+    pub bill: ModelBill,
     /// Every answer that was billed.
-    pub served: Vec<Served>,
+    pub served: Vec<ServedAnswer>,
 }
 
 /// How a command went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ran {
+pub struct CommandRun {
     /// Its exit code; `None` if it was killed.
     pub exit: Option<i32>,
     /// Standard output and error.

@@ -13,13 +13,13 @@ use serde_json::Value;
 
 use super::action::{MessageMatch, one_or_many, texts};
 use crate::github::{PullRequest, PullState};
-use crate::models::{Pattern, Text, amount};
+use crate::models::{CheckedPattern, TextMatch, amount};
 
 /// Everything that must be true. The first four sections can't be left out: a scenario that does
 /// not look at messages, files, commits and cost proves little.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Expect {
+pub struct ScenarioExpectations {
     /// Messages, in this order.
     pub messages: Vec<MessageExpect>,
     /// Files on the base branch of the remote.
@@ -33,7 +33,7 @@ pub struct Expect {
     pub reactions: Vec<ReactionExpect>,
     /// Commands in a fresh clone of the base branch.
     #[serde(default)]
-    pub commands: Vec<Command>,
+    pub commands: Vec<ExpectedCommand>,
     /// Branches on the remote.
     #[serde(default)]
     pub branches: Option<BranchExpect>,
@@ -76,19 +76,19 @@ pub struct MessageExpect {
     pub contains: Vec<String>,
     /// A regular expression that its text matches.
     #[serde(default)]
-    pub matches: Option<Pattern>,
+    pub matches: Option<CheckedPattern>,
     /// Exactly so many fit, anywhere. Absent: at least one, after the messages expected before.
     #[serde(default)]
     pub count: Option<usize>,
     /// Whether its place matters.
     #[serde(default)]
-    pub order: Order,
+    pub order: MessageOrder,
 }
 
 /// Whether an expected message has to come after those expected before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
+pub enum MessageOrder {
     /// It has to.
     #[default]
     AfterPrevious,
@@ -147,7 +147,7 @@ pub struct FileExpect {
     #[schemars(schema_with = "texts")]
     pub lacks: Vec<String>,
     /// A regular expression that its content matches.
-    pub matches: Option<Pattern>,
+    pub matches: Option<CheckedPattern>,
     /// Its whole content.
     pub equals: Option<String>,
     /// It is not there.
@@ -162,10 +162,10 @@ pub struct CommitExpect {
     pub count: usize,
     /// What the newest one's subject says.
     #[serde(default)]
-    pub subject: Option<Text>,
+    pub subject: Option<TextMatch>,
     /// What the newest one's message says.
     #[serde(default)]
-    pub message: Vec<Text>,
+    pub message: Vec<TextMatch>,
     /// Each has one parent only, and none is a commit of the thread's own branch.
     #[serde(default)]
     pub squash: bool,
@@ -190,7 +190,7 @@ pub struct CostExpect {
 /// A command in a fresh clone of the base branch.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Command {
+pub struct ExpectedCommand {
     /// For `bash -c`.
     pub run: String,
     /// Its exit code.
@@ -198,7 +198,7 @@ pub struct Command {
     pub exit: i32,
     /// What it prints.
     #[serde(default)]
-    pub output: Vec<Text>,
+    pub output: Vec<TextMatch>,
     /// Seconds until it is killed.
     #[serde(default = "two_minutes")]
     pub within: u64,
@@ -213,9 +213,9 @@ const fn two_minutes() -> u64 {
 #[serde(deny_unknown_fields, default)]
 pub struct BranchExpect {
     /// There are no others than these.
-    pub only: Vec<Text>,
+    pub only: Vec<TextMatch>,
     /// None is like these.
-    pub absent: Vec<Text>,
+    pub absent: Vec<TextMatch>,
     /// So many.
     pub count: Option<usize>,
 }
@@ -226,9 +226,9 @@ pub struct PullRequestExpect {
     /// Where it stands; `None`: there is none.
     pub state: Option<PullState>,
     /// What its title says.
-    pub title: Option<Text>,
+    pub title: Option<TextMatch>,
     /// What its description says.
-    pub body: Vec<Text>,
+    pub body: Vec<TextMatch>,
 }
 
 impl PullRequestExpect {
@@ -331,8 +331,8 @@ impl JsonSchema for PullRequestExpect {
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let state = json_schema!({"enum": ["none", "open", "closed", "merged"]});
-        let text = generator.subschema_for::<Text>();
-        let texts = generator.subschema_for::<Vec<Text>>();
+        let text = generator.subschema_for::<TextMatch>();
+        let texts = generator.subschema_for::<Vec<TextMatch>>();
         json_schema!({
             "description": "A pull request: a state, or more about it.",
             "oneOf": [state, {
@@ -375,9 +375,9 @@ impl<'de> Deserialize<'de> for PullRequestExpect {
         struct Full {
             state: String,
             #[serde(default)]
-            title: Option<Text>,
+            title: Option<TextMatch>,
             #[serde(default)]
-            body: Vec<Text>,
+            body: Vec<TextMatch>,
         }
         fn state<E: Error>(text: &str) -> Result<Option<PullState>, E> {
             match text {

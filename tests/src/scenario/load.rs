@@ -7,10 +7,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_path_to_error::Segment;
 
-use super::action::{Condition, RawAction};
-use super::places::{PlaceKey, Places, ScenarioPlace, show_path};
-use super::{Action, Content, Expect, MessageMatch, Repository, Scenario, Settings};
-use crate::models::Script;
+use super::action::{RawAction, WaitCondition};
+use super::places::{PlaceKey, ScenarioPlace, YamlPlaces, show_path};
+use super::{
+    FirstContent, MessageMatch, PlayableScenario, ScenarioAction, ScenarioExpectations,
+    ScenarioRepository, ScenarioSettings,
+};
+use crate::models::ModelScript;
 
 /// Why a scenario can't be played.
 #[derive(Debug, thiserror::Error)]
@@ -59,14 +62,14 @@ struct RawScenario {
     roles: Option<Vec<String>>,
     /// Timing.
     #[serde(default)]
-    settings: Settings,
+    settings: ScenarioSettings,
     /// What the people do, in order.
     #[schemars(length(min = 1))]
     conversation: Vec<RawAction>,
     /// What the models answer, by role.
-    models: Script,
+    models: ModelScript,
     /// What must be true at the end.
-    expect: Expect,
+    expect: ScenarioExpectations,
 }
 
 /// The repository of a scenario, with its first commit.
@@ -111,7 +114,7 @@ fn load_mistake(path: &[PlaceKey], message: impl Into<String>) -> LoadMistake {
     LoadMistake { path: path.to_vec(), message: message.into() }
 }
 
-impl Scenario {
+impl PlayableScenario {
     /// Reads and checks a scenario file.
     ///
     /// # Errors
@@ -139,7 +142,7 @@ impl Scenario {
         let raw =
             read_scenario(text).map_err(|(place, field, message)| at(place, field, message))?;
         check_scenario(raw, folder).map_err(|mistake| {
-            let place = Places::of(text).find(&mistake.path);
+            let place = YamlPlaces::of(text).find(&mistake.path);
             at(place, show_path(&mistake.path), mistake.message)
         })
     }
@@ -174,7 +177,7 @@ fn path_keys(path: &serde_path_to_error::Path) -> Vec<PlaceKey> {
     path.iter().filter_map(key).collect()
 }
 
-fn check_scenario(raw: RawScenario, folder: &Path) -> Result<Scenario, LoadMistake> {
+fn check_scenario(raw: RawScenario, folder: &Path) -> Result<PlayableScenario, LoadMistake> {
     let RawScenario { users, models, expect, .. } = raw;
     if users.is_empty() {
         return Err(load_mistake(&["users".into()], "expected at least one user"));
@@ -188,7 +191,7 @@ fn check_scenario(raw: RawScenario, folder: &Path) -> Result<Scenario, LoadMista
         users.iter().chain(&roles).map(String::as_str).chain(["codebutler"]).collect();
     let conversation = read_conversation(raw.conversation, &users, &senders)?;
     check_expectations(&expect, &roles, &senders)?;
-    Ok(Scenario {
+    Ok(PlayableScenario {
         name: raw.name,
         description: raw.description,
         repository: read_repository(raw.repository, folder)?,
@@ -215,7 +218,7 @@ fn check_sender(
 }
 
 fn check_expectations(
-    expect: &Expect,
+    expect: &ScenarioExpectations,
     roles: &[String],
     senders: &BTreeSet<&str>,
 ) -> Result<(), LoadMistake> {
@@ -248,7 +251,7 @@ fn read_conversation(
     raw: Vec<RawAction>,
     users: &[String],
     senders: &BTreeSet<&str>,
-) -> Result<Vec<Action>, LoadMistake> {
+) -> Result<Vec<ScenarioAction>, LoadMistake> {
     if raw.is_empty() {
         return Err(load_mistake(&["conversation".into()], "expected at least one step"));
     }
@@ -261,7 +264,7 @@ fn read_conversation(
             let keys = keys.iter().copied().map(PlaceKey::from);
             step.iter().cloned().chain(keys).collect::<Vec<_>>()
         };
-        let action = Action::try_from(raw).map_err(|m| load_mistake(&step, m))?;
+        let action = ScenarioAction::try_from(raw).map_err(|m| load_mistake(&step, m))?;
         if let Some(user) = action.user().filter(|u| !users.iter().any(|known| known == u)) {
             return Err(load_mistake(&at(&["user"]), format!("`{user}` is not one of `users`")));
         }
@@ -269,11 +272,11 @@ fn read_conversation(
             check_sender(message.from.as_ref(), senders, &at(keys))
         };
         match &action {
-            Action::Says { label, .. } => {
+            ScenarioAction::Says { label, .. } => {
                 labels.extend(label.clone());
                 begun = true;
             }
-            Action::Applies { object, label, .. } => {
+            ScenarioAction::Applies { object, label, .. } => {
                 let known = object["apiVersion"].is_string() && object["kind"].is_string();
                 if !known || !object["metadata"]["name"].is_string() {
                     let message =
@@ -288,27 +291,29 @@ fn read_conversation(
                 labels.extend(label.clone());
                 begun |= prompts;
             }
-            Action::Replies { conversation: Some(label), .. } if !labels.contains(label) => {
+            ScenarioAction::Replies { conversation: Some(label), .. }
+                if !labels.contains(label) =>
+            {
                 let message = format!("no step before says anything `as: {label}`");
                 return Err(load_mistake(&at(&["in"]), message));
             }
-            Action::Replies { .. } if !begun => {
+            ScenarioAction::Replies { .. } if !begun => {
                 let message = "there is no conversation yet: begin with `says`";
                 return Err(load_mistake(&at(&["replies"]), message));
             }
-            Action::Clicks { on, .. } => from(on, &["clicks", "on", "from"])?,
-            Action::Reacts { on, .. } => from(on, &["reacts", "on", "from"])?,
-            Action::Wait { condition: Condition::Message(message), .. } => {
+            ScenarioAction::Clicks { on, .. } => from(on, &["clicks", "on", "from"])?,
+            ScenarioAction::Reacts { on, .. } => from(on, &["reacts", "on", "from"])?,
+            ScenarioAction::Wait { condition: WaitCondition::Message(message), .. } => {
                 from(message, &["wait", "message", "from"])?;
             }
-            Action::Replies { .. } | Action::Wait { .. } => {}
+            ScenarioAction::Replies { .. } | ScenarioAction::Wait { .. } => {}
         }
         actions.push(action);
     }
     Ok(actions)
 }
 
-fn read_repository(raw: RawRepository, folder: &Path) -> Result<Repository, LoadMistake> {
+fn read_repository(raw: RawRepository, folder: &Path) -> Result<ScenarioRepository, LoadMistake> {
     let at = |key: &str| vec![PlaceKey::from("repository"), key.into()];
     let part = |p: &str| {
         let valid = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
@@ -324,13 +329,13 @@ fn read_repository(raw: RawRepository, folder: &Path) -> Result<Repository, Load
                 let message = format!("there is no folder `{}` here", from.display());
                 return Err(load_mistake(&at("from"), message));
             }
-            Content::Folder(path)
+            FirstContent::Folder(path)
         }
-        (None, Some(files)) if !files.is_empty() => Content::Files(files),
+        (None, Some(files)) if !files.is_empty() => FirstContent::Files(files),
         _ => {
             let message = "expected one of `from` and `files`";
             return Err(load_mistake(&["repository".into()], message));
         }
     };
-    Ok(Repository { name: raw.name, branch: raw.branch, language: raw.language, content })
+    Ok(ScenarioRepository { name: raw.name, branch: raw.branch, language: raw.language, content })
 }

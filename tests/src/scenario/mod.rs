@@ -1,8 +1,8 @@
 //! Scenario files: a whole conversation with expectations, in YAML.
 //!
 //! A file names a repository, the people, what they say and click, what each role's model answers
-//! ([`crate::models::Script`]), and what must be true at the end. [`Scenario::load`] reads one and
-//! says by line and field what is wrong with it; [`play_scenario`] plays it in a [`World`]; [`evaluate`]
+//! ([`crate::models::ModelScript`]), and what must be true at the end. [`PlayableScenario::load`] reads one and
+//! says by line and field what is wrong with it; [`play_scenario`] plays it in a [`ScenarioWorld`]; [`evaluate`]
 //! compares what was found with what was expected.
 
 mod action;
@@ -21,47 +21,48 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::action::{Action, Condition, MessageMatch};
+pub use self::action::{MessageMatch, ScenarioAction, WaitCondition};
 pub use self::collect::{collect_account, remote_state, run_in_checkout};
-pub use self::evaluate::{Outcome, evaluate_scenario};
+pub use self::evaluate::{ExpectationOutcome, evaluate_scenario};
 pub use self::evidence::{
-    Account, Evidence, Observed, Ran, RemoteState, SeenMessage, SeenReaction,
+    CommandRun, ObservedWorld, ProviderAccount, RemoteState, ScenarioEvidence, SeenMessage,
+    SeenReaction,
 };
 pub use self::expect::{
-    BranchExpect, Command, CommitExpect, CostExpect, Expect, FileExpect, FilesExpect,
-    MessageExpect, PullRequestExpect, ReactionExpect, ThreadExpect,
+    BranchExpect, CommitExpect, CostExpect, ExpectedCommand, FileExpect, FilesExpect,
+    MessageExpect, PullRequestExpect, ReactionExpect, ScenarioExpectations, ThreadExpect,
 };
 pub use self::load::{ScenarioError, scenario_schema};
-pub use self::player::{Report, World, WorldError, play_scenario};
-pub use self::watch::Event;
-use crate::models::Script;
+pub use self::player::{ScenarioReport, ScenarioWorld, WorldError, play_scenario};
+pub use self::watch::SpectatorEvent;
+use crate::models::ModelScript;
 
 /// A conversation to be played, and what must be true of it.
 #[derive(Clone, Debug)]
-pub struct Scenario {
+pub struct PlayableScenario {
     /// Short name.
     pub name: String,
     /// What it shows, for people.
     pub description: String,
     /// The repository that it is about.
-    pub repository: Repository,
+    pub repository: ScenarioRepository,
     /// Who takes part.
     pub users: Vec<String>,
     /// Roles that work in the repository; the first one is addressed by default.
     pub roles: Vec<String>,
     /// Timing.
-    pub settings: Settings,
+    pub settings: ScenarioSettings,
     /// What the people do.
-    pub conversation: Vec<Action>,
+    pub conversation: Vec<ScenarioAction>,
     /// What the models answer.
-    pub models: Script,
+    pub models: ModelScript,
     /// What must be true at the end.
-    pub expect: Expect,
+    pub expect: ScenarioExpectations,
 }
 
 /// The repository of a scenario.
 #[derive(Clone, Debug)]
-pub struct Repository {
+pub struct ScenarioRepository {
     /// `owner/name`.
     pub name: String,
     /// The branch that pull requests target.
@@ -69,12 +70,12 @@ pub struct Repository {
     /// For people: the main language.
     pub language: Option<String>,
     /// Content of the first commit.
-    pub content: Content,
+    pub content: FirstContent,
 }
 
 /// Content of a repository's first commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum FirstContent {
     /// A folder (absolute here, relative to the scenario in the file).
     Folder(PathBuf),
     /// Texts by path.
@@ -84,7 +85,7 @@ pub enum Content {
 /// Timing of a scenario.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Settings {
+pub struct ScenarioSettings {
     /// How long a pod stays with nothing to do, in seconds.
     pub idle_timeout_seconds: u32,
     /// How long a user's burst of messages is gathered, in seconds.
@@ -95,7 +96,7 @@ pub struct Settings {
     pub settle: u64,
 }
 
-impl Default for Settings {
+impl Default for ScenarioSettings {
     fn default() -> Self {
         Self { idle_timeout_seconds: 300, debounce_seconds: 0, within: 60, settle: 15 }
     }

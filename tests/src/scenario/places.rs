@@ -22,13 +22,13 @@ impl From<Location> for ScenarioPlace {
 
 /// A YAML document without its values.
 #[derive(Debug)]
-pub(crate) enum Places {
+pub(crate) enum YamlPlaces {
     Map(BTreeMap<String, Spanned<Self>>),
     List(Vec<Spanned<Self>>),
     Leaf,
 }
 
-impl Places {
+impl YamlPlaces {
     /// Reads the places of a text that is known to be valid YAML.
     pub fn of(text: &str) -> Self {
         serde_saphyr::from_str(text).unwrap_or(Self::Leaf)
@@ -86,45 +86,45 @@ pub(crate) fn show_path(path: &[PlaceKey]) -> String {
     if shown.is_empty() { ".".to_owned() } else { shown }
 }
 
-impl<'de> Deserialize<'de> for Places {
+impl<'de> Deserialize<'de> for YamlPlaces {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Any;
         impl<'de> Visitor<'de> for Any {
-            type Value = Places;
+            type Value = YamlPlaces;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("anything")
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Places, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<YamlPlaces, A::Error> {
                 let mut entries = BTreeMap::new();
-                while let Some((key, value)) = map.next_entry::<String, Spanned<Places>>()? {
+                while let Some((key, value)) = map.next_entry::<String, Spanned<YamlPlaces>>()? {
                     entries.insert(key, value);
                 }
-                Ok(Places::Map(entries))
+                Ok(YamlPlaces::Map(entries))
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Places, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<YamlPlaces, A::Error> {
                 let mut items = Vec::new();
                 while let Some(item) = seq.next_element()? {
                     items.push(item);
                 }
-                Ok(Places::List(items))
+                Ok(YamlPlaces::List(items))
             }
-            fn visit_str<E: Error>(self, _: &str) -> Result<Places, E> {
-                Ok(Places::Leaf)
+            fn visit_str<E: Error>(self, _: &str) -> Result<YamlPlaces, E> {
+                Ok(YamlPlaces::Leaf)
             }
-            fn visit_bool<E: Error>(self, _: bool) -> Result<Places, E> {
-                Ok(Places::Leaf)
+            fn visit_bool<E: Error>(self, _: bool) -> Result<YamlPlaces, E> {
+                Ok(YamlPlaces::Leaf)
             }
-            fn visit_i64<E: Error>(self, _: i64) -> Result<Places, E> {
-                Ok(Places::Leaf)
+            fn visit_i64<E: Error>(self, _: i64) -> Result<YamlPlaces, E> {
+                Ok(YamlPlaces::Leaf)
             }
-            fn visit_u64<E: Error>(self, _: u64) -> Result<Places, E> {
-                Ok(Places::Leaf)
+            fn visit_u64<E: Error>(self, _: u64) -> Result<YamlPlaces, E> {
+                Ok(YamlPlaces::Leaf)
             }
-            fn visit_f64<E: Error>(self, _: f64) -> Result<Places, E> {
-                Ok(Places::Leaf)
+            fn visit_f64<E: Error>(self, _: f64) -> Result<YamlPlaces, E> {
+                Ok(YamlPlaces::Leaf)
             }
-            fn visit_unit<E: Error>(self) -> Result<Places, E> {
-                Ok(Places::Leaf)
+            fn visit_unit<E: Error>(self) -> Result<YamlPlaces, E> {
+                Ok(YamlPlaces::Leaf)
             }
         }
         deserializer.deserialize_any(Any)
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn every_field_is_found_or_the_nearest_one_above_it() {
-        let places = Places::of("a: 1\nb:\n  - {c: x, d: 1.5}\n  - null\n");
+        let places = YamlPlaces::of("a: 1\nb:\n  - {c: x, d: 1.5}\n  - null\n");
         let at = |line, column| ScenarioPlace { line, column };
         assert_eq!(places.find(&["a".into()]), at(1, 4));
         assert_eq!(places.find(&["b".into(), 0.into(), "d".into()]), at(3, 15));

@@ -7,9 +7,14 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::evidence::{Account, Evidence, Observed, Ran, RemoteState, SeenMessage};
+use super::evidence::{
+    CommandRun, ObservedWorld, ProviderAccount, RemoteState, ScenarioEvidence, SeenMessage,
+};
 use super::watch::find_changes;
-use super::{Action, Command, Event, Outcome, Scenario, evaluate_scenario};
+use super::{
+    ExpectationOutcome, ExpectedCommand, PlayableScenario, ScenarioAction, SpectatorEvent,
+    evaluate_scenario,
+};
 
 /// How often the world is looked at.
 const POLL: Duration = Duration::from_millis(100);
@@ -34,7 +39,7 @@ impl WorldError {
 
 /// The world that a scenario is played in. Users are meant by their names in the scenario.
 #[async_trait]
-pub trait World: Send + Sync {
+pub trait ScenarioWorld: Send + Sync {
     /// Posts as a user: into a conversation (the `ts` of its first message), or as the first
     /// message of a new one. Gives the message's `ts`.
     async fn post(
@@ -60,28 +65,28 @@ pub trait World: Send + Sync {
     async fn apply(&self, object: &Value) -> Result<(), WorldError>;
 
     /// What people and operators see now.
-    async fn observe(&self) -> Result<Observed, WorldError>;
+    async fn observe(&self) -> Result<ObservedWorld, WorldError>;
 
     /// The remote as it is now.
     async fn remote(&self) -> Result<RemoteState, WorldError>;
 
     /// What the models were asked and billed so far.
-    async fn account(&self) -> Result<Account, WorldError>;
+    async fn account(&self) -> Result<ProviderAccount, WorldError>;
 
     /// Runs a command in a fresh clone of the base branch.
-    async fn run(&self, command: &Command) -> Result<Ran, WorldError>;
+    async fn run(&self, command: &ExpectedCommand) -> Result<CommandRun, WorldError>;
 }
 
 /// How a scenario went.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct ScenarioReport {
     /// Every expectation, and every step that could not be done.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<ExpectationOutcome>,
     /// What they were judged by.
-    pub evidence: Evidence,
+    pub evidence: ScenarioEvidence,
 }
 
-impl Report {
+impl ScenarioReport {
     /// Whether everything was as expected.
     #[must_use]
     pub fn passed(&self) -> bool {
@@ -94,46 +99,47 @@ impl Report {
 /// # Errors
 /// When the world can't be looked at any more. Whatever else goes wrong is in the report.
 pub async fn play_scenario(
-    scenario: &Scenario,
-    world: &dyn World,
-    on_event: &mut (dyn FnMut(Event) + Send),
-) -> Result<Report, WorldError> {
+    scenario: &PlayableScenario,
+    world: &dyn ScenarioWorld,
+    on_event: &mut (dyn FnMut(SpectatorEvent) + Send),
+) -> Result<ScenarioReport, WorldError> {
     let mut player = Player {
         scenario,
         world,
         on_event,
-        seen: Observed::default(),
+        seen: ObservedWorld::default(),
         conversations: BTreeMap::new(),
         latest: None,
     };
     let mut stuck = None;
     for (n, action) in scenario.conversation.iter().enumerate() {
         let (number, of) = (n + 1, scenario.conversation.len());
-        (player.on_event)(Event::Step { number, of, what: action.to_string() });
+        (player.on_event)(SpectatorEvent::Step { number, of, what: action.to_string() });
         if let Err(error) = player.act(action).await {
-            stuck = Some(Outcome::new(format!("step {number}: {action}"), Some(error.0)));
+            stuck =
+                Some(ExpectationOutcome::new(format!("step {number}: {action}"), Some(error.0)));
             break;
         }
     }
     let evidence = player.settle(stuck.is_some()).await?;
-    let mut outcomes: Vec<Outcome> = stuck.into_iter().collect();
+    let mut outcomes: Vec<ExpectationOutcome> = stuck.into_iter().collect();
     outcomes.extend(evaluate_scenario(scenario, &evidence));
-    Ok(Report { outcomes, evidence })
+    Ok(ScenarioReport { outcomes, evidence })
 }
 
 /// The first message of the conversation that was opened for a Thread.
-fn opening_message(now: &Observed, object: &Value) -> Option<String> {
+fn opening_message(now: &ObservedWorld, object: &Value) -> Option<String> {
     let name = &object["metadata"]["name"];
     let thread = now.threads.iter().find(|thread| thread["metadata"]["name"] == *name)?;
     thread["status"]["slack"]["ts"].as_str().map(str::to_owned)
 }
 
 struct Player<'a> {
-    scenario: &'a Scenario,
-    world: &'a dyn World,
-    on_event: &'a mut (dyn FnMut(Event) + Send),
+    scenario: &'a PlayableScenario,
+    world: &'a dyn ScenarioWorld,
+    on_event: &'a mut (dyn FnMut(SpectatorEvent) + Send),
     /// The world at the last look.
-    seen: Observed,
+    seen: ObservedWorld,
     /// Conversations by label.
     conversations: BTreeMap<String, String>,
     /// The conversation that was begun last.
@@ -150,28 +156,28 @@ impl Player<'_> {
         Ok(())
     }
 
-    async fn act(&mut self, action: &Action) -> Result<(), WorldError> {
+    async fn act(&mut self, action: &ScenarioAction) -> Result<(), WorldError> {
         match action {
-            Action::Says { user, text, label } => {
+            ScenarioAction::Says { user, text, label } => {
                 let ts = self.world.post(user, None, text).await?;
                 self.conversations.extend(label.clone().map(|label| (label, ts.clone())));
                 self.latest = Some(ts);
             }
-            Action::Replies { user, text, conversation } => {
+            ScenarioAction::Replies { user, text, conversation } => {
                 let named = conversation.as_ref().and_then(|label| self.conversations.get(label));
                 let conversation = named.or(self.latest.as_ref());
                 self.world.post(user, conversation.map(String::as_str), text).await?;
             }
-            Action::Clicks { user, button, on, within } => {
+            ScenarioAction::Clicks { user, button, on, within } => {
                 let open = |m: &SeenMessage| on.fits(m) && m.buttons.contains(button);
                 let message = self.newest(open, *within).await?;
                 self.world.click(user, &message, button).await?;
             }
-            Action::Reacts { user, emoji, on, within } => {
+            ScenarioAction::Reacts { user, emoji, on, within } => {
                 let message = self.newest(|m| on.fits(m), *within).await?;
                 self.world.react(user, &message, emoji).await?;
             }
-            Action::Applies { object, label, within } => {
+            ScenarioAction::Applies { object, label, within } => {
                 self.world.apply(object).await?;
                 if object["kind"] == "Thread" && object["spec"]["prompt"].is_string() {
                     let ts = self.until(*within, |now| opening_message(now, object)).await?;
@@ -179,7 +185,7 @@ impl Player<'_> {
                     self.latest = Some(ts);
                 }
             }
-            Action::Wait { condition, within } => {
+            ScenarioAction::Wait { condition, within } => {
                 self.until(*within, |now| condition.holds(now).then_some(())).await?;
             }
         }
@@ -191,7 +197,7 @@ impl Player<'_> {
         fits: impl Fn(&SeenMessage) -> bool,
         within: Option<u64>,
     ) -> Result<SeenMessage, WorldError> {
-        let found = |now: &Observed| now.messages.iter().rev().find(|m| fits(m)).cloned();
+        let found = |now: &ObservedWorld| now.messages.iter().rev().find(|m| fits(m)).cloned();
         self.until(within, found).await
     }
 
@@ -199,7 +205,7 @@ impl Player<'_> {
     async fn until<T>(
         &mut self,
         within: Option<u64>,
-        find: impl Fn(&Observed) -> Option<T>,
+        find: impl Fn(&ObservedWorld) -> Option<T>,
     ) -> Result<T, WorldError> {
         let seconds = within.unwrap_or(self.scenario.settings.within);
         let deadline = Instant::now() + Duration::from_secs(seconds);
@@ -219,7 +225,7 @@ impl Player<'_> {
     }
 
     /// Gathers the evidence once all expectations hold, or at the deadline.
-    async fn settle(&mut self, stuck: bool) -> Result<Evidence, WorldError> {
+    async fn settle(&mut self, stuck: bool) -> Result<ScenarioEvidence, WorldError> {
         let seconds = if stuck { 0 } else { self.scenario.settings.settle };
         let deadline = Instant::now() + Duration::from_secs(seconds);
         // Commands take long: they are run once, when all else is settled.
@@ -227,7 +233,7 @@ impl Player<'_> {
         rest.expect.commands.clear();
         let mut evidence = loop {
             self.look().await?;
-            let evidence = Evidence {
+            let evidence = ScenarioEvidence {
                 observed: self.seen.clone(),
                 remote: self.world.remote().await?,
                 account: self.world.account().await?,
@@ -243,7 +249,7 @@ impl Player<'_> {
         // A conversation that got stuck has nothing to run them on.
         for command in self.scenario.expect.commands.iter().filter(|_| !stuck) {
             let ran = self.world.run(command).await;
-            evidence.ran.push(ran.unwrap_or_else(|e| Ran { exit: None, output: e.0 }));
+            evidence.ran.push(ran.unwrap_or_else(|e| CommandRun { exit: None, output: e.0 }));
         }
         Ok(evidence)
     }

@@ -1,11 +1,11 @@
 //! What happened between two looks at the world, for whoever watches a scenario being played.
 
-use super::evidence::{Observed, SeenMessage, SeenReaction};
+use super::evidence::{ObservedWorld, SeenMessage, SeenReaction};
 use crate::github::{PullRequest, PullState};
 
 /// Something that a spectator wants to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum SpectatorEvent {
     /// A step of the conversation begins.
     Step {
         /// From 1.
@@ -55,42 +55,42 @@ pub enum Event {
 }
 
 /// What changed.
-pub(super) fn find_changes(before: &Observed, after: &Observed) -> Vec<Event> {
+pub(super) fn find_changes(before: &ObservedWorld, after: &ObservedWorld) -> Vec<SpectatorEvent> {
     let mut events = Vec::new();
     for message in &after.messages {
         let same = |m: &&SeenMessage| m.ts == message.ts && m.conversation == message.conversation;
         let known = before.messages.iter().find(same);
         match known {
-            None => events.push(Event::Message(message.clone())),
+            None => events.push(SpectatorEvent::Message(message.clone())),
             Some(old) if old.text != message.text || old.buttons != message.buttons => {
-                events.push(Event::Edited(message.clone()));
+                events.push(SpectatorEvent::Edited(message.clone()));
             }
             Some(_) => {}
         }
         let had = known.map(|m| m.reactions.as_slice()).unwrap_or_default();
         for reaction in message.reactions.iter().filter(|r| !had.contains(r)) {
             let (message, reaction) = (message.clone(), reaction.clone());
-            events.push(Event::Reacted { message, reaction });
+            events.push(SpectatorEvent::Reacted { message, reaction });
         }
     }
-    let known: Vec<Event> = before.threads.iter().map(thread_event).collect();
+    let known: Vec<SpectatorEvent> = before.threads.iter().map(thread_event).collect();
     events.extend(after.threads.iter().map(thread_event).filter(|e| !known.contains(e)));
-    let known: Vec<Event> = before.pull_requests.iter().map(pull_event).collect();
+    let known: Vec<SpectatorEvent> = before.pull_requests.iter().map(pull_event).collect();
     events.extend(after.pull_requests.iter().map(pull_event).filter(|e| !known.contains(e)));
     if before.pods != after.pods {
-        events.push(Event::Pods(after.pods.clone()));
+        events.push(SpectatorEvent::Pods(after.pods.clone()));
     }
     let new = after.script_failures.iter().filter(|f| !before.script_failures.contains(f));
-    events.extend(new.cloned().map(Event::ScriptFailure));
+    events.extend(new.cloned().map(SpectatorEvent::ScriptFailure));
     events
 }
 
-fn thread_event(thread: &serde_json::Value) -> Event {
+fn thread_event(thread: &serde_json::Value) -> SpectatorEvent {
     let text = |pointer: &str| {
         let value = thread.pointer(pointer).and_then(serde_json::Value::as_str);
         value.unwrap_or_default().to_owned()
     };
-    Event::Thread {
+    SpectatorEvent::Thread {
         name: text("/metadata/name"),
         phase: text("/status/phase"),
         role: text("/status/activeRole"),
@@ -98,8 +98,8 @@ fn thread_event(thread: &serde_json::Value) -> Event {
     }
 }
 
-fn pull_event(pull: &PullRequest) -> Event {
-    Event::PullRequest {
+fn pull_event(pull: &PullRequest) -> SpectatorEvent {
+    SpectatorEvent::PullRequest {
         number: pull.number,
         title: pull.title.clone(),
         state: pull.state,

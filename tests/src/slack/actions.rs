@@ -2,11 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
-use super::core::Core;
+use super::core::SlackCore;
 use super::emoji;
-use super::failure::{Failure, fail_with};
-use super::view::{Change, MessageView};
-use super::world::{Edited, Message, Metadata, Reaction, Sender, Share, ThreadStatus, unix_now};
+use super::failure::{MethodFailure, fail_with};
+use super::view::{MessageView, SlackChange};
+use super::world::{
+    FileShare, MessageMetadata, MessageReaction, MessageSender, SlackMessage, ThreadStatus,
+    VisibleEdit, unix_now,
+};
 
 /// Most different emoji of one user on one message.
 const MAX_REACTIONS: usize = 23;
@@ -19,11 +22,11 @@ pub(super) enum MetadataChange {
     #[default]
     Keep,
     Remove,
-    Set(Metadata),
+    Set(MessageMetadata),
 }
 
 impl MetadataChange {
-    pub fn applied_to(self, before: Option<Metadata>) -> Option<Metadata> {
+    pub fn applied_to(self, before: Option<MessageMetadata>) -> Option<MessageMetadata> {
         match self {
             Self::Keep => before,
             Self::Remove => None,
@@ -34,7 +37,7 @@ impl MetadataChange {
 
 /// What an edit changes; `None` leaves a part as it is.
 #[derive(Debug, Default)]
-pub(super) struct Edit {
+pub(super) struct MessageEdit {
     pub text: Option<String>,
     pub blocks: Option<Vec<Value>>,
     pub attachments: Option<Vec<Value>>,
@@ -43,9 +46,9 @@ pub(super) struct Edit {
     pub marked: bool,
 }
 
-impl Message {
+impl SlackMessage {
     /// A message that has yet to get its place and ts.
-    pub(super) fn draft(sender: Sender, text: String) -> Self {
+    pub(super) fn draft(sender: MessageSender, text: String) -> Self {
         Self {
             ts: String::new(),
             thread_ts: None,
@@ -65,9 +68,9 @@ impl Message {
     }
 }
 
-impl Core {
+impl SlackCore {
     /// A thread that a message may go to: the ts of an existing root.
-    pub fn thread_root(&self, channel_id: &str, ts: &str) -> Result<(), Failure> {
+    pub fn thread_root(&self, channel_id: &str, ts: &str) -> Result<(), MethodFailure> {
         let well_formed = ts.split_once('.').is_some_and(|(seconds, fraction)| {
             seconds.parse::<u64>().is_ok() && fraction.parse::<u64>().is_ok()
         });
@@ -83,24 +86,24 @@ impl Core {
     }
 
     /// Puts a draft into a channel and sends the events it makes. The channel must exist.
-    pub fn post(&mut self, channel_id: &str, mut message: Message) -> Option<MessageView> {
+    pub fn post(&mut self, channel_id: &str, mut message: SlackMessage) -> Option<MessageView> {
         message.ts = self.world.ts();
-        if matches!(message.sender, Sender::User { .. }) && message.subtype.is_none() {
+        if matches!(message.sender, MessageSender::User { .. }) && message.subtype.is_none() {
             message.client_msg_id = Some(uuid::Uuid::new_v4().to_string());
         }
-        let from_app = matches!(message.sender, Sender::App { .. });
+        let from_app = matches!(message.sender, MessageSender::App { .. });
         self.world.channels.get_mut(channel_id)?.insert(message.clone());
         let view = self.view(self.world.channels.get(channel_id)?, &message);
         if message.ephemeral_for.is_some() {
-            self.announce(Change::Ephemeral { message: view.clone() });
+            self.announce(SlackChange::Ephemeral { message: view.clone() });
             return Some(view);
         }
-        self.announce(Change::Posted { message: view.clone() });
+        self.announce(SlackChange::Posted { message: view.clone() });
         if let Some(root) = message.thread_ts.as_deref().filter(|_| from_app) {
             self.set_status(channel_id, root, "");
         }
         for file in &message.files {
-            let share = Share {
+            let share = FileShare {
                 channel: channel_id.to_owned(),
                 ts: message.ts.clone(),
                 thread_ts: message.thread_ts.clone(),
@@ -141,7 +144,7 @@ impl Core {
     }
 
     /// Edits a message in the name of its author.
-    pub fn edit(&mut self, channel_id: &str, ts: &str, edit: Edit) -> Option<MessageView> {
+    pub fn edit(&mut self, channel_id: &str, ts: &str, edit: MessageEdit) -> Option<MessageView> {
         let channel = self.world.channels.get(channel_id)?;
         let before = channel.messages.get(ts)?.clone();
         let mut after = before.clone();
@@ -158,16 +161,16 @@ impl Core {
         after.metadata = edit.metadata.applied_to(after.metadata);
         if edit.marked {
             let user = self.world.author(&after).unwrap_or_default();
-            after.edited = Some(Edited { user, ts: event_ts.clone() });
+            after.edited = Some(VisibleEdit { user, ts: event_ts.clone() });
         }
         self.replace(channel_id, &event_ts, &before, &after)?;
         let newly = !self.mentions_bot(&before.text) && self.mentions_bot(&after.text);
-        if newly && !matches!(after.sender, Sender::App { .. }) {
+        if newly && !matches!(after.sender, MessageSender::App { .. }) {
             let event = self.for_event(self.world.channels.get(channel_id)?, &after);
             self.emit_mention(channel_id, &event_ts, event);
         }
         let view = self.view(self.world.channels.get(channel_id)?, &after);
-        self.announce(Change::Edited { message: view.clone() });
+        self.announce(SlackChange::Edited { message: view.clone() });
         Some(view)
     }
 
@@ -176,8 +179,8 @@ impl Core {
         &mut self,
         channel_id: &str,
         event_ts: &str,
-        before: &Message,
-        after: &Message,
+        before: &SlackMessage,
+        after: &SlackMessage,
     ) -> Option<()> {
         let shown_before = self.for_event(self.world.channels.get(channel_id)?, before);
         let channel = self.world.channels.get_mut(channel_id)?;
@@ -204,8 +207,8 @@ impl Core {
         let event_ts = self.world.ts();
         let channel = self.world.channels.get_mut(channel_id)?;
         if channel.threads.get(ts).is_some_and(|replies| !replies.is_empty()) {
-            let sender = Sender::User { id: "USLACKBOT".to_owned() };
-            let mut tombstone = Message::draft(sender, "This message was deleted.".to_owned());
+            let sender = MessageSender::User { id: "USLACKBOT".to_owned() };
+            let mut tombstone = SlackMessage::draft(sender, "This message was deleted.".to_owned());
             tombstone.ts.clone_from(&before.ts);
             tombstone.subtype = Some("tombstone".to_owned());
             self.replace(channel_id, &event_ts, &before, &tombstone)?;
@@ -235,7 +238,7 @@ impl Core {
                 file.channels = file.shares.iter().map(|share| share.channel.clone()).collect();
             }
         }
-        self.announce(Change::Deleted { channel: channel_id.to_owned(), ts: ts.to_owned() });
+        self.announce(SlackChange::Deleted { channel: channel_id.to_owned(), ts: ts.to_owned() });
         Some(())
     }
 
@@ -247,12 +250,12 @@ impl Core {
         user: &str,
         name: &str,
         added: bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), MethodFailure> {
         let Some(name) = emoji::canonical_emoji(name) else { return fail_with("invalid_name") };
         let channel = self.world.channels.get_mut(channel_id);
         let message = channel.and_then(|channel| channel.messages.get_mut(ts));
         let Some(message) = message else { return fail_with("message_not_found") };
-        let mine = |reaction: &&Reaction| reaction.users.iter().any(|id| id == user);
+        let mine = |reaction: &&MessageReaction| reaction.users.iter().any(|id| id == user);
         let place = message.reactions.iter().position(|reaction| reaction.name == name);
         let has = place.is_some_and(|at| mine(&&message.reactions[at]));
         match (added, has, place) {
@@ -264,7 +267,7 @@ impl Core {
             (true, false, Some(at)) => message.reactions[at].users.push(user.to_owned()),
             (true, false, None) => message
                 .reactions
-                .push(Reaction { name: name.clone(), users: vec![user.to_owned()] }),
+                .push(MessageReaction { name: name.clone(), users: vec![user.to_owned()] }),
             (false, true, Some(at)) => {
                 message.reactions[at].users.retain(|id| id != user);
                 message.reactions.retain(|reaction| !reaction.users.is_empty());
@@ -282,7 +285,7 @@ impl Core {
             event.insert("item_user".to_owned(), json!(item_user));
         }
         self.emit(channel_id, &event_ts, event);
-        self.announce(Change::Reaction {
+        self.announce(SlackChange::Reaction {
             channel: channel_id.to_owned(),
             ts: ts.to_owned(),
             user: user.to_owned(),
@@ -303,8 +306,8 @@ impl Core {
         if !channel.is_some_and(|channel| channel.members.insert(user.to_owned())) {
             return false;
         }
-        let sender = Sender::User { id: user.to_owned() };
-        let mut notice = Message::draft(sender, format!("<@{user}> has joined the channel"));
+        let sender = MessageSender::User { id: user.to_owned() };
+        let mut notice = SlackMessage::draft(sender, format!("<@{user}> has joined the channel"));
         notice.subtype = Some("channel_join".to_owned());
         self.post(channel_id, notice);
         true
@@ -326,7 +329,7 @@ impl Core {
                 expires: unix_now() + STATUS_SECONDS,
             });
         }
-        self.announce(Change::Status {
+        self.announce(SlackChange::Status {
             channel: channel.to_owned(),
             thread_ts: thread_ts.to_owned(),
             status: status.to_owned(),

@@ -2,20 +2,20 @@
 
 use serde_json::{Map, Value};
 
-use super::failure::Failure;
+use super::failure::MethodFailure;
 
 /// Arguments by name. Those of a form are all strings.
 #[derive(Debug, Default)]
-pub(super) struct Args(pub Map<String, Value>);
+pub(super) struct MethodArgs(pub Map<String, Value>);
 
-impl Args {
+impl MethodArgs {
     /// Reads query and body as Slack does: some methods ignore JSON bodies (`accepts_json`).
     pub fn read(
         query: &str,
         content_type: &str,
         body: &[u8],
         accepts_json: bool,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, MethodFailure> {
         let mut args = Self::default();
         args.add_form(query.as_bytes());
         let (kind, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
@@ -23,8 +23,8 @@ impl Args {
             _ if body.is_empty() => {}
             "application/json" if accepts_json => match serde_json::from_slice(body) {
                 Ok(Value::Object(fields)) => args.0.extend(fields),
-                Ok(_) => return Err(Failure::new("json_not_object")),
-                Err(_) => return Err(Failure::new("invalid_json")),
+                Ok(_) => return Err(MethodFailure::new("json_not_object")),
+                Err(_) => return Err(MethodFailure::new("invalid_json")),
             },
             "application/json" => {}
             "application/x-www-form-urlencoded" => args.add_form(body),
@@ -35,8 +35,8 @@ impl Args {
                     args.0.insert(part.name, Value::String(text));
                 }
             }
-            "" => return Err(Failure::new("missing_post_type")),
-            _ => return Err(Failure::new("invalid_post_type")),
+            "" => return Err(MethodFailure::new("missing_post_type")),
+            _ => return Err(MethodFailure::new("invalid_post_type")),
         }
         args.0.retain(|_, value| !value.is_null());
         Ok(args)
@@ -60,8 +60,8 @@ impl Args {
     }
 
     /// A string that the method can't do without.
-    pub fn need(&self, name: &str) -> Result<String, Failure> {
-        self.text(name).ok_or_else(|| Failure::missing_argument(name))
+    pub fn need(&self, name: &str) -> Result<String, MethodFailure> {
+        self.text(name).ok_or_else(|| MethodFailure::missing_argument(name))
     }
 
     pub fn flag(&self, name: &str) -> bool {
@@ -69,21 +69,21 @@ impl Args {
     }
 
     /// A number between 1 and `most`.
-    pub fn limit(&self, usual: usize, most: usize) -> Result<usize, Failure> {
+    pub fn limit(&self, usual: usize, most: usize) -> Result<usize, MethodFailure> {
         let Some(text) = self.text("limit") else { return Ok(usual) };
         match text.parse::<usize>() {
             Ok(limit) if limit > 0 => Ok(limit.min(most)),
-            _ => Err(Failure::new("invalid_limit")),
+            _ => Err(MethodFailure::new("invalid_limit")),
         }
     }
 
     /// A JSON value, given as such or as text; `bad` is the code for text that is no JSON.
-    pub fn json(&self, name: &str, bad: &str) -> Result<Option<Value>, Failure> {
+    pub fn json(&self, name: &str, bad: &str) -> Result<Option<Value>, MethodFailure> {
         match self.0.get(name) {
             None => Ok(None),
             Some(Value::String(text)) if text.is_empty() => Ok(None),
             Some(Value::String(text)) => {
-                serde_json::from_str(text).map(Some).map_err(|_| Failure::new(bad))
+                serde_json::from_str(text).map(Some).map_err(|_| MethodFailure::new(bad))
             }
             Some(value) => Ok(Some(value.clone())),
         }
@@ -130,16 +130,16 @@ mod tests {
     #[test]
     fn forms_json_and_query_mean_the_same() {
         let form = b"channel=C1&text=a%20b&as_user=1&blocks=%5B%5D".as_slice();
-        let form = Args::read("", "application/x-www-form-urlencoded", form, true).unwrap();
+        let form = MethodArgs::read("", "application/x-www-form-urlencoded", form, true).unwrap();
         let body = br#"{"channel":"C1","text":"a b","as_user":true,"blocks":[],"gone":null}"#;
-        let json = Args::read("", "application/json; charset=utf-8", body, true).unwrap();
+        let json = MethodArgs::read("", "application/json; charset=utf-8", body, true).unwrap();
         for args in [&form, &json] {
             assert_eq!(args.text("channel").as_deref(), Some("C1"));
             assert_eq!(args.text("text").as_deref(), Some("a b"));
             assert!(args.flag("as_user"));
             assert_eq!(args.json("blocks", "x").unwrap(), Some(serde_json::json!([])));
         }
-        let ignored = Args::read("", "application/json", body, false).unwrap();
+        let ignored = MethodArgs::read("", "application/json", body, false).unwrap();
         assert!(ignored.text("channel").is_none());
     }
 

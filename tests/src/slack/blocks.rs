@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::failure::Failure;
+use super::failure::MethodFailure;
 use super::text;
 
 /// Most blocks in one message.
@@ -16,7 +16,7 @@ pub(super) const MAX_MARKDOWN: usize = 12_000;
 
 /// A button that a person can click.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Button {
+pub(super) struct BlockButton {
     pub action_id: String,
     pub block_id: String,
     pub text: String,
@@ -26,9 +26,9 @@ pub(super) struct Button {
 }
 
 /// Checks a `blocks` argument and gives every block and action the id that Slack would make up.
-pub(super) fn accept_blocks(blocks: &Value) -> Result<Vec<Value>, Failure> {
+pub(super) fn accept_blocks(blocks: &Value) -> Result<Vec<Value>, MethodFailure> {
     let Some(blocks) = blocks.as_array() else {
-        return Err(Failure::new("invalid_blocks_format"));
+        return Err(MethodFailure::new("invalid_blocks_format"));
     };
     let mut check = BlockCheck::default();
     if blocks.len() > MAX_BLOCKS {
@@ -47,13 +47,13 @@ pub(super) fn accept_blocks(blocks: &Value) -> Result<Vec<Value>, Failure> {
         }
     }
     if !check.problems.is_empty() {
-        let mut failure = Failure::explained("invalid_blocks", &check.problems);
+        let mut failure = MethodFailure::explained("invalid_blocks", &check.problems);
         failure.extra.insert("errors".to_owned(), json!(check.problems));
         return Err(failure);
     }
     let total = serde_json::to_string(blocks).map_or(0, |text| text.chars().count());
     if total > MAX_TOTAL || check.markdown > MAX_MARKDOWN {
-        return Err(Failure::new("msg_blocks_too_long"));
+        return Err(MethodFailure::new("msg_blocks_too_long"));
     }
     let mut blocks = blocks.clone();
     for (at, block) in blocks.iter_mut().enumerate() {
@@ -106,7 +106,7 @@ fn elements_mut(block: &mut Value) -> Vec<&mut Value> {
 }
 
 /// All buttons of a message, in reading order.
-pub(super) fn find_buttons(blocks: &[Value]) -> Vec<Button> {
+pub(super) fn find_buttons(blocks: &[Value]) -> Vec<BlockButton> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     blocks
         .iter()
@@ -116,7 +116,7 @@ pub(super) fn find_buttons(blocks: &[Value]) -> Vec<Button> {
             elements.chain(accessory).map(move |element| (block, element))
         })
         .filter(|(_, element)| element["type"] == "button")
-        .map(|(block, element)| Button {
+        .map(|(block, element)| BlockButton {
             action_id: text(&element["action_id"]).unwrap_or_default(),
             block_id: text(&block["block_id"]).unwrap_or_default(),
             text: text(&element["text"]["text"]).unwrap_or_default(),

@@ -8,19 +8,19 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::delivery::{Dispatcher, EnvelopeKind, Timer};
-use super::failure::{Failure, fail_with};
-use super::interaction::Hook;
-use super::limits::Limits;
+use super::delivery::{DeliveryTimer, EnvelopeKind, EventDispatcher};
+use super::failure::{MethodFailure, fail_with};
+use super::interaction::ResponseHook;
+use super::limits::MethodLimits;
 use super::openid::OpenId;
-use super::options::Options;
+use super::options::SlackOptions;
 use super::render::{self, MetadataView};
-use super::view::{Change, MessageView};
-use super::world::{Channel, Message, World, unix_now};
+use super::view::{MessageView, SlackChange};
+use super::world::{SlackChannel, SlackMessage, SlackWorld, unix_now};
 
 /// What the HTTP handlers, the socket tasks and the driver share.
-pub(super) struct Inner {
-    core: Mutex<Core>,
+pub(super) struct SharedSlack {
+    core: Mutex<SlackCore>,
     pub version: watch::Sender<u64>,
     pub stop: CancellationToken,
     pub origin: String,
@@ -30,13 +30,13 @@ pub(super) struct Inner {
 }
 
 /// The state.
-pub(super) struct Core {
-    pub world: World,
-    pub dispatcher: Dispatcher,
-    pub limits: Limits,
-    pub options: Options,
-    pub changes: broadcast::Sender<Change>,
-    pub hooks: BTreeMap<String, Hook>,
+pub(super) struct SlackCore {
+    pub world: SlackWorld,
+    pub dispatcher: EventDispatcher,
+    pub limits: MethodLimits,
+    pub options: SlackOptions,
+    pub changes: broadcast::Sender<SlackChange>,
+    pub hooks: BTreeMap<String, ResponseHook>,
     /// Status of agent sessions, by channel and thread.
     pub sessions: BTreeMap<(String, String), String>,
     pub bot_token: String,
@@ -49,8 +49,8 @@ pub(super) struct Core {
     pub link_disabled: bool,
 }
 
-impl Inner {
-    pub fn new(core: Core, origin: String) -> Self {
+impl SharedSlack {
+    pub fn new(core: SlackCore, origin: String) -> Self {
         let page_token = core.options.page_token.clone().unwrap_or_else(random_secret);
         Self {
             core: Mutex::new(core),
@@ -62,17 +62,17 @@ impl Inner {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Core> {
+    fn lock(&self) -> MutexGuard<'_, SlackCore> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Looks at the state.
-    pub fn read<T>(&self, look: impl FnOnce(&Core) -> T) -> T {
+    pub fn read<T>(&self, look: impl FnOnce(&SlackCore) -> T) -> T {
         look(&self.lock())
     }
 
     /// Changes the state, starts the timers that the change asks for, and wakes who waits.
-    pub fn update<T>(self: &Arc<Self>, change: impl FnOnce(&mut Core) -> T) -> T {
+    pub fn update<T>(self: &Arc<Self>, change: impl FnOnce(&mut SlackCore) -> T) -> T {
         let (result, timers) = {
             let mut core = self.lock();
             let result = change(&mut core);
@@ -84,7 +84,7 @@ impl Inner {
     }
 
     /// Not generic, so that a timer's own change can start timers.
-    fn start(self: &Arc<Self>, timers: Vec<(Duration, Timer)>) {
+    fn start(self: &Arc<Self>, timers: Vec<(Duration, DeliveryTimer)>) {
         for (after, timer) in timers {
             let inner = Arc::downgrade(self);
             let stop = self.stop.clone();
@@ -100,7 +100,7 @@ impl Inner {
         }
     }
 
-    fn fire(self: &Arc<Self>, timer: Timer) {
+    fn fire(self: &Arc<Self>, timer: DeliveryTimer) {
         self.update(|core| core.fire(timer));
     }
 }
@@ -109,13 +109,13 @@ fn random_secret() -> String {
     uuid::Uuid::new_v4().simple().to_string()
 }
 
-impl Core {
-    pub fn new(mut options: Options) -> Self {
+impl SlackCore {
+    pub fn new(mut options: SlackOptions) -> Self {
         let world = options.world.take();
-        let world = world.unwrap_or_else(|| World::new(&options.team_name, &options.bot_name));
+        let world = world.unwrap_or_else(|| SlackWorld::new(&options.team_name, &options.bot_name));
         Self {
-            dispatcher: Dispatcher::new(options.timing.clone()),
-            limits: Limits::default(),
+            dispatcher: EventDispatcher::new(options.timing.clone()),
+            limits: MethodLimits::default(),
             changes: broadcast::Sender::new(4096),
             hooks: BTreeMap::new(),
             sessions: BTreeMap::new(),
@@ -129,8 +129,8 @@ impl Core {
         }
     }
 
-    fn fire(&mut self, timer: Timer) {
-        if let Timer::Share { channels, message } = timer {
+    fn fire(&mut self, timer: DeliveryTimer) {
+        if let DeliveryTimer::Share { channels, message } = timer {
             for channel in &channels {
                 self.post(channel, (*message).clone());
             }
@@ -139,24 +139,24 @@ impl Core {
         let lost = self.dispatcher.fire(timer);
         if let Some(click) = lost.filter(|lost| lost.kind == EnvelopeKind::Interactive) {
             let action_ts = click.key.clone();
-            self.announce(Change::ClickFailed { action_ts });
+            self.announce(SlackChange::ClickFailed { action_ts });
         }
     }
 
     /// Tells subscribers; nobody listening is fine.
-    pub fn announce(&self, change: Change) {
+    pub fn announce(&self, change: SlackChange) {
         let _ = self.changes.send(change);
     }
 
-    pub fn require(&self, scope: &str) -> Result<(), Failure> {
+    pub fn require(&self, scope: &str) -> Result<(), MethodFailure> {
         if self.options.scopes.iter().any(|granted| granted == scope) {
             return Ok(());
         }
-        Err(Failure::missing_scope(scope, &self.options.scopes))
+        Err(MethodFailure::missing_scope(scope, &self.options.scopes))
     }
 
     /// A channel that the app may know of: private ones only from within.
-    pub fn visible(&self, id: &str) -> Result<&Channel, Failure> {
+    pub fn visible(&self, id: &str) -> Result<&SlackChannel, MethodFailure> {
         match self.world.channels.get(id) {
             Some(channel) if !channel.is_private || self.world.bot_in(channel) => Ok(channel),
             _ => fail_with("channel_not_found"),
@@ -164,23 +164,23 @@ impl Core {
     }
 
     /// A channel that the app is in.
-    pub fn joined(&self, id: &str) -> Result<&Channel, Failure> {
+    pub fn joined(&self, id: &str) -> Result<&SlackChannel, MethodFailure> {
         let channel = self.visible(id)?;
         if self.world.bot_in(channel) { Ok(channel) } else { fail_with("not_in_channel") }
     }
 
     /// A channel that the app is in and that is not archived.
-    pub fn writable(&self, id: &str) -> Result<&Channel, Failure> {
+    pub fn writable(&self, id: &str) -> Result<&SlackChannel, MethodFailure> {
         let channel = self.joined(id)?;
         if channel.is_archived { fail_with("is_archived") } else { Ok(channel) }
     }
 
-    pub fn view(&self, channel: &Channel, message: &Message) -> MessageView {
+    pub fn view(&self, channel: &SlackChannel, message: &SlackMessage) -> MessageView {
         MessageView::of(&self.world, channel, message)
     }
 
     /// A message as events show it.
-    pub fn for_event(&self, channel: &Channel, message: &Message) -> Map<String, Value> {
+    pub fn for_event(&self, channel: &SlackChannel, message: &SlackMessage) -> Map<String, Value> {
         let declared = MetadataView::Declared(&self.options.metadata_subscriptions);
         render::render_message(&self.world, channel, message, declared)
     }
@@ -193,9 +193,9 @@ impl Core {
             return;
         }
         let kind = match channel {
-            Channel { is_im: true, .. } => "im",
-            Channel { is_private: true, .. } => "group",
-            Channel { .. } => "channel",
+            SlackChannel { is_im: true, .. } => "im",
+            SlackChannel { is_private: true, .. } => "group",
+            SlackChannel { .. } => "channel",
         };
         let is_shared = !self.world.strange_teams(channel).is_empty();
         let event_type = event.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();

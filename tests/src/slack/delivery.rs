@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
-use super::options::Timing;
-use super::world::Message;
+use super::options::SlackTiming;
+use super::world::SlackMessage;
 
 /// An order to the task that owns a connection.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) enum DeliveryOrder {
 
 /// Something to do later.
 #[derive(Debug)]
-pub(super) enum Timer {
+pub(super) enum DeliveryTimer {
     /// The time to acknowledge this envelope is over.
     Expire { envelope_id: String },
     /// Try an event again.
@@ -33,7 +33,7 @@ pub(super) enum Timer {
     /// No retry is left.
     GiveUp { event: usize },
     /// Show uploaded files where they belong.
-    Share { channels: Vec<String>, message: Box<Message> },
+    Share { channels: Vec<String>, message: Box<SlackMessage> },
 }
 
 /// What an envelope carries.
@@ -65,7 +65,7 @@ pub struct DeliveryStats {
 
 /// One event's way to the app.
 #[derive(Debug, Clone)]
-pub struct Delivery {
+pub struct EventDelivery {
     /// Event or click.
     pub kind: EnvelopeKind,
     /// `message`, `app_mention`, `reaction_added`, `block_actions`, ….
@@ -86,8 +86,8 @@ pub struct Delivery {
 
 /// Connections, and all events of this run.
 #[derive(Debug)]
-pub(super) struct Dispatcher {
-    timing: Timing,
+pub(super) struct EventDispatcher {
+    timing: SlackTiming,
     connections: Vec<Connection>,
     next: usize,
     connection_ids: u64,
@@ -95,7 +95,7 @@ pub(super) struct Dispatcher {
     events: Vec<DeliveredEvent>,
     envelopes: BTreeMap<String, (usize, Sent)>,
     held: Option<Vec<usize>>,
-    timers: Vec<(Duration, Timer)>,
+    timers: Vec<(Duration, DeliveryTimer)>,
     pub stats: DeliveryStats,
     pub last_ack_at: Option<Instant>,
 }
@@ -109,7 +109,7 @@ struct Connection {
 
 #[derive(Debug)]
 struct DeliveredEvent {
-    delivery: Delivery,
+    delivery: EventDelivery,
     payload: Value,
 }
 
@@ -121,8 +121,8 @@ enum Sent {
     Extra,
 }
 
-impl Dispatcher {
-    pub fn new(timing: Timing) -> Self {
+impl EventDispatcher {
+    pub fn new(timing: SlackTiming) -> Self {
         Self {
             timing,
             connections: Vec::new(),
@@ -200,7 +200,7 @@ impl Dispatcher {
         payload: Value,
     ) {
         self.stats.emitted += 1;
-        let delivery = Delivery {
+        let delivery = EventDelivery {
             kind,
             event_type: event_type.to_owned(),
             key: key.to_owned(),
@@ -235,7 +235,7 @@ impl Dispatcher {
         match self.send(event, attempt) {
             Some(envelope_id) => {
                 self.envelopes.insert(envelope_id.clone(), (event, Sent::Attempt(attempt)));
-                self.timers.push((self.timing.ack_timeout, Timer::Expire { envelope_id }));
+                self.timers.push((self.timing.ack_timeout, DeliveryTimer::Expire { envelope_id }));
             }
             None => self.failed(event, attempt),
         }
@@ -288,7 +288,7 @@ impl Dispatcher {
     }
 
     /// An acknowledgement; returns the event if it is its first.
-    pub fn ack(&mut self, envelope_id: &str) -> Option<&Delivery> {
+    pub fn ack(&mut self, envelope_id: &str) -> Option<&EventDelivery> {
         let Some((event, _)) = self.envelopes.get(envelope_id) else {
             self.stats.unknown_acks += 1;
             return None;
@@ -305,10 +305,10 @@ impl Dispatcher {
     }
 
     /// A timer went off; returns the event if it is lost now.
-    pub fn fire(&mut self, timer: Timer) -> Option<&Delivery> {
+    pub fn fire(&mut self, timer: DeliveryTimer) -> Option<&EventDelivery> {
         match timer {
-            Timer::Retry { event, attempt } => self.attempt(event, attempt),
-            Timer::Expire { envelope_id } => {
+            DeliveryTimer::Retry { event, attempt } => self.attempt(event, attempt),
+            DeliveryTimer::Expire { envelope_id } => {
                 let (event, sent) = *self.envelopes.get(&envelope_id)?;
                 if let Sent::Attempt(attempt) = sent
                     && self.events[event].delivery.acked_at.is_none()
@@ -316,7 +316,7 @@ impl Dispatcher {
                     self.failed(event, attempt);
                 }
             }
-            Timer::GiveUp { event } => {
+            DeliveryTimer::GiveUp { event } => {
                 let delivery = &mut self.events.get_mut(event)?.delivery;
                 if delivery.acked_at.is_none() && !delivery.lost {
                     delivery.lost = true;
@@ -324,7 +324,7 @@ impl Dispatcher {
                     return Some(delivery);
                 }
             }
-            Timer::Share { .. } => {}
+            DeliveryTimer::Share { .. } => {}
         }
         None
     }
@@ -335,20 +335,20 @@ impl Dispatcher {
             EnvelopeKind::Interactive => None,
         };
         self.timers.push(match delay {
-            Some(delay) => (*delay, Timer::Retry { event, attempt: attempt + 1 }),
-            None => (Duration::ZERO, Timer::GiveUp { event }),
+            Some(delay) => (*delay, DeliveryTimer::Retry { event, attempt: attempt + 1 }),
+            None => (Duration::ZERO, DeliveryTimer::GiveUp { event }),
         });
     }
 
-    pub fn later(&mut self, after: Duration, timer: Timer) {
+    pub fn later(&mut self, after: Duration, timer: DeliveryTimer) {
         self.timers.push((after, timer));
     }
 
-    pub fn take_timers(&mut self) -> Vec<(Duration, Timer)> {
+    pub fn take_timers(&mut self) -> Vec<(Duration, DeliveryTimer)> {
         std::mem::take(&mut self.timers)
     }
 
-    pub fn deliveries(&self) -> impl Iterator<Item = &Delivery> {
+    pub fn deliveries(&self) -> impl Iterator<Item = &EventDelivery> {
         self.events.iter().map(|event| &event.delivery)
     }
 }
@@ -357,11 +357,11 @@ impl Dispatcher {
 mod tests {
     use super::*;
 
-    fn dispatcher() -> Dispatcher {
-        Dispatcher::new(Timing::brisk())
+    fn dispatcher() -> EventDispatcher {
+        EventDispatcher::new(SlackTiming::brisk())
     }
 
-    fn emit(dispatcher: &mut Dispatcher, key: &str) {
+    fn emit(dispatcher: &mut EventDispatcher, key: &str) {
         let kind = EnvelopeKind::EventsApi;
         dispatcher.emit(kind, "message", key, Some(format!("Ev{key}")), json!({ "key": key }));
     }
@@ -393,7 +393,7 @@ mod tests {
         emit(&mut dispatcher, "1");
         let mut seen = Vec::new();
         while let Some((_, timer)) = dispatcher.take_timers().pop() {
-            if let Timer::Expire { .. } = &timer {
+            if let DeliveryTimer::Expire { .. } = &timer {
                 let envelope = received(&mut inbox);
                 assert_eq!(envelope["payload"]["key"], "1");
                 seen.push(envelope["retry_attempt"].as_u64().unwrap());

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::SlackServer;
-use super::actions::Edit;
-use super::core::Core;
-use super::failure::Failure;
+use super::actions::MessageEdit;
+use super::core::SlackCore;
+use super::failure::MethodFailure;
 use super::interaction::NoClick;
 use super::text;
-use super::world::{Channel, FileRecord, Message, Sender, SlackUser, unix_now};
+use super::world::{FileRecord, MessageSender, SlackChannel, SlackMessage, SlackUser, unix_now};
 
 /// Why a test's wish can't be fulfilled.
 #[derive(Debug, thiserror::Error)]
@@ -65,18 +65,18 @@ pub enum SlackError {
     },
 }
 
-impl From<Failure> for SlackError {
-    fn from(failure: Failure) -> Self {
+impl From<MethodFailure> for SlackError {
+    fn from(failure: MethodFailure) -> Self {
         Self::Refused(failure.code)
     }
 }
 
-impl Core {
-    fn channel(&self, id: &str) -> Result<&Channel, SlackError> {
+impl SlackCore {
+    fn channel(&self, id: &str) -> Result<&SlackChannel, SlackError> {
         self.world.channels.get(id).ok_or_else(|| SlackError::Channel(id.to_owned()))
     }
 
-    fn member(&self, user: &str, channel: &str) -> Result<&Channel, SlackError> {
+    fn member(&self, user: &str, channel: &str) -> Result<&SlackChannel, SlackError> {
         if !self.world.users.contains_key(user) {
             return Err(SlackError::User(user.to_owned()));
         }
@@ -88,12 +88,12 @@ impl Core {
         Ok(found)
     }
 
-    fn written_by(&self, user: &str, channel: &str, ts: &str) -> Result<&Message, SlackError> {
+    fn written_by(&self, user: &str, channel: &str, ts: &str) -> Result<&SlackMessage, SlackError> {
         let message = self.member(user, channel)?.messages.get(ts);
         let missing = || SlackError::Message { channel: channel.to_owned(), ts: ts.to_owned() };
         let message = message.ok_or_else(missing)?;
         match &message.sender {
-            Sender::User { id } if id == user => Ok(message),
+            MessageSender::User { id } if id == user => Ok(message),
             _ => Err(SlackError::NotAuthor(ts.to_owned())),
         }
     }
@@ -117,7 +117,7 @@ impl Core {
         channel: &str,
         thread: Option<&str>,
         typed: &str,
-    ) -> Result<Message, SlackError> {
+    ) -> Result<SlackMessage, SlackError> {
         Self::sendable(typed)?;
         if self.member(user, channel)?.is_archived {
             return Err(SlackError::Refused("is_archived".to_owned()));
@@ -125,7 +125,8 @@ impl Core {
         if let Some(root) = thread {
             self.thread_root(channel, root)?;
         }
-        let mut message = Message::draft(Sender::User { id: user.to_owned() }, self.typed(typed));
+        let mut message =
+            SlackMessage::draft(MessageSender::User { id: user.to_owned() }, self.typed(typed));
         message.thread_ts = thread.map(str::to_owned);
         Ok(message)
     }
@@ -176,7 +177,7 @@ impl Core {
         })
     }
 
-    fn place(&mut self, channel: &str, message: Message) -> Result<String, SlackError> {
+    fn place(&mut self, channel: &str, message: SlackMessage) -> Result<String, SlackError> {
         let posted = self.post(channel, message);
         posted.map(|view| view.ts).ok_or_else(|| SlackError::Channel(channel.to_owned()))
     }
@@ -390,8 +391,8 @@ impl SlackServer {
             let name_id =
                 name.to_ascii_uppercase().replace(|c: char| !c.is_ascii_alphanumeric(), "");
             let (bot_id, app_id) = (format!("B0{name_id}"), core.world.id('A'));
-            let sender = Sender::OtherBot { bot_id, app_id, name: name.to_owned() };
-            let mut message = Message::draft(sender, text::posted_text(wire, true));
+            let sender = MessageSender::OtherBot { bot_id, app_id, name: name.to_owned() };
+            let mut message = SlackMessage::draft(sender, text::posted_text(wire, true));
             message.thread_ts = thread.map(str::to_owned);
             core.place(channel, message)
         })
@@ -407,9 +408,9 @@ impl SlackServer {
     ) -> Result<(), SlackError> {
         self.inner.update(|core| {
             core.written_by(user, channel, ts)?;
-            Core::sendable(typed)?;
+            SlackCore::sendable(typed)?;
             let text = Some(core.typed(typed));
-            core.edit(channel, ts, Edit { text, marked: true, ..Edit::default() });
+            core.edit(channel, ts, MessageEdit { text, marked: true, ..MessageEdit::default() });
             Ok(())
         })
     }
@@ -477,7 +478,7 @@ impl SlackServer {
     }
 
     /// A user clicks a button; returns the click's `action_ts`, which names it in `Change` and
-    /// in `redeliver`. Whether the app took it comes as `Change::ClickAcked` or `ClickFailed`.
+    /// in `redeliver`. Whether the app took it comes as `SlackChange::ClickAcked` or `ClickFailed`.
     pub fn click(
         &self,
         user: &str,

@@ -4,12 +4,12 @@ use serde_json::{Map, Value, json};
 
 /// One refusal. Anything beside the code goes into the answer as it is.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct MethodFailure {
     pub code: String,
     pub extra: Map<String, Value>,
 }
 
-impl Failure {
+impl MethodFailure {
     pub fn new(code: impl Into<String>) -> Self {
         Self { code: code.into(), extra: Map::new() }
     }
@@ -35,15 +35,15 @@ impl Failure {
 }
 
 /// For `ok_or` and `?` with a bare code.
-pub(super) fn fail_with<T>(code: &str) -> Result<T, Failure> {
-    Err(Failure::new(code))
+pub(super) fn fail_with<T>(code: &str) -> Result<T, MethodFailure> {
+    Err(MethodFailure::new(code))
 }
 
-pub(super) type Reply = Result<Map<String, Value>, Failure>;
+pub(super) type MethodReply = Result<Map<String, Value>, MethodFailure>;
 
 /// An `ok: true` answer from a `json!` object.
 #[expect(clippy::unnecessary_wraps, reason = "every method ends with it")]
-pub(super) fn answer_ok(value: Value) -> Reply {
+pub(super) fn answer_ok(value: Value) -> MethodReply {
     match value {
         Value::Object(fields) => Ok(fields),
         other => Ok(Map::from_iter([("value".to_owned(), other)])),

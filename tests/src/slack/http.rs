@@ -12,11 +12,11 @@ use axum::routing::{any, get, post};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::args::{self, Args};
-use super::core::{Core, Inner};
-use super::failure::{Failure, Reply, fail_with};
-use super::limits::Fault;
-use super::methods::{self, Method, Needs};
+use super::args::{self, MethodArgs};
+use super::core::{SharedSlack, SlackCore};
+use super::failure::{MethodFailure, MethodReply, fail_with};
+use super::limits::CallFault;
+use super::methods::{self, NeededToken, SlackMethod};
 use super::openid;
 use super::page;
 use super::render::ORIGIN;
@@ -25,9 +25,9 @@ use super::socket;
 /// Most bytes of a request body: an upload.
 const MAX_BODY: usize = 64 << 20;
 
-type Shared = State<Arc<Inner>>;
+type Shared = State<Arc<SharedSlack>>;
 
-pub(super) fn build_router(inner: Arc<Inner>) -> Router {
+pub(super) fn build_router(inner: Arc<SharedSlack>) -> Router {
     let page = page::build_router(Arc::clone(&inner));
     Router::new()
         .route("/api/{method}", any(serve_call))
@@ -43,30 +43,30 @@ pub(super) fn build_router(inner: Arc<Inner>) -> Router {
 async fn serve_call(State(inner): Shared, Path(name): Path<String>, request: Request) -> Response {
     let fault = inner.update(|core| core.limits.called(&name));
     match &fault {
-        Some(Fault::RateLimited { retry_after }) => return rate_limited(*retry_after),
-        Some(Fault::Http(status)) => return proxy_error(*status),
-        Some(Fault::BreakBefore) => return break_connection(),
-        Some(Fault::Slow(wait)) => tokio::time::sleep(*wait).await,
-        Some(Fault::Error(_) | Fault::Explained(..) | Fault::LostReply) | None => {}
+        Some(CallFault::RateLimited { retry_after }) => return rate_limited(*retry_after),
+        Some(CallFault::Http(status)) => return proxy_error(*status),
+        Some(CallFault::BreakBefore) => return break_connection(),
+        Some(CallFault::Slow(wait)) => tokio::time::sleep(*wait).await,
+        Some(CallFault::Error(_) | CallFault::Explained(..) | CallFault::LostReply) | None => {}
     }
     let (parts, body) = request.into_parts();
     let Ok(body) = axum::body::to_bytes(body, MAX_BODY).await else {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
-    if let Some(Fault::Error(code)) = &fault {
+    if let Some(CallFault::Error(code)) = &fault {
         return answer_call(&inner, fail_with(code), None, "");
     }
-    if let Some(Fault::Explained(code, why)) = &fault {
-        return answer_call(&inner, Err(Failure::explained(code, why)), None, "");
+    if let Some(CallFault::Explained(code, why)) = &fault {
+        return answer_call(&inner, Err(MethodFailure::explained(code, why)), None, "");
     }
     let Some(method) = methods::find_method(&name) else {
-        let mut failure = Failure::new("unknown_method");
+        let mut failure = MethodFailure::new("unknown_method");
         failure.extra.insert("req_method".to_owned(), json!(name));
         return answer_call(&inner, Err(failure), None, "");
     };
     let content_type = header_text(&parts.headers, header::CONTENT_TYPE);
     let query = parts.uri.query().unwrap_or_default();
-    let args = match Args::read(query, &content_type, &body, method.json) {
+    let args = match MethodArgs::read(query, &content_type, &body, method.json) {
         Ok(args) => args,
         Err(failure) => return answer_call(&inner, Err(failure), Some(method), &content_type),
     };
@@ -75,7 +75,7 @@ async fn serve_call(State(inner): Shared, Path(name): Path<String>, request: Req
         _ => args.text("token"),
     };
     let done = inner.update(|core| run_method(core, method, given.as_deref(), &args));
-    if fault == Some(Fault::LostReply) {
+    if fault == Some(CallFault::LostReply) {
         return break_connection();
     }
     match done {
@@ -86,11 +86,11 @@ async fn serve_call(State(inner): Shared, Path(name): Path<String>, request: Req
 
 /// Carries out a call; the outer error is the time to wait.
 fn run_method(
-    core: &mut Core,
-    method: &Method,
+    core: &mut SlackCore,
+    method: &SlackMethod,
     token: Option<&str>,
-    args: &Args,
-) -> Result<Reply, u64> {
+    args: &MethodArgs,
+) -> Result<MethodReply, u64> {
     if let Err(failure) = authorise_call(core, method, token) {
         return Ok(Err(failure));
     }
@@ -104,11 +104,15 @@ fn run_method(
     Ok((method.run)(core, args))
 }
 
-fn authorise_call(core: &Core, method: &Method, token: Option<&str>) -> Result<(), Failure> {
+fn authorise_call(
+    core: &SlackCore,
+    method: &SlackMethod,
+    token: Option<&str>,
+) -> Result<(), MethodFailure> {
     let (wanted, other) = match method.needs {
-        Needs::Nothing => return Ok(()),
-        Needs::BotToken => (&core.bot_token, &core.app_token),
-        Needs::AppToken => (&core.app_token, &core.bot_token),
+        NeededToken::Nothing => return Ok(()),
+        NeededToken::BotToken => (&core.bot_token, &core.app_token),
+        NeededToken::AppToken => (&core.app_token, &core.bot_token),
     };
     match token {
         None => fail_with("not_authed"),
@@ -124,9 +128,9 @@ fn authorise_call(core: &Core, method: &Method, token: Option<&str>) -> Result<(
 }
 
 fn answer_call(
-    inner: &Inner,
-    reply: Reply,
-    method: Option<&Method>,
+    inner: &SharedSlack,
+    reply: MethodReply,
+    method: Option<&SlackMethod>,
     content_type: &str,
 ) -> Response {
     let mut body = match reply {
@@ -154,7 +158,7 @@ fn answer_call(
     let headers = response.headers_mut();
     let json = HeaderValue::from_static("application/json; charset=utf-8");
     headers.insert(header::CONTENT_TYPE, json);
-    if method.is_some_and(|method| method.needs == Needs::BotToken) {
+    if method.is_some_and(|method| method.needs == NeededToken::BotToken) {
         let scopes = inner.read(|core| core.options.scopes.join(","));
         put_header(headers, "x-oauth-scopes", &scopes);
         let accepted = method.map(|method| method.scopes.join(",")).unwrap_or_default();
@@ -274,7 +278,7 @@ async fn serve_response(
     let Ok(body) = axum::body::to_bytes(request.into_body(), MAX_BODY).await else {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
-    let done = Args::read("", &content_type, &body, true)
+    let done = MethodArgs::read("", &content_type, &body, true)
         .and_then(|args| inner.update(|core| core.respond(&token, &args)));
     match done {
         Ok(()) => "ok".into_response(),

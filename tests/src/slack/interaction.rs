@@ -3,16 +3,16 @@
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::actions::{Edit, MetadataChange, into_object};
-use super::args::Args;
+use super::actions::{MessageEdit, MetadataChange, into_object};
+use super::args::MethodArgs;
 use super::blocks;
-use super::core::Core;
+use super::core::SlackCore;
 use super::delivery::EnvelopeKind;
-use super::failure::{Failure, fail_with};
+use super::failure::{MethodFailure, fail_with};
 use super::methods::chat::{ChatContent, read_content};
 use super::render::{MetadataView, ORIGIN, render_message};
-use super::view::Change;
-use super::world::{Message, Sender};
+use super::view::SlackChange;
+use super::world::{MessageSender, SlackMessage};
 
 /// Uses and life of a response URL.
 const HOOK_USES: u8 = 5;
@@ -20,7 +20,7 @@ const HOOK_MINUTES: u64 = 30;
 
 /// A response URL.
 #[derive(Debug, Clone)]
-pub(super) struct Hook {
+pub(super) struct ResponseHook {
     channel: String,
     ts: String,
     user: String,
@@ -36,7 +36,7 @@ pub(super) enum NoClick {
     Hidden,
 }
 
-impl Core {
+impl SlackCore {
     /// A user clicks a button; returns the click's `action_ts`.
     pub fn click(
         &mut self,
@@ -70,7 +70,7 @@ impl Core {
         let hook = uuid::Uuid::new_v4().simple().to_string();
         self.hooks.insert(
             hook.clone(),
-            Hook {
+            ResponseHook {
                 channel: channel_id.to_owned(),
                 ts: ts.to_owned(),
                 user: user.to_owned(),
@@ -119,7 +119,7 @@ impl Core {
         if message.ephemeral_for.is_none() {
             payload.insert("message".to_owned(), Value::Object(shown));
         }
-        self.announce(Change::Clicked {
+        self.announce(SlackChange::Clicked {
             channel: channel_id.to_owned(),
             ts: ts.to_owned(),
             user: user.to_owned(),
@@ -132,7 +132,7 @@ impl Core {
     }
 
     /// A call of a response URL.
-    pub fn respond(&mut self, token: &str, args: &Args) -> Result<(), Failure> {
+    pub fn respond(&mut self, token: &str, args: &MethodArgs) -> Result<(), MethodFailure> {
         let Some(hook) = self.hooks.get_mut(token) else { return fail_with("no_such_url") };
         if hook.created.elapsed().as_secs() > HOOK_MINUTES * 60 {
             return fail_with("expired_url");
@@ -160,8 +160,8 @@ impl Core {
             self.replace_original(&hook, ephemeral, content);
             return Ok(());
         }
-        let sender = Sender::App { username: None, icon_emoji: None, icon_url: None };
-        let mut message = Message::draft(sender, content.text.unwrap_or_default());
+        let sender = MessageSender::App { username: None, icon_emoji: None, icon_url: None };
+        let mut message = SlackMessage::draft(sender, content.text.unwrap_or_default());
         message.blocks = content.blocks.unwrap_or_default();
         message.attachments = content.attachments.unwrap_or_default();
         message.thread_ts = args.text("thread_ts");
@@ -172,10 +172,10 @@ impl Core {
         Ok(())
     }
 
-    fn replace_original(&mut self, hook: &Hook, ephemeral: bool, content: ChatContent) {
+    fn replace_original(&mut self, hook: &ResponseHook, ephemeral: bool, content: ChatContent) {
         if !ephemeral {
             let marked = content.blocks.is_none();
-            let edit = Edit {
+            let edit = MessageEdit {
                 text: Some(content.text.unwrap_or_default()),
                 blocks: Some(content.blocks.unwrap_or_default()),
                 attachments: content.attachments,
@@ -193,7 +193,7 @@ impl Core {
         let message = message.clone();
         if let Some(channel) = self.world.channels.get(&hook.channel) {
             let message = self.view(channel, &message);
-            self.announce(Change::Ephemeral { message });
+            self.announce(SlackChange::Ephemeral { message });
         }
     }
 }

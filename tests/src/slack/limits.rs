@@ -9,7 +9,7 @@ use super::options::RateLimits;
 
 /// Slack's tiers, and the methods with a rule of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tier {
+pub(super) enum RateTier {
     Unlimited,
     One,
     Two,
@@ -26,7 +26,7 @@ const POSTING_BURST: f64 = 5.0;
 
 /// What goes wrong with a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub enum CallFault {
     /// HTTP 429 with `Retry-After`, in whole seconds.
     RateLimited {
         /// Seconds.
@@ -48,9 +48,9 @@ pub enum Fault {
 
 /// Token buckets and ordered faults.
 #[derive(Debug, Default)]
-pub(super) struct Limits {
+pub(super) struct MethodLimits {
     buckets: BTreeMap<(String, Option<String>), Bucket>,
-    faults: BTreeMap<String, VecDeque<Fault>>,
+    faults: BTreeMap<String, VecDeque<CallFault>>,
     pub calls: BTreeMap<String, u64>,
     /// Those that came too early.
     pub early: BTreeMap<String, u64>,
@@ -62,19 +62,19 @@ struct Bucket {
     at: Instant,
 }
 
-impl Limits {
-    pub fn order(&mut self, method: &str, times: usize, fault: &Fault) {
+impl MethodLimits {
+    pub fn order(&mut self, method: &str, times: usize, fault: &CallFault) {
         let queue = self.faults.entry(method.to_owned()).or_default();
         queue.extend(std::iter::repeat_n(fault.clone(), times));
     }
 
     /// The fault that waits for a step of Slack's own, which nobody calls.
-    pub fn ordered(&mut self, step: &str) -> Option<Fault> {
+    pub fn ordered(&mut self, step: &str) -> Option<CallFault> {
         self.faults.get_mut(step)?.pop_front()
     }
 
     /// Counts a call and takes the fault that waits for it, if one does.
-    pub fn called(&mut self, method: &str) -> Option<Fault> {
+    pub fn called(&mut self, method: &str) -> Option<CallFault> {
         *self.calls.entry(method.to_owned()).or_default() += 1;
         [method, "*"].iter().find_map(|key| self.faults.get_mut(*key)?.pop_front())
     }
@@ -84,21 +84,21 @@ impl Limits {
         &mut self,
         rules: RateLimits,
         method: &str,
-        tier: Tier,
+        tier: RateTier,
         channel: Option<&str>,
         now: Instant,
     ) -> Option<u64> {
         let (capacity, per_second) = match (rules, tier) {
-            (RateLimits::Off, _) | (_, Tier::Unlimited) => return None,
-            (_, Tier::Two) => (20.0, 20.0 / 60.0),
-            (RateLimits::Distributed, Tier::Reading) => (1.0, 1.0 / 60.0),
+            (RateLimits::Off, _) | (_, RateTier::Unlimited) => return None,
+            (_, RateTier::Two) => (20.0, 20.0 / 60.0),
+            (RateLimits::Distributed, RateTier::Reading) => (1.0, 1.0 / 60.0),
             // Ten, so that an app can open all its connections at once.
-            (_, Tier::One) => (10.0, 1.0 / 60.0),
-            (_, Tier::Three | Tier::Reading) => (50.0, 50.0 / 60.0),
-            (_, Tier::Four) => (100.0, 100.0 / 60.0),
-            (_, Tier::Posting) => (POSTING_BURST, 1.0),
+            (_, RateTier::One) => (10.0, 1.0 / 60.0),
+            (_, RateTier::Three | RateTier::Reading) => (50.0, 50.0 / 60.0),
+            (_, RateTier::Four) => (100.0, 100.0 / 60.0),
+            (_, RateTier::Posting) => (POSTING_BURST, 1.0),
         };
-        let channel = channel.filter(|_| tier == Tier::Posting).map(str::to_owned);
+        let channel = channel.filter(|_| tier == RateTier::Posting).map(str::to_owned);
         let bucket = self
             .buckets
             .entry((method.to_owned(), channel))
@@ -122,14 +122,14 @@ mod tests {
 
     #[test]
     fn posting_allows_a_burst_then_one_a_second_and_channel() {
-        let mut limits = Limits::default();
+        let mut limits = MethodLimits::default();
         let start = Instant::now();
         let mut post = |channel: &str, after: u64| {
             let now = start + Duration::from_secs(after);
             limits.check(
                 RateLimits::Internal,
                 "chat.postMessage",
-                Tier::Posting,
+                RateTier::Posting,
                 Some(channel),
                 now,
             )
@@ -142,10 +142,10 @@ mod tests {
 
     #[test]
     fn distributed_apps_read_once_a_minute() {
-        let mut limits = Limits::default();
+        let mut limits = MethodLimits::default();
         let now = Instant::now();
         let mut read =
-            |rules| limits.check(rules, "conversations.replies", Tier::Reading, None, now);
+            |rules| limits.check(rules, "conversations.replies", RateTier::Reading, None, now);
         assert!(read(RateLimits::Distributed).is_none());
         assert_eq!(read(RateLimits::Distributed), Some(61));
         assert!(read(RateLimits::Off).is_none());
@@ -153,11 +153,11 @@ mod tests {
 
     #[test]
     fn faults_come_in_order_and_run_out() {
-        let mut limits = Limits::default();
-        limits.order("auth.test", 2, &Fault::Http(500));
-        assert_eq!(limits.called("auth.test"), Some(Fault::Http(500)));
+        let mut limits = MethodLimits::default();
+        limits.order("auth.test", 2, &CallFault::Http(500));
+        assert_eq!(limits.called("auth.test"), Some(CallFault::Http(500)));
         assert_eq!(limits.called("api.test"), None);
-        assert_eq!(limits.called("auth.test"), Some(Fault::Http(500)));
+        assert_eq!(limits.called("auth.test"), Some(CallFault::Http(500)));
         assert_eq!(limits.called("auth.test"), None);
         assert_eq!(limits.calls["auth.test"], 3);
     }

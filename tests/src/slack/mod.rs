@@ -32,29 +32,29 @@ mod view;
 mod watch;
 mod world;
 
-pub use delivery::{Delivery, DeliveryStats, EnvelopeKind};
+pub use delivery::{DeliveryStats, EnvelopeKind, EventDelivery};
 pub use driver::SlackError;
 pub use emoji::canonical_emoji;
-pub use limits::Fault;
-pub use options::{Options, RateLimits, Suggestion, Timing};
-pub use view::{ButtonView, Change, FileView, MessageView, SenderKind, SenderView};
-pub use watch::Release;
-pub use world::{Metadata, Reaction, World};
+pub use limits::CallFault;
+pub use options::{ChatSuggestion, RateLimits, SlackOptions, SlackTiming};
+pub use view::{ButtonView, FileView, MessageView, SenderKind, SenderView, SlackChange};
+pub use watch::EventRelease;
+pub use world::{MessageMetadata, MessageReaction, SlackWorld};
 
-use self::core::{Core, Inner};
+use self::core::{SharedSlack, SlackCore};
 use crate::serving::listen_at;
 
 /// A running server; clones are handles to the same one, and it ends with the last of them.
 #[derive(Clone)]
 pub struct SlackServer {
-    inner: Arc<Inner>,
+    inner: Arc<SharedSlack>,
     port: u16,
     running: Arc<Running>,
 }
 
 /// Ends the server when dropped.
 struct Running {
-    inner: Arc<Inner>,
+    inner: Arc<SharedSlack>,
     task: tokio::sync::Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -69,11 +69,11 @@ impl SlackServer {
     ///
     /// # Errors
     /// `SlackError::Listen` if no port can be had.
-    pub async fn start(options: Options) -> Result<Self, SlackError> {
+    pub async fn start(options: SlackOptions) -> Result<Self, SlackError> {
         let listener = listen_at(options.at).await.map_err(SlackError::Listen)?;
         let address = listener.local_addr().map_err(SlackError::Listen)?;
         let origin = options.origin.clone().unwrap_or_else(|| format!("http://{address}"));
-        let inner = Arc::new(Inner::new(Core::new(options), origin));
+        let inner = Arc::new(SharedSlack::new(SlackCore::new(options), origin));
         let router = http::build_router(Arc::clone(&inner));
         let stop = inner.stop.clone();
         let task = tokio::spawn(async move {
@@ -140,7 +140,7 @@ impl SlackServer {
     }
 
     /// The whole state, to save it or to look at what no other function shows.
-    pub fn snapshot(&self) -> World {
+    pub fn snapshot(&self) -> SlackWorld {
         self.inner.read(|core| core.world.clone())
     }
 }

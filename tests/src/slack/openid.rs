@@ -18,7 +18,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
 use super::SlackServer;
-use super::core::{Core, Inner};
+use super::core::{SharedSlack, SlackCore};
 use super::world::unix_now;
 use crate::openid::{public_key, sign_text};
 
@@ -27,7 +27,7 @@ const CODE_LIFE: Duration = Duration::from_mins(10);
 /// As in Slack's own tokens, in seconds.
 const TOKEN_LIFE: i64 = 300;
 
-type Shared = State<Arc<Inner>>;
+type Shared = State<Arc<SharedSlack>>;
 type Fields = BTreeMap<String, String>;
 
 /// The app as a client, and what it was given.
@@ -87,7 +87,7 @@ impl SlackServer {
     }
 }
 
-pub(super) fn build_router(inner: Arc<Inner>) -> Router {
+pub(super) fn build_router(inner: Arc<SharedSlack>) -> Router {
     Router::new()
         .route("/.well-known/openid-configuration", get(serve_configuration))
         .route("/openid/connect/authorize", get(serve_authorize))
@@ -128,7 +128,7 @@ async fn serve_authorize(State(inner): Shared, Query(asked): Query<Fields>) -> R
     inner.update(|core| give_consent(core, &asked))
 }
 
-fn give_consent(core: &mut Core, asked: &Fields) -> Response {
+fn give_consent(core: &mut SlackCore, asked: &Fields) -> Response {
     let of = |name: &str| asked.get(name).map(String::as_str).unwrap_or_default();
     let openid = &mut core.openid;
     if of("client_id") != openid.client {
@@ -188,7 +188,7 @@ async fn serve_token(State(inner): Shared, headers: HeaderMap, body: Bytes) -> R
 }
 
 fn exchange_code(
-    core: &mut Core,
+    core: &mut SlackCore,
     issuer: &str,
     (id, secret): (&str, &str),
     form: &Fields,
@@ -245,7 +245,7 @@ fn exchange_code(
 }
 
 /// What is said of a person.
-fn describe_person(core: &Core, grant: &Grant) -> Value {
+fn describe_person(core: &SlackCore, grant: &Grant) -> Value {
     let name = core.world.users.get(&grant.user).map_or("somebody", |user| user.name.as_str());
     let mut claims = json!({
         "sub": grant.user,

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::world::World;
-use crate::serving::At;
+use super::world::SlackWorld;
+use crate::serving::ListenAddress;
 
-/// How the server starts. `Options::default()` is a healthy workspace.
+/// How the server starts. `SlackOptions::default()` is a healthy workspace.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct SlackOptions {
     /// Shown in `auth.test`.
     pub team_name: String,
     /// Handle of the app's bot user, as people mention it.
@@ -24,26 +24,26 @@ pub struct Options {
     /// out of events, and of histories read without `include_all_metadata`.
     pub metadata_subscriptions: Vec<String>,
     /// Delivery, retries and connection life.
-    pub timing: Timing,
+    pub timing: SlackTiming,
     /// Whether calls are counted against Slack's limits.
     pub rate_limits: RateLimits,
     /// Most live Socket Mode connections; the next one is turned away.
     pub max_connections: usize,
     /// A world saved earlier (`SlackServer::snapshot`) instead of an empty workspace.
-    pub world: Option<World>,
+    pub world: Option<SlackWorld>,
     /// Where to listen.
-    pub at: At,
+    pub at: ListenAddress,
     /// How clients know the server, if not by its own address: `https://slack.example.com`.
     pub origin: Option<String>,
     /// Lets the chat page in; one is made up if absent.
     pub page_token: Option<String>,
     /// What the chat page offers to write.
-    pub suggestions: Vec<Suggestion>,
+    pub suggestions: Vec<ChatSuggestion>,
 }
 
 /// A conversation that the chat page offers to begin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Suggestion {
+pub struct ChatSuggestion {
     /// A few words.
     pub title: String,
     /// The first message.
@@ -52,7 +52,7 @@ pub struct Suggestion {
     pub replies: Vec<String>,
 }
 
-impl Default for Options {
+impl Default for SlackOptions {
     fn default() -> Self {
         let list = |items: &[&str]| items.iter().map(ToString::to_string).collect();
         Self {
@@ -88,11 +88,11 @@ impl Default for Options {
                 "reaction_removed",
             ]),
             metadata_subscriptions: Vec::new(),
-            timing: Timing::brisk(),
+            timing: SlackTiming::brisk(),
             rate_limits: RateLimits::Internal,
             max_connections: 10,
             world: None,
-            at: At::default(),
+            at: ListenAddress::default(),
             origin: None,
             page_token: None,
             suggestions: Vec::new(),
@@ -102,7 +102,7 @@ impl Default for Options {
 
 /// Times that Slack fixes and tests shorten.
 #[derive(Debug, Clone)]
-pub struct Timing {
+pub struct SlackTiming {
     /// An envelope not acknowledged for this long counts as failed.
     pub ack_timeout: Duration,
     /// Wait before each retry; as many retries as entries, then the event is lost.
@@ -117,7 +117,7 @@ pub struct Timing {
     pub sharing: Duration,
 }
 
-impl Timing {
+impl SlackTiming {
     /// Slack's own figures: 3 s to acknowledge; retries at once, after 1 and after 5 minutes.
     pub fn slack() -> Self {
         let minutes = |n: u64| Duration::from_secs(60 * n);

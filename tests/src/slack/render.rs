@@ -3,7 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::text;
-use super::world::{Channel, FileRecord, Message, Reaction, Sender, SlackUser, World};
+use super::world::{
+    FileRecord, MessageReaction, MessageSender, SlackChannel, SlackMessage, SlackUser, SlackWorld,
+};
 
 /// How much of a message's metadata a reader gets.
 #[derive(Debug, Clone, Copy)]
@@ -15,9 +17,9 @@ pub(super) enum MetadataView<'a> {
 }
 
 pub(super) fn render_message(
-    world: &World,
-    channel: &Channel,
-    message: &Message,
+    world: &SlackWorld,
+    channel: &SlackChannel,
+    message: &SlackMessage,
     metadata: MetadataView<'_>,
 ) -> Map<String, Value> {
     let mut out = Map::new();
@@ -30,7 +32,7 @@ pub(super) fn render_message(
     for (name, value) in render_sender(world, message) {
         put(name, value);
     }
-    if let Sender::User { id } = &message.sender
+    if let MessageSender::User { id } = &message.sender
         && !world.strange_teams(channel).is_empty()
     {
         let team = world.team_of(id);
@@ -91,18 +93,18 @@ pub(super) fn render_message(
     out
 }
 
-fn render_sender(world: &World, message: &Message) -> Vec<(&'static str, Value)> {
+fn render_sender(world: &SlackWorld, message: &SlackMessage) -> Vec<(&'static str, Value)> {
     let app = &world.app;
     match &message.sender {
-        Sender::User { id } => vec![("user", json!(id)), ("team", json!(world.team_of(id)))],
-        Sender::App { username: None, icon_emoji: None, icon_url: None } => vec![
+        MessageSender::User { id } => vec![("user", json!(id)), ("team", json!(world.team_of(id)))],
+        MessageSender::App { username: None, icon_emoji: None, icon_url: None } => vec![
             ("user", json!(app.user_id)),
             ("team", json!(world.team.id)),
             ("bot_id", json!(app.bot_id)),
             ("app_id", json!(app.id)),
             ("bot_profile", bot_profile(world)),
         ],
-        Sender::App { username, icon_emoji, icon_url } => {
+        MessageSender::App { username, icon_emoji, icon_url } => {
             let icons = match (icon_emoji, icon_url) {
                 (Some(emoji), _) => json!({ "emoji": emoji }),
                 (None, Some(url)) => json!({ "image_48": url }),
@@ -116,7 +118,7 @@ fn render_sender(world: &World, message: &Message) -> Vec<(&'static str, Value)>
                 ("app_id", json!(app.id)),
             ]
         }
-        Sender::OtherBot { bot_id, app_id, name } => vec![
+        MessageSender::OtherBot { bot_id, app_id, name } => vec![
             ("subtype", json!("bot_message")),
             ("username", json!(name)),
             ("bot_id", json!(bot_id)),
@@ -125,7 +127,7 @@ fn render_sender(world: &World, message: &Message) -> Vec<(&'static str, Value)>
     }
 }
 
-fn bot_profile(world: &World) -> Value {
+fn bot_profile(world: &SlackWorld) -> Value {
     json!({
         "id": world.app.bot_id,
         "app_id": world.app.id,
@@ -139,9 +141,9 @@ fn bot_profile(world: &World) -> Value {
 }
 
 fn render_thread(
-    world: &World,
-    channel: &Channel,
-    message: &Message,
+    world: &SlackWorld,
+    channel: &SlackChannel,
+    message: &SlackMessage,
 ) -> Vec<(&'static str, Value)> {
     if let Some(root) = &message.thread_ts {
         let parent = channel.messages.get(root).and_then(|parent| world.named_author(parent));
@@ -170,14 +172,14 @@ fn render_thread(
     ]
 }
 
-pub(super) fn render_reactions(reactions: &[Reaction]) -> Value {
+pub(super) fn render_reactions(reactions: &[MessageReaction]) -> Value {
     reactions
         .iter()
         .map(|r| json!({ "name": r.name, "count": r.users.len(), "users": r.users }))
         .collect()
 }
 
-pub(super) fn render_user(world: &World, user: &SlackUser) -> Value {
+pub(super) fn render_user(world: &SlackWorld, user: &SlackUser) -> Value {
     let (first, last) = user.real_name.split_once(' ').unwrap_or((&user.real_name, ""));
     json!({
         "id": user.id,
@@ -215,7 +217,7 @@ pub(super) fn render_user(world: &World, user: &SlackUser) -> Value {
     })
 }
 
-pub(super) fn render_channel(world: &World, channel: &Channel) -> Value {
+pub(super) fn render_channel(world: &SlackWorld, channel: &SlackChannel) -> Value {
     let strange = world.strange_teams(channel);
     let shared = !strange.is_empty();
     json!({
@@ -246,7 +248,7 @@ pub(super) fn render_channel(world: &World, channel: &Channel) -> Value {
     })
 }
 
-pub(super) fn render_file(world: &World, file: &FileRecord) -> Value {
+pub(super) fn render_file(world: &SlackWorld, file: &FileRecord) -> Value {
     let extension = file.name.rsplit_once('.').map_or("", |(_, end)| end).to_lowercase();
     let (mimetype, filetype, pretty) = match extension.as_str() {
         "png" => ("image/png", "png", "PNG"),
@@ -296,7 +298,7 @@ pub(super) fn render_file(world: &World, file: &FileRecord) -> Value {
 }
 
 /// The messages that have a file, by kind of channel and by channel.
-fn render_shares(world: &World, file: &FileRecord) -> Value {
+fn render_shares(world: &SlackWorld, file: &FileRecord) -> Value {
     let mut all = json!({});
     for share in &file.shares {
         let Some(channel) = world.channels.get(&share.channel) else { continue };
@@ -331,15 +333,20 @@ mod tests {
     use super::*;
 
     /// A workspace with a channel of Ana's.
-    fn world() -> (World, String, String) {
-        let mut world = World::new("Acme", "codebutler");
+    fn world() -> (SlackWorld, String, String) {
+        let mut world = SlackWorld::new("Acme", "codebutler");
         let ana = world.add_user("ana", "Ana Example", false);
         let channel = world.add_channel("shop", false, &[&ana]);
         (world, ana, channel)
     }
 
-    fn said(world: &mut World, channel: &str, sender: Sender, root: Option<&str>) -> Message {
-        let mut said = Message::draft(sender, "hello".to_owned());
+    fn said(
+        world: &mut SlackWorld,
+        channel: &str,
+        sender: MessageSender,
+        root: Option<&str>,
+    ) -> SlackMessage {
+        let mut said = SlackMessage::draft(sender, "hello".to_owned());
         said.ts = world.ts();
         said.thread_ts = root.map(str::to_owned);
         world.channels.get_mut(channel).unwrap().insert(said.clone());
@@ -351,13 +358,13 @@ mod tests {
         let (mut world, ana, channel) = world();
         let guest = world.add_user("gus", "Gus Guest", false);
         world.users.get_mut(&guest).unwrap().is_restricted = true;
-        let about = |world: &World, id: &str| render_user(world, &world.users[id]);
+        let about = |world: &SlackWorld, id: &str| render_user(world, &world.users[id]);
         assert_eq!(about(&world, &guest)["is_restricted"], true);
         assert_eq!(about(&world, &guest)["team_id"], *world.team.id);
         assert_eq!(about(&world, &ana)["is_restricted"], false);
-        let by = |id: &String| Sender::User { id: id.clone() };
+        let by = |id: &String| MessageSender::User { id: id.clone() };
         let plain = said(&mut world, &channel, by(&ana), None);
-        let shown = |world: &World, one: &Message| {
+        let shown = |world: &SlackWorld, one: &SlackMessage| {
             let channel = &world.channels[&channel];
             Value::Object(render_message(world, channel, one, MetadataView::Full))
         };
@@ -381,20 +388,20 @@ mod tests {
     #[test]
     fn a_reply_names_who_began_only_where_the_first_message_does() {
         let (mut world, ana, channel) = world();
-        let own = |name: Option<&str>| Sender::App {
+        let own = |name: Option<&str>| MessageSender::App {
             username: name.map(str::to_owned),
             icon_emoji: None,
             icon_url: None,
         };
         let bot = world.app.user_id.clone();
         let roots = [
-            (Sender::User { id: ana.clone() }, Some(&ana)),
+            (MessageSender::User { id: ana.clone() }, Some(&ana)),
             (own(None), Some(&bot)),
             (own(Some("The coder")), None),
         ];
         for (sender, named) in roots {
             let root = said(&mut world, &channel, sender.clone(), None);
-            let reply = Sender::User { id: ana.clone() };
+            let reply = MessageSender::User { id: ana.clone() };
             let reply = said(&mut world, &channel, reply, Some(&root.ts));
             let shown =
                 render_message(&world, &world.channels[&channel], &reply, MetadataView::Full);

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
-use super::core::Inner;
+use super::core::SharedSlack;
 use super::delivery::{DeliveryOrder, EnvelopeKind};
-use super::options::Timing;
+use super::options::SlackTiming;
 use super::render::ORIGIN;
-use super::view::Change;
+use super::view::SlackChange;
 
 /// Life of a connection opened with `debug_reconnects=true`, in seconds.
 const DEBUG_LIFETIME: u64 = 360;
@@ -29,13 +29,13 @@ enum Phase {
 }
 
 /// Serves a connection until either side has enough.
-pub(super) async fn serve_connection(inner: Arc<Inner>, mut socket: WebSocket, debug: bool) {
+pub(super) async fn serve_connection(inner: Arc<SharedSlack>, mut socket: WebSocket, debug: bool) {
     let admitted = inner.update(|core| {
         let most = core.options.max_connections;
         let admitted = core.dispatcher.connect(most);
         let count = core.dispatcher.connections();
         if admitted.is_some() {
-            core.announce(Change::Connections { count });
+            core.announce(SlackChange::Connections { count });
         }
         let mut timing = core.options.timing.clone();
         if debug {
@@ -71,16 +71,16 @@ pub(super) async fn serve_connection(inner: Arc<Inner>, mut socket: WebSocket, d
     inner.update(|core| {
         core.dispatcher.disconnected(id);
         let count = core.dispatcher.connections();
-        core.announce(Change::Connections { count });
+        core.announce(SlackChange::Connections { count });
     });
 }
 
 async fn pump_orders(
-    inner: &Arc<Inner>,
+    inner: &Arc<SharedSlack>,
     socket: &mut WebSocket,
     mut orders: UnboundedReceiver<DeliveryOrder>,
     id: u64,
-    timing: &Timing,
+    timing: &SlackTiming,
 ) {
     let mut phase = Phase::Serving;
     let mut next_phase = Instant::now() + timing.connection_lifetime;
@@ -151,7 +151,7 @@ fn disconnect_frame(reason: &str) -> Message {
     Message::text(frame.to_string())
 }
 
-fn acknowledge_frame(inner: &Arc<Inner>, frame: &str) {
+fn acknowledge_frame(inner: &Arc<SharedSlack>, frame: &str) {
     let frame: Value = serde_json::from_str(frame).unwrap_or_default();
     let envelope_id = frame["envelope_id"].as_str().unwrap_or_default();
     inner.update(|core| {
@@ -159,7 +159,7 @@ fn acknowledge_frame(inner: &Arc<Inner>, frame: &str) {
         if first.kind == EnvelopeKind::Interactive {
             let after = first.emitted_at.elapsed();
             let action_ts = first.key.clone();
-            core.announce(Change::ClickAcked { action_ts, after });
+            core.announce(SlackChange::ClickAcked { action_ts, after });
         }
     });
 }

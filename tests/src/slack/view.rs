@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::world::{Channel, Message, Metadata, Reaction, Sender, World};
+use super::world::{
+    MessageMetadata, MessageReaction, MessageSender, SlackChannel, SlackMessage, SlackWorld,
+};
 use super::{blocks, text};
 
 /// A message as seen from outside.
@@ -28,9 +30,9 @@ pub struct MessageView {
     /// What can be clicked.
     pub buttons: Vec<ButtonView>,
     /// In order of first use.
-    pub reactions: Vec<Reaction>,
+    pub reactions: Vec<MessageReaction>,
     /// The app's own data, whole.
-    pub metadata: Option<Metadata>,
+    pub metadata: Option<MessageMetadata>,
     /// ts of the last edit that shows.
     pub edited: Option<String>,
     /// Files shared with it.
@@ -97,7 +99,7 @@ pub struct FileView {
 /// Something that changed, in the order in which it did.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
-pub enum Change {
+pub enum SlackChange {
     /// A new message.
     Posted {
         /// As it is now.
@@ -175,7 +177,7 @@ pub enum Change {
 }
 
 impl MessageView {
-    pub(super) fn of(world: &World, channel: &Channel, message: &Message) -> Self {
+    pub(super) fn of(world: &SlackWorld, channel: &SlackChannel, message: &SlackMessage) -> Self {
         let handle = |id: &str| world.users.get(id).map(|user| user.name.clone());
         let wire = match message.blocks.as_slice() {
             [] => message.text.clone(),
@@ -223,21 +225,21 @@ impl MessageView {
 }
 
 impl SenderView {
-    fn of(world: &World, sender: &Sender) -> Self {
+    fn of(world: &SlackWorld, sender: &MessageSender) -> Self {
         match sender {
-            Sender::User { id } => Self {
+            MessageSender::User { id } => Self {
                 kind: SenderKind::User,
                 id: id.clone(),
                 name: world.users.get(id).map_or_else(|| id.clone(), |user| user.name.clone()),
                 icon: None,
             },
-            Sender::App { username, icon_emoji, icon_url } => Self {
+            MessageSender::App { username, icon_emoji, icon_url } => Self {
                 kind: SenderKind::App,
                 id: world.app.bot_id.clone(),
                 name: username.clone().unwrap_or_else(|| world.app.name.clone()),
                 icon: icon_emoji.clone().or_else(|| icon_url.clone()),
             },
-            Sender::OtherBot { bot_id, name, .. } => Self {
+            MessageSender::OtherBot { bot_id, name, .. } => Self {
                 kind: SenderKind::OtherBot,
                 id: bot_id.clone(),
                 name: name.clone(),

@@ -6,15 +6,15 @@ use tokio::sync::broadcast;
 use tokio::time::Instant;
 
 use super::SlackServer;
-use super::delivery::{Delivery, DeliveryStats};
+use super::delivery::{DeliveryStats, EventDelivery};
 use super::driver::SlackError;
-use super::limits::Fault;
-use super::view::{Change, MessageView};
-use super::world::Message;
+use super::limits::CallFault;
+use super::view::{MessageView, SlackChange};
+use super::world::SlackMessage;
 
 /// In which order held events go out.
 #[derive(Debug, Clone)]
-pub enum Release {
+pub enum EventRelease {
     /// As they came up.
     InOrder,
     /// The newest first.
@@ -30,12 +30,12 @@ impl SlackServer {
     pub fn messages(&self, channel: &str, thread: Option<&str>) -> Vec<MessageView> {
         self.inner.read(|core| {
             let Some(channel) = core.world.channels.get(channel) else { return Vec::new() };
-            let belongs = |message: &&Message| match thread {
+            let belongs = |message: &&SlackMessage| match thread {
                 Some(root) => message.ts == root || message.thread_ts.as_deref() == Some(root),
                 None => message.thread_ts.is_none() || message.broadcast,
             };
             let all = channel.messages.values().chain(channel.ephemerals.values());
-            let mut found: Vec<&Message> = all.filter(belongs).collect();
+            let mut found: Vec<&SlackMessage> = all.filter(belongs).collect();
             found.sort_by(|a, b| a.ts.cmp(&b.ts));
             found.into_iter().map(|message| core.view(channel, message)).collect()
         })
@@ -60,7 +60,7 @@ impl SlackServer {
     }
 
     /// All changes from now on. A receiver that falls 4,096 behind loses the oldest.
-    pub fn subscribe(&self) -> broadcast::Receiver<Change> {
+    pub fn subscribe(&self) -> broadcast::Receiver<SlackChange> {
         self.inner.read(|core| core.changes.subscribe())
     }
 
@@ -80,7 +80,7 @@ impl SlackServer {
     }
 
     /// Every event and click of this run, in order.
-    pub fn deliveries(&self) -> Vec<Delivery> {
+    pub fn deliveries(&self) -> Vec<EventDelivery> {
         self.inner.read(|core| core.dispatcher.deliveries().cloned().collect())
     }
 
@@ -154,7 +154,7 @@ impl SlackServer {
 /// Trouble, by order.
 impl SlackServer {
     /// The next `times` calls of a Web API method (`*` for any) meet this fault.
-    pub fn fail_next(&self, method: &str, times: usize, fault: &Fault) {
+    pub fn fail_next(&self, method: &str, times: usize, fault: &CallFault) {
         self.inner.update(|core| core.limits.order(method, times, fault));
     }
 
@@ -170,13 +170,13 @@ impl SlackServer {
     }
 
     /// Lets held events go, in this order. Returns how many.
-    pub fn release_events(&self, order: &Release) -> usize {
+    pub fn release_events(&self, order: &EventRelease) -> usize {
         self.inner.update(|core| {
             let held = core.dispatcher.unhold();
             let chosen: Vec<usize> = match order {
-                Release::InOrder => held,
-                Release::Reversed => held.into_iter().rev().collect(),
-                Release::Only(places) => {
+                EventRelease::InOrder => held,
+                EventRelease::Reversed => held.into_iter().rev().collect(),
+                EventRelease::Only(places) => {
                     places.iter().filter_map(|at| held.get(*at)).copied().collect()
                 }
             };

@@ -7,15 +7,15 @@ use serde_json::Value;
 
 /// Everything that Slack remembers. Serialisable, so that a demo can be stopped and resumed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct World {
+pub struct SlackWorld {
     /// The workspace.
-    pub team: Team,
+    pub team: SlackTeam,
     /// The one installed app.
     pub app: SlackApp,
     /// By user id; the app's bot user is one of them.
     pub users: BTreeMap<String, SlackUser>,
     /// By channel id.
-    pub channels: BTreeMap<String, Channel>,
+    pub channels: BTreeMap<String, SlackChannel>,
     /// By file id.
     pub files: BTreeMap<String, FileRecord>,
     /// By (channel id, thread ts): what the app says it is doing, and since when (Unix seconds).
@@ -26,7 +26,7 @@ pub struct World {
 
 /// A workspace.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Team {
+pub struct SlackTeam {
     /// `T…`.
     pub id: String,
     /// Shown name.
@@ -42,7 +42,7 @@ pub struct SlackApp {
     pub id: String,
     /// `B…`.
     pub bot_id: String,
-    /// `U…`, also in `World::users`.
+    /// `U…`, also in `SlackWorld::users`.
     pub user_id: String,
     /// Shown name.
     pub name: String,
@@ -69,7 +69,7 @@ pub struct SlackUser {
 
 /// A channel with all its messages.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Channel {
+pub struct SlackChannel {
     /// `C…`.
     pub id: String,
     /// Without `#`.
@@ -88,22 +88,22 @@ pub struct Channel {
     /// User ids; the bot's too once it has joined.
     pub members: BTreeSet<String>,
     /// By ts. Replies are here too.
-    pub messages: BTreeMap<String, Message>,
+    pub messages: BTreeMap<String, SlackMessage>,
     /// Root ts to the ts of its replies, oldest first.
     pub threads: BTreeMap<String, Vec<String>>,
     /// Messages that one user saw, by ts. Slack itself forgets them.
-    pub ephemerals: BTreeMap<String, Message>,
+    pub ephemerals: BTreeMap<String, SlackMessage>,
 }
 
 /// A message.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Message {
+pub struct SlackMessage {
     /// Its id within the channel.
     pub ts: String,
     /// Root of its thread; absent on roots.
     pub thread_ts: Option<String>,
     /// Who wrote it.
-    pub sender: Sender,
+    pub sender: MessageSender,
     /// In Slack's wire form: `&amp;`, `<@U…>`, `<https://…>`.
     pub text: String,
     /// As given; a text-only message has none.
@@ -111,11 +111,11 @@ pub struct Message {
     /// As given.
     pub attachments: Vec<Value>,
     /// The app's own data.
-    pub metadata: Option<Metadata>,
+    pub metadata: Option<MessageMetadata>,
     /// In order of first use.
-    pub reactions: Vec<Reaction>,
+    pub reactions: Vec<MessageReaction>,
     /// Set by edits that show.
-    pub edited: Option<Edited>,
+    pub edited: Option<VisibleEdit>,
     /// File ids.
     pub files: Vec<String>,
     /// What the client that sent it called it.
@@ -131,7 +131,7 @@ pub struct Message {
 /// Who wrote a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Sender {
+pub enum MessageSender {
     /// A person.
     User {
         /// User id.
@@ -159,7 +159,7 @@ pub enum Sender {
 
 /// Message metadata.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Metadata {
+pub struct MessageMetadata {
     /// The app's name for it.
     pub event_type: String,
     /// A JSON object.
@@ -168,7 +168,7 @@ pub struct Metadata {
 
 /// One emoji on a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reaction {
+pub struct MessageReaction {
     /// Without colons.
     pub name: String,
     /// User ids, in order.
@@ -177,7 +177,7 @@ pub struct Reaction {
 
 /// A visible edit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Edited {
+pub struct VisibleEdit {
     /// User id.
     pub user: String,
     /// When.
@@ -208,12 +208,12 @@ pub struct FileRecord {
     pub channels: Vec<String>,
     /// The messages that have it.
     #[serde(default)]
-    pub shares: Vec<Share>,
+    pub shares: Vec<FileShare>,
 }
 
 /// A message that has a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Share {
+pub struct FileShare {
     /// Channel id.
     pub channel: String,
     /// The message's.
@@ -235,11 +235,11 @@ pub struct ThreadStatus {
     pub expires: i64,
 }
 
-impl World {
+impl SlackWorld {
     /// An empty workspace with the app installed.
     pub fn new(team_name: &str, bot_name: &str) -> Self {
         let mut world = Self {
-            team: Team {
+            team: SlackTeam {
                 id: String::new(),
                 name: team_name.to_owned(),
                 domain: team_name.to_lowercase().replace(' ', "-"),
@@ -301,7 +301,7 @@ impl World {
     /// The conversation of a user with the app, which begins with the first look at it.
     pub fn direct(&mut self, user: &str) -> String {
         let bot = self.app.user_id.clone();
-        let own = |channel: &&Channel| channel.is_im && channel.members.contains(user);
+        let own = |channel: &&SlackChannel| channel.is_im && channel.members.contains(user);
         if let Some(known) = self.channels.values().find(own) {
             return known.id.clone();
         }
@@ -320,7 +320,7 @@ impl World {
     }
 
     /// Workspaces of other companies that share a channel, by Slack Connect.
-    pub fn strange_teams(&self, channel: &Channel) -> BTreeSet<&str> {
+    pub fn strange_teams(&self, channel: &SlackChannel) -> BTreeSet<&str> {
         let members = channel.members.iter().filter_map(|id| self.users.get(id));
         members.filter_map(|user| user.team.as_deref()).collect()
     }
@@ -329,7 +329,7 @@ impl World {
     pub fn add_channel(&mut self, name: &str, is_private: bool, members: &[&str]) -> String {
         let id = self.id('C');
         let creator = members.first().map_or_else(|| self.app.user_id.clone(), ToString::to_string);
-        let channel = Channel {
+        let channel = SlackChannel {
             id: id.clone(),
             name: name.trim_start_matches('#').to_owned(),
             is_private,
@@ -361,44 +361,44 @@ impl World {
     }
 
     /// Whether the app's bot is in a channel.
-    pub fn bot_in(&self, channel: &Channel) -> bool {
+    pub fn bot_in(&self, channel: &SlackChannel) -> bool {
         channel.members.contains(&self.app.user_id)
     }
 
     /// The user id that a message itself has: none under a chosen name.
-    pub fn named_author(&self, message: &Message) -> Option<String> {
+    pub fn named_author(&self, message: &SlackMessage) -> Option<String> {
         match &message.sender {
-            Sender::App { username: None, icon_emoji: None, icon_url: None }
-            | Sender::User { .. } => self.author(message),
-            Sender::App { .. } | Sender::OtherBot { .. } => None,
+            MessageSender::App { username: None, icon_emoji: None, icon_url: None }
+            | MessageSender::User { .. } => self.author(message),
+            MessageSender::App { .. } | MessageSender::OtherBot { .. } => None,
         }
     }
 
     /// The user id that a message counts as: the bot's for the app's own messages.
-    pub fn author(&self, message: &Message) -> Option<String> {
+    pub fn author(&self, message: &SlackMessage) -> Option<String> {
         match &message.sender {
-            Sender::User { id } => Some(id.clone()),
-            Sender::App { .. } => Some(self.app.user_id.clone()),
-            Sender::OtherBot { .. } => None,
+            MessageSender::User { id } => Some(id.clone()),
+            MessageSender::App { .. } => Some(self.app.user_id.clone()),
+            MessageSender::OtherBot { .. } => None,
         }
     }
 }
 
-impl Channel {
+impl SlackChannel {
     /// A message, a reply or an ephemeral message.
-    pub fn any_message(&self, ts: &str) -> Option<&Message> {
+    pub fn any_message(&self, ts: &str) -> Option<&SlackMessage> {
         self.messages.get(ts).or_else(|| self.ephemerals.get(ts))
     }
 
     /// A root and its replies, oldest first; empty when there is no such root.
-    pub fn thread(&self, root: &str) -> Vec<&Message> {
+    pub fn thread(&self, root: &str) -> Vec<&SlackMessage> {
         let replies = self.threads.get(root).into_iter().flatten();
         let replies = replies.filter_map(|ts| self.messages.get(ts));
         self.messages.get(root).into_iter().chain(replies).collect()
     }
 
     /// Puts a message in its place.
-    pub fn insert(&mut self, message: Message) {
+    pub fn insert(&mut self, message: SlackMessage) {
         if message.ephemeral_for.is_some() {
             self.ephemerals.insert(message.ts.clone(), message);
             return;

@@ -1,4 +1,4 @@
-//! Puts a [`Stack`] together, from the outside in.
+//! Puts a [`RunningStack`] together, from the outside in.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
@@ -9,17 +9,19 @@ use std::time::{Duration, Instant};
 
 use codebutler_crds::{AgentRole, AgentRoleSpec, RepoSpec};
 
-use super::manifests::{self, Outside};
+use super::manifests::{self, RepoTargets};
 use super::nodes::{self, OwnNodes};
-use super::outside::{self, Models, Outside as Running, Surroundings};
-use super::part::Part;
-use super::process::{Process, ProcessCommand};
+use super::outside::{self, ModelSource, OutsideWorld as Running, StackSurroundings};
+use super::part::StackPart;
+use super::process::{OperatorProcess, ProcessCommand};
 use super::toolchain::{AGENT_IMAGE, WORKSPACE_IMAGE, build_images};
-use super::{Metrics, PagesAccess, Stack, StackError, StackOptions};
+use super::{MetricsAddresses, PagesAccess, RunningStack, StackError, StackOptions};
 use crate::apiserver;
-use crate::cluster::Cluster;
+use crate::cluster::TestCluster;
 use crate::controllers::{ControllerManager, ControllerOptions};
-use crate::kubelet::{HOST_IP, Kubelet, KubeletError, KubeletOptions, Leak, ServiceForward};
+use crate::kubelet::{
+    HOST_IP, KubeletError, KubeletOptions, NetworkLeak, ProcessKubelet, ServiceForward,
+};
 use crate::models::ModelServer;
 use crate::serving::own_loopback_address;
 
@@ -45,27 +47,27 @@ fn io_error(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> StackErro
     move |source| StackError::Io { what, source }
 }
 
-/// See [`Stack::start_in`].
+/// See [`RunningStack::start_in`].
 pub async fn start_stack(
     options: StackOptions,
-    mut surroundings: Surroundings,
-) -> Result<Stack, StackError> {
+    mut surroundings: StackSurroundings,
+) -> Result<RunningStack, StackError> {
     let dir = options.dir.clone();
     for sub in ["bin", "logs", "cluster", "git", "node", "volumes"] {
         std::fs::create_dir_all(dir.join(sub)).map_err(io_error("making the state folder"))?;
     }
     let outside = outside::start_outside(&options, &surroundings).await?;
     let life = surroundings.life.take();
-    let server = apiserver::Options {
+    let server = apiserver::ServerOptions {
         port: life.as_ref().and_then(|life| life.ports.cluster),
         snapshot: life.map(|life| life.objects),
-        ..apiserver::Options::default()
+        ..apiserver::ServerOptions::default()
     };
     let (place, at) = (options.place.clone(), dir.join("cluster"));
     let cluster = if place.is_usual() {
-        Cluster::start_alone(&at, server).await
+        TestCluster::start_alone(&at, server).await
     } else {
-        Cluster::start_with(&at, server).await
+        TestCluster::start_with(&at, server).await
     };
     let cluster = cluster.map_err(part_error("API server"))?;
     let api = outside.slack.api_url();
@@ -84,7 +86,7 @@ pub async fn start_stack(
     }
     outside.slack.wait_connected(1, READY).await.map_err(part_error("Slack"))?;
 
-    Ok(Stack {
+    Ok(RunningStack {
         dir,
         place,
         cluster,
@@ -107,19 +109,19 @@ pub async fn start_stack(
 
 /// What runs, and who runs its pods.
 struct Product {
-    gateway: Part,
-    controller: Part,
-    metrics: Metrics,
-    kubelet: Option<Kubelet>,
+    gateway: StackPart,
+    controller: StackPart,
+    metrics: MetricsAddresses,
+    kubelet: Option<ProcessKubelet>,
     controllers: Option<ControllerManager>,
 }
 
 /// The product as its chart installs it, on nodes that are there.
 async fn on_nodes(
     nodes: &OwnNodes,
-    cluster: &Cluster,
+    cluster: &TestCluster,
     options: &StackOptions,
-    models: &Models,
+    models: &ModelSource,
     slack_api: &str,
 ) -> Result<Product, StackError> {
     prepare_cluster(cluster, options).await?;
@@ -127,16 +129,17 @@ async fn on_nodes(
     apply_roles(cluster, options, models).await?;
     let (gateway, controller, metrics) =
         nodes::deploy_product(cluster, options).await.map_err(part_error("product"))?;
-    let [gateway, controller] = [gateway, controller].map(|part| Part::Deployed(Box::new(part)));
+    let [gateway, controller] =
+        [gateway, controller].map(|part| StackPart::Deployed(Box::new(part)));
     Ok(Product { gateway, controller, metrics, kubelet: None, controllers: None })
 }
 
 /// The product as processes of this machine, with a kubelet and controllers of the testbed; and the
 /// options as the cluster needs them.
 async fn start_here(
-    cluster: &Cluster,
+    cluster: &TestCluster,
     options: StackOptions,
-    surroundings: &Surroundings,
+    surroundings: &StackSurroundings,
     outside: &Running,
 ) -> Result<(StackOptions, Product), StackError> {
     let slack_api = outside.slack.api_url();
@@ -161,7 +164,7 @@ async fn start_here(
     let gateway_address = SocketAddr::new(ip, GATEWAY_PORT);
     let pages = SocketAddr::new(ip, METRICS_PORT + 2);
     let deliveries = SocketAddr::new(ip, METRICS_PORT + 3);
-    let metrics = Metrics {
+    let metrics = MetricsAddresses {
         gateway: SocketAddr::new(ip, METRICS_PORT),
         pages: Some(pages),
         deliveries: Some(deliveries),
@@ -214,7 +217,7 @@ async fn start_here(
 
 /// How pages are reached, and what it takes to sign in.
 async fn watching_arguments(
-    cluster: &Cluster,
+    cluster: &TestCluster,
     options: &StackOptions,
     address: SocketAddr,
     outside: &Running,
@@ -246,12 +249,12 @@ async fn watching_arguments(
 }
 
 /// What the team's Repo points at.
-fn pointed_at(options: &StackOptions, world: &Running, models: &Models) -> Outside {
+fn pointed_at(options: &StackOptions, world: &Running, models: &ModelSource) -> RepoTargets {
     let (model_url, api_key) = match models {
-        Models::Real(provider) => (provider.url.clone(), provider.key.clone()),
+        ModelSource::Real(provider) => (provider.url.clone(), provider.key.clone()),
         _ => (world.models.url(), world.models.api_key().to_owned()),
     };
-    Outside {
+    RepoTargets {
         git_url: world.remote.url().to_owned(),
         branch: options.branch.clone(),
         model_url,
@@ -267,7 +270,7 @@ fn pointed_at(options: &StackOptions, world: &Running, models: &Models) -> Outsi
 
 /// What a cluster with a scheduler and volumes of its own has to be told, so that pods come to the
 /// testbed's node and volumes from its folder.
-fn settle_options(mut options: StackOptions, cluster: &Cluster, class: &str) -> StackOptions {
+fn settle_options(mut options: StackOptions, cluster: &TestCluster, class: &str) -> StackOptions {
     if !cluster.is_shared() {
         return options;
     }
@@ -289,12 +292,12 @@ fn settle_options(mut options: StackOptions, cluster: &Cluster, class: &str) -> 
 }
 
 async fn start_kubelet(
-    cluster: &Cluster,
+    cluster: &TestCluster,
     api: &url::Url,
     stack: &StackOptions,
     agent: &Path,
     gateway: SocketAddr,
-) -> Result<Kubelet, KubeletError> {
+) -> Result<ProcessKubelet, KubeletError> {
     let place = &stack.place;
     let node = place.named(NODE);
     let mut options = KubeletOptions::new(node, stack.dir.join("node"), &stack.program);
@@ -317,32 +320,32 @@ async fn start_kubelet(
     }];
     options.leaks = wall_leaks(api, stack.late_wall);
     options.inject_env.clone_from(&stack.inject_env);
-    Kubelet::start(cluster.client(), options).await
+    ProcessKubelet::start(cluster.client(), options).await
 }
 
 /// The API server, at the address that pods are told, and the node's kubelet, for which it stands in.
-fn wall_leaks(api: &url::Url, late_wall: Option<Duration>) -> Vec<Leak> {
+fn wall_leaks(api: &url::Url, late_wall: Option<Duration>) -> Vec<NetworkLeak> {
     let ip = api.host_str().and_then(|host| host.parse::<IpAddr>().ok());
     let target = ip.zip(api.port_or_known_default()).map(SocketAddr::from);
     let Some((target, lasts)) = target.zip(late_wall) else { return Vec::new() };
     let node = SocketAddr::new(HOST_IP, KUBELET_PORT);
-    [target, node].map(|address| Leak { address, target, lasts: Some(lasts) }).into()
+    [target, node].map(|address| NetworkLeak { address, target, lasts: Some(lasts) }).into()
 }
 
 /// Definitions and namespaces.
-async fn prepare_cluster(cluster: &Cluster, options: &StackOptions) -> Result<(), StackError> {
+async fn prepare_cluster(cluster: &TestCluster, options: &StackOptions) -> Result<(), StackError> {
     cluster.install_crds().await.map_err(part_error("API server"))?;
     options.place.make(cluster).await.map_err(part_error("API server"))
 }
 
 /// The AgentRoles, with the models that answer.
 async fn apply_roles(
-    cluster: &Cluster,
+    cluster: &TestCluster,
     options: &StackOptions,
-    models: &Models,
+    models: &ModelSource,
 ) -> Result<(), StackError> {
     let model = |role: &AgentRole| match models {
-        Models::Real(provider) => provider.model.clone(),
+        ModelSource::Real(provider) => provider.model.clone(),
         _ => Some(ModelServer::model(&role.spec.role)),
     };
     for mut role in manifests::seed_roles(&options.place, model)? {
@@ -356,7 +359,10 @@ async fn apply_roles(
     Ok(())
 }
 
-async fn apply_object(cluster: &Cluster, object: &impl serde::Serialize) -> Result<(), StackError> {
+async fn apply_object(
+    cluster: &TestCluster,
+    object: &impl serde::Serialize,
+) -> Result<(), StackError> {
     let mut json = serde_json::to_value(object).map_err(part_error("API server"))?;
     if let Some(map) = json.as_object_mut() {
         map.remove("status");
@@ -366,7 +372,7 @@ async fn apply_object(cluster: &Cluster, object: &impl serde::Serialize) -> Resu
 
 /// How the operator's processes are started.
 struct Processes<'a> {
-    cluster: &'a Cluster,
+    cluster: &'a TestCluster,
     options: &'a StackOptions,
     operator: PathBuf,
     watched: Vec<String>,
@@ -374,7 +380,7 @@ struct Processes<'a> {
 
 impl Processes<'_> {
     /// Starts one with its own ServiceAccount's token.
-    async fn spawn(&self, name: &str, flags: Vec<String>) -> Result<Process, StackError> {
+    async fn spawn(&self, name: &str, flags: Vec<String>) -> Result<OperatorProcess, StackError> {
         let (options, account) = (self.options, format!("codebutler-{name}"));
         let (dir, system) = (&options.dir, &options.place.system);
         let config = write_kubeconfig(self.cluster, dir, system, &account).await?;
@@ -408,7 +414,7 @@ fn link_program(dir: &Path, program: &Path, name: &str) -> Result<PathBuf, Stack
 
 /// A kubeconfig with a ServiceAccount's own token, readable by nobody else.
 async fn write_kubeconfig(
-    cluster: &Cluster,
+    cluster: &TestCluster,
     dir: &Path,
     system: &str,
     account: &str,
@@ -432,7 +438,7 @@ async fn write_kubeconfig(
 
 async fn await_ready(
     name: &'static str,
-    process: &mut Process,
+    process: &mut OperatorProcess,
     address: SocketAddr,
 ) -> Result<(), StackError> {
     let client = reqwest::Client::new();

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::Stack;
-use crate::slack::World;
+use super::RunningStack;
+use crate::slack::SlackWorld;
 use crate::{apiserver, github};
 
 /// Grows whenever an older file can't be read any more.
@@ -101,26 +101,26 @@ struct Saved<L> {
 
 /// What the servers knew.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Life {
+pub struct KeptLife {
     /// Head of the default branch before anything happened.
     pub first_commit: String,
     /// The default branch.
     pub branch: String,
     /// Where the servers listened.
-    pub ports: Ports,
+    pub ports: KeptPorts,
     /// Lets the chat page in.
     pub page_token: String,
     /// The API server's objects.
     pub objects: apiserver::ServerSnapshot,
     /// The workspace.
-    pub workspace: World,
+    pub workspace: SlackWorld,
     /// Pull requests.
-    pub host: github::Snapshot,
+    pub host: github::GitHubSnapshot,
 }
 
 /// Where servers listen.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct Ports {
+pub struct KeptPorts {
     /// Slack and the chat page.
     pub slack: Option<u16>,
     /// The Git host.
@@ -133,15 +133,15 @@ pub struct Ports {
 
 /// A folder that is kept, locked as long as this lives.
 #[derive(Debug)]
-pub struct Kept {
+pub struct KeptFolder {
     dir: PathBuf,
     source: String,
-    life: Option<Life>,
+    life: Option<KeptLife>,
     seen: (u64, u64),
     _lock: File,
 }
 
-impl Kept {
+impl KeptFolder {
     /// Takes a folder: a new one, or that of an earlier demo of the same repository (or of any, if
     /// none is asked for).
     ///
@@ -174,7 +174,7 @@ impl Kept {
             return Err(KeptError::Format { dir, found });
         }
         let Saved { dir: made, source: holds, life, .. } =
-            serde_json::from_slice::<Saved<Life>>(&text).map_err(broken)?;
+            serde_json::from_slice::<Saved<KeptLife>>(&text).map_err(broken)?;
         if made != dir {
             return Err(KeptError::Moved { dir, made });
         }
@@ -200,12 +200,12 @@ impl Kept {
 
     /// What the servers knew when it was last saved, if it ever was.
     #[must_use]
-    pub fn life(&self) -> Option<&Life> {
+    pub fn life(&self) -> Option<&KeptLife> {
         self.life.as_ref()
     }
 
     /// The same, to go on with.
-    pub fn take(&mut self) -> Option<Life> {
+    pub fn take(&mut self) -> Option<KeptLife> {
         self.life.take()
     }
 
@@ -213,16 +213,16 @@ impl Kept {
     ///
     /// # Errors
     /// When the disk fails.
-    pub async fn save(&mut self, stack: &Stack) -> Result<(), KeptError> {
+    pub async fn save(&mut self, stack: &RunningStack) -> Result<(), KeptError> {
         let Some(server) = stack.cluster.server() else { return Ok(()) };
         let now = (server.version(), stack.slack.version());
         if now == self.seen {
             return Ok(());
         }
-        let life = Life {
+        let life = KeptLife {
             first_commit: stack.first_commit.clone(),
             branch: stack.branch.clone(),
-            ports: Ports {
+            ports: KeptPorts {
                 slack: stack.slack.origin().rsplit(':').next().and_then(|port| port.parse().ok()),
                 github: Some(stack.github.port()),
                 cluster: Some(server.port()),
@@ -240,7 +240,7 @@ impl Kept {
     }
 
     /// Replaces the file as a whole. It holds Secrets, so nobody else may read it.
-    fn write(&self, life: Option<&Life>) -> Result<(), KeptError> {
+    fn write(&self, life: Option<&KeptLife>) -> Result<(), KeptError> {
         let (dir, source) = (self.dir.clone(), self.source.clone());
         let saved = Saved { format: u64::from(FORMAT), dir, source, life };
         let (path, new) = (self.dir.join(FILE), self.dir.join(format!("{FILE}.new")));
@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     fn told(dir: &Path, wanted: Option<&str>) -> String {
-        Kept::open(dir, wanted, "the sample").unwrap_err().to_string()
+        KeptFolder::open(dir, wanted, "the sample").unwrap_err().to_string()
     }
 
     #[test]
@@ -293,7 +293,7 @@ mod tests {
         assert!(told(dir.path(), None).contains("is not empty and holds no demo"));
 
         let dir = dir.path().join("new");
-        let first = Kept::open(&dir, None, "the sample").unwrap();
+        let first = KeptFolder::open(&dir, None, "the sample").unwrap();
         let process = format!("in use by another demo (process {})", std::process::id());
         assert!(told(&dir, None).contains(&process));
         drop(first);
@@ -301,7 +301,7 @@ mod tests {
             told(&dir, Some("/src/shop"))
                 .contains("holds the demo of the sample, not of /src/shop")
         );
-        assert_eq!(Kept::open(&dir, None, "other").unwrap().source(), "the sample");
+        assert_eq!(KeptFolder::open(&dir, None, "other").unwrap().source(), "the sample");
 
         let moved = dir.with_file_name("moved");
         std::fs::rename(&dir, &moved).unwrap();

@@ -15,14 +15,14 @@ use serde::Serialize;
 
 use super::{RepoEdit, StackError};
 use crate::cluster::ClusterError;
-use crate::place::Place;
+use crate::place::InstallPlace;
 
 const CONTROLLER_YAML: &str = include_str!("../../../operator/deploy/controller.yaml");
 const GATEWAY_YAML: &str = include_str!("../../../operator/deploy/gateway.yaml");
 
 /// What the Repo points at.
 #[derive(Clone, Debug)]
-pub struct Outside {
+pub struct RepoTargets {
     /// `http://host:port/owner/name`.
     pub git_url: String,
     /// Base branch.
@@ -49,12 +49,12 @@ pub struct Outside {
 ///
 /// # Errors
 /// Never: the manifests are part of this program.
-pub fn system_manifests(place: &Place) -> Result<Vec<String>, ClusterError> {
+pub fn system_manifests(place: &InstallPlace) -> Result<Vec<String>, ClusterError> {
     [CONTROLLER_YAML, GATEWAY_YAML].map(|yaml| place.adapted(yaml)).into_iter().collect()
 }
 
 /// Lets the gateway read the team's Secrets.
-pub fn secrets_binding(place: &Place) -> serde_json::Value {
+pub fn secrets_binding(place: &InstallPlace) -> serde_json::Value {
     serde_json::json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",
@@ -75,7 +75,7 @@ pub fn secrets_binding(place: &Place) -> serde_json::Value {
 /// # Errors
 /// When a seed is not a valid AgentRole.
 pub fn seed_roles(
-    place: &Place,
+    place: &InstallPlace,
     model: impl Fn(&AgentRole) -> Option<String>,
 ) -> Result<Vec<AgentRole>, StackError> {
     crate::seeds::role_files()
@@ -96,10 +96,10 @@ pub fn seed_roles(
 
 /// The team's Secrets, the right to read them, and its Repo, which `edit` may change first.
 pub fn team_manifests(
-    place: &Place,
+    place: &InstallPlace,
     repo: &str,
     roles: Vec<String>,
-    outside: &Outside,
+    outside: &RepoTargets,
     edit: Option<&RepoEdit>,
 ) -> Vec<serde_json::Value> {
     let git_host = url_origin(&outside.git_url);
@@ -172,7 +172,7 @@ pub const SIGN_IN: &str = "codebutler-pages";
 
 /// That Secret, and the right to read it.
 pub fn sign_in(
-    place: &Place,
+    place: &InstallPlace,
     issuer: &str,
     (id, secret): &(String, String),
 ) -> [serde_json::Value; 2] {
@@ -185,7 +185,7 @@ pub fn sign_in(
 }
 
 fn make_secret(
-    place: &Place,
+    place: &InstallPlace,
     name: &str,
     hosts: &str,
     data: &[(&str, &String)],

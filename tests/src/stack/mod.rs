@@ -19,26 +19,26 @@ use std::time::Duration;
 use codebutler_crds::{AgentRoleSpec, RepoSpec, Thread};
 use kube::Api;
 
-use crate::cluster::Cluster;
+use crate::cluster::TestCluster;
 use crate::controllers::ControllerManager;
-use crate::github::{GitHubServer, Remote};
-use crate::kubelet::{InjectEnv, Kubelet};
-use crate::models::{ModelServer, Script};
+use crate::github::{DrivenRepository, GitHubServer};
+use crate::kubelet::{InjectEnv, ProcessKubelet};
+use crate::models::{ModelScript, ModelServer};
 use crate::openid::OpenIdIssuer;
-use crate::place::Place;
+use crate::place::InstallPlace;
 use crate::slack::SlackServer;
 
-use kept::{Kept, KeptError};
+use kept::{KeptError, KeptFolder};
 use nodes::OwnNodes;
-use outside::Surroundings;
-use part::Part;
+use outside::StackSurroundings;
+use part::StackPart;
 
 /// What a stack is made of.
 pub struct StackOptions {
     /// Where everything is kept. Removed by whoever made it.
     pub dir: PathBuf,
     /// Its names in the cluster.
-    pub place: Place,
+    pub place: InstallPlace,
     /// The binary that is every process of the product under another name.
     pub program: PathBuf,
     /// Name of the Repo, of its channel and of the repository.
@@ -52,7 +52,7 @@ pub struct StackOptions {
     /// The repository's first commit: a folder.
     pub files: PathBuf,
     /// What the models say.
-    pub script: Script,
+    pub script: ModelScript,
     /// Seconds a role's pod stays with nothing to do; the seeds' figure if absent.
     pub idle_timeout_seconds: Option<u32>,
     /// Seconds to gather a burst of messages.
@@ -142,29 +142,29 @@ pub enum StackError {
 }
 
 /// The running product and the outside world it works in.
-pub struct Stack {
+pub struct RunningStack {
     /// Where everything is kept.
     pub dir: PathBuf,
     /// Its names in the cluster.
-    pub place: Place,
+    pub place: InstallPlace,
     /// The API server.
-    pub cluster: Cluster,
+    pub cluster: TestCluster,
     /// Runs the pods, unless nodes of the cluster's own do.
-    pub kubelet: Option<Kubelet>,
+    pub kubelet: Option<ProcessKubelet>,
     /// The team's chat.
     pub slack: SlackServer,
     /// The team's Git host.
     pub github: GitHubServer,
     /// The team's repository on it.
-    pub remote: Remote,
+    pub remote: DrivenRepository,
     /// The scripted model.
     pub models: ModelServer,
     /// Holds no secret.
-    pub controller: Part,
+    pub controller: StackPart,
     /// Holds all secrets.
-    pub gateway: Part,
+    pub gateway: StackPart,
     /// Where both serve `/metrics`.
-    pub metrics: Metrics,
+    pub metrics: MetricsAddresses,
     /// The Repo's name.
     pub repo: String,
     /// Channel id.
@@ -180,7 +180,7 @@ pub struct Stack {
 
 /// Addresses of the operator's metrics.
 #[derive(Clone, Copy, Debug)]
-pub struct Metrics {
+pub struct MetricsAddresses {
     /// The controller's.
     pub controller: SocketAddr,
     /// The gateway's.
@@ -191,23 +191,23 @@ pub struct Metrics {
     pub deliveries: Option<SocketAddr>,
 }
 
-impl Stack {
+impl RunningStack {
     /// Starts everything and returns when controller and gateway are ready and the team's Repo has
     /// been applied.
     ///
     /// # Errors
     /// Names the part that did not start, with the end of its log where it has one.
     pub async fn start(options: StackOptions) -> Result<Self, StackError> {
-        Self::start_in(options, Surroundings::default()).await
+        Self::start_in(options, StackSurroundings::default()).await
     }
 
     /// The same, in a world that is not just new and scripted.
     ///
     /// # Errors
-    /// As [`Stack::start`].
+    /// As [`RunningStack::start`].
     pub async fn start_in(
         options: StackOptions,
-        surroundings: Surroundings,
+        surroundings: StackSurroundings,
     ) -> Result<Self, StackError> {
         Box::pin(build::start_stack(options, surroundings)).await
     }
@@ -245,7 +245,7 @@ impl Stack {
     ///
     /// # Errors
     /// When a process can't be waited for, or nothing be saved.
-    pub async fn stop_and_keep(mut self, kept: Option<&mut Kept>) -> Result<(), StackError> {
+    pub async fn stop_and_keep(mut self, kept: Option<&mut KeptFolder>) -> Result<(), StackError> {
         self.stop_product().await?;
         let saved = match kept {
             Some(kept) => kept.save(&self).await,

@@ -14,9 +14,9 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::part::Deployed;
-use super::{Metrics, StackOptions};
-use crate::cluster::Cluster;
+use super::part::DeployedPart;
+use super::{MetricsAddresses, StackOptions};
+use crate::cluster::TestCluster;
 use crate::pytools::{PyToolsError, ensure_venv};
 
 /// The Helm engine that people have, and what it needs.
@@ -121,7 +121,7 @@ impl OwnNodes {
     /// Installs the chart, without waiting for what it makes. Namespaces and definitions are there.
     pub(super) async fn install(
         &self,
-        cluster: &Cluster,
+        cluster: &TestCluster,
         options: &StackOptions,
         slack_api: &str,
     ) -> anyhow::Result<()> {
@@ -155,16 +155,16 @@ impl OwnNodes {
 
 /// Gateway and controller, once both serve, and where their metrics are.
 pub(super) async fn deploy_product(
-    cluster: &Cluster,
+    cluster: &TestCluster,
     options: &StackOptions,
-) -> anyhow::Result<(Deployed, Deployed, Metrics)> {
+) -> anyhow::Result<(DeployedPart, DeployedPart, MetricsAddresses)> {
     let (client, system) = (cluster.client(), &options.place.system);
     let part = |name: &str| {
         let log: PathBuf = options.dir.join("logs").join(format!("{name}.log"));
-        Deployed::new(&client, system, &format!("codebutler-{name}"), log)
+        DeployedPart::new(&client, system, &format!("codebutler-{name}"), log)
     };
     let (gateway, controller) = (part("gateway"), part("controller"));
-    let metrics = Metrics {
+    let metrics = MetricsAddresses {
         gateway: await_available(&gateway, names::GATEWAY).await?,
         controller: await_available(&controller, "codebutler-controller").await?,
         pages: None,
@@ -174,7 +174,7 @@ pub(super) async fn deploy_product(
 }
 
 /// Waits until a replica serves; where its metrics are.
-async fn await_available(deployed: &Deployed, name: &str) -> anyhow::Result<SocketAddr> {
+async fn await_available(deployed: &DeployedPart, name: &str) -> anyhow::Result<SocketAddr> {
     let deadline = Instant::now() + READY;
     while !deployed.is_available().await? {
         if Instant::now() > deadline {

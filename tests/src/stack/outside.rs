@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::kept::Life;
+use super::kept::KeptLife;
 use super::{StackError, StackOptions};
-use crate::github::{FirstCommit, GitHubOptions, GitHubServer, Remote};
-use crate::models::{ModelOptions, ModelServer, Otherwise};
-use crate::serving::At;
-use crate::slack::{self, SlackServer, Suggestion};
+use crate::github::{DrivenRepository, FirstCommit, GitHubOptions, GitHubServer};
+use crate::models::{ModelOptions, ModelServer, OtherwiseAnswers};
+use crate::serving::ListenAddress;
+use crate::slack::{self, ChatSuggestion, SlackServer};
 
 /// Who owns the team's repository on the embedded host.
 pub const OWNER: &str = "acme";
@@ -16,15 +16,15 @@ pub const OWNER: &str = "acme";
 /// What a stack is started in, besides what its options say. `default()` is a new world with
 /// scripted models.
 #[derive(Debug, Default)]
-pub struct Surroundings {
+pub struct StackSurroundings {
     /// Who answers for the models.
-    pub models: Models,
+    pub models: ModelSource,
     /// Where the repository comes from.
     pub content: RepositoryContent,
     /// What the chat page offers to write.
-    pub suggestions: Vec<Suggestion>,
+    pub suggestions: Vec<ChatSuggestion>,
     /// What an earlier life of the servers knew, if there was one.
-    pub life: Option<Life>,
+    pub life: Option<KeptLife>,
     /// How the scripted models are set up.
     pub provider: ModelOptions,
     /// What pods run, where it is not the binary that is every process of the product.
@@ -33,19 +33,19 @@ pub struct Surroundings {
 
 /// Who answers for the models.
 #[derive(Debug, Default)]
-pub enum Models {
+pub enum ModelSource {
     /// The script of the options; where it does not know how to go on, that is a failure.
     #[default]
     Scripted,
     /// The same, but honest about what it can't do.
-    Honest(Otherwise),
+    Honest(OtherwiseAnswers),
     /// A provider.
-    Real(Provider),
+    Real(ModelProvider),
 }
 
 /// An OpenAI-compatible model API.
 #[derive(Clone)]
-pub struct Provider {
+pub struct ModelProvider {
     /// Base URL, such as `https://openrouter.ai/api/v1`.
     pub url: String,
     /// Its key.
@@ -54,7 +54,7 @@ pub struct Provider {
     pub model: Option<String>,
 }
 
-impl std::fmt::Debug for Provider {
+impl std::fmt::Debug for ModelProvider {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Provider")
             .field("url", &self.url)
@@ -79,12 +79,12 @@ pub fn repository_dir(dir: &Path, name: &str) -> PathBuf {
 }
 
 /// The running outside world.
-pub(super) struct Outside {
+pub(super) struct OutsideWorld {
     pub slack: SlackServer,
     pub users: BTreeMap<String, String>,
     pub channel: String,
     pub github: GitHubServer,
-    pub remote: Remote,
+    pub remote: DrivenRepository,
     pub models: ModelServer,
     pub first_commit: String,
 }
@@ -96,19 +96,19 @@ fn part_error<E: Into<anyhow::Error>>(part: &'static str) -> impl Fn(E) -> Stack
 /// Starts it, as it was in an earlier life if there was one.
 pub(super) async fn start_outside(
     options: &StackOptions,
-    surroundings: &Surroundings,
-) -> Result<Outside, StackError> {
-    let Surroundings { models, content, suggestions, life, provider, agent: _ } = surroundings;
+    surroundings: &StackSurroundings,
+) -> Result<OutsideWorld, StackError> {
+    let StackSurroundings { models, content, suggestions, life, provider, agent: _ } = surroundings;
     let life = life.as_ref();
     let ports = life.map(|life| life.ports).unwrap_or_default();
     let address = options.nodes.as_ref().map(|nodes| nodes.address);
-    let at = |port| At { address, port };
-    let slack = SlackServer::start(slack::Options {
+    let at = |port| ListenAddress { address, port };
+    let slack = SlackServer::start(slack::SlackOptions {
         world: life.map(|life| life.workspace.clone()),
         at: at(ports.slack),
         page_token: life.map(|life| life.page_token.clone()),
         suggestions: suggestions.clone(),
-        ..slack::Options::default()
+        ..slack::SlackOptions::default()
     })
     .await
     .map_err(part_error("Slack"))?;
@@ -138,12 +138,12 @@ pub(super) async fn start_outside(
         None => remote.head(&options.branch).await.unwrap_or_default(),
     };
     let otherwise = match models {
-        Models::Honest(otherwise) => Some(otherwise.clone()),
-        Models::Scripted | Models::Real(_) => None,
+        ModelSource::Honest(otherwise) => Some(otherwise.clone()),
+        ModelSource::Scripted | ModelSource::Real(_) => None,
     };
     let models = ModelOptions { otherwise, at: at(ports.models), ..provider.clone() };
     let models = ModelServer::start(options.script.clone(), models)
         .await
         .map_err(part_error("model server"))?;
-    Ok(Outside { slack, users, channel, github, remote, models, first_commit })
+    Ok(OutsideWorld { slack, users, channel, github, remote, models, first_commit })
 }

@@ -14,7 +14,7 @@ use kube::{Client, ResourceExt as _};
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::process::Process;
+use super::process::OperatorProcess;
 
 /// How long its pods may take to go.
 const LEAVING: Duration = Duration::from_mins(1);
@@ -23,16 +23,16 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// See the module.
 #[derive(Debug)]
-pub enum Part {
+pub enum StackPart {
     /// A child of the testbed.
-    Process(Box<Process>),
+    Process(Box<OperatorProcess>),
     /// Of the chart, with one replica.
-    Deployed(Box<Deployed>),
+    Deployed(Box<DeployedPart>),
 }
 
 /// A Deployment, with its pods' logs in a file.
 #[derive(Debug)]
-pub struct Deployed {
+pub struct DeployedPart {
     deployments: Api<Deployment>,
     pods: Api<Pod>,
     name: String,
@@ -40,13 +40,13 @@ pub struct Deployed {
     _following: AbortOnDropHandle<()>,
 }
 
-impl From<Process> for Part {
-    fn from(process: Process) -> Self {
+impl From<OperatorProcess> for StackPart {
+    fn from(process: OperatorProcess) -> Self {
         Self::Process(Box::new(process))
     }
 }
 
-impl Part {
+impl StackPart {
     /// Where its output goes.
     pub fn log(&self) -> &Path {
         match self {
@@ -105,7 +105,7 @@ impl Part {
     }
 }
 
-impl Deployed {
+impl DeployedPart {
     /// The Deployment of that name; its pods write to `log` from now on.
     pub fn new(client: &Client, namespace: &str, name: &str, log: PathBuf) -> Self {
         let pods = Api::namespaced(client.clone(), namespace);

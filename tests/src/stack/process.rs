@@ -16,7 +16,7 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// A running `codebutler-operator controller` or `gateway`, with its log in a file.
 #[derive(Debug)]
-pub struct Process {
+pub struct OperatorProcess {
     child: Child,
     command: ProcessCommand,
 }
@@ -36,7 +36,7 @@ pub struct ProcessCommand {
 
 impl ProcessCommand {
     /// Starts it.
-    pub fn spawn(&self) -> io::Result<Process> {
+    pub fn spawn(&self) -> io::Result<OperatorProcess> {
         let log = File::options().create(true).append(true).open(&self.log)?;
         let child = Command::new(&self.program)
             .args(&self.args)
@@ -47,11 +47,11 @@ impl ProcessCommand {
             .stderr(log)
             .kill_on_drop(true)
             .spawn()?;
-        Ok(Process { child, command: self.clone() })
+        Ok(OperatorProcess { child, command: self.clone() })
     }
 }
 
-impl Process {
+impl OperatorProcess {
     /// Its process id, while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.child.id()

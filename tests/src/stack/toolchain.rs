@@ -6,7 +6,7 @@ use std::process::Command;
 
 use codebutler_crds::names;
 
-use crate::kubelet::Image;
+use crate::kubelet::LocalImage;
 
 /// The image with the agent binary.
 pub const AGENT_IMAGE: &str = "codebutler-agent:testbed";
@@ -15,13 +15,13 @@ pub const WORKSPACE_IMAGE: &str = "workspace:testbed";
 
 /// Both images, the agent's with `program` in it. The workspace has this machine's Rust toolchain at
 /// `/opt/rust`, if there is one.
-pub fn build_images(program: &Path) -> BTreeMap<String, Image> {
-    let mut workspace = Image::default();
+pub fn build_images(program: &Path) -> BTreeMap<String, LocalImage> {
+    let mut workspace = LocalImage::default();
     if let Some(rust) = rust_sysroot() {
         workspace.binds.push((rust, "/opt/rust".to_owned()));
         workspace.path.push("/opt/rust/bin".to_owned());
     }
-    let mut agent = Image::default();
+    let mut agent = LocalImage::default();
     agent.binds.push((program.to_owned(), names::pod::IMAGE_BINARY.to_owned()));
     BTreeMap::from([(AGENT_IMAGE.to_owned(), agent), (WORKSPACE_IMAGE.to_owned(), workspace)])
 }

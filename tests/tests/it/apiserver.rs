@@ -10,7 +10,7 @@ mod ownership;
 mod watching;
 mod writing;
 
-use codebutler_testbed::cluster::Cluster;
+use codebutler_testbed::cluster::TestCluster;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::api::{Api, ApiResource, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::core::{GroupVersionKind, Status};
@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 /// A cluster with CodeButler's definitions and a namespace of the test's own.
 struct Fixture {
-    cluster: Cluster,
+    cluster: TestCluster,
     client: Client,
     namespace: String,
     dir: TempDir,
@@ -29,7 +29,7 @@ struct Fixture {
 impl Fixture {
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let cluster = Cluster::start(dir.path()).await.unwrap();
+        let cluster = TestCluster::start(dir.path()).await.unwrap();
         cluster.install_crds().await.unwrap();
         let client = cluster.client();
         let namespaces: Api<Namespace> = Api::all(client.clone());

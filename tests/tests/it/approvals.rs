@@ -2,7 +2,7 @@
 
 use codebutler_crds::Thread;
 use codebutler_crds::thread::{ActionApproval, RoleState};
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use codebutler_testbed::slack::MessageView;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -13,14 +13,14 @@ use crate::support::{Setup, Team};
 
 const ASKS: &str = "May I do this?";
 
-fn wants(command: &str) -> Step {
-    Step::tool("Bash", json!({"command": command}))
+fn wants(command: &str) -> ScriptStep {
+    ScriptStep::tool("Bash", json!({"command": command}))
 }
 
 /// A coder that hands over and deletes, and says what came of it.
-fn deletes(times: usize) -> Script {
+fn deletes(times: usize) -> ModelScript {
     let steps = std::iter::repeat_n(wants("vercel --prod; rm -rf src; ls; echo end"), times);
-    Script::of("coder", steps.chain([Step::say("So be it.")]).collect())
+    ModelScript::of("coder", steps.chain([ScriptStep::say("So be it.")]).collect())
 }
 
 fn approvals(thread: &Thread) -> Vec<ActionApproval> {
@@ -135,14 +135,14 @@ async fn a_yes_for_the_thread_lasts_until_it_is_taken_back() {
         script,
         deploy(),
         deploy(),
-        Step::say("Twice."),
+        ScriptStep::say("Twice."),
         deploy(),
         other,
-        Step::say("Not that one."),
+        ScriptStep::say("Not that one."),
         deploy(),
-        Step::say("Asked again."),
+        ScriptStep::say("Asked again."),
     ];
-    let mut team = Setup::new(Script::of("coder", steps)).start().await;
+    let mut team = Setup::new(ModelScript::of("coder", steps)).start().await;
     let (root, question) = team.asked().await;
     let slack = &team.stack.slack;
     let ana = team.stack.users["ana"].clone();
@@ -222,8 +222,8 @@ async fn only_permitted_people_answer_and_only_the_first_answer_counts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_may_not_steer_starts_nothing_and_is_not_heard() {
-    let steps = vec![Step::say("Hello Ana."), Step::say("Hello again.")];
-    let team = Setup::new(Script::of("pm", steps)).start().await;
+    let steps = vec![ScriptStep::say("Hello Ana."), ScriptStep::say("Hello again.")];
+    let team = Setup::new(ModelScript::of("pm", steps)).start().await;
     let ana = &team.stack.users["ana"];
     team.permit_only(&[ana]).await;
     let root = team.says("ana", None, "hello");

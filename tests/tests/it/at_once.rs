@@ -1,13 +1,13 @@
 //! Several requests for one role, and work that nobody committed, in the whole product.
 
-use codebutler_testbed::models::{Conversation, RoleScript, Script, Step};
+use codebutler_testbed::models::{ModelScript, RoleScript, ScriptStep, ScriptedConversation};
 use serde_json::json;
 
 use crate::support::{PATIENCE, Setup};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_people_are_answered_at_the_same_time_each_by_name() {
-    let script = Script::of("pm", vec![Step::say("Found it.")]);
+    let script = ModelScript::of("pm", vec![ScriptStep::say("Found it.")]);
     let setup = Setup::new(script).role(|role| {
         if role.role == "pm" {
             role.parallelism = 2;
@@ -39,20 +39,20 @@ async fn two_people_are_answered_at_the_same_time_each_by_name() {
 async fn what_is_decided_and_said_goes_to_the_conversation_that_waits_for_it() {
     let ask = |plan: &str| {
         let arguments = json!({"message": plan, "waitForReply": true, "decision": "plan"});
-        Step::tool("SendMessage", arguments)
+        ScriptStep::tool("SendMessage", arguments)
     };
     let question = json!({"message": "Which tax?", "waitForReply": true});
     let script = |about: Option<&str>, steps| {
         let thread = about.map(Into::into);
-        Conversation { thread, steps }
+        ScriptedConversation { thread, steps }
     };
     let tax = vec![
-        Step::tool("SendMessage", question),
-        Step::say("Then it is ten percent.").expecting("the low one"),
+        ScriptStep::tool("SendMessage", question),
+        ScriptStep::say("Then it is ten percent.").expecting("the low one"),
     ];
-    let price = vec![ask("Plan: raise the price."), Step::say("The price goes up.")];
+    let price = vec![ask("Plan: raise the price."), ScriptStep::say("The price goes up.")];
     let conversations = vec![script(Some("and the tax?"), tax), script(None, price)];
-    let script = Script([("pm".to_owned(), RoleScript { conversations })].into());
+    let script = ModelScript([("pm".to_owned(), RoleScript { conversations })].into());
     let setup = Setup::new(script).role(|role| {
         if role.role == "pm" {
             role.parallelism = 2;
@@ -80,17 +80,17 @@ async fn what_is_decided_and_said_goes_to_the_conversation_that_waits_for_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_coder_leaves_uncommitted_is_on_the_remote_when_its_run_ends() {
     let plan = json!({"message": "Plan: raise the price.", "decision": "plan"});
-    let pm = vec![Step::tool("SendMessage", plan)];
+    let pm = vec![ScriptStep::tool("SendMessage", plan)];
     let write = |content: &str| {
-        Step::tool("Write", json!({"path": "src/new-price.txt", "content": content}))
+        ScriptStep::tool("Write", json!({"path": "src/new-price.txt", "content": content}))
     };
     let coder = vec![
         write("price = 0.2\n"),
         // There is no pull request, and it is told so first.
-        Step::say("Written."),
-        Step::say("Written, not committed.").expecting("there is no pull request"),
+        ScriptStep::say("Written."),
+        ScriptStep::say("Written, not committed.").expecting("there is no pull request"),
     ];
-    let team = Setup::new(Script::of("pm", pm).and("coder", coder)).start().await;
+    let team = Setup::new(ModelScript::of("pm", pm).and("coder", coder)).start().await;
     let root = team.says("ana", None, "the price is too low");
     let plan = team.message(&root, "Plan: raise").await;
     let (ana, channel) = (&team.stack.users["ana"], &team.stack.channel);

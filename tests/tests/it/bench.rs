@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use codebutler_testbed::models::{ModelOptions, ModelServer, Script, Step};
+use codebutler_testbed::models::{ModelOptions, ModelScript, ModelServer, ScriptStep};
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -175,8 +175,8 @@ async fn a_task_that_can_t_be_tried_is_skipped() {
 /// A provider of two models, of which both only talk, and the bench's command for it.
 async fn compared(arguments: &[&str]) -> (ModelServer, Command) {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let step = || Step::say("I can't.").costing(1000, 100, "0.25");
-    let script = Script::of("pm", vec![step(); 3]).and("lead", vec![step(); 3]);
+    let step = || ScriptStep::say("I can't.").costing(1000, 100, "0.25");
+    let script = ModelScript::of("pm", vec![step(); 3]).and("lead", vec![step(); 3]);
     let server = ModelServer::start(script, ModelOptions::default()).await.unwrap();
     let tasks = format!("{}/bench", env!("CARGO_MANIFEST_DIR"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_demo"));
@@ -272,7 +272,7 @@ async fn a_machine_without_namespaces_is_warned_of() {
 #[tokio::test]
 async fn no_task_is_begun_that_could_cost_more_than_is_left() {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let script = Script::of("pm", vec![Step::say("Hello.")]);
+    let script = ModelScript::of("pm", vec![ScriptStep::say("Hello.")]);
     let server = ModelServer::start(script, ModelOptions::default()).await.unwrap();
     let tasks = format!("{}/bench", env!("CARGO_MANIFEST_DIR"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_demo"));

@@ -1,14 +1,14 @@
 //! What a hostile command, or a hostile agent container, can reach from inside a pod. Each attempt
 //! is one that design.md's trust boundaries rule out; a test fails when one succeeds.
 
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 
 use crate::support::{Setup, Team, needs_process_kubelet};
 
 /// A thread whose coder sleeps in its pod, with a toolbox to misuse.
 async fn coder_pod() -> (Team, String, String) {
-    let script = Script::of("pm", vec![Step::say("@codebutler.coder have a look")])
-        .and("coder", vec![Step::say("Looked.")]);
+    let script = ModelScript::of("pm", vec![ScriptStep::say("@codebutler.coder have a look")])
+        .and("coder", vec![ScriptStep::say("Looked.")]);
     let team = Setup::new(script).start().await;
     let root = team.says("ana", None, "please look");
     team.message(&root, "Looked.").await;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codebutler_crds::Repo;
-use codebutler_testbed::apiserver::Faults;
+use codebutler_testbed::apiserver::FaultSource;
 use codebutler_testbed::controllers::{ControllerManager, ControllerOptions};
 use kube::api::{Patch, PatchParams};
 use rand::rngs::StdRng;
@@ -69,7 +69,7 @@ async fn nothing_is_lost_in_random_trouble() {
     let length = Duration::from_secs(from_env("CODEBUTLER_CHAOS_SECONDS").unwrap_or(10));
     println!("CODEBUTLER_SEED={seed}");
     let mut dice = StdRng::seed_from_u64(seed);
-    let faults = Arc::new(Faults::new(dice.random(), CONTROLLER, RATE));
+    let faults = Arc::new(FaultSource::new(dice.random(), CONTROLLER, RATE));
     let world = World::troubled(faults.clone()).await;
     let mut replicas = Replicas::start(&world);
     let folder = tempfile::tempdir().unwrap();

@@ -6,8 +6,8 @@ mod run;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use codebutler_testbed::apiserver::Options;
-use codebutler_testbed::cluster::Cluster;
+use codebutler_testbed::apiserver::ServerOptions;
+use codebutler_testbed::cluster::TestCluster;
 use codebutler_testbed::pytools::{PyToolsError, ensure_venv};
 use codebutler_testbed::stack::nodes::HELM;
 use k8s_openapi::api::core::v1::Namespace;
@@ -47,7 +47,7 @@ async fn helm_installs_upgrades_rolls_back_and_uninstalls() {
     // An installation has the whole cluster: nobody else may run on it meanwhile.
     let _permit = permit().await;
     let dir = tempfile::tempdir().unwrap();
-    let cluster = Cluster::start_alone(dir.path(), Options::default()).await.unwrap();
+    let cluster = TestCluster::start_alone(dir.path(), ServerOptions::default()).await.unwrap();
     let namespace = Namespace {
         metadata: ObjectMeta { generate_name: Some("charts-".to_owned()), ..ObjectMeta::default() },
         ..Namespace::default()

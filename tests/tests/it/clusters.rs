@@ -1,6 +1,6 @@
 //! Clusters that are not like the others.
 
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
@@ -60,13 +60,13 @@ async fn refusal(pods: &Api<Pod>) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thread_is_answered_on_openshift_with_what_its_platform_team_added() {
     let steps = vec![
-        Step::tool(
+        ScriptStep::tool(
             "Bash",
             json!({"command": "echo built as $(id -u) > /cache/out; cat /cache/out"}),
         ),
-        Step::say("It is built.").expecting("built as 1000660000"),
+        ScriptStep::say("It is built.").expecting("built as 1000660000"),
     ];
-    let mut team = Setup::new(Script::of("coder", steps))
+    let mut team = Setup::new(ModelScript::of("coder", steps))
         .repo(|repo| {
             let pods = json!({
                 "labels": {"cost-centre": "web"}, "annotations": {"sidecar.istio.io/inject": "false"},
@@ -113,11 +113,11 @@ async fn a_thread_is_answered_on_openshift_with_what_its_platform_team_added() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thread_is_answered_on_autopilot_which_rewrites_what_its_pod_asks_for() {
     let steps = vec![
-        Step::tool("Bash", json!({"command": "echo built on autopilot"})),
-        Step::say("It is built.").expecting("built on autopilot"),
-        Step::say("It still is."),
+        ScriptStep::tool("Bash", json!({"command": "echo built on autopilot"})),
+        ScriptStep::say("It is built.").expecting("built on autopilot"),
+        ScriptStep::say("It still is."),
     ];
-    let setup = Setup::new(Script::of("coder", steps)).role(|role| {
+    let setup = Setup::new(ModelScript::of("coder", steps)).role(|role| {
         // More memory than Autopilot gives to so few processors.
         let asked =
             json!({"requests": {"cpu": "100m", "memory": "3Gi"}, "limits": {"memory": "3Gi"}});

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use codebutler_crds::starts::DeliveriesSpec;
 use codebutler_crds::{Repo, RepoSpec, Thread, repo::SecretRef};
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::{Event, Secret};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -44,7 +44,7 @@ async fn permit_deliveries(team: &Team) {
 }
 
 async fn start() -> Team {
-    let script = Script::of("pm", vec![Step::say("I look into it.")]);
+    let script = ModelScript::of("pm", vec![ScriptStep::say("I look into it.")]);
     let takes = |repo: &mut RepoSpec| {
         let credentials = SecretRef { name: "deliveries".to_owned() };
         repo.deliveries = Some(DeliveriesSpec { credentials });

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use codebutler_crds::Repo;
 use codebutler_crds::condition::{EGRESS_ENFORCED, is_true};
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Api;
@@ -35,8 +35,10 @@ async fn a_command_reaches_listed_hosts_through_the_gateway_and_no_other() {
         "{ASK}\nask {listed}; ask 169.254.169.254:80; ask kubernetes.default.svc:443; \
          ask user@crates.io:443; ask 2130706433:80"
     );
-    let script = Script::of("pm", vec![Step::say("@codebutler.coder have a look")])
-        .and("coder", vec![Step::tool("Bash", json!({"command": command})), Step::say("Looked.")]);
+    let script = ModelScript::of("pm", vec![ScriptStep::say("@codebutler.coder have a look")]).and(
+        "coder",
+        vec![ScriptStep::tool("Bash", json!({"command": command})), ScriptStep::say("Looked.")],
+    );
     let hosts = vec![listed.clone(), "169.254.169.254".to_owned()];
     let setup = Setup::new(script).repo(move |repo| repo.egress.hosts.clone_from(&hosts));
     let team = setup.start().await;
@@ -66,7 +68,7 @@ async fn a_command_reaches_listed_hosts_through_the_gateway_and_no_other() {
 
 /// Looks around, with a wall that comes so late and a pod that gives it a second.
 fn late(after: Duration) -> Setup {
-    let script = Script::of("pm", vec![Step::say("Looked.")]);
+    let script = ModelScript::of("pm", vec![ScriptStep::say("Looked.")]);
     let grace = |_: &Pod, container: &str| {
         let variable = ("CODEBUTLER_WALL_SECONDS".to_owned(), "1".to_owned());
         if container == "agent" { vec![variable] } else { Vec::new() }

@@ -4,12 +4,12 @@
 use std::path::Path;
 
 use codebutler_crds::NanoUsd;
-use codebutler_testbed::github::git::Commit;
+use codebutler_testbed::github::git::CommitObject;
 use codebutler_testbed::github::{PullRequest, PullState};
-use codebutler_testbed::models::{Bill, RoleBill, Served};
+use codebutler_testbed::models::{ModelBill, RoleBill, ServedAnswer};
 use codebutler_testbed::scenario::{
-    Account, Evidence, Observed, Ran, RemoteState, Scenario, SeenMessage, SeenReaction,
-    evaluate_scenario,
+    CommandRun, ObservedWorld, PlayableScenario, ProviderAccount, RemoteState, ScenarioEvidence,
+    SeenMessage, SeenReaction, evaluate_scenario,
 };
 use serde_json::json;
 
@@ -55,8 +55,8 @@ expect:
   volumes: 0
 "#;
 
-fn scenario(text: &str) -> Scenario {
-    Scenario::parse(text, "all.yaml", Path::new("/")).unwrap_or_else(|e| panic!("{e}"))
+fn scenario(text: &str) -> PlayableScenario {
+    PlayableScenario::parse(text, "all.yaml", Path::new("/")).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn message(ts: u32, from: &str, text: &str) -> SeenMessage {
@@ -69,14 +69,14 @@ fn message(ts: u32, from: &str, text: &str) -> SeenMessage {
     }
 }
 
-fn good() -> Evidence {
+fn good() -> ScenarioEvidence {
     let mut asked = message(1, "ana", "please");
     asked.reactions.push(SeenReaction { emoji: "eyes".into(), by: "codebutler".into() });
     let bill =
         RoleBill { cost: NanoUsd(300_000_000), calls: 1, tool_calls: 2, ..Default::default() };
     let who = || ("GitHub".to_owned(), String::new(), String::new());
-    Evidence {
-        observed: Observed {
+    ScenarioEvidence {
+        observed: ObservedWorld {
             messages: vec![
                 asked,
                 message(2, "codebutler", "bill"),
@@ -104,10 +104,10 @@ fn good() -> Evidence {
                 reviews: vec![],
                 lines: vec![],
             }],
-            ..Observed::default()
+            ..ObservedWorld::default()
         },
         remote: RemoteState {
-            commits: vec![Commit {
+            commits: vec![CommitObject {
                 sha: "2".into(),
                 tree: "t".into(),
                 parents: vec!["1".into()],
@@ -119,9 +119,9 @@ fn good() -> Evidence {
             changed: vec!["a.txt".into()],
             branches: vec!["main".into()],
         },
-        account: Account {
-            bill: Bill { roles: [("pm".to_owned(), bill)].into() },
-            served: vec![Served {
+        account: ProviderAccount {
+            bill: ModelBill { roles: [("pm".to_owned(), bill)].into() },
+            served: vec![ServedAnswer {
                 role: "pm".into(),
                 conversation: 0,
                 list: 0,
@@ -131,14 +131,14 @@ fn good() -> Evidence {
                 cost: NanoUsd(300_000_000),
                 prompt_tokens: 1,
                 completion_tokens: 1,
-                ..Served::default()
+                ..ServedAnswer::default()
             }],
         },
-        ran: vec![Ran { exit: Some(0), output: "ok".into() }],
+        ran: vec![CommandRun { exit: Some(0), output: "ok".into() }],
     }
 }
 
-fn failed(scenario: &Scenario, evidence: &Evidence) -> Vec<String> {
+fn failed(scenario: &PlayableScenario, evidence: &ScenarioEvidence) -> Vec<String> {
     let outcomes = evaluate_scenario(scenario, evidence);
     for outcome in &outcomes {
         assert_eq!(outcome.ok, outcome.detail.is_empty(), "{outcome:?}");
@@ -249,7 +249,7 @@ fn every_thread_pull_request_and_list_of_steps_counts() {
         evidence.observed.pull_requests.push(pull);
         evidence.observed.threads.push(json!({"spec": {}}));
         for step in 0..2 {
-            let served = Served { list: 1, step, ..evidence.account.served[0].clone() };
+            let served = ServedAnswer { list: 1, step, ..evidence.account.served[0].clone() };
             evidence.account.served.push(served);
         }
         evidence

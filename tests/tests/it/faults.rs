@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use codebutler_testbed::github::Away;
-use codebutler_testbed::models::{FaultKind, Script, Step};
+use codebutler_testbed::github::HostFailure;
+use codebutler_testbed::models::{FaultKind, ModelScript, ScriptStep};
 use kube::ResourceExt as _;
 use kube::api::DeleteParams;
 use serde_json::json;
 
 use crate::support::Setup;
 
-fn read() -> Step {
-    Step::tool("Read", json!({"path": "README.md"})).costing(100, 10, "0.25")
+fn read() -> ScriptStep {
+    ScriptStep::tool("Read", json!({"path": "README.md"})).costing(100, 10, "0.25")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -21,11 +21,11 @@ async fn a_model_that_stumbles_is_asked_again() {
     let pm = vec![
         read().failing(limited, 1),
         read().failing(broken, 1),
-        Step::say("All fine.").costing(100, 10, "0.25"),
-        Step::say("After a cut.").failing(FaultKind::Cut, 1),
-        Step::say("After a hang.").failing(FaultKind::Hang { seconds: 1 }, 1),
+        ScriptStep::say("All fine.").costing(100, 10, "0.25"),
+        ScriptStep::say("After a cut.").failing(FaultKind::Cut, 1),
+        ScriptStep::say("After a hang.").failing(FaultKind::Hang { seconds: 1 }, 1),
     ];
-    let team = Setup::new(Script::of("pm", pm)).start().await;
+    let team = Setup::new(ModelScript::of("pm", pm)).start().await;
     let root = team.says("ana", None, "hello");
     team.message(&root, "All fine.").await;
     let thread = team.settled(&root, "pm").await;
@@ -62,18 +62,18 @@ async fn a_model_that_stumbles_is_asked_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_git_host_that_is_away_is_waited_for() {
     let coder = vec![
-        Step::tool("Write", json!({"path": "new.txt", "content": "new\n"})),
-        Step::tool("GitCommit", json!({"message": "Add a file"})),
-        Step::say("Committed."),
+        ScriptStep::tool("Write", json!({"path": "new.txt", "content": "new\n"})),
+        ScriptStep::tool("GitCommit", json!({"message": "Add a file"})),
+        ScriptStep::say("Committed."),
     ];
-    let team = Setup::new(Script::of("coder", coder)).start().await;
+    let team = Setup::new(ModelScript::of("coder", coder)).start().await;
     // Before the first clone.
-    team.stack.github.set_away(Away::HangsUp);
+    team.stack.github.set_away(HostFailure::HangsUp);
     let root = team.says("ana", None, "@codebutler.coder please");
     let asked = || async { (!team.stack.github.seen().is_empty()).then_some(()) };
     team.until("somebody to knock", asked).await;
     assert_eq!(team.stack.models.requests().len(), 0);
-    team.stack.github.set_away(Away::No);
+    team.stack.github.set_away(HostFailure::No);
     team.message(&root, "Committed.").await;
     team.settled(&root, "coder").await;
     team.stop().await;
@@ -81,7 +81,7 @@ async fn a_git_host_that_is_away_is_waited_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thread_that_is_deleted_in_the_middle_of_a_run_is_cleaned_up_and_told() {
-    let script = Script::of("pm", vec![read(), Step::say("never said")]);
+    let script = ModelScript::of("pm", vec![read(), ScriptStep::say("never said")]);
     let team = Setup::new(script).start().await;
     team.stack.models.hold();
     let root = team.says("ana", None, "hello");

@@ -1,8 +1,8 @@
 //! Files in a conversation: long code leaves as one and is read by other roles, a person's texts
 //! are read, and nothing else is fetched.
 
-use codebutler_testbed::models::{Script, Step};
-use codebutler_testbed::slack::Fault;
+use codebutler_testbed::models::{ModelScript, ScriptStep};
+use codebutler_testbed::slack::CallFault;
 use serde_json::json;
 
 use crate::support::{Setup, Team};
@@ -21,9 +21,10 @@ fn code() -> String {
     lines.join("\n") + "\n"
 }
 
-fn hand_over() -> Script {
+fn hand_over() -> ModelScript {
     let text = format!("Look at this:\n\n```rust\n{}```\n\n@codebutler.coder your turn", code());
-    Script::of("pm", vec![Step::say(&text)]).and("coder", vec![Step::say("I have read it.")])
+    ModelScript::of("pm", vec![ScriptStep::say(&text)])
+        .and("coder", vec![ScriptStep::say("I have read it.")])
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -48,17 +49,17 @@ async fn a_role_shows_pictures_of_its_worktree_and_nothing_else() {
     let make =
         r"printf '\211PNG\r\n\032\n\0\0' > shot.png; ln -s /etc/passwd out.png; echo x > a.png";
     let show = |picture: &str| {
-        Step::tool("SendMessage", json!({"message": "Look at this.", "pictures": [picture]}))
+        ScriptStep::tool("SendMessage", json!({"message": "Look at this.", "pictures": [picture]}))
     };
     let steps = vec![
-        Step::tool("Bash", json!({"command": make})),
+        ScriptStep::tool("Bash", json!({"command": make})),
         show("../../etc/passwd"),
         show("out.png").expecting("outside the worktree"),
         show("a.png").expecting("outside the worktree"),
         show("shot.png").expecting("is no picture"),
-        Step::say("Done."),
+        ScriptStep::say("Done."),
     ];
-    let team = Setup::new(Script::of("coder", steps)).start().await;
+    let team = Setup::new(ModelScript::of("coder", steps)).start().await;
     let root = team.says("ana", None, "@codebutler.coder how does it look?");
     team.message(&root, "Done.").await;
     let messages = team.messages(&root);
@@ -80,7 +81,7 @@ async fn a_role_shows_pictures_of_its_worktree_and_nothing_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn code_stays_in_the_text_where_slack_takes_no_files() {
     let team = Setup::new(hand_over()).start().await;
-    let refused = Fault::Error("missing_scope".to_owned());
+    let refused = CallFault::Error("missing_scope".to_owned());
     team.stack.slack.fail_next("files.getUploadURLExternal", 100, &refused);
     let root = team.says("ana", None, "show the coder your idea");
     team.message(&root, "I have read it.").await;
@@ -93,7 +94,7 @@ async fn code_stays_in_the_text_where_slack_takes_no_files() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_whose_answer_got_lost_is_not_repeated() {
     let team = Setup::new(hand_over()).start().await;
-    team.stack.slack.fail_next("files.completeUploadExternal", 1, &Fault::LostReply);
+    team.stack.slack.fail_next("files.completeUploadExternal", 1, &CallFault::LostReply);
     let root = team.says("ana", None, "show the coder your idea");
     team.message(&root, "I have read it.").await;
     let messages = team.messages(&root);
@@ -104,7 +105,9 @@ async fn an_upload_whose_answer_got_lost_is_not_repeated() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_persons_text_file_is_read_and_a_picture_is_named() {
     let team =
-        Setup::new(Script::of("pm", vec![Step::say("One."), Step::say("Two.")])).start().await;
+        Setup::new(ModelScript::of("pm", vec![ScriptStep::say("One."), ScriptStep::say("Two.")]))
+            .start()
+            .await;
     let (slack, channel) = (&team.stack.slack, &team.stack.channel);
     let ana = &team.stack.users["ana"];
     let log = ("build.log", b"error: ``` 0.30000000000000004".as_slice());
@@ -123,8 +126,8 @@ async fn a_persons_text_file_is_read_and_a_picture_is_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_persons_picture_reaches_a_model_that_sees() {
-    let steps = ["One.", "Two.", "Three."].map(Step::say).to_vec();
-    let team = Setup::new(Script::of("pm", steps)).start().await;
+    let steps = ["One.", "Two.", "Three."].map(ScriptStep::say).to_vec();
+    let team = Setup::new(ModelScript::of("pm", steps)).start().await;
     let (slack, channel) = (&team.stack.slack, &team.stack.channel);
     let ana = &team.stack.users["ana"];
     let png = b"\x89PNG\r\n\x1a\n\0\0".as_slice();
@@ -162,7 +165,9 @@ async fn a_persons_picture_reaches_a_model_that_sees() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_picture_that_is_in_another_channel_by_now_is_not_shown() {
     let team =
-        Setup::new(Script::of("pm", vec![Step::say("One."), Step::say("Two.")])).start().await;
+        Setup::new(ModelScript::of("pm", vec![ScriptStep::say("One."), ScriptStep::say("Two.")]))
+            .start()
+            .await;
     let (slack, channel) = (&team.stack.slack, &team.stack.channel);
     let ana = &team.stack.users["ana"];
     let png = b"\x89PNG\r\n\x1a\n\0\0".as_slice();

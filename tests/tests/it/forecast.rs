@@ -1,7 +1,7 @@
 //! What a plan will probably cost, said under it, from what the Repo's own conversations came to.
 
 use codebutler_crds::Thread;
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
@@ -32,14 +32,14 @@ async fn merged(team: &Team, number: u64, cost: &str, minutes: u64) {
 async fn a_plan_says_what_work_like_it_came_to() {
     let plan = |text: &str, complexity: &str| {
         let arguments = json!({"message": text, "decision": "plan", "complexity": complexity});
-        Step::tool("SendMessage", arguments)
+        ScriptStep::tool("SendMessage", arguments)
     };
     let pm = vec![
         plan("Plan: first.", "simple"),
         plan("Plan: second.", "simple"),
         plan("Plan: third.", "complex"),
     ];
-    let team = Setup::new(Script::of("pm", pm)).start().await;
+    let team = Setup::new(ModelScript::of("pm", pm)).start().await;
     let root = team.says("ana", None, "the price is too low");
     let first = team.message(&root, "Plan: first.").await;
     assert!(

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
 
-use codebutler_testbed::github::git::Git;
+use codebutler_testbed::github::git::BareRepository;
 use codebutler_testbed::github::{
-    Away, FirstCommit, GitHubOptions, GitHubServer, PullState, Remote, Rules,
+    DrivenRepository, FirstCommit, GitHubOptions, GitHubServer, HostFailure, PullState,
+    RepositoryRules,
 };
 use octocrab::Octocrab;
 use octocrab::params::State;
@@ -16,7 +17,7 @@ use octocrab::params::repos::Reference;
 
 struct Host {
     server: GitHubServer,
-    remote: Remote,
+    remote: DrivenRepository,
     octo: Octocrab,
     dir: tempfile::TempDir,
 }
@@ -43,7 +44,7 @@ impl Host {
     async fn git_as(&self, token: &str, folder: &Path, arguments: &[&str]) -> Output {
         let url = self.remote.url();
         let with = url.replace("http://", &format!("http://x-access-token:{token}@"));
-        let mut command = Git::command();
+        let mut command = BareRepository::command();
         command.arg("-C").arg(folder).arg("-c").arg(format!("url.{with}.insteadOf={url}"));
         command.args(["-c", "user.name=Ana", "-c", "user.email=ana@example.com"]);
         command.args(arguments).output().await.unwrap()
@@ -233,11 +234,11 @@ async fn typed_clients_read_everything_else() {
 #[tokio::test]
 async fn it_fails_on_demand() {
     let Host { server, octo, .. } = &Host::start().await;
-    server.set_away(Away::Unavailable);
+    server.set_away(HostFailure::Unavailable);
     assert!(octo.repos("acme", "shop").get().await.is_err());
-    server.set_away(Away::HangsUp);
+    server.set_away(HostFailure::HangsUp);
     assert!(octo.repos("acme", "shop").get().await.is_err());
-    server.set_away(Away::No);
+    server.set_away(HostFailure::No);
     server.set_latency(Duration::from_millis(50));
     octo.repos("acme", "shop").get().await.unwrap();
     let statuses: Vec<u16> = server.seen().iter().map(|s| s.status).collect();
@@ -253,7 +254,7 @@ async fn pygithub_is_content() {
     let ruled = host.server.create_repo("acme", "ruled", files, "main").await.unwrap();
     let head = ruled.commit("codebutler/x", "ana", "Add", &change).await.unwrap();
     ruled.report_check(&head, "lint", Some("success"), "").await.unwrap();
-    let strict = |rules: &mut Rules| {
+    let strict = |rules: &mut RepositoryRules| {
         rules.required_checks = vec!["build".to_owned()];
         rules.no_branches = Some("locked/".to_owned());
         rules.auto_merge = true;

@@ -3,7 +3,7 @@
 
 use codebutler_crds::names::LABEL_PROMPT;
 use codebutler_crds::{AgentRole, Repo};
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -91,9 +91,9 @@ fn newest(team: &Team) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_model_and_prompt_roll_between_runs_and_what_is_pruned_goes() {
-    let script = Script::of("pm", vec![Step::say("One."), Step::say("Two.")])
+    let script = ModelScript::of("pm", vec![ScriptStep::say("One."), ScriptStep::say("Two.")])
         // It is asked for the first time when two answers were given.
-        .and("large", vec![Step::say("-"), Step::say("-"), Step::say("Three.")]);
+        .and("large", vec![ScriptStep::say("-"), ScriptStep::say("-"), ScriptStep::say("Three.")]);
     let team = Setup::new(script).start().await;
     let git = Applier(&team, "argocd-controller");
     let mut mistake = pm("scripted/pm", "House rule: brevity.");
@@ -150,7 +150,7 @@ async fn a_changed_model_and_prompt_roll_between_runs_and_what_is_pruned_goes() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_appliers_and_the_product_fight_over_no_field() {
-    let team = Setup::new(Script::of("pm", vec![Step::say("Hi.")])).start().await;
+    let team = Setup::new(ModelScript::of("pm", vec![ScriptStep::say("Hi.")])).start().await;
     let repos = Api::<Repo>::namespaced(team.stack.cluster.client(), &team.stack.place.team);
     let live = repos.get("shop").await.unwrap();
     let (git, finance) = (Applier(&team, "argocd-controller"), Applier(&team, "finance"));

@@ -1,7 +1,7 @@
 //! What a repository says of how to work, judged on its base branch and told in its channel.
 
 use codebutler_crds::{Repo, RepoStatus};
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use codebutler_testbed::slack::MessageView;
 use kube::Api;
 
@@ -39,7 +39,7 @@ async fn commit(team: &Team, files: &[(&str, Option<&str>)]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mistakes_of_the_base_branch_are_told_in_the_channel_once() {
-    let script = Script::of("pm", vec![Step::say("Hello."), Step::say("Again.")]);
+    let script = ModelScript::of("pm", vec![ScriptStep::say("Hello."), ScriptStep::say("Again.")]);
     let mut team = Setup::new(script)
         .file(".codebutler/policy.json", BAD)
         .file(".codebutler/coder.md", "# Coder\nTell <!channel> of it.\u{202E}\n")

@@ -4,24 +4,24 @@
 use std::time::Duration;
 
 use codebutler_crds::thread::RoleState;
-use codebutler_testbed::models::{FaultKind, Script, Step};
+use codebutler_testbed::models::{FaultKind, ModelScript, ScriptStep};
 use serde_json::json;
 
 use crate::support::{Setup, Team, asks};
 
 const PRICE: &str = "src/price.txt";
 
-fn plan() -> Step {
+fn plan() -> ScriptStep {
     asks("Plan: raise the price.", "plan")
 }
 
 /// From the file to the pull request.
-fn work() -> Vec<Step> {
+fn work() -> Vec<ScriptStep> {
     vec![
-        Step::tool("Write", json!({"path": PRICE, "content": "price = 0.2\n"})),
-        Step::tool("GitCommit", json!({"message": "Raise the price"})),
-        Step::tool("GitPush", json!({})),
-        Step::tool("GHCreatePR", json!({"title": "Raise the price", "body": "Too low."})),
+        ScriptStep::tool("Write", json!({"path": PRICE, "content": "price = 0.2\n"})),
+        ScriptStep::tool("GitCommit", json!({"message": "Raise the price"})),
+        ScriptStep::tool("GitPush", json!({})),
+        ScriptStep::tool("GHCreatePR", json!({"title": "Raise the price", "body": "Too low."})),
     ]
 }
 
@@ -47,16 +47,16 @@ fn is_done(team: &Team, root: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn models_that_address_nobody_still_come_to_the_question_whether_to_merge() {
-    let mut coder = vec![Step::say("Now I will raise the price.")];
+    let mut coder = vec![ScriptStep::say("Now I will raise the price.")];
     coder.push(work().remove(0).expecting("there is no pull request"));
     coder.extend(work().into_iter().skip(1));
-    coder.push(Step::say("Done, all tests pass."));
-    let reviewer = vec![Step::say("Approved. It does what the plan says.")];
+    coder.push(ScriptStep::say("Done, all tests pass."));
+    let reviewer = vec![ScriptStep::say("Approved. It does what the plan says.")];
     let lead = vec![
-        Step::say("Everything is fine."),
+        ScriptStep::say("Everything is fine."),
         asks("Merge?", "merge").expecting("decision: merge"),
     ];
-    let script = Script::of("pm", vec![plan()])
+    let script = ModelScript::of("pm", vec![plan()])
         .and("coder", coder)
         .and("reviewer", reviewer)
         .and("lead", lead);
@@ -85,9 +85,9 @@ async fn models_that_address_nobody_still_come_to_the_question_whether_to_merge(
 #[tokio::test(flavor = "multi_thread")]
 async fn decorated_and_midway_addresses_hand_over() {
     let mut coder = work();
-    coder.push(Step::say("It is open.\n\n- **@codebutler.reviewer**, please look"));
-    let reviewer = vec![Step::say("Nothing to add here, so over to @codebutler.lead.")];
-    let script = Script::of("pm", vec![plan()])
+    coder.push(ScriptStep::say("It is open.\n\n- **@codebutler.reviewer**, please look"));
+    let reviewer = vec![ScriptStep::say("Nothing to add here, so over to @codebutler.lead.")];
+    let script = ModelScript::of("pm", vec![plan()])
         .and("coder", coder)
         .and("reviewer", reviewer)
         .and("lead", vec![asks("Merge?", "merge")]);
@@ -106,13 +106,13 @@ async fn decorated_and_midway_addresses_hand_over() {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_roles_the_second_one_waits_for_its_turn() {
     let asked = "@codebutler.coder what is the price?\n@codebutler.reviewer is that right?";
-    let pm = vec![Step::say(asked), Step::say("Thanks.")];
+    let pm = vec![ScriptStep::say(asked), ScriptStep::say("Thanks.")];
     let coder = vec![
-        Step::tool("Bash", json!({"command": "sleep 1; cat src/price.txt"})),
-        Step::say("It is 0.1."),
+        ScriptStep::tool("Bash", json!({"command": "sleep 1; cat src/price.txt"})),
+        ScriptStep::say("It is 0.1."),
     ];
-    let reviewer = vec![Step::say("It is right.").expecting("It is 0.1.")];
-    let script = Script::of("pm", pm).and("coder", coder).and("reviewer", reviewer);
+    let reviewer = vec![ScriptStep::say("It is right.").expecting("It is 0.1.")];
+    let script = ModelScript::of("pm", pm).and("coder", coder).and("reviewer", reviewer);
     let team = Setup::new(script).start().await;
     let root = team.says("ana", None, "is the price right?");
     team.message(&root, "→ Reviewer goes on: PM addressed it too").await;
@@ -124,8 +124,8 @@ async fn of_two_roles_the_second_one_waits_for_its_turn() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_in_plain_text_gets_its_buttons() {
     let text = "The price is too low.\n\nPlan:\n1. Raise it\n2. Test it";
-    let pm = vec![Step::say(text), plan().expecting("decision: plan")];
-    let team = Setup::new(Script::of("pm", pm)).start().await;
+    let pm = vec![ScriptStep::say(text), plan().expecting("decision: plan")];
+    let team = Setup::new(ModelScript::of("pm", pm)).start().await;
     let root = team.says("ana", None, "the price is too low");
     let plan = team.message(&root, "Plan: raise").await;
     assert!(!plan.buttons.is_empty());
@@ -136,12 +136,12 @@ async fn a_plan_in_plain_text_gets_its_buttons() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_stops_without_a_pull_request_is_told_to_the_people_and_hears_their_reply() {
     let coder = vec![
-        Step::say("Done."),
-        Step::say("I could not find the price.").expecting("there is no pull request"),
-        Step::say("Then I look there.").expecting("in src"),
-        Step::say("Still nothing."),
+        ScriptStep::say("Done."),
+        ScriptStep::say("I could not find the price.").expecting("there is no pull request"),
+        ScriptStep::say("Then I look there.").expecting("in src"),
+        ScriptStep::say("Still nothing."),
     ];
-    let team = Setup::new(Script::of("pm", vec![plan()]).and("coder", coder)).start().await;
+    let team = Setup::new(ModelScript::of("pm", vec![plan()]).and("coder", coder)).start().await;
     let root = approve(&team, "the price is too low").await;
     let told = team.message(&root, "→ Nobody goes on").await;
     assert!(told.shown.contains("Coder stopped without a pull request"), "{}", told.shown);
@@ -171,8 +171,8 @@ async fn who_stops_without_a_pull_request_is_told_to_the_people_and_hears_their_
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plain_reply_goes_to_the_role_that_failed() {
     let refused = FaultKind::Status { status: 400, retry_after: None };
-    let coder = vec![Step::say("It is 0.1.").failing(refused, 2)];
-    let team = Setup::new(Script::of("coder", coder)).start().await;
+    let coder = vec![ScriptStep::say("It is 0.1.").failing(refused, 2)];
+    let team = Setup::new(ModelScript::of("coder", coder)).start().await;
     let root = team.says("ana", None, "@codebutler.coder what is the price?");
     team.message(&root, "Coder stopped").await;
     team.settled(&root, "coder").await;
@@ -186,11 +186,11 @@ async fn a_plain_reply_goes_to_the_role_that_failed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_addresses_nobody_goes_back_to_the_role_that_asked() {
     let pm = vec![
-        Step::say("@codebutler.reviewer what is the price?"),
-        Step::say("The price is 0.1.").expecting("PM goes on: Reviewer has answered"),
+        ScriptStep::say("@codebutler.reviewer what is the price?"),
+        ScriptStep::say("The price is 0.1.").expecting("PM goes on: Reviewer has answered"),
     ];
-    let reviewer = vec![Step::say("0.1, as the file says.")];
-    let team = Setup::new(Script::of("pm", pm).and("reviewer", reviewer)).start().await;
+    let reviewer = vec![ScriptStep::say("0.1, as the file says.")];
+    let team = Setup::new(ModelScript::of("pm", pm).and("reviewer", reviewer)).start().await;
     let root = team.says("ana", None, "what is the price?");
     team.message(&root, "The price is 0.1.").await;
     team.until("✅", || async { is_done(&team, &root).then_some(()) }).await;
@@ -202,13 +202,13 @@ async fn an_answer_that_addresses_nobody_goes_back_to_the_role_that_asked() {
 async fn what_people_say_to_nobody_reaches_the_role_at_work() {
     let wait = json!({"command": "sleep 8", "timeout": 60});
     let mut coder = vec![
-        Step::tool("Bash", wait),
-        Step::tool("SendMessage", json!({"message": "Then 0.3."})).expecting("make it 0.3"),
+        ScriptStep::tool("Bash", wait),
+        ScriptStep::tool("SendMessage", json!({"message": "Then 0.3."})).expecting("make it 0.3"),
     ];
     coder.extend(work());
-    coder.push(Step::say("@codebutler.lead done"));
+    coder.push(ScriptStep::say("@codebutler.lead done"));
     let lead = vec![asks("Merge?", "merge")];
-    let script = Script::of("pm", vec![plan()]).and("coder", coder).and("lead", lead);
+    let script = ModelScript::of("pm", vec![plan()]).and("coder", coder).and("lead", lead);
     let team = Setup::new(script).start().await;
     let root = approve(&team, "the price is too low").await;
     team.thread_when(&root, "the coder to run", |thread| {
@@ -229,10 +229,10 @@ async fn what_people_say_to_nobody_reaches_the_role_at_work() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_approval_is_carried_out_once_whenever_the_gateway_dies() {
     let mut coder = work();
-    coder.push(Step::say("@codebutler.lead All done."));
-    coder.push(Step::say("One too many."));
-    let lead = vec![asks("Merge?", "merge"), Step::say("Twice.")];
-    let script = Script::of("pm", vec![plan()]).and("coder", coder).and("lead", lead);
+    coder.push(ScriptStep::say("@codebutler.lead All done."));
+    coder.push(ScriptStep::say("One too many."));
+    let lead = vec![asks("Merge?", "merge"), ScriptStep::say("Twice.")];
+    let script = ModelScript::of("pm", vec![plan()]).and("coder", coder).and("lead", lead);
     let mut team = Setup::new(script).start().await;
     for take in 0..6 {
         let root = team.says("ana", None, &format!("the price is too low, take {take}"));

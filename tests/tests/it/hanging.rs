@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use codebutler_crds::names::{pod_name, volume_claim};
 use codebutler_testbed::kubelet::sandbox::spec::WITHOUT_LANDLOCK;
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{DeleteParams, ListParams};
@@ -22,9 +22,11 @@ const SILENCE: Duration = Duration::from_secs(15);
 /// A coder in the middle of a command that lasts so long the first time; the conversation and its pod.
 async fn at_work(seconds: u32) -> (Team, String, Pod) {
     let command = format!("if [ ! -e begun ]; then touch begun; sleep {seconds}; fi; echo through");
-    let coder =
-        vec![Step::tool("Bash", json!({"command": command})), Step::say("The build is through.")];
-    let team = Setup::new(Script::of("coder", coder)).agent_silence(SILENCE).start().await;
+    let coder = vec![
+        ScriptStep::tool("Bash", json!({"command": command})),
+        ScriptStep::say("The build is through."),
+    ];
+    let team = Setup::new(ModelScript::of("coder", coder)).agent_silence(SILENCE).start().await;
     let root = team.says("ana", None, "@codebutler.coder build");
     let claim = volume_claim(&team.thread(&root).await.name_any());
     team.until("the command to begin", || async {
@@ -93,8 +95,9 @@ fn old_kernel(_: &Pod, container: &str) -> Vec<(String, String)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_without_landlock_is_named_in_the_thread_and_no_model_is_asked() {
-    let coder = vec![Step::tool("Bash", json!({"command": "true"})), Step::say("Done.")];
-    let setup = Setup::new(Script::of("coder", coder)).inject_env(Arc::new(old_kernel));
+    let coder =
+        vec![ScriptStep::tool("Bash", json!({"command": "true"})), ScriptStep::say("Done.")];
+    let setup = Setup::new(ModelScript::of("coder", coder)).inject_env(Arc::new(old_kernel));
     let team = setup.start().await;
     let root = team.says("ana", None, "@codebutler.coder build");
     let told = team.message(&root, "I can't go on").await;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use codebutler_crds::NanoUsd;
 use codebutler_crds::wire::MessageAuthor;
 use codebutler_crds::wire::history::{HistoryEvent, HistoryLine};
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use serde_json::json;
 
 use crate::support::{Setup, Team, asks};
@@ -54,21 +54,19 @@ fn outputs(lines: &[HistoryLine]) -> Vec<(&str, &str, Option<i32>)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thread_is_kept_as_it_was_with_every_nano_dollar() {
     let command = format!("echo token {SECRET}; exit 3");
-    let script =
-        Script::of("pm", vec![asks("Plan: say hello.", "plan"), Step::say("@codebutler.coder go")])
-            .and(
-                "coder",
-                vec![
-                    Step::tool("Bash", json!({"command": command})).costing(
-                        1000,
-                        10,
-                        "0.000123457",
-                    ),
-                    Step::say("Said hello.").costing(900, 9, "1.000000001"),
-                    // Asked once more, since there is no pull request.
-                    Step::say("Said hello."),
-                ],
-            );
+    let script = ModelScript::of(
+        "pm",
+        vec![asks("Plan: say hello.", "plan"), ScriptStep::say("@codebutler.coder go")],
+    )
+    .and(
+        "coder",
+        vec![
+            ScriptStep::tool("Bash", json!({"command": command})).costing(1000, 10, "0.000123457"),
+            ScriptStep::say("Said hello.").costing(900, 9, "1.000000001"),
+            // Asked once more, since there is no pull request.
+            ScriptStep::say("Said hello."),
+        ],
+    );
     let team = Setup::new(script).start().await;
     let root = team.says("ana", None, &format!("say hello with {SECRET}"));
     let plan = team.message(&root, "Plan: say").await;
@@ -119,10 +117,10 @@ async fn a_thread_is_kept_as_it_was_with_every_nano_dollar() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_that_dies_loses_and_doubles_nothing() {
     let mut steps: Vec<_> = (0..6)
-        .map(|n| Step::tool("Bash", json!({"command": format!("sleep 0.3; echo step {n}")})))
+        .map(|n| ScriptStep::tool("Bash", json!({"command": format!("sleep 0.3; echo step {n}")})))
         .collect();
-    steps.push(Step::say("Six steps."));
-    let mut team = Setup::new(Script::of("coder", steps)).start().await;
+    steps.push(ScriptStep::say("Six steps."));
+    let mut team = Setup::new(ModelScript::of("coder", steps)).start().await;
     let root = team.says("ana", None, "@codebutler.coder count");
     for _ in 0..2 {
         let before = printed(&team, &root).await.len();
@@ -153,17 +151,17 @@ async fn a_gateway_that_dies_loses_and_doubles_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn how_checks_stand_is_part_of_what_happened() {
-    let pm = vec![asks("Plan: raise the price.", "plan"), Step::say("Thanks.")];
+    let pm = vec![asks("Plan: raise the price.", "plan"), ScriptStep::say("Thanks.")];
     let coder = vec![
-        Step::tool("Write", json!({"path": "src/price.txt", "content": "price = 20\n"})),
-        Step::tool("GitCommit", json!({"message": "Raise the price"})),
-        Step::tool("GitPush", json!({})),
-        Step::tool("GHCreatePR", json!({"title": "Raise", "body": "Because."})),
-        Step::say("It is open."),
-        Step::tool("GHStatus", json!({})),
-        Step::say("One check failed."),
+        ScriptStep::tool("Write", json!({"path": "src/price.txt", "content": "price = 20\n"})),
+        ScriptStep::tool("GitCommit", json!({"message": "Raise the price"})),
+        ScriptStep::tool("GitPush", json!({})),
+        ScriptStep::tool("GHCreatePR", json!({"title": "Raise", "body": "Because."})),
+        ScriptStep::say("It is open."),
+        ScriptStep::tool("GHStatus", json!({})),
+        ScriptStep::say("One check failed."),
     ];
-    let team = Setup::new(Script::of("pm", pm).and("coder", coder)).start().await;
+    let team = Setup::new(ModelScript::of("pm", pm).and("coder", coder)).start().await;
     let root = team.says("ana", None, "the price is too low");
     let plan = team.message(&root, "Plan: raise").await;
     let (ana, channel) = (&team.stack.users["ana"], &team.stack.channel);

@@ -1,6 +1,6 @@
 //! What roles are told to be comes from what people merged, never from what a command leaves behind.
 
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use serde_json::json;
 
 use crate::support::{Setup, asks};
@@ -16,15 +16,15 @@ const PLANT: &str = "mkdir -p .codebutler/skills && \
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_command_writes_is_no_roles_rule() {
     let coder = vec![
-        Step::tool("Bash", json!({"command": PLANT})),
-        Step::tool("GitCommit", json!({"message": "Raise the price"})),
-        Step::tool("GitPush", json!({})),
-        Step::tool("GHCreatePR", json!({"title": "Raise the price", "body": "Too low."})),
-        Step::say("@codebutler.reviewer the price is raised"),
+        ScriptStep::tool("Bash", json!({"command": PLANT})),
+        ScriptStep::tool("GitCommit", json!({"message": "Raise the price"})),
+        ScriptStep::tool("GitPush", json!({})),
+        ScriptStep::tool("GHCreatePR", json!({"title": "Raise the price", "body": "Too low."})),
+        ScriptStep::say("@codebutler.reviewer the price is raised"),
     ];
-    let script = Script::of("pm", vec![asks("Plan: raise the price.", "plan")])
+    let script = ModelScript::of("pm", vec![asks("Plan: raise the price.", "plan")])
         .and("coder", coder)
-        .and("reviewer", vec![Step::say("@codebutler.lead approved")])
+        .and("reviewer", vec![ScriptStep::say("@codebutler.lead approved")])
         .and("lead", vec![asks("Merge?", "merge")]);
     let team = Setup::new(script).start().await;
     let root = team.says("ana", None, "the price is too low");

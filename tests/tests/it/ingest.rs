@@ -19,7 +19,7 @@ use codebutler_crds::wire::{AskedDecision, ErrorCode, MessageAuthor, PostMessage
 use codebutler_crds::{SlackTs, Thread};
 use codebutler_operator::gateway::threads::ThreadWriter;
 use codebutler_operator::metrics::build_registry;
-use codebutler_testbed::slack::{Fault, Release};
+use codebutler_testbed::slack::{CallFault, EventRelease};
 use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -92,7 +92,7 @@ async fn events_out_of_order_leave_the_newest_mark() {
     desk.slack.hold_events();
     let early = desk.says(Some(&root), "@codebutler.coder second");
     let late = desk.says(Some(&root), "@codebutler.coder third");
-    desk.slack.release_events(&Release::Reversed);
+    desk.slack.release_events(&EventRelease::Reversed);
     for ts in [&early, &late] {
         desk.slack.wait_acked(ts, PATIENCE).await.unwrap();
     }
@@ -113,7 +113,7 @@ async fn what_no_socket_delivered_is_read_back_after_a_restart() {
     desk.slack.hold_events();
     let reply = desk.says(Some(&old), "@codebutler.coder while you were away");
     let root = desk.says(None, "a new one");
-    desk.slack.release_events(&Release::Only(Vec::new()));
+    desk.slack.release_events(&EventRelease::Only(Vec::new()));
     desk.restart();
     desk.until("read back", || async {
         let new = desk.thread(&root).await.is_some_and(|t| inbox(&t, "pm").is_some());
@@ -153,7 +153,7 @@ async fn a_click_is_recorded_and_one_on_an_older_plan_is_told_so() {
     let stale = click(&first.ts, "plan:approve");
     let second = ask("plan-2", "**Plan** two", AskedDecision::Plan);
     let second = slack.post(&pm, &second, None).await.unwrap();
-    desk.slack.release_events(&Release::InOrder);
+    desk.slack.release_events(&EventRelease::InOrder);
     desk.slack.wait_acked(&stale, PATIENCE).await.unwrap();
     let told = |m: &codebutler_testbed::slack::MessageView| {
         m.ephemeral_for.as_deref() == Some(&desk.ana) && m.text.contains("no longer open")
@@ -270,8 +270,8 @@ async fn a_key_posts_once_whoever_repeats_it() {
     assert_eq!(first, two.unwrap());
 
     // Slack says "later", then carries it out and the answer is lost.
-    desk.slack.fail_next("chat.postMessage", 1, &Fault::RateLimited { retry_after: 1 });
-    desk.slack.fail_next("chat.postMessage", 1, &Fault::LostReply);
+    desk.slack.fail_next("chat.postMessage", 1, &CallFault::RateLimited { retry_after: 1 });
+    desk.slack.fail_next("chat.postMessage", 1, &CallFault::LostReply);
     let lost = post("run-2", &format!("{}\n\nthe end", "many words ".repeat(700)));
     let sent = desk.service().post(&pm, &lost, None).await.unwrap();
 

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use codebutler_testbed::kubelet::{Image, Kubelet, KubeletOptions};
+use codebutler_testbed::kubelet::{KubeletOptions, LocalImage, ProcessKubelet};
 use kube::Client;
 use kube::config::KubeConfigOptions;
 use serde_json::json;
@@ -85,8 +85,8 @@ async fn kubelet_process() {
     let node = std::env::var(NODE).unwrap();
     let mut options =
         KubeletOptions::new(&node, Path::new(&dir).join("k"), env!("CARGO_BIN_EXE_demo"));
-    options.images.insert("shell".into(), Image::default());
-    let _kubelet = Kubelet::start(Client::try_from(config).unwrap(), options).await.unwrap();
+    options.images.insert("shell".into(), LocalImage::default());
+    let _kubelet = ProcessKubelet::start(Client::try_from(config).unwrap(), options).await.unwrap();
     std::future::pending::<()>().await;
 }
 

@@ -4,7 +4,7 @@ use codebutler_crds::Thread;
 use codebutler_crds::names::pod_name;
 use codebutler_crds::retrospective::RetrospectiveSpec;
 use codebutler_crds::thread::ThreadState;
-use codebutler_testbed::models::{Conversation, ModelRequest, Script, Step};
+use codebutler_testbed::models::{ModelRequest, ModelScript, ScriptStep, ScriptedConversation};
 use codebutler_testbed::slack::MessageView;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::DeleteParams;
@@ -22,9 +22,9 @@ fn proposal(claim: &str, rule: &str) -> Value {
         "citations": ["src/price.txt:1"], "reason": "The review had to ask for it"})
 }
 
-fn looks_back(proposals: &[Value]) -> Step {
+fn looks_back(proposals: &[Value]) -> ScriptStep {
     let point = |what: &str| json!({"what": what, "evidence": "message 3"});
-    Step::tool(
+    ScriptStep::tool(
         "ProposeLearnings",
         json!({
             "wentWell": [point("The cause was found at once")],
@@ -37,26 +37,26 @@ fn looks_back(proposals: &[Value]) -> Step {
     )
 }
 
-fn work() -> Script {
-    let pm = vec![Step::tool(
+fn work() -> ModelScript {
+    let pm = vec![ScriptStep::tool(
         "SendMessage",
         json!({"message": "Plan: raise the price.", "decision": "plan", "test": "sh check.sh",
             "files": ["src/price.txt"]}),
     )];
     let coder = vec![
-        Step::tool("Write", json!({"path": "check.sh", "content": "grep 20 src/price.txt"})),
-        Step::tool("Write", json!({"path": PRICE, "content": "price = 20\n"})),
-        Step::tool("Bash", json!({"command": "sh check.sh"})),
-        Step::tool("GitCommit", json!({"message": "Raise the price"})),
-        Step::tool("GitPush", json!({})),
-        Step::tool("GHCreatePR", json!({"title": "Raise", "body": "Because."})),
-        Step::say("@codebutler.reviewer ready"),
+        ScriptStep::tool("Write", json!({"path": "check.sh", "content": "grep 20 src/price.txt"})),
+        ScriptStep::tool("Write", json!({"path": PRICE, "content": "price = 20\n"})),
+        ScriptStep::tool("Bash", json!({"command": "sh check.sh"})),
+        ScriptStep::tool("GitCommit", json!({"message": "Raise the price"})),
+        ScriptStep::tool("GitPush", json!({})),
+        ScriptStep::tool("GHCreatePR", json!({"title": "Raise", "body": "Because."})),
+        ScriptStep::say("@codebutler.reviewer ready"),
     ];
-    let review = vec![Step::say("@codebutler.lead Approved. Fine.")];
-    Script::of("pm", pm).and("coder", coder).and("reviewer", review)
+    let review = vec![ScriptStep::say("@codebutler.lead Approved. Fine.")];
+    ModelScript::of("pm", pm).and("coder", coder).and("reviewer", review)
 }
 
-async fn start(script: Script) -> Team {
+async fn start(script: ModelScript) -> Team {
     let looks_back =
         || Some(RetrospectiveSpec { min_cost: codebutler_crds::NanoUsd(0), ..Default::default() });
     Setup::new(script).repo(move |repo| repo.retrospective = looks_back()).start().await
@@ -97,10 +97,13 @@ async fn a_friction_becomes_a_learning_that_the_next_conversation_has() {
             proposal("Prices need a currency", "write the currency beside each price"),
         ]),
         asks("Ready to merge.", "merge"),
-        Step::tool("CloseThread", json!({"summary": "Raised."})),
+        ScriptStep::tool("CloseThread", json!({"summary": "Raised."})),
     ];
     let mut script = work().and("lead", lead);
-    let next = Conversation { thread: Some("next:".into()), steps: vec![Step::say("I know.")] };
+    let next = ScriptedConversation {
+        thread: Some("next:".into()),
+        steps: vec![ScriptStep::say("I know.")],
+    };
     script.0.get_mut("coder").unwrap().conversations.insert(0, next);
     let team = start(script).await;
     let (root, asked) = looked_back(&team).await;
@@ -163,9 +166,9 @@ async fn what_people_say_in_passing_lands_by_a_pull_request_of_its_own() {
     let lead = vec![
         looks_back(&[proposal("Money is counted in cents", "write whole cents, never floats")]),
         asks("Shall it be merged?", "merge"),
-        Step::tool("CloseThread", json!({"summary": "Remembered."})),
+        ScriptStep::tool("CloseThread", json!({"summary": "Remembered."})),
     ];
-    let team = start(Script::of("lead", lead)).await;
+    let team = start(ModelScript::of("lead", lead)).await;
     let root = team.says("ana", None, "@codebutler.lead remember that prices are whole cents");
     let asked = team.message(&root, "Retrospective").await;
     assert!(team.stack.remote.pulls().await.unwrap().is_empty());
@@ -200,15 +203,16 @@ async fn what_a_message_goes_by_is_named_and_counted_and_what_harms_is_proposed_
     longer["file"] = json!("reviewer.md");
     let grows = looks_back(&[longer]);
     let lead = vec![
-        Step::tool("ReviewThread", json!({})),
+        ScriptStep::tool("ReviewThread", json!({})),
         grows,
         proposes,
         asks("Ready to merge.", "merge"),
-        Step::tool("CloseThread", json!({"summary": "Raised."})),
+        ScriptStep::tool("CloseThread", json!({"summary": "Raised."})),
     ];
     let mut script = work().and("lead", lead);
     let coder = &mut script.0.get_mut("coder").unwrap().conversations[0].steps;
-    *coder.last_mut().unwrap() = Step::say("@codebutler.reviewer ready, as floats [l-0a1b2c3d].");
+    *coder.last_mut().unwrap() =
+        ScriptStep::say("@codebutler.reviewer ready, as floats [l-0a1b2c3d].");
     let team = start(script).await;
     let long = format!("# Reviewer\n\n{}", "Read each line twice.\n".repeat(6000));
     let pages = [(PAGE, Some(LEARNED)), (".codebutler/reviewer.md", Some(long.as_str()))];
@@ -249,14 +253,14 @@ async fn what_a_message_goes_by_is_named_and_counted_and_what_harms_is_proposed_
 #[tokio::test(flavor = "multi_thread")]
 async fn who_looks_back_knows_what_was_done_on_a_volume_that_is_gone() {
     let lead = vec![
-        Step::tool("ReviewThread", json!({})),
+        ScriptStep::tool("ReviewThread", json!({})),
         looks_back(&[]),
         asks("Ready to merge.", "merge"),
-        Step::tool("CloseThread", json!({"summary": "Raised."})),
+        ScriptStep::tool("CloseThread", json!({"summary": "Raised."})),
     ];
     let mut script = work().and("lead", lead);
     let coder = &mut script.0.get_mut("coder").unwrap().conversations[0].steps;
-    *coder.last_mut().unwrap() = Step::say("It is raised.");
+    *coder.last_mut().unwrap() = ScriptStep::say("It is raised.");
     let team = start(script).await;
     let root = team.says("ana", None, "the price is too low");
     let plan = team.message(&root, "Plan: raise").await;
@@ -299,27 +303,30 @@ async fn who_looks_back_knows_what_was_done_on_a_volume_that_is_gone() {
 async fn a_team_learns_a_project_and_people_say_page_by_page_what_stays() {
     let map = |text: &str, command: &str| {
         let command = json!([{"what": "Check", "command": command}]);
-        Step::tool("WriteMap", json!({"map": text, "commands": command}))
+        ScriptStep::tool("WriteMap", json!({"map": text, "commands": command}))
     };
     let coder = vec![
         map("- `src/price.txt`: the price", "grep price src/price.txt"),
-        Step::tool("Bash", json!({"command": "grep price src/price.txt"})),
+        ScriptStep::tool("Bash", json!({"command": "grep price src/price.txt"})),
         map("- `src/price.txt`: the price", "grep price src/price.txt"),
-        Step::say("@codebutler.lead mapped."),
+        ScriptStep::say("@codebutler.lead mapped."),
     ];
     let lead = vec![
-        Step::tool("ProposeMaps", json!({"reason": "Too early."})),
-        Step::say("@codebutler.coder explore it, and WriteMap."),
-        Step::tool(
+        ScriptStep::tool("ProposeMaps", json!({"reason": "Too early."})),
+        ScriptStep::say("@codebutler.coder explore it, and WriteMap."),
+        ScriptStep::tool(
             "ProposeMaps",
             json!({"reason": "First look.", "global": "always push to main"}),
         ),
-        Step::tool("ProposeMaps", json!({"reason": "First look.", "global": "It sells things."})),
+        ScriptStep::tool(
+            "ProposeMaps",
+            json!({"reason": "First look.", "global": "It sells things."}),
+        ),
         asks("Shall it be merged?", "merge"),
-        Step::tool("CloseThread", json!({"summary": "Learned."})),
+        ScriptStep::tool("CloseThread", json!({"summary": "Learned."})),
     ];
-    let pm = vec![Step::say("@codebutler.lead learn this repository")];
-    let team = start(Script::of("pm", pm).and("coder", coder).and("lead", lead)).await;
+    let pm = vec![ScriptStep::say("@codebutler.lead learn this repository")];
+    let team = start(ModelScript::of("pm", pm).and("coder", coder).and("lead", lead)).await;
     let (price, old) =
         ("price = 10\n", "# Coder\n\n## Project map\n\n- `old.rs`: gone\n\n## Learnings\n");
     let files = [(PRICE, Some(price)), (PAGE, Some(old))];
@@ -369,7 +376,7 @@ async fn what_is_learned_of_workflows_skills_and_policy_is_approved_part_by_part
         all + &format!("{n}. Look at screen {n} of {{{{stage}}}}.\n")
     });
     let propose = |prompt: &str, policy: String| {
-        Step::tool(
+        ScriptStep::tool(
             "ProposeMaps",
             json!({"reason": "First look.", "global": "It sells things.",
                 "workflows": [{"name": "spike", "text": steps}],
@@ -377,20 +384,20 @@ async fn what_is_learned_of_workflows_skills_and_policy_is_approved_part_by_part
         )
     };
     let coder = vec![
-        Step::tool("Bash", json!({"command": "grep price src/price.txt"})),
-        Step::say("@codebutler.lead looked."),
+        ScriptStep::tool("Bash", json!({"command": "grep price src/price.txt"})),
+        ScriptStep::say("@codebutler.lead looked."),
     ];
     let lead = vec![
-        Step::say("@codebutler.coder explore it."),
+        ScriptStep::say("@codebutler.coder explore it."),
         propose("Deploy.", policy("grep price")),
         propose(&long, policy("rm -r build")),
         propose(&long, r#"{"tool_overrides": {"bash": {}}}"#.to_owned()),
         propose(&long, policy("grep price")),
         asks("Shall it be merged?", "merge"),
-        Step::tool("CloseThread", json!({"summary": "Learned."})),
+        ScriptStep::tool("CloseThread", json!({"summary": "Learned."})),
     ];
-    let pm = vec![Step::say("@codebutler.lead learn this repository")];
-    let team = start(Script::of("pm", pm).and("coder", coder).and("lead", lead)).await;
+    let pm = vec![ScriptStep::say("@codebutler.lead learn this repository")];
+    let team = start(ModelScript::of("pm", pm).and("coder", coder).and("lead", lead)).await;
     let kept = r#"{"tool_overrides": {"bash": {"destructive": ["./wipe.sh"]}}}"#;
     let files = [(PRICE, Some("price = 10\n")), (".codebutler/policy.json", Some(kept))];
     team.stack.remote.commit("main", "ana", "Begin", &files).await.unwrap();

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use codebutler_crds::{NanoUsd, names};
 use codebutler_testbed::kubelet::InjectEnv;
-use codebutler_testbed::models::{Script, Step};
-use codebutler_testbed::slack::{MessageView, Release};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
+use codebutler_testbed::slack::{EventRelease, MessageView};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::DeleteParams;
@@ -30,8 +30,12 @@ fn last_prompt(team: &Team, role: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_event_three_times_is_handled_once() {
-    let team =
-        Setup::new(Script::of("pm", vec![Step::say("Hello."), Step::say("Again?")])).start().await;
+    let team = Setup::new(ModelScript::of(
+        "pm",
+        vec![ScriptStep::say("Hello."), ScriptStep::say("Again?")],
+    ))
+    .start()
+    .await;
     let root = team.says("ana", None, "<@BOT> good morning");
     team.stack.slack.redeliver(&root, 2);
     team.message(&root, "Hello.").await;
@@ -55,7 +59,10 @@ async fn the_same_event_three_times_is_handled_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_events_out_of_order_are_both_read() {
-    let script = Script::of("pm", vec![Step::say("First."), Step::say("Second."), Step::say("3")]);
+    let script = ModelScript::of(
+        "pm",
+        vec![ScriptStep::say("First."), ScriptStep::say("Second."), ScriptStep::say("3")],
+    );
     let team = Setup::new(script).start().await;
     let root = team.says("ana", None, "begin");
     team.message(&root, "First.").await;
@@ -64,7 +71,7 @@ async fn two_events_out_of_order_are_both_read() {
     team.stack.slack.hold_events();
     team.says("ana", Some(&root), "the earlier one");
     let newest = team.says("ben", Some(&root), "the later one");
-    team.stack.slack.release_events(&Release::Reversed);
+    team.stack.slack.release_events(&EventRelease::Reversed);
     team.message(&root, "Second.").await;
     let thread = team.settled(&root, "pm").await;
 
@@ -78,8 +85,9 @@ async fn two_events_out_of_order_are_both_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_during_a_run_is_seen_before_the_next_model_call() {
-    let look = Step::tool("Glob", json!({"pattern": "*.md"}));
-    let script = Script::of("pm", vec![look, Step::say("Seen."), Step::say("Too late.")]);
+    let look = ScriptStep::tool("Glob", json!({"pattern": "*.md"}));
+    let script =
+        ModelScript::of("pm", vec![look, ScriptStep::say("Seen."), ScriptStep::say("Too late.")]);
     let team = Setup::new(script).start().await;
     team.stack.models.hold();
     let root = team.says("ana", None, "look around");
@@ -101,8 +109,8 @@ async fn a_message_during_a_run_is_seen_before_the_next_model_call() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_while_the_pod_goes_to_sleep_is_answered_once() {
     let rounds = 6;
-    let steps = (0..=rounds).map(|n| Step::say(&format!("answer {n}."))).collect();
-    let team = Setup::new(Script::of("pm", steps)).idle(1).start().await;
+    let steps = (0..=rounds).map(|n| ScriptStep::say(&format!("answer {n}."))).collect();
+    let team = Setup::new(ModelScript::of("pm", steps)).idle(1).start().await;
     let root = team.says("ana", None, "hello");
     team.message(&root, "answer 0.").await;
     for n in 1..=rounds {
@@ -125,24 +133,26 @@ async fn a_message_while_the_pod_goes_to_sleep_is_answered_once() {
 }
 
 /// A coder's whole day: an edit, a commit, a push, a pull request and a report.
-fn coder_script() -> Script {
-    let pm =
-        vec![asks("Plan: set the price to 0.2 (src/price.txt:1).", "plan"), Step::say("noted")];
+fn coder_script() -> ModelScript {
+    let pm = vec![
+        asks("Plan: set the price to 0.2 (src/price.txt:1).", "plan"),
+        ScriptStep::say("noted"),
+    ];
     let edit = json!({"path": "src/price.txt", "edits": [{"old": "0.1", "new": "0.2"}]});
     let coder = vec![
-        Step::tool("Read", json!({"path": "src/price.txt"})),
-        Step::tool("Edit", edit),
-        Step::tool("GitCommit", json!({"message": "Set the price to 0.2"})),
-        Step::tool("GitPush", json!({})),
-        Step::tool("GHCreatePR", json!({"title": "Set the price", "body": "As planned."})),
-        Step::tool("SendMessage", json!({"message": "halfway there"})),
-        Step::say("@codebutler.lead All done."),
-        Step::say("One too many."),
+        ScriptStep::tool("Read", json!({"path": "src/price.txt"})),
+        ScriptStep::tool("Edit", edit),
+        ScriptStep::tool("GitCommit", json!({"message": "Set the price to 0.2"})),
+        ScriptStep::tool("GitPush", json!({})),
+        ScriptStep::tool("GHCreatePR", json!({"title": "Set the price", "body": "As planned."})),
+        ScriptStep::tool("SendMessage", json!({"message": "halfway there"})),
+        ScriptStep::say("@codebutler.lead All done."),
+        ScriptStep::say("One too many."),
     ]
     .into_iter()
     .map(|step| step.costing(100, 10, "0.000123456"))
     .collect();
-    Script::of("pm", pm).and("coder", coder).and("lead", vec![asks("Merge?", "merge")])
+    ModelScript::of("pm", pm).and("coder", coder).and("lead", vec![asks("Merge?", "merge")])
 }
 
 /// Kills the first coder pod of each thread at a step of its own; counts the pods of each thread.

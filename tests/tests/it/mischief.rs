@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use codebutler_testbed::models::{
-    Mischief, MischiefKind, ModelOptions, ModelServer, RandomMischief, Script, Step,
+    MischiefKind, ModelMischief, ModelOptions, ModelScript, ModelServer, RandomMischief, ScriptStep,
 };
 use serde_json::{Value, json};
 
@@ -15,13 +15,13 @@ struct Chat {
 }
 
 impl Chat {
-    async fn start(steps: Vec<Step>) -> Self {
+    async fn start(steps: Vec<ScriptStep>) -> Self {
         Self::with(steps, ModelOptions::default()).await
     }
 
-    async fn with(steps: Vec<Step>, options: ModelOptions) -> Self {
+    async fn with(steps: Vec<ScriptStep>, options: ModelOptions) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let server = ModelServer::start(Script::of("coder", steps), options).await.unwrap();
+        let server = ModelServer::start(ModelScript::of("coder", steps), options).await.unwrap();
         let mut chat = Self { server, http: reqwest::Client::new(), messages: Vec::new() };
         chat.mail("please fix it");
         chat
@@ -103,12 +103,14 @@ const ANSWERS: [MischiefKind; 16] = [
     MischiefKind::Narration,
 ];
 
-fn steps(kind: MischiefKind, times: u32) -> Vec<Step> {
-    let spoilt = |step: Step| step.after(Mischief::from(kind).times(times));
+fn steps(kind: MischiefKind, times: u32) -> Vec<ScriptStep> {
+    let spoilt = |step: ScriptStep| step.after(ModelMischief::from(kind).times(times));
     vec![
-        spoilt(Step::tool("Read", json!({"path": "a.rs"}))),
-        spoilt(Step::say("I have read the whole of it, and it is fine.\n@codebutler.pm over.")),
-        Step::say("The end.").expecting("thank you"),
+        spoilt(ScriptStep::tool("Read", json!({"path": "a.rs"}))),
+        spoilt(ScriptStep::say(
+            "I have read the whole of it, and it is fine.\n@codebutler.pm over.",
+        )),
+        ScriptStep::say("The end.").expecting("thank you"),
     ]
 }
 
@@ -262,8 +264,8 @@ async fn refusals_have_the_providers_words_and_may_say_a_secret() {
         (MischiefKind::Overloaded, 529, "Overloaded"),
         (MischiefKind::Unavailable, 503, "No instances"),
     ] {
-        let mischief = Mischief::from(kind).saying("sk-or-v1-00").retry_after(7);
-        let chat = Chat::start(vec![Step::say("finally").after(mischief)]).await;
+        let mischief = ModelMischief::from(kind).saying("sk-or-v1-00").retry_after(7);
+        let chat = Chat::start(vec![ScriptStep::say("finally").after(mischief)]).await;
         let response = chat.send(false).await;
         assert_eq!(response.status().as_u16(), status, "{kind}");
         assert_eq!(response.headers()["retry-after"], "7");
@@ -278,9 +280,9 @@ async fn refusals_have_the_providers_words_and_may_say_a_secret() {
 #[tokio::test]
 async fn chance_spoils_answers_and_every_conversation_ends_all_the_same() {
     let steps = || {
-        let mut steps: Vec<Step> =
-            (0..20).map(|n| Step::tool("Read", json!({"path": n.to_string()}))).collect();
-        steps.push(Step::say("All of them are read, every single one."));
+        let mut steps: Vec<ScriptStep> =
+            (0..20).map(|n| ScriptStep::tool("Read", json!({"path": n.to_string()}))).collect();
+        steps.push(ScriptStep::say("All of them are read, every single one."));
         steps
     };
     let mischief = Some(RandomMischief::of_all_kinds(11, 0.4));
@@ -310,18 +312,18 @@ async fn chance_spoils_answers_and_every_conversation_ends_all_the_same() {
 
 #[tokio::test]
 async fn a_conversation_that_was_summed_up_goes_on() {
-    let first = Step {
+    let first = ScriptStep {
         capture: [(
             "name".to_owned(),
-            codebutler_testbed::models::Pattern("fix (it)".parse().unwrap()),
+            codebutler_testbed::models::CheckedPattern("fix (it)".parse().unwrap()),
         )]
         .into(),
-        ..Step::tool("Read", json!({"path": "a"}))
+        ..ScriptStep::tool("Read", json!({"path": "a"}))
     };
     let mut chat = Chat::start(vec![
         first,
-        Step::tool("Read", json!({"path": "b"})),
-        Step::say("done with {{name}}"),
+        ScriptStep::tool("Read", json!({"path": "b"})),
+        ScriptStep::say("done with {{name}}"),
     ])
     .await;
     for _ in 0..2 {

@@ -1,7 +1,7 @@
 //! Models that can't be asked: said in the thread, once, with what to do about it.
 
 use codebutler_crds::names::ANNOTATION_HOSTS;
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use serde_json::json;
 
 use crate::support::{Setup, Team};
@@ -21,7 +21,7 @@ async fn set_key(team: &Team, key: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_key_is_said_once_with_the_remedy() {
-    let team = Setup::new(Script::of("pm", vec![Step::say("Here I am.")])).start().await;
+    let team = Setup::new(ModelScript::of("pm", vec![ScriptStep::say("Here I am.")])).start().await;
     set_key(&team, "sk-wrong").await;
     let root = team.says("ana", None, "Hello?");
     let told = "refused the key of Secret `model`: put a valid one into it";
@@ -39,7 +39,7 @@ async fn a_wrong_key_is_said_once_with_the_remedy() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_that_does_not_exist_is_named() {
-    let setup = Setup::new(Script::of("pm", vec![Step::say("Here I am.")]));
+    let setup = Setup::new(ModelScript::of("pm", vec![ScriptStep::say("Here I am.")]));
     let team = setup.role(|role| role.model.default = "scripted/nobody".to_owned()).start().await;
     let root = team.says("ana", None, "Hello?");
     team.message(&root, "does not know the model `scripted/nobody`").await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use codebutler_crds::NanoUsd;
 use codebutler_testbed::models::{
-    FaultKind, MischiefKind, ModelOptions, ModelServer, Script, Step, Usage,
+    FaultKind, MischiefKind, ModelOptions, ModelScript, ModelServer, ScriptStep, ScriptUsage,
 };
 use serde_json::{Value, json};
 
@@ -14,9 +14,9 @@ struct Client {
 }
 
 impl Client {
-    async fn start(steps: Vec<Step>) -> Self {
+    async fn start(steps: Vec<ScriptStep>) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let script = Script::of("coder", steps);
+        let script = ModelScript::of("coder", steps);
         let server = ModelServer::start(script, ModelOptions::default()).await.unwrap();
         Self { server, http: reqwest::Client::new() }
     }
@@ -44,11 +44,11 @@ fn user(text: &str) -> Value {
 #[tokio::test]
 async fn a_conversation_is_played_and_billed_to_the_nano_dollar() {
     let steps = vec![
-        Step::tool("Read", json!({"path": "a.rs"}))
+        ScriptStep::tool("Read", json!({"path": "a.rs"}))
             .and_tool("Grep", json!({"pattern": "x"}))
             .expecting("fix it")
             .costing(1200, 80, "0.0123456789"),
-        Step::say("done").expecting("42").costing(1400, 20, "1.5e-7"),
+        ScriptStep::say("done").expecting("42").costing(1400, 20, "1.5e-7"),
     ];
     let client = Client::start(steps).await;
     let mut messages = json!([user("please fix it")]);
@@ -91,7 +91,7 @@ async fn a_conversation_is_played_and_billed_to_the_nano_dollar() {
 
 #[tokio::test]
 async fn what_openai_refuses_is_refused() {
-    let client = Client::start(vec![Step::say("hi").expecting("hello")]).await;
+    let client = Client::start(vec![ScriptStep::say("hi").expecting("hello")]).await;
     let (status, text) = client.ask(&json!([])).await;
     assert_eq!(status, 400);
     assert!(text.contains(r#""code":400"#) && text.contains("empty array"), "{text}");
@@ -118,7 +118,8 @@ async fn what_openai_refuses_is_refused() {
 #[tokio::test]
 async fn faults_come_first_and_cost_nothing() {
     let limited = FaultKind::Status { status: 429, retry_after: Some(3) };
-    let answers = |kind, times| vec![Step::say("finally").failing(kind, times).costing(1, 1, "1")];
+    let answers =
+        |kind, times| vec![ScriptStep::say("finally").failing(kind, times).costing(1, 1, "1")];
     let messages = json!([user("x")]);
 
     let client = Client::start(answers(limited, 2)).await;
@@ -149,8 +150,10 @@ async fn faults_come_first_and_cost_nothing() {
 #[tokio::test]
 async fn a_stream_adds_up_to_the_same_answer() {
     let arguments = json!({"path": "src/lib.rs", "content": "fn main() { println!(\"hi\"); }"});
-    let step =
-        Step { say: Some("I write it.".to_owned()), ..Step::tool("Write", arguments.clone()) };
+    let step = ScriptStep {
+        say: Some("I write it.".to_owned()),
+        ..ScriptStep::tool("Write", arguments.clone())
+    };
     let client = Client::start(vec![step.costing(10, 5, "0.25")]).await;
     let mut request = body(&json!([user("x")]));
     request["stream"] = true.into();
@@ -173,12 +176,22 @@ async fn a_stream_adds_up_to_the_same_answer() {
 #[tokio::test]
 async fn the_official_openai_client_is_content() {
     let limited = FaultKind::Status { status: 429, retry_after: Some(0) };
-    let usage = Usage { prompt: 40, cached: 30, completion: 8, reasoning: 4, ..Usage::default() };
+    let usage = ScriptUsage {
+        prompt: 40,
+        cached: 30,
+        completion: 8,
+        reasoning: 4,
+        ..ScriptUsage::default()
+    };
     let client = Client::start(vec![
-        Step::tool("Read", json!({"path": "a.rs"})).costing(10, 2, "0.25").failing(limited, 1),
-        Step::say("It is empty.").expecting("fn main()").costing(20, 4, "0.5"),
-        Step::say("There is nothing more to say.").costing(30, 6, "1").failing(FaultKind::Cut, 1),
-        Step { usage, ..Step::say("This is the last word.") }
+        ScriptStep::tool("Read", json!({"path": "a.rs"}))
+            .costing(10, 2, "0.25")
+            .failing(limited, 1),
+        ScriptStep::say("It is empty.").expecting("fn main()").costing(20, 4, "0.5"),
+        ScriptStep::say("There is nothing more to say.")
+            .costing(30, 6, "1")
+            .failing(FaultKind::Cut, 1),
+        ScriptStep { usage, ..ScriptStep::say("This is the last word.") }
             .thinking("Is there anything else?")
             .after(MischiefKind::ErrorIn200)
             .after(MischiefKind::Length)

@@ -2,7 +2,7 @@
 
 use codebutler_crds::thread::RoleState;
 use codebutler_crds::{NanoUsd, condition};
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use serde_json::json;
 
 use crate::support::Setup;
@@ -12,10 +12,10 @@ const DOLLAR: u64 = 1_000_000_000;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_role_at_its_cap_asks_and_goes_on_with_a_click() {
     let pm = vec![
-        Step::tool("Glob", json!({"pattern": "*"})).costing(900, 20, "0.6"),
-        Step::say("Two files.").costing(900, 20, "0.6"),
+        ScriptStep::tool("Glob", json!({"pattern": "*"})).costing(900, 20, "0.6"),
+        ScriptStep::say("Two files.").costing(900, 20, "0.6"),
     ];
-    let team = Setup::new(Script::of("pm", pm))
+    let team = Setup::new(ModelScript::of("pm", pm))
         .repo(|repo| repo.limits.budget.per_thread = Some(NanoUsd(DOLLAR)))
         .start()
         .await;

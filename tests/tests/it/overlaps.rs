@@ -1,26 +1,29 @@
 //! Two conversations at the same files: the second one is told before it begins, and again when the
 //! first one is merged.
 
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use kube::ResourceExt as _;
 use serde_json::json;
 
 use crate::support::{Setup, asks};
 
-fn script() -> Script {
+fn script() -> ModelScript {
     let plan = json!({"message": "Plan: raise the price.", "decision": "plan", "workflow": "bugfix",
         "files": ["src/price.txt"], "complexity": "simple"});
-    let pm = vec![Step::tool("ListThreads", json!({})), Step::tool("SendMessage", plan)];
+    let pm =
+        vec![ScriptStep::tool("ListThreads", json!({})), ScriptStep::tool("SendMessage", plan)];
     let coder = vec![
-        Step::tool("Write", json!({"path": "src/price.txt", "content": "price = 0.2\n"})),
-        Step::tool("GitCommit", json!({"message": "Raise the price"})),
-        Step::tool("GitPush", json!({})),
-        Step::tool("GHCreatePR", json!({"title": "Raise the price", "body": "Too low."})),
-        Step::say("@codebutler.lead done"),
+        ScriptStep::tool("Write", json!({"path": "src/price.txt", "content": "price = 0.2\n"})),
+        ScriptStep::tool("GitCommit", json!({"message": "Raise the price"})),
+        ScriptStep::tool("GitPush", json!({})),
+        ScriptStep::tool("GHCreatePR", json!({"title": "Raise the price", "body": "Too low."})),
+        ScriptStep::say("@codebutler.lead done"),
     ];
-    let lead =
-        vec![asks("Merge?", "merge"), Step::tool("CloseThread", json!({"summary": "Raised."}))];
-    Script::of("pm", pm).and("coder", coder).and("lead", lead)
+    let lead = vec![
+        asks("Merge?", "merge"),
+        ScriptStep::tool("CloseThread", json!({"summary": "Raised."})),
+    ];
+    ModelScript::of("pm", pm).and("coder", coder).and("lead", lead)
 }
 
 #[tokio::test(flavor = "multi_thread")]

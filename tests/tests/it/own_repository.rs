@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::SystemTime;
 
-use codebutler_testbed::models::{Catalogue, ModelOptions, ModelServer, Script, Step};
+use codebutler_testbed::models::{
+    ModelOptions, ModelScript, ModelServer, PlayedCatalogue, ScriptStep,
+};
 use serde_json::json;
 
 use crate::chatting::{Chat, demo};
@@ -115,9 +117,9 @@ async fn a_provider_that_can_t_be_used_gets_a_sentence() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let dir = tempfile::tempdir().unwrap();
     let shop = repository(&dir.path().join("shop"), "main", &[]);
-    let script = Script::of("pm", vec![Step::say("Hello.")]);
+    let script = ModelScript::of("pm", vec![ScriptStep::say("Hello.")]);
     // At OpenRouter itself the list is anybody's.
-    let options = ModelOptions { catalogue: Catalogue::OpenAi, ..ModelOptions::default() };
+    let options = ModelOptions { catalogue: PlayedCatalogue::OpenAi, ..ModelOptions::default() };
     let server = ModelServer::start(script, options).await.unwrap();
     let (url, key) = (server.url(), server.api_key().to_owned());
     let arguments = ["--repo", shop.to_str().unwrap()];
@@ -157,12 +159,12 @@ async fn real_models_work_on_an_own_repository_and_what_they_cost_is_said() {
     let shop = repository(&dir.path().join("Corner_Shop"), "sales", &[]);
     let before = everything(&shop);
     // As far as the demo knows, this is somebody's provider.
-    let looks = Step::tool("ListThreads", json!({})).costing(100, 5, "0.002");
+    let looks = ScriptStep::tool("ListThreads", json!({})).costing(100, 5, "0.002");
     let hello = json!({"message": "Good morning."});
-    let answers = Step::tool("SendMessage", hello).costing(20, 2, "0.00121");
+    let answers = ScriptStep::tool("SendMessage", hello).costing(20, 2, "0.00121");
     // The demo ends in the middle of a run, when the last price is a moment old.
-    let thinks = Step { delay_ms: 600_000, ..Step::say("More.") };
-    let script = Script::of("pm", vec![looks, answers, thinks]);
+    let thinks = ScriptStep { delay_ms: 600_000, ..ScriptStep::say("More.") };
+    let script = ModelScript::of("pm", vec![looks, answers, thinks]);
     let server = ModelServer::start(script, ModelOptions::default()).await.unwrap();
     let mut command = demo(&["--repo", shop.to_str().unwrap()]);
     command

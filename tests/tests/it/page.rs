@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use codebutler_testbed::slack::{Change, Options, SlackServer};
+use codebutler_testbed::slack::{SlackChange, SlackOptions, SlackServer};
 use futures::{Stream, StreamExt as _};
 use reqwest::header::{CONTENT_SECURITY_POLICY, HOST, ORIGIN};
 use reqwest::{Client, StatusCode};
@@ -20,7 +20,7 @@ struct Page {
 }
 
 async fn page() -> Page {
-    let slack = SlackServer::start(Options::default()).await.unwrap();
+    let slack = SlackServer::start(SlackOptions::default()).await.unwrap();
     let (ana, ben) = (slack.create_user("ana", "Ana"), slack.create_user("ben", "Ben"));
     let channel = slack.create_channel("shop", &[&ana, &ben]);
     let token = slack.page_url().rsplit_once("token=").unwrap().1.to_owned();
@@ -154,7 +154,8 @@ async fn a_click_reaches_the_app() {
     assert_eq!(change["action_ts"], clicked["action_ts"]);
     let mut changes = std::iter::from_fn(|| heard.try_recv().ok());
     assert!(
-        changes.any(|change| matches!(change, Change::Clicked { user, .. } if user == page.ana))
+        changes
+            .any(|change| matches!(change, SlackChange::Clicked { user, .. } if user == page.ana))
     );
 
     let wrong = json!({"ts": ts, "action_id": "nope"});

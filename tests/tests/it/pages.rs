@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use futures::StreamExt as _;
 use serde_json::json;
 
@@ -10,8 +10,8 @@ use crate::support::{Setup, Team};
 
 const HOSTILE: &str = "<img src=x onerror=alert(1)>";
 
-fn bash(command: &str) -> Step {
-    Step::tool("Bash", json!({"command": command}))
+fn bash(command: &str) -> ScriptStep {
+    ScriptStep::tool("Bash", json!({"command": command}))
 }
 
 fn url(team: &Team, path: &str) -> String {
@@ -51,12 +51,12 @@ async fn listen(team: &Team, path: &str, last: Option<u64>, until: &str) -> (u64
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thread_is_watched_live_and_read_later() {
-    let script = Script::of(
+    let script = ModelScript::of(
         "coder",
         vec![
             bash("echo first"),
             bash(&format!("echo '{HOSTILE}'; sleep 2; exit 7")).costing(1000, 10, "0.000123457"),
-            Step::say("All done."),
+            ScriptStep::say("All done."),
         ],
     );
     let team = Setup::new(script).start().await;
@@ -95,7 +95,7 @@ async fn a_thread_is_watched_live_and_read_later() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn strangers_and_other_sites_get_nothing() {
-    let team = Setup::new(Script::of("pm", vec![Step::say("Hello.")])).start().await;
+    let team = Setup::new(ModelScript::of("pm", vec![ScriptStep::say("Hello.")])).start().await;
     let client = reqwest::Client::new();
     let root = team.says("ana", None, "hello");
     team.message(&root, "Hello.").await;
@@ -119,7 +119,7 @@ async fn strangers_and_other_sites_get_nothing() {
 /// Histories as the gateway keeps them, of a thread that was worked on for long.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_page_of_a_long_thread_comes_at_once() {
-    let team = Setup::new(Script::of("pm", vec![Step::say("Hello.")])).start().await;
+    let team = Setup::new(ModelScript::of("pm", vec![ScriptStep::say("Hello.")])).start().await;
     let path = format!("/{}/long-1", team.stack.place.team);
     let folder = team.stack.dir.join("history").join(path.trim_start_matches('/'));
     std::fs::create_dir_all(&folder).unwrap();

@@ -1,8 +1,10 @@
 //! A request that is too large for one pull request: in parts, in one repository and in two.
 
 use codebutler_crds::{Repo, Thread};
-use codebutler_testbed::github::{FirstCommit, Remote};
-use codebutler_testbed::models::{Conversation, RoleScript, Script, Step, Text};
+use codebutler_testbed::github::{DrivenRepository, FirstCommit};
+use codebutler_testbed::models::{
+    ModelScript, RoleScript, ScriptStep, ScriptedConversation, TextMatch,
+};
 use codebutler_testbed::slack::MessageView;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, ResourceExt as _};
@@ -12,8 +14,8 @@ use crate::support::{Setup, Team, asks};
 
 const WHOLE: &str = "please build all of it";
 
-fn talk(about: &str, steps: Vec<Step>) -> Conversation {
-    Conversation { thread: Some(Text::Contains(about.to_owned())), steps }
+fn talk(about: &str, steps: Vec<ScriptStep>) -> ScriptedConversation {
+    ScriptedConversation { thread: Some(TextMatch::Contains(about.to_owned())), steps }
 }
 
 fn part(file: &str, repo: Option<&str>, after: &[u32]) -> Value {
@@ -21,30 +23,36 @@ fn part(file: &str, repo: Option<&str>, after: &[u32]) -> Value {
 }
 
 /// The pm proposes parts; each of these writes a file of its own and asks whether to merge.
-fn script(parts: &[Value], files: &[&str]) -> Script {
+fn script(parts: &[Value], files: &[&str]) -> ModelScript {
     let mut pm = vec![talk(
         WHOLE,
-        vec![Step::tool("SplitRequest", json!({"parts": parts})), Step::say("As one, then.")],
+        vec![
+            ScriptStep::tool("SplitRequest", json!({"parts": parts})),
+            ScriptStep::say("As one, then."),
+        ],
     )];
     let (mut coder, mut lead) = (Vec::new(), Vec::new());
     for file in files {
         let about = format!("write {file} please");
         pm.push(talk(&about, vec![asks(&format!("Plan: {file}."), "plan")]));
         let work = vec![
-            Step::tool("Write", json!({"path": file, "content": "1\n"})),
-            Step::tool("GitCommit", json!({"message": format!("Write {file}")})),
-            Step::tool("GitPush", json!({})),
-            Step::tool("GHCreatePR", json!({"title": format!("Write {file}"), "body": "Planned."})),
-            Step::say("@codebutler.lead done"),
+            ScriptStep::tool("Write", json!({"path": file, "content": "1\n"})),
+            ScriptStep::tool("GitCommit", json!({"message": format!("Write {file}")})),
+            ScriptStep::tool("GitPush", json!({})),
+            ScriptStep::tool(
+                "GHCreatePR",
+                json!({"title": format!("Write {file}"), "body": "Planned."}),
+            ),
+            ScriptStep::say("@codebutler.lead done"),
         ];
         coder.push(talk(&about, work));
         let end = vec![
             asks(&format!("Merge {file}?"), "merge"),
-            Step::tool("CloseThread", json!({"summary": format!("Has {file}.")})),
+            ScriptStep::tool("CloseThread", json!({"summary": format!("Has {file}.")})),
         ];
         lead.push(talk(&about, end));
     }
-    let mut script = Script::default();
+    let mut script = ModelScript::default();
     for (role, conversations) in [("pm", pm), ("coder", coder), ("lead", lead)] {
         script.0.insert(role.to_owned(), RoleScript { conversations });
     }
@@ -57,7 +65,7 @@ fn click(team: &Team, message: &MessageView, action: &str) {
 }
 
 /// A second repository with a Repo of its own, in the same channel and with the same roles.
-async fn web(team: &Team) -> Remote {
+async fn web(team: &Team) -> DrivenRepository {
     let files = [("README.md".to_owned(), "# web\n".to_owned())].into();
     let owner = team.stack.remote.url().rsplit('/').nth(1).unwrap().to_owned();
     let first = FirstCommit::Files(files);
@@ -197,11 +205,12 @@ async fn who_wants_it_whole_says_so_and_the_pm_hears_it() {
     let wrong = [part("one.txt", None, &[]), part("two.txt", Some("nowhere"), &[1])];
     let fine = [part("one.txt", None, &[]), part("two.txt", None, &[1])];
     let steps = vec![
-        Step::tool("SplitRequest", json!({"parts": wrong})),
-        Step::tool("SplitRequest", json!({"parts": fine})).expecting("there is no Repo `nowhere`"),
-        Step::say("As one, then."),
+        ScriptStep::tool("SplitRequest", json!({"parts": wrong})),
+        ScriptStep::tool("SplitRequest", json!({"parts": fine}))
+            .expecting("there is no Repo `nowhere`"),
+        ScriptStep::say("As one, then."),
     ];
-    let team = Setup::new(Script::of("pm", steps)).start().await;
+    let team = Setup::new(ModelScript::of("pm", steps)).start().await;
     let root = team.says("ana", None, WHOLE);
     let asked = team.message(&root, "Build this in 2 parts?").await;
     click(&team, &asked, "parts:whole");

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use codebutler_crds::{NanoUsd, Repo, condition};
-use codebutler_testbed::models::{Script, Step, ToolCall};
+use codebutler_testbed::models::{ModelScript, ScriptStep, ToolCall};
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
@@ -16,7 +16,7 @@ use crate::support::{Setup, asks, needs_process_kubelet};
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_shows_and_changes_a_running_team() {
     let Some(program) = kubectl() else { return };
-    let script = Script::of(
+    let script = ModelScript::of(
         "pm",
         vec![asks("Plan: nothing (README.md:1).", "plan").costing(1000, 50, "0.0125")],
     );
@@ -72,11 +72,11 @@ async fn kubectl_shows_and_changes_a_running_team() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_dollar_is_on_the_thread_and_in_the_metrics() {
     let pm = vec![
-        Step::tool("Glob", json!({"pattern": "*"})).costing(900, 20, "0.001234567"),
-        Step::say("@codebutler.reviewer a second opinion?").costing(950, 30, "0.0000000019"),
+        ScriptStep::tool("Glob", json!({"pattern": "*"})).costing(900, 20, "0.001234567"),
+        ScriptStep::say("@codebutler.reviewer a second opinion?").costing(950, 30, "0.0000000019"),
     ];
-    let reviewer = vec![Step::say("Fine.").costing(500, 5, "3.3e-5")];
-    let team = Setup::new(Script::of("pm", pm).and("reviewer", reviewer)).start().await;
+    let reviewer = vec![ScriptStep::say("Fine.").costing(500, 5, "3.3e-5")];
+    let team = Setup::new(ModelScript::of("pm", pm).and("reviewer", reviewer)).start().await;
     let root = team.says("ana", None, "look");
     team.message(&root, "Fine.").await;
     let status = team.settled(&root, "reviewer").await.status.unwrap();
@@ -105,19 +105,19 @@ async fn every_dollar_is_on_the_thread_and_in_the_metrics() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_that_talks_nonsense_is_told_five_times_and_then_the_user() {
-    let unknown = Step::tool("LaunchRocket", json!({}));
-    let invalid = Step::tool("Read", json!({"pfad": "README.md"}));
-    let garbled = Step {
+    let unknown = ScriptStep::tool("LaunchRocket", json!({}));
+    let invalid = ScriptStep::tool("Read", json!({"pfad": "README.md"}));
+    let garbled = ScriptStep {
         tools: vec![ToolCall {
             name: "Read".to_owned(),
             arguments: serde_json::Map::new(),
             raw: Some("{\"path\": ".to_owned()),
         }],
-        ..Step::default()
+        ..ScriptStep::default()
     };
     let nonsense = [unknown.clone(), invalid.clone(), garbled, unknown, invalid];
-    let steps = nonsense.into_iter().chain([Step::say("never reached")]);
-    let script = Script::of("pm", steps.collect());
+    let steps = nonsense.into_iter().chain([ScriptStep::say("never reached")]);
+    let script = ModelScript::of("pm", steps.collect());
     let team = Setup::new(script).start().await;
     let root = team.says("ana", None, "hello");
     let thread = team.settled(&root, "pm").await;
@@ -135,7 +135,7 @@ async fn a_model_that_talks_nonsense_is_told_five_times_and_then_the_user() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repo_becomes_ready_by_itself_and_a_second_one_on_its_channel_says_so() {
-    let team = Setup::new(Script::of("pm", vec![Step::say("Hello.")])).start().await;
+    let team = Setup::new(ModelScript::of("pm", vec![ScriptStep::say("Hello.")])).start().await;
     let repos: Api<Repo> = Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);
     let said = async |name: &str, type_: &str, status: &str, reason: &str| {
         team.until(&format!("{name} to be {type_}={status} for {reason}"), || async {
@@ -174,7 +174,7 @@ async fn a_repo_becomes_ready_by_itself_and_a_second_one_on_its_channel_says_so(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repo_that_is_made_anew_at_once_becomes_ready_again() {
-    let team = Setup::new(Script::of("pm", vec![Step::say("Hello.")])).start().await;
+    let team = Setup::new(ModelScript::of("pm", vec![ScriptStep::say("Hello.")])).start().await;
     let repos: Api<Repo> = Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);
     let is_ready = async || {
         team.until("the Repo to be ready", || async {
@@ -203,7 +203,7 @@ async fn a_repo_that_is_made_anew_at_once_becomes_ready_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_with_a_repo_is_said_where_people_look() {
-    let team = Setup::new(Script::of("pm", vec![Step::say("Hello.")])).start().await;
+    let team = Setup::new(ModelScript::of("pm", vec![ScriptStep::say("Hello.")])).start().await;
     let repos: Api<Repo> = Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);
     let events: Api<Event> = Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);
     let set = |spec: serde_json::Value| {
@@ -264,8 +264,11 @@ async fn what_is_wrong_with_a_repo_is_said_where_people_look() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_killed_in_the_middle_loses_nothing() {
-    let look = Step::tool("Glob", json!({"pattern": "*"}));
-    let script = Script::of("pm", vec![look, Step::say("Here I am."), Step::say("And again.")]);
+    let look = ScriptStep::tool("Glob", json!({"pattern": "*"}));
+    let script = ModelScript::of(
+        "pm",
+        vec![look, ScriptStep::say("Here I am."), ScriptStep::say("And again.")],
+    );
     let mut team = Setup::new(script).start().await;
     team.stack.models.hold();
     let root = team.says("ana", None, "hello");
@@ -292,7 +295,7 @@ async fn a_gateway_killed_in_the_middle_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_role_of_a_repo_hears_and_a_denied_tool_is_not_offered() {
-    let script = Script::of("coder", vec![Step::say("At your service.")]);
+    let script = ModelScript::of("coder", vec![ScriptStep::say("At your service.")]);
     let team = Setup::new(script)
         .repo(|repo| repo.roles = vec!["coder".to_owned()])
         .role(|role| role.tools.deny = vec!["Bash".to_owned()])

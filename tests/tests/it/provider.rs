@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use codebutler_crds::NanoUsd;
 use codebutler_testbed::models::{
-    Catalogue, Mischief, MischiefKind, ModelCard, ModelOptions, ModelServer, Script, Step,
+    MischiefKind, ModelCard, ModelMischief, ModelOptions, ModelScript, ModelServer,
+    PlayedCatalogue, ScriptStep,
 };
 use serde_json::{Value, json};
 
@@ -16,9 +17,9 @@ struct Client {
 }
 
 impl Client {
-    async fn start(steps: Vec<Step>, options: ModelOptions) -> Self {
+    async fn start(steps: Vec<ScriptStep>, options: ModelOptions) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let server = ModelServer::start(Script::of("coder", steps), options).await.unwrap();
+        let server = ModelServer::start(ModelScript::of("coder", steps), options).await.unwrap();
         Self { server, http: reqwest::Client::new() }
     }
 
@@ -50,7 +51,7 @@ async fn cards_tell_what_openrouters_list_tells_and_their_models_play() {
     let mut options = offering(&["scripted/coder-2", "anthropic/scripted-coder"]);
     options =
         options.offer(ModelCard::new("other/thing").playing("coder").without("tools").blind());
-    let client = Client::start(vec![Step::say("hi")], options).await;
+    let client = Client::start(vec![ScriptStep::say("hi")], options).await;
     let (_, list) = client.get("/models").await;
     let ids: Vec<&str> =
         list["data"].as_array().unwrap().iter().map(|m| m["id"].as_str().unwrap()).collect();
@@ -77,17 +78,17 @@ async fn cards_tell_what_openrouters_list_tells_and_their_models_play() {
 #[tokio::test]
 async fn other_providers_lists_tell_less_and_their_answers_no_cost() {
     for (catalogue, owner, refusal) in [
-        (Catalogue::OpenAi, "system", "does not exist or you do not have access"),
-        (Catalogue::Ollama, "library", "try pulling it first"),
-        (Catalogue::Vllm, "vllm", "does not exist."),
+        (PlayedCatalogue::OpenAi, "system", "does not exist or you do not have access"),
+        (PlayedCatalogue::Ollama, "library", "try pulling it first"),
+        (PlayedCatalogue::Vllm, "vllm", "does not exist."),
     ] {
         let options = ModelOptions { catalogue, ..ModelOptions::default() };
-        let client = Client::start(vec![Step::say("hi").costing(9, 1, "1")], options).await;
+        let client = Client::start(vec![ScriptStep::say("hi").costing(9, 1, "1")], options).await;
         let (_, list) = client.get("/models").await;
         let entry = &list["data"][0];
         assert_eq!((&list["object"], &entry["owned_by"]), (&json!("list"), &json!(owner)));
         assert!(entry["pricing"].is_null());
-        assert_eq!(entry["max_model_len"].is_u64(), catalogue == Catalogue::Vllm);
+        assert_eq!(entry["max_model_len"].is_u64(), catalogue == PlayedCatalogue::Vllm);
         let (_, answer) = client.post(&ask("scripted/coder")).await;
         assert_eq!(answer["usage"]["prompt_tokens"], 9);
         assert!(answer["usage"].get("cost").is_none(), "{answer}");
@@ -110,13 +111,14 @@ async fn what_some_provider_refuses_is_refused_unless_it_is_lenient() {
     ] {
         let mut body = ask("scripted/coder");
         body[name] = value;
-        let client = Client::start(vec![Step::say("hi")], ModelOptions::default()).await;
+        let client = Client::start(vec![ScriptStep::say("hi")], ModelOptions::default()).await;
         let (status, refused) = client.post(&body).await;
         assert_eq!(status, 400);
         assert!(refused["error"]["message"].as_str().unwrap().contains(words), "{refused}");
         assert!(client.server.failures()[0].contains(words));
         let lenient = ModelOptions { strict: false, ..ModelOptions::default() };
-        let client = Client::start(vec![Step::say("hi"), Step::say("ho")], lenient).await;
+        let client =
+            Client::start(vec![ScriptStep::say("hi"), ScriptStep::say("ho")], lenient).await;
         assert_eq!(client.post(&body).await.0, 200);
     }
 }
@@ -124,8 +126,8 @@ async fn what_some_provider_refuses_is_refused_unless_it_is_lenient() {
 #[tokio::test]
 async fn thoughts_are_wanted_back_as_they_were_by_the_model_that_had_them() {
     let steps = vec![
-        Step::tool("Read", json!({"path": "a"})).thinking("I had better read it."),
-        Step::say("done"),
+        ScriptStep::tool("Read", json!({"path": "a"})).thinking("I had better read it."),
+        ScriptStep::say("done"),
     ];
     let client = Client::start(steps, offering(&["scripted/coder-2"])).await;
     let (_, answer) = client.post(&ask("scripted/coder")).await;
@@ -156,7 +158,7 @@ async fn thoughts_are_wanted_back_as_they_were_by_the_model_that_had_them() {
 async fn who_names_no_longest_answer_needs_credit_for_the_longest() {
     let credit = Some(NanoUsd(100_000_000));
     let options = ModelOptions { credit, ..ModelOptions::default() };
-    let client = Client::start(vec![Step::say("hi")], options).await;
+    let client = Client::start(vec![ScriptStep::say("hi")], options).await;
     let (status, refused) = client.post(&ask("scripted/coder")).await;
     assert_eq!(status, 402);
     let said = "You requested up to 16000 tokens, but can only afford 6666.";
@@ -171,7 +173,7 @@ async fn metered_calls_are_billed_by_the_card() {
     let mut card = ModelCard::new("anthropic/scripted-coder");
     card.byok = true;
     let options = ModelOptions::default().offer(card);
-    let steps = vec![Step::say("one").metered(), Step::say("two").metered()];
+    let steps = vec![ScriptStep::say("one").metered(), ScriptStep::say("two").metered()];
     let client = Client::start(steps, options).await;
     let part = json!({"type": "text", "text": "s".repeat(8_000),
         "cache_control": {"type": "ephemeral"}});
@@ -199,9 +201,9 @@ async fn metered_calls_are_billed_by_the_card() {
     assert_eq!(third["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64(), kept);
     assert_eq!(client.server.served()[2].cached_tokens, 0, "after five minutes it is gone");
 
-    let bad = Mischief::from(MischiefKind::Empty);
+    let bad = ModelMischief::from(MischiefKind::Empty);
     let options = ModelOptions { metered: true, ..ModelOptions::default() };
-    let client = Client::start(vec![Step::say("hi").after(bad)], options).await;
+    let client = Client::start(vec![ScriptStep::say("hi").after(bad)], options).await;
     client.post(&ask("scripted/coder")).await;
     let bill = client.server.billed();
     assert!(bill.total() > NanoUsd::ZERO && bill.roles["coder"].calls == 0, "{bill:?}");
@@ -211,8 +213,8 @@ async fn metered_calls_are_billed_by_the_card() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_card_makes_of_a_call_is_what_the_thread_has_spent() {
     let options = ModelOptions { metered: true, ..offering(&["other/scripted-pm"]) };
-    let pm = vec![Step::tool("Glob", json!({"pattern": "*"})), Step::say("Two files.")];
-    let setup = Setup::new(Script::of("pm", pm)).provider(options);
+    let pm = vec![ScriptStep::tool("Glob", json!({"pattern": "*"})), ScriptStep::say("Two files.")];
+    let setup = Setup::new(ModelScript::of("pm", pm)).provider(options);
     let team = setup
         .role(|role| role.model.default = format!("other/scripted-{}", role.role))
         .start()

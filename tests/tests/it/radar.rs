@@ -1,7 +1,7 @@
 //! Branches that get in each other's way, and in that of the base branch: seen while they are worked on.
 
 use codebutler_crds::Thread;
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use kube::ResourceExt as _;
 use serde_json::json;
 
@@ -10,23 +10,24 @@ use crate::support::{Setup, Team};
 const PRICE: &str = "pub fn total() -> u32 {\n    1\n}\n";
 
 /// A change of the same line, another one for each branch.
-fn edit() -> Step {
+fn edit() -> ScriptStep {
     let command =
         "sed -i \"s/^    1$/    $(git branch --show-current | cksum | cut -c1-6)/\" src/price.rs";
-    Step::tool("Bash", json!({"command": command}))
+    ScriptStep::tool("Bash", json!({"command": command}))
 }
 
-fn commit(message: &str) -> Step {
-    Step::tool("GitCommit", json!({"message": message}))
+fn commit(message: &str) -> ScriptStep {
+    ScriptStep::tool("GitCommit", json!({"message": message}))
 }
 
-fn push() -> Step {
-    Step::tool("GitPush", json!({}))
+fn push() -> ScriptStep {
+    ScriptStep::tool("GitPush", json!({}))
 }
 
 /// A team in which plans are nobody's concern.
-fn setup(coder: Vec<Step>) -> Setup {
-    let script = Script::of("pm", vec![Step::say("They fit together.")]).and("coder", coder);
+fn setup(coder: Vec<ScriptStep>) -> Setup {
+    let script =
+        ModelScript::of("pm", vec![ScriptStep::say("They fit together.")]).and("coder", coder);
     Setup::new(script).file("src/price.rs", PRICE).role(|role| {
         if let Some(push) = &mut role.push {
             push.needs_approved_plan = false;
@@ -48,7 +49,8 @@ async fn at_work(team: &Team, what: &str) -> (String, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_pushes_the_same_lines_is_told_in_both_threads_once() {
-    let team = setup(vec![edit(), commit("Raise it"), push(), Step::say("Pushed.")]).start().await;
+    let team =
+        setup(vec![edit(), commit("Raise it"), push(), ScriptStep::say("Pushed.")]).start().await;
     let (first, first_name) = at_work(&team, "raise the price").await;
     let (second, second_name) = at_work(&team, "raise the price more").await;
     for (root, other) in [(&first, &second_name), (&second, &first_name)] {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use codebutler_crds::names;
 use codebutler_testbed::apiserver::AuditRecord;
-use codebutler_testbed::models::{Script, Step};
-use codebutler_testbed::place::{Place, TEAM};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
+use codebutler_testbed::place::{InstallPlace, TEAM};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
@@ -128,7 +128,7 @@ fn rights(manifest: &str) -> BTreeSet<Right> {
     rights
 }
 
-fn user(place: &Place, process: &str) -> String {
+fn user(place: &InstallPlace, process: &str) -> String {
     format!("system:serviceaccount:{}:codebutler-{process}", place.system)
 }
 
@@ -155,8 +155,9 @@ fn judge(process: &str, manifest: &str, asked: &[(AuditRecord, bool)]) -> Vec<St
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_right_is_used_and_none_is_missing() {
-    let end = Step::tool("CloseThread", json!({"summary": "Nothing to do."}));
-    let script = Script::of("pm", vec![Step::say("Hello."), Step::say("Again."), end]);
+    let end = ScriptStep::tool("CloseThread", json!({"summary": "Nothing to do."}));
+    let script =
+        ModelScript::of("pm", vec![ScriptStep::say("Hello."), ScriptStep::say("Again."), end]);
     let team = Setup::new(script).usual().idle(1).start().await;
     if !team.stack.cluster.is_embedded() {
         // Only the embedded server tells what it was asked for.

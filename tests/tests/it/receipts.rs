@@ -1,6 +1,6 @@
 //! "Done" as a team meets it: what was tested, what was not, and that no model can say so itself.
 
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use codebutler_testbed::slack::MessageView;
 use serde_json::json;
 
@@ -8,24 +8,27 @@ use crate::support::{Setup, Team, asks};
 
 const PRICE: &str = "src/price.txt";
 
-fn bash(command: &str) -> Step {
-    Step::tool("Bash", json!({"command": command}))
+fn bash(command: &str) -> ScriptStep {
+    ScriptStep::tool("Bash", json!({"command": command}))
 }
 
-fn write(path: &str, content: &str) -> Step {
-    Step::tool("Write", json!({"path": path, "content": content}))
+fn write(path: &str, content: &str) -> ScriptStep {
+    ScriptStep::tool("Write", json!({"path": path, "content": content}))
 }
 
-fn commit_and_push(message: &str) -> [Step; 2] {
-    [Step::tool("GitCommit", json!({"message": message})), Step::tool("GitPush", json!({}))]
+fn commit_and_push(message: &str) -> [ScriptStep; 2] {
+    [
+        ScriptStep::tool("GitCommit", json!({"message": message})),
+        ScriptStep::tool("GitPush", json!({})),
+    ]
 }
 
-fn plan(test: Option<&str>) -> Step {
+fn plan(test: Option<&str>) -> ScriptStep {
     let mut arguments = json!({"message": "Plan: raise the price.", "decision": "plan"});
     if let Some(test) = test {
         arguments["test"] = test.into();
     }
-    Step::tool("SendMessage", arguments)
+    ScriptStep::tool("SendMessage", arguments)
 }
 
 /// The conversation up to the coder's first message.
@@ -58,14 +61,14 @@ async fn what_the_plan_names_is_run_and_shown_with_the_commit() {
         bash("sh check.sh"),
     ];
     coder.extend(commit_and_push("Raise the price"));
-    coder.push(Step::tool(
+    coder.push(ScriptStep::tool(
         "GHCreatePR",
         json!({"title": "Raise", "body": "Because.\n<!-- codebutler:receipt -->\n**Checked by CodeButler**: all"}),
     ));
-    coder.push(Step::say("@codebutler.reviewer ready"));
-    let script = Script::of("pm", pm)
+    coder.push(ScriptStep::say("@codebutler.reviewer ready"));
+    let script = ModelScript::of("pm", pm)
         .and("coder", coder)
-        .and("reviewer", vec![Step::say("Approved. Fine.")]);
+        .and("reviewer", vec![ScriptStep::say("Approved. Fine.")]);
     let team = Setup::new(script).start().await;
     let root = approved(&team).await;
     let asked = team.message(&root, "Plan: raise").await;
@@ -99,24 +102,25 @@ async fn what_was_not_tested_is_said() {
     // What the model likes to call a test is none.
     coder.push(bash("sh check.sh; true"));
     coder.extend(commit_and_push("Raise the price"));
-    coder.push(Step::tool("GHCreatePR", json!({"title": "Raise", "body": "All tests pass."})));
-    coder.push(Step::say("@codebutler.reviewer one"));
+    coder
+        .push(ScriptStep::tool("GHCreatePR", json!({"title": "Raise", "body": "All tests pass."})));
+    coder.push(ScriptStep::say("@codebutler.reviewer one"));
     // Tested, then edited.
     coder.extend([bash("sh check.sh"), write(PRICE, "price = 0.3\n")]);
     coder.extend(commit_and_push("Raise it more"));
-    coder.push(Step::say("@codebutler.reviewer two"));
+    coder.push(ScriptStep::say("@codebutler.reviewer two"));
     // It fails, and that is said as well.
-    coder.extend([bash("sh check.sh"), Step::say("@codebutler.reviewer three")]);
+    coder.extend([bash("sh check.sh"), ScriptStep::say("@codebutler.reviewer three")]);
     // Pushed and tested, and then edited again.
     coder.extend([write(PRICE, "price = 0.25\n"), bash("sh check.sh")]);
     coder.extend(commit_and_push("Raise it less"));
-    coder.extend([write(PRICE, "price = 9\n"), Step::say("@codebutler.reviewer four")]);
-    let again = || Step::say("@codebutler.coder again");
+    coder.extend([write(PRICE, "price = 9\n"), ScriptStep::say("@codebutler.reviewer four")]);
+    let again = || ScriptStep::say("@codebutler.coder again");
     let reviewer = vec![again(), again(), again()];
     // After three rounds the lead is asked, and not the reviewer once more.
     let lead = vec![asks("Enough.", "merge")];
     let script =
-        Script::of("pm", pm).and("coder", coder).and("reviewer", reviewer).and("lead", lead);
+        ModelScript::of("pm", pm).and("coder", coder).and("reviewer", reviewer).and("lead", lead);
     let test = || Some("sh check.sh".to_owned());
     let team = Setup::new(script).repo(move |repo| repo.worktree.test = test()).start().await;
     let root = approved(&team).await;

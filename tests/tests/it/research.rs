@@ -1,14 +1,14 @@
 //! What the researcher finds out is kept, lands with the work that needed it, and nobody has to look it up again.
 
-use codebutler_testbed::models::{Conversation, Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep, ScriptedConversation};
 use serde_json::json;
 
 use crate::support::Setup;
 
 const PAGE: &str = ".codebutler/research/stripe-webhooks-retries.md";
 
-fn keeps(topic: &str, sources: &[&str]) -> Step {
-    Step::tool(
+fn keeps(topic: &str, sources: &[&str]) -> ScriptStep {
+    ScriptStep::tool(
         "KeepResearch",
         json!({"topic": topic, "question": "How often is a webhook sent again?", "version": "API 2026-10",
             "findings": "Up to three days, with growing pauses.", "sources": sources}),
@@ -17,17 +17,21 @@ fn keeps(topic: &str, sources: &[&str]) -> Step {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_found_out_lands_with_the_work_and_the_next_conversation_knows_of_it() {
-    let pm = vec![Step::say("@codebutler.researcher How often does Stripe send a webhook again?")];
+    let pm =
+        vec![ScriptStep::say("@codebutler.researcher How often does Stripe send a webhook again?")];
     let source = "https://docs.stripe.com/webhooks";
     let researcher = vec![
         keeps("Stripe webhooks: retries", &["I just know it"]),
         keeps("Stripe webhooks: retries", &[source, "src/price.txt:1"]),
         keeps("Stripe webhooks – retries", &[source]),
-        Step::tool("GHCreatePR", json!({"title": "no"})),
-        Step::say("@codebutler.pm Up to three days."),
+        ScriptStep::tool("GHCreatePR", json!({"title": "no"})),
+        ScriptStep::say("@codebutler.pm Up to three days."),
     ];
-    let mut script = Script::of("pm", pm).and("researcher", researcher);
-    let next = Conversation { thread: Some("next:".into()), steps: vec![Step::say("Three days.")] };
+    let mut script = ModelScript::of("pm", pm).and("researcher", researcher);
+    let next = ScriptedConversation {
+        thread: Some("next:".into()),
+        steps: vec![ScriptStep::say("Three days.")],
+    };
     script.0.get_mut("pm").unwrap().conversations.insert(0, next);
     let team = Setup::new(script).and_role("researcher").start().await;
     let root = team.says("ana", None, "are our webhooks retried?");

@@ -2,18 +2,18 @@
 //! has run the tests, and a cheaper model looks first where the Repo says so.
 
 use codebutler_crds::review::ReviewSpec;
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use serde_json::{Value, json};
 
 use crate::support::{Setup, Team, asks};
 
 const APPROVED: &str = "@codebutler.lead approved: the price is what the plan says.";
 
-fn tool(name: &str, arguments: Value) -> Step {
-    Step::tool(name, arguments)
+fn tool(name: &str, arguments: Value) -> ScriptStep {
+    ScriptStep::tool(name, arguments)
 }
 
-fn plan_review(tests: &Value) -> Step {
+fn plan_review(tests: &Value) -> ScriptStep {
     let risk = |level: &str, why: &str| json!({"level": level, "why": why});
     let mut arguments = json!({
         "invariants": ["One price, in one file."],
@@ -30,7 +30,7 @@ fn plan_review(tests: &Value) -> Step {
     tool("PlanReview", arguments)
 }
 
-fn coder() -> Vec<Step> {
+fn coder() -> Vec<ScriptStep> {
     vec![
         tool("Write", json!({"path": "check.sh", "content": "grep 0.2 src/price.txt"})),
         tool("Write", json!({"path": "src/price.txt", "content": "price = 0.2\n"})),
@@ -38,11 +38,11 @@ fn coder() -> Vec<Step> {
         tool("GitCommit", json!({"message": "Raise the price"})),
         tool("GitPush", json!({})),
         tool("GHCreatePR", json!({"title": "Raise", "body": "Because."})),
-        Step::say("@codebutler.reviewer ready"),
+        ScriptStep::say("@codebutler.reviewer ready"),
     ]
 }
 
-fn setup(script: Script) -> Setup {
+fn setup(script: ModelScript) -> Setup {
     let pm = vec![tool(
         "SendMessage",
         json!({"message": "Plan: raise the price.", "decision": "plan", "test": "sh check.sh"}),
@@ -79,17 +79,17 @@ async fn a_verdict_is_said_after_what_it_goes_by_and_after_the_tests() {
     let missing = json!({"tests": [{"kind": "unit", "what": "zero", "present": false}]});
     let there = json!({"tests": [{"kind": "unit", "what": "zero", "present": true}]});
     let reviewer = vec![
-        Step::say("Approved: all fine."),
-        Step::say(APPROVED),
+        ScriptStep::say("Approved: all fine."),
+        ScriptStep::say(APPROVED),
         tool("GHReview", json!({"body": "Fine."})),
         plan_review(&missing),
-        Step::say(APPROVED),
+        ScriptStep::say(APPROVED),
         plan_review(&there),
-        Step::say(APPROVED),
+        ScriptStep::say(APPROVED),
         tool("Bash", json!({"command": "sh check.sh"})),
-        Step::say(&format!("{APPROVED} `sh check.sh` ended with 0.")),
+        ScriptStep::say(&format!("{APPROVED} `sh check.sh` ended with 0.")),
     ];
-    let team = setup(Script::of("reviewer", reviewer)).start().await;
+    let team = setup(ModelScript::of("reviewer", reviewer)).start().await;
     let root = reviewed(&team).await;
     let said = team.messages(&root);
     let at = |text: &str| said.iter().position(|m| m.shown.contains(text)).unwrap();
@@ -114,7 +114,7 @@ async fn a_verdict_is_said_after_what_it_goes_by_and_after_the_tests() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_never_says_what_a_review_goes_by_gives_no_verdict() {
-    let team = setup(Script::of("reviewer", vec![Step::say(APPROVED); 6])).start().await;
+    let team = setup(ModelScript::of("reviewer", vec![ScriptStep::say(APPROVED); 6])).start().await;
     let root = team.says("ana", None, "the price is too low");
     let plan = team.message(&root, "Plan: raise").await;
     let (ana, channel) = (&team.stack.users["ana"], &team.stack.channel);
@@ -131,18 +131,18 @@ async fn a_cheaper_model_looks_first_and_the_roles_own_at_what_that_lets_pass() 
     let cheap = vec![
         plan_review(&none),
         tool("Bash", json!({"command": "sh check.sh"})),
-        Step::say(APPROVED),
+        ScriptStep::say(APPROVED),
     ];
     let own = vec![
-        Step::say("never said"),
-        Step::say("never said"),
-        Step::say("never said"),
+        ScriptStep::say("never said"),
+        ScriptStep::say("never said"),
+        ScriptStep::say("never said"),
         tool("Read", json!({"path": "src/price.txt"})),
-        Step::say("@codebutler.lead approved after a second look."),
+        ScriptStep::say("@codebutler.lead approved after a second look."),
     ];
     let price =
         |usd: &str| serde_json::from_value(json!({"prompt": usd, "completion": usd})).unwrap();
-    let script = Script::of("reviewer", own).and("cheap", cheap);
+    let script = ModelScript::of("reviewer", own).and("cheap", cheap);
     let team = setup(script)
         .repo(move |repo| {
             repo.review = Some(ReviewSpec { two_pass: true });

@@ -2,7 +2,9 @@
 //! waits begins with a merge, and people see all of it in one message.
 
 use codebutler_crds::Thread;
-use codebutler_testbed::models::{Conversation, RoleScript, Script, Step, Text};
+use codebutler_testbed::models::{
+    ModelScript, RoleScript, ScriptStep, ScriptedConversation, TextMatch,
+};
 use codebutler_testbed::slack::MessageView;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, ListParams};
@@ -16,30 +18,35 @@ const ROADMAP: &str = "# Roadmap: shop\n\n## 1. Cents\n- Status: pending\n- Acce
     ## 3. Tax\n- Status: pending\n- Depends on: 1\n- Acceptance criteria: the price has its tax\n\n\
     ## 5. Shipping\n- Depends on: 9\n- Acceptance criteria: it is shipped\n";
 
-fn talk(item: &str, steps: Vec<Step>) -> Conversation {
-    Conversation { thread: Some(Text::Contains(format!("Implement item `{item}`"))), steps }
+fn talk(item: &str, steps: Vec<ScriptStep>) -> ScriptedConversation {
+    ScriptedConversation {
+        thread: Some(TextMatch::Contains(format!("Implement item `{item}`"))),
+        steps,
+    }
 }
 
-fn script() -> Script {
+fn script() -> ModelScript {
     let plan = |words: &str| asks(words, "plan");
     let question = json!({"message": "Which currency?", "waitForReply": true});
     let pm = vec![
         talk("1", vec![plan("Plan: ten cents.")]),
-        talk("2", vec![Step::tool("SendMessage", question), plan("Plan: euros.")]),
+        talk("2", vec![ScriptStep::tool("SendMessage", question), plan("Plan: euros.")]),
         talk("3", vec![plan("Plan: tax.")]),
     ];
     let done = ROADMAP.replacen("Status: pending", "Status: done", 1);
     let coder = vec![
-        Step::tool("Write", json!({"path": "src/price.txt", "content": "price = 10\n"})),
-        Step::tool("Write", json!({"path": PATH, "content": done})),
-        Step::tool("GitCommit", json!({"message": "Write cents"})),
-        Step::tool("GitPush", json!({})),
-        Step::tool("GHCreatePR", json!({"title": "Write cents", "body": "As planned."})),
-        Step::say("@codebutler.lead done"),
+        ScriptStep::tool("Write", json!({"path": "src/price.txt", "content": "price = 10\n"})),
+        ScriptStep::tool("Write", json!({"path": PATH, "content": done})),
+        ScriptStep::tool("GitCommit", json!({"message": "Write cents"})),
+        ScriptStep::tool("GitPush", json!({})),
+        ScriptStep::tool("GHCreatePR", json!({"title": "Write cents", "body": "As planned."})),
+        ScriptStep::say("@codebutler.lead done"),
     ];
-    let lead =
-        vec![asks("Merge?", "merge"), Step::tool("CloseThread", json!({"summary": "Cents."}))];
-    let mut script = Script::default();
+    let lead = vec![
+        asks("Merge?", "merge"),
+        ScriptStep::tool("CloseThread", json!({"summary": "Cents."})),
+    ];
+    let mut script = ModelScript::default();
     script.0.insert("pm".to_owned(), RoleScript { conversations: pm });
     let only = |steps| RoleScript { conversations: vec![talk("1", steps)] };
     script.0.insert("coder".to_owned(), only(coder));
@@ -180,13 +187,13 @@ async fn a_roadmap_is_worked_off_within_what_people_approved() {
 #[tokio::test(flavor = "multi_thread")]
 async fn items_of_a_deleted_conversation_are_told_and_keep_to_its_budget() {
     let question = json!({"message": "Which price?", "waitForReply": true});
-    let pm = vec![Step::tool("SendMessage", question), asks("Plan: ten cents.", "plan")];
+    let pm = vec![ScriptStep::tool("SendMessage", question), asks("Plan: ten cents.", "plan")];
     let coder = vec![
-        Step::tool("Write", json!({"path": "src/price.txt", "content": "price = 10\n"}))
+        ScriptStep::tool("Write", json!({"path": "src/price.txt", "content": "price = 10\n"}))
             .costing(1000, 100, "1.2"),
-        Step::say("@codebutler.lead done"),
+        ScriptStep::say("@codebutler.lead done"),
     ];
-    let mut script = Script::default();
+    let mut script = ModelScript::default();
     let only = |steps| RoleScript { conversations: vec![talk("1", steps)] };
     script.0.insert("pm".to_owned(), only(pm));
     script.0.insert("coder".to_owned(), only(coder));
@@ -221,7 +228,10 @@ async fn items_of_a_deleted_conversation_are_told_and_keep_to_its_budget() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_people_accept_of_new_items_lands_in_the_roadmap() {
     let propose = |items: serde_json::Value| {
-        Step::tool("ProposeItems", json!({"items": items, "reason": "Shoes are hard to find."}))
+        ScriptStep::tool(
+            "ProposeItems",
+            json!({"items": items, "reason": "Shoes are hard to find."}),
+        )
     };
     let index = json!({"title": "Index", "criteria": ["finds 10,000 shoes in 50 ms"]});
     let page =
@@ -229,7 +239,7 @@ async fn what_people_accept_of_new_items_lands_in_the_roadmap() {
     let words = json!({"title": "Synonyms", "criteria": ["trainers are shoes"], "dependsOn": ["Search page"],
         "notes": "Ask Ben."});
     let pm = vec![
-        Step::say("@codebutler.lead three items: index, search page, synonyms.")
+        ScriptStep::say("@codebutler.lead three items: index, search page, synonyms.")
             .expecting("asks for the skill `roadmap-add`"),
     ];
     let lead = vec![
@@ -238,10 +248,11 @@ async fn what_people_accept_of_new_items_lands_in_the_roadmap() {
         propose(json!([index, page, words]))
             .expecting("put each item behind those that it depends on"),
         asks("Merge the plan?", "merge"),
-        Step::tool("CloseThread", json!({"summary": "Planned."})),
+        ScriptStep::tool("CloseThread", json!({"summary": "Planned."})),
     ];
     let cents = ROADMAP.split("## 2.").next().unwrap();
-    let team = Setup::new(Script::of("pm", pm).and("lead", lead)).file(PATH, cents).start().await;
+    let team =
+        Setup::new(ModelScript::of("pm", pm).and("lead", lead)).file(PATH, cents).start().await;
     let root = team.says("ana", None, "add shoe search to the roadmap");
     let asked = team.message(&root, "For the roadmap").await;
     for part in ["Index", "finds 10,000 shoes in 50 ms", "Search page", "Synonyms"] {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use codebutler_testbed::kubelet::sandbox::spec::{
-    Bind, ContainerSpec, ExecSpec, PodSpec, ProcessSpec,
+    BindMount, ContainerSpec, ExecSpec, PodSpec, ProcessSpec,
 };
 use codebutler_testbed::kubelet::sandbox::{
     PodSandbox, SandboxError, SandboxProcess, exec_command,
@@ -69,8 +69,8 @@ async fn sh(pod: &PodSandbox, dir: &Path, script: &str) -> (String, i32) {
     run(&spec(pod, dir, &["sh", "-c", script])).await
 }
 
-fn bind(source: &Path, target: &str) -> Bind {
-    Bind { source: source.into(), sub_path: None, target: target.into(), read_only: false }
+fn bind(source: &Path, target: &str) -> BindMount {
+    BindMount { source: source.into(), sub_path: None, target: target.into(), read_only: false }
 }
 
 #[tokio::test]
@@ -170,9 +170,9 @@ async fn volumes_are_where_they_belong() {
     );
     spec.image = vec![bind(&volume.join("file"), "/usr/local/bin/not-on-the-host")];
     spec.mounts = vec![
-        Bind { sub_path: Some("sub/path".into()), ..bind(&volume, "/data/part") },
-        Bind { read_only: true, ..bind(&volume, "/fixed") },
-        Bind { sub_path: Some("file".into()), ..bind(&volume, "/usr/share/a/b") },
+        BindMount { sub_path: Some("sub/path".into()), ..bind(&volume, "/data/part") },
+        BindMount { read_only: true, ..bind(&volume, "/fixed") },
+        BindMount { sub_path: Some("file".into()), ..bind(&volume, "/usr/share/a/b") },
     ];
     spec.process.cwd = "/made/for/it".into();
     let (text, code) = run(&spec).await;

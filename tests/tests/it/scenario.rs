@@ -7,10 +7,11 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use codebutler_crds::AgentRole;
 use codebutler_testbed::github::{FirstCommit, GitHubOptions, GitHubServer};
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use codebutler_testbed::scenario::{
-    Account, Command, Content, Event, Observed, Ran, RemoteState, Scenario, SeenMessage, World,
-    WorldError, play_scenario, remote_state, run_in_checkout, scenario_schema,
+    CommandRun, ExpectedCommand, FirstContent, ObservedWorld, PlayableScenario, ProviderAccount,
+    RemoteState, ScenarioWorld, SeenMessage, SpectatorEvent, WorldError, play_scenario,
+    remote_state, run_in_checkout, scenario_schema,
 };
 use serde_json::Value;
 
@@ -18,16 +19,16 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios")
 }
 
-fn shipped(name: &str) -> (Scenario, PathBuf) {
+fn shipped(name: &str) -> (PlayableScenario, PathBuf) {
     let path = folder().join(format!("{name}.yaml"));
-    let scenario = Scenario::load(&path).unwrap_or_else(|error| panic!("{error}"));
-    let Content::Folder(content) = scenario.repository.content.clone() else {
+    let scenario = PlayableScenario::load(&path).unwrap_or_else(|error| panic!("{error}"));
+    let FirstContent::Folder(content) = scenario.repository.content.clone() else {
         panic!("{name} has no folder")
     };
     (scenario, content)
 }
 
-fn steps<'a>(script: &'a Script, role: &str) -> impl Iterator<Item = &'a Step> {
+fn steps<'a>(script: &'a ModelScript, role: &str) -> impl Iterator<Item = &'a ScriptStep> {
     script.0[role].conversations.iter().flat_map(|c| &c.steps)
 }
 
@@ -137,8 +138,8 @@ expect:
   cost: {total: 0.5, roles: {pm: 0.5}}
 ";
 
-fn parse(text: &str) -> Result<Scenario, String> {
-    Scenario::parse(text, "my.yaml", &folder()).map_err(|e| e.to_string())
+fn parse(text: &str) -> Result<PlayableScenario, String> {
+    PlayableScenario::parse(text, "my.yaml", &folder()).map_err(|e| e.to_string())
 }
 
 #[test]
@@ -180,12 +181,12 @@ fn a_mistake_is_said_by_line_and_field() {
 
 /// A world in which the pm answers at once and what a test wants goes wrong.
 struct Pretend {
-    observed: Mutex<Observed>,
+    observed: Mutex<ObservedWorld>,
     deaf: bool,
 }
 
 #[async_trait]
-impl World for Pretend {
+impl ScenarioWorld for Pretend {
     async fn post(
         &self,
         user: &str,
@@ -219,17 +220,17 @@ impl World for Pretend {
         self.observed.lock().unwrap().threads.push(thread);
         Ok(())
     }
-    async fn observe(&self) -> Result<Observed, WorldError> {
+    async fn observe(&self) -> Result<ObservedWorld, WorldError> {
         Ok(self.observed.lock().unwrap().clone())
     }
     async fn remote(&self) -> Result<RemoteState, WorldError> {
         Ok(RemoteState::default())
     }
-    async fn account(&self) -> Result<Account, WorldError> {
-        Ok(Account::default())
+    async fn account(&self) -> Result<ProviderAccount, WorldError> {
+        Ok(ProviderAccount::default())
     }
-    async fn run(&self, _: &Command) -> Result<Ran, WorldError> {
-        Ok(Ran::default())
+    async fn run(&self, _: &ExpectedCommand) -> Result<CommandRun, WorldError> {
+        Ok(CommandRun::default())
     }
 }
 
@@ -243,7 +244,9 @@ async fn a_player_waits_tells_and_judges() {
     let report = play_scenario(&scenario, &world, &mut |e| events.push(e)).await.unwrap();
     let messages: Vec<&str> = events
         .iter()
-        .filter_map(|e| if let Event::Message(m) = e { Some(m.text.as_str()) } else { None })
+        .filter_map(
+            |e| if let SpectatorEvent::Message(m) = e { Some(m.text.as_str()) } else { None },
+        )
         .collect();
     assert_eq!(messages, ["hello", "hi there"]);
     // Nothing was billed and nothing recorded, so this world does not pass.
@@ -281,7 +284,7 @@ async fn the_remote_and_commands_in_a_clone_are_evidence() {
     assert_eq!(state.files["NEWS"], "more\n");
     assert_eq!(state.branches, ["main"]);
     let run = async |run: &str, within| {
-        let command = Command { run: run.to_owned(), exit: 0, output: Vec::new(), within };
+        let command = ExpectedCommand { run: run.to_owned(), exit: 0, output: Vec::new(), within };
         run_in_checkout(&remote, "main", &command).await.unwrap()
     };
     let ran = run("cat NEWS; echo oops >&2; exit 3", 60).await;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use codebutler_testbed::openid::{IssuerFault, OpenIdIssuer};
 use codebutler_testbed::stack::PagesAccess;
 
@@ -15,7 +15,10 @@ async fn who_has_the_address_in_the_workspace_sees_what_it_shows_and_no_flawed_w
  {
     let issuer = Arc::new(OpenIdIssuer::start().await.unwrap());
     let access = PagesAccess::OpenId(Arc::clone(&issuer));
-    let team = Setup::new(Script::of("pm", vec![Step::say("Looked.")])).pages(access).start().await;
+    let team = Setup::new(ModelScript::of("pm", vec![ScriptStep::say("Looked.")]))
+        .pages(access)
+        .start()
+        .await;
     let root = team.says("ana", None, "look");
     team.message(&root, "Looked.").await;
     let name = team.thread(&root).await.metadata.name.unwrap();

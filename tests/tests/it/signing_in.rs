@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use codebutler_testbed::stack::PagesAccess;
 use futures::StreamExt as _;
 use reqwest::{Method, Response, StatusCode, header};
@@ -91,10 +91,10 @@ impl Browsing {
     }
 }
 
-fn script() -> Script {
-    let wait = Step::tool("Bash", json!({"command": "sleep 600"}));
-    let steps = vec![Step::say("Looked."), wait, Step::say("As you wish.")];
-    Script::of("coder", steps)
+fn script() -> ModelScript {
+    let wait = ScriptStep::tool("Bash", json!({"command": "sleep 600"}));
+    let steps = vec![ScriptStep::say("Looked."), wait, ScriptStep::say("As you wish.")];
+    ModelScript::of("coder", steps)
 }
 
 #[tokio::test(flavor = "multi_thread")]

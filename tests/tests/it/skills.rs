@@ -1,7 +1,7 @@
 //! Skills as people meet them: what they write, what they are asked, and what they are told of a broken
 //! one.
 
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 
 use crate::support::Setup;
 
@@ -13,7 +13,8 @@ fn skill(name: &str, triggers: &str, prompt: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_skill_is_found_by_its_words_and_broken_ones_are_told_once() {
-    let script = Script::of("pm", vec![Step::say("It is deployed."), Step::say("Again.")]);
+    let script =
+        ModelScript::of("pm", vec![ScriptStep::say("It is deployed."), ScriptStep::say("Again.")]);
     let deploy = skill(
         "deploy",
         "deploy, deploy to {environment}",
@@ -51,7 +52,7 @@ async fn a_skill_is_found_by_its_words_and_broken_ones_are_told_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn which_of_two_skills_is_meant_is_asked_before_any_model() {
-    let team = Setup::new(Script::of("pm", vec![Step::say("The menu is printed.")]))
+    let team = Setup::new(ModelScript::of("pm", vec![ScriptStep::say("The menu is printed.")]))
         .file(".codebutler/skills/ship.md", &skill("ship", "bring out {what}", "Ship {{what}}."))
         .file(
             ".codebutler/skills/print.md",
@@ -79,7 +80,7 @@ fn journal(asked: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_asked_for_the_third_time_is_to_become_a_skill() {
-    let team = Setup::new(Script::of("pm", vec![Step::say("It is done.")]))
+    let team = Setup::new(ModelScript::of("pm", vec![ScriptStep::say("It is done.")]))
         .file(
             ".codebutler/journals/thread-1700000000-000100.md",
             &journal("bump the rust dependencies please"),

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use codebutler_testbed::pytools::{PyToolsError, ensure_venv};
 use codebutler_testbed::slack::{
-    Change, EnvelopeKind, Fault, Options, RateLimits, Release, SenderKind, SlackServer, Timing,
+    CallFault, EnvelopeKind, EventRelease, RateLimits, SenderKind, SlackChange, SlackOptions,
+    SlackServer, SlackTiming,
 };
 use futures::{SinkExt as _, StreamExt as _};
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -72,7 +73,7 @@ struct Setup {
 }
 
 impl Setup {
-    async fn new(options: Options) -> Self {
+    async fn new(options: SlackOptions) -> Self {
         let slack = SlackServer::start(options).await.unwrap();
         let ana = slack.create_user("ana", "Ana Example");
         let channel = slack.create_channel("shop", &[&ana]);
@@ -84,7 +85,7 @@ impl Setup {
         Self { slack, ana, channel, client, token, listener: None, seen }
     }
 
-    async fn connected(options: Options) -> Self {
+    async fn connected(options: SlackOptions) -> Self {
         let mut setup = Self::new(options).await;
         let (outbox, seen) = unbounded_channel();
         let environment = SlackClientEventsListenerEnvironment::new(Arc::clone(&setup.client))
@@ -140,19 +141,19 @@ fn text(text: &str) -> SlackMessageContent {
     SlackMessageContent::new().with_text(text.to_owned())
 }
 
-fn brisk() -> Options {
+fn brisk() -> SlackOptions {
     let milliseconds = Duration::from_millis;
-    let timing = Timing {
+    let timing = SlackTiming {
         ack_timeout: milliseconds(2000),
         retry_delays: vec![milliseconds(0), milliseconds(300), milliseconds(600)],
-        ..Timing::brisk()
+        ..SlackTiming::brisk()
     };
-    Options { timing, ..Options::default() }
+    SlackOptions { timing, ..SlackOptions::default() }
 }
 
 #[tokio::test]
 async fn a_mention_comes_as_message_and_as_mention_and_is_acknowledged() {
-    let mut setup = Setup::connected(Options::default()).await;
+    let mut setup = Setup::connected(SlackOptions::default()).await;
     let ts = setup.slack.post_as(&setup.ana, &setup.channel, None, "hi @codebutler").unwrap();
     let message = setup.event().await;
     let mention = setup.event().await;
@@ -173,7 +174,7 @@ async fn a_mention_comes_as_message_and_as_mention_and_is_acknowledged() {
 
 #[tokio::test]
 async fn posts_edits_reactions_and_clicks_through_morphism() {
-    let mut setup = Setup::connected(Options::default()).await;
+    let mut setup = Setup::connected(SlackOptions::default()).await;
     let mut changes = setup.slack.subscribe();
     let channel: SlackChannelId = setup.channel.clone().into();
     let root = setup.slack.post_as(&setup.ana, &setup.channel, None, "please").unwrap();
@@ -248,7 +249,7 @@ async fn posts_edits_reactions_and_clicks_through_morphism() {
 
 #[tokio::test]
 async fn updates_with_blocks_hide_the_edit_and_text_alone_removes_blocks() {
-    let setup = Setup::new(Options::default()).await;
+    let setup = Setup::new(SlackOptions::default()).await;
     let channel: SlackChannelId = setup.channel.clone().into();
     let section = |text: &str| -> Vec<SlackBlock> {
         let text = json!({ "type": "mrkdwn", "text": text });
@@ -268,14 +269,14 @@ async fn updates_with_blocks_hide_the_edit_and_text_alone_removes_blocks() {
 
 #[tokio::test]
 async fn faults_are_what_they_say() {
-    let setup = Setup::new(Options::default()).await;
+    let setup = Setup::new(SlackOptions::default()).await;
     let post = SlackApiChatPostMessageRequest::new(setup.channel.clone().into(), text("x"));
     let method = "chat.postMessage";
-    setup.slack.fail_next(method, 1, &Fault::RateLimited { retry_after: 7 });
-    setup.slack.fail_next(method, 1, &Fault::Error("fatal_error".to_owned()));
-    setup.slack.fail_next(method, 1, &Fault::Http(502));
-    setup.slack.fail_next(method, 1, &Fault::BreakBefore);
-    setup.slack.fail_next(method, 1, &Fault::LostReply);
+    setup.slack.fail_next(method, 1, &CallFault::RateLimited { retry_after: 7 });
+    setup.slack.fail_next(method, 1, &CallFault::Error("fatal_error".to_owned()));
+    setup.slack.fail_next(method, 1, &CallFault::Http(502));
+    setup.slack.fail_next(method, 1, &CallFault::BreakBefore);
+    setup.slack.fail_next(method, 1, &CallFault::LostReply);
     let session = setup.session();
     let limited = session.chat_post_message(&post).await.unwrap_err();
     let SlackClientError::RateLimitError(limited) = limited else { panic!("{limited}") };
@@ -295,7 +296,7 @@ async fn faults_are_what_they_say() {
 #[tokio::test]
 async fn names_take_a_scope() {
     let scopes = vec!["chat:write".to_owned()];
-    let setup = Setup::new(Options { scopes, ..Options::default() }).await;
+    let setup = Setup::new(SlackOptions { scopes, ..SlackOptions::default() }).await;
     let post = SlackApiChatPostMessageRequest::new(setup.channel.clone().into(), text("x"));
     setup.session().chat_post_message(&post).await.unwrap();
     let named = post.with_username("Coder".to_owned());
@@ -308,11 +309,11 @@ async fn names_take_a_scope() {
 
 #[tokio::test]
 async fn held_events_come_in_the_order_of_the_release_and_again_on_demand() {
-    let mut setup = Setup::connected(Options::default()).await;
+    let mut setup = Setup::connected(SlackOptions::default()).await;
     setup.slack.hold_events();
     let post = |n: usize| setup.slack.post_as(&setup.ana, &setup.channel, None, &n.to_string());
     let ts: Vec<String> = (0..3).map(|n| post(n).unwrap()).collect();
-    assert_eq!(setup.slack.release_events(&Release::Reversed), 3);
+    assert_eq!(setup.slack.release_events(&EventRelease::Reversed), 3);
     for expected in ts.iter().rev() {
         assert_eq!(setup.message().await.origin.ts.0, *expected);
         setup.slack.wait_acked(expected, SOON).await.unwrap();
@@ -326,7 +327,7 @@ async fn held_events_come_in_the_order_of_the_release_and_again_on_demand() {
 
 #[tokio::test]
 async fn events_survive_broken_and_refreshed_connections() {
-    let mut setup = Setup::connected(Options::default()).await;
+    let mut setup = Setup::connected(SlackOptions::default()).await;
     setup.slack.drop_connections();
     let first = setup.slack.post_as(&setup.ana, &setup.channel, None, "one").unwrap();
     assert_eq!(setup.message().await.origin.ts.0, first);
@@ -343,7 +344,7 @@ async fn events_survive_broken_and_refreshed_connections() {
 /// `slack_sdk` pings as it connects and loses what it has read when the connection is reset.
 #[tokio::test]
 async fn one_connection_too_many_hears_why() {
-    let setup = Setup::new(Options { max_connections: 0, ..brisk() }).await;
+    let setup = Setup::new(SlackOptions { max_connections: 0, ..brisk() }).await;
     let token = SlackApiToken::new(setup.slack.app_token().into());
     let session = setup.client.open_session(&token);
     let request = SlackApiAppsConnectionOpenRequest::new();
@@ -380,7 +381,7 @@ async fn without_a_connection_clicks_fail_and_events_are_lost_after_three_retrie
     let click = setup.slack.click(&setup.ana, &setup.channel, &posted.ts.0, "go").unwrap();
     let failed = async {
         loop {
-            if let Change::ClickFailed { action_ts } = changes.recv().await.unwrap() {
+            if let SlackChange::ClickFailed { action_ts } = changes.recv().await.unwrap() {
                 break action_ts;
             }
         }
@@ -395,14 +396,14 @@ async fn without_a_connection_clicks_fail_and_events_are_lost_after_three_retrie
 
 #[tokio::test]
 async fn a_snapshot_starts_the_same_workspace_again() {
-    let setup = Setup::new(Options::default()).await;
+    let setup = Setup::new(SlackOptions::default()).await;
     let file = ("shot.png", [0, 159, 146, 150].as_slice());
     let (ts, id) = setup.slack.upload_as(&setup.ana, &setup.channel, None, "look", file).unwrap();
     let saved = serde_json::to_string(&setup.slack.snapshot()).unwrap();
     let channel = setup.channel.clone();
     setup.end().await;
     let world = serde_json::from_str(&saved).unwrap();
-    let options = Options { world: Some(world), ..Options::default() };
+    let options = SlackOptions { world: Some(world), ..SlackOptions::default() };
     let slack = SlackServer::start(options).await.unwrap();
     assert_eq!(slack.message(&channel, &ts).unwrap().files[0].id, id);
     assert_eq!(slack.file(&id).unwrap(), file.1);
@@ -442,7 +443,7 @@ async fn fulfil(setup: &Setup, private: &str, wish: &Value) -> Result<Value, Str
         "fail_next" => {
             let retry_after = wish["retry_after"].as_u64().unwrap_or(1);
             let times = usize::try_from(wish["times"].as_u64().unwrap_or(1)).unwrap();
-            slack.fail_next(field("method"), times, &Fault::RateLimited { retry_after });
+            slack.fail_next(field("method"), times, &CallFault::RateLimited { retry_after });
             Ok(Value::Null)
         }
         other => return Err(format!("unknown wish {other}")),
@@ -462,7 +463,7 @@ async fn the_official_python_client_is_content() {
         Err(error) => panic!("{error}"),
     };
     // What each call answers is the matter here, and how often it may be made is not.
-    let setup = Setup::new(Options { rate_limits: RateLimits::Off, ..brisk() }).await;
+    let setup = Setup::new(SlackOptions { rate_limits: RateLimits::Off, ..brisk() }).await;
     let outsiders = setup.slack.create_private_channel("secret", &[]);
     setup.slack.remove_member(&outsiders, &setup.slack.bot_user_id()).unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/clients/slack_client.py");

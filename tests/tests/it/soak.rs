@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use codebutler_crds::thread::{PullState, RoleState, ThreadState};
 use codebutler_testbed::models::{
-    Misplayed, ModelOptions, Pattern, RandomMischief, Script, Step, ToolCall,
+    CheckedPattern, ModelOptions, ModelScript, PlayedMischief, RandomMischief, ScriptStep, ToolCall,
 };
 use codebutler_testbed::slack::MessageView;
 use futures::StreamExt as _;
@@ -52,26 +52,28 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// A step that knows which task it is about.
-fn about(mut step: Step) -> Step {
-    let pattern: Pattern = Pattern(r"[Tt]ask (\d+)".parse().unwrap());
+fn about(mut step: ScriptStep) -> ScriptStep {
+    let pattern: CheckedPattern = CheckedPattern(r"[Tt]ask (\d+)".parse().unwrap());
     step.capture.insert("task".to_owned(), pattern);
     step
 }
 
-fn call(name: &str, arguments: Value) -> Step {
+fn call(name: &str, arguments: Value) -> ScriptStep {
     let Value::Object(arguments) = arguments else { unreachable!() };
     let tools = vec![ToolCall { name: name.to_owned(), arguments, raw: None }];
-    Step { tools, ..Step::default() }
+    ScriptStep { tools, ..ScriptStep::default() }
 }
 
 /// A team's way from a wish to a merge.
-fn script() -> Script {
+fn script() -> ModelScript {
     let plan = json!({"message": "Plan for task {{task}}: write `{{task}}/note.txt`.",
         "decision": "plan", "complexity": "simple", "files": ["{{task}}/note.txt"]});
     let pm = vec![
         about(call("Glob", json!({"pattern": "**/*"}))),
         call("SendMessage", plan),
-        Step::say("@codebutler.coder the plan for task {{task}} is approved: please implement it."),
+        ScriptStep::say(
+            "@codebutler.coder the plan for task {{task}} is approved: please implement it.",
+        ),
     ];
     let file = json!({"path": "{{task}}/note.txt", "content": "task {{task}} is done\n"});
     let pr = json!({"title": "Note task {{task}}", "body": "As planned for task {{task}}."});
@@ -80,11 +82,11 @@ fn script() -> Script {
         call("GitCommit", json!({"message": "Note task {{task}}"})),
         call("GitPush", json!({})),
         call("GHCreatePR", pr),
-        Step::say("@codebutler.reviewer task {{task}} is done: the pull request is open."),
+        ScriptStep::say("@codebutler.reviewer task {{task}} is done: the pull request is open."),
     ];
     let reviewer = vec![
         about(call("GitDiff", json!({}))),
-        Step::say("@codebutler.lead task {{task}} does what the plan says: approved."),
+        ScriptStep::say("@codebutler.lead task {{task}} does what the plan says: approved."),
     ];
     let merge = json!({"message": "Ready to merge task {{task}}.", "decision": "merge",
         "waitForReply": true});
@@ -92,7 +94,7 @@ fn script() -> Script {
         about(call("SendMessage", merge)),
         call("CloseThread", json!({"summary": "Task {{task}} is noted."})),
     ];
-    Script::of("pm", pm).and("coder", coder).and("reviewer", reviewer).and("lead", lead)
+    ModelScript::of("pm", pm).and("coder", coder).and("reviewer", reviewer).and("lead", lead)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -133,7 +135,7 @@ struct End {
     task: usize,
     merged: bool,
     messages: Vec<MessageView>,
-    misplayed: Vec<Misplayed>,
+    misplayed: Vec<PlayedMischief>,
 }
 
 impl End {
@@ -220,7 +222,7 @@ fn has_button(message: &MessageView, action: &str) -> bool {
 }
 
 /// What went wrong in a conversation.
-fn played_in(team: &Team, task: usize) -> Vec<Misplayed> {
+fn played_in(team: &Team, task: usize) -> Vec<PlayedMischief> {
     let misplayed = team.stack.models.misplayed().into_iter();
     let words = [format!("Task {task}:"), format!("task {task} "), format!("task {task}:")];
     misplayed.filter(|m| words.iter().any(|word| m.opening.contains(word.as_str()))).collect()

@@ -3,8 +3,8 @@
 use codebutler_crds::names::LABEL_ORIGIN;
 use codebutler_crds::starts::{CommentsSpec, IssuesSpec, ScheduleSpec};
 use codebutler_crds::{Repo, RepoStatus, Thread};
-use codebutler_testbed::github::Standing;
-use codebutler_testbed::models::{Conversation, RoleScript, Script};
+use codebutler_testbed::github::PersonStanding;
+use codebutler_testbed::models::{ModelScript, RoleScript, ScriptedConversation};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use crate::support::{Setup, Team, asks};
 
-fn script() -> Script {
+fn script() -> ModelScript {
     let steps = vec![asks("I have looked at it: serde is outdated.", "plan")];
-    let own = RoleScript { conversations: vec![Conversation { thread: None, steps }] };
-    let mut script = Script::default();
+    let own = RoleScript { conversations: vec![ScriptedConversation { thread: None, steps }] };
+    let mut script = ModelScript::default();
     script.0.insert("pm".to_owned(), own);
     script
 }
@@ -239,7 +239,7 @@ async fn a_comment_begins_one_thread_for_who_may_write() {
     let team = Setup::new(script()).start().await;
     let remote = &team.stack.remote;
     let issue = remote.open_issue("eve", "Totals are off", "By one.", &[]).await.unwrap();
-    let (member, stranger) = (Standing::Collaborator, Standing::Stranger);
+    let (member, stranger) = (PersonStanding::Collaborator, PersonStanding::Stranger);
     remote.comment_on_issue(issue, "ana", member, "/butler too early").await.unwrap();
     let comments = CommentsSpec { command: "/butler".to_owned() };
     change(&team, json!({"comments": comments})).await;

@@ -4,7 +4,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use codebutler_crds::thread::RoleState;
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use serde_json::json;
 
 use crate::support::{Setup, Team};
@@ -33,10 +33,11 @@ fn moment(ts: &str) -> Duration {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_in_words_or_by_sign_ends_a_run_with_all_that_it_started() {
     let command = format!("setsid sleep {MARK} & sleep {MARK}");
-    let bash = || Step::tool("Bash", json!({"command": command}));
+    let bash = || ScriptStep::tool("Bash", json!({"command": command}));
     let todo = json!({"items": [{"text": "look", "state": "done"}, {"text": "raise the price"}]});
-    let steps = vec![Step::tool("Todo", todo), bash(), bash(), Step::say("As you wish.")];
-    let team = Setup::new(Script::of("coder", steps)).start().await;
+    let steps =
+        vec![ScriptStep::tool("Todo", todo), bash(), bash(), ScriptStep::say("As you wish.")];
+    let team = Setup::new(ModelScript::of("coder", steps)).start().await;
     let root = team.says("ana", None, "@codebutler.coder wait for me");
     runs(&team).await;
     let asked = team.says("ana", Some(&root), "stop");

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use codebutler_crds::thread::RoleState;
 use codebutler_crds::{AgentRoleSpec, RepoSpec, Thread};
-use codebutler_testbed::kubelet::{InjectEnv, Kubelet};
-use codebutler_testbed::models::{ModelOptions, Script, Step};
-use codebutler_testbed::place::{Lease, Place};
+use codebutler_testbed::kubelet::{InjectEnv, ProcessKubelet};
+use codebutler_testbed::models::{ModelOptions, ModelScript, ScriptStep};
+use codebutler_testbed::place::{InstallPlace, PlaceLease};
 use codebutler_testbed::slack::MessageView;
 use codebutler_testbed::stack::nodes::{NodeArgs, OwnNodes};
-use codebutler_testbed::stack::outside::Surroundings;
-use codebutler_testbed::stack::{PagesAccess, RepoEdit, RoleEdit, Stack, StackOptions};
+use codebutler_testbed::stack::outside::StackSurroundings;
+use codebutler_testbed::stack::{PagesAccess, RepoEdit, RoleEdit, RunningStack, StackOptions};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
@@ -52,15 +52,15 @@ pub fn needs_process_kubelet(why: &str) -> bool {
 
 /// A running stack with a small repository, and what keeps it alive.
 pub struct Team {
-    pub stack: Stack,
-    lease: Lease,
+    pub stack: RunningStack,
+    lease: PlaceLease,
     _dir: tempfile::TempDir,
     _permit: SemaphorePermit<'static>,
 }
 
 pub struct Setup {
-    pub place: Place,
-    pub script: Script,
+    pub place: InstallPlace,
+    pub script: ModelScript,
     pub models: ModelOptions,
     pub idle: u32,
     /// Of the first commit, beside what is always there.
@@ -76,9 +76,9 @@ pub struct Setup {
 }
 
 impl Setup {
-    pub fn new(script: Script) -> Self {
+    pub fn new(script: ModelScript) -> Self {
         Self {
-            place: Place::own(),
+            place: InstallPlace::own(),
             script,
             models: ModelOptions::default(),
             idle: 60,
@@ -95,7 +95,7 @@ impl Setup {
 
     /// With the names that the README has, and the cluster alone.
     pub fn usual(mut self) -> Self {
-        self.place = Place::usual();
+        self.place = InstallPlace::usual();
         self
     }
 
@@ -192,8 +192,9 @@ impl Setup {
             pages: self.pages,
         };
         std::fs::create_dir_all(&options.dir).unwrap();
-        let surroundings = Surroundings { provider: self.models, ..Surroundings::default() };
-        let stack = match Stack::start_in(options, surroundings).await {
+        let surroundings =
+            StackSurroundings { provider: self.models, ..StackSurroundings::default() };
+        let stack = match RunningStack::start_in(options, surroundings).await {
             Ok(stack) => stack,
             Err(error) => panic!("{:#}", anyhow::Error::from(error)),
         };
@@ -214,7 +215,7 @@ fn shortened(edit: Option<Arc<RoleEdit>>) -> Arc<RoleEdit> {
 
 impl Team {
     /// The testbed's own kubelet: for tests that need it.
-    pub fn kubelet(&self) -> &Kubelet {
+    pub fn kubelet(&self) -> &ProcessKubelet {
         self.stack.kubelet.as_ref().unwrap()
     }
 
@@ -358,6 +359,9 @@ impl Team {
 }
 
 /// A step in which a role asks for a decision.
-pub fn asks(text: &str, decision: &str) -> Step {
-    Step::tool("SendMessage", json!({"message": text, "waitForReply": true, "decision": decision}))
+pub fn asks(text: &str, decision: &str) -> ScriptStep {
+    ScriptStep::tool(
+        "SendMessage",
+        json!({"message": text, "waitForReply": true, "decision": decision}),
+    )
 }

@@ -1,16 +1,16 @@
 //! A person gives a role another model, in words that Slack lets people type.
 
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use serde_json::json;
 
 use crate::support::Setup;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_role_that_works_goes_on_with_the_model_that_a_person_names() {
-    let works = Step::tool("Bash", json!({"command": "sleep 5"}));
-    let coder = vec![works, Step::say("As I was.")];
-    let spare = vec![Step::say("Never said."), Step::say("As another.")];
-    let setup = Setup::new(Script::of("coder", coder).and("spare", spare));
+    let works = ScriptStep::tool("Bash", json!({"command": "sleep 5"}));
+    let coder = vec![works, ScriptStep::say("As I was.")];
+    let spare = vec![ScriptStep::say("Never said."), ScriptStep::say("As another.")];
+    let setup = Setup::new(ModelScript::of("coder", coder).and("spare", spare));
     let setup = setup.role(|role| role.model.pool = vec!["scripted/spare".to_owned()]);
     let team = setup.start().await;
     let root = team.says("ana", None, "@codebutler.coder look into it");

@@ -8,9 +8,9 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
-use codebutler_testbed::models::{Script, Step};
-use codebutler_testbed::serving::Serving;
-use codebutler_testbed::stack::part::Part;
+use codebutler_testbed::models::{ModelScript, ScriptStep};
+use codebutler_testbed::serving::RunningServer;
+use codebutler_testbed::stack::part::StackPart;
 use kube::ResourceExt as _;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -25,7 +25,7 @@ struct Spans(Arc<Mutex<Vec<(Bytes, ExportTraceServiceRequest)>>>);
 
 impl Spans {
     /// Over HTTP, in protobuf: nothing else is taken.
-    async fn collect(&self) -> Serving {
+    async fn collect(&self) -> RunningServer {
         let taken = self.clone();
         let take = move |headers: HeaderMap, body: Bytes| async move {
             let is_protobuf =
@@ -38,7 +38,7 @@ impl Spans {
                 _ => StatusCode::BAD_REQUEST,
             }
         };
-        Serving::start(Router::new().route("/v1/traces", post(take))).await.unwrap()
+        RunningServer::start(Router::new().route("/v1/traces", post(take))).await.unwrap()
     }
 
     /// The names of a Thread's spans, by trace, each as which process it was seen in.
@@ -87,16 +87,16 @@ fn text(value: Option<&opentelemetry_proto::tonic::common::v1::AnyValue>) -> Opt
 async fn a_message_is_followed_from_socket_to_post() {
     let spans = Spans::default();
     let collector = spans.collect().await;
-    let look = Step::tool("Bash", json!({"command": "echo hidden; exit 3"}));
-    let script = Script::of("coder", vec![look, Step::say("Both kinds are counted.")]);
+    let look = ScriptStep::tool("Bash", json!({"command": "echo hidden; exit 3"}));
+    let script = ModelScript::of("coder", vec![look, ScriptStep::say("Both kinds are counted.")]);
     let mut team = Setup::new(script).start().await;
-    if !matches!(team.stack.gateway, Part::Process(_)) {
+    if !matches!(team.stack.gateway, StackPart::Process(_)) {
         // A Deployment is told by the chart's values.
         team.stop().await;
         return;
     }
     for part in [&mut team.stack.controller, &mut team.stack.gateway] {
-        let Part::Process(process) = part else { unreachable!() };
+        let StackPart::Process(process) = part else { unreachable!() };
         process.set_env("CODEBUTLER_TRACES", &collector.url());
         process.stop().await.unwrap();
         process.restart().unwrap();

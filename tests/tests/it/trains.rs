@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use codebutler_crds::Thread;
 use codebutler_crds::thread::ThreadState;
-use codebutler_testbed::github::Remote;
-use codebutler_testbed::models::{Conversation, RoleScript, Script, Step, Text};
+use codebutler_testbed::github::DrivenRepository;
+use codebutler_testbed::models::{
+    ModelScript, RoleScript, ScriptStep, ScriptedConversation, TextMatch,
+};
 use codebutler_testbed::slack::MessageView;
 use kube::ResourceExt as _;
 
@@ -18,32 +20,38 @@ use crate::support::{Setup, Team, asks};
 
 const BRANCHES: &str = "codebutler-train/";
 
-fn talk(about: &str, steps: Vec<Step>) -> Conversation {
-    Conversation { thread: Some(Text::Contains(format!("please write {about}"))), steps }
+fn talk(about: &str, steps: Vec<ScriptStep>) -> ScriptedConversation {
+    ScriptedConversation {
+        thread: Some(TextMatch::Contains(format!("please write {about}"))),
+        steps,
+    }
 }
 
 /// Each conversation writes a file of its own, tests it and asks whether to merge.
-fn script(files: &[&str]) -> Script {
-    let mut script = Script::default();
-    let all = |steps: fn(&str) -> Vec<Step>| RoleScript {
+fn script(files: &[&str]) -> ModelScript {
+    let mut script = ModelScript::default();
+    let all = |steps: fn(&str) -> Vec<ScriptStep>| RoleScript {
         conversations: files.iter().map(|file| talk(file, steps(file))).collect(),
     };
     let pm = all(|file| vec![asks(&format!("Plan: write {file}."), "plan")]);
     let coder = all(|file| {
         vec![
-            Step::tool("Write", json!({"path": file, "content": "1\n"})),
-            Step::tool("Bash", json!({"command": "true"})),
-            Step::tool("GitCommit", json!({"message": format!("Write {file}")})),
-            Step::tool("GitPush", json!({})),
-            Step::tool("GHCreatePR", json!({"title": format!("Write {file}"), "body": "Planned."})),
-            Step::say("@codebutler.lead done"),
+            ScriptStep::tool("Write", json!({"path": file, "content": "1\n"})),
+            ScriptStep::tool("Bash", json!({"command": "true"})),
+            ScriptStep::tool("GitCommit", json!({"message": format!("Write {file}")})),
+            ScriptStep::tool("GitPush", json!({})),
+            ScriptStep::tool(
+                "GHCreatePR",
+                json!({"title": format!("Write {file}"), "body": "Planned."}),
+            ),
+            ScriptStep::say("@codebutler.lead done"),
         ]
     });
     let lead = all(|file| {
         vec![
             asks(&format!("Merge {file}?"), "merge"),
-            Step::tool("CloseThread", json!({"summary": format!("Has {file}.")})),
-            Step::say("I have heard it."),
+            ScriptStep::tool("CloseThread", json!({"summary": format!("Has {file}.")})),
+            ScriptStep::say("I have heard it."),
         ]
     });
     script.0.extend([
@@ -80,7 +88,7 @@ struct Workflows {
 }
 
 impl Workflows {
-    fn run(remote: &Remote) -> (Arc<Self>, tokio::task::JoinHandle<()>) {
+    fn run(remote: &DrivenRepository) -> (Arc<Self>, tokio::task::JoinHandle<()>) {
         let own = Arc::new(Self::default());
         let (all, remote) = (Arc::clone(&own), remote.clone());
         let task = tokio::spawn(async move {

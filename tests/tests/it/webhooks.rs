@@ -1,6 +1,6 @@
 //! An admission webhook that is out of order: nothing stalls without a word, and nothing for good.
 
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -27,7 +27,7 @@ async fn failed(team: &Team) -> f64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_that_fails_is_told_in_the_thread_and_work_begins_when_it_is_back() {
-    let team = Setup::new(Script::of("pm", vec![Step::say("Hello.")])).start().await;
+    let team = Setup::new(ModelScript::of("pm", vec![ScriptStep::say("Hello.")])).start().await;
     if !team.stack.cluster.is_embedded() {
         team.stop().await;
         return;

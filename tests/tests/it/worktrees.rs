@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use codebutler_crds::names::pod_name;
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use kube::ResourceExt as _;
 use nix::sys::signal::Signal;
 use serde_json::json;
@@ -20,8 +20,8 @@ read -r -t 20 line <&3; echo "$line"; exit 7
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_set_up_that_fails_is_told_with_the_host_that_was_refused() {
-    let script = Script::of("pm", vec![Step::say("@codebutler.coder go")])
-        .and("coder", vec![Step::say("I go on without.")]);
+    let script = ModelScript::of("pm", vec![ScriptStep::say("@codebutler.coder go")])
+        .and("coder", vec![ScriptStep::say("I go on without.")]);
     let setup = Setup::new(script).repo(|repo| {
         repo.worktree.setup = Some(format!("host=registry.example.org:443\n{ASK}"));
     });
@@ -49,10 +49,10 @@ async fn builders(command: &str, times: usize) -> (Team, [String; 2]) {
 
 /// The same, with so many seconds for a run.
 async fn builders_within(command: &str, times: usize, limit: u32) -> (Team, [String; 2]) {
-    let mut coder = vec![Step::tool("Bash", json!({"command": command})); times];
-    coder.push(Step::say("Built."));
+    let mut coder = vec![ScriptStep::tool("Bash", json!({"command": command})); times];
+    coder.push(ScriptStep::say("Built."));
     let command = command.to_owned();
-    let setup = Setup::new(Script::of("coder", coder)).repo(move |repo| {
+    let setup = Setup::new(ModelScript::of("coder", coder)).repo(move |repo| {
         repo.worktree.test = Some(command.clone());
         repo.worktree.max_concurrent_builds = 1;
     });

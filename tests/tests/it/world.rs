@@ -7,9 +7,9 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use codebutler_testbed::cluster::Cluster;
+use codebutler_testbed::cluster::TestCluster;
 use codebutler_testbed::controllers::{ControllerManager, ControllerOptions};
-use codebutler_testbed::kubelet::{Image, Kubelet, KubeletOptions};
+use codebutler_testbed::kubelet::{KubeletOptions, LocalImage, ProcessKubelet};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use kube::core::NamespaceResourceScope;
@@ -26,9 +26,9 @@ pub struct World {
     pub namespace: String,
     pub node: String,
     pub dir: tempfile::TempDir,
-    pub cluster: Cluster,
+    pub cluster: TestCluster,
     controllers: ControllerManager,
-    pub kubelet: Option<Kubelet>,
+    pub kubelet: Option<ProcessKubelet>,
 }
 
 /// A world with a kubelet that knows the image `shell`, and whatever `change` makes of it.
@@ -42,7 +42,7 @@ pub async fn world(change: impl FnOnce(&mut KubeletOptions)) -> World {
 
 pub async fn without_kubelet() -> World {
     let dir = tempfile::tempdir().unwrap();
-    let cluster = Cluster::start(dir.path()).await.unwrap();
+    let cluster = TestCluster::start(dir.path()).await.unwrap();
     let client = cluster.client();
     let unique = uuid::Uuid::new_v4().simple().to_string();
     let namespace = format!("test-{}", &unique[..8]);
@@ -73,7 +73,7 @@ pub async fn without_kubelet() -> World {
 impl World {
     pub fn options(&self) -> KubeletOptions {
         KubeletOptions {
-            images: BTreeMap::from([("shell".to_owned(), Image::default())]),
+            images: BTreeMap::from([("shell".to_owned(), LocalImage::default())]),
             namespaces: vec![self.namespace.clone()],
             backoff: Duration::from_millis(200),
             ..KubeletOptions::new(
@@ -85,10 +85,10 @@ impl World {
     }
 
     pub async fn start(&mut self, options: KubeletOptions) {
-        self.kubelet = Some(Kubelet::start(self.client.clone(), options).await.unwrap());
+        self.kubelet = Some(ProcessKubelet::start(self.client.clone(), options).await.unwrap());
     }
 
-    pub fn kubelet(&self) -> &Kubelet {
+    pub fn kubelet(&self) -> &ProcessKubelet {
         self.kubelet.as_ref().unwrap()
     }
 

@@ -105,7 +105,7 @@ impl CallBook {
                 self.handed = BookHandover::As(base);
             }
             CallHolder::Apart(LeavingGateway { seconds: 0, .. }) => {
-                self.handed = BookHandover::Done
+                self.handed = BookHandover::Done;
             }
             CallHolder::Own | CallHolder::Apart(_) => {}
         }

@@ -70,7 +70,7 @@ impl OutsideDialer {
     /// With a resolver of the caller's.
     ///
     /// # Errors
-    /// As [`Dialer::new`].
+    /// As [`OutsideDialer::new`].
     pub fn with_lookup(options: &DialOptions, lookup: NameLookup) -> anyhow::Result<Self> {
         let proxies = ProxyRules::new(options)?;
         let tls = Arc::new(options.tls()?);

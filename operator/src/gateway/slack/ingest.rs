@@ -231,7 +231,7 @@ impl Inner {
         match stored.taken {
             TakenMessage::Message => {}
             TakenMessage::Decided(_) | TakenMessage::Answered => {
-                effects.push(RouteEffect::Settled { thread: key })
+                effects.push(RouteEffect::Settled { thread: key });
             }
             TakenMessage::Revoked => {
                 let (user, text) = (said.user.clone(), REVOKED.to_owned());

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::apiserver::object::{self, text_at};
-use crate::apiserver::scalars::Quantity;
+use crate::apiserver::scalars::ExactQuantity;
 use crate::apiserver::status::ApiError;
-use crate::apiserver::store::Store;
+use crate::apiserver::store::ObjectStore;
 
 /// The kind whose definition makes a cluster one of Autopilot's.
 const ALLOWLISTS: &str = "allowlistsynchronizers.auto.gke.io";
@@ -33,7 +33,7 @@ const SELECTABLE: [&str; 4] = [
 const OWN: &str = "cloud.google.com/";
 
 /// Changes and refuses.
-pub fn adjust_pod(store: &Store, pod: &mut Value) -> Result<(), ApiError> {
+pub fn adjust_pod(store: &ObjectStore, pod: &mut Value) -> Result<(), ApiError> {
     let known = store.get("customresourcedefinitions.apiextensions.k8s.io", "", ALLOWLISTS);
     let Some(spec) = pod.get_mut("spec").filter(|_| known.is_some()) else { return Ok(()) };
     let before = container_requests(spec);
@@ -97,7 +97,7 @@ fn fill_requests(spec: &mut Value) {
 
 fn requested_amount(container: &Value, resource: &str) -> i128 {
     let quantity = text_at(container, &format!("/resources/requests/{resource}"));
-    quantity.and_then(Quantity::parse).map_or(0, Quantity::nanos)
+    quantity.and_then(ExactQuantity::parse).map_or(0, ExactQuantity::nanos)
 }
 
 fn sum_requests(spec: &mut Value, resource: &str) -> i128 {
@@ -124,7 +124,7 @@ fn raise_request(spec: &mut Value, resource: &str, more: i128) {
         _ => format!("{}Mi", (new + MEBI - 1) / MEBI),
     };
     if let Some(limit) = text_at(first, &format!("/resources/limits/{resource}"))
-        && Quantity::parse(limit).is_some_and(|limit| limit.nanos() < new)
+        && ExactQuantity::parse(limit).is_some_and(|limit| limit.nanos() < new)
     {
         first["resources"]["limits"][resource] = written.clone().into();
     }

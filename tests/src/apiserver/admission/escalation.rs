@@ -3,18 +3,18 @@
 use serde_json::Value;
 
 use crate::apiserver::auth::{
-    ApiUser, Attributes, authorize_user, list_rules, role_rules, rule_allows,
+    ApiUser, RequestAttributes, authorize_user, list_rules, role_rules, rule_allows,
 };
-use crate::apiserver::kinds::Kind;
+use crate::apiserver::kinds::ServedKind;
 use crate::apiserver::object::{self, text_at};
 use crate::apiserver::status::ApiError;
-use crate::apiserver::store::Store;
+use crate::apiserver::store::ObjectStore;
 
 /// Refuses a role or binding that grants more than the user has.
 pub fn review_grant(
-    store: &Store,
+    store: &ObjectStore,
     user: &ApiUser,
-    kind: &Kind,
+    kind: &ServedKind,
     value: &Value,
     live: Option<&Value>,
 ) -> Result<(), ApiError> {
@@ -33,13 +33,13 @@ pub fn review_grant(
         let granted = value.get("rules").and_then(Value::as_array).cloned().unwrap_or_default();
         ("escalate", kind.plural.as_str(), object::object_name(value), granted)
     };
-    let wanted = Attributes {
+    let wanted = RequestAttributes {
         verb: verb.to_owned(),
         group: kind.group.clone(),
         resource: resource.to_owned(),
         namespace: namespace.to_owned(),
         name: name.to_owned(),
-        ..Attributes::default()
+        ..RequestAttributes::default()
     };
     if authorize_user(store, user, &wanted) {
         return Ok(());
@@ -72,7 +72,7 @@ fn rule_list<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {
 }
 
 /// Every single action of a rule. A wildcard is an action that only a wildcard allows.
-fn rule_actions(rule: &Value) -> Vec<Attributes> {
+fn rule_actions(rule: &Value) -> Vec<RequestAttributes> {
     let names = match rule_list(rule, "resourceNames") {
         names if names.is_empty() => vec![""],
         names => names,
@@ -80,22 +80,22 @@ fn rule_actions(rule: &Value) -> Vec<Attributes> {
     let mut actions = Vec::new();
     for verb in rule_list(rule, "verbs") {
         for path in rule_list(rule, "nonResourceURLs") {
-            actions.push(Attributes {
+            actions.push(RequestAttributes {
                 verb: verb.to_owned(),
                 path: path.to_owned(),
-                ..Attributes::default()
+                ..RequestAttributes::default()
             });
         }
         for group in rule_list(rule, "apiGroups") {
             for resource in rule_list(rule, "resources") {
                 let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-                actions.extend(names.iter().map(|name| Attributes {
+                actions.extend(names.iter().map(|name| RequestAttributes {
                     verb: verb.to_owned(),
                     group: group.to_owned(),
                     resource: resource.to_owned(),
                     subresource: subresource.to_owned(),
                     name: (*name).to_owned(),
-                    ..Attributes::default()
+                    ..RequestAttributes::default()
                 }));
             }
         }

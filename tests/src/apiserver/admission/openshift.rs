@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::security::RESTRICTED_VOLUMES;
 use crate::apiserver::object::{self, text_at};
 use crate::apiserver::status::ApiError;
-use crate::apiserver::store::Store;
+use crate::apiserver::store::ObjectStore;
 
 /// The kind whose definition makes a cluster one of OpenShift's.
 const CONSTRAINTS: &str = "securitycontextconstraints.security.openshift.io";
@@ -22,7 +22,7 @@ struct Given {
 }
 
 impl Given {
-    fn of(store: &Store, namespace: &str) -> Option<Self> {
+    fn of(store: &ObjectStore, namespace: &str) -> Option<Self> {
         store.get("customresourcedefinitions.apiextensions.k8s.io", "", CONSTRAINTS)?;
         let namespace = store.get("namespaces", "", namespace)?;
         let annotations = object::meta_field(&namespace.value, "annotations")?;
@@ -40,7 +40,7 @@ impl Given {
 }
 
 /// Fills in and refuses.
-pub fn constrain_pod(store: &Store, pod: &mut Value) -> Result<(), ApiError> {
+pub fn constrain_pod(store: &ObjectStore, pod: &mut Value) -> Result<(), ApiError> {
     let Some(given) = Given::of(store, object::object_namespace(pod)) else { return Ok(()) };
     let mut wrong = Vec::new();
     let name = object::object_name(pod).to_owned();

@@ -1,10 +1,10 @@
 //! Who a caller wants to be taken for: by the kind of user and for one action (`impersonate-on:…`, since
 //! Kubernetes 1.36), or for everything (`impersonate`).
 
-use super::{ApiUser, Attributes, authorize_user};
+use super::{ApiUser, RequestAttributes, authorize_user};
 use crate::apiserver::request::ApiRequest;
 use crate::apiserver::status::ApiError;
-use crate::apiserver::store::Store;
+use crate::apiserver::store::ObjectStore;
 
 const GROUP: &str = "authentication.k8s.io";
 const EXTRA: &str = "impersonate-extra-";
@@ -15,7 +15,7 @@ const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 
 /// The user whose rights count.
 pub fn effective_user(
-    store: &Store,
+    store: &ObjectStore,
     request: &ApiRequest,
     caller: ApiUser,
 ) -> Result<ApiUser, ApiError> {
@@ -90,13 +90,13 @@ fn account_of(name: &str) -> Option<(&str, &str)> {
 }
 
 fn attempt_mode(
-    store: &Store,
+    store: &ObjectStore,
     caller: &ApiUser,
     wanted: &ApiUser,
     mode: &str,
-    action: &Attributes,
+    action: &RequestAttributes,
 ) -> Result<ApiUser, ApiError> {
-    let may = |attributes: Attributes| {
+    let may = |attributes: RequestAttributes| {
         if authorize_user(store, caller, &attributes) {
             return Ok(());
         }
@@ -110,22 +110,22 @@ fn attempt_mode(
     let constrained = !mode.is_empty();
     if constrained {
         let verb = format!("impersonate-on:{mode}:{}", action.verb);
-        may(Attributes { verb, ..action.clone() })?;
+        may(RequestAttributes { verb, ..action.clone() })?;
     }
     let verb = if constrained { format!("impersonate:{mode}") } else { "impersonate".to_owned() };
     let old = if constrained { GROUP } else { "" };
-    let about = |group: &str, resource: &str, name: &str| Attributes {
+    let about = |group: &str, resource: &str, name: &str| RequestAttributes {
         verb: verb.clone(),
         group: group.to_owned(),
         resource: resource.to_owned(),
         name: name.to_owned(),
-        ..Attributes::default()
+        ..RequestAttributes::default()
     };
     let mut user = wanted.clone();
     match (account_of(&wanted.name), node_of(&wanted.name)) {
         (Some((namespace, name)), _) => {
             let attributes = about(old, "serviceaccounts", name);
-            may(Attributes { namespace: namespace.to_owned(), ..attributes })?;
+            may(RequestAttributes { namespace: namespace.to_owned(), ..attributes })?;
             if wanted.groups.is_empty() {
                 user.groups.push("system:serviceaccounts".to_owned());
                 user.groups.push(format!("system:serviceaccounts:{namespace}"));
@@ -151,7 +151,7 @@ fn attempt_mode(
     }
     for (key, value) in wanted.extra.iter().flat_map(|(k, all)| all.iter().map(move |v| (k, v))) {
         let attributes = about(GROUP, "userextras", value);
-        may(Attributes { subresource: key.clone(), ..attributes })?;
+        may(RequestAttributes { subresource: key.clone(), ..attributes })?;
     }
     let implied = if user.name == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
     let known = user.groups.iter().any(|group| group == implied || group == UNAUTHENTICATED);

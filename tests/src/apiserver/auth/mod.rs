@@ -6,8 +6,8 @@ pub mod reviews;
 mod tokens;
 
 pub use impersonation::effective_user;
-pub use rbac::{Attributes, authorize_user, list_rules, role_rules, rule_allows};
-pub use tokens::{BoundToken, Tokens};
+pub use rbac::{RequestAttributes, authorize_user, list_rules, role_rules, rule_allows};
+pub use tokens::{BoundToken, TokenMaker};
 
 use std::collections::BTreeMap;
 

@@ -4,13 +4,13 @@ use serde_json::Value;
 
 use super::ApiUser;
 use crate::apiserver::object;
-use crate::apiserver::store::Store;
+use crate::apiserver::store::ObjectStore;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// What a request wants to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attributes {
+pub struct RequestAttributes {
     /// `get`, `list`, `watch`, `create`, …, or the lower-case HTTP method for a bare path.
     pub verb: String,
     /// API group.
@@ -27,7 +27,7 @@ pub struct Attributes {
     pub path: String,
 }
 
-impl Attributes {
+impl RequestAttributes {
     /// The sentence by which a refusal names the action.
     pub fn refusal(&self, user: &ApiUser) -> String {
         if self.resource.is_empty() {
@@ -56,13 +56,17 @@ impl Attributes {
 }
 
 /// Whether any binding lets the user do it.
-pub fn authorize_user(store: &Store, user: &ApiUser, wanted: &Attributes) -> bool {
+pub fn authorize_user(store: &ObjectStore, user: &ApiUser, wanted: &RequestAttributes) -> bool {
     user.groups.iter().any(|g| g == "system:masters")
         || list_rules(store, user, &wanted.namespace).iter().any(|rule| rule_allows(rule, wanted))
 }
 
 /// By which binding the user may do it, as reviews tell; nothing if he may not.
-pub fn find_reason(store: &Store, user: &ApiUser, wanted: &Attributes) -> Option<String> {
+pub fn find_reason(
+    store: &ObjectStore,
+    user: &ApiUser,
+    wanted: &RequestAttributes,
+) -> Option<String> {
     if user.groups.iter().any(|g| g == "system:masters") {
         return Some(String::new());
     }
@@ -108,7 +112,7 @@ fn subject_of(binding: &Value, user: &ApiUser, namespace: &str) -> Option<String
 }
 
 /// The rules that hold for a user in a namespace (empty: cluster-wide ones only).
-pub fn list_rules(store: &Store, user: &ApiUser, namespace: &str) -> Vec<Value> {
+pub fn list_rules(store: &ObjectStore, user: &ApiUser, namespace: &str) -> Vec<Value> {
     let mut found = Vec::new();
     let (cluster_wide, _) = store.list(&format!("clusterrolebindings.{GROUP}"), None);
     for binding in &cluster_wide {
@@ -128,7 +132,7 @@ pub fn list_rules(store: &Store, user: &ApiUser, namespace: &str) -> Vec<Value> 
 }
 
 /// The rules of the role that a binding in a namespace (or none) refers to.
-pub fn role_rules(store: &Store, binding: &Value, namespace: &str) -> Vec<Value> {
+pub fn role_rules(store: &ObjectStore, binding: &Value, namespace: &str) -> Vec<Value> {
     let name = object::text_at(binding, "/roleRef/name").unwrap_or_default();
     let role = match object::text_at(binding, "/roleRef/kind") {
         Some("Role") => store.get(&format!("roles.{GROUP}"), namespace, name),
@@ -158,7 +162,7 @@ fn binds_user(binding: &Value, user: &ApiUser, namespace: &str) -> bool {
 }
 
 /// Whether one rule covers an action.
-pub fn rule_allows(rule: &Value, wanted: &Attributes) -> bool {
+pub fn rule_allows(rule: &Value, wanted: &RequestAttributes) -> bool {
     let has = |field: &str, value: &str| {
         let list = rule.get(field).and_then(Value::as_array);
         list.into_iter().flatten().any(|item| item == "*" || item == value)
@@ -195,13 +199,13 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn wanted(verb: &str, resource: &str, subresource: &str, name: &str) -> Attributes {
-        Attributes {
+    fn wanted(verb: &str, resource: &str, subresource: &str, name: &str) -> RequestAttributes {
+        RequestAttributes {
             verb: verb.into(),
             resource: resource.into(),
             subresource: subresource.into(),
             name: name.into(),
-            ..Attributes::default()
+            ..RequestAttributes::default()
         }
     }
 
@@ -216,8 +220,11 @@ mod tests {
         assert!(!rule_allows(&rule, &wanted("get", "pods", "log", "a")));
         assert!(rule_allows(&rule, &wanted("get", "nodes", "status", "a")));
         assert!(!rule_allows(&rule, &wanted("list", "pods", "", "a")));
-        let path =
-            Attributes { verb: "get".into(), path: "/healthz".into(), ..Attributes::default() };
+        let path = RequestAttributes {
+            verb: "get".into(),
+            path: "/healthz".into(),
+            ..RequestAttributes::default()
+        };
         assert!(!rule_allows(&rule, &path));
         let urls = json!({"nonResourceURLs": ["/health*"], "verbs": ["get"]});
         assert!(rule_allows(&urls, &path));

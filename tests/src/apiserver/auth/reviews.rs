@@ -5,16 +5,16 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::rbac::{find_reason, list_rules};
-use super::{API_AUDIENCE, ApiUser, Attributes};
-use crate::apiserver::Server;
-use crate::apiserver::kinds::Kind;
+use super::{API_AUDIENCE, ApiUser, RequestAttributes};
+use crate::apiserver::ServerState;
+use crate::apiserver::kinds::ServedKind;
 use crate::apiserver::object::{self, text_at};
-use crate::apiserver::status::{ApiError, Cause};
+use crate::apiserver::status::{ApiError, StatusCause};
 
 /// Answers a review by filling in its status.
 pub fn answer_review(
-    server: &Arc<Server>,
-    kind: &Kind,
+    server: &Arc<ServerState>,
+    kind: &ServedKind,
     mut review: Value,
     caller: &ApiUser,
 ) -> Result<Value, ApiError> {
@@ -35,7 +35,7 @@ pub fn answer_review(
 }
 
 /// What a review must say to be answered.
-fn check_review(kind: &Kind, review: &Value) -> Result<(), ApiError> {
+fn check_review(kind: &ServedKind, review: &Value) -> Result<(), ApiError> {
     let spec = review.get("spec").unwrap_or(&Value::Null);
     let has = |field: &str| spec.get(field).is_some_and(|value| !value.is_null());
     let mut causes = Vec::new();
@@ -49,7 +49,7 @@ fn check_review(kind: &Kind, review: &Value) -> Result<(), ApiError> {
         }
         "selfsubjectaccessreviews" | "subjectaccessreviews" | "localsubjectaccessreviews" => {
             if has("resourceAttributes") == has("nonResourceAttributes") {
-                causes.push(Cause::invalid(
+                causes.push(StatusCause::invalid(
                     "spec.resourceAttributes",
                     &Value::Null,
                     "exactly one of nonResourceAttributes or resourceAttributes must be specified",
@@ -58,7 +58,7 @@ fn check_review(kind: &Kind, review: &Value) -> Result<(), ApiError> {
             let nobody = text_at(spec, "/user").unwrap_or_default().is_empty() && !has("groups");
             if kind.plural != "selfsubjectaccessreviews" && nobody {
                 let why = "at least one of user or group must be specified";
-                causes.push(Cause::invalid("spec.user", &"".into(), why));
+                causes.push(StatusCause::invalid("spec.user", &"".into(), why));
             }
         }
         _ => {}
@@ -69,7 +69,7 @@ fn check_review(kind: &Kind, review: &Value) -> Result<(), ApiError> {
     Err(ApiError::invalid(&kind.group, &kind.kind, object::object_name(review), &causes))
 }
 
-fn review_token(server: &Server, review: &Value) -> Value {
+fn review_token(server: &ServerState, review: &Value) -> Value {
     let mut audiences: Vec<String> = review
         .pointer("/spec/audiences")
         .and_then(Value::as_array)
@@ -106,10 +106,10 @@ fn review_subject(spec: &Value) -> ApiUser {
     }
 }
 
-fn review_access(server: &Server, user: &ApiUser, spec: &Value) -> Value {
+fn review_access(server: &ServerState, user: &ApiUser, spec: &Value) -> Value {
     let get = |pointer: &str| text_at(spec, pointer).unwrap_or_default().to_owned();
     let wanted = if spec.get("resourceAttributes").is_some_and(|r| !r.is_null()) {
-        Attributes {
+        RequestAttributes {
             verb: get("/resourceAttributes/verb"),
             group: get("/resourceAttributes/group"),
             resource: get("/resourceAttributes/resource"),
@@ -119,10 +119,10 @@ fn review_access(server: &Server, user: &ApiUser, spec: &Value) -> Value {
             path: String::new(),
         }
     } else {
-        Attributes {
+        RequestAttributes {
             verb: get("/nonResourceAttributes/verb"),
             path: get("/nonResourceAttributes/path"),
-            ..Attributes::default()
+            ..RequestAttributes::default()
         }
     };
     let reason = find_reason(&server.store, user, &wanted);
@@ -133,7 +133,7 @@ fn review_access(server: &Server, user: &ApiUser, spec: &Value) -> Value {
     status
 }
 
-fn all_rules(server: &Server, caller: &ApiUser, review: &Value) -> Value {
+fn all_rules(server: &ServerState, caller: &ApiUser, review: &Value) -> Value {
     let namespace = text_at(review, "/spec/namespace").unwrap_or("default");
     let mut resources = Vec::new();
     let mut paths = Vec::new();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{API_AUDIENCE, ApiUser};
 use crate::apiserver::object;
-use crate::apiserver::store::Store;
+use crate::apiserver::store::ObjectStore;
 
 /// The object whose life bounds a token's.
 #[derive(Clone, Debug)]
@@ -45,11 +45,11 @@ pub enum TokenError {
 }
 
 /// Makes and checks tokens.
-pub struct Tokens {
+pub struct TokenMaker {
     key: hmac::Key,
 }
 
-impl Tokens {
+impl TokenMaker {
     /// With a key of its own.
     pub fn new() -> Self {
         let secret: [u8; 32] = rand::random();
@@ -99,7 +99,7 @@ impl Tokens {
         &self,
         token: &str,
         wanted: &[String],
-        store: &Store,
+        store: &ObjectStore,
     ) -> Result<(ApiUser, Vec<String>), TokenError> {
         let claims = self.claims(token).ok_or(TokenError::Malformed)?;
         if claims["exp"].as_i64().unwrap_or(0) <= jiff::Timestamp::now().as_second() {
@@ -154,7 +154,7 @@ impl Tokens {
     }
 }
 
-impl Default for Tokens {
+impl Default for TokenMaker {
     fn default() -> Self {
         Self::new()
     }

@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 
 use super::CustomVersion;
 use super::known::KnownTexts;
-use crate::apiserver::kinds::{Kind, Scale, Shape, printed_table};
+use crate::apiserver::kinds::{KindShape, ScalePaths, ServedKind, printed_table};
 use crate::apiserver::object::{self, default_to, map_at, text_at};
-use crate::apiserver::status::Cause;
+use crate::apiserver::status::StatusCause;
 
-static KNOWN_CAUSES: LazyLock<KnownTexts<Vec<Cause>>> = LazyLock::new(KnownTexts::new);
+static KNOWN_CAUSES: LazyLock<KnownTexts<Vec<StatusCause>>> = LazyLock::new(KnownTexts::new);
 static KNOWN_VERSIONS: LazyLock<KnownTexts<Arc<CustomVersion>>> = LazyLock::new(KnownTexts::new);
 
 /// What is wrong with a definition.
-pub fn check_definition(definition: &Value) -> Vec<Cause> {
+pub fn check_definition(definition: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let field = |pointer: &str| text_at(definition, pointer).unwrap_or_default();
     let (group, plural) = (field("/spec/group"), field("/spec/names/plural"));
@@ -25,12 +25,12 @@ pub fn check_definition(definition: &Value) -> Vec<Cause> {
         ("/spec/names/kind", "spec.names.kind"),
     ] {
         if field(pointer).is_empty() {
-            causes.push(Cause::required(path, ""));
+            causes.push(StatusCause::required(path, ""));
         }
     }
     let name = format!("{plural}.{group}");
     if object::object_name(definition) != name {
-        causes.push(Cause::invalid(
+        causes.push(StatusCause::invalid(
             "metadata.name",
             &object::object_name(definition).into(),
             "must be spec.names.plural+\".\"+spec.group",
@@ -38,15 +38,15 @@ pub fn check_definition(definition: &Value) -> Vec<Cause> {
     }
     if !matches!(field("/spec/scope"), "Namespaced" | "Cluster" | "") {
         let allowed = ["Cluster".to_owned(), "Namespaced".to_owned()];
-        causes.push(Cause::unsupported("spec.scope", &field("/spec/scope").into(), &allowed));
+        causes.push(StatusCause::unsupported("spec.scope", &field("/spec/scope").into(), &allowed));
     }
     let versions = list_versions(definition);
     if versions.is_empty() {
-        causes.push(Cause::required("spec.versions", "must have at least one version"));
+        causes.push(StatusCause::required("spec.versions", "must have at least one version"));
     }
     let storage = versions.iter().filter(|v| v["storage"] == true).count();
     if storage != 1 {
-        causes.push(Cause::invalid(
+        causes.push(StatusCause::invalid(
             "spec.versions",
             definition.pointer("/spec/versions").unwrap_or(&Value::Null),
             "must have exactly one version marked as storage version",
@@ -64,14 +64,14 @@ pub fn check_definition(definition: &Value) -> Vec<Cause> {
     for (index, version) in versions.iter().enumerate() {
         let path = format!("spec.versions[{index}].schema.openAPIV3Schema");
         match version.pointer("/schema/openAPIV3Schema") {
-            None => causes.push(Cause::required(path, "")),
+            None => causes.push(StatusCause::required(path, "")),
             Some(schema) => causes.extend(check_schema(schema, &path)),
         }
     }
     causes
 }
 
-fn check_schema(schema: &Value, path: &str) -> Vec<Cause> {
+fn check_schema(schema: &Value, path: &str) -> Vec<StatusCause> {
     KNOWN_CAUSES.find_or_make(path, schema, || {
         let mut causes = Vec::new();
         check_structural(schema, path, &mut causes);
@@ -80,33 +80,38 @@ fn check_schema(schema: &Value, path: &str) -> Vec<Cause> {
 }
 
 /// A schema must say every value's type, so that pruning has one meaning.
-fn check_structural(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn check_structural(schema: &Value, path: &str, causes: &mut Vec<StatusCause>) {
     let flag = |name: &str| schema.get(name) == Some(&Value::Bool(true));
     if schema.get("type").is_none()
         && !flag("x-kubernetes-int-or-string")
         && !flag("x-kubernetes-preserve-unknown-fields")
     {
-        causes.push(Cause::required(
+        causes.push(StatusCause::required(
             format!("{path}.type"),
             "must not be empty for specified object fields",
         ));
     }
     let types = ["array", "boolean", "integer", "number", "object", "string"];
     if let Some(other) = schema.get("type").filter(|t| !types.iter().any(|known| *t == known)) {
-        causes.push(Cause::unsupported(format!("{path}.type"), other, &types.map(str::to_owned)));
+        causes.push(StatusCause::unsupported(
+            format!("{path}.type"),
+            other,
+            &types.map(str::to_owned),
+        ));
     }
     if let Some(default) = schema.get("default").filter(|_| causes.is_empty()) {
         let found = super::wrong_default(schema, default);
         causes.extend(
-            found
-                .into_iter()
-                .map(|cause| Cause { field: format!("{path}.default{}", cause.field), ..cause }),
+            found.into_iter().map(|cause| StatusCause {
+                field: format!("{path}.default{}", cause.field),
+                ..cause
+            }),
         );
     }
     if let Some(pattern) = schema.get("pattern").and_then(Value::as_str)
         && let Err(error) = regex::Regex::new(pattern)
     {
-        causes.push(Cause::invalid(
+        causes.push(StatusCause::invalid(
             format!("{path}.pattern"),
             &pattern.into(),
             &format!("must be a valid regular expression, but isn't: {error}"),
@@ -118,12 +123,12 @@ fn check_structural(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
         let path = format!("{path}.x-kubernetes-validations[{index}].rule");
         let rule = schema.pointer(&format!("/x-kubernetes-validations/{index}/rule"));
         if rule.and_then(Value::as_str).unwrap_or_default().trim().is_empty() {
-            causes.push(Cause::required(path, "rule is not specified"));
+            causes.push(StatusCause::required(path, "rule is not specified"));
         } else if let Err(error) = compiled {
             let rule = schema
                 .pointer(&format!("/x-kubernetes-validations/{index}/rule"))
                 .unwrap_or(&Value::Null);
-            causes.push(Cause::invalid(path, rule, &format!("compilation failed: {error}")));
+            causes.push(StatusCause::invalid(path, rule, &format!("compilation failed: {error}")));
         }
     }
     if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
@@ -191,7 +196,7 @@ pub fn accept_definition(definition: &mut Value, now: &str) {
 }
 
 /// The kinds that a definition serves.
-pub fn kinds_of(definition: &Value) -> Vec<Kind> {
+pub fn kinds_of(definition: &Value) -> Vec<ServedKind> {
     let field = |pointer: &str| text_at(definition, pointer).unwrap_or_default().to_owned();
     let list = |pointer: &str| -> Vec<String> {
         let items = definition.pointer(pointer).and_then(Value::as_array);
@@ -202,7 +207,7 @@ pub fn kinds_of(definition: &Value) -> Vec<Kind> {
     list_versions(definition)
         .iter()
         .filter(|version| version["served"] == true)
-        .map(|version| Kind {
+        .map(|version| ServedKind {
             group: group.clone(),
             version: text_at(version, "/name").unwrap_or_default().to_owned(),
             plural: plural.clone(),
@@ -217,7 +222,7 @@ pub fn kinds_of(definition: &Value) -> Vec<Kind> {
             extra: &[],
             virtual_only: false,
             generation: true,
-            shape: Shape::Custom(KNOWN_VERSIONS.find_or_make(
+            shape: KindShape::Custom(KNOWN_VERSIONS.find_or_make(
                 &format!("{group} {kind}"),
                 version,
                 || Arc::new(CustomVersion::new(&group, &kind, version)),
@@ -226,10 +231,10 @@ pub fn kinds_of(definition: &Value) -> Vec<Kind> {
         .collect()
 }
 
-fn read_scale(scale: &Value) -> Scale {
+fn read_scale(scale: &Value) -> ScalePaths {
     let pointer =
         |field: &str| scale.get(field).and_then(Value::as_str).map(|path| path.replace('.', "/"));
-    Scale {
+    ScalePaths {
         spec: pointer("specReplicasPath").unwrap_or_default(),
         status: pointer("statusReplicasPath").unwrap_or_default(),
         selector: pointer("labelSelectorPath"),

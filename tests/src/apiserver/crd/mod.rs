@@ -6,7 +6,7 @@ pub mod names;
 mod validate;
 
 pub use definition::{accept_definition, check_definition, default_definition, kinds_of};
-pub use validate::Checks;
+pub use validate::SchemaChecks;
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::definitions::{DEFINITIONS, OBJECT_META};
 use super::jsonpath::JsonPath;
 use super::schema::{REF_PREFIX, SchemaNode};
-use super::status::Cause;
+use super::status::StatusCause;
 
 /// A printer column.
 pub struct CrdColumn {
@@ -100,14 +100,14 @@ impl CustomVersion {
     }
 
     /// Everything that is wrong with an object.
-    pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        let mut causes = Checks { patterns: &self.patterns }.run(object, self.node());
+    pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<StatusCause> {
+        let mut causes = SchemaChecks { patterns: &self.patterns }.run(object, self.node());
         if let Some(old) = old {
             causes.retain(|cause| !is_unchanged(object, old, &cause.field));
         }
-        if causes.iter().any(Cause::blocks_rules) {
+        if causes.iter().any(StatusCause::blocks_rules) {
             if self.has_rules {
-                causes.push(Cause::rules_unchecked());
+                causes.push(StatusCause::rules_unchecked());
             }
         } else if let Err(errors) = self.validator.validate_compiled_with_context(
             &self.rules,
@@ -127,7 +127,7 @@ impl CustomVersion {
 
 impl CustomVersion {
     /// A broken rule as upstream tells it: with the value of what has the rule, if it is a simple one.
-    fn rule_cause(&self, error: &kube_cel::ValidationError, object: &Value) -> Cause {
+    fn rule_cause(&self, error: &kube_cel::ValidationError, object: &Value) -> StatusCause {
         let field = error.field_path.clone();
         let mut node = self.node();
         let mut found = Some(node);
@@ -145,12 +145,14 @@ impl CustomVersion {
             .pointer(&pointer)
             .filter(|value| own && !matches!(value, Value::Object(_) | Value::Array(_)));
         match error.reason.as_deref() {
-            Some("FieldValueForbidden") => Cause::forbidden(field, &error.message),
-            Some("FieldValueRequired") => Cause::required(field, &error.message),
-            Some("FieldValueDuplicate") => Cause::duplicate(field, value.unwrap_or(&Value::Null)),
+            Some("FieldValueForbidden") => StatusCause::forbidden(field, &error.message),
+            Some("FieldValueRequired") => StatusCause::required(field, &error.message),
+            Some("FieldValueDuplicate") => {
+                StatusCause::duplicate(field, value.unwrap_or(&Value::Null))
+            }
             _ => match value {
-                Some(value) => Cause::invalid(field, value, &error.message),
-                None => Cause::broken(field, &error.message),
+                Some(value) => StatusCause::invalid(field, value, &error.message),
+                None => StatusCause::broken(field, &error.message),
             },
         }
     }
@@ -185,10 +187,10 @@ fn is_unchanged(object: &Value, old: &Value, path: &str) -> bool {
 }
 
 /// What is wrong with the default of a schema.
-fn wrong_default(schema: &Value, default: &Value) -> Vec<Cause> {
+fn wrong_default(schema: &Value, default: &Value) -> Vec<StatusCause> {
     let mut patterns = HashMap::new();
     collect_patterns(schema, &mut patterns);
-    Checks { patterns: &patterns }.run(default, SchemaNode::new(schema, &DEFINITIONS))
+    SchemaChecks { patterns: &patterns }.run(default, SchemaNode::new(schema, &DEFINITIONS))
 }
 
 fn collect_patterns(schema: &Value, patterns: &mut HashMap<String, Regex>) {

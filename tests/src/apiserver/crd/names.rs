@@ -6,13 +6,13 @@ use crate::apiserver::object::{self, text_at};
 
 /// Why a definition's names can't be accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conflict {
+pub struct NameConflict {
     reason: &'static str,
     message: String,
 }
 
 /// What is taken by `others`, definitions of any group. Of several conflicts the last one is told.
-pub fn find_conflict(definition: &Value, others: &[Value]) -> Option<Conflict> {
+pub fn find_conflict(definition: &Value, others: &[Value]) -> Option<NameConflict> {
     let own = |pointer: &str| text_at(definition, pointer).unwrap_or_default().to_owned();
     let others: Vec<&Value> = others
         .iter()
@@ -43,7 +43,7 @@ pub fn find_conflict(definition: &Value, others: &[Value]) -> Option<Conflict> {
         ("ListKindConflict", own("/spec/names/listKind"), &kinds),
     ]);
     let mut taken = checks.filter(|(_, name, taken)| !name.is_empty() && taken.contains(name));
-    taken.next_back().map(|(reason, name, _)| Conflict {
+    taken.next_back().map(|(reason, name, _)| NameConflict {
         reason,
         message: format!("\"{name}\" is already in use"),
     })
@@ -64,7 +64,7 @@ pub fn are_accepted(definition: &Value) -> bool {
 }
 
 /// Says in its status that a definition waits for its names. Nothing is served of it.
-pub fn refuse_names(definition: &mut Value, conflict: &Conflict, now: &str) {
+pub fn refuse_names(definition: &mut Value, conflict: &NameConflict, now: &str) {
     let mut status = definition.get("status").cloned().unwrap_or_else(|| json!({}));
     status["acceptedNames"] = json!({"plural": "", "kind": ""});
     status["conditions"] = json!([

@@ -6,28 +6,28 @@ use regex::Regex;
 use serde_json::Value;
 
 use crate::apiserver::schema::{ListKind, SchemaNode, join_path};
-use crate::apiserver::status::Cause;
+use crate::apiserver::status::StatusCause;
 
 /// What validation needs besides schema and object.
-pub struct Checks<'a> {
+pub struct SchemaChecks<'a> {
     /// The schema's patterns, compiled.
     pub patterns: &'a HashMap<String, Regex>,
 }
 
-impl Checks<'_> {
+impl SchemaChecks<'_> {
     /// Everything that is wrong with a value.
-    pub fn run(&self, value: &Value, node: SchemaNode<'_>) -> Vec<Cause> {
+    pub fn run(&self, value: &Value, node: SchemaNode<'_>) -> Vec<StatusCause> {
         let mut causes = Vec::new();
         self.walk(value, node, "", &mut causes);
         causes
     }
 
-    fn walk(&self, value: &Value, node: SchemaNode<'_>, path: &str, causes: &mut Vec<Cause>) {
+    fn walk(&self, value: &Value, node: SchemaNode<'_>, path: &str, causes: &mut Vec<StatusCause>) {
         if value.is_null() && node.flag("nullable") {
             return;
         }
         if let Some(wanted) = wrong_type(value, node) {
-            causes.push(Cause::wrong_type(
+            causes.push(StatusCause::wrong_type(
                 path,
                 type_name(value),
                 &format!("{path} in body must be of type {wanted}: \"{}\"", type_name(value)),
@@ -41,7 +41,7 @@ impl Checks<'_> {
                 .iter()
                 .map(|a| a.as_str().map_or_else(|| a.to_string(), str::to_owned))
                 .collect();
-            causes.push(Cause::unsupported(path, value, &allowed));
+            causes.push(StatusCause::unsupported(path, value, &allowed));
         }
         match value {
             Value::Object(map) => {
@@ -81,13 +81,13 @@ impl Checks<'_> {
         value: &Value,
         node: SchemaNode<'_>,
         path: &str,
-        causes: &mut Vec<Cause>,
+        causes: &mut Vec<StatusCause>,
     ) {
         let length = text.chars().count();
         if let Some(min) = schema_limit(node, "minLength")
             && length < min
         {
-            causes.push(Cause::invalid(
+            causes.push(StatusCause::invalid(
                 path,
                 value,
                 &format!("{path} in body should be at least {min} chars long"),
@@ -96,7 +96,7 @@ impl Checks<'_> {
         if let Some(max) = schema_limit(node, "maxLength")
             && length > max
         {
-            causes.push(Cause {
+            causes.push(StatusCause {
                 field: path.to_owned(),
                 reason: "FieldValueTooLong",
                 detail: format!("Too long: may not be more than {max} bytes"),
@@ -105,7 +105,7 @@ impl Checks<'_> {
         if let Some(pattern) = node.keyword("pattern").and_then(Value::as_str)
             && self.patterns.get(pattern).is_some_and(|regex| !regex.is_match(text))
         {
-            causes.push(Cause::invalid(
+            causes.push(StatusCause::invalid(
                 path,
                 value,
                 &format!("{path} in body should match '{pattern}'"),
@@ -115,11 +115,17 @@ impl Checks<'_> {
             && !has_format(text, format)
         {
             let why = format!("{path} in body must be of type {format}: \"{text}\"");
-            causes.push(Cause::wrong_type(path, text, &why));
+            causes.push(StatusCause::wrong_type(path, text, &why));
         }
     }
 
-    fn combined(&self, value: &Value, node: SchemaNode<'_>, path: &str, causes: &mut Vec<Cause>) {
+    fn combined(
+        &self,
+        value: &Value,
+        node: SchemaNode<'_>,
+        path: &str,
+        causes: &mut Vec<StatusCause>,
+    ) {
         for (keyword, sentence) in [
             ("allOf", "must validate all the schemas (allOf)"),
             ("anyOf", "must validate at least one schema (anyOf)"),
@@ -145,7 +151,7 @@ impl Checks<'_> {
             };
             if !ok {
                 let shown = path.rsplit('.').next().unwrap_or(path);
-                causes.push(Cause::invalid(path, value, &format!("\"{shown}\" {sentence}")));
+                causes.push(StatusCause::invalid(path, value, &format!("\"{shown}\" {sentence}")));
                 if keyword == "allOf" || passed == 0 {
                     causes.extend(failures);
                 }
@@ -155,7 +161,7 @@ impl Checks<'_> {
             let mut failures = Vec::new();
             self.walk(value, not, path, &mut failures);
             if failures.is_empty() {
-                causes.push(Cause::invalid(
+                causes.push(StatusCause::invalid(
                     path,
                     value,
                     &format!("{path} in body must not validate the schema (not)"),
@@ -169,12 +175,12 @@ fn check_required(
     map: &serde_json::Map<String, Value>,
     node: SchemaNode<'_>,
     path: &str,
-    causes: &mut Vec<Cause>,
+    causes: &mut Vec<StatusCause>,
 ) {
     let names = node.keyword("required").and_then(Value::as_array);
     for name in names.into_iter().flatten().filter_map(Value::as_str) {
         if !map.contains_key(name) {
-            causes.push(Cause::required(join_path(path, name), ""));
+            causes.push(StatusCause::required(join_path(path, name), ""));
         }
     }
 }
@@ -184,12 +190,12 @@ fn check_count(
     node: SchemaNode<'_>,
     path: &str,
     (min, max, noun): (&str, &str, &str),
-    causes: &mut Vec<Cause>,
+    causes: &mut Vec<StatusCause>,
 ) {
     if let Some(min) = schema_limit(node, min)
         && length < min
     {
-        causes.push(Cause::invalid(
+        causes.push(StatusCause::invalid(
             path,
             &length.into(),
             &format!("{path} in body should have at least {min} {noun}"),
@@ -200,7 +206,7 @@ fn check_count(
     {
         // Upstream calls properties items here.
         let items = if max == 1 { "item" } else { "items" };
-        causes.push(Cause {
+        causes.push(StatusCause {
             field: path.to_owned(),
             reason: "FieldValueTooMany",
             detail: format!("Too many: {length}: must have at most {max} {items}"),
@@ -208,7 +214,12 @@ fn check_count(
     }
 }
 
-fn find_duplicates(items: &[Value], node: SchemaNode<'_>, path: &str, causes: &mut Vec<Cause>) {
+fn find_duplicates(
+    items: &[Value],
+    node: SchemaNode<'_>,
+    path: &str,
+    causes: &mut Vec<StatusCause>,
+) {
     let mut seen = HashSet::new();
     let kind = node.list_kind();
     for (index, item) in items.iter().enumerate() {
@@ -225,7 +236,7 @@ fn find_duplicates(items: &[Value], node: SchemaNode<'_>, path: &str, causes: &m
                 .into(),
         };
         if !seen.insert(identity.to_string()) {
-            causes.push(Cause::duplicate(format!("{path}[{index}]"), &identity));
+            causes.push(StatusCause::duplicate(format!("{path}[{index}]"), &identity));
         }
     }
 }
@@ -235,12 +246,16 @@ fn check_range(
     value: &Value,
     node: SchemaNode<'_>,
     path: &str,
-    causes: &mut Vec<Cause>,
+    causes: &mut Vec<StatusCause>,
 ) {
     let Some(number) = number else { return };
     let bound = |name: &str| node.keyword(name).and_then(Value::as_f64);
     let mut fail = |sentence: String| {
-        causes.push(Cause::invalid(path, value, &format!("{path} in body should be {sentence}")));
+        causes.push(StatusCause::invalid(
+            path,
+            value,
+            &format!("{path} in body should be {sentence}"),
+        ));
     };
     if let Some(min) = bound("minimum") {
         if node.flag("exclusiveMinimum") && number <= min {

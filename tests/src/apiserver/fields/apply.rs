@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::managers::{self, ManagerEntry};
-use super::set::{Element, FieldSet, show_path};
+use super::set::{FieldSet, PathElement, show_path};
 use super::walk::{compare_objects, element_of, field_schema, fields_of, is_atomic_map, list_kind};
 use crate::apiserver::object;
 use crate::apiserver::schema::{ListKind, SchemaNode};
@@ -11,7 +11,7 @@ use crate::apiserver::status::ApiError;
 
 /// Who writes, and where.
 #[derive(Clone, Debug)]
-pub struct Manager<'a> {
+pub struct FieldManager<'a> {
     /// Name.
     pub name: &'a str,
     /// Version of the API that the request uses.
@@ -22,7 +22,7 @@ pub struct Manager<'a> {
     pub now: &'a str,
 }
 
-impl Manager<'_> {
+impl FieldManager<'_> {
     fn entry(&self, applied: bool, fields: FieldSet) -> ManagerEntry {
         ManagerEntry {
             manager: self.name.to_owned(),
@@ -40,7 +40,7 @@ pub fn apply_config(
     live: Option<&Value>,
     config: &Value,
     node: Option<SchemaNode<'_>>,
-    manager: &Manager<'_>,
+    manager: &FieldManager<'_>,
     force: bool,
 ) -> Result<Value, ApiError> {
     let empty = Value::Object(serde_json::Map::new());
@@ -90,7 +90,7 @@ pub fn apply_config(
 fn before_first_apply(
     live: &Value,
     node: Option<SchemaNode<'_>>,
-    manager: &Manager<'_>,
+    manager: &FieldManager<'_>,
 ) -> Vec<ManagerEntry> {
     if object::object_uid(live).is_empty() {
         return Vec::new();
@@ -98,7 +98,7 @@ fn before_first_apply(
     let nothing = Value::Object(serde_json::Map::new());
     let mut fields = compare_objects(&nothing, &without_managers(live), node).changed;
     fields.subtract(&never_owned());
-    let before = Manager { name: "before-first-apply", subresource: "", ..manager.clone() };
+    let before = FieldManager { name: "before-first-apply", subresource: "", ..manager.clone() };
     vec![before.entry(false, fields)]
 }
 
@@ -112,7 +112,7 @@ pub fn record_update(
     live: Option<&Value>,
     new: &mut Value,
     node: Option<SchemaNode<'_>>,
-    manager: &Manager<'_>,
+    manager: &FieldManager<'_>,
 ) {
     let empty = Value::Object(serde_json::Map::new());
     let live = live.unwrap_or(&empty);
@@ -165,7 +165,7 @@ fn without_managers(value: &Value) -> Value {
 /// Fields that belong to the server.
 fn never_owned() -> FieldSet {
     let mut set = FieldSet::default();
-    let element = |name: &str| Element::Field(name.to_owned());
+    let element = |name: &str| PathElement::Field(name.to_owned());
     for name in ["apiVersion", "kind", "metadata"] {
         set.insert(&[element(name)]);
     }
@@ -231,7 +231,7 @@ fn merge_config(live: Option<&Value>, config: &Value, node: Option<SchemaNode<'_
 /// The configuration's items in its order; those it does not name keep their place among them.
 fn merge_lists(old: &[Value], new: &[Value], node: Option<SchemaNode<'_>>) -> Vec<Value> {
     let element = |item: &Value| element_of(item, node);
-    let wanted: Vec<Option<Element>> = new.iter().map(element).collect();
+    let wanted: Vec<Option<PathElement>> = new.iter().map(element).collect();
     let mut rest = old.iter().peekable();
     let mut merged = Vec::new();
     for (item, key) in new.iter().zip(&wanted) {
@@ -253,12 +253,12 @@ fn remove_dropped(
     dropped: &FieldSet,
     owned: &FieldSet,
 ) {
-    let gone = |element: &Element| dropped.has(element) && owned.below(element).is_none();
+    let gone = |element: &PathElement| dropped.has(element) && owned.below(element).is_none();
     let empty = FieldSet::default();
     match value {
         Value::Object(map) if !is_atomic_map(node) => {
             map.retain(|name, child| {
-                let element = Element::Field(name.clone());
+                let element = PathElement::Field(name.clone());
                 if gone(&element) && !owned.has(&element) {
                     return false;
                 }

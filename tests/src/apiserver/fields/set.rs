@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Element {
+pub enum PathElement {
     /// A field of a structure or a key of a map.
     Field(String),
     /// An item of a keyed list, by its keys in sorted order, as JSON.
@@ -18,7 +18,7 @@ pub enum Element {
     Index(usize),
 }
 
-impl Element {
+impl PathElement {
     fn encode(&self) -> String {
         match self {
             Self::Field(name) => format!("f:{name}"),
@@ -61,7 +61,7 @@ impl Element {
 }
 
 /// A path as conflicts show it, such as `.spec.containers[name="a"].image`.
-pub fn show_path(path: &[Element]) -> String {
+pub fn show_path(path: &[PathElement]) -> String {
     let mut out = String::new();
     for element in path {
         element.show(&mut out);
@@ -72,8 +72,8 @@ pub fn show_path(path: &[Element]) -> String {
 /// A set of paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet {
-    members: BTreeSet<Element>,
-    children: BTreeMap<Element, FieldSet>,
+    members: BTreeSet<PathElement>,
+    children: BTreeMap<PathElement, FieldSet>,
 }
 
 impl FieldSet {
@@ -83,7 +83,7 @@ impl FieldSet {
     }
 
     /// Adds a path. The empty path can't be a member.
-    pub fn insert(&mut self, path: &[Element]) {
+    pub fn insert(&mut self, path: &[PathElement]) {
         match path {
             [] => {}
             [last] => {
@@ -141,24 +141,24 @@ impl FieldSet {
     }
 
     /// Whether a path is a member.
-    pub fn has(&self, element: &Element) -> bool {
+    pub fn has(&self, element: &PathElement) -> bool {
         self.members.contains(element)
     }
 
     /// The paths below an element, if there are any.
-    pub fn below(&self, element: &Element) -> Option<&Self> {
+    pub fn below(&self, element: &PathElement) -> Option<&Self> {
         self.children.get(element)
     }
 
     /// All paths in order.
-    pub fn paths(&self) -> Vec<Vec<Element>> {
+    pub fn paths(&self) -> Vec<Vec<PathElement>> {
         let mut paths = Vec::new();
         self.collect(&mut Vec::new(), &mut paths);
         paths
     }
 
-    fn collect(&self, prefix: &mut Vec<Element>, paths: &mut Vec<Vec<Element>>) {
-        let all: BTreeSet<&Element> = self.members.iter().chain(self.children.keys()).collect();
+    fn collect(&self, prefix: &mut Vec<PathElement>, paths: &mut Vec<Vec<PathElement>>) {
+        let all: BTreeSet<&PathElement> = self.members.iter().chain(self.children.keys()).collect();
         for element in all {
             prefix.push(element.clone());
             if self.members.contains(element) {
@@ -194,7 +194,7 @@ impl FieldSet {
             if key == "." {
                 continue;
             }
-            let element = Element::decode(key)?;
+            let element = PathElement::decode(key)?;
             let map = below.as_object()?;
             if map.is_empty() || map.contains_key(".") {
                 set.members.insert(element.clone());

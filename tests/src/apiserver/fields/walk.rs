@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::set::{Element, FieldSet};
+use super::set::{FieldSet, PathElement};
 use crate::apiserver::schema::{ListKind, SchemaNode};
 
 /// The fields that a configuration sets.
@@ -17,13 +17,13 @@ pub fn fields_of(value: &Value, node: Option<SchemaNode<'_>>) -> FieldSet {
 fn collect_fields(
     value: &Value,
     node: Option<SchemaNode<'_>>,
-    path: &mut Vec<Element>,
+    path: &mut Vec<PathElement>,
     set: &mut FieldSet,
 ) {
     match value {
         Value::Object(map) if !is_atomic_map(node) => {
             for (name, child) in map {
-                path.push(Element::Field(name.clone()));
+                path.push(PathElement::Field(name.clone()));
                 collect_fields(child, field_schema(node, name), path, set);
                 let declared = node.is_some_and(|n| n.property(name).is_some());
                 if !declared
@@ -52,7 +52,7 @@ fn collect_fields(
 
 /// What a write changed.
 #[derive(Debug, Default)]
-pub struct Difference {
+pub struct FieldDifference {
     /// Set now and not before, or set to something else.
     pub changed: FieldSet,
     /// No longer set.
@@ -60,8 +60,8 @@ pub struct Difference {
 }
 
 /// How two versions of an object differ.
-pub fn compare_objects(old: &Value, new: &Value, node: Option<SchemaNode<'_>>) -> Difference {
-    let mut difference = Difference::default();
+pub fn compare_objects(old: &Value, new: &Value, node: Option<SchemaNode<'_>>) -> FieldDifference {
+    let mut difference = FieldDifference::default();
     walk_pair(Some(old), Some(new), node, &mut Vec::new(), &mut difference);
     difference
 }
@@ -70,8 +70,8 @@ fn walk_pair(
     old: Option<&Value>,
     new: Option<&Value>,
     node: Option<SchemaNode<'_>>,
-    path: &mut Vec<Element>,
-    out: &mut Difference,
+    path: &mut Vec<PathElement>,
+    out: &mut FieldDifference,
 ) {
     if old == new {
         return;
@@ -113,38 +113,38 @@ fn descend_into(
     old: Option<&Value>,
     new: Option<&Value>,
     node: Option<SchemaNode<'_>>,
-    element: &Element,
-    path: &mut Vec<Element>,
-    out: &mut Difference,
+    element: &PathElement,
+    path: &mut Vec<PathElement>,
+    out: &mut FieldDifference,
 ) {
     let child = match element {
-        Element::Field(name) => field_schema(node, name),
-        Element::Key(_) => node.and_then(SchemaNode::items),
-        Element::Value(_) | Element::Index(_) => None,
+        PathElement::Field(name) => field_schema(node, name),
+        PathElement::Key(_) => node.and_then(SchemaNode::items),
+        PathElement::Value(_) | PathElement::Index(_) => None,
     };
     path.push(element.clone());
     walk_pair(old, new, child, path, out);
     path.pop();
 }
 
-fn by_name(value: Option<&Value>) -> BTreeMap<Element, &Value> {
+fn by_name(value: Option<&Value>) -> BTreeMap<PathElement, &Value> {
     let map = value.and_then(Value::as_object).into_iter().flatten();
-    map.map(|(name, child)| (Element::Field(name.clone()), child)).collect()
+    map.map(|(name, child)| (PathElement::Field(name.clone()), child)).collect()
 }
 
 fn by_element<'a>(
     value: Option<&'a Value>,
     node: Option<SchemaNode<'_>>,
-) -> BTreeMap<Element, &'a Value> {
+) -> BTreeMap<PathElement, &'a Value> {
     let items = value.and_then(Value::as_array).into_iter().flatten();
     items.filter_map(|item| Some((element_of(item, node)?, item))).collect()
 }
 
 /// How a list's item is known; nothing in an atomic list or for an item without its keys.
-pub fn element_of(item: &Value, list: Option<SchemaNode<'_>>) -> Option<Element> {
+pub fn element_of(item: &Value, list: Option<SchemaNode<'_>>) -> Option<PathElement> {
     match list_kind(list) {
         ListKind::Atomic => None,
-        ListKind::Set => Some(Element::Value(item.to_string())),
+        ListKind::Set => Some(PathElement::Value(item.to_string())),
         ListKind::Map(keys) => {
             let schema = list.and_then(SchemaNode::items);
             let mut found: BTreeMap<&str, Value> = BTreeMap::new();
@@ -157,7 +157,7 @@ pub fn element_of(item: &Value, list: Option<SchemaNode<'_>>) -> Option<Element>
             if found.is_empty() {
                 None
             } else {
-                serde_json::to_string(&found).ok().map(Element::Key)
+                serde_json::to_string(&found).ok().map(PathElement::Key)
             }
         }
     }

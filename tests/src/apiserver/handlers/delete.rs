@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::Context;
+use super::ResourceRequest;
 use super::options::refuse_options;
-use crate::apiserver::Server;
+use crate::apiserver::ServerState;
 use crate::apiserver::convert;
-use crate::apiserver::kinds::Kind;
+use crate::apiserver::kinds::ServedKind;
 use crate::apiserver::object::{self, text_at};
-use crate::apiserver::render::{self, Response};
-use crate::apiserver::status::{ApiError, Cause};
-use crate::apiserver::store::Stored;
+use crate::apiserver::render::{self, ApiResponse};
+use crate::apiserver::status::{ApiError, StatusCause};
+use crate::apiserver::store::StoredObject;
 use crate::apiserver::strategy;
 
 const ATTEMPTS: u32 = 16;
@@ -42,7 +42,7 @@ pub(super) enum DeleteOutcome {
     Terminating(Value),
 }
 
-impl Context<'_> {
+impl ResourceRequest<'_> {
     fn options(&self) -> Result<DeleteRequest, ApiError> {
         let query = &self.request.query;
         let body = if self.request.body.is_empty() { Value::Null } else { self.body()? };
@@ -58,7 +58,7 @@ impl Context<'_> {
             .or_else(|| string("/propagationPolicy"));
         let mut causes = Vec::new();
         if let (Some(policy), Some(_)) = (&policy, orphan) {
-            causes.push(Cause::invalid(
+            causes.push(StatusCause::invalid(
                 "propagationPolicy",
                 &policy.as_str().into(),
                 "orphanDependents and deletionPropagation cannot be both set",
@@ -67,12 +67,12 @@ impl Context<'_> {
         let known = ["Foreground", "Background", "Orphan"];
         if let Some(policy) = policy.as_deref().filter(|policy| !known.contains(policy)) {
             let known = ["Foreground", "Background", "Orphan", "nil"].map(str::to_owned);
-            causes.push(Cause::unsupported("propagationPolicy", &policy.into(), &known));
+            causes.push(StatusCause::unsupported("propagationPolicy", &policy.into(), &known));
         }
         let dry = query.get("dryRun").or_else(|| text_at(&body, "/dryRun/0")).unwrap_or("All");
         if dry != "All" {
             let found = Value::Array(vec![dry.into()]);
-            causes.push(Cause::unsupported("dryRun", &found, &["All".to_owned()]));
+            causes.push(StatusCause::unsupported("dryRun", &found, &["All".to_owned()]));
         }
         refuse_options("DeleteOptions", &causes)?;
         let propagation =
@@ -89,7 +89,7 @@ impl Context<'_> {
         })
     }
 
-    pub(super) fn delete(&self) -> Result<Response, ApiError> {
+    pub(super) fn delete(&self) -> Result<ApiResponse, ApiError> {
         let options = self.options()?;
         let stored = self.stored()?;
         let immortal = ["default", "kube-public", "kube-system"];
@@ -125,7 +125,7 @@ impl Context<'_> {
         })
     }
 
-    pub(super) fn delete_collection(&self) -> Result<Response, ApiError> {
+    pub(super) fn delete_collection(&self) -> Result<ApiResponse, ApiError> {
         let options = self.options()?;
         let selector = self.selector()?;
         let (objects, version) = self.server.store.list(&self.kind.table, self.scope());
@@ -152,12 +152,12 @@ impl Context<'_> {
     }
 }
 
-impl Server {
+impl ServerState {
     /// Deletes an object or marks it as terminating.
     pub(super) fn delete(
         &self,
-        kind: &Kind,
-        stored: &Arc<Stored>,
+        kind: &ServedKind,
+        stored: &Arc<StoredObject>,
         options: &DeleteRequest,
     ) -> Result<DeleteOutcome, ApiError> {
         let (namespace, name) = stored.key();
@@ -200,7 +200,7 @@ impl Server {
 }
 
 /// Whether nothing holds a terminating object any more.
-pub(super) fn is_deletion_complete(kind: &Kind, value: &Value) -> bool {
+pub(super) fn is_deletion_complete(kind: &ServedKind, value: &Value) -> bool {
     let grace = object::meta_field(value, "deletionGracePeriodSeconds").and_then(Value::as_i64);
     let held_namespace = kind.is("", "namespaces")
         && value
@@ -213,7 +213,11 @@ pub(super) fn is_deletion_complete(kind: &Kind, value: &Value) -> bool {
         && !held_namespace
 }
 
-fn check_preconditions(kind: &Kind, live: &Value, options: &DeleteRequest) -> Result<(), ApiError> {
+fn check_preconditions(
+    kind: &ServedKind,
+    live: &Value,
+    options: &DeleteRequest,
+) -> Result<(), ApiError> {
     let pairs = [
         ("UID", &options.uid, object::object_uid(live), "deleted and then recreated"),
         ("ResourceVersion", &options.version, object::object_version(live), "modified"),
@@ -236,7 +240,7 @@ fn check_preconditions(kind: &Kind, live: &Value, options: &DeleteRequest) -> Re
 }
 
 /// The object once its deletion has been asked for.
-fn mark_terminating(kind: &Kind, live: &Value, options: &DeleteRequest) -> Value {
+fn mark_terminating(kind: &ServedKind, live: &Value, options: &DeleteRequest) -> Value {
     let mut new = live.clone();
     let mut finalizers: Vec<String> = object::list_finalizers(live).map(str::to_owned).collect();
     if let Some(policy) = &options.propagation {

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::delete::{self, CLEANUP, DeleteRequest};
-use crate::apiserver::Server;
+use crate::apiserver::ServerState;
 use crate::apiserver::crd::{self, names};
-use crate::apiserver::kinds::Kind;
+use crate::apiserver::kinds::ServedKind;
 use crate::apiserver::object::{self, text_at};
-use crate::apiserver::store::Stored;
+use crate::apiserver::store::StoredObject;
 
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-impl Server {
+impl ServerState {
     /// Called after every write, with the state that was written last.
-    pub(in crate::apiserver) fn after_write(&self, kind: &Kind, value: &Value) {
+    pub(in crate::apiserver) fn after_write(&self, kind: &ServedKind, value: &Value) {
         if kind.is("apiextensions.k8s.io", "customresourcedefinitions") {
             self.after_definition(object::object_name(value));
         } else if kind.custom().is_some() && object::is_terminating(value) {
@@ -51,7 +51,7 @@ impl Server {
     }
 
     /// A definition as it is once it is known whether its names are its own.
-    fn accept_names(&self, stored: Arc<Stored>) -> Arc<Stored> {
+    fn accept_names(&self, stored: Arc<StoredObject>) -> Arc<StoredObject> {
         let all: Vec<Value> =
             self.store.list(DEFINITIONS, None).0.iter().map(|other| other.value.clone()).collect();
         let (mut value, now) = (stored.value.clone(), object::now_text());
@@ -199,7 +199,7 @@ impl Server {
         object::set_meta(&mut value, "uid", Some(uuid::Uuid::new_v4().to_string().into()));
         object::set_meta(&mut value, "creationTimestamp", Some(object::now_text().into()));
         let allowed =
-            |_: &crate::apiserver::store::View<'_>| Ok::<(), std::convert::Infallible>(());
+            |_: &crate::apiserver::store::StoreView<'_>| Ok::<(), std::convert::Infallible>(());
         // The store is empty at this point, so nothing can be in the way.
         let _ = self.store.create(table, value, allowed);
     }

@@ -15,15 +15,15 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Server;
+use super::ServerState;
 use super::convert;
-use super::kinds::Kind;
+use super::kinds::ServedKind;
 use super::object;
 use super::protobuf;
-use super::render::{self, Accepted, Form, Response};
-use super::request::{ApiRequest, Target};
+use super::render::{self, AcceptedForm, ApiResponse, ShownForm};
+use super::request::{ApiRequest, ResourcePath};
 use super::status::ApiError;
-use super::store::Stored;
+use super::store::StoredObject;
 use super::table;
 
 /// Letters and digits of generated names: no vowels, so no words.
@@ -40,17 +40,17 @@ pub fn random_suffix() -> String {
 }
 
 /// A request about a resource.
-pub struct Context<'a> {
+pub struct ResourceRequest<'a> {
     /// The server.
-    pub server: &'a Arc<Server>,
+    pub server: &'a Arc<ServerState>,
     /// The request.
     pub request: &'a ApiRequest,
     /// The resource in the path.
-    pub target: &'a Target,
+    pub target: &'a ResourcePath,
     /// Its kind.
-    pub kind: Arc<Kind>,
+    pub kind: Arc<ServedKind>,
     /// What the client accepts.
-    pub accepted: Accepted,
+    pub accepted: AcceptedForm,
     /// How much a watch lags, and when it ends before its time.
     pub bad_watch: Option<(Duration, Duration)>,
 }
@@ -58,10 +58,10 @@ pub struct Context<'a> {
 /// Answers a request about a resource.
 /// With `bad_watch` a watch lags and ends by these times.
 pub fn handle_request(
-    server: &Arc<Server>,
+    server: &Arc<ServerState>,
     request: &ApiRequest,
     bad_watch: Option<(Duration, Duration)>,
-) -> Result<Response, ApiError> {
+) -> Result<ApiResponse, ApiError> {
     let Some(target) = &request.target else { return Err(ApiError::unknown_path()) };
     let kind = server
         .kinds
@@ -70,7 +70,7 @@ pub fn handle_request(
     if !target.namespace.is_empty() && !kind.namespaced {
         return Err(ApiError::unknown_path());
     }
-    let context = Context {
+    let context = ResourceRequest {
         server,
         request,
         target,
@@ -81,7 +81,7 @@ pub fn handle_request(
     context.dispatch()
 }
 
-fn accepted_form(accept: &str, kind: &Kind) -> Result<Accepted, ApiError> {
+fn accepted_form(accept: &str, kind: &ServedKind) -> Result<AcceptedForm, ApiError> {
     let known = |range: &str| range.trim_start().starts_with("application/json");
     render::read_accept(accept).map_err(|error| {
         // JSON in a shape that nobody has is another matter.
@@ -93,8 +93,8 @@ fn accepted_form(accept: &str, kind: &Kind) -> Result<Accepted, ApiError> {
     })
 }
 
-impl Context<'_> {
-    fn dispatch(&self) -> Result<Response, ApiError> {
+impl ResourceRequest<'_> {
+    fn dispatch(&self) -> Result<ApiResponse, ApiError> {
         let one = !self.target.name.is_empty();
         if !self.target.subresource.is_empty()
             && !self.kind.has_subresource(&self.target.subresource)
@@ -132,7 +132,7 @@ impl Context<'_> {
     }
 
     /// The stored object that the path names.
-    fn stored(&self) -> Result<Arc<Stored>, ApiError> {
+    fn stored(&self) -> Result<Arc<StoredObject>, ApiError> {
         self.server
             .store
             .get(&self.kind.table, &self.target.namespace, &self.target.name)
@@ -174,14 +174,14 @@ impl Context<'_> {
     }
 
     /// An object as an answer, in the form the client accepts.
-    fn answer(&self, code: u16, stored: &Value) -> Response {
+    fn answer(&self, code: u16, stored: &Value) -> ApiResponse {
         let shown = convert::convert_outbound(&self.kind, stored);
         match self.accepted.form {
-            Form::Object => render::value_answer(code, &self.accepted, &shown),
-            Form::Partial => {
+            ShownForm::Object => render::value_answer(code, &self.accepted, &shown),
+            ShownForm::Partial => {
                 render::value_answer(code, &self.accepted, &render::partial_object(&shown))
             }
-            Form::Table => {
+            ShownForm::Table => {
                 let include = self.request.query.get("includeObject").unwrap_or("Metadata");
                 let version = object::object_version(stored).to_owned();
                 let table = table::render_table(&self.kind, &[&shown], include, &version, true);
@@ -191,8 +191,8 @@ impl Context<'_> {
     }
 
     /// A stored object as an answer, without making its text anew where it can be shared.
-    fn answer_stored(&self, code: u16, stored: &Stored) -> Response {
-        let shared = self.accepted.form == Form::Object
+    fn answer_stored(&self, code: u16, stored: &StoredObject) -> ApiResponse {
+        let shared = self.accepted.form == ShownForm::Object
             && !self.accepted.yaml
             && matches!(
                 convert::convert_outbound(&self.kind, &stored.value),

@@ -2,42 +2,43 @@
 
 use serde_json::Value;
 
-use super::Context;
-use crate::apiserver::status::{ApiError, Cause};
+use super::ResourceRequest;
+use crate::apiserver::status::{ApiError, StatusCause};
 
 /// Longest name of a field manager (bytes).
 const MAX_MANAGER: usize = 128;
 /// The option that says how a list relates to the version it names.
 const MATCH: &str = "resourceVersionMatch";
 
-impl Context<'_> {
+impl ResourceRequest<'_> {
     /// Checks the options of a write; `kind` names them, such as `CreateOptions`.
     pub(super) fn check_write_options(&self, kind: &str, apply: bool) -> Result<(), ApiError> {
         let query = &self.request.query;
         let mut causes = Vec::new();
         if apply {
             if query.get("fieldManager").is_none() {
-                causes.push(Cause::required("fieldManager", "is required for apply patch"));
+                causes.push(StatusCause::required("fieldManager", "is required for apply patch"));
             }
         } else if kind == "PatchOptions" && query.get("force").is_some() {
-            causes.push(Cause::forbidden("force", "may not be specified for non-apply patch"));
+            causes
+                .push(StatusCause::forbidden("force", "may not be specified for non-apply patch"));
         }
         let manager = query.get("fieldManager").unwrap_or_default();
         if manager.len() > MAX_MANAGER {
-            causes.push(Cause::too_long("fieldManager", MAX_MANAGER));
+            causes.push(StatusCause::too_long("fieldManager", MAX_MANAGER));
         }
         if let Some((at, letter)) = manager.char_indices().find(|(_, c)| c.is_control()) {
             let why = format!("invalid character U+{:04X} (at position {at})", u32::from(letter));
-            causes.push(Cause::invalid("fieldManager", &manager.into(), &why));
+            causes.push(StatusCause::invalid("fieldManager", &manager.into(), &why));
         }
         if let Some(other) = query.get("dryRun").filter(|value| *value != "All") {
             let found = Value::Array(vec![other.into()]);
-            causes.push(Cause::unsupported("dryRun", &found, &["All".to_owned()]));
+            causes.push(StatusCause::unsupported("dryRun", &found, &["All".to_owned()]));
         }
         let known = ["", "Ignore", "Strict", "Warn"];
         if let Some(other) = query.get("fieldValidation").filter(|value| !known.contains(value)) {
             let known = known.map(str::to_owned);
-            causes.push(Cause::unsupported("fieldValidation", &other.into(), &known));
+            causes.push(StatusCause::unsupported("fieldValidation", &other.into(), &known));
         }
         refuse_options(kind, &causes)
     }
@@ -47,7 +48,7 @@ impl Context<'_> {
         let query = &self.request.query;
         let (wanted, initial) = (query.get("resourceVersionMatch"), query.get("sendInitialEvents"));
         let mut causes = Vec::new();
-        let mut forbid = |field: &str, why: &str| causes.push(Cause::forbidden(field, why));
+        let mut forbid = |field: &str, why: &str| causes.push(StatusCause::forbidden(field, why));
         if watch {
             if initial.is_some() && wanted != Some("NotOlderThan") {
                 forbid(
@@ -84,14 +85,14 @@ impl Context<'_> {
         let known: &[&str] = if watch { &["NotOlderThan"] } else { &["Exact", "NotOlderThan", ""] };
         if let Some(other) = wanted.filter(|value| !known.contains(value)) {
             let known: Vec<String> = known.iter().map(|&k| k.to_owned()).collect();
-            causes.push(Cause::unsupported(MATCH, &other.into(), &known));
+            causes.push(StatusCause::unsupported(MATCH, &other.into(), &known));
         }
         refuse_options("ListOptions", &causes)
     }
 }
 
 /// 422 about the options of a kind, if there is a cause.
-pub(super) fn refuse_options(kind: &str, causes: &[Cause]) -> Result<(), ApiError> {
+pub(super) fn refuse_options(kind: &str, causes: &[StatusCause]) -> Result<(), ApiError> {
     if causes.is_empty() {
         return Ok(());
     }

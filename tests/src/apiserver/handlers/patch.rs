@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 
-use super::Context;
+use super::ResourceRequest;
 use super::write::WriteChange;
-use crate::apiserver::auth::{Attributes, authorize_user};
+use crate::apiserver::auth::{RequestAttributes, authorize_user};
 use crate::apiserver::object;
 use crate::apiserver::patch;
-use crate::apiserver::render::{self, Response};
+use crate::apiserver::render::{self, ApiResponse};
 use crate::apiserver::status::ApiError;
 
-impl Context<'_> {
-    pub(super) fn patch(&self) -> Result<Response, ApiError> {
+impl ResourceRequest<'_> {
+    pub(super) fn patch(&self) -> Result<ApiResponse, ApiError> {
         let request = self.request;
         let apply = request.content_type() == "application/apply-patch+yaml";
         self.check_write_options("PatchOptions", apply)?;
@@ -42,7 +42,7 @@ impl Context<'_> {
         Ok(response)
     }
 
-    fn apply(&self) -> Result<Response, ApiError> {
+    fn apply(&self) -> Result<ApiResponse, ApiError> {
         let mut config: Value = self.yaml()?;
         if object::object_name(&config).is_empty() && config.is_object() {
             object::set_meta(&mut config, "name", Some(self.target.name.clone().into()));
@@ -71,7 +71,7 @@ impl Context<'_> {
 
     /// Applying what is not there is a creation.
     fn may_create(&self) -> Result<(), ApiError> {
-        let wanted = Attributes { verb: "create".to_owned(), ..self.request.attributes() };
+        let wanted = RequestAttributes { verb: "create".to_owned(), ..self.request.attributes() };
         if authorize_user(&self.server.store, &self.request.user, &wanted) {
             return Ok(());
         }

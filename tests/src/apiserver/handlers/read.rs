@@ -7,13 +7,13 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Context;
+use super::ResourceRequest;
 use crate::apiserver::convert;
 use crate::apiserver::object;
-use crate::apiserver::render::{self, Form, Response};
-use crate::apiserver::selectors::Selector;
+use crate::apiserver::render::{self, ApiResponse, ShownForm};
+use crate::apiserver::selectors::ObjectSelector;
 use crate::apiserver::status::ApiError;
-use crate::apiserver::store::{StoreError, Stored};
+use crate::apiserver::store::{StoreError, StoredObject};
 use crate::apiserver::table;
 
 /// Where a list goes on: the version it shows and the key after which.
@@ -24,16 +24,16 @@ struct Continue {
     name: String,
 }
 
-impl Context<'_> {
-    pub(super) fn get(&self) -> Result<Response, ApiError> {
+impl ResourceRequest<'_> {
+    pub(super) fn get(&self) -> Result<ApiResponse, ApiError> {
         self.check_not_future()?;
         let stored = self.stored()?;
         Ok(self.answer_stored(200, &stored))
     }
 
-    pub(super) fn selector(&self) -> Result<Selector, ApiError> {
+    pub(super) fn selector(&self) -> Result<ObjectSelector, ApiError> {
         let get = |name: &str| self.request.query.get(name).unwrap_or_default();
-        Selector::parse(&self.kind, get("labelSelector"), get("fieldSelector"))
+        ObjectSelector::parse(&self.kind, get("labelSelector"), get("fieldSelector"))
     }
 
     pub(super) fn scope(&self) -> Option<&str> {
@@ -60,7 +60,7 @@ impl Context<'_> {
         }
     }
 
-    pub(super) fn list(&self) -> Result<Response, ApiError> {
+    pub(super) fn list(&self) -> Result<ApiResponse, ApiError> {
         self.check_list_options(false)?;
         let selector = self.selector()?;
         self.check_not_future()?;
@@ -80,7 +80,7 @@ impl Context<'_> {
             .filter(|o| after.as_ref().is_none_or(|after| o.key() > *after))
             .filter(|o| selector.is_everything() || selector.matches(&self.kind, &o.value));
         let limit = query.number("limit").and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
-        let page: Vec<&Arc<Stored>> = match limit {
+        let page: Vec<&Arc<StoredObject>> = match limit {
             Some(limit) => selected.by_ref().take(limit).collect(),
             None => selected.by_ref().collect(),
         };
@@ -102,8 +102,8 @@ impl Context<'_> {
         &self,
         snapshot: Option<u64>,
         continued: bool,
-        selector: &Selector,
-    ) -> Result<(Vec<Arc<Stored>>, u64), ApiError> {
+        selector: &ObjectSelector,
+    ) -> Result<(Vec<Arc<StoredObject>>, u64), ApiError> {
         let Some(version) = snapshot else {
             let (store, table) = (&self.server.store, &self.kind.table);
             return Ok(match selector.name() {
@@ -123,10 +123,10 @@ impl Context<'_> {
         }
     }
 
-    fn answer_list(&self, page: &[&Arc<Stored>], meta: &Value) -> Response {
+    fn answer_list(&self, page: &[&Arc<StoredObject>], meta: &Value) -> ApiResponse {
         let kind = &self.kind;
         match self.accepted.form {
-            Form::Object if !self.accepted.yaml => {
+            ShownForm::Object if !self.accepted.yaml => {
                 // Joined from the objects' own texts: a large list is not built as a value.
                 let head = json!({
                     "kind": format!("{}List", kind.kind),
@@ -146,7 +146,7 @@ impl Context<'_> {
                 body.extend_from_slice(b"]}");
                 render::bytes_answer(200, "application/json", body)
             }
-            Form::Object => {
+            ShownForm::Object => {
                 let items: Vec<Value> = page
                     .iter()
                     .map(|o| convert::convert_outbound(kind, &o.value).into_owned())
@@ -159,7 +159,7 @@ impl Context<'_> {
                 });
                 render::value_answer(200, &self.accepted, &list)
             }
-            Form::Partial => {
+            ShownForm::Partial => {
                 let items: Vec<Value> =
                     page.iter().map(|o| render::partial_object(&o.value)).collect();
                 let list = json!({
@@ -170,7 +170,7 @@ impl Context<'_> {
                 });
                 render::value_answer(200, &self.accepted, &list)
             }
-            Form::Table => {
+            ShownForm::Table => {
                 let shown: Vec<_> =
                     page.iter().map(|o| convert::convert_outbound(kind, &o.value)).collect();
                 let objects: Vec<&Value> = shown.iter().map(AsRef::as_ref).collect();
@@ -186,7 +186,7 @@ impl Context<'_> {
 
 /// An object's text in the version of the request. Items of built-in lists don't repeat what kind
 /// they are of.
-fn item_json(context: &Context<'_>, stored: &Stored) -> bytes::Bytes {
+fn item_json(context: &ResourceRequest<'_>, stored: &StoredObject) -> bytes::Bytes {
     let kind = &context.kind;
     match convert::convert_outbound(kind, &stored.value) {
         std::borrow::Cow::Borrowed(_) if kind.custom().is_some() => stored.json(),
@@ -199,7 +199,7 @@ fn item_json(context: &Context<'_>, stored: &Stored) -> bytes::Bytes {
     }
 }
 
-fn encode_continue(version: u64, last: &Stored) -> String {
+fn encode_continue(version: u64, last: &StoredObject) -> String {
     let (namespace, name) = last.key();
     let token = Continue { version, namespace, name };
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())

@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use super::Context;
-use crate::apiserver::kinds::Kind;
+use super::ResourceRequest;
+use crate::apiserver::kinds::ServedKind;
 use crate::apiserver::object::{self, text_at};
 use crate::apiserver::scalars;
 use crate::apiserver::schema::{self, SchemaNode};
-use crate::apiserver::status::{ApiError, Cause};
+use crate::apiserver::status::{ApiError, StatusCause};
 use crate::apiserver::twice;
 
-impl Context<'_> {
+impl ResourceRequest<'_> {
     /// Checks that an object is what the path says and completes what the path says of it.
     pub(super) fn check_identity(&self, value: &mut Value) -> Result<(), ApiError> {
         let kind = &self.kind;
@@ -102,7 +102,7 @@ impl Context<'_> {
     fn unreadable(&self, value: &Value, patch: bool, why: &str) -> ApiError {
         if patch {
             // The patch can be read; what came of it can't.
-            let cause = Cause::invalid("patch", &value.to_string().into(), why);
+            let cause = StatusCause::invalid("patch", &value.to_string().into(), why);
             return ApiError::invalid("", "", "", &[cause]);
         }
         ApiError::bad_request(format!(
@@ -113,7 +113,7 @@ impl Context<'_> {
 }
 
 /// The first field that a configuration names and its schema does not know.
-pub(super) fn undeclared_field(kind: &Kind, config: &Value) -> Option<String> {
+pub(super) fn undeclared_field(kind: &ServedKind, config: &Value) -> Option<String> {
     let mut unknown = Vec::new();
     schema::prune_unknown(&mut config.clone(), kind.node()?, "", &mut unknown);
     unknown.into_iter().next()

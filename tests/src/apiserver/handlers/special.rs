@@ -2,21 +2,21 @@
 
 use serde_json::{Value, json};
 
-use super::Context;
+use super::ResourceRequest;
 use super::write::WriteChange;
 use crate::apiserver::auth::{API_AUDIENCE, BoundToken, reviews};
 use crate::apiserver::object::{self, text_at};
 use crate::apiserver::patch;
-use crate::apiserver::render::{self, Response};
-use crate::apiserver::status::{ApiError, Cause};
+use crate::apiserver::render::{self, ApiResponse};
+use crate::apiserver::status::{ApiError, StatusCause};
 
 /// Shortest and default life of a requested token (seconds).
 const MIN_TOKEN: i64 = 600;
 const DEFAULT_TOKEN: i64 = 3600;
 
-impl Context<'_> {
+impl ResourceRequest<'_> {
     /// An answer, if the path names such a subresource.
-    pub(super) fn special(&self) -> Option<Result<Response, ApiError>> {
+    pub(super) fn special(&self) -> Option<Result<ApiResponse, ApiError>> {
         let method = self.request.method.as_str();
         Some(match (self.target.subresource.as_str(), method) {
             ("token", "POST") => self.token(),
@@ -35,21 +35,21 @@ impl Context<'_> {
     }
 
     /// Kinds that are only questions.
-    pub(super) fn review(&self) -> Result<Response, ApiError> {
+    pub(super) fn review(&self) -> Result<ApiResponse, ApiError> {
         let mut value = self.body()?;
         self.check_identity(&mut value)?;
         let answer = reviews::answer_review(self.server, &self.kind, value, &self.request.user)?;
         Ok(render::value_answer(201, &self.accepted, &answer))
     }
 
-    fn token(&self) -> Result<Response, ApiError> {
+    fn token(&self) -> Result<ApiResponse, ApiError> {
         let mut request = self.body()?;
         let account = self.stored()?;
         let spec = request.get("spec").cloned().unwrap_or_default();
         let seconds =
             spec.get("expirationSeconds").and_then(Value::as_i64).unwrap_or(DEFAULT_TOKEN);
         if seconds < MIN_TOKEN {
-            let cause = Cause::invalid(
+            let cause = StatusCause::invalid(
                 "spec.expirationSeconds",
                 &seconds.into(),
                 "may not specify a duration less than 10 minutes",
@@ -126,11 +126,11 @@ impl Context<'_> {
         })
     }
 
-    fn bind(&self) -> Result<Response, ApiError> {
+    fn bind(&self) -> Result<ApiResponse, ApiError> {
         let binding = self.body()?;
         let node = text_at(&binding, "/target/name").unwrap_or_default().to_owned();
         if node.is_empty() {
-            let cause = Cause::required("target.name", "");
+            let cause = StatusCause::required("target.name", "");
             return Err(ApiError::invalid("", "Binding", &self.target.name, &[cause]));
         }
         self.change(&WriteChange::Patch(&|live| {
@@ -162,20 +162,20 @@ impl Context<'_> {
         Ok(self.success(201))
     }
 
-    fn evict(&self) -> Result<Response, ApiError> {
+    fn evict(&self) -> Result<ApiResponse, ApiError> {
         let stored = self.stored()?;
         self.server.delete(&self.kind, &stored, &super::delete::DeleteRequest::default())?;
         Ok(self.success(201))
     }
 
-    fn success(&self, code: u16) -> Response {
+    fn success(&self, code: u16) -> ApiResponse {
         let status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code,
         });
         render::value_answer(code, &self.accepted, &status)
     }
 
-    fn scale(&self, value: &Value) -> Response {
+    fn scale(&self, value: &Value) -> ApiResponse {
         render::value_answer(200, &self.accepted, &self.scale_of(value))
     }
 
@@ -199,7 +199,7 @@ impl Context<'_> {
         })
     }
 
-    fn set_scale(&self, method: &str) -> Result<Response, ApiError> {
+    fn set_scale(&self, method: &str) -> Result<ApiResponse, ApiError> {
         let Some(paths) = &self.kind.scale else { return Err(ApiError::unknown_path()) };
         let body = if method == "PUT" { self.body()? } else { Value::Null };
         let written = self.change(&WriteChange::Patch(&|live| {

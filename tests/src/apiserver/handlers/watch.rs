@@ -13,15 +13,15 @@ use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Context;
-use crate::apiserver::Server;
+use super::ResourceRequest;
+use crate::apiserver::ServerState;
 use crate::apiserver::convert;
-use crate::apiserver::kinds::Kind;
+use crate::apiserver::kinds::ServedKind;
 use crate::apiserver::object;
-use crate::apiserver::render::{self, Accepted, Form, Response};
-use crate::apiserver::selectors::Selector;
+use crate::apiserver::render::{self, AcceptedForm, ApiResponse, ShownForm};
+use crate::apiserver::selectors::ObjectSelector;
 use crate::apiserver::status::ApiError;
-use crate::apiserver::store::{StoreEvent, Stored};
+use crate::apiserver::store::{StoreEvent, StoredObject};
 use crate::apiserver::table;
 
 /// How often a quiet watch is told the current version.
@@ -30,11 +30,11 @@ const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(45);
 
 struct Watch {
-    server: Arc<Server>,
-    kind: Arc<Kind>,
+    server: Arc<ServerState>,
+    kind: Arc<ServedKind>,
     namespace: String,
-    selector: Selector,
-    accepted: Accepted,
+    selector: ObjectSelector,
+    accepted: AcceptedForm,
     include: String,
     bookmarks: bool,
     version: u64,
@@ -48,13 +48,16 @@ struct Watch {
     lag: Duration,
 }
 
-impl Context<'_> {
-    pub(super) fn watch(&self) -> Result<Response, ApiError> {
+impl ResourceRequest<'_> {
+    pub(super) fn watch(&self) -> Result<ApiResponse, ApiError> {
         self.check_list_options(true)?;
         let mut selector = self.selector()?;
         if !self.target.name.is_empty() {
-            selector =
-                Selector::parse(&self.kind, "", &format!("metadata.name={}", self.target.name))?;
+            selector = ObjectSelector::parse(
+                &self.kind,
+                "",
+                &format!("metadata.name={}", self.target.name),
+            )?;
         }
         let query = &self.request.query;
         let initial = query.flag("sendInitialEvents");
@@ -183,7 +186,7 @@ impl Watch {
     }
 
     fn see(&mut self, event: &StoreEvent) {
-        let wanted = |stored: &Option<Arc<Stored>>| {
+        let wanted = |stored: &Option<Arc<StoredObject>>| {
             stored.as_ref().is_some_and(|s| {
                 (self.namespace.is_empty() || object::object_namespace(&s.value) == self.namespace)
                     && self.selector.matches(&self.kind, &s.value)
@@ -207,14 +210,14 @@ impl Watch {
         }
     }
 
-    fn push_some(&mut self, change: &str, stored: Option<&Arc<Stored>>) {
+    fn push_some(&mut self, change: &str, stored: Option<&Arc<StoredObject>>) {
         if let Some(stored) = stored {
             self.push(change, stored);
         }
     }
 
-    fn push(&mut self, change: &str, stored: &Arc<Stored>) {
-        if self.accepted.form == Form::Object {
+    fn push(&mut self, change: &str, stored: &Arc<StoredObject>) {
+        if self.accepted.form == ShownForm::Object {
             let converted = convert::convert_outbound(&self.kind, &stored.value);
             let text = match converted {
                 std::borrow::Cow::Borrowed(_) => stored.json(),
@@ -229,9 +232,9 @@ impl Watch {
     fn push_value(&mut self, change: &str, value: &Value) {
         let shown = convert::convert_outbound(&self.kind, value);
         let text = match self.accepted.form {
-            Form::Object => shown.to_string(),
-            Form::Partial => render::partial_object(&shown).to_string(),
-            Form::Table => {
+            ShownForm::Object => shown.to_string(),
+            ShownForm::Partial => render::partial_object(&shown).to_string(),
+            ShownForm::Table => {
                 let version = object::object_version(value).to_owned();
                 let first = !std::mem::replace(&mut self.header_sent, true);
                 table::render_table(&self.kind, &[&*shown], &self.include, &version, first)
@@ -245,12 +248,14 @@ impl Watch {
     fn bookmark(&mut self, initial: bool) {
         let version = self.version.to_string();
         let mut object = match self.accepted.form {
-            Form::Table => table::render_table(&self.kind, &[], &self.include, &version, false),
-            Form::Partial => json!({
+            ShownForm::Table => {
+                table::render_table(&self.kind, &[], &self.include, &version, false)
+            }
+            ShownForm::Partial => json!({
                 "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
                 "metadata": {"resourceVersion": version},
             }),
-            Form::Object => json!({
+            ShownForm::Object => json!({
                 "kind": self.kind.kind, "apiVersion": self.kind.api_version(),
                 "metadata": {"resourceVersion": version, "creationTimestamp": null},
             }),

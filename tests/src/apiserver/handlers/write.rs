@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::Context;
+use super::ResourceRequest;
 use super::delete;
 use super::random_suffix;
 use super::screen::undeclared_field;
 use crate::apiserver::admission;
 use crate::apiserver::convert;
-use crate::apiserver::fields::{self, Manager};
+use crate::apiserver::fields::{self, FieldManager};
 use crate::apiserver::object;
-use crate::apiserver::render::{self, Response};
+use crate::apiserver::render::{self, ApiResponse};
 use crate::apiserver::schema;
-use crate::apiserver::status::{ApiError, Cause};
-use crate::apiserver::store::{CreateError, View};
+use crate::apiserver::status::{ApiError, StatusCause};
+use crate::apiserver::store::{CreateError, StoreView};
 use crate::apiserver::strategy;
 
 /// How often a change that lost a race is tried again on the newer object.
@@ -34,13 +34,13 @@ pub(super) enum WriteChange<'a> {
 }
 
 /// An object that was written, or would have been.
-pub(super) struct Written {
+pub(super) struct WrittenObject {
     pub value: Arc<Value>,
     pub warnings: Vec<String>,
 }
 
-impl Context<'_> {
-    pub(super) fn create(&self) -> Result<Response, ApiError> {
+impl ResourceRequest<'_> {
+    pub(super) fn create(&self) -> Result<ApiResponse, ApiError> {
         self.check_write_options("CreateOptions", false)?;
         let mut value = self.body()?;
         self.check_identity(&mut value)?;
@@ -52,7 +52,7 @@ impl Context<'_> {
         Ok(response)
     }
 
-    pub(super) fn update(&self) -> Result<Response, ApiError> {
+    pub(super) fn update(&self) -> Result<ApiResponse, ApiError> {
         self.check_write_options("UpdateOptions", false)?;
         let mut value = self.body()?;
         self.check_identity(&mut value)?;
@@ -69,8 +69,8 @@ impl Context<'_> {
         Ok(response)
     }
 
-    fn manager<'b>(&'b self, name: &'b str, version: &'b str, now: &'b str) -> Manager<'b> {
-        Manager { name, api_version: version, subresource: &self.target.subresource, now }
+    fn manager<'b>(&'b self, name: &'b str, version: &'b str, now: &'b str) -> FieldManager<'b> {
+        FieldManager { name, api_version: version, subresource: &self.target.subresource, now }
     }
 
     /// Stores a new object. An applied one has its managed fields already.
@@ -78,7 +78,7 @@ impl Context<'_> {
         &self,
         mut value: Value,
         applied: bool,
-    ) -> Result<Written, ApiError> {
+    ) -> Result<WrittenObject, ApiError> {
         let (server, kind) = (self.server, &self.kind);
         if !object::object_version(&value).is_empty() {
             return Err(ApiError::bad_request(
@@ -139,12 +139,12 @@ impl Context<'_> {
             if taken.is_some() {
                 return Err(self.exists(object::object_name(&value)));
             }
-            return Ok(Written { value: Arc::new(value), warnings });
+            return Ok(WrittenObject { value: Arc::new(value), warnings });
         }
         let mut names = if generated { NAMES } else { 1 };
         loop {
             let stored = convert::convert_inbound(kind, value.clone());
-            let outcome = server.store.create(&kind.table, stored, |view: &View<'_>| {
+            let outcome = server.store.create(&kind.table, stored, |view: &StoreView<'_>| {
                 self.check_namespace(&value, |table, ns, name| view.get(table, ns, name).cloned())
             });
             names -= 1;
@@ -152,7 +152,7 @@ impl Context<'_> {
                 Ok(stored) => {
                     server.after_write(kind, &stored.value);
                     let value = convert::convert_outbound(kind, &stored.value).into_owned();
-                    return Ok(Written { value: Arc::new(value), warnings });
+                    return Ok(WrittenObject { value: Arc::new(value), warnings });
                 }
                 Err(CreateError::Refused(error)) => return Err(error),
                 Err(CreateError::Exists) if names > 0 => {
@@ -218,12 +218,12 @@ impl Context<'_> {
         Err(self.invalid(object::object_name(value), &causes))
     }
 
-    fn invalid(&self, name: &str, causes: &[Cause]) -> ApiError {
+    fn invalid(&self, name: &str, causes: &[StatusCause]) -> ApiError {
         ApiError::invalid(&self.kind.group, &self.kind.kind, name, causes)
     }
 
     /// Changes the object that the path names.
-    pub(super) fn change(&self, change: &WriteChange<'_>) -> Result<Written, ApiError> {
+    pub(super) fn change(&self, change: &WriteChange<'_>) -> Result<WrittenObject, ApiError> {
         for _ in 0..ATTEMPTS {
             if let Some(written) = self.try_change(change)? {
                 return Ok(written);
@@ -233,7 +233,7 @@ impl Context<'_> {
     }
 
     /// One attempt; nothing if the object changed meanwhile and trying again is right.
-    fn try_change(&self, change: &WriteChange<'_>) -> Result<Option<Written>, ApiError> {
+    fn try_change(&self, change: &WriteChange<'_>) -> Result<Option<WrittenObject>, ApiError> {
         let (server, kind) = (self.server, &self.kind);
         let subresource = self.target.subresource.as_str();
         let stored = self.stored()?;
@@ -261,12 +261,12 @@ impl Context<'_> {
             fields::record_update(Some(&live), &mut new, kind.node(), &manager);
         }
         if fields::is_same_but_times(&new, &live) {
-            return Ok(Some(Written { value: Arc::new(live), warnings }));
+            return Ok(Some(WrittenObject { value: Arc::new(live), warnings }));
         }
         admission::review_object(&server.store, &self.request.user, kind, &new, Some(&live))?;
         self.validate(&new, Some(&live))?;
         if self.request.is_dry_run() {
-            return Ok(Some(Written { value: Arc::new(new), warnings }));
+            return Ok(Some(WrittenObject { value: Arc::new(new), warnings }));
         }
         let inbound = convert::convert_inbound(kind, new);
         let done = if delete::is_deletion_complete(kind, &inbound) {
@@ -278,7 +278,7 @@ impl Context<'_> {
             Ok(stored) => {
                 server.after_write(kind, &stored.value);
                 let value = convert::convert_outbound(kind, &stored.value).into_owned();
-                Ok(Some(Written { value: Arc::new(value), warnings }))
+                Ok(Some(WrittenObject { value: Arc::new(value), warnings }))
             }
             Err(_) if conditional => Err(self.conflict(&self.target.name)),
             Err(_) => Ok(None),
@@ -295,7 +295,7 @@ impl Context<'_> {
         let uid = object::object_uid(new);
         if !uid.is_empty() && uid != object::object_uid(live) {
             if !matches!(change, WriteChange::Replace(_)) {
-                let cause = Cause::invalid("metadata.uid", &uid.into(), "field is immutable");
+                let cause = StatusCause::invalid("metadata.uid", &uid.into(), "field is immutable");
                 return Err(self.invalid(&self.target.name, &[cause]));
             }
             let why = format!(
@@ -317,7 +317,7 @@ impl Context<'_> {
             if matches!(change, WriteChange::Replace(_))
                 && !strategy::allows_unconditional_update(&self.kind)
             {
-                let cause = Cause::invalid(
+                let cause = StatusCause::invalid(
                     "metadata.resourceVersion",
                     &0.into(),
                     "must be specified for an update",
@@ -374,7 +374,7 @@ impl Context<'_> {
     }
 
     /// The object that a configuration makes where there is none.
-    pub(super) fn create_applied(&self, config: &Value) -> Result<Written, ApiError> {
+    pub(super) fn create_applied(&self, config: &Value) -> Result<WrittenObject, ApiError> {
         let now = object::now_text();
         let name = self.request.field_manager();
         let version = self.kind.api_version();

@@ -4,7 +4,7 @@
 //!
 //! Field numbers are those of gnostic's `OpenAPIv2.proto`.
 
-use super::{Kind, collection_path};
+use super::{ServedKind, collection_path};
 
 /// What is in `Accept` when this form is wanted.
 pub const MEDIA_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
@@ -18,14 +18,14 @@ pub fn wants_proto(accept: &str) -> bool {
 }
 
 /// The document.
-pub fn proto_document<'a>(kinds: impl Iterator<Item = &'a Kind>) -> Vec<u8> {
+pub fn proto_document<'a>(kinds: impl Iterator<Item = &'a ServedKind>) -> Vec<u8> {
     let info = [proto_text(1, "Kubernetes"), proto_text(2, crate::apiserver::VERSION)].concat();
     let writable = kinds.filter(|kind| !kind.virtual_only);
     let paths = writable.map(|kind| proto_field(2, &proto_path(kind))).collect::<Vec<_>>().concat();
     [proto_text(1, "2.0"), proto_field(2, &info), proto_field(8, &paths)].concat()
 }
 
-fn proto_path(kind: &Kind) -> Vec<u8> {
+fn proto_path(kind: &ServedKind) -> Vec<u8> {
     let parameters: Vec<u8> =
         PARAMETERS.iter().flat_map(|name| proto_field(8, &proto_query(name))).collect();
     let identity =

@@ -1,10 +1,10 @@
 //! Field numbers of the kinds that are read from protobuf, as in upstream's `generated.proto`.
 
-use Type::{Boolean, BytesMap, Integer, Message, Messages, Text, TextMap, Texts, Time};
+use FieldType::{Boolean, BytesMap, Integer, Message, Messages, Text, TextMap, Texts, Time};
 
 /// What a field holds.
 #[derive(Clone, Copy, Debug)]
-pub enum Type {
+pub enum FieldType {
     /// A string.
     Text,
     /// A number.
@@ -26,16 +26,16 @@ pub enum Type {
 }
 
 /// Number, JSON name and type.
-pub type Field = (u32, &'static str, Type);
+pub type MessageField = (u32, &'static str, FieldType);
 
 /// The fields of a message.
-pub fn message_fields(name: &str) -> Option<&'static [Field]> {
+pub fn message_fields(name: &str) -> Option<&'static [MessageField]> {
     MESSAGES.iter().find(|(known, _)| *known == name).map(|(_, fields)| *fields)
 }
 
-const META: Field = (1, "metadata", Message("ObjectMeta"));
+const META: MessageField = (1, "metadata", Message("ObjectMeta"));
 
-const MESSAGES: &[(&str, &[Field])] = &[
+const MESSAGES: &[(&str, &[MessageField])] = &[
     (
         "ObjectMeta",
         &[

@@ -4,16 +4,16 @@ use serde_json::Value;
 
 use super::containers::pod_spec;
 use crate::apiserver::crd;
-use crate::apiserver::kinds::Kind;
+use crate::apiserver::kinds::ServedKind;
 use crate::apiserver::object::text_at;
-use crate::apiserver::scalars::Quantity;
-use crate::apiserver::status::Cause;
+use crate::apiserver::scalars::ExactQuantity;
+use crate::apiserver::status::StatusCause;
 
 /// All values of a ConfigMap or Secret together, in bytes.
 const MAX_DATA: usize = 1024 * 1024;
 
 /// What is wrong with an object.
-pub fn run_checks(kind: &Kind, value: &Value) -> Vec<Cause> {
+pub fn run_checks(kind: &ServedKind, value: &Value) -> Vec<StatusCause> {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => pod_spec(&value["spec"], "spec"),
         ("", "events") => core_event(value),
@@ -45,29 +45,29 @@ pub(super) fn one_of(
     name: &str,
     path: &str,
     allowed: &[&str],
-    causes: &mut Vec<Cause>,
+    causes: &mut Vec<StatusCause>,
 ) {
     if let Some(found) = value.get(name)
         && !allowed.iter().any(|a| found == a)
     {
         let allowed: Vec<String> = allowed.iter().map(|&a| a.to_owned()).collect();
-        causes.push(Cause::unsupported(format!("{path}.{name}"), found, &allowed));
+        causes.push(StatusCause::unsupported(format!("{path}.{name}"), found, &allowed));
     }
 }
 
-fn check_workload(value: &Value) -> Vec<Cause> {
+fn check_workload(value: &Value) -> Vec<StatusCause> {
     let mut causes = pod_spec(
         value.pointer("/spec/template/spec").unwrap_or(&Value::Null),
         "spec.template.spec",
     );
     let selector = value.pointer("/spec/selector").unwrap_or(&Value::Null);
     if selector.is_null() {
-        causes.push(Cause::required("spec.selector", ""));
+        causes.push(StatusCause::required("spec.selector", ""));
     }
     let labels = value.pointer("/spec/template/metadata/labels").unwrap_or(&Value::Null);
     let wanted = selector.get("matchLabels").and_then(Value::as_object);
     if wanted.into_iter().flatten().any(|(key, value)| labels.get(key) != Some(value)) {
-        causes.push(Cause::invalid(
+        causes.push(StatusCause::invalid(
             "spec.template.metadata.labels",
             labels,
             "`selector` does not match template `labels`",
@@ -76,45 +76,50 @@ fn check_workload(value: &Value) -> Vec<Cause> {
     causes
 }
 
-fn check_claim(value: &Value) -> Vec<Cause> {
+fn check_claim(value: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let spec = value.get("spec").unwrap_or(&Value::Null);
     if list_field(spec, "accessModes").is_empty() {
-        causes.push(Cause::required("spec.accessModes", "at least 1 access mode is required"));
+        causes
+            .push(StatusCause::required("spec.accessModes", "at least 1 access mode is required"));
     }
     for (index, mode) in list_field(spec, "accessModes").iter().enumerate() {
         let allowed = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
         if !allowed.iter().any(|a| mode == a) {
             let allowed: Vec<String> = allowed.iter().map(|&a| a.to_owned()).collect();
-            causes.push(Cause::unsupported(format!("spec.accessModes[{index}]"), mode, &allowed));
+            causes.push(StatusCause::unsupported(
+                format!("spec.accessModes[{index}]"),
+                mode,
+                &allowed,
+            ));
         }
     }
     match spec.pointer("/resources/requests/storage").and_then(Value::as_str) {
-        None => causes.push(Cause::required("spec.resources[storage]", "")),
-        Some(size) if !Quantity::parse(size).is_some_and(Quantity::is_positive) => {
+        None => causes.push(StatusCause::required("spec.resources[storage]", "")),
+        Some(size) if !ExactQuantity::parse(size).is_some_and(ExactQuantity::is_positive) => {
             let why = "must be greater than zero";
-            causes.push(Cause::invalid("spec.resources[storage]", &size.into(), why));
+            causes.push(StatusCause::invalid("spec.resources[storage]", &size.into(), why));
         }
         Some(_) => {}
     }
     causes
 }
 
-fn check_service(value: &Value) -> Vec<Cause> {
+fn check_service(value: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let spec = value.get("spec").unwrap_or(&Value::Null);
     let headless = text_field(spec, "clusterIP") == "None";
     let ports = list_field(spec, "ports");
     if ports.is_empty() && !headless && text_field(spec, "type") != "ExternalName" {
-        causes.push(Cause::required("spec.ports", ""));
+        causes.push(StatusCause::required("spec.ports", ""));
     }
     for (index, port) in ports.iter().enumerate() {
         if ports.len() > 1 && text_field(port, "name").is_empty() {
-            causes.push(Cause::required(format!("spec.ports[{index}].name"), ""));
+            causes.push(StatusCause::required(format!("spec.ports[{index}].name"), ""));
         }
         let number = port.get("port").and_then(Value::as_i64).unwrap_or(0);
         if !(1..=65535).contains(&number) {
-            causes.push(Cause::invalid(
+            causes.push(StatusCause::invalid(
                 format!("spec.ports[{index}].port"),
                 &number.into(),
                 "must be between 1 and 65535, inclusive",
@@ -124,7 +129,7 @@ fn check_service(value: &Value) -> Vec<Cause> {
     causes
 }
 
-fn check_keys(value: &Value, maps: &[&str]) -> Vec<Cause> {
+fn check_keys(value: &Value, maps: &[&str]) -> Vec<StatusCause> {
     let good = |key: &str| {
         !key.is_empty()
             && key.len() <= 253
@@ -144,7 +149,7 @@ fn check_keys(value: &Value, maps: &[&str]) -> Vec<Cause> {
             sizes.sum::<usize>() / 4 * 3
         };
         for key in entries.into_iter().flatten().map(|(key, _)| key).filter(|key| !good(key)) {
-            causes.push(Cause::invalid(
+            causes.push(StatusCause::invalid(
                 format!("{map}[{key}]"),
                 &key.as_str().into(),
                 "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')",
@@ -156,44 +161,48 @@ fn check_keys(value: &Value, maps: &[&str]) -> Vec<Cause> {
     {
         for key in data.keys().filter(|key| binary.contains_key(*key)) {
             let why = "duplicate of key present in binaryData";
-            causes.push(Cause::invalid(format!("data[{key}]"), &key.as_str().into(), why));
+            causes.push(StatusCause::invalid(format!("data[{key}]"), &key.as_str().into(), why));
         }
     }
     if total > MAX_DATA {
         let field = if maps.len() > 1 { "[]" } else { "data" };
-        causes.push(Cause::too_long(field, MAX_DATA));
+        causes.push(StatusCause::too_long(field, MAX_DATA));
     }
     causes
 }
 
 /// Events of either API belong to the namespace of what they are about.
-fn core_event(value: &Value) -> Vec<Cause> {
+fn core_event(value: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     check_place(value, "involvedObject", &mut causes);
     causes
 }
 
-fn check_event(value: &Value) -> Vec<Cause> {
+fn check_event(value: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     check_place(value, "regarding", &mut causes);
     for name in ["eventTime", "reportingController", "reportingInstance", "action", "reason"] {
         if text_field(value, name).is_empty() {
-            causes.push(Cause::required(name, ""));
+            causes.push(StatusCause::required(name, ""));
         }
     }
     let kind = text_field(value, "type");
     if !matches!(kind, "Normal" | "Warning") {
-        causes.push(Cause::invalid("type", &"".into(), &format!("has invalid value: {kind}")));
+        causes.push(StatusCause::invalid(
+            "type",
+            &"".into(),
+            &format!("has invalid value: {kind}"),
+        ));
     }
     causes
 }
 
-fn check_place(value: &Value, about: &str, causes: &mut Vec<Cause>) {
+fn check_place(value: &Value, about: &str, causes: &mut Vec<StatusCause>) {
     let wanted = text_at(value, &format!("/{about}/namespace")).unwrap_or_default();
     let own = crate::apiserver::object::object_namespace(value);
     // What has no namespace is told of in `default`.
     if wanted != own && !(wanted.is_empty() && own == "default") {
-        causes.push(Cause::invalid(
+        causes.push(StatusCause::invalid(
             "involvedObject.namespace",
             &wanted.into(),
             "does not match event.namespace",
@@ -201,7 +210,7 @@ fn check_place(value: &Value, about: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_secret(value: &Value) -> Vec<Cause> {
+fn check_secret(value: &Value) -> Vec<StatusCause> {
     let mut causes = check_keys(value, &["data"]);
     let required: &[&str] = match text_field(value, "type") {
         "kubernetes.io/tls" => &["tls.crt", "tls.key"],
@@ -210,37 +219,37 @@ fn check_secret(value: &Value) -> Vec<Cause> {
     };
     for key in required {
         if value.pointer(&format!("/data/{key}")).is_none() {
-            causes.push(Cause::required(format!("data[{key}]"), ""));
+            causes.push(StatusCause::required(format!("data[{key}]"), ""));
         }
     }
     causes
 }
 
-fn check_binding(value: &Value) -> Vec<Cause> {
+fn check_binding(value: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let role = value.get("roleRef").unwrap_or(&Value::Null);
     one_of(role, "kind", "roleRef", &["Role", "ClusterRole"], &mut causes);
     if text_field(role, "name").is_empty() {
-        causes.push(Cause::required("roleRef.name", ""));
+        causes.push(StatusCause::required("roleRef.name", ""));
     }
     let cluster_wide = text_at(value, "/kind") == Some("ClusterRoleBinding");
     for (index, subject) in list_field(value, "subjects").iter().enumerate() {
         let path = format!("subjects[{index}]");
         if text_field(subject, "name").is_empty() {
-            causes.push(Cause::required(format!("{path}.name"), ""));
+            causes.push(StatusCause::required(format!("{path}.name"), ""));
         }
         one_of(subject, "kind", &path, &["ServiceAccount", "User", "Group"], &mut causes);
         if cluster_wide
             && text_field(subject, "kind") == "ServiceAccount"
             && text_field(subject, "namespace").is_empty()
         {
-            causes.push(Cause::required(format!("{path}.namespace"), ""));
+            causes.push(StatusCause::required(format!("{path}.namespace"), ""));
         }
     }
     causes
 }
 
-fn check_lease(value: &Value) -> Vec<Cause> {
+fn check_lease(value: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for name in ["leaseDurationSeconds", "leaseTransitions"] {
         let found = value.pointer(&format!("/spec/{name}")).and_then(Value::as_i64);
@@ -251,7 +260,7 @@ fn check_lease(value: &Value) -> Vec<Cause> {
             } else {
                 "must be greater than or equal to 0"
             };
-            causes.push(Cause::invalid(format!("spec.{name}"), &number.into(), why));
+            causes.push(StatusCause::invalid(format!("spec.{name}"), &number.into(), why));
         }
     }
     causes

@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::checks::{list_field, one_of, text_field};
 use super::names;
-use crate::apiserver::scalars::Quantity;
-use crate::apiserver::status::Cause;
+use crate::apiserver::scalars::ExactQuantity;
+use crate::apiserver::status::StatusCause;
 
 /// What is wrong with the spec of a pod or of a template of pods.
-pub fn pod_spec(spec: &Value, path: &str) -> Vec<Cause> {
+pub fn pod_spec(spec: &Value, path: &str) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let mut volumes = HashSet::new();
     for (index, volume) in list_field(spec, "volumes").iter().enumerate() {
@@ -20,7 +20,7 @@ pub fn pod_spec(spec: &Value, path: &str) -> Vec<Cause> {
         let sources = volume.as_object().into_iter().flatten().map(|(key, _)| key);
         for source in sources.filter(|key| *key != "name").skip(1) {
             let path = path.replace(".name", &format!(".{source}"));
-            causes.push(Cause::forbidden(path, "may not specify more than 1 volume type"));
+            causes.push(StatusCause::forbidden(path, "may not specify more than 1 volume type"));
         }
     }
     let mut names = HashSet::new();
@@ -34,7 +34,7 @@ pub fn pod_spec(spec: &Value, path: &str) -> Vec<Cause> {
                 &mut causes,
             );
             if text_field(container, "image").is_empty() {
-                causes.push(Cause::required(format!("{path}.image"), ""));
+                causes.push(StatusCause::required(format!("{path}.image"), ""));
             }
             one_of(
                 container,
@@ -51,13 +51,13 @@ pub fn pod_spec(spec: &Value, path: &str) -> Vec<Cause> {
             check_ports(container, &path, &mut causes);
             for (index, env) in list_field(container, "env").iter().enumerate() {
                 if text_field(env, "name").is_empty() {
-                    causes.push(Cause::required(format!("{path}.env[{index}].name"), ""));
+                    causes.push(StatusCause::required(format!("{path}.env[{index}].name"), ""));
                 }
             }
         }
     }
     if list_field(spec, "containers").is_empty() {
-        causes.push(Cause::required(format!("{path}.containers"), ""));
+        causes.push(StatusCause::required(format!("{path}.containers"), ""));
     }
     one_of(spec, "restartPolicy", path, &["Always", "OnFailure", "Never"], &mut causes);
     one_of(
@@ -76,28 +76,33 @@ pub fn pod_spec(spec: &Value, path: &str) -> Vec<Cause> {
                 "must provide at least one DNS nameserver when `dnsPolicy` is None",
             ),
         };
-        causes.push(Cause::required(format!("{path}.dnsConfig{part}"), why));
+        causes.push(StatusCause::required(format!("{path}.dnsConfig{part}"), why));
     }
     causes
 }
 
-fn name_of(name: &str, path: &str, seen: &mut HashSet<String>, causes: &mut Vec<Cause>) {
+fn name_of(name: &str, path: &str, seen: &mut HashSet<String>, causes: &mut Vec<StatusCause>) {
     if name.is_empty() {
-        causes.push(Cause::required(path, ""));
+        causes.push(StatusCause::required(path, ""));
     } else if let Some(why) = names::check_label(name) {
-        causes.push(Cause::invalid(path, &name.into(), &why));
+        causes.push(StatusCause::invalid(path, &name.into(), &why));
     } else if !seen.insert(name.to_owned()) {
-        causes.push(Cause::duplicate(path, &name.into()));
+        causes.push(StatusCause::duplicate(path, &name.into()));
     }
 }
 
-fn check_mounts(container: &Value, path: &str, volumes: &HashSet<String>, causes: &mut Vec<Cause>) {
+fn check_mounts(
+    container: &Value,
+    path: &str,
+    volumes: &HashSet<String>,
+    causes: &mut Vec<StatusCause>,
+) {
     let mut paths = HashSet::new();
     for (index, mount) in list_field(container, "volumeMounts").iter().enumerate() {
         let path = format!("{path}.volumeMounts[{index}]");
         let name = text_field(mount, "name");
         if !volumes.contains(name) {
-            causes.push(Cause {
+            causes.push(StatusCause {
                 field: format!("{path}.name"),
                 reason: "FieldValueNotFound",
                 detail: format!("Not found: \"{name}\""),
@@ -105,9 +110,9 @@ fn check_mounts(container: &Value, path: &str, volumes: &HashSet<String>, causes
         }
         let target = text_field(mount, "mountPath");
         if target.is_empty() {
-            causes.push(Cause::required(format!("{path}.mountPath"), ""));
+            causes.push(StatusCause::required(format!("{path}.mountPath"), ""));
         } else if !paths.insert(target.to_owned()) {
-            causes.push(Cause::invalid(
+            causes.push(StatusCause::invalid(
                 format!("{path}.mountPath"),
                 &target.into(),
                 "must be unique",
@@ -115,13 +120,13 @@ fn check_mounts(container: &Value, path: &str, volumes: &HashSet<String>, causes
         }
         let sub = text_field(mount, "subPath");
         if sub.starts_with('/') {
-            causes.push(Cause::invalid(
+            causes.push(StatusCause::invalid(
                 format!("{path}.subPath"),
                 &sub.into(),
                 "must be a relative path",
             ));
         } else if sub.split('/').any(|part| part == "..") {
-            causes.push(Cause::invalid(
+            causes.push(StatusCause::invalid(
                 format!("{path}.subPath"),
                 &sub.into(),
                 "must not contain '..'",
@@ -130,14 +135,14 @@ fn check_mounts(container: &Value, path: &str, volumes: &HashSet<String>, causes
     }
 }
 
-fn check_resources(container: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let quantities = |kind: &str| -> Vec<(String, String, Quantity)> {
+fn check_resources(container: &Value, path: &str, causes: &mut Vec<StatusCause>) {
+    let quantities = |kind: &str| -> Vec<(String, String, ExactQuantity)> {
         let map = container.pointer(&format!("/resources/{kind}")).and_then(Value::as_object);
         let entries = map.into_iter().flatten();
         entries
             .filter_map(|(name, value)| {
                 let text = value.as_str()?;
-                Some((name.clone(), text.to_owned(), Quantity::parse(text)?))
+                Some((name.clone(), text.to_owned(), ExactQuantity::parse(text)?))
             })
             .collect()
     };
@@ -147,7 +152,7 @@ fn check_resources(container: &Value, path: &str, causes: &mut Vec<Cause>) {
             if quantity.is_negative() {
                 let path = format!("{path}.resources.{kind}[{name}]");
                 let why = "must be greater than or equal to 0";
-                causes.push(Cause::invalid(path, &text.as_str().into(), why));
+                causes.push(StatusCause::invalid(path, &text.as_str().into(), why));
             }
             let limit = limits.iter().find(|(limited, ..)| limited == name);
             if let Some((_, most, limit)) = limit
@@ -155,17 +160,17 @@ fn check_resources(container: &Value, path: &str, causes: &mut Vec<Cause>) {
             {
                 let why = format!("must be less than or equal to {name} limit of {most}");
                 let path = format!("{path}.resources.requests");
-                causes.push(Cause::invalid(path, &text.as_str().into(), &why));
+                causes.push(StatusCause::invalid(path, &text.as_str().into(), &why));
             }
         }
     }
 }
 
-fn check_ports(container: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn check_ports(container: &Value, path: &str, causes: &mut Vec<StatusCause>) {
     let mut check = |path: String, port: Option<&Value>| {
         if let Some(port) = port.filter(|p| !p.as_i64().is_none_or(|n| (1..=65535).contains(&n))) {
             let why = "must be between 1 and 65535, inclusive";
-            causes.push(Cause::invalid(path, port, why));
+            causes.push(StatusCause::invalid(path, port, why));
         }
     };
     for (index, port) in list_field(container, "ports").iter().enumerate() {

@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use crate::apiserver::kinds::Kind;
+use crate::apiserver::kinds::ServedKind;
 use crate::apiserver::object::{self, text_at};
-use crate::apiserver::scalars::Quantity;
-use crate::apiserver::status::Cause;
+use crate::apiserver::scalars::ExactQuantity;
+use crate::apiserver::status::StatusCause;
 
 const UNCHANGEABLE: &str = "field is immutable";
 
 /// What an update changes although it may not.
-pub fn check_immutable(kind: &Kind, new: &Value, live: &Value) -> Vec<Cause> {
+pub fn check_immutable(kind: &ServedKind, new: &Value, live: &Value) -> Vec<StatusCause> {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => check_pod(new, live),
         ("", "persistentvolumeclaims") => check_claim(new, live),
@@ -52,44 +52,44 @@ pub fn check_immutable(kind: &Kind, new: &Value, live: &Value) -> Vec<Cause> {
     }
 }
 
-fn check_same(new: &Value, live: &Value, pointer: &str, path: &str) -> Vec<Cause> {
+fn check_same(new: &Value, live: &Value, pointer: &str, path: &str) -> Vec<StatusCause> {
     let (a, b) = (new.pointer(pointer), live.pointer(pointer));
     if a == b {
         return Vec::new();
     }
-    vec![Cause::invalid(path, a.unwrap_or(&Value::Null), UNCHANGEABLE)]
+    vec![StatusCause::invalid(path, a.unwrap_or(&Value::Null), UNCHANGEABLE)]
 }
 
 /// `immutable: true` seals a ConfigMap or Secret.
-fn check_sealed(new: &Value, live: &Value, maps: &[&str]) -> Vec<Cause> {
+fn check_sealed(new: &Value, live: &Value, maps: &[&str]) -> Vec<StatusCause> {
     if live.get("immutable") != Some(&Value::Bool(true)) {
         return Vec::new();
     }
     let why = "field is immutable when `immutable` is set";
     let mut causes = Vec::new();
     if new.get("immutable") != Some(&Value::Bool(true)) {
-        causes.push(Cause::forbidden("immutable", why));
+        causes.push(StatusCause::forbidden("immutable", why));
     }
     for map in maps {
         if new.get(*map) != live.get(*map) {
-            causes.push(Cause::forbidden(*map, why));
+            causes.push(StatusCause::forbidden(*map, why));
         }
     }
     causes
 }
 
-fn check_pod(new: &Value, live: &Value) -> Vec<Cause> {
+fn check_pod(new: &Value, live: &Value) -> Vec<StatusCause> {
     if mutable_removed(new) == mutable_removed(live) {
         return check_revived(new, live);
     }
-    vec![Cause::forbidden(
+    vec![StatusCause::forbidden(
         "spec",
         "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
     )]
 }
 
 /// Containers whose end is taken back although nothing restarts them.
-fn check_revived(new: &Value, live: &Value) -> Vec<Cause> {
+fn check_revived(new: &Value, live: &Value) -> Vec<StatusCause> {
     let policy = text_at(live, "/spec/restartPolicy").unwrap_or("Always");
     let list = |pod: &Value| {
         let found = pod.pointer("/status/containerStatuses").and_then(Value::as_array);
@@ -106,7 +106,7 @@ fn check_revived(new: &Value, live: &Value) -> Vec<Cause> {
     let revived = list(live).into_iter().enumerate().filter(|(_, was)| stays(was) && runs(was));
     let cause = |(index, _)| {
         let field = format!("status.containerStatuses[{index}].state");
-        Cause::forbidden(field, "may not be transitioned to non-terminated state")
+        StatusCause::forbidden(field, "may not be transitioned to non-terminated state")
     };
     revived.map(cause).collect()
 }
@@ -125,7 +125,7 @@ fn mutable_removed(pod: &Value) -> Value {
     spec
 }
 
-fn check_claim(new: &Value, live: &Value) -> Vec<Cause> {
+fn check_claim(new: &Value, live: &Value) -> Vec<StatusCause> {
     let rest = |claim: &Value| {
         let mut spec = claim.get("spec").cloned().unwrap_or_default();
         if text_at(live, "/status/phase") != Some("Bound") {
@@ -145,21 +145,21 @@ fn check_claim(new: &Value, live: &Value) -> Vec<Cause> {
         spec
     };
     if rest(new) != rest(live) {
-        return vec![Cause::forbidden(
+        return vec![StatusCause::forbidden(
             "spec",
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
         )];
     }
     let size = |claim: &Value| {
-        text_at(claim, "/spec/resources/requests/storage").and_then(Quantity::parse)
+        text_at(claim, "/spec/resources/requests/storage").and_then(ExactQuantity::parse)
     };
-    let capacity = text_at(live, "/status/capacity/storage").and_then(Quantity::parse);
+    let capacity = text_at(live, "/status/capacity/storage").and_then(ExactQuantity::parse);
     match (size(live), size(new)) {
         // Back to what was asked for before a growth that failed, but not below what there is.
         (Some(before), Some(after))
             if after.cmp(before).is_lt() && capacity.is_some_and(|c| after.cmp(c).is_le()) =>
         {
-            vec![Cause::forbidden(
+            vec![StatusCause::forbidden(
                 "spec.resources.requests.storage",
                 "field can not be less than status.capacity",
             )]

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::apiserver::kinds::Kind;
+use crate::apiserver::kinds::ServedKind;
 use crate::apiserver::object;
-use crate::apiserver::status::Cause;
+use crate::apiserver::status::StatusCause;
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -14,13 +14,13 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
 /// What is wrong with an object's metadata.
-pub fn check_meta(kind: &Kind, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+pub fn check_meta(kind: &ServedKind, value: &Value, live: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let name = object::object_name(value);
-    let bad = |why: String| vec![Cause::invalid("metadata.name", &name.into(), &why)];
+    let bad = |why: String| vec![StatusCause::invalid("metadata.name", &name.into(), &why)];
     causes.extend(match (kind.group.as_str(), kind.plural.as_str()) {
         _ if name.is_empty() => {
-            vec![Cause::required("metadata.name", "name or generateName is required")]
+            vec![StatusCause::required("metadata.name", "name or generateName is required")]
         }
         ("rbac.authorization.k8s.io", _) => match name {
             "." | ".." => bad(format!("may not be '{name}'")),
@@ -32,11 +32,13 @@ pub fn check_meta(kind: &Kind, value: &Value, live: Option<&Value>) -> Vec<Cause
     });
     for (key, value) in map_entries(value, "labels") {
         causes.extend(
-            check_qualified(key).map(|why| Cause::invalid("metadata.labels", &key.into(), &why)),
+            check_qualified(key)
+                .map(|why| StatusCause::invalid("metadata.labels", &key.into(), &why)),
         );
         let text = value.as_str().unwrap_or_default();
         causes.extend(
-            label_value(text).map(|why| Cause::invalid("metadata.labels", &text.into(), &why)),
+            label_value(text)
+                .map(|why| StatusCause::invalid("metadata.labels", &text.into(), &why)),
         );
     }
     let mut total = 0;
@@ -44,11 +46,11 @@ pub fn check_meta(kind: &Kind, value: &Value, live: Option<&Value>) -> Vec<Cause
         total += key.len() + value.as_str().map_or(0, str::len);
         causes.extend(
             check_qualified(&key.to_lowercase())
-                .map(|why| Cause::invalid("metadata.annotations", &key.into(), &why)),
+                .map(|why| StatusCause::invalid("metadata.annotations", &key.into(), &why)),
         );
     }
     if total > MAX_ANNOTATIONS {
-        causes.push(Cause {
+        causes.push(StatusCause {
             field: "metadata.annotations".to_owned(),
             reason: "FieldValueTooLong",
             detail: format!("Too long: may not be more than {MAX_ANNOTATIONS} bytes"),
@@ -57,7 +59,7 @@ pub fn check_meta(kind: &Kind, value: &Value, live: Option<&Value>) -> Vec<Cause
     for (index, finalizer) in object::list_finalizers(value).enumerate() {
         causes.extend(
             check_qualified(finalizer)
-                .map(|why| Cause::invalid("metadata.finalizers", &finalizer.into(), &why)),
+                .map(|why| StatusCause::invalid("metadata.finalizers", &finalizer.into(), &why)),
         );
         let standard = ["kubernetes", "orphan", "foregroundDeletion"].contains(&finalizer);
         if kind.custom().is_none()
@@ -65,7 +67,7 @@ pub fn check_meta(kind: &Kind, value: &Value, live: Option<&Value>) -> Vec<Cause
             && !finalizer.contains('/')
             && kind.group != "apiextensions.k8s.io"
         {
-            causes.push(Cause::invalid(
+            causes.push(StatusCause::invalid(
                 format!("metadata.finalizers[{index}]"),
                 &finalizer.into(),
                 "name is neither a standard finalizer name nor is it fully qualified",
@@ -82,13 +84,13 @@ pub fn check_meta(kind: &Kind, value: &Value, live: Option<&Value>) -> Vec<Cause
                 "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
                 quoted.join(", ")
             );
-            causes.push(Cause::forbidden("metadata.finalizers", &why));
+            causes.push(StatusCause::forbidden("metadata.finalizers", &why));
         }
     }
     causes
 }
 
-fn check_owners(value: &Value) -> Vec<Cause> {
+fn check_owners(value: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let owners = object::meta_field(value, "ownerReferences").and_then(Value::as_array);
     let mut controller = None;
@@ -97,7 +99,7 @@ fn check_owners(value: &Value) -> Vec<Cause> {
         for field in ["apiVersion", "kind", "name", "uid"] {
             if text(field).is_empty() {
                 let what = if field == "apiVersion" { "version" } else { field };
-                causes.push(Cause::invalid(
+                causes.push(StatusCause::invalid(
                     // Without an index, as upstream.
                     format!("metadata.ownerReferences.{field}"),
                     &"".into(),
@@ -114,7 +116,7 @@ fn check_owners(value: &Value) -> Vec<Cause> {
                 "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {shown}",
             );
             let all = object::meta_field(value, "ownerReferences").unwrap_or(&Value::Null);
-            causes.push(Cause::invalid("metadata.ownerReferences", all, &why));
+            causes.push(StatusCause::invalid("metadata.ownerReferences", all, &why));
         } else {
             controller = Some(shown);
         }

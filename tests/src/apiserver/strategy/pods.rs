@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::apiserver::object::{self, default_to, map_at, text_at};
 use crate::apiserver::status::ApiError;
-use crate::apiserver::store::Store;
+use crate::apiserver::store::ObjectStore;
 
 /// Where a pod's own ServiceAccount token is mounted.
 const TOKEN_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -134,7 +134,7 @@ pub fn qos_class(pod: &Value) -> &'static str {
 
 /// What upstream's default admission adds to a new pod: its ServiceAccount, which must exist, that
 /// account's token, a priority and tolerations.
-pub fn admit_pod(store: &Store, pod: &mut Value) -> Result<(), ApiError> {
+pub fn admit_pod(store: &ObjectStore, pod: &mut Value) -> Result<(), ApiError> {
     let namespace = object::object_namespace(pod).to_owned();
     let name = object::object_name(pod).to_owned();
     let spec = map_at(pod, "spec");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::apiserver::object::{self, default_to, map_at, text_at};
 use crate::apiserver::status::ApiError;
-use crate::apiserver::store::Store;
+use crate::apiserver::store::ObjectStore;
 
 /// Defaults of a service.
 pub fn default_service(service: &mut Value) {
@@ -27,7 +27,7 @@ pub fn default_service(service: &mut Value) {
 }
 
 /// Gives a service an address of 10.96.0.0/16 unless it has or wants none.
-pub fn allocate_address(store: &Store, service: &mut Value) -> Result<(), ApiError> {
+pub fn allocate_address(store: &ObjectStore, service: &mut Value) -> Result<(), ApiError> {
     if text_at(service, "/spec/type") == Some("ExternalName") {
         return Ok(());
     }
@@ -39,7 +39,7 @@ pub fn allocate_address(store: &Store, service: &mut Value) -> Result<(), ApiErr
         "" => free_address(&taken).ok_or_else(|| ApiError::untyped("range is full"))?,
         "None" => "None".to_owned(),
         asked if taken.contains(asked) => {
-            let cause = crate::apiserver::status::Cause::invalid(
+            let cause = crate::apiserver::status::StatusCause::invalid(
                 "spec.clusterIPs",
                 &json!([asked]),
                 &format!("failed to allocate IP {asked}: provided IP is already allocated"),

@@ -2,23 +2,23 @@
 
 use serde_json::Value;
 
-use super::{Column, age};
-use crate::apiserver::kinds::Kind;
+use super::{TableColumn, age};
+use crate::apiserver::kinds::ServedKind;
 use crate::apiserver::object::{self, text_at};
 
-const fn narrow_column(name: &'static str, cell: fn(&Value) -> Value) -> Column {
-    Column { name, kind: "string", wide: false, cell }
+const fn narrow_column(name: &'static str, cell: fn(&Value) -> Value) -> TableColumn {
+    TableColumn { name, kind: "string", wide: false, cell }
 }
 
-const fn wide_column(name: &'static str, cell: fn(&Value) -> Value) -> Column {
-    Column { name, kind: "string", wide: true, cell }
+const fn wide_column(name: &'static str, cell: fn(&Value) -> Value) -> TableColumn {
+    TableColumn { name, kind: "string", wide: true, cell }
 }
 
-const NAME: Column = narrow_column("Name", |o| object::object_name(o).into());
-const AGE: Column = narrow_column("Age", |o| age_at(o, "/metadata/creationTimestamp"));
+const NAME: TableColumn = narrow_column("Name", |o| object::object_name(o).into());
+const AGE: TableColumn = narrow_column("Age", |o| age_at(o, "/metadata/creationTimestamp"));
 
 /// The columns of a kind.
-pub fn kind_columns(kind: &Kind) -> Vec<Column> {
+pub fn kind_columns(kind: &ServedKind) -> Vec<TableColumn> {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => pod_columns(),
         ("", "services") => service_columns(),
@@ -134,7 +134,7 @@ fn show_selector(selector: Option<&Value>) -> Value {
     if labels.is_empty() { "<none>".into() } else { labels.join(",").into() }
 }
 
-fn pod_columns() -> Vec<Column> {
+fn pod_columns() -> Vec<TableColumn> {
     vec![
         NAME,
         narrow_column("Ready", |o| {
@@ -223,7 +223,7 @@ fn pod_status(pod: &Value) -> String {
     if status == "Completed" && running { "Running".to_owned() } else { status }
 }
 
-fn service_columns() -> Vec<Column> {
+fn service_columns() -> Vec<TableColumn> {
     vec![
         NAME,
         narrow_column("Type", |o| value_at(o, "/spec/type")),
@@ -258,7 +258,7 @@ fn access_modes(object: &Value, pointer: &str) -> Value {
     modes.into()
 }
 
-fn claim_columns() -> Vec<Column> {
+fn claim_columns() -> Vec<TableColumn> {
     vec![
         NAME,
         narrow_column("Status", |o| {
@@ -283,7 +283,7 @@ fn claim_columns() -> Vec<Column> {
     ]
 }
 
-fn volume_columns() -> Vec<Column> {
+fn volume_columns() -> Vec<TableColumn> {
     vec![
         NAME,
         narrow_column("Capacity", |o| value_at(o, "/spec/capacity/storage")),
@@ -301,7 +301,7 @@ fn volume_columns() -> Vec<Column> {
     ]
 }
 
-fn event_columns() -> Vec<Column> {
+fn event_columns() -> Vec<TableColumn> {
     /// The same field under the names of both Event APIs.
     fn either(object: &Value, core: &str, new: &str) -> Value {
         match show_text(object, core) {
@@ -346,7 +346,7 @@ fn event_columns() -> Vec<Column> {
     ]
 }
 
-fn node_columns() -> Vec<Column> {
+fn node_columns() -> Vec<TableColumn> {
     vec![
         NAME,
         narrow_column("Status", |o| {
@@ -377,7 +377,7 @@ fn node_columns() -> Vec<Column> {
     ]
 }
 
-fn deployment_columns() -> Vec<Column> {
+fn deployment_columns() -> Vec<TableColumn> {
     vec![
         NAME,
         narrow_column("Ready", |o| {

@@ -24,7 +24,7 @@ const MEMORY: &str = "memory";
 
 /// One bug that a team can be asked to fix.
 #[derive(Clone, Debug)]
-pub struct Task {
+pub struct BenchTask {
     /// Its folder.
     pub dir: PathBuf,
     /// What it is called in results.
@@ -46,9 +46,9 @@ pub struct TaskSpec {
     /// What most of the package is written in.
     pub language: String,
     /// The release with the bug.
-    pub package: Package,
+    pub package: TaskPackage,
     /// The release without it: gives the oracle's patch.
-    pub fixed_version: Fixed,
+    pub fixed_version: FixedRelease,
     /// Files of the package whose difference between both releases is the oracle's patch.
     pub source: Vec<PathBuf>,
     /// What of the package is no part of the repository: built files, leftovers of packaging.
@@ -85,9 +85,9 @@ pub struct TaskSpec {
 /// A release of a package, by its registry's own client.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Package {
+pub struct TaskPackage {
     /// Whose client fetches it.
-    pub registry: Registry,
+    pub registry: PackageRegistry,
     /// Its name there.
     pub name: String,
     /// The release.
@@ -99,7 +99,7 @@ pub struct Package {
 /// The same package's other release.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Fixed {
+pub struct FixedRelease {
     /// The release.
     pub version: String,
     /// SHA-256 of what the registry serves.
@@ -109,7 +109,7 @@ pub struct Fixed {
 /// A package registry, by the client that speaks to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Registry {
+pub enum PackageRegistry {
     /// Rust's (and C's, where a crate brings its sources).
     Cargo,
     /// Python's.
@@ -123,7 +123,7 @@ pub enum Registry {
 #[serde(deny_unknown_fields)]
 pub struct ToolFiles {
     /// The release.
-    pub package: Package,
+    pub package: TaskPackage,
     /// Which of its files.
     pub files: Vec<PathBuf>,
     /// The folder that they go into.
@@ -170,7 +170,7 @@ const fn test_seconds() -> u64 {
     180
 }
 
-impl Task {
+impl BenchTask {
     /// The task in a folder.
     ///
     /// # Errors
@@ -180,14 +180,14 @@ impl Task {
     }
 
     /// The release with the bug.
-    pub fn broken(&self) -> &Package {
+    pub fn broken(&self) -> &TaskPackage {
         &self.spec.package
     }
 
     /// The release without it.
-    pub fn fixed(&self) -> Package {
-        let Fixed { version, sha256 } = self.spec.fixed_version.clone();
-        Package { version, sha256, ..self.spec.package.clone() }
+    pub fn fixed(&self) -> TaskPackage {
+        let FixedRelease { version, sha256 } = self.spec.fixed_version.clone();
+        TaskPackage { version, sha256, ..self.spec.package.clone() }
     }
 
     /// The folder with the hidden tests.
@@ -205,7 +205,7 @@ impl Task {
 ///
 /// # Errors
 /// With the first mistake in any of them.
-pub fn load_all(folder: &Path) -> Result<Vec<Task>, TaskError> {
+pub fn load_all(folder: &Path) -> Result<Vec<BenchTask>, TaskError> {
     let unreadable = |error| TaskError::Read { file: folder.display().to_string(), error };
     let entries = std::fs::read_dir(folder).map_err(unreadable)?;
     let dirs: BTreeSet<PathBuf> =
@@ -213,7 +213,7 @@ pub fn load_all(folder: &Path) -> Result<Vec<Task>, TaskError> {
     if dirs.is_empty() {
         return Err(TaskError::Empty { folder: folder.display().to_string() });
     }
-    dirs.iter().map(|dir| Task::load(dir)).collect()
+    dirs.iter().map(|dir| BenchTask::load(dir)).collect()
 }
 
 /// Everything that a task is made of, in one figure.

@@ -4,8 +4,8 @@ use std::path::{Component, Path};
 
 use serde_path_to_error::Segment;
 
-use super::{FILE, INSTRUCTION, TESTS, Task, TaskSpec, folder_digest};
-use crate::scenario::places::{PlaceKey, Places, ScenarioPlace, show_path};
+use super::{BenchTask, FILE, INSTRUCTION, TESTS, TaskSpec, folder_digest};
+use crate::scenario::places::{PlaceKey, ScenarioPlace, YamlPlaces, show_path};
 
 /// Why a task can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +43,7 @@ pub enum TaskError {
 /// A mistake that shows when the whole file has been read.
 struct TaskMistake(Vec<PlaceKey>, String);
 
-pub(super) fn read_task(dir: &Path) -> Result<Task, TaskError> {
+pub(super) fn read_task(dir: &Path) -> Result<BenchTask, TaskError> {
     let text = |name: &str| {
         let path = dir.join(name);
         let unreadable = |error| TaskError::Read { file: path.display().to_string(), error };
@@ -56,7 +56,7 @@ pub(super) fn read_task(dir: &Path) -> Result<Task, TaskError> {
     let digest = folder_digest(dir)
         .map_err(|error| TaskError::Read { file: dir.display().to_string(), error })?;
     let id = spec.instance_id.clone();
-    Ok(Task { dir: dir.to_owned(), id, instruction, spec, digest })
+    Ok(BenchTask { dir: dir.to_owned(), id, instruction, spec, digest })
 }
 
 fn parse_task(text: &str, file: &str, dir: &Path) -> Result<TaskSpec, TaskError> {
@@ -69,7 +69,7 @@ fn parse_task(text: &str, file: &str, dir: &Path) -> Result<TaskSpec, TaskError>
     };
     let spec = read_spec(text).map_err(|(place, field, message)| at(place, field, message))?;
     check_spec(&spec, dir).map_err(|TaskMistake(path, message)| {
-        at(Places::of(text).find(&path), show_path(&path), message)
+        at(YamlPlaces::of(text).find(&path), show_path(&path), message)
     })?;
     Ok(spec)
 }

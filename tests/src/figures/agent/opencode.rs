@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::{HISTORY, WINDOW, watch_turns};
 use crate::figures::memory;
-use crate::models::{ModelOptions, ModelServer, Script, Step};
+use crate::models::{ModelOptions, ModelScript, ModelServer, ScriptStep};
 
 const PACKAGE: &str = "opencode-ai@1.18.33";
 /// Turns of the conversation: as many as the first window needs.
@@ -27,7 +27,7 @@ const MODEL: &str = "opencode";
 const TITLES: &str = "titles";
 
 /// What it needs, in the units of the agent's own figures.
-pub struct Opencode {
+pub struct OpencodeFigures {
     /// Milliseconds from its start to its first model request, in a conversation that it knows.
     pub start: f64,
     /// MiB while it waits for its model.
@@ -39,7 +39,7 @@ pub struct Opencode {
 }
 
 /// Nothing where it can't be had or does not work, said in a line.
-pub async fn measure_opencode() -> Option<Opencode> {
+pub async fn measure_opencode() -> Option<OpencodeFigures> {
     let measured = async {
         let program = tokio::task::spawn_blocking(find_program).await??;
         timeout(PATIENCE, Box::pin(hold_conversation(&program)))
@@ -55,12 +55,12 @@ pub async fn measure_opencode() -> Option<Opencode> {
     }
 }
 
-async fn hold_conversation(program: &Path) -> anyhow::Result<Opencode> {
-    let mut steps = vec![Step::say("ready")];
+async fn hold_conversation(program: &Path) -> anyhow::Result<OpencodeFigures> {
+    let mut steps = vec![ScriptStep::say("ready")];
     let cat = |n| json!({"command": format!("cat README.md # {n}"), "description": "Reads"});
-    steps.extend((0..TURNS).map(|n| Step::tool("bash", cat(n))));
-    steps.push(Step::say("finished"));
-    let script = Script::of(MODEL, steps).and(TITLES, vec![Step::say("figures")]);
+    steps.extend((0..TURNS).map(|n| ScriptStep::tool("bash", cat(n))));
+    steps.push(ScriptStep::say("finished"));
+    let script = ModelScript::of(MODEL, steps).and(TITLES, vec![ScriptStep::say("figures")]);
     let models = ModelServer::start(script, ModelOptions::default()).await?;
     let served = || models.served().iter().filter(|answer| answer.role == MODEL).count();
     let dir = tempfile::tempdir()?;
@@ -86,7 +86,7 @@ async fn hold_conversation(program: &Path) -> anyhow::Result<Opencode> {
         // Its last answer may end it before that is seen.
         ended = home.ended(&mut second) => { ended?; watched.await? }
     };
-    Ok(Opencode {
+    Ok(OpencodeFigures {
         start: watched.first.duration_since(born).as_secs_f64() * 1e3,
         idle_memory,
         peak_memory: watched.peak,

@@ -14,10 +14,10 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
 
-use super::super::{Figure, wait_until};
+use super::super::{MeasuredFigure, wait_until};
 use super::{CLICKS_AGAIN, PATIENCE, chaos_options, start_again};
-use crate::models::{Script, Step};
-use crate::stack::Stack;
+use crate::models::{ModelScript, ScriptStep};
+use crate::stack::RunningStack;
 
 const ITEMS: usize = 100;
 /// Items that wait for nothing.
@@ -28,15 +28,17 @@ const PAUSE: std::ops::Range<u64> = 200..900;
 const END: Duration = Duration::from_mins(20);
 
 /// Items without or with more than one Thread, and the longest wait of one that was free to begin.
-pub async fn measure_roadmap() -> anyhow::Result<Vec<Figure>> {
+pub async fn measure_roadmap() -> anyhow::Result<Vec<MeasuredFigure>> {
     let seed = std::env::var("CODEBUTLER_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(rand::random);
     let dir = tempfile::tempdir()?;
     let files = dir.path().join("files");
     std::fs::create_dir_all(files.join(".codebutler"))?;
     std::fs::write(files.join(".codebutler/roadmap.md"), write_roadmap())?;
-    let script = Script::of("pm", vec![Step::say("Noted."), Step::say("Noted again.")]);
-    let mut stack = Box::pin(Stack::start(chaos_options(dir.path(), files, script)?)).await?;
+    let script =
+        ModelScript::of("pm", vec![ScriptStep::say("Noted."), ScriptStep::say("Noted again.")]);
+    let mut stack =
+        Box::pin(RunningStack::start(chaos_options(dir.path(), files, script)?)).await?;
     let figures = Box::pin(run_roadmap(&mut stack, StdRng::seed_from_u64(seed))).await;
     stack.stop().await?;
     figures.with_context(|| format!("CODEBUTLER_SEED={seed} tries this again"))
@@ -57,7 +59,10 @@ fn write_roadmap() -> String {
     (0..ITEMS).map(item).collect()
 }
 
-async fn run_roadmap(stack: &mut Stack, mut rng: StdRng) -> anyhow::Result<Vec<Figure>> {
+async fn run_roadmap(
+    stack: &mut RunningStack,
+    mut rng: StdRng,
+) -> anyhow::Result<Vec<MeasuredFigure>> {
     let threads = stack.threads();
     let ana = stack.users.get("ana").context("ana")?.clone();
     let root = stack.slack.post_as(&ana, &stack.channel, None, "develop everything")?;
@@ -105,13 +110,14 @@ async fn run_roadmap(stack: &mut Stack, mut rng: StdRng) -> anyhow::Result<Vec<F
     // Of what waits for a place alone nobody says that it is forgotten: the longest is of all.
     let longest = waited.fold(0.0, f64::max);
     #[allow(clippy::cast_precision_loss)] // handfuls
-    let count = |name, value: usize, limit| Figure::at_most(name, value as f64, "count", limit);
+    let count =
+        |name, value: usize, limit| MeasuredFigure::at_most(name, value as f64, "count", limit);
     #[allow(clippy::cast_precision_loss)]
-    let kills = Figure::at_least("chaos.roadmap_kills", kills as f64, "count", 50.0);
+    let kills = MeasuredFigure::at_least("chaos.roadmap_kills", kills as f64, "count", 50.0);
     Ok(vec![
         kills,
         count("chaos.roadmap_items_not_once", wrong.count(), 0.0),
-        Figure::at_most("chaos.roadmap_longest_wait", longest, "s", 300.0),
+        MeasuredFigure::at_most("chaos.roadmap_longest_wait", longest, "s", 300.0),
     ])
 }
 

@@ -14,13 +14,13 @@ use kube::{Api, ResourceExt as _};
 use reqwest::Certificate;
 use serde_json::{Value, json};
 
-use super::provider::{KEY, Provider};
-use crate::cluster::Cluster;
+use super::provider::{KEY, LocalProvider};
+use crate::cluster::TestCluster;
 use crate::figures::{memory, product};
-use crate::place::{Place, SYSTEM, TEAM};
-use crate::slack::{Options, SlackServer};
+use crate::place::{InstallPlace, SYSTEM, TEAM};
+use crate::slack::{SlackOptions, SlackServer};
 use crate::stack::manifests::{secrets_binding, system_manifests};
-use crate::stack::process::{Process, ProcessCommand};
+use crate::stack::process::{OperatorProcess, ProcessCommand};
 
 /// What is asked for.
 pub const MODEL: &str = "figures/model";
@@ -32,29 +32,35 @@ const READY: Duration = Duration::from_mins(1);
 const PROGRAM: &str = "codebutler-operator";
 
 /// See the module.
-pub struct Bed {
-    gateway: Process,
+pub struct ProxyBed {
+    gateway: OperatorProcess,
     /// The one before an upgrade.
-    leaving: Option<Process>,
+    leaving: Option<OperatorProcess>,
     command: ProcessCommand,
     address: SocketAddr,
     ca: String,
     /// By Repo and Thread.
     tokens: Vec<Vec<String>>,
-    cluster: Cluster,
+    cluster: TestCluster,
     slack: SlackServer,
     dirs: Vec<tempfile::TempDir>,
 }
 
-impl Bed {
+impl ProxyBed {
     /// Starts everything, with `git` as the Repo's URL and token; returns when a call gets an answer.
-    pub async fn start(provider: &Provider, git: Option<(&str, &str)>) -> anyhow::Result<Self> {
+    pub async fn start(
+        provider: &LocalProvider,
+        git: Option<(&str, &str)>,
+    ) -> anyhow::Result<Self> {
         let none = ("https://git.invalid/acme/figures", "none");
         Self::start_for(provider, &[git.unwrap_or(none)]).await
     }
 
     /// The same with several Repos.
-    pub async fn start_for(provider: &Provider, gits: &[(&str, &str)]) -> anyhow::Result<Self> {
+    pub async fn start_for(
+        provider: &LocalProvider,
+        gits: &[(&str, &str)],
+    ) -> anyhow::Result<Self> {
         Self::start_at(&provider.url(), gits, product::build_program(PROGRAM)?).await
     }
 
@@ -75,10 +81,10 @@ impl Bed {
         program: PathBuf,
     ) -> anyhow::Result<Self> {
         let dir = tempfile::tempdir()?;
-        let slack = SlackServer::start(Options::default()).await?;
-        let cluster = Cluster::start(&dir.path().join("cluster")).await?;
+        let slack = SlackServer::start(SlackOptions::default()).await?;
+        let cluster = TestCluster::start(&dir.path().join("cluster")).await?;
         cluster.install_crds().await?;
-        let place = Place::usual();
+        let place = InstallPlace::usual();
         place.make(&cluster).await?;
         for yaml in system_manifests(&place)? {
             cluster.apply_yaml(&yaml).await?;
@@ -149,7 +155,7 @@ impl Bed {
     }
 
     /// The cluster.
-    pub const fn cluster(&self) -> &Cluster {
+    pub const fn cluster(&self) -> &TestCluster {
         &self.cluster
     }
 
@@ -379,11 +385,11 @@ fn thread_name(repo: usize, n: usize) -> String {
 }
 
 /// Registers a pod, as the controller does, and answers its token.
-async fn make_thread(cluster: &Cluster, repo: usize, n: usize) -> anyhow::Result<String> {
+async fn make_thread(cluster: &TestCluster, repo: usize, n: usize) -> anyhow::Result<String> {
     register_pod(cluster, &repo_name(repo), &thread_name(repo, n)).await
 }
 
-async fn register_pod(cluster: &Cluster, repo: &str, thread: &str) -> anyhow::Result<String> {
+async fn register_pod(cluster: &TestCluster, repo: &str, thread: &str) -> anyhow::Result<String> {
     let client = cluster.client();
     let (name, account) = (names::pod_name(thread, "pm"), names::service_account(repo));
     let pod = json!({

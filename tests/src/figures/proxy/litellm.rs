@@ -13,7 +13,7 @@ use tokio::process::{Child, Command};
 
 use super::Line;
 use super::bed::MODEL;
-use super::provider::{KEY, Provider};
+use super::provider::{KEY, LocalProvider};
 use crate::figures::memory;
 use crate::pytools::ensure_venv;
 
@@ -22,16 +22,16 @@ const PACKAGES: &[&str] = &["litellm[proxy]==1.106.2"];
 const START: Duration = Duration::from_mins(2);
 
 /// A running proxy, with one worker and nothing to keep books in.
-pub struct Litellm {
+pub struct LitellmProxy {
     child: Child,
     _dir: tempfile::TempDir,
     /// How to call it.
     pub line: Arc<Line>,
 }
 
-impl Litellm {
+impl LitellmProxy {
     /// Nothing where it can't be had, said in a line.
-    pub async fn start(provider: &Provider) -> Option<Self> {
+    pub async fn start(provider: &LocalProvider) -> Option<Self> {
         match Self::try_start(provider).await {
             Ok(running) => Some(running),
             Err(error) => {
@@ -41,7 +41,7 @@ impl Litellm {
         }
     }
 
-    async fn try_start(provider: &Provider) -> anyhow::Result<Self> {
+    async fn try_start(provider: &LocalProvider) -> anyhow::Result<Self> {
         let venv = tokio::task::spawn_blocking(|| ensure_venv(PACKAGES)).await??;
         let dir = tempfile::tempdir()?;
         let config = dir.path().join("litellm.yaml");

@@ -15,7 +15,7 @@ use futures::{StreamExt as _, stream};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_stream::wrappers::IntervalStream;
 
-use crate::serving::Serving;
+use crate::serving::RunningServer;
 
 /// What it accepts, like anything else.
 pub const KEY: &str = "figures";
@@ -36,12 +36,12 @@ const LAST: &str = concat!(
 );
 
 /// A running provider.
-pub struct Provider {
+pub struct LocalProvider {
     begun: Instant,
-    serving: Serving,
+    serving: RunningServer,
 }
 
-impl Provider {
+impl LocalProvider {
     /// Serves on a free port.
     pub async fn start() -> anyhow::Result<Arc<Self>> {
         let begun = Instant::now();
@@ -49,7 +49,7 @@ impl Provider {
             .route("/v1/chat/completions", post(serve_chat))
             .layer(DefaultBodyLimit::max(1 << 20))
             .with_state(begun);
-        Ok(Arc::new(Self { begun, serving: Serving::start(router).await? }))
+        Ok(Arc::new(Self { begun, serving: RunningServer::start(router).await? }))
     }
 
     /// `http://127.0.0.1:<port>/v1`

@@ -13,15 +13,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Answer, Host, Name};
-use crate::github::app::{self, Installation, check_signature};
+use crate::github::app::{self, AppInstallation, check_signature};
 use crate::github::error::ApiError;
 
 /// A call that is signed with the App's key.
-pub(super) struct Signed {
+pub(super) struct SignedCall {
     web: String,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Signed {
+impl<S: Send + Sync> FromRequestParts<S> for SignedCall {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
@@ -31,8 +31,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Signed {
     }
 }
 
-impl Signed {
-    fn installation(&self, owner: &str, found: &Installation) -> Value {
+impl SignedCall {
+    fn installation(&self, owner: &str, found: &AppInstallation) -> Value {
         let api = format!("{}/api/v3", self.web);
         let page = format!("{}/settings/installations/{}", self.web, found.id);
         json!({
@@ -50,7 +50,7 @@ impl Signed {
 
 pub(super) async fn of_repository(
     State(shared): Host,
-    signed: Signed,
+    signed: SignedCall,
     Path(name): Path<Name>,
 ) -> Answer {
     let app = shared.app.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +60,7 @@ pub(super) async fn of_repository(
     Ok(Json(signed.installation(&name.owner, found)).into_response())
 }
 
-pub(super) async fn by_id(State(shared): Host, signed: Signed, Path(id): Path<u64>) -> Answer {
+pub(super) async fn by_id(State(shared): Host, signed: SignedCall, Path(id): Path<u64>) -> Answer {
     let app = shared.app.lock().unwrap_or_else(PoisonError::into_inner);
     let found = app.installations.iter().find(|(_, found)| found.id == id);
     let (owner, found) = found.ok_or_else(ApiError::not_found)?;
@@ -75,7 +75,7 @@ pub(super) struct TokenBody {
 
 pub(super) async fn create_token(
     State(shared): Host,
-    _: Signed,
+    _: SignedCall,
     Path(id): Path<u64>,
     body: Result<Option<Json<TokenBody>>, JsonRejection>,
 ) -> Answer {

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 use super::{Answer, Caller, Host, Name, Paged, find_repository};
 use crate::github::error::ApiError;
-use crate::github::json::{self, Urls};
-use crate::github::state::{Check, Repository};
+use crate::github::json::{self, GitHubUrls};
+use crate::github::state::{HostedCheck, HostedRepository};
 
 #[derive(Deserialize)]
-pub(super) struct Rest {
+pub(super) struct CommitTail {
     owner: String,
     repo: String,
     /// All that follows: it may contain slashes.
@@ -47,7 +47,7 @@ pub(super) async fn list_commits(
 pub(super) async fn read_commit(
     State(shared): Host,
     caller: Caller,
-    Path(path): Path<Rest>,
+    Path(path): Path<CommitTail>,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &path.owner, &path.repo)?;
@@ -83,7 +83,7 @@ pub(super) async fn read_commit(
 pub(super) async fn read_object(
     State(shared): Host,
     caller: Caller,
-    Path(path): Path<Object>,
+    Path(path): Path<CommitPath>,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &path.owner, &path.repo)?;
@@ -101,7 +101,7 @@ pub(super) async fn read_object(
 }
 
 #[derive(Deserialize)]
-pub(super) struct Object {
+pub(super) struct CommitPath {
     owner: String,
     repo: String,
     sha: String,
@@ -121,7 +121,7 @@ pub(super) async fn list_runs(
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &name.owner, &name.repo)?;
-    let of = |check: &&Check| {
+    let of = |check: &&HostedCheck| {
         !check.status && query.head_sha.as_ref().is_none_or(|sha| *sha == check.commit)
     };
     let runs = repo.checks.iter().filter(of).map(|c| json::workflow_run(&caller.urls, repo, c));
@@ -149,8 +149,8 @@ pub(super) async fn list_jobs(
 }
 
 /// Newest first, one of each context.
-fn list_statuses(urls: &Urls, repo: &Repository, sha: &str) -> Vec<Value> {
-    let mut newest: Vec<&Check> = Vec::new();
+fn list_statuses(urls: &GitHubUrls, repo: &HostedRepository, sha: &str) -> Vec<Value> {
+    let mut newest: Vec<&HostedCheck> = Vec::new();
     for check in repo.checks.iter().rev().filter(|c| c.commit == sha && c.status) {
         if newest.iter().all(|known| known.name != check.name) {
             newest.push(check);
@@ -159,7 +159,7 @@ fn list_statuses(urls: &Urls, repo: &Repository, sha: &str) -> Vec<Value> {
     newest.into_iter().map(|check| json::status_json(urls, repo, check)).collect()
 }
 
-fn combined_status(urls: &Urls, repo: &Repository, sha: &str) -> Value {
+fn combined_status(urls: &GitHubUrls, repo: &HostedRepository, sha: &str) -> Value {
     let commit = format!("/repos/{}/commits/{sha}", repo.full_name());
     let statuses = list_statuses(urls, repo, sha);
     let any = |state: &str| statuses.iter().any(|status| status["state"] == state);
@@ -176,7 +176,7 @@ fn combined_status(urls: &Urls, repo: &Repository, sha: &str) -> Value {
     })
 }
 
-async fn in_full(urls: &Urls, repo: &Repository, sha: &str) -> Result<Value, ApiError> {
+async fn in_full(urls: &GitHubUrls, repo: &HostedRepository, sha: &str) -> Result<Value, ApiError> {
     let commit = repo.git.log(sha, 1).await?.pop().ok_or_else(ApiError::not_found)?;
     let changes = match commit.parents.first() {
         Some(parent) => repo.git.changes(parent, sha).await?,
@@ -195,7 +195,7 @@ async fn in_full(urls: &Urls, repo: &Repository, sha: &str) -> Result<Value, Api
 pub(super) async fn compare_commits(
     State(shared): Host,
     caller: Caller,
-    Path(path): Path<Rest>,
+    Path(path): Path<CommitTail>,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &path.owner, &path.repo)?;
@@ -243,7 +243,7 @@ pub(super) struct ContentsQuery {
 pub(super) async fn read_contents(
     State(shared): Host,
     caller: Caller,
-    Path(path): Path<Rest>,
+    Path(path): Path<CommitTail>,
     Query(query): Query<ContentsQuery>,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, Host};
 use crate::github::error::ApiError;
-use crate::github::state::Repository;
+use crate::github::state::HostedRepository;
 use crate::github::token_of;
 
 #[derive(Deserialize)]
@@ -95,18 +95,18 @@ fn refuse_query(message: &str) -> Answer {
     Ok(Json(json!({"data": null, "errors": [error]})).into_response())
 }
 
-fn find_pull(repo: &Repository, id: &str) -> Option<u64> {
+fn find_pull(repo: &HostedRepository, id: &str) -> Option<u64> {
     let mut pulls = repo.pulls.values();
     pulls.find(|pull| format!("PR_{}", pull.id) == id).map(|pull| pull.number)
 }
 
-fn queue_entry(repo: &Repository, number: u64) -> Value {
+fn queue_entry(repo: &HostedRepository, number: u64) -> Value {
     let at = repo.queue.iter().position(|queued| *queued == number);
     at.map_or(Value::Null, |at| json!({"state": "AWAITING_CHECKS", "position": at + 1}))
 }
 
 /// Why the host does not do it, in its words.
-fn find_refusal(repo: &Repository, number: u64, kind: &str, input: &Value) -> Option<String> {
+fn find_refusal(repo: &HostedRepository, number: u64, kind: &str, input: &Value) -> Option<String> {
     let pull = &repo.pulls[&number];
     if kind == "node" {
         return None;

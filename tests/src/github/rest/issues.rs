@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::{Answer, Caller, Host, Name, Numbered, Paged, find_repository};
 use crate::github::error::ApiError;
 use crate::github::json;
-use crate::github::state::Issue;
+use crate::github::state::HostedIssue;
 
 #[derive(Deserialize)]
 pub(super) struct ListQuery {
@@ -62,7 +62,7 @@ pub(super) async fn create_issue(
     }
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &name.owner, &name.repo)?;
-    let issue = Issue {
+    let issue = HostedIssue {
         id: shared.next_id(),
         number: repo.next_number(),
         title: body.title,
@@ -99,7 +99,7 @@ pub(super) struct AddLabels {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Labelled {
+pub(super) struct LabelPath {
     owner: String,
     repo: String,
     number: u64,
@@ -129,7 +129,7 @@ pub(super) async fn add_labels(
 pub(super) async fn remove_label(
     State(shared): Host,
     caller: Caller,
-    Path(at): Path<Labelled>,
+    Path(at): Path<LabelPath>,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &at.owner, &at.repo)?;

@@ -11,8 +11,8 @@ use serde_json::json;
 
 use super::{Answer, Caller, Host, Numbered, find_pull, find_repository};
 use crate::github::error::ApiError;
-use crate::github::git::{GitError, Signature};
-use crate::github::state::{Merged, Pull, Repository};
+use crate::github::git::{GitError, GitSignature};
+use crate::github::state::{HostedPull, HostedRepository, MergedPull};
 
 #[derive(Default, Deserialize)]
 pub(super) struct MergeBody {
@@ -85,8 +85,8 @@ pub(super) async fn merge_pull(
 
 /// Makes the commit on the base branch.
 pub(in crate::github) async fn make_commit(
-    repo: &Repository,
-    pull: &Pull,
+    repo: &HostedRepository,
+    pull: &HostedPull,
     squash: bool,
     message: &str,
     login: &str,
@@ -96,9 +96,12 @@ pub(in crate::github) async fn make_commit(
     let tree = tree.ok_or_else(conflict)?;
     let parents: &[&str] =
         if squash { &[&pull.base_sha] } else { &[&pull.base_sha, &pull.head_sha] };
-    let author = Signature::of(login);
-    let host =
-        Signature { name: "GitHub".to_owned(), email: "noreply@github.com".to_owned(), date: None };
+    let author = GitSignature::of(login);
+    let host = GitSignature {
+        name: "GitHub".to_owned(),
+        email: "noreply@github.com".to_owned(),
+        date: None,
+    };
     let sha = repo.git.commit_tree(&tree, parents, message, &author, &host).await?;
     let base = format!("refs/heads/{}", pull.base);
     repo.git.update_ref(&base, &sha, &pull.base_sha).await?;
@@ -106,7 +109,7 @@ pub(in crate::github) async fn make_commit(
 }
 
 /// The branch's commits, made anew on top of the base branch.
-async fn rebase_commits(repo: &Repository, pull: &Pull) -> Result<String, GitError> {
+async fn rebase_commits(repo: &HostedRepository, pull: &HostedPull) -> Result<String, GitError> {
     let mut top = pull.base_sha.clone();
     let commits = repo.git.log(&format!("{}..{}", pull.base_sha, pull.head_sha), 250).await?;
     for commit in commits.into_iter().rev() {
@@ -114,7 +117,7 @@ async fn rebase_commits(repo: &Repository, pull: &Pull) -> Result<String, GitErr
         let tree = repo.git.run(&["merge-tree", "--write-tree", &from, &top, &commit.sha]).await?;
         let tree = tree.lines().next().unwrap_or_default().to_owned();
         let (name, email, date) = commit.author;
-        let author = Signature { name, email, date: Some(date) };
+        let author = GitSignature { name, email, date: Some(date) };
         top = repo.git.commit_tree(&tree, &[&top], &commit.message, &author, &author).await?;
     }
     repo.git.update_ref(&format!("refs/heads/{}", pull.base), &top, &pull.base_sha).await?;
@@ -140,10 +143,15 @@ fn closed_by(body: &str) -> Vec<u64> {
 }
 
 /// Takes note of a merge.
-pub(in crate::github) fn record_merge(repo: &mut Repository, taken: &Pull, sha: &str, login: &str) {
+pub(in crate::github) fn record_merge(
+    repo: &mut HostedRepository,
+    taken: &HostedPull,
+    sha: &str,
+    login: &str,
+) {
     let now = Timestamp::now();
     if let Some(pull) = repo.pulls.get_mut(&taken.number) {
-        pull.merged = Some(Merged { sha: sha.to_owned(), at: now, by: login.to_owned() });
+        pull.merged = Some(MergedPull { sha: sha.to_owned(), at: now, by: login.to_owned() });
         pull.close(now);
     }
     if taken.base != repo.default_branch {
@@ -158,8 +166,8 @@ pub(in crate::github) fn record_merge(repo: &mut Repository, taken: &Pull, sha: 
 }
 
 async fn merge_message(
-    repo: &Repository,
-    pull: &Pull,
+    repo: &HostedRepository,
+    pull: &HostedPull,
     squash: bool,
     body: MergeBody,
 ) -> Result<String, GitError> {

@@ -30,8 +30,8 @@ use tokio::sync::MutexGuard;
 use tower::ServiceExt as _;
 
 use super::error::ApiError;
-use super::json::{self, Urls};
-use super::state::{Pull, Repository};
+use super::json::{self, GitHubUrls};
+use super::state::{HostedPull, HostedRepository};
 use super::{Shared, token_of};
 
 type Answer = Result<Response, ApiError>;
@@ -99,7 +99,7 @@ pub(super) fn build_router() -> Router<Arc<Shared>> {
 /// An authenticated call.
 struct Caller {
     login: String,
-    urls: Urls,
+    urls: GitHubUrls,
 }
 
 impl FromRequestParts<Arc<Shared>> for Caller {
@@ -114,7 +114,7 @@ impl FromRequestParts<Arc<Shared>> for Caller {
         match token_of(&parts.headers) {
             Some(token) => {
                 let login = shared.who(&token, &parts.method, parts.uri.path())?;
-                Ok(Self { login, urls: Urls { web } })
+                Ok(Self { login, urls: GitHubUrls { web } })
             }
             // A private repository does not exist for strangers.
             None if parts.uri.path().contains("repos/") => Err(ApiError::not_found()),
@@ -138,17 +138,17 @@ struct Numbered {
     number: u64,
 }
 
-type Repositories<'a> = MutexGuard<'a, BTreeMap<(String, String), Repository>>;
+type Repositories<'a> = MutexGuard<'a, BTreeMap<(String, String), HostedRepository>>;
 
 fn find_repository<'a>(
     all: &'a mut Repositories<'_>,
     owner: &str,
     name: &str,
-) -> Result<&'a mut Repository, ApiError> {
+) -> Result<&'a mut HostedRepository, ApiError> {
     all.get_mut(&(owner.to_owned(), name.to_owned())).ok_or_else(ApiError::not_found)
 }
 
-fn find_pull(repo: &mut Repository, number: u64) -> Result<&mut Pull, ApiError> {
+fn find_pull(repo: &mut HostedRepository, number: u64) -> Result<&mut HostedPull, ApiError> {
     repo.pulls.get_mut(&number).ok_or_else(ApiError::not_found)
 }
 
@@ -188,7 +188,7 @@ async fn by_id(State(shared): Host, mut request: Request) -> Response {
     let (id, rest) =
         path.split_once('/').map_or((&*path, String::new()), |(id, rest)| (id, format!("/{rest}")));
     let all = shared.repositories.lock().await;
-    let name = all.values().find(|repo| repo.id.to_string() == id).map(Repository::full_name);
+    let name = all.values().find(|repo| repo.id.to_string() == id).map(HostedRepository::full_name);
     drop(all);
     let Some(name) = name else { return ApiError::not_found().into_response() };
     let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
@@ -333,7 +333,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Paged {
 }
 
 impl Paged {
-    fn answer(&self, urls: &Urls, items: Vec<Value>) -> Response {
+    fn answer(&self, urls: &GitHubUrls, items: Vec<Value>) -> Response {
         let size = self.query.per_page.unwrap_or(30).clamp(1, 100);
         let page = self.query.page.unwrap_or(1).max(1);
         let last = items.len().div_ceil(size).max(1);

@@ -13,8 +13,8 @@ use super::{Answer, Caller, Host, Name, Numbered, Paged, find_pull, find_reposit
 use crate::github::Shared;
 use crate::github::error::ApiError;
 use crate::github::git::GitError;
-use crate::github::json::{self, PullDetail, Urls};
-use crate::github::state::{Pull, Repository};
+use crate::github::json::{self, GitHubUrls, PullDetail};
+use crate::github::state::{HostedPull, HostedRepository};
 
 const RESOURCE: &str = "PullRequest";
 
@@ -38,14 +38,14 @@ pub(super) async fn list_pulls(
     let repo = find_repository(&mut all, &name.owner, &name.repo)?;
     repo.refresh().await?;
     let state = query.state.as_deref().unwrap_or("open");
-    let wanted = |pull: &&Pull| {
+    let wanted = |pull: &&HostedPull| {
         let head = format!("{}:{}", repo.owner, pull.head);
         let state_fits = state == "all" || (state == "open") == pull.open;
         // Like the real host, a head without its owner filters nothing.
         let head_fits = query.head.as_ref().is_none_or(|h| !h.contains(':') || *h == head);
         state_fits && head_fits && query.base.as_ref().is_none_or(|b| *b == pull.base)
     };
-    let mut found: Vec<&Pull> = repo.pulls.values().filter(wanted).collect();
+    let mut found: Vec<&HostedPull> = repo.pulls.values().filter(wanted).collect();
     if query.sort.as_deref() == Some("updated") {
         found.sort_by_key(|pull| pull.updated_at);
     }
@@ -86,10 +86,10 @@ pub(super) async fn create_pull(
 
 async fn open_pull(
     shared: &Shared,
-    repo: &Repository,
+    repo: &HostedRepository,
     login: &str,
     body: CreatePull,
-) -> Result<Pull, ApiError> {
+) -> Result<HostedPull, ApiError> {
     let title = body.title.filter(|t| !t.trim().is_empty());
     let title = title.ok_or_else(|| ApiError::field(RESOURCE, "title", "missing_field"))?;
     let (owner, head) = body.head.split_once(':').unwrap_or((&repo.owner, &body.head));
@@ -106,13 +106,16 @@ async fn open_pull(
         return Err(ApiError::custom(RESOURCE, message));
     }
     let heads = (head.to_owned(), head_sha, body.base, base_sha);
-    let pull = Pull::opened(shared.next_id(), repo.next_number(), heads, login);
+    let pull = HostedPull::opened(shared.next_id(), repo.next_number(), heads, login);
     let draft = body.draft.unwrap_or(false);
-    Ok(Pull { title, body: body.body, draft, ..pull })
+    Ok(HostedPull { title, body: body.body, draft, ..pull })
 }
 
 /// What a merge would meet now, and what the pull request changes.
-pub(super) async fn pull_detail(repo: &Repository, pull: &Pull) -> Result<PullDetail, GitError> {
+pub(super) async fn pull_detail(
+    repo: &HostedRepository,
+    pull: &HostedPull,
+) -> Result<PullDetail, GitError> {
     let (base, head) = (&pull.base_sha, &pull.head_sha);
     let merge_base = repo.git.run(&["merge-base", base, head]).await.unwrap_or(base.clone());
     let mergeable =
@@ -124,7 +127,11 @@ pub(super) async fn pull_detail(repo: &Repository, pull: &Pull) -> Result<PullDe
     })
 }
 
-async fn full_value(urls: &Urls, repo: &Repository, pull: &Pull) -> Result<Value, ApiError> {
+async fn full_value(
+    urls: &GitHubUrls,
+    repo: &HostedRepository,
+    pull: &HostedPull,
+) -> Result<Value, ApiError> {
     let detail = pull_detail(repo, pull).await?;
     Ok(json::pull_in_full(urls, repo, pull, &detail))
 }

@@ -13,7 +13,7 @@ use crate::github::error::ApiError;
 use crate::github::json;
 
 #[derive(Deserialize)]
-pub(super) struct Named {
+pub(super) struct RefPath {
     owner: String,
     repo: String,
     #[serde(alias = "branch", alias = "prefix")]
@@ -44,7 +44,7 @@ pub(super) async fn list_branches(
 pub(super) async fn read_branch(
     State(shared): Host,
     caller: Caller,
-    Path(path): Path<Named>,
+    Path(path): Path<RefPath>,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &path.owner, &path.repo)?;
@@ -56,7 +56,11 @@ pub(super) async fn read_branch(
 }
 
 /// The rules of a branch; a branch that does not exist has those that it would have.
-pub(super) async fn read_rules(State(shared): Host, _: Caller, Path(path): Path<Named>) -> Answer {
+pub(super) async fn read_rules(
+    State(shared): Host,
+    _: Caller,
+    Path(path): Path<RefPath>,
+) -> Answer {
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &path.owner, &path.repo)?;
     let source = |kind: &str| {
@@ -92,7 +96,7 @@ pub(super) async fn read_rules(State(shared): Host, _: Caller, Path(path): Path<
 pub(super) async fn read_ref(
     State(shared): Host,
     caller: Caller,
-    Path(path): Path<Named>,
+    Path(path): Path<RefPath>,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &path.owner, &path.repo)?;
@@ -106,7 +110,7 @@ pub(super) async fn read_ref(
 pub(super) async fn matching_refs(
     State(shared): Host,
     caller: Caller,
-    Path(path): Path<Named>,
+    Path(path): Path<RefPath>,
     page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
@@ -164,7 +168,7 @@ pub(super) struct UpdateRef {
 pub(super) async fn update_ref(
     State(shared): Host,
     caller: Caller,
-    Path(path): Path<Named>,
+    Path(path): Path<RefPath>,
     body: Result<Json<UpdateRef>, JsonRejection>,
 ) -> Answer {
     let Json(body) = body?;
@@ -185,7 +189,11 @@ pub(super) async fn update_ref(
     Ok(Json(json::reference_json(&caller.urls, repo, &name, &body.sha)).into_response())
 }
 
-pub(super) async fn delete_ref(State(shared): Host, _: Caller, Path(path): Path<Named>) -> Answer {
+pub(super) async fn delete_ref(
+    State(shared): Host,
+    _: Caller,
+    Path(path): Path<RefPath>,
+) -> Answer {
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &path.owner, &path.repo)?;
     let name = format!("refs/{}", path.name);

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::{Answer, Caller, Host, Name, find_repository};
 use crate::github::error::ApiError;
 use crate::github::json;
-use crate::github::state::{Release, Repository};
+use crate::github::state::{HostedRelease, HostedRepository};
 
 #[derive(Deserialize)]
-pub(super) struct Tagged {
+pub(super) struct TagPath {
     owner: String,
     repo: String,
     tag: String,
@@ -43,7 +43,7 @@ pub(super) async fn list_releases(
     Ok(Json(shown.collect::<Vec<_>>()).into_response())
 }
 
-pub(super) async fn by_tag(State(shared): Host, caller: Caller, Path(at): Path<Tagged>) -> Answer {
+pub(super) async fn by_tag(State(shared): Host, caller: Caller, Path(at): Path<TagPath>) -> Answer {
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &at.owner, &at.repo)?;
     let found = repo.releases.iter().find(|one| one.tag == at.tag);
@@ -71,7 +71,7 @@ pub(super) async fn create_release(
         let malformed = |_| ApiError::field("Release", "tag_name", "custom");
         repo.git.update_ref(&tag, &commit, "").await.map_err(malformed)?;
     }
-    let made = Release {
+    let made = HostedRelease {
         id: shared.next_id(),
         name: body.name.unwrap_or_else(|| body.tag_name.clone()),
         tag: body.tag_name,
@@ -84,8 +84,8 @@ pub(super) async fn create_release(
     Ok((StatusCode::CREATED, Json(value)).into_response())
 }
 
-fn release_json(caller: &Caller, repo: &Repository, release: &Release) -> Value {
-    let Release { id, tag, name, body, prerelease, target } = release;
+fn release_json(caller: &Caller, repo: &HostedRepository, release: &HostedRelease) -> Value {
+    let HostedRelease { id, tag, name, body, prerelease, target } = release;
     json!({
         "id": id, "url": caller.urls.repo(repo, &format!("/releases/{id}")),
         "html_url": caller.urls.page(repo, &format!("/releases/tag/{tag}")), "tag_name": tag,

@@ -12,19 +12,19 @@ use serde_json::Value;
 use super::{Answer, Caller, Host, Name, Numbered, Paged, find_repository};
 use crate::github::error::ApiError;
 use crate::github::json;
-use crate::github::state::{Comment, Repository};
+use crate::github::state::{HostedRepository, PullComment};
 
 /// What the real host takes.
 const CONTENTS: [&str; 8] = ["+1", "-1", "laugh", "confused", "heart", "hooray", "rocket", "eyes"];
 
 #[derive(Deserialize)]
-pub(super) struct Listing {
+pub(super) struct RemarkQuery {
     since: Option<Timestamp>,
     sort: Option<String>,
     direction: Option<String>,
 }
 
-impl Listing {
+impl RemarkQuery {
     /// By number, as they were made, unless it is asked otherwise.
     fn of(&self, mut all: Vec<(Timestamp, Value)>) -> Vec<Value> {
         all.retain(|(at, _)| self.since.is_none_or(|since| *at >= since));
@@ -41,7 +41,7 @@ pub(super) async fn list_comments(
     State(shared): Host,
     caller: Caller,
     Path(at): Path<Name>,
-    Query(listing): Query<Listing>,
+    Query(listing): Query<RemarkQuery>,
     page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
@@ -61,7 +61,7 @@ pub(super) async fn line_comments(
     State(shared): Host,
     caller: Caller,
     Path(at): Path<Name>,
-    Query(listing): Query<Listing>,
+    Query(listing): Query<RemarkQuery>,
     page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
@@ -90,7 +90,7 @@ pub(super) async fn add_reaction(
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &at.owner, &at.repo)?;
-    let Repository { issues, pulls, .. } = repo;
+    let HostedRepository { issues, pulls, .. } = repo;
     let issues = issues.values_mut().flat_map(|issue| &mut issue.comments);
     let mut said = issues.chain(pulls.values_mut().flat_map(|pull| &mut pull.comments));
     put_reaction(&caller, said.find(|comment| comment.id == at.number), body)
@@ -109,7 +109,7 @@ pub(super) async fn react_to_line(
     put_reaction(&caller, found, body)
 }
 
-fn put_reaction(caller: &Caller, comment: Option<&mut Comment>, body: GivenReaction) -> Answer {
+fn put_reaction(caller: &Caller, comment: Option<&mut PullComment>, body: GivenReaction) -> Answer {
     let comment = comment.ok_or_else(ApiError::not_found)?;
     let Json(ReactionBody { content }) = body?;
     if !CONTENTS.contains(&content.as_str()) {

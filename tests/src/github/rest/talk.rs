@@ -12,9 +12,11 @@ use serde_json::Value;
 use super::{Answer, Caller, Host, Numbered, Paged, find_pull, find_repository};
 use crate::github::Shared;
 use crate::github::error::ApiError;
-use crate::github::git::Change;
+use crate::github::git::FileChange;
 use crate::github::json;
-use crate::github::state::{Comment, LineComment, Pull, Repository, Review, member};
+use crate::github::state::{
+    HostedPull, HostedRepository, LineComment, PullComment, PullReview, member,
+};
 
 #[derive(Deserialize)]
 pub(super) struct CommentBody {
@@ -22,7 +24,10 @@ pub(super) struct CommentBody {
 }
 
 /// The conversation of an issue or pull request.
-fn find_conversation(repo: &mut Repository, number: u64) -> Result<&mut Vec<Comment>, ApiError> {
+fn find_conversation(
+    repo: &mut HostedRepository,
+    number: u64,
+) -> Result<&mut Vec<PullComment>, ApiError> {
     if let Some(issue) = repo.issues.get_mut(&number) {
         return Ok(&mut issue.comments);
     }
@@ -49,13 +54,13 @@ pub(super) async fn create_comment(
     Ok((StatusCode::CREATED, Json(value)).into_response())
 }
 
-fn make_comment(shared: &Shared, user: String, body: String) -> Comment {
+fn make_comment(shared: &Shared, user: String, body: String) -> PullComment {
     let (id, created_at) = (shared.next_id(), Timestamp::now());
-    Comment { id, user, body, created_at, association: member(), reactions: Vec::new() }
+    PullComment { id, user, body, created_at, association: member(), reactions: Vec::new() }
 }
 
 #[derive(Deserialize)]
-pub(super) struct Since {
+pub(super) struct SinceQuery {
     since: Option<Timestamp>,
 }
 
@@ -63,7 +68,7 @@ pub(super) async fn list_comments(
     State(shared): Host,
     caller: Caller,
     Path(at): Path<Numbered>,
-    Query(Since { since }): Query<Since>,
+    Query(SinceQuery { since }): Query<SinceQuery>,
     page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
@@ -127,7 +132,7 @@ pub(super) async fn create_review(
         }
     }
     let now = Timestamp::now();
-    let review = Review {
+    let review = PullReview {
         id: shared.next_id(),
         user: caller.login.clone(),
         body: body.body.unwrap_or_default(),
@@ -203,13 +208,13 @@ pub(super) async fn line_comment(
 /// A comment on a line, in a review of its own.
 pub(in crate::github) fn on_line(
     shared: &Shared,
-    pull: &mut Pull,
-    comment: Comment,
+    pull: &mut HostedPull,
+    comment: PullComment,
     path: &str,
     line: u64,
     commit: String,
 ) -> LineComment {
-    let review = Review {
+    let review = PullReview {
         id: shared.next_id(),
         user: comment.user.clone(),
         body: String::new(),
@@ -239,7 +244,7 @@ pub(super) async fn line_comments(
 }
 
 /// What of file and line the pull request does not show.
-fn unresolved_field(changes: &[Change], path: &str, line: u64) -> Option<&'static str> {
+fn unresolved_field(changes: &[FileChange], path: &str, line: u64) -> Option<&'static str> {
     let Some(change) = changes.iter().find(|change| change.path == path) else {
         return Some("Path");
     };

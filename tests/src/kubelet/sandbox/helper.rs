@@ -17,7 +17,7 @@ use nix::unistd::{getegid, geteuid, setgroups};
 
 use super::process::{self, become_user, map_user, run_init, watch_first};
 use super::spec::{
-    ContainerSpec, ExecSpec, PodSpec, SandboxReply, Started, read_frame, write_frame,
+    ContainerSpec, ExecSpec, PodSpec, SandboxReply, StartedHelper, read_frame, write_frame,
 };
 use super::{netlink, rootfs, sys};
 
@@ -68,7 +68,7 @@ fn make_pod(mut control: File) -> io::Result<i32> {
     name_step("mount and pid namespaces", rehearse_namespaces())?;
     nix::sys::prctl::set_name(c"pause")?;
     let pid = std::process::id().cast_signed();
-    write_frame(&control, &SandboxReply::Started(Started { pid, namespaces: Vec::new() }))?;
+    write_frame(&control, &SandboxReply::Started(StartedHelper { pid, namespaces: Vec::new() }))?;
     let mut wish = [0];
     while control.read(&mut wish)? == 1 {
         let family = if wish[0] == WANT_V6 { AddressFamily::Inet6 } else { AddressFamily::Inet };
@@ -137,7 +137,7 @@ const POD: [(&str, CloneFlags); 4] = [
     ("ipc", CloneFlags::CLONE_NEWIPC),
     ("uts", CloneFlags::CLONE_NEWUTS),
 ];
-/// In the order of [`Started::namespaces`]. The user's comes last: it has no rights to the others.
+/// In the order of [`StartedHelper::namespaces`]. The user's comes last: it has no rights to the others.
 const INNER: [CloneFlags; 3] =
     [CloneFlags::CLONE_NEWNS, CloneFlags::CLONE_NEWPID, CloneFlags::CLONE_NEWUSER];
 

@@ -26,7 +26,9 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixStream};
 use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
 
-use self::spec::{ContainerSpec, ExecSpec, HELPER, PodSpec, SandboxReply, Started, frame_json};
+use self::spec::{
+    ContainerSpec, ExecSpec, HELPER, PodSpec, SandboxReply, StartedHelper, frame_json,
+};
 
 /// Why a sandbox or a process in it could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -111,7 +113,7 @@ fn receive_fd(control: i32) -> io::Result<OwnedFd> {
 pub struct SandboxProcess {
     helper: Child,
     lifeline: UnixStream,
-    started: Started,
+    started: StartedHelper,
 }
 
 impl SandboxProcess {
@@ -128,7 +130,7 @@ impl SandboxProcess {
     }
 
     /// How to find its namespaces.
-    pub fn started(&self) -> &Started {
+    pub fn started(&self) -> &StartedHelper {
         &self.started
     }
 
@@ -170,7 +172,7 @@ async fn launch_helper(
     spec: &impl serde::Serialize,
     stdout: Stdio,
     stderr: Stdio,
-) -> Result<(Child, UnixStream, Started), SandboxError> {
+) -> Result<(Child, UnixStream, StartedHelper), SandboxError> {
     let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
     ours.set_nonblocking(true)?;
     let mut ours = UnixStream::from_std(ours)?;

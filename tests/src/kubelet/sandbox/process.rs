@@ -19,7 +19,7 @@ use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, 
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{AccessFlags, Pid, access, execve, setsid};
 
-use super::spec::{ProcessSpec, SandboxReply, Started, WITHOUT_LANDLOCK, write_frame};
+use super::spec::{ProcessSpec, SandboxReply, StartedHelper, WITHOUT_LANDLOCK, write_frame};
 use super::sys;
 
 /// What a shell returns where a command can't be run, and so do container runtimes.
@@ -35,7 +35,7 @@ pub fn watch_first(first: Pid, report: UnixStream, mut lifeline: File) -> io::Re
         let _ = waitpid(first, None);
         return Err(io::Error::other(problem));
     }
-    let started = Started {
+    let started = StartedHelper {
         pid: std::process::id().cast_signed(),
         namespaces: namespaces.iter().map(AsRawFd::as_raw_fd).collect(),
     };

@@ -12,8 +12,8 @@ use nix::sys::stat::Mode;
 use nix::unistd::{fchdir, pivot_root, symlinkat};
 
 use super::paths::{make_file, make_folder, open_beneath, open_path};
-use super::spec::{Bind, ContainerSpec};
-use super::sys::{Access, bind_mount, make_read_only};
+use super::spec::{BindMount, ContainerSpec};
+use super::sys::{MountAccess, bind_mount, make_read_only};
 
 /// What an image of the host's distribution would hold. `/etc/ssl/private` and the like stay out.
 const IMAGE: [&str; 17] = [
@@ -97,15 +97,15 @@ pub fn enter_root(spec: &ContainerSpec) -> io::Result<()> {
 }
 
 /// Parents before children, the image before volumes.
-fn in_order(spec: &ContainerSpec) -> Vec<&Bind> {
-    let mut binds: Vec<&Bind> = spec.image.iter().collect();
-    let mut mounts: Vec<&Bind> = spec.mounts.iter().collect();
+fn in_order(spec: &ContainerSpec) -> Vec<&BindMount> {
+    let mut binds: Vec<&BindMount> = spec.image.iter().collect();
+    let mut mounts: Vec<&BindMount> = spec.mounts.iter().collect();
     mounts.sort_by_key(|bind| bind.target.split('/').count());
     binds.extend(mounts);
     binds
 }
 
-fn attach_bind(root: &OwnedFd, spec: &Bind) -> io::Result<()> {
+fn attach_bind(root: &OwnedFd, spec: &BindMount) -> io::Result<()> {
     let base = open_path(&spec.source)?;
     let source = match &spec.sub_path {
         None => base,
@@ -119,7 +119,7 @@ fn attach_bind(root: &OwnedFd, spec: &Bind) -> io::Result<()> {
     } else {
         make_file(root, &spec.target)?
     };
-    let access = if spec.read_only { Access::ReadOnly } else { Access::ReadWrite };
+    let access = if spec.read_only { MountAccess::ReadOnly } else { MountAccess::ReadWrite };
     bind_mount(&source, &target, access)
 }
 
@@ -137,7 +137,7 @@ fn expose_path(root: &OwnedFd, path: &Path, holes: &[&str]) -> io::Result<()> {
         };
     }
     if !metadata.is_dir() {
-        return bind_mount(open_path(path)?, make_file(root, &inside)?, Access::ReadOnly);
+        return bind_mount(open_path(path)?, make_file(root, &inside)?, MountAccess::ReadOnly);
     }
     let needs_hole = holes.iter().any(|hole| {
         let hole = Path::new(hole);
@@ -145,7 +145,7 @@ fn expose_path(root: &OwnedFd, path: &Path, holes: &[&str]) -> io::Result<()> {
     });
     let target = make_folder(root, &inside)?;
     if !needs_hole {
-        return bind_mount(open_path(path)?, target, Access::ReadOnly);
+        return bind_mount(open_path(path)?, target, MountAccess::ReadOnly);
     }
     for entry in std::fs::read_dir(path)? {
         expose_path(root, &entry?.path(), holes)?;
@@ -169,7 +169,7 @@ fn make_dev(root: &OwnedFd) -> io::Result<()> {
         bind_mount(
             open_path(&PathBuf::from("/dev").join(name))?,
             make_file(&dev, name)?,
-            Access::ReadWrite,
+            MountAccess::ReadWrite,
         )?;
     }
     for (name, target) in DEVICE_LINKS {
@@ -187,14 +187,14 @@ fn make_proc(root: &OwnedFd) -> io::Result<()> {
     let limits = open_beneath(root, "proc/sys/user")?;
     for name in PROC_READ_ONLY {
         if let Ok(part) = open_beneath(root, &format!("proc/{name}")) {
-            bind_mount(&part, &part, Access::ReadOnly)?;
+            bind_mount(&part, &part, MountAccess::ReadOnly)?;
         }
     }
     // Needs a capability in any case, and the container's own limits are still to be set in it.
-    bind_mount(&limits, open_beneath(root, "proc/sys/user")?, Access::ReadWrite)?;
+    bind_mount(&limits, open_beneath(root, "proc/sys/user")?, MountAccess::ReadWrite)?;
     for name in PROC_HIDDEN {
         if let Ok(part) = open_beneath(root, &format!("proc/{name}")) {
-            bind_mount(open_path(Path::new("/dev/null"))?, &part, Access::ReadOnly)?;
+            bind_mount(open_path(Path::new("/dev/null"))?, &part, MountAccess::ReadOnly)?;
         }
     }
     Ok(())

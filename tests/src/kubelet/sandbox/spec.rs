@@ -36,9 +36,9 @@ pub struct ContainerSpec {
     /// Small files below `/etc`: name and content.
     pub etc: Vec<(String, String)>,
     /// Host paths that belong to the image.
-    pub image: Vec<Bind>,
+    pub image: Vec<BindMount>,
     /// Volumes.
-    pub mounts: Vec<Bind>,
+    pub mounts: Vec<BindMount>,
     /// The command.
     pub process: ProcessSpec,
 }
@@ -49,7 +49,7 @@ pub struct ExecSpec {
     /// Process that holds the pod's namespaces.
     pub pod: i32,
     /// Where to find the container.
-    pub container: Started,
+    pub container: StartedHelper,
     /// The command.
     pub process: ProcessSpec,
 }
@@ -71,7 +71,7 @@ pub struct ProcessSpec {
 
 /// One bind mount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bind {
+pub struct BindMount {
     /// File or folder on the host.
     pub source: PathBuf,
     /// Path below `source` that is mounted instead. Made (a folder) if missing; a symbolic link in
@@ -85,7 +85,7 @@ pub struct Bind {
 
 /// How to find the namespaces that a helper has made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Started {
+pub struct StartedHelper {
     /// The helper's process: for a pod, the one in its namespaces.
     pub pid: i32,
     /// For a container: the helper's descriptors of its mount, pid and user namespaces. What runs
@@ -98,7 +98,7 @@ pub struct Started {
 #[serde(rename_all = "camelCase")]
 pub enum SandboxReply {
     /// The command runs, or the namespaces exist.
-    Started(Started),
+    Started(StartedHelper),
     /// Nothing was started.
     Failed(String),
 }

@@ -13,7 +13,7 @@ use nix::unistd::{ForkResult, Pid};
 
 /// A recursive copy of a mount may be read-only, and never honours set-uid bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum MountAccess {
     /// Writes go to the source.
     ReadWrite,
     /// Writes fail with `EROFS`, in mounts below it too.
@@ -92,7 +92,7 @@ pub fn set_hostname(name: &str) -> io::Result<()> {
 
 /// Clones the mount at `source`, with the mounts below it, and attaches the copy on `target`.
 /// Both are `O_PATH` descriptors, so neither name can be swapped in between.
-pub fn bind_mount(source: impl AsFd, target: impl AsFd, access: Access) -> io::Result<()> {
+pub fn bind_mount(source: impl AsFd, target: impl AsFd, access: MountAccess) -> io::Result<()> {
     const EMPTY: &CStr = c"";
     let flags = libc::OPEN_TREE_CLONE
         | libc::O_CLOEXEC.cast_unsigned()
@@ -104,7 +104,7 @@ pub fn bind_mount(source: impl AsFd, target: impl AsFd, access: Access) -> io::R
     check_result(tree)?;
     // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
     let tree = unsafe { OwnedFd::from_raw_fd(i32::try_from(tree).map_err(io::Error::other)?) };
-    let read_only = if access == Access::ReadOnly { libc::MOUNT_ATTR_RDONLY } else { 0 };
+    let read_only = if access == MountAccess::ReadOnly { libc::MOUNT_ATTR_RDONLY } else { 0 };
     set_attributes(&tree, libc::MOUNT_ATTR_NOSUID | read_only)?;
     // SAFETY: live descriptors, static C strings and integers.
     check_result(unsafe {

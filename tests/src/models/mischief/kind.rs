@@ -104,7 +104,7 @@ pub enum MischiefKind {
 
 /// What becomes of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum MischiefManner {
     /// None is given: a status other than 200.
     Error,
     /// Another one than the script's is given.
@@ -165,15 +165,15 @@ impl MischiefKind {
         Self::Unavailable,
     ];
 
-    pub(crate) const fn manner(self) -> Manner {
+    pub(crate) const fn manner(self) -> MischiefManner {
         use MischiefKind as K;
         match self {
-            K::OddIds | K::MissingIds => Manner::Clothes,
+            K::OddIds | K::MissingIds => MischiefManner::Clothes,
             K::MentionBold
             | K::MentionListed
             | K::MentionMidline
             | K::MentionDoubled
-            | K::MentionMissing => Manner::Mention,
+            | K::MentionMissing => MischiefManner::Mention,
             K::Empty
             | K::ReasoningOnly
             | K::Refusal
@@ -189,8 +189,8 @@ impl MischiefKind {
             | K::LeakedQwen
             | K::LeakedLlama
             | K::LeakedPython
-            | K::Narration => Manner::Answer,
-            _ => Manner::Error,
+            | K::Narration => MischiefManner::Answer,
+            _ => MischiefManner::Error,
         }
     }
 }

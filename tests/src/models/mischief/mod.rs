@@ -17,18 +17,18 @@ use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize as _};
 use serde_json::Value;
 
-pub(super) use self::kind::Manner;
 pub use self::kind::MischiefKind;
+pub(super) use self::kind::MischiefManner;
 pub(super) use self::mention::is_but_for_mentions;
 pub(super) use self::refuse::{refuse_request, too_dear};
 pub use self::seed::RandomMischief;
-pub(super) use self::seed::Toss;
+pub(super) use self::seed::SeedToss;
 pub(super) use self::spoil::{error_body, spoil_answer};
-use super::script::Usage;
+use super::script::ScriptUsage;
 
 /// Something that goes wrong before a step is played.
 #[derive(Clone, Debug)]
-pub struct Mischief {
+pub struct ModelMischief {
     /// What.
     pub kind: MischiefKind,
     /// How many times.
@@ -38,12 +38,12 @@ pub struct Mischief {
     /// A text that an error's message contains, such as a key.
     pub secret: Option<String>,
     /// What a bad answer is billed.
-    pub usage: Usage,
+    pub usage: ScriptUsage,
 }
 
 /// What goes wrong before the step is played: one name, one with details, or a list of either.
 #[derive(Clone, Debug, Default)]
-pub struct Mischiefs(pub Vec<Mischief>);
+pub struct MischiefList(pub Vec<ModelMischief>);
 
 /// Something that goes wrong, with details.
 #[derive(Deserialize, JsonSchema)]
@@ -64,20 +64,20 @@ struct RawMischief {
     secret: Option<String>,
     /// What a bad answer is billed; nothing if absent.
     #[serde(default)]
-    usage: Usage,
+    usage: ScriptUsage,
 }
 
 const fn once() -> u32 {
     1
 }
 
-impl From<MischiefKind> for Mischief {
+impl From<MischiefKind> for ModelMischief {
     fn from(kind: MischiefKind) -> Self {
-        Self { kind, times: 1, retry_after: None, secret: None, usage: Usage::default() }
+        Self { kind, times: 1, retry_after: None, secret: None, usage: ScriptUsage::default() }
     }
 }
 
-impl Mischief {
+impl ModelMischief {
     /// The same so many times.
     #[must_use]
     pub fn times(self, times: u32) -> Self {
@@ -97,7 +97,7 @@ impl Mischief {
     }
 }
 
-impl Mischief {
+impl ModelMischief {
     /// Adds the secret to an error's message.
     pub(super) fn confide(&self, message: &mut Value) {
         if let (Some(secret), Some(said)) = (&self.secret, message.as_str()) {
@@ -106,9 +106,9 @@ impl Mischief {
     }
 }
 
-impl Mischiefs {
+impl MischiefList {
     /// What goes wrong at the n-th time, from 0, that the step is asked for.
-    pub(super) fn at(&self, time: u32) -> Option<&Mischief> {
+    pub(super) fn at(&self, time: u32) -> Option<&ModelMischief> {
         let mut left = time;
         self.0.iter().find(|mischief| {
             let here = left < mischief.times;
@@ -118,51 +118,52 @@ impl Mischiefs {
     }
 }
 
-impl<'de> Deserialize<'de> for Mischief {
+impl<'de> Deserialize<'de> for ModelMischief {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Either;
         impl<'de> Visitor<'de> for Either {
-            type Value = Mischief;
+            type Value = ModelMischief;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a kind of mischief, or `kind:` with details")
             }
-            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Mischief, E> {
-                MischiefKind::deserialize(StrDeserializer::new(name)).map(Mischief::from)
+            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<ModelMischief, E> {
+                MischiefKind::deserialize(StrDeserializer::new(name)).map(ModelMischief::from)
             }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Mischief, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ModelMischief, A::Error> {
                 let raw = RawMischief::deserialize(MapAccessDeserializer::new(map))?;
                 let RawMischief { kind, times, retry_after, secret, usage } = raw;
-                Ok(Mischief { kind, times, retry_after, secret, usage })
+                Ok(ModelMischief { kind, times, retry_after, secret, usage })
             }
         }
         deserializer.deserialize_any(Either)
     }
 }
 
-impl<'de> Deserialize<'de> for Mischiefs {
+impl<'de> Deserialize<'de> for MischiefList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Either;
         impl<'de> Visitor<'de> for Either {
-            type Value = Mischiefs;
+            type Value = MischiefList;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a kind of mischief, `kind:` with details, or a list")
             }
-            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Mischiefs, E> {
-                Mischief::deserialize(StrDeserializer::new(name)).map(|one| Mischiefs(vec![one]))
+            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<MischiefList, E> {
+                ModelMischief::deserialize(StrDeserializer::new(name))
+                    .map(|one| MischiefList(vec![one]))
             }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Mischiefs, A::Error> {
-                let one = Mischief::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(Mischiefs(vec![one]))
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<MischiefList, A::Error> {
+                let one = ModelMischief::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(MischiefList(vec![one]))
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Mischiefs, A::Error> {
-                Vec::deserialize(SeqAccessDeserializer::new(seq)).map(Mischiefs)
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<MischiefList, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(seq)).map(MischiefList)
             }
         }
         deserializer.deserialize_any(Either)
     }
 }
 
-impl JsonSchema for Mischiefs {
+impl JsonSchema for MischiefList {
     fn schema_name() -> Cow<'static, str> {
         "Mischiefs".into()
     }
@@ -189,11 +190,11 @@ mod tests {
     #[test]
     fn one_several_and_details_are_read() {
         use MischiefKind::{ErrorIn200, Refusal};
-        let read = |yaml: &str| serde_saphyr::from_str::<Mischiefs>(yaml).map(|m| m.0);
+        let read = |yaml: &str| serde_saphyr::from_str::<MischiefList>(yaml).map(|m| m.0);
         assert_eq!(read("empty").unwrap()[0].kind, MischiefKind::Empty);
         let full = read("{kind: rate_limited, times: 2, retry_after: 3}").unwrap();
         assert_eq!((full[0].times, full[0].retry_after), (2, Some(3)));
-        let list = Mischiefs(read("[{kind: error_in_200, times: 2}, refusal]").unwrap());
+        let list = MischiefList(read("[{kind: error_in_200, times: 2}, refusal]").unwrap());
         let at = |time| list.at(time).map(|m| m.kind);
         let expected = [Some(ErrorIn200), Some(ErrorIn200), Some(Refusal), None];
         assert_eq!([0, 1, 2, 3].map(at), expected);

@@ -4,8 +4,8 @@ use axum::http::header;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::super::respond::{Failure, failure_response};
-use super::{Mischief, MischiefKind};
+use super::super::respond::{RefusedCall, failure_response};
+use super::{MischiefKind, ModelMischief};
 
 /// What a provider says.
 struct Words {
@@ -19,12 +19,12 @@ fn refusal_words(status: u16, message: impl Into<String>, metadata: Value) -> Wo
 }
 
 /// What is said of a request that is so many tokens long.
-pub(crate) fn refuse_request(mischief: &Mischief, model: &str, tokens: u64) -> Response {
+pub(crate) fn refuse_request(mischief: &ModelMischief, model: &str, tokens: u64) -> Response {
     let Words { status, mut message, metadata } = say_refusal(mischief.kind, model, tokens);
     if let Some(secret) = &mischief.secret {
         message = format!("{message} (asked with {secret})");
     }
-    let failed = Failure { status, message: &message, metadata };
+    let failed = RefusedCall { status, message: &message, metadata };
     let mut response = failure_response(&failed);
     let wait = mischief.retry_after.or((mischief.kind == MischiefKind::InFlight).then_some(1));
     if let Some(seconds) = wait {
@@ -186,7 +186,7 @@ fn say_payment(kind: MischiefKind) -> Words {
 /// 402: the account has less than such an answer may cost.
 pub(crate) fn too_dear(wanted: u64, affordable: u64) -> Response {
     let Words { status, message, metadata } = can_afford(wanted, affordable);
-    failure_response(&Failure { status, message: &message, metadata })
+    failure_response(&RefusedCall { status, message: &message, metadata })
 }
 
 fn can_afford(wanted: u64, affordable: u64) -> Words {

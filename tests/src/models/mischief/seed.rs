@@ -3,7 +3,7 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use super::{Manner, Mischief, MischiefKind};
+use super::{MischiefKind, MischiefManner, ModelMischief};
 
 /// Most bad answers in a row to one and the same question.
 const IN_A_ROW: u32 = 3;
@@ -49,7 +49,7 @@ impl RandomMischief {
 
 /// One answer, as far as chance is concerned.
 #[derive(Hash)]
-pub(crate) struct Toss<'a> {
+pub(crate) struct SeedToss<'a> {
     pub role: &'a str,
     /// What the conversation began with.
     pub opening: &'a str,
@@ -60,7 +60,7 @@ pub(crate) struct Toss<'a> {
 
 impl RandomMischief {
     /// What goes wrong with this answer.
-    pub(crate) fn toss(&self, toss: &Toss<'_>, calls: bool) -> Option<Mischief> {
+    pub(crate) fn toss(&self, toss: &SeedToss<'_>, calls: bool) -> Option<ModelMischief> {
         if toss.time >= IN_A_ROW {
             return None;
         }
@@ -76,9 +76,9 @@ impl RandomMischief {
             return None;
         }
         let fits = |kind: &&MischiefKind| match kind.manner() {
-            Manner::Clothes => calls,
-            Manner::Mention => !calls,
-            Manner::Answer | Manner::Error => true,
+            MischiefManner::Clothes => calls,
+            MischiefManner::Mention => !calls,
+            MischiefManner::Answer | MischiefManner::Error => true,
         };
         let fitting: Vec<&MischiefKind> = self.kinds.iter().filter(fits).collect();
         let count = u64::try_from(fitting.len()).ok().filter(|count| *count > 0)?;
@@ -87,7 +87,7 @@ impl RandomMischief {
             fitting[chosen],
             MischiefKind::RateLimited | MischiefKind::Unavailable | MischiefKind::InFlight
         );
-        let mischief = Mischief::from(*fitting[chosen]);
+        let mischief = ModelMischief::from(*fitting[chosen]);
         Some(if waits { mischief.retry_after(1) } else { mischief })
     }
 }
@@ -102,7 +102,7 @@ mod tests {
             let random = RandomMischief::new(seed, share);
             let kinds = (0..1000).map(|step| {
                 let opening = format!("[message {seed}.{step} from user U1, to you]\n> fix it");
-                let toss = Toss { role: "coder", opening: &opening, step, time: 0 };
+                let toss = SeedToss { role: "coder", opening: &opening, step, time: 0 };
                 random.toss(&toss, step % 2 == 0).map(|mischief| mischief.kind)
             });
             kinds.collect::<Vec<_>>()
@@ -113,7 +113,7 @@ mod tests {
         assert!((150..250).contains(&played), "{played}");
         assert!(count(7, 0.0).iter().all(Option::is_none));
         let random = RandomMischief::new(1, 1.0);
-        let toss = Toss { role: "pm", opening: "", step: 0, time: IN_A_ROW };
+        let toss = SeedToss { role: "pm", opening: "", step: 0, time: IN_A_ROW };
         assert!(random.toss(&toss, true).is_none());
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::super::play::{Answer, PlayedCall};
-use super::super::reply::{Ending, Reply};
+use super::super::play::{FilledAnswer, PlayedCall};
+use super::super::reply::{PlayedReply, ReplyEnding};
 use super::{MischiefKind, leak, mention};
 
 /// What is called where the script calls nothing.
@@ -12,62 +12,66 @@ const THOUGHT: &str = "Let me think about what is asked here. First I need to se
 const APOLOGY: &str = "I'm sorry, but I can't help with that.";
 
 /// The answer with something wrong with it. Of kinds that are no answers, what precedes the error.
-pub(crate) fn spoil_answer(kind: MischiefKind, answer: &Answer) -> Reply {
+pub(crate) fn spoil_answer(kind: MischiefKind, answer: &FilledAnswer) -> PlayedReply {
     use MischiefKind as K;
     let said = answer.say.as_deref().unwrap_or_default();
-    let good = Reply::from(answer);
-    let silent = Reply {
+    let good = PlayedReply::from(answer);
+    let silent = PlayedReply {
         content: None,
         calls: Vec::new(),
         finish: "stop",
         native: "stop",
-        ..Reply::from(answer)
+        ..PlayedReply::from(answer)
     };
-    let half = Reply { content: Some(half_of(said)), ..silent.clone() };
+    let half = PlayedReply { content: Some(half_of(said)), ..silent.clone() };
     match kind {
-        K::Empty => Reply { content: Some(String::new()), ..silent },
-        K::ReasoningOnly => {
-            Reply { content: Some(String::new()), reasoning: Some(THOUGHT.to_owned()), ..silent }
+        K::Empty => PlayedReply { content: Some(String::new()), ..silent },
+        K::ReasoningOnly => PlayedReply {
+            content: Some(String::new()),
+            reasoning: Some(THOUGHT.to_owned()),
+            ..silent
+        },
+        K::Refusal => {
+            PlayedReply { refusal: Some(APOLOGY.to_owned()), native: "refusal", ..silent }
         }
-        K::Refusal => Reply { refusal: Some(APOLOGY.to_owned()), native: "refusal", ..silent },
-        K::ContentFilter => Reply { finish: "content_filter", native: "SAFETY", ..silent },
+        K::ContentFilter => PlayedReply { finish: "content_filter", native: "SAFETY", ..silent },
         K::Length => cut_length(answer),
-        K::FinishError => Reply { finish: "error", native: "error", ..half },
+        K::FinishError => PlayedReply { finish: "error", native: "error", ..half },
         K::ChoiceError | K::ErrorIn200 => {
             let error = json!({"code": 502, "message": "Upstream error from provider: the connection was reset",
                 "metadata": {"provider_name": "Chutes", "error_type": "provider_unavailable"}});
-            Reply { finish: "error", native: "error", error: Some(error), ..half }
+            PlayedReply { finish: "error", native: "error", error: Some(error), ..half }
         }
         K::StreamError => {
             let error = json!({"code": "server_error", "message": "Provider disconnected unexpectedly",
                 "metadata": {"provider_name": "Chutes", "error_type": "provider_unavailable"}});
-            Reply {
+            PlayedReply {
                 finish: "error",
                 native: "error",
                 error: Some(error),
-                ending: Ending::Error,
+                ending: ReplyEnding::Error,
                 ..half
             }
         }
-        K::SilentStop => Reply { native: "MALFORMED_FUNCTION_CALL", ..silent },
-        K::CutInCall => Reply { ending: Ending::Cut, ..good },
+        K::SilentStop => PlayedReply { native: "MALFORMED_FUNCTION_CALL", ..silent },
+        K::CutInCall => PlayedReply { ending: ReplyEnding::Cut, ..good },
         K::LeakedKimi | K::LeakedQwen | K::LeakedLlama | K::LeakedPython => {
             let text = leak::as_text(kind, &calls_of(answer));
             let before = if answer.tools.is_empty() { String::new() } else { said.to_owned() };
-            Reply { content: Some(format!("{before}{text}")), ..silent }
+            PlayedReply { content: Some(format!("{before}{text}")), ..silent }
         }
         K::OddIds => rename_calls(good, |n, name| Some(format!("functions.{name}:{n}"))),
         K::MissingIds => rename_calls(good, |_, _| None),
         K::Narration => {
             let next = answer.tools.first().map_or("look at the files", |call| call.name.as_str());
             let text = format!("Understood. I will now use {next} and report back when I am done.");
-            Reply { content: Some(text), ..silent }
+            PlayedReply { content: Some(text), ..silent }
         }
         K::MentionBold
         | K::MentionListed
         | K::MentionMidline
         | K::MentionDoubled
-        | K::MentionMissing => Reply {
+        | K::MentionMissing => PlayedReply {
             content: answer.say.as_deref().map(|say| mention::rewrite_mention(kind, say)),
             ..good
         },
@@ -79,7 +83,7 @@ fn half_of(text: &str) -> String {
     text.chars().take(text.chars().count() / 2).collect()
 }
 
-fn calls_of(answer: &Answer) -> Vec<PlayedCall> {
+fn calls_of(answer: &FilledAnswer) -> Vec<PlayedCall> {
     if !answer.tools.is_empty() {
         return answer.tools.clone();
     }
@@ -87,8 +91,9 @@ fn calls_of(answer: &Answer) -> Vec<PlayedCall> {
     vec![PlayedCall { id: String::new(), name: name.to_owned(), arguments: arguments.to_owned() }]
 }
 
-fn cut_length(answer: &Answer) -> Reply {
-    let mut reply = Reply { finish: "length", native: "max_tokens", ..Reply::from(answer) };
+fn cut_length(answer: &FilledAnswer) -> PlayedReply {
+    let mut reply =
+        PlayedReply { finish: "length", native: "max_tokens", ..PlayedReply::from(answer) };
     reply.calls.truncate(1);
     match reply.calls.first_mut() {
         Some(call) => {
@@ -101,7 +106,7 @@ fn cut_length(answer: &Answer) -> Reply {
     reply
 }
 
-fn rename_calls(mut reply: Reply, id: impl Fn(usize, &str) -> Option<String>) -> Reply {
+fn rename_calls(mut reply: PlayedReply, id: impl Fn(usize, &str) -> Option<String>) -> PlayedReply {
     for (n, call) in reply.calls.iter_mut().enumerate() {
         call.id = id(n, &call.name);
     }
@@ -109,6 +114,6 @@ fn rename_calls(mut reply: Reply, id: impl Fn(usize, &str) -> Option<String>) ->
 }
 
 /// The error that stands where an answer was expected, with status 200.
-pub(crate) fn error_body(reply: &Reply) -> Value {
+pub(crate) fn error_body(reply: &PlayedReply) -> Value {
     json!({"error": reply.error, "user_id": "user_testbed"})
 }

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::super::actions::{Edit, MetadataChange};
-use super::super::args::Args;
+use super::super::actions::{MessageEdit, MetadataChange};
+use super::super::args::MethodArgs;
 use super::super::blocks::{self, MAX_MARKDOWN};
-use super::super::core::Core;
-use super::super::failure::{Failure, Reply, answer_ok, fail_with};
+use super::super::core::SlackCore;
+use super::super::failure::{MethodFailure, MethodReply, answer_ok, fail_with};
 use super::super::render::{self, MetadataView, ORIGIN};
 use super::super::text;
-use super::super::world::{Message, Metadata, Sender};
+use super::super::world::{MessageMetadata, MessageSender, SlackMessage};
 
 /// Characters of text beyond which Slack cuts a new message, and refuses an update.
 const POST_TEXT: usize = 40_000;
@@ -29,7 +29,7 @@ pub(in super::super) struct ChatContent {
 }
 
 /// Reads and checks text, blocks, attachments and metadata.
-pub(in super::super) fn read_content(args: &Args) -> Result<ChatContent, Failure> {
+pub(in super::super) fn read_content(args: &MethodArgs) -> Result<ChatContent, MethodFailure> {
     let mut content = ChatContent::default();
     if let Some(blocks) = args.json("blocks", "invalid_blocks_format")? {
         content.blocks = Some(blocks::accept_blocks(&blocks)?).filter(|blocks| !blocks.is_empty());
@@ -70,7 +70,7 @@ pub(in super::super) fn read_content(args: &Args) -> Result<ChatContent, Failure
     Ok(content)
 }
 
-fn read_metadata(args: &Args) -> Result<MetadataChange, Failure> {
+fn read_metadata(args: &MethodArgs) -> Result<MetadataChange, MethodFailure> {
     let Some(given) = args.json("metadata", "invalid_metadata_format")? else {
         return Ok(MetadataChange::Keep);
     };
@@ -84,34 +84,34 @@ fn read_metadata(args: &Args) -> Result<MetadataChange, Failure> {
     match (given["event_type"].as_str(), given.get("event_payload")) {
         (Some(kind), Some(payload @ Value::Object(_))) if !kind.is_empty() => {
             let event_payload = payload.clone();
-            Ok(MetadataChange::Set(Metadata { event_type: kind.to_owned(), event_payload }))
+            Ok(MetadataChange::Set(MessageMetadata { event_type: kind.to_owned(), event_payload }))
         }
         _ => fail_with("invalid_metadata_format"),
     }
 }
 
 /// A channel id from an id or a `#name`.
-fn channel_id(core: &Core, given: &str) -> String {
+fn channel_id(core: &SlackCore, given: &str) -> String {
     let name = given.strip_prefix('#').unwrap_or(given);
     let named = core.world.channels.values().find(|channel| channel.name == name);
     named.map_or_else(|| given.to_owned(), |channel| channel.id.clone())
 }
 
-fn read_sender(core: &Core, args: &Args) -> Result<Sender, Failure> {
+fn read_sender(core: &SlackCore, args: &MethodArgs) -> Result<MessageSender, MethodFailure> {
     let [username, icon_emoji, icon_url] =
         ["username", "icon_emoji", "icon_url"].map(|name| args.text(name));
     if username.is_some() || icon_emoji.is_some() || icon_url.is_some() {
         core.require("chat:write.customize")?;
     }
-    Ok(Sender::App { username, icon_emoji, icon_url })
+    Ok(MessageSender::App { username, icon_emoji, icon_url })
 }
 
-pub(super) fn post_message(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn post_message(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     let channel = channel_id(core, &args.need("channel")?);
     core.writable(&channel)?;
     let content = read_content(args)?;
     let sender = read_sender(core, args)?;
-    let mut message = Message::draft(sender, content.text.unwrap_or_default());
+    let mut message = SlackMessage::draft(sender, content.text.unwrap_or_default());
     message.blocks = content.blocks.unwrap_or_default();
     message.attachments = content.attachments.unwrap_or_default();
     message.metadata = content.metadata.applied_to(None);
@@ -133,13 +133,13 @@ pub(super) fn post_message(core: &mut Core, args: &Args) -> Reply {
     answer_ok(reply)
 }
 
-fn render_posted(core: &Core, channel: &str, ts: &str) -> Value {
+fn render_posted(core: &SlackCore, channel: &str, ts: &str) -> Value {
     let Some(channel) = core.world.channels.get(channel) else { return Value::Null };
     let Some(message) = channel.messages.get(ts) else { return Value::Null };
     Value::Object(render::render_message(&core.world, channel, message, MetadataView::Full))
 }
 
-pub(super) fn post_ephemeral(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn post_ephemeral(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     let channel = channel_id(core, &args.need("channel")?);
     let user = args.need("user")?;
     let found = core.writable(&channel)?;
@@ -148,7 +148,7 @@ pub(super) fn post_ephemeral(core: &mut Core, args: &Args) -> Reply {
     }
     let content = read_content(args)?;
     let sender = read_sender(core, args)?;
-    let mut message = Message::draft(sender, content.text.unwrap_or_default());
+    let mut message = SlackMessage::draft(sender, content.text.unwrap_or_default());
     message.blocks = content.blocks.unwrap_or_default();
     message.attachments = content.attachments.unwrap_or_default();
     message.thread_ts = args.text("thread_ts");
@@ -162,22 +162,22 @@ pub(super) fn post_ephemeral(core: &mut Core, args: &Args) -> Reply {
 
 /// The app's own message, or the code that says why not.
 fn own_message<'a>(
-    core: &'a Core,
-    args: &Args,
+    core: &'a SlackCore,
+    args: &MethodArgs,
     not_mine: &str,
-) -> Result<(String, &'a Message), Failure> {
+) -> Result<(String, &'a SlackMessage), MethodFailure> {
     let channel = args.need("channel")?;
     let ts = args.need("ts")?;
     let Some(message) = core.writable(&channel)?.messages.get(&ts) else {
         return fail_with("message_not_found");
     };
     match message.sender {
-        Sender::App { .. } => Ok((channel, message)),
+        MessageSender::App { .. } => Ok((channel, message)),
         _ => fail_with(not_mine),
     }
 }
 
-pub(super) fn update_message(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn update_message(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     let (channel, message) = own_message(core, args, "cant_update_message")?;
     let ts = message.ts.clone();
     if args.text("text").is_some_and(|text| text.chars().count() > UPDATE_TEXT) {
@@ -186,7 +186,7 @@ pub(super) fn update_message(core: &mut Core, args: &Args) -> Reply {
     let content = read_content(args)?;
     // Text alone takes the blocks away; blocks hide the edit.
     let marked = content.blocks.is_none();
-    let edit = Edit {
+    let edit = MessageEdit {
         text: Some(content.text.unwrap_or_default()),
         blocks: Some(content.blocks.unwrap_or_default()),
         attachments: content.attachments,
@@ -204,14 +204,14 @@ pub(super) fn update_message(core: &mut Core, args: &Args) -> Reply {
     }))
 }
 
-pub(super) fn delete_message(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn delete_message(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     let (channel, message) = own_message(core, args, "cant_delete_message")?;
     let ts = message.ts.clone();
     core.delete(&channel, &ts);
     answer_ok(json!({ "channel": channel, "ts": ts }))
 }
 
-pub(super) fn get_permalink(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn get_permalink(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     let channel = args.need("channel")?;
     let ts = args.need("message_ts")?;
     let Some(message) = core.visible(&channel)?.messages.get(&ts) else {

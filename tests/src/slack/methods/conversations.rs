@@ -4,12 +4,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::super::args::Args;
-use super::super::core::Core;
-use super::super::failure::{Failure, Reply, answer_ok, fail_with};
+use super::super::args::MethodArgs;
+use super::super::core::SlackCore;
+use super::super::failure::{MethodFailure, MethodReply, answer_ok, fail_with};
 use super::super::options::RateLimits;
 use super::super::render::{self, MetadataView};
-use super::super::world::{Channel, Message, World};
+use super::super::world::{SlackChannel, SlackMessage, SlackWorld};
 
 /// Items a page for apps sold outside the marketplace.
 const DISTRIBUTED_PAGE: usize = 15;
@@ -22,10 +22,12 @@ struct Window {
 }
 
 impl Window {
-    fn read(args: &Args) -> Result<Self, Failure> {
+    fn read(args: &MethodArgs) -> Result<Self, MethodFailure> {
         let bound = |name: &str, open: i64| match args.text(name) {
             None => Ok(open),
-            Some(ts) => parse_micros(&ts).ok_or_else(|| Failure::new(format!("invalid_ts_{name}"))),
+            Some(ts) => {
+                parse_micros(&ts).ok_or_else(|| MethodFailure::new(format!("invalid_ts_{name}")))
+            }
         };
         Ok(Self {
             oldest: bound("oldest", 0)?,
@@ -34,7 +36,7 @@ impl Window {
         })
     }
 
-    fn holds(&self, message: &Message) -> bool {
+    fn holds(&self, message: &SlackMessage) -> bool {
         let Some(at) = parse_micros(&message.ts) else { return false };
         let on_edge = at == self.oldest || at == self.latest;
         (self.oldest < at && at < self.latest) || (self.inclusive && on_edge)
@@ -53,7 +55,7 @@ fn write_cursor(place: &str) -> String {
 }
 
 /// Where the page begins: after this place.
-fn read_cursor(args: &Args) -> Result<Option<String>, Failure> {
+fn read_cursor(args: &MethodArgs) -> Result<Option<String>, MethodFailure> {
     let Some(cursor) = args.text("cursor") else { return Ok(None) };
     let decoded = STANDARD.decode(&cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     match decoded.as_deref().and_then(|text| text.strip_prefix("next:")) {
@@ -76,17 +78,25 @@ fn take_page<T>(
 }
 
 /// The channel of a call that reads messages, with the scope it takes.
-fn readable_channel<'a>(core: &'a Core, args: &Args) -> Result<&'a Channel, Failure> {
+fn readable_channel<'a>(
+    core: &'a SlackCore,
+    args: &MethodArgs,
+) -> Result<&'a SlackChannel, MethodFailure> {
     let channel = core.joined(&args.need("channel")?)?;
     core.require(match channel {
-        Channel { is_im: true, .. } => "im:history",
-        Channel { is_private: true, .. } => "groups:history",
-        Channel { .. } => "channels:history",
+        SlackChannel { is_im: true, .. } => "im:history",
+        SlackChannel { is_private: true, .. } => "groups:history",
+        SlackChannel { .. } => "channels:history",
     })?;
     Ok(channel)
 }
 
-fn read_limit(core: &Core, args: &Args, usual: usize, most: usize) -> Result<usize, Failure> {
+fn read_limit(
+    core: &SlackCore,
+    args: &MethodArgs,
+    usual: usize,
+    most: usize,
+) -> Result<usize, MethodFailure> {
     let most = match core.options.rate_limits {
         RateLimits::Distributed => DISTRIBUTED_PAGE,
         RateLimits::Off | RateLimits::Internal => most,
@@ -95,23 +105,23 @@ fn read_limit(core: &Core, args: &Args, usual: usize, most: usize) -> Result<usi
 }
 
 fn render_messages(
-    core: &Core,
-    channel: &Channel,
-    args: &Args,
-    messages: &[&Message],
+    core: &SlackCore,
+    channel: &SlackChannel,
+    args: &MethodArgs,
+    messages: &[&SlackMessage],
 ) -> Vec<Value> {
     let metadata = if args.flag("include_all_metadata") {
         MetadataView::Full
     } else {
         MetadataView::Declared(&core.options.metadata_subscriptions)
     };
-    let render = |message: &&Message| {
+    let render = |message: &&SlackMessage| {
         Value::Object(render::render_message(&core.world, channel, message, metadata))
     };
     messages.iter().map(render).collect()
 }
 
-fn messages_reply(rendered: &[Value], next: Option<String>) -> Reply {
+fn messages_reply(rendered: &[Value], next: Option<String>) -> MethodReply {
     let mut reply = json!({ "messages": rendered, "has_more": next.is_some() });
     if let Some(next) = next {
         reply["response_metadata"] = json!({ "next_cursor": next });
@@ -119,7 +129,7 @@ fn messages_reply(rendered: &[Value], next: Option<String>) -> Reply {
     answer_ok(reply)
 }
 
-pub(super) fn read_history(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn read_history(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     let channel = readable_channel(core, args)?;
     let limit = read_limit(core, args, 100, 999)?;
     let (window, before) = (Window::read(args)?, read_cursor(args)?);
@@ -136,7 +146,7 @@ pub(super) fn read_history(core: &mut Core, args: &Args) -> Reply {
     Ok(reply)
 }
 
-pub(super) fn read_replies(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn read_replies(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     let channel = readable_channel(core, args)?;
     let root = args.need("ts")?;
     let limit = read_limit(core, args, 1000, 1000)?;
@@ -154,27 +164,31 @@ pub(super) fn read_replies(core: &mut Core, args: &Args) -> Reply {
     messages_reply(&render_messages(core, channel, args, &page), next)
 }
 
-fn needs_read(core: &Core, is_private: bool) -> Result<(), Failure> {
+fn needs_read(core: &SlackCore, is_private: bool) -> Result<(), MethodFailure> {
     core.require(if is_private { "groups:read" } else { "channels:read" })
 }
 
-pub(super) fn channel_info(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn channel_info(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     let channel = core.visible(&args.need("channel")?)?;
     needs_read(core, channel.is_private)?;
     answer_ok(json!({ "channel": render::render_channel(&core.world, channel) }))
 }
 
 /// Channels that the app may see.
-pub(super) fn list_channels(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn list_channels(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     list_filtered(core, args, |_, _| true)
 }
 
 /// Channels that the app is in.
-pub(super) fn of_user(core: &mut Core, args: &Args) -> Reply {
-    list_filtered(core, args, World::bot_in)
+pub(super) fn of_user(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
+    list_filtered(core, args, SlackWorld::bot_in)
 }
 
-fn list_filtered(core: &Core, args: &Args, keep: fn(&World, &Channel) -> bool) -> Reply {
+fn list_filtered(
+    core: &SlackCore,
+    args: &MethodArgs,
+    keep: fn(&SlackWorld, &SlackChannel) -> bool,
+) -> MethodReply {
     let types = args.text("types").unwrap_or_else(|| "public_channel".to_owned());
     let wants = |kind: &str| types.split(',').any(|wanted| wanted.trim() == kind);
     let (public, private) = (wants("public_channel"), wants("private_channel"));
@@ -205,7 +219,7 @@ fn list_filtered(core: &Core, args: &Args, keep: fn(&World, &Channel) -> bool) -
     }))
 }
 
-pub(super) fn list_members(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn list_members(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     let channel = core.visible(&args.need("channel")?)?;
     needs_read(core, channel.is_private)?;
     let (limit, after) = (args.limit(100, 1000)?, read_cursor(args)?);
@@ -217,7 +231,7 @@ pub(super) fn list_members(core: &mut Core, args: &Args) -> Reply {
     }))
 }
 
-pub(super) fn create_channel(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn create_channel(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     let name = args.need("name")?;
     if args.flag("is_private") {
         core.require("groups:write")?;
@@ -240,7 +254,7 @@ pub(super) fn create_channel(core: &mut Core, args: &Args) -> Reply {
     answer_ok(json!({ "channel": render::render_channel(&core.world, channel) }))
 }
 
-pub(super) fn join_channel(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn join_channel(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     let id = args.need("channel")?;
     let channel = core.visible(&id)?;
     if channel.is_private {

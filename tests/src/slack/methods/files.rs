@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::super::args::Args;
-use super::super::core::Core;
-use super::super::delivery::Timer;
-use super::super::failure::{Failure, Reply, answer_ok, fail_with};
+use super::super::args::MethodArgs;
+use super::super::core::SlackCore;
+use super::super::delivery::DeliveryTimer;
+use super::super::failure::{MethodFailure, MethodReply, answer_ok, fail_with};
 use super::super::render::{self, ORIGIN};
 use super::super::text;
-use super::super::world::{FileRecord, Message, Sender, unix_now};
+use super::super::world::{FileRecord, MessageSender, SlackMessage, unix_now};
 
-pub(super) fn get_upload_url(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn get_upload_url(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     let name = args.need("filename")?;
     let length = args.need("length")?;
     let size = match length.parse::<usize>() {
@@ -34,9 +34,9 @@ pub(super) fn get_upload_url(core: &mut Core, args: &Args) -> Reply {
     answer_ok(json!({ "upload_url": format!("{ORIGIN}/upload/v1/{id}"), "file_id": id }))
 }
 
-pub(super) fn complete_upload(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn complete_upload(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     let Some(Value::Array(given)) = args.json("files", "invalid_arguments")? else {
-        return Err(Failure::missing_argument("files"));
+        return Err(MethodFailure::missing_argument("files"));
     };
     let uploaded = |id: &str| {
         let file = core.world.files.get(id)?;
@@ -65,12 +65,12 @@ pub(super) fn complete_upload(core: &mut Core, args: &Args) -> Reply {
     }
     // Slack answers first and shares then; now and then it forgets to.
     if core.limits.ordered("files.share").is_none() {
-        let sender = Sender::App { username: None, icon_emoji: None, icon_url: None };
+        let sender = MessageSender::App { username: None, icon_emoji: None, icon_url: None };
         let comment = args.text("initial_comment").unwrap_or_default();
-        let mut message = Message::draft(sender, text::posted_text(&comment, false));
+        let mut message = SlackMessage::draft(sender, text::posted_text(&comment, false));
         message.files.clone_from(&ids);
         message.thread_ts = thread_ts;
-        let share = Timer::Share { channels, message: Box::new(message) };
+        let share = DeliveryTimer::Share { channels, message: Box::new(message) };
         core.dispatcher.later(core.options.timing.sharing, share);
     }
     let files: Vec<Value> = ids
@@ -81,7 +81,7 @@ pub(super) fn complete_upload(core: &mut Core, args: &Args) -> Reply {
     answer_ok(json!({ "files": files }))
 }
 
-pub(super) fn file_info(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn file_info(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     let id = args.need("file")?;
     let Some(file) = core.world.files.get(&id).filter(|file| file.complete) else {
         return fail_with("file_not_found");

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::args::Args;
-use super::core::Core;
-use super::failure::{Reply, answer_ok, fail_with};
-use super::limits::Tier;
+use super::args::MethodArgs;
+use super::core::SlackCore;
+use super::failure::{MethodReply, answer_ok, fail_with};
+use super::limits::RateTier;
 use super::render::ORIGIN;
 
 pub(super) mod chat;
@@ -17,150 +17,168 @@ mod sessions;
 
 /// Which token a method takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Needs {
+pub(super) enum NeededToken {
     Nothing,
     BotToken,
     AppToken,
 }
 
 /// One method.
-pub(super) struct Method {
+pub(super) struct SlackMethod {
     pub name: &'static str,
-    pub needs: Needs,
+    pub needs: NeededToken,
     /// All of these; methods whose scope depends on the channel ask for it themselves.
     pub scopes: &'static [&'static str],
-    pub tier: Tier,
+    pub tier: RateTier,
     /// Whether JSON bodies are read; Slack ignores them in the others.
     pub json: bool,
-    pub run: fn(&mut Core, &Args) -> Reply,
+    pub run: fn(&mut SlackCore, &MethodArgs) -> MethodReply,
 }
 
 const fn define_method(
     name: &'static str,
     scopes: &'static [&'static str],
-    tier: Tier,
+    tier: RateTier,
     json: bool,
-    run: fn(&mut Core, &Args) -> Reply,
-) -> Method {
-    Method { name, needs: Needs::BotToken, scopes, tier, json, run }
+    run: fn(&mut SlackCore, &MethodArgs) -> MethodReply,
+) -> SlackMethod {
+    SlackMethod { name, needs: NeededToken::BotToken, scopes, tier, json, run }
 }
 
 const FORM: bool = false;
 const JSON: bool = true;
 
-const METHODS: &[Method] = &[
-    Method {
+const METHODS: &[SlackMethod] = &[
+    SlackMethod {
         name: "api.test",
-        needs: Needs::Nothing,
+        needs: NeededToken::Nothing,
         scopes: &[],
-        tier: Tier::Four,
+        tier: RateTier::Four,
         json: true,
         run: api_test,
     },
-    Method {
+    SlackMethod {
         name: "apps.connections.open",
-        needs: Needs::AppToken,
+        needs: NeededToken::AppToken,
         scopes: &[],
-        tier: Tier::One,
+        tier: RateTier::One,
         json: true,
         run: connections_open,
     },
-    define_method("auth.test", &[], Tier::Unlimited, JSON, auth_test),
-    define_method("assistant.threads.setStatus", &["chat:write"], Tier::Four, JSON, set_status),
+    define_method("auth.test", &[], RateTier::Unlimited, JSON, auth_test),
+    define_method("assistant.threads.setStatus", &["chat:write"], RateTier::Four, JSON, set_status),
     define_method(
         "agents.sessions.setStatus",
         &["chat:write"],
-        Tier::Three,
+        RateTier::Three,
         JSON,
         sessions::set_status,
     ),
-    define_method("chat.postMessage", &["chat:write"], Tier::Posting, JSON, chat::post_message),
-    define_method("chat.postEphemeral", &["chat:write"], Tier::Four, JSON, chat::post_ephemeral),
-    define_method("chat.update", &["chat:write"], Tier::Three, JSON, chat::update_message),
-    define_method("chat.delete", &["chat:write"], Tier::Three, JSON, chat::delete_message),
-    define_method("chat.getPermalink", &[], Tier::Unlimited, FORM, chat::get_permalink),
+    define_method("chat.postMessage", &["chat:write"], RateTier::Posting, JSON, chat::post_message),
+    define_method(
+        "chat.postEphemeral",
+        &["chat:write"],
+        RateTier::Four,
+        JSON,
+        chat::post_ephemeral,
+    ),
+    define_method("chat.update", &["chat:write"], RateTier::Three, JSON, chat::update_message),
+    define_method("chat.delete", &["chat:write"], RateTier::Three, JSON, chat::delete_message),
+    define_method("chat.getPermalink", &[], RateTier::Unlimited, FORM, chat::get_permalink),
     define_method(
         "conversations.create",
         &["channels:manage"],
-        Tier::Two,
+        RateTier::Two,
         JSON,
         conversations::create_channel,
     ),
-    define_method("conversations.history", &[], Tier::Reading, JSON, conversations::read_history),
-    define_method("conversations.replies", &[], Tier::Reading, FORM, conversations::read_replies),
-    define_method("conversations.info", &[], Tier::Three, FORM, conversations::channel_info),
-    define_method("conversations.list", &[], Tier::Two, FORM, conversations::list_channels),
-    define_method("users.conversations", &[], Tier::Three, FORM, conversations::of_user),
-    define_method("conversations.members", &[], Tier::Four, FORM, conversations::list_members),
+    define_method(
+        "conversations.history",
+        &[],
+        RateTier::Reading,
+        JSON,
+        conversations::read_history,
+    ),
+    define_method(
+        "conversations.replies",
+        &[],
+        RateTier::Reading,
+        FORM,
+        conversations::read_replies,
+    ),
+    define_method("conversations.info", &[], RateTier::Three, FORM, conversations::channel_info),
+    define_method("conversations.list", &[], RateTier::Two, FORM, conversations::list_channels),
+    define_method("users.conversations", &[], RateTier::Three, FORM, conversations::of_user),
+    define_method("conversations.members", &[], RateTier::Four, FORM, conversations::list_members),
     define_method(
         "conversations.join",
         &["channels:join"],
-        Tier::Three,
+        RateTier::Three,
         JSON,
         conversations::join_channel,
     ),
     define_method(
         "files.getUploadURLExternal",
         &["files:write"],
-        Tier::Four,
+        RateTier::Four,
         FORM,
         files::get_upload_url,
     ),
     define_method(
         "files.completeUploadExternal",
         &["files:write"],
-        Tier::Four,
+        RateTier::Four,
         JSON,
         files::complete_upload,
     ),
-    define_method("files.upload", &[], Tier::Two, FORM, |_, _| fail_with("method_deprecated")),
-    define_method("files.info", &["files:read"], Tier::Four, FORM, files::file_info),
+    define_method("files.upload", &[], RateTier::Two, FORM, |_, _| fail_with("method_deprecated")),
+    define_method("files.info", &["files:read"], RateTier::Four, FORM, files::file_info),
     define_method(
         "reactions.add",
         &["reactions:write"],
-        Tier::Three,
+        RateTier::Three,
         JSON,
         reactions::add_reaction,
     ),
     define_method(
         "reactions.remove",
         &["reactions:write"],
-        Tier::Two,
+        RateTier::Two,
         JSON,
         reactions::remove_reaction,
     ),
     define_method(
         "reactions.get",
         &["reactions:read"],
-        Tier::Three,
+        RateTier::Three,
         FORM,
         reactions::get_reactions,
     ),
-    define_method("users.info", &["users:read"], Tier::Four, FORM, people::user_info),
+    define_method("users.info", &["users:read"], RateTier::Four, FORM, people::user_info),
     define_method(
         "users.lookupByEmail",
         &["users:read.email"],
-        Tier::Three,
+        RateTier::Three,
         FORM,
         people::lookup_by_email,
     ),
-    define_method("users.list", &["users:read"], Tier::Two, FORM, people::list_users),
-    define_method("bots.info", &["users:read"], Tier::Three, FORM, people::bot_info),
+    define_method("users.list", &["users:read"], RateTier::Two, FORM, people::list_users),
+    define_method("bots.info", &["users:read"], RateTier::Three, FORM, people::bot_info),
 ];
 
 /// A method by its name.
-pub(super) fn find_method(name: &str) -> Option<&'static Method> {
+pub(super) fn find_method(name: &str) -> Option<&'static SlackMethod> {
     METHODS.iter().find(|method| method.name == name)
 }
 
-fn api_test(_: &mut Core, args: &Args) -> Reply {
+fn api_test(_: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     match args.text("error") {
         Some(code) => fail_with(&code),
         None => answer_ok(json!({ "args": args.0 })),
     }
 }
 
-fn auth_test(core: &mut Core, _: &Args) -> Reply {
+fn auth_test(core: &mut SlackCore, _: &MethodArgs) -> MethodReply {
     let world = &core.world;
     answer_ok(json!({
         "url": format!("{ORIGIN}/"),
@@ -173,7 +191,7 @@ fn auth_test(core: &mut Core, _: &Args) -> Reply {
     }))
 }
 
-fn connections_open(core: &mut Core, _: &Args) -> Reply {
+fn connections_open(core: &mut SlackCore, _: &MethodArgs) -> MethodReply {
     if core.link_disabled {
         return fail_with("socket_mode_not_enabled");
     }
@@ -184,11 +202,11 @@ fn connections_open(core: &mut Core, _: &Args) -> Reply {
     )
 }
 
-fn set_status(core: &mut Core, args: &Args) -> Reply {
+fn set_status(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     let channel = args.need("channel_id")?;
     let thread_ts = args.need("thread_ts")?;
     let Some(status) = args.0.get("status").and_then(Value::as_str) else {
-        return Err(super::failure::Failure::missing_argument("status"));
+        return Err(super::failure::MethodFailure::missing_argument("status"));
     };
     core.writable(&channel)?;
     core.thread_root(&channel, &thread_ts)?;

@@ -2,19 +2,19 @@
 
 use serde_json::{Value, json};
 
-use super::super::args::Args;
-use super::super::core::Core;
-use super::super::failure::{Reply, answer_ok, fail_with};
+use super::super::args::MethodArgs;
+use super::super::core::SlackCore;
+use super::super::failure::{MethodReply, answer_ok, fail_with};
 use super::super::render;
 use super::super::world::{SlackUser, unix_now};
 
-pub(super) fn user_info(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn user_info(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     let id = args.need("user")?;
     let Some(user) = core.world.users.get(&id) else { return fail_with("user_not_found") };
     answer_ok(json!({ "user": render::render_user(&core.world, user) }))
 }
 
-pub(super) fn lookup_by_email(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn lookup_by_email(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     let email = args.need("email")?;
     let person = |user: &&SlackUser| !user.is_bot && format!("{}@example.com", user.name) == email;
     match core.world.users.values().find(person) {
@@ -23,7 +23,7 @@ pub(super) fn lookup_by_email(core: &mut Core, args: &Args) -> Reply {
     }
 }
 
-pub(super) fn list_users(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn list_users(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     let limit = args.limit(1000, 1000)?;
     let after = args.text("cursor");
     let found = core.world.users.values();
@@ -40,7 +40,7 @@ pub(super) fn list_users(core: &mut Core, args: &Args) -> Reply {
     }))
 }
 
-pub(super) fn bot_info(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn bot_info(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     let app = &core.world.app;
     match args.text("bot") {
         Some(bot) if bot == app.bot_id => answer_ok(json!({ "bot": {

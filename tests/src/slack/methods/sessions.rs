@@ -2,14 +2,14 @@
 
 use serde_json::json;
 
-use super::super::args::Args;
-use super::super::core::Core;
-use super::super::failure::{Reply, answer_ok, fail_with};
+use super::super::args::MethodArgs;
+use super::super::core::SlackCore;
+use super::super::failure::{MethodReply, answer_ok, fail_with};
 
 const STATUSES: [&str; 4] = ["active", "processing", "suspended", "closed"];
 const MAX_TITLE: usize = 200;
 
-pub(super) fn set_status(core: &mut Core, args: &Args) -> Reply {
+pub(super) fn set_status(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     let status = args.need("status")?;
     let (channel, thread) = (args.need("channel_id")?, args.need("thread_ts")?);
     core.writable(&channel)?;

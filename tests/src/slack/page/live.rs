@@ -10,9 +10,9 @@ use serde::Serialize;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::SharedPage;
-use crate::slack::core::{Core, Inner};
-use crate::slack::options::Suggestion;
-use crate::slack::view::{Change, MessageView};
+use crate::slack::core::{SharedSlack, SlackCore};
+use crate::slack::options::ChatSuggestion;
+use crate::slack::view::{MessageView, SlackChange};
 use crate::slack::world::{SlackApp, SlackUser, ThreadStatus};
 
 /// The workspace.
@@ -25,7 +25,7 @@ pub(super) struct PageSnapshot {
     /// Of all channels, replies and messages for one user included, in no order.
     messages: Vec<MessageView>,
     statuses: Vec<ThreadStatus>,
-    suggestions: Vec<Suggestion>,
+    suggestions: Vec<ChatSuggestion>,
 }
 
 #[derive(Serialize)]
@@ -56,7 +56,7 @@ enum Update {
 }
 
 impl PageSnapshot {
-    fn of(core: &Core) -> Self {
+    fn of(core: &SlackCore) -> Self {
         let world = &core.world;
         let messages = world.channels.values().flat_map(|channel| {
             let all = channel.messages.values().chain(channel.ephemerals.values());
@@ -83,7 +83,7 @@ impl PageSnapshot {
 }
 
 impl Update {
-    fn of(inner: &Inner, change: Change) -> Option<Self> {
+    fn of(inner: &SharedSlack, change: SlackChange) -> Option<Self> {
         let now = |channel: &str, ts: &str| {
             inner.read(|core| {
                 let channel = core.world.channels.get(channel)?;
@@ -92,25 +92,29 @@ impl Update {
             })
         };
         match change {
-            Change::Posted { message }
-            | Change::Edited { message }
-            | Change::Ephemeral { message } => Some(Self::Message { message: Box::new(message) }),
-            Change::Reaction { channel, ts, .. } => now(&channel, &ts),
+            SlackChange::Posted { message }
+            | SlackChange::Edited { message }
+            | SlackChange::Ephemeral { message } => {
+                Some(Self::Message { message: Box::new(message) })
+            }
+            SlackChange::Reaction { channel, ts, .. } => now(&channel, &ts),
             // A root with replies leaves a tombstone.
-            Change::Deleted { channel, ts } => {
+            SlackChange::Deleted { channel, ts } => {
                 Some(now(&channel, &ts).unwrap_or(Self::Deleted { channel, ts }))
             }
-            Change::Status { channel, thread_ts, status } => {
+            SlackChange::Status { channel, thread_ts, status } => {
                 Some(Self::Status { channel, thread_ts, status })
             }
-            Change::Clicked { channel, ts, user, action_id, action_ts } => {
+            SlackChange::Clicked { channel, ts, user, action_id, action_ts } => {
                 Some(Self::Click { channel, ts, user, action_id, action_ts })
             }
-            Change::ClickAcked { action_ts, .. } => {
+            SlackChange::ClickAcked { action_ts, .. } => {
                 Some(Self::ClickEnded { action_ts, acked: true })
             }
-            Change::ClickFailed { action_ts } => Some(Self::ClickEnded { action_ts, acked: false }),
-            Change::Connections { .. } => None,
+            SlackChange::ClickFailed { action_ts } => {
+                Some(Self::ClickEnded { action_ts, acked: false })
+            }
+            SlackChange::Connections { .. } => None,
         }
     }
 

@@ -17,10 +17,10 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::core::{Core, Inner};
+use super::core::{SharedSlack, SlackCore};
 use super::driver::SlackError;
 
-type SharedPage = State<Arc<Inner>>;
+type SharedPage = State<Arc<SharedSlack>>;
 
 /// Nothing from elsewhere, nothing inline.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -36,7 +36,7 @@ const PARTS: [(&str, &str, &str); 4] = [
 ];
 
 /// `/` and `/page/…`.
-pub(super) fn build_router(inner: Arc<Inner>) -> Router {
+pub(super) fn build_router(inner: Arc<SharedSlack>) -> Router {
     let guarded = Router::new()
         .route("/", get(|| async { axum::response::Html(HTML) }))
         .route("/page/state", get(live::serve_state))
@@ -158,14 +158,14 @@ async fn write_message(State(inner): SharedPage, Json(at): Json<PageAt<PageText>
     if text.trim().is_empty() {
         return Err(Refusal(SlackError::Refused("no_text".to_owned())));
     }
-    let post = |core: &mut Core| core.post_as(&at.user, &at.channel, thread.as_deref(), text);
+    let post = |core: &mut SlackCore| core.post_as(&at.user, &at.channel, thread.as_deref(), text);
     let ts = inner.update(post).map_err(Refusal)?;
     Ok(Json(json!({ "ts": ts })).into_response())
 }
 
 async fn click_button(State(inner): SharedPage, Json(at): Json<PageAt<PageButton>>) -> Done {
     let PageButton { ts, action_id } = &at.what;
-    let click = |core: &mut Core| core.click_as(&at.user, &at.channel, ts, action_id);
+    let click = |core: &mut SlackCore| core.click_as(&at.user, &at.channel, ts, action_id);
     let action_ts = inner.update(click).map_err(Refusal)?;
     Ok(Json(json!({ "action_ts": action_ts })).into_response())
 }
@@ -173,7 +173,7 @@ async fn click_button(State(inner): SharedPage, Json(at): Json<PageAt<PageButton
 /// Adds the user's reaction, or takes it back if it is there.
 async fn toggle_reaction(State(inner): SharedPage, Json(at): Json<PageAt<Emoji>>) -> Done {
     let Emoji { ts, name } = &at.what;
-    let toggle = |core: &mut Core| {
+    let toggle = |core: &mut SlackCore| {
         let channel = core.world.channels.get(&at.channel);
         let message = channel.and_then(|channel| channel.messages.get(ts));
         let reactions = message.map(|message| message.reactions.as_slice()).unwrap_or_default();

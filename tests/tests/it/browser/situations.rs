@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use codebutler_crds::NanoUsd;
-use codebutler_testbed::models::{Conversation, RoleScript, Script, Step};
+use codebutler_testbed::models::{ModelScript, RoleScript, ScriptStep, ScriptedConversation};
 use serde_json::json;
 
 use super::chromium::Browser;
@@ -26,35 +26,38 @@ The total is rounded **twice**, see [the rule](https://docs.acme.dev/money).
 
 > Only the invoice should round.";
 
-fn talk(about: &str, steps: Vec<Step>) -> Conversation {
-    Conversation { thread: Some(about.into()), steps }
+fn talk(about: &str, steps: Vec<ScriptStep>) -> ScriptedConversation {
+    ScriptedConversation { thread: Some(about.into()), steps }
 }
 
-fn script() -> Script {
+fn script() -> ModelScript {
     let lines = ["let total = round(total);"; 30].join("\n");
     let choice = json!({
         "message": "Is this a bug, or do you wish for something new?",
         "waitForReply": true,
         "choices": ["It is a bug", "I wish for something new"],
     });
-    let look = Step::tool("Glob", json!({"pattern": "*"})).costing(900, 20, "0.6");
+    let look = ScriptStep::tool("Glob", json!({"pattern": "*"})).costing(900, 20, "0.6");
     let pm = vec![
-        talk("odd prices", vec![Step::tool("SendMessage", choice)]),
-        talk("look around", vec![look, Step::say("Two files.").costing(900, 20, "0.6")]),
-        talk("explain", vec![Step::say(&format!("{LONG}\n\n```rust\n{lines}\n```\nThat is all."))]),
+        talk("odd prices", vec![ScriptStep::tool("SendMessage", choice)]),
+        talk("look around", vec![look, ScriptStep::say("Two files.").costing(900, 20, "0.6")]),
+        talk(
+            "explain",
+            vec![ScriptStep::say(&format!("{LONG}\n\n```rust\n{lines}\n```\nThat is all."))],
+        ),
         talk(
             "never mind",
             vec![
-                Step::say("Tell me when you need me."),
-                Step::tool("CloseThread", json!({"summary": "Nothing was to be done."})),
+                ScriptStep::say("Tell me when you need me."),
+                ScriptStep::tool("CloseThread", json!({"summary": "Nothing was to be done."})),
             ],
         ),
     ];
-    let tidy = Step::tool("Bash", json!({"command": "vercel --prod; rm -rf src; ls"}));
+    let tidy = ScriptStep::tool("Bash", json!({"command": "vercel --prod; rm -rf src; ls"}));
     let coder = vec![talk("tidy up", vec![tidy])];
     let roles = [("pm", pm), ("coder", coder)];
     let roles = roles.map(|(role, conversations)| (role.to_owned(), RoleScript { conversations }));
-    Script(BTreeMap::from(roles))
+    ModelScript(BTreeMap::from(roles))
 }
 
 async fn look(team: &Team, browser: &mut Browser, name: &str, root: &str, text: &str) {

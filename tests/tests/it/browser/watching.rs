@@ -3,7 +3,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use codebutler_testbed::models::{Conversation, RoleScript, Script, Step, Text};
+use codebutler_testbed::models::{
+    ModelScript, RoleScript, ScriptStep, ScriptedConversation, TextMatch,
+};
 use kube::api::ListParams;
 use serde_json::json;
 
@@ -26,10 +28,10 @@ const TABS: usize = 10;
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_tabs_stay_live_over_http_1() {
     let Some(mut browser) = Browser::start().await else { return };
-    let slow = Step::tool("Bash", json!({"command": "until [ -e go ]; do sleep 0.2; done"}));
-    let write = Step::tool("Bash", json!({"command": "touch go"}));
-    let script = Script::of("coder", vec![slow, Step::say("All of you see this.")])
-        .and("reviewer", vec![write, Step::say("Begun.")]);
+    let slow = ScriptStep::tool("Bash", json!({"command": "until [ -e go ]; do sleep 0.2; done"}));
+    let write = ScriptStep::tool("Bash", json!({"command": "touch go"}));
+    let script = ModelScript::of("coder", vec![slow, ScriptStep::say("All of you see this.")])
+        .and("reviewer", vec![write, ScriptStep::say("Begun.")]);
     let team = Setup::new(script).start().await;
     let root = team.says("ana", None, "@codebutler.coder wait");
     let name = team.thread(&root).await.metadata.name.unwrap();
@@ -66,15 +68,23 @@ async fn a_thread_is_watched_in_a_browser() {
     let hostile = "<img src=x onerror=\"document.title='taken'\">";
     let wide = "x".repeat(3000);
     let edits = json!([{"old": "price = 0.1", "new": "price = 0.2"}]);
-    let script = Script::of("pm", vec![Step::say("Plan: look.\n@codebutler.coder go")]).and(
-        "coder",
-        vec![
-            Step::tool("Bash", json!({"command": format!("echo \"{hostile} {wide}\"; sleep 5")})),
-            Step::tool("Edit", json!({"path": "src/price.txt", "edits": edits})),
-            Step::tool("Bash", json!({"command": "exit 3"})).costing(12_345, 678, "0.012345678"),
-            Step::say("Looked."),
-        ],
-    );
+    let script = ModelScript::of("pm", vec![ScriptStep::say("Plan: look.\n@codebutler.coder go")])
+        .and(
+            "coder",
+            vec![
+                ScriptStep::tool(
+                    "Bash",
+                    json!({"command": format!("echo \"{hostile} {wide}\"; sleep 5")}),
+                ),
+                ScriptStep::tool("Edit", json!({"path": "src/price.txt", "edits": edits})),
+                ScriptStep::tool("Bash", json!({"command": "exit 3"})).costing(
+                    12_345,
+                    678,
+                    "0.012345678",
+                ),
+                ScriptStep::say("Looked."),
+            ],
+        );
     let team = Setup::new(script).start().await;
     let root = team.says("ana", None, &format!("look at the price {hostile}"));
     let name = team.thread(&root).await.metadata.name.unwrap();
@@ -117,7 +127,9 @@ const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEElEQVR4nGP4z
 #[tokio::test(flavor = "multi_thread")]
 async fn a_picture_is_seen_in_a_browser() {
     let Some(mut browser) = Browser::start().await else { return };
-    let team = Setup::new(Script::of("pm", vec![Step::say("I see four pixels.")])).start().await;
+    let team = Setup::new(ModelScript::of("pm", vec![ScriptStep::say("I see four pixels.")]))
+        .start()
+        .await;
     let png = STANDARD.decode(PNG).unwrap();
     let (ana, channel) = (&team.stack.users["ana"], &team.stack.channel);
     let hostile = "\"><img src=x onerror=alert(1)>.png";
@@ -143,11 +155,11 @@ async fn a_roadmap_is_watched_in_a_browser() {
     let Some(mut browser) = Browser::start().await else { return };
     let roadmap = "## 1. Cents\n- Acceptance criteria: the price is in cents\n\n## 2. Currency <img src=x \
         onerror=\"document.title='taken'\">\n- Depends on: 1\n- Acceptance criteria: the price names its currency\n";
-    let thread = Some(Text::Contains("Implement item `1`".to_owned()));
+    let thread = Some(TextMatch::Contains("Implement item `1`".to_owned()));
     let question = json!({"message": "Which cents?", "waitForReply": true});
-    let steps = vec![Step::tool("SendMessage", question), asks("Plan: ten cents.", "plan")];
-    let mut script = Script::default();
-    let conversations = vec![Conversation { thread, steps }];
+    let steps = vec![ScriptStep::tool("SendMessage", question), asks("Plan: ten cents.", "plan")];
+    let mut script = ModelScript::default();
+    let conversations = vec![ScriptedConversation { thread, steps }];
     script.0.insert("pm".to_owned(), RoleScript { conversations });
     let team = Setup::new(script).file(".codebutler/roadmap.md", roadmap).start().await;
     let root = team.says("ana", None, "develop everything for $20");

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use codebutler_crds::names::SECRETS_ROLE;
 use codebutler_crds::{AgentRole, Repo, Thread};
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use codebutler_testbed::place::{SYSTEM, TEAM};
 use codebutler_testbed::stack::process::ProcessCommand;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -210,8 +210,10 @@ async fn ready(team: &Team, address: SocketAddr, command: &ProcessCommand) {
 
 /// A team on a cluster without the product: Slack, models and the Git host are there.
 pub async fn bare() -> Team {
-    let mut team =
-        Setup::new(Script::of("pm", vec![Step::say("From a chart.")])).usual().start().await;
+    let mut team = Setup::new(ModelScript::of("pm", vec![ScriptStep::say("From a chart.")]))
+        .usual()
+        .start()
+        .await;
     let client = team.stack.cluster.client();
     team.stack.controller.stop().await.unwrap();
     team.stack.gateway.stop().await.unwrap();

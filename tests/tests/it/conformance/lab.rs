@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use codebutler_testbed::cluster::{Cluster, kubeconfig_with_token};
+use codebutler_testbed::cluster::{TestCluster, kubeconfig_with_token};
 use futures::{AsyncBufReadExt as _, StreamExt as _, TryStreamExt as _};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
@@ -60,7 +60,7 @@ pub struct Reply {
 }
 
 impl Lab {
-    pub async fn new(cluster: &Cluster) -> Self {
+    pub async fn new(cluster: &TestCluster) -> Self {
         let client = cluster.client_without_retries().await.unwrap();
         let mut lab = Self {
             admin: client.clone(),

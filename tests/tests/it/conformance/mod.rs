@@ -22,8 +22,8 @@ use std::future::Future;
 use std::io::Write as _;
 use std::pin::Pin;
 
-use codebutler_testbed::apiserver::Options;
-use codebutler_testbed::cluster::Cluster;
+use codebutler_testbed::apiserver::ServerOptions;
+use codebutler_testbed::cluster::TestCluster;
 use futures::{FutureExt as _, StreamExt as _};
 
 use lab::Lab;
@@ -80,7 +80,7 @@ fn all() -> impl Iterator<Item = &'static Behaviour> {
     .flatten()
 }
 
-async fn judge(title: String, cluster: &Cluster, gaps: &[&str]) -> Column {
+async fn judge(title: String, cluster: &TestCluster, gaps: &[&str]) -> Column {
     cluster.install_crds().await.unwrap();
     let verdicts = futures::stream::iter(all())
         .map(|behaviour| async move {
@@ -109,11 +109,11 @@ async fn the_servers_behave_as_kubernetes_does() {
     let dir = tempfile::tempdir().unwrap();
     let mut columns = Vec::new();
     if only != "real" {
-        let embedded = Cluster::embedded(dir.path(), Options::default()).await.unwrap();
+        let embedded = TestCluster::embedded(dir.path(), ServerOptions::default()).await.unwrap();
         columns.push(judge("embedded".to_owned(), &embedded, GAPS).await);
         embedded.shutdown().await;
     }
-    let real = Cluster::start(&dir.path().join("real")).await.unwrap();
+    let real = TestCluster::start(&dir.path().join("real")).await.unwrap();
     let is_real = !real.is_embedded();
     if is_real {
         let title = real.version().await.unwrap();

@@ -11,9 +11,9 @@ use std::time::Duration;
 use codebutler_crds::{AgentRole, Repo, Thread, condition, names};
 use codebutler_operator::args::{ControllerArgs, LeaseArgs};
 use codebutler_operator::controller;
-use codebutler_testbed::apiserver::{Faults, Options};
-use codebutler_testbed::cluster::Cluster;
-use codebutler_testbed::place::{Lease, Place};
+use codebutler_testbed::apiserver::{FaultSource, ServerOptions};
+use codebutler_testbed::cluster::TestCluster;
+use codebutler_testbed::place::{InstallPlace, PlaceLease};
 use k8s_openapi::api::coordination::v1::Lease as GatewayLease;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::events::v1::Event;
@@ -39,11 +39,11 @@ pub type Replica = (CancellationToken, JoinHandle<anyhow::Result<()>>);
 
 pub struct World {
     pub admin: Client,
-    pub place: Place,
+    pub place: InstallPlace,
     own: Config,
     running: Option<Replica>,
-    cluster: Cluster,
-    lease: Option<Lease>,
+    cluster: TestCluster,
+    lease: Option<PlaceLease>,
     _dir: TempDir,
 }
 
@@ -58,13 +58,13 @@ impl World {
     /// The same without a running controller.
     pub async fn idle() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let cluster = Cluster::start(dir.path()).await.unwrap();
-        let world = Self::on(cluster, Place::own(), dir).await;
+        let cluster = TestCluster::start(dir.path()).await.unwrap();
+        let world = Self::on(cluster, InstallPlace::own(), dir).await;
         world.define().await;
         world
     }
 
-    pub fn cluster(&self) -> &Cluster {
+    pub fn cluster(&self) -> &TestCluster {
         &self.cluster
     }
 
@@ -77,21 +77,21 @@ impl World {
     /// The same without CRDs, and so without AgentRoles: on a cluster that nobody else uses.
     pub async fn without_definitions() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let cluster = Cluster::start_own(dir.path(), Options::default()).await.unwrap();
-        Self::on(cluster, Place::own(), dir).await
+        let cluster = TestCluster::start_own(dir.path(), ServerOptions::default()).await.unwrap();
+        Self::on(cluster, InstallPlace::own(), dir).await
     }
 
     /// Everything on an embedded API server that fails on purpose, without a controller.
-    pub async fn troubled(faults: Arc<Faults>) -> Self {
+    pub async fn troubled(faults: Arc<FaultSource>) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let options = Options { faults: Some(faults), ..Options::default() };
-        let cluster = Cluster::embedded(dir.path(), options).await.unwrap();
-        let world = Self::on(cluster, Place::usual(), dir).await;
+        let options = ServerOptions { faults: Some(faults), ..ServerOptions::default() };
+        let cluster = TestCluster::embedded(dir.path(), options).await.unwrap();
+        let world = Self::on(cluster, InstallPlace::usual(), dir).await;
         world.define().await;
         world
     }
 
-    async fn on(cluster: Cluster, place: Place, dir: TempDir) -> Self {
+    async fn on(cluster: TestCluster, place: InstallPlace, dir: TempDir) -> Self {
         let filter = tracing_subscriber::EnvFilter::from_default_env();
         let log = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer();
         let _ = log.try_init();

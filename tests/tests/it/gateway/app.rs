@@ -1,7 +1,7 @@
 //! A GitHub App in place of a token.
 
 use codebutler_crds::Repo;
-use codebutler_testbed::github::Away;
+use codebutler_testbed::github::HostFailure;
 use codebutler_testbed::github::app::{ID, KEY, LOGIN};
 use serde_json::{Value, json};
 
@@ -75,7 +75,7 @@ async fn it_works_by_one_token_of_one_repository_and_gets_the_next_one_by_itself
     renewed("for a push");
     // In the middle of a push, when the branches are read and the pack is on its way.
     world.ok("coder", &folder, &["commit", "-q", "--allow-empty", "-m", "Add c"]).await;
-    world.github.set_away(Away::RevokesBeforeAPush);
+    world.github.set_away(HostFailure::RevokesBeforeAPush);
     world.ok("coder", &folder, &["push", "-q", "origin", &world.branch]).await;
     renewed("in the middle of a push");
     let head = world.git("coder", &folder, &["rev-parse", "HEAD"]).await.stdout;

@@ -3,8 +3,8 @@
 use codebutler_crds::Thread;
 use codebutler_crds::names;
 use codebutler_crds::thread::ActionApproval;
-use codebutler_testbed::models::{Script, Step};
-use codebutler_testbed::slack::Fault;
+use codebutler_testbed::models::{ModelScript, ScriptStep};
+use codebutler_testbed::slack::CallFault;
 use serde_json::{Value, json};
 
 use super::{World, eventually, thread};
@@ -12,7 +12,7 @@ use super::{World, eventually, thread};
 const PATH: &str = "/v1/approvals";
 
 async fn world() -> World {
-    World::start(vec![Step::say("nothing")]).await
+    World::start(vec![ScriptStep::say("nothing")]).await
 }
 
 fn request(key: &str, hash: char) -> Value {
@@ -95,7 +95,7 @@ async fn the_approval_of_another_thread_is_worth_nothing() {
 async fn a_question_whose_record_was_lost_is_found_again_and_shown_once() {
     let world = world().await;
     // Slack posts it, and the answer is lost on the way.
-    world.slack.fail_next("chat.postMessage", 1, &Fault::LostReply);
+    world.slack.fail_next("chat.postMessage", 1, &CallFault::LostReply);
     let (status, body) = world.post("coder", PATH, &request("k", 'a')).await;
     assert_eq!((status, &body["state"]), (200, &json!("pending")), "{body}");
     let before = world.asked().await;
@@ -112,7 +112,7 @@ async fn a_question_whose_record_was_lost_is_found_again_and_shown_once() {
 #[tokio::test]
 async fn a_question_shows_no_secret_and_a_wrong_one_is_refused() {
     let world = World::play(
-        Script::of("coder", vec![Step::say("nothing")]),
+        ModelScript::of("coder", vec![ScriptStep::say("nothing")]),
         &json!({"policy": {"redaction": [{"name": "customer", "pattern": "CUST-[0-9]+"}]}}),
         &json!({}),
     )

@@ -2,7 +2,7 @@
 
 use codebutler_crds::spend::{CallLimit, RepoSpend, ThreadBudget};
 use codebutler_crds::{NanoUsd, Repo};
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn ask() -> Value {
 }
 
 async fn world(limits: &Value) -> World {
-    let script = Script::of("coder", vec![Step::say("one").costing(10, 10, "0.3")]);
+    let script = ModelScript::of("coder", vec![ScriptStep::say("one").costing(10, 10, "0.3")]);
     let prices = json!({"scripted/coder": {"completion": "300"}});
     let spec = json!({"limits": limits, "model": {"prices": prices}});
     World::play(script, &spec, &json!({})).await

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use codebutler_testbed::apiserver::AuditRecord;
 use codebutler_testbed::cluster;
-use codebutler_testbed::place::{Lease, Place};
+use codebutler_testbed::place::{InstallPlace, PlaceLease};
 use codebutler_testbed::stack::manifests::secrets_binding;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
@@ -23,18 +23,18 @@ pub const ACCOUNT: &str = "codebutler-shop";
 const GATEWAY_YAML: &str = include_str!("../../../../operator/deploy/gateway.yaml");
 
 pub struct Cluster {
-    _lease: Lease,
-    inner: cluster::Cluster,
-    pub place: Place,
+    _lease: PlaceLease,
+    inner: cluster::TestCluster,
+    pub place: InstallPlace,
     /// What the gateway itself may do, and nothing more.
     pub gateway: Client,
 }
 
 impl Cluster {
     pub async fn start(dir: &Path) -> Self {
-        let cluster = cluster::Cluster::start(dir).await.unwrap();
+        let cluster = cluster::TestCluster::start(dir).await.unwrap();
         cluster.install_crds().await.unwrap();
-        let place = Place::own();
+        let place = InstallPlace::own();
         place.make(&cluster).await.unwrap();
         cluster.apply_yaml(&place.adapted(GATEWAY_YAML).unwrap()).await.unwrap();
         let hour = Duration::from_hours(1);

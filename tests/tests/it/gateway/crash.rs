@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use codebutler_crds::NanoUsd;
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use k8s_openapi::api::core::v1::ConfigMap;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -165,7 +165,7 @@ fn log(dir: &Path) -> std::fs::File {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_holder_dies_at_every_step_of_a_call_and_every_dollar_is_accounted_for() {
-    let script = Script::of("coder", vec![Step::say("one").costing(10, 10, "0.3")]);
+    let script = ModelScript::of("coder", vec![ScriptStep::say("one").costing(10, 10, "0.3")]);
     let prices = json!({"scripted/coder": {"completion": "300"}});
     let spec = json!({"model": {"prices": prices}});
     let world = World::play(script, &spec, &json!({})).await;

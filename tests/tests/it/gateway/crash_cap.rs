@@ -2,7 +2,7 @@
 //! whatever happens, and whoever takes over, the cap holds.
 
 use codebutler_crds::NanoUsd;
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use serde_json::json;
 
 use super::World;
@@ -42,7 +42,7 @@ async fn asks(holder: &Holder, world: &World) -> Vec<Option<u16>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cap_holds_whenever_the_holder_dies_with_calls_side_by_side() {
-    let script = Script::of("coder", vec![Step::say("one").costing(10, 10, "0.3")]);
+    let script = ModelScript::of("coder", vec![ScriptStep::say("one").costing(10, 10, "0.3")]);
     let prices = json!({"scripted/coder": {"completion": "300"}});
     let limits = json!({"budget": {"perThread": "1.00", "perDay": "50"}});
     let spec = json!({"model": {"prices": prices}, "limits": limits});

@@ -6,7 +6,7 @@ use codebutler_crds::NanoUsd;
 use codebutler_operator::gateway::metrics::GatewayMetrics;
 use codebutler_operator::gateway::models::settle;
 use codebutler_operator::metrics::{MetricsServer, ReadyFlag, build_registry};
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -69,7 +69,10 @@ impl World {
 }
 
 async fn world(per_thread: &str) -> World {
-    let script = Script::of("coder", vec![Step::say("one two three four").costing(12, 8, BILLED)]);
+    let script = ModelScript::of(
+        "coder",
+        vec![ScriptStep::say("one two three four").costing(12, 8, BILLED)],
+    );
     let prices = json!({"scripted/coder": {"completion": "300"}});
     let limits = json!({"budget": {"perThread": per_thread, "perDay": "50"}});
     let spec = json!({"model": {"prices": prices}, "limits": limits});

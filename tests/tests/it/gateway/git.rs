@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use codebutler_crds::AgentRole;
-use codebutler_testbed::github::Away;
-use codebutler_testbed::github::git::Git;
+use codebutler_testbed::github::HostFailure;
+use codebutler_testbed::github::git::BareRepository;
 use kube::api::DeleteParams;
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use super::{World, eventually};
 
 impl World {
     pub(super) async fn git(&self, token: &str, folder: &Path, arguments: &[&str]) -> Output {
-        let mut command = Git::command();
+        let mut command = BareRepository::command();
         command.arg("-C").arg(folder);
         command
             .args(["-c", &format!("http.extraHeader=Authorization: Bearer {}", self.token(token))]);
@@ -259,7 +259,7 @@ async fn while_the_host_is_away_clones_get_the_last_copy_and_pushes_wait() {
     let world = World::start(vec![]).await;
     world.approve_plan().await;
     let folder = world.clone("coder").await;
-    for away in [Away::HangsUp, Away::Unavailable] {
+    for away in [HostFailure::HangsUp, HostFailure::Unavailable] {
         world.github.set_away(away);
         let url = format!("{}/v1/git", world.url);
         let name = format!("late-{away:?}");
@@ -273,7 +273,7 @@ async fn while_the_host_is_away_clones_get_the_last_copy_and_pushes_wait() {
             "{said}"
         );
     }
-    world.github.set_away(Away::No);
+    world.github.set_away(HostFailure::No);
     world.ok("coder", &folder, &["push", "origin", &world.branch]).await;
     assert!(world.condition("GitReachable").await.contains("accepts the credentials"));
 }
@@ -309,7 +309,7 @@ async fn a_push_whose_answer_is_lost_is_found_and_not_repeated() {
     let world = World::start(vec![]).await;
     world.approve_plan().await;
     let folder = world.clone("coder").await;
-    world.github.set_away(Away::LosesAnswersToPushes);
+    world.github.set_away(HostFailure::LosesAnswersToPushes);
     let output = world.git("coder", &folder, &["push", "origin", &world.branch]).await;
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && said.contains("it has taken the push"), "{said}");
@@ -424,7 +424,7 @@ async fn what_an_earlier_process_left_is_read_while_the_host_is_away() {
     let world = World::start(vec![]).await;
     let folder = world.clone("coder").await;
     let next = world.successor().await;
-    world.github.set_away(Away::Unavailable);
+    world.github.set_away(HostFailure::Unavailable);
     world.ok("coder", &folder, &["remote", "set-url", "origin", &format!("{next}/v1/git")]).await;
     world.ok("coder", &folder, &["fetch", "-q", "origin"]).await;
 }

@@ -3,7 +3,7 @@
 
 use codebutler_crds::spend::LeavingGateway;
 use codebutler_crds::{NanoUsd, Repo};
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use futures::future::join_all;
 use serde_json::json;
 
@@ -43,10 +43,10 @@ impl Books {
 impl World {
     /// With a coder's call that costs other than it is estimated at.
     async fn that_bills() -> Self {
-        let say = Step::say("one two three four").costing(12, 8, BILLED);
+        let say = ScriptStep::say("one two three four").costing(12, 8, BILLED);
         let prices = json!({"scripted/coder": {"completion": "300"}});
         let spec = json!({"model": {"prices": prices}});
-        Self::play(Script::of("coder", vec![say]), &spec, &json!({})).await
+        Self::play(ModelScript::of("coder", vec![say]), &spec, &json!({})).await
     }
 
     /// The Thread's account and the Repo's.
@@ -128,7 +128,7 @@ const STREAMS: usize = 4;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hand_over_cuts_no_answer_and_pays_for_none_twice() {
     let price = NanoUsd(300_000_000);
-    let world = World::start(vec![Step::say("one two three").costing(10, 10, "0.3")]).await;
+    let world = World::start(vec![ScriptStep::say("one two three").costing(10, 10, "0.3")]).await;
     let mut first = Holder::spawn(&world, PODS[0], None, LEASE).await;
     assert!(first.serves().await, "{}", world.log());
     let mut second = Holder::spawn(&world, PODS[1], None, LEASE).await;

@@ -7,7 +7,7 @@ use axum::response::Redirect;
 use axum::routing::any;
 use codebutler_crds::Repo;
 use codebutler_testbed::github::{FirstCommit, GitHubOptions, GitHubServer};
-use codebutler_testbed::models::{ModelOptions, ModelServer, Script};
+use codebutler_testbed::models::{ModelOptions, ModelScript, ModelServer};
 use serde_json::{Value, json};
 
 use super::{World, eventually};
@@ -79,8 +79,9 @@ async fn a_redirect_carries_a_git_credential_nowhere() {
 #[tokio::test]
 async fn a_model_credential_goes_to_no_other_host() {
     let world = World::start(vec![]).await;
-    let evil =
-        ModelServer::start(Script::of("coder", vec![]), ModelOptions::default()).await.unwrap();
+    let evil = ModelServer::start(ModelScript::of("coder", vec![]), ModelOptions::default())
+        .await
+        .unwrap();
     aim(&world, &json!({"model": {"baseURL": evil.url()}})).await;
     let call = json!({
         "model": ModelServer::model("coder"), "messages": [{"role": "user", "content": "hi"}],

@@ -1,7 +1,7 @@
 //! What comes with a message: recordings, and links to what is said elsewhere.
 
 use codebutler_crds::NanoUsd;
-use codebutler_testbed::models::Script;
+use codebutler_testbed::models::ModelScript;
 use serde_json::{Value, json};
 
 use super::{World, eventually};
@@ -29,7 +29,7 @@ impl World {
 async fn a_recording_is_written_down_once_and_shown_in_the_thread() {
     let price = json!({"model": {"prices": {"scripted/ear": {"audioMinute": "0.006"}}}});
     let own = json!({"audio": "scripted/ear"});
-    let world = World::play(Script::of("coder", vec![]), &price, &own).await;
+    let world = World::play(ModelScript::of("coder", vec![]), &price, &own).await;
     let user = world.slack.ensure_user("ana");
     let sound = vec![7_u8; 60_000];
     let file = ("voice.m4a", sound.as_slice());

@@ -180,7 +180,7 @@ async fn a_pull_request_with_another_base_is_not_merged() {
 #[tokio::test]
 async fn a_branch_that_a_ruleset_forbids_is_told_as_that() {
     let world = World::start(Vec::new()).await;
-    let forbidden = |rules: &mut codebutler_testbed::github::Rules| {
+    let forbidden = |rules: &mut codebutler_testbed::github::RepositoryRules| {
         rules.no_branches = Some("codebutler/".to_owned());
     };
     world.remote.set_rules(forbidden).await.unwrap();

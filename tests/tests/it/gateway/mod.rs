@@ -62,9 +62,9 @@ use codebutler_operator::gateway::web;
 use codebutler_operator::metrics::{MetricsServer, ReadyFlag, build_registry};
 use codebutler_operator::scope::WatchScope;
 use codebutler_operator::tasks::TaskGroup;
-use codebutler_testbed::github::{FirstCommit, GitHubOptions, GitHubServer, Remote};
-use codebutler_testbed::models::{ModelOptions, ModelServer, Script, Step};
-use codebutler_testbed::slack::{Options, SlackServer};
+use codebutler_testbed::github::{DrivenRepository, FirstCommit, GitHubOptions, GitHubServer};
+use codebutler_testbed::models::{ModelOptions, ModelScript, ModelServer, ScriptStep};
+use codebutler_testbed::slack::{SlackOptions, SlackServer};
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -81,7 +81,7 @@ struct World {
     http: reqwest::Client,
     cluster: Cluster,
     github: GitHubServer,
-    remote: Remote,
+    remote: DrivenRepository,
     models: ModelServer,
     slack: SlackServer,
     channel: String,
@@ -99,17 +99,22 @@ struct World {
 }
 
 impl World {
-    async fn start(steps: Vec<Step>) -> Self {
-        Self::play(Script::of("coder", steps), &json!({}), &json!({})).await
+    async fn start(steps: Vec<ScriptStep>) -> Self {
+        Self::play(ModelScript::of("coder", steps), &json!({}), &json!({})).await
     }
 
     /// With these fields in the Repo's `spec`, and in the coder's `spec.model`.
-    async fn play(script: Script, spec: &Value, model: &Value) -> Self {
-        Self::play_in(Options::default(), script, spec, model).await
+    async fn play(script: ModelScript, spec: &Value, model: &Value) -> Self {
+        Self::play_in(SlackOptions::default(), script, spec, model).await
     }
 
     /// In such a workspace.
-    async fn play_in(workspace: Options, script: Script, spec: &Value, model: &Value) -> Self {
+    async fn play_in(
+        workspace: SlackOptions,
+        script: ModelScript,
+        spec: &Value,
+        model: &Value,
+    ) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let dir = tempfile::tempdir().unwrap();
         let host = dir.path().join("host");

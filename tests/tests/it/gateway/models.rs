@@ -1,7 +1,7 @@
 //! Model calls and what they cost.
 
 use codebutler_crds::NanoUsd;
-use codebutler_testbed::models::{FaultKind, Script, Step};
+use codebutler_testbed::models::{FaultKind, ModelScript, ScriptStep};
 use serde_json::{Value, json};
 
 use super::{World, eventually};
@@ -20,7 +20,7 @@ fn streamed(text: &str) -> Value {
 
 #[tokio::test]
 async fn what_the_provider_bills_is_on_the_thread_to_the_nano_dollar() {
-    let world = World::start(vec![Step::say("one").costing(1200, 80, "0.0123456789")]).await;
+    let world = World::start(vec![ScriptStep::say("one").costing(1200, 80, "0.0123456789")]).await;
     for expected in [12_345_679, 2 * 12_345_679] {
         let (status, body) = world.post("coder", CHAT, &ask("x")).await;
         assert_eq!(status, 200, "{body}");
@@ -48,7 +48,7 @@ async fn what_the_provider_bills_is_on_the_thread_to_the_nano_dollar() {
 
 #[tokio::test]
 async fn only_the_roles_own_model_is_asked() {
-    let world = World::start(vec![Step::say("one")]).await;
+    let world = World::start(vec![ScriptStep::say("one")]).await;
     let mut other = ask("x");
     other["model"] = "scripted/pm".into();
     let mut streamed = ask("x");
@@ -63,8 +63,8 @@ async fn only_the_roles_own_model_is_asked() {
 #[tokio::test]
 async fn a_role_has_its_share_of_calls_under_way_and_no_more() {
     let hang = FaultKind::Hang { seconds: 30 };
-    let script = Script::of("coder", vec![Step::say("one").failing(hang, 99)])
-        .and("pm", vec![Step::say("mine")]);
+    let script = ModelScript::of("coder", vec![ScriptStep::say("one").failing(hang, 99)])
+        .and("pm", vec![ScriptStep::say("mine")]);
     let world = World::play(script, &json!({}), &json!({})).await;
     let under_way = || world.gateway.answers.count();
     let body = ask("x");
@@ -83,7 +83,7 @@ async fn a_role_has_its_share_of_calls_under_way_and_no_more() {
 
 #[tokio::test]
 async fn a_passing_failure_is_waited_out_and_an_unknown_outcome_is_not_repeated() {
-    let fault = |kind, times| vec![Step::say("one").costing(1, 1, "1").failing(kind, times)];
+    let fault = |kind, times| vec![ScriptStep::say("one").costing(1, 1, "1").failing(kind, times)];
     let limited = FaultKind::Status { status: 429, retry_after: Some(0) };
     let world = World::start(fault(limited, 2)).await;
     let (status, body) = world.post("coder", CHAT, &ask("x")).await;
@@ -110,7 +110,7 @@ async fn a_passing_failure_is_waited_out_and_an_unknown_outcome_is_not_repeated(
 
 #[tokio::test]
 async fn a_refused_key_names_its_secret_and_never_its_value() {
-    let world = World::start(vec![Step::say("one")]).await;
+    let world = World::start(vec![ScriptStep::say("one")]).await;
     let wrong = json!({"apiKey": "sk-wrong"});
     world.cluster.secret("model", &world.models.url(), &wrong).await;
     let (status, body) = world.post("coder", CHAT, &ask("x")).await;
@@ -121,7 +121,7 @@ async fn a_refused_key_names_its_secret_and_never_its_value() {
 
 #[tokio::test]
 async fn a_call_is_metered_even_if_the_caller_is_gone() {
-    let step = Step { delay_ms: 300, ..Step::say("one").costing(1, 1, "0.5") };
+    let step = ScriptStep { delay_ms: 300, ..ScriptStep::say("one").costing(1, 1, "0.5") };
     let world = World::start(vec![step]).await;
     let request = world.http.post(format!("{}{CHAT}", world.url)).bearer_auth(world.token("coder"));
     let request = request.json(&ask("x")).timeout(std::time::Duration::from_millis(100));
@@ -134,7 +134,7 @@ async fn a_call_is_metered_even_if_the_caller_is_gone() {
 
 #[tokio::test]
 async fn a_stream_passes_through_and_is_metered_at_its_end() {
-    let world = World::start(vec![Step::say("one two").costing(12, 8, "0.25")]).await;
+    let world = World::start(vec![ScriptStep::say("one two").costing(12, 8, "0.25")]).await;
     let (status, text) = world.post("coder", CHAT, &streamed("x")).await;
     let text = text.as_str().unwrap();
     assert_eq!(status, 200);
@@ -151,7 +151,7 @@ async fn a_stream_passes_through_and_is_metered_at_its_end() {
 
 #[tokio::test]
 async fn a_cut_stream_says_so_and_counts_as_spent() {
-    let step = Step::say("one two three").costing(1, 1, "1").failing(FaultKind::Cut, 9);
+    let step = ScriptStep::say("one two three").costing(1, 1, "1").failing(FaultKind::Cut, 9);
     let world = World::start(vec![step]).await;
     let (status, text) = world.post("coder", CHAT, &streamed("x")).await;
     let text = text.as_str().unwrap();
@@ -168,9 +168,9 @@ async fn a_cut_stream_says_so_and_counts_as_spent() {
 #[tokio::test]
 async fn a_model_that_fails_three_times_is_stood_in_for_and_the_thread_is_told_once() {
     let down = FaultKind::Status { status: 503, retry_after: Some(0) };
-    let coder = vec![Step::say("one").failing(down, 99)];
-    let script =
-        Script::of("coder", coder).and("spare", vec![Step::say("two").costing(1, 1, "0.5")]);
+    let coder = vec![ScriptStep::say("one").failing(down, 99)];
+    let script = ModelScript::of("coder", coder)
+        .and("spare", vec![ScriptStep::say("two").costing(1, 1, "0.5")]);
     let world = World::play(script, &json!({}), &json!({"pool": ["scripted/spare"]})).await;
     for _ in 0..2 {
         let (status, body) = world.post("coder", CHAT, &ask("x")).await;
@@ -194,7 +194,7 @@ async fn a_model_that_fails_three_times_is_stood_in_for_and_the_thread_is_told_o
 async fn images_and_minutes_are_metered_and_only_for_roles_that_have_them() {
     let price = json!({"model": {"prices": {"scripted/ear": {"audioMinute": "0.006"}}}});
     let own = json!({"image": "scripted/brush", "audio": "scripted/ear"});
-    let world = World::play(Script::of("coder", vec![]), &price, &own).await;
+    let world = World::play(ModelScript::of("coder", vec![]), &price, &own).await;
     let draw = json!({"model": "scripted/brush", "prompt": "a cart", "n": 2});
     let (status, body) = world.post("coder", "/v1/images/generations", &draw).await;
     assert_eq!((status, body["data"].as_array().map(Vec::len)), (200, Some(2)), "{body}");

@@ -3,7 +3,7 @@
 
 use codebutler_operator::gateway::git::probe;
 use codebutler_operator::gateway::models::facts::standing;
-use codebutler_testbed::models::Script;
+use codebutler_testbed::models::ModelScript;
 use serde_json::json;
 
 use super::{World, eventually};
@@ -57,7 +57,7 @@ async fn git_is_mended(world: &World) {
 async fn a_key_is_tried_before_it_is_needed_and_when_its_secret_changes() {
     for api in ["OpenRouter", "Plain"] {
         let spec = json!({"model": {"api": api}});
-        let world = World::play(Script::of("coder", vec![]), &spec, &json!({})).await;
+        let world = World::play(ModelScript::of("coder", vec![]), &spec, &json!({})).await;
         let wrong = json!({"apiKey": "sk-or-v1-wrong"});
         world.cluster.secret("model", &world.models.url(), &wrong).await;
         let gateway = world.gateway.clone();

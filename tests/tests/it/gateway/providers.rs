@@ -10,7 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use codebutler_crds::{AgentRole, NanoUsd};
 use codebutler_operator::gateway::models::facts::standing;
-use codebutler_testbed::models::Script;
+use codebutler_testbed::models::ModelScript;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -58,7 +58,7 @@ impl Provider {
     /// A world whose coder asks here.
     async fn world(&self, model: &Value) -> World {
         let spec = json!({"model": {"baseURL": self.url, "api": "OpenRouter"}});
-        let world = World::play(Script::of("coder", vec![]), &spec, model).await;
+        let world = World::play(ModelScript::of("coder", vec![]), &spec, model).await;
         world.cluster.secret("model", &self.url, &json!({"apiKey": KEY})).await;
         world
     }

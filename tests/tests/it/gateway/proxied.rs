@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use codebutler_crds::Repo;
 use codebutler_operator::gateway::dial::{DialOptions, OutsideDialer};
-use codebutler_testbed::models::{ModelServer, Script, Step};
-use codebutler_testbed::proxy::{CompanyProxy, Shows};
-use codebutler_testbed::slack::Options;
+use codebutler_testbed::models::{ModelScript, ModelServer, ScriptStep};
+use codebutler_testbed::proxy::{CompanyProxy, ShownCertificates};
+use codebutler_testbed::slack::SlackOptions;
 use futures::FutureExt as _;
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -39,8 +39,8 @@ fn through(proxy: &CompanyProxy, trusted_ca: Option<PathBuf>) -> DialOptions {
 
 impl Company {
     async fn start(trusts: bool) -> Self {
-        let script = Script::of("coder", vec![Step::say("Here I am.")]);
-        let known = Options { origin: Some(SLACK.to_owned()), ..Options::default() };
+        let script = ModelScript::of("coder", vec![ScriptStep::say("Here I am.")]);
+        let known = SlackOptions { origin: Some(SLACK.to_owned()), ..SlackOptions::default() };
         let world = World::play_in(known, script, &json!({}), &json!({})).await;
         let page = axum::Router::new().fallback(axum::routing::any(async || "A page."));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -189,22 +189,22 @@ async fn a_proxy_that_asks_for_a_password_in_clear_is_told_of_too() {
 #[tokio::test]
 async fn a_certificate_that_has_expired_is_told_of_and_work_goes_on() {
     let company = Company::start(true).await;
-    company.proxy.show(Shows::Expired);
+    company.proxy.show(ShownCertificates::Expired);
     company.says("its certificate has expired").await;
-    company.proxy.show(Shows::Good);
+    company.proxy.show(ShownCertificates::Good);
     company.goes_on().await;
 }
 
 #[tokio::test]
 async fn an_own_authority_that_has_expired_is_told_of_and_work_goes_on() {
     let company = Company::start(true).await;
-    company.proxy.show(Shows::ByExpired);
+    company.proxy.show(ShownCertificates::ByExpired);
     company
         .says("the authority in gateway.trustedCA that signed its certificate has expired")
         .await;
     assert!(company.world.github.seen().is_empty(), "nothing was asked under that name");
     assert_eq!(company.world.models.requests().len(), 0);
-    company.proxy.show(Shows::Good);
+    company.proxy.show(ShownCertificates::Good);
     company.goes_on().await;
 }
 

@@ -1,6 +1,6 @@
 //! The thread's pull request.
 
-use codebutler_testbed::models::Script;
+use codebutler_testbed::models::ModelScript;
 use serde_json::{Value, json};
 
 use super::{World, eventually, set_tools};
@@ -72,7 +72,7 @@ async fn only_a_role_with_the_tool_and_a_users_word_closes() {
 #[tokio::test]
 async fn a_repo_can_have_people_asked_each_time_before_one_is_opened() {
     let policy = json!({"policy": {"requireApproval": ["PullRequest"]}});
-    let world = World::play(Script::of("coder", vec![]), &policy, &json!({})).await;
+    let world = World::play(ModelScript::of("coder", vec![]), &policy, &json!({})).await;
     assert_eq!(world.get("coder", "/v1/session").await.0, 200);
     world.remote.commit(&world.branch, "Ana", "Add a", &[("a.txt", Some("a\n"))]).await.unwrap();
     world.approve_plan().await;

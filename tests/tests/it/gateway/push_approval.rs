@@ -1,7 +1,7 @@
 //! `policy.requireApproval: [Push]`: people are asked about exactly the commits that are pushed.
 
 use codebutler_crds::thread::ActionApproval;
-use codebutler_testbed::models::Script;
+use codebutler_testbed::models::ModelScript;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
@@ -14,7 +14,7 @@ async fn world() -> World {
 async fn world_with(policy: &serde_json::Value) -> World {
     let mut spec = json!({"policy": {"requireApproval": ["Push"]}});
     json_patch::merge(&mut spec["policy"], policy);
-    let world = World::play(Script::of("coder", vec![]), &spec, &json!({})).await;
+    let world = World::play(ModelScript::of("coder", vec![]), &spec, &json!({})).await;
     world.approve_plan().await;
     world
 }

@@ -11,7 +11,7 @@ use codebutler_crds::policy::EgressSpec;
 use codebutler_operator::gateway::dial::{DialOptions, OutsideDialer};
 use codebutler_operator::gateway::egress::{EgressRefusal, ThreadEgress, target::EgressTarget};
 use codebutler_operator::gateway::thread_key::ThreadKey;
-use codebutler_testbed::models::Step;
+use codebutler_testbed::models::ScriptStep;
 use futures::FutureExt as _;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::ListParams;
@@ -376,7 +376,7 @@ async fn what_a_repo_wants_masked_is_in_no_notice_condition_or_event() {
 
 #[tokio::test]
 async fn what_a_repository_wants_masked_is_known_before_the_first_text() {
-    let world = World::start(vec![Step::say("x")]).await;
+    let world = World::start(vec![ScriptStep::say("x")]).await;
     let policy = r#"{"redaction": [{"name": "customer", "pattern": "cust_[a-z0-9]{8,}"}]}"#;
     let files = [(".codebutler/policy.json", Some(policy))];
     world.remote.commit("main", "ben", "Set the policy", &files).await.unwrap();
@@ -394,7 +394,7 @@ async fn what_a_repository_wants_masked_is_known_before_the_first_text() {
     assert_eq!(says(&next, "k2").await, "It is [redacted:customer].");
     // What can't be known does not leave.
     let next = world.successor().await;
-    world.github.set_away(codebutler_testbed::github::Away::Unavailable);
+    world.github.set_away(codebutler_testbed::github::HostFailure::Unavailable);
     let body = json!({"key": "k3", "text": "It is cust_abcdefgh1."});
     let request = world.http.post(format!("{next}/v1/messages")).json(&body);
     let answer = request.bearer_auth(world.token("pm")).send().await.unwrap();

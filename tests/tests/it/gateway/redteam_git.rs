@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use codebutler_testbed::github::git::Git;
+use codebutler_testbed::github::git::BareRepository;
 use serde_json::{Value, json};
 
 use super::World;
-use codebutler_testbed::models::Script;
+use codebutler_testbed::models::ModelScript;
 
 /// A thread whose plan is approved, and a clone with one harmless commit.
 struct Attack {
@@ -28,7 +28,7 @@ impl Attack {
 
     /// On a Repo with these fields, whose base branch has a workflow.
     async fn on(spec: &Value) -> Self {
-        let world = World::play(Script::of("coder", vec![]), spec, &json!({})).await;
+        let world = World::play(ModelScript::of("coder", vec![]), spec, &json!({})).await;
         let files =
             [(".github/workflows/ci.yml", Some("on: push\n")), ("config.txt", Some("old = 1\n"))];
         world.remote.commit("main", "ben", "Add a workflow", &files).await.unwrap();
@@ -100,7 +100,7 @@ impl Attack {
     async fn pack(&self, objects: &[&str]) -> Vec<u8> {
         let list = self.world.dir.path().join("list");
         std::fs::write(&list, objects.join("\n") + "\n").unwrap();
-        let output = Git::command()
+        let output = BareRepository::command()
             .arg("-C")
             .arg(&self.folder)
             .args(["pack-objects", "--stdout", "-q"])

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use codebutler_crds::NanoUsd;
 use codebutler_crds::spend::ThreadBudget;
-use codebutler_testbed::models::Step;
+use codebutler_testbed::models::ScriptStep;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -46,7 +46,7 @@ impl World {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_two_serves_agents_and_the_other_one_follows_within_seconds() {
-    let world = World::start(vec![Step::say("one").costing(10, 10, "0.3")]).await;
+    let world = World::start(vec![ScriptStep::say("one").costing(10, 10, "0.3")]).await;
     let mut first = Holder::spawn(&world, PODS[0], None, LEASE).await;
     assert!(first.serves().await, "{}", world.log());
     world.marks_only(PODS[0]).await;
@@ -110,7 +110,7 @@ impl World {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_loses_the_lease_writes_nothing_more_and_may_have_it_again() {
-    let world = World::start(vec![Step::say("one").costing(10, 10, "0.3")]).await;
+    let world = World::start(vec![ScriptStep::say("one").costing(10, 10, "0.3")]).await;
     let mut holder = Holder::spawn(&world, PODS[0], None, LEASE).await;
     assert!(holder.serves().await, "{}", world.log());
     world.models.hold();

@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use codebutler_testbed::models::{Script, Step};
-use codebutler_testbed::slack::{Fault, Options, RateLimits};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
+use codebutler_testbed::slack::{CallFault, RateLimits, SlackOptions};
 use futures::future::join_all;
 use serde_json::json;
 
@@ -12,8 +12,8 @@ use super::World;
 const MESSAGES: &str = "/v1/messages";
 
 async fn world() -> World {
-    let workspace = Options { rate_limits: RateLimits::Internal, ..Options::default() };
-    let script = Script::of("coder", vec![Step::say("nothing")]);
+    let workspace = SlackOptions { rate_limits: RateLimits::Internal, ..SlackOptions::default() };
+    let script = ModelScript::of("coder", vec![ScriptStep::say("nothing")]);
     World::play_in(workspace, script, &json!({}), &json!({})).await
 }
 
@@ -62,7 +62,7 @@ async fn a_burst_keeps_within_slacks_limits_and_in_order() {
 #[tokio::test]
 async fn later_means_later_and_nothing_is_lost_or_doubled() {
     let world = world().await;
-    world.slack.fail_next("chat.postMessage", 2, &Fault::RateLimited { retry_after: 1 });
+    world.slack.fail_next("chat.postMessage", 2, &CallFault::RateLimited { retry_after: 1 });
     for n in 0..3 {
         let message = json!({"key": format!("k{n}"), "text": format!("message {n}")});
         assert_eq!(world.post("coder", MESSAGES, &message).await.0, 200);

@@ -5,7 +5,7 @@ use codebutler_crds::{Thread, names};
 use codebutler_operator::args::{ControllerArgs, LeaseArgs};
 use codebutler_operator::controller;
 use codebutler_operator::gateway::told;
-use codebutler_testbed::models::Script;
+use codebutler_testbed::models::ModelScript;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::ResourceExt as _;
 use kube::api::DeleteParams;
@@ -98,7 +98,7 @@ fn waiting(reason: &str) -> Value {
 async fn whatever_keeps_a_pod_from_working_is_told_in_its_thread_with_what_to_do() {
     let limits = json!({"limits": {"concurrentThreads": 10, "concurrentRuns": 20},
                         "slack": {"debounceSeconds": 0}});
-    let world = World::play(Script::of("coder", vec![]), &limits, &json!({})).await;
+    let world = World::play(ModelScript::of("coder", vec![]), &limits, &json!({})).await;
     let _running = world.run().await;
     let killed = json!({"terminated": {
         "exitCode": 137, "reason": "OOMKilled", "finishedAt": jiff::Timestamp::now()}});

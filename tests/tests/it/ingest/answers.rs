@@ -6,7 +6,7 @@ use std::time::Duration;
 use codebutler_crds::Repo;
 use codebutler_crds::thread::ClosingChoice;
 use codebutler_crds::wire::{AskedDecision, PostMessage};
-use codebutler_testbed::slack::Release;
+use codebutler_testbed::slack::EventRelease;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -59,7 +59,7 @@ async fn answers_to_choose_from_are_buttons_and_one_counts() {
     desk.slack.hold_events();
     desk.slack.click(&desk.ana, &desk.channel, &asked, "choice:2").unwrap();
     desk.slack.click(&bob, &desk.channel, &asked, "choice:1").unwrap();
-    desk.slack.release_events(&Release::InOrder);
+    desk.slack.release_events(&EventRelease::InOrder);
     // Whoever was second, whichever that is, is told so.
     desk.shows(&asked, "chosen by").await;
     assert_eq!(desk.buttons(&asked), 0);
@@ -233,7 +233,7 @@ async fn a_thumb_that_nobody_heard_is_read_back() {
     desk.slack.react_as(&desk.ana, &desk.channel, &asked, "+1").unwrap();
     // Emoji on anything else are nobody's answer.
     desk.slack.react_as(&desk.ana, &desk.channel, &root, "+1").unwrap();
-    desk.slack.release_events(&Release::Only(Vec::new()));
+    desk.slack.release_events(&EventRelease::Only(Vec::new()));
     desk.restart();
     desk.shows(&asked, "Approved by").await;
     let status = desk.thread(&root).await.unwrap().status.unwrap();
@@ -259,7 +259,7 @@ async fn a_thumb_on_a_plan_that_nobody_heard_is_read_back() {
     for user in [&guest, &desk.ana] {
         desk.slack.react_as(user, &desk.channel, &asked, "+1").unwrap();
     }
-    desk.slack.release_events(&Release::Only(Vec::new()));
+    desk.slack.release_events(&EventRelease::Only(Vec::new()));
     desk.restart();
     desk.shows(&asked, "Approved by").await;
     let status = desk.thread(&root).await.unwrap().status.unwrap();
@@ -287,7 +287,7 @@ async fn after_two_days_nothing_is_missing_and_nothing_comes_twice() {
         desk.slack.skip(Duration::from_hours(20));
     }
     roots.push(desk.says(None, "today"));
-    desk.slack.release_events(&Release::Only(Vec::new()));
+    desk.slack.release_events(&EventRelease::Only(Vec::new()));
     desk.restart();
     desk.until("all of it", || async {
         let mut all = desk.threads().await.len() == roots.len() + 1;

@@ -15,9 +15,9 @@ use codebutler_operator::gateway::slack::{SlackGateway, SlackMetrics};
 use codebutler_operator::gateway::thread_key::ThreadKey;
 use codebutler_operator::gateway::threads::ThreadWriter;
 use codebutler_operator::metrics::build_registry;
-use codebutler_testbed::cluster::Cluster;
-use codebutler_testbed::place::{Lease, Place};
-use codebutler_testbed::slack::{Options, SlackServer};
+use codebutler_testbed::cluster::TestCluster;
+use codebutler_testbed::place::{InstallPlace, PlaceLease};
+use codebutler_testbed::slack::{SlackOptions, SlackServer};
 use futures::StreamExt as _;
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -49,9 +49,9 @@ pub struct Setting {
 }
 
 pub struct Desk {
-    lease: Lease,
-    pub place: Place,
-    pub cluster: Cluster,
+    lease: PlaceLease,
+    pub place: InstallPlace,
+    pub cluster: TestCluster,
     pub slack: SlackServer,
     pub channel: String,
     pub ana: String,
@@ -73,7 +73,7 @@ pub struct Gateway {
 impl Gateway {
     fn start(
         client: Client,
-        place: &Place,
+        place: &InstallPlace,
         api_url: &str,
         slow_lists: Duration,
         holds: bool,
@@ -160,11 +160,11 @@ impl Desk {
     pub async fn with(setting: Setting) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let dir = tempfile::tempdir().unwrap();
-        let cluster = Cluster::start(dir.path()).await.unwrap();
+        let cluster = TestCluster::start(dir.path()).await.unwrap();
         cluster.install_crds().await.unwrap();
-        let place = Place::own();
+        let place = InstallPlace::own();
         place.make(&cluster).await.unwrap();
-        let mut given = Options::default();
+        let mut given = SlackOptions::default();
         if let Some(scopes) = setting.scopes {
             given.scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
         }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use codebutler_crds::wire::{AskedDecision, PostMessage};
-use codebutler_testbed::slack::{Fault, MessageView, SlackError, canonical_emoji};
+use codebutler_testbed::slack::{CallFault, MessageView, SlackError, canonical_emoji};
 
 use super::desk::{Desk, PATIENCE};
 use super::{ask, post};
@@ -108,7 +108,7 @@ async fn a_file_that_slack_forgets_to_share_is_said_in_words() {
     let desk = Desk::start().await;
     let root = desk.said("show me").await;
     let pm = desk.caller(&root, "pm").await;
-    desk.slack.fail_next("files.share", 2, &Fault::LostReply);
+    desk.slack.fail_next("files.share", 2, &CallFault::LostReply);
     let sent = desk.service().post(&pm, &post("t", &long_code()), None).await.unwrap();
     let message = desk.slack.message(&desk.channel, sent.ts.as_str()).unwrap();
     assert!(message.text.contains("let a = 1;") && message.text.contains("let b = 2;"));

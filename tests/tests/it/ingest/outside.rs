@@ -2,7 +2,7 @@
 
 use codebutler_crds::wire::{AskedDecision, MessageAuthor};
 use codebutler_crds::{Thread, names};
-use codebutler_testbed::slack::{Fault, MessageView};
+use codebutler_testbed::slack::{CallFault, MessageView};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -133,7 +133,7 @@ async fn a_prompt_waits_for_its_repo() {
 async fn however_the_post_goes_there_is_one_conversation() {
     let mut desk = Desk::start().await;
     // It is posted, and nobody hears so.
-    desk.slack.fail_next("chat.postMessage", 1, &Fault::LostReply);
+    desk.slack.fail_next("chat.postMessage", 1, &CallFault::LostReply);
     desk.create("lost", json!({"repo": "shop", "prompt": "please"})).await;
     desk.opened("lost").await;
     assert_eq!(desk.roots().len(), 1);
@@ -240,7 +240,7 @@ async fn a_replaced_plan_loses_its_buttons_even_across_a_crash() {
     assert_eq!(shown(second.ts.as_str()).buttons.len(), 3);
 
     // The edit fails, and so does the process before it tries again.
-    desk.slack.fail_next("chat.update", 1, &Fault::Http(503));
+    desk.slack.fail_next("chat.update", 1, &CallFault::Http(503));
     let third = desk.service().post(&pm, &plan(3), None).await.unwrap();
     desk.gateway.take().unwrap().stop().await;
     desk.restart();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use codebutler_crds::thread::RoleState;
 use codebutler_crds::wire::{RunProgress, RunReport};
-use codebutler_testbed::slack::{Fault, MessageView};
+use codebutler_testbed::slack::{CallFault, MessageView};
 use serde_json::json;
 
 use super::desk::{Desk, PATIENCE};
@@ -179,7 +179,7 @@ async fn an_agent_has_a_session_and_slacks_own_stop_button() {
     })
     .await;
     // It does not end by itself, and Slack may have a bad moment.
-    desk.slack.fail_next("agents.sessions.setStatus", 1, &Fault::Http(500));
+    desk.slack.fail_next("agents.sessions.setStatus", 1, &CallFault::Http(500));
     desk.reports(&root, RoleState::Waiting, Some(&root)).await;
     desk.nothing_shown(&root).await;
     desk.until("active", || async { session().as_deref() == Some("active") }).await;

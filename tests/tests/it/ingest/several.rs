@@ -1,7 +1,7 @@
 //! Two Repos in one channel: who is meant is named or asked, once, and remembered.
 
 use codebutler_crds::{Repo, Thread, condition, names};
-use codebutler_testbed::slack::{Fault, MessageView};
+use codebutler_testbed::slack::{CallFault, MessageView};
 use kube::Api;
 use kube::ResourceExt as _;
 
@@ -67,7 +67,7 @@ async fn a_message_that_names_its_repo_goes_there_and_its_thread_stays_there() {
 async fn who_names_none_is_asked_once_and_nothing_is_lost_until_somebody_answers() {
     let mut desk = both().await;
     // The question is posted, and the answer to that is lost.
-    desk.slack.fail_next("chat.postMessage", 1, &Fault::LostReply);
+    desk.slack.fail_next("chat.postMessage", 1, &CallFault::LostReply);
     let root = desk.says(None, "the sum of three apricots is wrong");
     desk.slack.wait_acked(&root, PATIENCE).await.unwrap();
     let asked = question(&desk, &root).await;

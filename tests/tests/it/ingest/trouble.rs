@@ -2,7 +2,7 @@
 //! all goes on by itself.
 
 use codebutler_crds::wire::ErrorCode;
-use codebutler_testbed::slack::Fault;
+use codebutler_testbed::slack::CallFault;
 
 use super::desk::{Desk, PATIENCE};
 use super::{inbox, post};
@@ -43,14 +43,14 @@ async fn what_slack_says_of_a_refusal_is_told_masked_and_cut() {
     let pm = desk.caller(&root, "pm").await;
     let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
     let why = format!("must be valid: {secret} [json-pointer:/blocks/0] {}", "word ".repeat(200));
-    let refused = Fault::Explained("invalid_blocks".to_owned(), vec![why]);
+    let refused = CallFault::Explained("invalid_blocks".to_owned(), vec![why]);
     desk.slack.fail_next("chat.postMessage", 1, &refused);
     let told = desk.service().post(&pm, &post("k", "Hello."), None).await.unwrap_err().message;
     assert!(told.contains("invalid_blocks. It says: “must be valid"), "{told}");
     assert!(told.contains("[json-pointer:/blocks/0]") && !told.contains(secret), "{told}");
     assert!(told.chars().count() < 450, "{}", told.chars().count());
     // What hinders everything is told on the Repo.
-    let refused = Fault::Explained("org_login_required".to_owned(), vec![secret.to_owned()]);
+    let refused = CallFault::Explained("org_login_required".to_owned(), vec![secret.to_owned()]);
     desk.slack.fail_next("conversations.history", 20, &refused);
     desk.slack.drop_connections();
     let told = desk.unreachable().await;

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use codebutler_operator::metrics::catalog::{self, CatalogEntry};
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use serde_json::{Value, json};
 
 use crate::support::{Setup, Team, asks, needs_process_kubelet};
@@ -38,24 +38,26 @@ fn promtool_accepts_the_rules_and_their_tests() {
 }
 
 /// From question to merge, with everything that a panel shows.
-fn script() -> Script {
+fn script() -> ModelScript {
     let edit = json!({"path": "src/price.txt", "edits": [{"old": "0.1", "new": "0.2"}]});
-    let cost = |step: Step| step.costing(1200, 90, "0.0123");
+    let cost = |step: ScriptStep| step.costing(1200, 90, "0.0123");
     let pm = [
-        Step::tool("WebFetch", json!({"url": "https://not-listed.example/"})),
+        ScriptStep::tool("WebFetch", json!({"url": "https://not-listed.example/"})),
         asks("Plan: set the price to 0.2 (src/price.txt:1).", "plan"),
     ];
     let coder = [
-        Step::tool("Read", json!({"path": "src/price.txt"})),
-        Step::tool("Edit", edit),
-        Step::tool("GitCommit", json!({"message": "Set the price to 0.2"})),
-        Step::tool("GitPush", json!({})),
-        Step::tool("GHCreatePR", json!({"title": "Set the price", "body": "As planned."})),
-        Step::say("@codebutler.lead done."),
+        ScriptStep::tool("Read", json!({"path": "src/price.txt"})),
+        ScriptStep::tool("Edit", edit),
+        ScriptStep::tool("GitCommit", json!({"message": "Set the price to 0.2"})),
+        ScriptStep::tool("GitPush", json!({})),
+        ScriptStep::tool("GHCreatePR", json!({"title": "Set the price", "body": "As planned."})),
+        ScriptStep::say("@codebutler.lead done."),
     ];
-    let lead =
-        [asks("Ready.", "merge"), Step::tool("CloseThread", json!({"summary": "The price."}))];
-    Script::of("pm", pm.map(cost).to_vec())
+    let lead = [
+        asks("Ready.", "merge"),
+        ScriptStep::tool("CloseThread", json!({"summary": "The price."})),
+    ];
+    ModelScript::of("pm", pm.map(cost).to_vec())
         .and("coder", coder.map(cost).to_vec())
         .and("lead", lead.map(cost).to_vec())
 }
@@ -135,7 +137,7 @@ async fn what_is_logged_is_changed_while_it_runs() {
     if needs_process_kubelet("it talks to the processes at addresses of this machine") {
         return;
     }
-    let team = Setup::new(Script::of("pm", vec![Step::say("Hi.")])).start().await;
+    let team = Setup::new(ModelScript::of("pm", vec![ScriptStep::say("Hi.")])).start().await;
     let log = |process: &Path| std::fs::read_to_string(process).unwrap_or_default();
     for (address, process) in [
         (team.stack.metrics.gateway, team.stack.gateway.log()),

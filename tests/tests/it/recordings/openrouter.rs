@@ -1,6 +1,6 @@
 //! OpenRouter's.
 
-use codebutler_testbed::models::{ModelOptions, ModelServer, Script, Step};
+use codebutler_testbed::models::{ModelOptions, ModelScript, ModelServer, ScriptStep};
 use serde_json::{Value, json};
 
 use super::shapes::Shapes;
@@ -9,11 +9,11 @@ use super::shapes::Shapes;
 async fn the_fake_provider_says_what_the_specification_says() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let steps = vec![
-        Step::tool("Read", json!({"path": "a.rs"})).costing(1200, 80, "0.0123"),
-        Step::say("It is empty.").costing(1400, 20, "0.5"),
-        Step::say("Done.").costing(1500, 10, "0.5"),
+        ScriptStep::tool("Read", json!({"path": "a.rs"})).costing(1200, 80, "0.0123"),
+        ScriptStep::say("It is empty.").costing(1400, 20, "0.5"),
+        ScriptStep::say("Done.").costing(1500, 10, "0.5"),
     ];
-    let script = Script::of("coder", steps);
+    let script = ModelScript::of("coder", steps);
     let server = ModelServer::start(script, ModelOptions::default()).await.unwrap();
     let shapes = Shapes::read(include_str!("../../../recordings/openrouter.txt"));
     let (http, mut wrong) = (reqwest::Client::new(), Vec::new());

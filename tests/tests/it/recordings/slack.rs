@@ -1,6 +1,6 @@
 //! Slack's.
 
-use codebutler_testbed::slack::{Options, SlackServer};
+use codebutler_testbed::slack::{SlackOptions, SlackServer};
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
@@ -79,7 +79,7 @@ type Socket = WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>;
 #[tokio::test]
 async fn the_fake_slack_says_what_its_samples_say() {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let slack = SlackServer::start(Options::default()).await.unwrap();
+    let slack = SlackServer::start(SlackOptions::default()).await.unwrap();
     let (ana, bot) = (slack.create_user("ana", "Ana Example"), slack.bot_user_id());
     let channel = slack.create_channel("shop", &[&ana, &bot]);
     let shapes = Shapes::read(include_str!("../../../recordings/slack.txt"));
