@@ -25,21 +25,21 @@ impl ResourceRequest<'_> {
             value["kind"] = kind.kind.clone().into();
         }
         let found = text_at(value, "/kind").unwrap_or_default();
+        let version = kind.api_version();
+        let given = text_at(value, "/apiVersion").unwrap_or_default();
+        if applied && (given != version || found != kind.kind) {
+            let (group, number) = given.rsplit_once('/').unwrap_or(("", given));
+            return Err(ApiError::bad_request(format!(
+                "invalid object type: {group}/{number}, Kind={found}"
+            )));
+        }
         if found.is_empty() {
             return Err(ApiError::bad_request(format!("Object 'Kind' is missing in '{value}'")));
         }
-        let version = kind.api_version();
-        let given = text_at(value, "/apiVersion").unwrap_or_default();
         if given != version {
-            return Err(ApiError::bad_request(if applied {
-                format!(
-                    "Incorrect version specified in apply patch. Specified patch version: {given}, expected: {version}"
-                )
-            } else {
-                format!(
-                    "the API version in the data ({given}) does not match the expected API version ({version})"
-                )
-            }));
+            return Err(ApiError::bad_request(format!(
+                "the API version in the data ({given}) does not match the expected API version ({version})"
+            )));
         }
         if found != kind.kind {
             return Err(ApiError::bad_request(format!(

@@ -148,7 +148,11 @@ pub fn check_label(text: &str) -> Option<String> {
     if text.len() > 63 {
         return Some(too_long(63));
     }
-    (!is_label(text)).then(|| LABEL.to_owned())
+    if is_label(text) {
+        return None;
+    }
+    let dots = check_subdomain(text).is_none();
+    Some(if dots { "must not contain dots" } else { LABEL }.to_owned())
 }
 
 fn check_subdomain(text: &str) -> Option<String> {

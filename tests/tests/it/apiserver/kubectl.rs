@@ -125,7 +125,8 @@ async fn kubectl_applies_a_list() {
         assert_eq!(k.ok(&format!("apply -f {file}")), "thread.codebutler.dev/t created\n");
         let file = k.file("wrong.json", &list(wrong).to_string());
         let told = k.fails(&format!("apply -f {file}"));
-        assert!(told.contains("unknown field \"spec.repository\""), "{told}");
+        // Some versions of kubectl look at lists themselves, and name the field's parent apart.
+        assert!(told.contains("unknown field \"") && told.contains("repository\""), "{told}");
     })
     .await;
 }

@@ -74,6 +74,10 @@ impl Cluster {
         format!("codebutler-gateway.{}.svc", self.place.system)
     }
 
+    pub fn is_embedded(&self) -> bool {
+        self.inner.is_embedded()
+    }
+
     /// What a user has asked for so far; the embedded server alone remembers it.
     pub fn requests_of(&self, user: &str) -> Vec<(AuditRecord, bool)> {
         self.inner.requests_of(user)

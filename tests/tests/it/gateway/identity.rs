@@ -125,7 +125,8 @@ async fn a_new_token_that_many_calls_show_at_once_is_reviewed_once() {
     let user = format!("system:serviceaccount:{}:codebutler-gateway", world.cluster.system());
     let asked = world.cluster.requests_of(&user);
     let reviews = asked.iter().filter(|(record, _)| record.resource == "tokenreviews").count();
-    assert_eq!(reviews, 1);
+    // Another server does not say what it was asked.
+    assert_eq!(reviews, usize::from(world.cluster.is_embedded()));
 }
 
 #[tokio::test]
@@ -192,12 +193,14 @@ async fn a_repo_that_cannot_be_worked_with_says_what_to_correct() {
         world.cluster.secret("git", url, &json!({"token": token})).await;
         let spec = json!({"spec": {"git": {"branch": branch}}});
         world.cluster.patch::<Repo>(world.cluster.team(), "shop", &spec).await;
+        // A session before that would publish the Thread's branch, which is done once.
+        eventually("the gateway has heard of it", || async {
+            let known = world.gateway.context.repo(world.cluster.team(), "shop");
+            known.is_some_and(|repo| repo.spec.git.branch == branch)
+        })
+        .await;
         eventually(expected, || async {
             let (status, body) = world.get("coder", SESSION).await;
-            if status == 200 {
-                // The Repo's change is not in the gateway's cache yet.
-                return false;
-            }
             assert_eq!((status, body["error"]["code"].as_str()), (502, Some("upstream")), "{body}");
             let message = body["error"]["message"].as_str().unwrap().to_owned();
             assert!(!message.contains("ghp_"), "{message}");
