@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 use codebutler_wire::pod;
 
 use crate::sandbox::SandboxMode;
+use crate::toolbox::oom;
 
 /// `codebutler-agent`
 #[derive(Debug, Parser)]
@@ -143,6 +144,9 @@ pub struct ToolboxArgs {
     /// Folders outside of the worktree that commands may write to.
     #[arg(long = "writable")]
     pub writable: Vec<PathBuf>,
+    /// Where the kernel counts whom it ended for want of memory.
+    #[arg(long, default_value = oom::CGROUP, hide = true)]
+    pub cgroup: PathBuf,
     /// The role, for the log and for the names of its own files.
     #[arg(long, env = "CODEBUTLER_ROLE", default_value = "agent")]
     pub role: String,

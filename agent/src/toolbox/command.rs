@@ -19,6 +19,7 @@ use tracing::Instrument as _;
 
 use super::ToolError;
 use super::environment::CommandEnvironment;
+use super::oom::OomWatch;
 use super::output::{CommandOutput, OutputLogs};
 use super::paths::WorktreeRoot;
 use super::processes::kill_descendants;
@@ -54,6 +55,7 @@ pub struct CommandShell {
     level: Result<SandboxLevel, String>,
     plan: SandboxPlan,
     logs: Arc<OutputLogs>,
+    cgroup: PathBuf,
     /// Supervisors that live: what is below them is not a stray.
     supervisors: Mutex<Vec<i32>>,
     jobs: Mutex<Jobs>,
@@ -130,6 +132,7 @@ impl CommandShell {
         mode: SandboxMode,
         plan: SandboxPlan,
         logs: OutputLogs,
+        cgroup: &Path,
     ) -> Self {
         let level =
             crate::sandbox::probe_level(mode).map_err(|error: SandboxError| error.to_string());
@@ -139,6 +142,7 @@ impl CommandShell {
             level,
             plan,
             logs: Arc::new(logs),
+            cgroup: cgroup.to_owned(),
             supervisors: Mutex::default(),
             jobs: Mutex::default(),
         };
@@ -221,6 +225,7 @@ impl CommandShell {
         seconds: u32,
         mut into: impl FnMut(&[u8]),
     ) -> Result<CommandResult, ToolError> {
+        let memory = OomWatch::begin(&self.cgroup);
         let (mut output, child) = self.spawn(tree, env, command)?;
         let started = Instant::now();
         let mut running = Running { shell: self, child };
@@ -272,6 +277,7 @@ impl CommandShell {
                  people that the AgentRole's `spec.workspace.image` needs it."
             );
         }
+        output.extend(memory.note());
         let seconds = u32::try_from(started.elapsed().as_secs()).unwrap_or(u32::MAX);
         Ok(CommandResult { output, verdict, code, seconds })
     }
@@ -466,6 +472,7 @@ async fn follow_job(
     mut output: pipe::Receiver,
     mut child: Child,
 ) {
+    let memory = OomWatch::begin(&shell.cgroup);
     let mut buffer = vec![0; 16 * 1024];
     let mut open = true;
     let ended = loop {
@@ -494,5 +501,5 @@ async fn follow_job(
         Some(ended) => end_verdict(ended, took),
         None => format!("[killed on request, {took:.1} s]"),
     };
-    *lock(&job.verdict) = Some(said);
+    *lock(&job.verdict) = Some(memory.note().unwrap_or_default() + &said);
 }

@@ -11,6 +11,7 @@ mod copy;
 mod environment;
 mod files;
 pub mod git;
+pub mod oom;
 mod output;
 mod paths;
 mod platform;
@@ -128,7 +129,7 @@ fn make_shell(args: &ToolboxArgs, copy: Option<&WorktreeCopy>) -> Result<Command
         hide: hide.into_iter().flatten().map(Path::to_owned).collect(),
     };
     let logs = output::OutputLogs { build, role: args.role.clone() };
-    let shell = CommandShell::new(environment, args.sandbox, plan, logs);
+    let shell = CommandShell::new(environment, args.sandbox, plan, logs, &args.cgroup);
     Ok(match (copy, args.sandbox) {
         // Nothing else would keep them out of the worktree.
         (Some(_), SandboxMode::Runtime) => shell.refusing(copy::NEEDS_LANDLOCK),

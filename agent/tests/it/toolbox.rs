@@ -182,6 +182,45 @@ async fn a_program_that_the_image_lacks_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_model_hears_that_the_kernel_ended_a_process_for_want_of_memory() {
+    let group = tempfile::tempdir().unwrap();
+    let path = group.path().to_str().unwrap();
+    // What the kernel would do, done by the command.
+    let counted = |file: &str, limit: &str| {
+        fs::create_dir_all(group.path().join(file).parent().unwrap()).unwrap();
+        fs::write(group.path().join(limit), "2147483648\n").unwrap();
+        fs::write(group.path().join(file), "oom 7\noom_kill 3\n").unwrap();
+        format!("printf 'oom 9\\noom_kill 5\\n' > {path}/{file}")
+    };
+    let t = start_with(&["--cgroup", path, "--writable", path]).await;
+    for (file, limit) in [
+        ("memory/memory.oom_control", "memory/memory.limit_in_bytes"),
+        ("memory.events", "memory.max"),
+    ] {
+        let command = counted(file, limit);
+        let out = text(&t.toolbox, bash("true", None)).await;
+        assert!(!out.contains("kernel"), "{out}");
+        let out = text(&t.toolbox, bash(&command, None)).await;
+        let said = "[CodeButler] The kernel ended 2 processes here: commands needed more memory than the \
+                    2 GiB that this container may have. Do less at once";
+        assert!(out.contains(said) && out.contains("[exit code 0"), "{out}");
+        assert!(!text(&t.toolbox, bash("true", None)).await.contains("kernel"));
+
+        let job = args::BashArgs {
+            command: Some(counted(file, limit)),
+            background: Some(true),
+            ..args::BashArgs::default()
+        };
+        let started = t.toolbox.ask(ToolboxRequest::Bash(job)).await.unwrap();
+        let ToolboxReply::Started { job, .. } = started else { panic!("{started:?}") };
+        t.toolbox.ask(ToolboxRequest::JobEnded { job }).await.unwrap();
+        let look = args::BashArgs { job: Some(job), ..args::BashArgs::default() };
+        let out = text(&t.toolbox, ToolboxRequest::Bash(look)).await;
+        assert!(out.contains(said), "{out}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worktree_that_is_too_large_to_know_is_said_so() {
     let t = start().await;
     text(&t.toolbox, bash("truncate -s 2G big", None)).await;
