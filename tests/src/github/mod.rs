@@ -16,6 +16,7 @@ mod rest;
 mod rules;
 mod snapshot;
 mod state;
+mod urls;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

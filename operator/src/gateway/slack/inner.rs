@@ -1,24 +1,146 @@
-//! What all parts look up: a conversation, its Repo and app, and what a failed call means for both.
+//! What all parts share, and look up there: a conversation, its Repo and app, and what a failed call means
+//! for both.
 
-use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use codebutler_crds::wire::ErrorCode;
-use codebutler_crds::{Repo, Thread};
+use codebutler_crds::{Repo, SlackTs, Thread};
 use kube::ResourceExt as _;
+use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
+use url::Url;
 
-use super::account::{AccessError, SlackAccount};
+use super::account::{AccessError, SlackAccount, SlackAccounts};
 use super::channel::RepoChannel;
+use super::metrics::SlackMetrics;
+use super::post::SentKeys;
+use super::reach::{self, SlackReach};
+use super::recent::RecentKeys;
 use super::scopes::TokenScopes;
-use super::{Inner, access, explain, reach, which};
+use super::web::SlackWeb;
+use super::{
+    access, audio, ends, explain, files, members, named, open, person, picture_files, pinned,
+    progress, questions, which,
+};
 use crate::gateway::api_error::ApiError;
+use crate::gateway::conditions::ConditionWriter;
+use crate::gateway::context::GatewayContext;
 use crate::gateway::dispatch::RepoTeam;
 use crate::gateway::thread_key::ThreadKey;
+use crate::gateway::threads::ThreadWriter;
+use crate::gateway::threads::keyed::KeyedLocks;
 
 /// How long it is told that somebody else uses the same app.
 const SHARED: Duration = Duration::from_hours(1);
 
+/// What the floors of this folder share.
+pub(super) struct Inner {
+    pub(super) context: GatewayContext,
+    pub(super) threads: ThreadWriter,
+    pub(super) web: SlackWeb,
+    pub(super) metrics: SlackMetrics,
+    pub(super) accounts: SlackAccounts,
+    pub(super) reach: SlackReach,
+    /// What is in Slack already, by key.
+    pub(super) sent: SentKeys,
+    pub(super) plans: pinned::PinnedPlans,
+    pub(super) persons: person::KnownPeople,
+    /// Who is in which channel, and who has which address.
+    pub(super) channels: members::ChannelMembers,
+    pub(super) mails: members::MailUsers,
+    /// One question about a channel at a time.
+    pub(super) asking: KeyedLocks<(String, String)>,
+    /// Channels that are shared with another organisation.
+    pub(super) outside: RecentKeys<String>,
+    /// Texts that came as files.
+    pub(super) contents: files::FileContents,
+    pub(super) shown_pictures: picture_files::ShownPictures,
+    /// Writes recordings down, once there is somebody who can.
+    pub(super) scribe: Mutex<Option<audio::SpeechScribe>>,
+    /// One recording at a time per thread.
+    pub(super) hearing: KeyedLocks<ThreadKey>,
+    /// Conversations that were opened for a prompt.
+    pub(super) opened: open::OpenedThread,
+    /// Conversations whose Threads were deleted.
+    pub(super) ends: ends::ToldEnds,
+    /// This process, in claims.
+    pub(super) name: String,
+    /// One post at a time per thread, so that a key is looked for and posted in one go.
+    pub(super) posting: KeyedLocks<ThreadKey>,
+    /// What agents say of their runs.
+    pub(super) progress: progress::ProgressBoard,
+    /// Messages that got their reaction from this process.
+    pub(super) seen: RecentKeys<(String, SlackTs)>,
+    /// Presses of buttons that this process took in: a redelivery is told nothing.
+    pub(super) presses: RecentKeys<(ThreadKey, questions::ButtonPress)>,
+    /// Who was told that they may not steer, by channel and conversation.
+    pub(super) declined: RecentKeys<(String, SlackTs, String)>,
+    /// Direct messages that were answered, by conversation.
+    pub(super) directly: RecentKeys<(String, SlackTs)>,
+    /// Names of channels that were looked up.
+    pub(super) lookups: named::NameLookups,
+    /// Whether this replica is the one that looks for what nobody was told of.
+    pub(super) sweeps: watch::Sender<bool>,
+    /// Counts what Slack refused because of the Repo: whether it is mended is looked at.
+    pub(super) troubles: watch::Sender<u64>,
+    /// The Repos that name a channel, the oldest first.
+    pub(super) places: watch::Sender<Vec<RepoChannel>>,
+    /// Channels of no Repo that were logged.
+    pub(super) strangers: RecentKeys<String>,
+    /// Apps, by their user id, that somebody else uses too, and when that was last seen.
+    pub(super) shared: Mutex<HashMap<String, Instant>>,
+    /// What follows an acknowledgement, in the background.
+    pub(super) background: TaskTracker,
+}
+
 impl Inner {
+    pub(super) fn new(
+        context: GatewayContext,
+        threads: ThreadWriter,
+        api_url: &Url,
+        metrics: SlackMetrics,
+    ) -> Self {
+        let web = SlackWeb::new(api_url, metrics.clone(), &context.dialer);
+        let conditions = ConditionWriter::new(context.client.clone(), context.redactors.clone());
+        Self {
+            context,
+            threads,
+            web,
+            metrics,
+            accounts: SlackAccounts::default(),
+            reach: SlackReach::new(conditions),
+            sent: SentKeys::default(),
+            plans: pinned::PinnedPlans::default(),
+            persons: person::KnownPeople::default(),
+            channels: members::ChannelMembers::default(),
+            mails: members::MailUsers::default(),
+            asking: KeyedLocks::default(),
+            outside: RecentKeys::default(),
+            contents: files::FileContents::default(),
+            shown_pictures: picture_files::ShownPictures::default(),
+            scribe: Mutex::default(),
+            hearing: KeyedLocks::default(),
+            opened: open::OpenedThread::default(),
+            ends: ends::ToldEnds::default(),
+            name: format!("{:016x}", rand::random::<u64>()),
+            posting: KeyedLocks::default(),
+            progress: progress::ProgressBoard::default(),
+            seen: RecentKeys::default(),
+            presses: RecentKeys::default(),
+            declined: RecentKeys::default(),
+            directly: RecentKeys::default(),
+            lookups: named::NameLookups::default(),
+            sweeps: watch::Sender::new(false),
+            troubles: watch::Sender::new(0),
+            places: watch::Sender::new(Vec::new()),
+            strangers: RecentKeys::default(),
+            shared: Mutex::default(),
+            background: TaskTracker::new(),
+        }
+    }
+
     /// The newest known state of a Thread.
     pub(super) fn thread(&self, key: &ThreadKey) -> Option<Arc<Thread>> {
         self.threads.freshest(key, self.context.thread(key))

@@ -80,9 +80,9 @@ mod which;
 mod wish;
 mod words;
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use codebutler_crds::thread::ApprovedItem;
@@ -90,29 +90,22 @@ use codebutler_crds::wire::{
     ApprovalReply, ApprovalRequest, ErrorCode, PostMessage, PostedMessage, RoleInbox, RunProgress,
 };
 use codebutler_crds::{Repo, SlackTs, Thread, ThreadStatus};
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use url::Url;
 
-use self::account::SlackAccounts;
 use self::effects::RouteEffect;
 use self::event::MessageMetadata;
+use self::inner::Inner;
 pub use self::meaning::RoleContext;
 pub use self::members::ProvenPerson;
 pub use self::metrics::SlackMetrics;
-use self::post::SentKeys;
 pub use self::questions::action::spend_approval;
-use self::reach::SlackReach;
 pub(super) use self::recent::RecentKeys;
-use self::web::SlackWeb;
 use super::api_error::ApiError;
 use super::caller::ProvenCaller;
-use super::conditions::ConditionWriter;
 use super::context::GatewayContext;
 use super::dispatch;
 use super::thread_key::ThreadKey;
-use super::threads::keyed::KeyedLocks;
 use super::threads::{self, ThreadWriter, WriteError};
 
 /// `event_type` of the metadata of our own messages.
@@ -124,65 +117,6 @@ pub struct SlackGateway {
     inner: Arc<Inner>,
 }
 
-struct Inner {
-    context: GatewayContext,
-    threads: ThreadWriter,
-    web: SlackWeb,
-    metrics: SlackMetrics,
-    accounts: SlackAccounts,
-    reach: SlackReach,
-    /// What is in Slack already, by key.
-    sent: SentKeys,
-    plans: pinned::PinnedPlans,
-    persons: person::KnownPeople,
-    /// Who is in which channel, and who has which address.
-    channels: members::ChannelMembers,
-    mails: members::MailUsers,
-    /// One question about a channel at a time.
-    asking: KeyedLocks<(String, String)>,
-    /// Channels that are shared with another organisation.
-    outside: RecentKeys<String>,
-    /// Texts that came as files.
-    contents: files::FileContents,
-    shown_pictures: picture_files::ShownPictures,
-    /// Writes recordings down, once there is somebody who can.
-    scribe: Mutex<Option<audio::SpeechScribe>>,
-    /// One recording at a time per thread.
-    hearing: KeyedLocks<ThreadKey>,
-    /// Conversations that were opened for a prompt.
-    opened: open::OpenedThread,
-    /// Conversations whose Threads were deleted.
-    ends: ends::ToldEnds,
-    /// This process, in claims.
-    name: String,
-    /// One post at a time per thread, so that a key is looked for and posted in one go.
-    posting: KeyedLocks<ThreadKey>,
-    /// What agents say of their runs.
-    progress: progress::ProgressBoard,
-    /// Messages that got their reaction from this process.
-    seen: RecentKeys<(String, SlackTs)>,
-    /// Presses of buttons that this process took in: a redelivery is told nothing.
-    presses: RecentKeys<(ThreadKey, questions::ButtonPress)>,
-    /// Who was told that they may not steer, by channel and conversation.
-    declined: RecentKeys<(String, SlackTs, String)>,
-    /// Direct messages that were answered, by conversation.
-    directly: RecentKeys<(String, SlackTs)>,
-    /// Names of channels that were looked up.
-    lookups: named::NameLookups,
-    /// Whether this replica is the one that looks for what nobody was told of.
-    sweeps: watch::Sender<bool>,
-    /// Counts what Slack refused because of the Repo: whether it is mended is looked at.
-    troubles: watch::Sender<u64>,
-    /// The Repos that name a channel, the oldest first.
-    places: watch::Sender<Vec<channel::RepoChannel>>,
-    /// Channels of no Repo that were logged.
-    strangers: RecentKeys<String>,
-    /// Apps, by their user id, that somebody else uses too, and when that was last seen.
-    shared: Mutex<HashMap<String, Instant>>,
-    /// What follows an acknowledgement, in the background.
-    background: TaskTracker,
-}
-
 impl SlackGateway {
     /// `api_url` is the base of the Web API, such as `https://slack.com/api`.
     pub fn new(
@@ -191,44 +125,7 @@ impl SlackGateway {
         api_url: &Url,
         metrics: SlackMetrics,
     ) -> Self {
-        let web = SlackWeb::new(api_url, metrics.clone(), &context.dialer);
-        let conditions = ConditionWriter::new(context.client.clone(), context.redactors.clone());
-        let inner = Inner {
-            context,
-            threads,
-            web,
-            metrics,
-            accounts: SlackAccounts::default(),
-            reach: SlackReach::new(conditions),
-            sent: SentKeys::default(),
-            plans: pinned::PinnedPlans::default(),
-            persons: person::KnownPeople::default(),
-            channels: members::ChannelMembers::default(),
-            mails: members::MailUsers::default(),
-            asking: KeyedLocks::default(),
-            outside: RecentKeys::default(),
-            contents: files::FileContents::default(),
-            shown_pictures: picture_files::ShownPictures::default(),
-            scribe: Mutex::default(),
-            hearing: KeyedLocks::default(),
-            opened: open::OpenedThread::default(),
-            ends: ends::ToldEnds::default(),
-            name: format!("{:016x}", rand::random::<u64>()),
-            posting: KeyedLocks::default(),
-            progress: progress::ProgressBoard::default(),
-            seen: RecentKeys::default(),
-            presses: RecentKeys::default(),
-            declined: RecentKeys::default(),
-            directly: RecentKeys::default(),
-            lookups: named::NameLookups::default(),
-            sweeps: watch::Sender::new(false),
-            troubles: watch::Sender::new(0),
-            places: watch::Sender::new(Vec::new()),
-            strangers: RecentKeys::default(),
-            shared: Mutex::default(),
-            background: TaskTracker::new(),
-        };
-        Self { inner: Arc::new(inner) }
+        Self { inner: Arc::new(Inner::new(context, threads, api_url, metrics)) }
     }
 
     /// Holds the sockets of all Repos and catches up, until told to stop.

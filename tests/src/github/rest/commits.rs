@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 
 use super::{Answer, Caller, Host, Name, Paged, find_repository};
 use crate::github::error::ApiError;
-use crate::github::json::{self, GitHubUrls};
+use crate::github::json;
 use crate::github::state::{HostedCheck, HostedRepository};
+use crate::github::urls::GitHubUrls;
 
 #[derive(Deserialize)]
 pub(super) struct CommitTail {

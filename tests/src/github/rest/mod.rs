@@ -30,8 +30,9 @@ use tokio::sync::MutexGuard;
 use tower::ServiceExt as _;
 
 use super::error::ApiError;
-use super::json::{self, GitHubUrls};
+use super::json;
 use super::state::{HostedPull, HostedRepository};
+use super::urls::GitHubUrls;
 use super::{Shared, token_of};
 
 type Answer = Result<Response, ApiError>;

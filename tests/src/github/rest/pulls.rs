@@ -13,8 +13,9 @@ use super::{Answer, Caller, Host, Name, Numbered, Paged, find_pull, find_reposit
 use crate::github::Shared;
 use crate::github::error::ApiError;
 use crate::github::git::GitError;
-use crate::github::json::{self, GitHubUrls, PullDetail};
+use crate::github::json::{self, PullDetail};
 use crate::github::state::{HostedPull, HostedRepository};
+use crate::github::urls::GitHubUrls;
 
 const RESOURCE: &str = "PullRequest";
 
