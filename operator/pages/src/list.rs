@@ -17,7 +17,7 @@ const MOST: usize = 200;
 #[derive(Template)]
 #[template(path = "list.html")]
 struct List<'a> {
-    rows: Vec<Row>,
+    rows: Vec<ThreadRow>,
     filter: &'a ListFilter,
     visitor: &'a PageVisitor,
     states: [&'static str; 4],
@@ -28,7 +28,7 @@ struct List<'a> {
     older: Option<String>,
 }
 
-struct Row {
+struct ThreadRow {
     name: String,
     title: String,
     state: &'static str,
@@ -122,13 +122,13 @@ pub fn render_list(
     taken.sort_by_key(|one| std::cmp::Reverse(one.summary.last));
     let total = taken.iter().map(|one| one.summary.total.cost).sum::<NanoUsd>();
     let (count, first) = (taken.len(), filter.page.saturating_mul(MOST));
-    let rows = taken.iter().skip(first).take(MOST).map(Row::of).collect();
+    let rows = taken.iter().skip(first).take(MOST).map(ThreadRow::of).collect();
     let older = (count > first.saturating_add(MOST)).then(|| filter.address(filter.page + 1));
     let (states, total) = (STATES, total.to_string());
     render_template(&List { rows, filter, visitor, states, repos, people, count, total, older })
 }
 
-impl Row {
+impl ThreadRow {
     fn of(one: &ListedThread) -> Self {
         let ListedThread { name, summary, .. } = one;
         let title = if summary.title.is_empty() { name } else { &summary.title };

@@ -25,7 +25,7 @@ struct Now<'a> {
     names: &'a UserNames,
     roles: Vec<MoneyRow>,
     timeline: PageTimeline,
-    spans: Vec<Row>,
+    spans: Vec<SpanRow>,
 }
 
 #[derive(Template)]
@@ -69,7 +69,7 @@ pub(crate) struct MoneyRow {
 }
 
 /// A row of the timeline's table.
-struct Row {
+struct SpanRow {
     who: String,
     from: String,
     lasted: String,
@@ -128,7 +128,7 @@ fn render_now(base: &str, summary: &ThreadSummary, names: &UserNames) -> String 
     let by_role = summary.by_role.iter().map(|(role, totals)| MoneyRow::of(role, totals));
     let roles = by_role.chain([MoneyRow::of("all", &summary.total)]).collect();
     let timeline = PageTimeline::of(&summary.spans, summary.began, summary.last);
-    let spans = summary.spans.iter().map(|span| Row::of(span, summary.last)).collect();
+    let spans = summary.spans.iter().map(|span| SpanRow::of(span, summary.last)).collect();
     render_template(&Now { base, summary, names, roles, timeline, spans })
 }
 
@@ -176,7 +176,7 @@ impl MoneyRow {
     }
 }
 
-impl Row {
+impl SpanRow {
     fn of(span: &TimeSpan, last: u64) -> Self {
         let lasted = format_duration(span.ended.unwrap_or(last).saturating_sub(span.began));
         let (who, what) = match span.role.as_str() {

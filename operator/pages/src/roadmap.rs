@@ -38,10 +38,10 @@ struct RoadmapTable<'a> {
     share: u64,
     changed: String,
     /// What people have to look at comes first, what is over last.
-    rows: Vec<Row<'a>>,
+    rows: Vec<ItemRow<'a>>,
 }
 
-struct Row<'a> {
+struct ItemRow<'a> {
     item: &'a ItemShown,
     words: &'static str,
     class: &'static str,
@@ -63,7 +63,7 @@ pub fn render_roadmap(page: &RoadmapPage, visitor: &PageVisitor) -> String {
 pub fn roadmap_table(page: &RoadmapPage) -> String {
     let none = RoadmapShown::default();
     let known = page.summary.roadmap.as_ref().unwrap_or(&none);
-    let mut rows: Vec<_> = known.items.values().map(|item| Row::of(page, item)).collect();
+    let mut rows: Vec<_> = known.items.values().map(|item| ItemRow::of(page, item)).collect();
     rows.sort_by_key(|row| (rank_state(&row.item.state), row.item.place));
     let cost: NanoUsd = page.threads.values().map(|summary| summary.total.cost).sum();
     let (merged, approved) = (known.merged(), known.approved);
@@ -95,7 +95,7 @@ fn rank_state(state: &str) -> u8 {
     }
 }
 
-impl<'a> Row<'a> {
+impl<'a> ItemRow<'a> {
     fn of(page: &'a RoadmapPage, item: &'a ItemShown) -> Self {
         let (words, class) = match item.state.as_str() {
             "merged" => ("merged", "good"),

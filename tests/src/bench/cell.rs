@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use codebutler_crds::{AgentRoleSpec, NanoUsd, RepoSpec};
-use kube::api::ListParams;
 use tokio_util::sync::CancellationToken;
 
 use super::grade::{grade_files, missing_program};
@@ -258,23 +257,4 @@ impl BenchTrial<'_> {
 fn failed_cell(mut cell: TrialCell, error: &anyhow::Error) -> TrialCell {
     (cell.verdict, cell.reason) = (TrialVerdict::Failed, format!("{error:#}"));
     cell
-}
-
-/// What the ledger says of a conversation.
-pub(super) async fn bill_cell(stack: &RunningStack, cell: &mut TrialCell) -> anyhow::Result<()> {
-    let threads = stack.threads().list(&ListParams::default()).await?;
-    for (role, status) in
-        threads.items.iter().filter_map(|t| t.status.as_ref()).flat_map(|s| &s.roles)
-    {
-        let usage = status.usage;
-        if usage.calls == 0 {
-            continue;
-        }
-        let share = cell.roles.entry(role.clone()).or_default();
-        share.turns += usage.calls;
-        share.dollars += usage.cost;
-        cell.turns += usage.calls;
-        cell.dollars += usage.cost;
-    }
-    Ok(())
 }

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::cell::bill_cell;
+use kube::api::ListParams;
+
 use super::results::TrialCell;
 use crate::stack::RunningStack;
 
@@ -37,4 +38,23 @@ pub async fn look_at(stack: &RunningStack, cell: &mut TrialCell) -> anyhow::Resu
     inside.run(&checkout).await?;
     std::fs::remove_dir_all(into.join(".git"))?;
     Ok(LeftWork { commit: Some(pull.head_sha.clone()), diff })
+}
+
+/// What the ledger says of a conversation.
+async fn bill_cell(stack: &RunningStack, cell: &mut TrialCell) -> anyhow::Result<()> {
+    let threads = stack.threads().list(&ListParams::default()).await?;
+    for (role, status) in
+        threads.items.iter().filter_map(|t| t.status.as_ref()).flat_map(|s| &s.roles)
+    {
+        let usage = status.usage;
+        if usage.calls == 0 {
+            continue;
+        }
+        let share = cell.roles.entry(role.clone()).or_default();
+        share.turns += usage.calls;
+        share.dollars += usage.cost;
+        cell.turns += usage.calls;
+        cell.dollars += usage.cost;
+    }
+    Ok(())
 }
