@@ -1,7 +1,8 @@
-//! Bash: a command in its sandbox, with everything it started gone when it ends, and background
-//! jobs, whose output waits to be asked for.
+//! Bash: a command in its sandbox, with everything it started gone when it ends, and in [`jobs`] those that
+//! run in the background.
 
-use std::collections::BTreeMap;
+mod jobs;
+
 use std::fmt::Write as _;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,9 +15,8 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
-use tokio::sync::Notify;
-use tracing::Instrument as _;
 
+use self::jobs::BackgroundJobs;
 use super::ToolError;
 use super::environment::CommandEnvironment;
 use super::oom::OomWatch;
@@ -27,7 +27,6 @@ use super::protocol::ToolboxReply;
 use crate::args::ExecArgs;
 use crate::sandbox::{SandboxError, SandboxLevel, SandboxMode, SandboxPlan};
 use crate::tools::args;
-use codebutler_guides::text::clip_text;
 
 const DEFAULT_TIMEOUT: u32 = 120;
 const MAX_TIMEOUT: u32 = 3600;
@@ -35,12 +34,6 @@ const MAX_TIMEOUT: u32 = 3600;
 const MAX_WAIT: u32 = 600;
 /// How long to read on what a command wrote before it ended.
 const DRAIN: Duration = Duration::from_secs(1);
-/// Background jobs at the same time.
-const MAX_JOBS: usize = 8;
-/// Between looks at whether a job still runs.
-const JOB_PAUSE: Duration = Duration::from_millis(100);
-/// Ended jobs that are remembered.
-const MAX_REMEMBERED: usize = 32;
 /// What a shell ends with when it does not find a program.
 const NOT_FOUND: i32 = 127;
 /// How the verdict of a command that took too long begins.
@@ -58,22 +51,7 @@ pub struct CommandShell {
     cgroup: PathBuf,
     /// Supervisors that live: what is below them is not a stray.
     supervisors: Mutex<Vec<i32>>,
-    jobs: Mutex<Jobs>,
-}
-
-#[derive(Default)]
-struct Jobs {
-    next: u32,
-    known: BTreeMap<u32, Arc<Job>>,
-}
-
-struct Job {
-    command: String,
-    started: Instant,
-    /// Since it was last asked for.
-    output: Mutex<CommandOutput>,
-    verdict: Mutex<Option<String>>,
-    stop: Notify,
+    jobs: Mutex<BackgroundJobs>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -282,92 +260,6 @@ impl CommandShell {
         Ok(CommandResult { output, verdict, code, seconds })
     }
 
-    fn begin(
-        self: &Arc<Self>,
-        tree: &Path,
-        env: &CommandEnvironment,
-        command: &str,
-    ) -> Result<ToolboxReply, ToolError> {
-        let mut jobs = lock(&self.jobs);
-        let live = jobs.known.values().filter(|job| lock(&job.verdict).is_none()).count();
-        if live >= MAX_JOBS {
-            return Err(ToolError::refused(format!(
-                "{MAX_JOBS} background jobs run already: end one with `job` and `kill: true`"
-            )));
-        }
-        let (output, child) = self.spawn(tree, env, command)?;
-        jobs.next += 1;
-        let id = jobs.next;
-        let job = Arc::new(Job {
-            command: clip_text(command, 80),
-            started: Instant::now(),
-            output: Mutex::new(CommandOutput::new(self.logs.clone())),
-            verdict: Mutex::default(),
-            stop: Notify::new(),
-        });
-        jobs.known.insert(id, job.clone());
-        while jobs.known.len() > MAX_REMEMBERED {
-            let ended = jobs.known.iter().find(|(_, job)| lock(&job.verdict).is_some());
-            let Some(id) = ended.map(|(id, _)| *id) else { break };
-            jobs.known.remove(&id);
-        }
-        drop(jobs);
-        tokio::spawn(follow_job(self.clone(), job, output, child).in_current_span());
-        let text = format!(
-            "Started background job {id}. See its output with `job: {id}`, and with `wait` wait for its end; it \
-             ends with the pod."
-        );
-        Ok(ToolboxReply::Started { job: id, text })
-    }
-
-    /// New output of a job, and whether it still runs.
-    async fn look(&self, id: u32, kill: bool) -> Result<String, ToolError> {
-        let Some(job) = lock(&self.jobs).known.get(&id).cloned() else {
-            let known: Vec<_> = lock(&self.jobs).known.keys().map(ToString::to_string).collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            return Err(ToolError::refused(format!(
-                "there is no background job {id} (known: {known}); jobs end when the pod sleeps or restarts"
-            )));
-        };
-        if kill {
-            job.stop.notify_one();
-            let deadline = Instant::now() + Duration::from_secs(5);
-            while lock(&job.verdict).is_none() && Instant::now() < deadline {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        }
-        let new = lock(&job.output).take();
-        let newline = if new.is_empty() || new.ends_with('\n') { "" } else { "\n" };
-        let verdict = lock(&job.verdict).clone();
-        let verdict = verdict.unwrap_or_else(|| {
-            format!("[running for {:.0} s: {}]", job.started.elapsed().as_secs_f32(), job.command)
-        });
-        Ok(format!("{new}{newline}{verdict}"))
-    }
-
-    /// Returns once a background job has ended, or is not known any more.
-    pub async fn job_ended(&self, id: u32) {
-        loop {
-            let job = lock(&self.jobs).known.get(&id).cloned();
-            if job.is_none_or(|job| lock(&job.verdict).is_some()) {
-                return;
-            }
-            tokio::time::sleep(JOB_PAUSE).await;
-        }
-    }
-
-    /// Ends all background jobs.
-    pub async fn end_jobs(&self) {
-        let jobs: Vec<u32> = lock(&self.jobs).known.keys().copied().collect();
-        for job in jobs {
-            let live =
-                lock(&self.jobs).known.get(&job).is_some_and(|job| lock(&job.verdict).is_none());
-            if live {
-                let _ = self.look(job, true).await;
-            }
-        }
-    }
-
     /// Kills what ended commands have left, if their supervisors could not.
     pub async fn kill_strays(&self) {
         kill_descendants(|| lock(&self.supervisors).clone()).await;
@@ -464,42 +356,4 @@ impl Drop for Running<'_> {
         let _ = self.child.start_kill();
         self.shell.forget(&self.child);
     }
-}
-
-async fn follow_job(
-    shell: Arc<CommandShell>,
-    job: Arc<Job>,
-    mut output: pipe::Receiver,
-    mut child: Child,
-) {
-    let memory = OomWatch::begin(&shell.cgroup);
-    let mut buffer = vec![0; 16 * 1024];
-    let mut open = true;
-    let ended = loop {
-        tokio::select! {
-            read = output.read(&mut buffer), if open => match read {
-                Ok(n @ 1..) => lock(&job.output).push(&buffer[..n]),
-                _ => open = false,
-            },
-            ended = child.wait() => break Some(ended),
-            () = job.stop.notified() => break None,
-        }
-    };
-    if ended.is_none() {
-        let _ = child.kill().await;
-    }
-    shell.forget(&child);
-    shell.kill_strays().await;
-    let rest = async {
-        while let Ok(n @ 1..) = output.read(&mut buffer).await {
-            lock(&job.output).push(&buffer[..n]);
-        }
-    };
-    let _ = tokio::time::timeout(DRAIN, rest).await;
-    let took = job.started.elapsed().as_secs_f32();
-    let said = match ended {
-        Some(ended) => end_verdict(ended, took),
-        None => format!("[killed on request, {took:.1} s]"),
-    };
-    *lock(&job.verdict) = Some(memory.note().unwrap_or_default() + &said);
 }

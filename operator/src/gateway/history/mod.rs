@@ -34,7 +34,7 @@ use super::thread_key::ThreadKey;
 
 pub use self::facts::decision_fact;
 use self::spans::{RunBeginnings, SpanOwner};
-pub use self::writer::{HistoryNews, StoreAway};
+pub use self::writer::{HistoryNews, StoreUnavailable};
 
 /// Histories, written. Cheap to clone; of the default one nothing is kept.
 #[derive(Clone, Default)]
@@ -160,7 +160,7 @@ impl HistoryKeeper {
         &self,
         caller: &ProvenCaller,
         batch: Option<HistoryBatch>,
-    ) -> Result<Option<BTreeMap<String, u64>>, StoreAway> {
+    ) -> Result<Option<BTreeMap<String, u64>>, StoreUnavailable> {
         let (Some(writer), Some(place)) = (&self.writer, history_place(&caller.key())) else {
             return Ok(None);
         };
@@ -170,7 +170,7 @@ impl HistoryKeeper {
         let owner = SpanOwner { thread, conversation, role: caller.role_name() };
         let spans = batch.as_ref().map(|told| self.runs.spans_of(&owner, told));
         writer.order(WriteOrder::Batch(EventBatch { place, role, told: batch, reply }))?;
-        let kept = kept.await.unwrap_or(Err(StoreAway))?;
+        let kept = kept.await.unwrap_or(Err(StoreUnavailable))?;
         // Once it is kept: what could not be is told again.
         RunBeginnings::send(&owner, spans.unwrap_or_default());
         Ok(kept)

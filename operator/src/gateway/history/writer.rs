@@ -32,7 +32,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// The store is away: what was told has to be told again.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("the history can't be written now")]
-pub struct StoreAway;
+pub struct StoreUnavailable;
 
 /// What the gateway tells.
 pub struct EventNote {
@@ -53,7 +53,7 @@ pub struct EventBatch {
     pub reply: oneshot::Sender<Kept>,
 }
 
-type Kept = Result<Option<BTreeMap<String, u64>>, StoreAway>;
+type Kept = Result<Option<BTreeMap<String, u64>>, StoreUnavailable>;
 
 pub enum WriteOrder {
     Note(Box<EventNote>),
@@ -114,8 +114,8 @@ impl HistoryWriter {
         Ok(Self { orders, news, lost })
     }
 
-    pub fn order(&self, order: WriteOrder) -> Result<(), StoreAway> {
-        self.orders.try_send(order).map_err(|_| StoreAway)
+    pub fn order(&self, order: WriteOrder) -> Result<(), StoreUnavailable> {
+        self.orders.try_send(order).map_err(|_| StoreUnavailable)
     }
 
     /// Never waits: what there is no room for is counted.
@@ -180,7 +180,7 @@ impl<S: HistoryStore> Desk<S> {
     fn hold(&mut self, orders: Vec<WriteOrder>) {
         for order in orders {
             match order {
-                WriteOrder::Batch(batch) => drop(batch.reply.send(Err(StoreAway))),
+                WriteOrder::Batch(batch) => drop(batch.reply.send(Err(StoreUnavailable))),
                 WriteOrder::Note(_) if self.held.len() >= HELD => {
                     self.lost.fetch_add(1, Ordering::Relaxed);
                 }
@@ -372,7 +372,11 @@ mod tests {
         let (reply, kept) = oneshot::channel();
         let batch = EventBatch { place: place.clone(), role: "pm".into(), told: None, reply };
         writer.order(WriteOrder::Batch(batch)).unwrap();
-        assert_eq!(kept.blocking_recv().unwrap(), Err(StoreAway), "an agent is told to come again");
+        assert_eq!(
+            kept.blocking_recv().unwrap(),
+            Err(StoreUnavailable),
+            "an agent is told to come again"
+        );
         away.store(false, Ordering::SeqCst);
         let deadline = Instant::now() + Duration::from_secs(20);
         while lines(&volume, &place).len() < 50 {

@@ -11,9 +11,9 @@ use crate::gateway::extract::OpenCaller;
 use crate::gateway::state::SharedGateway;
 
 /// A caller that may make one more call. Before its request's body is read.
-pub struct CallingCaller(pub ProvenCaller, pub CallSlot);
+pub struct AdmittedCaller(pub ProvenCaller, pub CallSlot);
 
-impl FromRequestParts<SharedGateway> for CallingCaller {
+impl FromRequestParts<SharedGateway> for AdmittedCaller {
     type Rejection = ApiError;
     async fn from_request_parts(
         parts: &mut Parts,

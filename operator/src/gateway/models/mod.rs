@@ -43,7 +43,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tracing::Instrument as _;
 
 use self::call::ModelReply;
-use self::calling::CallingCaller;
+use self::calling::AdmittedCaller;
 use self::flights::CallSlot;
 use self::form::RecordingForm;
 use self::job::ModelJob;
@@ -60,7 +60,7 @@ use super::state::SharedGateway;
 /// `POST /v1/chat/completions`
 pub async fn complete_chat(
     State(gateway): State<SharedGateway>,
-    CallingCaller(caller, place): CallingCaller,
+    AdmittedCaller(caller, place): AdmittedCaller,
     BoundedBody(body): BoundedBody,
 ) -> Result<Response, ApiError> {
     let request = read_request(&gateway, &caller, body).await?;
@@ -70,7 +70,7 @@ pub async fn complete_chat(
 /// `POST /v1/images/generations`
 pub async fn generate_images(
     State(gateway): State<SharedGateway>,
-    CallingCaller(caller, place): CallingCaller,
+    AdmittedCaller(caller, place): AdmittedCaller,
     BoundedBody(body): BoundedBody,
 ) -> Result<Response, ApiError> {
     let request = read_request(&gateway, &caller, body).await?;
@@ -83,7 +83,7 @@ pub async fn generate_images(
 /// `POST /v1/audio/transcriptions`
 pub async fn transcribe_sound(
     State(gateway): State<SharedGateway>,
-    CallingCaller(caller, place): CallingCaller,
+    AdmittedCaller(caller, place): AdmittedCaller,
     headers: HeaderMap,
     BoundedBody(body): BoundedBody,
 ) -> Result<Response, ApiError> {
