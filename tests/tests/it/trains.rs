@@ -142,7 +142,7 @@ async fn all_that_are_ready_are_merged_and_a_bad_one_is_left_out_with_its_branch
     let root = team.says("ben", None, "merge all that are ready");
     let asked = team.message(&root, "Merge these 4 pull requests into `main`").await;
     for file in files {
-        assert!(asked.shown.contains(&format!("Write {file} (1 file, 1 lines")), "{}", asked.shown);
+        assert!(asked.shown.contains(&format!("Write {file} (1 file, 1 line")), "{}", asked.shown);
     }
     assert_eq!(remote.log("main").await.unwrap().len(), 1, "nobody has said yes");
     click(&team, &asked, "train:start");

@@ -1,7 +1,7 @@
 //! A pull request, as GitHub describes it.
 
 use codebutler_crds::thread::PullState;
-use codebutler_crds::wire::PullRequestState;
+use codebutler_crds::wire::{ChangeSize, PullRequestState};
 use jiff::Timestamp;
 use serde::Deserialize;
 
@@ -37,6 +37,13 @@ pub struct GitHubPull {
     mergeable_state: Option<String>,
     #[serde(default)]
     merged_by: Option<GitHubAccount>,
+    /// What it changes: said of one pull request, not in lists.
+    #[serde(default)]
+    changed_files: Option<u64>,
+    #[serde(default)]
+    additions: Option<u64>,
+    #[serde(default)]
+    deletions: Option<u64>,
     #[serde(default)]
     closed_at: Option<String>,
     #[serde(default)]
@@ -113,6 +120,12 @@ impl GitHubPull {
         }
     }
 
+    /// What it changes, where one pull request was asked for.
+    pub fn size(&self) -> Option<ChangeSize> {
+        let lines = self.additions?.saturating_add(self.deletions?);
+        Some(ChangeSize { files: self.changed_files?, lines })
+    }
+
     /// For the agent.
     pub fn into_state(self, created: bool) -> PullRequestState {
         let state = match self.standing() {
@@ -153,5 +166,20 @@ mod tests {
         assert_eq!(pull("open", None).into_state(true).state, "open");
         assert_eq!(pull("closed", None).into_state(false).state, "closed");
         assert_eq!(pull("closed", Some("2026-01-01")).into_state(false).state, "merged");
+    }
+
+    #[test]
+    fn its_size_is_known_where_the_host_says_all_of_it() {
+        let pull = |more: serde_json::Value| -> GitHubPull {
+            let mut all = json!({
+                "number": 7, "html_url": "https://h/7", "state": "open", "head": {"sha": "abc"},
+            });
+            all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            serde_json::from_value(all).unwrap()
+        };
+        let whole = pull(json!({"changed_files": 2, "additions": 3, "deletions": 1}));
+        assert_eq!(whole.size(), Some(ChangeSize { files: 2, lines: 4 }));
+        assert_eq!(pull(json!({"changed_files": 2, "additions": 3})).size(), None);
+        assert_eq!(pull(json!({})).size(), None);
     }
 }

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use super::host::{TrainError, why_gone};
 use super::shown::{self, ReadyPull, ShownPull};
 use super::{is_open, other_train};
-use crate::gateway::github::GitHub;
+use crate::gateway::github::{GitHub, GitHubPull};
 use crate::gateway::parts;
 use crate::gateway::state::SharedGateway;
 use crate::gateway::thread_key::ThreadKey;
@@ -96,10 +96,10 @@ async fn find_ready(
         let pull = github.pull(car.number).await?;
         match why_gone(&pull, &car.head, &repo.spec.git.branch) {
             Some(why) => others.push((car.number, why)),
-            None => found.push((thread, ready_pull(car, &pull.title, &status))),
+            None => found.push((thread, ready_pull(car, &pull, &status))),
         }
     }
-    // By size where each is known: the radar may not have looked at one that was pushed just now.
+    // By size where each is known.
     let sized = found.iter().all(|(_, one)| one.size.is_some());
     found.sort_by_cached_key(|(thread, one)| rank_ready(thread, one.size.filter(|_| sized)));
     let mut ready: Vec<ReadyPull> = found.into_iter().map(|(_, one)| one).collect();
@@ -127,12 +127,12 @@ fn asks_to_merge(thread: &Thread) -> Option<(TrainCar, ThreadStatus)> {
     Some((car, status))
 }
 
-fn ready_pull(car: TrainCar, title: &str, status: &ThreadStatus) -> ReadyPull {
+fn ready_pull(car: TrainCar, pull: &GitHubPull, status: &ThreadStatus) -> ReadyPull {
     let receipt = status.receipt.as_ref().filter(|receipt| receipt.commit == car.head);
     ReadyPull {
         tested: receipt.map(|receipt| receipt.exit_code),
-        size: status.radar.as_ref().map(|radar| radar.size),
-        title: title.to_owned(),
+        size: pull.size(),
+        title: pull.title.clone(),
         car,
     }
 }

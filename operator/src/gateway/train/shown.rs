@@ -22,7 +22,7 @@ pub struct ShownPull {
 pub struct ReadyPull {
     pub car: TrainCar,
     pub title: String,
-    /// Unknown until the radar has looked.
+    /// Unknown where the host doesn't say it.
     pub size: Option<ChangeSize>,
     /// How its own Thread has tested this commit: the exit code.
     pub tested: Option<i32>,
@@ -49,8 +49,8 @@ pub fn merging_question(
         let ReadyPull { car, title, size, tested } = one;
         let title: String = title.chars().filter(|c| !"*_`<>~".contains(*c)).take(80).collect();
         let size = size.map(|ChangeSize { files, lines }| {
-            let files = usize::try_from(files).unwrap_or(usize::MAX);
-            format!("{}, {lines} lines", count_noun(files, "file"))
+            let count = |n: u64, noun| count_noun(usize::try_from(n).unwrap_or(usize::MAX), noun);
+            format!("{}, {}", count(files, "file"), count(lines, "line"))
         });
         let tested = tested.map(|exit| match exit {
             0 => "tested in its thread".to_owned(),
