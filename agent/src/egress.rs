@@ -8,10 +8,14 @@ use std::time::Duration;
 use codebutler_wire::EgressWay;
 use futures::future::join_all;
 use tokio::net::{TcpStream, UdpSocket};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-/// A wall that drops packets answers nothing; one without a wall answers in a moment.
-const PATIENCE: Duration = Duration::from_millis(800);
+/// A wall that drops packets answers nothing; without one an answer takes as long as the way is, and from
+/// one end of the world to the other that is less. Every pod's start waits so long.
+const PATIENCE: Duration = Duration::from_millis(350);
+/// How long the one way that has to lead somewhere is waited for, and how often it is tried.
+const INSIDE_PATIENCE: Duration = Duration::from_secs(10);
+const INSIDE_STEP: Duration = Duration::from_millis(100);
 const DNS: u16 = 53;
 /// Where every node's kubelet listens.
 const KUBELET: u16 = 10_250;
@@ -26,11 +30,20 @@ const QUESTION: &[u8] = b"\xcb\x0d\x01\x00\0\x01\0\0\0\0\0\0\x09localhost\0\0\x0
 
 /// The ways out that are tried.
 #[derive(Clone, Debug)]
-pub struct EgressWays(Vec<(EgressWay, SocketAddr)>);
+pub struct EgressWays {
+    /// Where the gateway is. As long as that can't be reached either, nothing is learned.
+    inside: Option<SocketAddr>,
+    ways: Vec<(EgressWay, SocketAddr)>,
+}
 
 impl EgressWays {
     /// Those that every cluster may have, and its own.
-    pub fn new(api_server: SocketAddr, node: Option<IpAddr>, dns: &[IpAddr]) -> Self {
+    pub fn new(
+        inside: Option<SocketAddr>,
+        api_server: SocketAddr,
+        node: Option<IpAddr>,
+        dns: &[IpAddr],
+    ) -> Self {
         let known = [
             (EgressWay::ApiServer, api_server),
             (EgressWay::Metadata, METADATA),
@@ -39,12 +52,21 @@ impl EgressWays {
         ];
         let node = node.map(|ip| (EgressWay::Node, SocketAddr::new(ip, KUBELET)));
         let dns = dns.iter().map(|ip| (EgressWay::ClusterDns, SocketAddr::new(*ip, DNS)));
-        Self(known.into_iter().chain(node).chain(dns).collect())
+        Self { inside, ways: known.into_iter().chain(node).chain(dns).collect() }
     }
 
     /// Those that lead somewhere, now.
     pub async fn reached(&self) -> BTreeSet<EgressWay> {
-        let tried = self.0.iter().map(|(way, address)| async move {
+        // A pod whose network is not up yet would seem to be kept in.
+        if let Some(inside) = self.inside {
+            let up = async {
+                while !can_connect(inside).await {
+                    sleep(INSIDE_STEP).await;
+                }
+            };
+            let _ = timeout(INSIDE_PATIENCE, up).await;
+        }
+        let tried = self.ways.iter().map(|(way, address)| async move {
             let asks = matches!(way, EgressWay::ClusterDns | EgressWay::NodeDns);
             let (connected, answered) =
                 tokio::join!(can_connect(*address), async { asks && does_answer(*address).await });
@@ -81,7 +103,7 @@ mod tests {
     async fn a_resolver_that_answers_by_udp_alone_is_a_way_out() {
         let server = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let address = server.local_addr().unwrap();
-        let ways = EgressWays(vec![(EgressWay::ClusterDns, address)]);
+        let ways = EgressWays { inside: None, ways: vec![(EgressWay::ClusterDns, address)] };
         assert!(ways.reached().await.is_empty(), "it says nothing");
         tokio::spawn(async move {
             let mut question = [0; 512];
@@ -96,7 +118,7 @@ mod tests {
     #[test]
     fn the_node_is_tried_where_its_address_is_known() {
         let api_server = "10.96.0.1:443".parse().unwrap();
-        let tried = |node| EgressWays::new(api_server, node, &[]).0;
+        let tried = |node| EgressWays::new(None, api_server, node, &[]).ways;
         let node = (EgressWay::Node, "192.0.2.7:10250".parse().unwrap());
         assert!(tried(Some("192.0.2.7".parse().unwrap())).contains(&node));
         assert!(tried(None).iter().all(|(way, _)| *way != EgressWay::Node));
@@ -112,6 +134,22 @@ mod tests {
             (EgressWay::Metadata, open.local_addr().unwrap()),
             (EgressWay::ApiServer, address),
         ];
-        assert_eq!(EgressWays(ways).reached().await, [EgressWay::Metadata].into());
+        let ways = EgressWays { inside: None, ways };
+        assert_eq!(ways.reached().await, [EgressWay::Metadata].into());
+    }
+
+    #[tokio::test]
+    async fn a_pod_whose_network_is_not_up_is_not_yet_kept_in() {
+        let free = || TcpListener::bind("127.0.0.1:0");
+        let (inside, way) = (free().await.unwrap(), free().await.unwrap());
+        let (at, leads) = (inside.local_addr().unwrap(), way.local_addr().unwrap());
+        drop((inside, way));
+        let ways = EgressWays { inside: Some(at), ways: vec![(EgressWay::ApiServer, leads)] };
+        let looking = tokio::spawn(async move { ways.reached().await });
+        sleep(INSIDE_STEP / 2).await;
+        assert!(!looking.is_finished(), "it has seen nothing");
+        let _way = TcpListener::bind(leads).await.unwrap();
+        let _inside = TcpListener::bind(at).await.unwrap();
+        assert_eq!(looking.await.unwrap(), [EgressWay::ApiServer].into());
     }
 }

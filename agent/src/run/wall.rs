@@ -34,7 +34,8 @@ impl EgressWall {
     pub fn new(gateway: GatewayClient, args: &RunArgs) -> Self {
         let api_server = args.forbidden_host.map(|ip| SocketAddr::new(ip, args.forbidden_port));
         let (node, dns) = (args.forbidden_node, &args.forbidden_dns);
-        let ways = api_server.map(|address| EgressWays::new(address, node, dns));
+        let inside = args.gateway_address;
+        let ways = api_server.map(|address| EgressWays::new(inside, address, node, dns));
         Self { gateway, ways, grace: Duration::from_secs(args.wall_grace) }
     }
 
