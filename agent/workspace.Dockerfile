@@ -1,6 +1,6 @@
 # Where a role's commands run if its AgentRole names no image of its own: what most repositories need to build and test, so that the first
-# thread gets somewhere. A repository with needs of its own names an image of its own. Nothing of CodeButler is in it: an init container
-# copies the toolbox in.
+# thread gets somewhere. A repository with needs of its own names an image of its own. Nothing of CodeButler is in it: the agent's
+# container copies the toolbox in.
 #
 #   .ci/images     builds it with docker, podman or buildah
 #

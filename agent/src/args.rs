@@ -46,8 +46,6 @@ pub enum AgentCommand {
     /// One command in its sandbox; started by the toolbox.
     #[command(hide = true)]
     Exec(ExecArgs),
-    /// Copies this binary into a folder.
-    Install(InstallArgs),
     /// Checks a repository's `.codebutler/`: 0 if nothing is wrong, 1 if something is.
     Validate(ValidateArgs),
     /// Writes the `.codebutler/` that a repository begins with.
@@ -91,6 +89,9 @@ pub struct RunArgs {
     /// Seconds that a network plugin may take to close the pod's ways out.
     #[arg(long, env = "CODEBUTLER_WALL_SECONDS", default_value_t = 10, hide = true)]
     pub wall_grace: u64,
+    /// The folder where the toolbox's container waits for this binary.
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub share: Option<PathBuf>,
     /// The role, for the log and the place of the transcript; the gateway knows it from the token.
     #[arg(long, env = "CODEBUTLER_ROLE", default_value = "agent")]
     pub role: String,
@@ -200,13 +201,6 @@ impl ExecArgs {
         words.extend(self.command.iter().cloned());
         words
     }
-}
-
-/// `install`'s configuration.
-#[derive(Clone, Debug, clap::Args)]
-pub struct InstallArgs {
-    /// The folder to copy to; made if absent.
-    pub dir: PathBuf,
 }
 
 /// `validate`'s configuration.

@@ -1,4 +1,4 @@
-//! `install DIR`: puts this binary where the toolbox's container, whatever its image, can run it.
+//! Puts this binary where the toolbox's container, whatever its image, can run it.
 
 use std::fs::{self, Permissions};
 use std::io;

@@ -10,7 +10,7 @@
 //! - [`supervise`] is what the toolbox starts for each command, and [`sandbox`] what confines it.
 //! - `codebutler_guides` reads and judges what a repository says in `.codebutler/`, `validate` in its CI.
 //! - `init` writes the one that a repository begins with.
-//! - [`install`] copies this binary to where the toolbox's image finds it.
+//! - [`install`] copies this binary to where the toolbox's container waits for it.
 
 pub mod args;
 pub mod builds;
@@ -72,10 +72,6 @@ fn start_command(command: args::AgentCommand) -> anyhow::Result<ExitCode> {
     let runtime =
         || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     match command {
-        args::AgentCommand::Install(args) => {
-            install::install_binary(&args.dir)?;
-            Ok(ExitCode::SUCCESS)
-        }
         args::AgentCommand::Exec(args) => Ok(supervise::run_supervised(&args)),
         args::AgentCommand::Validate(args) => Ok(codebutler_guides::validate::run_validate(
             &args.dir,
@@ -102,6 +98,9 @@ fn start_command(command: args::AgentCommand) -> anyhow::Result<ExitCode> {
         }
         args::AgentCommand::Run(args) => {
             step::arm(args.die_at_step);
+            if let Some(dir) = &args.share {
+                install::install_binary(dir)?;
+            }
             // It waits for others nearly all the time: one thread is less memory, and no hand-over.
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let code = runtime.block_on(run::run_agent(*args));

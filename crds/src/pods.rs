@@ -124,9 +124,6 @@ pub struct PodResources {
     /// Of the container in which commands run; an AgentRole's `workspace.resources` go before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toolbox: Option<ResourceRequirements>,
-    /// Of the container that copies the agent into the pod before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub install: Option<ResourceRequirements>,
 }
 
 /// As whom an agent pod runs. What is absent is left to the platform. That it is never root, and runs
@@ -230,7 +227,6 @@ impl PodSettings {
             let own = self.resources.get_or_insert_default();
             or(&mut own.agent, base.agent.as_ref());
             or(&mut own.toolbox, base.toolbox.as_ref());
-            or(&mut own.install, base.install.as_ref());
         }
         or(&mut self.security_context, base.security_context.as_ref());
         let taken = |volume: &&ExtraVolume| {
@@ -284,14 +280,14 @@ mod tests {
         let far = settings(
             "{labels: {a: far, b: far}, nodeSelector: {pool: cpu, zone: a}, tolerations: [{key: gpu}, {key: ci}],
               imagePullSecrets: [{name: all}, {name: own}], priorityClassName: low, securityContext: {},
-              resources: {agent: {limits: {cpu: '9'}}, install: {limits: {cpu: '2'}}},
+              resources: {agent: {limits: {cpu: '9'}}, toolbox: {limits: {cpu: '2'}}},
               affinity: {nodeAffinity: {}, podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: []}},
               volumes: [{name: cache, mountPath: /other, emptyDir: {}}, {name: more, mountPath: /more, emptyDir: {}}]}",
         );
         let wanted = settings(
             "{labels: {a: near, b: far}, nodeSelector: {pool: gpu, zone: a}, tolerations: [{key: gpu}, {key: ci}],
               imagePullSecrets: [{name: own}, {name: all}], priorityClassName: low, securityContext: {},
-              resources: {agent: {limits: {cpu: '1'}}, install: {limits: {cpu: '2'}}},
+              resources: {agent: {limits: {cpu: '1'}}, toolbox: {limits: {cpu: '2'}}},
               affinity: {nodeAffinity: {}, podAntiAffinity: {}},
               volumes: [{name: cache, mountPath: /cache, emptyDir: {}}, {name: more, mountPath: /more, emptyDir: {}}]}",
         );

@@ -62,7 +62,7 @@ impl ToolboxClient {
                 }
                 Err(_) => tokio::time::sleep(pause).await,
             }
-            pause = (pause * 2).min(Duration::from_millis(200));
+            pause = (pause * 2).min(Duration::from_millis(20));
         };
         let (requests, queue) = mpsc::unbounded_channel();
         let waiting = Arc::new(Mutex::new(Some(HashMap::new())));

@@ -5,12 +5,17 @@
 pub const AGENT: &str = "agent";
 /// The toolbox container (a native sidecar).
 pub const TOOLBOX: &str = "toolbox";
-/// The init container that copies the binary into [`BIN_DIR`].
-pub const INSTALL: &str = "install";
 /// Path of the binary in the agent image.
 pub const IMAGE_BINARY: &str = "/usr/local/bin/codebutler-agent";
-/// Shared emptyDir with the copied binary, read-only in the toolbox.
+/// Shared emptyDir into which the agent copies its binary, read-only in the toolbox.
 pub const BIN_DIR: &str = "/opt/codebutler";
+/// The copy.
+pub const SHARED_BINARY: &str = "/opt/codebutler/codebutler-agent";
+/// How `sh -c` starts the toolbox once [`SHARED_BINARY`] is there, which is its `$0`. What is asked to end
+/// before is the container's first process, which no signal ends by itself.
+pub const RUN_TOOLBOX: &str = r#"trap 'exit 143' TERM
+until [ -x "$0" ]; do sleep 0.05; done
+exec "$0" toolbox "$@""#;
 /// Shared emptyDir with the agent ⇄ toolbox socket.
 pub const RUN_DIR: &str = "/run/codebutler";
 /// The Unix socket on which the toolbox waits for its one connection.

@@ -95,7 +95,7 @@ impl PodInput<'_> {
     fn spec(&self, settings: &PodSettings) -> PodSpec {
         let role = &self.role.spec;
         PodSpec {
-            init_containers: Some(vec![self.install(settings), self.toolbox(settings)]),
+            init_containers: Some(vec![self.toolbox(settings)]),
             containers: vec![self.agent(settings)],
             volumes: Some(volumes::pod_volumes(&self.thread.name_any(), &settings.volumes)),
             service_account_name: Some(names::service_account(&self.repo.name_any())),
@@ -140,25 +140,9 @@ impl PodInput<'_> {
         settings.image_pull_policy.or(own).map(|policy| PullPolicy::name(policy).to_owned())
     }
 
-    /// Copies the binary into the pod, so that the toolbox can be any image.
-    fn install(&self, settings: &PodSettings) -> Container {
-        let resources = settings.resources.as_ref();
-        Container {
-            name: path::INSTALL.to_owned(),
-            image: Some(self.args.agent_image.clone()),
-            image_pull_policy: self.pull_policy(settings, true),
-            command: Some(to_words(&[path::IMAGE_BINARY, "install", path::BIN_DIR])),
-            volume_mounts: Some(vec![volumes::mount_volume(volumes::BIN, path::BIN_DIR)]),
-            resources: Some(size::resources_of(
-                resources.and_then(|all| all.install.as_ref()),
-                ContainerSize::INSTALL,
-            )),
-            security_context: Some(security::container_security()),
-            ..Container::default()
-        }
-    }
-
-    /// Runs commands. A sidecar, so that it is there before the agent and does not outlive it.
+    /// Runs commands. A sidecar, so that it is there before the agent and does not outlive it. Its image
+    /// is anybody's: it runs the agent's binary, which the agent puts there as its first act. A container
+    /// that does only that would be one more for the kubelet to start, to see ended, and to go on from.
     fn toolbox(&self, settings: &PodSettings) -> Container {
         let (workspace, resources) = (&self.role.spec.workspace, settings.resources.as_ref());
         let image = workspace.image.as_ref().unwrap_or(&self.args.workspace_image);
@@ -170,10 +154,7 @@ impl PodInput<'_> {
             name: path::TOOLBOX.to_owned(),
             image: Some(image.clone()),
             image_pull_policy: self.pull_policy(settings, workspace.image.is_none()),
-            command: Some(vec![
-                format!("{}/codebutler-agent", path::BIN_DIR),
-                "toolbox".to_owned(),
-            ]),
+            command: Some(to_words(&["sh", "-c", path::RUN_TOOLBOX, path::SHARED_BINARY])),
             args: toolbox_args(workspace, settings),
             restart_policy: Some("Always".to_owned()),
             env: Some(std::iter::once(env_home(&home)).chain(env).collect()),
@@ -205,6 +186,8 @@ impl PodInput<'_> {
         let resources = settings.resources.as_ref();
         let args = [
             "run",
+            "--share",
+            path::BIN_DIR,
             "--gateway",
             &gateway::gateway_url(self.args),
             "--gateway-address",
@@ -220,6 +203,7 @@ impl PodInput<'_> {
             args: Some(args.collect()),
             env: Some(self.log_tags().into_iter().chain([node_address()]).collect()),
             volume_mounts: Some(vec![
+                volumes::mount_volume(volumes::BIN, path::BIN_DIR),
                 volumes::mount_volume(volumes::RUN, path::RUN_DIR),
                 volumes::mount_part("agent", path::STATE_DIR),
                 volumes::in_dir_of(volumes::TOKEN, path::TOKEN_FILE),

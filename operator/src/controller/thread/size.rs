@@ -18,8 +18,6 @@ pub struct ContainerSize {
 }
 
 impl ContainerSize {
-    pub const INSTALL: Self =
-        Self { cpu: "10m", memory: "32Mi", memory_limit: "256Mi", disk: "64Mi" };
     /// Runs commands, and has `/tmp`.
     pub const TOOLBOX: Self =
         Self { cpu: "250m", memory: "512Mi", memory_limit: "2Gi", disk: "1Gi" };

@@ -101,7 +101,7 @@ fn every_container_says_what_it_takes_of_the_disk_and_may_be_given_more() {
         all.map(|c| (c["name"].as_str().unwrap().to_owned(), c)).collect()
     };
     let given = json!({"resources": {"agent": {"limits": {"cpu": "1", "memory": "1Gi"}},
-        "install": {"limits": {"ephemeral-storage": "2Gi"}}, "toolbox": {"requests": {"cpu": "4"}}}});
+        "toolbox": {"requests": {"cpu": "4"}}}});
     for settings in [none(), given.clone()] {
         for (name, container) in containers(&built(&none(), &settings, &none())) {
             let resources = &container["resources"];
@@ -127,10 +127,7 @@ fn every_container_says_what_it_takes_of_the_disk_and_may_be_given_more() {
     let own = json!({"workspace": {"image": "our/tools:latest"}});
     let all = containers(&built_by(&own, &none(), &args));
     let policy = |name: &str| all[name].get("imagePullPolicy").and_then(Value::as_str);
-    assert_eq!(
-        (policy("agent"), policy("install"), policy("toolbox")),
-        (Some("Never"), Some("Never"), None)
-    );
+    assert_eq!((policy("agent"), policy("toolbox")), (Some("Never"), None));
     let all = containers(&built_by(&own, &json!({"imagePullPolicy": "Always"}), &args));
     assert!(all.values().all(|container| container["imagePullPolicy"] == "Always"));
 }
@@ -148,7 +145,7 @@ fn commands_find_the_volumes_that_were_added_and_the_agent_does_not() {
     let named = |name: &str| volumes.iter().find(|v| v["name"] == name).unwrap();
     assert_eq!(named("extra-cache")["persistentVolumeClaim"]["claimName"], "builds");
     assert_eq!(named("extra-tmp")["emptyDir"]["sizeLimit"], "5Gi");
-    let toolbox = &pod["spec"]["initContainers"][1];
+    let toolbox = &pod["spec"]["initContainers"][0];
     assert_eq!(toolbox["args"], json!(["--writable", "/cache"]));
     let mounts = |container: &Value| container["volumeMounts"].to_string();
     assert!(mounts(toolbox).contains("/cache") && mounts(toolbox).contains("/models"));
