@@ -17,6 +17,9 @@ const BUILD_FOLDERS: [(&str, &str); 7] = [
     ("PYTHONPYCACHEPREFIX", "cache/python"),
 ];
 
+/// What the shell that starts the toolbox says of itself.
+const SHELLS_OWN: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
+
 #[derive(Clone, Debug)]
 pub struct CommandEnvironment {
     variables: Vec<(OsString, OsString)>,
@@ -38,6 +41,7 @@ impl CommandEnvironment {
                 || name.starts_with("CODEBUTLER_")
                 || name == "RUST_LOG"
                 || name.starts_with("LD_")
+                || SHELLS_OWN.contains(&name)
         };
         let mut variables: Vec<_> =
             given.filter(|(name, _)| !platform(&name.to_string_lossy())).collect();
@@ -163,6 +167,9 @@ mod tests {
             ("KUBERNETES_SERVICE_HOST", "10.0.0.1"),
             ("CODEBUTLER_LOG", "debug"),
             ("TERM", "xterm"),
+            ("PWD", "/work"),
+            ("SHLVL", "1"),
+            ("_", "/opt/codebutler/codebutler-agent"),
         ];
         let given = given.into_iter().map(|(name, value)| (name.into(), value.into()));
         let env = CommandEnvironment::from(given, Path::new("/work"), Path::new("/work/build"));

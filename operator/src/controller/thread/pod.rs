@@ -1,7 +1,7 @@
 //! The pod in which one role works on one Thread.
 //!
-//! Two containers that share nothing but a socket: `agent` holds the token and the transcript,
-//! `toolbox` holds the worktree and runs commands. Neither has the other's part of the volume.
+//! Two containers that share nothing but a socket and the program: `agent` holds the token and the
+//! transcript, `toolbox` holds the worktree and runs commands. Neither has the other's part of the volume.
 
 use std::collections::BTreeSet;
 
