@@ -185,7 +185,10 @@ async fn reconcile_claim(
             let pods: Api<Pod> = Api::namespaced(context.client.clone(), &namespace);
             let name = claim.name_any();
             let pods = pods.list(&ListParams::default()).await?;
-            if !pods.iter().any(|pod| claim_names(pod).any(|used| used == name)) {
+            // Where no node has a pod yet, none has its volume.
+            let scheduled = |pod: &&Pod| pod.spec.as_ref().is_some_and(|s| s.node_name.is_some());
+            let mut users = pods.iter().filter(scheduled);
+            if !users.any(|pod| claim_names(pod).any(|used| used == name)) {
                 let left = without_finalizer(claim.finalizers(), CLAIM_FINALIZER);
                 ignore_missing(release_object(&api, &name, claim.uid(), &left).await)?;
             }

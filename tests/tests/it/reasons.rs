@@ -16,6 +16,7 @@ const OTHERS: &[&str] = &[
     "CrashLoopBackOff",
     "CreateContainerConfigError",
     "CreateContainerError",
+    "DeletionByTaintManager",
     "DisruptionTarget",
     "Egress",
     "ErrImageNeverPull",

@@ -306,6 +306,15 @@ fn describe_eviction(status: &PodStatus) -> String {
         .map_or_else(|| describe_failure(status), |said| shorten_text(said, 200))
 }
 
+/// Whether a pod was taken away because its node is to be without pods, or is gone: no other pod would
+/// have stayed.
+pub fn is_about_node(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let mut why = conditions.filter(|c| c.type_ == "DisruptionTarget" && c.status == "True");
+    let reasons = ["DeletionByPodGC", "DeletionByTaintManager", "EvictionByEvictionAPI"];
+    why.any(|c| c.reason.as_deref().is_some_and(|reason| reasons.contains(&reason)))
+}
+
 fn describe_failure(status: &PodStatus) -> String {
     let of = |c: &ContainerStatus| {
         describe_end(c).map(|ending| format!("container `{}` ended with {ending}", c.name))

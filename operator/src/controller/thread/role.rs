@@ -255,11 +255,14 @@ fn judge_eviction(
     } else {
         plan.delete_pods.push(pod_id(pod));
     }
-    let message = format!(
-        "the cluster evicted the pod of role `{}` ({why}); another one follows by itself and goes on; \
-         if that keeps happening, raise workspace.resources or priorityClassName of the AgentRole",
+    let mut message = format!(
+        "the cluster evicted the pod of role `{}` ({why}); another one follows by itself and goes on",
         role.name
     );
+    if !life::is_about_node(pod) {
+        message += "; if that keeps happening, raise workspace.resources or priorityClassName of the \
+                    AgentRole";
+    }
     role.wanted.then(|| ObjectHealth::new(HealthLevel::Reconciling, "PodEvicted", message))
 }
 

@@ -3,7 +3,7 @@
 use codebutler_crds::names;
 use kube::ResourceExt as _;
 
-use super::life::PodTrouble;
+use super::life::{PodLife, PodTrouble};
 use super::plan::ThreadPlan;
 use super::view::{ThreadView, is_idle, pod_id, remove_pods};
 use super::volume::{self, VolumeState};
@@ -22,7 +22,7 @@ pub fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option<Object
         }
         plan.expand_volume = volume::find_expansion(claim, view.repo);
     }
-    if plan.create_pods.is_empty() {
+    if plan.create_pods.is_empty() && !(state == VolumeState::Absent && is_missed(view, plan)) {
         return None;
     }
     match state {
@@ -41,6 +41,15 @@ pub fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option<Object
             Some(ObjectHealth::new(HealthLevel::Reconciling, "VolumeEnding", message))
         }
     }
+}
+
+/// Whether a pod can't start since there is no claim. One that has no node yet keeps none that somebody
+/// deletes.
+fn is_missed(view: &ThreadView, plan: &ThreadPlan) -> bool {
+    let mut pods = view.observed.pods.iter();
+    pods.any(|pod| {
+        PodLife::of(pod) == PodLife::Starting && !plan.delete_pods.contains(&pod_id(pod))
+    })
 }
 
 /// What was not pushed is lost with the volume; branch and conversation are not.

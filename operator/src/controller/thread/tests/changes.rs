@@ -145,6 +145,36 @@ fn an_eviction_is_no_failure() {
 }
 
 #[test]
+fn nobody_is_asked_for_more_room_because_a_node_is_gone() {
+    let thread = testing::thread(&json!({"roles": {"pm": {"inbox": MAIL, "podUID": "a"}}}));
+    let evicted = |reason: &str, message: &str| {
+        let status = json!({"phase": "Failed", "conditions": [{
+            "type": "DisruptionTarget", "status": "True", "reason": reason, "message": message,
+            "lastTransitionTime": "2026-01-01T11:59:57Z"}]});
+        let pods = vec![pod(&thread, "pm", "a", status)];
+        ready(&plan(&thread, &ObservedThread { pods, ..world() })).1.to_owned()
+    };
+    let gone = evicted("DeletionByPodGC", "PodGC: node no longer exists");
+    assert!(gone.contains("(PodGC: node no longer exists); another one follows"), "{gone}");
+    assert!(!gone.contains("workspace.resources"), "{gone}");
+    let preempted = evicted("PreemptionByScheduler", "default-scheduler: preempting");
+    assert!(preempted.contains("raise workspace.resources or priorityClassName"), "{preempted}");
+}
+
+#[test]
+fn a_pod_without_a_node_gets_its_claim_again_when_somebody_deletes_that() {
+    let thread = testing::thread(&json!({"roles": {"pm": {"inbox": MAIL, "podUID": "a"}}}));
+    let seen = |phase: &str, volume: Option<&str>| {
+        let pods = vec![pod(&thread, "pm", "a", json!({"phase": phase}))];
+        let volume = volume.map(|phase| claim(&thread, phase));
+        plan(&thread, &ObservedThread { volume, pods, ..world() }).create_volume.is_some()
+    };
+    assert!(seen("Pending", None));
+    assert!(!seen("Pending", Some("Bound")));
+    assert!(!seen("Running", None), "it has the volume that was there when it started");
+}
+
+#[test]
 fn running_out_of_memory_is_told_with_what_to_do() {
     let thread = testing::thread(&json!({"roles": {"pm": {"inbox": MAIL, "podUID": "a"}}}));
     let mut status = crash();
