@@ -137,10 +137,11 @@ fn find_stuck(
 }
 
 fn claim_not_ending(claim: &PersistentVolumeClaim) -> ObjectHealth {
-    let (name, held) = (claim.name_any(), claim.finalizers().join(", "));
+    let (name, namespace) = (claim.name_any(), claim.namespace().unwrap_or_default());
+    let held = claim.finalizers().join(", ");
     let message = format!(
-        "volume claim `{name}` does not go, which its finalizers hold ({held}): see `kubectl describe pvc \
-         {name}` for who uses it"
+        "volume claim `{name}` does not go, which its finalizers hold ({held}): see `kubectl -n \
+         {namespace} describe pvc {name}` for who uses it"
     );
     ObjectHealth::new(HealthLevel::Trouble, "VolumeNotEnding", message)
 }

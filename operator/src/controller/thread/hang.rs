@@ -96,10 +96,10 @@ fn tell_replaced(
 }
 
 fn tell_hanging(role: &RoleView, pod: &Pod, silence: &AgentSilence, failures: u32) -> ObjectHealth {
-    let name = pod.name_any();
+    let (name, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
     let message = format!(
-        "{}, {failures} times in a row: look at `kubectl logs {name} -c agent` and at its node; it is tried \
-         again when you delete pod `{name}`, or after a new message",
+        "{}, {failures} times in a row: look at `kubectl -n {namespace} logs {name} -c agent` and at its \
+         node; it is tried again when you delete pod `{name}`, or after a new message",
         describe_silence(role, silence)
     );
     ObjectHealth::new(HealthLevel::Stalled, "AgentHangs", message)

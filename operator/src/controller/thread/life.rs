@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{
     ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus,
 };
+use kube::ResourceExt as _;
 
 use crate::apply::shorten_text;
 
@@ -200,7 +201,7 @@ pub fn find_trouble(pod: &Pod, now: Timestamp) -> Option<PodTrouble> {
     let status = pod.status.as_ref()?;
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     find_unschedulable(status, name, now)
-        .or_else(|| all_containers(status).find_map(|container| find_stuck(container, name)))
+        .or_else(|| all_containers(status).find_map(|container| find_stuck(container, pod)))
 }
 
 fn find_unschedulable(status: &PodStatus, name: &str, now: Timestamp) -> Option<PodTrouble> {
@@ -225,8 +226,9 @@ fn find_unschedulable(status: &PodStatus, name: &str, now: Timestamp) -> Option<
     })
 }
 
-fn find_stuck(container: &ContainerStatus, pod: &str) -> Option<PodTrouble> {
+fn find_stuck(container: &ContainerStatus, pod: &Pod) -> Option<PodTrouble> {
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
+    let (pod, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
     let name = &container.name;
     let said = shorten_text(waiting.message.as_deref().unwrap_or("no reason given"), 300);
     let mut passes = None;
@@ -253,8 +255,8 @@ fn find_stuck(container: &ContainerStatus, pod: &str) -> Option<PodTrouble> {
         "CrashLoopBackOff" => (
             "ContainerCrashes",
             format!(
-                "container `{name}` in pod `{pod}` keeps ending{}: see `kubectl logs {pod} -c \
-                 {name}`",
+                "container `{name}` in pod `{pod}` keeps ending{}: see `kubectl -n {namespace} logs {pod} \
+                 -c {name}`",
                 describe_end(container).map(|e| format!(" with {e}")).unwrap_or_default()
             ),
         ),

@@ -177,9 +177,9 @@ fn judge_live(
         plan.look_again_in(left.unsigned_abs());
         return Some(tell_starting(role.name));
     }
-    let name = pod.name_any();
+    let (name, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
     let message = format!(
-        "pod `{name}` has not started for {} s: see `kubectl describe pod {name}`",
+        "pod `{name}` has not started for {} s: see `kubectl -n {namespace} describe pod {name}`",
         SLOW_START.as_secs()
     );
     Some(ObjectHealth::new(HealthLevel::Trouble, "PodNotStarted", message))
@@ -292,10 +292,11 @@ fn turned_away(
         ("GatewayAway", message)
     } else {
         let message = format!(
-            "the gateway does not let role `{}` work: see the conditions of Repo `{}` and `kubectl logs {} \
-             -c agent`; it is tried again until it does",
+            "the gateway does not let role `{}` work: see the conditions of Repo `{}` and `kubectl -n {} \
+             logs {} -c agent`; it is tried again until it does",
             role.name,
             view.thread.spec.repo,
+            pod.namespace().unwrap_or_default(),
             pod.name_any()
         );
         ("GatewayRefuses", message)
@@ -338,7 +339,7 @@ fn count_failure(
                     "SandboxUnavailable",
                     describe_unable(role, &name, &describe_unconfined(view, role, pod)),
                 ),
-                _ => ("PodFailing", describe_failing(role, times, &name, &why)),
+                _ => ("PodFailing", describe_failing(role, times, pod, &why)),
             };
             return Some(ObjectHealth::new(HealthLevel::Stalled, reason, message));
         }
@@ -367,12 +368,14 @@ fn count_failure(
     Some(ObjectHealth::new(HealthLevel::Reconciling, reason, message))
 }
 
-fn describe_failing(role: &RoleView, times: u32, pod: &str, why: &str) -> String {
+fn describe_failing(role: &RoleView, times: u32, pod: &Pod, why: &str) -> String {
     format!(
-        "{times} pods of role `{}` failed in a row, the last one because {why}: see `kubectl logs {pod} \
+        "{times} pods of role `{}` failed in a row, the last one because {why}: see `kubectl -n {} logs {} \
          --all-containers`; it is tried again after a new message, a change of the AgentRole or Repo, or \
          when you delete that pod",
-        role.name
+        role.name,
+        pod.namespace().unwrap_or_default(),
+        pod.name_any()
     )
 }
 

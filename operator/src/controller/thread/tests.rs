@@ -261,7 +261,7 @@ fn after_five_failures_a_person_is_asked_until_something_moves() {
     let stalled = plan(&thread, &world);
     assert!(condition::is_true(&stalled.status.conditions, condition::STALLED));
     assert_eq!((ready(&stalled).0, deleted(&stalled)), ("PodFailing", vec![]));
-    assert!(ready(&stalled).1.contains("kubectl logs"), "{}", ready(&stalled).1);
+    assert!(ready(&stalled).1.contains("`kubectl -n team logs "), "{}", ready(&stalled).1);
     let told: Vec<_> = stalled.notices.iter().map(|notice| notice.reason).collect();
     assert_eq!(told, ["PodFailed", "PodFailing"]);
 

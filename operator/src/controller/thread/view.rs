@@ -86,10 +86,12 @@ pub fn pod_input<'a>(
 
 /// A pod whose node does not answer any more.
 pub fn not_ending(pod: &Pod) -> ObjectHealth {
-    let name = pod.name_any();
+    let (name, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+    let node = node.map(|node| format!(" `{node}`")).unwrap_or_default();
     let message = format!(
-        "pod `{name}` does not go: its node may be lost; if it is, `kubectl delete pod {name} \
-         --force`"
+        "pod `{name}` does not go: its node{node} may be lost; if it is, `kubectl -n {namespace} delete \
+         pod {name} --force`"
     );
     ObjectHealth::new(HealthLevel::Trouble, "PodNotEnding", message)
 }

@@ -89,7 +89,7 @@ pub fn explain_unbound(view: &ThreadView, trouble: PodTrouble) -> PodTrouble {
     else {
         return trouble;
     };
-    let name = claim.name_any();
+    let (name, namespace) = (claim.name_any(), claim.namespace().unwrap_or_default());
     let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_ref());
     let (of, advice) = match class {
         Some(class) => (
@@ -103,8 +103,8 @@ pub fn explain_unbound(view: &ThreadView, trouble: PodTrouble) -> PodTrouble {
         ),
     };
     let message = format!(
-        "volume claim `{name}` of {of} has no volume yet: see `kubectl describe pvc {name}`; {advice} \
-         ({})",
+        "volume claim `{name}` of {of} has no volume yet: see `kubectl -n {namespace} describe pvc \
+         {name}`; {advice} ({})",
         trouble.said
     );
     PodTrouble { reason: "VolumePending", message, ..trouble }

@@ -343,7 +343,7 @@ async fn what_keeps_a_pod_from_working_is_told_and_forgotten() {
     for (status, reason, says) in [
         (unschedulable, "PodUnschedulable", "(1 max node group size reached)"),
         (waiting("ImagePullBackOff"), "ImageNotPulled", "debain:12"),
-        (waiting("CrashLoopBackOff"), "ContainerCrashes", "kubectl logs"),
+        (waiting("CrashLoopBackOff"), "ContainerCrashes", " logs "),
         (waiting("CreateContainerConfigError"), "ContainerNotCreated", "toolbox"),
     ] {
         is(status).await;

@@ -117,7 +117,7 @@ async fn whatever_keeps_a_pod_from_working_is_told_in_its_thread_with_what_to_do
                 "message": "0/1 nodes are available: 1 Insufficient memory."}]}),
         ),
         ("Unpulled", "ImageNotPulled", "workspace.image", waiting("ImagePullBackOff")),
-        ("Crashing", "ContainerCrashes", "kubectl logs", waiting("CrashLoopBackOff")),
+        ("Crashing", "ContainerCrashes", " logs ", waiting("CrashLoopBackOff")),
         (
             "Killed",
             "OutOfMemory",

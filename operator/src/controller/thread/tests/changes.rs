@@ -78,7 +78,7 @@ fn ended(code: u8) -> Value {
 fn a_gateway_that_is_away_or_refuses_costs_no_attempt() {
     for (code, reason, named) in [
         (exit_code::GATEWAY_AWAY, "GatewayAway", "codebutler-gateway"),
-        (exit_code::GATEWAY_REFUSED, "GatewayRefuses", "kubectl logs"),
+        (exit_code::GATEWAY_REFUSED, "GatewayRefuses", "kubectl -n team logs"),
     ] {
         let thread = testing::thread(
             &json!({"roles": {"pm": {"inbox": MAIL, "podUID": "a", "failures": 4}}}),

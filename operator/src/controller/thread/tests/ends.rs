@@ -95,7 +95,7 @@ fn a_sibling_on_a_lost_node_is_named() {
     let world = ObservedThread { pods: vec![going(&*lost), waits], volume: bound, ..world() };
     let stuck = plan(&thread, &world);
     assert_eq!(ready(&stuck).0, "PodNotEnding");
-    let way_out = "kubectl delete pod shop-1767268700-000100-pm";
+    let way_out = "kubectl -n team delete pod shop-1767268700-000100-pm";
     assert!(ready(&stuck).1.contains(way_out), "{}", ready(&stuck).1);
 }
 

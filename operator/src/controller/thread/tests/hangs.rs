@@ -62,7 +62,7 @@ fn who_hangs_again_and_again_waits_for_a_person() {
     assert!(condition::is_true(&third.status.conditions, condition::STALLED));
     assert_eq!((ready(&third).0, deleted(&third)), ("AgentHangs", vec![]));
     assert!(third.busy.is_empty(), "its place is free for others");
-    assert!(ready(&third).1.contains("kubectl logs"), "{}", ready(&third).1);
+    assert!(ready(&third).1.contains("`kubectl -n team logs "), "{}", ready(&third).1);
 
     let mut thread = after(&thread, &third);
     thread.status.as_mut().unwrap().roles.get_mut("pm").unwrap().inbox =
