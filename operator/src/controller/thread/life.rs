@@ -199,12 +199,12 @@ pub struct PodTrouble {
 /// Looks for what keeps a live pod from working.
 pub fn find_trouble(pod: &Pod, now: Timestamp) -> Option<PodTrouble> {
     let status = pod.status.as_ref()?;
-    let name = pod.metadata.name.as_deref().unwrap_or_default();
-    find_unschedulable(status, name, now)
+    find_unschedulable(status, pod, now)
         .or_else(|| all_containers(status).find_map(|container| find_stuck(container, pod)))
 }
 
-fn find_unschedulable(status: &PodStatus, name: &str, now: Timestamp) -> Option<PodTrouble> {
+fn find_unschedulable(status: &PodStatus, pod: &Pod, now: Timestamp) -> Option<PodTrouble> {
+    let (name, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
     let scheduled = status.conditions.iter().flatten().find(|c| c.type_ == "PodScheduled")?;
     let unschedulable =
         scheduled.status == "False" && scheduled.reason.as_deref() == Some("Unschedulable");
@@ -213,10 +213,13 @@ fn find_unschedulable(status: &PodStatus, name: &str, now: Timestamp) -> Option<
     let said = shorten_text(scheduled.message.as_deref().unwrap_or("no reason given"), 300);
     let advice = if said.contains("PersistentVolumeClaim") || said.contains("persistentvolumeclaim")
     {
-        "see `kubectl describe pvc`; spec.worktree.storageClassName of the Repo has to be a class that \
-         the cluster has"
+        format!(
+            "see `kubectl -n {namespace} describe pvc`; spec.worktree.storageClassName of the Repo has to \
+             be a class that the cluster has"
+        )
     } else {
         "add room to the cluster, or change the AgentRole's resources, nodeSelector or tolerations"
+            .to_owned()
     };
     unschedulable.then(|| PodTrouble {
         reason: "PodUnschedulable",
@@ -250,7 +253,18 @@ fn find_stuck(container: &ContainerStatus, pod: &Pod) -> Option<PodTrouble> {
         }
         why @ ("CreateContainerConfigError" | "CreateContainerError" | "RunContainerError") => (
             "ContainerNotCreated",
-            format!("container `{name}` in pod `{pod}` can't be created ({why}: {said})"),
+            format!(
+                "container `{name}` in pod `{pod}` can't be created ({why}: {said}){}",
+                needs_shell(name, &said)
+            ),
+        ),
+        // It never ran, so it has no log: the kubelet's words are all there is.
+        "CrashLoopBackOff" if let Some(why) = why_not_started(container) => (
+            "ContainerNotCreated",
+            format!(
+                "container `{name}` in pod `{pod}` can't be created ({why}){}",
+                needs_shell(name, &why)
+            ),
         ),
         "CrashLoopBackOff" => (
             "ContainerCrashes",
@@ -263,6 +277,26 @@ fn find_stuck(container: &ContainerStatus, pod: &Pod) -> Option<PodTrouble> {
         _ => return None,
     };
     Some(PodTrouble { reason, message, said, passes })
+}
+
+/// What a runtime said that could not start a container, as the kubelet has it.
+fn why_not_started(container: &ContainerStatus) -> Option<String> {
+    let ended = find_end(container)?;
+    let reason = ended.reason.as_deref()?;
+    let message = ended.message.as_deref().unwrap_or("no reason given");
+    ["StartError", "ContainerCannotRun"]
+        .contains(&reason)
+        .then(|| format!("{reason}: {}", shorten_text(message, 300)))
+}
+
+/// What to do about an image in which no command could run.
+fn needs_shell(container: &str, said: &str) -> &'static str {
+    // As runc quotes it, and crun.
+    if container == TOOLBOX && ["\"sh\"", "`sh`"].iter().any(|shell| said.contains(shell)) {
+        ": the image of the AgentRole's workspace.image has to have a shell, `sh`"
+    } else {
+        ""
+    }
 }
 
 /// Since when a pod has a node.

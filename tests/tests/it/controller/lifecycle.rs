@@ -340,10 +340,11 @@ async fn what_keeps_a_pod_from_working_is_told_and_forgotten() {
             pods.patch_status(&name, &PatchParams::default(), &patch).await.unwrap();
         }
     };
+    let logs = format!("kubectl -n {} logs ", world.place.team);
     for (status, reason, says) in [
         (unschedulable, "PodUnschedulable", "(1 max node group size reached)"),
         (waiting("ImagePullBackOff"), "ImageNotPulled", "debain:12"),
-        (waiting("CrashLoopBackOff"), "ContainerCrashes", " logs "),
+        (waiting("CrashLoopBackOff"), "ContainerCrashes", &logs),
         (waiting("CreateContainerConfigError"), "ContainerNotCreated", "toolbox"),
     ] {
         is(status).await;

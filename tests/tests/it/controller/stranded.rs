@@ -55,8 +55,12 @@ impl World {
     }
 }
 
-/// A Thread whose pod finds no node for its volume, which is told; the node, the pod and the claim.
-async fn strand(world: &World) -> (Node, Pod, PersistentVolumeClaim) {
+/// A Thread whose pod finds no node for its volume, which is told; the node, the pod and the claim. Nothing
+/// where a scheduler has its own opinion of the pod.
+async fn strand(world: &World) -> Option<(Node, Pod, PersistentVolumeClaim)> {
+    if !world.cluster().is_embedded() {
+        return None;
+    }
     let nodes = Api::<Node>::all(world.admin.clone());
     let labels = [("kubernetes.io/hostname".to_owned(), world.node())].into();
     // A node need not be called what its host is.
@@ -78,17 +82,13 @@ async fn strand(world: &World) -> (Node, Pod, PersistentVolumeClaim) {
     for part in [world.node(), format!("`kubectl -n {} delete pvc {THREAD}`", world.place.team)] {
         assert!(message.contains(&part), "{part}: {message}");
     }
-    (node, pod, claim)
+    Some((node, pod, claim))
 }
 
 #[tokio::test]
 async fn a_volume_is_given_up_with_the_command_that_people_are_told() {
     let world = World::start().await;
-    if !world.cluster().is_embedded() {
-        // Elsewhere a scheduler has its own opinion of the pod.
-        return;
-    }
-    let (node, pod, claim) = strand(&world).await;
+    let Some((node, pod, claim)) = strand(&world).await else { return };
     let claims = world.api::<PersistentVolumeClaim>();
     claims.delete(THREAD, &DeleteParams::default()).await.unwrap();
     eventually("another volume for the same pod", || async {
@@ -105,11 +105,7 @@ async fn a_volume_is_given_up_with_the_command_that_people_are_told() {
 #[tokio::test]
 async fn a_volume_on_a_node_that_is_gone_is_made_again_and_one_on_a_node_that_is_there_is_not() {
     let world = World::start().await;
-    if !world.cluster().is_embedded() {
-        // Elsewhere a scheduler has its own opinion of the pod.
-        return;
-    }
-    let (node, pod, claim) = strand(&world).await;
+    let Some((node, pod, claim)) = strand(&world).await else { return };
     let nodes = Api::<Node>::all(world.admin.clone());
     nodes.delete(&node.name_any(), &DeleteParams::default()).await.unwrap();
     // What was found out counts for half a minute; then the node is gone, and was away long enough.

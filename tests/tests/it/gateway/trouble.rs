@@ -106,6 +106,7 @@ async fn whatever_keeps_a_pod_from_working_is_told_in_its_thread_with_what_to_do
     let _running = world.run().await;
     let killed = json!({"terminated": {
         "exitCode": 137, "reason": "OOMKilled", "finishedAt": jiff::Timestamp::now()}});
+    let logs = format!("kubectl -n {} logs ", world.cluster.team());
     let cases = [
         (
             "Unschedulable",
@@ -117,7 +118,7 @@ async fn whatever_keeps_a_pod_from_working_is_told_in_its_thread_with_what_to_do
                 "message": "0/1 nodes are available: 1 Insufficient memory."}]}),
         ),
         ("Unpulled", "ImageNotPulled", "workspace.image", waiting("ImagePullBackOff")),
-        ("Crashing", "ContainerCrashes", " logs ", waiting("CrashLoopBackOff")),
+        ("Crashing", "ContainerCrashes", &logs, waiting("CrashLoopBackOff")),
         (
             "Killed",
             "OutOfMemory",

@@ -165,3 +165,22 @@ fn what_a_live_pod_waits_for_is_told_with_what_to_do() {
         assert_eq!(found.map(|t| t.reason), reason, "{waiting}");
     }
 }
+
+#[test]
+fn an_image_without_a_shell_is_told_and_not_a_log_that_is_not_there() {
+    let said = "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc \
+                create failed: unable to start container process: error during container init: exec: \
+                \"sh\": executable file not found in $PATH";
+    let ended = json!({"terminated": {"exitCode": 128, "reason": "StartError", "message": said}});
+    let first = json!({"waiting": {"reason": "RunContainerError", "message": said}});
+    let later = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}});
+    for state in [first, later] {
+        let stuck = pod(&json!({"phase": "Pending", "initContainerStatuses": [{
+            "name": "toolbox", "image": "bare:1", "imageID": "", "ready": false,
+            "restartCount": 1, "state": state, "lastState": ended}]}));
+        let found = find_trouble(&stuck, Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!(found.reason, "ContainerNotCreated");
+        assert!(found.message.contains("has to have a shell, `sh`"), "{}", found.message);
+        assert!(!found.message.contains(" logs "), "{}", found.message);
+    }
+}
