@@ -15,9 +15,11 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, Patch, PatchParams, PostParams};
+
 use kube::config::{
     AuthInfo, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
 };
+use kube::core::Status;
 use kube::runtime::conditions;
 use kube::runtime::wait::await_condition;
 use kube::{Client, Config, ResourceExt as _};
@@ -439,4 +441,13 @@ mod tests {
         assert!(refused.to_string().contains("system:serviceaccount:default:a"), "{refused}");
         cluster.shutdown().await;
     }
+}
+
+/// True when the API server says that the object is gone, or is another one of the same name by now: a delete or
+/// replace with another UID is a conflict, a patch with one is invalid.
+pub(crate) fn is_replaced(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    status.is_not_found()
+        || status.is_conflict()
+        || (status.code == 422 && causes.into_iter().any(|cause| cause.field == "metadata.uid"))
 }

@@ -3,12 +3,9 @@
 #![warn(missing_docs)]
 
 pub mod apiserver;
-pub mod bench;
 pub mod cluster;
 pub mod controllers;
 pub mod corpus;
-pub mod demo;
-pub mod figures;
 pub mod github;
 pub mod kubelet;
 pub mod models;
@@ -21,3 +18,6 @@ pub mod seeds;
 pub mod serving;
 pub mod slack;
 pub mod stack;
+
+/// The folder of this crate, which holds scenarios, corpora, recordings and other projects' clients.
+pub const FOLDER: &str = env!("CARGO_MANIFEST_DIR");

@@ -226,7 +226,7 @@ where
 /// Gone already is fine.
 fn ignore_missing<T>(result: kube::Result<T>) -> kube::Result<()> {
     match result {
-        Err(kube::Error::Api(status)) if codebutler_operator::apply::is_another(&status) => Ok(()),
+        Err(kube::Error::Api(status)) if crate::cluster::is_replaced(&status) => Ok(()),
         other => other.map(drop),
     }
 }

@@ -124,5 +124,5 @@ where
 
 /// Whether an attempt to delete or change an object found it already gone or already another.
 fn is_over(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if codebutler_operator::apply::is_another(status))
+    matches!(error, kube::Error::Api(status) if crate::cluster::is_replaced(status))
 }

@@ -356,7 +356,7 @@ async fn publish_status(entry: &PodEntry) {
         match entry.publish().await {
             Ok(()) => return,
             // Gone, or another pod has the name by now.
-            Err(kube::Error::Api(status)) if codebutler_operator::apply::is_another(&status) => {
+            Err(kube::Error::Api(status)) if crate::cluster::is_replaced(&status) => {
                 return;
             }
             Err(error) => tracing::warn!(pod = entry.name, %error, "status not published"),

@@ -40,6 +40,7 @@ const CRATES: &[Crate] = &[
     Crate { folder: "agent/guides/src", shared_names: 0, short_names: 0, circles: 0 },
     Crate { folder: "agent/src", shared_names: 3, short_names: 0, circles: 0 },
     Crate { folder: "tests/src", shared_names: 3, short_names: 1, circles: 30 },
+    Crate { folder: "tests/product/src", shared_names: 3, short_names: 1, circles: 30 },
 ];
 
 fn root() -> PathBuf {

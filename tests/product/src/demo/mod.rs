@@ -1,0 +1,319 @@
+//! `cargo demo`: a [`RunningStack`] to talk to on its chat page, or to play a scenario on.
+
+mod chat;
+pub(crate) mod provider;
+mod repository;
+mod samples;
+mod spent;
+mod standing;
+mod summary;
+mod transcript;
+pub(crate) mod world;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::Context as _;
+use clap::Parser;
+
+use self::repository::CloneSource;
+pub use self::summary::DemoSummary;
+use self::transcript::DemoTranscript;
+use self::world::StackWorld;
+use crate::bench::{self, BenchArgs};
+use codebutler_testbed::place::InstallPlace;
+use codebutler_testbed::scenario::{FirstContent, PlayableScenario, play_scenario};
+use codebutler_testbed::stack::nodes::NodeArgs;
+use codebutler_testbed::stack::outside::{
+    OWNER, RepositoryContent, StackSurroundings, repository_dir,
+};
+use codebutler_testbed::stack::{PagesAccess, RunningStack, StackOptions, manifests};
+
+/// The whole product on one machine: embedded Kubernetes, Slack, model API and GitHub.
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo demo --",
+    version,
+    after_help = "OPENROUTER_API_KEY holds the key for OpenRouter, CODEBUTLER_MODEL_KEY the one for \
+                  CODEBUTLER_MODEL_URL\n(where that server wants one)."
+)]
+pub struct DemoArgs {
+    /// The conversation to play; exits 0 only if every expectation in it held. Without it, the chat
+    /// page is yours until Ctrl-C.
+    #[arg(long, value_name = "FILE", group = "played")]
+    pub scenario: Option<PathBuf>,
+    /// A repository of yours instead of the sample: a folder or a URL. It is cloned and never
+    /// written to. With a key (see below) real models work on it.
+    #[arg(long, value_name = "URL_OR_PATH")]
+    pub repo: Option<String>,
+    /// The branch of that repository that pull requests are for; the one checked out if absent.
+    #[arg(long, requires = "repo")]
+    pub branch: Option<String>,
+    /// Largest repository that is cloned, in MB.
+    #[arg(long, value_name = "MB", default_value_t = 2000)]
+    pub repo_limit: u64,
+    /// Keep everything in this folder for the next start: messages, threads, commits, volumes.
+    #[arg(long, value_name = "DIR", conflicts_with = "scenario")]
+    pub state: Option<PathBuf>,
+    /// Print nothing but JSON: a scenario's summary, or an object a line for what a bench finds.
+    #[arg(long, requires = "played")]
+    pub json: bool,
+    /// Leave everything running when the scenario is over, until Ctrl-C.
+    #[arg(long, requires = "scenario")]
+    pub keep: bool,
+    /// Run nothing but a cluster: API server, controllers and a node that has the images of
+    /// `--images`, for `kubectl`, `helm`, or another demo with `--outside`.
+    #[arg(long, requires = "images", conflicts_with_all = ["played", "repo", "state", "outside"])]
+    pub cluster: bool,
+    /// Log filter of controller and gateway; their logs are shown when the scenario fails.
+    #[arg(long, default_value = "info")]
+    pub log: String,
+    /// What is measured.
+    #[command(flatten)]
+    pub bench: BenchArgs,
+    /// Where real models are asked.
+    #[command(flatten)]
+    pub models: ModelArgs,
+    /// Whose nodes run the product.
+    #[command(flatten)]
+    pub nodes: NodeArgs,
+}
+
+/// What the environment says about real models. Keys are no flags: others could see those.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Real models, with --repo")]
+pub struct ModelArgs {
+    /// Any OpenAI-compatible server instead of OpenRouter, such as `http://localhost:11434/v1`.
+    #[arg(long = "model-url", env = "CODEBUTLER_MODEL_URL", value_name = "URL")]
+    pub url: Option<String>,
+    /// One model for all roles instead of each role's own. With --bench several may be given, to be
+    /// compared.
+    #[arg(long = "model", env = "CODEBUTLER_MODEL", value_name = "NAME")]
+    pub model: Vec<String>,
+    /// From `OPENROUTER_API_KEY`.
+    #[arg(skip = secret_env("OPENROUTER_API_KEY"))]
+    pub openrouter: SecretKey,
+    /// From `CODEBUTLER_MODEL_KEY`.
+    #[arg(skip = secret_env("CODEBUTLER_MODEL_KEY"))]
+    pub key: SecretKey,
+}
+
+/// A key. Shown to nobody.
+#[derive(Clone, Default)]
+pub struct SecretKey(Option<String>);
+
+impl std::fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "set" } else { "unset" })
+    }
+}
+
+fn secret_env(name: &str) -> SecretKey {
+    SecretKey(std::env::var(name).ok())
+}
+
+impl DemoArgs {
+    fn source(&self) -> Option<CloneSource> {
+        let from = self.repo.clone()?;
+        Some(CloneSource { from, ..self.any_source() })
+    }
+
+    fn any_source(&self) -> CloneSource {
+        CloneSource { from: String::new(), branch: self.branch.clone(), limit: self.repo_limit }
+    }
+}
+
+/// Where text for people goes.
+pub type PrintFn<'a> = &'a mut (dyn FnMut(&str) + Send);
+
+/// How a demo ended.
+#[derive(Debug)]
+pub enum DemoEnd {
+    /// The scenario was played to its end.
+    Played(Box<DemoSummary>),
+    /// Ctrl-C before that.
+    Interrupted,
+    /// Whoever talked on the chat page has had enough.
+    Left,
+    /// A bench was run; whether everything was as it must be.
+    Measured(bool),
+}
+
+/// Plays `args.scenario`, or opens the chat page, with `program` as every process of the product.
+///
+/// # Errors
+/// A mistake in the scenario, or a part of the testbed that does not start.
+pub async fn run_demo(
+    args: &DemoArgs,
+    program: &Path,
+    print: PrintFn<'_>,
+) -> anyhow::Result<DemoEnd> {
+    if let (true, Some(images)) = (args.cluster, &args.nodes.images) {
+        standing::run_standing(images, program, print).await?;
+        return Ok(DemoEnd::Left);
+    }
+    if args.bench.tasks_folder().is_some() {
+        let measured = bench::run_bench(args, program, print).await?;
+        return Ok(measured.map_or(DemoEnd::Interrupted, DemoEnd::Measured));
+    }
+    let Some(file) = &args.scenario else {
+        Box::pin(chat::run_chat(args, program, print)).await?;
+        return Ok(DemoEnd::Left);
+    };
+    let played = play_file(file, args, program, print).await?;
+    Ok(played.map_or(DemoEnd::Interrupted, |summary| DemoEnd::Played(Box::new(summary))))
+}
+
+async fn play_file(
+    file: &Path,
+    args: &DemoArgs,
+    program: &Path,
+    print: PrintFn<'_>,
+) -> anyhow::Result<Option<DemoSummary>> {
+    let mut scenario = PlayableScenario::load(file)?;
+    let dir = tempfile::Builder::new().prefix("codebutler-demo-").tempdir()?;
+    let mut say = |text: &str| {
+        if !args.json {
+            print(text);
+        }
+    };
+    say(&format!("{}: {}", scenario.name, scenario.description.trim()));
+    let place = dir.path().join("stack");
+    let mut surroundings = StackSurroundings::default();
+    let mut files = PathBuf::new();
+    if let Some(source) = args.source() {
+        say(&format!("cloning {} …", source.identity()));
+        let cloned = source.clone_into(&repository_dir(&place, &source.name())).await?;
+        cloned.notices.iter().for_each(|notice| say(&format!("notice: {notice}")));
+        scenario.repository.branch = cloned.branch;
+        scenario.repository.name = format!("{OWNER}/{}", source.name());
+        surroundings.content = RepositoryContent::InPlace;
+    } else {
+        files = files_of(&scenario, dir.path())?;
+    }
+    say(starting_words(args));
+    let mut options = StackOptions { files, ..stack_options(&scenario, args, program, &place)? };
+    if std::env::var_os("KUBECONFIG").is_some_and(|path| !path.is_empty()) {
+        options.place = InstallPlace::own();
+    }
+    let stack = RunningStack::start_in(options, surroundings).await?;
+    let lease = (!stack.place.is_usual()).then(|| stack.place.lease(&stack.cluster));
+    say(&format!("export KUBECONFIG={}", stack.cluster.kubeconfig().display()));
+    say(&format!("repository: {}\n", stack.remote.url()));
+
+    let played = tokio::select! {
+        played = play_on(&stack, &scenario, &mut say) => Some(played),
+        () = await_interrupt() => None,
+    };
+    if let Some(Ok(summary)) = &played {
+        say(&format!("\n{summary}"));
+        if !summary.passed {
+            show_logs(&stack, &mut say);
+        }
+    }
+    if args.keep && played.is_some() {
+        say("\nleft running; Ctrl-C ends everything");
+        await_interrupt().await;
+    }
+    stack.stop().await?;
+    drop(lease);
+    dir.close().context("removing the demo's folder")?;
+    played.transpose()
+}
+
+async fn play_on(
+    stack: &RunningStack,
+    scenario: &PlayableScenario,
+    say: &mut (dyn FnMut(&str) + Send),
+) -> anyhow::Result<DemoSummary> {
+    let roles = manifests::seed_roles(&stack.place, |_| None)?;
+    let names: BTreeMap<String, String> =
+        roles.into_iter().map(|r| (r.spec.display.name, r.spec.role)).collect();
+    let world = StackWorld::new(stack, scenario, names);
+    let mut transcript = DemoTranscript::default();
+    let begun = Instant::now();
+    let mut hear = |event| {
+        if let Some(line) = transcript.line(&event) {
+            say(&line);
+        }
+    };
+    let report = play_scenario(scenario, &world, &mut hear).await?;
+    Ok(DemoSummary::of(&scenario.name, &report, begun.elapsed().as_secs_f64()))
+}
+
+/// What is said before anything is there.
+fn starting_words(args: &DemoArgs) -> &'static str {
+    if args.nodes.outside.is_some() {
+        "starting Slack, model API and GitHub here, and the product on the cluster's nodes …"
+    } else {
+        "starting the embedded cluster, Slack, model API and GitHub …"
+    }
+}
+
+/// A folder with the files of the scenario's first commit.
+fn files_of(scenario: &PlayableScenario, dir: &Path) -> anyhow::Result<PathBuf> {
+    match &scenario.repository.content {
+        FirstContent::Folder(folder) => Ok(folder.clone()),
+        FirstContent::Files(files) => {
+            let folder = dir.join("first-commit");
+            for (path, text) in files {
+                let path = folder.join(path);
+                std::fs::create_dir_all(path.parent().unwrap_or(&folder))?;
+                std::fs::write(path, text)?;
+            }
+            Ok(folder)
+        }
+    }
+}
+
+/// A stack in `dir`, without the repository's files.
+fn stack_options(
+    scenario: &PlayableScenario,
+    args: &DemoArgs,
+    program: &Path,
+    dir: &Path,
+) -> anyhow::Result<StackOptions> {
+    let name = scenario.repository.name.rsplit('/').next().unwrap_or_default();
+    Ok(StackOptions {
+        dir: dir.to_owned(),
+        place: InstallPlace::usual(),
+        program: program.to_owned(),
+        name: name.to_owned(),
+        users: scenario.users.clone(),
+        roles: scenario.roles.clone(),
+        branch: scenario.repository.branch.clone(),
+        files: PathBuf::new(),
+        script: scenario.models.clone(),
+        idle_timeout_seconds: Some(scenario.settings.idle_timeout_seconds),
+        debounce_seconds: scenario.settings.debounce_seconds,
+        log: args.log.clone(),
+        edit_repo: None,
+        edit_role: None,
+        inject_env: None,
+        late_wall: None,
+        agent_silence: None,
+        nodes: args.nodes.settle()?,
+        pages: PagesAccess::Unlinked,
+    })
+}
+
+fn show_logs(stack: &RunningStack, say: &mut (dyn FnMut(&str) + Send)) {
+    for process in [&stack.controller, &stack.gateway] {
+        let log = std::fs::read_to_string(process.log()).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let name = process.log().file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        say(&format!("\n--- the {name}'s log ends"));
+        say(&lines[lines.len().saturating_sub(20)..].join("\n"));
+    }
+}
+
+/// Ctrl-C or SIGTERM.
+pub(crate) async fn await_interrupt() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+}

@@ -1,0 +1,159 @@
+//! Real models: where they are asked, and whether that can work, before anything else is started.
+
+use std::time::Duration;
+
+use codebutler_crds::AgentRole;
+use reqwest::StatusCode;
+use serde::Deserialize;
+
+use super::DemoArgs;
+use codebutler_testbed::stack::outside::ModelProvider;
+
+const OPENROUTER: &str = "https://openrouter.ai/api/v1";
+const OPENROUTER_HOST: &str = "openrouter.ai";
+/// How long the provider may take to say what it has.
+const TIMEOUT: Duration = Duration::from_secs(15);
+/// Models named in a sentence.
+const EXAMPLES: usize = 5;
+
+/// Why real models can't be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ProviderError {
+    /// Not an address.
+    #[error("CODEBUTLER_MODEL_URL has to look like https://host/v1")]
+    Url,
+    /// Nobody there.
+    #[error("{host} can't be reached: check the network, and CODEBUTLER_MODEL_URL if it is set")]
+    Unreachable {
+        /// The provider's host.
+        host: String,
+    },
+    /// 401 or 403.
+    #[error("{host} refuses the key in {variable}: put a valid one there")]
+    Key {
+        /// The provider's host.
+        host: String,
+        /// Where the key came from.
+        variable: &'static str,
+    },
+    /// Not in its list.
+    #[error(
+        "{host} does not offer {models}: set CODEBUTLER_MODEL to one that it does, such as {offered}"
+    )]
+    Model {
+        /// The provider's host.
+        host: String,
+        /// What the roles are to use.
+        models: String,
+        /// What it has.
+        offered: String,
+    },
+}
+
+/// The environment's provider, if it names one.
+///
+/// # Errors
+/// When the address is none.
+pub fn given_provider(args: &DemoArgs) -> Result<Option<AskedProvider>, ProviderError> {
+    let set = |value: &Option<String>| value.clone().filter(|text| !text.trim().is_empty());
+    let (url, key) = (set(&args.models.url), set(&args.models.key.0));
+    let openrouter = set(&args.models.openrouter.0);
+    let (url, key, variable) = match (url, key, openrouter) {
+        (Some(url), Some(key), _) => (url, key, "CODEBUTLER_MODEL_KEY"),
+        (Some(url), None, Some(key)) if url_host(&url).as_deref() == Some(OPENROUTER_HOST) => {
+            (url, key, "OPENROUTER_API_KEY")
+        }
+        // Servers on one's own machine want no key, and never somebody else's.
+        (Some(url), None, _) => (url, "none".to_owned(), "CODEBUTLER_MODEL_KEY"),
+        (None, _, Some(key)) => (OPENROUTER.to_owned(), key, "OPENROUTER_API_KEY"),
+        (None, _, None) => return Ok(None),
+    };
+    let host = url_host(&url).ok_or(ProviderError::Url)?;
+    let model = set(&args.models.model.first().cloned());
+    let provider = ModelProvider { url, key, model };
+    Ok(Some(AskedProvider { provider, host, variable }))
+}
+
+fn url_host(url: &str) -> Option<String> {
+    let url = url::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
+    url.host_str().filter(|host| !host.is_empty()).map(str::to_owned)
+}
+
+/// A provider that was asked for.
+#[derive(Debug)]
+pub struct AskedProvider {
+    /// Where, and as whom.
+    pub provider: ModelProvider,
+    /// Its host.
+    pub host: String,
+    variable: &'static str,
+}
+
+#[derive(Deserialize)]
+struct ProviderModels {
+    data: Vec<ProviderModel>,
+}
+
+#[derive(Deserialize)]
+struct ProviderModel {
+    id: String,
+}
+
+impl AskedProvider {
+    /// The same for another model.
+    #[must_use]
+    pub fn with(&self, model: Option<String>) -> Self {
+        let provider = ModelProvider { model, ..self.provider.clone() };
+        Self { provider, host: self.host.clone(), variable: self.variable }
+    }
+
+    /// Asks for key and models. What it does not answer properly is left to be found out later.
+    ///
+    /// # Errors
+    /// A sentence that names the variable to set.
+    pub async fn check(&self, roles: &[AgentRole]) -> Result<(), ProviderError> {
+        // Anybody may see OpenRouter's list; its key has an address of its own.
+        if self.host == OPENROUTER_HOST {
+            self.get("key").await?;
+        }
+        let Some(answer) = self.get("models").await? else { return Ok(()) };
+        let Ok(list) = answer.json::<ProviderModels>().await else { return Ok(()) };
+        let offered: Vec<&str> = list.data.iter().map(|model| model.id.as_str()).collect();
+        let missing = self.missing(roles, &offered);
+        if offered.is_empty() || missing.is_empty() {
+            return Ok(());
+        }
+        let examples = offered[..offered.len().min(EXAMPLES)].join(", ");
+        Err(ProviderError::Model {
+            host: self.host.clone(),
+            models: missing.join(", "),
+            offered: examples,
+        })
+    }
+
+    async fn get(&self, path: &str) -> Result<Option<reqwest::Response>, ProviderError> {
+        let url = format!("{}/{path}", self.provider.url.trim_end_matches('/'));
+        let request = reqwest::Client::new().get(url).bearer_auth(&self.provider.key);
+        match request.timeout(TIMEOUT).send().await {
+            Err(_) => Err(ProviderError::Unreachable { host: self.host.clone() }),
+            Ok(answer) => match answer.status() {
+                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                    Err(ProviderError::Key { host: self.host.clone(), variable: self.variable })
+                }
+                status => Ok(status.is_success().then_some(answer)),
+            },
+        }
+    }
+
+    fn missing(&self, roles: &[AgentRole], offered: &[&str]) -> Vec<String> {
+        let wanted = |model: &str| !offered.contains(&model);
+        if let Some(model) = &self.provider.model {
+            return Some(model).filter(|model| wanted(model)).into_iter().cloned().collect();
+        }
+        let of_roles = roles.iter().map(|role| (&role.spec.role, &role.spec.model.default));
+        of_roles
+            .filter(|(_, model)| wanted(model))
+            .map(|(role, model)| format!("{model} (for the {role})"))
+            .collect()
+    }
+}

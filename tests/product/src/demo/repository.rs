@@ -1,0 +1,347 @@
+//! A repository of the user's own: cloned bare, so that nothing is ever written to it, and looked
+//! over for what would surprise later.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::Command;
+
+use codebutler_testbed::github::git::{BareRepository, GitError};
+
+/// How often a clone's size is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+/// A clone above this (MB) gets a word of warning.
+const LARGE_MB: u64 = 200;
+/// Branches that are commonly the default one.
+const USUAL: [&str; 4] = ["main", "master", "trunk", "develop"];
+/// Longest name of a Repo that is made from a folder's.
+const MAX_NAME: usize = 30;
+
+/// Why a repository can't be worked on.
+#[derive(Debug, thiserror::Error)]
+pub enum RepositoryError {
+    /// Nothing there.
+    #[error("{0} does not exist")]
+    Missing(String),
+    /// Not Git's.
+    #[error("{0} is no Git repository: run `git init` and commit in it first, or name another one")]
+    NoRepository(String),
+    /// Nothing to work on.
+    #[error("{0} has no commits yet: commit something first (`git commit`), then start again")]
+    NoCommits(String),
+    /// Nothing to aim at.
+    #[error(
+        "{from} has no branch checked out, and none of its branches has a usual name: name the one \
+         that pull requests are for with --branch (there are: {branches})"
+    )]
+    NoBranch {
+        /// The repository.
+        from: String,
+        /// Some branches.
+        branches: String,
+    },
+    /// Named one that isn't there.
+    #[error("{from} has no branch `{branch}` (there are: {branches})")]
+    WrongBranch {
+        /// The repository.
+        from: String,
+        /// What was asked for.
+        branch: String,
+        /// Some branches.
+        branches: String,
+    },
+    /// Too much of it.
+    #[error(
+        "{from} is larger than {limit} MB, and each thread would get a copy: name a smaller one, or \
+         raise --repo-limit"
+    )]
+    Huge {
+        /// The repository.
+        from: String,
+        /// MB.
+        limit: u64,
+    },
+    /// Git's own words.
+    #[error("{from} can't be cloned: {said}. Check the address, your access to it and the network")]
+    Clone {
+        /// The repository.
+        from: String,
+        /// The last thing that Git said.
+        said: String,
+    },
+    /// Git can't be run.
+    #[error("git: {0}")]
+    Git(#[from] GitError),
+    /// Files.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// What to clone.
+#[derive(Clone, Debug)]
+pub struct CloneSource {
+    /// A path or URL.
+    pub from: String,
+    /// The branch that pull requests are for, if it is not the default one.
+    pub branch: Option<String>,
+    /// MB that a clone may have.
+    pub limit: u64,
+}
+
+/// A clone, ready to be served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClonedRepository {
+    /// The branch that pull requests are for.
+    pub branch: String,
+    /// What a user should know about it, a sentence each.
+    pub notices: Vec<String>,
+}
+
+impl CloneSource {
+    /// The repository's identity: an absolute path, or the URL without credentials.
+    #[must_use]
+    pub fn identity(&self) -> String {
+        if let Some(path) = self.path().and_then(|path| path.canonicalize().ok()) {
+            return path.display().to_string();
+        }
+        match url::Url::parse(&self.from) {
+            Ok(mut url) if url.password().is_some() => {
+                let _ = url.set_password(None);
+                let _ = url.set_username("");
+                url.to_string()
+            }
+            _ => self.from.clone(),
+        }
+    }
+
+    /// A name for the Repo, its channel and the repository: what the folder or the last part of the
+    /// URL is called, as far as Kubernetes allows it.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let identity = self.identity();
+        let last = identity.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or_default();
+        let last = last.strip_suffix(".git").unwrap_or(last).to_lowercase();
+        let mut name = String::new();
+        for c in last.chars() {
+            if c.is_ascii_alphanumeric() {
+                name.push(c);
+            } else if !name.is_empty() && !name.ends_with('-') {
+                name.push('-');
+            }
+        }
+        name.truncate(MAX_NAME);
+        let name = name.trim_end_matches('-');
+        // A DNS label may begin with a digit, but a Service's name may not.
+        match name.chars().next() {
+            Some(c) if c.is_ascii_alphabetic() => name.to_owned(),
+            Some(_) => format!("repo-{name}"),
+            None => "repo".to_owned(),
+        }
+    }
+
+    fn path(&self) -> Option<PathBuf> {
+        let path = Path::new(self.from.strip_prefix("file://").unwrap_or(&self.from));
+        // `host:path` and `scheme://` are addresses, unless something of that name lies here.
+        (path.exists() || !self.from.contains(':')).then(|| path.to_owned())
+    }
+
+    /// Clones it into a folder that does not exist yet.
+    ///
+    /// # Errors
+    /// A sentence that says what to do.
+    pub async fn clone_into(&self, dir: &Path) -> Result<ClonedRepository, RepositoryError> {
+        if let Some(path) = self.path() {
+            look_at(&self.from, &path).await?;
+        }
+        self.fetch(dir).await?;
+        let git = BareRepository::at(dir);
+        // Nothing here knows the way back.
+        git.run(&["remote", "remove", "origin"]).await?;
+        let branch = self.base(&git).await?;
+        let notices = find_notices(&git, &branch).await?;
+        Ok(ClonedRepository { branch, notices })
+    }
+
+    async fn fetch(&self, dir: &Path) -> Result<(), RepositoryError> {
+        if let Some(parent) = dir.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        let from = self.path().map_or_else(|| self.from.clone().into(), PathBuf::into_os_string);
+        // The user's own settings, keys and helpers, but no questions: nobody would see them.
+        let mut git = Command::new("git");
+        git.args(["clone", "--quiet", "--bare", "--no-hardlinks", "--template=", "--"])
+            .arg(&from)
+            .arg(dir)
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("GIT_SSH_COMMAND", "ssh -oBatchMode=yes")
+            .env("LC_ALL", "C.UTF-8")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        let work = git.spawn()?.wait_with_output();
+        tokio::pin!(work);
+        let output = loop {
+            tokio::select! {
+                output = &mut work => break output?,
+                () = tokio::time::sleep(LOOK) => self.check_size(dir)?,
+            }
+        };
+        if output.status.success() {
+            return self.check_size(dir);
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.lines().filter_map(|line| line.strip_prefix("fatal: ")).next_back();
+        let said = said.unwrap_or("git clone failed").trim_end_matches('.').to_owned();
+        Err(RepositoryError::Clone { from: self.identity(), said })
+    }
+
+    fn check_size(&self, dir: &Path) -> Result<(), RepositoryError> {
+        if folder_megabytes(dir) > self.limit {
+            return Err(RepositoryError::Huge { from: self.identity(), limit: self.limit });
+        }
+        Ok(())
+    }
+
+    /// The branch that was asked for, the one that is checked out there, or one of a usual name.
+    async fn base(&self, git: &BareRepository) -> Result<String, RepositoryError> {
+        let from = self.identity();
+        let all = git.branches().await?;
+        let some: Vec<&str> = all.keys().take(10).map(String::as_str).collect();
+        let branches = some.join(", ");
+        if let Some(branch) = self.branch.clone() {
+            if all.contains_key(&branch) {
+                return Ok(branch);
+            }
+            return Err(RepositoryError::WrongBranch { from, branch, branches });
+        }
+        let head = git.run(&["symbolic-ref", "--quiet", "--short", "HEAD"]).await.ok();
+        if let Some(head) = head.filter(|head| all.contains_key(head)) {
+            return Ok(head);
+        }
+        let usual = USUAL.into_iter().find(|name| all.contains_key(*name));
+        let only = (some.len() == 1).then(|| some[0]);
+        match usual.or(only) {
+            Some(name) => Ok(name.to_owned()),
+            None if some.is_empty() => Err(RepositoryError::NoCommits(from)),
+            None => Err(RepositoryError::NoBranch { from, branches }),
+        }
+    }
+}
+
+/// Says what is wrong with a folder before Git does, in its own way.
+async fn look_at(from: &str, path: &Path) -> Result<(), RepositoryError> {
+    if !path.exists() {
+        return Err(RepositoryError::Missing(from.to_owned()));
+    }
+    let inside = |arguments: &'static [&'static str]| {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(path).args(arguments).stdin(Stdio::null()).output()
+    };
+    // A bundle is one file.
+    if path.is_dir() {
+        let found = inside(&["rev-parse", "--absolute-git-dir"]).await?;
+        let own = String::from_utf8_lossy(&found.stdout);
+        // A folder within somebody's repository is none of its own.
+        let own = Path::new(own.trim()).canonicalize().unwrap_or_default();
+        let path = path.canonicalize()?;
+        let said = String::from_utf8_lossy(&found.stderr).into_owned();
+        if said.contains("dubious ownership") {
+            let said =
+                "it belongs to another user (see `git help config`, safe.directory)".to_owned();
+            return Err(RepositoryError::Clone { from: from.to_owned(), said });
+        }
+        let top = inside(&["rev-parse", "--show-toplevel"]).await?;
+        let top = PathBuf::from(String::from_utf8_lossy(&top.stdout).trim());
+        if !found.status.success() || (own != path && top != path) {
+            return Err(RepositoryError::NoRepository(from.to_owned()));
+        }
+        if inside(&["rev-list", "--all", "--max-count=1"]).await?.stdout.is_empty() {
+            return Err(RepositoryError::NoCommits(from.to_owned()));
+        }
+    }
+    Ok(())
+}
+
+async fn find_notices(git: &BareRepository, branch: &str) -> Result<Vec<String>, RepositoryError> {
+    let mut notices = Vec::new();
+    let large = folder_megabytes(git.dir());
+    if large > LARGE_MB {
+        notices.push(format!(
+            "it has {large} MB of history: the first answer in a thread takes a while longer"
+        ));
+    }
+    let tree = git.run(&["ls-tree", "-r", "-z", branch]).await?;
+    let entries: Vec<(&str, &str)> =
+        tree.split('\0').filter_map(|entry| entry.split_once('\t')).collect();
+    if entries.is_empty() {
+        notices.push(format!("its branch {branch} has no files yet"));
+    }
+    let modules: Vec<&str> =
+        entries.iter().filter(|(kind, _)| kind.starts_with("160000")).map(|e| e.1).collect();
+    if !modules.is_empty() {
+        notices.push(format!(
+            "its submodules are not fetched, their folders stay empty: {}",
+            name_some(&modules)
+        ));
+    }
+    let attributes = entries.iter().filter(|(_, path)| path.ends_with(".gitattributes"));
+    let mut lfs = false;
+    for (_, path) in attributes {
+        let text = git.show(branch, path).await?;
+        lfs |= String::from_utf8_lossy(&text).contains("filter=lfs");
+    }
+    if lfs {
+        notices.push(
+            "it uses Git LFS: such files are there as pointers only, without their content"
+                .to_owned(),
+        );
+    }
+    Ok(notices)
+}
+
+fn name_some(names: &[&str]) -> String {
+    match names.len() {
+        0..=3 => names.join(", "),
+        n => format!("{} and {} more", names[..3].join(", "), n - 3),
+    }
+}
+
+/// Size of a folder in MB.
+fn folder_megabytes(dir: &Path) -> u64 {
+    fn bytes(dir: &Path) -> u64 {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        entries
+            .map(|entry| match entry.metadata() {
+                Ok(meta) if meta.is_dir() => bytes(&entry.path()),
+                Ok(meta) => meta.len(),
+                Err(_) => 0,
+            })
+            .sum()
+    }
+    bytes(dir).div_ceil(1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(from: &str) -> CloneSource {
+        CloneSource { from: from.to_owned(), branch: None, limit: 100 }
+    }
+
+    #[test]
+    fn names_are_what_kubernetes_allows() {
+        for (from, name) in [
+            ("https://example.org/acme/Shop_Front.git", "shop-front"),
+            ("git@example.org:acme/shop", "shop"),
+            ("https://example.org/acme/2048/", "repo-2048"),
+            ("https://example.org/acme/_", "repo"),
+            (&format!("https://example.org/{}", "long".repeat(20)), &"long".repeat(20)[..30]),
+        ] {
+            assert_eq!(source(from).name(), name, "{from}");
+        }
+    }
+}

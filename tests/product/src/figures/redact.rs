@@ -1,0 +1,51 @@
+//! How fast ordinary text is looked through for secrets, and that none of the corpus is missed.
+
+use std::time::{Duration, Instant};
+
+use codebutler_operator::gateway::redact::SecretRedactor;
+
+use super::MeasuredFigure;
+use codebutler_testbed::corpus;
+
+/// How long to measure.
+const MEASURE: Duration = Duration::from_secs(3);
+/// What counts as ordinary text: the project's own words and code.
+const ORDINARY: [&str; 5] = [
+    include_str!("../../../../README.md"),
+    include_str!("../../../../seeds/global.md"),
+    include_str!("../../../../seeds/workflows.md"),
+    include_str!("../../../src/slack/delivery.rs"),
+    include_str!("../../../src/apiserver/store.rs"),
+];
+
+/// Throughput on ordinary text; misses and false alarms on the corpus.
+pub fn measure_redact() -> anyhow::Result<Vec<MeasuredFigure>> {
+    let (redactor, _) = SecretRedactor::new(&[]);
+    let text = ORDINARY.join("\n").repeat(20);
+    let mut best = 0.0_f64;
+    let started = Instant::now();
+    while started.elapsed() < MEASURE {
+        let once = Instant::now();
+        std::hint::black_box(redactor.find(std::hint::black_box(&text)));
+        #[allow(clippy::cast_precision_loss)] // megabytes
+        let megabytes = text.len() as f64 / 1e6;
+        best = best.max(megabytes / once.elapsed().as_secs_f64());
+    }
+    let entries = corpus::redaction_corpus()?;
+    let wrong = |secret: bool| {
+        let of_kind = entries.iter().filter(|entry| entry.is_secret() == secret);
+        let wrong = of_kind.filter(|entry| redactor.mask(&entry.text) != entry.masked).count();
+        f64::from(u32::try_from(wrong).unwrap_or(u32::MAX))
+    };
+    Ok(vec![
+        MeasuredFigure::at_least("redact.throughput", best, "MB/s", 100.0),
+        MeasuredFigure::at_most("redact.misses", wrong(true), "count", 0.0),
+        MeasuredFigure::at_most("redact.false_alarms", wrong(false), "count", 0.0),
+        MeasuredFigure::at_least(
+            "redact.corpus",
+            f64::from(u32::try_from(entries.len()).unwrap_or(u32::MAX)),
+            "count",
+            300.0,
+        ),
+    ])
+}

@@ -1,0 +1,179 @@
+//! The cluster that the gateway's tests run on: the API server, with the gateway's own rights.
+
+use std::path::Path;
+use std::time::Duration;
+
+use codebutler_testbed::apiserver::AuditRecord;
+use codebutler_testbed::cluster;
+use codebutler_testbed::place::{InstallPlace, PlaceLease};
+use codebutler_testbed::stack::manifests::secrets_binding;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// The ServiceAccount of the Repo's pods.
+pub const ACCOUNT: &str = "codebutler-shop";
+
+const GATEWAY_YAML: &str = include_str!("../../../../../operator/deploy/gateway.yaml");
+
+pub struct Cluster {
+    _lease: PlaceLease,
+    inner: cluster::TestCluster,
+    pub place: InstallPlace,
+    /// What the gateway itself may do, and nothing more.
+    pub gateway: Client,
+}
+
+impl Cluster {
+    pub async fn start(dir: &Path) -> Self {
+        let cluster = cluster::TestCluster::start(dir).await.unwrap();
+        cluster.install_crds().await.unwrap();
+        let place = InstallPlace::own();
+        place.make(&cluster).await.unwrap();
+        cluster.apply_yaml(&place.adapted(GATEWAY_YAML).unwrap()).await.unwrap();
+        let hour = Duration::from_hours(1);
+        let config =
+            cluster.kubeconfig_for(&place.system, "codebutler-gateway", hour).await.unwrap();
+        let config = Kubeconfig::from_yaml(&config).unwrap();
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(config, &options).await.unwrap();
+        let gateway = Client::try_from(config).unwrap();
+        let this = Self { _lease: place.lease(&cluster), inner: cluster, place, gateway };
+        this.apply(&secrets_binding(&this.place)).await;
+        this.apply(&json!({
+            "apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"namespace": this.place.team, "name": ACCOUNT},
+        }))
+        .await;
+        this
+    }
+
+    /// What a gateway watches here.
+    pub fn watched(&self) -> Vec<String> {
+        self.place.watched(&self.inner)
+    }
+
+    /// The team's namespace.
+    pub fn team(&self) -> &str {
+        &self.place.team
+    }
+
+    /// The operator's namespace.
+    pub fn system(&self) -> &str {
+        &self.place.system
+    }
+
+    /// Under what name agents know the gateway.
+    pub fn host(&self) -> String {
+        format!("codebutler-gateway.{}.svc", self.place.system)
+    }
+
+    pub fn is_embedded(&self) -> bool {
+        self.inner.is_embedded()
+    }
+
+    /// What a user has asked for so far; the embedded server alone remembers it.
+    pub fn requests_of(&self, user: &str) -> Vec<(AuditRecord, bool)> {
+        self.inner.requests_of(user)
+    }
+
+    /// A client with an administrator's rights.
+    pub fn admin(&self) -> Client {
+        self.inner.client()
+    }
+
+    /// A kubeconfig with the gateway's own rights, for a process of its own.
+    pub async fn kubeconfig(&self) -> String {
+        let hour = Duration::from_hours(1);
+        self.inner.kubeconfig_for(&self.place.system, "codebutler-gateway", hour).await.unwrap()
+    }
+
+    pub fn api<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
+        Api::namespaced(self.inner.client(), namespace)
+    }
+
+    pub async fn apply(&self, object: &Value) {
+        self.inner.apply_yaml(&object.to_string()).await.unwrap();
+    }
+
+    pub async fn secret(&self, name: &str, url: &str, data: &Value) {
+        let host = url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+        self.apply(&json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {
+                "namespace": self.place.team, "name": name,
+                "annotations": {"codebutler.dev/hosts": host},
+            },
+            "stringData": data,
+        }))
+        .await;
+    }
+
+    /// As `kubectl patch --type merge` does.
+    pub async fn patch<K>(&self, namespace: &str, name: &str, patch: &Value)
+    where
+        K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + std::fmt::Debug
+            + DeserializeOwned
+            + Serialize,
+    {
+        let api = self.api::<K>(namespace);
+        let params = PatchParams::default();
+        if patch.get("status").is_some() {
+            api.patch_status(name, &params, &Patch::Merge(patch)).await.unwrap();
+        } else {
+            api.patch(name, &params, &Patch::Merge(patch)).await.unwrap();
+        }
+    }
+
+    /// Makes a pod; returns its UID. Nothing runs it.
+    pub async fn pod(&self, namespace: &str, name: &str, account: &str) -> String {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"namespace": namespace, "name": name},
+            "spec": {
+                "serviceAccountName": account,
+                "containers": [{"name": "agent", "image": "agent"}],
+            },
+        });
+        let pod: Pod = serde_json::from_value(pod).unwrap();
+        let pod = self.api::<Pod>(namespace).create(&PostParams::default(), &pod).await.unwrap();
+        pod.uid().unwrap()
+    }
+
+    /// A token of a ServiceAccount, as the kubelet gets it: for a pod, or for none.
+    pub async fn token(
+        &self,
+        namespace: &str,
+        account: &str,
+        audience: &str,
+        pod: Option<(&str, &str)>,
+    ) -> String {
+        let bound = pod.map(|(name, uid)| BoundObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Pod".to_owned()),
+            name: Some(name.to_owned()),
+            uid: Some(uid.to_owned()),
+        });
+        let spec = TokenRequestSpec {
+            audiences: vec![audience.to_owned()],
+            bound_object_ref: bound,
+            expiration_seconds: Some(3600),
+        };
+        let request = TokenRequest { spec, ..TokenRequest::default() };
+        let accounts = self.api::<ServiceAccount>(namespace);
+        let params = PostParams::default();
+        let answer = accounts.create_token_request(account, &params, &request).await.unwrap();
+        answer.status.unwrap().token
+    }
+}

@@ -1,0 +1,169 @@
+//! What Slack itself does, takes and shows, whatever anybody wants.
+
+use std::path::Path;
+
+use codebutler_crds::wire::{AskedDecision, PostMessage};
+use codebutler_testbed::slack::{CallFault, MessageView, SlackError, canonical_emoji};
+
+use super::desk::{Desk, PATIENCE};
+use super::{ask, post};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_direct_message_is_told_once_where_to_write() {
+    let desk = Desk::start().await;
+    desk.reachable().await;
+    let im = desk.slack.direct(&desk.ana);
+    let ts = desk.slack.post_as(&desk.ana, &im, None, "can you fix the total?").unwrap();
+    desk.slack.wait_acked(&ts, PATIENCE).await.unwrap();
+    let answers = || {
+        let said = desk.slack.messages(&im, None).into_iter();
+        said.filter(|message| message.sender.id != desk.ana).collect::<Vec<_>>()
+    };
+    desk.until("an answer", || async { !answers().is_empty() }).await;
+    desk.slack.redeliver(&ts, 1);
+    let next = desk.slack.post_as(&desk.ana, &im, None, "hello?").unwrap();
+    desk.slack.wait_acked(&next, PATIENCE).await.unwrap();
+    desk.until("one more", || async { answers().len() == 2 }).await;
+    assert!(answers()[0].text.contains(&format!("<#{}>", desk.channel)), "{:?}", answers());
+    assert!(desk.threads().await.is_empty());
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_offer_of_any_length_loses_its_buttons_when_it_is_answered() {
+    let desk = Desk::start().await;
+    let root = desk.said("what did we learn?").await;
+    let pm = desk.caller(&root, "pm").await;
+    let learnings = (1..=5).map(|n| format!("{n} {}", "word ".repeat(80))).collect();
+    let text = "word ".repeat(700);
+    let message = PostMessage { learnings, ..post("l", &text) };
+    let asked = desk.service().post(&pm, &message, None).await.unwrap().ts.to_string();
+    let whole = desk.slack.message(&desk.channel, &asked).unwrap().text;
+    assert!(whole.chars().count() > 4000, "{}", whole.len());
+    desk.slack.click(&desk.ana, &desk.channel, &asked, "learning:2:reject").unwrap();
+    desk.shows(&asked, "Rejected by").await;
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_is_shown_whole() {
+    let desk = Desk::start().await;
+    let root = desk.said("please plan").await;
+    let pm = desk.caller(&root, "pm").await;
+    let plan = ask("p", &"step ".repeat(700), AskedDecision::Plan);
+    let asked = desk.service().post(&pm, &plan, None).await.unwrap().ts.to_string();
+    let blocks = desk.slack.message(&desk.channel, &asked).unwrap().blocks;
+    let sections: Vec<_> = blocks.iter().filter(|block| block["type"] == "section").collect();
+    assert!(sections.len() > 1 && sections.iter().all(|one| one["expand"] == true), "{blocks:?}");
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_becomes_a_link_that_nobody_wrote_as_one() {
+    let desk = Desk::start().await;
+    let root = desk.said("please plan").await;
+    let pm = desk.caller(&root, "pm").await;
+    let text = "Ask @codebutler.pm about main.rs, and see https://example.org/a_b.";
+    let told = desk.service().post(&pm, &post("t", text), None).await.unwrap().ts.to_string();
+    let asking = ask("p", text, AskedDecision::Plan);
+    let plan = desk.service().post(&pm, &asking, None).await.unwrap().ts.to_string();
+    let meant = "Ask @codebutler.pm about main.rs, and see <https://example.org/a_b>.";
+    let said = |ts: &str| desk.slack.message(&desk.channel, ts).unwrap();
+    let shown = |ts: &str| said(ts).blocks[0]["text"]["text"].as_str().unwrap().to_owned();
+    assert_eq!(said(&told).text, meant);
+    assert!(said(&plan).text.starts_with(meant), "{}", said(&plan).text);
+    assert!(shown(&plan).starts_with(meant), "{}", shown(&plan));
+    desk.slack.click(&desk.ana, &desk.channel, &plan, "plan:approve").unwrap();
+    desk.shows(&plan, "Approved by").await;
+    assert!(said(&plan).text.starts_with(meant), "{}", said(&plan).text);
+    assert!(shown(&plan).starts_with(meant), "{}", shown(&plan));
+    desk.stop().await;
+}
+
+/// Two pieces of long code.
+fn long_code() -> String {
+    let code = |line: &str| format!("```rust\n{}```\n", format!("{line}\n").repeat(30));
+    format!("First:\n{}Second:\n{}Which one?", code("let a = 1;"), code("let b = 2;"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_stands_under_files_comes_after_them_and_they_in_their_order() {
+    let desk = Desk::start().await;
+    let root = desk.said("show me").await;
+    let pm = desk.caller(&root, "pm").await;
+    let asked = ask("p", &long_code(), AskedDecision::Plan);
+    desk.service().post(&pm, &asked, None).await.unwrap();
+    let messages = desk.slack.messages(&desk.channel, Some(&root));
+    let what = |message: &MessageView| match &message.files[..] {
+        [file] => file.name.rsplit_once('-').unwrap().1.to_owned(),
+        _ => message.text.chars().take(6).collect(),
+    };
+    let order: Vec<String> = messages.iter().map(what).collect();
+    assert_eq!(order[1..], ["1.rs", "2.rs", "First:"], "{messages:?}");
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_slack_forgets_to_share_is_said_in_words() {
+    let desk = Desk::start().await;
+    let root = desk.said("show me").await;
+    let pm = desk.caller(&root, "pm").await;
+    desk.slack.fail_next("files.share", 2, &CallFault::LostReply);
+    let sent = desk.service().post(&pm, &post("t", &long_code()), None).await.unwrap();
+    let message = desk.slack.message(&desk.channel, sent.ts.as_str()).unwrap();
+    assert!(message.text.contains("let a = 1;") && message.text.contains("let b = 2;"));
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hand_stops_whatever_it_is_called_and_slashes_are_never_sent() {
+    let desk = Desk::start().await;
+    let root = desk.said("please plan").await;
+    desk.slack.react_as(&desk.ana, &desk.channel, &root, "raised_hand").unwrap();
+    let reactions = desk.slack.message(&desk.channel, &root).unwrap().reactions;
+    assert!(reactions.iter().any(|one| one.name == "hand"), "{reactions:?}");
+    let made_up = desk.slack.react_as(&desk.ana, &desk.channel, &root, "pause_button");
+    assert!(matches!(made_up, Err(SlackError::Refused(code)) if code == "invalid_name"));
+    let slashed = desk.slack.post_as(&desk.ana, &desk.channel, Some(&root), "/pm strong");
+    let Err(SlackError::Refused(why)) = slashed else { panic!("{slashed:?}") };
+    assert_eq!(why, "/pm is not a valid command");
+    desk.stop().await;
+}
+
+/// What looks like an emoji in the sources is one.
+#[test]
+fn every_emoji_that_is_written_is_one_of_slacks() {
+    let root = Path::new(codebutler_testbed::FOLDER).join("..");
+    let mut unknown = Vec::new();
+    let mut seen = 0;
+    for part in ["operator/src/gateway", "seeds/roles", "charts/codebutler/files/roles"] {
+        for entry in walk(&root.join(part)) {
+            let text = std::fs::read_to_string(&entry).unwrap_or_default();
+            for name in text.split('"').filter_map(emoji) {
+                seen += 1;
+                if canonical_emoji(name).as_deref() != Some(name) && name != "raised_hand" {
+                    unknown.push(format!("{}: {name}", entry.display()));
+                }
+            }
+        }
+    }
+    assert!(seen > 20 && unknown.is_empty(), "{seen} {unknown:?}");
+}
+
+/// `:name:` at the beginning of a literal.
+fn emoji(literal: &str) -> Option<&str> {
+    let (name, rest) = literal.strip_prefix(':')?.split_once(':')?;
+    let named = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_+-".contains(c);
+    let ends = rest.is_empty() || rest.starts_with([' ', ':']);
+    (ends && !name.is_empty() && name.chars().all(named)).then_some(name)
+}
+
+fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .flat_map(|entry| match entry.path() {
+            path if path.is_dir() => walk(&path),
+            path => vec![path],
+        })
+        .collect()
+}
