@@ -14,7 +14,7 @@ use kube::{Api, Client, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::controller::health::EventNotice;
+use crate::notice::EventNotice;
 
 /// What can be written: namespaced, of a kind known when this was built.
 pub trait AppliedObject:

@@ -9,6 +9,7 @@
 
 pub mod apply;
 pub mod args;
+mod calendar;
 pub mod controller;
 mod definitions;
 pub mod gateway;
@@ -16,6 +17,7 @@ mod history;
 pub mod lease;
 mod listen;
 pub mod metrics;
+mod notice;
 pub mod platform;
 pub mod quantity;
 mod queue;

@@ -88,7 +88,7 @@ fn run_step(command: &mut Command, step: &str) -> Result<Output, PyToolsError> {
 
 /// `testbed-cache` in the target folder that the running program was built into, else in the
 /// system's temporary folder.
-pub(crate) fn cache_dir() -> PathBuf {
+pub fn cache_dir() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
     let target = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists());
     target.map_or_else(std::env::temp_dir, Path::to_owned).join("testbed-cache")

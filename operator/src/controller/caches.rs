@@ -121,7 +121,7 @@ pub fn start_watches(
     watches.watch(shared, &authority, on_shared(authorities, queues.clone()));
     let service = list_config().fields(&format!("metadata.name={}", args.gateway_service));
     watches.watch(own, &service, on_shared(services, queues.clone()));
-    let lease = list_config().fields(&format!("metadata.name={}", crate::gateway::holder::LEASE));
+    let lease = list_config().fields(&format!("metadata.name={}", names::GATEWAY));
     watches.watch(
         own,
         &lease,

@@ -7,6 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::runtime::events::EventType;
 use serde::Serialize;
 
+use crate::notice::EventNotice;
+
 /// How an object is doing. Ordered: the worst of several verdicts is the greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum HealthLevel {
@@ -108,27 +110,6 @@ impl ObjectHealth {
             reason: self.reason,
             note: self.message.clone(),
         }
-    }
-}
-
-/// An event that is worth telling.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct EventNotice {
-    /// Whether it is a warning.
-    pub warning: bool,
-    pub reason: &'static str,
-    pub note: String,
-}
-
-impl EventNotice {
-    /// Something that went as it should.
-    pub fn normal(reason: &'static str, note: impl Into<String>) -> Self {
-        Self { warning: false, reason, note: note.into() }
-    }
-
-    /// Something that went wrong.
-    pub fn warning(reason: &'static str, note: impl Into<String>) -> Self {
-        Self { warning: true, reason, note: note.into() }
     }
 }
 

@@ -5,7 +5,7 @@ use codebutler_crds::condition::{self, SCHEDULES_VALID};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use super::health::EventNotice;
+use crate::notice::EventNotice;
 use crate::schedule::{ScheduleClock, cron_of};
 
 /// Writes into `conditions` what can't be read, and answers the event that this is worth, once.

@@ -5,7 +5,7 @@ use codebutler_crds::spelling::OutdatedSpelling;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use super::health::EventNotice;
+use crate::notice::EventNotice;
 
 /// Writes what is outdated into `conditions`, and answers the event that this is worth, once.
 pub fn tell_outdated(

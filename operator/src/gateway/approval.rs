@@ -7,18 +7,18 @@ use kube::Api;
 
 use super::api_error::ApiError;
 use super::caller::ProvenCaller;
-use super::state::SharedGateway;
+use super::context::GatewayContext;
 
 /// The caller's Thread as the API server has it now.
 ///
 /// # Errors
 /// `Unavailable` when it can't be read.
 pub async fn fresh_thread(
-    gateway: &SharedGateway,
+    context: &GatewayContext,
     caller: &ProvenCaller,
 ) -> Result<Thread, ApiError> {
     let key = caller.key();
-    let api = Api::<Thread>::namespaced(gateway.context.client.clone(), &key.namespace);
+    let api = Api::<Thread>::namespaced(context.client.clone(), &key.namespace);
     api.get(&key.name).await.map_err(|error| {
         tracing::warn!(thread = key.name, %error, "a Thread can't be read");
         ApiError::new(ErrorCode::Unavailable, "the Thread can't be read right now: try again")
@@ -30,13 +30,13 @@ pub async fn fresh_thread(
 /// # Errors
 /// `Unavailable` when the Thread can't be read: nothing happens on an unknown approval.
 pub async fn lacks_approved_plan(
-    gateway: &SharedGateway,
+    context: &GatewayContext,
     caller: &ProvenCaller,
 ) -> Result<bool, ApiError> {
     if !needs_approved_plan(caller) {
         return Ok(false);
     }
-    Ok(!has_approved_plan(&fresh_thread(gateway, caller).await?))
+    Ok(!has_approved_plan(&fresh_thread(context, caller).await?))
 }
 
 fn needs_approved_plan(caller: &ProvenCaller) -> bool {

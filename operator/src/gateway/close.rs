@@ -19,16 +19,15 @@ use kube::ResourceExt as _;
 use self::commit::CommitWords;
 pub(super) use self::turn::{MergeTurn, let_go, merge_in_turn};
 pub(super) use self::waiting::{MergePatience, find_wait, resume_merge};
-use super::api::caller_redactor;
 use super::api_error::ApiError;
 use super::approval::fresh_thread;
 use super::caller::ProvenCaller;
 use super::extract::{AnyCaller, JsonBody, needs_tool};
 use super::github::{GitHub, GitHubError, GitHubPull, MergeProgress, text};
 use super::slack::usage;
-use super::state::SharedGateway;
 use super::thread_key::ThreadKey;
 use super::threads::explain_unwritten;
+use super::work::WorkServices;
 use super::{origin, overlap, parts};
 
 /// The report's key: one per thread.
@@ -40,7 +39,7 @@ const MAX_WORK_LINE: usize = 400;
 
 /// Closes the caller's Thread.
 pub async fn close_thread(
-    State(gateway): State<SharedGateway>,
+    State(gateway): State<Arc<WorkServices>>,
     AnyCaller(caller): AnyCaller,
     JsonBody(wanted): JsonBody<CloseThread>,
 ) -> Result<axum::Json<ThreadClosed>, ApiError> {
@@ -51,7 +50,7 @@ pub async fn close_thread(
     }
     // On a task of its own: a merge that has begun is carried through to the closed Thread even if
     // the pod that asked for it goes away.
-    let redactor = caller_redactor(&gateway, &caller).await?;
+    let redactor = gateway.git.outcomes.redactor(&caller).await?;
     let last = LastWords {
         summary: redactor.mask(&wanted.summary).into_owned(),
         work: told_work(&redactor.mask(wanted.work.as_deref().unwrap_or_default())),
@@ -80,19 +79,19 @@ fn told_work(work: &str) -> String {
 /// A Thread at its end, with what its steps need.
 #[derive(Clone, Copy)]
 struct Ending<'a> {
-    gateway: &'a SharedGateway,
+    gateway: &'a WorkServices,
     repo: &'a Arc<Repo>,
     thread: &'a Thread,
     github: &'a GitHub,
 }
 
 async fn run_closing(
-    gateway: SharedGateway,
+    gateway: Arc<WorkServices>,
     caller: ProvenCaller,
     last: LastWords,
 ) -> Result<ThreadClosed, ApiError> {
     gateway.ledger.flush(&caller.key()).await;
-    let thread = fresh_thread(&gateway, &caller).await?;
+    let thread = fresh_thread(&gateway.context, &caller).await?;
     let status = thread.status.clone().unwrap_or_default();
     if thread.spec.state == ThreadState::Closed {
         let recorded = status.pull_request.and_then(|pull| pull.merge_commit);

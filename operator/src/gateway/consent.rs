@@ -1,26 +1,17 @@
 //! Effects that a Repo wants people's yes to, each time: the gateway asks, whatever a role says of
 //! it, and asks for exactly what it would do.
 
-use std::time::Duration;
-
-use codebutler_crds::ThreadStatus;
+use async_trait::async_trait;
 use codebutler_crds::policy::GuardedEffects;
-use codebutler_crds::wire::{ApprovalRequest, ApprovalState, ErrorCode};
+use codebutler_crds::wire::{ApprovalRequest, ErrorCode};
 use sha2::{Digest as _, Sha256};
 
 use super::api_error::ApiError;
 use super::caller::ProvenCaller;
-use super::slack::spend_approval;
-use super::state::SharedGateway;
 
 /// Begins the keys of the gateway's own questions: a role can ask nothing under them, or it could
 /// have people say yes to other words.
 const OWN: &str = "gateway:";
-/// How long an answer is waited for before the role is told to end its run.
-const WAIT: Duration = Duration::from_secs(3);
-/// Questions about the same effect, each after nobody answered the one before.
-const ROUNDS: u32 = 5;
-
 /// Something that is about to be done.
 pub struct GuardedEffect<'a> {
     pub kind: GuardedEffects,
@@ -37,7 +28,7 @@ pub struct GuardedEffect<'a> {
 pub enum ConsentStanding {
     /// The Repo does not have them asked.
     Unasked,
-    /// They said yes: to be [spent](spend_consent) once it has happened.
+    /// They said yes: to be [spent](EffectConsent::spend) once it has happened.
     Approved(ApprovedEffect),
     /// They are asked, and have not answered yet; whether nobody answered an earlier question.
     Waits {
@@ -52,7 +43,7 @@ pub enum ConsentStanding {
 
 /// A yes, by its identity in the Thread's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ApprovedEffect(String);
+pub struct ApprovedEffect(pub String);
 
 impl ConsentStanding {
     /// Why it may not happen now, in a few words, and what to do.
@@ -86,96 +77,73 @@ pub fn is_own_key(key: &str) -> bool {
     key.starts_with(OWN)
 }
 
-/// Passes once people have said yes to exactly this, or where the Repo does not ask for that.
-///
-/// # Errors
-/// `NeedsApproval`, with what the role is to do.
-pub async fn require_consent(
-    gateway: &SharedGateway,
-    caller: &ProvenCaller,
-    effect: &GuardedEffect<'_>,
-) -> Result<ConsentStanding, ApiError> {
-    let standing = ask_consent(gateway, caller, effect).await?;
-    match standing.refusal() {
-        None => Ok(standing),
-        Some((_, message)) => Err(ApiError::new(ErrorCode::NeedsApproval, message)),
-    }
+/// Asks people before an effect.
+#[async_trait]
+pub trait EffectConsent: Send + Sync {
+    /// How people stand to exactly this: they are asked, unless they were already.
+    ///
+    /// # Errors
+    /// When the question can't be asked or its answer not be read: then it is no yes.
+    async fn ask_about(
+        &self,
+        caller: &ProvenCaller,
+        request: ApprovalRequest,
+    ) -> Result<ConsentStanding, ApiError>;
+
+    /// Marks a yes as used once its effect has happened: the next time people are asked again.
+    async fn spend(&self, caller: &ProvenCaller, standing: &ConsentStanding);
 }
 
-/// Asks people, unless they were asked or need not be.
-///
-/// # Errors
-/// When the question can't be asked or its answer not be read: then it is no yes.
-pub async fn ask_consent(
-    gateway: &SharedGateway,
-    caller: &ProvenCaller,
-    effect: &GuardedEffect<'_>,
-) -> Result<ConsentStanding, ApiError> {
-    if !caller.repo.spec.policy.require_approval.contains(&effect.kind) {
-        return Ok(ConsentStanding::Unasked);
+impl dyn EffectConsent {
+    /// Passes once people have said yes to exactly this, or where the Repo does not ask for that.
+    ///
+    /// # Errors
+    /// `NeedsApproval`, with what the role is to do.
+    pub async fn require(
+        &self,
+        caller: &ProvenCaller,
+        effect: &GuardedEffect<'_>,
+    ) -> Result<ConsentStanding, ApiError> {
+        passed(self.ask(caller, effect).await?)
     }
-    ask_about(gateway, caller, build_request(effect)).await
-}
 
-/// Passes once people have said yes to exactly this, whatever the Repo says: `tool` changes what others see
-/// outside of the thread.
-///
-/// # Errors
-/// `NeedsApproval`, with what the role is to do.
-pub async fn consent_to(
-    gateway: &SharedGateway,
-    caller: &ProvenCaller,
-    tool: &str,
-    summary: String,
-    detail: String,
-) -> Result<ConsentStanding, ApiError> {
-    let exactly = [detail.as_str()];
-    let request = request_for(tool, summary, detail.clone(), &exactly);
-    let standing = ask_about(gateway, caller, request).await?;
-    match standing.refusal() {
-        None => Ok(standing),
-        Some((_, message)) => Err(ApiError::new(ErrorCode::NeedsApproval, message)),
-    }
-}
-
-async fn ask_about(
-    gateway: &SharedGateway,
-    caller: &ProvenCaller,
-    mut request: ApprovalRequest,
-) -> Result<ConsentStanding, ApiError> {
-    let (key, mut again) = (request.key.clone(), false);
-    for round in 1..=ROUNDS {
-        request.key = format!("{key}.{round}");
-        let reply = gateway.slack.approval(caller, &request, WAIT).await?;
-        match reply.state {
-            ApprovalState::Approved => {
-                return Ok(ConsentStanding::Approved(ApprovedEffect(reply.id)));
-            }
-            ApprovalState::Denied => return Ok(ConsentStanding::Denied),
-            ApprovalState::Pending => return Ok(ConsentStanding::Waits { again }),
-            // Neither a yes nor a no, or a yes that was used: who wants it still has to ask again.
-            ApprovalState::Expired => again = reply.by.is_none(),
+    /// Asks people, unless they were asked or the Repo does not want that.
+    ///
+    /// # Errors
+    /// When the question can't be asked or its answer not be read: then it is no yes.
+    pub async fn ask(
+        &self,
+        caller: &ProvenCaller,
+        effect: &GuardedEffect<'_>,
+    ) -> Result<ConsentStanding, ApiError> {
+        if !caller.repo.spec.policy.require_approval.contains(&effect.kind) {
+            return Ok(ConsentStanding::Unasked);
         }
+        self.ask_about(caller, build_request(effect)).await
     }
-    Ok(ConsentStanding::Unanswered)
+
+    /// Passes once people have said yes to exactly this, whatever the Repo says: `tool` changes what others
+    /// see outside of the thread.
+    ///
+    /// # Errors
+    /// `NeedsApproval`, with what the role is to do.
+    pub async fn require_for(
+        &self,
+        caller: &ProvenCaller,
+        tool: &str,
+        summary: String,
+        detail: String,
+    ) -> Result<ConsentStanding, ApiError> {
+        let exactly = [detail.as_str()];
+        let request = request_for(tool, summary, detail.clone(), &exactly);
+        passed(self.ask_about(caller, request).await?)
+    }
 }
 
-/// What people said yes to has happened: the next time they are asked again.
-pub async fn spend_consent(
-    gateway: &SharedGateway,
-    caller: &ProvenCaller,
-    standing: &ConsentStanding,
-) {
-    let ConsentStanding::Approved(ApprovedEffect(id)) = standing else { return };
-    let thread = caller.key();
-    let used = |status: &mut ThreadStatus| {
-        spend_approval(status, id);
-        Ok(())
-    };
-    let spent = gateway.threads.try_update(&thread, used).await;
-    if let Err(error) = spent {
-        // What it allowed has happened: it can happen again only from where it began.
-        tracing::warn!(%error, "an approval is not marked as used");
+fn passed(standing: ConsentStanding) -> Result<ConsentStanding, ApiError> {
+    match standing.refusal() {
+        None => Ok(standing),
+        Some((_, message)) => Err(ApiError::new(ErrorCode::NeedsApproval, message)),
     }
 }
 

@@ -1,6 +1,8 @@
 //! What handlers take from a request, and whom they refuse.
 
-use axum::extract::{FromRequest, FromRequestParts, Request};
+use std::sync::Arc;
+
+use axum::extract::{FromRef, FromRequest, FromRequestParts, Request};
 use bytes::Bytes;
 use codebutler_crds::wire::{ErrorCode, path};
 use http::request::Parts;
@@ -10,11 +12,22 @@ use tracing::field::display;
 
 use super::api_error::ApiError;
 use super::caller::ProvenCaller;
-use super::identity;
-use super::state::SharedGateway;
+use super::identity::{self, CallerIdentity};
+use super::metrics::GatewayMetrics;
+use super::pulse::AgentHeartbeats;
 
 /// Largest request body but for Git's: a model call with a full context and pictures.
 const MAX_BODY: usize = 32 * 1024 * 1024;
+
+/// Who may come in: what a request is judged by before its handler sees it.
+pub struct CallerGate {
+    /// Proves who calls.
+    pub identity: CallerIdentity,
+    /// When each agent was heard last.
+    pub pulse: AgentHeartbeats,
+    /// What the gateway counts.
+    pub metrics: GatewayMetrics,
+}
 
 /// A caller, whatever the state of its Thread.
 pub struct AnyCaller(pub ProvenCaller);
@@ -22,19 +35,21 @@ pub struct AnyCaller(pub ProvenCaller);
 /// A caller whose Thread is not closed.
 pub struct OpenCaller(pub ProvenCaller);
 
-impl FromRequestParts<SharedGateway> for AnyCaller {
+impl<S> FromRequestParts<S> for AnyCaller
+where
+    Arc<CallerGate>: FromRef<S>,
+    S: Send + Sync,
+{
     type Rejection = ApiError;
-    async fn from_request_parts(
-        parts: &mut Parts,
-        gateway: &SharedGateway,
-    ) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let gate = Arc::<CallerGate>::from_ref(state);
         // Apart: few tokens have to be reviewed, and every call would keep room for it.
-        let caller = Box::pin(gateway.identity.caller(&parts.headers)).await?;
+        let caller = Box::pin(gate.identity.caller(&parts.headers)).await?;
         let span = tracing::Span::current();
         span.record("thread", display(caller.key()));
         span.record("role", caller.role_name());
         if is_own_word(parts.uri.path()) {
-            gateway.pulse.heard(&caller);
+            gate.pulse.heard(&caller);
         }
         Ok(Self(caller))
     }
@@ -45,15 +60,16 @@ fn is_own_word(called: &str) -> bool {
     called != path::CONNECT && called != path::HISTORY && !called.starts_with(path::GIT)
 }
 
-impl FromRequestParts<SharedGateway> for OpenCaller {
+impl<S> FromRequestParts<S> for OpenCaller
+where
+    Arc<CallerGate>: FromRef<S>,
+    S: Send + Sync,
+{
     type Rejection = ApiError;
-    async fn from_request_parts(
-        parts: &mut Parts,
-        gateway: &SharedGateway,
-    ) -> Result<Self, ApiError> {
-        let AnyCaller(caller) = AnyCaller::from_request_parts(parts, gateway).await?;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let AnyCaller(caller) = AnyCaller::from_request_parts(parts, state).await?;
         if identity::is_closed(&caller) {
-            gateway.metrics.refused("thread_closed");
+            Arc::<CallerGate>::from_ref(state).metrics.refused("thread_closed");
             return Err(ApiError::new(ErrorCode::ThreadClosed, "the Thread is closed"));
         }
         Ok(Self(caller))
@@ -62,13 +78,14 @@ impl FromRequestParts<SharedGateway> for OpenCaller {
 
 pub struct QueryParams<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequestParts<SharedGateway> for QueryParams<T> {
+impl<S, T> FromRequestParts<S> for QueryParams<T>
+where
+    S: Send + Sync,
+    T: DeserializeOwned,
+{
     type Rejection = ApiError;
-    async fn from_request_parts(
-        parts: &mut Parts,
-        gateway: &SharedGateway,
-    ) -> Result<Self, ApiError> {
-        axum::extract::Query::from_request_parts(parts, gateway)
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        axum::extract::Query::from_request_parts(parts, state)
             .await
             .map(|axum::extract::Query(query)| Self(query))
             .map_err(|refused| ApiError::new(ErrorCode::InvalidRequest, refused.body_text()))
@@ -78,9 +95,9 @@ impl<T: DeserializeOwned> FromRequestParts<SharedGateway> for QueryParams<T> {
 /// A whole body of bounded size.
 pub struct BoundedBody(pub Bytes);
 
-impl FromRequest<SharedGateway> for BoundedBody {
+impl<S: Send + Sync> FromRequest<S> for BoundedBody {
     type Rejection = ApiError;
-    async fn from_request(request: Request, _: &SharedGateway) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         let invalid = |message: String| ApiError::new(ErrorCode::InvalidRequest, message);
         match Limited::new(request.into_body(), MAX_BODY).collect().await {
             Ok(body) => Ok(Self(body.to_bytes())),
@@ -94,10 +111,14 @@ impl FromRequest<SharedGateway> for BoundedBody {
 
 pub struct JsonBody<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequest<SharedGateway> for JsonBody<T> {
+impl<S, T> FromRequest<S> for JsonBody<T>
+where
+    S: Send + Sync,
+    T: DeserializeOwned,
+{
     type Rejection = ApiError;
-    async fn from_request(request: Request, gateway: &SharedGateway) -> Result<Self, ApiError> {
-        let BoundedBody(body) = BoundedBody::from_request(request, gateway).await?;
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let BoundedBody(body) = BoundedBody::from_request(request, state).await?;
         serde_json::from_slice(&body).map(Self).map_err(|error| {
             ApiError::new(ErrorCode::InvalidRequest, format!("the request's body: {error}"))
         })

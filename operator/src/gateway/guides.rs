@@ -22,10 +22,10 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::MissedTickBehavior;
 
 use super::api_error::ApiError;
-use super::budget::repos::RepoKey;
 use super::git::guides::BaseCopy;
 use super::git::mirror::MirrorError;
-use super::state::SharedGateway;
+use super::repo_key::RepoKey;
+use super::work::WorkServices;
 use super::writes;
 use crate::step;
 
@@ -59,7 +59,7 @@ struct Judged {
 }
 
 /// Judges until the gateway stops. `poll`: how old what is known of a base branch may be.
-pub async fn run_guides(gateway: &SharedGateway, poll: Duration) {
+pub async fn run_guides(gateway: &WorkServices, poll: Duration) {
     let mut judged: HashMap<RepoKey, Judged> = HashMap::new();
     let mut due = tokio::time::interval(poll);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -71,11 +71,7 @@ pub async fn run_guides(gateway: &SharedGateway, poll: Duration) {
     }
 }
 
-async fn look_round(
-    gateway: &SharedGateway,
-    judged: &mut HashMap<RepoKey, Judged>,
-    poll: Duration,
-) {
+async fn look_round(gateway: &WorkServices, judged: &mut HashMap<RepoKey, Judged>, poll: Duration) {
     let talking: BTreeSet<_> = gateway
         .context
         .attended
@@ -105,11 +101,11 @@ async fn look_round(
 
 /// Judges what is new, and tells what is wrong with it.
 async fn judge_guides(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Repo,
     last: Option<&Judged>,
 ) -> Result<Option<Judged>, JudgeError> {
-    let Some(base) = BaseCopy::take(gateway, repo).await? else { return Ok(None) };
+    let Some(base) = BaseCopy::take(&gateway.git, repo).await? else { return Ok(None) };
     let roles = own_roles(gateway, repo);
     let (at, uid, commit) = (Instant::now(), repo.uid(), base.commit.clone());
     let now = Judged { at, uid, commit, roles };
@@ -124,14 +120,14 @@ async fn judge_guides(
 }
 
 /// The roles that the Repo has beside CodeButler's.
-fn own_roles(gateway: &SharedGateway, repo: &Repo) -> Vec<String> {
+fn own_roles(gateway: &WorkServices, repo: &Repo) -> Vec<String> {
     let roles = gateway.context.roles_of(repo).into_iter().map(|role| role.spec.role.clone());
     roles.filter(|role| seeds::role_names().all(|seed| seed != role)).collect()
 }
 
 /// Brings the Repo's status up to date, and its channel.
 async fn tell_findings(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Repo,
     commit: &str,
     findings: &[GuideFinding],

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use codebutler_crds::names;
 use rustls::ServerConfig;
 use tokio::time::timeout;
 
@@ -15,7 +16,7 @@ use super::history::follow;
 use super::mark::OriginMark;
 use super::models::facts::standing;
 use super::models::{self, settle};
-use super::state::{GatewayParts, SharedGateway};
+use super::state::{GatewayBase, SharedGateway};
 use super::{git, guides, parts, pulse, radar, roadmap, serve, starts, told, train, watch};
 use crate::args::GatewayArgs;
 use crate::lease::{self, LeaseSettings};
@@ -23,14 +24,14 @@ use crate::listen::listen_on;
 use crate::step;
 
 /// Name of the Lease, in the operator's namespace.
-pub const LEASE: &str = "codebutler-gateway";
+pub const LEASE: &str = names::GATEWAY;
 
 /// Campaigns, and serves agents while the lease is held, until told to stop.
 ///
 /// # Errors
 /// When the port can't be listened on.
 pub async fn hold_lease(
-    gateway: &GatewayParts,
+    gateway: &GatewayBase,
     args: &GatewayArgs,
     tls: ServerConfig,
 ) -> anyhow::Result<()> {
@@ -45,7 +46,7 @@ pub async fn hold_lease(
             lease.release().await;
             break;
         }
-        let term = SharedGateway::from(gateway.begin_term());
+        let term = gateway.begin_term();
         let served = tokio::select! {
             served = serve_agents(&term, args, tls.clone(), &mark) => Some(served),
             () = lease.lost() => None,
@@ -88,8 +89,8 @@ async fn serve_agents(
     mark: &OriginMark,
 ) -> anyhow::Result<bool> {
     let begun = Box::pin(async {
-        gateway.ledger.inherit().await;
-        gateway.builds.inherit(&gateway.context);
+        gateway.work.ledger.inherit().await;
+        gateway.builds.inherit(&gateway.work.context);
         let address = args.listen;
         let listener = listen_on(address).with_context(|| {
             format!("agents can't be served on {address}: choose another --listen")
@@ -97,38 +98,38 @@ async fn serve_agents(
         mark.take().await;
         anyhow::Ok(listener)
     });
-    let Some(listener) = gateway.shutdown.run_until_cancelled(begun).await else {
+    let Some(listener) = gateway.work.shutdown.run_until_cancelled(begun).await else {
         return Ok(true);
     };
     let listener = listener?;
-    gateway.metrics.leads();
-    for repo in gateway.context.repos.state() {
-        for role in gateway.context.roles_of(&repo) {
-            gateway.metrics.expect(&repo, &role);
+    gateway.work.metrics.leads();
+    for repo in gateway.work.context.repos.state() {
+        for role in gateway.work.context.roles_of(&repo) {
+            gateway.work.metrics.expect(&repo, &role);
         }
     }
-    gateway.slack.hear_with(models::build_scribe(gateway));
+    gateway.work.slack.hear_with(models::build_scribe(&gateway.models));
     tracing::info!(address = %listener.local_addr()?, "serving agents");
     let shares = memory_shares(args);
-    let ends = (&gateway.connections, gateway.shutdown.clone());
+    let ends = (&gateway.connections, gateway.work.shutdown.clone());
     let app = api::build_router(gateway.clone());
     let serving = serve::serve_agents(listener, tls, app, serve::ConnectionLimits::default(), ends);
     let work = Box::pin(async {
         tokio::join!(serving, look_after(gateway, args, mark));
-        gateway.requests.rest(shares.requests).await;
-        gateway.calls.rest(shares.requests).await;
+        gateway.models.requests.rest(shares.requests).await;
+        gateway.work.calls.rest(shares.requests).await;
     });
-    if drain::finish_within(&gateway.shutdown, shares.requests, work).await.is_none() {
-        tracing::warn!(requests = gateway.requests.count(), "requests are cut off");
+    if drain::finish_within(&gateway.work.shutdown, shares.requests, work).await.is_none() {
+        tracing::warn!(requests = gateway.models.requests.count(), "requests are cut off");
     }
-    tokio::join!(gateway.requests.cut(), gateway.calls.cut());
+    tokio::join!(gateway.models.requests.cut(), gateway.work.calls.cut());
     let seconds = u32::try_from(shares.all.as_secs()).unwrap_or(u32::MAX);
     step::point("before hand-over");
-    let whole = timeout(shares.books, gateway.ledger.leave(seconds)).await.unwrap_or(false);
+    let whole = timeout(shares.books, gateway.work.ledger.leave(seconds)).await.unwrap_or(false);
     if !whole {
         tracing::error!("not all books were handed over");
     }
-    gateway.ledger.left();
+    gateway.work.ledger.left();
     step::point("after hand-over");
     Ok(whole)
 }
@@ -140,14 +141,14 @@ fn memory_shares(args: &GatewayArgs) -> DrainShares {
 /// Serves model calls to their end beside another gateway, and puts on record what they have cost.
 async fn end_calls(gateway: &SharedGateway, shares: DrainShares) {
     let calls = async {
-        gateway.answers.rest(shares.calls).await;
+        gateway.models.answers.rest(shares.calls).await;
         gateway.connections.rest(shares.calls).await;
     };
     if timeout(shares.calls, calls).await.is_err() {
-        tracing::warn!(open = gateway.answers.count(), "model calls are cut off");
+        tracing::warn!(open = gateway.models.answers.count(), "model calls are cut off");
     }
-    tokio::join!(gateway.answers.cut(), gateway.connections.cut());
-    if !timeout(shares.books, gateway.ledger.close()).await.unwrap_or(false) {
+    tokio::join!(gateway.models.answers.cut(), gateway.connections.cut());
+    if !timeout(shares.books, gateway.work.ledger.close()).await.unwrap_or(false) {
         tracing::error!("not all costs were put on record");
     }
 }
@@ -155,35 +156,37 @@ async fn end_calls(gateway: &SharedGateway, shares: DrainShares) {
 /// What one replica does beside answering agents, until it is told to stop: it tells people of a
 /// Thread's conditions and collects it, and asks GitHub what people did there. Two would say it twice.
 async fn look_after(gateway: &SharedGateway, args: &GatewayArgs, mark: &OriginMark) {
-    let telling = Box::pin(told::run_telling(gateway));
-    let watching = Box::pin(watch::run_watch(gateway, args.github_poll()));
-    let showing = Box::pin(gateway.slack.show_runs(gateway.shutdown.clone()));
-    let planning = Box::pin(roadmap::run_roadmaps(gateway, args.github_poll()));
-    let people =
-        async { tokio::join!(telling, watching, showing, planning, pause::wake_paused(gateway)) };
-    let probing = Box::pin(git::probe::run_probe(gateway));
-    let settling = settle::run_settling(gateway, settle::PATIENCE);
-    let knowing = Box::pin(standing::run_standing(gateway));
+    let telling = Box::pin(told::run_telling(&gateway.work));
+    let watching = Box::pin(watch::run_watch(&gateway.work, args.github_poll()));
+    let showing = Box::pin(gateway.work.slack.show_runs(gateway.work.shutdown.clone()));
+    let planning = Box::pin(roadmap::run_roadmaps(&gateway.work, args.github_poll()));
+    let people = async {
+        tokio::join!(telling, watching, showing, planning, pause::wake_paused(&gateway.work))
+    };
+    let probing = Box::pin(git::probe::run_probe(&gateway.git));
+    let settling = settle::run_settling(&gateway.models, settle::PATIENCE);
+    let knowing = Box::pin(standing::run_standing(&gateway.models));
     let found = async {
-        mark.keep(&gateway.shutdown).await;
+        mark.keep(&gateway.work.shutdown).await;
         // No new request finds its way to a port that is closed, while those under way end.
         mark.remove().await;
     };
-    let elsewhere = gateway.shutdown.run_until_cancelled(gateway.ledger.look_elsewhere());
-    let knowing =
-        async { tokio::join!(probing, settling, knowing, git::tidy_copies(gateway), elsewhere) };
+    let elsewhere = gateway.work.shutdown.run_until_cancelled(gateway.work.ledger.look_elsewhere());
+    let knowing = async {
+        tokio::join!(probing, settling, knowing, git::tidy_copies(&gateway.git), elsewhere)
+    };
     let hearing = Box::pin(pulse::watch_pulses(
-        &gateway.context,
-        &gateway.threads,
-        &gateway.pulse,
-        (args.agent_silence(), &gateway.shutdown),
+        &gateway.work.context,
+        &gateway.work.threads,
+        &gateway.gate.pulse,
+        (args.agent_silence(), &gateway.work.shutdown),
     ));
-    let following = Box::pin(follow::run_following(gateway, args.retention()));
-    let comparing = Box::pin(radar::run_radar(gateway));
-    let beginning = Box::pin(starts::run_starts(gateway, args.github_poll()));
-    let judging = Box::pin(guides::run_guides(gateway, args.github_poll()));
-    let merging = Box::pin(train::run_trains(gateway, args.github_poll()));
-    let dividing = Box::pin(parts::run_parts(gateway));
+    let following = Box::pin(follow::run_following(&gateway.work, args.retention()));
+    let comparing = Box::pin(radar::run_radar(&gateway.work));
+    let beginning = Box::pin(starts::run_starts(&gateway.work, args.github_poll()));
+    let judging = Box::pin(guides::run_guides(&gateway.work, args.github_poll()));
+    let merging = Box::pin(train::run_trains(&gateway.work, args.github_poll()));
+    let dividing = Box::pin(parts::run_parts(&gateway.work));
     let repos = async { tokio::join!(comparing, beginning, judging, merging, dividing) };
     tokio::join!(people, knowing, found, hearing, following, repos);
 }

@@ -37,6 +37,7 @@ mod mark;
 mod masks;
 pub mod metrics;
 pub mod models;
+pub mod notices;
 mod origin;
 pub mod overlap;
 pub mod pages;
@@ -46,11 +47,14 @@ pub mod radar;
 mod receipt;
 pub mod redact;
 pub mod remote;
+pub mod repo_key;
 mod revisions;
 mod roadmap;
 pub mod secrets;
 mod serve;
 pub mod slack;
+pub mod slack_consent;
+pub mod speech;
 pub mod starts;
 pub mod state;
 pub mod thread_key;
@@ -61,6 +65,7 @@ pub mod told;
 mod train;
 pub mod watch;
 pub mod web;
+pub mod work;
 mod writes;
 
 use std::time::Duration;
@@ -71,11 +76,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use self::budget::Ledger;
 use self::conditions::ConditionWriter;
 use self::git::mirror::RepoMirrors;
 use self::identity::{CallerIdentity, PodIndex};
-use self::models::ModelPool;
 use self::slack::SlackGateway;
 use self::threads::ThreadWriter;
 use crate::args::GatewayArgs;
@@ -83,7 +86,6 @@ use crate::listen::listen_on;
 use crate::metrics::{MetricsServer, ReadyFlag, build_registry};
 use crate::scope::WatchScope;
 use crate::step;
-use crate::tasks::TaskGroup;
 
 /// How long the end of the history may take.
 const FLUSH: Duration = Duration::from_secs(3);
@@ -129,12 +131,7 @@ pub async fn run_gateway(args: GatewayArgs) -> anyhow::Result<()> {
     let tls = tls::server_config(&client, &args, shutdown.clone()).await?;
     let threads = ThreadWriter::new(client.clone(), metrics.clone());
     let slack = SlackGateway::new(context.clone(), threads.clone(), &api_url, slack_metrics);
-    let gateway = state::GatewayParts {
-        ledger: Ledger::new(context.clone(), threads.clone(), metrics.clone()),
-        builds: builds::BuildPlaces::default(),
-        pulse: pulse::AgentHeartbeats::default(),
-        branches: radar::BranchDesk::default(),
-        models: ModelPool::default(),
+    let gateway = state::GatewayBase {
         mirrors: RepoMirrors::new(args.git_cache.clone())
             .within(args.git_cache_limit, cgroup::memory_limit()),
         identity: CallerIdentity::new(context.clone(), index, metrics.clone()),
@@ -145,10 +142,6 @@ pub async fn run_gateway(args: GatewayArgs) -> anyhow::Result<()> {
         egress: egress::ThreadEgress::new(dialer),
         search: args.search.clone().into(),
         metrics,
-        requests: TaskGroup::default(),
-        calls: TaskGroup::default(),
-        answers: TaskGroup::default(),
-        connections: TaskGroup::default(),
         shutdown: shutdown.clone(),
     };
     pages::serve_pages(&args.pages, &gateway, shutdown.clone())?;

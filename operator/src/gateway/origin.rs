@@ -7,8 +7,8 @@ use codebutler_crds::thread::ApprovalAnswer;
 use codebutler_crds::{Repo, Thread};
 
 use super::parts;
-use super::state::SharedGateway;
 use super::thread_key::ThreadKey;
+use super::work::WorkServices;
 
 /// Longest name of whoever asked, in characters.
 const MAX_NAME: usize = 64;
@@ -18,7 +18,7 @@ pub type PersonNames = BTreeMap<String, String>;
 
 /// Where the conversation is to be read, and what its people call themselves.
 pub async fn read_origin(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Repo,
     thread: &Thread,
 ) -> (Option<String>, PersonNames) {
@@ -29,7 +29,7 @@ pub async fn read_origin(
 }
 
 /// Markdown of a few lines, for the pull request.
-pub async fn describe_origin(gateway: &SharedGateway, repo: &Repo, thread: &Thread) -> String {
+pub async fn describe_origin(gateway: &WorkServices, repo: &Repo, thread: &Thread) -> String {
     let (link, names) = read_origin(gateway, repo, thread).await;
     let page = gateway.context.page(&ThreadKey::from(thread));
     let page = page.map(|page| format!("- [What happened](<{page}>)\n"));

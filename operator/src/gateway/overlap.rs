@@ -14,8 +14,8 @@ use super::caller::ProvenCaller;
 use super::git::{BranchChange, BranchSurvey, take_survey};
 use super::github::GitHub;
 use super::radar::{BranchContact, compare_branches};
-use super::state::SharedGateway;
 use super::thread_key::ThreadKey;
+use super::work::WorkServices;
 
 /// Files and folders that a plan may name, and the longest of them, in bytes.
 const MAX_FILES: usize = 24;
@@ -49,7 +49,7 @@ pub fn check_files(files: &[String]) -> Result<(), ApiError> {
 }
 
 /// The other open threads of the caller's Repo, and where each meets the caller's own.
-pub async fn other_threads(gateway: &SharedGateway, caller: &ProvenCaller) -> Vec<OtherThread> {
+pub async fn other_threads(gateway: &WorkServices, caller: &ProvenCaller) -> Vec<OtherThread> {
     let own = gateway.threads.freshest(&caller.key(), Some(Arc::clone(&caller.thread)));
     let planned = own.as_deref().map(planned_files).unwrap_or_default();
     find_others(gateway, &caller.repo, &caller.key(), &planned).await
@@ -57,7 +57,7 @@ pub async fn other_threads(gateway: &SharedGateway, caller: &ProvenCaller) -> Ve
 
 /// Where a plan for `files` meets other open threads.
 pub async fn of_plan(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     caller: &ProvenCaller,
     files: &[String],
 ) -> Vec<ThreadOverlap> {
@@ -72,7 +72,7 @@ pub async fn of_plan(
 /// branch has now. Told once, by key. The branch may be gone, as many repositories have it, so GitHub is
 /// asked too; for some large changes it never answers, which is no reason to keep a thread open.
 pub async fn tell_of_merge(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     github: &GitHub,
     repo: &Arc<Repo>,
     key: &ThreadKey,
@@ -108,7 +108,7 @@ pub async fn tell_of_merge(
 }
 
 /// Tells the other threads of a plan that wants to be where they are: each once, by key.
-pub async fn tell_of_plan(gateway: &SharedGateway, key: &ThreadKey, overlaps: &[ThreadOverlap]) {
+pub async fn tell_of_plan(gateway: &WorkServices, key: &ThreadKey, overlaps: &[ThreadOverlap]) {
     for ThreadOverlap { thread, files, folders, .. } in overlaps {
         if files.is_empty() {
             continue;
@@ -173,7 +173,7 @@ fn as_code(path: &str) -> String {
 }
 
 async fn find_others(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Arc<Repo>,
     own: &ThreadKey,
     planned: &[String],
@@ -184,7 +184,7 @@ async fn find_others(
         return Vec::new();
     }
     let mut known = Known::default();
-    match take_survey(gateway, repo, own).await {
+    match take_survey(&gateway.git, repo, own).await {
         Ok(survey) => known = Known::read(gateway, &survey, own, &threads).await,
         // Who is only warned by this is not kept from working.
         Err(error) => tracing::warn!(%error, "what branches change is not known"),
@@ -204,7 +204,7 @@ struct Known {
 
 impl Known {
     async fn read(
-        gateway: &SharedGateway,
+        gateway: &WorkServices,
         survey: &BranchSurvey,
         own: &ThreadKey,
         threads: &[Arc<Thread>],
@@ -238,7 +238,7 @@ impl Known {
 
 /// The newest ones first.
 pub(super) fn open_threads(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Repo,
     except: Option<&ThreadKey>,
 ) -> Vec<Arc<Thread>> {

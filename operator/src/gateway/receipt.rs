@@ -13,8 +13,8 @@ use super::approval::fresh_thread;
 use super::caller::ProvenCaller;
 use super::github::{BranchTip, GitHub, GitHubPull};
 use super::origin;
-use super::state::SharedGateway;
 use super::threads::explain_unwritten;
+use super::work::WorkServices;
 
 /// Longest command that is kept, in characters.
 const MAX_COMMAND: usize = 200;
@@ -247,7 +247,7 @@ fn named_files(files: &[String]) -> String {
 /// What to say under a message, if it says that work is done: it asks for the merge, or hands over
 /// what a pull request holds.
 pub async fn under_message(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     caller: &ProvenCaller,
     message: &PostMessage,
 ) -> Option<String> {
@@ -289,7 +289,7 @@ fn under_plan(test: Option<&str>, message: &PostMessage) -> Option<String> {
 
 /// The verdict, told in the open pull request too.
 async fn told_receipt(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     caller: &ProvenCaller,
     proof: Option<&TestProof>,
 ) -> Result<ReceiptVerdict, ApiError> {
@@ -298,7 +298,7 @@ async fn told_receipt(
     let head = github.tip(&branch).await?;
     let verdict = weigh_proof(gateway, caller, head.as_ref(), proof).await?;
     if let Some(pull) = github.find_pull(&branch).await?.filter(GitHubPull::is_open) {
-        let thread = fresh_thread(gateway, caller).await?;
+        let thread = fresh_thread(&gateway.context, caller).await?;
         let origin = origin::describe_origin(gateway, &caller.repo, &thread).await;
         refresh_receipt(&github, &pull, &verdict, &origin).await;
     }
@@ -310,12 +310,12 @@ async fn told_receipt(
 /// # Errors
 /// When the Thread can't be read or written.
 pub async fn weigh_proof(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     caller: &ProvenCaller,
     head: Option<&BranchTip>,
     proof: Option<&TestProof>,
 ) -> Result<ReceiptVerdict, ApiError> {
-    let status = fresh_thread(gateway, caller).await?.status.unwrap_or_default();
+    let status = fresh_thread(&gateway.context, caller).await?.status.unwrap_or_default();
     let repo = caller.repo.name_any();
     let verdict = judge_receipt(&ReceiptFacts {
         expected: test_command(&caller.repo, &status),

@@ -1,110 +1,209 @@
-//! The gateway as handlers and loops share it: all of its parts, and what is under way in them.
+//! The gateway as its top shares it: the services of one term of the leader, put together in one place.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
+use axum::extract::FromRef;
 use tokio_util::sync::CancellationToken;
 
 use super::budget::Ledger;
+use super::budget::pause::SlackBudget;
 use super::builds::BuildPlaces;
 use super::conditions::ConditionWriter;
+use super::consent::EffectConsent;
 use super::context::GatewayContext;
 use super::egress::ThreadEgress;
+use super::egress::services::EgressServices;
+use super::extract::CallerGate;
+use super::git::BranchDesk;
 use super::git::mirror::RepoMirrors;
+use super::git::outcome::HostOutcomes;
+use super::git::services::GitServices;
 use super::identity::CallerIdentity;
 use super::metrics::GatewayMetrics;
 use super::models::ModelPool;
+use super::models::services::ModelServices;
+use super::notices::ThreadNotices;
 use super::pulse::AgentHeartbeats;
-use super::radar::BranchDesk;
 use super::slack::SlackGateway;
+use super::slack_consent::SlackConsent;
 use super::threads::ThreadWriter;
 use super::web::SearchEngine;
+use super::work::WorkServices;
 use crate::tasks::TaskGroup;
 
-pub struct GatewayParts {
+/// Parts of a gateway that outlive a term of the leader.
+pub struct GatewayBase {
     /// Caches and the gateway's own Kubernetes identity.
     pub context: GatewayContext,
+    /// Proves who calls.
     pub identity: CallerIdentity,
+    /// Writes statuses of Threads.
     pub threads: ThreadWriter,
+    /// The one way to Slack.
     pub slack: SlackGateway,
     /// Writes conditions of Repos.
     pub conditions: ConditionWriter,
-    /// What is granted and spent.
-    pub ledger: Ledger,
-    pub builds: BuildPlaces,
-    pub pulse: AgentHeartbeats,
-    /// What is known of branches, and which are to be compared.
-    pub branches: BranchDesk,
-    pub models: ModelPool,
     /// Copies of the Repos' repositories.
     pub mirrors: RepoMirrors,
     /// Connections of workspaces and web tools to the outside.
     pub egress: ThreadEgress,
+    /// The search provider of the installation.
     pub search: SearchEngine,
+    /// What the gateway counts.
     pub metrics: GatewayMetrics,
-    /// Requests that are no model calls: only one gateway serves them.
-    pub requests: TaskGroup,
-    /// Work that they have begun, and that has to end well even if its caller is gone.
-    pub calls: TaskGroup,
-    /// Model calls, which are served to their end.
-    pub answers: TaskGroup,
-    pub connections: TaskGroup,
+    /// Cancelled when the process stops.
     pub shutdown: CancellationToken,
 }
 
-impl GatewayParts {
-    /// The same for a new term: nothing of an earlier one is in its books, or under way.
+/// Services of one term: nothing of an earlier one is in its books, or under way.
+pub struct GatewayParts {
+    pub gate: Arc<CallerGate>,
+    pub git: Arc<GitServices>,
+    pub models: Arc<ModelServices>,
+    pub egress: Arc<EgressServices>,
+    pub work: Arc<WorkServices>,
+    pub builds: BuildPlaces,
+    pub connections: TaskGroup,
+}
+
+impl GatewayBase {
+    /// Begins a term.
     #[must_use]
-    pub fn begin_term(&self) -> Self {
-        let Self { context, identity, threads, slack, conditions, mirrors, .. } = self;
-        let ledger = Ledger::new(context.clone(), threads.clone(), self.metrics.clone());
-        Self {
+    pub fn begin_term(&self) -> SharedGateway {
+        let Self { context, threads, slack, conditions, metrics, .. } = self;
+        let (calls, shutdown) = (TaskGroup::default(), self.shutdown.child_token());
+        let ledger = Ledger::new(context.clone(), threads.clone(), metrics.clone());
+        let branches = Arc::<BranchDesk>::default();
+        let notices: Arc<dyn ThreadNotices> = Arc::new(slack.clone());
+        let consent: Arc<dyn EffectConsent> =
+            Arc::new(SlackConsent::new(slack.clone(), threads.clone()));
+        let outcomes = HostOutcomes::new(context.clone(), conditions.clone(), Arc::clone(&notices));
+        let gate = CallerGate {
+            identity: self.identity.clone(),
+            pulse: AgentHeartbeats::default(),
+            metrics: metrics.clone(),
+        };
+        let git = Arc::new(GitServices {
             context: context.clone(),
-            identity: identity.clone(),
+            threads: threads.clone(),
+            conditions: conditions.clone(),
+            mirrors: self.mirrors.clone(),
+            branches: Arc::clone(&branches),
+            consent: Arc::clone(&consent),
+            notices: Arc::clone(&notices),
+            outcomes: outcomes.clone(),
+            metrics: metrics.clone(),
+            calls: calls.clone(),
+            shutdown: shutdown.clone(),
+        });
+        let models = ModelServices {
+            context: context.clone(),
+            conditions: conditions.clone(),
+            ledger: ledger.clone(),
+            models: ModelPool::default(),
+            budget: Arc::new(SlackBudget::new(
+                ledger.clone(),
+                threads.clone(),
+                slack.clone(),
+                calls.clone(),
+            )),
+            outcomes: outcomes.clone(),
+            metrics: metrics.clone(),
+            requests: TaskGroup::default(),
+            calls: calls.clone(),
+            answers: TaskGroup::default(),
+            shutdown: shutdown.clone(),
+        };
+        let egress = EgressServices {
+            context: context.clone(),
+            conditions: conditions.clone(),
+            egress: self.egress.clone(),
+            search: self.search.clone(),
+            notices,
+            outcomes,
+            metrics: metrics.clone(),
+            shutdown: shutdown.clone(),
+        };
+        let work = WorkServices {
+            context: context.clone(),
             threads: threads.clone(),
             slack: slack.clone(),
             conditions: conditions.clone(),
             ledger,
+            git: Arc::clone(&git),
+            branches,
+            consent,
+            metrics: metrics.clone(),
+            calls,
+            shutdown,
+        };
+        SharedGateway(Arc::new(GatewayParts {
+            gate: Arc::new(gate),
+            git,
+            models: Arc::new(models),
+            egress: Arc::new(egress),
+            work: Arc::new(work),
             builds: BuildPlaces::default(),
-            pulse: AgentHeartbeats::default(),
-            branches: BranchDesk::default(),
-            models: ModelPool::default(),
-            mirrors: mirrors.clone(),
-            egress: self.egress.clone(),
-            search: self.search.clone(),
-            metrics: self.metrics.clone(),
-            requests: TaskGroup::default(),
-            calls: TaskGroup::default(),
-            answers: TaskGroup::default(),
             connections: TaskGroup::default(),
-            shutdown: self.shutdown.child_token(),
-        }
+        }))
     }
+}
 
+impl GatewayParts {
     /// Ends all that is under way, where it is: the right to act is lost. Returns when nothing of it
     /// can write any more.
     pub async fn cut(&self) {
+        let (work, models) = (&self.work, &self.models);
         // The books first: what ends a call gives its grant back, which is not this one's to write any more.
-        self.ledger.cut().await;
-        self.shutdown.cancel();
-        let Self { requests, calls, answers, connections, .. } = self;
-        tokio::join!(requests.cut(), calls.cut(), answers.cut(), connections.cut());
+        work.ledger.cut().await;
+        work.shutdown.cancel();
+        tokio::join!(
+            models.requests.cut(),
+            work.calls.cut(),
+            models.answers.cut(),
+            self.connections.cut()
+        );
     }
 }
 
-/// The gateway as handlers share it.
+/// A term's services as the top of the gateway shares them.
 #[derive(Clone)]
 pub struct SharedGateway(Arc<GatewayParts>);
-
-impl From<GatewayParts> for SharedGateway {
-    fn from(gateway: GatewayParts) -> Self {
-        Self(Arc::new(gateway))
-    }
-}
 
 impl Deref for SharedGateway {
     type Target = GatewayParts;
     fn deref(&self) -> &GatewayParts {
         &self.0
+    }
+}
+
+impl FromRef<SharedGateway> for Arc<CallerGate> {
+    fn from_ref(gateway: &SharedGateway) -> Self {
+        Self::clone(&gateway.gate)
+    }
+}
+
+impl FromRef<SharedGateway> for Arc<GitServices> {
+    fn from_ref(gateway: &SharedGateway) -> Self {
+        Self::clone(&gateway.git)
+    }
+}
+
+impl FromRef<SharedGateway> for Arc<ModelServices> {
+    fn from_ref(gateway: &SharedGateway) -> Self {
+        Self::clone(&gateway.models)
+    }
+}
+
+impl FromRef<SharedGateway> for Arc<EgressServices> {
+    fn from_ref(gateway: &SharedGateway) -> Self {
+        Self::clone(&gateway.egress)
+    }
+}
+
+impl FromRef<SharedGateway> for Arc<WorkServices> {
+    fn from_ref(gateway: &SharedGateway) -> Self {
+        Self::clone(&gateway.work)
     }
 }

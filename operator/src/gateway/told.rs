@@ -13,9 +13,9 @@ use kube::ResourceExt as _;
 use super::api_error::ApiError;
 use super::collect::{collect_thread, is_due};
 use super::slack::SlackGateway;
-use super::state::GatewayParts;
 use super::thread_key::ThreadKey;
 use super::thread_queue::{ThreadQueue, ThreadReconciler, drive_one_by_one};
+use super::work::WorkServices;
 use crate::queue::FollowUp;
 
 /// How soon conditions are looked at again: what is brief is not told.
@@ -62,7 +62,7 @@ const TROUBLES: [&str; 25] = [
 const PAUSES: [&str; 4] = ["AgentHung", "OutOfDisk", "OutOfMemory", "PodEvicted"];
 
 /// Tells until the gateway stops.
-pub async fn run_telling(gateway: &GatewayParts) {
+pub async fn run_telling(gateway: &WorkServices) {
     let queue = ThreadQueue::new(&gateway.context.attended, may_be_told, (LATER, LATER));
     let (said, collected) = (HashMap::new(), HashMap::new());
     let telling = TellingReconciler { gateway, said, collected };
@@ -71,7 +71,7 @@ pub async fn run_telling(gateway: &GatewayParts) {
 
 /// What it remembers spares questions. Nothing depends on it.
 struct TellingReconciler<'a> {
-    gateway: &'a GatewayParts,
+    gateway: &'a WorkServices,
     /// Keys of what was told and holds still.
     said: HashMap<ThreadKey, HashSet<String>>,
     /// When a Thread was to be collected last.
@@ -83,7 +83,7 @@ impl ThreadReconciler for TellingReconciler<'_> {
     type Error = ApiError;
 
     async fn reconcile(&mut self, key: &ThreadKey, thread: &Thread) -> Result<FollowUp, ApiError> {
-        let GatewayParts { context, slack, threads, .. } = self.gateway;
+        let WorkServices { context, slack, threads, .. } = self.gateway;
         if is_due(thread)
             && self.collected.get(key).is_none_or(|at| at.elapsed() > RETRY)
             && let Some(repo) = context.repo(&key.namespace, &thread.spec.repo)
@@ -129,8 +129,8 @@ fn may_be_told(thread: &Thread) -> bool {
 }
 
 /// A conversation that is gone before its Thread could be warned: nobody is left who could object.
-async fn bury_thread(gateway: &GatewayParts, thread: &Thread) {
-    let GatewayParts { context, slack, threads, .. } = gateway;
+async fn bury_thread(gateway: &WorkServices, thread: &Thread) {
+    let WorkServices { context, slack, threads, .. } = gateway;
     let (namespace, name) = (thread.namespace().unwrap_or_default(), thread.name_any());
     let conditions = thread.status.iter().flat_map(|status| &status.conditions);
     let silent = conditions.into_iter().any(|c| c.type_ == condition::COLLECTING);

@@ -31,9 +31,9 @@ use super::close::{self, MergePatience};
 use super::collect;
 use super::github::{ChangedPulls, GitHub, GitHubError, GitHubPull};
 use super::masks;
-use super::state::SharedGateway;
 use super::thread_key::ThreadKey;
 use super::threads::explain_unwritten;
+use super::work::WorkServices;
 
 /// The tool whose role answers for the pull request.
 const OPENS: &str = "GHCreatePR";
@@ -197,7 +197,7 @@ fn is_as_told(known: &PullRequest, pull: &GitHubPull) -> bool {
 }
 
 /// Looks at all open pull requests each `every`, until the gateway stops.
-pub async fn run_watch(gateway: &SharedGateway, every: Duration) {
+pub async fn run_watch(gateway: &WorkServices, every: Duration) {
     let mut watch = PullWatch::default();
     let mut due = tokio::time::interval(every.max(Duration::from_millis(50)));
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -211,7 +211,7 @@ pub async fn run_watch(gateway: &SharedGateway, every: Duration) {
 
 impl PullWatch {
     /// Looks once.
-    pub async fn round(&mut self, gateway: &SharedGateway) {
+    pub async fn round(&mut self, gateway: &WorkServices) {
         let attended = &gateway.context.attended;
         let watched = self.watched.get_or_insert_with(|| attended.candidates(is_watched));
         let mut by_repo: HashMap<PolledRepo, Vec<Arc<Thread>>> = HashMap::new();
@@ -253,7 +253,7 @@ fn is_watched(thread: &Thread) -> bool {
 }
 
 async fn of_repo(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     memory: &mut PollMemory,
     repo: &Arc<Repo>,
     threads: &[Arc<Thread>],
@@ -297,7 +297,7 @@ async fn of_repo(
 
 /// Asks how checks stand that are not over, as far as there are questions left.
 async fn look_at_checks(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     memory: &mut PollMemory,
     repo: &Repo,
     (github, threads): (&GitHub, &[Arc<Thread>]),
@@ -343,7 +343,7 @@ fn by_urgency(threads: &[Arc<Thread>], changed: &ChangedPulls) -> Vec<Arc<Thread
 
 /// Looks at one pull request and tells what is new. Nothing if it could not all be told.
 async fn look_at_pull(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Repo,
     github: &GitHub,
     thread: &Thread,
@@ -378,7 +378,7 @@ async fn look_at_pull(
 }
 
 async fn tell_news(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Repo,
     github: &GitHub,
     thread: &Thread,
@@ -423,14 +423,14 @@ async fn tell_news(
 }
 
 /// Whether the thread ends the way a user decided in Slack: the role at it tells that.
-async fn is_own_doing(gateway: &SharedGateway, key: &ThreadKey) -> Result<bool, ApiError> {
+async fn is_own_doing(gateway: &WorkServices, key: &ThreadKey) -> Result<bool, ApiError> {
     let thread = gateway.threads.read(key).await.map_err(|error| explain_unwritten(&error))?;
     let closing = thread.status.as_ref().and_then(|status| status.closing.as_ref());
     Ok(!is_watched(&thread) || closing.is_some_and(|closing| closing.choice.is_some()))
 }
 
 /// The role that answers for pull requests: the first that may open one.
-fn pull_owner(gateway: &SharedGateway, repo: &Repo) -> Option<String> {
+fn pull_owner(gateway: &WorkServices, repo: &Repo) -> Option<String> {
     let roles = gateway.context.roles_of(repo);
     let opens = |role: &&Arc<codebutler_crds::AgentRole>| {
         role.spec.tools.offered().any(|tool| tool == OPENS)

@@ -11,7 +11,7 @@ mod evaluate;
 mod evidence;
 mod expect;
 mod load;
-pub(crate) mod places;
+pub mod places;
 mod player;
 mod watch;
 

@@ -9,8 +9,10 @@ use serde_saphyr::{Location, Spanned};
 
 /// Line and column, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ScenarioPlace {
+pub struct ScenarioPlace {
+    /// From 1.
     pub line: u64,
+    /// From 1, in characters.
     pub column: u64,
 }
 
@@ -22,9 +24,12 @@ impl From<Location> for ScenarioPlace {
 
 /// A YAML document without its values.
 #[derive(Debug)]
-pub(crate) enum YamlPlaces {
+pub enum YamlPlaces {
+    /// Fields by name.
     Map(BTreeMap<String, Spanned<Self>>),
+    /// Entries in order.
     List(Vec<Spanned<Self>>),
+    /// A scalar.
     Leaf,
 }
 
@@ -54,8 +59,10 @@ impl YamlPlaces {
 
 /// A step of a field's path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PlaceKey {
+pub enum PlaceKey {
+    /// A field of a map.
     Name(String),
+    /// An entry of a list, from 0.
     Index(usize),
 }
 
@@ -72,7 +79,7 @@ impl From<usize> for PlaceKey {
 }
 
 /// A path as people write it: `expect.messages[2].from`; `.` for the whole file.
-pub(crate) fn show_path(path: &[PlaceKey]) -> String {
+pub fn show_path(path: &[PlaceKey]) -> String {
     let mut shown = String::new();
     for key in path {
         match key {

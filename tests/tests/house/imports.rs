@@ -34,21 +34,63 @@ impl Sources {
 
     /// Modules that can be reached from themselves.
     pub fn circles(&self) -> Vec<BTreeSet<String>> {
+        named(find_circles(&Graph::of(self).arrows))
+    }
+
+    /// The same for the children of each module, a folder taken as a whole.
+    pub fn folder_circles(&self) -> Vec<BTreeSet<String>> {
         let graph = Graph::of(self);
-        let mut left: BTreeSet<&Module> = graph.arrows.keys().collect();
-        let reached: BTreeMap<_, _> =
-            left.iter().map(|module| (*module, graph.reach(module))).collect();
-        let mut circles = Vec::new();
-        while let Some(module) = left.pop_first() {
-            let both = reached[module].iter().filter(|other| reached[other].contains(module));
-            let circle: BTreeSet<Module> = both.cloned().collect();
-            if circle.len() > 1 {
-                left.retain(|module| !circle.contains(*module));
-                circles.push(circle.iter().map(|module| module.join("::")).collect());
+        let mut levels = BTreeMap::<&[String], BTreeMap<Module, BTreeSet<Module>>>::new();
+        for (from, targets) in &graph.arrows {
+            for to in targets {
+                let shared = from.iter().zip(to).take_while(|(one, other)| one == other).count();
+                // A parent and what is below it are one folder.
+                if shared == from.len() || shared == to.len() {
+                    continue;
+                }
+                let child = |module: &Module| module[..=shared].to_vec();
+                let level = levels.entry(&from[..shared]).or_default();
+                level.entry(child(to)).or_default();
+                level.entry(child(from)).or_default().insert(child(to));
             }
         }
-        circles
+        named(levels.values().flat_map(find_circles).collect())
     }
+}
+
+fn named(circles: Vec<BTreeSet<Module>>) -> Vec<BTreeSet<String>> {
+    let name = |circle: BTreeSet<Module>| circle.iter().map(|module| module.join("::")).collect();
+    circles.into_iter().map(name).collect()
+}
+
+/// Nodes of a graph that can be reached from each other, a set for each circle.
+fn find_circles(arrows: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<BTreeSet<Module>> {
+    let mut left: BTreeSet<&Module> = arrows.keys().collect();
+    let reached: BTreeMap<_, _> =
+        left.iter().map(|module| (*module, reach_from(arrows, module))).collect();
+    let mut circles = Vec::new();
+    while let Some(module) = left.pop_first() {
+        let both = reached[module]
+            .iter()
+            .filter(|other| reached.get(*other).is_some_and(|reached| reached.contains(module)));
+        let circle: BTreeSet<Module> = both.cloned().collect();
+        if circle.len() > 1 {
+            left.retain(|module| !circle.contains(*module));
+            circles.push(circle);
+        }
+    }
+    circles
+}
+
+fn reach_from(arrows: &BTreeMap<Module, BTreeSet<Module>>, from: &Module) -> BTreeSet<Module> {
+    let mut seen = BTreeSet::new();
+    let mut next: Vec<&Module> = arrows.get(from).into_iter().flatten().collect();
+    while let Some(module) = next.pop() {
+        if seen.insert(module.clone()) {
+            next.extend(arrows.get(module).into_iter().flatten());
+        }
+    }
+    seen
 }
 
 fn gather(root: &Path, folder: &Path, files: &mut BTreeMap<PathBuf, String>) {
@@ -97,17 +139,6 @@ impl Graph {
             arrows.insert(module.clone(), others);
         }
         Self { arrows }
-    }
-
-    fn reach(&self, from: &Module) -> BTreeSet<Module> {
-        let mut seen = BTreeSet::new();
-        let mut next: Vec<&Module> = self.arrows.get(from).into_iter().flatten().collect();
-        while let Some(module) = next.pop() {
-            if seen.insert(module.clone()) {
-                next.extend(self.arrows.get(module).into_iter().flatten());
-            }
-        }
-        seen
     }
 }
 

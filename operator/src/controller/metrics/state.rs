@@ -13,9 +13,9 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::gauge::Gauge;
 
+use crate::calendar::{self, BudgetMoment};
 use crate::controller::index::{ObjectIndex, ObjectKey};
 use crate::controller::slots::RepoSlots;
-use crate::gateway::budget::calendar::{self, BudgetMoment};
 use crate::metrics::catalog::controller as catalog;
 use crate::metrics::{repo_label, repo_of};
 

@@ -79,7 +79,7 @@ fn closed_threads_are_counted_and_not_walked_through() {
 }
 
 fn repo(name: &str) -> Repo {
-    let now = crate::gateway::budget::calendar::find_moment(jiff::Timestamp::now(), "UTC");
+    let now = crate::calendar::find_moment(jiff::Timestamp::now(), "UTC");
     let mut repo = testing::repo();
     repo.metadata.name = Some(name.to_owned());
     repo.spec.limits.budget.per_day = Some("20".parse().unwrap());

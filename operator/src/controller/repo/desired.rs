@@ -17,9 +17,10 @@ use super::observe::ObservedRepo;
 use super::reach;
 use super::status::OwnRepoStatus;
 use crate::args::ControllerArgs;
-use crate::controller::health::{EventNotice, HealthLevel, ObjectHealth};
+use crate::controller::health::{HealthLevel, ObjectHealth};
 use crate::controller::{refusals, schedules, spelling};
 use crate::gateway::redact::SecretRedactor;
+use crate::notice::EventNotice;
 
 /// How long caches may lag behind what was just made.
 const SETTLED: SignedDuration = SignedDuration::from_secs(10);

@@ -12,8 +12,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::controller::health::{EventNotice, HealthLevel, ObjectHealth};
+use crate::controller::health::{HealthLevel, ObjectHealth};
 use crate::controller::spelling;
+use crate::notice::EventNotice;
 
 /// Characters that instructions may have, as in the schema.
 const LONGEST: usize = 65_536;

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::plan::ThreadPlan;
 use super::view::{ThreadView, find_definition};
-use crate::controller::health::EventNotice;
+use crate::notice::EventNotice;
 
 /// Silence after which a Thread may be forgotten.
 const SILENCE: SignedDuration = SignedDuration::from_hours(48);

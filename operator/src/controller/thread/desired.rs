@@ -21,9 +21,10 @@ use super::view::{
 };
 use super::{disruption, volume, volume_need};
 use crate::args::ControllerArgs;
-use crate::controller::health::{EventNotice, HealthLevel, ObjectHealth};
+use crate::controller::health::{HealthLevel, ObjectHealth};
 use crate::controller::labels;
 use crate::controller::refusals;
+use crate::notice::EventNotice;
 
 /// What is to be done about `thread` at `now`.
 pub fn plan_thread(

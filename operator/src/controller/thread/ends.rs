@@ -14,7 +14,8 @@ use super::observe::ObservedThread;
 use super::plan::ThreadPlan;
 use super::view::{not_ending, remove_pods, time_to_end};
 use super::volume::VolumeState;
-use crate::controller::health::{EventNotice, HealthLevel, ObjectHealth};
+use crate::controller::health::{HealthLevel, ObjectHealth};
+use crate::notice::EventNotice;
 
 /// How long a deleted Thread may wait for a gateway that is gone for good.
 const FAREWELL: SignedDuration = SignedDuration::from_mins(2);

@@ -9,7 +9,8 @@ use kube::ResourceExt as _;
 use super::life;
 use super::plan::ThreadPlan;
 use super::view::{RoleView, ThreadView, has_moved, pod_id, tell_starting, tell_unknown};
-use crate::controller::health::{EventNotice, HealthLevel, ObjectHealth};
+use crate::controller::health::{HealthLevel, ObjectHealth};
+use crate::notice::EventNotice;
 
 /// Agents of a role that may hang in a row before a person has to look.
 pub const MAX_HANGS: u32 = 3;

@@ -40,10 +40,10 @@ use kube::{Resource as _, ResourceExt as _};
 use serde_json::Value;
 
 use super::context::ControllerContext;
-use super::health::EventNotice;
 use super::index::ObjectKey;
 use crate::apply::{ApplyError, ApplyRefusal, MadeObject};
 use crate::metrics::repo_of;
+use crate::notice::EventNotice;
 use crate::queue::FollowUp;
 use fence::CachedSight;
 use plan::ThreadPlan;

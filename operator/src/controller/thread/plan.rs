@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::shield::EvictionShield;
 use super::status::OwnThreadStatus;
-use crate::controller::health::EventNotice;
+use crate::notice::EventNotice;
 
 /// What is to be done, in this order. A crash between any two steps leaves something that the next
 /// look at the Thread completes.

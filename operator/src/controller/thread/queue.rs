@@ -17,9 +17,9 @@ use super::observe::{ObservedThread, RoleAdmission};
 use super::plan::ThreadPlan;
 use crate::controller::caches::is_open;
 use crate::controller::context::ControllerContext;
-use crate::controller::health::EventNotice;
 use crate::controller::index::ObjectKey;
 use crate::controller::slots::{RepoSlots, RoleSet, SlotRequest};
+use crate::notice::EventNotice;
 use crate::scope::WatchScope;
 
 /// Threads per answer while the open ones are read.

@@ -9,9 +9,9 @@ use super::plan::LabelRepair;
 use super::view::role_of;
 use crate::apply::{AppliedObject, ApplyError, owned_by};
 use crate::controller::context::ControllerContext;
-use crate::controller::health::EventNotice;
 use crate::controller::index::ObjectKey;
 use crate::controller::labels::{self, ObjectLabels};
+use crate::notice::EventNotice;
 
 /// All that the caches show, and the claim that they don't.
 pub async fn repair_children(

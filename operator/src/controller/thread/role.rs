@@ -15,7 +15,8 @@ use super::view::{
     tell_unknown, time_to_end,
 };
 use super::{hang, scale_up, stranded, volume_need};
-use crate::controller::health::{EventNotice, HealthLevel, ObjectHealth};
+use crate::controller::health::{HealthLevel, ObjectHealth};
+use crate::notice::EventNotice;
 
 /// Pods that may die in a row before a person has to look.
 pub const MAX_FAILURES: u32 = 5;

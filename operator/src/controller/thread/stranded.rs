@@ -10,8 +10,9 @@ use super::life::{self, PodTrouble};
 use super::plan::ThreadPlan;
 use super::view::{ThreadView, remove_pods};
 use super::volume::VolumeState;
-use crate::controller::health::{EventNotice, HealthLevel, ObjectHealth};
+use crate::controller::health::{HealthLevel, ObjectHealth};
 use crate::controller::homes::{FRESH, VolumeHome};
+use crate::notice::EventNotice;
 
 /// A node that is gone gets this long to come back before its volume is given up.
 const COMES_BACK: SignedDuration = SignedDuration::from_mins(10);

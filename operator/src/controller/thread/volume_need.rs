@@ -7,7 +7,8 @@ use super::life::{PodLife, PodTrouble};
 use super::plan::ThreadPlan;
 use super::view::{ThreadView, is_idle, pod_id, remove_pods};
 use super::volume::{self, VolumeState};
-use crate::controller::health::{EventNotice, HealthLevel, ObjectHealth};
+use crate::controller::health::{HealthLevel, ObjectHealth};
+use crate::notice::EventNotice;
 
 /// Pods need their volume first.
 pub fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option<ObjectHealth> {

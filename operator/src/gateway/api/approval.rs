@@ -6,7 +6,6 @@ use axum::extract::State;
 use codebutler_crds::wire::{ApprovalReply, ApprovalRequest, ErrorCode};
 use serde::Deserialize;
 
-use super::caller_redactor;
 use super::conversation::check_key;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::extract::{JsonBody, OpenCaller, QueryParams};
@@ -28,10 +27,10 @@ pub async fn ask_approval(
 ) -> Result<axum::Json<ApprovalReply>, ApiError> {
     check_key(&request.key)?;
     // What is shown is masked with what is known.
-    caller_redactor(&gateway, &caller).await?;
+    gateway.git.outcomes.redactor(&caller).await?;
     let wait = Duration::from_secs(patience.wait);
-    let asked = gateway.slack.approval(&caller, &request, wait);
-    match gateway.shutdown.run_until_cancelled(asked).await {
+    let asked = gateway.work.slack.approval(&caller, &request, wait);
+    match gateway.work.shutdown.run_until_cancelled(asked).await {
         Some(reply) => reply.map(axum::Json),
         None => Err(ApiError::new(ErrorCode::Unavailable, "the gateway restarts: ask again")),
     }

@@ -57,7 +57,7 @@ pub async fn claim_build(
     let _asking = Asking { builds: &gateway.builds, repo, who: &who };
     loop {
         let changed = gateway.builds.changed.notified();
-        let turn = gateway.builds.ask(&gateway.context, &caller, &who, &claim);
+        let turn = gateway.builds.ask(&gateway.work.context, &caller, &who, &claim);
         if claim.want == BuildWant::Release {
             gateway.builds.changed.notify_waiters();
         }
@@ -68,7 +68,7 @@ pub async fn claim_build(
         tokio::select! {
             () = changed => {}
             () = tokio::time::sleep(left.min(LOOK)) => {}
-            () = gateway.shutdown.cancelled() => {
+            () = gateway.work.shutdown.cancelled() => {
                 let message = "the gateway restarts: ask again";
                 return Err(ApiError::new(ErrorCode::Unavailable, message));
             }

@@ -1,5 +1,6 @@
 //! `/v1/inbox`, `/v1/messages` and `/v1/runs`: what a role hears and says, and how its runs end.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -15,7 +16,6 @@ use http::header::CONTENT_TYPE;
 use kube::ResourceExt as _;
 use serde::Deserialize;
 
-use super::session::{caller_redactor, note_outcome};
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::ProvenCaller;
 use crate::gateway::consent::is_own_key;
@@ -52,8 +52,8 @@ pub async fn read_inbox(
         return Ok(axum::Json(RoleInbox { closed: true, ..RoleInbox::default() }));
     }
     let wait = Duration::from_secs(wanted.wait.min(LONGEST_WAIT));
-    let inbox = gateway.slack.inbox(&caller, wanted.after.as_ref(), wait);
-    match gateway.shutdown.run_until_cancelled(inbox).await {
+    let inbox = gateway.work.slack.inbox(&caller, wanted.after.as_ref(), wait);
+    match gateway.work.shutdown.run_until_cancelled(inbox).await {
         Some(inbox) => inbox.map(axum::Json),
         None => Err(ApiError::new(ErrorCode::Unavailable, "the gateway restarts: try again")),
     }
@@ -73,19 +73,20 @@ pub async fn post_message(
     };
     if message.decision == Some(AskedDecision::Merge) {
         // The message shows what the thread has cost.
-        gateway.ledger.flush(&caller.key()).await;
+        gateway.work.ledger.flush(&caller.key()).await;
     }
-    let redactor = caller_redactor(&gateway, &caller).await?;
+    let redactor = gateway.git.outcomes.redactor(&caller).await?;
     let test = message.test.as_deref().map(|test| redactor.mask(test).into_owned());
     let files =
         if message.decision == Some(AskedDecision::Plan) { message.files } else { Vec::new() };
     overlap::check_files(&files)?;
     let files = files.iter().map(|file| redactor.mask(file).into_owned()).collect();
     let message = PostMessage { test, files, ..message };
-    let overlaps = overlap::of_plan(&gateway, &caller, &message.files).await;
-    let note = receipt::under_message(&gateway, &caller, &message).await;
+    let overlaps = overlap::of_plan(&gateway.work, &caller, &message.files).await;
+    let note = receipt::under_message(&gateway.work, &caller, &message).await;
     let plans = message.decision == Some(AskedDecision::Plan);
-    let forecast = plans.then(|| forecast_plan(&gateway.context, &caller.repo, message.complexity));
+    let forecast =
+        plans.then(|| forecast_plan(&gateway.work.context, &caller.repo, message.complexity));
     let foreseen = forecast.as_ref().map(|forecast| forecast.line.clone());
     let page = page_link(&gateway, &caller);
     let notes = note.into_iter().chain(foreseen).chain(overlap::overlap_lines(&overlaps));
@@ -93,20 +94,21 @@ pub async fn post_message(
     let note = (!note.is_empty()).then(|| note.join("\n"));
     let estimate = forecast.and_then(|forecast| forecast.estimate);
     let beside = RoleContext { closing_head: head, note, estimate };
-    let posted = gateway.slack.post_noted(&caller, &message, beside).await?;
+    let posted = gateway.work.slack.post_noted(&caller, &message, beside).await?;
     if !overlaps.is_empty() {
-        let (shared, key, met) = (gateway.clone(), caller.key(), overlaps.clone());
-        gateway.calls.spawn(async move { overlap::tell_of_plan(&shared, &key, &met).await });
+        let (shared, key, met) = (Arc::clone(&gateway.work), caller.key(), overlaps.clone());
+        gateway.work.calls.spawn(async move { overlap::tell_of_plan(&shared, &key, &met).await });
     }
     Ok(axum::Json(PostedMessage { overlaps, ..posted }))
 }
 
 /// Where the thread is watched: said once, with the first answer in it.
 fn page_link(gateway: &SharedGateway, caller: &ProvenCaller) -> Option<String> {
-    let thread = gateway.context.thread(&caller.key()).unwrap_or_else(|| caller.thread.clone());
+    let thread =
+        gateway.work.context.thread(&caller.key()).unwrap_or_else(|| caller.thread.clone());
     let roles = thread.status.iter().flat_map(|status| status.roles.values());
     let is_first = roles.into_iter().all(|role| role.said.is_none());
-    let page = gateway.context.page(&caller.key()).filter(|_| is_first)?;
+    let page = gateway.work.context.page(&caller.key()).filter(|_| is_first)?;
     Some(format!("[Watch what happens]({page})"))
 }
 
@@ -123,7 +125,7 @@ pub async fn read_picture(
     OpenCaller(caller): OpenCaller,
     QueryParams(PicturesQuery { message, id }): QueryParams<PicturesQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let (media_type, bytes) = gateway.slack.picture(&caller, &message, &id).await?;
+    let (media_type, bytes) = gateway.work.slack.picture(&caller, &message, &id).await?;
     Ok(([(CONTENT_TYPE, media_type)], bytes))
 }
 
@@ -165,8 +167,8 @@ async fn open_head(
 ) -> Result<Option<String>, ApiError> {
     let branch = names::branch_name(&caller.thread.name_any());
     let found =
-        async { GitHub::of(&gateway.context, &caller.repo).await?.find_pull(&branch).await };
-    let pull = note_outcome(gateway, caller, found.await).await?;
+        async { GitHub::of(&gateway.work.context, &caller.repo).await?.find_pull(&branch).await };
+    let pull = gateway.git.outcomes.note(caller, found.await).await?;
     Ok(pull.filter(GitHubPull::is_open).map(|pull| pull.head().to_owned()))
 }
 
@@ -177,7 +179,7 @@ pub async fn report_run(
     JsonBody(report): JsonBody<RunReport>,
 ) -> Result<axum::Json<serde_json::Value>, ApiError> {
     let key = caller.key();
-    let redactor = masks::as_known(&gateway.context, &caller.repo).await;
+    let redactor = masks::as_known(&gateway.work.context, &caller.repo).await;
     // Shown by `kubectl`, and told by whoever has the pod's token.
     let report = RunReport {
         sandbox: report.sandbox.map(|sandbox| redactor.mask(&sandbox).into_owned()),
@@ -191,9 +193,10 @@ pub async fn report_run(
         let reason = redactor.mask(reason);
         let text = format!("{} stopped: {reason}", caller.role.spec.display.name);
         // The run is over whether or not the thread can be told.
-        match gateway.slack.notice(&key, &once, &text).await {
+        match gateway.work.slack.notice(&key, &once, &text).await {
             // Whoever writes now writes to the role that stopped.
             Ok(ts) => gateway
+                .work
                 .slack
                 .said(&key, caller.role_name(), &ts)
                 .await
@@ -205,15 +208,16 @@ pub async fn report_run(
     }
     if report.state != RoleState::Running {
         // Who sees that a run has ended sees what it cost.
-        gateway.ledger.flush(&key).await;
+        gateway.work.ledger.flush(&key).await;
     }
     gateway
+        .work
         .threads
         .report(&key, caller.role_name(), &report)
         .await
         .map_err(|error| explain_unwritten(&error))?;
-    gateway.metrics.run(&caller, report.state);
-    gateway.slack.run_changed();
+    gateway.work.metrics.run(&caller, report.state);
+    gateway.work.slack.run_changed();
     Ok(axum::Json(serde_json::json!({})))
 }
 
@@ -223,7 +227,7 @@ pub async fn last_words(
     OpenCaller(caller): OpenCaller,
     JsonBody(words): JsonBody<LastWords>,
 ) -> Result<axum::Json<EndVerdict>, ApiError> {
-    Ok(axum::Json(EndVerdict { nudge: gateway.slack.nudge(&caller, &words.text) }))
+    Ok(axum::Json(EndVerdict { nudge: gateway.work.slack.nudge(&caller, &words.text) }))
 }
 
 /// Takes in what the caller's run does now.
@@ -233,8 +237,8 @@ pub async fn report_progress(
     JsonBody(progress): JsonBody<RunProgress>,
 ) -> Result<axum::Json<serde_json::Value>, ApiError> {
     // What is shown is masked with what is known.
-    caller_redactor(&gateway, &caller).await?;
-    gateway.slack.progress(&caller, &progress)?;
+    gateway.git.outcomes.redactor(&caller).await?;
+    gateway.work.slack.progress(&caller, &progress)?;
     Ok(axum::Json(serde_json::json!({})))
 }
 

@@ -7,7 +7,6 @@ use codebutler_crds::wire::{ErrorCode, HistoryBatch, HistoryKept, HistoryLines};
 use codebutler_history::{AnyStore, LineIndex, ThreadPlace};
 use serde::Deserialize;
 
-use super::session::caller_redactor;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::ProvenCaller;
 use crate::gateway::extract::{AnyCaller, JsonBody, QueryParams};
@@ -41,7 +40,7 @@ pub async fn tell_history(
     JsonBody(mut batch): JsonBody<HistoryBatch>,
 ) -> Result<axum::Json<HistoryKept>, ApiError> {
     check_batch(&batch)?;
-    let redactor = caller_redactor(&gateway, &caller).await?;
+    let redactor = gateway.git.outcomes.redactor(&caller).await?;
     let latest = millis_now() + AHEAD;
     for told in &mut batch.events {
         told.event = mask::mask_event(&told.event, &redactor);
@@ -58,7 +57,7 @@ pub async fn read_lines(
 ) -> Result<axum::Json<HistoryLines>, ApiError> {
     let key = caller.key();
     let place = ThreadPlace::new(&key.namespace, &key.name);
-    let (Some(store), Some(place)) = (gateway.context.history.store().cloned(), place) else {
+    let (Some(store), Some(place)) = (gateway.work.context.history.store().cloned(), place) else {
         return Ok(axum::Json(HistoryLines::default()));
     };
     let read = tokio::task::spawn_blocking(move || read_page(&store, &place, behind)).await;
@@ -87,7 +86,7 @@ async fn take_batch(
         let message = "the history can't be written right now: tell it again later";
         ApiError::new(ErrorCode::Unavailable, message)
     };
-    let next = gateway.context.history.take(caller, batch).await.map_err(away)?;
+    let next = gateway.work.context.history.take(caller, batch).await.map_err(away)?;
     let off = next.is_none();
     Ok(axum::Json(HistoryKept { next: next.unwrap_or_default(), off }))
 }

@@ -9,10 +9,8 @@ use codebutler_crds::wire::{ErrorCode, ItemIssue, ItemIssues, OpenItemIssues, Re
 use codebutler_roadmap::{ItemStatus, RoadmapFile, RoadmapItem};
 use kube::ResourceExt as _;
 
-use super::session::{caller_redactor, note_outcome};
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::ProvenCaller;
-use crate::gateway::consent::{consent_to, spend_consent};
 use crate::gateway::extract::{JsonBody, OpenCaller, needs_tool};
 use crate::gateway::github::{GitHub, GitHubError, RemarkKey, text};
 use crate::gateway::redact::SecretRedactor;
@@ -40,21 +38,21 @@ pub async fn open_issues(
     JsonBody(wanted): JsonBody<OpenItemIssues>,
 ) -> Result<axum::Json<ItemIssues>, ApiError> {
     needs_tool(&caller, &[TOOL])?;
-    let redactor = caller_redactor(&gateway, &caller).await?;
+    let redactor = gateway.git.outcomes.redactor(&caller).await?;
     // Two conversations may want the same.
     let repo = (caller.key().namespace, caller.repo.name_any());
-    let _turn = gateway.context.github.turn_of_repo(repo).await;
+    let _turn = gateway.work.context.github.turn_of_repo(repo).await;
     let read = async {
-        let github = GitHub::of(&gateway.context, &caller.repo).await?;
+        let github = GitHub::of(&gateway.work.context, &caller.repo).await?;
         let text = read_roadmap(&github, &caller).await?;
         Ok((github, text))
     };
-    let (github, text) = note_outcome(&gateway, &caller, read.await).await?;
+    let (github, text) = gateway.git.outcomes.note(&caller, read.await).await?;
     let items = find_items(&text, &wanted.items).map_err(invalid_request)?;
     let drafts: Vec<DraftIssue> =
         items.iter().map(|item| draft_issue(&caller, item, &redactor)).collect();
     let keys: Vec<&RemarkKey> = drafts.iter().map(|one| &one.key).collect();
-    let found = note_outcome(&gateway, &caller, github.find_issues(&keys).await).await?;
+    let found = gateway.git.outcomes.note(&caller, github.find_issues(&keys).await).await?;
     let mut issues: Vec<_> = drafts.iter().zip(found).collect();
     if issues.iter().any(|(_, url)| url.is_none()) {
         let detail = show_all(&drafts);
@@ -68,14 +66,15 @@ pub async fn open_issues(
             [one] => format!("Open an issue for item `{}` of the roadmap", one.item),
             all => format!("Open {} issues for items of the roadmap", all.len()),
         };
-        let standing = Box::pin(consent_to(&gateway, &caller, TOOL, summary, detail)).await?;
+        let standing =
+            Box::pin(gateway.work.consent.require_for(&caller, TOOL, summary, detail)).await?;
         for (one, url) in &mut issues {
             if url.is_none() {
                 let made = github.make_change(&one.change(), &one.key, "").await;
-                *url = Some(note_outcome(&gateway, &caller, made).await?);
+                *url = Some(gateway.git.outcomes.note(&caller, made).await?);
             }
         }
-        spend_consent(&gateway, &caller, &standing).await;
+        gateway.work.consent.spend(&caller, &standing).await;
     }
     let opened = issues.into_iter().filter_map(|(one, url)| {
         let url = url?;

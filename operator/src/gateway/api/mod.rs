@@ -27,8 +27,6 @@ use super::api_error::ApiError;
 use super::state::SharedGateway;
 use super::{close, egress, git, models, web};
 
-pub(super) use self::session::{caller_redactor, tell_problem};
-
 /// All paths of [`path`], with the methods that each has.
 pub fn build_router(gateway: SharedGateway) -> Router {
     list_endpoints()
@@ -58,10 +56,10 @@ async fn admit_request(
 ) -> Response {
     let calls = [path::CHAT, path::IMAGES, path::TRANSCRIPTIONS];
     let lasts = calls.contains(&request.uri().path());
-    let response = if lasts && !gateway.requests.are_cut() {
+    let response = if lasts && !gateway.models.requests.are_cut() {
         Some(next.run(request).await)
     } else {
-        gateway.requests.run(next.run(request)).await
+        gateway.models.requests.run(next.run(request)).await
     };
     response.unwrap_or_else(|| {
         let message = "another gateway takes over: try again";

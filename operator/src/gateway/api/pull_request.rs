@@ -7,11 +7,10 @@ use codebutler_crds::thread::PullRequest;
 use codebutler_crds::wire::{ErrorCode, OpenPullRequest, PullRequestState};
 use kube::ResourceExt as _;
 
-use super::session::{caller_redactor, note_outcome};
 use crate::gateway::api_error::ApiError;
 use crate::gateway::approval;
 use crate::gateway::caller::ProvenCaller;
-use crate::gateway::consent::{ConsentStanding, GuardedEffect, require_consent, spend_consent};
+use crate::gateway::consent::{ConsentStanding, GuardedEffect};
 use crate::gateway::extract::{JsonBody, OpenCaller, needs_tool};
 use crate::gateway::github::{GitHub, GitHubError, GitHubPull, text};
 use crate::gateway::roadmap::find_mark;
@@ -32,14 +31,14 @@ pub async fn read_state(
     needs_tool(&caller, &["GHStatus", "GHCreatePR"])?;
     let branch = names::branch_name(&caller.thread.name_any());
     let found = async {
-        let github = GitHub::of(&gateway.context, &caller.repo).await?;
+        let github = GitHub::of(&gateway.work.context, &caller.repo).await?;
         let pull = github.find_pull(&branch).await?.ok_or(GitHubError::NoPull)?;
         let state = github.state(pull.clone()).await?;
         Ok((pull, state))
     };
-    let (pull, state) = note_outcome(&gateway, &caller, Box::pin(found).await).await?;
+    let (pull, state) = gateway.git.outcomes.note(&caller, Box::pin(found).await).await?;
     record_pull(&gateway, &caller, &pull).await?;
-    tell_checks(&gateway, &caller.repo, &caller.thread, (pull.head(), &state.checks)).await;
+    tell_checks(&gateway.work, &caller.repo, &caller.thread, (pull.head(), &state.checks)).await;
     Ok(axum::Json(state))
 }
 
@@ -55,24 +54,24 @@ pub async fn open_pull(
         &["GHCreatePR", "ProposeLearnings", "ProposeMaps", "ProposeItems", "GHOpenIssues"],
     )?;
     let title = check_title(&wanted)?;
-    let redactor = caller_redactor(&gateway, &caller).await?;
+    let redactor = gateway.git.outcomes.redactor(&caller).await?;
     let title = text::outgoing_text(&redactor.mask(&title));
     let body = text::outgoing_text(&redactor.mask(&wanted.body));
-    if approval::lacks_approved_plan(&gateway, &caller).await? {
+    if approval::lacks_approved_plan(&gateway.work.context, &caller).await? {
         let message = "a user has to approve the plan before a pull request is opened";
         return Err(ApiError::new(ErrorCode::NeedsApproval, message));
     }
     let branch = names::branch_name(&caller.thread.name_any());
     let base = &caller.repo.spec.git.branch;
     let asked = async {
-        let github = GitHub::of(&gateway.context, &caller.repo).await?;
+        let github = GitHub::of(&gateway.work.context, &caller.repo).await?;
         let head = github.tip(&branch).await?;
         let pull = if is_guarded(&caller) { github.find_pull(&branch).await? } else { None };
         let commit = head.as_ref().map(|head| head.commit.as_str());
         let mark = find_mark(&github, &caller.thread, commit).await?;
         Ok((github, head, pull, mark))
     };
-    let (github, head, pull, mut mark) = note_outcome(&gateway, &caller, asked.await).await?;
+    let (github, head, pull, mut mark) = gateway.git.outcomes.note(&caller, asked.await).await?;
     if let Some(missing) = mark.missing.take() {
         return Err(missing);
     }
@@ -88,17 +87,17 @@ pub async fn open_pull(
             detail: format!("{title}\n\n{body}"),
             exactly: &[base, &branch, commit, &title, &body, &last],
         };
-        standing = Box::pin(require_consent(&gateway, &caller, &effect)).await?;
+        standing = Box::pin(gateway.work.consent.require(&caller, &effect)).await?;
     }
     let verdict =
-        receipt::weigh_proof(&gateway, &caller, head.as_ref(), wanted.proof.as_ref()).await?;
-    let thread = approval::fresh_thread(&gateway, &caller).await?;
-    let origin = origin::describe_origin(&gateway, &caller.repo, &thread).await;
+        receipt::weigh_proof(&gateway.work, &caller, head.as_ref(), wanted.proof.as_ref()).await?;
+    let thread = approval::fresh_thread(&gateway.work.context, &caller).await?;
+    let origin = origin::describe_origin(&gateway.work, &caller.repo, &thread).await;
     let opened = github.open_pull(&branch, base, &title, &verdict.inscribe(&origin, &body)).await;
-    let (pull, created) = note_outcome(&gateway, &caller, opened).await?;
+    let (pull, created) = gateway.git.outcomes.note(&caller, opened).await?;
     record_pull(&gateway, &caller, &pull).await?;
     tell_thread(&gateway, &caller, &pull).await;
-    spend_consent(&gateway, &caller, &standing).await;
+    gateway.work.consent.spend(&caller, &standing).await;
     Ok(axum::Json(pull.into_state(created)))
 }
 
@@ -107,7 +106,7 @@ async fn tell_thread(gateway: &SharedGateway, caller: &ProvenCaller, pull: &GitH
     let GitHubPull { number, html_url, .. } = pull;
     let (key, text) =
         (format!("pull-request:{number}"), format!("Pull request: [#{number}]({html_url})"));
-    if let Err(error) = gateway.slack.notice(&caller.key(), &key, &text).await {
+    if let Err(error) = gateway.work.slack.notice(&caller.key(), &key, &text).await {
         tracing::warn!(%error, "the thread is not told of its pull request: the next update does");
     }
 }
@@ -148,7 +147,7 @@ async fn record_pull(
     if known == Some(&now) {
         return Ok(());
     }
-    let written = gateway.threads.set_pull_request(&caller.key(), &now).await;
+    let written = gateway.work.threads.set_pull_request(&caller.key(), &now).await;
     written.map_err(|error| explain_unwritten(&error))
 }
 

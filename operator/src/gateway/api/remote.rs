@@ -11,7 +11,6 @@ use kube::ResourceExt as _;
 use serde::{Deserialize, Serialize};
 
 use super::conversation::check_key;
-use super::session::{caller_redactor, note_outcome};
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::ProvenCaller;
 use crate::gateway::extract::{JsonBody, OpenCaller, QueryParams, needs_tool};
@@ -37,17 +36,17 @@ pub async fn post_comment(
     if let Some(at) = &wanted.at {
         check_place(at)?;
     }
-    let body = mask_written(&*caller_redactor(&gateway, &caller).await?, &wanted.body)?;
+    let body = mask_written(&*gateway.git.outcomes.redactor(&caller).await?, &wanted.body)?;
     if body.is_empty() {
         return Err(invalid_request("`body` is empty: say something"));
     }
     let key = effect_key(&caller, "comment", &wanted.key);
-    let _turn = gateway.context.github.turn(&caller.key()).await;
+    let _turn = gateway.work.context.github.turn(&caller.key()).await;
     let made = async {
         let (github, pull) = own_pull(&gateway, &caller).await?;
         github.comment(&pull, &key, &body, wanted.at.as_ref()).await
     };
-    note_outcome(&gateway, &caller, made.await).await.map(axum::Json)
+    gateway.git.outcomes.note(&caller, made.await).await.map(axum::Json)
 }
 
 /// Reviews the pull request.
@@ -63,7 +62,7 @@ pub async fn post_review(
             "too many remarks on lines: 50 at most, the most important ones",
         ));
     }
-    let redactor = caller_redactor(&gateway, &caller).await?;
+    let redactor = gateway.git.outcomes.redactor(&caller).await?;
     let body = mask_written(&redactor, &wanted.body)?;
     if body.is_empty() && (wanted.comments.is_empty() || wanted.verdict != ReviewEvent::Comment) {
         return Err(invalid_request("`body` is empty: say what you conclude"));
@@ -75,12 +74,12 @@ pub async fn post_review(
     };
     let remarks = wanted.comments.iter().map(remark).collect::<Result<Vec<_>, ApiError>>()?;
     let key = effect_key(&caller, "review", &wanted.key);
-    let _turn = gateway.context.github.turn(&caller.key()).await;
+    let _turn = gateway.work.context.github.turn(&caller.key()).await;
     let made = async {
         let (github, pull) = own_pull(&gateway, &caller).await?;
         github.review(&pull, &key, wanted.verdict, &body, &remarks).await
     };
-    note_outcome(&gateway, &caller, made.await).await.map(axum::Json)
+    gateway.git.outcomes.note(&caller, made.await).await.map(axum::Json)
 }
 
 /// The query of `/v1/issues`.
@@ -110,20 +109,20 @@ pub async fn read_issues(
         return Err(invalid_request("`label` is too long"));
     }
     let read = async {
-        let github = GitHub::of(&gateway.context, &caller.repo).await?;
+        let github = GitHub::of(&gateway.work.context, &caller.repo).await?;
         Ok(match wanted.number {
             Some(number) => IssuesQuery::One(Box::new(github.issue(number).await?)),
             None => IssuesQuery::Newest(github.issues(wanted.label.as_deref()).await?),
         })
     };
-    note_outcome(&gateway, &caller, read.await).await.map(axum::Json)
+    gateway.git.outcomes.note(&caller, read.await).await.map(axum::Json)
 }
 
 async fn own_pull(
     gateway: &SharedGateway,
     caller: &ProvenCaller,
 ) -> Result<(GitHub, GitHubPull), GitHubError> {
-    let github = GitHub::of(&gateway.context, &caller.repo).await?;
+    let github = GitHub::of(&gateway.work.context, &caller.repo).await?;
     let branch = names::branch_name(&caller.thread.name_any());
     let pull = github.find_pull(&branch).await?.ok_or(GitHubError::NoPull)?;
     Ok((github, pull))

@@ -8,10 +8,8 @@ use axum::extract::State;
 use codebutler_crds::wire::{ChangeRemote, ErrorCode, RemoteChange, RemoteChanged};
 use kube::ResourceExt as _;
 
-use super::session::{caller_redactor, note_outcome};
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::ProvenCaller;
-use crate::gateway::consent::{consent_to, spend_consent};
 use crate::gateway::extract::{JsonBody, OpenCaller, needs_tool};
 use crate::gateway::github::{GitHub, RemarkKey, text};
 use crate::gateway::redact::SecretRedactor;
@@ -33,13 +31,13 @@ pub async fn change_remote(
 ) -> Result<axum::Json<RemoteChanged>, ApiError> {
     let tool = tool_of(&wanted.change);
     needs_tool(&caller, &[tool])?;
-    let change = check_change(&*caller_redactor(&gateway, &caller).await?, wanted.change)?;
+    let change = check_change(&*gateway.git.outcomes.redactor(&caller).await?, wanted.change)?;
     let base = &caller.repo.spec.git.branch;
     let (mut summary, mut detail) = show_change(&change, base);
     let key = change_key(&caller, &detail);
-    let _turn = gateway.context.github.turn(&caller.key()).await;
+    let _turn = gateway.work.context.github.turn(&caller.key()).await;
     let done = async {
-        let github = GitHub::of(&gateway.context, &caller.repo).await?;
+        let github = GitHub::of(&gateway.work.context, &caller.repo).await?;
         let done = github.find_change(&change, &key).await?;
         let commit = match &change {
             RemoteChange::Release { .. } if done.is_none() => github.tip(base).await?,
@@ -48,7 +46,7 @@ pub async fn change_remote(
         Ok((done, commit.map(|tip| tip.commit), github))
     };
     // What has happened is asked about no more, and what can't happen is not asked about at all.
-    let (done, commit, github) = note_outcome(&gateway, &caller, done.await).await?;
+    let (done, commit, github) = gateway.git.outcomes.note(&caller, done.await).await?;
     if let Some(url) = done {
         return Ok(axum::Json(RemoteChanged { url }));
     }
@@ -58,10 +56,11 @@ pub async fn change_remote(
         let _ = write!(detail, "\n\nCommit: {commit}");
     }
     let commit = commit.unwrap_or_else(|| base.clone());
-    let standing = Box::pin(consent_to(&gateway, &caller, tool, summary, detail)).await?;
+    let standing =
+        Box::pin(gateway.work.consent.require_for(&caller, tool, summary, detail)).await?;
     let made = github.make_change(&change, &key, &commit).await;
-    let url = note_outcome(&gateway, &caller, made).await?;
-    spend_consent(&gateway, &caller, &standing).await;
+    let url = gateway.git.outcomes.note(&caller, made).await?;
+    gateway.work.consent.spend(&caller, &standing).await;
     Ok(axum::Json(RemoteChanged { url }))
 }
 

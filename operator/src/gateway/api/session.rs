@@ -1,7 +1,6 @@
 //! `GET /v1/session`: what a role has to know, after making sure that its branch exists.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -10,31 +9,29 @@ use codebutler_crds::wire::{ErrorCode, RoleCard, RoleSession};
 use codebutler_crds::{Repo, SlackTs, ThreadStatus, names};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
-use sha2::{Digest as _, Sha256};
 
 use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::caller::ProvenCaller;
 use crate::gateway::dispatch::RepoTeam;
 use crate::gateway::egress::check::needs_enforcement;
 use crate::gateway::extract::OpenCaller;
-use crate::gateway::github::{GitHub, GitHubError, moved};
+use crate::gateway::github::GitHub;
 use crate::gateway::models::facts::catalog::ModelCatalog;
-use crate::gateway::redact::SecretRedactor;
+use crate::gateway::receipt;
 use crate::gateway::state::SharedGateway;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::explain_unwritten;
-use crate::gateway::{masks, receipt};
 
 /// Answers with the session.
 pub async fn read_session(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
 ) -> Result<Json<RoleSession>, ApiError> {
-    needs_enforcement(&gateway, &caller)?;
+    needs_enforcement(&gateway.egress, &caller)?;
     needs_slot(&caller)?;
-    gateway.ledger.flush(&caller.key()).await;
+    gateway.work.ledger.flush(&caller.key()).await;
     let base_commit = publish_branch(&gateway, &caller).await?;
-    let roles = gateway.context.roles_of(&caller.repo);
+    let roles = gateway.work.context.roles_of(&caller.repo);
     let team = RepoTeam::of(&roles);
     let cards = roles.iter().map(|role| RoleCard {
         role: role.spec.role.clone(),
@@ -45,14 +42,17 @@ pub async fn read_session(
         leads: team.leads.as_ref() == Some(&role.spec.role),
     });
     let root = require_conversation(&caller.thread)?.ts.clone();
-    let catalog = &gateway.models.catalog;
-    catalog.ready(&gateway.models.asker(&gateway.context), &caller.repo).await;
+    let catalog = &gateway.models.models.catalog;
+    catalog.ready(&gateway.models.models.asker(&gateway.work.context), &caller.repo).await;
     let facts = catalog.told(&caller.repo, &caller.role.spec.model).collect();
-    let (plan_text, people) = gateway.slack.told(&caller.repo, &caller.thread).await;
+    let (plan_text, people) = gateway.work.slack.told(&caller.repo, &caller.thread).await;
     let session = describe_session(&caller, cards.collect(), base_commit, root);
     let learns = session.tools.iter().any(|tool| tool == "ProposeLearnings");
-    let link =
-        if learns { gateway.slack.permalink(&caller.repo, &caller.thread).await } else { None };
+    let link = if learns {
+        gateway.work.slack.permalink(&caller.repo, &caller.thread).await
+    } else {
+        None
+    };
     let first_pass = first_pass(catalog, &caller, &session);
     let is_first = is_first(&gateway, &caller);
     Ok(Json(RoleSession { facts, plan_text, people, link, first_pass, is_first, ..session }))
@@ -139,7 +139,7 @@ fn describe_session(
 /// Whether nobody has talked about the repository before, as far as Threads are kept.
 fn is_first(gateway: &SharedGateway, caller: &ProvenCaller) -> bool {
     let own = caller.key();
-    let threads = gateway.context.threads.state();
+    let threads = gateway.work.context.threads.state();
     let mut others = threads.iter().filter(|thread| ThreadKey::from(&***thread) != own);
     !others.any(|thread| {
         thread.namespace().as_deref() == Some(&*own.namespace)
@@ -198,64 +198,15 @@ async fn publish_branch(
     }
     let branch = names::branch_name(&caller.thread.name_any());
     let made = async {
-        let github = GitHub::of(&gateway.context, &caller.repo).await?;
+        let github = GitHub::of(&gateway.work.context, &caller.repo).await?;
         github.ensure_branch(&branch, &caller.repo.spec.git.branch).await
     };
-    let base_commit = note_outcome(gateway, caller, made.await).await?;
+    let base_commit = gateway.git.outcomes.note(caller, made.await).await?;
     gateway
+        .work
         .threads
         .set_branch(&caller.key(), &branch)
         .await
         .map_err(|error| explain_unwritten(&error))?;
     Ok(base_commit)
-}
-
-/// Lets the Repo say whether its remote can be worked with, and the thread what it waits for.
-pub async fn note_outcome<T>(
-    gateway: &SharedGateway,
-    caller: &ProvenCaller,
-    outcome: Result<T, GitHubError>,
-) -> Result<T, ApiError> {
-    match &outcome {
-        Ok(_) => {
-            let remark = moved::moved_remark(&gateway.context, &caller.repo);
-            gateway.conditions.git_works(&caller.repo, remark).await;
-        }
-        Err(error) if error.is_about_repo() => {
-            gateway.conditions.git_fails(&caller.repo, &error.to_string()).await;
-            tell_problem(gateway, &caller.repo, &caller.key(), &error.to_string()).await;
-        }
-        Err(error) if error.is_about_rules() => {
-            tell_problem(gateway, &caller.repo, &caller.key(), &error.to_string()).await;
-        }
-        Err(_) => {}
-    }
-    outcome.map_err(ApiError::from)
-}
-
-/// What is masked in the caller's texts.
-///
-/// # Errors
-/// When the repository's own patterns are not known and can't be read.
-pub async fn caller_redactor(
-    gateway: &SharedGateway,
-    caller: &ProvenCaller,
-) -> Result<Arc<SecretRedactor>, ApiError> {
-    match masks::current_redactor(&gateway.context, &caller.repo).await {
-        Ok(redactor) => Ok(redactor),
-        Err(error) => note_outcome(gateway, caller, Err(error)).await,
-    }
-}
-
-/// Tells the thread what keeps it from working: once for each problem and generation of the Repo.
-pub async fn tell_problem(gateway: &SharedGateway, repo: &Repo, thread: &ThreadKey, error: &str) {
-    let problem = hex::encode(&Sha256::digest(error)[..4]);
-    let key = format!("repo-{}-{problem}", repo.metadata.generation.unwrap_or_default());
-    let text = format!(
-        "I can't work in this repository: {error}. I go on by myself once that is right (Repo `{}`).",
-        repo.name_any()
-    );
-    if let Err(error) = gateway.slack.notice(thread, &key, &text).await {
-        tracing::warn!(%error, "the thread could not be told what is wrong with its Repo");
-    }
 }

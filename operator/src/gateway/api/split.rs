@@ -7,7 +7,6 @@ use codebutler_crds::thread::{RequestPart, RequestSplit};
 use codebutler_crds::wire::{ErrorCode, ProposeSplit, ProposedPart, SplitAsked};
 use kube::ResourceExt as _;
 
-use super::session::caller_redactor;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::approval::fresh_thread;
 use crate::gateway::caller::ProvenCaller;
@@ -32,7 +31,7 @@ pub async fn propose_split(
             "the key has to be 1 to 64 characters of A-Z, a-z, 0-9 and _ . : -",
         ));
     }
-    let thread = fresh_thread(&gateway, &caller).await?;
+    let thread = fresh_thread(&gateway.work.context, &caller).await?;
     if thread.spec.parent.is_some() {
         return Err(invalid_request("this conversation is a part already: plan it as one"));
     }
@@ -48,7 +47,7 @@ pub async fn propose_split(
         ));
     }
     let repos = repos_of(&gateway, &caller);
-    let redactor = caller_redactor(&gateway, &caller).await?;
+    let redactor = gateway.git.outcomes.redactor(&caller).await?;
     let mask = |text: &str| redactor.mask(text.trim()).into_owned();
     let parts = check_parts(wish.parts, &caller.thread.spec.repo, &repos, mask)?;
     let split = RequestSplit {
@@ -62,14 +61,14 @@ pub async fn propose_split(
     };
     let text = parts::parts_question(&split, &caller.thread.spec.repo);
     let key = format!("split-{}", wish.key);
-    let ts = gateway.slack.ask_split(&caller.key(), &key, &text, &split).await?;
+    let ts = gateway.work.slack.ask_split(&caller.key(), &key, &text, &split).await?;
     Ok(axum::Json(SplitAsked { ts }))
 }
 
 /// The Repos in which a part can be built.
 fn repos_of(gateway: &SharedGateway, caller: &ProvenCaller) -> BTreeSet<String> {
     let namespace = caller.key().namespace;
-    let all = gateway.context.repos.state();
+    let all = gateway.work.context.repos.state();
     let here = all.iter().filter(|repo| repo.namespace().as_ref() == Some(&namespace));
     let usable = here.filter(|repo| !repo.spec.suspend && repo.channel().is_some());
     usable.map(|repo| repo.name_any()).collect()

@@ -15,5 +15,5 @@ pub async fn list_threads(
     OpenCaller(caller): OpenCaller,
 ) -> Result<Json<Vec<OtherThread>>, ApiError> {
     needs_tool(&caller, &["ListThreads"])?;
-    Ok(Json(overlap::other_threads(&gateway, &caller).await))
+    Ok(Json(overlap::other_threads(&gateway.work, &caller).await))
 }

@@ -11,12 +11,12 @@ use codebutler_crds::{NanoUsd, ThreadStatus};
 use tokio::time::Instant;
 
 use super::account::{SpendAccount, WrittenSpend};
-use super::calendar::BudgetMoment;
 use super::leaving::{
     self, BookHandover, LeavingEntries, LedgerOffice, SpentElsewhere, WriteClash,
 };
 use super::open::{CallStage, OpenCalls, OpenRecord};
 use super::record::{CallHolder, CallRecords};
+use crate::calendar::BudgetMoment;
 
 /// What books of both kinds have.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use codebutler_crds::spend::{CallLimit, DayAmount, HourCalls, ThreadBudget};
 use jiff::Timestamp;
 
 use super::account::SpendAccount;
-use super::calendar::BudgetMoment;
+use crate::calendar::BudgetMoment;
 
 /// The caps that hold for one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,8 +92,8 @@ pub fn near_cap(limits: &LimitsSpec, cap: Option<NanoUsd>, pot: &SpendAccount) -
 
 #[cfg(test)]
 mod tests {
-    use super::super::calendar;
     use super::*;
+    use crate::calendar;
 
     const fn usd(cents: u64) -> NanoUsd {
         NanoUsd(cents * 10_000_000)

@@ -6,19 +6,20 @@
 //! second per object. Who takes over flags the grants that it finds, and asks the providers what the
 //! calls on record have cost.
 //!
-//! Pure: [`account`], [`apart`], [`book`], [`calendar`], [`estimate`], [`leaving`], [`limits`], [`open`]. [`repos`] and
+//! Pure: [`account`], [`apart`], [`book`], [`estimate`], [`leaving`], [`limits`], [`open`]. [`repos`] and
 //! [`super::threads`] write, [`pause`] talks to people.
 
 pub mod account;
 mod apart;
 pub mod book;
-pub mod calendar;
 pub mod estimate;
 pub mod leaving;
 pub mod limits;
+pub mod notices;
 pub mod open;
 pub mod pause;
 mod pot;
+pub mod purse;
 mod record;
 pub mod repos;
 mod writing;
@@ -36,14 +37,15 @@ use self::leaving::LedgerOffice;
 use self::limits::{CallAccounts, CallCaps, ExceededLimit};
 use self::open::OpenRecord;
 use self::pot::{BookHolder, LedgerBooks};
-use self::repos::{RepoKey, RepoWriter};
+use self::repos::RepoWriter;
 use self::writing::SharedLedger;
 use super::caller::ProvenCaller;
 use super::context::GatewayContext;
 use super::metrics::GatewayMetrics;
+use super::repo_key::RepoKey;
 use super::thread_key::ThreadKey;
 use super::threads::{ThreadWriter, WriteError};
-use crate::step;
+use crate::{calendar, step};
 
 pub use self::pot::{LoadError, LostCall};
 

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use async_trait::async_trait;
 use codebutler_crds::spend::{BudgetAsk, CallLimit};
 use codebutler_crds::thread::ThreadState;
 use codebutler_crds::{NanoUsd, Repo, Thread};
@@ -12,59 +13,129 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::limits::{CallCaps, ExceededLimit};
-use super::{NearCap, calendar};
+use super::notices::BudgetNotices;
+use super::purse::RoadmapBudget;
+use super::{Ledger, NearCap};
+use crate::calendar;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::ProvenCaller;
-use crate::gateway::roadmap::RoadmapBudget;
 use crate::gateway::slack::questions::budget::{BudgetAsked, go_on};
-use crate::gateway::slack::usage;
-use crate::gateway::state::SharedGateway;
+use crate::gateway::slack::{SlackGateway, usage};
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::thread_queue::{ThreadQueue, ThreadReconciler, drive_one_by_one};
-use crate::gateway::threads::{WriteError, explain_unwritten};
+use crate::gateway::threads::{ThreadWriter, WriteError, explain_unwritten};
+use crate::gateway::work::WorkServices;
 use crate::queue::FollowUp;
+use crate::tasks::TaskGroup;
 
 /// Time between two looks for limits that have given way.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// Asks the thread, once, and remembers who waits for the answer. Answers the sentence for the role.
-///
-/// # Errors
-/// When the question could not be asked: nobody would wake the role.
-pub async fn ask_money(
-    gateway: &SharedGateway,
-    caller: &ProvenCaller,
-    exceeded: &ExceededLimit,
-) -> Result<String, ApiError> {
-    let key = caller.key();
-    gateway.ledger.flush(&key).await;
-    // One question at a time, however many roles run into the limit at once.
-    let _turn = gateway.ledger.inner.asking.lock(&key).await;
-    let thread = gateway.threads.read(&key).await.map_err(|error| explain_unwritten(&error))?;
-    let status = thread.status.clone().unwrap_or_default();
-    let budget = status.budget.clone().unwrap_or_default();
-    let role = caller.role_name().to_owned();
-    let open = budget.ask.as_ref().filter(|ask| ask.limit == exceeded.limit);
-    let number = if open.is_some() { budget.asked } else { budget.asked + 1 };
-    let question = BudgetAsked {
-        limit: exceeded.limit,
-        cap: exceeded.cap,
-        until: exceeded.until,
-        role,
-        number,
-    };
-    let sentence = limit_sentence(exceeded, &caller.repo.name_any());
-    let table = match exceeded.limit {
-        CallLimit::PerThread | CallLimit::PerDay | CallLimit::PerRoadmap => {
-            usage::usage_table(&status)
+/// Talks to people through Slack. Cheap to clone.
+#[derive(Clone)]
+pub struct SlackBudget {
+    ledger: Ledger,
+    threads: ThreadWriter,
+    slack: SlackGateway,
+    calls: TaskGroup,
+}
+
+impl SlackBudget {
+    /// Talks through these; `calls` holds what is posted beside a call.
+    pub fn new(
+        ledger: Ledger,
+        threads: ThreadWriter,
+        slack: SlackGateway,
+        calls: TaskGroup,
+    ) -> Self {
+        Self { ledger, threads, slack, calls }
+    }
+
+    fn post(&self, caller: &ProvenCaller, id: String, text: String) {
+        let (slack, key) = (self.slack.clone(), caller.key());
+        self.calls.spawn(async move {
+            if let Err(error) = slack.notice(&key, &id, &text).await {
+                tracing::warn!(thread = key.name, %error, "the thread was not told about money");
+            }
+        });
+    }
+}
+
+#[async_trait]
+impl BudgetNotices for SlackBudget {
+    async fn ask_money(
+        &self,
+        caller: &ProvenCaller,
+        exceeded: &ExceededLimit,
+    ) -> Result<String, ApiError> {
+        let key = caller.key();
+        self.ledger.flush(&key).await;
+        // One question at a time, however many roles run into the limit at once.
+        let _turn = self.ledger.inner.asking.lock(&key).await;
+        let thread = self.threads.read(&key).await.map_err(|error| explain_unwritten(&error))?;
+        let status = thread.status.clone().unwrap_or_default();
+        let budget = status.budget.clone().unwrap_or_default();
+        let role = caller.role_name().to_owned();
+        let open = budget.ask.as_ref().filter(|ask| ask.limit == exceeded.limit);
+        let number = if open.is_some() { budget.asked } else { budget.asked + 1 };
+        let question = BudgetAsked {
+            limit: exceeded.limit,
+            cap: exceeded.cap,
+            until: exceeded.until,
+            role,
+            number,
+        };
+        let sentence = limit_sentence(exceeded, &caller.repo.name_any());
+        let table = match exceeded.limit {
+            CallLimit::PerThread | CallLimit::PerDay | CallLimit::PerRoadmap => {
+                usage::usage_table(&status)
+            }
+            CallLimit::CallsPerHour | CallLimit::CallsPerUserPerHour => String::new(),
+        };
+        let name = &caller.role.spec.display.name;
+        let text = format!("{name} waits: {sentence}\n{table}");
+        let id = format!("budget-{number}");
+        self.slack.ask_money(&key, &id, text.trim(), &question).await?;
+        Ok(format!(
+            "{sentence} The people of the thread were asked; wait for the decision `budget`."
+        ))
+    }
+
+    fn report_near(&self, caller: &ProvenCaller, near: NearCap) {
+        let NearCap { limit, cap, used, day } = near;
+        let (what, id) = match limit {
+            CallLimit::PerDay => (
+                format!("today's budget of `{}`", caller.repo.name_any()),
+                format!("budget-near-{day}-{}", cap.0),
+            ),
+            _ => ("this thread's budget".to_owned(), format!("budget-near-{}", cap.0)),
+        };
+        self.post(caller, id, format!("${used} of ${cap} of {what} is used."));
+    }
+
+    fn report_fallback(&self, caller: &ProvenCaller, asked: &str, instead: &str, since: Instant) {
+        let first = self.ledger.inner.told.first_time((caller.key(), asked.to_owned(), since));
+        if !first {
+            return;
         }
-        CallLimit::CallsPerHour | CallLimit::CallsPerUserPerHour => String::new(),
-    };
-    let name = &caller.role.spec.display.name;
-    let text = format!("{name} waits: {sentence}\n{table}");
-    let id = format!("budget-{number}");
-    gateway.slack.ask_money(&key, &id, text.trim(), &question).await?;
-    Ok(format!("{sentence} The people of the thread were asked; wait for the decision `budget`."))
+        let broke = SystemTime::now()
+            .checked_sub(since.elapsed())
+            .and_then(|at| at.duration_since(UNIX_EPOCH).ok().map(|at| at.as_secs()));
+        let hash = hex::encode(&Sha256::digest(asked)[..4]);
+        let id = format!("model-{hash}-{}", broke.unwrap_or_default());
+        let text = format!("The model `{asked}` fails: `{instead}` answers for the next minutes.");
+        self.post(caller, id, text);
+    }
+
+    fn report_short_credit(&self, caller: &ProvenCaller, model: &str, tokens: u32) {
+        let day = calendar::find_moment(Timestamp::now(), &caller.repo.spec.limits.time_zone).day;
+        let secret = &caller.repo.spec.model.credentials.name;
+        let text = format!(
+            "The credit of Secret `{secret}` is nearly used up: `{model}` may answer with {tokens} \
+             tokens at most. Add some before the work stops."
+        );
+        self.post(caller, format!("credit-{day}"), text);
+    }
 }
 
 /// What was reached, and what happens next.
@@ -99,68 +170,14 @@ fn limit_sentence(exceeded: &ExceededLimit, repo: &str) -> String {
     }
 }
 
-/// Tells the thread that a cap is near.
-pub fn tell_near(gateway: &SharedGateway, caller: &ProvenCaller, near: NearCap) {
-    let NearCap { limit, cap, used, day } = near;
-    let (what, id) = match limit {
-        CallLimit::PerDay => (
-            format!("today's budget of `{}`", caller.repo.name_any()),
-            format!("budget-near-{day}-{}", cap.0),
-        ),
-        _ => ("this thread's budget".to_owned(), format!("budget-near-{}", cap.0)),
-    };
-    tell_thread(gateway, caller, id, format!("${used} of ${cap} of {what} is used."));
-}
-
-/// Tells the thread, once for each time that a model's circuit breaks, that another one answers.
-pub fn tell_fallback(
-    gateway: &SharedGateway,
-    caller: &ProvenCaller,
-    asked: &str,
-    instead: &str,
-    since: Instant,
-) {
-    let first = gateway.ledger.inner.told.first_time((caller.key(), asked.to_owned(), since));
-    if !first {
-        return;
-    }
-    let broke = SystemTime::now()
-        .checked_sub(since.elapsed())
-        .and_then(|at| at.duration_since(UNIX_EPOCH).ok().map(|at| at.as_secs()));
-    let hash = hex::encode(&Sha256::digest(asked)[..4]);
-    let id = format!("model-{hash}-{}", broke.unwrap_or_default());
-    let text = format!("The model `{asked}` fails: `{instead}` answers for the next minutes.");
-    tell_thread(gateway, caller, id, text);
-}
-
-/// Tells the thread, once a day, that answers are cut short by what the account has left.
-pub fn tell_short(gateway: &SharedGateway, caller: &ProvenCaller, model: &str, tokens: u32) {
-    let day = calendar::find_moment(Timestamp::now(), &caller.repo.spec.limits.time_zone).day;
-    let secret = &caller.repo.spec.model.credentials.name;
-    let text = format!(
-        "The credit of Secret `{secret}` is nearly used up: `{model}` may answer with {tokens} \
-         tokens at most. Add some before the work stops."
-    );
-    tell_thread(gateway, caller, format!("credit-{day}"), text);
-}
-
-fn tell_thread(gateway: &SharedGateway, caller: &ProvenCaller, id: String, text: String) {
-    let (gateway, key) = (gateway.clone(), caller.key());
-    gateway.calls.clone().spawn(async move {
-        if let Err(error) = gateway.slack.notice(&key, &id, &text).await {
-            tracing::warn!(thread = key.name, %error, "the thread was not told about money");
-        }
-    });
-}
-
 /// Wakes the roles whose limits have given way: by time, or because somebody changed the Repo.
-pub async fn wake_paused(gateway: &SharedGateway) {
+pub async fn wake_paused(gateway: &WorkServices) {
     let queue = ThreadQueue::new(&gateway.context.attended, asks_for_more, (EVERY, EVERY));
     drive_one_by_one(queue, &gateway.shutdown, LimitReconciler { gateway }).await;
 }
 
 struct LimitReconciler<'a> {
-    gateway: &'a SharedGateway,
+    gateway: &'a WorkServices,
 }
 
 impl ThreadReconciler for LimitReconciler<'_> {

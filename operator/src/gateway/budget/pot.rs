@@ -11,8 +11,8 @@ use super::book::{CallBook, RepoBook, ThreadBook};
 use super::leaving::{LeavingEntries, LedgerOffice, WriteClash};
 use super::limits::{self, ExceededLimit};
 use super::open::{CallStage, OpenRecord};
-use super::repos::RepoKey;
-use crate::gateway::roadmap::RoadmapBudget;
+use super::purse::RoadmapBudget;
+use crate::gateway::repo_key::RepoKey;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::WriteError;
 

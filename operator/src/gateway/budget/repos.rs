@@ -11,23 +11,12 @@ use kube::{Api, Client, ResourceExt as _};
 use parking_lot::Mutex;
 use serde_json::json;
 
+use crate::gateway::repo_key::RepoKey;
 use crate::gateway::threads::patch;
 use crate::gateway::writes;
 
 /// Attempts per write.
 const ATTEMPTS: u32 = 20;
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RepoKey {
-    pub namespace: String,
-    pub name: String,
-}
-
-impl From<&Repo> for RepoKey {
-    fn from(repo: &Repo) -> Self {
-        Self { namespace: repo.namespace().unwrap_or_default(), name: repo.name_any() }
-    }
-}
 
 /// Writes Repos. Cheap to clone.
 #[derive(Clone)]

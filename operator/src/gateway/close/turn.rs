@@ -9,9 +9,9 @@ use codebutler_crds::{Repo, ThreadStatus};
 use super::{Ending, LastWords, MergeProgress, commit, merge_commit};
 use crate::gateway::api_error::ApiError;
 use crate::gateway::github::{GitHub, GitHubPull};
-use crate::gateway::state::SharedGateway;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::explain_unwritten;
+use crate::gateway::work::WorkServices;
 
 /// What became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub enum MergeTurn {
 /// # Errors
 /// When something can't be asked: it is found again later.
 pub async fn merge_in_turn(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Arc<Repo>,
     github: &GitHub,
     key: &ThreadKey,
@@ -81,7 +81,7 @@ fn refuse_turn(why: &str) -> MergeTurn {
 ///
 /// # Errors
 /// When Slack or the API server can't be asked: it is told once, however often it is begun.
-pub async fn let_go(gateway: &SharedGateway, key: &ThreadKey, why: &str) -> Result<(), ApiError> {
+pub async fn let_go(gateway: &WorkServices, key: &ThreadKey, why: &str) -> Result<(), ApiError> {
     let thread = match gateway.threads.read(key).await {
         Ok(thread) => thread,
         Err(crate::gateway::threads::WriteError::Missing(_)) => return Ok(()),

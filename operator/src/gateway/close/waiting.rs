@@ -14,9 +14,9 @@ use super::{Ending, LastWords, MergeProgress, commit, merge_commit};
 use crate::gateway::api_error::ApiError;
 use crate::gateway::github::{GitHub, GitHubPull};
 use crate::gateway::parts;
-use crate::gateway::state::SharedGateway;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::explain_unwritten;
+use crate::gateway::work::WorkServices;
 
 /// Whether a merge is tried that GitHub says is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub fn find_wait(thread: &Thread) -> Option<MergeWait> {
 /// # Errors
 /// When GitHub, Slack or the API server can't be asked: the next round goes on.
 pub async fn resume_merge(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Arc<Repo>,
     github: &GitHub,
     key: &ThreadKey,
@@ -96,7 +96,7 @@ pub async fn resume_merge(
 }
 
 /// Whether a merge train of the same Repo has a Thread's pull request.
-fn has_train(gateway: &SharedGateway, thread: &Thread) -> bool {
+fn has_train(gateway: &WorkServices, thread: &Thread) -> bool {
     let name = thread.name_any();
     gateway.context.attended.all().into_iter().any(|other| {
         let same = other.namespace() == thread.namespace() && other.spec.repo == thread.spec.repo;

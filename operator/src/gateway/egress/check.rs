@@ -3,6 +3,7 @@
 //! nothing is enforced unless the Repo says otherwise.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use axum::extract::State;
 use codebutler_crds::condition::EGRESS_ENFORCED;
@@ -12,11 +13,11 @@ use kube::ResourceExt as _;
 use super::walls::{WallVerdict, reported_ways};
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::ProvenCaller;
+use crate::gateway::egress::services::EgressServices;
 use crate::gateway::extract::{JsonBody, OpenCaller};
-use crate::gateway::state::SharedGateway;
 
 pub async fn report_egress(
-    State(gateway): State<SharedGateway>,
+    State(gateway): State<Arc<EgressServices>>,
     OpenCaller(caller): OpenCaller,
     JsonBody(report): JsonBody<EgressReport>,
 ) -> Result<axum::Json<serde_json::Value>, ApiError> {
@@ -43,7 +44,7 @@ pub async fn report_egress(
 ///
 /// # Errors
 /// `Upstream`: agents wait for people to mend it.
-pub fn needs_enforcement(gateway: &SharedGateway, caller: &ProvenCaller) -> Result<(), ApiError> {
+pub fn needs_enforcement(gateway: &EgressServices, caller: &ProvenCaller) -> Result<(), ApiError> {
     let repo = &caller.repo;
     let conditions = repo.status.iter().flat_map(|status| &status.conditions);
     let mut found = conditions.into_iter().filter(|c| c.type_ == EGRESS_ENFORCED);
@@ -79,10 +80,10 @@ fn leak_sentence(repo: &str, ways: &str) -> String {
 }
 
 /// Once per generation of the Repo.
-async fn tell_open_egress(gateway: &SharedGateway, caller: &ProvenCaller, why: &str) {
+async fn tell_open_egress(gateway: &EgressServices, caller: &ProvenCaller, why: &str) {
     let key = format!("egress-{}", caller.repo.metadata.generation.unwrap_or_default());
     let text = format!("I don't start here: {why}.");
-    if let Err(error) = gateway.slack.notice(&caller.key(), &key, &text).await {
+    if let Err(error) = gateway.notices.post_notice(&caller.key(), &key, &text).await {
         tracing::warn!(%error, "the thread could not be told that egress is not enforced");
     }
 }

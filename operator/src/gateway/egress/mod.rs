@@ -6,6 +6,7 @@ pub mod address;
 pub mod check;
 mod refusal;
 mod rules;
+pub mod services;
 pub mod target;
 mod tunnel;
 mod walls;

@@ -1,5 +1,6 @@
 //! `/v1/connect`: a connection to the outside as an upgraded request, with limits.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -15,8 +16,8 @@ use tokio::time::Instant;
 
 use super::{EgressTarget, Permit};
 use crate::gateway::api_error::ApiError;
+use crate::gateway::egress::services::EgressServices;
 use crate::gateway::extract::{OpenCaller, QueryParams, needs_tool};
-use crate::gateway::state::SharedGateway;
 
 /// How long nothing may be said in either direction, and how long a connection may last at all.
 const IDLE: Duration = Duration::from_mins(5);
@@ -34,7 +35,7 @@ pub struct WantedHost {
 
 /// Connects, and answers 101 once that worked.
 pub async fn open_tunnel(
-    State(gateway): State<SharedGateway>,
+    State(gateway): State<Arc<EgressServices>>,
     OpenCaller(caller): OpenCaller,
     QueryParams(wanted): QueryParams<WantedHost>,
     mut request: Request,

@@ -9,7 +9,7 @@ use super::command::{CommandError, GitRepository};
 use super::host::GitHost;
 use super::mirror::{MirrorError, RepoMirror};
 use super::{Fresh, update_copy};
-use crate::gateway::state::SharedGateway;
+use crate::gateway::git::services::GitServices;
 
 /// Bytes of a file that is judged.
 const MAX_FILE: u64 = 1024 * 1024;
@@ -28,7 +28,7 @@ impl BaseCopy {
     ///
     /// # Errors
     /// When the remote can't be asked.
-    pub async fn take(gateway: &SharedGateway, repo: &Repo) -> Result<Option<Self>, MirrorError> {
+    pub async fn take(gateway: &GitServices, repo: &Repo) -> Result<Option<Self>, MirrorError> {
         let mirror = gateway.mirrors.of(repo);
         if !mirror.is_there() {
             return Ok(None);

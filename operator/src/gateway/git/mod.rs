@@ -7,12 +7,14 @@ mod change;
 mod command;
 mod confine;
 mod definitions;
+mod desk;
 mod guard;
 pub mod guides;
 mod host;
 mod lfs;
 mod merges;
 pub mod mirror;
+pub mod outcome;
 mod outline;
 pub mod pktline;
 mod places;
@@ -24,6 +26,7 @@ mod receive;
 mod rules;
 mod serve;
 mod service;
+pub mod services;
 mod survey;
 #[cfg(test)]
 mod testing;
@@ -48,14 +51,15 @@ use self::host::{GitHost, HostError};
 use self::mirror::{MirrorError, RefSnapshot, RepoMirror};
 use self::policy::WantedMasking;
 use self::quarantine::ReceiveError;
-use super::api::tell_problem;
+use self::services::GitServices;
 use super::api_error::ApiError;
 use super::caller::ProvenCaller;
 use super::github::{GitHub, moved};
-use super::state::SharedGateway;
+use super::notices::report_problem;
 use super::thread_key::ThreadKey;
 
 pub use self::change::BranchChange;
+pub use self::desk::BranchDesk;
 #[cfg(test)]
 pub use self::host::fuzz_talk;
 pub use self::merges::TriedMerge;
@@ -88,7 +92,7 @@ enum Fresh {
 
 /// The caller's repository, brought up to date, whoever gives up waiting for it.
 async fn open_bench(
-    gateway: &SharedGateway,
+    gateway: &Arc<GitServices>,
     caller: &ProvenCaller,
     fresh: Fresh,
 ) -> Result<Bench, GitError> {
@@ -97,12 +101,12 @@ async fn open_bench(
 
 /// The same for a Repo; `thread` is told what is wrong with its policy.
 async fn bench_of(
-    gateway: &SharedGateway,
+    gateway: &Arc<GitServices>,
     repo: &Arc<Repo>,
     thread: &ThreadKey,
     fresh: Fresh,
 ) -> Result<Bench, GitError> {
-    let (shared, repo, thread) = (gateway.clone(), repo.clone(), thread.clone());
+    let (shared, repo, thread) = (Arc::clone(gateway), repo.clone(), thread.clone());
     let mirror = gateway.mirrors.of(&repo);
     let work = async move {
         let mut outcome = try_bench(&shared, &repo, &thread, &mirror, fresh).await;
@@ -140,7 +144,7 @@ async fn bench_of(
 /// # Errors
 /// When the remote can't be asked: nothing is said of what may be old.
 pub async fn take_survey(
-    gateway: &SharedGateway,
+    gateway: &Arc<GitServices>,
     repo: &Arc<Repo>,
     thread: &ThreadKey,
 ) -> Result<BranchSurvey, SurveyError> {
@@ -150,7 +154,7 @@ pub async fn take_survey(
 }
 
 async fn try_bench(
-    gateway: &SharedGateway,
+    gateway: &GitServices,
     repo: &Arc<Repo>,
     thread: &ThreadKey,
     mirror: &Arc<RepoMirror>,
@@ -165,7 +169,7 @@ async fn try_bench(
 
 /// Brings a copy up to date, within its room on the disk.
 async fn update_copy(
-    gateway: &SharedGateway,
+    gateway: &GitServices,
     repo: &Repo,
     mirror: &RepoMirror,
     host: &GitHost,
@@ -189,7 +193,7 @@ async fn update_copy(
 }
 
 /// Removes copies that no Repo needs, from time to time, until the gateway stops.
-pub async fn tidy_copies(gateway: &SharedGateway) {
+pub async fn tidy_copies(gateway: &GitServices) {
     let mut due = tokio::time::interval(TIDY);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
@@ -203,7 +207,7 @@ pub async fn tidy_copies(gateway: &SharedGateway) {
 }
 
 /// What is fetched may be large, and its size is not known before.
-async fn keep_room(gateway: &SharedGateway) -> Infallible {
+async fn keep_room(gateway: &GitServices) -> Infallible {
     loop {
         tokio::time::sleep(ROOM).await;
         make_room(gateway).await;
@@ -211,7 +215,7 @@ async fn keep_room(gateway: &SharedGateway) -> Infallible {
 }
 
 /// Keeps the copies within their room on the disk, and counts what they take.
-async fn make_room(gateway: &SharedGateway) {
+async fn make_room(gateway: &GitServices) {
     let mirrors = gateway.mirrors.clone();
     match tokio::task::spawn_blocking(move || mirrors.make_room()).await {
         Ok(bytes) => gateway.metrics.git_cache(bytes),
@@ -220,16 +224,23 @@ async fn make_room(gateway: &SharedGateway) {
 }
 
 /// Lets the Repo and the thread say what a person has to correct.
-async fn complain_about(gateway: &SharedGateway, repo: &Arc<Repo>, thread: &ThreadKey, why: &str) {
+async fn complain_about(
+    gateway: &Arc<GitServices>,
+    repo: &Arc<Repo>,
+    thread: &ThreadKey,
+    why: &str,
+) {
     gateway.conditions.git_fails(repo, why).await;
-    let (shared, repo) = (gateway.clone(), Arc::clone(repo));
+    let (shared, repo) = (Arc::clone(gateway), Arc::clone(repo));
     let (thread, why) = (thread.clone(), why.to_owned());
-    gateway.calls.spawn(async move { tell_problem(&shared, &repo, &thread, &why).await });
+    gateway
+        .calls
+        .spawn(async move { report_problem(&*shared.notices, &repo, &thread, &why).await });
 }
 
 /// Puts the base branch's own patterns in force, and tells the thread once what is wrong with them.
 async fn learn_patterns(
-    gateway: &SharedGateway,
+    gateway: &GitServices,
     repo: &Repo,
     thread: &ThreadKey,
     bench: &Bench,
@@ -251,9 +262,9 @@ async fn learn_patterns(
          what its last good version masked stays masked too."
     );
     let key = format!("policy-{}", hex::encode(&Sha256::digest(&text)[..4]));
-    let (gateway, thread) = (gateway.clone(), thread.clone());
-    gateway.clone().calls.spawn(async move {
-        if let Err(error) = gateway.slack.notice(&thread, &key, &text).await {
+    let (notices, thread) = (Arc::clone(&gateway.notices), thread.clone());
+    gateway.calls.spawn(async move {
+        if let Err(error) = notices.post_notice(&thread, &key, &text).await {
             tracing::warn!(%error, "the thread could not be told what is wrong with its policy");
         }
     });
@@ -297,7 +308,7 @@ enum GitError {
 
 /// `kind` is that of the answer that Git expects: `result` or `advertisement`.
 fn finish_answer(
-    gateway: &SharedGateway,
+    gateway: &GitServices,
     caller: &ProvenCaller,
     (service, kind): (&'static str, &'static str),
     outcome: Result<Answered, GitError>,

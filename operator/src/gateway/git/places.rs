@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use crate::gateway::budget::repos::RepoKey;
+use crate::gateway::repo_key::RepoKey;
 use crate::gateway::thread_key::ThreadKey;
 
 /// How many are served at once: in all, for one Repo, and for one thread.

@@ -14,10 +14,10 @@ use kube::ResourceExt as _;
 use tokio::time::MissedTickBehavior;
 
 use super::host::{GitHost, HostError};
-use crate::gateway::budget::repos::RepoKey;
+use crate::gateway::git::services::GitServices;
 use crate::gateway::github::{GitHub, GitHubError, moved};
+use crate::gateway::repo_key::RepoKey;
 use crate::gateway::revisions::PolledRevisions;
-use crate::gateway::state::SharedGateway;
 
 /// Time between two looks at the Repos: nobody is asked for it.
 const LOOK: Duration = Duration::from_secs(2);
@@ -64,7 +64,7 @@ fn git_condition(repo: &Repo) -> Option<&Condition> {
 }
 
 /// Asks until the gateway stops.
-pub async fn run_probe(gateway: &SharedGateway) {
+pub async fn run_probe(gateway: &GitServices) {
     let (asked, secrets) = (Mutex::new(HashMap::new()), PolledRevisions::default());
     let mut ticks = tokio::time::interval(LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -81,7 +81,7 @@ pub async fn run_probe(gateway: &SharedGateway) {
 }
 
 async fn probe_repo(
-    gateway: &SharedGateway,
+    gateway: &GitServices,
     repo: Arc<Repo>,
     asked: &Mutex<HashMap<RepoKey, Asked>>,
     secrets: &PolledRevisions,
@@ -107,7 +107,7 @@ async fn probe_repo(
     lock(asked).insert(key, Asked { uid, generation, secret, at, failures });
 }
 
-async fn tell_answer(gateway: &SharedGateway, repo: &Repo, answer: Result<(), No>) -> bool {
+async fn tell_answer(gateway: &GitServices, repo: &Repo, answer: Result<(), No>) -> bool {
     match answer {
         Ok(()) => {
             let remark = moved::moved_remark(&gateway.context, repo);
@@ -147,7 +147,7 @@ impl From<GitHubError> for No {
 }
 
 /// Git's own protocol, which copies are made with, and the API, which branches are made with.
-async fn ask_host(gateway: &SharedGateway, repo: &Arc<Repo>) -> Result<(), No> {
+async fn ask_host(gateway: &GitServices, repo: &Arc<Repo>) -> Result<(), No> {
     let refs = match GitHost::of(&gateway.context, repo).await?.refs().await {
         Err(HostError::Moved(_)) if GitHub::look_for_move(&gateway.context, repo).await? => {
             GitHost::of(&gateway.context, repo).await?.refs().await?

@@ -23,12 +23,12 @@ use super::quarantine::{PushBase, PushQuarantine, ReceiveError};
 use super::rules::{self, IncomingPush, PushRules};
 use super::service::PUSH;
 use super::{Answered, Bench, Fresh, GitError, RESULT, finish_answer, git_answer, open_bench};
+use crate::gateway::approval;
 use crate::gateway::caller::ProvenCaller;
 use crate::gateway::extract::OpenCaller;
+use crate::gateway::git::services::GitServices;
 use crate::gateway::history::ToldEvent;
 use crate::gateway::redact::SecretRedactor;
-use crate::gateway::state::SharedGateway;
-use crate::gateway::{approval, consent};
 use crate::step;
 
 /// Most bytes of a refused push that are read and thrown away, so that Git reads the refusal
@@ -46,7 +46,7 @@ const PATIENCE: Duration = Duration::from_mins(20);
 
 /// `POST git-receive-pack`: a push.
 pub async fn receive_pack(
-    State(gateway): State<SharedGateway>,
+    State(gateway): State<Arc<GitServices>>,
     OpenCaller(caller): OpenCaller,
     headers: HeaderMap,
     body: Body,
@@ -72,7 +72,7 @@ impl Told {
 }
 
 async fn receive_push(
-    gateway: &SharedGateway,
+    gateway: &Arc<GitServices>,
     caller: &ProvenCaller,
     headers: &HeaderMap,
     body: Body,
@@ -89,8 +89,11 @@ async fn receive_push(
     }
     let rest = head.slice(used..);
     let branch = names::branch_name(&caller.thread.name_any());
-    let rights =
-        push_rights(caller, &branch, approval::lacks_approved_plan(gateway, caller).await?);
+    let rights = push_rights(
+        caller,
+        &branch,
+        approval::lacks_approved_plan(&gateway.context, caller).await?,
+    );
     let refused = push::judge_push(&push, &rights);
     let outcome = match push.commands.as_slice() {
         [command] if refused.is_empty() => {
@@ -142,7 +145,7 @@ fn respond_push(
 
 /// Judges a push to the thread's branch, and passes it on.
 async fn pass_push(
-    gateway: &SharedGateway,
+    gateway: &Arc<GitServices>,
     caller: &ProvenCaller,
     command: &PushCommand,
     rest: Bytes,
@@ -182,12 +185,12 @@ async fn pass_push(
     }
     let exactly = [&*update.name, update.old.as_deref().unwrap_or_default(), &update.new];
     let effect = ChangeOutline::of(&incoming, &update).effect(&exactly);
-    let standing = Box::pin(consent::ask_consent(gateway, caller, &effect)).await?;
+    let standing = Box::pin(gateway.consent.ask(caller, &effect)).await?;
     if let Some((reason, message)) = standing.refusal() {
         return Ok(Told::new(reason, format!("CodeButler has not pushed this: {message}.")));
     }
     // Looking may have taken minutes.
-    if approval::lacks_approved_plan(gateway, caller).await? {
+    if approval::lacks_approved_plan(&gateway.context, caller).await? {
         let message = "CodeButler has not pushed this: the plan is not approved any more.";
         return Ok(Told::new("the plan is not approved", message));
     }
@@ -200,7 +203,7 @@ async fn pass_push(
     let told = match sent {
         Ok(verdict) => match verdict.refused {
             None => {
-                consent::spend_consent(gateway, caller, &standing).await;
+                gateway.consent.spend(caller, &standing).await;
                 carry_receipt(gateway, caller, &update, &incoming).await;
                 gateway.branches.touch(&caller.repo);
                 Told::new("", redactor.mask(verdict.said.trim()))
@@ -215,7 +218,7 @@ async fn pass_push(
             let told = look_again(&host, &update, &error).await;
             if told.reason.is_empty() {
                 gateway.branches.touch(&caller.repo);
-                consent::spend_consent(gateway, caller, &standing).await;
+                gateway.consent.spend(caller, &standing).await;
             }
             told
         }
@@ -228,7 +231,7 @@ async fn pass_push(
 
 /// Puts a push into the Thread's history.
 fn tell_history(
-    gateway: &SharedGateway,
+    gateway: &Arc<GitServices>,
     caller: &ProvenCaller,
     update: &RefUpdate,
     incoming: &IncomingPush,
@@ -254,7 +257,7 @@ fn commit_subject(commit: &str) -> String {
 
 /// A commit of nothing but what the team remembers leaves tested what was tested before it.
 async fn carry_receipt(
-    gateway: &SharedGateway,
+    gateway: &Arc<GitServices>,
     caller: &ProvenCaller,
     update: &RefUpdate,
     incoming: &IncomingPush,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Read as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -28,7 +29,7 @@ use super::{
 };
 use crate::gateway::caller::ProvenCaller;
 use crate::gateway::extract::{OpenCaller, QueryParams};
-use crate::gateway::state::SharedGateway;
+use crate::gateway::git::services::GitServices;
 
 /// Longest request of a fetch, in bytes, compressed or not.
 const MAX_REQUEST: usize = 16 * 1024 * 1024;
@@ -50,7 +51,7 @@ pub struct ServiceQuery {
 
 /// `GET info/refs`: what the remote has.
 pub async fn info_refs(
-    State(gateway): State<SharedGateway>,
+    State(gateway): State<Arc<GitServices>>,
     OpenCaller(caller): OpenCaller,
     QueryParams(query): QueryParams<ServiceQuery>,
     headers: HeaderMap,
@@ -83,7 +84,7 @@ pub async fn info_refs(
 
 /// `POST git-upload-pack`: a clone or fetch.
 pub async fn upload_pack(
-    State(gateway): State<SharedGateway>,
+    State(gateway): State<Arc<GitServices>>,
     OpenCaller(caller): OpenCaller,
     headers: HeaderMap,
     body: Body,
@@ -94,7 +95,7 @@ pub async fn upload_pack(
 
 /// Protocol 2 names refs in a request of their own, so whatever is asked is about the remote of now.
 async fn serve_fetch(
-    gateway: &SharedGateway,
+    gateway: &Arc<GitServices>,
     caller: &ProvenCaller,
     headers: &HeaderMap,
     body: Body,
@@ -231,7 +232,7 @@ fn is_the_callers(error: &CommandError) -> bool {
 }
 
 async fn advertise_by_git(
-    gateway: &SharedGateway,
+    gateway: &Arc<GitServices>,
     caller: &ProvenCaller,
     headers: &HeaderMap,
 ) -> Result<Answered, GitError> {

@@ -13,7 +13,7 @@ use super::merges::{self, BOUNDS};
 use super::mirror::{MirrorError, PUSHES, RepoMirror};
 use super::quarantine::push_request;
 use super::{Fresh, update_copy};
-use crate::gateway::state::SharedGateway;
+use crate::gateway::git::services::GitServices;
 
 const NAME: &str = "CodeButler";
 const ADDRESS: &str = "codebutler@localhost";
@@ -63,7 +63,7 @@ impl TrainBench {
     ///
     /// # Errors
     /// When the remote can't be asked.
-    pub async fn take(gateway: &SharedGateway, repo: &Repo) -> Result<Option<Self>, MirrorError> {
+    pub async fn take(gateway: &GitServices, repo: &Repo) -> Result<Option<Self>, MirrorError> {
         let host = GitHost::of(&gateway.context, repo).await?;
         let mirror = gateway.mirrors.of(repo);
         let snapshot = update_copy(gateway, repo, &mirror, &host, Fresh::Must).await?;

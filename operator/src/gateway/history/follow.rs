@@ -10,8 +10,8 @@ use tokio::time::MissedTickBehavior;
 use super::{HistoryKeeper, ToldEvent, facts};
 use crate::gateway::context::GatewayContext;
 use crate::gateway::masks;
-use crate::gateway::state::GatewayParts;
 use crate::gateway::thread_key::ThreadKey;
+use crate::gateway::work::WorkServices;
 
 /// How often Threads are looked at.
 const EVERY: Duration = Duration::from_millis(500);
@@ -28,14 +28,14 @@ pub struct HistoryRetention {
 }
 
 /// Tells until the gateway stops.
-pub async fn run_following(gateway: &GatewayParts, retention: HistoryRetention) {
+pub async fn run_following(gateway: &WorkServices, retention: HistoryRetention) {
     if gateway.context.history.store().is_none() {
         return;
     }
     tokio::join!(follow_threads(gateway), tidy_histories(gateway, retention));
 }
 
-async fn follow_threads(gateway: &GatewayParts) {
+async fn follow_threads(gateway: &WorkServices) {
     let context = &gateway.context;
     let changed = context.attended.follow();
     let mut due = tokio::time::interval(EVERY);
@@ -64,7 +64,7 @@ async fn tell_facts(context: &GatewayContext, thread: &Arc<Thread>) {
     }
 }
 
-async fn tidy_histories(gateway: &GatewayParts, retention: HistoryRetention) {
+async fn tidy_histories(gateway: &WorkServices, retention: HistoryRetention) {
     let mut due = tokio::time::interval(TIDY);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {

@@ -8,7 +8,7 @@ use codebutler_crds::role::RoleModel;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
-use crate::gateway::budget::repos::RepoKey;
+use crate::gateway::repo_key::RepoKey;
 
 /// Failures in a row that open it.
 const FAILURES: u32 = 3;

@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use codebutler_crds::NanoUsd;
 
-use crate::gateway::budget::repos::RepoKey;
 use crate::gateway::caller::ProvenCaller;
+use crate::gateway::repo_key::RepoKey;
 
 /// By how much estimates were too low, by model: what was billed once may be billed again.
 #[derive(Default)]

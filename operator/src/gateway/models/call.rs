@@ -24,10 +24,10 @@ use super::stream::{self, BUFFER, EndedStream};
 use super::trace;
 use super::upstream::{self, CallSubject, ModelError, ModelUpstream, UpstreamRequest};
 use super::verdict::classify_inner;
-use crate::gateway::budget::repos::RepoKey;
-use crate::gateway::budget::{BilledCall, OpenError, estimate, pause};
+use crate::gateway::budget::{BilledCall, OpenError, estimate};
 use crate::gateway::caller::ProvenCaller;
-use crate::gateway::state::SharedGateway;
+use crate::gateway::models::services::ModelServices;
+use crate::gateway::repo_key::RepoKey;
 use crate::gateway::thread_key::ThreadKey;
 use crate::step;
 
@@ -53,7 +53,7 @@ struct Made {
 
 /// Makes a call, whether or not anybody still waits for it.
 pub async fn make_call(
-    gateway: SharedGateway,
+    gateway: Arc<ModelServices>,
     caller: ProvenCaller,
     job: ModelJob,
     wanted: WantedReply,
@@ -83,7 +83,7 @@ pub async fn make_call(
 
 /// Lets the Repo say whether its account and its models are served.
 async fn note_service(
-    gateway: &SharedGateway,
+    gateway: &ModelServices,
     caller: &ProvenCaller,
     model: &str,
     error: Option<&ModelError>,
@@ -104,7 +104,7 @@ async fn note_service(
 
 /// Tries the model that was asked for, and another one when its circuit breaks.
 async fn try_models(
-    gateway: &SharedGateway,
+    gateway: &ModelServices,
     caller: &ProvenCaller,
     job: &ModelJob,
     wanted: WantedReply,
@@ -128,7 +128,7 @@ async fn try_models(
         let chosen = choose();
         made.model.clone_from(&chosen.model);
         if let Some(since) = chosen.instead_since {
-            pause::tell_fallback(gateway, caller, job.model(), &chosen.model, since);
+            gateway.budget.report_fallback(caller, job.model(), &chosen.model, since);
         }
         let failed = || {
             gateway.models.breakers.failed(&repo, &chosen.model, Instant::now());
@@ -165,7 +165,7 @@ struct Begun<'a> {
 }
 
 async fn begin_call<'a>(
-    gateway: &'a SharedGateway,
+    gateway: &'a ModelServices,
     caller: &ProvenCaller,
     job: &ModelJob,
     model: &str,
@@ -225,7 +225,7 @@ async fn begin_call<'a>(
                     return Err(error);
                 };
                 shape.affordable = Some(tokens);
-                pause::tell_short(gateway, caller, model, tokens);
+                gateway.budget.report_short_credit(caller, model, tokens);
                 tracing::warn!(model, tokens, %error, "asking for a shorter answer");
                 question.body = job.body(model, &shape).map_err(|_| ModelError::Garbled)?.1;
             }
@@ -235,7 +235,7 @@ async fn begin_call<'a>(
 
 /// Lets the call through, or says why not.
 async fn open_call(
-    gateway: &SharedGateway,
+    gateway: &ModelServices,
     caller: &ProvenCaller,
     estimate: NanoUsd,
 ) -> Result<BilledCall, ModelError> {
@@ -244,7 +244,7 @@ async fn open_call(
         Err(OpenError::Exceeded(exceeded)) => {
             gateway.metrics.exceeded(caller, exceeded.limit);
             // The thread has to know before the role waits for its answer.
-            match pause::ask_money(gateway, caller, &exceeded).await {
+            match gateway.budget.ask_money(caller, &exceeded).await {
                 Ok(sentence) => Err(ModelError::Exceeded(sentence)),
                 Err(error) => {
                     tracing::warn!(%error, "the thread could not be asked for more money");
@@ -269,7 +269,7 @@ fn session_id(caller: &ProvenCaller) -> String {
 }
 
 async fn finish_call(
-    gateway: &SharedGateway,
+    gateway: &ModelServices,
     caller: &ProvenCaller,
     begun: Begun<'_>,
     job: &ModelJob,
@@ -387,7 +387,7 @@ struct Known<'a> {
 }
 
 fn settle_call(
-    gateway: &SharedGateway,
+    gateway: &ModelServices,
     caller: &ProvenCaller,
     call: BilledCall,
     bill: ProviderBill,
@@ -409,7 +409,7 @@ fn settle_call(
     gateway.models.calibration.learn(caller, model, known.estimate, bill.usage.cost);
     keep_call(gateway, caller, &call, bill.usage, made);
     for near in call.settle(caller, bill.usage) {
-        pause::tell_near(gateway, caller, near);
+        gateway.budget.report_near(caller, near);
     }
     bill
 }
@@ -417,7 +417,7 @@ fn settle_call(
 /// Puts it into the Thread's history, under the provider's name for it: whoever asks for it later tells the
 /// same.
 fn keep_call(
-    gateway: &SharedGateway,
+    gateway: &ModelServices,
     caller: &ProvenCaller,
     call: &BilledCall,
     usage: TokenUsage,

@@ -23,6 +23,7 @@ pub mod prepare;
 pub mod refusal;
 pub mod request;
 pub mod retry;
+pub mod services;
 pub mod settle;
 pub mod sse;
 pub mod stream;
@@ -49,17 +50,16 @@ use self::form::RecordingForm;
 use self::job::ModelJob;
 pub use self::pool::ModelPool;
 use self::request::ForwardableRequest;
+use self::services::ModelServices;
 use self::upstream::ModelError;
-use super::api::caller_redactor;
 use super::api_error::ApiError;
 use super::caller::ProvenCaller;
 use super::extract::BoundedBody;
-use super::slack::audio::{SoundRecording, SpeechScribe};
-use super::state::SharedGateway;
+use super::speech::{SoundRecording, SpeechScribe};
 
 /// `POST /v1/chat/completions`
 pub async fn complete_chat(
-    State(gateway): State<SharedGateway>,
+    State(gateway): State<Arc<ModelServices>>,
     AdmittedCaller(caller, place): AdmittedCaller,
     BoundedBody(body): BoundedBody,
 ) -> Result<Response, ApiError> {
@@ -69,7 +69,7 @@ pub async fn complete_chat(
 
 /// `POST /v1/images/generations`
 pub async fn generate_images(
-    State(gateway): State<SharedGateway>,
+    State(gateway): State<Arc<ModelServices>>,
     AdmittedCaller(caller, place): AdmittedCaller,
     BoundedBody(body): BoundedBody,
 ) -> Result<Response, ApiError> {
@@ -82,7 +82,7 @@ pub async fn generate_images(
 
 /// `POST /v1/audio/transcriptions`
 pub async fn transcribe_sound(
-    State(gateway): State<SharedGateway>,
+    State(gateway): State<Arc<ModelServices>>,
     AdmittedCaller(caller, place): AdmittedCaller,
     headers: HeaderMap,
     BoundedBody(body): BoundedBody,
@@ -94,16 +94,16 @@ pub async fn transcribe_sound(
 
 /// What writes recordings of Slack down, as the role that wants to know: with the Repo's key, within
 /// its budget, and on its account.
-pub fn build_scribe(gateway: &SharedGateway) -> SpeechScribe {
-    let gateway = gateway.clone();
+pub fn build_scribe(gateway: &Arc<ModelServices>) -> SpeechScribe {
+    let gateway = Arc::clone(gateway);
     Arc::new(move |caller, sound| {
-        let gateway = gateway.clone();
+        let gateway = Arc::clone(&gateway);
         Box::pin(async move { write_down(gateway, caller, sound).await })
     })
 }
 
 async fn write_down(
-    gateway: SharedGateway,
+    gateway: Arc<ModelServices>,
     caller: ProvenCaller,
     sound: SoundRecording,
 ) -> Result<String, String> {
@@ -130,7 +130,7 @@ async fn write_down(
 /// A request that may be forwarded, masked where the Repo wants that. Takes the body, so that nothing
 /// keeps it, and the connection's buffer with it, until there is an answer.
 async fn read_request(
-    gateway: &SharedGateway,
+    gateway: &ModelServices,
     caller: &ProvenCaller,
     body: Bytes,
 ) -> Result<ForwardableRequest, ApiError> {
@@ -138,13 +138,13 @@ async fn read_request(
         .map_err(|e| invalid_request(&e))?;
     drop(body);
     if caller.repo.spec.policy.redact_models {
-        request.mask(&*Box::pin(caller_redactor(gateway, caller)).await?);
+        request.mask(&*Box::pin(gateway.outcomes.redactor(caller)).await?);
     }
     Ok(request)
 }
 
 async fn answer_job(
-    gateway: SharedGateway,
+    gateway: Arc<ModelServices>,
     caller: ProvenCaller,
     job: ModelJob,
     place: CallSlot,

@@ -2,6 +2,7 @@
 //! one that was under way when an earlier gateway died. `OpenRouter` tells by the call's id, some
 //! seconds after its end. Where nobody tells, the call counts as its estimate for good.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::NanoUsd;
@@ -13,7 +14,7 @@ use tokio::time::Instant;
 use super::billing;
 use super::upstream::ModelUpstream;
 use crate::gateway::budget::LostCall;
-use crate::gateway::state::SharedGateway;
+use crate::gateway::models::services::ModelServices;
 
 /// How long a provider is asked for a call.
 pub const PATIENCE: Duration = Duration::from_mins(10);
@@ -23,10 +24,10 @@ const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_mins(1);
 
 /// Asks until told to stop. What is not told then is on record for the next gateway.
-pub async fn run_settling(gateway: &SharedGateway, patience: Duration) {
+pub async fn run_settling(gateway: &Arc<ModelServices>, patience: Duration) {
     while let Some(lost) = gateway.shutdown.run_until_cancelled(gateway.ledger.lost()).await {
         for call in lost {
-            let gateway = gateway.clone();
+            let gateway = Arc::clone(gateway);
             gateway.calls.clone().spawn(async move {
                 let asking = ask_what_it_cost(&gateway, &call, patience);
                 gateway.shutdown.run_until_cancelled(asking).await;
@@ -35,7 +36,7 @@ pub async fn run_settling(gateway: &SharedGateway, patience: Duration) {
     }
 }
 
-async fn ask_what_it_cost(gateway: &SharedGateway, lost: &LostCall, patience: Duration) {
+async fn ask_what_it_cost(gateway: &ModelServices, lost: &LostCall, patience: Duration) {
     let (begun, mut wait) = (Instant::now(), FIRST.min(patience));
     let repo = format!("{}/{}", lost.repo.namespace, lost.repo.name);
     loop {
@@ -71,7 +72,7 @@ async fn ask_what_it_cost(gateway: &SharedGateway, lost: &LostCall, patience: Du
 
 /// The model as the metrics call it: one of the role's, whatever the provider calls it.
 fn known_model(
-    gateway: &SharedGateway,
+    gateway: &ModelServices,
     lost: &LostCall,
     role: &str,
     told: Option<String>,
@@ -88,7 +89,7 @@ fn known_model(
 
 /// What it cost and which model answered, if the provider tells.
 async fn ask_cost(
-    gateway: &SharedGateway,
+    gateway: &ModelServices,
     lost: &LostCall,
 ) -> Option<(TokenUsage, Option<String>)> {
     let repo = gateway.context.repo(&lost.repo.namespace, &lost.repo.name)?;

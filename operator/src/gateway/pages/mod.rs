@@ -36,7 +36,7 @@ use self::problem::PageProblem;
 use self::shelf::HistoryShelf;
 use self::signing::SignedChange;
 use super::history::millis_now;
-use super::state::GatewayParts;
+use super::state::GatewayBase;
 use super::thread_key::ThreadKey;
 use crate::listen::listen_on;
 
@@ -61,7 +61,7 @@ struct Pages {
 /// When there is no history, the address is open to others, or taken.
 pub fn serve_pages(
     options: &PagesOptions,
-    gateway: &GatewayParts,
+    gateway: &GatewayBase,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let Some(PagesPlan { address, sign_in }) = options.plan()? else { return Ok(()) };

@@ -11,12 +11,12 @@ use super::{PartsError, freshest_thread, part_name, shown};
 use crate::gateway::github::{GitHub, GitHubPull};
 use crate::gateway::receipt;
 use crate::gateway::roadmap::child::child_name;
-use crate::gateway::state::SharedGateway;
 use crate::gateway::thread_key::ThreadKey;
+use crate::gateway::work::WorkServices;
 use crate::step;
 
 pub async fn carry_out(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     parent: &Thread,
     facts: &SplitFacts<'_>,
     step: PartStep,
@@ -68,7 +68,7 @@ pub async fn carry_out(
 
 /// The Repo of a part, if who said yes may have something built there; told where not.
 async fn repo_for(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     key: &ThreadKey,
     name: &str,
     number: u32,
@@ -93,7 +93,7 @@ async fn repo_for(
 }
 
 async fn update_split(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     key: &ThreadKey,
     change: impl Fn(&mut RequestSplit) + Send + Sync,
 ) -> Result<(), PartsError> {
@@ -114,7 +114,7 @@ fn undo_name(split: &RequestSplit, parent: &Thread, number: u32) -> String {
 }
 
 /// Parts whose taking back has its Thread.
-pub fn undone_parts(gateway: &SharedGateway, parent: &Thread, split: &RequestSplit) -> Vec<u32> {
+pub fn undone_parts(gateway: &WorkServices, parent: &Thread, split: &RequestSplit) -> Vec<u32> {
     let has = |number: &u32| {
         freshest_thread(gateway, parent, undo_name(split, parent, *number)).is_some()
     };
@@ -174,7 +174,7 @@ pub fn needed_pulls(facts: &SplitFacts<'_>, number: u32) -> Vec<String> {
 
 /// Has open pull requests say what they depend on, as soon as that is known.
 pub async fn link_pulls(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     parent: &Thread,
     facts: &SplitFacts<'_>,
 ) -> Result<(), PartsError> {

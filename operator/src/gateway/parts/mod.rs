@@ -22,10 +22,10 @@ pub use self::shown::parts_question;
 use super::api_error::ApiError;
 use super::github::GitHubError;
 use super::roadmap::child::{ChildState, child_name};
-use super::state::SharedGateway;
 use super::thread_key::ThreadKey;
 use super::thread_queue::{ThreadQueue, ThreadReconciler, drive_one_by_one};
 use super::threads::WriteError;
+use super::work::WorkServices;
 use crate::queue::FollowUp;
 
 /// Between two looks.
@@ -56,14 +56,14 @@ struct Desk {
 }
 
 /// Looks after all requests in parts until the gateway stops.
-pub async fn run_parts(gateway: &SharedGateway) {
+pub async fn run_parts(gateway: &WorkServices) {
     let queue = ThreadQueue::new(&gateway.context.attended, is_candidate, (AGAIN, AGAIN));
     let parts = PartsReconciler { gateway, desk: Desk::default() };
     drive_one_by_one(queue, &gateway.shutdown, parts).await;
 }
 
 struct PartsReconciler<'a> {
-    gateway: &'a SharedGateway,
+    gateway: &'a WorkServices,
     desk: Desk,
 }
 
@@ -94,7 +94,7 @@ fn is_candidate(thread: &Thread) -> bool {
 impl Desk {
     async fn look_at(
         &mut self,
-        gateway: &SharedGateway,
+        gateway: &WorkServices,
         key: &ThreadKey,
     ) -> Result<FollowUp, PartsError> {
         let rests = Ok(FollowUp::await_change());
@@ -156,14 +156,14 @@ fn part_name(split: &RequestSplit, parent: &Thread, number: u32) -> String {
     child_name(repo, &format!("{} {}", parent.name_any(), split.asked), &format!("part-{number}"))
 }
 
-fn freshest_thread(gateway: &SharedGateway, parent: &Thread, name: String) -> Option<Arc<Thread>> {
+fn freshest_thread(gateway: &WorkServices, parent: &Thread, name: String) -> Option<Arc<Thread>> {
     let key = ThreadKey { namespace: parent.namespace().unwrap_or_default(), name };
     gateway.threads.freshest(&key, gateway.context.thread(&key))
 }
 
 /// The Threads of the parts that were begun.
 fn threads_of(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     parent: &Thread,
     split: &RequestSplit,
 ) -> BTreeMap<u32, PartThread> {
@@ -183,7 +183,7 @@ fn threads_of(
 
 /// What is asked of the parts by the Thread of one of them, with its number.
 fn asked_of_part<T>(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     thread: &Thread,
     ask: impl FnOnce(&SplitFacts<'_>, u32) -> T,
 ) -> Option<T> {
@@ -199,7 +199,7 @@ fn asked_of_part<T>(
 }
 
 /// Why a Thread's pull request can't be merged yet: parts that come before it are not.
-pub fn find_unmet(gateway: &SharedGateway, thread: &Thread) -> Option<String> {
+pub fn find_unmet(gateway: &WorkServices, thread: &Thread) -> Option<String> {
     let unmet = |facts: &SplitFacts<'_>, number: u32| {
         let awaited = facts.split.part(number).map(|part| facts.unmet(part)).unwrap_or_default();
         let name = |number: u32| {
@@ -220,7 +220,7 @@ pub fn find_unmet(gateway: &SharedGateway, thread: &Thread) -> Option<String> {
 }
 
 /// The pages of pull requests on which a Thread's depends.
-pub fn find_needed(gateway: &SharedGateway, thread: &Thread) -> Vec<String> {
+pub fn find_needed(gateway: &WorkServices, thread: &Thread) -> Vec<String> {
     let needed = |facts: &SplitFacts<'_>, number: u32| act::needed_pulls(facts, number);
     asked_of_part(gateway, thread, needed).unwrap_or_default()
 }

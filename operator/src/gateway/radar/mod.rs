@@ -11,7 +11,6 @@
 mod contact;
 mod current;
 mod decide;
-mod desk;
 mod round;
 mod side;
 mod words;
@@ -23,17 +22,18 @@ use kube::ResourceExt as _;
 use tokio::time::MissedTickBehavior;
 
 pub use self::contact::{BranchContact, compare_branches};
-pub use self::desk::BranchDesk;
-use self::desk::RepoKey;
-use super::state::SharedGateway;
+use super::work::WorkServices;
+
+/// Namespace and name of a Repo.
+type RepoName = (String, String);
 
 /// How long pushes are gathered. People are told within five seconds.
 const GATHER: Duration = Duration::from_millis(1500);
 /// How often all are looked at, whatever was pushed: people push past the gateway.
 const EVERY: Duration = Duration::from_mins(1);
 /// Compares branches until the gateway stops.
-pub async fn run_radar(gateway: &SharedGateway) {
-    let mut memory: HashMap<RepoKey, round::RadarMemory> = HashMap::new();
+pub async fn run_radar(gateway: &WorkServices) {
+    let mut memory: HashMap<RepoName, round::RadarMemory> = HashMap::new();
     let mut due = tokio::time::interval(EVERY);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -48,7 +48,7 @@ pub async fn run_radar(gateway: &SharedGateway) {
             tokio::time::sleep(GATHER).await;
             let touched = gateway.branches.take_touched();
             let repos = gateway.context.repos.state();
-            let is_there = |key: &RepoKey| gateway.context.repo(&key.0, &key.1).is_some();
+            let is_there = |key: &RepoName| gateway.context.repo(&key.0, &key.1).is_some();
             memory.retain(|key, _| is_there(key));
             for repo in repos {
                 let key = (repo.namespace().unwrap_or_default(), repo.name_any());

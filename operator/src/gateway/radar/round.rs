@@ -16,8 +16,8 @@ use crate::gateway::api_error::ApiError;
 use crate::gateway::dispatch::RepoTeam;
 use crate::gateway::git::{BranchChange, BranchSurvey, TriedMerge, take_survey};
 use crate::gateway::overlap::open_threads;
-use crate::gateway::state::SharedGateway;
 use crate::gateway::thread_key::ThreadKey;
+use crate::gateway::work::WorkServices;
 
 /// Messages of one look; the rest comes with the next one.
 const MAX_TOLD: usize = 24;
@@ -64,13 +64,13 @@ impl RadarMemory {
     }
 }
 
-pub async fn look_around(gateway: &SharedGateway, repo: &Arc<Repo>, memory: &mut RadarMemory) {
+pub async fn look_around(gateway: &WorkServices, repo: &Arc<Repo>, memory: &mut RadarMemory) {
     let threads: Vec<_> = open_threads(gateway, repo, None)
         .into_iter()
         .filter(|thread| branch_tip(thread).is_some())
         .collect();
     let Some(first) = threads.first() else { return };
-    let survey = match take_survey(gateway, repo, &ThreadKey::from(&**first)).await {
+    let survey = match take_survey(&gateway.git, repo, &ThreadKey::from(&**first)).await {
         Ok(survey) => survey,
         Err(error) => {
             tracing::warn!(repo = repo.name_any(), %error, "branches are not compared");
@@ -129,7 +129,7 @@ fn radar_status(thread: &Thread) -> BranchRadar {
 
 /// The branches that change something.
 async fn observe_branches(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     survey: &BranchSurvey,
     threads: Vec<Arc<Thread>>,
 ) -> Vec<Branch> {
@@ -155,7 +155,7 @@ async fn observe_branches(
 
 /// Those that touch, and whether they merge. Only what shares a file is tried.
 async fn pair_branches(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     survey: &BranchSurvey,
     branches: &[Branch],
     memory: &mut RadarMemory,
@@ -218,7 +218,7 @@ impl Past {
 
 /// Which branches lack what the base branch has, and whether the two merge. Not those whose end is decided.
 async fn find_behind(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Repo,
     survey: &BranchSurvey,
     branches: &[Branch],
@@ -260,7 +260,7 @@ async fn find_behind(
 
 /// Does what is to be done about a base branch that has moved on, and takes note of it.
 async fn answer_base(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Repo,
     branch: &Branch,
     after: &mut BranchRadar,
@@ -289,7 +289,7 @@ async fn answer_base(
 }
 
 /// Nobody has to be asked any more whether a branch shall be brought up to date that is.
-async fn end_offer(gateway: &SharedGateway, branch: &Branch) {
+async fn end_offer(gateway: &WorkServices, branch: &Branch) {
     let offered = branch.thread.status.as_ref().is_some_and(|status| status.update_offer.is_some());
     let key = ThreadKey::from(&*branch.thread);
     if offered && let Err(error) = gateway.slack.end_update_offer(&key).await {
@@ -315,7 +315,7 @@ fn seen_from<'a>(at: usize, pair: &'a Pair, branches: &'a [Branch]) -> MetBranch
 
 /// Tells, and takes note of it. What could not be told stays to be told.
 async fn settle_radar(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Repo,
     branch: &Branch,
     mut after: BranchRadar,
@@ -344,7 +344,7 @@ async fn settle_radar(
 }
 
 async fn tell_word(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Repo,
     key: &ThreadKey,
     word: &RadarNotice,

@@ -11,19 +11,19 @@ use sha2::{Digest as _, Sha256};
 
 use super::child::child_name;
 use super::decide::{RoadmapFacts, RoadmapStep, TRIES};
-use super::purse::agreed_budget;
 use super::{LookError, digest_day, shown};
+use crate::gateway::budget::purse::agreed_budget;
 use crate::gateway::dispatch::RepoTeam;
 use crate::gateway::slack::questions::plan;
-use crate::gateway::state::SharedGateway;
 use crate::gateway::thread_key::ThreadKey;
+use crate::gateway::work::WorkServices;
 use crate::step;
 
 /// The key of the message that shows how it stands.
 pub const DASHBOARD: &str = "roadmap-dashboard";
 
 pub async fn carry_out(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Repo,
     parent: &Thread,
     facts: &RoadmapFacts<'_>,
@@ -114,7 +114,7 @@ pub async fn carry_out(
 
 /// Whether who approved may still decide; told where not, or nobody would know why nothing happens.
 async fn may_still_decide(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Repo,
     key: &ThreadKey,
     by: &str,
@@ -130,7 +130,7 @@ async fn may_still_decide(
 
 /// Tells once a day how it stands, where the Repo wants that.
 pub async fn tell_digest(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Repo,
     key: &ThreadKey,
     facts: &RoadmapFacts<'_>,
@@ -145,7 +145,7 @@ pub async fn tell_digest(
 }
 
 async fn update_run(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     key: &ThreadKey,
     change: impl Fn(&mut RoadmapRun) + Send + Sync,
 ) -> Result<(), LookError> {
@@ -160,13 +160,13 @@ async fn update_run(
 }
 
 /// Something happens here: it is not forgotten.
-async fn touch_thread(gateway: &SharedGateway, key: &ThreadKey) -> Result<(), LookError> {
+async fn touch_thread(gateway: &WorkServices, key: &ThreadKey) -> Result<(), LookError> {
     update_run(gateway, key, |_| {}).await
 }
 
 /// What its approver would have said to a plan, unless somebody said something in between.
 async fn approve_plan(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Repo,
     child: &ThreadKey,
     asked: &SlackTs,

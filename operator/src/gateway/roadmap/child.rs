@@ -1,7 +1,7 @@
 //! What an item's Thread says of the item. Pure.
 
 use codebutler_crds::thread::{PullState, RoleState, ThreadState};
-use codebutler_crds::{NanoUsd, SlackTs, Thread};
+use codebutler_crds::{SlackTs, Thread};
 use sha2::{Digest as _, Sha256};
 
 use crate::gateway::threads::open_questions;
@@ -95,24 +95,6 @@ impl ChildState {
     pub const fn takes_place(&self) -> bool {
         matches!(self, Self::Works | Self::Failed { .. })
     }
-}
-
-/// What a Thread may have cost by the end of the calls that are under way. USD.
-pub fn cost_of(thread: &Thread) -> NanoUsd {
-    spent_of(thread) + granted_of(thread)
-}
-
-/// What a Thread has cost, what is only counted as if it had included. USD.
-pub fn spent_of(thread: &Thread) -> NanoUsd {
-    let Some(status) = &thread.status else { return NanoUsd::ZERO };
-    let flagged = status.budget.as_ref().map(|budget| budget.flagged);
-    status.cost.unwrap_or_default() + flagged.unwrap_or_default()
-}
-
-/// What calls under way may cost. USD.
-pub fn granted_of(thread: &Thread) -> NanoUsd {
-    let budget = thread.status.as_ref().and_then(|status| status.budget.as_ref());
-    budget.map(|budget| budget.granted).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ pub mod child;
 pub mod decide;
 mod mark;
 mod orphan;
-mod purse;
 mod shown;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -25,19 +24,19 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 
-use self::child::{ChildState, child_name, cost_of, granted_of, spent_of};
+use self::child::{ChildState, child_name};
 use self::decide::{ItemChild, RoadmapFacts, decide_steps};
 pub use self::mark::find_mark;
-pub use self::purse::RoadmapBudget;
 use super::api_error::ApiError;
-use super::budget::calendar;
+use super::budget::purse::{self, cost_of, granted_of, spent_of};
 use super::github::{GitHub, GitHubError};
 use super::history::ToldEvent;
 use super::masks;
 use super::slack::questions::plan;
-use super::state::SharedGateway;
 use super::thread_key::ThreadKey;
 use super::thread_queue::{ThreadQueue, ThreadReconciler, drive_one_by_one};
+use super::work::WorkServices;
+use crate::calendar;
 use crate::queue::FollowUp;
 
 /// Between two looks.
@@ -93,18 +92,18 @@ enum LookError {
 }
 
 /// Looks after all roadmaps until the gateway stops. `poll`: how old the file may be.
-pub async fn run_roadmaps(gateway: &SharedGateway, poll: Duration) {
+pub async fn run_roadmaps(gateway: &WorkServices, poll: Duration) {
     tokio::join!(run_plans(gateway, poll), orphan::run_orphans(gateway));
 }
 
-async fn run_plans(gateway: &SharedGateway, poll: Duration) {
+async fn run_plans(gateway: &WorkServices, poll: Duration) {
     let queue = ThreadQueue::new(&gateway.context.attended, is_candidate, (AGAIN, AGAIN));
     let plans = PlanReconciler { gateway, poll, desk: Desk::default() };
     drive_one_by_one(queue, &gateway.shutdown, plans).await;
 }
 
 struct PlanReconciler<'a> {
-    gateway: &'a SharedGateway,
+    gateway: &'a WorkServices,
     poll: Duration,
     desk: Desk,
 }
@@ -139,7 +138,7 @@ impl Desk {
 
     async fn look_at(
         &mut self,
-        gateway: &SharedGateway,
+        gateway: &WorkServices,
         key: &ThreadKey,
         poll: Duration,
     ) -> Result<FollowUp, LookError> {
@@ -224,7 +223,7 @@ impl Desk {
     /// The file as the base branch has it, or had it not long ago.
     async fn file(
         &mut self,
-        gateway: &SharedGateway,
+        gateway: &WorkServices,
         repo: &Repo,
         poll: Duration,
         merged: usize,
@@ -255,7 +254,7 @@ impl Desk {
     /// Brings what people see up to date.
     async fn tell(
         &mut self,
-        gateway: &SharedGateway,
+        gateway: &WorkServices,
         repo: &Repo,
         key: &ThreadKey,
         facts: &RoadmapFacts<'_>,
@@ -306,7 +305,7 @@ impl Desk {
     /// Tells the history what has changed, which pages show.
     async fn keep(
         &mut self,
-        gateway: &SharedGateway,
+        gateway: &WorkServices,
         repo: &Repo,
         key: &ThreadKey,
         facts: &RoadmapFacts<'_>,
@@ -348,12 +347,12 @@ fn run_of(thread: &Thread) -> Option<&RoadmapRun> {
     thread.status.as_ref().and_then(|status| status.roadmap.as_deref())
 }
 
-fn freshest_thread(gateway: &SharedGateway, namespace: &str, name: &str) -> Option<Arc<Thread>> {
+fn freshest_thread(gateway: &WorkServices, namespace: &str, name: &str) -> Option<Arc<Thread>> {
     let key = ThreadKey { namespace: namespace.to_owned(), name: name.to_owned() };
     gateway.threads.freshest(&key, gateway.context.thread(&key))
 }
 
-fn merged_of(gateway: &SharedGateway, parent: &Thread, run: &RoadmapRun) -> usize {
+fn merged_of(gateway: &WorkServices, parent: &Thread, run: &RoadmapRun) -> usize {
     let (repo, namespace) = (&parent.spec.repo, parent.namespace().unwrap_or_default());
     let name = parent.name_any();
     let threads = run.items.iter().filter_map(|item| {
@@ -364,7 +363,7 @@ fn merged_of(gateway: &SharedGateway, parent: &Thread, run: &RoadmapRun) -> usiz
 
 /// The Threads that work on items, by item: this conversation's own, else another one's that is open.
 fn item_threads(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     parent: &Thread,
     run: &RoadmapRun,
     file: Option<&RoadmapFile>,
@@ -408,7 +407,7 @@ fn describe_child(parent: &Thread, thread: &Thread) -> ItemChild {
 }
 
 /// The conversation from which this Repo's roadmap is developed, if it is another one.
-fn other_run(gateway: &SharedGateway, parent: &Thread, run: &RoadmapRun) -> Option<String> {
+fn other_run(gateway: &WorkServices, parent: &Thread, run: &RoadmapRun) -> Option<String> {
     let own = (run.approved_at.as_ref().map(|at| at.0), parent.name_any());
     let others = gateway.context.attended.all().into_iter().filter(|thread| {
         let same = thread.namespace() == parent.namespace() && thread.spec.repo == parent.spec.repo;

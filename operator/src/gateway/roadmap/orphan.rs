@@ -7,25 +7,26 @@ use std::time::Duration;
 use codebutler_crds::thread::ThreadState;
 use codebutler_crds::{NanoUsd, Thread};
 
-use super::{AGAIN, LookError, RoadmapBudget};
-use crate::gateway::state::SharedGateway;
+use super::{AGAIN, LookError};
+use crate::gateway::budget::purse::RoadmapBudget;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::thread_queue::{ThreadQueue, ThreadReconciler, drive_one_by_one};
 use crate::gateway::threads::WriteError;
+use crate::gateway::work::WorkServices;
 use crate::queue::FollowUp;
 
 /// How soon a child is looked at again: nothing of its own changes when its parent goes.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// Tells those that were not told yet, until the gateway stops.
-pub async fn run_orphans(gateway: &SharedGateway) {
+pub async fn run_orphans(gateway: &WorkServices) {
     let queue = ThreadQueue::new(&gateway.context.attended, has_parent, (AGAIN, AGAIN));
     let orphans = OrphanReconciler { gateway, told: HashSet::new() };
     drive_one_by_one(queue, &gateway.shutdown, orphans).await;
 }
 
 struct OrphanReconciler<'a> {
-    gateway: &'a SharedGateway,
+    gateway: &'a WorkServices,
     /// What spares a question. Nothing depends on it.
     told: HashSet<ThreadKey>,
 }
@@ -62,7 +63,7 @@ fn has_parent(thread: &Thread) -> bool {
 
 /// Whether it was told: what is not in the cache may be new.
 async fn tell_orphan(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     thread: &Thread,
     parent: &ThreadKey,
 ) -> Result<bool, LookError> {

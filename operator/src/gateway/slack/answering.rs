@@ -16,7 +16,7 @@ use super::questions::{
 };
 use super::take_error::{PATIENCE, TakeError};
 use super::{Inner, access};
-use crate::gateway::budget::calendar;
+use crate::calendar;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::WriteError;
 

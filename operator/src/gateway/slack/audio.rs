@@ -7,33 +7,17 @@ use std::sync::{Arc, PoisonError};
 use bytes::Bytes;
 use codebutler_crds::Thread;
 use codebutler_crds::thread::SlackThread;
-use futures::future::BoxFuture;
 
 use super::account::SlackAccount;
 use super::event::{SharedMessage, StoredMessage};
 use super::quoting::{describe_file, find_fence};
 use super::{Inner, post};
 use crate::gateway::caller::ProvenCaller;
+use crate::gateway::speech::SoundRecording;
 use crate::gateway::thread_key::ThreadKey;
 
 /// Larger ones are named, not heard: what providers take at most.
 const LARGEST: u64 = 24 * 1024 * 1024;
-
-/// A recording that is to be written down.
-pub struct SoundRecording {
-    /// As it was called.
-    pub name: String,
-    /// As Slack guesses it.
-    pub kind: String,
-    pub bytes: Bytes,
-}
-
-/// Writes a recording down for a role; otherwise why not.
-pub type SpeechScribe = Arc<
-    dyn Fn(ProvenCaller, SoundRecording) -> BoxFuture<'static, Result<String, String>>
-        + Send
-        + Sync,
->;
 
 /// What the recordings of a message say, behind its text.
 pub(super) async fn read_recordings(

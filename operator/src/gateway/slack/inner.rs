@@ -17,20 +17,21 @@ use super::channel::RepoChannel;
 use super::metrics::SlackMetrics;
 use super::post::SentKeys;
 use super::reach::{self, SlackReach};
-use super::recent::RecentKeys;
 use super::scopes::TokenScopes;
 use super::web::SlackWeb;
 use super::{
-    access, audio, ends, explain, files, members, named, open, person, picture_files, pinned,
-    progress, questions, which,
+    access, ends, explain, files, members, named, open, person, picture_files, pinned, progress,
+    questions, which,
 };
 use crate::gateway::api_error::ApiError;
 use crate::gateway::conditions::ConditionWriter;
 use crate::gateway::context::GatewayContext;
 use crate::gateway::dispatch::RepoTeam;
+use crate::gateway::speech::SpeechScribe;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::ThreadWriter;
 use crate::gateway::threads::keyed::KeyedLocks;
+use crate::recent::RecentKeys;
 
 /// How long it is told that somebody else uses the same app.
 const SHARED: Duration = Duration::from_hours(1);
@@ -58,7 +59,7 @@ pub(super) struct Inner {
     pub(super) contents: files::FileContents,
     pub(super) shown_pictures: picture_files::ShownPictures,
     /// Writes recordings down, once there is somebody who can.
-    pub(super) scribe: Mutex<Option<audio::SpeechScribe>>,
+    pub(super) scribe: Mutex<Option<SpeechScribe>>,
     /// One recording at a time per thread.
     pub(super) hearing: KeyedLocks<ThreadKey>,
     /// Conversations that were opened for a prompt.

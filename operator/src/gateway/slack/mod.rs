@@ -47,6 +47,7 @@ mod members;
 pub mod metrics;
 mod mrkdwn;
 mod named;
+mod notices;
 mod open;
 mod people;
 mod person;
@@ -60,7 +61,6 @@ mod queue;
 mod quoting;
 mod reach;
 mod reaction;
-mod recent;
 mod role_message;
 mod route;
 mod said;
@@ -100,11 +100,11 @@ pub use self::meaning::RoleContext;
 pub use self::members::ProvenPerson;
 pub use self::metrics::SlackMetrics;
 pub use self::questions::action::spend_approval;
-pub(super) use self::recent::RecentKeys;
 use super::api_error::ApiError;
 use super::caller::ProvenCaller;
 use super::context::GatewayContext;
 use super::dispatch;
+use super::speech::SpeechScribe;
 use super::thread_key::ThreadKey;
 use super::threads::{self, ThreadWriter, WriteError};
 
@@ -157,7 +157,7 @@ impl SlackGateway {
     }
 
     /// Has recordings written down from now on.
-    pub fn hear_with(&self, scribe: audio::SpeechScribe) {
+    pub fn hear_with(&self, scribe: SpeechScribe) {
         *self.inner.scribe.lock().unwrap_or_else(PoisonError::into_inner) = Some(scribe);
     }
 

@@ -14,10 +14,9 @@ use kube::{Api, ResourceExt as _};
 use super::record::{self, BegunWork};
 use super::schedule::{self, ScheduleFacts, ScheduleStep};
 use super::{
-    SharedGateway, StartError, ThreadKey, ThreadOrigin, ensure_thread, name_of, thread_of,
-    warn_repo,
+    StartError, ThreadKey, ThreadOrigin, WorkServices, ensure_thread, name_of, thread_of, warn_repo,
 };
-use crate::gateway::budget::repos::RepoKey;
+use crate::gateway::repo_key::RepoKey;
 use crate::gateway::roadmap::child::ChildState;
 use crate::schedule::{DueRuns, ScheduleClock, cron_of};
 use crate::step;
@@ -38,7 +37,7 @@ struct ClockDesk {
     quiet: HashMap<RepoKey, (Option<String>, Timestamp)>,
 }
 
-pub async fn run_schedules(gateway: &SharedGateway) {
+pub async fn run_schedules(gateway: &WorkServices) {
     let recorder = Recorder::new(gateway.context.client.clone(), Reporter::from(names::GATEWAY));
     let mut desk = ClockDesk { recorder, later: HashMap::new(), quiet: HashMap::new() };
     let mut due = tokio::time::interval(EVERY);
@@ -52,7 +51,7 @@ pub async fn run_schedules(gateway: &SharedGateway) {
 }
 
 impl ClockDesk {
-    async fn look(&mut self, gateway: &SharedGateway) {
+    async fn look(&mut self, gateway: &WorkServices) {
         let repos = gateway.context.repos.state().into_iter();
         let wanted = repos.filter(|repo| {
             let known = repo.status.as_ref().is_some_and(|status| !status.schedules.is_empty());
@@ -76,7 +75,7 @@ impl ClockDesk {
 
     async fn look_at(
         &mut self,
-        gateway: &SharedGateway,
+        gateway: &WorkServices,
         repo: &Arc<Repo>,
         key: &RepoKey,
     ) -> Result<(), StartError> {
@@ -114,7 +113,7 @@ impl ClockDesk {
 
     async fn carry_out(
         &self,
-        gateway: &SharedGateway,
+        gateway: &WorkServices,
         repo: &Repo,
         spec: &ScheduleSpec,
         step: &ScheduleStep,
@@ -195,7 +194,7 @@ fn run_name(repo: &Repo, spec: &ScheduleSpec, at: Timestamp) -> String {
 
 /// What is to be done about a schedule. What can't be read the controller tells.
 fn step_of(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Repo,
     spec: &ScheduleSpec,
     now: Timestamp,
@@ -243,14 +242,14 @@ fn status_of<'a>(repo: &'a Repo, name: &str) -> Option<&'a ScheduleStatus> {
     repo.status.as_ref()?.schedules.iter().find(|own| own.name == name)
 }
 
-fn scheduled_thread(gateway: &SharedGateway, repo: &Repo, name: String) -> Option<Arc<Thread>> {
+fn scheduled_thread(gateway: &WorkServices, repo: &Repo, name: String) -> Option<Arc<Thread>> {
     let key = ThreadKey { namespace: repo.namespace()?, name };
     gateway.threads.freshest(&key, gateway.context.thread(&key))
 }
 
 /// The Thread of the run before.
 fn last_thread(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Repo,
     status: Option<&ScheduleStatus>,
 ) -> Option<Arc<Thread>> {

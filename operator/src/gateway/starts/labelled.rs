@@ -6,7 +6,7 @@ use kube::ResourceExt as _;
 
 use super::record::{self, BegunWork};
 use super::{
-    PATIENCE, SharedGateway, StartError, ThreadOrigin, ensure_thread, is_open, issue, thread_of,
+    PATIENCE, StartError, ThreadOrigin, WorkServices, ensure_thread, is_open, issue, thread_of,
 };
 use crate::gateway::github::GitHub;
 use crate::step;
@@ -15,7 +15,7 @@ use crate::step;
 ///
 /// # Errors
 /// When GitHub or the cluster refuses.
-pub async fn look_at(gateway: &SharedGateway, repo: &Repo) -> Result<(), StartError> {
+pub async fn look_at(gateway: &WorkServices, repo: &Repo) -> Result<(), StartError> {
     let Some(spec) = &repo.spec.issues else { return Ok(()) };
     let found = async {
         GitHub::of(&gateway.context, repo).await?.labelled(&spec.label, issue::BODY).await
@@ -26,7 +26,7 @@ pub async fn look_at(gateway: &SharedGateway, repo: &Repo) -> Result<(), StartEr
 
 /// Begins what has none yet, the oldest first, as far as there is room.
 async fn begin_labelled(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Repo,
     found: &[RepoIssue],
 ) -> Result<(), StartError> {

@@ -23,9 +23,9 @@ use sha2::{Digest as _, Sha256};
 
 use self::poll::PolledSource;
 use super::github::GitHubError;
-use super::state::SharedGateway;
 use super::thread_key::ThreadKey;
 use super::threads::WriteError;
+use super::work::WorkServices;
 use crate::apply::shorten_text;
 
 /// How long GitHub may take for one Repo.
@@ -117,7 +117,7 @@ impl From<WriteError> for StartError {
 }
 
 /// Begins what is due until the gateway stops. `every`: between two questions for a Repo's issues or comments.
-pub async fn run_starts(gateway: &SharedGateway, every: Duration) {
+pub async fn run_starts(gateway: &WorkServices, every: Duration) {
     // What GitHub takes to answer keeps no clock.
     tokio::join!(
         Box::pin(clocks::run_schedules(gateway)),
@@ -148,7 +148,7 @@ fn quote_foreign(text: &str, room: usize) -> String {
 
 /// Makes a Thread, or finds the one that was made for the same.
 async fn ensure_thread(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Repo,
     thread: Thread,
 ) -> Result<Thread, StartError> {
@@ -159,7 +159,7 @@ async fn ensure_thread(
 }
 
 async fn warn_repo(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     recorder: &Recorder,
     repo: &Repo,
     reason: &str,

@@ -10,8 +10,8 @@ use kube::ResourceExt as _;
 use kube::runtime::events::{Recorder, Reporter};
 use parking_lot::Mutex;
 
-use super::{SharedGateway, StartError, labelled, remarked, warn_repo};
-use crate::gateway::budget::repos::RepoKey;
+use super::{StartError, WorkServices, labelled, remarked, warn_repo};
+use crate::gateway::repo_key::RepoKey;
 
 /// Between two looks at which Repos are to be asked about.
 const EVERY: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ impl PolledSource {
         }
     }
 
-    async fn look_at(self, gateway: &SharedGateway, repo: &Repo) -> Result<(), StartError> {
+    async fn look_at(self, gateway: &WorkServices, repo: &Repo) -> Result<(), StartError> {
         match self {
             Self::Issues => labelled::look_at(gateway, repo).await,
             Self::Comments => remarked::look_at(gateway, repo).await,
@@ -77,7 +77,7 @@ struct PolledRepoState {
 }
 
 /// `every`: between two questions for a Repo.
-pub async fn run_polling(gateway: &SharedGateway, source: PolledSource, every: Duration) {
+pub async fn run_polling(gateway: &WorkServices, source: PolledSource, every: Duration) {
     let recorder = Recorder::new(gateway.context.client.clone(), Reporter::from(names::GATEWAY));
     let asked = Mutex::new(HashMap::new());
     let mut due = tokio::time::interval(EVERY);
@@ -102,7 +102,7 @@ pub async fn run_polling(gateway: &SharedGateway, source: PolledSource, every: D
 }
 
 async fn poll_repo(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     source: PolledSource,
     (recorder, repo): (&Recorder, Arc<Repo>),
     asked: &Mutex<HashMap<RepoKey, PolledRepoState>>,

@@ -10,7 +10,7 @@ use kube::ResourceExt as _;
 
 use super::record::{self, BegunWork};
 use super::{
-    PATIENCE, SharedGateway, StartError, ThreadOrigin, ensure_thread, is_open, remark, thread_of,
+    PATIENCE, StartError, ThreadOrigin, WorkServices, ensure_thread, is_open, remark, thread_of,
 };
 use crate::gateway::github::{CommandPlace, GitHub, GitHubError, HeardCommand, HeardComments};
 use crate::step;
@@ -24,7 +24,7 @@ const MOST: usize = 20;
 ///
 /// # Errors
 /// When GitHub or the cluster refuses.
-pub async fn look_at(gateway: &SharedGateway, repo: &Repo) -> Result<(), StartError> {
+pub async fn look_at(gateway: &WorkServices, repo: &Repo) -> Result<(), StartError> {
     let known = repo.status.as_ref().and_then(|status| status.comments.clone());
     let (spec, known) = match (&repo.spec.comments, known) {
         (Some(spec), Some(known)) => (spec, known),
@@ -94,7 +94,7 @@ fn next_status(known: &CommentsStatus, heard: &HeardComments, settled: &[u64]) -
 }
 
 /// Whether a Thread listens to what is said there.
-fn is_told(gateway: &SharedGateway, repo: &Repo, number: u64) -> bool {
+fn is_told(gateway: &WorkServices, repo: &Repo, number: u64) -> bool {
     gateway.context.attended.all().into_iter().any(|thread| {
         let here = thread.namespace() == repo.namespace() && thread.spec.repo == repo.name_any();
         let pull = thread.status.as_ref().and_then(|status| status.pull_request.as_ref());
@@ -103,7 +103,7 @@ fn is_told(gateway: &SharedGateway, repo: &Repo, number: u64) -> bool {
 }
 
 async fn begin_remarked(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Repo,
     github: &GitHub,
     command: &HeardCommand,
@@ -129,7 +129,7 @@ async fn begin_remarked(
 }
 
 async fn keep_status(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Repo,
     comments: Option<CommentsStatus>,
 ) -> Result<(), StartError> {

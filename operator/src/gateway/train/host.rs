@@ -22,9 +22,9 @@ use crate::gateway::git::mirror::MirrorError;
 use crate::gateway::git::{PushedBranch, TrainBench, TrainHead};
 use crate::gateway::github::{BranchRules, GitHub, GitHubError, GitHubPull};
 use crate::gateway::slack::questions::merge;
-use crate::gateway::state::SharedGateway;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::{ChangeRefusal, WriteError};
+use crate::gateway::work::WorkServices;
 use crate::step;
 
 /// Minutes that checks may take where the Repo does not say.
@@ -74,7 +74,7 @@ pub struct HostDesk {
 
 /// The repository of a train.
 pub struct RepoHost<'a> {
-    pub gateway: &'a SharedGateway,
+    pub gateway: &'a WorkServices,
     pub repo: &'a Arc<Repo>,
     pub train: &'a MergeTrain,
     pub namespace: &'a str,
@@ -88,7 +88,7 @@ impl RepoHost<'_> {
     }
 
     async fn bench(&self) -> Result<TrainBench, TrainError> {
-        let bench = TrainBench::take(self.gateway, self.repo).await?;
+        let bench = TrainBench::take(&self.gateway.git, self.repo).await?;
         bench.ok_or_else(|| TrainError::NoBase(self.repo.spec.git.branch.clone()))
     }
 

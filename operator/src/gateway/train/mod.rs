@@ -24,9 +24,9 @@ use self::engine::{TrainProgress, advance_train};
 use self::host::{HostDesk, RepoHost, TrainError};
 use self::shown::ShownPull;
 use super::github::GitHub;
-use super::state::SharedGateway;
 use super::thread_key::ThreadKey;
 use super::thread_queue::{ThreadQueue, ThreadReconciler, drive_one_by_one};
+use super::work::WorkServices;
 use crate::queue::FollowUp;
 use crate::step;
 
@@ -52,14 +52,14 @@ struct Desk {
 }
 
 /// Looks after all merge trains until the gateway stops. `poll`: how often GitHub is asked at least.
-pub async fn run_trains(gateway: &SharedGateway, poll: Duration) {
+pub async fn run_trains(gateway: &WorkServices, poll: Duration) {
     let queue = ThreadQueue::new(&gateway.context.attended, is_candidate, (AGAIN, AGAIN));
     let trains = TrainReconciler { gateway, poll, desk: Desk::default() };
     drive_one_by_one(queue, &gateway.shutdown, trains).await;
 }
 
 struct TrainReconciler<'a> {
-    gateway: &'a SharedGateway,
+    gateway: &'a WorkServices,
     poll: Duration,
     desk: Desk,
 }
@@ -110,7 +110,7 @@ fn is_asked_again(train: &MergeTrain) -> bool {
 impl Desk {
     async fn look_at(
         &mut self,
-        gateway: &SharedGateway,
+        gateway: &WorkServices,
         key: &ThreadKey,
         poll: Duration,
     ) -> Result<FollowUp, TrainError> {
@@ -168,7 +168,7 @@ impl Desk {
     /// Brings the message up to date that shows how it stands.
     async fn show(
         &mut self,
-        gateway: &SharedGateway,
+        gateway: &WorkServices,
         repo: &Repo,
         key: &ThreadKey,
         train: &MergeTrain,
@@ -196,7 +196,7 @@ impl Desk {
 }
 
 /// Says why nothing happens; once for each reason.
-async fn complain(gateway: &SharedGateway, key: &ThreadKey, error: &TrainError) {
+async fn complain(gateway: &WorkServices, key: &ThreadKey, error: &TrainError) {
     let text = format!(":warning: The merge train has to wait: {error}. It is tried again.");
     let wanted = gateway.context.thread(key);
     let wanted = wanted.as_deref().and_then(train_of).map(|train| train.wanted.to_string());
@@ -213,7 +213,7 @@ fn train_id(train: &MergeTrain) -> String {
 
 /// A pull request with where its conversation is.
 fn find_pull(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     namespace: &str,
     car: &TrainCar,
     links: &HashMap<ThreadKey, String>,
@@ -227,7 +227,7 @@ fn find_pull(
 
 /// Puts a step on record, unless people have said something in between.
 async fn put_on_record(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     key: &ThreadKey,
     next: &MergeTrain,
 ) -> Result<(), TrainError> {
@@ -249,7 +249,7 @@ async fn put_on_record(
 
 /// Whoever asks for the same again is told that it is under way.
 async fn tell_under_way(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     key: &ThreadKey,
     train: &MergeTrain,
 ) -> Result<(), TrainError> {
@@ -267,7 +267,7 @@ async fn tell_under_way(
 }
 
 /// The conversation from which another train of this Repo is run.
-fn other_train(gateway: &SharedGateway, parent: &Thread) -> Option<Arc<Thread>> {
+fn other_train(gateway: &WorkServices, parent: &Thread) -> Option<Arc<Thread>> {
     gateway.context.attended.all().into_iter().find(|thread| {
         let same = thread.namespace() == parent.namespace() && thread.spec.repo == parent.spec.repo;
         let other = thread.name_any() != parent.name_any();

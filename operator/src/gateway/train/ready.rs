@@ -13,15 +13,15 @@ use super::shown::{self, ReadyPull, ShownPull};
 use super::{is_open, other_train};
 use crate::gateway::github::{GitHub, GitHubPull};
 use crate::gateway::parts;
-use crate::gateway::state::SharedGateway;
 use crate::gateway::thread_key::ThreadKey;
+use crate::gateway::work::WorkServices;
 
 /// What was found, in the order of merging: the smaller first, then the older.
 type Found = (Vec<ReadyPull>, Vec<(u64, String)>);
 
 /// Asks about everything that is ready, or says that nothing is.
 pub async fn ask_train(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Repo,
     github: &GitHub,
     parent: &Thread,
@@ -54,7 +54,7 @@ pub async fn ask_train(
 }
 
 async fn refuse_train(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     key: &ThreadKey,
     train: &MergeTrain,
     text: &str,
@@ -71,7 +71,7 @@ async fn refuse_train(
 }
 
 async fn find_ready(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Repo,
     github: &GitHub,
     parent: &Thread,

@@ -9,8 +9,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::gateway::history::ToldEvent;
 use crate::gateway::masks;
-use crate::gateway::state::SharedGateway;
 use crate::gateway::thread_key::ThreadKey;
+use crate::gateway::work::WorkServices;
 
 /// Checks of one commit that are told at most.
 const MOST: usize = 100;
@@ -24,7 +24,7 @@ pub fn are_over(checks: &[HeadCheck]) -> bool {
 
 /// Tells the history, once for each way in which they stand.
 pub async fn tell_checks(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     repo: &Repo,
     thread: &Thread,
     (commit, checks): (&str, &[HeadCheck]),

@@ -8,13 +8,13 @@ use crate::gateway::close::REPORT;
 use crate::gateway::github::{GitHub, GitHubPull};
 use crate::gateway::overlap;
 use crate::gateway::slack::usage;
-use crate::gateway::state::SharedGateway;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::explain_unwritten;
+use crate::gateway::work::WorkServices;
 
 /// Merged by a person: that is the end, as if it had been decided in the thread.
 pub async fn close_merged(
-    gateway: &SharedGateway,
+    gateway: &WorkServices,
     github: &GitHub,
     thread: &Thread,
     pull: &GitHubPull,
@@ -48,7 +48,7 @@ pub async fn close_merged(
 }
 
 /// What the thread has cost up to now.
-async fn report_status(gateway: &SharedGateway, key: &ThreadKey, thread: &Thread) -> ThreadStatus {
+async fn report_status(gateway: &WorkServices, key: &ThreadKey, thread: &Thread) -> ThreadStatus {
     let fresh = gateway.threads.read(key).await.ok();
     let status = fresh.as_ref().and_then(|thread| thread.status.clone());
     status.or_else(|| thread.status.clone()).unwrap_or_default()

@@ -6,17 +6,18 @@ mod fetch;
 mod search;
 mod text;
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use codebutler_crds::wire::{WebFetch, WebPage, WebResults, WebSearch};
 
 pub use self::search::{SearchEngine, SearchOptions, SearchProvider};
-use super::api::caller_redactor;
 use super::api_error::ApiError;
+use super::egress::services::EgressServices;
 use super::extract::{JsonBody, OpenCaller, needs_tool};
-use super::state::SharedGateway;
 
 pub async fn fetch_page(
-    State(gateway): State<SharedGateway>,
+    State(gateway): State<Arc<EgressServices>>,
     OpenCaller(caller): OpenCaller,
     JsonBody(wanted): JsonBody<WebFetch>,
 ) -> Result<axum::Json<WebPage>, ApiError> {
@@ -29,12 +30,12 @@ pub async fn fetch_page(
 }
 
 pub async fn search_web(
-    State(gateway): State<SharedGateway>,
+    State(gateway): State<Arc<EgressServices>>,
     OpenCaller(caller): OpenCaller,
     JsonBody(wanted): JsonBody<WebSearch>,
 ) -> Result<axum::Json<WebResults>, ApiError> {
     needs_tool(&caller, &["WebSearch"])?;
     // What is asked leaves the company.
-    let query = caller_redactor(&gateway, &caller).await?.mask(&wanted.query).into_owned();
+    let query = gateway.outcomes.redactor(&caller).await?.mask(&wanted.query).into_owned();
     gateway.search.results(&gateway.context, &query).await.map(axum::Json)
 }

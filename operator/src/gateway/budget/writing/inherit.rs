@@ -9,7 +9,7 @@ use kube::ResourceExt as _;
 use super::{LONGEST, SharedLedger};
 use crate::gateway::budget::book::{RepoBook, ThreadBook};
 use crate::gateway::budget::pot::BookHolder;
-use crate::gateway::budget::repos::RepoKey;
+use crate::gateway::repo_key::RepoKey;
 use crate::gateway::thread_key::ThreadKey;
 
 /// Before the first look for calls of gateways that leave; the next ones come ever later.

@@ -15,10 +15,10 @@ use tokio::time::Instant;
 
 use super::catalog::{GOOD, ModelList, list_source, model_facts};
 use super::check::{self, RepoWorker};
-use crate::gateway::budget::repos::RepoKey;
 use crate::gateway::conditions::ConditionStanding;
 use crate::gateway::models::dialect::ApiDialect;
-use crate::gateway::state::SharedGateway;
+use crate::gateway::models::services::ModelServices;
+use crate::gateway::repo_key::RepoKey;
 
 /// Time between two looks at the Repos: nobody is asked for it.
 const LOOK: Duration = Duration::from_secs(2);
@@ -30,7 +30,7 @@ const SETTLED: Duration = Duration::from_secs(10);
 const AT_ONCE: usize = 8;
 
 /// Keeps lists fresh and Repos told, until the gateway stops.
-pub async fn run_standing(gateway: &SharedGateway) {
+pub async fn run_standing(gateway: &ModelServices) {
     let told = Mutex::new(HashMap::<RepoKey, u64>::new());
     let mut ticks = tokio::time::interval(LOOK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -42,7 +42,7 @@ pub async fn run_standing(gateway: &SharedGateway) {
     }
 }
 
-async fn look_round(gateway: &SharedGateway, told: &Mutex<HashMap<RepoKey, u64>>) {
+async fn look_round(gateway: &ModelServices, told: &Mutex<HashMap<RepoKey, u64>>) {
     let repos: Vec<Arc<Repo>> = gateway.context.repos.state();
     let repos: Vec<Arc<Repo>> =
         repos.into_iter().filter(|repo| repo.metadata.deletion_timestamp.is_none()).collect();
@@ -56,7 +56,7 @@ async fn look_round(gateway: &SharedGateway, told: &Mutex<HashMap<RepoKey, u64>>
 }
 
 async fn look_at_models(
-    gateway: &SharedGateway,
+    gateway: &ModelServices,
     repo: Arc<Repo>,
     told: &Mutex<HashMap<RepoKey, u64>>,
 ) {

@@ -35,7 +35,7 @@ use self::signature::{SignedHead, SigningKey};
 use super::{ThreadOrigin, thread_of};
 use crate::gateway::context::GatewayContext;
 use crate::gateway::metrics::GatewayMetrics;
-use crate::gateway::state::GatewayParts;
+use crate::gateway::state::GatewayBase;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::ThreadWriter;
 use crate::listen::listen_on;
@@ -72,7 +72,7 @@ struct DeliveryDesk {
 /// When it is taken.
 pub fn serve_deliveries(
     address: Option<SocketAddr>,
-    gateway: &GatewayParts,
+    gateway: &GatewayBase,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let Some(address) = address else { return Ok(()) };

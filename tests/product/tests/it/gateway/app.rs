@@ -18,7 +18,7 @@ async fn use_secret(world: &World, name: &str, data: &Value) {
     let patch = json!({"spec": {"git": {"credentials": {"name": name}}}});
     world.cluster.patch::<Repo>(world.cluster.team(), "shop", &patch).await;
     eventually("the gateway knows the Secret's name", || async {
-        let cached = world.gateway.context.repo(world.cluster.team(), "shop").unwrap();
+        let cached = world.gateway.work.context.repo(world.cluster.team(), "shop").unwrap();
         cached.spec.git.credentials.name == name
     })
     .await;

@@ -79,7 +79,7 @@ async fn a_silent_thread_is_warned_kept_by_a_word_and_else_archived_and_undone()
     let _running = world.run().await;
     // What the gateway has of it got lost: it is stale.
     world.patch_thread(&json!({"status": {"pullRequest": null}})).await;
-    let (slack, stop) = (world.gateway.slack.clone(), CancellationToken::new());
+    let (slack, stop) = (world.gateway.work.slack.clone(), CancellationToken::new());
     let hearing = stop.clone();
     let hearing = tokio::spawn(async move { slack.run(hearing).await.unwrap() });
     let _hearing = AbortOnDropHandle::new(hearing);

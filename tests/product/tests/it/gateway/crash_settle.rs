@@ -144,8 +144,8 @@ async fn what_no_provider_tells_stays_flagged_and_is_said() {
     let metrics = MetricsServer::start(any, families, ReadyFlag::default()).unwrap();
     let cache = world.dir.path().join("cache");
     let heir = super::gateway(&world.cluster, cache, &world.slack, counted, &stop).await;
-    heir.ledger.inherit().await;
-    let settling = heir.clone();
+    heir.work.ledger.inherit().await;
+    let settling = std::sync::Arc::clone(&heir.models);
     tokio::spawn(async move { settle::run_settling(&settling, Duration::from_secs(2)).await });
     eventually("the provider is given up", || async {
         world.money().await.iter().all(|money| money.open.is_empty())

@@ -401,8 +401,8 @@ async fn the_copy_of_a_repo_that_is_gone_goes_too() {
         found.flatten().filter(|e| e.path().extension().is_some_and(|e| e == "git")).count()
     };
     let tidy = || {
-        let repos = world.gateway.context.repos.state();
-        world.gateway.mirrors.keep_only(&repos);
+        let repos = world.gateway.work.context.repos.state();
+        world.gateway.git.mirrors.keep_only(&repos);
     };
     tidy();
     assert_eq!(copies(), 1, "a Repo's own copy stays");

@@ -23,10 +23,10 @@ async fn git_host(dir: &Path) -> GitHubServer {
 
 async fn aim(world: &World, spec: &Value) {
     let before =
-        world.gateway.context.repo(world.cluster.team(), "shop").unwrap().metadata.generation;
+        world.gateway.work.context.repo(world.cluster.team(), "shop").unwrap().metadata.generation;
     world.cluster.patch::<Repo>(world.cluster.team(), "shop", &json!({"spec": spec})).await;
     eventually("the gateway knows the new Repo", || async {
-        world.gateway.context.repo(world.cluster.team(), "shop").unwrap().metadata.generation
+        world.gateway.work.context.repo(world.cluster.team(), "shop").unwrap().metadata.generation
             != before
     })
     .await;

@@ -195,7 +195,7 @@ async fn a_repo_that_cannot_be_worked_with_says_what_to_correct() {
         world.cluster.patch::<Repo>(world.cluster.team(), "shop", &spec).await;
         // A session before that would publish the Thread's branch, which is done once.
         eventually("the gateway has heard of it", || async {
-            let known = world.gateway.context.repo(world.cluster.team(), "shop");
+            let known = world.gateway.work.context.repo(world.cluster.team(), "shop");
             known.is_some_and(|repo| repo.spec.git.branch == branch)
         })
         .await;

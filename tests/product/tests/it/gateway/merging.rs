@@ -29,7 +29,7 @@ async fn is_closed(world: &World) -> bool {
 async fn set_method(world: &World, method: &str) {
     let patch = json!({"spec": {"git": {"mergeMethod": method}}});
     world.cluster.patch::<Repo>(world.cluster.team(), "shop", &patch).await;
-    let known = || world.gateway.context.repo(world.cluster.team(), "shop");
+    let known = || world.gateway.work.context.repo(world.cluster.team(), "shop");
     eventually("the method is known", || async {
         known().and_then(|repo| repo.spec.git.merge_method).is_some()
     })

@@ -43,8 +43,7 @@ use std::time::Duration;
 
 use codebutler_crds::{AgentRole, Repo, Thread, names};
 use codebutler_operator::gateway::api;
-use codebutler_operator::gateway::budget::{Ledger, pause};
-use codebutler_operator::gateway::builds::BuildPlaces;
+use codebutler_operator::gateway::budget::pause;
 use codebutler_operator::gateway::caches;
 use codebutler_operator::gateway::conditions::ConditionWriter;
 use codebutler_operator::gateway::dial::{DialOptions, OutsideDialer};
@@ -52,16 +51,13 @@ use codebutler_operator::gateway::egress::ThreadEgress;
 use codebutler_operator::gateway::git::mirror::RepoMirrors;
 use codebutler_operator::gateway::identity::{CallerIdentity, PodIndex};
 use codebutler_operator::gateway::metrics::GatewayMetrics;
-use codebutler_operator::gateway::models::{ModelPool, settle};
-use codebutler_operator::gateway::pulse::AgentHeartbeats;
-use codebutler_operator::gateway::radar::BranchDesk;
+use codebutler_operator::gateway::models::{build_scribe, settle};
 use codebutler_operator::gateway::slack::{self, SlackGateway};
-use codebutler_operator::gateway::state::{GatewayParts, SharedGateway};
+use codebutler_operator::gateway::state::{GatewayBase, SharedGateway};
 use codebutler_operator::gateway::threads::ThreadWriter;
 use codebutler_operator::gateway::web;
 use codebutler_operator::metrics::{MetricsServer, ReadyFlag, build_registry};
 use codebutler_operator::scope::WatchScope;
-use codebutler_operator::tasks::TaskGroup;
 use codebutler_testbed::github::{DrivenRepository, FirstCommit, GitHubOptions, GitHubServer};
 use codebutler_testbed::models::{ModelOptions, ModelScript, ModelServer, ScriptStep};
 use codebutler_testbed::slack::{SlackOptions, SlackServer};
@@ -144,7 +140,7 @@ impl World {
         let metrics = MetricsServer::start(any, families, ReadyFlag::default()).unwrap();
         let cache = dir.path().join("cache");
         let gateway = gateway(&cluster, cache, &slack, counted, &stop).await;
-        let settling = gateway.clone();
+        let settling = std::sync::Arc::clone(&gateway.models);
         tokio::spawn(async move { settle::run_settling(&settling, settle::PATIENCE).await });
         let app = api::build_router(gateway.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -297,12 +293,7 @@ async fn gateway_of(
     let threads = ThreadWriter::new(client.clone(), metrics.clone());
     let api_url = slack.api_url().parse().unwrap();
     let counted = slack::SlackMetrics::new(&mut build_registry());
-    let gateway = GatewayParts {
-        builds: BuildPlaces::default(),
-        pulse: AgentHeartbeats::default(),
-        branches: BranchDesk::default(),
-        ledger: Ledger::new(context.clone(), threads.clone(), metrics.clone()),
-        models: ModelPool::default(),
+    let base = GatewayBase {
         mirrors: RepoMirrors::new(cache),
         identity: CallerIdentity::new(context.clone(), index, metrics.clone()),
         slack: SlackGateway::new(context.clone(), threads.clone(), &api_url, counted),
@@ -312,16 +303,12 @@ async fn gateway_of(
         egress: ThreadEgress::new(dialer),
         search: web::SearchEngine::default(),
         metrics,
-        requests: TaskGroup::default(),
-        calls: TaskGroup::default(),
-        answers: TaskGroup::default(),
-        connections: TaskGroup::default(),
         shutdown: stop.clone(),
     };
-    let gateway = SharedGateway::from(gateway);
-    gateway.slack.hear_with(codebutler_operator::gateway::models::build_scribe(&gateway));
+    let gateway = base.begin_term();
+    gateway.work.slack.hear_with(build_scribe(&gateway.models));
     let waking = gateway.clone();
-    tokio::spawn(async move { pause::wake_paused(&waking).await });
+    tokio::spawn(async move { pause::wake_paused(&waking.work).await });
     gateway
 }
 

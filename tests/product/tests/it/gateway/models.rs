@@ -66,7 +66,7 @@ async fn a_role_has_its_share_of_calls_under_way_and_no_more() {
     let script = ModelScript::of("coder", vec![ScriptStep::say("one").failing(hang, 99)])
         .and("pm", vec![ScriptStep::say("mine")]);
     let world = World::play(script, &json!({}), &json!({})).await;
-    let under_way = || world.gateway.answers.count();
+    let under_way = || world.gateway.models.answers.count();
     let body = ask("x");
     let calls = futures::future::join_all((0..24).map(|_| world.post("coder", CHAT, &body)));
     tokio::select! {

@@ -33,7 +33,7 @@ async fn git_is_asked_before_the_first_conversation_and_when_its_secret_changes(
     let world = World::start(vec![]).await;
     world.cluster.secret("git", world.remote.url(), &json!({"token": "ghp_wrong"})).await;
     tokio::select! {
-        () = probe::run_probe(&world.gateway) => {}
+        () = probe::run_probe(&world.gateway.git) => {}
         () = git_is_mended(&world) => {}
     }
 }
@@ -60,8 +60,8 @@ async fn a_key_is_tried_before_it_is_needed_and_when_its_secret_changes() {
         let world = World::play(ModelScript::of("coder", vec![]), &spec, &json!({})).await;
         let wrong = json!({"apiKey": "sk-or-v1-wrong"});
         world.cluster.secret("model", &world.models.url(), &wrong).await;
-        let gateway = world.gateway.clone();
-        let _asking = tokio::spawn(async move { standing::run_standing(&gateway).await });
+        let models = std::sync::Arc::clone(&world.gateway.models);
+        let _asking = tokio::spawn(async move { standing::run_standing(&models).await });
         if api == "Plain" {
             // The list of this one is anybody's, too, and nothing says so.
             world.comes_to("ModelReachable", "True", "answers").await;

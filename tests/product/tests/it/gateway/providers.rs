@@ -344,7 +344,7 @@ async fn a_model_that_does_not_exist_is_on_the_repo_with_the_nearest() {
     };
     set("pm", "moonshotai/kimi-k3").await;
     set("lead", "meta-llama/llama-guard-4-12b").await;
-    let knowing = world.gateway.clone();
+    let knowing = Arc::clone(&world.gateway.models);
     let _knowing =
         AbortOnDropHandle::new(tokio::spawn(async move { standing::run_standing(&knowing).await }));
     eventually("the condition names them", || async {

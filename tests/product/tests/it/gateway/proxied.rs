@@ -68,7 +68,7 @@ impl Company {
         aim(&world, GIT, MODELS).await;
         let stop = CancellationToken::new();
         let gateway = super::gateway_by(&world, dialer, &stop).await;
-        let (slack, until) = (gateway.slack.clone(), stop.clone());
+        let (slack, until) = (gateway.work.slack.clone(), stop.clone());
         tokio::spawn(async move { slack.run(until).await });
         let url = super::serve(gateway).await;
         let alive = (stop.clone().drop_guard(), AbortOnDropHandle::new(page));

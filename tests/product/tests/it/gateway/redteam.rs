@@ -335,7 +335,7 @@ async fn what_a_repo_wants_masked_is_in_no_notice_condition_or_event() {
     world.remote.commit("main", "ben", "Set the policy", &files).await.unwrap();
     // No Git request has come: CodeButler's own words ask for the patterns themselves.
     let key = ThreadKey { namespace: world.cluster.team().to_owned(), name: world.name.clone() };
-    let ts = world.gateway.slack.notice(&key, "own", "It is order_abcdefgh1.").await.unwrap();
+    let ts = world.gateway.work.slack.notice(&key, "own", "It is order_abcdefgh1.").await.unwrap();
     let shown = world.slack.message(&world.channel, ts.as_str()).unwrap().shown;
     assert_eq!(shown, "It is [redacted:order].");
     let report = json!({"state": "Running", "turns": 1, "sandbox": "none: order_abcdefgh1"});

@@ -105,7 +105,7 @@ impl Siege {
 
     async fn scene(&self) -> Scene {
         let world = &self.world;
-        world.gateway.ledger.flush(&self.victim()).await;
+        world.gateway.work.ledger.flush(&self.victim()).await;
         let Thread { spec, status, .. } = world.thread().await;
         let shown = world.slack.messages(&world.channel, Some(&world.root)).into_iter();
         let messages =

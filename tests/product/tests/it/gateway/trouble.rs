@@ -53,8 +53,8 @@ impl World {
         let controller = tokio::spawn(async move {
             controller::serve_controller(args, client, stopped).await.unwrap();
         });
-        let gateway = self.gateway.clone();
-        let telling = tokio::spawn(async move { told::run_telling(&gateway).await });
+        let work = std::sync::Arc::clone(&self.gateway.work);
+        let telling = tokio::spawn(async move { told::run_telling(&work).await });
         let tasks = [controller, telling].map(AbortOnDropHandle::new);
         Running { _stop: stop.drop_guard(), _tasks: tasks }
     }

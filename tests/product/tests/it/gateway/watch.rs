@@ -16,9 +16,9 @@ use super::{World, eventually, thread};
 
 /// A watcher without memory, as after a start.
 pub fn watching(world: &World) -> AbortOnDropHandle<()> {
-    let gateway = world.gateway.clone();
+    let work = std::sync::Arc::clone(&world.gateway.work);
     AbortOnDropHandle::new(tokio::spawn(async move {
-        watch::run_watch(&gateway, Duration::from_millis(50)).await;
+        watch::run_watch(&work, Duration::from_millis(50)).await;
     }))
 }
 
@@ -72,7 +72,7 @@ async fn a_merge_by_a_person_is_told_to_who_is_at_the_same_files_though_the_bran
         "planDetails": {"plan": "2.000001", "files": ["a.txt"]}}});
     world.cluster.patch::<Thread>(world.cluster.team(), &other, &plan).await;
     let known =
-        || world.gateway.context.threads.state().into_iter().find(|t| t.name_any() == other);
+        || world.gateway.work.context.threads.state().into_iter().find(|t| t.name_any() == other);
     eventually("the other thread's plan is known", || async {
         known().and_then(|thread| thread.status.clone()?.plan_details).is_some()
     })
@@ -170,7 +170,7 @@ async fn two_hundred_open_pull_requests_cost_a_tenth_of_the_quota() {
         let status = json!({"status": {"pullRequest": pull}});
         world.cluster.patch::<Thread>(world.cluster.team(), &name, &status).await;
     }
-    let known = || world.gateway.context.threads.state();
+    let known = || world.gateway.work.context.threads.state();
     let watched =
         |t: &Thread| t.status.as_ref().is_some_and(|status| status.pull_request.is_some());
     eventually("all are known", || async {
@@ -189,7 +189,7 @@ async fn two_hundred_open_pull_requests_cost_a_tenth_of_the_quota() {
         if minute == 58 {
             commit = Some(world.remote.merge(own, "ana").await.unwrap());
         }
-        watch.round(&world.gateway).await;
+        watch.round(&world.gateway.work).await;
     }
     let asked = world.github.seen().len() - before;
     assert!((60..=500).contains(&asked), "{asked} requests in an hour");
@@ -201,7 +201,7 @@ async fn two_hundred_open_pull_requests_cost_a_tenth_of_the_quota() {
 async fn a_pull_request_that_nobody_touches_is_not_looked_at() {
     let (world, _) = with_a_pull(&["GHStatus"]).await;
     let mut watch = PullWatch::default();
-    watch.round(&world.gateway).await;
+    watch.round(&world.gateway.work).await;
     assert!(asked(&world, "/pulls/1") > 0);
     // What changed a moment ago is looked at once more.
     eventually("it has settled", || async {
@@ -210,19 +210,19 @@ async fn a_pull_request_that_nobody_touches_is_not_looked_at() {
         jiff::Timestamp::now() > updated + jiff::SignedDuration::from_secs(9)
     })
     .await;
-    watch.round(&world.gateway).await;
+    watch.round(&world.gateway.work).await;
     let before = asked(&world, "/pulls/1");
     world.remote.commit("main", "Bo", "Busy", &[("z.txt", Some("z\n"))]).await.unwrap();
-    watch.round(&world.gateway).await;
+    watch.round(&world.gateway.work).await;
     assert_eq!(asked(&world, "/pulls/1"), before, "{:?}", world.github.seen());
     // Nor by another process: what was told stands in the status.
     let known = || async {
-        let known = world.gateway.context.threads.state();
+        let known = world.gateway.work.context.threads.state();
         let pull = known.iter().find_map(|t| t.status.as_ref()?.pull_request.clone());
         pull.is_some_and(|pull| pull.updated.is_some())
     };
     eventually("the status is known", known).await;
-    PullWatch::default().round(&world.gateway).await;
+    PullWatch::default().round(&world.gateway.work).await;
     assert_eq!(asked(&world, "/pulls/1"), before, "{:?}", world.github.seen());
 }
 
@@ -231,10 +231,10 @@ async fn a_limit_that_only_words_tell_is_waited_out_and_blames_nobody() {
     let (world, _) = with_a_pull(&["GHStatus"]).await;
     world.github.set_away(HostFailure::Limits);
     let mut watch = PullWatch::default();
-    watch.round(&world.gateway).await;
+    watch.round(&world.gateway.work).await;
     let before = world.github.seen().len();
-    watch.round(&world.gateway).await;
-    PullWatch::default().round(&world.gateway).await;
+    watch.round(&world.gateway.work).await;
+    PullWatch::default().round(&world.gateway.work).await;
     let (status, body) = world.get("coder", "/v1/pull-request").await;
     let message = body["error"]["message"].as_str().unwrap_or_default();
     assert_eq!((status, body["error"]["code"].as_str()), (503, Some("unavailable")), "{body}");

@@ -6,7 +6,6 @@ use codebutler_crds::thread::RoadmapRun;
 use codebutler_crds::{NanoUsd, Repo, Thread, names};
 use kube::ResourceExt as _;
 
-use super::child::cost_of;
 use crate::gateway::context::GatewayContext;
 use crate::gateway::thread_key::ThreadKey;
 
@@ -73,6 +72,24 @@ pub fn find_cap<'a>(
 /// What was agreed at the beginning. USD.
 pub fn agreed_budget(run: &RoadmapRun, repo: &Repo) -> Option<NanoUsd> {
     run.budget.or(repo.spec.roadmap.as_ref().and_then(|spec| spec.budget))
+}
+
+/// What a Thread may have cost by the end of the calls that are under way. USD.
+pub fn cost_of(thread: &Thread) -> NanoUsd {
+    spent_of(thread) + granted_of(thread)
+}
+
+/// What a Thread has cost, what is only counted as if it had included. USD.
+pub fn spent_of(thread: &Thread) -> NanoUsd {
+    let Some(status) = &thread.status else { return NanoUsd::ZERO };
+    let flagged = status.budget.as_ref().map(|budget| budget.flagged);
+    status.cost.unwrap_or_default() + flagged.unwrap_or_default()
+}
+
+/// What calls under way may cost. USD.
+pub fn granted_of(thread: &Thread) -> NanoUsd {
+    let budget = thread.status.as_ref().and_then(|status| status.budget.as_ref());
+    budget.map(|budget| budget.granted).unwrap_or_default()
 }
 
 #[cfg(test)]

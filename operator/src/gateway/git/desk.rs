@@ -8,18 +8,15 @@ use codebutler_crds::wire::TextMerge;
 use kube::ResourceExt as _;
 use tokio::sync::Notify;
 
-use crate::gateway::git::{BranchChange, BranchSurvey, TriedMerge};
+use super::{BranchChange, BranchSurvey, TriedMerge};
 
 /// What is kept of commits: all is forgotten beyond that.
 const MOST_KEPT: usize = 20_000;
 
-/// Repos by namespace and name.
-pub type RepoKey = (String, String);
-
 /// Which Repos are to be looked at, and what is known of commits. Cheap to share.
 #[derive(Default)]
 pub struct BranchDesk {
-    touched: Mutex<BTreeSet<RepoKey>>,
+    touched: Mutex<BTreeSet<(String, String)>>,
     wake: Notify,
     /// By base and tip.
     changes: Mutex<HashMap<(String, String), Arc<BranchChange>>>,
@@ -36,12 +33,12 @@ impl BranchDesk {
         self.wake.notify_one();
     }
 
-    pub(super) fn take_touched(&self) -> BTreeSet<RepoKey> {
+    pub fn take_touched(&self) -> BTreeSet<(String, String)> {
         std::mem::take(&mut *lock(&self.touched))
     }
 
     /// Waits until a Repo was touched.
-    pub(super) async fn woken(&self) {
+    pub async fn woken(&self) {
         self.wake.notified().await;
     }
 

@@ -1,3 +1,0 @@
-//! What was seen not long ago.
-
-pub use crate::recent::RecentKeys;

@@ -1,0 +1,24 @@
+//! Recordings and who writes them down: an interface between the conversation and the models.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+
+use super::caller::ProvenCaller;
+
+/// A recording to transcribe.
+pub struct SoundRecording {
+    /// Its file name.
+    pub name: String,
+    /// Its media type, as Slack guesses it.
+    pub kind: String,
+    pub bytes: Bytes,
+}
+
+/// Transcribes a recording for a role, or says why it can't.
+pub type SpeechScribe = Arc<
+    dyn Fn(ProvenCaller, SoundRecording) -> BoxFuture<'static, Result<String, String>>
+        + Send
+        + Sync,
+>;
