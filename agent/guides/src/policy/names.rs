@@ -61,6 +61,21 @@ const LOOKS: [&str; 37] = [
     "logs",
     "help",
 ];
+/// Words of orders that throw away what is there.
+const THROWS: [&str; 12] = [
+    "drop",
+    "reset",
+    "wipe",
+    "purge",
+    "flush",
+    "fresh",
+    "refresh",
+    "truncate",
+    "nuke",
+    "clean",
+    "obliterate",
+    "loss",
+];
 /// First words after which `release` is a kind of build.
 const BUILDS: [&str; 7] = ["bundle", "install", "package", "pack", "sign", "run", "cargo"];
 /// Words that make it harmless wherever they stand.
@@ -93,6 +108,14 @@ pub fn is_handover_file(path: &str) -> bool {
 /// Whether a word is nothing but an order to hand over, as in `./manage.sh deploy`.
 pub fn is_order(word: &str) -> bool {
     matches!(word, "deploy" | "redeploy" | "undeploy" | "publish" | "release" | "rollback")
+}
+
+/// Whether a word such as `db:drop` or `migrate:fresh` tells to throw something away. No path, and no sentence.
+pub fn throws_away(word: &str) -> bool {
+    let plain = !word.contains(['/', '=']) && !word.contains(char::is_whitespace);
+    // Of a file the end counts: `test_reset.py` is none, `ecto.reset` is an order.
+    let end = word.rsplit('.').next().unwrap_or(word);
+    plain && name_words(end).iter().any(|word| THROWS.contains(&word.as_str()))
 }
 
 fn hands_over(words: &[String], known: &[&str]) -> bool {
@@ -130,6 +153,18 @@ fn name_words(name: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn orders_to_throw_away_are_known_by_their_words() {
+        for yes in ["db:drop", "reset", "migrate:fresh", "drop-all", "ecto.reset", "--force-reset"]
+        {
+            assert!(throws_away(yes), "{yes}");
+        }
+        for no in ["test_reset.py", "a/reset", "drop table x", "dropbox", "rest", "--env=reset", ""]
+        {
+            assert!(!throws_away(no), "{no}");
+        }
+    }
 
     #[test]
     fn names_promise_what_their_words_say() {

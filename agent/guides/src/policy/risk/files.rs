@@ -57,15 +57,6 @@ pub fn judge_redirect(simple: &PlainCommand, file: &ShellWord) -> RiskVerdict {
     }
 }
 
-/// `sed`.
-pub fn judge_sed(texts: &[&str]) -> RiskVerdict {
-    let edits = texts.iter().any(|text| {
-        text.starts_with("--in-place")
-            || (text.starts_with('-') && !text.starts_with("--") && text.contains('i'))
-    });
-    if edits { RiskVerdict::local("sed edits") } else { RiskVerdict::reads("sed reads") }
-}
-
 /// Whether a script goes to where the worktree is a folder among others.
 pub fn goes_above(found: &[PlainCommand]) -> bool {
     found.iter().any(|simple| {

@@ -2,9 +2,10 @@
 //!
 //! A command that stays in the sandbox never waits for people: what it could throw away is kept before.
 //! [`runs`] finds what a command runs in turn, [`targets`] what a build tool is told to do, [`git`],
-//! [`files`] and [`code`] what could be lost, [`send`] what reaches others.
+//! [`files`], [`edits`] and [`code`] what could be lost, [`send`] what reaches others.
 
 mod code;
+mod edits;
 mod files;
 mod git;
 mod runs;
@@ -14,7 +15,7 @@ mod targets;
 use std::cell::Cell;
 use std::collections::HashMap;
 
-use super::names::{is_handover_file, is_order};
+use super::names::{is_handover_file, is_order, throws_away};
 use super::programs::{FILERS, READERS, SHELLS};
 use super::reach::{self, ProgramReach};
 use super::shell::{PlainCommand, ShellWord};
@@ -24,6 +25,8 @@ use super::{CommandPolicy, RiskVerdict};
 const DEEPEST: u32 = 12;
 /// Wrappers in wrappers.
 const NESTED: u32 = 24;
+/// Words of a command line among which an order is looked for.
+const ORDERED: usize = 6;
 /// Orders that a program which is not known may be given.
 const ORDERS: [&str; 8] =
     ["publish", "deploy", "push", "apply", "delete", "destroy", "upload", "release"];
@@ -136,13 +139,21 @@ fn judge_program(simple: &PlainCommand, scene: &CommandScene<'_>) -> RiskVerdict
     }
     let own = match name {
         "git" => git::git_risk(&texts, rest, scene),
-        "sed" => files::judge_sed(&texts),
-        _ => files::file_risk(name, simple, &texts, scene.above)
+        "sed" | "gsed" => edits::judge_sed(&texts),
+        _ => edits::edit_risk(name, &texts)
+            .or_else(|| files::file_risk(name, simple, &texts, scene.above))
+            .or_else(|| edits::database_risk(name, simple, &texts))
             .or_else(|| send::send_risk(name, simple, &texts))
             .or_else(|| code::code_risk(name, simple, rest, scene))
             .or_else(|| targets::target_risk(name, rest))
             .or_else(|| reach.map(|_| RiskVerdict::local(format!("`{name}` works in the sandbox"))))
             .unwrap_or_else(|| judge_other(first, name, &texts)),
+    };
+    let own = match texts.iter().take(ORDERED).find(|text| throws_away(text)) {
+        Some(order) if !matches!(name, "git" | "sed") && !READERS.contains(&name) => {
+            own.or(RiskVerdict::loses(format!("`{name}` is told to {order}")))
+        }
+        _ => own,
     };
     match scene.files.get(first.trim_start_matches("./")) {
         Some(text) if first.contains('/') => own.or(scene.script(text)),
