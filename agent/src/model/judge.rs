@@ -12,6 +12,10 @@ use codebutler_guides::text::clip_text;
 /// Longest quote of what a model or provider said.
 const MAX_SAID: usize = 300;
 
+/// One odd character can stand in any text; more than the tenth of one is no text.
+const LEAST_ODD: usize = 2;
+const MOST_ODD: usize = 10;
+
 /// Why a reply is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "flaw", rename_all = "snake_case")]
@@ -39,6 +43,8 @@ pub enum ReplyFlaw {
     Leaked {
         form: String,
     },
+    /// It is no text: characters that stand for none.
+    Garbled,
     /// It says what it is about to do, and does not do it.
     Announced,
     Broken {
@@ -72,6 +78,9 @@ pub fn find_flaw(reply: &ModelReply, about: &ReplyCircumstances) -> Option<Reply
     let tokens = completion_tokens(reply);
     let full = reply.finish == FinishReason::Length
         || tokens.is_some_and(|tokens| about.cap > 0 && tokens >= about.cap);
+    if message.tool_calls.iter().any(|call| is_garbled(&call.name) || is_garbled(&call.arguments)) {
+        return Some(ReplyFlaw::Garbled);
+    }
     if let Some(last) = message.tool_calls.last() {
         // Arguments that are left out are none. Cut off, they are the beginning of some.
         let cut = full && !last.is_whole();
@@ -85,6 +94,9 @@ pub fn find_flaw(reply: &ModelReply, about: &ReplyCircumstances) -> Option<Reply
         return Some(ReplyFlaw::Leaked { form: "a call that can't be read".to_owned() });
     }
     let Some(text) = &message.content else { return judge_wordless(reply, about, tokens) };
+    if is_garbled(text) {
+        return Some(ReplyFlaw::Garbled);
+    }
     if let Some(form) = leak::leaked_call(text, &about.tools) {
         return Some(ReplyFlaw::Leaked { form: form.to_owned() });
     }
@@ -113,6 +125,18 @@ fn judge_wordless(
     Some(if thought { ReplyFlaw::Thought } else { ReplyFlaw::Empty })
 }
 
+/// Whether so many characters of a text stand for none that it can't be one: a server with the wrong
+/// template, or a damaged model, answers so.
+fn is_garbled(text: &str) -> bool {
+    let odd = |c: &char| {
+        // Colours of a terminal may be quoted.
+        let blank = matches!(c, '\n' | '\r' | '\t' | '\u{1b}');
+        *c == char::REPLACEMENT_CHARACTER || (c.is_control() && !blank)
+    };
+    let (all, odd) = (text.chars().count(), text.chars().filter(odd).count());
+    odd >= LEAST_ODD && odd * MOST_ODD > all
+}
+
 fn completion_tokens(reply: &ModelReply) -> Option<u64> {
     reply.usage.as_ref().and_then(|usage: &Value| usage["completion_tokens"].as_u64())
 }
@@ -131,7 +155,11 @@ impl ReplyFlaw {
             Self::CutOff { .. } | Self::CutCall { .. } => CUTS,
             Self::Leaked { .. } => LEAKS,
             Self::Announced => u32::MAX,
-            Self::Empty | Self::Thought | Self::Refused { .. } | Self::Broken { .. } => AGAIN,
+            Self::Empty
+            | Self::Thought
+            | Self::Refused { .. }
+            | Self::Garbled
+            | Self::Broken { .. } => AGAIN,
         }
     }
 
@@ -184,6 +212,9 @@ impl ReplyFlaw {
                                 nobody has seen it. An answer without a call ends your run. Do it now, or \
                                 say what people or another role have to know."
                 .to_owned(),
+            Self::Garbled => "Your last answer was no readable text: nobody has seen it, and nothing was carried \
+                              out. Answer again."
+                .to_owned(),
             Self::Broken { said } => format!("Your last answer broke off ({said}). Answer again."),
         };
         format!("[CodeButler] {text}")
@@ -219,6 +250,11 @@ impl ReplyFlaw {
             Self::Announced => {
                 format!("the model `{model}` says what it will do and does not do it")
             }
+            Self::Garbled => format!(
+                "the model `{model}` answered unreadably, and again when it was asked again: check that its \
+                 server uses the model's own chat template, and that the model's file, or its quantisation, is \
+                 whole"
+            ),
             Self::Broken { said } => {
                 format!("the answers of the model `{model}` broke off: {said}")
             }
@@ -328,6 +364,34 @@ mod tests {
         ] {
             assert_eq!(judged(&choice, &about()), Some(expected), "{choice}");
         }
+    }
+
+    #[test]
+    fn what_is_no_text_is_garbled_and_what_quotes_some_is_not() {
+        for text in [
+            "\u{1}\u{fffd}\u{7}k\u{fffd}\u{2}",
+            "Hello \u{fffd}\u{fffd}\u{fffd} you",
+            "\u{0}\u{0}",
+            "a\u{9c}\u{80}b",
+        ] {
+            for finish in ["stop", "length"] {
+                let choice = json!({"message": {"content": text}, "finish_reason": finish});
+                assert_eq!(judged(&choice, &about()), Some(ReplyFlaw::Garbled), "{text:?}");
+            }
+        }
+        let call = json!({"message": {"tool_calls": calls("\u{fffd}\u{fffd}\u{1}")}});
+        assert_eq!(judged(&call, &about()), Some(ReplyFlaw::Garbled));
+        for text in [
+            "The file holds U+FFFD (\u{fffd}), where `é` was meant.",
+            "一二三四五六七八九十",
+            "a\tb\r\nc\td",
+            "🎉",
+            "\u{fffd}",
+        ] {
+            assert_eq!(judged(&json!({"message": {"content": text}}), &about()), None, "{text:?}");
+        }
+        let reason = ReplyFlaw::Garbled.reason("m");
+        assert!(reason.contains("chat template") && reason.contains("quantisation"), "{reason}");
     }
 
     #[test]

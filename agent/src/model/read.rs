@@ -128,13 +128,19 @@ fn read_content(value: Option<&Value>) -> Result<Option<String>, String> {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(parts)) => {
-            let texts: Vec<_> =
-                parts.iter().filter_map(|part| part.get("text")?.as_str()).collect();
-            texts.join("\n")
+            // Parts follow each other directly: a break between them may be within a word.
+            parts.iter().filter_map(part_text).collect()
         }
         Some(_) => return Err("`content` is neither text nor a list".to_owned()),
     };
     Ok(Some(text).filter(|text| !text.trim().is_empty()))
+}
+
+/// The words of a part, if it holds words for others: not what the model thinks.
+fn part_text(part: &Value) -> Option<&str> {
+    let kind = part["type"].as_str().unwrap_or("text");
+    let text = part.as_str().or_else(|| part["text"].as_str());
+    text.filter(|_| matches!(kind, "text" | "output_text"))
 }
 
 /// A call without an id has an empty one.
@@ -167,11 +173,11 @@ mod tests {
     fn what_providers_really_send_is_read() {
         let text = read(&json!({"role": "assistant", "content": "hi", "refusal": null})).unwrap();
         assert_eq!(text.content.as_deref(), Some("hi"));
-        let parts = read(
-            &json!({"content": [{"type": "text", "text": "a"}, {"type": "x"}, {"text": "b"}]}),
-        )
+        let parts = read(&json!({"content": [{"type": "text", "text": "un"}, {"type": "x"},
+            {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+            {"type": "reasoning", "text": "hm"}, {"text": "brok"}, "en"]}))
         .unwrap();
-        assert_eq!(parts.content.as_deref(), Some("a\nb"));
+        assert_eq!(parts.content.as_deref(), Some("unbroken"));
         assert_eq!(read(&json!({"content": " \n"})).unwrap(), AssistantMessage::default());
         let calls = read(&json!({"content": null, "tool_calls": [
             {"id": "a", "type": "function", "function": {"name": "Read", "arguments": "{\"path\":\"x\"}"}},

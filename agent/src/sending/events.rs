@@ -200,6 +200,7 @@ fn flaw_sentence(flaw: &ReplyFlaw) -> String {
         ReplyFlaw::Thought => "The answer held thoughts alone.".to_owned(),
         ReplyFlaw::Refused { said } => format!("The model or its provider refused: {said}"),
         ReplyFlaw::Leaked { form } => format!("The answer wrote calls as words ({form})."),
+        ReplyFlaw::Garbled => "The answer was no readable text.".to_owned(),
         ReplyFlaw::Announced => "The answer said what comes next, and did not do it.".to_owned(),
         ReplyFlaw::Broken { said } => format!("The answer broke off: {said}"),
     }
