@@ -20,6 +20,35 @@ pub fn head_and_tail(text: &str, max: usize) -> String {
     format!("{head}\n[… {} characters left out …]\n{tail}", count - 2 * half)
 }
 
+/// At most about `most` bytes: the beginning and the end at character boundaries, and `note` between
+/// them, which is given the number of characters that are missing.
+pub fn shorten_text(text: &str, most: usize, note: impl Fn(usize) -> String) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let room = most.saturating_sub(note(text.len()).len());
+    let head = text.floor_char_boundary(room.div_ceil(2));
+    let tail = text.ceil_char_boundary(text.len() - room / 2).max(head);
+    let missing = text[head..tail].chars().count();
+    format!("{}{}{}", &text[..head], note(missing), &text[tail..])
+}
+
+/// The longest that each of several texts may be so that all of them fit into `room` together: short ones
+/// leave their share to the long ones.
+pub fn common_limit(lengths: impl IntoIterator<Item = usize>, room: usize) -> usize {
+    let mut lengths: Vec<usize> = lengths.into_iter().collect();
+    lengths.sort_unstable();
+    let (mut left, mut count) = (room, lengths.len());
+    for length in lengths {
+        if length * count > left {
+            return left / count;
+        }
+        left -= length;
+        count -= 1;
+    }
+    usize::MAX
+}
+
 /// What a terminal would leave standing: no escape sequences, no control characters but tabs and
 /// line ends, and of a line that was written over only what was written last.
 pub fn plain_text(text: &str) -> String {
@@ -87,6 +116,24 @@ mod tests {
         assert_eq!(clip_text("añbc", 2), "añ…");
         assert_eq!(head_and_tail("abcdef", 6), "abcdef");
         assert_eq!(head_and_tail("ñbcdefñ", 4), "ñb\n[… 3 characters left out …]\nfñ");
+    }
+
+    #[test]
+    fn both_ends_are_kept_within_a_number_of_bytes() {
+        let note = |missing: usize| format!("[{missing}]");
+        assert_eq!(shorten_text("abc", 3, note), "abc");
+        assert_eq!(shorten_text(&"a".repeat(100), 15, note), "aaaaa[90]aaaaa");
+        let wide = shorten_text(&"ñ".repeat(100), 21, note);
+        assert!(wide.len() <= 21 && wide == "ññññ[92]ññññ", "{wide}");
+        assert_eq!(shorten_text("some long text", 2, note), "[14]");
+    }
+
+    #[test]
+    fn short_texts_leave_their_share_to_long_ones() {
+        assert_eq!(common_limit([10, 20, 30], 60), usize::MAX);
+        assert_eq!(common_limit([10, 100, 200], 110), 50);
+        assert_eq!(common_limit([100, 100], 50), 25);
+        assert_eq!(common_limit([], 50), usize::MAX);
     }
 
     #[test]

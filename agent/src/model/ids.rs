@@ -5,15 +5,17 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use super::ToolCall;
 
 const LONGEST: usize = 64;
-/// What is kept of one that needs a number.
-const KEPT: usize = 48;
+/// Length of an id that is made up: some models' templates refuse any other.
+const MADE: usize = 9;
+const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Gives each call an id that every provider takes and that nothing in the conversation has. `turn`
-/// names those that have none.
+/// Gives each call an id that every provider takes and that nothing in the conversation has. Those that
+/// have none, or one that is taken, get one that is made of `turn` and their place.
 pub fn clean_ids(calls: &mut [ToolCall], chat: &[Value], turn: u32) {
     let mut used: HashSet<String> = chat
         .iter()
@@ -21,22 +23,26 @@ pub fn clean_ids(calls: &mut [ToolCall], chat: &[Value], turn: u32) {
         .filter_map(|call| call["id"].as_str().map(ToOwned::to_owned))
         .collect();
     for (place, call) in calls.iter_mut().enumerate() {
-        let wanted = match safe_id(&call.id) {
-            empty if empty.is_empty() => format!("call_{turn}_{place}"),
-            safe => safe.into_owned(),
+        let wanted = safe_id(&call.id).into_owned();
+        call.id = if wanted.is_empty() || used.contains(&wanted) {
+            free_id(&format!("{turn} {place}"), &used)
+        } else {
+            wanted
         };
-        call.id = free_id(wanted, &used);
         used.insert(call.id.clone());
     }
 }
 
-fn free_id(wanted: String, used: &HashSet<String>) -> String {
-    if !used.contains(&wanted) {
-        return wanted;
-    }
-    let stem: String = wanted.chars().take(KEPT).collect();
-    let mut numbered = (2u32..).map(|n| format!("{stem}_{n}"));
-    numbered.find(|id| !used.contains(id)).unwrap_or(wanted)
+fn free_id(seed: &str, used: &HashSet<String>) -> String {
+    let mut made = (0u32..).map(|n| short_id(&format!("{seed} {n}")));
+    made.find(|id| !used.contains(id)).unwrap_or_default()
+}
+
+/// Nine letters and digits that stand for an id: always the same ones.
+pub fn short_id(id: &str) -> String {
+    let digest = Sha256::digest(id.as_bytes());
+    let letter = |byte: &u8| char::from(LETTERS[usize::from(*byte) % LETTERS.len()]);
+    digest.iter().take(MADE).map(letter).collect()
 }
 
 /// The id in letters that every provider takes.
@@ -66,13 +72,24 @@ mod tests {
     fn every_id_is_safe_and_there_once() {
         let long = "x".repeat(80);
         let ids = cleaned(&["a", "functions.Grep:0", "", "", "a", "ñ b", &long, &long], &[]);
-        let expected = ["a", "functions_Grep_0", "call_7_2", "call_7_3", "a_2", "__b"];
-        assert_eq!(ids[..6], expected);
-        assert_eq!((ids[6].len(), ids[7].as_str()), (64, format!("{}_2", "x".repeat(48)).as_str()));
+        let is_made =
+            |id: &str| id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        assert_eq!([&ids[0], &ids[1], &ids[5]], ["a", "functions_Grep_0", "__b"]);
+        assert_eq!(ids[6].len(), 64);
+        for made in [2, 3, 4, 7] {
+            assert!(is_made(&ids[made]), "{ids:?}");
+        }
+        let all: HashSet<_> = ids.iter().collect();
+        assert_eq!(all.len(), ids.len(), "{ids:?}");
+        assert_eq!(ids, cleaned(&["a", "functions.Grep:0", "", "", "a", "ñ b", &long, &long], &[]));
         let chat = [
-            json!({"role": "assistant", "tool_calls": [{"id": "a"}, {"id": "a_2"}]}),
+            json!({"role": "assistant", "tool_calls": [{"id": "a"}, {"id": ids[2]}]}),
             json!({"role": "user", "content": "hi"}),
         ];
-        assert_eq!(cleaned(&["a", "b", "call_7_2"], &chat), ["a_3", "b", "call_7_2"]);
+        let later = cleaned(&["a", "b", &ids[2], ""], &chat);
+        assert_eq!(later[1], "b");
+        for made in [0, 2, 3] {
+            assert!(is_made(&later[made]) && !ids[..3].contains(&later[made]), "{later:?}");
+        }
     }
 }

@@ -2,8 +2,8 @@
 //! always well-formed, whatever it said before.
 //!
 //! [`read`] makes a [`ModelReply`] of a body, [`judge`] says whether it is an answer, [`ids`] keeps the ids of
-//! calls such that every provider takes them, and [`quirk`] learns from a refusal what a provider
-//! does not take. Nothing in here knows a model's name.
+//! calls such that every provider takes them, and [`quirk`] and [`window`] learn from a refusal what a
+//! provider does not take, and how much. Nothing in here knows a model's name.
 
 pub mod ids;
 pub mod judge;
@@ -11,6 +11,7 @@ mod leak;
 mod narration;
 pub mod quirk;
 mod read;
+pub mod window;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -72,7 +73,8 @@ impl AssistantMessage {
             message.insert(THINKER.to_owned(), json!(thinker));
         }
         message.insert("role".to_owned(), json!("assistant"));
-        message.insert("content".to_owned(), json!(self.content));
+        // Some servers refuse a whole conversation over a null.
+        message.insert("content".to_owned(), json!(self.content.as_deref().unwrap_or_default()));
         if !self.tool_calls.is_empty() {
             let calls: Vec<_> = self.tool_calls.iter().map(ToolCall::to_chat).collect();
             message.insert("tool_calls".to_owned(), json!(calls));

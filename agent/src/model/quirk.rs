@@ -17,7 +17,34 @@ pub enum ModelQuirk {
     Bridge,
     /// Without marks for the provider's cache.
     NoMarks,
+    /// With each call of a tool in an answer of its own, and its result behind it.
+    OneByOne,
+    /// With calls and their results as words.
+    ToldCalls,
+    /// With ids of calls that are nine letters and digits.
+    ShortIds,
+    /// With the instructions in the first message of a person.
+    NoSystem,
+    /// With no content at all beside calls: an empty one is refused.
+    NullContent,
 }
+
+/// Words of a template that refuses a conversation for the sake of who speaks after whom, or without a reason.
+const TEMPLATE: [&str; 5] = [
+    "roles must alternate",
+    "alternate user/assistant",
+    "after the optional system message",
+    "raise_exception(",
+    "jinja exception",
+];
+/// What is tried then, one after the other.
+const TURNS: [ModelQuirk; 5] = [
+    ModelQuirk::Bridge,
+    ModelQuirk::ShortIds,
+    ModelQuirk::NoSystem,
+    ModelQuirk::OneByOne,
+    ModelQuirk::ToldCalls,
+];
 
 /// What the words of a refusal ask for, if they say so.
 pub fn learn_quirk(words: &str, known: &BTreeSet<ModelQuirk>) -> Option<ModelQuirk> {
@@ -36,6 +63,18 @@ pub fn learn_quirk(words: &str, known: &BTreeSet<ModelQuirk>) -> Option<ModelQui
         ModelQuirk::NoReasoning
     } else if all(&["unexpected role", "after role"]) || all(&["role 'user' after role 'tool'"]) {
         ModelQuirk::Bridge
+    } else if all(&["tool call ids should be"]) || all(&["tool call id", "length of 9"]) {
+        ModelQuirk::ShortIds
+    } else if all(&["system role not supported"]) || all(&["system role is not supported"]) {
+        ModelQuirk::NoSystem
+    } else if TEMPLATE.iter().any(|part| words.contains(part)) {
+        // Templates count who speaks, each in its own way, and what they say is cut off.
+        return TURNS.into_iter().find(|quirk| !known.contains(quirk));
+    } else if all(&["content", "must be non-empty"])
+        || all(&["text field", "is blank"])
+        || all(&["content", "cannot be empty"])
+    {
+        ModelQuirk::NullContent
     } else if all(&["cache_control"]) {
         ModelQuirk::NoMarks
     } else {
@@ -67,6 +106,20 @@ mod tests {
                 Some(ModelQuirk::BlankReasoning),
             ),
             ("Unexpected role 'user' after role 'tool'", Some(ModelQuirk::Bridge)),
+            (
+                "Jinja Exception: Conversation roles must alternate user/assistant/user/assistant/...",
+                Some(ModelQuirk::Bridge),
+            ),
+            (
+                "...9 %} {{- raise_exception(\"Tool call IDs should be alphanumeric s...",
+                Some(ModelQuirk::ShortIds),
+            ),
+            (
+                "Tool call id was call_0123456789abcdef but must be a-z, A-Z, 0-9, with a length of 9.",
+                Some(ModelQuirk::ShortIds),
+            ),
+            ("raise_exception('System role not supported')", Some(ModelQuirk::NoSystem)),
+            ("messages: text content blocks must be non-empty", Some(ModelQuirk::NullContent)),
             ("cache_control: Extra inputs are not permitted", Some(ModelQuirk::NoMarks)),
             ("messages: at least one message is required", None),
             ("the model is overloaded", None),
@@ -75,6 +128,15 @@ mod tests {
         }
         let known = BTreeSet::from([ModelQuirk::Bridge]);
         assert_eq!(learn_quirk("Unexpected role 'user' after role 'tool'", &known), None);
+        // As llama.cpp's server says it, and the gateway passes on.
+        let said = "Unable to generate parser for this template. Automatic parser generation failed: While executing \
+                    CallExpression at line 6, column 32 in source: ...== 0) %} {{- raise_exception(\"After the \
+                    optional system message, con...";
+        let mut known = BTreeSet::new();
+        while let Some(quirk) = learn_quirk(said, &known) {
+            known.insert(quirk);
+        }
+        assert_eq!(known, BTreeSet::from(TURNS), "each is tried once");
     }
 
     #[test]

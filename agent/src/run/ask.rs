@@ -12,7 +12,7 @@ use super::{Agent, RunError, notice};
 use crate::gateway::{ChatError, GatewayError};
 use crate::model::judge::{self, ReplyCircumstances, ReplyFlaw};
 use crate::model::quirk;
-use crate::model::{self, AnswerSource, UnreadableReply, ids};
+use crate::model::{self, AnswerSource, UnreadableReply, ids, window};
 use crate::prompt::{self, WindowLook};
 use crate::step;
 use crate::tools::RoleTools;
@@ -37,7 +37,7 @@ impl Agent {
     pub(super) fn look<'a>(&'a self, view: &RunView) -> WindowLook<'a> {
         let (state, model) = (self.transcript.state(), self.model());
         let sees = self.session.facts.get(model).and_then(|facts| facts.sees);
-        let limits = prompt::model_limits(&self.session, model);
+        let limits = self.limits();
         let mut room =
             prompt::conversation_room(limits, view.told, state.scale(), state.too_long());
         let overflows = state.run().map_or(0, |run| run.overflows);
@@ -52,6 +52,20 @@ impl Agent {
             marked: prompt::is_marked(&self.session, model),
             room,
         }
+    }
+
+    /// Tokens that the model can be shown, and the longest answer of it: as its list says, or less where its
+    /// server says so itself.
+    pub(super) fn limits(&self) -> (u32, u32) {
+        let (window, answer) = prompt::model_limits(&self.session, self.model());
+        let told = self.transcript.state().window().unwrap_or(u32::MAX);
+        (window.min(told), answer.min(told / 4))
+    }
+
+    /// Whether the model is shown only a part of its conversation.
+    pub(super) fn shows_part(&self, view: &RunView) -> bool {
+        let state = self.transcript.state();
+        state.words().is_folded() || prompt::has_giant(state.chat(), &self.look(view))
     }
 
     /// Asks, and takes down the answer or what was wrong with it. What may pass is waited for here; then
@@ -173,7 +187,7 @@ impl Agent {
     }
 
     fn circumstances(&self) -> ReplyCircumstances {
-        let (_, cap) = prompt::model_limits(&self.session, self.model());
+        let (_, cap) = self.limits();
         let run = self.transcript.state().run();
         let last = self.is_last_call();
         ReplyCircumstances {
@@ -240,19 +254,20 @@ impl Agent {
 
     /// Less is shown from now on, or it is given up.
     fn overflowed(&mut self, shown: u32, said: &str) -> Result<Option<RunEnding>, RunError> {
+        let found = window::find_window(said);
         if self.transcript.state().run().is_some_and(|run| run.overflows >= OVERFLOWS) {
-            let (window, _) = prompt::model_limits(&self.session, self.model());
+            let (known, _) = self.limits();
             let reason = format!(
-                "the conversation does not fit into the model `{}`, not even made shorter ({}). Its window is \
-                 taken to be {window} tokens: give me a model with a larger one{}",
+                "the conversation does not fit into the model `{}`, not even made shorter ({}). {}{}",
                 self.model(),
                 clip_text(said.trim().trim_end_matches('.'), MAX_SAID),
+                window::advise_window(said, found.unwrap_or(known), shown),
                 self.remedy()
             );
             return Ok(Some(failed_end(reason)));
         }
-        tracing::warn!(shown, said, "the conversation is too long for the model");
-        self.transcript.append(&TranscriptRecord::Overflowed { shown })?;
+        tracing::warn!(shown, ?found, said, "the conversation is too long for the model");
+        self.transcript.append(&TranscriptRecord::Overflowed { shown, window: found })?;
         Ok(None)
     }
 

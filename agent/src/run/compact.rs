@@ -1,9 +1,11 @@
 //! When the conversation grows too long for the model: its older part is told anew by a summary that
-//! the model itself writes. The transcript keeps everything.
+//! the model itself writes. What people said, what is not answered and what was promised stand beside it
+//! in their own words, so that a poor summary loses no task. The transcript keeps everything.
 
 use std::fmt::Write as _;
 
 use super::patience::CallPatience;
+use super::progress;
 use super::view::{RunEnding, RunView};
 use super::watch::RunDeadline;
 use super::{Agent, RunError};
@@ -12,18 +14,15 @@ use crate::model;
 use crate::model::judge::{self, ReplyCircumstances, ReplyFlaw};
 use crate::prompt;
 use crate::transcript::TranscriptRecord;
-use codebutler_guides::text::clip_text;
+use codebutler_guides::text::{clip_text, shorten_text};
 use serde_json::Value;
 
 /// Longest summary, in characters.
 const MAX_SUMMARY: usize = 12_000;
-/// Characters of a message in the summary that is made without a model.
+/// Characters of a message in the list that is made without a model.
 const MAX_LINE: usize = 300;
-
-const ASK: &str = "[CodeButler] The conversation is longer than you can be shown. Write down what you need to go \
-    on, in at most 1,500 words, for nothing older than this will be shown to you any more: what people want and \
-    what they decided; what was decided otherwise and why; files that matter, with what you know and changed of \
-    them; commands that work here; open questions; what you do next. Call no tool.";
+/// A summary that is shorter than this part of what was asked for says too little.
+const POOR: usize = 10;
 
 /// What comes of a conversation that may be too long.
 pub enum CompactionOutcome {
@@ -42,16 +41,25 @@ impl Agent {
         patience: &mut CallPatience,
     ) -> Result<CompactionOutcome, RunError> {
         let look = self.look(view);
-        let chat = self.transcript.state().chat();
-        let Some(upto) = prompt::find_overlong(chat, &look) else {
+        let state = self.transcript.state();
+        let Some(upto) = prompt::find_overlong(state.chat(), &look) else {
             return Ok(CompactionOutcome::Made);
         };
-        let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
-        let older = &chat[..upto];
-        let squeezed = prompt::squeeze_conversation(older, &look);
+        let run = state.run().map(|run| run.id.clone()).unwrap_or_default();
+        // The newest messages, which are kept as they are, take up to a quarter.
+        let room = look.room / 4 * 3;
+        let most = (room / 5).min(MAX_SUMMARY);
+        let older = &state.chat()[..upto];
+        // Of all messages: what is asked now says what has to be known of before.
+        let kept = state.words().tell(state.chat().len(), room / 2);
+        let smaller = prompt::WindowLook { room: look.room.saturating_sub(kept.len()), ..look };
+        let squeezed = prompt::squeeze_conversation(older, &smaller);
         let body = prompt::summary_request(&look, &view.system, squeezed, &view.specs);
         let mut body = body.without_calls();
-        body.push(model::user_message(ASK));
+        if !kept.is_empty() {
+            body.push(model::user_message(&kept));
+        }
+        body.push(model::user_message(&request_summary(most)));
         let (shown, body) = (body.tokens(), body.to_bytes());
         let answer = match self.bounded(deadline, self.tools.gateway.chat(body)).await {
             Ok(answer) => answer,
@@ -66,15 +74,26 @@ impl Agent {
             answer => answer,
         };
         let told = answer.ok().and_then(|body| read_summary(&body));
-        let (how, summary) = match told {
-            Some(text) => ("the model's summary", clip_text(&text, MAX_SUMMARY)),
-            None => ("a list of what was said", plain_chat(older)),
-        };
-        let evidence = format!("{upto} of {} messages", chat.len());
+        let state = self.transcript.state();
+        let older = &state.chat()[..upto];
+        let (how, summary) = choose_summary(told, older, state.summary(), most);
+        let evidence = format!("{upto} of {} messages", state.chat().len());
         self.log.note(&run, LoggedKind::Compacted, how, &["hiding results alone"], &evidence);
-        self.transcript.append(&TranscriptRecord::Compacted { upto, summary })?;
+        self.transcript.append(&TranscriptRecord::Compacted { upto, summary, room })?;
         Ok(CompactionOutcome::Made)
     }
+}
+
+/// What the model is asked for.
+fn request_summary(most: usize) -> String {
+    format!(
+        "[CodeButler] The conversation is longer than you can be shown. Write down what you need to go on, in at \
+         most {} words, for nothing older than this will be shown to you any more, except for what stands \
+         directly above in people's and your own words: what was decided otherwise and why; files that matter, \
+         with what you know and changed of them; commands that work here; open questions; what you do next. Call \
+         no tool.",
+        most / 8
+    )
 }
 
 /// The words of an answer, if it is one. One that was cut off is better than none.
@@ -87,26 +106,79 @@ fn read_summary(body: &[u8]) -> Option<String> {
     reply.message.content.filter(|_| usable)
 }
 
-/// Without a model: what people and the role said, each cut, the newest kept.
-fn plain_chat(chat: &[Value]) -> String {
-    let mut lines = Vec::new();
-    for message in chat {
-        let role = message["role"].as_str().unwrap_or_default();
-        let text = prompt::text_of(message);
-        if matches!(role, "user" | "assistant") && !text.trim().is_empty() {
-            let mut line = String::new();
-            let _ = write!(line, "{role}: {}", clip_text(text.trim(), MAX_LINE));
-            lines.push(line);
+/// What stands for the older part: the model's words, joined by a list where they say too little. `before`: the
+/// summary that is in that part.
+fn choose_summary(
+    told: Option<String>,
+    older: &[Value],
+    before: Option<&str>,
+    most: usize,
+) -> (&'static str, String) {
+    let wanted = most.min(older.iter().map(|message| prompt::text_of(message).len()).sum());
+    match told {
+        Some(text) if says_how_much(&text) * POOR >= wanted => {
+            ("the model's summary", cut_summary(text.trim(), most))
         }
+        Some(text) => {
+            let text = cut_summary(text.trim(), most / 4);
+            let list = list_chat(older, before, most - most / 4);
+            ("the model's summary, which says little, and a list", format!("{text}\n\n{list}"))
+        }
+        None => ("a list of what was said", list_chat(older, before, most)),
     }
-    let mut left = MAX_SUMMARY;
-    let fits = |line: &&String| {
-        left = left.saturating_sub(line.chars().count() + 1);
-        left > 0
-    };
-    let mut kept: Vec<_> = lines.iter().rev().take_while(fits).cloned().collect();
+}
+
+fn cut_summary(text: &str, most: usize) -> String {
+    shorten_text(text, most, |missing| format!("\n[… {missing} characters left out …]\n"))
+}
+
+/// Characters of a summary without headings and empty entries.
+fn says_how_much(summary: &str) -> usize {
+    let lines = summary.lines().map(str::trim).filter(|line| {
+        let bare = line.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+        let empty = ["none", "nothing", "n/a", "na", "unknown", "tbd", "not applicable"];
+        let entry = bare.rsplit_once(": ").map_or(bare.as_str(), |(_, entry)| entry.trim());
+        !line.starts_with('#') && !line.ends_with(':') && !empty.contains(&entry)
+    });
+    lines.map(|line| line.chars().count()).sum()
+}
+
+/// Without a model: the summary of before, and what the role said and did since, each cut, the newest kept.
+fn list_chat(chat: &[Value], before: Option<&str>, most: usize) -> String {
+    let mut out = String::new();
+    if let Some(before) = before {
+        let _ = write!(out, "{}\n\n", cut_summary(before, most / 2));
+    }
+    let mut left = most.saturating_sub(out.len());
+    let mut kept: Vec<String> = Vec::new();
+    for line in chat.iter().rev().filter_map(list_message) {
+        let Some(rest) = left.checked_sub(line.len() + 1) else { break };
+        left = rest;
+        kept.push(line);
+    }
     kept.reverse();
-    kept.join("\n")
+    out + &kept.join("\n")
+}
+
+/// What the role said or called in a message.
+fn list_message(message: &Value) -> Option<String> {
+    if message["role"] != "assistant" {
+        return None;
+    }
+    let calls = message["tool_calls"].as_array().into_iter().flatten();
+    let calls = calls.filter_map(|call| {
+        let (name, arguments) = (&call["function"]["name"], &call["function"]["arguments"]);
+        Some(progress::of_call(name.as_str()?, arguments.as_str()?))
+    });
+    let calls: Vec<String> = calls.collect();
+    let said = prompt::text_of(message).trim();
+    let line = match (said, &calls[..]) {
+        ("", []) => return None,
+        ("", _) => format!("- You called {}", calls.join(", ")),
+        (_, []) => format!("- You: {said}"),
+        _ => format!("- You: {said} (and called {})", calls.join(", ")),
+    };
+    Some(clip_text(&line, MAX_LINE))
 }
 
 #[cfg(test)]
@@ -115,19 +187,45 @@ mod tests {
 
     use super::*;
 
+    fn said(text: &str) -> Value {
+        json!({"role": "assistant", "content": text})
+    }
+
     #[test]
-    fn a_summary_without_a_model_keeps_the_newest_words() {
-        let chat = [
-            model::user_message("fix it"),
-            json!({"role": "assistant", "content": null, "tool_calls": []}),
-            model::tool_message("c", "a result"),
-            json!({"role": "assistant", "content": "I see."}),
-        ];
-        assert_eq!(plain_chat(&chat), "user: fix it\nassistant: I see.");
-        let many: Vec<_> =
-            (0..100).map(|n| model::user_message(&format!("{n} {}", "x".repeat(400)))).collect();
-        let text = plain_chat(&many);
-        assert!(text.len() <= MAX_SUMMARY + 100 && text.contains("user: 99 x"), "{}", text.len());
-        assert!(!text.contains("user: 1 x"));
+    fn a_summary_without_a_model_keeps_the_newest_words_and_calls() {
+        let called = json!({"role": "assistant", "content": "", "tool_calls": [
+            {"id": "a", "function": {"name": "Read", "arguments": "{\"path\": \"src/a.rs\"}"}}]});
+        let chat =
+            [model::user_message("fix it"), called, model::tool_message("a", "x"), said("I see.")];
+        let text = list_chat(&chat, None, 1_000);
+        assert!(text.starts_with("- You called Read") && text.contains("src/a.rs"), "{text}");
+        assert!(text.ends_with("\n- You: I see.") && !text.contains("fix it"), "{text}");
+        let many: Vec<_> = (0..100).map(|n| said(&format!("{n} {}", "x".repeat(400)))).collect();
+        let text = list_chat(&many, Some("It began with a bug."), MAX_SUMMARY);
+        assert!(text.len() <= MAX_SUMMARY && text.contains("- You: 99 x"), "{}", text.len());
+        assert!(text.starts_with("It began with a bug.") && !text.contains("- You: 1 x"));
+    }
+
+    #[test]
+    fn a_summary_that_says_nothing_is_joined_by_the_list() {
+        let chat: Vec<_> =
+            (0..40).map(|n| said(&format!("step {n} {}", "x".repeat(400)))).collect();
+        let rich = "Ana wants the cart fixed. ".repeat(60);
+        let (how, text) = choose_summary(Some(rich.clone()), &chat, None, MAX_SUMMARY);
+        assert_eq!((how, text.as_str()), ("the model's summary", rich.trim()));
+        let empty =
+            "## Goal\n(none)\n## Decisions\n- None.\n## Files\n- Changed: none\n## Next:\nn/a\n"
+                .repeat(20);
+        for poor in ["Results seen (1).", empty.as_str()] {
+            let (how, text) = choose_summary(Some(poor.to_owned()), &chat, Some("EARLIER"), 6_000);
+            assert!(how.contains("says little"), "{how}");
+            assert!(text.len() <= 6_100, "{}", text.len());
+            for part in [&poor[..10], "EARLIER", "- You: step 39 "] {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+        }
+        // Of little, little can be said.
+        let short = [said("I look."), model::tool_message("c", "nothing")];
+        assert_eq!(choose_summary(Some("Looked.".into()), &short, None, 6_000).1, "Looked.");
     }
 }

@@ -47,6 +47,7 @@ impl Agent {
             role: self.session.role.clone(),
             link: self.session.link.clone(),
             state_dir: self.state_dir.clone(),
+            transcript: self.transcript.path().to_owned(),
             usage: self.session.usage.clone(),
             review: self.review_gate(),
             journal: self.session.keeps_journal.then(|| self.journal_facts()),

@@ -49,10 +49,7 @@ impl Agent {
             self.note_model();
             self.begin_first_pass()?;
         }
-        let tools = RoleTools::new(&self.session.tools);
-        let specs = tools.specs();
-        let told = prompt::told_length(&system, &specs);
-        let view = &RunView { system, specs, told, tools };
+        let view = &mut RunView::new(system, RoleTools::new(&self.session.tools));
         let patience = &mut CallPatience::new(self.model_patience);
         loop {
             if deadline.is_over() {
@@ -89,6 +86,7 @@ impl Agent {
                         return Ok(ended);
                     }
                     match self.compact(view, deadline, patience).await? {
+                        CompactionOutcome::Made if self.shows_part(view) => view.read_back(),
                         CompactionOutcome::Made => {}
                         CompactionOutcome::Later => continue,
                         CompactionOutcome::Ended(ended) => return Ok(ended),

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::prompt;
 use crate::tools::RoleTools;
 use crate::transcript::RunOutcome;
 
@@ -14,6 +15,25 @@ pub struct RunView {
     pub told: usize,
     /// The same tools, to carry calls out.
     pub tools: RoleTools,
+    reads_back: bool,
+}
+
+impl RunView {
+    /// What each call of a run is given.
+    pub fn new(system: String, tools: RoleTools) -> Self {
+        let specs = tools.specs();
+        let told = prompt::told_length(&system, &specs);
+        Self { system, specs, told, tools, reads_back: false }
+    }
+
+    /// Offers the tool that shows what a model is not shown any more, from now on.
+    pub fn read_back(&mut self) {
+        if !self.reads_back {
+            self.reads_back = true;
+            self.specs.push(self.tools.back_spec());
+            self.told = prompt::told_length(&self.system, &self.specs);
+        }
+    }
 }
 
 /// How a run ended, and for failures what the thread is told.

@@ -286,6 +286,21 @@ pub enum TodoState {
     Done,
 }
 
+/// `ReadConversation`
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReadConversation {
+    /// Show this message whole: the number in its head, such as `1763765623.000100`.
+    #[serde(default)]
+    pub message: Option<String>,
+    /// List only messages that contain this text, in any case.
+    #[serde(default)]
+    pub search: Option<String>,
+    /// How many messages, or with `message` how many characters, to leave out at the beginning.
+    #[serde(default)]
+    pub from: Option<u32>,
+}
+
 /// `ReadMemory`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -4,6 +4,7 @@
 pub mod args;
 mod asked;
 mod canonical;
+mod conversation;
 mod history;
 mod kept;
 pub mod learning;
@@ -78,6 +79,8 @@ pub struct ThreadFacts {
     pub link: Option<String>,
     /// The folder with every role's transcript.
     pub state_dir: PathBuf,
+    /// The role's own, of the conversation that it has now.
+    pub transcript: PathBuf,
     /// Usage by role.
     pub usage: Vec<(String, TokenUsage)>,
     /// What the conversation's journal is written from, where one is kept.
@@ -347,7 +350,11 @@ fn all() -> impl Iterator<Item = Box<dyn RoleTool>> {
 }
 
 /// The tools that a role has.
-pub struct RoleTools(Vec<Box<dyn RoleTool>>);
+pub struct RoleTools {
+    own: Vec<Box<dyn RoleTool>>,
+    /// Every role has it, and is offered it where it is shown only a part of its conversation.
+    back: Box<dyn RoleTool>,
+}
 
 impl RoleTools {
     /// Those of all tools that `names` names.
@@ -359,18 +366,27 @@ impl RoleTools {
         {
             tracing::warn!(name, "the role has a tool that does not exist");
         }
-        Self(tools)
+        Self { own: tools, back: Box::new(conversation::ReadBackTool) }
     }
 
     /// What the model is offered.
     pub fn specs(&self) -> Vec<Value> {
-        self.0.iter().map(|tool| tool.spec()).collect()
+        self.own.iter().map(|tool| tool.spec()).collect()
+    }
+
+    /// What a model is offered that is shown only a part of its conversation.
+    pub fn back_spec(&self) -> Value {
+        self.back.spec()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &dyn RoleTool> {
+        self.own.iter().chain([&self.back]).map(AsRef::as_ref)
     }
 
     /// A tool by name; otherwise what the model is told.
     pub fn find(&self, name: &str) -> Result<&dyn RoleTool, ToolFailure> {
-        self.0.iter().find(|tool| tool.name() == name).map(AsRef::as_ref).ok_or_else(|| {
-            let names: Vec<_> = self.0.iter().map(|tool| tool.name()).collect();
+        self.all().find(|tool| tool.name() == name).ok_or_else(|| {
+            let names: Vec<_> = self.own.iter().map(|tool| tool.name()).collect();
             ToolFailure::Fault(format!(
                 "there is no tool `{}`; you have {}",
                 clip_text(name, 60),

@@ -207,6 +207,9 @@ pub enum TranscriptRecord {
     Overflowed {
         /// Tokens that the request was taken to have.
         shown: u32,
+        /// Tokens that the model can be shown, if its server says so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        window: Option<u32>,
     },
     /// What has changed since the role was told of it: the plan, the pull request.
     Facts {
@@ -219,6 +222,10 @@ pub enum TranscriptRecord {
         upto: usize,
         /// For the model.
         summary: String,
+        /// Bytes that the summary and what stands beside it may take; absent in transcripts of earlier
+        /// versions.
+        #[serde(default)]
+        room: usize,
     },
     /// A message was compared with the skills that there are.
     Skill {
@@ -353,6 +360,11 @@ impl OpenTranscript {
     pub fn tell(&mut self, growth: TranscriptGrowth) {
         growth.tell(&self.path, self.length);
         self.growth = Some(growth);
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// How long it is on the disk.

@@ -7,7 +7,9 @@ use codebutler_wire::{PendingDecision, PendingItem, SlackTs, TestRun, ThreadMess
 use serde_json::Value;
 
 use self::calls::AskedAction;
-use self::show::{STILL_COUNTS, show_decision, show_message, show_picture, show_request};
+use self::show::{
+    STILL_COUNTS, is_peoples, show_decision, show_message, show_picture, show_request,
+};
 use super::desk::RequestDesk;
 use super::{ModelPicture, RunOutcome, TranscriptRecord};
 use crate::memory::LearningChange;
@@ -19,6 +21,7 @@ pub use proposals::NewestProposals;
 pub use reviews::RoleReviews;
 pub use run::{EndedRun, MAX_FAULTS, NextStep, OpenAnswer, OpenRun, RunKind};
 use wishes::UserWishes;
+use words::{KeptWords, PostKind};
 
 #[derive(Debug, Default)]
 pub struct TranscriptState {
@@ -39,6 +42,8 @@ pub struct TranscriptState {
     quirks: BTreeSet<ModelQuirk>,
     /// Tokens that were too many for the model.
     too_long: Option<u32>,
+    /// Its window, as its server says.
+    window: Option<u32>,
     /// Tokens that a provider counts for one that is estimated here.
     scale: Option<f64>,
     /// Whose reasoning the newest answer holds.
@@ -54,6 +59,9 @@ pub struct TranscriptState {
     reviews: RoleReviews,
     look_back: LookBack,
     wishes: UserWishes,
+    words: KeptWords,
+    /// The newest summary of what was before.
+    summary: Option<String>,
 }
 
 impl TranscriptState {
@@ -138,6 +146,16 @@ impl TranscriptState {
         &self.wishes
     }
 
+    /// What people said, in their own words, whatever a summary makes of the rest.
+    pub fn words(&self) -> &KeptWords {
+        &self.words
+    }
+
+    /// The newest summary of what was before.
+    pub fn summary(&self) -> Option<&str> {
+        self.summary.as_deref()
+    }
+
     /// Whether the last run ended to wait for this decision.
     pub fn awaits(&self, item: &PendingItem) -> bool {
         let waits = self.run.is_none().then_some(self.last.as_ref()).flatten();
@@ -195,7 +213,10 @@ impl TranscriptState {
             TranscriptRecord::Request { request, messages, pending } => {
                 self.see(messages);
                 self.decided.extend(pending.iter().map(|p| p.id.clone()));
-                self.chat.extend(messages.iter().map(show_request));
+                for message in messages {
+                    self.words.hear(std::slice::from_ref(message), self.chat.len(), false);
+                    self.chat.push(show_request(message));
+                }
                 self.desk.give(request, messages, pending);
             }
             TranscriptRecord::Answered { request, answered } => self.desk.answer(request, answered),
@@ -252,14 +273,16 @@ impl TranscriptState {
             TranscriptRecord::Learned { quirk } => {
                 self.quirks.insert(*quirk);
             }
-            TranscriptRecord::Overflowed { shown } => self.overflowed(*shown),
+            TranscriptRecord::Overflowed { shown, window } => self.overflowed(*shown, *window),
             TranscriptRecord::Facts { text } => {
                 self.chat.push(model::user_message(text));
                 self.facts = Some(text.clone());
             }
             TranscriptRecord::Skill { .. } | TranscriptRecord::Offered(_) => self.wish(record),
             TranscriptRecord::Note { text } => self.chat.push(model::user_message(text)),
-            TranscriptRecord::Compacted { upto, summary } => self.compact(*upto, summary),
+            TranscriptRecord::Compacted { upto, summary, room } => {
+                self.compact(*upto, summary, *room);
+            }
             TranscriptRecord::Tested { test } => {
                 self.tested = Some(test.clone());
                 if let Some(run) = &mut self.run {
@@ -281,6 +304,11 @@ impl TranscriptState {
 
     fn end_run(&mut self, outcome: RunOutcome, reason: Option<&str>) {
         self.answer_dangling_calls();
+        if let Some(NextStep::Post(text)) = self.run.as_ref().map(OpenRun::next) {
+            // Its message is the last one.
+            self.words.post(&text, self.chat.len().saturating_sub(1), PostKind::Said);
+        }
+        self.words.end_run(outcome);
         let left = self.run.iter().flat_map(|run| &run.allowed);
         let left: Vec<_> = left.map(|_| model::user_message(STILL_COUNTS)).collect();
         self.chat.extend(left);
@@ -368,6 +396,10 @@ impl TranscriptState {
         let decisions = decisions.map(|(item, allowed)| show_decision(item, allowed.is_some()));
         let parts: Vec<_> = messages.iter().map(show_message).chain(decisions).collect();
         if !parts.is_empty() {
+            self.words.hear(messages, self.chat.len(), true);
+            for decision in parts.iter().skip(messages.len()).filter(|text| is_peoples(text)) {
+                self.words.decide(decision, self.chat.len());
+            }
             self.chat.push(model::user_message(&parts.join("\n\n")));
         }
         self.chat.extend(pictures.iter().map(show_picture));
@@ -389,6 +421,7 @@ mod reviews;
 mod run;
 mod show;
 pub mod wishes;
+pub mod words;
 
 #[cfg(test)]
 mod tests;

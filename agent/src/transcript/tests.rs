@@ -18,7 +18,7 @@ fn records() -> Vec<TranscriptRecord> {
             message: AssistantMessage::default(),
             usage: None,
         },
-        TranscriptRecord::Overflowed { shown: 9 },
+        TranscriptRecord::Overflowed { shown: 9, window: None },
         TranscriptRecord::Learned { quirk: ModelQuirk::Bridge },
         TranscriptRecord::Facts { text: "- Plan: none".into() },
         TranscriptRecord::Answer {

@@ -233,7 +233,9 @@ async fn a_model_is_told_when_its_calls_run_out_and_it_is_not_kept() {
 /// Each kind of trouble, decided by the conversation alone, so that a kill repeats the same.
 fn troubled(messages: &[Value]) -> Value {
     let last = messages.last().unwrap();
+    // What was said in a row is one message: the newest word counts.
     let text = last["content"].as_str().unwrap_or_default();
+    let text = text.rsplit("\n\n").next().unwrap_or_default();
     if last["role"] == "tool" {
         return cut_off("It greets the wor");
     }
@@ -285,4 +287,20 @@ async fn a_kill_between_bad_answers_pays_for_none_twice_and_ends_the_same() {
         }
     }
     assert!((26..1000).contains(&last), "{last} steps: some are not walked");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_text_is_never_posted_and_people_read_what_to_check() {
+    let noise = "\u{1}\u{fffd}k\u{fffd}\u{7}\u{fffd}";
+    let mut world = World::new(one_by_one(vec![says(noise), says("Here you are.")])).await;
+    world.gateway.lock().say("go", true);
+    world.one_pod().await;
+    assert_eq!(world.gateway.lock().post_texts(), ["Here you are."]);
+    let mut world = World::new(one_by_one(vec![says(noise), says(noise)])).await;
+    world.gateway.lock().say("go", true);
+    world.one_pod().await;
+    let inner = world.gateway.lock();
+    assert!(inner.posts.is_empty());
+    let reason = inner.last_report().reason.clone().unwrap();
+    assert!(reason.contains("chat template") && reason.contains("quantisation"), "{reason}");
 }

@@ -53,17 +53,15 @@ async fn lists_pictures_and_memory_are_shown() {
         system.contains("\nBe kind.\n</repository-file>") && !system.contains("History"),
         "{system}"
     );
-    let last = |n: usize| inner.asked[n].last().unwrap()["content"].clone();
-    assert_eq!(last(1), "[CodeButler] Your list:\n- [x] look\n- [~] write it");
-    // The results of all calls first, then what they show.
+    // The results of all calls first, then what they show, and behind it the list: what is said in a row is one
+    // message.
     let told: Vec<_> = inner.asked[1].iter().map(|m| m["role"].as_str().unwrap()).collect();
-    // The second one: what is so now, behind the message that woke the run.
-    let roles = ["system", "user", "user", "assistant", "tool", "tool", "tool", "user", "user"];
-    assert_eq!(told, roles);
-    let picture = &inner.asked[1][7]["content"];
-    assert_eq!(picture[0]["text"], "[CodeButler] `a.png`:");
-    let url = picture[1]["image_url"]["url"].as_str().unwrap();
+    assert_eq!(told, ["system", "user", "assistant", "tool", "tool", "tool", "user"]);
+    let parts = &inner.asked[1][6]["content"];
+    assert_eq!(parts[0]["text"], "[CodeButler] `a.png`:");
+    let url = parts[1]["image_url"]["url"].as_str().unwrap();
     assert_eq!(url, "data:image/png;base64,iVBORw0KGgoAAA==");
+    assert_eq!(parts[2]["text"], "[CodeButler] Your list:\n- [x] look\n- [~] write it");
     let results = results(&inner.asked[2]);
     assert_eq!(results[2], "there are: pm.md");
     assert!(results[3].contains("History."), "{results:?}");

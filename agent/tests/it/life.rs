@@ -66,13 +66,12 @@ async fn a_message_during_a_run_is_seen_before_the_next_model_call_and_once() {
     world.one_pod().await;
     let inner = world.gateway.lock();
     let told = |n: usize| inner.asked[n].iter().filter(|m| m["role"] == "user").count();
-    // With what is so now.
-    assert_eq!([told(0), told(1), told(2)], [2, 3, 3]);
+    assert_eq!([told(0), told(1), told(2)], [1, 2, 2]);
     let begin = inner.asked[0][1]["content"].as_str().unwrap();
-    assert_eq!(
-        begin,
-        "[message 1001.000000 from user U1, to you]\n> begin\n\n[message 1002.000000 from user U1, to you]\n> second"
-    );
+    // With what is so now.
+    let words = "[message 1001.000000 from user U1, to you]\n> begin\n\n[message 1002.000000 from user U1, to you]\n> \
+                 second\n\n[CodeButler] ";
+    assert!(begin.starts_with(words), "{begin}");
     assert_eq!(inner.last_report().done.as_ref().unwrap().as_str(), "1003.000000");
     assert!(!inner.wants());
     assert_eq!(inner.reports.len(), 2);
@@ -170,10 +169,8 @@ async fn an_unreadable_reply_is_told_back_and_a_good_one_forgives() {
     assert_eq!(inner.post_texts(), ["at last"]);
     let told = inner.asked[2].last().unwrap()["content"].as_str().unwrap();
     let why = "tool call 0 has no function name";
-    assert_eq!(
-        told,
-        format!("[CodeButler] Your last reply could not be read: {why}. Answer again.")
-    );
+    let why = format!("\n\n[CodeButler] Your last reply could not be read: {why}. Answer again.");
+    assert!(told.ends_with(&why), "{told}");
     assert_eq!(inner.last_report().turns, 5);
 }
 

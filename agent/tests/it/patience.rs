@@ -165,3 +165,14 @@ async fn what_fits_in_no_way_is_said_with_the_remedy() {
     assert!(reason.contains("(maximum context length)") && reason.contains("larger"), "{reason}");
     assert_eq!(inner.refuse.len(), 5, "asked four times");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_window_is_what_the_server_says_and_its_remedy_fits_it() {
+    let said = "request (46140 tokens) exceeds the available context size (2048 tokens), try increasing it";
+    let long = ("/v1/chat", StatusCode::BAD_REQUEST, ErrorCode::ContextOverflow, said);
+    let mut world = refused(vec![long; 9], vec![]).await;
+    world.one_pod().await;
+    let inner = world.gateway.lock();
+    let reason = inner.last_report().reason.clone().unwrap();
+    assert!(reason.contains("a window of 2048 tokens") && reason.contains("`-c "), "{reason}");
+}

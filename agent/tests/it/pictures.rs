@@ -20,9 +20,12 @@ fn shows(world: &World, text: &str, names: &[&str]) {
     }
 }
 
+/// The words before each picture.
 fn seen(messages: &[Value]) -> Vec<&str> {
     let parts = messages.iter().filter_map(|message| message["content"].as_array());
-    parts.map(|parts| parts[0]["text"].as_str().unwrap()).collect()
+    let pairs = parts.flat_map(|parts| parts.windows(2));
+    let shown = pairs.filter(|pair| pair[1]["type"] == "image_url");
+    shown.map(|pair| pair[0]["text"].as_str().unwrap()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -36,7 +39,9 @@ async fn a_model_that_sees_is_shown_what_people_send() {
     for asked in &inner.asked {
         assert_eq!(seen(asked), ["[CodeButler] `a.png`:", "[CodeButler] `b.png`:"]);
     }
-    let url = inner.asked[0].iter().find_map(|m| m["content"][1]["image_url"]["url"].as_str());
+    let parts = inner.asked[0][1]["content"].as_array().unwrap();
+    assert!(parts[0]["text"].as_str().unwrap().ends_with("> look"), "{parts:?}");
+    let url = parts.iter().find_map(|part| part["image_url"]["url"].as_str());
     assert_eq!(url, Some("data:image/png;base64,iVBORw0KGgoAAA=="));
     // Got once: what was taken is kept.
     assert_eq!(inner.pictures_got, 3);

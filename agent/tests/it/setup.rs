@@ -46,7 +46,7 @@ async fn a_worktree_is_set_up_once_and_again_when_its_locks_change() {
         assert!(posts[0].starts_with("The worktree is set up with `echo installing;"), "{posts:?}");
         assert!(posts[0].contains("(`spec.worktree.setup`), in "), "{posts:?}");
         assert_eq!(posts[1], "one");
-        let facts = inner.asked[0][2]["content"].as_str().unwrap();
+        let facts = inner.asked[0][1]["content"].as_str().unwrap();
         assert!(facts.contains(&format!("Read shows its output: `{}`.", log(&world))), "{facts}");
         assert_eq!(inner.builds, [BuildWant::Slot, BuildWant::Release], "in a build slot");
         inner.say("and now?", true);
@@ -216,7 +216,7 @@ async fn a_missing_package_manager_is_told() {
     let inner = world.gateway.lock();
     let told = inner.post_texts()[0];
     assert!(told.contains("this role's image has no `composer`"), "{told}");
-    let facts = inner.asked[0][2]["content"].as_str().unwrap();
+    let facts = inner.asked[0][1]["content"].as_str().unwrap();
     assert!(facts.contains("needs `composer`, which is not here"), "{facts}");
 }
 

@@ -98,7 +98,7 @@ async fn what_is_hard_to_undo_waits_for_a_yes_to_exactly_this() {
         assert_eq!(fs::read_to_string(world.path("tmp/gone")).unwrap(), "gone\n");
         let told = inner.asked[1].last().unwrap()["content"].as_str().unwrap();
         assert!(
-            told.starts_with("[CodeButler] Bash was carried out, as it was allowed.")
+            told.contains("\n\n[CodeButler] Bash was carried out, as it was allowed.")
                 && told.contains("[exit code 0"),
             "{told}"
         );

@@ -32,7 +32,12 @@ async fn ids_of_calls_are_such_that_every_provider_takes_them() {
     let last = inner.asked.last().unwrap();
     let made: Vec<_> = last.iter().filter_map(|m| m["tool_calls"][0]["id"].as_str()).collect();
     let answered: Vec<_> = last.iter().filter_map(|m| m["tool_call_id"].as_str()).collect();
-    assert_eq!(made, ["functions_GitLog_0", "functions_GitLog_0_2", "call_2_0", "call_3_0"]);
+    assert_eq!((made.len(), made[0]), (4, "functions_GitLog_0"));
+    for id in &made[1..] {
+        assert!(id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()), "{made:?}");
+    }
+    let all: std::collections::BTreeSet<_> = made.iter().collect();
+    assert_eq!(all.len(), made.len(), "{made:?}");
     assert_eq!(made, answered);
 }
 
@@ -135,10 +140,13 @@ async fn what_is_kept_by_the_provider_is_marked_and_what_changes_stands_behind_i
     world.one_pod().await;
     let inner = world.gateway.lock();
     let marks = |n: usize| {
-        let marked = |m: &Value| m["content"][0]["cache_control"]["type"] == "ephemeral";
+        let marked = |m: &Value| {
+            let parts = m["content"].as_array().into_iter().flatten();
+            parts.filter(|part| part["cache_control"]["type"] == "ephemeral").count() == 1
+        };
         (0..inner.asked[n].len()).filter(|at| marked(&inner.asked[n][*at])).collect::<Vec<_>>()
     };
-    assert_eq!([marks(0), marks(1), marks(2)], [vec![0, 2], vec![0, 2, 4], vec![0, 4, 6]]);
+    assert_eq!([marks(0), marks(1), marks(2)], [vec![0, 1], vec![0, 1, 3], vec![0, 3, 5]]);
     for asked in &inner.asked[1..] {
         let last = asked.last().unwrap()["content"].as_str().unwrap();
         assert!(last.starts_with("[CodeButler] Your list:"), "{last}");
@@ -184,4 +192,23 @@ async fn a_lost_call_does_not_make_a_model_blind_and_one_that_is_known_to_be_is_
     world.gateway.lock().session.facts.insert("scripted/pm".into(), blind);
     world.one_pod().await;
     assert!(!sees(&world));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_template_that_refuses_without_a_reason_is_sent_each_form_once() {
+    let said = "Unable to generate parser for this template. {{- raise_exception(\"After the optional system";
+    let refused = ("/v1/chat", StatusCode::BAD_REQUEST, ErrorCode::InvalidRequest, said);
+    let mut world = World::new(in_order(vec![says("done")])).await;
+    {
+        let mut inner = world.gateway.lock();
+        inner.refuse = vec![refused; 5];
+        inner.say("go", true);
+    }
+    world.one_pod().await;
+    let learned = world.transcript().into_iter().filter(|record| record["record"] == "learned");
+    assert_eq!(learned.count(), 5);
+    let inner = world.gateway.lock();
+    assert_eq!(inner.post_texts(), ["done"]);
+    let roles: Vec<_> = inner.asked[0].iter().map(|m| m["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["user"], "instructions and message in one");
 }

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::play::{FilledAnswer, PlayPlace, PlayedCall};
+use super::play::{FilledAnswer, PlayPlace, PlayedCall, text_of};
 use super::script::ScriptStep;
 
 /// Begins every such answer, and no other.
@@ -111,7 +111,7 @@ fn spoken_in_between(request: &Value) -> Option<String> {
         return None;
     }
     let new = messages[last + 1..].iter().filter(|message| message["role"] == "user");
-    new.filter_map(|message| message["content"].as_str()).find_map(said_by_a_person)
+    new.map(text_of).find_map(|mail| said_by_a_person(&mail))
 }
 
 /// The first line of the first message of a person in a role's mail.

@@ -77,7 +77,8 @@ pub(super) fn locate_request<'a>(
     let told = summary::read_summary(&opening);
     let hashed = || {
         let mut hasher = DefaultHasher::new();
-        (role, &opening).hash(&mut hasher);
+        // What comes in later is joined to it, until there is an answer.
+        (role, opening.split("\n\n").next()).hash(&mut hasher);
         let by_id = summary::is_own_word(&opening).then(|| conversation_by_id(messages)).flatten();
         by_id.unwrap_or_else(|| hasher.finish())
     };

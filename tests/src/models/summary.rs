@@ -14,9 +14,11 @@ pub(super) fn is_wanted(request: &Value) -> bool {
     let calls = request["tools"].is_array() && request["tool_choice"] != "none";
     let last = request["messages"].as_array().and_then(|messages| messages.last());
     let Some(last) = last.filter(|last| last["role"] == "user" && !calls) else { return false };
+    // What the client says may be joined to what came before it: its own word is the last paragraph.
     let text = text_of(last).to_lowercase();
-    text.starts_with(&OWN_WORD.to_lowercase())
-        && ["write down", "summar"].iter().any(|word| text.contains(word))
+    let word = text.rsplit("\n\n").next().unwrap_or_default();
+    word.starts_with(&OWN_WORD.to_lowercase())
+        && ["write down", "summar"].iter().any(|verb| word.contains(verb))
 }
 
 /// The summary of a conversation that has got so far.
@@ -54,5 +56,7 @@ mod tests {
         assert!(
             ask(text, "none") && !ask(text, "auto") && !ask("> Write down what you need", "none")
         );
+        assert!(ask(&format!("[message 1 from user U1]\n> hi\n\n{text}"), "none"));
+        assert!(!ask(&format!("{text}\n\n[message 1 from user U1]\n> hi"), "none"));
     }
 }

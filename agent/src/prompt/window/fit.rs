@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::text_of;
 use super::{PICTURES, ShownMessage, WindowLook, total_weight};
-use codebutler_guides::text::{clip_text, head_and_tail};
+use codebutler_guides::text::{clip_text, common_limit, head_and_tail, shorten_text};
 
 /// Characters of a message in what a summary is made from, where even that is too long.
 const SQUEEZED: usize = 2_000;
@@ -16,6 +16,8 @@ const SHORT: usize = 500;
 const HEAD: usize = 300;
 /// The newest messages are never hidden.
 const RECENT: usize = 12;
+/// What is left of any message, at least.
+const LEAST_LEFT: usize = 400;
 /// What is left of the newest results where nothing else helps.
 const SHORTENED: usize = 4_000;
 
@@ -23,8 +25,8 @@ const HIDDEN: &str = "[a picture that is not shown here]";
 const UNSEEN: &str = "[a picture: the model that you are can't be shown any. If it matters, say so, and ask \
                       for its content in words.]";
 
-/// The conversation, its old results hidden where it is too long, and even new ones shortened where
-/// that does not help.
+/// The conversation, its old results hidden where it is too long, even new ones shortened where that does
+/// not help, and at last whatever is longest.
 pub fn fit_conversation<'a>(chat: &'a [Value], look: &WindowLook<'_>) -> Vec<ShownMessage<'a>> {
     let mut shown = hide_oldest(newest_pictures(chat, look), look.room, look.room / 3);
     let mut at = 0;
@@ -36,7 +38,36 @@ pub fn fit_conversation<'a>(chat: &'a [Value], look: &WindowLook<'_>) -> Vec<Sho
         }
         at += 1;
     }
+    level_messages(&mut shown, look.room);
     shown
+}
+
+/// Whether a message is so long that it may be shown in part.
+pub fn has_giant(chat: &[Value], look: &WindowLook<'_>) -> bool {
+    chat.iter().any(|message| {
+        message["role"] == "user" && ShownMessage::new(message, look).size() > look.room / 3
+    })
+}
+
+/// Shortens the longest messages so that all of them fit, and says so in each.
+fn level_messages(chat: &mut [ShownMessage<'_>], room: usize) {
+    let total = total_weight(chat);
+    if total <= room {
+        return;
+    }
+    let text_of = |shown: &ShownMessage<'_>| shown.message["content"].as_str().map_or(0, str::len);
+    let texts: usize = chat.iter().map(text_of).sum();
+    let limit = common_limit(chat.iter().map(text_of), room.saturating_sub(total - texts));
+    let limit = limit.max(LEAST_LEFT);
+    for shown in chat {
+        let how =
+            if shown.is("user") { "ReadConversation shows messages whole" } else { "call again" };
+        let note = |missing: usize| format!("\n[… {missing} characters left out: {how} …]\n");
+        let text = shown.message["content"].as_str().filter(|text| text.len() > limit);
+        if let Some(text) = text.map(|text| shorten_text(text, limit, note)) {
+            shown.message.to_mut()["content"] = json!(text);
+        }
+    }
 }
 
 /// Where the older part of the conversation ends, if all of it is too long even with old results
@@ -244,6 +275,27 @@ mod tests {
         assert!(fits[1]["content"].as_str().unwrap().len() < 5_000);
         assert_eq!((&fits[0], &fits[2]), (&chat[0], &chat[2]));
         assert_eq!(plain(fit_conversation(&chat, &look(60_000))), chat);
+    }
+
+    #[test]
+    fn one_message_of_any_length_fits_and_says_that_it_is_cut() {
+        for room in [3_000, 12_000, 300_000] {
+            for text in ["> word ".repeat(200_000), "ñ".repeat(700_000)] {
+                let chat = [
+                    model::user_message(&format!("[message 1]\n{text}END")),
+                    model::user_message("[CodeButler] facts"),
+                ];
+                let look = look(room);
+                assert!(has_giant(&chat, &look) && !has_giant(&chat[1..], &look));
+                let shown = fit_conversation(&chat, &look);
+                assert!(total_weight(&shown) <= room, "{}", total_weight(&shown));
+                let shown = plain(shown);
+                let text = shown[0]["content"].as_str().unwrap();
+                assert!(text.starts_with("[message 1]") && text.ends_with("END"));
+                assert!(text.contains("characters left out: ReadConversation shows"), "{room}");
+                assert_eq!(shown[1], chat[1]);
+            }
+        }
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! What of a conversation a model is shown: what fits, the newest pictures, old results hidden. What is
 //! shown as it is kept is borrowed: a long conversation is not copied for each answer.
 //!
-//! [`fit`] decides what there is room for, [`request`] writes it down.
+//! [`fit`] decides what there is room for, [`request`] writes it down, in the [`forms`] that models want.
 
 mod fit;
+mod forms;
 mod request;
 
 use std::borrow::Cow;
@@ -15,7 +16,7 @@ use serde_json::Value;
 use crate::model::quirk::ModelQuirk;
 use crate::model::{REASONING, THINKER};
 
-pub use fit::{find_overlong, squeeze_conversation};
+pub use fit::{find_overlong, has_giant, squeeze_conversation};
 pub use request::{WindowRequest, build_request, summary_request};
 
 /// Characters that count as a token: less than in most texts, so that estimates are on the safe side.

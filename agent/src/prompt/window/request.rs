@@ -3,13 +3,15 @@
 //! last mark.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use serde::ser::{SerializeMap as _, SerializeSeq as _};
+use serde::ser::{SerializeMap, SerializeSeq as _};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::fit::fit_conversation;
+use super::forms::{shorten_ids, split_calls, tell_calls};
 use super::{PER_TOKEN, ShownMessage, WindowLook, told_length, total_weight};
 use crate::model::quirk::ModelQuirk;
 use crate::model::{REASONING, THINKER};
@@ -27,19 +29,39 @@ pub struct WindowRequest<'a> {
     #[serde(skip_serializing_if = "<[Value]>::is_empty")]
     tools: &'a [Value],
     #[serde(skip)]
-    bridges: bool,
+    quirks: &'a BTreeSet<ModelQuirk>,
     #[serde(skip)]
     size: usize,
 }
 
-impl WindowRequest<'_> {
+impl<'a> WindowRequest<'a> {
     /// One more message at the end, that the next request does not have.
     pub fn push(&mut self, message: Value) {
-        let after_result = self.messages.last().is_some_and(|last| last.shown.is("tool"));
-        if self.bridges && after_result {
-            self.messages.push(Sent::made(json!({"role": "assistant", "content": BRIDGE})));
+        self.add(ShownMessage { message: Cow::Owned(message), reasoning: false });
+    }
+
+    /// Messages of people that follow each other are one: many models' templates insist on turns.
+    fn add(&mut self, mut shown: ShownMessage<'a>) {
+        let quirks = self.quirks;
+        let has = |quirk| quirks.contains(&quirk);
+        if has(ModelQuirk::ToldCalls) {
+            tell_calls(&mut shown);
+        } else if has(ModelQuirk::ShortIds) {
+            shorten_ids(&mut shown);
         }
-        self.messages.push(Sent::made(message));
+        let calls = shown.message.get("tool_calls").is_some();
+        if has(ModelQuirk::NullContent) && calls && shown.message["content"] == "" {
+            shown.message.to_mut()["content"] = Value::Null;
+        }
+        let blank = has(ModelQuirk::BlankReasoning) && !shown.reasoning && calls;
+        match self.messages.last_mut().filter(|_| shown.is("user")) {
+            Some(last) if last.shown.is("user") => last.more.push(shown),
+            Some(last) if last.shown.is("tool") && has(ModelQuirk::Bridge) => {
+                self.messages.push(Sent::made(json!({"role": "assistant", "content": BRIDGE})));
+                self.messages.push(Sent::from(shown));
+            }
+            _ => self.messages.push(Sent { blank, ..Sent::from(shown) }),
+        }
     }
 
     /// The answer has to be words.
@@ -88,26 +110,24 @@ fn request_body<'a>(
     tools: &'a [Value],
 ) -> WindowRequest<'a> {
     let size = told_length(system, tools) + total_weight(&chat);
-    let bridges = look.quirks.contains(&ModelQuirk::Bridge);
-    let blanks = look.quirks.contains(&ModelQuirk::BlankReasoning);
-    let mut messages = Vec::with_capacity(chat.len() + 3);
-    messages.push(Sent::made(json!({"role": "system", "content": system})));
-    for shown in chat {
-        let after_result = messages.last().is_some_and(|last: &Sent<'_>| last.shown.is("tool"));
-        if bridges && after_result && shown.is("user") {
-            messages.push(Sent::made(json!({"role": "assistant", "content": BRIDGE})));
-        }
-        let blank = blanks && !shown.reasoning && shown.message.get("tool_calls").is_some();
-        messages.push(Sent { blank, ..Sent::from(shown) });
-    }
-    if look.marked && !look.quirks.contains(&ModelQuirk::NoMarks) {
-        for sent in &mut messages {
-            sent.parts = sent.can_be_marked();
-        }
-        mark_messages(&mut messages);
-    }
+    let has = |quirk| look.quirks.contains(&quirk);
+    let messages = Vec::with_capacity(chat.len() + 3);
     let tool_choice = (!tools.is_empty()).then_some("auto");
-    WindowRequest { messages, model: look.model, tool_choice, tools, bridges, size }
+    let (model, quirks) = (look.model, look.quirks);
+    let mut body = WindowRequest { messages, model, tool_choice, tools, quirks, size };
+    let first = if has(ModelQuirk::NoSystem) { "user" } else { "system" };
+    body.push(json!({"role": first, "content": system}));
+    let chat = if has(ModelQuirk::OneByOne) { split_calls(chat) } else { chat };
+    for shown in chat {
+        body.add(shown);
+    }
+    if look.marked && !has(ModelQuirk::NoMarks) {
+        for sent in &mut body.messages {
+            sent.parts = sent.last_markable().is_some();
+        }
+        mark_messages(&mut body.messages);
+    }
+    body
 }
 
 /// Marks the instructions, the end of the conversation, and where it ended the last time: the provider
@@ -115,8 +135,9 @@ fn request_body<'a>(
 fn mark_messages(messages: &mut [Sent<'_>]) {
     let before_answer = messages.iter().rposition(|sent| sent.shown.is("assistant"));
     for end in [Some(1), before_answer, Some(messages.len())].into_iter().flatten() {
-        if let Some(last) = messages[..end].iter().rposition(Sent::can_be_marked) {
-            messages[last].mark = true;
+        let mut before = messages[..end].iter_mut().rev();
+        if let Some(last) = before.find(|sent| sent.last_markable().is_some()) {
+            last.mark = last.last_markable();
         }
     }
 }
@@ -125,18 +146,20 @@ fn mark_messages(messages: &mut [Sent<'_>]) {
 #[derive(Debug)]
 struct Sent<'a> {
     shown: ShownMessage<'a>,
+    /// What the same author said behind it.
+    more: Vec<ShownMessage<'a>>,
     /// With an empty field for reasoning.
     blank: bool,
     /// Its content as a list of parts, in which a mark can stand: with or without one, so that what a
     /// mark leaves stays as it was.
     parts: bool,
-    /// The provider keeps everything up to here.
-    mark: bool,
+    /// The provider keeps everything up to this one of its messages.
+    mark: Option<usize>,
 }
 
 impl<'a> From<ShownMessage<'a>> for Sent<'a> {
     fn from(shown: ShownMessage<'a>) -> Self {
-        Self { shown, blank: false, parts: false, mark: false }
+        Self { shown, more: Vec::new(), blank: false, parts: false, mark: None }
     }
 }
 
@@ -145,60 +168,85 @@ impl Sent<'_> {
         ShownMessage { message: Cow::Owned(message), reasoning: false }.into()
     }
 
-    /// An empty part can't, and what a model said is left as it said it.
-    fn can_be_marked(&self) -> bool {
-        let has_text = match &self.shown.message["content"] {
+    fn contents(&self) -> Vec<&Value> {
+        let all = [&self.shown].into_iter().chain(&self.more);
+        all.map(|shown| &shown.message["content"]).collect()
+    }
+
+    /// The last of its messages that a mark can stand on: an empty one can't be marked, and what a model
+    /// said is left as it said it.
+    fn last_markable(&self) -> Option<usize> {
+        let has_text = |content: &&Value| match content {
             Value::String(text) => !text.trim().is_empty(),
             Value::Array(parts) => parts.iter().any(|part| part["type"] == "text"),
             _ => false,
         };
-        has_text && !self.shown.is("assistant")
+        let last = self.contents().iter().rposition(has_text);
+        last.filter(|_| !self.shown.is("assistant"))
+    }
+
+    fn serialize_content<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        let contents = self.contents();
+        let pictured = contents.iter().any(|content| content.is_array());
+        if self.parts || (pictured && contents.len() > 1) {
+            return map.serialize_entry("content", &Parts { contents, mark: self.mark });
+        }
+        match &contents[..] {
+            [one] => map.serialize_entry("content", one),
+            several => {
+                let texts: Vec<_> = several.iter().filter_map(|text| text.as_str()).collect();
+                map.serialize_entry("content", &texts.join("\n\n"))
+            }
+        }
     }
 }
 
 impl Serialize for Sent<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { shown: ShownMessage { message, reasoning }, blank, parts, mark } = self;
+        let ShownMessage { message, reasoning } = &self.shown;
         let Some(fields) = message.as_object() else { return message.serialize(serializer) };
         let mut map = serializer.serialize_map(None)?;
         for (key, value) in fields {
             if key == THINKER || (!reasoning && REASONING.contains(&key.as_str())) {
                 continue;
             }
-            if *parts && key == "content" {
-                map.serialize_entry(key, &Parts { content: value, mark: *mark })?;
+            if key == "content" {
+                self.serialize_content(&mut map)?;
             } else {
                 map.serialize_entry(key, value)?;
             }
         }
-        if *blank {
+        if self.blank {
             map.serialize_entry("reasoning_content", "")?;
         }
         map.end()
     }
 }
 
-/// Content as a list of parts, the first text among them perhaps with a mark.
+/// Contents as one list of parts, the first text of one of them perhaps with a mark.
 struct Parts<'a> {
-    content: &'a Value,
-    mark: bool,
+    contents: Vec<&'a Value>,
+    mark: Option<usize>,
 }
 
 impl Serialize for Parts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let cache_control = self.mark.then_some(KEPT);
-        let Value::Array(parts) = self.content else {
-            let text = self.content.as_str().unwrap_or_default();
-            return [RequestPart { kind: "text", text, cache_control }].serialize(serializer);
-        };
-        let first = parts.iter().position(|part| part["type"] == "text");
-        let mut list = serializer.serialize_seq(Some(parts.len()))?;
-        for (at, part) in parts.iter().enumerate() {
-            match part["text"].as_str().filter(|_| Some(at) == first) {
-                Some(text) => {
-                    list.serialize_element(&RequestPart { kind: "text", text, cache_control })?;
+        let mut list = serializer.serialize_seq(None)?;
+        for (n, content) in self.contents.iter().enumerate() {
+            let cache_control = (self.mark == Some(n)).then_some(KEPT);
+            let Value::Array(parts) = content else {
+                let text = content.as_str().unwrap_or_default();
+                list.serialize_element(&RequestPart { kind: "text", text, cache_control })?;
+                continue;
+            };
+            let first = parts.iter().position(|part| part["type"] == "text");
+            for (at, part) in parts.iter().enumerate() {
+                match part["text"].as_str().filter(|_| Some(at) == first) {
+                    Some(text) => {
+                        list.serialize_element(&RequestPart { kind: "text", text, cache_control })?;
+                    }
+                    None => list.serialize_element(part)?,
                 }
-                None => list.serialize_element(part)?,
             }
         }
         list.end()
@@ -224,8 +272,6 @@ const KEPT: KeptMessages = KeptMessages { kind: "ephemeral" };
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::super::tests::look;
     use super::*;
     use crate::model;
@@ -345,5 +391,82 @@ mod tests {
         let mut last = build_request(&look, "s", &chat[..3], &[]);
         last.push(model::user_message("list"));
         assert_eq!(roles(&last), ["system", "user", "assistant", "tool", "assistant", "user"]);
+    }
+
+    fn sent_after(look: &WindowLook<'_>, chat: &[Value]) -> Vec<Value> {
+        let mut body = build_request(look, "s", chat, &[]);
+        body.push(model::user_message("list"));
+        json!(body)["messages"].as_array().unwrap().clone()
+    }
+
+    #[test]
+    fn what_people_say_in_a_row_is_one_message() {
+        let picture = model::picture_message("look", "data:image/png;base64,AA==");
+        let chat =
+            [model::user_message("go"), model::user_message("[CodeButler] facts"), called("a")];
+        let words = sent_after(&look(9000), &chat[..2]);
+        assert_eq!(words[1..], [model::user_message("go\n\n[CodeButler] facts\n\nlist")]);
+        // What is sent again begins as it did.
+        let later = sent_after(&look(9000), &chat);
+        assert_eq!(later[1]["content"], "go\n\n[CodeButler] facts");
+        let shown = sent_after(&look(9000), &[chat[0].clone(), picture.clone(), chat[1].clone()]);
+        let parts = shown[1]["content"].as_array().unwrap();
+        let text = |at: usize| parts[at]["text"].as_str();
+        assert_eq!((shown.len(), parts.len()), (2, 5));
+        assert_eq!(
+            [text(0), text(1), text(3)],
+            [Some("go"), Some("look"), Some("[CodeButler] facts")]
+        );
+        assert_eq!(parts[2], picture["content"][1]);
+        let marked = WindowLook { marked: true, ..look(9000) };
+        let parts = sent_after(&marked, &chat[..2])[1]["content"].clone();
+        let marks: Vec<bool> = (0..3).map(|n| parts[n].get("cache_control").is_some()).collect();
+        assert_eq!(marks, [false, true, false]);
+    }
+
+    #[test]
+    fn templates_that_insist_on_turns_and_short_ids_get_them() {
+        let two = json!({"role": "assistant", "content": "", "tool_calls": [
+            {"id": "call_one", "type": "function", "function": {"name": "X", "arguments": "{}"}},
+            {"id": "call_two", "type": "function", "function": {"name": "X", "arguments": "{}"}}]});
+        let chat = [
+            model::user_message("go"),
+            two,
+            model::tool_message("call_two", "2"),
+            model::tool_message("call_one", "1"),
+            model::user_message("news"),
+            json!({"role": "assistant", "content": "done"}),
+            model::user_message("again"),
+        ];
+        let quirks = BTreeSet::from([
+            ModelQuirk::Bridge,
+            ModelQuirk::OneByOne,
+            ModelQuirk::ShortIds,
+            ModelQuirk::NoSystem,
+        ]);
+        let sent = sent_after(&WindowLook { quirks: &quirks, ..look(9000) }, &chat);
+        let roles: Vec<_> = sent.iter().map(|m| m["role"].as_str().unwrap()).collect();
+        // A result counts as what a person says, or not at all.
+        for (n, role) in roles.iter().enumerate() {
+            assert_eq!(["user", "tool"].contains(role), n % 2 == 0, "{roles:?}");
+        }
+        let asked = roles.iter().filter(|role| **role == "tool").count();
+        assert_eq!(asked, 2);
+        for n in [1, 3] {
+            let id = sent[n]["tool_calls"][0]["id"].as_str().unwrap();
+            assert!(id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()), "{id}");
+            assert_eq!(sent[n + 1]["tool_call_id"], id);
+        }
+        assert_eq!((&sent[2]["content"], &sent[4]["content"]), (&json!("1"), &json!("2")));
+        let told = BTreeSet::from([ModelQuirk::ToldCalls, ModelQuirk::NoSystem]);
+        let sent = sent_after(&WindowLook { quirks: &told, ..look(9000) }, &chat);
+        let roles: Vec<_> = sent.iter().map(|m| m["role"].as_str().unwrap()).collect();
+        assert_eq!(roles, ["user", "assistant", "user", "assistant", "user"]);
+        let results = sent[2]["content"].as_str().unwrap();
+        assert!(results.contains("[result of call_two]\n2") && results.ends_with("\n\nnews"));
+        assert!(sent[1]["content"].as_str().unwrap().contains("[call call_one] X {}"));
+        let none = BTreeSet::from([ModelQuirk::NullContent]);
+        let sent = sent_after(&WindowLook { quirks: &none, ..look(9000) }, &chat);
+        assert!(sent[2]["content"].is_null());
     }
 }

@@ -46,7 +46,7 @@ impl RoleTools {
     }
 
     fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|tool| tool.name() == name)
+        self.all().any(|tool| tool.name() == name)
     }
 }
 

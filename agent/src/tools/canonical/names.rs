@@ -15,7 +15,7 @@ pub struct MeantTool {
 const PREFIXES: [&str; 5] = ["functions", "function", "tools", "default_api", "tool"];
 
 /// Own name, and what others call it.
-const NAMES: [(&str, &[&str]); 28] = [
+const NAMES: [(&str, &[&str]); 29] = [
     ("Read", &["readfile", "view", "viewfile", "openfile", "cat", "readtextfile", "fileread"]),
     ("Write", &["writefile", "createfile", "writetofile", "savefile", "filewrite", "newfile"]),
     (
@@ -132,6 +132,7 @@ const NAMES: [(&str, &[&str]); 28] = [
     ("ListThreads", &["threads"]),
     ("SendMessage", &["message", "postmessage", "sendmessagetouser", "say"]),
     ("CloseThread", &["close"]),
+    ("ReadConversation", &["conversation", "readmessages", "conversationhistory"]),
 ];
 
 /// The tool that a name means, among those that there are.

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use codebutler_guides::text::shorten_text;
 use codebutler_wire::NanoUsd;
 use serde_json::Value;
 
@@ -13,6 +14,8 @@ use crate::model::judge::ReplyFlaw;
 use crate::model::quirk::ModelQuirk;
 use crate::model::{self, AnswerSource, AssistantMessage};
 
+/// What a summary and all beside it take, in bytes, where the transcript does not say.
+const ROOM: usize = 48_000;
 const WRITERS: [&str; 2] = ["Write", "Edit"];
 /// Files that a summary names.
 const FILES: usize = 30;
@@ -103,7 +106,13 @@ impl TranscriptState {
         run.flawed(flaw);
     }
 
-    pub(super) fn overflowed(&mut self, shown: u32) {
+    /// Tokens that this model can be shown, as its server says.
+    pub fn window(&self) -> Option<u32> {
+        self.window
+    }
+
+    pub(super) fn overflowed(&mut self, shown: u32, window: Option<u32>) {
+        self.window = window.or(self.window);
         self.too_long = Some(self.too_long.map_or(shown, |known| known.min(shown)));
         if let Some(run) = &mut self.run {
             run.overflows += 1;
@@ -114,6 +123,7 @@ impl TranscriptState {
     pub(super) fn think_anew(&mut self) {
         self.quirks.clear();
         self.too_long = None;
+        self.window = None;
         self.blind = false;
     }
 
@@ -144,18 +154,37 @@ impl TranscriptState {
         self.changed.drain(..old);
     }
 
-    pub(super) fn compact(&mut self, upto: usize, summary: &str) {
+    /// One message stands for the first `upto` from now on, in about `room` bytes: the summary, and beside
+    /// it what no summary stands for.
+    pub(super) fn compact(&mut self, upto: usize, summary: &str, room: usize) {
+        let upto = upto.min(self.chat.len());
+        let room = if room == 0 { ROOM } else { room };
         let mut text = format!(
             "[CodeButler] What was said and done before, as you wrote it down yourself:\n\n{summary}"
         );
-        if !self.changed.is_empty() {
-            let files: Vec<_> = self.changed.iter().map(|path| format!("`{path}`")).collect();
+        let words = self.words.tell(upto, room / 2);
+        if !words.is_empty() {
+            let _ = write!(text, "\n\n{words}");
+        }
+        let mut left = room / 16;
+        let fits = |path: &&String| {
+            left = left.saturating_sub(path.len() + 4);
+            left > 0
+        };
+        let files: Vec<_> = self.changed.iter().rev().take_while(fits).collect();
+        if !files.is_empty() {
+            let files: Vec<_> = files.iter().rev().map(|path| format!("`{path}`")).collect();
             let _ = write!(text, "\n\n[CodeButler] Files that you wrote: {}.", files.join(", "));
         }
         if let Some(facts) = &self.facts {
+            let facts = shorten_text(facts, room / 4, |missing| {
+                format!("\n[… {missing} characters left out …]\n")
+            });
             let _ = write!(text, "\n\n{facts}");
         }
-        self.chat.splice(..upto.min(self.chat.len()), [model::user_message(&text)]);
+        self.words.fold(upto);
+        self.summary = Some(summary.to_owned());
+        self.chat.splice(..upto, [model::user_message(&text)]);
     }
 }
 

@@ -6,6 +6,7 @@ use codebutler_wire::{ActionChoice, PendingDecision, PendingItem};
 use serde_json::Value;
 
 use super::show::{STILL_COUNTS, show_picture};
+use super::words::PostKind;
 use super::{OpenAnswer, TranscriptState};
 use crate::model::{self, AssistantMessage, ToolCall};
 use crate::run::stuck::HashedStep;
@@ -85,8 +86,12 @@ impl TranscriptState {
         run.tried_push |= asked.name == PUSH;
         if asked.name == SEND && !text.starts_with("Error: ") {
             run.posted = Some(run.turns);
-            run.parting.handed_over =
-                message_of(&asked.arguments).is_some_and(|said| hands_over(&said));
+            let said = message_of(&asked.arguments);
+            run.parting.handed_over = said.as_deref().is_some_and(hands_over);
+            if let Some(said) = said {
+                let at = self.chat.len().saturating_sub(1);
+                self.words.post(&said, at, kind_of_post(&asked.arguments, kind));
+            }
         }
         answer.results.insert(call, kind);
         if answer.open_calls().next().is_none() {
@@ -128,6 +133,16 @@ const SEND: &str = "SendMessage";
 fn message_of(arguments: &str) -> Option<String> {
     let value: Value = serde_json::from_str(arguments).ok()?;
     Some(value.get("message")?.as_str()?.to_owned())
+}
+
+/// What a call of [`SEND`] that came to this was for people.
+fn kind_of_post(arguments: &str, kind: ResultKind) -> PostKind {
+    let value: Value = serde_json::from_str(arguments).unwrap_or_default();
+    match kind {
+        _ if value["decision"] == "plan" => PostKind::Plan,
+        ResultKind::Waits => PostKind::Asked,
+        _ => PostKind::Said,
+    }
 }
 
 pub(super) fn hash_parts(parts: &[&str]) -> u64 {

@@ -12,6 +12,9 @@ use crate::model;
 pub const STILL_COUNTS: &str = "[CodeButler] The call that people said yes to was not carried out: the run ended \
                             first. The yes still counts, once: make exactly the same call.";
 
+/// Begins what people decided.
+const DECISION: &str = "[decision] ";
+
 pub fn show_picture(picture: &ModelPicture) -> Value {
     model::picture_message(&format!("[CodeButler] `{}`:", picture.shown), &picture.url)
 }
@@ -29,8 +32,13 @@ pub fn show_message(message: &ThreadMessage) -> String {
         MessageAuthor::System => "CodeButler".to_owned(),
     };
     let to = if message.addressed { ", to you" } else { "" };
-    let text: Vec<_> = message.text.lines().map(|line| format!("> {line}")).collect();
-    format!("[message {} from {from}{to}]\n{}", message.ts, text.join("\n"))
+    format!("[message {} from {from}{to}]\n{}", message.ts, quote_lines(&message.text))
+}
+
+/// A text with a mark before each of its lines.
+pub fn quote_lines(text: &str) -> String {
+    let lines: Vec<_> = text.lines().map(|line| format!("> {line}")).collect();
+    lines.join("\n")
 }
 
 /// A message that is answered elsewhere, for whoever only follows the thread.
@@ -39,6 +47,11 @@ pub fn show_request(message: &ThreadMessage) -> Value {
     model::user_message(&format!(
         "{shown}\n\n[CodeButler] You answer this in a conversation of its own."
     ))
+}
+
+/// Whether a decision, as it is shown, is what people said rather than what CodeButler makes of it.
+pub fn is_peoples(decision: &str) -> bool {
+    decision.starts_with(DECISION)
 }
 
 /// What people decided, in words for the model. `carried_out`: what was allowed is carried out at once.

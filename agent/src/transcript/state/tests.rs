@@ -225,7 +225,7 @@ fn estimates_follow_what_the_provider_counts() {
 fn what_was_learned_of_a_model_is_not_said_of_another() {
     let learned = [
         TranscriptRecord::Learned { quirk: ModelQuirk::Bridge },
-        TranscriptRecord::Overflowed { shown: 9 },
+        TranscriptRecord::Overflowed { shown: 9, window: None },
         TranscriptRecord::Blind,
     ];
     let all = |records: &[TranscriptRecord]| {
@@ -248,7 +248,7 @@ fn a_summary_keeps_the_facts_and_the_files() {
         TranscriptRecord::Facts { text: "[CodeButler] - Plan: approved.".into() },
         answer(AssistantMessage { tool_calls: vec![write], ..AssistantMessage::default() }),
         result(0, ResultKind::Plain),
-        TranscriptRecord::Compacted { upto: 4, summary: "Short.".into() },
+        TranscriptRecord::Compacted { upto: 4, summary: "Short.".into(), room: 0 },
     ]);
     let told = state.chat()[0]["content"].as_str().unwrap();
     for part in ["Short.", "`src/a.rs`", "- Plan: approved."] {

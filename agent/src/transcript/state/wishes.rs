@@ -44,6 +44,9 @@ impl TranscriptState {
         match record {
             TranscriptRecord::Skill { message, text } => {
                 self.wishes.settle(message);
+                if let Some(skill) = text {
+                    self.words.go_by(skill, self.chat.len());
+                }
                 self.chat.extend(text.as_deref().map(model::user_message));
             }
             TranscriptRecord::Offered(offer) => {

@@ -136,9 +136,11 @@ async fn a_persons_picture_reaches_a_model_that_sees() {
     team.message(&root, "One.").await;
     let requests = team.stack.models.requests();
     let messages = requests.last().unwrap().body["messages"].as_array().unwrap().clone();
-    let picture = messages.iter().find_map(|m| m["content"].as_array()).unwrap();
-    assert_eq!(picture[0]["text"], "[CodeButler] `shot.png`:");
-    assert_eq!(picture[1]["image_url"]["url"], "data:image/png;base64,iVBORw0KGgoAAA==");
+    // It stands behind the words that it came with, in the same message.
+    let parts = messages.iter().find_map(|m| m["content"].as_array()).unwrap();
+    let at = parts.iter().position(|part| part["type"] == "image_url").unwrap();
+    assert_eq!(parts[at - 1]["text"], "[CodeButler] `shot.png`:");
+    assert_eq!(parts[at]["image_url"]["url"], "data:image/png;base64,iVBORw0KGgoAAA==");
     assert!(last_prompt(&team, "pm").contains("shot.png, image/png, 10 bytes: a picture"));
 
     // What only calls itself a picture is not handed out, and neither is what is too large.
