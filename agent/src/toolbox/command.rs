@@ -11,6 +11,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
@@ -22,7 +23,7 @@ use super::environment::CommandEnvironment;
 use super::oom::OomWatch;
 use super::output::{CommandOutput, OutputLogs};
 use super::paths::WorktreeRoot;
-use super::processes::kill_descendants;
+use super::processes::{kill_descendants, signal_below};
 use super::protocol::ToolboxReply;
 use crate::args::ExecArgs;
 use crate::sandbox::{SandboxError, SandboxLevel, SandboxMode, SandboxPlan};
@@ -34,10 +35,15 @@ const MAX_TIMEOUT: u32 = 3600;
 const MAX_WAIT: u32 = 600;
 /// How long to read on what a command wrote before it ended.
 const DRAIN: Duration = Duration::from_secs(1);
+/// How long a command has to end by itself, each of the two times that it is asked to.
+const GRACE: Duration = Duration::from_millis(800);
 /// What a shell ends with when it does not find a program.
 const NOT_FOUND: i32 = 127;
 /// How the verdict of a command that took too long begins.
 const KILLED: &str = "[killed after ";
+/// For who sees nothing of a command that was killed.
+const HELD_BACK: &str = ". It printed nothing: a program whose output is no terminal may hold it back; `stdbuf -oL \
+    COMMAND`, or its own switch, makes it print each line at once";
 /// Longest command line, in bytes: the kernel takes no longer argument.
 const MAX_COMMAND: usize = 120_000;
 
@@ -186,9 +192,10 @@ impl CommandShell {
     ) -> Result<CommandResult, ToolError> {
         let mut ran = self.run_into(tree, env, command, seconds, |_| {}).await?;
         if ran.code.is_none() && ran.verdict.starts_with(KILLED) {
+            let silent = if ran.output.trim().is_empty() { HELD_BACK } else { "" };
             ran.verdict = format!(
                 "{KILLED}{seconds} s, with everything it had started; pass a longer `timeout` (at most \
-                 {MAX_TIMEOUT}), use `background`, or do less at once]"
+                 {MAX_TIMEOUT}), use `background`, or do less at once{silent}]"
             );
         }
         Ok(ran)
@@ -220,7 +227,7 @@ impl CommandShell {
                 let limit = Duration::from_secs(seconds.into());
                 let ended = tokio::time::timeout(limit, running.child.wait()).await;
                 if ended.is_err() {
-                    let _ = running.child.kill().await;
+                    end_child(&mut running.child).await;
                 }
                 drop(running);
                 // Only now does the pipe close, if something in the background still holds it.
@@ -318,6 +325,16 @@ impl CommandShell {
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         lock(&self.supervisors).retain(|pid| Some(*pid) != id && is_alive(*pid));
     }
+}
+
+/// Ends a supervisor and what it started: first asked to, so that what is held back is written, then killed.
+async fn end_child(child: &mut Child) {
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let Some(pid) = child.id().and_then(|id| i32::try_from(id).ok()) else { break };
+        signal_below(pid, signal);
+        let _ = tokio::time::timeout(GRACE, child.wait()).await;
+    }
+    let _ = child.kill().await;
 }
 
 fn is_alive(pid: i32) -> bool {

@@ -56,6 +56,8 @@ impl CommandEnvironment {
         let tmp = or("TMPDIR", "/tmp".into());
         or("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".into());
         or("LANG", "C.UTF-8".into());
+        // What a killed command had printed is worth more than the time that its buffer saves.
+        or("PYTHONUNBUFFERED", "1".into());
         // Build outputs stay out of the worktree, and roles of one thread share them.
         let build = build.to_owned();
         for (name, folder) in BUILD_FOLDERS {
@@ -189,6 +191,7 @@ mod tests {
         LANG=C.UTF-8
         PATH=/opt/go/bin
         PYTHONPYCACHEPREFIX=/work/build/cache/python
+        PYTHONUNBUFFERED=1
         TERM=dumb
         TMPDIR=/tmp
         XDG_CACHE_HOME=/work/build/cache

@@ -21,6 +21,7 @@ pub mod search;
 mod server;
 mod setup;
 mod show;
+mod terminal;
 mod toolchains;
 
 use std::fs::{self, Permissions};

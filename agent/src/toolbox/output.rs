@@ -2,6 +2,7 @@
 //! enough.
 
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -11,58 +12,130 @@ use std::sync::Arc;
 
 use nix::fcntl::OFlag;
 
-use codebutler_guides::text::plain_text;
+use super::terminal::{FoldedTerminal, tells_trouble};
+use codebutler_guides::text::clip_text;
 
 /// Bytes kept of the beginning and of the end.
 const HALF_OUTPUT: usize = 15_000;
+/// Lines of what is left out that are shown all the same, and their longest length.
+const TROUBLES: usize = 20;
+const MAX_TROUBLE: usize = 300;
 /// Longest file, in bytes, and how many a role keeps.
 const MAX_LOG: usize = 8 * 1024 * 1024;
 const MAX_LOGS: usize = 20;
 /// The folder of these files, in the one for builds.
 const FOLDER: &str = "out";
 
-/// The beginning and the end of an output of any length.
+/// The beginning and the end of an output of any length, as a terminal would leave it.
 #[derive(Default)]
 pub struct KeptOutput {
-    head: Vec<u8>,
-    tail: VecDeque<u8>,
+    terminal: FoldedTerminal,
+    ends: KeptEnds,
+}
+
+/// Both ends of a text of any length, and what tells of trouble between them.
+#[derive(Default)]
+struct KeptEnds {
+    head: String,
+    tail: VecDeque<TailPiece>,
+    /// Bytes in the tail.
+    length: usize,
     dropped: u64,
+    /// The first lines of what was dropped that tell of trouble.
+    trouble: Vec<String>,
+    /// Further ones.
+    more: usize,
+}
+
+struct TailPiece {
+    text: String,
+    /// Some of it was dropped before.
+    begun: bool,
 }
 
 impl KeptOutput {
     /// Takes in some more.
     pub fn push(&mut self, bytes: &[u8]) {
-        let room = HALF_OUTPUT.saturating_sub(self.head.len()).min(bytes.len());
-        let (head, rest) = bytes.split_at(room);
-        self.head.extend_from_slice(head);
-        self.tail.extend(rest);
-        let over = self.tail.len().saturating_sub(HALF_OUTPUT);
-        self.tail.drain(..over);
-        self.dropped += over as u64;
+        let Self { terminal, ends } = self;
+        terminal.push(bytes, &mut |text: &str| ends.push(text));
     }
 
-    /// All of it, or both ends and how much is missing, and where that is; without what would move a
-    /// terminal's cursor.
+    /// All of it, or both ends, how much is missing, where that is, and the lines of it that tell of trouble;
+    /// without what would move a terminal's cursor.
     pub fn text(mut self, whole: Option<&str>) -> String {
-        if self.dropped == 0 {
-            self.head.extend(self.tail);
-            return plain_text(&String::from_utf8_lossy(&self.head));
+        let Self { terminal, ends } = &mut self;
+        terminal.flush(&mut |text: &str| ends.push(text));
+        let tail: String = ends.tail.iter().map(|piece| piece.text.as_str()).collect();
+        if ends.dropped == 0 {
+            let mut out = std::mem::take(&mut ends.head) + &tail;
+            if let (Some(path), 1..) = (whole, terminal.drawn_over) {
+                if !out.ends_with('\n') {
+                    out.push('\n');
+                }
+                let _ = writeln!(
+                    out,
+                    "[{} lines that were drawn over are left out: `{path}` has them]",
+                    terminal.drawn_over
+                );
+            }
+            return out;
         }
-        let tail: Vec<u8> = self.tail.into();
         let place = whole.map_or_else(
             || "pipe it through head, tail or grep to see them".to_owned(),
             |path| format!("Read `{path}` from an offset, or grep in it"),
         );
-        format!(
-            "{}\n[… {} bytes of output left out: {place} …]\n{}",
-            plain_text(&String::from_utf8_lossy(&self.head)),
-            self.dropped,
-            plain_text(&String::from_utf8_lossy(&tail))
-        )
+        let mut gap = format!("[… {} bytes of output left out: {place} …]", ends.dropped);
+        if !ends.trouble.is_empty() {
+            let more =
+                if ends.more > 0 { format!(" (and {} more)", ends.more) } else { String::new() };
+            let _ = write!(
+                gap,
+                "\n[lines of it that tell of trouble{more}:]\n{}\n[…]",
+                ends.trouble.join("\n")
+            );
+        }
+        format!("{}\n{gap}\n{tail}", ends.head)
+    }
+}
+
+impl KeptEnds {
+    fn push(&mut self, text: &str) {
+        let room = text.floor_char_boundary(HALF_OUTPUT.saturating_sub(self.head.len()));
+        // A tail that has begun goes on, whatever a head of wide characters leaves.
+        let room = if self.tail.is_empty() { room } else { 0 };
+        let (head, rest) = text.split_at(room);
+        self.head.push_str(head);
+        if rest.is_empty() {
+            return;
+        }
+        self.length += rest.len();
+        self.tail.push_back(TailPiece { text: rest.to_owned(), begun: false });
+        while self.length > HALF_OUTPUT {
+            self.drop_some(self.length - HALF_OUTPUT);
+        }
     }
 
-    fn fits(&self, more: usize) -> bool {
-        self.head.len() + self.tail.len() + more <= 2 * HALF_OUTPUT
+    /// Drops about so much of the tail's beginning.
+    fn drop_some(&mut self, over: usize) {
+        let Some(first) = self.tail.front_mut() else { return };
+        if !first.begun {
+            first.begun = true;
+            if tells_trouble(&first.text) {
+                if self.trouble.len() < TROUBLES {
+                    let line = clip_text(first.text.trim_end(), MAX_TROUBLE);
+                    self.trouble.push(line);
+                } else {
+                    self.more += 1;
+                }
+            }
+        }
+        let cut = first.text.ceil_char_boundary(over.min(first.text.len()));
+        first.text.drain(..cut);
+        self.length -= cut;
+        self.dropped += cut as u64;
+        if first.text.is_empty() {
+            self.tail.pop_front();
+        }
     }
 }
 
@@ -119,6 +192,8 @@ impl OutputLogs {
 pub struct CommandOutput {
     logs: Arc<OutputLogs>,
     kept: KeptOutput,
+    /// All of it, as long as that is little.
+    raw: Vec<u8>,
     log: Option<OutputLog>,
     /// There is none to be had.
     failed: bool,
@@ -133,18 +208,18 @@ struct OutputLog {
 impl CommandOutput {
     /// Nothing yet.
     pub fn new(logs: Arc<OutputLogs>) -> Self {
-        Self { logs, kept: KeptOutput::default(), log: None, failed: false }
+        Self { logs, kept: KeptOutput::default(), raw: Vec::new(), log: None, failed: false }
     }
 
     /// Takes in some more.
     pub fn push(&mut self, bytes: &[u8]) {
-        if self.log.is_none() && !self.failed && !self.kept.fits(bytes.len()) {
+        let fits = self.raw.len() + bytes.len() <= 2 * HALF_OUTPUT;
+        if self.log.is_none() && !self.failed && !fits {
             // From here on it does not fit: what is there is all that there was.
             match self.logs.open() {
                 Ok((file, path)) => {
                     let mut log = OutputLog { file, path, room: MAX_LOG };
-                    log.write(&self.kept.head);
-                    log.write(self.kept.tail.make_contiguous());
+                    log.write(&std::mem::take(&mut self.raw));
                     self.log = Some(log);
                 }
                 Err(error) => {
@@ -153,8 +228,10 @@ impl CommandOutput {
                 }
             }
         }
-        if let Some(log) = &mut self.log {
-            log.write(bytes);
+        match &mut self.log {
+            Some(log) => log.write(bytes),
+            None if fits => self.raw.extend_from_slice(bytes),
+            None => {}
         }
         self.kept.push(bytes);
     }
@@ -162,6 +239,7 @@ impl CommandOutput {
     /// What has come since this was asked last.
     pub fn take(&mut self) -> String {
         let whole = self.log.as_ref().map(|log| log.path.clone());
+        self.raw.clear();
         std::mem::take(&mut self.kept).text(whole.as_deref())
     }
 }
@@ -197,6 +275,40 @@ mod tests {
         let text = kept.text(None);
         assert!(text.starts_with("begin xx") && text.ends_with("xx end"));
         assert!(text.contains("[… 70000 bytes of output left out"), "{}", &text[14_990..15_100]);
+    }
+
+    #[test]
+    fn progress_pushes_nothing_out_and_trouble_in_the_middle_is_told() {
+        let frame = |n: usize| format!("\r[{}] {n}", "=".repeat(n / 40));
+        let bar = (0..3000).map(frame).collect::<Vec<_>>().concat();
+        let mut kept = KeptOutput::default();
+        for part in
+            format!("{bar}\nERROR: checksum of layer 0 is wrong\n{bar}\n").as_bytes().chunks(999)
+        {
+            kept.push(part);
+        }
+        let text = kept.text(Some("/out/pm-0001.log"));
+        assert!(text.contains("\nERROR: checksum of layer 0 is wrong\n"), "{text}");
+        assert!(
+            text.contains("were drawn over are left out: `/out/pm-0001.log` has them"),
+            "{text}"
+        );
+        let mut kept = KeptOutput::default();
+        for n in 0..20_000 {
+            let line =
+                if n == 9_000 { "ñ FAILED: test_cart\n".into() } else { format!("ok {n}\n") };
+            kept.push(line.as_bytes());
+        }
+        let text = kept.text(None);
+        assert!(
+            text.contains("tell of trouble:]\nñ FAILED: test_cart\n[…]"),
+            "{}",
+            &text[14_900..15_300]
+        );
+        assert!(text.len() < 31_000 && text.starts_with("ok 0\n") && text.ends_with("ok 19999\n"));
+        let mut kept = KeptOutput::default();
+        kept.push(b"a\r\nb\r\n");
+        assert_eq!(kept.text(None), "a\nb\n");
     }
 
     fn logs(dir: &tempfile::TempDir) -> Arc<OutputLogs> {

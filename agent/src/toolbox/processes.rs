@@ -37,6 +37,14 @@ pub fn end_all() {
     }
 }
 
+/// Asks what is below a process to end: most programs write out what they hold back, and some say where they
+/// were.
+pub fn signal_below(process: i32, signal: Signal) {
+    for pid in find_descendants(process, &[]) {
+        let _ = kill(Pid::from_raw(pid), signal);
+    }
+}
+
 /// Descendants of this process.
 pub fn count_processes() -> usize {
     find_descendants(getpid().as_raw(), &[]).len()

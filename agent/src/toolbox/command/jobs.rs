@@ -13,7 +13,7 @@ use tokio::process::Child;
 use tokio::sync::Notify;
 use tracing::Instrument as _;
 
-use super::{CommandShell, DRAIN, end_verdict, lock};
+use super::{CommandShell, DRAIN, end_child, end_verdict, lock};
 use crate::toolbox::ToolError;
 use crate::toolbox::environment::CommandEnvironment;
 use crate::toolbox::oom::OomWatch;
@@ -152,7 +152,17 @@ async fn follow_job(
         }
     };
     if ended.is_none() {
-        let _ = child.kill().await;
+        // What it says in the end is read meanwhile: a full pipe would hold it up.
+        let read = async {
+            while let Ok(n @ 1..) = output.read(&mut buffer).await {
+                lock(&job.output).push(&buffer[..n]);
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = end_child(&mut child) => {}
+            () = read => {}
+        }
     }
     shell.forget(&child);
     shell.kill_strays().await;
