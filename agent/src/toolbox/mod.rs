@@ -11,6 +11,7 @@ mod copy;
 mod environment;
 mod files;
 pub mod git;
+mod names;
 pub mod oom;
 mod output;
 mod paths;

@@ -7,6 +7,8 @@
 mod answers;
 mod crash;
 mod ends;
+mod forgetting;
+mod found;
 mod gateway;
 mod guides;
 mod keeping;

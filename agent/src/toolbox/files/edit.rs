@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use super::super::ToolError;
 use super::super::paths::{LocatedPath, WorktreeRoot};
 use super::super::protocol::EditPlan;
+use super::super::{ToolError, names};
 use super::patch::{self, PatchChange};
 use super::replace::{ReplacedText, replace_all};
 use super::{SeenFiles, io_error, load_existing, load_file, regular_size, sha256, store_file};
@@ -73,7 +73,7 @@ pub fn edit_files(
 ) -> Result<String, ToolError> {
     let places = match &args.patch {
         Some(patch) => patch_slots(tree, &parse_changes(args, patch)?)?,
-        None => vec![tree.locate(&args.path)?],
+        None => vec![names::locate_existing(tree, &args.path)?.0],
     };
     let hashes = places.iter().map(hash_file).collect::<Result<Vec<_>, _>>()?;
     let mut left = false;
@@ -129,7 +129,7 @@ fn parse_changes(args: &args::EditArgs, patch: &str) -> Result<Vec<PatchChange>,
 }
 
 fn single_step(tree: &WorktreeRoot, args: &args::EditArgs) -> Result<EditStep, ToolError> {
-    let at = tree.locate(&args.path)?;
+    let (at, _) = names::locate_existing(tree, &args.path)?;
     let now = load_existing(tree, &at)?;
     Ok(EditStep { at, now: Some(now), next: None, told: String::new() })
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ignore::WalkState;
 
 use super::super::ToolError;
+use super::super::names::fold_name;
 use super::super::paths::{LocatedPath, WorktreeRoot};
 use super::super::search;
 
@@ -30,7 +31,7 @@ pub fn not_found(tree: &WorktreeRoot, at: &LocatedPath) -> ToolError {
 fn similar_paths(tree: &WorktreeRoot, wanted: &Path) -> Vec<PathBuf> {
     let found = Mutex::new(Vec::<(f64, PathBuf)>::new());
     let compared = AtomicUsize::new(0);
-    search::walk_files(tree, tree.root(), &(), |(), path| {
+    search::walk_files(tree, tree.root(), true, &(), |(), path| {
         if let Some(score) = path_likeness(wanted, path)
             && let Ok(mut found) = found.lock()
         {
@@ -48,7 +49,7 @@ fn similar_paths(tree: &WorktreeRoot, wanted: &Path) -> Vec<PathBuf> {
 
 /// Names first, then how many of the folders above them agree; None: nobody means this one.
 fn path_likeness(wanted: &Path, path: &Path) -> Option<f64> {
-    let name = |path: &Path| Some(path.file_name()?.to_str()?.to_lowercase());
+    let name = |path: &Path| Some(fold_name(path.file_name()?.to_str()?).to_lowercase());
     let similar = strsim::jaro_winkler(&name(wanted)?, &name(path)?);
     if similar < ALIKE {
         return None;

@@ -21,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::paths::{LocatedPath, WorktreeRoot};
 use super::protocol::ToolboxReply;
-use super::{ToolError, show};
+use super::{ToolError, names, show};
 use crate::tools::args;
 use codebutler_guides::text::clip_text;
 
@@ -44,7 +44,7 @@ pub fn read_file(
     seen: &SeenFiles,
     args: &args::ReadArgs,
 ) -> Result<ToolboxReply, ToolError> {
-    let at = tree.locate(&args.path)?;
+    let (at, alike) = names::locate_existing(tree, &args.path)?;
     let bytes = load_existing(tree, &at)?;
     if let Some(media_type) = show::media_type(&bytes) {
         return show::read_picture(&at, media_type, &bytes).map(ToolboxReply::Picture);
@@ -57,15 +57,16 @@ pub fn read_file(
         )));
     }
     seen.remember(&at.full, &sha256(&bytes));
+    let alike = alike.map(|note| note + "\n").unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     if at.full.extension().is_some_and(|extension| extension == "ipynb")
         && let Some(cells) = show::show_notebook(&text)
     {
         let note = "(a notebook: its cells as text; edit the JSON of the file)\n";
         return number_lines(&at.shown, &cells, args)
-            .map(|text| ToolboxReply::Text(format!("{note}{text}")));
+            .map(|text| ToolboxReply::Text(format!("{alike}{note}{text}")));
     }
-    number_lines(&at.shown, &text, args).map(ToolboxReply::Text)
+    number_lines(&at.shown, &text, args).map(|text| ToolboxReply::Text(alike + &text))
 }
 
 fn number_lines(shown: &str, text: &str, args: &args::ReadArgs) -> Result<String, ToolError> {
@@ -106,6 +107,14 @@ pub fn write_file(
 ) -> Result<String, ToolError> {
     let at = tree.locate(&args.path)?;
     let existed = regular_size(&at)?.is_some();
+    if !existed && let [alike, ..] = &names::list_alike(tree, &at)[..] {
+        return Err(ToolError::refused(format!(
+            "`{}` does not exist, and a file whose name looks the same does: \"{}\". Edit that one, or choose a \
+             name that differs visibly",
+            at.shown,
+            names::escape_name(&alike.shown)
+        )));
+    }
     if let Some(parent) = at.full.parent() {
         fs::create_dir_all(parent).map_err(|e| io_error(&at, "the folder can't be made", &e))?;
     }

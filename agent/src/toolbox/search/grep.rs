@@ -1,18 +1,22 @@
 //! Lines that match, with as many around them as are wanted.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
-use grep_regex::RegexMatcherBuilder;
+use grep_matcher::Matcher as _;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 use ignore::WalkState;
 use ignore::types::{Types, TypesBuilder};
 
-use super::{build_glob, is_match, modified_time, walk_files};
-use crate::toolbox::paths::WorktreeRoot;
+use super::glob::PathPattern;
+use super::walk::{describe_error, walk_files, walk_ignored};
+use super::{ignored_note, modified_time};
+use crate::toolbox::names::{locate_existing, unicode_forms};
+use crate::toolbox::paths::{LocatedPath, WorktreeRoot};
 use crate::toolbox::{ToolError, files};
 use crate::tools::args::{self, GrepMode};
 use codebutler_guides::text::clip_text;
@@ -30,14 +34,35 @@ const MAX_LINE_CHARS: usize = 400;
 /// Most lines that are shown before and after a match.
 const MAX_CONTEXT: u32 = 10;
 
-/// What was found in a file.
+/// How a search goes through a file.
+struct FileSearch {
+    matcher: RegexMatcher,
+    glob: Option<PathPattern>,
+    kind: Option<Types>,
+    inside: PathBuf,
+    mode: GrepMode,
+    newest: bool,
+}
+
+/// What a search found.
 #[derive(Default)]
+struct FoundFiles {
+    files: Vec<FoundLines>,
+    unreadable: Vec<String>,
+    /// Files without text that were not gone through.
+    binary: usize,
+}
+
+/// What was found in a file.
 struct FoundLines {
+    matcher: RegexMatcher,
     path: String,
     lines: Vec<MatchedLine>,
     matches: usize,
     /// There is more in it.
     is_cut: bool,
+    /// From this byte on it is no text, and was not gone through.
+    binary: Option<u64>,
     /// When it was changed, if that counts.
     modified: Option<SystemTime>,
     mode: GrepMode,
@@ -54,72 +79,38 @@ struct MatchedLine {
 /// Lines that match, as `path:line:text`, by path; those around them as `path-line-text`, with `--`
 /// where lines are left out, as ripgrep shows them.
 pub fn grep_files(tree: &WorktreeRoot, args: &args::GrepArgs) -> Result<String, ToolError> {
-    let multiline = args.multiline.unwrap_or(false);
-    let mut matcher = RegexMatcherBuilder::new();
-    matcher.case_insensitive(args.ignore_case.unwrap_or(false));
-    if multiline {
-        matcher.multi_line(true).dot_matches_new_line(true);
-    } else {
-        matcher.line_terminator(Some(b'\n'));
-    }
-    let matcher = matcher
-        .build(&args.pattern)
-        .map_err(|e| ToolError::refused(format!("`pattern` is not a regular expression: {e}")))?;
-    let glob = args.glob.as_deref().map(build_glob).transpose()?;
+    let matcher = build_matcher(args)?;
+    let glob = args.glob.as_deref().map(PathPattern::new).transpose()?;
     let kind = args.kind.as_deref().map(of_type).transpose()?;
-    let at = tree.locate(args.path.as_deref().unwrap_or("."))?;
+    let (at, alike) = locate_existing(tree, args.path.as_deref().unwrap_or("."))?;
     if !at.full.exists() {
         return Err(files::not_found(tree, &at));
     }
-    let inside = at.full.strip_prefix(tree.root()).unwrap_or(Path::new("")).to_owned();
     let mode = args.mode.unwrap_or_default();
     let around = |own: Option<u32>| match mode {
         GrepMode::Content => own.or(args.context).unwrap_or(0).min(MAX_CONTEXT) as usize,
         GrepMode::Files | GrepMode::Count => 0,
     };
     let (before, after) = (around(args.before), around(args.after));
-    let found = Mutex::new(Vec::<FoundLines>::new());
-    let count = AtomicUsize::new(0);
+    // Whoever names one file wants it searched, text or not.
+    let binary =
+        if at.full.is_file() { BinaryDetection::convert(0) } else { BinaryDetection::quit(0) };
     // Its buffer serves all files of a thread.
     let searcher = SearcherBuilder::new()
         .line_number(true)
-        .multi_line(multiline)
+        .multi_line(args.multiline.unwrap_or(false))
         .before_context(before)
         .after_context(after)
-        .binary_detection(BinaryDetection::quit(0))
+        .binary_detection(binary)
         .build();
-    walk_files(tree, &at.full, &searcher, |searcher, relative| {
-        let wanted = glob.as_ref().is_none_or(|glob| is_match(glob, &inside, relative));
-        let typed = kind.as_ref().is_none_or(|kind| kind.matched(relative, false).is_whitelist());
-        if !wanted || !typed {
-            return WalkState::Continue;
-        }
-        let mut file = FoundLines { mode, ..FoundLines::default() };
-        let path = tree.root().join(relative);
-        // A file that vanished or can't be read has no matches.
-        let _ = searcher.search_path(&matcher, &path, &mut file);
-        if file.matches == 0 {
-            return WalkState::Continue;
-        }
-        // Where only files are told, they are what there can be too many of.
-        let counted = if mode == GrepMode::Content { file.matches } else { 1 };
-        let total = count.fetch_add(counted, Ordering::Relaxed) + counted;
-        file.path = relative.to_string_lossy().into_owned();
-        if args.newest == Some(true) {
-            file.modified = modified_time(&path);
-        }
-        if let Ok(mut found) = found.lock() {
-            found.push(file);
-        }
-        if total > ENOUGH_MATCHES { WalkState::Quit } else { WalkState::Continue }
-    });
-    let mut found = found.into_inner().unwrap_or_default();
-    found.sort_by(|a, b| b.modified.cmp(&a.modified).then_with(|| a.path.cmp(&b.path)));
-    if found.is_empty() {
-        return Ok("no match".to_owned());
-    }
+    let inside = at.full.strip_prefix(tree.root()).unwrap_or(Path::new("")).to_owned();
+    let search =
+        FileSearch { matcher, glob, kind, inside, mode, newest: args.newest == Some(true) };
+    let (found, mut notes) = search.run(tree, &at, &searcher)?;
+    notes.splice(..0, alike);
     let page = Page { offset: args.offset.unwrap_or(0) as usize, limit: args.limit };
-    Ok(match mode {
+    let text = match mode {
+        _ if found.is_empty() => "no match".to_owned(),
         GrepMode::Content => shown_lines(&found, before + after > 0, &page),
         GrepMode::Files => page.of_files(found.iter().map(|file| file.path.clone()).collect()),
         GrepMode::Count => {
@@ -129,7 +120,116 @@ pub fn grep_files(tree: &WorktreeRoot, args: &args::GrepArgs) -> Result<String, 
             };
             page.of_files(found.iter().map(line).collect())
         }
-    })
+    };
+    notes.insert(0, text);
+    Ok(notes.join("\n"))
+}
+
+fn build_matcher(args: &args::GrepArgs) -> Result<RegexMatcher, ToolError> {
+    let mut matcher = RegexMatcherBuilder::new();
+    matcher.case_insensitive(args.ignore_case.unwrap_or(false));
+    if args.multiline.unwrap_or(false) {
+        matcher.multi_line(true).dot_matches_new_line(true);
+    } else {
+        matcher.line_terminator(Some(b'\n'));
+    }
+    let [composed, apart] = unicode_forms(&args.pattern);
+    // Within a class, an accent that stands apart would be a character of its own.
+    let both = composed != apart && !args.pattern.contains('[');
+    let either = if both { format!("(?:{composed})|(?:{apart})") } else { args.pattern.clone() };
+    matcher
+        .build(&either)
+        .or_else(|_| matcher.build(&args.pattern))
+        .map_err(|e| ToolError::refused(format!("`pattern` is not a regular expression: {e}")))
+}
+
+impl FileSearch {
+    /// What is found, by path, and what is to be said of it.
+    fn run(
+        &self,
+        tree: &WorktreeRoot,
+        at: &LocatedPath,
+        searcher: &Searcher,
+    ) -> Result<(Vec<FoundLines>, Vec<String>), ToolError> {
+        let found = Mutex::new(FoundFiles::default());
+        let count = AtomicUsize::new(0);
+        let visit = |searcher: &mut Searcher, relative: &Path| {
+            self.visit(tree, searcher, relative, (&found, &count))
+        };
+        let mut walked = walk_files(tree, &at.full, false, searcher, visit);
+        let is_empty = || found.lock().is_ok_and(|found| found.files.is_empty());
+        let mut notes = Vec::new();
+        if is_empty() {
+            let named = at.full != tree.root();
+            let look = |searcher: &mut Searcher, relative: &Path| {
+                if named { visit(searcher, relative) } else { WalkState::Quit }
+            };
+            let ignored = walk_ignored(tree, &at.full, false, &walked, searcher, look);
+            if !is_empty() {
+                notes.push("(ignore files name these, and Git does not track them)".to_owned());
+            } else if let Some(why) = self.glob.as_ref().and_then(|glob| glob.wrong.clone()) {
+                return Err(ToolError::refused(why));
+            } else if !named {
+                notes.extend(ignored_note(ignored));
+            }
+        }
+        let mut found = found.into_inner().unwrap_or_default();
+        if found.files.is_empty() && found.binary > 0 {
+            notes.push(format!(
+                "({} binary file(s) were not searched: name one as `path` to search it)",
+                found.binary
+            ));
+        }
+        let odd = found.files.iter().find_map(|file| Some((&file.path, file.binary?)));
+        if let Some((path, byte)) = odd {
+            notes.push(format!("(`{path}` is no text from byte {byte} on)"));
+        }
+        walked.unreadable.append(&mut found.unreadable);
+        notes.extend(walked.note());
+        found.files.sort_by(|a, b| b.modified.cmp(&a.modified).then_with(|| a.path.cmp(&b.path)));
+        Ok((found.files, notes))
+    }
+
+    fn visit(
+        &self,
+        tree: &WorktreeRoot,
+        searcher: &mut Searcher,
+        relative: &Path,
+        (found, count): (&Mutex<FoundFiles>, &AtomicUsize),
+    ) -> WalkState {
+        let wanted = self.glob.as_ref().is_none_or(|glob| glob.is_match(&self.inside, relative));
+        let typed =
+            self.kind.as_ref().is_none_or(|kind| kind.matched(relative, false).is_whitelist());
+        if !wanted || !typed {
+            return WalkState::Continue;
+        }
+        let mut file = FoundLines::new(self.matcher.clone(), self.mode);
+        let path = tree.root().join(relative);
+        let ended = searcher.search_path(&self.matcher, &path, &mut file);
+        let shown = relative.to_string_lossy();
+        let vanished = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        let failed = ended.err().filter(|error| !vanished(error));
+        if file.matches == 0 {
+            if let Ok(mut found) = found.lock() {
+                found.binary += usize::from(file.binary.is_some());
+                found.unreadable.extend(
+                    failed.map(|e| format!("{shown}: {}", describe_error(tree, &e.to_string()))),
+                );
+            }
+            return WalkState::Continue;
+        }
+        // Where only files are told, they are what there can be too many of.
+        let counted = if self.mode == GrepMode::Content { file.matches } else { 1 };
+        let total = count.fetch_add(counted, Ordering::Relaxed) + counted;
+        file.path = shown.into_owned();
+        if self.newest {
+            file.modified = modified_time(&path);
+        }
+        if let Ok(mut found) = found.lock() {
+            found.files.push(file);
+        }
+        if total > ENOUGH_MATCHES { WalkState::Quit } else { WalkState::Continue }
+    }
 }
 
 /// Which part of what was found is shown.
@@ -177,13 +277,69 @@ fn of_type(name: &str) -> Result<Types, ToolError> {
 }
 
 impl FoundLines {
+    fn new(matcher: RegexMatcher, mode: GrepMode) -> Self {
+        Self {
+            matcher,
+            path: String::new(),
+            lines: Vec::new(),
+            matches: 0,
+            is_cut: false,
+            binary: None,
+            modified: None,
+            mode,
+        }
+    }
+
     fn push(&mut self, number: Option<u64>, bytes: &[u8], is_match: bool) {
         let number = number.unwrap_or_default();
         let text = String::from_utf8_lossy(bytes);
-        let text = clip_text(text.trim_end_matches(['\n', '\r']), MAX_LINE_CHARS);
+        let text = text.trim_end_matches(['\n', '\r']);
+        let found = is_match.then(|| self.matcher.find(bytes).ok().flatten()).flatten();
+        let text = match found {
+            Some(found) if text.len() > MAX_LINE_CHARS => {
+                let times = self.count_matches(bytes);
+                cut_around(bytes, (found.start(), found.end()), times)
+            }
+            _ => clip_text(text, MAX_LINE_CHARS),
+        };
+        // Of a binary file, what could move a terminal's cursor is no text.
+        let text = if self.binary.is_some() || text.contains('\0') {
+            text.replace(|c: char| c.is_control() && c != '\t', "\u{fffd}")
+        } else {
+            text
+        };
         let starts = self.lines.last().is_none_or(|before| before.number + 1 != number);
         self.lines.push(MatchedLine { number, text, is_match, starts });
     }
+
+    fn count_matches(&self, bytes: &[u8]) -> usize {
+        let mut times = 0;
+        let _ = self.matcher.find_iter(bytes, |_| {
+            times += 1;
+            times < MAX_PER_FILE
+        });
+        times
+    }
+}
+
+/// A long line around its first match, with the place of that.
+fn cut_around(line: &[u8], (start, end): (usize, usize), times: usize) -> String {
+    let before = String::from_utf8_lossy(&line[..start]);
+    let all = String::from_utf8_lossy(line);
+    let all = all.trim_end_matches(['\n', '\r']);
+    let column = before.chars().count();
+    let total = all.chars().count();
+    let length = String::from_utf8_lossy(&line[start..end]).chars().count().min(MAX_LINE_CHARS);
+    let first = column.saturating_sub((MAX_LINE_CHARS - length) / 2);
+    let shown: String = all.chars().skip(first).take(MAX_LINE_CHARS).collect();
+    let left = if first > 0 { "…" } else { "" };
+    let right = if first + MAX_LINE_CHARS < total { "…" } else { "" };
+    let many = match times {
+        0 | 1 => String::new(),
+        MAX_PER_FILE.. => format!("; {MAX_PER_FILE} or more matches in it"),
+        times => format!("; {times} matches in it"),
+    };
+    format!("{left}{shown}{right} [column {} of {total}{many}]", column + 1)
 }
 
 impl Sink for FoundLines {
@@ -204,6 +360,12 @@ impl Sink for FoundLines {
             }
         }
         Ok(self.mode != GrepMode::Files)
+    }
+
+    fn binary_data(&mut self, searcher: &Searcher, offset: u64) -> io::Result<bool> {
+        self.binary = self.binary.or(Some(offset));
+        // Where it is no text, it is gone through only if it was asked for.
+        Ok(searcher.binary_detection().convert_byte().is_some())
     }
 
     fn context(&mut self, _: &Searcher, line: &SinkContext<'_>) -> io::Result<bool> {

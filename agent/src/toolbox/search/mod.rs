@@ -2,29 +2,38 @@
 //! symlinks not followed.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::SystemTime;
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use ignore::{DirEntry, WalkBuilder, WalkState};
+use ignore::WalkState;
 
 use super::ToolError;
+use super::names::{self, escape_name, fold_name};
 use super::paths::WorktreeRoot;
 use crate::tools::args;
+use glob::PathPattern;
+pub use walk::walk_files;
+use walk::{build_walker, list_tracked, walk_ignored};
 
+mod glob;
 mod grep;
+mod walk;
 
 pub(super) use grep::grep_files;
 
 /// Paths that one Glob answers with.
 const MAX_PATHS: usize = 500;
-const THREADS: usize = 4;
+/// Names that look like others and are spelt out.
+const SPELT: usize = 5;
 
 /// Files whose path matches, by path.
 pub(super) fn find_files(tree: &WorktreeRoot, args: &args::GlobArgs) -> Result<String, ToolError> {
-    let glob = build_glob(&args.pattern)?;
-    let at = tree.locate(args.path.as_deref().unwrap_or("."))?;
+    let glob = PathPattern::new(&args.pattern)?;
+    let asked = args.path.as_deref();
+    let (at, alike) = names::locate_existing(tree, asked.unwrap_or("."))?;
     if !at.full.is_dir() {
         return Err(ToolError::refused(format!("`{}` is not a folder", at.shown)));
     }
@@ -33,25 +42,60 @@ pub(super) fn find_files(tree: &WorktreeRoot, args: &args::GlobArgs) -> Result<S
     }
     let inside = at.full.strip_prefix(tree.root()).unwrap_or(Path::new("")).to_owned();
     let found = Mutex::new(Vec::<PathBuf>::new());
-    walk_files(tree, &at.full, &(), |(), relative| {
-        if is_match(&glob, &inside, relative)
+    let take = |(): &mut (), relative: &Path| {
+        if glob.is_match(&inside, relative)
             && let Ok(mut found) = found.lock()
         {
             found.push(relative.to_owned());
         }
         WalkState::Continue
-    });
+    };
+    let walked = walk_files(tree, &at.full, true, &(), take);
+    let mut notes: Vec<String> = alike.into_iter().collect();
+    if found.lock().is_ok_and(|found| found.is_empty()) {
+        let ignored = walk_ignored(tree, &at.full, true, &walked, &(), take);
+        let matched = found.lock().is_ok_and(|found| !found.is_empty());
+        match (ignored, &glob.wrong) {
+            (Some(_), _) if matched => {
+                notes.push("(ignore files name these, and Git does not track them)".to_owned());
+            }
+            (_, Some(why)) => return Err(ToolError::refused(why.clone())),
+            _ => {
+                notes.insert(0, "no file matches".to_owned());
+                notes.extend(walked.note());
+                return Ok(notes.join("\n"));
+            }
+        }
+    }
     let mut found = found.into_inner().unwrap_or_default();
     found.sort();
     if args.newest == Some(true) {
         found.sort_by_cached_key(|path| Reverse(modified_time(&tree.root().join(path))));
     }
-    if found.is_empty() {
-        return Ok("no file matches".to_owned());
-    }
     let total = found.len();
     let shown = found.iter().take(MAX_PATHS).map(|path| path.to_string_lossy().into_owned());
-    Ok(joined_paths(&shown.collect::<Vec<_>>(), total))
+    let shown: Vec<String> = shown.collect();
+    notes.extend(spell_names(&shown));
+    notes.extend(walked.note());
+    let mut text = joined_paths(&shown, total);
+    for note in notes {
+        text.push('\n');
+        text.push_str(&note);
+    }
+    Ok(text)
+}
+
+/// How names are spelt that can be taken for others.
+fn spell_names(paths: &[String]) -> Option<String> {
+    let odd = paths.iter().filter(|path| is_deceptive(path));
+    let spelt: Vec<String> =
+        odd.take(SPELT).map(|path| format!("\"{}\"", escape_name(path))).collect();
+    (!spelt.is_empty()).then(|| format!("(look like other names: {})", spelt.join(", ")))
+}
+
+/// Whether a name has characters that look like those of a keyboard, or accents apart from their letters.
+fn is_deceptive(name: &str) -> bool {
+    !name.is_ascii() && fold_name(name) != name
 }
 
 fn joined_paths(shown: &[String], total: usize) -> String {
@@ -67,80 +111,44 @@ fn joined_paths(shown: &[String], total: usize) -> String {
 fn list_folder(tree: &WorktreeRoot, folder: &Path) -> String {
     let entries =
         build_walker(folder).max_depth(Some(1)).build().flatten().filter(|e| e.depth() == 1);
-    let mut names: Vec<String> = entries
-        .filter_map(|entry| {
-            let path = entry.path().strip_prefix(tree.root()).ok()?.to_string_lossy().into_owned();
-            let slash = if entry.file_type().is_some_and(|kind| kind.is_dir()) { "/" } else { "" };
-            Some(path + slash)
-        })
-        .collect();
-    names.sort();
+    let show = |path: &Path| {
+        let shown = path.strip_prefix(tree.root()).ok()?.to_string_lossy().into_owned();
+        let is_folder = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+        Some(shown + if is_folder { "/" } else { "" })
+    };
+    let mut names: BTreeSet<String> = entries.filter_map(|entry| show(entry.path())).collect();
+    for path in list_tracked(tree, folder) {
+        let below = tree.root().join(&path);
+        let first = below.strip_prefix(folder).ok().and_then(|rest| rest.components().next());
+        let there = first.map(|first| folder.join(first)).filter(|p| p.symlink_metadata().is_ok());
+        names.extend(there.and_then(|path| show(&path)));
+    }
+    let all = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let all = all.filter(|entry| !entry.file_name().eq_ignore_ascii_case(".git")).count();
+    let left = all.saturating_sub(names.len());
     if names.is_empty() {
         return "the folder is empty, or .gitignore names all that is in it".to_owned();
     }
-    let total = names.len();
+    let (total, mut names) = (names.len(), Vec::from_iter(names));
     names.truncate(MAX_PATHS);
-    joined_paths(&names, total)
+    let mut text = joined_paths(&names, total);
+    if left > 0 {
+        let _ = write!(text, "\n({left} that ignore files name are left out)");
+    }
+    text
 }
 
 fn modified_time(path: &Path) -> Option<SystemTime> {
     path.symlink_metadata().and_then(|meta| meta.modified()).ok()
 }
 
-/// Whether a glob means a file: by its path in the worktree, or in the folder `inside` it.
-fn is_match(glob: &GlobSet, inside: &Path, relative: &Path) -> bool {
-    let below = relative.strip_prefix(inside).unwrap_or(relative);
-    glob.is_match(below) || (below != relative && glob.is_match(relative))
-}
-
-/// Without a slash a glob matches names in every folder, as in `.gitignore`. A set of one: for most
-/// patterns it compares names, where a single glob is always a regular expression.
-fn build_glob(pattern: &str) -> Result<GlobSet, ToolError> {
-    let anywhere = if pattern.contains('/') {
-        pattern.trim_start_matches("./").trim_start_matches('/').to_owned()
-    } else {
-        format!("**/{pattern}")
-    };
-    GlobBuilder::new(&anywhere)
-        .literal_separator(true)
-        .build()
-        .and_then(|glob| GlobSetBuilder::new().add(glob).build())
-        .map_err(|e| ToolError::refused(format!("`{pattern}` is not a glob: {e}")))
-}
-
-/// Calls `visit` with the relative path of every file under `from`, from several threads, each with
-/// its own copy of `with`.
-pub(super) fn walk_files<T: Clone + Send>(
-    tree: &WorktreeRoot,
-    from: &Path,
-    with: &T,
-    visit: impl Fn(&mut T, &Path) -> WalkState + Send + Sync,
-) {
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(THREADS));
-    let walker = build_walker(from).threads(threads).build_parallel();
-    let visit = &visit;
-    walker.run(|| {
-        let mut own = with.clone();
-        Box::new(move |entry| {
-            let Ok(entry) = entry else { return WalkState::Continue };
-            if !entry.file_type().is_some_and(|kind| kind.is_file()) {
-                return WalkState::Continue;
-            }
-            let relative = entry.path().strip_prefix(tree.root());
-            relative.map_or(WalkState::Continue, |relative| visit(&mut own, relative))
-        })
-    });
-}
-
-/// What .gitignore leaves of a folder.
-fn build_walker(from: &Path) -> WalkBuilder {
-    let mut walker = WalkBuilder::new(from);
-    walker
-        .hidden(false)
-        .require_git(false)
-        .git_global(false)
-        .filter_entry(|entry: &DirEntry| !entry.file_name().eq_ignore_ascii_case(".git"));
-    walker
+/// That ignore files name some, where a search came to nothing.
+fn ignored_note(ignored: Option<PathBuf>) -> Option<String> {
+    let first = ignored?;
+    Some(format!(
+        "(files that ignore files name are left out, such as `{}`: pass their folder as `path` to search them)",
+        first.display()
+    ))
 }
 
 /// The searches alone, for measuring.
@@ -226,7 +234,9 @@ mod tests {
         assert_eq!(grep_for(&tree, "(?i)needle$", None, Some("*.rs")), "src/deep/b.rs:1:Needle");
         assert_eq!(grep_for(&tree, "needle", Some("src/deep"), None), "src/deep/b.py:1:needle = 1");
         assert_eq!(grep_for(&tree, "needle", Some("src/a.rs"), None), "src/a.rs:2:needle two");
-        assert_eq!(grep_for(&tree, "nothing", None, None), "no match");
+        assert!(grep_for(&tree, "nothing", None, None).starts_with("no match\n(files that ignore"));
+        let ignored = grep_for(&tree, "needle", Some("target"), None);
+        assert!(ignored.starts_with("target/c.rs:1:needle"), "{ignored}");
         assert!(grep_for(&tree, "(", None, None).starts_with("refused: `pattern`"));
         assert!(grep_for(&tree, "x", Some("../"), None).starts_with("refused"));
         assert!(grep_for(&tree, "x", Some("nowhere"), None).contains("does not exist"));
@@ -365,7 +375,10 @@ mod tests {
             )
         };
         assert_eq!(list(Some("src")).unwrap(), "src/a.rs\nsrc/deep/");
-        assert_eq!(list(None).unwrap(), ".github/\n.gitignore\nbinary\netc\nsrc/");
+        assert_eq!(
+            list(None).unwrap(),
+            ".github/\n.gitignore\nbinary\netc\nsrc/\n(2 that ignore files name are left out)"
+        );
         assert!(list(Some("../")).is_err());
     }
 }

@@ -1,0 +1,202 @@
+//! The files that a search goes through: those that no ignore file names, and those that Git tracks all the same.
+//! What could not be gone through is told.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use git2::Index;
+use ignore::{DirEntry, WalkBuilder, WalkState};
+
+use crate::toolbox::paths::WorktreeRoot;
+use codebutler_guides::text::clip_text;
+
+const THREADS: usize = 4;
+/// Files that ignore files name and that are gone through where they were asked for.
+const IGNORED: usize = 20_000;
+/// Places that can't be read and are named.
+const NAMED: usize = 3;
+
+/// What a walk came across.
+#[derive(Debug, Default)]
+pub struct WalkedFiles {
+    visited: HashSet<PathBuf>,
+    /// Places that can't be read, with the reason.
+    pub unreadable: Vec<String>,
+}
+
+impl WalkedFiles {
+    /// What is said of places that can't be read.
+    pub fn note(&self) -> Option<String> {
+        let more = self.unreadable.len().saturating_sub(NAMED);
+        let named = self.unreadable.iter().take(NAMED).map(String::as_str);
+        let named = named.collect::<Vec<_>>().join("; ");
+        match (self.unreadable.len(), more) {
+            (0, _) => None,
+            (_, 0) => Some(format!("(not searched: {named})")),
+            _ => Some(format!("(not searched: {named}; and {more} more)")),
+        }
+    }
+}
+
+/// Calls `visit` with the relative path of every file under `from`, from several threads, each with
+/// its own copy of `with`. `links`: of links to files too.
+pub fn walk_files<T: Clone + Send>(
+    tree: &WorktreeRoot,
+    from: &Path,
+    links: bool,
+    with: &T,
+    visit: impl Fn(&mut T, &Path) -> WalkState + Send + Sync,
+) -> WalkedFiles {
+    let all = Mutex::new(WalkedFiles::default());
+    let quit = walk(tree, build_walker(from), links, with, &visit, &all);
+    let mut walked = all.into_inner().unwrap_or_default();
+    if quit {
+        return walked;
+    }
+    let mut own = with.clone();
+    for path in list_tracked(tree, from) {
+        if walked.visited.contains(&path) || !is_wanted(tree, &path, links) {
+            continue;
+        }
+        let state = visit(&mut own, &path);
+        walked.visited.insert(path);
+        if state == WalkState::Quit {
+            break;
+        }
+    }
+    walked
+}
+
+/// As [`walk_files`], of the files that it left out for the sake of ignore files. Answers with the first of them.
+pub fn walk_ignored<T: Clone + Send>(
+    tree: &WorktreeRoot,
+    from: &Path,
+    links: bool,
+    known: &WalkedFiles,
+    with: &T,
+    visit: impl Fn(&mut T, &Path) -> WalkState + Send + Sync,
+) -> Option<PathBuf> {
+    let found = Mutex::new((0, None));
+    let mut walker = build_walker(from);
+    walker.standard_filters(false);
+    let visit = |own: &mut T, path: &Path| {
+        if known.visited.contains(path) {
+            return WalkState::Continue;
+        }
+        if let Ok(mut found) = found.lock() {
+            found.0 += 1;
+            found.1.get_or_insert_with(|| path.to_owned());
+            if found.0 > IGNORED {
+                return WalkState::Quit;
+            }
+        }
+        visit(own, path)
+    };
+    walk(tree, walker, links, with, &visit, &Mutex::default());
+    found.into_inner().ok().and_then(|(_, first)| first)
+}
+
+/// Whether it was stopped.
+fn walk<T: Clone + Send>(
+    tree: &WorktreeRoot,
+    mut walker: WalkBuilder,
+    links: bool,
+    with: &T,
+    visit: &(impl Fn(&mut T, &Path) -> WalkState + Send + Sync),
+    all: &Mutex<WalkedFiles>,
+) -> bool {
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(THREADS));
+    let quit = std::sync::atomic::AtomicBool::new(false);
+    walker.threads(threads).build_parallel().run(|| {
+        let mut own = with.clone();
+        let mut part = WalkedPart { all, own: WalkedFiles::default() };
+        let quit = &quit;
+        Box::new(move |entry| {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    part.own.unreadable.push(describe_error(tree, &error.to_string()));
+                    return WalkState::Continue;
+                }
+            };
+            let kind = entry.file_type();
+            let Ok(relative) = entry.path().strip_prefix(tree.root()) else {
+                return WalkState::Continue;
+            };
+            let is_file = kind.is_some_and(|kind| kind.is_file());
+            let is_link = links && kind.is_some_and(|kind| kind.is_symlink());
+            let leads_to_file = || is_link && is_wanted(tree, relative, true);
+            if !(is_file || leads_to_file()) {
+                return WalkState::Continue;
+            }
+            part.own.visited.insert(relative.to_owned());
+            let state = visit(&mut own, relative);
+            if state == WalkState::Quit {
+                quit.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+            state
+        })
+    });
+    quit.into_inner()
+}
+
+/// What one thread came across; handed over when the thread is done.
+struct WalkedPart<'a> {
+    all: &'a Mutex<WalkedFiles>,
+    own: WalkedFiles,
+}
+
+impl Drop for WalkedPart<'_> {
+    fn drop(&mut self) {
+        if let Ok(mut all) = self.all.lock() {
+            let WalkedFiles { visited, unreadable } = std::mem::take(&mut self.own);
+            if all.visited.is_empty() {
+                all.visited = visited;
+            } else {
+                all.visited.extend(visited);
+            }
+            all.unreadable.extend(unreadable);
+        }
+    }
+}
+
+/// A file, or a link to one that is inside too.
+fn is_wanted(tree: &WorktreeRoot, relative: &Path, links: bool) -> bool {
+    let full = tree.root().join(relative);
+    let Ok(meta) = full.symlink_metadata() else { return false };
+    if !meta.is_symlink() {
+        return meta.is_file();
+    }
+    let target = full.canonicalize().ok().filter(|_| links);
+    target.is_some_and(|target| target.starts_with(tree.root()) && target.is_file())
+}
+
+/// Without the way to the worktree, and not too long.
+pub fn describe_error(tree: &WorktreeRoot, error: &str) -> String {
+    let root = format!("{}/", tree.root().display());
+    let error = error.replace(&root, "");
+    clip_text(error.split(" (os error").next().unwrap_or(&error), 160)
+}
+
+/// Files under a folder that Git tracks, sorted. An index that can't be read has none.
+pub fn list_tracked(tree: &WorktreeRoot, from: &Path) -> Vec<PathBuf> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let Ok(index) = Index::open(&tree.root().join(".git/index")) else { return Vec::new() };
+    let inside = from.strip_prefix(tree.root()).unwrap_or(Path::new(""));
+    let paths = index.iter().map(|entry| PathBuf::from(std::ffi::OsStr::from_bytes(&entry.path)));
+    let mut paths: Vec<PathBuf> = paths.filter(|path| path.starts_with(inside)).collect();
+    paths.dedup();
+    paths
+}
+
+/// What ignore files leave of a folder.
+pub fn build_walker(from: &Path) -> WalkBuilder {
+    let mut walker = WalkBuilder::new(from);
+    walker
+        .hidden(false)
+        .require_git(false)
+        .git_global(false)
+        .filter_entry(|entry: &DirEntry| !entry.file_name().eq_ignore_ascii_case(".git"));
+    walker
+}
