@@ -8,6 +8,7 @@
 
 mod approval;
 mod build;
+mod ci_words;
 mod error;
 pub mod exit_code;
 mod facts;
@@ -30,6 +31,7 @@ mod web;
 
 pub use approval::*;
 pub use build::*;
+pub use ci_words::{break_ci_words, has_ci_words};
 pub use error::*;
 pub use facts::*;
 pub use history::{HistoryBatch, HistoryKept, HistoryLines};
