@@ -2,6 +2,7 @@
 //! that is where commands are hidden from people; what goes out can hide nothing, and carries the
 //! gateway's own marker. Pure.
 
+use codebutler_crds::wire::break_ci_words;
 use sha2::{Digest as _, Sha256};
 
 const MARK: &str = "<!-- codebutler:";
@@ -21,10 +22,17 @@ pub fn is_own(body: &str) -> bool {
     body.contains(MARK)
 }
 
-/// A model's text, such that a reader of the page sees all of it.
+/// A model's text, such that a reader of the page sees all of it, and no CI service is switched off by it: titles and
+/// descriptions become commit messages.
 pub fn outgoing_text(text: &str) -> String {
     let visible: String = text.chars().filter(|c| !is_invisible(*c)).collect();
-    visible.replace("<!", "&lt;!").replace("<?", "&lt;?").trim().to_owned()
+    let visible = visible.replace("<!", "&lt;!").replace("<?", "&lt;?");
+    break_ci_words(visible.trim()).into_owned()
+}
+
+/// A title of a pull request as that of a commit.
+pub fn commit_title(title: &str, limit: usize) -> String {
+    break_ci_words(&one_line(title, limit)).into_owned()
 }
 
 /// What others wrote, without what their page hides, cut to `limit` characters.
@@ -156,5 +164,20 @@ mod tests {
         assert!(!is_own(&forged), "{forged}");
         assert!(forged.contains("&lt;!-- x -->&lt;?x?>"), "{forged}");
         assert_eq!(outgoing_text("Vec<u8> < 3"), "Vec<u8> < 3");
+    }
+
+    #[test]
+    fn no_word_of_ours_switches_off_ci() {
+        // What is hidden in such a word does not hide the word.
+        for word in ["[skip ci]", "[ci\u{200b} skip]", "[no\u{ad} ci]", "skip-checks: true"] {
+            for written in [outgoing_text(word), commit_title(word, 100)] {
+                assert!(!codebutler_crds::wire::has_ci_words(&written), "{written:?}");
+                assert_eq!(
+                    written.replace('\u{200b}', ""),
+                    word.replace(['\u{200b}', '\u{ad}'], "")
+                );
+                assert_eq!(outgoing_text(&written), written, "again");
+            }
+        }
     }
 }
