@@ -53,6 +53,7 @@ fn show_pull(state: &wire::PullRequestState) -> String {
     };
     let mut parts =
         vec![format!("Pull request #{number} ({standing}): {title}\n{url}\nhead {head}; {merge}")];
+    parts.extend(state.kept.iter().cloned());
     for wire::HeadCheck { name, state, summary } in &state.checks {
         let said = summary.as_deref().map(|s| format!("\n{}", quote_words(s))).unwrap_or_default();
         parts.push(format!("check {name}: {state}{said}"));
@@ -308,6 +309,7 @@ mod tests {
             }],
             reviews: vec![wire::ReviewState { author: "ana".into(), state: "approved".into() }],
             remarks: vec![remark],
+            kept: Vec::new(),
         };
         insta::assert_snapshot!(show_pull(&state), @r"
         Pull request #7 (open): Fix

@@ -330,6 +330,7 @@ fn state(title: &str, created: bool) -> Json<PullRequestState> {
         checks: Vec::new(),
         reviews: Vec::new(),
         remarks: Vec::new(),
+        kept: Vec::new(),
     })
 }
 

@@ -50,6 +50,9 @@ pub struct PullRequestState {
     /// What people wrote on it, oldest first; the newest 50.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<RemoteRemark>,
+    /// What of title and description stays as people left it, a sentence each. (Answered to a `POST` alone.)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<String>,
 }
 
 /// A comment on the thread's pull request, or on a line of it.

@@ -14,6 +14,7 @@ use codebutler_crds::thread::{
 };
 use codebutler_crds::wire::{CloseThread, ErrorCode, ThreadClosed};
 use codebutler_crds::{Repo, Thread, ThreadStatus, names};
+use codebutler_description::reads_same;
 use kube::ResourceExt as _;
 
 use self::commit::CommitWords;
@@ -187,10 +188,27 @@ impl Ending<'_> {
         let words = CommitWords::of(pull, &last.summary, &trailers);
         let people = origin::at_end(self.thread, link.as_deref(), &names);
         let body = words.description(pull, &self.status(), &format!("{people}{}", last.work));
-        if pull.body.as_deref() != Some(&body) {
-            github.update_pull(pull.number, None, &body).await?;
+        let before = pull.body.as_deref().unwrap_or_default();
+        let is_whole = body.as_ref().is_some_and(|body| body.is_whole);
+        if let Some(body) = body.filter(|body| !reads_same(&body.text, before)) {
+            github.update_pull(pull.number, None, Some(&body.text)).await?;
+        }
+        if !is_whole {
+            self.tell_of_full(pull).await?;
         }
         Ok(words)
+    }
+
+    /// People's words are not shortened for ours.
+    async fn tell_of_full(&self, pull: &GitHubPull) -> Result<(), ApiError> {
+        let text = format!(
+            "The description of [#{}]({}) has no room for all of my summary: GitHub takes 65,536 characters. It stands \
+             in the message of the merge commit instead.",
+            pull.number, pull.html_url
+        );
+        let key = format!("description-full:{}", pull.number);
+        self.gateway.slack.notice(&self.key(), &key, &text).await?;
+        Ok(())
     }
 
     /// All that follows a merge.

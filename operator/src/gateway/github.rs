@@ -12,6 +12,7 @@ mod error;
 mod exchange;
 mod file;
 mod issues;
+mod label;
 mod members;
 mod merge;
 pub mod moved;
@@ -44,6 +45,13 @@ use super::context::GatewayContext;
 
 pub struct GitHub {
     client: GitHubClient,
+}
+
+/// What is written of a pull request; what is not there stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PullText {
+    pub title: Option<String>,
+    pub body: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -148,20 +156,22 @@ impl GitHub {
         self.client.quota()
     }
 
-    /// Opens a branch's pull request, or updates the open one. Tells whether it was opened now.
+    /// Opens a branch's pull request, or updates the open one. `write` says what it is to say, given the open one.
+    /// Tells whether it was opened now.
     ///
     /// # Errors
-    /// A sentence for whoever wanted it.
+    /// A sentence on what keeps it from being opened.
     pub async fn open_pull(
         &self,
         branch: &str,
         base: &str,
-        title: &str,
-        body: &str,
+        mut write: impl FnMut(Option<&GitHubPull>) -> PullText,
     ) -> Result<(GitHubPull, bool), GitHubError> {
         if let Some(pull) = self.find_pull(branch).await?.filter(GitHubPull::is_open) {
-            return Ok((self.update_pull(pull.number, Some(title), body).await?, false));
+            let text = write(Some(&pull));
+            return Ok((self.rewrite_pull(pull, &text).await?, false));
         }
+        let PullText { title, body } = write(None);
         let request = json!({"title": title, "body": body, "head": branch, "base": base});
         let answer = self.client.post(&self.client.repo("pulls"), &request).await?;
         if answer.status != StatusCode::UNPROCESSABLE_ENTITY {
@@ -169,12 +179,26 @@ impl GitHub {
         }
         // Opened by somebody else in between, or there is nothing to merge.
         match self.find_pull(branch).await?.filter(GitHubPull::is_open) {
-            Some(pull) => Ok((self.update_pull(pull.number, Some(title), body).await?, false)),
+            Some(pull) => {
+                let text = write(Some(&pull));
+                Ok((self.rewrite_pull(pull, &text).await?, false))
+            }
             None => Err(GitHubError::NothingToMerge { base: base.to_owned() }),
         }
     }
 
-    /// Sets a pull request's description and, where given, its title.
+    async fn rewrite_pull(
+        &self,
+        pull: GitHubPull,
+        text: &PullText,
+    ) -> Result<GitHubPull, GitHubError> {
+        if text.title.is_none() && text.body.is_none() {
+            return Ok(pull);
+        }
+        self.update_pull(pull.number, text.title.as_deref(), text.body.as_deref()).await
+    }
+
+    /// Sets what is given of a pull request's title and description.
     ///
     /// # Errors
     /// When GitHub refuses.
@@ -182,11 +206,13 @@ impl GitHub {
         &self,
         number: u64,
         title: Option<&str>,
-        body: &str,
+        body: Option<&str>,
     ) -> Result<GitHubPull, GitHubError> {
-        let mut request = json!({"body": body});
-        if let Some(title) = title {
-            request["title"] = title.into();
+        let mut request = json!({});
+        for (field, text) in [("title", title), ("body", body)] {
+            if let Some(text) = text {
+                request[field] = text.into();
+            }
         }
         let path = self.client.repo(&format!("pulls/{number}"));
         let answer = self.client.patch(&path, &request).await?;

@@ -18,6 +18,7 @@ pub mod conditions;
 pub mod consent;
 pub mod context;
 mod credential;
+mod described;
 pub mod dial;
 mod dispatch;
 mod drain;

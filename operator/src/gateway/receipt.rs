@@ -6,6 +6,7 @@ use codebutler_crds::ThreadStatus;
 use codebutler_crds::thread::{PlanComplexity, TestReceipt};
 use codebutler_crds::wire::{AskedDecision, PostMessage, TestProof, TestRun};
 use codebutler_crds::{Repo, names};
+use codebutler_description::{OwnPart, SharedDescription, reads_same};
 use kube::ResourceExt as _;
 
 use super::api_error::ApiError;
@@ -19,9 +20,15 @@ use super::work::WorkServices;
 /// Longest command that is kept, in characters.
 const MAX_COMMAND: usize = 200;
 const MAX_NAMED: usize = 5;
-const BEGIN: &str = "<!-- codebutler:receipt -->";
 const HEADING: &str = "### CodeButler";
-const END: &str = "<!-- /codebutler:receipt -->";
+/// Beginnings of lines that only a receipt has.
+const LINES: [&str; 5] = [
+    "- Asked for by ",
+    "- [conversation](<",
+    "- Plan approved by ",
+    "- Took part: ",
+    "- [What happened](<",
+];
 
 /// What is known about the tests of what the remote has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,9 +147,8 @@ impl ReceiptVerdict {
         }
     }
 
-    /// For the pull request: the gateway's own section, in place of an older one, and under it what a
-    /// role says.
-    pub fn inscribe(&self, origin: &str, body: &str) -> String {
+    /// For the pull request: the gateway's own section.
+    pub fn section(&self, origin: &str) -> String {
         let said = match self {
             Self::Checked(receipt, _) => {
                 let TestReceipt { commit, command, exit_code, .. } = receipt;
@@ -151,38 +157,43 @@ impl ReceiptVerdict {
             }
             Self::Unchecked(why) => format!("**Not checked by CodeButler**: {why}."),
         };
-        let body = without_section(body);
-        format!("{BEGIN}\n{HEADING}\n\n{origin}- {said}\n{END}\n\n{}\n", body.trim())
+        format!("{HEADING}\n\n{origin}- {said}")
     }
+}
+
+/// A description, taken apart into what is ours and what is people's.
+pub fn read_description(body: &str) -> SharedDescription {
+    SharedDescription::read(body, is_receipt_line)
+}
+
+fn is_receipt_line(line: &str) -> bool {
+    let line = line.trim();
+    let is_approval = line.starts_with("- `") && line.contains("` approved by ");
+    is_imitation(line)
+        || is_approval
+        || line.starts_with("Depends-On: ")
+        || LINES.iter().any(|own| line.starts_with(own))
 }
 
 /// A body whose receipt says on which pull requests its own depends.
 pub fn with_needed(body: &str, needed: &[String]) -> String {
-    let missing = needed.iter().any(|page| !body.contains(&format!("Depends-On: {page}")));
-    let Some((before, after)) = body.split_once(HEADING).filter(|_| missing) else {
+    let mut description = read_description(body);
+    let receipt = description.part(OwnPart::Receipt).unwrap_or_default();
+    let missing = needed.iter().any(|page| !receipt.contains(&format!("Depends-On: {page}")));
+    if !missing || !receipt.contains(HEADING) {
         return body.to_owned();
-    };
-    let lines = origin::depends_on(needed);
-    format!("{before}{HEADING}\n\n{lines}{}", after.trim_start())
-}
-
-/// The receipt in a body.
-pub fn find_section(body: &str) -> &str {
-    let found =
-        body.find(BEGIN).and_then(|at| Some(&body[at..at + body[at..].find(END)? + END.len()]));
-    found.unwrap_or_default()
-}
-
-/// A body without what is a receipt in it, or looks like one.
-pub fn without_section(body: &str) -> String {
-    let mut rest = body;
-    let mut kept = String::new();
-    while let Some((before, after)) = rest.split_once(BEGIN) {
-        kept.push_str(before.trim_end());
-        rest = after.split_once(END).map_or("", |(_, after)| after);
     }
-    let kept = kept + rest;
-    let lines = kept.lines().filter(|line| !is_imitation(line));
+    let lines = origin::depends_on(needed);
+    description.amend(OwnPart::Receipt, |text| match text.split_once(HEADING) {
+        Some((before, after)) => format!("{before}{HEADING}\n\n{lines}{}", after.trim_start()),
+        None => text.to_owned(),
+    });
+    description.fitted().map_or_else(|| body.to_owned(), |fitted| fitted.text)
+}
+
+/// What a role says, without lines that look like a receipt.
+pub fn without_imitations(body: &str) -> String {
+    let lines = body.lines().filter(|line| !is_imitation(line));
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -342,11 +353,16 @@ async fn refresh_receipt(
     origin: &str,
 ) {
     let before = pull.body.as_deref().unwrap_or_default();
-    let body = verdict.inscribe(origin, before);
-    if body.trim_end() == before.replace("\r\n", "\n").trim_end() {
+    let mut description = read_description(before);
+    description.put(OwnPart::Receipt, &verdict.section(origin), "");
+    let Some(fitted) = description.fitted() else {
+        tracing::warn!(pull = pull.number, "there is no room for a receipt in the description");
+        return;
+    };
+    if reads_same(&fitted.text, before) {
         return;
     }
-    if let Err(error) = github.update_pull(pull.number, None, &body).await {
+    if let Err(error) = github.update_pull(pull.number, None, Some(&fitted.text)).await {
         tracing::warn!(%error, "the pull request keeps its older receipt");
     }
 }
@@ -436,17 +452,19 @@ mod tests {
 
     #[test]
     fn a_body_has_one_receipt_and_no_forged_one() {
-        let first =
-            ReceiptVerdict::Unchecked("x".into()).inscribe("- Asked for by U1\n", "Because.");
-        let again = judge_receipt(&facts(
-            Some(&proof(run("cargo test", Some(0), Some("tree")), &[], &[])),
-            None,
-        ))
-        .inscribe("", &first);
-        assert_eq!(again.matches(BEGIN).count(), 1);
+        let mut first = read_description("Because.");
+        let unchecked = ReceiptVerdict::Unchecked("x".into()).section("- Asked for by U1\n");
+        first.put(OwnPart::Receipt, &unchecked, "");
+        let first = first.fitted().unwrap().text;
         assert!(first.contains("### CodeButler\n\n- Asked for by U1\n- **Not checked"), "{first}");
-        assert!(again.starts_with(BEGIN) && again.ends_with(&format!("{END}\n\nBecause.\n")));
-        assert_eq!(again.matches(HEADING).count(), 1, "{again}");
+        let tested = run("cargo test", Some(0), Some("tree"));
+        let verdict = judge_receipt(&facts(Some(&proof(tested, &[], &[])), None));
+        let mut again = read_description(&first);
+        again.put(OwnPart::Receipt, &verdict.section(""), "");
+        let again = again.fitted().unwrap().text;
+        assert_eq!(again.matches("hecked by CodeButler").count(), 1, "{again}");
+        assert!(again.ends_with("-->\n\nBecause."), "{again}");
+        assert!(again.contains("`cargo test`, exit code 0, on abcdef"), "{again}");
         for imitation in [
             "**Che&#99;ked by CodeButler**: all",
             "Checked by Code&#x42;utler",
@@ -454,11 +472,31 @@ mod tests {
             "**checked** by *CodeButler*",
             "## CodeButler",
         ] {
-            assert_eq!(without_section(&format!("a\n{imitation}\nb")), "a\nb");
+            assert_eq!(without_imitations(&format!("a\n{imitation}\nb")), "a\nb");
         }
-        assert_eq!(without_section("CodeButler < 2 && a; checks"), "CodeButler < 2 && a; checks");
-        assert!(again.contains("`cargo test`, exit code 0, on abcdef"), "{again}");
-        assert_eq!(without_section(&format!("a {BEGIN} forged")), "a");
-        assert_eq!(without_section(&format!("a{BEGIN}x{END}b{BEGIN}y")), "ab");
+        assert_eq!(
+            without_imitations("CodeButler < 2 && a; checks"),
+            "CodeButler < 2 && a; checks"
+        );
+    }
+
+    #[test]
+    fn what_it_depends_on_is_said_in_the_receipt_and_nothing_else_changes() {
+        let mut description = read_description("By Ben.\r\n");
+        let receipt = ReceiptVerdict::Unchecked("x".into()).section("- Asked for by U1\n");
+        description.put(OwnPart::Receipt, &receipt, "");
+        let body = description.fitted().unwrap().text;
+        let needed = ["https://h/7".to_owned()];
+        let linked = with_needed(&body, &needed);
+        assert!(
+            linked.contains("### CodeButler\n\nDepends-On: https://h/7\n\n- Asked"),
+            "{linked}"
+        );
+        assert!(linked.ends_with("By Ben.\r\n"), "{linked}");
+        assert_eq!(with_needed(&linked, &needed), linked);
+        assert_eq!(with_needed("By Ben.", &needed), "By Ben.");
+        let mut later = read_description(&linked);
+        later.put(OwnPart::Receipt, &receipt, "");
+        assert_eq!(later.fitted().unwrap().text, body);
     }
 }

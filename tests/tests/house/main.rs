@@ -36,6 +36,13 @@ const CRATES: &[Crate] = &[
     Crate { folder: "crds/redact/src", shared_names: 0, short_names: 0, circles: 0, folders: 0 },
     Crate { folder: "crds/wire/src", shared_names: 0, short_names: 0, circles: 0, folders: 0 },
     Crate {
+        folder: "operator/description/src",
+        shared_names: 0,
+        short_names: 0,
+        circles: 0,
+        folders: 0,
+    },
+    Crate {
         folder: "operator/history/src",
         shared_names: 0,
         short_names: 0,

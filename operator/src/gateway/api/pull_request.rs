@@ -11,6 +11,7 @@ use crate::gateway::api_error::ApiError;
 use crate::gateway::approval;
 use crate::gateway::caller::ProvenCaller;
 use crate::gateway::consent::{ConsentStanding, GuardedEffect};
+use crate::gateway::described::{PullWords, compose_pull};
 use crate::gateway::extract::{JsonBody, OpenCaller, needs_tool};
 use crate::gateway::github::{GitHub, GitHubError, GitHubPull, text};
 use crate::gateway::roadmap::find_mark;
@@ -56,6 +57,7 @@ pub async fn open_pull(
     let title = check_title(&wanted)?;
     let redactor = gateway.git.outcomes.redactor(&caller).await?;
     let title = text::outgoing_text(&redactor.mask(&title));
+    let title: String = title.chars().take(MAX_TITLE).collect();
     let body = text::outgoing_text(&redactor.mask(&wanted.body));
     if approval::lacks_approved_plan(&gateway.work.context, &caller).await? {
         let message = "a user has to approve the plan before a pull request is opened";
@@ -93,12 +95,20 @@ pub async fn open_pull(
         receipt::weigh_proof(&gateway.work, &caller, head.as_ref(), wanted.proof.as_ref()).await?;
     let thread = approval::fresh_thread(&gateway.work.context, &caller).await?;
     let origin = origin::describe_origin(&gateway.work, &caller.repo, &thread).await;
-    let opened = github.open_pull(&branch, base, &title, &verdict.inscribe(&origin, &body)).await;
+    let receipt = verdict.section(&origin);
+    let words = PullWords { title: &title, body: &body, receipt: &receipt };
+    let mut kept = Vec::new();
+    let write = |open: Option<&GitHubPull>| {
+        let composed = compose_pull(&words, open);
+        kept = composed.kept;
+        composed.text
+    };
+    let opened = github.open_pull(&branch, base, write).await;
     let (pull, created) = gateway.git.outcomes.note(&caller, opened).await?;
     record_pull(&gateway, &caller, &pull).await?;
     tell_thread(&gateway, &caller, &pull).await;
     gateway.work.consent.spend(&caller, &standing).await;
-    Ok(axum::Json(pull.into_state(created)))
+    Ok(axum::Json(PullRequestState { kept, ..pull.into_state(created) }))
 }
 
 /// Links the pull request in the thread, once, whatever the role says of it.

@@ -1,6 +1,7 @@
 //! What a merge writes: the commit's title and message, and the pull request's last description.
 
 use codebutler_crds::{Thread, ThreadStatus};
+use codebutler_description::{FittedDescription, OwnPart};
 use kube::ResourceExt as _;
 
 use crate::gateway::github::{GitHubPull, MergeMessage, text};
@@ -12,13 +13,10 @@ use crate::gateway::slack::usage;
 const MAX_TITLE: usize = 256;
 /// Of the summary, in a commit.
 const MAX_MESSAGE: usize = 8_000;
-/// Words by which GitHub closes an issue.
-const CLOSING: [&str; 9] =
-    ["close", "closes", "closed", "fix", "fixes", "fixed", "resolve", "resolves", "resolved"];
 /// Above who took part.
 const PEOPLE: &str = "## Behind the scenes";
 /// How the table of what it cost begins, below the summary.
-const TABLE: &str = "\n\n```\nrole";
+const TABLE: &str = "```\nrole";
 
 pub struct CommitWords {
     title: String,
@@ -29,8 +27,8 @@ pub struct CommitWords {
 impl CommitWords {
     /// Of a model's summary and the gateway's own trailers.
     pub fn of(pull: &GitHubPull, summary: &str, trailers: &str) -> Self {
-        let summary = receipt::without_section(&text::outgoing_text(summary)).trim().to_owned();
-        let title = format!("{} (#{})", text::one_line(&pull.title, MAX_TITLE), pull.number);
+        let summary = receipt::without_imitations(&text::outgoing_text(summary)).trim().to_owned();
+        let title = format!("{} (#{})", text::commit_title(&pull.title, MAX_TITLE), pull.number);
         Self { title, text: commit_message(&summary, trailers), summary }
     }
 
@@ -39,41 +37,41 @@ impl CommitWords {
         MergeMessage { title: &self.title, text: &self.text }
     }
 
-    /// For the pull request: the summary, what it cost, the receipt that is there, and who took part in it how.
-    pub fn description(&self, pull: &GitHubPull, status: &ThreadStatus, people: &str) -> String {
-        let proof = receipt::find_section(pull.body.as_deref().unwrap_or_default());
+    /// For the pull request: what stands there, and at its end the summary, what it cost and who took part in it
+    /// how. Nothing if people's words leave no room.
+    pub fn description(
+        &self,
+        pull: &GitHubPull,
+        status: &ThreadStatus,
+        people: &str,
+    ) -> Option<FittedDescription> {
+        let mut description = receipt::read_description(pull.body.as_deref().unwrap_or_default());
         let people = match people.trim() {
             "" => String::new(),
-            people => format!("\n{PEOPLE}\n\n{people}\n"),
+            people => format!("\n\n{PEOPLE}\n\n{people}"),
         };
-        let closes = closing_lines(pull.body.as_deref().unwrap_or_default(), &self.summary);
-        format!("{proof}\n\n{}{closes}\n\n{}\n{people}", self.summary, usage::usage_table(status))
+        let tail = format!("{}{people}", usage::usage_table(status));
+        description.put(OwnPart::Summary, &self.summary, &tail);
+        description.fitted()
     }
 }
 
-/// Lines by which GitHub closes issues with the merge: who wrote the description named them, and what is written
-/// last takes none of them away.
-fn closing_lines(description: &str, summary: &str) -> String {
-    let closes = |line: &&str| {
-        let Some((word, number)) = line.split_once(" #") else { return false };
-        let word = word.trim_end_matches(':').to_ascii_lowercase();
-        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-        is_number && CLOSING.contains(&&*word)
-    };
-    let known = |line: &&str| summary.lines().any(|own| own.trim() == *line);
-    let lines = description.lines().map(str::trim).filter(closes).filter(|line| !known(line));
-    lines.fold(String::new(), |all, line| format!("{all}\n\n{line}"))
-}
-
-/// The summary in a description that was made here.
+/// The summary in a description, as a person left it; without one what the description says.
 pub fn summary_in(description: &str) -> String {
-    let body = receipt::without_section(description);
-    body.rsplit_once(TABLE).map_or(body.as_str(), |(summary, _)| summary.trim_start()).to_owned()
+    let read = receipt::read_description(description);
+    let summary = read.part(OwnPart::Summary);
+    let said = summary.unwrap_or_else(|| {
+        let words = read.part(OwnPart::Words).unwrap_or_default();
+        format!("{words}\n\n{}", read.people()).trim().to_owned()
+    });
+    said.rsplit_once(TABLE).map_or(said.as_str(), |(summary, _)| summary).trim().to_owned()
 }
 
 /// What the roles did, in a description that was made here.
 pub fn work_in(description: &str) -> String {
-    let section = description.rsplit_once(PEOPLE).map_or("", |(_, section)| section);
+    let read = receipt::read_description(description);
+    let said = read.part(OwnPart::Summary).unwrap_or_else(|| description.to_owned());
+    let section = said.rsplit_once(PEOPLE).map_or("", |(_, section)| section);
     let is_work =
         |line: &&str| line.starts_with("- ") && line.contains(": ") && line.contains("; ");
     section.lines().filter(is_work).flat_map(|line| [line, "\n"]).collect()
@@ -145,31 +143,34 @@ mod tests {
         let summary = "Fixes the total.\n\n```\ncode\n```";
         let words = CommitWords::of(&pull, summary, "Cost: $1");
         let people = "- Asked for by U1 (Ana)\n- coder: m 3; Bash 2; 9 s\n";
-        pull.body = Some(words.description(&pull, &ThreadStatus::default(), people));
+        let described = words.description(&pull, &ThreadStatus::default(), people).unwrap();
+        pull.body = Some(described.text.replace('\n', "\r\n"));
         let body = pull.body.as_deref().unwrap();
         assert_eq!(
             (summary_in(body).as_str(), work_in(body).as_str()),
             (summary, "- coder: m 3; Bash 2; 9 s\n")
         );
+        let edited = body.replace("Fixes the total.", "Fixes the total, and the tax.");
+        assert!(summary_in(&edited).starts_with("Fixes the total, and the tax."));
         assert_eq!(summary_in("by somebody else"), "by somebody else");
     }
 
     #[test]
-    fn the_last_description_still_closes_what_the_first_one_closes() {
+    fn the_last_description_keeps_all_that_stands_there() {
+        let theirs = "As planned.\r\n\r\nCloses #12\r\n## Checklist (by Ben)\r\n- [x] SHOP-77\r\n";
         let pull = json!({
             "number": 7, "html_url": "https://h/7", "state": "open", "head": {"sha": "abc"}, "title": "Fix it",
-            "body": "As planned.\n\nCloses #12\nfixes: #3\nIt closes #4 too.\nCloses #x",
+            "body": theirs,
         });
         let mut pull: GitHubPull = serde_json::from_value(pull).unwrap();
-        let words = CommitWords::of(&pull, "All is well.", "Cost: $1");
-        for _ in 0..2 {
-            let body = words.description(&pull, &ThreadStatus::default(), "");
-            assert!(
-                body.contains("All is well.\n\nCloses #12\n\nfixes: #3\n\n```\nrole"),
-                "{body}"
-            );
+        for summary in ["Nearly well.", "All is well."] {
+            let words = CommitWords::of(&pull, summary, "Cost: $1");
+            let body = words.description(&pull, &ThreadStatus::default(), "").unwrap().text;
+            assert!(body.starts_with(theirs), "{body:?}");
+            assert!(body.contains(&format!("-->\n\n{summary}\n\n```\nrole")), "{body}");
             pull.body = Some(body);
         }
+        assert!(!pull.body.unwrap().contains("Nearly well."));
     }
 
     #[test]
@@ -215,6 +216,25 @@ mod tests {
             "Codebutler-Thread: team/shop-1\nSlack: https://acme.slack.com/archives/C01/p1\n\
              Plan-approved-by: U2 (Bob)\nMerge-approved-by: U1\nDepends-On: https://h/7\nCost: $0.25"
         );
+    }
+
+    #[test]
+    fn neither_a_title_nor_a_summary_switches_off_ci() {
+        let pull = json!({
+            "number": 7, "html_url": "https://h/7", "state": "open", "head": {"sha": "abc"},
+            "title": "Fix it [skip ci]",
+        });
+        let pull: GitHubPull = serde_json::from_value(pull).unwrap();
+        let summary = "README says hello. [skip ci] is not wanted here.\n\nskip-checks: true";
+        let words = CommitWords::of(&pull, summary, "Cost: $1");
+        let MergeMessage { title, text } = words.message();
+        assert!(
+            ![title, text].into_iter().any(codebutler_crds::wire::has_ci_words),
+            "{title}\n{text}"
+        );
+        assert!(text.replace('\u{200b}', "").contains("hello. [skip ci] is not wanted"), "{text}");
+        let body = words.description(&pull, &ThreadStatus::default(), "").unwrap().text;
+        assert!(!codebutler_crds::wire::has_ci_words(&body), "{body}");
     }
 
     #[test]

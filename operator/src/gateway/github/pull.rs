@@ -67,9 +67,9 @@ struct Head {
 }
 
 impl GitHubPull {
-    /// Neither closed nor merged.
+    /// Neither closed nor merged. A state that is not known yet ends nothing.
     pub fn is_open(&self) -> bool {
-        self.state == "open"
+        self.state != "closed" && !self.is_merged()
     }
 
     pub fn is_merged(&self) -> bool {
@@ -145,6 +145,7 @@ impl GitHubPull {
             checks: Vec::new(),
             reviews: Vec::new(),
             remarks: Vec::new(),
+            kept: Vec::new(),
         }
     }
 }
@@ -164,6 +165,7 @@ mod tests {
             .unwrap()
         };
         assert_eq!(pull("open", None).into_state(true).state, "open");
+        assert_eq!(pull("queued", None).into_state(true).state, "open");
         assert_eq!(pull("closed", None).into_state(false).state, "closed");
         assert_eq!(pull("closed", Some("2026-01-01")).into_state(false).state, "merged");
     }

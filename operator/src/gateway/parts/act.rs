@@ -195,7 +195,7 @@ pub async fn link_pulls(
         let body = found.body.clone().unwrap_or_default();
         let linked = receipt::with_needed(&body, &needs);
         if linked != body && GitHubPull::is_open(&found) {
-            github.update_pull(*pull, None, &linked).await?;
+            github.update_pull(*pull, None, Some(&linked)).await?;
         }
         let done = |split: &mut RequestSplit| {
             if let Some(part) = split.parts.get_mut(number as usize - 1) {
