@@ -70,6 +70,7 @@ fn guides() -> PromptGuides {
         own: vec![guide(".codebutler/pm.md", "Speak like a pirate.")],
         known: vec![],
         conventions: vec![guide("AGENTS.md", "Use tabs.")],
+        templates: vec![],
         research: None,
         set_up: Some("The worktree was set up.".into()),
         surroundings: RoleSurroundings {

@@ -81,6 +81,7 @@ impl Agent {
             own,
             known,
             conventions,
+            templates: self.templates().await?,
             research: self.research().await?,
             set_up,
             surroundings,
@@ -217,6 +218,22 @@ impl Agent {
             }
             other => {
                 tracing::warn!(?other, "what the project tells everybody is not known");
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// How pull requests are described here, for a role that opens one.
+    async fn templates(&self) -> Result<Vec<GuideFile>, RunError> {
+        if !self.session.tools.iter().any(|tool| tool == "GHCreatePR") {
+            return Ok(Vec::new());
+        }
+        match self.tools.toolbox.ask(ToolboxRequest::PullTemplates).await? {
+            ToolboxReply::Files(files) => {
+                Ok(files.into_iter().map(|(path, text)| GuideFile { path, text }).collect())
+            }
+            other => {
+                tracing::warn!(?other, "templates for pull requests are not known");
                 Ok(Vec::new())
             }
         }

@@ -52,6 +52,8 @@ pub enum ToolboxRequest {
         /// Files and folders whose own conventions count too.
         planned: Vec<String>,
     },
+    /// The base branch's templates for descriptions of pull requests. → [`ToolboxReply::Files`]
+    PullTemplates,
     /// Where the role works. → [`ToolboxReply::Surroundings`]
     Surroundings {
         /// Whether it can run programs, and so wants to know their versions.

@@ -133,6 +133,7 @@ impl Toolbox {
             | ToolboxRequest::Skills
             | ToolboxRequest::PastRequests
             | ToolboxRequest::Research
+            | ToolboxRequest::PullTemplates
             | ToolboxRequest::Conventions { .. }) => {
                 let place = self.place()?;
                 run_blocking(move || answer_memory(&place, request)).await
@@ -453,6 +454,7 @@ fn answer_memory(place: &GitSite, request: ToolboxRequest) -> Result<ToolboxRepl
         ToolboxRequest::Skills => git::read_skills(place).map(ToolboxReply::Skills),
         ToolboxRequest::Research => git::known_research(place).map(ToolboxReply::Research),
         ToolboxRequest::PastRequests => git::past_requests(place).map(ToolboxReply::Files),
+        ToolboxRequest::PullTemplates => git::read_templates(place).map(ToolboxReply::Files),
         ToolboxRequest::Conventions { planned } => {
             git::read_conventions(place, &planned).map(ToolboxReply::Files)
         }

@@ -25,6 +25,7 @@ mod research;
 mod show;
 mod skills;
 mod surroundings;
+mod templates;
 mod update;
 
 use std::fs::File;
@@ -57,6 +58,7 @@ pub use research::known_research;
 pub use show::show_commit;
 pub use skills::read_skills;
 pub use surroundings::find_surroundings;
+pub use templates::read_templates;
 pub use update::{UpdateOutcome, update_branch, update_key};
 
 /// Where Git works and for whom.
