@@ -47,6 +47,7 @@ pub(super) struct HostedRelease {
     pub body: String,
     pub prerelease: bool,
     pub target: String,
+    pub created_at: Timestamp,
 }
 
 /// An issue.

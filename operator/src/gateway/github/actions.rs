@@ -2,21 +2,16 @@
 //! that to no fine-grained personal token.
 
 use codebutler_crds::wire::HeadCheck;
-use http::StatusCode;
 use serde::Deserialize;
 
-use super::checks::unreadable_check;
+use super::checks::{unlisted_checks, unreadable_check};
+use super::client::ListedItems;
 use super::{GitHub, GitHubError, text};
 
 /// Failed workflows whose jobs are looked at.
 const LOOKED_AT: usize = 5;
 /// Jobs and steps that are named.
 const NAMED: usize = 10;
-
-#[derive(Deserialize)]
-struct WorkflowRuns {
-    workflow_runs: Vec<WorkflowRun>,
-}
 
 #[derive(Deserialize)]
 struct WorkflowRun {
@@ -27,11 +22,6 @@ struct WorkflowRun {
     status: Option<String>,
     #[serde(default)]
     conclusion: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Jobs {
-    jobs: Vec<WorkflowJob>,
 }
 
 #[derive(Deserialize)]
@@ -61,20 +51,20 @@ impl GitHub {
     /// The commit's workflow runs as checks, and that there may be others. What can't be read either is
     /// told so: nobody is to take silence for success.
     pub(super) async fn actions(&self, commit: &str) -> Result<Vec<HeadCheck>, GitHubError> {
-        let path = self.client.repo(&format!("actions/runs?head_sha={commit}&per_page=50"));
-        let answer = self.client.get(&path).await?;
-        if matches!(answer.status, StatusCode::FORBIDDEN | StatusCode::NOT_FOUND) {
+        let path = self.client.repo("actions/runs");
+        let query = format!("&head_sha={commit}");
+        let runs = self.client.list_in::<WorkflowRun>(&path, "workflow_runs", &query).await?;
+        let Some(ListedItems { items: runs, missing }) = runs else {
             let why = "the Repo's credentials may read neither checks nor Actions: use a GitHub App with \
                        `checks: read`, or let the token read Actions";
             return Ok(vec![HeadCheck {
                 summary: Some(why.to_owned()),
                 ..unreadable_check("checks")
             }]);
-        }
-        let runs: WorkflowRuns = self.client.expect(&answer, StatusCode::OK)?;
+        };
         let mut checks = Vec::new();
         let mut looked_at = 0;
-        for run in runs.workflow_runs {
+        for run in runs {
             let has_failed = has_failed(run.conclusion.as_ref());
             let summary = if has_failed && looked_at < LOOKED_AT {
                 looked_at += 1;
@@ -87,6 +77,7 @@ impl GitHub {
             let name = text::one_line(&run.name.unwrap_or_default(), 200);
             checks.push(HeadCheck { name, state: text::one_line(&state, 40), summary });
         }
+        checks.extend(unlisted_checks("workflow runs", missing));
         let others = "the Repo's token may not read checks, only what GitHub's own workflows say: those of \
                       other services need a GitHub App with `checks: read`";
         let others = HeadCheck {
@@ -99,12 +90,10 @@ impl GitHub {
 
     /// Which jobs of a run failed, and at which steps.
     async fn failures(&self, run: u64) -> Result<Option<String>, GitHubError> {
-        let path = self.client.repo(&format!("actions/runs/{run}/jobs?filter=latest&per_page=100"));
-        let answer = self.client.get(&path).await?;
-        if answer.status != StatusCode::OK {
-            return Ok(None);
-        }
-        let Jobs { jobs } = self.client.expect(&answer, StatusCode::OK)?;
+        let path = self.client.repo(&format!("actions/runs/{run}/jobs"));
+        let jobs = self.client.list_in::<WorkflowJob>(&path, "jobs", "&filter=latest").await;
+        // The runs' own conclusions say enough without them.
+        let Ok(Some(ListedItems { items: jobs, .. })) = jobs else { return Ok(None) };
         let jobs = jobs.iter().filter(|job| has_failed(job.conclusion.as_ref())).take(NAMED);
         let told = jobs.map(|job| {
             let steps = job.steps.iter().filter(|step| has_failed(step.conclusion.as_ref()));

@@ -1,18 +1,13 @@
 //! How a pull request stands, in full: checks, reviews, remarks.
 
 use codebutler_crds::wire::{HeadCheck, PullRequestState};
-use http::StatusCode;
 use serde::Deserialize;
 
+use super::client::ListedItems;
 use super::{GitHub, GitHubError, GitHubPull, text};
 
 /// Longest summary of a check, in characters.
 const SUMMARY: usize = 1000;
-
-#[derive(Deserialize)]
-struct CheckRuns {
-    check_runs: Vec<CheckRun>,
-}
 
 #[derive(Deserialize)]
 struct CheckRun {
@@ -30,11 +25,6 @@ struct Output {
     title: Option<String>,
     #[serde(default)]
     summary: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Combined {
-    statuses: Vec<Status>,
 }
 
 #[derive(Deserialize)]
@@ -87,32 +77,38 @@ impl GitHub {
     /// # Errors
     /// When GitHub can't be asked.
     pub async fn checks(&self, commit: &str) -> Result<Vec<HeadCheck>, GitHubError> {
-        let path =
-            |below: &str| self.client.repo(&format!("commits/{commit}/{below}?per_page=100"));
+        let path = |below: &str| self.client.repo(&format!("commits/{commit}/{below}"));
         let (runs, statuses) = (path("check-runs"), path("status"));
-        let (runs, statuses) =
-            tokio::try_join!(self.client.get(&runs), self.client.get(&statuses))?;
+        let (runs, statuses) = tokio::try_join!(
+            self.client.list_in::<CheckRun>(&runs, "check_runs", ""),
+            self.client.list_in::<Status>(&statuses, "statuses", "")
+        )?;
         let mut checks = Vec::new();
-        match runs.status {
-            StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => {
-                checks.extend(self.actions(commit).await?);
-            }
-            _ => {
-                let runs: CheckRuns = self.client.expect(&runs, StatusCode::OK)?;
-                checks.extend(runs.check_runs.into_iter().map(HeadCheck::from));
+        match runs {
+            None => checks.extend(self.actions(commit).await?),
+            Some(ListedItems { items, missing }) => {
+                checks.extend(items.into_iter().map(HeadCheck::from));
+                checks.extend(unlisted_checks("check runs", missing));
             }
         }
-        match statuses.status {
-            StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => {
-                checks.push(unreadable_check("commit statuses"));
-            }
-            _ => {
-                let combined: Combined = self.client.expect(&statuses, StatusCode::OK)?;
-                checks.extend(combined.statuses.into_iter().map(HeadCheck::from));
+        match statuses {
+            None => checks.push(unreadable_check("commit statuses")),
+            Some(ListedItems { items, missing }) => {
+                checks.extend(items.into_iter().map(HeadCheck::from));
+                checks.extend(unlisted_checks("commit statuses", missing));
             }
         }
         Ok(checks)
     }
+}
+
+/// Checks that were not read because there are too many of them: they are not taken for green.
+pub(super) fn unlisted_checks(what: &str, missing: usize) -> Option<HeadCheck> {
+    (missing > 0).then(|| HeadCheck {
+        name: format!("{missing} more {what}"),
+        state: "action_required".to_owned(),
+        summary: Some("there are too many to read all of them: look at them at GitHub".to_owned()),
+    })
 }
 
 pub(super) fn unreadable_check(what: &str) -> HeadCheck {

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::access::GitHubAccess;
-use super::exchange::{GitHubAnswer, exchange_request, read_answer, refusal_words};
+use super::exchange::{GitHubAnswer, exchange_request, read_answer, read_value, refusal_words};
 use super::rate::RateQuota;
 use super::{GitHubError, text};
 use crate::gateway::context::GatewayContext;
@@ -31,6 +31,15 @@ const SAID: usize = 290;
 const PAGE: usize = 100;
 /// Pages of a list that are read.
 const PAGES: usize = 10;
+/// The same of a list in an object: a matrix of builds has more checks than anything else has items.
+const OBJECT_PAGES: usize = 30;
+
+/// Items of a list, and how many more there are.
+#[derive(Clone, Debug)]
+pub struct ListedItems<T> {
+    pub items: Vec<T>,
+    pub missing: usize,
+}
 
 pub struct GitHubClient {
     http: reqwest::Client,
@@ -108,6 +117,37 @@ impl GitHubClient {
             }
         }
         Ok(all)
+    }
+
+    /// All items of a list that an object holds under `field`, as checks, statuses and workflow runs are listed.
+    /// Nothing where the credential may not read them.
+    pub async fn list_in<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        field: &str,
+        query: &str,
+    ) -> Result<Option<ListedItems<T>>, GitHubError> {
+        let (mut items, mut missing) = (Vec::new(), 0);
+        for page in 1..=OBJECT_PAGES {
+            let answer = self.get(&format!("{path}?per_page={PAGE}&page={page}{query}")).await?;
+            if matches!(answer.status, StatusCode::FORBIDDEN | StatusCode::NOT_FOUND) {
+                return Ok(None);
+            }
+            let mut object: Value = self.expect(&answer, StatusCode::OK)?;
+            let more: Vec<T> = read_value(object[field].take())?;
+            let count = more.len();
+            items.extend(more);
+            let total =
+                object["total_count"].as_u64().and_then(|total| usize::try_from(total).ok());
+            let left = total.map(|total| total.saturating_sub(items.len()));
+            // Pages can be short before the last one; where nothing says how many there are, a short one is it.
+            if count == 0 || left.map_or(count < PAGE, |left| left == 0) {
+                missing = 0;
+                break;
+            }
+            missing = left.unwrap_or(1);
+        }
+        Ok(Some(ListedItems { items, missing }))
     }
 
     /// Asks GraphQL. Answers with its data, or with GitHub's words on why there are none.

@@ -74,5 +74,20 @@ pub fn refusal_words(body: &Value) -> String {
 
 /// Reads what GitHub described.
 pub fn read_answer<T: DeserializeOwned>(answer: &GitHubAnswer) -> Result<T, GitHubError> {
-    serde_json::from_slice(&answer.body).map_err(|_| GitHubError::Garbled)
+    read_from(&mut serde_json::Deserializer::from_slice(&answer.body))
+}
+
+/// The same of a part of an answer.
+pub fn read_value<T: DeserializeOwned>(value: Value) -> Result<T, GitHubError> {
+    read_from(value)
+}
+
+fn read_from<'de, T: DeserializeOwned>(
+    source: impl serde::Deserializer<'de, Error = serde_json::Error>,
+) -> Result<T, GitHubError> {
+    serde_path_to_error::deserialize(source).map_err(|error| {
+        // The place alone: values are others' words.
+        tracing::warn!(field = %error.path(), "an answer of the Git host can't be read");
+        GitHubError::Garbled
+    })
 }

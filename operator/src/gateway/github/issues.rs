@@ -4,6 +4,7 @@ use codebutler_crds::wire::{RemoteRemark, RepoIssue};
 use http::StatusCode;
 use serde::Deserialize;
 
+use super::label::IssueLabel;
 use super::pull::GitHubAccount;
 use super::{GitHub, GitHubError, text};
 
@@ -26,17 +27,12 @@ struct FoundIssues {
     #[serde(default)]
     user: Option<GitHubAccount>,
     #[serde(default)]
-    labels: Vec<Label>,
+    labels: Vec<IssueLabel>,
     #[serde(default)]
     body: Option<String>,
     /// GitHub counts pull requests among the issues.
     #[serde(default)]
     pull_request: Option<serde::de::IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-struct Label {
-    name: String,
 }
 
 impl FoundIssues {
@@ -48,7 +44,13 @@ impl FoundIssues {
             title: text::one_line(&self.title, 300),
             state: text::one_line(&self.state, 20),
             author: self.user.map_or_else(ghost, |user| text::one_line(&user.login, 60)),
-            labels: self.labels.iter().take(20).map(|l| text::one_line(&l.name, 60)).collect(),
+            labels: self
+                .labels
+                .iter()
+                .filter_map(IssueLabel::name)
+                .take(20)
+                .map(|name| text::one_line(name, 60))
+                .collect(),
             body: text::incoming_text(&self.body.unwrap_or_default(), limit),
             comments,
         }

@@ -5,6 +5,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::label::IssueLabel;
 use super::{GitHub, GitHubError, RemarkKey};
 
 /// An issue, a pull request among the issues, a comment or a release.
@@ -14,17 +15,12 @@ struct Made {
     #[serde(default)]
     body: Option<String>,
     #[serde(default)]
-    labels: Vec<Label>,
-}
-
-#[derive(Deserialize)]
-struct Label {
-    name: String,
+    labels: Vec<IssueLabel>,
 }
 
 impl Made {
     fn has(&self, label: &str) -> bool {
-        self.labels.iter().any(|own| own.name.eq_ignore_ascii_case(label))
+        self.labels.iter().filter_map(IssueLabel::name).any(|own| own.eq_ignore_ascii_case(label))
     }
 }
 
@@ -142,14 +138,14 @@ impl GitHub {
         let path = self.client.repo(&format!("issues/{number}/labels"));
         if !add.is_empty() {
             let answer = self.client.post(&path, &json!({"labels": add})).await?;
-            self.client.expect::<Vec<Label>>(&answer, StatusCode::OK)?;
+            self.client.expect::<Vec<IssueLabel>>(&answer, StatusCode::OK)?;
         }
         for label in remove {
             let name = percent_encoded(label);
             let answer = self.client.delete(&format!("{path}/{name}")).await?;
             // It is not there: that is what is wanted.
             if answer.status != StatusCode::NOT_FOUND {
-                self.client.expect::<Vec<Label>>(&answer, StatusCode::OK)?;
+                self.client.expect::<Vec<IssueLabel>>(&answer, StatusCode::OK)?;
             }
         }
         let issue = self.found(&format!("issues/{number}")).await?.ok_or(GitHubError::NoIssue)?;

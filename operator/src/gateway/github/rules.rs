@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use http::StatusCode;
 use serde::Deserialize;
 
-use super::exchange::read_answer;
 use super::{GitHub, GitHubError, branch_path};
 
 /// Rules of a branch.
@@ -54,11 +53,12 @@ impl GitHub {
     /// When GitHub can't be asked.
     pub async fn branch_rules(&self, branch: &str) -> Result<BranchRules, GitHubError> {
         let path = self.client.repo(&branch_path("rules/branches", branch));
-        let answer = self.client.get(&format!("{path}?per_page=100")).await?;
-        match answer.status {
-            StatusCode::OK => Ok(read_rules(read_answer(&answer)?)),
-            StatusCode::NOT_FOUND | StatusCode::FORBIDDEN => Ok(BranchRules::default()),
-            _ => Err(self.client.complain(&answer)),
+        match self.client.list(&path).await {
+            Ok(rules) => Ok(read_rules(rules)),
+            Err(GitHubError::NotFound { .. } | GitHubError::Permission { .. }) => {
+                Ok(BranchRules::default())
+            }
+            Err(error) => Err(error),
         }
     }
 

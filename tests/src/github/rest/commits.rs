@@ -49,6 +49,7 @@ pub(super) async fn read_commit(
     State(shared): Host,
     caller: Caller,
     Path(path): Path<CommitTail>,
+    page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &path.owner, &path.repo)?;
@@ -61,23 +62,32 @@ pub(super) async fn read_commit(
         .unwrap_or((&path.tail, ""));
     let unknown = || ApiError::unprocessable(format!("No commit found for SHA: {name}"));
     let sha = repo.git.commit_id(name).await.ok_or_else(unknown)?;
-    let value = match below {
+    let urls = &caller.urls;
+    Ok(match below {
         "check-runs" if shared.is_fine_grained() => {
             let message = "Resource not accessible by personal access token";
             return Err(ApiError::new(StatusCode::FORBIDDEN, message));
         }
         "check-runs" => {
             let runs = repo.checks.iter().filter(|c| c.commit == sha && !c.status);
-            let runs = runs.map(|c| json::check_run(&caller.urls, repo, c));
-            let runs: Vec<Value> = runs.collect();
-            json!({"total_count": runs.len(), "check_runs": runs})
+            let runs = runs.map(|c| json::check_run(urls, repo, c));
+            page.answer_in(urls, "check_runs", runs.collect())
         }
-        "check-suites" => json!({"total_count": 0, "check_suites": []}),
-        "statuses" => list_statuses(&caller.urls, repo, &sha).into(),
-        "status" => combined_status(&caller.urls, repo, &sha),
-        _ => in_full(&caller.urls, repo, &sha).await?,
-    };
-    Ok(Json(value).into_response())
+        "check-suites" => page.answer_in(urls, "check_suites", Vec::new()),
+        "statuses" => page.answer(urls, list_statuses(urls, repo, &sha)),
+        "status" => {
+            let (whole, statuses) = combined_status(urls, repo, &sha);
+            page.answer_as(urls, statuses, |shown, total| {
+                json_merged(whole, json!({"statuses": shown, "total_count": total}))
+            })
+        }
+        _ => Json(in_full(urls, repo, &sha).await?).into_response(),
+    })
+}
+
+fn json_merged(mut whole: Value, more: Value) -> Value {
+    json_patch::merge(&mut whole, &more);
+    whole
 }
 
 /// A commit as Git has it: by its full id only.
@@ -119,6 +129,7 @@ pub(super) async fn list_runs(
     caller: Caller,
     Path(name): Path<Name>,
     Query(query): Query<RunsQuery>,
+    page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &name.owner, &name.repo)?;
@@ -126,8 +137,7 @@ pub(super) async fn list_runs(
         !check.status && query.head_sha.as_ref().is_none_or(|sha| *sha == check.commit)
     };
     let runs = repo.checks.iter().filter(of).map(|c| json::workflow_run(&caller.urls, repo, c));
-    let runs: Vec<Value> = runs.collect();
-    Ok(Json(json!({"total_count": runs.len(), "workflow_runs": runs})).into_response())
+    Ok(page.answer_in(&caller.urls, "workflow_runs", runs.collect()))
 }
 
 #[derive(Deserialize)]
@@ -141,12 +151,13 @@ pub(super) async fn list_jobs(
     State(shared): Host,
     caller: Caller,
     Path(at): Path<RunPath>,
+    page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &at.owner, &at.repo)?;
     let run = repo.checks.iter().find(|c| c.id == at.run).ok_or_else(ApiError::not_found)?;
     let job = json::job_json(&caller.urls, repo, run);
-    Ok(Json(json!({"total_count": 1, "jobs": [job]})).into_response())
+    Ok(page.answer_in(&caller.urls, "jobs", vec![job]))
 }
 
 /// Newest first, one of each context.
@@ -160,7 +171,8 @@ fn list_statuses(urls: &GitHubUrls, repo: &HostedRepository, sha: &str) -> Vec<V
     newest.into_iter().map(|check| json::status_json(urls, repo, check)).collect()
 }
 
-fn combined_status(urls: &GitHubUrls, repo: &HostedRepository, sha: &str) -> Value {
+/// What all statuses of a commit say together, and they themselves.
+fn combined_status(urls: &GitHubUrls, repo: &HostedRepository, sha: &str) -> (Value, Vec<Value>) {
     let commit = format!("/repos/{}/commits/{sha}", repo.full_name());
     let statuses = list_statuses(urls, repo, sha);
     let any = |state: &str| statuses.iter().any(|status| status["state"] == state);
@@ -170,11 +182,11 @@ fn combined_status(urls: &GitHubUrls, repo: &HostedRepository, sha: &str) -> Val
         () if statuses.is_empty() || any("pending") => "pending",
         () => "success",
     };
-    json!({
-        "state": state, "total_count": statuses.len(), "statuses": statuses, "sha": sha,
-        "repository": json::repository_in_short(urls, repo),
+    let whole = json!({
+        "state": state, "sha": sha, "repository": json::repository_in_short(urls, repo),
         "commit_url": urls.api(&commit), "url": urls.api(&format!("{commit}/status")),
-    })
+    });
+    (whole, statuses)
 }
 
 async fn in_full(urls: &GitHubUrls, repo: &HostedRepository, sha: &str) -> Result<Value, ApiError> {
@@ -251,16 +263,52 @@ pub(super) async fn read_contents(
     let repo = find_repository(&mut all, &path.owner, &path.repo)?;
     let at = query.at.unwrap_or_else(|| repo.default_branch.clone());
     let missing = |_| ApiError::not_found();
-    let content = repo.git.show(&at, &path.tail).await.map_err(missing)?;
     let spec = format!("{at}:{}", path.tail);
+    let kind = repo.git.run(&["cat-file", "-t", &spec]).await.map_err(missing)?;
+    if kind.trim() == "tree" {
+        return list_folder(&caller.urls, repo, &at, &path.tail).await;
+    }
+    let content = repo.git.show(&at, &path.tail).await.map_err(missing)?;
     let sha = repo.git.run(&["rev-parse", &spec]).await.map_err(missing)?;
-    let url = caller.urls.api(&format!("/repos/{}/contents/{}", repo.full_name(), path.tail));
-    let name = path.tail.rsplit('/').next().unwrap_or_default();
-    let value = json!({
-        "type": "file", "encoding": "base64", "size": content.len(), "name": name,
-        "path": path.tail, "sha": sha, "url": url, "git_url": null, "html_url": null,
-        "download_url": null, "_links": {"self": url, "git": null, "html": null},
-        "content": base64::engine::general_purpose::STANDARD.encode(content),
-    });
+    let mut value = entry_json(&caller.urls, repo, ("file", sha.trim()), &path.tail);
+    value["size"] = content.len().into();
+    value["encoding"] = "base64".into();
+    value["content"] = base64::engine::general_purpose::STANDARD.encode(content).into();
     Ok(Json(value).into_response())
+}
+
+/// What is in a folder, without contents.
+async fn list_folder(urls: &GitHubUrls, repo: &HostedRepository, at: &str, folder: &str) -> Answer {
+    let spec = format!("{at}:{folder}");
+    let listed = repo.git.run(&["ls-tree", "-l", &spec]).await?;
+    let entries = listed.lines().filter_map(|line| {
+        let (facts, name) = line.split_once('\t')?;
+        let facts: Vec<&str> = facts.split_whitespace().collect();
+        let [mode, _, sha, size] = facts[..] else { return None };
+        let kind = match mode {
+            "040000" => "dir",
+            "120000" => "symlink",
+            "160000" => "submodule",
+            _ => "file",
+        };
+        let mut entry = entry_json(urls, repo, (kind, sha), &format!("{folder}/{name}"));
+        entry["size"] = size.parse::<u64>().unwrap_or_default().into();
+        Some(entry)
+    });
+    Ok(Json(entries.collect::<Vec<_>>()).into_response())
+}
+
+fn entry_json(
+    urls: &GitHubUrls,
+    repo: &HostedRepository,
+    (kind, sha): (&str, &str),
+    path: &str,
+) -> Value {
+    let url = urls.api(&format!("/repos/{}/contents/{path}", repo.full_name()));
+    let name = path.rsplit('/').next().unwrap_or_default();
+    json!({
+        "type": kind, "size": 0, "name": name, "path": path, "sha": sha, "url": url,
+        "git_url": null, "html_url": null, "download_url": null,
+        "_links": {"self": url, "git": null, "html": null},
+    })
 }

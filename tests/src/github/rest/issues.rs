@@ -8,7 +8,7 @@ use axum::response::IntoResponse as _;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{Answer, Caller, Host, Name, Numbered, Paged, find_repository};
+use super::{Answer, Caller, Host, Name, Numbered, Paged, check_length, find_repository};
 use crate::github::error::ApiError;
 use crate::github::json;
 use crate::github::state::HostedIssue;
@@ -17,6 +17,7 @@ use crate::github::state::HostedIssue;
 pub(super) struct ListQuery {
     state: Option<String>,
     labels: Option<String>,
+    direction: Option<String>,
 }
 
 pub(super) async fn list_issues(
@@ -38,7 +39,10 @@ pub(super) async fn list_issues(
     let pulls = repo.pulls.values().filter(|p| fits(p.open) && labels.is_empty());
     let pulls = pulls.map(|p| (p.number, json::pull_as_issue(&caller.urls, repo, p)));
     let mut both: Vec<_> = issues.chain(pulls).collect();
-    both.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
+    both.sort_by_key(|(number, _)| *number);
+    if query.direction.as_deref() != Some("asc") {
+        both.reverse();
+    }
     Ok(page.answer(&caller.urls, both.into_iter().map(|(_, value)| value).collect()))
 }
 
@@ -60,6 +64,8 @@ pub(super) async fn create_issue(
     if body.title.trim().is_empty() {
         return Err(ApiError::field("Issue", "title", "missing_field"));
     }
+    check_length("Issue", "title", Some(&body.title))?;
+    check_length("Issue", "body", body.body.as_ref())?;
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &name.owner, &name.repo)?;
     let issue = HostedIssue {

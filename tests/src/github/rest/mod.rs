@@ -149,6 +149,16 @@ fn find_repository<'a>(
     all.get_mut(&(owner.to_owned(), name.to_owned())).ok_or_else(ApiError::not_found)
 }
 
+/// Refuses a title or text that is longer than the host takes.
+fn check_length(resource: &str, field: &str, text: Option<&String>) -> Result<(), ApiError> {
+    let most = if field == "title" { 256 } else { 65_536 };
+    if text.is_some_and(|text| text.chars().count() > most) {
+        let message = format!("{field} is too long (maximum is {most} characters)");
+        return Err(ApiError::custom_field(resource, field, &message));
+    }
+    Ok(())
+}
+
 fn find_pull(repo: &mut HostedRepository, number: u64) -> Result<&mut HostedPull, ApiError> {
     repo.pulls.get_mut(&number).ok_or_else(ApiError::not_found)
 }
@@ -335,11 +345,26 @@ impl<S: Send + Sync> FromRequestParts<S> for Paged {
 
 impl Paged {
     fn answer(&self, urls: &GitHubUrls, items: Vec<Value>) -> Response {
+        self.answer_as(urls, items, |shown, _| shown.into())
+    }
+
+    /// A page of a list that an object holds under a name, beside how many items there are in all.
+    fn answer_in(&self, urls: &GitHubUrls, name: &str, items: Vec<Value>) -> Response {
+        self.answer_as(urls, items, |shown, total| json!({"total_count": total, name: shown}))
+    }
+
+    fn answer_as(
+        &self,
+        urls: &GitHubUrls,
+        items: Vec<Value>,
+        write: impl FnOnce(Vec<Value>, usize) -> Value,
+    ) -> Response {
         let size = self.query.per_page.unwrap_or(30).clamp(1, 100);
         let page = self.query.page.unwrap_or(1).max(1);
-        let last = items.len().div_ceil(size).max(1);
+        let total = items.len();
+        let last = total.div_ceil(size).max(1);
         let shown: Vec<Value> = items.into_iter().skip((page - 1) * size).take(size).collect();
-        let mut response = Json(shown).into_response();
+        let mut response = Json(write(shown, total)).into_response();
         let link = |to: usize, rel: &str| {
             let mut query = url::form_urlencoded::Serializer::new(String::new());
             query.extend_pairs(&self.rest).append_pair("page", &to.to_string());

@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Answer, Caller, Host, Name, Numbered, Paged, find_pull, find_repository};
+use super::{
+    Answer, Caller, Host, Name, Numbered, Paged, check_length, find_pull, find_repository,
+};
 use crate::github::Shared;
 use crate::github::error::ApiError;
 use crate::github::git::GitError;
@@ -93,6 +95,8 @@ async fn open_pull(
 ) -> Result<HostedPull, ApiError> {
     let title = body.title.filter(|t| !t.trim().is_empty());
     let title = title.ok_or_else(|| ApiError::field(RESOURCE, "title", "missing_field"))?;
+    check_length(RESOURCE, "title", Some(&title))?;
+    check_length("Issue", "body", body.body.as_ref())?;
     let (owner, head) = body.head.split_once(':').unwrap_or((&repo.owner, &body.head));
     let head_sha = if owner == repo.owner { repo.git.branch(head).await } else { None };
     let head_sha = head_sha.ok_or_else(|| ApiError::field(RESOURCE, "head", "invalid"))?;
@@ -169,6 +173,8 @@ pub(super) async fn update_pull(
     repo.refresh().await?;
     let branches = repo.git.branches().await?;
     let pull = find_pull(repo, at.number)?;
+    check_length(RESOURCE, "title", body.title.as_ref())?;
+    check_length("Issue", "body", body.body.as_ref())?;
     let now = Timestamp::now();
     if let Some(base) = body.base {
         let sha = branches.get(&base);

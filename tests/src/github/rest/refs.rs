@@ -58,8 +58,9 @@ pub(super) async fn read_branch(
 /// The rules of a branch; a branch that does not exist has those that it would have.
 pub(super) async fn read_rules(
     State(shared): Host,
-    _: Caller,
+    caller: Caller,
     Path(path): Path<RefPath>,
+    page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &path.owner, &path.repo)?;
@@ -90,7 +91,7 @@ pub(super) async fn read_rules(
         });
         rules.push(rule);
     }
-    Ok(Json(rules).into_response())
+    Ok(page.answer(&caller.urls, rules))
 }
 
 pub(super) async fn read_ref(

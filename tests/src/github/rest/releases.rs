@@ -5,10 +5,11 @@ use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Answer, Caller, Host, Name, find_repository};
+use super::{Answer, Caller, Host, Name, Paged, find_repository};
 use crate::github::error::ApiError;
 use crate::github::json;
 use crate::github::state::{HostedRelease, HostedRepository};
@@ -36,11 +37,12 @@ pub(super) async fn list_releases(
     State(shared): Host,
     caller: Caller,
     Path(name): Path<Name>,
+    page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &name.owner, &name.repo)?;
     let shown = repo.releases.iter().rev().map(|one| release_json(&caller, repo, one));
-    Ok(Json(shown.collect::<Vec<_>>()).into_response())
+    Ok(page.answer(&caller.urls, shown.collect()))
 }
 
 pub(super) async fn by_tag(State(shared): Host, caller: Caller, Path(at): Path<TagPath>) -> Answer {
@@ -78,6 +80,7 @@ pub(super) async fn create_release(
         body: body.body.unwrap_or_default(),
         prerelease: body.prerelease,
         target,
+        created_at: Timestamp::now(),
     };
     let value = release_json(&caller, repo, &made);
     repo.releases.push(made);
@@ -85,9 +88,14 @@ pub(super) async fn create_release(
 }
 
 fn release_json(caller: &Caller, repo: &HostedRepository, release: &HostedRelease) -> Value {
-    let HostedRelease { id, tag, name, body, prerelease, target } = release;
+    let HostedRelease { id, tag, name, body, prerelease, target, created_at } = release;
+    let api = caller.urls.repo(repo, &format!("/releases/{id}"));
+    let archive = |kind: &str| caller.urls.repo(repo, &format!("/{kind}/{tag}"));
     json!({
-        "id": id, "url": caller.urls.repo(repo, &format!("/releases/{id}")),
+        "id": id, "url": api, "assets_url": format!("{api}/assets"),
+        "upload_url": format!("{api}/assets{{?name,label}}"), "tarball_url": archive("tarball"),
+        "zipball_url": archive("zipball"), "created_at": created_at.to_string(),
+        "published_at": created_at.to_string(), "node_id": format!("RE_{id}"), "immutable": false,
         "html_url": caller.urls.page(repo, &format!("/releases/tag/{tag}")), "tag_name": tag,
         "target_commitish": target, "name": name, "body": body, "draft": false,
         "prerelease": prerelease, "author": json::user_json(&caller.urls, &caller.login), "assets": [],

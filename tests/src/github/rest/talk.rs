@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Answer, Caller, Host, Numbered, Paged, find_pull, find_repository};
+use super::{Answer, Caller, Host, Numbered, Paged, check_length, find_pull, find_repository};
 use crate::github::Shared;
 use crate::github::error::ApiError;
 use crate::github::git::FileChange;
@@ -46,6 +46,7 @@ pub(super) async fn create_comment(
     if body.is_empty() {
         return Err(ApiError::field("IssueComment", "body", "missing_field"));
     }
+    check_length("IssueComment", "body", Some(&body))?;
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &at.owner, &at.repo)?;
     let comment = make_comment(&shared, caller.login, body);
