@@ -83,6 +83,27 @@ impl DrivenRepository {
         .await
     }
 
+    /// A collaborator edits title or description on the page, where a browser sends its own line breaks.
+    ///
+    /// # Errors
+    /// When there is no such pull request.
+    pub async fn edit_pull(
+        &self,
+        number: u64,
+        title: Option<&str>,
+        body: Option<&str>,
+    ) -> Result<(), GitHubError> {
+        let breaks = |text: &str| text.replace("\r\n", "\n").replace('\n', "\r\n");
+        self.with(async |repository| {
+            let pull = find_pull(repository, number)?;
+            pull.title = title.map_or_else(|| pull.title.clone(), str::to_owned);
+            pull.body = body.map(breaks).or_else(|| pull.body.clone());
+            pull.updated_at = Timestamp::now();
+            Ok(())
+        })
+        .await
+    }
+
     /// A collaborator comments on a line.
     ///
     /// # Errors

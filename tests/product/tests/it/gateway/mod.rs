@@ -10,6 +10,7 @@ mod collection;
 mod crash;
 mod crash_cap;
 mod crash_settle;
+mod described;
 mod egress;
 mod git;
 mod handover;
