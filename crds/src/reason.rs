@@ -38,6 +38,7 @@ reasons! {
         Checking at "Ready, Reconciling": "The gateway has not yet asked everything for the Repo as it is now.", "Wait. If it lasts, look at the gateway.";
         CommentsNotRead at "event": "Comments with the word of `spec.comments` can't be read.", "Let the token read issues and pull requests, or see what GitHub says; it is tried again.";
         EgressNotEnforced at "Ready, Reconciling, event": "Agent pods could connect past the gateway, so that none works.", "Use a network plugin that enforces NetworkPolicies, or set `spec.egress.requireEnforcement: false`.";
+        EitherDay at "SchedulesValid, event": "A schedule names days of the month and days of the week: either is enough, so it begins more often than one that needs both.", "Name the days of one field alone, if both were meant to fit.";
         Enforced at "EgressEnforced": "Agent pods reach the gateway and nothing else.", "";
         GatewayAway at "Ready, Reconciling, GatewayServing, event": "No gateway serves agents.", "See the pods of Deployment `codebutler-gateway`.";
         GatewayCertificateNotFound at "Ready, Reconciling, event": "The gateway has not written its certificate authority yet.", "See that a gateway runs, and its log.";
@@ -73,7 +74,7 @@ reasons! {
         RoleNotFound at "Ready, Stalled, event": "`spec.roles` names an AgentRole that does not exist.", "Create it, or take it out.";
         RoleTwice at "Ready, Stalled, event": "Two AgentRoles of `spec.roles` are the same role.", "Take one out.";
         ScheduleInvalid at "SchedulesValid, event": "A schedule can't be read, or names no time that ever comes, so that it begins nothing.", "Correct `cron` or `timeZone` of the schedule that is named.";
-        ScheduleMissed at "event": "Runs of a schedule did not begin within its `startingDeadlineSeconds`: no gateway served, or the events before say what refused them.", "Start what is still wanted by hand; the next run says it, too.";
+        ScheduleMissed at "event": "Runs of a schedule did not begin within its `startingDeadlineSeconds`, or a newer one began instead: no gateway served, or the events before say what refused them.", "Start what is still wanted by hand; the next run says it, too.";
         Served at "ModelReachable": "The model API serves the key.", "";
         Serving at "GatewayServing": "A gateway serves agents.", "";
         SharedApp at "SlackReachable, event": "Another installation uses the same Slack app, so that each hears only some messages.", "Give each installation an app of its own.";

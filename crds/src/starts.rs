@@ -19,9 +19,11 @@ pub struct ScheduleSpec {
     #[schemars(regex(pattern = r"^[a-z0-9]([-a-z0-9]{0,28}[a-z0-9])?$"))]
     pub name: String,
     /// When, in the five fields of cron: minute, hour, day of the month, month, day of the week, such as
-    /// `30 2 * * 1-5`. A time that the clocks leave out is left out. One that they show twice counts once, unless
-    /// the hours are a rhythm, such as `*/2`.
-    #[schemars(regex(pattern = r"^\S+( +\S+){4}$"), length(max = 128))]
+    /// `30 2 * * 1-5`, or `@hourly`, `@daily`, `@weekly`, `@monthly` or `@yearly`. With days of the month and days of the
+    /// week, either is enough, unless one of the two fields begins with `*`: then both have to fit. A time that the
+    /// clocks leave out begins right after, and one that they show twice counts once; where the hours are a rhythm, such as
+    /// `*/2`, it is left out, or counts twice.
+    #[schemars(regex(pattern = r"^\s*(@[A-Za-z]+|\S+(\s+\S+){4})\s*$"), length(max = 128))]
     pub cron: String,
     /// Time zone of `cron`, such as `Europe/Berlin`; `spec.limits.timeZone` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -30,7 +32,8 @@ pub struct ScheduleSpec {
     /// What is wanted, in Markdown, as in a Thread.
     #[schemars(length(min = 1, max = 8000))]
     pub prompt: String,
-    /// Seconds that a run may be late, as where no gateway served. One that is later is missed, and the next one says so.
+    /// Seconds that a run may be late, as where no gateway served. One that is later is missed; of several that are not,
+    /// the newest begins. The next one says so, and so does the event `ScheduleMissed`.
     #[serde(default = "deadline")]
     #[schemars(range(min = 60, max = 604_800))]
     pub starting_deadline_seconds: u32,

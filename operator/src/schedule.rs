@@ -1,6 +1,8 @@
 //! When a schedule's runs are due. Pure; the controller says of what can't be read why, the gateway begins the
 //! rest.
 
+mod fields;
+
 use std::collections::VecDeque;
 
 use codebutler_crds::Repo;
@@ -10,11 +12,17 @@ use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, ToSpan as _};
 
+pub use self::fields::{CronError, CronFields};
+
 /// Runs that are counted one by one. So many are a week of minutes: they are missed.
 const COUNTED: usize = 10_000;
 
 /// Civil times that are tried: more than there are minutes in a day that a zone leaves out.
 const TRIED: usize = 1500;
+/// How often it is looked three years further ahead.
+const LOOKS_AHEAD: usize = 14;
+/// Zones that mean another one on each machine, or none.
+const UNNAMED_ZONES: [&str; 4] = ["localtime", "posixrules", "Factory", "Etc/Unknown"];
 
 /// The times of a schedule. They are looked for on the clock of its zone, and then found in time: what looks for
 /// them in time itself does not come to an end where a zone's clock is set by less than an hour.
@@ -52,28 +60,25 @@ pub fn cron_of(repo: &Repo, schedule: &ScheduleSpec) -> String {
 
 impl ScheduleClock {
     /// # Errors
-    /// A sentence on what can't be read, or that none of the times comes.
-    pub fn read(cron: &str, now: Timestamp) -> Result<Self, String> {
-        let fields = cron.split_whitespace().count();
-        if fields != 6 {
-            return Err(format!("cron has {} fields instead of 5", fields.saturating_sub(1)));
-        }
+    /// What can't be read, by its field, or that none of the times comes.
+    pub fn read(cron: &str, now: Timestamp) -> Result<Self, CronError> {
         let (times, zone) = cron.rsplit_once(' ').unwrap_or((cron, ""));
-        let zone = TimeZone::get(zone).map_err(|_| format!("there is no time zone {zone}"))?;
-        if let Some(field) = times.split(' ').find(|field| is_extension(field)) {
-            return Err(format!(
-                "`{field}` is not one of cron's: L, W, # and H are not known here"
-            ));
-        }
-        let is_rhythm = times.split(' ').nth(1).is_some_and(|hour| hour.starts_with('*'));
-        let parsed = cronexpr::parse_crontab(&format!("{times} UTC")).map_err(|error| {
-            let whole = error.to_string();
-            // What comes before shows the whole line with an arrow.
-            let why = whole.rsplit("^ ").next().unwrap_or(&whole).split(';').next();
-            why.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+        let fields = CronFields::read(times)?;
+        let is_portable = !UNNAMED_ZONES.contains(&zone);
+        let zone = TimeZone::get(zone).ok().filter(|_| is_portable);
+        let zone = zone.ok_or_else(|| {
+            CronError::Zone(cron.rsplit(' ').next().unwrap_or_default().to_owned())
         })?;
-        let clock = Self { times: parsed, zone, is_rhythm };
-        clock.next(now).map(|_| clock).ok_or_else(|| "no such time ever comes".to_owned())
+        let parsed = cronexpr::parse_crontab(&format!("{} UTC", fields.line()));
+        let times = parsed.map_err(|error| {
+            // What comes before shows the whole line with an arrow.
+            let whole = error.to_string();
+            let why = whole.rsplit("^ ").next().unwrap_or(&whole).split(';').next();
+            let why = why.unwrap_or_default().split_whitespace().collect::<Vec<_>>();
+            CronError::Other(why.join(" "))
+        })?;
+        let clock = Self { times, zone, is_rhythm: fields.has_rhythm() };
+        clock.next(now).map(|_| clock).ok_or(CronError::Never)
     }
 
     /// The first time after a moment.
@@ -94,13 +99,14 @@ impl ScheduleClock {
     fn next_on_wall(&self, wall: DateTime, after: Timestamp) -> Option<Timestamp> {
         let mut wall = wall.to_zoned(TimeZone::UTC).ok()?.timestamp();
         for _ in 0..TRIED {
-            let shown = self.times.find_next(MakeTimestamp(wall)).ok()?;
-            wall = shown.timestamp();
-            let ambiguous = self.zone.to_ambiguous_timestamp(shown.datetime());
+            let shown = self.next_shown(wall)?;
+            wall = shown.to_zoned(TimeZone::UTC).ok()?.timestamp();
+            let ambiguous = self.zone.to_ambiguous_timestamp(shown);
             let found = match ambiguous.offset() {
                 AmbiguousOffset::Unambiguous { .. } => [ambiguous.unambiguous().ok(), None],
                 // The clock leaves it out.
-                AmbiguousOffset::Gap { .. } => [None, None],
+                AmbiguousOffset::Gap { .. } if self.is_rhythm => [None, None],
+                AmbiguousOffset::Gap { .. } => [self.gap_end(ambiguous.later().ok()?), None],
                 AmbiguousOffset::Fold { .. } => {
                     let later = ambiguous.later().ok().filter(|_| self.is_rhythm);
                     [ambiguous.earlier().ok(), later]
@@ -111,6 +117,32 @@ impl ScheduleClock {
             }
         }
         None
+    }
+
+    /// What the clock on the wall shows next. The library looks four years ahead, and a 29 February that is a
+    /// Sunday can be further away.
+    fn next_shown(&self, wall: Timestamp) -> Option<DateTime> {
+        let mut from = wall.to_zoned(TimeZone::UTC);
+        for _ in 0..LOOKS_AHEAD {
+            if let Ok(shown) = self.times.find_next(MakeTimestamp(from.timestamp())) {
+                return Some(shown.datetime());
+            }
+            from = from.checked_add(3.years()).ok()?;
+        }
+        None
+    }
+
+    /// When the clock goes on that leaves out a time; `later` is that time by the clock before.
+    fn gap_end(&self, later: Timestamp) -> Option<Timestamp> {
+        let behind = later.checked_add(1.second()).ok()?;
+        self.zone.preceding(behind).next().map(|set| set.timestamp())
+    }
+
+    /// The runs of a year. A year of its own, so that the answer stays the same.
+    pub fn runs_of_a_year(&self) -> u32 {
+        let year = |year| jiff::civil::date(year, 1, 1).to_zoned(self.zone.clone());
+        let (Ok(from), Ok(to)) = (year(2026), year(2027)) else { return 0 };
+        self.due(from.timestamp(), to.timestamp()).map_or(0, |due| due.count)
     }
 
     /// The newest times after one moment and up to another one, at most so many, the newest first.
@@ -140,14 +172,6 @@ impl ScheduleClock {
     }
 }
 
-/// Whether a field has what other crons have on top: the last day, the nearest weekday, a week's number, a hash.
-fn is_extension(field: &str) -> bool {
-    field.split([',', '-', '/']).any(|part| {
-        let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
-        part.contains('#') || matches!(&*rest.to_ascii_uppercase(), "L" | "W" | "LW" | "H")
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,7 +190,8 @@ mod tests {
         assert_eq!(night.next(at("2026-11-25T00:00:00Z")), Some(at("2026-11-25T01:30:00Z")));
         let due = |from: &str, to: &str| night.due(at(from), at(to)).map(|due| due.count);
         // The night in which 2:30 is not there, and that in which it is there twice.
-        assert_eq!(due("2026-03-28T22:00:00Z", "2026-03-29T22:00:00Z"), None);
+        assert_eq!(night.next(at("2026-03-28T22:00:00Z")), Some(at("2026-03-29T01:00:00Z")));
+        assert_eq!(due("2026-03-28T22:00:00Z", "2026-03-29T22:00:00Z"), Some(1));
         assert_eq!(due("2026-10-24T22:00:00Z", "2026-10-25T22:00:00Z"), Some(1));
         let hourly = clock("30 * * * * Europe/Berlin");
         let night = hourly.due(at("2026-10-24T22:00:00Z"), at("2026-10-25T22:00:00Z"));
@@ -200,21 +225,65 @@ mod tests {
         assert_eq!(newest, [at("2027-05-01T00:00:00Z"), at("2027-04-30T23:30:00Z")]);
     }
 
+    /// A run each month or year that is left out would be the only one.
+    #[test]
+    fn a_time_that_the_clocks_leave_out_begins_right_after() {
+        for (cron, after, expected) in [
+            ("30 2 29 3 * Europe/Berlin", "2026-01-01T00:00:00Z", "2026-03-29T01:00:00Z"),
+            ("0 2 * * 0 Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z"),
+            ("15 2 8 3 * America/New_York", "2026-01-01T00:00:00Z", "2026-03-08T07:00:00Z"),
+            // Midnight itself, and half an hour.
+            ("0 0 * * 5 Africa/Cairo", "2026-04-23T12:00:00Z", "2026-04-23T22:00:00Z"),
+            ("15 2 4 10 * Australia/Lord_Howe", "2026-01-01T00:00:00Z", "2026-10-03T15:30:00Z"),
+            // A day that a zone left out.
+            ("0 9 30 12 * Pacific/Apia", "2011-12-01T00:00:00Z", "2011-12-30T10:00:00Z"),
+        ] {
+            assert_eq!(clock(cron).next(at(after)), Some(at(expected)), "{cron}");
+        }
+        // Several of them, and the time itself, are one run.
+        let often = clock("*/10 2,3 * * * Europe/Berlin");
+        let runs = often.due(at("2026-03-28T23:00:00Z"), at("2026-03-29T10:00:00Z")).unwrap();
+        assert_eq!(runs.count, 6, "3:00 to 3:50");
+        // A rhythm has its next time soon.
+        let hourly = clock("30 */2 * * * Europe/Berlin");
+        let next = hourly.next(at("2026-03-29T00:00:00Z"));
+        assert_eq!(next, Some(at("2026-03-29T02:30:00Z")));
+    }
+
+    #[test]
+    fn a_rare_time_is_found() {
+        let sunday = clock("0 0 29 2 */7 UTC");
+        assert_eq!(sunday.next(at("2026-01-01T00:00:00Z")), Some(at("2032-02-29T00:00:00Z")));
+    }
+
+    #[test]
+    fn a_year_has_as_many_runs_as_both_day_fields_lead_to() {
+        let runs = |cron: &str| clock(&format!("{cron} Europe/Berlin")).runs_of_a_year();
+        assert_eq!(runs("0 9 * * 1"), 52);
+        assert_eq!(runs("0 9 1-7 * 1"), 124);
+        assert_eq!(runs("0 9 */2 * 1"), 26);
+        assert!(CronFields::read("0 9 1-7 * 1").unwrap().takes_either_day());
+        assert!(!CronFields::read("0 9 */1 * 1").unwrap().takes_either_day());
+    }
+
     #[test]
     fn what_is_wrong_is_said_in_one_line() {
         let now = at("2026-11-25T00:00:00Z");
         for (cron, part) in [
-            ("61 * * * * UTC", "0..=59"),
+            ("61 * * * * UTC", "the field minute has `61`: it has to be from 0 to 59"),
             ("0 0 30 2 * UTC", "no such time ever comes"),
             ("0 0 * * * Mars/Olympus", "Mars/Olympus"),
             ("0 0 * * UTC", "4 fields"),
             ("0 0 * * * * UTC", "6 fields"),
-            ("a b c d e UTC", ""),
-            ("0 6 L * * UTC", "`L` is not one of cron's"),
-            ("0 6 * * 1#2 UTC", "`1#2` is not"),
-            ("0 6 15W * * UTC", "`15W` is not"),
+            ("a b c d e UTC", "the field minute"),
+            ("0 6 L * * UTC", "`L`: L, W, #"),
+            ("0 6 * * 1#2 UTC", "the field day of the week has `1#2`"),
+            ("0 2 * * FRIL UTC", "the field day of the week has `FRIL`"),
+            ("@reboot UTC", "`@reboot` is not known"),
+            ("TZ=UTC 0 2 * * * UTC", "`timeZone`"),
+            ("0 2 * * * localtime", "no time zone localtime"),
         ] {
-            let why = ScheduleClock::read(cron, now).unwrap_err();
+            let why = ScheduleClock::read(cron, now).unwrap_err().to_string();
             assert!(why.contains(part) && !why.contains('\n'), "{cron}: {why}");
             assert!(!why.is_empty());
         }

@@ -1,12 +1,13 @@
-//! Tells of schedules that begin nothing. Pure.
+//! Tells of schedules that begin nothing, or more than their writer may expect. Pure.
 
 use codebutler_crds::Repo;
 use codebutler_crds::condition::{self, SCHEDULES_VALID};
+use codebutler_crds::starts::ScheduleSpec;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::notice::EventNotice;
-use crate::schedule::{ScheduleClock, cron_of};
+use crate::schedule::{CronFields, ScheduleClock, cron_of};
 
 /// Writes into `conditions` what can't be read, and answers the event that this is worth, once.
 pub fn tell_invalid(
@@ -19,22 +20,50 @@ pub fn tell_invalid(
         read.err().map(|why| format!("`{}`: {why}", schedule.name))
     });
     let why: Vec<String> = why.collect();
-    if why.is_empty() {
-        condition::clear_condition(conditions, SCHEDULES_VALID);
-        return None;
+    if !why.is_empty() {
+        let message =
+            format!("spec.schedules {}: it begins nothing until it is corrected", why.join("; "));
+        return set_valid(repo, conditions, (false, "ScheduleInvalid", message), now);
     }
-    let message =
-        format!("spec.schedules {}: it begins nothing until it is corrected", why.join("; "));
+    let wide: Vec<String> =
+        repo.spec.schedules.iter().filter_map(|own| describe_either(repo, own, now)).collect();
+    if !wide.is_empty() {
+        let message = format!("spec.schedules {}", wide.join("; "));
+        return set_valid(repo, conditions, (true, "EitherDay", message), now);
+    }
+    condition::clear_condition(conditions, SCHEDULES_VALID);
+    None
+}
+
+fn set_valid(
+    repo: &Repo,
+    conditions: &mut Vec<Condition>,
+    (holds, reason, message): (bool, &'static str, String),
+    now: Timestamp,
+) -> Option<EventNotice> {
     let known = conditions.iter().any(|c| c.type_ == SCHEDULES_VALID && c.message == message);
-    let (reason, generation) = ("ScheduleInvalid", repo.metadata.generation);
+    let generation = repo.metadata.generation;
     condition::set_condition(
         conditions,
         SCHEDULES_VALID,
-        false,
+        holds,
         reason,
         &*message,
         generation,
         &Time(now),
     );
     (!known).then_some(EventNotice { warning: true, reason, note: message })
+}
+
+/// A schedule that names days of the month and of the week, and begins on either: each run costs money.
+fn describe_either(repo: &Repo, schedule: &ScheduleSpec, now: Timestamp) -> Option<String> {
+    let fields = CronFields::read(&schedule.cron).ok().filter(CronFields::takes_either_day)?;
+    let runs = ScheduleClock::read(&cron_of(repo, schedule), now).ok()?.runs_of_a_year();
+    Some(format!(
+        "`{}`: `{}` names days of the month and days of the week, and either is enough: about {runs} runs a year. \
+         Where both have to fit, name the days of one field alone, and let the prompt say on which of them there is \
+         nothing to do",
+        schedule.name,
+        fields.line()
+    ))
 }

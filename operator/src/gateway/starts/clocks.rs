@@ -12,13 +12,13 @@ use kube::runtime::events::{Recorder, Reporter};
 use kube::{Api, ResourceExt as _};
 
 use super::record::{self, BegunWork};
-use super::schedule::{self, ScheduleFacts, ScheduleStep};
+use super::schedule::{self, LateRuns, ScheduleFacts, ScheduleStep};
 use super::{
     StartError, ThreadKey, ThreadOrigin, WorkServices, ensure_thread, name_of, thread_of, warn_repo,
 };
 use crate::gateway::repo_key::RepoKey;
 use crate::gateway::roadmap::child::ChildState;
-use crate::schedule::{DueRuns, ScheduleClock, cron_of};
+use crate::schedule::{ScheduleClock, cron_of};
 use crate::step;
 
 /// Between two looks.
@@ -122,22 +122,24 @@ impl ClockDesk {
         let known = status_of(repo, &spec.name);
         let mut thread = None;
         match step {
-            ScheduleStep::Begin(due) => {
+            ScheduleStep::Begin(late) => {
                 let by = format!("schedule {}", spec.name);
-                let prompt = schedule::prompt_of(spec, known, *due);
-                let id = run_id(spec, due.newest);
+                let prompt = schedule::prompt_of(spec, known, *late);
+                let id = run_id(spec, late.due.newest);
                 let own = thread_of(repo, ThreadOrigin::Schedule, (&id, &spec.name), &by, prompt);
                 let begun = ensure_thread(gateway, repo, own).await?.name_any();
                 step::point("a run has its thread");
                 tracing::info!(thread = begun, schedule = spec.name, "a run begins");
                 thread = Some(begun);
             }
-            ScheduleStep::Adopt(due) => thread = Some(run_name(repo, spec, due.newest)),
-            ScheduleStep::Miss(due) => {
-                let note = describe_missed(spec, *due);
-                warn_repo(gateway, &self.recorder, repo, "ScheduleMissed", &note).await;
-            }
-            ScheduleStep::Skip(_) | ScheduleStep::Watch | ScheduleStep::Pass(_) => {}
+            ScheduleStep::Adopt(late) => thread = Some(run_name(repo, spec, late.due.newest)),
+            ScheduleStep::Miss(_)
+            | ScheduleStep::Skip(_)
+            | ScheduleStep::Watch
+            | ScheduleStep::Pass(_) => {}
+        }
+        if let Some(note) = schedule::describe_unbegun(spec, step) {
+            warn_repo(gateway, &self.recorder, repo, "ScheduleMissed", &note).await;
         }
         let cron = cron_of(repo, spec);
         let change = |work: &mut BegunWork| {
@@ -150,7 +152,9 @@ impl ClockDesk {
             work.put_schedule(&record);
         };
         record::update_record(&gateway.context.client, repo, change).await?;
-        if let (ScheduleStep::Skip(due), Some(open)) = (step, last_thread(gateway, repo, known)) {
+        if let (ScheduleStep::Skip(LateRuns { due, .. }), Some(open)) =
+            (step, last_thread(gateway, repo, known))
+        {
             let text = format!(
                 "A later run of the schedule `{}` did not begin: first this conversation has to come to its end.",
                 spec.name
@@ -170,17 +174,6 @@ impl ClockDesk {
         }
         Ok(())
     }
-}
-
-fn describe_missed(spec: &ScheduleSpec, due: DueRuns) -> String {
-    let runs = match due.count {
-        1 => "the run of".to_owned(),
-        count => format!("{count} runs until"),
-    };
-    format!(
-        "spec.schedules `{}`: {runs} {} did not begin within {} seconds, and will not",
-        spec.name, due.newest, spec.starting_deadline_seconds
-    )
 }
 
 fn run_id(spec: &ScheduleSpec, at: Timestamp) -> String {

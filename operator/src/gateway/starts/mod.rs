@@ -170,7 +170,8 @@ async fn warn_repo(
         type_: EventType::Warning,
         reason: reason.to_owned(),
         note: Some(shorten_text(&note, NOTE)),
-        action: "Begin".to_owned(),
+        // Events that differ in their words alone would be counted as one, with the words of the first.
+        action: format!("Begin-{}", &hex::encode(Sha256::digest(note.as_bytes()))[..8]),
         secondary: None,
     };
     if let Err(error) = recorder.publish(&event, &repo.object_ref(&())).await {
