@@ -22,10 +22,11 @@ pub struct RunTrajectory {
     steps: Vec<Value>,
     /// The newest answer of each source, by its place, with its calls that nothing came of yet.
     open: BTreeMap<String, (usize, Vec<(String, ToolUse)>)>,
-    /// What each role's calls cost whose answers were not told yet.
-    paid: BTreeMap<String, Vec<ModelCall>>,
-    /// Answers of each role that nothing was paid for yet.
-    unpaid: BTreeMap<String, usize>,
+    /// Answers of each role: when, and their places.
+    answers: BTreeMap<String, Vec<(u64, usize)>>,
+    /// Calls of each role that were paid for. They are told at once, and answers in batches: only the time says
+    /// which belong together.
+    paid: BTreeMap<String, Vec<(u64, ModelCall)>>,
     total: ModelCall,
     calls: u64,
 }
@@ -37,8 +38,8 @@ impl RunTrajectory {
             session: session.to_owned(),
             steps: Vec::new(),
             open: BTreeMap::new(),
+            answers: BTreeMap::new(),
             paid: BTreeMap::new(),
-            unpaid: BTreeMap::new(),
             total: ModelCall::default(),
             calls: 0,
         }
@@ -59,7 +60,10 @@ impl RunTrajectory {
             HistoryEvent::Answer { .. } => self.answer(line),
             HistoryEvent::Tool { .. } => self.result(line),
             HistoryEvent::ModelCall(call) => {
-                self.pay(line.role.as_deref().unwrap_or_default(), call);
+                self.calls += 1;
+                add_call(&mut self.total, call);
+                let role = line.role.clone().unwrap_or_default();
+                self.paid.entry(role).or_default().push((line.at, call.clone()));
             }
             HistoryEvent::Decision { kind, choice, user, .. } => {
                 let text = format!("{kind}: {choice}");
@@ -120,12 +124,7 @@ impl RunTrajectory {
         }
         self.open.insert(line.source.clone(), (place, named));
         let role = line.role.clone().unwrap_or_default();
-        match self.paid.remove(&role) {
-            Some(paid) => self.meter(place, &paid),
-            None => {
-                self.unpaid.insert(role, place);
-            }
-        }
+        self.answers.entry(role).or_default().push((line.at, place));
     }
 
     fn result(&mut self, line: &HistoryLine) {
@@ -150,15 +149,6 @@ impl RunTrajectory {
         match step["observation"]["results"].as_array_mut() {
             Some(results) => results.push(result),
             None => step["observation"] = json!({"results": [result]}),
-        }
-    }
-
-    fn pay(&mut self, role: &str, call: &ModelCall) {
-        self.calls += 1;
-        add_call(&mut self.total, call);
-        match self.unpaid.remove(role) {
-            Some(place) => self.meter(place, std::slice::from_ref(call)),
-            None => self.paid.entry(role.to_owned()).or_default().push(call.clone()),
         }
     }
 
@@ -188,6 +178,12 @@ impl RunTrajectory {
 
     /// The whole, as one JSON object.
     pub fn finish(mut self) -> Value {
+        for (role, answers) in std::mem::take(&mut self.answers) {
+            let paid = self.paid.remove(&role).unwrap_or_default();
+            for (place, calls) in pair_calls(answers, paid) {
+                self.meter(place, &calls);
+            }
+        }
         if self.steps.is_empty() {
             // The format has no trajectory without a step.
             let text = "Nothing has happened yet.";
@@ -211,6 +207,39 @@ impl RunTrajectory {
             "steps": self.steps,
         })
     }
+}
+
+/// The calls of each answer, by its place. An answer follows its own call at once; a call that has no answer of its
+/// own, as one that was repeated, belongs to the next one.
+fn pair_calls(
+    mut answers: Vec<(u64, usize)>,
+    mut calls: Vec<(u64, ModelCall)>,
+) -> BTreeMap<usize, Vec<ModelCall>> {
+    answers.sort_unstable();
+    calls.sort_by_key(|(at, _)| *at);
+    let mut owners: Vec<Option<usize>> = vec![None; calls.len()];
+    if answers.len() == calls.len() {
+        // Whatever their clocks say.
+        owners = (0..answers.len()).map(Some).collect();
+    }
+    for (answer, (at, _)) in answers.iter().enumerate() {
+        if owners.contains(&Some(answer)) {
+            continue;
+        }
+        let before = calls.partition_point(|(paid, _)| paid <= at);
+        if let Some(own) = (0..before).rev().find(|call| owners[*call].is_none()) {
+            owners[own] = Some(answer);
+        }
+    }
+    let mut found: BTreeMap<usize, Vec<ModelCall>> = BTreeMap::new();
+    for ((at, call), owner) in calls.into_iter().zip(owners) {
+        let next = answers.partition_point(|(answered, _)| *answered < at);
+        let owner = owner.unwrap_or_else(|| next.min(answers.len().saturating_sub(1)));
+        if let Some((_, place)) = answers.get(owner) {
+            found.entry(*place).or_default().push(call);
+        }
+    }
+    found
 }
 
 fn add_call(sum: &mut ModelCall, call: &ModelCall) {
@@ -310,6 +339,29 @@ mod tests {
         assert_eq!(whole["schema_version"], FORMAT);
         assert!(steps[0].get("tool_calls").is_none() && steps[0].get("metrics").is_none());
         assert_eq!(flaws(&whole), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_answer_has_the_cost_of_its_own_call_however_late_it_is_told() {
+        let call =
+            |at: u64, nanos: u64| (at, ModelCall { cost: NanoUsd(nanos), ..ModelCall::default() });
+        let costs = |answers: &[u64], calls: &[(u64, u64)]| {
+            let answers = answers.iter().enumerate().map(|(place, at)| (*at, place)).collect();
+            let calls = calls.iter().map(|(at, nanos)| call(*at, *nanos)).collect();
+            let found = pair_calls(answers, calls).into_iter();
+            let costs = |calls: Vec<ModelCall>| calls.iter().map(|one| one.cost.0).collect();
+            found.map(|(place, calls)| (place, costs(calls))).collect::<Vec<(usize, Vec<u64>)>>()
+        };
+        assert_eq!(costs(&[15, 25], &[(10, 1), (20, 2)]), [(0, vec![1]), (1, vec![2])]);
+        // A clock that is behind.
+        assert_eq!(costs(&[8, 18], &[(10, 1), (20, 2)]), [(0, vec![1]), (1, vec![2])]);
+        // A call that was repeated, and one whose answer never came.
+        let repeated = [(10, 1), (20, 2), (22, 3), (30, 4)];
+        assert_eq!(costs(&[11, 23], &repeated), [(0, vec![1]), (1, vec![2, 3, 4])]);
+        // Two at the same time.
+        assert_eq!(costs(&[12, 13], &[(10, 1), (11, 2), (13, 3)]), [(0, vec![1, 2]), (1, vec![3])]);
+        assert_eq!(costs(&[11, 12], &[(10, 1)]), [(0, vec![1])]);
+        assert_eq!(costs(&[], &[(10, 1)]), []);
     }
 
     /// What a value has that the format doesn't, or lacks that it needs.

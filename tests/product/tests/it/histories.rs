@@ -12,6 +12,18 @@ use crate::support::{Setup, Team, asks};
 
 const SECRET: &str = "ghp_Zq3vX9kLm2Np8Rt5Wy7Ab1Cd4Ef6Gh0JkLmN";
 
+/// What the validator of trajectories needs: it asks for a newer Python than it uses.
+const VALIDATOR: &[&str] = &[
+    "--no-deps",
+    "--ignore-requires-python",
+    "harbor==0.26.0",
+    "pydantic==2.14.4",
+    "pydantic-core==2.50.5",
+    "annotated-types==0.8.0",
+    "typing-extensions==4.16.0",
+    "typing-inspection==0.4.5",
+];
+
 /// The history of a thread, as the operator prints it.
 async fn printed(team: &Team, root: &str) -> Vec<HistoryLine> {
     let name = team.thread(root).await.metadata.name.unwrap();
@@ -24,6 +36,29 @@ async fn printed(team: &Team, root: &str) -> Vec<HistoryLine> {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(!text.contains(SECRET), "a secret is kept");
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The same in the open format, held against the validator of its authors, each answer with the cost of its own call.
+async fn check_trajectory(team: &Team, root: &str) {
+    let name = team.thread(root).await.metadata.name.unwrap();
+    let output = tokio::process::Command::new(team.stack.dir.join("bin/codebutler-operator"))
+        .args(["history", &format!("{}/{name}", team.stack.place.team), "--history"])
+        .arg(team.stack.dir.join("history"))
+        .args(["--form", "atif"])
+        .output()
+        .await
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let file = team.stack.dir.join("trajectory.json");
+    std::fs::write(&file, &output.stdout).unwrap();
+    let steps: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let steps = steps["steps"].as_array().unwrap().clone();
+    let agent = steps.iter().filter(|step| step["source"] == "agent");
+    for step in agent {
+        assert_eq!(step["llm_call_count"], 1, "each answer has its own call: {step}");
+    }
+    let env = [("TRAJECTORY", file.to_string_lossy().into_owned())];
+    crate::python::run("trajectory.py", VALIDATOR, &env).await;
 }
 
 fn once(lines: &[HistoryLine]) {
@@ -111,6 +146,7 @@ async fn a_thread_is_kept_as_it_was_with_every_nano_dollar() {
             if kind == "plan" && choice == "approve" && user == ana)
     });
     assert!(approved && decided, "{lines:#?}");
+    check_trajectory(&team, &root).await;
     team.stop().await;
 }
 
