@@ -44,6 +44,7 @@ mod model_trouble;
 mod models;
 mod money;
 mod monitoring;
+mod node;
 mod overlaps;
 mod own_nodes;
 mod own_repository;

@@ -14,6 +14,10 @@ struct Asking {
     shapes: Shapes,
     http: reqwest::Client,
     wrong: Vec<String>,
+    /// All that was answered, for the published description.
+    exchanges: Vec<Value>,
+    /// Only for that one.
+    unrecorded: bool,
 }
 
 impl Asking {
@@ -40,7 +44,14 @@ impl Asking {
         let answer = request.send().await.unwrap();
         let status = answer.status().as_u16();
         let value: Value = answer.json().await.unwrap();
-        self.wrong.extend(self.shapes.differences(&format!("{method} {path} {status}"), &value));
+        if !self.unrecorded {
+            let wrong = self.shapes.differences(&format!("{method} {path} {status}"), &value);
+            self.wrong.extend(wrong);
+        }
+        let path = path.to_owned();
+        let exchange =
+            json!({"method": method.as_str(), "path": path, "status": status, "body": value});
+        self.exchanges.push(exchange);
         value
     }
 
@@ -69,7 +80,14 @@ async fn the_fake_github_says_what_its_description_says() {
     remote.report_check(&head, "slow", None, "").await.unwrap();
     let shapes = Shapes::read(include_str!("../../../../recordings/github.txt"));
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut it = Asking { server, shapes, http: reqwest::Client::new(), wrong: Vec::new() };
+    let mut it = Asking {
+        server,
+        shapes,
+        http: reqwest::Client::new(),
+        wrong: Vec::new(),
+        exchanges: Vec::new(),
+        unrecorded: false,
+    };
     let at = |path: &str| format!("{REPO}{path}");
 
     it.get("/user", &[]).await;
@@ -115,6 +133,9 @@ async fn the_fake_github_says_what_its_description_says() {
     it.get(&at("/issues"), &[]).await;
     it.get(&at("/issues/{issue_number}"), &["2"]).await;
     it.get(&at("/collaborators/{username}/permission"), &["ana"]).await;
+    it.unrecorded = true;
+    ask_others(&mut it, &head).await;
+    it.unrecorded = false;
     let merge = at("/pulls/{pull_number}/merge");
     for body in [json!({"merge_method": "rebase"}), json!({"sha": "0".repeat(40)}), json!({})] {
         it.ask((Method::PUT, &merge), &["1"], Some(body)).await;
@@ -127,4 +148,43 @@ async fn the_fake_github_says_what_its_description_says() {
     wrong.sort();
     wrong.dedup();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    check_published(dir.path(), &it.exchanges).await;
+}
+
+/// What only the published description has.
+async fn ask_others(it: &mut Asking, head: &str) {
+    let at = |path: &str| format!("{REPO}{path}");
+    it.get(&at("/git/commits/{commit_sha}"), &[head]).await;
+    it.get(&at("/commits/{ref}/check-suites"), &[head]).await;
+    it.get(&at("/commits/{ref}/statuses"), &[head]).await;
+    it.get(&at("/rules/branches/{branch}"), &["main"]).await;
+    it.get(&at("/contents/{path}"), &["none"]).await;
+    let label = json!({"labels": ["late"]});
+    it.post(&at("/issues/{issue_number}/labels"), &["2"], label).await;
+    let label = at("/issues/{issue_number}/labels/{name}");
+    it.ask((Method::DELETE, &label), &["2", "late"], None).await;
+    let release =
+        json!({"tag_name": "v1", "target_commitish": head, "name": "One", "body": "It adds."});
+    it.post(&at("/releases"), &[], release.clone()).await;
+    it.post(&at("/releases"), &[], release).await;
+    it.get(&at("/releases"), &[]).await;
+    it.get(&at("/releases/tags/{tag}"), &["v1"]).await;
+    let long = json!({"title": "Add", "body": "x".repeat(65_537)});
+    let patch = at("/pulls/{pull_number}");
+    it.ask((Method::PATCH, &patch), &["1"], Some(long)).await;
+}
+
+const OPENAPI: &str = "@octokit/openapi@23.0.2";
+
+/// Holds what was answered against the description that GitHub publishes, where npm brings it.
+async fn check_published(dir: &std::path::Path, exchanges: &[Value]) {
+    let Some(root) = crate::node::ensure_packages(&[OPENAPI]) else { return };
+    let document = root.join("node_modules/@octokit/openapi/generated/api.github.com.json");
+    let answers = dir.join("exchanges.json");
+    std::fs::write(&answers, json!(exchanges).to_string()).unwrap();
+    let env = [
+        ("OPENAPI", document.to_string_lossy().into_owned()),
+        ("EXCHANGES", answers.to_string_lossy().into_owned()),
+    ];
+    crate::python::run("openapi.py", &["jsonschema==4.26.0"], &env).await;
 }

@@ -14,6 +14,8 @@ struct Asking {
     shapes: Shapes,
     http: reqwest::Client,
     wrong: Vec<String>,
+    /// Events that were heard, for the published types.
+    events: Vec<Value>,
 }
 
 impl Asking {
@@ -66,6 +68,7 @@ impl Asking {
             if kind == "events_api" {
                 self.compare("event_callback payload", payload);
                 self.compare(&format!("{name} event"), event);
+                self.events.push(event.clone());
             } else if kind == "interactive" {
                 self.compare("block_actions payload", payload);
             }
@@ -83,7 +86,13 @@ async fn the_fake_slack_says_what_its_samples_say() {
     let (ana, bot) = (slack.create_user("ana", "Ana Example"), slack.bot_user_id());
     let channel = slack.create_channel("shop", &[&ana, &bot]);
     let shapes = Shapes::read(include_str!("../../../../recordings/slack.txt"));
-    let mut it = Asking { slack, shapes, http: reqwest::Client::new(), wrong: Vec::new() };
+    let mut it = Asking {
+        slack,
+        shapes,
+        http: reqwest::Client::new(),
+        wrong: Vec::new(),
+        events: Vec::new(),
+    };
 
     it.call("auth.test", json!({})).await;
     let open = it.call("apps.connections.open", json!({})).await;
@@ -170,4 +179,53 @@ async fn the_fake_slack_says_what_its_samples_say() {
     it.wrong.dedup();
     assert!(it.wrong.is_empty(), "{}", it.wrong.join("\n"));
     it.slack.shutdown().await;
+    check_types(&it.events);
+}
+
+const TYPES: [&str; 2] = ["@slack/types@3.2.0", "typescript@5.9.3"];
+
+/// Holds events against the types that Slack publishes, where npm brings them and there is a Node.js.
+fn check_types(events: &[Value]) {
+    let Some(root) = crate::node::ensure_packages(&TYPES) else { return };
+    let dir = tempfile::tempdir_in(&root).unwrap();
+    let mut lines = vec![
+        "import type { SlackEvent } from \"@slack/types\";".to_owned(),
+        "function hold<T extends SlackEvent>(event: T): T { return event; }".to_owned(),
+    ];
+    let events: Vec<Value> = events.iter().filter(|event| has_type(event)).cloned().collect();
+    lines.extend(events.iter().map(|event| format!("hold({});", write_event(event))));
+    let file = dir.path().join("events.ts");
+    std::fs::write(&file, lines.join("\n")).unwrap();
+    let checked = std::process::Command::new("node")
+        .arg(root.join("node_modules/typescript/bin/tsc"))
+        .args(["--noEmit", "--strict", "--skipLibCheck", "--target", "es2022"])
+        .args(["--module", "node16", "--moduleResolution", "node16"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(!events.is_empty() && checked.status.success(), "{said}\n{}", lines.join("\n"));
+}
+
+/// Where the types have what Slack's own samples have: a message inside of an event has no `event_ts` there, and a
+/// reaction to a message of nobody has no `item_user`.
+fn has_type(event: &Value) -> bool {
+    let is_inside = ["message", "previous_message"].iter().any(|name| event.get(name).is_some());
+    let is_reaction = event["type"].as_str().is_some_and(|kind| kind.starts_with("reaction_"));
+    !is_inside && (!is_reaction || event.get("item_user").is_some())
+}
+
+/// As TypeScript. The types want a plain message to have no subtype in so many words, and do not know that a bot is
+/// a user.
+fn write_event(event: &Value) -> String {
+    let mut event = event.clone();
+    if let Some(bot) = event.get_mut("bot_profile").and_then(Value::as_object_mut) {
+        bot.remove("user_id");
+    }
+    let text = event.to_string();
+    let is_plain = event["type"] == "message" && event.get("subtype").is_none();
+    match text.strip_suffix('}').filter(|_| is_plain) {
+        Some(fields) => format!("{fields}, subtype: undefined}}"),
+        None => text,
+    }
 }
