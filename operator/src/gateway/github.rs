@@ -43,6 +43,9 @@ pub use self::talk::{PullComment, PullTalk, RemarkKey};
 pub use self::tip::BranchTip;
 use super::context::GatewayContext;
 
+/// Of an object's name.
+const SHA1_DIGITS: usize = 40;
+
 pub struct GitHub {
     client: GitHubClient,
 }
@@ -99,6 +102,10 @@ impl GitHub {
             StatusCode::NOT_FOUND => return Err(self.no_base(base).await),
             _ => return Err(self.client.complain(&answer)),
         };
+        if commit.len() != SHA1_DIGITS {
+            let branch = base.to_owned();
+            return Err(GitHubError::ObjectFormat { branch, commit: text::one_line(&commit, 64) });
+        }
         let body = json!({"ref": format!("refs/heads/{branch}"), "sha": commit});
         let answer = self.client.post(&self.client.repo("git/refs"), &body).await?;
         match answer.status {

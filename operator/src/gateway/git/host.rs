@@ -16,7 +16,8 @@ use serde_json::Value;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 use self::talk::{
-    FetchSections, MAX_ANSWER, PATIENCE, PUSHED, ask_for_pack, ask_for_refs, read_refs, read_report,
+    FetchSections, MAX_ABILITIES, MAX_ANSWER, PATIENCE, PUSHED, ask_for_pack, ask_for_refs,
+    read_object_format, read_refs, read_report,
 };
 use super::pktline::{self, PacketError};
 use super::service::{FETCH, PROTOCOL, PUSH};
@@ -135,7 +136,35 @@ impl GitHost {
                 return Err(self.nonsense("it has too many branches and tags"));
             }
         }
+        if bytes.is_empty() {
+            // So Git ends where it and we name objects differently; only its own list of abilities says it.
+            if let Some(format) = self.object_format().await? {
+                return Err(HostError::Repo(format!(
+                    "Git says “mismatched object format: server {format}; client sha1”: CodeButler can't work in a \
+                     repository whose objects are named with {format}; name one with SHA-1 in spec.git.url"
+                )));
+            }
+        }
         read_refs(&bytes).map_err(|why| self.nonsense(&why))
+    }
+
+    /// How the host names objects, if not with SHA-1.
+    async fn object_format(&self) -> Result<Option<String>, HostError> {
+        let request = self
+            .http
+            .get(format!("{}/info/refs?service={FETCH}", self.remote.git))
+            .header(AUTHORIZATION, self.credential.header(basic_auth)?)
+            .header(PROTOCOL, "version=2")
+            .timeout(PATIENCE);
+        let mut answer = request.send().await.map_err(|error| self.unsent(error))?;
+        let mut bytes = BytesMut::new();
+        while let Some(chunk) = self.chunk(&mut answer).await? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > MAX_ABILITIES {
+                break;
+            }
+        }
+        Ok(read_object_format(&bytes))
     }
 
     /// Writes a pack with everything that `wants` need and `haves` don't lead to.

@@ -23,6 +23,11 @@ pub enum GitHubError {
     AppKey { secret: String },
     #[error("key `installationId` of Secret `{secret}` is no number: correct it, or leave it out")]
     InstallationId { secret: String },
+    /// Objects that Git here can't name.
+    #[error(
+        "CodeButler can't work in a repository whose objects are not named with SHA-1, as `{commit}` on `{branch}`: name another one in spec.git.url"
+    )]
+    ObjectFormat { branch: String, commit: String },
     /// 401 for an App.
     #[error(
         "{host} does not know the App of Secret `{secret}` by this key: check `appId` and `privateKey`"
@@ -210,6 +215,7 @@ impl GitHubError {
                 | Self::NotInstalled { .. }
                 | Self::AppPermissions { .. }
                 | Self::Unsendable { .. }
+                | Self::ObjectFormat { .. }
                 | Self::Moved { .. }
                 | Self::Token { .. }
                 | Self::Permission { .. }

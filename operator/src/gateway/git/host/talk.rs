@@ -8,6 +8,8 @@ use crate::gateway::git::push::is_object;
 
 /// Longest answer but for packs, in bytes.
 pub const MAX_ANSWER: usize = 64 * 1024 * 1024;
+/// Of a list of abilities that is read.
+pub const MAX_ABILITIES: usize = 64 * 1024;
 /// How long the host may be silent.
 pub const PATIENCE: Duration = Duration::from_mins(2);
 /// And while it looks at a push.
@@ -88,6 +90,23 @@ pub fn read_refs(mut bytes: &[u8]) -> Result<RemoteRefs, String> {
             _ => return Err("its list of branches is none".to_owned()),
         }
     }
+}
+
+/// How objects are named, as a host's list of abilities has it; nothing where that is SHA-1, or is not said.
+pub fn read_object_format(mut bytes: &[u8]) -> Option<String> {
+    while let Ok(Some((packet, used))) = pktline::read_packet(bytes) {
+        bytes = bytes.get(used..).unwrap_or_default();
+        let PktLine::Data(line) = packet else { continue };
+        let line = String::from_utf8_lossy(line);
+        // Protocol 2 has a line for each ability, the older one words behind the first ref.
+        let mut words = line.split(['\0', ' ', '\n']);
+        let format = words.find_map(|word| word.strip_prefix("object-format="));
+        if let Some(format) = format.filter(|format| *format != "sha1") {
+            let plain = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
+            return Some(format.chars().filter(plain).take(20).collect());
+        }
+    }
+    None
 }
 
 /// Whether a name can be written into a list of names without being more than one.
@@ -218,6 +237,29 @@ mod tests {
         }
         pktline::write_flush(&mut out);
         out
+    }
+
+    #[test]
+    fn how_objects_are_named_is_read_from_either_protocol() {
+        let packets = |lines: &[&str]| {
+            let mut out = Vec::new();
+            for line in lines {
+                pktline::write_packets(&mut out, line.as_bytes());
+                if line.starts_with('#') {
+                    pktline::write_flush(&mut out);
+                }
+            }
+            pktline::write_flush(&mut out);
+            read_object_format(&out)
+        };
+        let service = "# service=git-upload-pack\n";
+        let second =
+            packets(&[service, "version 2\n", "ls-refs=unborn\n", "object-format=sha256\n"]);
+        assert_eq!(second.as_deref(), Some("sha256"));
+        let first = packets(&["aa HEAD\0multi_ack object-format=sha256 agent=git/2\n"]);
+        assert_eq!(first.as_deref(), Some("sha256"));
+        assert_eq!(packets(&[service, "version 2\n", "object-format=sha1\n"]), None);
+        assert_eq!((packets(&[]), read_object_format(b"<html>")), (None, None));
     }
 
     #[test]
