@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use codebutler_crds::thread::{PullRequest, PullState, ThreadState};
 use codebutler_crds::wire::HeadCheck;
-use codebutler_crds::{Repo, Thread};
+use codebutler_crds::{Repo, Thread, names};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 
@@ -401,7 +401,8 @@ async fn tell_news(
                 return close_merged(gateway, github, thread, pull, (by, commit)).await;
             }
             PullNews::Closed { key: id, text } => {
-                gateway.slack.notice(&key, id, text).await?;
+                let text = format!("{text}{}", describe_gone(github, &key).await);
+                gateway.slack.notice(&key, id, &text).await?;
                 now(PullState::Closed, None)
             }
             PullNews::Reopened { key: id, text } => {
@@ -420,6 +421,19 @@ async fn tell_news(
         written.map_err(|error| explain_unwritten(&error))?;
     }
     Ok(())
+}
+
+/// A pull request whose branch is deleted or renamed is closed by GitHub itself: that is the news then.
+async fn describe_gone(github: &GitHub, key: &ThreadKey) -> String {
+    let branch = names::branch_name(&key.name);
+    match github.tip(&branch).await {
+        Ok(None) => format!(
+            "\nIts branch `{branch}` is not there any more: somebody deleted or renamed it. Restore it at GitHub to go on \
+             with what was on it."
+        ),
+        // The rest is news all the same.
+        Ok(Some(_)) | Err(_) => String::new(),
+    }
 }
 
 /// Whether the thread ends the way a user decided in Slack: the role at it tells that.

@@ -113,6 +113,18 @@ async fn a_close_and_a_reopening_are_told_once_and_end_nothing() {
 }
 
 #[tokio::test]
+async fn a_branch_that_is_gone_is_told_with_its_pull_request() {
+    let (world, _) = with_a_pull(&["GHStatus"]).await;
+    let _watch = watching(&world);
+    looked(&world).await;
+    let branch = format!("refs/heads/{}", world.branch);
+    world.remote.git().run(&["update-ref", "-d", &branch]).await.unwrap();
+    eventually("told", || async { told(&world, "was closed at GitHub") == 1 }).await;
+    assert_eq!(told(&world, "is not there any more: somebody deleted or renamed it"), 1);
+    assert_eq!(world.thread().await.spec.state, ThreadState::Active);
+}
+
+#[tokio::test]
 async fn remarks_of_people_are_told_once_and_are_mail_for_whoever_opened_it() {
     let (world, number) = with_a_pull(&["GHCreatePR", "GHComment"]).await;
     let own = json!({"key": "k", "body": "A note of our own"});
