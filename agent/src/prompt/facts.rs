@@ -120,6 +120,14 @@ fn git_facts(out: &mut String, guides: &PromptGuides, session: &RoleSession) {
             here.elsewhere.join("`, `")
         );
     }
+    if !here.submodules.is_empty() {
+        let _ = writeln!(
+            out,
+            "- Submodules are not fetched: `{}` is empty here and stays as the base branch has it. What needs them can't be \
+             built or tested from here: say so.",
+            here.submodules.join("`, `")
+        );
+    }
 }
 
 fn plan_facts(out: &mut String, session: &RoleSession) {

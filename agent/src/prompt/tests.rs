@@ -84,6 +84,7 @@ fn guides() -> PromptGuides {
             uncommitted: 1,
             guides: vec![".codebutler/pm.md".into()],
             elsewhere: vec!["*.png".into()],
+            submodules: vec![],
         },
     }
 }

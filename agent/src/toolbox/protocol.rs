@@ -246,6 +246,9 @@ pub struct RoleSurroundings {
     /// Patterns of files that Git LFS keeps.
     #[serde(default)]
     pub elsewhere: Vec<String>,
+    /// Folders of submodules, which are not fetched.
+    #[serde(default)]
+    pub submodules: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

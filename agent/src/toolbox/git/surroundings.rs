@@ -32,6 +32,7 @@ pub fn find_surroundings(place: &GitSite) -> Result<RoleSurroundings, ToolError>
         uncommitted: count_uncommitted(&repo)?,
         guides: changed_guides(&repo, &base)?,
         elsewhere: lfs_patterns(&repo, &base),
+        submodules: submodule_paths(&repo),
     })
 }
 
@@ -94,6 +95,15 @@ fn lfs_patterns(repo: &Repository, tree: &git2::Tree<'_>) -> Vec<String> {
         .collect()
 }
 
+/// Folders of submodules, as the index has them.
+fn submodule_paths(repo: &Repository) -> Vec<String> {
+    const LINK: u32 = 0o160_000;
+    let Ok(index) = repo.index() else { return Vec::new() };
+    let links = index.iter().filter(|entry| entry.mode == LINK);
+    let path = |path: Vec<u8>| String::from_utf8_lossy(&path).replace(['`', '\n'], "?");
+    links.map(|entry| clip_text(&path(entry.path), 120)).take(MAX_PATTERNS).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::fixture::GitFixture;
@@ -118,6 +128,12 @@ mod tests {
         assert_eq!((before.apart, before.uncommitted), ((0, 1), 0));
         assert_eq!(before.guides, Vec::<String>::new());
         assert_eq!(before.elsewhere, ["*.png"]);
+        assert_eq!(before.submodules, Vec::<String>::new());
+        let head = f.place.open().unwrap().head().unwrap().target().unwrap();
+        let link = format!("160000,{head},vendor/lib");
+        f.git(&f.place.tree(), &["update-index", "--add", "--cacheinfo", &link]);
+        assert_eq!(find_surroundings(&f.place).unwrap().submodules, ["vendor/lib"]);
+        f.git(&f.place.tree(), &["update-index", "--force-remove", "vendor/lib"]);
         assert_eq!(before.day.len(), 10);
         assert!(before.head.ends_with(" First"), "{}", before.head);
         f.write("new/a.txt", "a");
