@@ -27,6 +27,20 @@ pub enum RepositoryError {
     /// Not Git's.
     #[error("{0} is no Git repository: run `git init` and commit in it first, or name another one")]
     NoRepository(String),
+    /// Git's own words, as for a repository that a newer Git has made.
+    #[error("{from} can't be read by the Git on this machine: {said}. It may need a newer Git")]
+    Unreadable {
+        /// The repository.
+        from: String,
+        /// Git's own words.
+        said: String,
+    },
+    /// Objects that CodeButler can't name.
+    #[error(
+        "{0} names its objects with SHA-256 (`git rev-parse --show-object-format`), and CodeButler works with SHA-1 \
+         alone: name another one"
+    )]
+    ObjectFormat(String),
     /// Nothing to work on.
     #[error("{0} has no commits yet: commit something first (`git commit`), then start again")]
     NoCommits(String),
@@ -253,10 +267,20 @@ async fn look_at(from: &str, path: &Path) -> Result<(), RepositoryError> {
                 "it belongs to another user (see `git help config`, safe.directory)".to_owned();
             return Err(RepositoryError::Clone { from: from.to_owned(), said });
         }
+        // A repository that this Git can't read is one all the same.
+        if !found.status.success() && !said.contains("not a git repository") {
+            let said = said.trim().trim_start_matches("fatal: ");
+            let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+            return Err(RepositoryError::Unreadable { from: from.to_owned(), said });
+        }
         let top = inside(&["rev-parse", "--show-toplevel"]).await?;
         let top = PathBuf::from(String::from_utf8_lossy(&top.stdout).trim());
         if !found.status.success() || (own != path && top != path) {
             return Err(RepositoryError::NoRepository(from.to_owned()));
+        }
+        let format = inside(&["rev-parse", "--show-object-format"]).await?.stdout;
+        if String::from_utf8_lossy(&format).trim() == "sha256" {
+            return Err(RepositoryError::ObjectFormat(from.to_owned()));
         }
         if inside(&["rev-list", "--all", "--max-count=1"]).await?.stdout.is_empty() {
             return Err(RepositoryError::NoCommits(from.to_owned()));

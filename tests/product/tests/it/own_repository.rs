@@ -87,8 +87,17 @@ async fn a_repository_that_can_t_be_used_gets_a_sentence() {
     git(&unnamed, &["checkout", "--quiet", "--detach"]);
     git(&unnamed, &["commit", "--quiet", "--allow-empty", "--message=Aside"]);
 
+    let newer = repository(&at("newer"), "main", &[]);
+    git(&newer, &["config", "core.repositoryformatversion", "1"]);
+    git(&newer, &["config", "extensions.fancy", "true"]);
+    std::fs::create_dir(at("sha256")).unwrap();
+    git(&at("sha256"), &["init", "--quiet", "--object-format=sha256"]);
+    git(&at("sha256"), &["commit", "--quiet", "--allow-empty", "--message=Start"]);
+
     let path = |name: &str| at(name).to_string_lossy().into_owned();
     for (arguments, expected) in [
+        (vec![path("newer")], "on this machine: unknown repository extension found: fancy"),
+        (vec![path("sha256")], "names its objects with SHA-256"),
         (vec![path("nowhere")], "nowhere does not exist"),
         (vec![path("folder")], "is no Git repository: run `git init`"),
         // Part of a repository is none.
