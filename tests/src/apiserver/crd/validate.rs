@@ -23,7 +23,12 @@ impl SchemaChecks<'_> {
     }
 
     fn walk(&self, value: &Value, node: SchemaNode<'_>, path: &str, causes: &mut Vec<StatusCause>) {
+        let named = node.keyword("enum").and_then(Value::as_array);
         if value.is_null() && node.flag("nullable") {
+            // The real validation finds no null among named values, not even one that is named.
+            if let Some(allowed) = named {
+                causes.push(StatusCause::unsupported(path, value, &name_values(allowed)));
+            }
             return;
         }
         if let Some(wanted) = wrong_type(value, node) {
@@ -34,14 +39,8 @@ impl SchemaChecks<'_> {
             ));
             return;
         }
-        if let Some(allowed) = node.keyword("enum").and_then(Value::as_array)
-            && !allowed.contains(value)
-        {
-            let allowed: Vec<String> = allowed
-                .iter()
-                .map(|a| a.as_str().map_or_else(|| a.to_string(), str::to_owned))
-                .collect();
-            causes.push(StatusCause::unsupported(path, value, &allowed));
+        if let Some(allowed) = named.filter(|allowed| !allowed.contains(value)) {
+            causes.push(StatusCause::unsupported(path, value, &name_values(allowed)));
         }
         match value {
             Value::Object(map) => {
@@ -281,6 +280,11 @@ fn check_range(
 
 fn schema_limit(node: SchemaNode<'_>, name: &str) -> Option<usize> {
     node.keyword(name)?.as_u64().and_then(|n| usize::try_from(n).ok())
+}
+
+fn name_values(allowed: &[Value]) -> Vec<String> {
+    let name = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    allowed.iter().map(name).collect()
 }
 
 fn wrong_type(value: &Value, node: SchemaNode<'_>) -> Option<&'static str> {
