@@ -70,7 +70,7 @@ pub struct PriceCard {
     pub overrides: Vec<PriceOverride>,
 }
 
-/// Prices from a length of the prompt on.
+/// Prices of prompts that are longer than a length.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the provider's own words
 pub struct PriceOverride {
@@ -140,11 +140,20 @@ impl PriceCard {
             }
         }
         let overrides = self.overrides.iter().map(|o| {
-            json!({
+            let mut entry = json!({
                 "min_prompt_tokens": o.min_prompt_tokens, "prompt": o.prompt,
-                "completion": o.completion, "input_cache_read": o.input_cache_read,
-                "input_cache_write": o.input_cache_write,
-            })
+                "completion": o.completion,
+            });
+            let kept = [
+                ("input_cache_read", &o.input_cache_read),
+                ("input_cache_write", &o.input_cache_write),
+            ];
+            for (name, price) in kept {
+                if let Some(price) = price {
+                    entry[name] = price.as_str().into();
+                }
+            }
+            entry
         });
         let overrides: Vec<Value> = overrides.collect();
         if !overrides.is_empty() {
@@ -153,15 +162,16 @@ impl PriceCard {
         json
     }
 
-    /// The prices of a prompt of such a length.
+    /// The prices of a prompt of such a length. Later entries win, and what one does not name stays as it is.
     pub(super) fn of(&self, prompt_tokens: u64) -> PriceRates {
-        let fitting = self.overrides.iter().filter(|o| prompt_tokens >= o.min_prompt_tokens);
-        let (prompt, completion, read, write) = match fitting.max_by_key(|o| o.min_prompt_tokens) {
-            Some(o) => (&o.prompt, &o.completion, &o.input_cache_read, &o.input_cache_write),
-            None => {
-                (&self.prompt, &self.completion, &self.input_cache_read, &self.input_cache_write)
-            }
-        };
+        let (mut prompt, mut completion) = (&self.prompt, &self.completion);
+        let (mut read, mut write) = (&self.input_cache_read, &self.input_cache_write);
+        for entry in self.overrides.iter().filter(|entry| prompt_tokens > entry.min_prompt_tokens) {
+            (prompt, completion) = (&entry.prompt, &entry.completion);
+            read = if entry.input_cache_read.is_some() { &entry.input_cache_read } else { read };
+            write =
+                if entry.input_cache_write.is_some() { &entry.input_cache_write } else { write };
+        }
         let plain = PriceRate::of(prompt);
         let other = |price: &Option<String>| price.as_deref().map_or(plain, PriceRate::of);
         PriceRates {
@@ -348,8 +358,9 @@ mod tests {
             input_cache_write: None,
         });
         assert_eq!(pricing.of(10).prompt.times(10), NanoUsd(125));
-        assert_eq!(pricing.of(200_000).prompt.times(10), NanoUsd(200));
-        assert_eq!(pricing.of(200_000).read.times(10), NanoUsd(200));
+        assert_eq!(pricing.of(200_000).prompt.times(10), NanoUsd(125), "it is not longer");
+        assert_eq!(pricing.of(200_001).prompt.times(10), NanoUsd(200));
+        assert_eq!(pricing.of(200_001).read.times(10), NanoUsd(10), "as without the override");
         assert_eq!(pricing.json()["overrides"][0]["min_prompt_tokens"], 200_000);
     }
 }

@@ -45,6 +45,7 @@ mod models;
 mod money;
 mod monitoring;
 mod node;
+mod openrouter_sdk;
 mod overlaps;
 mod own_nodes;
 mod own_repository;

@@ -1,13 +1,15 @@
-//! A provider's list of models: OpenRouter's, which tells much, and the bare ones of OpenAI, Ollama,
-//! vLLM and others, which tell little, each in its own words. Pure.
+//! A provider's list of models: OpenRouter's, which says much, and those of OpenAI, llama.cpp, Ollama,
+//! vLLM, LM Studio and others, which say little, each in its own words. Fields are read one by one: one
+//! that can't be read hides no other, and where several names stand for the same figure, the smallest
+//! counts. Pure.
 
 use std::collections::BTreeMap;
 
 use codebutler_crds::role::ReasoningEffort;
-use serde::Deserialize;
+use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::price::PriceEntry as ListedPrices;
+use super::price::read_prices;
 use super::{KnownModelFacts, ThinkingFacts};
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -18,133 +20,164 @@ pub struct ListPage {
     pub entries: usize,
     /// Whether it is Ollama's, which cuts in silence what is too long.
     pub is_ollama: bool,
+    /// Whether it is llama.cpp's, which describes its chat template elsewhere.
+    pub is_llama_cpp: bool,
 }
 
-#[derive(Deserialize)]
-struct ListBody {
-    #[serde(alias = "models")]
-    data: Vec<Value>,
-}
-
-/// The words that providers have for the same things.
-#[derive(Deserialize)]
-struct ListEntry {
-    id: String,
-    #[serde(default)]
-    canonical_slug: Option<String>,
-    #[serde(default)]
-    owned_by: Option<String>,
-    /// OpenRouter, Together, Fireworks; Groq; vLLM; Mistral; Anthropic.
-    #[serde(
-        default,
-        alias = "context_window",
-        alias = "max_model_len",
-        alias = "max_context_length",
-        alias = "max_input_tokens"
-    )]
-    context_length: Option<f64>,
-    #[serde(default, alias = "max_tokens", alias = "max_output_tokens")]
-    max_completion_tokens: Option<f64>,
-    #[serde(default)]
-    top_provider: Option<TopProvider>,
-    #[serde(default)]
-    supported_parameters: Option<Vec<String>>,
-    #[serde(default)]
-    architecture: Option<Architecture>,
-    #[serde(default)]
-    capabilities: Value,
-    #[serde(default)]
-    meta: Value,
-    #[serde(default)]
-    reasoning: Value,
-    #[serde(default)]
-    pricing: Value,
-    #[serde(default)]
-    expiration_date: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct TopProvider {
-    context_length: Option<f64>,
-    max_completion_tokens: Option<f64>,
-}
-
-#[derive(Deserialize)]
-struct Architecture {
-    input_modalities: Option<Vec<String>>,
-}
+/// A model's name in OpenAI's form of a list, and in those that others have of their own: LM Studio, Ollama,
+/// Google. In OpenAI's form `name` is for people.
+const ID: [&str; 1] = ["id"];
+const OTHER_IDS: [&str; 4] = ["id", "key", "model", "name"];
+/// Tokens that a model takes: OpenRouter, Together, Fireworks; Groq; vLLM, SGLang; Mistral; Anthropic,
+/// GitHub; LM Studio; llama.cpp; Google.
+const WINDOWS: [&str; 9] = [
+    "context_length",
+    "context_window",
+    "max_model_len",
+    "max_context_length",
+    "max_input_tokens",
+    "loaded_context_length",
+    "n_ctx",
+    "context_size",
+    "inputTokenLimit",
+];
+/// Tokens of its longest answer.
+const ANSWERS: [&str; 4] =
+    ["max_completion_tokens", "max_tokens", "max_output_tokens", "outputTokenLimit"];
+/// Objects of an entry that hold such figures too.
+const INNER: [&str; 3] = ["top_provider", "meta", "limits"];
+/// Words for calling tools, as a field that is true or false, or one of a list.
+const TOOL_WORDS: [&str; 7] = [
+    "function_calling",
+    "tool_calling",
+    "tool-calling",
+    "tool_use",
+    "tools",
+    "trained_for_tool_use",
+    "supports_tools",
+];
+/// Words for being shown pictures.
+const PICTURE_WORDS: [&str; 4] = ["vision", "image", "supports_vision", "multimodal"];
 
 /// Reads a page; nothing if it is no list.
 pub fn read_models(body: &[u8]) -> Option<ListPage> {
-    // Some send the bare array.
-    let entries = match serde_json::from_slice::<ListBody>(body) {
-        Ok(ListBody { data }) => data,
-        Err(_) => serde_json::from_slice::<Vec<Value>>(body).ok()?,
-    };
+    let body: Value = serde_json::from_slice(body).ok()?;
+    let (entries, ids) = find_entries(&body)?;
     let mut page = ListPage { entries: entries.len(), ..ListPage::default() };
-    for entry in &entries {
-        // One that can't be read is no reason to know none of the others.
-        let Some(entry) = listed_model(entry) else { continue };
-        page.is_ollama |= entry.owned_by.as_deref() == Some("library");
-        let facts = entry_facts(&entry);
-        if let Some(slug) = entry.canonical_slug.filter(|slug| *slug != entry.id) {
-            page.models.entry(slug).or_insert_with(|| facts.clone());
-        }
-        page.models.insert(entry.id, facts);
+    let mut aliases: Vec<(&str, KnownModelFacts)> = Vec::new();
+    for entry in entries {
+        let Some(id) = entry_id(entry, ids) else { continue };
+        let owner = entry["owned_by"].as_str();
+        let digest = entry["digest"].as_str().is_some_and(|digest| !digest.is_empty());
+        page.is_ollama |= owner == Some("library") || (owner.is_none() && digest);
+        page.is_llama_cpp |= owner == Some("llamacpp");
+        let facts = entry_facts(entry);
+        let others = entry["aliases"].as_array().into_iter().flatten();
+        let names = std::iter::once(&entry["canonical_slug"]).chain(others);
+        aliases.extend(names.filter_map(|name| Some((name.as_str()?, facts.clone()))));
+        let facts = match page.models.remove(id) {
+            Some(known) => narrow_facts(known, facts),
+            None => facts,
+        };
+        page.models.insert(id.to_owned(), facts);
+    }
+    // Last, since another model's alias may be the id of one that is listed after it.
+    for (name, facts) in aliases {
+        page.models.entry(name.to_owned()).or_insert(facts);
     }
     Some(page)
 }
 
-fn listed_model(entry: &Value) -> Option<ListEntry> {
-    match ListEntry::deserialize(entry) {
-        Ok(entry) => Some(entry),
-        // A field of an odd kind, or one under two of its names: what counts most is that the model
-        // exists.
-        Err(_) => ListEntry::deserialize(serde_json::json!({"id": entry.get("id")?})).ok(),
+/// The entries, and how they name models: a bare array, OpenAI's `data`, or `models`. llama.cpp sends both; an
+/// empty one says nothing.
+fn find_entries(body: &Value) -> Option<(&Vec<Value>, &'static [&'static str])> {
+    if let Value::Array(entries) = body {
+        return Some((entries, &ID[..]));
     }
+    let list = |name: &str| body.get(name).and_then(Value::as_array);
+    let data = list("data").map(|entries| (entries, &ID[..]));
+    let models = list("models").map(|entries| (entries, &OTHER_IDS[..]));
+    data.filter(|(entries, _)| !entries.is_empty()).or(models).or(data)
 }
 
-fn entry_facts(entry: &ListEntry) -> KnownModelFacts {
-    let top = entry.top_provider.as_ref();
-    let window = [
-        entry.context_length,
-        top.and_then(|top| top.context_length),
-        entry.meta["n_ctx"].as_f64(),
-    ];
-    let window = window.into_iter().filter_map(read_tokens).min();
-    let longest = [top.and_then(|top| top.max_completion_tokens), entry.max_completion_tokens];
-    let max_tokens = longest.into_iter().find_map(read_tokens);
+fn entry_id<'a>(entry: &'a Value, names: &[&str]) -> Option<&'a str> {
+    let mut named = names.iter().filter_map(|name| entry.get(name)?.as_str());
+    entry.as_str().or_else(|| named.find(|id| !id.is_empty()))
+}
+
+fn entry_facts(entry: &Value) -> KnownModelFacts {
     let says = |parameter: &str| {
-        let known = entry.supported_parameters.as_ref().filter(|known| !known.is_empty())?;
+        let known = entry["supported_parameters"].as_array().filter(|known| !known.is_empty())?;
         Some(known.iter().any(|name| name == parameter))
     };
-    let seen = entry.architecture.as_ref().and_then(|has| has.input_modalities.as_ref());
+    let prices = read_prices(&entry["pricing"]);
     KnownModelFacts {
-        window,
-        max_tokens,
-        tools: says("tools").or_else(|| entry.capabilities["function_calling"].as_bool()),
-        sees: seen
-            .map(|kinds| kinds.iter().any(|kind| kind == "image"))
-            .or_else(|| entry.capabilities["vision"].as_bool()),
-        thinking: says("reasoning").unwrap_or(false).then(|| read_thinking(&entry.reasoning)),
-        prices: ListedPrices::deserialize(&entry.pricing).ok().and_then(|listed| listed.prices()),
-        expires: entry.expiration_date.as_ref().and_then(|date| date.get(..10)).map(str::to_owned),
+        window: smallest_figure(entry, &WINDOWS),
+        max_tokens: smallest_figure(entry, &ANSWERS),
+        tools: says("tools").or_else(|| read_ability(entry, &TOOL_WORDS)),
+        sees: sees_pictures(entry),
+        thinking: says("reasoning").unwrap_or(false).then(|| read_thinking(&entry["reasoning"])),
+        prices,
+        expires: entry["expiration_date"].as_str().and_then(|day| day.get(..10)).map(str::to_owned),
         ..KnownModelFacts::default()
     }
 }
 
-fn read_thinking(told: &Value) -> ThinkingFacts {
-    let efforts = told["supported_efforts"].as_array().into_iter().flatten();
+/// Of all figures under these names.
+fn smallest_figure(entry: &Value, names: &[&str]) -> Option<u32> {
+    let places = INNER.into_iter().filter_map(|inner| entry.get(inner));
+    let places = std::iter::once(entry).chain(places);
+    places.flat_map(|place| names.iter().filter_map(|name| read_tokens(place.get(name)?))).min()
+}
+
+/// What an entry says of an ability: in a field of its own, or in `capabilities`. A list that does not
+/// name it says nothing of it.
+fn read_ability(entry: &Value, words: &[&str]) -> Option<bool> {
+    let has = &entry["capabilities"];
+    let flag = |word: &&str| has.get(*word).or_else(|| entry.get(*word))?.as_bool();
+    let named = || {
+        let names = has.as_array()?.iter().filter_map(Value::as_str);
+        names.into_iter().any(|name| words.contains(&name)).then_some(true)
+    };
+    words.iter().find_map(|word| flag(&word)).or_else(named)
+}
+
+fn sees_pictures(entry: &Value) -> Option<bool> {
+    let kinds = [
+        &entry["architecture"]["input_modalities"],
+        &entry["input_modalities"],
+        &entry["supported_input_modalities"],
+    ];
+    let kinds = kinds.into_iter().find_map(Value::as_array);
+    kinds
+        .map(|kinds| kinds.iter().any(|kind| kind == "image"))
+        .or_else(|| read_ability(entry, &PICTURE_WORDS))
+        .or_else(|| (entry["type"] == "vlm").then_some(true))
+}
+
+fn read_thinking(said: &Value) -> ThinkingFacts {
+    let efforts = said["supported_efforts"].as_array().into_iter().flatten();
     ThinkingFacts {
         efforts: efforts.filter_map(|word| ReasoningEffort::deserialize(word).ok()).collect(),
-        takes_tokens: told["supports_max_tokens"].as_bool(),
-        is_mandatory: told["mandatory"].as_bool().unwrap_or(false),
+        takes_tokens: said["supports_max_tokens"].as_bool(),
+        is_mandatory: said["mandatory"].as_bool().unwrap_or(false),
     }
 }
 
-/// Some write whole numbers with a point.
+/// A model that is listed twice is served by several: what all of them take is what can be relied on.
+fn narrow_facts(one: KnownModelFacts, other: KnownModelFacts) -> KnownModelFacts {
+    let least = |one: Option<u32>, other: Option<u32>| one.into_iter().chain(other).min();
+    KnownModelFacts {
+        window: least(one.window, other.window),
+        max_tokens: least(one.max_tokens, other.max_tokens),
+        ..one.or(other)
+    }
+}
+
+/// Some write whole numbers with a point, or in quotes.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked just before
-fn read_tokens(figure: Option<f64>) -> Option<u32> {
+fn read_tokens(figure: &Value) -> Option<u32> {
+    let figure = figure.as_f64().or_else(|| figure.as_str()?.trim().parse().ok());
     figure.filter(|figure| (1.0..=1e9).contains(figure)).map(|figure| figure as u32)
 }
 
@@ -218,8 +251,102 @@ mod tests {
         assert_eq!(page.models.keys().collect::<Vec<_>>(), ["a", "b", "b-20260101", "c", "d"]);
         assert_eq!((page.entries, page.is_ollama), (6, true));
         assert_eq!(page.models["b-20260101"].window, Some(8_000));
+        assert_eq!(page.models["d"].window, Some(8_000));
         assert_eq!(read_models(b"<html>"), None);
         assert_eq!(read_models(br#"{"error":{"code":401}}"#), None);
         assert_eq!(read_models(br#"[{"id":"a"}]"#).unwrap().models.len(), 1);
+    }
+
+    #[test]
+    fn the_smallest_of_several_figures_counts_whatever_it_is_called() {
+        for (entry, window, max_tokens) in [
+            (json!({"context_length": 24_000, "max_model_len": 24_000}), Some(24_000), None),
+            (
+                json!({"max_model_len": 32_768, "context_window": 8_192, "n_ctx": 0}),
+                Some(8_192),
+                None,
+            ),
+            (
+                json!({"max_context_length": 131_072, "loaded_context_length": 4_096}),
+                Some(4_096),
+                None,
+            ),
+            (json!({"context_length": "16384", "meta": {"n_ctx": 2_048}}), Some(2_048), None),
+            (
+                json!({"limits": {"max_input_tokens": 9_000, "max_output_tokens": 700}, "max_tokens": 800}),
+                Some(9_000),
+                Some(700),
+            ),
+            (
+                json!({"inputTokenLimit": 1_048_576, "outputTokenLimit": 65_536}),
+                Some(1_048_576),
+                Some(65_536),
+            ),
+            (
+                json!({"max_tokens": 8_192, "max_output_tokens": 4_096, "max_completion_tokens": null}),
+                None,
+                Some(4_096),
+            ),
+            (json!({"context_length": [1], "max_model_len": -5, "max_tokens": {}}), None, None),
+        ] {
+            let mut entry = entry;
+            entry["id"] = "m".into();
+            let facts = one(&entry);
+            assert_eq!((facts.window, facts.max_tokens), (window, max_tokens), "{entry}");
+        }
+    }
+
+    #[test]
+    fn a_field_of_an_odd_kind_hides_no_other() {
+        let facts = one(&json!({
+            "id": "m", "canonical_slug": 7, "owned_by": ["x"], "context_length": 9_000, "top_provider": "none",
+            "architecture": [], "capabilities": {"function_calling": true, "vision": "yes"}, "meta": 3,
+            "supported_parameters": {"tools": true}, "reasoning": "deep", "expiration_date": 2027,
+            "pricing": {"prompt": "0.000001", "completion": "0.000002", "overrides": "none"}, "aliases": "m2",
+        }));
+        assert_eq!((facts.window, facts.tools, facts.sees), (Some(9_000), Some(true), None));
+        assert!(facts.prices.is_some());
+    }
+
+    /// As the servers themselves answer.
+    #[test]
+    fn each_server_has_a_form_of_its_own() {
+        let of = |body: &Value| read_models(body.to_string().as_bytes()).unwrap();
+        let llama = include_str!("../../../../../tests/corpus/llama-cpp-models.json");
+        let llama = read_models(llama.as_bytes()).unwrap();
+        assert_eq!((llama.entries, llama.is_llama_cpp, llama.is_ollama), (1, true, false));
+        assert_eq!(llama.models["tiny"].window, Some(65_536));
+        assert_eq!(llama.models["tiny"].sees, Some(false));
+        let tags = of(&json!({"models": [{
+            "name": "qwen3:latest", "model": "qwen3:latest", "size": 1, "digest": "500a1f067a9f",
+            "modified_at": "2026-01-01T00:00:00Z", "details": {"format": "gguf", "families": null}}]}));
+        assert!(tags.is_ollama && tags.models.contains_key("qwen3:latest"));
+        let studio = of(&json!({"object": "list", "data": [
+            {"id": "qwen2-vl", "type": "vlm", "state": "loaded", "max_context_length": 32_768,
+             "loaded_context_length": 4_096, "capabilities": ["tool_use"]},
+            {"id": "plain", "type": "llm", "max_context_length": 8_192}]}));
+        let facts = &studio.models["qwen2-vl"];
+        assert_eq!((facts.window, facts.tools, facts.sees), (Some(4_096), Some(true), Some(true)));
+        assert_eq!((studio.models["plain"].tools, studio.is_ollama), (None, false));
+        let newer = of(&json!({"models": [{"type": "llm", "key": "gemma", "display_name": "Gemma",
+            "max_context_length": 32_768, "capabilities": {"vision": false, "trained_for_tool_use": true}}]}));
+        assert_eq!(
+            (newer.models["gemma"].tools, newer.models["gemma"].sees),
+            (Some(true), Some(false))
+        );
+        let bare = of(&json!([{"id": "a", "max_model_len": 9}, "b"]));
+        assert_eq!(bare.models.keys().collect::<Vec<_>>(), ["a", "b"]);
+        let empty = of(&json!({"data": [], "models": [{"name": "a"}]}));
+        assert_eq!(empty.models.len(), 1, "the list that has entries");
+        assert_eq!(read_models(br#"{"data":{"id":"a"}}"#), None);
+    }
+
+    #[test]
+    fn a_model_that_several_serve_takes_what_all_of_them_take() {
+        let page = read_models(
+            br#"[{"id":"m","max_model_len":9000},{"id":"m","max_model_len":8000,"max_tokens":500}]"#,
+        );
+        let facts = &page.unwrap().models["m"];
+        assert_eq!((facts.window, facts.max_tokens), (Some(8_000), Some(500)));
     }
 }

@@ -3,27 +3,55 @@
 use codebutler_crds::NanoUsd;
 use codebutler_crds::limits::ModelPrice;
 use jiff::Timestamp;
+use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
-use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::gateway::budget::estimate;
 
-const DAY: u32 = 24 * 60;
+/// The clock number of the end of a day.
+const MIDNIGHT: u32 = 2400;
+/// The whole of a price, in the parts that discounts are counted in.
+const WHOLE: u64 = 1_000_000_000;
+/// Prices that an override may change, as OpenRouter declares them. Most are of nothing that is counted
+/// here, but an entry that has one of them is no less understood.
+pub const PRICE_KEYS: [&str; 14] = [
+    "prompt",
+    "completion",
+    "input_cache_read",
+    "input_cache_write",
+    "input_cache_write_1h",
+    "input_audio_cache",
+    "audio",
+    "audio_output",
+    "image",
+    "image_output",
+    "image_token",
+    "internal_reasoning",
+    "request",
+    "web_search",
+];
+/// Conditions of an override, as OpenRouter declares them.
+pub const CONDITION_KEYS: [&str; 4] = ["min_prompt_tokens", "utc_start", "utc_end", "utc_days"];
 
 /// A price, and what it is instead under conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelPrices {
     base: ModelPrice,
+    /// Of a call, whatever its tokens.
+    request: NanoUsd,
     overrides: Vec<Override>,
 }
 
 /// Applies if all of its conditions do; what is absent stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Override {
-    from_tokens: u64,
-    /// From and until which minute of a UTC day; past midnight if the first is the later one.
+    /// It is for prompts of more tokens than these.
+    above_tokens: Option<u64>,
+    /// From and until which clock number of a UTC day; past midnight if the first is the later one.
     between: Option<(u32, u32)>,
+    /// The UTC days that it is for.
+    days: Option<Vec<Weekday>>,
     change: PriceChange,
 }
 
@@ -37,31 +65,35 @@ struct PriceChange {
 
 impl From<ModelPrice> for ModelPrices {
     fn from(base: ModelPrice) -> Self {
-        Self { base, overrides: Vec::new() }
+        Self { base, request: NanoUsd::ZERO, overrides: Vec::new() }
     }
 }
 
 impl ModelPrices {
-    /// What holds for a request of so many tokens.
+    /// What a request of so many tokens costs for its tokens.
     pub fn at(&self, prompt_tokens: u64, now: Timestamp) -> ModelPrice {
-        let now = now.to_zoned(TimeZone::UTC);
-        let minute = u32::try_from(i32::from(now.hour()) * 60 + i32::from(now.minute()));
-        let minute = minute.unwrap_or_default();
-        let holds = |entry: &&Override| {
-            prompt_tokens >= entry.from_tokens
-                && entry.between.is_none_or(|(from, until)| {
-                    if from <= until {
-                        (from..until).contains(&minute)
-                    } else {
-                        minute >= from || minute < until
-                    }
-                })
-        };
-        self.overrides.iter().filter(holds).fold(self.base, |price, entry| entry.change.on(price))
+        let applying = self.overrides.iter().filter(|entry| entry.applies(prompt_tokens, now));
+        applying.fold(self.base, |price, entry| entry.change.on(price))
+    }
+
+    /// What a request costs besides its tokens.
+    pub const fn per_request(&self) -> NanoUsd {
+        self.request
     }
 }
 
 impl PriceChange {
+    /// Prices of tokens, for a million of them each, after the discount.
+    fn read(entry: &Map<String, Value>, share: u64) -> Self {
+        let tokens = |name: &str| Some(price_amount(entry.get(name)?, 6)?.times(share, WHOLE));
+        Self {
+            prompt: tokens("prompt"),
+            completion: tokens("completion"),
+            cache_read: tokens("input_cache_read"),
+            cache_write: tokens("input_cache_write"),
+        }
+    }
+
     fn on(self, price: ModelPrice) -> ModelPrice {
         ModelPrice {
             prompt: self.prompt.unwrap_or(price.prompt),
@@ -73,88 +105,100 @@ impl PriceChange {
     }
 }
 
-/// OpenRouter's form: dollars for one token, as text.
-#[derive(Deserialize)]
-pub struct PriceEntry {
-    #[serde(flatten)]
-    base: ListedPrice,
-    #[serde(default)]
-    overrides: Vec<Value>,
+/// Reads OpenRouter's form: dollars for one token, as text. Nothing where the two figures that every
+/// call needs are not there, or change from call to call (a router's `-1`).
+pub fn read_prices(listed: &Value) -> Option<ModelPrices> {
+    let listed = listed.as_object()?;
+    let share = remaining_share(listed.get("discount"));
+    let change = PriceChange::read(listed, share);
+    change.prompt.and(change.completion)?;
+    let mut base = change.on(estimate::UNKNOWN);
+    let each = |name: &str| Some(price_amount(listed.get(name)?, 0)?.times(share, WHOLE));
+    base.image = each("image_output").unwrap_or(base.image);
+    let overrides = listed.get("overrides").and_then(Value::as_array).into_iter().flatten();
+    let overrides = overrides.filter_map(|entry| Override::read(entry.as_object()?, share));
+    let request = each("request").unwrap_or_default();
+    Some(ModelPrices { base, request, overrides: overrides.collect() })
 }
 
-#[derive(Deserialize)]
-struct ListedPrice {
-    prompt: Option<Value>,
-    completion: Option<Value>,
-    input_cache_read: Option<Value>,
-    input_cache_write: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct ListedOverride {
-    #[serde(flatten)]
-    price: ListedPrice,
-    min_prompt_tokens: Option<u64>,
-    utc_start: Option<Value>,
-    utc_end: Option<Value>,
-}
-
-impl ListedPrice {
-    fn change(&self) -> PriceChange {
-        let tokens = |value: &Option<Value>| price_amount(value.as_ref()?);
-        PriceChange {
-            prompt: tokens(&self.prompt),
-            completion: tokens(&self.completion),
-            cache_read: tokens(&self.input_cache_read),
-            cache_write: tokens(&self.input_cache_write),
-        }
-    }
-}
-
-impl PriceEntry {
-    /// Nothing where the two figures that every call needs are not told, or change from call to call
-    /// (a router's `-1`).
-    pub fn prices(&self) -> Option<ModelPrices> {
-        let base = self.base.change();
-        base.prompt.and(base.completion)?;
-        let overrides = self.overrides.iter().filter_map(Override::read).collect();
-        // It says what a picture costs that is seen, and nothing of those that are made.
-        Some(ModelPrices { base: base.on(estimate::UNKNOWN), overrides })
-    }
+/// What is left of a price after a discount, in parts of [`WHOLE`].
+fn remaining_share(discount: Option<&Value>) -> u64 {
+    let discount = discount.and_then(|discount| price_amount(discount, 0)).unwrap_or_default();
+    WHOLE.checked_sub(discount.0).unwrap_or(WHOLE)
 }
 
 impl Override {
-    /// One whose conditions can't be read counts as none: it would hold always.
-    fn read(value: &Value) -> Option<Self> {
-        let listed = ListedOverride::deserialize(value).ok()?;
-        let between = match (&listed.utc_start, &listed.utc_end) {
+    /// One with a condition that can't be understood counts as none: it would apply always.
+    fn read(entry: &Map<String, Value>, share: u64) -> Option<Self> {
+        let understood = |(name, value): (&String, &Value)| {
+            let known = PRICE_KEYS.iter().chain(&CONDITION_KEYS).any(|known| known == name);
+            known || value.is_null()
+        };
+        if !entry.iter().all(understood) {
+            return None;
+        }
+        let given = |name: &str| entry.get(name).filter(|value| !value.is_null());
+        let between = match (given("utc_start"), given("utc_end")) {
             (None, None) => None,
-            (Some(from), Some(until)) => Some((read_minute(from)?, read_minute(until)?)),
+            (Some(from), Some(until)) => Some((read_clock(from)?, read_clock(until)?)),
             _ => return None,
         };
-        let from_tokens = listed.min_prompt_tokens.unwrap_or(0);
-        Some(Self { from_tokens, between, change: listed.price.change() })
+        let above_tokens = match given("min_prompt_tokens") {
+            Some(tokens) => Some(read_threshold(tokens)?),
+            None => None,
+        };
+        let days = match given("utc_days") {
+            Some(days) => Some(days.as_array()?.iter().filter_map(read_weekday).collect()),
+            None => None,
+        };
+        Some(Self { above_tokens, between, days, change: PriceChange::read(entry, share) })
+    }
+
+    fn applies(&self, prompt_tokens: u64, now: Timestamp) -> bool {
+        let now = now.to_zoned(TimeZone::UTC);
+        let clock = i32::from(now.hour()) * 100 + i32::from(now.minute());
+        let clock = u32::try_from(clock).unwrap_or_default();
+        let in_window = |(from, until): (u32, u32)| {
+            if from <= until {
+                (from..until).contains(&clock)
+            } else {
+                clock >= from || clock < until
+            }
+        };
+        self.above_tokens.is_none_or(|tokens| prompt_tokens > tokens)
+            && self.between.is_none_or(in_window)
+            && self.days.as_ref().is_none_or(|days| days.contains(&now.weekday()))
     }
 }
 
-/// `HH:MM`, with or without seconds or `Z`, or a whole hour.
-fn read_minute(value: &Value) -> Option<u32> {
-    let minutes = match value {
-        Value::Number(hour) => u32::try_from(hour.as_u64()?).ok()?.checked_mul(60)?,
-        Value::String(text) => {
-            let mut parts = text.trim_end_matches('Z').split(':');
-            let hour: u32 = parts.next()?.parse().ok()?;
-            let minute: u32 = parts.next().map_or(Some(0), |part| part.parse().ok())?;
-            (minute < 60).then_some(())?;
-            hour.checked_mul(60)?.checked_add(minute)?
-        }
-        _ => return None,
-    };
-    (minutes <= DAY).then_some(minutes)
+/// A clock number: 100 is 01:00 and 1030 is 10:30.
+fn read_clock(value: &Value) -> Option<u32> {
+    let number = value.as_f64().filter(|number| number.fract() == 0.0)?;
+    let clock: u32 = format!("{number:.0}").parse().ok()?;
+    (clock <= MIDNIGHT && clock % 100 < 60).then_some(clock)
 }
 
-/// For a million of what this is the price of one. Never through a float.
-fn price_amount(value: &Value) -> Option<NanoUsd> {
+/// A number of tokens. Whole ones are counted, so what is behind the point changes nothing.
+fn read_threshold(value: &Value) -> Option<u64> {
+    let number = value.as_f64().filter(|number| (0.0..1e12).contains(number))?;
+    format!("{:.0}", number.floor()).parse().ok()
+}
+
+fn read_weekday(value: &Value) -> Option<Weekday> {
+    Some(match value.as_str()?.to_ascii_lowercase().as_str() {
+        "monday" => Weekday::Monday,
+        "tuesday" => Weekday::Tuesday,
+        "wednesday" => Weekday::Wednesday,
+        "thursday" => Weekday::Thursday,
+        "friday" => Weekday::Friday,
+        "saturday" => Weekday::Saturday,
+        "sunday" => Weekday::Sunday,
+        _ => return None,
+    })
+}
+
+/// What ten to the power of `places` cost, where this is the price of one. Never through a float.
+fn price_amount(value: &Value, places: i32) -> Option<NanoUsd> {
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
         Value::Number(number) => number.to_string(),
@@ -162,7 +206,7 @@ fn price_amount(value: &Value) -> Option<NanoUsd> {
     };
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((&text, "0"));
     let exponent: i32 = exponent.parse().ok()?;
-    NanoUsd::parse(&format!("{mantissa}e{}", exponent.checked_add(6)?)).ok()
+    NanoUsd::parse(&format!("{mantissa}e{}", exponent.checked_add(places)?)).ok()
 }
 
 #[cfg(test)]
@@ -170,56 +214,174 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn prices(value: Value) -> Option<ModelPrices> {
-        serde_json::from_value::<PriceEntry>(value).unwrap().prices()
-    }
-
     fn at(prices: &ModelPrices, tokens: u64, time: &str) -> [u64; 4] {
         let ModelPrice { prompt, completion, cache_read, cache_write, .. } =
-            prices.at(tokens, format!("2026-11-22T{time}:00Z").parse().unwrap());
+            prices.at(tokens, format!("2026-11-{time}:00Z").parse().unwrap());
         [prompt, completion, cache_read.unwrap_or_default(), cache_write.unwrap_or_default()]
             .map(|usd| usd.0 / 1_000)
     }
 
+    /// Whether an override of the price of the prompt applies. 2026-11-27 is a Friday.
+    fn applies(conditions: &Value, tokens: u64, time: &str) -> bool {
+        let mut entry = conditions.clone();
+        entry["prompt"] = "0.000009".into();
+        let listed = json!({"prompt": "0.000001", "completion": "0", "overrides": [entry]});
+        at(&read_prices(&listed).unwrap(), tokens, time)[0] == 9_000_000
+    }
+
     #[test]
     fn a_list_price_is_for_a_million_tokens_and_exact() {
-        let listed = json!({
-            "prompt": "0.000005", "completion": "2.5e-5", "image": "0.0048",
-            "input_cache_read": "0.0000005", "input_cache_write": "0.00000625", "web_search": "0.01"
-        });
-        let prices = prices(listed).unwrap();
-        assert_eq!(at(&prices, 1, "10:00"), [5_000_000, 25_000_000, 500_000, 6_250_000]);
-        let fine = price_amount(&json!("0.0000000125"));
+        let prices = read_prices(&json!({
+            "prompt": "0.000005", "completion": 2.5e-5, "image": "0.0048", "image_output": "0.039",
+            "input_cache_read": "0.0000005", "input_cache_write": "0.00000625", "web_search": "0.01",
+            "input_cache_write_1h": "0.00001", "request": "0.005",
+        }))
+        .unwrap();
+        assert_eq!(at(&prices, 1, "22T10:00"), [5_000_000, 25_000_000, 500_000, 6_250_000]);
+        assert_eq!(prices.base.image, NanoUsd(39_000_000), "of one that is made");
+        assert_eq!(prices.per_request(), NanoUsd(5_000_000));
+        let fine = price_amount(&json!("0.0000000125"), 6);
         assert_eq!(fine, Some(NanoUsd(12_500_000)), "finer than a nano-dollar for one token");
     }
 
     #[test]
     fn what_has_no_fixed_price_has_none() {
-        assert_eq!(prices(json!({"prompt": "-1", "completion": "-1"})), None);
-        assert_eq!(prices(json!({"prompt": "0.1"})), None);
-        assert_eq!(prices(json!({})), None);
-        assert!(prices(json!({"prompt": "0", "completion": "0"})).is_some(), "free is a price");
+        for listed in [
+            json!({"prompt": "-1", "completion": "-1"}),
+            json!({"prompt": -1, "completion": "0"}),
+            json!({"prompt": "0.1"}),
+            json!({"prompt": null, "completion": "0.1"}),
+            json!({}),
+            json!("free"),
+            Value::Null,
+        ] {
+            assert_eq!(read_prices(&listed), None, "{listed}");
+        }
+        let free = json!({"prompt": "0", "completion": 0, "overrides": null});
+        assert!(read_prices(&free).is_some(), "free is a price");
     }
 
     #[test]
-    fn conditions_change_prices_and_later_ones_win() {
-        let prices = prices(json!({
+    fn a_discount_is_a_share_of_every_price() {
+        let of = |discount: Value| {
+            let listed = json!({"prompt": "0.000004", "completion": "0.000008", "image_output": "0.1",
+                "discount": discount, "overrides": [{"min_prompt_tokens": 10, "prompt": "0.000002"}]});
+            let prices = read_prices(&listed).unwrap();
+            let long = at(&prices, 11, "22T10:00")[0];
+            (at(&prices, 1, "22T10:00")[0], long, prices.base.image.0 / 1_000_000)
+        };
+        assert_eq!(of(json!(0.25)), (3_000_000, 1_500_000, 75));
+        assert_eq!(of(json!("0.5")), (2_000_000, 1_000_000, 50));
+        assert_eq!(of(json!(1)), (0, 0, 0));
+        for none in [json!(0), json!(null), json!(-0.5), json!(1.5), json!("much")] {
+            assert_eq!(of(none.clone()), (4_000_000, 2_000_000, 100), "{none}");
+        }
+    }
+
+    #[test]
+    fn a_longer_prompt_is_one_of_more_tokens_than_the_threshold() {
+        for (threshold, tokens, expected) in [
+            (json!(200_000), 200_000, false),
+            (json!(200_000), 200_001, true),
+            (json!(200_000.0), 200_001, true),
+            (json!(0), 1, true),
+            (json!(null), 1, true),
+            (json!("many"), 1_000_000, false),
+            (json!(-1), 1_000_000, false),
+        ] {
+            let conditions = json!({"min_prompt_tokens": threshold});
+            assert_eq!(applies(&conditions, tokens, "27T10:00"), expected, "{threshold} {tokens}");
+        }
+    }
+
+    #[test]
+    fn a_window_is_of_clock_numbers_and_may_wrap() {
+        for (from, until, time, expected) in [
+            (json!(1630), json!(30), "27T16:29", false),
+            (json!(1630), json!(30), "27T16:30", true),
+            (json!(1630), json!(30), "27T00:29", true),
+            (json!(1630), json!(30), "27T00:30", false),
+            (json!(0), json!(2400), "27T23:59", true),
+            (json!(0), json!(2359), "27T07:06", true),
+            (json!(100), json!(400), "27T01:00", true),
+            (json!(100.0), json!(400), "27T04:00", false),
+            (json!(900), json!(900), "27T09:00", false),
+            (json!(1060), json!(1200), "27T11:30", false),
+            (json!(0), json!(2500), "27T11:30", false),
+            (json!("16:30"), json!("18:30"), "27T17:30", false),
+            (json!(0), json!(null), "27T11:30", false),
+            (json!(null), json!(null), "27T11:30", true),
+        ] {
+            let conditions = json!({"utc_start": from, "utc_end": until});
+            assert_eq!(applies(&conditions, 1, time), expected, "{conditions} {time}");
+        }
+    }
+
+    #[test]
+    fn days_are_those_of_the_instant_and_limit_the_window() {
+        for (conditions, time, expected) in [
+            (json!({"utc_days": ["saturday"]}), "27T10:00", false),
+            (json!({"utc_days": ["saturday"]}), "28T00:00", true),
+            (json!({"utc_days": ["friday", "holiday"]}), "27T23:59", true),
+            (json!({"utc_days": ["holiday"]}), "27T10:00", false),
+            (json!({"utc_days": []}), "27T10:00", false),
+            (json!({"utc_days": null}), "27T10:00", true),
+            (json!({"utc_days": "friday"}), "27T10:00", false),
+            (json!({"utc_days": ["friday"], "utc_start": 2200, "utc_end": 200}), "27T23:00", true),
+            (json!({"utc_days": ["friday"], "utc_start": 2200, "utc_end": 200}), "28T01:00", false),
+            (json!({"utc_days": ["friday"], "utc_start": 2200, "utc_end": 200}), "27T01:00", true),
+        ] {
+            assert_eq!(applies(&conditions, 1, time), expected, "{conditions} {time}");
+        }
+    }
+
+    #[test]
+    fn an_override_with_an_unknown_condition_counts_as_none() {
+        let now = "27T10:00";
+        assert!(!applies(&json!({"region": "eu"}), 1, now));
+        assert!(!applies(&json!({"max_prompt_tokens": 10}), 1, now));
+        assert!(applies(&json!({"region": null}), 1, now), "nothing is asked for");
+        for price in PRICE_KEYS {
+            assert!(applies(&json!({price: "0.5"}), 1, now), "{price} is a price");
+        }
+    }
+
+    #[test]
+    fn all_conditions_of_an_entry_have_to_hold_and_later_entries_win() {
+        let prices = read_prices(&json!({
             "prompt": "0.000002", "completion": "0.00001", "input_cache_read": "0.0000002",
             "overrides": [
-                {"min_prompt_tokens": 200_000, "prompt": "0.000004"},
-                {"utc_start": "16:30", "utc_end": "00:30", "prompt": "0.000001"},
-                {"min_prompt_tokens": 500_000, "utc_start": 9, "utc_end": 10, "completion": "0.00003"},
-                {"utc_start": "whenever", "prompt": "9"},
+                {"min_prompt_tokens": 200_000, "prompt": "0.000004", "completion": "-1"},
+                {"utc_start": 1630, "utc_end": 30, "prompt": "0.000001"},
+                {"min_prompt_tokens": 500_000, "utc_start": 900, "utc_end": 1000, "completion": "0.00003"},
+                7,
             ],
         }))
         .unwrap();
-        let prompt = |tokens, time| at(&prices, tokens, time)[0];
-        assert_eq!(prompt(199_999, "12:00"), 2_000_000);
-        assert_eq!(prompt(200_000, "12:00"), 4_000_000);
-        assert_eq!(prompt(200_000, "16:30"), 1_000_000, "the later entry wins");
-        assert_eq!(prompt(1, "00:29"), 1_000_000, "past midnight");
-        assert_eq!(prompt(1, "00:30"), 2_000_000);
-        assert_eq!(at(&prices, 500_000, "09:59"), [4_000_000, 30_000_000, 200_000, 0]);
-        assert_eq!(at(&prices, 500_000, "10:00")[1], 10_000_000);
+        assert_eq!(at(&prices, 200_001, "22T12:00"), [4_000_000, 10_000_000, 200_000, 0]);
+        assert_eq!(at(&prices, 200_001, "22T16:30")[0], 1_000_000, "the later entry wins");
+        assert_eq!(at(&prices, 500_001, "22T09:59"), [4_000_000, 30_000_000, 200_000, 0]);
+        assert_eq!(at(&prices, 500_001, "22T10:00")[1], 10_000_000);
+        assert_eq!(at(&prices, 400_000, "22T09:59")[1], 10_000_000);
+    }
+
+    /// What the provider declares, as it was taken from its own types.
+    #[test]
+    fn every_declared_price_and_condition_is_known() {
+        let declared = include_str!("../../../../../tests/corpus/openrouter-types.json");
+        let declared: Value = serde_json::from_str(declared).unwrap();
+        let names =
+            |of: &str| -> Vec<String> { serde_json::from_value(declared[of].clone()).unwrap() };
+        for name in names("PricingOverride") {
+            let known = PRICE_KEYS.iter().chain(&CONDITION_KEYS).any(|known| *known == name);
+            assert!(known, "an override's `{name}` is read neither as a price nor as a condition");
+        }
+        for day in names("UtcDay") {
+            assert!(read_weekday(&json!(day)).is_some(), "{day}");
+        }
+        let known = |name: &String| PRICE_KEYS.contains(&name.as_str());
+        let unread: Vec<_> =
+            names("PublicPricing").into_iter().filter(|name| !known(name)).collect();
+        assert_eq!(unread, ["discount", "overrides"], "which are read apart");
     }
 }
