@@ -22,17 +22,34 @@ pub struct ProviderComplaint {
     pub text: String,
     /// When to ask again.
     pub after: Option<Duration>,
+    /// Whether it is a web page: what a proxy answers, and no model API.
+    pub is_page: bool,
+    /// Tokens that the model takes, where the refusal names them.
+    pub window: Option<u32>,
 }
 
 /// Reads a body, whole or cut off.
 pub fn read_complaint(body: &[u8]) -> ProviderComplaint {
     let text = String::from_utf8_lossy(body);
     let Ok(value) = serde_json::from_str::<Value>(&text) else {
-        return ProviderComplaint { text: plain_words(&text), ..ProviderComplaint::default() };
+        let is_page = is_web_page(&text);
+        return ProviderComplaint {
+            text: plain_words(&text),
+            is_page,
+            ..ProviderComplaint::default()
+        };
     };
     let mut complaint = ProviderComplaint::default();
     complaint.take(&value, DEPTH);
     complaint
+}
+
+/// Whether a body is a web page, which no model API answers with.
+pub fn is_web_page(body: &str) -> bool {
+    let beginning: String =
+        body.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']).chars().take(15).collect();
+    let beginning = beginning.to_ascii_lowercase();
+    ["<!doctype html", "<html", "<head", "<!--"].iter().any(|tag| beginning.starts_with(tag))
 }
 
 /// Reads an error that stands inside an answer.
@@ -48,6 +65,11 @@ impl ProviderComplaint {
         self.kinds.iter().any(|known| known == kind)
     }
 
+    /// Tokens that the model takes, in a field or in words.
+    pub fn named_window(&self) -> Option<u32> {
+        self.window.or_else(|| find_window(&self.text))
+    }
+
     fn take(&mut self, value: &Value, depth: usize) {
         let Some(depth) = depth.checked_sub(1) else { return };
         match value {
@@ -59,6 +81,7 @@ impl ProviderComplaint {
                     self.kind(&value[name]);
                 }
                 self.wait(&value["retry_after"]);
+                self.window = self.window.or_else(|| read_window(&value["n_ctx"]));
                 for name in ["message", "msg", "error", "detail", "errors"] {
                     if let Some(inner) = fields.get(name) {
                         self.take(inner, depth);
@@ -160,6 +183,37 @@ fn plain_words(text: &str) -> String {
     spaced.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+fn read_window(value: &Value) -> Option<u32> {
+    value.as_u64().and_then(|tokens| u32::try_from(tokens).ok()).filter(|tokens| *tokens > 0)
+}
+
+/// Tokens that a model takes, in the words of a refusal.
+fn find_window(text: &str) -> Option<u32> {
+    const BEFORE: [&str; 8] = [
+        "maximum context length is ",
+        "maximum context length of ",
+        "context length of only ",
+        "available context size (",
+        "maximum prompt length is ",
+        "context window of ",
+        "tokens allowed (",
+        "model token limit: ",
+    ];
+    const BETWEEN: [(&str, &str); 2] = [("exceed context limit: ", " > "), (" tokens > ", "")];
+    let lower = text.to_lowercase();
+    let digits = |rest: &str| {
+        let digits: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == ',').collect();
+        digits.replace(',', "").parse().ok().filter(|tokens| *tokens >= 256)
+    };
+    let plain = BEFORE.iter().find_map(|words| digits(lower.split_once(words)?.1));
+    plain.or_else(|| {
+        BETWEEN.iter().find_map(|(from, to)| {
+            let rest = lower.split_once(from)?.1;
+            digits(if to.is_empty() { rest } else { rest.split_once(to)?.1 })
+        })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,5 +270,52 @@ mod tests {
             of(r#"{"error":{"retry_after":"99999999s"}}"#).after,
             Some(Duration::from_hours(1))
         );
+    }
+
+    #[test]
+    fn a_refusal_for_its_length_names_what_the_model_takes() {
+        for (body, window) in [
+            (
+                r#"{"error":{"code":400,"message":"m","n_prompt_tokens":4614,"n_ctx":2048}}"#,
+                Some(2_048),
+            ),
+            (
+                "request (4614 tokens) exceeds the available context size (2048 tokens), try increasing it",
+                Some(2_048),
+            ),
+            (
+                "This model's maximum context length is 128000 tokens. However, you sent 129015",
+                Some(128_000),
+            ),
+            ("prompt is too long: 213462 tokens > 200,000 maximum", Some(200_000)),
+            (
+                "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000",
+                Some(200_000),
+            ),
+            ("Requested tokens (5000) exceed context window of 4096", Some(4_096)),
+            (
+                "The input token count (1196265) exceeds the maximum number of tokens allowed (1048576).",
+                Some(1_048_576),
+            ),
+            ("loaded with context length of only 4096 tokens, which is not enough", Some(4_096)),
+            ("Your input exceeds the context window of this model.", None),
+            ("maximum context length is 12 tokens", None),
+        ] {
+            assert_eq!(of(body).named_window(), window, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_web_page_is_told_from_an_apis_words() {
+        for body in [
+            "<!DOCTYPE html>\n<html>",
+            "\u{feff}<html lang=en>",
+            "  <HTML><head><title>Sign in</title>",
+        ] {
+            assert!(of(body).is_page, "{body}");
+        }
+        for body in [r#"{"error":"<html>"}"#, "", "gateway timeout", "<think>hm</think>"] {
+            assert!(!of(body).is_page, "{body}");
+        }
     }
 }

@@ -14,6 +14,8 @@ const SAID: usize = 300;
 pub struct RefusedModel {
     pub verdict: AnswerVerdict,
     pub sentence: String,
+    /// Tokens that the provider says the model takes, of a conversation that is too long.
+    pub window: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -26,12 +28,15 @@ pub struct RefusalSubject<'a> {
     /// Models of the provider with similar names, in code marks.
     pub nearest: &'a [String],
     pub status: u16,
+    /// Tokens that the provider says the model takes.
+    pub window: Option<u32>,
 }
 
 impl RefusedModel {
     /// With its sentence. `said` is masked.
     pub fn new(verdict: AnswerVerdict, about: &RefusalSubject<'_>, said: &str) -> Self {
-        Self { verdict, sentence: with_words(refusal_sentence(verdict, about), said) }
+        let sentence = with_words(refusal_sentence(verdict, about), said);
+        Self { verdict, sentence, window: about.window }
     }
 
     /// The code that the agent acts on.
@@ -41,8 +46,12 @@ impl RefusedModel {
             AnswerVerdict::Unanswered => ErrorCode::Unanswered,
             AnswerVerdict::Overflow => ErrorCode::ContextOverflow,
             AnswerVerdict::Content => ErrorCode::ContentRefused,
-            AnswerVerdict::Request | AnswerVerdict::NoPictures => ErrorCode::InvalidRequest,
+            AnswerVerdict::Request
+            | AnswerVerdict::Template
+            | AnswerVerdict::NoPictures
+            | AnswerVerdict::BadPicture => ErrorCode::InvalidRequest,
             AnswerVerdict::Key
+            | AnswerVerdict::Forbidden
             | AnswerVerdict::Credit
             | AnswerVerdict::Affordable(_)
             | AnswerVerdict::UnknownModel
@@ -51,6 +60,8 @@ impl RefusedModel {
             | AnswerVerdict::DataPolicy
             | AnswerVerdict::NoProvider
             | AnswerVerdict::AnswerTooLong
+            | AnswerVerdict::TooSmall
+            | AnswerVerdict::WrongAddress
             | AnswerVerdict::Strange => ErrorCode::Upstream,
         }
     }
@@ -72,6 +83,7 @@ impl RefusedModel {
                 | AnswerVerdict::Overflow
                 | AnswerVerdict::Content
                 | AnswerVerdict::NoPictures
+                | AnswerVerdict::BadPicture
         )
     }
 
@@ -80,6 +92,7 @@ impl RefusedModel {
             AnswerVerdict::Again => "unavailable",
             AnswerVerdict::Unanswered => "lost",
             AnswerVerdict::Key
+            | AnswerVerdict::Forbidden
             | AnswerVerdict::Credit
             | AnswerVerdict::Affordable(_)
             | AnswerVerdict::Content => "refused",
@@ -105,7 +118,7 @@ pub fn shown_refusal(said: &str, key: &str, redactor: &SecretRedactor) -> String
 }
 
 fn refusal_sentence(verdict: AnswerVerdict, about: &RefusalSubject<'_>) -> String {
-    let RefusalSubject { secret, model, role, nearest, status } = *about;
+    let RefusalSubject { secret, model, role, status, window, .. } = *about;
     let field = |field: &str| format!("{field} of AgentRole `{role}`");
     match verdict {
         AnswerVerdict::Again => "the provider is not available right now: try again".to_owned(),
@@ -113,8 +126,11 @@ fn refusal_sentence(verdict: AnswerVerdict, about: &RefusalSubject<'_>) -> Strin
             "the provider failed in the middle of its answer; it may have been billed".to_owned()
         }
         AnswerVerdict::Overflow => format!(
-            "the conversation is longer than the model `{model}` takes: it has to be shorter, or \
-             one with a larger window chosen in {}",
+            "the conversation is longer than the model `{model}` takes{}: it has to be shorter, \
+             the model served with a larger window, or one that has it chosen in {}",
+            window
+                .map(|tokens| format!(" (its context length is {tokens} tokens)"))
+                .unwrap_or_default(),
             field("spec.model")
         ),
         AnswerVerdict::Content => format!(
@@ -125,6 +141,11 @@ fn refusal_sentence(verdict: AnswerVerdict, about: &RefusalSubject<'_>) -> Strin
         AnswerVerdict::Key => {
             format!("the provider refused the key of Secret `{secret}`: put a valid one into it")
         }
+        AnswerVerdict::Forbidden => format!(
+            "the provider does not permit this to the key of Secret `{secret}`: give the key the \
+             right to use `{model}` there, or choose another model in {}",
+            field("spec.model")
+        ),
         AnswerVerdict::Credit => format!(
             "the provider says that the account of Secret `{secret}` has no credit left: add \
              some, or put another key into it"
@@ -133,21 +154,39 @@ fn refusal_sentence(verdict: AnswerVerdict, about: &RefusalSubject<'_>) -> Strin
             "the credit of Secret `{secret}` is enough for an answer of {tokens} tokens and no \
              more: add some"
         ),
-        AnswerVerdict::UnknownModel if nearest.is_empty() => format!(
-            "the provider does not know the model `{model}`: correct {}, or spec.model.baseURL \
-             of the Repo",
-            field("spec.model")
+        AnswerVerdict::WrongAddress => format!(
+            "what answers at spec.model.baseURL of the Repo is no model API (status {status}): \
+             correct the address, or have the proxy on the way let these requests through"
         ),
-        AnswerVerdict::UnknownModel => format!(
+        AnswerVerdict::Request => {
+            format!("the provider of `{model}` finds fault with the request (status {status})")
+        }
+        AnswerVerdict::Strange => {
+            format!("the provider of `{model}` answered with the unexpected status {status}")
+        }
+        about_model => model_sentence(about_model, about),
+    }
+}
+
+/// What a model, or those who serve it, can't do.
+fn model_sentence(verdict: AnswerVerdict, about: &RefusalSubject<'_>) -> String {
+    let RefusalSubject { model, role, nearest, .. } = *about;
+    let field = |field: &str| format!("{field} of AgentRole `{role}`");
+    match verdict {
+        AnswerVerdict::UnknownModel if !nearest.is_empty() => format!(
             "the provider does not know the model `{model}`: correct {}. Nearest are {}",
             field("spec.model"),
             nearest.join(", ")
         ),
         AnswerVerdict::NoTools => format!(
-            "the model `{model}` can't call tools there: choose one that can in {}",
+            "the model `{model}` can't call tools there: choose one that can in {}, or have it \
+             served with tools",
             field("spec.model")
         ),
         AnswerVerdict::NoPictures => format!("the model `{model}` can't be shown pictures there"),
+        AnswerVerdict::BadPicture => {
+            format!("the provider of `{model}` can't use a picture (image) of this conversation")
+        }
         AnswerVerdict::NoParameters => format!(
             "no provider of `{model}` knows all parameters of the request: choose another model, \
              or unset {}",
@@ -167,12 +206,21 @@ fn refusal_sentence(verdict: AnswerVerdict, about: &RefusalSubject<'_>) -> Strin
             "the model `{model}` gives no answers that long: lower {}",
             field("spec.model.maxTokens")
         ),
-        AnswerVerdict::Request => {
-            format!("the provider of `{model}` finds fault with the request (status {status})")
-        }
-        AnswerVerdict::Strange => {
-            format!("the provider of `{model}` answered with the unexpected status {status}")
-        }
+        AnswerVerdict::Template => format!(
+            "the chat template of `{model}` does not take this conversation: have it served with \
+             another template, or choose another model in {}",
+            field("spec.model")
+        ),
+        AnswerVerdict::TooSmall => format!(
+            "the machine that serves `{model}` is too small for it: have a smaller one served, and \
+             name it in {}",
+            field("spec.model")
+        ),
+        _ => format!(
+            "the provider does not know the model `{model}`: correct {}, or spec.model.baseURL \
+             of the Repo",
+            field("spec.model")
+        ),
     }
 }
 
@@ -180,8 +228,14 @@ fn refusal_sentence(verdict: AnswerVerdict, about: &RefusalSubject<'_>) -> Strin
 mod tests {
     use super::*;
 
-    const ABOUT: RefusalSubject<'static> =
-        RefusalSubject { secret: "model", model: "x/y", role: "coder", nearest: &[], status: 400 };
+    const ABOUT: RefusalSubject<'static> = RefusalSubject {
+        secret: "model",
+        model: "x/y",
+        role: "coder",
+        nearest: &[],
+        status: 400,
+        window: None,
+    };
 
     #[test]
     fn a_sentence_names_what_to_change_and_what_was_said() {
@@ -203,6 +257,10 @@ mod tests {
             (AnswerVerdict::NoParameters, "spec.model.routing.requireParameters"),
             (AnswerVerdict::NoProvider, "spec.model.routing of"),
             (AnswerVerdict::AnswerTooLong, "spec.model.maxTokens"),
+            (AnswerVerdict::Forbidden, "Secret `model`"),
+            (AnswerVerdict::Template, "spec.model of AgentRole `coder`"),
+            (AnswerVerdict::TooSmall, "spec.model of AgentRole `coder`"),
+            (AnswerVerdict::WrongAddress, "spec.model.baseURL"),
         ] {
             assert!(of(verdict).contains(named), "{verdict:?}");
         }

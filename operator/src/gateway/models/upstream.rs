@@ -289,7 +289,7 @@ impl<'a> ModelUpstream<'a> {
         status: u16,
         refusal: ModelRefusal,
     ) -> ModelError {
-        let ModelRefusal { verdict, after, said } = refusal;
+        let ModelRefusal { verdict, after, said, window } = refusal;
         let said = self.shown(&said);
         if verdict == AnswerVerdict::Again {
             return ModelError::Unavailable { what: format!("status {status}"), said, after };
@@ -301,7 +301,8 @@ impl<'a> ModelUpstream<'a> {
         let unknown = verdict == AnswerVerdict::UnknownModel;
         let nearest = if unknown { (subject.nearest)() } else { Vec::new() };
         let CallSubject { model, role, .. } = *subject;
-        let about = RefusalSubject { secret: &self.id.1, model, role, nearest: &nearest, status };
+        let secret = &self.id.1;
+        let about = RefusalSubject { secret, model, role, nearest: &nearest, status, window };
         ModelError::Refused(Box::new(RefusedModel::new(verdict, &about, &said)))
     }
 

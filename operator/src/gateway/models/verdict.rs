@@ -19,6 +19,8 @@ pub enum AnswerVerdict {
     /// The content does not pass.
     Content,
     Key,
+    /// The key is right, and does not carry the right to do this.
+    Forbidden,
     /// The account has no money left.
     Credit,
     /// There is money for an answer of so many tokens.
@@ -29,6 +31,14 @@ pub enum AnswerVerdict {
     NoTools,
     /// The model can't be shown pictures.
     NoPictures,
+    /// A picture of the conversation can't be used.
+    BadPicture,
+    /// The model's chat template does not take a conversation of this form.
+    Template,
+    /// The machine that serves the model is too small for it.
+    TooSmall,
+    /// What answers is no model API, or not at this path.
+    WrongAddress,
     /// No provider of the model knows all parameters, which the role asks for.
     NoParameters,
     /// No provider of the model promises what the role, or the account, asks for.
@@ -50,6 +60,15 @@ pub struct ModelRefusal {
     pub after: Option<Duration>,
     /// Its words, not masked.
     pub said: String,
+    /// Tokens that the model takes, where it says so of a conversation that is too long.
+    pub window: Option<u32>,
+}
+
+impl ModelRefusal {
+    fn new(verdict: AnswerVerdict, after: Option<Duration>, complaint: ProviderComplaint) -> Self {
+        let window = complaint.named_window().filter(|_| verdict == AnswerVerdict::Overflow);
+        Self { verdict, after, said: complaint.text, window }
+    }
 }
 
 /// Judges an answer whose status is not 200.
@@ -61,26 +80,24 @@ pub fn classify_answer(
 ) -> ModelRefusal {
     let complaint = complaint::read_complaint(body);
     let after = retry::asked_wait(headers, now).or(complaint.after);
-    ModelRefusal {
-        verdict: judge_complaint(status, &complaint, after),
-        after,
-        said: complaint.text,
-    }
+    let verdict = judge_complaint(status, &complaint, after);
+    ModelRefusal::new(verdict, after, complaint)
 }
 
 /// Judges an error that came with status 200: by the status that it names itself.
 pub fn classify_inner(complaint: ProviderComplaint) -> ModelRefusal {
     let after = complaint.after;
-    let verdict = match judge_complaint(complaint.status.unwrap_or(0), &complaint, after) {
-        // It had begun. Nothing says that the next time is not better.
-        AnswerVerdict::Strange | AnswerVerdict::Request
-            if complaint.status.is_none_or(|code| code >= 500) =>
-        {
-            AnswerVerdict::Unanswered
+    let status = complaint.status.unwrap_or(if complaint.is_page { 200 } else { 0 });
+    let verdict = judge_words(status, &complaint, after).unwrap_or_else(|| {
+        match judge_status(status, &complaint) {
+            // It had begun. Nothing says that the next time is not better.
+            AnswerVerdict::Strange | AnswerVerdict::Request if !(100..500).contains(&status) => {
+                AnswerVerdict::Unanswered
+            }
+            verdict => verdict,
         }
-        verdict => verdict,
-    };
-    ModelRefusal { verdict, after, said: complaint.text }
+    });
+    ModelRefusal::new(verdict, after, complaint)
 }
 
 fn judge_complaint(
@@ -88,20 +105,34 @@ fn judge_complaint(
     complaint: &ProviderComplaint,
     after: Option<Duration>,
 ) -> AnswerVerdict {
+    let by_words = judge_words(status, complaint, after);
+    by_words.unwrap_or_else(|| judge_status(status, complaint))
+}
+
+/// What its words and kinds say, whatever its status: servers have refused requests with each of 200, 400,
+/// 422 and 500.
+fn judge_words(
+    status: u16,
+    complaint: &ProviderComplaint,
+    after: Option<Duration>,
+) -> Option<AnswerVerdict> {
     let text = complaint.text.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let is = |kinds: &[&str]| kinds.iter().any(|kind| complaint.is(kind));
     match status {
-        402 => return judge_unpaid(complaint, &text, after),
-        401 => return AnswerVerdict::Key,
-        413 => return AnswerVerdict::Overflow,
-        429 if is(&["insufficient_quota"]) || says(CREDIT) => return AnswerVerdict::Credit,
-        429 if says(&["request too large", "must be reduced"]) => return AnswerVerdict::Overflow,
-        429 => return AnswerVerdict::Again,
-        520 | 524 => return AnswerVerdict::Unanswered,
+        402 => return Some(judge_unpaid(complaint, &text, after)),
+        401 => return Some(AnswerVerdict::Key),
+        413 => return Some(AnswerVerdict::Overflow),
+        429 if is(&["insufficient_quota"]) || says(CREDIT) => return Some(AnswerVerdict::Credit),
+        429 if says(&["request too large", "must be reduced"]) || is(OVERFLOW_KINDS) => {
+            return Some(AnswerVerdict::Overflow);
+        }
+        429 => return Some(AnswerVerdict::Again),
+        520 | 524 => return Some(AnswerVerdict::Unanswered),
+        200..500 if complaint.is_page => return Some(AnswerVerdict::WrongAddress),
         _ => {}
     }
-    if is(&["max_tokens_exceeded"]) || says(ANSWER) {
+    let found = if is(&["max_tokens_exceeded"]) || says(ANSWER) {
         AnswerVerdict::AnswerTooLong
     } else if is(OVERFLOW_KINDS) || says(OVERFLOW) || (says(&["input"]) && says(INPUT_TOO_LONG)) {
         AnswerVerdict::Overflow
@@ -109,10 +140,40 @@ fn judge_complaint(
         AnswerVerdict::Content
     } else if is(&["payment_required"]) || says(CREDIT) {
         AnswerVerdict::Credit
-    } else if is(&["api_key_invalid", "invalid_api_key", "authentication_error"]) || says(KEY) {
+    } else if is(PICTURE_KINDS) {
+        AnswerVerdict::BadPicture
+    } else if is(KEY_KINDS) || says(KEY) {
         AnswerVerdict::Key
     } else {
-        judge_routing(&text).unwrap_or_else(|| by_status(status, complaint, &text))
+        return judge_routing(&text).or_else(|| judge_form(status, complaint, &text));
+    };
+    Some(found)
+}
+
+/// A request that would be refused again, however the server calls that.
+fn judge_form(status: u16, complaint: &ProviderComplaint, text: &str) -> Option<AnswerVerdict> {
+    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let is = |kinds: &[&str]| kinds.iter().any(|kind| complaint.is(kind));
+    let about_request = matches!(status, 0 | 200 | 400 | 405..=412 | 415..=428 | 500..=599);
+    let no_path = matches!(status, 404 | 405) && NO_PATH.contains(&text) && !is(&["not_found"]);
+    if no_path || says(&["unexpected endpoint"]) {
+        Some(AnswerVerdict::WrongAddress)
+    } else if about_request && says(TEMPLATE) {
+        Some(AnswerVerdict::Template)
+    } else if says(&["requires more system memory"]) {
+        Some(AnswerVerdict::TooSmall)
+    } else if about_request && (is(UNKNOWN_KINDS) || says(UNKNOWN)) {
+        Some(AnswerVerdict::UnknownModel)
+    } else if about_request && says(FORM) {
+        Some(AnswerVerdict::Request)
+    } else if is(PASSING) {
+        None
+    } else if is(&["permission_denied", "permission_error"]) && !says(PLACE) {
+        Some(AnswerVerdict::Forbidden)
+    } else if about_request && is(FORM_KINDS) {
+        Some(AnswerVerdict::Request)
+    } else {
+        None
     }
 }
 
@@ -154,19 +215,18 @@ fn judge_routing(text: &str) -> Option<AnswerVerdict> {
     }
 }
 
-fn by_status(status: u16, complaint: &ProviderComplaint, text: &str) -> AnswerVerdict {
-    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    let is = |kinds: &[&str]| kinds.iter().any(|kind| complaint.is(kind));
-    let unknown = is(&["model_not_found", "not_found_error"]) || says(UNKNOWN);
+/// What is left to go by where no word is known.
+fn judge_status(status: u16, complaint: &ProviderComplaint) -> AnswerVerdict {
+    let text = complaint.text.to_lowercase();
     match status {
         // Not for the key's sake.
-        403 if says(&["country", "region", "territory"]) => AnswerVerdict::Strange,
+        403 if PLACE.iter().any(|word| text.contains(word)) => AnswerVerdict::Strange,
         403 => AnswerVerdict::Key,
         404 => AnswerVerdict::UnknownModel,
-        400 | 422 if unknown => AnswerVerdict::UnknownModel,
-        _ if is(PASSING) => AnswerVerdict::Again,
+        _ if PASSING.iter().any(|kind| complaint.is(kind)) => AnswerVerdict::Again,
+        501 => AnswerVerdict::Request,
         408 | 425 | 500..=599 => AnswerVerdict::Again,
-        400 | 405..=407 | 409 | 415 | 422 => AnswerVerdict::Request,
+        400 | 405..=407 | 409 | 412 | 415 | 422 => AnswerVerdict::Request,
         _ => AnswerVerdict::Strange,
     }
 }
@@ -177,6 +237,9 @@ const OVERFLOW_KINDS: &[&str] = &[
     "model_context_window_exceeded",
     "exceed_context_size_error",
     "request_too_large",
+    "payload_too_large",
+    "token_limit_exceeded",
+    "string_too_long",
     "string_above_max_length",
 ];
 
@@ -209,6 +272,10 @@ const OVERFLOW: &[&str] = &[
     "reduce your prompt",
     "too large for model with",
     "range of input length should be",
+    "context length of only",
+    "tokens + `max_new_tokens` must be <=",
+    "`inputs` must have less than",
+    "exceed context window of",
     "request entity too large",
 ];
 
@@ -261,6 +328,19 @@ const CREDIT: &[&str] = &[
     "more credits",
 ];
 
+/// What OpenRouter says of pictures that a model was to be shown.
+const PICTURE_KINDS: &[&str] = &[
+    "invalid_image",
+    "image_too_large",
+    "image_too_small",
+    "unsupported_image_format",
+    "image_not_found",
+    "image_download_failed",
+];
+
+const KEY_KINDS: &[&str] =
+    &["authentication", "api_key_invalid", "invalid_api_key", "authentication_error"];
+
 const KEY: &[&str] =
     &["api key not valid", "invalid api key", "incorrect api key", "user not found"];
 
@@ -270,6 +350,8 @@ const TOOLS: &[&str] = &[
     "does not support function calling",
     "tools is not supported",
     "enable-auto-tool-choice",
+    "requires --jinja",
+    "cannot use tools with",
     "tool calling is not supported",
 ];
 
@@ -280,6 +362,7 @@ const PICTURES: &[&str] = &[
     "not a multimodal model",
     "image input is not supported",
     "image_url is only supported",
+    "provide the mmproj",
     "unknown variant `image_url`",
 ];
 
@@ -291,6 +374,65 @@ const UNKNOWN: &[&str] = &[
     "model_not_found",
     "model does not exist",
     "no such model",
+    "no models loaded",
+];
+
+const UNKNOWN_KINDS: &[&str] = &["model_not_found", "not_found_error", "not_found"];
+
+/// Whole texts with which servers say that they have nothing at a path.
+const NO_PATH: &[&str] =
+    &["not found", "404 page not found", "file not found", "method not allowed", "no such route"];
+
+/// Where somebody is, which no key changes.
+const PLACE: &[&str] = &["country", "region", "territory"];
+
+/// Chat templates that insist on a form, and engines that fail in one.
+const TEMPLATE: &[&str] = &[
+    "jinja exception",
+    "raise_exception",
+    "unable to generate parser for this template",
+    "roles must alternate",
+    "must alternate between",
+    "template error",
+    "failed to apply chat template",
+    "failed to render",
+    "tool call ids should be",
+    "tool call id must be",
+    "system role not supported",
+    "does not support system messages",
+    "only user and assistant roles are supported",
+];
+
+/// That a request has not the form that a server can read, in the words of validators and interpreters.
+const FORM: &[&str] = &[
+    "validation error",
+    "literal_error",
+    "can only concatenate",
+    "object has no attribute",
+    "is not iterable",
+    "list indices must be",
+    "unhashable type",
+    "failed to parse tool call arguments",
+    "failed to parse grammar",
+    "extra inputs are not permitted",
+    "input should be a valid",
+    "unsupported content",
+    "unsupported param",
+    "unrecognized request argument",
+];
+
+const FORM_KINDS: &[&str] = &[
+    "invalid_request",
+    "invalid_request_error",
+    "unprocessable",
+    "unprocessableentityerror",
+    "precondition_failed",
+    "badrequesterror",
+    "bad_request",
+    "not_supported_error",
+    "validation_error",
+    "validation",
+    "template_error",
 ];
 
 /// Kinds that pass by themselves.

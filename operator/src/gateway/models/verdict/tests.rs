@@ -249,7 +249,87 @@ const REFUSALS: &[(u16, &str, AnswerVerdict)] = &[
         r#"{"type":"error","error":{"type":"invalid_request_error","message":"messages.3.content.0: Invalid `signature` in `thinking` block"}}"#,
         Request,
     ),
+    // A form that a server does not take, which some call an outage.
+    (
+        500,
+        r#"{"error":{"message":"7 validation errors: {'type': 'literal_error', 'loc': ('body', 'messages'), 'msg': 'Input should be a valid string'}","type":"internal_server_error","param":null,"code":null}}"#,
+        Request,
+    ),
+    (
+        500,
+        r#"{"error":{"message":"can only concatenate str (not \"list\") to str","type":"internal_server_error"}}"#,
+        Request,
+    ),
+    (500, r#"{"detail":"'NoneType' object has no attribute 'strip'"}"#, Request),
+    (
+        500,
+        r#"{"error":{"code":500,"message":"Failed to parse tool call arguments as JSON","type":"server_error"}}"#,
+        Request,
+    ),
+    (501, r#"{"error":{"code":501,"message":"m","type":"not_supported_error"}}"#, Request),
+    (
+        500,
+        r#"{"error":{"message":"Invalid type for 'messages[1].content'","type":"invalid_request_error"}}"#,
+        Request,
+    ),
+    (412, r#"{"error":{"code":412,"message":"m"}}"#, Request),
+    (
+        500,
+        r#"{"error":{"code":500,"message":"tools param requires --jinja flag","type":"server_error"}}"#,
+        NoTools,
+    ),
+    (
+        500,
+        r#"{"error":{"code":500,"message":"image input is not supported - hint: if this is unexpected, you may need to provide the mmproj","type":"server_error"}}"#,
+        NoPictures,
+    ),
+    (
+        400,
+        r#"{"error":{"code":400,"message":"Unable to generate parser for this template. … Jinja Exception: Conversation roles must alternate user/assistant/…","type":"invalid_request_error"}}"#,
+        Template,
+    ),
+    (
+        500,
+        r#"{"error":{"code":500,"message":"Tool call IDs should be alphanumeric strings with length 9!","type":"server_error"}}"#,
+        Template,
+    ),
+    (
+        422,
+        r#"{"error":"Template error: invalid operation: Conversation roles must alternate","error_type":"template_error"}"#,
+        Template,
+    ),
+    (
+        422,
+        r#"{"error":"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000","error_type":"validation"}"#,
+        Overflow,
+    ),
+    (
+        400,
+        r#"{"error":"Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens, which is not enough."}"#,
+        Overflow,
+    ),
+    (
+        500,
+        r#"{"error":"model requires more system memory (5.5 GiB) than is available (3.1 GiB)"}"#,
+        TooSmall,
+    ),
+    (
+        404,
+        r#"{"error":"No models loaded. Please load a model in the developer page."}"#,
+        UnknownModel,
+    ),
+    // No model API.
+    (404, "<!DOCTYPE html><html><head><title>404 Not Found</title></head></html>", WrongAddress),
+    (403, "<html><head><title>Access denied</title></head></html>", WrongAddress),
+    (302, "<html><head><title>302 Found</title></head></html>", WrongAddress),
+    (404, r#"{"detail":"Not Found"}"#, WrongAddress),
+    (404, "404 page not found", WrongAddress),
+    (405, r#"{"detail":"Method Not Allowed"}"#, WrongAddress),
+    (502, "<html><head><title>502 Bad Gateway</title></head></html>", Again),
+    (401, "<html><head><title>401 Authorization Required</title></head></html>", Key),
     // What passes.
+    (503, r#"{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}"#, Again),
+    (500, r#"{"error":"llama runner process has terminated: exit status 2"}"#, Again),
     (
         429,
         r#"{"error":{"message":"Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests per day","code":429}}"#,
@@ -310,8 +390,77 @@ fn an_error_inside_an_answer_counts_by_its_own_code() {
         (r#""something went wrong""#, Unanswered),
         ("{}", Unanswered),
         (r#"{"code":400,"message":"Invalid `signature` in `thinking` block"}"#, Request),
+        (r#""7 validation errors: literal_error""#, Request),
+        (r#"{"message":"m","type":"invalid_request_error"}"#, Request),
+        (
+            r#""Unexpected endpoint or method. (POST /chat/completions). Returning 200 anyway""#,
+            WrongAddress,
+        ),
     ] {
         let complaint = complaint::complaint_of(&serde_json::from_str(error).unwrap());
         assert_eq!(classify_inner(complaint).verdict, verdict, "{error}");
     }
+}
+
+/// What each error type means that OpenRouter declares, whatever its status, as it was taken from the provider's
+/// own types.
+#[test]
+fn every_declared_error_type_has_its_meaning() {
+    let declared = include_str!("../../../../../tests/corpus/openrouter-types.json");
+    let declared: serde_json::Value = serde_json::from_str(declared).unwrap();
+    let types: Vec<String> = serde_json::from_value(declared["ApiErrorType"].clone()).unwrap();
+    assert_eq!(types.len(), 27);
+    for kind in types {
+        let expected = match kind.as_str() {
+            "context_length_exceeded"
+            | "token_limit_exceeded"
+            | "string_too_long"
+            | "payload_too_large" => Overflow,
+            "max_tokens_exceeded" => AnswerTooLong,
+            "authentication" => Key,
+            "permission_denied" => Forbidden,
+            "payment_required" => Credit,
+            "rate_limit_exceeded"
+            | "provider_overloaded"
+            | "provider_unavailable"
+            | "server"
+            | "timeout" => Again,
+            "invalid_request" | "precondition_failed" | "unprocessable" | "unmapped" => Request,
+            "invalid_prompt" | "content_policy_violation" | "refusal" => Content,
+            "not_found" => UnknownModel,
+            "invalid_image"
+            | "image_too_large"
+            | "image_too_small"
+            | "unsupported_image_format"
+            | "image_not_found"
+            | "image_download_failed" => BadPicture,
+            unknown => panic!("nothing is known of the error type `{unknown}`"),
+        };
+        let error = format!(
+            r#"{{"code":400,"message":"Provider returned error","metadata":{{"error_type":"{kind}"}}}}"#
+        );
+        let body = format!(r#"{{"error":{error}}}"#);
+        assert_eq!(judged(400, NOTHING, &body).verdict, expected, "{kind}");
+        let inner = complaint::complaint_of(&serde_json::from_str(&error).unwrap());
+        assert_eq!(classify_inner(inner).verdict, expected, "{kind} inside an answer");
+    }
+}
+
+#[test]
+fn who_may_not_is_told_from_a_key_that_is_wrong() {
+    let denied = r#"{"error":{"code":403,"message":"Provider returned error","metadata":{"error_type":"permission_denied"}}}"#;
+    assert_eq!(judged(403, NOTHING, denied).verdict, Forbidden);
+    let words = r#"{"type":"error","error":{"type":"permission_error","message":"Your API key does not have permission to use the specified resource."}}"#;
+    assert_eq!(judged(403, NOTHING, words).verdict, Forbidden);
+    let flagged = r#"{"error":{"code":403,"message":"m","metadata":{"error_type":"content_policy_violation","reasons":["x"]}}}"#;
+    assert_eq!(judged(403, NOTHING, flagged).verdict, Content);
+}
+
+#[test]
+fn a_window_is_told_of_a_conversation_that_is_too_long_and_of_nothing_else() {
+    let body = |kind: &str| {
+        format!(r#"{{"error":{{"code":400,"message":"m","type":"{kind}","n_ctx":2048}}}}"#)
+    };
+    assert_eq!(judged(400, NOTHING, &body("exceed_context_size_error")).window, Some(2_048));
+    assert_eq!(judged(400, NOTHING, &body("invalid_request_error")).window, None);
 }
