@@ -58,11 +58,10 @@ impl SpendAccount {
         self.used() + self.reserved + self.elsewhere
     }
 
-    /// Whether a call may be let through. A pot that is used up lets nothing through, not even what
-    /// costs nothing as far as is known.
+    /// Whether a call may be let through. What costs nothing is no matter of money: a pot that is used up
+    /// does not stop it.
     pub fn allows(&self, estimate: NanoUsd, cap: Option<NanoUsd>) -> bool {
-        let committed = self.committed();
-        cap.is_none_or(|cap| committed < cap && committed + estimate <= cap)
+        estimate == NanoUsd::ZERO || cap.is_none_or(|cap| self.committed() + estimate <= cap)
     }
 
     /// Takes a call in.
@@ -186,7 +185,8 @@ mod tests {
         assert!(pot.allows(usd(25), cap));
         pot.settle(usd(25), usd(70));
         assert_eq!(pot.used(), usd(115));
-        assert!(!pot.allows(NanoUsd::ZERO, cap), "used up");
+        assert!(!pot.allows(NanoUsd(1), cap), "used up");
+        assert!(pot.allows(NanoUsd::ZERO, cap), "what costs nothing goes on");
         assert!(pot.allows(usd(900), None));
     }
 
