@@ -6,8 +6,9 @@ use codebutler_crds::wire::ErrorCode;
 use super::verdict::AnswerVerdict;
 use crate::gateway::redact::SecretRedactor;
 
-/// Characters of a provider's words that are passed on.
+/// Characters of a provider's words that are passed on, and how many of them are the last ones.
 const SAID: usize = 300;
+const SAID_LAST: usize = 120;
 
 /// A refusal that asking again does not help against.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,10 +112,15 @@ pub fn shown_refusal(said: &str, key: &str, redactor: &SecretRedactor) -> String
     let said =
         if key.len() < 4 { said.to_owned() } else { said.replace(key, "[redacted:api-key]") };
     let masked = redactor.mask(&said);
-    match masked.char_indices().nth(SAID) {
-        Some((end, _)) => format!("{}…", masked[..end].trim_end()),
-        None => masked.into_owned(),
+    let chars: Vec<char> = masked.chars().collect();
+    if chars.len() <= SAID {
+        return masked.into_owned();
     }
+    // Where a server shows how it came to an error, the error itself is the end.
+    let (beginning, rest) = chars.split_at(SAID - SAID_LAST);
+    let end = &rest[rest.len() - SAID_LAST..];
+    let text = |part: &[char]| part.iter().collect::<String>();
+    format!("{} … {}", text(beginning).trim_end(), text(end).trim_start())
 }
 
 fn refusal_sentence(verdict: AnswerVerdict, about: &RefusalSubject<'_>) -> String {
@@ -276,9 +282,12 @@ mod tests {
         assert!(!masked(&format!("you sent {github}")).contains(&github));
         let cut = masked(&format!("{}{github}", "ä".repeat(290)));
         assert!(
-            cut.chars().count() <= 301 && !cut.contains("ghp_"),
+            cut.chars().count() <= 303 && !cut.contains("ghp_"),
             "masked before it is cut: {cut}"
         );
+        let long = format!("While executing {} Error: roles must alternate", "x ".repeat(400));
+        let cut = masked(&long);
+        assert!(cut.starts_with("While executing") && cut.ends_with("Error: roles must alternate"));
         assert_eq!(shown_refusal("a b", "", &redactor), "a b");
     }
 }

@@ -136,10 +136,10 @@ fn read_ability(entry: &Value, words: &[&str]) -> Option<bool> {
     let has = &entry["capabilities"];
     let flag = |word: &&str| has.get(*word).or_else(|| entry.get(*word))?.as_bool();
     let named = || {
-        let names = has.as_array()?.iter().filter_map(Value::as_str);
-        names.into_iter().any(|name| words.contains(&name)).then_some(true)
+        let mut names = has.as_array()?.iter().filter_map(Value::as_str);
+        names.any(|name| words.contains(&name)).then_some(true)
     };
-    words.iter().find_map(|word| flag(&word)).or_else(named)
+    words.iter().find_map(flag).or_else(named)
 }
 
 fn sees_pictures(entry: &Value) -> Option<bool> {
