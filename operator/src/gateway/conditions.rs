@@ -50,8 +50,8 @@ pub struct ConditionFinding<'a> {
 /// What was found about the models of a Repo's roles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConditionStanding {
-    /// The provider has them all.
-    Known,
+    /// The provider has them all; and what somebody should know of their money all the same.
+    Known(Option<String>),
     /// A sentence about those that it has not, or that can't do the work.
     Wrong(String),
     /// Why the provider's list can't be had, or says nothing.
@@ -110,8 +110,10 @@ impl ConditionWriter {
     pub async fn models(&self, repo: &Repo, standing: &ConditionStanding) -> bool {
         let message;
         let (holds, reason, message) = match standing {
-            ConditionStanding::Known => {
-                (Some(true), "Known", "the provider has the models of all roles")
+            ConditionStanding::Known(remark) => {
+                let rest = remark.as_ref().map(|remark| format!("; {remark}")).unwrap_or_default();
+                message = format!("the provider has the models of all roles{rest}");
+                (Some(true), "Known", message.as_str())
             }
             ConditionStanding::Wrong(faults) => (Some(false), "NotKnown", faults.as_str()),
             ConditionStanding::Unknown(why) => {

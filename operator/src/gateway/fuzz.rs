@@ -11,6 +11,7 @@ use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 
 use super::git::{self, pktline, push};
+use super::models::collect::StreamedAnswer;
 use super::models::sse::EventTap;
 use super::redact::SecretRedactor;
 use super::slack::fuzz_frame;
@@ -146,6 +147,14 @@ fn streams_of_any_kind_say_the_same_in_pieces() {
         assert_eq!(told(&mut bytes.chunks(1)), whole);
         let (head, tail) = bytes.split_at(bytes.len() / 2);
         assert_eq!(told(&mut [head, tail].into_iter()), whole);
+        let collected = |pieces: &mut dyn Iterator<Item = &[u8]>| {
+            let mut answer = StreamedAnswer::default();
+            pieces.for_each(|piece| answer.take(piece));
+            answer.into_whole()
+        };
+        let whole = collected(&mut std::iter::once(bytes));
+        assert_eq!(collected(&mut bytes.chunks(1)), whole);
+        assert_eq!(collected(&mut [head, tail].into_iter()), whole);
     });
 }
 

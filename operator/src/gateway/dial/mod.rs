@@ -30,7 +30,7 @@ use tower::{Service, ServiceExt as _};
 use url::Url;
 
 pub use self::causes::{find_refusal, find_trouble};
-pub use self::names::{DialReach, NameLookup};
+pub use self::names::{DialReach, NameLookup, is_outside};
 use self::names::{HostNames, NameResolver};
 pub use self::options::DialOptions;
 use self::options::ProxyRules;
@@ -112,7 +112,7 @@ impl OutsideDialer {
         let to = target_uri(scheme, target)?;
         let fits = match target.ip {
             Some(ip) => self.names.may_reach(ip),
-            None => self.proxies.of(&to).is_none() || names::is_outside(&target.host),
+            None => self.proxies.of(&to).is_none() || is_outside(&target.host),
         };
         // A proxy is reached whatever its address: it is no host for anybody.
         let proxy = self.names.is_proxy(&target.host);

@@ -2,9 +2,11 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use codebutler_crds::NanoUsd;
+use codebutler_crds::limits::ModelPrice;
 use codebutler_crds::thread::TokenUsage;
 use codebutler_crds::wire::history::ModelCall;
 use jiff::Timestamp;
@@ -14,16 +16,19 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
+use super::answer::{self, GrantEnd, ReadAnswer};
 use super::billing::{self, ProviderBill};
 use super::breaker::ChosenModel;
-use super::complaint::ProviderComplaint;
+use super::dialect::ApiDialect;
+use super::facts::KnownModelFacts;
 use super::facts::price::ModelPrices;
 use super::job::ModelJob;
 use super::prepare::RequestShape;
+use super::slow::AnswerPatience;
 use super::stream::{self, BUFFER, EndedStream};
 use super::trace;
 use super::upstream::{self, CallSubject, ModelError, ModelUpstream, UpstreamRequest};
-use super::verdict::classify_inner;
+use super::verdict::{AnswerVerdict, ModelRefusal, classify_inner};
 use crate::gateway::budget::{BilledCall, OpenError, estimate};
 use crate::gateway::caller::ProvenCaller;
 use crate::gateway::models::services::ModelServices;
@@ -159,9 +164,67 @@ async fn try_models(
 struct Begun<'a> {
     call: BilledCall,
     response: reqwest::Response,
+    /// When it was asked for.
+    asked: Instant,
     prices: Option<ModelPrices>,
     estimate: NanoUsd,
     upstream: ModelUpstream<'a>,
+}
+
+/// What a model costs for which neither its list nor the Repo names a price. Before the list was asked for, it
+/// may name one.
+fn unlisted_price(
+    gateway: &ModelServices,
+    caller: &ProvenCaller,
+    upstream: &ModelUpstream<'_>,
+) -> ModelPrice {
+    if gateway.models.catalog.has_asked(&caller.repo) && upstream.is_free() {
+        ModelPrice::default()
+    } else {
+        estimate::UNKNOWN
+    }
+}
+
+/// Whether the answer is read as a stream: a server that may be slow is heard of only so.
+fn collects_answer(
+    gateway: &ModelServices,
+    caller: &ProvenCaller,
+    job: &ModelJob,
+    asked: (&ModelUpstream<'_>, &str),
+) -> bool {
+    let (upstream, model) = asked;
+    let key = || (RepoKey::from(&*caller.repo), model.to_owned());
+    job.may_be_collected()
+        && upstream.dialect == ApiDialect::Plain
+        && !gateway.models.wholes.lock().contains(&key())
+}
+
+/// How long the answer may take to begin.
+const fn first_patience(job: &ModelJob, collects: bool, is_internal: bool) -> Duration {
+    match (job.streams(), collects || is_internal) {
+        (true, false) => upstream::STREAMED,
+        (false, false) => upstream::WHOLE,
+        (_, true) => AnswerPatience::of(is_internal).begin,
+    }
+}
+
+/// A model whose chat template leaves its tools out would answer without them, and not say so.
+fn refuse_lost_tools(
+    upstream: &ModelUpstream<'_>,
+    job: &ModelJob,
+    facts: &KnownModelFacts,
+    subject: &CallSubject<'_>,
+) -> Result<(), ModelError> {
+    if !(facts.is_template_toolless && job.has_tools()) {
+        return Ok(());
+    }
+    let refusal = ModelRefusal {
+        verdict: AnswerVerdict::NoTools,
+        after: None,
+        said: "its chat template knows no tools (chat_template_caps of /props)".to_owned(),
+        window: None,
+    };
+    Err(upstream.tell(subject, 200, refusal))
 }
 
 async fn begin_call<'a>(
@@ -182,28 +245,34 @@ async fn begin_call<'a>(
         role: &caller.role.spec.model,
         session: &session,
         affordable: None,
+        collects: collects_answer(gateway, caller, job, (&upstream, model)),
     };
+    let nearest = || gateway.models.catalog.nearest(&caller.repo, model);
+    let role = caller.role.name_any();
+    let subject = CallSubject { model, role: &role, nearest: &nearest };
+    refuse_lost_tools(&upstream, job, &facts, &subject)?;
     let (content_type, body) = job.body(model, &shape).map_err(|_| ModelError::Garbled)?;
     let price = facts
         .prices
         .as_ref()
         .map(|prices| prices.at(estimate::prompt_tokens(&body), Timestamp::now()));
-    let first = job.estimate(&body, &shape, &price.unwrap_or(estimate::UNKNOWN));
+    let unlisted = unlisted_price(gateway, caller, &upstream);
+    let first = job.estimate(&body, &shape, &price.unwrap_or(unlisted));
+    let first = first + facts.prices.as_ref().map(ModelPrices::per_request).unwrap_or_default();
     let estimate = gateway.models.calibration.apply(caller, model, first);
     let mut call = open_call(gateway, caller, estimate).await?;
-    let nearest = || gateway.models.catalog.nearest(&caller.repo, model);
-    let role = caller.role.name_any();
-    let subject = CallSubject { model, role: &role, nearest: &nearest };
-    let (path, stream) = (job.path(), job.streams());
-    let mut question = UpstreamRequest { path, subject, content_type, body, stream };
+    let is_internal = upstream.is_internal();
+    let patience = first_patience(job, shape.collects, is_internal);
+    let mut question = UpstreamRequest { path: job.path(), subject, content_type, body, patience };
     loop {
+        let asked = Instant::now();
         match upstream.ask(gateway.context.http(), &question, &mut call, &failed).await {
             Ok(response) => {
                 if let Some(id) = upstream::id_of(&response) {
                     call.known_as(id);
                 }
                 let prices = facts.prices;
-                return Ok(Begun { call, response, prices, estimate, upstream });
+                return Ok(Begun { call, response, asked, prices, estimate, upstream });
             }
             Err(error) if error.may_be_billed() => {
                 call.flag();
@@ -218,8 +287,17 @@ async fn begin_call<'a>(
                 }
                 upstream = fresh;
             }
+            Err(error) if shape.collects && error.is_about_streams() => {
+                tracing::info!(model, %error, "asking for the whole answer at once");
+                let key = (RepoKey::from(&*caller.repo), model.to_owned());
+                gateway.models.wholes.lock().insert(key);
+                shape.collects = false;
+                question.patience = first_patience(job, false, is_internal);
+                question.body = job.body(model, &shape).map_err(|_| ModelError::Garbled)?.1;
+            }
             // Dropped, the call is taken back, unless a shorter answer is within reach.
             Err(error) => {
+                gateway.models.catalog.learn_window(&caller.repo, model, error.window());
                 let least = shape.affordable.is_none().then(|| error.affordable()).flatten();
                 let Some(tokens) = least.filter(|tokens| *tokens >= WORTH) else {
                     return Err(error);
@@ -276,8 +354,9 @@ async fn finish_call(
     wanted: WantedReply,
     made: &mut Made,
 ) -> Result<(), Arc<ModelError>> {
-    let Begun { mut call, response, prices, estimate, upstream } = begun;
-    let known = Known { prices: prices.as_ref(), estimate };
+    let Begun { mut call, response, asked, prices, estimate, upstream } = begun;
+    let unlisted = unlisted_price(gateway, caller, &upstream);
+    let known = Known { prices: prices.as_ref(), unlisted, estimate };
     if job.streams() {
         let (pieces, reader) = mpsc::channel(BUFFER);
         let reader = wanted.send(Ok(ModelReply::Stream(reader))).is_ok().then_some(pieces);
@@ -291,18 +370,26 @@ async fn finish_call(
         }
         return outcome.map_err(Arc::new);
     }
-    let outcome = read_whole(response, job, &mut call).await;
+    let patience = AnswerPatience::of(upstream.is_internal());
+    let how = (asked, &patience, made.model.as_str());
+    let outcome = answer::read_whole(response, job, how, &mut call).await;
     step::point("after answer");
     let told = match outcome {
-        Ok(Came { answer, bill, failure }) => {
+        Ok(ReadAnswer { answer, bill, failure, is_uncounted }) => {
             made.provider = billing::find_provider(&answer);
-            match of_bill(bill.as_ref(), failure.is_some()) {
-                End::Settle(bill) => {
+            match answer::of_bill(bill.as_ref(), failure.is_some()) {
+                // Some count the tokens of whole answers alone: the next one is asked for so.
+                GrantEnd::Settle(_) if is_uncounted => {
+                    let key = (RepoKey::from(&*caller.repo), made.model.clone());
+                    gateway.models.wholes.lock().insert(key);
+                    call.flag();
+                }
+                GrantEnd::Settle(bill) => {
                     made.bill = Some(settle_call(gateway, caller, call, bill, &known, made));
                 }
                 // It says that nothing was answered, and nothing of a bill.
-                End::TakeBack => drop(call_refused(call)),
-                End::Flag => call.flag(),
+                GrantEnd::TakeBack => drop(call_refused(call)),
+                GrantEnd::Flag => call.flag(),
             }
             let completed = bill.is_some_and(|bill| bill.completed);
             match failure {
@@ -312,7 +399,10 @@ async fn finish_call(
                     let subject =
                         CallSubject { model: &made.model, role: &role, nearest: &nearest };
                     let status = complaint.status.unwrap_or(200);
-                    Err(upstream.tell(&subject, status, classify_inner(complaint)))
+                    let error = upstream.tell(&subject, status, classify_inner(complaint));
+                    let catalog = &gateway.models.catalog;
+                    catalog.learn_window(&caller.repo, &made.model, error.window());
+                    Err(error)
                 }
                 None if completed => Ok(answer),
                 None => Err(ModelError::Garbled),
@@ -334,55 +424,11 @@ fn call_refused(mut call: BilledCall) -> BilledCall {
     call
 }
 
-/// A whole answer, whatever it is.
-struct Came {
-    answer: Bytes,
-    /// Nothing if it can't be read.
-    bill: Option<ProviderBill>,
-    /// What it says that failed.
-    failure: Option<ProviderComplaint>,
-}
-
-/// What becomes of a call's grant.
-#[derive(Debug, PartialEq, Eq)]
-enum End {
-    Settle(ProviderBill),
-    TakeBack,
-    Flag,
-}
-
-fn of_bill(bill: Option<&ProviderBill>, failed: bool) -> End {
-    match bill {
-        Some(bill) if bill.priced => End::Settle(*bill),
-        Some(bill) if bill.completed && (bill.reported || !failed) => End::Settle(*bill),
-        Some(bill) if !bill.completed => End::TakeBack,
-        // It can't be read, or broke off, and says nothing of a bill.
-        _ => End::Flag,
-    }
-}
-
-async fn read_whole(
-    response: reqwest::Response,
-    job: &ModelJob,
-    call: &mut BilledCall,
-) -> Result<Came, ModelError> {
-    let collected = std::pin::pin!(upstream::collect_answer(response));
-    let answer = stream::await_lasting(collected, || call.lasts()).await?;
-    let (bill, failure) = (billing::read_bill(&answer), billing::find_failure(&answer));
-    let bill = bill.map(|bill| match job {
-        // Who says nothing of the length is billed by the bytes.
-        ModelJob::Speech(recording) if bill.completed && bill.seconds.is_none() => {
-            let bytes = u64::try_from(recording.sound.len()).unwrap_or(u64::MAX);
-            ProviderBill { seconds: Some(estimate::sound_seconds(bytes)), ..bill }
-        }
-        _ => bill,
-    });
-    Ok(Came { answer, bill, failure })
-}
-
 /// What was known of a call before it was made.
 struct Known<'a> {
     prices: Option<&'a ModelPrices>,
+    /// What holds where there are none.
+    unlisted: ModelPrice,
     estimate: NanoUsd,
 }
 
@@ -396,8 +442,12 @@ fn settle_call(
 ) -> ProviderBill {
     let model = &made.model;
     let price = known.prices.map(|prices| prices.at(bill.usage.prompt_tokens, Timestamp::now()));
-    let bill = bill.at(price.as_ref());
-    if !bill.priced {
+    let is_named = bill.priced;
+    let mut bill = bill.at(price.as_ref());
+    if let Some(prices) = known.prices.filter(|_| !is_named) {
+        bill.usage.cost += prices.per_request();
+    }
+    if !bill.priced && known.unlisted == estimate::UNKNOWN {
         tracing::warn!(
             repo = caller.repo.name_any(),
             model,
@@ -405,7 +455,7 @@ fn settle_call(
              a large model"
         );
     }
-    let bill = bill.at(Some(&estimate::UNKNOWN));
+    let bill = bill.at(Some(&known.unlisted));
     gateway.models.calibration.learn(caller, model, known.estimate, bill.usage.cost);
     keep_call(gateway, caller, &call, bill.usage, made);
     for near in call.settle(caller, bill.usage) {
@@ -434,34 +484,4 @@ fn keep_call(
         ..billing::told_call(&made.model, &usage)
     });
     gateway.context.history.call(&caller.key(), caller.role_name(), &id, told);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_grant_ends_with_what_is_known_of_the_bill() {
-        let bill = |completed, priced, reported| {
-            let usage = TokenUsage::default();
-            ProviderBill { usage, priced, reported, completed, images: 0, seconds: None }
-        };
-        for (told, failed, end) in [
-            (bill(true, true, true), false, "settle"),
-            (bill(true, false, false), false, "settle"),
-            (bill(true, false, true), true, "settle"),
-            (bill(true, false, false), true, "flag"),
-            (bill(false, true, true), true, "settle"),
-            (bill(false, false, false), true, "take back"),
-            (bill(false, false, false), false, "take back"),
-        ] {
-            let found = match of_bill(Some(&told), failed) {
-                End::Settle(_) => "settle",
-                End::TakeBack => "take back",
-                End::Flag => "flag",
-            };
-            assert_eq!(found, end, "{told:?} {failed}");
-        }
-        assert_eq!(of_bill(None, false), End::Flag);
-    }
 }

@@ -3,7 +3,10 @@
 
 use codebutler_crds::Repo;
 use codebutler_crds::repo::ModelApi;
-use url::Url;
+use url::{Host, Url};
+
+use crate::gateway::dial::is_outside;
+use crate::gateway::egress::address::is_public;
 
 /// The kind of API behind a base URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,15 +57,54 @@ impl ApiDialect {
         }
     }
 
+    /// Whether a model costs nothing there unless somebody names a price: a server of one's own network is
+    /// no provider's, unless the Repo says that it speaks for one.
+    pub fn is_free_at(self, base_url: &Url) -> bool {
+        self == Self::Plain && is_internal_url(base_url)
+    }
+
     /// Whether a stream has to be asked for its usage.
     pub const fn streams_usage_when_asked(self) -> bool {
         !matches!(self, Self::OpenRouter)
     }
 }
 
+/// Whether a base URL leads to a server of one's own network, by its address or its name.
+pub fn is_internal_url(base_url: &Url) -> bool {
+    match base_url.host() {
+        Some(Host::Ipv4(ip)) => !is_public(ip.into()),
+        Some(Host::Ipv6(ip)) => !is_public(ip.into()),
+        Some(Host::Domain(name)) => !is_outside(name),
+        None => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_of_ones_own_is_known_by_its_address_or_name() {
+        for (url, internal) in [
+            ("http://127.0.0.1:8080/v1", true),
+            ("http://[::1]:8080/v1", true),
+            ("http://10.1.2.3/v1", true),
+            ("http://192.168.1.20:11434/v1", true),
+            ("http://[fd00::5]/v1", true),
+            ("http://localhost:11434/v1", true),
+            ("http://ollama:11434/v1", true),
+            ("http://vllm.models.svc/v1", true),
+            ("http://vllm.models.svc.cluster.local:8000/v1", true),
+            ("https://openrouter.ai/api/v1", false),
+            ("https://llm.example.com/v1", false),
+            ("http://8.8.8.8/v1", false),
+        ] {
+            let url = Url::parse(url).unwrap();
+            assert_eq!(is_internal_url(&url), internal, "{url}");
+            assert_eq!(ApiDialect::Plain.is_free_at(&url), internal, "{url}");
+            assert!(!ApiDialect::OpenRouter.is_free_at(&url), "a proxy to a provider: {url}");
+        }
+    }
 
     #[test]
     fn an_api_is_known_by_its_host_alone() {

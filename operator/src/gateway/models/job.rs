@@ -41,6 +41,19 @@ impl ModelJob {
         matches!(self, Self::Chat(ForwardableRequest { stream: true, .. }))
     }
 
+    /// Whether the whole answer can be put together from a stream.
+    pub const fn may_be_collected(&self) -> bool {
+        matches!(
+            self,
+            Self::Chat(ForwardableRequest { stream: false, answers: 1, draws: false, .. })
+        )
+    }
+
+    /// Whether the model is to call tools.
+    pub fn has_tools(&self) -> bool {
+        matches!(self, Self::Chat(request) if request.fields.get("tools").is_some_and(|tools| !matches!(tools.get(), "null" | "[]")))
+    }
+
     /// Whether another model may stand in.
     pub const fn may_fall_back(&self) -> bool {
         matches!(self, Self::Chat(_))

@@ -2,16 +2,18 @@
 //! granted before they are made and metered where the money is spent. What is asked and answered is
 //! never logged.
 //!
-//! Pure: [`billing`], [`breaker`], [`complaint`], [`dialect`], [`form`], [`job`], [`prepare`],
-//! [`refusal`], [`request`], [`retry`], [`sse`], [`verdict`]. [`facts`] knows the models,
+//! Pure: [`billing`], [`breaker`], [`collect`], [`complaint`], [`dialect`], [`form`], [`job`], [`prepare`],
+//! [`refusal`], [`request`], [`retry`], [`slow`], [`sse`], [`verdict`]. [`facts`] knows the models,
 //! [`flights`] how many calls a role makes at once, [`call`] makes one, [`upstream`] talks to the
 //! provider, [`stream`] hands on, [`settle`] asks what lost answers have cost.
 
+mod answer;
 pub mod billing;
 pub mod breaker;
 mod calibration;
 mod call;
 mod calling;
+pub mod collect;
 pub mod complaint;
 pub mod dialect;
 pub mod facts;
@@ -25,6 +27,7 @@ pub mod request;
 pub mod retry;
 pub mod services;
 pub mod settle;
+mod slow;
 pub mod sse;
 pub mod stream;
 mod trace;

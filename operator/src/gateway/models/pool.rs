@@ -1,11 +1,16 @@
 //! What calls to models share.
 
+use std::collections::HashSet;
+
+use parking_lot::Mutex;
+
 use super::breaker::CircuitBreakers;
 use super::calibration::EstimateCalibration;
 use super::facts::catalog::{CatalogAsker, ModelCatalog};
 use super::flights::CallSlots;
 use super::upstream::ProviderKeys;
 use crate::gateway::context::GatewayContext;
+use crate::gateway::repo_key::RepoKey;
 
 #[derive(Default)]
 pub struct ModelPool {
@@ -13,6 +18,8 @@ pub struct ModelPool {
     pub(super) breakers: CircuitBreakers,
     pub(super) calibration: EstimateCalibration,
     pub(super) flights: CallSlots,
+    /// Models that do not answer in streams.
+    pub(super) wholes: Mutex<HashSet<(RepoKey, String)>>,
     pub catalog: ModelCatalog,
 }
 

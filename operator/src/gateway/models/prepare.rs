@@ -27,6 +27,8 @@ pub struct RequestShape<'a> {
     pub session: &'a str,
     /// Longest answer that there is credit for.
     pub affordable: Option<u32>,
+    /// Whether the answer is asked for as a stream although its caller wants the whole.
+    pub collects: bool,
 }
 
 impl ForwardableRequest {
@@ -49,7 +51,7 @@ impl ForwardableRequest {
     /// Never, as far as is known.
     pub fn body(&self, model: &str, shape: &RequestShape<'_>) -> Result<Vec<u8>, RequestError> {
         let mut own = vec![("model", Value::from(model))];
-        if self.stream {
+        if self.stream || shape.collects {
             own.push(("stream", true.into()));
             if shape.dialect.streams_usage_when_asked() {
                 own.push(("stream_options", json!({"include_usage": true})));
@@ -226,7 +228,14 @@ mod tests {
     ) -> Value {
         let role = role(wants);
         let request = ForwardableRequest::read(body.to_string().as_bytes(), &role).unwrap();
-        let shape = RequestShape { dialect, facts, role: &role, session: "s1", affordable: None };
+        let shape = RequestShape {
+            dialect,
+            facts,
+            role: &role,
+            session: "s1",
+            affordable: None,
+            collects: false,
+        };
         serde_json::from_slice(&request.body(model, &shape).unwrap()).unwrap()
     }
 
@@ -344,6 +353,7 @@ mod tests {
             role: &role,
             session: "s",
             affordable,
+            collects: false,
         };
         assert_eq!(request.cap(&shape(Some(3_000))), Some(3_000));
         assert_eq!(request.cap(&shape(Some(30_000))), Some(16_000));

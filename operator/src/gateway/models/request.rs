@@ -298,6 +298,7 @@ mod tests {
                 role: &role,
                 session: "s",
                 affordable: None,
+                collects: false,
             };
             String::from_utf8(read(body).unwrap().body("m/x", &shape).unwrap()).unwrap()
         };

@@ -19,9 +19,10 @@ use tokio::time::{Instant, timeout};
 use url::Url;
 
 use super::complaint;
-use super::dialect::ApiDialect;
+use super::dialect::{ApiDialect, is_internal_url};
 use super::refusal::{self, RefusalSubject, RefusedModel};
 use super::retry;
+use super::slow;
 use super::verdict::{self, AnswerVerdict, ModelRefusal};
 use crate::gateway::budget::BilledCall;
 use crate::gateway::context::GatewayContext;
@@ -32,14 +33,14 @@ use crate::gateway::secrets::SecretError;
 use crate::step;
 
 /// How long a provider may take until the first byte of a whole answer.
-const WHOLE: Duration = Duration::from_mins(10);
+pub const WHOLE: Duration = Duration::from_mins(10);
 /// How long until the first byte of a streamed one.
-const STREAMED: Duration = Duration::from_mins(3);
+pub const STREAMED: Duration = Duration::from_mins(3);
 /// How long nothing may come in the middle of an answer.
 pub const IDLE: Duration = Duration::from_mins(2);
 /// How long a key is not read again.
 const FRESH: Duration = Duration::from_secs(10);
-const MAX_ANSWER: usize = 32 * 1024 * 1024;
+pub const MAX_ANSWER: usize = 32 * 1024 * 1024;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +70,9 @@ pub enum ModelError {
     /// The request was sent, and then nothing came, or not all of it.
     #[error("the provider's answer was lost on the way; whether it was billed is unknown")]
     Lost,
+    /// It did not come in time, and a person can do something about it.
+    #[error("{0}")]
+    Slow(String),
     /// More than anybody can use.
     #[error("the provider's answer is longer than {} MiB", MAX_ANSWER / 1024 / 1024)]
     TooLong,
@@ -90,19 +94,34 @@ impl ModelError {
             Self::Lost | Self::Garbled | Self::TooLong => ErrorCode::Unanswered,
             Self::Unavailable { .. } | Self::Unrecorded => ErrorCode::Unavailable,
             Self::Exceeded(_) => ErrorCode::BudgetExceeded,
-            Self::BaseUrl | Self::Secret(_) | Self::KeyForm(_) | Self::Barred { .. } => {
-                ErrorCode::Upstream
-            }
+            Self::BaseUrl
+            | Self::Secret(_)
+            | Self::KeyForm(_)
+            | Self::Barred { .. }
+            | Self::Slow(_) => ErrorCode::Upstream,
         }
     }
 
     /// Whether it was sent, and nobody knows whether it was billed.
     pub fn may_be_billed(&self) -> bool {
         match self {
-            Self::Lost => true,
+            Self::Lost | Self::Slow(_) => true,
             Self::Refused(refused) => refused.verdict == AnswerVerdict::Unanswered,
             _ => false,
         }
+    }
+
+    /// Tokens that the model takes, where a conversation was too long for it.
+    pub fn window(&self) -> Option<u32> {
+        match self {
+            Self::Refused(refused) => refused.window,
+            _ => None,
+        }
+    }
+
+    /// Whether it was refused for being asked as a stream.
+    pub fn is_about_streams(&self) -> bool {
+        matches!(self, Self::Refused(refused) if refused.sentence.to_lowercase().contains("stream"))
     }
 
     /// The longest answer that there is credit for, if that is what is in the way.
@@ -131,6 +150,7 @@ impl ModelError {
             Self::Unrecorded => "unrecorded",
             Self::Exceeded(_) => "budget_exceeded",
             Self::Lost => "lost",
+            Self::Slow(_) => "slow",
             Self::TooLong | Self::Garbled => "garbled",
         }
     }
@@ -203,8 +223,8 @@ pub struct UpstreamRequest<'a> {
     pub content_type: HeaderValue,
     /// Kept for repetitions.
     pub body: Bytes,
-    /// Whether the answer comes as it is made.
-    pub stream: bool,
+    /// How long the answer may take to begin.
+    pub patience: Duration,
 }
 
 /// Who asks for what, for sentences.
@@ -234,6 +254,16 @@ impl<'a> ModelUpstream<'a> {
         let dialect = ApiDialect::of(repo);
         let redactor = context.redactors.of(repo);
         Ok(Self { keys, id, url, authorization, redactor, dialect })
+    }
+
+    /// Whether it is a server of one's own network.
+    pub fn is_internal(&self) -> bool {
+        is_internal_url(&self.url)
+    }
+
+    /// Whether a model there costs nothing unless somebody names a price.
+    pub fn is_free(&self) -> bool {
+        self.dialect.is_free_at(&self.url)
     }
 
     /// Whether the same provider would be asked with another key.
@@ -328,7 +358,7 @@ impl<'a> ModelUpstream<'a> {
             .header(CONTENT_TYPE, question.content_type.clone())
             .body(question.body.clone())
             .send();
-        let patience = if question.stream { STREAMED } else { WHOLE };
+        let patience = question.patience;
         let response = match timeout(patience, sent).await {
             Ok(Ok(response)) => response,
             // Nothing was sent, so nothing can have been billed.
@@ -345,7 +375,12 @@ impl<'a> ModelUpstream<'a> {
             }
             Err(_) => {
                 tracing::warn!(?patience, "a model call got no answer in time");
-                return Err(ModelError::Lost);
+                let told = slow::tell_silence(question.subject.model, patience);
+                return Err(if self.is_internal() {
+                    ModelError::Slow(told)
+                } else {
+                    ModelError::Lost
+                });
             }
         };
         let status = response.status();

@@ -35,6 +35,9 @@ const PAGES: usize = 20;
 pub struct ModelCatalog {
     lists: Mutex<HashMap<ListSource, ModelList>>,
     secrets: PolledRevisions,
+    /// Windows that refusals have named, by list and model: smaller than what the list says, or all that is
+    /// known.
+    windows: Mutex<HashMap<(ListSource, String), u32>>,
     /// One question at a time for each list.
     asking: Mutex<HashMap<ListSource, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -74,7 +77,19 @@ impl ModelCatalog {
     /// What is known of a model, as the Repo asks for it.
     pub fn facts(&self, repo: &Repo, model: &str) -> KnownModelFacts {
         let listed = self.list(repo).and_then(|list| list.known.ok());
-        model_facts(repo, model, listed.as_deref())
+        self.narrowed(repo, model, model_facts(repo, model, listed.as_deref()))
+    }
+
+    /// The server has refused a conversation as too long, and named what the model takes.
+    pub fn learn_window(&self, repo: &Repo, model: &str, window: Option<u32>) {
+        let Some(window) = window else { return };
+        tracing::info!(repo = repo.name_any(), model, window, "the window is what the server says");
+        lock(&self.windows).insert((list_source(repo), model.to_owned()), window);
+    }
+
+    fn narrowed(&self, repo: &Repo, model: &str, facts: KnownModelFacts) -> KnownModelFacts {
+        let learned = lock(&self.windows).get(&(list_source(repo), model.to_owned())).copied();
+        KnownModelFacts { window: facts.window.into_iter().chain(learned).min(), ..facts }
     }
 
     /// What the agent is told of all models that a role may use.
@@ -83,10 +98,12 @@ impl ModelCatalog {
         repo: &Repo,
         role: &RoleModel,
     ) -> impl Iterator<Item = (String, ModelFacts)> {
-        let listed = self.list(repo).and_then(|list| list.known.ok());
-        role.allowed().map(move |model| {
-            (model.to_owned(), model_facts(repo, model, listed.as_deref()).wire())
-        })
+        role.allowed().map(|model| (model.to_owned(), self.facts(repo, model).wire()))
+    }
+
+    /// Whether the provider was asked what its models cost, whatever it said.
+    pub fn has_asked(&self, repo: &Repo) -> bool {
+        self.list(repo).is_some()
     }
 
     /// Names of the provider that are like one that it does not know.
@@ -116,6 +133,13 @@ impl ModelCatalog {
         if let Err(why) = &known {
             tracing::info!(repo = repo.name_any(), why, "the provider's models are not known");
         }
+        // It may be served with another window now; if not, the next refusal says so again.
+        let is_listed = |model: &str| {
+            known.as_ref().is_ok_and(|known| {
+                check::find_model(model, &known.models).is_some_and(|facts| facts.window.is_some())
+            })
+        };
+        lock(&self.windows).retain(|(of, model), _| *of != source || !is_listed(model));
         let (at, known) = (Instant::now(), known.map(Arc::new));
         lock(&self.lists).insert(source, ModelList { at, known, served, secret });
     }
@@ -142,6 +166,7 @@ impl ModelCatalog {
     pub(super) fn forget_all_but(&self, wanted: &HashSet<ListSource>) {
         lock(&self.lists).retain(|source, _| wanted.contains(source));
         lock(&self.asking).retain(|source, _| wanted.contains(source));
+        lock(&self.windows).retain(|(source, _), _| wanted.contains(source));
     }
 }
 
@@ -227,7 +252,12 @@ async fn all_pages(
         let place = pages.then_some((number * PAGE, PAGE));
         let page = upstream.models(context.http(), place).await?;
         let before = all.models.len();
-        all.models.extend(page.models);
+        let mut models = page.models;
+        if page.is_llama_cpp && page.entries == 1 {
+            let props = upstream.llama_props(context.http()).await;
+            models.values_mut().for_each(|facts| props.apply(facts));
+        }
+        all.models.extend(models);
         all.is_ollama |= page.is_ollama;
         // Who does not know pages sends the same again.
         if !pages || page.entries < PAGE || all.models.len() == before {

@@ -56,6 +56,32 @@ pub fn find_faults(
     (!faults.is_empty()).then(|| faults.join("; ") + &rest)
 }
 
+/// What models count as for which neither the provider nor the Repo has a price: without it, a bill
+/// would look like one.
+pub fn tell_unpriced(workers: &[RepoWorker<'_>], is_free: bool) -> Option<String> {
+    let mut models: Vec<String> = Vec::new();
+    for RepoWorker { role, facts } in workers {
+        let unpriced = role.spec.model.talking().filter(|(_, model)| facts(model).prices.is_none());
+        models.extend(unpriced.map(|(_, model)| format!("`{model}`")));
+    }
+    models.sort_unstable();
+    models.dedup();
+    let more = models.len().saturating_sub(TOLD);
+    models.truncate(TOLD);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let counted = if is_free {
+        "count as free, since they are served in your own network"
+    } else {
+        "are estimated as those of a large model"
+    };
+    (!models.is_empty()).then(|| {
+        format!(
+            "it names no prices for {}{rest}: their calls {counted}, until spec.model.prices names them",
+            models.join(", ")
+        )
+    })
+}
+
 fn find_fault(
     model: &str,
     listed: &CheckedModels,
@@ -70,6 +96,13 @@ fn find_fault(
         } else {
             format!("is no model of the provider: nearest are {}", near.join(", "))
         });
+    }
+    if has_tools && facts.is_template_toolless {
+        return Some(
+            "is served with a chat template that knows no tools, which the role has: have it served \
+             with one that does (--jinja, --chat-template-file), or choose another"
+                .to_owned(),
+        );
     }
     if has_tools && facts.tools == Some(false) {
         return Some("can't call tools, which the role has: choose one that can".to_owned());
@@ -208,6 +241,44 @@ mod tests {
         };
         assert!(told(&["Bash"]).unwrap().contains("AgentRole `coder` takes 4096 tokens, too few"));
         assert_eq!(told(&[]), None);
+    }
+
+    #[test]
+    fn a_model_whose_template_knows_no_tools_is_told() {
+        let facts = KnownModelFacts {
+            tools: Some(false),
+            is_template_toolless: true,
+            ..KnownModelFacts::default()
+        };
+        let listed = CheckedModels::from([("m".to_owned(), facts)]);
+        let facts = |model: &str| listed[model].clone();
+        let role = role("coder", &["Bash"], json!({"default": "m"}));
+        let workers = [RepoWorker { role: &role, facts: &facts }];
+        let found = find_faults(&workers, &listed, "2026-11-22".parse().unwrap()).unwrap();
+        assert!(found.contains("a chat template that knows no tools"), "{found}");
+    }
+
+    #[test]
+    fn what_has_no_price_is_told_with_what_it_counts_as() {
+        let priced = KnownModelFacts {
+            prices: Some(codebutler_crds::limits::ModelPrice::default().into()),
+            ..KnownModelFacts::default()
+        };
+        let facts =
+            |model: &str| if model == "a" { priced.clone() } else { KnownModelFacts::default() };
+        let role = role("pm", &[], json!({"default": "a", "pool": ["b", "c", "b"]}));
+        let workers = [RepoWorker { role: &role, facts: &facts }];
+        let told = |free| tell_unpriced(&workers, free).unwrap();
+        assert!(
+            told(true).starts_with("it names no prices for `b`, `c`: their calls count as free")
+        );
+        assert!(
+            told(false)
+                .contains("are estimated as those of a large model, until spec.model.prices")
+        );
+        let known = |_: &str| priced.clone();
+        let workers = [RepoWorker { role: &role, facts: &known }];
+        assert_eq!(tell_unpriced(&workers, true), None);
     }
 
     #[test]

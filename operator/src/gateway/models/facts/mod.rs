@@ -2,13 +2,14 @@
 //! list ([`list`]), or built in where that tells less ([`builtin`]); the Repo's own word counts more
 //! than both.
 //!
-//! Pure: [`builtin`], [`check`], [`list`], [`price`]. [`catalog`] asks the providers and keeps what
+//! Pure: [`builtin`], [`check`], [`list`], [`llama`], [`price`]. [`catalog`] asks the providers and keeps what
 //! they say, [`standing`] says on the Repos how that is.
 
 pub mod builtin;
 pub mod catalog;
 pub mod check;
 pub mod list;
+pub mod llama;
 pub mod price;
 pub mod standing;
 
@@ -33,6 +34,8 @@ pub struct KnownModelFacts {
     pub max_tokens: Option<u32>,
     /// Whether it can call tools.
     pub tools: Option<bool>,
+    /// Whether it is served with a chat template that leaves tools out without a word.
+    pub is_template_toolless: bool,
     /// Whether it can be shown pictures.
     pub sees: Option<bool>,
     /// How its thinking is asked for, where it is known that it thinks.
@@ -67,6 +70,7 @@ impl KnownModelFacts {
             window: self.window.or(other.window),
             max_tokens: self.max_tokens.or(other.max_tokens),
             tools: self.tools.or(other.tools),
+            is_template_toolless: self.is_template_toolless || other.is_template_toolless,
             sees: self.sees.or(other.sees),
             thinking: self.thinking.or(other.thinking),
             cache,
@@ -84,6 +88,7 @@ impl KnownModelFacts {
         self.window = context_tokens.or(self.window);
         self.max_tokens = max_tokens.or(self.max_tokens);
         self.tools = tools.or(self.tools);
+        self.is_template_toolless &= tools.is_none();
         self.sees = sees.or(self.sees);
         self.cache = cache.map_or(self.cache, |cache| *cache);
         if let Some(price) = spec.prices.get(id) {

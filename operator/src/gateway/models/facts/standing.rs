@@ -12,6 +12,7 @@ use jiff::{Timestamp, tz::TimeZone};
 use kube::ResourceExt as _;
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use url::Url;
 
 use super::catalog::{GOOD, ModelList, list_source, model_facts};
 use super::check::{self, RepoWorker};
@@ -122,6 +123,12 @@ fn find_standing(repo: &Repo, roles: &[Arc<AgentRole>], list: &ModelList) -> Con
     let workers: Vec<RepoWorker<'_>> =
         roles.iter().map(|role| RepoWorker { role, facts: &of }).collect();
     let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
-    check::find_faults(&workers, &listed.models, today)
-        .map_or(ConditionStanding::Known, ConditionStanding::Wrong)
+    match check::find_faults(&workers, &listed.models, today) {
+        Some(faults) => ConditionStanding::Wrong(faults),
+        None => {
+            let base_url = Url::parse(&repo.spec.model.base_url);
+            let is_free = base_url.is_ok_and(|url| ApiDialect::of(repo).is_free_at(&url));
+            ConditionStanding::Known(check::tell_unpriced(&workers, is_free))
+        }
+    }
 }

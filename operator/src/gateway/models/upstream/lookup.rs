@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use super::{ModelError, ModelUpstream, collect_answer, read_beginning};
 use crate::gateway::dial::{DialTrouble, find_trouble};
 use crate::gateway::models::facts::list::{self, ListPage};
+use crate::gateway::models::facts::llama::LlamaProps;
 use crate::gateway::models::{complaint, refusal};
 use crate::gateway::secrets::SecretError;
 
@@ -69,8 +70,34 @@ impl ModelUpstream<'_> {
         let body = timeout(PATIENCE, collect_answer(response)).await;
         let body =
             body.map_err(|_| NoModelList::new(LookupMeans::Away, "no whole answer in time"))?;
-        let none = || NoModelList::new(LookupMeans::Nothing, "what came is no list");
-        list::read_models(&body.map_err(NoModelList::from)?).ok_or_else(none)
+        let body = body.map_err(NoModelList::from)?;
+        let what = if complaint::is_web_page(&String::from_utf8_lossy(&body)) {
+            "what came is a web page: see whether spec.model.baseURL is the address of the API"
+        } else {
+            "what came is no list"
+        };
+        let none = || NoModelList::new(LookupMeans::Nothing, what);
+        list::read_models(&body).ok_or_else(none)
+    }
+
+    /// What llama.cpp says of the model that it serves, which is not below the API's own path. Nothing if it
+    /// does not answer: then as much is known as the list says.
+    pub async fn llama_props(&self, http: &reqwest::Client) -> LlamaProps {
+        let mut url = self.url.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().pop().push("props");
+        }
+        let request = http.get(url).header(AUTHORIZATION, self.authorization.clone()).send();
+        let Ok(Ok(response)) = timeout(PATIENCE, request).await else {
+            return LlamaProps::default();
+        };
+        if response.status() != StatusCode::OK {
+            return LlamaProps::default();
+        }
+        match timeout(PATIENCE, collect_answer(response)).await {
+            Ok(Ok(body)) => LlamaProps::read(&body),
+            _ => LlamaProps::default(),
+        }
     }
 
     /// Whether the provider takes the key, where its list of models is anybody's (`OpenRouter`'s is).

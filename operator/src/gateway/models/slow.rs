@@ -1,0 +1,83 @@
+//! How long a server that may be slow is waited for, and what is said of one that takes longer: which field makes its
+//! answers shorter. Pure.
+
+use std::time::Duration;
+
+/// How long an answer takes of the length that is proposed.
+const COMFORTABLE: u64 = 600;
+/// Fewest tokens that the Repo takes for an answer's length.
+const LEAST: u64 = 256;
+
+/// How long each part of an answer may take.
+#[derive(Clone, Copy, Debug)]
+pub struct AnswerPatience {
+    /// Until its first words.
+    pub begin: Duration,
+    /// Between two pieces.
+    pub idle: Duration,
+    /// All of it: who asked waits a little longer than this.
+    pub whole: Duration,
+}
+
+impl AnswerPatience {
+    /// For a server in one's own network, which may read and write a few words a second, or for one of
+    /// the internet's.
+    pub const fn of(is_internal: bool) -> Self {
+        Self {
+            begin: Duration::from_mins(if is_internal { 20 } else { 10 }),
+            idle: Duration::from_mins(5),
+            whole: Duration::from_mins(25),
+        }
+    }
+}
+
+/// Of a model that has not begun to answer.
+pub fn tell_silence(model: &str, waited: Duration) -> String {
+    format!(
+        "the model `{model}` has not answered within {}: it may be slow. `maxTokens` of \
+         `spec.model.models.{model}` of the Repo makes its answers shorter, and `contextTokens` its \
+         conversations; or choose a faster model",
+        tell_minutes(waited)
+    )
+}
+
+/// Of a model whose answer is not complete.
+pub fn tell_slowness(model: &str, tokens: u64, waited: Duration) -> String {
+    let seconds = waited.as_secs().max(1);
+    let tenths = tokens * 10 / seconds;
+    let proposed = (tokens * COMFORTABLE / seconds / 100 * 100).max(LEAST);
+    format!(
+        "the model `{model}` is slow, about {}.{} tokens a second: its answer was not complete after {}. Set \
+         `spec.model.models.{model}.maxTokens` of the Repo to {proposed}, or choose a faster model",
+        tenths / 10,
+        tenths % 10,
+        tell_minutes(waited)
+    )
+}
+
+fn tell_minutes(time: Duration) -> String {
+    match time.as_secs() / 60 {
+        0 => format!("{} s", time.as_secs()),
+        minutes => format!("{minutes} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_slow_is_told_the_length_that_takes_ten_minutes() {
+        let told = tell_slowness("m", 3_300, Duration::from_mins(25));
+        assert!(told.contains("about 2.2 tokens a second"), "{told}");
+        assert!(
+            told.ends_with(
+                "`spec.model.models.m.maxTokens` of the Repo to 1300, or choose a faster model"
+            ),
+            "{told}"
+        );
+        let crawling = tell_slowness("m", 30, Duration::from_mins(25));
+        assert!(crawling.contains("to 256,"), "no shorter one is taken: {crawling}");
+        assert!(tell_silence("m", Duration::from_mins(20)).contains("within 20 min"));
+    }
+}
