@@ -8,6 +8,7 @@ pub mod controllers;
 pub mod corpus;
 pub mod github;
 pub mod kubelet;
+pub mod llama;
 pub mod models;
 pub mod nodetools;
 pub mod openid;

@@ -38,6 +38,7 @@ mod ingest;
 mod kubelet;
 mod kubelet_end;
 mod learning;
+mod llama;
 mod marks;
 mod mischief;
 mod model_trouble;

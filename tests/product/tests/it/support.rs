@@ -12,7 +12,7 @@ use codebutler_testbed::models::{ModelOptions, ModelScript, ScriptStep};
 use codebutler_testbed::place::{InstallPlace, PlaceLease};
 use codebutler_testbed::slack::MessageView;
 use codebutler_testbed::stack::nodes::{NodeArgs, OwnNodes};
-use codebutler_testbed::stack::outside::StackSurroundings;
+use codebutler_testbed::stack::outside::{ModelProvider, ModelSource, StackSurroundings};
 use codebutler_testbed::stack::{PagesAccess, RepoEdit, RoleEdit, RunningStack, StackOptions};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{ListParams, Patch, PatchParams};
@@ -62,6 +62,8 @@ pub struct Setup {
     pub place: InstallPlace,
     pub script: ModelScript,
     pub models: ModelOptions,
+    /// Who answers instead of the script.
+    pub real: Option<ModelProvider>,
     pub idle: u32,
     /// Of the first commit, beside what is always there.
     pub files: Vec<(String, String)>,
@@ -81,6 +83,7 @@ impl Setup {
             place: InstallPlace::own(),
             script,
             models: ModelOptions::default(),
+            real: None,
             idle: 60,
             files: Vec::new(),
             edit_repo: None,
@@ -102,6 +105,12 @@ impl Setup {
     /// With such a provider.
     pub fn provider(mut self, models: ModelOptions) -> Self {
         self.models = models;
+        self
+    }
+
+    /// With a provider that plays no script.
+    pub fn real(mut self, provider: ModelProvider) -> Self {
+        self.real = Some(provider);
         self
     }
 
@@ -192,8 +201,9 @@ impl Setup {
             pages: self.pages,
         };
         std::fs::create_dir_all(&options.dir).unwrap();
+        let models = self.real.map_or(ModelSource::Scripted, ModelSource::Real);
         let surroundings =
-            StackSurroundings { provider: self.models, ..StackSurroundings::default() };
+            StackSurroundings { models, provider: self.models, ..StackSurroundings::default() };
         let stack = match RunningStack::start_in(options, surroundings).await {
             Ok(stack) => stack,
             Err(error) => panic!("{:#}", anyhow::Error::from(error)),

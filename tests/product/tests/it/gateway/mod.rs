@@ -17,6 +17,7 @@ mod handover;
 mod hosts;
 mod identity;
 mod incoming;
+mod llama;
 mod merging;
 mod models;
 mod moved;

@@ -1,0 +1,140 @@
+//! The gateway before the real server of llama.cpp.
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use codebutler_crds::NanoUsd;
+use codebutler_operator::gateway::models::facts::standing;
+use codebutler_testbed::llama::{LlamaError, LlamaOptions, LlamaServer};
+use codebutler_testbed::models::ModelScript;
+use codebutler_testbed::pytools::PyToolsError;
+use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{World, eventually};
+
+const CHAT: &str = "/v1/chat/completions";
+
+/// A world whose coder asks such a server; nothing where the machine has no Python, which is said.
+async fn world(options: LlamaOptions) -> Option<(World, LlamaServer)> {
+    let server = match LlamaServer::start(options).await {
+        Ok(server) => server,
+        Err(LlamaError::Python(PyToolsError::NoPython)) => {
+            let _ = writeln!(std::io::stderr(), "skipped: no python3 for llama.cpp");
+            return None;
+        }
+        Err(error) => panic!("{:#}", anyhow::Error::from(error)),
+    };
+    let spec = json!({
+        "model": {"baseURL": server.url()},
+        "limits": {"budget": {"perThread": "0.0001"}},
+    });
+    let world =
+        World::play(ModelScript::of("coder", vec![]), &spec, &json!({"default": "random"})).await;
+    world.cluster.secret("model", server.url(), &json!({"apiKey": "none"})).await;
+    Some((world, server))
+}
+
+fn ask(messages: &Value, tools: bool) -> Value {
+    let mut body = json!({"model": "random", "messages": messages, "max_tokens": 12});
+    if tools {
+        let parameters = json!({"type": "object", "properties": {"path": {"type": "string"}}});
+        let read = json!({"name": "Read", "description": "Reads.", "parameters": parameters});
+        body["tools"] = json!([{"type": "function", "function": read}]);
+    }
+    body
+}
+
+fn hello() -> Value {
+    json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello"}])
+}
+
+async fn condition_says(world: &World, expected: &str) {
+    let knowing = Arc::clone(&world.gateway.models);
+    let _knowing =
+        AbortOnDropHandle::new(tokio::spawn(async move { standing::run_standing(&knowing).await }));
+    eventually(expected, || async { world.condition("ModelsKnown").await.contains(expected) })
+        .await;
+}
+
+#[tokio::test]
+async fn its_list_says_what_a_model_takes_and_work_costs_nothing() {
+    let options = LlamaOptions { window: 16_384, ..LlamaOptions::default() };
+    let Some((world, _server)) = world(options).await else { return };
+    let (status, session) = world.get("coder", "/v1/session").await;
+    assert_eq!(status, 200, "{session}");
+    let facts = &session["facts"]["random"];
+    assert_eq!((&facts["contextTokens"], &facts["tools"]), (&json!(16_384), &json!(true)));
+    assert_eq!(facts["sees"], false);
+    // More of them than any estimate of money would let through.
+    for _ in 0..3 {
+        let (status, answer) = world.post("coder", CHAT, &ask(&hello(), true)).await;
+        assert_eq!(status, 200, "{answer}");
+        assert_eq!(answer["object"], "chat.completion");
+        assert!(answer["choices"][0]["message"]["content"].is_string(), "{answer}");
+        assert!(answer["usage"]["prompt_tokens"].as_u64() > Some(100), "{answer}");
+    }
+    eventually("the calls to be counted, at no cost", || async {
+        let status = world.thread().await.status.unwrap_or_default();
+        let usage = status.roles.get("coder").map(|role| role.usage);
+        usage.is_some_and(|usage| usage.calls == 3 && usage.cost == NanoUsd::ZERO)
+    })
+    .await;
+    condition_says(&world, "no model of the provider").await;
+}
+
+#[tokio::test]
+async fn a_template_without_tools_is_told_before_work_and_no_call_is_made_without_them() {
+    let options = LlamaOptions { template: None, ..LlamaOptions::default() };
+    let Some((world, _server)) = world(options).await else { return };
+    let (_, session) = world.get("coder", "/v1/session").await;
+    assert_eq!(session["facts"]["random"]["tools"], false);
+    condition_says(&world, "is served with a chat template that knows no tools").await;
+    let (status, refused) = world.post("coder", CHAT, &ask(&hello(), true)).await;
+    assert_eq!((status, &refused["error"]["code"]), (502, &json!("upstream")), "{refused}");
+    let message = refused["error"]["message"].as_str().unwrap();
+    assert!(message.contains("can't call tools there"), "{message}");
+    let (status, answer) = world.post("coder", CHAT, &ask(&hello(), false)).await;
+    assert_eq!(status, 200, "{answer}");
+}
+
+#[tokio::test]
+async fn a_window_that_is_too_small_is_told_and_a_conversation_that_is_too_long_names_it() {
+    let options = LlamaOptions { window: 2_048, ..LlamaOptions::default() };
+    let Some((world, _server)) = world(options).await else { return };
+    let long = json!([{"role": "user", "content": "word ".repeat(2_000)}]);
+    let (_, refused) = world.post("coder", CHAT, &ask(&long, true)).await;
+    assert_eq!(refused["error"]["code"], "context_overflow", "{refused}");
+    let message = refused["error"]["message"].as_str().unwrap();
+    assert!(message.contains("its context length is 2048 tokens"), "{message}");
+    let (_, session) = world.get("coder", "/v1/session").await;
+    assert_eq!(session["facts"]["random"]["contextTokens"], 2_048);
+    condition_says(&world, "takes 2048 tokens, too few for work with tools").await;
+}
+
+#[tokio::test]
+async fn what_a_template_refuses_is_no_outage() {
+    let options = LlamaOptions { template: Some("turns"), ..LlamaOptions::default() };
+    let Some((world, _server)) = world(options).await else { return };
+    let twice = json!([{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]);
+    let call = json!({"id": "call_1", "type": "function", "function": {"name": "Read", "arguments": "{}"}});
+    let called = json!([{"role": "user", "content": "a"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "x"}]);
+    for (messages, words) in [
+        (&twice, "Conversation roles must alternate"),
+        (&called, "Tool call IDs should be alphanumeric strings with length 9"),
+    ] {
+        let (_, refused) = world.post("coder", CHAT, &ask(messages, true)).await;
+        assert_eq!(refused["error"]["code"], "invalid_request", "{refused}");
+        let message = refused["error"]["message"].as_str().unwrap();
+        assert!(message.contains("chat template") && message.contains(words), "{message}");
+    }
+    assert_eq!(world.post("coder", CHAT, &ask(&hello(), true)).await.0, 200);
+    drop((world, _server));
+    let options = LlamaOptions { template: None, jinja: false, ..LlamaOptions::default() };
+    let Some((world, _server)) = self::world(options).await else { return };
+    let (_, refused) = world.post("coder", CHAT, &ask(&hello(), true)).await;
+    assert_eq!(refused["error"]["code"], "upstream", "{refused}");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("can't call tools there"));
+}
