@@ -53,6 +53,7 @@ const CRATES: &[Crate] = &[
     // The ledger, and the remote: words of the house.
     Crate { folder: "operator/src", shared_names: 3, short_names: 2, circles: 0, folders: 44 },
     Crate { folder: "agent/guides/src", shared_names: 0, short_names: 0, circles: 0, folders: 0 },
+    Crate { folder: "agent/textform/src", shared_names: 0, short_names: 0, circles: 0, folders: 0 },
     Crate { folder: "agent/src", shared_names: 3, short_names: 0, circles: 0, folders: 9 },
     Crate { folder: "tests/src", shared_names: 3, short_names: 1, circles: 30, folders: 31 },
     Crate { folder: "tests/product/src", shared_names: 3, short_names: 1, circles: 30, folders: 2 },
