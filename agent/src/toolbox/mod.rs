@@ -9,7 +9,7 @@ pub mod client;
 mod command;
 mod copy;
 mod environment;
-mod files;
+pub mod files;
 pub mod git;
 mod names;
 pub mod oom;

@@ -96,8 +96,8 @@ struct Read;
 impl Handler for Read {
     type Args = args::ReadArgs;
     const NAME: &'static str = "Read";
-    const DESCRIPTION: &'static str =
-        "Shows a file of the worktree: text with line numbers, notebooks by cells, pictures.";
+    const DESCRIPTION: &'static str = "Shows a file of the worktree: text with line numbers, notebooks by \
+        cells, pictures. A first line in parentheses says what a file is that is not plain UTF-8 text with LF.";
     const RISK: CallRisk = CallRisk::Reads;
 
     async fn call(
@@ -129,8 +129,8 @@ struct Write;
 impl Handler for Write {
     type Args = args::WriteArgs;
     const NAME: &'static str = "Write";
-    const DESCRIPTION: &'static str =
-        "Creates a file or replaces all of its content. Prefer Edit for changing a part.";
+    const DESCRIPTION: &'static str = "Creates a file or replaces all of its content; encoding, byte order mark, line ends and mode of \
+        a file that is there stay. Prefer Edit for changing a part.";
     const RISK: CallRisk = CallRisk::Changes;
 
     /// The content is the key: writing it again changes nothing.
@@ -152,7 +152,8 @@ impl Handler for Edit {
     const NAME: &'static str = "Edit";
     const DESCRIPTION: &'static str = "Replaces exact, unique pieces of text in a file that you have read, and shows the lines around them. \
         Copy `old` from what Read shows, without the line numbers; several replacements in one call are all \
-        done or none.";
+        done or none. Encoding and line ends stay those of the file. Of a notebook, the text of its cells is edited; \
+        a line `# [code]` or `# [markdown]` begins a new cell.";
     const RISK: CallRisk = CallRisk::Changes;
 
     /// Each file's hash before and after: tells later whether the edit was done.

@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::path::Path;
 
 use super::super::paths::{LocatedPath, WorktreeRoot};
 use super::super::protocol::EditPlan;
 use super::super::{ToolError, names};
+use super::opened::{NextContent, OpenedFile, encode_new};
 use super::patch::{self, PatchChange};
 use super::replace::{ReplacedText, replace_all};
 use super::{SeenFiles, io_error, load_existing, load_file, regular_size, sha256, store_file};
@@ -20,17 +21,16 @@ const NOTHING: &str = "-";
 struct EditStep {
     at: LocatedPath,
     now: Option<Vec<u8>>,
-    next: Option<String>,
+    next: Option<Vec<u8>>,
+    /// For when it is made anew: of a file that moves, those of its old place.
+    permissions: Option<Permissions>,
     told: String,
 }
 
 impl EditStep {
     fn plan(&self) -> EditPlan {
         let hash = |bytes: Option<&[u8]>| bytes.map_or_else(|| NOTHING.to_owned(), sha256);
-        EditPlan {
-            before: hash(self.now.as_deref()),
-            after: hash(self.next.as_ref().map(String::as_bytes)),
-        }
+        EditPlan { before: hash(self.now.as_deref()), after: hash(self.next.as_deref()) }
     }
 }
 
@@ -57,7 +57,7 @@ pub fn plan_edit(
                     "`{shown}` has changed since you read it: read it again"
                 )));
             }
-            Some(_) => vec![step.replaced(&args.edits)?],
+            Some(_) => vec![step.replaced(tree, &args.edits)?],
         }
     };
     Ok(steps.iter().map(EditStep::plan).collect())
@@ -90,7 +90,7 @@ pub fn edit_files(
     if left {
         let steps = match &args.patch {
             Some(patch) => resume_patch(tree, &parse_changes(args, patch)?, plan, &hashes)?,
-            None => vec![single_step(tree, args)?.replaced(&args.edits)?],
+            None => vec![single_step(tree, args)?.replaced(tree, &args.edits)?],
         };
         commit_steps(&steps, scratch)?;
         for step in &steps {
@@ -131,28 +131,39 @@ fn parse_changes(args: &args::EditArgs, patch: &str) -> Result<Vec<PatchChange>,
 fn single_step(tree: &WorktreeRoot, args: &args::EditArgs) -> Result<EditStep, ToolError> {
     let (at, _) = names::locate_existing(tree, &args.path)?;
     let now = load_existing(tree, &at)?;
-    Ok(EditStep { at, now: Some(now), next: None, told: String::new() })
+    Ok(EditStep::of(at, Some(now)))
 }
 
 impl EditStep {
-    fn replaced(mut self, edits: &[args::EditReplacement]) -> Result<Self, ToolError> {
-        let done = replace_all(&self.at.shown, self.text()?, edits).map_err(ToolError::Refused)?;
-        self.told = describe_edit(&self.at, &done, "replacement");
-        self.next = Some(done.text);
-        Ok(self)
+    /// One that does nothing so far.
+    fn of(at: LocatedPath, now: Option<Vec<u8>>) -> Self {
+        // A file that is removed and has to be put back gets them again.
+        let permissions = fs::metadata(&at.full).ok().map(|meta| meta.permissions());
+        Self { at, now, next: None, permissions, told: String::new() }
     }
 
-    fn text(&self) -> Result<&str, ToolError> {
-        let bytes = self.now.as_deref().unwrap_or_default();
-        std::str::from_utf8(bytes)
-            .map_err(|_| ToolError::refused(format!("`{}` is not UTF-8 text", self.at.shown)))
+    fn opened(&self, tree: &WorktreeRoot) -> Result<OpenedFile, ToolError> {
+        OpenedFile::open(tree, &self.at, self.now.as_deref().unwrap_or_default())
+    }
+
+    fn replaced(
+        mut self,
+        tree: &WorktreeRoot,
+        edits: &[args::EditReplacement],
+    ) -> Result<Self, ToolError> {
+        let file = self.opened(tree)?;
+        let done = replace_all(&self.at.shown, file.text(), edits).map_err(ToolError::Refused)?;
+        let next = file.with_text(&self.at, &done.text)?;
+        self.told = describe_edit(&self.at, &done, &next, "replacement");
+        self.next = Some(next.bytes);
+        Ok(self)
     }
 }
 
-fn describe_edit(at: &LocatedPath, done: &ReplacedText, what: &str) -> String {
+fn describe_edit(at: &LocatedPath, done: &ReplacedText, next: &NextContent, unit: &str) -> String {
     let (count, plural) = (done.count, if done.count == 1 { "" } else { "s" });
-    let mut told = format!("Edited `{}` ({count} {what}{plural})\n", at.shown);
-    for note in &done.notes {
+    let mut told = format!("Edited `{}` ({count} {unit}{plural})\n", at.shown);
+    for note in done.notes.iter().chain(&next.notes) {
         let _ = writeln!(told, "Note: {note}.");
     }
     told + &done.shown()
@@ -206,37 +217,70 @@ fn steps_of(tree: &WorktreeRoot, change: &PatchChange) -> Result<Vec<EditStep>, 
     let there = |path: &str| {
         let at = tree.locate(path)?;
         let now = Some(load_existing(tree, &at)?);
-        Ok::<_, ToolError>(EditStep { at, now, next: None, told: String::new() })
+        Ok::<_, ToolError>(EditStep::of(at, now))
     };
     Ok(match change {
         PatchChange::Add { path, text } => {
             let at = fresh(path)?;
-            let told = format!("Created `{}` ({} lines)\n", at.shown, text.lines().count());
-            vec![EditStep { at, now: None, next: Some(text.clone()), told }]
+            let next = encode_new(tree, &at, text)?;
+            let mut told = format!("Created `{}` ({} lines)\n", at.shown, text.lines().count());
+            for note in &next.notes {
+                let _ = writeln!(told, "Note: {note}.");
+            }
+            vec![EditStep { next: Some(next.bytes), told, ..EditStep::of(at, None) }]
         }
         PatchChange::Delete { path } => {
+            refuse_link(tree, path)?;
             let step = there(path)?;
             let told = format!("Deleted `{}`\n", step.at.shown);
             vec![EditStep { told, ..step }]
         }
         PatchChange::Update { path, to, hunks } => {
             let mut step = there(path)?;
-            let done = patch::apply_hunks(&step.at.shown, step.text()?, hunks);
-            let done = done.map_err(ToolError::Refused)?;
-            step.told = describe_edit(&step.at, &done, "place");
+            let next = if hunks.is_empty() {
+                // One that only moves may be of any form.
+                let bytes = step.now.clone().unwrap_or_default();
+                NextContent { bytes, notes: Vec::new() }
+            } else {
+                let file = step.opened(tree)?;
+                let done = patch::apply_hunks(&step.at.shown, file.text(), hunks)
+                    .map_err(ToolError::Refused)?;
+                let next = file.with_text(&step.at, &done.text)?;
+                step.told = describe_edit(&step.at, &done, &next, "place");
+                next
+            };
             match to {
                 None => {
-                    step.next = Some(done.text);
+                    step.next = Some(next.bytes);
                     vec![step]
                 }
                 Some(to) => {
+                    refuse_link(tree, path)?;
                     let at = fresh(to)?;
                     let told = format!("Moved to `{}`\n", at.shown);
-                    vec![EditStep { at, now: None, next: Some(done.text), told }, step]
+                    let permissions = step.permissions.clone();
+                    let moved = EditStep {
+                        next: Some(next.bytes),
+                        permissions,
+                        told,
+                        ..EditStep::of(at, None)
+                    };
+                    vec![moved, step]
                 }
             }
         }
     })
+}
+
+/// A link would stay, and lead nowhere, where the file that it leads to goes.
+fn refuse_link(tree: &WorktreeRoot, path: &str) -> Result<(), ToolError> {
+    match fs::read_link(tree.root().join(path)) {
+        Ok(target) => Err(ToolError::refused(format!(
+            "`{path}` is a symbolic link to `{}`: name that file, or remove or move the link with Bash",
+            target.display()
+        ))),
+        Err(_) => Ok(()),
+    }
 }
 
 /// What is left of a patch that was cut off by a crash.
@@ -266,7 +310,7 @@ fn resume_patch(
             // The new place has it already.
             let at = tree.locate(path)?;
             let now = Some(load_file(&at)?);
-            steps.push(EditStep { at, now, next: None, told: String::new() });
+            steps.push(EditStep::of(at, now));
         } else {
             return Err(ToolError::refused(
                 "a file was moved away while this edit was interrupted: look at what is there",
@@ -279,25 +323,24 @@ fn resume_patch(
 /// Writes all files, or puts back what it has written.
 fn commit_steps(steps: &[EditStep], scratch: &Path) -> Result<(), ToolError> {
     for (done, step) in steps.iter().enumerate() {
-        if let Err(error) = write_step(&step.at, scratch, step.next.as_ref().map(String::as_bytes))
-        {
-            for step in &steps[..done] {
-                if let Err(error) = write_step(&step.at, scratch, step.now.as_deref()) {
-                    tracing::warn!(%error, "a file of an edit that failed was not put back");
-                }
+        let Err(error) = write_step(step, scratch, step.next.as_deref()) else { continue };
+        for step in &steps[..done] {
+            if let Err(error) = write_step(step, scratch, step.now.as_deref()) {
+                tracing::warn!(%error, "a file of an edit that failed was not put back");
             }
-            return Err(error);
         }
+        return Err(error);
     }
     Ok(())
 }
 
-fn write_step(at: &LocatedPath, scratch: &Path, content: Option<&[u8]>) -> Result<(), ToolError> {
+fn write_step(step: &EditStep, scratch: &Path, content: Option<&[u8]>) -> Result<(), ToolError> {
+    let at = &step.at;
     let Some(content) = content else {
         return fs::remove_file(&at.full).map_err(|e| io_error(at, "can't be removed", &e));
     };
     if let Some(parent) = at.full.parent() {
         fs::create_dir_all(parent).map_err(|e| io_error(at, "the folder can't be made", &e))?;
     }
-    store_file(at, scratch, content)
+    store_file(at, scratch, content, step.permissions.as_ref())
 }

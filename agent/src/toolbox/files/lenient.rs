@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use codebutler_textform::align_pieces;
+
 #[derive(Debug, PartialEq, Eq)]
 pub struct LenientFit {
     /// Where, in bytes.
@@ -23,22 +25,26 @@ pub fn find_lenient(text: &str, old: &str, new: &str) -> Option<LenientFit> {
     if wanted.iter().all(|line| line.trim().is_empty()) {
         return None;
     }
-    let whole = |first: usize| file.range(first, wanted.len(), old.ends_with('\n'));
-    // How lines end is no matter of spaces.
-    let ends_alike = |at: usize| {
-        wanted[..wanted.len() - 1]
-            .iter()
-            .enumerate()
-            .all(|(n, line)| line.ends_with('\r') == file.has_return(at + n))
+    // A last line without an end stays one.
+    let fitted = |first: usize, new: String, how| {
+        let range = file.range(first, wanted.len(), old.ends_with('\n'));
+        let is_open = range.end == text.len() && !text.ends_with('\n') && old.ends_with('\n');
+        let new = match new.strip_suffix('\n') {
+            Some(bare) if is_open => bare.to_owned(),
+            _ => new,
+        };
+        LenientFit { range, new, how }
     };
     let same = |fits: &dyn Fn(&str, &str) -> bool| {
         file.windows(wanted.len(), |at| {
-            ends_alike(at)
-                && wanted.iter().enumerate().all(|(n, line)| fits(file.line(at + n), line))
+            wanted.iter().enumerate().all(|(n, line)| fits(file.line(at + n), line))
         })
     };
     let as_is = |places: Vec<usize>, how| match places[..] {
-        [first] => Some(LenientFit { range: whole(first), new: new.to_owned(), how }),
+        [first] => {
+            let there = (0..wanted.len()).map(|n| file.line(first + n)).collect::<Vec<_>>();
+            Some(fitted(first, keep_lines(&there, &wanted, new, new), how))
+        }
         _ => None,
     };
     let places = same(&|there, line| there.trim_end() == line.trim_end());
@@ -63,13 +69,28 @@ pub fn find_lenient(text: &str, old: &str, new: &str) -> Option<LenientFit> {
     let shifts = |at: usize| {
         Shift::between(wanted.iter().enumerate().map(|(n, line)| (file.line(at + n), *line)))
     };
-    match file.windows(wanted.len(), |at| ends_alike(at) && shifts(at).is_some())[..] {
+    match file.windows(wanted.len(), |at| shifts(at).is_some())[..] {
         [first] => {
-            let new = shifts(first)?.apply(new)?;
-            Some(LenientFit { range: whole(first), new, how: INDENTED })
+            let there = (0..wanted.len()).map(|n| file.line(first + n)).collect::<Vec<_>>();
+            let shifted = shifts(first)?.apply(new)?;
+            Some(fitted(first, keep_lines(&there, &wanted, new, &shifted), INDENTED))
         }
         _ => None,
     }
+}
+
+/// `adapted`, in which the lines that `new` has from `old` are the file's own to the letter.
+fn keep_lines(file: &[&str], old: &[&str], new: &str, adapted: &str) -> String {
+    let pieces = |text: &str| text.split('\n').map(str::to_owned).collect::<Vec<_>>();
+    let (old, new): (Vec<String>, _) = (old.iter().map(|l| (*l).to_owned()).collect(), pieces(new));
+    // What stands behind a last line end is no line.
+    let lines = if new.last().is_some_and(String::is_empty) { new.len() - 1 } else { new.len() };
+    let from = align_pieces(&old, &new[..lines]);
+    let kept = adapted.split('\n').enumerate().map(|(at, line)| {
+        let own = from.get(at).copied().flatten().filter(|source| old[*source] == new[at]);
+        own.map_or(line, |source| file[source])
+    });
+    kept.collect::<Vec<_>>().join("\n")
 }
 
 /// The lines of a text, by where they are in it.
@@ -84,7 +105,7 @@ impl<'a> Lines<'a> {
         let mut at = Vec::new();
         let mut start = 0;
         for line in text.split_inclusive('\n') {
-            let bare = line.trim_end_matches('\n').trim_end_matches('\r');
+            let bare = line.trim_end_matches('\n');
             at.push(start..start + bare.len());
             start += line.len();
         }
@@ -93,10 +114,6 @@ impl<'a> Lines<'a> {
 
     fn line(&self, number: usize) -> &'a str {
         self.at.get(number).map_or("", |range| &self.text[range.clone()])
-    }
-
-    fn has_return(&self, number: usize) -> bool {
-        self.at.get(number).is_some_and(|range| self.text[range.end..].starts_with('\r'))
     }
 
     fn range(&self, first: usize, count: usize, with_end: bool) -> Range<usize> {
@@ -230,7 +247,11 @@ mod tests {
                 INDENTED,
             ),
             ("if a {\n\tb\n}\n", "\tif a {\n\t\tb\n\t}\n", "\tc\n", "c\n", INDENTED),
-            ("a \r\nb\r\n", "a\r\nb", "c\r\nd", "c\r\nd\r\n", TRAILING),
+            // What was not to be changed keeps its spaces, and a last line stays without an end.
+            ("a  \nb\n", "a\nb", "a\nB", "a  \nB\n", TRAILING),
+            ("a  \nb  ", "a\nb\n", "a\nB\n", "a  \nB", TRAILING),
+            ("\ta\n  \n\tb\n", "a\n\nb", "a\n\nc", "\ta\n  \n\tc\n", INDENTED),
+            ("“a” \nb\n", "\"a\"\nb", "\"a\"\nc", "“a” \nc\n", LOOKALIKE),
         ] {
             assert_eq!(edited(text, old, new), Some((expected.to_owned(), how)), "{text:?}");
         }

@@ -1,16 +1,19 @@
 //! Read, Write and Edit.
 
 mod edit;
+mod hints;
 mod lenient;
 mod missing;
+mod opened;
 mod patch;
+mod read;
 mod replace;
 mod seen;
 #[cfg(test)]
 mod tests;
 
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -19,86 +22,23 @@ use std::time::Duration;
 use nix::fcntl::OFlag;
 use sha2::{Digest as _, Sha256};
 
+use self::opened::{OpenedFile, encode_new};
 use super::paths::{LocatedPath, WorktreeRoot};
-use super::protocol::ToolboxReply;
-use super::{ToolError, names, show};
+use super::{ToolError, names};
 use crate::tools::args;
-use codebutler_guides::text::clip_text;
 
 pub use edit::{edit_files, plan_edit};
 pub use missing::not_found;
+pub use read::read_file;
 pub use seen::SeenFiles;
 
 /// Largest file that is read or edited, in bytes.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
-const DEFAULT_LINES: usize = 2000;
-const MAX_LINE_CHARS: usize = 2000;
-/// Most text that one Read answers with, in bytes.
-const MAX_TEXT: usize = 60_000;
 /// Nobody writes one file for this long.
 const ABANDONED: Duration = Duration::from_hours(1);
 
-/// Numbered lines of a text file, or a picture.
-pub fn read_file(
-    tree: &WorktreeRoot,
-    seen: &SeenFiles,
-    args: &args::ReadArgs,
-) -> Result<ToolboxReply, ToolError> {
-    let (at, alike) = names::locate_existing(tree, &args.path)?;
-    let bytes = load_existing(tree, &at)?;
-    if let Some(media_type) = show::media_type(&bytes) {
-        return show::read_picture(&at, media_type, &bytes).map(ToolboxReply::Picture);
-    }
-    if bytes.iter().take(8192).any(|b| *b == 0) {
-        let size = bytes.len();
-        return Err(ToolError::refused(format!(
-            "`{}` is a binary file of {size} bytes: look at it with a program of the workspace, in Bash",
-            at.shown
-        )));
-    }
-    seen.remember(&at.full, &sha256(&bytes));
-    let alike = alike.map(|note| note + "\n").unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    if at.full.extension().is_some_and(|extension| extension == "ipynb")
-        && let Some(cells) = show::show_notebook(&text)
-    {
-        let note = "(a notebook: its cells as text; edit the JSON of the file)\n";
-        return number_lines(&at.shown, &cells, args)
-            .map(|text| ToolboxReply::Text(format!("{alike}{note}{text}")));
-    }
-    number_lines(&at.shown, &text, args).map(|text| ToolboxReply::Text(alike + &text))
-}
-
-fn number_lines(shown: &str, text: &str, args: &args::ReadArgs) -> Result<String, ToolError> {
-    let total = text.lines().count();
-    if total == 0 {
-        return Ok(format!("`{shown}` is empty"));
-    }
-    let first = args.offset.map_or(1, |n| n.max(1)) as usize;
-    let limit = args.limit.map_or(DEFAULT_LINES, |n| n.max(1) as usize);
-    if first > total {
-        return Err(ToolError::refused(format!("`{shown}` has only {total} lines")));
-    }
-    let mut out = String::new();
-    let mut last = first - 1;
-    for (number, line) in text.lines().enumerate().skip(first - 1).take(limit) {
-        if out.len() > MAX_TEXT {
-            break;
-        }
-        let _ = writeln!(out, "{:>6}\t{}", number + 1, clip_text(line, MAX_LINE_CHARS));
-        last = number + 1;
-    }
-    if first > 1 || last < total {
-        let _ = write!(out, "(lines {first} to {last} of {total}");
-        let _ = match last {
-            _ if last < total => writeln!(out, "; read on with offset {})", last + 1),
-            _ => writeln!(out, ")"),
-        };
-    }
-    Ok(out)
-}
-
-/// Replaces or creates a file.
+/// Replaces or creates a file. One that is replaced keeps its form: encoding, byte order mark, line ends and
+/// whether its last line is ended.
 pub fn write_file(
     tree: &WorktreeRoot,
     seen: &SeenFiles,
@@ -115,14 +55,23 @@ pub fn write_file(
             names::escape_name(&alike.shown)
         )));
     }
+    let now = if existed { load_file(&at)? } else { Vec::new() };
+    let next = match now.as_slice() {
+        [] => encode_new(tree, &at, &args.content)?,
+        now => OpenedFile::open(tree, &at, now)?.with_content(&at, &args.content)?,
+    };
     if let Some(parent) = at.full.parent() {
         fs::create_dir_all(parent).map_err(|e| io_error(&at, "the folder can't be made", &e))?;
     }
-    store_file(&at, scratch, args.content.as_bytes())?;
-    seen.remember(&at.full, &sha256(args.content.as_bytes()));
+    store_file(&at, scratch, &next.bytes, None)?;
+    seen.remember(&at.full, &sha256(&next.bytes));
     let lines = args.content.lines().count();
-    let what = if existed { "Wrote" } else { "Created" };
-    Ok(format!("{what} `{}` ({lines} lines)", at.shown))
+    let done = if existed { "Wrote" } else { "Created" };
+    let mut told = format!("{done} `{}` ({lines} lines)", at.shown);
+    for note in &next.notes {
+        let _ = write!(told, "\nNote: {note}.");
+    }
+    Ok(told)
 }
 
 /// A regular file's size; `None` if there is nothing.
@@ -160,8 +109,12 @@ pub fn load_file(at: &LocatedPath) -> Result<Vec<u8>, ToolError> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(&at.full);
     let mut bytes = Vec::new();
-    file.and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes))
+    file.and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes))
         .map_err(|e| io_error(at, "can't be read", &e))?;
+    if bytes.len() as u64 > MAX_FILE {
+        // Half of it would be written back as the whole.
+        return Err(ToolError::refused(format!("`{}` grows while it is read", at.shown)));
+    }
     Ok(bytes)
 }
 
@@ -178,14 +131,22 @@ pub fn make_scratch(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// All or nothing, whenever the process dies. The scratch folder is on the same volume.
-fn store_file(at: &LocatedPath, scratch: &Path, content: &[u8]) -> Result<(), ToolError> {
+/// All or nothing, whenever the process dies. The scratch folder is on the same volume. A file that is there keeps
+/// its permissions, and a new one gets those that are given.
+fn store_file(
+    at: &LocatedPath,
+    scratch: &Path,
+    content: &[u8],
+    permissions: Option<&Permissions>,
+) -> Result<(), ToolError> {
     let partial = scratch.join(format!("write-{:016x}", rand::random::<u64>()));
     let stored = (|| {
         let mut file = File::create_new(&partial)?;
         file.write_all(content)?;
         if let Ok(meta) = fs::metadata(&at.full) {
             file.set_permissions(meta.permissions())?;
+        } else if let Some(permissions) = permissions {
+            file.set_permissions(permissions.clone())?;
         }
         fs::rename(&partial, &at.full)
     })();
@@ -201,4 +162,47 @@ fn io_error(at: &LocatedPath, what: &str, error: &std::io::Error) -> ToolError {
 
 fn sha256(bytes: &[u8]) -> String {
     hex::encode(Sha256::digest(bytes))
+}
+
+/// The edits alone, for measuring.
+pub mod bench {
+    use std::path::Path;
+
+    use super::super::{ToolError, paths::WorktreeRoot};
+    use super::SeenFiles;
+    use crate::tools::args;
+
+    /// One replacement in a file that was read before.
+    pub fn edit_file(
+        tree: &Path,
+        scratch: &Path,
+        path: &str,
+        old: &str,
+        new: &str,
+    ) -> Result<String, ToolError> {
+        let seen = SeenFiles::default();
+        let read = args::ReadArgs { path: path.to_owned(), ..args::ReadArgs::default() };
+        super::read_file(&WorktreeRoot::open(tree)?, &seen, &read)?;
+        let one = args::EditReplacement { old: old.to_owned(), new: new.to_owned(), all: false };
+        let edit = args::EditArgs { path: path.to_owned(), edits: vec![one], patch: None };
+        carry_out(tree, scratch, &seen, &edit)
+    }
+
+    /// A patch.
+    pub fn patch_files(tree: &Path, scratch: &Path, patch: &str) -> Result<String, ToolError> {
+        let patch = Some(patch.to_owned());
+        let edit = args::EditArgs { patch, ..args::EditArgs::default() };
+        carry_out(tree, scratch, &SeenFiles::default(), &edit)
+    }
+
+    fn carry_out(
+        tree: &Path,
+        scratch: &Path,
+        seen: &SeenFiles,
+        edit: &args::EditArgs,
+    ) -> Result<String, ToolError> {
+        let tree = WorktreeRoot::open(tree)?;
+        let plan = super::plan_edit(&tree, seen, edit)?;
+        super::edit_files(&tree, seen, scratch, edit, &plan)
+    }
 }

@@ -1,7 +1,9 @@
 //! Patches as Codex' `apply_patch` takes them: several files, by their text and not by line numbers.
 
+use codebutler_textform::LinedText;
+
 use super::lenient;
-use super::replace::{LineEnds, ReplacedText};
+use super::replace::ReplacedText;
 
 /// What is done to one file.
 #[derive(Debug, PartialEq, Eq)]
@@ -130,31 +132,40 @@ fn parse_hunks<'a>(
 }
 
 /// The text after its hunks; otherwise why not.
-pub fn apply_hunks(shown: &str, text: &str, hunks: &[PatchHunk]) -> Result<ReplacedText, String> {
-    let ends = LineEnds::of(text);
-    let end = if ends == LineEnds::CrLf { "\r\n" } else { "\n" };
+pub fn apply_hunks(
+    shown: &str,
+    text: &LinedText,
+    hunks: &[PatchHunk],
+) -> Result<ReplacedText, String> {
     let mut done = ReplacedText::begin(text);
     let mut from = 0;
     for (index, hunk) in hunks.iter().enumerate() {
         let number = index + 1;
         for header in &hunk.after {
-            from = line_after(&done.text, from, header).ok_or_else(|| {
+            from = line_after(done.text.text(), from, header).ok_or_else(|| {
                 format!("place {number}: `@@ {header}` is no line of `{shown}` from there on")
             })?;
         }
+        // A patch has no line ends of its own, wherever in a line a carriage return stands.
         let joined = |lines: &[String]| -> String {
-            lines.iter().flat_map(|line| [line.as_str(), end]).collect()
+            let raw: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+            LinedText::split(&raw).text().to_owned()
         };
         let (old, new) = (joined(&hunk.old), joined(&hunk.new));
         let (range, new) = if hunk.old.is_empty() {
-            let at = if hunk.after.is_empty() || hunk.at_end { done.text.len() } else { from };
-            let gap = at > 0 && !done.text[..at].ends_with('\n');
-            (at..at, if gap { format!("{end}{new}") } else { new })
+            let text = done.text.text();
+            let at = if hunk.after.is_empty() || hunk.at_end { text.len() } else { from };
+            let is_open = at > 0 && !text[..at].ends_with('\n');
+            // A last line without an end stays one: the new last line has none either.
+            let new = match new.strip_suffix('\n') {
+                Some(bare) if is_open => format!("\n{bare}"),
+                _ => new,
+            };
+            (at..at, new)
         } else {
             place_hunk(&mut done, shown, number, from, (&old, &new), !hunk.after.is_empty())?
         };
-        from = range.start + new.len();
-        done.put(range, &new);
+        from = done.put(range, &new, false);
     }
     Ok(done)
 }
@@ -180,7 +191,7 @@ fn place_hunk(
     (old, new): (&str, &str),
     named: bool,
 ) -> Result<(std::ops::Range<usize>, String), String> {
-    let rest = &done.text[from..];
+    let rest = &done.text.text()[from..];
     // A last line may have no end.
     let ended = rest.ends_with('\n');
     let padded = if ended { rest.to_owned() } else { format!("{rest}\n") };
@@ -190,7 +201,7 @@ fn place_hunk(
     let fitting = |at: usize| {
         let end = (at + old.len()).min(rest.len());
         let cut = at + old.len() > rest.len();
-        let new = if cut { new.trim_end_matches(['\r', '\n']) } else { new };
+        let new = if cut { new.strip_suffix('\n').unwrap_or(new) } else { new };
         (from + at..from + end, new.to_owned())
     };
     match found[..] {
@@ -223,7 +234,7 @@ mod tests {
         let changes =
             parse_patch(&format!("*** Begin Patch\n*** Update File: f\n{body}*** End Patch"))?;
         let [PatchChange::Update { hunks, .. }] = &changes[..] else { panic!("{changes:?}") };
-        apply_hunks("f", text, hunks).map(|done| done.text)
+        apply_hunks("f", &LinedText::split(text), hunks).map(|done| done.text.raw())
     }
 
     #[test]
@@ -236,7 +247,16 @@ mod tests {
             ("a\n", "@@\n+b\n*** End of File\n", "a\nb\n"),
             ("a\r\nb\r\n", "-a\n+c\n b\n", "c\r\nb\r\n"),
             ("a\nx\nb\nx\n", "@@ a\n-x\n+1\n@@ b\n-x\n+2\n", "a\n1\nb\n2\n"),
-            ("a \nb\n", " a\n-b\n+c\n", "a\nc\n"),
+            // A line around the change keeps the spaces that it has, and each its own end.
+            ("a \nb\n", " a\n-b\n+c\n", "a \nc\n"),
+            ("a\r\nb\nc\r\n", " a\n-b\n+B\n+x\n c\n", "a\r\nB\nx\nc\r\n"),
+            ("a\r\nb", " a\n-b\n+c\n+d\n", "a\r\nc\r\nd"),
+            ("a\r\nb", "@@\n+c\n", "a\r\nb\r\nc"),
+            ("a\nb", "@@\n+c\n", "a\nb\nc"),
+            ("a\nb ", " a\n-b\n+c\n", "a\nc"),
+            ("a\nb", "-b\n+c\n+\n+\n", "a\nc\n\n"),
+            ("a\rb\r", "-a\n+c\n", "c\rb\r"),
+            ("log\rdone\nb\n", " done\n-b\n+c\n", "log\rdone\nc\n"),
         ] {
             assert_eq!(patched(text, body).as_deref(), Ok(expected), "{text:?} {body:?}");
         }

@@ -1,14 +1,15 @@
 //! Replacements in a text: exact and unique, all of them, or the one place that almost fits; and what is
 //! shown of them afterwards.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use codebutler_guides::text::clip_text;
+use codebutler_textform::LinedText;
+
 use super::lenient;
 use crate::tools::args::EditReplacement;
-use codebutler_guides::text::clip_text;
 
 /// Most lines that are named for a text that occurs several times.
 const LINES_NAMED: usize = 6;
@@ -20,7 +21,7 @@ const MAX_LINE_CHARS: usize = 200;
 
 #[derive(Debug, Default)]
 pub struct ReplacedText {
-    pub text: String,
+    pub text: LinedText,
     /// Pieces that were replaced.
     pub count: usize,
     /// What the model has to know.
@@ -31,14 +32,14 @@ pub struct ReplacedText {
 
 impl ReplacedText {
     /// A text before anything is done to it.
-    pub fn begin(text: &str) -> Self {
-        Self { text: text.to_owned(), ..Self::default() }
+    pub fn begin(text: &LinedText) -> Self {
+        Self { text: text.clone(), ..Self::default() }
     }
 
-    /// Puts `new` at `range`.
-    pub fn put(&mut self, range: Range<usize>, new: &str) {
-        let (start, end, grown) = (range.start, range.end, range.start + new.len());
-        self.text.replace_range(range, new);
+    /// Puts `new` at `range`, and says where it ends. With `as_given`, its line ends are meant as they are.
+    pub fn put(&mut self, range: Range<usize>, new: &str, as_given: bool) -> usize {
+        let (start, end) = (range.start, range.end);
+        let grown = start + self.text.replace(range, new, as_given);
         for place in &mut self.places {
             if place.start >= end {
                 place.start = place.start - end + grown;
@@ -50,14 +51,16 @@ impl ReplacedText {
         }
         self.places.push(start..grown);
         self.count += 1;
+        grown
     }
 
     /// The changed places with the lines around them, numbered as Read does.
     pub fn shown(&self) -> String {
+        let text = self.text.text();
         let starts: Vec<usize> =
-            std::iter::once(0).chain(self.text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+            std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         let line_of = |at: usize| starts.partition_point(|start| *start <= at).saturating_sub(1);
-        let lines: Vec<&str> = self.text.lines().collect();
+        let lines: Vec<&str> = text.lines().collect();
         let mut wanted = BTreeSet::new();
         for place in &self.places {
             let last = place.end.saturating_sub(1).max(place.start);
@@ -83,16 +86,16 @@ impl ReplacedText {
     }
 }
 
-/// Does replacements one after the other: all, or none and why.
+/// Does replacements one after the other: all, or none and why. Read shows lines without their ends, so an edit
+/// names them without.
 pub fn replace_all(
     shown: &str,
-    text: &str,
+    text: &LinedText,
     edits: &[EditReplacement],
 ) -> Result<ReplacedText, String> {
     if edits.is_empty() {
         return Err("`edits` is empty".to_owned());
     }
-    let ends = LineEnds::of(text);
     let mut done = ReplacedText::begin(text);
     for (index, edit) in edits.iter().enumerate() {
         let number = index + 1;
@@ -102,18 +105,26 @@ pub fn replace_all(
         if edit.old == edit.new {
             return Err(format!("edit {number}: `old` and `new` are the same"));
         }
-        let (old, new) = (ends.as_in_file(&edit.old), ends.as_in_file(&edit.new));
-        match done.text.matches(&*old).count() {
-            0 => replace_leniently(&mut done, shown, number, &old, &new)?,
+        let plain = LinedText::split(&edit.old);
+        let old = plain.text();
+        // An end that `new` names and `old` does not is to be changed.
+        let as_given = edit.new.contains('\r') && !edit.old.contains('\r');
+        if !as_given && LinedText::split(&edit.new).text() == old {
+            return Err(format!(
+                "edit {number}: `old` and `new` differ only in line ends, and an edit keeps those of the file: \
+                 change them with a command in Bash"
+            ));
+        }
+        match done.text.text().matches(old).count() {
+            0 => replace_leniently(&mut done, shown, number, old, &edit.new, as_given)?,
             times if times == 1 || edit.all => {
                 let mut from = 0;
-                while let Some(at) = done.text[from..].find(&*old).map(|at| from + at) {
-                    done.put(at..at + old.len(), &new);
-                    from = at + new.len();
+                while let Some(at) = done.text.text()[from..].find(old).map(|at| from + at) {
+                    from = done.put(at..at + old.len(), &edit.new, as_given);
                 }
             }
             times => {
-                let lines = lines_of(&done.text, &old);
+                let lines = lines_of(done.text.text(), old);
                 return Err(format!(
                     "edit {number}: `old` occurs {times} times in `{shown}` (lines {lines}): add \
                      lines around it until it is unique, or pass `all: true` to replace all of them. \
@@ -131,44 +142,26 @@ fn replace_leniently(
     number: usize,
     old: &str,
     new: &str,
+    as_given: bool,
 ) -> Result<(), String> {
-    if let Some(lenient::LenientFit { range, new, how }) =
-        lenient::find_lenient(&done.text, old, new)
-    {
-        let line = 1 + done.text[..range.start].matches('\n').count();
+    let text = done.text.text();
+    // With its ends where they are meant: what is added to it then has none.
+    let plain = LinedText::split(new);
+    let meant = if as_given { new } else { plain.text() };
+    if let Some(lenient::LenientFit { range, new, how }) = lenient::find_lenient(text, old, meant) {
+        let line = 1 + text[..range.start].matches('\n').count();
         done.notes.push(format!(
             "edit {number}: `old` is not in the file to the letter; it was taken for what begins at line \
              {line}, the one place that fits {how}"
         ));
-        done.put(range, &new);
+        done.put(range, &new, as_given);
         return Ok(());
     }
-    let hint = near_miss(&done.text, old)
+    let hint = near_miss(text, old)
         .unwrap_or_else(|| "whitespace counts; line numbers are not part of the text".to_owned());
     Err(format!("edit {number}: `old` does not occur in `{shown}` ({hint}). Nothing was changed"))
 }
 
-/// How a file ends its lines. Read shows them without their ends, so an edit names them without.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum LineEnds {
-    Lf,
-    CrLf,
-}
-
-impl LineEnds {
-    /// Mixed ones are taken as they are.
-    pub fn of(text: &str) -> Self {
-        let both = text.matches("\r\n").count();
-        if both > 0 && both == text.matches('\n').count() { Self::CrLf } else { Self::Lf }
-    }
-
-    pub fn as_in_file(self, part: &str) -> Cow<'_, str> {
-        if self == Self::Lf || part.contains('\r') {
-            return Cow::Borrowed(part);
-        }
-        Cow::Owned(part.replace('\n', "\r\n"))
-    }
-}
 /// The first lines at which `part` begins, by number.
 fn lines_of(text: &str, part: &str) -> String {
     let starts = text.match_indices(part).map(|(at, _)| 1 + text[..at].matches('\n').count());
@@ -183,7 +176,7 @@ fn lines_of(text: &str, part: &str) -> String {
 /// Where `old` would be, if whitespace did not count, or at least its first line.
 fn near_miss(text: &str, old: &str) -> Option<String> {
     let squeezed = |line: &str| line.split_whitespace().collect::<String>();
-    let wanted: Vec<String> = old.trim_end_matches(['\r', '\n']).lines().map(squeezed).collect();
+    let wanted: Vec<String> = old.trim_end_matches('\n').lines().map(squeezed).collect();
     let lines: Vec<String> = text.lines().map(squeezed).collect();
     let meant = wanted.iter().any(|line| !line.is_empty());
     let found =

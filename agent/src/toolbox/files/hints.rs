@@ -1,0 +1,92 @@
+//! What a repository says of a file's encoding: `.gitattributes` and `.editorconfig`.
+
+use std::fs::{self, OpenOptions};
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use codebutler_textform::FormHints;
+use ec4rs::property::Charset;
+use ec4rs::{ConfigParser, Properties, PropertiesSource as _};
+use git2::{AttrCheckFlags, AttrValue, Config, Repository, RepositoryOpenFlags};
+use nix::fcntl::OFlag;
+
+use super::super::paths::{LocatedPath, WorktreeRoot};
+
+/// Longest `.editorconfig` that is read, in bytes.
+const MAX_CONFIG: u64 = 64 * 1024;
+
+/// What is said of one file.
+#[derive(Debug, Default)]
+pub struct EncodingHints {
+    attribute: Option<String>,
+    charset: Option<String>,
+}
+
+impl EncodingHints {
+    /// Reads them. What can't be read says nothing.
+    pub fn find(tree: &WorktreeRoot, at: &LocatedPath) -> Self {
+        let Ok(inside) = at.full.strip_prefix(tree.root()) else { return Self::default() };
+        Self {
+            attribute: read_attribute(tree.root(), inside),
+            charset: read_charset(tree.root(), inside),
+        }
+    }
+
+    pub fn as_form(&self) -> FormHints<'_> {
+        FormHints { attribute: self.attribute.as_deref(), charset: self.charset.as_deref() }
+    }
+
+    /// `working-tree-encoding`.
+    pub fn attribute(&self) -> Option<&str> {
+        self.attribute.as_deref()
+    }
+
+    /// `charset`.
+    pub fn charset(&self) -> Option<&str> {
+        self.charset.as_deref()
+    }
+}
+
+fn read_attribute(root: &Path, inside: &Path) -> Option<String> {
+    let nothing: [&Path; 0] = [];
+    let repo = Repository::open_ext(root, RepositoryOpenFlags::NO_SEARCH, nothing).ok()?;
+    // A configuration that lies in the worktree may name other files of attributes.
+    repo.set_config(&Config::new().ok()?).ok()?;
+    let found =
+        repo.get_attr(inside, "working-tree-encoding", AttrCheckFlags::FILE_THEN_INDEX).ok()?;
+    match AttrValue::from_string(found) {
+        AttrValue::String(encoding) => Some(encoding.to_owned()),
+        _ => None,
+    }
+}
+
+/// As the nearest `.editorconfig` has it, up to one that calls itself the root or to the worktree's.
+fn read_charset(root: &Path, inside: &Path) -> Option<String> {
+    for folder in inside.ancestors().skip(1) {
+        let mut properties = Properties::new();
+        let Some(mut config) = open_config(&root.join(folder)) else { continue };
+        let path = inside.strip_prefix(folder).unwrap_or(inside);
+        // What stands before a line that is wrong counts.
+        let _ = config.apply_to(&mut properties, path);
+        if let Ok(charset) = properties.get::<Charset>() {
+            return Some(charset.to_string());
+        }
+        if config.is_root {
+            return None;
+        }
+    }
+    None
+}
+
+fn open_config(folder: &Path) -> Option<ConfigParser<std::io::Cursor<Vec<u8>>>> {
+    let path = folder.join(".editorconfig");
+    if !fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file()) {
+        return None;
+    }
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path).ok()?;
+    let mut bytes = Vec::new();
+    file.take(MAX_CONFIG).read_to_end(&mut bytes).ok()?;
+    ConfigParser::new(std::io::Cursor::new(bytes)).ok()
+}
