@@ -3,7 +3,7 @@
 //! once, so each value holds for gateway and kubelet too. Where opencode can be installed, the same
 //! is asked of it, for the reader to compare.
 
-mod opencode;
+pub(super) mod opencode;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -7,6 +7,7 @@
 mod admission;
 mod agent;
 mod chaos;
+mod edits;
 mod flood;
 mod handover;
 mod idle;
@@ -126,6 +127,7 @@ pub const NAMES: &[&str] = &[
     "admission",
     "agent",
     "chaos",
+    "edits",
     "flood",
     "handover",
     "ingest",
@@ -151,6 +153,7 @@ pub async fn measure_figure(name: &str) -> anyhow::Result<Vec<MeasuredFigure>> {
         "admission" => admission::measure_admission().await,
         "agent" => Box::pin(agent::measure_agent()).await,
         "chaos" => Box::pin(chaos::measure_chaos()).await,
+        "edits" => Box::pin(edits::measure_edits()).await,
         "flood" => flood::measure_flood().await,
         "handover" => Box::pin(handover::measure_handover()).await,
         "ingest" => ingest::measure_ingest().await,

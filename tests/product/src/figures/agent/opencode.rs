@@ -64,7 +64,7 @@ async fn hold_conversation(program: &Path) -> anyhow::Result<OpencodeFigures> {
     let models = ModelServer::start(script, ModelOptions::default()).await?;
     let served = || models.served().iter().filter(|answer| answer.role == MODEL).count();
     let dir = tempfile::tempdir()?;
-    let home = Home { program, dir: dir.path() };
+    let home = OpencodeHome { program, dir: dir.path() };
     home.furnish(&models).await?;
 
     models.hold();
@@ -95,13 +95,21 @@ async fn hold_conversation(program: &Path) -> anyhow::Result<OpencodeFigures> {
 }
 
 /// Where it lives, with a repository to work in.
-struct Home<'a> {
-    program: &'a Path,
-    dir: &'a Path,
+pub struct OpencodeHome<'a> {
+    /// What is started.
+    pub program: &'a Path,
+    /// Everything that it writes is in here.
+    pub dir: &'a Path,
 }
 
-impl Home<'_> {
-    async fn furnish(&self, models: &ModelServer) -> anyhow::Result<()> {
+impl OpencodeHome<'_> {
+    /// The model of the conversation.
+    pub const MODEL: &'static str = MODEL;
+    /// The model that names conversations.
+    pub const TITLES: &'static str = TITLES;
+
+    /// Its repository, and the settings by which it asks `models`.
+    pub async fn furnish(&self, models: &ModelServer) -> anyhow::Result<()> {
         let work = self.work();
         std::fs::create_dir_all(&work)?;
         std::fs::write(work.join("README.md"), "# shop\n")?;
@@ -125,7 +133,8 @@ impl Home<'_> {
         Ok(std::fs::write(self.config(), config.to_string())?)
     }
 
-    fn work(&self) -> PathBuf {
+    /// The repository.
+    pub fn work(&self) -> PathBuf {
         self.dir.join("work")
     }
 
@@ -134,7 +143,7 @@ impl Home<'_> {
     }
 
     /// Starts it with a message.
-    fn say(&self, words: &[&str]) -> anyhow::Result<Child> {
+    pub fn say(&self, words: &[&str]) -> anyhow::Result<Child> {
         let log = std::fs::File::create(self.dir.join("log"))?;
         let fetches = ["MODELS_FETCH", "AUTOUPDATE", "DEFAULT_PLUGINS", "LSP_DOWNLOAD"];
         let still = fetches.map(|what| (format!("OPENCODE_DISABLE_{what}"), OsString::from("1")));
@@ -154,7 +163,8 @@ impl Home<'_> {
             .spawn()?)
     }
 
-    async fn ended(&self, child: &mut Child) -> anyhow::Result<()> {
+    /// Waits for its end.
+    pub async fn ended(&self, child: &mut Child) -> anyhow::Result<()> {
         if child.wait().await?.success() {
             return Ok(());
         }
@@ -165,7 +175,7 @@ impl Home<'_> {
 
 /// The program, installed below `target/` where it is not there yet: the one for this machine that
 /// starts.
-fn find_program() -> anyhow::Result<PathBuf> {
+pub fn find_program() -> anyhow::Result<PathBuf> {
     let root = Path::new(codebutler_testbed::FOLDER).join("../target/tools/opencode");
     if let Some(program) = starting_program(&root) {
         return Ok(program);
