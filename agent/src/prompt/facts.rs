@@ -128,6 +128,17 @@ fn git_facts(out: &mut String, guides: &PromptGuides, session: &RoleSession) {
             here.submodules.join("`, `")
         );
     }
+    if !here.hooks.is_empty() {
+        let _ = writeln!(
+            out,
+            "- Hooks of the repository: `{}`. GitCommit and GitPush don't run them: run what they check in Bash \
+             before you commit.",
+            here.hooks.join("`, `")
+        );
+    }
+    if !here.branch.is_empty() {
+        let _ = writeln!(out, "- The branch: {}", here.branch);
+    }
 }
 
 fn plan_facts(out: &mut String, session: &RoleSession) {

@@ -84,7 +84,9 @@ fn guides() -> PromptGuides {
             uncommitted: 1,
             guides: vec![".codebutler/pm.md".into()],
             elsewhere: vec!["*.png".into()],
-            submodules: vec![],
+            hooks: vec![".husky/pre-commit".into()],
+            submodules: vec!["vendor/sub".into()],
+            branch: "People rewrote `t`.".into(),
         },
     }
 }
@@ -117,6 +119,9 @@ fn what_changes_is_told_apart_and_nothing_else_changes() {
     - Git: HEAD is at `0123456789 Add a total`, 2 commit(s) ahead of `main` and 1 behind; 1 file is not committed.
     - This thread changes `.codebutler/pm.md`: until that is merged, what `main` says counts, as shown above.
     - Git LFS keeps `*.png`: such files are pointers of three lines here, not their contents. Leave them as they are: their contents can be neither read nor changed from here.
+    - Submodules, which are repositories of their own and empty folders here: `vendor/sub`.
+    - Hooks of the repository: `.husky/pre-commit`. GitCommit and GitPush don't run them: run what they check in Bash before you commit.
+    - The branch: People rewrote `t`.
     - The worktree was set up.
     - Plan: none was proposed yet.
     ");
@@ -138,6 +143,9 @@ fn what_changes_is_told_apart_and_nothing_else_changes() {
     now.surroundings.uncommitted = 0;
     now.surroundings.guides = vec![];
     now.surroundings.elsewhere = vec![];
+    now.surroundings.hooks = vec![];
+    now.surroundings.submodules = vec![];
+    now.surroundings.branch = String::new();
     now.set_up = None;
     assert_eq!(system_prompt(&now, &session), before);
     insta::assert_snapshot!(changing_facts(&now, &session), @r#"

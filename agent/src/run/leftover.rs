@@ -39,17 +39,17 @@ impl Agent {
         }
         let message = format!("Work in progress by {}", self.session.role);
         let request = ToolboxRequest::Keep { message: message.clone() };
-        let WorktreeLeftover { committed, unpushed } = match self.tools.toolbox.ask(request).await?
-        {
-            ToolboxReply::Leftover(leftover) => leftover,
-            ToolboxReply::Refused(why) | ToolboxReply::Failed(why) => {
-                return self.not_kept(false, &why).await;
-            }
-            other => {
-                tracing::warn!(?other, "what is left of the run is not known");
-                return Ok(None);
-            }
-        };
+        let WorktreeLeftover { committed, unpushed, left } =
+            match self.tools.toolbox.ask(request).await? {
+                ToolboxReply::Leftover(leftover) => leftover,
+                ToolboxReply::Refused(why) | ToolboxReply::Failed(why) => {
+                    return self.not_kept(false, &why).await;
+                }
+                other => {
+                    tracing::warn!(?other, "what is left of the run is not known");
+                    return Ok(None);
+                }
+            };
         if !unpushed {
             return Ok(None);
         }
@@ -71,10 +71,11 @@ impl Agent {
                 if let Some(record) = done.record {
                     self.keep(&record)?;
                 }
+                let left = if left.is_empty() { left } else { format!(" In no commit: {left}.") };
                 let told = || {
                     format!(
                         "[CodeButler] Your run ended with changes that you had not committed: they were \
-                         committed as `{message}` and pushed."
+                         committed as `{message}` and pushed.{left}"
                     )
                 };
                 Ok(committed.then(told))

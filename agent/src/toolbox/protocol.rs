@@ -246,17 +246,26 @@ pub struct RoleSurroundings {
     /// Patterns of files that Git LFS keeps.
     #[serde(default)]
     pub elsewhere: Vec<String>,
+    /// Files that name hooks, which nothing here runs.
+    #[serde(default)]
+    pub hooks: Vec<String>,
     /// Folders of submodules, which are not fetched.
     #[serde(default)]
     pub submodules: Vec<String>,
+    /// What people did to the thread's branch on the remote, in sentences.
+    #[serde(default)]
+    pub branch: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorktreeLeftover {
     /// There were changes, and they are committed now.
     pub committed: bool,
     /// The branch has commits that the remote lacks, as far as is known here.
     pub unpushed: bool,
+    /// Files that differ and are in no commit, with the reasons; empty if there are none.
+    #[serde(default)]
+    pub left: String,
 }
 
 /// A snapshot of index and worktree.

@@ -1,18 +1,25 @@
 //! GitCommit.
 
-use git2::{Index, IndexAddOption, Oid, Repository, RepositoryState, Signature, StatusOptions};
+use std::fmt::Write as _;
 
+use git2::{Oid, Repository, RepositoryState, Signature};
+
+use super::clean::differing_files;
+use super::hooks::name_hooks;
+use super::staging::{StagedCommit, stage_all, stage_named};
 use super::update::{other_parents, refuse_markers, stage_settled};
+use super::worktree::{WorktreeScanner, name_left, open_index};
 use super::{GitSite, short_id};
 use crate::toolbox::ToolError;
 use crate::toolbox::paths::WorktreeRoot;
 use crate::tools::args;
+use codebutler_wire::break_ci_words;
 
 /// Files named in an answer.
 const MAX_NAMES: usize = 30;
 
 /// Commits on top of `parent`, the commit that HEAD was at when the call was recorded. A repetition
-/// after a crash finds the commit by parent, message and author. Hooks are never run.
+/// after a crash finds the commit by parent, message and author. Hooks are never run, and named.
 pub fn commit_files(
     place: &GitSite,
     tree: &WorktreeRoot,
@@ -21,7 +28,7 @@ pub fn commit_files(
 ) -> Result<String, ToolError> {
     let _lock = place.lock()?;
     let mut repo = place.open()?;
-    let message = git2::message_prettify(args.message.as_str(), None)?;
+    let message = git2::message_prettify(&*break_ci_words(&args.message), None)?;
     if message.is_empty() {
         return Err(ToolError::refused("`message` is empty"));
     }
@@ -37,7 +44,7 @@ pub fn commit_files(
         if merges && is_merged(&mut repo, head)? {
             repo.cleanup_state()?;
         }
-        return describe_commit(&repo, head);
+        return describe_commit(place, &repo, head, &[]);
     }
     if head.to_string() != parent {
         return Err(ToolError::refused(
@@ -45,48 +52,71 @@ pub fn commit_files(
              try again",
         ));
     }
-    let mut index = repo.index()?;
-    index.read(true)?;
-    if merges {
-        if args.paths.is_some() {
-            return Err(ToolError::refused(
-                "a merge is under way, which is committed as a whole: leave `paths` out",
-            ));
-        }
-        stage_settled(&mut index, &place.tree())?;
+    let (mut index, remade) = open_index(&repo)?;
+    if merges && args.paths.is_some() {
+        return Err(ToolError::refused(
+            "a merge is under way, which is committed as a whole: leave `paths` out",
+        ));
     }
-    match &args.paths {
-        None => {
-            index.add_all(["*"], IndexAddOption::DEFAULT, None)?;
-        }
-        Some(paths) => {
-            for path in paths {
-                stage_path(&mut index, tree, path)?;
-            }
-        }
+    let scanner = WorktreeScanner::new(&repo, &place.work);
+    if index.has_conflicts() && args.paths.is_some() {
+        return Err(ToolError::refused(
+            "files are in conflict, so what is committed has to be all of it: leave `paths` out",
+        ));
     }
+    stage_settled(&scanner, &mut index, &place.tree())?;
+    let staged = match &args.paths {
+        None => stage_all(&repo, &scanner, &mut index)?,
+        Some(paths) => stage_named(&repo, &scanner, &mut index, (tree, paths))?,
+    };
     let mut parents = vec![head];
+    drop(scanner);
     if merges {
         parents.extend(other_parents(&mut repo)?);
         refuse_markers(&repo, &index, &parents)?;
     }
     index.write()?;
-    let tree = index.write_tree()?;
-    if !merges && tree == repo.find_commit(head)?.tree_id() {
-        return Err(ToolError::refused(nothing_to_commit(&repo, args)?));
+    if !merges && staged.tree == repo.find_commit(head)?.tree_id() {
+        return Err(ToolError::refused(nothing_to_commit(place, &repo, args, &staged)?));
     }
     let author = &place.hello.author;
     let signature = Signature::now(&author.name, &author.email)?;
     let id = {
         let found: Result<Vec<_>, _> = parents.iter().map(|id| repo.find_commit(*id)).collect();
         let found = found?;
-        let (tree, parents) = (repo.find_tree(tree)?, found.iter().collect::<Vec<_>>());
+        let (tree, parents) = (repo.find_tree(staged.tree)?, found.iter().collect::<Vec<_>>());
         repo.commit(Some("HEAD"), &signature, &signature, &message, &tree, &parents)?
     };
     if merges {
         repo.cleanup_state()?;
     }
-    describe_commit(&repo, id)
+    describe_commit(place, &repo, id, &notes_of(&staged, remade, &message, args))
+}
+
+/// What happened beside the commit.
+fn notes_of(
+    staged: &StagedCommit,
+    remade: Option<String>,
+    message: &str,
+    args: &args::GitCommit,
+) -> Vec<String> {
+    let mut notes: Vec<String> = remade.into_iter().collect();
+    if !staged.left.is_empty() {
+        notes.push(format!("Not committed, though they differ: {}", name_left(&staged.left)));
+    }
+    if !staged.nested.is_empty() {
+        notes.push(format!(
+            "`{}`: a repository of its own, of which only its commit is recorded, not its files",
+            staged.nested.join("`, `")
+        ));
+    }
+    if message.contains('\u{200b}') && !args.message.contains('\u{200b}') {
+        notes.push(
+            "Words in the message that would switch off CI have no effect: an invisible space is in them"
+                .to_owned(),
+        );
+    }
+    notes
 }
 
 /// Whether a commit holds the other side of the merge that is under way.
@@ -109,53 +139,34 @@ fn is_done(
         && commit.author().name_bytes() == place.hello.author.name.as_bytes())
 }
 
-fn stage_path(index: &mut Index, tree: &WorktreeRoot, path: &str) -> Result<(), ToolError> {
-    // The name that was given, not what a symlink leads to: Git stores the link itself.
-    let at = tree.locate(path)?;
-    let literal = IndexAddOption::DISABLE_PATHSPEC_MATCH;
-    let name = path.trim_start_matches("./").trim_end_matches('/');
-    let given = tree.root().join(name);
-    if at.shown == "." {
-        index.add_all(["*"], IndexAddOption::DEFAULT, None)?;
-    } else if given.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
-        index.add_all([name], literal, None)?;
-    } else if given.symlink_metadata().is_ok() {
-        index.add_all([name], literal, None)?;
-        if index.get_path(name.as_ref(), 0).is_none() {
-            return Err(ToolError::refused(format!("`{path}` is ignored by .gitignore")));
-        }
-    } else if index.get_path(name.as_ref(), 0).is_some() {
-        index.remove_path(name.as_ref())?;
-    } else {
-        let below = format!("{name}/");
-        let inside = index.iter().any(|entry| entry.path.starts_with(below.as_bytes()));
-        if !inside {
-            return Err(ToolError::refused(format!(
-                "`{path}` does not exist and Git does not know it"
-            )));
-        }
-        index.remove_dir(name.as_ref(), 0)?;
+fn nothing_to_commit(
+    place: &GitSite,
+    repo: &Repository,
+    args: &args::GitCommit,
+    staged: &StagedCommit,
+) -> Result<String, ToolError> {
+    let left = match name_left(&staged.left) {
+        left if left.is_empty() => left,
+        left => format!(". Left out: {left}"),
+    };
+    let differing = differing_files(place, repo)?;
+    if differing.is_empty() {
+        return Ok(format!("nothing to commit: no file differs from the last commit{left}"));
     }
-    Ok(())
-}
-
-fn nothing_to_commit(repo: &Repository, args: &args::GitCommit) -> Result<String, ToolError> {
-    let mut options = StatusOptions::new();
-    options.include_untracked(true).recurse_untracked_dirs(true);
-    let statuses = repo.statuses(Some(&mut options))?;
-    if statuses.is_empty() {
-        return Ok("nothing to commit: no file differs from the last commit".to_owned());
-    }
-    let names: Vec<_> = statuses
-        .iter()
-        .take(MAX_NAMES)
-        .map(|s| String::from_utf8_lossy(s.path_bytes()).into_owned())
-        .collect();
+    let more = differing.len().saturating_sub(MAX_NAMES);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let names = differing[..differing.len().min(MAX_NAMES)].join(", ");
     let paths = args.paths.as_deref().unwrap_or_default().join("`, `");
-    Ok(format!("nothing to commit in `{paths}`; these files differ: {}", names.join(", ")))
+    Ok(format!("nothing to commit in `{paths}`; these files differ: {names}{more}{left}"))
 }
 
-fn describe_commit(repo: &Repository, id: Oid) -> Result<String, ToolError> {
+/// The commit and its files; then, in sentences of their own, what whoever made it has to know.
+fn describe_commit(
+    place: &GitSite,
+    repo: &Repository,
+    id: Oid,
+    notes: &[String],
+) -> Result<String, ToolError> {
     let commit = repo.find_commit(id)?;
     let before = commit.parent(0)?.tree()?;
     let diff = repo.diff_tree_to_tree(Some(&before), Some(&commit.tree()?), None)?;
@@ -165,19 +176,22 @@ fn describe_commit(repo: &Repository, id: Oid) -> Result<String, ToolError> {
         .take(MAX_NAMES)
         .filter_map(|delta| delta.new_file().path().map(|path| path.display().to_string()))
         .collect();
-    Ok(format!(
+    let mut out = format!(
         "Committed {}: {} file(s), +{} −{}: {}",
         short_id(id),
         stats.files_changed(),
         stats.insertions(),
         stats.deletions(),
         names.join(", ")
-    ))
+    );
+    for note in notes.iter().cloned().chain(name_hooks(&place.tree())) {
+        let _ = write!(out, "\n{}.", note.trim_end_matches('.'));
+    }
+    Ok(out)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fmt::Write as _;
     use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
@@ -295,9 +309,11 @@ mod tests {
             hooks.display()
         );
         fs::write(&config, text).unwrap();
-        f.write(".gitattributes", "* filter=x diff=x\n");
+        f.write(".gitattributes", "* diff=x\na filter=x\n");
         f.write("a", "1");
-        commit_all(&f, &tree, "Add a", None).unwrap();
+        let said = commit_all(&f, &tree, "Add a", None).unwrap();
+        assert!(said.contains("`a` (.gitattributes says filter=x"), "{said}");
+        assert!(said.contains("hooks were not run"), "{said}");
         super::super::show_diff(&f.place, &tree, &args::GitDiff { base: None, path: None })
             .unwrap();
         prepare_worktree(&f.place).unwrap();

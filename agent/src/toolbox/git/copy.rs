@@ -40,12 +40,12 @@ pub fn bring_copy(
     fs::create_dir_all(to).map_err(|e| copy_failure(&e))?;
     let lock = place.lock()?;
     let repo = place.open()?;
-    let tree = tree_of_files(&repo)?;
+    let tree = tree_of_files(place, &repo)?;
     let base = if let Some(last) = last {
         last.tree
     } else {
         repo.set_workdir(to, false)?;
-        tree_of_files(&repo)?
+        tree_of_files(place, &repo)?
     };
     let head = repo.head()?;
     let branch = String::from_utf8_lossy(head.name_bytes()).into_owned();

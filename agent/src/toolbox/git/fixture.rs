@@ -64,11 +64,13 @@ impl GitFixture {
     }
 
     /// Someone else pushes to the thread's branch.
-    pub fn commit_elsewhere(&self, path: &str, content: &str) {
+    pub fn commit_elsewhere(&self, path: &str, content: impl AsRef<[u8]>) {
         let seed = self.seed();
         self.git(&seed, &["pull", "-q", "--rebase", "origin", "codebutler/t"]);
-        fs::write(seed.join(path), content).unwrap();
-        self.git(&seed, &["add", "."]);
+        let path = seed.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+        self.git(&seed, &["add", "-f", "."]);
         self.git(&seed, &["commit", "-q", "-m", "Elsewhere"]);
         self.git(&seed, &["push", "-q", "origin", "HEAD:codebutler/t"]);
     }

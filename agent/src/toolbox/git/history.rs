@@ -7,6 +7,8 @@ use git2::{Commit, Diff, DiffFormat, DiffOptions, Oid, Repository, Sort};
 use regex::{Regex, RegexBuilder};
 
 use super::prepare::fork_point;
+use super::proof::tree_of_files;
+use super::worktree::{WorktreeScanner, open_index};
 use super::{GitSite, short_id};
 use crate::toolbox::ToolError;
 use crate::toolbox::paths::WorktreeRoot;
@@ -268,14 +270,26 @@ pub fn show_diff(
         }
     }
     let from = repo.find_commit(base)?.tree()?;
-    let diff = repo.diff_tree_to_workdir_with_index(Some(&from), Some(&mut options))?;
+    let (_, remade) = {
+        let _lock = place.lock()?;
+        open_index(&repo)?
+    };
+    // libgit2 takes what a sparse checkout leaves out for deleted, and other encodings for changes.
+    let diff = if WorktreeScanner::new(&repo, &place.work).is_plain()? {
+        repo.diff_tree_to_workdir_with_index(Some(&from), Some(&mut options))?
+    } else {
+        let files = tree_of_files(place, &place.open()?)?;
+        repo.diff_tree_to_tree(Some(&from), Some(&repo.find_tree(files)?), Some(&mut options))?
+    };
     if diff.deltas().len() == 0 {
         return Ok(format!("no difference from {}", short_id(base)));
     }
     let patch = text_of(&diff)?;
     let stats = diff.stats()?;
     let (files, plus, minus) = (stats.files_changed(), stats.insertions(), stats.deletions());
-    let head = format!("{files} file(s) changed since {}, +{plus} −{minus}\n", short_id(base));
+    let remade = remade.map_or(String::new(), |remade| format!("{remade}\n"));
+    let head =
+        format!("{remade}{files} file(s) changed since {}, +{plus} −{minus}\n", short_id(base));
     Ok(head + &head_and_tail(&patch, MAX_DIFF))
 }
 

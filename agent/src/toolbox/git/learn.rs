@@ -8,8 +8,10 @@ use git2::{FileMode, IndexEntry, IndexTime, Oid, Repository, RepositoryState, Si
 
 use super::GitSite;
 use super::base::{self, FOLDER};
+use super::worktree::{SKIP, open_index};
 use crate::memory::{LearningChange, MemoryCitation};
 use crate::toolbox::ToolError;
+use codebutler_wire::break_ci_words;
 
 /// Largest page, in bytes.
 const MAX_PAGE: usize = 256 * 1024;
@@ -78,7 +80,7 @@ pub fn commit_learnings(
     let tree = repo.find_tree(update.create_updated(&repo, &before)?)?;
     let author = &place.hello.author;
     let signature = Signature::now(&author.name, &author.email)?;
-    let message = git2::message_prettify(message, None)?;
+    let message = git2::message_prettify(&*break_ci_words(message), None)?;
     bring_to_worktree(place, &repo, &pages)?;
     stage_blobs(&repo, &blobs)?;
     let id = repo.commit(Some("HEAD"), &signature, &signature, &message, &tree, &[&parent])?;
@@ -119,9 +121,10 @@ fn bring_to_worktree(
 
 /// The index knows them as they are committed, or they would look deleted.
 fn stage_blobs(repo: &Repository, blobs: &[(&str, Oid)]) -> Result<(), ToolError> {
-    let mut index = repo.index()?;
-    index.read(true)?;
+    let (mut index, _) = open_index(repo)?;
     for (path, id) in blobs {
+        // A sparse checkout may leave the folder out.
+        let known = index.get_path(Path::new(path), 0).map_or(0, |entry| entry.flags_extended);
         index.add(&IndexEntry {
             ctime: IndexTime::new(0, 0),
             mtime: IndexTime::new(0, 0),
@@ -133,7 +136,7 @@ fn stage_blobs(repo: &Repository, blobs: &[(&str, Oid)]) -> Result<(), ToolError
             file_size: 0,
             id: *id,
             flags: 0,
-            flags_extended: 0,
+            flags_extended: known & SKIP,
             path: path.as_bytes().to_vec(),
         })?;
     }

@@ -1,12 +1,16 @@
 //! What a run leaves uncommitted: the harness commits it, so that it is not in the volume alone.
 
-use std::path::Path;
-
-use git2::{Index, IndexAddOption, Repository, RepositoryState, ResetType, Signature};
+use git2::{Commit, DiffOptions, Index, IndexEntry, Repository, RepositoryState, Signature};
 
 use super::GitSite;
+use super::seen::last_seen;
+use super::worktree::{
+    FlagUse, NewFile, NewFileVerdict, ScanRules, ScanScope, WorktreeScanner, index_written,
+    intents_left_out, move_entries, name_left, open_index, stage_changes,
+};
 use crate::toolbox::ToolError;
 use crate::toolbox::protocol::WorktreeLeftover;
+use codebutler_wire::break_ci_words;
 
 /// Larger files that Git does not know yet are not committed.
 const MAX_NEW: u64 = 5 * 1024 * 1024;
@@ -23,23 +27,33 @@ pub fn keep_leftover(place: &GitSite, message: &str) -> Result<WorktreeLeftover,
         return Err(ToolError::refused("a merge or rebase is in progress in the worktree"));
     }
     let head = repo.find_commit(place.head_on_branch(&repo)?)?;
-    let mut index = repo.index()?;
-    index.read(true)?;
-    stage_all(&repo, &mut index)?;
-    let tree = repo.find_tree(index.write_tree()?)?;
+    let (mut index, _) = open_index(&repo)?;
+    if index.has_conflicts() {
+        return Err(ToolError::refused("files in the worktree are in conflict"));
+    }
+    let left = stage_all(place, &repo, &mut index)?;
+    let tree = repo.find_tree(intents_left_out(&repo, &mut index)?)?;
     let committed = tree.id() != head.tree_id();
+    index.write()?;
     if committed {
-        index.write()?;
         let author = &place.hello.author;
         let signature = Signature::now(&author.name, &author.email)?;
-        repo.commit(Some("HEAD"), &signature, &signature, message, &tree, &[&head])?;
+        repo.commit(
+            Some("HEAD"),
+            &signature,
+            &signature,
+            &break_ci_words(message),
+            &tree,
+            &[&head],
+        )?;
     }
     let own = place.head_on_branch(&repo)?;
     let unpushed = match repo.refname_to_id(&place.remote_branch()) {
         Ok(remote) => remote != own && !repo.graph_descendant_of(remote, own)?,
-        Err(_) => true,
+        // Of a branch that is gone there, what it had is not new.
+        Err(_) => last_seen(place, &repo) != Some(own),
     };
-    Ok(WorktreeLeftover { committed, unpushed })
+    Ok(WorktreeLeftover { committed, unpushed, left })
 }
 
 /// Undoes the commits with `message` at the tip that the remote does not have, which leaves the
@@ -49,6 +63,7 @@ pub fn take_back(place: &GitSite, message: &str) -> Result<(), ToolError> {
     let _lock = place.lock()?;
     let repo = place.open()?;
     let remote = repo.refname_to_id(&place.remote_branch()).ok();
+    let message = &*break_ci_words(message);
     loop {
         let tip = repo.find_commit(place.head_on_branch(&repo)?)?;
         let is_ours = tip.message() == Ok(message) && tip.parent_count() == 1;
@@ -59,22 +74,41 @@ pub fn take_back(place: &GitSite, message: &str) -> Result<(), ToolError> {
         if !is_ours || is_pushed {
             return Ok(());
         }
-        repo.reset(tip.parent(0)?.as_object(), ResetType::Mixed, None)?;
+        let before = tip.parent(0)?;
+        unstage_commit(&repo, &tip, &before)?;
+        repo.reference(&place.local(), before.id(), true, "taken back")?;
     }
 }
 
-fn stage_all(repo: &Repository, index: &mut Index) -> Result<(), ToolError> {
-    let root = repo.workdir().unwrap_or(Path::new("")).to_owned();
-    let known = index.iter().map(|entry| entry.path).collect::<std::collections::HashSet<_>>();
-    let mut skip = |path: &Path, _: &[u8]| {
-        if known.contains(path.as_os_str().as_encoded_bytes()) {
-            return 0;
-        }
-        let made = path.iter().any(|part| MADE.iter().any(|name| part == *name));
-        let large = || root.join(path).symlink_metadata().is_ok_and(|meta| meta.len() > MAX_NEW);
-        i32::from(made || large())
+/// Stages what a commit of everything holds, without what is large or made by tools; names what is left alone.
+fn stage_all(place: &GitSite, repo: &Repository, index: &mut Index) -> Result<String, ToolError> {
+    let entries: Vec<IndexEntry> = index.iter().collect();
+    let mut judge = |file: &NewFile<'_>| match file.stat {
+        Some(stat) if stat.size > MAX_NEW => NewFileVerdict::Leave,
+        _ => NewFileVerdict::Take,
     };
-    Ok(index.add_all(["*"], IndexAddOption::DEFAULT, Some(&mut skip))?)
+    let mut rules = ScanRules::known(&ScanScope::All, FlagUse::Git, index_written(repo));
+    rules.new = Some(&mut judge);
+    rules.made = &MADE;
+    let mut changes = WorktreeScanner::new(repo, &place.work).scan(&entries, rules)?;
+    stage_changes(index, &mut changes)?;
+    Ok(name_left(&changes.left))
+}
+
+/// Takes the changes of a commit out of the index; the worktree stays as it is, and what else the index says of
+/// files too.
+fn unstage_commit(
+    repo: &Repository,
+    tip: &Commit<'_>,
+    before: &Commit<'_>,
+) -> Result<(), ToolError> {
+    let mut options = DiffOptions::new();
+    options.include_typechange(true);
+    let (from, to) = (tip.tree()?, before.tree()?);
+    let diff = repo.diff_tree_to_tree(Some(&from), Some(&to), Some(&mut options))?;
+    let (mut index, _) = open_index(repo)?;
+    move_entries(&mut index, &diff)?;
+    Ok(index.write()?)
 }
 
 #[cfg(test)]
@@ -83,18 +117,22 @@ mod tests {
     use super::super::{prepare_worktree, push_branch};
     use super::*;
 
+    fn left(committed: bool, unpushed: bool) -> WorktreeLeftover {
+        WorktreeLeftover { committed, unpushed, left: String::new() }
+    }
+
     #[test]
     fn what_is_left_is_committed_once_but_for_what_tools_make() {
         let f = GitFixture::new();
         prepare_worktree(&f.place).unwrap();
-        let none = WorktreeLeftover { committed: false, unpushed: false };
+        let none = left(false, false);
         assert_eq!(keep_leftover(&f.place, "Work in progress by coder").unwrap(), none);
         f.write("src/new.rs", "fn a() {}\n");
         f.write("README", "changed\n");
         f.write("a/node_modules/x.js", "x");
         f.write("big", &"x".repeat(6 * 1024 * 1024));
         let kept = keep_leftover(&f.place, "Work in progress by coder").unwrap();
-        assert_eq!(kept, WorktreeLeftover { committed: true, unpushed: true });
+        assert_eq!(kept, left(true, true));
         let git = |args: &[&str]| f.git(&f.place.tree(), args);
         assert_eq!(
             git(&["log", "-1", "--format=%an|%s"]),
@@ -102,7 +140,7 @@ mod tests {
         );
         assert_eq!(git(&["show", "--name-only", "--format="]), "README\nsrc/new.rs");
         let again = keep_leftover(&f.place, "Work in progress by coder").unwrap();
-        assert_eq!(again, WorktreeLeftover { committed: false, unpushed: true });
+        assert_eq!(again, left(false, true));
         push_branch(&f.place).unwrap();
         assert_eq!(keep_leftover(&f.place, "Work in progress by coder").unwrap(), none);
         std::fs::remove_file(f.place.tree().join("README")).unwrap();

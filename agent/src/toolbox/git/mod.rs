@@ -7,26 +7,35 @@
 
 mod base;
 mod blame;
+mod clean;
 mod commit;
 mod copy;
 mod good;
 mod history;
+mod hooks;
 mod journals;
 mod keepsake;
 pub mod learn;
 mod leftover;
 mod libgit;
 mod memory;
+mod opening;
 mod prepare;
 mod proof;
 mod pruning;
 mod push;
+mod replay;
 mod research;
+mod rewrite;
+mod seen;
 mod show;
 mod skills;
+mod staging;
 mod surroundings;
+mod taking;
 mod templates;
 mod update;
+mod worktree;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -87,7 +96,8 @@ impl GitSite {
     fn open(&self) -> Result<Repository, ToolError> {
         let tree = self.tree();
         let nothing: [&Path; 0] = [];
-        let repo = Repository::open_ext(&tree, RepositoryOpenFlags::NO_SEARCH, nothing)?;
+        let repo = Repository::open_ext(&tree, RepositoryOpenFlags::NO_SEARCH, nothing)
+            .map_err(|error| opening::explain_unopened(&error))?;
         let same = |path: Option<&Path>, expected: &Path| {
             path.and_then(|path| path.canonicalize().ok()) == expected.canonicalize().ok()
         };
@@ -116,20 +126,35 @@ impl GitSite {
         tracking_ref(&self.hello.branch)
     }
 
-    /// Brings `origin/<branch>` and `origin/<base>` up to date.
-    fn fetch(&self, repo: &Repository) -> Result<(), ToolError> {
+    /// Brings `origin/<branch>` and `origin/<base>` up to date. Answers with the branches of the remote; one
+    /// that is gone there is gone here too.
+    fn fetch(&self, repo: &Repository) -> Result<RemoteBranches, ToolError> {
         let mut remote = repo.remote_anonymous(&self.hello.relay_url)?;
         let mut options = FetchOptions::new();
         options.download_tags(AutotagOption::None).follow_redirects(RemoteRedirect::None);
         options.update_fetchhead(false);
         let spec = |branch: &str| format!("+refs/heads/{branch}:{}", tracking_ref(branch));
         let specs = [spec(&self.hello.branch), spec(&self.hello.base_branch)];
+        seen::remember_tracked(self, repo)?;
         remote.fetch(&specs, Some(&mut options), None)?;
-        let base = format!("refs/heads/{}", self.hello.base_branch);
-        if let Some(head) = remote.list()?.iter().find(|head| head.name() == base) {
-            self.base.set(head.oid());
+        let mut branches = RemoteBranches::default();
+        for head in remote.list()? {
+            let Some(name) = head.name().strip_prefix("refs/heads/") else { continue };
+            if name == self.hello.base_branch {
+                self.base.set(head.oid());
+            }
+            if name == self.hello.branch {
+                branches.own = Some(head.oid());
+            } else {
+                branches.others.push((name.to_owned(), head.oid()));
+            }
         }
-        Ok(())
+        if branches.own.is_none()
+            && let Ok(mut tracked) = repo.find_reference(&self.remote_branch())
+        {
+            tracked.delete()?;
+        }
+        Ok(branches)
     }
 
     /// HEAD's commit, if HEAD is on the thread's branch.
@@ -146,6 +171,14 @@ impl GitSite {
     }
 }
 
+/// What the remote has.
+#[derive(Debug, Default)]
+struct RemoteBranches {
+    /// The thread's branch.
+    own: Option<Oid>,
+    others: Vec<(String, Oid)>,
+}
+
 /// The commit that HEAD is at.
 pub fn head_commit(place: &GitSite) -> Result<String, ToolError> {
     let repo = place.open()?;
@@ -160,5 +193,7 @@ fn short_id(id: Oid) -> String {
     id.to_string().chars().take(10).collect()
 }
 
+#[cfg(test)]
+mod differential;
 #[cfg(test)]
 pub(super) mod fixture;

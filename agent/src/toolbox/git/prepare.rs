@@ -6,8 +6,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use git2::build::CheckoutBuilder;
-use git2::{Oid, Repository, RepositoryInitOptions, StatusOptions};
+use git2::{Oid, Repository, RepositoryInitOptions};
 
+use super::clean::{is_clean, same_as};
+use super::rewrite::{BranchRewrite, describe_missing, find_rewrite};
+use super::seen::{last_seen, note_seen, write_note};
+use super::taking::{TakenOver, put_on_top};
+use super::worktree::{MoveOutcome, WorktreeScanner, encode_files, move_files, open_index};
 use super::{GitSite, short_id, tracking_ref};
 use crate::toolbox::ToolError;
 
@@ -22,8 +27,17 @@ pub fn prepare_worktree(place: &GitSite) -> Result<String, ToolError> {
     }
     remove_stale_locks(&place.tree().join(".git"));
     let repo = place.open()?;
-    place.fetch(&repo)?;
-    update_worktree(place, &repo)
+    let branches = place.fetch(&repo)?;
+    let (_, remade) = open_index(&repo)?;
+    let done = match (branches.own, last_seen(place, &repo)) {
+        (None, Some(known)) => {
+            let why = describe_missing(place, &repo, known, &branches);
+            write_note(place, &format!("{}.", capitalize(&why)));
+            Ok(format!("left as it is: {why}"))
+        }
+        _ => update_worktree(place, &repo),
+    }?;
+    Ok(remade.map_or_else(|| done.clone(), |remade| format!("{done}. {remade}")))
 }
 
 fn clone_repository(place: &GitSite) -> Result<String, ToolError> {
@@ -48,6 +62,8 @@ fn clone_repository(place: &GitSite) -> Result<String, ToolError> {
     config.set_str(&format!("branch.{}.merge", place.hello.branch), &place.local())?;
     repo.reference(&place.local(), tip, false, "thread's branch")?;
     repo.checkout_head(Some(CheckoutBuilder::new().force()))?;
+    encode_files(&repo, None)?;
+    note_seen(place, &repo, tip)?;
     drop(config);
     drop(repo);
     fs::rename(&fresh, place.tree()).map_err(io)?;
@@ -63,7 +79,7 @@ fn remote_tip(place: &GitSite, repo: &Repository) -> Result<Oid, ToolError> {
 fn update_worktree(place: &GitSite, repo: &Repository) -> Result<String, ToolError> {
     let branch = &place.hello.branch;
     let tip = remote_tip(place, repo)?;
-    let clean = is_clean(repo)?;
+    let clean = is_clean(place, repo)?;
     let on_branch = repo.head().is_ok_and(|head| head.name_bytes() == place.local().as_bytes());
     if !on_branch {
         if !clean {
@@ -73,37 +89,76 @@ fn update_worktree(place: &GitSite, repo: &Repository) -> Result<String, ToolErr
             repo.reference(&place.local(), tip, false, "thread's branch")?;
         }
         let target = repo.find_reference(&place.local())?.peel_to_commit()?;
-        repo.checkout_tree(target.as_object(), Some(CheckoutBuilder::new().safe()))?;
+        if let Some(why) = go_to(place, repo, &target)? {
+            return Ok(why);
+        }
         repo.set_head(&place.local())?;
     }
     let own = place.head_on_branch(repo)?;
+    if let Some(rewrite) = find_rewrite(place, repo, tip)? {
+        return take_over_rewrite(place, repo, (own, tip), &rewrite);
+    }
     if own == tip || !repo.graph_descendant_of(tip, own)? {
+        if own == tip || repo.graph_descendant_of(own, tip)? {
+            note_seen(place, repo, tip)?;
+        }
         return Ok(format!("{branch} is at {}", short_id(own)));
     }
     let target = repo.find_commit(tip)?;
     // The second case is a fast-forward that was killed after its files were there.
-    if !clean && !same_as(repo, &target)? {
+    if !clean && !same_as(place, repo, &target)? {
         return Ok(format!("left as it is: uncommitted work on {}", short_id(own)));
     }
-    match repo.checkout_tree(target.as_object(), Some(CheckoutBuilder::new().safe())) {
-        Ok(()) => {
-            repo.reference(&place.local(), tip, true, "fast-forward to the remote")?;
-            Ok(format!("{branch} moved on to {}", short_id(tip)))
+    if let Some(why) = go_to(place, repo, &target)? {
+        return Ok(why);
+    }
+    repo.reference(&place.local(), tip, true, "fast-forward to the remote")?;
+    note_seen(place, repo, tip)?;
+    Ok(format!("{branch} moved on to {}", short_id(tip)))
+}
+
+/// Brings the files from HEAD to another commit, or says what is in the way.
+fn go_to(
+    place: &GitSite,
+    repo: &Repository,
+    target: &git2::Commit<'_>,
+) -> Result<Option<String>, ToolError> {
+    let scanner = WorktreeScanner::new(repo, &place.work);
+    let before = repo.head()?.peel_to_tree()?;
+    match move_files(&scanner, repo, &before, target)? {
+        MoveOutcome::Done => Ok(None),
+        MoveOutcome::InTheWay(files) => {
+            Ok(Some(format!("left as it is: {} would be overwritten", files.join(", "))))
         }
-        Err(error) => Ok(format!("left as it is: {}", error.message())),
     }
 }
 
-/// Whether no tracked file differs from HEAD. Files that Git does not know don't count.
-pub(super) fn is_clean(repo: &Repository) -> Result<bool, ToolError> {
-    let mut options = StatusOptions::new();
-    options.include_untracked(false).include_ignored(false);
-    Ok(repo.statuses(Some(&mut options))?.is_empty())
+/// People rewrote the branch: every role of the thread hears of it, and what is new here goes on top where
+/// that can be done without a person.
+fn take_over_rewrite(
+    place: &GitSite,
+    repo: &Repository,
+    (own, tip): (Oid, Oid),
+    rewrite: &BranchRewrite,
+) -> Result<String, ToolError> {
+    let told = rewrite.describe(place, repo)?;
+    let outcome = match put_on_top(place, repo, (own, tip), Some(rewrite)) {
+        Ok(TakenOver::To(at)) if at == tip => format!("the worktree is at {} now", short_id(at)),
+        Ok(TakenOver::To(at)) => {
+            format!("what you had not pushed is on top of it now, at {}", short_id(at))
+        }
+        Ok(TakenOver::Conflict(_, why)) | Err(ToolError::Refused(why)) => {
+            format!("the worktree is left as it is: {why}")
+        }
+        Err(error @ ToolError::Failed(_)) => return Err(error),
+    };
+    write_note(place, &format!("{}. {}.", capitalize(&told), capitalize(&outcome)));
+    Ok(format!("{told}; {outcome}"))
 }
 
-pub(super) fn same_as(repo: &Repository, commit: &git2::Commit<'_>) -> Result<bool, ToolError> {
-    let diff = repo.diff_tree_to_workdir(Some(&commit.tree()?), None)?;
-    Ok(diff.deltas().len() == 0)
+fn capitalize(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
 
 /// Removes what a killed Git operation left locked. A lock in use is waited for: it moves on.

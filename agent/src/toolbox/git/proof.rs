@@ -1,13 +1,16 @@
-//! Which files a test run has seen, and whether they are the ones of HEAD. Git's own index is not
-//! asked, since commands can write it: every file is hashed anew.
+//! Which files a test run has seen, and whether they are the ones of HEAD. What Git's own index remembers of
+//! files is not believed, since commands can write it: every file is hashed anew.
 
-use std::cell::Cell;
 use std::path::Path;
 
-use git2::{Delta, DiffOptions, Index, IndexAddOption, Oid, Repository};
+use git2::{Delta, DiffOptions, Index, IndexEntry, Oid, Repository};
 
 use super::GitSite;
 use super::prepare::fork_point;
+use super::worktree::{
+    FlagUse, LeftWhy, NewFile, NewFileVerdict, ScanLimit, ScanRules, ScanScope, WorktreeScanner,
+    open_index, stage_changes,
+};
 use crate::toolbox::ToolError;
 use crate::toolbox::protocol::WorktreeStanding;
 
@@ -24,7 +27,7 @@ const MAX_TOUCHED: usize = 1_000;
 /// The tree that a commit of all files in a folder would have now, ignored ones left out.
 pub fn snapshot_tree(place: &GitSite, files: &Path) -> Result<String, ToolError> {
     let _lock = place.lock()?;
-    Ok(tree_of_files(&looking_at(place, files)?)?.to_string())
+    Ok(tree_of_files(place, &looking_at(place, files)?)?.to_string())
 }
 
 /// The repository, with the worktree or a copy of it as its files.
@@ -45,7 +48,7 @@ pub fn unchanged_tree(
     let _lock = place.lock()?;
     let repo = looking_at(place, files)?;
     let from = repo.find_tree(Oid::from_str(before)?)?;
-    let to = repo.find_tree(tree_of_files(&repo)?)?;
+    let to = repo.find_tree(tree_of_files(place, &repo)?)?;
     let diff = repo.diff_tree_to_tree(Some(&from), Some(&to), None)?;
     let same = diff.deltas().all(|delta| delta.status() == Delta::Added);
     Ok(same.then(|| before.to_owned()))
@@ -64,7 +67,7 @@ pub fn find_standing(place: &GitSite, tested: Option<&str>) -> Result<WorktreeSt
         }
         _ => Vec::new(),
     };
-    let uncommitted = match tree_of_files(&repo) {
+    let uncommitted = match tree_of_files(place, &repo) {
         // What was tested is not known either, which is told.
         Err(ToolError::Refused(why)) if why == TOO_LARGE => Vec::new(),
         files => tree_difference(&repo, own, files?, MAX_NAMED)?,
@@ -80,24 +83,32 @@ pub fn touched_files(place: &GitSite) -> Result<Vec<String>, ToolError> {
     tree_difference(&repo, from, own, MAX_TOUCHED)
 }
 
-pub(super) fn tree_of_files(repo: &Repository) -> Result<Oid, ToolError> {
+/// The tree of a commit of everything. Every file counts as it is, whatever Git was told of it; what a sparse
+/// checkout leaves out is as HEAD has it. Of Git's own index only the names are believed: they say what is tracked.
+pub(super) fn tree_of_files(place: &GitSite, repo: &Repository) -> Result<Oid, ToolError> {
+    // `repo` may look at a copy, and may have been given another index.
+    let (staged, _) = open_index(&place.open()?)?;
     let mut index = Index::new()?;
-    repo.set_index(&mut index)?;
-    let mut index = repo.index()?;
-    index.read_tree(&repo.head()?.peel_to_tree()?)?;
-    let root = repo.workdir().unwrap_or(Path::new("")).to_owned();
-    let (files, bytes) = (Cell::new(0), Cell::new(0));
-    let mut count = |path: &Path, _: &[u8]| {
-        let length = root.join(path).symlink_metadata().map_or(0, |meta| meta.len());
-        files.set(files.get() + 1);
-        bytes.set(bytes.get() + length);
-        if files.get() > MAX_FILES || bytes.get() > MAX_BYTES { -1 } else { 0 }
-    };
-    let added = index.add_all(["*"], IndexAddOption::DEFAULT, Some(&mut count));
-    if files.get() > MAX_FILES || bytes.get() > MAX_BYTES {
-        return Err(ToolError::refused(TOO_LARGE));
+    if staged.has_conflicts() {
+        index.read_tree(&repo.head()?.peel_to_tree()?)?;
     }
-    added?;
+    for entry in staged.iter().filter(|_| !staged.has_conflicts()) {
+        index.add(&entry)?;
+    }
+    let entries: Vec<IndexEntry> = index.iter().collect();
+    let scanner = WorktreeScanner::new(repo, &place.work);
+    // What attributes and line ends depend on is asked of this index, not of Git's own.
+    repo.set_index(&mut index)?;
+    let mut take = |_: &NewFile<'_>| NewFileVerdict::Take;
+    let mut rules = ScanRules::known(&ScanScope::All, FlagUse::Receipt, None);
+    rules.new = Some(&mut take);
+    rules.limit = Some(ScanLimit { files: MAX_FILES, bytes: MAX_BYTES, why: TOO_LARGE });
+    let mut changes = scanner.scan(&entries, rules)?;
+    if let Some(one) = changes.left.iter().find(|one| one.why != LeftWhy::NoCommit) {
+        return Err(ToolError::refused(format!("`{}` can't be read", one.path)));
+    }
+    changes.refreshed.clear();
+    stage_changes(&mut index, &mut changes)?;
     Ok(index.write_tree_to(repo)?)
 }
 

@@ -2,20 +2,17 @@
 
 use std::cell::RefCell;
 
-use git2::build::CheckoutBuilder;
-use git2::{
-    Oid, PushOptions, RebaseOptions, RemoteCallbacks, RemoteRedirect, Repository, Signature,
-};
+use git2::{PushOptions, RemoteCallbacks, RemoteRedirect, Repository};
 
-use super::prepare::is_clean;
+use super::rewrite::{describe_missing, find_rewrite};
+use super::seen::{clear_note, last_seen, note_seen};
+use super::taking::{TakenOver, break_own_messages, put_on_top};
 use super::{GitSite, short_id};
 use crate::toolbox::ToolError;
 use codebutler_guides::text::clip_text;
 
 /// Tries of a push that others are faster than.
 const TRIES: u32 = 3;
-/// Files in conflict that are named.
-const MAX_NAMED: usize = 10;
 /// Characters of what the remote says beside a refusal.
 const MAX_SAID: usize = 600;
 
@@ -38,39 +35,58 @@ fn push_after(place: &GitSite, mut meanwhile: impl FnMut()) -> Result<PushOutcom
     let _lock = place.lock()?;
     let repo = place.open()?;
     let branch = &place.hello.branch;
-    let mut rebased = "";
+    let mut rebased = String::new();
     let mut tries = 0;
     loop {
-        place.fetch(&repo)?;
+        let branches = place.fetch(&repo)?;
         let mut own = place.head_on_branch(&repo)?;
-        let remote = repo.refname_to_id(&place.remote_branch()).ok();
-        if let Some(remote) = remote {
+        if let Some(remote) = branches.own {
             if remote == own {
+                note_seen(place, &repo, own)?;
                 let what = if tries == 0 { "up to date" } else { "there" };
                 let at = short_id(own);
                 return Ok(PushOutcome::Done(format!(
-                    "`{branch}` is {what} on the remote at {at}"
+                    "`{branch}` is {what} on the remote at {at}{rebased}"
                 )));
             }
-            if repo.graph_descendant_of(remote, own)? {
+            let rewrite = find_rewrite(place, &repo, remote)?;
+            if rewrite.is_none() && repo.graph_descendant_of(remote, own)? {
                 return Ok(PushOutcome::Done(format!(
                     "nothing to push: the remote's `{branch}` is ahead, at {}",
                     short_id(remote)
                 )));
             }
-            if !repo.graph_descendant_of(own, remote)? {
-                own = match rebase_onto(place, &repo, remote)? {
-                    Rebased::To(own) => own,
-                    Rebased::Conflict(files, why) => return Ok(PushOutcome::Conflict(files, why)),
+            if rewrite.is_some() || !repo.graph_descendant_of(own, remote)? {
+                let told = rewrite.as_ref().map(|one| one.describe(place, &repo)).transpose()?;
+                own = match put_on_top(place, &repo, (own, remote), rewrite.as_ref())? {
+                    TakenOver::To(own) => own,
+                    TakenOver::Conflict(files, why) => {
+                        let why = told.map_or_else(|| why.clone(), |told| format!("{told}. {why}"));
+                        return Ok(PushOutcome::Conflict(files, why));
+                    }
                 };
-                rebased = ", rebased onto what others had pushed";
+                rebased = told.map_or_else(
+                    || ", rebased onto what others had pushed".to_owned(),
+                    |told| format!(". Note that {told}"),
+                );
+                if own == remote {
+                    return Ok(PushOutcome::Done(format!(
+                        "nothing to push: the branch is at the remote's {} now{rebased}",
+                        short_id(own)
+                    )));
+                }
             }
+        } else if let Some(known) = last_seen(place, &repo) {
+            return Err(ToolError::refused(describe_missing(place, &repo, known, &branches)));
         }
+        own = break_own_messages(place, &repo, own, branches.own)?;
         meanwhile();
         tries += 1;
         match send_branch(place, &repo) {
             Ok(()) => {
                 repo.reference(&place.remote_branch(), own, true, "pushed")?;
+                note_seen(place, &repo, own)?;
+                clear_note(place);
                 return Ok(PushOutcome::Done(format!(
                     "Pushed `{branch}` at {}{rebased}",
                     short_id(own)
@@ -78,9 +94,8 @@ fn push_after(place: &GitSite, mut meanwhile: impl FnMut()) -> Result<PushOutcom
             }
             // Somebody was faster: once more, on top of that.
             Err(error) => {
-                place.fetch(&repo)?;
-                let now = repo.refname_to_id(&place.remote_branch()).ok();
-                if tries >= TRIES || now == remote {
+                let now = place.fetch(&repo)?.own;
+                if tries >= TRIES || now == branches.own {
                     return Err(error);
                 }
             }
@@ -121,85 +136,6 @@ fn send_branch(place: &GitSite, repo: &Repository) -> Result<(), ToolError> {
             Err(ToolError::refused(format!("the push of `{branch}` was refused: {why}{more}")))
         }
     }
-}
-
-enum Rebased {
-    To(Oid),
-    Conflict(Vec<String>, String),
-}
-
-/// Puts the own commits on top of `remote`.
-fn rebase_onto(place: &GitSite, repo: &Repository, remote: Oid) -> Result<Rebased, ToolError> {
-    let branch = &place.hello.branch;
-    if !is_clean(repo)? {
-        return Err(ToolError::refused(format!(
-            "the remote's `{branch}` has commits that you don't have: commit your changes, then push \
-             again, and they are put on top"
-        )));
-    }
-    if has_merges(repo, remote)? {
-        return Err(ToolError::refused(format!(
-            "the remote's `{branch}` has commits that you don't have, and yours contain a merge: bring both \
-             together with `git merge origin/{branch}` in Bash, then push again"
-        )));
-    }
-    let upstream = repo.find_annotated_commit(remote)?;
-    let signature = Signature::now(&place.hello.author.name, &place.hello.author.email)?;
-    let mut checkout = CheckoutBuilder::new();
-    checkout.safe();
-    let mut options = RebaseOptions::new();
-    options.checkout_options(checkout);
-    let mut rebase = repo.rebase(None, Some(&upstream), None, Some(&mut options))?;
-    let mut files = Vec::new();
-    let outcome = (|| {
-        while let Some(step) = rebase.next() {
-            step?;
-            files = conflicting_files(repo)?;
-            match rebase.commit(None, &signature, None) {
-                Ok(_) => {}
-                // The remote has this change already.
-                Err(e) if e.code() == git2::ErrorCode::Applied => {}
-                Err(e) => return Err(e),
-            }
-        }
-        rebase.finish(Some(&signature))
-    })();
-    let Err(error) = outcome else { return Ok(Rebased::To(place.head_on_branch(repo)?)) };
-    rebase.abort()?;
-    let named = if files.is_empty() { String::new() } else { format!(" in {}", files.join(", ")) };
-    let why = format!(
-        "the remote's `{branch}` has commits that conflict with yours{named} ({}). Nothing was changed. \
-         Resolve it with `git rebase origin/{branch}` in Bash, then push again",
-        error.message()
-    );
-    if files.is_empty() { Err(ToolError::refused(why)) } else { Ok(Rebased::Conflict(files, why)) }
-}
-
-/// Whether one of the own commits is a merge, which can't be put on top of others.
-fn has_merges(repo: &Repository, remote: Oid) -> Result<bool, ToolError> {
-    let mut walk = repo.revwalk()?;
-    walk.push_head()?;
-    walk.hide(remote)?;
-    for id in walk {
-        if repo.find_commit(id?)?.parent_count() > 1 {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// The files of a step that two sides have changed.
-fn conflicting_files(repo: &Repository) -> Result<Vec<String>, git2::Error> {
-    let index = repo.index()?;
-    if !index.has_conflicts() {
-        return Ok(Vec::new());
-    }
-    let paths = index.conflicts()?.filter_map(|conflict| {
-        let conflict = conflict.ok()?;
-        let entry = conflict.our.or(conflict.their).or(conflict.ancestor)?;
-        Some(String::from_utf8_lossy(&entry.path).replace(char::is_control, "?"))
-    });
-    Ok(paths.take(MAX_NAMED).collect())
 }
 
 #[cfg(test)]
@@ -294,6 +230,159 @@ mod tests {
         assert_eq!(head_commit(&f.place).unwrap(), own);
         assert_eq!(f.file("README"), "mine\n");
         assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
+    }
+
+    fn seed(f: &GitFixture, args: &[&str]) {
+        f.git(&f.dir.path().join("seed"), args);
+    }
+
+    /// A commit with a secret and another one, both pushed; a person's clone has them.
+    fn pushed_twice(f: &GitFixture) {
+        commit_file(f, "config.env", "TOKEN=1\n");
+        commit_file(f, "b", "1\n");
+        pushed(f);
+        seed(f, &["pull", "-q", "--rebase", "origin", "codebutler/t"]);
+    }
+
+    #[test]
+    fn a_commit_that_a_person_took_away_does_not_come_back() {
+        let ways: [(&[&str], bool, bool); 3] = [
+            (&["rebase", "-q", "--onto", "HEAD~2", "HEAD~1"], false, true),
+            (&["reset", "-q", "--hard", "HEAD~2"], false, false),
+            (&["reset", "-q", "--hard", "HEAD~1"], true, false),
+        ];
+        for ((way, has_config, has_b), prepares) in
+            ways.into_iter().flat_map(|way| [(way, false), (way, true)])
+        {
+            let f = fixture();
+            pushed_twice(&f);
+            seed(&f, way);
+            seed(&f, &["push", "-qf", "origin", "HEAD:codebutler/t"]);
+            let theirs = f.remote_tip();
+            commit_file(&f, "c", "1\n");
+            let mut said = String::new();
+            if prepares {
+                said = prepare_worktree(&f.place).unwrap();
+            }
+            said.push_str(&pushed(&f));
+            assert!(said.contains("people rewrote `codebutler/t`"), "{said}");
+            assert!(said.contains("No longer in it: ") && said.contains("Change "), "{said}");
+            let tree = f.place.tree();
+            assert_eq!(f.git(&tree, &["rev-parse", "HEAD~1"]), theirs, "{way:?}");
+            assert_eq!(f.remote_tip(), head_commit(&f.place).unwrap());
+            for (path, is_there) in [("config.env", has_config), ("b", has_b), ("c", true)] {
+                assert_eq!(tree.join(path).exists(), is_there, "{way:?}: {path}");
+            }
+            assert_eq!(f.git(&tree, &["status", "--porcelain"]), "");
+            let kept = f.git(&tree, &["for-each-ref", "refs/codebutler/kept"]);
+            assert_eq!(kept.lines().count(), 1, "{kept}");
+        }
+    }
+
+    #[test]
+    fn what_was_rebased_or_squashed_is_said_and_built_upon() {
+        let f = fixture();
+        pushed_twice(&f);
+        f.merge(&[("base", "1")]);
+        seed(&f, &["rebase", "-q", "main"]);
+        seed(&f, &["push", "-qf", "origin", "HEAD:codebutler/t"]);
+        let said = prepare_worktree(&f.place).unwrap();
+        assert!(said.contains("In it under other ids: ") && !said.contains("No longer"), "{said}");
+        assert_eq!(head_commit(&f.place).unwrap(), f.remote_tip());
+        assert_eq!(f.file("base"), "1");
+        let told = super::super::find_surroundings(&f.place).unwrap().branch;
+        assert!(told.starts_with("People rewrote `codebutler/t`"), "{told}");
+
+        seed(&f, &["reset", "-q", "--soft", "HEAD~2"]);
+        seed(&f, &["commit", "-qm", "Squashed"]);
+        seed(&f, &["push", "-qf", "origin", "HEAD:codebutler/t"]);
+        let theirs = f.remote_tip();
+        commit_file(&f, "c", "1");
+        let said = pushed(&f);
+        assert!(said.contains("became one, `") && said.contains("Squashed"), "{said}");
+        assert_eq!(f.git(&f.place.tree(), &["rev-parse", "HEAD~1"]), theirs);
+        assert_eq!(super::super::find_surroundings(&f.place).unwrap().branch, "");
+        assert!(pushed(&f).contains("up to date"), "once");
+    }
+
+    #[test]
+    fn what_conflicts_with_a_rewritten_branch_is_left_and_said() {
+        let f = fixture();
+        pushed_twice(&f);
+        seed(&f, &["reset", "-q", "--hard", "HEAD~1"]);
+        seed(&f, &["push", "-qf", "origin", "HEAD:codebutler/t"]);
+        let own = commit_file(&f, "b", "2\n");
+        let PushOutcome::Conflict(files, why) = push_branch(&f.place).unwrap() else { panic!() };
+        assert_eq!(files, ["b"]);
+        assert!(
+            why.contains("people rewrote") && why.contains("git rebase --onto origin/codebutler/t")
+        );
+        assert_eq!((head_commit(&f.place).unwrap(), f.file("b")), (own, "2\n".to_owned()));
+        // Uncommitted work is not touched either.
+        f.write("b", "3\n");
+        let said = prepare_worktree(&f.place).unwrap();
+        assert!(said.contains("left as it is"), "{said}");
+        assert_eq!(f.file("b"), "3\n");
+    }
+
+    #[test]
+    fn a_branch_that_was_deleted_or_renamed_is_not_made_again() {
+        let f = fixture();
+        pushed_twice(&f);
+        seed(&f, &["push", "-q", "origin", "HEAD:refs/heads/renamed", ":codebutler/t"]);
+        let own = commit_file(&f, "c", "1");
+        let said = prepare_worktree(&f.place).unwrap();
+        assert!(
+            said.contains("no branch `codebutler/t` any more") && said.contains("`renamed`"),
+            "{said}"
+        );
+        let refused = push_branch(&f.place).unwrap_err().to_string();
+        assert!(refused.contains("not made again") && refused.contains("Change b"), "{refused}");
+        assert_eq!(head_commit(&f.place).unwrap(), own);
+        // After a yes.
+        f.git(&f.place.tree(), &["push", "-q", "origin", "HEAD:refs/heads/codebutler/t"]);
+        assert!(pushed(&f).contains("up to date"));
+    }
+
+    #[test]
+    fn what_a_role_put_on_top_by_hand_is_pushed_without_what_was_taken_away() {
+        let f = fixture();
+        pushed_twice(&f);
+        seed(&f, &["rebase", "-q", "--onto", "HEAD~2", "HEAD~1"]);
+        seed(&f, &["push", "-qf", "origin", "HEAD:codebutler/t"]);
+        commit_file(&f, "c", "1");
+        let tree = f.place.tree();
+        f.git(&tree, &["fetch", "-q", "origin"]);
+        f.git(&tree, &["rebase", "-q", "--no-fork-point", "origin/codebutler/t"]);
+        assert!(tree.join("config.env").exists(), "plain Git brings it back");
+        pushed(&f);
+        let names = f.git(&tree, &["ls-tree", "--name-only", "HEAD"]);
+        assert!(!names.contains("config.env") && names.contains("c"), "{names}");
+    }
+
+    #[test]
+    fn no_word_that_switches_off_ci_is_pushed() {
+        let f = fixture();
+        let tree = f.place.tree();
+        for (path, message) in [("a", "One"), ("b", "Two [skip ci]"), ("c", "Three")] {
+            f.write(path, "1");
+            f.git(&tree, &["add", "-A"]);
+            let author = "--author=CodeButler Coder <coder@codebutler.invalid>";
+            f.git(&tree, &["commit", "-qm", message, author]);
+        }
+        let before = f.git(&tree, &["rev-parse", "HEAD^{tree}"]);
+        pushed(&f);
+        let log = f.git(&tree, &["log", "--format=%s", "-3"]);
+        assert_eq!(log, "Three\nTwo [s\u{200b}kip ci]\nOne");
+        assert_eq!(f.git(&tree, &["rev-parse", "HEAD^{tree}"]), before);
+        assert_eq!(f.remote_tip(), head_commit(&f.place).unwrap());
+        assert_eq!(f.git(&tree, &["status", "--porcelain"]), "");
+        // Somebody else's words are theirs.
+        f.write("d", "1");
+        f.git(&tree, &["add", "-A"]);
+        f.git(&tree, &["commit", "-qm", "Theirs [skip ci]"]);
+        pushed(&f);
+        assert_eq!(f.git(&tree, &["log", "-1", "--format=%s"]), "Theirs [skip ci]");
     }
 
     #[test]

@@ -3,10 +3,14 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use git2::{DiffOptions, Repository, StatusOptions};
+use git2::{DiffOptions, ObjectType, Repository, TreeWalkMode, TreeWalkResult};
 
 use super::base::{self, FOLDER};
+use super::clean::differing_files;
 use super::history::format_date;
+use super::hooks::find_hooks;
+use super::seen::read_note;
+use super::worktree::SKIP;
 use super::{GitSite, short_id};
 use crate::toolbox::ToolError;
 use crate::toolbox::protocol::RoleSurroundings;
@@ -29,10 +33,12 @@ pub fn find_surroundings(place: &GitSite) -> Result<RoleSurroundings, ToolError>
         day: format_today(),
         head: format!("{} {}", short_id(head.id()), commit_summary(&head)),
         apart: repo.graph_ahead_behind(head.id(), base::base_commit(place)?)?,
-        uncommitted: count_uncommitted(&repo)?,
+        uncommitted: differing_files(place, &repo)?.len(),
         guides: changed_guides(&repo, &base)?,
         elsewhere: lfs_patterns(&repo, &base),
+        hooks: find_hooks(&place.tree()),
         submodules: submodule_paths(&repo),
+        branch: read_note(place),
     })
 }
 
@@ -58,12 +64,6 @@ fn find_platform() -> String {
     }
 }
 
-fn count_uncommitted(repo: &Repository) -> Result<usize, ToolError> {
-    let mut options = StatusOptions::new();
-    options.include_untracked(true).include_ignored(false);
-    Ok(repo.statuses(Some(&mut options))?.len())
-}
-
 /// Guides that the thread changes: what counts is the base branch's.
 fn changed_guides(repo: &Repository, base: &git2::Tree<'_>) -> Result<Vec<String>, ToolError> {
     let mut options = DiffOptions::new();
@@ -72,7 +72,13 @@ fn changed_guides(repo: &Repository, base: &git2::Tree<'_>) -> Result<Vec<String
         options.pathspec(path);
     }
     let diff = repo.diff_tree_to_workdir_with_index(Some(base), Some(&mut options))?;
+    let index = repo.index()?;
+    let is_there = |path: &std::path::Path| {
+        // A sparse checkout may leave it out.
+        index.get_path(path, 0).is_none_or(|entry| entry.flags_extended & SKIP == 0)
+    };
     let paths = diff.deltas().filter_map(|delta| delta.new_file().path().map(ToOwned::to_owned));
+    let paths = paths.filter(|path| is_there(path));
     let named = |path: std::path::PathBuf| {
         clip_text(&path.to_string_lossy().replace(['`', '\n'], "?"), 120)
     };
@@ -100,7 +106,7 @@ fn submodule_paths(repo: &Repository) -> Vec<String> {
     const LINK: u32 = 0o160_000;
     let Ok(index) = repo.index() else { return Vec::new() };
     let links = index.iter().filter(|entry| entry.mode == LINK);
-    let path = |path: Vec<u8>| String::from_utf8_lossy(&path).replace(['`', '\n'], "?");
+    let path = |path: Vec<u8>| codebutler_guides::text::plain_text(&String::from_utf8_lossy(&path)).replace(['`', '\n'], "?");
     links.map(|entry| clip_text(&path(entry.path), 120)).take(MAX_PATTERNS).collect()
 }
 

@@ -6,7 +6,10 @@ use std::path::Path;
 use git2::build::CheckoutBuilder;
 use git2::{Index, MergeOptions, Oid, Repository, RepositoryState, ResetType, Signature};
 
-use super::prepare::{is_clean, same_as};
+use super::clean::{is_clean, same_as};
+use super::rewrite::find_rewrite;
+use super::taking::settle_on;
+use super::worktree::{WorktreeScanner, conflicting_files, open_index};
 use super::{GitSite, short_id};
 use crate::toolbox::ToolError;
 
@@ -97,6 +100,12 @@ fn merge_options() -> MergeOptions {
 fn refuse_strangers(place: &GitSite, repo: &Repository, own: Oid) -> Result<(), ToolError> {
     let branch = &place.hello.branch;
     let Ok(remote) = repo.refname_to_id(&place.remote_branch()) else { return Ok(()) };
+    if let Some(rewrite) = find_rewrite(place, repo, remote)? {
+        return Err(ToolError::refused(format!(
+            "{}: call GitPush, which puts what is new of yours on top of it, then try again",
+            rewrite.describe(place, repo)?
+        )));
+    }
     if remote == own || repo.graph_descendant_of(own, remote)? {
         return Ok(());
     }
@@ -119,11 +128,10 @@ fn settle_in(
 ) -> Result<UpdateOutcome, ToolError> {
     let target = repo.find_commit(to)?;
     // The second case was killed after its files were there.
-    if !is_clean(repo)? && !same_as(repo, &target)? {
+    if !is_clean(place, repo)? && !same_as(place, repo, &target)? {
         return Err(uncommitted_error());
     }
-    repo.checkout_tree(target.as_object(), Some(CheckoutBuilder::new().safe()))?;
-    repo.reference(&place.local(), to, true, "update from the base branch")?;
+    settle_on(place, repo, place.head_on_branch(repo)?, to)?;
     Ok(UpdateOutcome::Done(format!(
         "{what} came in without a conflict; the branch is at {}. Run the tests: what was tested before \
          is not what is here now. Then GitPush",
@@ -142,8 +150,16 @@ fn begin_merge(
     base: Oid,
     (merged, what): (&Index, &str),
 ) -> Result<UpdateOutcome, ToolError> {
-    if !is_clean(repo)? {
+    if !is_clean(place, repo)? {
         return Err(uncommitted_error());
+    }
+    if WorktreeScanner::new(repo, &place.work).is_sparse() {
+        return Err(ToolError::refused(format!(
+            "{what} conflict with this branch in {}, and this worktree is a sparse checkout: begin the merge with \
+             `git merge origin/{}` in Bash, settle these files, then GitCommit",
+            name_files(&conflicting_files(merged)?),
+            place.hello.base_branch
+        )));
     }
     let theirs = repo.find_annotated_commit(base)?;
     let mut checkout = CheckoutBuilder::new();
@@ -162,28 +178,13 @@ fn begin_merge(
 }
 
 fn under_way(repo: &mut Repository) -> Result<UpdateOutcome, ToolError> {
-    let files = conflicting_files(&repo.index()?)?;
+    let files = conflicting_files(&open_index(repo)?.0)?;
     let left = if files.is_empty() { "none any more".to_owned() } else { name_files(&files) };
     let why = format!(
         "a merge is under way already; files to be settled: {left}. Edit them, run the tests, then GitCommit \
          ends it. To take it all back: `git merge --abort` in Bash"
     );
     Ok(UpdateOutcome::Conflict(files, why))
-}
-
-/// The files that two sides have changed.
-pub(super) fn conflicting_files(index: &Index) -> Result<Vec<String>, git2::Error> {
-    if !index.has_conflicts() {
-        return Ok(Vec::new());
-    }
-    let paths = index.conflicts()?.filter_map(|conflict| {
-        let conflict = conflict.ok()?;
-        let entry = conflict.our.or(conflict.their).or(conflict.ancestor)?;
-        Some(String::from_utf8_lossy(&entry.path).into_owned())
-    });
-    let mut paths: Vec<String> = paths.collect();
-    paths.dedup();
-    Ok(paths)
 }
 
 fn name_files(files: &[String]) -> String {
@@ -237,11 +238,15 @@ fn unsettled_error(path: &str, line: usize) -> ToolError {
     ))
 }
 
-/// Stages the files of a merge as they are in the worktree.
+/// Stages the files that two sides have changed as they are in the worktree.
 ///
 /// # Errors
 /// `Refused` as long as one holds both sides.
-pub(super) fn stage_settled(index: &mut Index, tree: &Path) -> Result<(), ToolError> {
+pub(super) fn stage_settled(
+    scanner: &WorktreeScanner<'_>,
+    index: &mut Index,
+    tree: &Path,
+) -> Result<(), ToolError> {
     for path in conflicting_files(index)? {
         let at = tree.join(&path);
         if at.symlink_metadata().is_err() {
@@ -252,7 +257,13 @@ pub(super) fn stage_settled(index: &mut Index, tree: &Path) -> Result<(), ToolEr
         if let Some(line) = marked_line(&text) {
             return Err(unsettled_error(&path, line));
         }
-        index.add_path(Path::new(&path))?;
+        match scanner.entry_of(path.as_bytes())? {
+            Some(entry) => {
+                index.remove_path(Path::new(&path))?;
+                index.add(&entry)?;
+            }
+            None => index.add_path(Path::new(&path))?,
+        }
     }
     Ok(())
 }

@@ -1,0 +1,172 @@
+//! What people did to the thread's branch on the remote: force-pushed, rebased, squashed or deleted.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use git2::{Oid, Repository, Sort};
+
+use super::seen::{keep_commit, last_seen};
+use super::{GitSite, RemoteBranches, short_id};
+use crate::toolbox::ToolError;
+use codebutler_guides::text::{clip_text, plain_text};
+
+/// Commits that are compared on either side.
+const MAX_COMPARED: usize = 200;
+/// Commits that are named.
+const MAX_NAMED: usize = 10;
+
+/// The remote's branch no longer leads to what it was.
+pub(super) struct BranchRewrite {
+    known: Oid,
+    remote: Oid,
+    /// Commits that the branch had and whose changes are in none of it now.
+    gone: Vec<Oid>,
+    /// Commits that it has under another id.
+    moved: Vec<Oid>,
+    /// The commit that has all of what was there, as one.
+    squashed: Option<Oid>,
+    /// The changes that are gone, whichever commit makes them.
+    patches: HashSet<Oid>,
+}
+
+/// Compares what the remote had when this worktree took it over with what it has now.
+pub(super) fn find_rewrite(
+    place: &GitSite,
+    repo: &Repository,
+    remote: Oid,
+) -> Result<Option<BranchRewrite>, ToolError> {
+    let Some(known) = last_seen(place, repo) else { return Ok(None) };
+    if known == remote || repo.graph_descendant_of(remote, known)? {
+        return Ok(None);
+    }
+    let newest = |commits: Vec<Oid>| {
+        let more = commits.len().saturating_sub(MAX_COMPARED);
+        commits.into_iter().skip(more).collect::<Vec<_>>()
+    };
+    let before = newest(commits_apart(repo, known, &[remote])?);
+    let after = newest(commits_apart(repo, remote, &[known])?);
+    let there: HashSet<Oid> = after.iter().filter_map(|id| patch_of(repo, *id)).collect();
+    let tree = repo.find_commit(known)?.tree_id();
+    let squashed = after.iter().rev().copied();
+    let mut squashed =
+        squashed.filter(|id| repo.find_commit(*id).is_ok_and(|commit| commit.tree_id() == tree));
+    let is_moved = |id: &Oid| patch_of(repo, *id).is_some_and(|patch| there.contains(&patch));
+    let (moved, gone): (Vec<Oid>, Vec<Oid>) = before.into_iter().partition(is_moved);
+    let squashed = if gone.is_empty() { None } else { squashed.next() };
+    let patches = match squashed {
+        Some(_) => HashSet::new(),
+        None => gone.iter().filter_map(|id| patch_of(repo, *id)).collect(),
+    };
+    Ok(Some(BranchRewrite { known, remote, gone, moved, squashed, patches }))
+}
+
+/// Commits that `from` leads to and none of `but` does, oldest first.
+pub(super) fn commits_apart(
+    repo: &Repository,
+    from: Oid,
+    but: &[Oid],
+) -> Result<Vec<Oid>, git2::Error> {
+    let mut walk = repo.revwalk()?;
+    walk.set_sorting(Sort::TOPOLOGICAL | Sort::REVERSE)?;
+    walk.push(from)?;
+    for id in but {
+        walk.hide(*id)?;
+    }
+    walk.collect()
+}
+
+/// The changes of a commit, whatever it stands on.
+fn patch_of(repo: &Repository, id: Oid) -> Option<Oid> {
+    let commit = repo.find_commit(id).ok()?;
+    let before = match commit.parent_count() {
+        0 => None,
+        1 => Some(commit.parent(0).ok()?.tree().ok()?),
+        _ => return None,
+    };
+    let diff = repo.diff_tree_to_tree(before.as_ref(), Some(&commit.tree().ok()?), None).ok()?;
+    diff.patchid(None).ok()
+}
+
+impl BranchRewrite {
+    /// Which of the commits up to `own` no person has taken away and the remote never had, oldest first.
+    pub(super) fn own_commits(&self, repo: &Repository, own: Oid) -> Result<Vec<Oid>, git2::Error> {
+        let mut commits = commits_apart(repo, own, &[self.known, self.remote])?;
+        commits
+            .retain(|id| !patch_of(repo, *id).is_some_and(|patch| self.patches.contains(&patch)));
+        Ok(commits)
+    }
+
+    /// What happened, with names and commits; what is gone is kept under a reference.
+    pub(super) fn describe(&self, place: &GitSite, repo: &Repository) -> Result<String, ToolError> {
+        let mut out = format!(
+            "people rewrote `{}` on the remote: it was at {} and is at {}",
+            place.hello.branch,
+            name_commit(repo, self.known),
+            name_commit(repo, self.remote)
+        );
+        if let Some(squashed) = self.squashed {
+            let squashed = name_commit(repo, squashed);
+            let _ = write!(out, ". {} became one, {squashed}", name_commits(repo, &self.gone));
+        } else if !self.gone.is_empty() {
+            let _ = write!(out, ". No longer in it: {}", name_commits(repo, &self.gone));
+        }
+        if !self.moved.is_empty() {
+            let _ = write!(out, ". In it under other ids: {}", name_commits(repo, &self.moved));
+        }
+        let kept = keep_commit(repo, self.known)?;
+        let _ = write!(
+            out,
+            ". What it was is kept here as `{kept}`; a push does not bring it back, so don't make these changes \
+             again unless somebody asks for them"
+        );
+        Ok(out)
+    }
+
+    /// How the own commits can be put on the new branch by hand.
+    pub(super) fn remedy(&self, place: &GitSite) -> String {
+        format!("git rebase --onto origin/{} {}", place.hello.branch, short_id(self.known))
+    }
+}
+
+/// A branch that the remote had and has no longer.
+pub(super) fn describe_missing(
+    place: &GitSite,
+    repo: &Repository,
+    known: Oid,
+    branches: &RemoteBranches,
+) -> String {
+    let branch = &place.hello.branch;
+    let same = branches.others.iter().filter(|(_, id)| *id == known);
+    let same: Vec<_> =
+        same.take(MAX_NAMED).map(|(name, _)| format!("`{}`", harmless(name))).collect();
+    let renamed = match same.as_slice() {
+        [] => String::new(),
+        names => format!(" ({} is at that commit: it may have been renamed)", names.join(", ")),
+    };
+    format!(
+        "the remote has no branch `{branch}` any more, which was at {}{renamed}: somebody deleted or renamed it. \
+         It is not made again by itself, and your commits stay here: ask in the thread whether to go on; after a \
+         yes, `git push origin HEAD:refs/heads/{branch}` in Bash makes it again",
+        name_commit(repo, known)
+    )
+}
+
+fn name_commits(repo: &Repository, commits: &[Oid]) -> String {
+    let named = commits.iter().rev().take(MAX_NAMED).map(|id| name_commit(repo, *id));
+    let named = named.collect::<Vec<_>>().join(", ");
+    let more = commits.len().saturating_sub(MAX_NAMED);
+    if more > 0 { format!("{named} and {more} more") } else { named }
+}
+
+/// Id and subject, as data.
+fn name_commit(repo: &Repository, id: Oid) -> String {
+    let commit = repo.find_commit(id).ok();
+    let summary = commit.as_ref().and_then(|commit| commit.summary_bytes());
+    let summary =
+        summary.map(|bytes| harmless(&String::from_utf8_lossy(bytes))).unwrap_or_default();
+    format!("`{} {summary}`", short_id(id))
+}
+
+fn harmless(text: &str) -> String {
+    clip_text(&plain_text(text).replace(['`', '\n'], "'"), 80)
+}

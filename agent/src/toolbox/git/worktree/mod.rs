@@ -1,0 +1,25 @@
+//! The files of a worktree as Git itself would stage them: one scan that commits, snapshots, receipts and
+//! checkouts share. libgit2 stores and reads; where it differs from Git (sparse checkouts, files that Git was
+//! told to pass over, intents to add, encodings, filters, split indexes), Git's own behaviour is what counts.
+
+mod content;
+mod encoding;
+mod index;
+mod left;
+mod moving;
+mod rules;
+mod scan;
+mod settings;
+mod sparse;
+mod stat;
+mod walk;
+
+pub(super) use index::{
+    ASSUMED, INTENT, SKIP, STAGE, conflicting_files, intents_left_out, open_index,
+};
+pub(super) use left::{LeftAlone, LeftWhy, name_left};
+pub(super) use moving::{MoveOutcome, encode_files, move_entries, move_files};
+pub(super) use rules::{FlagUse, NewFile, NewFileVerdict, ScanLimit, ScanRules, ScanScope};
+pub(super) use scan::{WorktreeChanges, WorktreeScanner, stage_changes};
+pub(super) use stat::{FileStat, index_written, written_at};
+pub(super) use walk::GITLINK;

@@ -1,0 +1,139 @@
+//! What a scan looks at, and how far.
+
+use std::collections::HashMap;
+
+use git2::IndexEntry;
+
+use super::stat::{FileStat, FileTime};
+use crate::toolbox::ToolError;
+
+/// Which files are looked at.
+pub enum ScanScope {
+    All,
+    /// Files and folders, without a slash at the end.
+    Paths(Vec<Vec<u8>>),
+}
+
+impl ScanScope {
+    pub fn holds(&self, path: &[u8]) -> bool {
+        match self {
+            Self::All => true,
+            Self::Paths(paths) => paths.iter().any(|given| is_within(path, given)),
+        }
+    }
+
+    /// Whether something in a folder may be in it.
+    pub(super) fn touches(&self, folder: &[u8]) -> bool {
+        match self {
+            Self::All => true,
+            Self::Paths(paths) => {
+                paths.iter().any(|given| is_within(folder, given) || is_within(given, folder))
+            }
+        }
+    }
+}
+
+fn is_within(path: &[u8], folder: &[u8]) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+}
+
+/// How far files count that Git was told to pass over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlagUse {
+    /// As `git add --all` does: they are left alone.
+    Git,
+    /// As `git commit -- path` does: what was named counts.
+    Named,
+    /// Every file counts as it is; only what a sparse checkout leaves out may be missing.
+    Receipt,
+    /// Every file counts as it is, and what may be missing is no deletion.
+    Snapshot,
+}
+
+impl FlagUse {
+    /// Whether bytes are taken as they lie there where they can't be converted.
+    pub(super) fn takes_raw(self) -> bool {
+        matches!(self, Self::Receipt | Self::Snapshot)
+    }
+}
+
+/// A file or repository that the index does not know.
+pub struct NewFile<'a> {
+    pub path: &'a [u8],
+    /// None for a repository of its own.
+    pub stat: Option<&'a FileStat>,
+    /// By name, not through its folder.
+    pub ignored: bool,
+}
+
+/// What becomes of a new file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewFileVerdict {
+    Take,
+    Leave,
+}
+
+/// Most that is read.
+#[derive(Clone, Copy)]
+pub struct ScanLimit {
+    pub files: usize,
+    pub bytes: u64,
+    pub why: &'static str,
+}
+
+/// How a scan goes about it.
+pub struct ScanRules<'a> {
+    pub scope: &'a ScanScope,
+    pub flags: FlagUse,
+    /// When the index was written: without it every file is read.
+    pub written: Option<FileTime>,
+    /// Asked about each new file; without it they are not looked for.
+    pub new: Option<&'a mut dyn FnMut(&NewFile<'_>) -> NewFileVerdict>,
+    /// New files that were stored before, and are not read again if they look the same.
+    pub known_new: Option<&'a HashMap<Vec<u8>, IndexEntry>>,
+    /// Whether it is asked about files that an ignore file names one by one.
+    pub ignored: bool,
+    /// Names of new folders that are passed over.
+    pub made: &'a [&'a str],
+    pub limit: Option<ScanLimit>,
+}
+
+impl<'a> ScanRules<'a> {
+    /// Known files only, as Git sees them.
+    pub fn known(scope: &'a ScanScope, flags: FlagUse, written: Option<FileTime>) -> Self {
+        Self {
+            scope,
+            flags,
+            written,
+            new: None,
+            known_new: None,
+            ignored: false,
+            made: &[],
+            limit: None,
+        }
+    }
+}
+
+/// What may still be read.
+pub(super) struct ScanBudget {
+    limit: Option<ScanLimit>,
+    files: usize,
+    bytes: u64,
+}
+
+impl ScanBudget {
+    pub(super) fn new(limit: Option<ScanLimit>) -> Self {
+        Self { limit, files: 0, bytes: 0 }
+    }
+
+    pub(super) fn take(&mut self, bytes: u64) -> Result<(), ToolError> {
+        self.files += 1;
+        self.bytes += bytes;
+        match self.limit {
+            Some(limit) if self.files > limit.files || self.bytes > limit.bytes => {
+                Err(ToolError::refused(limit.why))
+            }
+            _ => Ok(()),
+        }
+    }
+}

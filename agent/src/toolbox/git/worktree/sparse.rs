@@ -1,0 +1,77 @@
+//! Sparse checkouts: which files belong in the worktree.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+/// The patterns of `.git/info/sparse-checkout`; the whole tree belongs there without them.
+pub(super) struct SparseCheckout(Option<Gitignore>);
+
+impl SparseCheckout {
+    /// Reads the patterns, if `core.sparseCheckout` is on.
+    pub(super) fn read(git: &Path, is_on: bool) -> Self {
+        let text = is_on.then(|| std::fs::read_to_string(git.join("info/sparse-checkout")).ok());
+        let Some(text) = text.flatten() else { return Self(None) };
+        let mut builder = GitignoreBuilder::new("");
+        for line in text.lines() {
+            // A line that is no pattern matches nothing in Git either.
+            let _ = builder.add_line(None, line);
+        }
+        Self(builder.build().ok())
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Whether a file belongs in the worktree. The patterns are those of an ignore file, with the opposite
+    /// meaning; a path without a match has its folder's.
+    pub(super) fn holds(&self, path: &[u8]) -> bool {
+        self.matches(path, false)
+    }
+
+    /// Whether a folder that is new belongs there.
+    pub(super) fn holds_folder(&self, path: &[u8]) -> bool {
+        self.matches(path, true)
+    }
+
+    fn matches(&self, path: &[u8], is_folder: bool) -> bool {
+        let Some(patterns) = &self.0 else { return true };
+        let path = Path::new(OsStr::from_bytes(path));
+        patterns.matched_path_or_any_parents(path, is_folder).is_ignore()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checkout(patterns: &str) -> SparseCheckout {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("info")).unwrap();
+        std::fs::write(dir.path().join("info/sparse-checkout"), patterns).unwrap();
+        SparseCheckout::read(dir.path(), true)
+    }
+
+    #[test]
+    fn cones_and_patterns_say_what_belongs_in_the_worktree() {
+        let cone = checkout("/*\n!/*/\n/src/\n/a/\n!/a/*/\n/a/b/\n");
+        for (path, held) in [
+            ("README", true),
+            ("src/x", true),
+            ("src/deep/y", true),
+            ("docs/x", false),
+            ("a/file", true),
+            ("a/b/file", true),
+            ("a/c/file", false),
+        ] {
+            assert_eq!(cone.holds(path.as_bytes()), held, "{path}");
+        }
+        let free = checkout("*.md\n!docs/\n");
+        assert!(free.holds(b"a/b.md") && !free.holds(b"a/b.rs"));
+        assert!(checkout("src\n").holds(b"src/x") && !checkout("src\n").holds(b"lib/x"));
+        assert!(SparseCheckout::read(Path::new("/nowhere"), true).holds(b"any"));
+    }
+}
