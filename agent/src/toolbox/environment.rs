@@ -114,7 +114,23 @@ impl CommandEnvironment {
             with.variables.retain(|(known, _)| known != name);
             with.variables.push((name.into(), value.into()));
         }
+        with.set_git_config();
         with
+    }
+
+    /// Settings of `git` on the command line, behind those that the image's author set in the same way: an
+    /// index that is split or sparse can't be read by the Git tools.
+    fn set_git_config(&mut self) {
+        let is_count = |name: &OsString| name == "GIT_CONFIG_COUNT";
+        let given = self.variables.iter().find(|(name, _)| is_count(name));
+        let given = given.and_then(|(_, count)| count.to_str()?.parse::<usize>().ok());
+        let first = given.unwrap_or_default();
+        self.variables.retain(|(name, _)| !is_count(name));
+        for (place, setting) in (first..).zip(["core.splitIndex", "index.sparse"]) {
+            self.variables.push((format!("GIT_CONFIG_KEY_{place}").into(), setting.into()));
+            self.variables.push((format!("GIT_CONFIG_VALUE_{place}").into(), "false".into()));
+        }
+        self.variables.push(("GIT_CONFIG_COUNT".into(), (first + 2).to_string().into()));
     }
 
     /// With the programs of the worktree's own Python, if it was given one.
@@ -160,6 +176,28 @@ impl CommandEnvironment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_of_git_come_behind_those_that_the_image_has() {
+        let given =
+            [("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "a.b"), ("GIT_CONFIG_VALUE_0", "c")];
+        let given = given.into_iter().map(|(name, value)| (name.into(), value.into()));
+        let env = CommandEnvironment::from(given, Path::new("/work"), Path::new("/work/build"));
+        let author = CommitAuthor { name: "A".into(), email: "a@example.org".into() };
+        let with = env.with_author(&author).with_author(&author);
+        let value = |name: &str| {
+            let found = with.variables.iter().filter(|(known, _)| known == name);
+            found.map(|(_, value)| value.to_string_lossy().into_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (value("GIT_CONFIG_KEY_0"), value("GIT_CONFIG_KEY_1")),
+            (vec!["a.b".into()], vec!["core.splitIndex".into()])
+        );
+        assert_eq!(
+            (value("GIT_CONFIG_KEY_2"), value("GIT_CONFIG_VALUE_2")),
+            (vec!["index.sparse".into()], vec!["false".into()])
+        );
+    }
 
     #[test]
     fn the_environment_is_the_containers_without_the_platforms() {
