@@ -3,7 +3,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use git2::{DiffOptions, ObjectType, Repository, TreeWalkMode, TreeWalkResult};
+use git2::{DiffOptions, Repository};
 
 use super::base::{self, FOLDER};
 use super::clean::differing_files;

@@ -24,6 +24,7 @@ mod proxy;
 mod reconcile;
 mod redact;
 mod search;
+mod snapshot;
 mod wake;
 mod worktree;
 
@@ -140,6 +141,7 @@ pub const NAMES: &[&str] = &[
     "reconcile",
     "redact",
     "search",
+    "snapshot",
     "wake",
     "worktree",
 ];
@@ -166,6 +168,7 @@ pub async fn measure_figure(name: &str) -> anyhow::Result<Vec<MeasuredFigure>> {
         "reconcile" => reconcile::measure_reconcile().await,
         "redact" => redact::measure_redact(),
         "search" => search::measure_search(),
+        "snapshot" => snapshot::measure_snapshot().await,
         "wake" => Box::pin(wake::measure_wake()).await,
         "worktree" => worktree::measure_worktree().await,
         _ => anyhow::bail!("there is no figure `{name}`; the figures are: {}", NAMES.join(", ")),

@@ -16,7 +16,7 @@ use codebutler_agent::toolbox::protocol::{
 };
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 use super::MeasuredFigure;
 use super::proxy::bed::ProxyBed;
@@ -109,20 +109,25 @@ async fn time_clone(folder: &Path, remote: &DrivenRepository, token: &str) -> an
     Ok(took)
 }
 
-/// Seconds until the toolbox has a worktree.
-async fn time_worktree(folder: &Path, relay: &GitRelay, branch: &str) -> anyhow::Result<f64> {
-    // A process of its own, as in a pod: it ends whatever is left of its commands, and would end us.
+/// A toolbox that works in a folder: a process of its own, as in a pod, since it ends whatever is left of its
+/// commands, and would end this one.
+pub(super) async fn start_toolbox(folder: &Path) -> anyhow::Result<(Child, ToolboxClient)> {
     let socket = folder.join("run/toolbox.sock");
     std::fs::create_dir_all(folder)?;
     let program = folder.join("codebutler-agent");
     symlink(std::env::current_exe()?, &program)?;
-    let mut serving = Command::new(program)
+    let serving = Command::new(program)
         .args(["toolbox", "--sandbox=runtime"])
         .arg(format!("--socket={}", socket.display()))
         .arg(format!("--work-dir={}", folder.join("work").display()))
         .kill_on_drop(true)
         .spawn()?;
-    let toolbox = ToolboxClient::connect(&socket).await?;
+    Ok((serving, ToolboxClient::connect(&socket).await?))
+}
+
+/// Seconds until the toolbox has a worktree.
+async fn time_worktree(folder: &Path, relay: &GitRelay, branch: &str) -> anyhow::Result<f64> {
+    let (mut serving, toolbox) = start_toolbox(folder).await?;
     let hello = ToolboxHello {
         relay_url: relay.url(),
         proxy: relay.proxy(),
