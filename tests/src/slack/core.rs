@@ -1,6 +1,6 @@
 //! The server's state behind one lock, and the events that its changes make.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -47,6 +47,8 @@ pub(super) struct SlackCore {
     pub openid: OpenId,
     /// Set when the app's Socket Mode was switched off.
     pub link_disabled: bool,
+    /// Messages that the history does not have yet, by channel and ts.
+    pub unindexed: BTreeSet<(String, String)>,
 }
 
 impl SharedSlack {
@@ -124,6 +126,7 @@ impl SlackCore {
             app_token: format!("xapp-1-{}-{}", world.app.id, random_secret()),
             revoked: None,
             link_disabled: false,
+            unindexed: BTreeSet::new(),
             world,
             options,
         }

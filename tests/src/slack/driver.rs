@@ -72,7 +72,7 @@ impl From<MethodFailure> for SlackError {
 }
 
 impl SlackCore {
-    fn channel(&self, id: &str) -> Result<&SlackChannel, SlackError> {
+    pub(super) fn channel(&self, id: &str) -> Result<&SlackChannel, SlackError> {
         self.world.channels.get(id).ok_or_else(|| SlackError::Channel(id.to_owned()))
     }
 
@@ -111,7 +111,7 @@ impl SlackCore {
         text::typed_text(typed, &|handle| self.world.user_named(handle).map(|user| user.id.clone()))
     }
 
-    fn user_draft(
+    pub(super) fn user_draft(
         &self,
         user: &str,
         channel: &str,
@@ -177,7 +177,11 @@ impl SlackCore {
         })
     }
 
-    fn place(&mut self, channel: &str, message: SlackMessage) -> Result<String, SlackError> {
+    pub(super) fn place(
+        &mut self,
+        channel: &str,
+        message: SlackMessage,
+    ) -> Result<String, SlackError> {
         let posted = self.post(channel, message);
         posted.map(|view| view.ts).ok_or_else(|| SlackError::Channel(channel.to_owned()))
     }
@@ -348,6 +352,7 @@ impl SlackServer {
                 complete: true,
                 channels: vec![channel.to_owned()],
                 shares: Vec::new(),
+                access: None,
             };
             core.world.files.insert(id.clone(), file);
             message.files.push(id.clone());

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::text;
+use super::rich;
+use super::sharing::FileAccess;
 use super::world::{
     FileRecord, MessageReaction, MessageSender, SlackChannel, SlackMessage, SlackUser, SlackWorld,
 };
@@ -55,7 +56,7 @@ pub(super) fn render_message(
     if !message.blocks.is_empty() {
         put("blocks", json!(message.blocks));
     } else if message.subtype.is_none() && !message.text.is_empty() {
-        put("blocks", json!([text::rich_text(&message.text, "t0")]));
+        put("blocks", json!([rich::rich_text(&message.text, "t0")]));
     }
     if !message.attachments.is_empty() {
         put("attachments", json!(message.attachments));
@@ -78,7 +79,7 @@ pub(super) fn render_message(
             .files
             .iter()
             .filter_map(|id| world.files.get(id))
-            .map(|f| render_file(world, f))
+            .map(|f| render_shared_file(world, f))
             .collect();
         put("files", json!(files));
         put("upload", json!(false));
@@ -248,6 +249,26 @@ pub(super) fn render_channel(world: &SlackWorld, channel: &SlackChannel) -> Valu
     })
 }
 
+/// A file as messages show it: perhaps not at all.
+pub(super) fn render_shared_file(world: &SlackWorld, file: &FileRecord) -> Value {
+    let stands_for = |mode: &str| json!({ "id": file.id, "mode": mode });
+    match file.access {
+        Some(FileAccess::CheckFileInfo) => json!({
+            "id": file.id, "created": file.created, "timestamp": file.created, "user": file.user,
+            "mode": "file_access", "file_access": "check_file_info",
+        }),
+        Some(FileAccess::HiddenByLimit) => stands_for("hidden_by_limit"),
+        Some(FileAccess::Tombstone) => stands_for("tombstone"),
+        Some(FileAccess::Nameless) => {
+            let mut shown = render_file(world, file);
+            (shown["name"], shown["title"]) = (Value::Null, Value::Null);
+            shown
+        }
+        None => render_file(world, file),
+    }
+}
+
+/// A file as `files.info` describes it.
 pub(super) fn render_file(world: &SlackWorld, file: &FileRecord) -> Value {
     let extension = file.name.rsplit_once('.').map_or("", |(_, end)| end).to_lowercase();
     let (mimetype, filetype, pretty) = match extension.as_str() {

@@ -152,26 +152,36 @@ pub(super) fn plain_text(wire: &str, name: &dyn Fn(&str) -> Option<String>) -> S
     out
 }
 
-/// The block that Slack makes of a text-only message.
-pub(super) fn rich_text(wire: &str, block_id: &str) -> Value {
-    let elements: Vec<Value> = split_pieces(wire)
-        .into_iter()
-        .map(|piece| match piece {
-            Piece::Text(text) => json!({ "type": "text", "text": text }),
-            Piece::User(id) => json!({ "type": "user", "user_id": id }),
-            Piece::Channel(id) => json!({ "type": "channel", "channel_id": id }),
-            Piece::Broadcast(range) => json!({ "type": "broadcast", "range": range }),
-            Piece::Link { url, label: None } => json!({ "type": "link", "url": url }),
+/// The elements of a line of rich text.
+pub(super) fn inline_elements(wire: &str) -> Vec<Value> {
+    let mut elements = Vec::new();
+    for piece in split_pieces(wire) {
+        elements.extend(match piece {
+            Piece::Text(text) => code_spans(&text),
+            Piece::User(id) => vec![json!({ "type": "user", "user_id": id })],
+            Piece::Channel(id) => vec![json!({ "type": "channel", "channel_id": id })],
+            Piece::Broadcast(range) => vec![json!({ "type": "broadcast", "range": range })],
+            Piece::Link { url, label: None } => vec![json!({ "type": "link", "url": url })],
             Piece::Link { url, label: Some(text) } => {
-                json!({ "type": "link", "url": url, "text": text })
+                vec![json!({ "type": "link", "url": url, "text": text })]
             }
-        })
-        .collect();
-    json!({
-        "type": "rich_text",
-        "block_id": block_id,
-        "elements": [{ "type": "rich_text_section", "elements": elements }],
-    })
+        });
+    }
+    elements
+}
+
+/// Text between two ticks is code; a lonely tick is a tick.
+fn code_spans(text: &str) -> Vec<Value> {
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len() % 2 == 0 {
+        return vec![json!({ "type": "text", "text": text })];
+    }
+    let styled = |(n, part): (usize, &&str)| match n % 2 {
+        0 => json!({ "type": "text", "text": part }),
+        _ => json!({ "type": "text", "text": part, "style": { "code": true } }),
+    };
+    let elements = parts.iter().enumerate().filter(|(_, part)| !part.is_empty());
+    elements.map(styled).collect()
 }
 
 enum Piece {
@@ -220,7 +230,7 @@ fn read_piece(token: &str) -> Piece {
     }
 }
 
-fn unescape_text(text: &str) -> String {
+pub(super) fn unescape_text(text: &str) -> String {
     text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 }
 

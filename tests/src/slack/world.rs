@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::sharing::FileAccess;
+
 /// Everything that Slack remembers. Serialisable, so that a demo can be stopped and resumed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SlackWorld {
@@ -209,6 +211,9 @@ pub struct FileRecord {
     /// The messages that have it.
     #[serde(default)]
     pub shares: Vec<FileShare>,
+    /// Set if Slack withholds it.
+    #[serde(default)]
+    pub access: Option<FileAccess>,
 }
 
 /// A message that has a file.

@@ -138,6 +138,7 @@ pub(super) fn read_history(core: &mut SlackCore, args: &MethodArgs) -> MethodRep
         .values()
         .rev()
         .filter(|message| message.thread_ts.is_none() || message.broadcast)
+        .filter(|message| core.is_indexed(channel, message))
         .filter(|message| window.holds(message))
         .filter(|message| before.as_ref().is_none_or(|before| message.ts < *before));
     let (page, next) = take_page(newest_first, limit, |message| message.ts.clone());
@@ -151,7 +152,8 @@ pub(super) fn read_replies(core: &mut SlackCore, args: &MethodArgs) -> MethodRep
     let root = args.need("ts")?;
     let limit = read_limit(core, args, 1000, 1000)?;
     let (window, after) = (Window::read(args)?, read_cursor(args)?);
-    let thread = channel.thread(&root);
+    let mut thread = channel.thread(&root);
+    thread.retain(|message| core.is_indexed(channel, message));
     if thread.is_empty() {
         return fail_with("thread_not_found");
     }

@@ -7,6 +7,7 @@ use super::super::core::SlackCore;
 use super::super::delivery::DeliveryTimer;
 use super::super::failure::{MethodFailure, MethodReply, answer_ok, fail_with};
 use super::super::render::{self, ORIGIN};
+use super::super::sharing::FileAccess;
 use super::super::text;
 use super::super::world::{FileRecord, MessageSender, SlackMessage, unix_now};
 
@@ -29,6 +30,7 @@ pub(super) fn get_upload_url(core: &mut SlackCore, args: &MethodArgs) -> MethodR
         complete: false,
         channels: Vec::new(),
         shares: Vec::new(),
+        access: None,
     };
     core.world.files.insert(id.clone(), file);
     answer_ok(json!({ "upload_url": format!("{ORIGIN}/upload/v1/{id}"), "file_id": id }))
@@ -86,6 +88,11 @@ pub(super) fn file_info(core: &mut SlackCore, args: &MethodArgs) -> MethodReply 
     let Some(file) = core.world.files.get(&id).filter(|file| file.complete) else {
         return fail_with("file_not_found");
     };
+    match file.access {
+        Some(FileAccess::Tombstone) => return fail_with("file_deleted"),
+        Some(FileAccess::HiddenByLimit) => return fail_with("file_not_found"),
+        Some(FileAccess::CheckFileInfo | FileAccess::Nameless) | None => {}
+    }
     answer_ok(json!({
         "file": render::render_file(&core.world, file),
         "comments": [],
