@@ -210,6 +210,14 @@ pub struct ThreadStatus {
     /// Newest message in which a role asks people something, in whatever way. Only grows. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<SlackTs>,
+    /// Messages of people that are the newest one of no role, oldest first: they came late, or are for
+    /// none. (Gateway.)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub unmarked: Vec<SlackTs>,
+    /// When a message was last edited or deleted: what was read before may be wrong. Only grows. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edited: Option<SlackTs>,
     /// The message that warns that the thread will be closed, while it can be answered. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warned: Option<SlackTs>,

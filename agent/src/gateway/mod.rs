@@ -17,8 +17,8 @@ use codebutler_wire::{
     EndVerdict, ErrorBody, ErrorCode, HistoryBatch, HistoryKept, HistoryLines, ItemIssues,
     LastWords, OpenItemIssues, OpenPullRequest, OtherThread, PostComment, PostMessage, PostReview,
     PostedComment, PostedMessage, ProposeSplit, PullRequestState, RemoteChanged, RepoIssue,
-    RoleInbox, RoleSession, RunProgress, RunReport, SlackTs, SplitAsked, ThreadClosed, WebFetch,
-    WebPage, WebResults, WebSearch, path,
+    RoleSession, RunProgress, RunReport, SlackTs, SplitAsked, ThreadClosed, VersionedInbox,
+    WebFetch, WebPage, WebResults, WebSearch, path,
 };
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
@@ -147,9 +147,17 @@ impl GatewayClient {
         self.typed(|| self.request(Method::GET, path::SESSION)).await
     }
 
-    /// The conversation after `after` and what is pending; waits for mail for at most `wait`.
-    pub async fn inbox(&self, after: &SlackTs, wait: Duration) -> Result<RoleInbox, GatewayError> {
-        let query = [("after", after.as_str().to_owned()), ("wait", wait.as_secs().to_string())];
+    /// The conversation after `after` and what is pending; waits for mail for at most `wait`. An answer of
+    /// the version `seen` is no mail.
+    pub async fn inbox(
+        &self,
+        after: &SlackTs,
+        seen: Option<&str>,
+        wait: Duration,
+    ) -> Result<VersionedInbox, GatewayError> {
+        let wait_secs = wait.as_secs().to_string();
+        let mut query = vec![("after", after.as_str()), ("wait", &wait_secs)];
+        query.extend(seen.map(|seen| ("seen", seen)));
         self.typed(|| {
             let request = self.request(Method::GET, path::INBOX)?;
             Ok(request.query(&query).timeout(wait + CALL_TIMEOUT))

@@ -154,7 +154,7 @@ impl Agent {
         tokio::time::sleep(PAUSE).await;
         let state = self.transcript.state();
         let after = state.newest().unwrap_or(&self.session.root);
-        let inbox = self.tools.gateway.inbox(after, LONG_POLL).await?;
+        let inbox = self.tools.gateway.inbox(after, None, LONG_POLL).await?.inbox;
         if inbox.closed {
             return Err(RunError::Closed);
         }
@@ -215,6 +215,7 @@ impl Agent {
             setup_limit: self.setup_limit,
             wall: self.wall.clone(),
             inbox: None,
+            seen: None,
             state_dir: self.state_dir.clone(),
             telling: None,
             left: None,

@@ -23,6 +23,8 @@ pub struct RoleMail {
     pub addressed: Option<SlackTs>,
     /// A user wants what runs to end.
     pub stop: Option<PendingItem>,
+    /// Names the inbox that it is from.
+    pub version: Option<String>,
 }
 
 /// Sorts an inbox. With an empty transcript (the first run, or a lost volume), everything is

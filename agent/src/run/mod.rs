@@ -38,7 +38,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use codebutler_wire::{ErrorCode, RoleInbox, RoleSession, SlackTs, exit_code};
+use codebutler_wire::{ErrorCode, RoleInbox, RoleSession, SlackTs, VersionedInbox, exit_code};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument as _;
 
@@ -199,6 +199,7 @@ async fn run_until_idle(args: RunArgs) -> Result<(), RunError> {
         setup_limit: args.setup_limit,
         wall,
         inbox,
+        seen: None,
         state_dir: args.state_dir,
         telling: None,
         left: None,
@@ -222,8 +223,9 @@ async fn first_look(gateway: &GatewayClient, transcript: &OpenTranscript) -> Opt
         Some(newest) if !state.is_new() => newest.minus_secs(60),
         _ => BEGINNING.parse().ok()?,
     };
-    let inbox = gateway.inbox(&after, Duration::ZERO).await;
-    inbox.inspect_err(|error| tracing::debug!(%error, "no first look")).ok()
+    let inbox = gateway.inbox(&after, None, Duration::ZERO).await;
+    let inbox = inbox.inspect_err(|error| tracing::debug!(%error, "no first look"));
+    inbox.ok().map(|found| found.inbox)
 }
 
 fn build_hello(session: &RoleSession, relay: &GitRelay) -> ToolboxHello {
@@ -274,6 +276,8 @@ struct Agent {
     wall: EgressWall,
     /// What was there when the session was asked for, at the start of the process.
     inbox: Option<RoleInbox>,
+    /// The version of the inbox whose messages are all in the transcript.
+    seen: Option<String>,
     state_dir: PathBuf,
     /// Where it has one of several conversations.
     seat: Option<ConversationSeat>,
@@ -315,7 +319,7 @@ impl Agent {
             let is_first = first.is_some();
             let mut mail = match first {
                 Some(mail) => mail,
-                None => self.mail(wait).await?,
+                None => self.mail(None, wait).await?,
             };
             if mail.wakes {
                 // One view of the thread for the whole run.
@@ -341,18 +345,20 @@ impl Agent {
     }
 
     /// Reads the conversation, from a little before what is done, or all of it the first time.
-    async fn mail(&self, wait: Duration) -> Result<RoleMail, RunError> {
+    /// `seen`: the version of what was read before, which is no mail.
+    async fn mail(&self, seen: Option<&str>, wait: Duration) -> Result<RoleMail, RunError> {
         if let Some(seat) = &self.seat {
-            return self.seated_mail(seat).await;
+            return self.seated_mail(seat, seen).await;
         }
         let state = self.transcript.state();
         let done = self.done.as_ref().filter(|_| !state.is_new());
         let after = done.unwrap_or(&self.session.root).minus_secs(60);
-        let inbox = self.tools.gateway.inbox(&after, wait).await?;
+        let VersionedInbox { inbox, version } =
+            self.tools.gateway.inbox(&after, seen, wait).await?;
         if inbox.closed {
             return Err(RunError::Closed);
         }
-        Ok(self.sorted(inbox))
+        Ok(RoleMail { version, ..self.sorted(inbox) })
     }
 
     fn sorted(&self, inbox: RoleInbox) -> RoleMail {
@@ -376,12 +382,16 @@ impl Agent {
     }
 
     async fn take(&mut self, mail: RoleMail) -> Result<(), RunError> {
-        if mail.messages.is_empty() && mail.pending.is_empty() {
-            return Ok(());
+        let RoleMail { messages, pending, version, .. } = mail;
+        if !messages.is_empty() || !pending.is_empty() {
+            let pictures = self.pictures(&messages).await?;
+            self.transcript.append(&TranscriptRecord::Taken { messages, pending, pictures })?;
         }
-        let RoleMail { messages, pending, .. } = mail;
-        let pictures = self.pictures(&messages).await?;
-        Ok(self.transcript.append(&TranscriptRecord::Taken { messages, pending, pictures })?)
+        // Not before it is in the transcript: until then it has to come again.
+        if version.is_some() {
+            self.seen = version;
+        }
+        Ok(())
     }
 
     async fn run(&mut self, just_started: bool) -> Result<(), RunError> {

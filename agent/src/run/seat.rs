@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_wire::{MessageAuthor, PendingItem, RoleInbox, SlackTs};
+use codebutler_wire::{MessageAuthor, PendingItem, RoleInbox, SlackTs, VersionedInbox};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -79,7 +79,7 @@ impl Agent {
         seat: &ConversationSeat,
     ) -> Result<(Self, AnsweredRequest), RunError> {
         if self.transcript.state().run().is_none() {
-            let mail = self.seated_mail(seat).await?;
+            let mail = self.seated_mail(seat, None).await?;
             if mail.wakes {
                 self.begin(mail, false).await?;
             }
@@ -107,16 +107,22 @@ impl Agent {
     }
 
     /// What it was given and has not taken, and what others said. What others ask is not for it.
-    pub(super) async fn seated_mail(&self, seat: &ConversationSeat) -> Result<RoleMail, RunError> {
+    pub(super) async fn seated_mail(
+        &self,
+        seat: &ConversationSeat,
+        seen: Option<&str>,
+    ) -> Result<RoleMail, RunError> {
         let state = self.transcript.state();
         let newest = state.newest().filter(|_| !state.is_new());
         let after = newest.unwrap_or(&self.session.root).minus_secs(60);
-        let inbox = self.tools.gateway.inbox(&after, Duration::ZERO).await?;
+        let VersionedInbox { inbox, version } =
+            self.tools.gateway.inbox(&after, seen, Duration::ZERO).await?;
         if inbox.closed {
             return Err(RunError::Closed);
         }
         let inbox = RoleInbox { pending: vec![], ..inbox };
         let mut mail = mail::sort_inbox(inbox, state, &self.session.role, None);
+        mail.version = version;
         let given = seat.tray.lock().clone();
         mail.messages.retain(|message| !message.addressed || message.ts < seat.id);
         for message in &mut mail.messages {

@@ -128,7 +128,7 @@ impl Agent {
 
     /// Takes what came since the last call, and does at once what was decided by it. Some: the run ends.
     async fn take_news(&mut self) -> Result<Option<RunEnding>, RunError> {
-        let mut news = self.mail(Duration::ZERO).await?;
+        let mut news = self.mail(self.seen.as_deref(), Duration::ZERO).await?;
         if let Some(stop) = news.stop.take() {
             return self.cut(CutReason::Stop(Box::new(stop))).await.map(Some);
         }

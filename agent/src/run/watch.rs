@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use codebutler_wire::{PendingDecision, PendingItem, SlackTs};
+use codebutler_wire::{PendingDecision, PendingItem, SlackTs, VersionedInbox};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Agent;
@@ -107,9 +107,11 @@ impl Agent {
 async fn await_stop(gateway: GatewayClient, role: String, mut after: SlackTs) -> PendingItem {
     // Most work is over before anybody could say anything.
     sleep(PAUSE).await;
+    let mut seen: Option<String> = None;
     loop {
-        match gateway.inbox(&after, LONG_POLL).await {
-            Ok(inbox) => {
+        match gateway.inbox(&after, seen.as_deref(), LONG_POLL).await {
+            Ok(VersionedInbox { inbox, version }) => {
+                seen = version.or(seen);
                 let stop = |item: &PendingItem| {
                     item.decision() == Some(PendingDecision::Stop) && item.role == role
                 };

@@ -24,7 +24,7 @@ use codebutler_wire::{
     EndVerdict, ErrorBody, ErrorCode, ErrorDetail, HistoryBatch, HistoryKept, HistoryLines,
     LastWords, MessageAuthor, OpenPullRequest, OtherThread, PostMessage, PostedMessage,
     PullRequestState, RoleInbox, RoleSession, RoleState, RunReport, SlackTs, ThreadClosed,
-    ThreadMessage,
+    ThreadMessage, VersionedInbox,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -189,21 +189,29 @@ async fn session(State(gateway): State<Gateway>) -> Json<RoleSession> {
 struct Wanted {
     after: SlackTs,
     wait: u64,
+    seen: Option<String>,
 }
 
-async fn inbox(State(gateway): State<Gateway>, Query(wanted): Query<Wanted>) -> Json<RoleInbox> {
+async fn inbox(
+    State(gateway): State<Gateway>,
+    Query(wanted): Query<Wanted>,
+) -> Json<VersionedInbox> {
     let deadline = Instant::now() + Duration::from_secs(wanted.wait);
     loop {
         {
             let inner = gateway.lock();
             if inner.wants() || inner.closed || Instant::now() >= deadline {
-                let messages =
+                let messages: Vec<_> =
                     inner.messages.iter().filter(|m| m.ts > wanted.after).cloned().collect();
-                return Json(RoleInbox {
-                    messages,
-                    pending: inner.pending.clone(),
-                    closed: inner.closed,
-                });
+                let inbox =
+                    RoleInbox { messages, pending: inner.pending.clone(), closed: inner.closed };
+                let version = Some(serde_json::to_string(&inbox).unwrap());
+                if inner.closed || version != wanted.seen {
+                    return Json(VersionedInbox { inbox, version });
+                }
+                if Instant::now() >= deadline {
+                    return Json(VersionedInbox::default());
+                }
             }
         }
         tokio::time::sleep(Duration::from_millis(10)).await;

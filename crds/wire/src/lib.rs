@@ -54,8 +54,9 @@ pub use web::*;
 pub mod path {
     /// `GET` → [`super::RoleSession`].
     pub const SESSION: &str = "/v1/session";
-    /// `GET ?after=<ts>&wait=<seconds>` → [`super::RoleInbox`]. Answers at once if the role has mail or
-    /// a pending decision, otherwise after `wait` seconds at the latest.
+    /// `GET ?after=<ts>&wait=<seconds>&seen=<version>` → [`super::VersionedInbox`]. Answers at once if the role has
+    /// mail or a pending decision, otherwise after `wait` seconds at the latest. With `seen`, an answer of
+    /// that version is none.
     pub const INBOX: &str = "/v1/inbox";
     /// `POST` [`super::PostMessage`] → [`super::PostedMessage`].
     pub const MESSAGES: &str = "/v1/messages";

@@ -19,6 +19,18 @@ pub struct RoleInbox {
     pub closed: bool,
 }
 
+/// An inbox with a version, so that the same one is not sent twice.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VersionedInbox {
+    /// Messages and pending decisions.
+    #[serde(flatten)]
+    pub inbox: RoleInbox,
+    /// The same for the same inbox. None: there is nothing new in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
 /// A message of the conversation. Its text is untrusted, whoever wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -8,6 +8,7 @@
 
 pub(super) mod change;
 pub(super) mod keyed;
+mod news;
 pub(super) mod patch;
 
 use std::sync::Arc;
@@ -40,6 +41,7 @@ pub(super) use change::{
     open_questions, raise_asked, raise_inbox, raise_said, release_planner, set_closing, set_plan,
     set_plan_details, settle_open, settle_question,
 };
+pub(super) use news::{note_edited, note_unmarked};
 
 /// Attempts per write; with the jitter between them about three seconds under steady conflict.
 const ATTEMPTS: u32 = 20;

@@ -9,8 +9,8 @@ use codebutler_crds::SlackTs;
 use codebutler_crds::names;
 use codebutler_crds::thread::RoleState;
 use codebutler_crds::wire::{
-    AskedDecision, EndVerdict, ErrorCode, LastWords, PostMessage, PostedMessage, RoleInbox,
-    RunProgress, RunReport,
+    AskedDecision, EndVerdict, ErrorCode, LastWords, PostMessage, PostedMessage, RunProgress,
+    RunReport, VersionedInbox,
 };
 use http::header::CONTENT_TYPE;
 use kube::ResourceExt as _;
@@ -22,7 +22,7 @@ use crate::gateway::consent::is_own_key;
 use crate::gateway::extract::{AnyCaller, JsonBody, OpenCaller, QueryParams, needs_tool};
 use crate::gateway::forecast::forecast_plan;
 use crate::gateway::github::{GitHub, GitHubPull};
-use crate::gateway::slack::RoleContext;
+use crate::gateway::slack::{self, RoleContext, WantedInbox};
 use crate::gateway::state::SharedGateway;
 use crate::gateway::threads::explain_unwritten;
 use crate::gateway::{identity, masks, overlap, receipt};
@@ -40,6 +40,7 @@ pub struct InboxQuery {
     after: Option<SlackTs>,
     #[serde(default)]
     wait: u64,
+    seen: Option<String>,
 }
 
 /// What waits for the caller.
@@ -47,12 +48,13 @@ pub async fn read_inbox(
     State(gateway): State<SharedGateway>,
     AnyCaller(caller): AnyCaller,
     QueryParams(wanted): QueryParams<InboxQuery>,
-) -> Result<axum::Json<RoleInbox>, ApiError> {
+) -> Result<axum::Json<VersionedInbox>, ApiError> {
     if identity::is_closed(&caller) {
-        return Ok(axum::Json(RoleInbox { closed: true, ..RoleInbox::default() }));
+        return Ok(axum::Json(slack::closed_inbox()));
     }
     let wait = Duration::from_secs(wanted.wait.min(LONGEST_WAIT));
-    let inbox = gateway.work.slack.inbox(&caller, wanted.after.as_ref(), wait);
+    let asked = WantedInbox { after: wanted.after, seen: wanted.seen };
+    let inbox = gateway.work.slack.inbox_news(&caller, &asked, wait);
     match gateway.work.shutdown.run_until_cancelled(inbox).await {
         Some(inbox) => inbox.map(axum::Json),
         None => Err(ApiError::new(ErrorCode::Unavailable, "the gateway restarts: try again")),

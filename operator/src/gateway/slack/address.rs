@@ -1,11 +1,13 @@
 //! Whom a message addresses: pure, from its text alone.
 //!
-//! A person's message addresses every role that it mentions as `@codebutler.<role>` outside code. A role
+//! A person's message addresses every role that it mentions as `@codebutler.<role>` outside code and quotations. A role
 //! hands over with a line that begins with the mention, whatever decorates it; with its last words also in
 //! the middle of a line, where the sentence is said to that one role. Talking about a role wakes nobody.
 //! Text is Slack's mrkdwn as Slack stores it.
 
 mod lead;
+
+use codebutler_slack_text::without_quotes;
 
 /// Stands for a piece of code: neither space, nor start of a line, nor part of a word.
 const CODE: char = '\u{1}';
@@ -28,7 +30,7 @@ pub fn by_role(text: &str, roles: &[String], sender: &str, last: bool) -> Vec<St
     let text = plain_text(text, None);
     let mut found = Vec::new();
     let mut others: Vec<(&str, &str, &str)> = Vec::new();
-    for line in text.lines().filter(|line| !is_quote(line)) {
+    for line in text.lines() {
         for (n, mention) in
             find_mentions(line, roles).filter(|found| found.role != sender).enumerate()
         {
@@ -49,11 +51,6 @@ pub fn by_role(text: &str, roles: &[String], sender: &str, last: bool) -> Vec<St
         add_role(&mut found, role);
     }
     found
-}
-
-pub fn is_quote(line: &str) -> bool {
-    let line = line.trim_start();
-    line.starts_with("&gt;") || line.starts_with('>')
 }
 
 /// A role in a text: where its mention begins and ends.
@@ -106,10 +103,10 @@ fn continues_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '@')
 }
 
-/// Lower-cased text without code, invisible characters and Slack's own link markup.
+/// Lower-cased text without quotations, code, invisible characters and Slack's own link markup.
 fn plain_text(text: &str, bot: Option<&str>) -> String {
     let visible: String = text.chars().filter(|c| !is_invisible(*c)).collect();
-    let unlinked = without_links(&without_code(&visible), bot);
+    let unlinked = without_links(&without_code(&without_quotes(&visible)), bot);
     unlinked.to_ascii_lowercase()
 }
 

@@ -9,7 +9,7 @@ use codebutler_crds::Thread;
 use codebutler_crds::thread::SlackThread;
 
 use super::account::SlackAccount;
-use super::event::{SharedMessage, StoredMessage};
+use super::event::SharedMessage;
 use super::quoting::{describe_file, find_fence};
 use super::{Inner, post};
 use crate::gateway::caller::ProvenCaller;
@@ -25,10 +25,10 @@ pub(super) async fn read_recordings(
     caller: &ProvenCaller,
     account: &SlackAccount,
     thread: &Thread,
-    message: &StoredMessage,
+    files: &[SharedMessage],
 ) -> String {
     let mut said = String::new();
-    for file in message.files.iter().filter(|file| file.is_sound()) {
+    for file in files.iter().filter(|file| file.is_sound()) {
         let about = describe_file(file);
         match transcribe_file(inner, caller, account, thread, file).await {
             Ok(Some(text)) => {

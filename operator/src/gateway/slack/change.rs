@@ -2,7 +2,7 @@
 //! that counts by itself; here the marks follow: a role that is named now is woken, and one that has
 //! nothing left to read is not.
 
-use codebutler_crds::thread::{SlackThread, ThreadState};
+use codebutler_crds::thread::ThreadState;
 use codebutler_crds::{SlackTs, ThreadStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -11,9 +11,10 @@ use super::account::AccessError;
 use super::channel::RepoChannel;
 use super::effects::RouteEffect;
 use super::inbox::InboxReader;
+use super::reading::WantedReading;
 use super::said::PersonMessage;
 use super::take_error::TakeError;
-use super::{Inner, access, history};
+use super::{Inner, access};
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::{self, WriteError};
 
@@ -23,7 +24,7 @@ impl Inner {
         &self,
         channel: &RepoChannel,
         root: &SlackTs,
-        ts: &SlackTs,
+        (ts, at): (&SlackTs, &SlackTs),
         said: Option<&PersonMessage>,
     ) -> Result<Vec<RouteEffect>, TakeError> {
         let Some(thread) = self.find(channel, root, false).await? else { return Ok(Vec::new()) };
@@ -32,23 +33,26 @@ impl Inner {
             return Ok(Vec::new());
         }
         let key = ThreadKey::from(&*thread);
-        if let (Some(said), Some(repo)) = (said, repo)
-            && (said.is_bot || access::permits_user(&repo.spec.access.users, &said.user))
-        {
-            let now = Time(Timestamp::now());
-            let raise = |status: &mut ThreadStatus| {
-                let mut roles = super::taking::find_recipients(status, said, &channel.team);
-                // What it took, a role has read as it was.
-                roles.retain(|role| {
-                    let entry = status.roles.get(role);
-                    entry.is_none_or(|own| own.done.as_ref().is_none_or(|done| done < ts))
-                });
-                threads::raise_inbox(status, &roles, ts, &now);
-            };
-            match self.threads.update(&key, raise).await {
-                Err(WriteError::Missing(_)) => return Ok(Vec::new()),
-                other => drop(other?),
-            }
+        let steers = |said: &&PersonMessage| {
+            let users = repo.as_ref().map(|repo| &repo.spec.access.users);
+            users.is_some_and(|users| said.is_bot || access::permits_user(users, &said.user))
+        };
+        let said = said.filter(steers);
+        let now = Time(Timestamp::now());
+        let take = |status: &mut ThreadStatus| {
+            threads::note_edited(status, at);
+            let Some(said) = said else { return };
+            let mut roles = super::taking::find_recipients(status, said, &channel.team);
+            // What it took, a role has read as it was.
+            roles.retain(|role| {
+                let entry = status.roles.get(role);
+                entry.is_none_or(|own| own.done.as_ref().is_none_or(|done| done < ts))
+            });
+            threads::raise_inbox(status, &roles, ts, &now);
+        };
+        match self.threads.update(&key, take).await {
+            Err(WriteError::Missing(_)) => return Ok(Vec::new()),
+            other => drop(other?),
         }
         Ok(vec![RouteEffect::Recheck { thread: key, ts: ts.clone() }])
     }
@@ -56,7 +60,7 @@ impl Inner {
     /// Has roles that were woken by a message, and find nothing for them any more, sleep on.
     pub(super) async fn recheck(&self, key: &ThreadKey, ts: &SlackTs) -> Result<(), AccessError> {
         let Some((thread, repo)) = self.known(key) else { return Ok(()) };
-        let Some(SlackThread { channel, ts: root }) = thread.conversation() else { return Ok(()) };
+        let Some(place) = thread.conversation() else { return Ok(()) };
         let status = thread.status.clone().unwrap_or_default();
         let waiting: Vec<&String> = status
             .roles
@@ -70,13 +74,14 @@ impl Inner {
             return Ok(());
         }
         let account = self.account(&repo).await?;
-        let stored = match history::read_replies(&self.web, &account.bot, channel, root, None).await
-        {
-            Ok(stored) => stored,
+        let wanted = WantedReading::of(&status, None, None);
+        let reading = match self.read_conversation(&account, (key, place), &wanted).await {
+            Ok(reading) => Some(reading),
             // It was the first and only one.
-            Err(error) if error.code() == Some("thread_not_found") => Vec::new(),
+            Err(error) if error.code() == Some("thread_not_found") => None,
             Err(error) => return Err(error.into()),
         };
+        let stored = reading.as_ref().map_or(&[][..], |reading| reading.after(None));
         let mut asleep = Vec::new();
         for role in waiting {
             let reader = InboxReader {

@@ -2,10 +2,14 @@
 //! kinds pass. A payload that Slack extends tomorrow must neither be lost nor block the socket.
 
 use codebutler_crds::SlackTs;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::Value;
-use url::Url;
+
+use super::lenient::{FieldReader, UnreadFields};
+pub use super::stored::{MessageMetadata, SharedMessage, StoredMessage};
+
+/// First part of the paths of an event's fields.
+const EVENT: &str = "event";
 
 #[derive(Debug, Deserialize)]
 pub struct SocketFrame {
@@ -34,112 +38,29 @@ pub enum EnvelopePayload {
     Stopped(Box<SessionStopped>),
     /// Known and of no interest, such as `app_mention`, which `message` says too.
     Ignored,
+    /// Of a known kind, and lacks what it can't be without.
+    Unreadable,
     /// Not known here.
     Unknown,
 }
 
 /// A `message` event.
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 pub struct MessageEvent {
     pub channel: String,
     /// `channel`, `group` or `im`.
-    #[serde(default)]
     pub channel_type: String,
     /// The message itself has the same fields as in the history.
-    #[serde(flatten)]
     pub message: StoredMessage,
 }
 
-/// A message as Slack stores it.
-#[derive(Clone, Debug, Deserialize)]
-pub struct StoredMessage {
-    pub ts: SlackTs,
-    /// The conversation's first message, if it is one.
-    #[serde(default)]
-    pub thread_ts: Option<SlackTs>,
-    /// What kind of message, if it is no plain one.
-    #[serde(default)]
-    pub subtype: Option<String>,
-    #[serde(default)]
-    pub user: Option<String>,
-    #[serde(default)]
-    pub bot_id: Option<String>,
-    #[serde(default)]
-    pub text: Option<String>,
-    /// Who wrote the conversation's first message.
-    #[serde(default)]
-    pub parent_user_id: Option<String>,
-    /// Ours if `event_type` says so and the sender is our bot.
-    #[serde(default, deserialize_with = "if_readable")]
-    pub metadata: Option<MessageMetadata>,
-    #[serde(default)]
-    pub blocks: Option<Value>,
-    #[serde(default, deserialize_with = "if_readable")]
-    pub files: Vec<SharedMessage>,
-    /// Emoji, in histories.
-    #[serde(default, deserialize_with = "if_readable")]
-    pub reactions: Vec<StoredEmoji>,
-}
-
-/// A file in a conversation. Everything about it is whatever the sender chose.
-#[derive(Clone, Debug, Deserialize)]
-pub struct SharedMessage {
-    #[serde(default)]
-    pub id: String,
-    #[serde(default)]
-    pub name: String,
-    /// As Slack guesses it.
-    #[serde(default)]
-    pub mimetype: String,
-    #[serde(default)]
-    pub size: u64,
-    /// Where it is, for whoever has the bot's token.
-    #[serde(default)]
-    pub url_private: Option<Url>,
-}
-
-impl SharedMessage {
-    /// Whether it is heard rather than read.
-    pub fn is_sound(&self) -> bool {
-        self.mimetype.starts_with("audio/")
+impl MessageEvent {
+    fn read(event: &Value, unread: &mut UnreadFields) -> Option<Self> {
+        let mut fields = FieldReader::new(event, EVENT, unread);
+        let (channel, channel_type) = (fields.need("channel")?, fields.take("channel_type"));
+        let message = StoredMessage::read(event, EVENT, unread)?;
+        Some(Self { channel, channel_type: channel_type.unwrap_or_default(), message })
     }
-}
-
-/// What can't be read is left out: it must not hide the message that it is a part of.
-fn if_readable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: DeserializeOwned + Default,
-{
-    let value = Value::deserialize(deserializer)?;
-    Ok(T::deserialize(value).unwrap_or_default())
-}
-
-impl StoredMessage {
-    /// The first message of the conversation.
-    pub fn root(&self) -> &SlackTs {
-        self.thread_ts.as_ref().unwrap_or(&self.ts)
-    }
-
-    /// Whether a person or bot said something, rather than Slack telling what happened.
-    pub fn is_said(&self) -> bool {
-        let said = ["file_share", "thread_broadcast", "me_message", "bot_message"];
-        self.subtype.as_deref().is_none_or(|subtype| said.contains(&subtype))
-    }
-
-    pub fn person(&self) -> Option<&str> {
-        let by_bot = self.bot_id.is_some() || self.subtype.as_deref() == Some("bot_message");
-        self.user.as_deref().filter(|_| !by_bot && self.is_said())
-    }
-}
-
-#[derive(Clone, Debug, Deserialize)]
-pub struct MessageMetadata {
-    #[serde(default)]
-    pub event_type: String,
-    /// Anything at all, if it is not ours.
-    #[serde(default)]
-    pub event_payload: Value,
 }
 
 /// `message_changed` and `message_deleted`.
@@ -150,26 +71,18 @@ pub struct MessageChange {
     pub before: StoredMessage,
     /// As it is now; None: deleted.
     pub now: Option<StoredMessage>,
+    /// Time of the change, if Slack sends it.
+    pub at: Option<SlackTs>,
 }
 
 /// `agent_session_stopped`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 pub struct SessionStopped {
     pub channel: String,
     /// First message of the conversation.
     pub thread_ts: SlackTs,
     pub user: String,
     pub event_ts: SlackTs,
-}
-
-/// An emoji under a message, as the history has it.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub struct StoredEmoji {
-    /// Its name, without colons.
-    #[serde(default)]
-    pub name: String,
-    #[serde(default)]
-    pub users: Vec<String>,
 }
 
 /// `block_actions`.
@@ -205,66 +118,86 @@ impl SocketFrame {
         event["channel"].as_str().or(event["item"]["channel"].as_str()).filter(|_| shared)
     }
 
-    /// What is in it.
-    pub fn payload(&self) -> EnvelopePayload {
+    /// Parses the payload; adds the fields that could not be read.
+    pub fn payload(&self, unread: &mut UnreadFields) -> EnvelopePayload {
         match self.kind.as_str() {
-            "events_api" => read_event(&self.payload["event"]),
+            "events_api" => read_event(&self.payload["event"], unread),
             "interactive" => read_click(&self.payload),
             _ => EnvelopePayload::Unknown,
         }
     }
 }
 
-fn read_event(event: &Value) -> EnvelopePayload {
+fn read_event(event: &Value, unread: &mut UnreadFields) -> EnvelopePayload {
     match event["type"].as_str() {
-        Some("message") => match MessageEvent::deserialize(event) {
-            _ if matches!(
-                event["subtype"].as_str(),
-                Some("message_changed" | "message_deleted")
-            ) =>
-            {
-                read_change(event).map_or(EnvelopePayload::Ignored, |found| {
-                    EnvelopePayload::Changed(Box::new(found))
-                })
-            }
-            Ok(incoming) => EnvelopePayload::Message(Box::new(incoming)),
-            // Some subtypes carry the message one level deeper.
-            Err(_) if event["subtype"].is_string() => EnvelopePayload::Ignored,
-            Err(_) => EnvelopePayload::Unknown,
-        },
-        Some("reaction_added") => read_reaction(event)
-            .map_or(EnvelopePayload::Unknown, |found| EnvelopePayload::Reaction(Box::new(found))),
-        Some("agent_session_stopped") => SessionStopped::deserialize(event)
-            .map_or(EnvelopePayload::Unknown, |found| EnvelopePayload::Stopped(Box::new(found))),
+        Some("message") => read_message(event, unread),
+        // Files have reactions, too.
+        Some("reaction_added") if !is_of_message(event) => EnvelopePayload::Unknown,
+        Some("reaction_added") => read_reaction(event, unread)
+            .map_or(EnvelopePayload::Unreadable, |found| {
+                EnvelopePayload::Reaction(Box::new(found))
+            }),
+        Some("agent_session_stopped") => read_stop(event, unread)
+            .map_or(EnvelopePayload::Unreadable, |found| EnvelopePayload::Stopped(Box::new(found))),
         Some("app_mention" | "reaction_removed") => EnvelopePayload::Ignored,
         _ => EnvelopePayload::Unknown,
     }
 }
 
+fn read_message(event: &Value, unread: &mut UnreadFields) -> EnvelopePayload {
+    let subtype = event["subtype"].as_str();
+    if matches!(subtype, Some("message_changed" | "message_deleted")) {
+        return read_change(event, unread)
+            .map_or(EnvelopePayload::Ignored, |found| EnvelopePayload::Changed(Box::new(found)));
+    }
+    // Some subtypes carry the message one level deeper.
+    if subtype.is_some() && event["ts"].is_null() {
+        return EnvelopePayload::Ignored;
+    }
+    let read = MessageEvent::read(event, unread);
+    read.map_or(EnvelopePayload::Unreadable, |found| EnvelopePayload::Message(Box::new(found)))
+}
+
+fn is_of_message(event: &Value) -> bool {
+    matches!(event["item"]["type"].as_str(), Some("message") | None) && event["item"].is_object()
+}
+
 /// None where the words stayed as they were: links that unfold and the like.
-fn read_change(event: &Value) -> Option<MessageChange> {
-    let before = StoredMessage::deserialize(&event["previous_message"]).ok()?;
-    let now = StoredMessage::deserialize(&event["message"]).ok();
+fn read_change(event: &Value, unread: &mut UnreadFields) -> Option<MessageChange> {
+    let part = |name: &str, unread: &mut UnreadFields| {
+        let value = &event[name];
+        let path = format!("{EVENT}.{name}");
+        if value.is_null() { None } else { StoredMessage::read(value, &path, unread) }
+    };
+    let (now, before) = (part("message", unread), part("previous_message", unread)?);
     let deleted = event["subtype"] == "message_deleted"
         || now.as_ref().is_some_and(|now| now.subtype.as_deref() == Some("tombstone"));
     let now = now.filter(|_| !deleted);
     if now.as_ref().is_some_and(|now| now.text == before.text) {
         return None;
     }
-    Some(MessageChange { channel: event["channel"].as_str()?.to_owned(), before, now })
+    let at = event["event_ts"].as_str().and_then(|ts| ts.parse().ok());
+    Some(MessageChange { channel: event["channel"].as_str()?.to_owned(), before, now, at })
 }
 
-fn read_reaction(event: &Value) -> Option<ReactionAdded> {
-    let text = |value: &Value| value.as_str().map(str::to_owned);
-    let ts = |value: &Value| value.as_str().and_then(|ts| ts.parse::<SlackTs>().ok());
-    let item = &event["item"];
-    Some(ReactionAdded {
-        channel: text(&item["channel"])?,
-        message: ts(&item["ts"])?,
-        author: text(&event["item_user"]),
-        user: text(&event["user"])?,
-        name: text(&event["reaction"])?,
-        at: ts(&event["event_ts"])?,
+fn read_reaction(event: &Value, unread: &mut UnreadFields) -> Option<ReactionAdded> {
+    let mut fields = FieldReader::new(event, EVENT, unread);
+    let (user, name) = (fields.need("user"), fields.need("reaction"));
+    let (author, at) = (fields.take("item_user"), fields.need("event_ts"));
+    let mut item = FieldReader::new(&event["item"], "event.item", unread);
+    let (channel, message) = (item.need("channel")?, item.need("ts")?);
+    Some(ReactionAdded { channel, message, author, user: user?, name: name?, at: at? })
+}
+
+fn read_stop(event: &Value, unread: &mut UnreadFields) -> Option<SessionStopped> {
+    let mut fields = FieldReader::new(event, EVENT, unread);
+    let (channel, thread_ts) = (fields.need("channel"), fields.need("thread_ts"));
+    let (user, event_ts) = (fields.need("user"), fields.need("event_ts"));
+    Some(SessionStopped {
+        channel: channel?,
+        thread_ts: thread_ts?,
+        user: user?,
+        event_ts: event_ts?,
     })
 }
 
@@ -295,7 +228,8 @@ mod tests {
     use serde_json::json;
 
     fn payload(frame: Value) -> EnvelopePayload {
-        serde_json::from_value::<SocketFrame>(frame).unwrap().payload()
+        let frame: SocketFrame = serde_json::from_value(frame).unwrap();
+        frame.payload(&mut UnreadFields::default())
     }
 
     #[test]
@@ -334,8 +268,9 @@ mod tests {
         let event = |event: Value| {
             payload(json!({"type": "events_api", "envelope_id": "e", "payload": {"event": event}}))
         };
+        let same = json!({"ts": "1.000000", "text": "x"});
         let changed = json!({"type": "message", "subtype": "message_changed", "channel": "C01",
-            "message": {"ts": "1.000000"}, "event_ts": "2.000000"});
+            "message": same, "previous_message": same, "event_ts": "2.000000"});
         assert!(matches!(event(changed), EnvelopePayload::Ignored));
         assert!(matches!(event(json!({"type": "app_mention"})), EnvelopePayload::Ignored));
         assert!(matches!(event(json!({"type": "reaction_added"})), EnvelopePayload::Unknown));
@@ -348,7 +283,7 @@ mod tests {
         assert!(matches!(event(thumb), EnvelopePayload::Reaction(_)));
         assert!(matches!(
             event(json!({"type": "message", "channel": 7})),
-            EnvelopePayload::Unknown
+            EnvelopePayload::Unreadable
         ));
         assert!(matches!(event(Value::Null), EnvelopePayload::Unknown));
         let view = json!({"type": "interactive", "payload": {"type": "view_submission"}});

@@ -2,12 +2,15 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use codebutler_crds::wire::MAX_PICTURE;
 use parking_lot::Mutex;
+use serde_json::Value;
 
 use super::account::SlackAccount;
 use super::event::{SharedMessage, StoredMessage};
+use super::lenient::UnreadFields;
 use super::quoting::{describe_file, find_fence};
 use super::web::CallError;
 use super::{Inner, pictures};
@@ -18,7 +21,7 @@ const LARGEST: u64 = 64 * 1024;
 /// Of all files of one reading, in bytes.
 const TOGETHER: usize = 256 * 1024;
 /// Contents that are remembered, by file.
-const REMEMBERED: usize = 64;
+const REMEMBERED: usize = 512;
 
 /// Contents of files that were read.
 pub struct FileContents(Mutex<RecentMap<String, Arc<str>>>);
@@ -41,17 +44,84 @@ impl FileContents {
     }
 }
 
+/// Files that Slack was asked about, and how long it counts that one is not there.
+const DESCRIBED: usize = 512;
+const GONE: Duration = Duration::from_mins(10);
+
+/// Answers of `files.info`.
+pub struct DescribedFiles(Mutex<RecentMap<String, (Instant, SharedMessage)>>);
+
+impl Default for DescribedFiles {
+    fn default() -> Self {
+        Self(Mutex::new(RecentMap::new(DESCRIBED)))
+    }
+}
+
+/// The files of a message and of those that are forwarded in it; what Slack only names is looked up.
+pub async fn describe_files(
+    inner: &Inner,
+    account: &SlackAccount,
+    message: &StoredMessage,
+) -> Vec<SharedMessage> {
+    let mut files = message.all_files();
+    for file in files.iter_mut().filter(|file| file.is_only_named()) {
+        *file = look_up(inner, account, file).await;
+    }
+    files
+}
+
+async fn look_up(inner: &Inner, account: &SlackAccount, file: &SharedMessage) -> SharedMessage {
+    let id = file.id.clone();
+    let known = inner.described.0.lock().get(&id).cloned();
+    if let Some((at, found)) = known
+        && (found.withheld().is_none() || at.elapsed() < GONE)
+    {
+        return found;
+    }
+    let asked = inner.web.get::<Value>(&account.bot, "files.info", &[("file", &id)]).await;
+    let found = match asked {
+        Ok(answer) => {
+            let mut unread = UnreadFields::default();
+            let found = SharedMessage::read(&answer["file"], "file", &mut unread);
+            inner.metrics.unread(&unread);
+            // Asked about, it is what it is.
+            SharedMessage { id: id.clone(), file_access: String::new(), ..found }
+        }
+        Err(error) => {
+            let refused = |why: &str| {
+                let file_access = why.to_owned();
+                SharedMessage { file_access, ..file.clone() }
+            };
+            match error.code() {
+                Some("file_not_found" | "file_deleted") => refused("file_deleted"),
+                Some(_) => refused("access_denied"),
+                // Slack does not answer: asked again with the next reading.
+                None => {
+                    tracing::warn!(%error, "a file of a conversation can't be looked up");
+                    return file.clone();
+                }
+            }
+        }
+    };
+    inner.described.0.lock().insert(id, (Instant::now(), found.clone()));
+    found
+}
+
 /// What the files of a message say, behind its text: contents of texts, names of everything else.
 /// `left` is what may still be read, in bytes.
 pub async fn read_files(
     inner: &Inner,
     account: &SlackAccount,
-    message: &StoredMessage,
+    files: &[SharedMessage],
     left: &mut usize,
 ) -> String {
     let mut said = String::new();
-    for file in message.files.iter().filter(|file| !file.is_sound()) {
+    for file in files.iter().filter(|file| !file.is_sound()) {
         let about = describe_file(file);
+        if let Some(why) = file.withheld() {
+            let _ = write!(said, "\n\n[file {about}: {why}]");
+            continue;
+        }
         match read_text(inner, account, file, *left).await {
             Ok(Some(content)) => {
                 *left = left.saturating_sub(content.len());
@@ -114,7 +184,7 @@ fn is_text(file: &SharedMessage) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

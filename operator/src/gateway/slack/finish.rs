@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::later::LaterError;
-use super::{Inner, access, history};
+use super::reading::WantedReading;
+use super::{Inner, access};
 use crate::gateway::finished;
 use crate::gateway::thread_key::ThreadKey;
 
@@ -22,17 +23,19 @@ pub async fn mark_finished(inner: &Arc<Inner>, thread: &Thread) -> Result<(), La
     let Some(newest) = finished::find_finished(thread, Timestamp::now()) else { return Ok(()) };
     let key = ThreadKey::from(thread);
     let Some((_, repo)) = inner.known(&key) else { return Ok(()) };
-    let Some(SlackThread { channel, ts: root }) = thread.conversation() else { return Ok(()) };
+    let Some(slack) = thread.conversation() else { return Ok(()) };
+    let SlackThread { channel, ts: root } = slack;
     let account = inner.account(&repo).await?;
-    let after = thread.status.as_ref().and_then(|status| status.finished.clone());
-    let said = match history::read_replies(&inner.web, &account.bot, channel, root, after.as_ref())
-        .await
-    {
-        Ok(said) => said,
+    let status = thread.status.clone().unwrap_or_default();
+    let after = status.finished.as_ref();
+    let wanted = WantedReading::of(&status, after, None);
+    let reading = match inner.read_conversation(&account, (&key, slack), &wanted).await {
+        Ok(reading) => Some(reading),
         // The conversation was deleted.
-        Err(error) if error.code().is_some() => Vec::new(),
+        Err(error) if error.code().is_some() => None,
         Err(error) => return Err(error.into()),
     };
+    let said = reading.as_ref().map_or(&[][..], |reading| reading.after(after));
     let users = &repo.spec.access.users;
     let theirs = said.iter().filter(|message| {
         let opened = account.wrote(message) && message.ts == *root;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::thread::{HandOver, HandOverReason, RoleState, SlackThread, ThreadState};
+use codebutler_crds::thread::{HandOver, HandOverReason, RoleState, ThreadState};
 use codebutler_crds::{Repo, SlackTs, Thread, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
@@ -16,7 +16,8 @@ use super::account::SlackAccount;
 use super::channel::RepoChannel;
 use super::event::StoredMessage;
 use super::later::LaterError;
-use super::{Inner, access, address, history, own_metadata, people, post, route};
+use super::reading::WantedReading;
+use super::{Inner, access, address, own_metadata, people, post, route};
 use crate::gateway::api_error::ApiError;
 use crate::gateway::dispatch::heard::{HeardConversation, HeardLine, HeardSpeaker};
 use crate::gateway::dispatch::{self, DispatchFacts, DispatchStep, RepoTeam, rounds};
@@ -113,16 +114,18 @@ async fn hear_conversation(
     repo: &Repo,
     thread: &Thread,
 ) -> Result<HeardConversation, LaterError> {
-    let Some(SlackThread { channel, ts: root }) = thread.conversation() else {
-        return Ok(HeardConversation::default());
-    };
+    let Some(slack) = thread.conversation() else { return Ok(HeardConversation::default()) };
+    let place = (&ThreadKey::from(thread), slack);
     let account = inner.account(repo).await?;
-    let said = match history::read_replies(&inner.web, &account.bot, channel, root, None).await {
-        Ok(said) => said,
+    let status = thread.status.clone().unwrap_or_default();
+    let wanted = WantedReading { own: true, ..WantedReading::of(&status, None, None) };
+    let reading = match inner.read_conversation(&account, place, &wanted).await {
+        Ok(reading) => Some(reading),
         // It was deleted.
-        Err(error) if error.code() == Some("thread_not_found") => Vec::new(),
+        Err(error) if error.code() == Some("thread_not_found") => None,
         Err(error) => return Err(error.into()),
     };
+    let said = reading.as_ref().map_or(&[][..], |reading| reading.after(None));
     let reader = Listener {
         team: inner.team(repo),
         channel: inner.channel(repo, &account),

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::event::StoredMessage;
+use super::lenient::UnreadFields;
 use super::web::{CallError, SlackToken, SlackWeb};
 
 /// Messages per page, and pages at most: a guard against an endless cursor.
@@ -100,9 +101,10 @@ async fn read_pages(
         params.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
         let page: HistoryPage = web.get(token, method, &params).await?;
         // One message that can't be read must not hide the others.
-        found.extend(
-            page.messages.iter().filter_map(|value| StoredMessage::deserialize(value).ok()),
-        );
+        let mut unread = UnreadFields::default();
+        let read = page.messages.iter();
+        found.extend(read.filter_map(|value| StoredMessage::read(value, "message", &mut unread)));
+        web.metrics().unread(&unread);
         cursor = page.response_metadata.and_then(|next| next.next_cursor);
         if cursor.as_deref().is_none_or(str::is_empty) {
             break;

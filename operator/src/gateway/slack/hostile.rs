@@ -5,7 +5,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use super::channel::RepoChannel;
-use super::event::{EnvelopePayload, MessageEvent, SocketFrame};
+use super::event::{EnvelopePayload, SocketFrame};
+use super::lenient::UnreadFields;
 use super::route::{self, IgnoredReason, RouteAction};
 use super::said::PersonMessage;
 use super::taking::{self, TakenMessage};
@@ -28,7 +29,8 @@ fn channel() -> RepoChannel {
 }
 
 fn payload(frame: Value) -> EnvelopePayload {
-    serde_json::from_value::<SocketFrame>(frame).unwrap().payload()
+    let frame: SocketFrame = serde_json::from_value(frame).unwrap();
+    frame.payload(&mut UnreadFields::default())
 }
 
 fn event(event: &Value) -> EnvelopePayload {
@@ -36,10 +38,9 @@ fn event(event: &Value) -> EnvelopePayload {
 }
 
 fn said(text: &str) -> PersonMessage {
-    let incoming: MessageEvent = serde_json::from_value(
-        json!({"channel": "C01", "ts": "5.000000", "user": "U1", "text": text}),
-    )
-    .unwrap();
+    let incoming = event(&json!({"type": "message", "channel": "C01", "ts": "5.000000",
+        "user": "U1", "text": text}));
+    let EnvelopePayload::Message(incoming) = incoming else { panic!("{incoming:?}") };
     match route::route_message(&incoming, &[channel()]) {
         RouteAction::Message { said, .. } => said,
         other => panic!("{other:?}"),
@@ -72,11 +73,15 @@ fn unknown_events_and_frames_pass() {
         json!({"type": 5}),
         json!([1, 2]),
         json!({"type": "reaction_added", "item": "x"}),
+    ] {
+        assert!(matches!(event(&unknown), EnvelopePayload::Unknown), "{unknown}");
+    }
+    for odd in [
         json!({"type": "reaction_added", "user": "U1", "reaction": "+1", "event_ts": "soon",
             "item": {"type": "message", "channel": "C01", "ts": "1.000000"}}),
         json!({"type": "message", "channel": "C01", "ts": "1e9"}),
     ] {
-        assert!(matches!(event(&unknown), EnvelopePayload::Unknown), "{unknown}");
+        assert!(matches!(event(&odd), EnvelopePayload::Unreadable), "{odd}");
     }
 }
 

@@ -3,53 +3,76 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::thread::{SlackThread, ThreadState};
-use codebutler_crds::wire::{MessageAuthor, RoleInbox, ThreadMessage};
+use codebutler_crds::thread::{PendingItem, ThreadState};
+use codebutler_crds::wire::{MessageAuthor, RoleInbox, ThreadMessage, VersionedInbox};
 use codebutler_crds::{SlackTs, Thread, ThreadStatus};
 use kube::ResourceExt as _;
+use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::account::SlackAccount;
 use super::channel::RepoChannel;
 use super::event::StoredMessage;
+use super::reading::WantedReading;
 use super::route;
 use super::{
-    Inner, access, address, audio, files, history, links, mrkdwn, open, own_metadata, pictures,
+    Inner, access, address, audio, content, files, links, mrkdwn, open, own_metadata, pictures,
     post, progress,
 };
 use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::caller::ProvenCaller;
+use crate::gateway::masks;
 
 /// How often the watch cache is looked at while nothing waits.
 const LOOK: Duration = Duration::from_millis(150);
+/// Time after which an unchanged Thread is checked for news again.
+const RECHECK: Duration = Duration::from_millis(500);
 /// The longest that a caller may be kept.
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// Answers at once if the role has mail or something pending and may run, else when that is so, else
-/// after `wait`.
+/// A role's request for its inbox.
+#[derive(Clone, Debug, Default)]
+pub struct WantedInbox {
+    /// Messages after this one.
+    pub after: Option<SlackTs>,
+    /// The version of the answer that it has: the same one is no news.
+    pub seen: Option<String>,
+}
+
+/// Answers at once if the role has mail or something pending that is news to it, and may run, else when
+/// that is so, else after `wait`.
 pub async fn await_inbox(
     inner: &Inner,
     caller: &ProvenCaller,
-    after: Option<&SlackTs>,
+    wanted: &WantedInbox,
     wait: Duration,
-) -> Result<RoleInbox, ApiError> {
+) -> Result<VersionedInbox, ApiError> {
     let (key, role) = (caller.key(), caller.role_name());
+    let after = wanted.after.as_ref();
     let deadline = Instant::now() + wait.min(LONGEST);
     let own_pod = role_pod(&caller.thread, role);
+    let mut known: Option<(Option<String>, Instant)> = None;
     loop {
         let thread = inner.thread(&key);
         let thread = match thread {
             Some(thread) if is_served(&thread, role, own_pod.as_deref()) => thread,
-            _ => return Ok(RoleInbox { closed: true, ..RoleInbox::default() }),
+            _ => return Ok(closed_inbox()),
         };
         let status = thread.status.clone().unwrap_or_default();
         let suspended = is_suspended(inner, caller);
-        if status.may_run(role, suspended) && has_mail(&status, role, after) {
-            return read_inbox(inner, caller, &thread, &status, after).await;
+        let revision = thread.resource_version();
+        let same =
+            known.as_ref().is_some_and(|(seen, at)| *seen == revision && at.elapsed() < RECHECK);
+        if status.may_run(role, suspended) && has_mail(&status, role, after) && !same {
+            let inbox = read_inbox(inner, caller, &thread, &status, after).await?;
+            if wanted.seen.is_none() || wanted.seen != inbox.version {
+                return Ok(inbox);
+            }
+            known = Some((revision, Instant::now()));
         }
         let now = Instant::now();
         if now >= deadline {
-            return Ok(RoleInbox::default());
+            return Ok(VersionedInbox::default());
         }
         tokio::time::sleep(LOOK.min(deadline - now)).await;
     }
@@ -86,19 +109,21 @@ async fn read_inbox(
     thread: &Thread,
     status: &ThreadStatus,
     after: Option<&SlackTs>,
-) -> Result<RoleInbox, ApiError> {
+) -> Result<VersionedInbox, ApiError> {
     let (repo, role) = (&caller.repo, caller.role_name());
     let account: Arc<SlackAccount> = match inner.account(repo).await {
         Ok(account) => account,
         Err(error) => return Err(inner.failed(error, repo).await),
     };
-    let SlackThread { channel, ts: root } = require_conversation(thread)?;
-    let stored = match history::read_replies(&inner.web, &account.bot, channel, root, after).await {
-        Ok(stored) => stored,
+    let place = (&caller.key(), require_conversation(thread)?);
+    let wanted = WantedReading::of(status, after, Some(role));
+    let reading = match inner.read_conversation(&account, place, &wanted).await {
+        Ok(reading) => Some(reading),
         // The first message was deleted, and with it all there was.
-        Err(error) if error.code() == Some("thread_not_found") => Vec::new(),
+        Err(error) if error.code() == Some("thread_not_found") => None,
         Err(error) => return Err(inner.failed(error, repo).await),
     };
+    let stored = reading.as_ref().map_or(&[][..], |reading| reading.after(after));
     let reader = InboxReader {
         status,
         role,
@@ -112,23 +137,30 @@ async fn read_inbox(
     let mut left = files::reading_budget();
     for stored in said {
         let Some(mut message) = reader.message(stored) else { continue };
-        message.text += &files::read_files(inner, reader.account, stored, &mut left).await;
-        if matches!(message.author, MessageAuthor::User { .. }) {
-            message.text +=
-                &audio::read_recordings(inner, caller, reader.account, thread, stored).await;
-        }
-        if let MessageAuthor::User { id } = &message.author
-            && inner.is_member(reader.account, id).await
-        {
-            message.text +=
-                &links::read_links(inner, repo, reader.account, stored, &mut left).await;
-        }
-        message.pictures = pictures::offered_pictures(stored);
+        reader.enrich(inner, caller, (stored, &mut message), &mut left).await;
         messages.push(message);
     }
     let pending: Vec<_> = status.pending.iter().filter(|p| p.role == role).cloned().collect();
     inner.heard(caller, &messages, &pending).await;
-    Ok(RoleInbox { messages, pending, closed: false })
+    let version = Some(inbox_version(&messages, &pending));
+    Ok(VersionedInbox { inbox: RoleInbox { messages, pending, closed: false }, version })
+}
+
+/// The answer to a caller that does not speak for the role any more.
+pub fn closed_inbox() -> VersionedInbox {
+    let inbox = RoleInbox { closed: true, ..RoleInbox::default() };
+    VersionedInbox { inbox, version: None }
+}
+
+/// The same for the same answer, whichever replica gives it.
+fn inbox_version(messages: &[ThreadMessage], pending: &[PendingItem]) -> String {
+    let mut hash = Sha256::new();
+    for part in [serde_json::to_vec(messages), serde_json::to_vec(pending)] {
+        let part = part.unwrap_or_default();
+        hash.update(part.len().to_be_bytes());
+        hash.update(part);
+    }
+    hex::encode(&hash.finalize()[..16])
 }
 
 /// What kind of message one of our own is.
@@ -167,6 +199,43 @@ pub struct InboxReader<'a> {
 }
 
 impl InboxReader<'_> {
+    /// Adds what came with a message: files, recordings, what it forwards and what it links to.
+    async fn enrich(
+        &self,
+        inner: &Inner,
+        caller: &ProvenCaller,
+        (stored, message): (&StoredMessage, &mut ThreadMessage),
+        left: &mut usize,
+    ) {
+        let (repo, account) = (&caller.repo, self.account);
+        if account.wrote(stored) {
+            message.text += &files::read_files(inner, account, &stored.files, left).await;
+            message.pictures = pictures::offered_pictures(&stored.files);
+            return;
+        }
+        let known = files::describe_files(inner, account, stored).await;
+        message.text += &files::read_files(inner, account, &known, left).await;
+        let is_user = matches!(message.author, MessageAuthor::User { .. });
+        if is_user {
+            message.text +=
+                &audio::read_recordings(inner, caller, account, self.thread, &known).await;
+        }
+        if content::is_in_parts(stored) {
+            // Apps print what they hold into their messages.
+            let redactor = masks::as_known(&inner.context, repo).await;
+            message.text = redactor.mask(&message.text).into_owned();
+        }
+        let followed = links::FollowedLinks::of(repo, account, stored);
+        message.text +=
+            &content::quote_attached(inner, repo, stored, |url| followed.has(url), left).await;
+        if let MessageAuthor::User { id } = &message.author
+            && inner.is_member(account, id).await
+        {
+            message.text += &links::read_links(inner, repo, account, followed, left).await;
+        }
+        message.pictures = pictures::offered_pictures(&known);
+    }
+
     /// None: it only repeats what another one says, or is of somebody who may not steer.
     pub fn message(&self, stored: &StoredMessage) -> Option<ThreadMessage> {
         if self.account.wrote(stored) && message_kind(stored) == Some(progress::KIND) {
@@ -188,7 +257,11 @@ impl InboxReader<'_> {
         } else {
             (bot_author(stored), false)
         };
-        let text = mrkdwn::to_text(mrkdwn);
+        let text = if self.account.wrote(stored) {
+            mrkdwn::to_text(mrkdwn)
+        } else {
+            mrkdwn::to_text(&content::message_words(stored))
+        };
         Some(ThreadMessage { ts: stored.ts.clone(), author, text, addressed, pictures: Vec::new() })
     }
 

@@ -10,8 +10,10 @@ use kube::{Resource as _, ResourceExt as _};
 use tracing::field::display;
 
 use super::channel::RepoChannel;
+use super::clock::slack_now;
 use super::effects::RouteEffect;
 use super::event::{EnvelopePayload, SocketFrame};
+use super::lenient::UnreadFields;
 use super::route;
 use super::route::{IgnoredReason, RouteAction};
 use super::said::PersonMessage;
@@ -22,7 +24,7 @@ use super::taking::TakenMessage;
 use super::which::MessageOwner;
 use super::{Inner, access, open};
 use crate::gateway::thread_key::ThreadKey;
-use crate::gateway::threads::{ChangeRefusal, WriteError};
+use crate::gateway::threads::{self, ChangeRefusal, WriteError};
 
 /// Told to who says yes or no where that can mean several things.
 const REVOKED: &str = "Nothing is approved for this thread any more: people are asked each time.";
@@ -39,7 +41,10 @@ impl Inner {
         if let Some(channel) = frame.shared_channel() {
             self.is_shared(channel, channels).await;
         }
-        let (outcome, effects) = match self.take(&frame.payload(), channels).await {
+        let mut unread = UnreadFields::default();
+        let payload = frame.payload(&mut unread);
+        self.metrics.unread(&unread);
+        let (outcome, effects) = match self.take(&payload, channels).await {
             Ok((outcome, effects)) => (outcome, Some(effects)),
             Err(error) => {
                 tracing::warn!(%error, "not stored: it will come again");
@@ -78,12 +83,16 @@ impl Inner {
                 ("message", route::route_change(changed, channels))
             }
             EnvelopePayload::Ignored => ("ignored", RouteAction::Ignore(IgnoredReason::NotOurs)),
+            EnvelopePayload::Unreadable => {
+                ("unreadable", RouteAction::Ignore(IgnoredReason::NotOurs))
+            }
             EnvelopePayload::Unknown => ("unknown", RouteAction::Ignore(IgnoredReason::NotOurs)),
         };
         if let Some(effects) = done {
             return Ok((outcome, effects));
         }
-        let ignored = matches!(action, RouteAction::Ignore(_)) && outcome != "unknown";
+        let known = !matches!(outcome, "unknown" | "unreadable");
+        let ignored = matches!(action, RouteAction::Ignore(_)) && known;
         let effects = self.carry_out(action).await?;
         Ok((if ignored { "ignored" } else { outcome }, effects))
     }
@@ -103,8 +112,9 @@ impl Inner {
             RouteAction::Stop { channel, root, at, user } => {
                 self.stop(&channel, &root, &at, &user).await
             }
-            RouteAction::Changed { channel, root, ts, said } => {
-                self.changed(&channel, &root, &ts, said.as_ref()).await
+            RouteAction::Changed { channel, root, ts, at, said } => {
+                let at = at.unwrap_or_else(slack_now);
+                self.changed(&channel, &root, (&ts, &at), said.as_ref()).await
             }
             RouteAction::Reaction { channel, reacted } => self.reacted(&channel, &reacted).await,
             RouteAction::Direct { im, ts, channels } => {
@@ -216,6 +226,7 @@ impl Inner {
         if let (Some(repo), Some(words)) = (&repo, &said.words) {
             self.decided(&key, repo, said, words).await;
         }
+        self.kept.hear(&key, &said.ts);
         let id = (channel.id.clone(), said.ts.clone());
         if self.seen.first_time(id) {
             effects.push(RouteEffect::Eyes { thread: key.clone(), ts: said.ts.clone() });
@@ -294,12 +305,19 @@ impl Inner {
         refused: Option<&'static str>,
     ) -> Result<Stored, WriteError> {
         let now = Time(jiff::Timestamp::now());
+        // The replica that serves agents learns of it from the Thread, unless it is this one.
+        let is_new = !self.seen.contains(&(channel.id.clone(), said.ts.clone()));
+        let elsewhere = is_new && !*self.sweeps.borrow();
         let take = |status: &mut ThreadStatus| {
             status.speaker = Some(said.user.clone());
-            match refused {
-                Some(why) => taking::take_refused(status, said, why, &channel.team, &now),
-                None => taking::take_message(status, said, &channel.team, &now),
+            let taken = match refused {
+                Some(why) => taking::take_refused(status, said, why, &channel.team, &now)?,
+                None => taking::take_message(status, said, &channel.team, &now)?,
+            };
+            if elsewhere {
+                threads::note_unmarked(status, &said.ts);
             }
+            Ok(taken)
         };
         match self.threads.try_update(key, take).await {
             Ok((thread, taken)) => Ok(Stored { thread, taken, full: false }),

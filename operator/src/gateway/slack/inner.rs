@@ -21,7 +21,7 @@ use super::scopes::TokenScopes;
 use super::web::SlackWeb;
 use super::{
     access, ends, explain, files, members, named, open, person, picture_files, pinned, progress,
-    questions, which,
+    questions, reading, which,
 };
 use crate::gateway::api_error::ApiError;
 use crate::gateway::conditions::ConditionWriter;
@@ -46,6 +46,8 @@ pub(super) struct Inner {
     pub(super) reach: SlackReach,
     /// What is in Slack already, by key.
     pub(super) sent: SentKeys,
+    /// Conversations as they were last read.
+    pub(super) kept: reading::KeptConversations,
     pub(super) plans: pinned::PinnedPlans,
     pub(super) persons: person::KnownPeople,
     /// Who is in which channel, and who has which address.
@@ -57,6 +59,8 @@ pub(super) struct Inner {
     pub(super) outside: RecentKeys<String>,
     /// Texts that came as files.
     pub(super) contents: files::FileContents,
+    /// Files that Slack only named.
+    pub(super) described: files::DescribedFiles,
     pub(super) shown_pictures: picture_files::ShownPictures,
     /// Writes recordings down, once there is somebody who can.
     pub(super) scribe: Mutex<Option<SpeechScribe>>,
@@ -113,6 +117,7 @@ impl Inner {
             accounts: SlackAccounts::default(),
             reach: SlackReach::new(conditions),
             sent: SentKeys::default(),
+            kept: reading::KeptConversations::default(),
             plans: pinned::PinnedPlans::default(),
             persons: person::KnownPeople::default(),
             channels: members::ChannelMembers::default(),
@@ -120,6 +125,7 @@ impl Inner {
             asking: KeyedLocks::default(),
             outside: RecentKeys::default(),
             contents: files::FileContents::default(),
+            described: files::DescribedFiles::default(),
             shown_pictures: picture_files::ShownPictures::default(),
             scribe: Mutex::default(),
             hearing: KeyedLocks::default(),

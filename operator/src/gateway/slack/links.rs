@@ -5,13 +5,14 @@
 use std::fmt::Write as _;
 
 use codebutler_crds::{Repo, SlackTs};
+use codebutler_slack_text::AttachedKind;
 use serde::Deserialize;
 use url::Url;
 
 use super::account::SlackAccount;
 use super::event::StoredMessage;
 use super::quoting::find_fence;
-use super::{Inner, history, mrkdwn};
+use super::{Inner, content, history, mrkdwn};
 use crate::gateway::github::{GitHub, text};
 use crate::gateway::masks;
 use crate::gateway::remote::{Remote, url_authority};
@@ -29,26 +30,53 @@ enum MessageLink {
     Pull(u64),
 }
 
+/// The links of a message that are followed.
+pub struct FollowedLinks {
+    workspace: Option<String>,
+    remote: Option<Remote>,
+    links: Vec<(String, MessageLink)>,
+}
+
+impl FollowedLinks {
+    /// Those in its text, but for messages that are forwarded in it anyway.
+    pub fn of(repo: &Repo, account: &SlackAccount, message: &StoredMessage) -> Self {
+        let remote = Remote::parse(&repo.spec.git.url).ok();
+        let mut found = Self { workspace: account.workspace.clone(), remote, links: Vec::new() };
+        let shared = message.attached().into_iter().filter(|one| one.kind == AttachedKind::Shared);
+        let shared: Vec<MessageLink> =
+            shared.filter_map(|one| found.parse(one.url.as_deref()?)).collect();
+        for url in find_urls(message.text.as_deref().unwrap_or_default()) {
+            let Some(link) = found.parse(&url) else { continue };
+            let is_new = !found.links.iter().any(|(_, known)| *known == link);
+            if found.links.len() < MOST && is_new && !shared.contains(&link) {
+                found.links.push((url, link));
+            }
+        }
+        found
+    }
+
+    /// True if the target of an address is among them.
+    pub fn has(&self, url: &str) -> bool {
+        let link = self.parse(url);
+        link.is_some_and(|link| self.links.iter().any(|(_, known)| *known == link))
+    }
+
+    fn parse(&self, url: &str) -> Option<MessageLink> {
+        parse_link(url, self.workspace.as_deref(), self.remote.as_ref())
+    }
+}
+
 /// What the links of a person's message lead to, behind its text. `left` is what may still be read, in
 /// bytes.
 pub async fn read_links(
     inner: &Inner,
     repo: &Repo,
     account: &SlackAccount,
-    message: &StoredMessage,
+    followed: FollowedLinks,
     left: &mut usize,
 ) -> String {
-    let remote = Remote::parse(&repo.spec.git.url).ok();
-    let workspace = account.workspace.as_deref();
-    let mut links = Vec::new();
-    for url in find_urls(message.text.as_deref().unwrap_or_default()) {
-        let Some(link) = parse_link(&url, workspace, remote.as_ref()) else { continue };
-        if links.len() < MOST && !links.iter().any(|(_, known)| *known == link) {
-            links.push((url, link));
-        }
-    }
     let mut said = String::new();
-    for (url, link) in links {
+    for (url, link) in followed.links {
         let key = format!("link:{url}");
         let found = if let Some(known) = inner.contents.get(&key) {
             known
@@ -126,7 +154,7 @@ async fn linked_message(
     let mut text = String::new();
     for message in messages.iter().filter(|message| message.is_said() && message.ts >= *ts) {
         let who = message.user.as_deref().or(message.bot_id.as_deref()).unwrap_or("somebody");
-        let words = mrkdwn::to_text(message.text.as_deref().unwrap_or_default());
+        let words = mrkdwn::to_text(&content::all_words(message));
         let _ = writeln!(text, "{who}: {words}");
         if text.len() > LONGEST {
             break;

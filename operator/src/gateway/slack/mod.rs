@@ -21,6 +21,7 @@ mod change;
 mod channel;
 mod clock;
 mod connections;
+mod content;
 mod conversation;
 mod cursor;
 mod effects;
@@ -39,6 +40,7 @@ mod ingest;
 mod inner;
 mod keep;
 mod later;
+mod lenient;
 mod links;
 mod literal;
 mod markdown;
@@ -61,6 +63,7 @@ mod queue;
 mod quoting;
 mod reach;
 mod reaction;
+mod reading;
 mod role_message;
 mod route;
 mod said;
@@ -69,6 +72,7 @@ mod settle;
 mod sign;
 mod socket;
 mod split;
+mod stored;
 mod take_error;
 mod taking;
 mod tend;
@@ -88,6 +92,7 @@ use anyhow::Context as _;
 use codebutler_crds::thread::ApprovedItem;
 use codebutler_crds::wire::{
     ApprovalReply, ApprovalRequest, ErrorCode, PostMessage, PostedMessage, RoleInbox, RunProgress,
+    VersionedInbox,
 };
 use codebutler_crds::{Repo, SlackTs, Thread, ThreadStatus};
 use tokio_util::sync::CancellationToken;
@@ -95,6 +100,7 @@ use url::Url;
 
 use self::effects::RouteEffect;
 use self::event::MessageMetadata;
+pub use self::inbox::{WantedInbox, closed_inbox};
 use self::inner::Inner;
 pub use self::meaning::RoleContext;
 pub use self::members::ProvenPerson;
@@ -165,6 +171,7 @@ impl SlackGateway {
     /// delivered, until told to stop. One replica does: the one that agents speak to. All share what
     /// Slack allows.
     pub async fn show_runs(&self, stop: CancellationToken) {
+        self.inner.kept.take_over();
         let _duty = catchup::CatchupDuty::begin(&self.inner.sweeps);
         let shown = progress::run_progress(Arc::clone(&self.inner), stop.clone());
         let asked = which::ask::run_asking(Arc::clone(&self.inner), stop.clone());
@@ -259,7 +266,7 @@ impl SlackGateway {
         Ok(posted)
     }
 
-    /// What waits for a role, after at most `wait`. Slack is read only if something does.
+    /// What waits for a role, after at most `wait`. Slack is read only if something does that was not read.
     ///
     /// # Errors
     /// A sentence for the role.
@@ -269,7 +276,21 @@ impl SlackGateway {
         after: Option<&SlackTs>,
         wait: Duration,
     ) -> Result<RoleInbox, ApiError> {
-        Box::pin(inbox::await_inbox(&self.inner, caller, after, wait)).await
+        let wanted = WantedInbox { after: after.cloned(), seen: None };
+        self.inbox_news(caller, &wanted, wait).await.map(|found| found.inbox)
+    }
+
+    /// The same; an answer that the role has already is none.
+    ///
+    /// # Errors
+    /// A sentence for the role.
+    pub async fn inbox_news(
+        &self,
+        caller: &ProvenCaller,
+        wanted: &WantedInbox,
+        wait: Duration,
+    ) -> Result<VersionedInbox, ApiError> {
+        Box::pin(inbox::await_inbox(&self.inner, caller, wanted, wait)).await
     }
 
     /// Asks the people of a thread whether exactly one action may happen, unless they were asked, and
@@ -403,6 +424,6 @@ fn own_metadata(metadata: Option<&MessageMetadata>) -> Option<&serde_json::Value
 #[cfg(test)]
 pub(super) fn fuzz_frame(text: &str) {
     if let Ok(frame) = serde_json::from_str::<event::SocketFrame>(text) {
-        drop(frame.payload());
+        drop(frame.payload(&mut lenient::UnreadFields::default()));
     }
 }

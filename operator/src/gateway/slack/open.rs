@@ -97,9 +97,7 @@ pub fn take_claim(status: &mut ThreadStatus, by: &str, now: &Time) -> ClaimedCon
 
 /// The roles that a prompt is for. Whom it quotes, whoever wrote it does not speak for.
 pub fn prompt_recipients(prompt: &str, channel: &RepoChannel) -> Vec<String> {
-    let own: Vec<&str> = prompt.lines().filter(|line| !address::is_quote(line)).collect();
-    let mentioned =
-        address::by_person(&own.join("\n"), &channel.team.roles, channel.bot_user.as_deref());
+    let mentioned = address::by_person(prompt, &channel.team.roles, channel.bot_user.as_deref());
     let first = || channel.first().map(str::to_owned).into_iter().collect();
     if mentioned.is_empty() { first() } else { mentioned }
 }

@@ -1,23 +1,22 @@
 //! Pictures of a conversation, as roles ask for them: only what is in a message of its own conversation
 //! that the role can read. And as pages show them: only what is in the channel still.
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use codebutler_crds::thread::SlackThread;
 use codebutler_crds::wire::{ErrorCode, MAX_PICTURE};
 use codebutler_crds::{Repo, SlackTs};
 use kube::ResourceExt as _;
 use parking_lot::Mutex;
-use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
 use super::account::SlackAccount;
 use super::event::SharedMessage;
+use super::lenient::UnreadFields;
 use super::pictures::{OFFERED, can_be_shown, media_type};
-use super::{Inner, history, inbox};
+use super::reading::WantedReading;
+use super::{Inner, files, inbox};
 use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::caller::ProvenCaller;
 use crate::recent::RecentMap;
@@ -42,37 +41,27 @@ pub async fn read_offered(
         Ok(account) => account,
         Err(error) => return Err(inner.failed(error, repo).await),
     };
-    let SlackThread { channel, ts: root } = require_conversation(&caller.thread)?;
+    let place = (&caller.key(), require_conversation(&caller.thread)?);
     let after = message.minus_secs(1);
-    let read = history::read_replies(&inner.web, &account.bot, channel, root, Some(&after)).await;
-    let stored = match read {
-        Ok(stored) => stored,
+    let status = inner.thread(&caller.key()).and_then(|thread| thread.status.clone());
+    let mut wanted = WantedReading::of(&status.unwrap_or_default(), Some(&after), None);
+    wanted.marks.insert(message.clone());
+    let reading = match inner.read_conversation(&account, place, &wanted).await {
+        Ok(reading) => reading,
         Err(error) => return Err(inner.failed(error, repo).await),
     };
+    let stored = reading.after(Some(&after));
     let found = stored.iter().find(|stored| stored.ts == *message && stored.is_said());
     let found = found.filter(|stored| inbox::can_read(inner, caller, &account, stored));
-    let file = found.and_then(|stored| {
-        let mut offered = stored.files.iter().filter(|file| can_be_shown(file)).take(OFFERED);
-        offered.find(|file| file.id == id)
-    });
+    let files = match found {
+        Some(stored) => files::describe_files(inner, &account, stored).await,
+        None => Vec::new(),
+    };
+    let mut offered = files.iter().filter(|file| can_be_shown(file)).take(OFFERED);
+    let file = offered.find(|file| file.id == id);
     let url = file.and_then(|file| file.url_private.clone());
     let url = url.ok_or_else(|| refused("this message has no such picture (any more)"))?;
     download_picture(inner, repo, &account, url).await
-}
-
-/// A file of a channel, as Slack tells of it.
-#[derive(Deserialize)]
-struct ToldFile {
-    file: ChannelFile,
-}
-
-#[derive(Deserialize)]
-struct ChannelFile {
-    #[serde(flatten)]
-    told: SharedMessage,
-    /// By kind of channel, and by channel.
-    #[serde(default)]
-    shares: HashMap<String, HashMap<String, Value>>,
 }
 
 /// Pictures that pages showed a moment ago, by Repo with channel, and file: however often they are asked for,
@@ -126,15 +115,20 @@ async fn find_shown(
         Ok(account) => account,
         Err(error) => return Err(inner.failed(error, repo).await),
     };
-    let told = match inner.web.get::<ToldFile>(&account.bot, "files.info", &[("file", id)]).await {
-        Ok(told) => told.file,
+    let answer = match inner.web.get::<Value>(&account.bot, "files.info", &[("file", id)]).await {
+        Ok(answer) => answer,
         Err(error) if matches!(error.code(), Some("file_not_found" | "file_deleted")) => {
             return Err(gone());
         }
         Err(error) => return Err(inner.failed(error, repo).await),
     };
-    let is_here = told.shares.values().any(|channels| channels.contains_key(channel));
-    let url = told.told.url_private.clone().filter(|_| is_here && can_be_shown(&told.told));
+    let mut unread = UnreadFields::default();
+    let file = SharedMessage::read(&answer["file"], "file", &mut unread);
+    inner.metrics.unread(&unread);
+    // By kind of channel, and by channel.
+    let shares = answer["file"]["shares"].as_object().into_iter().flatten();
+    let is_here = shares.into_iter().any(|(_, channels)| channels[channel].is_array());
+    let url = file.url_private.clone().filter(|_| is_here && can_be_shown(&file));
     download_picture(inner, repo, &account, url.ok_or_else(gone)?).await
 }
 

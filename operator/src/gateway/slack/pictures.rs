@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use codebutler_crds::Thread;
 use codebutler_crds::wire::{ErrorCode, MAX_PICTURE, MAX_PICTURES, OwnPicture, SharedPicture};
 
-use super::event::{SharedMessage, StoredMessage};
+use super::event::SharedMessage;
 use super::uploads;
 use super::uploads::FileAttachment;
 use crate::gateway::api_error::ApiError;
@@ -25,9 +25,9 @@ pub fn is_picture(file: &SharedMessage) -> bool {
     TYPES.contains(&file.mimetype.as_str())
 }
 
-/// The pictures of a message that can be asked for.
-pub fn offered_pictures(message: &StoredMessage) -> Vec<SharedPicture> {
-    let offered = message.files.iter().filter(|file| can_be_shown(file)).take(OFFERED);
+/// The pictures among the files of a message that can be asked for.
+pub fn offered_pictures(files: &[SharedMessage]) -> Vec<SharedPicture> {
+    let offered = files.iter().filter(|file| can_be_shown(file)).take(OFFERED);
     let plain = |name: &str| {
         let shown = |c: &char| !c.is_control() && !matches!(c, '`' | '[' | ']');
         name.chars().filter(shown).take(MAX_NAME).collect()
@@ -87,6 +87,7 @@ pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::event::StoredMessage;
     use super::*;
 
     #[test]
@@ -108,7 +109,7 @@ mod tests {
         }))
         .unwrap();
         let offered: Vec<_> =
-            offered_pictures(&message).into_iter().map(|p| (p.id, p.name)).collect();
+            offered_pictures(&message.files).into_iter().map(|p| (p.id, p.name)).collect();
         let named = |id: &str| (id.to_owned(), "ab.png".to_owned());
         assert_eq!(offered, [named("F1"), named("F5")]);
     }

@@ -37,6 +37,8 @@ pub use sent::{SentKeys, SentPart, lookup_sent};
 pub const LIMIT: usize = 3900;
 /// Told to a role that says nothing.
 pub const EMPTY: &str = "the text is empty: say something";
+/// `kind` of a message that shows a run: no role reads it.
+pub const PROGRESS: &str = "progress";
 /// `kind` of a line of CodeButler itself.
 pub const NOTICE: &str = "notice";
 /// Times that a post with unknown outcome is looked for and repeated.
@@ -197,13 +199,18 @@ async fn send_part(
     id: MessageIdentity,
 ) -> Result<SentPart, CallError> {
     let body = outgoing.body(index, account.customizes());
+    let shows = outgoing.kind == PROGRESS;
+    let web = if shows { inner.web.upkeep() } else { inner.web.clone() };
     for attempt in 0..ATTEMPTS {
-        let result = inner.web.post::<PostedAt>(&account.bot, "chat.postMessage", &body).await;
+        let result = web.post::<PostedAt>(&account.bot, "chat.postMessage", &body).await;
         match result {
             Ok(PostedAt { ts }) => {
                 let (to, held) = outgoing.handing.part(index);
                 let part = SentPart { ts, of: outgoing.parts.len(), to, held, file: None };
                 inner.sent.add(thread, id, part.clone());
+                if !shows {
+                    inner.kept.post(thread, &part.ts);
+                }
                 inner.told(outgoing, index, &part.ts).await;
                 return Ok(part);
             }

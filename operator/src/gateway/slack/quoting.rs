@@ -2,12 +2,16 @@
 
 use super::event::SharedMessage;
 
-/// Name, type and size on one line.
+/// Name, type and size on one line, as far as Slack says.
 pub fn describe_file(file: &SharedMessage) -> String {
     let plain = |text: &str| -> String {
         text.chars().filter(|c| !c.is_control() && !matches!(c, '[' | ']')).take(80).collect()
     };
-    format!("{}, {}, {} bytes", plain(&file.name), plain(&file.mimetype), file.size)
+    let name = if file.name.trim().is_empty() { "without a name" } else { &file.name };
+    if file.mimetype.is_empty() && file.size == 0 {
+        return plain(name);
+    }
+    format!("{}, {}, {} bytes", plain(name), plain(&file.mimetype), file.size)
 }
 
 /// Ticks that nothing in the text ends.

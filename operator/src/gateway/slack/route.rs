@@ -36,6 +36,8 @@ pub enum RouteAction {
         /// First message of the conversation.
         root: SlackTs,
         ts: SlackTs,
+        /// Time of the change, if Slack sends it.
+        at: Option<SlackTs>,
         /// What it says now; None: it was deleted.
         said: Option<PersonMessage>,
     },
@@ -144,6 +146,7 @@ pub fn route_change(changed: &MessageChange, channels: &[RepoChannel]) -> RouteA
         channel: channel.clone(),
         root: changed.before.root().clone(),
         ts: changed.before.ts.clone(),
+        at: changed.at.clone(),
         // An edit is never a decision.
         said: now.map(|now| PersonMessage {
             intent: None,
@@ -157,7 +160,8 @@ pub fn route_change(changed: &MessageChange, channels: &[RepoChannel]) -> RouteA
 pub fn read_said(message: &StoredMessage, user: &str, channel: &RepoChannel) -> PersonMessage {
     let text = message.text.as_deref().unwrap_or_default();
     let is_bot = message.person().is_none();
-    let mentioned = address::by_person(text, &channel.team.roles, channel.bot_user.as_deref());
+    let spoken = message.spoken();
+    let mentioned = address::by_person(&spoken, &channel.team.roles, channel.bot_user.as_deref());
     // Said to nobody, or to CodeButler: it is for no role.
     let wish = wish::find_wish(text, channel.bot_user.as_deref());
     let mentioned = if wish.is_some() { Vec::new() } else { mentioned };
@@ -235,6 +239,8 @@ fn find_channel<'a>(channel: &str, channels: &'a [RepoChannel]) -> Option<&'a Re
 mod tests {
     use serde_json::{Value, json};
 
+    use super::super::event::{EnvelopePayload, SocketFrame};
+    use super::super::lenient::UnreadFields;
     use super::*;
     use crate::gateway::dispatch::RepoTeam;
 
@@ -258,7 +264,13 @@ mod tests {
     }
 
     fn route(event: Value) -> RouteAction {
-        route_message(&serde_json::from_value(event).unwrap(), &channels())
+        let mut event = event;
+        event["type"] = "message".into();
+        let frame = json!({"type": "events_api", "payload": {"event": event}});
+        let frame: SocketFrame = serde_json::from_value(frame).unwrap();
+        let payload = frame.payload(&mut UnreadFields::default());
+        let EnvelopePayload::Message(incoming) = payload else { panic!("{payload:?}") };
+        route_message(&incoming, &channels())
     }
 
     #[test]

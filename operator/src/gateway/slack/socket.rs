@@ -65,6 +65,8 @@ pub async fn hold_socket(
 ) {
     let serving = TaskTracker::new();
     let mut failures = 0_u32;
+    // Set after a time without a connection: edits and deletions from then can't be read back.
+    let mut gap = false;
     loop {
         let opened = tokio::select! {
             () = stop.cancelled() => break,
@@ -82,9 +84,14 @@ pub async fn hold_socket(
                 };
                 let began = Instant::now();
                 serving.spawn(one.serve(socket));
+                if gap {
+                    inner.kept.outdate();
+                }
                 // Ends when the socket does, or when Slack is about to end it: then the next one
                 // is opened while this one still finishes.
-                failures = match replaced.recv().await {
+                let ended = replaced.recv().await;
+                gap = !matches!(ended, Some(Goodbye::Refresh));
+                failures = match ended {
                     Some(Goodbye::Refresh) => 0,
                     Some(Goodbye::Refused) => failures.max(3) + 1,
                     None if began.elapsed() > Duration::from_secs(5) => 0,

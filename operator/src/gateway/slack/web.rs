@@ -117,6 +117,10 @@ impl SlackWeb {
         &self.base
     }
 
+    pub fn metrics(&self) -> &SlackMetrics {
+        &self.metrics
+    }
+
     pub fn dialer(&self) -> &OutsideDialer {
         &self.dialer
     }
@@ -130,7 +134,7 @@ impl SlackWeb {
         self.dialer.http(DialReach::Anywhere)
     }
 
-    /// The same, for reading that nobody waits for.
+    /// The same, for what no person waits for.
     pub fn upkeep(&self) -> Self {
         Self { urgency: CallUrgency::Upkeep, ..self.clone() }
     }
@@ -173,7 +177,7 @@ impl SlackWeb {
             request.header(CONTENT_TYPE, json.clone()).body(body.to_string())
         };
         let text = |name: &str| body[name].as_str().unwrap_or_default();
-        let (app, urgency) = (token.expose(), CallUrgency::Awaited);
+        let (app, urgency) = (token.expose(), self.urgency);
         let (channel, thread) = (text("channel"), text("thread_ts"));
         self.patiently(QueuedCall { app, method, channel, thread, urgency }, token, call).await
     }

@@ -58,6 +58,8 @@ fn status_fields(status: &ThreadStatus) -> Map<String, Value> {
         "standing": list_value(&status.standing),
         "offers": list_value(&status.offers),
         "asked": status.asked,
+        "unmarked": list_value(&status.unmarked),
+        "edited": status.edited,
         "warned": status.warned,
         "updateOffer": status.update_offer,
         "finished": status.finished,

@@ -3,9 +3,10 @@
 //! once, so each value holds for gateway and kubelet too. Where opencode can be installed, the same
 //! is asked of it, for the reader to compare.
 
+mod crowd;
 pub(super) mod opencode;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,16 +31,30 @@ const PROGRAM: &str = "codebutler-agent";
 pub async fn measure_agent() -> anyhow::Result<Vec<MeasuredFigure>> {
     let agent = tokio::task::spawn_blocking(|| product::build_program(PROGRAM)).await??;
     let opencode = Box::pin(opencode::measure_opencode()).await;
-    let dir = tempfile::tempdir()?;
-    let files = dir.path().join("files");
-    std::fs::create_dir_all(&files)?;
-    std::fs::write(files.join("README.md"), "# shop\n")?;
     let mut steps = vec![ScriptStep::say("ready")];
     let cat = |n| ScriptStep::tool("Bash", json!({"command": format!("cat README.md # {n}")}));
     steps.extend((0..TURNS).map(cat));
     steps.push(ScriptStep::say("finished"));
+    let dir = tempfile::tempdir()?;
+    let stack = coder_stack(dir.path(), agent.clone(), steps).await?;
+    let figures = Box::pin(measure_conversation(&stack, opencode.as_ref())).await;
+    stack.stop().await?;
+    let mut figures = figures?;
+    figures.extend(Box::pin(crowd::measure_crowd(agent)).await?);
+    Ok(figures)
+}
+
+/// A team of one coder, whose model plays this in every conversation.
+async fn coder_stack(
+    dir: &Path,
+    agent: PathBuf,
+    steps: Vec<ScriptStep>,
+) -> anyhow::Result<RunningStack> {
+    let files = dir.join("files");
+    std::fs::create_dir_all(&files)?;
+    std::fs::write(files.join("README.md"), "# shop\n")?;
     let options = StackOptions {
-        dir: dir.path().join("stack"),
+        dir: dir.join("stack"),
         place: codebutler_testbed::place::InstallPlace::usual(),
         program: std::env::current_exe()?,
         name: "shop".to_owned(),
@@ -51,7 +66,10 @@ pub async fn measure_agent() -> anyhow::Result<Vec<MeasuredFigure>> {
         idle_timeout_seconds: Some(3),
         debounce_seconds: 0,
         log: "warn".to_owned(),
-        edit_repo: Some(Arc::new(|repo| repo.limits.calls_per_hour = 1_000_000)),
+        edit_repo: Some(Arc::new(|repo| {
+            repo.limits.calls_per_hour = 1_000_000;
+            (repo.limits.concurrent_threads, repo.limits.concurrent_runs) = (1_000, 1_000);
+        })),
         edit_role: Some(Arc::new(|role| {
             role.limits.turns = 1_000;
             role.limits.timeout_seconds = 3_600;
@@ -65,10 +83,7 @@ pub async fn measure_agent() -> anyhow::Result<Vec<MeasuredFigure>> {
     };
     std::fs::create_dir_all(&options.dir)?;
     let surroundings = StackSurroundings { agent: Some(agent), ..StackSurroundings::default() };
-    let stack = Box::pin(RunningStack::start_in(options, surroundings)).await?;
-    let figures = Box::pin(measure_conversation(&stack, opencode.as_ref())).await;
-    stack.stop().await?;
-    figures
+    Ok(Box::pin(RunningStack::start_in(options, surroundings)).await?)
 }
 
 async fn measure_conversation(

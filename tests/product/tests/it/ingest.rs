@@ -7,9 +7,11 @@ mod habits;
 mod limits;
 mod outside;
 mod presence;
+mod reading;
 mod rights;
 mod setup;
 mod several;
+mod sharing;
 mod trouble;
 
 use std::time::Duration;

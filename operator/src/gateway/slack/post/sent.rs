@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use codebutler_crds::thread::SlackThread;
 use codebutler_crds::{Repo, SlackTs, Thread};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::super::account::{AccessError, SlackAccount};
 use super::super::questions::action;
+use super::super::reading::WantedReading;
 use super::super::web::CallError;
-use super::super::{Inner, history, own_metadata};
+use super::super::{Inner, own_metadata};
 use super::identity::MessageIdentity;
 use super::{handing, speaks_of};
 use crate::gateway::thread_key::ThreadKey;
@@ -21,11 +23,16 @@ const REMEMBERED: usize = 512;
 /// Keys of what is in Slack, by Thread: complete for every Thread that is in it.
 pub struct SentKeys {
     threads: Mutex<RecentMap<ThreadKey, HashMap<MessageIdentity, SentPart>>>,
+    /// Since when something is in Slack that this process may not know of.
+    doubted: Mutex<RecentMap<ThreadKey, Instant>>,
 }
 
 impl Default for SentKeys {
     fn default() -> Self {
-        Self { threads: Mutex::new(RecentMap::new(REMEMBERED)) }
+        Self {
+            threads: Mutex::new(RecentMap::new(REMEMBERED)),
+            doubted: Mutex::new(RecentMap::new(REMEMBERED)),
+        }
     }
 }
 
@@ -83,7 +90,12 @@ impl SentKeys {
     }
 
     pub fn forget(&self, thread: &ThreadKey) {
+        self.doubted.lock().insert(thread.clone(), Instant::now());
         self.lock().remove(thread);
+    }
+
+    fn doubted_since(&self, thread: &ThreadKey) -> Option<Instant> {
+        self.doubted.lock().get(thread).copied()
     }
 
     fn lock(
@@ -117,8 +129,10 @@ pub(super) async fn find_sent(
     if let Ok(known) = inner.sent.find(&key, id) {
         return Ok(known);
     }
-    let SlackThread { channel, ts: root } = slack;
-    let messages = history::read_replies(&inner.web, &account.bot, channel, root, None).await?;
+    let since = inner.sent.doubted_since(&key).max(Some(inner.kept.alone_since()));
+    let wanted = WantedReading { since, ..WantedReading::default() };
+    let reading = inner.read_conversation(account, (&key, slack), &wanted).await?;
+    let messages = reading.after(None);
     let mut keys = HashMap::new();
     for message in messages.iter().filter(|message| account.wrote(message)) {
         for file in &message.files {

@@ -2,6 +2,8 @@
 //! is left that says "working" when nobody works: what is shown is on record before it is posted, so
 //! whoever comes next finds the message by its run and takes it away.
 //!
+//! Its calls give way to answers and questions, for which people wait.
+//!
 //! What agents say of themselves is kept in memory by the replica that serves them; [`step`] decides,
 //! [`run_progress`] acts.
 
@@ -36,7 +38,7 @@ use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::ChangeRefusal;
 
 /// `kind` in the message's metadata: no role reads it.
-pub const KIND: &str = "progress";
+pub const KIND: &str = post::PROGRESS;
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(500);
 /// After a failure.
@@ -319,7 +321,7 @@ async fn edit_line(
     let body = json!({
         "channel": slack.channel, "ts": ts, "text": text, "blocks": blocks, "metadata": metadata,
     });
-    match inner.web.post::<Value>(&account.bot, "chat.update", &body).await {
+    match inner.web.upkeep().post::<Value>(&account.bot, "chat.update", &body).await {
         // Somebody took it away: it is posted no second time.
         Err(error) if error.code() == Some("message_not_found") => Ok(()),
         other => Ok(other.map(drop)?),

@@ -44,7 +44,8 @@ pub async fn show_session(
     let body = json!({
         "channel_id": slack.channel, "thread_ts": slack.ts, "status": session.name(),
     });
-    let told = inner.web.post::<Value>(&account.bot, "agents.sessions.setStatus", &body).await;
+    let web = inner.web.upkeep();
+    let told = web.post::<Value>(&account.bot, "agents.sessions.setStatus", &body).await;
     match told {
         Err(error) if error.code().is_some() => {
             tracing::info!(%error, "Slack does not show the session");

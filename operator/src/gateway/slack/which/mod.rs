@@ -91,7 +91,9 @@ impl Inner {
             EnvelopePayload::Changed(changed) => &changed.channel,
             EnvelopePayload::Reaction(reaction) => &reaction.channel,
             EnvelopePayload::Stopped(stopped) => &stopped.channel,
-            EnvelopePayload::Ignored | EnvelopePayload::Unknown => return Ok(MessageOwner::Plain),
+            EnvelopePayload::Ignored | EnvelopePayload::Unreadable | EnvelopePayload::Unknown => {
+                return Ok(MessageOwner::Plain);
+            }
         };
         let sharing: Vec<RepoChannel> = channels.iter().filter(|c| c.id == *id).cloned().collect();
         if let EnvelopePayload::Click(click) = payload
@@ -116,7 +118,9 @@ impl Inner {
                 Some(root.clone())
             }
             EnvelopePayload::Reaction(reaction) => self.reacted_in(reaction, &sharing).await?,
-            EnvelopePayload::Ignored | EnvelopePayload::Unknown => None,
+            EnvelopePayload::Ignored | EnvelopePayload::Unreadable | EnvelopePayload::Unknown => {
+                None
+            }
         };
         let about = root.and_then(|root| self.about(&root, &sharing));
         Ok(about.map_or(MessageOwner::Plain, |channel| MessageOwner::One(Box::new(channel))))

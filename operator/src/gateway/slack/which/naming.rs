@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use codebutler_slack_text::without_quotes;
+
 use super::super::mrkdwn;
 use crate::gateway::slack::channel::RepoChannel;
 
@@ -17,8 +19,9 @@ pub enum NamedRepos<'a> {
 
 /// What a message names, as Slack stores it.
 pub fn named_repos<'a>(text: &str, sharing: &'a [RepoChannel]) -> NamedRepos<'a> {
+    let text = &without_quotes(text);
     let mut found = BTreeSet::new();
-    for line in strip_code(text).lines().filter(|line| !line.trim_start().starts_with('>')) {
+    for line in strip_code(text).lines() {
         for word in line.split(|c: char| c.is_whitespace() || "()[]{}<>,;!?\"'`*|".contains(c)) {
             let word = word.trim_start_matches('#').trim_end_matches(['.', ':', '/']);
             found.extend(by_word(&word.to_lowercase(), sharing));
