@@ -106,7 +106,10 @@ fn submodule_paths(repo: &Repository) -> Vec<String> {
     const LINK: u32 = 0o160_000;
     let Ok(index) = repo.index() else { return Vec::new() };
     let links = index.iter().filter(|entry| entry.mode == LINK);
-    let path = |path: Vec<u8>| codebutler_guides::text::plain_text(&String::from_utf8_lossy(&path)).replace(['`', '\n'], "?");
+    let path = |path: Vec<u8>| {
+        codebutler_guides::text::plain_text(&String::from_utf8_lossy(&path))
+            .replace(['`', '\n'], "?")
+    };
     links.map(|entry| clip_text(&path(entry.path), 120)).take(MAX_PATTERNS).collect()
 }
 

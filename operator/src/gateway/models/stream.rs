@@ -181,7 +181,7 @@ mod tests {
             "/",
             get(move || async move {
                 let pieces = futures::stream::iter(pieces).then(move |piece| async move {
-                    tokio::time::sleep(pause).await;
+                    sleep(pause).await;
                     Ok::<_, Infallible>(piece.as_bytes())
                 });
                 Body::from_stream(pieces)
