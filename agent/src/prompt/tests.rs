@@ -119,7 +119,7 @@ fn what_changes_is_told_apart_and_nothing_else_changes() {
     - Git: HEAD is at `0123456789 Add a total`, 2 commit(s) ahead of `main` and 1 behind; 1 file is not committed.
     - This thread changes `.codebutler/pm.md`: until that is merged, what `main` says counts, as shown above.
     - Git LFS keeps `*.png`: such files are pointers of three lines here, not their contents. Leave them as they are: their contents can be neither read nor changed from here.
-    - Submodules, which are repositories of their own and empty folders here: `vendor/sub`.
+    - Submodules are not fetched: `vendor/sub` is empty here and stays as the base branch has it. What needs them can't be built or tested from here: say so.
     - Hooks of the repository: `.husky/pre-commit`. GitCommit and GitPush don't run them: run what they check in Bash before you commit.
     - The branch: People rewrote `t`.
     - The worktree was set up.

@@ -35,7 +35,8 @@ async fn uncommitted_work_survives_what_throws_it_away() {
     assert!(told[1].contains(note) && told[1].contains("exit code 0"), "{}", told[1]);
     assert!(told[3].contains("precious") && told[3].contains("changed"), "{}", told[3]);
     drop(inner);
-    let here = git(&world.tree("."), &["for-each-ref", "--format=%(refname)", "refs/codebutler"]);
+    let here =
+        git(&world.tree("."), &["for-each-ref", "--format=%(refname)", "refs/codebutler/snap"]);
     assert_eq!(here.lines().next(), Some("refs/codebutler/snap/1"));
     assert_eq!(
         world.git(&["for-each-ref", "refs/codebutler"]),
@@ -46,7 +47,7 @@ async fn uncommitted_work_survives_what_throws_it_away() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_can_not_be_kept_is_asked_about() {
-    let spoil = "mkdir -p .git/refs && ln -s /tmp .git/refs/codebutler; echo x > a";
+    let spoil = "mv .git/refs/codebutler .git/was; ln -s /tmp .git/refs/codebutler; echo x > a";
     let mut world = World::new(in_order(vec![bash(spoil), bash("rm a"), says("I wait.")])).await;
     world.gateway.lock().say("tidy up", true);
     world.one_pod().await;

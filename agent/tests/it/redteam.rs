@@ -239,8 +239,15 @@ async fn a_hostile_git_config_and_hooks_run_nothing() {
         $TMPDIR $TMPDIR $TMPDIR >> .git/config; echo '* filter=x' > .gitattributes; echo new > new";
     run(&t.toolbox, hostile).await;
     let parent = text(&t.toolbox, ToolboxRequest::Head).await;
-    let commit = args::GitCommit { message: "Add new".into(), paths: None };
-    text(&t.toolbox, ToolboxRequest::GitCommit { commit, parent }).await;
+    let commit = || args::GitCommit { message: "Add new".into(), paths: None };
+    let asked = ToolboxRequest::GitCommit { commit: commit(), parent: parent.clone() };
+    let refused = t.toolbox.ask(asked).await.unwrap();
+    assert!(
+        matches!(&refused, ToolboxReply::Refused(why) if why.contains("filter=x, which is not run here")),
+        "{refused:?}"
+    );
+    run(&t.toolbox, "rm .gitattributes").await;
+    text(&t.toolbox, ToolboxRequest::GitCommit { commit: commit(), parent }).await;
     text(&t.toolbox, ToolboxRequest::GitDiff(args::GitDiff { base: None, path: None })).await;
     text(&t.toolbox, ToolboxRequest::GitPush).await;
     for name in ["ran", "ran2", "ran3", "ran4", "ran5"] {

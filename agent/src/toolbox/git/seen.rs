@@ -23,8 +23,22 @@ pub(super) fn last_seen(place: &GitSite, repo: &Repository) -> Option<Oid> {
     repo.refname_to_id(&seen_ref(place)).ok()
 }
 
+/// Removes links that a command put where a reference goes: through one, what is written here would land elsewhere.
+fn remove_links(repo: &Repository, name: &str) {
+    let mut at = repo.path().to_owned();
+    for part in name.split('/') {
+        at.push(part);
+        if at.symlink_metadata().is_ok_and(|meta| meta.is_symlink())
+            && let Err(error) = fs::remove_file(&at)
+        {
+            tracing::warn!(%error, "a link among the references stays");
+        }
+    }
+}
+
 /// From now on HEAD holds what the remote has at `tip`.
 pub(super) fn note_seen(place: &GitSite, repo: &Repository, tip: Oid) -> Result<(), git2::Error> {
+    remove_links(repo, &seen_ref(place));
     repo.reference(&seen_ref(place), tip, true, "taken over from the remote").map(|_| ())
 }
 
@@ -44,6 +58,7 @@ pub(super) fn remember_tracked(place: &GitSite, repo: &Repository) -> Result<(),
 /// Keeps a commit that no branch leads to any more; the name of the reference.
 pub(super) fn keep_commit(repo: &Repository, commit: Oid) -> Result<String, git2::Error> {
     let name = format!("{KEPT}{}", super::short_id(commit));
+    remove_links(repo, &name);
     repo.reference(&name, commit, true, "no longer on the remote")?;
     Ok(name)
 }
@@ -69,5 +84,27 @@ pub(super) fn clear_note(place: &GitSite) {
             tracing::warn!(%error, "what people did to the branch is still noted");
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::GitFixture;
+    use super::*;
+
+    #[test]
+    fn a_link_among_the_references_leads_nothing_out() {
+        let f = GitFixture::new();
+        super::super::prepare_worktree(&f.place).unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let refs = f.place.tree().join(".git/refs/codebutler");
+        fs::rename(&refs, refs.with_file_name("was")).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), &refs).unwrap();
+        let repo = f.place.open().unwrap();
+        let head = repo.head().unwrap().target().unwrap();
+        note_seen(&f.place, &repo, head).unwrap();
+        keep_commit(&repo, head).unwrap();
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+        assert_eq!(last_seen(&f.place, &repo), Some(head));
     }
 }

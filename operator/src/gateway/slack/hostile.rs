@@ -194,6 +194,6 @@ fn edits_and_stops_of_any_shape_are_taken_in_or_ignored() {
         json!({"type": "agent_session_stopped", "channel": "C01", "thread_ts": "now",
             "user": "U1", "event_ts": "6.000000"}),
     ] {
-        assert!(matches!(event(&stop), EnvelopePayload::Unknown), "{stop}");
+        assert!(matches!(event(&stop), EnvelopePayload::Unreadable), "{stop}");
     }
 }
