@@ -210,8 +210,7 @@ pub struct ThreadStatus {
     /// Newest message in which a role asks people something, in whatever way. Only grows. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<SlackTs>,
-    /// Messages of people that are the newest one of no role, oldest first: they came late, or are for
-    /// none. (Gateway.)
+    /// Messages of people that another replica has received than the one that serves agents, oldest first. (Gateway.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub unmarked: Vec<SlackTs>,

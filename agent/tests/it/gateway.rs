@@ -30,6 +30,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -205,7 +206,8 @@ async fn inbox(
                     inner.messages.iter().filter(|m| m.ts > wanted.after).cloned().collect();
                 let inbox =
                     RoleInbox { messages, pending: inner.pending.clone(), closed: inner.closed };
-                let version = Some(serde_json::to_string(&inbox).unwrap());
+                let text = serde_json::to_string(&inbox).unwrap();
+                let version = Some(hex::encode(Sha256::digest(text)));
                 if inner.closed || version != wanted.seen {
                     return Json(VersionedInbox { inbox, version });
                 }

@@ -63,6 +63,8 @@ pub(super) struct PlayedCall {
 
 /// The prefix of every model's name; the role's short name follows.
 pub(super) const MODEL_PREFIX: &str = "scripted/";
+/// Begins the part of a request that changes from call to call.
+const FACTS: &str = "\n\n[CodeButler] # As of now";
 
 /// Finds the place of a request, or `None` if its role has no script.
 pub(super) fn locate_request<'a>(
@@ -74,11 +76,11 @@ pub(super) fn locate_request<'a>(
     let (role, script) = script.0.get_key_value(role)?;
     let messages = request_messages(request);
     let opening = messages.iter().find(|m| m["role"] == "user").map(text_of).unwrap_or_default();
+    let opening = without_facts(opening);
     let told = summary::read_summary(&opening);
     let hashed = || {
         let mut hasher = DefaultHasher::new();
-        // What comes in later is joined to it, until there is an answer.
-        (role, opening.split("\n\n").next()).hash(&mut hasher);
+        (role, first_message(&opening)).hash(&mut hasher);
         let by_id = summary::is_own_word(&opening).then(|| conversation_by_id(messages)).flatten();
         by_id.unwrap_or_else(|| hasher.finish())
     };
@@ -101,6 +103,23 @@ pub(super) fn locate_request<'a>(
         known: memory.values.get(&conversation).cloned().unwrap_or_default(),
         steps,
     })
+}
+
+/// What is true at the moment of a request is joined to what people said, and names commits and pull requests of other
+/// conversations.
+fn without_facts(opening: String) -> String {
+    match opening.split_once(FACTS) {
+        Some((said, _)) => said.to_owned(),
+        None => opening,
+    }
+}
+
+/// The message that begins a conversation. What comes in before there is an answer is joined to it, and what the harness
+/// says in front of it may be the same in several conversations.
+fn first_message(opening: &str) -> &str {
+    let mut paragraphs = opening.split("\n\n");
+    let said = paragraphs.find(|paragraph| paragraph.starts_with("[message "));
+    said.or_else(|| opening.split("\n\n").next()).unwrap_or_default()
 }
 
 /// The place of a request whose role has no script at all.

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::file_access::FileAccess;
 use super::rich;
-use super::sharing::FileAccess;
 use super::world::{
     FileRecord, MessageReaction, MessageSender, SlackChannel, SlackMessage, SlackUser, SlackWorld,
 };

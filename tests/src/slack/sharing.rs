@@ -1,7 +1,6 @@
 //! Content beside plain text: forwarded messages, alerts in attachments and blocks,
 //! previews of links, and files that Slack does not hand out.
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::SlackServer;
@@ -9,23 +8,10 @@ use super::actions::MessageEdit;
 use super::blocks;
 use super::core::SlackCore;
 use super::driver::SlackError;
+use super::file_access::FileAccess;
 use super::render::ORIGIN;
 use super::rich;
 use super::world::{MessageSender, SlackChannel, SlackMessage};
-
-/// Ways in which Slack withholds a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FileAccess {
-    /// Messages only name it: `files.info` describes it.
-    CheckFileInfo,
-    /// Over the plan's limit.
-    HiddenByLimit,
-    /// It was deleted; the message keeps its place.
-    Tombstone,
-    /// Described as ever, but for its name.
-    Nameless,
-}
 
 /// A post of another app.
 #[derive(Debug, Clone, Default)]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::sharing::FileAccess;
+use super::file_access::FileAccess;
 
 /// Everything that Slack remembers. Serialisable, so that a demo can be stopped and resumed.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -211,6 +211,10 @@ async fn send_part(
                 if !shows {
                     inner.kept.post(thread, &part.ts);
                 }
+                if outgoing.kind == NOTICE {
+                    // No mark speaks of it, and all roles are to read it.
+                    inner.kept.hear(thread, &part.ts);
+                }
                 inner.told(outgoing, index, &part.ts).await;
                 return Ok(part);
             }

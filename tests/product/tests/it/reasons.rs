@@ -24,6 +24,7 @@ const OTHERS: &[&str] = &[
     "ErrImagePull",
     "Error",
     "Exists",
+    "Factory",
     "FailedScaleUp",
     "FailedScheduling",
     "False",

@@ -6,8 +6,8 @@ use super::super::args::MethodArgs;
 use super::super::core::SlackCore;
 use super::super::delivery::DeliveryTimer;
 use super::super::failure::{MethodFailure, MethodReply, answer_ok, fail_with};
+use super::super::file_access::FileAccess;
 use super::super::render::{self, ORIGIN};
-use super::super::sharing::FileAccess;
 use super::super::text;
 use super::super::world::{FileRecord, MessageSender, SlackMessage, unix_now};
 

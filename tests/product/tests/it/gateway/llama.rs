@@ -32,6 +32,9 @@ async fn world(options: LlamaOptions) -> Option<(World, LlamaServer)> {
     let world =
         World::play(ModelScript::of("coder", vec![]), &spec, &json!({"default": "random"})).await;
     world.cluster.secret("model", server.url(), &json!({"apiKey": "none"})).await;
+    // As every agent begins: from then on the server's list is known, and that nothing there costs money.
+    let (status, session) = world.get("coder", "/v1/session").await;
+    assert_eq!(status, 200, "{session}");
     Some((world, server))
 }
 

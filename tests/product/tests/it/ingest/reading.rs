@@ -75,8 +75,8 @@ async fn a_turn_without_news_asks_slack_nothing_and_news_cost_one_read() {
         .await;
     }
     // A role's own message is no news to it.
-    let before = desk.reads();
     slack.post(&pm, &post("own-1", "I look at it."), None).await.unwrap();
+    let before = desk.reads();
     desk.texts(&pm).await;
     assert_eq!(desk.reads(), before);
     desk.stop().await;
