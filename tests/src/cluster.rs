@@ -407,6 +407,15 @@ fn write_private(path: &Path, text: &str) -> Result<()> {
     file.write_all(text.as_bytes()).map_err(ClusterError::io(what()))
 }
 
+/// True when the API server says that the object is gone, or is another one of the same name by now: a delete or
+/// replace with another UID is a conflict, a patch with one is invalid.
+pub(crate) fn is_replaced(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    status.is_not_found()
+        || status.is_conflict()
+        || (status.code == 422 && causes.into_iter().any(|cause| cause.field == "metadata.uid"))
+}
+
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
@@ -441,13 +450,4 @@ mod tests {
         assert!(refused.to_string().contains("system:serviceaccount:default:a"), "{refused}");
         cluster.shutdown().await;
     }
-}
-
-/// True when the API server says that the object is gone, or is another one of the same name by now: a delete or
-/// replace with another UID is a conflict, a patch with one is invalid.
-pub(crate) fn is_replaced(status: &Status) -> bool {
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    status.is_not_found()
-        || status.is_conflict()
-        || (status.code == 422 && causes.into_iter().any(|cause| cause.field == "metadata.uid"))
 }

@@ -199,7 +199,7 @@ impl SharedDescription {
                             self.push_people(&own.text);
                         }
                     }
-                    own => self.pieces.push(own),
+                    own @ DescriptionPiece::Own(_) => self.pieces.push(own),
                 }
             }
         }

@@ -98,7 +98,7 @@ fn origin(attachment: &Value) -> String {
     if let Some(url) = address(attachment) {
         let _ = write!(line, ", {url}");
     }
-    line.trim_start_matches(',').trim().split_whitespace().collect::<Vec<_>>().join(" ")
+    line.trim_start_matches(',').split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn attachment_text(attachment: &Value, depth: usize) -> String {
@@ -164,6 +164,7 @@ mod tests {
 
     use super::*;
 
+    #[allow(clippy::needless_pass_by_value, reason = "it is made for the call")]
     fn one(attachment: Value, text: &str) -> AttachedText {
         let mut found = read_attachments(&json!([null, attachment]), text);
         assert_eq!(found.len(), 1, "{found:?}");

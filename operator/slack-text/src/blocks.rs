@@ -106,6 +106,7 @@ mod tests {
 
     use super::*;
 
+    #[allow(clippy::needless_pass_by_value, reason = "it is made for the call")]
     fn line(elements: Value) -> Value {
         json!({"type": "rich_text_section", "elements": elements})
     }

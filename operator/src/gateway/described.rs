@@ -51,23 +51,20 @@ pub fn compose_pull(words: &PullWords<'_>, open: Option<&GitHubPull>) -> Compose
     if title.is_some() || open.is_some_and(|pull| pull.title == words.title) {
         description.note_title(words.title);
     }
-    let body = match description.fitted() {
-        Some(fitted) => {
-            if !fitted.is_whole {
-                kept.push(
-                    "GitHub takes 65,536 characters of a description: your text was shortened."
-                        .to_owned(),
-                );
-            }
-            Some(fitted.text)
-        }
-        None => {
+    let body = if let Some(fitted) = description.fitted() {
+        if !fitted.is_whole {
             kept.push(
-                "The description has no room left for your text: GitHub takes 65,536 characters. Say it in a comment."
+                "GitHub takes 65,536 characters of a description: your text was shortened."
                     .to_owned(),
             );
-            None
         }
+        Some(fitted.text)
+    } else {
+        kept.push(
+            "The description has no room left for your text: GitHub takes 65,536 characters. Say it in a comment."
+                .to_owned(),
+        );
+        None
     };
     let body = body.filter(|body| open.is_none() || !reads_same(body, before));
     ComposedPull { text: PullText { title, body }, kept }

@@ -173,7 +173,7 @@ pub(super) fn inline_elements(wire: &str) -> Vec<Value> {
 /// Text between two ticks is code; a lonely tick is a tick.
 fn code_spans(text: &str) -> Vec<Value> {
     let parts: Vec<&str> = text.split('`').collect();
-    if parts.len() % 2 == 0 {
+    if parts.len().is_multiple_of(2) {
         return vec![json!({ "type": "text", "text": text })];
     }
     let styled = |(n, part): (usize, &&str)| match n % 2 {

@@ -357,7 +357,7 @@ mod tests {
         assert!(tree.join("config.env").exists(), "plain Git brings it back");
         pushed(&f);
         let names = f.git(&tree, &["ls-tree", "--name-only", "HEAD"]);
-        assert!(!names.contains("config.env") && names.contains("c"), "{names}");
+        assert!(!names.contains("config.env") && names.contains('c'), "{names}");
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub fn read_templates(place: &GitSite) -> Result<Vec<(String, String)>, ToolErro
     let mut chosen = Vec::new();
     for wanted in PLACES {
         for (folder, tree) in folders_named(&repo, &base, wanted) {
-            for entry in tree.iter() {
+            for entry in &tree {
                 let Ok(name) = entry.name() else { continue };
                 let path = join_path(&folder, name);
                 let is_folder = entry.kind() == Some(ObjectType::Tree);

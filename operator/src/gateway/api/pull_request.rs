@@ -34,7 +34,7 @@ pub async fn read_state(
     let found = async {
         let github = GitHub::of(&gateway.work.context, &caller.repo).await?;
         let pull = github.find_pull(&branch).await?.ok_or(GitHubError::NoPull)?;
-        let state = github.state(pull.clone()).await?;
+        let state = Box::pin(github.state(pull.clone())).await?;
         Ok((pull, state))
     };
     let (pull, state) = gateway.git.outcomes.note(&caller, Box::pin(found).await).await?;

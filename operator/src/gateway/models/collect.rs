@@ -183,13 +183,17 @@ impl StreamedChoice {
                 !text.is_empty()
             }
             Value::Array(calls) if name == "tool_calls" => {
-                calls.iter().for_each(|call| self.take_call(call));
+                for call in &calls {
+                    self.take_call(call);
+                }
                 !calls.is_empty()
             }
             Value::Array(blocks) if name == "reasoning_details" => {
                 let known = self.message.entry(name).or_insert_with(|| json!([]));
                 let Value::Array(known) = known else { return false };
-                blocks.into_iter().for_each(|block| merge_block(known, block));
+                for block in blocks {
+                    merge_block(known, block);
+                }
                 true
             }
             Value::Array(mut parts) => {

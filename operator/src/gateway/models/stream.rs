@@ -208,7 +208,7 @@ mod tests {
         "data: [DONE]\n\n",
     ];
     const SOON: Duration = Duration::from_millis(150);
-    const LATE: Duration = Duration::from_secs(60);
+    const LATE: Duration = Duration::from_mins(1);
 
     #[tokio::test]
     async fn an_answer_may_take_long_while_something_comes() {

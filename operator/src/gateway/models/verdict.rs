@@ -224,9 +224,8 @@ fn judge_status(status: u16, complaint: &ProviderComplaint) -> AnswerVerdict {
         403 => AnswerVerdict::Key,
         404 => AnswerVerdict::UnknownModel,
         _ if PASSING.iter().any(|kind| complaint.is(kind)) => AnswerVerdict::Again,
-        501 => AnswerVerdict::Request,
+        400 | 405..=407 | 409 | 412 | 415 | 422 | 501 => AnswerVerdict::Request,
         408 | 425 | 500..=599 => AnswerVerdict::Again,
-        400 | 405..=407 | 409 | 412 | 415 | 422 => AnswerVerdict::Request,
         _ => AnswerVerdict::Strange,
     }
 }

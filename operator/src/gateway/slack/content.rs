@@ -66,9 +66,7 @@ pub async fn quote_attached(
     for attached in message.attached() {
         let is_quoted = match attached.kind {
             AttachedKind::Shared => true,
-            AttachedKind::Unfurled { .. } => {
-                !attached.url.as_deref().is_some_and(|url| is_followed(url))
-            }
+            AttachedKind::Unfurled { .. } => !attached.url.as_deref().is_some_and(&is_followed),
             AttachedKind::Own => is_person,
         };
         if !is_quoted || attached.text.is_empty() {

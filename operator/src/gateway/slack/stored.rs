@@ -241,6 +241,7 @@ mod tests {
 
     use super::*;
 
+    #[allow(clippy::needless_pass_by_value, reason = "it is made for the call")]
     fn read(value: Value) -> (Option<StoredMessage>, Vec<String>) {
         let mut unread = UnreadFields::default();
         let message = StoredMessage::read(&value, "message", &mut unread);

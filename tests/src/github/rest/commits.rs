@@ -78,15 +78,15 @@ pub(super) async fn read_commit(
         "status" => {
             let (whole, statuses) = combined_status(urls, repo, &sha);
             page.answer_as(urls, statuses, |shown, total| {
-                json_merged(whole, json!({"statuses": shown, "total_count": total}))
+                json_merged(whole, &json!({"statuses": shown, "total_count": total}))
             })
         }
         _ => Json(in_full(urls, repo, &sha).await?).into_response(),
     })
 }
 
-fn json_merged(mut whole: Value, more: Value) -> Value {
-    json_patch::merge(&mut whole, &more);
+fn json_merged(mut whole: Value, more: &Value) -> Value {
+    json_patch::merge(&mut whole, more);
     whole
 }
 

@@ -200,8 +200,8 @@ fn keep_files(
     let settled = began.saturating_sub(SETTLED);
     let settled = (i64::try_from(settled.as_secs()).unwrap_or_default(), settled.subsec_nanos());
     for entry in changes.entries.iter_mut().chain(&mut changes.refreshed) {
-        let changed = (i64::from(entry.mtime.seconds()), entry.mtime.nanoseconds());
-        if changed >= settled {
+        let modified = (i64::from(entry.mtime.seconds()), entry.mtime.nanoseconds());
+        if modified >= settled {
             entry.mtime = IndexTime::new(0, 0);
         }
         entry.flags_extended = 0;

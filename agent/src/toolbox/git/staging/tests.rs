@@ -128,7 +128,8 @@ fn what_is_only_meant_to_be_added_is_in_no_commit_of_another_file() {
 
 #[test]
 fn an_index_that_cant_be_read_is_made_again_and_said() {
-    let broken: [(&str, &dyn Fn(&GitFixture)); 5] = [
+    type BreakIndex<'a> = &'a dyn Fn(&GitFixture);
+    let broken: [(&str, BreakIndex<'_>); 5] = [
         ("split", &|f| drop(git(f, &["update-index", "--split-index"]))),
         ("sparse", &|f| drop(git(f, &["sparse-checkout", "set", "--sparse-index", "src"]))),
         ("damaged", &|f| fs::write(f.place.tree().join(".git/index"), "DIRC nothing").unwrap()),

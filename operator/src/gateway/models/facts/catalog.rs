@@ -255,7 +255,9 @@ async fn all_pages(
         let mut models = page.models;
         if page.is_llama_cpp && page.entries == 1 {
             let props = upstream.llama_props(context.http()).await;
-            models.values_mut().for_each(|facts| props.apply(facts));
+            for facts in models.values_mut() {
+                props.apply(facts);
+            }
         }
         all.models.extend(models);
         all.is_ollama |= page.is_ollama;

@@ -101,8 +101,8 @@ fn find_entries(body: &Value) -> Option<(&Vec<Value>, &'static [&'static str])> 
 }
 
 fn entry_id<'a>(entry: &'a Value, names: &[&str]) -> Option<&'a str> {
-    let mut named = names.iter().filter_map(|name| entry.get(name)?.as_str());
-    entry.as_str().or_else(|| named.find(|id| !id.is_empty()))
+    let mut ids = names.iter().filter_map(|name| entry.get(name)?.as_str());
+    entry.as_str().or_else(|| ids.find(|id| !id.is_empty()))
 }
 
 fn entry_facts(entry: &Value) -> KnownModelFacts {

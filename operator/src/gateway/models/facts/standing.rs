@@ -123,12 +123,10 @@ fn find_standing(repo: &Repo, roles: &[Arc<AgentRole>], list: &ModelList) -> Con
     let workers: Vec<RepoWorker<'_>> =
         roles.iter().map(|role| RepoWorker { role, facts: &of }).collect();
     let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
-    match check::find_faults(&workers, &listed.models, today) {
-        Some(faults) => ConditionStanding::Wrong(faults),
-        None => {
-            let base_url = Url::parse(&repo.spec.model.base_url);
-            let is_free = base_url.is_ok_and(|url| ApiDialect::of(repo).is_free_at(&url));
-            ConditionStanding::Known(check::tell_unpriced(&workers, is_free))
-        }
+    if let Some(faults) = check::find_faults(&workers, &listed.models, today) {
+        return ConditionStanding::Wrong(faults);
     }
+    let base_url = Url::parse(&repo.spec.model.base_url);
+    let is_free = base_url.is_ok_and(|url| ApiDialect::of(repo).is_free_at(&url));
+    ConditionStanding::Known(check::tell_unpriced(&workers, is_free))
 }

@@ -217,14 +217,14 @@ impl ConversationShelf {
         read: Vec<StoredMessage>,
     ) -> Arc<ConversationReading> {
         let kept = self.kept.take().filter(|_| order.adds);
-        let older = kept.as_ref().map(|kept| {
+        let prefix = kept.as_ref().map(|kept| {
             let end = order
                 .after
                 .as_ref()
                 .map_or(0, |after| kept.messages.partition_point(|message| message.ts <= *after));
             &kept.messages[..end]
         });
-        let mut messages = older.map(<[StoredMessage]>::to_vec).unwrap_or_default();
+        let mut messages = prefix.map(<[StoredMessage]>::to_vec).unwrap_or_default();
         messages.extend(read);
         // An incremental read does not refresh the older messages.
         let began = kept.as_ref().map_or(order.began, |kept| kept.began);

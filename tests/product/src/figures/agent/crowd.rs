@@ -36,16 +36,16 @@ pub async fn measure_crowd(agent: std::path::PathBuf) -> anyhow::Result<Vec<Meas
 }
 
 async fn watch_crowd(stack: &RunningStack) -> anyhow::Result<Vec<MeasuredFigure>> {
-    let user = stack.users.get("ana").context("ana")?;
-    let slack = &stack.slack;
-    let reads = slack.calls(READ);
+    let ana = stack.users.get("ana").context("ana")?;
+    let workspace = &stack.slack;
+    let reads = workspace.calls(READ);
     let mut roots = Vec::new();
     for n in 0..RUNS {
-        roots.push(slack.post_as(user, &stack.channel, None, &format!("go {n}"))?);
+        roots.push(workspace.post_as(ana, &stack.channel, None, &format!("go {n}"))?);
         tokio::time::sleep(BEGIN).await;
     }
     let finished = |root: &String| {
-        slack
+        workspace
             .messages(&stack.channel, Some(root.as_str()))
             .iter()
             .any(|m| m.text.contains("finished"))
@@ -70,16 +70,16 @@ async fn watch_crowd(stack: &RunningStack) -> anyhow::Result<Vec<MeasuredFigure>
     let said: usize = roots
         .iter()
         .map(|root| {
-            let all = slack.messages(&stack.channel, Some(root.as_str()));
+            let all = workspace.messages(&stack.channel, Some(root.as_str()));
             all.iter().filter(|m| m.ts == *root || m.text.contains("finished")).count()
         })
         .sum();
     #[expect(clippy::cast_precision_loss, reason = "some hundreds")]
-    let ratio = (slack.calls(READ) - reads) as f64 / said as f64;
+    let ratio = (workspace.calls(READ) - reads) as f64 / said as f64;
     #[expect(clippy::cast_precision_loss, reason = "some hundreds")]
     let early = ["chat.update", "agents.sessions.setStatus", READ]
         .iter()
-        .map(|method| slack.early_calls(method))
+        .map(|method| workspace.early_calls(method))
         .sum::<u64>() as f64;
     Ok(vec![
         MeasuredFigure::at_most("agent.crowd_reads", ratio, "a message", 1.0),

@@ -118,7 +118,7 @@ async fn a_window_that_is_too_small_is_told_and_a_conversation_that_is_too_long_
 #[tokio::test]
 async fn what_a_template_refuses_is_no_outage() {
     let options = LlamaOptions { template: Some("turns"), ..LlamaOptions::default() };
-    let Some((world, _server)) = world(options).await else { return };
+    let Some((world, server)) = world(options).await else { return };
     let twice = json!([{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]);
     let call = json!({"id": "call_1", "type": "function", "function": {"name": "Read", "arguments": "{}"}});
     let called = json!([{"role": "user", "content": "a"},
@@ -134,7 +134,7 @@ async fn what_a_template_refuses_is_no_outage() {
         assert!(message.contains("chat template") && message.contains(words), "{message}");
     }
     assert_eq!(world.post("coder", CHAT, &ask(&hello(), true)).await.0, 200);
-    drop((world, _server));
+    drop((world, server));
     let options = LlamaOptions { template: None, jinja: false, ..LlamaOptions::default() };
     let Some((world, _server)) = self::world(options).await else { return };
     let (_, refused) = world.post("coder", CHAT, &ask(&hello(), true)).await;
