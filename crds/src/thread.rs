@@ -210,7 +210,8 @@ pub struct ThreadStatus {
     /// Newest message in which a role asks people something, in whatever way. Only grows. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<SlackTs>,
-    /// Messages of people that another replica has received than the one that serves agents, oldest first. (Gateway.)
+    /// Messages of people that another replica has received than the one that serves agents,
+    /// oldest first. (Gateway.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub unmarked: Vec<SlackTs>,
