@@ -12,8 +12,7 @@ use codebutler_guides::text::clip_text;
 /// Longest quote of what a model or provider said.
 const MAX_SAID: usize = 300;
 
-/// One odd character can stand in any text; more than the tenth of one is no text.
-const LEAST_ODD: usize = 2;
+/// Odd characters can stand in any text; more than the tenth of one is no text.
 const MOST_ODD: usize = 10;
 
 /// Why a reply is no answer.
@@ -134,7 +133,7 @@ fn is_garbled(text: &str) -> bool {
         *c == char::REPLACEMENT_CHARACTER || (c.is_control() && !blank)
     };
     let (all, odd) = (text.chars().count(), text.chars().filter(odd).count());
-    odd >= LEAST_ODD && odd * MOST_ODD > all
+    odd * MOST_ODD > all
 }
 
 fn completion_tokens(reply: &ModelReply) -> Option<u64> {
@@ -373,6 +372,8 @@ mod tests {
             "Hello \u{fffd}\u{fffd}\u{fffd} you",
             "\u{0}\u{0}",
             "a\u{9c}\u{80}b",
+            "xb,\u{fffd}u",
+            "\u{fffd}",
         ] {
             for finish in ["stop", "length"] {
                 let choice = json!({"message": {"content": text}, "finish_reason": finish});
@@ -386,7 +387,7 @@ mod tests {
             "一二三四五六七八九十",
             "a\tb\r\nc\td",
             "🎉",
-            "\u{fffd}",
+            "It is U+FFFD: \u{fffd}",
         ] {
             assert_eq!(judged(&json!({"message": {"content": text}}), &about()), None, "{text:?}");
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use nix::fcntl::OFlag;
 
-use super::terminal::{FoldedTerminal, tells_trouble};
+use super::terminal::{FoldedTerminal, trouble_lines};
 use codebutler_guides::text::clip_text;
 
 /// Bytes kept of the beginning and of the end.
@@ -49,8 +49,8 @@ struct KeptEnds {
 
 struct TailPiece {
     text: String,
-    /// Some of it was dropped before.
-    begun: bool,
+    /// Bytes of it that were searched for trouble: up to the end of a line of which some was dropped.
+    searched: usize,
 }
 
 impl KeptOutput {
@@ -109,7 +109,7 @@ impl KeptEnds {
             return;
         }
         self.length += rest.len();
-        self.tail.push_back(TailPiece { text: rest.to_owned(), begun: false });
+        self.tail.push_back(TailPiece { text: rest.to_owned(), searched: 0 });
         while self.length > HALF_OUTPUT {
             self.drop_some(self.length - HALF_OUTPUT);
         }
@@ -118,19 +118,21 @@ impl KeptEnds {
     /// Drops about so much of the tail's beginning.
     fn drop_some(&mut self, over: usize) {
         let Some(first) = self.tail.front_mut() else { return };
-        if !first.begun {
-            first.begun = true;
-            if tells_trouble(&first.text) {
+        let cut = first.text.ceil_char_boundary(over.min(first.text.len()));
+        if cut > first.searched {
+            let ahead = first.text.as_bytes()[cut - 1..].iter().position(|byte| *byte == b'\n');
+            let end = ahead.map_or(first.text.len(), |n| cut + n);
+            for line in trouble_lines(&first.text[first.searched..end]) {
                 if self.trouble.len() < TROUBLES {
-                    let line = clip_text(first.text.trim_end(), MAX_TROUBLE);
-                    self.trouble.push(line);
+                    self.trouble.push(clip_text(line, MAX_TROUBLE));
                 } else {
                     self.more += 1;
                 }
             }
+            first.searched = end;
         }
-        let cut = first.text.ceil_char_boundary(over.min(first.text.len()));
         first.text.drain(..cut);
+        first.searched -= cut;
         self.length -= cut;
         self.dropped += cut as u64;
         if first.text.is_empty() {

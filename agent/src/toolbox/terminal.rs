@@ -17,9 +17,31 @@ static TROUBLE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!("(?i){words}")).ok()
 });
 
-/// Whether a line tells of trouble.
-pub fn tells_trouble(line: &str) -> bool {
-    TROUBLE.as_ref().is_some_and(|words| words.is_match(line))
+/// All that moves a cursor or ends a line, but the line feed.
+static CONTROL: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"[\x00-\x08\x0b-\x1f\x7f-\u{9f}]").ok());
+
+/// Lines that report trouble.
+pub fn trouble_lines(text: &str) -> impl Iterator<Item = &str> {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let found = TROUBLE.as_ref()?.find_at(text, from)?;
+        let start = text[..found.start()].rfind('\n').map_or(0, |end| end + 1);
+        let end = text[found.end()..].find('\n').map_or(text.len(), |n| found.end() + n);
+        from = end;
+        Some(&text[start..end])
+    })
+}
+
+/// True if the line reports trouble.
+fn tells_trouble(line: &str) -> bool {
+    trouble_lines(line).next().is_some()
+}
+
+/// Bytes before the first control character, a line feed aside.
+fn plain_length(text: &str) -> usize {
+    let found = CONTROL.as_ref().map_or(Some(0), |control| control.find(text).map(|m| m.start()));
+    found.unwrap_or(text.len())
 }
 
 /// Where in an escape sequence the output is.
@@ -114,16 +136,40 @@ impl FoldedTerminal {
         let mut rest = text;
         while !rest.is_empty() {
             if self.mode == Mode::Text {
-                let plain = rest.find(|c: char| c.is_control() && c != '\t').unwrap_or(rest.len());
-                if plain > 0 {
-                    self.write(&rest[..plain], out);
-                    rest = &rest[plain..];
+                let plain = &rest[..plain_length(rest)];
+                // What stands above the lines that can still be drawn over is final.
+                if let Some((above, _)) = plain.rmatch_indices('\n').nth(ROWS)
+                    && !self.over
+                    && self.row + 1 >= self.rows.len()
+                {
+                    self.pass_lines(&plain[..=above], out);
+                    rest = &rest[above + 1..];
+                    continue;
+                }
+                let line = plain.find('\n').unwrap_or(plain.len());
+                if line > 0 {
+                    self.write(&rest[..line], out);
+                    rest = &rest[line..];
                     continue;
                 }
             }
             let Some(c) = rest.chars().next() else { return };
             rest = &rest[c.len_utf8()..];
             self.step(c, out);
+        }
+    }
+
+    /// Hands on whole lines behind which enough others follow.
+    fn pass_lines(&mut self, lines: &str, out: &mut impl FnMut(&str)) {
+        let (first, others) = lines.split_once('\n').unwrap_or((lines, ""));
+        // It ends the line that is written now.
+        self.write(first, out);
+        self.end_line(out);
+        while self.row > 0 {
+            self.leave(out);
+        }
+        if !others.is_empty() {
+            out(others);
         }
     }
 
@@ -357,6 +403,24 @@ mod tests {
             .concat();
         let left = folded(&format!("Pulling\n\n\n{docker}denied: no access\n"), 1000);
         assert_eq!(left, "Pulling\nlayer a 499\nlayer b 499\ndenied: no access\n");
+    }
+
+    #[test]
+    fn lines_far_above_are_final_and_the_last_ones_can_be_drawn_over() {
+        let many = (0..1000).map(|n| format!("line {n}\n")).collect::<Vec<_>>().concat();
+        let text = format!("5%\rERROR: no space\r6%{many}\u{1b}[2A\u{1b}[2Knew\n\u{1b}[1Bend");
+        let lines: Vec<_> = (1..998).map(|n| format!("line {n}\n")).collect();
+        let left = format!("ERROR: no space\n6%line 0\n{}new\nline 999\nend", lines.concat());
+        for piece in [1, 64, 5000, 1_000_000] {
+            assert_eq!(folded(&text, piece), left, "by {piece}");
+        }
+    }
+
+    #[test]
+    fn each_line_of_trouble_is_found_once() {
+        let text = "ok\nerror: a failed\nfine\n\nWARN b\nkilled";
+        let found: Vec<_> = trouble_lines(text).collect();
+        assert_eq!(found, ["error: a failed", "WARN b", "killed"]);
     }
 
     #[test]

@@ -105,7 +105,9 @@ pub fn prompt_recipients(prompt: &str, channel: &RepoChannel) -> Vec<String> {
 /// Opens the conversation, or says in the Thread what it waits for.
 pub async fn open_conversation(inner: &Arc<Inner>, thread: &Thread) -> Result<(), LaterError> {
     let key = ThreadKey::from(thread);
-    let repo = inner.context.repo(&key.namespace, &thread.spec.repo);
+    // Not from the cache, which may be behind: a Repo that was just suspended opens nothing.
+    let repos: Api<Repo> = Api::namespaced(inner.context.client.clone(), &key.namespace);
+    let repo = repos.get_opt(&thread.spec.repo).await?.map(Arc::new);
     let roles = repo.as_ref().map(|repo| inner.role_names(repo)).unwrap_or_default();
     if let Some((reason, message)) = find_hindrance(thread, repo.as_deref(), &roles) {
         return tell_waiting(inner, thread, reason, message).await;

@@ -74,7 +74,10 @@ async fn its_list_says_what_a_model_takes_and_work_costs_nothing() {
         let (status, answer) = world.post("coder", CHAT, &ask(&hello(), true)).await;
         assert_eq!(status, 200, "{answer}");
         assert_eq!(answer["object"], "chat.completion");
-        assert!(answer["choices"][0]["message"]["content"].is_string(), "{answer}");
+        // Twelve random bytes can be no text at all.
+        let message = &answer["choices"][0]["message"];
+        assert_eq!(message["role"], "assistant", "{answer}");
+        assert!(message["content"].is_string() || message["content"].is_null(), "{answer}");
         assert!(answer["usage"]["prompt_tokens"].as_u64() > Some(100), "{answer}");
     }
     eventually("the calls to be counted, at no cost", || async {
