@@ -160,12 +160,21 @@ async fn run_chaos(stack: &mut RunningStack, rng: StdRng) -> anyhow::Result<Vec<
     let kills = killed.load(Ordering::SeqCst) as f64;
     #[allow(clippy::cast_precision_loss)]
     let conversations = talks as f64;
+    let roots = stack.slack.messages(&stack.channel, None);
+    let said: usize =
+        roots.iter().map(|root| stack.slack.messages(&stack.channel, Some(&root.ts)).len()).sum();
+    #[allow(clippy::cast_precision_loss)]
+    let reads = stack.slack.calls("conversations.replies") as f64;
+    // A gateway that begins anew reads the open conversations once more.
+    #[allow(clippy::cast_precision_loss)]
+    let causes = said as f64 + kills * SIDE_BY_SIDE as f64;
     Ok(vec![
         MeasuredFigure::at_least("chaos.kills", kills, "count", 100.0),
         MeasuredFigure::at_least("chaos.conversations", conversations, "count", 3.0),
         figure("chaos.lost_messages", lost as u64, "count", 0.0),
         figure("chaos.doubled_effects", doubled as u64, "count", 0.0),
         figure("chaos.missing_nano_dollars", missing, "count", 0.0),
+        MeasuredFigure::at_most("chaos.reads", reads / causes, "a message or start", 1.0),
     ])
 }
 

@@ -127,6 +127,9 @@ async fn whatever_goes_wrong_each_conversation_ends_in_a_merge_or_a_remedy() {
         wrong.join("\n\n")
     );
     assert!(misplayed > 0, "nothing went wrong");
+    let said: usize = ends.iter().map(|end| end.messages.len()).sum();
+    let reads = team.stack.slack.calls("conversations.replies");
+    assert!(reads <= said as u64, "{reads} reads of conversations for {said} messages");
     team.stop().await;
 }
 
