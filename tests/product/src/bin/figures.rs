@@ -3,6 +3,7 @@
 
 use std::process::ExitCode;
 
+use codebutler_product::figures::table::render_table;
 use codebutler_product::figures::{NAMES, measure_figure};
 use codebutler_product::programs::run_named_program;
 
@@ -27,9 +28,17 @@ fn main() -> ExitCode {
 
 async fn run_figures() -> ExitCode {
     let names: Vec<String> = std::env::args().skip(1).collect();
-    if names.is_empty() {
-        eprintln!("usage: cargo figures NAME…\nfigures: {}", NAMES.join(", "));
-        return ExitCode::from(2);
+    match names.first().map(String::as_str) {
+        None => {
+            eprintln!("usage: cargo figures NAME…\nfigures: {}", NAMES.join(", "));
+            return ExitCode::from(2);
+        }
+        Some("--names") => {
+            println!("{}", NAMES.join("\n"));
+            return ExitCode::SUCCESS;
+        }
+        Some("--table") => return print_table(&names[1..]),
+        Some(_) => {}
     }
     let mut kept = true;
     for name in &names {
@@ -47,4 +56,21 @@ async fn run_figures() -> ExitCode {
         }
     }
     if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The first file holds what was measured, the second, if there is one, the last release's.
+fn print_table(files: &[String]) -> ExitCode {
+    let mut texts = Vec::new();
+    for file in files {
+        match std::fs::read_to_string(file) {
+            Ok(text) => texts.push(text),
+            Err(error) => {
+                eprintln!("{file}: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    let text = |n: usize| texts.get(n).map(String::as_str).unwrap_or_default();
+    print!("{}", render_table(text(0), text(1)));
+    ExitCode::SUCCESS
 }

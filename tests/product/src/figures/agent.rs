@@ -14,13 +14,13 @@ use anyhow::{Context as _, ensure};
 use serde_json::json;
 
 use self::opencode::OpencodeFigures;
-use super::{MeasuredFigure, memory, product};
+use super::{MeasuredFigure, long_or_short, memory, product};
 use codebutler_testbed::models::{ModelScript, ScriptStep};
 use codebutler_testbed::stack::outside::StackSurroundings;
 use codebutler_testbed::stack::{PagesAccess, RunningStack, StackOptions};
 
 /// Messages of history at which turns are measured, and over how many turns.
-const HISTORY: [usize; 3] = [10, 100, 1_000];
+const HISTORY: [usize; 3] = [10, long_or_short(100, 40), long_or_short(1_000, 80)];
 const WINDOW: usize = 8;
 /// Turns of the conversation.
 const TURNS: usize = HISTORY[2] / 2 + WINDOW;

@@ -22,7 +22,7 @@ use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
 
-use super::{MeasuredFigure, wait_until};
+use super::{MeasuredFigure, long_or_short, wait_until};
 use codebutler_testbed::github::DrivenRepository;
 use codebutler_testbed::kubelet::ProcessKubelet;
 use codebutler_testbed::models::{ModelScript, ModelServer, ScriptStep};
@@ -32,7 +32,7 @@ use codebutler_testbed::stack::part::StackPart;
 use codebutler_testbed::stack::{PagesAccess, RunningStack, StackOptions};
 
 /// Processes that are killed.
-const KILLS: usize = 100;
+const KILLS: usize = long_or_short(100, 6);
 /// Time between two kills, in milliseconds.
 const PAUSE: std::ops::Range<u64> = 300..1800;
 /// Conversations at any time.

@@ -9,10 +9,10 @@ use std::path::Path;
 use anyhow::Context as _;
 use codebutler_agent::toolbox::files::bench;
 
-use super::MeasuredFigure;
+use super::{MeasuredFigure, long_or_short};
 
 /// Files, each with one edit.
-const FILES: usize = 500;
+const FILES: usize = long_or_short(500, 20);
 
 /// A file, and one line of it that is to be another.
 pub struct EditTrial {

@@ -25,12 +25,12 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::proxy::bed::{self, ProxyBed};
-use super::{MeasuredFigure, wait_until};
+use super::{MeasuredFigure, long_or_short, wait_until};
 use codebutler_testbed::place::TEAM;
 use codebutler_testbed::serving::RunningServer;
 
 /// Answers that are under way.
-const STREAMS: usize = 200;
+const STREAMS: usize = long_or_short(200, 20);
 /// What each costs.
 const PRICE: NanoUsd = NanoUsd(1_000);
 const COST: &str = "0.000001";

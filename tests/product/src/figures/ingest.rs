@@ -27,15 +27,15 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{MeasuredFigure, find_percentile};
+use super::{MeasuredFigure, find_percentile, long_or_short};
 use codebutler_testbed::apiserver;
 use codebutler_testbed::cluster::TestCluster;
 use codebutler_testbed::slack::{SlackOptions, SlackServer};
 
 const NAMESPACE: &str = "team";
 /// Envelopes, conversations that they are in, and the time between two.
-const ENVELOPES: usize = 1000;
-const CONVERSATIONS: usize = 100;
+const ENVELOPES: usize = long_or_short(1000, 50);
+const CONVERSATIONS: usize = long_or_short(100, 10);
 const PAUSE: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_mins(2);
 

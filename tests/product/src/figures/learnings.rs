@@ -11,13 +11,13 @@ use codebutler_agent::memory::MAX_MEMORY_TOKENS;
 use codebutler_agent::prompt::count_tokens;
 use codebutler_agent::toolbox::git::learn::bench::serve_memory;
 
-use super::MeasuredFigure;
+use super::{MeasuredFigure, long_or_short};
 
 const LEARNINGS: usize = 500;
 const SOURCES: usize = 100;
 /// Bytes of pages that no run is shown, such as research and journals.
 const OTHERS: usize = 800 * 1024;
-const ROUNDS: usize = 30;
+const ROUNDS: usize = long_or_short(30, 2);
 
 /// Milliseconds of a run's start, and tokens of what a role is shown.
 pub fn measure_memory() -> anyhow::Result<Vec<MeasuredFigure>> {

@@ -25,6 +25,7 @@ mod reconcile;
 mod redact;
 mod search;
 mod snapshot;
+pub mod table;
 mod wake;
 mod worktree;
 
@@ -173,6 +174,14 @@ pub async fn measure_figure(name: &str) -> anyhow::Result<Vec<MeasuredFigure>> {
         "worktree" => worktree::measure_worktree().await,
         _ => anyhow::bail!("there is no figure `{name}`; the figures are: {}", NAMES.join(", ")),
     }
+}
+
+/// A debug build measures nothing worth a limit: it plays each figure in a short form, without what it is
+/// compared with elsewhere, to show that it runs.
+const SHORT: bool = cfg!(debug_assertions);
+
+const fn long_or_short(long: usize, short: usize) -> usize {
+    if SHORT { short } else { long }
 }
 
 /// How soon it is looked again.

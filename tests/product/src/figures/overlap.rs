@@ -15,17 +15,17 @@ use serde_json::json;
 
 use super::proxy::bed::ProxyBed;
 use super::proxy::provider::LocalProvider;
-use super::{MeasuredFigure, find_percentile, wait_until};
+use super::{MeasuredFigure, find_percentile, long_or_short, wait_until};
 use codebutler_testbed::github::git::BareRepository;
 use codebutler_testbed::github::{DrivenRepository, FirstCommit, GitHubOptions, GitHubServer};
 use codebutler_testbed::place::TEAM;
 
 const REPO: &str = "shop";
 /// Open threads, and how many of them push.
-const THREADS: usize = 200;
+const THREADS: usize = long_or_short(200, 20);
 const PUSHERS: usize = 16;
 /// Seconds, with a push in each; every so many of them get in another thread's way.
-const SECONDS: usize = 30;
+const SECONDS: usize = long_or_short(30, 3);
 const CONFLICTS: usize = 5;
 const PATIENCE: Duration = Duration::from_mins(3);
 

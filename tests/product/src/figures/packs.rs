@@ -11,16 +11,16 @@ use tokio::io::AsyncWriteExt as _;
 
 use super::proxy::bed::ProxyBed;
 use super::proxy::provider::LocalProvider;
-use super::{MeasuredFigure, find_percentile};
+use super::{MeasuredFigure, find_percentile, long_or_short};
 use codebutler_testbed::github::git::BareRepository;
 use codebutler_testbed::github::{DrivenRepository, FirstCommit, GitHubOptions, GitHubServer};
 
 /// Turns of each kind.
-const TURNS: usize = 7;
+const TURNS: usize = long_or_short(7, 1);
 /// Packs at once, each of a Thread of its own.
 const HOSTILE: usize = 3;
 /// What one of them unfolds to, twice.
-const GIANT: usize = 250 << 20;
+const GIANT: usize = long_or_short(250, 10) << 20;
 
 /// Which of the Repos.
 const BAD: usize = 0;

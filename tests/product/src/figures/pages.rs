@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::memory::resident_memory;
-use super::{MeasuredFigure, find_percentile};
+use super::{MeasuredFigure, find_percentile, long_or_short};
 use codebutler_testbed::models::{ModelScript, ScriptStep};
 use codebutler_testbed::place::InstallPlace;
 use codebutler_testbed::stack::part::StackPart;
@@ -21,13 +21,13 @@ use codebutler_testbed::stack::{PagesAccess, RunningStack, StackOptions};
 /// Steps of the run that is watched while it works.
 const STEPS: usize = 60;
 /// Watched at once, and by how many.
-const RUNS: usize = 200;
-const VIEWERS: usize = 500;
+const RUNS: usize = long_or_short(200, 5);
+const VIEWERS: usize = long_or_short(500, 10);
 /// Steps of a thread that is long.
-const LONG: usize = 5000;
+const LONG: usize = long_or_short(5000, 200);
 const LONG_OUTPUT: usize = 10;
 /// How often the first page of it is asked for.
-const OPENED: usize = 20;
+const OPENED: usize = long_or_short(20, 2);
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// What people who watch meet.

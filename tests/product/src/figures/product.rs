@@ -23,9 +23,8 @@ pub fn build_program(name: &str) -> anyhow::Result<PathBuf> {
     }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
-    build.current_dir(root).args(["build", "--quiet", "--locked"]);
-    // Both, so that what they share is as it was built for this program.
-    build.args(["--package", "codebutler-product", "--package", name, "--bin", name]);
+    // The workspace, so that all is as the tests were built.
+    build.current_dir(root).args(["build", "--quiet", "--locked", "--workspace", "--bin", name]);
     let status = build.status().context("starting cargo")?;
     ensure!(status.success(), "`{name}` can't be built: cargo says why");
     let program = folder.join(name);

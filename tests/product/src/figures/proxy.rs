@@ -17,16 +17,16 @@ use serde_json::json;
 use self::bed::ProxyBed;
 use self::litellm::LitellmProxy;
 use self::provider::{LocalProvider, read_arrivals};
-use super::{MeasuredFigure, find_percentile};
+use super::{MeasuredFigure, find_percentile, long_or_short};
 
 /// Calls before anything is measured.
-const WARM: usize = 200;
+const WARM: usize = long_or_short(200, 5);
 /// Calls that are measured one at a time, on each side.
-const SINGLE: usize = 1000;
+const SINGLE: usize = long_or_short(1000, 20);
 /// Streams at once.
-const STREAMS: usize = 200;
+const STREAMS: usize = long_or_short(200, 10);
 /// Calls at once.
-const BUSY: usize = 50;
+const BUSY: usize = long_or_short(50, 5);
 /// How long as many calls as possible are made.
 const RUSH: Duration = Duration::from_secs(5);
 

@@ -7,12 +7,12 @@ use std::time::Instant;
 use anyhow::{Context as _, ensure};
 use codebutler_agent::toolbox::search::bench;
 
-use super::MeasuredFigure;
+use super::{MeasuredFigure, long_or_short};
 
 /// Times that each is measured, in turns; the best of each counts.
-const ROUNDS: usize = 9;
+const ROUNDS: usize = long_or_short(9, 1);
 /// Files that make a tree a large one.
-const LARGE: usize = 20_000;
+const LARGE: usize = long_or_short(20_000, 500);
 /// What is looked for: everywhere, and found in a few places.
 const PATTERN: &str = r"unsafe impl<T: \w+> S\w+ for";
 const GLOB: &str = "*.toml";

@@ -9,17 +9,17 @@ use codebutler_agent::toolbox::protocol::{
     CommitAuthor, ToolboxHello, ToolboxReply, ToolboxRequest,
 };
 
-use super::MeasuredFigure;
 use super::worktree::start_toolbox;
+use super::{MeasuredFigure, long_or_short};
 use codebutler_testbed::github::git::BareRepository;
 
-const FILES: usize = 20_000;
+const FILES: usize = long_or_short(20_000, 500);
 /// Files in one folder.
 const TOGETHER: usize = 100;
 /// Bytes of a file.
 const SIZE: usize = 900;
 /// How often each side is measured, in turn; the median counts.
-const ROUNDS: usize = 15;
+const ROUNDS: usize = long_or_short(15, 2);
 /// How often more a snapshot may cost.
 const MOST: f64 = 1.3;
 

@@ -12,7 +12,7 @@ use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 
-use super::{MeasuredFigure, find_percentile};
+use super::{MeasuredFigure, find_percentile, long_or_short};
 use codebutler_testbed::models::{ModelScript, ScriptStep};
 use codebutler_testbed::place::InstallPlace;
 use codebutler_testbed::stack::nodes::NodeArgs;
@@ -20,7 +20,7 @@ use codebutler_testbed::stack::toolchain::WORKSPACE_IMAGE;
 use codebutler_testbed::stack::{PagesAccess, RunningStack, StackOptions};
 
 /// Conversations that are measured, after one that has the images pulled.
-const CONVERSATIONS: usize = 20;
+const CONVERSATIONS: usize = long_or_short(20, 2);
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_mins(5);
 /// Between two conversations: one app may read 50 a minute at Slack, and what waits for that is no part

@@ -18,21 +18,21 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use tokio::process::{Child, Command};
 
-use super::MeasuredFigure;
 use super::proxy::bed::ProxyBed;
 use super::proxy::provider::LocalProvider;
+use super::{MeasuredFigure, long_or_short};
 use codebutler_testbed::github::git::BareRepository;
 use codebutler_testbed::github::{DrivenRepository, FirstCommit, GitHubOptions, GitHubServer};
 
 /// Files, and bytes of each.
-const FILES: usize = 2000;
+const FILES: usize = long_or_short(2000, 100);
 const SIZE: usize = 50_000;
 /// Commits after the first, of one file each.
 const COMMITS: usize = 30;
 /// Worktrees that are made before the one that counts.
 const BEFORE: usize = 9;
 /// How often each side is measured; the median counts.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = long_or_short(5, 1);
 
 /// Worktree against clone.
 pub async fn measure_worktree() -> anyhow::Result<Vec<MeasuredFigure>> {

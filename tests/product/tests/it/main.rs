@@ -23,6 +23,7 @@ mod egress;
 mod endurance;
 mod expectations;
 mod faults;
+mod figures;
 mod files;
 mod forecast;
 mod gateway;

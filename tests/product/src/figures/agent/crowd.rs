@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use serde_json::json;
 
-use super::super::MeasuredFigure;
+use super::super::{MeasuredFigure, long_or_short};
 use super::{coder_stack, until_some};
 use codebutler_testbed::models::ScriptStep;
 use codebutler_testbed::stack::RunningStack;
 
 /// Runs, how often each takes a turn, and for how long.
-const RUNS: usize = 60;
+const RUNS: usize = long_or_short(60, 3);
 const TURN: Duration = Duration::from_secs(2);
-const TURNS: usize = 60;
+const TURNS: usize = long_or_short(60, 4);
 /// Between two people who begin: they do not all write at once either.
 const BEGIN: Duration = Duration::from_millis(1300);
 /// Time of a turn beside its command. A turn that waits for Slack takes at least the pace of a call longer.

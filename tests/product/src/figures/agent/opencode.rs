@@ -12,6 +12,7 @@ use serde_json::json;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
+use super::super::SHORT;
 use super::{HISTORY, WINDOW, watch_turns};
 use crate::figures::memory;
 use codebutler_testbed::models::{ModelOptions, ModelScript, ModelServer, ScriptStep};
@@ -40,6 +41,9 @@ pub struct OpencodeFigures {
 
 /// Nothing where it can't be had or does not work, said in a line.
 pub async fn measure_opencode() -> Option<OpencodeFigures> {
+    if SHORT {
+        return None;
+    }
     let measured = async {
         let program = tokio::task::spawn_blocking(find_program).await??;
         timeout(PATIENCE, Box::pin(hold_conversation(&program)))

@@ -14,15 +14,15 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
 
-use super::super::{MeasuredFigure, wait_until};
+use super::super::{MeasuredFigure, long_or_short, wait_until};
 use super::{CLICKS_AGAIN, PATIENCE, chaos_options, start_again};
 use codebutler_testbed::models::{ModelScript, ScriptStep};
 use codebutler_testbed::stack::RunningStack;
 
-const ITEMS: usize = 100;
+const ITEMS: usize = long_or_short(100, 6);
 /// Items that wait for nothing.
 const FREE: usize = 4;
-const KILLS: usize = 100;
+const KILLS: usize = long_or_short(100, 4);
 const PAUSE: std::ops::Range<u64> = 200..900;
 /// How long all of it may take.
 const END: Duration = Duration::from_mins(20);

@@ -12,6 +12,7 @@ use serde_json::json;
 use tokio::process::Command;
 use tokio::time::timeout;
 
+use super::super::SHORT;
 use super::super::agent::opencode::{OpencodeHome, find_program};
 use super::{EditScore, EditTrial, count_score, lay_out};
 
@@ -23,6 +24,9 @@ const AT_ONCE: usize = 25;
 
 /// Nothing where it can't be had, said in a line.
 pub async fn patch_with_codex(trials: &[EditTrial]) -> Option<EditScore> {
+    if SHORT {
+        return None;
+    }
     let scored = async {
         let program = tokio::task::spawn_blocking(find_codex).await??;
         let dir = tempfile::tempdir()?;
@@ -48,6 +52,9 @@ pub async fn patch_with_codex(trials: &[EditTrial]) -> Option<EditScore> {
 
 /// Nothing where it can't be had or does not work, said in a line.
 pub async fn edit_with_opencode(trials: &[EditTrial]) -> Option<EditScore> {
+    if SHORT {
+        return None;
+    }
     let scored = async {
         let program = tokio::task::spawn_blocking(find_program).await??;
         timeout(PATIENCE, Box::pin(hold_edits(&program, trials)))

@@ -11,6 +11,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::json;
 use tokio::process::{Child, Command};
 
+use super::super::SHORT;
 use super::Line;
 use super::bed::MODEL;
 use super::provider::{KEY, LocalProvider};
@@ -32,6 +33,9 @@ pub struct LitellmProxy {
 impl LitellmProxy {
     /// Nothing where it can't be had, said in a line.
     pub async fn start(provider: &LocalProvider) -> Option<Self> {
+        if SHORT {
+            return None;
+        }
         match Self::try_start(provider).await {
             Ok(running) => Some(running),
             Err(error) => {
