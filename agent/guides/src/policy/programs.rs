@@ -219,7 +219,9 @@ pub const QUERIES: [&str; 12] = [
     "TTL",
 ];
 /// Words of inline code that may throw files away or run other programs.
-pub const CODE: [&str; 30] = [
+pub const CODE: [&str; 32] = [
+    "remove_tree",
+    "cpsync",
     "system(",
     "subprocess",
     "popen",

@@ -24,6 +24,13 @@ pub struct RiskRules {
     tools: BTreeMap<String, RiskTier>,
 }
 
+/// What a rule says, and the words that it is about.
+#[derive(Clone, Debug)]
+pub struct RuleVerdict {
+    pub verdict: RiskVerdict,
+    pub words: Vec<String>,
+}
+
 #[derive(Default, Deserialize)]
 struct FileRule {
     #[serde(default, alias = "toolOverrides")]
@@ -83,12 +90,17 @@ impl RiskRules {
     }
 
     /// What it says of a command; the stricter rule wins.
-    pub fn command(&self, simple: &PlainCommand) -> Option<RiskVerdict> {
+    pub fn command(&self, simple: &PlainCommand) -> Option<RuleVerdict> {
         let find = |rules: &[Vec<String>], tier, word: &str| {
-            rules.iter().find(|rule| rule_applies(rule, simple)).map(|rule| RiskVerdict {
-                loses: false,
-                tier,
-                why: format!("policy.json calls `{}` {word}", rule.join(" ")),
+            let fitting = rules.iter().filter(|rule| rule_applies(rule, simple));
+            // The one that says most.
+            fitting.max_by_key(|rule| rule.len()).map(|rule| RuleVerdict {
+                verdict: RiskVerdict {
+                    loses: false,
+                    tier,
+                    why: format!("policy.json calls `{}` {word}", rule.join(" ")),
+                },
+                words: rule.clone(),
             })
         };
         find(&self.destructive, RiskTier::Destructive, "destructive")

@@ -6,7 +6,13 @@ use super::{ProgramReach, only_tells, positional_args};
 /// What no table can say; nothing if the table decides.
 pub fn special_reach(name: &str, rest: &[ShellWord], texts: &[&str]) -> Option<ProgramReach> {
     let leaves = |what: &str| Some(ProgramReach::Leaves(format!("{name}{what}")));
-    let pushes = || texts.iter().any(|text| matches!(*text, "--push" | "--push=true"));
+    let pushes = || {
+        texts.iter().any(|text| {
+            matches!(*text, "--push" | "--push=true")
+                || text.contains("type=registry")
+                || text.contains("push=true")
+        })
+    };
     match name {
         "docker" | "podman" | "docker-buildx" | "earthly" if pushes() => leaves(" --push"),
         "docker" | "podman" if names_host(texts) && !only_looks(rest) => leaves(" elsewhere"),

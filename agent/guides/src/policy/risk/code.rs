@@ -8,6 +8,7 @@ use super::super::RiskVerdict;
 use super::super::programs::CODE;
 use super::super::reach;
 use super::super::shell::{PlainCommand, ShellWord};
+use super::repository::code_reaches;
 use super::runs::judge_pipe;
 use super::{CommandScene, first_plain, script_file};
 
@@ -34,11 +35,18 @@ const HIDES: &str = r"(?i)b64decode|fromhex|unhexlify|\batob\s*\(|,\s*.base64.\s
 const RUNS: &str =
     r"(?i)(^|[^.\w])(exec|eval)\s*\(|\bsystem\s*\(|subprocess|execSync|new\s+Function|\beval\b";
 /// Requests that change something.
-const SENDS: &str = r#"(?i)(requests|httpx|axios|session|client|http)\.(post|put|patch|delete)\s*\(|method\s*[=:]\s*["'](post|put|patch|delete)"#;
+const SENDS: &str = r#"(?i)(requests|httpx|axios|session|client|http)\.(post|put|patch|delete)\s*\(|method\s*[=:]\s*["'](post|put|patch|delete)|\.request\s*\(\s*["'](post|put|patch|delete)|urlopen\s*\([^)]*,|urlopen\s*\(.*data\s*=|Request\s*\(.*data\s*="#;
 
 static STRINGS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#""((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|`([^`]*)`"#).ok());
 static STARTING: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(STARTS).ok());
+/// Programs that awk starts through a pipe.
+static PIPED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    [r#"\|&?\s*"((?:[^"\\]|\\.)*)""#, r#""((?:[^"\\]|\\.)*)"\s*\|&?\s*getline"#]
+        .iter()
+        .filter_map(|pattern| Regex::new(pattern).ok())
+        .collect()
+});
 static HIDING: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(HIDES).ok());
 static RUNNING: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(RUNS).ok());
 static SENDING: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(SENDS).ok());
@@ -54,13 +62,7 @@ pub fn code_risk(
 ) -> Option<RiskVerdict> {
     if matches!(name, "awk" | "gawk" | "mawk") {
         let program = first_plain(rest).cloned().flatten().unwrap_or_default();
-        let runs = program.contains("system(") || program.contains("| getline");
-        let found = if runs {
-            judge_code(name, &program, scene)
-        } else {
-            RiskVerdict::local("awk computes")
-        };
-        return Some(found);
+        return Some(judge_awk(name, &program, scene));
     }
     let base = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.').to_lowercase();
     let (_, letters) = INTERPRETERS.iter().find(|(known, _)| *known == base)?;
@@ -81,6 +83,11 @@ pub fn code_risk(
                     && w.ends_with(|c| letters.contains(c)))
         })
     };
+    let joined = rest.iter().take_while(|word| word.as_deref().is_none_or(|w| w.starts_with('-')));
+    let mut joined = joined.flatten().filter(|word| !is_code(&Some((*word).clone())));
+    if let Some(code) = joined.find_map(|word| joined_code(word, letters)) {
+        return Some(judge_code(name, code, scene));
+    }
     if let Some(at) = rest.iter().position(is_code) {
         return Some(match rest.get(at + 1) {
             Some(Some(code)) => judge_code(name, code, scene),
@@ -98,15 +105,51 @@ pub fn code_risk(
     })
 }
 
+/// What an awk program starts through a pipe, and what it writes.
+fn judge_awk(name: &str, program: &str, scene: &CommandScene<'_>) -> RiskVerdict {
+    let own = if program.contains("system(") || program.contains("| getline") {
+        judge_code(name, program, scene)
+    } else {
+        RiskVerdict::local("awk computes")
+    };
+    let lines = PIPED.iter().flat_map(|regex| regex.captures_iter(program));
+    let lines = lines.filter_map(|found| found.iter().skip(1).flatten().next().map(|m| m.as_str()));
+    let piped = lines.map(|line| scene.script(&line.replace("\\\"", "\""))).reduce(RiskVerdict::or);
+    let own = piped.map_or(own.clone(), |piped| own.or(piped));
+    // A comparison has no name of a file behind it.
+    if program.contains("> \"") || program.contains(">\"") {
+        return own.or(RiskVerdict::loses("awk writes over files"));
+    }
+    own
+}
+
+/// Code in the same word as its option: `-e'…'`, `--eval=…`.
+fn joined_code<'a>(word: &'a str, letters: &str) -> Option<&'a str> {
+    if let Some(code) = word.strip_prefix("--eval=").or(word.strip_prefix("--print=")) {
+        return Some(code);
+    }
+    let flags = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'))?;
+    let at = flags.find(|c| letters.contains(c))?;
+    let (before, code) = (&flags[..at], &flags[at + 1..]);
+    let plain = before.chars().all(|c| "abdlnpqswtTWEIOuvx0".contains(c));
+    (plain && !code.is_empty()).then_some(code)
+}
+
 /// `python -m x`: as the program of that name.
 fn judge_module(
     simple: &PlainCommand,
     rest: &[ShellWord],
     scene: &CommandScene<'_>,
 ) -> Option<RiskVerdict> {
-    let at = rest.iter().position(|word| word.as_deref() == Some("-m"))?;
+    let is_module = |word: &ShellWord| word.as_deref().is_some_and(|w| w.starts_with("-m"));
+    let at = rest.iter().position(is_module)?;
     let before = rest[..at].iter().all(|word| word.as_deref().is_some_and(|w| w.starts_with('-')));
-    let words = rest.get(at + 1..)?.to_vec();
+    let mut words = rest.get(at + 1..)?.to_vec();
+    // In one word with the option.
+    let joined = rest[at].as_deref().and_then(|word| word.strip_prefix("-m"));
+    if let Some(module) = joined.filter(|module| !module.is_empty()) {
+        words.insert(0, Some(module.to_owned()));
+    }
     let known = matches!(
         words.first()?.as_deref(),
         Some("pip" | "twine" | "awscli" | "poetry" | "flit" | "hatch" | "invoke")
@@ -132,6 +175,11 @@ fn run_file(name: &str, file: &str, rest: &[ShellWord], scene: &CommandScene<'_>
     {
         return RiskVerdict::loses("it empties a database");
     }
+    if scene.has_fetched(file) {
+        return RiskVerdict::leaves(format!(
+            "`{name}` runs `{file}`, which has just been brought from elsewhere"
+        ));
+    }
     let own = script_file(file, &after);
     match scene.files.get(file.trim_start_matches("./")) {
         Some(code) => own.or(judge_code(name, code, scene)),
@@ -150,6 +198,11 @@ fn judge_code(name: &str, code: &str, scene: &CommandScene<'_>) -> RiskVerdict {
             regex.find_iter(code).any(|url| !reach::is_local_url(url.as_str()))
         })
     };
+    if code_reaches(code) {
+        return RiskVerdict::leaves(format!(
+            "`{name}` runs code that changes the repository itself, snapshots and all"
+        ));
+    }
     if has(&SENDING) && remote() {
         return RiskVerdict::leaves(format!("`{name}` sends something to another host"));
     }

@@ -6,6 +6,8 @@ use regex::Regex;
 
 use super::super::RiskVerdict;
 use super::super::shell::PlainCommand;
+use super::CommandScene;
+use super::runs::judge_unseen;
 
 /// Substitutions and lists of letters, in which every sign is text.
 static TEXTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
@@ -25,6 +27,15 @@ static REMOVES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let address = format!(r"(?:{one}(?:\s*,\s*(?:[+~]?\d+|{one}))?)?");
     Regex::new(&format!(r"(?m)(?:^|[;{{}}\n])\s*{address}\s*!?\s*[dDqQc](?:[\s;}}\\\d]|$)")).ok()
 });
+/// A command that runs a program, behind its address.
+static RUNS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let one = r"(?:\d+(?:~\d+)?|\$|/(?:\\.|[^/\\\n])*/I?)";
+    let address = format!(r"(?:{one}(?:\s*,\s*(?:[+~]?\d+|{one}))?)?");
+    Regex::new(&format!(r"(?m)(?:^|[;{{}}\n])\s*{address}\s*!?\s*e(\s[^\n]*|$)")).ok()
+});
+/// A command, or a flag of a substitution, that writes a file.
+static WRITES: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?m)(?:^|[;{}\n$/\d])\s*s?\s*[wW]\s+\S").ok());
 /// A substitution that leaves nothing of a line.
 static EMPTIES: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"s(?:/\^?\.\*\$?//|\|\^?\.\*\$?\|\||#\^?\.\*\$?##)").ok());
@@ -38,7 +49,55 @@ fn matches(regex: Option<&Regex>, text: &str) -> bool {
 }
 
 /// `sed`.
-pub fn judge_sed(texts: &[&str]) -> RiskVerdict {
+pub fn judge_sed(texts: &[&str], scene: &CommandScene<'_>) -> RiskVerdict {
+    let own = judge_edits(texts);
+    sed_scripts(texts).into_iter().fold(own, |worst, script| {
+        let found = TEXTS.iter().flat_map(|regex| regex.find_iter(script));
+        let flags = found.filter(|found| found.as_str().starts_with('s')).filter_map(|found| {
+            let end = found.as_str().chars().nth(1)?;
+            found.as_str().rsplit(end).next()
+        });
+        let (mut runs, mut writes) = (false, false);
+        for flags in flags {
+            runs |= flags.contains('e');
+            writes |= flags.contains('w');
+        }
+        let bare = TEXTS
+            .iter()
+            .fold(script.to_owned(), |text, regex| regex.replace_all(&text, "s").into_owned());
+        writes |= matches(WRITES.as_ref(), &bare);
+        let line = RUNS.as_ref().and_then(|regex| regex.captures(&bare)?.get(1));
+        let worst = match line.map(|line| line.as_str().trim()) {
+            Some("") => worst.or(judge_unseen("sed runs the lines of a file", scene)),
+            Some(line) => worst.or(scene.script(line)).or(RiskVerdict::loses("sed runs a program")),
+            None if runs => worst.or(judge_unseen("sed runs what a line holds", scene)),
+            None => worst,
+        };
+        if writes { worst.or(RiskVerdict::loses("sed writes over a file")) } else { worst }
+    })
+}
+
+/// The scripts among the arguments.
+fn sed_scripts<'a>(texts: &[&'a str]) -> Vec<&'a str> {
+    let mut named = Vec::new();
+    for (at, text) in texts.iter().enumerate() {
+        if let Some(script) = text.strip_prefix("--expression=") {
+            named.push(script);
+        } else if *text == "--expression"
+            || text.starts_with('-') && !text.starts_with("--") && text.ends_with('e')
+        {
+            named.extend(texts.get(at + 1).copied());
+        } else if let Some(script) = text.strip_prefix("-e") {
+            named.push(script);
+        }
+    }
+    if named.is_empty() && !texts.iter().any(|text| matches!(*text, "-f" | "--file")) {
+        named.extend(texts.iter().find(|text| !text.starts_with('-')).copied());
+    }
+    named
+}
+
+fn judge_edits(texts: &[&str]) -> RiskVerdict {
     let short = |flag: char| {
         texts
             .iter()

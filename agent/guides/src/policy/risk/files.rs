@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::super::RiskVerdict;
 use super::super::shell::{HOLE, PlainCommand, ShellWord, printed_text};
+use super::repository::{could_be, could_spell, unpacks};
 
 /// Parts of `.git` that hold the work itself, snapshots included.
 const HOLDS: [&str; 6] = ["objects", "refs", "HEAD", "packed-refs", "logs", "worktrees"];
@@ -94,14 +95,26 @@ pub fn file_risk(
                 RiskVerdict::loses("`rm` removes files")
             })
         }
-        "mv" if plain().any(|path| is_git(path)) && plain().any(|to| to == "/dev/null") => {
-            Some(RiskVerdict::leaves("`mv` removes the repository itself"))
+        // What lies there already is written over.
+        "mv" | "cp" | "install" | "rsync" | "patch" | "sponge" | "rename"
+            if !texts.iter().any(|text| matches!(*text, "--dry-run" | "--version" | "--help")) =>
+        {
+            Some(RiskVerdict::loses(format!("`{name}` may write over files")))
         }
-        "mv" if short('f') || plain().any(|path| path == "/dev/null") => {
-            Some(RiskVerdict::loses("`mv` throws a file away"))
+        "ln" if short('f') || texts.contains(&"--force") => {
+            Some(RiskVerdict::loses("`ln` replaces a file"))
         }
-        "cp" if plain().next().is_some_and(|from| from == "/dev/null") => {
-            Some(RiskVerdict::loses("`cp` empties a file"))
+        "unzip" | "7z" | "cpio" | "tar" if unpacks(name, simple) => {
+            Some(RiskVerdict::loses(format!("`{name}` may write over files")))
+        }
+        "zip" if short('m') || texts.contains(&"--move") => {
+            Some(RiskVerdict::loses("`zip` removes files"))
+        }
+        "sort" | "uniq" if short('o') || texts.iter().any(|text| text.starts_with("--output")) => {
+            Some(RiskVerdict::loses(format!("`{name}` writes over a file")))
+        }
+        "gzip" | "gunzip" | "bzip2" | "xz" | "zstd" if short('f') || texts.contains(&"--rm") => {
+            Some(RiskVerdict::loses(format!("`{name}` replaces files")))
         }
         "truncate" | "unlink" | "shred" | "trash" | "rimraf" | "del-cli" | "srm" => {
             Some(match plain().find(|path| is_device(path) || holds_work(path)) {
@@ -113,15 +126,11 @@ pub fn file_risk(
             Some(match texts.iter().find(|t| is_device(t.strip_prefix("of=").unwrap_or(t))) {
                 Some(_) => RiskVerdict::leaves(format!("`{name}` writes to a device")),
                 None if name == "dd" => RiskVerdict::loses("`dd` writes over files"),
-                None => RiskVerdict::local("`tee` writes a file"),
+                None if plain().all(|path| path.starts_with("/dev/")) || short('a') => {
+                    RiskVerdict::local("`tee` shows, or adds to a file")
+                }
+                None => RiskVerdict::loses("`tee` writes over files"),
             })
-        }
-        "rsync"
-            if texts
-                .iter()
-                .any(|text| text.starts_with("--delete") || *text == "--remove-source-files") =>
-        {
-            Some(RiskVerdict::loses("`rsync` removes files"))
         }
         "tar" if texts.contains(&"--remove-files") => {
             Some(RiskVerdict::loses("`tar` removes files"))
@@ -160,7 +169,7 @@ fn is_everything(path: &str, above: bool) -> bool {
         && (up || tree || hidden || system || parts == ["~"] || is_git(&path))
 }
 
-fn is_git(path: &str) -> bool {
+pub fn is_git(path: &str) -> bool {
     path.trim_end_matches(['/', '*'])
         .rsplit('/')
         .next()
@@ -168,7 +177,9 @@ fn is_git(path: &str) -> bool {
 }
 
 /// Whether a path is one of those in `.git` that hold what snapshots hold.
-fn holds_work(path: &str) -> bool {
-    let mut parts = path.split('/').skip_while(|part| !part.eq_ignore_ascii_case(".git")).skip(1);
-    parts.next().is_some_and(|part| HOLDS.contains(&part))
+pub fn holds_work(path: &str) -> bool {
+    let mut parts = path.split('/').skip_while(|part| !could_be(part)).skip(1);
+    parts.next().is_some_and(|part| {
+        HOLDS.iter().any(|held| part.eq_ignore_ascii_case(held) || could_spell(part, held))
+    })
 }

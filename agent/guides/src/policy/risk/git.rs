@@ -25,7 +25,8 @@ const LOOKS: &str = "log diff status show blame ls-files ls-tree ls-remote rev-p
 pub fn git_risk(texts: &[&str], all: &[ShellWord], scene: &CommandScene<'_>) -> RiskVerdict {
     let (config, verb, rest) = git_parts(texts);
     let commands = config.iter().chain(&rest).copied();
-    let runs = commands.filter_map(run_by).map(|line| scene.script(line)).reduce(RiskVerdict::or);
+    let run = commands.filter_map(run_by).chain(run_by_options(verb, &rest));
+    let runs = run.map(|line| scene.script(line)).reduce(RiskVerdict::or);
     let unseen = all.iter().any(Option::is_none);
     let own = verb_of(verb, &rest, unseen, scene);
     runs.map_or(own.clone(), |runs| own.or(runs))
@@ -44,6 +45,39 @@ fn git_parts<'a>(texts: &[&'a str]) -> (Vec<&'a str>, &'a str, Vec<&'a str>) {
         }
     }
     (config, "", Vec::new())
+}
+
+/// Command lines that options of a verb name.
+fn run_by_options<'a>(verb: &str, rest: &[&'a str]) -> Vec<&'a str> {
+    let (long, short): (&[&str], &[&str]) = match verb {
+        "fetch" | "pull" | "clone" | "ls-remote" | "fetch-pack" => (&["--upload-pack"], &["-u"]),
+        "push" | "send-pack" => (&["--receive-pack", "--exec"], &[]),
+        "archive" => (&["--exec"], &[]),
+        "grep" => (&["--open-files-in-pager"], &["-O"]),
+        "difftool" => (&["--extcmd"], &["-x"]),
+        "filter-branch" => {
+            (&["--tree-filter", "--index-filter", "--env-filter", "--msg-filter", "--setup"], &[])
+        }
+        _ => return Vec::new(),
+    };
+    let mut found = Vec::new();
+    for (at, word) in rest.iter().enumerate() {
+        if let Some((option, line)) = word.split_once('=')
+            && long.contains(&option)
+        {
+            found.push(line);
+        } else if long.contains(word) && *word != "--open-files-in-pager" {
+            found.extend(rest.get(at + 1).copied());
+        } else if let Some(short) = short.iter().find(|short| word.starts_with(**short)) {
+            let joined = &word[short.len()..];
+            if !joined.is_empty() {
+                found.push(joined);
+            } else if *short != "-O" && !(verb == "pull" || verb == "fetch" && *short == "-u") {
+                found.extend(rest.get(at + 1).copied());
+            }
+        }
+    }
+    found
 }
 
 /// The command line in a setting or an alias.
@@ -73,6 +107,11 @@ fn verb_of(verb: &str, rest: &[&str], unseen: bool, scene: &CommandScene<'_>) ->
     let first = rest.iter().find(|word| !word.starts_with('-')).copied();
     let loses = |what: &str| RiskVerdict::loses(format!("`git {verb}` {what}"));
     let aborts = has(&["--abort", "--quit", "--skip"]);
+    // What it is given through a pipe, or only when it runs, may be the snapshots.
+    let any = has(&["--stdin"]) || (unseen && has(&["-d", "--delete"]));
+    if verb == "update-ref" && any {
+        return RiskVerdict::leaves("`git update-ref` on references that nobody has seen");
+    }
     if rest.iter().any(|word| word.contains("refs/codebutler"))
         && matches!(verb, "update-ref" | "push")
     {

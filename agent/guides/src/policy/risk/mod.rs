@@ -4,10 +4,13 @@
 //! [`runs`] finds what a command runs in turn, [`targets`] what a build tool is told to do, [`git`],
 //! [`files`], [`edits`] and [`code`] what could be lost, [`send`] what reaches others.
 
+mod around;
 mod code;
 mod edits;
+mod fetched;
 mod files;
 mod git;
+mod repository;
 mod runs;
 mod send;
 mod targets;
@@ -15,9 +18,11 @@ mod targets;
 use std::cell::Cell;
 use std::collections::HashMap;
 
+use self::repository::RepositoryReach;
 use super::names::{is_handover_file, is_order, throws_away};
 use super::programs::{FILERS, READERS, SHELLS};
 use super::reach::{self, ProgramReach};
+use super::rules::RuleVerdict;
 use super::shell::{PlainCommand, ShellWord};
 use super::{CommandPolicy, RiskVerdict};
 
@@ -34,6 +39,10 @@ const ORDERS: [&str; 8] =
 /// What is known around a command.
 pub struct CommandScene<'a> {
     policy: &'a CommandPolicy,
+    /// Files that the script brings from elsewhere.
+    fetched: Vec<String>,
+    /// What makes its commands reach the repository.
+    repository: RepositoryReach,
     /// Files that the script writes before, by name.
     files: HashMap<String, String>,
     /// Whether it goes to where the worktree is a folder among others.
@@ -57,6 +66,8 @@ impl<'a> CommandScene<'a> {
         Self {
             policy,
             brings: runs::brings_code(found),
+            fetched: fetched::fetched_files(found),
+            repository: RepositoryReach::of(found),
             files: files::written_files(found),
             above: files::goes_above(found),
             depth,
@@ -75,12 +86,33 @@ impl<'a> CommandScene<'a> {
 
     /// One command, unless the repository says what it is.
     pub fn command(&self, simple: &PlainCommand) -> RiskVerdict {
-        let own = command_risk(simple, self);
-        match self.policy.rules.command(simple) {
-            // What is called safe runs; what it could throw away is kept all the same.
-            Some(said) => RiskVerdict { loses: own.loses, ..said },
-            None => own,
+        let own = judge_program(simple, self);
+        let said = self.policy.rules.command(simple);
+        let own = said.map_or(own.clone(), |said| self.as_said(simple, own, said));
+        // A rule is about the program, and not about the files that its output goes to.
+        simple.writes.iter().fold(own, |worst, file| worst.or(files::judge_redirect(simple, file)))
+    }
+
+    /// What the repository says of a command. What is called safe runs, unless what stands behind the words of the
+    /// rule makes it worse: whoever calls `npm` safe has not thought of `npm publish`. What it could throw away is kept
+    /// all the same.
+    fn as_said(&self, simple: &PlainCommand, own: RiskVerdict, said: RuleVerdict) -> RiskVerdict {
+        let RuleVerdict { verdict, words } = said;
+        if verdict.tier < own.tier {
+            let named = simple.with_words(words.into_iter().map(Some).collect());
+            let named = PlainCommand { sets: Vec::new(), writes: Vec::new(), ..named };
+            let at_most = judge_program(&named, self).tier;
+            if own.tier > at_most {
+                return own;
+            }
         }
+        RiskVerdict { loses: own.loses, ..verdict }
+    }
+
+    /// Whether a file is one that the script has brought from elsewhere.
+    fn has_fetched(&self, file: &str) -> bool {
+        let file = fetched::plain_path(file);
+        self.fetched.iter().any(|fetched| fetched == file)
     }
 
     /// Whether too much is hidden in each other to go on.
@@ -103,13 +135,17 @@ impl<'a> CommandScene<'a> {
     }
 }
 
-/// One command, and what it runs in turn.
-fn command_risk(simple: &PlainCommand, scene: &CommandScene<'_>) -> RiskVerdict {
-    let own = judge_program(simple, scene);
-    simple.writes.iter().fold(own, |worst, file| worst.or(files::judge_redirect(simple, file)))
+/// One command, what it runs in turn, and what the variables run that are set for it.
+fn judge_program(simple: &PlainCommand, scene: &CommandScene<'_>) -> RiskVerdict {
+    let own = judge_words(simple, scene);
+    let sets = simple.sets.iter().map(|(name, value)| (name.as_str(), value.as_deref()));
+    match around::judge_assignments(sets, scene) {
+        Some(around) => own.or(around),
+        None => own,
+    }
 }
 
-fn judge_program(simple: &PlainCommand, scene: &CommandScene<'_>) -> RiskVerdict {
+fn judge_words(simple: &PlainCommand, scene: &CommandScene<'_>) -> RiskVerdict {
     let Some(first) = simple.words.first() else { return RiskVerdict::reads("it runs nothing") };
     let rest = &simple.words[1..];
     let texts: Vec<&str> = rest.iter().filter_map(Option::as_deref).collect();
@@ -120,6 +156,17 @@ fn judge_program(simple: &PlainCommand, scene: &CommandScene<'_>) -> RiskVerdict
         return words.map_or_else(|| scene.script(first), |words| scene.script(&words.join(" ")));
     }
     let name = first.rsplit('/').next().unwrap_or(first);
+    if let Some(verdict) = scene.repository.judge(name, simple) {
+        return verdict;
+    }
+    if first.contains('/') && scene.has_fetched(first) {
+        return RiskVerdict::leaves(format!(
+            "it runs `{name}`, which it has just brought from elsewhere"
+        ));
+    }
+    if let Some(verdict) = around::judge_subscripts(name, simple, scene).filter(RiskVerdict::asks) {
+        return verdict;
+    }
     if let Some(verdict) = runs::in_turn(name, simple, rest, scene) {
         return verdict;
     }
@@ -139,7 +186,7 @@ fn judge_program(simple: &PlainCommand, scene: &CommandScene<'_>) -> RiskVerdict
     }
     let own = match name {
         "git" => git::git_risk(&texts, rest, scene),
-        "sed" | "gsed" => edits::judge_sed(&texts),
+        "sed" | "gsed" => edits::judge_sed(&texts, scene),
         _ => edits::edit_risk(name, &texts)
             .or_else(|| files::file_risk(name, simple, &texts, scene.above))
             .or_else(|| edits::database_risk(name, simple, &texts))
@@ -208,9 +255,12 @@ pub fn judge_fragment(simple: &PlainCommand, scene: &CommandScene<'_>) -> Option
     let said = scene.policy.rules.command(simple);
     let leaves = matches!(reach::reach_of(name, &simple.words[1..]), Some(ProgramReach::Leaves(_)))
         || (name == "git" && judge_program(simple, scene).asks());
-    said.or_else(|| {
-        leaves.then(|| RiskVerdict::leaves(format!("`{name}` changes something elsewhere")))
-    })
+    let own = leaves.then(|| RiskVerdict::leaves(format!("`{name}` changes something elsewhere")));
+    match (said, own) {
+        (Some(said), Some(own)) => Some(scene.as_said(simple, own, said)),
+        (Some(said), None) => Some(said.verdict),
+        (None, own) => own,
+    }
 }
 
 fn is_shell(name: &str) -> bool {
@@ -224,5 +274,7 @@ fn first_plain(rest: &[ShellWord]) -> Option<&ShellWord> {
 
 #[cfg(test)]
 mod corpus;
+#[cfg(test)]
+mod overlooked;
 #[cfg(test)]
 mod tests;

@@ -2,11 +2,12 @@
 
 use super::super::RiskVerdict;
 use super::super::programs::{RUNNERS, WRAPPERS};
-use super::super::shell::{PlainCommand, ShellWord};
+use super::super::shell::{HOLE, PlainCommand, ShellWord};
+use super::around::judge_assignments;
 use super::{CommandScene, first_plain, is_shell, script_file};
 
 /// Programs that bring code from elsewhere, or out of what hides it.
-const BRINGS: [&str; 17] = [
+pub const BRINGS: [&str; 17] = [
     "curl", "wget", "http", "https", "fetch", "nc", "ncat", "socat", "base64", "base32", "xxd",
     "openssl", "rev", "gpg", "gunzip", "zcat", "tr",
 ];
@@ -79,7 +80,7 @@ fn judge_text(text: Option<String>, scene: &CommandScene<'_>) -> RiskVerdict {
 }
 
 /// Code that nobody has seen asks where it comes from elsewhere.
-fn judge_unseen(why: &str, scene: &CommandScene<'_>) -> RiskVerdict {
+pub fn judge_unseen(why: &str, scene: &CommandScene<'_>) -> RiskVerdict {
     match &scene.brings {
         Some(from) => {
             RiskVerdict::leaves(format!("it runs what `{from}` may bring, which nobody has seen"))
@@ -142,7 +143,12 @@ fn judge_substitution(simple: &PlainCommand, scene: &CommandScene<'_>) -> RiskVe
 }
 
 /// A script by its file: what is known to be in it, or what its name promises.
-fn file_run(file: &str, texts: &[&str], scene: &CommandScene<'_>) -> RiskVerdict {
+pub fn file_run(file: &str, texts: &[&str], scene: &CommandScene<'_>) -> RiskVerdict {
+    if scene.has_fetched(file) {
+        return RiskVerdict::leaves(format!(
+            "it runs `{file}`, which it has just brought from elsewhere"
+        ));
+    }
     let own = script_file(file, texts);
     match scene.files.get(file.trim_start_matches("./")) {
         Some(text) => own.or(scene.script(text)),
@@ -196,6 +202,10 @@ pub fn judge_pipe(name: &str, simple: &PlainCommand, scene: &CommandScene<'_>) -
             "`{name}` runs what `{from}` brings, which nobody has seen"
         )),
         None if simple.piped => RiskVerdict::loses(format!("`{name}` runs what a pipe brings")),
+        None if !simple.reads.is_empty() => match simple.reads.last() {
+            Some(Some(file)) => file_run(file, &[], scene),
+            _ => judge_unseen("it runs a script that is not known before", scene),
+        },
         None => RiskVerdict::local("it runs nothing"),
     }
 }
@@ -278,6 +288,12 @@ fn judge_wrapped(
     let shapes =
         simple.shapes.get(simple.shapes.len().saturating_sub(rest.len())..).unwrap_or_default();
     while let Some(word) = shapes.get(at) {
+        if name == "env" && word.len() > 2 && word.starts_with("-S") {
+            return judge_text(
+                Some(word[2..].to_owned()).filter(|line| !line.contains(HOLE)),
+                scene,
+            );
+        }
         if name == "env" && (word == "-S" || word.starts_with("--split-string")) {
             let line = word.split_once('=').map(|(_, line)| Some(line.to_owned()));
             return judge_text(line.unwrap_or_else(|| rest.get(at + 1).cloned().flatten()), scene);
@@ -321,7 +337,13 @@ fn judge_wrapped(
             None => words.push(None),
         }
     }
-    inner_of(words, simple, scene)
+    let assigned = shapes.iter().take(at).filter_map(|word| {
+        let (name, value) = word.split_once('=')?;
+        Some((name, (!value.contains(HOLE)).then_some(value)))
+    });
+    let around = judge_assignments(assigned, scene);
+    let own = inner_of(words, simple, scene);
+    around.map_or(own.clone(), |around| own.or(around))
 }
 
 fn find_risk(rest: &[ShellWord], simple: &PlainCommand, scene: &CommandScene<'_>) -> RiskVerdict {

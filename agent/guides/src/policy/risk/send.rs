@@ -25,13 +25,33 @@ const POSTS: [&str; 5] = ["--post-data", "--post-file", "--body-data", "--body-f
 /// A program that sends; nothing if it is none.
 pub fn send_risk(name: &str, simple: &PlainCommand, texts: &[&str]) -> Option<RiskVerdict> {
     match name {
-        "curl" => Some(judge_request(name, simple, curl_changes(&simple.shapes[1..]))),
+        "curl" => {
+            let sent = judge_request(name, simple, curl_changes(&simple.shapes[1..]));
+            Some(sent.or(judge_download(name, simple)))
+        }
+        "hg" | "jj" | "svn" | "svnadmin" | "bzr" | "brz" | "darcs" | "fossil" | "sl" | "pijul" => {
+            let shares = ["push", "commit", "ci", "import", "send", "email", "outgoing-push"];
+            let central = matches!(name, "svn" | "fossil");
+            let verb = texts.iter().take(4).find(|text| shares.contains(text))?;
+            (central || !matches!(*verb, "commit" | "ci" | "import"))
+                .then(|| RiskVerdict::leaves(format!("`{name} {verb}` sends work elsewhere")))
+        }
+        "npm" | "pnpm" | "cnpm" => {
+            // A unique beginning of a verb is the verb.
+            let verb = texts.iter().find(|text| !text.starts_with('-'))?;
+            let publishes = [("publish", 3), ("unpublish", 5), ("deprecate", 4)].iter().any(
+                |(whole, least)| {
+                    verb.len() >= *least && verb.len() < whole.len() && whole.starts_with(verb)
+                },
+            );
+            publishes.then(|| RiskVerdict::leaves(format!("`{name} {verb}` publishes")))
+        }
         "wget" => {
             let posts = simple
                 .shapes
                 .iter()
                 .any(|word| POSTS.iter().any(|option| word.split('=').next() == Some(*option)));
-            Some(judge_request(name, simple, posts))
+            Some(judge_request(name, simple, posts).or(judge_download(name, simple)))
         }
         "http" | "https" | "xh" => {
             let method = texts.first().is_some_and(|text| {
@@ -42,6 +62,21 @@ pub fn send_risk(name: &str, simple: &PlainCommand, texts: &[&str]) -> Option<Ri
         }
         name if DATABASES.contains(&name) => Some(judge_database(name, simple, texts)),
         _ => None,
+    }
+}
+
+/// What is fetched into a file may write over one.
+fn judge_download(name: &str, simple: &PlainCommand) -> RiskVerdict {
+    let writes = simple.shapes.iter().any(|word| {
+        let short = word.starts_with('-') && !word.starts_with("--");
+        matches!(word.split('=').next(), Some("--output" | "--output-document" | "--remote-name"))
+            || (short && word.contains('O'))
+            || (short && name == "curl" && word.contains('o'))
+    });
+    if writes {
+        RiskVerdict::loses(format!("`{name}` may write over a file"))
+    } else {
+        RiskVerdict::local(format!("`{name}` fetches"))
     }
 }
 

@@ -27,6 +27,10 @@ pub struct PlainCommand {
     pub shapes: Vec<String>,
     /// Files that it writes by redirection.
     pub writes: Vec<ShellWord>,
+    /// Files that it reads by redirection.
+    pub reads: Vec<ShellWord>,
+    /// Variables that are set for it alone.
+    pub sets: Vec<(String, ShellWord)>,
     /// What a here-document or here-string feeds it.
     pub input: Option<String>,
     /// Whether another command's output is its input.
@@ -306,6 +310,7 @@ impl Walk {
                 };
                 let value = known_word(&value);
                 if let ast::AssignmentName::VariableName(name) = &assignment.name {
+                    out.sets.push((name.clone(), value.clone()));
                     match value.filter(|_| keeps) {
                         Some(value) => self.variables.insert(name.clone(), value),
                         None => self.variables.remove(name),
@@ -351,7 +356,9 @@ impl Walk {
                 match target {
                     IoFileRedirectTarget::Filename(file) => {
                         let file = known_word(&self.word(file)?);
-                        if !reads {
+                        if reads {
+                            out.reads.push(file);
+                        } else {
                             out.writes.push(file);
                         }
                         Ok(())

@@ -1,0 +1,338 @@
+//! The repository itself, which holds the snapshots: whatever could reach `.git` asks, since nothing brings back
+//! what is lost there.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::super::RiskVerdict;
+use super::super::shell::{HOLE, PlainCommand};
+use super::files::{holds_work, is_git};
+
+/// Programs that change the files that they are given: move, remove, write over, take rights away.
+const CHANGES: &str = "mv rm cp ln install rsync chmod chown chgrp chattr setfacl tar unzip patch sed gsed perl tee dd \
+                       truncate unlink shred trash rimraf del-cli srm rmdir rename mmv zip gzip gunzip 7z cpio sponge";
+/// What prints where the repository is.
+const PRINTS: [&str; 3] = ["--git-dir", "--absolute-git-dir", "--git-common-dir"];
+/// The repository's folder.
+const NAME: &str = ".git";
+
+/// Code that names the repository's folder and does something to files.
+static NAMES_GIT: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r#"\.git(?:["'`/\\]|\s|$)"#).ok());
+static CHANGES_FILES: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let calls = r"rmtree|remove_tree|rmtree|rm_rf|rm_r\b|rmSync|rmdir|\brm\s*\(|unlink|remove|rename|\bmove|chmod|truncate|writeFile|write_text|write_bytes|copyfile|copytree|cpSync";
+    Regex::new(&format!(r#"(?i){calls}|open\s*\([^)]*["'][wax]"#)).ok()
+});
+
+/// What a script does around its commands that makes them reach the repository.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RepositoryReach {
+    /// It goes into `.git`.
+    inside: bool,
+    /// `*` means hidden files too.
+    dotglob: bool,
+    /// It asks Git where the repository is.
+    asked: bool,
+}
+
+impl RepositoryReach {
+    pub fn of(found: &[PlainCommand]) -> Self {
+        let mut reach = Self::default();
+        for simple in found {
+            let name = program_name(simple);
+            let shapes = simple.shapes.get(1..).unwrap_or_default();
+            let mut words = shapes.iter().map(String::as_str);
+            match name {
+                Some("cd" | "pushd") => {
+                    reach.inside |= words.any(|path| path.split('/').any(|part| could_be(part)));
+                }
+                Some("shopt" | "setopt" | "set") => {
+                    reach.dotglob |= words
+                        .any(|word| matches!(word, "dotglob" | "globdots" | "GLOB_DOTS"))
+                        && !shapes.iter().any(|word| word == "-u");
+                }
+                Some("git") => {
+                    reach.asked |= words.any(|word| PRINTS.contains(&word));
+                }
+                _ => {}
+            }
+        }
+        reach
+    }
+
+    /// A program that changes files; nothing if it can't reach the repository.
+    pub fn judge(self, name: &str, simple: &PlainCommand) -> Option<RiskVerdict> {
+        if !CHANGES.split(' ').any(|one| one == name) {
+            return None;
+        }
+        let leaves =
+            |why: &str| Some(RiskVerdict::leaves(format!("`{name}` {why}, snapshots and all")));
+        let mut shapes = simple.shapes.iter().skip(1).map(String::as_str);
+        if self.inside && takes_away(name, simple) {
+            return leaves("works inside the repository itself");
+        }
+        if let Some(path) = shapes.find(|word| reaches(name, simple, word)) {
+            let shown = path.replace(HOLE, "…");
+            return leaves(&format!("reaches the repository itself (`{shown}`)"));
+        }
+        let mut shapes = simple.shapes.iter().skip(1).map(String::as_str);
+        if takes_away(name, simple)
+            && shapes.any(|word| {
+                (self.asked && word.trim_end_matches("/*") == HOLE.to_string().as_str())
+                    || (self.dotglob && matches!(word, "*" | "./*"))
+            })
+        {
+            return leaves("may take the repository itself along");
+        }
+        None
+    }
+}
+
+fn program_name(simple: &PlainCommand) -> Option<&str> {
+    let name = simple.words.first()?.as_deref()?;
+    Some(name.rsplit('/').next().unwrap_or(name))
+}
+
+/// Copies and archives only read what they are given first.
+fn takes_away(name: &str, simple: &PlainCommand) -> bool {
+    !matches!(name, "cp" | "tar" | "zip" | "tee" | "ln")
+        || simple.shapes.iter().any(|word| word == "--remove-files")
+}
+
+/// Whether a program changes the repository at `word`.
+fn reaches(name: &str, simple: &PlainCommand, word: &str) -> bool {
+    let path = word.rsplit_once('=').map_or(word, |(_, path)| path);
+    if word.starts_with('-') && !word.contains('=') {
+        // Such as `tar -C.git`.
+        return name == "tar" && word.strip_prefix("-C").is_some_and(is_whole);
+    }
+    let is_last = simple.shapes.last().is_some_and(|last| last == word);
+    match name {
+        // The place where it writes.
+        "cp" | "ln" | "install" | "rsync" => {
+            let deletes = simple.shapes.iter().any(|w| w.starts_with("--delete"));
+            let target = is_last || target_of(simple).is_some_and(|target| target == word);
+            (target && (holds_work(path) || is_whole(path) || deletes && could_hold(path)))
+                || simple.shapes.iter().any(|w| w == "--remove-source-files") && is_whole(path)
+        }
+        "tar" | "unzip" | "7z" | "cpio" => {
+            let writes = unpacks(name, simple);
+            writes && (is_whole(path) || holds_work(path))
+                || simple.shapes.iter().any(|w| w == "--remove-files") && is_whole(path)
+        }
+        "sed" | "gsed" | "perl" => {
+            let in_place = simple.shapes.iter().any(|w| {
+                w.starts_with("--in-place")
+                    || (w.starts_with('-') && !w.starts_with("--") && w.contains('i'))
+            });
+            in_place && holds_work(path)
+        }
+        "chmod" => (is_whole(path) || holds_work(path)) && takes_rights(simple),
+        // Without its option it takes no folder.
+        "rm" => {
+            let recursive = simple.shapes.iter().any(|w| {
+                w == "--recursive"
+                    || w.starts_with('-') && !w.starts_with("--") && w.contains(['r', 'R'])
+            });
+            (recursive && is_whole(path)) || holds_work(path)
+        }
+        // What is put into an archive is read.
+        "zip" => simple.shapes.iter().any(|w| w == "-m" || w == "--move") && is_whole(path),
+        _ => is_whole(path) || holds_work(path),
+    }
+}
+
+/// `-t folder`.
+fn target_of(simple: &PlainCommand) -> Option<&String> {
+    let at = simple.shapes.iter().position(|word| word == "-t" || word == "--target-directory")?;
+    simple.shapes.get(at + 1)
+}
+
+pub fn unpacks(name: &str, simple: &PlainCommand) -> bool {
+    let first = simple.shapes.get(1).map_or("", String::as_str);
+    match name {
+        "tar" => {
+            let short = |word: &String| word.starts_with('-') && !word.starts_with("--");
+            simple.shapes.iter().any(|w| matches!(w.as_str(), "--extract" | "--get"))
+                || simple.shapes.iter().skip(1).any(|w| short(w) && w.contains('x'))
+                || first.contains('x') && !first.contains('/') && !first.contains('.')
+        }
+        "unzip" => !simple.shapes.iter().any(|w| matches!(w.as_str(), "-l" | "-t" | "-v" | "-Z")),
+        "7z" => matches!(first, "x" | "e"),
+        _ => simple.shapes.iter().any(|w| w == "-i" || w == "--extract"),
+    }
+}
+
+/// Whether a mode leaves the owner less than everything.
+fn takes_rights(simple: &PlainCommand) -> bool {
+    let mode = simple.shapes.iter().skip(1).find(|word| !word.starts_with("--") && *word != "-R");
+    mode.is_none_or(|mode| {
+        let digits = mode.trim_start_matches('0');
+        let numeric = !mode.is_empty() && mode.bytes().all(|b| b.is_ascii_digit());
+        if numeric {
+            digits.len() < 3 || !digits.starts_with('7')
+        } else {
+            !mode.starts_with("u+")
+                && !mode.starts_with('+')
+                && !mode.starts_with("a+")
+                && !mode.starts_with("g")
+                && !mode.starts_with('o')
+        }
+    })
+}
+
+/// Whether a path names the repository's folder, or could.
+fn is_whole(path: &str) -> bool {
+    is_git(path)
+        || path
+            .trim_end_matches('/')
+            .trim_end_matches("/*")
+            .rsplit('/')
+            .next()
+            .is_some_and(could_be)
+}
+
+/// Whether a folder may hold the repository: the worktree's own.
+fn could_hold(path: &str) -> bool {
+    matches!(path.trim_end_matches('/'), "." | "" | "/work/tree")
+}
+
+/// Whether a name with glob characters, brackets or braces can spell `.git`, and names little else.
+pub fn could_be(part: &str) -> bool {
+    if part.eq_ignore_ascii_case(".git") {
+        return true;
+    }
+    // A star or a question mark stands for no dot at the beginning.
+    could_spell(part, NAME) && expand_braces(part).iter().any(|one| one.starts_with(['.', '[']))
+}
+
+/// Whether glob characters can spell a name.
+pub fn could_spell(glob: &str, name: &str) -> bool {
+    glob.contains(['*', '?', '[', '{'])
+        && expand_braces(glob).iter().any(|one| glob_matches(one.as_bytes(), name.as_bytes()))
+}
+
+/// `{a,b}c` as `ac` and `bc`; only what is short enough to matter.
+fn expand_braces(text: &str) -> Vec<String> {
+    let parts = (|| {
+        let open = text.find('{')?;
+        let close = open + text[open..].find('}')?;
+        Some((&text[..open], &text[open + 1..close], &text[close + 1..]))
+    })();
+    match parts {
+        Some((before, inner, after)) if text.len() < 64 => inner
+            .split(',')
+            .flat_map(|one| expand_braces(&format!("{before}{one}{after}")))
+            .take(64)
+            .collect(),
+        _ => vec![text.to_owned()],
+    }
+}
+
+/// Shell globs: `*`, `?`, `[a-z]`.
+fn glob_matches(glob: &[u8], name: &[u8]) -> bool {
+    match (glob.first(), name.first()) {
+        (None, None) => true,
+        (Some(b'*'), _) => {
+            glob_matches(&glob[1..], name) || (!name.is_empty() && glob_matches(glob, &name[1..]))
+        }
+        (Some(b'?'), Some(_)) => glob_matches(&glob[1..], &name[1..]),
+        (Some(b'['), Some(byte)) => match glob.iter().skip(2).position(|b| *b == b']') {
+            Some(end) => {
+                let set = &glob[1..end + 2];
+                let negated = matches!(set.first(), Some(b'!' | b'^'));
+                let set = if negated { &set[1..] } else { set };
+                let listed = set.contains(byte)
+                    || set.windows(3).any(|w| w[1] == b'-' && (w[0]..=w[2]).contains(byte))
+                    || set.starts_with(b"[:");
+                listed != negated && glob_matches(&glob[end + 3..], &name[1..])
+            }
+            None => false,
+        },
+        (Some(a), Some(b)) => a.eq_ignore_ascii_case(b) && glob_matches(&glob[1..], &name[1..]),
+        _ => false,
+    }
+}
+
+/// Code that changes files of the repository's folder by its name.
+pub fn code_reaches(code: &str) -> bool {
+    let has = |regex: &Option<Regex>| regex.as_ref().is_some_and(|regex| regex.is_match(code));
+    has(&NAMES_GIT) && has(&CHANGES_FILES)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::CommandPolicy;
+
+    #[test]
+    fn whatever_could_reach_the_repository_asks() {
+        let policy = CommandPolicy::default();
+        let missed: Vec<&str> = [
+            "mv .git away",
+            "mv .git /tmp/x && ls",
+            "chmod -R 000 .git",
+            "chmod a-rwx .git",
+            "chmod 0 .git/objects",
+            "rm -rf .gi?",
+            "rm -rf .[g]it",
+            "rm -rf .{git,cache}",
+            "rm -rf .g*",
+            "mv .gi[t] x",
+            "rm -rf \"$(git rev-parse --git-dir)\"",
+            "mv $(git rev-parse --absolute-git-dir) /tmp",
+            "cd .git && rm -rf *",
+            "cd ./.git; rm -r objects",
+            "pushd .git/refs; rm -rf heads",
+            "shopt -s dotglob; rm -rf *",
+            "shopt -s dotglob && mv * /tmp/x",
+            "rsync -a --delete empty/ .git/",
+            "rsync -a --delete empty/ ./",
+            "cp other .git/refs/heads/main",
+            "cp -f x .git/packed-refs",
+            "sed -i d .git/packed-refs",
+            "tar xf a.tar -C .git",
+            "ln -sf x .git/HEAD",
+            "install x .git/HEAD",
+            "python3 -c 'import shutil; shutil.rmtree(\".git\")'",
+            "node -e 'fs.rmSync(\".git\", {recursive: true})'",
+            "perl -e 'use File::Path; remove_tree(\".git\")'",
+            "ruby -e 'FileUtils.rm_rf(\".git\")'",
+            "git for-each-ref --format='delete %(refname)' | git update-ref --stdin",
+            "git for-each-ref refs/codebutler | xargs -n1 git update-ref -d",
+        ]
+        .into_iter()
+        .filter(|script| !policy.bash(script).asks())
+        .collect();
+        assert!(missed.is_empty(), "{missed:#?}");
+    }
+
+    #[test]
+    fn what_only_looks_like_the_repository_does_not_ask() {
+        let policy = CommandPolicy::default();
+        let asked: Vec<String> = [
+            "mv .gitignore x",
+            "cp .git/hooks/pre-commit.sample x",
+            "cp hook .git/hooks/pre-commit && chmod +x .git/hooks/pre-commit",
+            "chmod 755 .git/hooks/pre-commit",
+            "tar czf backup.tgz .git",
+            "cp -r .git /tmp/backup",
+            "rm -rf *",
+            "rm -f *.log",
+            "mv *.md docs/",
+            "rm -rf build && cp -r src build",
+            "cd \"$(git rev-parse --show-toplevel)\" && rm -rf build",
+            "rsync -a --delete src/ build/",
+            "sed -i s/a/b/ .gitignore .github/workflows/x.yml",
+            "cat .git/HEAD && ls .git",
+            "python3 -c 'print(open(\".git/HEAD\").read())'",
+            "rm -rf .github/workflows .gitlab-ci.yml .cache",
+        ]
+        .into_iter()
+        .map(|script| (policy.bash(script), script))
+        .filter(|(verdict, _)| verdict.asks())
+        .map(|(verdict, script)| format!("{script}: {}", verdict.why))
+        .collect();
+        assert!(asked.is_empty(), "{asked:#?}");
+    }
+}
