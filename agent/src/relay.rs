@@ -9,6 +9,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use codebutler_wire::path;
@@ -19,9 +20,10 @@ use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 
 use crate::gateway::{GatewayClient, GatewayError, read_refusal};
@@ -55,8 +57,26 @@ pub struct RelayRefusal {
 #[derive(Clone)]
 pub struct GitRelay {
     address: SocketAddr,
+    /// Names the part of the path that only the toolbox knows.
+    own: String,
     refused: Arc<Mutex<Option<RelayRefusal>>>,
     turned_away: Arc<Mutex<Vec<String>>>,
+}
+
+/// Begins the path that only the toolbox knows.
+const OWN_GIT: &str = "/git-of-toolbox-";
+/// Connections whose requests are read at once. A tunnel that stands is none of them.
+const MAX_CONNECTIONS: usize = 64;
+/// How long the head of a request may take, and how many bytes are kept of one.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_HEAD: usize = 64 * 1024;
+
+/// The same remote for commands, which may know it.
+pub fn public_url(url: &str) -> String {
+    match url.split_once(OWN_GIT) {
+        Some((address, _)) => format!("{address}{PREFIX}"),
+        None => url.to_owned(),
+    }
 }
 
 /// Connections of commands that are remembered as refused.
@@ -74,6 +94,7 @@ impl GitRelay {
         };
         let relay = Self {
             address: listener.local_addr()?,
+            own: format!("{OWN_GIT}{:032x}", rand::random::<u128>()),
             refused: Arc::default(),
             turned_away: Arc::default(),
         };
@@ -81,9 +102,9 @@ impl GitRelay {
         Ok(relay)
     }
 
-    /// The Git remote that it offers.
+    /// The Git remote that it offers the toolbox: what is refused there is kept for [`Self::take_refusal`].
     pub fn url(&self) -> String {
-        format!("http://{}{PREFIX}", self.address)
+        format!("http://{}{}", self.address, self.own)
     }
 
     /// The proxy that it is for commands.
@@ -115,12 +136,15 @@ impl GitRelay {
     }
 
     async fn accept(self, listener: TcpListener, gateway: GatewayClient) {
+        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {
             let Ok((stream, _)) = listener.accept().await else {
                 // Out of file descriptors, say: it passes.
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
                 continue;
             };
+            // Any command can connect: one that is too many is closed at once, before it costs memory.
+            let Ok(place) = places.clone().try_acquire_owned() else { continue };
             let _ = stream.set_nodelay(true);
             let (relay, gateway) = (self.clone(), gateway.clone());
             let served = async move {
@@ -129,12 +153,16 @@ impl GitRelay {
                     async move { Ok::<_, Infallible>(relay.answer(&gateway, request).await) }
                 });
                 let served = hyper::server::conn::http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(HEAD_TIMEOUT)
+                    .max_buf_size(MAX_HEAD)
                     .serve_connection(TokioIo::new(stream), service)
                     .with_upgrades()
                     .await;
                 if let Err(error) = served {
                     tracing::debug!(%error, "relay connection ended");
                 }
+                drop(place);
             };
             tokio::spawn(served.in_current_span());
         }
@@ -144,13 +172,20 @@ impl GitRelay {
         if proxy::is_for(&request) {
             return proxy::answer_request(gateway, request, |why| self.turn_away(why)).await;
         }
-        let Some(target) = relay_target(request.method(), request.uri().path()) else {
+        let path = request.uri().path();
+        // What becomes of a command's own Git says nothing of the toolbox' push.
+        let own = path.strip_prefix(self.own.as_str());
+        let is_own = own.is_some();
+        let plain = own.map_or_else(|| path.to_owned(), |rest| format!("{PREFIX}{rest}"));
+        let Some(target) = relay_target(request.method(), &plain) else {
             return say_status(StatusCode::NOT_FOUND, "the relay serves /git/ and proxies only");
         };
-        match self.forward(gateway, request, &target).await {
+        match self.forward(gateway, request, &target, is_own).await {
             Ok(answer) => answer,
             Err(error) => {
-                self.refuse(error.to_string(), error.may_pass());
+                if is_own {
+                    self.refuse(error.to_string(), error.may_pass());
+                }
                 tracing::warn!(error = format!("{:#}", anyhow::Error::new(error)), "relay");
                 say_status(StatusCode::BAD_GATEWAY, "the gateway can't be reached: try again")
             }
@@ -162,6 +197,7 @@ impl GitRelay {
         gateway: &GatewayClient,
         request: Request<Incoming>,
         target: &str,
+        is_own: bool,
     ) -> Result<Response<Body>, GatewayError> {
         let (head, body) = request.into_parts();
         let mut onward = gateway
@@ -176,7 +212,9 @@ impl GitRelay {
         let body = if status.is_success() {
             let relay = self.clone();
             let frames = answer.bytes_stream().map_ok(Frame::data).map_err(move |error| {
-                relay.refuse("the gateway's answer was cut off".to_owned(), true);
+                if is_own {
+                    relay.refuse("the gateway's answer was cut off".to_owned(), true);
+                }
                 io::Error::other(error)
             });
             StreamBody::new(frames).boxed()
@@ -188,7 +226,9 @@ impl GitRelay {
                 GatewayError::Unexpected { excerpt, .. } if !excerpt.is_empty() => excerpt,
                 other => other.to_string(),
             };
-            self.refuse(said, passes);
+            if is_own {
+                self.refuse(said, passes);
+            }
             full_body(bytes)
         };
         let mut response = Response::new(body);

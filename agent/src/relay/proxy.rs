@@ -10,12 +10,16 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use reqwest::Upgraded;
+use tokio::sync::Semaphore;
 
 use super::{Body, end_to_end, full_body};
 use crate::gateway::{GatewayClient, GatewayError, read_refusal};
 
 /// Told to clients besides the text: most show no body of a refused CONNECT.
 const REFUSED: HeaderName = HeaderName::from_static("x-codebutler-refused");
+
+/// Tunnels that commands may have at once.
+static TUNNELS: Semaphore = Semaphore::const_new(512);
 
 /// Whether a request is for the proxy.
 pub fn is_for(request: &Request<Incoming>) -> bool {
@@ -49,7 +53,14 @@ pub async fn answer_request(
         }
     };
     if request.method() == Method::CONNECT {
+        let Ok(place) = TUNNELS.try_acquire() else {
+            return refuse_request(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "too many connections are open at once: close some, and try again",
+            );
+        };
         tokio::spawn(async move {
+            let _place = place;
             let Ok(client) = hyper::upgrade::on(request).await else { return };
             let (mut client, mut tunnel) = (TokioIo::new(client), tunnel);
             let _ = tokio::io::copy_bidirectional(&mut client, &mut tunnel).await;
