@@ -10,7 +10,7 @@ pub mod state;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufRead, BufReader, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use codebutler_wire::{NanoUsd, PendingItem, SlackTs, TestRun, ThreadMessage};
@@ -336,24 +336,26 @@ impl OpenTranscript {
         let mut file =
             OpenOptions::new().read(true).append(true).create(true).open(&path).map_err(fail)?;
         File::open(&folder).and_then(|folder| folder.sync_all()).map_err(fail)?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(fail)?;
-        let (records, good) = parse_records(&bytes)
-            .map_err(|line| TranscriptError::Damaged { path: path.clone(), line })?;
-        if good < bytes.len() {
-            tracing::warn!(
-                bytes = bytes.len() - good,
-                "removing a line that was cut off by a crash"
-            );
-            file.set_len(good as u64).map_err(fail)?;
-            file.seek(SeekFrom::End(0)).map_err(fail)?;
+        let mut state = TranscriptState::default();
+        let mut reader = BufReader::new(&file);
+        // A line at a time: a transcript with pictures is far larger than what it adds up to.
+        let good =
+            read_records(&mut reader, |record| state.apply(&record)).map_err(
+                |error| match error {
+                    UnreadRecords::Io(source) => fail(source),
+                    UnreadRecords::Damaged(line) => {
+                        TranscriptError::Damaged { path: path.clone(), line }
+                    }
+                },
+            )?;
+        let length = file.metadata().map_err(fail)?.len();
+        if good < length {
+            tracing::warn!(bytes = length - good, "removing a line that was cut off by a crash");
+            file.set_len(good).map_err(fail)?;
             file.sync_all().map_err(fail)?;
         }
-        let mut state = TranscriptState::default();
-        for record in &records {
-            state.apply(record);
-        }
-        Ok(Self { path, file, length: good as u64, state, growth: None })
+        file.seek(SeekFrom::End(0)).map_err(fail)?;
+        Ok(Self { path, file, length: good, state, growth: None })
     }
 
     /// Tells of all that is in it, and from now on of all that is added.
@@ -393,20 +395,42 @@ impl OpenTranscript {
     }
 }
 
+/// Why records can't be read.
+enum UnreadRecords {
+    Io(io::Error),
+    /// The number of a damaged line before the last.
+    Damaged(usize),
+}
+
+/// Calls `take` with each record; the length of the good part.
+fn read_records(
+    reader: &mut impl BufRead,
+    mut take: impl FnMut(TranscriptRecord),
+) -> Result<u64, UnreadRecords> {
+    let (mut line, mut good, mut number) = (Vec::new(), 0, 0);
+    loop {
+        line.clear();
+        number += 1;
+        let read = reader.read_until(b'\n', &mut line).map_err(UnreadRecords::Io)?;
+        match serde_json::from_slice(&line) {
+            _ if read == 0 => return Ok(good),
+            Ok(record) if line.ends_with(b"\n") => take(record),
+            _ if reader.fill_buf().map_err(UnreadRecords::Io)?.is_empty() => return Ok(good),
+            _ => return Err(UnreadRecords::Damaged(number)),
+        }
+        good += read as u64;
+    }
+}
+
 /// The records and the length of the good part; or the number of a damaged line before the last.
+#[cfg(test)]
 fn parse_records(bytes: &[u8]) -> Result<(Vec<TranscriptRecord>, usize), usize> {
     let mut records = Vec::new();
-    let mut good = 0;
-    for (index, line) in bytes.split_inclusive(|b| *b == b'\n').enumerate() {
-        let whole = line.ends_with(b"\n");
-        match serde_json::from_slice(line) {
-            Ok(record) if whole => records.push(record),
-            _ if good + line.len() == bytes.len() => break,
-            _ => return Err(index + 1),
-        }
-        good += line.len();
+    match read_records(&mut &*bytes, |record| records.push(record)) {
+        Ok(good) => Ok((records, usize::try_from(good).unwrap_or_default())),
+        Err(UnreadRecords::Damaged(line)) => Err(line),
+        Err(UnreadRecords::Io(_)) => Err(0),
     }
-    Ok((records, good))
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use self::calls::AskedAction;
 use self::show::{
-    STILL_COUNTS, is_peoples, show_decision, show_message, show_picture, show_request,
+    STILL_COUNTS, forget_pictures, is_peoples, show_decision, show_message, show_picture,
+    show_request,
 };
 use super::desk::RequestDesk;
 use super::{ModelPicture, RunOutcome, TranscriptRecord};
@@ -402,7 +403,10 @@ impl TranscriptState {
             }
             self.chat.push(model::user_message(&parts.join("\n\n")));
         }
-        self.chat.extend(pictures.iter().map(show_picture));
+        if !pictures.is_empty() {
+            self.chat.extend(pictures.iter().map(show_picture));
+            forget_pictures(&mut self.chat);
+        }
         if let Some(run) = &mut self.run {
             run.posted = None;
             run.hear(messages);

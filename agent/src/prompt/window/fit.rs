@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::super::text_of;
-use super::{PICTURES, ShownMessage, WindowLook, total_weight};
+use super::{ShownMessage, WindowLook, total_weight};
+use crate::model::{HIDDEN_PICTURE as HIDDEN, PICTURES};
 use codebutler_guides::text::{clip_text, common_limit, head_and_tail, shorten_text};
 
 /// Characters of a message in what a summary is made from, where even that is too long.
@@ -21,7 +22,6 @@ const LEAST_LEFT: usize = 400;
 /// What is left of the newest results where nothing else helps.
 const SHORTENED: usize = 4_000;
 
-const HIDDEN: &str = "[a picture that is not shown here]";
 const UNSEEN: &str = "[a picture: the model that you are can't be shown any. If it matters, say so, and ask \
                       for its content in words.]";
 

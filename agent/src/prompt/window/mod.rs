@@ -27,8 +27,6 @@ const ANSWER: u32 = 16_000;
 const LEAST_ROOM: usize = 8_000;
 /// What a picture counts as, in characters.
 const PICTURE: usize = 4_000;
-/// Newest pictures that the model is shown again with each answer.
-const PICTURES: usize = 4;
 
 /// What a model is shown of a conversation, and how.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use codebutler_wire::{ActionChoice, PendingDecision, PendingItem};
 use serde_json::Value;
 
-use super::show::{STILL_COUNTS, show_picture};
+use super::show::{STILL_COUNTS, forget_pictures, show_picture};
 use super::words::PostKind;
 use super::{OpenAnswer, TranscriptState};
 use crate::model::{self, AssistantMessage, ToolCall};
@@ -95,7 +95,7 @@ impl TranscriptState {
         }
         answer.results.insert(call, kind);
         if answer.open_calls().next().is_none() {
-            self.chat.append(&mut run.pictures);
+            append_pictures(&mut self.chat, &mut run.pictures);
             run.faults = if answer.any(ResultKind::Fault) { run.faults + 1 } else { 0 };
         }
     }
@@ -104,6 +104,7 @@ impl TranscriptState {
     pub(super) fn picture(&mut self, picture: &ModelPicture) {
         let Some(run) = &mut self.run else { return };
         run.pictures.push(show_picture(picture));
+        forget_pictures(&mut run.pictures);
     }
 
     /// The API wants an answer to every call before anything else is said.
@@ -121,8 +122,15 @@ impl TranscriptState {
             .collect();
         self.chat.extend(missing);
         if let Some(run) = &mut self.run {
-            self.chat.append(&mut run.pictures);
+            append_pictures(&mut self.chat, &mut run.pictures);
         }
+    }
+}
+
+fn append_pictures(chat: &mut Vec<Value>, pictures: &mut Vec<Value>) {
+    if !pictures.is_empty() {
+        chat.append(pictures);
+        forget_pictures(chat);
     }
 }
 

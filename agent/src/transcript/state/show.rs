@@ -19,6 +19,16 @@ pub fn show_picture(picture: &ModelPicture) -> Value {
     model::picture_message(&format!("[CodeButler] `{}`:", picture.shown), &picture.url)
 }
 
+/// Keeps the newest pictures alone: no other is shown again, and each may have megabytes.
+pub fn forget_pictures(chat: &mut [Value]) {
+    let pictures = chat.iter_mut().rev().filter(|message| message["content"].is_array());
+    for message in pictures.skip(model::PICTURES) {
+        let parts = message["content"].as_array().into_iter().flatten();
+        let text = parts.filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join(" ");
+        message["content"] = Value::String(format!("{text} {}", model::HIDDEN_PICTURE));
+    }
+}
+
 /// Every line of the text is marked, so that no text can look like another message's head.
 pub fn show_message(message: &ThreadMessage) -> String {
     let from = match &message.author {
