@@ -32,6 +32,8 @@ pub const TOO_MANY: u8 = 124;
 /// Whether the command was stopped for having too many processes.
 static BOMB: AtomicBool = AtomicBool::new(false);
 const MAX_PROCESSES: usize = 1000;
+/// Threads of all of them: a pod's and a node's numbers of tasks are shared.
+const MAX_THREADS: usize = 4096;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs the command and passes its exit code or signal on.
@@ -44,6 +46,8 @@ pub fn run_supervised(args: &ExecArgs) -> ExitCode {
     // Where memory gets short, the command goes before the toolbox does. The kubelet gives containers up
     // to 999, and raising it needs no right.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+    // The command runs as the same user: without Landlock nothing else keeps it from this process' memory.
+    let _ = prctl::set_dumpable(false);
     let (child, killer) = match start_command(args) {
         Ok(started) => started,
         Err(Failed::Confine(why)) => return complain_of(&why, NOT_CONFINED),
@@ -141,11 +145,17 @@ fn wait_for(child: Pid) -> Option<WaitStatus> {
 fn watch_parent(parent: Pid, killer: &Killer) {
     loop {
         thread::sleep(LOOK);
-        let many = processes::count_processes() > MAX_PROCESSES;
+        let found = processes::count_tasks();
+        let many = found.processes > MAX_PROCESSES || found.threads > MAX_THREADS;
         if many {
             // First: when the command is gone, so is this process.
             BOMB.store(true, Ordering::SeqCst);
-            let why = format!("killed: it had started more than {MAX_PROCESSES} processes");
+            let (most, what) = if found.processes > MAX_PROCESSES {
+                (MAX_PROCESSES, "processes")
+            } else {
+                (MAX_THREADS, "threads")
+            };
+            let why = format!("killed: it had started more than {most} {what}");
             let _ = complain_of(&why, TOO_MANY);
         }
         if many || getppid() != parent {

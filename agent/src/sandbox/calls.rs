@@ -58,6 +58,24 @@ const FORBIDDEN: [i64; 38] = [
     libc::SYS_keyctl,
 ];
 
+/// Fail as on a disk that has none: tools that copy attributes go on without. Landlock does not keep a command from
+/// changing those of files that it may not write.
+const ATTRIBUTES: [i64; 8] = [
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    SETXATTRAT,
+    REMOVEXATTRAT,
+];
+/// Their numbers are the same on every processor.
+const SETXATTRAT: i64 = 463;
+const REMOVEXATTRAT: i64 = 466;
+/// The flags of a file, by which it may be made immutable or append-only.
+const FILE_FLAGS: [u64; 3] = [0x4008_6602, 0x4004_6602, 0x401c_5820];
+
 /// As if the kernel did not know them: programs fall back to what can be looked at.
 const UNKNOWN: [i64; 4] = [
     libc::SYS_clone3,
@@ -92,8 +110,13 @@ pub fn restrict_calls() -> Result<(), SandboxError> {
     let other: Vec<_> =
         SOCKETS.iter().map(|kind| (0, SeccompCmpOp::Ne, u64::from(kind.unsigned_abs()))).collect();
     forbidden.insert(libc::SYS_socket, vec![seccomp_rule(&other)?]);
-    let typing = TERMINAL.iter().map(|call| seccomp_rule(&[(1, SeccompCmpOp::Eq, *call)]));
-    forbidden.insert(libc::SYS_ioctl, typing.collect::<Result<_, _>>()?);
+    let ioctls = TERMINAL.iter().chain(&FILE_FLAGS);
+    let ioctls = ioctls.map(|call| seccomp_rule(&[(1, SeccompCmpOp::Eq, *call)]));
+    forbidden.insert(libc::SYS_ioctl, ioctls.collect::<Result<_, _>>()?);
+    // The limits of other processes: nothing else keeps those of one user apart, the toolbox' own among them.
+    forbidden.insert(libc::SYS_prlimit64, vec![seccomp_rule(&[(0, SeccompCmpOp::Ne, 0)])?]);
+    let none = libc::ENOTSUP.unsigned_abs();
+    install_rules(ATTRIBUTES.iter().map(|call| (*call, vec![])).collect(), none)?;
     install_rules(forbidden, eperm)?;
     install_rules(UNKNOWN.iter().map(|call| (*call, vec![])).collect(), enosys)
 }

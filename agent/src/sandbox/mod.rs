@@ -93,8 +93,8 @@ const NO_CAPABILITIES: CapabilitySets = CapabilitySets {
 };
 /// Largest file that a command may write, in bytes.
 const MAX_FILE: u64 = 8 << 30;
-/// Processes and threads of this container's user, where the kernel counts them; the supervisor looks
-/// for far fewer. Pods of a node may share the user.
+/// Processes and threads of this container's user, where the pod has users of its own; the supervisor looks for far
+/// fewer. Elsewhere the kernel counts those of all pods of a node, and one team's would leave none to the others.
 const MAX_TASKS: u64 = 16_384;
 
 /// What [`enter_sandbox`] will enforce here.
@@ -137,7 +137,15 @@ pub fn enter_sandbox(mode: SandboxMode, plan: &SandboxPlan) -> Result<(), Sandbo
 pub fn limit_process() {
     lower_limit(Resource::RLIMIT_CORE, 0);
     lower_limit(Resource::RLIMIT_FSIZE, MAX_FILE);
-    lower_limit(Resource::RLIMIT_NPROC, MAX_TASKS);
+    if has_own_users() {
+        lower_limit(Resource::RLIMIT_NPROC, MAX_TASKS);
+    }
+}
+
+/// Whether this is a user namespace of its own: there the first user is not the node's.
+fn has_own_users() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    !map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 fn lower_limit(resource: Resource, to: u64) {

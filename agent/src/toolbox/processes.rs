@@ -19,7 +19,10 @@ const ROUNDS: u32 = 400;
 /// those that nobody else waits for.
 pub async fn kill_descendants(keep: impl Fn() -> Vec<i32>) {
     for round in 0..ROUNDS {
-        if !end_processes(&keep()) {
+        let keep = keep();
+        // Commands decide how much there is in `/proc`.
+        let found = tokio::task::spawn_blocking(move || end_processes(&keep)).await;
+        if !found.unwrap_or_default() {
             return;
         }
         tokio::time::sleep(kill_pause(round)).await;
@@ -45,9 +48,18 @@ pub fn signal_below(process: i32, signal: Signal) {
     }
 }
 
-/// Descendants of this process.
-pub fn count_processes() -> usize {
-    find_descendants(getpid().as_raw(), &[]).len()
+/// How much runs below this process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TaskCount {
+    pub processes: usize,
+    pub threads: usize,
+}
+
+/// Descendants of this process, and their threads.
+pub fn count_tasks() -> TaskCount {
+    let found = find_descendants(getpid().as_raw(), &[]);
+    let threads = found.iter().map(|pid| stat_field(*pid, THREADS).unwrap_or(1)).sum();
+    TaskCount { processes: found.len(), threads }
 }
 
 fn kill_pause(round: u32) -> Duration {
@@ -92,10 +104,18 @@ fn find_descendants(of: i32, keep: &[i32]) -> Vec<i32> {
     found
 }
 
+/// Places behind the name in a process' `stat`.
+const PARENT: usize = 1;
+const THREADS: usize = 17;
+
 fn parent_pid(pid: i32) -> Option<i32> {
+    stat_field(pid, PARENT)
+}
+
+fn stat_field<T: std::str::FromStr>(pid: i32, field: usize) -> Option<T> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // `pid (name) state ppid …`, where the name may hold anything, parentheses included.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    stat.rsplit_once(')')?.1.split_whitespace().nth(field)?.parse().ok()
 }
 
 #[cfg(test)]
