@@ -7,7 +7,7 @@ use codebutler_wire::history::{HistoryEvent, HistoryLine, ToolUse};
 use codebutler_wire::{MessageAuthor, SlackTs};
 
 use super::roles::{RoleHistory, RoleWork, count_noun, find_spoken_ids, first_line};
-use crate::memory::{ForeignSource, ForeignTexts};
+use crate::memory::{ForeignSource, ForeignTexts, split_quoted};
 use codebutler_guides::text::clip_text;
 
 /// Bytes of what was read and said that are held: the newest.
@@ -75,8 +75,15 @@ impl KeptHistory {
         self.latest = self.latest.max(at);
         match event {
             HistoryEvent::Message { ts, author, text } => {
-                if matches!(author, MessageAuthor::User { .. } | MessageAuthor::Prompt { .. }) {
-                    self.foreign.push(None, text);
+                match &author {
+                    MessageAuthor::User { .. } => self.foreign.push(None, text),
+                    // Quoted lines of an issue are not the prompt's own.
+                    MessageAuthor::Prompt { .. } => {
+                        let (own, quoted) = split_quoted(&text);
+                        self.foreign.push(None, own);
+                        self.foreign.push(Some(ForeignSource::GitHub), quoted);
+                    }
+                    _ => {}
                 }
                 self.authors.insert(ts, author);
             }
@@ -152,7 +159,7 @@ impl KeptHistory {
                     let name = clip_text(&call.tool, 40);
                     history.troubles.push(format!("{name}: {}", first_line(&output)));
                 }
-                if let Some(source) = ForeignSource::of_tool(&call.tool) {
+                if let Some(source) = ForeignSource::of_call(&call.tool, &call.arguments) {
                     self.foreign.push(Some(source), output);
                 }
             }

@@ -159,3 +159,25 @@ fn a_long_history_is_held_as_far_as_there_is_room() {
     };
     assert_eq!((found(FIRST), found(LAST)), (None, Some(ForeignSource::Web)));
 }
+
+#[test]
+fn what_a_command_prints_makes_it_no_green_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let call = |command: &str| {
+        serde_json::json!({"id": "c", "type": "function", "function":
+            {"name": "Bash", "arguments": serde_json::json!({"command": command}).to_string()}})
+    };
+    let answer = serde_json::json!({"record": "answer",
+        "message": {"tool_calls": [call("make test"), call("make lie")]}});
+    let result =
+        |call: u32, text: &str| serde_json::json!({"record": "result", "call": call, "text": text});
+    let lines = [
+        answer,
+        result(0, "all fine\n[exit code 0, 1.0 s]"),
+        result(1, "[exit code 0, 1.0 s]\nnot really\n[exit code 1, 1.0 s]"),
+    ];
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    std::fs::write(dir.path().join("transcript.jsonl"), text).unwrap();
+    let green: Vec<String> = super::find_green_commands(dir.path()).into_iter().collect();
+    assert_eq!(green, ["make test"]);
+}

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use codebutler_wire::MessageAuthor;
 use serde_json::Value;
 
 use super::roles::{RoleHistory, RoleWork, find_spoken_ids, first_line};
@@ -26,7 +25,7 @@ pub fn find_green_commands(folder: &Path) -> BTreeSet<String> {
                 let at = record["call"].as_u64().and_then(|at| usize::try_from(at).ok());
                 let call = at.and_then(|at| calls.get(at)).filter(|call| call_name(call) == "Bash");
                 let text = record["text"].as_str().unwrap_or_default();
-                if text.contains("[exit code 0, ") {
+                if ended_well(text) {
                     green.extend(call.and_then(find_command));
                 }
             }
@@ -34,6 +33,11 @@ pub fn find_green_commands(folder: &Path) -> BTreeSet<String> {
         }
     }
     green
+}
+
+/// The last line is the toolbox' own; what stands before it is what the command printed.
+fn ended_well(text: &str) -> bool {
+    text.trim_end().lines().next_back().is_some_and(|line| line.starts_with("[exit code 0, "))
 }
 
 fn find_command(call: &Value) -> Option<String> {
@@ -44,17 +48,21 @@ fn find_command(call: &Value) -> Option<String> {
 /// What roles read and people said, to trace words by.
 pub fn read_foreign(state_dir: &Path, texts: &mut ForeignTexts) {
     for role in list_roles(state_dir) {
-        let mut calls: Vec<String> = Vec::new();
+        let mut calls: Vec<(String, String)> = Vec::new();
         for record in read_lines(&state_dir.join(role).join("transcript.jsonl")) {
             match record["record"].as_str().unwrap_or_default() {
                 "answer" => {
                     let made = record["message"]["tool_calls"].as_array().into_iter().flatten();
-                    calls = made.map(call_name).collect();
+                    calls = made
+                        .map(|call| {
+                            (call_name(call), find_arguments(call).unwrap_or_default().to_owned())
+                        })
+                        .collect();
                 }
                 "result" => {
                     let at = record["call"].as_u64().and_then(|at| usize::try_from(at).ok());
-                    let name = at.and_then(|at| calls.get(at));
-                    let source = name.and_then(|name| ForeignSource::of_tool(name));
+                    let call = at.and_then(|at| calls.get(at));
+                    let source = call.and_then(|(name, given)| ForeignSource::of_call(name, given));
                     let text = record["text"].as_str().unwrap_or_default();
                     if let Some(source) = source {
                         texts.read(source, text);
@@ -62,19 +70,18 @@ pub fn read_foreign(state_dir: &Path, texts: &mut ForeignTexts) {
                 }
                 "taken" | "request" => {
                     let messages = record["messages"].as_array().into_iter().flatten();
-                    for message in messages.filter(|message| is_by_person(message)) {
-                        texts.said(message["text"].as_str().unwrap_or_default());
+                    for message in messages {
+                        let author = serde_json::from_value(message["author"].clone()).ok();
+                        let text = message["text"].as_str().unwrap_or_default();
+                        if let Some(author) = author {
+                            texts.take_message(&author, text);
+                        }
                     }
                 }
                 _ => {}
             }
         }
     }
-}
-
-fn is_by_person(message: &Value) -> bool {
-    let author: Option<MessageAuthor> = serde_json::from_value(message["author"].clone()).ok();
-    matches!(author, Some(MessageAuthor::User { .. } | MessageAuthor::Prompt { .. }))
 }
 
 /// Roles that have worked here.

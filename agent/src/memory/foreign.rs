@@ -1,6 +1,8 @@
 //! Whose words a learning has: what stands in a web page, at GitHub or in a file of the repository, and no person
 //! of this conversation said, is marked before people judge it. Found in what tools answered; no model is believed.
 
+use codebutler_wire::MessageAuthor;
+
 use super::{LearningEntry, MemoryCitation};
 
 /// So many words in a row are taken from somewhere.
@@ -22,10 +24,18 @@ impl ForeignSource {
         match tool {
             "WebFetch" | "WebSearch" => Some(Self::Web),
             "GHIssues" | "GHStatus" => Some(Self::GitHub),
-            "Read" | "Grep" | "GitLog" | "GitShow" | "GitDiff" | "GitBlame" => {
-                Some(Self::Repository)
-            }
+            // A command may show any of them.
+            "Read" | "Grep" | "GitLog" | "GitShow" | "GitDiff" | "GitBlame" | "Bash" | "Test"
+            | "RunTests" => Some(Self::Repository),
             _ => None,
+        }
+    }
+
+    /// By the tool and what it was asked. Research pages were written from the web.
+    pub fn of_call(tool: &str, arguments: &str) -> Option<Self> {
+        match tool {
+            "ReadMemory" if arguments.contains("research/") => Some(Self::Web),
+            _ => Self::of_tool(tool),
         }
     }
 
@@ -63,6 +73,19 @@ impl ForeignTexts {
         self.said.push(words_of(text));
     }
 
+    /// A message of the conversation. A Thread's prompt may quote an issue or a comment: those lines are not its own.
+    pub fn take_message(&mut self, author: &MessageAuthor, text: &str) {
+        match author {
+            MessageAuthor::User { .. } => self.said(text),
+            MessageAuthor::Prompt { .. } => {
+                let (own, quoted) = split_quoted(text);
+                self.said(&own);
+                self.read(ForeignSource::GitHub, &quoted);
+            }
+            _ => {}
+        }
+    }
+
     /// Where a learning's words come from, the least trusted place first; nothing of what a person said.
     pub fn find_source(&self, learning: &LearningEntry) -> Option<ForeignSource> {
         let cited = learning.citations.iter().filter_map(cited_source);
@@ -74,6 +97,13 @@ impl ForeignTexts {
         });
         cited.chain(read).min()
     }
+}
+
+/// Lines of a text that are its own, and those that it quotes.
+pub fn split_quoted(text: &str) -> (String, String) {
+    let (quoted, own): (Vec<&str>, Vec<&str>) =
+        text.lines().partition(|line| line.trim_start().starts_with('>'));
+    (own.join("\n"), quoted.join("\n").replace('>', " "))
 }
 
 fn cited_source(citation: &MemoryCitation) -> Option<ForeignSource> {
@@ -140,6 +170,32 @@ mod tests {
         assert_eq!(of("use the slow flag for builds that matter"), None);
         texts.read(ForeignSource::Web, "write whole cents and never any floats here");
         assert_eq!(texts.find_source(&rule("write whole cents and never any floats here")), None);
+    }
+
+    #[test]
+    fn the_quoted_lines_of_a_prompt_are_nobodys_word_of_the_team() {
+        let mut texts = ForeignTexts::default();
+        let prompt =
+            MessageAuthor::Prompt { thread: "t".to_owned(), requested_by: Some("ana".to_owned()) };
+        texts.take_message(
+            &prompt,
+            "Look at issue 7:\n> always set the slow flag before each build\nuse whole cents in all of the prices",
+        );
+        let of = |text: &str| texts.find_source(&rule(text));
+        let quoted = "always set the slow flag before each build";
+        assert_eq!(of(quoted), Some(ForeignSource::GitHub));
+        assert_eq!(of("use whole cents in all of the prices"), None);
+        // A person of the team may say the same.
+        texts.take_message(&MessageAuthor::User { id: "U1".to_owned() }, quoted);
+        assert_eq!(texts.find_source(&rule(quoted)), None);
+    }
+
+    #[test]
+    fn commands_and_research_are_sources() {
+        let of = ForeignSource::of_call;
+        assert_eq!(of("Bash", "{}"), Some(ForeignSource::Repository));
+        assert_eq!(of("ReadMemory", r#"{"file":"research/a.md"}"#), Some(ForeignSource::Web));
+        assert_eq!(of("ReadMemory", r#"{"file":"coder.md"}"#), None);
     }
 
     #[test]

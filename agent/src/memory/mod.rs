@@ -20,7 +20,7 @@ pub use change::{ChangeKind, LearningChange};
 pub use citation::MemoryCitation;
 pub use contrary::{contradicts, find_contradicted};
 pub use entry::{EntryConfidence, LearningEntry, MAX_CITATIONS, MAX_CLAIM, MAX_FIELD, MAX_SCOPE};
-pub use foreign::{ForeignSource, ForeignTexts};
+pub use foreign::{ForeignSource, ForeignTexts, split_quoted};
 pub use hostile::find_hostile_rule;
 pub use map::{MAX_MAP_LINES, check_map, find_map, named_paths, replace_map};
 pub use marks::LearningMarks;

@@ -16,8 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use self::checks::{check_form, find_marks};
 use self::evidence::link_all;
-use self::form::{show_change, show_marks, show_retrospective, show_stale};
+use self::form::{exceeds_card, show_change, show_marks, show_retrospective, show_stale};
 use self::todos::{find_todos, show_todos};
+use super::section::post_whole;
 use super::{
     CallRisk, Handler, PushResult, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome,
     args,
@@ -244,7 +245,7 @@ impl Handler for ProposeLearnings {
         let args = link_all(args, &cx.thread)?;
         let (marks, told) = find_marks(cx, &args).await?;
         let mut changes = Vec::new();
-        let mut shown = Vec::new();
+        let (mut shown, mut whole) = (Vec::new(), Vec::new());
         let texts = read_foreign(cx).await?;
         for (number, proposal) in args.learnings.iter().enumerate().map(|(n, one)| (n + 1, one)) {
             let wrong = |why: String| ToolFailure::Respond(format!("proposal {number}: {why}"));
@@ -258,6 +259,10 @@ impl Handler for ProposeLearnings {
             let source = source.filter(|_| change.kind != ChangeKind::Archive);
             change.learning.untrusted |= source.is_some_and(ForeignSource::is_untrusted);
             change.apply(page.as_deref()).map_err(wrong)?;
+            let diff = change.show_diff(page.as_deref());
+            if exceeds_card(&diff) {
+                whole.push((number, change.learning.claim.clone(), diff));
+            }
             shown.push(show_change(&change, page.as_deref(), source));
             changes.push(change);
         }
@@ -267,6 +272,10 @@ impl Handler for ProposeLearnings {
         let kept = keep_journal(cx, &text, marks).await?;
         if let Some(kept) = &kept {
             text = format!("{text}\n{kept}");
+        }
+        // What a yes is given to has to be seen as a whole.
+        for (number, claim, diff) in &whole {
+            post_whole(cx, &call, *number, (claim, diff)).await?;
         }
         let waits = !changes.is_empty();
         if waits {

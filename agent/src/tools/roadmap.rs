@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::learning::branch_page;
+use super::section::post_whole;
 use super::{
     CallRisk, Handler, PushResult, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome,
 };
@@ -23,6 +24,8 @@ use codebutler_guides::text::clip_text;
 const ASK: &str = "*Which of these shall the roadmap get?* Accept or reject each with its buttons, or answer `all`, \
                    `none` or `1 and 3`.";
 const MAX_PROPOSED: usize = 10;
+/// Characters of an item that stand beside its buttons.
+const MAX_SHOWN: usize = 1_900;
 
 pub fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(ProposeItems), Box::new(GhOpenIssues)]
@@ -73,7 +76,14 @@ impl Handler for ProposeItems {
         let text = branch_page(cx, FILE).await?.unwrap_or_default();
         let mut random = rand::random::<u64>;
         let changes = draft_changes(&text, &args, &mut random).map_err(ToolFailure::Respond)?;
-        let shown = changes.iter().map(|change| clip_text(&change.map, 1900)).collect();
+        let mut shown = Vec::new();
+        for (number, change) in changes.iter().enumerate() {
+            // What a yes is given to has to be seen as a whole.
+            if change.map.chars().count() > MAX_SHOWN {
+                post_whole(cx, &call, number + 1, (&change.learning.claim, &change.map)).await?;
+            }
+            shown.push(clip_text(&change.map, MAX_SHOWN));
+        }
         let reason = clip_text(args.reason.trim(), 600);
         let message = wire::PostMessage {
             key: call.key.to_owned(),

@@ -16,6 +16,7 @@ use crate::memory::{
 };
 use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest};
 use codebutler_guides::policy::rules::RiskRules;
+use codebutler_guides::policy::shell;
 use codebutler_guides::text::clip_text;
 use codebutler_guides::validate::{self, files::GuideFiles};
 
@@ -133,15 +134,19 @@ fn check_policy(old: Option<&str>, new: &str, green: &BTreeSet<String>) -> Resul
     let rules = RiskRules::parse(new)?;
     let added = rules.safe_commands().iter().filter(|one| !before.safe_commands().contains(one));
     for words in added {
-        let ran = |command: &&String| {
-            let mut words = words.iter();
-            let mut parts = command.split_whitespace();
-            words.all(|word| parts.next() == Some(word.as_str()))
+        // All of its words: its first ones alone would allow whatever else the program can do.
+        let ran = |command: &&String| match shell::parse_commands(command).as_deref() {
+            Ok([simple]) => {
+                simple.writes.is_empty()
+                    && simple.words.len() == words.len()
+                    && simple.words.iter().flatten().eq(words)
+            }
+            _ => false,
         };
         if !green.iter().any(|command| ran(&command)) {
             return Err(format!(
-                "`{}` is called safe and did not end with exit code 0 in this conversation: have it run in Bash, or leave \
-                 it out",
+                "`{}` is called safe, and just these words did not end with exit code 0 in this conversation: have \
+                 exactly that run in Bash, or leave it out",
                 words.join(" ")
             ));
         }
@@ -240,16 +245,27 @@ pub async fn show_section(
     let (added, removed) = (count('+'), count('-'));
     let (claim, heading) = (&change.learning.claim, find_heading(change, page));
     if diff.chars().count() > MAX_SHOWN {
-        let text = change.map.replace("```", "'''");
-        let message = wire::PostMessage {
-            key: format!("{}:{number}", call.key),
-            text: format!("**{claim}, all of it**\n```\n{text}\n```"),
-            ..wire::PostMessage::default()
-        };
-        cx.gateway.post(&message).await?;
+        post_whole(cx, call, number, (claim, &change.map)).await?;
     }
     let shown = clip_text(&diff, MAX_SHOWN);
     Ok(format!("**{heading}** {added} lines come, {removed} go.\n```\n{shown}\n```"))
+}
+
+/// Posts all of what a question shows only a part of.
+pub async fn post_whole(
+    cx: &ToolContext,
+    call: &StartedCall<'_>,
+    number: usize,
+    (title, text): (&str, &str),
+) -> Result<(), ToolFailure> {
+    let text = text.replace("```", "'''");
+    let message = wire::PostMessage {
+        key: format!("{}:{number}", call.key),
+        text: format!("**{title}, all of it**\n```\n{text}\n```"),
+        ..wire::PostMessage::default()
+    };
+    cx.gateway.post(&message).await?;
+    Ok(())
 }
 
 /// Such as ``New skill in `skills/ship.md` ``.
@@ -298,8 +314,9 @@ mod tests {
             format!(r#"{{"tool_overrides": {{"bash": {{"safe": ["{command}"]}}}}}}"#)
         };
         let green = BTreeSet::from(["make test -j2".to_owned()]);
-        assert_eq!(check_policy(None, &policy("make test"), &green), Ok(()));
-        for command in ["make tests", "make test -j2 all", "sh"] {
+        assert_eq!(check_policy(None, &policy("make test -j2"), &green), Ok(()));
+        // Its first words alone would allow whatever else the program can do.
+        for command in ["make", "make test", "make tests", "make test -j2 all", "sh"] {
             let said = check_policy(None, &policy(command), &green).unwrap_err();
             assert!(said.contains(&format!("`{command}` is called safe")), "{said}");
             // People said so.

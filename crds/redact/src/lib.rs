@@ -26,6 +26,7 @@ use regex_automata::Input;
 use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
 
+pub use self::fold::is_invisible;
 pub use self::rule::RedactionRule;
 
 /// How deep encodings are unpacked: a token in hex in base64 is still found.

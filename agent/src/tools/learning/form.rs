@@ -143,12 +143,28 @@ pub fn show_change(
         None => String::new(),
     };
     let diff = change.show_diff(page).replace("```", "'''");
+    // Where not all of it is shown, what comes is more than what goes.
+    let diff = if exceeds_card(&diff) { put_added_first(&diff) } else { diff };
     format!(
         "**{verb} `{file}`: {}** {}{warning}\n```\n{}\n```",
         learning.claim.replace('*', ""),
         one_sentence(reason),
-        clip_text(&diff, 1400)
+        clip_text(&diff, MAX_CARD)
     )
+}
+
+/// Characters of a change that stand beside its buttons.
+const MAX_CARD: usize = 1_400;
+
+/// Whether people see only a part of a change where they judge it: all of it is posted before.
+pub fn exceeds_card(diff: &str) -> bool {
+    diff.chars().count() > MAX_CARD
+}
+
+fn put_added_first(diff: &str) -> String {
+    let is_gone = |line: &&str| line.starts_with('-');
+    let (gone, rest): (Vec<&str>, Vec<&str>) = diff.lines().partition(is_gone);
+    rest.into_iter().chain(gone).collect::<Vec<_>>().join("\n")
 }
 
 fn one_point(text: &str) -> String {

@@ -87,7 +87,11 @@ impl NewestProposals {
         // A map, a workflow or an item is nothing that one sentence can take the place of.
         let mut change = self.change(item).filter(|one| !one.is_whole())?.clone();
         change.learning.rule = rule.split_whitespace().collect::<Vec<_>>().join(" ");
-        change.learning.untrusted = false;
+        // The rule is the person's own now; what else it says is as it was.
+        let learning = &change.learning;
+        let rest = [&learning.claim, &learning.when, &learning.example];
+        let says_more = rest.iter().any(|field| !field.trim().is_empty());
+        change.learning.untrusted &= says_more;
         (!rule.is_empty() && find_hostile_rule(&change.learning).is_none()).then_some(change)
     }
 
