@@ -104,7 +104,8 @@ impl Agent {
                 self.tell_of_earlier(&path, &commit, &why).await?;
                 Ok(Some(GuideFile { path, text }))
             }
-            ToolboxReply::Refused(why) | ToolboxReply::Failed(why) => {
+            ToolboxReply::Failed(why) => Err(RunError::Repository(why)),
+            ToolboxReply::Refused(why) => {
                 let text = format!(
                     "`{path}` can't be used: {why}. I go by what CodeButler brings until it is mended on the \
                      base branch."
@@ -189,6 +190,7 @@ impl Agent {
                 let found = shown.into_iter().zip(faults);
                 Ok(found.filter_map(|(shown, fault)| Some((shown, fault?))).collect())
             }
+            ToolboxReply::Failed(why) => Err(RunError::Repository(why)),
             other => {
                 tracing::warn!(?other, "what the memory rests on can't be looked up");
                 Ok(HashMap::new())
@@ -203,6 +205,7 @@ impl Agent {
         }
         match self.tools.toolbox.ask(ToolboxRequest::Research).await? {
             ToolboxReply::Research(pages) => Ok(research_index(&pages)),
+            ToolboxReply::Failed(why) => Err(RunError::Repository(why)),
             other => {
                 tracing::warn!(?other, "what was found out before is not known");
                 Ok(None)
@@ -216,6 +219,7 @@ impl Agent {
             ToolboxReply::Files(files) => {
                 Ok(files.into_iter().map(|(path, text)| GuideFile { path, text }).collect())
             }
+            ToolboxReply::Failed(why) => Err(RunError::Repository(why)),
             other => {
                 tracing::warn!(?other, "what the project tells everybody is not known");
                 Ok(Vec::new())
@@ -273,8 +277,12 @@ impl Agent {
                 self.tell_of_earlier(&path, &commit, &why).await?;
                 RiskRules::parse(&text)
             }
-            ToolboxReply::Refused(why) | ToolboxReply::Failed(why) => Err(why),
-            _ => Ok(RiskRules::default()),
+            ToolboxReply::Failed(why) => return Err(RunError::Repository(why)),
+            ToolboxReply::Refused(why) => Err(why),
+            other => Err(format!(
+                "the toolbox gave a strange answer: {}",
+                clip_text(&format!("{other:?}"), 60)
+            )),
         };
         let rules = match parsed {
             Ok(rules) => rules,

@@ -39,21 +39,20 @@ impl Agent {
         }
         let message = format!("Work in progress by {}", self.session.role);
         let request = ToolboxRequest::Keep { message: message.clone() };
-        let WorktreeLeftover { committed, unpushed, left } =
-            match self.tools.toolbox.ask(request).await? {
-                ToolboxReply::Leftover(leftover) => leftover,
-                ToolboxReply::Refused(why) | ToolboxReply::Failed(why) => {
-                    return self.not_kept(false, &why).await;
-                }
-                other => {
-                    tracing::warn!(?other, "what is left of the run is not known");
-                    return Ok(None);
-                }
-            };
+        let WorktreeLeftover { committed, unpushed, left } = match self.answered(request).await? {
+            ToolboxReply::Leftover(leftover) => leftover,
+            ToolboxReply::Refused(why) | ToolboxReply::Failed(why) => {
+                return self.not_kept(false, &why).await;
+            }
+            other => {
+                tracing::warn!(?other, "what is left of the run is not known");
+                return Ok(None);
+            }
+        };
         if !unpushed {
             return Ok(None);
         }
-        let commit = match self.tools.toolbox.ask(ToolboxRequest::Head).await? {
+        let commit = match self.answered(ToolboxRequest::Head).await? {
             ToolboxReply::Text(commit) => commit,
             _ => String::new(),
         };
@@ -88,6 +87,15 @@ impl Agent {
             Err(ToolFailure::Closed) => Err(RunError::Closed),
             Err(ToolFailure::Gateway(error)) => Err(RunError::Gateway(error)),
             Err(ToolFailure::Toolbox(error)) => Err(RunError::Toolbox(error)),
+        }
+    }
+
+    /// The toolbox' answer, or that there is none in time.
+    async fn answered(&self, request: ToolboxRequest) -> Result<ToolboxReply, RunError> {
+        let asked = self.tools.toolbox.ask(request);
+        match tokio::time::timeout(LIMIT, asked).await {
+            Ok(reply) => Ok(reply?),
+            Err(_) => Ok(ToolboxReply::Refused("it takes too long".to_owned())),
         }
     }
 

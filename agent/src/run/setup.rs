@@ -15,6 +15,8 @@ use codebutler_guides::text::clip_text;
 pub const TOOL: &str = "Bash";
 /// The toolbox ends the command in time; to hear of it may take so much longer.
 const SLACK: Duration = Duration::from_mins(1);
+/// How long it may take to look what there is to do.
+const STEP: Duration = Duration::from_mins(2);
 
 impl Agent {
     /// Prepares the worktree if it has to be. Answers with what the model has to know, or with how the
@@ -24,7 +26,12 @@ impl Agent {
             return Ok(Ok(None));
         }
         let request = ToolboxRequest::PlanSetUp { command: self.session.setup.clone() };
-        let mut plan = match self.tools.toolbox.ask(request).await? {
+        let deadline = RunDeadline::after(STEP, &self.tools.builds.waits);
+        let planned = match self.bounded(&deadline, self.tools.toolbox.ask(request)).await {
+            Ok(planned) => planned?,
+            Err(cut) => return self.cut(cut).await.map(Err),
+        };
+        let mut plan = match planned {
             ToolboxReply::SetUp(None) => return Ok(Ok(None)),
             ToolboxReply::SetUp(Some(plan)) => plan,
             other => return Ok(Ok(Some(unknown_reply(&other)))),
@@ -55,7 +62,11 @@ impl Agent {
             if plan.missing.is_none() {
                 let request =
                     ToolboxRequest::SetUpTold { plan: plan.clone(), ended: ended.clone() };
-                self.tools.toolbox.ask(request).await?;
+                let deadline = RunDeadline::after(STEP, &self.tools.builds.waits);
+                match self.bounded(&deadline, self.tools.toolbox.ask(request)).await {
+                    Ok(noted) => drop(noted?),
+                    Err(cut) => return self.cut(cut).await.map(Err),
+                }
             }
         }
         Ok(Ok(Some(setup_fact(&plan, &ended))))

@@ -26,6 +26,7 @@ impl Agent {
         }
         let files = match self.tools.toolbox.ask(ToolboxRequest::Skills).await? {
             ToolboxReply::Skills(files) => files,
+            ToolboxReply::Failed(why) => return Err(RunError::Repository(why)),
             other => {
                 tracing::warn!(?other, "the repository's skills are not known");
                 Vec::new()

@@ -24,24 +24,48 @@ use codebutler_guides::text::clip_text;
 /// Tries of making the worktree ready.
 const PREPARATIONS: u32 = 3;
 
+/// How long that may take.
+const PREPARING: Duration = Duration::from_mins(15);
+/// How long the repository's own words may take to be read.
+pub(super) const LOOKING: Duration = Duration::from_mins(5);
+
+/// The end of a run that could not begin.
+fn not_ready(what: &str) -> RunEnding {
+    failed_end(format!(
+        "{what} could not be made ready in time: the toolbox does not answer. Delete this role's pod, and look at its \
+         log if it happens again"
+    ))
+}
+
 impl Agent {
     /// Runs until an outcome. Mail is looked for before each model call, except the first one of a
     /// run that has just taken its mail.
     pub(super) async fn turns(&mut self, just_started: bool) -> Result<RunEnding, RunError> {
         let limit = Duration::from_secs(self.session.timeout_seconds.into());
         let mut fresh = just_started;
-        let (reported, prepared) = tokio::join!(self.begun(), self.prepare());
+        let first = RunDeadline::after(limit.min(PREPARING), &self.tools.builds.waits);
+        let preparing = self.bounded(&first, self.prepare());
+        let (reported, prepared) = tokio::join!(self.begun(), preparing);
         reported?;
         self.needs_sandbox()?;
-        if let Some(ended) = prepared? {
-            return Ok(ended);
+        match prepared {
+            Ok(prepared) => {
+                if let Some(ended) = prepared? {
+                    return Ok(ended);
+                }
+            }
+            Err(CutReason::Time) => return Ok(not_ready("the worktree")),
+            Err(stop) => return self.cut(stop).await,
         }
         let set_up = match self.set_up().await? {
             Ok(fact) => fact,
             Err(ended) => return Ok(ended),
         };
         let deadline = &RunDeadline::after(limit, &self.tools.builds.waits);
-        let guides = self.look_around(set_up).await?;
+        let guides = match self.look_around(set_up).await? {
+            Ok(guides) => guides,
+            Err(ended) => return Ok(ended),
+        };
         let apart = self.seat.as_ref().map(ConversationSeat::note).unwrap_or_default();
         let system = prompt::system_prompt(&guides, &self.session) + &apart;
         let facts = prompt::changing_facts(&guides, &self.session);
@@ -142,20 +166,32 @@ impl Agent {
     }
 
     /// What the run goes by: how the conversation stands, and what the repository says of how to work.
-    async fn look_around(&mut self, set_up: Option<String>) -> Result<PromptGuides, RunError> {
+    async fn look_around(
+        &mut self,
+        set_up: Option<String>,
+    ) -> Result<Result<PromptGuides, RunEnding>, RunError> {
         let last = self.transcript.state().tested().cloned();
         self.tools.tests = ThreadTests { command: self.session.test.clone(), last };
         self.tools.planned.clone_from(&self.session.planned);
         self.land_learnings().await?;
         self.look_at_thread();
         self.begin_look_back()?;
-        let (mut guides, policy, skills) =
-            tokio::try_join!(self.guides(set_up), self.read_policy(), self.read_skills())?;
+        let deadline = RunDeadline::after(LOOKING, &self.tools.builds.waits);
+        let reading =
+            async { tokio::try_join!(self.guides(set_up), self.read_policy(), self.read_skills()) };
+        let (mut guides, policy, skills) = match self.bounded(&deadline, reading).await {
+            Ok(Err(RunError::Repository(why))) => {
+                return Ok(Err(failed_end(clip_text(&why, 500))));
+            }
+            Ok(read) => read?,
+            Err(CutReason::Time) => return Ok(Err(not_ready("what the repository says"))),
+            Err(stop) => return self.cut(stop).await.map(Err),
+        };
         guides.skills = skills::index_skills(&skills);
         self.tools.known.clone_from(&guides.known);
         (self.policy, self.skills) = (policy, skills);
         self.workflows.clone_from(&guides.workflows);
-        Ok(guides)
+        Ok(Ok(guides))
     }
 
     /// Tells the model what has changed since it was told last, once a run: in a message, so that all

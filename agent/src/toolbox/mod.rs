@@ -11,6 +11,7 @@ mod copy;
 mod environment;
 pub mod files;
 pub mod git;
+mod modes;
 mod names;
 pub mod oom;
 mod output;
@@ -99,6 +100,8 @@ async fn serve_once(args: &ToolboxArgs) -> Result<(), StartError> {
     // Orphans of commands become children of this process, where they are found and killed.
     nix::sys::prctl::set_child_subreaper(true).map_err(|e| StartError::Process(e.into()))?;
     git::init_libgit();
+    // Commands run as the same user, and where Landlock is left out nothing else keeps them from this memory.
+    let _ = nix::sys::prctl::set_dumpable(false);
     let copy = (args.worktree == CommandAccess::ReadOnly)
         .then(|| WorktreeCopy::of(&args.work_dir, &args.role));
     let shell = Arc::new(make_shell(args, copy.as_ref())?);

@@ -18,6 +18,7 @@ use super::copy::WorktreeCopy;
 use super::environment::CommandEnvironment;
 use super::files::{self, SeenFiles};
 use super::git::{self, GitSite};
+use super::modes::{self, KeptModes};
 use super::paths::WorktreeRoot;
 use super::protocol::{
     ToolboxAnswer, ToolboxFrame, ToolboxHello, ToolboxReply, ToolboxRequest, frame_codec,
@@ -211,6 +212,7 @@ impl Toolbox {
     }
 
     fn greet(&self, hello: ToolboxHello, scratch: &Path) -> Result<ToolboxReply, ToolError> {
+        modes::restore_own(&self.work);
         files::make_scratch(scratch)
             .map_err(|e| ToolError::Failed(format!("the volume can't be written: {e}")))?;
         let seen = SeenFiles::kept_in(scratch.join(format!("seen-{}.json", hello.role)));
@@ -258,8 +260,10 @@ impl Toolbox {
         let ground = self.ground(args.job.is_none(), false).await?;
         let environment = self.environment(&ground)?;
         let ready = self.ready(&ground, args.command.as_deref()).await?;
-        let reply = self.shell.bash(&ground, &environment, args).await?;
-        Ok(self.noted(reply, &ready))
+        let kept = self.keep_modes(args.job.is_none()).await?;
+        let reply = self.shell.bash(&ground, &environment, args).await;
+        restore_modes(kept).await?;
+        Ok(self.noted(reply?, &ready))
     }
 
     async fn keep_work(&self) -> Result<ToolboxReply, ToolError> {
@@ -327,7 +331,10 @@ impl Toolbox {
             let (place, files) = (place.clone(), files.clone());
             run_blocking(move || git::snapshot_tree(&place, &files)).await
         };
-        let ran = self.shell.run(&files, &environment, &command, command_seconds(args)).await?;
+        let kept = self.keep_modes(true).await?;
+        let ran = self.shell.run(&files, &environment, &command, command_seconds(args)).await;
+        restore_modes(kept).await?;
+        let ran = ran?;
         let tree = match before {
             Ok(before) => run_blocking(move || git::unchanged_tree(&place, &files, &before)).await,
             Err(error) => Err(error),
@@ -341,6 +348,16 @@ impl Toolbox {
         };
         let run = TestRun { command, exit_code: ran.code, tree, unknown };
         Ok(self.noted(ToolboxReply::Tested { text: unit_note(args) + &ran.text(), run }, &ready))
+    }
+
+    /// How modes are before a command: of the toolbox' own files, and of the worktree too for a role that may change
+    /// nothing in it.
+    async fn keep_modes(&self, needed: bool) -> Result<KeptModes, ToolError> {
+        if !needed {
+            return Ok(KeptModes::default());
+        }
+        let (work, tree) = (self.work.clone(), self.copy.is_some());
+        run_blocking(move || Ok(KeptModes::keep(&work, tree))).await
     }
 
     /// The right to run a command, if one is to be run.
@@ -488,6 +505,15 @@ fn answer_work(
             clip_text(&format!("{other:?}"), 60)
         ))),
     }
+}
+
+/// Puts back what a command did to modes, which its sandbox can't keep it from.
+async fn restore_modes(kept: KeptModes) -> Result<(), ToolError> {
+    let changed = run_blocking(move || Ok(kept.restore())).await?;
+    if changed > 0 {
+        tracing::warn!(changed, "modes that a command had changed were put back");
+    }
+    Ok(())
 }
 
 async fn run_blocking<T: Send + 'static>(

@@ -15,11 +15,12 @@ use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::ToolError;
 use super::command::CommandShell;
 use super::environment::CommandEnvironment;
+use super::git::control::{MAX_CONTROL, is_plain, read_plain};
 use super::platform::{self, MADE, PINS};
 use super::protocol::{SetUp, SetUpEnd};
+use super::{ToolError, modes};
 
 /// Largest file that is looked into, in bytes.
 const MAX_FILE: u64 = 32 * 1024 * 1024;
@@ -59,9 +60,7 @@ impl ToolboxSite {
 
     /// A file at the top of the worktree. Links are left alone.
     fn file(&self, name: &str) -> Option<Vec<u8>> {
-        let path = self.tree.join(name);
-        let meta = path.symlink_metadata().ok()?;
-        (meta.is_file() && meta.len() <= MAX_FILE).then(|| fs::read(path).ok()).flatten()
+        read_plain(&self.tree.join(name), MAX_FILE)
     }
 
     fn fingerprint(&self, command: &str, from: &[&str]) -> String {
@@ -170,7 +169,7 @@ impl ToolboxSite {
         let fail = |e: std::io::Error| {
             ToolError::Failed(format!("{} can't be locked: {e}", path.display()))
         };
-        let file = File::create(&path).map_err(fail)?;
+        let file = modes::with_rights(&path, || File::create(&path)).map_err(fail)?;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(file),
@@ -195,13 +194,20 @@ impl ToolboxSite {
     /// Keeps what a set-up makes out of commits, where the repository itself does not.
     fn exclude(&self) {
         let path = self.git.join("info/exclude");
-        let known = fs::read_to_string(&path).unwrap_or_default();
+        if !is_plain(&path, MAX_CONTROL, false) {
+            tracing::warn!(
+                "`.git/info/exclude` is no plain file: what the set-up makes is not kept out of commits"
+            );
+            return;
+        }
+        let known = read_plain(&path, MAX_CONTROL).unwrap_or_default();
+        let known = String::from_utf8_lossy(&known);
         let missing: Vec<&str> =
             MADE.into_iter().filter(|made| !known.lines().any(|line| line == *made)).collect();
         if missing.is_empty() {
             return;
         }
-        let flags = (OFlag::O_NOFOLLOW | OFlag::O_APPEND).bits();
+        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_APPEND).bits();
         let file = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
             OpenOptions::new().append(true).create(true).custom_flags(flags).open(&path)
         });

@@ -11,6 +11,7 @@ use ec4rs::{ConfigParser, Properties, PropertiesSource as _};
 use git2::{AttrCheckFlags, AttrValue, Config, Repository, RepositoryOpenFlags};
 use nix::fcntl::OFlag;
 
+use super::super::git::control;
 use super::super::paths::{LocatedPath, WorktreeRoot};
 
 /// Longest `.editorconfig` that is read, in bytes.
@@ -49,6 +50,11 @@ impl EncodingHints {
 }
 
 fn read_attribute(root: &Path, inside: &Path) -> Option<String> {
+    // What is not plain would be waited for, or read without end.
+    control::check_git(&root.join(".git")).ok()?;
+    for folder in inside.ancestors().skip(1) {
+        control::check_folder(&root.join(folder), folder, &control::IN_FOLDERS).ok()?;
+    }
     let nothing: [&Path; 0] = [];
     let repo = Repository::open_ext(root, RepositoryOpenFlags::NO_SEARCH, nothing).ok()?;
     // A configuration that lies in the worktree may name other files of attributes.

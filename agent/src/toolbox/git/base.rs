@@ -4,9 +4,13 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use git2::{ObjectType, Oid, Repository, Tree as GitTree, TreeWalkMode, TreeWalkResult};
+use git2::{
+    ErrorCode, Object, ObjectType, Oid, Repository, Tree as GitTree, TreeEntry, TreeWalkMode,
+    TreeWalkResult,
+};
 
 use super::GitSite;
+use super::sealed::{explain_lost, is_absence, read_base};
 use crate::toolbox::ToolError;
 
 /// Largest file that is read, in bytes.
@@ -49,28 +53,32 @@ impl BaseCommit {
 
 /// A file of `.codebutler/`.
 pub fn base_guide(place: &GitSite, file: &str) -> Result<Option<String>, ToolError> {
-    let repo = place.open()?;
-    let tree = base_tree(place, &repo)?;
-    file_text(&repo, &tree, &format!("{FOLDER}/{file}"), MAX_FILE)
+    read_base(place, |repo, tree| file_text(repo, tree, &format!("{FOLDER}/{file}"), MAX_FILE))
 }
 
 /// What there is in `.codebutler/`, by path below it; of journals, which are many, only how many.
 pub fn memory_names(place: &GitSite) -> Result<Vec<String>, ToolError> {
-    let repo = place.open()?;
-    let base = base_tree(place, &repo)?;
+    read_base(place, list_memory)
+}
+
+fn list_memory(repo: &Repository, base: &GitTree<'_>) -> Result<Vec<String>, ToolError> {
     let Some(folder) = base.get_name(FOLDER) else { return Ok(Vec::new()) };
-    let folder = folder.to_object(&repo)?;
+    let Some(folder) = read_entry(repo, &folder)? else { return Ok(Vec::new()) };
     let Some(folder) = folder.as_tree() else { return Ok(Vec::new()) };
     let mut names = Vec::new();
     let mut journals = 0;
-    folder.walk(TreeWalkMode::PreOrder, |root, entry| {
-        if entry.kind() == Some(ObjectType::Blob) && root == JOURNALS {
-            journals += 1;
-        } else if entry.kind() == Some(ObjectType::Blob) {
-            names.push(format!("{root}{}", String::from_utf8_lossy(entry.name_bytes())));
-        }
-        if names.len() < MAX_LISTED { TreeWalkResult::Ok } else { TreeWalkResult::Abort }
-    })?;
+    folder
+        .walk(TreeWalkMode::PreOrder, |root, entry| {
+            if entry.kind() == Some(ObjectType::Blob) && root == JOURNALS {
+                journals += 1;
+            } else if entry.kind() == Some(ObjectType::Blob) {
+                names.push(format!("{root}{}", String::from_utf8_lossy(entry.name_bytes())));
+            }
+            if names.len() < MAX_LISTED { TreeWalkResult::Ok } else { TreeWalkResult::Abort }
+        })
+        .or_else(|error| {
+            if error.code() == ErrorCode::User { Ok(()) } else { Err(explain_lost(&error)) }
+        })?;
     if journals > 0 {
         names.push(format!("{JOURNALS} ({journals})"));
     }
@@ -83,24 +91,46 @@ pub fn read_conventions(
     place: &GitSite,
     planned: &[String],
 ) -> Result<Vec<(String, String)>, ToolError> {
-    let repo = place.open()?;
-    let base = base_tree(place, &repo)?;
+    read_base(place, |repo, base| find_conventions(repo, base, planned))
+}
+
+fn find_conventions(
+    repo: &Repository,
+    base: &GitTree<'_>,
+    planned: &[String],
+) -> Result<Vec<(String, String)>, ToolError> {
     let mut found: Vec<(String, String)> = Vec::new();
     for names in CONVENTIONS {
-        let mut read = names
-            .iter()
-            .filter_map(|name| Some((*name, file_text(&repo, &base, name, MAX_FILE).ok()??)));
-        if let Some((name, text)) = read.next() {
-            add_text(&mut found, name.to_owned(), text);
+        for name in names {
+            if let Some(text) = usable_text(repo, base, name, MAX_FILE)? {
+                add_text(&mut found, (*name).to_owned(), text);
+                break;
+            }
         }
     }
     for folder in folders_above(planned) {
         let path = folder.join(NESTED).to_string_lossy().into_owned();
-        if let Ok(Some(text)) = file_text(&repo, &base, &path, MAX_FILE) {
+        if let Some(text) = usable_text(repo, base, &path, MAX_FILE)? {
             add_text(&mut found, path, text);
         }
     }
     Ok(found)
+}
+
+/// A file's text, or none of one that can't be used as text; that something is missing is an error all the same.
+pub(super) fn usable_text(
+    repo: &Repository,
+    tree: &GitTree<'_>,
+    path: &str,
+    max: usize,
+) -> Result<Option<String>, ToolError> {
+    match file_text(repo, tree, path, max) {
+        Err(ToolError::Refused(why)) => {
+            tracing::debug!(path, why, "a file of the base branch is passed over");
+            Ok(None)
+        }
+        read => read,
+    }
 }
 
 /// Unless it says nothing new.
@@ -140,10 +170,12 @@ fn folders_above(planned: &[String]) -> Vec<PathBuf> {
 
 /// What is at the top of the tree: one line each, folders with what is in them.
 pub fn list_top(place: &GitSite) -> Result<Vec<String>, ToolError> {
-    let repo = place.open()?;
-    let base = base_tree(place, &repo)?;
-    let mut lines: Vec<String> = list_entries(&base).take(MAX_TOP).map(|(line, _)| line).collect();
-    for (line, (_, below)) in lines.iter_mut().zip(list_entries(&base)) {
+    read_base(place, |repo, base| Ok(list_tree(repo, base)))
+}
+
+fn list_tree(repo: &Repository, base: &GitTree<'_>) -> Vec<String> {
+    let mut lines: Vec<String> = list_entries(base).take(MAX_TOP).map(|(line, _)| line).collect();
+    for (line, (_, below)) in lines.iter_mut().zip(list_entries(base)) {
         let Some(below) = below.and_then(|id| repo.find_tree(id).ok()) else { continue };
         let mut names: Vec<String> =
             list_entries(&below).take(MAX_BELOW).map(|(name, _)| name).collect();
@@ -155,7 +187,7 @@ pub fn list_top(place: &GitSite) -> Result<Vec<String>, ToolError> {
     if base.len() > MAX_TOP {
         lines.push(format!("and {} more", base.len() - MAX_TOP));
     }
-    Ok(lines)
+    lines
 }
 
 /// Names of a tree's entries, in one line each; of folders also what they are.
@@ -196,19 +228,21 @@ pub(super) fn file_text(
     if !at.components().all(|component| matches!(component, Component::Normal(_))) {
         return Ok(None);
     }
-    let Ok(mut entry) = tree.get_path(at) else { return Ok(None) };
+    let Some(mut entry) = find_entry(tree, at)? else { return Ok(None) };
     if entry.filemode() == LINK {
-        let target = entry.to_object(repo)?;
-        let target = target.as_blob().and_then(|blob| std::str::from_utf8(blob.content()).ok());
+        let target = read_entry(repo, &entry)?;
+        let target = target.as_ref().and_then(Object::as_blob);
+        let target = target.and_then(|blob| std::str::from_utf8(blob.content()).ok());
         let folder = at.parent().unwrap_or(Path::new(""));
         let target = target.and_then(|target| path_inside(&folder.join(target)));
-        match target.and_then(|target| tree.get_path(&target).ok()) {
+        let target = target.map(|target| find_entry(tree, &target)).transpose()?;
+        match target.flatten() {
             Some(found) if found.filemode() != LINK => entry = found,
             _ => return Err(ToolError::refused(format!("`{path}` is a link that leads nowhere"))),
         }
     }
-    let object = entry.to_object(repo)?;
-    let Some(blob) = object.as_blob() else {
+    let object = read_entry(repo, &entry)?;
+    let Some(blob) = object.as_ref().and_then(Object::as_blob) else {
         return Err(ToolError::refused(format!("`{path}` is no file")));
     };
     if blob.size() > max {
@@ -225,6 +259,29 @@ pub(super) fn file_text(
             Err(ToolError::refused(format!("line {line} of `{path}` is not UTF-8 text")))
         }
     }
+}
+
+/// What a tree has at a path. A folder on the way whose object is missing is an error: it may hold the file.
+pub(super) fn find_entry(
+    tree: &GitTree<'_>,
+    path: &Path,
+) -> Result<Option<TreeEntry<'static>>, ToolError> {
+    match tree.get_path(path) {
+        Ok(entry) => Ok(Some(entry)),
+        Err(error) if is_absence(&error) => Ok(None),
+        Err(error) => Err(explain_lost(&error)),
+    }
+}
+
+/// The object of an entry; none of a submodule, whose commit is elsewhere.
+pub(super) fn read_entry<'r>(
+    repo: &'r Repository,
+    entry: &TreeEntry<'_>,
+) -> Result<Option<Object<'r>>, ToolError> {
+    if entry.kind() == Some(ObjectType::Commit) {
+        return Ok(None);
+    }
+    entry.to_object(repo).map(Some).map_err(|error| explain_lost(&error))
 }
 
 /// A path without detours; none if it leads out of the tree.
@@ -247,9 +304,9 @@ pub fn files_in(
     tree: &GitTree<'_>,
     folder: &str,
 ) -> Result<Vec<String>, ToolError> {
-    let Ok(entry) = tree.get_path(Path::new(folder)) else { return Ok(Vec::new()) };
-    let object = entry.to_object(repo)?;
-    let Some(folder) = object.as_tree() else { return Ok(Vec::new()) };
+    let Some(entry) = find_entry(tree, Path::new(folder))? else { return Ok(Vec::new()) };
+    let object = read_entry(repo, &entry)?;
+    let Some(folder) = object.as_ref().and_then(Object::as_tree) else { return Ok(Vec::new()) };
     let names = folder.iter().filter_map(|entry| entry.name().ok().map(str::to_owned));
     Ok(names.filter(|name| name.strip_suffix(".md").is_some()).collect())
 }

@@ -13,6 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use git2::{Delta, Diff, Oid, Repository, RepositoryInitOptions};
 
 use super::GitSite;
+use super::control::{MAX_CONTROL, read_plain};
 use super::proof::tree_of_files;
 use crate::sandbox::{SandboxPlan, run_confined};
 use crate::toolbox::ToolError;
@@ -59,7 +60,12 @@ pub fn bring_copy(
     if base == tree && !fresh {
         return Ok(brought);
     }
-    let plan = SandboxPlan { write: vec![to.to_owned()], read: vec![place.tree()], hide: vec![] };
+    // Through no link does it reach what lies beside the worktree.
+    let plan = SandboxPlan {
+        write: vec![to.to_owned()],
+        read: vec![place.tree(), place.sealed_path()],
+        hide: vec![place.work.clone()],
+    };
     let work = || -> Result<(), ToolError> {
         let repo = place.open()?;
         let (from, goal) = (repo.find_tree(base)?, repo.find_tree(tree)?);
@@ -189,7 +195,7 @@ fn lend_objects(
     write("objects/info/alternates", objects.as_bytes()).map_err(|e| copy_failure(&e))?;
     // Where a clone has no more history, and what Git is not to see: as there.
     for name in ["shallow", "info/exclude"] {
-        if let Ok(text) = fs::read(lent.join(name)) {
+        if let Some(text) = read_plain(&lent.join(name), MAX_CONTROL) {
             write(name, &text).map_err(|e| copy_failure(&e))?;
         }
     }

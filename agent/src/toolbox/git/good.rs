@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
-use git2::{Oid, Repository};
+use git2::{Oid, Repository, Tree as GitTree};
 
 use super::GitSite;
 use super::base::{self, FOLDER, MAX_FILE};
+use super::sealed::{explain_lost, read_base};
 use crate::toolbox::ToolError;
 use crate::toolbox::protocol::ToolboxReply;
 use codebutler_guides::policy::rules::RiskRules;
@@ -16,17 +17,28 @@ const MAX_COMMITS: usize = 500;
 
 /// The file, or an earlier version of it with the reason.
 pub fn usable_guide(place: &GitSite, file: &str) -> Result<ToolboxReply, ToolError> {
-    let repo = place.open()?;
+    let from = base::base_commit(place)?;
+    read_base(place, |repo, tree| find_usable(repo, tree, from, file))
+}
+
+fn find_usable(
+    repo: &Repository,
+    tree: &GitTree<'_>,
+    from: Oid,
+    file: &str,
+) -> Result<ToolboxReply, ToolError> {
     let path = format!("{FOLDER}/{file}");
-    let why = match base::file_text(&repo, &base::base_tree(place, &repo)?, &path, MAX_FILE) {
+    let why = match base::file_text(repo, tree, &path, MAX_FILE) {
         Ok(None) => return Ok(ToolboxReply::Guide(None)),
         Ok(Some(text)) => match find_breakage(&path, &text) {
             None => return Ok(ToolboxReply::Guide(Some(text))),
             Some(why) => why,
         },
-        Err(ToolError::Refused(why) | ToolError::Failed(why)) => why,
+        // What is missing says nothing of what the people wrote.
+        Err(error @ ToolError::Failed(_)) => return Err(error),
+        Err(ToolError::Refused(why)) => why,
     };
-    match find_earlier(&repo, base::base_commit(place)?, &path)? {
+    match find_earlier(repo, from, &path)? {
         Some((text, commit)) => {
             let commit = commit.to_string().chars().take(10).collect();
             Ok(ToolboxReply::EarlierGuide { text, commit, why })
@@ -51,19 +63,19 @@ fn find_earlier(
     from: Oid,
     path: &str,
 ) -> Result<Option<(String, Oid)>, ToolError> {
-    let mut walk = repo.revwalk()?;
-    walk.push(from)?;
-    walk.simplify_first_parent()?;
+    let mut next = Some(from);
     let mut last = None;
-    // A shallow clone ends earlier.
-    for id in walk.take(MAX_COMMITS).flatten() {
-        let Ok(tree) = repo.find_commit(id).and_then(|commit| commit.tree()) else { break };
-        let blob = tree.get_path(Path::new(path)).ok().map(|entry| entry.id());
+    for _ in 0..MAX_COMMITS {
+        let Some(id) = next else { break };
+        let commit = repo.find_commit(id).map_err(|error| explain_lost(&error))?;
+        next = commit.parent_ids().next();
+        let tree = commit.tree().map_err(|error| explain_lost(&error))?;
+        let blob = base::find_entry(&tree, Path::new(path))?.map(|entry| entry.id());
         if blob == last {
             continue;
         }
         last = blob;
-        if let Ok(Some(text)) = base::file_text(repo, &tree, path, MAX_FILE)
+        if let Some(text) = base::usable_text(repo, &tree, path, MAX_FILE)?
             && find_breakage(path, &text).is_none()
         {
             return Ok(Some((text, id)));

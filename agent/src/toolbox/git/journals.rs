@@ -4,6 +4,7 @@ use git2::{Repository, Tree as GitTree};
 
 use super::GitSite;
 use super::base::{self, FOLDER};
+use super::sealed::read_base;
 use crate::journal::find_asked;
 use crate::toolbox::ToolError;
 
@@ -23,10 +24,9 @@ pub struct ThreadJournal {
 
 /// What earlier conversations began with, by the page that tells of them; the newest first.
 pub fn past_requests(place: &GitSite) -> Result<Vec<(String, String)>, ToolError> {
-    let repo = place.open()?;
-    let tree = base::base_tree(place, &repo)?;
     let asked = |one: ThreadJournal| Some((one.page, find_asked(&one.text)?.to_owned()));
-    Ok(read_journals(&repo, &tree, MAX_ASKED)?.into_iter().filter_map(asked).collect())
+    let found = read_base(place, |repo, tree| read_journals(repo, tree, MAX_ASKED))?;
+    Ok(found.into_iter().filter_map(asked).collect())
 }
 
 /// At most so many, the newest first.
@@ -41,7 +41,7 @@ pub fn read_journals(
         let began = file.strip_prefix("thread-").and_then(|rest| rest.get(..10)?.parse().ok());
         let Some(began) = began.filter(|_| found.len() < most) else { continue };
         let path = format!("{folder}/{file}");
-        if let Ok(Some(text)) = base::file_text(repo, tree, &path, MAX_JOURNAL) {
+        if let Some(text) = base::usable_text(repo, tree, &path, MAX_JOURNAL)? {
             found.push(ThreadJournal { page: format!("journals/{file}"), began, text });
         }
     }

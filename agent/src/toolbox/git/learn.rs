@@ -4,10 +4,13 @@
 use std::path::Path;
 
 use git2::build::TreeUpdateBuilder;
-use git2::{FileMode, IndexEntry, IndexTime, Oid, Repository, RepositoryState, Signature};
+use git2::{
+    FileMode, IndexEntry, IndexTime, Oid, Repository, RepositoryState, Signature, Tree as GitTree,
+};
 
 use super::GitSite;
 use super::base::{self, FOLDER};
+use super::sealed::read_base;
 use super::worktree::{SKIP, open_index};
 use crate::memory::{LearningChange, MemoryCitation};
 use crate::toolbox::ToolError;
@@ -148,8 +151,14 @@ pub fn check_citations(
     place: &GitSite,
     citations: &[MemoryCitation],
 ) -> Result<Vec<Option<String>>, ToolError> {
-    let repo = place.open()?;
-    let tree = base::base_tree(place, &repo)?;
+    read_base(place, |repo, tree| find_faults(repo, tree, citations))
+}
+
+fn find_faults(
+    repo: &Repository,
+    tree: &GitTree<'_>,
+    citations: &[MemoryCitation],
+) -> Result<Vec<Option<String>>, ToolError> {
     let mut read = std::collections::HashMap::new();
     let mut faults = Vec::new();
     for citation in citations {
@@ -157,15 +166,17 @@ pub fn check_citations(
             faults.push(None);
             continue;
         };
-        let text = read.entry(path.as_str()).or_insert_with(|| {
-            let found = base::file_text(&repo, &tree, path, MAX_CITED);
-            // A folder, or a file that is too large to be looked into, is there.
-            found.map_err(drop)
-        });
-        faults.push(match text {
-            Ok(text) => citation.find_fault(text.as_deref()),
-            Err(()) => None,
-        });
+        if !read.contains_key(path.as_str()) {
+            let found = match base::file_text(repo, tree, path, MAX_CITED) {
+                Ok(text) => Some(text),
+                // A folder, or a file that is too large to be looked into, is there.
+                Err(ToolError::Refused(_)) => None,
+                Err(error @ ToolError::Failed(_)) => return Err(error),
+            };
+            read.insert(path.as_str(), found);
+        }
+        let text = read.get(path.as_str()).and_then(Option::as_ref);
+        faults.push(text.and_then(|text| citation.find_fault(text.as_deref())));
     }
     Ok(faults)
 }

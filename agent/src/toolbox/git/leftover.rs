@@ -3,6 +3,7 @@
 use git2::{Commit, DiffOptions, Index, IndexEntry, Repository, RepositoryState, Signature};
 
 use super::GitSite;
+use super::sealed::is_descendant;
 use super::seen::last_seen;
 use super::worktree::{
     FlagUse, NewFile, NewFileVerdict, ScanRules, ScanScope, WorktreeScanner, index_written,
@@ -49,7 +50,7 @@ pub fn keep_leftover(place: &GitSite, message: &str) -> Result<WorktreeLeftover,
     }
     let own = place.head_on_branch(&repo)?;
     let unpushed = match repo.refname_to_id(&place.remote_branch()) {
-        Ok(remote) => remote != own && !repo.graph_descendant_of(remote, own)?,
+        Ok(remote) => remote != own && !is_descendant(place, remote, own)?,
         // Of a branch that is gone there, what it had is not new.
         Err(_) => last_seen(place, &repo) != Some(own),
     };
@@ -68,7 +69,7 @@ pub fn take_back(place: &GitSite, message: &str) -> Result<(), ToolError> {
         let tip = repo.find_commit(place.head_on_branch(&repo)?)?;
         let is_ours = tip.message() == Ok(message) && tip.parent_count() == 1;
         let is_pushed = match remote {
-            Some(remote) => remote == tip.id() || repo.graph_descendant_of(remote, tip.id())?,
+            Some(remote) => remote == tip.id() || is_descendant(place, remote, tip.id())?,
             None => false,
         };
         if !is_ours || is_pushed {

@@ -4,6 +4,8 @@
 
 use std::sync::Once;
 
+use git2::ConfigLevel;
+
 /// Call before anything else of libgit2. Repeating it changes nothing.
 pub fn init_libgit() {
     static ONCE: Once = Once::new();
@@ -15,6 +17,13 @@ pub fn init_libgit() {
         let done = unsafe { git2::opts::set_verify_owner_validation(false) };
         if let Err(error) = done {
             tracing::warn!(%error, "libgit2 keeps its owner check");
+        }
+        // The home of commands is theirs to write: ignore files and attributes there are not read.
+        for level in [ConfigLevel::Global, ConfigLevel::XDG] {
+            // SAFETY: as above: set once, before any other thread uses the library.
+            if let Err(error) = unsafe { git2::opts::set_search_path(level, "") } {
+                tracing::warn!(%error, "libgit2 looks for files of a user");
+            }
         }
     });
 }

@@ -9,6 +9,7 @@ mod base;
 mod blame;
 mod clean;
 mod commit;
+pub(super) mod control;
 mod copy;
 mod good;
 mod history;
@@ -18,6 +19,7 @@ mod keepsake;
 pub mod learn;
 mod leftover;
 mod libgit;
+mod lock;
 mod memory;
 mod opening;
 mod prepare;
@@ -27,6 +29,7 @@ mod push;
 mod replay;
 mod research;
 mod rewrite;
+mod sealed;
 mod seen;
 mod show;
 mod skills;
@@ -38,14 +41,17 @@ mod update;
 mod worktree;
 
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use git2::{
-    AutotagOption, Config, FetchOptions, Oid, RemoteRedirect, Repository, RepositoryOpenFlags,
+    AutotagOption, Config, FetchOptions, Oid, RemoteHead, RemoteRedirect, Repository,
+    RepositoryOpenFlags,
 };
 
-use super::ToolError;
 use super::protocol::ToolboxHello;
+use super::{ToolError, modes};
 
 pub use base::{BaseCommit, base_guide, read_conventions};
 pub use blame::blame_lines;
@@ -95,6 +101,7 @@ impl GitSite {
     /// The worktree's repository, without the configuration that lies in it.
     fn open(&self) -> Result<Repository, ToolError> {
         let tree = self.tree();
+        control::check_git(&tree.join(".git"))?;
         let nothing: [&Path; 0] = [];
         let repo = Repository::open_ext(&tree, RepositoryOpenFlags::NO_SEARCH, nothing)
             .map_err(|error| opening::explain_unopened(&error))?;
@@ -107,15 +114,18 @@ impl GitSite {
             ));
         }
         repo.set_config(&Config::new()?)?;
+        self.lend_sealed(&repo)?;
         Ok(repo)
     }
 
     /// Held while the repository is changed; released when dropped or when the process dies.
     fn lock(&self) -> Result<File, ToolError> {
-        let path = self.work.join(".git.lock");
-        File::create(&path)
-            .and_then(|file| file.lock().map(|()| file))
-            .map_err(|e| ToolError::Failed(format!("{} can't be locked: {e}", path.display())))
+        self.lock_within(lock::WAIT)
+    }
+
+    fn lock_within(&self, wait: Duration) -> Result<File, ToolError> {
+        modes::restore_own(&self.work);
+        lock::take_lock(&self.work.join(".git.lock"), wait)
     }
 
     fn local(&self) -> String {
@@ -139,7 +149,8 @@ impl GitSite {
         remote.fetch(&specs, Some(&mut options), None)?;
         let mut branches = RemoteBranches::default();
         for head in remote.list()? {
-            let Some(name) = head.name().strip_prefix("refs/heads/") else { continue };
+            let Some(name) = read_name(|| head_name(head)) else { continue };
+            let Some(name) = name.strip_prefix("refs/heads/") else { continue };
             if name == self.hello.base_branch {
                 self.base.set(head.oid());
             }
@@ -171,6 +182,16 @@ impl GitSite {
     }
 }
 
+fn head_name(head: &RemoteHead<'_>) -> String {
+    head.name().to_owned()
+}
+
+/// The name of a remote's reference. Git's names are bytes, and the library panics on those that are no UTF-8: such
+/// a branch is none that this thread works with.
+fn read_name(read: impl FnOnce() -> String) -> Option<String> {
+    catch_unwind(AssertUnwindSafe(read)).ok()
+}
+
 /// What the remote has.
 #[derive(Debug, Default)]
 struct RemoteBranches {
@@ -195,5 +216,7 @@ fn short_id(id: Oid) -> String {
 
 #[cfg(test)]
 mod differential;
+#[cfg(test)]
+mod distrust;
 #[cfg(test)]
 pub(super) mod fixture;

@@ -6,14 +6,18 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use git2::build::CheckoutBuilder;
-use git2::{Oid, Repository, RepositoryInitOptions};
+use git2::{FileMode, Oid, Repository, RepositoryInitOptions};
 
 use super::clean::{is_clean, same_as};
+use super::control;
+use super::lock::WAIT_AT_START;
 use super::rewrite::{BranchRewrite, describe_missing, find_rewrite};
+use super::sealed::is_descendant;
 use super::seen::{last_seen, note_seen, write_note};
 use super::taking::{TakenOver, put_on_top};
 use super::worktree::{MoveOutcome, WorktreeScanner, encode_files, move_files, open_index};
 use super::{GitSite, short_id, tracking_ref};
+use crate::relay::public_url;
 use crate::toolbox::ToolError;
 
 /// A lock file of Git that nobody touched for this long belongs to a process that died.
@@ -21,10 +25,11 @@ const STALE: Duration = Duration::from_secs(5);
 
 /// Clones or updates; says in a line what was done.
 pub fn prepare_worktree(place: &GitSite) -> Result<String, ToolError> {
-    let _lock = place.lock()?;
-    if !place.tree().join(".git").exists() {
+    let _lock = place.lock_within(WAIT_AT_START)?;
+    if place.tree().join(".git").symlink_metadata().is_err() {
         return clone_repository(place);
     }
+    let repaired = repair_worktree(place)?;
     remove_stale_locks(&place.tree().join(".git"));
     let repo = place.open()?;
     let branches = place.fetch(&repo)?;
@@ -37,7 +42,28 @@ pub fn prepare_worktree(place: &GitSite) -> Result<String, ToolError> {
         }
         _ => update_worktree(place, &repo),
     }?;
-    Ok(remade.map_or_else(|| done.clone(), |remade| format!("{done}. {remade}")))
+    let done = remade.map_or_else(|| done.clone(), |remade| format!("{done}. {remade}"));
+    Ok(if repaired.is_empty() {
+        done
+    } else {
+        format!("{done}. Put aside, since Git can't read them: {}", repaired.join(", "))
+    })
+}
+
+/// Takes out of the way what no operation of Git could be begun with.
+fn repair_worktree(place: &GitSite) -> Result<Vec<String>, ToolError> {
+    let tree = place.tree();
+    let mut done = control::repair_git(&tree.join(".git"), &place.hello.branch);
+    let index = place.open().and_then(|repo| Ok(open_index(&repo)?.0));
+    let is_link = |path: &Path| {
+        let entry = index.as_ref().ok().and_then(|index| index.get_path(path, 0));
+        entry.is_some_and(|entry| entry.mode == u32::from(FileMode::Link))
+    };
+    done.extend(control::repair_folders(&tree, is_link));
+    if !done.is_empty() {
+        tracing::warn!(files = done.join(", "), "files that Git can't read were put aside");
+    }
+    Ok(done)
 }
 
 fn clone_repository(place: &GitSite) -> Result<String, ToolError> {
@@ -56,7 +82,7 @@ fn clone_repository(place: &GitSite) -> Result<String, ToolError> {
     place.fetch(&repo)?;
     let tip = remote_tip(place, &repo)?;
     // For `git` on the command line; the toolbox itself does not read it.
-    repo.remote("origin", &place.hello.relay_url)?;
+    repo.remote("origin", &public_url(&place.hello.relay_url))?;
     let mut config = repo.config()?;
     config.set_str(&format!("branch.{}.remote", place.hello.branch), "origin")?;
     config.set_str(&format!("branch.{}.merge", place.hello.branch), &place.local())?;
@@ -98,8 +124,8 @@ fn update_worktree(place: &GitSite, repo: &Repository) -> Result<String, ToolErr
     if let Some(rewrite) = find_rewrite(place, repo, tip)? {
         return take_over_rewrite(place, repo, (own, tip), &rewrite);
     }
-    if own == tip || !repo.graph_descendant_of(tip, own)? {
-        if own == tip || repo.graph_descendant_of(own, tip)? {
+    if own == tip || !is_descendant(place, tip, own)? {
+        if own == tip || is_descendant(place, own, tip)? {
             note_seen(place, repo, tip)?;
         }
         return Ok(format!("{branch} is at {}", short_id(own)));
@@ -194,9 +220,13 @@ fn remove_lock_files(folder: &Path) {
 
 /// The point where the thread's branch left the base branch.
 pub(super) fn fork_point(place: &GitSite, repo: &Repository) -> Result<Oid, ToolError> {
-    let base = repo.refname_to_id(&tracking_ref(&place.hello.base_branch))?;
+    // What the remote said counts, where it was asked.
+    let base = match super::base::base_commit(place) {
+        Ok(base) => base,
+        Err(_) => repo.refname_to_id(&tracking_ref(&place.hello.base_branch))?,
+    };
     let head = repo.head()?.peel_to_commit()?.id();
-    Ok(repo.merge_base(base, head)?)
+    Ok(place.open_sealed()?.merge_base(base, head)?)
 }
 
 #[cfg(test)]

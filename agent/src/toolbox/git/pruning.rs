@@ -8,6 +8,7 @@ use super::GitSite;
 use super::base::{self, FOLDER};
 use super::journals::{ThreadJournal, read_journals};
 use super::learn::{MAX_CITED, check_citations};
+use super::sealed::read_base;
 use crate::memory::{
     LearningEntry, LearningMarks, MemoryCitation, MemoryPage, NamedPage, PastThread, PruneSignal,
     find_map, find_signals, named_paths,
@@ -24,9 +25,15 @@ const LOST_SHARE: usize = 5;
 
 /// In the order of pages and entries.
 pub fn find_stale_learnings(place: &GitSite) -> Result<Vec<PruneSignal>, ToolError> {
-    let repo = place.open()?;
-    let tree = base::base_tree(place, &repo)?;
-    let texts = read_pages(&repo, &tree)?;
+    read_base(place, |repo, tree| find_stale(place, repo, tree))
+}
+
+fn find_stale(
+    place: &GitSite,
+    repo: &Repository,
+    tree: &GitTree<'_>,
+) -> Result<Vec<PruneSignal>, ToolError> {
+    let texts = read_pages(repo, tree)?;
     let pages: Vec<_> = texts
         .iter()
         .map(|(file, text)| NamedPage { file, page: MemoryPage::parse(text) })
@@ -43,11 +50,11 @@ pub fn find_stale_learnings(place: &GitSite) -> Result<Vec<PruneSignal>, ToolErr
         let mut cited = learning.citations.iter().map(ToString::to_string);
         cited
             .find_map(|citation| faults.get(&citation).cloned())
-            .or_else(|| find_lost_scope(&tree, learning))
-            .or_else(|| find_lost_symbol(&repo, &tree, learning))
+            .or_else(|| find_lost_scope(tree, learning))
+            .or_else(|| find_lost_symbol(repo, tree, learning))
     };
-    let mut found = find_signals(&pages, &read_past(&repo, &tree)?, fault);
-    found.extend(texts.iter().filter_map(|(file, text)| find_lost_map(&tree, file, text)));
+    let mut found = find_signals(&pages, &read_past(repo, tree)?, fault);
+    found.extend(texts.iter().filter_map(|(file, text)| find_lost_map(tree, file, text)));
     Ok(found)
 }
 
@@ -55,7 +62,7 @@ fn read_pages(repo: &Repository, tree: &GitTree<'_>) -> Result<Vec<(String, Stri
     let mut pages = Vec::new();
     for file in base::files_in(repo, tree, FOLDER)? {
         // What can't be read is told where it is used.
-        if let Ok(Some(text)) = base::file_text(repo, tree, &format!("{FOLDER}/{file}"), MAX_PAGE) {
+        if let Some(text) = base::usable_text(repo, tree, &format!("{FOLDER}/{file}"), MAX_PAGE)? {
             pages.push((file, text));
         }
     }

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use git2::{PushOptions, RemoteCallbacks, RemoteRedirect, Repository};
 
 use super::rewrite::{describe_missing, find_rewrite};
+use super::sealed::is_descendant;
 use super::seen::{clear_note, last_seen, note_seen};
 use super::taking::{TakenOver, break_own_messages, put_on_top};
 use super::{GitSite, short_id};
@@ -50,13 +51,13 @@ fn push_after(place: &GitSite, mut meanwhile: impl FnMut()) -> Result<PushOutcom
                 )));
             }
             let rewrite = find_rewrite(place, &repo, remote)?;
-            if rewrite.is_none() && repo.graph_descendant_of(remote, own)? {
+            if rewrite.is_none() && is_descendant(place, remote, own)? {
                 return Ok(PushOutcome::Done(format!(
                     "nothing to push: the remote's `{branch}` is ahead, at {}",
                     short_id(remote)
                 )));
             }
-            if rewrite.is_some() || !repo.graph_descendant_of(own, remote)? {
+            if rewrite.is_some() || !is_descendant(place, own, remote)? {
                 let told = rewrite.as_ref().map(|one| one.describe(place, &repo)).transpose()?;
                 own = match put_on_top(place, &repo, (own, remote), rewrite.as_ref())? {
                     TakenOver::To(own) => own,

@@ -1,7 +1,10 @@
 //! What was found out before, as the base branch has it.
 
+use git2::{Repository, Tree as GitTree};
+
 use super::GitSite;
 use super::base::{self, FOLDER};
+use super::sealed::read_base;
 use crate::research::{KnownResearch, RESEARCH};
 use crate::toolbox::ToolError;
 
@@ -11,15 +14,16 @@ const MAX_PAGE: usize = 64 * 1024;
 
 /// The pages, the one that was checked last first.
 pub fn known_research(place: &GitSite) -> Result<Vec<KnownResearch>, ToolError> {
-    let repo = place.open()?;
-    let tree = base::base_tree(place, &repo)?;
+    read_base(place, find_research)
+}
+
+fn find_research(repo: &Repository, tree: &GitTree<'_>) -> Result<Vec<KnownResearch>, ToolError> {
     let mut known = Vec::new();
     for file in
-        base::files_in(&repo, &tree, &format!("{FOLDER}/{RESEARCH}"))?.into_iter().take(MAX_PAGES)
+        base::files_in(repo, tree, &format!("{FOLDER}/{RESEARCH}"))?.into_iter().take(MAX_PAGES)
     {
         let page = format!("{RESEARCH}/{file}");
-        if let Ok(Some(text)) = base::file_text(&repo, &tree, &format!("{FOLDER}/{page}"), MAX_PAGE)
-        {
+        if let Some(text) = base::usable_text(repo, tree, &format!("{FOLDER}/{page}"), MAX_PAGE)? {
             known.push(KnownResearch::of(&page, &text));
         }
     }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use git2::{Oid, Repository, Sort};
 
+use super::sealed::is_descendant;
 use super::seen::{keep_commit, last_seen};
 use super::{GitSite, RemoteBranches, short_id};
 use crate::toolbox::ToolError;
@@ -36,13 +37,15 @@ pub(super) fn find_rewrite(
     remote: Oid,
 ) -> Result<Option<BranchRewrite>, ToolError> {
     let Some(known) = last_seen(place, repo) else { return Ok(None) };
-    if known == remote || repo.graph_descendant_of(remote, known)? {
+    if known == remote || is_descendant(place, remote, known)? {
         return Ok(None);
     }
     let newest = |commits: Vec<Oid>| {
         let more = commits.len().saturating_sub(MAX_COMPARED);
         commits.into_iter().skip(more).collect::<Vec<_>>()
     };
+    // As the commits themselves say, whatever a command wrote beside them.
+    let repo = &place.open_sealed()?;
     let before = newest(commits_apart(repo, known, &[remote])?);
     let after = newest(commits_apart(repo, remote, &[known])?);
     let there: HashSet<Oid> = after.iter().filter_map(|id| patch_of(repo, *id)).collect();

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use git2::{Oid, Repository};
 
 use super::GitSite;
+use super::sealed::is_descendant;
+use crate::toolbox::ToolError;
 
 /// Under this the remote's last known commit is kept, so that it can't be collected.
 const SEEN: &str = "refs/codebutler/remote/";
@@ -43,13 +45,13 @@ pub(super) fn note_seen(place: &GitSite, repo: &Repository, tip: Oid) -> Result<
 }
 
 /// A worktree of an earlier version knows it from Git's own remote-tracking branch alone, before that moves.
-pub(super) fn remember_tracked(place: &GitSite, repo: &Repository) -> Result<(), git2::Error> {
+pub(super) fn remember_tracked(place: &GitSite, repo: &Repository) -> Result<(), ToolError> {
     if last_seen(place, repo).is_some() {
         return Ok(());
     }
     let Ok(tracked) = repo.refname_to_id(&place.remote_branch()) else { return Ok(()) };
     let Ok(own) = repo.refname_to_id(&place.local()) else { return Ok(()) };
-    if own == tracked || repo.graph_descendant_of(own, tracked)? {
+    if own == tracked || is_descendant(place, own, tracked)? {
         note_seen(place, repo, tracked)?;
     }
     Ok(())

@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
-use git2::{Repository, Tree as GitTree};
+use git2::{Object, Repository, Tree as GitTree};
 
 use super::GitSite;
-use super::base::{FOLDER, LINK, base_tree, file_text, path_inside};
+use super::base::{FOLDER, LINK, file_text, find_entry, path_inside, read_entry};
+use super::sealed::read_base;
 use crate::toolbox::ToolError;
 use codebutler_guides::skills::{MAX_FILE, ReadFile};
 
@@ -18,45 +19,62 @@ const OPEN_FILE: &str = "SKILL.md";
 
 /// Path and text of each skill, or why it can't be read.
 pub fn read_skills(place: &GitSite) -> Result<Vec<ReadFile>, ToolError> {
-    let repo = place.open()?;
-    let base = base_tree(place, &repo)?;
+    read_base(place, find_skills)
+}
+
+fn find_skills(repo: &Repository, base: &GitTree<'_>) -> Result<Vec<ReadFile>, ToolError> {
     let mut paths: Vec<String> = Vec::new();
-    if let Some((folder, names)) = read_folder(&repo, &base, &format!("{FOLDER}/skills")) {
+    if let Some((folder, names)) = read_folder(repo, base, &format!("{FOLDER}/skills"))? {
         let markdown = |name: &String| Path::new(name).extension().is_some_and(|end| end == "md");
         let own = names.into_iter().filter(markdown).take(MAX_SKILLS);
         paths.extend(own.map(|name| format!("{folder}/{name}")));
     }
     for open in OPEN {
-        let Some((folder, names)) = read_folder(&repo, &base, open) else { continue };
+        let Some((folder, names)) = read_folder(repo, base, open)? else { continue };
         let found =
             names.iter().take(MAX_SKILLS).map(|name| format!("{folder}/{name}/{OPEN_FILE}"));
         // Where one folder is a link to the other.
         let found: Vec<String> = found.filter(|path| !paths.contains(path)).collect();
         paths.extend(found);
     }
-    let read = |path: String| match file_text(&repo, &base, &path, MAX_FILE) {
-        Ok(found) => found.map(|found| (path, Ok(found))),
-        Err(ToolError::Refused(why) | ToolError::Failed(why)) => Some((path, Err(why))),
-    };
-    Ok(paths.into_iter().filter_map(read).collect())
+    let mut read = Vec::new();
+    for path in paths {
+        match file_text(repo, base, &path, MAX_FILE) {
+            Ok(found) => read.extend(found.map(|found| (path, Ok(found)))),
+            Err(ToolError::Refused(why)) => read.push((path, Err(why))),
+            Err(error @ ToolError::Failed(_)) => return Err(error),
+        }
+    }
+    Ok(read)
 }
 
 /// A folder and the names in it, sorted; a link to a folder within the tree is followed once.
-fn read_folder(repo: &Repository, base: &GitTree<'_>, path: &str) -> Option<(String, Vec<String>)> {
+fn read_folder(
+    repo: &Repository,
+    base: &GitTree<'_>,
+    path: &str,
+) -> Result<Option<(String, Vec<String>)>, ToolError> {
     let mut path = path.to_owned();
-    let mut entry = base.get_path(Path::new(&path)).ok()?;
+    let Some(mut entry) = find_entry(base, Path::new(&path))? else { return Ok(None) };
     if entry.filemode() == LINK {
-        let object = entry.to_object(repo).ok()?;
-        let target = std::str::from_utf8(object.as_blob()?.content()).ok()?;
-        let target = path_inside(&Path::new(&path).parent()?.join(target))?;
-        entry = base.get_path(&target).ok()?;
-        target.to_str()?.clone_into(&mut path);
+        let object = read_entry(repo, &entry)?;
+        let target = object.as_ref().and_then(Object::as_blob);
+        let target = target.and_then(|blob| std::str::from_utf8(blob.content()).ok());
+        let folder = Path::new(&path).parent().unwrap_or(Path::new("")).to_owned();
+        let target = target.and_then(|target| path_inside(&folder.join(target)));
+        let Some(target) = target.and_then(|target| target.to_str().map(str::to_owned)) else {
+            return Ok(None);
+        };
+        let Some(found) = find_entry(base, Path::new(&target))? else { return Ok(None) };
+        entry = found;
+        path = target;
     }
-    let object = entry.to_object(repo).ok()?;
-    let names = object.as_tree()?.iter().filter_map(|entry| entry.name().ok().map(str::to_owned));
+    let object = read_entry(repo, &entry)?;
+    let Some(folder) = object.as_ref().and_then(Object::as_tree) else { return Ok(None) };
+    let names = folder.iter().filter_map(|entry| entry.name().ok().map(str::to_owned));
     let mut names: Vec<String> = names.collect();
     names.sort();
-    Some((path, names))
+    Ok(Some((path, names)))
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub fn find_surroundings(place: &GitSite) -> Result<RoleSurroundings, ToolError>
         programs: Vec::new(),
         day: format_today(),
         head: format!("{} {}", short_id(head.id()), commit_summary(&head)),
-        apart: repo.graph_ahead_behind(head.id(), base::base_commit(place)?)?,
+        apart: place.open_sealed()?.graph_ahead_behind(head.id(), base::base_commit(place)?)?,
         uncommitted: differing_files(place, &repo)?.len(),
         guides: changed_guides(&repo, &base)?,
         elsewhere: lfs_patterns(&repo, &base),

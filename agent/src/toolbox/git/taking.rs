@@ -31,13 +31,14 @@ pub(super) fn put_on_top(
     rewrite: Option<&BranchRewrite>,
 ) -> Result<TakenOver, ToolError> {
     let branch = &place.hello.branch;
+    let sealed = place.open_sealed()?;
     let commits = match rewrite {
-        Some(rewrite) => rewrite.own_commits(repo, own)?,
-        None => commits_apart(repo, own, &[remote])?,
+        Some(rewrite) => rewrite.own_commits(&sealed, own)?,
+        None => commits_apart(&sealed, own, &[remote])?,
     };
     // It was put there by hand already.
-    let all = commits_apart(repo, own, &[remote])?;
-    if all == commits && repo.graph_descendant_of(own, remote)? {
+    let all = commits_apart(&sealed, own, &[remote])?;
+    if all == commits && super::sealed::is_descendant(place, own, remote)? {
         note_seen(place, repo, remote)?;
         return Ok(TakenOver::To(own));
     }

@@ -3,7 +3,8 @@
 use git2::{ObjectType, Repository, Tree as GitTree};
 
 use super::GitSite;
-use super::base::{MAX_FILE, base_tree, file_text};
+use super::base::{MAX_FILE, usable_text};
+use super::sealed::read_base;
 use crate::toolbox::ToolError;
 
 /// Folders in the order in which GitHub looks in them; the root has no name.
@@ -15,20 +16,25 @@ const MAX_TEMPLATES: usize = 20;
 
 /// Path and text of each: the one that GitHub takes by itself first, then those that can be chosen.
 pub fn read_templates(place: &GitSite) -> Result<Vec<(String, String)>, ToolError> {
-    let repo = place.open()?;
-    let base = base_tree(place, &repo)?;
+    read_base(place, find_templates)
+}
+
+fn find_templates(
+    repo: &Repository,
+    base: &GitTree<'_>,
+) -> Result<Vec<(String, String)>, ToolError> {
     let mut found: Vec<(String, String)> = Vec::new();
     let mut chosen = Vec::new();
     for wanted in PLACES {
-        for (folder, tree) in folders_named(&repo, &base, wanted) {
+        for (folder, tree) in folders_named(repo, base, wanted) {
             for entry in &tree {
                 let Ok(name) = entry.name() else { continue };
                 let path = join_path(&folder, name);
                 let is_folder = entry.kind() == Some(ObjectType::Tree);
                 if is_folder && name.eq_ignore_ascii_case(NAME) {
-                    chosen.extend(template_names(&repo, &base, &path));
+                    chosen.extend(template_names(repo, base, &path));
                 } else if !is_folder && is_template(&name.to_lowercase()) {
-                    add_template(&repo, &base, &mut found, path);
+                    add_template(repo, base, &mut found, path)?;
                 }
             }
         }
@@ -36,7 +42,7 @@ pub fn read_templates(place: &GitSite) -> Result<Vec<(String, String)>, ToolErro
     // Only the first of them is used.
     found.truncate(1);
     for path in chosen.into_iter().take(MAX_TEMPLATES) {
-        add_template(&repo, &base, &mut found, path);
+        add_template(repo, base, &mut found, path)?;
     }
     Ok(found)
 }
@@ -46,12 +52,10 @@ fn add_template(
     base: &GitTree<'_>,
     found: &mut Vec<(String, String)>,
     path: String,
-) {
-    match file_text(repo, base, &path, MAX_FILE) {
-        Ok(Some(text)) if !text.trim().is_empty() => found.push((path, text)),
-        Ok(_) => {}
-        Err(error) => tracing::warn!(path, %error, "a template can't be read"),
-    }
+) -> Result<(), ToolError> {
+    let text = usable_text(repo, base, &path, MAX_FILE)?;
+    found.extend(text.filter(|text| !text.trim().is_empty()).map(|text| (path, text)));
+    Ok(())
 }
 
 /// `pull_request_template.md`, and nothing that only begins so.

@@ -8,6 +8,7 @@ use git2::{Index, MergeOptions, Oid, Repository, RepositoryState, ResetType, Sig
 
 use super::clean::{is_clean, same_as};
 use super::rewrite::find_rewrite;
+use super::sealed::is_descendant;
 use super::taking::settle_on;
 use super::worktree::{WorktreeScanner, conflicting_files, open_index};
 use super::{GitSite, short_id};
@@ -56,16 +57,16 @@ pub fn update_branch(place: &GitSite, key: &str, again: bool) -> Result<UpdateOu
     place.fetch(&repo)?;
     let (own, base) = (place.head_on_branch(&repo)?, super::base::base_commit(place)?);
     let name = &place.hello.base_branch;
-    if own == base || repo.graph_descendant_of(own, base)? {
+    if own == base || is_descendant(place, own, base)? {
         let at = short_id(base);
         return Ok(UpdateOutcome::Done(format!(
             "the branch has all of `{name}` (at {at}) already"
         )));
     }
     refuse_strangers(place, &repo, own)?;
-    let (_, behind) = repo.graph_ahead_behind(own, base)?;
+    let (_, behind) = place.open_sealed()?.graph_ahead_behind(own, base)?;
     let what = format!("{behind} commits of `{name}` (up to {})", short_id(base));
-    if repo.graph_descendant_of(base, own)? {
+    if is_descendant(place, base, own)? {
         return settle_in(place, &repo, base, &what);
     }
     let mut merged = repo.merge_commits(
@@ -106,10 +107,10 @@ fn refuse_strangers(place: &GitSite, repo: &Repository, own: Oid) -> Result<(), 
             rewrite.describe(place, repo)?
         )));
     }
-    if remote == own || repo.graph_descendant_of(own, remote)? {
+    if remote == own || is_descendant(place, own, remote)? {
         return Ok(());
     }
-    let how = if repo.graph_descendant_of(remote, own)? {
+    let how = if is_descendant(place, remote, own)? {
         format!("get them with `git merge --ff-only origin/{branch}` in Bash")
     } else {
         "call GitPush, which puts yours on top of them".to_owned()

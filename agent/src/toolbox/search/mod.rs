@@ -109,6 +109,9 @@ fn joined_paths(shown: &[String], total: usize) -> String {
 
 /// What is directly in a folder, folders with a slash behind them.
 fn list_folder(tree: &WorktreeRoot, folder: &Path) -> String {
+    if let Some(odd) = walk::explain_odd(tree, folder) {
+        return odd;
+    }
     let entries =
         build_walker(folder).max_depth(Some(1)).build().flatten().filter(|e| e.depth() == 1);
     let show = |path: &Path| {

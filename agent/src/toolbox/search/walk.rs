@@ -3,11 +3,12 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use git2::Index;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
+use crate::toolbox::git::control;
 use crate::toolbox::paths::WorktreeRoot;
 use codebutler_guides::text::clip_text;
 
@@ -48,9 +49,18 @@ pub fn walk_files<T: Clone + Send>(
     with: &T,
     visit: impl Fn(&mut T, &Path) -> WalkState + Send + Sync,
 ) -> WalkedFiles {
+    if let Some(path) = find_odd_above(tree, from) {
+        return WalkedFiles {
+            unreadable: vec![describe_odd(tree, &path)],
+            ..WalkedFiles::default()
+        };
+    }
     let all = Mutex::new(WalkedFiles::default());
-    let quit = walk(tree, build_walker(from), links, with, &visit, &all);
+    let odd = OddFiles::default();
+    let quit = walk(tree, build_noting(from, odd.clone()), links, with, &visit, &all);
     let mut walked = all.into_inner().unwrap_or_default();
+    let odd = std::mem::take(&mut *odd.lock().unwrap_or_else(PoisonError::into_inner));
+    walked.unreadable.extend(odd.iter().map(|path| describe_odd(tree, path)));
     if quit {
         return walked;
     }
@@ -182,7 +192,11 @@ pub fn describe_error(tree: &WorktreeRoot, error: &str) -> String {
 /// Files under a folder that Git tracks, sorted. An index that can't be read has none.
 pub fn list_tracked(tree: &WorktreeRoot, from: &Path) -> Vec<PathBuf> {
     use std::os::unix::ffi::OsStrExt as _;
-    let Ok(index) = Index::open(&tree.root().join(".git/index")) else { return Vec::new() };
+    let index = tree.root().join(".git/index");
+    if !control::is_plain(&index, control::MAX_INDEX, false) {
+        return Vec::new();
+    }
+    let Ok(index) = Index::open(&index) else { return Vec::new() };
     let inside = from.strip_prefix(tree.root()).unwrap_or(Path::new(""));
     let paths = index.iter().map(|entry| PathBuf::from(std::ffi::OsStr::from_bytes(&entry.path)));
     let mut paths: Vec<PathBuf> = paths.filter(|path| path.starts_with(inside)).collect();
@@ -190,13 +204,58 @@ pub fn list_tracked(tree: &WorktreeRoot, from: &Path) -> Vec<PathBuf> {
     paths
 }
 
+/// Ignore files that must not be opened.
+type OddFiles = Arc<Mutex<Vec<PathBuf>>>;
+
+/// Files in a folder that say what a search leaves out.
+const IGNORE_FILES: [&str; 3] = [".gitignore", ".ignore", ".rgignore"];
+
+/// One of a folder's ignore files that is not plain: a pipe would be waited for, and a huge one read as a whole.
+fn find_odd(folder: &Path) -> Option<PathBuf> {
+    let mut files = IGNORE_FILES.iter().map(|name| folder.join(name));
+    files.find(|path| !control::is_plain(path, control::MAX_CONTROL, true))
+}
+
+/// The same for the folder where a search begins, and those around it.
+fn find_odd_above(tree: &WorktreeRoot, from: &Path) -> Option<PathBuf> {
+    let exclude = tree.root().join(".git/info/exclude");
+    if !control::is_plain(&exclude, control::MAX_CONTROL, true) {
+        return Some(exclude);
+    }
+    from.ancestors().take_while(|folder| folder.starts_with(tree.root())).find_map(find_odd)
+}
+
+fn describe_odd(tree: &WorktreeRoot, path: &Path) -> String {
+    let shown = path.strip_prefix(tree.root()).unwrap_or(path).display();
+    format!("`{shown}` is no plain file of at most {} MiB: remove it", control::MAX_CONTROL >> 20)
+}
+
+/// Why a folder can't be listed.
+pub fn explain_odd(tree: &WorktreeRoot, folder: &Path) -> Option<String> {
+    find_odd_above(tree, folder).map(|path| describe_odd(tree, &path))
+}
+
 /// What ignore files leave of a folder.
 pub fn build_walker(from: &Path) -> WalkBuilder {
+    build_noting(from, OddFiles::default())
+}
+
+fn build_noting(from: &Path, odd: OddFiles) -> WalkBuilder {
     let mut walker = WalkBuilder::new(from);
-    walker
-        .hidden(false)
-        .require_git(false)
-        .git_global(false)
-        .filter_entry(|entry: &DirEntry| !entry.file_name().eq_ignore_ascii_case(".git"));
+    walker.hidden(false).require_git(false).git_global(false).filter_entry(
+        move |entry: &DirEntry| {
+            if entry.file_name().eq_ignore_ascii_case(".git") {
+                return false;
+            }
+            let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+            match is_folder.then(|| find_odd(entry.path())).flatten() {
+                Some(path) => {
+                    odd.lock().unwrap_or_else(PoisonError::into_inner).push(path);
+                    false
+                }
+                None => true,
+            }
+        },
+    );
     walker
 }

@@ -10,6 +10,7 @@ use git2::{
 };
 use sha2::{Digest as _, Sha256};
 
+use super::super::control::is_openable;
 use super::encoding::WorktreeEncoding;
 use super::left::LeftWhy;
 use super::settings::GitSettings;
@@ -164,6 +165,9 @@ impl<'r> FileStore<'r> {
 
     /// The commit that a repository of its own inside the worktree is at.
     pub(super) fn nested_head(&self, path: &[u8]) -> Option<Oid> {
+        if !is_openable(&self.path(path)) {
+            return None;
+        }
         let nothing: [&Path; 0] = [];
         let nested =
             Repository::open_ext(self.path(path), RepositoryOpenFlags::NO_SEARCH, nothing).ok()?;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use git2::{ErrorCode, FileMode, Index, IndexEntry, IndexTime, Oid, Repository};
 
+use super::super::control::{IN_FOLDERS, check_folder, odd_file};
 use super::content::{FileStore, StoredFile, names_encodings};
 use super::index::{ASSUMED, INTENT, SKIP, STAGE};
 use super::left::{LeftAlone, LeftWhy};
@@ -101,6 +102,9 @@ impl<'r> WorktreeScanner<'r> {
     ) -> Result<WorktreeChanges, ToolError> {
         let known = KnownFiles::new(entries);
         let mut walked = walk_files(&self.root, &known, rules.written);
+        if let Some(path) = walked.odd.first() {
+            return Err(odd_file(Path::new(OsStr::from_bytes(path))).into());
+        }
         let mut budget = ScanBudget::new(rules.limit);
         let mut changes = WorktreeChanges::default();
         let mut seen = vec![false; entries.len()];
@@ -276,6 +280,8 @@ impl<'r> WorktreeScanner<'r> {
             if rules.made.iter().any(|made| made.as_bytes() == name) {
                 continue;
             }
+            let path = Path::new(OsStr::from_bytes(&folder));
+            check_folder(&self.root.join(path), path, &IN_FOLDERS)?;
             if self.is_repository(&folder) {
                 if rules.scope.holds(&folder) {
                     self.judge_new(&folder, None, rules, budget, changes)?;

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use git2::Config;
 
+use super::super::control::{MAX_CONTROL, is_plain};
+
 /// Settings that change which bytes `git` itself would commit.
 #[derive(Debug, Default)]
 pub(super) struct GitSettings {
@@ -24,7 +26,8 @@ pub(super) fn read_settings(git: &Path, work: Option<&Path>) -> GitSettings {
     files.push(git.join("config"));
     files.push(git.join("config.worktree"));
     let mut settings = GitSettings::default();
-    for file in files.iter().filter(|file| file.is_file()) {
+    let is_readable = |file: &&PathBuf| is_plain(file, MAX_CONTROL, true) && file.exists();
+    for file in files.iter().filter(is_readable) {
         if let Ok(config) = Config::open(file) {
             read_file(&config, &mut settings);
         }

@@ -9,11 +9,14 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use git2::IndexEntry;
 
+use super::super::control::{IN_FOLDERS, MAX_CONTROL, is_plain};
 use super::index::STAGE;
 use super::stat::{FileStat, FileTime};
 
 /// More threads than this only wait for each other.
 const MAX_THREADS: usize = 4;
+/// What a link is in an index.
+const LINK: u32 = 0o120_000;
 /// What a submodule is in an index.
 pub const GITLINK: u32 = 0o160_000;
 
@@ -68,6 +71,8 @@ pub(super) struct WalkedFiles {
     pub folders: Vec<Vec<u8>>,
     /// Entries in whose place something lies that Git does not store.
     pub strange: Vec<usize>,
+    /// Files that Git would read and that are not plain.
+    pub odd: Vec<Vec<u8>>,
 }
 
 impl WalkedFiles {
@@ -78,6 +83,7 @@ impl WalkedFiles {
         self.files.extend(other.files);
         self.folders.extend(other.folders);
         self.strange.extend(other.strange);
+        self.odd.extend(other.odd);
     }
 
     fn sort(&mut self) {
@@ -168,6 +174,13 @@ fn walk_folder(
         let path = join_path(folder, name.as_bytes());
         let Ok(kind) = entry.file_type() else { continue };
         let place = known.place(&path);
+        if is_read_by_git(&name) {
+            let linked = place.is_some_and(|place| known.entries[place].mode == LINK);
+            if !is_plain(&entry.path(), MAX_CONTROL, linked) {
+                found.odd.push(path);
+                continue;
+            }
+        }
         if kind.is_dir() {
             match place {
                 Some(place) if known.entries[place].mode == GITLINK => found.nested.push(place),
@@ -192,6 +205,11 @@ fn walk_folder(
         }
     }
     below
+}
+
+/// Ignore files and the like.
+pub(super) fn is_read_by_git(name: &OsStr) -> bool {
+    IN_FOLDERS.iter().any(|known| name == *known)
 }
 
 pub(super) fn join_path(folder: &[u8], name: &[u8]) -> Vec<u8> {
