@@ -5,6 +5,30 @@ use std::str::FromStr;
 
 /// Azure's wire server: a public address that every virtual machine there can reach.
 const WIRE_SERVER: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
+/// Metadata services of clouds outside of the link-local range: they give a machine's credentials to whatever
+/// asks from it.
+const METADATA_V4: [Ipv4Addr; 4] = [
+    WIRE_SERVER,
+    // Alibaba Cloud.
+    Ipv4Addr::new(100, 100, 100, 200),
+    // Volcano Engine.
+    Ipv4Addr::new(100, 96, 0, 96),
+    // Oracle Cloud Classic.
+    Ipv4Addr::new(192, 0, 0, 192),
+];
+/// The same in unique local addresses: the first four groups, as clouds put several services into one network.
+const METADATA_V6: [[u16; 4]; 5] = [
+    // Amazon: metadata, pod identity, time, names.
+    [0xfd00, 0xec2, 0, 0],
+    // Google.
+    [0xfd20, 0xce, 0, 0],
+    // Oracle.
+    [0xfd00, 0xc1, 0, 0],
+    // Akamai.
+    [0xfd00, 0xa9fe, 0xa9fe, 0],
+    // Scaleway.
+    [0xfd00, 0x42, 0, 0],
+];
 
 /// Whether an address belongs to the public internet, whatever it is wrapped in.
 pub fn is_public(ip: IpAddr) -> bool {
@@ -16,14 +40,31 @@ pub fn is_public(ip: IpAddr) -> bool {
 
 /// Whether no configuration may open an address: metadata services live there.
 pub fn is_never(ip: IpAddr) -> bool {
-    let v4 = match ip {
-        IpAddr::V4(v4) => Some(v4),
-        IpAddr::V6(v6) => embedded_address(v6),
-    };
-    match (v4, ip) {
-        (Some(v4), _) => v4.is_link_local() || v4.is_unspecified() || v4 == WIRE_SERVER,
-        (None, IpAddr::V6(v6)) => v6.is_unicast_link_local() || v6.is_unspecified(),
-        (None, IpAddr::V4(_)) => true,
+    match ip {
+        IpAddr::V4(v4) => is_never_v4(v4),
+        IpAddr::V6(v6) => match embedded_address(v6).or_else(|| locally_translated(v6)) {
+            Some(v4) => is_never_v4(v4),
+            None => is_never_v6(v6),
+        },
+    }
+}
+
+fn is_never_v4(ip: Ipv4Addr) -> bool {
+    ip.is_link_local() || ip.is_unspecified() || METADATA_V4.contains(&ip)
+}
+
+fn is_never_v6(ip: Ipv6Addr) -> bool {
+    let [a, b, c, d, ..] = ip.segments();
+    ip.is_unicast_link_local() || ip.is_unspecified() || METADATA_V6.contains(&[a, b, c, d])
+}
+
+/// The IPv4 address to which a network's own translator leads (RFC 8215).
+fn locally_translated(ip: Ipv6Addr) -> Option<Ipv4Addr> {
+    match ip.segments() {
+        [0x64, 0xff9b, 1, _, _, _, high, low] => {
+            Some(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)))
+        }
+        _ => None,
     }
 }
 
@@ -98,5 +139,45 @@ impl FromStr for IpNetwork {
         let longest = if ip.is_ipv4() { 32 } else { 128 };
         let prefix = prefix.unwrap_or(longest);
         (prefix <= longest).then_some(Self { ip, prefix }).ok_or_else(wrong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn never(ip: &str) -> bool {
+        is_never(ip.parse().unwrap())
+    }
+
+    #[test]
+    fn no_configuration_opens_the_metadata_service_of_a_cloud() {
+        for ip in [
+            "169.254.169.254",
+            "169.254.170.23",
+            "168.63.129.16",
+            "100.100.100.200",
+            "100.96.0.96",
+            "192.0.0.192",
+            "fd00:ec2::254",
+            "fd00:ec2::23",
+            "fd20:ce::254",
+            "fd00:c1::a9fe:a9fe",
+            "fd00:a9fe:a9fe::1",
+            "fd00:42::42",
+            "fe80::a9fe:a9fe",
+            "::ffff:100.100.100.200",
+            "64:ff9b::100.100.100.200",
+            "64:ff9b:1::169.254.169.254",
+            "2002:6464:64c8::1",
+            "::",
+        ] {
+            assert!(never(ip), "{ip}");
+        }
+        for ip in
+            ["100.100.100.201", "10.0.0.7", "fd00:ec3::254", "fd20:cf::1", "64:ff9b:1::10.0.0.7"]
+        {
+            assert!(!never(ip), "{ip} is a network's own");
+        }
     }
 }
