@@ -12,6 +12,7 @@
 mod address;
 mod anchors;
 mod assignment;
+mod breadth;
 mod encoded;
 mod fold;
 pub mod log;
@@ -74,6 +75,11 @@ impl SecretRedactor {
             }
         }
         (Self { own }, bad)
+    }
+
+    /// With the own patterns of all of these.
+    fn joined<'a>(all: impl Iterator<Item = &'a Self>) -> Self {
+        Self { own: all.flat_map(|one| one.own.iter().cloned()).collect() }
     }
 
     /// Everything that must not leave, in order and without overlaps.
@@ -188,6 +194,11 @@ fn compile_pattern(pattern: &str) -> Result<Regex, String> {
     if regex.is_match("") {
         return Err("it matches the empty text, and so everything".to_owned());
     }
+    if breadth::is_broad(&regex) {
+        return Err("it would blank most of any text, log lines of every team among it: name what is special about \
+             what it is to find"
+            .to_owned());
+    }
     Ok(regex)
 }
 
@@ -230,5 +241,55 @@ mod tests {
         let (redactor, _) = SecretRedactor::new(&[]);
         let key = ["ghp", &"a1B2".repeat(9)].join("_");
         assert_eq!(redactor.mask(&format!("token={key}")), "token=[redacted:github-token]");
+    }
+
+    #[test]
+    fn a_pattern_that_blanks_everything_is_refused_with_its_place() {
+        let broad = [
+            ".+",
+            ".*x?.",
+            "(?s).+",
+            r"\w+",
+            r"\S+",
+            "[a-z]+",
+            "[^x]+",
+            "[aeiou]",
+            r"\b\w",
+            " ",
+            "e",
+            r"[\s\S]{300,}",
+            r"(?i)[A-Z]{3,}",
+            r"\{.*\}",
+            "\"message\".*",
+            r"[^\n]{20,}",
+            r".{80,}",
+        ];
+        for pattern in broad {
+            let rules = [rule("fine", "cust_[0-9]+"), rule("all", pattern)];
+            let (redactor, bad) = SecretRedactor::new(&rules);
+            let told: Vec<String> = bad.iter().map(ToString::to_string).collect();
+            assert!(
+                told.len() == 1 && told[0].starts_with("redaction[1].pattern (`all`)"),
+                "{pattern}: {told:?}"
+            );
+            assert_eq!(
+                redactor.mask("a line about cust_1"),
+                "a line about [redacted:fine]",
+                "{pattern}"
+            );
+        }
+        for pattern in [
+            "cust_[0-9]{4,}",
+            r"\b[0-9]{8,}\b",
+            r"[\w.+-]+@[\w-]+\.[a-z]+",
+            r"(?i)\bacme[- ]corp\b",
+            r"\d{4}-\d{2}-\d{2}",
+            "[0-9a-f]{32}",
+            r"[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}",
+            r"\+?\d[\d ()-]{7,}\d",
+            "[0-9]+",
+        ] {
+            assert_eq!(SecretRedactor::new(&[rule("own", pattern)]).1, [], "{pattern}");
+        }
     }
 }

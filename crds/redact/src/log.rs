@@ -2,6 +2,7 @@
 //! of all Repos.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -19,28 +20,41 @@ const MOST: usize = 512;
 /// Credentials that this process holds. A process has one log, and any part of it may write there.
 static HELD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Patterns of Repos that are kept; the oldest are forgotten first.
-const MOST_OWN: usize = 1024;
+/// Patterns of one Repo that are kept, also those that it has no more; its oldest are forgotten first.
+const MOST_OWN: usize = 128;
 
 /// What Repos want masked besides: a line does not say which Repo it speaks of.
-static OWN: Mutex<Own> = Mutex::new(Own { rules: Vec::new(), redactor: None });
+static OWN: Mutex<OwnPatterns> = Mutex::new(OwnPatterns { by_owner: BTreeMap::new(), all: None });
 
-struct Own {
-    rules: Vec<RedactionRule>,
-    redactor: Option<Arc<SecretRedactor>>,
+struct OwnPatterns {
+    by_owner: BTreeMap<String, OwnerPatterns>,
+    /// Those of all owners.
+    all: Option<Arc<SecretRedactor>>,
 }
 
-/// Masks what a Repo's own patterns find in all that is logged from now on.
-pub fn mask_patterns(rules: &[RedactionRule]) {
+#[derive(Default)]
+struct OwnerPatterns {
+    rules: Vec<RedactionRule>,
+    redactor: SecretRedactor,
+}
+
+/// Masks what a Repo's own patterns find in all that is logged from now on. However many another Repo has, they
+/// take none of `owner`'s away.
+pub fn mask_patterns(owner: &str, rules: &[RedactionRule]) {
     let mut own = OWN.lock();
-    let new: Vec<_> = rules.iter().filter(|rule| !own.rules.contains(rule)).cloned().collect();
+    let known = own.by_owner.get(owner);
+    let is_new = |rule: &&RedactionRule| !known.is_some_and(|known| known.rules.contains(rule));
+    let new: Vec<_> = rules.iter().filter(is_new).cloned().collect();
     if new.is_empty() {
         return;
     }
-    own.rules.extend(new);
-    let surplus = own.rules.len().saturating_sub(MOST_OWN);
-    own.rules.drain(..surplus);
-    own.redactor = Some(Arc::new(SecretRedactor::new(&own.rules).0));
+    let known = own.by_owner.entry(owner.to_owned()).or_default();
+    known.rules.extend(new);
+    let surplus = known.rules.len().saturating_sub(MOST_OWN);
+    known.rules.drain(..surplus);
+    known.redactor = SecretRedactor::new(&known.rules).0;
+    let all = SecretRedactor::joined(own.by_owner.values().map(|owner| &owner.redactor));
+    own.all = Some(Arc::new(all));
 }
 
 /// Masks a credential in all that is logged from now on, whatever it looks like. Of one with several
@@ -104,7 +118,7 @@ fn mask_logged(text: &str) -> Cow<'_, str> {
         let held = HELD.lock();
         held.iter().filter(|secret| text.contains(secret.as_str())).cloned().collect()
     };
-    let own = OWN.lock().redactor.clone();
+    let own = OWN.lock().all.clone();
     let redactor = own.unwrap_or_default();
     if held.is_empty() {
         return redactor.mask_but(text, SHOWN);
@@ -153,8 +167,11 @@ mod tests {
             name: name.to_owned(),
             pattern: pattern.to_owned(),
         };
-        mask_patterns(&[rule("customer", "cust_[0-9]{10}"), rule("broken", "(")]);
-        mask_patterns(&[rule("order", "order_[0-9]{10}")]);
+        mask_patterns("team/shop", &[rule("customer", "cust_[0-9]{10}"), rule("broken", "(")]);
+        mask_patterns("team/web", &[rule("order", "order_[0-9]{10}"), rule("all", ".+")]);
+        for n in 0..2000 {
+            mask_patterns("other/many", &[rule("many", &format!("many_{n}_[0-9]{{4}}"))]);
+        }
         assert_eq!(
             logged("no cust_0123456789 for order_0123456789"),
             "no [redacted:customer] for [redacted:order]"

@@ -43,7 +43,7 @@ impl RepoRedactors {
         if let Some(learned) = lock(&self.learned).get(&repo_key(repo)) {
             rules.extend(learned.rules.iter().cloned());
         }
-        self.with(&rules)
+        self.compile(&owner_name(repo), &rules)
     }
 
     /// Whether those that its repository asks for are in force, as of some time.
@@ -83,14 +83,14 @@ impl RepoRedactors {
         }
     }
 
-    /// A redactor with these patterns on top of the built-in kinds.
-    pub fn with(&self, rules: &[RedactionRule]) -> Arc<SecretRedactor> {
-        let name =
-            rules.iter().fold(String::new(), |all, r| all + &r.name + "\0" + &r.pattern + "\0");
+    /// A redactor with an owner's patterns on top of the built-in kinds.
+    fn compile(&self, owner: &str, rules: &[RedactionRule]) -> Arc<SecretRedactor> {
+        let owned = format!("{owner}\0");
+        let name = rules.iter().fold(owned, |all, r| all + &r.name + "\0" + &r.pattern + "\0");
         if let Some(known) = lock(&self.compiled).get(&name) {
             return Arc::clone(known);
         }
-        log::mask_patterns(rules);
+        log::mask_patterns(owner, rules);
         // Compiled without the lock: a large pattern keeps nobody else waiting.
         let (redactor, bad) = SecretRedactor::new(rules);
         for problem in bad {
@@ -104,6 +104,10 @@ impl RepoRedactors {
         known.insert(name, Arc::clone(&redactor));
         redactor
     }
+}
+
+fn owner_name(repo: &Repo) -> String {
+    format!("{}/{}", repo.namespace().unwrap_or_default(), repo.name_any())
 }
 
 /// Another one once the Repo names another repository or branch.

@@ -35,7 +35,7 @@ pub async fn reconcile_repo(
     context: Arc<ControllerContext>,
 ) -> Result<FollowUp, ApplyError> {
     // Compiled once: from now on the log says nothing of it.
-    log::mask_patterns(&repo.spec.policy.redaction);
+    log::mask_patterns(&ObjectKey::of(&*repo).to_string(), &repo.spec.policy.redaction);
     let mut observed = observe::observe_repo(&context, &repo);
     let decide =
         |observed: &_| desired::plan_repo(&repo, observed, &context.args, context.clock.now());

@@ -31,6 +31,8 @@ const SAID: usize = 290;
 const PAGE: usize = 100;
 /// Pages of a list that are read.
 const PAGES: usize = 10;
+/// Items of a list at most.
+pub const MOST_LISTED: usize = PAGE * PAGES;
 /// The same of a list in an object: a matrix of builds has more checks than anything else has items.
 const OBJECT_PAGES: usize = 30;
 
@@ -313,13 +315,12 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::gateway::redact::RepoRedactors;
 
     fn client() -> GitHubClient {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let remote = Remote::parse("https://github.com/acme/shop").unwrap();
         let credential = RemoteCredential::fixed(&remote, "git", "t");
-        let redactor = RepoRedactors::default().with(&[]);
+        let redactor = Arc::new(SecretRedactor::default());
         let (access, shared) = (GitHubAccess::default(), String::new());
         GitHubClient { http: reqwest::Client::new(), credential, remote, redactor, access, shared }
     }
