@@ -31,7 +31,7 @@ use serde_json::json;
 
 pub use self::access::GitHubAccess;
 pub use self::changed::ChangedPulls;
-use self::client::GitHubClient;
+use self::client::{GitHubClient, MOST_LISTED};
 pub use self::commands::{ChangedFile, CommandPlace, HeardCommand, HeardComments};
 pub use self::error::GitHubError;
 use self::exchange::read_answer;
@@ -48,6 +48,14 @@ const SHA1_DIGITS: usize = 40;
 
 pub struct GitHub {
     client: GitHubClient,
+}
+
+/// Paths that a pull request changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PullFiles {
+    pub paths: Vec<String>,
+    /// There may be more than GitHub was asked for.
+    pub is_cut: bool,
 }
 
 /// What is written of a pull request; what is not there stays.
@@ -240,7 +248,7 @@ impl GitHub {
     ///
     /// # Errors
     /// When GitHub refuses.
-    pub async fn changed_by(&self, number: u64) -> Result<Vec<String>, GitHubError> {
+    pub async fn changed_by(&self, number: u64) -> Result<PullFiles, GitHubError> {
         #[derive(Deserialize)]
         struct File {
             filename: String,
@@ -248,11 +256,9 @@ impl GitHub {
         }
         let files: Vec<File> =
             self.client.list(&self.client.repo(&format!("pulls/{number}/files"))).await?;
-        Ok(files
-            .into_iter()
-            .flat_map(|f| [Some(f.filename), f.previous_filename])
-            .flatten()
-            .collect())
+        let is_cut = files.len() >= MOST_LISTED;
+        let both = |file: File| [Some(file.filename), file.previous_filename];
+        Ok(PullFiles { paths: files.into_iter().flat_map(both).flatten().collect(), is_cut })
     }
 
     /// Keeps a commit under a ref that is no branch; one that is there already is fine.

@@ -58,6 +58,7 @@ pub mod slack_consent;
 pub mod speech;
 pub mod starts;
 pub mod state;
+mod steering;
 pub mod thread_key;
 mod thread_queue;
 pub mod threads;

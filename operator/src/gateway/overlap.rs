@@ -83,7 +83,7 @@ pub async fn tell_of_merge(
         return;
     }
     let short: String = commit.chars().take(10).collect();
-    let changed = github.changed_by(pull).await.unwrap_or_else(|error| {
+    let changed = github.changed_by(pull).await.map(|files| files.paths).unwrap_or_else(|error| {
         tracing::warn!(thread = key.name, %error, "what a pull request changed is not known");
         Vec::new()
     });

@@ -24,6 +24,7 @@ use crate::gateway::forecast::forecast_plan;
 use crate::gateway::github::{GitHub, GitHubPull};
 use crate::gateway::slack::{self, RoleContext, WantedInbox};
 use crate::gateway::state::SharedGateway;
+use crate::gateway::steering::{self, SteeringFiles};
 use crate::gateway::threads::explain_unwritten;
 use crate::gateway::{identity, masks, overlap, receipt};
 
@@ -69,9 +70,13 @@ pub async fn post_message(
 ) -> Result<axum::Json<PostedMessage>, ApiError> {
     needs_tool(&caller, &["SendMessage"])?;
     check_message(&message)?;
-    let head = match message.decision {
-        Some(AskedDecision::Merge) => open_head(&gateway, &caller).await?,
+    let open = match message.decision {
+        Some(AskedDecision::Merge) => open_pull(&gateway, &caller).await?,
         Some(AskedDecision::Plan) | None => None,
+    };
+    let (head, steers) = match open {
+        Some(open) => (Some(open.head), open.steers),
+        None => (None, None),
     };
     if message.decision == Some(AskedDecision::Merge) {
         // The message shows what the thread has cost.
@@ -91,7 +96,8 @@ pub async fn post_message(
         plans.then(|| forecast_plan(&gateway.work.context, &caller.repo, message.complexity));
     let foreseen = forecast.as_ref().map(|forecast| forecast.line.clone());
     let page = page_link(&gateway, &caller);
-    let notes = note.into_iter().chain(foreseen).chain(overlap::overlap_lines(&overlaps));
+    let notes =
+        note.into_iter().chain(steers).chain(foreseen).chain(overlap::overlap_lines(&overlaps));
     let note: Vec<String> = notes.chain(page).collect();
     let note = (!note.is_empty()).then(|| note.join("\n"));
     let estimate = forecast.and_then(|forecast| forecast.estimate);
@@ -163,15 +169,30 @@ pub fn check_key(key: &str) -> Result<(), ApiError> {
 }
 
 /// The commit that a user would merge by saying yes now.
-async fn open_head(
+async fn open_pull(
     gateway: &SharedGateway,
     caller: &ProvenCaller,
-) -> Result<Option<String>, ApiError> {
+) -> Result<Option<OpenPull>, ApiError> {
     let branch = names::branch_name(&caller.thread.name_any());
-    let found =
-        async { GitHub::of(&gateway.work.context, &caller.repo).await?.find_pull(&branch).await };
-    let pull = gateway.git.outcomes.note(caller, found.await).await?;
-    Ok(pull.filter(GitHubPull::is_open).map(|pull| pull.head().to_owned()))
+    let found = async {
+        let github = GitHub::of(&gateway.work.context, &caller.repo).await?;
+        let Some(pull) = github.find_pull(&branch).await?.filter(GitHubPull::is_open) else {
+            return Ok(None);
+        };
+        let steers = match SteeringFiles::of_pull(&github, pull.number).await {
+            Ok(files) => files.sentence(),
+            Err(error) => Some(steering::describe_unknown(&error)),
+        };
+        Ok(Some(OpenPull { head: pull.head().to_owned(), steers }))
+    };
+    gateway.git.outcomes.note(caller, found.await).await
+}
+
+/// What a thread's open pull request would merge.
+struct OpenPull {
+    head: String,
+    /// What of it steers roles, in a sentence.
+    steers: Option<String>,
 }
 
 /// Takes note of where the caller's run stands. A role may end its run in a closed Thread too.

@@ -13,6 +13,7 @@ use super::shown::{self, ReadyPull, ShownPull};
 use super::{is_open, other_train};
 use crate::gateway::github::{GitHub, GitHubPull};
 use crate::gateway::parts;
+use crate::gateway::steering::SteeringFiles;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::work::WorkServices;
 
@@ -96,7 +97,10 @@ async fn find_ready(
         let pull = github.pull(car.number).await?;
         match why_gone(&pull, &car.head, &repo.spec.git.branch) {
             Some(why) => others.push((car.number, why)),
-            None => found.push((thread, ready_pull(car, &pull, &status))),
+            None => {
+                let steers = SteeringFiles::of_pull(github, car.number).await?;
+                found.push((thread, ready_pull(car, &pull, &status, &steers)));
+            }
         }
     }
     // By size where each is known.
@@ -127,12 +131,18 @@ fn asks_to_merge(thread: &Thread) -> Option<(TrainCar, ThreadStatus)> {
     Some((car, status))
 }
 
-fn ready_pull(car: TrainCar, pull: &GitHubPull, status: &ThreadStatus) -> ReadyPull {
+fn ready_pull(
+    car: TrainCar,
+    pull: &GitHubPull,
+    status: &ThreadStatus,
+    steers: &SteeringFiles,
+) -> ReadyPull {
     let receipt = status.receipt.as_ref().filter(|receipt| receipt.commit == car.head);
     ReadyPull {
         tested: receipt.map(|receipt| receipt.exit_code),
         size: pull.size(),
         title: pull.title.clone(),
+        steers: steers.sentence(),
         car,
     }
 }

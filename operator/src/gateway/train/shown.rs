@@ -6,6 +6,8 @@ use codebutler_crds::wire::ChangeSize;
 /// Said where no check is heard of.
 const UNTESTED: &str = " GitHub tests nothing here, so what each thread has tested counts (to have them tested together, let a workflow \
                         run on pushes to `codebutler-train/**`).";
+/// Characters of a title.
+const TITLE: usize = 80;
 /// Letters of a commit.
 const SHORT: usize = 10;
 
@@ -26,6 +28,8 @@ pub struct ReadyPull {
     pub size: Option<ChangeSize>,
     /// How its own Thread has tested this commit: the exit code.
     pub tested: Option<i32>,
+    /// What of it steers roles, in a sentence.
+    pub steers: Option<String>,
 }
 
 fn count_noun(n: usize, noun: &str) -> String {
@@ -38,6 +42,13 @@ fn pull_link(number: u64, shown: Option<&ShownPull>) -> String {
     format!("[#{number}]({}){}", shown.url, place.unwrap_or_default())
 }
 
+/// Without markup, and with a sign where it goes on.
+fn cut_title(title: &str) -> String {
+    let plain: Vec<char> = title.chars().filter(|c| !"*_`<>~".contains(*c)).collect();
+    let end = if plain.len() > TITLE { "…" } else { "" };
+    plain.into_iter().take(TITLE).chain(end.chars()).collect()
+}
+
 /// The question whether to merge them.
 pub fn merging_question(
     ready: &[ReadyPull],
@@ -46,8 +57,8 @@ pub fn merging_question(
     shown: impl Fn(&TrainCar) -> Option<ShownPull>,
 ) -> String {
     let row = |one: &ReadyPull| {
-        let ReadyPull { car, title, size, tested } = one;
-        let title: String = title.chars().filter(|c| !"*_`<>~".contains(*c)).take(80).collect();
+        let ReadyPull { car, title, size, tested, steers } = one;
+        let title = cut_title(title);
         let size = size.map(|ChangeSize { files, lines }| {
             let count = |n: u64, noun| count_noun(usize::try_from(n).unwrap_or(usize::MAX), noun);
             format!("{}, {}", count(files, "file"), count(lines, "line"))
@@ -59,7 +70,12 @@ pub fn merging_question(
         let facts: Vec<_> = size.into_iter().chain(tested).collect();
         let facts =
             if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
-        format!("- {} {title}{facts}", pull_link(car.number, shown(car).as_ref()))
+        let steers = steers.as_ref().map(|steers| format!("\n  {steers}")).unwrap_or_default();
+        let head = car.head.get(..SHORT).unwrap_or(&car.head);
+        format!(
+            "- {} {title}{facts} at `{head}`{steers}",
+            pull_link(car.number, shown(car).as_ref())
+        )
     };
     let rows: Vec<String> = ready.iter().map(row).collect();
     let others = others.iter().map(|(number, why)| format!("#{number} ({why})"));
@@ -194,15 +210,17 @@ mod tests {
             title: "Write *cents*".into(),
             size: (number < 3).then_some(ChangeSize { files: 1, lines: 5 }),
             tested,
+            steers: (number == 3).then(|| "Changes what steers roles: `AGENTS.md`".to_owned()),
         };
         let others = [(9, "it has new commits".to_owned())];
         let all = [ready(1, Some(0)), ready(2, Some(3)), ready(3, None)];
         let text = merging_question(&all, &others, "main", |_| None);
         insta::assert_snapshot!(text.split("\n\nThey").next().unwrap(), @r"
         **Merge these 3 pull requests into `main`, in this order?**
-        - #1 Write cents (1 file, 5 lines, tested in its thread)
-        - #2 Write cents (1 file, 5 lines, :x: its tests failed in its thread)
-        - #3 Write cents
+        - #1 Write cents (1 file, 5 lines, tested in its thread) at `h`
+        - #2 Write cents (1 file, 5 lines, :x: its tests failed in its thread) at `h`
+        - #3 Write cents at `h`
+          Changes what steers roles: `AGENTS.md`
 
         Not among them: #9 (it has new commits).
         ");
