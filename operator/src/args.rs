@@ -38,7 +38,7 @@ pub enum OperatorCommand {
     /// Turns Repos, AgentRoles and Threads into pods and volumes.
     Controller(Box<ControllerArgs>),
     /// Holds the secrets: Slack, model APIs, Git and GitHub go through it.
-    Gateway(Box<GatewayArgs>),
+    Gateway(Box<GatewayCommand>),
     /// Prints the list of metrics as a Markdown page.
     Metrics,
     /// Prints what happened in a conversation, or takes somebody's words out of all that are kept.
@@ -191,6 +191,17 @@ fn pull_policy(value: &str) -> Result<PullPolicy, String> {
 
 fn pod_settings(value: &str) -> Result<Box<PodSettings>, String> {
     serde_json::from_str(value).map(Box::new).map_err(|error| error.to_string())
+}
+
+/// The gateway, and what its node is trusted with.
+#[derive(Clone, Debug, clap::Args)]
+pub struct GatewayCommand {
+    /// Its configuration.
+    #[command(flatten)]
+    pub gateway: GatewayArgs,
+    /// Runs git also where the kernel has no Landlock: a mistake in it reaches what the container holds.
+    #[arg(long, env = "CODEBUTLER_GIT_WITHOUT_LANDLOCK")]
+    pub git_without_landlock: bool,
 }
 
 /// The gateway's configuration.

@@ -87,7 +87,10 @@ fn run_component(args: args::OperatorArgs) -> anyhow::Result<()> {
             args::OperatorCommand::Controller(args) => controller::run_controller(*args).await,
             args::OperatorCommand::Gateway(args) => {
                 hide_memory()?;
-                Box::pin(gateway::run_gateway(*args)).await
+                if args.git_without_landlock {
+                    gateway::git::allow_without_landlock();
+                }
+                Box::pin(gateway::run_gateway(args.gateway)).await
             }
             args::OperatorCommand::Metrics | args::OperatorCommand::History(_) => Ok(()),
         }

@@ -8,7 +8,8 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Once;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
@@ -65,6 +66,73 @@ const FORBIDDEN: [i64; 24] = [
     libc::SYS_request_key,
     libc::SYS_keyctl,
 ];
+
+/// Whether git may run where the kernel has no Landlock: the gateway's flag, set once before anything runs.
+static MAY_LACK: AtomicBool = AtomicBool::new(false);
+
+/// Why git is not run.
+pub const NO_LANDLOCK: &str = "the kernel of the gateway's node has no Landlock, so git is not run there: a mistake in it could \
+     reach every secret that the gateway holds. Give the gateway nodes with Linux 5.13 or newer and Landlock among their \
+     security modules, or set `gateway.gitWithoutLandlock: true`";
+/// Said where the flag has git run all the same.
+const UNCONFINED: &str = "git runs without Landlock (`gateway.gitWithoutLandlock`): a mistake in it reaches what the gateway's \
+     container holds";
+
+/// How git is confined on this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GitConfinement {
+    /// It reaches its own folders alone.
+    Confined,
+    /// It reaches what the container holds, because the gateway's flag allows that.
+    Allowed,
+    /// It is not run.
+    Refused,
+}
+
+impl GitConfinement {
+    /// As the kernel and the flag have it.
+    pub fn current() -> Self {
+        Self::judge(has_landlock(), MAY_LACK.load(Ordering::Relaxed))
+    }
+
+    const fn judge(has_landlock: bool, may_lack: bool) -> Self {
+        match (has_landlock, may_lack) {
+            (true, _) => Self::Confined,
+            (false, true) => Self::Allowed,
+            (false, false) => Self::Refused,
+        }
+    }
+
+    /// A sentence for each Repo's condition, where anything is to be said.
+    pub const fn remark(self) -> Option<&'static str> {
+        match self {
+            Self::Confined => None,
+            Self::Allowed => Some(UNCONFINED),
+            Self::Refused => Some(NO_LANDLOCK),
+        }
+    }
+
+    fn permit(self) -> io::Result<()> {
+        match self {
+            Self::Confined | Self::Allowed => Ok(()),
+            Self::Refused => Err(io::Error::new(io::ErrorKind::Unsupported, NO_LANDLOCK)),
+        }
+    }
+}
+
+/// Lets git run where the kernel has no Landlock.
+pub fn allow_without_landlock() {
+    MAY_LACK.store(true, Ordering::Relaxed);
+}
+
+/// Whether the kernel enforces rules; tried once, by a thread that ends with it.
+fn has_landlock() -> bool {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    *HAS.get_or_init(|| {
+        let tried = std::thread::spawn(|| restrict_files(&[])).join();
+        matches!(tried, Ok(Ok(status)) if status != RulesetStatus::NotEnforced)
+    })
+}
 
 /// What a command may use up.
 #[derive(Clone, Copy, Debug)]
@@ -123,21 +191,10 @@ fn limit_child(child: &Child, bounds: CommandBounds) -> io::Result<()> {
 
 /// Restricts this thread, for good, and what it starts.
 fn restrict_thread(folders: &[PathBuf]) -> io::Result<()> {
-    match restrict_files(folders).map_err(io::Error::other)? {
-        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => {}
-        RulesetStatus::NotEnforced => warn_once(),
-    }
+    let status = restrict_files(folders).map_err(io::Error::other)?;
+    let has_landlock = status != RulesetStatus::NotEnforced;
+    GitConfinement::judge(has_landlock, MAY_LACK.load(Ordering::Relaxed)).permit()?;
     restrict_calls()
-}
-
-/// The container is the wall that is left then; its network and processes stay out of reach all the same.
-fn warn_once() {
-    static SAID: Once = Once::new();
-    SAID.call_once(|| {
-        tracing::warn!(
-            "the kernel has no Landlock: git can read what the gateway's container holds"
-        );
-    });
 }
 
 fn restrict_files(folders: &[PathBuf]) -> Result<RulesetStatus, RulesetError> {
@@ -201,6 +258,18 @@ mod tests {
         let output = child.wait_with_output().await.unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
             + &String::from_utf8_lossy(&output.stderr)
+    }
+
+    #[test]
+    fn git_without_landlock_runs_only_where_the_flag_says_so() {
+        let refused = GitConfinement::judge(false, false);
+        assert_eq!(refused, GitConfinement::Refused);
+        assert!(refused.permit().unwrap_err().to_string().contains("gateway.gitWithoutLandlock"));
+        let allowed = GitConfinement::judge(false, true);
+        assert!(allowed.permit().is_ok() && allowed.remark().unwrap().contains("without Landlock"));
+        for flag in [false, true] {
+            assert_eq!(GitConfinement::judge(true, flag).remark(), None);
+        }
     }
 
     #[tokio::test]

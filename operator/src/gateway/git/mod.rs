@@ -23,6 +23,7 @@ pub mod probe;
 pub mod push;
 mod quarantine;
 mod receive;
+mod remark;
 mod rules;
 mod serve;
 mod service;
@@ -54,11 +55,12 @@ use self::quarantine::ReceiveError;
 use self::services::GitServices;
 use super::api_error::ApiError;
 use super::caller::ProvenCaller;
-use super::github::{GitHub, moved};
+use super::github::GitHub;
 use super::notices::report_problem;
 use super::thread_key::ThreadKey;
 
 pub use self::change::BranchChange;
+pub use self::confine::allow_without_landlock;
 pub use self::desk::BranchDesk;
 #[cfg(test)]
 pub use self::host::fuzz_talk;
@@ -120,7 +122,7 @@ async fn bench_of(
                 shared.conditions.git_fails(&repo, why).await;
             }
             Ok(_) => {
-                let remark = moved::moved_remark(&shared.context, &repo);
+                let remark = remark::git_remark(&shared.context, &repo);
                 shared.conditions.git_works(&repo, remark).await;
             }
             Err(MirrorError::Host(error)) if error.is_about_repo() => {

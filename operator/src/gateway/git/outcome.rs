@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use codebutler_crds::Repo;
 
+use super::remark::git_remark;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::ProvenCaller;
 use crate::gateway::conditions::ConditionWriter;
 use crate::gateway::context::GatewayContext;
-use crate::gateway::github::{GitHubError, moved};
+use crate::gateway::github::GitHubError;
 use crate::gateway::masks;
 use crate::gateway::notices::{ThreadNotices, report_problem};
 use crate::gateway::redact::SecretRedactor;
@@ -43,7 +44,7 @@ impl HostOutcomes {
     ) -> Result<T, ApiError> {
         match &outcome {
             Ok(_) => {
-                let remark = moved::moved_remark(&self.context, &caller.repo);
+                let remark = git_remark(&self.context, &caller.repo);
                 self.conditions.git_works(&caller.repo, remark).await;
             }
             Err(error) if error.is_about_repo() => {

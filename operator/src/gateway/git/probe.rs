@@ -13,9 +13,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use tokio::time::MissedTickBehavior;
 
+use super::confine::{GitConfinement, NO_LANDLOCK};
 use super::host::{GitHost, HostError};
+use super::remark::git_remark;
 use crate::gateway::git::services::GitServices;
-use crate::gateway::github::{GitHub, GitHubError, moved};
+use crate::gateway::github::{GitHub, GitHubError};
 use crate::gateway::repo_key::RepoKey;
 use crate::gateway::revisions::PolledRevisions;
 
@@ -110,7 +112,7 @@ async fn probe_repo(
 async fn tell_answer(gateway: &GitServices, repo: &Repo, answer: Result<(), No>) -> bool {
     match answer {
         Ok(()) => {
-            let remark = moved::moved_remark(&gateway.context, repo);
+            let remark = git_remark(&gateway.context, repo);
             gateway.conditions.git_works(repo, remark).await
         }
         // A hiccup is no news about what was right.
@@ -148,6 +150,9 @@ impl From<GitHubError> for No {
 
 /// Git's own protocol, which copies are made with, and the API, which branches are made with.
 async fn ask_host(gateway: &GitServices, repo: &Arc<Repo>) -> Result<(), No> {
+    if GitConfinement::current() == GitConfinement::Refused {
+        return Err(No { why: NO_LANDLOCK.to_owned(), passes: false });
+    }
     let refs = match GitHost::of(&gateway.context, repo).await?.refs().await {
         Err(HostError::Moved(_)) if GitHub::look_for_move(&gateway.context, repo).await? => {
             GitHost::of(&gateway.context, repo).await?.refs().await?
