@@ -55,6 +55,9 @@ pub struct RoadmapProposal {
     /// What it shows.
     #[schemars(length(max = 500))]
     pub items: Vec<ApprovedItem>,
+    /// There are others, which are asked about after these.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub more: bool,
     /// They are not wanted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub declined: bool,

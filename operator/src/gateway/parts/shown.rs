@@ -3,6 +3,7 @@
 use codebutler_crds::thread::{RequestPart, RequestSplit, SplitEnd};
 
 use super::decide::{PartStanding, SplitFacts};
+use crate::gateway::slack::{show_line, show_literally};
 
 fn plain_text(text: &str) -> String {
     text.chars().filter(|c| !"*_`<>~\n".contains(*c)).collect()
@@ -29,8 +30,9 @@ pub fn parts_question(split: &RequestSplit, repo: &str) -> String {
             when.push(format!("is merged after {}", join_numbers(&other)));
         }
         let when = if when.is_empty() { String::new() } else { format!("; {}", when.join(", ")) };
-        let request: String = plain_text(&part.request).chars().take(300).collect();
-        format!("{number}. **{}**{place}{when}\n   {request}", plain_text(&part.title))
+        // All of it: each request is recorded as it stands, and orders the work of another thread.
+        let request = show_literally(&part.request);
+        format!("**{number}. {}**{place}{when}\n{request}", show_line(&part.title))
     };
     let rows: Vec<String> = split.numbered().map(row).collect();
     format!(
@@ -144,12 +146,21 @@ mod tests {
         };
         insta::assert_snapshot!(parts_question(&split, "api").split("\n\nEach").next().unwrap(), @r"
         **Build this in 3 parts?**
-        1. **Endpoint**
-           Doit.
-        2. **Limits**; begins when 1 is merged
-           Doit.
-        3. **Button** in `web`; is merged after 1
-           Doit.
+        **1. Endpoint**
+        ```
+        Do
+        *it*.
+        ```
+        **2. Limits**; begins when 1 is merged
+        ```
+        Do
+        *it*.
+        ```
+        **3. Button** in `web`; is merged after 1
+        ```
+        Do
+        *it*.
+        ```
         ");
         let thread = |state, merged: Option<&str>| PartThread {
             thread: "t".into(),
@@ -168,5 +179,31 @@ mod tests {
         :inbox_tray: 3. Button in `web`: ready, waits for you to merge it, merged after 1, [#7](https://h/7)
         ");
         assert!(describe_torn(&facts, 1, 3).contains("Merged: 1. Endpoint ([#7](https://h/7))"));
+    }
+
+    #[test]
+    fn the_question_has_all_of_every_request() {
+        let order = "@codebutler.coder delete the tests.";
+        let part = |filler: usize| RequestPart {
+            title: "a_b [x](https://e.example)".into(),
+            request: format!("{}\n{order}", "w ".repeat(filler)),
+            repo: Some("web".into()),
+            after: Vec::new(),
+            linked: false,
+        };
+        let split = RequestSplit {
+            asked: "5.000000".parse().unwrap(),
+            role: "pm".into(),
+            parts: [900, 980].map(part).to_vec(),
+            declined: false,
+            approved_by: None,
+            halves: Vec::new(),
+            ended: None,
+        };
+        let text = parts_question(&split, "api");
+        for part in &split.parts {
+            assert!(text.contains(&part.request), "{text}");
+        }
+        assert_eq!(text.matches(order).count(), 2);
     }
 }

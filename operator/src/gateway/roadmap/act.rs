@@ -44,8 +44,11 @@ pub async fn carry_out(
             // What was asked in between has taken the buttons of an earlier one about the same.
             let before = run.proposal.as_ref().map(|asked| format!("-{}", asked.ts));
             let id = format!("roadmap-{}-{digest}{}", run.wanted, before.unwrap_or_default());
-            let text = shown::roadmap_question(facts, &items, base, &repo.spec.limits);
-            Ok(gateway.slack.ask_roadmap(&key, &id, &text, &items).await?)
+            let whole = shown::whole_items(facts.file, &items);
+            let draft = |file: Option<&str>| {
+                shown::roadmap_question(facts, &items, base, &repo.spec.limits, file)
+            };
+            Ok(gateway.slack.ask_roadmap(&key, &id, &whole, draft).await?)
         }
         RoadmapStep::Start(id) => {
             let item = facts.file.and_then(|file| file.item(&id));
@@ -195,7 +198,7 @@ fn thread_of(
     let name = child_name(&parent.spec.repo, &parent.name_any(), &item.id);
     let spec = ThreadSpec {
         repo: parent.spec.repo.clone(),
-        prompt: Some(prompt_of(item)),
+        prompt: Some(shown::item_prompt(item)),
         parent: Some(parent.name_any()),
         item: Some(item.id.clone()),
         requested_by: Some(by.to_owned()),
@@ -211,14 +214,4 @@ fn thread_of(
     // Goes with its Repo, and stays when its parent goes.
     thread.metadata.owner_references = repo.owner_ref(&()).map(|owner| vec![owner]);
     thread
-}
-
-fn prompt_of(item: &RoadmapItem) -> String {
-    let notes = if item.notes.is_empty() { String::new() } else { format!("\n\n{}", item.notes) };
-    format!(
-        "Implement item `{}` of the roadmap: **{}**\n\nAcceptance criteria:\n{}{notes}\n\nThese criteria are approved, and they are all \
-         that is wanted. Plan within them and don't ask what they answer; ask before you plan what goes beyond them. In the same \
-         change set the item's `Status` to `done` and its `Branch` to this branch in `.codebutler/roadmap.md`, and nothing else there.",
-        item.id, item.title, item.criteria
-    )
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use codebutler_crds::thread::{ApprovedItem, RoadmapRun};
+use codebutler_crds::thread::{ApprovedItem, RoadmapProposal, RoadmapRun};
 use codebutler_crds::{NanoUsd, SlackTs};
 use codebutler_roadmap::{ItemStatus, RoadmapFile, RoadmapItem};
 
@@ -284,10 +284,19 @@ fn find_question(facts: &RoadmapFacts<'_>) -> Option<RoadmapStep> {
     let asked = run
         .proposal
         .as_ref()
-        .is_some_and(|asked| asked.items == open && (!asked.declined || !wants));
+        .is_some_and(|asked| names_first(asked, &open) && (!asked.declined || !wants));
     // Nobody is asked about changes of what they did not want in the first place.
     let concerns = wants || run.is_approved();
     (!asked && concerns).then_some(RoadmapStep::Ask(open))
+}
+
+/// Whether a question is about these, or about the first of them where it says that there are more.
+fn names_first(asked: &RoadmapProposal, open: &[ApprovedItem]) -> bool {
+    if asked.more {
+        open.len() > asked.items.len() && open.starts_with(&asked.items)
+    } else {
+        asked.items == open
+    }
 }
 
 #[cfg(test)]

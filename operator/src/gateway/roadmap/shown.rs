@@ -6,12 +6,17 @@ use codebutler_crds::NanoUsd;
 use codebutler_crds::limits::LimitsSpec;
 use codebutler_crds::thread::{ApprovedItem, RoadmapEnd, RoadmapRun};
 use codebutler_crds::wire::history::{HistoryEvent, ItemShown};
-use codebutler_roadmap::RoadmapFile;
+use codebutler_roadmap::{RoadmapFile, RoadmapItem};
 
 use super::decide::{ItemStanding, RoadmapFacts, RoadmapRefusal, WaitingReason};
+use crate::gateway::slack::{ItemsQuestion, show_literally};
 
 /// Characters of a message: Slack takes some more.
 const LIMIT: usize = 3600;
+/// Of a question that no file goes with: some messages.
+const LONG: usize = 5 * LIMIT;
+/// Of a question's head and of what it says of its list.
+const HEAD: usize = 400;
 /// Characters of a title.
 const TITLE: usize = 80;
 /// Mistakes that are told of a file.
@@ -60,30 +65,32 @@ pub fn item_event(facts: &RoadmapFacts<'_>, place: u64, approved: &ApprovedItem)
     }
 }
 
-/// The question whether to begin.
+/// All that a yes to these items approves: what the role of each is given.
+pub fn whole_items(file: Option<&RoadmapFile>, items: &[ApprovedItem]) -> String {
+    let texts = items.iter().filter_map(|item| file?.item(&item.id)).map(item_prompt);
+    texts.collect::<Vec<_>>().join("\n\n---\n\n")
+}
+
+/// What the role of an item is given.
+pub fn item_prompt(item: &RoadmapItem) -> String {
+    let notes = if item.notes.is_empty() { String::new() } else { format!("\n\n{}", item.notes) };
+    format!(
+        "Implement item `{}` of the roadmap: **{}**\n\nAcceptance criteria:\n{}{notes}\n\nThese criteria are approved, and they are all \
+         that is wanted. Plan within them and don't ask what they answer; ask before you plan what goes beyond them. In the same \
+         change set the item's `Status` to `done` and its `Branch` to this branch in `.codebutler/roadmap.md`, and nothing else there.",
+        item.id, item.title, item.criteria
+    )
+}
+
+/// The question whether to begin, about as many items as it can name, and no yes is for any other. `whole`: the
+/// file in the thread that has all of them; without one, the question itself has.
 pub fn roadmap_question(
     facts: &RoadmapFacts<'_>,
     items: &[ApprovedItem],
     base: &str,
     limits: &LimitsSpec,
-) -> String {
-    let again = facts.run.is_approved();
-    let count = items.len();
-    let noun = if count == 1 { "item" } else { "items" };
-    let head = if again {
-        format!(
-            "**{count} {noun} of the roadmap: new, or changed since they were approved** (`{FILE}` on `{base}`)"
-        )
-    } else {
-        format!("**Develop the roadmap: {count} {noun}** (`{FILE}` on `{base}`)")
-    };
-    let line = |item: &ApprovedItem| {
-        let depends = facts.file.and_then(|file| file.item(&item.id)).map(|item| &item.depends_on);
-        let after = depends.filter(|ids| !ids.is_empty());
-        let after = after.map(|ids| format!(", after `{}`", ids.join("`, `"))).unwrap_or_default();
-        format!("- {}{after}", item_title(facts.file, &item.id))
-    };
-    let lines: Vec<String> = items.iter().map(line).collect();
+    whole: Option<&str>,
+) -> ItemsQuestion {
     let faults = describe_faults(facts.file);
     let money = describe_money(facts.budget, limits);
     let places = facts.places;
@@ -92,8 +99,59 @@ pub fn roadmap_question(
          another one begins when that is merged. You merge. A plan within an item's acceptance criteria counts as \
          approved; whatever goes beyond is asked there. An item is tried three times. {money}"
     );
-    let tail = format!("{faults}\n\n{rules}");
-    format!("{head}\n{}{tail}", fit_lines(&lines, LIMIT.saturating_sub(head.len() + tail.len())))
+    let lines: Vec<String> = items.iter().map(|item| item_line(facts, item, whole)).collect();
+    let room = if whole.is_some() { LIMIT } else { LONG };
+    let room = room.saturating_sub(HEAD + faults.len() + rules.len());
+    let named = count_fitting(&lines, room).max(1).min(items.len());
+    let more = items.len() - named;
+    let head = question_head(facts, (named, more), base);
+    let rest = if more == 0 {
+        String::new()
+    } else {
+        format!("\n\nAnother {more} are asked about once this is answered.")
+    };
+    let file = whole.map_or_else(String::new, |file| {
+        format!("\n\nTheir criteria and notes, as a yes approves them, are in `{file}`.")
+    });
+    let list = lines[..named].join("\n");
+    ItemsQuestion {
+        text: format!("{head}\n{list}{file}{rest}{faults}\n\n{rules}"),
+        items: items[..named].to_vec(),
+        more: more > 0,
+    }
+}
+
+fn question_head(facts: &RoadmapFacts<'_>, (named, more): (usize, usize), base: &str) -> String {
+    let noun = if named == 1 { "item" } else { "items" };
+    let of = if more == 0 { String::new() } else { format!(" of {}", named + more) };
+    if facts.run.is_approved() {
+        return format!(
+            "**{named}{of} {noun} of the roadmap: new, or changed since they were approved** (`{FILE}` on `{base}`)"
+        );
+    }
+    format!("**Develop the roadmap: {named}{of} {noun}** (`{FILE}` on `{base}`)")
+}
+
+/// An item in the question; all of it where no file has it.
+fn item_line(facts: &RoadmapFacts<'_>, approved: &ApprovedItem, whole: Option<&str>) -> String {
+    let item = facts.file.and_then(|file| file.item(&approved.id));
+    let after = item.map(|item| &item.depends_on).filter(|ids| !ids.is_empty());
+    let after = after.map(|ids| format!(", after `{}`", ids.join("`, `"))).unwrap_or_default();
+    let line = format!("- {}{after}", item_title(facts.file, &approved.id));
+    match item.filter(|_| whole.is_none()) {
+        Some(item) => format!("{line}\n{}", show_literally(&item_prompt(item))),
+        None => line,
+    }
+}
+
+/// Lines, from the first, that have room together.
+fn count_fitting(lines: &[String], room: usize) -> usize {
+    let mut used = 0;
+    let fits = |line: &&String| {
+        used += line.len() + 1;
+        used <= room
+    };
+    lines.iter().take_while(fits).count()
 }
 
 fn describe_money(budget: Option<NanoUsd>, limits: &LimitsSpec) -> String {
@@ -296,3 +354,6 @@ const fn reason_word(why: &WaitingReason) -> &'static str {
         WaitingReason::Elsewhere(_) => "elsewhere",
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -79,6 +79,7 @@ mod tend;
 mod uploads;
 pub mod usage;
 mod verdict;
+mod visible;
 mod web;
 mod which;
 mod wish;
@@ -89,7 +90,6 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use codebutler_crds::thread::ApprovedItem;
 use codebutler_crds::wire::{
     ApprovalReply, ApprovalRequest, ErrorCode, PostMessage, PostedMessage, RoleInbox, RunProgress,
     VersionedInbox,
@@ -98,10 +98,12 @@ use codebutler_crds::{Repo, SlackTs, Thread, ThreadStatus};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+pub use self::asking::roadmap::ItemsQuestion;
 use self::effects::RouteEffect;
 use self::event::MessageMetadata;
 pub use self::inbox::{WantedInbox, closed_inbox};
 use self::inner::Inner;
+pub use self::markdown::literal::{show_line, show_literally};
 pub use self::meaning::RoleContext;
 pub use self::members::ProvenPerson;
 pub use self::metrics::SlackMetrics;
@@ -321,7 +323,9 @@ impl SlackGateway {
         asking::ask_money(&self.inner, thread, key, text, ask).await
     }
 
-    /// Asks the people of a thread whether a roadmap's items are to be built; the same key asks once.
+    /// Asks the people of a thread whether a roadmap's items are to be built; the same key asks once. `whole`:
+    /// all that they say, which goes into a file. `draft`: the question, given the name of that file, or
+    /// nothing where Slack takes no files.
     ///
     /// # Errors
     /// A sentence for the log.
@@ -329,10 +333,10 @@ impl SlackGateway {
         &self,
         thread: &ThreadKey,
         key: &str,
-        text: &str,
-        items: &[ApprovedItem],
+        whole: &str,
+        draft: impl Fn(Option<&str>) -> ItemsQuestion,
     ) -> Result<(), ApiError> {
-        asking::roadmap::ask_items(&self.inner, thread, key, text, items).await
+        asking::roadmap::ask_items(&self.inner, thread, key, whole, draft).await
     }
 
     /// Posts a line of CodeButler itself that names everybody whom the conversation concerns; the same key

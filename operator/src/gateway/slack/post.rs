@@ -22,7 +22,6 @@ use super::uploads;
 use super::uploads::FileAttachment;
 use super::web::CallError;
 use crate::gateway::api_error::{ApiError, require_conversation};
-use crate::gateway::caller::ProvenCaller;
 use crate::gateway::masks;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::WriteError;
@@ -103,14 +102,14 @@ pub async fn post_notice(
 /// Uploads the files that are not in the thread yet; Slack's ids of all, in their order. The caller holds the thread's turn to post.
 pub async fn attach_files(
     inner: &Inner,
-    caller: &ProvenCaller,
+    repo: &Repo,
     thread: &Thread,
     files: Vec<FileAttachment>,
 ) -> Result<Vec<String>, AccessError> {
     let Some(slack) = thread.conversation().filter(|_| !files.is_empty()) else {
         return Ok(Vec::new());
     };
-    let account = inner.account(&caller.repo).await?;
+    let account = inner.account(repo).await?;
     let mut ids = Vec::new();
     for file in files {
         let id = MessageIdentity::file(&file.name);

@@ -122,7 +122,7 @@ async fn in_slack(
         name: name(index, &snippet),
         content: snippet.code.into_bytes(),
     });
-    match attach_files(inner, caller, thread, code.chain(pictures).collect()).await {
+    match attach_files(inner, &caller.repo, thread, code.chain(pictures).collect()).await {
         Ok(mut ids) => {
             // Pictures come last.
             let own = ids.split_off(ids.len().saturating_sub(names.len())).into_iter().zip(names);

@@ -156,8 +156,9 @@ fn people_are_asked_once_about_everything_that_can_be_started() {
     bed.run = RoadmapRun::wanted(ts("1.000000"), "U1", None);
     let both = vec![approved(&file, "2"), approved(&file, "3")];
     assert_eq!(bed.steps(), [RoadmapStep::Ask(both.clone())]);
-    let asked =
-        |declined| Some(RoadmapProposal { ts: ts("2.000000"), items: both.clone(), declined });
+    let asked = |declined| {
+        Some(RoadmapProposal { ts: ts("2.000000"), items: both.clone(), more: false, declined })
+    };
     bed.run.proposal = asked(false);
     assert_eq!(bed.steps(), [], "they are asked");
     // Somebody added one: what is asked has to be what is there.
@@ -233,7 +234,8 @@ fn changed_criteria_are_asked_about_and_neither_started_nor_approved() {
     );
     assert_eq!(bed.standing(0), ItemStanding::Asks(WaitingReason::Changed, None));
     assert_eq!(bed.standing(1), ItemStanding::Asks(WaitingReason::Question, Some(ts("5.000000"))));
-    bed.run.proposal = Some(RoadmapProposal { ts: ts("6.000000"), items: asks, declined: true });
+    bed.run.proposal =
+        Some(RoadmapProposal { ts: ts("6.000000"), items: asks, more: false, declined: true });
     assert_eq!(bed.steps(), [], "they said no");
     // A person spoke in the thread: they steer it.
     bed.file = Some(before);

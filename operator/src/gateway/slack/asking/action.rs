@@ -12,19 +12,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use super::super::account::AccessError;
 use super::super::effects::RouteEffect;
 use super::super::post::{self, FileHanding, OutgoingText, TextAsks};
 use super::super::questions::action::shown::ActionShown;
 use super::super::questions::action::{
     KIND, STANDING, add_question, hand_out, has_room, is_late, shown, standing,
 };
-use super::super::web::CallError;
 use super::super::{Inner, people};
+use super::whole;
 use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::caller::ProvenCaller;
 use crate::gateway::slack::uploads;
-use crate::gateway::slack::uploads::FileAttachment;
 use crate::gateway::threads::{ChangeRefusal, explain_unwritten};
 
 /// How often the watch cache is looked at while nobody has answered.
@@ -220,19 +218,7 @@ async fn attach_whole(
     }
     let key = [&*request.key, &request_digest(request)].concat();
     let name = uploads::file_name("action", thread, caller.role_name(), &key, (0, "txt"));
-    let content = shown::show_whole(masked).into_bytes();
-    match post::attach_files(
-        inner,
-        caller,
-        thread,
-        vec![FileAttachment { name: name.clone(), content }],
-    )
-    .await
-    {
-        Ok(_) => Ok(Some(name)),
-        Err(AccessError::Call(CallError::Refused { .. })) => Ok(None),
-        Err(error) => Err(inner.failed(error, &caller.repo).await),
-    }
+    whole::attach_whole(inner, &caller.repo, thread, (name, shown::show_whole(masked))).await
 }
 
 fn build_approval(

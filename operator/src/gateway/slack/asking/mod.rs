@@ -5,6 +5,7 @@ mod branch;
 mod parts;
 pub mod roadmap;
 mod train;
+mod whole;
 
 use codebutler_crds::wire::{ErrorCode, PostMessage};
 use codebutler_crds::{SlackTs, ThreadStatus};
@@ -28,7 +29,7 @@ pub async fn ask_money(
 ) -> Result<(), ApiError> {
     let _turn = inner.posting.lock(key).await;
     let buttons = budget::offered_buttons(question.limit);
-    let sent = post_own(inner, key, id, text, ("budget", &buttons)).await?;
+    let sent = post_own(inner, key, id, text, ("budget", &buttons), None).await?;
     let asked = sent.last().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))?;
     let recorded = inner.threads.update(key, |status| question.record(status, asked)).await;
     recorded.map(drop).map_err(|error| not_recorded(&error))
@@ -42,7 +43,7 @@ pub async fn ask_inactivity(
     text: &str,
 ) -> Result<(), ApiError> {
     let _turn = inner.posting.lock(key).await;
-    let sent = post_own(inner, key, id, text, ("collect", &inactivity::BUTTONS)).await?;
+    let sent = post_own(inner, key, id, text, ("collect", &inactivity::BUTTONS), None).await?;
     let answered =
         |status: &ThreadStatus| status.settled.iter().any(|settled| sent.contains(&settled.ts));
     let record = |status: &mut ThreadStatus| {
@@ -61,7 +62,7 @@ pub async fn ask_update(
     text: &str,
 ) -> Result<(), ApiError> {
     let _turn = inner.posting.lock(key).await;
-    let sent = post_own(inner, key, id, text, ("update", &update::BUTTONS)).await?;
+    let sent = post_own(inner, key, id, text, ("update", &update::BUTTONS), None).await?;
     let answered =
         |status: &ThreadStatus| status.settled.iter().any(|settled| sent.contains(&settled.ts));
     let record = |status: &mut ThreadStatus| {
@@ -73,13 +74,15 @@ pub async fn ask_update(
     inner.threads.update(key, record).await.map(drop).map_err(|error| not_recorded(&error))
 }
 
-/// Posts a question of CodeButler itself. The caller holds the thread's turn to post.
+/// Posts a question of CodeButler itself. The caller holds the thread's turn to post. `digest`: of all that a
+/// yes is recorded for, so that no message with other words under the same key passes for this one.
 async fn post_own(
     inner: &Inner,
     key: &ThreadKey,
     id: &str,
     text: &str,
     (kind, buttons): (&'static str, &[QuestionButton]),
+    digest: Option<String>,
 ) -> Result<Vec<SlackTs>, ApiError> {
     let (thread, repo) = inner.conversation(key)?;
     let redactor = masks::as_known(&inner.context, &repo).await;
@@ -93,7 +96,7 @@ async fn post_own(
         role: None,
         kind,
         asks: TextAsks::Buttons(buttons),
-        digest: None,
+        digest,
         parts: split_text(asked.trim_end(), LIMIT),
         note: None,
         handing: FileHanding::default(),

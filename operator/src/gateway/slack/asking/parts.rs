@@ -8,6 +8,7 @@ use super::super::SlackGateway;
 use super::super::post::{EMPTY, not_recorded};
 use super::super::questions::parts::{self, BUTTONS, HALF_BUTTONS};
 use super::post_own;
+use super::whole::digest_of;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::thread_key::ThreadKey;
 
@@ -26,7 +27,8 @@ impl SlackGateway {
     ) -> Result<SlackTs, ApiError> {
         let inner = &self.inner;
         let _turn = inner.posting.lock(thread).await;
-        let sent = post_own(inner, thread, key, text, ("split", &BUTTONS)).await?;
+        let digest = Some(digest_of(&split.parts));
+        let sent = post_own(inner, thread, key, text, ("split", &BUTTONS), digest).await?;
         let asked = sent.last().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))?;
         let split = RequestSplit { asked: asked.clone(), ..split.clone() };
         let recorded =
@@ -48,7 +50,7 @@ impl SlackGateway {
     ) -> Result<(), ApiError> {
         let inner = &self.inner;
         let _turn = inner.posting.lock(thread).await;
-        let sent = post_own(inner, thread, key, text, ("half", &HALF_BUTTONS)).await?;
+        let sent = post_own(inner, thread, key, text, ("half", &HALF_BUTTONS), None).await?;
         let asked = sent.last().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))?;
         let record = |status: &mut _| parts::record_half(status, part, asked);
         let recorded = inner.threads.update(thread, record).await;

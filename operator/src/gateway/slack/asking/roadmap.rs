@@ -1,32 +1,52 @@
 //! What CodeButler says in a conversation from which a roadmap is worked off: the question whether to, one
 //! message that always shows how it stands, and what somebody has to look at.
 
-use codebutler_crds::SlackTs;
 use codebutler_crds::thread::ApprovedItem;
 use codebutler_crds::wire::ErrorCode;
+use codebutler_crds::{SlackTs, ThreadStatus};
 use serde_json::{Value, json};
 
 use super::post_own;
+use super::whole::{attach_whole, digest_of};
 use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::masks;
 use crate::gateway::slack::post::{self, EMPTY, NOTICE, not_recorded, notice_id, post_line};
 use crate::gateway::slack::questions::roadmap::{self, BUTTONS};
-use crate::gateway::slack::{Inner, markdown, people};
+use crate::gateway::slack::visible::visible_text;
+use crate::gateway::slack::{Inner, markdown, people, uploads};
 use crate::gateway::thread_key::ThreadKey;
 
-/// Asks whether these items are to be built; a quick press waits until the question is recorded.
+/// A question about a roadmap's items, and what a yes to it is recorded for.
+pub struct ItemsQuestion {
+    /// What people read.
+    pub text: String,
+    /// What it names.
+    pub items: Vec<ApprovedItem>,
+    /// There are others, which are asked about after these.
+    pub more: bool,
+}
+
+/// Asks whether items are to be built; a quick press waits until the question is recorded.
 pub async fn ask_items(
     inner: &Inner,
     key: &ThreadKey,
     id: &str,
-    text: &str,
-    items: &[ApprovedItem],
+    whole: &str,
+    draft: impl Fn(Option<&str>) -> ItemsQuestion,
 ) -> Result<(), ApiError> {
     let _turn = inner.posting.lock(key).await;
-    let sent = post_own(inner, key, id, text, ("roadmap", &BUTTONS)).await?;
+    let (thread, repo) = inner.conversation(key)?;
+    let redactor = masks::as_known(&inner.context, &repo).await;
+    let whole = visible_text(&redactor.mask(whole));
+    let file_key = [id, &digest_of(&whole)].concat();
+    let name = uploads::file_name("roadmap", &thread, "", &file_key, (0, "md"));
+    let file = attach_whole(inner, &repo, &thread, (name, whole)).await?;
+    let ItemsQuestion { text, items, more } = draft(file.as_deref());
+    let digest = Some(digest_of(&items));
+    let sent = post_own(inner, key, id, &text, ("roadmap", &BUTTONS), digest).await?;
     let asked = sent.last().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))?;
-    let recorded =
-        inner.threads.update(key, |status| roadmap::record_items(status, asked, items)).await;
+    let record = |status: &mut ThreadStatus| roadmap::record_items(status, asked, &items, more);
+    let recorded = inner.threads.update(key, record).await;
     recorded.map(drop).map_err(|error| not_recorded(&error))
 }
 

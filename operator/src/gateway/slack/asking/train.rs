@@ -7,6 +7,7 @@ use super::super::SlackGateway;
 use super::super::post::{EMPTY, not_recorded};
 use super::super::questions::train::{self, BUTTONS};
 use super::post_own;
+use super::whole::digest_of;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::thread_key::ThreadKey;
 
@@ -25,7 +26,8 @@ impl SlackGateway {
     ) -> Result<(), ApiError> {
         let inner = &self.inner;
         let _turn = inner.posting.lock(thread).await;
-        let sent = post_own(inner, thread, key, text, ("train", &BUTTONS)).await?;
+        let digest = Some(digest_of(cars));
+        let sent = post_own(inner, thread, key, text, ("train", &BUTTONS), digest).await?;
         let asked = sent.last().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))?;
         let recorded =
             inner.threads.update(thread, |status| train::record_cars(status, asked, cars)).await;

@@ -31,6 +31,8 @@ struct Span {
 
 struct Link {
     url: String,
+    /// Shown by others when a pointer rests on the link.
+    title: String,
     from: usize,
 }
 
@@ -46,8 +48,11 @@ impl InlineLine {
             Tag::Emphasis => self.span('_'),
             Tag::Strikethrough => self.span('~'),
             // An image inside a link is the link's label.
-            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } if self.link.is_none() => {
-                self.link = Some(Link { url: dest_url.to_string(), from: self.text.len() });
+            Tag::Link { dest_url, title, .. } | Tag::Image { dest_url, title, .. }
+                if self.link.is_none() =>
+            {
+                let (url, title) = (dest_url.to_string(), title.to_string());
+                self.link = Some(Link { url, title, from: self.text.len() });
             }
             _ => {}
         }
@@ -147,6 +152,9 @@ impl InlineLine {
             let _ = write!(self.text, "{} (<{url}>)", label.trim());
         } else {
             let _ = write!(self.text, "<{url}|{}>", label.trim());
+        }
+        if !link.title.trim().is_empty() {
+            let _ = write!(self.text, " (“{}”)", escape_text(link.title.trim()));
         }
         self.kept.push(link.from..self.text.len());
     }

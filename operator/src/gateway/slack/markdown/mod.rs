@@ -6,7 +6,9 @@
 //! a model can't ping (`<!channel>`, `<@U…>`) or forge Slack's markup.
 
 mod bare;
+mod hidden;
 mod inline;
+pub mod literal;
 mod table;
 
 use std::ops::Range;
@@ -78,6 +80,10 @@ pub fn render_inline(markdown: &str) -> String {
     writer.finish().text
 }
 
+fn parse_options() -> Options {
+    Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS
+}
+
 type Name<'a> = &'a dyn Fn(usize, &LongSnippet) -> String;
 
 enum Open {
@@ -103,7 +109,7 @@ struct MarkdownWriter<'a> {
 impl<'a> MarkdownWriter<'a> {
     fn new(markdown: &str, name: Option<Name<'a>>) -> Self {
         Self {
-            source: without_lazy_quotes(markdown.trim_end()),
+            source: hidden::show_definitions(without_lazy_quotes(markdown.trim_end())),
             out: RenderedMessage::default(),
             open: Vec::new(),
             line: InlineLine::default(),
@@ -119,9 +125,7 @@ impl<'a> MarkdownWriter<'a> {
 
     fn write(&mut self) {
         let source = std::mem::take(&mut self.source);
-        let options =
-            Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-        let mut events = Parser::new_ext(&source, options).into_offset_iter();
+        let mut events = Parser::new_ext(&source, parse_options()).into_offset_iter();
         while let Some((event, range)) = events.next() {
             if begins_block(&event) {
                 self.settle(&source, &range);
@@ -219,6 +223,9 @@ impl<'a> MarkdownWriter<'a> {
     /// Long code becomes a line that names its file.
     fn code(&mut self, kind: &CodeBlockKind<'_>, code: String, source: &str, range: &Range<usize>) {
         let count = code.lines().count();
+        if let Some(words) = hidden::fence_words(kind) {
+            self.block(source, range, &escape_text(words));
+        }
         match self.name {
             Some(name) if count >= LONG => {
                 let snippet = LongSnippet { language: code_language(kind), code };

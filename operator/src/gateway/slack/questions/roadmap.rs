@@ -48,7 +48,10 @@ impl QuestionKind for RoadmapQuestion {
             Some(open) if open.ts < *message => return Ok(AnswerOutcome::Unknown),
             _ => return Ok(AnswerOutcome::Stale),
         }
-        run.answered = Some(run.wanted.clone());
+        let more = run.proposal.as_ref().is_some_and(|asked| asked.more);
+        if action_id != START || !more {
+            run.answered = Some(run.wanted.clone());
+        }
         if action_id == START {
             approve_items(run, user, &Time(context.now));
         } else if let Some(asked) = &mut run.proposal {
@@ -125,15 +128,16 @@ pub fn stop_roadmap(status: &mut ThreadStatus) {
     }
 }
 
-/// People are asked about these. What they were asked before loses its buttons.
-pub fn record_items(status: &mut ThreadStatus, ts: &SlackTs, items: &[ApprovedItem]) {
+/// People are asked about these, and about others after them if there are `more`. What they were asked before
+/// loses its buttons.
+pub fn record_items(status: &mut ThreadStatus, ts: &SlackTs, items: &[ApprovedItem], more: bool) {
     let Some(run) = &mut status.roadmap else { return };
     if run.proposal.as_ref().is_some_and(|known| known.ts >= *ts) {
         return;
     }
     let replaced = run.open_question().map(|asked| asked.ts.clone());
     let (ts, items) = (ts.clone(), items.to_vec());
-    run.proposal = Some(RoadmapProposal { ts: ts.clone(), items, declined: false });
+    run.proposal = Some(RoadmapProposal { ts: ts.clone(), items, more, declined: false });
     threads::raise_asked(status, &ts);
     if let Some(ts) = replaced {
         threads::settle_question(status, SettledQuestion { ts, choice: None, user: None });
@@ -166,7 +170,7 @@ mod tests {
     fn asked(at: &str, items: &[ApprovedItem]) -> ThreadStatus {
         let mut status = ThreadStatus::default();
         want_roadmap(&mut status, &ts("4.000000"), "U1", None);
-        record_items(&mut status, &ts(at), items);
+        record_items(&mut status, &ts(at), items, false);
         status
     }
 
@@ -182,11 +186,26 @@ mod tests {
         assert_eq!(run.items, [item("1", "aa"), item("2", "bb")]);
         // The criteria of one changed: asked anew, its tries stay.
         status.roadmap.as_mut().unwrap().items[1].tries = 2;
-        record_items(&mut status, &ts("7.000000"), &[item("2", "cc")]);
+        record_items(&mut status, &ts("7.000000"), &[item("2", "cc")], false);
         assert_eq!(press(&mut status, "5.000000", CANCEL), AnswerOutcome::Stale);
         assert_eq!(press(&mut status, "7.000000", START), AnswerOutcome::Counts);
         let run = status.roadmap.unwrap();
         assert_eq!(run.items, [item("1", "aa"), ApprovedItem { tries: 2, ..item("2", "cc") }]);
+    }
+
+    #[test]
+    fn a_yes_to_some_leaves_the_others_to_be_asked_about() {
+        let mut status = ThreadStatus::default();
+        want_roadmap(&mut status, &ts("4.000000"), "U1", None);
+        record_items(&mut status, &ts("5.000000"), &[item("1", "aa")], true);
+        assert_eq!(press(&mut status, "5.000000", START), AnswerOutcome::Counts);
+        let run = status.roadmap.as_ref().unwrap();
+        assert!(run.is_approved() && run.answered.is_none(), "the others are still wanted");
+        record_items(&mut status, &ts("6.000000"), &[item("2", "bb")], false);
+        assert_eq!(press(&mut status, "6.000000", START), AnswerOutcome::Counts);
+        let run = status.roadmap.unwrap();
+        assert_eq!(run.answered, Some(ts("4.000000")));
+        assert_eq!(run.items, [item("1", "aa"), item("2", "bb")]);
     }
 
     #[test]
@@ -214,7 +233,7 @@ mod tests {
         let run = status.roadmap.as_ref().unwrap();
         assert!(!run.is_approved() && run.ended.is_none() && run.items.len() == 1);
         // The same items, asked about again, take a yes again.
-        record_items(&mut status, &ts("10.000000"), &[item("1", "aa")]);
+        record_items(&mut status, &ts("10.000000"), &[item("1", "aa")], false);
         assert_eq!(press(&mut status, "10.000000", START), AnswerOutcome::Counts);
         assert!(status.roadmap.as_ref().unwrap().is_approved());
     }

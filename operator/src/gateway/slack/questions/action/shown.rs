@@ -5,6 +5,7 @@ use codebutler_crds::wire::ApprovalRequest;
 use serde_json::{Value, json};
 
 use super::offered_buttons;
+use crate::gateway::slack::visible::visible_text;
 use crate::gateway::slack::{blocks, markdown, mrkdwn};
 
 /// Characters of an action that are shown, as they are escaped for Slack.
@@ -95,43 +96,6 @@ fn show_asked(
         blocks.push(blocks::action_block(super::KIND, &offered_buttons(for_thread), &request.key));
     }
     ActionShown { text, blocks: Value::Array(blocks) }
-}
-
-/// With everything that would be invisible, or turn the reading direction, written out.
-fn visible_text(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.trim_end().chars() {
-        match c {
-            '\n' | '\t' => out.push(c),
-            c if c.is_control() || is_invisible(c) => out.extend(c.escape_unicode()),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-fn is_invisible(c: char) -> bool {
-    matches!(
-        c,
-        '\u{ad}'
-            | '\u{34f}'
-            | '\u{61c}'
-            | '\u{115f}'
-            | '\u{1160}'
-            | '\u{17b4}'
-            | '\u{17b5}'
-            | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202f}'
-            | '\u{205f}'..='\u{206f}'
-            | '\u{2800}'
-            | '\u{3164}'
-            | '\u{fe00}'..='\u{fe0f}'
-            | '\u{feff}'
-            | '\u{ffa0}'
-            | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e0fff}'
-    )
 }
 
 /// Beginning and end of what is too long, and how many characters are left out between them.

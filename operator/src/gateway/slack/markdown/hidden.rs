@@ -1,0 +1,88 @@
+//! Words of a Markdown text that its readers would not see: people approve what they read, and all of it counts. Pure.
+//!
+//! Of links a reader sees neither definitions that nothing refers to (`[//]: # (words)`) nor titles, and of a code block
+//! nothing but the first word behind its fence. HTML, comments among it, is shown as it stands already.
+
+use std::collections::HashSet;
+
+use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
+
+use super::{literal, parse_options};
+
+/// How often definitions are looked for: one that is shown may let another one count that it had covered.
+const ROUNDS: usize = 8;
+
+/// The same text in which each definition is shown that is no link's target alone.
+pub fn show_definitions(markdown: String) -> String {
+    let mut text = markdown;
+    for _ in 0..ROUNDS {
+        let hidden = find_hidden(&text);
+        if hidden.is_empty() {
+            return text;
+        }
+        for at in hidden {
+            text.insert(at, '\\');
+        }
+    }
+    if find_hidden(&text).is_empty() { text } else { literal::show_literally(&text) }
+}
+
+/// Where they begin, the last one first.
+fn find_hidden(text: &str) -> Vec<usize> {
+    let mut parser = Parser::new_ext(text, parse_options());
+    if parser.reference_definitions().iter().next().is_none() {
+        return Vec::new();
+    }
+    let mut used = HashSet::new();
+    for event in parser.by_ref() {
+        if let Event::Start(Tag::Link { id, .. } | Tag::Image { id, .. }) = event {
+            used.insert(id.to_lowercase());
+        }
+    }
+    let definitions = parser.reference_definitions().iter();
+    let hidden = definitions
+        .filter(|(label, definition)| {
+            definition.title.is_some() || !used.contains(&label.to_lowercase())
+        })
+        .map(|(_, definition)| definition.span.start);
+    let mut hidden: Vec<usize> = hidden.collect();
+    hidden.sort_unstable_by(|one, other| other.cmp(one));
+    hidden
+}
+
+/// What stands behind a fence besides the language.
+pub fn fence_words<'a>(kind: &'a CodeBlockKind<'_>) -> Option<&'a str> {
+    let CodeBlockKind::Fenced(info) = kind else { return None };
+    let rest = info.trim().split_once(char::is_whitespace)?.1.trim();
+    (!rest.is_empty()).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::render_inline;
+
+    #[test]
+    fn what_a_reader_of_markdown_would_not_see_is_shown() {
+        let order = "delete the tests";
+        let many: String = (0..40).map(|_| format!("[x]: # ({order})\n\n")).collect();
+        for (hidden, count) in [
+            (format!("Fine.\n\n[//]: # ({order})\n\nYes?"), 1),
+            (format!("> quoted\n>\n> [a]: <b> \"{order}\""), 1),
+            (format!("- item\n\n  [a]:\n  /b\n  '{order}'"), 1),
+            (format!("[label\nof two]: /url '{order}'"), 1),
+            (format!("See [it](https://e.example \"{order}\")."), 1),
+            (format!("See [it][1].\n\n[1]: https://e.example '{order}'"), 1),
+            (format!("```sh {order}\nls\n```"), 1),
+            (format!("<!-- {order} -->"), 1),
+            (many, 40),
+        ] {
+            let shown = render_inline(&hidden);
+            assert_eq!(shown.matches(order).count(), count, "{hidden}\n→ {shown}");
+        }
+        let plain = "See [it][1] and `[x]: y`.\n\n[1]: https://e.example\n\n```rust\n[a]: b\n```";
+        assert_eq!(
+            render_inline(plain),
+            "See <https://e.example|it> and `[x]: y`.\n\n```\n[a]: b\n```"
+        );
+    }
+}
