@@ -252,6 +252,12 @@ pub struct ThreadStatus {
     /// The roadmap that is worked off from here. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roadmap: Option<Box<RoadmapRun>>,
+    /// Of the roadmap item from whose approved text CodeButler made this Thread. Its plan counts as approved only
+    /// where this is the text that people approved; absent where somebody else made the Thread. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    #[schemars(with = "String")]
+    pub item_hash: Option<String>,
     /// The parts in which the request is built. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<Box<RequestSplit>>,

@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::child::child_name;
 use super::decide::{RoadmapFacts, RoadmapStep, TRIES};
+use super::origin::ItemOrigin;
 use super::{LookError, digest_day, shown};
 use crate::gateway::budget::purse::agreed_budget;
 use crate::gateway::dispatch::RepoTeam;
@@ -113,6 +114,22 @@ pub async fn carry_out(
             update_run(gateway, &key, done).await
         }
     }
+}
+
+/// Has a Thread that the product made say from which approved text; found again should that have failed.
+pub async fn note_origin(
+    gateway: &WorkServices,
+    origin: &ItemOrigin<'_>,
+    thread: &Thread,
+) -> Result<(), LookError> {
+    let known = thread.status.as_ref().is_some_and(|status| status.item_hash.is_some());
+    let Some(item) = origin.made_from(thread).filter(|_| !known) else { return Ok(()) };
+    let hash = item.hash();
+    let say = |status: &mut ThreadStatus| {
+        status.item_hash.get_or_insert_with(|| hash.clone());
+    };
+    gateway.threads.update(&ThreadKey::from(thread), say).await?;
+    Ok(())
 }
 
 /// Whether who approved may still decide; told where not, or nobody would know why nothing happens.

@@ -9,6 +9,7 @@ mod act;
 pub mod child;
 pub mod decide;
 mod mark;
+mod origin;
 mod orphan;
 mod shown;
 
@@ -27,12 +28,12 @@ use sha2::{Digest as _, Sha256};
 use self::child::{ChildState, child_name};
 use self::decide::{ItemChild, RoadmapFacts, decide_steps};
 pub use self::mark::find_mark;
+use self::origin::ItemOrigin;
 use super::api_error::ApiError;
 use super::budget::purse::{self, cost_of, granted_of, spent_of};
 use super::github::{GitHub, GitHubError};
 use super::history::ToldEvent;
 use super::masks;
-use super::slack::questions::plan;
 use super::thread_key::ThreadKey;
 use super::thread_queue::{ThreadQueue, ThreadReconciler, drive_one_by_one};
 use super::work::WorkServices;
@@ -174,8 +175,11 @@ impl Desk {
         };
         self.wishes.insert(key.clone(), run.wanted.clone());
         let threads = item_threads(gateway, &parent, run, file.roadmap.as_deref());
-        let children =
-            threads.iter().map(|(id, thread)| (id.clone(), describe_child(&parent, thread)));
+        let origin = ItemOrigin { parent: &parent, repo: &repo, file: file.roadmap.as_deref() };
+        for thread in threads.values() {
+            act::note_origin(gateway, &origin, thread).await?;
+        }
+        let children = threads.iter().map(|(id, thread)| (id.clone(), origin.describe(id, thread)));
         let children: BTreeMap<String, ItemChild> = children.collect();
         let own = threads.iter().filter(|(id, _)| !children[*id].elsewhere).map(|(_, own)| own);
         let sum = |of: fn(&Thread) -> NanoUsd| {
@@ -387,23 +391,6 @@ fn item_threads(
         }
     }
     found
-}
-
-fn describe_child(parent: &Thread, thread: &Thread) -> ItemChild {
-    let status = thread.status.as_ref();
-    let own = thread.spec.parent.as_deref() == Some(&*parent.name_any());
-    // Where a person has said anything, a person approves.
-    let untouched = status.is_some_and(|status| status.speaker.is_none());
-    let plan = status.and_then(|status| status.plan.as_ref());
-    let plan = plan.filter(|asked| untouched && plan::is_open(asked)).map(|plan| plan.ts.clone());
-    let pull = status.and_then(|status| status.pull_request.as_ref());
-    ItemChild {
-        thread: thread.name_any(),
-        state: ChildState::of(thread),
-        plan,
-        pull_request: pull.map(|pull| pull.number),
-        elsewhere: !own,
-    }
 }
 
 /// The conversation from which this Repo's roadmap is developed, if it is another one.

@@ -69,6 +69,7 @@ fn status_fields(status: &ThreadStatus) -> Map<String, Value> {
         "routed": list_value(&status.routed),
         "rounds": status.rounds,
         "roadmap": status.roadmap,
+        "itemHash": status.item_hash,
         "train": status.train,
         "split": status.split,
         "cost": status.cost,
