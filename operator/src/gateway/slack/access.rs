@@ -8,6 +8,7 @@ const GUEST: &str = "This did not count: of a workspace's guests, only those may
      this channel's Repo names. A full member of the workspace can decide.";
 const STRANGER: &str = "This did not count: people of other organisations may decide only if `spec.access.users` of this \
      channel's Repo names them. A full member of the workspace that the app is in can decide.";
+const GONE: &str = "This did not count: the account is deactivated in this workspace. Somebody who is in it can decide.";
 const UNKNOWN: &str = "This did not count: Slack does not tell the app who you are. Give it the scope `users:read`, or have \
      `spec.access.users` of this channel's Repo name you.";
 pub const SHARED: &str = "the channel is shared with another organisation and `spec.access.users` is empty: everybody in \
@@ -21,6 +22,8 @@ pub enum PersonKind {
     Guest,
     /// Of another organisation, met in a shared channel.
     Stranger,
+    /// Was one of these: the account is deactivated.
+    Gone,
     /// Nobody.
     Bot,
     /// Slack does not say.
@@ -36,6 +39,7 @@ pub fn permits_user(users: &[String], user: &str) -> bool {
 pub fn access_refusal(users: &[String], user: &str, kind: PersonKind) -> Option<&'static str> {
     match kind {
         PersonKind::Bot => Some(BOT),
+        PersonKind::Gone => Some(GONE),
         _ if names_user(users, user) => None,
         _ if !users.is_empty() => Some(NOT_PERMITTED),
         PersonKind::Member => None,
@@ -77,10 +81,10 @@ mod tests {
             assert_eq!(access_refusal(&ana, "U1", kind), None, "{kind:?}");
             assert_eq!(access_refusal(&bob, "U1", kind), Some(NOT_PERMITTED), "{kind:?}");
         }
-        assert!([&anybody, &ana, &bob].iter().all(|users| access_refusal(
-            users,
-            "U1",
-            PersonKind::Bot
-        ) == Some(BOT)));
+        for (kind, refusal) in [(PersonKind::Bot, BOT), (PersonKind::Gone, GONE)] {
+            for users in [&anybody, &ana, &bob] {
+                assert_eq!(access_refusal(users, "U1", kind), Some(refusal), "{kind:?}");
+            }
+        }
     }
 }

@@ -361,7 +361,7 @@ impl SlackGateway {
     /// # Errors
     /// When Slack can't be asked.
     pub async fn may_decide(&self, repo: &Repo, user: &str) -> Result<bool, ApiError> {
-        match self.inner.refusal(repo, user).await {
+        match self.inner.standing_refusal(repo, user).await {
             Ok(refusal) => Ok(refusal.is_none()),
             Err(error) => Err(self.inner.failed(error, repo).await),
         }

@@ -54,6 +54,8 @@ struct User {
     profile: Profile,
     #[serde(default)]
     is_bot: bool,
+    #[serde(default)]
+    deleted: bool,
     #[serde(flatten)]
     limits: PersonLimits,
     #[serde(default, rename = "enterprise_user")]
@@ -103,6 +105,8 @@ impl User {
         let PersonLimits { is_restricted, is_ultra_restricted, is_stranger } = self.limits;
         if self.is_bot || self.id == SLACKBOT {
             PersonKind::Bot
+        } else if self.deleted {
+            PersonKind::Gone
         } else if is_stranger || (elsewhere && !colleague) {
             PersonKind::Stranger
         } else if is_restricted || is_ultra_restricted {
@@ -145,9 +149,19 @@ impl Inner {
         account: &SlackAccount,
         user: &str,
     ) -> Result<SlackPerson, CallError> {
+        self.person_within(account, user, FRESH).await
+    }
+
+    /// The same, known for no longer than so.
+    async fn person_within(
+        &self,
+        account: &SlackAccount,
+        user: &str,
+        longest: Duration,
+    ) -> Result<SlackPerson, CallError> {
         let key = (account.workspace.clone().unwrap_or_default(), user.to_owned());
         if let Some((person, at)) = self.persons.get(&key) {
-            let counts = if person.kind == PersonKind::Unknown { AGAIN } else { FRESH };
+            let counts = if person.kind == PersonKind::Unknown { AGAIN } else { longest };
             if at.elapsed() < counts {
                 return Ok(person);
             }
@@ -184,8 +198,30 @@ impl Inner {
         repo: &Repo,
         user: &str,
     ) -> Result<Option<&'static str>, AccessError> {
+        self.refusal_within(repo, user, FRESH).await
+    }
+
+    /// The same for a decision of theirs that goes on counting without them: whoever has left since decides
+    /// no more.
+    ///
+    /// # Errors
+    /// When it can't be known now.
+    pub async fn standing_refusal(
+        &self,
+        repo: &Repo,
+        user: &str,
+    ) -> Result<Option<&'static str>, AccessError> {
+        self.refusal_within(repo, user, AGAIN).await
+    }
+
+    async fn refusal_within(
+        &self,
+        repo: &Repo,
+        user: &str,
+        longest: Duration,
+    ) -> Result<Option<&'static str>, AccessError> {
         let account = self.account(repo).await?;
-        let kind = self.person(&account, user).await?.kind;
+        let kind = self.person_within(&account, user, longest).await?.kind;
         Ok(access::access_refusal(&repo.spec.access.users, user, kind))
     }
 }
@@ -236,6 +272,7 @@ mod tests {
             (json!({"team_id": "T1", "is_stranger": true}), PersonKind::Stranger),
             (json!({"team_id": "T1", "is_restricted": true}), PersonKind::Guest),
             (json!({"team_id": "T1", "is_ultra_restricted": true}), PersonKind::Guest),
+            (json!({"team_id": "T1", "deleted": true}), PersonKind::Gone),
             (json!({"team_id": "T1", "is_bot": true}), PersonKind::Bot),
             (json!({"team_id": "T1", "id": "USLACKBOT"}), PersonKind::Bot),
         ] {

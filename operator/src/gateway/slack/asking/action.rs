@@ -98,6 +98,16 @@ async fn standing_yes(
     let given = standing::request_words(request)
         .and_then(|words| standing::find_standing(status?, &words, users).cloned());
     let Some(given) = given else { return Ok(None) };
+    let refusal = match inner.standing_refusal(&caller.repo, &given.by).await {
+        Ok(refusal) => refusal,
+        Err(error) => return Err(inner.failed(error, &caller.repo).await),
+    };
+    if refusal.is_some() {
+        let end = |status: &mut ThreadStatus| standing::end_standing(status, &given.by);
+        let ended = inner.threads.update(&caller.key(), end).await;
+        ended.map_err(|error| explain_unwritten(&error))?;
+        return Ok(None);
+    }
     let question = build_approval(caller, request, id, given.ts.clone(), Timestamp::now(), 0);
     let answer = |status: &mut ThreadStatus| standing::answer_for_thread(status, &question, users);
     let answered = inner.threads.try_update(&caller.key(), answer).await;

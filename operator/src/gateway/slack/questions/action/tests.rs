@@ -229,3 +229,16 @@ fn words_give_it_and_what_has_no_words_gets_a_yes_for_once() {
     }
     assert_eq!((many.standing.len(), &*many.standing[0].words), (16, "24"));
 }
+
+#[test]
+fn a_yes_for_the_thread_ends_with_its_givers_membership() {
+    let mut status = asked(&[question("k", "5.000000")]);
+    take(&mut status, ("5.000000", ActionAnswer::Always, "U1"), at(10)).unwrap();
+    let other = ActionApproval { words: Some("xx".to_owned()), ..question("l", "6.000000") };
+    standing::grant_thread(&mut status, &other, "U2", at(11));
+    standing::end_standing(&mut status, "U1");
+    assert_eq!(status.standing.iter().map(|one| &*one.by).collect::<Vec<_>>(), ["U2"]);
+    // Back again, they are asked again.
+    let again = ActionApproval { id: "pm:m".to_owned(), ..question("m", "7.000000") };
+    assert_eq!(standing::answer_for_thread(&mut status, &again, &[]), Ok(false));
+}
