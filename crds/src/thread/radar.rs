@@ -14,6 +14,12 @@ pub struct BranchRadar {
     /// In a few words, for `kubectl get threads -o wide`.
     #[schemars(length(max = 200))]
     pub summary: String,
+    /// The commit that the branch was at when the remote was looked at last. One that is no longer in it was taken
+    /// away by people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    #[schemars(with = "String")]
+    pub tip: Option<String>,
     /// How much the branch changes.
     pub size: ChangeSize,
     /// Other Threads that change the same files, the gravest first.

@@ -289,6 +289,10 @@ async fn of_repo(
         }
         memory.budget.spend(LOOK);
         if let Some(pull) = look_at_pull(gateway, repo, &github, &thread).await? {
+            if memory.told.get(&key).is_some_and(|told| told.head != pull.head()) {
+                // Somebody may have pushed past the gateway.
+                gateway.branches.touch(repo);
+            }
             memory.told(&key, &pull, changed.at);
         }
     }

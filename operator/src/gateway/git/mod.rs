@@ -67,7 +67,7 @@ pub use self::host::fuzz_talk;
 pub use self::merges::TriedMerge;
 pub use self::receive::receive_pack;
 pub use self::serve::{info_refs, upload_pack};
-pub use self::survey::{BranchDistance, BranchSurvey, SurveyError};
+pub use self::survey::{BranchDistance, BranchSurvey, LostCommits, SurveyError};
 pub use self::train::{PushedBranch, TrainBench, TrainHead};
 
 const ADVERTISEMENT: &str = "advertisement";

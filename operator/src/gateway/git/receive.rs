@@ -205,6 +205,7 @@ async fn pass_push(
             None => {
                 gateway.consent.spend(caller, &standing).await;
                 carry_receipt(gateway, caller, &update, &incoming).await;
+                note_own_rewrite(gateway, caller, &update, &incoming).await;
                 gateway.branches.touch(&caller.repo);
                 Told::new("", redactor.mask(verdict.said.trim()))
             }
@@ -217,6 +218,7 @@ async fn pass_push(
         Err(error) => {
             let told = look_again(&host, &update, &error).await;
             if told.reason.is_empty() {
+                note_own_rewrite(gateway, caller, &update, &incoming).await;
                 gateway.branches.touch(&caller.repo);
                 gateway.consent.spend(caller, &standing).await;
             }
@@ -276,6 +278,24 @@ async fn carry_receipt(
     if let Err(error) = gateway.threads.update(&caller.key(), carry).await {
         // People are told that it was not tested, which is the careful side.
         tracing::warn!(%error, "a test run is not carried over");
+    }
+}
+
+/// What a role may rewrite itself, no person has: nobody is told that somebody did.
+async fn note_own_rewrite(
+    gateway: &Arc<GitServices>,
+    caller: &ProvenCaller,
+    update: &RefUpdate,
+    incoming: &IncomingPush,
+) {
+    if incoming.fast_forward {
+        return;
+    }
+    let note = |status: &mut ThreadStatus| {
+        status.radar.get_or_insert_default().tip = Some(update.new.clone());
+    };
+    if let Err(error) = gateway.threads.update(&caller.key(), note).await {
+        tracing::warn!(%error, "that a role rewrote its branch is not on record");
     }
 }
 

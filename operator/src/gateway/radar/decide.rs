@@ -59,6 +59,7 @@ pub fn decide_radar(
     let words = kept.clone().filter_map(|one| find_word(own, told(&one.other.name), one));
     let radar = BranchRadar {
         summary: summarize_met(&met),
+        tip: before.tip.clone(),
         size: own.size,
         meets: kept.clone().map(meeting).collect(),
         base: None,

@@ -11,6 +11,7 @@
 mod contact;
 mod current;
 mod decide;
+mod rewritten;
 mod round;
 mod side;
 mod words;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use codebutler_crds::thread::{BranchRadar, PullState};
 use codebutler_crds::wire::TextMerge;
-use codebutler_crds::{Repo, Thread};
+use codebutler_crds::{Repo, Thread, ThreadStatus};
 use kube::ResourceExt as _;
 
 use super::contact::{BranchContact, compare_branches};
 use super::current::{self, RadarResponse, judge_base};
 use super::decide::{RadarNotice, decide_radar, note_told, summarize_radar};
+use super::rewritten;
 use super::side::{BranchSide, MetBranch};
 use crate::gateway::api_error::ApiError;
 use crate::gateway::dispatch::RepoTeam;
@@ -77,6 +78,9 @@ pub async fn look_around(gateway: &WorkServices, repo: &Arc<Repo>, memory: &mut 
             return;
         }
     };
+    for thread in &threads {
+        rewritten::look_for_rewrite(gateway, &survey, thread).await;
+    }
     let branches = observe_branches(gateway, &survey, threads).await;
     let past = find_behind(gateway, repo, &survey, &branches).await;
     let pairs = pair_branches(gateway, &survey, &branches, memory).await;
@@ -336,8 +340,12 @@ async fn settle_radar(
             }
         }
     }
-    let after = Some(Box::new(after));
-    let written = gateway.threads.update(&key, |status| status.radar.clone_from(&after)).await;
+    let write = |status: &mut ThreadStatus| {
+        // Known on its own, and maybe newer than what this look began with.
+        let tip = status.radar.as_ref().and_then(|known| known.tip.clone());
+        status.radar = Some(Box::new(BranchRadar { tip, ..after.clone() }));
+    };
+    let written = gateway.threads.update(&key, write).await;
     if let Err(error) = written {
         tracing::warn!(thread = key.name, %error, "how a branch stands to others was not written");
     }

@@ -48,6 +48,37 @@ async fn at_work(team: &Team, what: &str) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_branch_that_somebody_rewrites_is_told_in_its_thread_once() {
+    let team =
+        setup(vec![edit(), commit("Raise it"), push(), ScriptStep::say("Pushed.")]).start().await;
+    let (root, name) = at_work(&team, "raise the price").await;
+    let (remote, branch) = (&team.stack.remote, format!("codebutler/{name}"));
+    let pushed = remote.head(&branch).await.unwrap();
+    let known = |thread: &Thread| {
+        let radar = thread.status.as_ref().and_then(|status| status.radar.as_ref());
+        radar.and_then(|radar| radar.tip.clone())
+    };
+    team.thread_when(&root, "its commit", |thread| known(thread).as_ref() == Some(&pushed)).await;
+    // A force push of a person's, by which the branch loses what was pushed.
+    let base = remote.head("main").await.unwrap();
+    let moved = ["update-ref", &format!("refs/heads/{branch}"), &base];
+    remote.git().run(&moved).await.unwrap();
+    // Whatever is pushed next has all branches looked at.
+    at_work(&team, "raise the price more").await;
+    let told = team.message(&root, "rewrote this thread's branch").await;
+    assert!(told.shown.contains("1 commit that it had is not in it any more"), "{}", told.shown);
+    assert!(
+        told.shown.contains(&pushed[..10]) && told.shown.contains(&base[..10]),
+        "{}",
+        told.shown
+    );
+    team.thread_when(&root, "where it is", |thread| known(thread).as_ref() == Some(&base)).await;
+    let times = team.messages(&root).iter().filter(|m| m.shown.contains("rewrote")).count();
+    assert_eq!(times, 1);
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_pushes_the_same_lines_is_told_in_both_threads_once() {
     let team =
         setup(vec![edit(), commit("Raise it"), push(), ScriptStep::say("Pushed.")]).start().await;
