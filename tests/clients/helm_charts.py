@@ -4,7 +4,6 @@ Usage: helm_charts.py CHARTS_DIR NAMESPACE, with KUBECONFIG set. Prints one line
 exits 1 at the first thing that is not as it should be.
 """
 
-import contextlib
 import json
 import os
 import re
@@ -12,15 +11,14 @@ import sys
 
 import helm_python as helm
 import yaml
-from kubernetes import client, config
-from kubernetes.client.rest import ApiException
 
-CHARTS, NAMESPACE = sys.argv[1], sys.argv[2]
+from helm_world import NAMES, NAMESPACE, OURS, SECRETS, World
+
+CHARTS = sys.argv[1]
 CRDS = os.path.join(CHARTS, "codebutler-crds")
 MAIN = os.path.join(CHARTS, "codebutler")
-NAMES = ["agentroles", "repos", "threads"]
-SECRETS = "codebutler-gateway-secrets"
-OURS = {"codebutler-controller", "codebutler-gateway", SECRETS}
+# Kinds of which the components fill what the chart brings.
+FILLED = {"Secret", "ConfigMap", "Lease", "EndpointSlice"}
 
 
 def done(part):
@@ -254,6 +252,22 @@ def whoever_may_see_a_namespace_sees_threads():
     assert not chart.render({"aggregateRoles": False})["codebutler-crds/templates/access.yaml"].strip()
 
 
+def nothing_is_created_by_who_fills_it(chart):
+    """What a taken over component could create would be its way to another account, or to another Service."""
+    rendered = chart.render({})
+    objects = [d for name in ("controller", "gateway") for d in documents(rendered[f"codebutler/templates/{name}.yaml"])]
+    filled = {(d["kind"], d["metadata"]["name"]): d for d in objects if d["kind"] in FILLED}
+    assert {name for _, name in filled} == {
+        "codebutler-gateway-tls", "codebutler-gateway-ca", "codebutler-gateway", "codebutler-gateway-ipv6",
+        "codebutler-controller"}, filled
+    for document in filled.values():
+        # What a release says of a field, an upgrade would put back.
+        assert not {"data", "spec", "endpoints", "ports", "type"} & set(document), document
+    gateway = [r for d in objects if d["kind"].endswith("Role") and "gateway" in d["metadata"]["name"] for r in d["rules"]]
+    makes = {resource for rule in gateway if "create" in rule["verbs"] for resource in rule["resources"]}
+    assert makes == {"threads", "events", "tokenreviews"}, makes
+
+
 def render_everything():
     chart = helm.Chart.load(MAIN)
     described(chart.schema)
@@ -286,6 +300,7 @@ def render_everything():
     pods_are_as_the_values_say(chart)
     images_come_before_they_are_needed(chart)
     nothing_is_pulled_from_elsewhere(chart)
+    nothing_is_created_by_who_fills_it(chart)
     whoever_may_see_a_namespace_sees_threads()
     rule = rendered["codebutler/templates/alerts.yaml"]
     for part in ["kind: PrometheusRule", "release: kps", "{{ $labels.repo }}", "record: codebutler:"]:
@@ -333,71 +348,6 @@ def render_everything():
     done("render")
 
 
-class World:
-    def __init__(self):
-        config.load_kube_config()
-        self.apps = client.AppsV1Api()
-        self.rbac = client.RbacAuthorizationV1Api()
-        self.definitions = client.ApiextensionsV1Api()
-        self.objects = client.CustomObjectsApi()
-
-    def defined(self):
-        listed = self.definitions.list_custom_resource_definition().items
-        return {d.metadata.name for d in listed}
-
-    def adopt(self):
-        """On a cluster that was used before: definitions of no release become the chart's."""
-        body = {"metadata": {"labels": {"app.kubernetes.io/managed-by": "Helm"}, "annotations": {
-            "meta.helm.sh/release-name": "codebutler-crds",
-            "meta.helm.sh/release-namespace": NAMESPACE}}}
-        for name in NAMES:
-            try:
-                self.definitions.patch_custom_resource_definition(f"{name}.codebutler.dev", body)
-            except ApiException as error:
-                if error.status != 404:
-                    raise
-
-    def forget_rights(self):
-        """The same for the rights that a run of the whole stack leaves behind."""
-        for name in self.cluster_roles():
-            self.rbac.delete_cluster_role(name)
-            if name != SECRETS:
-                self.rbac.delete_cluster_role_binding(name)
-
-    def role(self, name):
-        return self.objects.get_namespaced_custom_object(
-            "codebutler.dev", "v1alpha1", NAMESPACE, "agentroles", name)
-
-    def cluster_roles(self):
-        return {r.metadata.name for r in self.rbac.list_cluster_role().items
-                if r.metadata.name in OURS}
-
-    def deployments(self):
-        return {d.metadata.name: d for d in self.apps.list_namespaced_deployment(NAMESPACE).items}
-
-    def waiting_images(self):
-        return {d.metadata.name for d in self.apps.list_namespaced_daemon_set(NAMESPACE).items}
-
-    def users(self):
-        return {name: d.spec.template.spec.security_context.run_as_user
-                for name, d in self.deployments().items()}
-
-    @contextlib.contextmanager
-    def openshift(self):
-        """Has the API by which one knows it, for a while."""
-        names = {"kind": "SecurityContextConstraints", "plural": "securitycontextconstraints"}
-        schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-        name = "securitycontextconstraints.security.openshift.io"
-        self.definitions.create_custom_resource_definition({
-            "metadata": {"name": name},
-            "spec": {"group": "security.openshift.io", "scope": "Cluster", "names": names,
-                     "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}]}})
-        try:
-            yield
-        finally:
-            self.definitions.delete_custom_resource_definition(name)
-
-
 def life():
     world = World()
     world.adopt()
@@ -415,6 +365,7 @@ def life():
     container = world.deployments()["codebutler-controller"].spec.template.spec.containers[0]
     assert "--agent-image=codebutler-agent:0.1.0" in container.args, container.args
     assert world.cluster_roles() == OURS
+    world.fill()
     done("install")
 
     other = helm.Config(kubeconfig_path=os.environ["KUBECONFIG"], namespace=f"{NAMESPACE}-2")
@@ -438,6 +389,7 @@ def life():
         assert world.users() == {"codebutler-controller": None, "codebutler-gateway": None}, world.users()
         other.upgrade(MAIN, "codebutler", {"podSecurityContext": {"runAsUser": 4000}})
         assert world.users() == {"codebutler-controller": 4000, "codebutler-gateway": 4000}
+    world.is_filled()
     done("upgrade")
 
     kube.upgrade(MAIN, "codebutler", {
@@ -447,9 +399,24 @@ def life():
     assert world.role("coder")["spec"]["model"]["default"] == "some/model"
     kube.rollback("codebutler", version=1)
     assert world.role("coder")["spec"]["model"]["default"] != "some/model"
+    world.is_filled()
     done("rollback")
 
+    # What comes back goes on with what was filled, and what an earlier version created is left as it is.
     kube.uninstall("codebutler")
+    world.is_filled(uninstalled=True)
+    kube.install(MAIN, "codebutler")
+    world.is_filled(uninstalled=True)
+    kube.uninstall("codebutler")
+    world.forget_filled()
+    world.created_before()
+    for action in (kube.install, kube.upgrade):
+        action(MAIN, "codebutler")
+        secret = world.core.read_namespaced_secret("codebutler-gateway-tls", NAMESPACE)
+        assert secret.type == "kubernetes.io/tls" and len(secret.data) == 2, secret
+        assert not secret.metadata.annotations, secret.metadata
+    kube.uninstall("codebutler")
+    world.core.read_namespaced_secret("codebutler-gateway-tls", NAMESPACE)
     assert world.cluster_roles() == set(), world.cluster_roles()
     assert not world.deployments(), list(world.deployments())
     kube.uninstall("codebutler-crds")

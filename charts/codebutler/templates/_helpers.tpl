@@ -181,6 +181,8 @@ spec:
 {{- $object := fromYaml $document }}
 {{- if and $.Values.namespaces (hasPrefix "Cluster" $object.kind) }}
 {{- include "codebutler.rbac.scoped" (dict "root" $ "name" $name "object" $object) }}
+{{- else if has $object.kind (list "Secret" "ConfigMap" "Lease" "EndpointSlice") }}
+{{- include "codebutler.filled" (dict "root" $ "name" $name "object" $object) }}
 {{- else if $object.kind }}
 ---
 apiVersion: {{ $object.apiVersion }}
@@ -214,6 +216,34 @@ subjects:
 spec:
   ports: {{ toYaml $object.spec.ports | nindent 4 }}
 {{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* An object that a component fills and may not create. One that an earlier version of the components created is
+left out: it belongs to no release, and Helm would refuse to take it over. It outlives the release, since what is in
+it is what an installation that comes back goes on with. */}}
+{{- define "codebutler.filled" -}}
+{{- $ := .root }}
+{{- $object := .object }}
+{{- $known := lookup $object.apiVersion $object.kind $.Release.Namespace $object.metadata.name | default dict }}
+{{- $release := dig "metadata" "annotations" "meta.helm.sh/release-name" "" $known }}
+{{- if or (not $known) (eq $release $.Release.Name) }}
+---
+apiVersion: {{ $object.apiVersion }}
+kind: {{ $object.kind }}
+metadata:
+  name: {{ $object.metadata.name }}
+  namespace: {{ $.Release.Namespace }}
+  labels: {{ include "codebutler.labels" (dict "root" $ "name" .name) | nindent 4 }}
+    {{- range $label, $value := omit $object.metadata.labels "app.kubernetes.io/name" "app.kubernetes.io/part-of" }}
+    {{ $label }}: {{ $value }}
+    {{- end }}
+  {{- if ne $object.kind "EndpointSlice" }}
+  annotations: {helm.sh/resource-policy: keep}
+  {{- end }}
+{{- with $object.addressType }}
+addressType: {{ . }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -1,5 +1,6 @@
 //! Where the Service of agents leads: an EndpointSlice with the holder's address. The gateway has no
-//! right on pods, so it marks none, and can change none.
+//! right on pods, so it marks none, and can change none. The installation brings one slice for each address
+//! family along, since a family can't be changed; the gateway may create no other.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,12 +9,14 @@ use std::time::Duration;
 use codebutler_crds::names;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
-use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, Preconditions};
+use kube::api::{ObjectMeta, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
+use serde_json::json;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::GatewayArgs;
+use crate::gateway::writes;
 
 /// Name of the Service's port.
 const PORT: &str = "agents";
@@ -49,9 +52,14 @@ impl OriginMark {
         let slice = self.slice(pod, *ip);
         let params = PatchParams::apply(names::GATEWAY).force();
         for attempt in 0..ATTEMPTS {
-            match self.slices.patch(&self.service, &params, &Patch::Apply(&slice)).await {
+            match self.slices.patch(&slice.name_any(), &params, &Patch::Apply(&slice)).await {
                 Ok(_) => return,
-                Err(error) => tracing::warn!(%error, attempt, "agents are not led here"),
+                Err(error) => tracing::warn!(
+                    %error,
+                    attempt,
+                    slice = slice.name_any(),
+                    "agents are not led here; if the EndpointSlice is missing, install the chart again"
+                ),
             }
             sleep(PAUSE).await;
         }
@@ -60,7 +68,7 @@ impl OriginMark {
     /// Leads agents here again after somebody has changed or removed the slice.
     pub async fn keep(&self, shutdown: &CancellationToken) {
         while shutdown.run_until_cancelled(sleep(LOOK)).await.is_some() {
-            match self.slices.get_opt(&self.service).await {
+            match self.slices.get_opt(&self.name()).await {
                 Ok(found) if found.as_ref().is_some_and(|slice| self.is_ours(slice)) => {}
                 Ok(_) => self.take().await,
                 Err(error) => tracing::debug!(%error, "where agents are led is unknown"),
@@ -73,7 +81,8 @@ impl OriginMark {
         if self.own.is_none() {
             return;
         }
-        let found = self.slices.get_opt(&self.service).await;
+        let name = self.name();
+        let found = self.slices.get_opt(&name).await;
         let Ok(Some(slice)) = found.inspect_err(|error| tracing::warn!(%error, "mark not read"))
         else {
             return;
@@ -81,12 +90,23 @@ impl OriginMark {
         if !self.is_ours(&slice) {
             return;
         }
-        let as_read =
-            Preconditions { resource_version: slice.resource_version(), uid: slice.uid() };
-        let params = DeleteParams { preconditions: Some(as_read), ..DeleteParams::default() };
-        // Gone or another one's meanwhile: as it should be.
-        if let Err(error) = self.slices.delete(&self.service, &params).await {
+        // The version: what another one has written meanwhile stays.
+        let nowhere = json!({
+            "metadata": {"resourceVersion": slice.resource_version()},
+            "endpoints": [],
+        });
+        let emptied =
+            self.slices.patch(&name, &writes::patch_params(), &Patch::Merge(&nowhere)).await;
+        if let Err(error) = emptied {
             tracing::info!(%error, "the mark is not removed");
+        }
+    }
+
+    /// The slice of our own address family.
+    fn name(&self) -> String {
+        match self.own {
+            Some((_, IpAddr::V6(_))) => format!("{}-ipv6", self.service),
+            _ => self.service.clone(),
         }
     }
 
@@ -107,7 +127,7 @@ impl OriginMark {
         let ready = EndpointConditions { ready: Some(true), ..EndpointConditions::default() };
         EndpointSlice {
             metadata: ObjectMeta {
-                name: Some(self.service.clone()),
+                name: Some(self.name()),
                 labels: Some(labels),
                 ..ObjectMeta::default()
             },

@@ -37,10 +37,15 @@ pub enum TlsError {
     Use(#[from] rustls::Error),
     /// The kept authority is damaged.
     #[error(
-        "Secret `{0}` holds no usable certificate authority: delete it, and a new one is made \
-         (agent pods that run then have to be restarted)"
+        "Secret `{0}` holds no usable certificate authority: delete it and install the chart again (`helm upgrade`), \
+         and a new one is made (agent pods that run then have to be restarted)"
     )]
     Damaged(&'static str),
+    /// The installation's own object is gone, and only the installation may create it.
+    #[error(
+        "{kind} `{name}` is missing: install the chart again (`helm upgrade`, or apply its manifests), which creates it"
+    )]
+    Missing { kind: &'static str, name: &'static str },
     /// The API server refused or failed.
     #[error("{what} can't be read or written")]
     Api {

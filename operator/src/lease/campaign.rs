@@ -80,10 +80,14 @@ impl<S: LeaseStore, T: LeaseTime> LeaseCampaign<S, T> {
                     // A lease that is gone was deleted under a holder that does not know it yet:
                     // what was seen of it counts on.
                     let me = &self.settings.identity;
-                    if seen.as_ref().is_none_or(|seen| seen.is_free_for(me, now))
-                        && let Ok(held) = self.write(found.unwrap_or_default()).await
-                    {
-                        return Some(held);
+                    if seen.as_ref().is_none_or(|seen| seen.is_free_for(me, now)) {
+                        match self.write(found.unwrap_or_default()).await {
+                            Ok(held) => return Some(held),
+                            Err(StoreError::Changed) => {}
+                            Err(error) => {
+                                tracing::warn!(lease = self.settings.name, %error, "the lease is not taken");
+                            }
+                        }
                     }
                 }
                 Err(error) => {
@@ -100,7 +104,7 @@ impl<S: LeaseStore, T: LeaseTime> LeaseCampaign<S, T> {
         loop {
             match self.write(now.clone()).await {
                 Ok(held) => return Some(held),
-                Err(StoreError::Unknown(error)) => {
+                Err(error @ (StoreError::Unknown(_) | StoreError::Missing)) => {
                     tracing::warn!(lease = self.settings.name, %error, "the lease is not renewed");
                     self.pause(self.settings.retry() / 4).await;
                 }

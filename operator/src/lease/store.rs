@@ -1,12 +1,15 @@
-//! Where a Lease is kept: the only part that talks to Kubernetes.
+//! Where a Lease is kept: the only part that talks to Kubernetes. The installation brings the Lease along;
+//! what it has written into its metadata stays.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::names;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::{Api, Client};
+use parking_lot::Mutex;
 
 use super::record::LeaseRecord;
 use super::settings::LeaseSettings;
@@ -18,6 +21,9 @@ pub enum StoreError {
     /// Somebody else wrote, created or deleted it meanwhile.
     #[error("the Lease has changed meanwhile")]
     Changed,
+    /// It is gone, and only the installation may create it.
+    #[error("the Lease is missing: install the chart again (`helm upgrade`), which creates it")]
+    Missing,
     /// The answer is unknown: it may have been written.
     #[error(transparent)]
     Unknown(#[from] Box<dyn std::error::Error + Send + Sync>),
@@ -44,22 +50,30 @@ pub trait LeaseStore: Send + Sync + 'static {
 pub struct LeaseObjects {
     api: Api<Lease>,
     name: String,
+    /// As it was read or written last.
+    metadata: Arc<Mutex<ObjectMeta>>,
 }
 
 impl LeaseObjects {
     /// The Lease that the settings name.
     pub fn new(client: Client, settings: &LeaseSettings) -> Self {
-        Self { api: Api::namespaced(client, &settings.namespace), name: settings.name.clone() }
+        let api = Api::namespaced(client, &settings.namespace);
+        Self { api, name: settings.name.clone(), metadata: Arc::default() }
     }
 
     fn object(&self, record: &LeaseRecord, version: Option<&str>) -> Lease {
-        let labels =
+        let known = self.metadata.lock().clone();
+        let mut labels = known.labels.unwrap_or_default();
+        for (key, value) in
             [("app.kubernetes.io/part-of", "codebutler"), (names::LABEL_MANAGED_BY, &*self.name)]
-                .map(|(key, value)| (key.to_owned(), value.to_owned()));
+        {
+            labels.entry(key.to_owned()).or_insert_with(|| value.to_owned());
+        }
         Lease {
             metadata: ObjectMeta {
                 name: Some(self.name.clone()),
-                labels: Some(labels.into()),
+                labels: Some(labels),
+                annotations: known.annotations,
                 resource_version: version.map(str::to_owned),
                 ..ObjectMeta::default()
             },
@@ -79,6 +93,7 @@ impl LeaseStore for LeaseObjects {
     async fn get(&self) -> Result<Option<VersionedRecord>, StoreError> {
         let found = self.api.get_opt(&self.name).await.map_err(classify_error)?;
         Ok(found.map(|lease| {
+            self.metadata.lock().clone_from(&lease.metadata);
             let version = lease.metadata.resource_version.unwrap_or_default();
             (read_record(lease.spec.unwrap_or_default()), version)
         }))
@@ -90,7 +105,12 @@ impl LeaseStore for LeaseObjects {
             None => self.api.create(&params, &object).await,
             Some(_) => self.api.replace(&self.name, &params, &object).await,
         };
-        Ok(written.map_err(classify_error)?.metadata.resource_version.unwrap_or_default())
+        let written = written.map_err(|error| match (&error, version) {
+            (kube::Error::Api(status), None) if status.code == 403 => StoreError::Missing,
+            _ => classify_error(error),
+        })?;
+        self.metadata.lock().clone_from(&written.metadata);
+        Ok(written.metadata.resource_version.unwrap_or_default())
     }
 }
 

@@ -1,13 +1,11 @@
-//! Where the authorities are kept. Whoever creates the Secret first has made the first one; whoever
-//! patches it first makes its successor; everybody else reads.
+//! Where the authorities are kept: in a Secret and a ConfigMap that the installation brings along, empty. The
+//! gateway fills them and has no right to create either. The replica whose patch comes first has made an
+//! authority or its successor; all others read it.
 
-use std::collections::BTreeMap;
-
-use codebutler_crds::names::{self, CA_CONFIG_MAP, CA_KEY};
+use codebutler_crds::names::{CA_CONFIG_MAP, CA_KEY};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::Patch;
 use kube::{Api, Client};
 use serde_json::json;
@@ -17,7 +15,7 @@ use super::authority::CertificateAuthority;
 use super::rotation::{KeyPairPem, KnownAuthorities};
 use crate::gateway::writes;
 
-/// The Secret, with the keys of its type; the others are the rotation's.
+/// The Secret, with the keys of a TLS Secret; the others are the rotation's.
 const SECRET: &str = "codebutler-gateway-tls";
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
@@ -46,26 +44,31 @@ pub async fn load_authorities(
     now: Timestamp,
 ) -> Result<KeptAuthority, TlsError> {
     let api = Api::<Secret>::namespaced(client.clone(), namespace);
-    let mut made = None;
     for _ in 0..ATTEMPTS {
-        if let Some(secret) = api.get_opt(SECRET).await.map_err(api_failed)? {
+        let secret = api.get_opt(SECRET).await.map_err(api_failed)?;
+        let secret = secret.ok_or(TlsError::Missing { kind: "Secret", name: SECRET })?;
+        if !is_unfilled(&secret) {
             return read_authority(&secret);
         }
-        if made.is_none() {
-            made = Some(fresh_secret(now)?);
-        }
-        let Some(secret) = &made else { break };
-        match api.create(&writes::create_params(), secret).await {
-            Ok(secret) => {
-                tracing::info!(secret = SECRET, "made a certificate authority");
-                return read_authority(&secret);
-            }
-            // Another gateway was faster: its authority is the one.
-            Err(kube::Error::Api(status)) if status.is_already_exists() => {}
-            Err(error) => return Err(api_failed(error)),
+        let (certificate, key) = CertificateAuthority::generate(now)?;
+        let current = KeyPairPem { certificate, key, since: now };
+        let first = KnownAuthorities { current, next: None, previous: None };
+        let kept = KeptAuthority {
+            authorities: first.clone(),
+            version: secret.metadata.resource_version.clone(),
+        };
+        // Another replica may be faster: its authority is the one then.
+        if store_authorities(client, namespace, &kept, &first).await? {
+            tracing::info!(secret = SECRET, "made a certificate authority");
         }
     }
     Err(TlsError::Damaged(SECRET))
+}
+
+/// Nothing was ever put into it. One that lost a part is damaged, and a new authority would cut off all agents.
+fn is_unfilled(secret: &Secret) -> bool {
+    let has = |key: &str| secret.data.as_ref().is_some_and(|data| data.contains_key(key));
+    !has(CERTIFICATE) && !has(KEY)
 }
 
 /// Stores what comes next, unless somebody else has stored something since it was read.
@@ -97,19 +100,6 @@ pub async fn store_authorities(
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
         Err(error) => Err(api_failed(error)),
     }
-}
-
-fn fresh_secret(now: Timestamp) -> Result<Secret, TlsError> {
-    let (certificate, key) = CertificateAuthority::generate(now)?;
-    let entry = |name: &str, text: String| (name.to_owned(), ByteString(text.into_bytes()));
-    let since = entry(SINCE, now.to_string());
-    let data = BTreeMap::from([entry(CERTIFICATE, certificate), entry(KEY, key), since]);
-    Ok(Secret {
-        metadata: object_metadata(SECRET),
-        type_: Some("kubernetes.io/tls".to_owned()),
-        data: Some(data),
-        ..Secret::default()
-    })
 }
 
 fn read_authority(secret: &Secret) -> Result<KeptAuthority, TlsError> {
@@ -147,35 +137,12 @@ pub async fn publish_authority(
         what: "ConfigMap `codebutler-gateway-ca`",
         source: Box::new(source),
     };
-    let map = ConfigMap {
-        metadata: object_metadata(CA_CONFIG_MAP),
-        data: Some(BTreeMap::from([(CA_KEY.to_owned(), pem.to_owned())])),
-        ..ConfigMap::default()
-    };
-    let Some(now) = api.get_opt(CA_CONFIG_MAP).await.map_err(failed)? else {
-        match api.create(&writes::create_params(), &map).await {
-            Ok(_) => return Ok(()),
-            Err(kube::Error::Api(status)) if status.is_already_exists() => {}
-            Err(error) => return Err(failed(error)),
-        }
-        return patch_config(&api, pem).await.map_err(failed);
-    };
+    let now = api.get_opt(CA_CONFIG_MAP).await.map_err(failed)?;
+    let now = now.ok_or(TlsError::Missing { kind: "ConfigMap", name: CA_CONFIG_MAP })?;
     if now.data.as_ref().and_then(|data| data.get(CA_KEY)).map(String::as_str) == Some(pem) {
         return Ok(());
     }
-    patch_config(&api, pem).await.map_err(failed)
-}
-
-async fn patch_config(api: &Api<ConfigMap>, pem: &str) -> Result<(), kube::Error> {
     let patch = json!({"data": {CA_KEY: pem}});
-    api.patch(CA_CONFIG_MAP, &writes::patch_params(), &Patch::Merge(patch)).await.map(drop)
-}
-
-fn object_metadata(name: &str) -> ObjectMeta {
-    let label = (names::LABEL_MANAGED_BY.to_owned(), names::GATEWAY.to_owned());
-    ObjectMeta {
-        name: Some(name.to_owned()),
-        labels: Some(BTreeMap::from([label])),
-        ..ObjectMeta::default()
-    }
+    let patched = api.patch(CA_CONFIG_MAP, &writes::patch_params(), &Patch::Merge(patch)).await;
+    patched.map(drop).map_err(failed)
 }

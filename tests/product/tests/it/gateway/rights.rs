@@ -23,7 +23,22 @@ const WAYS: &[(&str, &str, &str, &[&str])] = &[
     ("", "pods", "attach", &["create", "get"]),
     ("", "pods", "portforward", &["create", "get"]),
     ("", "pods", "ephemeralcontainers", &["update", "patch"]),
-    ("", "secrets", "", &["list", "watch", "update", "patch", "delete"]),
+    // Of the type that Kubernetes fills with a token, a new one would be an account.
+    ("", "secrets", "", &["create", "list", "watch", "update", "patch", "delete"]),
+    ("", "configmaps", "", &["create", "list", "watch", "update", "patch", "delete"]),
+    // Beside another Service's own, it takes a part of its traffic.
+    (
+        "discovery.k8s.io",
+        "endpointslices",
+        "",
+        &["create", "list", "watch", "update", "patch", "delete"],
+    ),
+    (
+        "coordination.k8s.io",
+        "leases",
+        "",
+        &["create", "list", "watch", "update", "patch", "delete"],
+    ),
     ("", "serviceaccounts", "", &["create", "patch", "impersonate"]),
     ("", "serviceaccounts", "token", &["create"]),
     ("", "users", "", &["impersonate"]),
@@ -103,7 +118,22 @@ async fn a_gateway_that_was_taken_over_leads_to_no_other_account() {
     let slices = ("discovery.k8s.io", "endpointslices", "");
     assert!(world.can(system, "patch", slices, "codebutler-gateway").await, "its own Service's");
     assert!(!world.can(system, "patch", slices, "other").await, "another Service's");
-    assert!(!world.can(team, "create", slices, "").await, "another namespace's");
+    // Whatever its name, what it fills was there before it.
+    let leases = ("coordination.k8s.io", "leases", "");
+    for (what, name) in [
+        (secrets, "codebutler-gateway-tls"),
+        (("", "configmaps", ""), "codebutler-gateway-ca"),
+        (slices, "codebutler-gateway"),
+        (leases, "codebutler-gateway"),
+    ] {
+        assert!(!world.can(system, "create", what, name).await, "create {name}");
+        assert!(!world.can(system, "delete", what, name).await, "delete {name}");
+    }
+    assert!(world.can(system, "update", leases, "codebutler-gateway").await, "its own Lease");
+    assert!(
+        !world.can(system, "update", leases, "codebutler-controller").await,
+        "the controller's"
+    );
 }
 
 #[tokio::test]

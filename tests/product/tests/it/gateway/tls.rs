@@ -105,6 +105,26 @@ async fn a_damaged_authority_is_not_replaced_behind_ones_back() {
     stop.cancel();
 }
 
+#[tokio::test]
+async fn a_gateway_fills_what_the_installation_brings_and_creates_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let cluster = start(dir.path()).await;
+    let secrets = cluster.api::<Secret>(cluster.system());
+    let name = "codebutler-gateway-tls";
+    assert!(secrets.get(name).await.unwrap().data.is_none(), "empty, as it was installed");
+    let stop = CancellationToken::new();
+    let _stop = stop.clone().drop_guard();
+    tls::server_config(&cluster.gateway, &args(&cluster), stop.clone()).await.unwrap();
+    let filled = secrets.get(name).await.unwrap();
+    assert!(filled.data.unwrap().contains_key("tls.key"));
+    assert_eq!(filled.type_.as_deref(), Some("Opaque"));
+    secrets.delete(name, &kube::api::DeleteParams::default()).await.unwrap();
+    let error =
+        tls::server_config(&cluster.gateway, &args(&cluster), stop.clone()).await.unwrap_err();
+    assert!(error.to_string().contains("is missing: install the chart again"), "{error}");
+    assert!(secrets.get_opt(name).await.unwrap().is_none());
+}
+
 /// Everything that is published.
 async fn published(cluster: &Cluster) -> String {
     let map =
