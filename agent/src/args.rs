@@ -43,6 +43,9 @@ pub enum AgentCommand {
     Run(Box<RunArgs>),
     /// Files, Git and commands, on behalf of the loop.
     Toolbox(ToolboxArgs),
+    /// Whether the agent's loop still turns: 0 if it does, 1 if not; started by the kubelet.
+    #[command(hide = true)]
+    Alive(AliveArgs),
     /// One command in its sandbox; started by the toolbox.
     #[command(hide = true)]
     Exec(ExecArgs),
@@ -52,6 +55,17 @@ pub enum AgentCommand {
     Init(InitArgs),
     /// Says what commands would be taken for: whether they run, run after a snapshot, or ask people first.
     Policy(PolicyArgs),
+}
+
+/// Where the loop is listened to.
+#[derive(Clone, Debug, clap::Args)]
+pub struct AliveArgs {
+    /// The folder that the loop shares.
+    #[arg(long)]
+    pub share: PathBuf,
+    /// Seconds within which it has to have been heard.
+    #[arg(long, default_value_t = 120)]
+    pub within: u64,
 }
 
 /// What `init` writes, and where.

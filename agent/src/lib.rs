@@ -10,8 +10,10 @@
 //! - [`supervise`] is what the toolbox starts for each command, and [`sandbox`] what confines it.
 //! - `codebutler_guides` reads and judges what a repository says in `.codebutler/`, `validate` in its CI.
 //! - `init` writes the one that a repository begins with.
+//! - `alive` is how the kubelet learns that the loop still turns.
 //! - [`install`] copies this binary to where the toolbox's container waits for it.
 
+mod alive;
 pub mod args;
 pub mod builds;
 pub mod decisions;
@@ -72,6 +74,7 @@ fn start_command(command: args::AgentCommand) -> anyhow::Result<ExitCode> {
     let runtime =
         || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     match command {
+        args::AgentCommand::Alive(args) => Ok(alive::judge_beats(&args.share, args.within)),
         args::AgentCommand::Exec(args) => Ok(supervise::run_supervised(&args)),
         args::AgentCommand::Validate(args) => Ok(codebutler_guides::validate::run_validate(
             &args.dir,
@@ -103,6 +106,8 @@ fn start_command(command: args::AgentCommand) -> anyhow::Result<ExitCode> {
             }
             // It waits for others nearly all the time: one thread is less memory, and no hand-over.
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let beats = args.share.as_deref().map(alive::begin_beats).transpose()?;
+            let _beats = beats.map(|beats| runtime.spawn(beats));
             let code = runtime.block_on(run::run_agent(*args));
             runtime.shutdown_background();
             Ok(code)

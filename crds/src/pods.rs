@@ -60,6 +60,13 @@ pub struct PodSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub runtime_class_name: Option<String>,
+    /// Whether the pods share the node's users. `false` gives each a user namespace of its own, in which even its
+    /// root would be nobody outside. If absent: `false` where the cluster is Kubernetes 1.33 or newer and the
+    /// pods have no RuntimeClass. `true` where nodes or volumes can't do that: it needs Linux 6.3,
+    /// containerd 2.0 or CRI-O, runc 1.2, and file systems with idmapped mounts, which NFS has not. `status.roles`
+    /// of a Thread says what is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_users: Option<bool>,
     /// Secrets of type `kubernetes.io/dockerconfigjson`, in the namespace of the Threads, with which
     /// nodes pull the pods' images. No container sees them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -71,8 +78,8 @@ pub struct PodSettings {
     /// Requests and limits by container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<PodResources>,
-    /// As whom the pods run. If absent: as user, group and file system group 1000 with a SELinux level
-    /// of the Thread, and on OpenShift as `{}` says. `{}`: as the platform chooses.
+    /// As whom the pods run. If absent: as user, group and file system group 10001 (1000 with a volume from before
+    /// that) with a SELinux level of the Thread, and on OpenShift as `{}` says. `{}`: as the platform chooses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_context: Option<PodUser>,
     /// Volumes for commands, such as a cache that builds share. What one Thread puts into a claim,
@@ -217,6 +224,12 @@ impl PodSettings {
             self.topology_spread_constraints.clone_from(&base.topology_spread_constraints);
         }
         or(&mut self.priority_class_name, base.priority_class_name.as_ref());
+        // What a base says of users is for the runtime that it knows.
+        let other_runtime =
+            self.runtime_class_name.is_some() && self.runtime_class_name != base.runtime_class_name;
+        if !other_runtime {
+            or(&mut self.host_users, base.host_users.as_ref());
+        }
         or(&mut self.runtime_class_name, base.runtime_class_name.as_ref());
         let known = &self.image_pull_secrets;
         let more = base.image_pull_secrets.iter().filter(|s| !known.contains(s));
@@ -268,6 +281,17 @@ mod tests {
 
     fn settings(yaml: &str) -> PodSettings {
         serde_saphyr::from_str(yaml).unwrap()
+    }
+
+    #[test]
+    fn what_is_said_of_users_is_for_the_runtime_beside_it() {
+        let users = |near: &str, far: &str| settings(near).over(&settings(far)).host_users;
+        assert_eq!(users("{}", "{hostUsers: false}"), Some(false));
+        assert_eq!(users("{hostUsers: true}", "{hostUsers: false}"), Some(true));
+        assert_eq!(users("{runtimeClassName: gvisor}", "{hostUsers: false}"), None);
+        let same = "{runtimeClassName: crun, hostUsers: false}";
+        assert_eq!(users("{runtimeClassName: crun}", same), Some(false));
+        assert_eq!(users("{}", same), Some(false));
     }
 
     #[test]

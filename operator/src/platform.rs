@@ -27,6 +27,33 @@ pub async fn open_client(who: &str) -> anyhow::Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
+/// Has agent pods get users of their own where the cluster has user namespaces, unless somebody said something.
+pub async fn settle_namespaces(client: &Client, args: &mut ControllerArgs) {
+    if args.agent_pods.host_users.is_some() || args.agent_pods.runtime_class_name.is_some() {
+        return;
+    }
+    let version = loop {
+        match client.apiserver_version().await {
+            Ok(version) => break version,
+            Err(error) => tracing::warn!(%error, "which Kubernetes this is, is not known yet"),
+        }
+        tokio::time::sleep(PAUSE).await;
+    };
+    if has_user_namespaces(&version.major, &version.minor) {
+        args.agent_pods.host_users = Some(false);
+    }
+}
+
+/// Whether a cluster of this version has them unless somebody turned them off. Providers put signs behind
+/// the minor version.
+fn has_user_namespaces(major: &str, minor: &str) -> bool {
+    let number = |text: &str| -> Option<u32> {
+        let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().ok()
+    };
+    number(major).zip(number(minor)).is_some_and(|version| version >= (1, 33))
+}
+
 /// Has agent pods run as whom the platform chooses, where it refuses others and nobody said anything.
 pub async fn settle_user(client: &Client, args: &mut ControllerArgs) {
     if args.agent_pods.security_context.is_some() {
@@ -42,5 +69,23 @@ pub async fn settle_user(client: &Client, args: &mut ControllerArgs) {
     if groups.iter().any(|group| group.name == OPENSHIFT) {
         tracing::info!("on OpenShift: the platform chooses the users of agent pods");
         args.agent_pods.security_context = Some(PodUser::default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_namespaces_are_there_from_1_33_on() {
+        for (major, minor, has) in [
+            ("1", "33", true),
+            ("1", "36+", true),
+            ("2", "0", true),
+            ("1", "32", false),
+            ("", "", false),
+        ] {
+            assert_eq!(has_user_namespaces(major, minor), has, "{major}.{minor}");
+        }
     }
 }

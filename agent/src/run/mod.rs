@@ -47,6 +47,7 @@ use crate::builds::PodBuilds;
 use crate::decisions::DecisionLog;
 use crate::gateway::{GatewayClient, GatewayError};
 use crate::relay::GitRelay;
+use crate::sandbox::describe_level;
 use crate::sending::{HistorySender, TranscriptGrowth};
 use crate::toolbox::client::{ToolboxClient, ToolboxError};
 use crate::toolbox::protocol::{CommitAuthor, ToolboxHello, ToolboxReply, ToolboxRequest};
@@ -177,7 +178,7 @@ async fn run_until_idle(args: RunArgs) -> Result<(), RunError> {
     let inbox = inbox.filter(|_| began.elapsed() < FRESH);
     let hello = build_hello(&session, &relay);
     let sandbox = match toolbox.ask(ToolboxRequest::Hello(hello)).await? {
-        ToolboxReply::Text(level) => Some(level),
+        ToolboxReply::Text(level) => Some(describe_level(&level)),
         _ => None,
     };
     let done = session.done.clone();

@@ -6,6 +6,7 @@
 
 mod calls;
 mod files;
+mod users;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,6 +16,8 @@ use clap::ValueEnum;
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+
+pub use self::users::describe_level;
 
 /// What a command may do with files. Everything else that the container shows can be read.
 #[derive(Clone, Debug, Default)]

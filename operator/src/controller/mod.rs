@@ -102,6 +102,7 @@ pub async fn serve_controller(
         crate::definitions::await_definitions(&client, &ready).await;
         watches.synced().await;
         platform::settle_user(&client, &mut args).await;
+        platform::settle_namespaces(&client, &mut args).await;
     };
     tokio::select! {
         () = prepared => {}

@@ -11,8 +11,8 @@ use codebutler_crds::repo::AccessMode;
 use codebutler_crds::role::{SandboxKind, WorkspaceSpec, WorktreeAccess};
 use codebutler_crds::{AgentRole, Repo, Thread, names};
 use k8s_openapi::api::core::v1::{
-    Affinity, Container, EnvVar, EnvVarSource, LocalObjectReference, ObjectFieldSelector, Pod,
-    PodAffinityTerm, PodDNSConfig, PodSpec, VolumeMount,
+    Affinity, Container, EnvVar, EnvVarSource, ExecAction, LocalObjectReference,
+    ObjectFieldSelector, Pod, PodAffinityTerm, PodDNSConfig, PodSpec, Probe, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt as _;
@@ -41,6 +41,8 @@ pub struct PodInput<'a> {
     pub role: &'a AgentRole,
     pub gateway: &'a GatewayAddress,
     pub args: &'a ControllerArgs,
+    /// As whom it runs where nobody says anything else.
+    pub user: i64,
 }
 
 impl PodInput<'_> {
@@ -111,6 +113,7 @@ impl PodInput<'_> {
             hostname: Some(role.role.clone()),
             security_context: Some(security::pod_security(
                 &self.thread.uid().unwrap_or_default(),
+                self.user,
                 settings.security_context.as_ref(),
             )),
             affinity: self.affinity(settings),
@@ -118,6 +121,7 @@ impl PodInput<'_> {
             tolerations: some_list(&settings.tolerations),
             topology_spread_constraints: some_list(&settings.topology_spread_constraints),
             runtime_class_name: settings.runtime_class_name.clone(),
+            host_users: settings.host_users,
             priority_class_name: settings.priority_class_name.clone(),
             image_pull_secrets: self.pull_secrets(settings),
             termination_grace_period_seconds: Some(30),
@@ -209,6 +213,7 @@ impl PodInput<'_> {
                 volumes::in_dir_of(volumes::TOKEN, path::TOKEN_FILE),
                 volumes::in_dir_of(volumes::CA, path::CA_FILE),
             ]),
+            liveness_probe: Some(liveness_probe()),
             resources: Some(size::resources_of(
                 resources.and_then(|all| all.agent.as_ref()),
                 ContainerSize::AGENT,
@@ -256,6 +261,19 @@ pub fn woken_for(thread: &Thread, role: &str) -> String {
     let pending = status.pending.iter().rev().find(|pending| pending.role == role);
     let words = inbox.map(ToString::to_string).into_iter().chain(pending.map(|p| p.id.clone()));
     words.collect::<Vec<_>>().join(" ")
+}
+
+/// Whether the agent's loop still turns: what it is there for takes minutes, so nobody asks often.
+fn liveness_probe() -> Probe {
+    let command = [path::IMAGE_BINARY, "alive", "--share", path::BIN_DIR];
+    Probe {
+        exec: Some(ExecAction { command: Some(to_words(&command)) }),
+        initial_delay_seconds: Some(30),
+        period_seconds: Some(30),
+        timeout_seconds: Some(10),
+        failure_threshold: Some(4),
+        ..Probe::default()
+    }
 }
 
 fn env_home(home: &str) -> EnvVar {

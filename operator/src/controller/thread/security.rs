@@ -6,17 +6,20 @@ use k8s_openapi::api::core::v1::{
 };
 use sha2::{Digest as _, Sha256};
 
-/// User and group of everything in an agent pod: nobody in any image has to be prepared for it.
-const ID: i64 = 1000;
+/// User and group of everything in an agent pod: no image has to be prepared for it, and no account of a node
+/// has such a number.
+pub const USER: i64 = 10_001;
+/// The same with a volume from before that: its files are this user's.
+pub const OLD_USER: i64 = 1000;
 
 /// Of a pod: as somebody says it, and the rest as the platform chooses; or, if nobody said anything,
-/// as a user of our own.
-pub fn pod_security(thread_uid: &str, given: Option<&PodUser>) -> PodSecurityContext {
+/// as the user `own`.
+pub fn pod_security(thread_uid: &str, own: i64, given: Option<&PodUser>) -> PodSecurityContext {
     let usual;
     let user = if let Some(user) = given {
         user
     } else {
-        usual = own_user(thread_uid);
+        usual = own_user(thread_uid, own);
         &usual
     };
     let groups = &user.supplemental_groups;
@@ -38,11 +41,11 @@ pub fn pod_security(thread_uid: &str, given: Option<&PodUser>) -> PodSecurityCon
 }
 
 /// A Thread's pods share a SELinux level, since they share a volume.
-fn own_user(thread_uid: &str) -> PodUser {
+fn own_user(thread_uid: &str, id: i64) -> PodUser {
     PodUser {
-        run_as_user: Some(ID),
-        run_as_group: Some(ID),
-        fs_group: Some(ID),
+        run_as_user: Some(id),
+        run_as_group: Some(id),
+        fs_group: Some(id),
         supplemental_groups: Vec::new(),
         se_linux_options: Some(SELinuxOptions {
             level: Some(selinux_level(thread_uid)),

@@ -25,7 +25,7 @@ use super::desired::plan_thread;
 use super::lineage::ThreadLineage;
 use super::observe::{ObservedThread, RoleAdmission};
 use super::plan::ThreadPlan;
-use super::{pod, volume};
+use super::{pod, security, volume};
 use crate::apply::ApplyRefusal;
 use crate::controller::gateway::GatewayAddress;
 use crate::controller::testing;
@@ -73,6 +73,7 @@ fn pod(thread: &Thread, role: &str, uid: &str, status: Value) -> Arc<Pod> {
         role: &role,
         gateway: &gateway(),
         args: &testing::args(),
+        user: security::USER,
     };
     let mut pod = input.build();
     pod.metadata.uid = Some(uid.to_owned());

@@ -9,6 +9,7 @@ use super::life::PodLife;
 use super::observe::ObservedThread;
 use super::plan::{GonePod, ThreadPlan};
 use super::pod;
+use super::volume;
 use crate::args::ControllerArgs;
 use crate::controller::gateway::GatewayAddress;
 use crate::controller::health::{HealthLevel, ObjectHealth};
@@ -81,7 +82,8 @@ pub fn pod_input<'a>(
     role: &'a AgentRole,
     gateway: &'a GatewayAddress,
 ) -> pod::PodInput<'a> {
-    pod::PodInput { thread: view.thread, repo: view.repo, role, gateway, args: view.args }
+    let user = volume::find_user(view.observed.volume.as_deref());
+    pod::PodInput { thread: view.thread, repo: view.repo, role, gateway, args: view.args, user }
 }
 
 /// A pod whose node does not answer any more.

@@ -8,9 +8,12 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt as _;
 
+use super::security;
 use crate::controller::labels;
 use crate::quantity::parse_bytes;
 
+/// Annotation on a claim: the user whose files it was made for. Absent on one from before pods had another.
+const ANNOTATION_USER: &str = "codebutler.dev/user";
 /// Annotation on a claim: class and mode as they were asked for.
 const ANNOTATION_ASKED: &str = "codebutler.dev/asked-for";
 
@@ -22,7 +25,8 @@ pub fn build_claim(thread: &Thread, repo: &Repo) -> PersistentVolumeClaim {
     let name = names::volume_claim(&thread.name_any());
     let mut metadata = labels::owned_metadata(thread, name, labels::of_claim(thread));
     // The cluster writes its default class where none is asked for.
-    metadata.annotations = Some([(ANNOTATION_ASKED.to_owned(), asked_for(repo))].into());
+    let own = [(ANNOTATION_ASKED, asked_for(repo)), (ANNOTATION_USER, security::USER.to_string())];
+    metadata.annotations = Some(own.map(|(name, value)| (name.to_owned(), value)).into());
     PersistentVolumeClaim {
         metadata,
         spec: Some(PersistentVolumeClaimSpec {
@@ -36,6 +40,13 @@ pub fn build_claim(thread: &Thread, repo: &Repo) -> PersistentVolumeClaim {
         }),
         status: None,
     }
+}
+
+/// As whom pods work with a claim, or with the one that is made for them: files belong to whoever wrote them.
+pub fn find_user(claim: Option<&PersistentVolumeClaim>) -> i64 {
+    let Some(claim) = claim else { return security::USER };
+    let user = claim.annotations().get(ANNOTATION_USER);
+    user.and_then(|user| user.parse().ok()).unwrap_or(security::OLD_USER)
 }
 
 /// Whether the Repo wants another kind of volume than this claim asks for.

@@ -24,6 +24,7 @@ fn built_by(role: &Value, repo: &Value, args: &ControllerArgs) -> Value {
         role: &definition,
         gateway: &gateway(),
         args,
+        user: security::USER,
     };
     serde_json::to_value(input.build()).unwrap()
 }
@@ -75,7 +76,7 @@ fn the_role_goes_before_the_repo_and_the_repo_before_the_installation() {
 fn a_pod_runs_as_nobody_in_particular_only_where_that_is_asked_for() {
     let user = |pod: &Value| pod["spec"]["securityContext"].clone();
     let usual = user(&built(&none(), &none(), &none()));
-    assert_eq!((&usual["runAsUser"], &usual["fsGroup"]), (&json!(1000), &json!(1000)));
+    assert_eq!((&usual["runAsUser"], &usual["fsGroup"]), (&json!(10001), &json!(10001)));
     assert!(usual["seLinuxOptions"]["level"].is_string());
     let free = user(&built(&none(), &none(), &json!({"securityContext": {}})));
     assert_eq!(

@@ -1,0 +1,78 @@
+//! Whether the agent's loop still turns. A task of the loop's own runtime touches a file; the kubelet's probe looks
+//! how old that is. The agent listens on no port that could be asked, and a pod's network lets nobody in.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+/// Between two signs of life.
+const EVERY: Duration = Duration::from_secs(10);
+const FILE: &str = ".alive";
+
+/// Gives a first sign of life, and the others while it is polled.
+///
+/// # Errors
+/// When the file can't be made.
+pub fn begin_beats(dir: &Path) -> io::Result<impl Future<Output = ()> + Send + use<>> {
+    let path = dir.join(FILE);
+    touch_file(&path)?;
+    Ok(keep_beating(path, EVERY))
+}
+
+async fn keep_beating(path: PathBuf, every: Duration) {
+    loop {
+        tokio::time::sleep(every).await;
+        if let Err(error) = touch_file(&path) {
+            tracing::warn!(%error, "no sign of life can be given");
+        }
+    }
+}
+
+fn touch_file(path: &Path) -> io::Result<()> {
+    File::create(path)?.set_modified(SystemTime::now())
+}
+
+/// What the probe ends with.
+pub fn judge_beats(dir: &Path, within: u64) -> ExitCode {
+    let limit = Duration::from_secs(within);
+    if is_alive(&dir.join(FILE), SystemTime::now(), limit) {
+        ExitCode::SUCCESS
+    } else {
+        tracing::error!(within, "the agent's loop gave no sign of life");
+        ExitCode::FAILURE
+    }
+}
+
+/// A clock that was put back says nothing against the loop.
+fn is_alive(path: &Path, now: SystemTime, limit: Duration) -> bool {
+    let beat = path.metadata().and_then(|file| file.modified());
+    beat.is_ok_and(|beat| now.duration_since(beat).unwrap_or_default() <= limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_loop_that_turns_is_alive_and_one_that_hangs_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, limit) = (dir.path().join(FILE), Duration::from_mins(2));
+        let now = SystemTime::now();
+        assert!(!is_alive(&path, now, limit), "it never began");
+        drop(begin_beats(dir.path()).unwrap());
+        assert!(is_alive(&path, now, limit));
+        assert!(!is_alive(&path, now + Duration::from_secs(200), limit), "it was heard once");
+        let past = now - Duration::from_hours(1);
+        assert!(is_alive(&path, past, limit), "a clock that was put back");
+        File::open(&path).unwrap().set_modified(past).unwrap();
+        assert!(!is_alive(&path, now, limit));
+        let beats = tokio::spawn(keep_beating(path.clone(), Duration::from_millis(1)));
+        // As long as it takes: the probe's own limit ends it.
+        while !is_alive(&path, now, limit) {
+            tokio::task::yield_now().await;
+        }
+        beats.abort();
+    }
+}
