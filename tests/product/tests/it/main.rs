@@ -68,6 +68,7 @@ mod resources;
 mod review;
 mod roadmaps;
 mod sandbox;
+mod scan;
 mod scenario;
 mod seeds;
 mod signing_by_mail;

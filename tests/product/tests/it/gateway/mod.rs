@@ -29,6 +29,7 @@ mod push_approval;
 mod redteam;
 mod redteam_endpoints;
 mod redteam_git;
+mod redteam_rules;
 mod remote;
 mod remote_change;
 mod replicas;
