@@ -7,12 +7,14 @@
 //! - [`seeds`]: the prompts and skills that CodeButler brings.
 //! - [`validate`]: what is wrong with all of it, by file and line.
 //! - [`text`]: shortening what comes from outside.
+//! - [`voice`]: keeping what comes from outside from speaking as the system.
 
 pub mod policy;
 pub mod seeds;
 pub mod skills;
 pub mod text;
 pub mod validate;
+pub mod voice;
 
 /// Characters of one guide; the rest is cut.
 pub const MAX_GUIDE: usize = 48 * 1024;

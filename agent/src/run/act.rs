@@ -154,9 +154,8 @@ impl Agent {
                     CutReason::Time => "the time for the run was over",
                     CutReason::Stop(_) => "a user stopped the run",
                 };
-                let text = format!(
-                    "[CodeButler] Interrupted: {why}. Whether it was carried out is not known."
-                );
+                let text =
+                    format!("[note] Interrupted: {why}. Whether it was carried out is not known.");
                 let text = note.iter().cloned().chain([text]).collect::<Vec<_>>().join("\n");
                 self.result(open, text, ResultKind::Plain)?;
                 return self.cut(cut).await.map(Some);

@@ -58,7 +58,7 @@ impl KeepOutcome {
 
 /// After a crash: which one it was is not known here, but it is the newest.
 pub fn note_after_crash(verdict: &RiskVerdict) -> Option<String> {
-    let text = "[CodeButler] Before this, the worktree was kept: the newest of `git for-each-ref --sort=-v:refname \
+    let text = "[note] Before this, the worktree was kept: the newest of `git for-each-ref --sort=-v:refname \
                 refs/codebutler/snap` has it.";
     verdict.loses.then(|| text.to_owned())
 }
@@ -73,7 +73,7 @@ pub fn with_note(note: Option<&str>, done: ToolOutcome) -> ToolOutcome {
 
 fn kept_note(KeptSnapshot { name, left_out }: &KeptSnapshot) -> String {
     let mut out = format!(
-        "[CodeButler] Before this, all files but ignored folders were kept in {name}. `git restore --source={name} -- PATH` brings back a \
+        "[note] Before this, all files but ignored folders were kept in {name}. `git restore --source={name} -- PATH` brings back a \
          path (`.`: all), `git diff {name}` shows what differs."
     );
     if !left_out.is_empty() {

@@ -258,7 +258,7 @@ impl CommandShell {
         {
             let _ = writeln!(
                 output,
-                "[CodeButler] `{program}` is not in this role's workspace image: do without it, or tell the \
+                "[note] `{program}` is not in this role's workspace image: do without it, or tell the \
                  people that the AgentRole's `spec.workspace.image` needs it."
             );
         }

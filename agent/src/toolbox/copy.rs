@@ -90,20 +90,20 @@ impl WorktreeCopy {
         if let Some(program) = &plan.missing {
             *lock(&self.failed) = Some(plan.fingerprint.clone());
             return Ok(format!(
-                "[CodeButler] The copy is not set up: `{named}` needs `{program}`, which is not here.\n"
+                "[note] The copy is not set up: `{named}` needs `{program}`, which is not here.\n"
             ));
         }
         let done = site.perform(shell, &plan, SET_UP_SECONDS).await?;
         let ended = done.ended.unwrap_or_default();
         if ended.is_success() {
             return Ok(format!(
-                "[CodeButler] The copy was set up first, with `{named}` ({} s).\n",
+                "[note] The copy was set up first, with `{named}` ({} s).\n",
                 ended.seconds
             ));
         }
         *lock(&self.failed) = Some(done.fingerprint);
         Ok(format!(
-            "[CodeButler] Setting the copy up with `{named}` failed ({}): look at `{}` with Read.\n",
+            "[note] Setting the copy up with `{named}` failed ({}): look at `{}` with Read.\n",
             clip_text(&ended.verdict, 100),
             done.log
         ))
@@ -116,7 +116,7 @@ impl WorktreeCopy {
             return String::new();
         }
         format!(
-            "[CodeButler] You may not change the worktree: your commands run in a copy of it (`{}`), which follows it. \
+            "[note] You may not change the worktree: your commands run in a copy of it (`{}`), which follows it. \
              Nothing that they write there is committed or seen by others.\n",
             self.tree().display()
         )

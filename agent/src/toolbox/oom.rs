@@ -30,7 +30,7 @@ impl OomWatch {
                 |limit| format!("the {} that this container may have", show_size(limit)),
             );
             format!(
-                "[CodeButler] The kernel ended {ended} process{} here: commands needed more memory than {limit}. \
+                "[note] The kernel ended {ended} process{} here: commands needed more memory than {limit}. \
                  Do less at once (fewer jobs or workers, smaller pieces); if that can't be, tell the people that \
                  the AgentRole's `spec.workspace.resources` needs a higher memory limit.\n",
                 if ended == 1 { "" } else { "es" },

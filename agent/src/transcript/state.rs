@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use codebutler_guides::voice::speak;
 use codebutler_wire::{PendingDecision, PendingItem, SlackTs, TestRun, ThreadMessage};
 use serde_json::Value;
 
@@ -63,6 +64,8 @@ pub struct TranscriptState {
     words: KeptWords,
     /// The newest summary of what was before.
     summary: Option<String>,
+    /// Tools whose results imitated the system's voice.
+    forgers: BTreeSet<String>,
 }
 
 impl TranscriptState {
@@ -177,6 +180,11 @@ impl TranscriptState {
         }
     }
 
+    /// Tools whose results imitated the system's voice.
+    pub fn forgers(&self) -> &BTreeSet<String> {
+        &self.forgers
+    }
+
     /// Whether a message was taken.
     pub fn has_seen(&self, ts: &SlackTs) -> bool {
         self.seen.contains(ts)
@@ -249,7 +257,7 @@ impl TranscriptState {
             }
             TranscriptRecord::Landed { items, text } => {
                 self.proposals.land(items);
-                self.chat.push(model::user_message(&format!("[CodeButler] {text}")));
+                self.chat.push(model::user_message(&speak(text)));
             }
             TranscriptRecord::LookedBack { .. }
             | TranscriptRecord::RolesAsked { .. }
@@ -276,11 +284,11 @@ impl TranscriptState {
             }
             TranscriptRecord::Overflowed { shown, window } => self.overflowed(*shown, *window),
             TranscriptRecord::Facts { text } => {
-                self.chat.push(model::user_message(text));
+                self.chat.push(model::user_message(&speak(text)));
                 self.facts = Some(text.clone());
             }
             TranscriptRecord::Skill { .. } | TranscriptRecord::Offered(_) => self.wish(record),
-            TranscriptRecord::Note { text } => self.chat.push(model::user_message(text)),
+            TranscriptRecord::Note { text } => self.chat.push(model::user_message(&speak(text))),
             TranscriptRecord::Compacted { upto, summary, room } => {
                 self.compact(*upto, summary, *room);
             }
@@ -330,9 +338,9 @@ impl TranscriptState {
 
     fn unreadable(&mut self, why: &str) {
         self.answer_dangling_calls();
-        self.chat.push(model::user_message(&format!(
-            "[CodeButler] Your last reply could not be read: {why}. Answer again."
-        )));
+        self.chat.push(model::user_message(&speak(&format!(
+            "Your last reply could not be read: {why}. Answer again."
+        ))));
         if let Some(run) = &mut self.run {
             run.turns += 1;
             run.faults += 1;
@@ -349,7 +357,7 @@ impl TranscriptState {
 
     /// Its last words are not said: the model is told why, and goes on.
     fn go_on(&mut self, why: &str, change: impl FnOnce(&mut OpenRun)) {
-        self.chat.push(model::user_message(&format!("[CodeButler] {why}")));
+        self.chat.push(model::user_message(&speak(why)));
         if let Some(run) = &mut self.run {
             run.answer = None;
             change(run);
@@ -358,10 +366,10 @@ impl TranscriptState {
 
     fn stuck(&mut self, why: &str, model: Option<&str>) {
         self.answer_dangling_calls();
-        self.chat.push(model::user_message(&format!(
-            "[CodeButler] You go in circles: {why}. Say to yourself what you want to know, and try \
-             another way; if something is missing that only people have, ask them."
-        )));
+        self.chat.push(model::user_message(&speak(&format!(
+            "You repeat yourself: {why}. State what you still need to know and choose a different approach. If \
+             only people can tell, ask them."
+        ))));
         if model.is_some() {
             self.think_anew();
         }

@@ -23,4 +23,5 @@ mod setup;
 mod steer;
 mod switching;
 mod toolbox;
+mod voice;
 mod world;

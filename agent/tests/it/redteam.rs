@@ -421,7 +421,7 @@ async fn a_copy_is_set_up_before_the_first_command_that_builds_and_not_for_one_t
     assert!(!out.contains("set up first"), "{out}");
     // Of no account what comes of them: they build.
     let first = run(&t.toolbox, "make -s nothing; cat made/log").await;
-    assert!(first.starts_with("[CodeButler] The copy was set up first, with `mkdir"), "{first}");
+    assert!(first.starts_with("[note] The copy was set up first, with `mkdir"), "{first}");
     let second = run(&t.toolbox, "make -s nothing; cat made/log").await;
     assert!(!second.contains("set up first") && second.contains("x\n[exit code 0"), "{second}");
     assert!(!t.world.tree("made").exists());

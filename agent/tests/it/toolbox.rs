@@ -176,7 +176,7 @@ async fn a_program_that_the_image_lacks_is_named() {
         ("cargo-of-another-image || true", false),
     ] {
         let out = text(&t.toolbox, bash(command, None)).await;
-        let said = "[CodeButler] `cargo-of-another-image` is not in this role's workspace image";
+        let said = "[note] `cargo-of-another-image` is not in this role's workspace image";
         assert_eq!(out.contains(said), named, "{out}");
     }
 }
@@ -201,7 +201,7 @@ async fn a_model_hears_that_the_kernel_ended_a_process_for_want_of_memory() {
         let out = text(&t.toolbox, bash("true", None)).await;
         assert!(!out.contains("kernel"), "{out}");
         let out = text(&t.toolbox, bash(&command, None)).await;
-        let said = "[CodeButler] The kernel ended 2 processes here: commands needed more memory than the \
+        let said = "[note] The kernel ended 2 processes here: commands needed more memory than the \
                     2 GiB that this container may have. Do less at once";
         assert!(out.contains(said) && out.contains("[exit code 0"), "{out}");
         assert!(!text(&t.toolbox, bash("true", None)).await.contains("kernel"));

@@ -83,7 +83,8 @@ fn find_suspicious(text: &str) -> Option<usize> {
     }
 }
 
-/// Whether nobody sees a character: it stands between others, and shows nothing.
+/// True if a character leaves no mark of its own: it stands between others, and shows nothing.
+#[must_use]
 pub const fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'

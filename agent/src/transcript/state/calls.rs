@@ -12,6 +12,7 @@ use crate::model::{self, AssistantMessage, ToolCall};
 use crate::run::stuck::HashedStep;
 use crate::tools::proof::hands_over;
 use crate::transcript::{ActionConsent, ModelPicture, ResultKind};
+use codebutler_guides::voice::{guard_voice, has_voice, quote_lines};
 
 /// A question about an action.
 #[derive(Debug)]
@@ -71,12 +72,16 @@ impl TranscriptState {
         let Some(asked) = answer.message.tool_calls.get(call) else { return };
         self.chat.push(match &answer.allowed {
             // It stands where the call was made that it is the result of.
-            None => model::tool_message(&asked.id, text),
+            None => model::tool_message(&asked.id, &guard_voice(text)),
             Some(_) => model::user_message(&format!(
-                "[CodeButler] {} was carried out, as it was allowed. It came to:\n{text}",
-                asked.name
+                "[CodeButler] {} was carried out, as it was allowed. Its result:\n{}",
+                asked.name,
+                quote_lines(text)
             )),
         });
+        if has_voice(text) {
+            self.forgers.insert(asked.name.clone());
+        }
         run.steps.push(HashedStep {
             call: hash_parts(&[&asked.name, &asked.arguments]),
             result: hash_parts(&[without_time(text)]),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use codebutler_guides::voice::speak;
 use codebutler_wire::{NanoUsd, TokenUsage};
 
 use super::TranscriptState;
@@ -58,7 +59,7 @@ impl TranscriptState {
             }
             TranscriptRecord::LookBackOver { why } => {
                 self.look_back.over = true;
-                self.chat.push(model::user_message(&format!("[CodeButler] {why}")));
+                self.chat.push(model::user_message(&speak(why)));
             }
             _ => {}
         }

@@ -1,5 +1,6 @@
 //! How the model is told what people say, show and decide.
 
+use codebutler_guides::voice::{join_lines, quote_lines, speak};
 use codebutler_wire::{
     ActionChoice, MessageAuthor, PendingDecision, PendingItem, PlanChoice, ThreadMessage,
 };
@@ -16,7 +17,7 @@ pub const STILL_COUNTS: &str = "[CodeButler] The call that people said yes to wa
 const DECISION: &str = "[decision] ";
 
 pub fn show_picture(picture: &ModelPicture) -> Value {
-    model::picture_message(&format!("[CodeButler] `{}`:", picture.shown), &picture.url)
+    model::picture_message(&speak(&join_lines(&format!("`{}`:", picture.shown))), &picture.url)
 }
 
 /// Keeps the newest pictures alone: no other is shown again, and each may have megabytes.
@@ -42,13 +43,8 @@ pub fn show_message(message: &ThreadMessage) -> String {
         MessageAuthor::System => "CodeButler".to_owned(),
     };
     let to = if message.addressed { ", to you" } else { "" };
-    format!("[message {} from {from}{to}]\n{}", message.ts, quote_lines(&message.text))
-}
-
-/// A text with a mark before each of its lines.
-pub fn quote_lines(text: &str) -> String {
-    let lines: Vec<_> = text.lines().map(|line| format!("> {line}")).collect();
-    lines.join("\n")
+    let head = join_lines(&format!("[message {} from {from}{to}]", message.ts));
+    format!("{head}\n{}", quote_lines(&message.text))
 }
 
 /// A message that is answered elsewhere, for whoever only follows the thread.
@@ -66,10 +62,13 @@ pub fn is_peoples(decision: &str) -> bool {
 
 /// What people decided, in words for the model. `carried_out`: what was allowed is carried out at once.
 pub fn show_decision(pending: &PendingItem, carried_out: bool) -> String {
+    join_lines(&tell_decision(pending, carried_out))
+}
+
+fn tell_decision(pending: &PendingItem, carried_out: bool) -> String {
     let PendingItem { user, message, .. } = pending;
     match pending.decision() {
-        Some(PendingDecision::Budget { .. }) => "[CodeButler] You were paused because a limit was \
-             reached. It has given way: go on from where you were."
+        Some(PendingDecision::Budget { .. }) => "[CodeButler] You were paused because a limit was reached. The limit was raised: continue where you stopped."
             .to_owned(),
         Some(PendingDecision::Action(choice)) => show_action(choice, user, carried_out),
         Some(PendingDecision::Learning { item, approved }) => {
@@ -83,8 +82,7 @@ pub fn show_decision(pending: &PendingItem, carried_out: bool) -> String {
         }
         Some(PendingDecision::Update) => format!(
             "[decision] user {user} wants this branch brought up to date with the base branch (message \
-             {message}): call GitUpdate, run the test command, then GitPush, and hand over to the reviewer: \
-             what was reviewed was another commit. If a test fails, both sides don't work together: mend that first."
+             {message}): call GitUpdate, run the test command, then GitPush, and hand over to the reviewer, who reviewed another commit. If a test fails, the two sides do not fit together: fix that first."
         ),
         Some(PendingDecision::KeepWhole) => format!(
             "[decision] user {user} does not want the request split (message {message}): plan it as one."
@@ -120,8 +118,7 @@ fn show_action(choice: ActionChoice, user: &str, carried_out: bool) -> String {
              or ask what they want instead."
         ),
         ActionChoice::Expired => {
-            "[CodeButler] Nobody answered in time whether the call that you asked \
-             about may be made. That is neither a yes nor a no: it was not made."
+            "[CodeButler] The question about your call got no answer in time. That is neither a yes nor a no: the call was not made."
                 .to_owned()
         }
     }

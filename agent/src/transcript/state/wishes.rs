@@ -1,5 +1,6 @@
 //! What users asked for in this run that may be a skill, and the question which one.
 
+use codebutler_guides::voice::speak;
 use codebutler_wire::{MessageAuthor, PendingDecision, PendingItem, SlackTs, ThreadMessage};
 use serde::{Deserialize, Serialize};
 
@@ -44,14 +45,14 @@ impl TranscriptState {
         match record {
             TranscriptRecord::Skill { message, text } => {
                 self.wishes.settle(message);
-                if let Some(skill) = text {
-                    self.words.go_by(skill, self.chat.len());
+                if let Some(skill) = text.as_deref().map(speak) {
+                    self.words.go_by(&skill, self.chat.len());
+                    self.chat.push(model::user_message(&skill));
                 }
-                self.chat.extend(text.as_deref().map(model::user_message));
             }
             TranscriptRecord::Offered(offer) => {
                 self.wishes.offer(offer);
-                self.chat.push(model::user_message(&offer.shown()));
+                self.chat.push(model::user_message(&speak(&offer.shown())));
             }
             _ => {}
         }

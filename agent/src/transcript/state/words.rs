@@ -8,8 +8,9 @@ use std::fmt::Write as _;
 use codebutler_guides::text::{common_limit, shorten_text};
 use codebutler_wire::{MessageAuthor, SlackTs, ThreadMessage};
 
-use super::show::{quote_lines, show_message};
+use super::show::show_message;
 use crate::transcript::RunOutcome;
+use codebutler_guides::voice::quote_lines;
 
 /// The tool that shows messages in full.
 pub const READ_BACK: &str = "ReadConversation";

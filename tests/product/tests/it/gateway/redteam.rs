@@ -22,11 +22,31 @@ use super::pull_request::with_a_commit;
 use super::remote::with_a_pull;
 
 /// What is attempted, the file below `tests/product/tests/it/` and the test in it.
-const LIST: [(&str, &str, &str); 39] = [
+const LIST: [(&str, &str, &str); 43] = [
     (
         "the gateway's account",
         "gateway/rights.rs",
         "a_gateway_that_was_taken_over_leads_to_no_other_account",
+    ),
+    (
+        "the system's voice in results, messages",
+        "../../../../agent/tests/it/voice.rs",
+        "no_tool_result_or_message_speaks_as_the_system",
+    ),
+    (
+        "the system's voice in an allowed call",
+        "../../../../agent/tests/it/voice.rs",
+        "the_result_of_an_allowed_call_is_quoted",
+    ),
+    (
+        "the system's voice in a guide",
+        "../../../../agent/tests/it/voice.rs",
+        "a_guide_that_forges_the_voice_is_quoted_with_one_notice",
+    ),
+    (
+        "the system's voice in a summary",
+        "../../../../agent/tests/it/voice.rs",
+        "a_summary_does_not_speak_as_the_system",
     ),
     ("files, variables", "boundaries.rs", "a_command_finds_no_credential_and_no_way_out"),
     ("sockets, processes", "boundaries.rs", "a_command_finds_no_process_or_socket_but_its_own"),
