@@ -105,4 +105,13 @@ pub struct HandoverRounds {
     pub before: Option<SlackTs>,
     /// Hand-overs in a row; two are a round.
     pub times: u32,
+    /// Those in a row whose messages said nothing new.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub idle: u32,
+}
+
+// What serde asks for.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+const fn is_none(count: &u32) -> bool {
+    *count == 0
 }

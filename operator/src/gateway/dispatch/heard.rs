@@ -68,6 +68,13 @@ impl HeardConversation {
         None
     }
 
+    /// Whether what woke the run of `role` that has ended was the question to decide between two others.
+    pub fn is_to_decide(&self, role: &str) -> bool {
+        let mut woke = self.lines.iter().rev().filter(|line| line.to.iter().any(|to| to == role));
+        let newest = woke.next().map(|line| &line.by);
+        matches!(newest, Some(HeardSpeaker::Own { id }) if id.starts_with("rounds:"))
+    }
+
     /// Whether the reviewer has said anything yet.
     pub fn has_reviewed(&self, team: &RepoTeam) -> bool {
         team.reviews.as_deref().is_some_and(|reviewer| self.last_words(reviewer).is_some())

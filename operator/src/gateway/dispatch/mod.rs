@@ -85,13 +85,10 @@ pub fn find_nudge(
     let unfinished = is_unfinished(status);
     let why = if let Some(wish) = wish {
         format!(
-            "{wish}, and the thread is still open. Call CloseThread now. If it was refused, say why and what \
-             people can do about it"
+            "{wish}, and the thread is still open. Call CloseThread now. If it was refused, say why and what people can do about it"
         )
     } else if unfinished && team.is_implementer(role) && pull.is_none() {
-        "the plan is approved, and there is no pull request. If the work is done, commit it, push it, open \
-         the pull request and hand over; if it is not, go on with it. If you can't go on, ask the people \
-         with SendMessage and waitForReply"
+        "the plan is approved, and there is no pull request. If the work is done, commit, push, open the pull request and hand over; otherwise continue. If you cannot, ask the people with SendMessage and `waitForReply`"
             .to_owned()
     } else if unfinished
         && team.is_reviewer(role)
@@ -103,28 +100,21 @@ pub fn find_nudge(
         let to =
             [to(&team.implements, "something has to change"), to(&team.leads, "nothing has to")];
         let to: Vec<_> = to.into_iter().flatten().collect();
-        format!(
-            "it does not say what the review came to. Begin a line with {}",
-            to.join(", or with ")
-        )
+        format!("it contains no verdict. Begin a line with {}", to.join(", or with "))
     } else if unfinished && team.is_lead(role) && pull.is_some() {
-        "the pull request is open, and nobody was asked whether to merge it. If it is ready, ask with \
-         SendMessage and `decision: merge`; if not, begin a line with the address of the role that goes on"
+        "the pull request is open, and the people were not asked whether to merge it. If it is ready, ask with SendMessage and `decision: merge`; otherwise begin a line with the address of the role that continues"
             .to_owned()
     } else if !unfinished
         && !team.is_implementer(role)
         && is_new_plan(status)
         && words::is_plan(words)
     {
-        "it looks like a plan, and nobody can approve it like this. Post it with SendMessage and \
-         `decision: plan`, which shows the buttons"
+        "it looks like a plan without buttons to approve it. Post it with SendMessage and `decision: plan`"
             .to_owned()
     } else {
         return None;
     };
-    Some(format!(
-        "Your last words were not posted yet: {why}. If they stand as they are, say them again."
-    ))
+    Some(format!("Your answer was not posted: {why}. To post it unchanged, repeat it."))
 }
 
 /// What people decided about the end of the thread, if it is this role's to do and not done yet.
@@ -162,6 +152,9 @@ pub fn decide_dispatch(facts: &DispatchFacts<'_>) -> DispatchStep {
     }
     if asks_people(status) || facts.needs_people(role) {
         return DispatchStep::Rest;
+    }
+    if team.is_lead(role) && facts.heard.is_to_decide(role) {
+        return facts.tell(None, HandOverReason::Rounds);
     }
     let unfinished = is_unfinished(status);
     let asker = facts.heard.asker(role).map(|(asker, _)| asker);
@@ -278,7 +271,13 @@ impl DispatchFacts<'_> {
         if self.pull().is_none() {
             return match self.team.implements.as_deref().filter(|role| *role != self.role) {
                 Some(role) if self.needs_people(role) => DispatchStep::Rest,
-                Some(role) => self.pass(role, HandOverReason::PlanWaits, &subject),
+                // It was woken for this already and came to nothing: people hear of it.
+                Some(role) => match self.pass(role, HandOverReason::PlanWaits, &subject) {
+                    DispatchStep::Rest => {
+                        self.tell(self.team.implements.as_ref(), HandOverReason::NoPullRequest)
+                    }
+                    passed => passed,
+                },
                 None => self.tell(None, HandOverReason::NoPullRequest),
             };
         }

@@ -9,6 +9,78 @@ use super::RepoTeam;
 const ROUNDS: u32 = 3;
 /// Hand-overs in a round: there and back.
 const ROUND: u32 = 2;
+/// Rounds of messages that say nothing new, after which people are told instead of another one.
+const IDLE_ROUNDS: u32 = 2;
+/// Words of courtesy: a hand-over of these alone gives the other role nothing to act on.
+const COURTESY: &[&str] = &[
+    "again",
+    "ahead",
+    "alright",
+    "continue",
+    "done",
+    "fine",
+    "go",
+    "good",
+    "got",
+    "great",
+    "hi",
+    "hello",
+    "is",
+    "it",
+    "noted",
+    "now",
+    "ok",
+    "okay",
+    "on",
+    "over",
+    "perfect",
+    "please",
+    "proceed",
+    "ready",
+    "sounds",
+    "sure",
+    "thank",
+    "thanks",
+    "that",
+    "to",
+    "understood",
+    "well",
+    "will",
+    "do",
+    "yes",
+    "you",
+    "your",
+    "turn",
+    "back",
+    "hand",
+];
+
+/// Whether a hand-over brings nothing that the other role could act on.
+pub fn says_nothing(text: &str) -> bool {
+    let words = text.split_whitespace().filter(|word| !word.contains("@codebutler."));
+    let mut words =
+        words.map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase());
+    words.all(|word| word.is_empty() || COURTESY.contains(&&*word))
+}
+
+/// Whether `from` and `to` have handed over to each other for some rounds and said nothing new.
+pub fn is_idle(status: &ThreadStatus, from: &str, to: &str) -> bool {
+    let known = status.rounds.as_deref();
+    next_round(known, from, to) > IDLE_ROUNDS * ROUND
+        && known.is_some_and(|known| known.idle >= IDLE_ROUNDS * ROUND)
+}
+
+/// What people are told then, about the message at `ts`.
+pub fn idle_notice(from: &str, to: &str, ts: &SlackTs) -> HandOver {
+    HandOver {
+        id: format!("idle:{ts}"),
+        role: None,
+        from: Some(from.to_owned()),
+        with: Some(to.to_owned()),
+        why: HandOverReason::Rounds,
+        views: Vec::new(),
+    }
+}
 
 /// Who is asked instead of `to` when `from` hands over to it now. `at`: the message, if it was sent
 /// before; what was counted is not counted again.
@@ -34,17 +106,24 @@ fn next_round(known: Option<&HandoverRounds>, from: &str, to: &str) -> u32 {
     }
 }
 
-/// Counts a hand-over. Applied again, nothing changes.
-pub fn count_round(status: &mut ThreadStatus, from: &str, to: &str, ts: &SlackTs) {
+/// Counts a hand-over; `idle`: it said nothing new. Applied again, nothing changes.
+pub fn count_round(status: &mut ThreadStatus, from: &str, to: &str, ts: &SlackTs, idle: bool) {
     let known = status.rounds.take();
     if known.as_ref().is_some_and(|known| known.ts >= *ts) {
         status.rounds = known;
         return;
     }
     let times = next_round(known.as_deref(), from, to);
+    let idle_before = known.as_ref().filter(|_| times > 1).map_or(0, |known| known.idle);
     let before = known.filter(|known| known.from == to).map(|known| known.ts);
-    let counted =
-        HandoverRounds { from: from.to_owned(), to: to.to_owned(), ts: ts.clone(), before, times };
+    let counted = HandoverRounds {
+        from: from.to_owned(),
+        to: to.to_owned(),
+        ts: ts.clone(),
+        before,
+        times,
+        idle: if idle { idle_before + 1 } else { 0 },
+    };
     status.rounds = Some(Box::new(counted));
 }
 
@@ -96,9 +175,9 @@ mod tests {
             if lead_instead(&team, &status, from, to).is_some() {
                 asked.push(n);
             }
-            count_round(&mut status, from, to, &ts(n));
+            count_round(&mut status, from, to, &ts(n), false);
             // Delivered again, and written twice in a row.
-            count_round(&mut status, from, to, &ts(n));
+            count_round(&mut status, from, to, &ts(n), false);
         }
         assert_eq!(asked, [7, 13]);
         let question = lead_question(&status, "lead", "coder", "reviewer", &ts(13));
@@ -110,11 +189,48 @@ mod tests {
     }
 
     #[test]
+    fn two_roles_that_say_nothing_are_not_given_a_third_round() {
+        let mut status = ThreadStatus::default();
+        let turn = |n: u32| if n % 2 == 1 { ("coder", "reviewer") } else { ("reviewer", "coder") };
+        for n in 1..=4 {
+            let (from, to) = turn(n);
+            assert!(!is_idle(&status, from, to), "{n}");
+            count_round(&mut status, from, to, &ts(n), true);
+        }
+        assert!(is_idle(&status, "coder", "reviewer"));
+        // Something new begins the count anew, and so does another role.
+        let mut useful = status.clone();
+        count_round(&mut useful, "coder", "reviewer", &ts(5), false);
+        assert!(!is_idle(&useful, "reviewer", "coder"));
+        assert!(!is_idle(&status, "coder", "lead"));
+    }
+
+    #[test]
+    fn a_message_says_something_if_it_can_be_acted_on() {
+        for idle in [
+            "@codebutler.reviewer",
+            "@codebutler.coder ok, thanks.",
+            "@codebutler.coder please go on",
+        ] {
+            assert!(says_nothing(idle), "{idle}");
+        }
+        for useful in [
+            "@codebutler.coder see `a.rs`",
+            "@codebutler.coder line 4 is wrong",
+            "@codebutler.reviewer two",
+            "@codebutler.coder which one?",
+            "@codebutler.reviewer the empty cart is tested and pushed now",
+        ] {
+            assert!(!says_nothing(useful), "{useful}");
+        }
+    }
+
+    #[test]
     fn other_roles_in_between_begin_anew() {
         let (team, mut status) = (team(), ThreadStatus::default());
         for n in 2..=7 {
             let (from, to) = if n % 2 == 1 { ("coder", "reviewer") } else { ("reviewer", "coder") };
-            count_round(&mut status, from, to, &ts(n));
+            count_round(&mut status, from, to, &ts(n), false);
         }
         assert!(lead_instead(&team, &status, "reviewer", "coder").is_some());
         assert_eq!(lead_instead(&team, &status, "coder", "reviewer"), None);
@@ -124,10 +240,10 @@ mod tests {
             lead_instead(&RepoTeam { leads: None, ..team.clone() }, &status, "reviewer", "coder"),
             None
         );
-        count_round(&mut status, "reviewer", "lead", &ts(8));
+        count_round(&mut status, "reviewer", "lead", &ts(8), false);
         assert_eq!(status.rounds.as_ref().unwrap().times, 1);
-        count_round(&mut status, "lead", "coder", &ts(9));
-        count_round(&mut status, "coder", "reviewer", &ts(10));
+        count_round(&mut status, "lead", "coder", &ts(9), false);
+        count_round(&mut status, "coder", "reviewer", &ts(10), false);
         assert_eq!(status.rounds.as_ref().unwrap().times, 1);
     }
 }

@@ -140,7 +140,7 @@ fn who_goes_on_after_a_run() {
             "front",
             &planned,
             &[("U", "", "?"), ("!on:plan:maker:5.000000", "maker", "→"), ("front", "", "ok")],
-            "-",
+            "people NoPullRequest",
         ),
         // A person spoke since: anew.
         (
@@ -286,12 +286,24 @@ fn two_roles_that_are_passed_on_without_end_reach_the_lead() {
         ts: ts(10),
         before: Some(ts(9)),
         times: 6,
+        idle: 0,
     }));
     let (team, heard) = (team(), heard(&lines));
     let facts = DispatchFacts { team: &team, status: &before, role: "maker", heard: &heard };
     let DispatchStep::Pass(decided) = decide_dispatch(&facts) else { panic!() };
     assert_eq!((decided.role.as_deref(), decided.why), (Some("chief"), Why::Rounds));
     assert_eq!(decided.id, "rounds:11.000000");
+}
+
+#[test]
+fn people_hear_of_a_lead_that_was_to_decide_and_did_not() {
+    let state = json!({"plan": approved(), "pullRequest": pull()});
+    let lines = [
+        ("judge", "maker", "One finding"),
+        ("!rounds:10.000000", "chief", "→"),
+        ("chief", "", "Both have a point."),
+    ];
+    assert_eq!(next("chief", &state, &lines), "people Rounds");
 }
 
 #[test]

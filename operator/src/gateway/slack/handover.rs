@@ -221,7 +221,7 @@ fn mark_told(status: &mut ThreadStatus, decided: &HandOver, ts: &SlackTs, now: &
             if decided.why == HandOverReason::AlsoAddressed {
                 status.queued.retain(|next| next.role != *role);
             } else if let Some(from) = from {
-                rounds::count_round(status, from, role, ts);
+                rounds::count_round(status, from, role, ts, false);
             }
         }
         // It is asked for now: what people answer is for it.
@@ -255,12 +255,23 @@ fn handover_sentence(decided: &HandOver, names: &RoleNames, links: &[String]) ->
     let (to, from) = (names.get(decided.role.as_ref()), names.get(decided.from.as_ref()));
     let because = match decided.why {
         HandOverReason::Approved => "the plan is approved".to_owned(),
-        HandOverReason::PlanWaits => "the plan is approved, and nobody works on it".to_owned(),
+        HandOverReason::PlanWaits => "the approved plan is not built yet".to_owned(),
         HandOverReason::NotReviewed => "the pull request waits for a review".to_owned(),
         HandOverReason::ReviewPassed => "the review found nothing that has to change".to_owned(),
         HandOverReason::ReviewFound => "the review found something".to_owned(),
         HandOverReason::Answered => format!("{from} has answered"),
         HandOverReason::AlsoAddressed => format!("{from} addressed it too"),
+        HandOverReason::Rounds if decided.role.is_none() => {
+            return match &decided.with {
+                Some(_) => format!(
+                    "→ Nobody goes on: {from} and {} have nothing new to say to each other. Write here what they should do.",
+                    names.get(decided.with.as_ref())
+                ),
+                None => format!(
+                    "→ Nobody goes on: {from} was asked to decide and did not. Write here how to continue."
+                ),
+            };
+        }
         HandOverReason::Rounds => {
             let other = names.get(decided.with.as_ref());
             let views = match links {
@@ -268,23 +279,21 @@ fn handover_sentence(decided: &HandOver, names: &RoleNames, links: &[String]) ->
                 links => format!(" ({})", links.join(", ")),
             };
             return format!(
-                "→ {to} decides: {from} and {other} went back and forth three times without an end\
-                 {views}. Say who is right, and hand over to whoever goes on."
+                "→ {to} decides: {from} and {other} went back and forth three times without an end{views}. Decide who \
+                 is right, and hand over to the role that continues."
             );
         }
         HandOverReason::NotClosed if decided.role.is_some() => {
-            "the work is done, and nobody asked whether to merge it".to_owned()
+            "the work is done, and the merge question is open".to_owned()
         }
         HandOverReason::NotClosed => {
             return format!(
-                "→ Nobody goes on: there is a pull request, and nobody asked whether to merge it. Write here, \
-                 and {from} goes on."
+                "→ Nobody goes on: the pull request waits, and no role asked whether to merge it. Write here, and {from} continues."
             );
         }
         HandOverReason::NoPullRequest => {
             return format!(
-                "→ Nobody goes on: the plan is approved, and {from} stopped without a pull request. Write \
-                 here, and {from} goes on."
+                "→ Nobody goes on: the plan is approved, and {from} ended without a pull request. Write here, and {from} continues."
             );
         }
     };

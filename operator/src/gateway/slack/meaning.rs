@@ -76,8 +76,10 @@ struct Passing {
     first: Option<(String, SlackTs)>,
     /// Addressed too: one at a time, as they share a worktree.
     others: Vec<(String, SlackTs)>,
-    /// The one who is asked instead of another role.
-    asked: Option<(String, String, SlackTs)>,
+    /// The one who is asked instead of another role, if there is one.
+    asked: Option<(Option<String>, String, SlackTs)>,
+    /// The message gives nobody anything to act on.
+    idle: bool,
 }
 
 /// Roles that wait for their turn.
@@ -99,26 +101,33 @@ impl Passing {
             }
         }
         let last = sent.last();
-        if let (Some(part), Some(lead)) = (last, &team.leads)
+        if let Some(part) = last
             && let Some(held) = &part.held
         {
-            found.asked = Some((lead.clone(), held.clone(), part.ts.clone()));
+            found.asked = Some((team.leads.clone(), held.clone(), part.ts.clone()));
         }
+        found.idle = outgoing.parts.iter().all(|part| rounds::says_nothing(part));
         found
     }
 
     fn apply(&self, status: &mut ThreadStatus, sender: &str, now: &Time) {
         if let Some((role, ts)) = &self.first {
             threads::raise_inbox(status, std::slice::from_ref(role), ts, now);
-            rounds::count_round(status, sender, role, ts);
+            rounds::count_round(status, sender, role, ts, self.idle);
         }
         for (role, ts) in &self.others {
             queue_role(status, sender, role, ts);
         }
         if let Some((lead, held, ts)) = &self.asked {
-            rounds::count_round(status, sender, held, ts);
-            let question = rounds::lead_question(status, lead, sender, held, ts);
-            threads::add_handover(status, question);
+            let ends = self.idle && rounds::is_idle(status, sender, held);
+            rounds::count_round(status, sender, held, ts, self.idle);
+            match lead {
+                Some(lead) if !ends => {
+                    let question = rounds::lead_question(status, lead, sender, held, ts);
+                    threads::add_handover(status, question);
+                }
+                _ => threads::add_handover(status, rounds::idle_notice(sender, held, ts)),
+            }
         }
     }
 }

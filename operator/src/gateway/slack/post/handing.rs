@@ -32,8 +32,11 @@ impl FileHanding {
         let plain = read(false);
         let to = if last && plain.iter().all(Vec::is_empty) { read(true) } else { plain };
         let first = to.iter().flatten().next();
-        let held =
-            first.filter(|first| rounds::lead_instead(team, status, sender, first).is_some());
+        let empty = parts.iter().all(|part| rounds::says_nothing(part));
+        let held = first.filter(|first| {
+            rounds::lead_instead(team, status, sender, first).is_some()
+                || (empty && rounds::is_idle(status, sender, first))
+        });
         match held.cloned() {
             Some(held) => Self { to: vec![Vec::new(); parts.len()], held: Some(held) },
             None => Self { to, held: None },
@@ -106,6 +109,7 @@ mod tests {
             ts: "5.000000".parse().unwrap(),
             before: None,
             times: 6,
+            idle: 0,
         };
         let status = ThreadStatus { rounds: Some(Box::new(rounds)), ..ThreadStatus::default() };
         let parts = ["@codebutler.coder again".to_owned()];
