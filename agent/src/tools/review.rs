@@ -106,9 +106,8 @@ struct PlanReview;
 impl Handler for PlanReview {
     type Args = PlanReviewArgs;
     const NAME: &'static str = "PlanReview";
-    const DESCRIPTION: &'static str = "Posts what your review goes by: what must not break, where the risk is, and \
-        the tests there have to be. Before your first finding or verdict, once you have read plan and changes; \
-        again if a later round changes what it goes by.";
+    const DESCRIPTION: &'static str = "Posts your review plan: what must not break, where the risk is, and which tests are \
+        needed. Call it before your first finding or verdict, and again if a later round changes it.";
     const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(
@@ -129,7 +128,7 @@ impl Handler for PlanReview {
         let then = if missing_tests.is_empty() {
             "Now judge."
         } else {
-            "Tests are missing: this round asks for them, before the logic is judged."
+            "Tests are missing: ask for them in this round, before you judge the logic."
         };
         let record = Some(TranscriptRecord::ReviewPlanned { missing_tests });
         Ok(ToolOutcome {
@@ -143,52 +142,63 @@ fn check_form(args: &PlanReviewArgs) -> Result<(), ToolFailure> {
     let respond = |why: &str| Err(ToolFailure::Respond(why.to_owned()));
     let blank = |text: &String| text.trim().is_empty();
     if args.invariants.is_empty() || args.invariants.len() > MAX_POINTS {
-        return respond("`invariants` has one to ten points");
+        return respond("give one to ten `invariants`");
     }
     if args.invariants.iter().any(blank) || args.tests.iter().any(|test| blank(&test.what)) {
-        return respond("each point says something");
+        return respond("a point is empty: write what it is about, or leave it out");
     }
     if args.tests.len() > MAX_POINTS {
-        return respond("`tests` has at most ten points: those that show most");
+        return respond("give at most ten `tests`: those that show most");
     }
     if args.tests.is_empty() && args.no_tests.as_ref().is_none_or(blank) {
         return respond(
-            "`tests` is empty: name the tests there have to be, or say in `noTests` why none",
+            "`tests` is empty: name the tests that are needed, or say in `noTests` why none is",
         );
     }
     Ok(())
 }
 
+/// For people: risks from medium on, and the tests; the whole call is on the thread's page.
 fn show_plan(args: &PlanReviewArgs) -> String {
-    let mut out = String::from("**What this review goes by**\n\n**Must not break**\n");
-    for (number, invariant) in args.invariants.iter().enumerate() {
-        let _ = writeln!(out, "{}. {}", number + 1, review_point(invariant));
-    }
-    out.push_str("\n**Risk**\n");
+    let invariants: Vec<String> = args.invariants.iter().map(|one| review_point(one)).collect();
+    let mut out = format!("**Review plan**. Must not break: {}\n", join_points(&invariants));
     let RiskMatrix { security, performance, compatibility, correctness } = &args.risks;
-    for (area, RiskPoint { level, why }) in [
-        ("Security", security),
-        ("Performance", performance),
-        ("Compatibility", compatibility),
-        ("Correctness", correctness),
-    ] {
+    let areas = [
+        ("security", security),
+        ("performance", performance),
+        ("compatibility", compatibility),
+        ("correctness", correctness),
+    ];
+    for (area, RiskPoint { level, why }) in areas {
         let level = match level {
-            RiskLevel::None => "none",
-            RiskLevel::Low => "low",
-            RiskLevel::Medium => "medium",
-            RiskLevel::High => "**high**",
+            RiskLevel::None | RiskLevel::Low => continue,
+            RiskLevel::Medium => "Medium",
+            RiskLevel::High => "**High**",
         };
-        let _ = writeln!(out, "- {area}: {level}. {}", review_point(why));
+        let _ = writeln!(out, "- {level} risk, {area}: {}", review_point(why));
     }
-    out.push_str("\n**Tests there have to be**\n");
-    for TestPoint { kind, what, present } in &args.tests {
-        let is = if *present { "there" } else { "**missing**" };
-        let _ = writeln!(out, "- {}: {} ({is})", kind.word(), review_point(what));
+    let missing = args.tests.iter().filter(|test| !test.present);
+    for TestPoint { kind, what, .. } in missing {
+        let _ = writeln!(out, "- Test **missing**, {}: {}", kind.word(), review_point(what));
+    }
+    let present = args.tests.iter().filter(|test| test.present).count();
+    if present > 0 {
+        let tests = if present == 1 { "test is" } else { "tests are" };
+        let _ = writeln!(out, "- {present} needed {tests} there");
     }
     if let Some(why) = args.no_tests.as_ref().filter(|_| args.tests.is_empty()) {
-        let _ = writeln!(out, "None: {}", review_point(why));
+        let _ = writeln!(out, "- No tests: {}", review_point(why));
     }
     out.trim_end().to_owned()
+}
+
+/// Points in one line, each ended like a sentence.
+fn join_points(points: &[String]) -> String {
+    let ended = |point: &String| match point.ends_with(['.', '!', '?', '…']) {
+        true => point.clone(),
+        false => format!("{point}."),
+    };
+    points.iter().map(ended).collect::<Vec<_>>().join(" ")
 }
 
 fn review_point(text: &str) -> String {
@@ -221,10 +231,8 @@ mod tests {
         ]});
         assert_eq!(
             show_plan(&args(&tests)),
-            "**What this review goes by**\n\n**Must not break**\n1. Totals stay in cents.\n\n**Risk**\n- \
-             Security: low. Nothing reads it.\n- Performance: low. Nothing reads it.\n- Compatibility: low. \
-             Nothing reads it.\n- Correctness: **high**. zero\n\n**Tests there have to be**\n- unit: an empty cart \
-             (there)\n- end to end: a sale (**missing**)"
+            "**Review plan**. Must not break: Totals stay in cents.\n- **High** risk, correctness: zero\n- Test \
+             **missing**, end to end: a sale\n- 1 needed test is there"
         );
     }
 

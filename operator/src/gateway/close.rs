@@ -114,7 +114,7 @@ async fn run_closing(
             }
             match ending.merge(closing, &pull, &last).await? {
                 MergeProgress::Done(commit) => {
-                    ending.merged(&pull, &commit, &last.work).await?;
+                    ending.merged(&pull, &commit).await?;
                     Ok(ThreadClosed { merge_commit: Some(commit), waiting: None })
                 }
                 MergeProgress::Waits(wait, said) => {
@@ -212,7 +212,7 @@ impl Ending<'_> {
     }
 
     /// All that follows a merge.
-    async fn merged(&self, pull: &GitHubPull, commit: &str, work: &str) -> Result<(), ApiError> {
+    async fn merged(&self, pull: &GitHubPull, commit: &str) -> Result<(), ApiError> {
         let (gateway, key) = (self.gateway, self.key());
         let now = PullRequest {
             merge_commit: Some(commit.to_owned()),
@@ -224,13 +224,16 @@ impl Ending<'_> {
         let merged = (pull.number, commit);
         overlap::tell_of_merge(gateway, self.github, self.repo, &key, merged).await;
         let short: String = commit.chars().take(10).collect();
-        self.close(&format!("Merged #{} as `{short}`.", pull.number), work).await
+        // What each role did stands in the pull request.
+        self.close(&format!("Merged #{} as `{short}`.", pull.number), "").await
     }
 
     async fn close(&self, how: &str, work: &str) -> Result<(), ApiError> {
         let (gateway, key) = (self.gateway, self.key());
         self.github.delete_branch(&names::branch_name(&key.name)).await?;
-        let report = format!("{how}\n{}\n{work}", usage::usage_table(&self.status()));
+        let status = self.status();
+        let begun = self.thread.conversation().map(|slack| &slack.ts);
+        let report = format!("{how} {}.\n{work}", usage::usage_line(&status, begun));
         let report = report.trim_end();
         gateway.slack.notice(&key, REPORT, report).await?;
         gateway.threads.close(&key).await.map_err(|error| explain_unwritten(&error))?;

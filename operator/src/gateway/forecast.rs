@@ -80,8 +80,8 @@ fn choose_model(roles: &[Arc<AgentRole>], complexity: Option<PlanComplexity>) ->
     let role = roles.iter().find(|role| role.spec.role == implements)?;
     let model = role.spec.model.for_work(complexity);
     let own = complexity.is_some() && model != role.spec.model.default;
-    let why = if own { "for such work" } else { "its default" };
-    Some(format!("{} works with `{}` ({why})", role.spec.display.name, model.replace('`', "")))
+    let why = if own { " (chosen for this complexity)" } else { "" };
+    Some(format!("{}: `{}`{why}", role.spec.display.name, model.replace('`', "")))
 }
 
 fn estimate_work(
@@ -94,7 +94,7 @@ fn estimate_work(
         past.into_iter().filter(|work| work.complexity == complexity).take(MOST).collect();
     if alike.len() < LEAST {
         let told = format!(
-            "no estimate yet: {} of the {LEAST} merged conversations like it that one is made from",
+            "no cost estimate yet (needs {LEAST} similar merged threads, has {})",
             alike.len()
         );
         return (None, told);
@@ -105,7 +105,7 @@ fn estimate_work(
     let minutes = u32::try_from(minutes).unwrap_or(u32::MAX);
     let off = off.map(|percent| format!("; estimates were {percent} % off so far"));
     let told = format!(
-        "about ${} and {minutes} minutes until you are asked to merge (median of {of} like it{})",
+        "about ${} and {minutes} minutes until the merge question (median of {of} similar threads{})",
         format_cents(cost),
         off.unwrap_or_default()
     );
@@ -168,12 +168,12 @@ mod tests {
         assert_eq!(known, Some(PlanEstimate { cost, minutes: 7, of: 3 }));
         assert_eq!(
             told,
-            "about $0.20 and 7 minutes until you are asked to merge (median of 3 like it; estimates were 50 % \
+            "about $0.20 and 7 minutes until the merge question (median of 3 similar threads; estimates were 50 % \
              off so far)"
         );
         let (none, told) = estimate_work(past, Some(Complex));
         assert_eq!(none, None);
-        assert!(told.starts_with("no estimate yet: 1 of the 3"), "{told}");
+        assert!(told.contains("needs 3 similar merged threads, has 1"), "{told}");
     }
 
     #[test]

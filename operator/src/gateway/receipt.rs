@@ -133,12 +133,16 @@ impl ReceiptVerdict {
             Self::Checked(receipt, since) => {
                 let TestReceipt { commit, command, exit_code, role } = receipt;
                 let sign = if *exit_code == 0 { ":white_check_mark:" } else { ":x:" };
+                let how = match exit_code {
+                    0 => "passed".to_owned(),
+                    code => format!("failed with exit code {code}"),
+                };
                 let since = match &since[..] {
-                    [] => "nothing has changed since".to_owned(),
-                    files => format!("not checked since: {} (not pushed)", named_files(files)),
+                    [] => String::new(),
+                    files => format!("; changed since, not pushed: {}", named_files(files)),
                 };
                 format!(
-                    "{sign} {} ended with exit code {exit_code} on `{}` (run by {role}); {since}",
+                    "{sign} {} {how} on `{}` ({role}){since}",
                     as_code(command),
                     short_commit(commit)
                 )
@@ -274,6 +278,12 @@ pub async fn under_message(
         return None;
     }
     match told_receipt(gateway, caller, message.proof.as_ref()).await {
+        // Another role's receipt stands above, and nothing has changed since.
+        Ok(ReceiptVerdict::Checked(receipt, since))
+            if !merge && since.is_empty() && receipt.role != caller.role_name() =>
+        {
+            None
+        }
         Ok(verdict) => Some(verdict.line()),
         Err(error) => {
             let why = format!("what is pushed can't be looked at ({error})");
@@ -287,9 +297,9 @@ fn under_plan(test: Option<&str>, message: &PostMessage) -> Option<String> {
     let test = test.or(message.test.as_deref());
     let test = test.map(|test| format!("Done when {} succeeds", as_code(test)));
     let complexity = message.complexity.map(|complexity| match complexity {
-        PlanComplexity::Simple => "simple work",
-        PlanComplexity::Medium => "work of medium complexity",
-        PlanComplexity::Complex => "complex work",
+        PlanComplexity::Simple => "simple",
+        PlanComplexity::Medium => "medium complexity",
+        PlanComplexity::Complex => "complex",
     });
     let complexity = complexity.map(ToOwned::to_owned);
     let files =
@@ -414,9 +424,9 @@ mod tests {
             ]
             .join("\n"),
             @r"
-        :white_check_mark: `cargo test` ended with exit code 0 on `abcdef0123` (run by coder); nothing has changed since
-        :white_check_mark: `cargo test` ended with exit code 0 on `abcdef0123` (run by coder); not checked since: `src/a.rs` (not pushed)
-        :x: `cargo test` ended with exit code 101 on `abcdef0123` (run by coder); nothing has changed since
+        :white_check_mark: `cargo test` passed on `abcdef0123` (coder)
+        :white_check_mark: `cargo test` passed on `abcdef0123` (coder); changed since, not pushed: `src/a.rs` (not pushed)
+        :x: `cargo test` failed with exit code 101 on `abcdef0123` (coder)
         :warning: Not checked: since the last run of `cargo test`, `src/a.rs`, `b'c` changed
         :warning: Not checked: `cargo test` was run on other files than those that are pushed
         :warning: Not checked: files changed while `cargo test` ran

@@ -8,7 +8,7 @@ use super::evidence::{
     CommandRun, ObservedWorld, ProviderAccount, RemoteState, ScenarioEvidence, SeenMessage,
 };
 use super::expect::{
-    BranchExpect, CommitExpect, CostExpect, ExpectedCommand, FileExpect, FilesExpect,
+    BranchExpect, CommitExpect, CostExpect, ExpectedCommand, FileExpect, FilesExpect, LengthExpect,
     MessageExpect, MessageOrder, ReactionExpect,
 };
 use crate::github::git::CommitObject;
@@ -43,6 +43,7 @@ pub fn evaluate_scenario(
     let ScenarioEvidence { observed, remote, account, ran } = evidence;
     let mut outcomes = vec![judge_followed(observed), judge_played(scenario, account)];
     outcomes.extend(judge_messages(&expect.messages, &observed.messages));
+    outcomes.extend(expect.length.map(|most| judge_length(most, &observed.messages)));
     outcomes.extend(expect.reactions.iter().map(|r| judge_reaction(r, &observed.messages)));
     outcomes.extend(judge_files(&expect.files, remote));
     outcomes.extend(judge_commits(&expect.commits, remote));
@@ -97,6 +98,17 @@ pub fn evaluate_scenario(
     outcomes.extend(left("pods", expect.pods, &observed.pods));
     outcomes.extend(left("volumes", expect.volumes, &observed.volumes));
     outcomes
+}
+
+/// Buttons are no words to read.
+fn judge_length(most: LengthExpect, messages: &[SeenMessage]) -> ExpectationOutcome {
+    let lines: usize = messages.iter().map(|message| message.text.lines().count()).sum();
+    let words: usize = messages.iter().map(|message| message.text.split_whitespace().count()).sum();
+    let LengthExpect { lines: most_lines, words: most_words } = most;
+    let fits = lines <= most_lines && words <= most_words;
+    let found = format!("found {lines} lines and {words} words");
+    let what = format!("at most {most_lines} lines and {most_words} words to read");
+    ExpectationOutcome::new(what, (!fits).then_some(found))
 }
 
 fn judge_count(what: &str, wanted: u64, found: u64) -> ExpectationOutcome {

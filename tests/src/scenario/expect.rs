@@ -28,6 +28,9 @@ pub struct ScenarioExpectations {
     pub commits: CommitExpect,
     /// What it cost.
     pub cost: CostExpect,
+    /// Most that people have to read in the conversations.
+    #[serde(default)]
+    pub length: Option<LengthExpect>,
     /// Reactions on messages.
     #[serde(default)]
     pub reactions: Vec<ReactionExpect>,
@@ -61,6 +64,16 @@ pub struct ScenarioExpectations {
     /// Volumes left.
     #[serde(default)]
     pub volumes: Option<usize>,
+}
+
+/// Most that there may be of something to read.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LengthExpect {
+    /// Lines of all messages, empty ones included.
+    pub lines: usize,
+    /// Words of all messages.
+    pub words: usize,
 }
 
 /// A message that must be there.

@@ -44,7 +44,7 @@ pub async fn merge_in_turn(
     }
     let ending = Ending { gateway, repo, thread: &thread, github };
     if let Some(commit) = merge_commit(pull)? {
-        ending.merged(pull, &commit, &commit::work_of(pull)).await?;
+        ending.merged(pull, &commit).await?;
         return Ok(MergeTurn::Merged(commit));
     }
     let Some(closing) = status.closing.filter(|closing| closing.choice.is_some()) else {
@@ -54,7 +54,7 @@ pub async fn merge_in_turn(
     let last = LastWords { summary, work: commit::work_of(pull) };
     match ending.merge(&closing, pull, &last).await {
         Ok(MergeProgress::Done(commit)) => {
-            ending.merged(pull, &commit, &last.work).await?;
+            ending.merged(pull, &commit).await?;
             Ok(MergeTurn::Merged(commit))
         }
         Ok(MergeProgress::Waits(MergeWait::Queue, said)) => {
@@ -98,7 +98,7 @@ pub async fn let_go(gateway: &WorkServices, key: &ThreadKey, why: &str) -> Resul
     let number = status.pull_request.map(|pull| format!(" #{}", pull.number)).unwrap_or_default();
     let text = format!(
         "Pull request{number} was left out of the merge train: {why}. Nothing of it was merged, and its branch is as it \
-         was. Once that is mended, ask again whether it is to be merged."
+         was. Once that is fixed, ask again whether it is to be merged."
     );
     let id = format!("merge-train-{}", closing.ts);
     gateway.slack.remark(key, &id, &text, &closing.role).await?;

@@ -56,7 +56,7 @@ pub async fn resume_merge(
     let ending = Ending { gateway, repo, thread: &thread, github };
     let pull = github.pull(known.number).await?;
     if let Some(commit) = merge_commit(&pull)? {
-        return ending.merged(&pull, &commit, &commit::work_of(&pull)).await;
+        return ending.merged(&pull, &commit).await;
     }
     if wait == MergeWait::Train {
         // Whoever runs the train sees to it, as long as there is one.
@@ -82,7 +82,7 @@ pub async fn resume_merge(
             // It may have been merged between the two questions.
             let pull = github.pull(known.number).await?;
             if let Some(commit) = merge_commit(&pull)? {
-                return ending.merged(&pull, &commit, &commit::work_of(&pull)).await;
+                return ending.merged(&pull, &commit).await;
             }
             let why = "GitHub took it out of its merge queue, which it does when checks fail there";
             ending.give_up(&closing, &pull, why).await
@@ -117,7 +117,7 @@ impl Ending<'_> {
         let summary = commit::summary_in(pull.body.as_deref().unwrap_or_default());
         let last = LastWords { summary, work: commit::work_of(pull) };
         match self.merge(closing, pull, &last).await {
-            Ok(MergeProgress::Done(commit)) => self.merged(pull, &commit, &last.work).await,
+            Ok(MergeProgress::Done(commit)) => self.merged(pull, &commit).await,
             Ok(MergeProgress::Waits(wait, said)) => {
                 self.put_off(closing, pull, wait, &said).await.map(drop)
             }
@@ -180,7 +180,7 @@ impl Ending<'_> {
         let at = pull.updated_at().and_then(|time| time.parse::<Timestamp>().ok());
         let id = format!("merge-stopped-{}", at.map_or(0, Timestamp::as_second));
         let text = format!(
-            "Pull request [#{}]({}) was not merged: {why}.\nOnce that is mended, say that it is to be \
+            "Pull request [#{}]({}) was not merged: {why}.\nOnce that is fixed, say that it is to be \
              merged; new commits need a new decision.",
             pull.number, pull.html_url
         );

@@ -50,12 +50,18 @@ pub async fn of_role(
     if let Some(asker) = message.to.as_deref().and_then(people::mention_user) {
         text = format!("{asker} {text}");
     }
-    if message.asks || message.decision.is_some() {
-        text = format!("{text}\n{}", people::mention_all(&thread));
-    }
     if message.decision == Some(AskedDecision::Merge) {
         let status = thread.status.clone().unwrap_or_default();
-        text = format!("{text}\n\n{}", usage::usage_table(&status));
+        let begun = &require_conversation(&thread)?.ts;
+        text = format!("{}\n{}", text.trim_end(), usage::usage_line(&status, Some(begun)));
+    }
+    let mut note = beside.note.as_deref().map(markdown::render_inline);
+    if message.asks || message.decision.is_some() {
+        let people = people::mention_all(&thread);
+        match &mut note {
+            Some(note) => *note = format!("{people} {note}").trim_start().to_owned(),
+            None => text = format!("{text}\n{people}"),
+        }
     }
     let offered = OfferShown::of(message);
     let parts = split_text(text.trim_end(), LIMIT);
@@ -76,7 +82,7 @@ pub async fn of_role(
         },
         digest,
         parts,
-        note: beside.note.as_deref().map(markdown::render_inline),
+        note,
         handing,
     };
     let sent = match once_in_parts(inner, &outgoing).await {

@@ -3,7 +3,53 @@
 use std::fmt::Write as _;
 
 use codebutler_crds::thread::TokenUsage;
-use codebutler_crds::{NanoUsd, ThreadStatus};
+use codebutler_crds::{NanoUsd, SlackTs, ThreadStatus};
+use jiff::Timestamp;
+
+/// What people are told in a line: the sum, where two roles or more worked what each cost, and how long it
+/// took since `begun`.
+#[must_use]
+pub fn usage_line(status: &ThreadStatus, begun: Option<&SlackTs>) -> String {
+    let mut worked: Vec<(&str, TokenUsage)> = status
+        .roles
+        .iter()
+        .filter(|(_, entry)| entry.usage.calls > 0)
+        .map(|(role, entry)| (role.as_str(), entry.usage))
+        .collect();
+    worked.sort_by_key(|(_, usage)| std::cmp::Reverse(usage.cost));
+    let sum = worked.iter().fold(TokenUsage::default(), |sum, (_, usage)| add_usage(sum, usage));
+    let mut line = format!("Cost ${}", cents(sum.cost));
+    if worked.len() > 1 {
+        let each: Vec<String> =
+            worked.iter().map(|(role, usage)| format!("{role} {}", cents(usage.cost))).collect();
+        let _ = write!(line, " ({})", each.join(", "));
+    }
+    let _ = write!(line, ", {} model calls", sum.calls);
+    if let Some(minutes) = begun.and_then(minutes_since) {
+        let _ = write!(line, ", {minutes} min");
+    }
+    let flagged = flagged_cost(status);
+    if flagged > NanoUsd::ZERO {
+        let _ = write!(line, "; up to ${flagged} more that the provider has not reported");
+    }
+    line
+}
+
+/// Rounded up: a cent is the least that is shown of something that cost anything.
+fn cents(cost: NanoUsd) -> String {
+    let cents = cost.0.div_ceil(10_000_000);
+    format!("{}.{:02}", cents / 100, cents % 100)
+}
+
+fn minutes_since(begun: &SlackTs) -> Option<u64> {
+    let begun = Timestamp::from_second(begun.parts().0.cast_signed()).ok()?;
+    let seconds = Timestamp::now().duration_since(begun).as_secs().max(0).unsigned_abs();
+    Some(seconds.div_ceil(60).max(1))
+}
+
+fn flagged_cost(status: &ThreadStatus) -> NanoUsd {
+    status.budget.as_ref().map_or(NanoUsd::ZERO, |budget| budget.flagged)
+}
 
 /// A table in a code block: the same in Slack and in a pull request. Roles that did nothing are
 /// left out; the last line is the total, and below it what is not known. Where providers told of them,
@@ -37,7 +83,7 @@ pub fn usage_table(status: &ThreadStatus) -> String {
         text.push('\n');
     }
     text.push_str("```");
-    let flagged = status.budget.as_ref().map_or(NanoUsd::ZERO, |budget| budget.flagged);
+    let flagged = flagged_cost(status);
     if flagged > NanoUsd::ZERO {
         let _ =
             write!(text, "\nUp to ${flagged} more for calls whose cost the provider has not told.");
@@ -151,10 +197,14 @@ mod tests {
         total      8      24000          80  2.001250001
         ```
         ");
+        let line = "Cost $2.01 (coder 2.01, pm 0.01), 8 model calls";
+        assert_eq!(usage_line(&status, None), line);
         let flagged = NanoUsd(300_000_000);
         status.budget = Some(Box::new(ThreadBudget { flagged, ..ThreadBudget::default() }));
         let told = "\nUp to $0.30 more for calls whose cost the provider has not told.";
         assert!(usage_table(&status).ends_with(told));
+        let told = "; up to $0.30 more that the provider has not reported";
+        assert_eq!(usage_line(&status, None), format!("{line}{told}"));
     }
 
     #[test]

@@ -34,10 +34,10 @@ pub async fn close_merged(
     let status = report_status(gateway, &key, thread).await;
     let short: String = commit.chars().take(10).collect();
     let text = format!(
-        "{by} merged pull request [#{}]({}) at GitHub as `{short}`: this thread is closed.\n{}",
+        "{by} merged pull request [#{}]({}) at GitHub as `{short}`: this thread is closed. {}.",
         pull.number,
         pull.html_url,
-        usage::usage_table(&status)
+        usage::usage_line(&status, thread.conversation().map(|slack| &slack.ts))
     );
     gateway.slack.notice(&key, REPORT, &text).await?;
     let written = gateway.threads.set_pull_request(&key, &record).await;

@@ -114,6 +114,7 @@ async fn people_change_their_minds_ask_say_no_and_come_two_at_a_time() {
         "two-threads",
         "roadmap",
         "from-kubectl",
+        "steering",
         "destructive",
     ];
     for name in names {

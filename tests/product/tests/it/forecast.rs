@@ -44,7 +44,7 @@ async fn a_plan_says_what_work_like_it_came_to() {
     let first = team.message(&root, "Plan: first.").await;
     assert!(
         first.shown.contains(
-            "Coder works with `scripted/coder` (its default) · no estimate yet: 0 of the 3"
+            "Coder: `scripted/coder` · no cost estimate yet (needs 3 similar merged threads, has 0)"
         ),
         "{}",
         first.shown
@@ -69,6 +69,6 @@ async fn a_plan_says_what_work_like_it_came_to() {
     team.settled(&root, "pm").await;
     team.says("ana", Some(&root), "it is harder than that");
     let third = team.message(&root, "Plan: third.").await;
-    assert!(third.shown.contains("no estimate yet: 0 of the 3"), "{}", third.shown);
+    assert!(third.shown.contains("needs 3 similar merged threads, has 0"), "{}", third.shown);
     team.stop().await;
 }

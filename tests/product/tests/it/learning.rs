@@ -125,7 +125,7 @@ async fn a_friction_becomes_a_learning_that_the_next_conversation_has() {
     assert!(told.shown.contains("“Money is counted in cents”"), "{}", told.shown);
     let ready = team.message(&root, "Ready to merge.").await;
     let line = ready.shown.lines().last().unwrap();
-    assert!(line.contains("`sh check.sh` ended with exit code 0"), "still tested: {line}");
+    assert!(line.contains("`sh check.sh` passed on"), "still tested: {line}");
     let branch = codebutler_crds::names::branch_name(
         team.thread(&root).await.metadata.name.as_ref().unwrap(),
     );
@@ -334,7 +334,7 @@ async fn a_team_learns_a_project_and_people_say_page_by_page_what_stays() {
     let root = team.says("ana", None, "learn this repository");
     let asked = team.message(&root, "What the team knows").await;
     let told = |role: &str, call: usize| told_last(&team, role, call);
-    assert!(told("lead", 1).contains("no role has written a map"), "{}", told("lead", 1));
+    assert!(told("lead", 1).contains("no role has written an overview"), "{}", told("lead", 1));
     assert!(told("coder", 1).contains("did not end with exit code 0 in this conversation"));
     assert!(told("lead", 3).contains("work lands by pull request only"), "{}", told("lead", 3));
     for said in

@@ -76,10 +76,7 @@ async fn what_the_plan_names_is_run_and_shown_with_the_commit() {
     let ready = team.message(&root, "ready").await;
     team.message(&root, "Fine.").await;
     let head = head(&team, &root).await;
-    let expected = format!(
-        ":white_check_mark: sh check.sh ended with exit code 0 on {} (run by coder); nothing has changed since",
-        &head[..10]
-    );
+    let expected = format!(":white_check_mark: sh check.sh passed on {} (coder)", &head[..10]);
     assert_eq!(line(&ready), expected);
     let pulls = team.stack.remote.pulls().await.unwrap();
     let body = pulls[0].body.replace("\r\n", "\n");
@@ -137,7 +134,7 @@ async fn what_was_not_tested_is_said() {
         lines[1].contains("Not checked: since the last run of sh check.sh, src/price.txt changed"),
         "{lines:?}"
     );
-    assert!(lines[2].contains("sh check.sh ended with exit code 1 on "), "{lines:?}");
+    assert!(lines[2].contains("sh check.sh failed with exit code 1 on "), "{lines:?}");
     // What it left uncommitted was committed and pushed for it.
     let changed = "since the last run of sh check.sh, src/price.txt changed";
     assert!(lines[3].contains(&format!("Not checked: {changed}")), "{lines:?}");

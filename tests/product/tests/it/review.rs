@@ -93,10 +93,10 @@ async fn a_verdict_is_said_after_what_it_goes_by_and_after_the_tests() {
     let root = reviewed(&team).await;
     let said = team.messages(&root);
     let at = |text: &str| said.iter().position(|m| m.shown.contains(text)).unwrap();
-    assert!(at("What this review goes by") < at("approved: the price"), "{said:?}");
+    assert!(at("Review plan") < at("approved: the price"), "{said:?}");
     let verdicts = said.iter().filter(|m| m.shown.contains("approved: the price"));
     assert_eq!(verdicts.count(), 1, "what was not fit to be said was not said");
-    let goes_by = &said[at("What this review goes by")].shown;
+    let goes_by = &said[at("Review plan")].shown;
     for part in
         ["One price, in one file.", "Correctness: medium. The number", "unit: zero (*missing*)"]
     {
