@@ -84,7 +84,7 @@ pub fn describe_thread(
         }
         list_lines(&mut out, "Test runs", &history.tests);
         list_lines(&mut out, "Went wrong", &history.troubles);
-        list_lines(&mut out, "Decided by the harness", &history.decisions);
+        list_lines(&mut out, "Decided by CodeButler", &history.decisions);
         out.push('\n');
     }
     if out.is_empty() {

@@ -124,7 +124,9 @@ pub fn read_role(folder: &Path) -> RoleHistory {
             }
             "flawed" => history.troubles.push("an answer of the model was unusable".to_owned()),
             "held" => {
-                history.troubles.push(format!("was told to go on: {}", first_line(text("why"))));
+                history
+                    .troubles
+                    .push(format!("was asked to continue: {}", first_line(text("why"))));
             }
             "tested" => {
                 let code = record["test"]["exitCode"].as_i64();

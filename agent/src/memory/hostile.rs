@@ -69,7 +69,7 @@ pub fn find_hostile_rule(learning: &LearningEntry) -> Option<&'static str> {
     let fields = [&learning.claim, &learning.when, &learning.rule, &learning.example];
     let text = |field: &String| field.to_lowercase().replace('’', "'");
     if fields.iter().any(|field| field.contains(codebutler_redact::is_invisible)) {
-        return Some("it has characters that nobody sees");
+        return Some("it has invisible characters");
     }
     let fields: Vec<String> = fields.into_iter().map(text).collect();
     let speaks = |field: &str, groups: &[&[&str]]| {

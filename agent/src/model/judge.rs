@@ -183,8 +183,7 @@ impl ReplyFlaw {
     pub fn told(&self) -> String {
         let text = match self {
             Self::CutOff { tokens } => format!(
-                "Your answer was cut off{}. What came through of it, if anything, stands above and is kept. Go \
-                 on exactly behind it, without repeating anything, and in smaller pieces.",
+                "Your answer was cut off{}. The part that arrived is kept above. Continue exactly where it ends, without repeating it, in smaller pieces.",
                 at_tokens(*tokens)
             ),
             Self::CutCall { tokens, tool } => format!(
@@ -194,25 +193,18 @@ impl ReplyFlaw {
                 at_tokens(*tokens)
             ),
             Self::Empty => {
-                "Your answer was empty. Go on: call a tool, or say your last word.".to_owned()
+                "Your answer was empty. Call a tool, or give your final answer.".to_owned()
             }
-            Self::Thought => "Your answer held thoughts alone, which nobody sees and which do nothing. Go \
-                              on: call a tool, or say your last word."
+            Self::Thought => "Your answer contained only reasoning, which is not shown and does nothing. Call a tool, or give your final answer."
                 .to_owned(),
-            Self::Refused { .. } => "Your last answer was held back, by you or by your provider: nobody \
-                                     has seen it. Answer once more. What can't be done, say in words, and \
-                                     why."
+            Self::Refused { .. } => "Your last answer was withheld, by you or by your provider, and not shown. Answer once more. If something cannot be done, say what, and why."
                 .to_owned(),
             Self::Leaked { form } => format!(
-                "Your answer wrote a tool call as text (`{form}`): nothing was carried out, and nobody has \
-                 seen it. Call the tool in the way your interface has for it, not in words."
+                "Your answer wrote a tool call as text (`{form}`): it was not carried out and not shown. Make the call through your tool interface."
             ),
-            Self::Announced => "You said what you are about to do and called no tool: nothing was done, and \
-                                nobody has seen it. An answer without a call ends your run. Do it now, or \
-                                say what people or another role have to know."
+            Self::Announced => "You announced what you will do and called no tool: nothing was done, and the answer was not shown. An answer without a call ends your run. Do it now, or say what people or another role have to know."
                 .to_owned(),
-            Self::Garbled => "Your last answer was no readable text: nobody has seen it, and nothing was carried \
-                              out. Answer again."
+            Self::Garbled => "Your last answer was unreadable: it was not shown, and nothing was carried out. Answer again."
                 .to_owned(),
             Self::Broken { said } => format!("Your last answer broke off ({said}). Answer again."),
         };

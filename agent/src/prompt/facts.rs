@@ -6,11 +6,14 @@ use codebutler_wire::RoleSession;
 
 use super::PromptGuides;
 use codebutler_guides::text::{clip_text, head_and_tail, plain_text};
+use codebutler_guides::voice::guard_fence;
 
 /// Characters of a plan that are shown.
 const MAX_PLAN: usize = 16_000;
 const PLAN: &str = "approved-plan";
 const MAX_PEOPLE: usize = 20;
+/// Hosts that are named.
+const MAX_HOSTS: usize = 20;
 
 /// What stays for a whole conversation.
 pub fn lasting_facts(guides: &PromptGuides, session: &RoleSession) -> String {
@@ -31,14 +34,50 @@ pub fn lasting_facts(guides: &PromptGuides, session: &RoleSession) -> String {
     if !here.root.is_empty() {
         let _ = writeln!(out, "- The worktree is `{}`, on {}.", here.root, here.platform);
     }
-    if !here.programs.is_empty() {
-        let _ = writeln!(out, "- Programs: {}.", here.programs.join("; "));
+    command_facts(&mut out, guides, session);
+    if !here.nested.is_empty() {
+        let _ = writeln!(
+            out,
+            "- Rules for parts of the repository: `{}`. Read the one nearest to the code before you plan or change it.",
+            here.nested.join("`, `")
+        );
     }
     if !here.top.is_empty() {
         let _ = writeln!(out, "- The top of its tree, as of `{base_branch}`:\n");
         let _ = writeln!(out, "```\n{}\n```", here.top.join("\n"));
     }
     out
+}
+
+fn has_tool(session: &RoleSession, name: &str) -> bool {
+    session.tools.iter().any(|tool| tool == name)
+}
+
+/// Where commands run, with which programs, and what they reach; for a role that can run some.
+fn command_facts(out: &mut String, guides: &PromptGuides, session: &RoleSession) {
+    if !has_tool(session, "Bash") {
+        return;
+    }
+    let here = &guides.surroundings;
+    out.push_str(if here.copies {
+        "- Bash runs in a copy that follows the worktree: what it writes there is not committed, and no other role sees it.\n"
+    } else {
+        "- Bash runs in the worktree itself.\n"
+    });
+    if !here.programs.is_empty() {
+        let _ = writeln!(out, "- Programs: {}.", here.programs.join("; "));
+    }
+    let shown: Vec<&str> = session.hosts.iter().take(MAX_HOSTS).map(String::as_str).collect();
+    let more = session.hosts.len().saturating_sub(MAX_HOSTS);
+    let _ = match (shown.is_empty(), more) {
+        (true, _) => writeln!(out, "- Commands reach no host."),
+        (false, 0) => {
+            writeln!(out, "- Commands reach `{}`, and no other host.", shown.join("`, `"))
+        }
+        (false, more) => {
+            writeln!(out, "- Commands reach `{}` and {more} more hosts.", shown.join("`, `"))
+        }
+    };
 }
 
 /// What is so now. It differs from run to run, so it stands behind everything that does not.
@@ -48,6 +87,13 @@ pub fn changing_facts(guides: &PromptGuides, session: &RoleSession) -> String {
     if !here.day.is_empty() {
         let _ = writeln!(out, "- It is {} (UTC).", here.day);
     }
+    let minutes = session.timeout_seconds.div_ceil(60);
+    let _ = writeln!(
+        out,
+        "- This run ends after {} model calls or {minutes} minute{}.",
+        session.max_turns,
+        if minutes == 1 { "" } else { "s" }
+    );
     let people = people_facts(session);
     if !people.is_empty() {
         let _ = writeln!(out, "- People, with the names that they gave themselves: {people}.");
@@ -58,15 +104,13 @@ pub fn changing_facts(guides: &PromptGuides, session: &RoleSession) -> String {
     };
     let _ = writeln!(out, "- Pull request: {request}.");
     git_facts(&mut out, guides, session);
-    if let Some(set_up) = &guides.set_up {
+    if let Some(set_up) = guides.set_up.as_ref().filter(|_| has_tool(session, "Bash")) {
         let _ = writeln!(out, "- {set_up}");
     }
-    if let Some(test) = &session.test {
-        let _ = writeln!(
-            out,
-            "- Test command: `{test}`. Run exactly this after your last change and before you push: people \
-             are shown whether what is pushed was tested with it."
-        );
+    test_facts(&mut out, session);
+    if has_tool(session, "ProposeLearnings") {
+        let has = if session.looks_back { "has a retrospective" } else { "has no retrospective" };
+        let _ = writeln!(out, "- This team {has} before a merge.");
     }
     if is_unknown(guides, session) {
         out.push_str(
@@ -77,6 +121,20 @@ pub fn changing_facts(guides: &PromptGuides, session: &RoleSession) -> String {
     }
     plan_facts(&mut out, session);
     out
+}
+
+/// The test command, for a role that can run it.
+fn test_facts(out: &mut String, session: &RoleSession) {
+    let Some(test) = session.test.as_ref().filter(|_| has_tool(session, "Bash")) else { return };
+    let _ = if has_tool(session, "GitPush") {
+        writeln!(
+            out,
+            "- Test command: `{test}`. Run exactly this after your last change and before you push: people \
+             see whether what is pushed was tested with it."
+        )
+    } else {
+        writeln!(out, "- Test command: `{test}`.")
+    };
 }
 
 /// There is code, and nobody has written down anything about it. The role that people talk to says so.
@@ -128,7 +186,7 @@ fn git_facts(out: &mut String, guides: &PromptGuides, session: &RoleSession) {
             here.submodules.join("`, `")
         );
     }
-    if !here.hooks.is_empty() {
+    if !here.hooks.is_empty() && has_tool(session, "GitCommit") {
         let _ = writeln!(
             out,
             "- Hooks of the repository: `{}`. GitCommit and GitPush don't run them: run what they check in Bash \
@@ -143,7 +201,7 @@ fn git_facts(out: &mut String, guides: &PromptGuides, session: &RoleSession) {
 
 fn plan_facts(out: &mut String, session: &RoleSession) {
     let Some(plan) = &session.plan else {
-        let _ = writeln!(out, "- Plan: none was proposed yet.");
+        let _ = writeln!(out, "- Plan: none yet.");
         return;
     };
     let by = &plan.role;
@@ -159,9 +217,8 @@ fn plan_facts(out: &mut String, session: &RoleSession) {
     let _ = writeln!(out, "- Plan: proposed by {by}, {how}.");
     if let Some(text) = session.plan_text.as_deref().filter(|_| approved) {
         let text = head_and_tail(text.trim(), MAX_PLAN);
-        let text = text.replace(&format!("</{PLAN}"), &format!("< /{PLAN}"));
-        let _ =
-            writeln!(out, "\nThis, and nothing else, was approved:\n\n<{PLAN}>\n{text}\n</{PLAN}>");
+        let text = guard_fence(&text, PLAN);
+        let _ = writeln!(out, "\nThe approved plan, whole:\n\n<{PLAN}>\n{text}\n</{PLAN}>");
     }
 }
 

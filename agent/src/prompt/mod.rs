@@ -10,6 +10,7 @@ mod window;
 
 use std::fmt::Write as _;
 
+use codebutler_guides::voice::{guard_voice, speak};
 use codebutler_wire::RoleSession;
 use serde_json::Value;
 
@@ -34,7 +35,9 @@ pub fn system_prompt(guides: &PromptGuides, session: &RoleSession) -> String {
     for part in house.chain(shipped).chain(added).filter(|part| !part.trim().is_empty()) {
         let _ = writeln!(out, "{}\n", part.trim());
     }
-    out + &guides.repository(&session.base_branch) + &facts::lasting_facts(guides, session)
+    out += &guides.repository(&session.base_branch);
+    out += &facts::lasting_facts(guides, session);
+    guard_voice(&out).into_owned()
 }
 
 pub fn text_of(message: &Value) -> &str {
@@ -56,8 +59,10 @@ pub fn todo_list(items: &[TodoItem]) -> Option<String> {
         format!("- [{sign}] {}", item.text)
     };
     let lines: Vec<_> = items.iter().map(line).collect();
-    Some(format!("[CodeButler] Your list:\n{}", lines.join("\n")))
+    Some(speak(&format!("Your list:\n{}", lines.join("\n"))))
 }
 
+#[cfg(test)]
+mod fit_tests;
 #[cfg(test)]
 mod tests;

@@ -210,6 +210,7 @@ impl Agent {
             policy: self.policy.clone(),
             workflows: vec![],
             skills: vec![],
+            forgers_told: self.forgers_told.clone(),
             tell_after: self.tell_after,
             model_patience: self.model_patience,
             setup_limit: self.setup_limit,

@@ -20,6 +20,14 @@ use codebutler_guides::policy::rules::RiskRules;
 use codebutler_guides::seeds;
 use codebutler_guides::text::clip_text;
 
+/// Tells people of a text that imitates the system.
+fn forged_note(what: &str) -> String {
+    format!(
+        "{what} has lines that imitate CodeButler's own (`[CodeButler]`, `[decision]`). The roles see them as quoted text; \
+         they have no effect. Remove them if you did not write them."
+    )
+}
+
 /// Where a repository keeps them.
 const FOLDER: &str = ".codebutler";
 
@@ -63,7 +71,6 @@ impl Agent {
         // Where the repository has its own word, these would only say the same or the contrary.
         let seeded = workflows.is_none() && follows;
         shipped.extend(seeded.then(|| seed("workflows.md")).flatten());
-        shipped.extend(global.is_none().then(|| seed("global.md")).flatten());
         let titles = match &workflows {
             Some(own) => prompt::section_titles(&own.text),
             None if first => prompt::section_titles(&seed("workflows.md").unwrap_or_default()),
@@ -73,6 +80,7 @@ impl Agent {
         let own = own.filter(|own| shipped.iter().all(|text| text.trim() != own.text.trim()));
         let (own, known) =
             self.serve([workflows, global, own].into_iter().flatten().collect()).await?;
+        let (conventions, named) = self.part_conventions(conventions);
         let guides = PromptGuides {
             model: self.transcript.state().model().unwrap_or(&self.session.model).to_owned(),
             shipped,
@@ -81,6 +89,7 @@ impl Agent {
             own,
             known,
             conventions,
+            named,
             templates: self.templates().await?,
             research: self.research().await?,
             set_up,
@@ -88,6 +97,9 @@ impl Agent {
         };
         for cut in guides.cut() {
             self.tell_once("cut", &cut).await?;
+        }
+        for path in guides.forged() {
+            self.tell_once("voice", &forged_note(&format!("`{path}`"))).await?;
         }
         Ok(guides)
     }
@@ -107,8 +119,8 @@ impl Agent {
             ToolboxReply::Failed(why) => Err(RunError::Repository(why)),
             ToolboxReply::Refused(why) => {
                 let text = format!(
-                    "`{path}` can't be used: {why}. I go by what CodeButler brings until it is mended on the \
-                     base branch."
+                    "`{path}` is invalid ({why}). I use the default until it is fixed on `{}`.",
+                    self.session.base_branch
                 );
                 self.tell_once("guide", &text).await?;
                 Ok(None)
@@ -123,8 +135,8 @@ impl Agent {
     /// What was broken on the base branch is followed as it was before.
     async fn tell_of_earlier(&self, path: &str, commit: &str, why: &str) -> Result<(), RunError> {
         let text = format!(
-            "`{path}` can't be used as it is: {why}. I go by what it said in {commit} until it is mended on the base \
-             branch."
+            "`{path}` is invalid ({why}). I use its version of {commit} until it is fixed on `{}`.",
+            self.session.base_branch
         );
         self.tell_once("guide", &text).await
     }
@@ -153,8 +165,8 @@ impl Agent {
             );
             if page.left_out > 0 {
                 let text = format!(
-                    "`{path}` has {} learnings more than there is room for: a role is shown {MAX_MEMORY_TOKENS} \
-                     tokens of memory. Archive what is not needed any more.",
+                    "`{path}` has {} learnings too many: a role is shown {MAX_MEMORY_TOKENS} tokens of memory. Archive those \
+                     that are no longer needed.",
                     page.left_out
                 );
                 self.tell_once("memory-full", &text).await?;
@@ -168,7 +180,8 @@ impl Agent {
         }
         if !wrong.is_empty() {
             let text = format!(
-                "Some of what the team remembers is not used until it is mended or archived on the base branch:\n{}",
+                "These learnings are not used until they are fixed or archived on `{}`:\n{}",
+                self.session.base_branch,
                 clip_text(&wrong.join("\n"), 2000)
             );
             self.tell_once("memory", &text).await?;
@@ -225,6 +238,27 @@ impl Agent {
                 Ok(Vec::new())
             }
         }
+    }
+
+    /// How to contribute is for who writes, and long: only its path is shown.
+    fn part_conventions(&self, all: Vec<GuideFile>) -> (Vec<GuideFile>, Vec<String>) {
+        let writes = self.session.tools.iter().any(|tool| tool == "Edit" || tool == "Write");
+        let (named, shown): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|guide| guide.path.contains("CONTRIBUTING"));
+        let named = named.into_iter().filter(|_| writes).map(|guide| guide.path);
+        (shown, named.collect())
+    }
+
+    /// Says once in the thread which tools returned text that imitates CodeButler.
+    pub(super) async fn tell_of_forgers(&mut self) -> Result<(), RunError> {
+        let forgers = self.transcript.state().forgers();
+        let fresh: Vec<String> = forgers.difference(&self.forgers_told).cloned().collect();
+        for tool in fresh {
+            let text = forged_note(&format!("What the tool {tool} returned"));
+            self.tell_once("voice", &text).await?;
+            self.forgers_told.insert(tool);
+        }
+        Ok(())
     }
 
     /// How pull requests are described here, for a role that opens one.
@@ -288,8 +322,8 @@ impl Agent {
             Ok(rules) => rules,
             Err(why) => {
                 let text = format!(
-                    "`.codebutler/policy.json` can't be used: {why}. Until it is mended on the base branch, \
-                     the built-in rules count alone."
+                    "`.codebutler/policy.json` is invalid ({why}). Only the built-in rules count until it is fixed on `{}`.",
+                    self.session.base_branch
                 );
                 self.tell_once("policy", &text).await?;
                 RiskRules::default()

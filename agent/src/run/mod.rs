@@ -34,6 +34,7 @@ mod wall;
 mod watch;
 mod words;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -198,6 +199,7 @@ async fn run_until_idle(args: RunArgs) -> Result<(), RunError> {
         policy: CommandPolicy::default(),
         workflows: vec![],
         skills: vec![],
+        forgers_told: BTreeSet::new(),
         tell_after,
         model_patience: Duration::from_secs(args.model_patience),
         setup_limit: args.setup_limit,
@@ -268,6 +270,8 @@ struct Agent {
     workflows: Vec<String>,
     /// What people can ask for, as of the start of the current or last run.
     skills: Vec<SkillGuide>,
+    /// Tools of which people know that their results imitated the system.
+    forgers_told: BTreeSet<String>,
     /// When people are told that something takes long.
     tell_after: Duration,
     /// How long a model's provider is waited for.

@@ -120,7 +120,7 @@ impl Agent {
             return Ok(SpokenWords::Fine);
         }
         let why = format!(
-            "That was the first pass, by {first}; nobody has read it. You look a second time, at what it may have \
+            "That was the first pass, by {first}; it was not posted. Review a second time what it may have \
              missed: read the changes yourself, try what looks risky, and give your own verdict."
         );
         let own = self.session.model.clone();

@@ -106,6 +106,7 @@ impl Agent {
                         return Ok((RunOutcome::Idle, None));
                     }
                     self.note_facts(&facts)?;
+                    self.tell_of_forgers().await?;
                     if let Some(ended) = self.find_skills().await? {
                         return Ok(ended);
                     }

@@ -28,7 +28,7 @@ impl Agent {
             return self.answer(key, text).await;
         }
         let text = format!(
-            "{}\n\n_That was the last of {turns} model calls of one run. Write again and I go on from here._",
+            "{}\n\n_I stopped at the limit of {turns} steps. Write anything and I continue._",
             clip_text(text, MAX_LAST_WORDS - 200)
         );
         let ended = self.answer(key, &text).await?;
@@ -92,8 +92,7 @@ impl Agent {
             pictures: vec![],
         })?;
         let text = format!(
-            "Stopped{left}. What is not pushed stays as it is in this thread's worktree. Write to me and I \
-             go on from here."
+            "Stopped{left}. What is not pushed stays in this thread's worktree. Write to me and I continue."
         );
         let key = format!("{run}.stopped");
         match self.last_words(key, &text, None).await? {
@@ -105,14 +104,14 @@ impl Agent {
     pub(super) fn out_of_time(&self) -> RunEnding {
         let minutes = self.session.timeout_seconds.div_ceil(60);
         failed_end(format!(
-            "the time for one run ({minutes} min) is over{}. Write again and I go on from here.",
+            "the time for one run ({minutes} min) is over{}. Write anything and I continue.",
             self.standing()
         ))
     }
 
     pub(super) fn out_of_turns(&self, turns: u32) -> RunEnding {
         failed_end(format!(
-            "{turns} model calls are the limit of one run{}. Write again and I go on from here.",
+            "I stopped at the limit of {turns} steps{}. Write anything and I continue.",
             self.standing()
         ))
     }
@@ -123,8 +122,7 @@ impl Agent {
         let reason = match flaw.filter(|(flaw, times)| *times >= flaw.limit()) {
             Some((flaw, _)) => flaw.reason(model),
             None => format!(
-                "{MAX_FAULTS} replies of the model `{model}` in a row were of no use (no readable answer, a \
-                 tool that does not exist, or arguments that don't fit)"
+                "{MAX_FAULTS} replies of the model `{model}` in a row were unusable (no readable answer, an unknown tool, or invalid arguments)"
             ),
         };
         failed_end(format!("{reason}{}", self.remedy()))
@@ -152,7 +150,7 @@ impl Agent {
         let standing = self.standing();
         if !standing.is_empty() {
             let key = format!("{run}.{turns}.money");
-            let text = format!("I wait for money{standing}");
+            let text = format!("Paused: the budget is used up{standing}");
             let message = PostMessage { key, text, ..PostMessage::default() };
             // Whether or not this is heard, the gateway has asked.
             if let Err(error) = self.tools.gateway.post(&message).await {
@@ -172,7 +170,7 @@ impl Agent {
             ([], Some(words)) => {
                 let words: String = words.chars().filter(|c| *c != '@').collect();
                 let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
-                format!(". What I had in mind: {}", clip_text(&words, 300))
+                format!(". My last thought: {}", clip_text(&words, 300))
             }
             (open, _) => format!(". Next would be: {}", open.join("; ")),
         };

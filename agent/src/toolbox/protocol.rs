@@ -255,6 +255,12 @@ pub struct RoleSurroundings {
     /// What people did to the thread's branch on the remote, in sentences.
     #[serde(default)]
     pub branch: String,
+    /// Files below the root of the base branch that say how to work in their folders.
+    #[serde(default)]
+    pub nested: Vec<String>,
+    /// Commands run in a copy of the worktree.
+    #[serde(default)]
+    pub copies: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -304,6 +304,7 @@ impl Toolbox {
     async fn surroundings(&self, programs: bool) -> Result<ToolboxReply, ToolError> {
         let place = self.place()?;
         let mut found = run_blocking(move || git::find_surroundings(&place)).await?;
+        found.copies = self.copy.is_some();
         if programs && self.shell.level().is_ok() {
             let wanted = toolchains::wanted_versions(&found.top);
             let tree = self.tree()?;

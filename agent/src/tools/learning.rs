@@ -49,9 +49,7 @@ struct ReviewThread;
 impl Handler for ReviewThread {
     type Args = args::NoArgs;
     const NAME: &'static str = "ReviewThread";
-    const DESCRIPTION: &'static str = "Shows what happened in this conversation beside its messages: each role's \
-        runs, tools, errors and test runs, what the harness decided and why, what people decided, how checks \
-        ended, what was waited for, the cost by role, and what of the memory should go.";
+    const DESCRIPTION: &'static str = "Shows what happened in this conversation besides its messages: each role's runs, tools, errors and test runs, decisions of CodeButler and of people with reasons, results of checks, waiting times, cost by role, and which memory entries to remove.";
     const RISK: CallRisk = CallRisk::Reads;
 
     async fn call(
@@ -229,10 +227,7 @@ struct ProposeLearnings;
 impl Handler for ProposeLearnings {
     type Args = ProposeArgs;
     const NAME: &'static str = "ProposeLearnings";
-    const DESCRIPTION: &'static str = "Posts your retrospective in its fixed form, and asks the people which of your \
-        proposals the team shall remember: once, after the review and before you ask whether to merge. What they \
-        accept is committed for you. Propose only what is new, rests on evidence, and helps next time; nothing is \
-        a good answer.";
+    const DESCRIPTION: &'static str = "Posts your retrospective and asks the people which of your proposals the team should remember. Call it once, after the review and before you ask whether to merge. What they accept is committed for you. Propose only what is new, has evidence, and helps next time; proposing nothing is a good answer.";
     const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(
@@ -414,7 +409,7 @@ async fn make_change(
         untrusted: proposal.untrusted,
     };
     if let Some(why) = find_hostile_rule(&learning) {
-        return respond(format!("nobody is asked to remember that: {why}"));
+        return respond(format!("this cannot be proposed for the memory: {why}"));
     }
     let file = proposal.file.trim().trim_start_matches("./").trim_start_matches(".codebutler/");
     if file.contains('/') || [WORKFLOWS, codebutler_roadmap::FILE, POLICY].contains(&file) {

@@ -32,7 +32,7 @@ pub fn all() -> Vec<Box<dyn RoleTool>> {
 #[serde(deny_unknown_fields)]
 pub struct WriteMapArgs {
     /// At most 200 lines of Markdown, headings from `###` on: what you need to find your way, with paths in
-    /// backticks; nothing that the code says by itself. It takes the place of your old map.
+    /// backticks; nothing that the code says by itself. It replaces your earlier overview.
     pub map: String,
     /// How to build, test, check and run, one each. Only what you ran in this conversation and what ended with
     /// exit code 0 is taken.
@@ -56,8 +56,7 @@ struct WriteMap;
 impl Handler for WriteMap {
     type Args = WriteMapArgs;
     const NAME: &'static str = "WriteMap";
-    const DESCRIPTION: &'static str = "Posts your map of this project in the conversation, and keeps it for the lead, \
-        who asks the people whether your page shall have it.";
+    const DESCRIPTION: &'static str = "Posts your overview of this project and keeps it for the lead, who asks the people whether to add it to your role's page in `.codebutler/`.";
     const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(
@@ -76,7 +75,7 @@ impl Handler for WriteMap {
         };
         let wire::PostedMessage { ts, .. } = cx.gateway.post(&message).await?;
         keep_draft(&folder, &map)
-            .map_err(|error| ToolFailure::Stop(format!("the map can't be kept: {error}")))?;
+            .map_err(|error| ToolFailure::Stop(format!("the overview cannot be kept: {error}")))?;
         Ok(ToolOutcome::plain(format!(
             "Posted as message {ts}. The lead proposes it to the people."
         )))
@@ -118,7 +117,7 @@ fn with_commands(args: &WriteMapArgs, folder: &Path) -> Result<String, ToolFailu
 #[serde(deny_unknown_fields)]
 pub struct ProposeMapsArgs {
     /// What all roles have to know, at most 200 lines of Markdown, headings from `###` on: architecture, stack,
-    /// conventions, decisions. Nothing that a role's own map says.
+    /// conventions, decisions. Nothing that a role's own overview says.
     #[serde(default)]
     pub global: Option<String>,
     /// Kinds of work that this project has and the team's workflows don't, or that go otherwise here. Each at most 40 lines
@@ -143,9 +142,7 @@ struct ProposeMaps;
 impl Handler for ProposeMaps {
     type Args = ProposeMapsArgs;
     const NAME: &'static str = "ProposeMaps";
-    const DESCRIPTION: &'static str = "Asks the people which of the maps that roles wrote in this conversation their \
-        pages shall have, one by one, and with them what you wrote for all: `global.md`, workflows, skills, the policy. \
-        What they accept is committed for you.";
+    const DESCRIPTION: &'static str = "Asks the people, one by one, which of the overviews that roles wrote with WriteMap go into their pages, and what you wrote for all roles: `global.md`, workflows, skills, the policy. What they accept is committed for you.";
     const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(
@@ -169,7 +166,7 @@ impl Handler for ProposeMaps {
         }
         if changes.is_empty() {
             return Err(ToolFailure::Respond(
-                "no role has written a map that differs from what its page has: ask the roles for theirs (WriteMap), \
+                "no role has written an overview that differs from what its page has: ask the roles for theirs (WriteMap), \
                  and wait for them. What you wrote for all differs in nothing either"
                     .to_owned(),
             ));
@@ -260,7 +257,7 @@ async fn read_drafts(state_dir: PathBuf) -> Result<Vec<(String, String)>, ToolFa
     // A draft lies on a volume that other pods write too.
     for (file, map) in &maps {
         check_map(map)
-            .map_err(|why| ToolFailure::Respond(format!("the map for `{file}`: {why}")))?;
+            .map_err(|why| ToolFailure::Respond(format!("the overview for `{file}`: {why}")))?;
     }
     Ok(maps)
 }

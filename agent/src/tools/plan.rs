@@ -30,7 +30,7 @@ pub fn told_files(files: &[String]) -> String {
     }
     let named: Vec<_> = files.iter().take(MAX_TOLD).map(|file| format!("`{file}`")).collect();
     format!(
-        ". The approved plan does not name {}: say so when you hand over, and why they had to change.",
+        ". The approved plan does not name {}: when you hand over, name them and say why you changed them.",
         named.join(", ")
     )
 }

@@ -36,7 +36,7 @@ impl ThreadTests {
             return String::new();
         }
         format!(
-            " People are told that what is pushed was not checked: with everything committed, run exactly \
+            " People see that what is pushed was not checked: with everything committed, run exactly \
              `{command}` in Bash (in the foreground, nothing added to it), push, and say it again."
         )
     }

@@ -41,8 +41,7 @@ struct GhLabel;
 impl Handler for GhLabel {
     type Args = LabelArgs;
     const NAME: &'static str = "GHLabel";
-    const DESCRIPTION: &'static str = "Puts labels on an issue or pull request of this repository, or takes them off. \
-        People are asked first: if they have to answer, end your run, and call exactly the same once they said yes.";
+    const DESCRIPTION: &'static str = "Adds or removes labels of an issue or pull request of this repository. People are asked first: end your run while they are, and repeat exactly this call once they said yes.";
     const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(
@@ -105,8 +104,7 @@ struct GhAnswer;
 impl Handler for GhAnswer {
     type Args = AnswerArgs;
     const NAME: &'static str = "GHAnswer";
-    const DESCRIPTION: &'static str = "Comments on an issue, or on another pull request than this conversation's (that is \
-        GHComment's). People are asked first, as for GHLabel.";
+    const DESCRIPTION: &'static str = "Comments on an issue or another pull request (GHComment is for this conversation's own). People are asked first, as for GHLabel.";
     const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(
@@ -128,7 +126,7 @@ pub struct ReleaseArgs {
     pub tag: String,
     /// One line.
     pub title: String,
-    /// Markdown: what changed for whoever uses it.
+    /// Markdown: what changed for its users.
     pub notes: String,
     /// Not for everybody yet.
     #[serde(default)]

@@ -51,8 +51,7 @@ struct KeepResearch;
 impl Handler for KeepResearch {
     type Args = KeepResearchArgs;
     const NAME: &'static str = "KeepResearch";
-    const DESCRIPTION: &'static str = "Keeps what you found out as a page of `.codebutler/research/` on this conversation's \
-        branch. Roles of later conversations see that it is there and read it with ReadMemory instead of asking again.";
+    const DESCRIPTION: &'static str = "Saves what you found out as a page of `.codebutler/research/` on this conversation's branch. Later conversations list it and read it with ReadMemory.";
     const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(

@@ -52,7 +52,7 @@ pub struct ProposedItem {
     /// What has to be merged before: ids of items in the roadmap, or titles of other items proposed here.
     #[serde(default)]
     pub depends_on: Vec<String>,
-    /// What whoever builds it has to know besides.
+    /// What its builder also has to know.
     #[serde(default)]
     pub notes: String,
 }
@@ -63,8 +63,7 @@ struct ProposeItems;
 impl Handler for ProposeItems {
     type Args = ProposeItemsArgs;
     const NAME: &'static str = "ProposeItems";
-    const DESCRIPTION: &'static str = "Asks the people which of these items the repository's roadmap \
-        (`.codebutler/roadmap.md`) shall get, one by one. What they accept is committed for you, with ids.";
+    const DESCRIPTION: &'static str = "Asks the people, one by one, which of these items to add to the roadmap (`.codebutler/roadmap.md`). What they accept is committed for you, with ids.";
     const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(
@@ -115,9 +114,7 @@ struct GhOpenIssues;
 impl Handler for GhOpenIssues {
     type Args = OpenIssuesArgs;
     const NAME: &'static str = "GHOpenIssues";
-    const DESCRIPTION: &'static str = "Opens an issue at GitHub for each of these items of the roadmap, and notes its number in the \
-        file on this conversation's branch. People are asked first, once for all: if they have to answer, end your run, and call \
-        exactly the same once they said yes.";
+    const DESCRIPTION: &'static str = "Opens a GitHub issue for each of these roadmap items and records its number in the file on this conversation's branch. People are asked first, once for all: end your run while they are, and repeat exactly this call once they said yes.";
     const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(

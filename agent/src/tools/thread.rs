@@ -28,9 +28,7 @@ struct ListThreads;
 impl Handler for ListThreads {
     type Args = args::NoArgs;
     const NAME: &'static str = "ListThreads";
-    const DESCRIPTION: &'static str = "Lists the other open conversations of this repository: branch, phase, \
-        the files of the plan, the files that are changed, how large the change is, where they meet this one, \
-        and whether the two branches merge as text.";
+    const DESCRIPTION: &'static str = "Lists the other open conversations of this repository: branch, phase, planned and changed files, size of the change, files shared with this one, and whether the branches merge without conflict.";
     const RISK: CallRisk = CallRisk::Reads;
 
     async fn call(
@@ -86,7 +84,7 @@ const fn show_merge(text: wire::TextMerge) -> &'static str {
     match text {
         wire::TextMerge::Clean => "what both have pushed merges without a conflict, as text",
         wire::TextMerge::Conflict => {
-            "what both have pushed CONFLICTS: whoever is merged second has to adapt"
+            "what both have pushed CONFLICTS: the second one to be merged has to adapt"
         }
         wire::TextMerge::Unknown => "whether what both have pushed merges is not known",
     }
@@ -108,12 +106,12 @@ fn show_overlaps(overlaps: &[wire::ThreadOverlap]) -> String {
 }
 
 /// For who asks whether to merge before the team has looked back.
-const LOOK_BACK_FIRST: &str = "this team looks back before it merges, and has not yet: read ReviewThread, call \
-    ProposeLearnings (with no `learnings` if nothing new was learned), and then ask whether to merge";
+const LOOK_BACK_FIRST: &str = "this team has a retrospective before a merge, and it is still open: read ReviewThread, call \
+    ProposeLearnings (with no `learnings` if nothing new was learned), then ask whether to merge";
 
 /// For who hands over in the middle of a run.
 const VERDICT_LAST: &str =
-    "a verdict is the last thing that a review says: say it as your answer, without a tool";
+    "a verdict ends a review: give it as your final answer, without SendMessage";
 
 struct SendMessage;
 
@@ -227,8 +225,7 @@ struct CloseThread;
 impl Handler for CloseThread {
     type Args = args::CloseThread;
     const NAME: &'static str = "CloseThread";
-    const DESCRIPTION: &'static str = "Ends this conversation the way the user decided: merges the pull \
-        request or closes it. Works only after the user's decision.";
+    const DESCRIPTION: &'static str = "Ends this conversation as the user decided: merges the pull request or closes it. Refused before the user's decision.";
     const RISK: CallRisk = CallRisk::Speaks;
 
     /// The gateway finds each step that is already done.

@@ -40,8 +40,7 @@ struct ProposeWorkflow;
 impl Handler for ProposeWorkflow {
     type Args = ProposeWorkflowArgs;
     const NAME: &'static str = "ProposeWorkflow";
-    const DESCRIPTION: &'static str = "Asks the people whether the team works like this from now on: one workflow of \
-        `workflows.md`, new or written anew. What they accept is committed for you.";
+    const DESCRIPTION: &'static str = "Asks the people whether to adopt one workflow for `workflows.md`, new or rewritten. What they accept is committed for you.";
     const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(

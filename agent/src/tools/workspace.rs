@@ -41,8 +41,7 @@ struct ReadMemory;
 impl Handler for ReadMemory {
     type Args = args::ReadMemory;
     const NAME: &'static str = "ReadMemory";
-    const DESCRIPTION: &'static str = "Shows what the team has kept in `.codebutler/` on the base branch: \
-        guides, learnings (archived ones too, which your instructions leave out), research.";
+    const DESCRIPTION: &'static str = "Shows what the team keeps in `.codebutler/` on the base branch: guides, skills, learnings with archived ones, research, the roadmap.";
     const RISK: CallRisk = CallRisk::Reads;
 
     async fn call(
@@ -63,8 +62,7 @@ const MAX_ITEMS: usize = 50;
 impl Handler for Todo {
     type Args = args::TodoArgs;
     const NAME: &'static str = "Todo";
-    const DESCRIPTION: &'static str = "Keeps your own list of what is to be done in this conversation; it is \
-        shown to you before each answer. Each call replaces the whole list.";
+    const DESCRIPTION: &'static str = "Keeps your task list for this conversation, shown to you before each answer. Each call replaces the whole list.";
     const RISK: CallRisk = CallRisk::Changes;
 
     async fn call(
@@ -96,8 +94,7 @@ struct Read;
 impl Handler for Read {
     type Args = args::ReadArgs;
     const NAME: &'static str = "Read";
-    const DESCRIPTION: &'static str = "Shows a file of the worktree: text with line numbers, notebooks by \
-        cells, pictures. A first line in parentheses says what a file is that is not plain UTF-8 text with LF.";
+    const DESCRIPTION: &'static str = "Shows a file of the worktree: text with line numbers, notebooks by cells, pictures. A first line in parentheses describes a file that is not plain UTF-8 with LF line ends.";
     const RISK: CallRisk = CallRisk::Reads;
 
     async fn call(
@@ -129,8 +126,7 @@ struct Write;
 impl Handler for Write {
     type Args = args::WriteArgs;
     const NAME: &'static str = "Write";
-    const DESCRIPTION: &'static str = "Creates a file or replaces all of its content; encoding, byte order mark, line ends and mode of \
-        a file that is there stay. Prefer Edit for changing a part.";
+    const DESCRIPTION: &'static str = "Creates a file or replaces its whole content; an existing file keeps its encoding, byte order mark, line ends and mode. To change a part, use Edit.";
     const RISK: CallRisk = CallRisk::Changes;
 
     /// The content is the key: writing it again changes nothing.
@@ -198,10 +194,7 @@ struct Bash;
 impl Handler for Bash {
     type Args = args::BashArgs;
     const NAME: &'static str = "Bash";
-    const DESCRIPTION: &'static str = "Runs a command in the worktree and shows its output and exit code; of a \
-        long output both ends, and the file that has all of it. Each call is a shell of its own: `cd` and variables \
-        don't last. No terminal, no input; what a command leaves running ends with it, but for jobs that were \
-        started with `background`. What is hard to undo waits for a user's yes.";
+    const DESCRIPTION: &'static str = "Runs a command and shows its output and exit code; of a long output both ends, and the file with all of it. Each call is a new shell without terminal or input: `cd` and variables do not last, and processes end with it, except jobs started with `background`. What is hard to undo waits for a user's yes.";
     const RISK: CallRisk = CallRisk::Changes;
 
     fn verdict(&self, policy: &CommandPolicy, args: &args::BashArgs) -> RiskVerdict {
@@ -217,7 +210,7 @@ impl Handler for Bash {
     ) -> Result<ToolOutcome, ToolFailure> {
         if call.again {
             return Ok(ToolOutcome::plain(
-                "[CodeButler] The pod was restarted while this command ran: it was interrupted, and \
+                "[note] The pod was restarted while this command ran: it was interrupted, and \
                  whether it had finished is not known. Look at what it did before you decide to run it \
                  again. Files have to be read again before they are edited.",
             ));
@@ -280,8 +273,7 @@ struct Grep;
 impl Handler for Grep {
     type Args = args::GrepArgs;
     const NAME: &'static str = "Grep";
-    const DESCRIPTION: &'static str = "Searches file contents with a regular expression: escape `(`, `[`, `{` and \
-        `.` where they are meant as they stand. Files that .gitignore names are left out.";
+    const DESCRIPTION: &'static str = "Searches file contents with a regular expression; escape a literal `(`, `[`, `{` or `.`. Skips files that .gitignore names.";
     const RISK: CallRisk = CallRisk::Reads;
 
     async fn call(
@@ -300,8 +292,7 @@ struct Glob;
 impl Handler for Glob {
     type Args = args::GlobArgs;
     const NAME: &'static str = "Glob";
-    const DESCRIPTION: &'static str =
-        "Lists files by name; files that .gitignore names are left out.";
+    const DESCRIPTION: &'static str = "Lists files by name; skips files that .gitignore names.";
     const RISK: CallRisk = CallRisk::Reads;
 
     async fn call(
@@ -350,8 +341,7 @@ struct GitUpdate;
 impl Handler for GitUpdate {
     type Args = args::NoArgs;
     const NAME: &'static str = "GitUpdate";
-    const DESCRIPTION: &'static str = "Brings this conversation's branch up to date with the base branch: merges \
-        it in and commits that, or leaves what conflicts in the files for you to settle.";
+    const DESCRIPTION: &'static str = "Brings this conversation's branch up to date with the base branch: merges it in and commits that, or leaves conflict markers in the files for you to resolve.";
     const RISK: CallRisk = CallRisk::Changes;
 
     /// How the branch is before: what was begun and cut off begins anew.

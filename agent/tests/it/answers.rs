@@ -198,7 +198,7 @@ async fn the_last_call_of_a_run_is_for_words_and_they_are_posted() {
     assert!(inner.requests[4].get("tools").is_some());
     let posted = inner.post_texts()[0];
     assert!(posted.starts_with("Half is done.\n"), "{posted}");
-    assert!(posted.contains("last of 5 model calls of one run"), "{posted}");
+    assert!(posted.contains("stopped at the limit of 5 steps"), "{posted}");
     let last = inner.last_report();
     assert_eq!((last.state, last.turns, &last.reason), (RoleState::Waiting, 5, &None));
 }
@@ -241,7 +241,7 @@ fn troubled(messages: &[Value]) -> Value {
     }
     for (told, answer) in [
         ("was empty", refuses("no")),
-        ("was held back", says("<tool_call>{\"name\": \"Bash\"}</tool_call>")),
+        ("was withheld", says("<tool_call>{\"name\": \"Bash\"}</tool_call>")),
         ("wrote a tool call as text", says("Let me look at the file.")),
         ("called no tool", calls(&[("Bash", json!({"command": "echo ran >> $TMPDIR/ran"}))])),
         ("was cut off", says("world.")),

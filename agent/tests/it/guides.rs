@@ -57,15 +57,15 @@ async fn house_rules_come_first_and_the_repository_adds_to_them() {
         "<repository-file path=\".codebutler/global.md\">\nWe sell shoes.\n",
         "<repository-file path=\".codebutler/pm.md\">\nSpeak like a pirate.\n",
         "<repository-file path=\"AGENTS.md\">\nUse tabs.\n",
-        "<repository-file path=\"CONTRIBUTING.md\">\nSign off each commit.\n",
         "<repository-file path=\"web/AGENTS.md\">\nUse pnpm.\n",
+        "`CONTRIBUTING.md` says how to contribute here",
     ];
     let places: Vec<_> = parts.iter().map(|part| system.find(part)).collect();
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} {system}");
     assert_eq!(places[0], Some(0));
-    // It only refers to what is there, and nothing is recorded where the repository has its own word.
+    // It only refers to what is there, and how to contribute is named by its path.
     assert!(
-        !system.contains("CLAUDE.md\">") && !system.contains("Nothing is recorded yet"),
+        !system.contains("CLAUDE.md\">") && !system.contains("Sign off each commit"),
         "{system}"
     );
 }

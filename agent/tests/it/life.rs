@@ -189,7 +189,7 @@ async fn limits_end_a_run_and_say_where_it_stands() {
         let reason = inner.last_report().reason.clone().unwrap();
         assert!(
             reason.starts_with(
-                "2 model calls are the limit of one run; the last step was Glob `*.rs`. Write"
+                "I stopped at the limit of 2 steps; the last step was Glob `*.rs`. Write"
             ),
             "{reason}"
         );
@@ -324,7 +324,7 @@ async fn a_role_without_money_waits_and_goes_on_from_where_it_was() {
     assert_eq!(inner.last_report().state, RoleState::Idle);
     assert_eq!(inner.last_report().handled, ["budget:1.000000:pm"]);
     let told = inner.asked[0].iter().map(ToString::to_string).collect::<String>();
-    assert!(told.contains("what does it do?") && told.contains("It has given way"), "{told}");
+    assert!(told.contains("what does it do?") && told.contains("The limit was raised"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -64,13 +64,13 @@ async fn a_plan_that_meets_another_thread_is_told_so() {
       its branch changes: src/price.rs and 2 more
       MEETS this conversation at: src/price.rs
       at these definitions: src/price.rs: total
-      what both have pushed CONFLICTS: whoever is merged second has to adapt
+      what both have pushed CONFLICTS: the second one to be merged has to adapt
     shop-3: not begun, no branch yet, no plan
     ");
     assert_eq!(inner.posts[0].files, ["src/price.rs"]);
     let told = world.transcript();
     let told = told.iter().rfind(|record| record["record"] == "result").unwrap();
-    let met = "shop-2 is at src/price.rs too. what both have pushed CONFLICTS: whoever is merged second has \
+    let met = "shop-2 is at src/price.rs too. what both have pushed CONFLICTS: the second one to be merged has \
                to adapt.";
     assert!(told["text"].as_str().unwrap().ends_with(met), "{told}");
     let shown: Vec<_> = decided

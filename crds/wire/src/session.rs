@@ -106,6 +106,9 @@ pub struct RoleSession {
     /// The Repo's command that prepares a worktree; without one it is found by the files in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<String>,
+    /// Hosts that the role's commands reach, as the Repo lists them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
     /// Requests to answer at the same time.
     #[serde(default = "one")]
     pub parallelism: u32,

@@ -34,8 +34,6 @@ pub const MAX_FILE: usize = 16 * 1024;
 const MAX_LINE: usize = 200;
 /// Characters of the index.
 const MAX_INDEX: usize = 8000;
-/// Triggers that the index names of each.
-const SHOWN_TRIGGERS: usize = 3;
 
 /// Whose a skill is. What comes first wins over what comes later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -166,10 +164,9 @@ fn for_team(skill: SkillGuide, roles: &[String]) -> Result<SkillGuide, SkillFaul
 
 /// What the role that users talk to first is told of all of them.
 pub fn index_skills(skills: &[SkillGuide]) -> Option<String> {
-    let mut out = "# Skills\n\nWhat people can ask for in a few words. Where a message plainly asks for one, \
-                   CodeButler says so and gives you its prompt. If one fits what is wanted and nothing was said, \
-                   read its file with `ReadMemory` (a `SKILL.md` with `Read`), fill in what the message names, and \
-                   do it or hand it to its role.\n\n"
+    let mut out = "# Skills\n\nPeople can ask for these in a few words; then CodeButler gives you the prompt. If one fits and \
+                   CodeButler said nothing, read `skills/<name>.md` with `ReadMemory` (a `SKILL.md` with `Read`), fill in \
+                   what the message names, and do it or hand it to its role.\n\n"
         .to_owned();
     for skill in skills {
         let line = line_of(skill);
@@ -182,14 +179,13 @@ pub fn index_skills(skills: &[SkillGuide]) -> Option<String> {
     (!skills.is_empty()).then(|| out.trim_end().to_owned())
 }
 
-fn line_of(SkillGuide { name, description, triggers, role, path, .. }: &SkillGuide) -> String {
+fn line_of(SkillGuide { name, description, role, path, .. }: &SkillGuide) -> String {
     let role = role.as_ref().map(|role| format!(" ({role})")).unwrap_or_default();
-    let said: Vec<&str> = triggers.iter().take(SHOWN_TRIGGERS).map(|t| t.text.as_str()).collect();
-    let said =
-        if said.is_empty() { String::new() } else { format!(" Said as: {}.", said.join(", ")) };
     let description = clip_text(description, MAX_LINE);
     let path = path.trim_start_matches(".codebutler/");
-    format!("- `{name}`{role}: {description}{said} In `{path}`.\n")
+    let place =
+        if path == format!("skills/{name}.md") { String::new() } else { format!(" In `{path}`.") };
+    format!("- `{name}`{role}: {description}{place}\n")
 }
 
 #[cfg(test)]

@@ -177,14 +177,14 @@ fn who_is_told_what() {
             && scan.contains("Audit the security of \"src/auth\".")
     );
     assert!(told("security scan").contains("Audit the security of the whole repository."));
-    assert!(told("explain this").contains("`what` is only pointed to"));
+    assert!(told("explain this").contains("`what` is only referred to"));
 }
 
 #[test]
 fn the_index_is_short() {
     let (skills, _) = collect_skills(&[own("deploy", "deploy, deploy to {environment}")], &[]);
     let text = index_skills(&skills).unwrap();
-    let line = "- `deploy` (coder): Does deploy. Said as: deploy, deploy to {environment}. In `skills/deploy.md`.";
+    let line = "- `deploy` (coder): Does deploy.\n";
     assert!(text.contains(line), "{text}");
     assert!(text.len() < 4000, "{}", text.len());
     let many: Vec<ReadFile> =

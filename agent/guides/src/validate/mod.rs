@@ -131,7 +131,7 @@ fn judge_policy(text: &str) -> JudgedLines {
         Err(error) => error.line(),
         Ok(_) => line_in(&message).unwrap_or_else(|| line_of_quoted(text, &message)),
     };
-    let message = format!("{message}; until this is mended no rule of the file counts");
+    let message = format!("{message}; until this is fixed no rule of the file counts");
     vec![(line, FindingSeverity::Error, message)]
 }
 

@@ -12,6 +12,7 @@ use git2::{
 use super::GitSite;
 use super::sealed::{explain_lost, is_absence, read_base};
 use crate::toolbox::ToolError;
+use codebutler_guides::text::plain_text;
 
 /// Largest file that is read, in bytes.
 pub(super) const MAX_FILE: usize = 256 * 1024;
@@ -30,6 +31,9 @@ const CONVENTIONS: [&[&str]; 3] = [
 const NESTED: &str = "AGENTS.md";
 /// Folders in which it is looked for.
 const MAX_FOLDERS: usize = 16;
+/// Folders that are searched for files that count in a part of the tree, and how many are named.
+const MAX_WALKED: usize = 5_000;
+const MAX_NESTED: usize = 30;
 /// What a link is in a tree.
 pub(super) const LINK: i32 = 0o120_000;
 /// The folder that CodeButler reads.
@@ -296,6 +300,40 @@ pub(super) fn path_inside(path: &Path) -> Option<PathBuf> {
         }
     }
     (!plain.as_os_str().is_empty()).then_some(plain)
+}
+
+/// Paths of the files below the root that say how to work in their folders.
+pub fn list_nested(repo: &Repository, tree: &GitTree<'_>) -> Result<Vec<String>, ToolError> {
+    let mut found = Vec::new();
+    let mut folders = 0;
+    walk_nested(repo, tree, Path::new(""), &mut folders, &mut found)?;
+    Ok(found)
+}
+
+/// Breadth stays bounded: a large repository is not read whole before each run.
+fn walk_nested(
+    repo: &Repository,
+    tree: &GitTree<'_>,
+    folder: &Path,
+    folders: &mut usize,
+    found: &mut Vec<String>,
+) -> Result<(), ToolError> {
+    for entry in tree {
+        let Ok(name) = entry.name() else { continue };
+        let path = folder.join(name);
+        match entry.kind() {
+            Some(ObjectType::Blob) if name == NESTED && !folder.as_os_str().is_empty() => {
+                found.push(plain_text(&path.to_string_lossy()).replace(['`', '\n'], "?"));
+            }
+            Some(ObjectType::Tree) if *folders < MAX_WALKED && found.len() < MAX_NESTED => {
+                *folders += 1;
+                walk_nested(repo, &repo.find_tree(entry.id())?, &path, folders, found)?;
+            }
+            _ => {}
+        }
+    }
+    found.truncate(MAX_NESTED);
+    Ok(())
 }
 
 /// Names of a folder's pages, sorted; none where there is no folder.

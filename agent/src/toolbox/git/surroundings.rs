@@ -39,6 +39,8 @@ pub fn find_surroundings(place: &GitSite) -> Result<RoleSurroundings, ToolError>
         hooks: find_hooks(&place.tree()),
         submodules: submodule_paths(&repo),
         branch: read_note(place),
+        nested: base::list_nested(&repo, &base)?,
+        copies: false,
     })
 }
 

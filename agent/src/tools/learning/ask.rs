@@ -41,9 +41,7 @@ pub(super) struct AskRoles;
 impl Handler for AskRoles {
     type Args = AskRolesArgs;
     const NAME: &'static str = "AskRoles";
-    const DESCRIPTION: &'static str = "Asks roles that worked in this conversation what you can't see while you look \
-        back, all at once and each one question: afterwards none can be asked again. Your run ends and goes on with \
-        their answers.";
+    const DESCRIPTION: &'static str = "Asks the roles that worked in this conversation for the retrospective: one call, one question per role, no second call. Your run ends and continues with their answers.";
     const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(
@@ -53,7 +51,7 @@ impl Handler for AskRoles {
         call: StartedCall<'_>,
     ) -> Result<ToolOutcome, ToolFailure> {
         if !cx.thread.looks_back {
-            let why = "there is nothing to look back on now: AskRoles belongs between the review and the retrospective";
+            let why = "there is no retrospective now: call AskRoles after the review and before ProposeLearnings";
             return Err(ToolFailure::Respond(why.to_owned()));
         }
         let text =

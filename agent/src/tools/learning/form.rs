@@ -138,7 +138,7 @@ pub fn show_change(
     let warning = match source {
         Some(source) => format!(" :warning: {}", source.warning()),
         None if learning.untrusted => {
-            " :warning: It comes from text that nobody of the team wrote.".to_owned()
+            " :warning: It comes from text that was not written by the team.".to_owned()
         }
         None => String::new(),
     };

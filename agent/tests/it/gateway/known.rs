@@ -121,6 +121,7 @@ impl Inner {
                 first_pass: None,
                 is_first: false,
                 setup: None,
+                hosts: vec![],
                 parallelism: 1,
             },
             messages: vec![],

@@ -132,6 +132,7 @@ fn describe_session(
         first_pass: None,
         is_first: false,
         setup: caller.repo.spec.worktree.setup.clone(),
+        hosts: caller.repo.spec.egress.hosts.clone(),
         parallelism: role.at_once(),
     }
 }

@@ -260,7 +260,7 @@ async fn learn_patterns(
     }
     let problems = problems.join("; ");
     let text = format!(
-        "`.codebutler/policy.json` on `{base}` can't be used in full: {problems}. Until it is mended, \
+        "`.codebutler/policy.json` on `{base}` is invalid in part: {problems}. Until it is fixed, \
          what its last good version masked stays masked too."
     );
     let key = format!("policy-{}", hex::encode(&Sha256::digest(&text)[..4]));

@@ -81,7 +81,7 @@ fn describe_standing(standing: &PartStanding) -> (&'static str, String) {
         PartStanding::Ready => (":inbox_tray:", "ready, waits for you to merge it".to_owned()),
         PartStanding::Asks => (":question:", "a question in its thread waits for you".to_owned()),
         PartStanding::Failed => {
-            (":no_entry:", "nobody works on it; write in its thread how to go on".to_owned())
+            (":no_entry:", "no role works on it; write in its thread how to continue".to_owned())
         }
         PartStanding::Dropped => (":x:", "closed without a merge".to_owned()),
         PartStanding::Waits(ids) if ids.is_empty() => {

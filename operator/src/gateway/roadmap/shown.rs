@@ -180,7 +180,7 @@ fn describe_faults(file: Option<&RoadmapFile>) -> String {
     if faults.len() > FAULTS {
         lines.push(format!("- and {} more", faults.len() - FAULTS));
     }
-    format!("\n\nNot started, until `{FILE}` is mended:\n{}", lines.join("\n"))
+    format!("\n\nNot started, until `{FILE}` is fixed:\n{}", lines.join("\n"))
 }
 
 /// Why there is nothing to ask.
@@ -288,7 +288,7 @@ pub fn describe_reason(why: &WaitingReason) -> String {
             "three tries failed; write in its thread what is to be done otherwise".to_owned()
         }
         WaitingReason::Rests => {
-            "nobody works on it and nothing was merged; write in its thread how to go on".to_owned()
+            "no role works on it and nothing was merged; write in its thread how to continue".to_owned()
         }
         WaitingReason::Dropped => "its thread was closed without a merge; to have it built anew, say `stop` here and `develop everything` in a new conversation".to_owned(),
         WaitingReason::Changed => {

@@ -46,7 +46,7 @@ async fn a_skill_is_found_by_its_words_and_broken_ones_are_told_once() {
     // What is no plain word does not become part of a command.
     let second = requests[1].body.to_string();
     assert!(second.contains("./deploy <environment>"), "{second}");
-    assert!(second.contains("is to stand in a command, and is not one plain word"), "{second}");
+    assert!(second.contains("goes into a command and is not one plain word"), "{second}");
     team.stop().await;
 }
 
@@ -99,7 +99,7 @@ async fn what_is_asked_for_the_third_time_is_to_become_a_skill() {
     let requests = team.stack.models.requests();
     let told = requests[0].body.to_string();
     for part in [
-        "asks for what people asked for 2 times before, and no skill does it",
+        "asks for something that people asked for 2 times before, and no skill covers it",
         r#"- journals/thread-1700000500-000100.md: \"hey, could you bump"#,
         r#"- journals/thread-1700000000-000100.md: \"bump the rust"#,
     ] {
