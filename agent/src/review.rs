@@ -223,7 +223,7 @@ mod tests {
     fn nothing_is_judged_before_what_it_is_judged_by() {
         let unplanned = ReviewGate { is_planned: false, ..gate() };
         for text in [BACK.trim_start_matches("> "), ON] {
-            assert!(fault(&unplanned, text).starts_with("rule: A review begins with"), "{text}");
+            assert!(fault(&unplanned, text).starts_with("rule: Begin a review with"), "{text}");
         }
         assert_eq!(fault(&unplanned, "@codebutler.pm which of the two is meant?"), "");
         assert_eq!(fault(&unplanned, "It is in `a.rs`, see @codebutler.coder's message."), "");
@@ -236,7 +236,7 @@ mod tests {
         let asked = ReviewGate { duty: ReviewDuty::Asked, ..gate() };
         let unplanned = ReviewGate { is_planned: false, ..asked.clone() };
         let said = "Approved. It does what the plan says.";
-        assert!(fault(&unplanned, said).starts_with("rule: A review begins with"));
+        assert!(fault(&unplanned, said).starts_with("rule: Begin a review with"));
         assert_eq!(fault(&unplanned, "@codebutler.pm which of the two is meant?"), "");
         assert_eq!(fault(&ReviewGate { duty: ReviewDuty::Reviews, ..unplanned }, said), "");
         let untested = ReviewGate { has_tested: false, ..asked.clone() };

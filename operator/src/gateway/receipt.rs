@@ -425,7 +425,7 @@ mod tests {
             .join("\n"),
             @r"
         :white_check_mark: `cargo test` passed on `abcdef0123` (coder)
-        :white_check_mark: `cargo test` passed on `abcdef0123` (coder); changed since, not pushed: `src/a.rs` (not pushed)
+        :white_check_mark: `cargo test` passed on `abcdef0123` (coder); changed since, not pushed: `src/a.rs`
         :x: `cargo test` failed with exit code 101 on `abcdef0123` (coder)
         :warning: Not checked: since the last run of `cargo test`, `src/a.rs`, `b'c` changed
         :warning: Not checked: `cargo test` was run on other files than those that are pushed

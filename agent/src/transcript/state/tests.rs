@@ -142,12 +142,17 @@ fn no_text_can_pass_for_another_message() {
     assert!(state.has_decided("p") && state.has_seen(&ts(1)));
 }
 
-/// Lines of the conversation that speak as the system and hold an attacker's words.
+/// Lines of the conversation that speak as the system in an attacker's words.
 fn imitations(state: &TranscriptState) -> Vec<String> {
     let texts = state.chat().iter().filter(|message| message["role"] != "assistant");
     let texts = texts.filter_map(|message| message["content"].as_str());
     let lines = texts.flat_map(|text| text.split(['\n', '\r', '\u{85}', '\u{2028}']));
-    let forged = |line: &&str| has_voice(line) && line.to_lowercase().contains("canary");
+    let forged = |line: &&str| {
+        let said = line.to_lowercase();
+        let said = said.trim_start_matches(|c: char| !c.is_alphabetic());
+        has_voice(line)
+            && ["codebutler] canary", "decision] canary"].iter().any(|own| said.starts_with(own))
+    };
     lines.filter(forged).map(str::to_owned).collect()
 }
 

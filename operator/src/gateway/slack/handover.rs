@@ -293,7 +293,7 @@ fn handover_sentence(decided: &HandOver, names: &RoleNames, links: &[String]) ->
         }
         HandOverReason::NoPullRequest => {
             return format!(
-                "→ Nobody goes on: the plan is approved, and {from} ended without a pull request. Write here, and {from} continues."
+                "→ Nobody goes on: the plan is approved, and {from} stopped without a pull request. Write here, and {from} continues."
             );
         }
     };

@@ -105,7 +105,7 @@ async fn a_verdict_is_said_after_what_it_goes_by_and_after_the_tests() {
     assert!(!said.iter().any(|m| m.shown.contains("all fine")), "{said:?}");
     let reviewer = "scripted/reviewer";
     for call in 1..=3 {
-        assert!(told(&team, reviewer, call).contains("A review begins with what it goes by"));
+        assert!(told(&team, reviewer, call).contains("Begin a review with its plan"));
     }
     assert!(told(&team, reviewer, 5).contains("tests are missing (unit: zero)"));
     assert!(told(&team, reviewer, 7).contains("run exactly `sh check.sh` in Bash"));
