@@ -127,25 +127,26 @@ fn describe_missing(
 }
 
 impl ReceiptVerdict {
+    /// Whether it is the receipt of another role than `role`, which stands above, with nothing new.
+    fn is_told(&self, role: &str) -> bool {
+        matches!(self, Self::Checked(receipt, since) if since.is_empty() && receipt.role != role)
+    }
+
     /// For Slack: Markdown of one line.
     pub fn line(&self) -> String {
         match self {
             Self::Checked(receipt, since) => {
                 let TestReceipt { commit, command, exit_code, role } = receipt;
-                let sign = if *exit_code == 0 { ":white_check_mark:" } else { ":x:" };
-                let how = match exit_code {
-                    0 => "passed".to_owned(),
-                    code => format!("failed with exit code {code}"),
+                let (sign, how) = match exit_code {
+                    0 => (":white_check_mark:", "passed".to_owned()),
+                    code => (":x:", format!("failed with exit code {code}")),
                 };
-                let since = match &since[..] {
-                    [] => String::new(),
-                    files => format!("; changed since, not pushed: {}", named_files(files)),
-                };
-                format!(
-                    "{sign} {} {how} on `{}` ({role}){since}",
-                    as_code(command),
-                    short_commit(commit)
-                )
+                let (command, commit) = (as_code(command), short_commit(commit));
+                let mut line = format!("{sign} {command} {how} on `{commit}` ({role})");
+                if !since.is_empty() {
+                    line += &format!("; changed since, not pushed: {}", named_files(since));
+                }
+                line
             }
             Self::Unchecked(why) => format!(":warning: Not checked: {why}"),
         }
@@ -278,13 +279,7 @@ pub async fn under_message(
         return None;
     }
     match told_receipt(gateway, caller, message.proof.as_ref()).await {
-        // Another role's receipt stands above, and nothing has changed since.
-        Ok(ReceiptVerdict::Checked(receipt, since))
-            if !merge && since.is_empty() && receipt.role != caller.role_name() =>
-        {
-            None
-        }
-        Ok(verdict) => Some(verdict.line()),
+        Ok(verdict) => (merge || !verdict.is_told(caller.role_name())).then(|| verdict.line()),
         Err(error) => {
             let why = format!("what is pushed can't be looked at ({error})");
             Some(ReceiptVerdict::Unchecked(why).line())
