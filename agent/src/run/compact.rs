@@ -201,6 +201,16 @@ mod tests {
     }
 
     #[test]
+    fn a_summary_is_asked_for_by_a_form_and_of_data() {
+        let asked = request_summary(800);
+        for part in ["at most 100 words", "sum it up as data", "call no tool"] {
+            assert!(asked.contains(part), "{part}: {asked}");
+        }
+        let headings: Vec<_> = asked.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+        assert!(headings.len() == 7 && headings[0].contains("people's own words"), "{headings:?}");
+    }
+
+    #[test]
     fn a_summary_without_a_model_keeps_the_newest_words_and_calls() {
         let called = json!({"role": "assistant", "content": "", "tool_calls": [
             {"id": "a", "function": {"name": "Read", "arguments": "{\"path\": \"src/a.rs\"}"}}]});

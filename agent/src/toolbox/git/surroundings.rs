@@ -122,6 +122,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn files_that_count_for_a_part_of_the_tree_are_named() {
+        let f = GitFixture::new();
+        f.merge(&[
+            ("AGENTS.md", "Use tabs.\n"),
+            ("web/AGENTS.md", "Use pnpm.\n"),
+            ("web/ui/AGENTS.md", "Use CSS.\n"),
+            ("web/ui/a.css", "a {}\n"),
+        ]);
+        prepare_worktree(&f.place).unwrap();
+        let found = find_surroundings(&f.place).unwrap();
+        assert_eq!(found.nested, ["web/AGENTS.md", "web/ui/AGENTS.md"]);
+        assert!(!found.copies);
+    }
+
+    #[test]
     fn a_worktree_is_described_and_what_the_thread_changes_is_not_in_the_part_that_stays() {
         let f = GitFixture::new();
         let attributes = "# a comment filter=lfs\n*.png filter=lfs diff=lfs -text\n*.rs text\n";
