@@ -320,4 +320,72 @@ mod tests {
         kept.sort();
         assert_eq!(kept, ["content-encoding", "git-protocol"]);
     }
+
+    #[test]
+    fn commands_are_told_another_path_than_the_toolbox() {
+        let own = format!("http://127.0.0.1:7070{OWN_GIT}0123456789abcdef");
+        assert_eq!(public_url(&own), "http://127.0.0.1:7070/git");
+        assert_eq!(public_url("file:///work/remote"), "file:///work/remote");
+    }
+
+    #[tokio::test]
+    async fn half_open_connections_are_bounded_and_what_commands_are_refused_is_not_the_toolboxes()
+    {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let dir = tempfile::tempdir().unwrap();
+        let (ca, token) = (dir.path().join("ca.crt"), dir.path().join("token"));
+        let made = rcgen::generate_simple_self_signed(["gateway".to_owned()]).unwrap();
+        std::fs::write(&ca, made.cert.pem()).unwrap();
+        std::fs::write(&token, "t").unwrap();
+        // Nothing listens there.
+        let away = Some("127.0.0.1:1".parse().unwrap());
+        let gateway = GatewayClient::new("https://gateway:1", away, &ca, &token).unwrap();
+        let relay = GitRelay::start("127.0.0.1:0".parse().unwrap(), gateway).await.unwrap();
+        let ask = async |path: &str| {
+            let mut stream = tokio::net::TcpStream::connect(relay.address).await.unwrap();
+            let head =
+                format!("GET {path}/info/refs HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            answer
+        };
+        assert!(ask(PREFIX).await.starts_with("HTTP/1.1 502"));
+        assert_eq!(relay.take_refusal(), None, "a command's own");
+        assert!(ask(&relay.own.clone()).await.starts_with("HTTP/1.1 502"));
+        assert!(relay.take_refusal().is_some_and(|refusal| refusal.passes));
+
+        let mut open = Vec::new();
+        for _ in 0..300 {
+            let mut stream = tokio::net::TcpStream::connect(relay.address).await.unwrap();
+            let _ = stream.write_all(b"GET /git/info/refs HTTP/1.1\r\nx: ").await;
+            open.push(stream);
+        }
+        let mut closed = 0;
+        for stream in &mut open {
+            let mut byte = [0; 1];
+            let read = tokio::time::timeout(Duration::from_millis(200), stream.read(&mut byte));
+            closed += usize::from(read.await.is_ok_and(|read| !matches!(read, Ok(1..))));
+            if closed >= 300 - MAX_CONNECTIONS {
+                break;
+            }
+        }
+        assert!(closed >= 300 - MAX_CONNECTIONS, "{closed}");
+        // Those that say nothing more are let go, and there is room again.
+        let deadline = tokio::time::Instant::now() + HEAD_TIMEOUT * 3;
+        while !ask_or_none(relay.address).await {
+            assert!(tokio::time::Instant::now() < deadline, "the relay stays full");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    /// Whether the relay answers at all.
+    async fn ask_or_none(address: SocketAddr) -> bool {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let Ok(mut stream) = tokio::net::TcpStream::connect(address).await else { return false };
+        let _ = stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        answer.starts_with(b"HTTP/1.1 404")
+    }
 }

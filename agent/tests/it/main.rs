@@ -11,6 +11,7 @@ mod forgetting;
 mod found;
 mod gateway;
 mod guides;
+mod inside;
 mod keeping;
 mod keepsakes;
 mod life;

@@ -123,3 +123,24 @@ fn show_action(choice: ActionChoice, user: &str, carried_out: bool) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_newest_pictures_stay_in_memory() {
+        let picture = |number: usize| ModelPicture {
+            shown: format!("{number}.png"),
+            url: format!("data:image/png;base64,{}", "A".repeat(1000)),
+        };
+        let mut chat: Vec<Value> = (0..60).map(|number| show_picture(&picture(number))).collect();
+        chat.push(model::user_message("look"));
+        forget_pictures(&mut chat);
+        let shown = chat.iter().filter(|message| message["content"].is_array()).count();
+        assert_eq!(shown, model::PICTURES);
+        assert_eq!(chat[0]["content"], "[CodeButler] `0.png`: [a picture that is not shown here]");
+        assert!(chat[59]["content"].is_array());
+        assert!(chat.iter().map(|message| message.to_string().len()).sum::<usize>() < 12_000);
+    }
+}
