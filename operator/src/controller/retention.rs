@@ -32,6 +32,14 @@ type Closed = (Arc<Thread>, ClosedThread);
 
 /// Looks after closed Threads until told to stop.
 pub async fn run_retention(context: Arc<ControllerContext>, stop: CancellationToken) {
+    // Before all Repos are known, each Thread's seems to be gone.
+    if stop
+        .run_until_cancelled(context.repos.wait_until_ready())
+        .await
+        .is_none_or(|ready| ready.is_err())
+    {
+        return;
+    }
     while let Some(done) = stop.run_until_cancelled(Box::pin(retire_round(&context))).await {
         let pause = if done { EVERY } else { AGAIN };
         if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
@@ -60,12 +68,18 @@ async fn retire_round(context: &ControllerContext) -> bool {
     }
     let mut done = true;
     for (key, mut closed) in by_repo {
-        let Some(repo) = context.repo(&key.namespace, &key.name) else { continue };
+        // Without their Repo those are left that it did not own, as when they were made by hand.
+        let repo = context.repo(&key.namespace, &key.name);
         closed.retain(|(thread, _)| !needed.contains(&ObjectKey::of(&**thread)));
-        let retention = repo.spec.threads.unwrap_or_default().retention;
+        let threads = repo.as_ref().and_then(|repo| repo.spec.threads).unwrap_or_default();
+        let retention = threads.retention;
         let due = find_due(closed, retention, context.clock.now());
         done &= due.len() < AT_ONCE;
-        if let Err(error) = retire_threads(context, &repo, &due).await {
+        let retired = match &repo {
+            Some(repo) => retire_threads(context, repo, &due).await,
+            None => delete_threads(context, &key, &due).await,
+        };
+        if let Err(error) = retired {
             tracing::info!(repo = %key, %error, "closed threads stay for now");
             done = false;
         }
@@ -111,13 +125,26 @@ async fn retire_threads(
     let new = due.iter().filter(|(_, line)| !known.iter().any(|old| old.uid == line.uid));
     let new: Vec<_> = new.map(|(_, line)| line.clone()).collect();
     for line in &new {
-        audit_line(repo, line);
+        audit_line(&ObjectKey::of(repo), line);
     }
     if !new.is_empty() {
         let history = add_lines(known, new);
         context.apply.status(repo, &json!({"history": history})).await?;
     }
     for (thread, _) in due {
+        context.apply.delete(&**thread).await?;
+    }
+    Ok(())
+}
+
+/// Deletes those whose Repo is gone: there is nothing to write a line on but the log.
+async fn delete_threads(
+    context: &ControllerContext,
+    repo: &ObjectKey,
+    due: &[Closed],
+) -> Result<(), ApplyError> {
+    for (thread, line) in due {
+        audit_line(repo, line);
         context.apply.delete(&**thread).await?;
     }
     Ok(())
@@ -131,10 +158,10 @@ fn add_lines(mut known: Vec<ClosedThread>, new: Vec<ClosedThread>) -> Vec<Closed
     known
 }
 
-fn audit_line(repo: &Repo, line: &ClosedThread) {
+fn audit_line(repo: &ObjectKey, line: &ClosedThread) {
     tracing::info!(
         target: "codebutler::audit",
-        repo = %ObjectKey::of(repo),
+        repo = %repo,
         thread = line.name,
         uid = line.uid,
         closed = %line.closed.0,

@@ -175,3 +175,37 @@ fn one_point(text: &str) -> String {
 fn one_sentence(text: &str) -> String {
     format!("{}.", one_point(text))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::LearningEntry;
+
+    #[test]
+    fn what_comes_is_shown_where_not_all_of_a_change_is() {
+        let entry = |rule: &str| LearningEntry {
+            id: "a".to_owned(),
+            claim: "Prices are whole cents".to_owned(),
+            when: "w".repeat(400),
+            rule: rule.to_owned(),
+            example: "e".repeat(400),
+            ..LearningEntry::default()
+        };
+        let old = entry(&format!("The old rule {}", "o".repeat(380)));
+        let page = format!("# Coder\n\n## Learnings\n\n{}\n", old.render());
+        let new = format!("The new rule {}", "n".repeat(380));
+        let change = LearningChange {
+            file: "coder.md".to_owned(),
+            kind: ChangeKind::Replace,
+            learning: entry(&new),
+            reason: "People said so".to_owned(),
+            map: String::new(),
+        };
+        let diff = change.show_diff(Some(&page));
+        let shown = show_change(&change, Some(&page), None);
+        assert!(shown.contains(&new), "{shown}");
+        // All of it is posted before where a part is left out.
+        assert!(exceeds_card(&"x".repeat(1_500)) && !exceeds_card("short"));
+        assert_eq!(exceeds_card(&diff), diff.chars().count() > MAX_CARD);
+    }
+}

@@ -49,3 +49,18 @@ async fn an_old_closed_thread_leaves_one_line() {
     );
     world.stop_controller().await;
 }
+
+#[tokio::test]
+async fn an_old_closed_thread_whose_repo_is_gone_goes_too() {
+    let mut world = World::idle().await;
+    closed(&world, "long-ago", "2020-01-01T00:00:00Z").await;
+    closed(&world, "today", &jiff::Timestamp::now().to_string()).await;
+    world.start_controller();
+    let threads: Api<Thread> = world.api();
+    eventually("the old one to go", || async {
+        threads.get_opt("long-ago").await.unwrap().is_none().then_some(())
+    })
+    .await;
+    assert_eq!(threads.get("today").await.unwrap().name_any(), "today");
+    world.stop_controller().await;
+}
