@@ -140,7 +140,7 @@ impl GitRelay {
         loop {
             let Ok((stream, _)) = listener.accept().await else {
                 // Out of file descriptors, say: it passes.
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
             // Any command can connect: one that is too many is closed at once, before it costs memory.
