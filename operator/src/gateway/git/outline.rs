@@ -38,7 +38,7 @@ impl ChangeOutline {
             .map(|commit| format!("{} {}", short_id(&commit.id), title(&commit.text)))
             .collect();
         cut_lines(&mut lines, "commits");
-        let changes = incoming.commits.iter().flat_map(|commit| &commit.changes);
+        let changes = incoming.commits.iter().flat_map(|commit| commit.changes.iter());
         let mut files: Vec<String> = changes
             .map(|change| {
                 let sign = match (&change.blob, change.before.is_empty()) {
@@ -100,7 +100,8 @@ mod tests {
                 change("src/b.rs", Some("b"), &["a"]),
                 change("src/a.rs", Some("a"), &[]),
                 change("old.txt", None, &["c"]),
-            ],
+            ]
+            .into(),
             ..NewCommit::default()
         };
         let mut incoming =

@@ -2,6 +2,7 @@
 //! and go with it. What is passed on is packed anew from what was looked at, so nothing travels with
 //! it that no commit leads to.
 
+mod budget;
 mod diff;
 mod history;
 mod large;
@@ -34,6 +35,10 @@ const MAX_COMMITS: usize = 5000;
 const MAX_COMPARED: usize = 64;
 /// The head of a pack: `PACK`, version, number of objects.
 const PACK_HEAD: usize = 12;
+/// Versions that a commit's guarded files are compared with.
+const MAX_VERSIONS: usize = 16;
+/// Bytes of earlier contents that a possible secret is looked for in: one that is not found in them is new.
+const MAX_BEFORE: usize = 64 << 20;
 /// Text that may be looked through for each byte that may be pushed.
 const MAX_INFLATION: u64 = 8;
 
@@ -236,27 +241,23 @@ impl PushQuarantine {
             Some(old) => self.merge_bases(old, base).await?,
             None => Vec::new(),
         };
-        let mut compared = 0;
-        for commit in commits {
-            let paths: BTreeSet<String> = rules::guarded_files(commit, guard)
-                .into_iter()
-                .map(|(path, _)| path.to_owned())
-                .collect();
-            if paths.is_empty() || compared == MAX_COMPARED {
+        let joined = &joined[..joined.len().min(MAX_VERSIONS)];
+        let guarded = find_guarded(commits, guard).await?;
+        for (commit, paths) in commits.iter_mut().zip(guarded) {
+            if paths.is_empty() {
                 continue;
             }
-            compared += 1;
             let mut accepted: Vec<String> =
                 joined.iter().cloned().chain(old.map(str::to_owned)).collect();
-            for other in self.merge_bases(&commit.id, base).await? {
+            for other in self.merge_bases(&commit.id, base).await?.into_iter().take(MAX_VERSIONS) {
                 // Older than where the branch has been already: that would take things back.
-                if old.is_none() || self.contains_one(&other, &joined).await? {
+                if old.is_none() || self.contains_one(&other, joined).await? {
                     accepted.push(other);
                 }
             }
             for version in accepted {
-                let differs = history.differs(&self.git, &version, &commit.id).await?;
-                commit.accepted.extend(paths.difference(&differs).cloned());
+                let pair = (&*version, &*commit.id);
+                commit.accepted.extend(history.same_files(&self.git, pair, &paths).await?);
             }
         }
         Ok(())
@@ -269,7 +270,7 @@ impl PushQuarantine {
     pub async fn leaks(
         &self,
         incoming: &IncomingPush,
-        rules: &rules::PushRules<'_>,
+        rules: &rules::PushRules,
         redactor: &Arc<SecretRedactor>,
         max_bytes: u64,
     ) -> Result<BTreeSet<PushViolation>, ReceiveError> {
@@ -279,7 +280,7 @@ impl PushQuarantine {
         }
         let mut places: BTreeMap<&str, Vec<(&NewCommit, &FileChange)>> = BTreeMap::new();
         for commit in &incoming.commits {
-            for change in &commit.changes {
+            for change in commit.changes.iter() {
                 if let Some(blob) =
                     change.blob.as_deref().filter(|b| incoming.blobs.contains_key(*b))
                 {
@@ -385,6 +386,29 @@ pub fn push_request(
     Ok(reqwest::Body::wrap_stream(head.chain(pack)))
 }
 
+/// Guarded files of each commit, as far as they are compared with what people have accepted.
+async fn find_guarded(
+    commits: &[NewCommit],
+    guard: &PathGuard,
+) -> Result<Vec<BTreeSet<String>>, ReceiveError> {
+    let (changes, guard): (Vec<_>, _) =
+        (commits.iter().map(|commit| Arc::clone(&commit.changes)).collect(), guard.clone());
+    let find = move || {
+        let paths = |changes: &Arc<[FileChange]>| {
+            let paths = changes.iter().map(|change| &change.path);
+            paths.filter(|path| guard.why(path).is_some()).cloned().collect::<BTreeSet<_>>()
+        };
+        let mut compared = 0;
+        let bounded = changes.iter().map(|changes| {
+            let found = if compared < MAX_COMPARED { paths(changes) } else { BTreeSet::new() };
+            compared += usize::from(!found.is_empty());
+            found
+        });
+        bounded.collect::<Vec<_>>()
+    };
+    Ok(tokio::task::spawn_blocking(find).await.map_err(std::io::Error::other)?)
+}
+
 /// What stood in the parents' version of a file, and in files that went with this commit.
 async fn text_before(
     objects: &mut ObjectReader,
@@ -393,9 +417,14 @@ async fn text_before(
 ) -> Result<Vec<String>, CommandError> {
     let gone = commit.changes.iter().filter(|change| change.blob.is_none());
     let blobs: BTreeSet<&String> = gone.chain([change]).flat_map(|change| &change.before).collect();
-    let mut texts = Vec::new();
+    let (mut texts, mut room) = (Vec::new(), MAX_BEFORE);
     for blob in blobs {
-        texts.extend(rules::possible_texts(&objects.read(blob).await?));
+        let bytes = objects.read(blob).await?;
+        if bytes.len() > room {
+            break;
+        }
+        room -= bytes.len();
+        texts.extend(rules::possible_texts(&bytes));
     }
     Ok(texts)
 }
@@ -445,26 +474,4 @@ fn too_much(error: CommandError) -> ReceiveError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_packs_head_is_read_before_anything_is_made_of_it() {
-        assert_eq!(objects_of(b"PACK\0\0\0\x02\0\0\0\x03rest"), Ok(3));
-        assert!(objects_of(b"PACK\0\0\0\x02\xff\0\0\0").unwrap_err().contains("500000 objects"));
-        assert!(objects_of(b"PICK\0\0\0\x02\0\0\0\x03").is_err());
-        assert!(objects_of(b"").is_err());
-    }
-
-    #[test]
-    fn gits_complaints_become_sentences() {
-        let said =
-            "error: object 84: hasDotgit: contains '.git'\nfatal: fsck error in packed object";
-        assert_eq!(
-            unpack_trouble(said, 1),
-            "Git does not accept the pack: object 84: hasDotgit: contains '.git'"
-        );
-        let said = "fatal: pack exceeds maximum allowed size (100 bytes)";
-        assert_eq!(unpack_trouble(said, 2 << 20), "a push may have 2 MiB");
-    }
-}
+mod tests;

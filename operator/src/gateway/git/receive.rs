@@ -184,7 +184,10 @@ async fn pass_push(
         return Ok(Told::new(reason, message));
     }
     let exactly = [&*update.name, update.old.as_deref().unwrap_or_default(), &update.new];
-    let effect = ChangeOutline::of(&incoming, &update).effect(&exactly);
+    let outlined = update.clone();
+    let outline = move || (ChangeOutline::of(&incoming, &outlined), incoming);
+    let (outline, incoming) = in_background(outline).await?;
+    let effect = outline.effect(&exactly);
     let standing = Box::pin(gateway.consent.ask(caller, &effect)).await?;
     if let Some((reason, message)) = standing.refusal() {
         return Ok(Told::new(reason, format!("CodeButler has not pushed this: {message}.")));
@@ -264,7 +267,7 @@ async fn carry_receipt(
     update: &RefUpdate,
     incoming: &IncomingPush,
 ) {
-    let mut changes = incoming.commits.iter().flat_map(|commit| &commit.changes);
+    let mut changes = incoming.commits.iter().flat_map(|commit| commit.changes.iter());
     if !incoming.fast_forward || !changes.all(|change| change.path.starts_with(MEMORY)) {
         return;
     }
@@ -315,13 +318,15 @@ async fn look_into(
     let incoming = quarantine.incoming(place, &guard).await?;
     let branch = place.update.name.trim_start_matches("refs/heads/");
     let rules = PushRules {
-        branch,
+        branch: branch.to_owned(),
         rewrite: rights.is_some_and(|rights| rights.rewrite),
         max_file_mib: policy.file_mib(),
         guard,
-        redactor,
+        redactor: Arc::clone(redactor),
     };
-    let mut wrong = rules::judge_rules(&incoming, &rules);
+    // What a push changes may take long to go through: not on a thread that serves others.
+    let judge = move || (rules::judge_rules(&incoming, &rules), incoming, rules);
+    let (mut wrong, incoming, rules) = in_background(judge).await?;
     if wrong.is_empty() {
         wrong = quarantine.leaks(&incoming, &rules, redactor, max_bytes).await?;
     }
@@ -333,6 +338,12 @@ async fn look_into(
         Some(refused) => Err(refused),
         None => Ok(incoming),
     })
+}
+
+async fn in_background<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ReceiveError> {
+    Ok(tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)?)
 }
 
 /// Nobody knows what became of a push: the branch does.

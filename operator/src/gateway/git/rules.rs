@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use super::guard::{GuardedReason, PathGuard};
 use crate::gateway::redact::SecretRedactor;
@@ -30,8 +31,8 @@ pub struct NewCommit {
     pub id: String,
     /// The whole object: people, message and whatever else is in its head.
     pub text: String,
-    /// What differs from at least one parent.
-    pub changes: Vec<FileChange>,
+    /// What differs from at least one parent: commits that change the same share it.
+    pub changes: Arc<[FileChange]>,
     /// Parents of a merge that are neither new nor on the base branch nor on this one.
     pub foreign: Vec<String>,
     /// Guarded files among them that are as in a version which people have accepted.
@@ -50,14 +51,14 @@ pub struct IncomingPush {
 }
 
 /// What this caller may push.
-pub struct PushRules<'a> {
-    pub branch: &'a str,
+pub struct PushRules {
+    pub branch: String,
     /// The role may take back what is on the branch.
     pub rewrite: bool,
     /// The largest file, in MiB.
     pub max_file_mib: u32,
     pub guard: PathGuard,
-    pub redactor: &'a SecretRedactor,
+    pub redactor: Arc<SecretRedactor>,
 }
 
 /// Something that a push may not do.
@@ -96,8 +97,8 @@ impl PushViolation {
         }
     }
 
-    fn explain(&self, rules: &PushRules<'_>) -> String {
-        let branch = rules.branch;
+    fn explain(&self, rules: &PushRules) -> String {
+        let branch = &rules.branch;
         match self {
             Self::Rewrite => format!(
                 "this role may not take back what is on {branch}: fetch, and put your commits on top"
@@ -132,7 +133,7 @@ impl PushViolation {
 }
 
 /// The message for whoever pushed.
-pub fn explain_violations(violations: &[PushViolation], rules: &PushRules<'_>) -> String {
+pub fn explain_violations(violations: &[PushViolation], rules: &PushRules) -> String {
     let told = violations.iter().take(MOST_TOLD);
     let lines = told.map(|violation| format!("\n  {}", violation.explain(rules)));
     let more = violations.len().saturating_sub(MOST_TOLD);
@@ -157,7 +158,7 @@ pub fn guarded_files<'c>(
 }
 
 /// What is wrong with a push, but for the contents of its files.
-pub fn judge_rules(incoming: &IncomingPush, rules: &PushRules<'_>) -> BTreeSet<PushViolation> {
+pub fn judge_rules(incoming: &IncomingPush, rules: &PushRules) -> BTreeSet<PushViolation> {
     let mut wrong = BTreeSet::new();
     if !incoming.fast_forward && !rules.rewrite {
         wrong.insert(PushViolation::Rewrite);
@@ -180,7 +181,7 @@ pub fn judge_rules(incoming: &IncomingPush, rules: &PushRules<'_>) -> BTreeSet<P
             let id = commit.id.chars().take(10).collect();
             wrong.insert(PushViolation::SecretMessage(id, found.name.into_owned()));
         }
-        for change in &commit.changes {
+        for change in commit.changes.iter() {
             let size = change.blob.as_ref().and_then(|blob| incoming.blobs.get(blob));
             if let Some(size) = size.filter(|size| **size > most) {
                 wrong.insert(PushViolation::Large(
@@ -200,7 +201,7 @@ pub fn judge_rules(incoming: &IncomingPush, rules: &PushRules<'_>) -> BTreeSet<P
 }
 
 /// A path as it may be told.
-pub fn show_path(rules: &PushRules<'_>, path: &str) -> String {
+pub fn show_path(rules: &PushRules, path: &str) -> String {
     rules.redactor.mask(path).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 

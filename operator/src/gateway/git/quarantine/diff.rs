@@ -4,14 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::budget::{CompareError, PushBudget};
 use super::objects::ObjectReader;
 use crate::gateway::git::command::CommandError;
 
 /// The tree with nothing in it; it need not be an object.
 pub const EMPTY: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
-/// Most files in which two trees may differ, and most folders that are looked into for it.
-const MAX_FILES: usize = 100_000;
-const MAX_KEPT: usize = 20_000;
+/// Entries of folders that are kept to be compared again.
+const MAX_KEPT: usize = 200_000;
+/// A folder of so many bytes is read off the threads that serve others.
+const LARGE: usize = 64 << 10;
 const FOLDER: &[u8] = b"40000";
 /// A submodule: its id is no object of this repository.
 const SUBMODULE: &[u8] = b"160000";
@@ -32,70 +34,137 @@ type Entries = BTreeMap<Vec<u8>, (Vec<u8>, String)>;
 /// Differences by pair of trees.
 #[derive(Debug, Default)]
 pub struct TreeDiffs {
-    known: BTreeMap<(String, String), Vec<ChangedEntry>>,
+    known: BTreeMap<(String, String), Arc<[ChangedEntry]>>,
     trees: BTreeMap<String, Arc<Entries>>,
+    /// Entries of `trees`, all together.
+    kept: usize,
 }
 
 impl TreeDiffs {
-    /// Compares those of these pairs that are not known.
+    /// How two trees differ; counted each time, as whoever asks goes through it.
     ///
     /// # Errors
-    /// `TooMuch` for trees that unfold into more files than anybody has.
-    pub async fn load(
+    /// When the push has no room for it.
+    pub async fn between(
         &mut self,
         objects: &mut ObjectReader,
-        pairs: Vec<(String, String)>,
-    ) -> Result<(), CommandError> {
-        for pair in pairs {
-            if pair.0 != pair.1 && !self.known.contains_key(&pair) {
-                let changed = self.compare(objects, &pair).await?;
-                self.known.insert(pair, changed);
-            }
+        budget: &mut PushBudget,
+        (old, new): (&str, &str),
+    ) -> Result<Arc<[ChangedEntry]>, CompareError> {
+        if old == new {
+            return Ok(Arc::default());
         }
-        Ok(())
+        let pair = (old.to_owned(), new.to_owned());
+        if let Some(known) = self.known.get(&pair) {
+            budget.add_files(known.len(), known.iter().map(|one| one.path.len()).sum())?;
+            return Ok(Arc::clone(known));
+        }
+        let changed: Arc<[_]> = self.compare(objects, budget, &pair).await?.into();
+        self.known.insert(pair, Arc::clone(&changed));
+        Ok(changed)
     }
 
-    /// The differences of a pair that was loaded.
-    pub fn get(&self, old: &str, new: &str) -> &[ChangedEntry] {
-        self.known.get(&(old.to_owned(), new.to_owned())).map_or(&[], Vec::as_slice)
+    /// Forgets all differences.
+    pub fn forget(&mut self) {
+        self.known.clear();
     }
 
     async fn compare(
         &mut self,
         objects: &mut ObjectReader,
+        budget: &mut PushBudget,
         (old, new): &(String, String),
-    ) -> Result<Vec<ChangedEntry>, CommandError> {
+    ) -> Result<Vec<ChangedEntry>, CompareError> {
         let mut changed = Vec::new();
         let mut folders = vec![(String::new(), Some(old.clone()), Some(new.clone()))];
-        let mut visited = 0;
         while let Some((path, old, new)) = folders.pop() {
-            let old = self.tree(objects, old.as_deref()).await?;
-            let new = self.tree(objects, new.as_deref()).await?;
-            diff_folder(&path, &old, &new, &mut changed, &mut folders);
-            visited += 1;
-            if visited > MAX_FILES || changed.len() + folders.len() > MAX_FILES {
-                return Err(CommandError::TooMuch("diff".to_owned()));
-            }
+            let old = self.tree(objects, budget, old.as_deref()).await?;
+            let new = self.tree(objects, budget, new.as_deref()).await?;
+            budget.add_entries(old.len() + new.len() + 1)?;
+            let (before, waiting) = (changed.len(), folders.len());
+            (changed, folders) = in_background(old.len() + new.len() > LARGE / 64, move || {
+                diff_folder(&path, &old, &new, &mut changed, &mut folders);
+                (changed, folders)
+            })
+            .await?;
+            let added = changed[before..].iter().map(|one| one.path.len());
+            let added: usize = added.chain(folders[waiting..].iter().map(|one| one.0.len())).sum();
+            // A folder counts too: one that is empty everywhere would be looked into for nothing.
+            budget.add_files(changed.len() - before + folders.len() - waiting, added)?;
+            tokio::task::consume_budget().await;
         }
         Ok(changed)
+    }
+
+    /// Whether a file is the same in two trees: it is looked for by its path, and nothing else is compared.
+    ///
+    /// # Errors
+    /// When a folder can't be read.
+    pub async fn is_same(
+        &mut self,
+        objects: &mut ObjectReader,
+        budget: &mut PushBudget,
+        (old, new): (&str, &str),
+        path: &str,
+    ) -> Result<bool, CompareError> {
+        // The name of something else may look the same.
+        if path.contains(char::REPLACEMENT_CHARACTER) {
+            return Ok(false);
+        }
+        let (mut old, mut new) = (Some(old.to_owned()), Some(new.to_owned()));
+        let mut parts = path.split('/').peekable();
+        while let Some(part) = parts.next() {
+            if old == new {
+                return Ok(true);
+            }
+            let before = self.tree(objects, budget, old.as_deref()).await?;
+            let after = self.tree(objects, budget, new.as_deref()).await?;
+            budget.add_entries(1)?;
+            let (before, after) = (before.get(part.as_bytes()), after.get(part.as_bytes()));
+            if parts.peek().is_none() {
+                let is_file = file_id(before).is_some() || file_id(after).is_some();
+                return Ok(before == after || !is_file);
+            }
+            (old, new) = (folder_id(before), folder_id(after));
+            tokio::task::consume_budget().await;
+        }
+        Ok(true)
     }
 
     async fn tree(
         &mut self,
         objects: &mut ObjectReader,
+        budget: &mut PushBudget,
         id: Option<&str>,
-    ) -> Result<Arc<Entries>, CommandError> {
+    ) -> Result<Arc<Entries>, CompareError> {
         let Some(id) = id.filter(|id| *id != EMPTY) else { return Ok(Arc::default()) };
         if let Some(tree) = self.trees.get(id) {
             return Ok(Arc::clone(tree));
         }
-        let tree = Arc::new(read_entries(&objects.read_small(id).await?));
-        if self.trees.len() >= MAX_KEPT {
+        let bytes = objects.read_small(id).await?;
+        let tree = in_background(bytes.len() > LARGE, move || read_entries(&bytes)).await?;
+        budget.add_entries(tree.len())?;
+        let tree = Arc::new(tree);
+        self.kept += tree.len() + 1;
+        if self.kept > MAX_KEPT {
             self.trees.clear();
+            self.kept = tree.len() + 1;
         }
         self.trees.insert(id.to_owned(), Arc::clone(&tree));
         Ok(tree)
     }
+}
+
+/// Does what takes long on a thread that may wait.
+async fn in_background<T: Send + 'static>(
+    long: bool,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, CompareError> {
+    if !long {
+        return Ok(work());
+    }
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| CommandError::from(std::io::Error::other(error)).into())
 }
 
 type Folder = (String, Option<String>, Option<String>);

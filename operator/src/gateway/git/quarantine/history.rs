@@ -1,7 +1,9 @@
 //! New commits, their trees, and what they change.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use super::budget::{CompareError, PushBudget, explain_budget};
 use super::diff::{self, ChangedEntry, TreeDiffs};
 use super::objects::{ObjectReader, commits_head};
 use super::{ReceiveError, too_much};
@@ -16,6 +18,7 @@ pub struct CommitTrees {
     new: BTreeMap<String, (String, Vec<String>, String)>,
     trees: BTreeMap<String, String>,
     diffs: TreeDiffs,
+    budget: PushBudget,
 }
 
 impl CommitTrees {
@@ -26,12 +29,14 @@ impl CommitTrees {
     pub async fn read(git: &GitRepository, ids: &[String]) -> Result<Self, ReceiveError> {
         let mut history = Self::default();
         let mut objects = ObjectReader::open(git)?;
-        for id in ids {
+        for (number, id) in ids.iter().enumerate() {
             let text = String::from_utf8_lossy(&objects.read_small(id).await.map_err(too_much)?)
                 .into_owned();
             let Some((tree, parents)) = commits_head(&text) else {
                 return Err(ReceiveError::Refused(format!("{id} is no commit")));
             };
+            let counted = history.budget.add_commit(text.len(), parents.len());
+            counted.map_err(|over| refuse_budget(over.into(), number + 1, ids.len()))?;
             history.trees.insert(id.clone(), tree.clone());
             history.new.insert(id.clone(), (tree, parents, text));
         }
@@ -50,15 +55,20 @@ impl CommitTrees {
         Ok(tree)
     }
 
-    /// The new commits with what they change.
+    /// The new commits with what they change: commits that change the same share it.
+    ///
+    /// # Errors
+    /// `Refused` when they change more, all together, than can be looked at.
     pub async fn commits(
         &mut self,
         git: &GitRepository,
         ids: &[String],
     ) -> Result<Vec<NewCommit>, ReceiveError> {
-        let mut pairs = Vec::new();
-        for id in ids {
-            let Some((tree, parents, _)) = self.new.get(id).cloned() else { continue };
+        let mut objects = ObjectReader::open(git)?;
+        let mut shared: BTreeMap<(Vec<String>, String), Arc<[FileChange]>> = BTreeMap::new();
+        let mut commits = Vec::new();
+        for (number, id) in ids.iter().enumerate() {
+            let Some((tree, parents, text)) = self.new.get(id).cloned() else { continue };
             let mut olds = Vec::new();
             for parent in &parents {
                 olds.push(self.tree(git, parent).await?);
@@ -66,19 +76,21 @@ impl CommitTrees {
             if olds.is_empty() {
                 olds.push(diff::EMPTY.to_owned());
             }
-            pairs.push((id.clone(), olds, tree));
+            let refused = |error| refuse_budget(error, number + 1, ids.len());
+            let mut diffs = Vec::new();
+            for old in &olds {
+                let pair = (&**old, &*tree);
+                let between = self.diffs.between(&mut objects, &mut self.budget, pair).await;
+                diffs.push(between.map_err(refused)?);
+            }
+            let changes = shared
+                .entry((olds, tree))
+                .or_insert_with(|| merge_changes(diffs.iter().flat_map(|diff| diff.iter())).into());
+            let changes = Arc::clone(changes);
+            commits.push(NewCommit { id: id.clone(), text, changes, ..NewCommit::default() });
         }
-        let mut all = Vec::new();
-        for (_, olds, tree) in &pairs {
-            all.extend(olds.iter().map(|old| (old.clone(), tree.clone())));
-        }
-        self.diffs.load(&mut ObjectReader::open(git)?, all).await.map_err(too_much)?;
-        let commit = |(id, olds, tree): (String, Vec<String>, String)| {
-            let text = self.new.get(&id).map(|(_, _, text)| text.clone()).unwrap_or_default();
-            let diffs = olds.iter().flat_map(|old| self.diffs.get(old, &tree));
-            NewCommit { changes: merge_changes(diffs), id, text, ..NewCommit::default() }
-        };
-        Ok(pairs.into_iter().map(commit).collect())
+        self.diffs.forget();
+        Ok(commits)
     }
 
     /// The merges among the new commits, with those parents that are not new.
@@ -101,28 +113,43 @@ impl CommitTrees {
         guard: &PathGuard,
     ) -> Result<NewCommit, ReceiveError> {
         let (before, after) = (self.tree(git, old).await?, self.tree(git, new).await?);
-        self.diffs
-            .load(&mut ObjectReader::open(git)?, vec![(before.clone(), after.clone())])
-            .await
-            .map_err(too_much)?;
-        let mut changes = merge_changes(self.diffs.get(&before, &after));
+        let mut objects = ObjectReader::open(git)?;
+        // What was on the branch is no part of the push, and is counted apart.
+        let (mut budget, pair) = (PushBudget::default(), (&*before, &*after));
+        let changed = self.diffs.between(&mut objects, &mut budget, pair).await;
+        let changed = changed.map_err(|error| refuse_budget(error, 1, 1))?;
+        self.diffs.forget();
+        let mut changes = merge_changes(changed.iter());
         changes.retain(|change| guard.why(&change.path).is_some());
-        Ok(NewCommit { id: new.to_owned(), changes, ..NewCommit::default() })
+        Ok(NewCommit { id: new.to_owned(), changes: changes.into(), ..NewCommit::default() })
     }
 
-    /// Paths at which two commits differ.
-    pub async fn differs(
+    /// Those of some files that are the same in two commits.
+    pub async fn same_files(
         &mut self,
         git: &GitRepository,
-        one: &str,
-        other: &str,
+        (one, other): (&str, &str),
+        paths: &BTreeSet<String>,
     ) -> Result<BTreeSet<String>, ReceiveError> {
         let (one, other) = (self.tree(git, one).await?, self.tree(git, other).await?);
-        self.diffs
-            .load(&mut ObjectReader::open(git)?, vec![(one.clone(), other.clone())])
-            .await
-            .map_err(too_much)?;
-        Ok(self.diffs.get(&one, &other).iter().map(|changed| changed.path.clone()).collect())
+        let mut objects = ObjectReader::open(git)?;
+        let mut same = BTreeSet::new();
+        for path in paths {
+            let pair = (&*one, &*other);
+            let is_same = self.diffs.is_same(&mut objects, &mut self.budget, pair, path).await;
+            if is_same.map_err(|error| refuse_budget(error, 1, 1))? {
+                same.insert(path.clone());
+            }
+        }
+        Ok(same)
+    }
+}
+
+/// A comparison that was too much, as the one who pushes reads it.
+fn refuse_budget(error: CompareError, number: usize, all: usize) -> ReceiveError {
+    match error {
+        CompareError::Command(error) => too_much(error),
+        CompareError::Budget(over) => ReceiveError::Refused(explain_budget(over, number, all)),
     }
 }
 

@@ -19,7 +19,7 @@ impl PushQuarantine {
         incoming: &IncomingPush,
         redactor: &SecretRedactor,
     ) -> Result<lfs::LfsFiles, ReceiveError> {
-        let changes = || incoming.commits.iter().flat_map(|commit| &commit.changes);
+        let changes = || incoming.commits.iter().flat_map(|commit| commit.changes.iter());
         let before: BTreeSet<String> = changes()
             .filter(|change| change.blob.is_some())
             .flat_map(|change| change.before.iter().filter(|id| is_object(id)).cloned())

@@ -7,14 +7,14 @@ fn token() -> String {
 }
 
 fn judged(incoming: &IncomingPush, rewrite: bool) -> Vec<String> {
-    let redactor = SecretRedactor::default();
-    let rules = rules(&redactor, rewrite);
+    let rules = rules(rewrite);
     judge_rules(incoming, &rules).iter().map(ToString::to_string).collect()
 }
 
-fn rules(redactor: &SecretRedactor, rewrite: bool) -> PushRules<'_> {
+fn rules(rewrite: bool) -> PushRules {
     let guard = PathGuard::new(&PolicySpec::default(), None).unwrap();
-    PushRules { branch: "codebutler/t", rewrite, max_file_mib: 1, guard, redactor }
+    let redactor = Arc::new(SecretRedactor::default());
+    PushRules { branch: "codebutler/t".to_owned(), rewrite, max_file_mib: 1, guard, redactor }
 }
 
 fn change(path: &str, blob: Option<&str>) -> FileChange {
@@ -24,7 +24,7 @@ fn change(path: &str, blob: Option<&str>) -> FileChange {
 fn commit(changes: Vec<FileChange>) -> IncomingPush {
     let id = "1234567890abcdef".to_owned();
     let text = "tree x\nauthor A <a@example.com> 1 +0000\n\nAdd a test\n".to_owned();
-    let commits = vec![NewCommit { id, text, changes, ..NewCommit::default() }];
+    let commits = vec![NewCommit { id, text, changes: changes.into(), ..NewCommit::default() }];
     IncomingPush { fast_forward: true, commits, blobs: BTreeMap::new() }
 }
 
@@ -72,8 +72,7 @@ fn secrets_in_messages_and_names_are_found_and_not_repeated() {
     let told = judged(&incoming, false);
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(told.contains(&"github-token in the message of 1234567890".to_owned()), "{told:?}");
-    let redactor = SecretRedactor::default();
-    let rules = rules(&redactor, false);
+    let rules = rules(false);
     let wrong: Vec<PushViolation> = judge_rules(&incoming, &rules).into_iter().collect();
     let message = explain_violations(&wrong, &rules);
     assert!(message.contains("[redacted:github-token]") && !message.contains(&token), "{message}");
