@@ -1,16 +1,21 @@
 //! What handlers take from a request, and whom they refuse.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::{FromRef, FromRequest, FromRequestParts, Request};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use codebutler_crds::wire::{ErrorCode, path};
+use http::header::CONTENT_LENGTH;
 use http::request::Parts;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 use tracing::field::display;
 
 use super::api_error::ApiError;
+use super::bodies::{BodyBudget, BodyClaim, FREE, NoRoom};
 use super::caller::ProvenCaller;
 use super::identity::{self, CallerIdentity};
 use super::metrics::GatewayMetrics;
@@ -18,6 +23,14 @@ use super::pulse::AgentHeartbeats;
 
 /// Largest request body but for Git's: a model call with a full context and pictures.
 const MAX_BODY: usize = 32 * 1024 * 1024;
+
+/// Room that is taken at once for a body that does not say how long it is.
+const STEP: usize = 1024 * 1024;
+/// How long a body may take, and how long nothing of it may come.
+const PATIENCE: Duration = Duration::from_mins(2);
+const STALL: Duration = Duration::from_secs(20);
+/// Seconds after which there may be room.
+const AGAIN: u32 = 5;
 
 /// Who may come in: what a request is judged by before its handler sees it.
 pub struct CallerGate {
@@ -27,6 +40,8 @@ pub struct CallerGate {
     pub pulse: AgentHeartbeats,
     /// What the gateway counts.
     pub metrics: GatewayMetrics,
+    /// What bodies may take of memory.
+    pub bodies: BodyBudget,
 }
 
 /// A caller, whatever the state of its Thread.
@@ -48,6 +63,9 @@ where
         let span = tracing::Span::current();
         span.record("thread", display(caller.key()));
         span.record("role", caller.role_name());
+        if let Some(claim) = parts.extensions.get::<BodyClaim>() {
+            claim.owned_by(caller.key(), (&*caller.repo).into());
+        }
         if is_own_word(parts.uri.path()) {
             gate.pulse.heard(&caller);
         }
@@ -92,20 +110,73 @@ where
     }
 }
 
-/// A whole body of bounded size.
+/// A whole body of bounded size, within the budget of all.
 pub struct BoundedBody(pub Bytes);
 
 impl<S: Send + Sync> FromRequest<S> for BoundedBody {
     type Rejection = ApiError;
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
-        let invalid = |message: String| ApiError::new(ErrorCode::InvalidRequest, message);
-        match Limited::new(request.into_body(), MAX_BODY).collect().await {
-            Ok(body) => Ok(Self(body.to_bytes())),
-            Err(error) if error.is::<LengthLimitError>() => {
-                Err(invalid(format!("the request is longer than {} MiB", MAX_BODY / 1024 / 1024)))
-            }
-            Err(_) => Err(invalid("the request broke off".to_owned())),
+        let (parts, body) = request.into_parts();
+        let length = parts.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+        let length = length.and_then(|length| length.parse().ok());
+        let claim = parts.extensions.get::<BodyClaim>();
+        let read = timeout(PATIENCE, collect_body(body, length, claim, STALL)).await;
+        Ok(Self(read.unwrap_or(Err(BodyError::Slow))?))
+    }
+}
+
+/// Why there is no body.
+#[derive(Debug, thiserror::Error)]
+enum BodyError {
+    #[error("the request is longer than {} MiB", MAX_BODY >> 20)]
+    Long,
+    #[error("the request broke off")]
+    Cut,
+    #[error("the request came too slowly: send it again")]
+    Slow,
+    #[error(transparent)]
+    Room(#[from] NoRoom),
+}
+
+impl From<BodyError> for ApiError {
+    fn from(error: BodyError) -> Self {
+        let busy = matches!(error, BodyError::Room(_));
+        let code = if busy { ErrorCode::Unavailable } else { ErrorCode::InvalidRequest };
+        let retry_after = busy.then_some(AGAIN);
+        Self { retry_after, ..Self::new(code, error.to_string()) }
+    }
+}
+
+/// Reads a body into room that was taken for it before.
+async fn collect_body(
+    mut body: Body,
+    length: Option<usize>,
+    claim: Option<&BodyClaim>,
+    stall: Duration,
+) -> Result<Bytes, BodyError> {
+    if length.is_some_and(|length| length > MAX_BODY) {
+        return Err(BodyError::Long);
+    }
+    // What does not say how long it is takes room as it comes.
+    let (mut read, mut room) = (BytesMut::new(), FREE);
+    if let (Some(claim), Some(length)) = (claim, length.filter(|length| *length > FREE)) {
+        claim.take(length).await?;
+        room = length;
+    }
+    loop {
+        let frame = timeout(stall, body.frame()).await.map_err(|_| BodyError::Slow)?;
+        let Some(frame) = frame else { return Ok(read.freeze()) };
+        let Ok(data) = frame.map_err(|_| BodyError::Cut)?.into_data() else { continue };
+        let now = read.len() + data.len();
+        if now > MAX_BODY {
+            return Err(BodyError::Long);
         }
+        if let Some(claim) = claim.filter(|_| now > room) {
+            let more = (now - room).max(STEP);
+            claim.take(more).await?;
+            room += more;
+        }
+        read.extend_from_slice(&data);
     }
 }
 
@@ -136,4 +207,70 @@ pub fn needs_tool(caller: &ProvenCaller, tools: &[&str]) -> Result<(), ApiError>
     let (role, tool) = (caller.role_name(), tools.first().copied().unwrap_or_default());
     let message = format!("the role {role} does not have the tool {tool}");
     Err(ApiError::new(ErrorCode::Forbidden, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gateway::repo_key::RepoKey;
+    use crate::gateway::thread_key::ThreadKey;
+    use futures::StreamExt as _;
+
+    fn claim(budget: &BodyBudget, thread: &str) -> BodyClaim {
+        let claim = budget.claim();
+        let key = ThreadKey { namespace: "team".into(), name: thread.into() };
+        claim.owned_by(key, RepoKey { namespace: "team".into(), name: thread.into() });
+        claim
+    }
+
+    /// A piece, behind which nothing comes.
+    fn stalls(piece: Bytes) -> Body {
+        let begun = futures::stream::iter([Ok::<_, std::io::Error>(piece)]);
+        Body::from_stream(begun.chain(futures::stream::pending()))
+    }
+
+    #[tokio::test]
+    async fn bodies_that_stall_take_a_share_and_end_and_others_are_taken() {
+        let (soon, stall) = (Duration::from_millis(50), Duration::from_millis(500));
+        let budget = BodyBudget::that_waits(soon, None);
+        let piece = Bytes::from(vec![b' '; MAX_BODY - 1]);
+        let flood: Vec<_> = (0..100)
+            .map(|_| {
+                let (claim, piece) = (claim(&budget, "bad"), piece.clone());
+                tokio::spawn(async move {
+                    collect_body(stalls(piece), Some(MAX_BODY), Some(&claim), stall).await
+                })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        let good = claim(&budget, "good");
+        let (body, length) = (Body::from(vec![b' '; 1 << 20]), Some(1 << 20));
+        let asked = std::time::Instant::now();
+        assert_eq!(collect_body(body, length, Some(&good), STALL).await.unwrap().len(), 1 << 20);
+        assert!(asked.elapsed() < stall, "it had to wait");
+        let (mut slow, mut refused) = (0, 0);
+        for body in flood {
+            match body.await.unwrap().unwrap_err() {
+                BodyError::Slow => slow += 1,
+                BodyError::Room(NoRoom::Thread) => refused += 1,
+                other => panic!("{other}"),
+            }
+        }
+        assert_eq!((slow, refused), (1, 99));
+    }
+
+    #[tokio::test]
+    async fn a_body_that_does_not_say_its_length_takes_room_as_it_comes() {
+        let budget = BodyBudget::within(None);
+        let pieces = |mib: usize| {
+            let piece = Bytes::from(vec![b' '; 1 << 20]);
+            let pieces = (0..mib).map(move |_| Ok::<_, std::io::Error>(piece.clone()));
+            Body::from_stream(futures::stream::iter(pieces))
+        };
+        let own = claim(&budget, "one");
+        assert_eq!(collect_body(pieces(3), None, Some(&own), STALL).await.unwrap().len(), 3 << 20);
+        assert!(matches!(collect_body(pieces(33), None, None, STALL).await, Err(BodyError::Long)));
+        let long = collect_body(Body::empty(), Some(MAX_BODY + 1), None, STALL).await;
+        assert!(long.unwrap_err().to_string().contains("longer than 32 MiB"));
+    }
 }

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use axum::extract::FromRef;
 use tokio_util::sync::CancellationToken;
 
+use super::bodies::BodyBudget;
 use super::budget::Ledger;
 use super::budget::pause::SlackBudget;
 use super::builds::BuildPlaces;
+use super::cgroup;
 use super::conditions::ConditionWriter;
 use super::consent::EffectConsent;
 use super::context::GatewayContext;
@@ -80,6 +82,7 @@ impl GatewayBase {
             Arc::new(SlackConsent::new(slack.clone(), threads.clone()));
         let outcomes = HostOutcomes::new(context.clone(), conditions.clone(), Arc::clone(&notices));
         let gate = CallerGate {
+            bodies: BodyBudget::within(cgroup::memory_limit()),
             identity: self.identity.clone(),
             pulse: AgentHeartbeats::default(),
             metrics: metrics.clone(),

@@ -36,6 +36,7 @@ pub fn build_router(gateway: SharedGateway) -> Router {
         .method_not_allowed_fallback(|| async {
             ApiError::new(ErrorCode::InvalidRequest, "this path has no such method")
         })
+        .layer(middleware::from_fn_with_state(gateway.clone(), count_body))
         .layer(middleware::from_fn_with_state(gateway.clone(), admit_request))
         .layer(middleware::from_fn(in_span))
         .with_state(gateway)
@@ -46,6 +47,19 @@ async fn in_span(request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
     let span = tracing::info_span!("call", path, thread = Empty, role = Empty);
     next.run(request).instrument(span).await
+}
+
+/// Counts a body in the budget of all until its request is answered.
+async fn count_body(
+    State(gateway): State<SharedGateway>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let claim = gateway.gate.bodies.claim();
+    request.extensions_mut().insert(claim.clone());
+    let response = next.run(request).await;
+    drop(claim);
+    response
 }
 
 /// Lets model calls be served to their end, and all else only as long as this gateway may act.

@@ -18,7 +18,7 @@ use tokio::io::AsyncWriteExt as _;
 
 use super::command::{CommandError, GitRepository};
 use super::host::{GitHost, HostError, RemoteRefs};
-use super::places::GitPlaces;
+use crate::gateway::places::SharedPlaces;
 
 /// How the folders of pushes begin.
 pub const PUSHES: &str = "push-";
@@ -60,8 +60,8 @@ pub struct RepoMirrors {
     asked: Arc<AtomicU64>,
     pub(super) limit: Option<u64>,
     /// Who reads from them.
-    pub(super) readers: GitPlaces,
-    pub(super) pushers: GitPlaces,
+    pub(super) readers: SharedPlaces,
+    pub(super) pushers: SharedPlaces,
 }
 
 impl RepoMirrors {
@@ -75,15 +75,15 @@ impl RepoMirrors {
             known: Arc::default(),
             asked: Arc::default(),
             limit: None,
-            readers: GitPlaces::for_reading(None),
-            pushers: GitPlaces::for_pushing(),
+            readers: SharedPlaces::for_reading(None),
+            pushers: SharedPlaces::for_pushing(),
         }
     }
 
     /// The same within so many bytes of disk, served by a process that may use so much memory.
     #[must_use]
     pub fn within(self, disk: Option<u64>, memory: Option<u64>) -> Self {
-        Self { limit: disk, readers: GitPlaces::for_reading(memory), ..self }
+        Self { limit: disk, readers: SharedPlaces::for_reading(memory), ..self }
     }
 
     pub(super) fn root(&self) -> &Path {

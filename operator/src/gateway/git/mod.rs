@@ -17,7 +17,6 @@ pub mod mirror;
 pub mod outcome;
 mod outline;
 pub mod pktline;
-mod places;
 pub mod policy;
 pub mod probe;
 pub mod push;
@@ -57,6 +56,7 @@ use super::api_error::ApiError;
 use super::caller::ProvenCaller;
 use super::github::GitHub;
 use super::notices::report_problem;
+use super::places::NoPlace;
 use super::thread_key::ThreadKey;
 
 pub use self::change::BranchChange;
@@ -305,7 +305,7 @@ enum GitError {
     #[error("it takes too long: try again")]
     Late(#[from] Elapsed),
     #[error(transparent)]
-    Busy(#[from] places::NoPlace),
+    Busy(#[from] NoPlace),
 }
 
 /// `kind` is that of the answer that Git expects: `result` or `advertisement`.

@@ -72,13 +72,7 @@ pub async fn info_refs(
             &push::explain_refusals(&[("", PushRefusal::Role)], &rights),
         );
     }
-    let outcome = if service == PUSH {
-        open_bench(&gateway, &caller, Fresh::Must)
-            .await
-            .map(|bench| advertise_push(&caller, &bench))
-    } else {
-        advertise_by_git(&gateway, &caller, &headers).await
-    };
+    let outcome = advertise_refs(&gateway, &caller, (service, &headers)).await;
     finish_answer(&gateway, &caller, (service, ADVERTISEMENT), outcome)
 }
 
@@ -229,6 +223,20 @@ fn is_the_callers(error: &CommandError) -> bool {
         || ["not our ref", "hung up", "protocol error", "expected", "git upload-pack: "]
             .iter()
             .any(|harmless| said.contains(harmless))
+}
+
+/// Takes a place like all that runs Git: what is asked for again and again waits, and nobody else does.
+async fn advertise_refs(
+    gateway: &Arc<GitServices>,
+    caller: &ProvenCaller,
+    (service, headers): (&'static str, &HeaderMap),
+) -> Result<Answered, GitError> {
+    let _place = gateway.mirrors.readers.place(&caller.key(), &(&*caller.repo).into()).await?;
+    if service == PUSH {
+        let bench = open_bench(gateway, caller, Fresh::Must).await?;
+        return Ok(advertise_push(caller, &bench));
+    }
+    advertise_by_git(gateway, caller, headers).await
 }
 
 async fn advertise_by_git(

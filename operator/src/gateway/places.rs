@@ -1,6 +1,5 @@
-//! How many clones and fetches, and how many pushes, are served at once: each is a process that packs or
-//! unpacks, and what all of them need has to fit in the gateway. Neither one thread nor one Repo can take
-//! all places.
+//! How many clones and fetches, pushes, and readings of histories are served at once: each takes memory, and
+//! what all of them need has to fit in the gateway. Neither one thread nor one Repo can take all places.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -25,8 +24,12 @@ struct Most {
 const READING: Most = Most { all: 48, repo: 40, thread: 8 };
 /// Pushes: a thread's next one waits for its turn.
 const PUSHING: Most = Most { all: 3, repo: 2, thread: 1 };
+/// Readings of histories.
+const HISTORIES: Most = Most { all: 4, repo: 2, thread: 2 };
+/// How long one waits for a place to read a history.
+const SOON: Duration = Duration::from_secs(10);
 /// What serving a clone or fetch may need, in bytes: Git's window, deltas and bases (see
-/// [`command`](super::command)), and itself.
+/// `git/command.rs`), and itself.
 const EACH: u64 = 64 << 20;
 /// Of so many parts of the process's memory one is theirs.
 const PART: u64 = 4;
@@ -58,7 +61,7 @@ pub enum NoPlace {
 
 /// The places of one kind. Cheap to clone; clones share them.
 #[derive(Clone, Debug)]
-pub struct GitPlaces {
+pub struct SharedPlaces {
     what: &'static str,
     most: Most,
     all: Arc<Semaphore>,
@@ -70,7 +73,7 @@ pub struct GitPlaces {
 
 /// A place, until it is dropped.
 #[derive(Debug)]
-pub struct GitPlace {
+pub struct SharedPlace {
     _all: OwnedSemaphorePermit,
     _repo: Share,
     _own: Share,
@@ -83,9 +86,15 @@ struct Share {
     _count: Arc<Semaphore>,
 }
 
-/// What each has of its own.
+/// What each has of its own. Cheap to clone; clones count together.
 #[derive(Clone, Debug)]
-struct Shares<K>(Arc<Mutex<HashMap<K, Weak<Semaphore>>>>);
+pub struct Shares<K>(Arc<Mutex<HashMap<K, Weak<Semaphore>>>>);
+
+impl<K> Default for Shares<K> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
 
 impl<K: Clone + Eq + Hash> Shares<K> {
     async fn take(&self, of: &K, most: usize, patience: Duration) -> Option<Share> {
@@ -94,7 +103,8 @@ impl<K: Clone + Eq + Hash> Shares<K> {
         Some(Share { _permit: permit, _count: count })
     }
 
-    fn count(&self, of: &K, most: usize) -> Arc<Semaphore> {
+    /// The count of one of them, which is kept as long as it is held.
+    pub fn count(&self, of: &K, most: usize) -> Arc<Semaphore> {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = counts.get(of).and_then(Weak::upgrade) {
             return count;
@@ -106,7 +116,7 @@ impl<K: Clone + Eq + Hash> Shares<K> {
     }
 }
 
-impl GitPlaces {
+impl SharedPlaces {
     /// For clones and fetches, in a process that may use so many bytes of memory.
     pub fn for_reading(memory: Option<u64>) -> Self {
         let most = memory.map_or(READING, Most::fitting);
@@ -120,24 +130,35 @@ impl GitPlaces {
         Self::new("pushes", PUSHING, (PATIENCE, PATIENCE))
     }
 
+    /// For agents that look back on their conversation.
+    pub fn for_histories() -> Self {
+        Self::new("readings of histories", HISTORIES, (SOON, SOON))
+    }
+
     fn new(what: &'static str, most: Most, patience: (Duration, Duration)) -> Self {
         let all = Arc::new(Semaphore::new(most.all));
-        let (repos, threads) = (Shares(Arc::default()), Shares(Arc::default()));
+        let (repos, threads) = (Shares::default(), Shares::default());
         Self { what, most, all, repos, threads, patience }
+    }
+
+    /// How many are taken.
+    #[cfg(test)]
+    pub fn taken(&self) -> usize {
+        self.most.all - self.all.available_permits()
     }
 
     /// Takes a place.
     ///
     /// # Errors
     /// When the thread or its Repo has its share, or there is none at all, for longer than one waits.
-    pub async fn place(&self, thread: &ThreadKey, repo: &RepoKey) -> Result<GitPlace, NoPlace> {
+    pub async fn place(&self, thread: &ThreadKey, repo: &RepoKey) -> Result<SharedPlace, NoPlace> {
         let (most, what, (first, then)) = (self.most, self.what, self.patience);
         let own = self.threads.take(thread, most.thread, first).await;
         let own = own.ok_or(NoPlace::Thread(most.thread, what))?;
         let of_repo = self.repos.take(repo, most.repo, then).await;
         let of_repo = of_repo.ok_or(NoPlace::Repo(most.repo, what))?;
         let all = take_place(&self.all, then).await.ok_or(NoPlace::All(most.all, what))?;
-        Ok(GitPlace { _all: all, _repo: of_repo, _own: own })
+        Ok(SharedPlace { _all: all, _repo: of_repo, _own: own })
     }
 }
 
@@ -164,7 +185,7 @@ mod tests {
     #[test]
     fn as_many_are_served_as_the_memory_has_room_for() {
         let most = |memory| {
-            let Most { all, repo, thread } = GitPlaces::for_reading(memory).most;
+            let Most { all, repo, thread } = SharedPlaces::for_reading(memory).most;
             (all, repo, thread)
         };
         assert_eq!(most(None), (48, 40, 8));
@@ -178,7 +199,7 @@ mod tests {
     async fn one_thread_has_its_share_and_all_have_theirs() {
         let Most { all, thread: share, .. } = READING;
         let short = (Duration::ZERO, Duration::from_millis(50));
-        let places = GitPlaces { patience: short, ..GitPlaces::for_reading(None) };
+        let places = SharedPlaces { patience: short, ..SharedPlaces::for_reading(None) };
         let mut taken = Vec::new();
         for _ in 0..share {
             taken.push(places.place(&thread(0), &repo(0)).await.unwrap());
@@ -192,7 +213,7 @@ mod tests {
         assert_eq!(full, NoPlace::All(all, "clones or fetches"));
         // Who waits gets the next one that is free.
         let last = (thread(all), repo(all));
-        let patient = GitPlaces { patience: (Duration::ZERO, PATIENCE), ..places.clone() };
+        let patient = SharedPlaces { patience: (Duration::ZERO, PATIENCE), ..places.clone() };
         let (next, ()) = tokio::join!(patient.place(&last.0, &last.1), async { drop(taken.pop()) });
         assert!(next.is_ok());
         drop((next, taken));
@@ -202,7 +223,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_threads_second_push_waits_and_takes_no_place_of_others() {
-        let places = GitPlaces::for_pushing();
+        let places = SharedPlaces::for_pushing();
         let first = places.place(&thread(0), &repo(0)).await.unwrap();
         let second = tokio::spawn({
             let places = places.clone();
@@ -219,7 +240,7 @@ mod tests {
     #[tokio::test]
     async fn the_threads_of_one_repo_leave_a_place_to_another_one() {
         let short = (Duration::ZERO, Duration::from_millis(50));
-        let places = GitPlaces { patience: short, ..GitPlaces::for_pushing() };
+        let places = SharedPlaces { patience: short, ..SharedPlaces::for_pushing() };
         let mut taken = Vec::new();
         for n in 0..PUSHING.repo {
             taken.push(places.place(&thread(n), &repo(0)).await.unwrap());
