@@ -299,6 +299,11 @@ impl GatewayArgs {
         HistoryRetention { age, size: self.history_limit.map(|bytes| bytes / 10 * 9) }
     }
 
+    /// What all histories may take together: a volume that is full takes the gateway with it.
+    pub fn history_space(&self) -> Option<u64> {
+        self.history_limit.map(|bytes| bytes / 20 * 19)
+    }
+
     /// How long an agent may be silent.
     pub const fn agent_silence(&self) -> Duration {
         Duration::from_secs(self.agent_silence_seconds as u64)

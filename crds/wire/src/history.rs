@@ -23,6 +23,15 @@ pub const GATEWAY: &str = "gateway";
 /// Longest text of an event, in bytes: of what is longer, the beginning and the end are kept.
 pub const MAX_TEXT: usize = 96 * 1024;
 
+/// Longest line that is written, in bytes. Readers pass over longer ones.
+pub const MAX_LINE: usize = 2 * 1024 * 1024;
+
+/// Most elements of a list in an event.
+pub const MAX_LIST: usize = 1000;
+
+/// Journals of one role in a conversation at most.
+pub const MAX_JOURNALS: usize = 64;
+
 /// Events of one [`HistoryBatch`] at most.
 pub const MAX_BATCH: usize = 200;
 
@@ -57,6 +66,15 @@ pub struct HistoryLine {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum HistoryEvent {
+    /// What follows is of this Thread object. One of the same name that was deleted before has another UID,
+    /// and its own lines are in front of this one.
+    Begun {
+        /// Kubernetes' UID of the Thread.
+        uid: String,
+        /// The lines in front of this one are of this Thread, too.
+        #[serde(default, skip_serializing_if = "is_false")]
+        whole: bool,
+    },
     /// The conversation began.
     Opened {
         /// Name of the Repo.
@@ -262,6 +280,11 @@ pub enum HistoryEvent {
     /// Of a version that knows more.
     #[serde(other)]
     Unknown,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// A tool with its arguments.

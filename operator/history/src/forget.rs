@@ -5,6 +5,7 @@ use std::io;
 
 use serde_json::Value;
 
+use crate::lines::{KeptLine, LineWalk};
 use crate::{HistoryStore, ThreadPlace};
 
 /// Stands for words that are gone, and for who said them.
@@ -12,8 +13,11 @@ const GONE: &str = "[removed]";
 const NOBODY: &str = "-";
 /// Shorter words are everybody's.
 const QUOTED: usize = 12;
-/// Read at once.
-const CHUNK: u64 = 4 * 1024 * 1024;
+/// Longest line that is looked at: no request that was ever taken was so long.
+const LONGEST: usize = 64 * 1024 * 1024;
+
+/// Lines, and their bytes, that are written back together.
+const TOGETHER: (usize, usize) = (256, 8 * 1024 * 1024);
 
 /// Somebody, and what they said in one conversation.
 #[derive(Clone, Debug, Default)]
@@ -99,7 +103,7 @@ impl ForgottenSpeaker {
 /// Takes somebody's words out of one history; how many lines had some. Done again, it finds what is left.
 ///
 /// # Errors
-/// When it can't be read or written.
+/// When it can't be read or written; at the end, when a line is so long that it was not looked at.
 pub fn forget_person(
     store: &mut impl HistoryStore,
     place: &ThreadPlace,
@@ -119,22 +123,44 @@ fn replace_lines(
     place: &ThreadPlace,
     mut what: impl FnMut(u64, &[u8]) -> Option<Vec<u8>>,
 ) -> io::Result<usize> {
-    let (mut at, mut count) = (0, 0);
+    let (mut next, mut count, mut unread) = (0, 0, None);
     loop {
-        let text = store.read(place, at, CHUNK)?;
-        let mut taken = 0;
-        for line in text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"))
-        {
-            if let Some(new) = what(at + taken, line) {
-                store.replace(place, at + taken, &new)?;
-                count += 1;
+        // What is to be written back of some lines, before more are read.
+        let (mut new, mut ended) = (Vec::new(), true);
+        let mut walk = LineWalk::new(&*store, place, next).up_to(LONGEST);
+        while let Some(line) = walk.next_line()? {
+            match line {
+                KeptLine::Whole(at, line) => {
+                    next = at + line.len() as u64;
+                    new.extend(what(at, &line).map(|text| (at, text)));
+                }
+                KeptLine::Long(at, bytes, _) => {
+                    next = at + bytes;
+                    unread.get_or_insert((at, bytes));
+                }
             }
-            taken += line.len() as u64;
+            if new.len() >= TOGETHER.0
+                || new.iter().map(|(_, text)| text.len()).sum::<usize>() > TOGETHER.1
+            {
+                ended = false;
+                break;
+            }
         }
-        if taken == 0 {
-            return Ok(count);
+        for (at, text) in new {
+            store.replace(place, at, &text)?;
+            count += 1;
         }
-        at += taken;
+        if ended {
+            break;
+        }
+    }
+    match unread {
+        None => Ok(count),
+        Some((at, bytes)) => Err(io::Error::other(format!(
+            "all lines were looked at but those of more than {} MiB: the first one is at byte {at} and has \
+             {bytes} bytes. Remove it by hand, or the whole history",
+            LONGEST >> 20
+        ))),
     }
 }
 
@@ -197,5 +223,21 @@ mod tests {
             0,
             "done again, nothing is left"
         );
+    }
+
+    #[test]
+    fn words_in_and_behind_a_long_line_go_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = ThreadPlace::new("team", "shop-1").unwrap();
+        let mut volume = HistoryVolume::new(dir.path());
+        let words = "My own address is 5 Lake Road";
+        let long = format!("{words} {}", "x".repeat(5 << 20));
+        let quoted = HistoryEvent::Note { text: format!("> {words}") };
+        let text = [said("U0ANA", &long), said("U0ANA", words), line(quoted)].concat();
+        assert!(volume.append(&place, 0, text.as_bytes()).unwrap());
+        assert_eq!(forget_person(&mut volume, &place, "U0ANA").unwrap(), 3);
+        let left = volume.read(&place, 0, u64::MAX).unwrap();
+        assert_eq!(left.len(), text.len());
+        assert!(!String::from_utf8(left).unwrap().contains("Lake Road"));
     }
 }

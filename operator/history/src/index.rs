@@ -2,12 +2,15 @@
 
 use std::io;
 
+use codebutler_wire::history::{GATEWAY, HistoryEvent, HistoryLine};
+
+use crate::lines::{KeptLine, LineWalk};
 use crate::{HistoryStore, ThreadPlace};
 
 /// Every so many lines' place is known.
 const EVERY: u64 = 64;
-/// What is looked through at once, in bytes.
-const CHUNK: u64 = 4 * 1024 * 1024;
+/// What a line that says which Thread follows has in it.
+const BEGUN: &[u8] = b"\"event\":\"begun\"";
 
 /// Where the lines of one history are.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +19,17 @@ pub struct LineIndex {
     starts: Vec<u64>,
     lines: u64,
     length: u64,
+    begun: Vec<ThreadBegin>,
+}
+
+/// Where the lines of one Thread object begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadBegin {
+    pub uid: String,
+    /// Number of its first line.
+    pub line: u64,
+    /// Where that is.
+    pub byte: u64,
 }
 
 /// Some lines of a history.
@@ -23,6 +37,7 @@ pub struct LineIndex {
 pub struct LinePage {
     /// Number of the first one.
     pub first: u64,
+    /// One that is too long to be read is empty.
     pub lines: Vec<String>,
 }
 
@@ -37,22 +52,41 @@ impl LineIndex {
             // A writer that died had not finished it, or it was removed.
             *self = Self::default();
         }
-        while self.length < length {
-            let text = store.read(place, self.length, CHUNK)?;
-            let mut taken = 0;
-            for line in text.split_inclusive(|byte| *byte == b'\n').filter(|l| l.ends_with(b"\n")) {
-                if self.lines.is_multiple_of(EVERY) {
-                    self.starts.push(self.length + taken);
+        let mut walk = LineWalk::new(store, place, self.length);
+        while self.length < length
+            && let Some(line) = walk.next_line()?
+        {
+            if self.lines.is_multiple_of(EVERY) {
+                self.starts.push(self.length);
+            }
+            self.lines += 1;
+            match line {
+                KeptLine::Whole(at, text) => {
+                    self.hear_begun(at, &text);
+                    self.length = at + text.len() as u64;
                 }
-                taken += line.len() as u64;
-                self.lines += 1;
+                KeptLine::Long(at, bytes, _) => self.length = at + bytes,
             }
-            if taken == 0 {
-                break;
-            }
-            self.length += taken;
         }
         Ok(self.lines)
+    }
+
+    fn hear_begun(&mut self, at: u64, text: &[u8]) {
+        if memchr::memmem::find(text, BEGUN).is_none() {
+            return;
+        }
+        let Ok(line) = serde_json::from_slice::<HistoryLine>(text) else { return };
+        if let HistoryEvent::Begun { uid, whole } = line.event
+            && line.source == GATEWAY
+        {
+            let (line, byte) = if whole { (1, 0) } else { (self.lines, at) };
+            self.begun.push(ThreadBegin { uid, line, byte });
+        }
+    }
+
+    /// Which Thread object the newest lines are of, where that is told.
+    pub fn begun(&self) -> Option<&ThreadBegin> {
+        self.begun.last()
     }
 
     /// How many lines there were at the last look.
@@ -76,29 +110,32 @@ impl LineIndex {
         let mut page = LinePage { first, lines: Vec::new() };
         let end = first.saturating_add(most).min(self.lines + 1);
         let (mut number, mut room) = (first - (first - 1) % EVERY, bytes);
-        while number < end {
-            let Some((from, to)) = self.span(number) else { break };
-            let text = store.read(place, from, to - from)?;
-            for line in text.split_inclusive(|byte| *byte == b'\n') {
-                if (first..end).contains(&number) {
-                    let length = line.len() as u64;
-                    if length > room && !page.lines.is_empty() {
-                        return Ok(page);
-                    }
-                    room = room.saturating_sub(length);
-                    page.lines.push(String::from_utf8_lossy(line).trim_end().to_owned());
-                }
-                number += 1;
+        let Some(from) = self.group(number) else { return Ok(page) };
+        let mut walk = LineWalk::new(store, place, from);
+        while number < end
+            && let Some(line) = walk.next_line()?
+        {
+            number += 1;
+            if number <= first {
+                continue;
             }
+            let text = match line {
+                KeptLine::Whole(_, text) => text,
+                KeptLine::Long(..) => Vec::new(),
+            };
+            let length = text.len() as u64;
+            if length > room && !page.lines.is_empty() {
+                return Ok(page);
+            }
+            room = room.saturating_sub(length);
+            page.lines.push(String::from_utf8_lossy(&text).trim_end().to_owned());
         }
         Ok(page)
     }
 
-    /// The bytes of the lines that stand together with this one.
-    fn span(&self, number: u64) -> Option<(u64, u64)> {
-        let at = usize::try_from((number - 1) / EVERY).ok()?;
-        let from = *self.starts.get(at)?;
-        Some((from, self.starts.get(at + 1).copied().unwrap_or(self.length)))
+    /// Where the lines begin that stand together with this one.
+    fn group(&self, number: u64) -> Option<u64> {
+        self.starts.get(usize::try_from((number - 1) / EVERY).ok()?).copied()
     }
 }
 
@@ -140,5 +177,49 @@ mod tests {
         volume.remove(&place).unwrap();
         assert_eq!(index.refresh(&volume, &place).unwrap(), 0);
         assert_eq!(index.page(&volume, &place, 1, (9, 9)).unwrap().lines, [""; 0]);
+    }
+
+    #[test]
+    fn what_stands_behind_a_long_line_is_found_and_the_long_one_is_a_gap() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = ThreadPlace::new("team", "shop-1").unwrap();
+        let mut volume = HistoryVolume::new(dir.path());
+        let long = "x".repeat(5 << 20);
+        let text = format!("one\n{long}\nthree\n{long}{long}\nfive\n");
+        assert!(volume.append(&place, 0, text.as_bytes()).unwrap());
+        let mut index = LineIndex::default();
+        assert_eq!(index.refresh(&volume, &place).unwrap(), 5);
+        let page = index.page(&volume, &place, 1, (9, 1 << 20)).unwrap();
+        assert_eq!(page.lines, ["one", "", "three", "", "five"]);
+        assert_eq!(index.page(&volume, &place, 5, (9, 9)).unwrap().lines, ["five"]);
+    }
+
+    #[test]
+    fn a_thread_of_the_same_name_has_lines_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = ThreadPlace::new("team", "shop-1").unwrap();
+        let mut volume = HistoryVolume::new(dir.path());
+        let line = |source: &str, event: HistoryEvent| {
+            let source = source.to_owned();
+            let (seq, key, role, run) = (None, None, None, None);
+            let line = HistoryLine { v: 1, at: 1, source, seq, key, role, run, event };
+            serde_json::to_string(&line).unwrap() + "\n"
+        };
+        let begun = |uid: &str| HistoryEvent::Begun { uid: uid.into(), whole: false };
+        let note = |text: &str| HistoryEvent::Note { text: text.into() };
+        let first = [line(GATEWAY, begun("one")), line(GATEWAY, note("private"))].concat();
+        let text = [
+            &first,
+            &line(GATEWAY, begun("other")),
+            // An agent's word for it counts for nothing.
+            &line("agent/pm/j", begun("third")),
+            &line("agent/pm/j", note("\"event\":\"begun\"")),
+        ];
+        let text = text.map(String::as_str).concat();
+        assert!(volume.append(&place, 0, text.as_bytes()).unwrap());
+        let mut index = LineIndex::default();
+        index.refresh(&volume, &place).unwrap();
+        let (uid, byte) = ("other".to_owned(), first.len() as u64);
+        assert_eq!(index.begun(), Some(&ThreadBegin { uid, line: 3, byte }));
     }
 }

@@ -3,18 +3,31 @@
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use codebutler_wire::history::{GATEWAY, HistoryLine, ToldEntry, VERSION};
+use codebutler_wire::history::{
+    GATEWAY, HistoryEvent, HistoryLine, MAX_JOURNALS, MAX_LINE, ToldEntry, VERSION,
+};
 use serde::Deserialize;
 
 /// What of a line decides whether it is there.
 #[derive(Deserialize)]
 struct Head {
+    #[serde(default)]
+    at: u64,
     source: String,
     #[serde(default)]
     seq: Option<u64>,
     #[serde(default)]
     key: Option<String>,
+    #[serde(default)]
+    event: String,
+    #[serde(default)]
+    uid: Option<String>,
+    #[serde(default)]
+    whole: bool,
 }
+
+/// What stands in front of an event in its line.
+const EVENT: &[u8] = b",\"event\":";
 
 /// Why a batch is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +36,8 @@ pub enum RefusedBatch {
     Gap,
     /// Its numbers don't grow.
     Order,
+    /// The role has as many journals as it may have.
+    Journals,
 }
 
 /// See the module.
@@ -32,6 +47,12 @@ pub struct HistoryLog {
     lines: u64,
     next: BTreeMap<String, u64>,
     keys: HashSet<u64>,
+    /// UID of the Thread that the newest lines are of, where that is told.
+    uid: Option<String>,
+    /// UIDs of those of the same name before.
+    gone: HashSet<String>,
+    /// When it was first told that the conversation was opened.
+    opened: Option<u64>,
 }
 
 impl HistoryLog {
@@ -46,11 +67,50 @@ impl HistoryLog {
             self.lines += 1;
             // A line that nobody can read counts as a line.
             if let Ok(head) = serde_json::from_slice::<Head>(line) {
-                self.know(&head.source, head.seq, head.key.as_deref());
+                self.know_head(head);
             }
         }
         self.length += taken as u64;
         taken
+    }
+
+    /// Passes over a line that is too long to be read, of which this is the head.
+    pub fn pass(&mut self, bytes: u64, head: &[u8]) {
+        self.length += bytes;
+        self.lines += 1;
+        let told = memchr::memmem::find(head, EVENT).unwrap_or_default();
+        let whole = [&head[..told], b"}"].concat();
+        if let Ok(head) = serde_json::from_slice::<Head>(&whole) {
+            self.know_head(head);
+        }
+    }
+
+    /// The text that says which Thread object follows, made at such a time; nothing if that is said. False
+    /// for one that another one of its name has followed already.
+    pub fn begin(&mut self, (uid, made): (&str, u64), at: u64, into: &mut Vec<u8>) -> bool {
+        if self.uid.as_deref() == Some(uid) || self.gone.contains(uid) {
+            return !self.gone.contains(uid);
+        }
+        // Nothing was told of UIDs before: what was opened since is its own.
+        let whole = self.uid.is_none() && self.opened.is_none_or(|opened| opened >= made);
+        let (source, key) = (GATEWAY.to_owned(), Some(format!("begun:{uid}")));
+        let event = HistoryEvent::Begun { uid: uid.to_owned(), whole };
+        let line =
+            HistoryLine { v: VERSION, at, source, seq: None, key, role: None, run: None, event };
+        self.follow(uid, whole);
+        self.add(&line, into);
+        true
+    }
+
+    /// What follows is of this Thread: what the one before told under the same keys is told again, and its
+    /// journals are not gone on with.
+    fn follow(&mut self, uid: &str, whole: bool) {
+        self.gone.extend(self.uid.replace(uid.to_owned()));
+        self.gone.remove(uid);
+        if !whole {
+            self.keys.clear();
+            self.next.clear();
+        }
     }
 
     /// Bytes of its whole lines.
@@ -96,6 +156,13 @@ impl HistoryLog {
         events: &[ToldEntry],
         into: &mut Vec<u8>,
     ) -> Result<(), RefusedBatch> {
+        if !self.next.contains_key(source) {
+            let role = source.rfind('/').map_or(source, |end| &source[..=end]);
+            let own = self.next.keys().filter(|known| known.starts_with(role)).count();
+            if own >= MAX_JOURNALS {
+                return Err(RefusedBatch::Journals);
+            }
+        }
         let wanted = self.next.get(source).copied().unwrap_or(1);
         if from > wanted {
             return Err(RefusedBatch::Gap);
@@ -120,9 +187,26 @@ impl HistoryLog {
             return;
         }
         into.push(b'\n');
+        let bytes = into.len() - before;
+        if bytes > MAX_LINE {
+            into.truncate(before);
+            let text = format!("An event of {bytes} bytes was too long to be kept.");
+            let event = HistoryEvent::Note { text };
+            return self.add(&HistoryLine { event, ..line.clone() }, into);
+        }
         self.length += (into.len() - before) as u64;
         self.lines += 1;
         self.know(&line.source, line.seq, line.key.as_deref());
+    }
+
+    fn know_head(&mut self, head: Head) {
+        if head.source == GATEWAY && head.event == "opened" && self.opened.is_none() {
+            self.opened = Some(head.at);
+        }
+        if let Some(uid) = head.uid.filter(|_| head.source == GATEWAY && head.event == "begun") {
+            self.follow(&uid, head.whole);
+        }
+        self.know(&head.source, head.seq, head.key.as_deref());
     }
 
     fn know(&mut self, source: &str, seq: Option<u64>, key: Option<&str>) {
@@ -130,7 +214,7 @@ impl HistoryLog {
             self.keys.extend(key.map(hash_key));
         } else if let Some(seq) = seq {
             let next = self.next.entry(source.to_owned()).or_insert(1);
-            *next = (*next).max(seq + 1);
+            *next = (*next).max(seq.saturating_add(1));
         }
     }
 }
@@ -220,5 +304,48 @@ mod tests {
         log.take(of, 5, &[told(9)], &mut text).unwrap();
         assert_eq!(log.next_of("agent/pm/"), BTreeMap::from([("j".to_owned(), 10)]));
         assert!(log.next_of("agent/coder/").is_empty());
+    }
+
+    #[test]
+    fn the_highest_number_there_is_stops_nothing() {
+        let (mut log, mut text) = (HistoryLog::default(), Vec::new());
+        let of = ("agent/pm/j", "pm");
+        log.take(of, 1, &[told(u64::MAX)], &mut text).unwrap();
+        assert_eq!(log.next_of("agent/pm/"), BTreeMap::from([("j".to_owned(), u64::MAX)]));
+        let mut again = HistoryLog::default();
+        again.read(&text);
+        assert_eq!(again.next_of("agent/pm/"), log.next_of("agent/pm/"));
+    }
+
+    #[test]
+    fn what_was_told_before_there_were_uids_is_the_own_of_who_was_there_then() {
+        let opened = |at: u64| {
+            let event =
+                HistoryEvent::Opened { repo: "shop".into(), channel: "C1".into(), by: None };
+            let (source, key) = (GATEWAY.to_owned(), Some("opened:C1".to_owned()));
+            HistoryLine { v: VERSION, at, source, seq: None, key, role: None, run: None, event }
+        };
+        for (made, whole) in [(50, true), (51, false)] {
+            let (mut log, mut text) = (HistoryLog::default(), Vec::new());
+            log.tell(&opened(50), &mut text);
+            let mut log = HistoryLog::default();
+            log.read(&text);
+            assert!(log.begin(("uid", made), 60, &mut text));
+            let line = text.split_inclusive(|byte| *byte == b'\n').next_back().unwrap();
+            let line: HistoryLine = serde_json::from_slice(line).unwrap();
+            assert_eq!(line.event, HistoryEvent::Begun { uid: "uid".into(), whole });
+            // What was told is told again to who has nothing of it.
+            assert_eq!(log.has("opened:C1"), whole);
+        }
+    }
+
+    #[test]
+    fn an_event_that_is_too_long_is_a_line_all_the_same() {
+        let (mut log, mut text) = (HistoryLog::default(), Vec::new());
+        let event = HistoryEvent::Note { text: "x".repeat(MAX_LINE) };
+        let long = ToldEntry { seq: 3, at: 1, run: None, event };
+        log.take(("agent/pm/j", "pm"), 1, &[long], &mut text).unwrap();
+        assert!(text.len() < 1000 && text.windows(8).any(|part| part == b"too long"));
+        assert_eq!(log.next_of("agent/pm/"), BTreeMap::from([("j".to_owned(), 4)]));
     }
 }

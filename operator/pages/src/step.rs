@@ -63,6 +63,14 @@ impl StepView {
         Some(step)
     }
 
+    /// Stands for a line that can't be read, behind this one.
+    pub fn gap(n: u64, before: Option<&Self>) -> Self {
+        let title = "a line of the history is too long or damaged: it is left out here".to_owned();
+        let (at, clock) =
+            before.map(|step| (step.at.clone(), step.clock.clone())).unwrap_or_default();
+        Self { n, at, clock, who: "CodeButler".to_owned(), class: "bad", title, ..Self::default() }
+    }
+
     fn with(self, event: &HistoryEvent, whole: bool) -> Option<Self> {
         Some(match event {
             HistoryEvent::Opened { repo, .. } => {
@@ -158,7 +166,9 @@ impl StepView {
                 let title = format!("{events} events were lost: the history could not be written");
                 Self { class: "bad", title, ..self }
             }
-            HistoryEvent::Taken { .. } | HistoryEvent::Unknown => return None,
+            HistoryEvent::Begun { .. } | HistoryEvent::Taken { .. } | HistoryEvent::Unknown => {
+                return None;
+            }
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use codebutler_wire::history::{HistoryEvent, HistoryLine, ItemShown, ModelCall};
+use codebutler_wire::history::{GATEWAY, HistoryEvent, HistoryLine, ItemShown, ModelCall};
 use codebutler_wire::{MessageAuthor, NanoUsd, SlackTs};
 
 /// Messages whose text is at hand when one of them turns out to be the plan.
@@ -130,6 +130,12 @@ pub struct ThreadSummary {
     pub repo: String,
     /// Channel of the conversation, where it is told.
     pub channel: String,
+    /// Every Repo and channel that it was opened in: who reads of it has to be in all of them.
+    pub opened: BTreeSet<(String, String)>,
+    /// UID of the Thread that it is of, where that is told, and how many lines are in front of its own: those
+    /// are of another one of the same name.
+    pub uid: Option<String>,
+    pub foreign: u64,
     /// Everybody who spoke or decided, as Slack knows them.
     pub people: BTreeSet<String>,
     pub by_role: BTreeMap<String, CallTotals>,
@@ -177,6 +183,14 @@ impl ThreadSummary {
     pub fn add(&mut self, line: Option<&HistoryLine>) {
         self.lines += 1;
         let Some(line) = line else { return };
+        if let HistoryEvent::Begun { uid, whole } = &line.event
+            && line.source == GATEWAY
+        {
+            if !whole {
+                *self = Self { lines: self.lines, foreign: self.lines - 1, ..Self::default() };
+            }
+            self.uid = Some(uid.clone());
+        }
         if self.began == 0 || line.at < self.began {
             self.began = line.at;
         }
@@ -186,6 +200,7 @@ impl ThreadSummary {
             HistoryEvent::Opened { repo, channel, by } => {
                 repo.clone_into(&mut self.repo);
                 channel.clone_into(&mut self.channel);
+                self.opened.insert((repo.clone(), channel.clone()));
                 self.people.extend(by.clone());
             }
             HistoryEvent::Message { ts, author, text } => self.message(ts, author, text),
@@ -377,5 +392,39 @@ mod tests {
             assert_eq!((&*plan.text, plan.approved_by.as_deref()), ("Plan: look", Some("U1")));
             assert!(summary.people.contains("U1"));
         }
+    }
+
+    fn opened(repo: &str, channel: &str) -> HistoryEvent {
+        HistoryEvent::Opened { repo: repo.into(), channel: channel.into(), by: Some("U1".into()) }
+    }
+
+    #[test]
+    fn every_channel_that_a_thread_was_opened_in_is_known() {
+        let mut summary = ThreadSummary::default();
+        for (repo, channel) in [("shop", "C1"), ("shop", "C2"), ("docs", "C2"), ("shop", "C1")] {
+            summary.add(Some(&line(1, "pm", opened(repo, channel))));
+        }
+        let known = [("docs", "C2"), ("shop", "C1"), ("shop", "C2")];
+        let known = known.map(|(repo, channel)| (repo.to_owned(), channel.to_owned()));
+        assert_eq!(summary.opened, BTreeSet::from(known));
+    }
+
+    #[test]
+    fn a_thread_of_the_same_name_has_a_page_of_its_own() {
+        let mut summary = ThreadSummary::default();
+        let begun = |uid: &str, whole| HistoryEvent::Begun { uid: uid.into(), whole };
+        summary.add(Some(&line(1, "pm", opened("shop", "C1"))));
+        summary.add(Some(&line(2, "pm", begun("one", true))));
+        assert_eq!((summary.foreign, summary.opened.len()), (0, 1));
+        summary.add(Some(&line(3, "pm", HistoryEvent::Closed { by: None })));
+        summary.add(Some(&line(4, "pm", begun("other", false))));
+        assert_eq!((summary.lines, summary.foreign), (4, 3));
+        assert_eq!(summary.uid.as_deref(), Some("other"));
+        assert!(summary.opened.is_empty() && summary.people.is_empty() && !summary.closed);
+        // An agent can't say so.
+        let mut told = line(5, "pm", begun("third", false));
+        told.source = "agent/pm/j".to_owned();
+        summary.add(Some(&told));
+        assert_eq!(summary.uid.as_deref(), Some("other"));
     }
 }

@@ -130,7 +130,13 @@ pub async fn run_gateway(args: GatewayArgs) -> anyhow::Result<()> {
     if let Some(root) = &args.history {
         let url = args.history_url.as_ref();
         let dialer = context.dialer.clone();
-        context.history = history::HistoryKeeper::at(root, url, &dialer, metrics.clone())?;
+        let history = history::HistoryKeeper::at(
+            root,
+            url,
+            &dialer,
+            (metrics.clone(), args.history_space()),
+        )?;
+        context.history = history.knowing(&context.threads);
     }
     let tls = tls::server_config(&client, &args, shutdown.clone()).await?;
     let threads = ThreadWriter::new(client.clone(), metrics.clone());

@@ -2,21 +2,20 @@
 //! conversation, for who looks back on it.
 
 use axum::extract::State;
-use codebutler_crds::wire::history::{HistoryLine, MAX_BATCH};
+use codebutler_crds::wire::history::MAX_BATCH;
 use codebutler_crds::wire::{ErrorCode, HistoryBatch, HistoryKept, HistoryLines};
-use codebutler_history::{AnyStore, LineIndex, ThreadPlace};
+use kube::ResourceExt as _;
 use serde::Deserialize;
 
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::ProvenCaller;
 use crate::gateway::extract::{AnyCaller, JsonBody, QueryParams};
-use crate::gateway::history::{mask, millis_now};
+use crate::gateway::history::reads::{HistoryReadError, HistoryReader};
+use crate::gateway::history::{TellError, mask, millis_now};
 use crate::gateway::state::SharedGateway;
 
 /// How far an agent's clock may be ahead, in milliseconds.
 const AHEAD: u64 = 60_000;
-/// Lines, and their bytes, of one answer.
-const LINES: (u64, u64) = (5_000, 2 * 1024 * 1024);
 
 /// Behind which line.
 #[derive(Deserialize)]
@@ -55,26 +54,19 @@ pub async fn read_lines(
     AnyCaller(caller): AnyCaller,
     QueryParams(HistoryQuery { behind }): QueryParams<HistoryQuery>,
 ) -> Result<axum::Json<HistoryLines>, ApiError> {
-    let key = caller.key();
-    let place = ThreadPlace::new(&key.namespace, &key.name);
-    let (Some(store), Some(place)) = (gateway.work.context.history.store().cloned(), place) else {
-        return Ok(axum::Json(HistoryLines::default()));
-    };
-    let read = tokio::task::spawn_blocking(move || read_page(&store, &place, behind)).await;
-    read.map_err(std::io::Error::other).flatten().map(axum::Json).map_err(|error| {
-        tracing::warn!(%error, thread = %key, "history not read");
-        ApiError::new(ErrorCode::Unavailable, "the history can't be read right now: try again")
+    let (history, key) = (&gateway.work.context.history, caller.key());
+    let Some(store) = history.store() else { return Ok(axum::Json(HistoryLines::default())) };
+    // What is told of another Thread of this name ends where its own begins.
+    let _ = take_batch(&gateway, &caller, None).await?;
+    let uid = caller.thread.uid().unwrap_or_default();
+    let reader = HistoryReader { thread: &key, repo: (&*caller.repo).into(), uid: &uid };
+    let read = history.reads().page(store, reader, behind).await;
+    read.map(axum::Json).map_err(|error| {
+        if let HistoryReadError::Store(cause) = &error {
+            tracing::warn!(error = %cause, thread = %key, "history not read");
+        }
+        ApiError::new(ErrorCode::Unavailable, error.to_string())
     })
-}
-
-fn read_page(store: &AnyStore, place: &ThreadPlace, behind: u64) -> std::io::Result<HistoryLines> {
-    let mut index = LineIndex::default();
-    let of = index.refresh(store, place)?;
-    let page = index.page(store, place, behind.saturating_add(1), LINES)?;
-    let last = behind.saturating_add(page.lines.len() as u64);
-    let lines = page.lines.iter().filter_map(|line| serde_json::from_str::<HistoryLine>(line).ok());
-    let more = !page.lines.is_empty() && last < of;
-    Ok(HistoryLines { lines: lines.collect(), behind: more.then_some(last) })
 }
 
 async fn take_batch(
@@ -82,11 +74,15 @@ async fn take_batch(
     caller: &ProvenCaller,
     batch: Option<HistoryBatch>,
 ) -> Result<axum::Json<HistoryKept>, ApiError> {
-    let away = |_| {
-        let message = "the history can't be written right now: tell it again later";
-        ApiError::new(ErrorCode::Unavailable, message)
+    let refused = |error: TellError| match error {
+        TellError::Away => {
+            let message = "the history can't be written right now: tell it again later";
+            ApiError::new(ErrorCode::Unavailable, message)
+        }
+        TellError::Journals => ApiError::new(ErrorCode::InvalidRequest, error.to_string()),
+        TellError::Replaced => ApiError::new(ErrorCode::ThreadClosed, error.to_string()),
     };
-    let next = gateway.work.context.history.take(caller, batch).await.map_err(away)?;
+    let next = gateway.work.context.history.take(caller, batch).await.map_err(refused)?;
     let off = next.is_none();
     Ok(axum::Json(HistoryKept { next: next.unwrap_or_default(), off }))
 }

@@ -67,7 +67,17 @@ async fn tell_facts(context: &GatewayContext, thread: &Arc<Thread>) {
 async fn tidy_histories(gateway: &WorkServices, retention: HistoryRetention) {
     let mut due = tokio::time::interval(TIDY);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
+    let history = &gateway.context.history;
+    loop {
+        let waiting = async {
+            tokio::select! {
+                _ = due.tick() => {}
+                () = history.full() => {}
+            }
+        };
+        if gateway.shutdown.run_until_cancelled(waiting).await.is_none() {
+            return;
+        }
         let open: Vec<_> = gateway.context.attended.all();
         let open: Vec<_> = open.iter().map(|thread| ThreadKey::from(&**thread)).collect();
         let history = gateway.context.history.clone();

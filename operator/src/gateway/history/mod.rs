@@ -7,6 +7,8 @@
 mod facts;
 pub mod follow;
 pub mod mask;
+pub mod reads;
+mod space;
 mod spans;
 mod writer;
 
@@ -16,17 +18,19 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use codebutler_crds::SlackTs;
 use codebutler_crds::wire::history::{HistoryBatch, HistoryEvent, ModelCall};
 use codebutler_crds::wire::{MessageAuthor, SharedPicture, ThreadMessage};
+use codebutler_crds::{SlackTs, Thread};
 use codebutler_history::{AnyStore, HistoryBucket, HistoryVolume, ThreadPlace};
 use kube::ResourceExt as _;
+use kube::runtime::reflector::{ObjectRef, Store};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use url::Url;
 
-use self::writer::{EventBatch, EventNote, HistoryWriter, WriteOrder};
+use self::reads::HistoryReads;
+use self::writer::{EventBatch, EventNote, HistoryWriter, ThreadBirth, WriteOrder};
 use super::caller::ProvenCaller;
 use super::dial::{DialReach, OutsideDialer};
 use super::redact::SecretRedactor;
@@ -34,7 +38,7 @@ use super::thread_key::ThreadKey;
 
 pub use self::facts::decision_fact;
 use self::spans::{RunBeginnings, SpanOwner};
-pub use self::writer::{HistoryNews, StoreUnavailable};
+pub use self::writer::{HistoryNews, TellError};
 
 /// Histories, written. Cheap to clone; of the default one nothing is kept.
 #[derive(Clone, Default)]
@@ -42,11 +46,14 @@ pub struct HistoryKeeper {
     writer: Option<HistoryWriter>,
     store: Option<AnyStore>,
     runs: RunBeginnings,
+    /// Which object has a name now.
+    threads: Option<Store<Thread>>,
+    reads: HistoryReads,
 }
 
 impl HistoryKeeper {
     /// Writes below a folder, or, with an address, to an object store: then the folder holds what was read
-    /// of it.
+    /// of it. All together have so many bytes, if that has a bound.
     ///
     /// # Errors
     /// When no thread can be had for it, the folder can't be written, or the address is wrong.
@@ -54,19 +61,43 @@ impl HistoryKeeper {
         root: &Path,
         url: Option<&Url>,
         dialer: &OutsideDialer,
-        metrics: super::metrics::GatewayMetrics,
+        (metrics, size): (super::metrics::GatewayMetrics, Option<u64>),
     ) -> anyhow::Result<Self> {
         let store = open_store(root, url, dialer, Handle::current())?;
         if let AnyStore::Volume(volume) = &store {
             volume.unmark_cache().context("the folder of --history can't be written")?;
         }
-        let writer = HistoryWriter::start(store.clone(), metrics)?;
-        Ok(Self { writer: Some(writer), store: Some(store), runs: RunBeginnings::default() })
+        let writer = HistoryWriter::start(store.clone(), metrics, size)?;
+        Ok(Self { writer: Some(writer), store: Some(store), ..Self::default() })
+    }
+
+    /// With the Threads that there are: a history belongs to one of them, not to its name.
+    #[must_use]
+    pub fn knowing(self, threads: &Store<Thread>) -> Self {
+        Self { threads: Some(threads.clone()), ..self }
+    }
+
+    fn birth(&self, thread: &ThreadKey) -> Option<ThreadBirth> {
+        let object = ObjectRef::new(&thread.name).within(&thread.namespace);
+        birth_of(&*self.threads.as_ref()?.get(&object)?)
     }
 
     /// Where they can be read.
     pub fn store(&self) -> Option<&AnyStore> {
         self.store.as_ref()
+    }
+
+    /// Ends when there is no space left for them.
+    pub async fn full(&self) {
+        match &self.writer {
+            Some(writer) => writer.full.notified().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// What is read of them for agents.
+    pub const fn reads(&self) -> &HistoryReads {
+        &self.reads
     }
 
     /// Says when a history has grown.
@@ -80,7 +111,8 @@ impl HistoryKeeper {
         let ToldEvent { key, at, role, run, event } = told;
         let event = mask::mask_event(&event, redactor);
         let at = at.unwrap_or_else(millis_now);
-        writer.note(EventNote { place, key, at, role, run, event });
+        let birth = self.birth(thread);
+        writer.note(EventNote { place, birth, key, at, role, run, event });
     }
 
     /// Messages of a conversation.
@@ -144,7 +176,7 @@ impl HistoryKeeper {
             return;
         };
         let (reply, written) = oneshot::channel();
-        let last = EventBatch { place, role: String::new(), told: None, reply };
+        let last = EventBatch { place, birth: None, role: String::new(), told: None, reply };
         let written = timeout(patience, written);
         if writer.order(WriteOrder::Batch(last)).is_err() || !matches!(written.await, Ok(Ok(Ok(_))))
         {
@@ -155,12 +187,12 @@ impl HistoryKeeper {
     /// Keeps what a role's journal says next; the numbers that are wanted next of the role's journals.
     ///
     /// # Errors
-    /// When it can't be kept now.
+    /// When it can't be kept, or not now.
     pub async fn take(
         &self,
         caller: &ProvenCaller,
         batch: Option<HistoryBatch>,
-    ) -> Result<Option<BTreeMap<String, u64>>, StoreUnavailable> {
+    ) -> Result<Option<BTreeMap<String, u64>>, TellError> {
         let (Some(writer), Some(place)) = (&self.writer, history_place(&caller.key())) else {
             return Ok(None);
         };
@@ -169,12 +201,19 @@ impl HistoryKeeper {
         let (thread, conversation) = (caller.key().to_string(), &*caller.thread.name_any());
         let owner = SpanOwner { thread, conversation, role: caller.role_name() };
         let spans = batch.as_ref().map(|told| self.runs.spans_of(&owner, told));
-        writer.order(WriteOrder::Batch(EventBatch { place, role, told: batch, reply }))?;
-        let kept = kept.await.unwrap_or(Err(StoreUnavailable))?;
+        let birth = birth_of(&caller.thread);
+        writer.order(WriteOrder::Batch(EventBatch { place, birth, role, told: batch, reply }))?;
+        let kept = kept.await.unwrap_or(Err(TellError::Away))?;
         // Once it is kept: what could not be is told again.
         RunBeginnings::send(&owner, spans.unwrap_or_default());
         Ok(kept)
     }
+}
+
+/// Which object it is, and since when.
+fn birth_of(thread: &Thread) -> Option<ThreadBirth> {
+    let made = thread.metadata.creation_timestamp.as_ref()?.0.as_millisecond();
+    Some((thread.uid()?, u64::try_from(made).ok()?))
 }
 
 /// Where histories are kept.

@@ -5,13 +5,16 @@ use std::io;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use codebutler_crds::wire::history::{GATEWAY, HistoryBatch, HistoryEvent, HistoryLine, VERSION};
-use codebutler_history::{HistoryLog, HistoryStore, RefusedBatch, ThreadPlace};
-use tokio::sync::{oneshot, watch};
+use codebutler_crds::wire::history::{
+    GATEWAY, HistoryBatch, HistoryEvent, HistoryLine, MAX_JOURNALS, VERSION,
+};
+use codebutler_history::{HistoryLog, HistoryStore, KeptLine, LineWalk, RefusedBatch, ThreadPlace};
+use tokio::sync::{Notify, oneshot, watch};
 
+use super::space::HistorySpace;
 use super::{lock, millis_now};
 use crate::gateway::metrics::GatewayMetrics;
 
@@ -25,18 +28,31 @@ const ROUND: usize = 256;
 const OPEN: usize = 256;
 /// A history that has grown so long grows no more: no conversation is that long.
 const LONGEST: u64 = 512 * 1024 * 1024;
-const CHUNK: u64 = 8 * 1024 * 1024;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
-/// The store is away: what was told has to be told again.
+/// Why something is not kept.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("the history can't be written now")]
-pub struct StoreUnavailable;
+pub enum TellError {
+    /// The store is away: what was told has to be told again.
+    #[error("the history can't be written now")]
+    Away,
+    /// The role has begun too many journals.
+    #[error("a role can have {MAX_JOURNALS} journals in a conversation: go on with one of them")]
+    Journals,
+    /// Another Thread of the same name has followed.
+    #[error("there is another Thread of this name now")]
+    Replaced,
+}
+
+/// A Thread object: its UID, and when it was made, in milliseconds since 1970.
+pub type ThreadBirth = (String, u64);
 
 /// What the gateway tells.
 pub struct EventNote {
     pub place: ThreadPlace,
+    /// Whom it is about, where the Thread is there still.
+    pub birth: Option<ThreadBirth>,
     pub key: String,
     pub at: u64,
     pub role: Option<String>,
@@ -47,13 +63,14 @@ pub struct EventNote {
 /// What an agent tells, or wants to know.
 pub struct EventBatch {
     pub place: ThreadPlace,
+    pub birth: Option<ThreadBirth>,
     pub role: String,
     /// Nothing is told if absent.
     pub told: Option<HistoryBatch>,
     pub reply: oneshot::Sender<Kept>,
 }
 
-type Kept = Result<Option<BTreeMap<String, u64>>, StoreUnavailable>;
+type Kept = Result<Option<BTreeMap<String, u64>>, TellError>;
 
 pub enum WriteOrder {
     Note(Box<EventNote>),
@@ -65,6 +82,13 @@ impl WriteOrder {
         match self {
             Self::Note(note) => &note.place,
             Self::Batch(batch) => &batch.place,
+        }
+    }
+
+    const fn birth(&self) -> Option<&ThreadBirth> {
+        match self {
+            Self::Note(note) => note.birth.as_ref(),
+            Self::Batch(batch) => batch.birth.as_ref(),
         }
     }
 }
@@ -93,11 +117,19 @@ impl HistoryNews {
 pub struct HistoryWriter {
     orders: SyncSender<WriteOrder>,
     pub news: HistoryNews,
+    /// Says when there is no space left, so that old ones are removed.
+    pub full: Arc<Notify>,
     lost: Arc<AtomicU64>,
 }
 
 impl HistoryWriter {
-    pub fn start(store: impl HistoryStore, metrics: GatewayMetrics) -> io::Result<Self> {
+    /// With so many bytes for all histories, if that has a bound.
+    pub fn start(
+        store: impl HistoryStore,
+        metrics: GatewayMetrics,
+        size: Option<u64>,
+    ) -> io::Result<Self> {
+        let full = Arc::<Notify>::default();
         let (orders, taken) = sync_channel(ORDERS);
         let (news, lost) = (HistoryNews::default(), Arc::new(AtomicU64::new(0)));
         let desk = Desk {
@@ -109,18 +141,19 @@ impl HistoryWriter {
             news: news.clone(),
             lost: Arc::clone(&lost),
             metrics,
+            space: HistorySpace::of(size, Arc::clone(&full)),
         };
         std::thread::Builder::new().name("history".to_owned()).spawn(move || desk.run(&taken))?;
-        Ok(Self { orders, news, lost })
+        Ok(Self { orders, news, full, lost })
     }
 
-    pub fn order(&self, order: WriteOrder) -> Result<(), StoreUnavailable> {
-        self.orders.try_send(order).map_err(|_| StoreUnavailable)
+    pub fn order(&self, order: WriteOrder) -> Result<(), TellError> {
+        self.orders.try_send(order).map_err(|_| TellError::Away)
     }
 
     /// Never waits: what there is no room for is counted.
     pub fn note(&self, note: EventNote) {
-        if let Err(TrySendError::Full(_)) = self.orders.try_send(WriteOrder::Note(Box::new(note))) {
+        if self.orders.try_send(WriteOrder::Note(Box::new(note))).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -137,6 +170,7 @@ struct Desk<S> {
     news: HistoryNews,
     lost: Arc<AtomicU64>,
     metrics: GatewayMetrics,
+    space: HistorySpace,
 }
 
 impl<S: HistoryStore> Desk<S> {
@@ -180,7 +214,7 @@ impl<S: HistoryStore> Desk<S> {
     fn hold(&mut self, orders: Vec<WriteOrder>) {
         for order in orders {
             match order {
-                WriteOrder::Batch(batch) => drop(batch.reply.send(Err(StoreUnavailable))),
+                WriteOrder::Batch(batch) => drop(batch.reply.send(Err(TellError::Away))),
                 WriteOrder::Note(_) if self.held.len() >= HELD => {
                     self.lost.fetch_add(1, Ordering::Relaxed);
                 }
@@ -198,14 +232,23 @@ impl<S: HistoryStore> Desk<S> {
         for (place, orders) in by_place {
             if self.again.is_some() {
                 self.hold(orders);
-            } else if let Err(error) = self.write(&place, &orders) {
-                self.logs.remove(&place);
-                tracing::warn!(thread = %place, %error, "the history can't be written: it waits");
-                self.again = Some(Instant::now() + self.pause);
-                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-                self.hold(orders);
-            } else {
-                self.answer(&place, orders);
+                continue;
+            }
+            match self.write(&place, &orders) {
+                Ok(refused) => self.answer(&place, orders, &refused),
+                Err(error) => {
+                    self.logs.remove(&place);
+                    if error.kind() == io::ErrorKind::InvalidData {
+                        // This one alone: all others can be written.
+                        tracing::error!(thread = %place, %error, "a history is not gone on with");
+                        self.drop_orders(orders);
+                        continue;
+                    }
+                    tracing::warn!(thread = %place, %error, "the history can't be written: it waits");
+                    self.again = Some(Instant::now() + self.pause);
+                    self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+                    self.hold(orders);
+                }
             }
         }
         if self.again.is_none() {
@@ -216,18 +259,41 @@ impl<S: HistoryStore> Desk<S> {
         }
     }
 
-    /// Writes what of the orders is new.
-    fn write(&mut self, place: &ThreadPlace, orders: &[WriteOrder]) -> io::Result<()> {
+    /// What can't be kept: it is counted.
+    fn drop_orders(&self, orders: Vec<WriteOrder>) {
+        for order in orders {
+            match order {
+                WriteOrder::Batch(batch) => drop(batch.reply.send(Err(TellError::Away))),
+                WriteOrder::Note(_) => {
+                    self.lost.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Writes what of the orders is new; why each order is not taken, where it is not.
+    fn write(
+        &mut self,
+        place: &ThreadPlace,
+        orders: &[WriteOrder],
+    ) -> io::Result<Vec<Option<TellError>>> {
+        let mut known = None;
         loop {
             let mut log = match self.logs.remove(place) {
                 Some(log) => log,
                 None => self.read(place, HistoryLog::default())?,
             };
             let (before, mut text) = (log.length(), Vec::new());
+            if known == Some(before) {
+                let message = "something is behind its end that can't be read";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            }
+            known = Some(before);
             let lost = self.lost.load(Ordering::Relaxed);
+            let mut refused = vec![None; orders.len()];
             if before < LONGEST {
-                for order in orders {
-                    add_order(&mut log, order, &mut text);
+                for (order, refused) in orders.iter().zip(&mut refused) {
+                    *refused = add_order(&mut log, order, &mut text).err();
                 }
                 if lost > 0 {
                     let key = format!("lost:{}", millis_now());
@@ -244,34 +310,42 @@ impl<S: HistoryStore> Desk<S> {
             }
             if text.is_empty() {
                 self.logs.insert(place.clone(), log);
-                return Ok(());
+                return Ok(refused);
             }
+            self.space.take(&self.store, text.len() as u64)?;
             if self.store.append(place, before, &text)? {
                 self.lost.fetch_sub(lost, Ordering::Relaxed);
                 self.news.grew(place, log.lines());
                 self.logs.insert(place.clone(), log);
-                return Ok(());
+                return Ok(refused);
             }
             // Another gateway has added something: what it was has to be known first.
         }
     }
 
     fn read(&self, place: &ThreadPlace, mut log: HistoryLog) -> io::Result<HistoryLog> {
-        loop {
-            let text = self.store.read(place, log.length(), CHUNK)?;
-            if log.read(&text) == 0 {
-                return Ok(log);
+        let mut walk = LineWalk::new(&self.store, place, log.length());
+        while let Some(line) = walk.next_line()? {
+            match line {
+                KeptLine::Whole(_, text) => {
+                    log.read(&text);
+                }
+                KeptLine::Long(at, bytes, head) => {
+                    tracing::warn!(thread = %place, at, bytes, "a line is too long: it is passed over");
+                    log.pass(bytes, &head);
+                }
             }
         }
+        Ok(log)
     }
 
-    fn answer(&self, place: &ThreadPlace, orders: Vec<WriteOrder>) {
+    fn answer(&self, place: &ThreadPlace, orders: Vec<WriteOrder>, refused: &[Option<TellError>]) {
         let Some(log) = self.logs.get(place) else { return };
-        for order in orders {
+        for (order, refused) in orders.into_iter().zip(refused) {
             if let WriteOrder::Batch(EventBatch { role, reply, .. }) = order {
                 let full = log.length() >= LONGEST;
-                let kept = (!full).then(|| log.next_of(&source_prefix(&role)));
-                drop(reply.send(Ok(kept)));
+                let kept = || (!full).then(|| log.next_of(&source_prefix(&role)));
+                drop(reply.send(refused.map_or_else(|| Ok(kept()), Err)));
             }
         }
     }
@@ -281,7 +355,16 @@ fn source_prefix(role: &str) -> String {
     format!("agent/{role}/")
 }
 
-fn add_order(log: &mut HistoryLog, order: &WriteOrder, text: &mut Vec<u8>) {
+fn add_order(
+    log: &mut HistoryLog,
+    order: &WriteOrder,
+    text: &mut Vec<u8>,
+) -> Result<(), TellError> {
+    if let Some((uid, made)) = order.birth()
+        && !log.begin((uid, *made), millis_now(), text)
+    {
+        return Err(TellError::Replaced);
+    }
     match order {
         WriteOrder::Note(note) => {
             let EventNote { key, at, role, run, event, .. } = &**note;
@@ -294,10 +377,15 @@ fn add_order(log: &mut HistoryLog, order: &WriteOrder, text: &mut Vec<u8>) {
                 Ok(()) => {}
                 Err(RefusedBatch::Gap) => tracing::debug!(source, "a journal goes back"),
                 Err(RefusedBatch::Order) => tracing::warn!(source, "a journal is out of order"),
+                Err(RefusedBatch::Journals) => {
+                    tracing::warn!(source, "a role begins too many journals");
+                    return Err(TellError::Journals);
+                }
             }
         }
         WriteOrder::Batch(_) => {}
     }
+    Ok(())
 }
 
 fn history_line(
@@ -311,113 +399,4 @@ fn history_line(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use codebutler_history::HistoryVolume;
-    use prometheus_client::registry::Registry;
-    use std::sync::atomic::AtomicBool;
-
-    /// A volume that is away at times.
-    struct Flaky(HistoryVolume, Arc<AtomicBool>);
-
-    impl HistoryStore for Flaky {
-        fn length(&self, place: &ThreadPlace) -> io::Result<u64> {
-            self.0.length(place)
-        }
-        fn read(&self, place: &ThreadPlace, from: u64, most: u64) -> io::Result<Vec<u8>> {
-            self.0.read(place, from, most)
-        }
-        fn append(&mut self, place: &ThreadPlace, length: u64, lines: &[u8]) -> io::Result<bool> {
-            if self.1.load(Ordering::SeqCst) {
-                // As a full disk does it: something is there.
-                self.0.append(place, length, &lines[..lines.len() / 2])?;
-                return Err(io::ErrorKind::StorageFull.into());
-            }
-            self.0.append(place, length, lines)
-        }
-        fn replace(&mut self, place: &ThreadPlace, at: u64, text: &[u8]) -> io::Result<()> {
-            self.0.replace(place, at, text)
-        }
-        fn list(&self) -> io::Result<Vec<codebutler_history::StoredHistory>> {
-            self.0.list()
-        }
-        fn remove(&mut self, place: &ThreadPlace) -> io::Result<()> {
-            self.0.remove(place)
-        }
-    }
-
-    fn note(place: &ThreadPlace, n: u32) -> EventNote {
-        let event = HistoryEvent::Note { text: n.to_string() };
-        let (key, place) = (n.to_string(), place.clone());
-        EventNote { place, key, at: 1, role: None, run: None, event }
-    }
-
-    fn lines(volume: &HistoryVolume, place: &ThreadPlace) -> Vec<HistoryLine> {
-        let text = volume.read(place, 0, u64::MAX).unwrap();
-        let whole = text.split_inclusive(|b| *b == b'\n').filter(|line| line.ends_with(b"\n"));
-        whole.filter_map(|line| serde_json::from_slice(line).ok()).collect()
-    }
-
-    #[test]
-    fn what_is_told_while_the_store_is_away_is_written_once_it_is_back() {
-        let dir = tempfile::tempdir().unwrap();
-        let (volume, away) = (HistoryVolume::new(dir.path()), Arc::new(AtomicBool::new(true)));
-        let place = ThreadPlace::new("team", "shop-1").unwrap();
-        let metrics = GatewayMetrics::register(&mut Registry::default());
-        let store = Flaky(volume.clone(), Arc::clone(&away));
-        let writer = HistoryWriter::start(store, metrics).unwrap();
-        for n in 0..50 {
-            writer.note(note(&place, n));
-        }
-        let (reply, kept) = oneshot::channel();
-        let batch = EventBatch { place: place.clone(), role: "pm".into(), told: None, reply };
-        writer.order(WriteOrder::Batch(batch)).unwrap();
-        assert_eq!(
-            kept.blocking_recv().unwrap(),
-            Err(StoreUnavailable),
-            "an agent is told to come again"
-        );
-        away.store(false, Ordering::SeqCst);
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while lines(&volume, &place).len() < 50 {
-            assert!(Instant::now() < deadline);
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let texts: Vec<_> =
-            lines(&volume, &place).into_iter().filter_map(|line| line.key).collect();
-        assert_eq!(texts, (0..50).map(|n| n.to_string()).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn two_gateways_that_overlap_tell_everything_once() {
-        let dir = tempfile::tempdir().unwrap();
-        let volume = HistoryVolume::new(dir.path());
-        let place = ThreadPlace::new("team", "shop-1").unwrap();
-        let writer = || {
-            HistoryWriter::start(volume.clone(), GatewayMetrics::register(&mut Registry::default()))
-                .unwrap()
-        };
-        let (one, other) = (writer(), writer());
-        for n in 0..200 {
-            one.note(note(&place, n));
-            other.note(note(&place, n));
-        }
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while lines(&volume, &place).len() < 200 {
-            assert!(Instant::now() < deadline);
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        for writer in [one, other] {
-            let (reply, kept) = oneshot::channel();
-            let batch = EventBatch { place: place.clone(), role: "pm".into(), told: None, reply };
-            writer.order(WriteOrder::Batch(batch)).unwrap();
-            kept.blocking_recv().unwrap().unwrap();
-        }
-        let mut keys: Vec<u32> = lines(&volume, &place)
-            .iter()
-            .map(|line| line.key.as_ref().unwrap().parse().unwrap())
-            .collect();
-        keys.sort_unstable();
-        assert_eq!(keys, (0..200).collect::<Vec<_>>());
-    }
-}
+mod tests;
