@@ -55,7 +55,7 @@ pub async fn serve_agents(
     (connections, shutdown): (&TaskGroup, CancellationToken),
 ) {
     let acceptor = TlsAcceptor::from(Arc::new(tls));
-    let addresses = Addresses::default();
+    let addresses = ConnectionAddresses::default();
     while let Some(accepted) = shutdown.run_until_cancelled(listener.accept()).await {
         match accepted {
             Ok((stream, from)) => {
@@ -132,11 +132,11 @@ async fn serve_connection(
 
 /// How many connections each address has. Cheap to clone; clones count together.
 #[derive(Clone, Default)]
-struct Addresses(Arc<Mutex<HashMap<IpAddr, usize>>>);
+pub struct ConnectionAddresses(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
-impl Addresses {
+impl ConnectionAddresses {
     /// One more, for as long as it is held; nothing if there are so many.
-    fn share(&self, address: IpAddr, most: usize) -> Option<ConnectionShare> {
+    pub fn share(&self, address: IpAddr, most: usize) -> Option<ConnectionShare> {
         let mut open = self.0.lock();
         let count = open.entry(address).or_default();
         if *count >= most {
@@ -147,9 +147,10 @@ impl Addresses {
     }
 }
 
-struct ConnectionShare {
+/// One connection of an address.
+pub struct ConnectionShare {
     address: IpAddr,
-    addresses: Addresses,
+    addresses: ConnectionAddresses,
 }
 
 impl Drop for ConnectionShare {

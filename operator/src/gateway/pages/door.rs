@@ -1,6 +1,6 @@
 //! Who looks at pages, and what of them they may see: what they may see in Slack, and nothing more.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -13,8 +13,10 @@ use codebutler_pages::{ListedThread, PageVisitor, ThreadSummary};
 use futures::future::join_all;
 use http::header::COOKIE;
 use http::request::Parts;
+use kube::ResourceExt as _;
 use tokio::sync::Mutex;
 
+use super::flows::SignInFlows;
 use super::issuer::{ClientRegistration, IssuerIdentity, OpenIdIssuer};
 use super::options::SignInPlan;
 use super::seal::CookieSeal;
@@ -43,10 +45,26 @@ pub enum PageDoor {
     Signed(Arc<SignIn>),
 }
 
+impl PageDoor {
+    /// # Errors
+    /// When somebody has signed out meanwhile.
+    pub fn require_session(&self, viewer: &PageViewer) -> Result<(), PageProblem> {
+        match (self, viewer) {
+            (Self::Signed(sign_in), PageViewer::Person(person))
+                if sign_in.flows.has_ended(&person.session) =>
+            {
+                Err(PageProblem::SignIn { to: "/".to_owned() })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// What it takes to sign in.
 pub struct SignIn {
     pub plan: SignInPlan,
     pub issuer: OpenIdIssuer,
+    pub flows: SignInFlows,
     context: GatewayContext,
     keys: Mutex<Option<(Instant, Arc<DoorKeys>)>>,
 }
@@ -60,7 +78,7 @@ pub struct DoorKeys {
 impl SignIn {
     pub fn new(plan: SignInPlan, context: GatewayContext) -> Self {
         let issuer = OpenIdIssuer::new(plan.kind, &plan.issuer, context.dialer.clone());
-        Self { plan, issuer, context, keys: Mutex::default() }
+        Self { plan, issuer, flows: SignInFlows::default(), context, keys: Mutex::default() }
     }
 
     /// What the Secret says now.
@@ -117,6 +135,11 @@ pub struct SignedInPerson {
 }
 
 impl SignedInPerson {
+    /// What the browser keeps.
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+
     /// Whether a change comes from a page that this person was shown.
     pub fn sent(&self, token: &str) -> bool {
         self.seal.takes(&self.session, token)
@@ -124,13 +147,14 @@ impl SignedInPerson {
 }
 
 impl PageViewer {
-    fn name(&self) -> String {
+    /// By what the issuer knows somebody.
+    pub fn person(&self) -> Option<&str> {
         match self {
-            Self::Anyone => String::new(),
-            Self::Person(person) => match &person.identity {
-                IssuerIdentity::Slack { user, .. } => user.clone(),
-                IssuerIdentity::Mail(mail) => mail.clone(),
-            },
+            Self::Anyone => None,
+            Self::Person(person) => Some(match &person.identity {
+                IssuerIdentity::Slack { user, .. } => user,
+                IssuerIdentity::Mail(mail) => mail,
+            }),
         }
     }
 
@@ -140,7 +164,8 @@ impl PageViewer {
             Self::Anyone => None,
             Self::Person(person) => Some(person.seal.token(&person.session)),
         };
-        PageVisitor { name: self.name(), token, may_stop: false }
+        let name = self.person().unwrap_or_default().to_owned();
+        PageVisitor { name, token, may_stop: false }
     }
 }
 
@@ -155,6 +180,7 @@ impl FromRequestParts<Pages> for PageViewer {
         })?;
         let name = sign_in.cookie(SESSION);
         let session = read_cookies(parts).find(|(own, _)| *own == name).map(|(_, value)| value);
+        let session = session.filter(|session| !sign_in.flows.has_ended(session));
         let opened = session.and_then(|value| {
             let identity: IssuerIdentity = keys.seal.open(SESSION, value, seconds_now())?;
             let (session, seal) = (value.to_owned(), keys.seal.clone());
@@ -187,8 +213,8 @@ pub struct ThreadPermit {
     pub steers: bool,
 }
 
-/// Threads by namespace, Repo and channel.
-type ByChannel = HashMap<(String, String, String), (Arc<Repo>, Vec<ListedThread>)>;
+/// Channels by namespace, Repo and channel.
+type Channels = HashMap<(String, String, String), Arc<Repo>>;
 
 /// Knows which thread was held where, and who is there.
 #[derive(Clone)]
@@ -198,6 +224,25 @@ pub struct ThreadSight {
 }
 
 impl ThreadSight {
+    /// Every Repo and channel that a thread is or was held in: where its name leads now, and all that its
+    /// history tells. Nothing where that is not known of one of them.
+    pub fn origins(
+        &self,
+        place: &ThreadPlace,
+        summary: &ThreadSummary,
+    ) -> Option<Vec<(Arc<Repo>, String)>> {
+        let (namespace, name) = (place.namespace().to_owned(), place.name().to_owned());
+        let thread = self.context.thread(&ThreadKey { namespace, name });
+        let now = thread.and_then(|thread| {
+            Some((thread.spec.repo.clone(), thread.conversation()?.channel.clone()))
+        });
+        let places: BTreeSet<_> = now.into_iter().chain(summary.opened.iter().cloned()).collect();
+        let found = places
+            .into_iter()
+            .map(|(repo, channel)| Some((self.context.repo(place.namespace(), &repo)?, channel)));
+        found.collect::<Option<Vec<_>>>().filter(|found| !found.is_empty())
+    }
+
     /// The Repo of a thread and the channel that it was held in, however long ago.
     pub fn origin(
         &self,
@@ -228,12 +273,15 @@ impl ThreadSight {
         summary: &ThreadSummary,
     ) -> Result<Option<ThreadPermit>, PageProblem> {
         let PageViewer::Person(person) = viewer else { return Ok(Some(ThreadPermit::default())) };
-        let Some((repo, channel)) = self.origin(place, summary) else { return Ok(None) };
-        let user = self.member(person, &repo, &channel).await?;
-        Ok(user.map(|user| {
-            let steers = self.slack.may_steer(&repo, &user);
-            ThreadPermit { user: Some(user), steers }
-        }))
+        let Some(origins) = self.origins(place, summary) else { return Ok(None) };
+        let mut permit = ThreadPermit { user: None, steers: true };
+        for (repo, channel) in origins {
+            let user = self.member(person, &repo, &channel).await?;
+            let Some(user) = user else { return Ok(None) };
+            permit.steers &= self.slack.may_steer(&repo, &user);
+            permit.user = Some(user);
+        }
+        Ok(Some(permit))
     }
 
     async fn member(
@@ -262,24 +310,35 @@ impl ThreadSight {
         all: Vec<ListedThread>,
     ) -> Result<Vec<ListedThread>, PageProblem> {
         let PageViewer::Person(person) = viewer else { return Ok(all) };
-        let mut by_channel = ByChannel::new();
+        let (mut channels, mut threads) = (Channels::new(), Vec::new());
         for one in all {
             let Ok(place) = one.name.parse::<ThreadPlace>() else { continue };
-            let Some((repo, channel)) = self.origin(&place, &one.summary) else { continue };
-            let key = (place.namespace().to_owned(), one.summary.repo.clone(), channel);
-            by_channel.entry(key).or_insert_with(|| (repo, Vec::new())).1.push(one);
+            let Some(origins) = self.origins(&place, &one.summary) else { continue };
+            let namespace = place.namespace();
+            let key =
+                |repo: &Repo, channel: String| (namespace.to_owned(), repo.name_any(), channel);
+            let own = origins.into_iter().map(|(repo, channel)| (key(&repo, channel), repo));
+            let own: Vec<_> = own.collect();
+            channels.extend(own.iter().cloned());
+            threads.push((one, own));
         }
-        let asked = by_channel.into_iter().map(async |((.., channel), (repo, own))| {
-            let member = self.member(person, &repo, &channel).await?;
-            Ok(if member.is_some() { own } else { Vec::new() })
+        let asked = channels.into_iter().map(async |(key, repo)| {
+            let member = self.member(person, &repo, &key.2).await;
+            (key, member.map(|user| user.is_some()))
         });
-        let (mut seen, mut failed) = (Vec::new(), None);
-        for part in join_all(asked).await {
-            match part {
-                Ok(own) => seen.extend(own),
+        let (mut open, mut failed) = (HashSet::new(), None);
+        for (key, member) in join_all(asked).await {
+            match member {
+                Ok(true) => {
+                    open.insert(key);
+                }
+                Ok(false) => {}
                 Err(problem) => failed = Some(problem),
             }
         }
+        let seen =
+            threads.into_iter().filter(|(_, own)| own.iter().all(|(key, _)| open.contains(key)));
+        let seen: Vec<_> = seen.map(|(one, _)| one).collect();
         failed.filter(|_| seen.is_empty()).map_or(Ok(seen), Err)
     }
 }

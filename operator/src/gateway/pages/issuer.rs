@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use http::header::ACCEPT;
 use openidconnect::core::{
     CoreAuthDisplay, CoreAuthPrompt, CoreAuthenticationFlow, CoreErrorResponseType,
     CoreGenderClaim, CoreJsonWebKey, CoreJweContentEncryptionAlgorithm, CoreJwsSigningAlgorithm,
@@ -10,12 +11,13 @@ use openidconnect::core::{
     CoreTokenIntrospectionResponse, CoreTokenType,
 };
 use openidconnect::{
-    AdditionalClaims, AuthorizationCode, Client, ClientId, ClientSecret, CsrfToken,
-    EmptyExtraTokenFields, HttpRequest, HttpResponse, IdTokenFields, IssuerUrl, Nonce,
-    PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, Scope, StandardErrorResponse,
-    StandardTokenResponse, TokenResponse as _,
+    AdditionalClaims, AuthorizationCode, ClaimsVerificationError, Client, ClientId, ClientSecret,
+    CsrfToken, EmptyExtraTokenFields, HttpRequest, HttpResponse, IdTokenFields, IssuerUrl, Nonce,
+    PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, Scope, SignatureVerificationError,
+    StandardErrorResponse, StandardTokenResponse, TokenResponse as _,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::sync::Mutex;
 use url::Url;
 
@@ -26,6 +28,8 @@ use crate::gateway::dial::{DialReach, OutsideDialer};
 const FRESH: Duration = Duration::from_mins(5);
 /// How long it may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Where an issuer says what it is.
+const DISCOVERY: &str = ".well-known/openid-configuration";
 /// Longest answer that is read.
 const ANSWER: usize = 1024 * 1024;
 
@@ -203,8 +207,7 @@ impl OpenIdIssuer {
         nonce: &str,
         verifier: Option<String>,
     ) -> Result<IssuerIdentity, IssuerError> {
-        // Its keys as they are now.
-        let metadata = self.metadata(true).await?;
+        let metadata = self.metadata_now().await?;
         let client = build_client(metadata, own);
         let mut exchange = client
             .exchange_code(AuthorizationCode::new(code))
@@ -218,8 +221,14 @@ impl OpenIdIssuer {
             IssuerError::Refused
         })?;
         let token = tokens.id_token().ok_or(IssuerError::Silent("it gives no identity token"))?;
-        let verifier = client.id_token_verifier();
-        let claims = token.claims(&verifier, &Nonce::new(nonce.to_owned()));
+        let nonce = Nonce::new(nonce.to_owned());
+        let newer;
+        let mut claims = token.claims(&client.id_token_verifier(), &nonce);
+        if matches!(&claims, Err(error) if lacks_key(error)) {
+            // It signs with a key that it did not have: its keys as they are now.
+            newer = build_client(self.metadata(true).await?, own);
+            claims = token.claims(&newer.id_token_verifier(), &nonce);
+        }
         let claims = claims.map_err(|error| IssuerError::Untrusted(error.to_string()))?;
         match self.kind {
             SignInKind::Slack => {
@@ -236,6 +245,26 @@ impl OpenIdIssuer {
         }
     }
 
+    /// What the issuer says of itself now. Its keys are asked for where it says something else than before.
+    async fn metadata_now(&self) -> Result<CoreProviderMetadata, IssuerError> {
+        let known = self.metadata(false).await?;
+        let away = |error: &dyn fmt::Display| IssuerError::Away(error.to_string());
+        let address = self.url.join(DISCOVERY).map_err(|error| away(&error))?;
+        let request = http::Request::get(address.as_str()).header(ACCEPT, "application/json");
+        let request = request.body(Vec::new()).map_err(|error| away(&error))?;
+        let answer = fetch_once(self.dialer.clone(), request).await;
+        let answer = answer.map_err(|error| away(&error))?;
+        if !answer.status().is_success() {
+            return Err(away(&answer.status()));
+        }
+        let told: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
+        let is = |field: &str, known: Option<&str>| told[field].as_str() == known;
+        let same = is("issuer", Some(known.issuer().as_str()))
+            && is("token_endpoint", known.token_endpoint().map(|url| url.as_str()))
+            && is("jwks_uri", Some(known.jwks_uri().as_str()));
+        if same { Ok(known) } else { self.metadata(true).await }
+    }
+
     async fn metadata(&self, anew: bool) -> Result<CoreProviderMetadata, IssuerError> {
         let mut known = self.known.lock().await;
         if let Some((at, metadata)) = &*known
@@ -250,6 +279,14 @@ impl OpenIdIssuer {
         *known = Some((Instant::now(), metadata.clone()));
         Ok(metadata)
     }
+}
+
+/// Whether a token is signed with a key that is not known.
+fn lacks_key(error: &ClaimsVerificationError) -> bool {
+    matches!(
+        error,
+        ClaimsVerificationError::SignatureVerification(SignatureVerificationError::NoMatchingKey)
+    )
 }
 
 fn build_client(

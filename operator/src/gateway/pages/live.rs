@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::door::PageViewer;
+use super::limits::VisitPlace;
 use super::{PageProblem, Pages, base_path, parse_place};
 
 /// Lines that are sent at once.
@@ -66,7 +67,7 @@ pub async fn serve_events(
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let after = last.and_then(|id| id.parse().ok()).unwrap_or(after);
     let news = pages.shelf.news(&place);
-    Ok(stream_part(pages, viewer, place, NewSteps { names, after, news }))
+    stream_part(pages, viewer, place, NewSteps { names, after, news })
 }
 
 /// A part of a page that changes while somebody looks at it.
@@ -90,17 +91,22 @@ pub struct PageWatcher {
 }
 
 /// A part as it changes, until who looks may not any more.
+///
+/// # Errors
+/// When as many pages are followed as can be.
 pub fn stream_part(
     pages: Pages,
     viewer: PageViewer,
     place: ThreadPlace,
     part: impl LivePart,
-) -> Response {
+) -> Result<Response, PageProblem> {
+    let held = pages.limits.stream(viewer.person())?;
     let watcher = PageWatcher { pages, viewer, place };
-    let watching = Watching { watcher, part, checked: Instant::now(), away: false, over: false };
+    let (checked, away, over) = (Instant::now(), false, false);
+    let watching = Watching { watcher, part, checked, away, over, _held: held };
     let events = Sse::new(watching.stream()).keep_alive(KeepAlive::default());
     // A proxy must not gather them.
-    ([("x-accel-buffering", "no")], events).into_response()
+    Ok(([("x-accel-buffering", "no")], events).into_response())
 }
 
 struct Watching<P> {
@@ -111,6 +117,7 @@ struct Watching<P> {
     /// It was told that the history can't be read.
     away: bool,
     over: bool,
+    _held: VisitPlace,
 }
 
 impl<P: LivePart> Watching<P> {

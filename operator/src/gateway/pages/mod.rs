@@ -6,10 +6,13 @@
 //! date, [`door`] says who sees what. Pure: [`options`], [`seal`].
 
 mod door;
+mod flows;
 mod guard;
 mod issuer;
+mod limits;
 mod live;
 pub mod options;
+mod port;
 mod problem;
 mod roadmap;
 mod seal;
@@ -31,9 +34,11 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use self::door::{PageDoor, PageViewer, SignIn, ThreadPermit, ThreadSight};
+use self::limits::VisitLimits;
 use self::options::{PagesOptions, PagesPlan};
+use self::port::PortLimits;
 use self::problem::PageProblem;
-use self::shelf::HistoryShelf;
+use self::shelf::{HistoryShelf, NumberedLine};
 use self::signing::SignedChange;
 use super::history::millis_now;
 use super::state::GatewayBase;
@@ -52,6 +57,7 @@ struct Pages {
     shelf: HistoryShelf,
     door: PageDoor,
     sight: ThreadSight,
+    limits: VisitLimits,
     stop: CancellationToken,
 }
 
@@ -74,13 +80,9 @@ pub fn serve_pages(
     let signed = |plan| PageDoor::Signed(SignIn::new(plan, context.clone()).into());
     let door = sign_in.map_or(PageDoor::Open, signed);
     let sight = ThreadSight { context: context.clone(), slack: gateway.slack.clone() };
-    let app = build_router(Pages { shelf, door, sight, stop: stop.clone() });
-    tokio::spawn(async move {
-        let serving = axum::serve(listener, app).with_graceful_shutdown(stop.cancelled_owned());
-        if let Err(error) = serving.await {
-            tracing::error!(%error, "pages are not served any more");
-        }
-    });
+    let limits = VisitLimits::default();
+    let app = build_router(Pages { shelf, door, sight, limits, stop: stop.clone() });
+    tokio::spawn(port::serve_port(listener, app, PortLimits::default(), stop));
     Ok(())
 }
 
@@ -123,6 +125,7 @@ impl Pages {
         viewer: &PageViewer,
         place: &ThreadPlace,
     ) -> Result<(ThreadSummary, ThreadPermit), PageProblem> {
+        self.door.require_session(viewer)?;
         let summary = self.shelf.summary(place).await?;
         let permit = self.sight.permit(viewer, place, &summary).await?;
         Ok((summary, permit.ok_or(PageProblem::NotShown)?))
@@ -218,23 +221,24 @@ async fn serve_thread(
     let names = pages.names(&place, &summary).await;
     let newest = summary.lines.saturating_sub(LINES) + 1;
     let first = match (part.from, part.before) {
-        (Some(from), _) => from.max(1),
-        (None, Some(before)) => before.saturating_sub(LINES).max(1),
+        (Some(from), _) => from,
+        (None, Some(before)) => before.saturating_sub(LINES),
         (None, None) => newest,
     };
+    let first = first.max(summary.foreign + 1);
     let lines = match query.as_str() {
         "" => pages.shelf.lines(&place, first, LINES).await?,
-        query => pages.shelf.find(&place, query, FOUND).await?,
+        query => {
+            let _turn = pages.limits.heavy(viewer.person()).await?;
+            pages.shelf.find(&place, query, FOUND).await?
+        }
     };
     let upto = lines.last().map_or(first.saturating_sub(1), |(n, _)| *n);
-    let steps = lines
-        .iter()
-        .filter_map(|(n, line)| StepView::of(*n, line.as_ref()?, &names, false))
-        .collect();
+    let steps = list_steps(&lines, &names);
     let searched = !query.is_empty();
     let page = ThreadPage {
         base: base_path(&place),
-        earlier: (first > 1 && !searched).then_some(first - 1),
+        earlier: (first > summary.foreign + 1 && !searched).then_some(first - 1),
         live: upto >= summary.lines && !searched,
         steps,
         names,
@@ -248,6 +252,19 @@ async fn serve_thread(
     Ok((status, Html(codebutler_pages::render_thread(&page, &visitor))).into_response())
 }
 
+/// Lines as steps; those that can't be read are gaps where they stand.
+fn list_steps(lines: &[NumberedLine], names: &UserNames) -> Vec<StepView> {
+    let mut steps: Vec<StepView> = Vec::new();
+    for (n, line) in lines {
+        let step = match line {
+            Some(line) => StepView::of(*n, line, names, false),
+            None => Some(StepView::gap(*n, steps.last())),
+        };
+        steps.extend(step);
+    }
+    steps
+}
+
 async fn serve_line(
     State(pages): State<Pages>,
     viewer: PageViewer,
@@ -257,7 +274,8 @@ async fn serve_line(
     let (summary, _) = pages.permit(&viewer, &place).await?;
     let names = pages.names(&place, &summary).await;
     let lines = pages.shelf.lines(&place, n, 1).await?;
-    let Some((n, Some(line))) = lines.first() else { return Err(PageProblem::NoPage) };
+    let own = lines.first().filter(|(own, _)| *own == n);
+    let Some((n, Some(line))) = own else { return Err(PageProblem::NoPage) };
     Ok(Html(codebutler_pages::one_step(&base_path(&place), *n, line, &names)))
 }
 
@@ -270,7 +288,8 @@ async fn serve_picture(
     let place = parse_place(&namespace, &name)?;
     let (summary, _) = pages.permit(&viewer, &place).await?;
     let lines = pages.shelf.lines(&place, n, 1).await?;
-    let event = lines.first().and_then(|(_, line)| Some(&line.as_ref()?.event));
+    let own = lines.first().filter(|(own, _)| *own == n);
+    let event = own.and_then(|(_, line)| Some(&line.as_ref()?.event));
     let (Some(HistoryEvent::Picture { id, .. }), Some((repo, channel))) =
         (event, pages.sight.origin(&place, &summary))
     else {

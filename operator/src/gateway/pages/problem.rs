@@ -31,6 +31,10 @@ pub enum PageProblem {
     NoPicture(String),
     /// Slack or the cluster does not say; a sentence.
     Unknown(String),
+    /// Others, or the same person, have too much under way; a sentence.
+    Busy(&'static str),
+    /// What is wanted is too much for one answer.
+    TooLong,
     Away(std::io::Error),
 }
 
@@ -100,6 +104,20 @@ impl IntoResponse for PageProblem {
             Self::Unknown(sentence) => {
                 (StatusCode::SERVICE_UNAVAILABLE, "Nobody knows right now", sentence, None)
             }
+            Self::Busy(why) => (
+                StatusCode::TOO_MANY_REQUESTS,
+                "Not right now",
+                format!("{why} Load this page again in a moment."),
+                None,
+            ),
+            Self::TooLong => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "This history is too long for one file",
+                "Take its lines (events.jsonl) instead, or use `codebutler-operator history` with \
+                 `--form atif`."
+                    .to_owned(),
+                None,
+            ),
             Self::Away(error) => {
                 tracing::warn!(%error, "a page could not be shown");
                 let text = "Work goes on, and what happens is kept until it can. Try again in a \

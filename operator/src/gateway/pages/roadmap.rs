@@ -45,7 +45,7 @@ pub async fn serve_events(
     pages.permit(&viewer, &own).await?;
     let news = vec![pages.shelf.news(&own)];
     let table = LiveTable { news, lines: None, shown: String::new() };
-    Ok(stream_part(pages, viewer, own, table))
+    stream_part(pages, viewer, own, table)
 }
 
 struct LiveTable {

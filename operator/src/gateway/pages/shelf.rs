@@ -8,13 +8,15 @@ use std::time::SystemTime;
 use codebutler_crds::wire::history::HistoryLine;
 use codebutler_history::{AnyStore, HistoryStore as _, LineIndex, ThreadPlace};
 use codebutler_pages::{ListedThread, ThreadSummary};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_blocking;
 
 use crate::gateway::history::{HistoryKeeper, HistoryNews};
 
 /// Bytes of a page's lines.
 const BYTES: u64 = 4 * 1024 * 1024;
+/// Readings at once.
+const PLACES: usize = 8;
 /// Lines that are added up at once.
 const STRIDE: u64 = 1024;
 
@@ -36,12 +38,15 @@ pub struct HistoryShelf {
     views: Arc<Mutex<HashMap<ThreadPlace, Arc<Mutex<View>>>>>,
     /// When words were taken out of what was read.
     replaced: Arc<Mutex<Option<SystemTime>>>,
+    places: Arc<Semaphore>,
 }
 
 impl HistoryShelf {
     pub fn of(history: &HistoryKeeper) -> Option<Self> {
         let store = history.store()?.clone();
-        Some(Self { store, news: history.news(), views: Arc::default(), replaced: Arc::default() })
+        let (views, replaced) = (Arc::default(), Arc::default());
+        let places = Arc::new(Semaphore::new(PLACES));
+        Some(Self { store, news: history.news(), views, replaced, places })
     }
 
     pub const fn store(&self) -> &AnyStore {
@@ -55,7 +60,7 @@ impl HistoryShelf {
 
     pub async fn all(&self) -> io::Result<Vec<ListedThread>> {
         let own = self.clone();
-        run_blocking(move || {
+        self.run(move || {
             let kept = own.store.list()?;
             // Those that are gone are forgotten.
             lock(&own.views).retain(|place, _| kept.iter().any(|kept| kept.place == *place));
@@ -71,7 +76,7 @@ impl HistoryShelf {
 
     pub async fn summary(&self, place: &ThreadPlace) -> io::Result<ThreadSummary> {
         let (own, place) = (self.clone(), place.clone());
-        run_blocking(move || own.with(&place, |view| Ok(view.summary.clone()))).await
+        self.run(move || own.with(&place, |view| Ok(view.summary.clone()))).await
     }
 
     pub async fn lines(
@@ -81,8 +86,31 @@ impl HistoryShelf {
         most: u64,
     ) -> io::Result<Vec<NumberedLine>> {
         let (own, place) = (self.clone(), place.clone());
-        run_blocking(move || {
-            own.with(&place, |view| read_page(&view.index, &own.store, &place, first, most))
+        self.run(move || {
+            own.with(&place, |view| {
+                let first = first.max(view.summary.foreign + 1);
+                read_page(&view.index, &own.store, &place, first, most)
+            })
+        })
+        .await
+    }
+
+    /// How long it is.
+    pub async fn bytes(&self, place: &ThreadPlace) -> io::Result<u64> {
+        let (own, place) = (self.clone(), place.clone());
+        self.run(move || {
+            let begins = |view: &View| view.index.begun().map_or(0, |begun| begun.byte);
+            let begins = own.with(&place, |view| Ok(begins(view)))?;
+            Ok(own.store.length(&place)?.saturating_sub(begins))
+        })
+        .await
+    }
+
+    /// Where the Thread's own lines begin.
+    pub async fn begins(&self, place: &ThreadPlace) -> io::Result<u64> {
+        let (own, place) = (self.clone(), place.clone());
+        self.run(move || {
+            own.with(&place, |view| Ok(view.index.begun().map_or(0, |begun| begun.byte)))
         })
         .await
     }
@@ -95,9 +123,10 @@ impl HistoryShelf {
         most: usize,
     ) -> io::Result<Vec<NumberedLine>> {
         let (own, place, text) = (self.clone(), place.clone(), text.to_lowercase());
-        run_blocking(move || {
-            let index = own.with(&place, |view| Ok(view.index.clone()))?;
-            let (mut found, mut first) = (Vec::new(), 1);
+        self.run(move || {
+            let (index, foreign) =
+                own.with(&place, |view| Ok((view.index.clone(), view.summary.foreign)))?;
+            let (mut found, mut first) = (Vec::new(), foreign + 1);
             while first <= index.lines() {
                 let lines = read_page(&index, &own.store, &place, first, STRIDE)?;
                 first += lines.len().max(1) as u64;
@@ -108,6 +137,21 @@ impl HistoryShelf {
             Ok(found)
         })
         .await
+    }
+
+    /// On a thread that may wait; a few at once, since each holds a part of a history.
+    async fn run<T: Send + 'static>(
+        &self,
+        what: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(io::Error::other)?;
+        let reading = move || {
+            let read = what();
+            // For as long as it lasts, even if the one who asked has gone.
+            drop(place);
+            read
+        };
+        spawn_blocking(reading).await.map_err(io::Error::other)?
     }
 
     /// With what was added since the last look.
@@ -168,12 +212,6 @@ fn value_holds(value: &serde_json::Value, text: &str) -> bool {
         serde_json::Value::Object(fields) => fields.values().any(|value| value_holds(value, text)),
         _ => false,
     }
-}
-
-async fn run_blocking<T: Send + 'static>(
-    what: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    spawn_blocking(what).await.map_err(io::Error::other)?
 }
 
 fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -14,6 +14,7 @@ use super::door::{
     DoorKeys, NO_SECRET, PageDoor, PageViewer, SESSION, SignIn, SignedInPerson, read_cookies,
     seconds_now,
 };
+use super::flows::FlowRefusal;
 use super::issuer::{IssuerError, SignInQuestion};
 use super::{PageProblem, Pages};
 
@@ -112,6 +113,11 @@ pub async fn finish_signin(
             why: explain_refusal(&returned.error),
         });
     }
+    // A cookie can be sent again and again: the issuer is asked once.
+    sign_in.flows.try_once(&flow.state).map_err(|refusal| match refusal {
+        FlowRefusal::Again => PageProblem::SignedInLate,
+        FlowRefusal::Many => PageProblem::Busy("Very many people sign in right now."),
+    })?;
     let (issuer, own) = (&sign_in.issuer, &keys.registration);
     let answered = issuer.answer(own, returned.code, &flow.nonce, flow.verifier).await;
     let identity = answered.map_err(|error| {
@@ -132,14 +138,14 @@ pub async fn finish_signin(
     Ok(answer)
 }
 
-/// Forgets who somebody is.
+/// Forgets who somebody is: a copy of the cookie is worth nothing then, either.
 pub async fn sign_out(
     State(pages): State<Pages>,
     viewer: PageViewer,
     Form(change): Form<SignedChange>,
 ) -> Result<Response, PageProblem> {
     let sign_in = require_signin(&pages)?;
-    require_person(&viewer, &change)?;
+    sign_in.flows.end(require_person(&viewer, &change)?.session());
     let mut answer = Redirect::to("/").into_response();
     set_cookie(&mut answer, sign_in, SESSION, "", 0);
     Ok(answer)

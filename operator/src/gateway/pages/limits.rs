@@ -1,0 +1,149 @@
+//! What visitors of pages can have at once: searches and exports, and streams of what happens.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use super::PageProblem;
+
+/// Searches and exports at once, those of one person, and how long one waits for its turn.
+const HEAVY: usize = 2;
+const OWN: usize = 1;
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Streams of one person, and of all.
+const OWN_STREAMS: usize = 16;
+const STREAMS: usize = 1024;
+
+/// See the module. Cheap to clone; clones count together.
+#[derive(Clone)]
+pub struct VisitLimits {
+    heavy: Arc<Semaphore>,
+    /// Whose searches and exports are under way: one each.
+    busy: Visitors,
+    streams: Arc<Semaphore>,
+    watching: Visitors,
+    patience: Duration,
+}
+
+impl Default for VisitLimits {
+    fn default() -> Self {
+        Self {
+            heavy: Arc::new(Semaphore::new(HEAVY)),
+            busy: Visitors::default(),
+            streams: Arc::new(Semaphore::new(STREAMS)),
+            watching: Visitors::default(),
+            patience: PATIENCE,
+        }
+    }
+}
+
+/// A place, until it is dropped.
+#[derive(Debug)]
+pub struct VisitPlace {
+    _all: OwnedSemaphorePermit,
+    _own: VisitorShare,
+}
+
+impl VisitLimits {
+    /// A turn for a search or an export. Of nobody known only all are counted.
+    ///
+    /// # Errors
+    /// When others have theirs for longer than one waits, or this person has one already.
+    pub async fn heavy(&self, person: Option<&str>) -> Result<VisitPlace, PageProblem> {
+        let busy = PageProblem::Busy;
+        let most = if person.is_some() { OWN } else { STREAMS };
+        let own = self.busy.share(person.unwrap_or_default(), most);
+        let own = own.ok_or_else(|| busy("You have a search or an export under way."))?;
+        let all = timeout(self.patience, Arc::clone(&self.heavy).acquire_owned()).await;
+        let all = all.ok().and_then(Result::ok);
+        let all = all.ok_or_else(|| busy("Others search or export right now."))?;
+        Ok(VisitPlace { _all: all, _own: own })
+    }
+
+    /// A place to watch from. Of nobody known only all are counted.
+    ///
+    /// # Errors
+    /// When this person, or all together, watch as much as they can.
+    pub fn stream(&self, person: Option<&str>) -> Result<VisitPlace, PageProblem> {
+        let most = if person.is_some() { OWN_STREAMS } else { STREAMS };
+        let own = self.watching.share(person.unwrap_or_default(), most);
+        let own =
+            own.ok_or(PageProblem::Busy("You have 16 pages open that follow what happens."))?;
+        let all = Arc::clone(&self.streams).try_acquire_owned();
+        let all = all.map_err(|_| PageProblem::Busy("Too many pages follow what happens."))?;
+        Ok(VisitPlace { _all: all, _own: own })
+    }
+}
+
+/// How much each person has. Cheap to clone; clones count together.
+#[derive(Clone, Debug, Default)]
+struct Visitors(Arc<Mutex<HashMap<String, usize>>>);
+
+impl Visitors {
+    fn share(&self, person: &str, most: usize) -> Option<VisitorShare> {
+        let mut all = self.0.lock();
+        let count = all.entry(person.to_owned()).or_default();
+        if *count >= most {
+            return None;
+        }
+        *count += 1;
+        Some(VisitorShare { person: person.to_owned(), visitors: self.clone() })
+    }
+}
+
+#[derive(Debug)]
+struct VisitorShare {
+    person: String,
+    visitors: Visitors,
+}
+
+impl Drop for VisitorShare {
+    fn drop(&mut self) {
+        let mut all = self.visitors.0.lock();
+        if let Some(count) = all.get_mut(&self.person) {
+            *count -= 1;
+            if *count == 0 {
+                all.remove(&self.person);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn two_search_at_once_and_each_person_once() {
+        let limits = VisitLimits { patience: Duration::from_millis(20), ..VisitLimits::default() };
+        let (one, other) =
+            (limits.heavy(Some("one")).await.unwrap(), limits.heavy(Some("other")).await.unwrap());
+        assert!(matches!(limits.heavy(Some("one")).await, Err(PageProblem::Busy(_))));
+        assert!(
+            matches!(limits.heavy(Some("third")).await, Err(PageProblem::Busy(_))),
+            "it has waited"
+        );
+        drop(one);
+        let again = limits.heavy(Some("one")).await.unwrap();
+        drop((again, other));
+        assert!(limits.busy.0.lock().is_empty(), "nothing is kept of them");
+    }
+
+    #[test]
+    fn a_person_follows_so_many_pages_and_leaves_room_to_others() {
+        let limits = VisitLimits::default();
+        let mut own: Vec<_> =
+            (0..OWN_STREAMS).map(|_| limits.stream(Some("one")).unwrap()).collect();
+        assert!(matches!(limits.stream(Some("one")), Err(PageProblem::Busy(_))));
+        let others: Vec<_> =
+            (OWN_STREAMS..STREAMS).map(|n| limits.stream(Some(&n.to_string())).unwrap()).collect();
+        assert!(limits.stream(Some("late")).is_err() && limits.stream(None).is_err());
+        own.pop();
+        assert!(limits.stream(None).is_ok());
+        drop(others);
+    }
+}
